@@ -31,13 +31,6 @@ type BenchConfig struct {
 	WarmUp    time.Duration // to work before that; 0 means a quarter of Duration
 	Seed      int64
 	BitExact  bool // refuse to measure a transform whose results are not those of the original images
-	// ImagesMin is how many images are served at least in the warm-up, and again while it is measured, where it is one at least, however long that takes:
-	// on a machine that is busy with other work little is done in Duration.
-	ImagesMin int64
-	// Indices are the samples to serve, over and over; nil means all that are here.
-	Indices []int
-	// OnError says what becomes of bad samples; the zero value ends the measurement.
-	OnError OnError
 }
 
 // BenchResult is what [Bench] has measured, warm-up excluded.
@@ -67,7 +60,7 @@ type BenchStages struct {
 }
 
 // Bench measures the engine alone: it serves the set's samples, shuffled, over and over, in batches that nobody
-// reads. A bad sample is an error, unless OnError says otherwise.
+// reads. A bad sample is an error.
 func Bench(ctx context.Context, cfg BenchConfig) (BenchResult, error) {
 	if cfg.BatchSize <= 0 {
 		cfg.BatchSize = 256
@@ -78,7 +71,7 @@ func Bench(ctx context.Context, cfg BenchConfig) (BenchResult, error) {
 	if cfg.WarmUp <= 0 {
 		cfg.WarmUp = cfg.Duration / 4
 	}
-	set, err := newRepeatedSet(cfg.Set, cfg.Indices)
+	set, err := newRepeatedSet(cfg.Set)
 	if err != nil {
 		return BenchResult{}, err
 	}
@@ -121,11 +114,11 @@ func Bench(ctx context.Context, cfg BenchConfig) (BenchResult, error) {
 
 // measure lets the work run for a while, and until an image is done, and fills in what it has done after the warm-up.
 func (r *BenchResult) measure(pool *Pool, cfg BenchConfig, failed <-chan error) error {
-	if err := during(cfg.WarmUp, pool, cfg.ImagesMin, failed); err != nil {
+	if err := during(cfg.WarmUp, pool, 0, failed); err != nil {
 		return err
 	}
 	started, cpu, before := time.Now(), cpuSeconds(), pool.Counters()
-	if err := during(cfg.Duration, pool, max(1, cfg.ImagesMin), failed); err != nil {
+	if err := during(cfg.Duration, pool, 1, failed); err != nil {
 		return err
 	}
 	done := pool.Counters().Sub(before)
@@ -163,7 +156,7 @@ func (p *Pool) serveBatches(ctx context.Context, cfg BenchConfig, set Dataset, o
 		slots[i] = NewSlot(i, cfg.BatchSize, cfg.Views)
 	}
 	supply := NewSlotPool(slots...)
-	stream, err := p.NewStream(StreamConfig{Dataset: set, Plan: order, Views: cfg.Views, Layout: cfg.Layout, Slots: supply, OnError: cfg.OnError})
+	stream, err := p.NewStream(StreamConfig{Dataset: set, Plan: order, Views: cfg.Views, Layout: cfg.Layout, Slots: supply})
 	if err != nil {
 		return err
 	}
@@ -240,22 +233,18 @@ func cpuSeconds() float64 {
 // then has no epochs with their ends. Of a set that lies here in part, it has the first partition that is here.
 type repeatedSet struct {
 	Dataset
-	only        []int // sample i stands for only[i mod count]
-	first, step int   // or, without only, for first + step · (i mod count)
+	first, step int // sample i stands for first + step · (i mod count)
 	count       int
 	virtual     int
 }
 
-func newRepeatedSet(set *shard.Set, only []int) (*repeatedSet, error) {
+func newRepeatedSet(set *shard.Set) (*repeatedSet, error) {
 	served, err := FromShards(set)
 	if err != nil {
 		return nil, err
 	}
-	r := &repeatedSet{Dataset: served, only: only, step: 1, count: set.Len()}
-	switch {
-	case only != nil:
-		r.count = len(only)
-	case len(set.Missing()) > 0:
+	r := &repeatedSet{Dataset: served, step: 1, count: set.Len()}
+	if len(set.Missing()) > 0 {
 		r.count = 0
 		for part := range set.Partitions() {
 			if n := shard.PartitionLen(set.Len(), set.Partitions(), part); set.Has(part) && n > 0 {
@@ -272,9 +261,6 @@ func newRepeatedSet(set *shard.Set, only []int) (*repeatedSet, error) {
 }
 
 func (r *repeatedSet) index(i int) int {
-	if r.only != nil {
-		return r.only[i%r.count]
-	}
 	return r.first + r.step*(i%r.count)
 }
 

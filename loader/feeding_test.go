@@ -30,9 +30,8 @@ func newTestRemote(far *Pool, cfg StreamConfig, fate func() string) *testRemote 
 	return &testRemote{maker: far.NewMaker(), cfg: cfg, slot: NewSlot(0, PieceSamplesMax, cfg.Views), fate: fate, pieces: new(atomic.Int64)}
 }
 
-func (r *testRemote) Takes(feed any) bool    { return feed == "this" }
-func (r *testRemote) Samples() int           { return 5 }
-func (r *testRemote) Prefers(batch int) bool { return batch%2 == 0 }
+func (r *testRemote) Takes(feed any) bool { return feed == "this" }
+func (r *testRemote) Samples() int        { return 5 }
 
 var errTorn = errors.New("torn")
 
@@ -43,7 +42,7 @@ func (r *testRemote) Make(p *Piece, made []bool) error {
 		return nil
 	}
 	far := Piece{Seed: p.Seed, Epoch: p.Epoch, Slot: r.slot, Indices: p.Indices, Repetitions: p.Repetitions}
-	if err := r.maker.Make(context.Background(), &r.cfg, &far, nil, made); err != nil {
+	if err := r.maker.Make(context.Background(), &r.cfg, &far, made); err != nil {
 		return err
 	}
 	r.parts[0] = p.Slot.AppendPlaces(r.parts[0][:0], p.First, len(made))
@@ -248,9 +247,8 @@ func TestRemotesAllocateNothing(t *testing.T) {
 // An idleRemote claims to have made everything.
 type idleRemote struct{}
 
-func (*idleRemote) Takes(any) bool   { return true }
-func (*idleRemote) Samples() int     { return 16 }
-func (*idleRemote) Prefers(int) bool { return true }
+func (*idleRemote) Takes(any) bool { return true }
+func (*idleRemote) Samples() int   { return 16 }
 func (*idleRemote) Make(p *Piece, made []bool) error {
 	for i := range made {
 		made[i] = true

@@ -20,14 +20,11 @@ func (p *Pool) NewMaker() *Maker { return &Maker{pool: p} }
 // Close gives the maker's memory back.
 func (m *Maker) Close() { m.records.close() }
 
-// Make makes a piece as a stream does that has the set, views, layout and fields of cfg, but for samples to skip (nil: none), and sets made[i] for each sample that it could make.
+// Make makes a piece as a stream does that has the set, views, layout and fields of cfg, and sets made[i] for each sample that it could make.
 // The reads of all its samples begin at once, so that a bucket's delay is paid once. It returns an error only if ctx has ended or the pool is closed.
-func (m *Maker) Make(ctx context.Context, cfg *StreamConfig, p *Piece, skip, made []bool) error {
-	m.records.read(cfg.Dataset, p.Indices, skip)
+func (m *Maker) Make(ctx context.Context, cfg *StreamConfig, p *Piece, made []bool) error {
+	m.records.read(cfg.Dataset, p.Indices, nil)
 	return m.pool.do(ctx, len(p.Indices), func(w *worker, i int) error {
-		if skip != nil && skip[i] {
-			return nil
-		}
 		made[i] = w.makeOne(cfg, p, i, Access{Bytes: m.records.data[i], View: m.records.data[i] == nil}) == nil
 		w.publish()
 		return nil

@@ -29,8 +29,6 @@ type pendingBatch struct {
 	failure atomic.Pointer[failure]
 	done    chan struct{} // holds one token once all samples are finished
 
-	timing *timing // nil unless the batch is timed
-
 	badMu sync.Mutex
 	bads  []BadSample // so far, but for the failure
 
@@ -74,7 +72,7 @@ func (b *pendingBatch) work(w *worker, most int) (left int) {
 		for i := first; i < end; i++ {
 			b.make(w, i, min(i+1, end-1), nil)
 		}
-		b.timing.add(w.publish())
+		w.publish()
 		b.finish(end - first)
 	}
 	return most
@@ -101,9 +99,6 @@ func (b *pendingBatch) take(most int, remote bool) (first, end int) {
 		if !b.taken.CompareAndSwap(taken, uint64(remotes)<<32|uint64(workers)) {
 			continue
 		}
-		if taken == 0 {
-			b.timing.begun()
-		}
 		switch {
 		case workers+remotes == n:
 			b.stream.prefetcher.exhausted(b, workers)
@@ -126,7 +121,6 @@ func (b *pendingBatch) finish(samples int) {
 	if b.left.Add(-int64(samples)) > 0 {
 		return
 	}
-	b.timing.finished()
 	if _, remotes := split(b.taken.Load()); remotes > 0 {
 		b.stream.prefetcher.sweep(b)
 	}

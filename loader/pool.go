@@ -194,7 +194,7 @@ func (w *worker) process(b *pendingBatch, position, index, next int, record []by
 	w.reading += took
 	w.pending.Images++
 	if took > longRead {
-		b.timing.add(w.publish())
+		w.publish()
 	}
 	w.counters.reading.Store(0)
 	if err != nil {
@@ -230,14 +230,12 @@ func (w *worker) substitute(b *pendingBatch, position int) (by, tried int) {
 // the shared memory was as fast as if they had been written through the caches, and writing them a quarter faster.
 const nonTemporalFrom = 2 << 20
 
-// publish adds the counts since the last call to the counters that others read, and returns them.
-func (w *worker) publish() Counters {
+// publish adds the counts since the last call to the counters that others read.
+func (w *worker) publish() {
 	times := w.engine.Times()
 	w.pending.Decode += times.Decode - w.counted.Decode
 	w.pending.Resample += times.Resample - w.counted.Resample
 	w.counted = times
 	w.counters.add(&w.pending)
-	done := w.pending
 	w.pending = Counters{}
-	return done
 }

@@ -12,12 +12,10 @@ import (
 const PieceSamplesMax = 64
 
 // A Remote makes pieces of batches somewhere else, for [Pool.ServeRemote]: a connection to another machine, for instance. Its methods are called by
-// one goroutine at a time, but Takes and Prefers, which must not block.
+// one goroutine at a time, but Takes, which must not block.
 type Remote interface {
 	// Takes reports whether the remote makes the samples of streams with this [StreamConfig].Feed.
 	Takes(feed any) bool
-	// Prefers reports whether the remote should make samples of a batch, by its number, rather than of older ones.
-	Prefers(batch int) bool
 	// Samples is how many samples the next piece is to have at most, 1 to PieceSamplesMax.
 	Samples() int
 	// Make makes a piece and sets made[i] for each sample i that it has written. After an error no sample counts as made; the remote must have stopped
@@ -131,7 +129,7 @@ func (r *remoteRun) complete(b *pendingBatch, first int, made []bool) bool {
 	}
 	s := <-r.pool.spares
 	defer func() {
-		b.timing.add(s.publish())
+		s.publish()
 		s.records.close()
 		r.pool.spares <- s
 	}()

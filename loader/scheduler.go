@@ -144,9 +144,6 @@ func (s *scheduler) nextFor(who *taker, last turn, waited *atomic.Int64) turn {
 	}
 	for !s.shutdown && !who.over() {
 		if q, e := s.chooseLocked(who.may); e != nil {
-			if who.remote != nil {
-				e = q.preferredLocked(who.remote, e)
-			}
 			return s.dealLocked(q, e, who)
 		}
 		started := time.Now()
@@ -237,16 +234,6 @@ func (q *streamQueue) oldestLocked() *entry {
 		}
 	}
 	return nil
-}
-
-// preferredLocked returns the oldest batch that a remote prefers, else otherwise.
-func (q *streamQueue) preferredLocked(r Remote, otherwise *entry) *entry {
-	for i := range q.entries {
-		if b, is := q.entries[i].work.(*pendingBatch); is && r.Prefers(b.number) && !b.exhausted() {
-			return &q.entries[i]
-		}
-	}
-	return otherwise
 }
 
 // dealLocked has a worker enter a batch, for a whole one where there is nobody to take turns with.

@@ -29,8 +29,6 @@ type StreamConfig struct {
 	OnError OnError
 	// Bad, if not nil, is called for each sample that is served blank or has a substitute, by several goroutines at a time.
 	Bad func(BadSample)
-	// Timed chooses, before each batch, whether its way is timed; nil: none is.
-	Timed func() bool
 	// Slots has the slots, each with room for a batch of the plan. As many batches as it has slots are prepared before they are asked for.
 	Slots *SlotPool
 	// Log receives a line for each of these; nil means slog.Default().
@@ -52,7 +50,6 @@ type Batch struct {
 	Count    int         // samples in the slot
 	Bad      []BadSample // of which could not be served, by position
 	Consumed int         // the plan's ConsumedAfter: samples of the epoch used by all ranks once each has had this batch
-	Times    *BatchTimes // nil unless the batch was timed
 }
 
 // A Stream prepares the batches of one plan and hands them out in order. Next is for one goroutine at a time; the other
@@ -179,7 +176,7 @@ func (s *Stream) handOut() Batch {
 	s.head = nil
 	batch := Batch{
 		Number: b.number, Slot: b.slot, Count: len(b.indices), Bad: b.takeBads(),
-		Consumed: s.cfg.Plan.ConsumedAfter(b.number), Times: b.timing.times(),
+		Consumed: s.cfg.Plan.ConsumedAfter(b.number),
 	}
 	if len(batch.Bad) > 0 {
 		s.lastBad.Store(&Batch{Number: batch.Number, Bad: batch.Bad})
@@ -249,7 +246,6 @@ func (s *Stream) dispatch() {
 	case <-s.ctx.Done():
 	}
 	for number := range s.cfg.Plan.Batches() {
-		timing := s.chooseTiming()
 		slot := s.takeSlot()
 		if slot == nil {
 			return
@@ -261,8 +257,6 @@ func (s *Stream) dispatch() {
 			return
 		}
 		b := s.newBatch(number, slot)
-		b.timing = timing
-		timing.published()
 		if s.unfinished.Add(1) == 1 {
 			s.idle.end(time.Since(s.began))
 		}

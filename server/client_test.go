@@ -290,3 +290,13 @@ func (c *client) epoch(number, consumed int64) [][]int64 {
 		}
 	}
 }
+
+// until waits for a condition.
+func until(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(testTimeout); !is(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("in vain: %s", what)
+		}
+	}
+}

@@ -13,7 +13,6 @@ import (
 	"github.com/imgfeed/imgfeed/internal/termsafe"
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/loader/plan"
-	"github.com/imgfeed/imgfeed/server/internal/traces"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
@@ -44,7 +43,6 @@ type batchMessage struct {
 	// Bad are the samples that could not be served, by place.
 	Bad   []badPlace `json:"bad,omitempty"`
 	Shape []int      `json:"shape,omitempty"` // of one image, in a session with buckets; the images of all have the room of the largest
-	Slots int        `json:"slots,omitempty"` // the ring has fewer slots from here on: some were given up for another session
 }
 
 // A badPlace is a place in a batch whose sample could not be served.
@@ -82,7 +80,6 @@ type epoch struct {
 	cancel context.CancelFunc
 	done   chan struct{} // closed when nothing of the epoch is under way any more
 
-	trace    *traces.Epoch // nil where nothing is traced
 	slotWait time.Duration // of the stream, already counted
 	parts    [][]byte
 }
@@ -103,7 +100,6 @@ func (s *session) start(m startRequest) error {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	s.epoch = &epoch{session: s, stream: st, generation: generation, number: m.Epoch, cancel: cancel, done: make(chan struct{})}
-	s.epoch.trace = s.traceEpoch(m, p.Batches())
 	s.made.Store(nil)
 	s.stream.Store(st)
 	s.connection.log.Debug("epoch started", "epoch", m.Epoch, "consumed", m.Consumed, "batches", p.Batches(), "generation", generation)
@@ -159,7 +155,7 @@ func (s *session) newStream(m startRequest) (*loader.Stream, *plan.Plan, error) 
 	}
 	st, err := s.server.pool.NewStream(loader.StreamConfig{
 		Dataset: s.samples, Plan: p, Views: s.views, Sized: s.sized, Layout: s.imageLayout(), OnError: s.onErr, Bad: s.noteBad, Fields: s.fields, Slots: s.slotPool, Log: s.connection.log,
-		Timed: s.server.chosen, Feed: s.feed(),
+		Feed: s.feed(),
 	})
 	return st, p, err
 }
@@ -194,7 +190,6 @@ func (s *session) release(m releaseRequest) error {
 		return err
 	}
 	s.totals.slotHeld.Observe(held.Seconds())
-	s.traces.End(m.Slot, true)
 	s.putBack(m.Slot)
 	return nil
 }
@@ -209,7 +204,6 @@ func (e *epoch) run(ctx context.Context) {
 	s.forgetStream()
 	stopped := ctx.Err() != nil || errors.Is(err, loader.ErrClosed)
 	gone := errors.Is(err, net.ErrClosed) || is[*net.OpError](err)
-	e.trace.End(err, stopped || gone)
 	switch {
 	case err == nil || stopped || gone: // serve reads the client's last words, and then meets the same
 	default:
@@ -241,9 +235,6 @@ func (e *epoch) push(ctx context.Context) (err error) {
 			return err
 		}
 		took := time.Since(started)
-		if e.session.shared {
-			e.session.holdBack(ctx)
-		}
 		if err := e.sendBatch(b, took); err != nil {
 			return err
 		}
@@ -258,16 +249,11 @@ func (e *epoch) sendBatch(b loader.Batch, nextTook time.Duration) error {
 	if s.buckets != nil {
 		m.Shape = s.imageShape(s.buckets[e.stream.Plan().Bucket(b.Number)])
 	}
-	if fewer := s.shrunk.Swap(0); fewer > 0 {
-		m.Slots = int(fewer)
-	}
 	counts := countsOf(b, size)
 	s.count(delivery{Counts: counts}) // before the client can know of it and ask
 	started := time.Now()
-	traced := e.traceBatch(b, counts, started)
 	if s.shared {
 		m.Slot = &slot
-		s.traces.Put(slot, traced)
 		s.lend(slot, started) // for the same reason: it may release it
 		if err := s.connection.send(m); err != nil {
 			return err
@@ -279,7 +265,6 @@ func (e *epoch) sendBatch(b loader.Batch, nextTook time.Duration) error {
 		if err := s.connection.send(m, e.parts...); err != nil {
 			return err
 		}
-		traced.End("send")
 	}
 	slotWait := e.stream.Stats().SlotWait
 	s.count(delivery{write: time.Since(started), slotWait: slotWait - e.slotWait})

@@ -35,14 +35,3 @@ func Example() {
 		log.Print(err)
 	}
 }
-
-// One batch in a hundred is traced, to a collector of OpenTelemetry on this machine.
-func ExampleTraces() {
-	to, err := server.ParseTraceTarget("http://localhost:4318")
-	if err != nil {
-		log.Fatal(err)
-	}
-	config := server.Config{Found: shard.Found{Sets: map[string]string{"train": "/data/imagenet/train"}}, Traces: &server.Traces{To: to, Share: 0.01}}
-	fmt.Println(config.Traces.To)
-	// Output: http://localhost:4318/v1/traces
-}

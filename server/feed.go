@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"image"
 	"io"
 	"log/slog"
 	"net"
@@ -85,22 +84,16 @@ type feedConnection struct {
 	memory []byte           // of the piece
 	piece  loader.Piece
 	parts  [][]byte
-	*compressor
-	claim
-	peer string // the server's name for itself
 }
 
 // A feed is what a session of another server makes of a set of this one.
 type feed struct {
 	openConfig
-	cfg   loader.StreamConfig
-	sizes []image.Point // of the images if they are to be compressed
-	plan  *sharedPlan
-	leave func()
+	cfg loader.StreamConfig
 }
 
 func newFeedConnection(s *Server, conn net.Conn) *feedConnection {
-	c := &feedConnection{server: s, conn: conn, log: s.log.With("peer", conn.RemoteAddr().String()), maker: s.pool.NewMaker(), feeds: map[string]*feed{}, compressor: newCompressor()}
+	c := &feedConnection{server: s, conn: conn, log: s.log.With("peer", conn.RemoteAddr().String()), maker: s.pool.NewMaker(), feeds: map[string]*feed{}}
 	c.in = bufio.NewReaderSize(conn, requestBufferBytes)
 	c.frames = wire.NewReader(c.in, wire.RequestBytesMax)
 	return c
@@ -175,7 +168,6 @@ func (c *feedConnection) hello() error {
 	if err := c.server.feedAccess().admit(hello.Token); err != nil {
 		return err
 	}
-	c.peer = hello.From
 	reply := feedHelloReply{Version: wire.Version, Server: c.server.cfg.Name, Connections: c.server.feedConnections(), Sets: c.server.feedSets()}
 	frame, err := feedReplies.AppendFrame(nil, reply)
 	if err == nil {
@@ -221,7 +213,7 @@ func (c *feedConnection) serveFeed(ctx context.Context, text []byte) error {
 	}
 	c.piece.Slot = viewSlot(0, c.memory, layout)
 	flags, made := make([]byte, n), make([]bool, n)
-	if err := c.make(ctx, f, made); err != nil {
+	if err := c.maker.Make(ctx, &f.cfg, &c.piece, made); err != nil {
 		return err
 	}
 	for i, is := range made {
@@ -232,11 +224,6 @@ func (c *feedConnection) serveFeed(ctx context.Context, text []byte) error {
 	}
 	c.server.feeding.pieces.Add(1)
 	c.parts = c.piece.Slot.AppendPlaces(append(c.parts[:0], madeFrame, flags), 0, n)
-	if f.sizes != nil {
-		if c.parts, err = c.compress(c.parts, 2, c.piece.Slot, f.sizes, made); err != nil {
-			return err
-		}
-	}
 	c.conn.SetWriteDeadline(time.Now().Add(messageTimeout))
 	buffers := net.Buffers(c.parts)
 	_, err = buffers.WriteTo(c.conn)
@@ -279,20 +266,9 @@ func (c *feedConnection) open(text []byte) (_ *feed, err error) {
 	if f.cfg.Dataset, err = loader.FromShards(f.set.Set); err != nil {
 		return nil, err
 	}
-	if r.Compressed {
-		if f.sizes = f.compressible(); f.sizes == nil {
-			return nil, badRequest("these images can't be compressed")
-		}
-	}
 	if len(c.feeds) >= feedsMax {
 		c.forget()
 	}
-	r.Compressed = false
-	plain, err := feedRequests.AppendFrame(nil, r)
-	if err != nil {
-		return nil, err
-	}
-	f.plan, f.leave = c.server.sharing.join(string(plain), c.peer)
 	c.feeds[string(text)] = f
 	return f, nil
 }
@@ -300,7 +276,6 @@ func (c *feedConnection) open(text []byte) (_ *feed, err error) {
 // forget lets go of the sets of all feeds.
 func (c *feedConnection) forget() {
 	for _, f := range c.feeds {
-		f.leave()
 		if err := f.set.drop(); err != nil {
 			c.log.Error("closing a set failed", "err", err)
 		}

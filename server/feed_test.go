@@ -8,13 +8,11 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"image"
 	"io"
 	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -89,7 +87,7 @@ func (c *client) digest(epoch int64, each func(batch int)) [32]byte {
 				h.Write(part)
 			}
 			slot := *m.Slot
-			m.Slot, m.Generation, m.Slots = nil, 0, 0
+			m.Slot, m.Generation = nil, 0
 			json.NewEncoder(h).Encode(m)
 			c.send(releaseRequest{Slot: slot})
 			if each != nil {
@@ -357,7 +355,7 @@ func TestFeederConnAllocatesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &sessionFeed{set: ts.feedSets()[0], frames: [2][]byte{[]byte("\x02\x00\x00\x00{}")}, bytes: layout.BatchBytes(1)}
+	f := &sessionFeed{set: ts.feedSets()[0], frame: []byte("\x02\x00\x00\x00{}"), bytes: layout.BatchBytes(1)}
 	for access, most := range map[feedAccess]float64{"": 0, feedAccess(newAuthority(t).folder(nil)): 6} { // crypto/tls allocates 24 bytes for each of the three records that are read, and its buffers where a pool drops them
 		p := &loader.Piece{Feed: f, Slot: viewSlot(0, make([]byte, layout.Size), layout), Indices: make([]int, 16)}
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -401,156 +399,6 @@ func TestFeederConnAllocatesNothing(t *testing.T) {
 		}); allocated > most {
 			t.Errorf("TLS %q: %.1f allocations for a piece", access, allocated)
 		}
-	}
-}
-
-// TestCompressedPieces has a connection find its link slow. It then gets the same samples, compressed.
-func TestCompressedPieces(t *testing.T) {
-	dir, sessions := feedSessions(t)
-	address, _ := startFeeder(t, dir, nil)
-	for _, m := range sessions {
-		near := startServer(t, dir, func(c *Config) { c.Feeders = []string{address} })
-		near.dial().hello().open(m)
-		var s *session
-		for s == nil {
-			for _, s = range near.openSessions() {
-			}
-		}
-		f := s.feed().(*sessionFeed)
-		if compressible := s.nchw == false; (f.sizes != nil) != compressible {
-			t.Fatalf("NCHW %v is compressible: %v", s.nchw, f.sizes)
-		}
-		layout, err := ring.NewLayout(64, s.arrays()...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		peer := &feeder{server: near.Server, address: address, said: map[string]time.Time{}}
-		c, err := peer.dial(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.conn.Close()
-		var got [2][]byte
-		for i := range got {
-			c.gauge.took = [2]float64{float64(i), 0.1}
-			got[i] = make([]byte, layout.Size)
-			p := &loader.Piece{Feed: f, Seed: 7, Slot: viewSlot(0, got[i], layout), First: 5}
-			for index := range 50 {
-				p.Indices = append(p.Indices, index)
-			}
-			made := make([]bool, len(p.Indices))
-			if err := c.Make(p, made); err != nil {
-				t.Fatal(err)
-			}
-			for index, is := range made {
-				if is == (index == 42) {
-					t.Errorf("sample %d made: %v", index, is)
-				}
-			}
-			slot := p.Slot
-			for v := range slot.Images { // what was not made is undefined
-				stride := len(slot.Images[v]) / 64
-				clear(slot.Images[v][(5+42)*stride:][:stride])
-			}
-		}
-		if slot := [2]*loader.Slot{viewSlot(0, got[0], layout), viewSlot(0, got[1], layout)}; !reflect.DeepEqual(slot[0].Images, slot[1].Images) {
-			t.Error("other images when compressed")
-		}
-		if sent, stand := peer.bytes.Load(), peer.arrayBytes.Load(); (sent != stand) != (f.sizes != nil) {
-			t.Errorf("%d bytes were sent for %d", sent, stand)
-		}
-	}
-}
-
-// TestHostileBlobs has a feeder send images that are none.
-func TestHostileBlobs(t *testing.T) {
-	z, sizes := newCompressor(), []image.Point{{3, 2}}
-	good, err := z.codec.Encode(nil, make([]byte, 18), 9, 3, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	other, err := z.codec.Encode(nil, make([]byte, 18), 6, 2, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for words, c := range map[string]struct {
-		length uint32
-		blob   []byte
-	}{
-		"":                        {uint32(len(good)), good},
-		"2×3 pixels: want 3×2":    {uint32(len(other)), other},
-		"4294967295 bytes":        {1<<32 - 1, good},
-		"EOF":                     {uint32(len(good)) + 1, good},
-		"the header is cut short": {3, good},
-	} {
-		in := bytes.NewReader(append(binary.LittleEndian.AppendUint32(nil, c.length), c.blob...))
-		if err := z.readHeader(in, 1, sizes); err != nil {
-			t.Fatal(err)
-		}
-		_, err := z.readView(in, 0, 1, sizes[0], make([]byte, 18))
-		if (err == nil) != (words == "") || err != nil && !strings.Contains(err.Error(), words) {
-			t.Errorf("got %v, want %q", err, words)
-		}
-	}
-}
-
-// TestJobsShareWork has servers with the same session make its epoch at the same time. Feeders make the samples once, within their memory.
-func TestJobsShareWork(t *testing.T) {
-	dir, sessions := feedSessions(t)
-	want := startServer(t, dir, nil).dial().hello().open(sessions[1]).digest(3, nil)
-	for name, c := range map[string]struct {
-		memory    int64 // of each feeder
-		seeds     int64 // the difference
-		atLeast   int64
-		atMost    int64
-		otherBits bool
-	}{
-		"same plan":     {64 << 20, 0, 149, 250, false},
-		"little memory": {4, 0, 149, 450, false},
-		"other seeds":   {64 << 20, 1, 290, 450, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var feeders []*Server
-			var addresses []string
-			for range 2 {
-				srv, address, _ := startFeeding(t, dir, func(cfg *Config) { cfg.MemoryBytes = c.memory })
-				feeders, addresses = append(feeders, srv), append(addresses, address)
-			}
-			images := func() (n int64) {
-				for _, srv := range feeders {
-					n += srv.pool.Counters().Images
-				}
-				return n
-			}
-			got, begin := make(chan [32]byte), make(chan bool)
-			for i := range int64(2) {
-				m := sessions[1]
-				m.Seed = of(*m.Seed + i*c.seeds)
-				ts := startServer(t, dir, func(cfg *Config) { cfg.Threads, cfg.Feeders = -1, addresses })
-				ts.awaitFeeders(true)
-				session := ts.dial().hello().open(m)
-				session.digest(2, nil) // now the feeders know all servers
-				go func() {
-					<-begin
-					got <- session.digest(3, nil)
-				}()
-			}
-			before := images()
-			close(begin)
-			if first, second := <-got, <-got; (first != second) != c.otherBits || first != want && second != want {
-				t.Error("other batches than without feeders")
-			}
-			for _, srv := range feeders {
-				srv.sharing.mu.Lock()
-				if srv.sharing.bytes > c.memory/4+1<<20 {
-					t.Errorf("%d bytes are kept", srv.sharing.bytes)
-				}
-				srv.sharing.mu.Unlock()
-			}
-			if made := images() - before; made < c.atLeast || made > c.atMost {
-				t.Errorf("feeders made %d samples of an epoch of 150", made)
-			}
-		})
 	}
 }
 

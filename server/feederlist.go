@@ -3,7 +3,6 @@ package server
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"fmt"
 	"net"
 	"os"
@@ -20,14 +19,13 @@ const lookUpEvery = 2 * time.Second
 type feederList struct {
 	server *Server
 	names  []string // host:port, dns:host:port or file:PATH
-	name   string   // of this server, at feeders
 
 	mu      sync.Mutex
 	feeders []*feeder // by address
 }
 
 func newFeederList(s *Server) (*feederList, error) {
-	l := &feederList{server: s, names: s.cfg.Feeders, name: rand.Text()}
+	l := &feederList{server: s, names: s.cfg.Feeders}
 	if len(l.names) > 0 {
 		if _, _, err := s.feedAccess().ofServer(); err != nil {
 			return nil, err
@@ -136,7 +134,4 @@ func (l *feederList) update(ctx context.Context, listed []string, complete bool)
 		l.feeders = append(l.feeders, f)
 	}
 	slices.SortFunc(l.feeders, func(a, b *feeder) int { return cmp.Compare(a.address, b.address) })
-	for i, f := range l.feeders {
-		f.place.Store(uint64(i)<<32 | uint64(len(l.feeders)))
-	}
 }

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"image"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -37,9 +36,8 @@ type feeder struct {
 	server  *Server
 	address string
 	stop    func()
-	place   atomic.Uint64 // of all feeders, by address: 32 bits for which one, 32 for how many
 
-	connected, samples, again, late, bytes, arrayBytes atomic.Int64
+	connected, samples, again, late, bytes atomic.Int64
 
 	mu      sync.Mutex
 	keeping int                  // connections that are kept open
@@ -118,7 +116,7 @@ func (f *feeder) dial(ctx context.Context) (c *feederConn, err error) {
 		}
 	}()
 	c = newFeederConn(f, conn)
-	frame, err := feedRequests.AppendFrame(nil, feedHello{Version: wire.Version, From: f.server.feeders.name, Token: token})
+	frame, err := feedRequests.AppendFrame(nil, feedHello{Version: wire.Version, Token: token})
 	if err != nil {
 		return nil, err
 	}
@@ -184,10 +182,9 @@ func decodeFeedReply[M any](text []byte) (m M, err error) {
 
 // A sessionFeed is what a stream of a session tells feeders.
 type sessionFeed struct {
-	set    feedSet
-	frames [2][]byte     // of the feedRequest for plain and for compressed images
-	bytes  int64         // of a sample
-	sizes  []image.Point // of images that may be compressed
+	set   feedSet
+	frame []byte // of the feedRequest
+	bytes int64  // of a sample
 }
 
 // feed returns what the session's next stream tells feeders; nil if there are none.
@@ -195,20 +192,16 @@ func (s *session) feed() any {
 	if len(s.server.cfg.Feeders) == 0 || s.buckets != nil { // pieces have one size
 		return nil
 	}
-	r := feedRequest{Set: feedSetOf(s.split, s.set), Transform: json.RawMessage(s.viewsText), Layout: s.imageLayout().String(), WithParams: s.params, Rank: s.plan.Rank, World: s.plan.World}
+	r := feedRequest{Set: feedSetOf(s.split, s.set), Transform: json.RawMessage(s.viewsText), Layout: s.imageLayout().String(), WithParams: s.params}
 	for k := range s.fields.Len() {
 		r.Fields = append(r.Fields, s.fields.Field(k).Name)
 	}
-	f := &sessionFeed{set: r.Set, bytes: s.layout.BatchBytes(1), sizes: s.compressible()}
-	for i := range f.frames {
-		var err error
-		r.Compressed = i == 1
-		if f.frames[i], err = feedRequests.AppendFrame(nil, r); err != nil || len(f.frames[i]) > wire.RequestBytesMax { // a transform that a session may have fits
-			s.connection.log.Warn("feeders are not asked for this session", "err", err)
-			return nil
-		}
+	frame, err := feedRequests.AppendFrame(nil, r)
+	if err != nil || len(frame) > wire.RequestBytesMax { // a transform that a session may have fits
+		s.connection.log.Warn("feeders are not asked for this session", "err", err)
+		return nil
 	}
-	return f
+	return &sessionFeed{set: r.Set, frame: frame, bytes: s.layout.BatchBytes(1)}
 }
 
 // A feederConn is a connection to a feeder, as a [loader.Remote].
@@ -223,12 +216,10 @@ type feederConn struct {
 	flags   [loader.PieceSamplesMax]byte
 	samples float64       // of the next piece
 	least   time.Duration // that a piece took lately
-	*compressor
-	gauge linkGauge
 }
 
 func newFeederConn(f *feeder, conn net.Conn) *feederConn {
-	c := &feederConn{feeder: f, conn: conn, in: bufio.NewReaderSize(conn, requestBufferBytes), samples: 4, compressor: newCompressor()}
+	c := &feederConn{feeder: f, conn: conn, in: bufio.NewReaderSize(conn, requestBufferBytes), samples: 4}
 	c.frames = wire.NewReader(c.in, wire.RequestBytesMax)
 	return c
 }
@@ -237,13 +228,6 @@ func newFeederConn(f *feeder, conn net.Conn) *feederConn {
 func (c *feederConn) Takes(feed any) bool {
 	f, ok := feed.(*sessionFeed)
 	return ok && slices.Contains(c.sets, f.set)
-}
-
-// Prefers implements [loader.Remote]. Each batch is of one feeder rather than the others, the same for all servers with these feeders: what jobs have in common is made there once.
-func (c *feederConn) Prefers(batch int) bool {
-	place := c.feeder.place.Load()
-	which, all := place>>32, place&(1<<32-1)
-	return all > 0 && uint64(batch)%all == which
 }
 
 // Samples implements [loader.Remote].
@@ -275,12 +259,7 @@ func (c *feederConn) Make(p *loader.Piece, made []bool) error {
 
 // exchange asks for a piece, and reads it into its slot.
 func (c *feederConn) exchange(f *sessionFeed, p *loader.Piece, made []bool) error {
-	started := time.Now()
-	frame, compressed := f.frames[0], f.sizes != nil && c.gauge.compress()
-	if compressed {
-		frame = f.frames[1]
-	}
-	c.out = appendNumbers(append(c.out[:0], frame...), p, len(made))
+	c.out = appendNumbers(append(c.out[:0], f.frame...), p, len(made))
 	if _, err := c.conn.Write(c.out); err != nil {
 		return err
 	}
@@ -297,15 +276,13 @@ func (c *feederConn) exchange(f *sessionFeed, p *loader.Piece, made []bool) erro
 		return err
 	}
 	c.parts = p.Slot.AppendPlaces(c.parts[:0], p.First, len(made))
-	if !compressed {
-		err = c.read(c.parts)
-	} else {
-		err = c.readCompressed(f, p.Slot, len(made))
+	for _, part := range c.parts {
+		n, err := io.ReadFull(c.in, part)
+		if err != nil {
+			return err
+		}
+		c.feeder.bytes.Add(int64(n))
 	}
-	if err != nil {
-		return err
-	}
-	c.gauge.note(compressed, len(made), time.Since(started))
 	good := 0
 	for i, flag := range flags {
 		if made[i] = flag == 1; made[i] {
@@ -314,44 +291,5 @@ func (c *feederConn) exchange(f *sessionFeed, p *loader.Piece, made []bool) erro
 	}
 	c.feeder.samples.Add(int64(good))
 	c.feeder.again.Add(int64(len(made) - good))
-	return nil
-}
-
-// read reads parts as they are.
-func (c *feederConn) read(parts [][]byte) error {
-	started, total := time.Now(), 0
-	for _, part := range parts {
-		if _, err := io.ReadFull(c.in, part); err != nil {
-			return err
-		}
-		total += len(part)
-	}
-	c.gauge.slow = time.Since(started) > time.Duration(total)*slowByte
-	c.feeder.bytes.Add(int64(total))
-	c.feeder.arrayBytes.Add(int64(total))
-	return nil
-}
-
-// readCompressed reads c.parts of n samples, whose images are compressed.
-func (c *feederConn) readCompressed(f *sessionFeed, slot *loader.Slot, n int) error {
-	if err := c.readHeader(c.in, n, f.sizes); err != nil {
-		return err
-	}
-	total := 0
-	for i, part := range c.parts {
-		var read int
-		var err error
-		if v := i - 1 - len(slot.Params); v < 0 || v >= len(f.sizes) {
-			read, err = io.ReadFull(c.in, part)
-		} else {
-			read, err = c.readView(c.in, v, n, f.sizes[v], part)
-		}
-		if err != nil {
-			return err
-		}
-		total += read
-		c.feeder.arrayBytes.Add(int64(len(part)))
-	}
-	c.feeder.bytes.Add(int64(total))
 	return nil
 }

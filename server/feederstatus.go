@@ -37,7 +37,7 @@ func (l *feederList) counts() map[string]status.FeederCounts {
 }
 
 func (f *feeder) counts() status.FeederCounts {
-	return status.FeederCounts{Samples: f.samples.Load(), Again: f.again.Load(), Late: f.late.Load(), Bytes: f.bytes.Load(), ArrayBytes: f.arrayBytes.Load()}
+	return status.FeederCounts{Samples: f.samples.Load(), Again: f.again.Load(), Late: f.late.Load(), Bytes: f.bytes.Load()}
 }
 
 // lastTrouble returns the last trouble with the feeder in a line, "" if there was none. A peer may have worded it.

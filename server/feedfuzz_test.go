@@ -18,11 +18,11 @@ func FuzzFeedConnection(f *testing.F) {
 	dir := oneSet(f, 8, 2)
 	ts := startServer(f, dir, nil)
 	address, _ := startFeeder(f, dir, func(c *Config) { c.MemoryBytes = 4 << 20 })
-	hello, _ := feedRequests.AppendFrame(nil, feedHello{Version: 1, From: "x"})
+	hello, _ := feedRequests.AppendFrame(nil, feedHello{Version: 1})
 	f.Add(hello)
 	for _, m := range []feedRequest{
-		{Set: ts.feedSets()[0], Transform: onePixel, Layout: layoutNHWC, Compressed: true},
-		{Set: ts.feedSets()[0], Transform: json.RawMessage(`[{"op":"RandomResizedCrop","size":4}]`), Layout: layoutNCHW, WithParams: true, World: 2},
+		{Set: ts.feedSets()[0], Transform: onePixel, Layout: layoutNHWC},
+		{Set: ts.feedSets()[0], Transform: json.RawMessage(`[{"op":"RandomResizedCrop","size":4}]`), Layout: layoutNCHW, WithParams: true},
 	} {
 		request, _ := feedRequests.AppendFrame(bytes.Clone(hello), m)
 		f.Add(appendNumbers(request, &loader.Piece{Seed: 3, Epoch: 1, Indices: []int{7, 0}}, 2))
@@ -50,29 +50,14 @@ func FuzzFeedReplies(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	feed := &sessionFeed{bytes: layout.BatchBytes(1)}
-	feed.frames[0], feed.frames[1] = []byte("plain"), []byte("compressed")
-	views, err := parseTransform(json.RawMessage(`[{"op":"CenterCrop","size":[3,5]}]`), 0)
-	if err != nil {
-		f.Fatal(err)
-	}
-	feed.sizes = (&openConfig{views: views}).compressible()
+	feed := &sessionFeed{bytes: layout.BatchBytes(1), frame: []byte("feed")}
 	memory, made := make([]byte, 2*layout.Size), []bool{true, true}
 	slot := viewSlot(0, memory[:layout.Size], layout)
-	z := newCompressor()
-	parts, err := z.compress(slot.AppendPlaces([][]byte{madeFrame, {1, 1}}, 1, 2), 2, slot, feed.sizes, made)
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(true, bytes.Join(parts, nil))
-	f.Add(false, bytes.Join(slot.AppendPlaces([][]byte{madeFrame, {1, 0}}, 1, 2), nil))
-	f.Fuzz(func(t *testing.T, compressed bool, reply []byte) {
+	f.Add(bytes.Join(slot.AppendPlaces([][]byte{madeFrame, {1, 0}}, 1, 2), nil))
+	f.Fuzz(func(t *testing.T, reply []byte) {
 		clear(memory)
 		c := newFeederConn(new(feeder), nowhere{})
 		c.in.Reset(bytes.NewReader(reply))
-		if compressed {
-			c.gauge.took = [2]float64{1, 0.1}
-		}
 		c.Make(&loader.Piece{Feed: feed, Slot: slot, First: 1, Indices: []int{1, 2}}, made)
 		images := slot.Images[0]
 		stride := len(images) / 4

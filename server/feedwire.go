@@ -27,7 +27,6 @@ const (
 // feedHello is the first message to a feeder.
 type feedHello struct {
 	Version int    `json:"version"`
-	From    string `json:"from"` // tells the server from others
 	Token   string `json:"token,omitempty"`
 }
 
@@ -64,16 +63,13 @@ func (s *Server) feedSets() []feedSet {
 // feedRequest asks for a piece, whose numbers follow. Everything that samples depend on is in it, or in them.
 type feedRequest struct {
 	Set        feedSet         `json:"set"`
-	Rank       int             `json:"rank"` // ranks have no samples in common: this keeps their texts apart
-	World      int             `json:"world"`
 	Transform  json.RawMessage `json:"transform"` // a list of operations or an object with views, with every parameter
 	Layout     string          `json:"layout"`
 	Fields     []string        `json:"fields,omitempty"`
 	WithParams bool            `json:"with_params,omitempty"`
-	Compressed bool            `json:"compressed,omitempty"` // images by the pixels codec; not with NCHW
 }
 
-// madeReply is followed by a byte for each sample of the piece, 1 if it was made, and by the memory of [loader.Slot.AppendPlaces]; see [compressor].
+// madeReply is followed by a byte for each sample of the piece, 1 if it was made, and by the memory of [loader.Slot.AppendPlaces].
 type madeReply struct{}
 
 // madeFrame is the frame of a madeReply: the same for every piece.

@@ -1,8 +1,17 @@
 package server
 
 import (
+	"encoding/binary"
+	"encoding/json"
 	"errors"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
 	"testing"
+	"time"
+
+	"github.com/imgfeed/imgfeed/server/internal/wire"
 )
 
 func TestAutomaticSlots(t *testing.T) {
@@ -44,5 +53,181 @@ func TestPrefetchBytes(t *testing.T) {
 		if got := prefetchBytes(c.wish, c.memory); got != c.want {
 			t.Errorf("of %d bytes, with the wish of %d, it is %d, want %d", c.memory, c.wish, got, c.want)
 		}
+	}
+}
+
+// TestEachSessionLeavesHalf opens one session after the other until the memory is used up. The error of the next one says how to divide it.
+func TestEachSessionLeavesHalf(t *testing.T) {
+	const slotBytes = 4096
+	ts := startServer(t, oneSet(t, 40, 1), func(c *Config) { c.MemoryBytes = 20 * slotBytes })
+	var clients []*client
+	for n, want := range []int{10, 5, 3, 2} {
+		c := ts.dial().hello().open(openRequest{Transform: onePixel, BatchSize: 2})
+		if c.opened.Slots != want || c.opened.SlotBytes != slotBytes {
+			t.Fatalf("session %d got %d slots of %d bytes, want %d", n, c.opened.Slots, c.opened.SlotBytes, want)
+		}
+		clients = append(clients, c)
+	}
+	want := "other sessions hold 80.0 KiB of the 80.0 KiB that the server may use for batches: start imgfeed with --sessions 5, which divides it evenly, or a larger --memory"
+	if m, ok := ts.ask(openRequest{}).(errorMessage); !ok || m.ErrKind != kindBadRequest || !strings.Contains(m.Message, want) {
+		t.Errorf("a session more: %+v", m)
+	}
+	for i, c := range clients {
+		if got := c.epoch(0, 0); len(got) != 20 {
+			t.Errorf("session %d: %d batches", i, len(got))
+		}
+		c.close()
+	}
+	ts.checkIdle()
+}
+
+// TestSessionsThatComeTogether opens as many sessions at once as there is memory for, which the server was told.
+func TestSessionsThatComeTogether(t *testing.T) {
+	large := json.RawMessage(`[{"op":"Resize","size":[256,256]}]`)
+	const sessions, slotBytes = 8, 397312
+	ts := startServer(t, oneSet(t, 4, 1), func(c *Config) { c.MemoryBytes, c.Sessions = sessions*3*slotBytes*17/16+1<<20, sessions })
+	for range 5 {
+		var all sync.WaitGroup
+		clients := make([]*client, sessions)
+		for i := range clients {
+			clients[i] = ts.dial().hello()
+			all.Go(func() {
+				c := clients[i].open(openRequest{BatchSize: 2, Transform: large})
+				if c.opened.Slots < 3 || c.opened.SlotBytes != slotBytes {
+					t.Errorf("%d slots of %d bytes", c.opened.Slots, c.opened.SlotBytes)
+				}
+			})
+		}
+		all.Wait()
+		for _, c := range clients {
+			c.close()
+		}
+		ts.checkIdle()
+	}
+}
+
+// TestSessionsThatEndMakeRoom opens a session while those that hold the memory end.
+func TestSessionsThatEndMakeRoom(t *testing.T) {
+	ts := startServer(t, oneSet(t, 20, 1), func(c *Config) { c.MemoryBytes = 10 * 4096 })
+	for _, slots := range []int{0, 8} {
+		held := ts.dial().hello().open(openRequest{BatchSize: 2, Slots: 8})
+		time.AfterFunc(100*time.Millisecond, func() { held.conn.Close() })
+		c := ts.dial().hello().open(openRequest{BatchSize: 2, Slots: slots})
+		if want := max(slots, 3); c.opened.Slots < want {
+			t.Errorf("%d slots, want %d", c.opened.Slots, want)
+		}
+		c.close()
+		ts.checkIdle()
+	}
+}
+
+// TestSessionsAreDealtTheMemory tells a server how many sessions will come.
+func TestSessionsAreDealtTheMemory(t *testing.T) {
+	dir := t.TempDir()
+	writeSet(t, filepath.Join(dir, "train"), "train", 4, 1)
+	ts := startServer(t, dir, func(c *Config) { c.MemoryBytes, c.Sessions = 40*4096, 8 })
+	for range 8 {
+		c := ts.dial().hello().open(openRequest{Split: "train", Transform: onePixel, BatchSize: 2})
+		if c.opened.Slots != 5 {
+			t.Errorf("%d slots, want 5", c.opened.Slots)
+		}
+	}
+}
+
+// TestSixtyFourSessions serves 60 sessions of different splits, transforms and batches beside four that stall, hold all slots,
+// flood and lie.
+func TestSixtyFourSessions(t *testing.T) {
+	dir := t.TempDir()
+	writeSet(t, filepath.Join(dir, "train"), "train", 60, 2)
+	writeSet(t, filepath.Join(dir, "val"), "val", 30, 1)
+	ts := startServer(t, dir, func(c *Config) { c.MemoryBytes = 64 << 20 })
+	transforms := []string{ // of which each leaves a pixel of the image's colour
+		string(onePixel), `[{"op":"Resize","size":4},{"op":"CenterCrop","size":1}]`, `[{"op":"RandomResizedCrop","size":1}]`,
+		`[{"op":"RandomCrop","size":2},{"op":"RandomHorizontalFlip"},{"op":"CenterCrop","size":1}]`,
+	}
+	open := func(n int, m openRequest) *client {
+		m.Split = []string{"train", "val"}[n%2]
+		m.Transform = json.RawMessage(transforms[n%len(transforms)])
+		m.BatchSize = n%17 + 1
+		return ts.dial().hello().open(m)
+	}
+	stalls := open(0, openRequest{Transport: transportSocket})
+	holds, floods, lies := open(1, openRequest{}), open(2, openRequest{}), open(3, openRequest{})
+	for _, c := range []*client{stalls, holds} {
+		c.send(startRequest{})
+	}
+	stop := make(chan struct{})
+	var hostile, sessions sync.WaitGroup
+	for _, loop := range []func(){
+		func() { floods.send(statsRequest{}); floods.receive() },
+		func() { lies.send(releaseRequest{Slot: 1}); lies.receive() },
+	} {
+		hostile.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					loop()
+				}
+			}
+		})
+	}
+	for n := range 60 {
+		sessions.Go(func() {
+			c := open(n, openRequest{})
+			defer c.close()
+			for epoch := range int64(3) {
+				total := 0
+				for _, batch := range c.epoch(epoch, 0) {
+					total += len(batch)
+				}
+				if total != c.opened.Samples {
+					t.Errorf("session %d: %d samples of %d", n, total, c.opened.Samples)
+				}
+			}
+		})
+	}
+	sessions.Wait()
+	close(stop)
+	hostile.Wait()
+	for _, c := range []*client{stalls, holds, floods, lies} {
+		c.close()
+	}
+	ts.checkIdle()
+}
+
+// TestLimitsOfHello asks for one more than each limit that hello names.
+func TestLimitsOfHello(t *testing.T) {
+	ts := startServer(t, oneSet(t, 10, 1), nil)
+	c := ts.dial()
+	c.send(helloRequest{Version: wire.Version})
+	limits := expect[helloReply](c).Limits
+	c.open(openRequest{BatchSize: 2})
+	over := func(name string) int { return limits[name] + 1 }
+	requests := map[string]any{
+		"batch_size": openRequest{Transform: onePixel, BatchSize: over("batch_size")},
+		"world":      openRequest{Transform: onePixel, BatchSize: 1, Rank: of(0), World: of(over("world"))},
+		"slots":      openRequest{Transform: onePixel, BatchSize: 1, Slots: over("slots")},
+		"size":       openRequest{Transform: onePixel, BatchSize: 1, Size: over("size")},
+		"repeats":    selectRequest{Repeats: over("repeats")},
+		"positions":  selectRequest{Positions: int64(over("positions"))},
+	}
+	for name, request := range requests {
+		on := c
+		if _, opens := request.(openRequest); opens {
+			on = ts.dial().hello()
+		}
+		on.send(request)
+		if e := expect[errorMessage](on); e.ErrKind != kindBadRequest || !strings.Contains(e.Message, strconv.Itoa(limits[name])) {
+			t.Errorf("%s: %+v, want an error that names %d", name, e, limits[name])
+		}
+	}
+	c.sendRaw(binary.LittleEndian.AppendUint32(nil, uint32(over("request_bytes"))))
+	if e := expect[errorMessage](c); !e.Fatal || !strings.Contains(e.Message, strconv.Itoa(limits["request_bytes"])) {
+		t.Errorf("request_bytes: %+v", e)
+	}
+	if len(requests)+1 != len(limits) {
+		t.Errorf("not all are tested of %v", limits)
 	}
 }

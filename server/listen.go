@@ -5,13 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
 	"strconv"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -47,29 +44,52 @@ func (e *InUseError) Error() string {
 }
 
 // A Listener is a Unix socket that removes its file when it is closed, if the file is still its own, and the folders that were
-// made for it, if nothing else is in them. [Listener.Keep] puts the file back when it vanishes.
+// made for it, if nothing else is in them.
 type Listener struct {
-	path string
-	mode fs.FileMode
-
-	socket atomic.Pointer[net.UnixListener] // what is bound to the path now
-
-	mu     sync.Mutex // held while its file is made or removed
-	own    os.FileInfo
-	other  os.FileInfo // the file that was put in its place and is left alone; nil if none was
+	path   string
+	socket *net.UnixListener
+	own    os.FileInfo // of its file
 	made   []string    // folders that were made for it, the innermost first
-	closed bool
 }
 
 // Listen creates the socket at path with these permissions, [SocketMode] for instance; who may write may connect. A missing
 // folder is made, and lets those through who may connect. A socket that a dead server left behind is replaced; one that a live
 // server listens on is an [*InUseError]; a file that is no socket is never removed.
-func Listen(path string, mode fs.FileMode) (*Listener, error) {
+func Listen(path string, mode fs.FileMode) (_ *Listener, err error) {
 	if err := wire.CheckPath(path); err != nil {
 		return nil, err
 	}
-	l := &Listener{path: path, mode: mode.Perm()}
-	if err := l.bind(); err != nil {
+	mode = mode.Perm()
+	dir := filepath.Dir(path)
+	l := &Listener{path: path, made: missingFolders(dir)}
+	defer func() {
+		if err != nil {
+			removeFolders(l.made)
+		}
+	}()
+	if err := makeFolder(dir, mode, path == DefaultSocket()); err != nil {
+		return nil, err
+	}
+	defer lockFolder(dir)() // so that two servers that start at once do not both replace the same stale socket
+	if err := removeStale(path); err != nil {
+		return nil, err
+	}
+	lc := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
+		// The file is made with the socket's own mode, less the umask: it never exists with a wider one than it is to have.
+		var err error
+		return errors.Join(c.Control(func(fd uintptr) { err = unix.Fchmod(int(fd), SocketMode) }), err)
+	}}
+	listener, err := lc.Listen(context.Background(), "unix", path)
+	if err != nil {
+		return nil, fmt.Errorf("socket %s: %w", path, err)
+	}
+	l.socket = listener.(*net.UnixListener)
+	l.socket.SetUnlinkOnClose(false)
+	if l.own, err = os.Lstat(path); err == nil {
+		err = os.Chmod(path, mode)
+	}
+	if err != nil {
+		l.socket.Close()
 		return nil, err
 	}
 	return l, nil
@@ -78,23 +98,11 @@ func Listen(path string, mode fs.FileMode) (*Listener, error) {
 // Path returns the socket's path.
 func (l *Listener) Path() string { return l.path }
 
-// accept waits for a client, also while the socket is put back; after Close it returns [net.ErrClosed].
-func (l *Listener) accept() (*net.UnixConn, error) {
-	for {
-		socket := l.socket.Load()
-		conn, err := socket.AcceptUnix()
-		if errors.Is(err, net.ErrClosed) && l.socket.Load() != socket {
-			continue
-		}
-		return conn, err
-	}
-}
+// accept waits for a client; after Close it returns [net.ErrClosed].
+func (l *Listener) accept() (*net.UnixConn, error) { return l.socket.AcceptUnix() }
 
 // Close stops listening and removes the socket's file, unless another server has replaced it.
 func (l *Listener) Close() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.closed = true
 	info, err := os.Lstat(l.path)
 	own := err == nil && os.SameFile(info, l.own)
 	if own {
@@ -103,100 +111,7 @@ func (l *Listener) Close() error {
 	if own || errors.Is(err, fs.ErrNotExist) { // a client may have removed it, and ended before it removed its folder
 		removeFolders(l.made)
 	}
-	return l.socket.Load().Close()
-}
-
-// bind makes the socket at the path, in place of the one that it had; mu is held, or nobody else has the listener yet.
-func (l *Listener) bind() (err error) {
-	dir := filepath.Dir(l.path)
-	made := missingFolders(dir)
-	defer func() {
-		if err != nil {
-			removeFolders(made)
-		}
-	}()
-	if err := makeFolder(dir, l.mode, l.path == DefaultSocket()); err != nil {
-		return err
-	}
-	defer lockFolder(dir)() // so that two servers that start at once do not both replace the same stale socket
-	if err := removeStale(l.path); err != nil {
-		return err
-	}
-	lc := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
-		// The file is made with the socket's own mode, less the umask: it never exists with a wider one than it is to have.
-		var err error
-		return errors.Join(c.Control(func(fd uintptr) { err = unix.Fchmod(int(fd), SocketMode) }), err)
-	}}
-	listener, err := lc.Listen(context.Background(), "unix", l.path)
-	if err != nil {
-		return fmt.Errorf("socket %s: %w", l.path, err)
-	}
-	socket := listener.(*net.UnixListener)
-	socket.SetUnlinkOnClose(false)
-	own, err := os.Lstat(l.path)
-	if err == nil {
-		err = os.Chmod(l.path, l.mode)
-	}
-	if err != nil {
-		socket.Close()
-		return err
-	}
-	l.own, l.other = own, nil
-	if len(made) > len(l.made) {
-		l.made = made
-	}
-	if before := l.socket.Swap(socket); before != nil {
-		before.Close()
-	}
-	return nil
-}
-
-// keepEvery is how often a server looks whether its socket is there: clients wait for a server much longer.
-const keepEvery = time.Second
-
-// Keep puts the socket's file back when it has vanished, with its folder, until ctx ends: cleaners of temporary files, and people
-// who tidy up, remove what a running server needs for new clients. A file that another server, or anybody, has put in its place is
-// left alone until it vanishes too. The log says once what was done or can't be.
-func (l *Listener) Keep(ctx context.Context, log *slog.Logger) { l.keep(ctx, log, keepEvery) }
-
-func (l *Listener) keep(ctx context.Context, log *slog.Logger, every time.Duration) {
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	said := ""
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		switch back, err := l.putBack(); {
-		case err != nil && err.Error() != said:
-			said = err.Error()
-			log.Warn("the socket has vanished, and can't be put back: sessions go on, new clients can't connect", "err", err)
-		case back:
-			said = ""
-			log.Warn("the socket had vanished, and was put back", "socket", l.path)
-		}
-	}
-}
-
-// putBack looks at the socket's file, and says whether it was put back.
-func (l *Listener) putBack() (bool, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	info, err := os.Lstat(l.path)
-	gone := errors.Is(err, fs.ErrNotExist)
-	switch {
-	case l.closed, err == nil && (os.SameFile(info, l.own) || os.SameFile(info, l.other)):
-		return false, nil
-	case err != nil && !gone:
-		return false, err
-	}
-	err = l.bind()
-	if err != nil && !gone {
-		l.other = info
-	}
-	return err == nil, err
+	return l.socket.Close()
 }
 
 // missingFolders returns dir and the folders above it that are not there, the innermost first. The default socket's folder is

@@ -3,13 +3,10 @@ package server
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
-	"github.com/imgfeed/imgfeed/server/internal/ring"
-	"github.com/imgfeed/imgfeed/transform"
 )
 
 const (
@@ -22,13 +19,10 @@ const (
 	autoSlotsMax   = 16
 	autoSlotsShort = 2 // when memory is short: one to fill, one to lend
 
-	// shrinkPatience is how long a new session waits for slots that others are to give up: those that are lent come back one in
-	// each training step. Clients wait for a minute.
-	shrinkPatience = 20 * time.Second
-	// endPatience is how long it waits where nobody has any to give up: sessions of clients that are gone may be about to end, as
+	// endPatience is how long a new session waits for memory: sessions of clients that are gone may be about to end, as
 	// when a server that was stopped goes on, and its clients come back before their ends are seen.
 	endPatience = 2 * time.Second
-	// takeAgain is how often it looks meanwhile whether clients stand still; memory that comes back wakes it at once.
+	// takeAgain is how often it looks meanwhile.
 	takeAgain = 20 * time.Millisecond
 )
 
@@ -50,7 +44,7 @@ func prefetchBytes(wish, memory int64) int64 {
 type limitError struct {
 	Want, Used, Max int64 // bytes
 	Slots           int   // of a ring; 0 for a selection
-	Stalled         int64 // bytes of Used that clients keep which give nothing back
+	Sessions        int   // that --sessions should name; 0 if it would not help
 }
 
 func (e *limitError) Error() string {
@@ -58,25 +52,23 @@ func (e *limitError) Error() string {
 		return fmt.Sprintf("the selection takes %s to set up, and rings and other selections hold %s of the %s that the server may use for them: start imgfeed with a larger --memory, or select fewer samples",
 			bytesize.Format(e.Want), bytesize.Format(e.Used), bytesize.Format(e.Max))
 	}
-	stalled := ""
-	if e.Stalled > 0 {
-		stalled = fmt.Sprintf(" (clients that stand still keep %s of it: go on with them, or end them)", bytesize.Format(e.Stalled))
+	divide := ""
+	if e.Sessions > 0 {
+		divide = fmt.Sprintf("--sessions %d, which divides it evenly, or ", e.Sessions)
 	}
-	return fmt.Sprintf("%s %s, and other sessions hold %s of the %s that the server may use for batches%s: ask for fewer slots or smaller batches, or start imgfeed with a larger --memory",
-		bytesize.Counted(e.Slots, "slot takes", "slots take"), bytesize.Format(e.Want), bytesize.Format(e.Used), bytesize.Format(e.Max), stalled)
+	return fmt.Sprintf("%s %s, and other sessions hold %s of the %s that the server may use for batches: start imgfeed with %sa larger --memory, or ask for fewer slots or smaller batches",
+		bytesize.Counted(e.Slots, "slot takes", "slots take"), bytesize.Format(e.Want), bytesize.Format(e.Used), bytesize.Format(e.Max), divide)
 }
 
 // A budget is an amount of memory that sessions share.
 type budget struct {
 	mu        sync.Mutex
 	max, used int64
-	rings     int           // that it is to suffice for, where their sizes are ours to choose; 0 if nobody knows
-	given     chan struct{} // has one after some was given back
+	rings     int // that it is to suffice for, where their sizes are ours to choose; 0 if nobody knows
 }
 
 // take reserves a ring of slots slots, or, when slots is 0, of as many as are sensible, and no fewer than least. It returns their
-// number. Where nobody knows how many rings there will be, each leaves as much as it takes: its client may stand still with all slots
-// that it has, and then gives none up for those that come later.
+// number. Where nobody knows how many rings there will be, each leaves as much as it takes to those that come later.
 func (b *budget) take(slots, least int, slotBytes int64) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -105,16 +97,6 @@ func autoSlots(slotBytes, memory int64, rings int) int {
 	return int(min(max(size/slotBytes, autoSlotsMin), autoSlotsMax))
 }
 
-// RingSize says what ring a session of such batches gets of a server that deals memory bytes to this many sessions: its slots, and the bytes of one.
-func RingSize(views transform.Views, batchSize int, memory int64, sessions int) (slots int, slotBytes int64, err error) {
-	c := openConfig{views: views, listed: len(views) > 1}
-	layout, err := ring.NewLayout(batchSize, c.arrays()...)
-	if err != nil {
-		return 0, 0, err
-	}
-	return autoSlots(layout.Size, memory, sessions), layout.Size, nil
-}
-
 // reserve takes n bytes for something else than a ring.
 func (b *budget) reserve(n int64) error {
 	b.mu.Lock()
@@ -133,10 +115,6 @@ func (b *budget) give(n int64) {
 	if b.used -= n; b.used < 0 {
 		panic("server: more memory given back than taken")
 	}
-	select {
-	case b.given <- struct{}{}:
-	default:
-	}
 }
 
 func (b *budget) inUse() int64 {
@@ -145,55 +123,23 @@ func (b *budget) inUse() int64 {
 	return b.used
 }
 
-// takeSlots reserves the memory of a ring. Where it does not suffice for the fewest slots that do, sessions that were opened
-// before and did not ask for a number of slots give up some of theirs.
+// takeSlots reserves the memory of a ring, for which it waits a while.
 func (s *Server) takeSlots(slots int, slotBytes int64) (int, error) {
-	for started := time.Now(); ; {
+	for started := time.Now(); ; time.Sleep(takeAgain) {
 		got, err := s.memory.take(slots, autoSlotsMin, slotBytes)
 		limit, short := errors.AsType[*limitError](err)
 		if !short {
 			return got, err
 		}
-		patience := endPatience
-		if s.shrinkOthers(limit.Want - (limit.Max - limit.Used)) {
-			patience = shrinkPatience
-		}
-		if limit.Want > limit.Max || time.Since(started) >= patience {
+		if limit.Want > limit.Max || time.Since(started) >= endPatience {
 			break
-		}
-		select {
-		case <-s.memory.given:
-		case <-time.After(takeAgain):
 		}
 	}
 	got, err := s.memory.take(slots, autoSlotsShort, slotBytes)
 	if limit, short := errors.AsType[*limitError](err); short {
-		limit.Stalled = s.stalledBytes()
+		if sessions := len(s.openSessions()) + 1; sessions > max(1, s.memory.rings) {
+			limit.Sessions = sessions
+		}
 	}
 	return got, err
-}
-
-// stalledBytes is how much memory clients keep that give no slots back.
-func (s *Server) stalledBytes() (bytes int64) {
-	for _, sess := range s.openSessions() {
-		if sess.stalls() {
-			bytes += int64(sess.ring.Lent()) * sess.slotBytes
-		}
-	}
-	return bytes
-}
-
-// shrinkOthers has the sessions with the largest rings give up slots of want bytes in all, at once or when their clients release
-// them. It reports whether there is anything to wait for: a session that is being set up, which takes large rings a while, may give up some, too.
-func (s *Server) shrinkOthers(want int64) (possible bool) {
-	possible = s.arriving.Load() > 0
-	sessions := s.openSessions()
-	slices.SortStableFunc(sessions, func(a, b *session) int { return int(b.ring.Size()>>12) - int(a.ring.Size()>>12) })
-	for _, sess := range sessions {
-		if want > 0 && sess.asked == 0 {
-			promised, more := sess.giveUp(want)
-			want, possible = want-promised, possible || more
-		}
-	}
-	return possible
 }

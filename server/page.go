@@ -9,12 +9,14 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/imgfeed/imgfeed/internal/style"
 	"github.com/imgfeed/imgfeed/server/status"
 )
 
@@ -29,9 +31,6 @@ var page embed.FS
 func (s *Server) Handler() http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(status.Metrics(s.sample), s.totals.batchWait, s.totals.slotHeld)
-	if s.sender != nil {
-		registry.MustRegister(spanCounters(s.sender)...)
-	}
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
@@ -41,6 +40,9 @@ func (s *Server) Handler() http.Handler {
 	if err != nil {
 		panic(err) // the folder is embedded
 	}
+	mux.HandleFunc("GET /page/style.css", func(w http.ResponseWriter, r *http.Request) {
+		http.ServeContent(w, r, "style.css", time.Time{}, strings.NewReader(style.CSS))
+	})
 	mux.Handle("GET /page/", http.StripPrefix("/page/", filesOf(files)))
 	mux.HandleFunc("GET /status.json", s.serveStatus)
 	mux.HandleFunc("GET /sessions/{session}/batch.json", s.serveBatch)

@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 
+	"github.com/imgfeed/imgfeed/loader"
+	"github.com/imgfeed/imgfeed/loader/plan"
 	"github.com/imgfeed/imgfeed/server/internal/wire"
 	"github.com/imgfeed/imgfeed/server/status"
 	"github.com/imgfeed/imgfeed/shard"
@@ -139,6 +141,15 @@ type helloReply struct {
 
 	// Operations are those that transforms may hold, with their parameters.
 	Operations []transform.Schema `json:"operations"`
+	// Waits are the words that waiting_for may be, the most urgent first.
+	Waits []loader.WaitingFor `json:"waits"`
+	// Limits are the largest values of members of requests, by name; request_bytes is of a request itself.
+	Limits map[string]int `json:"limits"`
+}
+
+var limits = map[string]int{
+	"batch_size": plan.BatchSizeMax, "world": plan.WorldMax, "slots": slotsMax, "size": transform.SizeMax, "repeats": plan.RepeatsMax, "positions": plan.SamplesMax,
+	"request_bytes": wire.RequestBytesMax,
 }
 
 // A versionError means that the client speaks another version of the protocol.
@@ -157,7 +168,7 @@ func (c *connection) hello(m helloRequest) error {
 	}
 	c.greeted = true
 	s, catalog := c.server, c.server.catalog.Load()
-	reply := helloReply{Version: wire.Version, Server: s.cfg.Name, PID: os.Getpid(), Sets: []status.ServedSet{}, Operations: transform.Schemas()}
+	reply := helloReply{Version: wire.Version, Server: s.cfg.Name, PID: os.Getpid(), Sets: []status.ServedSet{}, Operations: transform.Schemas(), Waits: status.Waits, Limits: limits}
 	for _, split := range catalog.splits {
 		reply.Sets = append(reply.Sets, catalog.sets[split].described)
 	}

@@ -30,12 +30,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/imgfeed/imgfeed/internal/memory"
 	"github.com/imgfeed/imgfeed/loader"
-	"github.com/imgfeed/imgfeed/server/internal/traces"
 	"github.com/imgfeed/imgfeed/server/internal/wire"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/transform"
@@ -69,14 +67,12 @@ type Config struct {
 	// PrefetchBytes is the part of MemoryBytes into which records are read before they are due; 0 means a sixteenth, and no more than 256 MiB.
 	PrefetchBytes int64
 	// Sessions is how many rings MemoryBytes is dealt to, where their number of slots is the server's to choose; 0 means that
-	// nobody knows: the first ones get as much as is useful, and give up some for later ones.
+	// nobody knows: each takes as much as is useful, and no more than half of the rest.
 	Sessions int
 	// BitExact refuses sessions whose transform of the stored images does not give the bits that it gives of the originals.
 	BitExact bool
 	// Resampler is the one of sessions that name none; the zero value is the newest Pillow's.
 	Resampler transform.Resampler
-	// Traces has batches traced; nil: none is.
-	Traces *Traces
 	// Name is the program's name and version, for the clients.
 	Name string
 	// Log takes what operators should know; nil discards it.
@@ -91,12 +87,6 @@ type Server struct {
 	memory budget
 	totals *totals
 
-	tracer trace.TracerProvider // of batches; nil where none is traced
-	sender *traces.Sender       // of its spans; nil where the provider is the program's
-	chosen func() bool          // whether to trace a batch
-
-	arriving atomic.Int64 // sessions that have the memory for a ring, and not yet the ring
-
 	catalog   atomic.Pointer[catalog]
 	reloading sync.Mutex
 
@@ -105,7 +95,6 @@ type Server struct {
 	bad     badSamples
 	feeders *feederList
 	feeding feeding
-	sharing *sharing
 	gallery gallery
 
 	lastID   atomic.Uint64
@@ -137,8 +126,6 @@ func New(cfg Config) (*Server, error) {
 		return nil, fmt.Errorf("rank %d of world %d: the rank must be 0 to world-1", cfg.Rank, cfg.World)
 	case cfg.Sessions < 0:
 		return nil, fmt.Errorf("%d sessions: 0 or more are possible", cfg.Sessions)
-	case cfg.Traces.impossible():
-		return nil, errors.New("traces need a collector or a provider, and a share of the batches above 0 and up to 1")
 	case len(cfg.Found.Sets) == 0:
 		return nil, errors.New("no shard set to serve")
 	}
@@ -147,15 +134,10 @@ func New(cfg Config) (*Server, error) {
 	if s.feeders, err = newFeederList(s); err != nil {
 		return nil, err
 	}
-	s.sharing = newSharing(cfg.MemoryBytes / 4)
 	ahead := prefetchBytes(cfg.PrefetchBytes, cfg.MemoryBytes)
-	s.memory.max, s.memory.rings, s.memory.given = cfg.MemoryBytes-ahead, cfg.Sessions, make(chan struct{}, 1)
+	s.memory.max, s.memory.rings = cfg.MemoryBytes-ahead, cfg.Sessions
 	c := openCatalog(cfg.Found, s.log)
 	if err := s.checkServed(c); err != nil {
-		c.close()
-		return nil, err
-	}
-	if err := s.startTraces(); err != nil {
 		c.close()
 		return nil, err
 	}
@@ -259,12 +241,9 @@ func (s *Server) serveConn(ctx context.Context, conn *net.UnixConn) {
 	c.run(ctx)
 }
 
-// Close stops the workers, sends the traces that are left, and closes the sets. Call it after Serve has returned.
+// Close stops the workers and closes the sets. Call it after Serve has returned.
 func (s *Server) Close() error {
 	s.pool.Close()
-	if s.sender != nil {
-		s.sender.Close()
-	}
 	return s.catalog.Load().close()
 }
 

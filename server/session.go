@@ -7,7 +7,6 @@ import (
 
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/loader/plan"
-	"github.com/imgfeed/imgfeed/server/internal/traces"
 	"github.com/imgfeed/imgfeed/transform"
 )
 
@@ -26,7 +25,6 @@ type session struct {
 
 	tally  tally // since it was opened
 	totals *splitTally
-	traces traces.Slots
 
 	stream atomic.Pointer[loader.Stream] // of the running epoch; nil if none runs
 	made   atomic.Pointer[madeEpoch]     // the epoch before the running one, until that begins
@@ -63,15 +61,10 @@ func (s *Server) newSession(c *connection, m openRequest) (sess *session, err er
 	if err != nil {
 		return nil, err
 	}
-	s.arriving.Add(1)
-	defer s.arriving.Add(-1)
 	if sess.slots, err = newSlots(n, cfg.layout.Size, cfg.shared, &s.memory, c.log, s.started); err != nil {
 		return nil, err
 	}
 	sess.lay(cfg.layout)
-	if s.tracer != nil {
-		sess.traces = make(traces.Slots, n)
-	}
 	c.session.Store(sess)
 	return sess, nil
 }
@@ -79,9 +72,6 @@ func (s *Server) newSession(c *connection, m openRequest) (sess *session, err er
 // close ends the running epoch and frees the ring.
 func (s *session) close() {
 	s.stopEpoch()
-	for slot := range s.traces {
-		s.traces.End(slot, false)
-	}
 	s.slots.close()
 	selected := s.selectionBytes
 	s.dropSelection()
@@ -139,7 +129,7 @@ func (s *session) opened() openedReply {
 		Slots: s.ring.Slots(), SlotBytes: s.slotBytes, Arrays: s.layout.Arrays, Notes: s.notes(), Positions: s.positions(),
 	}
 	if s.shared {
-		o.RingBytes = int64(s.ring.Slots()) * s.slotBytes // of the file: slots may have been given up already
+		o.RingBytes = s.ring.Size()
 	}
 	return o
 }

@@ -291,7 +291,7 @@ func TestMetricsHealthAndStatus(t *testing.T) {
 	if code, body := get("/healthz"); code != 200 || body != "ok\n" {
 		t.Errorf("/healthz: %d %q", code, body)
 	}
-	if _, status := get("/"); !strings.Contains(status, "session 1: train, rank 0 of 1, 14 images") || !strings.Contains(status, "training is the limit") {
+	if _, status := get("/"); !strings.Contains(status, ", 14 delivered, ") || !strings.Contains(status, "training is the limit") {
 		t.Errorf("the status says\n%s", status)
 	}
 	c.send(statsRequest{})

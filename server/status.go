@@ -123,7 +123,7 @@ func (s *session) status(store *status.Store, feeders *status.Feeders) status.Se
 		Session: s.connection.id, ClientPID: s.connection.pid, Split: s.split, Rank: s.plan.Rank, World: s.plan.World, BatchSize: batchSize,
 		Transform: json.RawMessage(transform), Transport: s.transport(), WaitingFor: loader.Idle,
 		Counts: done.Counts, ImagesPerSecond: s.server.history.perSecond(s.connection.id), SlotWait: done.slotWait.Seconds(), Write: done.write.Seconds(),
-		Slots: s.ring.Usable(), SlotsFree: s.slotPool.Free(), SlotsLent: s.ring.Lent(), RingBytes: s.ring.Size(),
+		Slots: s.ring.Slots(), SlotsFree: s.slotPool.Free(), SlotsLent: s.ring.Lent(), RingBytes: s.ring.Size(),
 	}
 	switch made := s.made.Load(); { // the stream of an epoch that is made is about to be forgotten
 	case made != nil && st.SlotsLent > 0:
@@ -141,7 +141,7 @@ func (s *session) status(store *status.Store, feeders *status.Feeders) status.Se
 	if set.Store() == "" {
 		store = nil
 	}
-	st.Judge(s.server.pool.Threads(), &set.described, store, feeders)
+	st.Judge(s.server.pool.Threads(), &status.Set{ServedSet: set.described, Path: set.Dir()}, store, feeders)
 	return st
 }
 
@@ -150,8 +150,9 @@ type statsRequest struct{}
 
 // statsReply answers [statsRequest]. Times are in seconds, counts since the session was opened.
 type statsReply struct {
-	WaitingFor loader.WaitingFor `json:"waiting_for"` // disk, store, cpu, client or idle
+	WaitingFor loader.WaitingFor `json:"waiting_for"` // one of [status.Waits]
 	Verdict    string            `json:"verdict"`     // the same as a sentence
+	Advice     string            `json:"advice"`      // what to do about it, "" if nothing
 	status.Counts
 	Seconds   map[string]float64 `json:"seconds"` // slot_wait, write: of the session; the others: of all threads since the server started
 	SlotsFree int                `json:"slots_free"`
@@ -163,7 +164,7 @@ type statsReply struct {
 func (s *session) stats(statsRequest) error {
 	st, pool := s.status(s.server.store(), s.server.feeders.status()), s.server.pool.Counters()
 	return s.connection.send(statsReply{
-		WaitingFor: st.WaitingFor, Verdict: st.Verdict, Counts: st.Counts,
+		WaitingFor: st.WaitingFor, Verdict: st.Verdict, Advice: st.Advice, Counts: st.Counts,
 		Seconds: map[string]float64{
 			"read": pool.Read.Seconds(), "decode": pool.Decode.Seconds(), "resample": pool.Resample.Seconds(), "thread_wait": pool.Wait.Seconds(),
 			"slot_wait": st.SlotWait, "write": st.Write,

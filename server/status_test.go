@@ -95,12 +95,12 @@ func TestPage(t *testing.T) {
 	if w.Code != 200 || !strings.Contains(w.Body.String(), `src="page/page.js"`) || !strings.Contains(w.Header().Get("Content-Security-Policy"), "default-src 'self'") {
 		t.Errorf("/: %d %v %s", w.Code, w.Header(), w.Body)
 	}
-	for _, name := range []string{"page.js", "page.css", "uplot.js", "uplot.css", "uplot.LICENSE"} {
+	for _, name := range []string{"page.js", "style.css", "page.css", "uplot.js", "uplot.css", "uplot.LICENSE"} {
 		if w := ts.get("/page/" + name); w.Code != 200 || w.Body.Len() == 0 {
 			t.Errorf("%s: %d", name, w.Code)
 		}
 	}
-	if w := ts.get("/", "Accept", "*/*"); !strings.HasPrefix(w.Body.String(), "imgfeed test, 2 threads") {
+	if w := ts.get("/", "Accept", "*/*"); !strings.HasPrefix(w.Body.String(), "imgfeed test, process ") {
 		t.Errorf("to curl: %s", w.Body)
 	}
 }

@@ -84,17 +84,10 @@ func (c *client) drain(epoch int64) (images int) {
 }
 
 // TestNothingIsAllocatedForASample compares epochs with few and with many samples in a batch: what a batch costs is
-// allowed, what a sample costs is not. Client and server share the process, so a batch's messages count twice. That every batch is
-// traced costs some more for each, and nothing for a sample either.
+// allowed, what a sample costs is not. Client and server share the process, so a batch's messages count twice.
 func TestNothingIsAllocatedForASample(t *testing.T) {
-	traced, _ := tracesOf(t, 1)
-	dir := pixelSet(t, 2000, 32)
-	t.Run("plain", func(t *testing.T) { checkAllocations(t, startServer(t, dir, nil)) })
-	t.Run("traced", func(t *testing.T) { checkAllocations(t, startServer(t, dir, traced)) })
-}
-
-func checkAllocations(t *testing.T, ts *testServer) {
 	const samples = 2000
+	ts := startServer(t, pixelSet(t, samples, 32), nil)
 	mallocs := func(batch int) float64 {
 		c := ts.dial().hello().open(openRequest{Transform: json.RawMessage(`"cifar"`), BatchSize: batch, Shuffle: true, Seed: of[int64](1)})
 		defer c.close()

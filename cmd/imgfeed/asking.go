@@ -1,29 +1,29 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"net"
+	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
-	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/termsafe"
-	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/server"
 	"github.com/imgfeed/imgfeed/server/status"
-	"github.com/imgfeed/imgfeed/shard"
 )
 
-const statusLong = `Ask a server what it serves. SERVER is the path of its socket. Without it, all servers of this user are asked, those that loaders
-run for themselves too.
+const statusLong = `Ask a server what it serves, to whom, how fast, what each session waits for, and what to do about it. SERVER is the path of its
+socket. Without it, all servers of this user are asked, those that loaders run for themselves too.
 
 The exit status is 1 when none answers in time, so that this does as a health check of a container without a shell.`
 
@@ -33,7 +33,17 @@ in their next epoch. A set that holds other data than before, or less, is refuse
 opened is served on. SERVER is the path of its socket.`
 
 func newStatusCommand() *cobra.Command {
-	return newAskCommand("status", "Ask running servers what they serve", statusLong, 5*time.Second, printStatus)
+	var watch, asJSON bool
+	cmd := newAskCommand("status", "Ask running servers what they do, and what limits them", statusLong, 5*time.Second, func(out io.Writer, socket string, timeout time.Duration) error {
+		show := func(out io.Writer) error { return printStatus(termsafe.Writer{Writer: out}, socket, timeout, asJSON) }
+		if watch {
+			return watchStatus(out, show)
+		}
+		return show(out)
+	})
+	cmd.Flags().BoolVar(&watch, "watch", false, "ask again every second, until Ctrl-C")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object for each server, a line each, as /status.json has it, with the path of its socket")
+	return cmd
 }
 
 func newReloadCommand() *cobra.Command {
@@ -52,7 +62,7 @@ func newAskCommand(use, short, long string, timeout time.Duration, ask func(out 
 				}
 				socket = args[0]
 			}
-			return ask(termsafe.Writer{Writer: cmd.OutOrStdout()}, strings.TrimPrefix(socket, "unix:"), timeout)
+			return ask(cmd.OutOrStdout(), strings.TrimPrefix(socket, "unix:"), timeout)
 		},
 	}
 	cmd.Flags().StringVar(&socket, "socket", "", "the same as SERVER (default as imgfeed serve's)")
@@ -60,39 +70,64 @@ func newAskCommand(use, short, long string, timeout time.Duration, ask func(out 
 	return cmd
 }
 
-// printStatus prints the sets that the server on a socket serves, or those of all servers of the user.
-func printStatus(out io.Writer, socket string, timeout time.Duration) error {
-	now := float64(time.Now().Unix()) // without the history
+// historySeconds is how much of a server's history is asked for: its last moment is printed.
+const historySeconds = 3
+
+// printStatus prints what the server on a socket does, or all servers of the user.
+func printStatus(out io.Writer, socket string, timeout time.Duration, asJSON bool) error {
+	since := float64(time.Now().Unix()) - historySeconds
 	found := map[string]status.Status{}
 	var err error
 	if socket == "" {
-		if found, err = server.Running(timeout, now); len(found) == 0 && err == nil {
+		if found, err = server.Running(timeout, since); len(found) == 0 && err == nil {
 			socket = server.DefaultSocket() // of another user, or another release
 		}
 	}
 	if socket != "" {
-		st, err := status.Ask(socket, timeout, now)
+		st, err := status.Ask(socket, timeout, since)
 		if err != nil {
 			return askError(socket, err)
 		}
 		found[socket] = st
 	}
-	for _, path := range slices.Sorted(maps.Keys(found)) {
-		st := found[path]
-		fmt.Fprintf(out, "%s, process %d, serves on unix:%s\n", st.Server, st.PID, path)
-		if st.Page != "" {
-			fmt.Fprintf(out, "  status page at %s\n", st.Page)
+	for i, path := range slices.Sorted(maps.Keys(found)) {
+		if asJSON {
+			json.NewEncoder(out).Encode(struct {
+				Socket string `json:"socket"`
+				status.Status
+			}{path, found[path]})
+			continue
 		}
-		for _, set := range st.Sets {
-			printSet(out, set.ServedSet, "")
+		if i > 0 {
+			fmt.Fprintln(out)
 		}
+		fmt.Fprintf(out, "unix:%s\n%v", path, found[path])
 	}
 	return err
+}
+
+// watchStatus shows the status every second, on a screen that it clears if the output is a terminal. Errors are shown too: a server may come back.
+func watchStatus(out io.Writer, show func(io.Writer) error) error {
+	start := ""
+	if term.IsTerminal(int(os.Stdout.Fd())) {
+		start = "\x1b[H\x1b[2J"
+	}
+	for {
+		text := bytes.NewBufferString(start)
+		if err := show(text); err != nil {
+			fmt.Fprintln(termsafe.Writer{Writer: text}, err)
+		}
+		if _, err := text.WriteTo(out); err != nil {
+			return err
+		}
+		time.Sleep(time.Second)
+	}
 }
 
 // reload makes the server on a socket read its data again, and prints what it newly serves. The error lists what it
 // refused.
 func reload(out io.Writer, socket string, timeout time.Duration) error {
+	out = termsafe.Writer{Writer: out}
 	if socket == "" {
 		socket = server.DefaultSocket()
 	}
@@ -117,29 +152,5 @@ func askError(socket string, err error) error {
 	if op, ok := errors.AsType[*net.OpError](err); !ok || op.Op != "dial" {
 		return fmt.Errorf("the server on %s: %w", socket, err)
 	}
-	return fmt.Errorf("no server answers on %s: %w: `imgfeed serve` starts one, and --socket names another's socket", socket, err)
-}
-
-// printSet prints a set's line, which ends with rest.
-func printSet(out io.Writer, set status.ServedSet, rest string) {
-	fmt.Fprintf(out, "  %-6s %s, %s, %s, %s, data %s%s\n", set.Split, bytesize.Counted(set.Samples, "sample", "samples"),
-		bytesize.Counted(set.Classes, "class", "classes"), encoding(set), partitions(set), shard.Identity(set.Fingerprint, set.Content), rest)
-}
-
-func encoding(set status.ServedSet) string {
-	var e shard.Encoding
-	if json.Unmarshal(set.Encoding, &e) != nil {
-		return string(set.Encoding)
-	}
-	return loader.DescribeEncoding(e)
-}
-
-func partitions(set status.ServedSet) string {
-	switch {
-	case len(set.Here) != set.Partitions:
-		return fmt.Sprintf("partitions %v of %d", set.Here, set.Partitions)
-	case set.Partitions == 1:
-		return "1 partition"
-	}
-	return fmt.Sprintf("all %d partitions", set.Partitions)
+	return fmt.Errorf("no server answers on %s: %w: `imgfeed serve` starts one, and `imgfeed status` without --socket lists yours", socket, err)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -29,6 +30,7 @@ type benchFlags struct {
 	transform string
 	split     string
 	json      bool
+	gpuRate   float64
 	resampler resample.Algorithm
 }
 
@@ -65,6 +67,7 @@ func (f *benchFlags) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&c.BitExact, "bit-exact", false, "refuse a transform that gives other bits from the stored images than from the originals")
 	flags.TextVar(&f.resampler, "resampler", resample.Pillow13, resamplerUsage+", for operations that name none")
 	f.store.register(flags)
+	flags.Float64Var(&f.gpuRate, "gpu-rate", 0, "images a second that one GPU takes, from your training's log: say how many GPUs this feeds")
 	flags.BoolVar(&f.json, "json", false, "print the result as one JSON object")
 }
 
@@ -75,6 +78,9 @@ func (f *benchFlags) run(cmd *cobra.Command, path string) error {
 	}
 	defer closeStore()
 	c := f.config
+	if cmd.Flags().Changed("gpu-rate") && !(f.gpuRate > 0) {
+		return cliutil.Usagef("--gpu-rate %v: want a number above 0", f.gpuRate)
+	}
 
 	if f.transform != "full" {
 		if c.Views, err = transform.ParseViews(f.transform, f.resampler); err != nil {
@@ -103,6 +109,9 @@ func (f *benchFlags) run(cmd *cobra.Command, path string) error {
 	if notice := kernel.Notice(); notice != "" {
 		fmt.Fprintln(cmd.OutOrStdout(), notice)
 	}
+	if f.gpuRate > 0 {
+		fmt.Fprintf(cmd.OutOrStdout(), "feeds %.1f GPUs that take %v images/s each\n", result.ImagesPerSecond/f.gpuRate, f.gpuRate)
+	}
 	return nil
 }
 
@@ -128,15 +137,17 @@ func chooseSet(path, split string) (string, error) {
 	return found.Sets[split], err
 }
 
+func grouped(n float64) string { return bytesize.Grouped(int(math.Round(n))) }
+
 func printBench(w io.Writer, dir string, r *loader.BenchResult) {
 	fmt.Fprintf(w, "%s (%s), %s kernels, %s, batches of %d %s\n", dir, r.Encoding, r.Kernels, bytesize.Counted(r.Threads, "thread", "threads"), r.BatchSize, r.Layout)
 	fmt.Fprintf(w, "transform           %s\n", r.Transform)
 	for _, note := range r.Notes {
 		fmt.Fprintf(w, "note                %s\n", note)
 	}
-	fmt.Fprintf(w, "images per second   %s\n", rate(r.ImagesPerSecond))
+	fmt.Fprintf(w, "images per second   %s\n", grouped(r.ImagesPerSecond))
 	fmt.Fprintf(w, "measured            %s in %.2f s, %s read\n", bytesize.Counted(int(r.Images), "image", "images"), r.Seconds, bytesize.Format(int64(r.BytesRead)))
-	fmt.Fprintf(w, "CPU seconds         %.2f (%s images in each)\n", r.CPUSeconds, rate(r.ImagesPerCPU))
+	fmt.Fprintf(w, "CPU seconds         %.2f (%s images in each)\n", r.CPUSeconds, grouped(r.ImagesPerCPU))
 	images := float64(max(r.Images, 1))
 	for _, stage := range []struct {
 		name    string

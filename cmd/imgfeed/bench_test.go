@@ -3,8 +3,10 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"image"
 	"image/png"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -71,6 +73,15 @@ func TestBenchCommand(t *testing.T) {
 	if err != nil || !strings.Contains(out, `"resampler": "pillow-12"`) {
 		t.Errorf("%s: %v", out, err)
 	}
+	out, err = runBenchCommand(dir, "--seconds", "0.05", "--batch-size", "4", "--gpu-rate", "0.5")
+	var images, gpus float64
+	_, measured, _ := strings.Cut(out, "images per second")
+	_, feeds, _ := strings.Cut(out, "\nfeeds ")
+	fmt.Sscan(strings.ReplaceAll(measured, ",", ""), &images)
+	fmt.Sscan(feeds, &gpus)
+	if err != nil || images == 0 || math.Abs(gpus-2*images) > 1.1 || !strings.HasSuffix(feeds, " GPUs that take 0.5 images/s each\n") {
+		t.Errorf("%s: %v", out, err)
+	}
 	begun := time.Now()
 	out, err = runBenchCommand(dir, "--seconds", "0.05", "--batch-size", "4", "--warm-up", "0.2", "--json")
 	if r = (loader.BenchResult{}); json.Unmarshal([]byte(out), &r) != nil || time.Since(begun) < 250*time.Millisecond || r.Seconds >= time.Since(begun).Seconds()-0.2 {
@@ -93,6 +104,7 @@ func TestBenchCommandErrors(t *testing.T) {
 		"no such file":       {filepath.Join(dir, "nothing")},
 		"imgfeed bench with 0 arguments: want imgfeed bench SET": {},
 		"--seconds":        {dir, "--seconds", "0"},
+		"--gpu-rate":       {dir, "--gpu-rate", "NaN"},
 		"--warm-up":        {dir, "--warm-up", "-1"},
 		"it holds nothing": {t.TempDir()},
 	} {

@@ -104,7 +104,7 @@ func (f *feedFlags) run(ctx context.Context, out io.Writer, places []string) err
 	st := srv.Status(math.MaxFloat64)
 	fmt.Fprintf(out, "%s feeds from %s (%s)\n", st.Server, at.path, at.why)
 	for _, set := range st.Sets {
-		printSet(out, set.ServedSet, "; "+set.Path)
+		fmt.Fprintf(out, "  %v; %s\n", &set.ServedSet, set.Path)
 	}
 	fmt.Fprintf(out, "on %s\nconnect with imgfeed serve --feeders %[1]s\n", l.Addr())
 	if metrics != "" {

@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
-	"github.com/imgfeed/imgfeed/server"
 	"github.com/imgfeed/imgfeed/transform"
 )
 
@@ -107,27 +106,6 @@ func modeFlag(to *fs.FileMode) cliutil.Flag[fs.FileMode] {
 		}
 		return fs.FileMode(n), nil
 	}, Show: func(mode fs.FileMode) string { return fmt.Sprintf("%04o", uint32(mode)) }}
-}
-
-// shareFlag is a number above 0 and up to 1.
-func shareFlag(to *float64) cliutil.Flag[float64] {
-	return cliutil.Flag[float64]{To: to, Kind: "share", Parse: func(text string) (float64, error) {
-		share, err := strconv.ParseFloat(text, 64)
-		if err != nil || !(share > 0 && share <= 1) {
-			return 0, errors.New("want a number above 0 and up to 1, as 0.01 for one batch in a hundred")
-		}
-		return share, nil
-	}, Show: func(share float64) string { return strconv.FormatFloat(share, 'g', -1, 64) }}
-}
-
-// targetFlag is the address of a collector of traces, or none.
-func targetFlag(to *server.TraceTarget) cliutil.Flag[server.TraceTarget] {
-	return cliutil.Flag[server.TraceTarget]{To: to, Kind: "URL", Parse: func(text string) (server.TraceTarget, error) {
-		if text == "none" {
-			return server.TraceTarget{}, nil
-		}
-		return server.ParseTraceTarget(text)
-	}, Show: func(to server.TraceTarget) string { return to.URL }}
 }
 
 // logFlags say how the program logs.

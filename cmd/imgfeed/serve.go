@@ -30,7 +30,6 @@ type serveFlags struct {
 	config         server.Config
 	socket         string
 	socketMode     fs.FileMode
-	traces         server.Traces
 	owner          int
 	exitIdle       time.Duration
 	exitWithParent bool
@@ -54,13 +53,13 @@ Damaged and incomplete partitions are named in the log, and in the errors of cli
 is served.
 
 SIGHUP, or imgfeed reload, makes it read its data again. Repaired data is served from a session's next epoch on; other data is
-refused. If the socket is deleted, the server makes it again within two seconds, but not with --owner.
+refused.
 
 Once the server listens it prints what it serves and how to connect; its log goes to stderr. SIGTERM and SIGINT stop it;
 with --owner only SIGINT and the owner's end do, since the owner may need batches after a SIGTERM to both.`
 
 func newServeCommand() *cobra.Command {
-	f := serveFlags{socketMode: server.SocketMode, traces: server.Traces{Share: 0.01}}
+	f := serveFlags{socketMode: server.SocketMode}
 	cmd := &cobra.Command{
 		Use:   "serve [SET...]",
 		Short: "Serve shard sets to training processes on this machine",
@@ -69,12 +68,6 @@ func newServeCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.check(cmd); err != nil {
 				return err
-			}
-			if !cmd.Flags().Changed("traces") {
-				var err error // the variables are meant for other programs too, and no reason not to serve
-				if f.traces.To, err = server.TraceTargetFromEnv(); err != nil {
-					f.log.logger().Warn("no traces are sent", "err", err)
-				}
 			}
 			return f.run(cmd.Context(), cmd.OutOrStdout(), args)
 		},
@@ -98,11 +91,9 @@ func (f *serveFlags) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.apart, "classes-apart", false, apartHelp)
 	flags.StringSliceVar(&c.Feeders, "feeders", nil, "addresses of imgfeed feed, e.g. host:7400,host:7400: they make samples when the threads do not keep up; --threads 0 leaves all to them")
 	flags.StringVar(&c.FeedTLS, "tls", "", tlsHelp)
-	flags.Var(cliutil.Int(&c.Sessions, 0, sessionsMax), "sessions", "divide --memory among this many sessions, e.g. one for each rank (default $LOCAL_WORLD_SIZE; else each takes up to half of the rest, and gives some up for later ones)")
+	flags.Var(cliutil.Int(&c.Sessions, 0, sessionsMax), "sessions", "divide --memory among this many sessions, e.g. one for each rank (default $LOCAL_WORLD_SIZE; else each takes up to half of the rest)")
 	f.metricsFlags.register(flags)
 	flags.BoolVar(&f.pprof, "pprof", false, "serve Go's profiles too, at /debug/pprof/ of --metrics, to this machine only")
-	flags.Var(targetFlag(&f.traces.To), "traces", "send OpenTelemetry traces of batches to this collector by OTLP over HTTP, e.g. http://localhost:4318 (default $OTEL_EXPORTER_OTLP_ENDPOINT, else none; none switches them off)")
-	flags.Var(shareFlag(&f.traces.Share), "traces-share", "share of the batches that are traced, chosen at random")
 	flags.Var(cliutil.Int(&f.owner, 0, math.MaxInt), "owner", "stop when the process with this ID ends, and not for SIGTERM before")
 	flags.BoolVar(&c.BitExact, "bit-exact", false, "refuse transforms that give other bits from the stored images than from the originals")
 	flags.TextVar(&c.Resampler, "resampler", resample.Pillow13, resamplerUsage+", for sessions that name none")
@@ -169,9 +160,6 @@ func openServer(places []string, apart bool, c server.Config) (*server.Server, p
 func (f *serveFlags) open(places []string, log *slog.Logger) (*server.Server, place, error) {
 	c := f.config
 	c.Log = log
-	if f.traces.To.URL != "" {
-		c.Traces = &f.traces
-	}
 	if os.Getenv("GOMAXPROCS") == "" && len(c.Feeders) == 0 {
 		setProcessors(c.Threads, 0)
 		c.Reading = func(more int) { setProcessors(c.Threads, more) }
@@ -214,7 +202,7 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, places []string) er
 	}
 	listeners := []*server.Listener{listener}
 	if found, err := server.ListenFound(); err != nil {
-		log.Info("imgfeed top and status find this server by its socket only", "err", err)
+		log.Info("imgfeed status finds this server by its socket only", "err", err)
 	} else {
 		listeners = append(listeners, found)
 	}
@@ -225,31 +213,21 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, places []string) er
 	if err := f.tellReady(listener.Path()); err != nil {
 		return err
 	}
-	if f.owner == 0 { // an owner may take the socket away as soon as it has connected
-		go listener.Keep(ctx, log)
-	}
 	err = srv.Serve(ctx, listeners...)
 	log.Info("stopped", "because", context.Cause(ctx))
 	return err
 }
 
-// printServing prints which sets are served, from where, to which socket, how to connect, and where the metrics and traces go.
+// printServing prints which sets are served, from where, to which socket, how to connect, and where the metrics are.
 func (f *serveFlags) printServing(out io.Writer, st status.Status, at place, socket, metrics string) {
 	fmt.Fprintf(out, "%s serves %s (%s)\n", st.Server, at.path, at.why)
 	for _, set := range st.Sets {
-		printSet(out, set.ServedSet, "; "+set.Path)
+		fmt.Fprintf(out, "  %v; %s\n", &set.ServedSet, set.Path)
 	}
 	fmt.Fprintf(out, "on unix:%s\n", socket)
 	fmt.Fprintf(out, "connect with DataLoader(\"unix:%s\", split=%q, batch_size=256, transform=\"train\")\n", socket, st.Sets[0].Split)
 	if metrics != "" {
 		fmt.Fprintf(out, "status on http://%s/, metrics on http://%[1]s/metrics\n", metrics)
-	}
-	switch {
-	case f.traces.To.URL == "":
-	case f.traces.Share == 1:
-		fmt.Fprintf(out, "traces of all batches to %v\n", f.traces.To)
-	default:
-		fmt.Fprintf(out, "traces of %.4g %% of the batches to %v\n", 100*f.traces.Share, f.traces.To)
 	}
 }
 

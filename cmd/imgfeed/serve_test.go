@@ -466,11 +466,6 @@ func TestMistakes(t *testing.T) {
 		{[]string{"bench", data, "--batch-size", "16777216"}, 2, "--batch-size 16777216: 3 such batches take 6.9 TiB, and half of the memory is "},
 		{[]string{"bench", data, "--seed", "x"}, 2, `--seed "x": want a whole number`},
 		{[]string{"bench", data, "--seed", "9223372036854775808"}, 2, `--seed "9223372036854775808": want a whole number from -9223372036854775808 to 9223372036854775807`},
-		{[]string{"plan", data, "--batch-size", "16777216"}, 2, "3 such batches take 6.9 TiB"},
-		{[]string{"plan", data, "--resize", "0"}, 2, `--resize "0": want 256`},
-		{[]string{"plan", data, "--memory", "1"}, 2, "--memory 1: want a size from 1MiB on"},
-		{[]string{"plan", data, "--disk", "3"}, 2, "--disk 3: want the bytes of a second from 1MiB on, as 3GB"},
-		{[]string{"plan", data, "--images-per-second", "1e10"}, 2, "above 0 and below a billion"},
 		{[]string{"serve", data, "--metrics", "99999"}, 2, `--metrics "99999": metrics address: address 99999: invalid port`},
 		{[]string{"serve", data, "--rank", "2", "--world", "2"}, 2, "world-1"},
 		{[]string{"serve", data, "--memory", "much"}, 2, `--memory "much": want a size, such as`},
@@ -485,7 +480,6 @@ func TestMistakes(t *testing.T) {
 		{[]string{"serve", ""}, 2, "SET is empty, as an unset variable is"},
 		{[]string{"serve", "ftp://bucket/x"}, 2, "SET ftp://: an unknown kind of place"},
 		{[]string{"serve", data, "--socket", ""}, 2, "--socket is empty, as an unset variable is"},
-		{[]string{"serve", data, "--traces", "x"}, 2, "want a collector's address, as http://localhost:4318"},
 		{[]string{"reload", "--socket", "/" + strings.Repeat("x", 107)}, 1, "socket path of 108 bytes, the system's limit is 107"},
 		{[]string{"serve", empty}, 1, "is an empty folder"},
 		{[]string{"serve", data, "--owner", strconv.Itoa(dead.Process.Pid)}, 1, "has ended"},
@@ -535,7 +529,7 @@ func TestSetProcessors(t *testing.T) {
 // TestCompletions offers the values of flags to shells.
 func TestCompletions(t *testing.T) {
 	for want, args := range map[string][]string{
-		"pillow-12": {"serve", "--resampler", ""}, "simclr": {"bench", "--transform", ""}, "resnet50": {"plan", "--model", ""}, "h100": {"plan", "--gpu", ""}, "warn": {"serve", "--log-level", ""},
+		"pillow-12": {"serve", "--resampler", ""}, "simclr": {"bench", "--transform", ""}, "warn": {"serve", "--log-level", ""},
 	} {
 		out, err := imgfeed(append([]string{"__complete"}, args...)...).Output()
 		if err != nil || !slices.Contains(strings.Fields(string(out)), want) {

@@ -20,6 +20,17 @@ func Text(s string) string {
 	return s
 }
 
+// Shell returns a path as a shell takes it, in quotes if it needs them.
+func Shell(s string) string {
+	bare := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+,=:@", r)
+	}
+	if s != "" && strings.IndexFunc(s, func(r rune) bool { return !bare(r) }) < 0 {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
 // packages are the names of ours that stand before errors.
 var packages = regexp.MustCompile(`(^|: )(?:(?:loader|shard): )+`)
 

@@ -78,6 +78,9 @@ const SamplesMax = math.MaxInt32
 // BatchSizeMax is the largest batch that a plan takes.
 const BatchSizeMax = 1 << 24
 
+// WorldMax is the largest number of ranks that a plan takes.
+const WorldMax = 1 << 24
+
 // Config is everything that a plan depends on.
 type Config struct {
 	// Fingerprint is the manifest's, which identifies samples and order. Only a shuffled plan uses it.
@@ -130,7 +133,7 @@ func (c *Config) check() error {
 		{"samples", c.Samples, 1, SamplesMax, "1 or more, and less than 2^31"},
 		{"partitions", c.Partitions, 1, SamplesMax, "1 or more"},
 		{"epoch", c.Epoch, 0, math.MaxInt, "0 or more"},
-		{"world", c.World, 1, 1 << 24, "1 to 16777216"},
+		{"world", c.World, 1, WorldMax, fmt.Sprintf("1 to %d", WorldMax)},
 		{"rank", c.Rank, 0, c.World - 1, fmt.Sprintf("0 to world−1 = %d", c.World-1)},
 		{"batch_size", c.BatchSize, 1, BatchSizeMax, fmt.Sprintf("1 to %d", BatchSizeMax)},
 		{"consumed", c.Consumed, 0, c.positions(), fmt.Sprintf("0 to the number of samples, %d", c.positions())},

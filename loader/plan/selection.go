@@ -67,8 +67,8 @@ func selectionError(format string, args ...any) error {
 	return &SelectionError{fmt.Sprintf(format, args...)}
 }
 
-// repeatsMax bounds [SelectionConfig.Repeats].
-const repeatsMax = 1 << 16
+// RepeatsMax bounds [SelectionConfig.Repeats].
+const RepeatsMax = 1 << 16
 
 // NewSelection returns the selection for cfg, or a [*SelectionError].
 func NewSelection(cfg SelectionConfig) (*Selection, error) {
@@ -84,8 +84,8 @@ func NewSelection(cfg SelectionConfig) (*Selection, error) {
 		return nil, selectionError("no sample is selected")
 	case candidates > SamplesMax:
 		return nil, selectionError("%d samples are selected, want less than 2^31", candidates)
-	case cfg.Repeats < 0 || cfg.Repeats > repeatsMax:
-		return nil, selectionError("repeats is %d, want 1 to %d", cfg.Repeats, repeatsMax)
+	case cfg.Repeats < 0 || cfg.Repeats > RepeatsMax:
+		return nil, selectionError("repeats is %d, want 1 to %d", cfg.Repeats, RepeatsMax)
 	case cfg.Positions < 0 || cfg.Positions > SamplesMax:
 		return nil, selectionError("an epoch of %d samples, want 1 or more, and less than 2^31", cfg.Positions)
 	case cfg.OfRank && (cfg.List == nil || cfg.Weights != nil || s.repeats > 1 || cfg.Positions != 0):

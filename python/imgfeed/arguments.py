@@ -15,15 +15,11 @@ from typing import Any
 
 from . import kinds
 from .kinds import (
-    BATCH_SIZE_MAX,
-    REPEATS_MAX,
-    SAMPLES_MAX,
     SIDE,
-    SLOTS_MAX,
     SWITCH,
     SWITCH_OR_NONE,
-    THREADS_MAX,
     Kind,
+    at_least,
     choice,
     duration,
     having,
@@ -33,7 +29,6 @@ from .kinds import (
 )
 from .numbers import INT64_MAX, INT64_MIN
 from .paths import Joined
-from .ranks import WORLD_MAX
 from .vision import Known, Pipeline, operations
 
 log = logging.getLogger("imgfeed")
@@ -71,9 +66,9 @@ class Options:
     resampler: str | None = field(metadata=_row("data", text("'pillow-13', 'pillow-12', or None")))
     bit_exact: bool = field(metadata=_row("data", SWITCH))
     on_error: str = field(metadata=_row("data", choice("error", "blank", "substitute")))
-    max_bad: int | None = field(metadata=_row("data", whole(0, SAMPLES_MAX, optional=True)))
+    max_bad: int | None = field(metadata=_row("data", at_least(0, optional=True)))
 
-    batch_size: int = field(metadata=_row("batches", whole(1, BATCH_SIZE_MAX)))
+    batch_size: int = field(metadata=_row("batches", at_least(1)))
     drop_last: bool = field(metadata=_row("batches", SWITCH))
     even_batches: bool = field(metadata=_row("batches", SWITCH))
     fields: tuple[str, ...] = field(metadata=_row("batches", kinds.FIELDS))
@@ -90,16 +85,16 @@ class Options:
 
     subset: Any = field(metadata=_row("order", kinds.SUBSET))
     weights: Any = field(metadata=_row("order", kinds.WEIGHTS))
-    repeats: int = field(metadata=_row("order", whole(1, REPEATS_MAX)))
+    repeats: int = field(metadata=_row("order", at_least(1)))
     mix: Any = field(metadata=_row("order", kinds.MIX))
     num_samples: int | str | None = field(metadata=_row("order", kinds.LENGTH))
     order: Any = field(metadata=_row("order", kinds.ORDER))
     sampler: Any = field(metadata=_row("order", kinds.SAMPLER))
 
     rank: int | None = field(
-        metadata=_row("ranks", whole(0, WORLD_MAX - 1, "a whole number, 0 to world - 1, or None", optional=True))
+        metadata=_row("ranks", whole(0, INT64_MAX, "a whole number, 0 to world - 1, or None", optional=True))
     )
-    world: int | None = field(metadata=_row("ranks", whole(1, WORLD_MAX, optional=True)))
+    world: int | None = field(metadata=_row("ranks", at_least(1, optional=True)))
 
     framework: str = field(metadata=_row("output", choice("auto", "torch", "numpy")))
     layout: str = field(metadata=_row("output", choice("NHWC", "NCHW")))
@@ -109,14 +104,14 @@ class Options:
     pin_memory: bool = field(metadata=_row("output", SWITCH))
     verbose: bool = field(metadata=_row("output", SWITCH))
 
-    num_workers: int = field(metadata=_row("resources", whole(0, THREADS_MAX)))
-    map_workers: int = field(metadata=_row("resources", whole(1, THREADS_MAX)))
+    num_workers: int = field(metadata=_row("resources", at_least(0)))
+    map_workers: int = field(metadata=_row("resources", at_least(1)))
     cache: str | None = field(metadata=_row("resources", kind("a folder's path, or None", os.fsdecode, optional=True)))
     cache_size: str | None = field(metadata=_row("resources", text("a size such as '400GB', or None")))
     feeders: str | None = field(metadata=_row("resources", kinds.ADDRESSES))
     tls: str | None = field(metadata=_row("resources", kind("a folder's path, or None", os.fsdecode, optional=True)))
     metrics: str | None = field(metadata=_row("resources", text("an address, a port, or None")))
-    slots: int = field(metadata=_row("resources", whole(0, SLOTS_MAX)))
+    slots: int = field(metadata=_row("resources", at_least(0)))
     transport: str = field(metadata=_row("resources", choice("auto", "shm", "socket")))
     timeout: float = field(metadata=_row("resources", duration("to wait for ever")))
     reconnect: float = field(metadata=_row("resources", duration("not to wait")))
@@ -127,7 +122,7 @@ class Options:
     generator: Any = field(metadata=_row("torch compatibility", kinds.GENERATOR))
     worker_init_fn: Any = field(metadata=_row("torch compatibility", having("a function, or None", callable)))
     multiprocessing_context: Any = field(metadata=_row("torch compatibility", kinds.CONTEXT))
-    prefetch_factor: int | None = field(metadata=_row("torch compatibility", whole(1, SLOTS_MAX, optional=True)))
+    prefetch_factor: int | None = field(metadata=_row("torch compatibility", at_least(1, optional=True)))
 
     def __post_init__(self) -> None:
         """Raise ValueError for arguments that don't fit together."""

@@ -13,14 +13,13 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-from .kinds import whole
+from .kinds import at_least
 from .loader import DataLoader
-from .numbers import INT64_MAX
 
 #: The logged values: the share of the time in which the loop waited for a batch, from 0 to 1, and its images in a second.
 WAIT, RATE = "imgfeed/data_wait", "imgfeed/images_per_second"
 
-EVERY = whole(1, INT64_MAX, "a whole number, 1 or more")
+EVERY = at_least(1)
 
 
 class DataWait:

@@ -8,6 +8,7 @@ import hashlib
 import math
 import operator
 import os
+import sys
 import threading
 import time
 from collections import deque
@@ -23,7 +24,6 @@ from .ring import DECODERS, Array, Arrays, Ring, Shape, split_raw
 
 T = TypeVar("T")
 
-TRANSFORM_BYTES_MAX = 60_000  # of JSON: an open request takes 64 KiB
 REPLY_TIMEOUT = 60.0  # seconds for anything but a batch
 QUIET = 10.0  # seconds without a word after which a server that owes a batch is asked whether it is there
 HUNG = 20.0  # seconds more without an answer after which it counts as lost
@@ -174,6 +174,10 @@ class Session:
             self.pid: int = hello["pid"]
             #: The operations that the server does, and the names of their parameters.
             self.operations = vision.known_by(hello.get("operations", ()))
+            #: The words that ``waiting_for`` of stats may be, the most urgent first.
+            self.waits: list[str] = hello.get("waits", [])
+            #: The largest values that requests may have, by name.
+            self.limits: dict[str, int] = hello.get("limits", {})
             self.sets = [
                 SetInfo(
                     s["split"],
@@ -214,8 +218,9 @@ class Session:
         """
         wanted = list(dict.fromkeys([*fields, *([] if target is None else [target])]))
         with self._lock:
-            _check_room(options)
-            opened = self._ask({"type": "open", **options, **({"fields": wanted} if wanted else {})}, dict, "opened")
+            request = {"type": "open", **options, **({"fields": wanted} if wanted else {})}
+            self._check_room(request)
+            opened = self._ask(request, dict, "opened")
             with _understood(self.connection, opened):
                 self._shape = Shape(opened["arrays"], opened["slot_bytes"], fields, target)
                 self.positions = opened.get("positions", 0)
@@ -239,8 +244,9 @@ class Session:
         Returns False, and changes nothing, where the ring has no room for such batches. The running epoch ends.
         """
         with self._lock:
-            _check_room(options)
-            changed = self._ask({"type": "change", **options}, dict, "changed")
+            request = {"type": "change", **options}
+            self._check_room(request)
+            changed = self._ask(request, dict, "changed")
             if not changed["fits"]:
                 return False
             with _understood(self.connection, changed):
@@ -478,8 +484,6 @@ class Session:
     def _batch(self, message: wire.Message, raw: Array | None) -> Batch:
         assert self._shape is not None
         count = message["count"]
-        if "slots" in message:  # some went to another session
-            self._held_max = message["slots"] - _spare(message["slots"])
         image = tuple(message["shape"]) if "shape" in message else None
         if self._ring is None:
             assert raw is not None
@@ -499,17 +503,18 @@ class Session:
             self.connection.break_off()
             raise
 
+    def _check_room(self, request: wire.Message) -> None:
+        """Raise BadRequestError for a request whose transform is too long: the server would end the connection."""
+        size, most = len(wire.encode(request)), self.limits.get("request_bytes", sys.maxsize)
+        if size > most:
+            raise errors.BadRequestError(
+                f"imgfeed: a request with this transform has {size:,} bytes, at most {most:,} are taken"
+            )
+
     def _drop(self, message: wire.Message) -> None:
         if message["type"] == "batch" and self._ring is not None:
             with _understood(self.connection, message):
                 _release(self.connection, message["slot"])
-
-
-def _check_room(options: wire.Message) -> None:
-    """Raise BadRequestError for a transform that a request has no room for: the server would end the connection."""
-    size = len(wire.encode({"transform": options.get("transform")}))
-    if size > TRANSFORM_BYTES_MAX:
-        raise errors.BadRequestError(f"imgfeed: transform is {size:,} bytes of JSON, at most {TRANSFORM_BYTES_MAX:,} are taken")
 
 
 @contextlib.contextmanager

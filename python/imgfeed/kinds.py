@@ -19,9 +19,6 @@ from .vision import Pipeline, is_torchvisions, pipeline
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 
-BATCH_SIZE_MAX = 1 << 24  # of a plan
-SAMPLES_MAX, REPEATS_MAX = (1 << 31) - 1, 1 << 16  # of a plan
-THREADS_MAX = SLOTS_MAX = 4096  # of a server
 TIMEOUT_MAX = (1 << 31) // 1000  # seconds: poll(2) takes milliseconds as an int
 
 #: Types of torch that hold every whole number from 0 to 255, and with which torch computes.
@@ -69,6 +66,11 @@ def whole(low: int, high: int, want: str = "", *, optional: bool = False) -> Kin
         return number
 
     return kind(want or f"a whole number, {low:,} to {high:,}{', or None' if optional else ''}", convert, optional=optional)
+
+
+def at_least(low: int, *, optional: bool = False) -> Kind:
+    """Whole numbers from low on. The server knows the largest that it takes, and says so in its hello."""
+    return whole(low, INT64_MAX, f"a whole number, {low} or more{', or None' if optional else ''}", optional=optional)
 
 
 def _truth(value: Any) -> bool:
@@ -326,7 +328,7 @@ def _weights(name: str, value: Any) -> Any:
     return array
 
 
-SIDE = whole(1, 1 << 14)
+SIDE = at_least(1)
 _SIZE = "a whole number, a dictionary with one for each epoch from which on it holds, a function of the epoch's number, or None"
 
 
@@ -384,13 +386,13 @@ def _mix(name: str, value: Any) -> Any:
     return _weights(name, value)
 
 
-_LENGTH = f"a whole number, 1 to {SAMPLES_MAX:,}; of a mixture also 'shortest' or 'longest'; or None"
+_LENGTH = "a whole number, 1 or more; of a mixture also 'shortest' or 'longest'; or None"
 
 
 def _length(name: str, value: Any) -> int | str | None:
     if isinstance(value, str) and value in ("shortest", "longest"):
         return value
-    length: int | None = whole(1, SAMPLES_MAX, _LENGTH, optional=True).check(name, value)
+    length: int | None = whole(1, INT64_MAX, _LENGTH, optional=True).check(name, value)
     return length
 
 
@@ -401,7 +403,7 @@ def _order(name: str, value: Any) -> Any:
     return value if value is None or callable(value) else indices(name, value, _ORDER)
 
 
-EPOCH = whole(0, INT64_MAX, "a whole number, 0 or more")
+EPOCH = at_least(0)
 
 
 def _is_generator(value: Any) -> bool:

@@ -26,7 +26,7 @@ from .selection import Selection
 from .service import Form, Service
 from .step import Steps, step_of
 
-SKIP = kinds.whole(0, INT64_MAX, "a whole number, 0 or more")
+SKIP = kinds.at_least(0)
 EPOCH = kinds.whole(0, INT64_MAX, "an epoch's number, 0 or more")
 
 #: A list of operations, the name of a preset, a transform of torchvision, or {"views": [of these, …]}.
@@ -414,10 +414,10 @@ class DataLoader:
     def stats(self) -> dict[str, Any]:
         """Return the server's account of this session, and the caller's own of the running epoch, or of the last one.
 
-        ``waiting_for`` says disk, store, cpu, client or idle, ``verdict`` the same in a sentence. ``reconnects`` is how often
-        the server was lost and gone on without; its account is of the session since. ``epoch`` has images, batches, seconds,
-        ``waited``, those of the seconds in which the caller has waited for a batch, ``wait_fraction`` and
-        ``images_per_second``.
+        ``waiting_for`` says in a word what is the limit, such as cpu or client, ``verdict`` in a sentence, and ``advice`` what
+        to do about it. ``reconnects`` is how often the server was lost and gone on without; its account is of the session
+        since. ``epoch`` has images, batches, seconds, ``waited``, those of the seconds in which the caller has waited for a
+        batch, ``wait_fraction`` and ``images_per_second``.
         """
         epoch = self.meter.epoch
         mine = {**dataclasses.asdict(epoch), "wait_fraction": epoch.wait_fraction, "images_per_second": epoch.images_per_second}

@@ -7,7 +7,8 @@ import os
 import sys
 from pathlib import Path
 
-WORLD_MAX = 1 << 24  # of a plan
+from .numbers import INT64_MAX
+
 _CPU_LIMIT = "/sys/fs/cgroup/cpu.max"  # "QUOTA PERIOD" in microseconds, of this control group
 
 
@@ -86,11 +87,11 @@ def _from_env(name: str, default: int, low: int = 0) -> int:
     text = os.environ.get(name)
     if not text:
         return default
-    wrong = f"imgfeed: the environment variable {name} is {text!r:.80}, want a whole number, {low} to {WORLD_MAX:,}"
+    wrong = f"imgfeed: the environment variable {name} is {text!r:.80}, want a whole number, {low} or more"
     try:
         number = int(text)
     except ValueError:
         raise ValueError(wrong) from None
-    if not low <= number <= WORLD_MAX:
+    if not low <= number <= INT64_MAX:
         raise ValueError(wrong)
     return number

@@ -68,12 +68,12 @@ def test_numbers_that_are_none_or_too_large(name: str, value: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "low", "high"),
     [
-        ("batch_size", 1, 2**24),
+        ("batch_size", 1, 2**63 - 1),
         ("seed", -(2**63), 2**63 - 1),
-        ("rank", 0, 2**24 - 1),
-        ("world", 1, 2**24),
-        ("num_workers", 0, 4096),
-        ("slots", 0, 4096),
+        ("rank", 0, 2**63 - 1),
+        ("world", 1, 2**63 - 1),
+        ("num_workers", 0, 2**63 - 1),
+        ("slots", 0, 2**63 - 1),
         ("timeout", 0, 2147483),
     ],
 )
@@ -92,6 +92,17 @@ def test_the_server_takes_numbers_at_the_ends(load: Load) -> None:
         assert len(list(loader)) == len(loader)
     with pytest.raises(ValueError, match="epoch is 9223372036854775808, want a whole number, 0 or more"):
         load().set_epoch(2**63)
+
+
+def test_the_server_says_what_is_too_large(load: Load) -> None:
+    limits = load()._service.ask(lambda session: session.limits)
+    most = {name: limits[name] for name in ("batch_size", "world", "slots", "size", "repeats")}
+    for name, value in {**most, "num_samples": limits["positions"]}.items():
+        rank = {"rank": 0} if name == "world" else {}
+        weights = {"weights": "balanced"} if name == "num_samples" else {}
+        for over in (value + 1, 2**63 - 1):
+            with pytest.raises(imgfeed.ImgfeedError, match=str(value)):
+                load(**{**rank, **weights, name: over})
 
 
 SWITCHES = [name for name, default in DEFAULTS.items() if isinstance(default, bool)]

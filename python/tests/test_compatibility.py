@@ -214,9 +214,7 @@ def test_a_variable_that_is_no_such_number(load: Load, monkeypatch: pytest.Monke
     for variable, usual in {"RANK": "0", "WORLD_SIZE": "2"}.items():
         monkeypatch.setenv(variable, usual)
     monkeypatch.setenv(name, text)
-    with pytest.raises(
-        ValueError, match=rf"the environment variable {name} is '{text}', want a whole number, [01] to 16,777,216"
-    ):
+    with pytest.raises(ValueError, match=rf"the environment variable {name} is '{text}', want a whole number, [01] or more"):
         indices(load(8))
 
 

@@ -151,7 +151,9 @@ def test_dataset(load: Load, listing: list[dict[str, Any]]) -> None:
     iteration = iter(loader)  # asking in the middle of an epoch disturbs nothing
     next(iteration)
     assert [dataset.key(i) for i in range(SAMPLES)] == [row["key"] for row in listing]
-    assert loader.stats()["waiting_for"] in ("disk", "cpu", "client", "idle")
+    stats = loader.stats()
+    assert stats["waiting_for"] in loader._service.ask(lambda session: session.waits)
+    assert stats["verdict"] and isinstance(stats["advice"], str)
     assert indices(iteration) == list(range(8, SAMPLES))
 
 

@@ -59,7 +59,7 @@ def test_an_unknown_split_is_named(load: Load) -> None:
         ({"weights": [0, 0]}, "weights is .* not all of them 0"),
         ({"weights": {"cat": float("nan")}}, "weights holds nan for 'cat', want finite numbers"),
         ({"weights": "even"}, "weights is 'even', want a number for each sample"),
-        ({"repeats": 0}, "repeats is 0, want a whole number, 1 to 65,536"),
+        ({"repeats": 0}, "repeats is 0, want a whole number, 1 or more"),
         ({"num_samples": 0}, "num_samples is 0, want a whole number"),
         ({"pin_memory_device": "cuda:1"}, "device='cuda:N'"),
         ({"multiprocessing_context": "thread"}, "multiprocessing_context"),
@@ -202,7 +202,9 @@ def test_a_transform_of_one_operation_and_one_that_is_too_long(load: Load) -> No
     with pytest.raises(TypeError, match=r"one operation, want a list of them: \[\{'op'"):
         load(transform={"op": "CenterCrop", "size": 32})
     flip = {"op": "RandomHorizontalFlip"}
-    with pytest.raises(imgfeed.BadRequestError, match=r"transform is [\d,]+ bytes of JSON, at most 60,000 are taken"):
+    with pytest.raises(
+        imgfeed.BadRequestError, match=r"a request with this transform has [\d,]+ bytes, at most 65,536 are taken"
+    ):
         load(transform=[{"op": "RandomOrder", "transforms": [flip] * 3000}, {"op": "CenterCrop", "size": 32}])
 
 

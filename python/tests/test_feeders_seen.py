@@ -74,8 +74,7 @@ def test_server_and_feeder_show_each_other(shards: Path, tmp_path: Path) -> None
         assert seen["verdict"].startswith("this is a feeder: ")
         assert get(page(feeds) + "healthz") == "ok\n"
         assert re.search(r"^imgfeed_feed_connections [1-9]", get(page(feeds) + "metrics"), re.MULTILINE)
-        top = [find_binary(), "top", "--once", page(serves)[7:-1]]
-        assert "feeders: 1 of 1 connected" in subprocess.run(top, capture_output=True, text=True, check=True).stdout
+        assert "feeders: 1 of 1 connected" in get(page(serves))
 
         feeder.kill()
         epoch(socket)  # a server sees that a feeder has gone when it asks for a piece

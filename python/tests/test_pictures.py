@@ -1,25 +1,18 @@
-"""How it looks: the page of a busy server, the pages of view and stats, and top in a terminal, each in a real Chromium."""
+"""How it looks: the page of a busy server, and the pages of view and stats, each in a real Chromium."""
 
 from __future__ import annotations
 
-import html
-import os
-import re
 import shutil
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import needs
 import numpy as np
 import pytest
 from chromium import PICTURES, PICTURES_DATA, SIZES, Feed, Page, fed
-from conftest import imgshard, wait_for
-
-from imgfeed.launcher import find_binary
+from conftest import imgshard
 
 pytest.importorskip("playwright.sync_api")
 
@@ -148,58 +141,5 @@ def test_view_of_ten_thousand_samples(browser: Any, tmp_path: Path) -> None:
     page.wait("document.getElementById('shown').textContent === '1000 found'")
     print(f"{out.stat().st_size / 2**20:.1f} MiB, opened in {opened:.2f} s, searches took {took} ms")
     assert opened < 15 and max(took) < 2000
-    assert page.said == []
-    page.context.close()
-
-
-#: What a terminal may set: attributes, and the eight colours on a dark ground.
-COLOURS = ["#2e3436", "#ef5350", "#8ae234", "#fce94f", "#729fcf", "#ce93d8", "#4dd0e1", "#eeeeec"]
-
-
-def screen_html(screen: str) -> str:
-    """Return a page that shows what tmux captured of a terminal, with its attributes."""
-    out = ["<!doctype html><meta charset='utf-8'><body style='margin:0;background:#171816'><pre style='margin:0;padding:12px;"
-           "width:max-content;color:#eeeeec;font:15px/1.25 monospace'>"]  # fmt: skip
-    style: dict[str, str] = {}
-    for part in re.split(r"(\x1b\[[0-9;]*m)", screen):
-        if not part.startswith("\x1b"):
-            rules = ";".join(f"{k}:{v}" for k, v in style.items())
-            out.append(f"<span style='{rules}'>{html.escape(part)}</span>" if part else "")
-            continue
-        for code in (int(c or 0) for c in part[2:-1].split(";")):
-            if code == 0:
-                style = {}
-            elif code == 1:
-                style["font-weight"] = "bold"
-            elif code == 7:
-                style |= {"background": "#eeeeec", "color": "#171816"}
-            elif 30 <= code < 38:
-                style["color"] = COLOURS[code - 30]
-    return "".join(out) + "</pre>"
-
-
-def test_picture_of_top(browser: Any, busy: Feed, tmp_path: Path) -> None:
-    tmux = needs.program("tmux")
-
-    def run(*args: str) -> str:
-        command = [tmux, "-S", str(tmp_path / "tmux"), "-f", "/dev/null", *args]
-        return subprocess.run(
-            command, capture_output=True, text=True, check=True, env={**os.environ, "LC_ALL": "C.UTF-8"}
-        ).stdout
-
-    run("new-session", "-d", "-x", "80", "-y", "24", "-s", "top", f"exec {find_binary()} top {busy.socket}")
-    try:
-        wait_for(lambda: "WAITS FOR" in run("capture-pane", "-p", "-t", "top"), 20)
-        run("send-keys", "-t", "top", "Down")
-        wait_for(lambda: "q ends" in run("capture-pane", "-p", "-t", "top"), 20)
-        time.sleep(1)
-        lines = run("capture-pane", "-p", "-t", "top").splitlines()
-        assert all(len(line) <= 80 for line in lines) and sum("train " in line for line in lines) >= 3, lines
-        (tmp_path / "top.html").write_text(screen_html(run("capture-pane", "-e", "-p", "-t", "top")))
-    finally:
-        run("kill-server")
-    page = Page(browser, (tmp_path / "top.html").as_uri(), "dark")
-    if PICTURES:
-        page.page.locator("pre").screenshot(path=Path(PICTURES) / "top.png")
     assert page.said == []
     page.context.close()

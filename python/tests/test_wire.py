@@ -292,28 +292,6 @@ def test_a_batch_outside_the_ring_is_refused(change: dict[str, int]) -> None:
             session.next()
 
 
-def test_a_ring_that_shrinks_is_not_held_whole() -> None:
-    """Slots that went to another session are no longer the client's to keep: batches come as copies so much sooner."""
-
-    def script(fake: Fake) -> None:
-        opened(fake)
-        fake.read()
-        fake.send(STARTED)
-        batch = {"type": "batch", "generation": 1, "count": 1, "consumed": 1}
-        fake.send({**batch, "batch": 0, "slot": 0})
-        fake.send({**batch, "batch": 1, "slot": 1, "slots": 1})
-        fake.await_release(1)
-        fake.send({"type": "end", "generation": 1, "epoch": 0})
-
-    with served(script) as session:
-        session.open({})
-        session.start(0, 0)
-        view, copy = session.next(), session.next()
-        assert view is not None and not view.arrays.images.flags.owndata
-        assert copy is not None and copy.arrays.images.flags.owndata
-        assert session.next() is None
-
-
 def test_batches_of_an_older_epoch_are_given_back() -> None:
     def script(fake: Fake) -> None:
         opened(fake)

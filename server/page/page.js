@@ -146,7 +146,7 @@ function newSession(number) {
   parts.progress.append(parts.bar);
   parts.rate.classList.add("number");
   parts.left.classList.add("number");
-  parts.advice = element("p");
+  parts.advice = element("p", { class: "advice" });
   parts.details = element("dl", { class: "tiles" });
   parts.transform = element("code");
   parts.batch = element("div");
@@ -202,9 +202,9 @@ function sampleFigure(s) {
   for (const f of s.fields || []) caption.append(element("div", {}, `${f.name}: `, element("code", { text: f.value })));
   if (s.bad) {
     const what = s.bad.blank ? "Zeros were sent for this sample" : `This one was sent in the place of sample ${s.bad.index} (${s.bad.key})`;
-    caption.append(element("div", { class: "bad", text: `${what}: ${s.bad.error}` }));
+    caption.append(element("div", { class: "warn", text: `${what}: ${s.bad.error}` }));
   }
-  if (s.error) caption.append(element("div", { class: "bad", text: s.error }));
+  if (s.error) caption.append(element("div", { class: "warn", text: s.error }));
   return element("figure", { class: s.views.length > 1 ? "sample many" : "sample" }, pictures, caption);
 }
 
@@ -303,9 +303,8 @@ function showStore(store) {
 function showFeeders(feeders) {
   $("feeders-section").hidden = !feeders;
   if (!feeders) return;
-  const compressed = (f) => (f.bytes < f.array_bytes ? `, compressed to ${percent(f.bytes, f.array_bytes)}` : "");
   const row = (name, state, f) =>
-    [name, state, rate(f.samples_per_second), percent(f.share, 1), `${bytes(f.bytes_per_second)}/s${compressed(f)}`, count(f.late), count(f.again)];
+    [name, state, rate(f.samples_per_second), percent(f.share, 1), `${bytes(f.bytes_per_second)}/s`, count(f.late), count(f.again)];
   const state = (f) => (f.connections ? "connected" : `not connected${f.trouble && `: ${f.trouble}`}`);
   const connected = feeders.each.filter((f) => f.connections).length;
   rows($("feeders"), [...feeders.each.map((f) => row(f.address, state(f), f)), row("all", `${connected} of ${feeders.each.length} connected`, feeders)]);

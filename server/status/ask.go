@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
-	"net/http"
 	"time"
 
 	"github.com/imgfeed/imgfeed/server/internal/wire"
@@ -31,23 +29,6 @@ type (
 func Ask(socket string, timeout time.Duration, since float64) (answer Status, err error) {
 	err = request(socket, timeout, look{since}, "status", &answer)
 	return answer, err
-}
-
-// AskPage is [Ask] of the server whose page is at this URL.
-func AskPage(url string, timeout time.Duration) (answer Status, err error) {
-	page := http.Client{Timeout: timeout}
-	reply, err := page.Get(url + "/status.json")
-	if err != nil {
-		return answer, err
-	}
-	defer reply.Body.Close()
-	if reply.StatusCode != http.StatusOK {
-		return answer, fmt.Errorf("it answers %s: is it imgfeed's address?", reply.Status)
-	}
-	if err := json.NewDecoder(io.LimitReader(reply.Body, wire.ReplyBytesMax)).Decode(&answer); err != nil {
-		return answer, fmt.Errorf("it answers with something else than a status: %w", err)
-	}
-	return answer, nil
 }
 
 // AskReload has the server on a socket reload, and returns its answer, which must come in time.

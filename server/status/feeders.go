@@ -33,9 +33,7 @@ type FeederCounts struct {
 	Samples int64 `json:"samples"`
 	Again   int64 `json:"again"` // samples of pieces that were late or lost, or which it could not read: the server made them
 	Late    int64 `json:"late"`  // pieces
-	Bytes   int64 `json:"bytes"` // that came, of images perhaps compressed
-
-	ArrayBytes int64 `json:"array_bytes"` // that they stand for
+	Bytes   int64 `json:"bytes"` // that came
 }
 
 var feederCounters = []struct {
@@ -45,8 +43,7 @@ var feederCounters = []struct {
 	{"feeder_samples_total", "Samples that came from feeders.", func(c *FeederCounts) *int64 { return &c.Samples }},
 	{"feeder_again_samples_total", "Samples that feeders were asked for and the server made.", func(c *FeederCounts) *int64 { return &c.Again }},
 	{"feeder_late_pieces_total", "Pieces that did not come from feeders in time.", func(c *FeederCounts) *int64 { return &c.Late }},
-	{"feeder_bytes_total", "Bytes that came from feeders, some perhaps compressed.", func(c *FeederCounts) *int64 { return &c.Bytes }},
-	{"feeder_array_bytes_total", "Bytes of the arrays that they stand for.", func(c *FeederCounts) *int64 { return &c.ArrayBytes }},
+	{"feeder_bytes_total", "Bytes that came from feeders.", func(c *FeederCounts) *int64 { return &c.Bytes }},
 }
 
 // Add adds e to c.
@@ -107,8 +104,8 @@ func (fs *Feeders) ofOne(n int) string {
 	return bytesize.Grouped(int(fs.SamplesPerSecond/float64(n) + 0.5))
 }
 
-// Lines describe the feeders for a terminal.
-func (fs *Feeders) Lines() []string {
+// lines describe the feeders for a terminal.
+func (fs *Feeders) lines() []string {
 	lines := []string{fmt.Sprintf("feeders: %d of %d connected, %s", fs.connected(), len(fs.Each), fs.line())}
 	for _, f := range fs.Each {
 		line := fmt.Sprintf("  %s: %s", f.Address, f.line())
@@ -121,10 +118,6 @@ func (fs *Feeders) Lines() []string {
 }
 
 func (w *FeederWork) line() string {
-	compressed := ""
-	if w.Bytes < w.ArrayBytes {
-		compressed = fmt.Sprintf(" (compressed to %.0f %%)", 100*float64(w.Bytes)/float64(w.ArrayBytes))
-	}
-	return fmt.Sprintf("%s images/s, %.0f %% of all, %s/s%s; %s late, %s made again here", bytesize.Grouped(int(w.SamplesPerSecond+0.5)), 100*w.Share,
-		bytesize.Format(int64(w.BytesPerSecond)), compressed, bytesize.Counted(int(w.Late), "piece", "pieces"), bytesize.Counted(int(w.Again), "sample", "samples"))
+	return fmt.Sprintf("%s images/s, %.0f %% of all, %s/s; %s late, %s made again here", bytesize.Grouped(int(w.SamplesPerSecond+0.5)), 100*w.Share,
+		bytesize.Format(int64(w.BytesPerSecond)), bytesize.Counted(int(w.Late), "piece", "pieces"), bytesize.Counted(int(w.Again), "sample", "samples"))
 }

@@ -22,13 +22,13 @@ func TestJudgeFeeders(t *testing.T) {
 		{&Feeders{work, []Feeder{here, here}}, "2 threads and 2 feeders do not keep up", "Add feeders: one makes 750 images/s now on average"},
 	} {
 		s := Session{WaitingFor: loader.CPU}
-		if s.Judge(2, &ServedSet{}, nil, tt.feeders); !strings.Contains(s.Verdict, tt.verdict) || !strings.Contains(s.Advice, tt.advice) {
+		if s.Judge(2, &Set{}, nil, tt.feeders); !strings.Contains(s.Verdict, tt.verdict) || !strings.Contains(s.Advice, tt.advice) {
 			t.Errorf("%s. %s\nwant %s. %s", s.Verdict, s.Advice, tt.verdict, tt.advice)
 		}
 	}
 	fs := Feeders{work, []Feeder{here, away}}
 	of := "1,500 images/s, 75 % of all, 3.0 MiB/s; 1 piece late, 64 samples made again here"
-	if got, want := strings.Join(fs.Lines(), "\n"), "feeders: 1 of 2 connected, "+of+"\n  a:1: "+of+"\n  b:1: not connected: dial: connection refused"; got != want {
+	if got, want := strings.Join(fs.lines(), "\n"), "feeders: 1 of 2 connected, "+of+"\n  a:1: "+of+"\n  b:1: not connected: dial: connection refused"; got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}
 }

@@ -147,7 +147,7 @@ func (st *Status) stages(names ...string) values {
 
 func (st *Status) sessionsWaiting() values {
 	v := values{}
-	for _, limit := range limits {
+	for _, limit := range Waits {
 		v[string(limit)] = 0
 	}
 	for _, sess := range st.Sessions {

@@ -1,15 +1,17 @@
 // Package status is the account that a server gives of itself: what it serves, to whom, how fast, and what each session waits for.
-// A server fills it at one moment; the page, /status.json, the metrics, the history and imgfeed top are views of it. The package also
+// A server fills it at one moment; the page, /status.json, the metrics, the history and imgfeed status are views of it. The package also
 // asks a running server for it. It serves imgfeed's own commands and may change from one version to the next.
 package status
 
 import (
 	"encoding/json"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
+	"github.com/imgfeed/imgfeed/internal/termsafe"
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/shard"
 )
@@ -171,17 +173,17 @@ const Unchanged = "the same splits and partitions are served as before; their fi
 
 // Judge says in WaitingFor, Verdict and Advice what a session of a server with so many threads waits for, and what to do about it. set is what it
 // reads, store where that comes from if it is a bucket or a web server, feeders those that help, if any may.
-func (s *Session) Judge(threads int, set *ServedSet, store *Store, feeders *Feeders) {
+func (s *Session) Judge(threads int, set *Set, store *Store, feeders *Feeders) {
 	if s.WaitingFor == loader.Disk && store != nil && !store.onlyCache() {
 		s.WaitingFor = loader.Store
 	}
 	pixels, coefficients := "", ""
 	if set.Stored == "original" {
-		coefficients = " Or store coefficients: imgshard repack SET -o OUT --encoding coefficients gives the same pixels in about half the time, of a seventh more bytes."
+		coefficients = "\nOr store coefficients: the same pixels in about half the time, for a seventh more bytes." + set.repack("coefficients", "")
 	}
 	if set.KeepsFiles {
-		pixels = " Or store pixels: imgshard repack SET -o OUT --encoding pixels --resize 256 is read and decoded in a fraction of the time. Pixels of eval stay the same; those of train change, as it crops " +
-			"the smaller images."
+		pixels = "\nOr store pixels, which are read and decoded in a fraction of the time. Pixels of eval stay the same; those of train change, as it crops the smaller images." +
+			set.repack("pixels", " --resize 256")
 	}
 	switch s.WaitingFor {
 	case loader.Client:
@@ -212,8 +214,20 @@ func (s *Session) Judge(threads int, set *ServedSet, store *Store, feeders *Feed
 	}
 }
 
-// limits are what sessions wait for, the most urgent first.
-var limits = []loader.WaitingFor{loader.Store, loader.Disk, loader.CPU, loader.Client, loader.Idle}
+// repack returns a line with the command that stores the set in another encoding. A joined set has none: each of its sets needs one.
+func (s *Set) repack(encoding, flags string) string {
+	if s.Joined != nil {
+		return ""
+	}
+	out := s.Path + "-" + encoding
+	if strings.Contains(out, "://") {
+		out = path.Base(out)
+	}
+	return fmt.Sprintf("\n%simgshard repack %s -o %s --encoding %s%s", commandIndent, termsafe.Shell(s.Path), termsafe.Shell(out), encoding, flags)
+}
+
+// Waits are the words for what a session waits for, the most urgent first.
+var Waits = []loader.WaitingFor{loader.Store, loader.Disk, loader.CPU, loader.Client, loader.Idle}
 
 // Judge says in Verdict and Advice what the most urgent of the sessions says.
 func (st *Status) Judge() {
@@ -221,35 +235,14 @@ func (st *Status) Judge() {
 	if st.Feeding != nil {
 		st.Feeding.judge(st)
 	}
-	worst := len(limits)
+	worst := len(Waits)
 	for i := range st.Sessions {
 		s := &st.Sessions[i]
-		if at := slices.Index(limits, s.WaitingFor); at < worst {
+		if at := slices.Index(Waits, s.WaitingFor); at < worst {
 			worst, st.Verdict, st.Advice = at, s.Verdict, s.Advice
 			if len(st.Sessions) > 1 && s.WaitingFor != loader.Client && s.WaitingFor != loader.Idle {
 				st.Verdict = fmt.Sprintf("%s, rank %d: %s", s.Split, s.Rank, s.Verdict)
 			}
 		}
 	}
-}
-
-// String describes the status for people, a line each.
-func (st Status) String() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s, %s, %s of %s for batches in use\n", st.Server, bytesize.Counted(st.Threads, "thread", "threads"), bytesize.Format(st.RingBytes), bytesize.Format(st.RingLimitBytes))
-	for _, set := range st.Sets {
-		fmt.Fprintf(&b, "split %s: %s of %s in %s\n", set.Split, bytesize.Counted(set.Samples, "sample", "samples"), bytesize.Counted(set.Classes, "class", "classes"), set.Path)
-	}
-	for _, sentence := range st.Damaged {
-		fmt.Fprintf(&b, "damaged, and not served: %s\n", sentence)
-	}
-	for _, sess := range st.Sessions {
-		fmt.Fprintf(&b, "session %d: %s, rank %d of %d, %s in %s: %s\n",
-			sess.Session, sess.Split, sess.Rank, sess.World, bytesize.Counted(int(sess.Images), "image", "images"),
-			bytesize.Counted(int(sess.Batches), "batch", "batches"), sess.Verdict)
-	}
-	if len(st.Sessions) == 0 {
-		b.WriteString("no sessions\n")
-	}
-	return b.String()
 }

@@ -75,8 +75,8 @@ func (s *Store) advice(pixels string) string {
 	return text + fmt.Sprintf(" %.0f requests at a time bring %s/s: a faster link or a nearer store brings more.", s.Rates.UnderWay, bytesize.Format(int64(s.Rates.StoreBytes))) + pixels
 }
 
-// Lines describe the store for a terminal.
-func (s *Store) Lines() []string {
+// lines describe the store for a terminal.
+func (s *Store) lines() []string {
 	r, memory := &s.Rates, 0.0
 	if r.MemoryBytes != nil {
 		memory = *r.MemoryBytes

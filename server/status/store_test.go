@@ -37,7 +37,7 @@ func TestJudgeStore(t *testing.T) {
 		{"the store is away", &Store{SetBytes: set, CacheUsed: set / 2, CacheMax: 60 << 30, UnderWay: 1, Rates: StoreRates{CacheBytes: 1}}, loader.Store, "The cache is being filled"},
 	} {
 		s := Session{WaitingFor: loader.Disk}
-		s.Judge(2, &ServedSet{KeepsFiles: true, Stored: "original"}, tt.store, nil)
+		s.Judge(2, &Set{ServedSet: ServedSet{KeepsFiles: true, Stored: "original"}}, tt.store, nil)
 		if s.WaitingFor != tt.waits || !strings.Contains(s.Advice, tt.want) || !strings.HasPrefix(s.Verdict, "the "+string(tt.waits)+" is the limit") {
 			t.Errorf("%s: %s: %s. %s\nwant %s", tt.name, s.WaitingFor, s.Verdict, s.Advice, tt.want)
 		}
@@ -46,12 +46,25 @@ func TestJudgeStore(t *testing.T) {
 
 // TestJudgeCPU looks at which encodings a session is advised that waits for processors.
 func TestJudgeCPU(t *testing.T) {
+	const path = "/data/a set/train"
 	for stored, want := range map[string][2]bool{"original": {true, true}, "coefficients": {false, true}, "pixels (bitpack, resize none)": {false, false}} {
 		s := Session{WaitingFor: loader.CPU}
-		s.Judge(2, &ServedSet{Stored: stored, KeepsFiles: want[1]}, nil, nil)
-		if got := [2]bool{strings.Contains(s.Advice, "--encoding coefficients"), strings.Contains(s.Advice, "--encoding pixels")}; got != want {
+		set := Set{ServedSet{Stored: stored, KeepsFiles: want[1]}, path}
+		s.Judge(2, &set, nil, nil)
+		got := [2]bool{
+			strings.Contains(s.Advice, "\n    imgshard repack '/data/a set/train' -o '/data/a set/train-coefficients' --encoding coefficients"),
+			strings.Contains(s.Advice, "\n    imgshard repack '/data/a set/train' -o '/data/a set/train-pixels' --encoding pixels --resize 256"),
+		}
+		if got != want {
 			t.Errorf("%s: %s", stored, s.Advice)
 		}
+	}
+	bucket := Set{ServedSet{KeepsFiles: true}, "s3://bucket/train"}
+	if command := bucket.repack("pixels", ""); command != "\n    imgshard repack s3://bucket/train -o train-pixels --encoding pixels" {
+		t.Error(command)
+	}
+	if bucket.Joined = []int{1, 1}; bucket.repack("pixels", "") != "" {
+		t.Error("a command for joined sets")
 	}
 }
 
@@ -64,7 +77,7 @@ func TestStoreLines(t *testing.T) {
 	}
 	check := func(want ...string) {
 		t.Helper()
-		if got := s.Lines(); strings.Join(got, "\n") != strings.Join(want, "\n") {
+		if got := s.lines(); strings.Join(got, "\n") != strings.Join(want, "\n") {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

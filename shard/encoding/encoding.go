@@ -19,9 +19,6 @@ type Method struct {
 	Summary string // how images are stored, in a few words for help
 	// Lossless says that images are decoded once and stored without loss: the default for small images, and for repacking.
 	Lossless bool
-	// Variants returns what imgfeed plan compares: the flags of each of the method's variants, the default one first. resize is
-	// --resize for the methods that have it, or empty.
-	Variants func(resize string) [][]string
 	// Parse reads the parameters that a manifest keeps.
 	Parse func(params json.RawMessage) (Encoding, error)
 	// Flags defines the flags for the parameters, and returns a function that makes an Encoding of their values. ready means that the

@@ -211,32 +211,3 @@ func (im *inFlight) takeStored(r *shard.Record) {
 		Key: im.key, Label: r.Label, Width: int(r.Width), Height: int(r.Height), Format: r.Format, Image: r.Image, Aux: r.Aux, Fields: r.Fields,
 	}
 }
-
-// A File is an image to be packed that lies in memory.
-type File struct {
-	Key  string
-	Data []byte
-}
-
-// fileInput is files in memory, all of one class.
-type fileInput struct {
-	itemList
-	files []File
-}
-
-func (f *fileInput) path() string         { return "the sample" }
-func (f *fileInput) classes() []string    { return []string{"any"} }
-func (f *fileInput) fields() shard.Fields { return nil }
-
-func (f *fileInput) gather(_ context.Context, b *builder) error {
-	for i := range f.files {
-		f.items = append(f.items, newItem(b.options.Seed, f.files[i].Key, i))
-	}
-	return sortItems(f.path(), f.items)
-}
-
-func (f *fileInput) load(im *inFlight) error {
-	data := f.files[im.index].Data
-	im.data = append(slices.Grow(im.data[:0], len(data)+shard.SlackBytes), data...)
-	return nil
-}

@@ -177,12 +177,6 @@ func buildSplit(ctx context.Context, split *source.Split, out string, o Options,
 	return sum, err
 }
 
-// BuildFiles packs files of whatever labels into a set at out: a sample of a dataset, to measure with. Unreadable images are left out, and
-// listed in the summary.
-func BuildFiles(ctx context.Context, files []File, out string, o Options) (Summary, error) {
-	return newBuilder(trainSplit, &fileInput{files: files}, o).build(ctx, out)
-}
-
 // Repack writes the samples of an open set to the folder out in another encoding, in other partitions or in another order. The result equals, byte for
 // byte, that of [Build] on the set's original files with the same options. The set must hold the files' own bytes and all of its partitions.
 func Repack(ctx context.Context, set *shard.Set, out string, o Options) (Summary, error) {

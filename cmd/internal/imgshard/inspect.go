@@ -6,7 +6,6 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -169,21 +168,10 @@ func (r *inspection) addSources(ctx context.Context, paths []string, splits []*s
 	if !refused {
 		r.Build = "imgshard build"
 		for _, path := range paths {
-			r.Build += " " + shellQuoted(path)
+			r.Build += " " + termsafe.Shell(path)
 		}
 	}
 	return nil
-}
-
-// shellQuoted writes a path as a shell takes it.
-func shellQuoted(s string) string {
-	bare := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+,=:@", r)
-	}
-	if s != "" && strings.IndexFunc(s, func(r rune) bool { return !bare(r) }) < 0 {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // printFields names the fields of a set.

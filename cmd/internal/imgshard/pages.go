@@ -11,6 +11,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"github.com/imgfeed/imgfeed/internal/style"
 )
 
 //go:embed pages
@@ -32,8 +34,8 @@ func (p page) add(format string, values ...any) {
 	fmt.Fprintf(p, format, values...)
 }
 
-// begin writes the head of a page, up to its body. Its policy allows the page its own style, script and pictures, and nothing from elsewhere.
-func (p page) begin(title, style, script string) {
+// begin writes the head of a page, with its own style after the one of all pages, up to its body. Its policy allows the page its own style, script and pictures, and nothing from elsewhere.
+func (p page) begin(title, name, script string) {
 	sum := sha256.Sum256([]byte(script))
 	p.add(`<!doctype html>
 <html lang="en">
@@ -45,7 +47,7 @@ func (p page) begin(title, style, script string) {
 <title>%s</title>
 <style>
 `, "default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-"+base64.StdEncoding.EncodeToString(sum[:])+"'", title)
-	p.WriteString(pageFile("page.css") + pageFile(style) + "</style>\n</head>\n<body>\n")
+	p.WriteString(style.CSS + pageFile(name) + "</style>\n</head>\n<body>\n")
 }
 
 // end writes the rest of a page: its script, if it has one. It returns the first error of all that was written.

@@ -31,15 +31,15 @@ func (st *setStats) writePage(out io.Writer) error {
 			p.histogram(row)
 		}
 	}
-	p.add("</div>\n<div class=\"two\">\n<section><h2>Rarest classes</h2>")
+	p.add("</div>\n<div class=\"plots\">\n<section><h2>Rarest classes</h2>")
 	p.classes(st.Rarest)
 	p.add("</section>\n<section><h2>Commonest classes</h2>")
 	p.classes(st.Commonest)
-	p.add("</section>\n</div>\n<h2>Formats</h2>\n" + `<table><tr><th>format<th class="n">images<th class="n">bytes</tr>`)
+	p.add("</section>\n</div>\n<h2>Formats</h2>\n" + `<div class="scroll"><table><tr><th>format<th class="number">images<th class="number">bytes</tr>`)
 	for _, f := range st.Formats {
-		p.add(`<tr><td>%s<td class="n">%d<td class="n">%s</tr>`, f.Format, f.Samples, bytesize.Format(f.Bytes))
+		p.add(`<tr><td>%s<td class="number">%d<td class="number">%s</tr>`, f.Format, f.Samples, bytesize.Format(f.Bytes))
 	}
-	p.add("</table>\n")
+	p.add("</table></div>\n")
 	if st.JPEG != nil {
 		p.add("<p>%s</p>\n", st.JPEG)
 		p.reasons(st.JPEG.Repaired)
@@ -69,7 +69,7 @@ func (p page) histogram(row namedDistribution) {
 
 // classes adds a table of classes, each with a bar for its share of the largest one's samples.
 func (p page) classes(list []classCount) {
-	p.add(`<table><tr><th>class<th class="n">label<th class="n">samples<th></tr>`)
+	p.add(`<div class="scroll"><table><tr><th>class<th class="number">label<th class="number">samples<th></tr>`)
 	most := 1
 	for _, c := range list {
 		most = max(most, c.Samples)
@@ -79,10 +79,10 @@ func (p page) classes(list []classCount) {
 		if word := firstWord(c.Class); word != "" {
 			p.add(` <span class="faint">%s</span>`, word)
 		}
-		p.add(`<td class="n">%d<td class="n">%d<td class="share"><span class="bar" style="width:%.4g%%"></span></tr>`,
+		p.add(`<td class="number">%d<td class="number">%d<td class="share"><span class="bar" style="width:%.4g%%"></span></tr>`,
 			c.Label, c.Samples, 100*float64(c.Samples)/float64(most))
 	}
-	p.add("</table>")
+	p.add("</table></div>")
 }
 
 // reasons adds a table of them, if there are any.
@@ -90,9 +90,9 @@ func (p page) reasons(list []pack.Reason) {
 	if len(list) == 0 {
 		return
 	}
-	p.add(`<div class="scroll"><table><tr><th>reason<th class="n">images<th>as</tr>`)
+	p.add(`<div class="scroll"><table><tr><th>reason<th class="number">images<th>as</tr>`)
 	for _, r := range list {
-		p.add(`<tr><td>%s<td class="n">%d<td>%s</tr>`, r.Reason, r.Samples, r.Example)
+		p.add(`<tr><td>%s<td class="number">%d<td>%s</tr>`, r.Reason, r.Samples, r.Example)
 	}
 	p.add("</table></div>\n")
 }

@@ -103,7 +103,7 @@ func TestStats(t *testing.T) {
 		t.Fatal(diag)
 	}
 	html, err := os.ReadFile(page)
-	if err != nil || !strings.Contains(string(html), "<td>dog<td class=\"n\">1<td class=\"n\">1") || strings.Contains(strings.Replace(string(html), "http-equiv", "", 1), "http") {
+	if err != nil || !strings.Contains(string(html), "<td>dog<td class=\"number\">1<td class=\"number\">1") || strings.Contains(strings.Replace(string(html), "http-equiv", "", 1), "http") {
 		t.Errorf("%v\n%s", err, html)
 	}
 	if left, _ := os.ReadDir(filepath.Dir(page)); len(left) != 1 {

@@ -58,7 +58,7 @@ func (p page) sample(s viewSample, words string) {
 	}
 	p.add(`%s<br><span class="faint">%d × %d, %s, %s<br>%s</span>`, s.Key, s.Width, s.Height, s.Format, s.Size(), s.Shard)
 	if s.Error != "" {
-		p.add(`<br><span class="error">%s</span>`, s.Error)
+		p.add(`<br><span class="warn">%s</span>`, s.Error)
 	}
 	p.add("</figcaption>\n</figure>\n")
 }

@@ -197,25 +197,21 @@ class Director:
         return self.end(event)
 
     def unlink(self, event: Event) -> Callable[[], None] | None:
-        """Remove the socket under its server; then another one makes it anew, or the server itself puts it back."""
+        """Remove the socket under its server; then another server makes it anew."""
         socket = self.places.socket(event.whom)
         self._until_there(socket)  # it may have been started a moment ago
         socket.unlink(missing_ok=True)
 
         def remake() -> None:
-            if event.dice < 0.5:
-                self._end(event.whom)
-                self.start(event.whom)
-            elif not self._until_there(socket):
-                self.failures.append(f"{event.whom} has not put its socket back within {ENDING:g} s")
+            self._end(event.whom)
+            self.start(event.whom)
 
         return remake
 
-    def _until_there(self, socket: Path) -> bool:
+    def _until_there(self, socket: Path) -> None:
         begin = time.monotonic()
         while not socket.exists() and time.monotonic() < begin + ENDING:
             time.sleep(0.05)
-        return socket.exists()
 
     def hold(self, event: Event) -> Callable[[], None] | None:
         pid = self._own(event) if event.whom == "own" else self.processes[event.whom].pid

@@ -30,7 +30,7 @@ KINDS = (
     Kind("upgrade", 2, ("feed",), 0.01, 0.1),  # SIGTERM, and at once another binary with other flags
     Kind("hold", 2, ("feed", "steady")),  # SIGSTOP, and SIGCONT after that time
     Kind("hang", 0.1, ("feed",), 35, 40),  # the same for longer than clients believe in it
-    Kind("unlink", 2, ("feed",), 0.05, 2),  # the socket vanishes, and another server makes it anew, or its own puts it back
+    Kind("unlink", 2, ("feed",), 0.05, 2),  # the socket vanishes, and another server makes it anew
     Kind("reload", 2, ("feed", "steady"), 0.01, 0.1),
     Kind("kill", 3, TRAINERS),
     Kind("end", 3, TRAINERS),

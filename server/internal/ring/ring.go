@@ -44,10 +44,9 @@ type Ring struct {
 	mem      []byte
 	slotSize int64
 
-	mu      sync.Mutex
-	lent    []bool
-	count   int // of lent slots
-	retired int // slots whose memory is gone
+	mu    sync.Mutex
+	lent  []bool
+	count int // of lent slots
 }
 
 // New returns a ring of slots slots of slotSize bytes (a multiple of the page size) in a sealed anonymous file. All its
@@ -123,36 +122,8 @@ func (r *Ring) File() *os.File { return r.file }
 // Slots returns the number of slots.
 func (r *Ring) Slots() int { return len(r.lent) }
 
-// Usable returns the number of slots that are not retired.
-func (r *Ring) Usable() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return len(r.lent) - r.retired
-}
-
 // Size returns how much memory the ring takes, in bytes.
-func (r *Ring) Size() int64 { return int64(r.Usable()) * r.slotSize }
-
-// Retire gives the memory of a slot back to the system, for good: nobody may use the slot again. It must not be lent.
-func (r *Ring) Retire(slot int) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.lent[slot] {
-		panic(fmt.Sprintf("ring: slot %d is lent", slot))
-	}
-	start := int64(slot) * r.slotSize
-	var err error
-	if r.file != nil {
-		err = unix.Fallocate(int(r.file.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, start, r.slotSize)
-	} else {
-		err = unix.Madvise(r.mem[start:start+r.slotSize], unix.MADV_DONTNEED)
-	}
-	if err != nil {
-		return fmt.Errorf("ring: slot %d: %w", slot, err)
-	}
-	r.retired++
-	return nil
-}
+func (r *Ring) Size() int64 { return int64(r.Slots()) * r.slotSize }
 
 // Bytes returns the memory of a slot. It is gone after Close.
 func (r *Ring) Bytes(slot int) []byte {

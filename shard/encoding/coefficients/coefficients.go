@@ -23,11 +23,10 @@ import (
 
 // Method is the encoding. It has no parameters.
 var Method = encoding.Method{
-	Name:     name,
-	OnDisk:   name,
-	Summary:  "JPEGs unpacked: the files' pixels in half the time, and the files back",
-	Variants: func(string) [][]string { return [][]string{nil} },
-	Parse:    func(json.RawMessage) (encoding.Encoding, error) { return Encoding{}, nil },
+	Name:    name,
+	OnDisk:  name,
+	Summary: "JPEGs unpacked: the files' pixels in half the time, and the files back",
+	Parse:   func(json.RawMessage) (encoding.Encoding, error) { return Encoding{}, nil },
 	Flags: func(*pflag.FlagSet) func(bool) (encoding.Encoding, error) {
 		return func(bool) (encoding.Encoding, error) { return Encoding{}, nil }
 	},

@@ -18,11 +18,10 @@ import (
 
 // Method is the encoding. It has no parameters.
 var Method = encoding.Method{
-	Name:     "original",
-	OnDisk:   "jpeg",
-	Summary:  "the files' own bytes",
-	Variants: func(string) [][]string { return [][]string{nil} },
-	Parse:    func(json.RawMessage) (encoding.Encoding, error) { return Encoding{}, nil },
+	Name:    "original",
+	OnDisk:  "jpeg",
+	Summary: "the files' own bytes",
+	Parse:   func(json.RawMessage) (encoding.Encoding, error) { return Encoding{}, nil },
 	Flags: func(*pflag.FlagSet) func(bool) (encoding.Encoding, error) {
 		return func(bool) (encoding.Encoding, error) { return Encoding{}, nil }
 	},

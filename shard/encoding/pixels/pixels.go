@@ -27,7 +27,6 @@ var Method = encoding.Method{
 	OnDisk:   name,
 	Summary:  "resized once, without loss",
 	Lossless: true,
-	Variants: variants,
 	Parse:    parse,
 	Flags:    flags,
 }
@@ -75,21 +74,6 @@ func parse(text json.RawMessage) (encoding.Encoding, error) {
 		return nil, err
 	}
 	return New(p.Params, resize)
-}
-
-// variants are the codecs. The first is the default.
-func variants(resize string) (all [][]string) {
-	for i, codec := range pixelcodec.Names() {
-		var flags []string
-		if i > 0 {
-			flags = append(flags, "--codec", codec)
-		}
-		if resize != "" {
-			flags = append(flags, "--resize", resize)
-		}
-		all = append(all, flags)
-	}
-	return all
 }
 
 func flags(fs *pflag.FlagSet) func(ready bool) (encoding.Encoding, error) {

@@ -27,16 +27,6 @@ func lossless() *encoding.Method {
 	return methods[slices.IndexFunc(methods, func(m *encoding.Method) bool { return m.Lossless })]
 }
 
-// Variants returns the command lines of imgshard build for everything that images can be stored as, the files themselves first.
-func Variants(resize string) (all [][]string) {
-	for _, m := range methods {
-		for _, flags := range m.Variants(resize) {
-			all = append(all, append([]string{"--encoding", m.Name}, flags...))
-		}
-	}
-	return all
-}
-
 // Open returns the encoding of a set, as its manifest names it.
 func Open(stored shard.Encoding) (encoding.Encoding, error) {
 	for _, m := range methods {

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"bufio"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/imgfeed/imgfeed/server/status"
+)
+
+// frame is a message of a kind with these members, as a client in another language writes it.
+func frame(kind, members string) []byte {
+	text := fmt.Sprintf(`{"type":%q,%s`, kind, members[1:])
+	return append(binary.LittleEndian.AppendUint32(nil, uint32(len(text))), text...)
+}
+
+// nextFrame reads a message's text.
+func nextFrame(r io.Reader) ([]byte, error) {
+	var length uint32
+	if err := binary.Read(r, binary.LittleEndian, &length); err != nil {
+		return nil, err
+	}
+	text := make([]byte, length)
+	_, err := io.ReadFull(r, text)
+	return text, err
+}
+
+// servedSession starts a server, on which a client has a session whose epoch waits for it.
+func servedSession(t *testing.T) (socket string, serve *exec.Cmd) {
+	t.Helper()
+	socket = socketPath(t)
+	serve = imgfeed("serve", oneSet(t), "--socket", socket)
+	if err := serve.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { serve.Process.Kill(); serve.Wait() })
+	hello(t, socket)
+	conn, err := net.Dial("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	for _, m := range [][]byte{
+		frame("hello", `{"version":1}`),
+		frame("open", `{"transform":"eval","batch_size":1,"slots":2,"on_error":"blank"}`),
+		frame("start", `{"epoch":4}`),
+	} {
+		if _, err := conn.Write(m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		st, err := status.Ask(socket, 5*time.Second, 0)
+		if err == nil && len(st.Sessions) == 1 && st.Sessions[0].Images > 0 && len(st.History) > 0 {
+			return socket, serve
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("no session: %+v, %v", st, err)
+		}
+	}
+}
+
+// TestStatus asks about a session, as text of 80 columns and as data.
+func TestStatus(t *testing.T) {
+	socket, _ := servedSession(t)
+	for _, place := range []string{socket, "unix:" + socket} {
+		out, err := imgfeed("status", place).CombinedOutput()
+		for _, want := range []string{"unix:" + socket + "\n", "2 decoding threads", "1 sample, 1 class", "\ntrain  0/1   ", "threads: ", "training is the limit"} {
+			if err != nil || !strings.Contains(string(out), want) {
+				t.Errorf("status %s: no %q, %v\n%s", place, want, err, out)
+			}
+		}
+		for _, line := range strings.Split(string(out), "\n") {
+			if utf8.RuneCountInString(line) > 80 && strings.Contains(strings.TrimSpace(line), " ") {
+				t.Errorf("a line of more than 80 columns: %s", line)
+			}
+		}
+	}
+	out, err := imgfeed("status", "--json", socket).Output()
+	var st struct {
+		Socket string
+		status.Status
+	}
+	if err != nil || json.Unmarshal(out, &st) != nil || st.Socket != socket || len(st.Sessions) != 1 || st.Sessions[0].BatchSize != 1 {
+		t.Errorf("status --json: %v\n%s", err, out)
+	}
+}
+
+// TestStatusWatch sees the status again and again, and then that the server has gone.
+func TestStatusWatch(t *testing.T) {
+	socket, serve := servedSession(t)
+	watch := imgfeed("status", "--watch", socket)
+	read, write := io.Pipe()
+	watch.Stdout = write
+	if err := watch.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() { defer close(ended); watch.Wait(); write.Close() }()
+	t.Cleanup(func() { watch.Process.Kill(); io.Copy(io.Discard, read); <-ended })
+	defer time.AfterFunc(timeout, func() { write.CloseWithError(errors.New("too late")) }).Stop()
+	lines, looks := bufio.NewScanner(read), 0
+	for _, want := range []string{"decoding threads", "decoding threads", "no server answers on " + socket} {
+		for found := false; !found; found = strings.Contains(lines.Text(), want) {
+			if !lines.Scan() {
+				t.Fatalf("no %q: %v", want, lines.Err())
+			}
+		}
+		if looks++; looks == 2 {
+			serve.Process.Kill()
+		}
+	}
+}

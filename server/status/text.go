@@ -1,0 +1,128 @@
+package status
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode/utf8"
+
+	"github.com/imgfeed/imgfeed/internal/bytesize"
+	"github.com/imgfeed/imgfeed/shard"
+)
+
+// textColumns is the width of [Status.String].
+const textColumns = 80
+
+// commandIndent begins the lines of an advice that are commands.
+const commandIndent = "    "
+
+// String describes the status for people, in lines of at most 80 columns. Words that are longer, such as paths, stay whole.
+func (st Status) String() string {
+	up := time.Duration((st.Now - st.Started) * float64(time.Second)).Round(time.Second)
+	lines := []string{fmt.Sprintf("%s, process %d, up %v, %s", st.Server, st.PID, up, bytesize.Counted(st.Threads, "decoding thread", "decoding threads"))}
+	if st.Page != "" {
+		lines = append(lines, "status page at "+st.Page)
+	}
+	for _, set := range st.Sets {
+		lines = append(lines, set.String()+", at "+set.Path)
+	}
+	for _, text := range st.Damaged {
+		lines = append(lines, "damaged, and not served: "+text)
+	}
+	lines = append(lines, fmt.Sprintf("%s images/s, %s delivered, %s blank, %s substituted; rings %s of %s", grouped(st.ImagesPerSecond), bytesize.Grouped(int(st.Images)),
+		bytesize.Grouped(int(st.Blanks)), bytesize.Grouped(int(st.Substitutes)), bytesize.Format(st.RingBytes), bytesize.Format(st.RingLimitBytes)))
+	if n := len(st.History); n > 0 {
+		m := st.History[n-1]
+		lines = append(lines, fmt.Sprintf("threads: %2.0f %% read, %2.0f %% decode, %2.0f %% resize, %2.0f %% wait; shards %s/s",
+			100*m.Read, 100*m.Decode, 100*m.Resample, 100*m.Wait, bytesize.Format(int64(m.Bytes))))
+	}
+	if st.Store != nil {
+		lines = append(lines, st.Store.lines()...)
+	}
+	if st.Feeders != nil {
+		lines = append(lines, st.Feeders.lines()...)
+	}
+	if len(st.Bad) > 0 {
+		lines = append(lines, fmt.Sprintf("bad sample %d of %s (%s): %s", st.Bad[0].Index, st.Bad[0].Split, st.Bad[0].Key, st.Bad[0].Error))
+	}
+	lines = append(lines, strings.Split(strings.TrimSpace(st.Verdict+". "+st.Advice), "\n")...)
+	lines = slices.Concat(lines, sessionLines(st.Sessions))
+	var b strings.Builder
+	for _, line := range lines {
+		wrap(&b, line)
+	}
+	return b.String()
+}
+
+// sessionLines is a table of the sessions.
+func sessionLines(sessions []Session) []string {
+	if len(sessions) == 0 {
+		return []string{"no sessions"}
+	}
+	var b strings.Builder
+	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "SPLIT\tRANK\tEPOCH\tDONE\tIMAGES/S\tLEFT\tWAITS FOR\tSLOTS\tPID")
+	for i := range sessions {
+		s := &sessions[i]
+		epoch, done, left := "–", "–", "–"
+		if s.Epoch != nil {
+			epoch = fmt.Sprint(*s.Epoch)
+			done = fmt.Sprintf("%d %%", 100*s.EpochSent/max(s.EpochBatches, 1))
+			if s.SecondsLeft != nil {
+				left = time.Duration(*s.SecondsLeft * float64(time.Second)).Round(time.Second).String()
+			}
+		}
+		fmt.Fprintf(table, "%s\t%d/%d\t%s\t%s\t%s\t%s\t%s\t%d/%d\t%d\n",
+			s.Split, s.Rank, s.World, epoch, done, grouped(s.ImagesPerSecond), left, s.WaitingFor, s.SlotsLent, s.Slots, s.ClientPID)
+	}
+	table.Flush()
+	return append([]string{""}, strings.Split(strings.TrimSpace(b.String()), "\n")...)
+}
+
+func grouped(n float64) string { return bytesize.Grouped(int(math.Round(n))) }
+
+// String describes the set in a line, without its path.
+func (set *ServedSet) String() string {
+	partitions := fmt.Sprintf("all %d partitions", set.Partitions)
+	switch {
+	case len(set.Here) != set.Partitions:
+		partitions = fmt.Sprintf("partitions %v of %d", set.Here, set.Partitions)
+	case set.Partitions == 1:
+		partitions = "1 partition"
+	}
+	return fmt.Sprintf("%s: %s, %s, %s, %s, data %s", set.Split, bytesize.Counted(set.Samples, "sample", "samples"),
+		bytesize.Counted(set.Classes, "class", "classes"), set.Stored, partitions, shard.Identity(set.Fingerprint, set.Content))
+}
+
+// wrap writes a line in several where it is too long. A command goes on behind a backslash, so that it can be copied; one with quotes stays in a line.
+func wrap(b *strings.Builder, line string) {
+	text := strings.TrimLeft(line, " ")
+	column := len(line) - len(text)
+	indent, end := column+2, ""
+	if strings.HasPrefix(line, commandIndent) {
+		end = ` \`
+	}
+	if utf8.RuneCountInString(line) <= textColumns || end != "" && strings.Contains(line, "'") {
+		b.WriteString(line + "\n")
+		return
+	}
+	b.WriteString(line[:column])
+	for i, word := range strings.Split(text, " ") {
+		length := utf8.RuneCountInString(word)
+		switch {
+		case i == 0:
+		case column+1+length+len(end) <= textColumns:
+			b.WriteByte(' ')
+			column++
+		default:
+			b.WriteString(end + "\n" + strings.Repeat(" ", indent))
+			column = indent
+		}
+		b.WriteString(word)
+		column += length
+	}
+	b.WriteByte('\n')
+}
