@@ -183,6 +183,9 @@ func openShard(m *Manifest, info placedShard, how opening) (*reader, error) {
 	if err == nil {
 		r, err = openReader(path, file, how.mapEntries)
 	}
+	if indexed, is := how.files.(*indexedStorage); is {
+		indexed.tails.Delete(path)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, corrupt(path, "file", 0, fmt.Errorf("%w, and the manifest names it", err))
 	}
