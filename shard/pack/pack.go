@@ -22,7 +22,6 @@ package pack
 import (
 	"context"
 	"fmt"
-	"math"
 	"os"
 	"runtime"
 	"strings"
@@ -65,9 +64,6 @@ func (o *Options) fill() {
 	}
 	if o.Partitions == 0 {
 		o.Partitions = 1
-	}
-	if o.Index {
-		o.ShardBytes = math.MaxInt64 // its files are small
 	}
 	if o.ShardBytes == 0 {
 		o.ShardBytes = shard.ShardBytesDefault

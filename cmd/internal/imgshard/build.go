@@ -108,7 +108,7 @@ func newIndexCommand() *cobra.Command {
 		RunE:    func(c *cobra.Command, args []string) error { return runBuild(c, args, f) },
 	}
 	f.encoding = registry.AddFlags(pflag.NewFlagSet("", pflag.ContinueOnError), false)
-	f.size = shardBytesMin // which an index does not go by
+	f.size = shard.ShardBytesDefault
 	f.registerBuild(c.Flags())
 	return c
 }
