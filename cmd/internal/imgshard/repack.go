@@ -70,7 +70,7 @@ func runRepack(c *cobra.Command, path string, f packFlags, selected source.Selec
 		show.finish()
 		if err == nil {
 			printSelection(c.ErrOrStderr(), selected)
-			printSummary(c.OutOrStdout(), summary)
+			printSummary(c.OutOrStdout(), summary, show.took())
 		}
 		return err
 	})
