@@ -176,6 +176,9 @@ type inFlight struct {
 
 // pack takes every item of the input through the workers, in order, into the set.
 func (b *builder) pack(ctx context.Context) error {
+	if b.compare {
+		b.sums = make(packedSums, 0, b.input.count())
+	}
 	n := b.options.Jobs * imagesPerWorker
 	free, todo, order := make(chan *inFlight, n), make(chan *inFlight, n), make(chan *inFlight, n)
 	for range n {
