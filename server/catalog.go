@@ -8,7 +8,6 @@ import (
 	"reflect"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/server/status"
@@ -33,14 +32,14 @@ type openSet struct {
 	users     int
 }
 
-// openCatalog opens what was found. What cannot be served is noted. Where opening takes long, the log says how far it is.
+// openCatalog opens what was found. What cannot be served is noted. While opening takes long, the log says each second how far it is.
 func openCatalog(found shard.Found, log *slog.Logger) *catalog {
 	found.Sets = maps.Clone(found.Sets) // a reload changes it
 	c := &catalog{found: found, sets: map[string]*openSet{}, broken: map[string]error{}}
 	for split := range found.Sets {
-		set, err := found.Open(split, sayNowAndThen(func(shards, of int) {
-			log.Warn("opening takes long: the index of every shard is read once", "split", split, "shards", shards, "of", of)
-		}))
+		set, err := found.Open(split, func(opened, shards int) {
+			log.Warn("opening takes long: the index of every shard is read once", "split", split, "shards", opened, "of", shards)
+		})
 		if err != nil {
 			c.broken[split] = fmt.Errorf("split %s: %w", split, err)
 			continue
@@ -59,24 +58,6 @@ func openCatalog(found shard.Found, log *slog.Logger) *catalog {
 		}
 	}
 	return c
-}
-
-// openingSaid is how long opening is silent: well below what a client gives its own server until it listens, counted from when that said
-// something last.
-const openingSaid = 10 * time.Second
-
-// sayNowAndThen returns a function that calls say when it was not called for a while.
-func sayNowAndThen(say func(shards, of int)) func(shards, of int) {
-	var mu sync.Mutex
-	last := time.Now()
-	return func(shards, of int) {
-		mu.Lock()
-		defer mu.Unlock()
-		if time.Since(last) >= openingSaid {
-			last = time.Now()
-			say(shards, of)
-		}
-	}
 }
 
 // problems returns what of the data is damaged, each in a sentence that names it and says what to do.

@@ -6,8 +6,8 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"syscall"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -66,13 +66,16 @@ func (e *DamagedPartitionError) Unwrap() []error { return e.Problems }
 
 // OpenWhole opens the set in dir as OpenSet does, but serves what is whole: a partition that is here and damaged counts
 // as missing, and Damaged names it. The error is OpenSet's where the manifest is damaged or no partition with samples is
-// whole. opened, unless it is nil, is told after each shard how many have been looked at, by several goroutines at once.
-func OpenWhole(dir string, opened func(shards, of int)) (*Set, error) {
+// whole. Until all shards are open, say is called once a second with how many are, unless it is nil.
+func OpenWhole(dir string, say func(opened, shards int)) (*Set, error) {
 	s, err := openPartitions(dir)
-	if err == nil {
-		err = s.openShards(entriesOwnBytesMax, opened)
-	}
 	if err != nil {
+		return nil, err
+	}
+	if say != nil {
+		defer s.report(say)()
+	}
+	if err := s.openShards(entriesOwnBytesMax); err != nil {
 		return nil, err
 	}
 	damaged := s.Damaged()
@@ -86,6 +89,35 @@ func OpenWhole(dir string, opened func(shards, of int)) (*Set, error) {
 	}
 	s.Close()
 	return nil, joinDamage(damaged)
+}
+
+// report calls say once a second until it is stopped.
+func (s *Set) report(say func(opened, shards int)) (stop func()) {
+	shards := 0
+	for i := range s.partitions {
+		shards += len(s.partitions[i].shards)
+	}
+	end, tick := make(chan struct{}), time.NewTicker(time.Second)
+	go func() {
+		for {
+			select {
+			case <-tick.C:
+				say(int(s.opened.Load()), shards)
+			case <-end:
+				tick.Stop()
+				return
+			}
+		}
+	}()
+	return func() { close(end) }
+}
+
+// Err returns the damage of the partitions that are here but not whole, nil if there are none.
+func (s *Set) Err() error {
+	if damaged := s.Damaged(); len(damaged) > 0 {
+		return joinDamage(damaged)
+	}
+	return nil
 }
 
 // Damaged returns the partitions that are here but not whole, in order. They count as missing.
@@ -129,13 +161,14 @@ func joinDamage(damaged []*DamagedPartitionError) error {
 // openShards opens the shards of the partitions that are present, several at a time. A partition with one that cannot be
 // used is no longer present. Entries that take more than ownBytes are mapped. The error is for what has nothing to do with the files: no
 // descriptors or memory are left.
-func (s *Set) openShards(ownBytes int, opened func(shards, of int)) error {
-	var done atomic.Int64
-	samples, shards := 0, 0
+func (s *Set) openShards(ownBytes int) error {
+	if err := s.openObjects(); err != nil {
+		return err
+	}
+	samples := 0
 	for i := range s.partitions {
 		if s.partitions[i].present {
 			samples += PartitionLen(s.manifest.Samples, len(s.partitions), i)
-			shards += len(s.partitions[i].shards)
 		}
 	}
 	s.opening.mapEntries = entrySize*samples > ownBytes
@@ -155,9 +188,7 @@ func (s *Set) openShards(ownBytes int, opened func(shards, of int)) error {
 					return fmt.Errorf("%w: this process has used up what it may have (ulimit -n, ulimit -v)", err)
 				}
 				problems[i][k] = err
-				if n := done.Add(1); opened != nil {
-					opened(int(n), shards)
-				}
+				s.opened.Add(1)
 				return nil
 			})
 		}

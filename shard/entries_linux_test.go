@@ -16,7 +16,7 @@ func openMapped(t testing.TB, dir string) *Set {
 	t.Helper()
 	s, err := openAt(storage.NewFolder(dir, nil))
 	if err == nil {
-		err = s.openShards(0, nil)
+		err = s.openShards(0)
 	}
 	if err != nil {
 		t.Fatal(err)

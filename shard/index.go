@@ -1,18 +1,12 @@
 package shard
 
 import (
-	"bufio"
 	"bytes"
-	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"io/fs"
-	"os"
 	"sort"
 	"sync"
 
@@ -35,15 +29,6 @@ type ShardIndex struct {
 	Tail  int64 `json:"tail"`  // where entries, keys, table and trailer begin, which are read when the file is opened
 }
 
-// ObjectsName is the list of an index's objects, a JSON object in each line. Its path is relative to the source.
-const ObjectsName = "objects.jsonl"
-
-// An IndexObject is a file that holds images of an index.
-type IndexObject struct {
-	Path string `json:"path"`
-	storage.Object
-}
-
 // Outside says where the image of a sample lies that an index does not hold.
 type Outside struct {
 	Object   int   // its line in ObjectsName, counted from 0
@@ -59,8 +44,7 @@ const (
 	magicIndex   = "imgindex"
 	placeSize    = 32
 	trailerSize  = 64
-	objectsMax   = 1 << 30 // bytes of ObjectsName
-	indexedAlign = 4096    // of records: a cache's blocks hold one record each
+	indexedAlign = 4096 // of records: a cache's blocks hold one record each
 )
 
 // imagePlace says where an image goes: it is bytes [at, at+length) of the shard. What follows it there begins at byte rest of the file.
@@ -117,72 +101,34 @@ func (w *fileWriter) leaveOut(o *Outside) {
 	w.cut = p.end() - w.offset
 }
 
-// AddObject adds a file to the list of those that the images of an index lie in, and returns its number. A set with one is an index.
-func (w *SetWriter) AddObject(o IndexObject) (number int, err error) {
-	if w.objects == nil {
-		file, err := w.CreateFile(ObjectsName)
-		if err != nil {
-			return 0, err
-		}
-		w.objects = &objectList{file: file, lines: bufio.NewWriter(file), sha: sha256.New()}
-	}
-	l := w.objects
-	line, err := encodeJSON(o, "")
-	if err == nil {
-		l.sha.Write(line)
-		_, err = l.lines.Write(line)
-	}
-	l.count++
-	return l.count - 1, err
-}
-
-// An objectList is ObjectsName as it is written.
-type objectList struct {
-	file  *os.File
-	lines *bufio.Writer
-	sha   hash.Hash
-	count int
-}
-
-// finish ends the list, and says what the manifest needs to know.
-func (l *objectList) finish(source string) (*Index, error) {
-	if l == nil {
-		return nil, nil
-	}
-	err := errors.Join(l.lines.Flush(), l.file.Sync(), l.file.Close())
-	return &Index{Source: source, Objects: l.count, SHA256: hex.EncodeToString(l.sha.Sum(nil))}, err
-}
-
 // indexedStorage is the storage of an index's set. Its files are shards.
 type indexedStorage struct {
 	storage.Storage
 	source   storage.Storage
 	manifest *Manifest
 	infos    map[string]*ShardInfo // by path
+	objects  *objectLines
 
-	objects []byte // ObjectsName
-	lines   []int  // where they begin
-	mu      sync.RWMutex
-	open    map[uint32]storage.File
+	tails sync.Map // of the files that are being opened, by path: their bytes from the tail on
+	mu    sync.RWMutex
+	open  map[uint32]openObject
+}
+
+// openObject is the file of an object, and its path for messages.
+type openObject struct {
+	storage.File
+	path string
 }
 
 // newIndexedStorage returns the storage of the shards of an index. It reads the list of objects.
 func newIndexedStorage(files storage.Storage, m *Manifest) (storage.Storage, error) {
-	s := &indexedStorage{Storage: files, manifest: m, infos: map[string]*ShardInfo{}, open: map[uint32]storage.File{}}
-	path := storage.Join(files.String(), ObjectsName)
+	s := &indexedStorage{Storage: files, manifest: m, infos: map[string]*ShardInfo{}, open: map[uint32]openObject{}}
 	var err error
 	if s.source, err = storage.At(m.Index.Source); err != nil {
 		return nil, fmt.Errorf("shard: %s: the images of this index: %w", files, err)
 	}
-	if s.objects, err = files.ReadFile(ObjectsName, objectsMax); err != nil {
-		return nil, fmt.Errorf("shard: %s, the list of the files that this index is of: %w", path, err)
-	}
-	if sum := sha256.Sum256(s.objects); hex.EncodeToString(sum[:]) != m.Index.SHA256 {
-		return nil, corrupt(path, "file", 0, fmt.Errorf("SHA-256 %x, the manifest says %.64s", sum, m.Index.SHA256))
-	}
-	for at := 0; at < len(s.objects); {
-		s.lines = append(s.lines, at)
-		at += bytes.IndexByte(append(s.objects[at:len(s.objects):len(s.objects)], '\n'), '\n') + 1
+	if s.objects, err = openObjects(files, m.Index.SHA256); err != nil {
+		return nil, err
 	}
 	for i := range m.Shards {
 		s.infos[m.Shards[i].Path] = &m.Shards[i]
@@ -216,54 +162,51 @@ func (s *indexedStorage) Open(name string, _ int64, identity string) (storage.Fi
 	return f, nil
 }
 
-// object returns the file of an object, and what is to be done with it after use.
-func (s *indexedStorage) object(number uint32, whole func(storage.Object) bool) (f storage.File, path string, done func(), err error) {
-	var o IndexObject
-	line := s.objects[s.lines[number]:]
-	if end := bytes.IndexByte(line, '\n'); end >= 0 {
-		line = line[:end]
-	}
-	if err := json.Unmarshal(line, &o); err != nil {
-		return nil, ObjectsName, nil, fmt.Errorf("line %d: %w", number+1, err)
-	}
-	path, done = storage.Join(s.manifest.Index.Source, o.Path), func() {}
+// object returns the file of the object that an image lies in, and a function to call after its use.
+func (s *indexedStorage) object(p *imagePlace) (f openObject, done func(), err error) {
+	done = func() {}
 	s.mu.RLock()
-	f = s.open[number]
+	f, open := s.open[p.object]
 	s.mu.RUnlock()
-	if f != nil {
-		return f, path, done, nil
+	if open {
+		return f, done, nil
 	}
-	if f, err = s.source.OpenObject(o.Path, o.Object); err != nil {
-		return nil, path, nil, err
+	o, err := s.objects.at(p.object)
+	if err != nil {
+		return openObject{path: s.objects.path}, nil, err
 	}
-	if whole(o.Object) { // the file of one image is opened for it
-		return f, path, func() { f.Close() }, nil
+	f.path = storage.Join(s.manifest.Index.Source, o.Path)
+	if f.File, err = s.source.OpenObject(o.Path, o.Object); err != nil {
+		return f, nil, err
+	}
+	if p.offset == 0 && o.Bytes == int64(p.length) { // the file of one image is opened for it
+		return f, func() { f.Close() }, nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if other := s.open[number]; other != nil {
+	if other, open := s.open[p.object]; open {
 		f.Close()
-		return other, path, done, nil
+		return other, done, nil
 	}
-	s.open[number] = f
-	return f, path, done, nil
+	s.open[p.object] = f
+	return f, done, nil
 }
 
-// Close closes the objects that are open.
+// Close closes the list of objects, and the objects that are open.
 func (s *indexedStorage) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var errs []error
+	errs := []error{s.objects.file.Close()}
 	for _, f := range s.open {
 		errs = append(errs, f.Close())
 	}
-	s.open = map[uint32]storage.File{}
+	s.open = map[uint32]openObject{}
 	return errors.Join(errs...)
 }
 
 // readObject reads a part of an image.
 func (s *indexedStorage) readObject(p *imagePlace, buf []byte, skip int64) error {
-	f, path, done, err := s.object(p.object, func(o storage.Object) bool { return p.offset == 0 && o.Bytes == int64(p.length) })
+	f, done, err := s.object(p)
 	n := 0
 	if err == nil {
 		defer done()
@@ -288,7 +231,7 @@ func (s *indexedStorage) readObject(p *imagePlace, buf []byte, skip int64) error
 	if _, named := errors.AsType[*storage.RemoteError](err); named {
 		return err
 	}
-	return &objectError{path, err, advised}
+	return &objectError{f.path, err, advised}
 }
 
 // An objectError names the object that could not be read.
@@ -309,9 +252,7 @@ type indexedFile struct {
 	file storage.File
 
 	indexTrailer
-	here   int64  // in the file, from which all is in memory
-	end    []byte // of the file, from there on
-	places []byte // in end
+	places []byte // the table
 
 	read func(buf []byte, offset, length int64) ([]byte, error)
 }
@@ -327,15 +268,15 @@ func (f *indexedFile) openTable(info *ShardInfo) error {
 	if size != x.Bytes || x.Tail < 0 || table < x.Tail {
 		return bad(0, "%d bytes for %d images, the manifest says %d", size, info.Samples, x.Bytes)
 	}
-	f.here = table
+	from := table
 	if _, local := f.file.(storage.Mapper); !local {
-		f.here = x.Tail // so that one request brings all that is read at opening
+		from = x.Tail // so that one request brings all that is read at opening
 	}
-	f.end = make([]byte, size-f.here)
-	if n, err := f.file.ReadAt(f.end, f.here); n < len(f.end) {
+	end := make([]byte, size-from)
+	if n, err := f.file.ReadAt(end, from); n < len(end) {
 		return err
 	}
-	le, t := binary.LittleEndian, f.end[len(f.end)-trailerSize:]
+	le, t := binary.LittleEndian, end[len(end)-trailerSize:]
 	if got, want := checksum(t[:trailerSize-4]), le.Uint32(t[trailerSize-4:]); string(t[:8]) != magicIndex || le.Uint32(t[8:]) != uint32(Version1) || got != want {
 		return bad(size-trailerSize, "ends in %.16q with the CRC-32C %08x: the file is damaged, or no index's", t, got)
 	}
@@ -347,14 +288,18 @@ func (f *indexedFile) openTable(info *ShardInfo) error {
 	case f.size-f.entries != table-f.tail || f.records < 0 || f.records > f.tail || f.entries > f.size:
 		return bad(size-trailerSize, "its parts do not fill %d bytes", size)
 	}
-	f.places = f.end[table-f.here:][:length]
+	f.places = end[table-from:][:length]
+	if from < table {
+		f.set.tails.Store(f.path, end)
+		f.places = bytes.Clone(f.places)
+	}
 	if got := checksum(f.places); got != f.placesCRC {
 		return corrupt(f.path, "table", table, &ChecksumError{Length: length, Want: f.placesCRC, Got: got})
 	}
 	last := imagePlace{at: f.records, rest: f.records}
 	for j := range int(f.count) {
 		p := f.place(j)
-		if p.at < last.end() || p.rest < last.rest || p.rest-last.rest > p.at-last.end() || int(p.object) >= len(f.set.lines) || p.offset < 0 {
+		if p.at < last.end() || p.rest < last.rest || p.rest-last.rest > p.at-last.end() || int(p.object) >= f.set.objects.count || p.offset < 0 {
 			return bad(table+placeSize*int64(j), "image %d is said to lie where it can't", j)
 		}
 		last = p
@@ -408,13 +353,8 @@ func (f *indexedFile) ReadAt(p []byte, offset int64) (n int, err error) {
 		switch {
 		case image != nil:
 			err = f.set.readObject(image, part, at-image.at)
-		case from >= f.here:
-			copy(part, f.end[from-f.here:])
 		case from >= 0:
-			if j, is := f.file.(storage.Joiner); is {
-				j.Join(from, int64(len(part)))
-			}
-			_, err = io.ReadFull(io.NewSectionReader(f.file, from, int64(len(part))), part)
+			err = f.readOwn(part, from)
 		default:
 			clear(part)
 		}
@@ -429,13 +369,29 @@ func (f *indexedFile) ReadAt(p []byte, offset int64) (n int, err error) {
 	return n, nil
 }
 
+// readOwn reads bytes of the index's own file.
+func (f *indexedFile) readOwn(p []byte, at int64) error {
+	if at >= f.tail {
+		if tail, is := f.set.tails.Load(f.path); is {
+			copy(p, tail.([]byte)[at-f.tail:])
+			return nil
+		}
+	}
+	if j, is := f.file.(storage.Joiner); is {
+		j.Join(at, int64(len(p)))
+	}
+	_, err := io.ReadFull(io.NewSectionReader(f.file, at, int64(len(p))), p)
+	return err
+}
+
 // Forget implements [storage.Forgetter], where the index's own file lies in a cache.
 func (f *indexedFile) Forget(offset, length int64) (kept bool) {
 	cached, is := f.file.(storage.Forgetter)
+	f.set.tails.Delete(f.path)
 	for end := offset + length; is && offset < end; {
 		n, image, at := f.piece(offset)
 		n = min(n, end-offset)
-		if image == nil && at >= 0 && at < f.here && cached.Forget(at, n) {
+		if image == nil && at >= 0 && cached.Forget(at, n) {
 			kept = true
 		}
 		offset += n

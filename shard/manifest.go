@@ -362,16 +362,16 @@ type Found struct {
 }
 
 // Open opens the set of a split as OpenWhole does, or joins the sets of it.
-func (f *Found) Open(split string, opened func(shards, of int)) (*Set, error) {
+func (f *Found) Open(split string, say func(opened, shards int)) (*Set, error) {
 	if f.Joined == nil {
-		return OpenWhole(f.Sets[split], opened)
+		return OpenWhole(f.Sets[split], say)
 	}
 	var parts []*Set
 	var joined *Set
 	var err error
 	for _, dir := range f.Joined[split] {
 		var part *Set
-		if part, err = OpenWhole(dir, opened); err != nil {
+		if part, err = OpenWhole(dir, say); err != nil {
 			break
 		}
 		parts = append(parts, part)

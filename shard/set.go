@@ -21,9 +21,10 @@ import (
 type Set struct {
 	dir        string
 	manifest   *Manifest
-	partitions []partition // of the whole set
-	opening    opening     // of shards
-	*joined                // nil: it lies in files
+	partitions []partition  // of the whole set
+	opening    opening      // of shards
+	opened     atomic.Int64 // shards, while all are opened
+	*joined                 // nil: it lies in files
 }
 
 // partition is a part of the samples, in consecutive shards: those that one rank needs of as many ranks as there are partitions.
@@ -94,23 +95,26 @@ const openParallel = 16
 // *DamagedPartitionError, *CorruptError or *UnsupportedError, wraps ErrNotSet, or is the file system's. A set with no
 // partition at all is *MissingPartitionError.
 func OpenSet(dir string) (*Set, error) {
-	s, err := openPartitions(dir)
-	if err == nil {
-		err = s.openShards(entriesOwnBytesMax, nil)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if damaged := s.Damaged(); len(damaged) > 0 {
+	s, err := OpenWhole(dir, nil)
+	if err == nil && s.Err() != nil {
 		s.Close()
-		return nil, joinDamage(damaged)
+		return nil, s.Err()
 	}
-	return s, nil
+	return s, err
 }
 
 // OpenLazily opens the set in dir for a look at some of its samples: the manifest, and a shard when it is first asked for, so that what is
 // wrong with one is told then. The error is OpenSet's for the manifest, and for a set with no partition at all.
-func OpenLazily(dir string) (*Set, error) { return openPartitions(dir) }
+func OpenLazily(dir string) (*Set, error) {
+	s, err := openPartitions(dir)
+	if err == nil {
+		err = s.openObjects()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
 
 // openPartitions finds the partitions that are there, and opens none of their shards.
 func openPartitions(dir string) (*Set, error) {
@@ -129,9 +133,6 @@ func openAt(files storage.Storage) (*Set, error) {
 	}
 	here, err := findPartitions(files, m)
 	if err != nil {
-		return nil, err
-	}
-	if files, err = shardsOf(files, m); err != nil {
 		return nil, err
 	}
 	s := &Set{dir: dir, manifest: m, partitions: make([]partition, m.Partitions), opening: opening{files: files}}
@@ -182,6 +183,9 @@ func openShard(m *Manifest, info placedShard, how opening) (*reader, error) {
 	var r *reader
 	if err == nil {
 		r, err = openReader(path, file, how.mapEntries)
+	}
+	if indexed, is := how.files.(*indexedStorage); is {
+		indexed.tails.Delete(path)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, corrupt(path, "file", 0, fmt.Errorf("%w, and the manifest names it", err))
@@ -493,6 +497,15 @@ func (p *partition) find(seed, want uint64, key string) (shard, record int, ok b
 	}
 	record = sort.Search(keys.Len(), func(j int) bool { return after(keys.At(j)) }) - 1
 	return shard, record, record >= 0 && keys.At(record) == key, nil
+}
+
+// openObjects opens the list of objects of an index. It comes before all shards.
+func (s *Set) openObjects() error {
+	files, err := shardsOf(s.opening.files, s.manifest)
+	if err == nil {
+		s.opening.files = files
+	}
+	return err
 }
 
 // shardsOf returns the storage of a set's shards.

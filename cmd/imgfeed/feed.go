@@ -82,18 +82,21 @@ func (f *feedFlags) run(ctx context.Context, out io.Writer, places []string) err
 	if err != nil {
 		return err
 	}
-	defer closeStore()
 	f.config.Log = f.log.logger()
-	srv, at, err := openServer(places, f.apart, f.config)
+	srv, err := openServer(ctx, places, f.apart, f.config)
+	if ctx.Err() != nil {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
+	defer closeStore() // after all opening, which would use the store
 	defer srv.Close()
 	l, err := srv.ListenFeed(f.listen)
 	if err != nil {
 		return fmt.Errorf("--listen: %w", err)
 	}
-	metrics, err := f.metricsFlags.serve(ctx, srv, f.config.Log)
+	metrics, err := f.metricsFlags.serve(ctx, srv.Server, f.config.Log)
 	if err != nil {
 		l.Close()
 		return err
@@ -102,7 +105,7 @@ func (f *feedFlags) run(ctx context.Context, out io.Writer, places []string) err
 		f.config.Log.Warn(notice)
 	}
 	st := srv.Status(math.MaxFloat64)
-	fmt.Fprintf(out, "%s feeds from %s (%s)\n", st.Server, at.path, at.why)
+	fmt.Fprintf(out, "%s feeds from %s (%s)\n", st.Server, srv.at.path, srv.at.why)
 	for _, set := range st.Sets {
 		fmt.Fprintf(out, "  %v; %s\n", &set.ServedSet, set.Path)
 	}

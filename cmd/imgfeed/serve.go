@@ -142,29 +142,37 @@ func checkDataEnv(args int) error {
 	return cliutil.Readable("$"+dataEnv, os.Getenv(dataEnv))
 }
 
-// openServer finds the sets at places, joined if there are several, and opens a server for them.
-func openServer(places []string, apart bool, c server.Config) (*server.Server, place, error) {
-	find, found, at, skipped, err := discoverAll(places, apart)
-	if err != nil {
-		return nil, at, err
-	}
-	for _, p := range skipped {
-		c.Log.Warn("no shard set where it was looked for first", "place", p.why, "path", p.path, "found", p.found)
-	}
-	c.Find, c.Found, c.Name = find, found, "imgfeed "+version.Get().String()
-	srv, err := server.New(c)
-	return srv, at, err
+// An openedServer has its sets open.
+type openedServer struct {
+	*server.Server
+	at place // of the sets
+}
+
+// openServer finds the sets at places, joined if there are several, and opens a server for them. It fails at once when ctx ends.
+func openServer(ctx context.Context, places []string, apart bool, c server.Config) (openedServer, error) {
+	return cliutil.Interruptible(ctx, func() (openedServer, error) {
+		find, found, at, skipped, err := discoverAll(places, apart)
+		if err != nil {
+			return openedServer{}, err
+		}
+		for _, p := range skipped {
+			c.Log.Warn("no shard set where it was looked for first", "place", p.why, "path", p.path, "found", p.found)
+		}
+		c.Find, c.Found, c.Name = find, found, "imgfeed "+version.Get().String()
+		srv, err := server.New(c)
+		return openedServer{srv, at}, err
+	})
 }
 
 // open opens the server for the sets at places.
-func (f *serveFlags) open(places []string, log *slog.Logger) (*server.Server, place, error) {
+func (f *serveFlags) open(ctx context.Context, places []string, log *slog.Logger) (openedServer, error) {
 	c := f.config
 	c.Log = log
 	if os.Getenv("GOMAXPROCS") == "" && len(c.Feeders) == 0 {
 		setProcessors(c.Threads, 0)
 		c.Reading = func(more int) { setProcessors(c.Threads, more) }
 	}
-	return openServer(places, f.apart, c)
+	return openServer(ctx, places, f.apart, c)
 }
 
 // run serves until a signal or the owner's end.
@@ -179,11 +187,15 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, places []string) er
 	if err != nil {
 		return err
 	}
-	defer closeStore()
-	srv, at, err := f.open(places, log)
+	srv, err := f.open(ctx, places, log)
+	if ctx.Err() != nil {
+		log.Info("stopped", "because", context.Cause(ctx))
+		return nil
+	}
 	if err != nil {
 		return err
 	}
+	defer closeStore() // after all opening, which would use the store
 	defer srv.Close()
 	if f.socket == "" {
 		f.socket = server.DefaultSocket()
@@ -195,8 +207,8 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, places []string) er
 	defer listener.Close()
 	ctx, end := context.WithCancelCause(srv.WatchIdle(ctx, f.exitIdle))
 	defer end(nil)
-	go hangups.reload(ctx, srv, log, end)
-	metrics, err := f.metricsFlags.serve(ctx, srv, log)
+	go hangups.reload(ctx, srv.Server, log, end)
+	metrics, err := f.metricsFlags.serve(ctx, srv.Server, log)
 	if err != nil {
 		return err
 	}
@@ -209,7 +221,7 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, places []string) er
 	if notice := kernel.Notice(); notice != "" {
 		log.Warn(notice)
 	}
-	f.printServing(out, srv.Status(math.MaxFloat64), at, listener.Path(), metrics)
+	f.printServing(out, srv.Status(math.MaxFloat64), srv.at, listener.Path(), metrics)
 	if err := f.tellReady(listener.Path()); err != nil {
 		return err
 	}

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/server/status"
 	"github.com/imgfeed/imgfeed/shard"
 )
@@ -317,6 +318,52 @@ func TestServeLeavesSIGTERMToTheOwner(t *testing.T) {
 	cmd.Process.Signal(os.Interrupt)
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("after SIGINT: %v, %s", err, &log)
+	}
+}
+
+// TestServeEndsWhileItOpens ends servers and feeders whose set takes long to open: by a signal, and by the end of the owner. Meanwhile the log says each
+// second how far the set is.
+func TestServeEndsWhileItOpens(t *testing.T) {
+	data := oneSet(t)
+	testenv.Hold(t, filepath.Join(data, "train-shards/rank-0000/00000.imgshard"))
+	owner := exec.Command("sleep", "60")
+	if err := owner.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer owner.Process.Kill()
+	byOwner := func(*exec.Cmd) {
+		owner.Process.Kill()
+		owner.Wait()
+	}
+	bySignal := func(cmd *exec.Cmd) { cmd.Process.Signal(syscall.SIGTERM) }
+	for _, tt := range []struct {
+		args []string
+		end  func(*exec.Cmd)
+	}{
+		{[]string{"serve", data, "--socket", socketPath(t)}, bySignal},
+		{[]string{"feed", data, "--listen", "127.0.0.1:0"}, bySignal},
+		{[]string{"serve", data, "--socket", socketPath(t), "--owner", strconv.Itoa(owner.Process.Pid)}, byOwner},
+	} {
+		cmd := imgfeed(tt.args...)
+		log, err := cmd.StderrPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		late := time.AfterFunc(timeout, func() { cmd.Process.Kill() })
+		said := 0
+		for lines := bufio.NewScanner(log); lines.Scan(); {
+			if strings.Contains(lines.Text(), "opening takes long") && strings.Contains(lines.Text(), "split=train shards=0 of=1") {
+				if said++; said == 2 {
+					tt.end(cmd)
+				}
+			}
+		}
+		if err := cmd.Wait(); err != nil || said < 2 || !late.Stop() {
+			t.Errorf("%v: %v, %d lines say how far opening is", tt.args, err, said)
+		}
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -61,7 +60,7 @@ func newBuilder(split string, in input, o Options) *builder {
 
 // build writes the set to the folder out, from the first file to the last.
 func (b *builder) build(ctx context.Context, out string) (sum Summary, err error) {
-	o, start := b.options, time.Now()
+	o := b.options
 	w, err := shard.NewSetWriter(out, shard.SetOptions{
 		Split: b.split, Encoding: o.Encoding.Stored(), Partitions: o.Partitions, Seed: o.Seed, ShardBytes: o.ShardBytes,
 		Built: b.built, Replace: o.Replace, Fields: b.input.fields(), Source: b.source,
@@ -97,7 +96,7 @@ func (b *builder) build(ctx context.Context, out string) (sum Summary, err error
 	}
 	sum = b.summary
 	sum.Notes, sum.sums = append(b.narrow.notes(), b.emptyClasses(m.Classes)...), b.sums
-	sum.Split, sum.Output, sum.Manifest, sum.Duration = b.split, out, m, time.Since(start)
+	sum.Split, sum.Output, sum.Manifest = b.split, out, m
 	for _, s := range m.Shards {
 		if s.Index != nil {
 			s.Bytes = s.Index.Bytes
@@ -161,6 +160,9 @@ func (b *builder) wants(key string) bool {
 }
 
 func (b *builder) report(stage Stage, images int, bytes, total int64) {
+	if stage == StagePack && b.source != "" {
+		stage = StageIndex
+	}
 	if b.options.Progress != nil {
 		b.options.Progress(Progress{Split: b.split, Stage: stage, Images: images, Bytes: bytes, Total: total, Rejected: b.summary.Rejected})
 	}
@@ -190,6 +192,9 @@ type inFlight struct {
 
 // pack takes every item of the input through the workers, in order, into the set.
 func (b *builder) pack(ctx context.Context) error {
+	if b.compare {
+		b.sums = make(packedSums, 0, b.input.count())
+	}
 	n := b.options.Jobs * imagesPerWorker
 	free, todo, order := make(chan *inFlight, n), make(chan *inFlight, n), make(chan *inFlight, n)
 	for range n {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"strconv"
 	"sync/atomic"
 
@@ -54,7 +53,7 @@ func (s *partSet) merge(ctx context.Context, o Options, leaveOut map[string]Dupl
 	if err != nil {
 		return Summary{}, fmt.Errorf("%s: %w", s.places[0], err)
 	}
-	o.Partitions, o.Seed, o.Encoding, o.ShardBytes = m.Partitions, m.Seed, stored, math.MaxInt64
+	o.Partitions, o.Seed, o.Encoding = m.Partitions, m.Seed, stored
 	if text := m.Built[builtShardBytes]; text != "" {
 		if o.ShardBytes, err = strconv.ParseInt(text, 10, 64); err != nil {
 			return Summary{}, fmt.Errorf("%s: %w", s.places[0], err)

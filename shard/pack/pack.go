@@ -22,11 +22,9 @@ package pack
 import (
 	"context"
 	"fmt"
-	"math"
 	"os"
 	"runtime"
 	"strings"
-	"time"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/shard"
@@ -66,9 +64,6 @@ func (o *Options) fill() {
 	if o.Partitions == 0 {
 		o.Partitions = 1
 	}
-	if o.Index {
-		o.ShardBytes = math.MaxInt64 // its files are small
-	}
 	if o.ShardBytes == 0 {
 		o.ShardBytes = shard.ShardBytesDefault
 	}
@@ -89,6 +84,7 @@ const (
 	StageCompare Stage = "comparing" // images by their bytes, before any is packed; counted in images
 	StageRead    Stage = "reading"   // tars, into the spool; counted in bytes of the tars
 	StagePack    Stage = "packing"   // images, into the set; counted in images
+	StageIndex   Stage = "indexing"  // StagePack of an index
 )
 
 // Progress says how far a build is.
@@ -121,7 +117,6 @@ type Summary struct {
 	Repaired    Reasons  // damaged images that were packed, since libjpeg repairs them and so does our decoder
 	Duplicates  int      // images left out because others have the same bytes
 	Notes       []string
-	Duration    time.Duration
 
 	sums packedSums
 }

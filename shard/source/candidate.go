@@ -37,7 +37,7 @@ type naming struct {
 	output string // what the names of sets begin with; "": the path
 }
 
-// folder is what lies in a folder, without what is no part of any dataset.
+// folder is what lies in a folder, without what is no part of any dataset, each list sorted.
 type folder struct {
 	tree    fileTree
 	folders []string

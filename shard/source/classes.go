@@ -246,9 +246,12 @@ func orderClasses(s *Split, classes []string) []string {
 	ordered := slices.SortedFunc(slices.Values(classes), func(a, b string) int {
 		return cmp.Or(cmp.Compare(number(a), number(b)), cmp.Compare(a, b))
 	})
-	at := slices.IndexFunc(ordered, func(name string) bool { return slices.Index(ordered, name) != slices.Index(classes, name) })
+	at := 0
+	for at < len(classes) && ordered[at] == classes[at] {
+		at++
+	}
 	switch {
-	case at < 0:
+	case at == len(classes):
 		return classes
 	case s.opts.ClassOrder == ClassOrderString:
 		s.note("the classes are numbers and stand in the order of strings, as torchvision's ImageFolder has them: %s has the label %d", ordered[at], slices.Index(classes, ordered[at]))

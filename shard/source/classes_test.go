@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/imgfeed/imgfeed/internal/pillowtest"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
@@ -252,5 +253,30 @@ func TestImageFolder(t *testing.T) {
 				t.Errorf("%s has the label %d, %s; torchvision's is %v", key, label, s.Classes()[label], w)
 			}
 		}
+	}
+}
+
+// TestManyNames tells what very many names are: the square of their number would take minutes.
+func TestManyNames(t *testing.T) {
+	const n = 200_000
+	numbers, f := make([]string, n), &folder{}
+	for i := range numbers {
+		numbers[i] = fmt.Sprint(i)
+		f.folders, f.files = append(f.folders, fmt.Sprintf("%06d", i)), append(f.files, fmt.Sprintf("%06d.json", i))
+	}
+	slices.Sort(numbers)
+	done := make(chan bool)
+	go func() {
+		ordered := orderClasses(&Split{}, numbers)
+		beside := !slices.ContainsFunc(f.files, func(name string) bool { return !f.besideImages(name) }) && !slices.ContainsFunc(f.files, (&folder{files: f.files}).besideImages)
+		done <- beside && ordered[n-1] == fmt.Sprint(n-1) && slices.Equal(orderClasses(&Split{}, f.folders), f.folders)
+	}()
+	select {
+	case right := <-done:
+		if !right {
+			t.Error("the names are told wrongly")
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatal("it takes longer than n log n does")
 	}
 }

@@ -40,7 +40,7 @@ func openClassFolders(c *candidate) ([]*Split, error) {
 func (c *candidate) halfDone() error {
 	tars, others := c.tars()
 	for _, t := range tars {
-		if !slices.Contains(c.folders, stem(t)) {
+		if _, unpacked := slices.BinarySearch(c.folders, stem(t)); !unpacked {
 			return &FormatError{Path: c.path, Entry: t, Msg: "class folders and class tars in one place, and this tar has no folder: " +
 				"unpack it too, or move the tars (or the folders) elsewhere"}
 		}

@@ -85,8 +85,9 @@ func (f *parquetFile) findColumns(name string, opts Options) error {
 	if json.Unmarshal(features[label].Names, &names) == nil {
 		f.classes = names
 	}
+	index := classIndex(f.classes)
 	for i, c := range f.classes {
-		if reason := nameReason(c); reason != "" || slices.Contains(f.classes[:i], c) {
+		if reason := nameReason(c); reason != "" || index[c] != int32(i) {
 			return &FormatError{Path: name, Msg: fmt.Sprintf("the class name %.60q of the schema is none, or occurs twice", c)}
 		}
 	}

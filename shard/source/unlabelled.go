@@ -58,7 +58,9 @@ func (c *candidate) unlabelledTest() bool {
 // besideImages says that a file is what img2dataset says of a tar or folder of images that lies beside it.
 func (f *folder) besideImages(name string) bool {
 	of := strings.TrimSuffix(strings.TrimSuffix(name, path.Ext(name)), "_stats")
-	return of != name && (slices.Contains(f.folders, of) || slices.Contains(f.files, of+".tar"))
+	_, folder := slices.BinarySearch(f.folders, of)
+	_, tar := slices.BinarySearch(f.files, of+".tar")
+	return of != name && (folder || tar)
 }
 
 // unlabelledRule takes all images.

@@ -3,6 +3,7 @@
 package cliutil
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -57,6 +58,21 @@ func Report(stderr io.Writer, cmd *cobra.Command, err error) int {
 		fmt.Fprintf(stderr, "%s: see %s --help\n", name, cmd.CommandPath())
 	}
 	return status
+}
+
+// Interruptible returns the result of work, or ctx's error as soon as ctx ends. Work that is still under way then ends with the process.
+func Interruptible[T any](ctx context.Context, work func() (T, error)) (result T, err error) {
+	done := make(chan func() (T, error), 1)
+	go func() {
+		result, err := work()
+		done <- func() (T, error) { return result, err }
+	}()
+	select {
+	case get := <-done:
+		return get()
+	case <-ctx.Done():
+		return result, ctx.Err()
+	}
 }
 
 // A Manual is what the manual page of a program says beside its help.

@@ -108,7 +108,7 @@ func newIndexCommand() *cobra.Command {
 		RunE:    func(c *cobra.Command, args []string) error { return runBuild(c, args, f) },
 	}
 	f.encoding = registry.AddFlags(pflag.NewFlagSet("", pflag.ContinueOnError), false)
-	f.size = shardBytesMin // which an index does not go by
+	f.size = shard.ShardBytesDefault
 	f.registerBuild(c.Flags())
 	return c
 }
@@ -168,7 +168,7 @@ func runBuild(c *cobra.Command, src []string, f buildFlags) error {
 		}
 		err = pack.BuildAll(ctx, pack.Tasks(splits, out), options, func(s pack.Summary) {
 			show.finish()
-			printSummary(c.OutOrStdout(), s)
+			printSummary(c.OutOrStdout(), s, show.took())
 		})
 		if err == nil {
 			printSelection(stderr, f.sources.Select)
@@ -205,7 +205,7 @@ func printReasons(w io.Writer, reasons []pack.Reason) {
 }
 
 // printSummary prints the result of a build.
-func printSummary(w io.Writer, s pack.Summary) {
+func printSummary(w io.Writer, s pack.Summary, took time.Duration) {
 	m := s.Manifest
 	if s.Kept {
 		fmt.Fprintf(w, "%s: %s is finished already, with the same options, and is kept (--force builds it again)\n", s.Split, s.Output)
@@ -226,8 +226,8 @@ func printSummary(w io.Writer, s pack.Summary) {
 	if m.Partitions > 1 {
 		fmt.Fprintf(w, "  dealt to  %s of %s to %s images\n", bytesize.Counted(m.Partitions, "partition", "partitions"), bytesize.Grouped(m.Samples/m.Partitions), bytesize.Grouped((m.Samples+m.Partitions-1)/m.Partitions))
 	}
-	seconds := s.Duration.Seconds()
-	fmt.Fprintf(w, "  took      %s, %s images/s, %s/s\n", s.Duration.Round(10*time.Millisecond), bytesize.Grouped(int(float64(m.Samples)/seconds)),
+	seconds := took.Seconds()
+	fmt.Fprintf(w, "  took      %s, %s images/s, %s/s\n", took.Round(10*time.Millisecond), bytesize.Grouped(int(float64(m.Samples)/seconds)),
 		bytesize.Format(int64(float64(s.ImageBytes)/seconds)))
 	if s.Rejected > 0 {
 		fmt.Fprintf(w, "  left out  %s not readable as an image, listed in %s:\n", bytesize.Counted(s.Rejected, "file", "files"), storage.Join(s.Output, shard.RejectsName))

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -245,6 +246,21 @@ func TestProgressPrintsALineNowAndThen(t *testing.T) {
 		}
 	}
 	quiet = false
+}
+
+// TestTook counts from a command's start to its first summary, and from there to the next.
+func TestTook(t *testing.T) {
+	p := newProgress(io.Discard)
+	clock := p.summed
+	p.now = func() time.Time { return clock }
+	for _, want := range []time.Duration{3 * time.Second, 5 * time.Second} {
+		p.update(pack.Progress{Split: "train", Stage: pack.StageIndex, Images: 1, Total: 2}) // which begins a stage and not a summary
+		clock = clock.Add(want)
+		p.finish()
+		if got := p.took(); got != want {
+			t.Errorf("%v, want %v", got, want)
+		}
+	}
 }
 
 // TestDumbTerminal draws no bar where a terminal cannot go back on its line.

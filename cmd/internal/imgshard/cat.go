@@ -23,7 +23,7 @@ The record's checksum is checked first: nothing is written of a damaged one. Of 
 sample lies in, or that are looked at to find its key: what is wrong with others, verify says.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			set, err := openSet(args[0], shard.OpenLazily)
+			set, err := openSet(cmd, args[0], true)
 			if err != nil {
 				return err
 			}

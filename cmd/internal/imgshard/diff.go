@@ -66,12 +66,12 @@ difference is an object, and so is the last line. Only samples in partitions tha
 The exit status is 1 when something differs, so that scripts can ask.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			a, err := openSet(args[0], shard.OpenSet)
+			a, err := openSet(cmd, args[0], false)
 			if err != nil {
 				return err
 			}
 			defer a.Close()
-			b, err := openSet(args[1], shard.OpenSet)
+			b, err := openSet(cmd, args[1], false)
 			if err != nil {
 				return err
 			}

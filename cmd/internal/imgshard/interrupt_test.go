@@ -1,6 +1,7 @@
 package imgshard
 
 import (
+	"bufio"
 	"context"
 	"io"
 	"math/rand/v2"
@@ -11,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // roleEnv makes this test program the program itself.
@@ -117,6 +120,41 @@ func TestInterruptedIsAStatusOfItsOwn(t *testing.T) {
 		var diag strings.Builder
 		if status := run(ctx, words, io.Discard, &diag); status != interruptedStatus || !strings.Contains(diag.String(), "interrupted") {
 			t.Errorf("%s: status %d, %s", words[0], status, &diag)
+		}
+	}
+}
+
+// TestOneSignalEndsOpening interrupts commands whose set takes long to open, of which a line tells each second.
+func TestOneSignalEndsOpening(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "raw")
+	if _, diag, status := imgshard(t, "synth", dir, "--classes", "2", "--train", "4", "--val", "0"); status != 0 {
+		t.Fatal(diag)
+	}
+	set := filepath.Join(dir, "set")
+	if _, diag, status := imgshard(t, "build", filepath.Join(dir, "train"), "-o", set); status != 0 {
+		t.Fatal(diag)
+	}
+	testenv.Hold(t, filepath.Join(set, "rank-0000/00000.imgshard"))
+	for _, words := range [][]string{{"ls", set}, {"view", set, "-o", "-"}, {"repack", set, "-o", set + "2"}} {
+		cmd := exec.Command(os.Args[0], words...)
+		cmd.Env = append(os.Environ(), roleEnv+"=1")
+		diag, err := cmd.StderrPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		late := time.AfterFunc(20*time.Second, func() { cmd.Process.Kill() })
+		said := ""
+		for lines := bufio.NewScanner(diag); lines.Scan(); {
+			if said += lines.Text() + "\n"; strings.HasSuffix(lines.Text(), "set: 0 of 1 shard opened") {
+				cmd.Process.Signal(os.Interrupt)
+			}
+		}
+		cmd.Wait()
+		if cmd.ProcessState.ExitCode() != interruptedStatus || !late.Stop() {
+			t.Errorf("%v: %v, %s", words, cmd.ProcessState, said)
 		}
 	}
 }

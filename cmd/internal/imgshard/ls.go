@@ -61,11 +61,7 @@ type lister struct {
 
 // run lists the named samples, for which few shards are opened, or all.
 func (l *lister) run(cmd *cobra.Command, path string, names []string) (err error) {
-	open := shard.OpenSet
-	if len(names) > 0 {
-		open = shard.OpenLazily
-	}
-	if l.set, err = openSet(path, open); err != nil {
+	if l.set, err = openSet(cmd, path, len(names) > 0); err != nil {
 		return err
 	}
 	defer l.set.Close()

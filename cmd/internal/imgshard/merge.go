@@ -27,7 +27,7 @@ func newMergeCommand() *cobra.Command {
 				o.Progress = show.update
 				return pack.Merge(ctx, args[0], o, func(s pack.Summary) {
 					show.finish()
-					printSummary(c.OutOrStdout(), s)
+					printSummary(c.OutOrStdout(), s, show.took())
 				})
 			})
 		},

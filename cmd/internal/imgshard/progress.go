@@ -30,6 +30,7 @@ type progress struct {
 	start    time.Time // of the stage
 	shown    time.Time
 	now      func() time.Time
+	summed   time.Time // when took was called last; before that the command's start
 }
 
 // quiet is the flag of all commands that keeps progress from being shown.
@@ -39,7 +40,14 @@ func newProgress(w io.Writer) *progress {
 	if quiet {
 		w = io.Discard
 	}
-	return &progress{w: w, terminal: isTerminal(w) && os.Getenv("TERM") != "dumb", now: time.Now}
+	return &progress{w: w, terminal: isTerminal(w) && os.Getenv("TERM") != "dumb", now: time.Now, summed: time.Now()}
+}
+
+// took returns how long the command has run, or one of its splits after the split before it.
+func (p *progress) took() time.Duration {
+	last := p.summed
+	p.summed = p.now()
+	return p.summed.Sub(last)
 }
 
 func isTerminal(w io.Writer) bool {
@@ -93,10 +101,10 @@ func (p *progress) update(r pack.Progress) {
 
 // done is the progress in the units of Total.
 func done(r pack.Progress) int64 {
-	if r.Stage == pack.StagePack || r.Stage == pack.StageList || r.Stage == pack.StageCompare {
-		return int64(r.Images)
+	if r.Stage == pack.StageRead {
+		return r.Bytes
 	}
-	return r.Bytes
+	return int64(r.Images)
 }
 
 func (p *progress) newBar(total int64) *progressbar.ProgressBar {
@@ -112,7 +120,7 @@ func (p *progress) describe(r pack.Progress, took time.Duration) string {
 	text := fmt.Sprintf("%s: %s", r.Split, r.Stage)
 	if r.Images > 0 {
 		text += " " + bytesize.Grouped(r.Images)
-		if r.Total > 0 && r.Stage == pack.StagePack {
+		if r.Total > 0 && r.Stage != pack.StageRead {
 			text += " of " + bytesize.Grouped(int(r.Total))
 		}
 		text += " images"

@@ -52,7 +52,7 @@ func runRepack(c *cobra.Command, path string, f packFlags, selected source.Selec
 	if err = cmp.Or(f.check(), err); err != nil {
 		return cliutil.Usage(err)
 	}
-	set, err := openSet(path, shard.OpenSet)
+	set, err := openSet(c, path, false)
 	if err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func runRepack(c *cobra.Command, path string, f packFlags, selected source.Selec
 		show.finish()
 		if err == nil {
 			printSelection(c.ErrOrStderr(), selected)
-			printSummary(c.OutOrStdout(), summary)
+			printSummary(c.OutOrStdout(), summary, show.took())
 		}
 		return err
 	})

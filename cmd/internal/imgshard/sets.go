@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/shard"
@@ -32,13 +34,27 @@ func setDir(path string) (string, error) {
 	return onlySet(path, sets)
 }
 
-// openSet opens the one set that path means: by [shard.OpenSet], or, to look at some of its samples only, by [shard.OpenLazily].
-func openSet(path string, open func(dir string) (*shard.Set, error)) (*shard.Set, error) {
-	dir, err := setDir(path)
-	if err != nil {
-		return nil, err
-	}
-	return open(dir)
+// openSet opens the one set that path means, and says each second on stderr how far that is. To look at some of its samples it is opened lazily.
+func openSet(cmd *cobra.Command, path string, lazily bool) (*shard.Set, error) {
+	return cliutil.Interruptible(cmd.Context(), func() (*shard.Set, error) {
+		dir, err := setDir(path)
+		if err != nil {
+			return nil, err
+		}
+		if lazily {
+			return shard.OpenLazily(dir)
+		}
+		set, err := shard.OpenWhole(dir, func(opened, shards int) {
+			if !quiet {
+				fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s of %s opened\n", dir, bytesize.Grouped(opened), bytesize.Counted(shards, "shard", "shards"))
+			}
+		})
+		if err == nil && set.Err() != nil {
+			set.Close()
+			return nil, set.Err()
+		}
+		return set, err
+	})
 }
 
 // eachEntry calls do for every sample that is on this machine, in the order of their index, with the sample's entry in the shard's index.

@@ -99,7 +99,7 @@ It reads the index, and decodes a thousand images. Only samples in partitions th
 With --json it is one object; with -o FILE.html a page with plots, complete in itself.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			set, err := openSet(args[0], shard.OpenSet)
+			set, err := openSet(cmd, args[0], false)
 			if err != nil {
 				return err
 			}

@@ -3,7 +3,6 @@ package imgshard
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"fmt"
 	"image"
 	"image/color"
@@ -67,7 +66,7 @@ Of a dataset that is not packed those count that three seconds of looking find.`
 			if err := cmp.Or(f.check(), checkSourceFlags(f.source)); err != nil {
 				return cliutil.Usage(err)
 			}
-			return f.run(cmd.Context(), cmd.OutOrStdout(), args[0])
+			return f.run(cmd, args[0])
 		},
 	}
 	flags := cmd.Flags()
@@ -107,7 +106,8 @@ func (f *viewFlags) check() error {
 	return nil
 }
 
-func (f *viewFlags) run(ctx context.Context, out io.Writer, path string) error {
+func (f *viewFlags) run(cmd *cobra.Command, path string) error {
+	out := cmd.OutOrStdout()
 	v := viewer{flags: f, engine: transform.NewEngine(transform.ActiveLevel())}
 	if f.transform != "" {
 		var err error
@@ -121,7 +121,7 @@ func (f *viewFlags) run(ctx context.Context, out io.Writer, path string) error {
 			}
 		}
 	}
-	sheet, err := v.look(ctx, path)
+	sheet, err := v.look(cmd, path)
 	if err != nil {
 		return err
 	}
@@ -172,18 +172,15 @@ type viewer struct {
 }
 
 // look finds a set at path, or else a dataset, and shows samples of it.
-func (v *viewer) look(ctx context.Context, path string) (*viewSheet, error) {
-	sets, splits, err := cliutil.FindData([]string{path}, v.flags.source)
+func (v *viewer) look(cmd *cobra.Command, path string) (*viewSheet, error) {
+	ctx := cmd.Context()
+	_, splits, err := cliutil.FindData([]string{path}, v.flags.source)
 	if err != nil {
 		return nil, err
 	}
 	choose := func() (*viewSheet, error) { return v.ofDataset(ctx, splits) }
 	if splits == nil {
-		dir, err := onlySet(path, sets)
-		if err != nil {
-			return nil, err
-		}
-		set, err := shard.OpenSet(dir)
+		set, err := openSet(cmd, path, false)
 		if err != nil {
 			return nil, err
 		}

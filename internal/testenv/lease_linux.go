@@ -1,0 +1,22 @@
+package testenv
+
+import (
+	"os"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// Hold has whoever opens a file wait, by a lease on it, until the test ends or the system breaks the lease, after 45 seconds unless it is set otherwise.
+// The test is skipped where the file system has no leases.
+func Hold(t testing.TB, path string) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	if _, err := unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_WRLCK); err != nil {
+		t.Skipf("needs a file system with leases: set TMPDIR to one (%v)", err)
+	}
+}
