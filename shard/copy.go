@@ -53,7 +53,7 @@ func Copy(ctx context.Context, from, to string, progress func(done, total int64)
 	}
 	there, err := target.ReadFile(manifestName, manifestBytesMax)
 	if err == nil && !bytes.Equal(there, manifest) {
-		return report, &placeError{to, "holds another set, or another program's manifest: choose another place"}
+		return report, &placeError{to, "holds another set, or its manifest is damaged: choose another place, or remove its " + manifestName + " to go on there"}
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return report, err

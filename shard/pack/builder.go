@@ -33,9 +33,6 @@ type builder struct {
 	// leaveOut holds the images to leave out because others have the same bytes, by key; leftOut lists them.
 	leaveOut map[string]Duplicate
 	leftOut  lineList
-	wanted   map[string]repairPlace       // of a repair, the only keys that are gathered; nil: all
-	scratch  func() (string, error)       // a folder for temporary files, on the set's file system
-	sink     func(*inFlight) error        // takes the encoded samples, in order
 	compare  bool                         // sums are kept of the images' files
 	built    map[string]string            // of the manifest
 	source   string                       // of an index: the place of its files
@@ -74,7 +71,7 @@ func (b *builder) build(ctx context.Context, out string) (sum Summary, err error
 			err = errors.Join(err, cleanup)
 		}
 	}()
-	b.writer, b.scratch, b.sink = w, w.Scratch, b.write
+	b.writer = w
 	b.rejects, b.leftOut = lineList{writer: w, name: shard.RejectsName}, lineList{writer: w, name: shard.DuplicatesName}
 	b.items, b.objects = lineList{writer: w, name: partItemsName}, lineList{writer: w, name: shard.ObjectsName}
 	defer b.closeLists()
@@ -153,11 +150,7 @@ func (b *builder) closeLists() error {
 
 // wants reports whether to gather a key.
 func (b *builder) wants(key string) bool {
-	if b.options.Part.Of > 0 {
-		return b.mine(key)
-	}
-	_, ok := b.wanted[key]
-	return ok || b.wanted == nil
+	return b.options.Part.Of == 0 || b.mine(key)
 }
 
 func (b *builder) report(stage Stage, images int, bytes, total int64) {
@@ -233,7 +226,7 @@ func (b *builder) pack(ctx context.Context) error {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			if err := b.sink(im); err != nil {
+			if err := b.write(im); err != nil {
 				return err
 			}
 			b.input.done(im)

@@ -236,9 +236,9 @@ func TestUsage(t *testing.T) {
 		{"repack", trainSet, "-o", "nowhere", "--seed", "9223372036854775808"}, {"synth", "nowhere", "--seed", "9223372036854775808"},
 		{"view", trainSet, "-o", "nowhere.html", "--seed", "9223372036854775808"},
 		{"build", images, "-o", "nowhere", "--jobs", "4097"}, {"repack", trainSet, "-o", "nowhere", "--jobs", "4097"},
-		{"repair", trainSet, "--from", images, "--jobs", "4097"}, {"verify", "--jobs", "4097", trainSet}, {"synth", "nowhere", "--jobs", "-1"},
+		{"verify", "--jobs", "4097", trainSet}, {"synth", "nowhere", "--jobs", "-1"},
 		{"repack", trainSet, "-o", "nowhere", "--shard-size", "1"}, {"ls", ""}, {"ls", trainSet, ""}, {"ls", trainSet, "-1"}, {"build", images, "-o", ""}, {"build", images, "-o", "https://host/x"}, {"synth", "s3://bucket/x"},
-		{"build", "s3://bucket/x"}, {"build", images, "--classes", "https://host/x"}, {"repair", trainSet, "--from", ""}, {"repair", trainSet, "--from", "s3://bucket/x"},
+		{"build", "s3://bucket/x"}, {"build", images, "--classes", "https://host/x"},
 	} {
 		if out, diag, status := imgshard(t, args...); status != 2 || out != "" || !strings.HasPrefix(diag, "imgshard: ") {
 			t.Errorf("%q: status %d, %q, %q", args, status, out, diag)

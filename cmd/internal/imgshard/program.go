@@ -79,7 +79,7 @@ func newRoot() *cobra.Command {
 		Files:       "SET/manifest.json and SET/rank-NNNN/: a shard set. SET/rejects.jsonl: the files that were left out, and why.",
 	},
 		newBuildCommand(), newIndexCommand(), newMergeCommand(), newRepackCommand(), newCopyCommand(), newSynthCommand(), newInspectCommand(), newLsCommand(), newCatCommand(), newViewCommand(),
-		newStatsCommand(), newDiffCommand(), newVerifyCommand(), newRepairCommand(), newVersionCommand())
+		newStatsCommand(), newDiffCommand(), newVerifyCommand(), newVersionCommand())
 }
 
 func newVersionCommand() *cobra.Command {
