@@ -37,7 +37,7 @@ func TestWordsOfMistakes(t *testing.T) {
 		`unknown flag: --jbos (is --jobs meant?)`:                           {"build", "x", "--jbos", "2"},
 		`--seed "-1": want a whole number from 0 to 9223372036854775807`:    {"build", "x", "--seed", "-1"},
 		`--jobs "two": want a whole number`:                                 {"build", "x", "--jobs", "two"},
-		"imgshard diff with 1 argument: want imgshard diff A B":             {"diff", "x"},
+		"imgshard copy with 1 argument: want imgshard copy A B":             {"copy", "x"},
 		"imgshard build with 0 arguments: want imgshard build SRC":          {"build"},
 		`--part "5/4": want I/N, the I-th of N parts, as 1/4`:               {"build", "x", "-o", "y", "--part", "5/4"},
 		"--part needs -o OUT":                                               {"index", "x", "--part", "1/4"},
