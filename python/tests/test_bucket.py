@@ -156,7 +156,10 @@ def test_index_of_tars_in_a_bucket(images: Path, s3: Any, tmp_path: Path):
         for _ in range(2):
             assert batches(place, cache=str(tmp_path / "cache")) == whole
     packed, indexed = (
-        [(line["key"], line["class"], line["checksum"]) for line in map(json.loads, imgshard("ls", "--json", place).splitlines())]
+        [
+            (line["key"], line["class"], line["checksum"])
+            for line in map(json.loads, imgshard("ls", "--json", place).splitlines())
+        ]
         for place in (tmp_path / "packed", "s3://sets/index")
     )
     assert len(packed) == 105 and packed == indexed
