@@ -161,7 +161,7 @@ func (s *setInput) gather(ctx context.Context, b *builder) error {
 		s.items = append(s.items, newItem(b.options.Seed, key, i))
 		b.report(StageList, i+1, 0, 0)
 	}
-	err := ReadLeftOut(s.set.Dir(), shard.RejectsName, func(r Reject) {
+	err := ReadRejects(s.set.Dir(), func(r Reject) {
 		if b.options.Select.Takes(r.Key) {
 			s.items = append(s.items, newItem(b.options.Seed, r.Key, s.set.Len()+len(s.rejects)))
 			s.rejects = append(s.rejects, r)

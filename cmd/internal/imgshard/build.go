@@ -71,7 +71,6 @@ type buildFlags struct {
 	packFlags
 	index   bool
 	strict  bool
-	dedupe  bool
 	part    pack.Part
 	sources source.Options
 }
@@ -93,7 +92,6 @@ func newBuildCommand() *cobra.Command {
 	fl := c.Flags()
 	f.register(fl, false)
 	f.registerBuild(fl)
-	fl.BoolVar(&f.dedupe, "dedupe", false, "leave out images that have the same bytes as another of their split, or, in train, as one of another split; reads all of SRC twice")
 	return c
 }
 
@@ -160,7 +158,7 @@ func runBuild(c *cobra.Command, src []string, f buildFlags) error {
 			fmt.Fprintf(stderr, "small images: packed as %v (--encoding %v keeps files as they are)\n", stored, registry.Default())
 		}
 		options := f.options(stored, show)
-		options.Strict, options.Dedupe, options.Index, options.Part, options.Select = f.strict, f.dedupe, f.index, f.part, f.sources.Select
+		options.Strict, options.Index, options.Part, options.Select = f.strict, f.index, f.part, f.sources.Select
 		options.Warn = func(text string) { fmt.Fprintf(stderr, "warning: %s\n", termsafe.Text(text)) }
 		out, err := f.place(len(splits))
 		if err != nil {
@@ -236,9 +234,6 @@ func printSummary(w io.Writer, s pack.Summary) {
 	if repaired := s.Repaired.List(); len(repaired) > 0 {
 		fmt.Fprintf(w, "  repaired  images that are damaged and were packed with the pixels that libjpeg, and so Pillow, gives them:\n")
 		printReasons(w, repaired)
-	}
-	if s.Duplicates > 0 {
-		fmt.Fprintf(w, "  left out  %s with the same bytes as others, listed in %s\n", bytesize.Counted(s.Duplicates, "image", "images"), storage.Join(s.Output, shard.DuplicatesName))
 	}
 	for _, n := range s.Notes {
 		fmt.Fprintf(w, "  note      %s\n", termsafe.Text(n))

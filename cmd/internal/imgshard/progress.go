@@ -93,7 +93,7 @@ func (p *progress) update(r pack.Progress) {
 
 // done is the progress in the units of Total.
 func done(r pack.Progress) int64 {
-	if r.Stage == pack.StagePack || r.Stage == pack.StageList || r.Stage == pack.StageCompare {
+	if r.Stage == pack.StagePack || r.Stage == pack.StageList {
 		return int64(r.Images)
 	}
 	return r.Bytes
