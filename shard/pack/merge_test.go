@@ -238,14 +238,14 @@ func TestMergeAgain(t *testing.T) {
 
 // TestMergeOfFieldsAndPixels merges what is not the files' own bytes.
 func TestMergeOfFieldsAndPixels(t *testing.T) {
-	folders, tar, _ := fieldSource(t, 3)
+	list, tar, _ := fieldSource(t, 3)
 	dir := t.TempDir()
 	want, out := filepath.Join(dir, "want"), filepath.Join(dir, "out")
 	o := Options{Partitions: 2, Seed: 7, ShardBytes: 8 << 10, Encoding: mustPixels(t, "", "16", "")}
-	if _, err := buildFields(folders, want, o, fieldFlags...); err != nil {
+	if _, err := buildFields(list, want, o, fieldFlags...); err != nil {
 		t.Fatal(err)
 	}
-	for i, path := range []string{tar, folders, tar} { // parts of other forms of the source are the same too
+	for i, path := range []string{tar, list, tar} { // parts of other forms of the source are the same too
 		o.Part = Part{i + 1, 3}
 		place, err := o.Part.Place(out)
 		if err != nil {

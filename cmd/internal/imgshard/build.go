@@ -250,7 +250,7 @@ func addSourceFlags(fl *pflag.FlagSet, o *source.Options) {
 	fl.StringVar(&o.Images, "images", "", "folder where the paths of a list of images begin (default the list's own)")
 	fl.IntVar(&o.ClassesFrom, "classes-from", 1, "the class is the folder that lies this many levels below SRC")
 	fl.StringVar(&o.ClassOrder, "class-order", source.ClassOrderNumeric, "order of classes that all are numbers: numeric, or string as torchvision's ImageFolder has them")
-	fl.Func("field", "a value to keep of each sample beside its label, as `NAME=SOURCE[:TYPE]`: a column of parquet or of a list, or json, json.KEY, txt or npy beside the image; for each field once", func(text string) error {
+	fl.Func("field", "a value to keep of each sample beside its label, as `NAME=SOURCE[:TYPE]`: a column of parquet or of a list, or json, json.KEY or txt of WebDataset's samples; for each field once", func(text string) error {
 		field, err := source.ParseField(text)
 		if err == nil {
 			o.Fields = append(o.Fields, field)
