@@ -20,11 +20,9 @@ import (
 // copiesUnderWay is how many files are copied at a time.
 const copiesUnderWay = 4
 
-// Files of a set that its manifest does not list. Each is there only when it has a line, a JSON object.
-const (
-	RejectsName    = "rejects.jsonl"    // what was left out, {"key":…,"bytes":…,"reason":…}, in the order in which the samples would have stood
-	DuplicatesName = "duplicates.jsonl" // the images that were left out since others have the same bytes
-)
+// RejectsName is a file of a set that its manifest does not list. It names the files that were left out, {"key":…,"bytes":…,"reason":…} in
+// each line, in the order in which the samples would have stood; where none was, there is no such file.
+const RejectsName = "rejects.jsonl"
 
 // A CopyReport says what was copied.
 type CopyReport struct {
@@ -53,7 +51,7 @@ func Copy(ctx context.Context, from, to string, progress func(done, total int64)
 	}
 	there, err := target.ReadFile(manifestName, manifestBytesMax)
 	if err == nil && !bytes.Equal(there, manifest) {
-		return report, &placeError{to, "holds another set, or another program's manifest: choose another place"}
+		return report, &placeError{to, "holds another set, or its manifest is damaged: choose another place, or remove its " + manifestName + " to go on there"}
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return report, err
@@ -94,7 +92,7 @@ func copiedFiles(source storage.Storage, m *Manifest) (files []copiedFile, err e
 		}
 		files = append(files, copiedFile{s.Path, size, s.SHA256})
 	}
-	for _, name := range []string{ObjectsName, RejectsName, DuplicatesName} {
+	for _, name := range []string{ObjectsName, RejectsName} {
 		data, err := source.ReadFile(name, objectsMax)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue

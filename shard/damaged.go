@@ -56,8 +56,7 @@ func (e *DamagedPartitionError) Error() string {
 	if storage.IsRemote(e.Dir) {
 		return b.String() + "; put the partition there again; imgshard verify lists all damage"
 	}
-	fmt.Fprintf(&b, "; copy the folder again from where the set is whole (rsync -a --checksum SET/%s %s/), make it anew (imgshard repair) or rebuild the set; imgshard verify lists all damage",
-		partitionDir(e.Partition), e.Dir)
+	fmt.Fprintf(&b, "; bring it back from a good copy of the set (imgshard copy GOOD %s) or rebuild the set; imgshard verify lists all damage", e.Dir)
 	return b.String()
 }
 

@@ -44,7 +44,7 @@ func TestOpenWhole(t *testing.T) {
 	text := damaged[0].Error()
 	for _, want := range []string{
 		filepath.Join(dir, "rank-0001") + ": partition 1 of 3 is not whole, 2 of its ",
-		filepath.Join(dir, "rank-0001/00000.imgshard is missing"), filepath.Join(dir, "rank-0001/00001.imgshard: "), "rsync -a --checksum SET/rank-0001 " + dir,
+		filepath.Join(dir, "rank-0001/00000.imgshard is missing"), filepath.Join(dir, "rank-0001/00001.imgshard: "), "imgshard copy GOOD " + dir,
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q does not say %q", text, want)

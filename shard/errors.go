@@ -29,7 +29,7 @@ type CorruptError struct {
 
 // Error names file, section, record, offset, the finding and the remedy.
 func (e *CorruptError) Error() string {
-	return fmt.Sprintf("shard: %s; put it back (imgshard repair), copy the file again from a good one or rebuild the set (imgshard verify lists all damage)", e.Finding())
+	return fmt.Sprintf("shard: %s; bring it back from a good copy of the set (imgshard copy GOOD SET) or rebuild the set; imgshard verify lists all damage", e.Finding())
 }
 
 // Finding is the error without the remedy.

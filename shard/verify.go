@@ -37,19 +37,6 @@ type VerifyReport struct {
 	Shards   int   // that were read to the end
 	Problems int   // each was told to VerifyOptions.Problem
 	Missing  []int // partitions that are not here, and were not verified
-	Damaged  []ShardDamage
-}
-
-// A ShardDamage says what of a shard is not as it was written.
-type ShardDamage struct {
-	Partition, Shard int    // its number within the partition
-	Path             string // relative to the set
-	// Lost says that what its records are cannot be told: the file is not there, or its header or index is damaged.
-	Lost bool
-	// Records are the damaged ones and Keys their samples' keys, unless it is lost. There are none where only the zeros between
-	// records are others.
-	Records []int
-	Keys    []string
 }
 
 // verifier is one verification under way.
@@ -137,13 +124,6 @@ func (v *verifier) problem(err error) {
 	}
 }
 
-// damaged notes a shard that is not as it was written.
-func (v *verifier) damaged(d ShardDamage) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.report.Damaged = append(v.report.Damaged, d)
-}
-
 // progress adds the bytes read.
 func (v *verifier) progress(samples, shards int, bytes int64) {
 	v.mu.Lock()
@@ -158,12 +138,9 @@ func (v *verifier) progress(samples, shards int, bytes int64) {
 
 // shard verifies one shard. It returns an error only when ctx is over.
 func (v *verifier) shard(ctx context.Context, info placedShard) error {
-	damage := ShardDamage{Partition: info.Partition, Shard: info.number, Path: info.Path}
 	r, err := openShard(v.manifest, info, opening{files: v.files})
 	if err != nil {
-		damage.Lost = true
 		v.problem(err)
-		v.damaged(damage)
 		return ctx.Err()
 	}
 	defer r.Close()
@@ -179,12 +156,9 @@ func (v *verifier) shard(ctx context.Context, info placedShard) error {
 			return ctx.Err()
 		}
 		v.problem(err)
-		damage.Lost = true
-		v.damaged(damage)
 		return nil
 	}
-	keys, err := r.Keys()
-	if err != nil {
+	if _, err := r.Keys(); err != nil {
 		w.problems++
 		v.problem(err)
 	}
@@ -192,13 +166,6 @@ func (v *verifier) shard(ctx context.Context, info placedShard) error {
 	if got == info.SHA256 || info.Index != nil && w.problems == 0 { // an index's images have checksums each, and no other
 		return nil
 	}
-	damage.Lost, damage.Records = keys == nil, w.bad
-	for _, j := range w.bad {
-		if keys != nil {
-			damage.Keys = append(damage.Keys, keys.At(j))
-		}
-	}
-	v.damaged(damage)
 	if w.problems == 0 {
 		v.problem(corrupt(r.path, "file", 0, fmt.Errorf(
 			"SHA-256 %s, the manifest says %.64s, though all that is in use is in order: bytes between the records differ", got, info.SHA256)))
@@ -215,7 +182,6 @@ type shardWalk struct {
 	check    func(*Record) error // may be nil
 	buf      []byte
 	problems int
-	bad      []int // records
 
 	inOrder io.Reader // of a file behind a network, which is asked for in large pieces: from byte at on
 	at      int64
@@ -264,7 +230,6 @@ func (w *shardWalk) walk(ctx context.Context) error {
 			}
 		}
 		if err != nil {
-			w.bad = append(w.bad, j)
 			w.problems++
 			w.problem(w.named(err, j))
 		}

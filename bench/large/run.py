@@ -231,7 +231,6 @@ def main() -> None:
     command("stats SET", "stats", data)
     command("ls SET", "ls", data)
     command("verify SET", "verify", data)
-    command("diff SET SET", "diff", data, data)
 
 
 if __name__ == "__main__":

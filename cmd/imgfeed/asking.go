@@ -28,7 +28,7 @@ socket. Without it, all servers of this user are asked, those that loaders run f
 The exit status is 1 when none answers in time, so that this does as a health check of a container without a shell.`
 
 const reloadLong = `Have a server look again at what it serves, as SIGHUP does: a set or a partition that was damaged or missing and is
-whole now is served from then on, and files that imgshard repair has put in the place of others are read; sessions go on with both
+whole now is served from then on, and files that imgshard copy has put in the place of damaged ones are read; sessions go on with both
 in their next epoch. A set that holds other data than before, or less, is refused, and the exit status is 1: what the server has
 opened is served on. SERVER is the path of its socket.`
 

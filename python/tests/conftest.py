@@ -35,6 +35,13 @@ def imgshard(*args: str | Path) -> str:
     return done.stdout
 
 
+def listed(folder: Path, values: dict[str, dict[str, Any]]) -> Path:
+    """List the images of class folders with values of each as fields, in JSON lines."""
+    lines = [json.dumps({"path": key, "label": key.split("/")[0], **of}) for key, of in values.items()]
+    (folder / "train.jsonl").write_text("\n".join(lines))
+    return folder / "train.jsonl"
+
+
 @pytest.fixture(scope="session")
 def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of class folders with small JPEGs."""

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import simulated_cuda
-from conftest import RANDOM, SAMPLES, SMALL, copied, goes_on_after_interrupts, imgshard, same
+from conftest import RANDOM, SAMPLES, SMALL, copied, goes_on_after_interrupts, imgshard, listed, same
 
 from imgfeed import CorruptError, DataLoader, ImgfeedError, TimeoutError  # noqa: A004
 from imgfeed.cuda import CudaOutput
@@ -51,9 +51,11 @@ def test_a_slot_is_held_until_its_copy_is_done(load: Load, slots: int, transport
 def test_fields_are_copied_and_lists_are_left(images: Path, tmp_path: Path) -> None:
     raw = tmp_path / "train"
     shutil.copytree(images, raw)
-    for i, file in enumerate(sorted(raw.rglob("*.JPEG"))):
-        file.with_suffix(".txt").write_text(f"{i} {i + 1}")
-    imgshard("build", raw, "-o", tmp_path / "set", "--field=caption=txt", "--field=pair=txt:float32[2]")
+    keys = (file.relative_to(raw).as_posix() for file in sorted(raw.rglob("*.JPEG")))
+    values = {key: {"caption": f"{i} {i + 1}", "pair": [i, i + 1]} for i, key in enumerate(keys)}
+    imgshard(
+        "build", listed(raw, values), "-o", tmp_path / "set", "--field=caption=caption:text", "--field=pair=pair:float32[2]"
+    )
     options: dict[str, Any] = {"transform": RANDOM, "target": "pair", "fields": ["caption"], "with_index": True}
     with (
         DataLoader(tmp_path / "set", 8, framework="torch", device="cuda", **options) as device,

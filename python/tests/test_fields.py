@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import pickle
 import shutil
 from collections.abc import Iterator
@@ -12,19 +11,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import SMALL, imgshard
+from conftest import SMALL, imgshard, listed
 
 import imgfeed
 from imgfeed import DataLoader
 
 Values = dict[str, dict[str, Any]]  # by key
 FLAGS = [
-    "score=json.score:float32",
-    "tags=json.tags:multihot[7]",
-    "caption=txt",
-    "meta=json",
-    "emb=npy:float32[3]",
-    "age=json.age:int64",
+    "score=meta.score:float32",
+    "tags=meta.tags:multihot[7]",
+    "caption=caption:text",
+    "meta=json.meta",
+    "emb=emb:float32[3]",
+    "age=meta.age:int64",
 ]
 NAMES = [flag.split("=")[0] for flag in FLAGS]
 
@@ -41,16 +40,14 @@ def values_of(i: int) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def source(images: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Values]:
-    """Class folders with JSON, text and numpy beside each image."""
+    """A list of images with values of each type."""
     folder = tmp_path_factory.mktemp("fields") / "train"
     shutil.copytree(images, folder)
     values: Values = {}
     for i, file in enumerate(sorted(folder.rglob("*.JPEG"))):
-        values[file.relative_to(folder).as_posix()] = value = values_of(i)
-        file.with_suffix(".json").write_text(json.dumps(value["meta"]))
-        file.with_suffix(".txt").write_text(value["caption"])
-        np.save(file.with_suffix(".npy"), value["emb"])
-    return folder, values
+        values[file.relative_to(folder).as_posix()] = values_of(i)
+    fields = {key: {"caption": v["caption"], "meta": v["meta"], "emb": v["emb"].tolist()} for key, v in values.items()}
+    return listed(folder, fields), values
 
 
 @pytest.fixture(scope="module")
@@ -183,10 +180,10 @@ def test_collated_pickled_and_resumed(load: Any) -> None:
 def test_parquet_of_pyarrow(source: tuple[Path, Values], tmp_path: Path) -> None:
     pa = pytest.importorskip("pyarrow", exc_type=ImportError)
     parquet = pytest.importorskip("pyarrow.parquet", exc_type=ImportError)
-    folder, values = source
+    listing, values = source
     keys = sorted(values)[:40]
     columns = {
-        "image": pa.array([(folder / key).read_bytes() for key in keys]),
+        "image": pa.array([(listing.parent / key).read_bytes() for key in keys]),
         "label": pa.array([0] * len(keys)),
         "age": pa.array([int(values[key]["age"]) for key in keys], pa.int32()),
         "emb": pa.array([values[key]["emb"].tolist() for key in keys], pa.list_(pa.float32())),
@@ -220,7 +217,7 @@ def test_blank_values(source: tuple[Path, Values], tmp_path: Path) -> None:
 
 def test_lists_repacked(source: tuple[Path, Values], tmp_path: Path) -> None:
     """A CSV list gives the values that the files give, and a repacked set has them too."""
-    folder, values = source
+    listing, values = source
     with (tmp_path / "list.csv").open("w", newline="") as file:
         out = csv.writer(file)
         out.writerow(["path", "label", "points", "places", "words"])
@@ -228,7 +225,7 @@ def test_lists_repacked(source: tuple[Path, Values], tmp_path: Path) -> None:
             places = " ".join(str(t) for t in value["meta"]["tags"])
             out.writerow([key, 0, value["score"], places, value["caption"]])
     fields = ("--field", "score=points:float32", "--field", "tags=places:multihot[7]", "--field", "caption=words")
-    imgshard("build", tmp_path / "list.csv", "--images", folder, "-o", tmp_path / "set", *fields)
+    imgshard("build", tmp_path / "list.csv", "--images", listing.parent, "-o", tmp_path / "set", *fields)
     imgshard("repack", tmp_path / "set", "-o", tmp_path / "small", "--resize", "40")
     imgshard("verify", tmp_path / "small")
     names = ["score", "tags", "caption"]

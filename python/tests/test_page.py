@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from chromium import SIZES, Feed, Page, fed
-from conftest import RANDOM, SAMPLES, copied, imgshard, wait_for
+from conftest import RANDOM, SAMPLES, copied, imgshard, listed, wait_for
 from test_remote import Store
 
 from imgfeed import DataLoader
@@ -96,11 +96,22 @@ def test_page_shows_views_and_fields(browser: Any, images: Path, tmp_path: Path)
     """All views of a sample, large and small, beside a grayscale image of a pixels set, with its fields."""
     source = tmp_path / "train"
     shutil.copytree(images, source)
+    captions = {}
     for i, file in enumerate(sorted(source.rglob("*.JPEG"))):
         PIL.open(file).convert("L").save(file)
-        file.with_suffix(".txt").write_text(f"caption <b>{i}</b>")
+        captions[file.relative_to(source).as_posix()] = {"caption": f"caption <b>{i}</b>"}
     shards = tmp_path / "train-shards"
-    imgshard("build", source, "-o", shards, "--encoding", "pixels", "--resize", "64", "--field=caption=txt")
+    imgshard(
+        "build",
+        listed(source, captions),
+        "-o",
+        shards,
+        "--encoding",
+        "pixels",
+        "--resize",
+        "64",
+        "--field=caption=caption:text",
+    )
     with fed(shards, tmp_path) as feed:
         loader = feed.loader(batch_size=9, transform="dino", fields=["caption"], slots=2)
         batches = iter(loader)

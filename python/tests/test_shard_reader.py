@@ -20,7 +20,7 @@ import jpeg_index_reader
 import numpy as np
 import pixels_reference
 import pytest
-from conftest import imgshard
+from conftest import imgshard, listed
 from shard_reader import ENTRY, FormatError, Sample, ShardSet, aligned, crc32c, order_of
 
 from imgfeed.launcher import find_binary
@@ -58,7 +58,8 @@ def painting(number: int) -> np.ndarray:
 def source(tmp_path_factory: pytest.TempPathFactory) -> dict[bytes, bytes]:
     """Class folders, the files by their keys: every kind of JPEG, and PNGs. What lies beside them becomes fields."""
     folder = tmp_path_factory.mktemp("source")
-    files: dict[bytes, bytes] = {b"": bytes(folder)}
+    files: dict[bytes, bytes] = {}
+    values: dict[str, dict[str, Any]] = {}
     images = {path.stem: path.read_bytes() for path in JPEGS.iterdir()}
     grey = bytearray(images["grey"])
     frame = grey.index(b"\xff\xc0")
@@ -70,14 +71,15 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> dict[bytes, bytes]:
         path = folder / key
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(data)
-        path.with_suffix(".json").write_text(json.dumps({"score": number / 4, "box": [number, WHOLE]}))
-        path.with_suffix(".txt").write_text("" if number == 3 else f"Bild № {number}")
-        path.with_suffix(".mask").write_bytes(bytes([number, 255]) * (30_000 if number < 40 else 0))
+        meta = {"score": number / 4, "box": [number, WHOLE]}
+        mask = f"{chr(number)}\x7f" * (30_000 if number < 40 else 0)
+        values[key] = {"all": meta, "caption": "" if number == 3 else f"Bild № {number}", "mask": mask}
         files[key.encode()] = data
+    files[b""] = bytes(listed(folder, values))
     return files
 
 
-FIELDS = ("score=json.score:float32", "box=json.box:int64[2]", "caption=txt", "all=json", "mask=mask:bytes")
+FIELDS = ("score=all.score:float32", "box=all.box:int64[2]", "caption=caption:text", "all=json.all", "mask=mask:bytes")
 
 
 @pytest.fixture(scope="module")
@@ -85,8 +87,9 @@ def original(source: dict[bytes, bytes], tmp_path_factory: pytest.TempPathFactor
     """The original files in two partitions of several shards, with a field of each type."""
     out = tmp_path_factory.mktemp("original") / "train-shards"
     fields = [arg for field in FIELDS for arg in ("--field", field)]
-    folder = os.fsdecode(source[b""])
-    imgshard("build", folder, "-o", out, "--partitions", "2", "--shard-size", "1MiB", "--seed", str(SEED), *fields)
+    imgshard(
+        "build", os.fsdecode(source[b""]), "-o", out, "--partitions", "2", "--shard-size", "1MiB", "--seed", str(SEED), *fields
+    )
     return out
 
 
@@ -133,15 +136,15 @@ def test_reads_originals(source: dict[bytes, bytes], original: Path):
     assert mine.manifest["seed"] == SEED
     samples = compare(mine, original)
     assert {s.key: s.image for s in samples} == {key: data for key, data in source.items() if key}
+    rows = {row["path"]: row for row in map(json.loads, Path(os.fsdecode(source[b""])).read_text().splitlines())}
     for sample in samples:
         assert mine.manifest["classes"][sample.label] == sample.key.decode().split("/")[0]
-        beside = Path(os.fsdecode(source[b""]), sample.key.decode())
-        expected = json.loads(beside.with_suffix(".json").read_text())
-        assert sample.fields["box"] == expected["box"]
-        assert sample.fields["score"] == expected["score"]
-        assert sample.fields["all"] == expected
-        assert sample.fields["caption"] == beside.with_suffix(".txt").read_text()
-        assert sample.fields["mask"] == beside.with_suffix(".mask").read_bytes()
+        expected = rows[sample.key.decode()]
+        assert sample.fields["box"] == expected["all"]["box"]
+        assert sample.fields["score"] == expected["all"]["score"]
+        assert sample.fields["all"] == expected["all"]
+        assert sample.fields["caption"] == expected["caption"]
+        assert sample.fields["mask"] == expected["mask"].encode()
 
 
 def test_reads_indexes(source: dict[bytes, bytes], original: Path, tmp_path: Path):

@@ -23,19 +23,12 @@ const (
 
 // builder is one build under way: it takes every item of its input through the workers into the set.
 type builder struct {
-	options *Options
-	split   string
-	input   input
-	writer  *shard.SetWriter
-	rejects lineList
-	narrow  narrowImages
-	// leaveOut holds the images to leave out because others have the same bytes, by key; leftOut lists them.
-	leaveOut map[string]Duplicate
-	leftOut  lineList
-	wanted   map[string]repairPlace       // of a repair, the only keys that are gathered; nil: all
-	scratch  func() (string, error)       // a folder for temporary files, on the set's file system
-	sink     func(*inFlight) error        // takes the encoded samples, in order
-	compare  bool                         // sums are kept of the images' files
+	options  *Options
+	split    string
+	input    input
+	writer   *shard.SetWriter
+	rejects  lineList
+	narrow   narrowImages
 	built    map[string]string            // of the manifest
 	source   string                       // of an index: the place of its files
 	items    lineList                     // of a part: partItems
@@ -45,12 +38,9 @@ type builder struct {
 	indexed  *source.Split                // that an index is made of; nil: a set
 	index    *indexer                     // of the index
 	listed   func(classes []string) error // gets the classes once they are known; may be nil
-	sums     packedSums                   // of the packed images
 	summary  Summary
 	packed   int
 	labelled []bool // which classes have a packed sample
-	// duplicates is how many were left out; it belongs to the goroutine that takes items from the input.
-	duplicates int
 }
 
 func newBuilder(split string, in input, o Options) *builder {
@@ -73,8 +63,8 @@ func (b *builder) build(ctx context.Context, out string) (sum Summary, err error
 			err = errors.Join(err, cleanup)
 		}
 	}()
-	b.writer, b.scratch, b.sink = w, w.Scratch, b.write
-	b.rejects, b.leftOut = lineList{writer: w, name: shard.RejectsName}, lineList{writer: w, name: shard.DuplicatesName}
+	b.writer = w
+	b.rejects = lineList{writer: w, name: shard.RejectsName}
 	b.items, b.objects = lineList{writer: w, name: partItemsName}, lineList{writer: w, name: shard.ObjectsName}
 	defer b.closeLists()
 	defer b.input.close()
@@ -95,7 +85,7 @@ func (b *builder) build(ctx context.Context, out string) (sum Summary, err error
 		return sum, err
 	}
 	sum = b.summary
-	sum.Notes, sum.sums = append(b.narrow.notes(), b.emptyClasses(m.Classes)...), b.sums
+	sum.Notes = append(b.narrow.notes(), b.emptyClasses(m.Classes)...)
 	sum.Split, sum.Output, sum.Manifest = b.split, out, m
 	for _, s := range m.Shards {
 		if s.Index != nil {
@@ -147,16 +137,12 @@ func (b *builder) emptyClasses(classes []string) []string {
 
 // closeLists ends the lists of what was left out, and those of a part.
 func (b *builder) closeLists() error {
-	return errors.Join(b.rejects.close(), b.leftOut.close(), b.items.close(), b.objects.close())
+	return errors.Join(b.rejects.close(), b.items.close(), b.objects.close())
 }
 
 // wants reports whether to gather a key.
 func (b *builder) wants(key string) bool {
-	if b.options.Part.Of > 0 {
-		return b.mine(key)
-	}
-	_, ok := b.wanted[key]
-	return ok || b.wanted == nil
+	return b.options.Part.Of == 0 || b.mine(key)
 }
 
 func (b *builder) report(stage Stage, images int, bytes, total int64) {
@@ -178,8 +164,7 @@ type inFlight struct {
 	bytes    int64       // of a reject of which data is not known
 	data     []byte      // the file's content
 	label    int32
-	fields   []byte // values of the set's fields
-	sum      fileSum
+	fields   []byte            // values of the set's fields
 	offset   int64             // of an index, where the image lies in the tar at index,
 	pin      shard.IndexObject // or its file
 	outside  *shard.Outside    // of a merge
@@ -192,9 +177,6 @@ type inFlight struct {
 
 // pack takes every item of the input through the workers, in order, into the set.
 func (b *builder) pack(ctx context.Context) error {
-	if b.compare {
-		b.sums = make(packedSums, 0, b.input.count())
-	}
 	n := b.options.Jobs * imagesPerWorker
 	free, todo, order := make(chan *inFlight, n), make(chan *inFlight, n), make(chan *inFlight, n)
 	for range n {
@@ -210,7 +192,7 @@ func (b *builder) pack(ctx context.Context) error {
 				return ctx.Err()
 			case im := <-free:
 				im.reset()
-				if err := b.next(im); err == io.EOF {
+				if err := b.input.next(im); err == io.EOF {
 					return nil
 				} else if err != nil {
 					return err
@@ -238,7 +220,7 @@ func (b *builder) pack(ctx context.Context) error {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			if err := b.sink(im); err != nil {
+			if err := b.write(im); err != nil {
 				return err
 			}
 			b.input.done(im)
@@ -247,25 +229,6 @@ func (b *builder) pack(ctx context.Context) error {
 		return nil
 	})
 	return g.Wait()
-}
-
-// next makes im the next item whose bytes are not left out as duplicates.
-func (b *builder) next(im *inFlight) error {
-	for {
-		if err := b.input.next(im); err != nil {
-			return err
-		}
-		d, out := b.leaveOut[im.key]
-		if !out {
-			return nil
-		}
-		b.input.done(im)
-		if err := b.leftOut.add(d); err != nil {
-			return err
-		}
-		b.duplicates++
-		im.reset()
-	}
 }
 
 // reset makes an image ready for the next item, and keeps its memory unless that is large.
@@ -302,9 +265,6 @@ func (b *builder) encode(worker encoding.Worker, im *inFlight) {
 	}
 	if im.encoded {
 		return
-	}
-	if b.compare {
-		im.sum = sumOf(im.data)
 	}
 	im.sample = shard.Sample{Key: im.key, Label: im.label, Image: im.data}
 	if err := worker.Encode(&im.sample, &im.scratch); err != nil {
@@ -361,9 +321,6 @@ func (b *builder) write(im *inFlight) error {
 		sum.Formats[im.sample.Format]++
 		sum.ImageBytes += int64(im.sample.ImageBytes())
 		sum.AuxBytes += int64(len(im.sample.Aux))
-		if b.compare {
-			b.sums = append(b.sums, packedSum{im.sum, uint32(b.packed)})
-		}
 		if label := int(sample.Label); label >= 0 && label < len(b.labelled) {
 			b.labelled[label] = true
 		}
@@ -379,8 +336,6 @@ func (b *builder) conclude() error {
 	if err := b.closeLists(); err != nil {
 		return err
 	}
-	b.sums.sort()
-	b.summary.Duplicates = b.duplicates
 	if b.options.Strict && b.summary.Rejected > 0 {
 		return &StrictError{Split: b.split, Rejected: b.summary.Rejected, Rejects: b.summary.Rejects}
 	}

@@ -35,10 +35,11 @@ func buildFields(path, out string, o Options, flags ...string) (sum Summary, err
 	return sum, err
 }
 
-// fieldSource writes images with JSON and text beside them, as class folders and as a tar of WebDataset.
-func fieldSource(t *testing.T, classes int) (folders, tar string, scores map[string]float32) {
+// fieldSource writes images with values in a list and as a tar of WebDataset.
+func fieldSource(t *testing.T, classes int) (listed, tar string, scores map[string]float32) {
 	dir, files, scores := t.TempDir(), make(map[string][]byte), make(map[string]float32)
 	var members []sourcetest.File
+	var list []byte
 	names := ""
 	for c := range classes {
 		names += synth.WNID(c) + "\n"
@@ -47,27 +48,30 @@ func fieldSource(t *testing.T, classes int) (folders, tar string, scores map[str
 		key := strings.TrimSuffix(name, ".JPEG")
 		scores[key] = float32(len(scores)) / 2
 		meta := fmt.Appendf(nil, `{"score": %v, "tags": [%d]}`, scores[key], len(scores)%5)
-		files[key], files[key+".json"], files[key+".txt"] = data, meta, []byte("caption of "+key)
+		caption := "caption of " + key
+		files[key] = data
+		list = fmt.Appendf(list, `{"path": %q, "label": %q, "score": %v, "tags": [%d], "txt": %q}`+"\n", key, filepath.Dir(key), scores[key], len(scores)%5, caption)
 		members = append(members, sourcetest.File{Name: key + ".json", Data: meta}, sourcetest.File{Name: key + ".cls", Data: []byte(key[len("n9000000"):len("n90000000")])},
-			sourcetest.File{Name: key + ".jpg", Data: data}, sourcetest.File{Name: key + ".txt", Data: files[key+".txt"]})
+			sourcetest.File{Name: key + ".jpg", Data: data}, sourcetest.File{Name: key + ".txt", Data: []byte(caption)})
 	}
-	files["n90000001/bad"] = []byte("no image, and no fields")
+	files["n90000001/bad"] = []byte("no image")
+	files["train.jsonl"] = append(list, `{"path": "n90000001/bad", "label": "n90000001", "score": 1, "tags": [], "txt": ""}`...)
 	members = append(members, sourcetest.File{Name: "n90000001/bad.jpg", Data: files["n90000001/bad"]}, sourcetest.File{Name: "n90000001/bad.cls", Data: []byte("1")},
 		sourcetest.File{Name: "n90000001/bad.json", Data: []byte(`{"score": 1, "tags": []}`)}, sourcetest.File{Name: "n90000001/bad.txt"})
 	sourcetest.Write(t, filepath.Join(dir, "wds/classes.txt"), []byte(names))
 	tar = filepath.Dir(sourcetest.Write(t, filepath.Join(dir, "wds/train.tar"), sourcetest.Tar(t, members...)))
-	return writeTree(t, filepath.Join(dir, "train"), files), tar, scores
+	return filepath.Join(writeTree(t, filepath.Join(dir, "train"), files), "train.jsonl"), tar, scores
 }
 
-var fieldFlags = []string{"score=json.score:float32", "caption=txt", "tags=json.tags:multihot[5]"}
+var fieldFlags = []string{"score=json.score:float32", "caption=txt:text", "tags=json.tags:multihot[5]"}
 
-// TestFieldsGiveTheSameBytes packs fields from class folders and from a tar, and packs the sets again.
+// TestFieldsGiveTheSameBytes packs fields from a list and from a tar, and packs the sets again.
 func TestFieldsGiveTheSameBytes(t *testing.T) {
-	folders, tar, scores := fieldSource(t, 3)
+	list, tar, scores := fieldSource(t, 3)
 	dir := t.TempDir()
 	out := func(of string) string { return filepath.Join(dir, of) }
 	o := Options{Partitions: 2, Seed: 7, ShardBytes: 1 << 20, Encoding: original.Encoding{}}
-	sum, err := buildFields(folders, out("folders"), o, fieldFlags...)
+	sum, err := buildFields(list, out("list"), o, fieldFlags...)
 	if err != nil || sum.Rejected != 1 || sum.Manifest.Samples != len(scores) {
 		t.Fatalf("%+v, %v", sum, err)
 	}
@@ -75,9 +79,9 @@ func TestFieldsGiveTheSameBytes(t *testing.T) {
 	if _, err := buildFields(tar, out("tar"), o, fieldFlags...); err != nil {
 		t.Fatal(err)
 	}
-	sameFiles(t, out("folders"), out("tar"))
+	sameFiles(t, out("list"), out("tar"))
 
-	set := openSet(t, out("folders"))
+	set := openSet(t, out("list"))
 	want := shard.Fields{{Name: "score", Type: shard.Float32}, {Name: "caption", Type: shard.Text, BytesMax: len("caption of n90000000/n90000000_1")}, {Name: "tags", Type: shard.Float32, Size: 5}}
 	if got := set.Manifest().Fields; got[1].BytesMax < 20 || !got.Equal(want) {
 		t.Errorf("fields %v, want %v", got, want)
@@ -101,7 +105,7 @@ func TestFieldsGiveTheSameBytes(t *testing.T) {
 	if _, err := Repack(t.Context(), set, out("repacked"), small); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := buildFields(folders, out("small"), small, fieldFlags...); err != nil {
+	if _, err := buildFields(list, out("small"), small, fieldFlags...); err != nil {
 		t.Fatal(err)
 	}
 	a, b := sourcetest.ReadTree(t, out("repacked")), sourcetest.ReadTree(t, out("small"))
@@ -112,14 +116,19 @@ func TestFieldsGiveTheSameBytes(t *testing.T) {
 
 // TestOtherFieldsAreOtherOptions builds one of two splits again, with other fields than the one that is kept has.
 func TestOtherFieldsAreOtherOptions(t *testing.T) {
-	folders, _, _ := fieldSource(t, 2)
+	_, tar, _ := fieldSource(t, 2)
 	both, out := t.TempDir(), filepath.Join(t.TempDir(), "out")
 	for _, split := range []string{"train", "val"} {
-		if err := os.CopyFS(filepath.Join(both, split), os.DirFS(folders)); err != nil {
+		folder := filepath.Join(both, split)
+		err := os.CopyFS(folder, os.DirFS(tar))
+		if err == nil {
+			err = os.Rename(filepath.Join(folder, "train.tar"), filepath.Join(folder, split+".tar"))
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := buildFields(both, out, Options{}, "caption=txt"); err != nil {
+	if _, err := buildFields(both, out, Options{}, "caption=txt:text"); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.RemoveAll(filepath.Join(out, "val")); err != nil {
@@ -129,18 +138,18 @@ func TestOtherFieldsAreOtherOptions(t *testing.T) {
 	if _, err := buildFields(both, out, Options{}, "caption=txt:bytes"); !errors.As(err, &taken) {
 		t.Errorf("%v", err)
 	}
-	if sum, err := buildFields(both, out, Options{}, "caption=txt"); err != nil || sum.Split != "val" || sum.Kept {
+	if sum, err := buildFields(both, out, Options{}, "caption=txt:text"); err != nil || sum.Split != "val" || sum.Kept {
 		t.Errorf("%+v, %v", sum, err)
 	}
 }
 
 // TestMissingFieldEndsTheBuild leaves out the value of one image.
 func TestMissingFieldEndsTheBuild(t *testing.T) {
-	folders, _, _ := fieldSource(t, 2)
+	list, _, _ := fieldSource(t, 2)
 	out := filepath.Join(t.TempDir(), "out")
-	_, err := buildFields(folders, out, Options{}, "score=json.score:float32", "age=json.age:int64")
+	_, err := buildFields(list, out, Options{}, "score=json.score:float32", "age=json.age:int64")
 	var format *source.FormatError
-	if !errors.As(err, &format) || !strings.Contains(err.Error(), ".json: field \"age\": the JSON has no key age") {
+	if !errors.As(err, &format) || !strings.Contains(err.Error(), "field \"age\": the JSON has no key age") {
 		t.Errorf("%v", err)
 	}
 	requireNothing(t, filepath.Dir(out))

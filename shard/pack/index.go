@@ -88,7 +88,6 @@ func (x *indexer) add(im *inFlight) (err error) {
 type leftHere struct {
 	Length, Checksum, Width, Height, Object uint32
 	Offset                                  int64
-	Sum                                     fileSum
 	Format                                  shard.Format
 	Aux, Repaired                           uint32
 }
@@ -180,7 +179,7 @@ func (x *indexer) left(im *inFlight, worker encoding.Worker, b []byte) ([]byte, 
 	if im.reason != "" {
 		return b, nil
 	}
-	im.sum, im.sample = sumOf(im.data), shard.Sample{Key: im.key, Image: im.data}
+	im.sample = shard.Sample{Key: im.key, Image: im.data}
 	if err := worker.Encode(&im.sample, &im.scratch); err != nil {
 		im.reason = err.Error()
 		return b, nil
@@ -202,7 +201,7 @@ func (im *inFlight) appendLeft(b []byte) ([]byte, error) {
 	}
 	b, err := binary.Append(b, binary.LittleEndian, leftHere{
 		Length: uint32(out.Length), Checksum: out.Checksum, Width: uint32(s.Width), Height: uint32(s.Height), Object: uint32(out.Object), Offset: out.Offset,
-		Sum: im.sum, Format: s.Format, Aux: uint32(len(s.Aux)), Repaired: uint32(len(repaired)),
+		Format: s.Format, Aux: uint32(len(s.Aux)), Repaired: uint32(len(repaired)),
 	})
 	return append(append(b, s.Aux...), repaired...), err
 }
@@ -215,7 +214,7 @@ func (im *inFlight) restoreLeft() error {
 		return err
 	}
 	aux := im.data[n:][:h.Aux]
-	im.sum, im.encoded, im.scratch.Repaired = h.Sum, true, nil
+	im.encoded, im.scratch.Repaired = true, nil
 	if h.Repaired > 0 {
 		im.scratch.Repaired = fmt.Errorf("%s", im.data[n+int(h.Aux):][:h.Repaired])
 	}

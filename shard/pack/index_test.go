@@ -49,7 +49,7 @@ func requireSame(t *testing.T, packed, index string) {
 
 // TestIndexIsThePackedSet indexes what can be, and compares it with what build makes. What repack makes of the index is that, to the byte.
 func TestIndexIsThePackedSet(t *testing.T) {
-	folders, wds, _ := fieldSource(t, 3)
+	_, wds, _ := fieldSource(t, 3)
 	tree := synthetic(t, 3, 7)
 	tree["n90000001/text"] = []byte("no image")
 	dir := t.TempDir()
@@ -62,7 +62,7 @@ func TestIndexIsThePackedSet(t *testing.T) {
 	}
 	writeTree(t, filepath.Join(dir, "listed"), synthetic(t, 2, 4))
 	for name, path := range map[string]string{
-		"class folders": folders,
+		"class folders": writeTree(t, filepath.Join(dir, "folders"), tree),
 		"WebDataset":    wds,
 		"class tars":    filepath.Join(dir, "tars"),
 		"tar of tars":   sourcetest.Write(t, filepath.Join(dir, "train.tar"), sourcetest.TarOfTars(t, tree, 6)),

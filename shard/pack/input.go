@@ -139,8 +139,6 @@ type setInput struct {
 	set     *shard.Set
 	stored  encoding.Encoding
 	rejects []Reject // of the set: the items behind its samples
-	// asStored says that records are taken as they are, of a set that stores images in the same way.
-	asStored bool
 }
 
 func (s *setInput) path() string         { return s.set.Dir() }
@@ -148,26 +146,23 @@ func (s *setInput) classes() []string    { return s.set.Manifest().Classes }
 func (s *setInput) fields() shard.Fields { return s.set.Manifest().Fields }
 
 func (s *setInput) gather(ctx context.Context, b *builder) error {
-	s.items = make([]item, 0, min(s.set.Len(), max(len(b.wanted), 1<<20)))
+	s.items = make([]item, 0, min(s.set.Len(), 1<<20))
 	for i := range s.set.Len() {
 		if err := ctx.Err(); err != nil {
 			return err
-		}
-		if b.wanted != nil && !s.set.Has(i%s.set.Partitions()) {
-			continue // its samples repair as much as they can
 		}
 		key, err := s.set.Key(i)
 		if err != nil {
 			return err
 		}
-		if !b.wants(key) || !b.options.Select.Takes(key) {
+		if !b.options.Select.Takes(key) {
 			continue
 		}
 		s.items = append(s.items, newItem(b.options.Seed, key, i))
 		b.report(StageList, i+1, 0, 0)
 	}
-	err := ReadLeftOut(s.set.Dir(), shard.RejectsName, func(r Reject) {
-		if b.wants(r.Key) && b.options.Select.Takes(r.Key) {
+	err := ReadRejects(s.set.Dir(), func(r Reject) {
+		if b.options.Select.Takes(r.Key) {
 			s.items = append(s.items, newItem(b.options.Seed, r.Key, s.set.Len()+len(s.rejects)))
 			s.rejects = append(s.rejects, r)
 		}
@@ -191,10 +186,6 @@ func (s *setInput) load(im *inFlight) error {
 	record, _, err := s.set.Read(im.index, im.data)
 	if err != nil {
 		return err
-	}
-	if s.asStored {
-		im.takeStored(&record)
-		return nil
 	}
 	im.label = record.Label
 	im.fields = append(im.fields[:0], record.Fields...)

@@ -57,18 +57,18 @@ func (l *lineList) close() error {
 	return err
 }
 
-// leftOutLineBytesMax bounds a line of a list: it holds a source's whole name, even one too long for a key, with up to six bytes for each of its bytes.
-const leftOutLineBytesMax = 16 << 20
+// rejectBytesMax bounds a line of a list: it holds a source's whole name, even one too long for a key, with up to six bytes for each of its bytes.
+const rejectBytesMax = 16 << 20
 
-// ReadLeftOut calls fn for each line of a list of left-out files, in the list's order. name is [shard.RejectsName] or [shard.DuplicatesName], dir the
-// set's folder; a set without the list has left out nothing. Only rejects have a reason. An error names file and line.
-func ReadLeftOut(dir, name string, fn func(Reject)) error {
-	r, err := openList(dir, name)
+// ReadRejects calls fn for each file that a build has left out, in the order of the list in the set's folder; a set without the list has left
+// out nothing. An error names file and line.
+func ReadRejects(dir string, fn func(Reject)) error {
+	r, err := openList(dir, shard.RejectsName)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	return readLeftOut(r, storage.Join(dir, name), fn)
+	return readRejects(r, storage.Join(dir, shard.RejectsName), fn)
 }
 
 // openList opens what a lineList has written in a set's folder; where there is no file, it had no line.
@@ -86,9 +86,9 @@ func openList(dir, name string) (io.ReadCloser, error) {
 	return storage.NewReader(f), nil
 }
 
-func readLeftOut(r io.Reader, path string, fn func(Reject)) error {
+func readRejects(r io.Reader, path string, fn func(Reject)) error {
 	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, leftOutLineBytesMax)
+	lines.Buffer(nil, rejectBytesMax)
 	n := 1
 	for ; lines.Scan(); n++ {
 		var line struct {
@@ -108,7 +108,7 @@ func readLeftOut(r io.Reader, path string, fn func(Reject)) error {
 	switch err := lines.Err(); {
 	case errors.Is(err, bufio.ErrTooLong):
 		return fmt.Errorf("%s: line %d has more than %d bytes, and is none of a list of what a build left out: copy the file again from where the set is whole",
-			path, n, leftOutLineBytesMax)
+			path, n, rejectBytesMax)
 	case err != nil:
 		return fmt.Errorf("%s: line %d: %w", path, n, err)
 	}

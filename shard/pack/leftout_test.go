@@ -12,7 +12,7 @@ import (
 	"github.com/imgfeed/imgfeed/shard/source"
 )
 
-func TestReadLeftOutNamesTheLine(t *testing.T) {
+func TestReadRejectsNamesTheLine(t *testing.T) {
 	dir := t.TempDir()
 	const good = `{"key":"a/1.jpg","bytes":3,"reason":"not an image"}` + "\n"
 	for _, c := range []struct{ text, want string }{
@@ -21,41 +21,33 @@ func TestReadLeftOutNamesTheLine(t *testing.T) {
 		{good + "{\"reason\":\"x\"}\n", "line 2 is none of a list of what a build left out: it has no \"key\""},
 		{"{\"key\":null}\n", "line 1 is none"},
 		{"\n", "line 1 is none"},
-		{good + strings.Repeat("x", leftOutLineBytesMax), "line 2 has more than 16777216 bytes"},
+		{good + strings.Repeat("x", rejectBytesMax), "line 2 has more than 16777216 bytes"},
 	} {
 		path := filepath.Join(dir, shard.RejectsName)
 		if err := os.WriteFile(path, []byte(c.text), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		err := ReadLeftOut(dir, shard.RejectsName, func(Reject) {})
+		err := ReadRejects(dir, func(Reject) {})
 		if err == nil || !strings.HasPrefix(err.Error(), path+": "+c.want) || !strings.HasSuffix(err.Error(), "copy the file again from where the set is whole") {
 			t.Errorf("error %v, want %q", err, c.want)
 		}
 	}
-	if err := ReadLeftOut(dir, shard.DuplicatesName, func(Reject) { t.Error("a line") }); err != nil {
+	if err := ReadRejects(t.TempDir(), func(Reject) { t.Error("a line") }); err != nil {
 		t.Errorf("without a list: %v", err)
 	}
 }
 
 // What a list is taken for can be written, and is then read as the same; anything else is an error that names file and line.
-func FuzzLeftOut(f *testing.F) {
+func FuzzRejects(f *testing.F) {
 	src := writeSource(f)
 	data, err := os.ReadFile(filepath.Join(buildSet(f, src, Options{}), shard.RejectsName))
 	if err != nil {
 		f.Fatal(err)
 	}
-	var duplicates bytes.Buffer
-	enc := json.NewEncoder(&duplicates)
-	for _, d := range []Duplicate{{"a/1.jpg", "a/0.jpg", "train"}, {"b/\u2028<é>.jpg", "v.jpg", "val"}} {
-		if err := enc.Encode(d); err != nil {
-			f.Fatal(err)
-		}
-	}
 	f.Add(data)
-	f.Add(duplicates.Bytes())
 	f.Add([]byte(`{"key":"\ud800","key":"x","Reason":1}`))
 	read := func(data []byte) (lines []Reject, err error) {
-		err = readLeftOut(bytes.NewReader(data), "set/rejects.jsonl", func(r Reject) { lines = append(lines, r) })
+		err = readRejects(bytes.NewReader(data), "set/rejects.jsonl", func(r Reject) { lines = append(lines, r) })
 		return lines, err
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -24,30 +24,21 @@ func Merge(ctx context.Context, out string, o Options, done func(Summary)) error
 	if err != nil {
 		return err
 	}
-	leaveOut, err := mergedDuplicates(ctx, sets)
-	if err != nil {
-		return err
-	}
 	if o.Jobs == 0 && storage.IsRemote(out) {
 		o.Jobs = remoteReads
 	}
-	var train packedSums
-	for i, s := range sets {
-		sum, err := s.merge(ctx, o, leaveOut[i], train)
+	for _, s := range sets {
+		sum, err := s.merge(ctx, o)
 		if err != nil {
 			return err
 		}
-		if sum.Split == trainSplit {
-			train = sum.sums
-		}
-		sum.sums = nil
 		done(sum)
 	}
 	return removeParts(out)
 }
 
 // merge writes the set.
-func (s *partSet) merge(ctx context.Context, o Options, leaveOut map[string]Duplicate, train packedSums) (Summary, error) {
+func (s *partSet) merge(ctx context.Context, o Options) (Summary, error) {
 	m := s.manifests[0]
 	stored, err := registry.Open(m.Encoding)
 	if err != nil {
@@ -60,40 +51,8 @@ func (s *partSet) merge(ctx context.Context, o Options, leaveOut map[string]Dupl
 		}
 	}
 	b := newBuilder(m.Split, &mergeInput{partSet: s}, o)
-	b.built, b.source, b.leaveOut, b.compare = wholeBuilt(m.Built), m.Built[builtSource], leaveOut, true
-	sum, err := b.build(ctx, s.out)
-	if err != nil {
-		return sum, err
-	}
-	duplicates, err := sum.sums.notes(s.out, train)
-	sum.Notes = append(sum.Notes, duplicates...)
-	return sum, err
-}
-
-// mergedDuplicates returns the images to leave out of each set, of parts that were made with Dedupe.
-func mergedDuplicates(ctx context.Context, sets []*partSet) ([]map[string]Duplicate, error) {
-	if sets[0].manifests[0].Built[builtDedupe] == "" {
-		return make([]map[string]Duplicate, len(sets)), nil
-	}
-	names, sums := make([]string, len(sets)), make([][]keyedSum, len(sets))
-	for i, s := range sets {
-		in := &mergeInput{partSet: s}
-		it, err := in.item()
-		for ; err == nil; it, err = in.item() {
-			if it.Sum != nil {
-				sums[i] = append(sums[i], keyedSum{fileSum(it.Sum), string(it.Key)})
-			}
-			if err := ctx.Err(); err != nil {
-				return nil, errors.Join(err, in.part.items.Close())
-			}
-		}
-		if err != io.EOF {
-			return nil, err
-		}
-		names[i] = s.manifests[0].Split
-		sortSums(sums[i])
-	}
-	return chooseDuplicates(names, sums), nil
+	b.built, b.source = wholeBuilt(m.Built), m.Built[builtSource]
+	return b.build(ctx, s.out)
 }
 
 // mergeInput is the samples and rejects of all parts of a set, one part after the other.
@@ -179,7 +138,7 @@ func (in *mergeInput) item() (it partItem, err error) {
 		}
 		p := in.part
 		switch err := p.lines.Decode(&it); {
-		case err == nil && (it.Sum == nil || len(it.Sum) == len(fileSum{})):
+		case err == nil:
 			if it.Reason == "" {
 				p.samples++
 			}
@@ -200,7 +159,6 @@ func (in *mergeInput) next(im *inFlight) error {
 		return err
 	}
 	im.key, im.reason, im.bytes, im.part, im.index = string(it.Key), it.Reason, it.Bytes, in.part, in.part.samples-1
-	copy(im.sum[:], it.Sum)
 	im.outside = it.Outside
 	if it.File != nil {
 		im.pin = *it.File

@@ -42,7 +42,6 @@ type Options struct {
 	Strict     bool   // fail when a file cannot be read as an image
 	Replace    bool   // replace a set that is there already
 	Index      bool   // make an index: the images stay where they are
-	Dedupe     bool   // leave out images that have the same bytes as others; of BuildAll only
 	Part       Part   // pack this share only, for Merge; of BuildAll only
 	// Encoding says how images are stored; nil means the files' own bytes.
 	Encoding encoding.Encoding
@@ -80,11 +79,10 @@ type Stage string
 
 // The stages of a build.
 const (
-	StageList    Stage = "listing"   // the names in folders; Total is unknown
-	StageCompare Stage = "comparing" // images by their bytes, before any is packed; counted in images
-	StageRead    Stage = "reading"   // tars, into the spool; counted in bytes of the tars
-	StagePack    Stage = "packing"   // images, into the set; counted in images
-	StageIndex   Stage = "indexing"  // StagePack of an index
+	StageList  Stage = "listing"  // the names in folders; Total is unknown
+	StageRead  Stage = "reading"  // tars, into the spool; counted in bytes of the tars
+	StagePack  Stage = "packing"  // images, into the set; counted in images
+	StageIndex Stage = "indexing" // StagePack of an index
 )
 
 // Progress says how far a build is.
@@ -115,10 +113,7 @@ type Summary struct {
 	Rejects     []Reject // the first few
 	Reasons     Reasons  // why they were rejected, of all
 	Repaired    Reasons  // damaged images that were packed, since libjpeg repairs them and so does our decoder
-	Duplicates  int      // images left out because others have the same bytes
 	Notes       []string
-
-	sums packedSums
 }
 
 // StrictError says that a strict build found files that are no images.
@@ -143,12 +138,11 @@ func (e *StrictError) Error() string {
 // Build writes the set of a split to the folder out, which appears in one step when all is done. When it returns an error, or ctx ends, nothing
 // of it remains.
 func Build(ctx context.Context, split *source.Split, out string, o Options) (Summary, error) {
-	return buildSplit(ctx, split, out, o, nil, nil, nil)
+	return buildSplit(ctx, split, out, o, nil)
 }
 
-// buildSplit is Build that leaves images out, and compares with the images of the split for training. listed gets the classes before anything is
-// packed; its error ends the build.
-func buildSplit(ctx context.Context, split *source.Split, out string, o Options, leaveOut map[string]Duplicate, train packedSums, listed func(classes []string) error) (Summary, error) {
+// buildSplit is Build. listed gets the classes before anything is packed; its error ends the build.
+func buildSplit(ctx context.Context, split *source.Split, out string, o Options, listed func(classes []string) error) (Summary, error) {
 	if err := checkRoom(split, out, o.Part); err != nil && !o.Index {
 		return Summary{}, err
 	}
@@ -161,14 +155,9 @@ func buildSplit(ctx context.Context, split *source.Split, out string, o Options,
 		b.built[builtSource] = b.source
 		b.built[builtSplits] = strings.Join(o.splits, ",")
 	}
-	b.leaveOut, b.compare, b.listed = leaveOut, true, listed
+	b.listed = listed
 	sum, err := b.build(ctx, out)
 	sum.Notes = append(split.Notes(), sum.Notes...)
-	if err != nil || o.Part.Of > 0 {
-		return sum, err
-	}
-	duplicates, err := sum.sums.notes(out, train)
-	sum.Notes = append(sum.Notes, duplicates...)
 	return sum, err
 }
 

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
@@ -102,7 +101,6 @@ type partItem struct {
 	Key      []byte             `json:"key"`              // perhaps of a reject, and not UTF-8
 	Reason   string             `json:"reason,omitempty"` // of a reject
 	Bytes    int64              `json:"bytes,omitempty"`  // of a reject
-	Sum      []byte             `json:"sum,omitempty"`    // a fileSum; none of files that are nothing like an image
 	Repaired string             `json:"repaired,omitempty"`
 	Outside  *shard.Outside     `json:"outside,omitempty"` // of an index; the part holds no image either
 	File     *shard.IndexObject `json:"file,omitempty"`    // of an index of files, the image's
@@ -123,9 +121,6 @@ func (b *builder) listItem(im *inFlight) error {
 		it.Reason, it.Bytes = im.reason, im.rejectedBytes()
 	} else if im.scratch.Repaired != nil {
 		it.Repaired = im.scratch.Repaired.Error()
-	}
-	if im.reason == "" || imagefile.Sniff(im.data) != imagefile.Unknown {
-		it.Sum = im.sum[:]
 	}
 	if im.pin.Path != "" {
 		it.File = &im.pin

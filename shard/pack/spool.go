@@ -92,7 +92,7 @@ func (s *spoolInput) makeBuckets(folder string, n int64) error {
 
 // gather reads the source's tars into buckets.
 func (s *spoolInput) gather(ctx context.Context, b *builder) error {
-	folder, err := b.scratch()
+	folder, err := b.writer.Scratch()
 	if err != nil {
 		return err
 	}

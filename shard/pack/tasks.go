@@ -68,15 +68,7 @@ func BuildAll(ctx context.Context, tasks []Task, o Options, done func(Summary)) 
 			kept[i] = m
 		}
 	}
-	leaveOut := make([]map[string]Duplicate, len(tasks))
-	if o.Dedupe && o.Part.Of == 0 {
-		var err error
-		if leaveOut, err = findDuplicates(ctx, tasks, &o); err != nil {
-			return err
-		}
-	}
 	var classes []string
-	var train packedSums
 	for i, t := range tasks {
 		if classes != nil {
 			t.Split.ExpectClasses(classes)
@@ -95,14 +87,10 @@ func BuildAll(ctx context.Context, tasks []Task, o Options, done func(Summary)) 
 			}
 			return checkOthers(ctx, tasks[i+1:], kept[i+1:], classes)
 		}
-		s, err := buildSplit(ctx, t.Split, t.Output, o, leaveOut[i], train, listed)
+		s, err := buildSplit(ctx, t.Split, t.Output, o, listed)
 		if err != nil {
 			return err
 		}
-		if t.Split.Name == trainSplit {
-			train = s.sums
-		}
-		s.sums = nil
 		classes = s.Manifest.Classes
 		done(s)
 	}
@@ -169,20 +157,14 @@ func realPath(path string) (string, error) {
 	}
 }
 
-// What a manifest has in Built that Merge has to know.
-const (
-	builtShardBytes = "shard_bytes"
-	builtDedupe     = "dedupe"
-)
+// builtShardBytes is what a manifest has in Built that Merge has to know.
+const builtShardBytes = "shard_bytes"
 
 // built are the options that a set's content depends on, for its manifest.
 func (o *Options) built() map[string]string {
 	built := map[string]string{builtShardBytes: strconv.FormatInt(o.ShardBytes, 10)}
 	if o.Index {
 		built = map[string]string{"index": "true"}
-	}
-	if o.Dedupe {
-		built[builtDedupe] = "true"
 	}
 	if digest := o.Select.Digest(); digest != "" {
 		built["select"] = digest

@@ -152,11 +152,6 @@ func TestCorruptions(t *testing.T) {
 	if _, err := Open(dir, Options{Split: "fog"}); err == nil || !strings.Contains(err.Error(), `has no split "fog" among its 4`) {
 		t.Error(err)
 	}
-	all := open(t, dir, Options{ClassesFrom: 3, Fields: asked(t, "corruption=path.1", "severity=path.2:int64")})
-	got, err := fieldsOf(all)
-	if want := map[string]any{"corruption": "fog", "severity": []any{5.0}[0]}; err != nil || len(got) != 8 || !reflect.DeepEqual(got["fog/5/n01443537/ILSVRC2012_val_00000002.JPEG"], want) {
-		t.Errorf("all as one: %v, %v", got, err)
-	}
 	if err := os.Mkdir(filepath.Join(dir, "fog/6"), 0o777); err != nil {
 		t.Fatal(err)
 	}
@@ -171,75 +166,3 @@ func TestCorruptions(t *testing.T) {
 		t.Error(err)
 	}
 }
-
-// TestReaL gives ReaL's lists of labels as a multi-hot vector, in folders with classes and without, and in the tar.
-func TestReaL(t *testing.T) {
-	dir := t.TempDir()
-	var lists strings.Builder
-	for i := range valImages {
-		lists.WriteString([]string{"[", ", "}[min(i, 1)] + map[int]string{0: "[65, 3]", 1: "[]", 292: "[999]"}[i])
-		if i != 0 && i != 1 && i != 292 {
-			fmt.Fprintf(&lists, "[%d]", i%1000)
-		}
-	}
-	real := sourcetest.Write(t, filepath.Join(dir, "real.json"), []byte(lists.String()+"]\n"))
-	flat, sorted := make(map[string][]byte), make(map[string][]byte)
-	var members []sourcetest.File
-	for _, n := range []int{1, 2, 293} {
-		name := fmt.Sprintf("ILSVRC2012_val_%08d.JPEG", n)
-		flat[name] = []byte(jpegStart)
-		sorted[ilsvrcVal().classes[ilsvrcVal().labels[n-1]]+"/"+name] = []byte(jpegStart)
-		members = append(members, sourcetest.File{Name: name, Data: []byte(jpegStart)})
-	}
-	multihot := func(places ...int) []any {
-		v := make([]any, 1000)
-		for i := range v {
-			v[i] = 0.0
-			if slices.Contains(places, i) {
-				v[i] = 1.0
-			}
-		}
-		return v
-	}
-	fields := asked(t, "real=@"+real+":multihot[1000]", "lists=@"+real)
-	for _, path := range []string{writeTree(t, filepath.Join(dir, "flat/val"), flat), writeTree(t, filepath.Join(dir, "sorted/val"), sorted),
-		sourcetest.Write(t, filepath.Join(dir, "ILSVRC2012_img_val.tar"), sourcetest.Tar(t, members...))} {
-		got, err := fieldsOf(open(t, path, Options{Fields: fields}))
-		if err != nil || len(got) != 3 {
-			t.Fatalf("%s: %v, %v", path, got, err)
-		}
-		for key, values := range got {
-			n, _ := valNumber(filepath.Base(key))
-			want := map[int][]any{1: multihot(65, 3), 2: multihot(), 293: multihot(999)}[n]
-			if !reflect.DeepEqual(values["real"], want) || fmt.Sprint(values["lists"]) != map[int]string{1: "[65 3]", 2: "[]", 293: "[999]"}[n] {
-				t.Errorf("%s: %s has %v, %v", path, key, values["real"], values["lists"])
-			}
-		}
-	}
-	short := sourcetest.Write(t, filepath.Join(dir, "short.json"), []byte("[[1], [2]]"))
-	for flag, want := range map[string]string{
-		"real=@" + short + ":multihot[1000]":         "has 2 values, and there are 50000 validation images",
-		"real=@/nowhere.json:multihot[1000]":         "/nowhere.json: no regular file",
-		"real=@" + real + ":multihot[100]":           "the place 999 is not from 0 to 99",
-		"real=@" + flatName(dir) + ":multihot[1000]": "is no JSON array",
-		"folder=path.1":                              "lies in no 1 folders",
-		"folder=path.x":                              "the folders of a path are path.1 to path.16",
-	} {
-		splits, err := Open(filepath.Join(dir, "flat/val"), Options{Fields: asked(t, flag)})
-		if err == nil {
-			_, err = fieldsOf(splits[0])
-		}
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", flag, err, want)
-		}
-	}
-	other := writeTree(t, filepath.Join(dir, "other"), tree())
-	if _, err := fieldsOf(open(t, other, Options{Fields: fields})); err == nil || !strings.Contains(err.Error(), "is none of ILSVRC2012's validation images") {
-		t.Error(err)
-	}
-	if _, err := Open(filepath.Join(dir, "ILSVRC2012_img_val.tar"), Options{Fields: asked(t, "a=json")}); err == nil || !strings.Contains(err.Error(), "only @FILE and path.N are read") {
-		t.Error(err)
-	}
-}
-
-func flatName(dir string) string { return filepath.Join(dir, "flat/val/ILSVRC2012_val_00000001.JPEG") }

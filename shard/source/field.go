@@ -16,13 +16,10 @@ import (
 // Field is a value that is wanted of each sample beside its label: how the set calls it, and where the source has it.
 type Field struct {
 	shard.Field // Type may be empty: the source says it
-	// Source is a column of a table (a parquet file, a list), or a sidecar of the image by its extension: "json", "json.KEY", "txt", "npy".
+	// Source is a column of a table (a parquet file, a list), or a member of WebDataset's samples by its extension: "json", "json.KEY", "txt".
 	Source string
 	// Multihot says that the source has the places of a vector that are 1: [2, 5] for 0 0 1 0 0 1.
 	Multihot bool
-
-	pathLevel int        // of path.1 and so on
-	valValues *valValues // of @FILE
 }
 
 // fieldTypes are what TYPE may be, for messages.
@@ -99,8 +96,8 @@ func (s *Split) bind() error {
 	}
 	l, ok := s.layout.(fielded)
 	if !ok {
-		return &FormatError{Path: s.Path, Msg: fmt.Sprintf("is %s, which has no fields: --field takes columns of parquet files and of lists, and files beside the images in class "+
-			"folders and in WebDataset's tars", s.Layout())}
+		return &FormatError{Path: s.Path, Msg: fmt.Sprintf("is %s, which has no fields: --field takes columns of parquet files and of lists, and members of "+
+			"WebDataset's samples: list the images with their values in a file of CSV or JSON lines", s.Layout())}
 	}
 	s.fields = append([]Field(nil), s.opts.Fields...)
 	if err := l.bindFields(s.fields); err != nil {

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"os"
 	"os/exec"
 	"path"
 	"path/filepath"
@@ -45,7 +44,7 @@ func fieldsOf(s *Split) (map[string]map[string]any, error) {
 	}
 	encoded := make(map[string][]byte)
 	err := s.Walk(context.Background(), func(it Item) error {
-		if it.Reason == "" && path.Ext(it.Key) != ".npy" && path.Ext(it.Key) != ".txt" {
+		if it.Reason == "" {
 			encoded[it.Key] = bytes.Clone(it.Fields)
 		}
 		return nil
@@ -135,7 +134,7 @@ func picked(row map[string]any, names ...string) map[string]any {
 	return out
 }
 
-// TestFieldsOfPython compares the fields of parquet files, folders and lists with what Python wrote.
+// TestFieldsOfPython compares the fields of parquet files and lists with what Python wrote.
 func TestFieldsOfPython(t *testing.T) {
 	dir := t.TempDir()
 	said := written(t, dir)
@@ -146,7 +145,6 @@ func TestFieldsOfPython(t *testing.T) {
 		"one.parquet":    {[]string{"score=score", "double=double", "age=age", "small=small", "ok=ok", "caption=caption", "mask=mask"}, []string{"score", "double", "age", "small", "ok", "caption", "mask"}},
 		"pages.parquet":  {[]string{"tags=tags:multihot[20]", "box=box:float32[4]", "caption=caption:text", "emb=emb:float32[3]", "words=words:json"}, []string{"tags", "box", "caption", "emb", "words"}},
 		"second.parquet": {[]string{"words=words:json", "box=box:json", "age=age:float32", "tags=tags:multihot[20]", "ok=ok:float32"}, []string{"words", "box", "age", "tags", "ok"}},
-		"tree":           {[]string{"caption=txt", "meta=json.meta", "tags=json.tags:multihot[20]", "score=json.score:float32", "ok=json.ok:int64"}, []string{"caption", "meta", "tags", "score", "ok"}},
 		"list.csv":       {[]string{"score=score:float32", "caption=caption", "tags=5:multihot[20]", "age=age:int64"}, []string{"score", "caption", "tags", "age"}},
 		"list.jsonl":     {[]string{"score=json.score:float32", "caption=caption:text", "tags=tags:multihot[20]", "meta=meta", "box=box:float32[4]"}, []string{"score", "caption", "tags", "meta", "box"}},
 	} {
@@ -164,20 +162,6 @@ func TestFieldsOfPython(t *testing.T) {
 			if want := picked(said[fmt.Sprintf("%05s", row)], tc.names...); !reflect.DeepEqual(values, want) {
 				t.Errorf("%s: %s: %v, want %v", name, key, values, want)
 			}
-		}
-	}
-	emb, err := fieldsOf(open(t, filepath.Join(dir, "tree"), Options{Fields: asked(t, "emb=npy:float32[3]", "whole=json")}))
-	if err != nil || len(emb) != 6 {
-		t.Fatal(emb, err)
-	}
-	for key, values := range emb {
-		i := float64(key[4] - '0')
-		want := []any{i, 2.0, 3.0}
-		if i < 2 {
-			want = []any{i / 2, -i, 0.25}
-		}
-		if whole := values["whole"]; !reflect.DeepEqual(values["emb"], want) || !reflect.DeepEqual(whole, any(said["0000"+key[4:5]])) {
-			t.Errorf("%s: %v, want %v, and %v", key, values["emb"], want, whole)
 		}
 	}
 	for flag, want := range map[string]string{
@@ -235,9 +219,9 @@ func TestFieldsThatAreNotThere(t *testing.T) {
 		"too far":            {`{"label": 0, "tags": [9]}`, "x=json.tags:multihot[9]", "the place 9 is not from 0 to 8"},
 		"too large":          {`{"label": 0, "score": 1e300}`, "x=json.score:float32", "too large for float32"},
 		"no exact float":     {`{"label": 0, "score": 16777217}`, "x=json.score:float32", "is no float32, which would round it"},
-		"no such member":     {`{"label": 0}`, "x=npy:float32", "no .npy beside the image"},
+		"no such member":     {`{"label": 0}`, "x=vec:float32", "no .vec beside the image"},
 		"text, no number":    {`{"label": 0}`, "x=txt:int64", `"one" is no number`},
-		"no file of numpy":   {`{"label": 0}`, "x=mask.png:float32", `"PNG" is no number`},
+		"a mask":             {`{"label": 0}`, "x=mask.png:float32", `"PNG" is no number`},
 		"the type is wanted": {`{"label": 0}`, "x=mask.png", "x=mask.png:TYPE needs the type"},
 	} {
 		file := fieldTar(t, tc.meta)
@@ -252,62 +236,8 @@ func TestFieldsThatAreNotThere(t *testing.T) {
 	for name, flag := range map[string]string{"x-train-0.tar": "x=txt", "cifar": "x=txt"} {
 		dir := t.TempDir()
 		file := sourcetest.Write(t, filepath.Join(dir, name), sourcetest.TarOfTree(t, tree(), "train/", 1))
-		if _, err := Open(file, Options{Fields: asked(t, flag)}); err == nil || !strings.Contains(err.Error(), "only @FILE and path.N are read") {
+		if _, err := Open(file, Options{Fields: asked(t, flag)}); err == nil || !strings.Contains(err.Error(), "which has no fields") {
 			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
-// TestFieldOfPathInTar takes the folder of each image of a tar.
-func TestFieldOfPathInTar(t *testing.T) {
-	file := sourcetest.Write(t, filepath.Join(t.TempDir(), "x.tar"), sourcetest.TarOfTree(t, tree(), "", 1))
-	s := open(t, file, Options{Fields: asked(t, "folder=path.1")})
-	got, err := fieldsOf(s)
-	if err != nil || len(got) == 0 {
-		t.Fatal(len(got), err)
-	}
-	for key, value := range got {
-		class, _, _ := strings.Cut(key, "/")
-		if value["folder"] != class {
-			t.Errorf("%s: %v", key, value)
-		}
-	}
-}
-
-func TestSidecarsInFolders(t *testing.T) {
-	dir := t.TempDir()
-	for p, data := range tree() {
-		sourcetest.Write(t, filepath.Join(dir, p), data)
-		sourcetest.Write(t, filepath.Join(dir, strings.TrimSuffix(p, path.Ext(p))+".txt"), []byte(p))
-	}
-	got, err := fieldsOf(open(t, dir, Options{Fields: asked(t, "caption=txt")}))
-	if err != nil || len(got) != len(tree()) {
-		t.Errorf("%v, %v", got, err)
-	}
-	for key, values := range got {
-		if values["caption"] != key {
-			t.Errorf("%s: %v", key, values)
-		}
-	}
-	if got := mustItems(t, open(t, dir, Options{Fields: asked(t, "caption=txt")})); !reflect.DeepEqual(got, wantTree()) {
-		t.Errorf("sidecars are among the items: %v", got)
-	}
-	gone := filepath.Join(dir, "n01/n01_7.txt")
-	if err := os.Remove(gone); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := fieldsOf(open(t, dir, Options{Fields: asked(t, "caption=txt")})); err == nil || !strings.Contains(err.Error(), gone+`: field "caption": there is no such file beside n01_7.JPEG`) {
-		t.Error(err)
-	}
-	for _, make := range []func() error{
-		func() error { return os.Mkdir(gone, 0o777) },
-		func() error { os.Remove(gone); return os.WriteFile(gone, nil, 0o666) },
-	} {
-		if err := make(); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := fieldsOf(open(t, dir, Options{Fields: asked(t, "caption=txt:int64")})); err == nil {
-			t.Error("what is no number is taken for one")
 		}
 	}
 }
@@ -361,24 +291,17 @@ func TestParseField(t *testing.T) {
 	}
 }
 
-// Whatever a file of numpy or JSON holds, it is a value of the field or refused, without more memory than it is long.
+// Whatever a member of text or JSON holds, it is a value of the field or refused, without more memory than it is long.
 func FuzzFieldValues(f *testing.F) {
-	npy := func(header string, data string) []byte {
-		head := npyMagic + "\x01\x00" + string(binary.LittleEndian.AppendUint16(nil, uint16(len(header))))
-		return []byte(head + header + data)
-	}
-	f.Add(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 1), }\n", "\x00\x00\x80\x3f\x00\x00\x00\x40"))
-	f.Add(npy("{'descr': '|u1', 'fortran_order': True, 'shape': (2,), }\n", "ab"))
-	f.Add(npy("{'descr': '<f8', 'fortran_order': False, 'shape': (99999999999999999999,), }", ""))
 	f.Add([]byte(`{"score": [1, 2.5], "a": {"b": true}}`))
 	f.Add([]byte("3 4"))
 	f.Fuzz(func(t *testing.T, content []byte) {
-		for _, flag := range []string{"x=npy:float32[2]", "x=npy:multihot[3]", "x=json.score:float32[2]", "x=json.a.b:int64", "x=json", "x=txt", "x=txt:int64[2]", "x=txt:multihot[9]"} {
+		for _, flag := range []string{"x=json.score:float32[2]", "x=json.a.b:int64", "x=json", "x=txt", "x=txt:int64[2]", "x=txt:multihot[9]"} {
 			field := asked(t, flag)[0]
-			if err := field.bindSidecar(); err != nil {
+			if err := field.bindMember(); err != nil {
 				t.Fatal(err)
 			}
-			values, err := field.appendSidecar(nil, content)
+			values, err := field.appendMember(nil, content)
 			if err != nil {
 				continue
 			}

@@ -72,10 +72,8 @@ type labelRule interface {
 // files is a layout of files that are a sample each.
 type files struct {
 	transport
-	what   string // in words
-	rule   func(s *Split) (labelRule, error)
-	fields []Field
-	values []byte // of the fields of the file that is being streamed
+	what string // in words
+	rule func(s *Split) (labelRule, error)
 }
 
 // place implements placed.
@@ -102,10 +100,6 @@ func (l *files) walk(ctx context.Context, s *Split, fn func(Item) error) (labels
 		if it.Reason == "" && f.data != nil {
 			it.Size, it.Data = f.size, f.data
 			it.lies(f)
-			if l.values, err = l.appendFields(l.values[:0], f.key); err != nil {
-				return err
-			}
-			it.Fields = l.values
 		}
 		return fn(it)
 	})
@@ -114,43 +108,6 @@ func (l *files) walk(ctx context.Context, s *Split, fn func(Item) error) (labels
 	}
 	w.skipped.note(s)
 	return rule.labels(s)
-}
-
-// bindFields takes fields from files beside the images. Of a tar only those are read that say something of a key.
-func (l *files) bindFields(fields []Field) error {
-	for i := range fields {
-		ofKey, err := fields[i].bindOther()
-		switch {
-		case err != nil:
-			return err
-		case ofKey:
-		case l.streamed():
-			return fields[i].errorf("--field %s=%s: of a tar of images only @FILE and path.N are read: unpack it", fields[i].Name, fields[i].Source)
-		default:
-			if err := fields[i].bindSidecar(); err != nil {
-				return err
-			}
-		}
-	}
-	l.fields = fields
-	if t, ok := l.transport.(*treeFiles); ok {
-		t.sidecars.fields = fields
-	}
-	return nil
-}
-
-// appendFields appends the values for a key.
-func (l *files) appendFields(dst []byte, key string) ([]byte, error) {
-	if t, ok := l.transport.(*treeFiles); ok {
-		return t.appendFields(dst, key)
-	}
-	for i := range l.fields {
-		var err error
-		if dst, err = l.fields[i].appendOther(dst, key); err != nil {
-			return dst, &FormatError{Path: key, Msg: err.Error()}
-		}
-	}
-	return dst, nil
 }
 
 // skipFolder is fs.SkipDir of a folder.

@@ -29,9 +29,8 @@ type fileTree interface {
 
 // treeFiles is the transport of files below a folder.
 type treeFiles struct {
-	fs       fileTree
-	root     string
-	sidecars sidecars
+	fs   fileTree
+	root string
 }
 
 // inFolder is the transport of the files of a candidate that is a folder.
@@ -64,9 +63,6 @@ func (t *treeFiles) below(w *walk, key string, above []fs.FileInfo, fn func(*fil
 		return err
 	}
 	for _, e := range entries {
-		if !e.dir && t.sidecars.is(e.name) {
-			continue
-		}
 		f := &file{key: joinKey(key, e.name), folder: e.dir, reason: e.rejectReason(), dir: dir, name: e.name}
 		if err := fn(f); err == fs.SkipDir {
 			continue

@@ -30,7 +30,7 @@ var unreadFormats = []unreadFormat{
 	{"an Arrow file, as save_to_disk of the package datasets writes it", []string{".arrow"}, "ARROW1", `datasets.load_from_disk("FOLDER").to_parquet("train.parquet") makes a file that is read; of several splits, one of each`},
 	{"LMDB", []string{".mdb", ".lmdb"}, "", "write its images into class folders, WebDataset's tars or parquet"},
 	{"idx, the format of MNIST", []string{"-ubyte", "-ubyte.gz"}, "", "imgfeed.from_torch packs torchvision's MNIST, FashionMNIST and the like"},
-	{"a file of numpy arrays", []string{".npy", ".npz"}, npyMagic, "save the images as files, or pack a torch dataset of them by imgfeed.from_torch"},
+	{"a file of numpy arrays", []string{".npy", ".npz"}, "\x93NUMPY", "save the images as files, or pack a torch dataset of them by imgfeed.from_torch"},
 	{"HDF5", []string{".h5", ".hdf5"}, "\x89HDF\r\n\x1a\n", "write its images into class folders, WebDataset's tars or parquet"},
 	{"MXNet's RecordIO", []string{".rec"}, "\x0a\x23\xd7\xce", "unpack it by mxnet's im2rec or recordio, and build the list of images (.lst)"},
 	{"a 7z archive", []string{".7z"}, "7z\xbc\xaf\x27\x1c", "unpack it and build its folder"},

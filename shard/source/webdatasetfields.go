@@ -3,13 +3,79 @@ package source
 import (
 	"archive/tar"
 	"bytes"
+	"encoding/json"
+	"errors"
 	"io"
+	"strings"
+
+	"github.com/imgfeed/imgfeed/shard"
 )
+
+// memberBytesMax bounds a member that fields are made of.
+const memberBytesMax = 16 << 20
+
+// member is the extension of the member that a field's values come from, and the key in it, if it is JSON: "json", "score" of json.score.
+func (f *Field) member() (extension, key string) {
+	if key, ok := strings.CutPrefix(f.Source, jsonLabelPrefix); ok {
+		return "json", key
+	}
+	return f.Source, ""
+}
+
+// bindMember completes the type of a field from a member.
+func (f *Field) bindMember() error {
+	extension, _ := f.member()
+	known, ok := map[string]shard.FieldType{"json": shard.JSON, "txt": shard.Text}[extension]
+	switch {
+	case f.Type == "" && ok:
+		f.Type = known
+	case f.Type == "":
+		return f.errorf("--field %s=%s:TYPE needs the type (%s)", f.Name, f.Source, fieldTypes)
+	}
+	return nil
+}
+
+// appendMember appends the value that a member's content has.
+func (f *Field) appendMember(dst, content []byte) ([]byte, error) {
+	extension, key := f.member()
+	switch {
+	case key != "":
+		value, err := jsonAt(content, key)
+		if err != nil {
+			return dst, f.errorf("%v", err)
+		}
+		return f.appendJSON(dst, value)
+	case f.Type == shard.Bytes:
+		return shard.AppendBytes(dst, content), nil
+	case extension == "json":
+		return f.appendJSON(dst, content)
+	}
+	text := string(content)
+	if f.Type == shard.Text {
+		text = strings.TrimSuffix(strings.TrimSuffix(text, "\n"), "\r") // that of the last line is no part of a caption
+	}
+	return f.appendText(dst, text)
+}
+
+// jsonAt finds a key of a JSON object, or the value at its parts: "a.b" is a key of its own, or b in a.
+func jsonAt(object []byte, key string) (json.RawMessage, error) {
+	var values map[string]json.RawMessage
+	if json.Unmarshal(object, &values) != nil {
+		return nil, errors.New("the JSON is no object")
+	}
+	if v, ok := values[key]; ok {
+		return v, nil
+	}
+	if first, rest, ok := strings.Cut(key, "."); ok && values[first] != nil {
+		return jsonAt(values[first], rest)
+	}
+	return nil, errors.New("the JSON has no key " + key)
+}
 
 // bindFields takes fields from the members beside the images.
 func (d *webDataset) bindFields(fields []Field) error {
 	for i := range fields {
-		if err := fields[i].bindSidecar(); err != nil {
+		if err := fields[i].bindMember(); err != nil {
 			return err
 		}
 	}
@@ -38,7 +104,7 @@ type fieldMember struct {
 // wants says that fields are made of the members with an extension.
 func (m *fieldMembers) wants(extension string) bool {
 	for i := range m.fields {
-		if e, _ := m.fields[i].sidecar(); e == extension {
+		if e, _ := m.fields[i].member(); e == extension {
 			return true
 		}
 	}
@@ -58,8 +124,8 @@ func (m *fieldMembers) read(f *file, extension string) error {
 	switch {
 	case one.name != "":
 		return f.errorf("a second .%s for one image", extension)
-	case f.kind != tar.TypeReg || f.size > sidecarBytesMax:
-		return f.errorf("fields are taken from regular files of at most %d bytes", sidecarBytesMax)
+	case f.kind != tar.TypeReg || f.size > memberBytesMax:
+		return f.errorf("fields are taken from regular files of at most %d bytes", memberBytesMax)
 	}
 	one.name = f.name
 	_, err := one.content.ReadFrom(f.data)
@@ -81,13 +147,13 @@ func (m *fieldMembers) values() ([]byte, error) {
 	m.encoded = m.encoded[:0]
 	for i := range m.fields {
 		f := &m.fields[i]
-		extension, _ := f.sidecar()
+		extension, _ := f.member()
 		one := m.contents[extension]
 		if one == nil || one.name == "" {
 			return nil, f.errorf("there is no .%s beside the image", extension)
 		}
 		var err error
-		if m.encoded, err = f.appendSidecar(m.encoded, one.content.Bytes()); err != nil {
+		if m.encoded, err = f.appendMember(m.encoded, one.content.Bytes()); err != nil {
 			return nil, err
 		}
 	}

@@ -107,7 +107,7 @@ func checkArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 				return Usage(empty(name))
 			}
 			check := Local
-			if slices.Contains([]string{"SET", "A", "B", "SET|SRC", "SRC", "PATH"}, name) && cmd.Name() != "repair" {
+			if slices.Contains([]string{"SET", "A", "B", "SET|SRC", "SRC", "PATH"}, name) {
 				check = Readable
 			} else if cmd.Name() == "merge" {
 				check = Writable

@@ -71,7 +71,6 @@ type buildFlags struct {
 	packFlags
 	index   bool
 	strict  bool
-	dedupe  bool
 	part    pack.Part
 	sources source.Options
 }
@@ -93,7 +92,6 @@ func newBuildCommand() *cobra.Command {
 	fl := c.Flags()
 	f.register(fl, false)
 	f.registerBuild(fl)
-	fl.BoolVar(&f.dedupe, "dedupe", false, "leave out images that have the same bytes as another of their split, or, in train, as one of another split; reads all of SRC twice")
 	return c
 }
 
@@ -160,7 +158,7 @@ func runBuild(c *cobra.Command, src []string, f buildFlags) error {
 			fmt.Fprintf(stderr, "small images: packed as %v (--encoding %v keeps files as they are)\n", stored, registry.Default())
 		}
 		options := f.options(stored, show)
-		options.Strict, options.Dedupe, options.Index, options.Part, options.Select = f.strict, f.dedupe, f.index, f.part, f.sources.Select
+		options.Strict, options.Index, options.Part, options.Select = f.strict, f.index, f.part, f.sources.Select
 		options.Warn = func(text string) { fmt.Fprintf(stderr, "warning: %s\n", termsafe.Text(text)) }
 		out, err := f.place(len(splits))
 		if err != nil {
@@ -237,9 +235,6 @@ func printSummary(w io.Writer, s pack.Summary, took time.Duration) {
 		fmt.Fprintf(w, "  repaired  images that are damaged and were packed with the pixels that libjpeg, and so Pillow, gives them:\n")
 		printReasons(w, repaired)
 	}
-	if s.Duplicates > 0 {
-		fmt.Fprintf(w, "  left out  %s with the same bytes as others, listed in %s\n", bytesize.Counted(s.Duplicates, "image", "images"), storage.Join(s.Output, shard.DuplicatesName))
-	}
 	for _, n := range s.Notes {
 		fmt.Fprintf(w, "  note      %s\n", termsafe.Text(n))
 	}
@@ -255,7 +250,7 @@ func addSourceFlags(fl *pflag.FlagSet, o *source.Options) {
 	fl.StringVar(&o.Images, "images", "", "folder where the paths of a list of images begin (default the list's own)")
 	fl.IntVar(&o.ClassesFrom, "classes-from", 1, "the class is the folder that lies this many levels below SRC")
 	fl.StringVar(&o.ClassOrder, "class-order", source.ClassOrderNumeric, "order of classes that all are numbers: numeric, or string as torchvision's ImageFolder has them")
-	fl.Func("field", "a value to keep of each sample beside its label, as `NAME=SOURCE[:TYPE]`: a column of parquet or of a list, or json, json.KEY, txt or npy beside the image; for each field once", func(text string) error {
+	fl.Func("field", "a value to keep of each sample beside its label, as `NAME=SOURCE[:TYPE]`: a column of parquet or of a list, or json, json.KEY or txt of WebDataset's samples; for each field once", func(text string) error {
 		field, err := source.ParseField(text)
 		if err == nil {
 			o.Fields = append(o.Fields, field)

@@ -38,7 +38,7 @@ func TestWordsOfMistakes(t *testing.T) {
 		`unknown flag: --jbos (is --jobs meant?)`:                           {"build", "x", "--jbos", "2"},
 		`--seed "-1": want a whole number from 0 to 9223372036854775807`:    {"build", "x", "--seed", "-1"},
 		`--jobs "two": want a whole number`:                                 {"build", "x", "--jobs", "two"},
-		"imgshard diff with 1 argument: want imgshard diff A B":             {"diff", "x"},
+		"imgshard copy with 1 argument: want imgshard copy A B":             {"copy", "x"},
 		"imgshard build with 0 arguments: want imgshard build SRC":          {"build"},
 		`--part "5/4": want I/N, the I-th of N parts, as 1/4`:               {"build", "x", "-o", "y", "--part", "5/4"},
 		"--part needs -o OUT":                                               {"index", "x", "--part", "1/4"},
@@ -436,25 +436,5 @@ func TestBuildOfStandardInput(t *testing.T) {
 	}
 	if !reflect.DeepEqual(sourcetest.ReadTree(t, set), sourcetest.ReadTree(t, set+"2")) {
 		t.Error("another set than that of the folder")
-	}
-}
-
-// TestDedupeIsPrinted packs an image twice, and leaves it out.
-func TestDedupeIsPrinted(t *testing.T) {
-	dir := t.TempDir()
-	if _, err := synth.Write(context.Background(), filepath.Join(dir, "demo"), synth.Options{Classes: 2, Train: 2, Val: -1, Size: 20}); err != nil {
-		t.Fatal(err)
-	}
-	for key, data := range sourcetest.ReadTree(t, filepath.Join(dir, "demo/train/n90000000")) {
-		sourcetest.Write(t, filepath.Join(dir, "demo/train/n90000001/0"+key), data)
-	}
-	src := filepath.Join(dir, "demo/train")
-	out, diag, status := imgshard(t, "build", src, "-o", filepath.Join(dir, "all"))
-	if status != 0 || !strings.Contains(out, "note      2 images have the same bytes as another") || !strings.Contains(out, "2 of them another label") {
-		t.Errorf("status %d, %s%s", status, out, diag)
-	}
-	out, diag, status = imgshard(t, "build", src, "--dedupe", "-o", filepath.Join(dir, "few"))
-	if status != 0 || !strings.Contains(out, "train: 4 images") || !strings.Contains(out, "left out  2 images with the same bytes as others, listed in "+dir) {
-		t.Errorf("status %d, %s%s", status, out, diag)
 	}
 }

@@ -17,7 +17,8 @@ import (
 
 const copyHelp = `Copy a set, or all sets of a folder, between any two places: folders, and buckets (s3://bucket/prefix); from web servers too.
 
-Each file is compared with its checksum on the way. The manifest comes last, so that at B there is a whole set or none. Interrupted, the
+Each file is compared with its checksum on the way. Files that B has already are kept if their checksums are right, so that a copy of a good set
+over a damaged one repairs it. The manifest comes last, so that at B there is a whole set or none. Interrupted, the
 same command goes on with the file where it was.`
 
 func newCopyCommand() *cobra.Command {

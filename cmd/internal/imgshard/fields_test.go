@@ -2,6 +2,7 @@ package imgshard
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,7 +11,7 @@ import (
 	"github.com/imgfeed/imgfeed/shard"
 )
 
-// TestFields packs the images with values beside them, and looks at these.
+// TestFields packs the images with values from a list, and looks at these.
 func TestFields(t *testing.T) {
 	parent := t.TempDir()
 	src, set := filepath.Join(parent, "train"), filepath.Join(parent, "set")
@@ -21,17 +22,16 @@ func TestFields(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	list := ""
 	for _, file := range files {
-		stem := strings.TrimSuffix(file, filepath.Ext(file))
-		meta := `{"name": "` + filepath.Base(file) + `", "score": 0.5, "box": [1, -2], "gap": "<\t>"}`
-		for extension, text := range map[string]string{".json": meta, ".txt": "a caption\n", ".dat": "\x00\xff"} {
-			if err := os.WriteFile(stem+extension, []byte(text), 0o666); err != nil {
-				t.Fatal(err)
-			}
-		}
+		folder, name := filepath.Base(filepath.Dir(file)), filepath.Base(file)
+		list += fmt.Sprintf(`{"path": "%s/%s", "label": %[1]q, "score": 0.5, "box": [1, -2], "gap": "<\t>", "caption": "a caption", "raw": "\u0000\u007f"}`+"\n", folder, name)
 	}
-	flags := []string{"--field", "score=json.score:float32", "--field", "caption=txt", "--field", "box=json.box:int64[2]", "--field", "gap=json.gap", "--field", "raw=dat:bytes"}
-	if _, diag, status := imgshard(t, append([]string{"build", src, "-o", set}, flags...)...); status != 0 {
+	if err := os.WriteFile(filepath.Join(src, "train.jsonl"), []byte(list), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	flags := []string{"--field", "score=json.score:float32", "--field", "caption=caption:text", "--field", "box=json.box:int64[2]", "--field", "gap=json.gap", "--field", "raw=raw:bytes"}
+	if _, diag, status := imgshard(t, append([]string{"build", filepath.Join(src, "train.jsonl"), "-o", set}, flags...)...); status != 0 {
 		t.Fatal(diag)
 	}
 	if out, diag, status := imgshard(t, "inspect", set); status != 0 || !strings.Contains(out, "  fields    score float32\n            caption text\n") {
@@ -40,7 +40,7 @@ func TestFields(t *testing.T) {
 	if m, err := shard.ReadManifest(set); err != nil || m.Samples != 5 || len(m.Fields) != 5 {
 		t.Fatalf("%+v, %v", m, err)
 	}
-	const want = `{"score":0.5,"caption":"a caption","box":[1,-2],"gap":"<\t>","raw":"AP8="}`
+	const want = `{"score":0.5,"caption":"a caption","box":[1,-2],"gap":"<\t>","raw":"AH8="}`
 	text, diag, status := imgshard(t, "ls", set, "--fields")
 	if status != 0 || strings.Count(text, "\t"+want+"\n") != 5 {
 		t.Errorf("%s %s", text, diag)
@@ -52,7 +52,7 @@ func TestFields(t *testing.T) {
 			t.Errorf("%s: %v", line, err)
 		}
 	}
-	for field, want := range map[string]string{"score": "0.5\n", "caption": "a caption", "box": "[1,-2]\n", "gap": `"<\t>"`, "raw": "\x00\xff"} {
+	for field, want := range map[string]string{"score": "0.5\n", "caption": "a caption", "box": "[1,-2]\n", "gap": `"<\t>"`, "raw": "\x00\x7f"} {
 		if got, diag, status := imgshard(t, "cat", set, "3", "--field", field); status != 0 || got != want {
 			t.Errorf("%s: %q, want %q; %s", field, got, want, diag)
 		}
@@ -67,7 +67,7 @@ func TestFields(t *testing.T) {
 		t.Errorf("%s %s", out, diag)
 	}
 	for _, flag := range []string{"caption", "caption=txt:words", "=txt"} {
-		if _, diag, status := imgshard(t, "build", src, "-o", set, "--field", flag); status != 2 {
+		if _, diag, status := imgshard(t, "build", filepath.Join(src, "train.jsonl"), "-o", set, "--field", flag); status != 2 {
 			t.Errorf("%s: status %d, %s", flag, status, diag)
 		}
 	}

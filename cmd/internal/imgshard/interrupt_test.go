@@ -104,7 +104,7 @@ func TestSecondSignalLeavesNoFile(t *testing.T) {
 	}
 }
 
-// TestInterruptedIsAStatusOfItsOwn tells scripts an interrupted diff from one of sets that differ.
+// TestInterruptedIsAStatusOfItsOwn tells scripts an interrupted verify from one of a damaged set.
 func TestInterruptedIsAStatusOfItsOwn(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "raw")
 	if _, diag, status := imgshard(t, "synth", dir, "--classes", "2", "--train", "4", "--val", "0"); status != 0 {
@@ -116,7 +116,7 @@ func TestInterruptedIsAStatusOfItsOwn(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	for _, words := range [][]string{{"diff", set, set}, {"verify", set}, {"stats", set}, {"build", filepath.Join(dir, "train"), "-o", set, "--force"}} {
+	for _, words := range [][]string{{"verify", set}, {"stats", set}, {"build", filepath.Join(dir, "train"), "-o", set, "--force"}} {
 		var diag strings.Builder
 		if status := run(ctx, words, io.Discard, &diag); status != interruptedStatus || !strings.Contains(diag.String(), "interrupted") {
 			t.Errorf("%s: status %d, %s", words[0], status, &diag)

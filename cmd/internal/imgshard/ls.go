@@ -26,6 +26,7 @@ type lsLine struct {
 	Width     int32  `json:"width"`
 	Height    int32  `json:"height"`
 	Bytes     uint32 `json:"bytes"`
+	Checksum  string `json:"checksum"` // CRC-32C of the record
 	Shard     string `json:"shard"`
 	Partition int    `json:"partition"`
 	Format    string `json:"format"`
@@ -41,7 +42,8 @@ func newLsCommand() *cobra.Command {
 		Long: `List the samples of the shard set SET, a line for each, in the order of their index, or those that are named by index or key.
 
 The columns, separated by tabs: index, key, label, class, width, height, bytes of the stored image, shard, partition.
-With --json each line is an object with these names, and "format" (jpeg, png, ...; pixels).
+With --json each line is an object with these names, "format" (jpeg, png, ...; pixels), and
+"checksum", the CRC-32C of the image and all that is stored with it.
 With --fields the values of the set's fields are added, as one object of JSON; every record is read and checked for that. Bytes are in base64.
 Samples in partitions that are not on this machine are left out, and a line on stderr says so.`,
 		Args: cobra.MinimumNArgs(1),
@@ -127,7 +129,7 @@ func describe(set *shard.Set, i int, entry *shard.Entry) (lsLine, error) {
 	at, err := set.Locate(i)
 	return lsLine{
 		Index: i, Key: key, Label: entry.Label, Class: set.Manifest().Class(entry.Label),
-		Width: entry.Width, Height: entry.Height, Bytes: entry.ImageLength,
+		Width: entry.Width, Height: entry.Height, Bytes: entry.ImageLength, Checksum: fmt.Sprintf("%08x", entry.Checksum),
 		Shard: at.Path, Partition: at.Partition, Format: formatName(entry.Format, set.Manifest().Encoding),
 	}, err
 }

@@ -4,11 +4,15 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/imgfeed/imgfeed/shard"
 )
 
 // trainSet is the committed set of format version 1; see package shard.
@@ -47,6 +51,11 @@ func TestLs(t *testing.T) {
 	if status != 0 || len(objects) != 5 {
 		t.Fatalf("status %d\n%s", status, asJSON)
 	}
+	set, err := shard.OpenSet(trainSet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer set.Close()
 	for i := range lines {
 		var line lsLine
 		if err := json.Unmarshal([]byte(objects[i]), &line); err != nil {
@@ -62,6 +71,14 @@ func TestLs(t *testing.T) {
 		if !strings.HasPrefix(lines[i], strings.Join([]string{objects[i][len(`{"index":`):strings.Index(objects[i], ",")], line.Key}, "\t")) {
 			t.Errorf("line %d: %s", i, lines[i])
 		}
+		record, _, err := set.Read(i, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stored := slices.Concat(record.Image, record.Aux, record.Fields)
+		if want := fmt.Sprintf("%08x", crc32.Checksum(stored, crc32.MakeTable(crc32.Castagnoli))); line.Checksum != want {
+			t.Errorf("line %d: checksum %s, want %s", i, line.Checksum, want)
+		}
 		if columns := strings.Split(lines[i], "\t"); len(columns) != 9 || columns[7] != line.Shard {
 			t.Errorf("line %d: %q", i, columns)
 		}
@@ -70,7 +87,7 @@ func TestLs(t *testing.T) {
 	if err := json.Unmarshal([]byte(objects[0]), &fields); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"index", "key", "label", "class", "width", "height", "bytes", "shard", "partition"} {
+	for _, name := range []string{"index", "key", "label", "class", "width", "height", "bytes", "checksum", "shard", "partition"} {
 		if _, ok := fields[name]; !ok {
 			t.Errorf("no %q in %s", name, objects[0])
 		}
@@ -236,9 +253,9 @@ func TestUsage(t *testing.T) {
 		{"repack", trainSet, "-o", "nowhere", "--seed", "9223372036854775808"}, {"synth", "nowhere", "--seed", "9223372036854775808"},
 		{"view", trainSet, "-o", "nowhere.html", "--seed", "9223372036854775808"},
 		{"build", images, "-o", "nowhere", "--jobs", "4097"}, {"repack", trainSet, "-o", "nowhere", "--jobs", "4097"},
-		{"repair", trainSet, "--from", images, "--jobs", "4097"}, {"verify", "--jobs", "4097", trainSet}, {"synth", "nowhere", "--jobs", "-1"},
+		{"verify", "--jobs", "4097", trainSet}, {"synth", "nowhere", "--jobs", "-1"},
 		{"repack", trainSet, "-o", "nowhere", "--shard-size", "1"}, {"ls", ""}, {"ls", trainSet, ""}, {"ls", trainSet, "-1"}, {"build", images, "-o", ""}, {"build", images, "-o", "https://host/x"}, {"synth", "s3://bucket/x"},
-		{"build", "s3://bucket/x"}, {"build", images, "--classes", "https://host/x"}, {"repair", trainSet, "--from", ""}, {"repair", trainSet, "--from", "s3://bucket/x"},
+		{"build", "s3://bucket/x"}, {"build", images, "--classes", "https://host/x"},
 	} {
 		if out, diag, status := imgshard(t, args...); status != 2 || out != "" || !strings.HasPrefix(diag, "imgshard: ") {
 			t.Errorf("%q: status %d, %q, %q", args, status, out, diag)

@@ -31,7 +31,7 @@ func Main(args []string) {
 	os.Exit(run(ctx, args, os.Stdout, os.Stderr))
 }
 
-// interruptedStatus is the exit status of a command that a signal has ended, as in shells. 1 would say something else: of diff, that two sets differ.
+// interruptedStatus is the exit status of a command that a signal has ended, as in shells. 1 would say something else: of verify, that a set is damaged.
 const interruptedStatus = 130
 
 // unfinished holds the names of files to remove when the program ends at once.
@@ -79,7 +79,7 @@ func newRoot() *cobra.Command {
 		Files:       "SET/manifest.json and SET/rank-NNNN/: a shard set. SET/rejects.jsonl: the files that were left out, and why.",
 	},
 		newBuildCommand(), newIndexCommand(), newMergeCommand(), newRepackCommand(), newCopyCommand(), newSynthCommand(), newInspectCommand(), newLsCommand(), newCatCommand(), newViewCommand(),
-		newStatsCommand(), newDiffCommand(), newVerifyCommand(), newRepairCommand(), newVersionCommand())
+		newStatsCommand(), newVerifyCommand(), newVersionCommand())
 }
 
 func newVersionCommand() *cobra.Command {

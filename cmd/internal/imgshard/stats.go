@@ -260,7 +260,7 @@ func (st *setStats) lookAtJPEGs(ctx context.Context, set *shard.Set, indices []u
 func readRejects(dir string) (rejectStats, error) {
 	var st rejectStats
 	var reasons pack.Reasons
-	err := pack.ReadLeftOut(dir, shard.RejectsName, func(r pack.Reject) {
+	err := pack.ReadRejects(dir, func(r pack.Reject) {
 		st.Samples++
 		reasons.Add(r.Key, r.Reason)
 	})

@@ -1,11 +1,10 @@
-"""Write values beside images as pyarrow, numpy, csv and json do, into a folder; print them by file and sample, as JSON."""
+"""Write values of images as pyarrow, csv and json do, into a folder; print them by file and sample, as JSON."""
 
 import csv
 import json
 import sys
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -52,10 +51,6 @@ for i, row in enumerate(rows[:6]):
     stem = folder / "tree" / ("cat" if i % 2 else "dog") / str(i)
     stem.parent.mkdir(parents=True, exist_ok=True)
     stem.with_suffix(".jpg").write_bytes(JPEG)
-    stem.with_suffix(".txt").write_text(str(row["caption"]) + "\n")
-    stem.with_suffix(".json").write_text(json.dumps(row))
-    kind = [np.float32, np.float64, ">f4", np.float16, np.int32, np.uint8][i]
-    np.save(stem.with_suffix(".npy"), np.asarray(row["emb"] if i < 2 else [[i], [2], [3]], np.float32 if i in (2, 3) else kind))
 with (folder / "list.csv").open("w", newline="") as f:
     out = csv.writer(f)
     out.writerow(["path", "label", "score", "caption", "tags", "age"])
