@@ -56,7 +56,8 @@ func (e *limitError) Error() string {
 	if e.Sessions > 0 {
 		divide = fmt.Sprintf("--sessions %d, which divides it evenly, or ", e.Sessions)
 	}
-	return fmt.Sprintf("%s %s, and other sessions hold %s of the %s that the server may use for batches: start imgfeed with %sa larger --memory, or ask for fewer slots or smaller batches",
+	return fmt.Sprintf("%s %s, and other sessions hold %s of the %s that the server may use for batches: "+
+		"start imgfeed with %sa larger --memory, or ask for fewer slots or smaller batches",
 		bytesize.Counted(e.Slots, "slot takes", "slots take"), bytesize.Format(e.Want), bytesize.Format(e.Used), bytesize.Format(e.Max), divide)
 }
 

@@ -148,8 +148,8 @@ type helloReply struct {
 }
 
 var limits = map[string]int{
-	"batch_size": plan.BatchSizeMax, "world": plan.WorldMax, "slots": slotsMax, "size": transform.SizeMax, "repeats": plan.RepeatsMax, "positions": plan.SamplesMax,
-	"request_bytes": wire.RequestBytesMax,
+	"batch_size": plan.BatchSizeMax, "world": plan.WorldMax, "slots": slotsMax, "size": transform.SizeMax,
+	"repeats": plan.RepeatsMax, "positions": plan.SamplesMax, "request_bytes": wire.RequestBytesMax,
 }
 
 // A versionError means that the client speaks another version of the protocol.
@@ -168,7 +168,10 @@ func (c *connection) hello(m helloRequest) error {
 	}
 	c.greeted = true
 	s, catalog := c.server, c.server.catalog.Load()
-	reply := helloReply{Version: wire.Version, Server: s.cfg.Name, PID: os.Getpid(), Sets: []status.ServedSet{}, Operations: transform.Schemas(), Waits: status.Waits, Limits: limits}
+	reply := helloReply{
+		Version: wire.Version, Server: s.cfg.Name, PID: os.Getpid(), Sets: []status.ServedSet{},
+		Operations: transform.Schemas(), Waits: status.Waits, Limits: limits,
+	}
 	for _, split := range catalog.splits {
 		reply.Sets = append(reply.Sets, catalog.sets[split].described)
 	}

@@ -34,15 +34,16 @@ opened is served on. SERVER is the path of its socket.`
 
 func newStatusCommand() *cobra.Command {
 	var watch, asJSON bool
-	cmd := newAskCommand("status", "Ask running servers what they do, and what limits them", statusLong, 5*time.Second, func(out io.Writer, socket string, timeout time.Duration) error {
+	ask := func(out io.Writer, socket string, timeout time.Duration) error {
 		show := func(out io.Writer) error { return printStatus(termsafe.Writer{Writer: out}, socket, timeout, asJSON) }
 		if watch {
 			return watchStatus(out, show)
 		}
 		return show(out)
-	})
+	}
+	cmd := newAskCommand("status", "Ask running servers what they do, and what limits them", statusLong, 5*time.Second, ask)
 	cmd.Flags().BoolVar(&watch, "watch", false, "ask again every second, until Ctrl-C")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object for each server, a line each, as /status.json has it, with the path of its socket")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object for each server, a line each, as of /status.json, with its socket")
 	return cmd
 }
 
@@ -106,7 +107,8 @@ func printStatus(out io.Writer, socket string, timeout time.Duration, asJSON boo
 	return err
 }
 
-// watchStatus shows the status every second, on a screen that it clears if the output is a terminal. Errors are shown too: a server may come back.
+// watchStatus shows the status every second, on a screen that it clears if the output is a terminal. Errors are shown too: a server may
+// come back.
 func watchStatus(out io.Writer, show func(io.Writer) error) error {
 	start := ""
 	if term.IsTerminal(int(os.Stdout.Fd())) {

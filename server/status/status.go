@@ -182,8 +182,8 @@ func (s *Session) Judge(threads int, set *Set, store *Store, feeders *Feeders) {
 		coefficients = "\nOr store coefficients: the same pixels in about half the time, for a seventh more bytes." + set.repack("coefficients", "")
 	}
 	if set.KeepsFiles {
-		pixels = "\nOr store pixels, which are read and decoded in a fraction of the time. Pixels of eval stay the same; those of train change, as it crops the smaller images." +
-			set.repack("pixels", " --resize 256")
+		pixels = "\nOr store pixels, which are read and decoded in a fraction of the time. Pixels of eval stay the same; those of train change, " +
+			"as it crops the smaller images." + set.repack("pixels", " --resize 256")
 	}
 	switch s.WaitingFor {
 	case loader.Client:
@@ -223,7 +223,8 @@ func (s *Set) repack(encoding, flags string) string {
 	if strings.Contains(out, "://") {
 		out = path.Base(out)
 	}
-	return fmt.Sprintf("\n%simgshard repack %s -o %s --encoding %s%s", commandIndent, termsafe.Shell(s.Path), termsafe.Shell(out), encoding, flags)
+	in, out := termsafe.Shell(s.Path), termsafe.Shell(out)
+	return fmt.Sprintf("\n%simgshard repack %s -o %s --encoding %s%s", commandIndent, in, out, encoding, flags)
 }
 
 // Waits are the words for what a session waits for, the most urgent first.

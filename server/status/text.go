@@ -22,7 +22,8 @@ const commandIndent = "    "
 // String describes the status for people, in lines of at most 80 columns. Words that are longer, such as paths, stay whole.
 func (st Status) String() string {
 	up := time.Duration((st.Now - st.Started) * float64(time.Second)).Round(time.Second)
-	lines := []string{fmt.Sprintf("%s, process %d, up %v, %s", st.Server, st.PID, up, bytesize.Counted(st.Threads, "decoding thread", "decoding threads"))}
+	threads := bytesize.Counted(st.Threads, "decoding thread", "decoding threads")
+	lines := []string{fmt.Sprintf("%s, process %d, up %v, %s", st.Server, st.PID, up, threads)}
 	if st.Page != "" {
 		lines = append(lines, "status page at "+st.Page)
 	}
@@ -32,8 +33,9 @@ func (st Status) String() string {
 	for _, text := range st.Damaged {
 		lines = append(lines, "damaged, and not served: "+text)
 	}
-	lines = append(lines, fmt.Sprintf("%s images/s, %s delivered, %s blank, %s substituted; rings %s of %s", grouped(st.ImagesPerSecond), bytesize.Grouped(int(st.Images)),
-		bytesize.Grouped(int(st.Blanks)), bytesize.Grouped(int(st.Substitutes)), bytesize.Format(st.RingBytes), bytesize.Format(st.RingLimitBytes)))
+	lines = append(lines, fmt.Sprintf("%s images/s, %s delivered, %s blank, %s substituted; rings %s of %s",
+		grouped(st.ImagesPerSecond), bytesize.Grouped(int(st.Images)), bytesize.Grouped(int(st.Blanks)), bytesize.Grouped(int(st.Substitutes)),
+		bytesize.Format(st.RingBytes), bytesize.Format(st.RingLimitBytes)))
 	if n := len(st.History); n > 0 {
 		m := st.History[n-1]
 		lines = append(lines, fmt.Sprintf("threads: %2.0f %% read, %2.0f %% decode, %2.0f %% resize, %2.0f %% wait; shards %s/s",
@@ -97,7 +99,8 @@ func (set *ServedSet) String() string {
 		bytesize.Counted(set.Classes, "class", "classes"), set.Stored, partitions, shard.Identity(set.Fingerprint, set.Content))
 }
 
-// wrap writes a line in several where it is too long. A command goes on behind a backslash, so that it can be copied; one with quotes stays in a line.
+// wrap writes a line in several where it is too long. A command goes on behind a backslash, so that it can be copied; one with quotes
+// stays in a line.
 func wrap(b *strings.Builder, line string) {
 	text := strings.TrimLeft(line, " ")
 	column := len(line) - len(text)

@@ -34,7 +34,8 @@ func (p page) add(format string, values ...any) {
 	fmt.Fprintf(p, format, values...)
 }
 
-// begin writes the head of a page, with its own style after the one of all pages, up to its body. Its policy allows the page its own style, script and pictures, and nothing from elsewhere.
+// begin writes the head of a page up to its body, with its own style after the one of all pages. Its policy allows the page its own
+// style, script and pictures, and nothing from elsewhere.
 func (p page) begin(title, name, script string) {
 	sum := sha256.Sum256([]byte(script))
 	p.add(`<!doctype html>
