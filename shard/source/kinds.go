@@ -44,7 +44,6 @@ func init() {
 		&classTars,
 		&v2Variants,
 		&corruptions,
-		&cinic10,
 		&classFolders,
 	}
 }

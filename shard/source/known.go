@@ -29,8 +29,6 @@ func (s *Split) known(classes []string) (knownSet, bool) {
 		return knownSet{"ILSVRC2012's training set", 1_281_167}, true
 	case ilsvrc && s.Name == "val":
 		return knownSet{"ILSVRC2012's validation set", valImages}, true
-	case s.kind == &cinic10:
-		return knownSet{"each split of CINIC-10", 90_000}, true
 	}
 	for _, k := range knownBySize {
 		if len(classes) == k.classes && s.Name == k.split && !slices.ContainsFunc(classes, func(c string) bool { return !isWnid(c) }) {
