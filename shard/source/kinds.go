@@ -42,8 +42,6 @@ func init() {
 		&ilsvrcTest,
 		&ilsvrcValidation,
 		&classTars,
-		&v2Variants,
-		&corruptions,
 		&classFolders,
 	}
 }

@@ -17,9 +17,6 @@ type knownSet struct {
 func (s *Split) known(classes []string) (knownSet, bool) {
 	// Hugging Face calls the classes by words, in the same order.
 	ilsvrc := slices.Equal(classes, ilsvrcVal().classes) || len(classes) == 1000 && classes[0] == "tench, Tinca tinca"
-	if k := s.knownByPath(); k != nil {
-		return *k, true
-	}
 	switch {
 	case s.kind == &ilsvrcValidation:
 		return knownSet{"ILSVRC2012's validation set", valImages}, true
