@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from .wire import SOCKET_PATH_MAX
 
-REMOTE = ("s3://", "https://", "http://", "hf://", "gs://", "az://")
+REMOTE = ("s3://", "https://", "http://", "hf://", "gs://")
 _ADDRESS = re.compile(r"[A-Za-z0-9+.-]+://")
 
 

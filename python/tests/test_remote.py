@@ -222,7 +222,7 @@ def test_what_is_not_there(store: Store) -> None:
     with pytest.raises(ServerError, match="not a shard set, nor is train, val or test below it"):
         DataLoader(f"{store.url}/nothing", batch_size=8, transform="eval")
     with pytest.raises(
-        ValueError, match="unknown kind: want a folder, or a URL that begins with s3://, https://, http://, hf://, gs://, az://"
+        ValueError, match="unknown kind: want a folder, or a URL that begins with s3://, https://, http://, hf://, gs://"
     ):
         DataLoader("ftp://bucket/x", batch_size=8, transform="eval")
 

@@ -216,9 +216,6 @@ func (c *classRule) labels(s *Split) (labels, error) {
 			return labels{}, err
 		}
 	}
-	if of, index := evaluationLabels(s, classes); index != nil {
-		return c.labelsOf(of, index), nil
-	}
 	classes = orderClasses(s, classes)
 	return c.labelsOf(classes, classIndex(classes)), nil
 }

@@ -65,7 +65,7 @@ func openTarOfFolders(c *candidate) ([]*Split, error) {
 	if err != nil {
 		return nil, err
 	}
-	if parts := strings.Split(m.name, "/"); len(parts) > 2 && (parts[0] == path.Base(stem(c.path)) || isSplitFolder(parts[0]) || isV2(parts[0])) {
+	if parts := strings.Split(m.name, "/"); len(parts) > 2 && (parts[0] == path.Base(stem(c.path)) || isSplitFolder(parts[0])) {
 		t.strip = parts[0] + "/"
 		if isSplitFolder(parts[1]) {
 			return nil, &FormatError{Path: c.path, Entry: m.name, Msg: "a tar that holds several splits: unpack it and build its folder"}

@@ -34,9 +34,6 @@ func findClassNames(folders []string, opts Options) (classNames, error) {
 	case ilsvrcClasses:
 		return classNames{names: ilsvrcVal().classes, from: ilsvrcClasses}, nil
 	default:
-		if names := evaluationClasses(opts.Classes); names != nil {
-			return classNames{names: names, from: opts.Classes}, nil
-		}
 		if m, err := shard.ReadManifest(opts.Classes); !errors.Is(err, shard.ErrNotSet) && !errors.Is(err, syscall.ENOTDIR) {
 			if err != nil {
 				return classNames{}, err

@@ -42,9 +42,6 @@ func init() {
 		&ilsvrcTest,
 		&ilsvrcValidation,
 		&classTars,
-		&v2Variants,
-		&corruptions,
-		&cinic10,
 		&classFolders,
 	}
 }

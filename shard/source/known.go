@@ -17,9 +17,6 @@ type knownSet struct {
 func (s *Split) known(classes []string) (knownSet, bool) {
 	// Hugging Face calls the classes by words, in the same order.
 	ilsvrc := slices.Equal(classes, ilsvrcVal().classes) || len(classes) == 1000 && classes[0] == "tench, Tinca tinca"
-	if k := s.knownByPath(); k != nil {
-		return *k, true
-	}
 	switch {
 	case s.kind == &ilsvrcValidation:
 		return knownSet{"ILSVRC2012's validation set", valImages}, true
@@ -29,8 +26,6 @@ func (s *Split) known(classes []string) (knownSet, bool) {
 		return knownSet{"ILSVRC2012's training set", 1_281_167}, true
 	case ilsvrc && s.Name == "val":
 		return knownSet{"ILSVRC2012's validation set", valImages}, true
-	case s.kind == &cinic10:
-		return knownSet{"each split of CINIC-10", 90_000}, true
 	}
 	for _, k := range knownBySize {
 		if len(classes) == k.classes && s.Name == k.split && !slices.ContainsFunc(classes, func(c string) bool { return !isWnid(c) }) {

@@ -96,11 +96,7 @@ func namedTar(name string) bool {
 
 // splitName suggests a split's name from a path's last part.
 func splitName(p string) string {
-	name := cmp.Or(namedSplit(p), "train")
-	if name == "train" && isEvaluationSet(p) {
-		name = "val"
-	}
-	return name
+	return cmp.Or(namedSplit(p), "train")
 }
 
 // namedSplit is the split that a path's last part says; "": it says none.

@@ -159,8 +159,6 @@ type Split struct {
 	expected []string
 	notes    []string
 	cut      []string // tars that were cut off
-
-	published *knownSet // what is published under its classes, if these are only its own
 }
 
 // Layout says in words what was found, such as "a folder of class folders".

@@ -13,7 +13,6 @@ import (
 var remotes = map[string]func(*url.URL) (objects, error){
 	"s3":    newBucket,
 	"gs":    newCloudBucket,
-	"az":    newAzureFolder,
 	"https": newWeb,
 	"http":  newWeb,
 	"hf":    newHub,

@@ -76,7 +76,7 @@ func TestArgs(t *testing.T) {
 		{"serve [SET]", []string{}, ""},
 		{"serve [SET]", []string{""}, "SET is empty"},
 		{"serve [SET]", []string{"s3://bucket/x"}, ""},
-		{"serve [SET]", []string{"ftp://host/x"}, "SET ftp://: an unknown kind of place, want a folder or one of az://, gs://, hf://, http://, https://, s3://"},
+		{"serve [SET]", []string{"ftp://host/x"}, "SET ftp://: an unknown kind of place, want a folder or one of gs://, hf://, http://, https://, s3://"},
 		{"cat FILE", []string{"s3://bucket/x"}, "FILE s3://bucket/x is an address, and only paths of this machine are read and written: copy or mount"},
 		{"serve [SET]", []string{"file:///data/x"}, "SET file:///data/x is an address: write the path alone, /data/x"},
 		{"serve [SET]", []string{"s3://there"}, ""},

@@ -39,8 +39,8 @@ and imgshard cat and repack give the very files. They take a seventh more bytes.
 
 With --encoding pixels the images are decoded and resized once, exactly as torchvision would, and stored without loss:
 Resize(256) and every crop after it then give the same bits as from the JPEGs, at the speed of memory. imgshard repack
-makes such a set of one that keeps the original files. Small images, as those of CIFAR, are packed so unless told
-otherwise, in their own size.
+makes such a set of one that keeps the original files. CIFAR's images are packed so unless told otherwise, in
+their own size.
 
 Every image is decoded once. A file that cannot be read as an image is left out and listed in rejects.jsonl in the set.
 The same input and flags give the same bytes, whatever --jobs, the order of files on disk, and whether they lie in tars.

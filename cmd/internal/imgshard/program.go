@@ -75,7 +75,7 @@ func newRoot() *cobra.Command {
 	root := &cobra.Command{Use: "imgshard", Short: "Pack image datasets into shard sets, and look into them"}
 	root.PersistentFlags().BoolVarP(&quiet, "quiet", "q", false, "show no progress")
 	return cliutil.Root(root, cliutil.Manual{
-		Environment: "AWS_*, GOOGLE_APPLICATION_CREDENTIALS, AZURE_STORAGE_*, HF_TOKEN: credentials for sets in buckets and at Hugging Face, as for their own programs. IMGFEED_URL_QUERY: a query that signs requests to web servers.",
+		Environment: "AWS_*, GOOGLE_APPLICATION_CREDENTIALS, HF_TOKEN: credentials for sets in buckets and at Hugging Face, as for their own programs. IMGFEED_URL_QUERY: a query that signs requests to web servers.",
 		Files:       "SET/manifest.json and SET/rank-NNNN/: a shard set. SET/rejects.jsonl: the files that were left out, and why.",
 	},
 		newBuildCommand(), newIndexCommand(), newMergeCommand(), newRepackCommand(), newCopyCommand(), newSynthCommand(), newInspectCommand(), newLsCommand(), newCatCommand(), newViewCommand(),
