@@ -22,7 +22,10 @@ GOTESTSUM   := gotest.tools/gotestsum@v1.13.0
 # What each part of the tests did and skipped, as JUnit's XML.
 REPORTS     := build/tests
 VENV        := .venv
-TORCH_PYTHON ?= $(VENV)/bin/python
+# TORCH=no leaves out torch, which takes a minute and 6 GB of the disk, and the tests of the trainer and of programs with it.
+TORCH       ?= yes
+TORCH_VENV  := .venv-torch
+TORCH_PYTHON ?= $(if $(filter no,$(TORCH)),$(VENV)/bin/python,$(TORCH_VENV)/bin/python)
 TRAINER_TESTS := trainer/tests
 # What make test leaves out; make test-all does not. LONG=1 runs both kinds of Python's tests, LONG=only the long ones.
 GO_ONLY := -short
@@ -43,7 +46,7 @@ BIN         := bin/imgfeed bin/imgshard
 RUN         := PYTHONPATH=python IMGFEED_BIN=$(CURDIR)/bin/imgfeed $(VENV)/bin/python
 
 .DEFAULT_GOAL := build
-.PHONY: help build wheel release demo demo-bucket test test-all nightly test-go test-python test-programs test-programs-all test-trainer-long test-programs-long test-python-long published test-versions test-trainer test-race test-arm64 test-photographs soak fuzz test-cluster test-slurm images test-containers check docs check-sse check-kubernetes check-monitoring clean FORCE
+.PHONY: help build torch test-impostors wheel release demo demo-bucket test test-all nightly test-go test-python test-programs test-programs-all test-trainer-long test-programs-long test-python-long published test-versions test-trainer test-race test-arm64 test-photographs soak fuzz test-cluster test-slurm images test-containers check docs check-sse check-kubernetes check-monitoring clean FORCE
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -76,7 +79,7 @@ demo-bucket: build $(READY) ## train from a bucket: starts a server of S3 on thi
 PARTS    := test-trainer test-go test-python test-programs
 PART_RUN  = $(VENV)/bin/python scripts/parts.py $(REPORTS)
 PART_MAKE = $(MAKE) --no-print-directory BIN=
-test: build $(READY) ## the quick tests, the trainer's where torch 2 is; last, what was skipped and what to install
+test: build $(READY) torch ## the quick tests; makes an environment with torch 2 first, unless TORCH=no; last, what was skipped and what to install
 	@rm -f $(REPORTS)/*.xml
 	@$(PART_RUN) 2 $(PARTS) -- $(PART_MAKE)
 	@$(VENV)/bin/python scripts/skipped.py $(REPORTS)/*.xml
@@ -84,7 +87,7 @@ test: build $(READY) ## the quick tests, the trainer's where torch 2 is; last, w
 # The long ones of a part wait for each other: some of them have ports, namespaces and daemons that there can be once. Those that compare times
 # do so with what they slow down themselves, by far more than a neighbour does.
 LONG_PARTS := test-trainer-long test-programs-long test-python-long
-test-all: build $(READY) ## every test: as test, with those that take long, start many processes or other people's programs, or compile
+test-all: build $(READY) torch ## every test: as test, with those that take long, start many processes or other people's programs, or compile
 	@rm -f $(REPORTS)/*.xml
 	@$(PART_RUN) 2 test-go $(LONG_PARTS) $(filter-out test-go,$(PARTS)) -- $(PART_MAKE) GO_ONLY=
 	@$(VENV)/bin/python scripts/skipped.py $(REPORTS)/*.xml
@@ -102,6 +105,11 @@ test-go: $(READY)
 	  --junitfile $(REPORTS)/go.xml --raw-command -- $(GO) test -json $(GO_ONLY) ./...
 	$(if $(GO_ONLY),,$(GO) test -short -gcflags=-d=checkptr=1 $(WATCHED))
 	cd bench/cold/slowfs && $(GO) test .
+
+torch: $(READY)
+ifeq ($(TORCH) $(TORCH_PYTHON),yes $(TORCH_VENV)/bin/python)
+	@PYTHON='$(PYTHON)' scripts/torch.sh $(TORCH_VENV) || echo 'the tests that need torch 2 will be skipped'
+endif
 
 test-python: build $(READY)
 	cd python && IMGFEED_BIN=$(CURDIR)/bin/imgfeed PYTHONPATH=. $(PYTESTS) ../$(VENV)/bin/python ../$(REPORTS)/python.xml
@@ -139,6 +147,9 @@ test-trainer: build $(READY) ## the trainer's tests, on CPU; TORCH_PYTHON=/path/
 	  $(PYTESTS) $(TORCH_PYTHON) $(REPORTS)/trainer.xml -c trainer/pyproject.toml --rootdir trainer $(TRAINER_TESTS); \
 	else $(VENV)/bin/python scripts/skipped.py --note $(REPORTS)/trainer.xml $(TRAINER_TESTS) \
 	  'needs torch 2, torchvision, timm and pytest: TORCH_PYTHON= names a Python that has them; $(TORCH_PYTHON) has not'; fi
+
+test-impostors: build $(READY) ## the tests that use other programs, beside programs of the same names that fail: all skip
+	scripts/impostors.sh $(VENV)/bin/python
 
 test-race: ## server and loader under the race detector, which needs a C compiler
 	CGO_ENABLED=1 $(GO) test -race -short ./server/... ./loader/...

@@ -10,6 +10,7 @@ they started.
 from __future__ import annotations
 
 import contextlib
+import re
 import signal
 import subprocess
 import sys
@@ -20,6 +21,8 @@ from pathlib import Path
 
 #: How many seconds a part has after a signal, to end its own servers, before it is killed.
 GRACE = 20.0
+#: The last line of a part that skipped all of its tests: of pytest, or of skipped.py.
+NOTHING_RAN = re.compile(r"^=*\s*\d+ skipped in |^not started: ")
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -45,7 +48,8 @@ class Part:
         if self.process.returncode:
             return f"{self.name}: FAILED {took}, see {self.log}"
         last = self.log.read_text(errors="replace").strip().rpartition("\n")[2].strip()
-        return f"{self.name}: passed {took}" + (f": {last}" if last else "")
+        how = "SKIPPED" if NOTHING_RAN.search(last) else "passed"
+        return f"{self.name}: {how} {took}" + (f": {last}" if last else "")
 
 
 def say(text: str) -> None:

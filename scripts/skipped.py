@@ -73,6 +73,7 @@ def note(report: Path, tests: str, reason: str) -> None:
     ET.SubElement(ET.SubElement(suite, "testcase", name=tests), "skipped", message=reason)
     report.parent.mkdir(parents=True, exist_ok=True)
     ET.ElementTree(suite).write(report)
+    print(f"not started: {tests}: {reason}")
 
 
 if __name__ == "__main__":
