@@ -120,7 +120,8 @@ def test_whole_images(shards: Path) -> None:
         loader._service.server.kill()
         rest = [[np.array(column) for column in batch] for batch in iteration]
         assert same([first, *rest], got)
-    for given in ({}, {"map": corner, "transform": "train"}, {"map": corner, "on_error": "blank"}, {"map_batch": corner}):
+    wrong = ({"transform": "train"}, {"on_error": "blank"}, {"size": 64}, {"with_params": True}, {"with_params": "records"})
+    for given in ({}, {"map_batch": corner}, *({"map": corner, **one} for one in wrong)):
         with pytest.raises(ValueError, match="decode='full' gives whole images to map="):
             DataLoader(shards, 8, decode="full", **given)
 
