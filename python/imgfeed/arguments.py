@@ -160,10 +160,11 @@ class Options:
         if strange := [name for name in self.choose if name not in self.fields]:
             raise ValueError(f"imgfeed: choose names {', '.join(strange)}: give fields= with it")
         if self.decode == "full":
-            if self.map is None or self.transform not in ("eval", LEAST) or self.on_error == "blank":
+            shaped = self.transform not in ("eval", LEAST) or self.size is not None or self.with_params
+            if self.map is None or shaped or self.on_error == "blank":
                 raise ValueError(
                     "imgfeed: decode='full' gives whole images to map=, which does all that is done to them: give map, and "
-                    "leave out transform and on_error='blank'"
+                    "leave out transform, size, with_params and on_error='blank'"
                 )
             object.__setattr__(self, "transform", LEAST)
         if self.step is None:

@@ -29,7 +29,7 @@ class Chosen:
         self, fetch: Callable[[int], Batch | None], places: list[int], seed: int, epoch: int, *, with_index: bool
     ) -> None:
         """Take batches from fetch. places says which fields hold lists."""
-        self._fetch, self._places, self._key, self._with_index = fetch, places, (seed & _MASK, epoch), with_index
+        self._fetch, self._places, self._key, self._with_index = fetch, places, (seed, epoch), with_index
 
     def __call__(self, after: int) -> Batch | None:
         """Return the batch after so many samples of the epoch, None after the last. See :class:`imgfeed.feed.Feed`."""
@@ -39,19 +39,24 @@ class Chosen:
         arrays = batch.arrays
         assert arrays.indices is not None and arrays.repetitions is not None
         rngs = [
-            np.random.default_rng([*self._key, index, repetition])
+            rng_of(*self._key, index, repetition)
             for index, repetition in zip(arrays.indices.tolist(), arrays.repetitions.tolist(), strict=True)
         ]
         for place in self._places:
             field = arrays.fields[place]
             assert isinstance(field, Packed)
-            arrays.fields[place] = [_one(value, rng) for value, rng in zip(field.values(), rngs, strict=True)]
+            arrays.fields[place] = [one_of(value, rng) for value, rng in zip(field.values(), rngs, strict=True)]
         if not self._with_index:
             arrays.indices = None
         return batch
 
 
-def _one(value: Any, rng: np.random.Generator) -> Any:
+def rng_of(seed: int, epoch: int, index: int, repetition: int) -> np.random.Generator:
+    """Return the generator that draws the elements of a sample's fields, one after the other."""
+    return np.random.default_rng([seed & _MASK, epoch, index, repetition])
+
+
+def one_of(value: Any, rng: np.random.Generator) -> Any:
     """Return an element of a list, None of an empty one, and any other value as it is."""
     if not isinstance(value, list):
         return value

@@ -94,7 +94,7 @@ class DataLoader:
         map_batch: The same of a whole batch: it gets images (n, H, W, C) and labels.
         map: A function that gets each sample after the transform and returns its image, or its image and its label. It asks by
             its parameters' names for image (uint8, (H, W, C), a view that it may change), label, rng (numpy's Generator, keyed
-            by the sample), index, view, fields and params. Images may change shape and type, but must be alike.
+            by the sample), index, view, fields and params. The first result fixes shape and type of all.
         decode: ``full``: map gets whole images as they are stored, in place of the transform's; each process decodes by a
             server of its own.
         with_index: Add each sample's index, its place in the shard set's order.
@@ -145,7 +145,7 @@ class DataLoader:
             its URL, ``verbose`` prints it. None takes ``$IMGFEED_METRICS``; empty: no page.
         slots: Batches in the ring; 0 leaves it to the server, which takes as many as fit 512 MiB, from 3 to 16.
         transport: ``shm``, ``socket``, or ``auto``: shared memory unless the server has none.
-        timeout: Seconds to wait for a batch before TimeoutError; 0 waits for ever.
+        timeout: Seconds to wait for a batch before TimeoutError, or for one call of map before MapError; 0 waits for ever.
         reconnect: Seconds to wait for a server that is not there yet, or is lost: that ended, or does not answer. The epoch
             goes on with the very next batch. A server of the loader's own is started again at once. 0 raises LostError.
 

@@ -66,7 +66,9 @@ class TorchOutput(Output):
     def host(self, arrays: Arrays) -> Columns:
         """Return the batch as tensors in host memory, without a copy."""
         images, *rest = (each(self._torch.from_numpy, column) for column in arrays.columns())
-        return (each(lambda view: view.permute(0, 3, 1, 2), images) if self._nhwc else images, *rest)
+        if self._nhwc:
+            images = each(lambda view: view.permute(0, 3, 1, 2) if view.ndim == 4 else view, images)
+        return (images, *rest)
 
     def __call__(self, arrays: Arrays) -> Columns:
         """Return the batch's tensors."""
@@ -80,6 +82,9 @@ class TorchOutput(Output):
         if self._finish is not None:
             return self._finish(images)
         if self._normalize is not None:
+            if images.ndim != 4 or images.shape[1] != 3:
+                shape = tuple(images.shape)
+                raise ValueError(f"imgfeed: normalize= takes images of shape (H, W, 3), and the batch has the shape {shape}")
             if images.device not in self._scale:
                 self._scale[images.device] = self._constants(images.device)
             scale, shift = self._scale[images.device]

@@ -324,7 +324,7 @@ class Service:
             "seed": o.order_seed,
             "shuffle": o.shuffle,
             "policy": o.policy,
-            "layout": o.layout,
+            "layout": "NHWC" if o.step is not None else o.layout,  # functions get (H, W, C)
             "slots": o.slots,
             "with_params": o.with_params and not recorded,
             "on_error": o.on_error,

@@ -3,6 +3,10 @@
 The function gets the image as the server left it, a view of the slot, and returns another one. Processes are forked once, so
 that the function and what it holds need not be pickled. No pixel goes through a pipe: results are written to memory that is
 shared with the caller. Which process does a sample changes nothing, as draws are keyed by the sample.
+
+A task is a batch that processes work on. It holds the batch's slot, and a buffer for the results, until all of them have
+answered or are dead. When the caller leaves an iteration, or a signal's handler raises in it, its tasks stay in the queue. The
+next call waits until they are answered, and then asks the server for the batches again.
 """
 
 from __future__ import annotations
@@ -13,53 +17,61 @@ import math
 import mmap
 import multiprocessing
 import os
+import pickle
+import select
 import signal
+import socket
 import sys
 import threading
+import time
 import traceback
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from multiprocessing.connection import Connection
+from multiprocessing import util
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from . import errors
+from . import choice, errors, outputs
 from .arguments import Options
 from .client import Batch
 from .feed import Feed
 from .ring import Array, Arrays, Packed
 from .service import Service
 
-# What functions of a sample and of a batch may ask for, by their parameters' names.
-WANTED = ("image", "label", "rng", "index", "view", "fields", "params")
-WANTED_OF_BATCH = ("images", "labels", "rng", "indices", "view")
+# What functions may ask for, by their parameters' names.
+WANTED = {"map": "image, label, rng, index, view, fields, params", "map_batch": "images, labels, rng, indices, view"}
+TEXT_BYTES_MAX = 4092  # of a label
 _AHEAD = 3  # batches that processes work on, or have finished, before the caller asks for them
-_HELD = 4  # batches that the caller may hold beside them before they are copied
+_BUFFERS = _AHEAD + 4  # the caller may hold four batches; further ones are copies
 _MASK = (1 << 64) - 1
 _ALIGN = 64
+_LOOK = 1.0  # seconds between two looks whether a silent process lives
+_IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)  # the owner handles them
+_NUMBERS = "?bBhHiIlLqQefdFD"  # numpy's characters of the types that results may have
+_TEXT = np.dtype(f"V{4 + TEXT_BYTES_MAX}")
+# A process reports its state in shared memory: the sample and the start of the running call (0: none), how it failed, and what
+# results are like. The owner writes skip: tasks with smaller numbers need not be finished.
+_STATE = np.dtype([("skip", "i8"), ("index", "i8"), ("begun", "f8"), ("why", "S16000"), ("results", "S16000")])
 
 
 def wants(name: str, function: Callable[..., Any]) -> tuple[str, ...]:
-    """Return which of WANTED a function takes as map, or of WANTED_OF_BATCH as map_batch.
+    """Return which of WANTED a function takes; ("",) if none, and then it gets the image, or images, alone.
 
-    One with a single parameter of another name takes the image, or images: then it is ("",). Raises TypeError for a
-    function with other parameters that have no default.
+    Raises TypeError for a function that needs other parameters, or has none.
     """
-    known = WANTED if name == "map" else WANTED_OF_BATCH
     try:
-        parameters = inspect.signature(function).parameters.values()
-    except ValueError:  # of C, which does not say
+        signature = inspect.signature(function)
+    except ValueError:  # functions in C may have none
         return ("",)
-    given = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
-    needed = [p.name for p in given if p.default is p.empty]
-    if not set(needed) & set(known) and len(needed) <= 1:
-        return ("",)
-    if strange := [of for of in needed if of not in known]:
-        raise TypeError(f"imgfeed: {name}'s function has parameters {', '.join(strange)}: want some of {', '.join(known)}")
-    return tuple(p.name for p in given if p.name in known)
+    wanted = tuple(p for p in signature.parameters if p in WANTED[name].split(", "))
+    try:
+        signature.bind(*([] if wanted else [None]), **dict.fromkeys(wanted))
+    except TypeError as e:
+        raise TypeError(f"imgfeed: {name}'s function can't be called: {e}; its parameters may be {WANTED[name]}") from None
+    return wanted or ("",)
 
 
 @dataclass(frozen=True)
@@ -68,54 +80,64 @@ class Step:
 
     name: str  # map or map_batch
     function: Callable[..., Any]
-    seed: int
     wanted: tuple[str, ...]
-    fields: tuple[str, ...]  # names
-    full: bool  # whether it takes whole images
+    options: Options
+    whole: bool  # whether it takes batches
+    torch: bool  # whether the caller gets tensors
 
-    @property
-    def whole(self) -> bool:
-        """Whether it takes batches."""
-        return self.name == "map_batch"
+    def __call__(self, of: dict[str, Any], key: tuple[int, int, int]) -> tuple[Array, Array]:
+        """Return the images and labels that the function makes, with an axis of samples.
 
-    def __call__(self, of: dict[str, Any], epoch: int, repetition: int, index: int) -> tuple[Array, Any]:
-        """Return the images and labels of ``of``, which has all that the function may want but rng, as the function has them.
-
-        The others key rng: of a batch, those of its first sample.
+        ``of`` has all that the function may want but rng. key is epoch, index and repetition, those of a batch's first sample.
         """
         image, label = ("images", "labels") if self.whole else ("image", "label")
         if "rng" in self.wanted:
-            of["rng"] = np.random.default_rng([self.seed & _MASK, epoch, index, repetition, of["view"]])
+            of["rng"] = np.random.default_rng([self.options.order_seed & _MASK, *key, of["view"]])
         made = self.function(of[image]) if self.wanted == ("",) else self.function(**{name: of[name] for name in self.wanted})
         labels = of[label]
         if isinstance(made, tuple) and len(made) == 2:
             made, labels = made
-        return as_array(made), np.asarray(labels)
+        return self._images(made), self._labels(labels)
+
+    def _images(self, images: Any) -> Array:
+        """Return images as an array: those of shape (H, W, C) in the caller's layout, others as they are."""
+        tensor = hasattr(images, "permute") and hasattr(images, "numpy")  # of torch: (C, H, W)
+        array = self._array(images.detach().numpy() if tensor else images)
+        if array.ndim != 4 or tensor == (self.options.layout == "NCHW"):
+            return array
+        return np.moveaxis(array, -3, -1) if tensor else np.moveaxis(array, -1, -3)
+
+    def _labels(self, labels: Any) -> Array:
+        """Return labels as an array; texts as rows of bytes, like those of fields."""
+        texts = [labels] if not self.whole else list(labels) if np.ndim(labels) else []
+        if not texts or not all(isinstance(text, str) for text in texts):
+            return self._array(labels)
+        data = [text.encode() for text in texts]
+        if (longest := max(map(len, data))) > TEXT_BYTES_MAX:
+            raise ValueError(f"it returned a label of {longest:,} bytes: a text has at most {TEXT_BYTES_MAX:,}")
+        return np.frombuffer(b"".join((len(d).to_bytes(4, "little") + d).ljust(_TEXT.itemsize, b"\0") for d in data), _TEXT)
+
+    def _array(self, value: Any) -> Array:
+        """Return a value as an array with an axis of samples. Raises TypeError for a type that the caller could not get."""
+        array = np.asarray(value)
+        known = array.dtype.char in _NUMBERS and array.dtype.isnative
+        if not known or (self.torch and not hasattr(outputs.torch(), array.dtype.name)):
+            came = type(value).__name__ if array.dtype == object else array.dtype
+            framework = "torch" if self.torch else "numpy"
+            raise TypeError(f"it returned {came}: want numbers of a type that {framework} has; labels may be texts, too")
+        return array if self.whole else array[None]
 
 
 def step_of(options: Options) -> Step | None:
-    """Return the step of a loader's arguments. Raises TypeError for a function that wants a value which the batches lack."""
+    """Return the step of a loader's arguments. Raises TypeError for a function that wants a value which batches lack."""
     if options.step is None:
         return None
     wanted = wants(*options.step)
-    for name, given, how in (
-        ("fields", options.fields, "fields="),
-        ("params", options.with_params is True, "with_params=True"),
-    ):
+    needs = {"fields": (options.fields, "fields="), "params": (options.with_params is True, "with_params=True")}
+    for name, (given, how) in needs.items():
         if name in wanted and not given:
             raise TypeError(f"imgfeed: {options.step[0]}'s function wants {name}: give the loader {how}")
-    return Step(*options.step, options.order_seed, wanted, options.fields, options.decode == "full")
-
-
-def as_array(image: Any) -> Array:
-    """Return a function's images as an array, (…, H, W, C) where they have channels: a tensor of torch is (…, C, H, W)."""
-    if hasattr(image, "numpy") and hasattr(image, "permute"):
-        image = image.detach()
-        image = (image.movedim(-3, -1) if image.ndim >= 3 else image).numpy()
-    array = np.asarray(image)
-    if array.dtype == object:
-        raise TypeError(f"it returned {type(image).__name__}: want images, or images and labels")
-    return array
+    return Step(*options.step, wanted, options, options.map is None, outputs.torch_wanted(options.framework))
 
 
 class Part(NamedTuple):
@@ -131,364 +153,340 @@ class Part(NamedTuple):
         return memory[self.at : self.at + size].view(self.dtype).reshape(count, *self.shape)
 
 
-def lay_out(samples: list[Array], most: int) -> tuple[list[Part], int]:
+def lay_out(columns: Iterable[Array], most: int) -> tuple[list[Part], int]:
     """Return where arrays like these of most samples lie in a buffer, and how large it is."""
     parts, at = [], 0
-    for sample in samples:
-        parts.append(Part(at, sample.shape, sample.dtype))
-        at += -(-most * sample.nbytes // _ALIGN) * _ALIGN
+    for column in columns:
+        parts.append(Part(at, column.shape[1:], column.dtype))
+        at += (most * math.prod(column.shape[1:]) * column.dtype.itemsize // _ALIGN + 1) * _ALIGN
     return parts, at
 
 
-class _Inputs(NamedTuple):
-    """What functions get of a batch."""
+class _Lease:
+    """Stands for a buffer, which is free when nothing refers to its lease: neither a task nor the caller's arrays."""
 
-    looked: list[Array]  # images of each view, then fields and params where they are wanted
-    labels: Array
-    indices: Array
-    repetitions: Array
+    def array(self, memory: Array) -> Array:
+        """Return the buffer's memory as an array; numpy keeps the lease as the base of its views."""
+        self._memory, self.__array_interface__ = memory, memory.__array_interface__
+        return np.asarray(self)
 
 
 class _Task(NamedTuple):
-    """Some samples of a batch, for one process."""
+    """A batch that processes work on. The first five members are sent to them."""
 
     number: int
-    places: tuple[int, ...] | None  # where in the ring the inputs are; None: in the buffer's copy
-    target: int  # buffer
-    size: int  # of the batch
+    target: int  # the number of its buffer
+    samples: int
     epoch: int
-    first: int
-    last: int
-
-
-class _Lease:
-    """Stands for a buffer that the caller has; numpy arrays made from it keep it as their base."""
-
-    def __init__(self, free: deque[int], number: int, memory: Array) -> None:
-        self._free, self._number, self._memory = free, number, memory
-        self.__array_interface__ = memory.__array_interface__
-
-    def __del__(self) -> None:
-        self._free.append(self._number)
-
-
-@dataclass
-class _Pending:
+    places: list[int] | None  # offsets of the inputs in the ring; None: they were copied
+    workers: range  # the processes
     batch: Batch
-    after: int  # its place: samples of the epoch before it
-    target: int
-    pipes: list[int]  # of the processes that work on it
-    arrays: Arrays  # which hold its slot
+    slot: Arrays
+    lease: _Lease
 
 
 class Steps:
-    """The processes of a loader, which live from its first batch to its end."""
+    """The processes of a loader, which live from its first batch to its end, and their tasks."""
 
     def __init__(self, step: Step, workers: int, batch_size: int, service: Service) -> None:
-        """Start nothing yet: what the function makes of a sample is found from the first."""
+        """Start nothing yet: the first batch says what processes look at."""
         self._step, self._count, self._batch_size, self._service = step, workers, batch_size, service
-        self._pipes: list[Connection] = []
-        self._owner = 0
-        self.lock = threading.Lock()
-        self.number = 0
+        self._queue: deque[_Task] = deque()  # in the order in which each process answers
+        self._number = 0  # of the last task
+        self._at: int | None = None  # the place where the queue begins, if the last call has ended well
+        self._results: Array | None = None  # a row for each buffer
+        self._owner = 0  # the process that started them
+        self._lock = threading.RLock()
 
-    def begin(self, feed: Feed, *, with_index: bool) -> Mapped:
-        """Return what gives an epoch's batches."""
-        return Mapped(self, feed, with_index=with_index)
+    def begin(self, feed: Feed, *, with_index: bool) -> outputs.Fetch:
+        """Return a function that gives an epoch's batches as the caller's function made them."""
+        self._at = None
+        return lambda after: self._next(feed, after, with_index=with_index)
 
-    def start(self, first: Batch, epoch: int) -> None:
-        """Start the processes, if there are none. The first batch's first sample says what the others are like."""
-        if self._pipes and self._owner == os.getpid():
-            return
-        self.close()
-        arrays = first.arrays
-        self._views = len(arrays.images) if isinstance(arrays.images, list) else 1
-        self._kinds = [field.kind if isinstance(field, Packed) else "" for field in arrays.fields]
-        looked = self._looked(arrays)
-        inputs = [*(one[0] for one in looked), arrays.labels[0], np.int64(0), np.int64(0)]
-        self.inputs, self._input_bytes = lay_out([np.asarray(a) for a in inputs], self._batch_size)
-        made = self._first(first, epoch)
-        self.outputs, self._output_bytes = lay_out([*(image for image, _ in made), made[0][1]], self._batch_size)
-        buffers = _AHEAD + _HELD
-        self._memory = np.frombuffer(mmap.mmap(-1, buffers * (self._input_bytes + self._output_bytes) + _ALIGN), np.uint8)
-        self._at = np.frombuffer(mmap.mmap(-1, 8 * self._count), np.int64)  # the sample that each process is at
-        session = self._service.current
-        self._ring = None if session is None else session.ring
-        self.free: deque[int] = deque(range(buffers))
-        fork = multiprocessing.get_context("fork")
-        self._ends: list[Connection] = []
-        self._processes = []
-        for number in range(self._count):
-            ours, theirs = fork.Pipe()
-            self._pipes.append(ours)
-            self._ends.append(theirs)
-            process = fork.Process(target=self._work, args=(theirs, number), daemon=True, name="imgfeed-map")
-            process.start()
-            self._processes.append(process)
-        for theirs in self._ends:
-            theirs.close()
-        self._owner = os.getpid()
-        self._end = weakref.finalize(self, _end, self._pipes, self._processes, self._owner)
-
-    def _looked(self, arrays: Arrays) -> list[Array]:
-        """Return what the function may look at of a batch, beside labels, indices and repetitions."""
-        looked = list(arrays.images) if isinstance(arrays.images, list) else [arrays.images]
-        if "fields" in self._step.wanted:
-            looked += [field.array if isinstance(field, Packed) else field for field in arrays.fields]
-        if "params" in self._step.wanted:
-            looked += arrays.params if isinstance(arrays.params, list) else [arrays.params]
-        return looked
-
-    def _made(
-        self, inputs: _Inputs, span: slice, epoch: int, note: Callable[[int], None]
-    ) -> Iterator[tuple[int, slice, Array, Array]]:
-        """Yield what the function makes of a span of a batch: the view, the places, their images and labels.
-
-        note is called with the index of each sample before its turn, or of a batch's first one.
-        """
-        whole = self._step.whole
-        for part in [span] if whole else [slice(i, i + 1) for i in range(span.start, span.stop)]:
-            note(index := int(inputs.indices[part.start]))
-            for v in range(self._views):
-                given = self._given(inputs, part, v)
-                images, labels = self._step(given, epoch, int(inputs.repetitions[part.start]), index)
-                yield (v, part, images, labels) if whole else (v, part, images[None], labels[None])
-
-    def _given(self, inputs: _Inputs, part: slice, view: int) -> dict[str, Any]:
-        """Return what the function may want of a part of a batch, but rng."""
-        looked, i = inputs.looked, part.start
-        if self._step.whole:
-            labels, indices = inputs.labels[part].copy(), inputs.indices[part].copy()
-            return {"images": looked[view][part], "labels": labels, "indices": indices, "view": view}
-        index = int(inputs.indices[i])
-        image = self._service.ask(lambda session: session.sample(index))[0] if self._step.full else looked[view][i]
-        given = {"image": image, "label": int(inputs.labels[i]), "index": index, "view": view}
-        if "fields" in self._step.wanted:
-            columns = zip(self._step.fields, self._kinds, looked[self._views :], strict=False)
-            given["fields"] = {name: Packed(of[part], kind).values()[0] if kind else of[i] for name, kind, of in columns}
-        if "params" in self._step.wanted:
-            given["params"] = looked[view - self._views][i]  # the last ones
-        return given
-
-    def _first(self, batch: Batch, epoch: int) -> list[tuple[Array, Array]]:
-        """Return the first sample's images, of each view, and labels, as the function has them."""
-        arrays = batch.arrays
-        assert arrays.indices is not None and arrays.repetitions is not None
-        inputs = _Inputs([one.copy() for one in self._looked(arrays)], arrays.labels, arrays.indices, arrays.repetitions)
-        span = slice(0, len(arrays.labels) if self._step.whole else 1)
-        at = -1
-
-        def note(index: int) -> None:
-            nonlocal at
-            at = index
-
-        try:
-            return [(images[0], labels[0]) for _, _, images, labels in self._made(inputs, span, epoch, note)]
-        except Exception as e:
-            raise errors.MapError(self._named(at, traceback.format_exc())) from e
-
-    def _named(self, index: int, text: str) -> str:
-        of, key = "the batch of sample" if self._step.whole else "sample", self._service.ask(lambda s: s.key(index))
-        return f"imgfeed: {self._step.name}'s function failed at {of} {index} ({key}):\n{text}"
-
-    def buffer(self, number: int) -> Array:
-        """Return the memory of a buffer's results."""
-        return self._memory[number * self._output_bytes :][: self._output_bytes]
-
-    def _copy(self, number: int) -> Array:
-        """Return the memory of what a buffer's results are made of."""
-        begin = (_AHEAD + _HELD) * self._output_bytes
-        return self._memory[begin + number * self._input_bytes :][: self._input_bytes]
-
-    def give(self, batch: Batch, epoch: int, target: int) -> list[int]:
-        """Have processes work on a batch. Returns which."""
-        arrays = batch.arrays
-        looked, count = self._looked(arrays), len(arrays.labels)
-        places = self._places(looked)
-        columns = [*(looked if places is None else [None] * len(looked)), arrays.labels, arrays.indices, arrays.repetitions]
-        copy = self._copy(target)
-        for part, column in zip(self.inputs, columns, strict=True):
-            if column is not None:
-                np.copyto(part.of(copy, count), column)
-        share = count if self._step.whole else -(-count // self._count)
-        pipes = []
-        for n, first in enumerate(range(0, count, share)):
-            pipe = self.number % self._count if self._step.whole else n
-            task = _Task(self.number, places, target, count, epoch, first, min(first + share, count))
-            try:
-                self._pipes[pipe].send(task)
-            except OSError:
-                self._lost(self._pipes[pipe], "")
-            pipes.append(pipe)
-        return pipes
-
-    def _places(self, looked: list[Array]) -> tuple[int, ...] | None:
-        """Return where in the ring arrays are. None: elsewhere, or in a ring that came later than the processes."""
-        session = self._service.current
-        if self._ring is None or session is None or session.ring is not self._ring:
-            return None
-        memory = self._ring.memory
-        begin = memory.__array_interface__["data"][0]
-        places = tuple(one.__array_interface__["data"][0] - begin for one in looked)
-        return places if all(0 <= at < memory.nbytes for at in places) else None
-
-    def take(self, pipes: list[int], number: int, timeout: float) -> None:
-        """Wait for processes to do a batch, each for timeout seconds if not 0. Raises MapError for a failure."""
-        for pipe in [self._pipes[n] for n in pipes if self._pipes]:  # none: they were lost
-            done = -1
-            while done != number:  # what is older was for an iteration that was left
-                try:
-                    if timeout and not pipe.poll(timeout):
-                        self._lost(pipe, f"has not returned for {timeout:g} s")
-                    done, index, text = pipe.recv()
-                except (EOFError, OSError):
-                    self._lost(pipe, "")
-            if text is not None:
-                raise errors.MapError(self._named(index, text))
-
-    def _lost(self, pipe: Connection, why: str) -> NoReturn:
-        number = self._pipes.index(pipe)
-        process, index = self._processes[number], int(self._at[number])
-        if not why:
-            process.join(5)
-            why = f"ended its process (exit status {process.exitcode})"
-        self.close()
-        raise errors.MapError(self._named(index, f"it {why}; the next iteration starts other processes"))
-
-    def close(self) -> None:
-        """End the processes."""
-        if self._pipes and self._owner == os.getpid():
-            self._end()
-        self._pipes, self._processes = [], []
-
-    def _work(self, pipe: Connection, number: int) -> None:
-        """Do tasks until the other end is closed, in a process of its own."""
-        for end in (*self._pipes, *self._ends):
-            if end is not pipe:
-                end.close()  # else nobody would see that the owner or another process has ended
-        if self._service.current is not None:
-            self._service.current.connection.close()
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the owner
-        if (torch := sys.modules.get("torch")) is not None:
-            torch.set_num_threads(1)  # its other threads did not come along, and a worker is one of several
-        with contextlib.suppress(EOFError, OSError):
-            while True:
-                task: _Task = pipe.recv()
-                pipe.send((task.number, *self._do(task, self._at[number : number + 1])))
-        os._exit(0)
-
-    def _do(self, task: _Task, at: Array) -> tuple[int, str | None]:
-        copy, results = self._copy(task.target), self.buffer(task.target)
-        *looked, labels, indices, repetitions = (part.of(copy, task.size) for part in self.inputs)
-        if task.places is not None:
-            assert self._ring is not None
-            memory, parts = self._ring.memory, self.inputs
-            looked = [part._replace(at=where).of(memory, task.size) for part, where in zip(parts, task.places, strict=False)]
-        *images, new_labels = (part.of(results, task.size) for part in self.outputs)
-        inputs = _Inputs(looked, labels, indices, repetitions)
-
-        def note(index: int) -> None:
-            at[0] = index
-
-        try:
-            for v, part, made, made_labels in self._made(inputs, slice(task.first, task.last), task.epoch, note):
-                want = images[v][part]
-                if made.shape != want.shape or made.dtype != want.dtype:
-                    raise ValueError(
-                        f"it returned {made.dtype} of shape {made.shape}, and {want.dtype} of {want.shape} was wanted after "
-                        "the first: images must be alike, and as many as there were"
-                    )
-                images[v][part] = made
-                if v == 0:
-                    new_labels[part] = made_labels
-        except Exception:
-            return int(at[0]), traceback.format_exc()
-        return -1, None
-
-
-def _end(pipes: list[Connection], processes: list[Any], owner: int) -> None:
-    if os.getpid() != owner:
-        return
-    for pipe in pipes:
-        pipe.close()
-    for process in processes:
-        process.join(0.2)
-        if process.is_alive():
-            process.kill()
-            process.join()
-
-
-class Mapped:
-    """Gives an epoch's batches as the function made them."""
-
-    def __init__(self, steps: Steps, feed: Feed, *, with_index: bool) -> None:
-        """Take batches from feed."""
-        self._steps, self._feed, self._with_index = steps, feed, with_index
-        self._queue: deque[tuple[_Pending, int]] = deque()
-        self._over = False
-        self._error: errors.ImgfeedError | None = None
-
-    def __call__(self, after: int) -> Batch | None:
+    def _next(self, feed: Feed, after: int, *, with_index: bool) -> Batch | None:
         """Return the batch after so many samples of the epoch, None after the last. See :class:`imgfeed.feed.Feed`."""
-        if self._queue and self._queue[0][0].after != after:
-            self._drop()
-        place = self._queue[-1][0].batch.consumed if self._queue else after
-        if not self._queue:
-            self._over = False
-            if self._error is not None:
-                error, self._error = self._error, None
-                raise error
-        while len(self._queue) < _AHEAD and not self._over and self._error is None:
+        with self._lock:
+            if self._owner != os.getpid():
+                self.close()  # the processes belong to the parent
+            at, self._at = self._at, None
+            if at != after:
+                self._drain(feed.timeout)
+            self._fill(feed, after)
+            if not self._queue:
+                return None
+            self._wait(self._queue[0].number, self._queue[0].workers, feed.timeout)
+            batch = self._done(self._queue.popleft(), with_index=with_index)
+            self._at = batch.consumed
+            return batch
+
+    def _drain(self, timeout: float) -> None:
+        """Empty the queue once all its tasks are answered. Processes finish only the calls that have begun."""
+        self._over = False
+        self._error: errors.ImgfeedError | None = None  # raised after the batches in the queue
+        while self._queue:
+            self._states["skip"] = self._number + 1
+            with contextlib.suppress(errors.MapError):  # nobody gets this batch; the processes have ended, and all tasks
+                self._give(self._queue[0], timeout)  # again, in case a signal interrupted it
+                self._wait(self._queue[0].number, self._queue[0].workers, timeout)
+                self._queue.popleft()
+
+    def _fill(self, feed: Feed, after: int) -> None:
+        """Have processes work on the batches that follow."""
+        queue = self._queue
+        if not queue and self._error is not None:
+            raise self._error
+        while not self._over and self._error is None and len(queue) < _AHEAD and (not queue or self._free()):
             try:
-                batch = self._feed(place)
+                batch = feed(queue[-1].batch.consumed if queue else after)
             except errors.ImgfeedError as e:
-                if not self._queue:
+                if not queue:
                     raise
                 self._error = e
-                break
+                return
             if batch is None:
                 self._over = True
-                break
-            self._give(batch, place)
-            place = batch.consumed
-        if not self._queue:
-            return None
-        pending, number = self._queue.popleft()
-        try:
-            self._steps.take(pending.pipes, number, self._feed.timeout)
-        except BaseException:
-            self._steps.free.append(pending.target)
-            self._drop()
-            raise
-        return self._done(pending)
+                return
+            if not self._owner:
+                self._start(batch)
+            queue.append(self._task(batch, feed.place.epoch))
+            self._give(queue[-1], feed.timeout)
 
-    def _give(self, batch: Batch, after: int) -> None:
-        steps = self._steps
-        steps.start(batch, self._feed.place.epoch)
-        target = steps.free.popleft()
-        steps.number += 1
-        pipes = steps.give(batch, self._feed.place.epoch, target)
-        pending = _Pending(batch, after, target, pipes, batch.arrays)
-        batch.arrays = replace(batch.arrays, images=[], labels=np.empty(len(batch.arrays.labels), np.int64))
-        self._queue.append((pending, steps.number))
+    def _free(self) -> list[int]:
+        """Return the numbers of the free buffers."""
+        return [number for number, lease in enumerate(self._leases) if lease() is None]
 
-    def _done(self, pending: _Pending) -> Batch:
-        steps, batch = self._steps, pending.batch
-        count = len(batch.arrays.labels)
-        if steps.free:
-            whole = np.asarray(_Lease(steps.free, pending.target, steps.buffer(pending.target)))
-        else:  # the next batch needs a buffer
-            whole = steps.buffer(pending.target).copy()
-            steps.free.append(pending.target)
-        *images, labels = (part.of(whole, count) for part in steps.outputs)
-        indices = batch.arrays.indices if self._with_index else None
-        batch.arrays = replace(batch.arrays, images=images if len(images) > 1 else images[0], labels=labels, indices=indices)
+    def _task(self, batch: Batch, epoch: int) -> _Task:
+        arrays, count = batch.arrays, len(batch.arrays.labels)
+        if not (free := self._free()):
+            raise errors.MapError(f"imgfeed: {self._step.name}: exceptions hold all buffers: let go of their tracebacks")
+        lease = _Lease()
+        self._leases[free[0]] = weakref.ref(lease)
+        columns, begin = self._columns(arrays), self._ring.__array_interface__["data"][0]
+        places: list[int] | None = [column.__array_interface__["data"][0] - begin for column in columns]
+        if not all(0 <= at < self._ring.nbytes for at in places or ()):  # a private copy, or a ring newer than the processes
+            places = None
+            for part, column in zip(self._inputs, columns, strict=True):
+                np.copyto(part.of(self._copies[free[0]], count), column)
+        self._number += 1
+        workers = range(min(count, self._count))
+        if self._step.whole:
+            n = self._number % self._count if self._results is not None else 0  # process 0 finds out what results are like
+            workers = range(n, n + 1)
+        batch.arrays = replace(arrays, images=[], labels=np.empty(count, np.int64))
+        return _Task(self._number, free[0], count, epoch, places, workers, batch, arrays, lease)
+
+    def _columns(self, arrays: Arrays) -> list[Array]:
+        """Return what processes look at of a batch: images, fields and params if wanted, labels, indices, repetitions."""
+        columns = list(arrays.images) if isinstance(arrays.images, list) else [arrays.images]
+        if "fields" in self._step.wanted:
+            columns += [field.array if isinstance(field, Packed) else field for field in arrays.fields]
+        if "params" in self._step.wanted:
+            columns += arrays.params if isinstance(arrays.params, list) else [arrays.params]
+        assert arrays.indices is not None and arrays.repetitions is not None
+        return [*columns, arrays.labels, arrays.indices, arrays.repetitions]
+
+    def _map(self, parts: list[Part], size: int) -> None:
+        """Map the buffers for results."""
+        self._parts, memory = parts, mmap.mmap(self._file.fileno(), _BUFFERS * size)
+        self._results = np.frombuffer(memory, np.uint8).reshape(_BUFFERS, size)
+
+    def _give(self, task: _Task, timeout: float) -> None:
+        """Send a task to its processes, which ignore it if they have it. Process 0's first result says what all are like."""
+        for n in task.workers:
+            like = None if self._results is None else (self._parts, self._results.shape[1])
+            with contextlib.suppress(OSError):  # a dead process is reported when its answer is due
+                self._sockets[n].send(pickle.dumps((task[:5], like)), socket.MSG_NOSIGNAL)
+            if like is None:
+                self._wait(task.number, range(1), timeout)
+                if said := bytes(self._states[0]["results"]):  # empty if the task was skipped
+                    self._map(*pickle.loads(said))
+
+    def _wait(self, number: int, workers: range, timeout: float) -> None:
+        """Wait for processes to answer. Raises MapError if one dies, or a call takes longer than timeout seconds, if not 0."""
+        for n in workers:
+            while self._answers[n] < number:
+                now, begun = time.monotonic(), float(self._states[n]["begun"])
+                if timeout and begun and now >= begun + timeout:
+                    self._lost(n, f"it has not returned for {timeout:g} s")
+                try:  # the kernel stores the number, so that no signal's handler can lose it
+                    self._sockets[n].settimeout(min(_LOOK, (begun or now) + timeout - now) if timeout else _LOOK)
+                    dead = not self._sockets[n].recv_into(self._answers[n : n + 1].data)
+                except TimeoutError:
+                    dead = self._processes[n].exitcode is not None  # a process that it forked may hold its socket
+                except OSError as e:  # after a reset, by a process that died with unread tasks, its answers come
+                    dead = not isinstance(e, ConnectionResetError)
+                if dead:
+                    self._lost(n)
+
+    def _lost(self, n: int, why: str = "") -> NoReturn:
+        if not self._owner:
+            raise errors.ServerError("imgfeed: the loader was closed while another thread waited for a batch")
+        process, step, index = self._processes[n], self._step, int(self._states[n]["index"])
+        if not why:
+            process.join(5)
+            why = self._states[n]["why"].decode(errors="replace")
+            why = why or f"it ended its process (exit status {process.exitcode}); the next iteration starts other processes"
+        self.close()
+        at = ", before its first call"
+        if index >= 0:
+            key = self._service.ask(lambda session: session.key(index))
+            at = f" at {'the batch of sample' if step.whole else 'sample'} {index} ({key})"
+        if step.wanted == ("",) and "\nTypeError" in why:
+            at += f", called with the image alone: it has no parameter named {WANTED[step.name]}"
+        raise errors.MapError(f"imgfeed: {step.name}'s function failed{at}:\n{why}")
+
+    def _done(self, task: _Task, *, with_index: bool) -> Batch:
+        """Return a batch with its results: in the buffer, or in a copy if the next batch needs the buffer."""
+        assert self._results is not None
+        batch, count, memory = task.batch, task.samples, self._results[task.target]
+        whole = task.lease.array(memory) if self._free() else memory.copy()
+        *images, labels = (part.of(whole, count) for part in self._parts)
+        batch.arrays.images, batch.arrays.labels = images if len(images) > 1 else images[0], labels
+        if labels.dtype == _TEXT:
+            batch.arrays.target = Packed(labels.view(np.uint8).reshape(count, -1), "text")
+        batch.arrays.indices = batch.arrays.indices if with_index else None
         return batch
 
-    def _drop(self) -> None:
-        """Forget what was asked for: the caller goes on elsewhere."""
-        for pending, number in self._queue:
-            with contextlib.suppress(errors.MapError):
-                self._steps.take(pending.pipes, number, self._feed.timeout)
-            self._steps.free.append(pending.target)
+    def _start(self, first: Batch) -> None:
+        """Start processes for batches like the first."""
+        arrays, session = first.arrays, self._service.current
+        self._views = len(arrays.images) if isinstance(arrays.images, list) else 1
+        self._kinds = [field.kind if isinstance(field, Packed) else "" for field in arrays.fields]
+        self._inputs, size = lay_out(self._columns(arrays), self._batch_size)
+        self._copies = np.frombuffer(mmap.mmap(-1, _BUFFERS * size), np.uint8).reshape(_BUFFERS, size)
+        self._ring = np.empty(0, np.uint8) if session is None or session.ring is None else session.ring.memory
+        self._states = np.frombuffer(mmap.mmap(-1, self._count * _STATE.itemsize), _STATE)
+        self._states["index"] = -1
+        self._answers = np.zeros(self._count, np.int64)  # the last task that each process has answered
+        self._leases: list[Callable[[], _Lease | None]] = [lambda: None] * _BUFFERS
+        self._results = None
+        self._file = os.fdopen(os.memfd_create("imgfeed-map"), "r+b", 0)
+        self._processes: list[Any] = []
+        self._sockets: list[socket.socket] = []
+        self._end = util.Finalize(self, _end, (self._processes, self._sockets, self._file), exitpriority=0)
+        owner, fork = os.getpid(), multiprocessing.get_context("fork")
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # none of our handlers runs in them
+        try:
+            for n in range(self._count):
+                ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+                self._sockets.append(ours)
+                process = fork.Process(target=self._work, args=(n, theirs, mask, owner), daemon=True, name="imgfeed-map")
+                process.start()
+                self._processes.append(process)
+                theirs.close()
+            self._owner = owner
+        finally:
+            if not self._owner:
+                self._end()
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+    def close(self) -> None:
+        """End the processes, and with them the tasks."""
+        if self._owner == os.getpid():
+            _end(self._processes, self._sockets, self._file)
+            self._end.cancel()
+        self._owner = 0
         self._queue.clear()
+
+    def _work(self, n: int, pipe: socket.socket, mask: set[signal.Signals], owner: int) -> None:
+        """Do tasks until the other end is closed, in a process of its own."""
+        for number in signal.valid_signals():
+            if number in _IGNORED or callable(signal.getsignal(number)):
+                signal.signal(number, signal.SIG_DFL if number == signal.SIGCHLD else signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        for ours in self._sockets:
+            ours.close()
+        threading.Thread(target=_watch, args=(pipe, owner), daemon=True).start()
+        if self._service.current is not None:
+            self._service.current.connection.close()
+        if (torch := sys.modules.get("torch")) is not None:
+            torch.set_num_threads(1)  # the fork has no other threads, and a worker is one of several
+        last, state = 0, self._states[n]
+        try:
+            while data := pipe.recv(1 << 16):
+                order, like = pickle.loads(data)
+                if self._results is None and like is not None:
+                    self._map(*like)
+                if order[0] > last:
+                    self._do(n, state, order)
+                    last = order[0]
+                    pipe.send(last.to_bytes(8, sys.byteorder))
+        except BaseException:
+            state["why"] = traceback.format_exc().encode()[-_STATE["why"].itemsize :]
+            os._exit(1)
+        os._exit(0)
+
+    def _do(self, n: int, state: np.void, order: tuple[int, int, int, int, list[int] | None]) -> None:
+        """Do a process's share of a task."""
+        number, target, count, epoch, places = order
+        memory, starts = (self._copies[target], [part.at for part in self._inputs]) if places is None else (self._ring, places)
+        columns = [part._replace(at=at).of(memory, count) for part, at in zip(self._inputs, starts, strict=True)]
+        spans = [slice(0, count)] if self._step.whole else [slice(i, i + 1) for i in range(n, count, self._count)]
+        for span in spans:
+            if state["skip"] > number:
+                return
+            made = list(self._made(columns, span, epoch, state))
+            if self._results is None:
+                layout = lay_out(made, self._batch_size)
+                os.ftruncate(self._file.fileno(), _BUFFERS * layout[1])  # ulimit -f bounds it
+                self._map(*layout)
+                state["results"] = pickle.dumps(layout)
+            assert self._results is not None
+            for part, array in zip(self._parts, made, strict=True):
+                want = part.of(self._results[target], count)[span]
+                if array.shape != want.shape or array.dtype != want.dtype:
+                    came, like = (_said(one, 0 if self._step.whole else 1) for one in (array, want))
+                    raise ValueError(f"it returned {came}, want {like}: all results must be alike, and as many as there were")
+                want[...] = array
+
+    def _made(self, columns: list[Array], span: slice, epoch: int, state: np.void) -> Iterator[Array]:
+        """Yield what the function makes of a part of a batch: images of each view, then the first view's labels."""
+        *looked, labels, indices, repetitions = columns
+        step, i, kept = self._step, span.start, []
+        state["index"] = index = int(indices[i])
+        key = epoch, index, int(repetitions[i])
+        for view in range(self._views):
+            given: dict[str, Any] = {"images": looked[view][span], "image": looked[view][i], "label": int(labels[i])}
+            given |= {"labels": labels[span].copy(), "indices": indices[span].copy(), "index": index, "view": view}
+            state["begun"] = time.monotonic()
+            if step.options.decode == "full":
+                given["image"] = self._service.ask(lambda session: session.sample(index))[0]
+            if "fields" in step.wanted:
+                given["fields"] = self._fields(looked[self._views :], span, key)
+            if "params" in step.wanted:
+                given["params"] = looked[view - self._views][i]  # the last ones
+            images, made = step(given, key)
+            state["begun"] = 0
+            kept.append(made)
+            yield images
+        yield kept[0]
+
+    def _fields(self, looked: list[Array], span: slice, key: tuple[int, int, int]) -> dict[str, Any]:
+        """Return a sample's fields, with one element of those to choose from."""
+        options = self._step.options
+        fields, rng = zip(options.fields, self._kinds, looked, strict=False), choice.rng_of(options.order_seed, *key)
+        values = {name: Packed(of[span], kind).values()[0] if kind else of[span.start] for name, kind, of in fields}
+        return values | {name: choice.one_of(values[name], rng) for name in options.choose}
+
+
+def _said(array: Array, axes: int) -> str:
+    """Return an array's type and shape, without its first axes, in words."""
+    return f"{'text' if array.dtype == _TEXT else array.dtype} of shape {array.shape[axes:]}"
+
+
+def _watch(pipe: socket.socket, owner: int) -> None:
+    """End this process, even during a call, when its owner ends or closes the other end of the pipe."""
+    poll = select.poll()
+    poll.register(pipe, 0)
+    while not poll.poll(1000 * _LOOK) and os.getppid() == owner:  # another child of the owner may hold the other end
+        pass
+    os._exit(0)
+
+
+def _end(processes: list[Any], sockets: list[socket.socket], file: Any) -> None:
+    """End processes at once, and wait until they are gone."""
+    for process in processes:
+        process.kill()
+        process.join()
+    for one in (*sockets, file):
+        one.close()

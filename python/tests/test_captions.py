@@ -92,6 +92,15 @@ def test_one_of_each_samples_captions(packed: Path) -> None:
         assert len(got) < len(lists) and got == {index: epochs[0][index] for index in got}
 
 
+def test_a_function_gets_the_chosen_caption(packed: Path) -> None:
+    options = {**OPTIONS, "fields": ["caption", "captions"], "repeats": 2}
+    with DataLoader(packed, 7, **options, map=lambda image, fields: (image, repr(fields))) as loader:
+        for _ in range(2):
+            for _, given, caption, captions, _ in loader:
+                fields = [{"caption": a, "captions": b} for a, b in zip(caption, captions, strict=True)]
+                assert given == [repr(values) for values in fields]
+
+
 def test_fields_beside_it_and_draws_of_repeats(packed: Path) -> None:
     options = {
         **OPTIONS,
