@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 
@@ -68,5 +71,57 @@ func TestObjectLines(t *testing.T) {
 		if err := (&objectLines{path: "list"}).scan(strings.NewReader(text)); !errors.As(err, new(*CorruptError)) {
 			t.Errorf("a list with a line that is too long: %v", err)
 		}
+	}
+}
+
+// TestIndexBehindANetwork opens an index on a web server: its list is copied to a file without a name, and nothing that opening has read is kept.
+func TestIndexBehindANetwork(t *testing.T) {
+	dir := t.TempDir()
+	w, err := NewSetWriter(dir+"/index", SetOptions{Split: "train", Encoding: Encoding{Name: "jpeg"}, Source: dir, Classes: []string{"a"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Abort()
+	if err := os.WriteFile(dir+"/image", []byte("the image"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	pin, err := storage.NewFolder(dir, nil).Stat("image")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sample := Sample{Key: "key", Width: 1, Height: 1, Format: 1, Aux: []byte("aux"), Outside: OutsideOf([]byte("the image"))}
+	if _, err := w.AddObject(IndexObject{Path: "image", Object: pin}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Append(sample); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(http.FileServer(http.Dir(dir)))
+	defer server.Close()
+	t.Setenv("TMPDIR", t.TempDir())
+	set, err := OpenSet(server.URL + "/index")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer set.Close()
+	set.opening.files.(*indexedStorage).tails.Range(func(path, _ any) bool {
+		t.Errorf("the end of %s is kept", path)
+		return true
+	})
+	if r, _, err := set.Read(0, nil); err != nil || string(r.Image)+string(r.Aux) != "the imageaux" {
+		t.Errorf("%q, %v", r.Image, err)
+	}
+	if key, err := set.Key(0); key != "key" || err != nil {
+		t.Error(key, err)
+	}
+	if left, err := os.ReadDir(os.Getenv("TMPDIR")); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+	t.Setenv("TMPDIR", dir+"/nowhere")
+	if _, err := OpenSet(server.URL + "/index"); err == nil || !strings.Contains(err.Error(), "set TMPDIR to a folder with room for it") {
+		t.Errorf("without a folder for temporary files: %v", err)
 	}
 }

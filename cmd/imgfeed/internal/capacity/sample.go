@@ -101,7 +101,8 @@ func TakeSample(ctx context.Context, path, split string) (*Sample, error) {
 
 // ofSet takes samples of a set, evenly spread: a set's order is a shuffle, so they are as good as drawn.
 func (s *Sample) ofSet(ctx context.Context) (err error) {
-	if s.set, err = shard.OpenSet(s.Path); err != nil {
+	s.set, err = cliutil.Interruptible(ctx, func() (*shard.Set, error) { return shard.OpenSet(s.Path) })
+	if err != nil {
 		return err
 	}
 	stored, err := registry.Open(s.set.Manifest().Encoding)
