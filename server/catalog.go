@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"reflect"
+	"runtime/debug"
 	"slices"
 	"sync"
 
@@ -46,6 +47,7 @@ func openCatalog(found shard.Found, log *slog.Logger) *catalog {
 		}
 		c.sets[split] = &openSet{Set: set, described: describeSet(set), bytes: set.Bytes(), users: 1}
 	}
+	debug.FreeOSMemory() // that opening has used
 	c.splits = slices.Sorted(maps.Keys(c.sets))
 	for _, split := range []string{"val", "test"} {
 		if c.sets["train"] == nil || c.sets[split] == nil {
