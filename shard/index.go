@@ -44,7 +44,8 @@ const (
 	magicIndex   = "imgindex"
 	placeSize    = 32
 	trailerSize  = 64
-	indexedAlign = 4096 // of records: a cache's blocks hold one record each
+	tailMax      = 1 << 20 // of a file behind a network, that is read at once: twice that of a shard of photographs
+	indexedAlign = 4096    // of records: a cache's blocks hold one record each
 )
 
 // imagePlace says where an image goes: it is bytes [at, at+length) of the shard. What follows it there begins at byte rest of the file.
@@ -265,7 +266,7 @@ func (f *indexedFile) openTable(info *ShardInfo) error {
 		return bad(0, "%d bytes for %d images, the manifest says %d", size, info.Samples, x.Bytes)
 	}
 	from := table
-	if _, local := f.file.(storage.Mapper); !local {
+	if _, local := f.file.(storage.Mapper); !local && size-x.Tail <= tailMax {
 		from = x.Tail // so that one request brings all that is read at opening
 	}
 	end := make([]byte, size-from)
