@@ -6,16 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/exec"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/imgfeed/imgfeed/internal/image/resample"
 	"github.com/imgfeed/imgfeed/internal/kernel"
-	"github.com/imgfeed/imgfeed/internal/pillowtest"
 )
 
 // policySpecs are policies, which have no naive twins: what they did is in their records, and TestRecordsAreTorchvisions repeats that.
@@ -111,48 +106,22 @@ func TestRecord(t *testing.T) {
 // TestRecordsAreTorchvisions has torchvision on Pillow repeat records, and compares every bit. It takes the Python, images and number of draws
 // that TestMatchesTorchvision takes.
 func TestRecordsAreTorchvisions(t *testing.T) {
-	python, resampler := pillowtest.Find(t, "torchvision", "numpy")
-	algorithm, err := resample.ParseAlgorithm(resampler)
-	if err != nil {
-		t.Fatal(err)
-	}
-	folder, draws := os.Getenv("IMGFEED_TEST_IMAGES"), 12
-	if s := os.Getenv("IMGFEED_TEST_DRAWS"); s != "" {
-		draws, _ = strconv.Atoi(s)
-	}
-	cmd := exec.Command(python, "-W", "ignore", "testdata/records.py")
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if folder == "" {
-		err = sendGenerated(t, in, draws, algorithm)
-	} else {
-		err = sendPhotographs(t, in, folder, draws, algorithm)
-	}
-	if err != nil {
-		t.Error(err)
-	}
-	in.Close()
-	if err := cmd.Wait(); err != nil {
-		t.Fatalf("%v: %s", err, stderr.String())
-	}
 	var result struct {
 		Compared, Identical   int
 		Blurred, Values, Off  int
 		Transforms, Functions map[string]int
 		Differ                []string
 	}
-	if err := json.Unmarshal(out.Bytes(), &result); err != nil {
-		t.Fatal(err)
+	if !judge(t, "records", &result, func(w io.Writer, resampler Resampler) error {
+		if folder := liveOnly("IMGFEED_TEST_IMAGES"); folder != "" {
+			return sendPhotographs(t, w, folder, drawsAsked(12), resampler)
+		}
+		return sendGenerated(t, w, drawsAsked(12), resampler)
+	}) {
+		return
 	}
-	t.Logf("compared %d results by %v with torchvision's, which called %v: %d are identical; of the %d values of %d that torchvision blurred, %d are off by one",
-		result.Compared, algorithm, result.Functions, result.Identical, result.Values, result.Blurred, result.Off)
+	t.Logf("compared %d results with torchvision's, which called %v: %d are identical; of the %d values of %d that torchvision blurred, %d are off by one",
+		result.Compared, result.Functions, result.Identical, result.Values, result.Blurred, result.Off)
 	t.Logf("results of each transform: %v", result.Transforms)
 	if result.Off*1000 >= max(result.Values, 1) {
 		t.Errorf("%d of %d values that torchvision blurred are off by one, want less than one in a thousand", result.Off, result.Values)
