@@ -6,10 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/internal/image/imagefile"
+	"github.com/imgfeed/imgfeed/internal/image/jpeg"
 	"github.com/imgfeed/imgfeed/internal/kernel"
 )
 
@@ -103,8 +107,8 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// TestRecordsAreTorchvisions has torchvision on Pillow repeat records, and compares every bit. It takes the Python, images and number of draws
-// that TestMatchesTorchvision takes.
+// TestRecordsAreTorchvisions has torchvision on Pillow repeat records, and compares every bit. It takes the
+// images of the folder IMGFEED_TEST_IMAGES, or makes them; IMGFEED_TEST_DRAWS says how many draws.
 func TestRecordsAreTorchvisions(t *testing.T) {
 	var result struct {
 		Compared, Identical   int
@@ -115,6 +119,9 @@ func TestRecordsAreTorchvisions(t *testing.T) {
 	if !judge(t, "records", &result, func(w io.Writer, resampler Resampler) error {
 		if folder := liveOnly("IMGFEED_TEST_IMAGES"); folder != "" {
 			return sendPhotographs(t, w, folder, drawsAsked(12), resampler)
+		}
+		if err := sendPresets(w, resampler); err != nil {
+			return err
 		}
 		return sendGenerated(t, w, drawsAsked(12), resampler)
 	}) {
@@ -129,6 +136,42 @@ func TestRecordsAreTorchvisions(t *testing.T) {
 	if len(result.Differ) > 0 || result.Compared == 0 {
 		t.Errorf("%d of %d differ: %.3000s", len(result.Differ), result.Compared, strings.Join(result.Differ, "\n"))
 	}
+}
+
+// sendPresets sends the presets of one view of files of every kind, JPEGs with an index.
+func sendPresets(w io.Writer, resampler Resampler) error {
+	files, err := filepath.Glob("../internal/image/imagefile/testdata/kinds/*.*")
+	if err != nil {
+		return err
+	}
+	engine, indexer := NewEngine(kernel.Active()), jpeg.New(kernel.Active())
+	for i, file := range files {
+		if filepath.Ext(file) == ".rgb" || filepath.Ext(file) == ".gif" {
+			continue // the promise is JPEG, PNG and WebP
+		}
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		src := Source{Image: data}
+		if imagefile.Sniff(data) == imagefile.JPEG {
+			if src.Aux, _, err = indexer.AppendIndex(nil, data); err != nil {
+				return fmt.Errorf("%s: %w", file, err)
+			}
+		}
+		for _, name := range Presets() {
+			spec := must(ParseWith(name, resampler))
+			for d := range 2 {
+				if d > 0 && !spec.Random() {
+					break
+				}
+				if err := sendRecord(w, engine, spec, src, NewRNG(11, d, i), map[string]any{"file": file, "transform": name}, nil); err != nil {
+					return fmt.Errorf("%s %s: %w", file, name, err)
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // sendGenerated sends the tests' transforms of generated images.
