@@ -9,7 +9,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,7 +16,6 @@ import (
 
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 	"github.com/imgfeed/imgfeed/internal/kernel"
-	"github.com/imgfeed/imgfeed/internal/pillowtest"
 	"github.com/imgfeed/imgfeed/transform/internal/affine"
 	"github.com/imgfeed/imgfeed/transform/internal/blur"
 )
@@ -201,32 +199,14 @@ func certain(rng *rand.Rand, w, h int, resampler string) string {
 // TestOperationsAreTorchvisions compares operations with torchvision's on Pillow, to the last bit. It takes the photographs of the folder
 // IMGFEED_TEST_IMAGES, or makes images.
 func TestOperationsAreTorchvisions(t *testing.T) {
-	python, resampler := pillowtest.Find(t, "torchvision")
-	cmd := exec.Command(python, "-W", "ignore", "testdata/operations.py")
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if err := writeCertain(t, in, resampler); err != nil {
-		t.Error(err)
-	}
-	in.Close()
-	if err := cmd.Wait(); err != nil {
-		t.Fatalf("%v: %s", err, stderr.String())
-	}
 	var result struct {
 		Compared int
 		Differ   []string
 		Blurred  int // values that GaussianBlur made
 		Rounded  int // of these, those that are off by one
 	}
-	if err := json.Unmarshal(out.Bytes(), &result); err != nil {
-		t.Fatal(err)
+	if !judge(t, "operations", &result, func(w io.Writer, resampler Resampler) error { return writeCertain(t, w, resampler.String()) }) {
+		return
 	}
 	t.Logf("compared %d results with torchvision's; of %d values of GaussianBlur %d are off by one", result.Compared, result.Blurred, result.Rounded)
 	if result.Rounded*1000 >= result.Blurred {
@@ -245,7 +225,7 @@ func writeCertain(t *testing.T, w io.Writer, resampler string) error {
 		engines = append(engines, NewEngine(level))
 	}
 	var sources []Source
-	if folder := os.Getenv("IMGFEED_TEST_IMAGES"); folder != "" {
+	if folder := liveOnly("IMGFEED_TEST_IMAGES"); folder != "" {
 		files, _ := filepath.Glob(filepath.Join(folder, "*.*"))
 		for _, file := range files {
 			data, err := os.ReadFile(file)

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -15,11 +14,7 @@ import (
 
 // TestSpacesAreTorchvisions compares what policies choose from with torchvision's own.
 func TestSpacesAreTorchvisions(t *testing.T) {
-	python, _ := pillowtest.Find(t, "torchvision")
-	out, err := exec.Command(python, "-W", "ignore", "testdata/spaces.py").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := pillowtest.Output(t, "testdata/spaces.py", *update, "torchvision")
 	var want struct {
 		Rand, Wide, Mix []map[augmentation][]float64
 		Policies        map[string][][2][3]any

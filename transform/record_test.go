@@ -7,15 +7,14 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
+	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/imgfeed/imgfeed/internal/image/resample"
+	"github.com/imgfeed/imgfeed/internal/image/imagefile"
+	"github.com/imgfeed/imgfeed/internal/image/jpeg"
 	"github.com/imgfeed/imgfeed/internal/kernel"
-	"github.com/imgfeed/imgfeed/internal/pillowtest"
 )
 
 // policySpecs are policies, which have no naive twins: what they did is in their records, and TestRecordsAreTorchvisions repeats that.
@@ -108,51 +107,28 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// TestRecordsAreTorchvisions has torchvision on Pillow repeat records, and compares every bit. It takes the Python, images and number of draws
-// that TestMatchesTorchvision takes.
+// TestRecordsAreTorchvisions has torchvision on Pillow repeat records, and compares every bit. It takes the
+// images of the folder IMGFEED_TEST_IMAGES, or makes them; IMGFEED_TEST_DRAWS says how many draws.
 func TestRecordsAreTorchvisions(t *testing.T) {
-	python, resampler := pillowtest.Find(t, "torchvision", "numpy")
-	algorithm, err := resample.ParseAlgorithm(resampler)
-	if err != nil {
-		t.Fatal(err)
-	}
-	folder, draws := os.Getenv("IMGFEED_TEST_IMAGES"), 12
-	if s := os.Getenv("IMGFEED_TEST_DRAWS"); s != "" {
-		draws, _ = strconv.Atoi(s)
-	}
-	cmd := exec.Command(python, "-W", "ignore", "testdata/records.py")
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if folder == "" {
-		err = sendGenerated(t, in, draws, algorithm)
-	} else {
-		err = sendPhotographs(t, in, folder, draws, algorithm)
-	}
-	if err != nil {
-		t.Error(err)
-	}
-	in.Close()
-	if err := cmd.Wait(); err != nil {
-		t.Fatalf("%v: %s", err, stderr.String())
-	}
 	var result struct {
 		Compared, Identical   int
 		Blurred, Values, Off  int
 		Transforms, Functions map[string]int
 		Differ                []string
 	}
-	if err := json.Unmarshal(out.Bytes(), &result); err != nil {
-		t.Fatal(err)
+	if !judge(t, "records", &result, func(w io.Writer, resampler Resampler) error {
+		if folder := liveOnly("IMGFEED_TEST_IMAGES"); folder != "" {
+			return sendPhotographs(t, w, folder, drawsAsked(12), resampler)
+		}
+		if err := sendPresets(w, resampler); err != nil {
+			return err
+		}
+		return sendGenerated(t, w, drawsAsked(12), resampler)
+	}) {
+		return
 	}
-	t.Logf("compared %d results by %v with torchvision's, which called %v: %d are identical; of the %d values of %d that torchvision blurred, %d are off by one",
-		result.Compared, algorithm, result.Functions, result.Identical, result.Values, result.Blurred, result.Off)
+	t.Logf("compared %d results with torchvision's, which called %v: %d are identical; of the %d values of %d that torchvision blurred, %d are off by one",
+		result.Compared, result.Functions, result.Identical, result.Values, result.Blurred, result.Off)
 	t.Logf("results of each transform: %v", result.Transforms)
 	if result.Off*1000 >= max(result.Values, 1) {
 		t.Errorf("%d of %d values that torchvision blurred are off by one, want less than one in a thousand", result.Off, result.Values)
@@ -160,6 +136,42 @@ func TestRecordsAreTorchvisions(t *testing.T) {
 	if len(result.Differ) > 0 || result.Compared == 0 {
 		t.Errorf("%d of %d differ: %.3000s", len(result.Differ), result.Compared, strings.Join(result.Differ, "\n"))
 	}
+}
+
+// sendPresets sends the presets of one view of files of every kind, JPEGs with an index.
+func sendPresets(w io.Writer, resampler Resampler) error {
+	files, err := filepath.Glob("../internal/image/imagefile/testdata/kinds/*.*")
+	if err != nil {
+		return err
+	}
+	engine, indexer := NewEngine(kernel.Active()), jpeg.New(kernel.Active())
+	for i, file := range files {
+		if filepath.Ext(file) == ".rgb" || filepath.Ext(file) == ".gif" {
+			continue // the promise is JPEG, PNG and WebP
+		}
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		src := Source{Image: data}
+		if imagefile.Sniff(data) == imagefile.JPEG {
+			if src.Aux, _, err = indexer.AppendIndex(nil, data); err != nil {
+				return fmt.Errorf("%s: %w", file, err)
+			}
+		}
+		for _, name := range Presets() {
+			spec := must(ParseWith(name, resampler))
+			for d := range 2 {
+				if d > 0 && !spec.Random() {
+					break
+				}
+				if err := sendRecord(w, engine, spec, src, NewRNG(11, d, i), map[string]any{"file": file, "transform": name}, nil); err != nil {
+					return fmt.Errorf("%s %s: %w", file, name, err)
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // sendGenerated sends the tests' transforms of generated images.

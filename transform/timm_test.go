@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -15,11 +14,7 @@ import (
 
 // TestTimmIsTimms compares what strings say, and what magnitudes are, with timm's own.
 func TestTimmIsTimms(t *testing.T) {
-	python, _ := pillowtest.Find(t, "torchvision", "timm")
-	out, err := exec.Command(python, "-W", "ignore", "testdata/timm_levels.py").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := pillowtest.Output(t, "testdata/timm_levels.py", *update, "torchvision", "timm")
 	var want struct {
 		Configs map[string]struct {
 			Policies             [][][3]any

@@ -13,9 +13,13 @@ import (
 
 // Find returns a Python that has Pillow 9.4 or later and the modules named: IMGFEED_TEST_PYTHON if that is set, else the
 // first python3 that has them. resampler is the name of the resampler whose bits its Pillow has, "pillow-13" or
-// "pillow-12". The test is skipped if there is none; a Python that was named and cannot serve is an error.
+// "pillow-12". The test is skipped if there is none; a Python that was named and cannot serve is an error. Quick tests compare with
+// checksums instead, see Answers: with -short the test is skipped, too.
 func Find(t testing.TB, modules ...string) (python, resampler string) {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("compares with Pillow itself, which quick tests do not: make test-all")
+	}
 	candidates := []string{"python3", "/usr/bin/python3"}
 	named := os.Getenv("IMGFEED_TEST_PYTHON")
 	if named != "" {

@@ -1,6 +1,9 @@
 package pillowtest
 
-import "testing"
+import (
+	"bytes"
+	"testing"
+)
 
 func TestResamplerOf(t *testing.T) {
 	for version, want := range map[string]string{
@@ -9,5 +12,31 @@ func TestResamplerOf(t *testing.T) {
 		if got := resamplerOf(version); got != want {
 			t.Errorf("Pillow %q has the bits of %q, want %q", version, got, want)
 		}
+	}
+}
+
+func TestQuickAnswers(t *testing.T) {
+	a := &Answers{t: t, want: []string{"352441c2"}} // of "abc"
+	for k, c := range []struct {
+		result string
+		same   bool
+	}{{"abc", true}, {"abd", false}} {
+		if err := a.Compare(0, []byte(c.result), nil); (err == nil) != c.same {
+			t.Errorf("result %d: %v", k, err)
+		}
+	}
+	if err := a.Compare(1, nil, nil); err == nil {
+		t.Error("a second result is Pillow's, but there is one checksum")
+	}
+	live := &Answers{t: t, Live: true}
+	var sent bytes.Buffer
+	for _, result := range []string{"abc", "def"} {
+		live.Writer(&sent).Write([]byte(result))
+	}
+	if len(live.seen) != 2 || live.seen[0] != a.want[0] || sent.String() != "abcdef" {
+		t.Errorf("%v, %q", live.seen, &sent)
+	}
+	if err := live.Compare(2, []byte("abd"), []byte("abc")); err == nil || err.Error() != "byte 2 of result 2 is 100, Pillow's is 99" {
+		t.Error(err)
 	}
 }

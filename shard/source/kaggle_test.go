@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/imgfeed/imgfeed/internal/pillowtest"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
 )
 
@@ -132,7 +132,7 @@ func TestZipOfFolders(t *testing.T) {
 		"plain.zip":  sourcetest.Write(t, filepath.Join(dir, "plain.zip"), zipOf(t, tree())),
 		"inside.zip": sourcetest.Write(t, filepath.Join(dir, "inside.zip"), zipOf(t, prefixed)),
 	}
-	python, _ := pillowtest.Find(t)
+	python := testenv.PythonWith(t, "zipfile")
 	root := writeTree(t, filepath.Join(dir, "train"), tree())
 	made["python.zip"] = filepath.Join(dir, "python.zip")
 	if out, err := exec.Command(python, "-m", "zipfile", "-c", made["python.zip"], root).CombinedOutput(); err != nil {

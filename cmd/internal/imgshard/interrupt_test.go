@@ -4,9 +4,9 @@ import (
 	"bufio"
 	"context"
 	"io"
-	"math/rand/v2"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -16,52 +16,42 @@ import (
 	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
-// roleEnv makes this test program the program itself.
+// roleEnv makes this test program the program itself, or one that does not end by its first signal.
 const roleEnv = "IMGSHARD_TEST_ROLE"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(roleEnv) != "" {
-		Main(os.Args[1:])
+	switch os.Getenv(roleEnv) {
+	case "":
+		os.Exit(m.Run())
+	case "held":
+		first, _ := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+		context.AfterFunc(first, func() { endAtOnce(os.Interrupt, syscall.SIGTERM) })
+		if os.Args[1] == "write" {
+			writeFile(os.Args[2], os.Stdout, func(io.Writer) error { select {} })
+		}
+		os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
 	}
-	os.Exit(m.Run())
+	Main(os.Args[1:])
 }
 
-// TestSecondSignalLeavesNoLock ends builds by two signals in a row, at moments between the first and the removal of what is
-// unfinished.
+// TestSecondSignalLeavesNoLock ends a build between the first signal and the removal of what is unfinished. The next build must not find a lock.
 func TestSecondSignalLeavesNoLock(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	source, out := filepath.Join(dir, "raw"), filepath.Join(dir, "out")
-	if _, diag, status := imgshard(t, "synth", source, "--classes", "2", "--train", "60", "--val", "0"); status != 0 {
+	if _, diag, status := imgshard(t, "synth", source, "--classes", "2", "--train", "6", "--val", "0"); status != 0 {
 		t.Fatal(diag)
 	}
-	moments := rand.New(rand.NewPCG(1, 1))
-	atOnce := 0
-	for builds := 0; builds < 6 || atOnce == 0 && builds < 60; builds++ { // a busy machine lets many end before
-		build := exec.Command(os.Args[0], "build", filepath.Join(source, "train"), "-o", out, "--encoding", "pixels")
-		build.Env = append(os.Environ(), roleEnv+"=1")
-		if err := build.Start(); err != nil {
-			t.Fatal(err)
-		}
-		for deadline := time.Now().Add(20 * time.Second); len(hidden(t, dir, ".partial-")) == 0; time.Sleep(time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatal("the build does not begin")
-			}
-		}
-		build.Process.Signal(os.Interrupt)
-		time.Sleep(time.Duration(moments.IntN(3000)) * time.Microsecond)
-		build.Process.Signal(syscall.SIGTERM)
-		build.Wait()
-		if state := build.ProcessState.Sys().(syscall.WaitStatus); state.Signaled() { // by either: they may overtake one another
-			atOnce++
-		} else if left := hidden(t, dir, ".partial-"); state.ExitStatus() != interruptedStatus || len(left) > 0 {
-			t.Errorf("status %v, left: %v", build.ProcessState, left)
-		}
-		if left := hidden(t, dir, ".lock"); len(left) > 0 {
-			t.Fatalf("left: %v", left)
-		}
+	images, err := filepath.Glob(filepath.Join(source, "train", "*", "*"))
+	if err != nil || len(images) == 0 {
+		t.Fatal(images, err)
 	}
-	if atOnce == 0 {
-		t.Error("every build had ended before its second signal")
+	t.Run("held", func(t *testing.T) {
+		testenv.Hold(t, images[len(images)-1]) // the build waits for it, until the end of this part
+		endTwice(t, dir, ".partial-", "build", filepath.Join(source, "train"), "-o", out, "--encoding", "pixels")
+	})
+	if left := hidden(t, dir, ".lock"); len(left) > 0 {
+		t.Fatalf("left: %v", left)
 	}
 	if _, diag, status := imgshard(t, "build", filepath.Join(source, "train"), "-o", out); status != 0 {
 		t.Fatal(diag)
@@ -73,34 +63,34 @@ func TestSecondSignalLeavesNoLock(t *testing.T) {
 
 // TestSecondSignalLeavesNoFile ends the writing of a sheet at once.
 func TestSecondSignalLeavesNoFile(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
-	source := filepath.Join(dir, "raw")
-	if _, diag, status := imgshard(t, "synth", source, "--classes", "2", "--train", "100", "--val", "0"); status != 0 {
-		t.Fatal(diag)
+	endTwice(t, dir, "sheet", "write", filepath.Join(dir, "sheet.png"))
+	if left := hidden(t, dir, ""); len(left) > 0 {
+		t.Errorf("left: %v", left)
 	}
-	atOnce := false
-	for views := 0; views < 20 && !atOnce; views++ { // a busy machine lets many end before
-		view := exec.Command(os.Args[0], "view", filepath.Join(source, "train"), "-n", "200", "-o", filepath.Join(dir, "sheet.png"))
-		view.Env = append(os.Environ(), roleEnv+"=1")
-		if err := view.Start(); err != nil {
-			t.Fatal(err)
-		}
-		for deadline := time.Now().Add(20 * time.Second); len(hidden(t, dir, "sheet")) == 0; time.Sleep(time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatal("the sheet is not begun")
-			}
-		}
-		view.Process.Signal(os.Interrupt)
-		time.Sleep(20 * time.Millisecond)
-		view.Process.Signal(os.Interrupt)
-		view.Wait()
-		atOnce = view.ProcessState.Sys().(syscall.WaitStatus).Signaled()
-		if left := hidden(t, dir, "sheet"); len(left) > 0 {
-			t.Fatalf("%v, left: %v", view.ProcessState, left)
-		}
+}
+
+// endTwice runs a command that no first signal ends, and once a hidden file of a name is in dir, ends it by a second one.
+func endTwice(t *testing.T, dir, begun string, args ...string) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], args...)
+	cmd.Env = append(os.Environ(), roleEnv+"=held")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
 	}
-	if !atOnce {
-		t.Error("every sheet was written before the second signal")
+	late := time.AfterFunc(20*time.Second, func() { cmd.Process.Kill() })
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	for len(hidden(t, dir, begun)) == 0 && len(ended) == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	for signals := 0; len(ended) == 0; signals++ { // more than two, as the second may overtake what the first does
+		cmd.Process.Signal([]os.Signal{os.Interrupt, syscall.SIGTERM}[signals%2])
+		time.Sleep(10 * time.Millisecond)
+	}
+	if err := <-ended; !late.Stop() || !cmd.ProcessState.Sys().(syscall.WaitStatus).Signaled() {
+		t.Errorf("no signal ended it: %v", err)
 	}
 }
 
@@ -136,26 +126,29 @@ func TestOneSignalEndsOpening(t *testing.T) {
 	}
 	testenv.Hold(t, filepath.Join(set, "rank-0000/00000.imgshard"))
 	for _, words := range [][]string{{"ls", set}, {"view", set, "-o", "-"}, {"repack", set, "-o", set + "2"}} {
-		cmd := exec.Command(os.Args[0], words...)
-		cmd.Env = append(os.Environ(), roleEnv+"=1")
-		diag, err := cmd.StderrPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		late := time.AfterFunc(20*time.Second, func() { cmd.Process.Kill() })
-		said := ""
-		for lines := bufio.NewScanner(diag); lines.Scan(); {
-			if said += lines.Text() + "\n"; strings.HasSuffix(lines.Text(), "set: 0 of 1 shard opened") {
-				cmd.Process.Signal(os.Interrupt)
+		t.Run(words[0], func(t *testing.T) {
+			t.Parallel()
+			cmd := exec.Command(os.Args[0], words...)
+			cmd.Env = append(os.Environ(), roleEnv+"=1")
+			diag, err := cmd.StderrPipe()
+			if err != nil {
+				t.Fatal(err)
 			}
-		}
-		cmd.Wait()
-		if cmd.ProcessState.ExitCode() != interruptedStatus || !late.Stop() {
-			t.Errorf("%v: %v, %s", words, cmd.ProcessState, said)
-		}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			late := time.AfterFunc(20*time.Second, func() { cmd.Process.Kill() })
+			said := ""
+			for lines := bufio.NewScanner(diag); lines.Scan(); {
+				if said += lines.Text() + "\n"; strings.HasSuffix(lines.Text(), "set: 0 of 1 shard opened") {
+					cmd.Process.Signal(os.Interrupt)
+				}
+			}
+			cmd.Wait()
+			if cmd.ProcessState.ExitCode() != interruptedStatus || !late.Stop() {
+				t.Errorf("%v: %v, %s", words, cmd.ProcessState, said)
+			}
+		})
 	}
 }
 

@@ -112,9 +112,6 @@ func TestPhotographs(t *testing.T) {
 	t.Parallel()
 	files := photographs(t)
 	py := startPillow(t)
-	if testing.Short() {
-		files = files[:50]
-	}
 	rnd := rand.New(rand.NewPCG(1, 2))
 	decoders := newDecoders()
 	images, decodes := 0, 0
@@ -146,7 +143,7 @@ func TestAllSizes(t *testing.T) {
 		for h := 1; h <= 70; h++ {
 			seed := w*70 + h
 			for k, kind := range kinds {
-				if os.Getenv("IMGFEED_EXHAUSTIVE") == "" && (seed%len(kinds) != k || testing.Short() && seed%5 > 0) {
+				if os.Getenv("IMGFEED_EXHAUSTIVE") == "" && seed%len(kinds) != k {
 					continue
 				}
 				size := image.Pt(w, h)
@@ -243,9 +240,6 @@ func TestMatrix(t *testing.T) {
 	decoders := newDecoders()
 	dir := t.TempDir()
 	sizes := []image.Point{{1, 1}, {5, 3}, {16, 16}, {33, 17}, {70, 131}, {201, 97}}
-	if testing.Short() {
-		sizes = sizes[3:5]
-	}
 	images, decodes := 0, 0
 	var missing testenv.Missing
 	for i, size := range sizes {

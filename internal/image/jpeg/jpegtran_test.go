@@ -107,9 +107,6 @@ func TestJpegtran(t *testing.T) {
 	dir := t.TempDir()
 	perfect := image.Pt(96, 64) // a multiple of every sampling's MCU width
 	sizes := []image.Point{{1, 1}, {5, 3}, {33, 17}, perfect, {70, 131}}
-	if testing.Short() {
-		sizes = sizes[2:4]
-	}
 	images, decodes, arithmetic, imperfect, incapable := 0, 0, 0, 0, 0
 	var missing testenv.Missing
 	ppm, path := filepath.Join(dir, "picture.ppm"), filepath.Join(dir, "picture.jpg")

@@ -189,9 +189,6 @@ func smallFiles(t testing.TB, py *pillow) (files [][]byte) {
 func mutationsAsked(t testing.TB) (count int, seed uint64) {
 	t.Helper()
 	count, seed = 4000, 1
-	if testing.Short() {
-		count = 500
-	}
 	number, rest, _ := strings.Cut(os.Getenv("IMGFEED_JPEG_MUTATIONS"), ",")
 	for text, set := range map[string]func(uint64){number: func(n uint64) { count = int(n) }, rest: func(n uint64) { seed = n }} {
 		if text == "" {

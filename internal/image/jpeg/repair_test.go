@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/pillowtest"
 )
 
 // damages are ways in which files come to harm. Each is given the file and where its first scan's data start.
@@ -157,10 +159,7 @@ func TestDamageAgainstPillow(t *testing.T) {
 	files := wholeFiles(t, py)
 	rnd := rand.New(rand.NewPCG(10, 11))
 	count := 400
-	switch {
-	case testing.Short():
-		count = 30
-	case os.Getenv("IMGFEED_EXHAUSTIVE") != "":
+	if os.Getenv("IMGFEED_EXHAUSTIVE") != "" {
 		rnd = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
 		count = 4000
 	}
@@ -189,4 +188,36 @@ func TestDamageAgainstPillow(t *testing.T) {
 		}
 	}
 	fmt.Printf("jpeg: of %d damaged files Pillow takes %d, and this package with the same pixels; %d of them by repair\n", all, taken, repaired)
+}
+
+// TestDamagedGolden harms the golden files and compares with Pillow, or in a quick run with the checksums of what was Pillow's.
+func TestDamagedGolden(t *testing.T) {
+	t.Parallel()
+	answers := pillowtest.Load(t, "testdata/damaged.crc", *update)
+	compare := func(string, *Decoder, []byte) {}
+	rnd := rand.New(rand.NewPCG(12, 13))
+	if answers.Live {
+		py, regions, path := startPillow(t), rand.New(rand.NewPCG(14, 15)), filepath.Join(t.TempDir(), "damaged.jpg")
+		compare = func(name string, d *Decoder, data []byte) { compareDamaged(t, d, py, regions, path, name, data) }
+	}
+	var files [][]byte
+	for _, name := range slices.Sorted(maps.Keys(goldenFiles(t))) {
+		files = append(files, golden(t, name))
+	}
+	decoders, k := newDecoders(), 0
+	for _, kind := range slices.Sorted(maps.Keys(damages)) {
+		for i := range 40 {
+			data := bytes.Clone(files[rnd.IntN(len(files))])
+			data = damages[kind](rnd, data, bytes.Index(data, []byte{0xff, markerSOS})+4)
+			name := fmt.Sprintf("%s, %d", kind, i)
+			for _, d := range decoders {
+				compare(name, d, data)
+				ours := decodeMutated(d, data)
+				if err := answers.Compare(k, ours.pix, ours.pix); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+			k++
+		}
+	}
 }

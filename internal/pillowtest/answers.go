@@ -1,0 +1,112 @@
+package pillowtest
+
+import (
+	"bytes"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// Answers are the results of one test, in order, as Pillow has them. Tests without -short compare with Pillow itself; quick ones
+// compare checksums with those of a file, which a test with -update writes once all its results are Pillow's.
+type Answers struct {
+	Live bool // Pillow is to be asked
+	t    testing.TB
+	path string
+	want []string // checksums of the file
+	seen []string // checksums of this run
+}
+
+// Load reads the checksums of a file. Its test ends in an error if a quick run has more or fewer results than the file.
+func Load(t testing.TB, path string, update bool) *Answers {
+	t.Helper()
+	a := &Answers{t: t, path: path, Live: update || !testing.Short()}
+	if !a.Live {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.want = strings.Fields(string(text))
+	}
+	t.Cleanup(func() {
+		switch {
+		case t.Failed() || t.Skipped():
+		case !a.Live && len(a.seen) != len(a.want):
+			t.Errorf("%d results, but %s has the checksums of %d: run this test with -update", len(a.seen), path, len(a.want))
+		case update:
+			if err := os.WriteFile(path, []byte(strings.Join(a.seen, "\n")+"\n"), 0o666); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	return a
+}
+
+// Compare compares got with the k-th result, want, or in a quick run with the checksum of it alone.
+func (a *Answers) Compare(k int, got, want []byte) error {
+	sum := fmt.Sprintf("%08x", crc32.ChecksumIEEE(got))
+	if k == len(a.seen) {
+		a.seen = append(a.seen, sum)
+	}
+	switch {
+	case !a.Live && (k >= len(a.want) || sum != a.want[k]):
+		return fmt.Errorf("result %d has the checksum %s, which is not that of Pillow's in %s", k, sum, a.path)
+	case !a.Live || bytes.Equal(got, want):
+		return nil
+	case len(got) != len(want):
+		return fmt.Errorf("result %d has %d bytes, Pillow's %d", k, len(got), len(want))
+	}
+	i := 0
+	for got[i] == want[i] {
+		i++
+	}
+	return fmt.Errorf("byte %d of result %d is %d, Pillow's is %d", i, k, got[i], want[i])
+}
+
+// Output returns what a Python program prints that needs the modules named. Quick tests take what it printed at the last -update, in a file
+// beside the program that ends in .json.
+func Output(t testing.TB, program string, update bool, modules ...string) []byte {
+	t.Helper()
+	path := strings.TrimSuffix(program, ".py") + ".json"
+	if testing.Short() && !update {
+		out, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	python, _ := Find(t, modules...)
+	out, err := exec.Command(python, "-W", "ignore", program).Output()
+	if err == nil && update {
+		err = os.WriteFile(path, out, 0o666)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// Writer returns a writer that takes one result at a time. It passes them on to w, which compares them with Pillow's; a quick run
+// compares their checksums instead.
+func (a *Answers) Writer(w io.Writer) io.Writer { return &answersWriter{a, w} }
+
+type answersWriter struct {
+	answers *Answers
+	w       io.Writer
+}
+
+func (w *answersWriter) Write(result []byte) (int, error) {
+	k := len(w.answers.seen)
+	if err := w.answers.Compare(k, result, result); err != nil {
+		head, _, _ := bytes.Cut(result, []byte("\n"))
+		w.answers.t.Errorf("%.300s: %v", head, err)
+	}
+	if !w.answers.Live {
+		return len(result), nil
+	}
+	return w.w.Write(result)
+}
