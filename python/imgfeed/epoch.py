@@ -25,6 +25,7 @@ class Needs:
     output: Output
     collate: Callable[[list[Any]], Any] | None  # makes of single samples what the caller gets, if not the output alone
     progress: Progress  # the loader's own, moved with every batch
+    after: Callable[[Place], Place]  # gives the same place, or the next epoch's start for an epoch's end
     meter: Meter
     verdict: Callable[[], str] | None  # asks the server what it waits for, where a line is to be printed after an epoch
 
@@ -93,7 +94,10 @@ class EpochIterator(Iterator[Columns]):
                 if needs.verdict is not None and batch.left == self._half and batch.left:
                     self._verdict = f"the server, half-way: {needs.verdict()}"
                 needs.meter.add(len(batch.arrays.labels), asked)
-                self._at, needs.progress.reached = at, place
+                if needs.verdict is not None and not batch.left:
+                    tell(place.epoch, needs.meter.epoch, self._verdict)
+                moved = needs.progress.moved(place if batch.left else needs.after(place))
+                self._at, (needs.progress.reached, needs.progress.start) = at, moved
             return columns
         except BaseException:
             self._at = before
@@ -109,7 +113,7 @@ class EpochIterator(Iterator[Columns]):
         try:
             if needs.progress.skips != self._at.skips:
                 self._skip()
-            following = self._next(self._at.place.consumed)
+            following = self._next(self._at.place.consumed) if self._at.left else None
         except errors.TimeoutError:
             raise
         except errors.ImgfeedError:
@@ -140,12 +144,9 @@ class EpochIterator(Iterator[Columns]):
 
     def _finish(self) -> None:
         """Come to the epoch's end."""
-        needs, epoch = self._needs, self._at.place.epoch
-        needs.output.drain()
-        needs.progress.end(epoch)
+        self._needs.output.drain()
+        self._needs.progress.end(self._at.place.epoch)
         self._end()
-        if needs.verdict is not None:
-            tell(epoch, needs.meter.epoch, self._verdict)
 
     def _end(self) -> None:
         """Give no more, and leave it to the server, which has ended the epoch."""
