@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import difflib
 import logging
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, field, fields
 from typing import Any
@@ -27,7 +26,6 @@ from .kinds import (
     choice,
     duration,
     having,
-    kind,
     text,
     whole,
 )
@@ -111,10 +109,10 @@ class Options:
 
     num_workers: int = field(metadata=_row("resources", whole(0, THREADS_MAX)))
     map_workers: int = field(metadata=_row("resources", whole(1, THREADS_MAX)))
-    cache: str | None = field(metadata=_row("resources", kind("a folder's path, or None", os.fsdecode, optional=True)))
+    cache: str | None = field(metadata=_row("resources", kinds.FOLDER))
     cache_size: str | None = field(metadata=_row("resources", text("a size such as '400GB', or None")))
     feeders: str | None = field(metadata=_row("resources", kinds.ADDRESSES))
-    tls: str | None = field(metadata=_row("resources", kind("a folder's path, or None", os.fsdecode, optional=True)))
+    tls: str | None = field(metadata=_row("resources", kinds.FOLDER))
     metrics: str | None = field(metadata=_row("resources", text("an address, a port, or None")))
     slots: int = field(metadata=_row("resources", whole(0, SLOTS_MAX)))
     transport: str = field(metadata=_row("resources", choice("auto", "shm", "socket")))

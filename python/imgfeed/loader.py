@@ -291,7 +291,7 @@ class DataLoader:
         o = self._options
         transform = o.transform if isinstance(o.transform, str) else o.transform.views or o.transform.operations
         return (
-            f"imgfeed.DataLoader({o.dataset!r}, batch_size={o.batch_size}, split={self._identity['split']!r}, "
+            f"imgfeed.DataLoader({str(o.dataset)!r}, batch_size={o.batch_size}, split={self._identity['split']!r}, "
             f"transform={transform!r:.120}, rank={self.rank}, world={self.world})"
         )
 
