@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from . import errors
+from . import accelerated, errors
 from .arguments import ARGUMENTS
 from .client import Batch
 from .feed import Feed
@@ -41,10 +41,11 @@ class _At(NamedTuple):
 class EpochIterator(Iterator[Columns]):
     """Gives the batches of a running epoch. A newer iteration of the same loader ends it, and so does letting go of it."""
 
-    def __init__(self, needs: Needs, feed: Feed, number: int, fetch: Fetch, slots: int) -> None:
+    def __init__(self, needs: Needs, feed: Feed, number: int, fetch: Fetch, slots: int, *, remainder: int) -> None:
         """Take an epoch that has begun. number is the iteration's by :meth:`Progress.begin`; fetch gives feed's batches, or
-        what was made of them, and slots is how many of these shared memory holds, 0 for none.
+        what was made of them, and slots is how many of these shared memory holds, 0 for none. remainder is for Accelerate.
         """
+        self.remainder = remainder
         self._needs = needs
         self._feed = feed
         self._number = number
@@ -66,6 +67,11 @@ class EpochIterator(Iterator[Columns]):
     @timeout.setter
     def timeout(self, seconds: float) -> None:
         self._feed.timeout = ARGUMENTS["timeout"].metadata["kind"].check("timeout", seconds)
+
+    @property
+    def end_of_dataloader(self) -> bool:
+        """Whether the last batch was handed out, as Accelerate asks its loaders."""
+        return not self._at.left
 
     def __len__(self) -> int:
         """Return how many batches are left."""
@@ -96,6 +102,7 @@ class EpochIterator(Iterator[Columns]):
                 needs.meter.add(len(batch.arrays.labels), asked)
                 if needs.verdict is not None and not batch.left:
                     tell(place.epoch, needs.meter.epoch, self._verdict)
+                accelerated.begin(self)
                 moved = needs.progress.moved(place if batch.left else needs.after(place))
                 self._at, (needs.progress.reached, needs.progress.start) = at, moved
             return columns
@@ -146,6 +153,7 @@ class EpochIterator(Iterator[Columns]):
         """Come to the epoch's end."""
         self._needs.output.drain()
         self._needs.progress.end(self._at.place.epoch)
+        accelerated.end(self)
         self._end()
 
     def _end(self) -> None:

@@ -329,7 +329,8 @@ class DataLoader:
         if options.choose:
             places = [options.fields.index(name) for name in options.choose]
             fetch = Chosen(fetch, places, options.order_seed, place.epoch, with_index=options.with_index)
-        return EpochIterator(self._needs, feed, progress.begin(place), fetch, feed.slots if self._steps is None else 0)
+        slots, remainder = feed.slots if self._steps is None else 0, self._selection.remainder(place)
+        return EpochIterator(self._needs, feed, progress.begin(place), fetch, slots, remainder=remainder)
 
     def _take(self, form: Form) -> None:
         """Have the iteration that begins give batches of a form."""

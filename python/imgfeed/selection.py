@@ -122,6 +122,18 @@ class Selection:
             return rank_batches(positions // size, rank, world, o.policy, 1)
         return rank_batches(positions, rank, world, o.policy, size)
 
+    def remainder(self, place: Place) -> int:
+        """Return the ``remainder`` that Accelerate asks for: samples in the last batch, over all ranks; 0: it is full.
+
+        Accelerate gathers that batch rank by rank and keeps so many of its first samples. That is right where at most the very
+        last one is repeated; -1 has it keep all.
+        """
+        o, world = self._options, self._service.rank_and_world[1]
+        if o.drop_last or o.buckets is not None:
+            return -1
+        rest = (self.positions(place.epoch) - place.consumed) % (o.batch_size * world)
+        return -1 if o.even_batches and -rest % world > 1 else rest
+
     def after(self, place: Place, batches: int = 0) -> Place:
         """Return the place that many batches after another; from the epoch's end on it is one of a later epoch."""
         o, world = self._options, self._service.rank_and_world[1]
