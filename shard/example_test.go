@@ -37,7 +37,7 @@ func Example() {
 		fmt.Printf("%s: %s, %d×%d, %d bytes\n", key, set.Manifest().Class(record.Label), record.Width, record.Height, len(record.Image))
 	}
 	// Output:
-	// 5 samples, encoding jpeg, built for 2 ranks
+	// 5 samples, encoding original, built for 2 ranks
 	// n01440764/n01440764_10.JPEG: n01440764, 16×8, 627 bytes
 	// n01443537/n01443537_3.JPEG: n01443537, 7×3, 638 bytes
 	// n01440764/n01440764_9.JPEG: n01440764, 8×12, 390 bytes

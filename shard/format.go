@@ -104,8 +104,11 @@ func (e Encoding) equal(o Encoding) bool {
 	return e.Name == o.Name && bytes.Equal(compactJSON(e.Params), compactJSON(o.Params))
 }
 
-// String returns the name and the parameters, cut short where they are long.
+// String returns the name that people know, which is not "jpeg", and the parameters, cut short where they are long.
 func (e Encoding) String() string {
+	if e.Name == "jpeg" {
+		e.Name = "original"
+	}
 	if len(e.Params) == 0 {
 		return e.Name
 	}

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import difflib
 import logging
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, field, fields
 from typing import Any
@@ -23,7 +22,6 @@ from .kinds import (
     choice,
     duration,
     having,
-    kind,
     text,
     whole,
 )
@@ -106,10 +104,10 @@ class Options:
 
     num_workers: int = field(metadata=_row("resources", at_least(0)))
     map_workers: int = field(metadata=_row("resources", at_least(1)))
-    cache: str | None = field(metadata=_row("resources", kind("a folder's path, or None", os.fsdecode, optional=True)))
+    cache: str | None = field(metadata=_row("resources", kinds.FOLDER))
     cache_size: str | None = field(metadata=_row("resources", text("a size such as '400GB', or None")))
     feeders: str | None = field(metadata=_row("resources", kinds.ADDRESSES))
-    tls: str | None = field(metadata=_row("resources", kind("a folder's path, or None", os.fsdecode, optional=True)))
+    tls: str | None = field(metadata=_row("resources", kinds.FOLDER))
     metrics: str | None = field(metadata=_row("resources", text("an address, a port, or None")))
     slots: int = field(metadata=_row("resources", at_least(0)))
     transport: str = field(metadata=_row("resources", choice("auto", "shm", "socket")))

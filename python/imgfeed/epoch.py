@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from . import errors
+from . import accelerated, errors
 from .arguments import ARGUMENTS
 from .client import Batch
 from .feed import Feed
@@ -25,6 +25,7 @@ class Needs:
     output: Output
     collate: Callable[[list[Any]], Any] | None  # makes of single samples what the caller gets, if not the output alone
     progress: Progress  # the loader's own, moved with every batch
+    after: Callable[[Place], Place]  # gives the same place, or the next epoch's start for an epoch's end
     meter: Meter
     verdict: Callable[[], str] | None  # asks the server what it waits for, where a line is to be printed after an epoch
 
@@ -40,10 +41,11 @@ class _At(NamedTuple):
 class EpochIterator(Iterator[Columns]):
     """Gives the batches of a running epoch. A newer iteration of the same loader ends it, and so does letting go of it."""
 
-    def __init__(self, needs: Needs, feed: Feed, number: int, fetch: Fetch, slots: int) -> None:
+    def __init__(self, needs: Needs, feed: Feed, number: int, fetch: Fetch, slots: int, *, remainder: int) -> None:
         """Take an epoch that has begun. number is the iteration's by :meth:`Progress.begin`; fetch gives feed's batches, or
-        what was made of them, and slots is how many of these shared memory holds, 0 for none.
+        what was made of them, and slots is how many of these shared memory holds, 0 for none. remainder is for Accelerate.
         """
+        self.remainder = remainder
         self._needs = needs
         self._feed = feed
         self._number = number
@@ -65,6 +67,11 @@ class EpochIterator(Iterator[Columns]):
     @timeout.setter
     def timeout(self, seconds: float) -> None:
         self._feed.timeout = ARGUMENTS["timeout"].metadata["kind"].check("timeout", seconds)
+
+    @property
+    def end_of_dataloader(self) -> bool:
+        """Whether the last batch was handed out, as Accelerate asks its loaders."""
+        return not self._at.left
 
     def __len__(self) -> int:
         """Return how many batches are left."""
@@ -93,7 +100,11 @@ class EpochIterator(Iterator[Columns]):
                 if needs.verdict is not None and batch.left == self._half and batch.left:
                     self._verdict = f"the server, half-way: {needs.verdict()}"
                 needs.meter.add(len(batch.arrays.labels), asked)
-                self._at, needs.progress.reached = at, place
+                if needs.verdict is not None and not batch.left:
+                    tell(place.epoch, needs.meter.epoch, self._verdict)
+                accelerated.begin(self)
+                moved = needs.progress.moved(place if batch.left else needs.after(place))
+                self._at, (needs.progress.reached, needs.progress.start) = at, moved
             return columns
         except BaseException:
             self._at = before
@@ -109,7 +120,7 @@ class EpochIterator(Iterator[Columns]):
         try:
             if needs.progress.skips != self._at.skips:
                 self._skip()
-            following = self._next(self._at.place.consumed)
+            following = self._next(self._at.place.consumed) if self._at.left else None
         except errors.TimeoutError:
             raise
         except errors.ImgfeedError:
@@ -140,12 +151,10 @@ class EpochIterator(Iterator[Columns]):
 
     def _finish(self) -> None:
         """Come to the epoch's end."""
-        needs, epoch = self._needs, self._at.place.epoch
-        needs.output.drain()
-        needs.progress.end(epoch)
+        self._needs.output.drain()
+        self._needs.progress.end(self._at.place.epoch)
+        accelerated.end(self)
         self._end()
-        if needs.verdict is not None:
-            tell(epoch, needs.meter.epoch, self._verdict)
 
     def _end(self) -> None:
         """Give no more, and leave it to the server, which has ended the epoch."""

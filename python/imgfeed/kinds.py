@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .numbers import INT64_MAX, INT64_MIN, as_json, each_number, indices, listed, number, shown
-from .paths import sources
+from .paths import absolute, sources
 from .vision import Pipeline, is_torchvisions, pipeline
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
@@ -114,7 +114,8 @@ def text(want: str) -> Kind:
 
 
 def _joined(addresses: Any) -> str:
-    return addresses if isinstance(addresses, str) else ",".join(addresses)
+    each = addresses.split(",") if isinstance(addresses, str) else addresses
+    return ",".join(f"file:{absolute(one[5:])}" if str.startswith(one, "file:") and one[5:] else one for one in each)
 
 
 def duration(none: str) -> Kind:
@@ -429,6 +430,7 @@ LENGTH = Kind(_LENGTH, _length)
 ORDER = Kind(_ORDER, _order)
 CONTEXT = Kind("'fork', 'spawn', 'forkserver', their context, or None", _context)
 PARAMS = kind("True or False, or 'records'", _params)
+FOLDER = kind("a folder's path, or None", absolute, optional=True)
 ADDRESSES = kind("addresses, as text or a list of texts, or None", _joined, optional=True)
 GENERATOR = having("a torch.Generator, or None", _is_generator)
 SAMPLER = having("a sampler of torch or another iterable of indices with a length, or None", _is_sampler)

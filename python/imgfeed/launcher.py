@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import logging
 import os
@@ -20,7 +21,7 @@ import weakref
 from pathlib import Path
 from typing import IO
 
-from . import client, errors, vision, wire
+from . import client, errors, paths, vision, wire
 
 log = logging.getLogger("imgfeed")
 
@@ -38,7 +39,7 @@ def find_binary(name: str = "imgfeed") -> str:
     candidates = [here / "bin" / name, here.parents[1] / "bin" / name]
     override = os.environ.get("IMGFEED_BIN")
     if override:
-        program = Path(os.path.expanduser(override))
+        program = Path(_program(override))
         candidates = [program if name == "imgfeed" else program.with_name(name)]
     for path in candidates:
         if os.path.isfile(path) and os.access(path, os.X_OK):
@@ -55,6 +56,9 @@ def find_binary(name: str = "imgfeed") -> str:
         f"imgfeed: no program {name!r}: looked at {looked}, and on PATH; "
         "install the wheel, run `make build`, or set IMGFEED_BIN to the path of imgfeed"
     )
+
+
+_program = functools.cache(paths.absolute)  # where it is when it is first asked for: the working directory may change
 
 
 def limits_here() -> str:
@@ -84,8 +88,8 @@ class OwnServer:
     """An ``imgfeed serve`` that belongs to this process, and one connection to it.
 
     The server listens in a private directory that is gone as soon as the connection stands, and that it makes and removes
-    by itself, so that nothing is left after, however this process ends. It ends when this process does: it watches for
-    that itself (``--owner``).
+    by itself, so that nothing is left after, however this process ends. It ends when this process does, or becomes another
+    program: it watches for that itself (``--owner``), and for the end of its stdin.
     """
 
     def __init__(self, *data: str, **flags: object) -> None:
@@ -95,7 +99,7 @@ class OwnServer:
         """
         if limits := limits_here():
             raise errors.UnsupportedError(limits)
-        command = [find_binary(), "serve", "--owner", str(os.getpid()), "--log-level", "warn"]
+        command = [find_binary(), "serve", "--owner", str(os.getpid()), "--exit-with-parent", "--log-level", "warn"]
         for name, value in flags.items():
             if value:
                 command.append(f"--{name.replace('_', '-')}={value}")
@@ -105,7 +109,7 @@ class OwnServer:
         try:
             self._process = subprocess.Popen(
                 [*command, "--socket", path, "--", *data],
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,  # what it serves and where is for people
                 stderr=self._log,
                 start_new_session=True,  # Ctrl-C on the terminal is for the owner to handle
@@ -189,10 +193,12 @@ class OwnServer:
     def _printed(self) -> str:
         """Return the end of the server's output, without the prefix that errors get anyway."""
         limit, size = resource.getrlimit(resource.RLIMIT_AS)[0], os.fstat(self._log.fileno()).st_size
-        if limit != resource.RLIM_INFINITY and re.search(rb"fatal error: .*memory", os.pread(self._log.fileno(), size, 0)):
-            return f"the limit of virtual memory (ulimit -v) is {limit / 2**30:.1f} GiB: raise it to 4 GiB or more"
-        text = os.pread(self._log.fileno(), 4096, max(0, size - 4096)).decode(errors="replace")
-        return "\n".join(line.removeprefix("imgfeed: ") for line in text.strip().splitlines()[-12:])
+        text = os.pread(self._log.fileno(), size, 0).decode(errors="replace")
+        if crash := re.search(r"^(?:runtime|fatal error|panic): .*?(?=\n\n|\Z)", text, re.MULTILINE | re.DOTALL):
+            text = crash[0]  # a stack follows
+            if limit != resource.RLIM_INFINITY and "memory" in text:
+                return f"the limit of virtual memory (ulimit -v) is {limit / 2**30:.1f} GiB: raise it to 4 GiB or more"
+        return "\n".join(line.removeprefix("imgfeed: ") for line in text[-4096:].strip().splitlines()[-12:])
 
 
 def _socket_path() -> str:
@@ -213,14 +219,15 @@ def _socket_folder() -> str:
 def _end(process: subprocess.Popen[bytes], owner: int, log: IO[bytes]) -> None:
     """End a server, kindly first, and close its log. A forked child of the owner leaves the server alone."""
     log.close()
-    if os.getpid() != owner or process.poll() is not None:
-        return
-    process.send_signal(signal.SIGINT)  # SIGTERM it leaves to its owner
-    try:
-        process.wait(timeout=5)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+    if os.getpid() == owner and process.poll() is None:
+        process.send_signal(signal.SIGINT)  # SIGTERM it leaves to its owner
+        try:
+            process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+    assert process.stdin is not None
+    process.stdin.close()  # not before: that and a signal are two signs, and the second ends it at once
 
 
 def main() -> None:

@@ -52,8 +52,8 @@ class DataLoader:
     anything refers to it: its slot goes back to the server with the last reference. If you hold so many batches that the
     server would have no slot left, further ones come as copies. The arrays are yours and writable.
 
-    After a completed iteration the next one is the next epoch; an interrupted one begins again. ``set_epoch`` sets the
-    epoch explicitly. A loader has one iteration at a time: a new one ends the one before.
+    Each iteration begins the next epoch, unless the one before gave no batch; ``set_epoch`` and ``load_state_dict`` choose
+    another place. A loader has one iteration at a time: a new one ends the one before.
 
     Every argument is checked before anything starts; docs/python.md lists their types and ranges.
 
@@ -255,8 +255,8 @@ class DataLoader:
         service = self._service  # not the loader, which an iteration may outlive
         verdict = (lambda: _verdict(service.ask(Session.stats))) if options.verbose else None
         collate = None if outputs.is_default_collate(options.collate_fn) else options.collate_fn
-        self._needs = Needs(self._output, collate, self._progress, self.meter, verdict)
         self._selection = Selection(self._service, options)
+        self._needs = Needs(self._output, collate, self._progress, self._selection.after, self.meter, verdict)
         self._step = step_of(options)
         check_lists(options.choose, self._service.served.fields)
         self._steps: Steps | None = None
@@ -283,15 +283,15 @@ class DataLoader:
         return dict(self._bad.met)
 
     def __len__(self) -> int:
-        """Return how many batches this rank gets in a whole epoch."""
-        return self._selection.batches(self._selection.positions(self._progress.start.epoch), self.rank, self.world)
+        """Return how many batches this rank gets in a whole epoch: that of the last batch."""
+        return self._selection.batches(self._selection.positions(self._progress.reached.epoch), self.rank, self.world)
 
     def __repr__(self) -> str:
         """Return data, split, batch size, transform, rank and world."""
         o = self._options
         transform = o.transform if isinstance(o.transform, str) else o.transform.views or o.transform.operations
         return (
-            f"imgfeed.DataLoader({o.dataset!r}, batch_size={o.batch_size}, split={self._identity['split']!r}, "
+            f"imgfeed.DataLoader({str(o.dataset)!r}, batch_size={o.batch_size}, split={self._identity['split']!r}, "
             f"transform={transform!r:.120}, rank={self.rank}, world={self.world})"
         )
 
@@ -329,7 +329,8 @@ class DataLoader:
         if options.choose:
             places = [options.fields.index(name) for name in options.choose]
             fetch = Chosen(fetch, places, options.order_seed, place.epoch, with_index=options.with_index)
-        return EpochIterator(self._needs, feed, progress.begin(place), fetch, feed.slots if self._steps is None else 0)
+        slots, remainder = feed.slots if self._steps is None else 0, self._selection.remainder(place)
+        return EpochIterator(self._needs, feed, progress.begin(place), fetch, slots, remainder=remainder)
 
     def _take(self, form: Form) -> None:
         """Have the iteration that begins give batches of a form."""
@@ -389,9 +390,7 @@ class DataLoader:
         Raises StateError if it was made on other data, or with another seed, shuffle or choice of samples. That an order= or
         sampler= gives the epoch the order that it had is checked by the iteration that goes on in it.
         """
-        place = state.check(state_dict, self._identity)
-        self._selection.check(place)
-        self._progress.load(place)
+        self._progress.load(self._selection.check(state.check(state_dict, self._identity)))
 
     def records(
         self, indices: Iterable[int], epoch: int, repetitions: Iterable[int] | None = None, view: int = 0

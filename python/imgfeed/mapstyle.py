@@ -9,6 +9,7 @@ from typing import Any
 from .arguments import LEAST
 from .dataset import Samples
 from .loader import DataLoader
+from .paths import source_path
 
 
 class Dataset(Samples):
@@ -40,7 +41,7 @@ class Dataset(Samples):
             BinaryNotFoundError: There is no program imgfeed.
             ServerError: The set can't be read; the message says why.
         """
-        self.source = os.fsdecode(source)
+        self.source = source_path("source", source)
         self.transform = transform
         self.target_transform = target_transform
         self._open(split)

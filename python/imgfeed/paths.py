@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from .wire import SOCKET_PATH_MAX
@@ -24,6 +25,11 @@ class Joined(NamedTuple):
         return " + ".join(self.paths)
 
 
+def absolute(path: str | bytes | os.PathLike[str]) -> str:
+    """Return a local path that stays the same when the working directory changes, ~ expanded."""
+    return str(Path(os.path.expanduser(os.fsdecode(path))).absolute())
+
+
 def sources(name: str, value: Any) -> str | Joined:
     """Return where samples come from: one path as source_path does, or those of a list, or of a dictionary with weights."""
     if isinstance(value, Joined):
@@ -31,9 +37,11 @@ def sources(name: str, value: Any) -> str | Joined:
     if not isinstance(value, (list, tuple, Mapping)):
         return source_path(name, value)
     paths = tuple(source_path(name, path) for path in value)
-    if not paths or any(path.startswith("unix:") for path in paths):
+    if not paths:
+        raise ValueError(f"imgfeed: {name} is empty, want paths of sets")
+    if socket := next((path for path in paths if path.startswith("unix:")), None):
         raise ValueError(
-            f"imgfeed: {name} is {value!r:.80}, want paths of sets: a server that runs joins them itself (imgfeed serve A B)"
+            f"imgfeed: {name} has {socket}, want paths of sets: a server that runs joins them itself (imgfeed serve A B)"
         )
     if isinstance(value, Mapping):
         return Joined(paths, tuple(value.values()))
@@ -41,7 +49,7 @@ def sources(name: str, value: Any) -> str | Joined:
 
 
 def source_path(name: str, value: Any) -> str:
-    """Return where samples come from, ~ expanded: a path, or unix:PATH. Raises TypeError or ValueError, naming the argument."""
+    """Return where samples come from: an absolute path, a URL or unix:PATH. Raises TypeError or ValueError for the argument."""
     try:
         path = os.fsdecode(value)
     except TypeError:
@@ -55,16 +63,18 @@ def source_path(name: str, value: Any) -> str:
         raise ValueError(f"imgfeed: {name} is {value!r}: the path is empty")
     if "\0" in path:
         raise ValueError(f"imgfeed: {name} is {value!r:.80}: a path holds no NUL")
-    path = os.path.expanduser(path)
+    address = _ADDRESS.match(path)
+    if address and address[0] in REMOTE:
+        return scheme + path
+    if address and not os.path.lexists(path):
+        raise ValueError(
+            f"imgfeed: {name} is {value!r}, an address of an unknown kind: want a folder, or a URL that begins with "
+            f"{', '.join(REMOTE)}"
+        )
+    path = absolute(path)
     if scheme and len(os.fsencode(path)) > SOCKET_PATH_MAX:
         raise ValueError(
             f"imgfeed: {name} is {value!r}: the path of a socket has at most {SOCKET_PATH_MAX} bytes, and this has "
             f"{len(os.fsencode(path))}: choose a shorter one with imgfeed serve --socket, or a symbolic link to its folder"
-        )
-    address = _ADDRESS.match(path)
-    if address and address[0] not in REMOTE and not os.path.lexists(path):
-        raise ValueError(
-            f"imgfeed: {name} is {value!r}, an address of an unknown kind: want a folder, or a URL that begins with "
-            f"{', '.join(REMOTE)}"
         )
     return scheme + path

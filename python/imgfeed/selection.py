@@ -64,16 +64,21 @@ class Selection:
             progress.set_epoch(epoch)
             self._sampler_epoch = epoch
 
-    def check(self, place: Place) -> None:
-        """Raise StateError for a place beyond the end of its epoch, where that is known before the epoch is made."""
-        if self.anew or self._options.mixture is not None or place.consumed <= (end := self.positions(place.epoch)):
-            return
-        raise errors.StateError(f"imgfeed: state whose consumed is {place.consumed}: epoch {place.epoch} has {end} samples")
+    def check(self, place: Place) -> Place:
+        """Return the place of a state as :meth:`after` does, where the epoch's end is known before the epoch is made.
+
+        Raises StateError for a place beyond that end.
+        """
+        if self.anew or self._options.mixture is not None:
+            return place
+        if place.consumed > (end := self.positions(place.epoch)):
+            raise errors.StateError(f"imgfeed: state whose consumed is {place.consumed}: epoch {place.epoch} has {end} samples")
+        return self.after(place)
 
     def begin(self, place: Place) -> tuple[Place, Selected | None]:
-        """Return the samples of the epoch at place, and the place, with its order's name and no further than its end.
+        """Return the samples of the epoch at place, and the place, with its order's name. From an epoch's end it is the next.
 
-        Raises StateError if place was reached in another order than the epoch's.
+        Raises StateError if place was reached in another order than the epoch's, and ValueError for an epoch without a batch.
         """
         selected = self.of(place.epoch)
         order = selected.digest if selected is not None and self.anew else None
@@ -85,7 +90,14 @@ class Selection:
         end = self.positions(place.epoch)
         if selected is not None and selected.indices is not None and selected.of_rank:
             end = len(selected.indices) * world  # whatever the sampler's len() says
-        return Place(place.epoch, min(place.consumed, end), order), selected
+        if self.batches(max(0, end - place.consumed), 0, world):
+            return Place(place.epoch, place.consumed, order), selected
+        if place.consumed:
+            return self.begin(Place(place.epoch + 1, 0))
+        raise ValueError(
+            f"imgfeed: epoch {place.epoch} has no batch: its {end:,} samples don't fill one of {self._options.batch_size:,} on "
+            f"each of {world:,} ranks, and drop_last=True leaves out all others: take a smaller batch_size, or drop_last=False"
+        )
 
     def positions(self, epoch: int) -> int:
         """Return how many samples an epoch has, over all ranks; of buckets as many as its batches have room for."""
@@ -110,8 +122,20 @@ class Selection:
             return rank_batches(positions // size, rank, world, o.policy, 1)
         return rank_batches(positions, rank, world, o.policy, size)
 
-    def after(self, place: Place, batches: int) -> Place:
-        """Return the place that many batches after another; beyond the epoch's end it is one of a later epoch."""
+    def remainder(self, place: Place) -> int:
+        """Return the ``remainder`` that Accelerate asks for: samples in the last batch, over all ranks; 0: it is full.
+
+        Accelerate gathers that batch rank by rank and keeps so many of its first samples. That is right where at most the very
+        last one is repeated; -1 has it keep all.
+        """
+        o, world = self._options, self._service.rank_and_world[1]
+        if o.drop_last or o.buckets is not None:
+            return -1
+        rest = (self.positions(place.epoch) - place.consumed) % (o.batch_size * world)
+        return -1 if o.even_batches and -rest % world > 1 else rest
+
+    def after(self, place: Place, batches: int = 0) -> Place:
+        """Return the place that many batches after another; from the epoch's end on it is one of a later epoch."""
         o, world = self._options, self._service.rank_and_world[1]
         stride = o.batch_size * world
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from . import errors
 from .kinds import EPOCH
 from .numbers import INT64_MAX
+
+log = logging.getLogger("imgfeed")
 
 VERSION = 1
 
@@ -21,14 +24,20 @@ class Place(NamedTuple):
 
 
 class Progress:
-    """How far a loader has come. The loader moves it by hand, its running iteration with every batch."""
+    """How far a loader has come. The loader moves it by hand, its running iteration with every batch.
+
+    Each iteration begins the next epoch. It begins where the last one did if that gave no batch, and where a caller has said
+    since then.
+    """
 
     def __init__(self) -> None:
         """Begin with epoch 0."""
-        self.reached = Place(0, 0)  # after the last batch that the caller has had
+        self.reached = Place(0, 0)  # after the last batch that the caller has had; never an epoch's end
         self.start = Place(0, 0)  # where the next iteration begins
+        self.begun: Place | None = None  # the very start of the running iteration
         self.iteration = 0  # the number of the one that runs; a newer one has ended the others
         self.skips = 0  # how often the place was moved on by hand
+        self._warned = False
 
     def set_epoch(self, epoch: int) -> None:
         """Say which epoch the next iteration is. Naming that of a state just loaded keeps the place in it."""
@@ -40,13 +49,27 @@ class Progress:
 
     def begin(self, place: Place) -> int:
         """Note that an iteration has begun at place, and return its number."""
+        left = self.reached
+        if left.consumed and left.epoch < self.start.epoch and not self._warned:
+            self._warned = True
+            log.warning(
+                "imgfeed: epoch %d was left after %d samples, and this iteration begins epoch %d; set_epoch() chooses another",
+                left.epoch,
+                left.consumed,
+                place.epoch,
+            )
         self.resume(place)
         self.iteration += 1
         return self.iteration
 
     def resume(self, place: Place) -> None:
-        """Note that the running iteration is at place: what follows it begins the epoch anew."""
-        self.reached, self.start = place, Place(place.epoch, 0)
+        """Note that the running iteration is at place, and has given no batch from there on."""
+        self.reached = self.start = self.begun = place
+
+    def moved(self, reached: Place) -> tuple[Place, Place]:
+        """Return reached and start once the running iteration has given a batch, up to reached."""
+        assert self.begun is not None
+        return reached, Place(self.begun.epoch + 1, 0) if self.start is self.begun else self.start
 
     def skip(self, place: Place) -> None:
         """Continue at place, beyond the place reached; so does a running iteration."""
@@ -54,10 +77,8 @@ class Progress:
         self.skips += 1
 
     def end(self, epoch: int) -> None:
-        """Note that an iteration has come to the end of its epoch: the next one is the next epoch, unless another was set."""
-        self.reached = Place(epoch + 1, 0)
-        if self.start.epoch == epoch:
-            self.start = self.reached
+        """Note that the running iteration has come to the end of its epoch."""
+        self.reached, self.start = self.moved(Place(epoch + 1, 0) if self.reached.epoch == epoch else self.reached)
 
     def load(self, place: Place) -> None:
         """Go on at place."""

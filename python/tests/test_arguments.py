@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import os
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -166,7 +167,7 @@ def test_the_home_folder(shards: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for path in ("~/train-shards", Path("~/train-shards"), b"~/train-shards"):
         assert checked(dataset=path).dataset == str(shards)
     assert checked(dataset="unix:~/sock").dataset == f"unix:{shards.parent}/sock"
-    assert checked(dataset="./~").dataset == "./~"
+    assert checked(dataset="./~").dataset == f"{os.getcwd()}/~"
     with DataLoader("~/train-shards", num_workers=1, framework="numpy") as loader:
         assert len(loader.dataset) > 0
 
@@ -184,7 +185,24 @@ def test_an_address_is_no_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         assert checked(dataset=address).dataset == address
     monkeypatch.chdir(tmp_path)
     (tmp_path / "s4:" / "train").mkdir(parents=True)
-    assert checked(dataset="s4://train").dataset == "s4://train"  # a folder that there is
+    assert checked(dataset="s4://train").dataset == f"{tmp_path}/s4:/train"  # a folder that there is
+
+
+def test_local_paths_are_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert checked(dataset=[Path("a"), b"b/../c", "s3://d"]).dataset.paths == (f"{tmp_path}/a", f"{tmp_path}/b/../c", "s3://d")
+    assert checked(dataset={Path("a"): 1, "b": 2}).dataset == ((f"{tmp_path}/a", f"{tmp_path}/b"), (1, 2))
+    assert checked(dataset="unix:sock").dataset == f"unix:{tmp_path}/sock"
+    assert (checked(cache="a").cache, checked(tls=Path("b")).tls) == (f"{tmp_path}/a", f"{tmp_path}/b")
+    assert checked(feeders=["a:1", "file:b", "dns:c:2"]).feeders == f"a:1,file:{tmp_path}/b,dns:c:2"
+    assert checked(feeders="file:b,file:/c").feeders == f"file:{tmp_path}/b,file:/c"
+
+
+def test_a_list_of_paths_is_shown_as_paths() -> None:
+    with pytest.raises(ValueError, match="dataset has unix:/sock, want paths of sets: "):
+        checked(dataset=[Path("/a"), "unix:/sock"])
+    with pytest.raises(ValueError, match="dataset is empty, want paths of sets"):
+        checked(dataset=[])
 
 
 def test_a_socket_path_has_a_limit(tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ def test_any_world_has_the_same_batches_and_goes_on_at_each(various: Path, world
         ranks[0].set_epoch(0)
         states = [(world * n, ranks[0].state_dict()) for n, _ in enumerate(ranks[0], 1)]
         with DataLoader(various, 5, **options, even_batches=False) as other:
-            for done, state in states[::2]:
+            for done, state in states[:-1:2]:
                 other.load_state_dict(state)
                 assert batches(other) == whole[done:]
             other.set_epoch(0)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -84,14 +85,89 @@ def test_epochs_differ_and_repeat(load: Load) -> None:
     assert indices(load(8, shuffle=True, seed=8)) != indices(first)
 
 
-def test_an_iteration_broken_off_begins_again(load: Load) -> None:
+def _until_the_last(loader: DataLoader) -> Iterator[Any]:
+    for number, batch in enumerate(loader):
+        yield batch
+        if number + 1 == len(loader):
+            break
+
+
+def _nexts(loader: DataLoader) -> Iterator[Any]:
+    iteration = iter(loader)
+    for _ in range(len(loader)):
+        yield next(iteration)
+
+
+#: Loops that take every batch of an epoch, and never ask for one more.
+LOOPS: dict[str, Callable[[DataLoader], Any]] = {
+    "next": _nexts,
+    "islice": lambda loader: itertools.islice(loader, len(loader)),
+    "zip": lambda loader: (batch for _, batch in zip(range(len(loader)), loader, strict=False)),
+    "break": _until_the_last,
+}
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("policy", [{}, {"drop_last": True}, {"even_batches": False}])
+def test_a_loop_that_asks_for_no_batch_more_ends_its_epoch(
+    load: Load, loop: str, policy: dict[str, bool], caplog: pytest.LogCaptureFixture
+) -> None:
+    options: dict[str, Any] = {**policy, "shuffle": True, "transform": RANDOM, "with_params": True}
+    want, loader = load(8, **options), load(8, **options)
+    for epoch in range(3):
+        assert all(same(a, b) for a, b in zip(want, map(copied, LOOPS[loop](loader)), strict=True))
+        assert loader.state_dict() == want.state_dict() and loader.state_dict()["epoch"] == epoch + 1
+    assert not caplog.records
+
+
+def test_an_epoch_that_is_left_early_is_followed_by_the_next(load: Load, caplog: pytest.LogCaptureFixture) -> None:
     loader = load(8, shuffle=True)
-    whole = indices(loader)
+    whole = [indices(loader) for _ in range(4)]
+    left = load(8, shuffle=True)
+    for epoch in range(3):
+        assert indices(itertools.islice(left, 2)) == whole[epoch][:16]
+        assert (left.state_dict()["epoch"], left.state_dict()["consumed"], left.sampler.epoch) == (epoch, 16, epoch + 1)
+    (record,) = caplog.records
+    assert "epoch 0 was left after 16 samples, and this iteration begins epoch 1" in record.getMessage()
+    left.set_epoch(1)
+    assert indices(left) == whole[1]
+    assert indices(left) == whole[2]
+
+
+def test_an_iteration_without_a_batch_counts_for_nothing(load: Load) -> None:
+    loader, resumed = load(8, shuffle=True), load(8, shuffle=True)
+    for _ in range(3):
+        assert len(iter(loader)) == len(loader)
+    first = indices(itertools.islice(loader, 3))
+    resumed.load_state_dict(loader.state_dict())
+    for _ in range(2):
+        assert len(iter(resumed)) == len(resumed) - 3
     loader.set_epoch(0)
-    for batch in loader:
-        assert indices([batch]) == whole[:8]
-        break
-    assert indices(loader) == whole
+    assert first + indices(resumed) == indices(loader)
+
+
+def test_an_epoch_set_while_one_runs_is_the_next(load: Load) -> None:
+    loader = load(8, shuffle=True)
+    for number, _ in enumerate(loader):
+        if number == 3:
+            loader.set_epoch(7)
+    order = list(loader.sampler)
+    assert indices(loader) == order and loader.state_dict()["epoch"] == 8
+
+
+def test_the_length_is_that_of_the_running_epoch(load: Load) -> None:
+    loader = load(8, order=lambda epoch: range(40 + 16 * epoch))
+    for epoch in range(3):
+        assert [len(loader) for _ in itertools.islice(loader, 4)] == [5 + 2 * epoch] * 4
+
+
+def test_an_epoch_without_a_batch_is_an_error(load: Load) -> None:
+    loader = load(64, rank=0, world=2, drop_last=True)
+    with pytest.raises(ValueError, match=r"epoch 0 has no batch: its 105 samples .*64 on each of 2 ranks.* smaller batch_size"):
+        iter(loader)
+    loader.set_batch_size(8)
+    assert len(list(loader)) == len(loader)
+    assert list(load(8, rank=1, world=2, order=[3], even_batches=False)) == []  # the other rank has one
 
 
 def test_a_new_iteration_ends_the_one_before(load: Load) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -111,6 +112,34 @@ def test_a_path_that_looks_like_a_flag(shards: Path, tmp_path: Path, monkeypatch
     monkeypatch.chdir(tmp_path)
     with own(Path("--threads")) as loader:
         assert len(indices(loader)) == SAMPLES
+
+
+def test_the_working_directory_may_change(shards: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hydra, for one, gives each run a folder of its own, where other data may have the same name."""
+    (tmp_path / shards.name).mkdir()
+    monkeypatch.setenv("IMGFEED_BIN", os.path.relpath(find_binary(), shards.parent))
+    monkeypatch.chdir(shards.parent)
+    relative = Path(shards.name)
+    options = {"framework": "numpy", "with_index": True, "decode": "full", "map": lambda image: image[:32, :32].copy()}
+    with own(relative) as loader, DataLoader(relative, 8, num_workers=1, **options) as whole:  # type: ignore[arg-type]
+        assert f"'{shards}'" in repr(loader) and repr(imgfeed.Dataset(relative)).startswith(f"imgfeed.Dataset('{shards}'")
+        iteration = iter(loader)
+        got = indices([next(iteration)])
+        monkeypatch.chdir(tmp_path)
+        assert loader._service.server is not None
+        os.kill(loader._service.server.pid, signal.SIGKILL)
+        assert got + indices(iteration) == list(range(SAMPLES)) == indices(whole)
+        with pickle.loads(pickle.dumps(loader)) as copy:
+            assert indices(copy) == list(range(SAMPLES))
+
+
+def test_own_server_ends_where_its_owner_becomes_another_program(shards: Path) -> None:
+    with script(OWNER + "import os; os.execv('/bin/sleep', ['sleep', '60'])", str(shards)) as process:
+        assert process.stdout is not None
+        pid = int(process.stdout.readline())
+        wait_for(lambda: not alive(pid))
+        assert process.poll() is None
+        process.kill()
 
 
 def test_closing_wakes_a_thread_that_waits(shards: Path, tmp_path: Path) -> None:
@@ -286,6 +315,25 @@ def test_a_small_limit_of_virtual_memory_is_named(shards: Path) -> None:
     assert done.stderr.splitlines()[-1].endswith(
         "the server did not start: the limit of virtual memory (ulimit -v) is 0.5 GiB: raise it to 4 GiB or more"
     )
+
+
+def test_a_small_limit_of_files_is_named(shards: Path) -> None:
+    limit = "resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))"
+    program = f"import sys, resource, imgfeed; {limit}; imgfeed.DataLoader(sys.argv[1], 8, framework='numpy')"
+    done = subprocess.run([sys.executable, "-c", program, shards], capture_output=True, text=True, check=False, timeout=60)
+    assert done.stderr.endswith("bytes: file too large: raise the limit of a file's size (ulimit -f)\n")
+
+
+def test_of_a_server_that_crashed_the_reason_is_shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    program = tmp_path / "imgfeed"
+    reason = "runtime: may need to increase max user processes (ulimit -u)\nfatal error: newosproc"
+    stack = "\n".join(f"main.f{n}(...)\n\tmain.go:{n} +0x1" for n in range(100))
+    program.write_text(f"#!/bin/sh\ncat >&2 <<'.'\nopening\n{reason}\n\ngoroutine 1 [running]:\n{stack}\n.\nexit 2\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("IMGFEED_BIN", str(program))
+    with pytest.raises(imgfeed.ServerError, match="did not start") as caught:
+        own(tmp_path)
+    assert str(caught.value).endswith(f"did not start: {reason}")
 
 
 def test_a_server_that_opens_its_data_slowly(

@@ -80,6 +80,7 @@ for use in (False, True):
     child = os.fork()
     if child == 0:
         if use:
+            loader.set_epoch(0)
             next(iter(loader))
         sys.exit(0)
     assert os.waitpid(child, 0)[1] == 0
@@ -154,6 +155,7 @@ try:
         print("ready", flush=True)
         time.sleep(60)
 except KeyboardInterrupt:
+    loader.set_epoch(0)
     print(sum(len(labels) for _, labels in loader), flush=True)
 """
     path = os.pathsep.join(p for p in sys.path if p)

@@ -39,9 +39,9 @@ class Trainer:
 
     def epoch(self, epoch: int, set_epoch: bool) -> None:
         if set_epoch:
-            self.train.sampler.set_epoch(epoch)
             if not self.begun:  # a tutorial asks for the batch size so; it begins an iteration that it lets go of
                 self.noted["sizes"].append(len(next(iter(self.train))[0]))
+            self.train.sampler.set_epoch(epoch)
         for number, (images, labels, index) in enumerate(self.train):
             self.noted["trained"].append([epoch, index.tolist()])
             self.optimizer.zero_grad()

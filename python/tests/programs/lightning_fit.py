@@ -43,7 +43,7 @@ class Model(lightning.LightningModule):
 
 
 def main() -> None:
-    """Train for three epochs, with a checkpoint after each third step."""
+    """Train for three epochs, with a checkpoint after each step."""
     parser = argparse.ArgumentParser()
     for name in ("data", "out"):
         parser.add_argument(name)
@@ -63,7 +63,7 @@ def main() -> None:
         enable_progress_bar=False,
         enable_model_summary=False,
         num_sanity_val_steps=0,
-        callbacks=[ModelCheckpoint(args.out, "{step}", every_n_train_steps=3, save_top_k=-1)],
+        callbacks=[ModelCheckpoint(args.out, "{step}", every_n_train_steps=1, save_top_k=-1)],
     )
     model = Model()
     trainer.fit(model, train, val, ckpt_path=args.resume)

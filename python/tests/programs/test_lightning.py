@@ -32,14 +32,13 @@ def test_fit_gives_the_samples_of_a_plain_loop(shards: Path, tmp_path: Path, dev
         seen = [i for noted in ranks for e, _, batch in noted["trained"] if e == epoch for i in batch]
         assert set(seen) == set(range(samples)) and len(seen) == math.ceil(samples / devices) * devices
 
-    step = steps + 3 - steps % 3  # of the second epoch, in its middle
-    assert steps < step < 2 * steps
-    checkpoint = tmp_path / "whole" / f"step={step}.ckpt"
-    arguments = ("--devices", str(devices), "--resume", str(checkpoint))
-    resumed = run("lightning_fit.py", shards, tmp_path / "resumed", devices, *arguments, launch=False)
-    for noted, rest in zip(ranks, resumed, strict=True):
-        assert rest["trained"] == noted["trained"][step:]
-        assert rest["validated"] == [[e, batch] for e, batch in noted["validated"] if e > 0]
+    for step in (steps, steps + 2):  # an epoch's last batch, and the middle of the next one
+        checkpoint = tmp_path / "whole" / f"step={step}.ckpt"
+        arguments = ("--devices", str(devices), "--resume", str(checkpoint))
+        resumed = run("lightning_fit.py", shards, tmp_path / f"resumed-{step}", devices, *arguments, launch=False)
+        for noted, rest in zip(ranks, resumed, strict=True):
+            assert rest["trained"] == noted["trained"][step:]
+            assert rest["validated"] == [[e, batch] for e, batch in noted["validated"] if e > 0]
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -69,7 +69,7 @@ def test_replace_your_dataloader(tmp_path: Path) -> None:
     for printed in (before, after):
         assert [(epoch, seen) for epoch, _, seen in printed] == [("0", "20"), ("1", "20")]
     again = run(tmp_path, "data", "checkpoint.pt")  # which was saved after the last step
-    assert again == [("1", "0.000", "20")]
+    assert again == []
     script = (tmp_path / "train.py").read_text()
     saving = next(line for line in script.splitlines() if "torch.save" in line)
     (tmp_path / "train.py").write_text(script.replace(saving, f"{saving}\n        if epoch and len(sys.argv) == 2: sys.exit()"))

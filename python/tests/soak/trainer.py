@@ -201,7 +201,7 @@ class Trainer:
                 if not passes(e) or now > failed_at + PATIENCE:
                     raise
                 self.book.note("error", kind=type(e).__name__, text=str(e))
-                loader.load_state_dict(loader.state_dict())  # or the next iteration would begin the epoch anew
+                loader.load_state_dict(loader.state_dict())  # or the next iteration would begin the next epoch
                 iteration = None
                 time.sleep(0.2)
             else:
@@ -214,12 +214,10 @@ class Trainer:
         for n, batch in enumerate(self.batches(self.train)):
             seen = rows(batch)
             self.book.write("train", epoch, seen, self.rows)
-            self.rows += len(seen)
+            self.rows = self.rows + len(seen) if self.at == epoch else 0
             time.sleep(0.03)  # where a training computes
             if n % SAVE_EVERY == SAVE_EVERY - 1:
                 self.save()
-        if self.at != epoch:
-            self.rows = 0
 
     def judge(self) -> None:
         judge = self.judges[self.judged % 2]

@@ -93,7 +93,9 @@ func totalSize(slots int, slotSize int64) (int64, error) {
 
 // reserve gives the file its size for good, and maps it.
 func reserve(fd int, size int64) ([]byte, error) {
-	if err := unix.Ftruncate(fd, size); err != nil {
+	if err := unix.Ftruncate(fd, size); err == unix.EFBIG {
+		return nil, fmt.Errorf("%w: raise the limit of a file's size (ulimit -f)", err)
+	} else if err != nil {
 		return nil, fmt.Errorf("ftruncate: %w", err)
 	}
 	for {

@@ -1,0 +1,47 @@
+"""Accelerate's account of the running iteration: its gradient accumulation ends with an epoch, and it drops repeated samples.
+
+Accelerate's own loaders register with its GradientState. ``prepare`` returns a loader of this package as it is, so that the
+iteration registers itself, in any program that has imported Accelerate.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import sys
+from typing import Any
+
+log = logging.getLogger("imgfeed")
+
+
+def begin(iteration: Any) -> None:
+    """Make an iteration the one that Accelerate asks for ``end_of_dataloader`` and ``remainder``, until :func:`end`."""
+    if state := end(iteration):
+        state._add_dataloader(iteration)
+        _watch_saves()
+
+
+def end(iteration: Any) -> Any:
+    """Have Accelerate ask an iteration no more. Return its GradientState, or None in a program without it."""
+    module = sys.modules.get("accelerate.state")
+    if module is None:
+        return None
+    state = module.GradientState()
+    state._remove_dataloader(iteration)
+    return state
+
+
+@functools.cache
+def _watch_saves() -> None:
+    """Have the first call of save_state say where no loader's place is saved. Accelerate has no hook for all Accelerators."""
+    accelerator: Any = sys.modules["accelerate"].Accelerator
+    save = accelerator.save_state
+
+    @functools.wraps(save)
+    def save_state(self: Any, *args: Any, **options: Any) -> Any:
+        accelerator.save_state = save
+        if not any(type(of).__module__ == "imgfeed.loader" for of in self._custom_objects):
+            log.warning("imgfeed: save_state keeps no loader's place: accelerator.register_for_checkpointing(loader) adds it")
+        return save(self, *args, **options)
+
+    accelerator.save_state = save_state
