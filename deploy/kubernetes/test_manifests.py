@@ -158,7 +158,7 @@ def test_feed_is_a_sidecar_that_shares_its_socket() -> None:
 
 
 def test_trainer_understands_its_arguments() -> None:
-    settings = pytest.importorskip("imgfeed_train.settings")
+    settings = pytest.importorskip("imgfeed_train.flags")
     (job,) = documents("trainjob.yaml")
     assert job["spec"]["runtimeRef"] == {"kind": "TrainingRuntime", "name": documents("runtime.yaml")[0]["metadata"]["name"]}
     (node,) = training_pod()["containers"]

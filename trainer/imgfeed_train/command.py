@@ -1,39 +1,32 @@
-"""``imgfeed-train``: which command it is, what it prints, and the status that it ends with."""
+"""``imgfeed-train``: which command it is, the ranks that it starts by torchrun, and the status that it ends with."""
 
 from __future__ import annotations
 
 import atexit
 import contextlib
+import logging
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Sequence
+from typing import Any, NoReturn
 
-from . import bench_settings, settings
+from . import __version__, flags, report
 from .errors import TrainError
-from .launch import notes as noted
-from .launch import place as places
-from .launch.start import start
-from .launch.surroundings import held_feed
-from .report import page
-from .settings import Settings
+from .flags import Settings
 
-if TYPE_CHECKING:
-    import torch
-
-    from .watch.log import Watch
+MEET = 300  # seconds in which all machines must have been started
+#: In the errors of torch's backends where another rank is gone or late.
+LOST = ("connection closed", "connection reset", "broken pipe", "timed out", "timeout", "gloo", "nccl")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Train, measure, or compare runs. Exits with 1 where something outside the program is wrong, and says what."""
-    argv = list(sys.argv[1:] if arguments is None else arguments)
+    """Train, score, or write a report. Exits with 1 where something outside the program is wrong, and names it."""
     status: int | str = 0
     try:
-        status = run(argv)
+        status = run(list(sys.argv[1:] if arguments is None else arguments))
     except TrainError as e:
-        status = _told(e)
+        status = f"imgfeed-train: {e}"
     except KeyboardInterrupt:
         status = 130
     if arguments is None:
@@ -42,106 +35,103 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(status)
 
 
-def run(argv: Sequence[str]) -> int:
+def run(argv: list[str]) -> int:
     """Run a command line; return the exit status. Raises TrainError."""
-    if argv[:1] in (["compare"], ["report"]):
-        page.main(argv)
+    if argv == ["--version"]:
+        print(f"imgfeed-train {__version__}")
         return 0
-    if argv[:1] == ["prepare"]:
-        from . import prepare  # noqa: PLC0415 - as bench: not everybody needs it
-
-        prepare.main(argv[1:])
+    if argv[:1] == ["report"]:
+        report.main(argv[1:])
         return 0
-    if argv[:1] == ["bench"]:
-        measured = bench_settings.parse(argv[1:])
-        from . import bench  # noqa: PLC0415 - needs torch
-
-        with held_feed(measured.data):
-            return start(measured, argv, bench.run)
-    s = settings.parse(argv)
-    other = _other(s)
+    s = flags.parse(argv)
     with held_feed(s.data):
-        if other is not None:
-            return start(s, argv, other)
-        with _stopped_early(s.stopped_status):
-            return start(s, argv, training, s.stopped_status)
+        if "RANK" in os.environ:
+            return work(s)
+        if "NODE_RANK" in os.environ and s.nodes == 1:  # many a cluster counts machines by these
+            s.nodes, s.node_rank = int(os.environ.pop("WORLD_SIZE", "1")), int(os.environ["NODE_RANK"])
+        return launch(s, argv)
 
 
-@contextlib.contextmanager
-def _stopped_early(status: int) -> Iterator[None]:
-    """Have SIGTERM end the process with this status as long as there is nothing to save.
+def launch(s: Settings, argv: Sequence[str]) -> int:
+    """Start this machine's ranks by torchrun, and watch them; return the exit status. A rank alone needs no other process."""
+    import torch  # noqa: PLC0415 - slow to import
+    from torch.distributed import run as torchrun  # noqa: PLC0415
+    from torch.distributed.elastic.multiprocessing.api import SignalException  # noqa: PLC0415
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError  # noqa: PLC0415
 
-    A rank that has a parent dies of the signal, and the parent gives the status.
-    """
-    before = signal.getsignal(signal.SIGTERM)
-    if places.HOW not in os.environ:
-        signal.signal(signal.SIGTERM, lambda number, frame: leave(status))
+    here = s.gpus or (0 if s.device == "cpu" or s.strategy == "dp" else torch.cuda.device_count()) or 1
+    if s.nodes * here == 1:
+        return work(s)
+    host, _, port = (s.master or os.environ.get("MASTER_ADDR", "")).partition(":")
+    port = port or os.environ.get("MASTER_PORT", "29500")
+    if s.nodes > 1 and not host:
+        raise TrainError(f"-n {s.nodes} needs --master HOST[:PORT] or MASTER_ADDR: machine 0, as the others reach it")
+    meet = ["--master-addr", host, "--master-port", port, "--rdzv-conf", f"timeout={MEET}"] if s.nodes > 1 else ["--standalone"]
+    ranks = ["--nnodes", str(s.nodes), "--node-rank", str(s.node_rank), "--nproc-per-node", str(here)]
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # as torchrun sets it; the feed decodes on the other CPUs
+    os.environ.setdefault("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "600")  # seconds to save after SIGTERM
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # its warnings are C++ frames of what the ranks say themselves
+    logging.getLogger("torch").setLevel(logging.CRITICAL)
+    print(f"ranks: {s.nodes * here} ({s.nodes} x {here}){f'; master {host}:{port}' if s.nodes > 1 else ''}", flush=True)
     try:
-        yield
-    finally:
-        if signal.getsignal(signal.SIGTERM) is not signal.SIG_IGN:  # a run that was stopped ignores what comes later
-            signal.signal(signal.SIGTERM, before)
-
-
-def _other(s: Settings) -> Any:
-    """Return what is to be done instead of training, None if nothing is."""
-    if s.dry_run:
-        from . import dry_run  # noqa: PLC0415 - as bench
-
-        return dry_run.run
-    if s.evaluate:
-        from . import score  # noqa: PLC0415 - as bench
-
-        return score.run
-    return None
-
-
-def training(s: Settings, place: places.Place, device: torch.device, notes: noted.Notes) -> int:
-    """Run one rank's training, in a log that says how it ended; return 0, or --stopped-status where it stopped before."""
-    from .data import sets  # noqa: PLC0415 - as bench
-    from .model import build  # noqa: PLC0415 - as bench
-    from .train import train  # noqa: PLC0415 - as bench
-    from .watch.log import Watch  # noqa: PLC0415 - as bench
-
-    splits = sets.choose(s, place)  # slips in --data, --arch and --weights are told before the output has anything
-    build.check(s)
-    watch = Watch(s, place, device)
-    ending = {"state": "failed"}
-    try:
-        finished = train(s, place, device, notes, watch, splits=splits)
-        ending = {"state": "finished" if finished else "stopped"}
-    except BaseException as e:
-        ending["error"] = str(e) if isinstance(e, TrainError) else f"{type(e).__name__}: {e}"
-        raise
-    finally:
-        _end(s, watch, ending)
-    if ending["state"] == "finished":
+        args = torchrun.parse_args([*meet, *ranks, "-m", "imgfeed_train"])
+        args.training_script_args = list(argv)  # parsed with its own flags, --master would be one of them
+        torchrun.run(args)
         return 0
-    notes.doing(noted.STOPPED)
-    return 0 if place.notes else s.stopped_status  # which the parent gives, when all ranks have ended
+    except SignalException as e:
+        return s.stopped_status if e.sigval in (signal.SIGTERM, signal.SIGINT) else 128 + e.sigval
+    except ChildFailedError as e:
+        rank, failure = e.get_first_failure()
+        if failure.exitcode == s.stopped_status:
+            return s.stopped_status
+        how = "ended with the error above" if failure.exitcode > 0 else f"was killed by {failure.signal_name()}"
+        memory = ", as by a machine that is out of memory" if failure.exitcode == -signal.SIGKILL else ""
+        raise TrainError(f"rank {rank} {how}{memory}; the others were stopped. --resume auto continues") from e
+    except RuntimeError as e:  # of the rendezvous
+        what = f"machine {s.node_rank} of {s.nodes} does not reach {host}:{port}"
+        raise TrainError(f"{what}: does machine 0 run, is the port open? ({str(e)[:200]})") from e
 
 
-def _end(s: Settings, watch: Watch, ending: dict[str, str]) -> None:
-    """Close the log, and write rank 0's report of what was reached, however the run has ended."""
-    watch.event("end", **ending)
-    watch.close(0 if ending["state"] != "failed" else 1)
-    if watch.on:
-        with contextlib.suppress(page.NothingLoggedError):
-            print(f"report: {page.write(Path(s.output))}", flush=True)
+def work(s: Settings) -> int:
+    """Do this rank's work: train, score, or try. Errors of imgfeed and torch become ones that name the rank."""
+    import torch  # noqa: PLC0415 - slow to import
+    from imgfeed import ImgfeedError  # noqa: PLC0415
+
+    from . import ranks, train  # noqa: PLC0415
+
+    rank, finished = ranks.join(s.device), True
+    torch.backends.cudnn.benchmark = True
+    torch.set_float32_matmul_precision("high")
+    try:
+        if s.evaluate or s.dry_run:
+            (train.score if s.evaluate else train.dry_run)(s, rank)
+        else:
+            finished = train.train(s, rank)
+    except (ImgfeedError, LookupError, TrainError) as e:
+        raise TrainError(f"rank {rank.rank}: {e}" if rank.world > 1 else str(e)) from e
+    except RuntimeError as e:
+        said = " ".join(str(e).split())
+        if rank.world == 1 or not any(sign in said.lower() for sign in LOST):
+            raise
+        raise TrainError(f"rank {rank.rank}: another rank is gone or late, whose own error is the cause ({said[:200]})") from e
+    if rank.world > 1:
+        torch.distributed.barrier()
+        torch.distributed.destroy_process_group()
+    return 0 if finished else s.stopped_status
 
 
-def _told(e: TrainError) -> int | str:
-    """Return the status for an error: its text, or 1 where the parent of this rank tells it for all."""
-    return 1 if noted.leave_error(e, os.environ) else f"imgfeed-train: {e}"
+def held_feed(data: str) -> contextlib.AbstractContextManager[Any]:
+    """Keep a connection to a feed (``unix:SOCKET``), so that one with ``--exit-idle`` stays while torch and models load."""
+    if data.startswith("unix:"):
+        from imgfeed import ImgfeedError, client  # noqa: PLC0415
+
+        with contextlib.suppress(ImgfeedError, OSError):  # whatever opens the data says so
+            return contextlib.closing(client.connect(data.removeprefix("unix:")))
+    return contextlib.nullcontext()
 
 
-def leave(status: int | str) -> NoReturn:
-    """End the process with a status, or with 1 and a text on standard error. What atexit knows is done.
-
-    It ends with that also if a launcher repeats the Ctrl-C that stopped the run. The interpreter is not taken down: DDP keeps
-    the threads of gloo, and one that lets go of its last tensor meanwhile would abort ("terminate called without an active
-    exception").
-    """
+def leave(status: Any) -> NoReturn:
+    """End the process, after what atexit knows. The interpreter is not taken down: gloo's threads could abort it then."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if isinstance(status, str):
         print(status, file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Exact evaluation: every sample once over all ranks, sums reduced."""
+"""Exact evaluation: each sample once over all ranks, with sums that all ranks add up."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from .average_precision import AveragePrecision
-from .model import parallel
-from .settings import Settings
+from .flags import Settings
+from .model.build import bare, is_fsdp, set_training
+from .ranks import Rank, most
 
-SUMS = 5  # of a batch: loss, first right, in the first five, samples that have a label, samples
+SUMS = 5  # of a batch: loss, right at first, right among five, samples with a label, samples
 
 
 @dataclass(frozen=True)
 class Score:
-    """The mean loss over ``samples`` samples, and the accuracies in percent over those of them that have a label.
+    """The mean loss over ``samples``, and accuracies in percent over those that have a label.
 
-    With --target an answer is right where it is any of the sample's labels; mean_ap is in percent, and None without.
+    With --target an answer is right if it is any of the sample's labels, and mean_ap is in percent.
     """
 
     loss: float
@@ -32,133 +32,92 @@ class Score:
 
     @property
     def rank(self) -> float:
-        """What scores are compared by: top-1 accuracy or mean average precision; less than any where the loss is no number."""
-        if not math.isfinite(self.loss):
-            return -math.inf
-        if self.mean_ap is None:
-            return self.acc1
-        return self.mean_ap if math.isfinite(self.mean_ap) else -math.inf
+        """The number that scores are compared by; the lowest of all where the loss is not finite."""
+        value = self.acc1 if self.mean_ap is None else self.mean_ap
+        return value if math.isfinite(self.loss) and math.isfinite(value) else -math.inf
 
     def __str__(self) -> str:
         ap = "" if self.mean_ap is None else f"mAP {self.mean_ap:.3f} "
         return f"{ap}Acc@1 {self.acc1:.3f} Acc@5 {self.acc5:.3f} Loss {self.loss:.4f}"
 
 
-class EachClass(nn.Module):
-    """Binary cross-entropy of each class by itself, the mean over all: of labels (B,) or mixed targets (B, classes)."""
-
-    def __init__(self, classes: int, smoothing: float, threshold: float) -> None:
-        super().__init__()
-        self.classes, self.smoothing, self.threshold = classes, smoothing, threshold
-
-    def forward(self, output: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        """Return the loss of logits (B, classes)."""
-        if targets.dim() == 1:
-            targets = nn.functional.one_hot(targets, self.classes)
-        targets = targets.to(output.dtype) * (1 - self.smoothing) + self.smoothing / self.classes
-        if self.threshold:
-            targets = (targets > self.threshold).to(output.dtype)
-        return nn.functional.binary_cross_entropy_with_logits(output, targets)
-
-
-def criterion(s: Settings, classes: int) -> nn.Module:
-    """Return the loss of a training: of labels (B,), or of targets (B, classes) with --target or where batches are mixed."""
-    if s.target:
-        return nn.BCEWithLogitsLoss()
-    if s.loss == "bce":
-        return EachClass(classes, s.label_smoothing, s.bce_threshold)
-    return nn.CrossEntropyLoss(label_smoothing=s.label_smoothing)
-
-
-def correct(output: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return how many samples of an output (B, classes) have their label first, have it among the first five, have one at all.
-
-    labels are (B,), or (B, classes) with more than a half for each of a sample's labels. Returns scalars.
-    """
-    top = output.topk(min(5, output.shape[1]), dim=1).indices
-    if labels.dim() == 1:
-        right = top == labels[:, None]
-        return right[:, 0].sum(), right.sum(), torch.tensor(len(labels), device=labels.device)
-    right = labels.gather(1, top) > 0.5
-    return right[:, 0].sum(), right.any(1).sum(), (labels > 0.5).any(1).sum()
+def score_of(sums: list[float], mean_ap: float | None = None) -> Score:
+    """Return the score that the SUMS of all ranks come to."""
+    loss, first, five, labelled, samples = sums
+    labelled = max(1.0, labelled)
+    return Score(loss / max(1.0, samples), 100 * first / labelled, 100 * five / labelled, int(samples), mean_ap)
 
 
 def summed(loss: torch.Tensor, output: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Return the SUMS of a batch, float64; loss is the sum over its samples."""
-    parts = (loss, *correct(output, labels), torch.tensor(len(labels), device=output.device))
+    """Return the SUMS of a batch, float64, of logits (B, classes). loss is the sum over its samples.
+
+    labels are (B,), or (B, classes) with more than a half for each of a sample's labels.
+    """
+    top = output.topk(min(5, output.shape[1]), dim=1).indices
+    if labels.dim() == 1:
+        right, labelled = top == labels[:, None], torch.ones_like(labels, dtype=torch.bool)
+    else:
+        right, labelled = labels.gather(1, top) > 0.5, (labels > 0.5).any(1)
+    parts = (loss, right[:, 0].sum(), right.any(1).sum(), labelled.sum(), torch.tensor(len(labels), device=output.device))
     return torch.stack([part.double() for part in parts])
 
 
 def autocast(s: Settings, device: torch.device) -> Any:
-    """Return the autocast context of the settings."""
+    """Return the autocast context of --amp."""
     dtype = torch.float16 if s.amp == "fp16" else torch.bfloat16
     return torch.autocast(device.type, dtype=dtype, enabled=s.amp != "off")
 
 
+class Precision:
+    """Mean average precision over the classes that have images, by torchmetrics, over all ranks."""
+
+    def __init__(self, classes: int, rank: Rank) -> None:
+        from torchmetrics.classification import MultilabelAveragePrecision  # noqa: PLC0415 - an optional package
+
+        self._metric = MultilabelAveragePrecision(classes, average="none", validate_args=False).to(rank.device)
+        self._images = torch.zeros(classes, dtype=torch.int64, device=rank.device)  # of each class
+        self.add(torch.zeros(0, classes, device=rank.device), torch.zeros(0, classes, device=rank.device))
+
+    def add(self, output: torch.Tensor, labels: torch.Tensor) -> None:
+        """Take a batch of logits and labels, (B, classes); float64 keeps two scores apart."""
+        self._metric.update(output.double().sigmoid(), (labels > 0.5).long())
+        self._images += (labels > 0.5).sum(0)
+
+    def mean(self) -> float:
+        """Return the mean in percent, the same on all ranks; NaN where no image has a label."""
+        each = self._metric.compute()  # of all ranks
+        if dist.is_initialized():
+            dist.all_reduce(self._images)
+        return 100 * float(each[self._images > 0].double().mean())
+
+
 @torch.no_grad()
-def evaluate(model: nn.Module, loader: Any, s: Settings, device: torch.device, kept: torch.Tensor | None = None) -> Score:
-    """Return the score of a model over a loader with ``even_batches=False``, the same on all ranks.
+def evaluate(model: nn.Module, loader: Any, s: Settings, rank: Rank, precision: Precision | None = None) -> Score:
+    """Return the score of a model over a loader with ``even_batches=False``, the same on all ranks. precision: with --target.
 
-    kept are the outputs that stand for the loader's classes, in their order, where the model has others; int64, on device.
-
-    Ranks may differ by one batch. The model is used without DDP's wrapper, so that only a sharded one, which gathers its
-    weights in each forward, has to run on an image that is not counted.
+    Ranks may differ by one batch. Only a sharded model, which gathers weights in each forward, then runs on an image that
+    does not count.
     """
-    whole = parallel.bare(model)
+    whole = bare(model)
     whole.eval()
-    if dist.is_initialized() and not parallel.is_fsdp(whole):
-        for buffer in whole.buffers():  # batch statistics of rank 0, as DDP takes them in training
-            dist.broadcast(buffer, 0)
-    sums = torch.zeros(SUMS, dtype=torch.float64, device=device)
-    precision = AveragePrecision(device) if s.target else None
-    batches = 0
+    sharded = is_fsdp(whole)
+    for buffer in whole.buffers() if dist.is_initialized() and not sharded else ():
+        dist.broadcast(buffer, 0)  # batch statistics of rank 0
+    sums, batches = torch.zeros(SUMS, dtype=torch.float64, device=rank.device), 0
     for images, labels in loader:
-        output, right = answers(s, whole, images, device, kept), labels.to(device)
-        sums += summed(_loss(s, output, right), output, right)
-        if precision is not None:
-            precision.add(output, right)
         batches += 1
+        right = labels.to(rank.device)
+        with autocast(s, rank.device):
+            output = whole(images.to(rank.device)).float()
+        if precision:
+            precision.add(output, right)
+            loss = nn.functional.binary_cross_entropy_with_logits(output, right.float(), reduction="none").mean(1).sum()
+        else:
+            loss = nn.functional.cross_entropy(output, right, reduction="sum")
+        sums += summed(loss, output, right)
+    for _ in range(int(most(batches, rank)) - batches if sharded else 0):
+        whole(torch.zeros(1, 3, *2 * [s.eval_size or s.size], device=rank.device))
     if dist.is_initialized():
-        if parallel.is_fsdp(whole):
-            most = torch.tensor(batches, device=device)
-            dist.all_reduce(most, dist.ReduceOp.MAX)
-            size = s.eval_size or s.size
-            for _ in range(int(most) - batches):
-                for _ in range(s.eval_crops * (1 + s.eval_flip)):
-                    whole(torch.zeros(1, 3, size, size, device=device))
         dist.all_reduce(sums)
-    model.train()
-    loss, acc1, acc5, labelled, samples = sums.tolist()
-    mean_ap = None if precision is None else precision.mean()
-    return Score(loss / samples, 100 * acc1 / max(1, labelled), 100 * acc5 / max(1, labelled), int(samples), mean_ap)
-
-
-def answers(
-    s: Settings,
-    model: nn.Module,
-    images: torch.Tensor | list[torch.Tensor],
-    device: torch.device,
-    kept: torch.Tensor | None = None,
-) -> torch.Tensor:
-    """Return a model's outputs (B, classes) for a batch (B, 3, H, W), or a list of its crops: the mean over these, float32.
-
-    With --eval-flip the mirror image of each counts too. One crop of the batch goes through the model at a time, so that
-    more crops take no more memory. kept is as in :func:`evaluate`.
-    """
-    crops = images if isinstance(images, list) else [images]
-    outputs: list[torch.Tensor] = []
-    with autocast(s, device):
-        for crop in crops:
-            there = crop.to(device)
-            outputs.append(model(there))
-            if s.eval_flip:
-                outputs.append(model(there.flip(3)))
-    output = torch.stack(outputs).float().mean(0)
-    return output if kept is None else output[:, kept]
-
-
-def _loss(s: Settings, output: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Return the sum of a batch's losses."""
-    if not s.target:
-        return nn.functional.cross_entropy(output, labels, reduction="sum")
-    return nn.functional.binary_cross_entropy_with_logits(output, labels.float(), reduction="none").mean(1).sum()
+    set_training(model, s)
+    return score_of(sums.tolist(), precision.mean() if precision else None)

@@ -1,260 +1,207 @@
-"""Flags made of a dataclass: each field is a flag, with its help, its range, and its default in one place.
+"""Every flag of ``imgfeed-train``, its default, its range, and the rules between flags.
 
-    @dataclass(kw_only=True)
-    class Settings:
-        lr: float = option(0.1, "highest learning rate", within=AT_LEAST_0)
-
-gives ``--lr LR``, whose value is checked wherever it comes from: a flag, a recipe, or a configuration file.
+A recipe is a YAML file of flags, which stand before those of the command line: the later one wins.
 """
 
 from __future__ import annotations
 
-import argparse
+import dataclasses
 import difflib
+import importlib.util
 import json
 import math
-import sys
-import types
-import typing
-from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, field, fields
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Annotated, Any, Literal
 
-from imgfeed.kinds import parse_seconds
+import tyro
+import yaml
+from imgfeed.paths import source_path
 
 from .errors import TrainError
 
-
-@dataclass(frozen=True)
-class Range:
-    """The numbers that a setting may be. ``above`` and ``below`` leave the bound itself out."""
-
-    low: float = -math.inf
-    high: float = math.inf
-    above: bool = False
-    below: bool = False
-
-    def __contains__(self, number: float) -> bool:
-        """Return whether a number is in the range; infinite ones and NaN never are."""
-        low = number > self.low if self.above else number >= self.low
-        high = number < self.high if self.below else number <= self.high
-        return math.isfinite(number) and low and high
-
-    def __str__(self) -> str:
-        """Return it in words, as ``from 0 to below 1``."""
-        low, high = _written(self.low), _written(self.high)
-        if math.isinf(self.high):
-            return f"above {low}" if self.above else f"at least {low}"
-        return f"{'above' if self.above else 'from'} {low} {'to below' if self.below else 'to'} {high}"
+RECIPES = Path(__file__).parent / "recipes"
+#: Flags of one start on one machine, which a recipe does not keep.
+OF_ONE_START = {"recipe", "nodes", "gpus", "node_rank", "master", "resume", "overwrite", "dry_run", "evaluate", "output"}
 
 
-def _written(number: float) -> str:
-    """Return a number as it may be given: whole ones with all their digits."""
-    return str(number) if isinstance(number, int) else f"{number:g}"
+@dataclass(kw_only=True)
+class Settings:
+    """Train an image classifier on shard sets, on one machine or many. The training is train.py, top to bottom."""
+
+    recipe: str | None = None  # A recipe's name, or a YAML file of flags, such as OUTPUT/run.yaml. Flags beside it win.
+    # Data
+    data: str = ""  # A folder that holds the sets, its URL (s3://bucket/sets), or unix:SOCKET of a running imgfeed.
+    cache: str | None = None  # With a URL: a folder on this machine's disk that keeps what was read.
+    train_split: str = "train"  # The split to train on.
+    val_split: str | None = None  # The split to evaluate on, or none. By default the first of val, valid, validation, test.
+    target: str | None = None  # A field that replaces the label: 0 or 1 for each class. Scored by mean average precision.
+    transform: Literal["train", "square-flip", "center-flip", "resize-flip", "cifar", "eval"] = "train"
+    """How training images are cropped. square-flip resizes to a square first, 256 x 256 for a crop of 224."""
+    augment: str = "none"  # A policy after the crop: ta_wide, or one of timm's strings such as rand-m9-mstd0.5-inc1 or 3a.
+    random_erasing: float = 0.0  # Probability of erasing a rectangle of an image.
+    size: int = 224  # Pixels a side in training.
+    eval_size: int = 0  # Pixels a side in evaluation; 0: --size.
+    eval_resize: int = 0  # Short side before the evaluation's crop; 0: the model's own ratio, or --eval-size / 0.875.
+    drop_last: bool = False  # Leave out the samples of an epoch that do not fill a batch.
+    on_error: Literal["error", "substitute"] = "error"
+    """For an unreadable training image: end the run, or train on another image of its class."""
+    workers: int = 0  # Decoding threads of each rank; 0: this machine's CPUs, shared.
+    # Model
+    arch: Annotated[str, tyro.conf.arg(aliases=["--model"])] = "resnet18"
+    """A model of torchvision or timm. timm/NAME takes timm's where both have the name."""
+    pretrained: bool = False  # Begin with published weights.
+    weights: str | None = None  # Begin with the weights in this file: .pt, .pth, .safetensors, or a checkpoint of this trainer.
+    freeze: bool = False  # Train the head alone: a linear probe.
+    drop_path: float = 0.0  # Rate of stochastic depth.
+    grad_checkpointing: bool = False  # Compute activations again in the backward pass: less memory. For models of timm.
+    # Optimisation
+    epochs: int = 90  # Passes over the data.
+    batch_size: int | Literal["auto"] = 64  # Images per rank and batch, or auto: the most that fit the GPU.
+    eval_batch_size: int = 0  # Images per rank and batch in evaluation; 0: --batch-size.
+    accumulate: int = 1  # Batches that make one step.
+    optimizer: str = "sgd"  # sgd, or any of timm's: adamw, lamb, lion, rmsprop. All but sgd leave norms and biases undecayed.
+    lr: float = 0.1  # The highest learning rate.
+    weight_decay: float = 1e-4  # Weight decay.
+    schedule: Literal["onecycle", "cosine", "linear", "constant"] = "cosine"  # Course of the learning rate over all steps.
+    warmup_epochs: float = 0.0  # Epochs in which the rate rises linearly; onecycle has its own rise.
+    loss: Literal["ce", "bce"] = "ce"  # Cross-entropy, or binary cross-entropy of each class.
+    label_smoothing: float = 0.0  # The part of a target that all classes share.
+    mixup: float = 0.0  # Alpha of mixup; 0: off.
+    cutmix: float = 0.0  # Alpha of cutmix; 0: off. With both, each batch takes one of them.
+    ema: float = 0.0  # Decay of a moving average of the weights, such as 0.9999; 0: off. The average is what is evaluated.
+    clip_grad: float = 0.0  # The largest norm of the gradient; 0: any.
+    nan: Literal["stop", "skip", "ignore"] = "stop"
+    """For a loss that is not finite: stop after ten such steps in a row, skip the step, or ignore it."""
+    seed: int = 0  # Seed of weights, order, crops and mixing.
+    # Machine
+    device: Literal["auto", "cuda", "cpu"] = "auto"  # Where to compute.
+    strategy: Literal["ddp", "fsdp", "dp"] = "ddp"  # How GPUs share the work; dp is one process for all GPUs of a machine.
+    amp: Literal["fp16", "bf16", "off"] = "off"  # Precision of the forward pass.
+    channels_last: bool = False  # Keep images with channels last in memory.
+    compile: bool = False  # Compile the model by torch.compile.
+    # Machines. torchrun and other launchers set RANK and need none of these.
+    nodes: Annotated[int, tyro.conf.arg(aliases=["-n"])] = 1  # Number of machines.
+    gpus: Annotated[int, tyro.conf.arg(aliases=["-g"])] = 0  # Ranks on this machine; 0: its GPUs.
+    node_rank: Annotated[int, tyro.conf.arg(aliases=["-nr"])] = 0  # Which of the machines this is, from 0.
+    master: str | None = None  # HOST[:PORT] of machine 0; by default MASTER_ADDR and MASTER_PORT, port 29500.
+    # Run
+    output: str = ""  # Folder for the log, the checkpoints and the report.
+    checkpoints: str | None = None  # URL (s3://bucket/run) or folder to which the checkpoints are sent, too.
+    checkpoint_every: int = 0  # Steps between checkpoints; 0: at the end of epochs.
+    resume: str | None = None  # auto: continue from the last checkpoint if there is one. Or the path or URL of a checkpoint.
+    overwrite: bool = False  # Remove what another run left in --output, and begin.
+    max_steps: int = 0  # Stop after so many steps, with a checkpoint; 0: never.
+    stopped_status: int = 0  # Exit status of a run that a signal or --max-steps stopped, for scripts that start it again.
+    log_every: int = 100  # Batches between lines of the log.
+    tensorboard: bool = True  # Log to TensorBoard where it is installed.
+    wandb: bool = False  # Log to Weights & Biases. WANDB_MODE=offline needs no network.
+    dry_run: bool = False  # Train for up to a minute, show plan, memory and time, and write nothing.
+    evaluate: bool = False  # Score --weights, --pretrained or --resume on the validation split, and end.
 
 
-AT_LEAST_0 = Range(0)
-COUNT, COUNT_OR_0 = Range(1, 2**31 - 1), Range(0, 2**31 - 1)  # whole numbers: more is a slip that ends somewhere in torch
-BELOW_1 = Range(0, 1, below=True)
-AT_MOST_A_WEEK = Range(0, 7 * 24 * 3600, above=True)  # in seconds
-
-
-def option(
-    default: Any,
-    help: str = "",  # noqa: A002 - as argparse calls it
-    *,
-    within: Range | None = None,
-    choices: Sequence[str] = (),
-    short: Sequence[str] = (),
-    metavar: Any = None,
-    time: bool = False,
-    group: str = "",
-) -> Any:
-    """Return a field of a dataclass that is a flag too. group begins a group of flags, which the fields behind it join.
-
-    With time it is a number of seconds, which ``1m30s`` may say too.
-    """
-    told = {
-        "help": help,
-        "within": within,
-        "choices": tuple(choices),
-        "short": short,
-        "metavar": metavar,
-        "time": time,
-        "group": group,
-    }
-    return field(default=default, metadata=told)
-
-
-class Parser(argparse.ArgumentParser):
-    """A parser without abbreviations, whose errors are one line."""
-
-    def __init__(self, **how: Any) -> None:
-        """Take what argparse takes."""
-        super().__init__(allow_abbrev=False, formatter_class=_Help, **how)
-
-    def error(self, message: str) -> NoReturn:
-        """Print what is wrong and where to read on; exit with 2."""
-        unknown = message.removeprefix("unrecognized arguments: ")
-        if unknown != message:
-            name = unknown.split()[0].partition("=")[0]
-            known = self._option_string_actions
-            only = name.endswith("-only") and "--evaluate" in known  # --eval-only and --test-only of other trainers
-            near = ["--evaluate"] if only else difflib.get_close_matches(name, known, 1)
-            message += f"; is {near[0]} meant?" if near else ""
-        self.exit(2, f"{self.prog}: {message.removeprefix('argument ').replace(': is ', ' is ', 1)} (see {self.prog} --help)\n")
-
-
-class _Help(argparse.ArgumentDefaultsHelpFormatter):
-    """Shows what a flag is by default, where that is something."""
-
-    def _get_help_string(self, action: argparse.Action) -> str | None:
-        default = getattr(action, "shown", None)
-        text = action.help or ""
-        return text if default in (None, "", False) else f"{text}{' ' if text else ''}(default: {default})"
-
-
-def add(parser: argparse.ArgumentParser, settings: type) -> None:
-    """Add the flags of a dataclass. The parsed namespace has those that the command line gives."""
-    kinds = typing.get_type_hints(settings)
-    group: Any = parser
-    for f in fields(settings):
-        if f.metadata.get("group"):
-            name, _, about = f.metadata["group"].partition(": ")
-            group = parser.add_argument_group(name, about or None)
-        if "help" in f.metadata:
-            _add(group, f, kinds[f.name])
-
-
-def _add(group: Any, f: Field[Any], kind: Any) -> None:
-    names = [*f.metadata["short"], flag(f.name)]
-    how: dict[str, Any] = {"dest": f.name, "default": argparse.SUPPRESS, "help": f.metadata["help"]}
-    plain = _plain(kind)
-    if plain is bool:
-        action = group.add_argument(*names, action=argparse.BooleanOptionalAction, **how)
-    else:
-        if typing.get_origin(plain) is tuple:
-            how |= {"nargs": 2, "type": float}
-        else:
-            how |= {"type": _reader(f, kind)}
-        if f.metadata["choices"]:
-            how["choices"] = f.metadata["choices"]
-        action = group.add_argument(*names, metavar=f.metadata["metavar"], **how)
-    action.shown = None if f.default is MISSING else f.default
+#: The numbers that flags take, from the first to the second.
+RANGES: dict[tuple[float, float], str] = {
+    (1, 2**31 - 1): "epochs accumulate log_every nodes batch_size size",
+    (0, 2**31 - 1): "max_steps checkpoint_every node_rank eval_batch_size eval_size eval_resize gpus workers",
+    (0, 1e9): "lr weight_decay warmup_epochs mixup cutmix clip_grad",
+    (0, 1): "label_smoothing random_erasing",
+    (0, 0.9999999): "ema drop_path",
+    (0, 255): "stopped_status",
+    (-(2**63), 2**63 - 1): "seed",
+}
 
 
 def flag(name: str) -> str:
-    """Return a setting's flag: ``--batch-size`` of ``batch_size``."""
+    """Return a field's flag: ``--batch-size`` of ``batch_size``."""
     return "--" + name.replace("_", "-")
 
 
-def _plain(kind: Any) -> Any:
-    """Return a type without ``| None``."""
-    if typing.get_origin(kind) in (types.UnionType, typing.Union):
-        some = [k for k in typing.get_args(kind) if k is not type(None)]
-        return some[0]
-    return kind
+def near(name: str, known: Iterable[str]) -> str:
+    """Return a question that suggests the known name most like this one; empty if none is like it."""
+    found = difflib.get_close_matches(name, list(known), 1)
+    return f"; did you mean {found[0]}?" if found else ""
 
 
-def _words(kind: Any) -> tuple[str, ...]:
-    """Return the words that a type takes beside its numbers, as ``auto`` of ``int | Literal["auto"]``."""
-    parts = typing.get_args(kind) if typing.get_origin(kind) in (types.UnionType, typing.Union) else (kind,)
-    return tuple(w for part in parts if typing.get_origin(part) is typing.Literal for w in typing.get_args(part))
+def parse(arguments: Sequence[str]) -> Settings:
+    """Return the settings of a command line. Raises TrainError where they do not fit; tyro exits with 2 for a slip."""
+    given = list(arguments)
+    names = [(i, a) for i, a in enumerate(given) if a == "--recipe" or a.startswith("--recipe=")]
+    if names:
+        at, found = names[-1]
+        name = found.partition("=")[2] or "".join(given[at + 1 : at + 2])
+        given = [*recipe_flags(name), *given]
+    s: Settings = tyro.cli(Settings, args=given, prog="imgfeed-train")
+    check(s)
+    return s
 
 
-def _reader(f: Field[Any], kind: Any) -> Any:
-    plain, words = _plain(kind), _words(kind)
-
-    def read(text: str) -> Any:
-        if text in words:
-            return text
-        try:
-            return parse_seconds(text) if f.metadata["time"] else plain(text)
-        except ValueError:
-            raise argparse.ArgumentTypeError(f"is {text!r}, want {_wanted(f, plain, words)}") from None
-
-    return read
-
-
-def _wanted(f: Field[Any], plain: Any, words: Sequence[str]) -> str:
-    if f.metadata.get("time"):
-        return "a time such as 30s, 5m, or a number of seconds"
-    what = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}.get(plain, "two numbers")
-    return " or ".join([what, *(f"'{w}'" for w in words)])
-
-
-def checked(settings: type, values: Mapping[str, Any], where: str = "") -> dict[str, Any]:
-    """Return values with the types of their fields. Raises TrainError for one of another type, or out of its range.
-
-    where names a file that they come from; without it they are flags.
-    """
-    kinds = typing.get_type_hints(settings)
-    known = {f.name: f for f in fields(settings)}
-    found: dict[str, Any] = {}
-    for name, given in values.items():
-        shown = (
-            f"{where}: {name}" if where else "/".join([*(known[name].metadata["short"] if name in known else ()), flag(name)])
-        )
-        if name not in known:
-            near = difflib.get_close_matches(name, known, 1)
-            raise TrainError(f"{shown} is no setting{f'; is {near[0]} meant?' if near else ''}")
-        f, kind = known[name], kinds[name]
-        value = _typed(shown, given, f, kind)
-        if value == "" and f.default != "":
-            raise TrainError(f"{shown} is empty, as an unset variable is: leave it away, or say what is meant")
-        within, choices = f.metadata.get("within"), f.metadata.get("choices")
-        if within is not None and not isinstance(value, str | None):
-            for number in value if isinstance(value, tuple) else (value,):
-                if number not in within:
-                    raise TrainError(f"{shown} is {_written(number)}, want {within}")
-        if choices and value is not None and value not in choices:
-            raise TrainError(f"{shown} is {value!r}, want one of {', '.join(choices)}")
-        found[name] = value
-    return found
-
-
-def _typed(shown: str, value: Any, f: Field[Any], kind: Any) -> Any:
-    """Return a value as its field's type. YAML reads 1e-4 as a text, and 1 where 1.0 is meant."""
-    plain, words = _plain(kind), _words(kind)
-    if value is None and type(None) in typing.get_args(kind):
-        return None
-    if value in words or (isinstance(value, plain if isinstance(plain, type) else tuple) and type(value) is not bool):
-        return value
-    if plain is bool and isinstance(value, bool):
-        return value
+def recipe_flags(name: str) -> list[str]:
+    """Return a recipe as flags. Raises TrainError for a file that holds anything else."""
+    path = Path(name) if name.endswith((".yaml", ".yml")) else RECIPES / f"{name}.yaml"
     try:
-        if f.metadata.get("time") and isinstance(value, str):
-            return parse_seconds(value)
-        if plain is float and not isinstance(value, bool):
-            return float(value)
-        if typing.get_origin(plain) is tuple and len(value) == 2:
-            return float(value[0]), float(value[1])
-    except (TypeError, ValueError):
-        pass
-    raise TrainError(f"{shown} is {value!r}, want {_wanted(f, plain, words)}")
-
-
-def read_file(path: str) -> dict[str, Any]:
-    """Return the settings in a file of YAML (or JSON, which is YAML too), with ``-`` or ``_`` in their names."""
-    import yaml  # noqa: PLC0415 - only --config needs it
-
-    try:
-        content = yaml.safe_load(Path(path).read_text())
+        content = yaml.safe_load(path.read_text())
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as e:
-        raise TrainError(f"--config {path} can't be read: {' '.join(str(e).split())}") from e
-    if not isinstance(content, dict) or not all(isinstance(name, str) for name in content):
-        raise TrainError(f"--config {path} holds no settings: want lines such as `batch_size: 256`")
-    return {name.replace("-", "_"): value for name, value in content.items()}
+        known = sorted(p.stem for p in RECIPES.glob("*.yaml"))
+        said = f"{near(name, known)} ({' '.join(str(e).split())})"
+        raise TrainError(f"--recipe {name} can't be read{said}. Recipes: {', '.join(known)}, or a file.yaml") from e
+    if not isinstance(content, dict):
+        raise TrainError(f"--recipe {name} holds no flags: want lines such as `batch_size: 256`")
+    known = [f.name for f in dataclasses.fields(Settings)]
+    flags = []
+    for key, value in content.items():
+        field = str(key).replace("-", "_")
+        if field not in known or field == "recipe":
+            raise TrainError(f"{path}: {key} is no flag{near(field, known)}")
+        if isinstance(value, bool):
+            flags.append(flag(field) if value else "--no-" + flag(field)[2:])
+        elif value is not None:
+            flags.append(f"{flag(field)}={value}")
+    return flags
 
 
-def file_text(values: Mapping[str, Any], comments: Sequence[str]) -> str:
-    """Return the text of a file that :func:`read_file` takes."""
-    lines = [f"# {comment}" for comment in comments]
-    return "\n".join([*lines, *(f"{name}: {json.dumps(value)}" for name, value in values.items()), ""])
+def write_recipe(path: Path, s: Settings, **found: Any) -> None:
+    """Write the recipe that repeats a run; found are values that the run chose."""
+    kept = {name: value for name, value in {**dataclasses.asdict(s), **found}.items() if name not in OF_ONE_START}
+    lines = ["# imgfeed-train --recipe THIS_FILE --output ANOTHER_FOLDER repeats this run."]
+    path.write_text("\n".join([*lines, *(f"{name}: {json.dumps(value)}" for name, value in kept.items()), ""]))
 
 
-def fail(parser: argparse.ArgumentParser, error: TrainError) -> NoReturn:
-    """End the program as after a mistake in its flags."""
-    parser.error(str(error))
-    sys.exit(2)  # not reached: for the type checker
+def check(s: Settings) -> None:
+    """Raise TrainError where settings do not fit together, as far as that needs no hardware."""
+    for name, (low, high) in ((name, span) for span, names in RANGES.items() for name in names.split()):
+        value = getattr(s, name)
+        if isinstance(value, int | float) and not (low <= value <= high and math.isfinite(value)):
+            raise TrainError(f"{flag(name)} is {value}, want {low:.15g} to {high:.15g}")
+    for name, value in dataclasses.asdict(s).items():
+        if value == "" and name not in ("data", "output"):
+            raise TrainError(f"{flag(name)} is empty, as an unset variable is: leave it out, or give a value")
+    try:
+        source_path("--data", s.data)
+    except ValueError as e:
+        raise TrainError(str(e).removeprefix("imgfeed: ")) from None
+    for name, package in (("target", "torchmetrics"), ("wandb", "wandb")):
+        if getattr(s, name) and importlib.util.find_spec(package) is None:
+            raise TrainError(f"{flag(name)} needs the package {package}: pip install {package}, or leave {flag(name)} out")
+    feed, scored, mixed = (
+        s.data.startswith("unix:"),
+        s.weights or s.pretrained or s.resume,
+        s.mixup or s.cutmix or s.label_smoothing,
+    )
+    for message, wrong in {
+        "--output is missing: a folder for the log, the checkpoints and the report": not (s.output or s.dry_run or s.evaluate),
+        f"--output {s.output} must be a folder on this machine; --checkpoints takes a URL": "://" in s.output,
+        f"-nr {s.node_rank} of {s.nodes} machines: want 0 to {s.nodes - 1}": s.node_rank >= s.nodes,
+        "--ema keeps a second whole model, which --strategy fsdp avoids: choose one": s.strategy == "fsdp" and s.ema,
+        "--workers: the running feed has its own threads: `imgfeed serve --threads`": feed and s.workers,
+        "--cache: the running feed has its own: `imgfeed serve --cache`": feed and s.cache,
+        "--resume continues a run and --overwrite removes it: choose one": s.resume and s.overwrite,
+        "--target takes targets as they are: leave out --mixup, --cutmix and --label-smoothing": s.target and mixed,
+        "--evaluate needs weights to score: --weights FILE, --pretrained, or --resume": s.evaluate and not scored,
+        "--resume auto needs --output, the run's folder": s.resume == "auto" and not s.output,
+        "--dry-run begins anew: leave --resume out": s.dry_run and s.resume,
+        f"--warmup-epochs {s.warmup_epochs:g} is more than --epochs {s.epochs}": s.warmup_epochs > s.epochs,
+    }.items():
+        if wrong:
+            raise TrainError(message)

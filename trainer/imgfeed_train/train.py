@@ -1,194 +1,239 @@
-"""A training, from top to bottom: data, model, optimiser; then the loop, evaluation, checkpoint.
+"""A training, from top to bottom: ranks, data, model, optimiser, the checkpoint to continue from; then the epochs.
 
-Every rank comes here once the ranks have met (command.py, launch/). What a batch does to the weights is in step.py, what a
-sample counts in an evaluation in evaluate.py; what is printed and logged in watch/, what goes to disk in checkpoint/.
+One batch is in step.py, an exact evaluation in evaluate.py, checkpoints are in checkpoint.py and store.py, lines in log.py.
 """
 
 from __future__ import annotations
 
 import contextlib
+import copy
+import dataclasses
+import math
+import secrets
+import tempfile
 import time
+from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
-from .checkpoint.keeper import Keeper
-from .checkpoint.last_step import LastStep
-from .checkpoint.state import Progress, resume, seed_all, snapshot
-from .data import loaders, sets
+from . import checkpoint, data, report
+from .checkpoint import Progress
 from .errors import TrainError
-from .evaluate import Score, evaluate
-from .launch.notes import Notes
-from .launch.place import Place
-from .launch.stop import Stop
-from .model import build, largest_batch, parallel, parts
-from .recipes import rate_note
-from .settings import Settings
-from .starved import Starved, apart
+from .evaluate import Precision, autocast, evaluate
+from .flags import Settings
+from .log import Log
+from .model import build, weights
+from .ranks import Rank, Stop, on_first
 from .step import Step
-from .watch.lines import Lines
-from .watch.log import Watch, plan
+from .store import Store
+
+DRY_RUN = 60.0  # seconds
+
+
+def train(s: Settings, rank: Rank, limit: float = math.inf) -> bool:
+    """Train on this rank, for limit seconds at most; return False if stopped before the end. Each rank calls it."""
+    begun = time.monotonic()
+    splits = data.splits(s)
+    log = Log(s, rank)
+    ending = {"state": "failed"}
+    try:
+        training = Training(s, rank, log, splits)
+        finished = training.run(limit)
+        on_first(rank, training.keeper.finish)
+        ending = {"state": "finished" if finished else "stopped"}
+        if finished:
+            rank.say(f"Training complete in: {report.clock(time.monotonic() - begun)}")
+    except BaseException as e:
+        ending["error"] = str(e) if isinstance(e, TrainError) else f"{type(e).__name__}: {e}"
+        raise
+    finally:
+        log.close(**ending)
+        if rank.rank == 0 and report.write(s.output) and limit == math.inf:
+            print(f"report: {Path(s.output) / 'report.md'}", flush=True)
+    return finished
 
 
 class Training:
-    """A training with all its state. Every rank has one, and all call the same methods in the same order."""
+    """A training with its state. Each rank has one, and all call its methods in the same order."""
 
-    def __init__(
-        self, s: Settings, place: Place, device: torch.device, notes: Notes, *, splits: sets.Splits, found: int | None = None
-    ) -> None:
-        """Open the data and make model and optimiser; found is the batch size of a run that is gone on with."""
-        self.s, self.place, self.device, self.notes = s, place, device, notes
+    def __init__(self, s: Settings, rank: Rank, log: Log, splits: data.Splits) -> None:
+        """Make everything, and continue from a checkpoint if there is one to continue from."""
+        self.s, self.rank, self.splits, self.log = s, rank, splits, log
+        self.keeper = checkpoint.Keeper(s, rank)
+        path, state = on_first(rank, self.keeper.find)  # its machine alone needs the file
 
         # Data: what the labels of the sets mean.
-        self.sets = splits
-        self.classes = loaders.classes(s, self.sets.train, place)
-        if self.sets.val is not None:
-            sets.same_classes(self.sets.train, self.classes, self.sets.val, loaders.classes(s, self.sets.val, place))
+        self.classes = data.classes(s, rank, splits.train, splits.val)
 
-        # Model: the same weights on all ranks; then as many images as fit, and spread over the ranks.
-        seed_all(s.seed)
-        notes.doing("builds the model")
-        model, self.stats = build.build(s, len(self.classes), place)
-        size = found if s.batch_size == "auto" else s.batch_size
-        if size is None:
-            size = largest_batch.batch_size(model.to(device), s, place, device, len(self.classes))
-        drop_last = parts.has_batch_norm(model) if s.drop_last is None else s.drop_last
-        model = parallel.distribute(model, s, place, device)
+        # Model: the same weights on all ranks, and as many images as fit.
+        torch.manual_seed(s.seed)
+        model, images, _ = build.build(s, len(self.classes), rank)
+        model = model.to(rank.device)
+        if s.channels_last:
+            model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        images = weights.images_of(state or {}) or images
+        size = (state["batch_size"] if state else self._largest_batch(model)) if s.batch_size == "auto" else int(s.batch_size)
 
-        # Batches, in the order and crops of the seed; an epoch's may grow.
-        self.feed = loaders.Feed(s, self.sets.train, place, device, batch_size=size, stats=self.stats, drop_last=drop_last)
-        self.val: Any = None
-        if self.sets.val is not None:
-            self.val = loaders.evaluation(s, self.sets.val, place, device, batch_size=size, stats=self.stats)
+        # Batches, in the order and crops of the seed.
+        self.loader = data.train_loader(s, splits.train, rank, size, images)
+        self.val = data.eval_loader(s, splits.val, rank, size, images) if splits.val else None
+        self.images = images
+        build.check_last_batch(model, len(self.loader.sampler), size, s.drop_last)
 
         # Optimiser, with its schedule, loss scale and moving average.
-        self.step = Step(s, device, model, classes=len(self.classes), steps_per_epoch=self.feed.steps_per_epoch)
-        self.at = Progress()
-        self.last = LastStep(self.step, self.feed, place, copies=s.accumulate > 1 or apart(self.step, place))
-        seed_all(s.seed + place.rank)  # each rank mixes and drops by draws of its own
+        self.steps_per_epoch = -(-len(self.loader) // s.accumulate)
+        self.step = Step(s, rank, build.distribute(model, s, rank), len(self.classes), self.steps_per_epoch)
 
-    def run(self, watch: Watch, keeper: Keeper) -> bool:
-        """Train from where the progress is to the last epoch; return False if stopped before, with a checkpoint."""
-        self.watch, self.keeper, self.lines = watch, keeper, Lines(self.s, self.place, watch, self.step)
-        with Stop(self.place, self.device) as self.stop, contextlib.closing(self.lines):
-            self.starved = Starved(self.last, self.stop, self.lines, keeper, self.notes)
-            finished = self.starved.run(self._epochs, self._save)
-        if self.starved.ended:
-            self.at = self.last.at
-        return finished
+        # Where it continues. Each rank mixes and drops by numbers of its own.
+        self.at = Progress(run=secrets.token_hex(8))
+        torch.manual_seed(s.seed + rank.rank)
+        if state:
+            self.at = checkpoint.restore(self.step, self.loader, state, path)
+        self._begin(path)
 
-    def _epochs(self) -> bool:
-        while self.at.epoch < self.s.epochs:
-            if self._enough():
-                return False
-            whole = self._epoch()
-            self._save("last.pt")  # before the evaluation, which may fail
-            if not whole:
-                return False
-            self._evaluate()
-            if self.at.epoch < self.s.epochs and self.stop.agreed():
-                return False
+    def _begin(self, path: str) -> None:
+        s, at, rank = self.s, self.at, self.rank
+        rank.say(f"data: {s.data}: {self.splits}; ranks: {rank.world}; rank 0 on {rank.device}")
+        if path:
+            before = at.steps
+            at.steps = min(at.epoch * self.steps_per_epoch + self._done() // s.accumulate, s.epochs * self.steps_per_epoch)
+            other = f"; this is step {at.steps} of the schedule, and was {before}" if at.steps != before else ""
+            rank.say(f"resumed {path}: epoch {at.epoch}, batch {self._done()}{other}")
+        plan = {"world": rank.world, "batch_size": self.loader.batch_size, "batches": len(self.loader)}
+        plan |= {"val_batches": len(self.val) if self.val else 0, "samples": self.splits.samples, "classes": len(self.classes)}
+        self.log.begin(at, path, parameters=sum(p.numel() for p in self.step.model.parameters()), **plan)
+
+    def _done(self) -> int:
+        """Return how many batches of its epoch the loader has given."""
+        left = data.samples_left(self.loader, self.rank, self.loader.batch_size)
+        return int(len(self.loader) - -(-left // self.loader.batch_size))
+
+    def run(self, limit: float) -> bool:
+        """Train to the last epoch, for limit seconds at most; return False if stopped before, with a checkpoint."""
+        with Stop(self.rank, limit) as self.stop:
+            if self.at.scored < self.at.epoch:  # the run ended between an epoch and its evaluation
+                self._evaluate()
+            while self.at.epoch < self.s.epochs:
+                if self._enough() or self.stop.agreed() or not self._epoch():
+                    at = self.at
+                    self.rank.say(f"stopped in epoch {at.epoch} after {at.batches} batches; continue by --resume auto")
+                    return False
+                self._evaluate()
         return True
 
     def _epoch(self) -> bool:
-        """Train on what is left of an epoch; return False if the run is to stop within it."""
-        at, step, accumulate = self.at, self.step, self.s.accumulate
-        self.last.keep(at)
-        with self.stop.waiting():
-            batches = self.feed.epoch(at.epoch)
-        left, samples = len(batches), self.feed.left()
-        total = at.batches + left
-        step.model.train()
-        with self.stop.waiting():
-            self.lines.begin_epoch(self.feed.loader, at, total)
-        for i in range(left):
-            self.notes.doing("waits for its data", at.epoch, at.batches)
-            with self.stop.waiting(self.starved.anywhere or i % accumulate == 0):
-                images, labels = self.lines.next(batches)
-            self.notes.doing("computes")
-            if i % accumulate == 0:
-                group = min(samples, accumulate * self.feed.batch_size)  # samples of this rank in this step
+        """Train on the rest of an epoch; return False if the run is stopped within it, with a checkpoint."""
+        at, step, s, size = self.at, self.step, self.s, self.loader.batch_size
+        self.loader.set_epoch(at.epoch)
+        samples = data.samples_left(self.loader, self.rank, size)
+        batches = iter(self.loader)
+        left = len(batches)
+        at.batches = len(self.loader) - left
+        build.set_training(step.model, s)
+        self.log.begin_epoch(self.loader, step, at)
+        group = 0
+        for i, (images, labels) in enumerate(self.log.waiting(batches), 1):
+            if i % s.accumulate == 1 or s.accumulate == 1:  # a step begins, of so many samples of this rank
+                group = min(samples, s.accumulate * size)
                 samples -= group
-            stepped = (i + 1) % accumulate == 0 or i + 1 == left
-            skipped = step.skipped
-            step.batch(images, labels, len(labels) / group, stepped)
+            stepped = i % s.accumulate == 0 or i == left
+            step.batch(images, labels, len(labels) / group, stepped, at.steps)
             at.batches, at.steps = at.batches + 1, at.steps + stepped
-            if stepped:
-                self.last.keep(at)
-            if step.skipped > skipped:
-                self.watch.say(f"step {at.steps} skipped: {step.why_skipped}")
-            with self.stop.waiting(self.starved.anywhere):
-                told = self.lines.done(at, total)
-            if told:
-                step.check_finite(f"step {at.steps}, batch {at.batches} of epoch {at.epoch}", kept=False)
-            if stepped and i + 1 < left:
-                if self._enough() or self.stop.agreed(at.steps):
-                    with self.stop.waiting(self.starved.anywhere):
-                        self.lines.write(at, total)
-                    return False
-                if self.s.checkpoint_every and at.steps % self.s.checkpoint_every == 0:
-                    self._save("last.pt")
+            if step.skipped:
+                self.rank.say(f"step {at.steps} skipped: {step.skipped}")
+            between = stepped and i < left
+            stops = between and (self._enough() or self.stop.agreed(at.steps))
+            saves = stops or (between and s.checkpoint_every > 0 and at.steps % s.checkpoint_every == 0)
+            if self.log.batch(at, saves):  # a line before a checkpoint, whose means are up to its last batch
+                step.check_finite(at, saving=False)
+            if saves:
+                self._save()
+            if stops:
+                return False
+        self.log.end_training(at)
+        at.epoch, at.batches, at.sums = at.epoch + 1, 0, Progress().sums
+        self.loader.set_epoch(at.epoch)
+        self._save()  # before the evaluation, which may fail
         return True
+
+    def _evaluate(self) -> None:
+        """Score the moving average, or the model without one, and keep the state: as the best if it is."""
+        at, begun, score = self.at, time.perf_counter(), None
+        if self.val is not None:
+            model = self.step.ema.module if self.step.ema else self.step.model
+            precision = Precision(len(self.classes), self.rank) if self.s.target else None
+            score = evaluate(model, self.val, self.s, self.rank, precision)
+        best, before = score is not None and score.rank > at.best, at.best
+        at.best = score.rank if score is not None and best else before
+        self.log.end_epoch(at, score, time.perf_counter() - begun, best)
+        at.scored, at.seconds = at.epoch, 0.0
+        if not self._save(best) and best:
+            at.best = before  # the disk did not take it: the next as good is the best
+
+    def _save(self, best: bool = False) -> bool:
+        """Keep the state, unless its weights are no numbers any more; return whether it is kept. All ranks call it."""
+        self.step.check_finite(self.at, saving=True)
+        state = checkpoint.capture(self.step, self.loader, self.at, self.classes, self.images)
+        kept = self.keeper.save(state, best)
+        if kept:
+            self.log.event("saved", step=self.at.steps, epoch=self.at.epoch)
+        return kept
 
     def _enough(self) -> bool:
         return 0 < self.s.max_steps <= self.at.steps
 
-    def _evaluate(self) -> None:
-        """Score the model and its moving average, and keep the state: as the last, and where it is that as the best."""
-        at, begun = self.at, time.perf_counter()
-        self.notes.doing("evaluates", at.epoch, at.batches)
-        scores: dict[str, Score] = {}
-        if self.val is not None:
-            scores["model"] = evaluate(self.step.model, self.stop.each(self.val, self.starved.anywhere), self.s, self.device)
-            if self.step.ema is not None:
-                scores["average"] = evaluate(
-                    self.step.ema.module, self.stop.each(self.val, self.starved.anywhere), self.s, self.device
-                )
-            at.scored = max(scores, key=lambda name: scores[name].rank)
-        self.lines.end_epoch(at, self.feed.samples_per_epoch, scores, time.perf_counter() - begun)
-        better = bool(scores) and scores[at.scored].rank > at.best
-        at.best = max(at.best, scores[at.scored].rank) if scores else at.best
-        epoch, at.epoch, at.batches, at.seconds = at.epoch, at.epoch + 1, 0, 0.0
-        self.feed.loader.set_epoch(at.epoch)
-        self.notes.doing("writes a checkpoint")
-        self.keeper.save_epoch(snapshot(self.step, self.feed, at, self.place), epoch, better)
+    def _largest_batch(self, model: nn.Module) -> int:
+        """Return the most images a rank's GPU takes in forward and backward, beside what the optimiser will hold."""
+        s, rank = self.s, self.rank
+        if rank.device.type != "cuda":
+            raise TrainError("--batch-size auto measures a GPU's memory, and there is no GPU: give a number")
+        trial = copy.deepcopy(model)  # one copy of the weights; moments, DDP's buckets and an average may be more
+        more = (s.optimizer != "sgd") + (rank.world > 1) + bool(s.ema)
+        held = [torch.empty_like(p) for p in model.parameters() for _ in range(more)]
 
-    def _save(self, *names: str) -> None:
-        """Keep the state under these names, unless its weights are no numbers any more."""
-        at = self.at
-        self.notes.doing("writes a checkpoint", at.epoch, at.batches)
-        self.step.check_finite(f"step {at.steps}, batch {at.batches} of epoch {at.epoch}", kept=True)
-        at.seconds = self.lines.seconds(at)
-        self.keeper.save(snapshot(self.step, self.feed, at, self.place), *names)
+        def run(batch: int, _: object = held) -> None:
+            with torch.random.fork_rng([rank.device]), autocast(s, rank.device):
+                output = trial(torch.zeros(batch, 3, s.size, s.size, device=rank.device)).float()
+                nn.functional.cross_entropy(output, output.argmax(1)).backward()
+
+        size = build.largest_batch(run, rank) * (torch.cuda.device_count() if s.strategy == "dp" else 1)
+        rank.say(f"--batch-size auto: {size} images a rank, {size * rank.world * s.accumulate} a step; --lr is as given")
+        return size
 
 
-def train(s: Settings, place: Place, device: torch.device, notes: Notes, watch: Watch, *, splits: sets.Splits) -> bool:
-    """Train on these splits, on this rank, from the beginning or where a checkpoint is. Return whether it came to its end."""
-    keeper = Keeper(s, place)
-    path, state = keeper.resumed()
-    training = Training(s, place, device, notes, splits=splits, found=state["batch_size"] if state else None)
-    watch.say(training.sets.line(s.data))
-    if state:
-        training.at, said = resume(training.step, training.feed, place, state, path)
-    training.at.run = watch.identify(training.at.run, path if state else "", keeper.folder)
-    watch.plan(training.at.steps, **plan(training.feed, training.step, training.sets, place))
-    if state:
-        for line in said:
-            watch.say(line)
-        watch.event("resume", epoch=training.at.epoch, batch=training.at.batches, step=training.at.steps, checkpoint=path)
-    if s.warmup_epochs > s.epochs:
-        watch.say(f"the rate rises over all {s.epochs} epochs, as --warmup-epochs is {s.warmup_epochs:g}")
-    if note := rate_note(s.recipe, s.lr, training.feed.images_per_step):
-        watch.say(note)
-    try:
-        finished = training.run(watch, keeper)
-    except Exception:
-        with contextlib.suppress(TrainError):
-            keeper.wait()  # what failed elsewhere may still have a checkpoint under way
-        raise
-    if not finished:
-        watch.say(f"stopped in epoch {training.at.epoch} after {training.at.batches} batches; go on with --resume auto")
-    if keeper.busy:
-        watch.say(f"waiting for the last checkpoints to reach {keeper.folder}")
-    keeper.wait()
-    return finished
+def dry_run(s: Settings, rank: Rank) -> None:
+    """Train for up to a minute in a folder that is thrown away, and print what the whole training would take."""
+    with tempfile.TemporaryDirectory(prefix="imgfeed-train-") as folder:
+        short = dataclasses.replace(s, output=folder, checkpoints=None, tensorboard=False, wandb=False, overwrite=False)
+        train(short, rank, DRY_RUN)
+        numbers = report.write(folder) if rank.rank == 0 else {}
+    for name, text in numbers.items():
+        rank.say(f"{name:<16}{text}")
+    rank.say("nothing was written; leave --dry-run out to train")
+
+
+def score(s: Settings, rank: Rank) -> None:
+    """Print the score of weights on the split to evaluate on. A head for other classes is refused: it would be random."""
+    split = data.splits(s).val
+    if split is None:
+        raise TrainError("--evaluate needs a split: leave out --val-split none")
+    classes = data.classes(s, rank, split)
+    with contextlib.ExitStack() as stack:
+        if s.resume:
+            path = f"{s.output}/checkpoints/last.pt" if s.resume == "auto" else s.resume
+            here = stack.enter_context(Store(None, Path()).local(path))
+            if here is None:
+                raise TrainError(f"--resume {path}: there is no such checkpoint")
+            checkpoint.read(here, path)
+            s.weights = str(here)
+        model, images, count = build.build(s, None, rank)
+        names = weights.outputs(s.weights)[1] if s.weights else []
+    if count != len(classes) or (names and names != classes):
+        which = f"a head of {count} classes{f' ({names[0]}, ...)' if names else ''}"
+        what = f"the weights have {which}, the set {split} has {len(classes)} ({classes[0]}, ...)"
+        raise TrainError(f"{what}. A new head would be random: train it first, by --weights, or the head alone by --freeze")
+    loader: Any = data.eval_loader(s, split, rank, 64 if s.batch_size == "auto" else int(s.batch_size), images)
+    result = evaluate(model.to(rank.device), loader, s, rank, Precision(count, rank) if s.target else None)
+    rank.say(f" * {result} on {result.samples:,} samples")

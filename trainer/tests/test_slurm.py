@@ -15,10 +15,9 @@ from pathlib import Path
 
 import needs
 import pytest
-from conftest import PLAIN, TINY, events
+from conftest import PLAIN, TINY, events, same
 from imgfeed.launcher import find_binary
 from namespaces import Node, two_nodes
-from test_training import same
 
 pytestmark = pytest.mark.long
 
@@ -212,7 +211,7 @@ def test_the_tutorial(slurm: Slurm, sets: Path, tmp_path: Path) -> None:
     subprocess.run(["sh", "-ec", f"mkdir tls\n{security}"], cwd=tmp_path, check=True, capture_output=True)
     tiny = " ".join([*(word for word in TINY if word not in {"--workers", "1"}), *PLAIN, "--batch-size", "8"])
     one = "--nodes=1 --ntasks-per-node=1 --cpus-per-task=1 --time=30"
-    recipe = {"--recipe resnet50-modern": tiny}
+    recipe = {"--recipe imagenet-resnet50": tiny}
     gpus = {"--nodes=2 --gpus-per-node=4 --ntasks-per-node=4": f"{one} --gpus-per-node=1", "--nodes=4 --exclusive": one}
     for commands, here in (
         (pack, {"sbatch --": "sbatch --cpus-per-task=1 --"}),
@@ -263,7 +262,7 @@ def test_preempted_job_ends_with_the_same_bits(slurm: Slurm, sets: Path, tmp_pat
     arguments = [*tiny, *PLAIN, "--batch-size", "8", "--epochs", "50"]
     whole = slurm.submit(*arguments, DATA=str(sets), OUTPUT=str(tmp_path / "whole"), FEED="node")
     printed = slurm.wait(whole)
-    assert "Slurm: 2 tasks on 2 nodes" in printed
+    assert "ranks: 2; rank 0 on cpu" in printed
     assert "data: unix:" in printed
     assert "resumed" not in printed
 
@@ -274,7 +273,7 @@ def test_preempted_job_ends_with_the_same_bits(slurm: Slurm, sets: Path, tmp_pat
     await_epoch(tmp_path / "part", epoch + 1, slurm, part)
     slurm.run("scancel", f"--signal={signal.SIGTERM.name.removeprefix('SIG')}", part)
     printed = slurm.wait(part)
-    assert printed.count("go on with --resume auto") == 2, printed
+    assert printed.count("continue by --resume auto") == 2, printed
     assert printed.count("resumed ") == 2, printed
     same(tmp_path / "whole", tmp_path / "part")
 
@@ -319,4 +318,4 @@ def test_cancelled_job_stays_so(slurm: Slurm, sets: Path, tmp_path: Path) -> Non
         time.sleep(0.5)
     time.sleep(2)
     assert slurm.state(job) == "CANCELLED"
-    assert "go on with --resume auto" in slurm.printed(job)
+    assert "continue by --resume auto" in slurm.printed(job)

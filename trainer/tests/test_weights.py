@@ -1,7 +1,8 @@
-"""Weights to begin with: from where published ones are kept, from files, and what is said where there are none."""
+"""Weights to begin with and to score: published ones, files of each format, heads of another size."""
 
 from __future__ import annotations
 
+import re
 import urllib.error
 from pathlib import Path
 from typing import Any
@@ -10,105 +11,159 @@ import pytest
 import timm
 import torch
 import torchvision
-from conftest import TINY, Train, weights
+from conftest import TINY, VAL, Train, events, weights
+from safetensors.torch import save_file
 
+from imgfeed_train.command import main
 from imgfeed_train.errors import TrainError
-from imgfeed_train.launch.place import Place
+from imgfeed_train.flags import parse
 from imgfeed_train.model import build as models
-from imgfeed_train.settings import parse
+from imgfeed_train.model import weights as files
+from imgfeed_train.ranks import Rank
+
+HEAD = {
+    "timm/test_resnet": "fc",
+    "timm/test_vit": "head",
+    "timm/test_convnext": "head.fc",
+    "timm/test_efficientnet": "classifier",
+}
+HEAD |= {"resnet18": "fc", "squeezenet1_1": "classifier.1"}
 
 
 def build(classes: int, *arguments: str) -> torch.nn.Module:
-    return models.build(parse(["--data", "d", "--output", "o", "--size", "32", *arguments]), classes, Place())[0]
+    s = parse(["--data", "d", "--output", "o", "--size", "32", *arguments])
+    return models.build(s, classes, Rank(torch.device("cpu")))[0]
 
 
-def equal(model: torch.nn.Module, state: dict[str, torch.Tensor]) -> set[str]:
-    """Return the names of the tensors that are not the state's; float tensors without a number in them are."""
+def other(model: torch.nn.Module, state: dict[str, torch.Tensor]) -> set[str]:
+    """Return the names of the tensors that are not the state's."""
     return {name for name, tensor in model.state_dict().items() if not torch.equal(tensor, state[name])}
 
 
-@pytest.fixture
-def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+def written(path: Path, state: dict[str, torch.Tensor]) -> str:
+    """Write weights in the format that the path says."""
+    if path.suffix == ".safetensors":
+        save_file(state, path)  # it sorts the tensors by name
+    else:
+        torch.save({"state_dict": {f"module.{name}": tensor for name, tensor in state.items()}, "epoch": 3}, path)
+    return str(path)
+
+
+@pytest.mark.parametrize("kind", ["pth", "safetensors"])
+@pytest.mark.parametrize("arch", sorted(HEAD))
+def test_the_head_of_a_file(tmp_path: Path, arch: str, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """All weights are taken with a head of their size; with another the head alone is new, and that is said loudly."""
+    theirs = build(10, "--arch", arch).state_dict()
+    path = written(tmp_path / f"w.{kind}", theirs)
+    assert files.outputs(path) == (10, [])
+    assert not other(build(10, "--arch", arch, "--weights", path), theirs)
+    assert "HEAD" not in capsys.readouterr().out
+    assert other(build(7, "--arch", arch, "--weights", path), theirs) == {f"{HEAD[arch]}.weight", f"{HEAD[arch]}.bias"}
+    assert "THE HEAD IS NEW, with random weights for 7 classes" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kind", ["pth", "safetensors"])
+@pytest.mark.parametrize("arch", ["timm/test_resnet", "timm/test_vit", "resnet18"])
+def test_only_a_whole_model_is_scored(
+    sets: Path, tmp_path: Path, arch: str, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A head for other classes than the set's would be random: --evaluate refuses it, whatever the file's format."""
+    base = ["--data", str(sets), *TINY, "--arch", arch, "--batch-size", "15", "--evaluate", "--weights"]
+    main([*base, written(tmp_path / f"3.{kind}", build(3, "--arch", arch).state_dict())])
+    assert re.search(rf"^ \* Acc@1 [\d.]+ Acc@5 100.000 Loss [\d.]+ on {VAL} samples$", capsys.readouterr().out, re.MULTILINE)
+    with pytest.raises(
+        SystemExit, match=r"the weights have a head of 10 classes, the set val has 3 .*\. A new head would be random"
+    ):
+        main([*base, written(tmp_path / f"10.{kind}", build(10, "--arch", arch).state_dict())])
+    headless = {n: t for n, t in build(3, "--arch", arch).state_dict().items() if not n.startswith(("fc.", "head."))}
+    with pytest.raises(SystemExit, match=r"has no head among its \d+ tensors: is it a backbone alone\?"):
+        main([*base, written(tmp_path / f"none.{kind}", headless)])
+
+
+def test_a_run_is_scored_as_it_was(train: Train, sets: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By its best checkpoint, as --resume and as --weights: with its own normalisation, and its average where it has one."""
+    run = train("run", "--ema", "0.9", "--optimizer", "adamw", "--lr", "3e-3")
+    best = max(events(run, "epoch"), key=lambda row: row["acc1"])
+    path = str(run / "checkpoints" / "best.pt")
+    for which in (["--weights", path], ["--resume", path]):
+        capsys.readouterr()
+        main(["--data", str(sets), *TINY, "--evaluate", *which])
+        want = f" * Acc@1 {best['acc1']:.3f} Acc@5 {best['acc5']:.3f} Loss {best['loss']:.4f} on {VAL} samples"
+        assert want in capsys.readouterr().out
+    model = build(3, *TINY[:2], "--weights", path)
+    assert not other(model, weights(run, "best.pt")["ema"])
+    train("second", "--epochs", "1", "--weights", path)
+
+
+def test_published_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     def fails(*arguments: Any, **options: Any) -> None:
         raise urllib.error.URLError("no network here")
 
     monkeypatch.setattr(torch.hub, "download_url_to_file", fails)
     monkeypatch.setattr(timm.models._builder, "load_state_dict_from_hf", fails)
-
-
-@pytest.mark.usefixtures("no_network")
-def test_published_weights_are_found_or_asked_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))
-    file = tmp_path / "hub/checkpoints/resnet18-f37072fd.pth"
-    with pytest.raises(TrainError, match=rf"{file} is not there.*resnet18-f37072fd\.pth and put it there.*--weights FILE"):
+    with pytest.raises(TrainError, match=r"https:.*resnet18-f37072fd\.pth can't be fetched.*give it by --weights"):
         build(3, "--arch", "resnet18", "--pretrained")
+    with pytest.raises(TrainError, match=r"timm/test_vit\.r160_in1k can't be fetched.*give it by --weights.*no network here"):
+        build(3, "--arch", "timm/test_vit", "--pretrained")
+    file = tmp_path / "hub/checkpoints/resnet18-f37072fd.pth"
     file.parent.mkdir(parents=True, exist_ok=True)
     theirs = torchvision.models.resnet18().state_dict()
     torch.save(theirs, file)
-    mine = build(3, "--arch", "resnet18", "--pretrained")
-    assert {n for n, t in mine.state_dict().items() if t.shape != theirs[n].shape} == {"fc.weight", "fc.bias"}
-    assert equal(mine, theirs) == {"fc.weight", "fc.bias"}
-    assert "new for 3 classes: fc.weight, fc.bias" in capsys.readouterr().out
-    assert not equal(build(1000, "--arch", "resnet18", "--pretrained"), theirs)
+    assert other(build(3, "--arch", "resnet18", "--pretrained"), {**theirs, "fc.weight": theirs["fc.weight"][:3]}) == {
+        "fc.weight",
+        "fc.bias",
+    }
+    assert "weights: published ones of resnet18; THE HEAD IS NEW" in capsys.readouterr().out
+    assert not other(build(1000, "--arch", "resnet18", "--pretrained"), theirs)
+    s = parse(["--data", "d", "--output", "o", "--arch", "resnet18", "--pretrained"])
+    assert models.build(s, None, Rank(torch.device("cpu")))[2] == 1000
 
 
-@pytest.mark.usefixtures("no_network")
-def test_timms_published_weights_are_asked_for() -> None:
-    with pytest.raises(TrainError, match=r"timm/test_vit\.r160_in1k on timm's hub.*no network here.*--weights FILE"):
-        build(3, "--arch", "timm/test_vit", "--pretrained")
-
-
-@pytest.mark.parametrize("kind", ["pth", "safetensors"])
-def test_weights_of_a_file(tmp_path: Path, kind: str) -> None:
-    theirs = timm.create_model("test_vit", num_classes=1000).state_dict()  # of 160 pixels
-    path = tmp_path / f"w.{kind}"
-    if kind == "pth":
-        torch.save({"state_dict": {f"module.{name}": tensor for name, tensor in theirs.items()}, "epoch": 3}, path)
-    else:
-        pytest.importorskip("safetensors.torch").save_file(theirs, path)
-    other_head = build(3, "--arch", "timm/test_vit", "--size", "160", "--weights", str(path))
-    assert equal(other_head, theirs) == {"head.weight", "head.bias"}
-    assert not equal(build(1000, "--arch", "timm/test_vit", "--size", "160", "--weights", str(path)), theirs)
-    # Another size of image: the embedding of the places is resampled.
-    assert equal(build(1000, "--arch", "timm/test_vit", "--weights", str(path)), theirs) == {"pos_embed"}
-    narrow = torchvision.models.squeezenet1_1().state_dict()  # its classifier is a convolution
-    torch.save(narrow, path.with_suffix(".pt"))
-    model = build(7, "--arch", "squeezenet1_1", "--weights", str(path.with_suffix(".pt")))
-    assert equal(model, narrow) == {"classifier.1.weight", "classifier.1.bias"}
-
-
-def test_a_run_begins_with_the_best_of_another(train: Train) -> None:
-    first = train("first", "--epochs", "1")
-    best = first / "checkpoints/best.pt"
-    model = build(3, *TINY[:2], "--weights", str(best))
-    assert not equal(model, weights(first, "best.pt")["model"])
-    train("second", "--epochs", "1", "--weights", str(best))
-
-
-@pytest.mark.parametrize("arch", ["resnet18", "timm/resnet18"])
-def test_weights_of_a_model_with_blurs(tmp_path: Path, arch: str) -> None:
-    theirs = build(3, "--arch", arch, "--blurpool").state_dict()
-    assert any(name.endswith(".blur") for name in theirs)
-    path = str(tmp_path / "w.pt")
-    torch.save(theirs, path)
-    assert not equal(build(3, "--arch", arch, "--blurpool", "--weights", path), theirs)
-    with pytest.raises(TrainError, match=r"w\.pt is of a model with blurs .*: add --blurpool"):
-        build(3, "--arch", arch, "--weights", path)
+@pytest.mark.long
+def test_a_vision_transformer_takes_the_size_of_its_images(tmp_path: Path) -> None:
+    """timm's and torchvision's; weights of another size have their embedding of places resampled."""
+    for arch, embedding in (("timm/test_vit", "pos_embed"), ("vit_b_32", "encoder.pos_embedding")):
+        large = build(3, "--arch", arch, "--size", "64")
+        large.eval()(torch.zeros(1, 3, 64, 64))
+        path = written(tmp_path / "w.pth", large.state_dict())
+        assert other(build(3, "--arch", arch, "--weights", path), large.state_dict()) == {embedding}
 
 
 def test_weights_that_do_not_fit(tmp_path: Path) -> None:
-    torch.save(torchvision.models.resnet18().state_dict(), tmp_path / "18.pt")
+    written(tmp_path / "18.pth", torchvision.models.resnet18().state_dict())
     torch.save([1, 2], tmp_path / "list.pt")
     (tmp_path / "text.pt").write_text("weights")
+    (tmp_path / "text.safetensors").write_text("weights")
     for arch, name, said in (
-        ("resnet34", "18.pt", "the weights of another model: missing"),
-        ("resnet50", "18.pt", "the weights of another model: Error"),
-        ("timm/test_vit", "18.pt", "does not fit timm/test_vit"),
+        ("resnet34", "18.pth", "does not fit --arch resnet34: Error"),
+        ("resnet50", "18.pth", "does not fit --arch resnet50: Error"),
+        ("timm/test_vit", "18.pth", "does not fit --arch timm/test_vit"),
         ("resnet18", "list.pt", "holds no tensors by name"),
-        ("timm/test_vit", "text.pt", "can't be read as weights"),
+        ("timm/test_vit", "text.pt", "is damaged or holds something else|pickled"),
+        ("resnet18", "text.safetensors", "can't be read"),
         ("resnet18", "none.pt", "there is no such file"),
     ):
         with pytest.raises(TrainError, match=said):
             build(3, "--arch", arch, "--weights", str(tmp_path / name))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--arch", "resnet5"], r"--arch resnet5 is in neither torchvision nor timm; did you mean resnet5\w+\?"),
+        (["--model", "timm/test_vitt"], r"did you mean test_vit\w*\?"),
+        (["--drop-path", "0.1"], "--drop-path: resnet18 has no stochastic depth"),
+        (["--grad-checkpointing"], "--grad-checkpointing takes a model of timm: --arch timm/NAME"),
+    ],
+)
+def test_models_that_there_are_not(arguments: list[str], said: str) -> None:
+    with pytest.raises(TrainError, match=said):
+        build(3, *arguments)
+
+
+def test_a_linear_probe_trains_the_head_alone(train: Train) -> None:
+    run = train("run", "--arch", "timm/test_resnet", "--freeze", "--epochs", "1")
+    begun = weights(train("begun", "--arch", "timm/test_resnet", "--freeze", "--epochs", "1", "--lr", "0"))["model"]
+    moved = {name for name, tensor in weights(run)["model"].items() if not torch.equal(tensor, begun[name])}
+    assert moved == {"fc.weight", "fc.bias"}, "not even batch norm's statistics move"

@@ -90,18 +90,17 @@ def test_from_kaggles_zip(tmp_path: Path) -> None:
                     made.write(image, f"ILSVRC/Data/CLS-LOC/{split}/{name}.JPEG")
         rows = [f"ILSVRC2012_val_{number:08},{wnid} 1 1 9 9\n" for number, wnid in enumerate(WNIDS, 1)]
         made.writestr("LOC_val_solution.csv", "ImageId,PredictionString\n" + "".join(rows))
-    small = "--recipe resnet50-modern --device cpu --amp off --size 32 --size-start 0 --eval-size 32 --batch-size 8 --lr 0.01"
-    small += " --epochs 2 --no-tensorboard"
-    train = "--output runs/resnet50 --recipe resnet50-modern"
+    small = "--recipe imagenet-resnet50 --device cpu --amp off --size 32 --batch-size 8 --lr 0.01 --no-tensorboard"
+    train = "--output runs/resnet50 --recipe imagenet-resnet50 --epochs 16"
     printed = shell(
         "".join(blocks("kaggle.md", "sh")),
         tmp_path,
-        **{f"{train}\n": f"{train} --max-steps 3\n", "--recipe resnet50-modern": small},
+        **{f"{train}\n": f"{train} --max-steps 3\n", "--epochs 16": "--epochs 2", "--recipe imagenet-resnet50": small},
     )
     assert "label 0    n01751748 (sea snake)" in printed and "sets/train: split train, 48 samples of 4 classes" in printed
-    assert "nothing was written" in printed and "stopped in epoch 0 after 3 batches; go on with --resume auto" in printed
+    assert "nothing was written" in printed and "stopped in epoch 0 after 3 batches; continue by --resume auto" in printed
     assert "resumed runs/resnet50/checkpoints/last.pt: epoch 0, batch 3" in printed
-    assert "Finished: 2 epochs, 12 steps" in printed
+    assert "| epochs | 2 of 2, 12 steps |" in printed
     log = [json.loads(line) for line in (tmp_path / "runs" / "resnet50" / "log.jsonl").read_text().splitlines()]
     best = max(row["acc1"] for row in log if row["event"] == "epoch")
     (again,) = re.findall(r"^ \* Acc@1 (\S+) .* on 4 samples$", printed, re.MULTILINE)

@@ -1,1 +1,1 @@
-"""The model: built by name, given weights, spread over ranks, and the largest batch that it can take."""
+"""The model: made by torchvision or timm, with its weights, and spread over the ranks."""

@@ -1,142 +1,219 @@
-"""Models by name, from torchvision and timm."""
+"""Models by name, with their weights, spread over the ranks."""
 
 from __future__ import annotations
 
 import contextlib
-from pathlib import Path
-from typing import Any, cast
+import inspect
+from collections.abc import Callable
+from typing import Any
 
+import timm
+import torch
+import torch.distributed as dist
+import torchvision
 from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
-from ..data.loaders import Stats
-from ..data.transforms import IMAGENET_STATS
+from ..data import Images
 from ..errors import TrainError
-from ..launch.place import Place
-from ..settings import Settings
-from . import parts, weights
+from ..flags import Settings, near
+from ..ranks import Rank, most
+from . import weights
+
+TORCHVISION = torchvision.models.list_models(module=torchvision.models)
 
 
-def build(s: Settings, classes: int, place: Place) -> tuple[nn.Module, Stats]:
-    """Return the model with an output for each class, and the (mean, std) that its images are to be normalised by."""
-    model, stats = _named(s, classes, place)
-    stats = weights.stats(s.weights) or stats if s.weights else stats
-    if s.blurpool:
-        parts.blur(model)
+def build(s: Settings, classes: int | None, rank: Rank) -> tuple[nn.Module, Images, int]:
+    """Return the model, how it wants its images, and how many classes its weights tell apart.
+
+    It has an output for each class; with None, those of its weights. Raises TrainError where no library has the name.
+    """
+    wait = dist.is_initialized() and (s.pretrained or s.weights is not None)  # a machine's first rank fetches for the others
+    if wait and rank.local_rank:
+        dist.barrier()
+    model, images, count = (_torchvision if s.arch in TORCHVISION else _timm)(s.arch.removeprefix("timm/"), s, classes)
+    if wait and not rank.local_rank:
+        dist.barrier()
+    if classes not in (None, count):
+        _new_head(model, classes or 0)
+    if s.weights:
+        images = weights.images_of(weights.own(s.weights)) or images  # as the run of that checkpoint had them
+    if s.pretrained or s.weights:
+        new = f"; THE HEAD IS NEW, with random weights for {classes} classes instead of {count}"
+        rank.say(f"weights: {s.weights or f'published ones of {s.arch}'}{'' if classes in (None, count) else new}")
     if s.grad_checkpointing:
-        parts.recompute(model, s.arch)
-    return model, stats
+        if not hasattr(model, "set_grad_checkpointing"):
+            raise TrainError("--grad-checkpointing takes a model of timm: --arch timm/NAME")
+        model.set_grad_checkpointing()  # type: ignore[operator]
+    if s.freeze:
+        model.requires_grad_(False)
+        head_of(model)[1].requires_grad_(True)
+    return model, images, count
 
 
-def published_classes(s: Settings) -> int:
-    """Return how many classes the published weights of a model tell apart."""
-    name = s.arch.removeprefix("timm/")
-    if not s.arch.startswith("timm/"):
-        import torchvision  # noqa: PLC0415 - slow to import
-
-        if name in torchvision.models.list_models(module=torchvision.models):
-            return len(torchvision.models.get_model_weights(name).DEFAULT.meta["categories"])
-    import timm  # noqa: PLC0415 - optional
-
-    known = timm.get_pretrained_cfg(name)
-    if known is None:
-        raise TrainError(f"--pretrained: no weights of {s.arch} are published")
-    return int(known.num_classes)
+def head_of(model: nn.Module) -> tuple[str, nn.Module]:
+    """Return the layer whose outputs are the classes, and its name."""
+    if hasattr(model, "get_classifier"):  # timm's
+        head = model.get_classifier()  # type: ignore[operator]
+        return next((name, module) for name, module in model.named_modules() if module is head)
+    return [(name, m) for name, m in model.named_modules() if isinstance(m, nn.Linear | nn.Conv2d)][-1]
 
 
-def check(s: Settings) -> None:
-    """Raise TrainError where there is no such model, or no file of weights, without making or reading anything."""
-    _library(s)
-    if s.weights and not Path(s.weights).is_file():
-        raise TrainError(f"--weights {s.weights}: there is no such file")
+def _new_head(model: nn.Module, classes: int) -> None:
+    if hasattr(model, "reset_classifier"):
+        model.reset_classifier(classes)  # type: ignore[operator]
+        return
+    name, head = head_of(model)
+    new = nn.Conv2d(head.in_channels, classes, 1) if isinstance(head, nn.Conv2d) else nn.Linear(head.in_features, classes)  # type: ignore[arg-type]
+    parent, _, last = name.rpartition(".")
+    setattr(model.get_submodule(parent), last, new)
 
 
-def _library(s: Settings) -> Any:
-    """Return the module that has the model: torchvision, or timm. Raises TrainError where neither has one of that name."""
-    name = s.arch.removeprefix("timm/")
-    if not s.arch.startswith("timm/"):
-        import torchvision  # noqa: PLC0415 - slow to import
+def set_training(model: nn.Module, s: Settings) -> None:
+    """Set the model to training. With --freeze all but the head stays as in evaluation, batch norm's statistics too."""
+    model.train(not s.freeze)
+    if s.freeze:
+        head_of(bare(model))[1].train()
 
-        if name in torchvision.models.list_models(module=torchvision.models):
-            return torchvision
+
+def _torchvision(name: str, s: Settings, classes: int | None) -> tuple[nn.Module, Images, int]:
+    state: weights.State = {}
+    if s.weights:
+        state = weights.read(s.weights)
+    elif s.pretrained:
+        published = torchvision.models.get_model_weights(name).DEFAULT
+        try:
+            state = dict(published.get_state_dict(progress=False, check_hash=True))
+        except Exception as e:
+            raise TrainError(f"--pretrained: {published.url} can't be fetched ({e}): fetch it, give it by --weights") from e
+    count = weights.head_size(state, s.weights or name) if state else classes or 0
+    plain = name in ("googlenet", "inception_v3")
+    options: dict[str, Any] = {"aux_logits": False, "init_weights": True} if plain else {}
+    options |= {"image_size": s.size} if name.startswith("vit_") else {}
+    options |= {"stochastic_depth_prob": s.drop_path} if s.drop_path else {}
     try:
-        import timm  # noqa: PLC0415 - optional
-    except ImportError as e:
-        raise TrainError(f"--arch {s.arch} is not in torchvision, and timm is not installed: pip install timm") from e
-    if not timm.is_model(name):
-        near = ", ".join(timm.list_models(f"*{name[:8]}*")[:5])
-        raise TrainError(f"--arch {s.arch} is in neither torchvision nor timm{'; near it: ' + near if near else ''}")
-    return timm
-
-
-def _named(s: Settings, classes: int, place: Place) -> tuple[nn.Module, Stats]:
-    name, has = s.arch.removeprefix("timm/"), _library(s)
-    if has.__name__ == "torchvision":
-        return _torchvision(has, name, s, classes, place), IMAGENET_STATS
-    model = _timm(has, name, s, classes, place)
-    if not s.pretrained and not s.weights:
-        return model, IMAGENET_STATS
-    config = has.data.resolve_model_data_config(model)
-    return model, (config["mean"], config["std"])
-
-
-def _torchvision(torchvision: Any, name: str, s: Settings, classes: int, place: Place) -> nn.Module:
-    plain = {"aux_logits": False, "init_weights": True} if name in ("googlenet", "inception_v3") else {}
-    depth = {"stochastic_depth_prob": s.drop_path} if s.drop_path else {}
-    try:
-        model: nn.Module = torchvision.models.get_model(name, num_classes=classes, **plain, **depth)
+        model: Any = torchvision.models.get_model(name, num_classes=count, **options)
     except TypeError as e:
-        raise _no_depth(s) if "stochastic_depth_prob" in str(e) else e from e
-    if not s.pretrained and not s.weights:
-        return model
-    with weights.first_of_node(place):
-        state, path = (weights.read(s.weights, s.blurpool), s.weights) if s.weights else weights.published(name)
-    if plain:
-        model.transform_input = True  # type: ignore[assignment,unused-ignore] # the published weights want it
-    anew = weights.put(model, state, path, classes)
-    if place.rank == 0:
-        print(f"weights: {path}{f'; new for {classes} classes: ' + ', '.join(anew) if anew else ''}", flush=True)
+        raise TrainError(f"--drop-path: {name} has no stochastic depth; timm's model of that name may have it") from e
+    if state:
+        model.transform_input = plain  # as these weights want it
+        try:
+            if name.startswith("vit_"):  # the embedding of places is resampled
+                vision = torchvision.models.vision_transformer
+                state = vision.interpolate_embeddings(s.size, model.patch_size, state)
+            model.load_state_dict({n: t for n, t in state.items() if not n.lower().startswith("aux")})
+        except (KeyError, RuntimeError, ValueError) as e:
+            raise TrainError(f"{s.weights} does not fit --arch {s.arch}: {str(e)[:300]}") from e
+    return model, Images(), count
+
+
+def _timm(name: str, s: Settings, classes: int | None) -> tuple[nn.Module, Images, int]:
+    if not timm.is_model(name):
+        raise TrainError(f"--arch {s.arch} is in neither torchvision nor timm{near(name, [*TORCHVISION, *timm.list_models()])}")
+    known = timm.get_pretrained_cfg(name)
+    count = known.num_classes if s.pretrained and known else classes or 0
+    options: dict[str, Any] = {"pretrained": s.pretrained}
+    if s.weights:  # by timm's own loader, which knows the names that a model's authors gave its tensors
+        state = weights.read(s.weights)
+        count = weights.head_size(state, s.weights)
+        own = {"state_dict": state, "source": "", "custom_load": False, "num_classes": count}
+        options = {"pretrained": True, "pretrained_cfg_overlay": own}
+    options |= {"num_classes": count} | ({"drop_path_rate": s.drop_path} if s.drop_path else {})
+    try:
+        try:
+            model: Any = timm.create_model(name, img_size=s.size, **options)
+        except TypeError as e:
+            if "img_size" not in str(e):
+                raise
+            model = timm.create_model(name, **options)  # convolutional models take no size
+    except Exception as e:
+        what = f"{s.weights} does not fit --arch {s.arch}" if s.weights else f"--arch {s.arch}"
+        if s.pretrained and known:
+            what = f"--pretrained: {known.hf_hub_id} can't be fetched: fetch it, give it by --weights"
+        what = f"--drop-path: {name} has no stochastic depth" if "drop_path_rate" in str(e) else what
+        raise TrainError(f"{what}: {str(e)[:300]}") from e
+    model.pretrained_cfg["state_dict"] = None  # else each copy of the model would hold it
+    wants = timm.data.resolve_model_data_config(model)
+    resize = "bicubic" if wants["interpolation"] == "bicubic" else "bilinear"
+    return model, Images(tuple(wants["mean"]), tuple(wants["std"]), resize, wants["crop_pct"]), count
+
+
+def check_last_batch(model: nn.Module, samples: int, batch_size: int, drop_last: bool) -> None:
+    """Raise TrainError where batch norm would see a batch of one image, which has no statistics."""
+    if not drop_last and samples % batch_size == 1 and any(isinstance(m, _BatchNorm) for m in model.modules()):
+        why = "the last batch of an epoch would have one image, over which batch norm has no statistics"
+        raise TrainError(f"{why}: --drop-last, or another --batch-size than {batch_size}")
+
+
+def distribute(model: nn.Module, s: Settings, rank: Rank) -> nn.Module:
+    """Return the model under the strategy of the settings. Its own state stays reachable through :func:`bare`."""
+    if s.strategy == "dp" and rank.world > 1:
+        raise TrainError(f"--strategy dp is one process for all GPUs of a machine, and here are {rank.world}: use ddp")
+    if s.compile:
+        model.compile()
+    if s.strategy == "dp" and rank.device.type == "cuda":
+        return nn.DataParallel(model)
+    if s.strategy == "fsdp" and rank.world > 1:
+        from torch.distributed.fsdp import fully_shard  # noqa: PLC0415 - slow to import
+
+        lists = [m for m in model.modules() if isinstance(m, nn.Sequential | nn.ModuleList)]
+        inner = {id(m) for found in lists for m in found.modules() if m is not found}
+        blocks = [block for found in lists if id(found) not in inner for block in found]
+        for part in (*(block for block in blocks if any(True for _ in block.parameters())), model):
+            fully_shard(part)
+    elif rank.world > 1:  # batch statistics are each rank's own in training; evaluation and checkpoints take rank 0's
+        ddp, ids = nn.parallel.DistributedDataParallel, [rank.device] if rank.device.type == "cuda" else None
+        named = {*inspect.signature(ddp).parameters} & {"forward_sync_buffers", "broadcast_buffers"}  # the newer is the greater
+        return ddp(model, device_ids=ids, **{max(named): False})
     return model
 
 
-def _timm(timm: Any, name: str, s: Settings, classes: int, place: Place) -> nn.Module:
-    options = (
-        weights.timm_options(name, s.weights, s.blurpool) if s.weights else {"pretrained": s.pretrained, "num_classes": classes}
-    )
-    options |= {"drop_path_rate": s.drop_path} if s.drop_path else {}
-    with weights.first_of_node(place) if s.pretrained or s.weights else contextlib.nullcontext():
+def bare(model: nn.Module) -> nn.Module:
+    """Return the model without the wrapper of DDP or DataParallel."""
+    wrapped = isinstance(model, nn.parallel.DistributedDataParallel | nn.DataParallel)
+    return model.module if wrapped else model  # type: ignore[return-value]
+
+
+def is_fsdp(model: nn.Module) -> bool:
+    """Return whether fully_shard was applied."""
+    return hasattr(model, "set_requires_gradient_sync")
+
+
+def syncing(model: nn.Module, last: bool) -> contextlib.AbstractContextManager[Any]:
+    """Return the context of one batch of a step: ranks exchange gradients in its last batch alone."""
+    if is_fsdp(model):
+        model.set_requires_gradient_sync(last)  # type: ignore[operator]
+    elif isinstance(model, nn.parallel.DistributedDataParallel) and not last:
+        return model.no_sync()  # type: ignore[no-any-return]
+    return contextlib.nullcontext()
+
+
+def largest_batch(run: Callable[[int], None], rank: Rank, multiple: int = 8) -> int:
+    """Return the most images, a multiple of 8, for which run(n) fits the memory of every rank. Doubles, then bisects.
+
+    A tenth of a GPU's memory stays free. Raises TrainError if not even ``multiple`` images fit.
+    """
+
+    def fits(n: int) -> bool:
         try:
-            try:
-                model: Any = timm.create_model(name, img_size=s.size, **options)
-            except TypeError as e:
-                if "img_size" not in str(e):
-                    raise
-                model = timm.create_model(name, **options)  # convolutional models take no size
-        except Exception as e:
-            raise _timm_error(timm, name, s, e) from e
-    if s.weights:
-        model.pretrained_cfg["state_dict"] = None  # it would be copied with the model
-        if options["num_classes"] != classes:  # taken strictly, and only then given another head
-            model.reset_classifier(classes)
-    if place.rank == 0 and (s.pretrained or s.weights):
-        theirs = model.pretrained_cfg["num_classes"]
-        head = f"; a new head for {classes} classes" if theirs != classes else ""
-        print(f"weights: {s.weights or model.pretrained_cfg['hf_hub_id']}{head}", flush=True)
-    return cast(nn.Module, model)
+            run(n)
+            free, total = torch.cuda.mem_get_info(rank.device) if rank.device.type == "cuda" else (1, 1)
+            return bool(free > total / 10)
+        except RuntimeError as e:
+            if not (isinstance(e, torch.cuda.OutOfMemoryError) or "out of memory" in str(e) or "ALLOC_FAILED" in str(e)):
+                raise
+            return False
+        finally:
+            if rank.device.type == "cuda":
+                torch.cuda.empty_cache()
 
-
-def _no_depth(s: Settings) -> TrainError:
-    return TrainError(f"--drop-path {s.drop_path:g}: {s.arch} has no stochastic depth; timm's model of that name may have it")
-
-
-def _timm_error(timm: Any, name: str, s: Settings, e: Exception) -> TrainError:
-    if "drop_path_rate" in str(e):
-        return _no_depth(s)
-    if s.weights:
-        return TrainError(f"{s.weights} does not fit {s.arch}: {str(e)[:300]}")
-    source = timm.get_pretrained_cfg(name).hf_hub_id if s.pretrained else None
-    if not source:
-        return TrainError(f"--arch {s.arch}: {str(e)[:300]}")
-    return TrainError(
-        f"--pretrained: the weights of {s.arch}, {source} on timm's hub, are not on this machine and can't be fetched "
-        f"({str(e)[:200]}). Where there is a network, fetch its model.safetensors, and say --weights FILE here"
-    )
+    low, high = 0, multiple
+    while fits(high):
+        low, high = high, high * 2
+    while high - low > multiple:
+        middle = (low + high) // 2 // multiple * multiple
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    found = int(most(low, rank, dist.ReduceOp.MIN))
+    if not found:
+        raise TrainError(f"--batch-size auto: not even {multiple} images fit the GPU of every rank")
+    return found

@@ -1,0 +1,202 @@
+"""Data: which splits there are, what happens to an image, and the loaders of imgfeed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from imgfeed import DataLoader, client, service
+from imgfeed.launcher import find_binary
+from torchvision.transforms import v2
+
+from .errors import TrainError
+from .flags import Settings
+from .ranks import Rank
+
+VAL_SPLITS = ("val", "valid", "validation", "test")
+PATIENCE = 120.0  # seconds in which a feed must be there
+SHOWN = 3  # names of classes in an error
+IMAGENET_STATS = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+
+
+@dataclass(frozen=True)
+class Images:
+    """How a model wants its images: mean and deviation, the filter of resizes, the crop's part of the short side."""
+
+    mean: tuple[float, ...] = IMAGENET_STATS[0]
+    std: tuple[float, ...] = IMAGENET_STATS[1]
+    interpolation: str = "bilinear"
+    crop: float = 0.875
+
+
+@dataclass(frozen=True)
+class Splits:
+    """The splits to train and to evaluate on (val is None without evaluation), and the samples of all there are."""
+
+    train: str
+    val: str | None
+    samples: dict[str, int]
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name} ({samples:,})" for name, samples in sorted(self.samples.items()))
+
+
+class NotPackedError(TrainError):
+    """There is a dataset, but no shard set of it yet."""
+
+
+def sets_in(data: str, pack: str) -> dict[str, Any]:
+    """Return what `imgshard inspect` says of each set in a folder or at a URL, by split.
+
+    Raises NotPackedError for a dataset that is not packed, which names pack, the command that does it.
+    """
+    command = [find_binary("imgshard"), "inspect", "--json", data]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    if done.returncode and not done.stdout:
+        said = done.stderr.strip().removeprefix("imgshard: ")
+        who = "" if "://" in data else f"; this process is user {os.geteuid()}, group {os.getegid()}"
+        raise TrainError(f"--data {data}: {said}{who}")
+    found = json.loads(done.stdout)
+    if found["sets"]:
+        return {one["split"]: one for one in found["sets"]}
+    there = ", ".join(f"{one['path']} ({one['layout']})" for one in found["sources"])
+    if all(Path(one["output"]).parent == Path(data).resolve() for one in found["sources"]):
+        raise NotPackedError(f"--data {data}: it holds {there}, not packed yet. Pack it, once: {pack}")
+    what = f"--data {data}: no shard set there; it looks like {there}"
+    raise TrainError(f"{what}. Put each split into a folder of its name, as train/ and val/, then pack it, once: {pack}")
+
+
+def splits(s: Settings) -> Splits:
+    """Return the splits to train and to evaluate on. Raises TrainError for one that is not there."""
+    if s.data.startswith("unix:"):
+        path = s.data.removeprefix("unix:")
+        session = service.patiently(lambda: client.connect(path, service.HELLO_TIMEOUT), PATIENCE)
+        with contextlib.closing(session):
+            samples = {info.split: info.samples for info in session.sets}
+    elif Path(s.data).is_socket():
+        raise TrainError(f"--data {s.data} is a socket: for the feed that listens there, say --data unix:{s.data}")
+    else:
+        samples = {split: one["samples"] for split, one in sets_in(s.data, f"imgshard build {s.data}").items()}
+    has = f"it has {', '.join(sorted(samples))}"
+    if s.train_split not in samples and not s.evaluate:
+        raise TrainError(f"--data {s.data} has no split {s.train_split!r} (--train-split); {has}")
+    val = s.val_split or next((name for name in VAL_SPLITS if name in samples), "/".join(VAL_SPLITS))
+    if val == "none":
+        return Splits(s.train_split, None, samples)
+    if val not in samples:
+        raise TrainError(f"--data {s.data} has no split {val!r} (--val-split); {has}; to train without: --val-split none")
+    return Splits(s.train_split, val, samples)
+
+
+def classes(s: Settings, rank: Rank, split: str, other: str | None = None) -> list[str]:
+    """Return the names of a split's classes, class i has label i; with --target they are numbers.
+
+    Raises TrainError if the other split has other classes, or another order: a label must mean one thing.
+    """
+    with contextlib.closing(_loader(s, split, rank, 1, framework="numpy")) as probe:
+        names, fields = list(probe.dataset.classes), probe.dataset.fields
+    if s.target is not None:
+        vector = re.fullmatch(r"(?:float32|int64)\[(\d+)\]", fields.get(s.target, ""))
+        if vector is None:
+            there = ", ".join(f"{name} ({of})" for name, of in fields.items()) or "no fields"
+            how = f"imgshard build --field {s.target}=json.{s.target}:multihot[1000]"
+            raise TrainError(f"--target {s.target}: the set {split} has {there}; want a vector, as {how} makes one")
+        names = [str(i) for i in range(int(vector[1]))]
+    theirs = names if other is None else classes(s, rank, other)
+    if names != theirs:
+        alone = sorted({*names} ^ {*theirs})[:SHOWN]
+        what = f"not in both: {', '.join(alone)}" if alone else "their order differs"
+        how = f"Pack both in one go (imgshard build of the folder with {split}/ and {other}/), or take --val-split none"
+        raise TrainError(
+            f"{split} has {len(names)} classes and {other} {len(theirs)}, and they are not the same: {what}. {how}"
+        )
+    return names
+
+
+def train_transform(s: Settings, images: Images) -> list[dict[str, Any]]:
+    """Return imgfeed's operations for training: those of --transform, then the policy."""
+    size, short = s.size, round(s.size / 0.875)  # 256 for 224
+    crop, flip = {"op": "CenterCrop", "size": size}, {"op": "RandomHorizontalFlip"}
+
+    def resize(to: Any) -> dict[str, Any]:
+        return {"op": "Resize", "size": to, "interpolation": images.interpolation}
+
+    crops: dict[str, list[dict[str, Any]]] = {
+        "train": [{"op": "RandomResizedCrop", "size": size, "interpolation": images.interpolation}, flip],
+        "square-flip": [resize([short, short]), crop, flip],
+        "center-flip": [resize(short), crop, flip],
+        "resize-flip": [resize(size), crop, flip],
+        "cifar": [resize(size), crop, {"op": "RandomCrop", "size": size, "padding": size // 8}, flip],
+        "eval": [resize(short), crop],
+    }
+    ops = crops[s.transform]
+    if s.augment == "ta_wide":
+        ops.append({"op": "TrivialAugmentWide", "interpolation": images.interpolation})
+    elif s.augment != "none":
+        how = "bicubic" if images.interpolation == "bicubic" else "random"  # timm's default is one of the two by chance
+        fill = [min(255, round(255 * part)) for part in images.mean]
+        ops.append({"op": "TimmAugment", "config": s.augment, "fill": fill, "interpolation": how})
+        if "3a" in s.augment:  # timm adds its colour jitter behind these
+            ops.append({"op": "ColorJitter", **dict.fromkeys(("brightness", "contrast", "saturation"), 0.4)})
+    return ops
+
+
+def eval_transform(s: Settings, images: Images) -> list[dict[str, Any]]:
+    """Return imgfeed's operations for evaluation, on the same kind of crop as in training."""
+    size = s.eval_size or s.size
+    whole = s.transform in ("cifar", "resize-flip")
+    resize: Any = s.eval_resize or (size if whole else round(size / images.crop))
+    if s.transform == "square-flip":
+        resize = [resize, resize]
+    return [{"op": "Resize", "size": resize, "interpolation": images.interpolation}, {"op": "CenterCrop", "size": size}]
+
+
+def train_loader(s: Settings, split: str, rank: Rank, batch_size: int, images: Images, **more: Any) -> Any:
+    """Return the loader of the training: batches in the order and crops of the seed."""
+    how = {"transform": train_transform(s, images), "shuffle": True, "seed": s.seed, "drop_last": s.drop_last}
+    loader = _loader(s, split, rank, batch_size, images, on_error=s.on_error, **how, **more)
+    if not len(loader):
+        what = f"--batch-size {batch_size} on {rank.world} ranks is more than the {len(loader.dataset):,} samples of {split}"
+        raise TrainError(f"{what}, and --drop-last leaves out an unfilled batch: take a smaller one, or --no-drop-last")
+    return loader
+
+
+def eval_loader(s: Settings, split: str, rank: Rank, batch_size: int, images: Images, **more: Any) -> Any:
+    """Return the loader of an exact evaluation: each sample once over all ranks."""
+    size = s.eval_batch_size or batch_size
+    return _loader(s, split, rank, size, images, transform=eval_transform(s, images), even_batches=False, **more)
+
+
+def _loader(s: Settings, split: str, rank: Rank, batch_size: int, images: Images | None = None, **more: Any) -> Any:
+    """Return an imgfeed loader; with images, of normalised float32 tensors (B, 3, H, W) and labels on the rank's device."""
+    tensors: dict[str, Any] = {}
+    if images is not None:
+        tensors = {"framework": "torch", "normalize": (images.mean, images.std)}
+        tensors |= {"layout": "NHWC" if s.channels_last else "NCHW"}
+        tensors |= {"device": rank.device if rank.device.type == "cuda" else None, "target": s.target}
+    workers = 0 if s.data.startswith("unix:") else s.workers
+    where: dict[str, Any] = {"split": split, "rank": rank.rank, "world": rank.world, "cache": s.cache, "num_workers": workers}
+    return DataLoader(s.data, batch_size, **where, **tensors, **more)
+
+
+def samples_left(loader: Any, rank: Rank, batch_size: int) -> int:
+    """Return how many samples of its epoch this rank has before it, those that make ranks even included."""
+    left = max(0, len(loader.dataset) - int(loader.state_dict()["consumed"]))
+    if loader.drop_last:
+        return int(left // rank.world // batch_size * batch_size)
+    return -(-left // rank.world)
+
+
+def mixer(s: Settings, classes: int) -> Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]] | None:
+    """Return what mixes a batch by torchvision, so that targets become (B, classes); None if nothing does."""
+    mixes: list[Any] = [v2.MixUp(alpha=s.mixup, num_classes=classes)] if s.mixup else []
+    mixes += [v2.CutMix(alpha=s.cutmix, num_classes=classes)] if s.cutmix else []
+    return v2.RandomChoice(mixes) if mixes else None

@@ -1,0 +1,189 @@
+"""Copies of the checkpoints at a URL (``s3://bucket/run``), sent by fsspec beside the training.
+
+    OUTPUT/checkpoints/last.pt --hard link--> OUTPUT/unsent/last.pt --thread--> s3://bucket/run/last.pt
+
+What waits to be sent is a folder. So a newer file replaces one that waits, and what a store did not take survives the
+process: the next checkpoint, or the next run, tries again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import fsspec
+
+from .errors import TrainError
+
+#: Stores in which an object appears when its upload is complete.
+WHOLE_OBJECTS = ("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss")
+PATIENCE, PAUSE = 120.0, 5.0  # seconds after the end of a run in which a store is tried again, and between two tries
+ADVICE = {
+    "credentials": "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give a role",
+    "access key id": "check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+    "bucket does not exist": "make the bucket, or correct its name",
+    "denied": "the key may not do that: check its policy",
+    "connect": "check the network, AWS_ENDPOINT_URL and the region",
+}
+
+
+class Store:
+    """A place for copies of the checkpoints, or none. Its methods are called by one thread of rank 0."""
+
+    def __init__(self, url: str | None, unsent: Path) -> None:
+        """Take the URL or folder, and this machine's folder for what waits."""
+        self.url, self._unsent, self._failed = url, unsent, ""
+        self._thread: threading.Thread | None = None
+
+    def _open(self, name: str) -> tuple[Any, str]:
+        """Return the file system of a name there, and its path, in a folder that can take it."""
+        fs, path = _open(self.path(name))
+        if str(self.url).partition("://")[0] not in WHOLE_OBJECTS:  # where this would make a mistyped bucket
+            fs.makedirs(path.rpartition("/")[0], exist_ok=True)
+        return fs, path
+
+    def path(self, name: str) -> str:
+        """Return the path of a file there."""
+        return f"{(self.url or '').rstrip('/')}/{name}"
+
+    def check(self) -> None:
+        """Write, read and remove a small file. Raises TrainError for what is refused."""
+        if not self.url:
+            return
+        with _naming(f"--checkpoints {self.url} can't be used"):
+            fs, path = self._open(f".imgfeed-train-{uuid.uuid4().hex}")
+            fs.pipe_file(path, b"imgfeed-train")
+            if fs.cat_file(path) != b"imgfeed-train":
+                raise OSError("it does not give back what was written there")
+        with contextlib.suppress(Exception):  # whoever may not delete can still train
+            fs.rm_file(path)
+
+    def recover(self) -> None:
+        """Begin to send what an earlier run left."""
+        for sending in self._unsent.glob(".*.sending"):  # of a process that was killed
+            waiting = self._unsent / sending.name[1 : -len(".sending")]
+            sending.unlink() if waiting.exists() else sending.replace(waiting)
+        self._send_on()
+
+    def has(self, name: str) -> bool:
+        """Return whether a file is there."""
+        with _naming(self.path(name)):
+            fs, path = _open(self.path(name)) if self.url else (None, "")
+            return bool(fs and fs.exists(path))
+
+    def remove(self, name: str) -> None:
+        """Remove a file there, and what waits under its name."""
+        (self._unsent / name).unlink(missing_ok=True)
+        with _naming(self.path(name)):
+            if self.has(name):
+                _open(self.path(name))[0].rm_file(_open(self.path(name))[1])
+
+    def newest(self, name: str, folder: Path) -> str:
+        """Return where the newest file of a name is: on this machine if it was not sent, else at the URL if there is one."""
+        if (self._unsent / name).exists():
+            return str(self._unsent / name)
+        return self.path(name) if self.has(name) else str(folder / name)
+
+    @contextlib.contextmanager
+    def local(self, path: str) -> Iterator[Path | None]:
+        """Give a file as one on this machine while the block runs; None if it is not there."""
+        if "://" not in path:
+            yield Path(path) if Path(path).exists() else None
+            return
+        with tempfile.TemporaryDirectory(prefix="imgfeed-train-") as folder:
+            here = Path(folder) / "file"
+            with _naming(path):
+                fs, there = _open(path)
+                if fs.exists(there):
+                    fs.get_file(there, str(here))
+            yield here if here.exists() else None
+
+    def leave(self, file: Path) -> None:
+        """Have a file sent under its name, in place of one that still waits."""
+        if self.url:
+            self._unsent.mkdir(parents=True, exist_ok=True)
+            link(file, self._unsent / file.name)
+            self._send_on()
+
+    def wait(self) -> None:
+        """Return when all is sent. Raises TrainError for what the store has not taken in time; that stays in the folder."""
+        until = time.monotonic() + PATIENCE
+        while True:
+            self._send_on()
+            if self._thread:
+                self._thread.join()
+            if not self._waiting():
+                return
+            if time.monotonic() >= until:
+                raise TrainError(f"{self._failed}; the newest checkpoints stay in {self._unsent}: --resume auto sends them")
+            time.sleep(PAUSE)
+
+    def _waiting(self) -> list[Path]:
+        """Return what waits."""
+        return [file for name in ("best.pt", "last.pt") if (file := self._unsent / name).exists()]
+
+    def _send_on(self) -> None:
+        """Have a thread send what waits, if none does."""
+        if self.url and self._waiting() and not (self._thread and self._thread.is_alive()):
+            self._thread = threading.Thread(target=self._send, name="checkpoints", daemon=True)
+            self._thread.start()
+
+    def _send(self) -> None:
+        while waiting := self._waiting():
+            file = waiting[0]
+            sending = file.replace(file.with_name(f".{file.name}.sending"))
+            try:
+                with _naming(f"{self.path(file.name)} can't be written"):
+                    if file.name == "last.pt" and self.has("last.pt"):
+                        fs, path = _open(self.path("last.pt"))
+                        fs.cp_file(path, _open(self.path("previous.pt"))[1])
+                    self._upload(sending, file.name)
+            except TrainError as e:
+                self._failed = str(e)
+                print(f"imgfeed-train: {e}. It is tried again with the next checkpoint", flush=True)
+                sending.unlink() if file.exists() else sending.replace(file)
+                return
+            sending.unlink()
+
+    def _upload(self, here: Path, name: str) -> None:
+        fs, path = self._open(name)
+        if str(self.url).partition("://")[0] in WHOLE_OBJECTS:
+            fs.put_file(str(here), path)
+        else:
+            fs.put_file(str(here), f"{path}.partial")
+            fs.mv(f"{path}.partial", path)
+
+
+def link(file: Path, name: Path) -> None:
+    """Give a file another name, under which a reader finds the file before or this one, whole."""
+    extra = name.with_name(f".{name.name}.new")
+    extra.unlink(missing_ok=True)
+    try:
+        os.link(file, extra)
+    except OSError:  # a file system without links
+        shutil.copyfile(file, extra)
+    extra.replace(name)
+
+
+def _open(path: str) -> tuple[Any, str]:
+    """Return fsspec's file system of a path, and the path there."""
+    fs, inner = fsspec.core.url_to_fs(path, use_listings_cache=False, skip_instance_cache=True)
+    return fs, str(inner)
+
+
+@contextlib.contextmanager
+def _naming(what: str) -> Iterator[None]:
+    """Raise TrainError, with what and the remedy, for whatever a store's library raises: each has errors of its own."""
+    try:
+        yield
+    except Exception as e:
+        advice = next((f" - {advice}" for sign, advice in ADVICE.items() if sign in f"{type(e).__name__} {e}".lower()), "")
+        raise TrainError(f"{what}: {type(e).__name__}: {e}{advice}") from e

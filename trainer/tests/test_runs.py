@@ -1,0 +1,248 @@
+"""The trainings that this is for, at a small size on CPU: each recipe runs, and the arithmetic of the whole ones is right."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import signal
+import subprocess
+import tarfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+import timm
+import torch
+import torchvision
+from conftest import TINY, Train, events, weights
+from imgfeed.launcher import find_binary
+from torch import nn
+
+from imgfeed_train import data, flags
+from imgfeed_train import train as training
+from imgfeed_train.command import main
+from imgfeed_train.flags import RECIPES, parse
+from imgfeed_train.model import build
+from imgfeed_train.ranks import Rank
+
+CPU = torch.device("cpu")
+SMALL = ["--device", "cpu", "--workers", "1", "--size", "32", "--log-every", "3", "--no-wandb"]
+
+
+@pytest.fixture
+def tiny_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make models of a few channels under the names of the recipes', and no request for published weights."""
+    real = timm.create_model
+
+    def small(name: str, **options: Any) -> nn.Module:
+        options |= {"pretrained": False}
+        return real("test_vit" if "vit" in name or "deit" in name else "test_resnet", **options)
+
+    def narrow(name: str, **options: Any) -> nn.Module:
+        return torchvision.models.shufflenet_v2_x0_5(**options)
+
+    def published(*_: Any, **__: Any) -> dict[str, torch.Tensor]:
+        return narrow("", num_classes=1000).state_dict()
+
+    monkeypatch.setattr(timm, "create_model", small)
+    monkeypatch.setattr(torchvision.models, "get_model", narrow)
+    monkeypatch.setattr(torchvision.models._api.WeightsEnum, "get_state_dict", published)
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("tiny_models")
+@pytest.mark.parametrize("recipe", sorted(path.stem for path in RECIPES.glob("*.yaml")))
+def test_every_recipe_trains(train: Train, recipe: str) -> None:
+    """With its own optimiser, schedule, transform, mixing and precision."""
+    small = [*SMALL, "--recipe", recipe, "--epochs", "1", "--batch-size", "32", "--warmup-epochs", "0.5", "--eval-size", "0"]
+    run = train("run", *small, "--eval-resize", "0", base=[])
+    (epoch,), (start,) = events(run, "epoch"), events(run, "start")
+    assert epoch["samples"] == 27 and start["settings"]["recipe"] == recipe
+    assert all(torch.isfinite(t).all() for t in weights(run)["model"].values() if t.is_floating_point())
+    again = asdict(parse(["--recipe", str(run / "run.yaml"), "--output", "o"]))
+    mine = start["settings"] | {"recipe": None, "output": None}
+    assert again | {"recipe": None, "output": None} == mine, "run.yaml repeats it"
+
+
+def whole(sets: Path, loader: Any, images: int, rank: int, world: int, *arguments: str) -> int:
+    """Return how many batches a rank gets of so many images, by the loader that a run makes."""
+    s = parse(["--data", str(sets), "--output", "o", "--device", "cpu", *arguments])
+    made = loader(s, "train", Rank(CPU, rank, world), int(s.batch_size), data.Images(), num_samples=images, weights=[1.0] * 96)
+    try:
+        return len(made)
+    finally:
+        made.close()
+
+
+@pytest.mark.parametrize(("world", "train", "val"), [(1, 5005, 782), (2, 2503, 391)])
+def test_batches_of_imagenet(sets: Path, world: int, train: int, val: int) -> None:
+    """1,281,167 images to train on and 50,000 to evaluate on, in the recipe's batches of 256 and 64."""
+    recipe = ["--recipe", "imagenet-resnet50"]
+    for rank in range(world):
+        assert whole(sets, data.train_loader, 1_281_167, rank, world, *recipe) == train
+        assert whole(sets, data.eval_loader, 50_000, rank, world, *recipe) == val
+
+
+@pytest.mark.usefixtures("tiny_models")
+def test_imagenet(train: Train, capsys: pytest.CaptureFixture[str]) -> None:
+    """ResNet-50 by OneCycle, two epochs, with the lines that torch's example prints."""
+    run = train(
+        "run", *SMALL, "--recipe", "imagenet-resnet50", "--batch-size", "13", "--eval-batch-size", "5", "--lr", "0.01", base=[]
+    )
+    said = capsys.readouterr().out
+    number = r" *[\d.e+-]+"
+    line = (
+        rf"Time{number} \({number}\)\tData{number} \({number}\)\tLoss{number} \({number}\)\tAcc@1{number} \({number}\)\tAcc@5"
+    )
+    assert [m[1] for m in re.finditer(rf"^Epoch: \[1\]\[(\d)/8\]\t{line}", said, re.MULTILINE)] == ["3", "6", "8"]
+    assert re.search(r"^ \* Train Acc@1 [\d.]+ Acc@5 [\d.]+ Loss [\d.]+ \(96 images", said, re.MULTILINE)
+    assert re.search(r"^ \* Val Acc@1 [\d.]+ Acc@5 [\d.]+ Loss [\d.]+ \(27 images", said, re.MULTILINE)
+    assert re.search(r"^Training complete in: \d+:\d\d:\d\d$", said, re.MULTILINE)
+    (start,) = events(run, "start")
+    assert (start["batches"], start["val_batches"]) == (8, 6), "the last batch of five images is trained on"
+
+
+def test_the_largest_batch_that_fits() -> None:
+    tried = []
+
+    def run(images: int) -> None:
+        tried.append(images)
+        if images > 77:
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+
+    assert build.largest_batch(run, Rank(CPU)) == 72
+    assert tried == [8, 16, 32, 64, 128, 96, 80, 72]
+    with pytest.raises(Exception, match="not even 128 images fit"):
+        build.largest_batch(run, Rank(CPU), multiple=128)
+    with pytest.raises(RuntimeError, match="another error"):
+        build.largest_batch(lambda _: (_ for _ in ()).throw(RuntimeError("another error")), Rank(CPU))
+
+
+def test_auto_needs_a_gpu(train: Train) -> None:
+    with pytest.raises(SystemExit, match="--batch-size auto measures a GPU's memory, and there is no GPU: give a number"):
+        train("run", "--batch-size", "auto")
+
+
+@pytest.mark.usefixtures("tiny_models")
+def test_cifar_from_its_binary_files(tmp_path: Path) -> None:
+    """CIFAR-10 as published, by the recipe of CINIC-10, with DataParallel, whose plain model a CPU trains."""
+    folder = tmp_path / "cifar-10-batches-bin"
+    folder.mkdir()
+    for i, name in enumerate([*(f"data_batch_{n}.bin" for n in range(1, 6)), "test_batch.bin"]):
+        records = torch.randint(0, 256, (20, 3073), generator=torch.Generator().manual_seed(i), dtype=torch.uint8)
+        records[:, 0] = torch.arange(20) % 10
+        (folder / name).write_bytes(records.numpy().tobytes())
+    (folder / "batches.meta.txt").write_text("\n".join(f"class{i}" for i in range(10)) + "\n")
+    subprocess.run(
+        [find_binary("imgshard"), "build", str(folder), "-o", str(tmp_path / "sets")], check=True, capture_output=True
+    )
+    base = ["--data", str(tmp_path / "sets"), "--recipe", "cinic10-resnet152", *SMALL, "--strategy", "dp", "--batch-size", "20"]
+    main([*base, "--epochs", "2", "--output", str(tmp_path / "run")])
+    assert [row["samples"] for row in events(tmp_path / "run", "trained")] == [100, 100]
+    assert [row["samples"] for row in events(tmp_path / "run", "epoch")] == [20, 20]
+
+
+def test_three_tars_of_imagenet(sets: Path, tmp_path: Path) -> None:
+    """Training, validation and test images in tars, packed without being unpacked; the crop of a square of 256 pixels."""
+    raw = sets.parent / "raw"
+    wnids = ("n01440764", "n01443537", "n01484850")
+    with tarfile.open(tmp_path / "ILSVRC2012_img_train.tar", "w") as outer:
+        for wnid, folder in zip(wnids, sorted((raw / "train").iterdir()), strict=True):
+            with tarfile.open(tmp_path / f"{wnid}.tar", "w") as inner:
+                for i, file in enumerate(sorted(folder.iterdir())):
+                    inner.add(file, f"{wnid}_{i}.JPEG")
+            outer.add(tmp_path / f"{wnid}.tar", f"{wnid}.tar")
+            (tmp_path / f"{wnid}.tar").unlink()
+    numbers = {"n01440764": (293, 2138, 3014), "n01443537": (236, 262, 307), "n01484850": (2338, 2752, 4311)}
+    for split, count in (("val", 9), ("test", 5)):
+        files = sorted(file for file in (raw / "val").rglob("*.*") if file.is_file())
+        with tarfile.open(tmp_path / f"ILSVRC2012_img_{split}.tar", "w") as tar:
+            names = [n for of in numbers.values() for n in of]
+            for number, file in list(zip(names, files, strict=False))[:count]:
+                tar.add(file, f"ILSVRC2012_{split}_{number:08}.JPEG")
+    tars = sorted(tmp_path.glob("*.tar"))
+    tars = [tar for tar in tars if "test" not in tar.name]  # without labels: nothing to train or to score on
+    build_ = [find_binary("imgshard"), "build", *map(str, tars), "-o", str(tmp_path / "sets")]
+    subprocess.run(build_, check=True, capture_output=True)
+    s = parse(["--data", str(tmp_path / "sets"), "--output", "o", "--recipe", "imagenet-notebook", "--workers", "1"])
+    square = {"op": "Resize", "size": [256, 256], "interpolation": "bilinear"}
+    crop = {"op": "CenterCrop", "size": 224}
+    assert data.train_transform(s, data.Images()) == [square, crop, {"op": "RandomHorizontalFlip"}]
+    assert data.eval_transform(s, data.Images()) == [square, crop] and s.batch_size == 1024
+    base = [*TINY, "--transform", "square-flip", "--amp", "bf16", "--epochs", "1"]
+    main(["--data", str(tmp_path / "sets"), *base, "--output", str(tmp_path / "run")])
+    assert events(tmp_path / "run", "epoch")[0]["samples"] == 9
+
+
+def test_a_rehearsal_writes_nothing(train: Train, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    train("run", "--dry-run", "--accumulate", "2")
+    said = capsys.readouterr().out
+    assert re.search(r"^batch +16 a rank, 32 a step$", said, re.MULTILINE)
+    assert re.search(r"^an epoch +0:00:\d\d; all 2: 0:00:\d\d, without evaluation$", said, re.MULTILINE)
+    assert re.search(r"^images/s +[\d,]+$", said, re.MULTILINE) and "report: " not in said
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_rehearsal_takes_a_minute(train: Train, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(training, "DRY_RUN", 1.0)
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    train("run", "--dry-run", "--epochs", "100000")
+    for number, handler in before.items():
+        signal.signal(number, handler)
+    assert re.search(r"^epochs +\d+ of 100000, [1-9][\d,]* steps$", capsys.readouterr().out, re.MULTILINE)
+
+
+@pytest.mark.long
+def test_training_learns(train: Train) -> None:
+    run = train("run", "--epochs", "8", "--optimizer", "adamw", "--lr", "2e-3")
+    losses = [row["loss"] for row in events(run, "epoch")]
+    assert losses[-1] < losses[0] / 2
+
+
+def test_a_last_batch_of_one_image(train: Train) -> None:
+    base = [*TINY, "--arch", "timm/test_resnet", "--batch-size", "19", "--epochs", "1"]
+    with pytest.raises(SystemExit, match=r"would have one image, over which batch norm has no statistics: --drop-last"):
+        train("run", base=base)
+    assert events(train("dropped", "--drop-last", base=base), "trained")[0]["samples"] == 95
+    with pytest.raises(SystemExit, match=r"--batch-size 97 on 1 ranks is more than the 96 samples of train"):
+        train("none", "--drop-last", "--batch-size", "97")
+
+
+def test_unreadable_images_may_be_replaced(sets: Path, tmp_path: Path) -> None:
+    """Another image of the class takes its place; without --on-error substitute the run ends, and names it."""
+    shutil.copytree(sets, tmp_path / "sets")
+    shard = next((tmp_path / "sets" / "train").rglob("*.imgshard"))
+    broken = bytearray(shard.read_bytes())
+    middle = len(broken) // 2
+    broken[middle : middle + 50] = bytes(50)
+    shard.write_bytes(broken)
+    base = ["--data", str(tmp_path / "sets"), *TINY, "--epochs", "1", "--output"]
+    with pytest.raises(SystemExit, match=rf"{shard.name}"):
+        main([*base, str(tmp_path / "a")])
+    main([*base, str(tmp_path / "b"), "--on-error", "substitute"])
+    assert events(tmp_path / "b", "trained")[0]["samples"] == 96
+
+
+def test_flags_of_a_recipe_stand_before_the_others(tmp_path: Path) -> None:
+    mine = tmp_path / "mine.yaml"
+    mine.write_text("data: d\noutput: o\nbatch-size: 7\nlr: 1e-3\nchannels_last: true\ntensorboard: false\nval_split:\n")
+    s = parse(["--lr", "0.5", f"--recipe={mine}"])
+    assert (s.batch_size, s.lr, s.channels_last, s.tensorboard, s.val_split) == (7, 0.5, True, False, None)
+    for text, said in (
+        ("lrr: 1", r"mine.yaml: lrr is no flag; did you mean lr\?"),
+        ("- 1", "holds no flags: want lines such as `batch_size: 256`"),
+        ("a: [", "can't be read"),
+        ("[" * 10000, "can't be read"),
+    ):
+        mine.write_text(text)
+        with pytest.raises(flags.TrainError, match=said):
+            parse(["--recipe", str(mine)])
+    with pytest.raises(flags.TrainError, match=r"--recipe deit-x can't be read; did you mean deit-s\?"):
+        parse(["--recipe", "deit-x"])
+
+
+def test_a_run_with_mixed_images_says_so(train: Train, capsys: pytest.CaptureFixture[str]) -> None:
+    train("run", "--mixup", "0.2", "--max-steps", "2")
+    assert re.search(r"\tAcc@1\(mixed\) +\d+\.\d\d", capsys.readouterr().out)
+    assert training.Progress().best == -1.0
