@@ -149,11 +149,7 @@ def test_a_cache_on_the_disk(shards: Path, store: Store, tmp_path: Path) -> None
             with urllib.request.urlopen(f"{loader.stats()['page']}status.json", timeout=10) as reply:
                 seen = json.load(reply)["store"]
         assert all(same(a, b) for a, b in zip(got, want, strict=True))
-        assert (
-            seen["requests"] - seen["hedged"] <= store.count <= seen["requests"]
-            and seen["hit_bytes"] > 0
-            and seen["cache_used"] > 0
-        )
+        assert store.count == seen["requests"] and seen["hit_bytes"] > 0 and seen["cache_used"] > 0
         assert first or store.count <= 4
         assert seen["set_bytes"] > 0 and (not first or "503" in seen["failure"])
 
@@ -161,7 +157,6 @@ def test_a_cache_on_the_disk(shards: Path, store: Store, tmp_path: Path) -> None
 @pytest.mark.parametrize("partitions", [1, 2])
 def test_two_nodes(tmp_path: Path, partitions: int) -> None:
     """In an epoch they fetch the set once. Of a set with a partition for each, a node fetches its part once."""
-    # 80 images for each: no second requests are sent before the first 100.
     imgshard("synth", tmp_path / "images", "--classes", "4", "--train", "40", "--val", "0", "--size", "300")
     imgshard("build", tmp_path / "images" / "train", "-o", tmp_path / "sets" / "train", "--partitions", str(partitions))
     parts = [path.stat().st_size for path in sorted((tmp_path / "sets").rglob("*.imgshard"))]

@@ -51,7 +51,6 @@ var Remote = struct {
 // RemoteCounts count the requests to remote storage of the whole process.
 var RemoteCounts struct {
 	Requests, Retries atomic.Int64 // all, and those of them that repeat one that failed
-	Hedged            atomic.Int64 // those of them that were sent beside a slow one
 	UnderWay          atomic.Int64
 	Bytes             atomic.Int64                // of bodies
 	Failed            atomic.Pointer[RemoteError] // the last one for which a request was repeated
@@ -333,7 +332,7 @@ func (f *remoteFile) read(p []byte, offset int64) (n int, err error) {
 		requestGate.enter()
 		defer func() { requestGate.leave(n) }()
 		err = f.repeat(f.name, offset, int64(want), func(ctx context.Context, alive func()) (string, error) {
-			got, request, err := f.readHedged(ctx, p[n:want], offset+int64(n), alive)
+			got, request, err := f.readOnce(ctx, p[n:want], offset+int64(n), alive)
 			n += got
 			if size := f.Size(); size >= 0 {
 				want = max(n, int(min(int64(want), size-offset)))
@@ -374,4 +373,16 @@ func (f *remoteFile) get(ctx context.Context, offset, length int64) (*object, er
 	}
 	o.body.Close()
 	return nil, fault
+}
+
+// readOnce reads what lies in a range by one request.
+func (f *remoteFile) readOnce(ctx context.Context, p []byte, offset int64, alive func()) (n int, request string, err error) {
+	o, err := f.get(ctx, offset, int64(len(p)))
+	if err != nil {
+		return 0, "", err
+	}
+	defer o.body.Close()
+	p = p[:max(0, min(int64(len(p)), o.size-offset))]
+	n, err = io.ReadFull(&watched{o.body, alive}, p)
+	return n, o.request, err
 }

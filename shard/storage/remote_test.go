@@ -39,7 +39,6 @@ type store struct {
 func newStore(t *testing.T) *store {
 	s := &store{files: map[string][]byte{}}
 	s.Server = httptest.NewServer(s)
-	requestLatency.forget()
 	t.Cleanup(s.Close)
 	return s
 }
