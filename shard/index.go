@@ -407,9 +407,6 @@ func (f *indexedFile) ReadAt(p []byte, offset int64) (n int, err error) {
 		case from >= f.here:
 			copy(part, f.end[from-f.here:])
 		case from >= 0:
-			if j, is := f.file.(storage.Joiner); is {
-				j.Join(from, int64(len(part)))
-			}
 			_, err = io.ReadFull(io.NewSectionReader(f.file, from, int64(len(part))), part)
 		default:
 			clear(part)
