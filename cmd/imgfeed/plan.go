@@ -392,7 +392,7 @@ func printAdvice(out io.Writer, p *capacity.Plan) {
 func printPlace(out io.Writer, p *capacity.Plan, o *capacity.Option) {
 	if l := p.Link; l != nil {
 		first := time.Duration(l.FirstEpochSeconds * float64(time.Second)).Round(time.Second / 10)
-		fmt.Fprintf(out, "an epoch    %s, %s: %s; the first takes %v or longer\n", bytesize.Counted(l.Requests, "request", "requests"), bytesize.Format(o.SetBytes), l.Price, first)
+		fmt.Fprintf(out, "an epoch    %s, %s; the first takes %v or longer\n", bytesize.Counted(l.Requests, "request", "requests"), bytesize.Format(o.SetBytes), first)
 		if l.CacheBytes > 0 {
 			fmt.Fprintf(out, "cache       %s (--cache of imgfeed serve), so that later epochs do not wait for the link\n", bytesize.Format(l.CacheBytes))
 		}

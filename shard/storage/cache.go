@@ -417,19 +417,6 @@ func (o *cachedObject) drop() {
 	}
 }
 
-// A Keeper is a [File] of which a cache keeps parts.
-type Keeper interface {
-	File
-	// Kept reports whether all of a range is kept.
-	Kept(offset, length int64) bool
-}
-
-// Kept implements [Keeper].
-func (f *cachedFile) Kept(offset, length int64) bool {
-	first, last := f.object.missing(offset, length)
-	return first > last
-}
-
 // A Forgetter is a [File] that may hold wrong bytes, and then can read them again from where they came.
 type Forgetter interface {
 	File
@@ -468,7 +455,8 @@ func (f *cachedFile) Close() error { return errors.Join(f.local.Close(), f.File.
 
 // Ahead implements [File].
 func (f *cachedFile) Ahead(offset, length int64) bool {
-	return f.Kept(offset, length) && f.local.Ahead(offset, length)
+	first, last := f.object.missing(offset, length)
+	return first > last && f.local.Ahead(offset, length)
 }
 
 // Fetch implements [File].

@@ -90,19 +90,3 @@ func Root(place string) (root, name string) {
 	}
 	return place, ""
 }
-
-// getPrice is the list price of a million requests for reading, in dollars: of S3 in us-east-1, and of Google Cloud Storage.
-var getPrice = map[string]float64{"s3": 0.40, "gs": 0.40}
-
-// ListPrice says what so many requests for reading from a place cost at list price.
-func ListPrice(place string, requests int) string {
-	scheme, _, _ := strings.Cut(place, "://")
-	price := getPrice[scheme]
-	switch {
-	case scheme == "az":
-		return "as the region's price list says"
-	case price == 0:
-		return "requests are not billed"
-	}
-	return fmt.Sprintf("$%.4f at $%.2f for a million", float64(requests)*price/1e6, price)
-}

@@ -17,7 +17,6 @@ type Link struct {
 	Measured          bool    `json:"measured"`
 	FirstEpochSeconds float64 `json:"first_epoch_seconds"` // at least
 	Requests          int     `json:"requests"`            // of an epoch without a cache
-	Price             string  `json:"price"`               // of these
 	CacheBytes        int64   `json:"cache_bytes"`         // of a cache with which later epochs do not wait for the link
 }
 
@@ -27,7 +26,6 @@ func (l *Link) compute(p *Plan) {
 	wanted := min(o.ReadRate, o.PerSecond*o.ImageBytes)
 	l.FirstEpochSeconds = float64(o.SetBytes) / min(wanted, l.BytesPerSecond)
 	l.Requests = p.Samples
-	l.Price = storage.ListPrice(p.Store, l.Requests)
 	if l.BytesPerSecond < wanted {
 		l.CacheBytes = int64(float64(o.SetBytes) * (1 - l.BytesPerSecond/(wanted*headroom)))
 	}
