@@ -202,7 +202,7 @@ func (e *epoch) push(ctx context.Context) (err error) {
 	for {
 		started := time.Now()
 		b, err := e.stream.Next(ctx)
-		if errors.Is(err, io.EOF) {
+		if err == io.EOF {
 			e.session.made.Store(&madeEpoch{int(e.number), e.stream.Plan().Batches()})
 			return e.session.connection.send(endMessage{Generation: e.generation, Epoch: e.number})
 		}

@@ -43,15 +43,11 @@ func Copy(ctx context.Context, from, to string, progress func(done, total int64)
 	if err != nil {
 		return report, err
 	}
-	m, err := readManifest(source)
+	m, manifest, err := readManifestFile(source)
 	if err != nil {
 		return report, err
 	}
-	manifest, err := source.ReadFile(manifestName, manifestBytesMax)
-	if err != nil {
-		return report, err
-	}
-	there, err := target.ReadFile(manifestName, manifestBytesMax)
+	there, err := target.ReadFile(manifestName, manifestBytesMax, nil)
 	if err == nil && !bytes.Equal(there, manifest) {
 		return report, &placeError{to, "holds another set, or another program's manifest: choose another place"}
 	}
@@ -95,7 +91,7 @@ func copiedFiles(source storage.Storage, m *Manifest) (files []copiedFile, err e
 		files = append(files, copiedFile{s.Path, size, s.SHA256})
 	}
 	for _, name := range []string{ObjectsName, RejectsName, DuplicatesName} {
-		data, err := source.ReadFile(name, objectsMax)
+		data, err := source.ReadFile(name, objectsMax, nil)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}

@@ -171,14 +171,20 @@ func newIndexedStorage(files storage.Storage, m *Manifest) (storage.Storage, err
 	s := &indexedStorage{Storage: files, manifest: m, infos: map[string]*ShardInfo{}, open: map[uint32]storage.File{}}
 	path := storage.Join(files.String(), ObjectsName)
 	var err error
-	if s.source, err = storage.At(m.Index.Source); err != nil {
+	if s.source, err = storage.Source(m.Index.Source, files.String()); err != nil {
 		return nil, fmt.Errorf("shard: %s: the images of this index: %w", files, err)
 	}
-	if s.objects, err = files.ReadFile(ObjectsName, objectsMax); err != nil {
-		return nil, fmt.Errorf("shard: %s, the list of the files that this index is of: %w", path, err)
+	s.objects, err = files.ReadFile(ObjectsName, objectsMax, func(data []byte) error {
+		if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != m.Index.SHA256 {
+			return corrupt(path, "file", 0, fmt.Errorf("SHA-256 %x, the manifest says %.64s", sum, m.Index.SHA256))
+		}
+		return nil
+	})
+	if _, damaged := errors.AsType[*CorruptError](err); err != nil && !damaged {
+		err = fmt.Errorf("shard: %s, the list of the files that this index is of: %w", path, err)
 	}
-	if sum := sha256.Sum256(s.objects); hex.EncodeToString(sum[:]) != m.Index.SHA256 {
-		return nil, corrupt(path, "file", 0, fmt.Errorf("SHA-256 %x, the manifest says %.64s", sum, m.Index.SHA256))
+	if err != nil {
+		return nil, err
 	}
 	for at := 0; at < len(s.objects); {
 		s.lines = append(s.lines, at)
@@ -225,6 +231,9 @@ func (s *indexedStorage) object(number uint32, whole func(storage.Object) bool) 
 	}
 	if err := json.Unmarshal(line, &o); err != nil {
 		return nil, ObjectsName, nil, fmt.Errorf("line %d: %w", number+1, err)
+	}
+	if !fs.ValidPath(o.Path) {
+		return nil, ObjectsName, nil, fmt.Errorf("line %d: %q does not lie below %s", number+1, o.Path, s.manifest.Index.Source)
 	}
 	path, done = storage.Join(s.manifest.Index.Source, o.Path), func() {}
 	s.mu.RLock()

@@ -160,6 +160,9 @@ func (v *verifier) progress(samples, shards int, bytes int64) {
 func (v *verifier) shard(ctx context.Context, info placedShard) error {
 	damage := ShardDamage{Partition: info.Partition, Shard: info.number, Path: info.Path}
 	r, err := openShard(v.manifest, info, opening{files: v.files})
+	if storage.IsDown(err) {
+		return err
+	}
 	if err != nil {
 		damage.Lost = true
 		v.problem(err)
@@ -177,6 +180,9 @@ func (v *verifier) shard(ctx context.Context, info placedShard) error {
 	if err := w.walk(ctx); err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
+		}
+		if storage.IsDown(err) {
+			return err
 		}
 		v.problem(err)
 		damage.Lost = true
@@ -256,10 +262,13 @@ func (w *shardWalk) walk(ctx context.Context) error {
 		}
 		w.buf = growBuffer(w.buf, int(end-e.Offset)+SlackBytes)
 		record := w.buf[:end-e.Offset]
-		err = w.readAt(record, e.Offset, "record")
+		checked, err := r.record(j, e, record, w.readAt(record, e.Offset, "record"))
+		if storage.IsDown(err) {
+			return err
+		}
 		if err == nil {
 			w.sha.Write(record)
-			if err = w.checkRecord(&e, record); err != nil {
+			if err = w.checkRecord(&checked); err != nil {
 				err = corrupt(r.path, "record", e.Offset, err)
 			}
 		}
@@ -277,19 +286,15 @@ func (w *shardWalk) walk(ctx context.Context) error {
 	return nil
 }
 
-// checkRecord returns the fault of a record's bytes, if any.
-func (w *shardWalk) checkRecord(e *Entry, record []byte) error {
-	if got := checksum(record); got != e.Checksum {
-		return &ChecksumError{Length: int64(len(record)), Want: e.Checksum, Got: got}
-	}
-	rec := makeRecord(*e, record)
+// checkRecord returns the fault of what a record holds, if any.
+func (w *shardWalk) checkRecord(rec *Record) error {
 	if err := w.manifest.Fields.checkValues(rec.Fields); err != nil {
 		return err
 	}
 	if w.check == nil {
 		return nil
 	}
-	return w.check(&rec)
+	return w.check(rec)
 }
 
 // hash adds the bytes from pos to end to the SHA-256.

@@ -107,7 +107,7 @@ func TestPlanStore(t *testing.T) {
 	if err != nil || strings.Contains(told, "measuring the link") {
 		t.Errorf("%s: %v", told, err)
 	}
-	for _, want := range []string{"link 1.0 Mbit/s\n", "LINK, IMAGES/S", "an epoch    1 request, ", ": requests are not billed; the first takes ", "--cache of imgfeed serve", "The first epoch waits for the link"} {
+	for _, want := range []string{"link 1.0 Mbit/s\n", "LINK, IMAGES/S", "an epoch    1 request, ", "; the first takes ", "--cache of imgfeed serve", "The first epoch waits for the link"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}

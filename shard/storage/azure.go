@@ -97,7 +97,7 @@ func (a *azureFolder) get(ctx context.Context, name string, offset, length int64
 	}
 	switch {
 	case answer.ContentRange != nil:
-		o.first, o.size = parseContentRange(*answer.ContentRange)
+		o.partial, o.header = true, *answer.ContentRange
 	case answer.ContentLength != nil:
 		o.size = *answer.ContentLength
 	}
@@ -105,7 +105,7 @@ func (a *azureFolder) get(ctx context.Context, name string, offset, length int64
 }
 
 // list implements lister.
-func (a *azureFolder) list(ctx context.Context, folder string) (names []string, err error) {
+func (a *azureFolder) list(ctx context.Context, folder string, came func(int)) (names []string, err error) {
 	client, err := a.open(ctx)
 	if err != nil {
 		return nil, err
@@ -120,6 +120,7 @@ func (a *azureFolder) list(ctx context.Context, folder string) (names []string, 
 		if err != nil {
 			return nil, azureFault(err)
 		}
+		came(stallBytes)
 		for _, p := range page.Segment.BlobPrefixes {
 			names = append(names, strings.TrimPrefix(*p.Name, prefix))
 		}

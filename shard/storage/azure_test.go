@@ -53,7 +53,7 @@ func TestAzure(t *testing.T) {
 	if want := []string{"rank-0000/", "manifest.json"}; err != nil || !slices.Equal(names, want) {
 		t.Errorf("%q, %v, want %q", names, err, want)
 	}
-	if got, err := at.ReadFile("a", 1<<20); err != nil || !bytes.Equal(got, data) {
+	if got, err := at.ReadFile("a", 1<<20, nil); err != nil || !bytes.Equal(got, data) {
 		t.Errorf("%d bytes, %v", len(got), err)
 	}
 	pinned, err := at.Stat("a")
@@ -74,21 +74,21 @@ func TestAzure(t *testing.T) {
 	if !errors.Is(err, ErrReplaced) || !strings.Contains(err.Error(), "request id-7") {
 		t.Errorf("another version: %v", err)
 	}
-	if _, err := at.ReadFile("b", 10); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "az://me/sets/train/b: status 404 Not Found BlobNotFound") {
+	if _, err := at.ReadFile("b", 10, nil); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "az://me/sets/train/b: status 404 Not Found BlobNotFound") {
 		t.Error(err)
 	}
 	if root, name := Root("az://me/sets/train/x"); root != "az://me/sets" || name != "train/x" {
 		t.Error(root, name)
 	}
 	if at, err = At("az://other/sets"); err == nil {
-		_, err = at.ReadFile("a", 10)
+		_, err = at.ReadFile("a", 10, nil)
 	}
 	if err == nil || !strings.Contains(err.Error(), "is of another account than other") {
 		t.Error(err)
 	}
 	t.Setenv("AZURE_STORAGE_CONNECTION_STRING", "AccountKey="+secret)
 	if at, err = At("az://me/sets"); err == nil {
-		_, err = at.ReadFile("a", 10)
+		_, err = at.ReadFile("a", 10, nil)
 	}
 	if failed, ok := errors.AsType[*RemoteError](err); !ok || failed.Tries != 1 || strings.Contains(err.Error(), secret) {
 		t.Error(err)

@@ -19,8 +19,24 @@ var remotes = map[string]func(*url.URL) (objects, error){
 	"hf":    newHub,
 }
 
-// At returns the storage at a place: a folder's path, or a URL of one of the schemes of remotes. It makes no request.
-func At(place string) (Storage, error) {
+// At returns the storage at a place that the user names: a folder's path, or a URL of one of the schemes of remotes. It makes no request.
+func At(place string) (Storage, error) { return at(place, true) }
+
+// Source returns the storage of the images of an index, at the place that the index names. An index may come from a stranger: one that is read over a network
+// reaches only its own host and bucket, and the query that signs requests goes only to hosts that the user names. Remote.Sources are places that the user names, too.
+func Source(place, index string) (Storage, error) {
+	named := slices.ContainsFunc(Remote.Sources, func(allowed string) bool { return strings.HasPrefix(place+"/", strings.TrimSuffix(allowed, "/")+"/") })
+	if IsRemote(index) {
+		root, _ := Root(place)
+		own, _ := Root(index)
+		if named = named && IsRemote(place) || root == own; !named {
+			return nil, fmt.Errorf("its images are said to lie at %s, and an index that is read over a network reaches only its own host and bucket: allow it by --allow-source, or copy the index to this machine", place)
+		}
+	}
+	return at(place, named)
+}
+
+func at(place string, named bool) (Storage, error) {
 	if !IsRemote(place) {
 		return NewFolder(place, nil), nil
 	}
@@ -29,6 +45,9 @@ func At(place string) (Storage, error) {
 		return nil, err
 	}
 	o, err := remotes[u.Scheme](u)
+	if w, is := o.(*web); is && named {
+		err = w.sign()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -57,6 +76,8 @@ func parsePlace(place string) (*url.URL, error) {
 		return nil, fmt.Errorf("a place that begins with %s:// is no URL", scheme) // the text may hold a secret
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
 		return nil, fmt.Errorf("%s://%s%s: a place has no user, password, query or fragment: credentials come from the environment or their usual files, and a query that signs requests from IMGFEED_URL_QUERY", scheme, u.Host, u.Path)
+	case slices.Contains(strings.Split(u.Path, "/"), ".."):
+		return nil, fmt.Errorf("%s: a place has no .. in it", place)
 	case u.Host == "":
 		return nil, fmt.Errorf("%s: the host or bucket is missing", place)
 	}

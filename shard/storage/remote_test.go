@@ -282,7 +282,7 @@ func TestRemoteTimeout(t *testing.T) {
 	s := newStore(t)
 	at := s.places(t)["http"]
 	s.Close()
-	_, err := at.ReadFile("manifest.json", 100)
+	_, err := at.ReadFile("manifest.json", 100, nil)
 	failed, ok := errors.AsType[*RemoteError](err)
 	if !ok || failed.Tries < 2 || !strings.Contains(err.Error(), "connection refused") || !strings.Contains(err.Error(), "--store-timeout") {
 		t.Fatal(err)
@@ -290,7 +290,7 @@ func TestRemoteTimeout(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	Remote.Context, Remote.Timeout = ctx, time.Hour
 	time.AfterFunc(50*time.Millisecond, cancel)
-	if _, err := at.ReadFile("manifest.json", 100); !errors.Is(err, context.Canceled) {
+	if _, err := at.ReadFile("manifest.json", 100, nil); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
 }
@@ -307,13 +307,13 @@ func TestSignedRequests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = at.ReadFile("a", 10)
+	_, err = at.ReadFile("a", 10, nil)
 	if want := []string{"/set/a?policy=all&signature=secret"}; !slices.Equal(asked, want) || !errors.Is(err, fs.ErrPermission) {
 		t.Errorf("requests %q, %v", asked, err)
 	}
 	within(t, 200*time.Millisecond)
 	server.Close()
-	if _, gone := at.ReadFile("a", 10); gone == nil || strings.Contains(err.Error()+gone.Error()+at.String(), "secret") {
+	if _, gone := at.ReadFile("a", 10, nil); gone == nil || strings.Contains(err.Error()+gone.Error()+at.String(), "secret") {
 		t.Error(err, gone, at)
 	}
 }
@@ -329,7 +329,7 @@ func TestRemoteNobody(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = at.ReadFile("manifest.json", 100)
+		_, err = at.ReadFile("manifest.json", 100, nil)
 		failed, ok := errors.AsType[*RemoteError](err)
 		if !ok || !strings.Contains(err.Error(), says) || (failed.Tries > 1) == (place == untrusted.URL) {
 			t.Errorf("%s: %v", place, err)
@@ -351,7 +351,7 @@ func TestRemoteNames(t *testing.T) {
 	if _, err := all["http"].Names(""); !errors.Is(err, errors.ErrUnsupported) {
 		t.Error(err)
 	}
-	if _, err := all["s3"].ReadFile("z", 0); !errors.Is(err, ErrTooLarge) {
+	if _, err := all["s3"].ReadFile("z", 0, nil); !errors.Is(err, ErrTooLarge) {
 		t.Error(err)
 	}
 }
@@ -371,7 +371,7 @@ func TestHub(t *testing.T) {
 		}
 		w.WriteHeader(503)
 	})
-	if data, err := at.ReadFile("manifest.json", 10); string(data) != "here" || err != nil {
+	if data, err := at.ReadFile("manifest.json", 10, nil); string(data) != "here" || err != nil {
 		t.Fatal(string(data), err)
 	}
 	s.fail(func(w http.ResponseWriter, r *http.Request) {
@@ -432,7 +432,7 @@ func TestCloudStorage(t *testing.T) {
 			}
 			w.WriteHeader(503)
 		})...)
-		if data, err := at.ReadFile("manifest.json", 10); string(data) != "here" || err != nil {
+		if data, err := at.ReadFile("manifest.json", 10, nil); string(data) != "here" || err != nil {
 			t.Fatal(string(data), err)
 		}
 		answers = nil

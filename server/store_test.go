@@ -1,0 +1,47 @@
+package server
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/imgfeed/imgfeed/shard/storage"
+)
+
+// TestDeadStore tells a client that its set's store refuses connections, or closes them: these are not the client's own, nor is it the end of the epoch.
+func TestDeadStore(t *testing.T) {
+	before := storage.Remote
+	defer func() { storage.Remote = before }()
+	storage.Remote.Timeout = 300 * time.Millisecond
+	dir := oneSet(t, 40, 1)
+	for _, name := range []string{"refused", "closed"} {
+		files := http.FileServer(http.Dir(dir))
+		var dead atomic.Bool
+		web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if dead.Load() {
+				panic(http.ErrAbortHandler)
+			}
+			files.ServeHTTP(w, r)
+		}))
+		defer web.Close()
+		ts := startServer(t, web.URL+"/train-shards", nil)
+		c := ts.dial().hello().open(openRequest{Split: "train", BatchSize: 4})
+		if dead.Store(true); name == "refused" {
+			web.Close()
+		}
+		c.send(startRequest{})
+		expect[startedReply](c)
+		if m := expect[errorMessage](c); m.ErrKind != kindInternal || m.Generation == 0 || !strings.Contains(m.Message, "check the network and the storage") {
+			t.Errorf("%s: %+v", name, m)
+		}
+		c.send(sampleRequest{Index: 3})
+		if m := expect[errorMessage](c); m.Request != "sample" || !strings.Contains(m.Message, "check the network and the storage") {
+			t.Errorf("%s: %+v", name, m)
+		}
+		c.close()
+		ts.checkIdle()
+	}
+}
