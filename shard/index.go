@@ -12,6 +12,7 @@ import (
 	"hash"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"sort"
 	"sync"
@@ -174,6 +175,7 @@ func newIndexedStorage(files storage.Storage, m *Manifest) (storage.Storage, err
 	if s.source, err = storage.Source(m.Index.Source, files.String()); err != nil {
 		return nil, fmt.Errorf("shard: %s: the images of this index: %w", files, err)
 	}
+	slog.Info("the images of an index are read from where they are", "index", files, "images", m.Index.Source)
 	s.objects, err = files.ReadFile(ObjectsName, objectsMax, func(data []byte) error {
 		if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != m.Index.SHA256 {
 			return corrupt(path, "file", 0, fmt.Errorf("SHA-256 %x, the manifest says %.64s", sum, m.Index.SHA256))
@@ -233,7 +235,7 @@ func (s *indexedStorage) object(number uint32, whole func(storage.Object) bool) 
 		return nil, ObjectsName, nil, fmt.Errorf("line %d: %w", number+1, err)
 	}
 	if !fs.ValidPath(o.Path) {
-		return nil, ObjectsName, nil, fmt.Errorf("line %d: %q does not lie below %s", number+1, o.Path, s.manifest.Index.Source)
+		return nil, ObjectsName, nil, fmt.Errorf("line %d: %q does not lie below %s, the source of this index", number+1, o.Path, s.manifest.Index.Source)
 	}
 	path, done = storage.Join(s.manifest.Index.Source, o.Path), func() {}
 	s.mu.RLock()

@@ -29,6 +29,7 @@ func (f *storeFlags) register(flags *pflag.FlagSet) {
 // registerRequests registers the flags of commands that use no cache.
 func (f *storeFlags) registerRequests(flags *pflag.FlagSet) {
 	flags.Var(durationFlag(&storage.Remote.Timeout, time.Second), "store-timeout", "how long a bucket or web server may give no answer before the epoch ends")
+	flags.StringArrayVar(&storage.Remote.Sources, "allow-source", nil, cliutil.AllowSource)
 	flags.Var(cliutil.Int(&f.requests, 0, 1024), "store-requests", "requests to a bucket or web server that are under way at most (default found out: as many as bring more)")
 }
 

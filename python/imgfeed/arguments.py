@@ -113,6 +113,7 @@ class Options:
     map_workers: int = field(metadata=_row("resources", whole(1, THREADS_MAX)))
     cache: str | None = field(metadata=_row("resources", kind("a folder's path, or None", os.fsdecode, optional=True)))
     cache_size: str | None = field(metadata=_row("resources", text("a size such as '400GB', or None")))
+    allow_source: str | None = field(metadata=_row("resources", text("a URL, or None")))
     feeders: str | None = field(metadata=_row("resources", kinds.ADDRESSES))
     tls: str | None = field(metadata=_row("resources", kind("a folder's path, or None", os.fsdecode, optional=True)))
     metrics: str | None = field(metadata=_row("resources", text("an address, a port, or None")))
@@ -140,7 +141,7 @@ class Options:
                 raise ValueError(
                     "imgfeed: num_workers can't be chosen here: the server that runs has its own number of threads"
                 )
-            for name in ("cache", "cache_size", "feeders", "tls", "metrics"):
+            for name in ("cache", "cache_size", "allow_source", "feeders", "tls", "metrics"):
                 if getattr(self, name) is not None:
                     flag = name.replace("_", "-")
                     raise ValueError(f"imgfeed: {name} can't be chosen here: start the server with imgfeed serve --{flag}")

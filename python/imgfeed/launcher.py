@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import IO
 
 from . import client, errors, vision, wire
+from .paths import check_secrets
 
 log = logging.getLogger("imgfeed")
 
@@ -99,6 +100,7 @@ class OwnServer:
         for name, value in flags.items():
             if value:
                 command.append(f"--{name.replace('_', '-')}={value}")
+                check_secrets(name, command[-1])
         self._owner = os.getpid()
         path = _socket_path()
         self._log = os.fdopen(os.memfd_create("imgfeed-log"), "w+b")  # in memory: disks may be full; close closes it

@@ -11,6 +11,17 @@ from .wire import SOCKET_PATH_MAX
 
 REMOTE = ("s3://", "https://", "http://", "hf://", "gs://", "az://")
 _ADDRESS = re.compile(r"[A-Za-z0-9+.-]+://")
+_SECRET = re.compile(r"([A-Za-z0-9+.-]+)://(?:[^/?#]*@|[^?#]*[?#])")
+
+
+def check_secrets(name: str, *texts: str) -> None:
+    """Raise ValueError for a URL with a secret, without showing it: everybody sees the command line of a program (ps)."""
+    for text in texts:
+        if found := _SECRET.search(text):
+            raise ValueError(
+                f"imgfeed: {name} has a URL {found[1]}://… with a user, password, query or fragment: credentials come from the "
+                "environment or their usual files, and a query that signs requests from IMGFEED_URL_QUERY"
+            )
 
 
 class Joined(NamedTuple):
@@ -61,6 +72,8 @@ def source_path(name: str, value: Any) -> str:
             f"imgfeed: {name} is {value!r}: the path of a socket has at most {SOCKET_PATH_MAX} bytes, and this has "
             f"{len(os.fsencode(path))}: choose a shorter one with imgfeed serve --socket, or a symbolic link to its folder"
         )
+    if not os.path.lexists(path):
+        check_secrets(name, path)
     address = _ADDRESS.match(path)
     if address and address[0] not in REMOTE and not os.path.lexists(path):
         raise ValueError(

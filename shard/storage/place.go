@@ -30,7 +30,7 @@ func Source(place, index string) (Storage, error) {
 		root, _ := Root(place)
 		own, _ := Root(index)
 		if named = named && IsRemote(place) || root == own; !named {
-			return nil, fmt.Errorf("its images are said to lie at %s, and an index that is read over a network reaches only its own host and bucket: allow it by --allow-source, or copy the index to this machine", place)
+			return nil, fmt.Errorf("they are said to lie at %s, and an index that is read over a network reaches only its own host and bucket: if you trust it, name a URL by --allow-source, or copy the index to this machine", place)
 		}
 	}
 	return at(place, named)
@@ -60,22 +60,41 @@ func IsRemote(place string) bool {
 	return found && scheme != "" && !strings.ContainsAny(scheme, "/.")
 }
 
-// parsePlace checks a URL. One with a secret in it is refused: places are shown in logs, errors and pages.
+// CheckSecret refuses a text that is a URL with a secret in it, or name=URL: command lines, logs, errors and pages show such texts. The error does not show the secret.
+func CheckSecret(text string) error {
+	before, rest, found := strings.Cut(text, "://")
+	scheme := before[strings.LastIndexAny(before, "=, ")+1:]
+	if !found || scheme == "" || strings.ContainsAny(scheme, "/.") {
+		return nil
+	}
+	u, err := url.Parse(scheme + "://" + rest)
+	if err != nil {
+		return fmt.Errorf("a text that begins with %s:// is no URL", scheme)
+	}
+	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return fmt.Errorf("%s://%s%s: a URL has no user, password, query or fragment here: credentials come from the environment or their usual files, and a query that signs requests from IMGFEED_URL_QUERY", scheme, u.Host, u.Path)
+	}
+	return nil
+}
+
+// parsePlace checks a URL.
 func parsePlace(place string) (*url.URL, error) {
-	u, err := url.Parse(place)
 	scheme, _, _ := strings.Cut(place, "://")
-	switch {
-	case remotes[scheme] == nil:
+	if remotes[scheme] == nil {
 		var known []string
 		for s := range remotes {
 			known = append(known, s+"://")
 		}
 		slices.Sort(known)
 		return nil, fmt.Errorf("%s://: an unknown kind of place, want a folder or one of %s", scheme, strings.Join(known, ", "))
+	}
+	if err := CheckSecret(place); err != nil {
+		return nil, err
+	}
+	u, err := url.Parse(place)
+	switch {
 	case err != nil:
-		return nil, fmt.Errorf("a place that begins with %s:// is no URL", scheme) // the text may hold a secret
-	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return nil, fmt.Errorf("%s://%s%s: a place has no user, password, query or fragment: credentials come from the environment or their usual files, and a query that signs requests from IMGFEED_URL_QUERY", scheme, u.Host, u.Path)
+		return nil, err
 	case slices.Contains(strings.Split(u.Path, "/"), ".."):
 		return nil, fmt.Errorf("%s: a place has no .. in it", place)
 	case u.Host == "":

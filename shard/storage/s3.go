@@ -135,7 +135,7 @@ var passingCodes = map[string]bool{"ExpiredToken": true, "RequestTimeTooSkewed":
 // fault makes a [RemoteError] of an error of the SDK, without its URL.
 func (b *bucket) fault(err error) error {
 	failed := &RemoteError{Err: withoutURL(err)}
-	if answer, ok := errors.AsType[*awshttp.ResponseError](err); ok {
+	if answer, ok := errors.AsType[*awshttp.ResponseError](err); ok && answer.HTTPStatusCode() > 0 {
 		failed.Status, failed.Request = answer.HTTPStatusCode(), answer.ServiceRequestID()
 		failed.Err = fmt.Errorf("status %d %s", failed.Status, http.StatusText(failed.Status))
 		if region := answer.Response.Header.Get("X-Amz-Bucket-Region"); region != "" && (failed.Status == http.StatusMovedPermanently || failed.Status == http.StatusBadRequest) {
