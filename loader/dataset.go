@@ -32,8 +32,9 @@ type Dataset interface {
 
 // An Access says how a record is read.
 type Access struct {
-	// Bytes are those of its range if they were read ahead; the record's slices lie in them then.
+	// Bytes are those of its range if they were read ahead, or memory for them if Err says why they could not be; the record's slices lie in them then.
 	Bytes []byte
+	Err   error
 	// View allows the record to lie in a mapped file. While samples are read from a disk, copies cost less than the faults by which a mapping
 	// gets its pages, and do not hold up their thread.
 	View bool
@@ -59,9 +60,9 @@ func (e *SampleError) Error() string {
 func (e *SampleError) Unwrap() error { return e.Err }
 
 func newSampleError(set Dataset, index int, err error) *SampleError {
-	key, keyErr := set.Key(index)
-	if keyErr != nil {
-		key = ""
+	key := ""
+	if !storage.IsDown(err) { // which keys come from, too
+		key, _ = set.Key(index)
 	}
 	return &SampleError{Index: index, Key: key, Err: err}
 }
@@ -153,7 +154,7 @@ func (s *shardSet) Encoding() transform.Encoding { return s.encoding }
 func (s *shardSet) Read(i int, from Access) (record shard.Record, buf []byte, err error) {
 	switch {
 	case from.Bytes != nil:
-		record, err = s.Set.Record(i, from.Bytes)
+		record, err = s.Set.Record(i, from.Bytes, from.Err)
 		return record, from.Buf, err
 	case from.View && s.mapped:
 		record, err = s.Set.View(i)

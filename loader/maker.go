@@ -25,7 +25,7 @@ func (m *Maker) Close() { m.records.close() }
 func (m *Maker) Make(ctx context.Context, cfg *StreamConfig, p *Piece, made []bool) error {
 	m.records.read(cfg.Dataset, p.Indices, nil)
 	return m.pool.do(ctx, len(p.Indices), func(w *worker, i int) error {
-		made[i] = w.makeOne(cfg, p, i, Access{Bytes: m.records.data[i], View: m.records.data[i] == nil}) == nil
+		made[i] = w.makeOne(cfg, p, i, m.records.access[i]) == nil
 		w.publish()
 		return nil
 	})
@@ -35,20 +35,20 @@ func (m *Maker) Make(ctx context.Context, cfg *StreamConfig, p *Piece, made []bo
 type recordReader struct {
 	reads  [PieceSamplesMax]storage.Fetch
 	under  [PieceSamplesMax]bool // way, of reads
-	data   [PieceSamplesMax][]byte
+	access [PieceSamplesMax]Access
 	memory []byte // that is read into
 }
 
 // recordReaderBytes is how much is read at once.
 const recordReaderBytes = 32 << 20
 
-// read reads those records that are not at hand nor to be skipped, as many as there is memory for, and waits for them. skip may be nil. What data has no bytes for is
-// a worker's to read.
+// read reads those records that are not at hand nor to be skipped, as many as there is memory for, and waits for them. skip may be nil. What access has no bytes for
+// is a worker's to read.
 func (r *recordReader) read(set Dataset, indices []int, skip []bool) {
 	var ranges [PieceSamplesMax]storage.Range
 	total, reads := 0, 0
 	for i, index := range indices {
-		r.data[i], r.under[i] = nil, false
+		r.access[i], r.under[i] = Access{View: true}, false
 		if skip != nil && skip[i] {
 			continue
 		}
@@ -79,9 +79,11 @@ func (r *recordReader) read(set Dataset, indices []int, skip []bool) {
 	}
 	for i := range indices {
 		if r.under[i] {
-			if data, _, err := r.reads[i].Wait(context.Background()); err == nil {
-				r.data[i] = data
+			data, _, err := r.reads[i].Wait(context.Background())
+			if err != nil {
+				data = r.reads[i].Memory()
 			}
+			r.access[i] = Access{Bytes: data, Err: err}
 		}
 	}
 }

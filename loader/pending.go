@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/imgfeed/imgfeed/shard/storage"
 	"github.com/imgfeed/imgfeed/transform"
 )
 
@@ -70,7 +71,7 @@ func (b *pendingBatch) work(w *worker, most int) (left int) {
 		}
 		most -= end - first
 		for i := first; i < end; i++ {
-			b.make(w, i, min(i+1, end-1), nil)
+			b.make(w, i, min(i+1, end-1), Access{})
 		}
 		w.publish()
 		b.finish(end - first)
@@ -109,9 +110,13 @@ func (b *pendingBatch) take(most int, remote bool) (first, end int) {
 	}
 }
 
-// make makes a sample that was taken, or deals with what is wrong with it. next and record are as of [worker.process].
-func (b *pendingBatch) make(w *worker, position, next int, record []byte) {
-	if err := w.process(b, position, b.indices[position], next, record); err != nil {
+// make makes a sample that was taken, or deals with what is wrong with it. next and read are as of [worker.process]. Nobody waits for what comes after the sample
+// that ends the stream.
+func (b *pendingBatch) make(w *worker, position, next int, read Access) {
+	if b.first+int64(position) > b.stream.lastWanted.Load() {
+		return
+	}
+	if err := w.process(b, position, b.indices[position], next, read); err != nil && b.stream.ctx.Err() == nil {
 		b.bad(w, position, err)
 	}
 }
@@ -137,15 +142,18 @@ func (b *pendingBatch) finish(samples int) {
 func (b *pendingBatch) bad(w *worker, position int, err error) {
 	cfg := &b.stream.cfg
 	bad := BadSample{newSampleError(cfg.Dataset, b.indices[position], err), position, -1}
-	switch cfg.OnError {
-	case Substitute:
+	switch {
+	case storage.IsDown(err): // it is not the sample that is bad
+		b.fail(position, bad.SampleError)
+		return
+	case cfg.OnError == Substitute:
 		tried := 0
 		if bad.By, tried = w.substitute(b, position); bad.By < 0 {
 			bad.Err = fmt.Errorf("%w; nor can another sample of its class be served in its place, of which %d were tried", err, tried)
 			b.fail(position, bad.SampleError)
 			return
 		}
-	case Blank:
+	case cfg.OnError == Blank:
 		b.slot.blank(position, b.views)
 		b.slot.Indices[position] = int64(bad.Index)
 		if cfg.Fields.Len() > 0 {
@@ -163,6 +171,11 @@ func (b *pendingBatch) bad(w *worker, position int, err error) {
 
 // fail notes a sample that ends the stream. Of several in a batch the first counts.
 func (b *pendingBatch) fail(position int, err *SampleError) {
+	for n := b.first + int64(position); ; {
+		if old := b.stream.lastWanted.Load(); n >= old || b.stream.lastWanted.CompareAndSwap(old, n) {
+			break
+		}
+	}
 	f := &failure{position, err}
 	for {
 		old := b.failure.Load()

@@ -162,8 +162,8 @@ func newWorker(level transform.Level) *worker { return &worker{sampler: newSampl
 const longRead = 10 * time.Millisecond
 
 // process serves a sample at a position of a batch: the plan's, or its substitute.
-// next is the position that this worker comes to afterwards, or position again if it does not know. record is the plan's sample's, if it was read already.
-func (w *worker) process(b *pendingBatch, position, index, next int, record []byte) (err error) {
+// next is the position that this worker comes to afterwards, or position again if it does not know. read is the plan's sample's record, if it was read already.
+func (w *worker) process(b *pendingBatch, position, index, next int, read Access) (err error) {
 	cfg, slot := &b.stream.cfg, b.slot
 	prefetcher, n := b.stream.prefetcher, b.first+int64(position)
 	held := false
@@ -183,10 +183,12 @@ func (w *worker) process(b *pendingBatch, position, index, next int, record []by
 	from := Access{View: prefetcher.resting.Load()}
 	switch {
 	case index != b.indices[position]:
-	case record != nil:
-		from.Bytes = record
+	case read.Bytes != nil:
+		from = read
 	default:
-		from.Bytes, held = prefetcher.take(n)
+		if from.Bytes, held, from.Err = prefetcher.take(n); from.Err != nil && !held {
+			return from.Err
+		}
 	}
 	source, err := w.load(cfg.Dataset, index, from)
 	took := time.Since(started)
@@ -218,7 +220,7 @@ func (w *worker) substitute(b *pendingBatch, position int) (by, tried int) {
 			break
 		}
 		tried++
-		if w.process(b, position, candidate, position, nil) == nil {
+		if w.process(b, position, candidate, position, Access{}) == nil {
 			return candidate, tried
 		}
 	}

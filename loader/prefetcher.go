@@ -280,28 +280,28 @@ func (p *prefetcher) beginBefore(number int64) {
 	}
 }
 
-// take returns the bytes of a sample that was read ahead, waiting for them. If held, it is to be released. Without data, the sample is to be
-// read otherwise.
-func (p *prefetcher) take(number int64) (data []byte, held bool) {
+// take returns the bytes of a sample that was read ahead, waiting for them, or memory for them and why they could not be read. If held, it is to be released.
+// Without data, the sample is to be read otherwise, or not at all if the stream has ended.
+func (p *prefetcher) take(number int64) (data []byte, held bool, err error) {
 	if p.pending.Load() == 0 {
-		return nil, false
+		return nil, false, nil
 	}
 	p.mu.Lock()
 	e := &p.entries[number%int64(len(p.entries))]
 	has := e.number == number
 	p.mu.Unlock()
 	if !has {
-		return nil, false
+		return nil, false, nil
 	}
 	data, landed, err := e.fetch.Wait(p.stream.ctx)
 	if !landed {
-		return nil, false
+		return nil, false, p.stream.ctx.Err()
 	}
 	p.pending.Add(-1)
 	if err != nil {
-		return nil, true
+		data = e.fetch.Memory()
 	}
-	return data, true
+	return data, true, err
 }
 
 // release gives back the memory of a sample that was taken.

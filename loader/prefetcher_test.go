@@ -24,7 +24,6 @@ type storedSet struct {
 	reads  int           // that pay at a time
 	block  chan struct{} // each fetch waits for it; nil: none does
 	failed map[int]bool  // samples whose fetch fails
-	foul   map[int]bool  // samples of which other bytes are fetched
 
 	mu      sync.Mutex
 	ready   map[int]bool
@@ -47,7 +46,7 @@ func (s *storedSet) Range(i int) (storage.Range, error) {
 }
 
 func (s *storedSet) Read(i int, from Access) (shard.Record, []byte, error) {
-	if from.Bytes == nil || s.bad[i] != nil {
+	if from.Bytes == nil || from.Err != nil || s.bad[i] != nil {
 		return s.memorySet.Read(i, from)
 	}
 	blob := s.blobs[i]
@@ -114,9 +113,6 @@ func (f storedFile) fetch(buf []byte, offset, length int64) ([]byte, error) {
 	}
 	n := copy(buf, s.blobs[offset])
 	clear(buf[n : n+pixelcodec.SlackBytes])
-	if s.foul[int(offset)] {
-		buf[0] ^= 1
-	}
 	return buf[:length], nil
 }
 
@@ -223,7 +219,7 @@ func TestPrefetchIsBounded(t *testing.T) {
 	}
 }
 
-// TestPrefetchServesThePlan compares what is served with what a set in memory gives, whatever is read ahead: all or little, in time or not, damaged or
+// TestPrefetchServesThePlan compares what is served with what a set in memory gives, whatever is read ahead: all or little, in time or not, failed or
 // at hand.
 func TestPrefetchServesThePlan(t *testing.T) {
 	for name, change := range map[string]func(*storedSet){
@@ -231,7 +227,6 @@ func TestPrefetchServesThePlan(t *testing.T) {
 		"some":    func(s *storedSet) { s.bytes = 3 << 20 },
 		"large":   func(s *storedSet) { s.bytes = 100 << 20 },
 		"fails":   func(s *storedSet) { s.failed = map[int]bool{3: true, 77: true, 200: true} },
-		"foul":    func(s *storedSet) { s.foul = map[int]bool{0: true, 9: true, 150: true} },
 		"at hand": func(s *storedSet) { s.setReady(true) },
 		"half": func(s *storedSet) {
 			for i := 0; i < len(s.blobs); i += 2 {
@@ -261,7 +256,7 @@ func TestPrefetchServesThePlan(t *testing.T) {
 		if name == "all" && set.used == 0 {
 			t.Error("nothing that was read ahead was used")
 		}
-		if unused := len(fetched) - set.used - len(set.failed)*2 - len(set.foul)*2; unused > 0 {
+		if unused := len(fetched) - set.used - len(set.failed)*2; unused > 0 {
 			t.Errorf("%s: %d samples were read ahead and not used", name, unused)
 		}
 		pool.Close()

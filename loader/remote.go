@@ -139,7 +139,7 @@ func (r *remoteRun) complete(b *pendingBatch, first int, made []bool) bool {
 			return false
 		}
 		if !made[i] {
-			b.make(s.worker, first+i, first+i, s.records.data[i])
+			b.make(s.worker, first+i, first+i, s.records.access[i])
 		}
 	}
 	return true

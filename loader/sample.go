@@ -31,15 +31,10 @@ type drawKey struct {
 // keepBytesMax bounds the read buffer that is kept from sample to sample.
 const keepBytesMax = 16 << 20
 
-// load reads the record of a sample, and returns what the engine takes of it. What is wrong with bytes that were read ahead is said by reading
-// them again.
+// load reads the record of a sample, and returns what the engine takes of it.
 func (s *sampler) load(set Dataset, index int, from Access) (source transform.Source, err error) {
 	from.Buf, s.record = s.buf, shard.Record{}
 	s.record, s.buf, err = set.Read(index, from)
-	if err != nil && from.Bytes != nil {
-		from.Bytes = nil
-		s.record, s.buf, err = set.Read(index, from)
-	}
 	if cap(s.buf) > keepBytesMax { // an unusually large record has made it
 		s.buf = nil
 	}

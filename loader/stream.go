@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -76,6 +77,7 @@ type Stream struct {
 	head *pendingBatch // taken from order, not handed out
 	err  error         // what Next returns from now on
 
+	lastWanted atomic.Int64 // sample of the stream, which ends it; those after it are not made
 	unfinished atomic.Int64 // batches published whose samples are not all finished
 	idle       idleMeter    // of the time with none
 	starved    atomic.Int64 // when dispatch began to wait for a slot, in ns since the stream began; 0 if it does not wait
@@ -105,6 +107,7 @@ func (p *Pool) NewStream(cfg StreamConfig) (*Stream, error) {
 	if s.log == nil {
 		s.log = slog.Default()
 	}
+	s.lastWanted.Store(math.MaxInt64)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	var err error
 	if s.queue, err = p.scheduler.open(s.cancel); err != nil {

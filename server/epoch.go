@@ -4,17 +4,13 @@ import (
 	"context"
 	"errors"
 	"io"
-	"log/slog"
 	"net"
 	"runtime/debug"
 	"time"
 
-	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/termsafe"
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/loader/plan"
-	"github.com/imgfeed/imgfeed/shard"
-	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
 // startRequest begins an epoch, and ends the one that runs.
@@ -104,34 +100,7 @@ func (s *session) start(m startRequest) error {
 	s.stream.Store(st)
 	s.connection.log.Debug("epoch started", "epoch", m.Epoch, "consumed", m.Consumed, "batches", p.Batches(), "generation", generation)
 	go s.epoch.run(ctx)
-	if s.set.Store() != "" {
-		go logStore(ctx, s.connection.log, s.set.Set, p)
-	}
 	return nil
-}
-
-// logStore tells what the epoch of a plan will ask of the store that the set's images come from.
-func logStore(ctx context.Context, log *slog.Logger, set *shard.Set, p *plan.Plan) {
-	requests, bytes := 0, int64(0)
-	var batch []int
-	for b := 0; b < p.Batches() && ctx.Err() == nil; b++ {
-		batch = p.Batch(b, batch)
-		for _, i := range batch {
-			r, err := set.Range(i)
-			if err != nil {
-				return // who reads it is told
-			}
-			if kept, is := r.File.(storage.Keeper); !is || !kept.Kept(r.Offset, r.Length) {
-				requests++
-				bytes += r.Length
-			}
-		}
-	}
-	if ctx.Err() != nil {
-		return
-	}
-	log.Info("the epoch reads from the store", "epoch", p.Config().Epoch, "rank", p.Config().Rank, "requests", requests, "bytes", bytesize.Format(bytes),
-		"price", storage.ListPrice(set.Store(), requests))
 }
 
 // newStream ends the running epoch and begins another, once the request is known to be sound: one that fails changes nothing.
@@ -227,7 +196,7 @@ func (e *epoch) push(ctx context.Context) (err error) {
 	for {
 		started := time.Now()
 		b, err := e.stream.Next(ctx)
-		if errors.Is(err, io.EOF) {
+		if err == io.EOF {
 			e.session.made.Store(&madeEpoch{int(e.number), e.stream.Plan().Batches()})
 			return e.session.connection.send(endMessage{Generation: e.generation, Epoch: e.number})
 		}

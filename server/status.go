@@ -96,7 +96,7 @@ func (s *Server) store() *status.Store {
 // storeCounts is what changes all the time.
 func storeCounts() (st status.Store) {
 	counts := &storage.RemoteCounts
-	st.Requests, st.Retries, st.Hedged = counts.Requests.Load(), counts.Retries.Load(), counts.Hedged.Load()
+	st.Requests, st.Retries = counts.Requests.Load(), counts.Retries.Load()
 	st.UnderWay, st.Bytes = counts.UnderWay.Load(), counts.Bytes.Load()
 	if cache := storage.Remote.Cache; cache != nil {
 		st.HitBytes = cache.Stats().HitBytes.Load()

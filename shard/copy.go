@@ -41,15 +41,11 @@ func Copy(ctx context.Context, from, to string, progress func(done, total int64)
 	if err != nil {
 		return report, err
 	}
-	m, err := readManifest(source)
+	m, manifest, err := readManifestFile(source)
 	if err != nil {
 		return report, err
 	}
-	manifest, err := source.ReadFile(manifestName, manifestBytesMax)
-	if err != nil {
-		return report, err
-	}
-	there, err := target.ReadFile(manifestName, manifestBytesMax)
+	there, err := target.ReadFile(manifestName, manifestBytesMax, nil)
 	if err == nil && !bytes.Equal(there, manifest) {
 		return report, &placeError{to, "holds another set, or its manifest is damaged: choose another place, or remove its " + manifestName + " to go on there"}
 	}
@@ -93,7 +89,7 @@ func copiedFiles(source storage.Storage, m *Manifest) (files []copiedFile, err e
 		files = append(files, copiedFile{s.Path, size, s.SHA256})
 	}
 	for _, name := range []string{ObjectsName, RejectsName} {
-		data, err := source.ReadFile(name, objectsMax)
+		data, err := source.ReadFile(name, objectsMax, nil)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -159,7 +160,7 @@ func joinDamage(damaged []*DamagedPartitionError) error {
 
 // openShards opens the shards of the partitions that are present, several at a time. A partition with one that cannot be
 // used is no longer present. Entries that take more than ownBytes are mapped. The error is for what has nothing to do with the files: no
-// descriptors or memory are left.
+// descriptors or memory are left, or a store does not answer.
 func (s *Set) openShards(ownBytes int) error {
 	if err := s.openObjects(); err != nil {
 		return err
@@ -171,7 +172,7 @@ func (s *Set) openShards(ownBytes int) error {
 		}
 	}
 	s.opening.mapEntries = entrySize*samples > ownBytes
-	var group errgroup.Group
+	group, ctx := errgroup.WithContext(context.Background())
 	group.SetLimit(openParallel)
 	problems := make([][]error, len(s.partitions))
 	for i := range s.partitions {
@@ -179,8 +180,13 @@ func (s *Set) openShards(ownBytes int) error {
 		problems[i] = make([]error, len(p.shards))
 		for k := range p.shards {
 			group.Go(func() error {
+				if ctx.Err() != nil {
+					return nil
+				}
 				r, err := p.open(k)
 				switch {
+				case storage.IsDown(err):
+					return err
 				case err == nil:
 					p.shards[k].Store(r)
 				case isExhausted(err):

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"sort"
 	"sync"
 
@@ -125,9 +126,10 @@ type openObject struct {
 func newIndexedStorage(files storage.Storage, m *Manifest) (storage.Storage, error) {
 	s := &indexedStorage{Storage: files, manifest: m, infos: map[string]*ShardInfo{}, open: map[uint32]openObject{}}
 	var err error
-	if s.source, err = storage.At(m.Index.Source); err != nil {
+	if s.source, err = storage.Source(m.Index.Source, files.String()); err != nil {
 		return nil, fmt.Errorf("shard: %s: the images of this index: %w", files, err)
 	}
+	slog.Info("the images of an index are read from where they are", "index", files, "images", m.Index.Source)
 	if s.objects, err = openObjects(files, m.Index.SHA256); err != nil {
 		return nil, err
 	}
@@ -175,6 +177,9 @@ func (s *indexedStorage) object(p *imagePlace) (f openObject, done func(), err e
 	o, err := s.objects.at(p.object)
 	if err != nil {
 		return openObject{path: s.objects.path}, nil, err
+	}
+	if !fs.ValidPath(o.Path) {
+		return openObject{path: s.objects.path}, nil, fmt.Errorf("line %d: %q does not lie below %s, the source of this index", p.object+1, o.Path, s.manifest.Index.Source)
 	}
 	f.path = storage.Join(s.manifest.Index.Source, o.Path)
 	if f.File, err = s.source.OpenObject(o.Path, o.Object); err != nil {
@@ -377,9 +382,6 @@ func (f *indexedFile) readOwn(p []byte, at int64) error {
 			copy(p, tail.([]byte)[at-f.tail:])
 			return nil
 		}
-	}
-	if j, is := f.file.(storage.Joiner); is {
-		j.Join(at, int64(len(p)))
 	}
 	_, err := io.ReadFull(io.NewSectionReader(f.file, at, int64(len(p))), p)
 	return err

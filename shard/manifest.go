@@ -231,22 +231,29 @@ func ReadManifest(dir string) (*Manifest, error) {
 	return readManifest(files)
 }
 
-func readManifest(files storage.Storage) (*Manifest, error) {
+func readManifest(files storage.Storage) (m *Manifest, err error) {
+	m, _, err = readManifestFile(files)
+	return m, err
+}
+
+// readManifestFile returns a manifest and its file's bytes.
+func readManifestFile(files storage.Storage) (m *Manifest, data []byte, err error) {
 	path := storage.Join(files.String(), manifestName)
-	data, err := files.ReadFile(manifestName, manifestBytesMax)
+	data, err = files.ReadFile(manifestName, manifestBytesMax, func(data []byte) (err error) {
+		m, err = decodeManifest(path, data)
+		return err
+	})
 	switch {
 	case errors.Is(err, fs.ErrNotExist) || isNotDir(err):
-		return nil, fmt.Errorf("shard: %s: %w (no %s there)", files, ErrNotSet, manifestName)
+		err = fmt.Errorf("shard: %s: %w (no %s there)", files, ErrNotSet, manifestName)
 	case errors.Is(err, storage.ErrTooLarge):
-		return nil, corrupt(path, "manifest", manifestBytesMax, err)
-	case storage.IsRemote(path) && err != nil:
-		return nil, fmt.Errorf("shard: %w", err)
-	case err != nil:
-		return nil, err
-	case !bytes.Contains(data[:min(len(data), 256)], []byte(manifestFormat)) && !hasPartitions(files):
-		return nil, fmt.Errorf("shard: %s: %w (its %s is another program's)", files, ErrNotSet, manifestName)
+		err = corrupt(path, "manifest", manifestBytesMax, err)
+	case err != nil && data != nil && !bytes.Contains(data[:min(len(data), 256)], []byte(manifestFormat)) && !hasPartitions(files):
+		err = fmt.Errorf("shard: %s: %w (its %s is another program's)", files, ErrNotSet, manifestName)
+	case err != nil && data == nil && storage.IsRemote(path):
+		err = fmt.Errorf("shard: %w", err)
 	}
-	return decodeManifest(path, data)
+	return m, data, err
 }
 
 // hasPartitions reports whether there is a partition's folder.

@@ -83,8 +83,17 @@ type objectLines struct {
 	starts []int64 // of every objectsStep-th line, and the end
 }
 
-// openObjects opens the list of an index, whose SHA-256 is sum. A list behind a network is copied to a temporary file.
+// openObjects opens the list of an index, whose SHA-256 is sum. A wrong answer of a network is asked for once more.
 func openObjects(files storage.Storage, sum string) (*objectLines, error) {
+	l, err := readObjects(files, sum)
+	if _, damaged := errors.AsType[*CorruptError](err); damaged && storage.IsRemote(files.String()) {
+		return readObjects(files, sum)
+	}
+	return l, err
+}
+
+// readObjects reads the list once. A list behind a network is copied to a temporary file.
+func readObjects(files storage.Storage, sum string) (*objectLines, error) {
 	l := &objectLines{path: storage.Join(files.String(), ObjectsName)}
 	f, err := files.Open(ObjectsName, -1, "")
 	if err == nil && f.Size() > objectsMax {

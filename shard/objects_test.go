@@ -77,7 +77,9 @@ func TestObjectLines(t *testing.T) {
 // TestIndexBehindANetwork opens an index on a web server: its list is copied to a file without a name, and nothing that opening has read is kept.
 func TestIndexBehindANetwork(t *testing.T) {
 	dir := t.TempDir()
-	w, err := NewSetWriter(dir+"/index", SetOptions{Split: "train", Encoding: Encoding{Name: "jpeg"}, Source: dir, Classes: []string{"a"}})
+	server := httptest.NewServer(http.FileServer(http.Dir(dir)))
+	defer server.Close()
+	w, err := NewSetWriter(dir+"/index", SetOptions{Split: "train", Encoding: Encoding{Name: "jpeg"}, Source: server.URL, Classes: []string{"a"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +87,11 @@ func TestIndexBehindANetwork(t *testing.T) {
 	if err := os.WriteFile(dir+"/image", []byte("the image"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	pin, err := storage.NewFolder(dir, nil).Stat("image")
+	at, err := storage.At(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pin, err := at.Stat("image")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,8 +105,6 @@ func TestIndexBehindANetwork(t *testing.T) {
 	if _, err := w.Commit(); err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(http.FileServer(http.Dir(dir)))
-	defer server.Close()
 	t.Setenv("TMPDIR", t.TempDir())
 	set, err := OpenSet(server.URL + "/index")
 	if err != nil {

@@ -68,13 +68,18 @@ func (r *reader) readAt(p []byte, offset int64, section string) error {
 	if n == len(p) {
 		return nil
 	}
-	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return corrupt(r.path, section, offset, fmt.Errorf("%d bytes, and the file ends after %d of them: %w", len(p), n, io.ErrUnexpectedEOF))
+	return r.unread(n, len(p), offset, section, err)
+}
+
+// unread is the error of a read that gave n bytes, which were too few.
+func (r *reader) unread(n, length int, offset int64, section string, err error) error {
+	if err == nil || err == io.EOF || err == io.ErrUnexpectedEOF {
+		return corrupt(r.path, section, offset, fmt.Errorf("%d bytes, and the file ends after %d of them: %w", length, n, io.ErrUnexpectedEOF))
 	}
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		err = p.Err // the path is told anyway
 	}
-	return &ReadError{Path: r.path, Section: section, Record: -1, Index: -1, Offset: offset, Length: len(p), Err: err}
+	return &ReadError{Path: r.path, Section: section, Record: -1, Index: -1, Offset: offset, Length: length, Err: err}
 }
 
 // readFooter reads and checks the footer, and the prefix, whose version must be the same.
@@ -156,18 +161,26 @@ func (r *reader) Read(j int, buf []byte) (Record, []byte, error) {
 	}
 	length := int(e.length())
 	buf = growBuffer(buf, length+SlackBytes)
-	for {
-		if err := r.readAt(buf[:length], e.Offset, "record"); err != nil {
-			return Record{}, buf, named(err, j, -1)
+	record, err := r.record(j, e, buf[:length], r.readAt(buf[:length], e.Offset, "record"))
+	return record, buf, err
+}
+
+// record returns the record whose bytes were read, or could not be, as err says. Wrong bytes are read once more, from their origin if a cache gave them; so is what a
+// disk could not read. A store's error stays as it is: storage has tried again.
+func (r *reader) record(j int, e Entry, bytes []byte, err error) (record Record, _ error) {
+	for again := false; ; again = true {
+		if err == nil {
+			record, err = r.check(j, e, bytes)
 		}
-		record, err := r.check(j, e, buf[:length])
-		if err == nil || !r.forget(e.Offset, int64(length)) {
-			return record, buf, err
+		if _, remote := errors.AsType[*storage.RemoteError](err); err == nil || again || remote {
+			return record, named(err, j, -1)
 		}
+		r.forget(e.Offset, int64(len(bytes)))
+		err = r.readAt(bytes, e.Offset, "record")
 	}
 }
 
-// forget reports whether a range whose bytes are wrong came from a cache, which has forgotten it.
+// forget reports whether another read of a range may give other bytes: those of a store, and not of its cache, which has forgotten them.
 func (r *reader) forget(offset, length int64) bool {
 	f, is := r.file.(storage.Forgetter)
 	return is && f.Forget(offset, length)
@@ -216,10 +229,14 @@ func (r *reader) Keys() (*keyTable, error) {
 	if err := r.readAt(p, f.keysOffset, "keys"); err != nil {
 		return nil, err
 	}
-	if got := checksum(p); got != f.keysCRC {
-		if r.forget(f.keysOffset, f.keysLength) {
-			return r.Keys()
+	got := checksum(p)
+	if got != f.keysCRC && r.forget(f.keysOffset, f.keysLength) {
+		if err := r.readAt(p, f.keysOffset, "keys"); err != nil {
+			return nil, err
 		}
+		got = checksum(p)
+	}
+	if got != f.keysCRC {
 		return nil, corrupt(r.path, "keys", f.keysOffset, &ChecksumError{Length: f.keysLength, Want: f.keysCRC, Got: got})
 	}
 	table := 4 * (int(f.count) + 1)

@@ -2,6 +2,7 @@ package shard
 
 import (
 	"errors"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -160,5 +161,111 @@ func TestRemoteSetWithDamagedCache(t *testing.T) {
 		}
 		set.Close()
 		cache.Close()
+	}
+}
+
+// A flipper serves a folder, and changes a byte of the answers to some requests, counted from 0.
+type flipper struct {
+	http.Handler
+	requests atomic.Int64
+	flip     func(request int) bool
+}
+
+func (f *flipper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	n := int(f.requests.Add(1)) - 1
+	answer := httptest.NewRecorder()
+	f.Handler.ServeHTTP(answer, r)
+	for name, values := range answer.Header() {
+		w.Header()[name] = values
+	}
+	w.WriteHeader(answer.Code)
+	body := answer.Body.Bytes()
+	if f.flip(n) && answer.Code < 300 {
+		body[len(body)/2] ^= 0x55
+	}
+	w.Write(body)
+}
+
+// TestOneWrongAnswer reads a set though the body of an answer is wrong, whichever it is, with a cache and without one. Two wrong ones for the same range are an error.
+func TestOneWrongAnswer(t *testing.T) {
+	samples := makeSamples(20)
+	local := openSet(t, writeSet(t, samples, testOptions(1)))
+	server := flipper{Handler: http.FileServer(http.Dir(local.Dir()))}
+	web := httptest.NewServer(&server)
+	defer web.Close()
+	before := storage.Remote
+	defer func() { storage.Remote = before }()
+	read := func() error {
+		server.requests.Store(0)
+		set, err := OpenSet(web.URL)
+		if err != nil {
+			return err
+		}
+		defer set.Close()
+		for i := range local.Len() {
+			want, _, _ := local.Read(i, nil)
+			got, _, err := set.Read(i, nil)
+			if err != nil {
+				return err
+			}
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("sample %d is another", i)
+			}
+		}
+		_, err = set.Find("no such key")
+		if errors.Is(err, ErrNotFound) {
+			err = nil
+		}
+		return err
+	}
+	for _, cached := range []bool{false, true} {
+		for wrong, more := 0, true; more; wrong++ {
+			if cached {
+				cache, err := storage.OpenCache(t.TempDir(), 1<<30)
+				if err != nil {
+					t.Fatal(err)
+				}
+				storage.Remote.Cache = cache
+			}
+			server.flip = func(n int) bool { return n == wrong }
+			if err := read(); err != nil {
+				t.Errorf("answer %d is wrong, cache %v: %v", wrong, cached, err)
+			}
+			more = int(server.requests.Load()) > wrong
+			if cached {
+				storage.Remote.Cache.Close()
+				storage.Remote.Cache = nil
+			}
+		}
+	}
+	server.flip = func(int) bool { return true }
+	if err := read(); err == nil || server.requests.Load() != 2 {
+		t.Errorf("%v after %d requests", err, server.requests.Load())
+	}
+}
+
+// TestRecordReadAhead takes bytes that were read ahead. Wrong ones, and those that could not be read, are read again, from a folder too; what a store refuses is not.
+func TestRecordReadAhead(t *testing.T) {
+	set := openSet(t, writeSet(t, makeSamples(5), testOptions(1)))
+	for i := range set.Len() {
+		want, _, err := set.Read(i, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		where, err := set.Range(i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		memory := make([]byte, where.Length+SlackBytes)
+		for _, readErr := range []error{nil, errors.New("EIO")} {
+			clear(memory)
+			if got, err := set.Record(i, memory[:where.Length], readErr); err != nil || !reflect.DeepEqual(got.Image, want.Image) {
+				t.Errorf("sample %d: %v", i, err)
+			}
+		}
+		_, err = set.Record(i, memory[:where.Length], &storage.RemoteError{Err: errors.New("denied"), Status: http.StatusForbidden})
+		if failed, is := errors.AsType[*ReadError](err); !is || failed.Index != i || failed.Offset != where.Offset || !errors.Is(err, fs.ErrPermission) {
+			t.Errorf("sample %d: %v", i, err)
+		}
 	}
 }

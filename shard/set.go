@@ -380,20 +380,23 @@ func (s *Set) Range(i int) (storage.Range, error) {
 	return storage.Range{File: r.file, Offset: e.Offset, Length: e.length()}, named(err, record, i)
 }
 
-// Record returns sample i, whose bytes were read from its range, as Read does. There must be SlackBytes more behind them, which become 0.
-func (s *Set) Record(i int, bytes []byte) (Record, error) {
-	r, record, err := s.reader(i)
-	if err != nil {
-		return Record{}, err
+// Record returns sample i, whose bytes were read from its range, as Read does. err says why they could not be; bytes is then memory for them. There must be
+// SlackBytes more behind them, which become 0.
+func (s *Set) Record(i int, bytes []byte, err error) (Record, error) {
+	r, record, openErr := s.reader(i)
+	if openErr != nil {
+		return Record{}, openErr
 	}
-	e, err := r.Entry(record)
-	if err == nil && e.length() != int64(len(bytes)) {
-		err = r.corruptRecord(record, &e, io.ErrUnexpectedEOF)
+	e, entryErr := r.Entry(record)
+	switch {
+	case entryErr != nil:
+		return Record{}, named(entryErr, record, i)
+	case e.length() != int64(len(bytes)):
+		return Record{}, named(r.corruptRecord(record, &e, io.ErrUnexpectedEOF), record, i)
+	case err != nil:
+		err = r.unread(0, len(bytes), e.Offset, "record", err)
 	}
-	if err != nil {
-		return Record{}, named(err, record, i)
-	}
-	rec, err := r.check(record, e, bytes)
+	rec, err := r.record(record, e, bytes, err)
 	return rec, named(err, record, i)
 }
 

@@ -139,6 +139,9 @@ func (v *verifier) progress(samples, shards int, bytes int64) {
 // shard verifies one shard. It returns an error only when ctx is over.
 func (v *verifier) shard(ctx context.Context, info placedShard) error {
 	r, err := openShard(v.manifest, info, opening{files: v.files})
+	if storage.IsDown(err) {
+		return err
+	}
 	if err != nil {
 		v.problem(err)
 		return ctx.Err()
@@ -154,6 +157,9 @@ func (v *verifier) shard(ctx context.Context, info placedShard) error {
 	if err := w.walk(ctx); err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
+		}
+		if storage.IsDown(err) {
+			return err
 		}
 		v.problem(err)
 		return nil
@@ -222,10 +228,13 @@ func (w *shardWalk) walk(ctx context.Context) error {
 		}
 		w.buf = growBuffer(w.buf, int(end-e.Offset)+SlackBytes)
 		record := w.buf[:end-e.Offset]
-		err = w.readAt(record, e.Offset, "record")
+		checked, err := r.record(j, e, record, w.readAt(record, e.Offset, "record"))
+		if storage.IsDown(err) {
+			return err
+		}
 		if err == nil {
 			w.sha.Write(record)
-			if err = w.checkRecord(&e, record); err != nil {
+			if err = w.checkRecord(&checked); err != nil {
 				err = corrupt(r.path, "record", e.Offset, err)
 			}
 		}
@@ -242,19 +251,15 @@ func (w *shardWalk) walk(ctx context.Context) error {
 	return nil
 }
 
-// checkRecord returns the fault of a record's bytes, if any.
-func (w *shardWalk) checkRecord(e *Entry, record []byte) error {
-	if got := checksum(record); got != e.Checksum {
-		return &ChecksumError{Length: int64(len(record)), Want: e.Checksum, Got: got}
-	}
-	rec := makeRecord(*e, record)
+// checkRecord returns the fault of what a record holds, if any.
+func (w *shardWalk) checkRecord(rec *Record) error {
 	if err := w.manifest.Fields.checkValues(rec.Fields); err != nil {
 		return err
 	}
 	if w.check == nil {
 		return nil
 	}
-	return w.check(&rec)
+	return w.check(rec)
 }
 
 // hash adds the bytes from pos to end to the SHA-256.

@@ -119,11 +119,14 @@ func (f *logFlags) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.json, "log-json", false, "log JSON instead of text")
 }
 
-// logger logs to stderr.
+// logger logs to stderr, for the whole program.
 func (f *logFlags) logger() *slog.Logger {
 	options := &slog.HandlerOptions{Level: f.level}
+	var handler slog.Handler = slog.NewTextHandler(os.Stderr, options)
 	if f.json {
-		return slog.New(slog.NewJSONHandler(os.Stderr, options))
+		handler = slog.NewJSONHandler(os.Stderr, options)
 	}
-	return slog.New(slog.NewTextHandler(os.Stderr, options))
+	log := slog.New(handler)
+	slog.SetDefault(log)
+	return log
 }

@@ -35,7 +35,7 @@ func newRootCommand() *cobra.Command {
 		Long:  "imgfeed decodes, transforms and shuffles the images of a shard set, and serves them in batches through shared memory.",
 	}, cliutil.Manual{
 		Environment: "IMGFEED_DATA: where imgfeed serve looks for sets if it is given none. XDG_RUNTIME_DIR: the folder of its socket. LOCAL_WORLD_SIZE: --sessions. " +
-			"AWS_*, GOOGLE_APPLICATION_CREDENTIALS, HF_TOKEN: credentials for sets in buckets and at Hugging Face, as for their own programs. IMGFEED_URL_QUERY: a query that signs requests to web servers.",
+			"AWS_*, GOOGLE_APPLICATION_CREDENTIALS, HF_TOKEN: credentials for sets in buckets and at Hugging Face, as for their own programs. IMGFEED_URL_QUERY: a query that signs requests to one web server.",
 		Files: "$XDG_RUNTIME_DIR/imgfeed.sock, else /tmp/imgfeed-UID/imgfeed.sock: the socket. The folder of that name with .d behind it: sockets by which imgfeed status finds " +
 			"all servers of a user.",
 	}, newServeCommand(), newFeedCommand(), newStatusCommand(), newReloadCommand(), newBenchCommand(), newCacheCommand(), newVersionCommand())

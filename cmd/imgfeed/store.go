@@ -21,7 +21,8 @@ type storeFlags struct {
 }
 
 func (f *storeFlags) register(flags *pflag.FlagSet) {
-	flags.Var(durationFlag(&storage.Remote.Timeout, time.Second), "store-timeout", "how long requests to a bucket or web server are repeated before they fail")
+	flags.Var(durationFlag(&storage.Remote.Timeout, time.Second), "store-timeout", "how long a bucket or web server may give no answer before the epoch ends")
+	flags.StringArrayVar(&storage.Remote.Sources, "allow-source", nil, cliutil.AllowSource)
 	flags.Var(cliutil.Int(&f.requests, 0, 1024), "store-requests", "requests to a bucket or web server that are under way at most (default found out: as many as bring more)")
 	flags.StringVar(&f.cache, "cache", "", "folder of a local disk that keeps what was read of a bucket or web server, for all servers of this machine and for later ones")
 	flags.Var((*bytesize.Size)(&f.size), "cache-size", "limit of --cache, e.g. 400GB (default nine tenths of what it may take of its disk)")

@@ -106,6 +106,7 @@ class Options:
     map_workers: int = field(metadata=_row("resources", at_least(1)))
     cache: str | None = field(metadata=_row("resources", kinds.FOLDER))
     cache_size: str | None = field(metadata=_row("resources", text("a size such as '400GB', or None")))
+    allow_source: str | None = field(metadata=_row("resources", text("a URL, or None")))
     feeders: str | None = field(metadata=_row("resources", kinds.ADDRESSES))
     tls: str | None = field(metadata=_row("resources", kinds.FOLDER))
     metrics: str | None = field(metadata=_row("resources", text("an address, a port, or None")))
@@ -133,7 +134,7 @@ class Options:
                 raise ValueError(
                     "imgfeed: num_workers can't be chosen here: the server that runs has its own number of threads"
                 )
-            for name in ("cache", "cache_size", "feeders", "tls", "metrics"):
+            for name in ("cache", "cache_size", "allow_source", "feeders", "tls", "metrics"):
                 if getattr(self, name) is not None:
                     flag = name.replace("_", "-")
                     raise ValueError(f"imgfeed: {name} can't be chosen here: start the server with imgfeed serve --{flag}")

@@ -103,6 +103,7 @@ class OwnServer:
         for name, value in flags.items():
             if value:
                 command.append(f"--{name.replace('_', '-')}={value}")
+                paths.check_secrets(name, command[-1])
         self._owner = os.getpid()
         path = _socket_path()
         self._log = os.fdopen(os.memfd_create("imgfeed-log"), "w+b")  # in memory: disks may be full; close closes it

@@ -138,6 +138,8 @@ class DataLoader:
         cache: Folder of a local disk where the loader's own server keeps what it reads of a bucket or web server; servers of
             the machine share it, and it outlives them.
         cache_size: Limit of cache, such as ``"400GB"``; None: nine tenths of what it may take of its disk.
+        allow_source: URL below which an index that lies in a bucket or on a web server may have its images; None: only its own
+            host and bucket.
         feeders: Addresses of ``imgfeed feed`` on other machines that make samples for the loader's own server, such as
             ``["cpu1:7400", "cpu2:7400"]`` or ``"dns:feeders:7400"``.
         tls: Folder with the certificates or the token for them; without it only feeders of this machine are possible.
@@ -221,6 +223,7 @@ class DataLoader:
         map_workers: int = 2,
         cache: str | os.PathLike[str] | None = None,
         cache_size: str | None = None,
+        allow_source: str | None = None,
         feeders: str | Sequence[str] | None = None,
         tls: str | os.PathLike[str] | None = None,
         metrics: str | None = None,

@@ -12,6 +12,17 @@ from .wire import SOCKET_PATH_MAX
 
 REMOTE = ("s3://", "https://", "http://", "hf://", "gs://")
 _ADDRESS = re.compile(r"[A-Za-z0-9+.-]+://")
+_SECRET = re.compile(r"([A-Za-z0-9+.-]+)://(?:[^/?#]*@|[^?#]*[?#])")
+
+
+def check_secrets(name: str, *texts: str) -> None:
+    """Raise ValueError for a URL with a secret, without showing it: everybody sees the command line of a program (ps)."""
+    for text in texts:
+        if found := _SECRET.search(text):
+            raise ValueError(
+                f"imgfeed: {name} has a URL {found[1]}://… with a user, password, query or fragment: credentials come from the "
+                "environment or their usual files, and a query that signs requests from IMGFEED_URL_QUERY"
+            )
 
 
 class Joined(NamedTuple):
@@ -65,6 +76,7 @@ def source_path(name: str, value: Any) -> str:
         raise ValueError(f"imgfeed: {name} is {value!r:.80}: a path holds no NUL")
     address = _ADDRESS.match(path)
     if address and address[0] in REMOTE:
+        check_secrets(name, path)
         return scheme + path
     if address and not os.path.lexists(path):
         raise ValueError(

@@ -24,6 +24,7 @@ from typing import Any
 import ray
 
 from .launcher import find_binary
+from .paths import check_secrets
 
 START_TIMEOUT = 120.0  # seconds until a feeder must listen
 
@@ -48,6 +49,7 @@ def pack(source: str, out: str, *, parts: int, num_cpus: float = 1, flags: Seque
     Raises:
         RuntimeError: imgshard failed; the message ends with what it said.
     """
+    check_secrets("pack", source, out, *flags)
     task = ray.remote(_imgshard).options(num_cpus=num_cpus, max_retries=3)
     command = ["index" if index else "build", source, "-o", out, "--quiet", "--jobs", str(max(1, int(num_cpus))), *flags]
     ray.get([task.remote([*command, "--part", f"{i}/{parts}"]) for i in range(1, parts + 1)])
@@ -111,6 +113,7 @@ class Feeders:
             ray.exceptions.RayError: A feeder does not start; its log says why.
             ray.exceptions.GetTimeoutError: The cluster has no CPUs for all of them within two minutes.
         """
+        check_secrets("Feeders", source, *flags)
         actor: Any = ray.remote(_Feeder).options(
             num_cpus=num_cpus, max_restarts=-1, max_task_retries=-1, scheduling_strategy="SPREAD"
         )

@@ -256,7 +256,7 @@ class Service:
         else:
             threads = o.num_workers or ranks.threads_default()
             metrics = os.environ.get("IMGFEED_METRICS") if o.metrics is None else o.metrics
-            stores = {"cache": o.cache, "cache_size": o.cache_size, "feeders": o.feeders, "tls": o.tls}
+            stores = {name: getattr(o, name) for name in ("cache", "cache_size", "allow_source", "feeders", "tls")}
             paths = o.dataset.paths if isinstance(o.dataset, Joined) else (o.dataset,)
             self._server = OwnServer(*paths, threads=threads, metrics=metrics, classes_apart=o.classes_apart, **stores)
             session = self._server.session

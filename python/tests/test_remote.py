@@ -10,6 +10,7 @@ import shutil
 import socket
 import ssl
 import subprocess
+import tarfile
 import threading
 import time
 import urllib.request
@@ -43,6 +44,7 @@ class Store(ThreadingHTTPServer):
             def do_GET(self) -> None:
                 with self.server.lock:  # type: ignore[attr-defined]
                     self.server.count += 1  # type: ignore[attr-defined]
+                    self.server.asked.append(self.path)  # type: ignore[attr-defined]
                     third = self.server.count % 3 == 0  # type: ignore[attr-defined]
                 if third:
                     self.send_error(503)
@@ -67,6 +69,7 @@ class Store(ThreadingHTTPServer):
                 pass
 
         self.count = self.sent = 0  # requests, and bytes of answers
+        self.asked: list[str] = []  # paths
         super().__init__(("127.0.0.1", port), Handler)
         self.scheme = "https" if certificate else "http"
         if certificate:
@@ -152,11 +155,7 @@ def test_a_cache_on_the_disk(shards: Path, store: Store, tmp_path: Path) -> None
             with urllib.request.urlopen(f"{loader.stats()['page']}status.json", timeout=10) as reply:
                 seen = json.load(reply)["store"]
         assert all(same(a, b) for a, b in zip(got, want, strict=True))
-        assert (
-            seen["requests"] - seen["hedged"] <= store.count <= seen["requests"]
-            and seen["hit_bytes"] > 0
-            and seen["cache_used"] > 0
-        )
+        assert store.count == seen["requests"] and seen["hit_bytes"] > 0 and seen["cache_used"] > 0
         assert first or store.count <= 4
         assert seen["set_bytes"] > 0 and (not first or "503" in seen["failure"])
 
@@ -164,7 +163,6 @@ def test_a_cache_on_the_disk(shards: Path, store: Store, tmp_path: Path) -> None
 @pytest.mark.parametrize("partitions", [1, 2])
 def test_two_nodes(tmp_path: Path, partitions: int) -> None:
     """In an epoch they fetch the set once. Of a set with a partition for each, a node fetches its part once."""
-    # 80 images for each: no second requests are sent before the first 100.
     imgshard("synth", tmp_path / "images", "--classes", "4", "--train", "40", "--val", "0", "--size", "300")
     imgshard("build", tmp_path / "images" / "train", "-o", tmp_path / "sets" / "train", "--partitions", str(partitions))
     parts = [path.stat().st_size for path in sorted((tmp_path / "sets").rglob("*.imgshard"))]
@@ -225,6 +223,48 @@ def test_what_is_not_there(store: Store) -> None:
         ValueError, match="unknown kind: want a folder, or a URL that begins with s3://, https://, http://, hf://, gs://"
     ):
         DataLoader("ftp://bucket/x", batch_size=8, transform="eval")
+
+
+def test_secrets_reach_no_command_line(shards: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A URL with a secret starts no server, which would show it to everybody on the machine, and no error shows it."""
+    started: list[Any] = []
+    monkeypatch.setattr(subprocess, "Popen", lambda *command, **_: started.append(command))
+    for url in (
+        "https://user:hunter2@host/x",
+        "s3://bucket/x?signature=hunter2",
+        "ftp://user:hunter2@host/x",
+        "https://host/#hunter2",
+    ):
+        wrong: list[tuple[Any, dict[str, Any]]] = [(url, {}), ([shards, url], {}), (shards, {"feeders": [url]})]
+        wrong += [(shards, {name: url}) for name in ("cache", "cache_size", "allow_source", "tls", "metrics")]
+        for data, options in wrong:
+            with pytest.raises(ValueError, match="password") as refused:
+                DataLoader(data, batch_size=8, transform="eval", **options)
+            assert "hunter2" not in str(refused.value)
+    assert not started
+
+
+def test_an_index_of_a_stranger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An index on a web server has its images there, unless the user allows another place. It gets no query."""
+    imgshard("synth", tmp_path / "images", "--classes", "2", "--train", "4", "--val", "0")
+    images = Store(tmp_path / "images")
+    with tarfile.open(tmp_path / "images" / "train.tar", "w") as tar:
+        tar.add(tmp_path / "images" / "train", "train")
+    imgshard("index", f"{images.url}/train.tar", "-o", tmp_path / "sets" / "index")
+    store = Store(tmp_path / "sets")
+    monkeypatch.setenv("IMGFEED_URL_QUERY", "signature=hunter2")
+    options: dict[str, Any] = {"batch_size": 8, "transform": "eval", "shuffle": False, "rank": 0, "world": 1}
+    with pytest.raises(ServerError, match=r"reaches only its own host and bucket: .*--allow-source"):
+        DataLoader(f"{store.url}/index", **options)
+    images.asked.clear()
+    with DataLoader(tmp_path / "sets" / "index", **options) as loader:
+        here = [copied(b) for b in loader]
+    assert images.asked and not any("hunter2" in path for path in images.asked)
+    monkeypatch.delenv("IMGFEED_URL_QUERY")
+    with DataLoader(f"{store.url}/index", allow_source=images.url, **options) as loader:
+        assert all(same(a, b) for a, b in zip(here, loader, strict=True))
+    images.end()
+    store.end()
 
 
 def test_a_bucket(shards: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,7 +32,6 @@ func metrics() []metric {
 	}{
 		{counter, "store_requests_total", "Requests to buckets and web servers.", func(s *Store) int64 { return s.Requests }},
 		{counter, "store_retries_total", "Requests to buckets and web servers that repeat one that failed.", func(s *Store) int64 { return s.Retries }},
-		{counter, "store_hedged_total", "Requests to buckets and web servers that were sent beside a slow one.", func(s *Store) int64 { return s.Hedged }},
 		{counter, "store_read_bytes_total", "Bytes that came from buckets and web servers.", func(s *Store) int64 { return s.Bytes }},
 		{gauge, "store_requests_under_way", "Requests to buckets and web servers under way.", func(s *Store) int64 { return s.UnderWay }},
 		{counter, "cache_hit_bytes_total", "Bytes that were read from the cache of buckets and web servers.", func(s *Store) int64 { return s.HitBytes }},

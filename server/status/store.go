@@ -11,7 +11,6 @@ import (
 type Store struct {
 	Requests    int64 `json:"requests"`
 	Retries     int64 `json:"retries"` // of them: those that repeat one that failed
-	Hedged      int64 `json:"hedged"`  // of them: those that were sent beside a slow one
 	UnderWay    int64 `json:"under_way"`
 	UnderWayMax int64 `json:"under_way_max"` // at the moment
 	Bytes       int64 `json:"bytes"`         // that came

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
+	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
 // A Selection says which samples are taken, by their keys: those that one file names, or all but those that another names. The zero value takes all.
@@ -36,6 +37,9 @@ func (s *Selection) Exclude(path string) (err error) {
 }
 
 func readKeyList(flag, path string) (*keyList, error) {
+	if err := storage.CheckSecret(path); err != nil {
+		return nil, err
+	}
 	text, err := readLines(fileSystem{}, path, "keys of samples")
 	if err != nil {
 		return nil, err

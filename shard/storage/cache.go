@@ -271,10 +271,6 @@ type cachedObject struct {
 	size   int64
 	mapped []byte
 	bits   []uint64 // of blocks, in mapped
-
-	records, recordBytes atomic.Int64 // that were fetched
-	mu                   sync.Mutex
-	joining              map[int64]chan struct{} // pieces that are under way, by where they begin
 }
 
 // object returns the object with an identity, of a file at a place.
@@ -380,7 +376,7 @@ func (c *Cache) makeRoom(bytes int64) bool {
 	if time.Now().Before(c.paused) {
 		return false
 	}
-	fits := func() bool { return c.fitsLocked(bytes) }
+	fits := func() bool { return c.Used()+c.promised+bytes <= c.max }
 	if !fits() && time.Since(c.cleared) > pauseFor {
 		c.clearLocked(fits)
 	}
@@ -389,15 +385,6 @@ func (c *Cache) makeRoom(bytes int64) bool {
 	}
 	c.promised += bytes
 	return true
-}
-
-func (c *Cache) fitsLocked(bytes int64) bool { return c.Used()+c.promised+bytes <= c.max }
-
-// fits reports whether some more bytes may be kept as it is.
-func (c *Cache) fits(bytes int64) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.fitsLocked(bytes) && time.Now().After(c.paused)
 }
 
 // clearLocked drops objects until what is wanted fits, those that were opened first before others: of files that nobody has open, and then of those that it
@@ -428,19 +415,6 @@ func (o *cachedObject) drop() {
 		punch(file, 0, o.size)
 		file.Close()
 	}
-}
-
-// A Keeper is a [File] of which a cache keeps parts.
-type Keeper interface {
-	File
-	// Kept reports whether all of a range is kept.
-	Kept(offset, length int64) bool
-}
-
-// Kept implements [Keeper].
-func (f *cachedFile) Kept(offset, length int64) bool {
-	first, last := f.object.missing(offset, length)
-	return first > last
 }
 
 // A Forgetter is a [File] that may hold wrong bytes, and then can read them again from where they came.
@@ -481,7 +455,8 @@ func (f *cachedFile) Close() error { return errors.Join(f.local.Close(), f.File.
 
 // Ahead implements [File].
 func (f *cachedFile) Ahead(offset, length int64) bool {
-	return f.Kept(offset, length) && f.local.Ahead(offset, length)
+	first, last := f.object.missing(offset, length)
+	return first > last && f.local.Ahead(offset, length)
 }
 
 // Fetch implements [File].
@@ -493,7 +468,7 @@ func (f *cachedFile) Fetch(r *Fetch) {
 		f.local.Fetch(r)
 		return
 	}
-	r.Go(f.fillRecord)
+	r.Go(f.fill)
 }
 
 // ReadAt implements io.ReaderAt.

@@ -89,6 +89,9 @@ func (f *Fetch) Wait(ctx context.Context) (data []byte, landed bool, err error) 
 	return f.data, true, f.err
 }
 
+// Memory returns memory for the range, of Buf, to read it in another way.
+func (f *Fetch) Memory() []byte { return f.Buf[:f.Length] }
+
 // noteWait tells the storage that somebody waits for the read.
 func (f *Fetch) noteWait() {
 	if local, ok := f.file.(*localFile); ok {

@@ -60,7 +60,7 @@ func (f *Folder) path(name string) string { return filepath.Join(f.dir, filepath
 func (f *Folder) String() string { return f.dir }
 
 // ReadFile implements [Storage].
-func (f *Folder) ReadFile(name string, max int64) ([]byte, error) {
+func (f *Folder) ReadFile(name string, max int64, check func([]byte) error) ([]byte, error) {
 	file, err := OpenRegular(f.path(name))
 	if err != nil {
 		return nil, err
@@ -69,6 +69,9 @@ func (f *Folder) ReadFile(name string, max int64) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(file, max+1))
 	if err == nil && int64(len(data)) > max {
 		return nil, fmt.Errorf("%w: more than %d bytes", ErrTooLarge, max)
+	}
+	if err == nil && check != nil {
+		err = check(data)
 	}
 	return data, err
 }

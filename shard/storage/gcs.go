@@ -69,7 +69,7 @@ func (b *cloudBucket) authorizeRequest(r *http.Request) error {
 }
 
 // list implements lister.
-func (b *cloudBucket) list(ctx context.Context, folder string) (names []string, err error) {
+func (b *cloudBucket) list(ctx context.Context, folder string, came func(int)) (names []string, err error) {
 	prefix := path.Join(b.path, folder)
 	if prefix != "" {
 		prefix += "/"
@@ -91,6 +91,7 @@ func (b *cloudBucket) list(ctx context.Context, folder string) (names []string, 
 		if err != nil {
 			return nil, err
 		}
+		came(stallBytes)
 		for _, p := range answer.Prefixes {
 			names = append(names, strings.TrimPrefix(p, prefix))
 		}

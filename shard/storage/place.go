@@ -18,8 +18,24 @@ var remotes = map[string]func(*url.URL) (objects, error){
 	"hf":    newHub,
 }
 
-// At returns the storage at a place: a folder's path, or a URL of one of the schemes of remotes. It makes no request.
-func At(place string) (Storage, error) {
+// At returns the storage at a place that the user names: a folder's path, or a URL of one of the schemes of remotes. It makes no request.
+func At(place string) (Storage, error) { return at(place, true) }
+
+// Source returns the storage of the images of an index, at the place that the index names. An index may come from a stranger: one that is read over a network
+// reaches only its own host and bucket, and the query that signs requests goes only to hosts that the user names. Remote.Sources are places that the user names, too.
+func Source(place, index string) (Storage, error) {
+	named := slices.ContainsFunc(Remote.Sources, func(allowed string) bool { return strings.HasPrefix(place+"/", strings.TrimSuffix(allowed, "/")+"/") })
+	if IsRemote(index) {
+		root, _ := Root(place)
+		own, _ := Root(index)
+		if named = named && IsRemote(place) || root == own; !named {
+			return nil, fmt.Errorf("they are said to lie at %s, and an index that is read over a network reaches only its own host and bucket: if you trust it, name a URL by --allow-source, or copy the index to this machine", place)
+		}
+	}
+	return at(place, named)
+}
+
+func at(place string, named bool) (Storage, error) {
 	if !IsRemote(place) {
 		return NewFolder(place, nil), nil
 	}
@@ -28,6 +44,9 @@ func At(place string) (Storage, error) {
 		return nil, err
 	}
 	o, err := remotes[u.Scheme](u)
+	if w, is := o.(*web); is && named {
+		err = w.sign()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -40,22 +59,43 @@ func IsRemote(place string) bool {
 	return found && scheme != "" && !strings.ContainsAny(scheme, "/.")
 }
 
-// parsePlace checks a URL. One with a secret in it is refused: places are shown in logs, errors and pages.
+// CheckSecret refuses a text that is a URL with a secret in it, or name=URL: command lines, logs, errors and pages show such texts. The error does not show the secret.
+func CheckSecret(text string) error {
+	before, rest, found := strings.Cut(text, "://")
+	scheme := before[strings.LastIndexAny(before, "=, ")+1:]
+	if !found || scheme == "" || strings.ContainsAny(scheme, "/.") {
+		return nil
+	}
+	u, err := url.Parse(scheme + "://" + rest)
+	if err != nil {
+		return fmt.Errorf("a text that begins with %s:// is no URL", scheme)
+	}
+	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return fmt.Errorf("%s://%s%s: a URL has no user, password, query or fragment here: credentials come from the environment or their usual files, and a query that signs requests from IMGFEED_URL_QUERY", scheme, u.Host, u.Path)
+	}
+	return nil
+}
+
+// parsePlace checks a URL.
 func parsePlace(place string) (*url.URL, error) {
-	u, err := url.Parse(place)
 	scheme, _, _ := strings.Cut(place, "://")
-	switch {
-	case remotes[scheme] == nil:
+	if remotes[scheme] == nil {
 		var known []string
 		for s := range remotes {
 			known = append(known, s+"://")
 		}
 		slices.Sort(known)
 		return nil, fmt.Errorf("%s://: an unknown kind of place, want a folder or one of %s", scheme, strings.Join(known, ", "))
+	}
+	if err := CheckSecret(place); err != nil {
+		return nil, err
+	}
+	u, err := url.Parse(place)
+	switch {
 	case err != nil:
-		return nil, fmt.Errorf("a place that begins with %s:// is no URL", scheme) // the text may hold a secret
-	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return nil, fmt.Errorf("%s://%s%s: a place has no user, password, query or fragment: credentials come from the environment or their usual files, and a query that signs requests from IMGFEED_URL_QUERY", scheme, u.Host, u.Path)
+		return nil, err
+	case slices.Contains(strings.Split(u.Path, "/"), ".."):
+		return nil, fmt.Errorf("%s: a place has no .. in it", place)
 	case u.Host == "":
 		return nil, fmt.Errorf("%s: the host or bucket is missing", place)
 	}
@@ -88,20 +128,4 @@ func Root(place string) (root, name string) {
 		}
 	}
 	return place, ""
-}
-
-// getPrice is the list price of a million requests for reading, in dollars: of S3 in us-east-1, and of Google Cloud Storage.
-var getPrice = map[string]float64{"s3": 0.40, "gs": 0.40}
-
-// ListPrice says what so many requests for reading from a place cost at list price.
-func ListPrice(place string, requests int) string {
-	scheme, _, _ := strings.Cut(place, "://")
-	price := getPrice[scheme]
-	switch {
-	case scheme == "az":
-		return "as the region's price list says"
-	case price == 0:
-		return "requests are not billed"
-	}
-	return fmt.Sprintf("$%.4f at $%.2f for a million", float64(requests)*price/1e6, price)
 }

@@ -39,7 +39,6 @@ type store struct {
 func newStore(t *testing.T) *store {
 	s := &store{files: map[string][]byte{}}
 	s.Server = httptest.NewServer(s)
-	requestLatency.forget()
 	t.Cleanup(s.Close)
 	return s
 }
@@ -283,7 +282,7 @@ func TestRemoteTimeout(t *testing.T) {
 	s := newStore(t)
 	at := s.places(t)["http"]
 	s.Close()
-	_, err := at.ReadFile("manifest.json", 100)
+	_, err := at.ReadFile("manifest.json", 100, nil)
 	failed, ok := errors.AsType[*RemoteError](err)
 	if !ok || failed.Tries < 2 || !strings.Contains(err.Error(), "connection refused") || !strings.Contains(err.Error(), "--store-timeout") {
 		t.Fatal(err)
@@ -291,7 +290,7 @@ func TestRemoteTimeout(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	Remote.Context, Remote.Timeout = ctx, time.Hour
 	time.AfterFunc(50*time.Millisecond, cancel)
-	if _, err := at.ReadFile("manifest.json", 100); !errors.Is(err, context.Canceled) {
+	if _, err := at.ReadFile("manifest.json", 100, nil); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
 }
@@ -299,6 +298,7 @@ func TestRemoteTimeout(t *testing.T) {
 // TestSignedRequests sends a query that signs requests with each, and shows it to nobody.
 func TestSignedRequests(t *testing.T) {
 	t.Setenv("IMGFEED_URL_QUERY", "?policy=all&signature=secret")
+	defer signedHost.Store(signedHost.Swap(nil))
 	var asked []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked = append(asked, r.URL.RequestURI())
@@ -308,13 +308,13 @@ func TestSignedRequests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = at.ReadFile("a", 10)
+	_, err = at.ReadFile("a", 10, nil)
 	if want := []string{"/set/a?policy=all&signature=secret"}; !slices.Equal(asked, want) || !errors.Is(err, fs.ErrPermission) {
 		t.Errorf("requests %q, %v", asked, err)
 	}
 	within(t, 200*time.Millisecond)
 	server.Close()
-	if _, gone := at.ReadFile("a", 10); gone == nil || strings.Contains(err.Error()+gone.Error()+at.String(), "secret") {
+	if _, gone := at.ReadFile("a", 10, nil); gone == nil || strings.Contains(err.Error()+gone.Error()+at.String(), "secret") {
 		t.Error(err, gone, at)
 	}
 }
@@ -330,7 +330,7 @@ func TestRemoteNobody(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = at.ReadFile("manifest.json", 100)
+		_, err = at.ReadFile("manifest.json", 100, nil)
 		failed, ok := errors.AsType[*RemoteError](err)
 		if !ok || !strings.Contains(err.Error(), says) || (failed.Tries > 1) == (place == untrusted.URL) {
 			t.Errorf("%s: %v", place, err)
@@ -352,7 +352,7 @@ func TestRemoteNames(t *testing.T) {
 	if _, err := all["http"].Names(""); !errors.Is(err, errors.ErrUnsupported) {
 		t.Error(err)
 	}
-	if _, err := all["s3"].ReadFile("z", 0); !errors.Is(err, ErrTooLarge) {
+	if _, err := all["s3"].ReadFile("z", 0, nil); !errors.Is(err, ErrTooLarge) {
 		t.Error(err)
 	}
 }
@@ -372,7 +372,7 @@ func TestHub(t *testing.T) {
 		}
 		w.WriteHeader(503)
 	})
-	if data, err := at.ReadFile("manifest.json", 10); string(data) != "here" || err != nil {
+	if data, err := at.ReadFile("manifest.json", 10, nil); string(data) != "here" || err != nil {
 		t.Fatal(string(data), err)
 	}
 	s.fail(func(w http.ResponseWriter, r *http.Request) {
@@ -433,7 +433,7 @@ func TestCloudStorage(t *testing.T) {
 			}
 			w.WriteHeader(503)
 		})...)
-		if data, err := at.ReadFile("manifest.json", 10); string(data) != "here" || err != nil {
+		if data, err := at.ReadFile("manifest.json", 10, nil); string(data) != "here" || err != nil {
 			t.Fatal(string(data), err)
 		}
 		answers = nil
@@ -475,5 +475,103 @@ func TestPlaces(t *testing.T) {
 	}
 	if got := Join("s3://b/set/", "rank-0000/00000.imgshard"); got != "s3://b/set/rank-0000/00000.imgshard" {
 		t.Error(got)
+	}
+}
+
+// TestSources has indexes reach only what their user named.
+func TestSources(t *testing.T) {
+	t.Setenv("IMGFEED_URL_QUERY", "signature=secret")
+	before, host := Remote, signedHost.Swap(nil)
+	t.Cleanup(func() { Remote = before; signedHost.Store(host) })
+	Remote.Sources = []string{"https://cdn/open/", "s3://other"}
+	if _, err := At("https://a/sets"); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		place, index string
+		reached      bool
+	}{
+		{"https://a/images", "https://a/sets/index", true},
+		{"http://a/images", "https://a/sets/index", false},
+		{"https://a:444/images", "https://a/sets/index", false},
+		{"https://b/images", "https://a/sets/index", false},
+		{"https://cdn/closed", "https://a/sets/index", false},
+		{"https://cdn/opened", "https://a/sets/index", false},
+		{"https://cdn/open/../closed", "https://a/sets/index", false},
+		{"https://cdn/open/%2e%2e/closed", "https://a/sets/index", false},
+		{"s3://bucket/images", "s3://bucket/index", true},
+		{"s3://bucket2/images", "s3://bucket/index", false},
+		{"s3://other/images", "s3://bucket/index", true},
+		{"gs://bucket/images", "s3://bucket/index", false},
+		{"/etc", "s3://bucket/index", false},
+		{"/images", "/index", true},
+		{"https://b/images", "/index", true},
+		{"s3://bucket/images", "/index", true},
+		{"https://user:secret@b/images", "/index", false},
+	} {
+		s, err := Source(c.place, c.index)
+		if (err == nil) != c.reached || err != nil && strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s from %s: %v", c.place, c.index, err)
+		}
+		if r, is := s.(*remote); is && strings.HasPrefix(c.place, "https://b/") && (r.objects.(*web).query != "" || !r.objects.(*web).withheld) {
+			t.Errorf("%s gets the query", c.place)
+		}
+	}
+	if _, err := At("https://b/sets"); err == nil || strings.Contains(err.Error(), "secret") {
+		t.Errorf("another host gets the query: %v", err)
+	}
+}
+
+// TestRedirects follows a redirect, and shows the other host no secret.
+func TestRedirects(t *testing.T) {
+	t.Setenv("IMGFEED_URL_QUERY", "signature=secret")
+	defer signedHost.Store(signedHost.Swap(nil))
+	var seen []http.Header
+	s := newStore(t)
+	s.files["elsewhere/a"], s.files["set/x%2e/a"] = []byte("here"), []byte("a name with a percent sign")
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if seen = append(seen, r.Header); r.URL.RawQuery != "" {
+			t.Errorf("the other host is asked for %s", r.URL)
+		}
+		s.ServeHTTP(w, r)
+	}))
+	defer other.Close()
+	to := other.URL + "/elsewhere/a"
+	first := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.RawQuery != "signature=secret" {
+			t.Errorf("asked for %s", r.URL)
+		}
+		if strings.HasPrefix(r.URL.Path, "/set/x") {
+			s.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Location", to)
+		w.WriteHeader(http.StatusFound)
+	}))
+	defer first.Close()
+	at, err := At(first.URL + "/set")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at.(*remote).objects.(*web).authorize = func(r *http.Request) error {
+		r.Header.Set("Authorization", "Bearer secret")
+		return nil
+	}
+	if data, err := at.ReadFile("a", 10, nil); err != nil || string(data) != "here" {
+		t.Fatal(err)
+	}
+	if len(seen) != 1 || strings.Contains(fmt.Sprint(seen), "secret") {
+		t.Errorf("the other host sees %v", seen)
+	}
+	if _, err := at.ReadFile("x%2e/a", 100, nil); err != nil {
+		t.Error(err)
+	}
+	within(t, 200*time.Millisecond)
+	for _, to = range []string{"https://host/%zz?signature=secret", "file:///etc/passwd?signature=secret", first.URL + "/set/again?signature=secret"} {
+		began := time.Now()
+		_, err := at.ReadFile("a", 10, nil)
+		if err == nil || strings.Contains(err.Error(), "secret") || !errors.Is(err, errRedirect) || time.Since(began) > 5*time.Second {
+			t.Errorf("%s: %v", to, err)
+		}
 	}
 }

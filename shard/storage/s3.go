@@ -18,6 +18,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/smithy-go"
 	"github.com/aws/smithy-go/logging"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
 // A bucket is a prefix of a bucket of S3, or of another storage that speaks its protocol. Credentials, region and endpoint come from where the AWS
@@ -87,19 +88,19 @@ func (b *bucket) get(ctx context.Context, name string, offset, length int64, ver
 	if err != nil {
 		return nil, b.fault(err)
 	}
-	o := &object{body: answer.Body, size: -1, version: aws.ToString(answer.ETag)}
+	o := &object{body: answer.Body, size: -1, version: aws.ToString(answer.ETag), encoding: aws.ToString(answer.ContentEncoding)}
 	o.request, _ = awsmiddleware.GetRequestIDMetadata(answer.ResultMetadata)
-	switch {
-	case answer.ContentRange != nil:
-		o.first, o.size = parseContentRange(*answer.ContentRange)
-	case answer.ContentLength != nil:
+	if answer.ContentLength != nil {
 		o.size = *answer.ContentLength
+	}
+	if raw, is := awsmiddleware.GetRawResponse(answer.ResultMetadata).(*smithyhttp.Response); is && raw.StatusCode == http.StatusPartialContent {
+		o.partial, o.header = true, aws.ToString(answer.ContentRange)
 	}
 	return o, nil
 }
 
 // list implements lister.
-func (b *bucket) list(ctx context.Context, folder string) ([]string, error) {
+func (b *bucket) list(ctx context.Context, folder string, came func(int)) ([]string, error) {
 	client, err := b.open(ctx)
 	if err != nil {
 		return nil, err
@@ -115,6 +116,7 @@ func (b *bucket) list(ctx context.Context, folder string) ([]string, error) {
 		if err != nil {
 			return nil, b.fault(err)
 		}
+		came(stallBytes)
 		for _, p := range page.CommonPrefixes {
 			names = append(names, strings.TrimPrefix(aws.ToString(p.Prefix), prefix))
 		}
@@ -133,7 +135,7 @@ var passingCodes = map[string]bool{"ExpiredToken": true, "RequestTimeTooSkewed":
 // fault makes a [RemoteError] of an error of the SDK, without its URL.
 func (b *bucket) fault(err error) error {
 	failed := &RemoteError{Err: withoutURL(err)}
-	if answer, ok := errors.AsType[*awshttp.ResponseError](err); ok {
+	if answer, ok := errors.AsType[*awshttp.ResponseError](err); ok && answer.HTTPStatusCode() > 0 {
 		failed.Status, failed.Request = answer.HTTPStatusCode(), answer.ServiceRequestID()
 		failed.Err = fmt.Errorf("status %d %s", failed.Status, http.StatusText(failed.Status))
 		if region := answer.Response.Header.Get("X-Amz-Bucket-Region"); region != "" && (failed.Status == http.StatusMovedPermanently || failed.Status == http.StatusBadRequest) {

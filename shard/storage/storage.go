@@ -20,8 +20,9 @@ type Storage interface {
 	// Open opens a file. size is what it is known to be, in bytes, which can save a request, or -1. identity tells its content from any other's, "" if that is
 	// not known: then no cache keeps it.
 	Open(name string, size int64, identity string) (File, error)
-	// ReadFile returns a whole small file. One of more than max bytes is [ErrTooLarge].
-	ReadFile(name string, max int64) ([]byte, error)
+	// ReadFile returns a whole small file. One of more than max bytes is [ErrTooLarge]. check, unless it is nil, says what is wrong with the bytes, which are
+	// returned all the same. A storage behind a network asks once more then.
+	ReadFile(name string, max int64, check func(data []byte) error) ([]byte, error)
 	// Stat returns what pins a file.
 	Stat(name string) (Object, error)
 	// OpenObject opens a file that still is the one that was pinned, and otherwise fails with [ErrReplaced], then or when it is read.

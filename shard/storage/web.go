@@ -6,14 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/url"
 	"os"
 	"path"
 	"path/filepath"
-	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -21,8 +22,26 @@ import (
 var webClient = func() *http.Client {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	prepareTransport(t)
-	return &http.Client{Transport: t}
+	return &http.Client{Transport: t, CheckRedirect: checkRedirect}
 }()
+
+var errRedirect = errors.New("the redirect is not followed")
+
+// checkRedirect lets an answer name another address, which gets no secret: neither the query that signs requests, as Referer, nor the token.
+func checkRedirect(r *http.Request, before []*http.Request) error {
+	first := before[0].URL
+	r.Header.Del("Referer")
+	if r.URL.Host != first.Host {
+		r.Header.Del("Authorization")
+	}
+	switch {
+	case len(before) > 5:
+		return fmt.Errorf("%w: it is the sixth", errRedirect)
+	case r.URL.Scheme != first.Scheme && r.URL.Scheme != "https":
+		return fmt.Errorf("%w: it leads from %s to %s", errRedirect, first.Scheme, r.URL.Scheme)
+	}
+	return nil
+}
 
 func prepareTransport(t *http.Transport) {
 	t.DialContext = (&net.Dialer{Timeout: 10 * time.Second}).DialContext
@@ -37,15 +56,28 @@ func prepareTransport(t *http.Transport) {
 type web struct {
 	base      *url.URL
 	query     string                    // that signs each request; no error shows it
+	withheld  bool                      // there is a query, and it is not for this place
 	authorize func(*http.Request) error // may be nil
 }
 
 func newWeb(u *url.URL) (objects, error) {
-	return &web{base: u, query: strings.TrimPrefix(os.Getenv("IMGFEED_URL_QUERY"), "?")}, nil
+	return &web{base: u, withheld: os.Getenv("IMGFEED_URL_QUERY") != ""}, nil
+}
+
+// signedHost is the host that the query of IMGFEED_URL_QUERY goes to: a secret of one host is none of another's.
+var signedHost atomic.Pointer[string]
+
+// sign has requests be signed by the query of IMGFEED_URL_QUERY.
+func (w *web) sign() error {
+	w.query, w.withheld = strings.TrimPrefix(os.Getenv("IMGFEED_URL_QUERY"), "?"), false
+	if w.query == "" || signedHost.CompareAndSwap(nil, &w.base.Host) || *signedHost.Load() == w.base.Host {
+		return nil
+	}
+	return fmt.Errorf("IMGFEED_URL_QUERY signs requests to %s, and would go to %s too: use one host at a time", *signedHost.Load(), w.base.Host)
 }
 
 func (w *web) get(ctx context.Context, name string, offset, length int64, version string) (*object, error) {
-	target := w.base.JoinPath(name)
+	target := w.base.JoinPath((&url.URL{Path: name}).EscapedPath())
 	if w.query != "" {
 		target.RawQuery = w.query
 	}
@@ -68,7 +100,9 @@ func (w *web) get(ctx context.Context, name string, offset, length int64, versio
 	if err != nil {
 		return nil, withoutURL(err)
 	}
-	o := &object{body: answer.Body, size: answer.ContentLength, version: answer.Header.Get("ETag"), request: answer.Header.Get("X-Request-Id")}
+	o := &object{
+		body: answer.Body, size: answer.ContentLength, version: answer.Header.Get("ETag"), encoding: answer.Header.Get("Content-Encoding"), request: answer.Header.Get("X-Request-Id"),
+	}
 	if !strings.HasPrefix(o.version, `"`) { // a weak one says that files mean the same, not that they are
 		o.version = answer.Header.Get("Last-Modified")
 	}
@@ -76,33 +110,30 @@ func (w *web) get(ctx context.Context, name string, offset, length int64, versio
 	case http.StatusOK:
 		return o, nil
 	case http.StatusPartialContent:
-		o.first, o.size = parseContentRange(answer.Header.Get("Content-Range"))
+		o.partial, o.header = true, answer.Header.Get("Content-Range")
 		return o, nil
 	}
 	io.CopyN(io.Discard, answer.Body, 4<<10) // so that the connection can be used again
 	answer.Body.Close()
-	return nil, &RemoteError{Status: answer.StatusCode, Request: o.request, Err: errors.New(answer.Status)}
+	failed := &RemoteError{Status: answer.StatusCode, Request: o.request, Err: fmt.Errorf("status %d %s", answer.StatusCode, http.StatusText(answer.StatusCode))}
+	if w.withheld && errors.Is(failed, fs.ErrPermission) {
+		failed.Err = fmt.Errorf("%w (IMGFEED_URL_QUERY goes to places that you name, and not to this one, which an index names: --allow-source)", failed.Err)
+	}
+	return nil, failed
 }
 
 // withoutURL removes the URL that errors of package http begin with: it may be signed.
 func withoutURL(err error) error {
-	if u, ok := errors.AsType[*url.Error](err); ok {
-		return u.Err
+	u, ok := errors.AsType[*url.Error](err)
+	switch {
+	case !ok:
+		return err
+	case u.Err == io.EOF:
+		return errors.New("the server closed the connection")
+	case strings.Contains(u.Err.Error(), "Location header"):
+		return fmt.Errorf("%w: its address is no URL", errRedirect)
 	}
-	return err
-}
-
-// parseContentRange reads "bytes 0-99/1234". What it can't read is -1.
-func parseContentRange(text string) (first, size int64) {
-	text, found := strings.CutPrefix(text, "bytes ")
-	of, total, both := strings.Cut(text, "/")
-	begin, _, all := strings.Cut(of, "-")
-	first, err := strconv.ParseInt(begin, 10, 64)
-	size, sizeErr := strconv.ParseInt(total, 10, 64)
-	if !found || !both || !all || err != nil || sizeErr != nil {
-		return -1, -1
-	}
-	return first, size
+	return u.Err
 }
 
 // A hub is a folder of a dataset's repository at Hugging Face.
@@ -163,7 +194,7 @@ func defaulted(value, otherwise string) string {
 const hubNamesMax = 1000
 
 // list implements lister. It reads one page: a folder of sets has few names.
-func (h *hub) list(ctx context.Context, folder string) ([]string, error) {
+func (h *hub) list(ctx context.Context, folder string, _ func(int)) ([]string, error) {
 	tree := &web{base: h.tree, authorize: h.authorize}
 	o, err := tree.get(ctx, folder, 0, -1, "")
 	if err != nil {

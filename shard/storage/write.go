@@ -102,7 +102,7 @@ func (r *remote) Write(name, sum string, body io.Reader) error {
 
 // Has implements [Writer].
 func (r *remote) Has(name string, size int64, sum string) (has bool, err error) {
-	err = r.repeat(name, 0, -1, func(ctx context.Context, _ func()) (string, error) {
+	err = r.repeat(name, 0, -1, func(ctx context.Context, _ func(int)) (string, error) {
 		n, put, err := r.objects.(uploader).sum(ctx, name)
 		has = err == nil && n == size && put == sum
 		return "", err
@@ -115,5 +115,7 @@ func (r *remote) Has(name string, size int64, sum string) (has bool, err error) 
 
 // Remove implements [Writer].
 func (r *remote) Remove(name string) error {
-	return r.repeat(name, 0, -1, func(ctx context.Context, _ func()) (string, error) { return "", r.objects.(uploader).remove(ctx, name) })
+	return r.repeat(name, 0, -1, func(ctx context.Context, _ func(int)) (string, error) {
+		return "", r.objects.(uploader).remove(ctx, name)
+	})
 }

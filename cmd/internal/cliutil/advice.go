@@ -50,6 +50,9 @@ func Add(err error) string {
 // most like the one given.
 func adviseFlag(cmd *cobra.Command, err error) error {
 	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		if secret := storage.CheckSecret(invalid.GetValue()); secret != nil {
+			return fmt.Errorf("--%s %w", invalid.GetFlag().Name, secret)
+		}
 		return fmt.Errorf("--%s %q: %w", invalid.GetFlag().Name, invalid.GetValue(), wanted(invalid))
 	}
 	missing, ok := errors.AsType[*pflag.NotExistError](err)
@@ -95,7 +98,7 @@ func wanted(invalid *pflag.InvalidValueError) error {
 }
 
 // checkArgs returns a command's check of its arguments, whose errors give their number and the expected ones. It refuses empty flags, empty
-// arguments, and addresses instead of paths; errors name arguments as the command's usage does.
+// arguments, addresses instead of paths, and URLs with secrets; errors name arguments as the command's usage does.
 func checkArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if check(cmd, args) != nil {
@@ -112,11 +115,17 @@ func checkArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 			} else if cmd.Name() == "merge" {
 				check = Writable
 			}
-			if err := check(name, text); err != nil && !strings.Contains(name, "KEY") && name != "SERVER" {
+			if strings.Contains(name, "KEY") {
+				continue
+			}
+			if err := storage.CheckSecret(text); err != nil {
+				return Usagef("%s %w", name, err)
+			}
+			if err := check(name, text); err != nil && name != "SERVER" {
 				return Usage(err)
 			}
 		}
-		return Usage(emptyFlag(cmd))
+		return Usage(badFlag(cmd))
 	}
 }
 
@@ -135,18 +144,21 @@ func argumentName(cmd *cobra.Command, i int) string {
 	return names[min(i, len(names)-1)]
 }
 
-// emptyFlag refuses a flag that is given and says nothing: it would count as not given.
-func emptyFlag(cmd *cobra.Command) (err error) {
+// badFlag refuses a flag that is given and says nothing, since it would count as not given, and one with a secret.
+func badFlag(cmd *cobra.Command) (err error) {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
-		texts := []string{"-"}
-		switch values, isList := f.Value.(pflag.SliceValue); {
-		case isList:
+		texts := []string{f.Value.String()}
+		values, isList := f.Value.(pflag.SliceValue)
+		if isList {
 			texts = values.GetSlice()
-		case f.Value.Type() == "string":
-			texts = []string{f.Value.String()}
 		}
-		if slices.Contains(texts, "") {
+		if slices.Contains(texts, "") && (isList || f.Value.Type() == "string") {
 			err = fmt.Errorf("%w, or leave the flag away", empty("--"+f.Name))
+		}
+		for _, text := range texts {
+			if secret := storage.CheckSecret(text); secret != nil {
+				err = fmt.Errorf("--%s %w", f.Name, secret)
+			}
 		}
 	})
 	return err
@@ -178,6 +190,9 @@ func Readable(name, place string) error {
 	}
 	return nil
 }
+
+// AllowSource is the help of --allow-source.
+const AllowSource = "URL below which an index that is read over a network may have its images (default its own host and bucket); IMGFEED_URL_QUERY goes there too"
 
 // Output refuses a place to write to that begins with the home folder's sign, or is a URL: either would become a folder of that name. name is the flag or argument.
 func Output(name, path string) error {

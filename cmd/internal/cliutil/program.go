@@ -18,6 +18,7 @@ import (
 	"github.com/imgfeed/imgfeed/internal/termsafe"
 	"github.com/imgfeed/imgfeed/internal/version"
 	"github.com/imgfeed/imgfeed/shard/encoding/registry"
+	"github.com/imgfeed/imgfeed/shard/storage"
 	"github.com/imgfeed/imgfeed/transform"
 )
 
@@ -92,8 +93,10 @@ func Root(root *cobra.Command, manual Manual, commands ...*cobra.Command) *cobra
 	root.AddCommand(append(commands, newManualCommand(manual))...)
 	var names []string
 	for _, cmd := range root.Commands() {
-		if cmd.Args != nil {
-			cmd.Args = checkArgs(cmd.Args)
+		for _, c := range append(cmd.Commands(), cmd) {
+			if c.Args != nil {
+				c.Args = checkArgs(c.Args)
+			}
 		}
 		for flag, offered := range Completions {
 			if cmd.Flags().Lookup(flag) != nil {
@@ -109,6 +112,9 @@ func Root(root *cobra.Command, manual Manual, commands ...*cobra.Command) *cobra
 	root.Args = func(_ *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return nil
+		}
+		if err := storage.CheckSecret(args[0]); err != nil {
+			return Usage(err)
 		}
 		return Usagef("unknown command %q%s", args[0], suggest.Hint(args[0], names))
 	}

@@ -1,0 +1,9 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/imgfeed/imgfeed/cmd/internal/cliutil/cliutiltest"
+)
+
+func TestSecretsAreRefused(t *testing.T) { cliutiltest.RefusesSecrets(t, newRootCommand) }

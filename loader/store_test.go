@@ -1,0 +1,102 @@
+package loader
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/imgfeed/imgfeed/loader/plan"
+	"github.com/imgfeed/imgfeed/shard/storage"
+	"github.com/imgfeed/imgfeed/transform"
+)
+
+// withTimeout gives requests to stores so long.
+func withTimeout(t *testing.T, timeout time.Duration) {
+	before := storage.Remote
+	storage.Remote.Timeout = timeout
+	t.Cleanup(func() { storage.Remote = before })
+}
+
+// TestDeadStore ends an epoch soon after its store has died, and not anew for each sample, whatever becomes of bad samples: none of these is bad.
+func TestDeadStore(t *testing.T) {
+	const samples, batch, timeout = 600, 128, time.Second / 2
+	dir := writeSet(t, "jpeg", samples, 1, 40, 30)
+	for name, die := range map[string]func(w http.ResponseWriter, s *httptest.Server){
+		"refused": func(_ http.ResponseWriter, s *httptest.Server) {
+			s.Listener.Close()
+			panic(http.ErrAbortHandler)
+		},
+		"closed": func(http.ResponseWriter, *httptest.Server) { panic(http.ErrAbortHandler) },
+		"503":    func(w http.ResponseWriter, _ *httptest.Server) { w.WriteHeader(http.StatusServiceUnavailable) },
+	} {
+		for _, onError := range []OnError{Fail, Blank, Substitute} {
+			if name != "503" && onError != Fail {
+				continue
+			}
+			t.Run(fmt.Sprint(name, onError), func(t *testing.T) {
+				withTimeout(t, timeout)
+				var dead atomic.Bool
+				files := http.FileServer(http.Dir(dir))
+				var server *httptest.Server
+				server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if dead.Load() {
+						w.Header().Set("Connection", "close")
+						die(w, server)
+					} else {
+						files.ServeHTTP(w, r)
+					}
+				}))
+				server.Start()
+				defer server.Close()
+				_, served := openTestSet(t, server.URL)
+				spec := mustSpec(t, `[{"op":"RandomResizedCrop","size":24}]`)
+				pool := NewPool(PoolConfig{Threads: 2, ReadAheadBytes: 256 << 10})
+				defer pool.Close()
+				slots := NewSlotPool(newSlots(2, batch, spec)...)
+				stream, err := pool.NewStream(StreamConfig{
+					Dataset: served, Plan: mustPlan(t, plan.Config{Samples: samples, BatchSize: batch, Shuffle: true}), Views: transform.Views{spec},
+					Slots: slots, OnError: onError,
+				})
+				var began time.Time
+				for n := 0; err == nil; n++ {
+					if n == 1 {
+						began = time.Now()
+						dead.Store(true)
+					}
+					var b Batch
+					if b, err = stream.Next(t.Context()); err == nil {
+						slots.Put(b.Slot)
+					}
+				}
+				stream.Close()
+				if took := time.Since(began); took > 6*timeout {
+					t.Errorf("%v until the epoch ended", took)
+				}
+				bad, is := errors.AsType[*SampleError](err)
+				if !is || !storage.IsDown(err) || !strings.Contains(err.Error(), "--store-timeout") || errors.Is(err, io.EOF) {
+					t.Fatal(err)
+				}
+				if _, is := errors.AsType[*net.OpError](err); is {
+					t.Error("the error of a store's connection may be taken for a client's")
+				}
+				// Who comes back is answered soon.
+				began = time.Now()
+				if _, _, err = served.Read(bad.Index, Access{}); err == nil || time.Since(began) > 2*timeout {
+					t.Errorf("%v, after %v", err, time.Since(began))
+				}
+				if dead.Store(false); name != "refused" {
+					if _, _, err := served.Read(bad.Index, Access{}); err != nil {
+						t.Errorf("of a store that answers again: %v", err)
+					}
+				}
+			})
+		}
+	}
+}

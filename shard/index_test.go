@@ -1,0 +1,141 @@
+package shard
+
+import (
+	"bytes"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/imgfeed/imgfeed/shard/storage"
+)
+
+// writeIndex writes an index of one image, which it says to be a file of a source.
+func writeIndex(t *testing.T, source, name string, image []byte, object storage.Object) string {
+	t.Helper()
+	dir, options := filepath.Join(t.TempDir(), "index"), testOptions(1)
+	options.Source = source
+	w, err := NewSetWriter(dir, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Abort()
+	if _, err := w.AddObject(IndexObject{Path: name, Object: object}); err != nil {
+		t.Fatal(err)
+	}
+	sample := makeSamples(1)[0]
+	sample.Image, sample.Outside = nil, OutsideOf(image)
+	if err := w.Append(sample); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// TestIndexOfAStranger reads no file outside the source, and over a network none of another host or of this machine, unless the user says so.
+func TestIndexOfAStranger(t *testing.T) {
+	image, dir := bytes.Repeat([]byte("secret"), 50), t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "source", "below"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"outside", "source/inside", "source/below/inside"} {
+		if err := os.WriteFile(filepath.Join(dir, name), image, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := storage.Remote
+	defer func() { storage.Remote = before }()
+	web := httptest.NewServer(http.FileServer(http.Dir(dir)))
+	defer web.Close()
+	read := func(place string) error {
+		set, err := OpenSet(place)
+		if err != nil {
+			return err
+		}
+		defer set.Close()
+		record, _, err := set.Read(0, nil)
+		if err == nil && !bytes.Equal(record.Image, image) {
+			t.Error("another image is read")
+		}
+		return err
+	}
+	for name, is := range map[string]bool{"inside": true, "below/inside": true, "../outside": false, "below/../../outside": false, filepath.Join(dir, "outside"): false} {
+		for _, source := range []string{filepath.Join(dir, "source"), web.URL + "/source"} {
+			at, err := storage.At(source)
+			if err != nil {
+				t.Fatal(err)
+			}
+			object := storage.Object{Bytes: int64(len(image))}
+			if is {
+				if object, err = at.Stat(name); err != nil {
+					t.Fatal(err)
+				}
+			} else if info, err := os.Stat(filepath.Join(dir, "outside")); err == nil && !storage.IsRemote(source) {
+				object, _ = storage.NewFolder(dir, nil).Stat(info.Name())
+			}
+			err = read(writeIndex(t, source, name, image, object))
+			if (err == nil) != is || err != nil && !strings.Contains(err.Error(), "does not lie below "+source) {
+				t.Errorf("%s below %s: %v", name, source, err)
+			}
+		}
+	}
+	for _, source := range []string{filepath.Join(dir, "source"), web.URL + "/source"} {
+		at, _ := storage.At(source)
+		object, err := at.Stat("inside")
+		if err != nil {
+			t.Fatal(err)
+		}
+		index := httptest.NewServer(http.FileServer(http.Dir(writeIndex(t, source, "inside", image, object))))
+		defer index.Close()
+		if err := read(index.URL); err == nil || !strings.Contains(err.Error(), "reaches only its own host") || !strings.Contains(err.Error(), "--allow-source") {
+			t.Errorf("images in %s: %v", source, err)
+		}
+		storage.Remote.Sources = []string{source}
+		if err := read(index.URL); (err == nil) != storage.IsRemote(source) {
+			t.Errorf("images in %s, which is allowed: %v", source, err)
+		}
+		storage.Remote.Sources = nil
+	}
+}
+
+// TestOneWrongAnswerOfAnIndex reads an index and its images though one answer is wrong, whichever it is.
+func TestOneWrongAnswerOfAnIndex(t *testing.T) {
+	image, dir := bytes.Repeat([]byte("image"), 50), t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "image"), image, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	server := flipper{Handler: http.FileServer(http.Dir(dir)), flip: func(int) bool { return false }}
+	web := httptest.NewServer(&server)
+	defer web.Close()
+	at, err := storage.At(web.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	object, err := at.Stat("image")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(filepath.Join(dir, "index"), os.DirFS(writeIndex(t, web.URL, "image", image, object))); err != nil {
+		t.Fatal(err)
+	}
+	for wrong := 0; ; wrong++ {
+		server.requests.Store(0)
+		server.flip = func(n int) bool { return n == wrong }
+		set, err := OpenSet(web.URL + "/index")
+		if err != nil {
+			t.Fatalf("answer %d is wrong: %v", wrong, err)
+		}
+		record, _, err := set.Read(0, nil)
+		if err != nil || !bytes.Equal(record.Image, image) {
+			t.Errorf("answer %d is wrong: %v", wrong, err)
+		}
+		set.Close()
+		if int(server.requests.Load()) <= wrong {
+			return
+		}
+	}
+}

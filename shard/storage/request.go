@@ -1,0 +1,301 @@
+package storage
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Remote is for the requests to remote storage of the whole process. It is set before the first.
+var Remote = struct {
+	Context context.Context // its end ends every request
+	Timeout time.Duration   // how long requests are repeated before they fail
+	Cache   *Cache          // nil for none
+	Sources []string        // places that indexes may name as their source: see [Source]
+}{Context: context.Background(), Timeout: 5 * time.Minute}
+
+// RemoteCounts count the requests to remote storage of the whole process.
+var RemoteCounts struct {
+	Requests, Retries atomic.Int64 // all, and those of them that repeat one that failed
+	UnderWay          atomic.Int64
+	Bytes             atomic.Int64                // of bodies
+	Failed            atomic.Pointer[RemoteError] // the last one for which a request was repeated
+}
+
+// A request that brings less than stallBytes in stallTimeout has failed.
+var stallTimeout = 30 * time.Second // tests shorten it
+
+const (
+	stallBytes = 30 << 10
+	// pauseMax bounds the pause before a repeated request. Pauses are drawn at random, so that many machines do not come back at once.
+	pauseMax = 10 * time.Second
+	// quietAfter is how long a request may be without an answer before the others are looked at: a store may be slow.
+	quietAfter = 5 * time.Second
+)
+
+// A RemoteError says which request failed, and what the storage answered. Unwrap gives fs.ErrNotExist for an object that is not there, and fs.ErrPermission
+// where access was denied. It does not give the error of a connection to the store, as io.EOF: who has connections of his own would take it for one of these.
+type RemoteError struct {
+	Place          string // of the object
+	Offset, Length int64  // of the range; Length is -1 for a whole object
+	Status         int    // of HTTP, 0 without an answer
+	Request        string // the storage's name for the request
+	Tries          int
+	After          time.Duration // since the first try
+	Err            error
+
+	wrong bool // an answer came that belongs to no such request
+	down  bool // it was an outage: no request to the store had an answer in that time
+}
+
+func (e *RemoteError) Error() string {
+	text := e.Place
+	if e.Length >= 0 {
+		text += fmt.Sprintf(", bytes %d to %d", e.Offset, e.Offset+e.Length-1)
+	}
+	text += ": " + e.Err.Error()
+	if e.Request != "" {
+		text += ", request " + e.Request
+	}
+	switch {
+	case e.down:
+		text += fmt.Sprintf(", and the store has answered nothing for %v", e.After.Round(time.Second/10))
+	case e.Tries > 1:
+		text += fmt.Sprintf(", after %d tries in %v", e.Tries, e.After.Round(time.Second/10))
+	}
+	switch {
+	case e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden:
+		text += ": check the credentials, and that they may read this object; some storages answer so for objects that are not there too"
+	case e.down || e.Tries > 1 && !e.wrong:
+		text += ": check the network and the storage; imgfeed waits as long as --store-timeout says"
+	}
+	return text
+}
+
+func (e *RemoteError) Unwrap() []error {
+	switch e.Status {
+	case http.StatusNotFound:
+		return []error{e.Err, fs.ErrNotExist}
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return []error{e.Err, fs.ErrPermission}
+	case http.StatusPreconditionFailed:
+		return []error{e.Err, ErrReplaced}
+	}
+	if e.passes() {
+		return nil
+	}
+	return []error{e.Err}
+}
+
+// passes reports whether a request that failed is worth repeating.
+func (e *RemoteError) passes() bool {
+	switch e.Status {
+	case 0:
+		_, untrusted := errors.AsType[*tls.CertificateVerificationError](e.Err)
+		return !untrusted && !errors.Is(e.Err, errNoRanges) && !errors.Is(e.Err, errConfig) && !errors.Is(e.Err, errRedirect)
+	case http.StatusRequestTimeout, http.StatusTooManyRequests:
+		return true
+	}
+	return e.Status >= 500 && e.Status != http.StatusNotImplemented
+}
+
+var errNoRanges = errors.New("the server sends whole files only: serve the place from one that answers range requests, as nginx does")
+
+// IsDown reports whether err says that a store has answered no request for Remote.Timeout: then other reads from it fail too.
+func IsDown(err error) bool {
+	failed, is := errors.AsType[*RemoteError](err)
+	return is && failed.down
+}
+
+// An outage is the time in which a store answers no request. It belongs to all of them: they wait for its end together, and fail together.
+type outage struct {
+	mu       sync.Mutex
+	answered time.Time // last
+	since    time.Time // when the first try began that has no answer; zero while the store answers
+	warned   bool      // the log says so
+	failed   *RemoteError
+	ended    time.Time       // when the time was over: what was asked for before fails for the same reason
+	tries    context.Context // ends then, with all tries under way
+	cancel   context.CancelFunc
+}
+
+// end notes that the store answers.
+func (o *outage) end(place string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.warned {
+		slog.Info("the store answers again", "store", place, "after", time.Since(o.since).Round(time.Second/10))
+	}
+	o.answered, o.since, o.warned, o.failed = time.Now(), time.Time{}, false, nil
+}
+
+// begin notes that a try that began at some time has no answer, and returns for how long none has one.
+func (o *outage) begin(place string, began time.Time, err error) time.Duration {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.since.IsZero() {
+		o.since = latest(began, o.answered)
+	}
+	silent := time.Since(o.since)
+	if silent >= outageAfter() && !o.warned {
+		o.warned = true
+		slog.Warn("the store does not answer", "store", place, "for", silent.Round(time.Second/10), "timeout", Remote.Timeout, "err", err)
+	}
+	return silent
+}
+
+// giveUp notes that the time is over for a request, and in an outage for all others.
+func (o *outage) giveUp(failed *RemoteError) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !failed.down {
+		return
+	}
+	o.failed, o.ended = failed, time.Now()
+	if o.cancel != nil {
+		o.cancel()
+	}
+	o.tries = nil
+}
+
+// context returns what a try runs under, or why there is none for what was asked for at that time.
+func (o *outage) context(asked time.Time) (context.Context, *RemoteError) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.failed != nil && !asked.After(o.ended) {
+		failed := *o.failed
+		return nil, &failed
+	}
+	if o.tries == nil {
+		o.tries, o.cancel = context.WithCancel(Remote.Context)
+	}
+	return o.tries, nil
+}
+
+// outageAfter is how long a store answers nothing before that is an outage: single requests fail all the time.
+func outageAfter() time.Duration { return min(time.Second, Remote.Timeout/2) }
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// A try makes a request once, says of each piece of the answer how long it is, and returns the storage's name for the request.
+type try func(ctx context.Context, came func(bytes int)) (request string, err error)
+
+// repeat makes a request until it succeeds, or fails for good, or the time is over. Nothing else repeats requests for reading: whoever reads takes the error.
+//
+// The time is Remote.Timeout, from the request's first try, or in an outage from its beginning. When that is over, all requests that wait fail at once. A later one is
+// tried once: so whoever comes back finds out whether the store does.
+func (r *remote) repeat(name string, offset, length int64, send try) error {
+	asked, got := time.Now(), 0
+	requestGate.enter()
+	defer func() { requestGate.leave(got) }()
+	first, wrong := time.Now(), false
+	for tries := 1; ; tries++ {
+		ctx, over := r.outage.context(asked)
+		if over != nil {
+			over.Place, over.Offset, over.Length = Join(r.place, name), offset, length
+			return over
+		}
+		began := time.Now()
+		bytes, request, err := r.once(ctx, began, send)
+		got += bytes
+		switch {
+		case err == nil:
+			return nil
+		case Remote.Context.Err() != nil:
+			return Remote.Context.Err()
+		case ctx.Err() != nil: // the time was over for another request
+			continue
+		}
+		failed, ok := errors.AsType[*RemoteError](err)
+		if !ok {
+			failed = &RemoteError{Err: err, Request: request}
+		}
+		failed.Place, failed.Offset, failed.Length, failed.Tries, failed.After = Join(r.place, name), offset, length, tries, time.Since(first)
+		pause := rand.N(min(pauseMax, 100*time.Millisecond<<min(tries, 10)))
+		switch {
+		case failed.wrong && !wrong:
+			wrong = true
+		case failed.wrong || !failed.passes():
+			return failed
+		default:
+			if silent := r.outage.begin(r.place, began, failed.Err); silent >= outageAfter() {
+				failed.After, failed.down = silent, true
+			}
+			if pause = min(pause, Remote.Timeout-failed.After); pause <= 0 {
+				r.outage.giveUp(failed)
+				return failed
+			}
+		}
+		RemoteCounts.Retries.Add(1)
+		RemoteCounts.Failed.Store(failed)
+		if failed.Status == http.StatusTooManyRequests || failed.Status == http.StatusServiceUnavailable {
+			requestGate.slower()
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// once makes a request, and ends it if it brings too little.
+func (r *remote) once(ctx context.Context, began time.Time, send try) (got int, request string, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	fresh := 0
+	stalled := time.AfterFunc(stallTimeout, func() { cancel(errStalled) })
+	defer stalled.Stop()
+	quiet := time.AfterFunc(quietAfter, func() { r.outage.begin(r.place, began, fmt.Errorf("no answer for %v", quietAfter)) })
+	defer quiet.Stop()
+	RemoteCounts.Requests.Add(1)
+	RemoteCounts.UnderWay.Add(1)
+	defer RemoteCounts.UnderWay.Add(-1)
+	request, err = send(ctx, func(bytes int) {
+		if got == 0 {
+			quiet.Stop()
+		}
+		got += bytes
+		if fresh += bytes; fresh >= stallBytes {
+			fresh = 0
+			stalled.Reset(stallTimeout)
+			r.outage.end(r.place)
+		}
+	})
+	if err == nil {
+		r.outage.end(r.place)
+	} else if context.Cause(ctx) == errStalled {
+		err = fmt.Errorf("%d bytes came in %v", fresh, stallTimeout)
+	}
+	return got, request, err
+}
+
+var errStalled = errors.New("too few bytes came")
+
+// A watched reader says how long each piece is that it reads.
+type watched struct {
+	io.Reader
+	came func(bytes int)
+}
+
+func (w *watched) Read(p []byte) (int, error) {
+	n, err := w.Reader.Read(p)
+	if n > 0 {
+		RemoteCounts.Bytes.Add(int64(n))
+		w.came(n)
+	}
+	return n, err
+}
