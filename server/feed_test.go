@@ -375,7 +375,7 @@ func TestFeederConnAllocatesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer far.Close()
-		if far, err = access.secure(far); err != nil {
+		if far, _, err = access.secure(far); err != nil {
 			t.Fatal(err)
 		}
 		go func() {
@@ -424,7 +424,7 @@ func TestCompressedPieces(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		peer := &feeder{server: near.Server, address: address, said: map[string]time.Time{}}
+		peer := &feeder{server: near.Server, address: address}
 		c, err := peer.dial(t.Context())
 		if err != nil {
 			t.Fatal(err)

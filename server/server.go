@@ -100,13 +100,14 @@ type Server struct {
 	catalog   atomic.Pointer[catalog]
 	reloading sync.Mutex
 
-	started time.Time
-	history history
-	bad     badSamples
-	feeders *feederList
-	feeding feeding
-	sharing *sharing
-	gallery gallery
+	started  time.Time
+	history  history
+	bad      badSamples
+	feeders  *feederList
+	warnings warner
+	feeding  feeding
+	sharing  *sharing
+	gallery  gallery
 
 	lastID   atomic.Uint64
 	stopping atomic.Bool
