@@ -3,6 +3,7 @@ package server
 import (
 	"bufio"
 	"context"
+	"crypto/subtle"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -54,20 +55,20 @@ func (s *Server) Feed(ctx context.Context, l net.Listener) error {
 			if err == nil {
 				conn.Close()
 			}
-			s.log.Warn("a connection was not accepted", "connections", connections.Load(), "err", err)
+			s.warnings.warn(s.log, "accept", "a connection was not accepted", "connections", connections.Load(), "err", err)
 			time.Sleep(10 * time.Millisecond)
 			continue
 		}
 		connections.Add(1)
 		s.running.Go(func() {
 			defer connections.Add(-1)
-			secured, err := s.feedAccess().secure(conn)
+			secured, token, err := s.feedAccess().secure(conn)
 			if err != nil {
 				conn.Close()
-				s.log.Error("a connection was not accepted", "err", err)
+				s.warnings.warn(s.log, "secure", "a connection was not accepted", "err", err)
 				return
 			}
-			newFeedConnection(s, secured).run(ctx)
+			newFeedConnection(s, secured, token).run(ctx)
 		})
 	}
 }
@@ -76,6 +77,7 @@ func (s *Server) Feed(ctx context.Context, l net.Listener) error {
 type feedConnection struct {
 	server *Server
 	conn   net.Conn
+	token  string // that the server must show
 	log    *slog.Logger
 	in     *bufio.Reader
 	frames *wire.Reader
@@ -92,8 +94,8 @@ type feed struct {
 	cfg loader.StreamConfig
 }
 
-func newFeedConnection(s *Server, conn net.Conn) *feedConnection {
-	c := &feedConnection{server: s, conn: conn, log: s.log.With("peer", conn.RemoteAddr().String()), maker: s.pool.NewMaker(), feeds: map[string]*feed{}}
+func newFeedConnection(s *Server, conn net.Conn, token string) *feedConnection {
+	c := &feedConnection{server: s, conn: conn, token: token, log: s.log.With("peer", conn.RemoteAddr().String()), maker: s.pool.NewMaker(), feeds: map[string]*feed{}}
 	c.in = bufio.NewReaderSize(conn, requestBufferBytes)
 	c.frames = wire.NewReader(c.in, wire.RequestBytesMax)
 	return c
@@ -114,7 +116,7 @@ func (c *feedConnection) run(ctx context.Context) {
 		if plain, is := errors.AsType[tls.RecordHeaderError](err); is && plain.Conn != nil {
 			conn, err = plain.Conn, errors.New("the feeder speaks TLS only: start the server with --tls")
 		}
-		c.log.Warn("ending the connection", "request", request, "err", err)
+		c.server.warnings.warn(c.log, request+" "+kindOf(err), "ending the connection", "request", request, "err", err)
 		conn.SetWriteDeadline(time.Now().Add(goodbyeTimeout))
 		conn.Write(errorFrame(request, err))
 	}
@@ -165,8 +167,8 @@ func (c *feedConnection) hello() error {
 	case hello.Version != wire.Version:
 		return &versionError{hello.Version}
 	}
-	if err := c.server.feedAccess().admit(hello.Token); err != nil {
-		return err
+	if subtle.ConstantTimeCompare([]byte(c.token), []byte(hello.Token)) == 0 {
+		return badRequest("the server's token is not the feeder's: both need the same file token in the folder of --tls")
 	}
 	reply := feedHelloReply{Version: wire.Version, Server: c.server.cfg.Name, Connections: c.server.feedConnections(), Sets: c.server.feedSets()}
 	frame, err := feedReplies.AppendFrame(nil, reply)

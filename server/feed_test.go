@@ -373,7 +373,7 @@ func TestFeederConnAllocatesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer far.Close()
-		if far, err = access.secure(far); err != nil {
+		if far, _, err = access.secure(far); err != nil {
 			t.Fatal(err)
 		}
 		go func() {

@@ -3,7 +3,6 @@ package server
 import (
 	"bytes"
 	"context"
-	"crypto/subtle"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -22,7 +21,7 @@ const (
 	tokenMin, tokenMax = 16, 1024
 )
 
-// A feedAccess is the folder of [Config].FeedTLS, whose files say who may connect: ca.crt, tls.crt, tls.key and perhaps token. They are read for each connection, so that they
+// A feedAccess is the folder of [Config].FeedTLS, whose files say who may connect: ca.crt, tls.crt, tls.key and perhaps token. They are read once for each connection, so that they
 // may be renewed. "" is no TLS.
 type feedAccess string
 
@@ -31,7 +30,7 @@ func (s *Server) ListenFeed(address string) (net.Listener, error) {
 	if err := s.feedAccess().check(address); err != nil {
 		return nil, err
 	}
-	if _, err := s.feedAccess().ofFeeder(); err != nil {
+	if _, _, err := s.feedAccess().ofFeeder(); err != nil {
 		return nil, err
 	}
 	return net.Listen("tcp", address)
@@ -92,21 +91,20 @@ func (a feedAccess) certificate() ([]tls.Certificate, error) {
 	return []tls.Certificate{pair}, err
 }
 
-// ofFeeder returns the settings of a connection from a server; nil without TLS. Without a token the server must show a certificate.
-func (a feedAccess) ofFeeder() (*tls.Config, error) {
+// ofFeeder returns the settings of a connection from a server, and the token that it must show; nil without TLS. Without a token the server must show a certificate.
+func (a feedAccess) ofFeeder() (cfg *tls.Config, token string, err error) {
 	if a == "" {
-		return nil, nil
+		return nil, "", nil
 	}
-	token, err := a.token()
-	if err != nil {
-		return nil, err
+	if token, err = a.token(); err != nil {
+		return nil, "", err
 	}
-	cfg := &tls.Config{MinVersion: tls.VersionTLS13, SessionTicketsDisabled: true}
+	cfg = &tls.Config{MinVersion: tls.VersionTLS13, SessionTicketsDisabled: true}
 	if cfg.Certificates, err = a.certificate(); err == nil && token == "" {
 		cfg.ClientAuth = tls.RequireAndVerifyClientCert
 		cfg.ClientCAs, err = a.authority()
 	}
-	return cfg, err
+	return cfg, token, err
 }
 
 // ofServer returns the settings of a connection to a feeder, and the token to show; nil without TLS.
@@ -124,22 +122,13 @@ func (a feedAccess) ofServer() (cfg *tls.Config, token string, err error) {
 	return cfg, token, err
 }
 
-// secure returns the connection from a server as TLS, if this feeder asks for it. The handshake comes with the first message.
-func (a feedAccess) secure(conn net.Conn) (net.Conn, error) {
-	cfg, err := a.ofFeeder()
+// secure returns the connection from a server as TLS, if this feeder asks for it, and the token that the server must show. The handshake comes with the first message.
+func (a feedAccess) secure(conn net.Conn) (net.Conn, string, error) {
+	cfg, token, err := a.ofFeeder()
 	if err != nil || cfg == nil {
-		return conn, err
+		return conn, token, err
 	}
-	return tls.Server(conn, cfg), nil
-}
-
-// admit checks what a server shows.
-func (a feedAccess) admit(token string) error {
-	want, err := a.token()
-	if err == nil && subtle.ConstantTimeCompare([]byte(want), []byte(token)) == 0 {
-		err = badRequest("the server's token is not the feeder's: both need the same file token in the folder of --tls")
-	}
-	return err
+	return tls.Server(conn, cfg), token, nil
 }
 
 // dial connects to a feeder, and returns the token to show it.

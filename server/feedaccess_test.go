@@ -9,13 +9,18 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"io"
+	"log/slog"
+	"maps"
 	"math/big"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/imgfeed/imgfeed/server/internal/wire"
 )
 
 // An authority signs certificates for tests.
@@ -143,7 +148,7 @@ func TestFeedTLSFiles(t *testing.T) {
 	} {
 		a := feedAccess(dir)
 		_, _, server := a.ofServer()
-		_, feeder := a.ofFeeder()
+		_, _, feeder := a.ofFeeder()
 		for _, err := range []error{server, feeder} {
 			if err == nil || !strings.Contains(err.Error(), words) && dir != "nowhere" {
 				t.Errorf("got %v, want %s", err, words)
@@ -210,4 +215,67 @@ func TestHostileTLS(t *testing.T) {
 		near.awaitFeeders(true)
 		checkServes(near)
 	})
+}
+
+// TestTokenIsReadOnce does not let a server in that shows no token, if the feeder's is removed between the two looks that it once took.
+func TestTokenIsReadOnce(t *testing.T) {
+	dir := oneSet(t, 20, 1)
+	folder := writeIn(t, newAuthority(t).folder(nil), "token", "sixteen letters.")
+	address, _ := startFeeder(t, dir, func(c *Config) { c.FeedTLS = folder })
+	conn, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := os.Remove(filepath.Join(folder, "token")); err != nil {
+		t.Fatal(err)
+	}
+	hello, err := feedRequests.AppendFrame(nil, feedHello{Version: wire.Version})
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn.SetDeadline(time.Now().Add(testTimeout))
+	conn.Write(hello)
+	if got, err := io.ReadAll(conn); err != nil || !strings.Contains(string(got), "the server's token is not the feeder's") {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+// TestBadConnectionsAreCounted logs one of hundreds of bad connections, of each kind.
+func TestBadConnectionsAreCounted(t *testing.T) {
+	var mu sync.Mutex
+	var text strings.Builder
+	log := slog.New(slog.NewTextHandler(writerFunc(func(b []byte) (int, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		return text.Write(b)
+	}), nil))
+	srv, address, _ := startFeeding(t, oneSet(t, 20, 1), func(c *Config) { c.Log = log })
+	const each = 100
+	for range each {
+		for _, sends := range []string{"GET / HTTP/1.1\r\n\r\n", "\x02\x00\x00\x00{}"} {
+			conn, err := net.Dial("tcp", address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			conn.SetDeadline(time.Now().Add(testTimeout))
+			io.WriteString(conn, sends)
+			io.Copy(io.Discard, conn)
+			conn.Close()
+		}
+	}
+	counted := 0
+	srv.warnings.mu.Lock()
+	kinds := maps.Clone(srv.warnings.counts)
+	srv.warnings.mu.Unlock()
+	for kind, n := range kinds {
+		counted += n + 1
+		srv.warnings.end(log, kind, "ending the connection", nil)
+	}
+	mu.Lock()
+	lines := strings.Count(text.String(), "\n")
+	mu.Unlock()
+	if lines < 2 || lines > 4 || !strings.Contains(text.String(), "more_of_these=") || counted != 2*each {
+		t.Errorf("%d lines for %d connections, %d of them counted:\n%s", lines, 2*each, counted, &text)
+	}
 }

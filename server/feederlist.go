@@ -127,7 +127,7 @@ func (l *feederList) update(ctx context.Context, listed []string, complete bool)
 		if slices.ContainsFunc(l.feeders, func(f *feeder) bool { return f.address == address }) {
 			continue
 		}
-		f := &feeder{server: l.server, address: address, said: map[string]time.Time{}}
+		f := &feeder{server: l.server, address: address}
 		var feeding context.Context
 		feeding, f.stop = context.WithCancel(ctx)
 		f.keep(feeding, 1)

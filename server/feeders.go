@@ -27,8 +27,6 @@ const (
 	lateAfter = 700 * time.Millisecond
 	// A feeder that fails is dialled again after a pause, which grows.
 	redialMin, redialMax = 100 * time.Millisecond, 5 * time.Second
-	// sayAgainAfter is how long the same trouble with a feeder is not logged again.
-	sayAgainAfter = time.Minute
 )
 
 // A feeder is another machine that makes samples for this one.
@@ -40,9 +38,8 @@ type feeder struct {
 	connected, samples, again, late, bytes atomic.Int64
 
 	mu      sync.Mutex
-	keeping int                  // connections that are kept open
-	said    map[string]time.Time // troubles that were logged, and when
-	trouble string               // the last one
+	keeping int    // connections that are kept open
+	trouble string // the last one
 }
 
 // keep has so many connections kept open, or more.
@@ -86,7 +83,7 @@ func (f *feeder) serve(ctx context.Context, c *feederConn) error {
 	return f.server.pool.ServeRemote(ctx, c)
 }
 
-// say logs a trouble, unless it was logged lately.
+// say logs a trouble, or counts it.
 func (f *feeder) say(err error) {
 	if failed, is := errors.AsType[*net.OpError](err); is { // without the ports
 		err = fmt.Errorf("%s: %w", failed.Op, failed.Err)
@@ -94,11 +91,7 @@ func (f *feeder) say(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.trouble = err.Error()
-	if at, said := f.said[err.Error()]; said && time.Since(at) < sayAgainAfter {
-		return
-	}
-	f.said[err.Error()] = time.Now()
-	f.server.log.Warn("feeder", "address", f.address, "err", err)
+	f.server.warnings.warn(f.server.log, f.address+f.trouble, "feeder", "address", f.address, "err", err)
 }
 
 // dial connects to the feeder, which must serve what this server serves.

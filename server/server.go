@@ -90,12 +90,13 @@ type Server struct {
 	catalog   atomic.Pointer[catalog]
 	reloading sync.Mutex
 
-	started time.Time
-	history history
-	bad     badSamples
-	feeders *feederList
-	feeding feeding
-	gallery gallery
+	started  time.Time
+	history  history
+	bad      badSamples
+	feeders  *feederList
+	warnings warner
+	feeding  feeding
+	gallery  gallery
 
 	lastID   atomic.Uint64
 	stopping atomic.Bool

@@ -77,7 +77,10 @@ def test_build_writes_a_bucket(large: Path, s3: Any, tmp_path: Path):
     assert "at s3://sets/there" in out and "s3://sets/there/rejects.jsonl" in out
     there = {name: s3.get_object(Bucket="sets", Key="there/" + name)["Body"].read() for name in names(s3, "there/")}
     assert there == content(tmp_path / "here")
-    assert "is kept" in imgshard("build", large, "-o", "s3://sets/there", "--partitions", 2)
+    kept = imgshard("build", large, "-o", "s3://sets/there", "--partitions", 2)
+    assert "is kept" in kept and "--force" not in kept
+    other = fails("build", large, "-o", "s3://sets/there", "--partitions", 3)
+    assert "in a bucket none is replaced: remove it" in other and "--force" not in other
     assert "none is replaced" in fails("build", large, "-o", "s3://sets/there", "--force")
     assert "every checksum is right" in imgshard("verify", "s3://sets/there")
     assert "1 file cannot be read" in fails("build", large, "-o", "s3://sets/strict", "--strict")

@@ -100,7 +100,7 @@ func (in *mergeInput) gather(_ context.Context, b *builder) error {
 		if err := lines.Decode(&o); err == io.EOF {
 			return nil
 		} else if err != nil {
-			return fmt.Errorf("%s: %w: run the part again with --force", storage.Join(in.places[0], shard.ObjectsName), err)
+			return fmt.Errorf("%s: %w: %s", storage.Join(in.places[0], shard.ObjectsName), err, again(in.out))
 		}
 		if _, err := b.writer.AddObject(o); err != nil {
 			return err
@@ -148,7 +148,7 @@ func (in *mergeInput) item() (it partItem, err error) {
 			in.part = nil
 		default:
 			p.items.Close()
-			return it, fmt.Errorf("%s is damaged after %d of %d samples: run the part again with --force (%v)", p.path, p.samples, p.set.Len(), err)
+			return it, fmt.Errorf("%s is damaged after %d of %d samples (%v): %s", p.path, p.samples, p.set.Len(), err, again(in.out))
 		}
 	}
 }
@@ -174,7 +174,7 @@ func (in *mergeInput) load(im *inFlight) error {
 	set := im.part.set
 	key, err := set.Key(im.index)
 	if err == nil && key != im.key {
-		err = fmt.Errorf("%s has %q where its set has %q: run the part again with --force", im.part.path, im.key, key)
+		err = fmt.Errorf("%s has %q where its set has %q: %s", im.part.path, im.key, key, again(in.out))
 	}
 	if err != nil {
 		return err

@@ -189,9 +189,21 @@ func TestMergeRefusesPartsThatDoNotMatch(t *testing.T) {
 	part(out, Options{Replace: true}, 1, 3)
 	sourcetest.Write(t, filepath.Join(src, "n90000000/more.JPEG"), []byte("x"))
 	part(out, Options{Replace: true}, 2, 3)
-	refused(out, `source "" of 13 keys`)
+	refused(out, "2-of-3 is of another source than part 1: run the part again with --force")
+	refused(out, "part 2: 3 classes bde8c9af, files 13 keys, ")
 	part(out, Options{}, 1, 2)
 	refused(out, "remove those that are not meant")
+
+	// A part's copy in the place of another.
+	out = filepath.Join(dir, "copied")
+	for number := range 3 {
+		part(out, Options{}, number+1, 3)
+	}
+	second := filepath.Join(dir, ".copied.parts/2-of-3")
+	if err := errors.Join(os.RemoveAll(second), os.CopyFS(second, os.DirFS(filepath.Join(dir, ".copied.parts/1-of-3")))); err != nil {
+		t.Fatal(err)
+	}
+	refused(out, "lacks parts of 3: 2. "+second+" is part 1/3: remove it. Run each, as imgshard build SRC -o "+out+" --part 2/3")
 
 	// A list that was cut off, and one of another set.
 	out = filepath.Join(dir, "other")
@@ -210,7 +222,7 @@ func TestMergeRefusesPartsThatDoNotMatch(t *testing.T) {
 	}
 	sourcetest.Write(t, list, other)
 	refused(out, "run the part again with --force")
-	requireNothing(t, dir, ".other.parts", ".out.parts", "train")
+	requireNothing(t, dir, ".copied.parts", ".other.parts", ".out.parts", "train")
 }
 
 // TestMergeAgain ends a merge between two splits: the parts stay, and --force makes both sets of them.

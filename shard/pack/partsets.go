@@ -1,12 +1,12 @@
 package pack
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path"
-	"reflect"
 	"strconv"
 	"strings"
 
@@ -91,10 +91,14 @@ func splitsOf(files storage.Storage, part string) ([]string, error) {
 
 // read reads the manifests, and refuses parts that make no set. out is what all parts had for -o.
 func (s *partSet) read(out string) error {
-	var missing []string
+	var missing, wrong []string
 	for i, place := range s.places {
 		m, err := shard.ReadManifest(place)
-		if errors.Is(err, shard.ErrNotSet) {
+		other := err == nil && m.Built[builtPart] != Part{i + 1, len(s.places)}.String()
+		if other {
+			wrong = append(wrong, fmt.Sprintf("%s is part %s: remove it. ", place, m.Built[builtPart]))
+		}
+		if other || errors.Is(err, shard.ErrNotSet) {
 			missing = append(missing, strconv.Itoa(i+1))
 		} else if err != nil {
 			return err
@@ -102,26 +106,40 @@ func (s *partSet) read(out string) error {
 		s.manifests = append(s.manifests, m)
 	}
 	if len(missing) > 0 {
-		return fmt.Errorf("%s lacks parts of %d: %s. Run each, as imgshard build SRC -o %s --part %s/%d with the flags of the others, then merge again",
-			s.out, len(s.places), bytesize.Listed(missing, 20), out, missing[0], len(s.places))
+		return fmt.Errorf("%s lacks parts of %d: %s. %sRun each, as imgshard build SRC -o %s --part %s/%[2]d with the flags of the others, then merge again",
+			s.out, len(s.places), bytesize.Listed(missing, 20), strings.Join(wrong, ""), out, missing[0])
 	}
 	first := s.manifests[0]
 	for i, m := range s.manifests {
-		a, b := partTraits(first), partTraits(m)
-		if a == b && !reflect.DeepEqual(first.Classes, m.Classes) {
-			a, b = "other classes", "these"
+		what, a, b := "was made with other flags than part 1", partFlags(first), partFlags(m)
+		if a == b {
+			what, a, b = "is of another source than part 1", partSource(first), partSource(m)
 		}
 		if a != b {
-			return fmt.Errorf("%s was made with other flags than part 1, or of another source; run it again with --force\n  part 1: %s\n  part %d: %s", s.places[i], a, i+1, b)
+			return fmt.Errorf("%s %s: %s\n  part 1: %s\n  part %d: %s", s.places[i], what, again(s.places[i]), a, i+1, b)
 		}
 	}
 	return nil
 }
 
-// partTraits describes what all parts of a set have in common, but for the classes.
-func partTraits(m *shard.Manifest) string {
-	return fmt.Sprintf("split %s, encoding %s%s, seed %d, partitions %d, fields %v, %v, source %q of %s",
-		m.Split, m.Encoding.Name, string(m.Encoding.Params), m.Seed, m.Partitions, m.Fields, wholeBuilt(m.Built), m.Built[builtSource], m.Built[builtListing])
+// again says how to make the part at a place again. A bucket replaces none.
+func again(place string) string {
+	if storage.IsRemote(place) {
+		return "remove it, and run the part again"
+	}
+	return "run the part again with --force"
+}
+
+// partFlags describes the flags that all parts of a set have in common.
+func partFlags(m *shard.Manifest) string {
+	return fmt.Sprintf("split %s, encoding %s%s, seed %d, partitions %d, fields %v, %v",
+		m.Split, m.Encoding.Name, string(m.Encoding.Params), m.Seed, m.Partitions, m.Fields, wholeBuilt(m.Built))
+}
+
+// partSource describes the source of a part.
+func partSource(m *shard.Manifest) string {
+	classes := sha256.Sum256([]byte(strings.Join(m.Classes, "\n")))
+	return fmt.Sprintf("%d classes %.4x, files %s%s", len(m.Classes), classes, m.Built[builtListing], m.Built[builtSource])
 }
 
 // removeParts removes all parts of the set at out. In a bucket that is a request for each file.

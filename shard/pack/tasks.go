@@ -21,6 +21,9 @@ import (
 type TakenError struct{ Output string }
 
 func (e *TakenError) Error() string {
+	if storage.IsRemote(e.Output) {
+		return e.Output + " is a finished shard set, built with other options, and in a bucket none is replaced: remove it, or choose another place"
+	}
 	return e.Output + " is a finished shard set, built with other options: --force replaces it"
 }
 

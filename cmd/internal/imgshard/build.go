@@ -179,6 +179,9 @@ func runBuild(c *cobra.Command, src []string, f buildFlags) error {
 func (f *buildFlags) place(splits int) (string, error) {
 	if f.part.Of > 0 && !f.force {
 		if sets, err := shard.FindSets(f.out); err == nil && len(sets) == splits {
+			if storage.IsRemote(f.out) {
+				return "", fmt.Errorf("%s is finished: remove it first, or choose another place", f.out)
+			}
 			return "", fmt.Errorf("%s is finished: --force makes its parts again, and imgshard merge takes --force too", f.out)
 		}
 	}
@@ -206,7 +209,11 @@ func printReasons(w io.Writer, reasons []pack.Reason) {
 func printSummary(w io.Writer, s pack.Summary, took time.Duration) {
 	m := s.Manifest
 	if s.Kept {
-		fmt.Fprintf(w, "%s: %s is finished already, with the same options, and is kept (--force builds it again)\n", s.Split, s.Output)
+		again := " (--force builds it again)"
+		if storage.IsRemote(s.Output) {
+			again = ""
+		}
+		fmt.Fprintf(w, "%s: %s is finished already, with the same options, and is kept%s\n", s.Split, s.Output, again)
 		return
 	}
 	fmt.Fprintf(w, "%s: %s of %s in %s, %s, at %s\n", s.Split, bytesize.Counted(m.Samples, "image", "images"), bytesize.Counted(len(m.Classes), "class", "classes"),
