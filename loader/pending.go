@@ -130,7 +130,7 @@ func (b *pendingBatch) finish(samples int) {
 		b.stream.prefetcher.sweep(b)
 	}
 	if b.stream.unfinished.Add(-1) == 0 {
-		b.stream.idle.begin(time.Since(b.stream.began))
+		b.stream.cfg.Slots.idle.begin(time.Since(clockStart))
 	}
 	b.done <- struct{}{}
 	// Whoever waits for the batch runs now, on this processor. When all are taken by workers, it would otherwise

@@ -71,6 +71,7 @@ func (s *Slot) blank(position int, views transform.Views) {
 // consumer puts back what it has used. It may serve one stream after another. Safe for concurrent use.
 type SlotPool struct {
 	free chan *Slot
+	idle idleMeter // of the streams
 }
 
 // NewSlotPool returns a pool that holds the given slots, all free.

@@ -70,14 +70,18 @@ func (p *Pool) Reading() (sum time.Duration) {
 	return sum
 }
 
-// recent remembers the counters of about a second ago, to tell what the workers are at from what they have been at.
+// recent remembers the counters of some seconds ago, to tell what the workers are at from what they have been at.
 type recent struct {
 	mu          sync.Mutex
 	older, last Counters
 	lastAt      time.Time
 }
 
-const recentSpan = time.Second
+const (
+	recentSpan  = 5 * time.Second // longer than the epochs of a small set, each of which begins with empty slots
+	shareAfter  = time.Second     // before, a share says nothing
+	forgotAfter = 3 * time.Second // without a question: no epoch ran
+)
 
 func (r *recent) reset(now time.Time) { r.lastAt = now }
 
@@ -102,6 +106,14 @@ const (
 	Idle   WaitingFor = "idle"   // nothing is asked for
 )
 
+// WaitingFor names what keeps a consumer's batches back, or kept them back most of the last seconds, whichever stream they are of.
+func (p *Pool) WaitingFor(slots *SlotPool) WaitingFor {
+	if slots.idle.share(time.Since(clockStart)) > idleShare {
+		return Client
+	}
+	return p.limit()
+}
+
 // limit tells whether the workers are bound by reading or by computing.
 func (p *Pool) limit() WaitingFor {
 	c := p.recent.since(p.Counters(), time.Now())
@@ -111,18 +123,20 @@ func (p *Pool) limit() WaitingFor {
 	return CPU
 }
 
+// idleShare is the share of the time above which it is the client that is waited for: every slot is finished or lent.
+const idleShare = 0.5
+
 // StreamStats describe a stream at one moment.
 type StreamStats struct {
-	Batches    int           // handed out
-	Samples    int           // in them
-	Bad        int           // of which could not be served
-	InFlight   int           // batches that are finished or under way, not handed out
-	SlotWait   time.Duration // time that the stream stood still for want of a free slot
-	WaitingFor WaitingFor
+	Batches  int           // handed out
+	Samples  int           // in them
+	Bad      int           // of which could not be served
+	InFlight int           // batches that are finished or under way, not handed out
+	SlotWait time.Duration // time that the stream stood still for want of a free slot
 }
 
-// An idleMeter measures for which share of the time all batches of a stream that have a slot were finished: then the stream waits for its client.
-// At a single moment that may be so by chance, where batches come off a slow disk in bursts. Times are since the stream began.
+// An idleMeter measures for which share of the time all batches that have a slot were finished: then a consumer is what its streams wait for, one after the
+// other. At a single moment that may be so by chance, where batches come off a slow disk in bursts. Times are since clockStart.
 type idleMeter struct {
 	from  atomic.Int64 // ns, when it began; 0: it is over, or none was yet
 	total atomic.Int64 // ns, of those that are over
@@ -130,6 +144,7 @@ type idleMeter struct {
 	mu              sync.Mutex
 	older, last     time.Duration // total at these times
 	olderAt, lastAt time.Duration
+	askedAt         time.Duration
 }
 
 // begin is called when the last batch is finished, end when the next one has its slot.
@@ -141,18 +156,24 @@ func (r *idleMeter) end(now time.Duration) {
 	}
 }
 
-// share returns the share of the last second or two, as far back as questions were asked; false if the stream is too young for that.
-func (r *idleMeter) share(now time.Duration) (share float64, ok bool) {
-	total := time.Duration(r.total.Load())
+// share returns the share of the last one or two spans, as far back as questions were asked. At first it is 1 or 0, as things are now.
+func (r *idleMeter) share(now time.Duration) float64 {
+	total, share := time.Duration(r.total.Load()), 0.0
 	if from := r.from.Load(); from != 0 {
-		total += now - time.Duration(from)
+		total, share = total+now-time.Duration(from), 1
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if now-r.lastAt >= recentSpan {
+	if r.askedAt == 0 || now-r.askedAt > forgotAfter {
+		r.last, r.lastAt = total, now
+		r.older, r.olderAt = total, now
+	} else if now-r.lastAt >= recentSpan {
 		r.older, r.olderAt = r.last, r.lastAt
 		r.last, r.lastAt = total, now
 	}
-	elapsed := now - r.olderAt
-	return float64(total-r.older) / float64(max(1, elapsed)), elapsed >= recentSpan
+	r.askedAt = now
+	if elapsed := now - r.olderAt; elapsed >= shareAfter {
+		share = float64(total-r.older) / float64(elapsed)
+	}
+	return share
 }

@@ -79,13 +79,11 @@ type Stream struct {
 
 	lastWanted atomic.Int64 // sample of the stream, which ends it; those after it are not made
 	unfinished atomic.Int64 // batches published whose samples are not all finished
-	idle       idleMeter    // of the time with none
 	starved    atomic.Int64 // when dispatch began to wait for a slot, in ns since the stream began; 0 if it does not wait
 	slotWait   atomic.Int64 // ns
 	batches    atomic.Int64
 	samples    atomic.Int64
 	bad        atomic.Int64
-	ended      atomic.Bool // the last batch was handed out, or the stream failed
 
 	lastBad atomic.Pointer[Batch] // the last batch that was handed out with bad samples, for those who look on
 }
@@ -157,7 +155,6 @@ func (s *Stream) Next(ctx context.Context) (Batch, error) {
 
 // end has Next return err from now on.
 func (s *Stream) end(err error) error {
-	s.ended.Store(true)
 	s.err = err
 	return err
 }
@@ -217,28 +214,13 @@ func (s *Stream) Close() {
 func (s *Stream) Stats() StreamStats {
 	stats := StreamStats{
 		Batches: int(s.batches.Load()), Samples: int(s.samples.Load()), Bad: int(s.bad.Load()),
-		InFlight: len(s.order), SlotWait: time.Duration(s.slotWait.Load()), WaitingFor: s.WaitingFor(),
+		InFlight: len(s.order), SlotWait: time.Duration(s.slotWait.Load()),
 	}
 	if since := s.starved.Load(); since != 0 {
 		stats.SlotWait += time.Since(s.began) - time.Duration(since)
 	}
 	return stats
 }
-
-// WaitingFor names what keeps the stream's batches back, or kept them back most of the last second or two.
-func (s *Stream) WaitingFor() WaitingFor {
-	if s.ended.Load() {
-		return Idle
-	}
-	share, ok := s.idle.share(time.Since(s.began))
-	if idle := s.unfinished.Load() == 0; ok && share > idleShare || !ok && idle {
-		return Client
-	}
-	return s.pool.limit()
-}
-
-// idleShare is the share of the time above which it is the client that is waited for: every slot is finished or lent.
-const idleShare = 0.5
 
 // dispatch publishes one batch after the other as slots become free. It is a goroutine of the stream.
 func (s *Stream) dispatch() {
@@ -261,7 +243,7 @@ func (s *Stream) dispatch() {
 		}
 		b := s.newBatch(number, slot)
 		if s.unfinished.Add(1) == 1 {
-			s.idle.end(time.Since(s.began))
+			s.cfg.Slots.idle.end(time.Since(clockStart))
 		}
 		s.pool.scheduler.publish(s.queue, b)
 		s.order <- b                 // has room for every slot

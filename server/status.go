@@ -127,15 +127,18 @@ func (s *session) status(store *status.Store, feeders *status.Feeders) status.Se
 	}
 	switch made := s.made.Load(); { // the stream of an epoch that is made is about to be forgotten
 	case made != nil && st.SlotsLent > 0:
-		st.Epoch, st.EpochBatches, st.EpochSent, st.WaitingFor = &made.number, made.batches, made.batches, loader.Client
+		st.Epoch, st.EpochBatches, st.EpochSent = &made.number, made.batches, made.batches
 	case made == nil && stream != nil:
 		p, stats := stream.Plan(), stream.Stats()
 		epoch := p.Config().Epoch
 		st.Epoch, st.EpochBatches, st.EpochSent = &epoch, p.Batches(), stats.Batches
-		st.WaitingFor, st.InFlight = stats.WaitingFor, stats.InFlight
+		st.InFlight = stats.InFlight
 		if left := float64((st.EpochBatches-st.EpochSent)*st.BatchSize) / st.ImagesPerSecond; !math.IsNaN(left) && left < secondsLeftMax {
 			st.SecondsLeft = &left
 		}
+	}
+	if st.Epoch != nil {
+		st.WaitingFor = s.server.pool.WaitingFor(s.slotPool)
 	}
 	set := s.served()
 	if set.Store() == "" {

@@ -33,6 +33,21 @@ def test_stats_have_the_callers_account_of_an_epoch(load: Load) -> None:
     assert loader.stats()["epoch"]["batches"] == 1 and loader.meter.total.images == SAMPLES + 8
 
 
+@pytest.mark.long
+@pytest.mark.parametrize(("waits_for", "side", "pause"), [("client", 32, 0.2), ("cpu", 900, 0.0)])
+def test_the_verdict_holds_through_short_epochs(shards: Path, waits_for: str, side: int, pause: float) -> None:
+    """An epoch begins with work for the server and ends with batches that wait, whatever is the limit."""
+    transform = [{"op": "RandomResizedCrop", "size": side}, {"op": "ColorJitter", "hue": 0.2, "saturation": 0.2}]
+    options: dict[str, Any] = {"subset": range(24), "num_workers": 1, "framework": "numpy", "shuffle": True}
+    begin, found = time.monotonic(), []
+    with DataLoader(shards, 8, transform=transform, **options) as loader:
+        while time.monotonic() < begin + 9:
+            for _ in loader:
+                time.sleep(pause)
+                found.append((time.monotonic() - begin, loader.stats()["waiting_for"]))
+    assert {waited for at, waited in found if at > 3} == {waits_for}
+
+
 def test_a_line_after_each_epoch(load: Load, capsys: pytest.CaptureFixture[str]) -> None:
     quiet, loader = load(8), load(8, verbose=True)
     for _ in range(2):
