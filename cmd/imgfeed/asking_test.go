@@ -71,6 +71,7 @@ func servedSession(t *testing.T) (socket string, serve *exec.Cmd) {
 
 // TestStatus asks about a session, as text of 80 columns and as data.
 func TestStatus(t *testing.T) {
+	t.Parallel()
 	socket, _ := servedSession(t)
 	for _, place := range []string{socket, "unix:" + socket} {
 		out, err := imgfeed("status", place).CombinedOutput()
@@ -97,6 +98,7 @@ func TestStatus(t *testing.T) {
 
 // TestStatusWatch sees the status again and again, and then that the server has gone.
 func TestStatusWatch(t *testing.T) {
+	t.Parallel()
 	socket, serve := servedSession(t)
 	watch := imgfeed("status", "--watch", socket)
 	read, write := io.Pipe()

@@ -19,6 +19,7 @@ import (
 
 // TestReload damages a set, has the server see it by the command and by SIGHUP, and mends it.
 func TestReload(t *testing.T) {
+	t.Parallel()
 	// Under nohup SIGHUP is ignored, by the server too; what is taken here is not ignored in processes started from here.
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, unix.SIGHUP)
@@ -94,6 +95,7 @@ func TestReload(t *testing.T) {
 
 // TestHangupWhileStarting has SIGHUP come before there is a server: it looks again once it serves.
 func TestHangupWhileStarting(t *testing.T) {
+	t.Parallel()
 	keep := make(chan os.Signal, 1) // under nohup SIGHUP is ignored
 	signal.Notify(keep, unix.SIGHUP)
 	defer signal.Stop(keep)

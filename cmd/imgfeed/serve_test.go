@@ -146,6 +146,7 @@ func hello(t *testing.T, path string) status.Status {
 }
 
 func TestServePrintsAndStops(t *testing.T) {
+	t.Parallel()
 	data := oneSet(t)
 	for _, sig := range []os.Signal{syscall.SIGTERM, os.Interrupt} {
 		path := socketPath(t)
@@ -201,6 +202,7 @@ func TestServePrintsAndStops(t *testing.T) {
 // TestStatusAsHealthCheck asks while there is no server, while there is one that a client keeps up by its connection alone
 // and then by a session, and without clients: the questions must not count as clients.
 func TestStatusAsHealthCheck(t *testing.T) {
+	t.Parallel()
 	path := socketPath(t)
 	if out, err := imgfeed("status", "--socket", path).CombinedOutput(); err == nil || !strings.Contains(string(out), "no server answers on "+path) {
 		t.Errorf("without a server: %v, %s", err, out)
@@ -236,6 +238,7 @@ func TestStatusAsHealthCheck(t *testing.T) {
 
 // TestServeEndsWithoutAnyClient waits for the end of a server that nobody came to.
 func TestServeEndsWithoutAnyClient(t *testing.T) {
+	t.Parallel()
 	path := socketPath(t)
 	serve := imgfeed("serve", oneSet(t), "--socket", path, "--exit-idle", "1s")
 	if err := serve.Start(); err != nil {
@@ -294,6 +297,7 @@ func openAndLeave(t *testing.T, path string, before net.Conn) {
 
 // A job's SIGTERM reaches its processes all at once: the server serves on until its owner, here the test, has done.
 func TestServeLeavesSIGTERMToTheOwner(t *testing.T) {
+	t.Parallel()
 	path := socketPath(t)
 	cmd := imgfeed("serve", oneSet(t), "--socket", path, "--ready-fd", "3", "--owner", strconv.Itoa(os.Getpid()))
 	ready, write, err := os.Pipe()
@@ -324,50 +328,56 @@ func TestServeLeavesSIGTERMToTheOwner(t *testing.T) {
 // TestServeEndsWhileItOpens ends servers and feeders whose set takes long to open: by a signal, and by the end of the owner. Meanwhile the log says each
 // second how far the set is.
 func TestServeEndsWhileItOpens(t *testing.T) {
+	t.Parallel()
 	data := oneSet(t)
 	testenv.Hold(t, filepath.Join(data, "train-shards/rank-0000/00000.imgshard"))
 	owner := exec.Command("sleep", "60")
 	if err := owner.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer owner.Process.Kill()
+	t.Cleanup(func() { owner.Process.Kill() })
 	byOwner := func(*exec.Cmd) {
 		owner.Process.Kill()
 		owner.Wait()
 	}
 	bySignal := func(cmd *exec.Cmd) { cmd.Process.Signal(syscall.SIGTERM) }
 	for _, tt := range []struct {
+		name string
 		args []string
 		end  func(*exec.Cmd)
 	}{
-		{[]string{"serve", data, "--socket", socketPath(t)}, bySignal},
-		{[]string{"feed", data, "--listen", "127.0.0.1:0"}, bySignal},
-		{[]string{"serve", data, "--socket", socketPath(t), "--owner", strconv.Itoa(owner.Process.Pid)}, byOwner},
+		{"serve", []string{"serve", data, "--socket", socketPath(t)}, bySignal},
+		{"feed", []string{"feed", data, "--listen", "127.0.0.1:0"}, bySignal},
+		{"owner", []string{"serve", data, "--socket", socketPath(t), "--owner", strconv.Itoa(owner.Process.Pid)}, byOwner},
 	} {
-		cmd := imgfeed(tt.args...)
-		log, err := cmd.StderrPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		late := time.AfterFunc(timeout, func() { cmd.Process.Kill() })
-		said := 0
-		for lines := bufio.NewScanner(log); lines.Scan(); {
-			if strings.Contains(lines.Text(), "opening takes long") && strings.Contains(lines.Text(), "split=train shards=0 of=1") {
-				if said++; said == 2 {
-					tt.end(cmd)
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			cmd := imgfeed(tt.args...)
+			log, err := cmd.StderrPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			late := time.AfterFunc(timeout, func() { cmd.Process.Kill() })
+			said := 0
+			for lines := bufio.NewScanner(log); lines.Scan(); {
+				if strings.Contains(lines.Text(), "opening takes long") && strings.Contains(lines.Text(), "split=train shards=0 of=1") {
+					if said++; said == 2 {
+						tt.end(cmd)
+					}
 				}
 			}
-		}
-		if err := cmd.Wait(); err != nil || said < 2 || !late.Stop() {
-			t.Errorf("%v: %v, %d lines say how far opening is", tt.args, err, said)
-		}
+			if err := cmd.Wait(); err != nil || said < 2 || !late.Stop() {
+				t.Errorf("%v: %v, %d lines say how far opening is", tt.args, err, said)
+			}
+		})
 	}
 }
 
 func TestServeMetrics(t *testing.T) {
+	t.Parallel()
 	cmd := imgfeed("serve", oneSet(t), "--socket", socketPath(t), "--metrics", "127.0.0.1:0", "--threads", "3", "--pprof")
 	cmd.Env = append(cmd.Environ(), "GOMAXPROCS=")
 	out, err := cmd.StdoutPipe()
@@ -403,6 +413,7 @@ func TestServeMetrics(t *testing.T) {
 
 // TestServerDiesWithItsOwner kills owners that have no chance to say goodbye.
 func TestServerDiesWithItsOwner(t *testing.T) {
+	t.Parallel()
 	data := oneSet(t)
 	for _, tt := range []struct {
 		name  string
@@ -459,6 +470,7 @@ func TestServerDiesWithItsOwner(t *testing.T) {
 
 // TestServerStopsWhenStdinCloses covers an owner that lives on but lets go.
 func TestServerStopsWhenStdinCloses(t *testing.T) {
+	t.Parallel()
 	path := socketPath(t)
 	cmd := imgfeed("serve", oneSet(t), "--socket", path, "--exit-with-parent")
 	stdin, err := cmd.StdinPipe()
@@ -550,6 +562,7 @@ func TestMistakes(t *testing.T) {
 }
 
 func TestVersion(t *testing.T) {
+	t.Parallel()
 	out, err := imgfeed("version").Output()
 	if err != nil || !strings.HasPrefix(string(out), "imgfeed ") || !strings.Contains(string(out), "kernels: ") {
 		t.Errorf("%s, %v", out, err)
@@ -561,6 +574,7 @@ func TestVersion(t *testing.T) {
 }
 
 func TestSetProcessors(t *testing.T) {
+	t.Parallel()
 	defer runtime.SetDefaultGOMAXPROCS()
 	cpus := runtime.GOMAXPROCS(0)
 	for _, c := range []struct {
@@ -575,6 +589,7 @@ func TestSetProcessors(t *testing.T) {
 
 // TestCompletions offers the values of flags to shells.
 func TestCompletions(t *testing.T) {
+	t.Parallel()
 	for want, args := range map[string][]string{
 		"pillow-12": {"serve", "--resampler", ""}, "simclr": {"bench", "--transform", ""}, "warn": {"serve", "--log-level", ""},
 	} {
