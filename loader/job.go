@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/imgfeed/imgfeed/transform"
 )
@@ -58,7 +59,8 @@ func (j *job) exhausted() bool       { return j.next.Load() >= int64(j.n) }
 func (j *job) release()              {}
 func (j *job) queueOf() *streamQueue { return j.queue }
 
-func (j *job) work(w *worker, most int) (left int) {
+func (j *job) work(w *worker, most int) (left int, took time.Duration) {
+	started := w.now()
 	for ; most > 0; most-- {
 		i := int(j.next.Add(1)) - 1
 		if i >= j.n {
@@ -66,7 +68,7 @@ func (j *job) work(w *worker, most int) (left int) {
 		}
 		j.end(j.call(w, i))
 	}
-	return most
+	return most, w.since(started)
 }
 
 // call does one, whose panic is its error: a mapped file may be cut short.

@@ -62,9 +62,10 @@ func (b *pendingBatch) exhausted() bool {
 func split(taken uint64) (workers, remotes int) { return int(uint32(taken)), int(taken >> 32) }
 
 // work takes and finishes as many samples as it may, until none is left to take or the stream is cancelled. It returns how many
-// it has not taken of those that it might have.
-func (b *pendingBatch) work(w *worker, most int) (left int) {
+// it has not taken of those that it might have, and the time that the others took of the worker.
+func (b *pendingBatch) work(w *worker, most int) (left int, took time.Duration) {
 	for most > 0 && b.stream.ctx.Err() == nil {
+		started := w.now()
 		first, end := b.take(min(b.chunk, most), false)
 		if first == end {
 			break
@@ -74,9 +75,10 @@ func (b *pendingBatch) work(w *worker, most int) (left int) {
 			b.make(w, i, min(i+1, end-1), Access{})
 		}
 		w.publish()
+		took += w.since(started) // without those who wait for the batch, and run next
 		b.finish(end - first)
 	}
-	return most
+	return most, took
 }
 
 // take takes samples of a batch, so many at most, for the caller to make: the first ones for a worker and the last ones for a remote, so that the prefetcher knows

@@ -126,25 +126,30 @@ func (p *Pool) run(w *worker) {
 		if t = p.scheduler.next(t, &w.counters.wait); t.work == nil {
 			return
 		}
-		w.turn(&t)
+		t.samples, t.took = t.work.work(w, t.samples)
 	}
 }
 
-// turn takes and finishes the samples of a turn, and notes how long they occupied the worker.
-func (w *worker) turn(t *turn) {
-	thread, busy, timed := threadTime()
-	started, read := time.Now(), w.reading
-	t.samples = t.work.work(w, t.samples)
-	t.took = time.Since(started)
-	if !timed {
-		return
+// A moment is when a worker began something.
+type moment struct {
+	at     time.Time
+	thread int           // that ran the worker
+	busy   time.Duration // processor time of the thread
+	read   time.Duration // of the worker, in reads
+}
+
+func (w *worker) now() moment {
+	thread, busy := threadTime()
+	return moment{time.Now(), thread, busy, w.reading}
+}
+
+// since returns how long the worker has been busy or reading. The time in which the system ran other programs in its place is not counted.
+func (w *worker) since(m moment) time.Duration {
+	took := time.Since(m.at)
+	if thread, busy := threadTime(); thread == m.thread && thread != 0 {
+		took = min(took, busy-m.busy+w.reading-m.read)
 	}
-	switch now, end, _ := threadTime(); {
-	case now == thread:
-		t.took = min(t.took, end-busy+w.reading-read)
-	default: // the turn ended on another thread
-		t.interrupted = true
-	}
+	return took
 }
 
 // A worker is what one goroutine of the pool keeps from sample to sample.

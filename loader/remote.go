@@ -155,7 +155,7 @@ func (p *Pool) runReserve() {
 			return
 		}
 		s := <-p.spares
-		s.turn(&t)
+		t.samples, t.took = t.work.work(s.worker, t.samples)
 		p.spares <- s
 	}
 }

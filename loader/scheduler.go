@@ -47,8 +47,9 @@ const (
 	// just released a few slots must not lose its share for the moment before; one that has stood still for an hour gets no
 	// more than this for it.
 	creditTime = 50 * time.Millisecond
-	// costShare is the weight of a turn in the average cost of a sample.
+	// costShare is the weight of a turn in the average cost of a sample, and costMax how many times that a turn is charged at most.
 	costShare = 4
+	costMax   = 4
 )
 
 // work is samples that workers take: a batch of a stream, or a job.
@@ -57,8 +58,8 @@ type work interface {
 	size() int
 	// exhausted reports whether all of them are taken.
 	exhausted() bool
-	// work has a worker take and finish at most so many samples, and returns how many of them it has not taken.
-	work(w *worker, most int) (left int)
+	// work has a worker take and finish at most so many samples, and returns how many of them it has not taken, and the time that the others took.
+	work(w *worker, most int) (left int, took time.Duration)
 	// release is called once, when the last worker has left.
 	release()
 	queueOf() *streamQueue
@@ -73,8 +74,6 @@ type turn struct {
 	charged time.Duration // for them
 	took    time.Duration // processor time of the worker, and its time in reads
 	remote  bool          // it was a remote's, which takes another time than a worker
-
-	interrupted bool // took is unknown: the system moved the worker to another thread
 }
 
 // An entry is what the scheduler knows of one batch.
@@ -259,8 +258,8 @@ func (s *scheduler) dealLocked(q *streamQueue, e *entry, who *taker) turn {
 func (s *scheduler) leaveLocked(last turn) {
 	q := last.work.queueOf()
 	taken, took := time.Duration(last.dealt-last.samples), last.took
-	if last.interrupted && q.cost > 0 {
-		took = q.cost * taken
+	if q.cost > 0 {
+		took = min(took, costMax*q.cost*taken)
 	}
 	q.account += took - last.charged
 	switch {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -21,10 +22,11 @@ type Answers struct {
 	seen []string // checksums of this run
 }
 
-// Load reads the checksums of a file. Its test ends in an error if a quick run has more or fewer results than the file.
+// Load reads the checksums of a file, which are of results on amd64: random numbers of a test may differ elsewhere in their last bit,
+// so there Pillow itself is compared with. Its test ends in an error if a quick run has more or fewer results than the file.
 func Load(t testing.TB, path string, update bool) *Answers {
 	t.Helper()
-	a := &Answers{t: t, path: path, Live: update || !testing.Short()}
+	a := &Answers{t: t, path: path, Live: update || !testing.Short() || runtime.GOARCH != "amd64"}
 	if !a.Live {
 		text, err := os.ReadFile(path)
 		if err != nil {

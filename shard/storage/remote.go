@@ -94,6 +94,7 @@ func (r *remote) Names(folder string) (names []string, err error) {
 func (r *remote) ReadFile(name string, max int64, check func([]byte) error) (data []byte, err error) {
 	var bad error
 	err = r.repeat(name, 0, -1, func(ctx context.Context, came func(int)) (string, error) {
+		bad = nil
 		o, err := r.objects.get(ctx, name, 0, -1, "")
 		if err != nil {
 			return "", err
@@ -106,7 +107,7 @@ func (r *remote) ReadFile(name string, max int64, check func([]byte) error) (dat
 		if err == nil && o.size >= 0 && int64(len(data)) < min(o.size, max+1) {
 			err = io.ErrUnexpectedEOF
 		}
-		if bad = nil; err == nil && check != nil && int64(len(data)) <= max {
+		if err == nil && check != nil && int64(len(data)) <= max {
 			if bad = check(data); bad != nil {
 				err = o.wrong("%w", bad)
 			}

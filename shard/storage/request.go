@@ -226,6 +226,9 @@ func (r *remote) repeat(name string, offset, length int64, send try) error {
 		}
 		failed.Place, failed.Offset, failed.Length, failed.Tries, failed.After = Join(r.place, name), offset, length, tries, time.Since(first)
 		pause := rand.N(min(pauseMax, 100*time.Millisecond<<min(tries, 10)))
+		if failed.wrong || failed.Status > 0 && !failed.passes() {
+			r.outage.end(r.place)
+		}
 		switch {
 		case failed.wrong && !wrong:
 			wrong = true
