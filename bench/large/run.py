@@ -6,15 +6,23 @@ WORK is a folder with room for 2.2 GB, where the set (main.go makes it, in a min
 before anything is timed, so that what is measured is work and not the disk. Each row of Python is a process of its own, and the server is the same for all of them: the time is from after
 `import imgfeed` on, memory is what the client's process had at most more than after that import, and what the server had at most of its own (not of the index,
 which is page cache). Needs numpy, and torch where it is installed. About five minutes on an idle machine with two cores.
+
+    python3 bench/large/run.py WORK --kinds [--sizes 10000,100000,1280000] > table.md
+
+makes datasets of JPEGs of about 16 pixels, and every kind of set of them, and measures each kind at each size. The bucket is Versity's
+gateway, which it installs, behind a proxy that delays each request by 10 ms. It takes 12 GB and 10 minutes on an idle machine, and needs
+Go and tar. The memory of commands is the peak of their resident size, at least that of this program; servers have their own.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import contextlib
 import json
 import os
 import platform
+import signal
 import subprocess
 import sys
 import tempfile
@@ -120,21 +128,24 @@ class Watch:
 
 
 @contextlib.contextmanager
-def served(data: Path, socket: Path) -> Iterator[int]:
-    """Serve a set; gives the server's pid once it answers."""
+def served(socket: Path, *data: str | Path) -> Iterator[tuple[int, float, int]]:
+    """Serve a set; gives the server's pid once it answers, how long that took, and the most memory of its own meanwhile."""
     start = time.monotonic()
     with subprocess.Popen(
-        [BIN / "imgfeed", "serve", data, "--socket", socket, "--log-level", "error"],
+        [BIN / "imgfeed", "serve", *data, "--socket", socket, "--log-level", "error"],
         stdout=subprocess.DEVNULL,
     ) as server:
         with Watch(server.pid) as watch:
-            while subprocess.run([BIN / "imgfeed", "status", "--socket", socket], check=False, capture_output=True).returncode:
+            while subprocess.run(
+                [BIN / "imgfeed", "status", "--socket", socket],
+                check=False,
+                capture_output=True,
+            ).returncode:
                 if server.poll() is not None:
                     raise SystemExit("run.py: the server ended")
                 time.sleep(0.02)
             took = time.monotonic() - start
-        row(SERVING, took, None, watch.most)
-        yield server.pid
+        yield server.pid, took, watch.most
         server.terminate()
 
 
@@ -143,24 +154,245 @@ def row(name: str, seconds: float, client: int | None, server: int | None) -> No
     print(f"| {name} | {seconds:.2f} | {' | '.join(cells)} |", flush=True)
 
 
-def command(name: str, *args: str | Path) -> None:
-    """Run imgshard and print its row."""
+def client(
+    code: str, folder: str, size: int, classes: int
+) -> subprocess.CompletedProcess[str]:
+    """Run the work of a row in a process of its own."""
+    return subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            PROLOGUE + code + EPILOGUE,
+            f"unix:{folder}/socket",
+            str(size),
+            str(classes),
+        ],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "python")},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+
+
+def command(
+    *args: str | Path, lines: int = -1, limit: float | None = None
+) -> tuple[float, int]:
+    """Run imgshard, up to that many lines of output or seconds; gives seconds and the most memory."""
     start = time.monotonic()
-    process = subprocess.Popen([BIN / "imgshard", *args], stdout=subprocess.DEVNULL)
-    with Watch(process.pid) as watch:
-        code = process.wait()
-    if code:
-        raise SystemExit(f"run.py: imgshard {name} failed")
-    row(f"imgshard {name}", time.monotonic() - start, None, watch.most)
+    process = subprocess.Popen(
+        [BIN / "imgshard", *args],
+        stdout=subprocess.PIPE if lines >= 0 else subprocess.DEVNULL,
+    )
+    if process.stdout:
+        for _ in range(lines):
+            process.stdout.readline()
+        process.stdout.close()
+    timer = threading.Timer(limit or 86400, process.send_signal, [signal.SIGINT])
+    timer.start()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = status
+    timer.cancel()
+    if status and lines < 0 and not limit:
+        raise SystemExit(f"run.py: imgshard {args[0]} failed")
+    return time.monotonic() - start, usage.ru_maxrss * 1024
+
+
+KIND_ROWS = [
+    "the first batch",
+    "`load_state_dict` in the middle",
+    '`weights="balanced"`',
+    "`sampler=` a list",
+]
+GATEWAY = "github.com/versity/versitygw/cmd/versitygw@v1.8.0"
+GATEWAY_PORT, PROXY_PORT = 7070, 7071
+
+
+def dataset(work: Path, size: int) -> Path:
+    """Make a folder with train/, of a thousand class folders, and train.tar."""
+    raw = work / f"raw-{size}"
+    if not raw.exists():
+        command(
+            "synth",
+            raw,
+            "--classes",
+            "1000",
+            "--train",
+            str(size // 1000),
+            "--val",
+            "0",
+            "--size",
+            "16",
+            "-q",
+        )
+        subprocess.run(["tar", "cf", raw / "train.tar", "-C", raw, "train"], check=True)
+    return raw
+
+
+def made(work: Path, size: int) -> Iterator[tuple[str, str]]:
+    """Make the sets of a size; gives commands, and what each has taken."""
+    raw, sets = dataset(work, size), work / f"buckets/samples-{size}"
+    packed = ["build", raw / "train", "--shard-size", "4MiB", "-q", "--force", "-o"]
+    parts = [*packed, sets / "merged", "--part"]
+    for name, words in {
+        "build": [*packed, sets / "packed"],
+        "build --partitions 8": [*packed, sets / "dealt", "--partitions", "8"],
+        "build --part 1/2": [*parts, "1/2"],
+        "build --part 2/2": [*parts, "2/2"],
+        "merge": ["merge", sets / "merged", "-q", "--force"],
+        "index of files": [
+            "index",
+            raw / "train",
+            "-q",
+            "--force",
+            "-o",
+            sets / "files",
+        ],
+        "index of a tar": [
+            "index",
+            raw / "train.tar",
+            "-q",
+            "--force",
+            "-o",
+            sets / "tar",
+        ],
+    }.items():
+        seconds, most = command(*words)
+        yield name, f"{seconds:.2f} s, {most / 1e6:,.0f} MB"
+
+
+def measured(data: list[str | Path], size: int) -> Iterator[tuple[str, str]]:
+    """Measure one kind of set: what a server and its client do, and the commands that take one set."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        served(Path(folder) / "socket", *data) as (pid, took, most),
+    ):
+        yield SERVING, f"{took:.2f} s, {most / 1e6:,.0f} MB"
+        for name in KIND_ROWS:
+            with Watch(pid) as watch:
+                done = client(CLIENT[name], folder, size * len(data), 1000)
+            if done.returncode:
+                raise SystemExit(f"run.py: {name}: {done.stderr}")
+            seconds, own = json.loads(done.stdout)
+            yield (
+                name,
+                f"{seconds:.2f} s, {own / 1e6:,.0f} + {watch.most / 1e6:,.0f} MB",
+            )
+    if len(data) > 1:
+        return
+    for name, how in {
+        "imgshard ls, its first line": {"lines": 1},
+        "imgshard inspect": {},
+        "imgshard stats": {},
+        "imgshard verify, up to 5 s": {"limit": 5},
+    }.items():
+        seconds, most = command(name.split()[1].rstrip(","), data[0], **how)
+        yield name, f"{seconds:.2f} s, {most / 1e6:,.0f} MB"
+
+
+async def proxy() -> None:
+    """Hand requests on to the gateway, each piece 10 ms late, and answers back."""
+
+    async def pump(
+        reader: asyncio.StreamReader, writer: asyncio.StreamWriter, delay: float
+    ) -> None:
+        with contextlib.suppress(OSError):
+            while data := await reader.read(1 << 18):
+                await asyncio.sleep(delay)
+                writer.write(data)
+                await writer.drain()
+        writer.close()
+
+    async def connected(
+        reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        answers, requests = await asyncio.open_connection("127.0.0.1", GATEWAY_PORT)
+        await asyncio.gather(pump(reader, requests, 0.01), pump(answers, writer, 0))
+
+    async with await asyncio.start_server(connected, "127.0.0.1", PROXY_PORT) as server:
+        await server.serve_forever()
+
+
+@contextlib.contextmanager
+def gateway(work: Path) -> Iterator[None]:
+    """Serve the folders in WORK/buckets as buckets, behind the proxy."""
+    program = work.resolve() / "versitygw"
+    if not program.exists():
+        subprocess.run(
+            [os.environ.get("GO", "go"), "install", GATEWAY],
+            check=True,
+            env={**os.environ, "GOBIN": program.parent, "GOEXPERIMENT": ""},
+        )
+    os.environ |= {
+        "AWS_ACCESS_KEY_ID": "large",
+        "AWS_SECRET_ACCESS_KEY": "largesecret",
+        "AWS_REGION": "us-east-1",
+        "ROOT_ACCESS_KEY": "large",
+    }
+    os.environ |= {
+        "ROOT_SECRET_KEY": "largesecret",
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{PROXY_PORT}",
+    }
+    with subprocess.Popen(
+        [program, "--port", f"127.0.0.1:{GATEWAY_PORT}", "posix", work / "buckets"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as server:
+        threading.Thread(target=lambda: asyncio.run(proxy()), daemon=True).start()
+        yield
+        server.terminate()
+
+
+def kinds(work: Path, sizes: list[int]) -> None:
+    """Print the table of all kinds of sets."""
+    table: dict[tuple[str, str], list[str]] = {}
+    for size in sizes:
+        sets = work / f"buckets/samples-{size}"
+        sets.mkdir(parents=True, exist_ok=True)
+        of: dict[str, list[str | Path]] = {
+            "packed": [sets / "packed"],
+            "8 partitions": [sets / "dealt"],
+            "merged": [sets / "merged"],
+            "index of files": [sets / "files"],
+            "index of a tar": [sets / "tar"],
+            "packed + merged": [sets / "packed", sets / "merged"],
+            "packed, in a bucket": [f"s3://samples-{size}/packed"],
+            "index of files, in a bucket": [f"s3://samples-{size}/files"],
+        }
+        rows = [("", *cells) for cells in made(work, size)]
+        with gateway(work):
+            rows += [
+                (kind, *cells)
+                for kind, data in of.items()
+                for cells in measured(data, size)
+            ]
+        for kind, name, cell in rows:
+            table.setdefault((kind, name), []).append(cell)
+            print(f"{size}: {kind} {name}: {cell}", file=sys.stderr, flush=True)
+    print(f"{processor()}; {', '.join(f'{size:,}' for size in sizes)} samples\n")
+    print(
+        f"| | | {' | '.join(f'{size:,}' for size in sizes)} |\n|---|---|{'--:|' * len(sizes)}"
+    )
+    for (kind, name), cells in table.items():
+        print(f"| {kind} | {name} | {' | '.join(cells)} |")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("work", type=Path)
     parser.add_argument("--samples", type=int, default=14_197_122)
     parser.add_argument("--classes", type=int, default=72_000)
     parser.add_argument("--only", default="", help="only rows whose names contain this")
+    parser.add_argument(
+        "--kinds",
+        action="store_true",
+        help="measure every kind of set, of several sizes",
+    )
+    parser.add_argument("--sizes", default="10000,100000,1280000", help="for --kinds")
     args = parser.parse_args()
+    if args.kinds:
+        return kinds(args.work, [int(size) for size in args.sizes.split(",")])
     data = args.work / f"large-{args.samples}-{args.classes}"
     args.work.mkdir(parents=True, exist_ok=True)
     if not data.exists():
@@ -181,33 +413,25 @@ def main() -> None:
         )
     for path in data.rglob("*.imgshard"):
         path.read_bytes()
-    print(f"{args.samples:,} samples, {args.classes:,} classes; {processor()}; Python {platform.python_version()}\n")
+    print(
+        f"{args.samples:,} samples, {args.classes:,} classes; {processor()}; Python {platform.python_version()}\n"
+    )
     print("| | s | client, MB | server's own, MB |\n|---|--:|--:|--:|")
     with (
         tempfile.TemporaryDirectory() as folder,
-        served(data, Path(folder) / "socket") as pid,
+        served(Path(folder) / "socket", data) as (pid, took, memory),
     ):
+        row(SERVING, took, None, memory)
         rows = dict(CLIENT)
-        if not subprocess.run([sys.executable, "-c", "import torch"], check=False, capture_output=True).returncode:
+        if not subprocess.run(
+            [sys.executable, "-c", "import torch"], check=False, capture_output=True
+        ).returncode:
             rows |= WITH_TORCH
         for name, code in rows.items():
             if args.only not in name:
                 continue
             with Watch(pid) as watch:
-                done = subprocess.run(
-                    [
-                        sys.executable,
-                        "-c",
-                        PROLOGUE + code + EPILOGUE,
-                        f"unix:{folder}/socket",
-                        str(args.samples),
-                        str(args.classes),
-                    ],
-                    env={**os.environ, "PYTHONPATH": str(ROOT / "python")},
-                    check=False,
-                    capture_output=True,
-                    text=True,
-                )
+                done = client(code, folder, args.samples, args.classes)
             if done.returncode:
                 print(
                     f"| {name} | failed: {done.stderr.strip().splitlines()[-1]} | | |",
@@ -224,14 +448,14 @@ def main() -> None:
         check=True,
     ).stdout
     key = line.split("\t")[1]
-    command("ls SET KEY", "ls", data, key)
-    command("cat SET KEY", "cat", data, key)
-    command("inspect SET", "inspect", data)
-    command("view SET", "view", data, "-o", "-")
-    command("stats SET", "stats", data)
-    command("ls SET", "ls", data)
-    command("verify SET", "verify", data)
-    command("diff SET SET", "diff", data, data)
+    row("imgshard ls SET KEY", *command("ls", data, key), None)
+    row("imgshard cat SET KEY", *command("cat", data, key), None)
+    row("imgshard inspect SET", *command("inspect", data), None)
+    row("imgshard view SET", *command("view", data, "-o", "-"), None)
+    row("imgshard stats SET", *command("stats", data), None)
+    row("imgshard ls SET", *command("ls", data), None)
+    row("imgshard verify SET", *command("verify", data), None)
+    row("imgshard diff SET SET", *command("diff", data, data), None)
 
 
 if __name__ == "__main__":
