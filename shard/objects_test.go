@@ -74,7 +74,8 @@ func TestObjectLines(t *testing.T) {
 	}
 }
 
-// TestIndexBehindANetwork opens an index on a web server: its list is copied to a file without a name, and nothing that opening has read is kept.
+// TestIndexBehindANetwork opens an index on a web server. Its list is copied to a file without a name, and nothing else is kept of
+// what opening has read.
 func TestIndexBehindANetwork(t *testing.T) {
 	dir := t.TempDir()
 	server := httptest.NewServer(http.FileServer(http.Dir(dir)))

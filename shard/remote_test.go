@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"net/http"
@@ -267,5 +268,24 @@ func TestRecordReadAhead(t *testing.T) {
 		if failed, is := errors.AsType[*ReadError](err); !is || failed.Index != i || failed.Offset != where.Offset || !errors.Is(err, fs.ErrPermission) {
 			t.Errorf("sample %d: %v", i, err)
 		}
+	}
+}
+
+// TestInterruptedVerifyFindsNoDamage ends a verification of a set on a web server while a shard is read.
+func TestInterruptedVerifyFindsNoDamage(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	files := http.FileServer(http.Dir(goldenV1))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, ".imgshard") {
+			cancel()
+		}
+		files.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	storage.Remote.Context = ctx
+	defer func() { storage.Remote.Context = context.Background() }()
+	problem := func(err error) { t.Errorf("told: %v", err) }
+	if _, err := Verify(ctx, server.URL+"/train-shards", VerifyOptions{Problem: problem}); !errors.Is(err, context.Canceled) {
+		t.Error(err)
 	}
 }

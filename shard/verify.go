@@ -114,8 +114,11 @@ func (v *verifier) shards(ctx context.Context, here []bool) error {
 	return group.Wait()
 }
 
-// problem reports one.
+// problem reports one, but not a read from a bucket that was interrupted.
 func (v *verifier) problem(err error) {
+	if storage.Remote.Context.Err() != nil {
+		return
+	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.report.Problems++

@@ -9,9 +9,9 @@ which is page cache). Needs numpy, and torch where it is installed. About five m
 
     python3 bench/large/run.py WORK --kinds [--sizes 10000,100000,1280000] > table.md
 
-makes datasets of JPEGs of about 16 pixels and every kind of set of them, also in a bucket (Versity's gateway, which it installs) behind a proxy that delays each
-request by 10 ms, and measures each kind at each size. It takes 12 GB and 20 minutes, and needs Go and tar. The memory of commands is the peak of their resident size;
-that of servers their own.
+makes datasets of JPEGs of about 16 pixels, and every kind of set of them, and measures each kind at each size. The bucket is Versity's
+gateway, which it installs, behind a proxy that delays each request by 10 ms. It takes 12 GB and 10 minutes on an idle machine, and needs
+Go and tar. The memory of commands is the peak of their resident size, at least that of this program; servers have their own.
 """
 
 from __future__ import annotations

@@ -325,8 +325,8 @@ func TestServeLeavesSIGTERMToTheOwner(t *testing.T) {
 	}
 }
 
-// TestServeEndsWhileItOpens ends servers and feeders whose set takes long to open: by a signal, and by the end of the owner. Meanwhile the log says each
-// second how far the set is.
+// TestServeEndsWhileItOpens ends servers and feeders whose set takes long to open: by a signal, and by the end of the owner.
+// Meanwhile the log says each second how far the set is.
 func TestServeEndsWhileItOpens(t *testing.T) {
 	t.Parallel()
 	data := oneSet(t)

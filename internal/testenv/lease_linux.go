@@ -7,7 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Hold has whoever opens a file wait, by a lease on it, until the test ends or the system breaks the lease, after 45 seconds unless it is set otherwise.
+// Hold takes a lease on a file: whoever opens it waits until the test ends, or until the system breaks the lease, mostly after
+// 45 seconds.
 // The test is skipped where the file system has no leases.
 func Hold(t testing.TB, path string) {
 	t.Helper()

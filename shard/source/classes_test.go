@@ -268,7 +268,8 @@ func TestManyNames(t *testing.T) {
 	done := make(chan bool)
 	go func() {
 		ordered := orderClasses(&Split{}, numbers)
-		beside := !slices.ContainsFunc(f.files, func(name string) bool { return !f.besideImages(name) }) && !slices.ContainsFunc(f.files, (&folder{files: f.files}).besideImages)
+		loose := &folder{files: f.files}
+		beside := f.besideImages(f.files[n-1]) && !slices.ContainsFunc(f.files, loose.besideImages)
 		done <- beside && ordered[n-1] == fmt.Sprint(n-1) && slices.Equal(orderClasses(&Split{}, f.folders), f.folders)
 	}()
 	select {

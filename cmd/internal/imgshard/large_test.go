@@ -16,7 +16,8 @@ import (
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
-// TestWorkGrowsWithTheSet counts the bytes that commands allocate for sets of 10,000 and of 100,000 samples: ten times the samples are ten times the work.
+// TestWorkGrowsWithTheSet counts the bytes that commands allocate for sets of 10,000 and of 100,000 samples.
+// Ten times the samples are ten times the work.
 func TestWorkGrowsWithTheSet(t *testing.T) {
 	const perSample = 4 << 10 // bytes at most; a list that is copied for each of its lines takes hundreds of KB for each
 	before := map[string]uint64{}
@@ -24,11 +25,11 @@ func TestWorkGrowsWithTheSet(t *testing.T) {
 		for _, kind := range []string{"packed", "index"} {
 			dir := filepath.Join(t.TempDir(), kind)
 			writeLarge(t, dir, n, kind == "index")
-			for _, words := range []string{"ls " + dir, "ls " + dir + " " + largeKey(n/2), "inspect " + dir, "stats " + dir} {
+			for _, words := range []string{"ls SET", "ls SET " + largeKey(n/2), "inspect SET", "stats SET"} {
 				name := kind + " " + strings.Fields(words)[0] + fmt.Sprint(strings.Count(words, " "))
 				var diag strings.Builder
 				work := allocated(func() {
-					if status := run(context.Background(), strings.Fields(words), io.Discard, &diag); status != 0 {
+					if status := run(context.Background(), strings.Fields(strings.ReplaceAll(words, "SET", dir)), io.Discard, &diag); status != 0 {
 						t.Fatalf("%s: %s", words, &diag)
 					}
 				})
@@ -78,7 +79,8 @@ func writeLarge(t *testing.T, dir string, n int, index bool) {
 		s := shard.Sample{Key: largeKey(i), Label: int32(i % 1000), Width: 8, Height: 8, Format: imagefile.PNG, Image: []byte("image")}
 		if index {
 			s.Outside, s.Image = shard.OutsideOf(s.Image), nil
-			if s.Outside.Object, err = w.AddObject(shard.IndexObject{Path: s.Key, Object: storage.Object{Bytes: 5, Version: "1732573041123456789"}}); err != nil {
+			o := shard.IndexObject{Path: s.Key, Object: storage.Object{Bytes: 5, Version: "1732573041123456789"}}
+			if s.Outside.Object, err = w.AddObject(o); err != nil {
 				t.Fatal(err)
 			}
 		}

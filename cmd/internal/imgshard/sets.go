@@ -34,7 +34,8 @@ func setDir(path string) (string, error) {
 	return onlySet(path, sets)
 }
 
-// openSet opens the one set that path means, and says each second on stderr how far that is. To look at some of its samples it is opened lazily.
+// openSet opens the one set that path means, and says each second on stderr how many shards are open. To look at some of its samples it is
+// opened lazily.
 func openSet(cmd *cobra.Command, path string, lazily bool) (*shard.Set, error) {
 	return cliutil.Interruptible(cmd.Context(), func() (*shard.Set, error) {
 		dir, err := setDir(path)
