@@ -37,8 +37,9 @@ class Joined(NamedTuple):
 
 
 def absolute(path: str | bytes | os.PathLike[str]) -> str:
-    """Return a local path that stays the same when the working directory changes, ~ expanded."""
-    return str(Path(os.path.expanduser(os.fsdecode(path))).absolute())
+    """Return a local path that stays the same when the working directory changes, ~ expanded. A URL stays as it is."""
+    text = os.path.expanduser(os.fsdecode(path))
+    return text if _ADDRESS.match(text) and not os.path.lexists(text) else str(Path(text).absolute())
 
 
 def sources(name: str, value: Any) -> str | Joined:
@@ -75,8 +76,9 @@ def source_path(name: str, value: Any) -> str:
     if "\0" in path:
         raise ValueError(f"imgfeed: {name} is {value!r:.80}: a path holds no NUL")
     address = _ADDRESS.match(path)
-    if address and address[0] in REMOTE:
+    if address and not os.path.lexists(path):
         check_secrets(name, path)
+    if address and address[0] in REMOTE:
         return scheme + path
     if address and not os.path.lexists(path):
         raise ValueError(

@@ -158,7 +158,7 @@ def test_what_is_whole_is_served_and_what_is_not_is_named(shards: Path, tmp_path
     options: dict[str, Any] = {"framework": "numpy", "with_index": True, "transform": SMALL, "num_workers": 1}
     with DataLoader(tmp_path, 8, split="train", rank=0, world=2, **options) as loader:
         assert len(indices(loader)) > 0
-    with pytest.raises(imgfeed.CorruptError, match=f"{gone} is missing.*rsync"):
+    with pytest.raises(imgfeed.CorruptError, match=f"{gone} is missing.*imgshard copy GOOD"):
         DataLoader(tmp_path, 8, split="train", rank=1, world=2, **options)
     with pytest.raises(imgfeed.CorruptError, match=str(manifest)):
         DataLoader(tmp_path, 8, split="val", **options)
