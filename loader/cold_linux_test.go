@@ -56,7 +56,7 @@ func atHand(t *testing.T, set Dataset, samples int) (n int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if where.File.Ahead(where.Offset, where.Length) {
+		if where.File.WillNeed(where.Offset, where.Length) {
 			n++
 		}
 	}

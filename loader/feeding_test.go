@@ -146,11 +146,7 @@ func TestRemotes(t *testing.T) {
 // TestPrefetchBesideRemotes checks that of a set in a slow storage few samples are read ahead that remotes make.
 func TestPrefetchBesideRemotes(t *testing.T) {
 	set := newStoredSet(t, 4000)
-	fetch := set.fetch
-	set.fetch = func(buf []byte, offset, length int64) ([]byte, error) {
-		time.Sleep(2 * time.Millisecond)
-		return fetch(buf, offset, length)
-	}
+	set.delay = 2 * time.Millisecond
 	cfg := testStream(t, set, plan.Config{Samples: 4000, Seed: 3, BatchSize: 64, Shuffle: true}, 6)
 	far := cfg
 	far.Dataset = set.memorySet

@@ -33,7 +33,7 @@ func (m *Maker) Make(ctx context.Context, cfg *StreamConfig, p *Piece, made []bo
 
 // A recordReader reads the records of a piece's samples at the same time.
 type recordReader struct {
-	reads  [PieceSamplesMax]storage.Fetch
+	reads  [PieceSamplesMax]fetch
 	under  [PieceSamplesMax]bool // way, of reads
 	access [PieceSamplesMax]Access
 	memory []byte // that is read into
@@ -53,7 +53,7 @@ func (r *recordReader) read(set Dataset, indices []int, skip []bool) {
 			continue
 		}
 		where, err := set.Range(index)
-		if err != nil || where.File == nil || where.File.Ahead(where.Offset, where.Length) {
+		if err != nil || where.File == nil || where.File.WillNeed(where.Offset, where.Length) {
 			continue // an error is the worker's to find
 		}
 		if bytes := readRoom(where); total+bytes <= recordReaderBytes && reads < where.File.ReadsMax() {
@@ -73,15 +73,15 @@ func (r *recordReader) read(set Dataset, indices []int, skip []bool) {
 			continue
 		}
 		n := readRoom(where)
-		r.reads[i].Prepare(where.File, r.memory[at:at+n:at+n], where.Offset, where.Length)
-		r.reads[i].Begin()
+		r.reads[i].prepare(where, r.memory[at:at+n:at+n])
+		r.reads[i].begin()
 		r.under[i], at = true, at+n
 	}
 	for i := range indices {
 		if r.under[i] {
-			data, _, err := r.reads[i].Wait(context.Background())
+			data, _, err := r.reads[i].wait(context.Background())
 			if err != nil {
-				data = r.reads[i].Memory()
+				data = r.reads[i].memory()
 			}
 			r.access[i] = Access{Bytes: data, Err: err}
 		}

@@ -66,7 +66,7 @@ type prefetcher struct {
 type prefetched struct {
 	number int64 // -1: none
 	memory piece
-	fetch  storage.Fetch
+	fetch  fetch
 	landed bool
 }
 
@@ -84,7 +84,7 @@ func (p *prefetcher) run() {
 	defer close(p.left)
 	defer p.firstBegun()
 	for e := p.plan(); e != nil; e = p.plan() {
-		e.fetch.Begin()
+		e.fetch.begin()
 	}
 }
 
@@ -113,7 +113,7 @@ func (p *prefetcher) plan() *prefetched {
 			continue
 		}
 		where, err := p.stream.cfg.Dataset.Range(index)
-		if err != nil || where.File == nil || where.File.Ahead(where.Offset, where.Length) { // an error is the worker's to find
+		if err != nil || where.File == nil || where.File.WillNeed(where.Offset, where.Length) { // an error is the worker's to find
 			p.next++
 			if p.ready++; p.ready >= readyMax {
 				p.resting.Store(true)
@@ -169,7 +169,7 @@ func (p *prefetcher) open(reads int) {
 	p.entries = make([]prefetched, max(readyMax, p.reads*samplesPerRead)*p.stream.pool.spread())
 	for i := range p.entries {
 		e := &p.entries[i]
-		e.number, e.fetch.Landed = -1, func() { p.land(e) }
+		e.number, e.fetch.ended = -1, func() { p.land(e) }
 	}
 }
 
@@ -222,7 +222,7 @@ func (p *prefetcher) tryBegin(number, bytes int64, where storage.Range) (e *pref
 	p.next = number + 1
 	p.held += int64(len(memory.bytes))
 	p.reading++
-	e.fetch.Prepare(where.File, memory.bytes, where.Offset, where.Length)
+	e.fetch.prepare(where, memory.bytes)
 	return e, true
 }
 
@@ -293,13 +293,13 @@ func (p *prefetcher) take(number int64) (data []byte, held bool, err error) {
 	if !has {
 		return nil, false, nil
 	}
-	data, landed, err := e.fetch.Wait(p.stream.ctx)
+	data, landed, err := e.fetch.wait(p.stream.ctx)
 	if !landed {
 		return nil, false, p.stream.ctx.Err()
 	}
 	p.pending.Add(-1)
 	if err != nil {
-		data = e.fetch.Memory()
+		data = e.fetch.memory()
 	}
 	return data, true, err
 }
@@ -338,7 +338,7 @@ func (p *prefetcher) sweep(b *pendingBatch) {
 		switch {
 		case e.number != number:
 			continue
-		case e.fetch.Over():
+		case e.fetch.over.Load():
 			p.free(e)
 		default:
 			under = append(under, e)
@@ -354,7 +354,7 @@ func (p *prefetcher) sweep(b *pendingBatch) {
 // freeLater waits until samples have been read, and gives their memory back.
 func (p *prefetcher) freeLater(under []*prefetched) {
 	for _, e := range under {
-		e.fetch.Wait(context.Background())
+		e.fetch.wait(context.Background())
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -384,7 +384,7 @@ func (p *prefetcher) look(indices []int) {
 		}
 		p.probed = 0
 		where, err := p.stream.cfg.Dataset.Range(index)
-		if err == nil && where.File != nil && !where.File.Ahead(where.Offset, where.Length) {
+		if err == nil && where.File != nil && !where.File.WillNeed(where.Offset, where.Length) {
 			p.ready = 0
 			p.resting.Store(false)
 			p.poke()
@@ -400,7 +400,7 @@ func (p *prefetcher) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closed = true
-	var under []*storage.Fetch
+	var under []*fetch
 	for i := range p.entries {
 		switch e := &p.entries[i]; {
 		case e.number < 0:
@@ -413,8 +413,8 @@ func (p *prefetcher) close() {
 	p.leave()
 	if len(under) > 0 {
 		go func() {
-			for _, fetch := range under {
-				fetch.Wait(context.Background())
+			for _, f := range under {
+				f.wait(context.Background())
 			}
 		}()
 	}

@@ -23,6 +23,7 @@ type storedSet struct {
 	bytes  int64
 	reads  int           // that pay at a time
 	block  chan struct{} // each fetch waits for it; nil: none does
+	delay  time.Duration // of each fetch
 	failed map[int]bool  // samples whose fetch fails
 
 	mu      sync.Mutex
@@ -32,12 +33,10 @@ type storedSet struct {
 	under   int
 	most    int // under way at a time
 	used    int // of what was fetched
-	fetch   func(buf []byte, offset, length int64) ([]byte, error)
 }
 
 func newStoredSet(t *testing.T, samples int) *storedSet {
 	s := &storedSet{memorySet: newMemorySet(t, samples), bytes: 1 << 20, reads: 4, ready: map[int]bool{}}
-	s.fetch = storedFile{s}.fetch
 	return s
 }
 
@@ -86,16 +85,14 @@ func (f storedFile) Size() int64 { return int64(len(f.set.blobs)) }
 
 func (f storedFile) ReadsMax() int { return f.set.reads }
 
-func (f storedFile) Ahead(offset, _ int64) bool {
+func (f storedFile) WillNeed(offset, _ int64) bool {
 	f.set.mu.Lock()
 	defer f.set.mu.Unlock()
 	f.set.asked++
 	return f.set.ready[int(offset)]
 }
 
-func (f storedFile) Fetch(r *storage.Fetch) { r.Go(f.set.fetch) }
-
-func (f storedFile) fetch(buf []byte, offset, length int64) ([]byte, error) {
+func (f storedFile) Fetch(buf []byte, offset, length int64) ([]byte, error) {
 	s := f.set
 	s.mu.Lock()
 	s.fetched = append(s.fetched, int(offset))
@@ -105,6 +102,7 @@ func (f storedFile) fetch(buf []byte, offset, length int64) ([]byte, error) {
 	if s.block != nil {
 		<-s.block
 	}
+	time.Sleep(s.delay)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.under--

@@ -15,8 +15,6 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
 // shardBytes returns one shard's file, of n samples.
@@ -41,9 +39,9 @@ func (f memoryFile) Close() error { return nil }
 
 func (f memoryFile) ReadsMax() int { return 1 }
 
-func (f memoryFile) Ahead(int64, int64) bool { return true }
+func (f memoryFile) WillNeed(int64, int64) bool { return true }
 
-func (f memoryFile) Fetch(r *storage.Fetch) { r.Land(nil, errors.ErrUnsupported) }
+func (f memoryFile) Fetch([]byte, int64, int64) ([]byte, error) { return nil, errors.ErrUnsupported }
 
 func (f memoryFile) ReadAt(p []byte, offset int64) (int, error) {
 	if f.fail != nil {

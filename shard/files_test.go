@@ -44,7 +44,7 @@ func TestFewDescriptors(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				where.File.Ahead(where.Offset, where.Length)
+				where.File.WillNeed(where.Offset, where.Length)
 				if buf, err = compareSample(s, i, &samples[i], buf); err != nil {
 					t.Error(err)
 					return

@@ -150,7 +150,6 @@ func (s *indexedStorage) Open(name string, _ int64, identity string) (storage.Fi
 		return nil, err
 	}
 	f := &indexedFile{set: s, path: storage.Join(s.String(), name), file: file}
-	f.read = f.fetch
 	err = f.openTable(info)
 	if cached, is := file.(storage.Forgetter); is && err != nil && cached.Forget(info.Index.Tail, info.Index.Bytes-info.Index.Tail) {
 		err = f.openTable(info)
@@ -260,7 +259,6 @@ type indexedFile struct {
 	indexTrailer
 	places []byte // the table
 
-	read func(buf []byte, offset, length int64) ([]byte, error)
 }
 
 // openTable reads the end of the file, and checks it.
@@ -402,13 +400,11 @@ func (f *indexedFile) Forget(offset, length int64) (kept bool) {
 	return kept
 }
 
-// Ahead implements [storage.File]: reading an image waits for a disk or a network, as far as is known.
-func (f *indexedFile) Ahead(int64, int64) bool { return false }
+// WillNeed implements [storage.File]: reading an image may wait for a disk or a network.
+func (f *indexedFile) WillNeed(int64, int64) bool { return false }
 
 // Fetch implements [storage.File].
-func (f *indexedFile) Fetch(r *storage.Fetch) { r.Go(f.read) }
-
-func (f *indexedFile) fetch(buf []byte, offset, length int64) ([]byte, error) {
+func (f *indexedFile) Fetch(buf []byte, offset, length int64) ([]byte, error) {
 	n, err := f.ReadAt(buf[:length], offset)
 	if int64(n) == length {
 		return buf[:length], nil

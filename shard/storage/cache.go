@@ -54,7 +54,7 @@ type CacheStats struct {
 	DroppedBytes        atomic.Int64
 }
 
-// blockBytes is small, since neighbours are often fetched at the same time, and then each brings the block that both have a part of. A [Fetch] has room for whole blocks.
+// blockBytes is small, since neighbours are often fetched at the same time, and then each brings the block that both have a part of. [FetchRoom] has room for whole blocks.
 const blockBytes = 512
 
 // nameBytes holds an object's name, before its bits.
@@ -453,22 +453,23 @@ func Cached(f File, place, identity string) (File, error) {
 // Close implements io.Closer.
 func (f *cachedFile) Close() error { return errors.Join(f.local.Close(), f.File.Close()) }
 
-// Ahead implements [File].
-func (f *cachedFile) Ahead(offset, length int64) bool {
+// WillNeed implements [File].
+func (f *cachedFile) WillNeed(offset, length int64) bool {
 	first, last := f.object.missing(offset, length)
-	return first > last && f.local.Ahead(offset, length)
+	return first > last && f.local.WillNeed(offset, length)
 }
 
+// Waited implements [Waiter].
+func (f *cachedFile) Waited() { f.local.Waited() }
+
 // Fetch implements [File].
-func (f *cachedFile) Fetch(r *Fetch) {
+func (f *cachedFile) Fetch(buf []byte, offset, length int64) ([]byte, error) {
 	f.object.wanted.Store(true)
-	if first, last := f.object.missing(r.Offset, r.Length); first > last {
-		f.object.cache.stats.HitBytes.Add(r.Length)
-		r.file = f.local
-		f.local.Fetch(r)
-		return
+	if first, last := f.object.missing(offset, length); first > last {
+		f.object.cache.stats.HitBytes.Add(length)
+		return f.local.Fetch(buf, offset, length)
 	}
-	r.Go(f.fill)
+	return f.fill(buf, offset, length)
 }
 
 // ReadAt implements io.ReaderAt.

@@ -222,10 +222,7 @@ func TestCacheDropsWhatIsNotRead(t *testing.T) {
 		kept  [2]bool
 	}{{0, [2]bool{true, false}}, {2 * pauseFor, [2]bool{false, true}}} {
 		c.opened, c.cleared = time.Now().Add(-want.since), time.Time{}
-		var fetch Fetch
-		fetch.Prepare(f, memory, 0, int64(len(data)))
-		fetch.Begin()
-		if got, _, err := fetch.Wait(t.Context()); err != nil || !bytes.Equal(got, data) {
+		if got, err := f.Fetch(memory, 0, int64(len(data))); err != nil || !bytes.Equal(got, data) {
 			t.Fatal(err)
 		}
 		for i, file := range []File{unread, f} {
@@ -264,13 +261,10 @@ func TestCacheFetch(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer Unmap(memory)
-	var fetch Fetch
 	for round := range 2 {
 		for _, offset := range []int64{5, 4096, 333_333, 820_000} {
-			fetch.Prepare(f, memory, offset, 150_000)
-			fetch.Begin()
-			got, landed, err := fetch.Wait(t.Context())
-			if !landed || err != nil || !bytes.Equal(got, data[offset:offset+150_000]) {
+			got, err := f.Fetch(memory, offset, 150_000)
+			if err != nil || !bytes.Equal(got, data[offset:offset+150_000]) {
 				t.Fatalf("round %d, offset %d: %v", round, offset, err)
 			}
 		}
@@ -280,9 +274,7 @@ func TestCacheFetch(t *testing.T) {
 		s.fail()
 	}
 	s.fail(status(http.StatusForbidden))
-	fetch.Prepare(f, memory, 600_000, 150_000)
-	fetch.Begin()
-	if _, landed, err := fetch.Wait(t.Context()); !landed || !errors.Is(err, os.ErrPermission) {
-		t.Error(landed, err)
+	if _, err := f.Fetch(memory, 600_000, 150_000); !errors.Is(err, os.ErrPermission) {
+		t.Error(err)
 	}
 }

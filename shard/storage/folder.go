@@ -126,7 +126,7 @@ func (f *Folder) open(path string) (File, error) {
 	if err != nil {
 		return nil, err
 	}
-	file.size, file.direct, file.through = size, file.readPast, file.readThrough
+	file.size = size
 	file.past = pooledFile{path: path, pool: f.pool, flags: directFlag, size: size, tail: file.plain.tail}
 	f.bytes.Add(size)
 	return file, nil
@@ -188,13 +188,10 @@ type localFile struct {
 	past   pooledFile // the same file, opened for direct reads
 	size   int64
 
-	direct, through func(buf []byte, offset, length int64) ([]byte, error) // readPast and readThrough
-
 	scattered atomic.Bool // plain.random is set
 	classify  sync.Once
-	slow      bool         // its file system cannot start a read without waiting for it: a network's or a program's
-	blocked   atomic.Int32 // reads in a row that took long to begin
-	uncounted atomic.Bool  // the system does not tell what of it is in the page cache
+	slow      bool        // its file system cannot start a read without waiting for it: a network's or a program's
+	uncounted atomic.Bool // the system does not tell what of it is in the page cache
 }
 
 func (f *localFile) Size() int64 { return f.size }
@@ -210,9 +207,9 @@ func (f *localFile) Close() error {
 	return f.plain.Close()
 }
 
-// Ahead reports whether a range is in the page cache: all of it, or where the system does not tell that, the middle of it, whose ends share
+// WillNeed implements [File]. It reports whether a range is in the page cache: all of it, or where the system does not tell that, the middle of it, whose ends share
 // pages with other ranges.
-func (f *localFile) Ahead(offset, length int64) bool {
+func (f *localFile) WillNeed(offset, length int64) bool {
 	if !f.scattered.Swap(true) {
 		f.plain.setRandom()
 	}
@@ -238,7 +235,7 @@ func (f *localFile) Ahead(offset, length int64) bool {
 // cachedBelow is well above what a byte in memory takes, and well below what a disk does.
 const cachedBelow = 50 * time.Microsecond
 
-// Blocks reports whether reads of a file have a goroutine wait in the system, which can't begin them: those of networks and programs.
+// Blocks reports whether reads of a file wait long in the system: those of networks and programs.
 func Blocks(f File) bool {
 	switch f := f.(type) {
 	case *localFile:
@@ -261,36 +258,15 @@ func (f *localFile) isSlow() bool {
 	return f.slow
 }
 
-const (
-	// blockedAbove is longer than beginning a read takes, and no longer than most file systems of networks and programs take to read. Some of them read
-	// while they are asked to begin, so that reads would come one after the other.
-	blockedAbove = 100 * time.Microsecond
-	// blockedMax times in a row it is not a processor that was busy.
-	blockedMax = 8
-)
+// Waited implements [Waiter].
+func (f *localFile) Waited() { f.folder.waits.Add(1) }
 
-// Fetch implements [File]. Past the page cache it has the system read asynchronously, where it can. All other ranges are read by goroutines, which wait.
-func (f *localFile) Fetch(r *Fetch) {
-	if !f.folder.direct.Load() || f.folder.keeps(r.Offset, f.isSlow()) {
-		r.Go(f.through)
-		return
+// Fetch implements [File]. It reads through the page cache what that is to keep, and past it the rest.
+func (f *localFile) Fetch(buf []byte, offset, length int64) ([]byte, error) {
+	if !f.folder.direct.Load() || f.folder.keeps(offset, f.isSlow()) {
+		return f.readThrough(buf, offset, length)
 	}
-	if system := processAIO(); system != nil && f.blocked.Load() < blockedMax {
-		started := time.Now()
-		r.started = false
-		f.past.use(r.submit) // an error is readPast's to find
-		switch {
-		case !f.isSlow(): // a disk whose queue is full has who begins a read wait, and a processor that is busy too
-		case time.Since(started) >= blockedAbove:
-			f.blocked.Add(1)
-		case f.blocked.Load() > 0:
-			f.blocked.Store(0)
-		}
-		if r.started {
-			return
-		}
-	}
-	r.Go(f.direct)
+	return f.readPast(buf, offset, length)
 }
 
 // readPast reads a range past the page cache, or through it where the file system can't do that.

@@ -2,7 +2,6 @@ package storage
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"io"
 	"math/rand/v2"
@@ -45,15 +44,6 @@ func testMemory(t *testing.T, bytes int) []byte {
 }
 
 // A testFetch keeps what it has allocated.
-var testFetch Fetch
-
-// fetch reads a range and waits for it.
-func fetch(f File, buf []byte, offset, length int64) ([]byte, error) {
-	testFetch.Prepare(f, buf, offset, length)
-	testFetch.Begin()
-	data, _, err := testFetch.Wait(context.Background())
-	return data, err
-}
 
 // TestFetch reads ranges anywhere in a file, through the page cache and past it.
 func TestFetch(t *testing.T) {
@@ -68,28 +58,28 @@ func TestFetch(t *testing.T) {
 		for range 500 {
 			length := rng.Int64N(300 << 10)
 			offset := rng.Int64N(size - length)
-			f.Ahead(offset, length)
-			got, err := fetch(f, buf[:length+FetchRoom], offset, length)
+			f.WillNeed(offset, length)
+			got, err := f.Fetch(buf[:length+FetchRoom], offset, length)
 			if err != nil || !bytes.Equal(got, data[offset:offset+length]) {
 				t.Fatalf("room %d: %d bytes at %d: %v", room, length, offset, err)
 			}
 		}
-		if got, err := fetch(f, buf, size-100, 100); err != nil || !bytes.Equal(got, data[size-100:]) {
+		if got, err := f.Fetch(buf, size-100, 100); err != nil || !bytes.Equal(got, data[size-100:]) {
 			t.Errorf("room %d: the last bytes: %v", room, err)
 		}
-		if _, err := fetch(f, buf, size-100, 200); !errors.Is(err, io.EOF) {
+		if _, err := f.Fetch(buf, size-100, 200); !errors.Is(err, io.EOF) {
 			t.Errorf("room %d: beyond the end: %v", room, err)
 		}
-		if n := testing.AllocsPerRun(100, func() { f.Ahead(5000, 6000); fetch(f, buf, 5000, 6000) }); n > 0 && !poolsDrop {
+		if n := testing.AllocsPerRun(100, func() { f.WillNeed(5000, 6000); f.Fetch(buf, 5000, 6000) }); n > 0 && !poolsDrop {
 			t.Errorf("room %d: a read takes %v allocations", room, n)
 		}
 	}
 }
 
-// TestAhead asks for what was just written, and once it has left the page cache.
-func TestAhead(t *testing.T) {
+// TestWillNeed asks for what was just written, and once it has left the page cache.
+func TestWillNeed(t *testing.T) {
 	_, f, _ := testFolder(t, 1<<20, 0)
-	if !f.Ahead(1000, 500<<10) {
+	if !f.WillNeed(1000, 500<<10) {
 		t.Error("what was just written is to be waited for")
 	}
 	local := f.(*localFile)
@@ -97,10 +87,10 @@ func TestAhead(t *testing.T) {
 	if local.plain.use((&call{offset: 0, length: 1 << 20}).countCached) == nil {
 		t.Skip("this file system keeps everything in memory")
 	}
-	if f.Ahead(1000, 500<<10) {
+	if f.WillNeed(1000, 500<<10) {
 		t.Error("what has left the page cache is not to be waited for")
 	}
-	if _, err := fetch(f, testMemory(t, 1<<20), 1000, 500<<10); err != nil || f.Ahead(1000, 500<<10) {
+	if _, err := f.Fetch(testMemory(t, 1<<20), 1000, 500<<10); err != nil || f.WillNeed(1000, 500<<10) {
 		t.Errorf("a direct read fills the page cache, which has no room: %v", err)
 	}
 }
@@ -135,7 +125,7 @@ func TestCacheShare(t *testing.T) {
 func TestDirectReadsOfAnotherFile(t *testing.T) {
 	folder, f, data := testFolder(t, 100_000, 0)
 	buf := testMemory(t, 128<<10)
-	if _, err := fetch(f, buf, 0, 50_000); err != nil {
+	if _, err := f.Fetch(buf, 0, 50_000); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(folder.dir, "rank-0000", "a")
@@ -146,7 +136,7 @@ func TestDirectReadsOfAnotherFile(t *testing.T) {
 	if err := os.WriteFile(path, data, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := fetch(f, buf, 0, 50_000); err != nil {
+	if _, err := f.Fetch(buf, 0, 50_000); err != nil {
 		t.Errorf("a file that is open: %v", err)
 	}
 	for range 4 {
@@ -155,11 +145,11 @@ func TestDirectReadsOfAnotherFile(t *testing.T) {
 	if n := folder.pool.Open(); n != 0 {
 		t.Fatalf("%d files are open", n)
 	}
-	if _, err := fetch(f, buf, 0, 50_000); !errors.Is(err, ErrReplaced) {
+	if _, err := f.Fetch(buf, 0, 50_000); !errors.Is(err, ErrReplaced) {
 		t.Errorf("another file: %v", err)
 	}
 	f.Close()
-	if _, err := fetch(f, buf, 0, 50_000); !errors.Is(err, os.ErrClosed) {
+	if _, err := f.Fetch(buf, 0, 50_000); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("a file that was closed: %v", err)
 	}
 	if folder.bytes.Load() != 0 {

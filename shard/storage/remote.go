@@ -180,13 +180,11 @@ func (f *remoteFile) Close() error {
 	return nil
 }
 
-// Ahead implements [File]: nothing is at hand.
-func (f *remoteFile) Ahead(int64, int64) bool { return false }
+// WillNeed implements [File]: every read takes a request.
+func (f *remoteFile) WillNeed(int64, int64) bool { return false }
 
 // Fetch implements [File].
-func (f *remoteFile) Fetch(r *Fetch) { r.Go(f.fetch) }
-
-func (f *remoteFile) fetch(buf []byte, offset, length int64) ([]byte, error) {
+func (f *remoteFile) Fetch(buf []byte, offset, length int64) ([]byte, error) {
 	n, err := f.ReadAt(buf[:length], offset)
 	if int64(n) == length {
 		return buf[:length], nil

@@ -4,7 +4,7 @@
 // cache keeps, is the storage's own business:
 //
 //	shard.Reader, loader's prefetcher
-//	      │ Open, ReadAt, Ahead, Fetch
+//	      │ Open, ReadAt, WillNeed, Fetch
 //	   Storage ─┬─ Folder: open files, the page cache, direct reads
 //	            └─ remote: requests for ranges, repeated until they succeed
 //	                 └─ objects: one request to a bucket, a web server, Hugging Face
@@ -48,12 +48,17 @@ type File interface {
 	Size() int64
 	// ReadsMax is how many reads of the storage's files pay at a time: more would only wait for each other.
 	ReadsMax() int
-	// Ahead says that a range will be read soon, and reports whether ReadAt would have it without waiting.
-	Ahead(offset, length int64) (ready bool)
-	// Fetch begins to read a range that Ahead has reported as not ready, once for now, and does not wait for it. Fetch.Begin calls it. The memory to read
-	// into is NewMemory's, begins at a page, and has at least FetchRoom bytes more than the range. The storage chooses which ranges its caches keep. It calls
-	// Fetch.Land once it has read, or has a goroutine do all of it with Fetch.Go.
-	Fetch(r *Fetch)
+	// WillNeed says that a range will be read soon, and reports whether ReadAt would return it without waiting.
+	WillNeed(offset, length int64) (ready bool)
+	// Fetch reads a range that WillNeed has reported as not ready, as the storage sees fit: it chooses which ranges its caches keep. buf comes from
+	// [NewMemory], begins at a page and is FetchRoom bytes longer than the range; the result is a part of it.
+	Fetch(buf []byte, offset, length int64) ([]byte, error)
+}
+
+// A Waiter is a [File] that reads in another way while its reads are waited for.
+type Waiter interface {
+	// Waited notes that somebody waits for a Fetch.
+	Waited()
 }
 
 // A Mapper is a File that can lie in memory without being read.
