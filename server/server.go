@@ -73,6 +73,8 @@ type Config struct {
 	BitExact bool
 	// Resampler is the one of sessions that name none; the zero value is the newest Pillow's.
 	Resampler transform.Resampler
+	// Notes are sentences for the user of every session.
+	Notes []string
 	// Name is the program's name and version, for the clients.
 	Name string
 	// Log takes what operators should know; nil discards it.

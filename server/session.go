@@ -136,7 +136,7 @@ func (s *session) opened() openedReply {
 
 // notes are sentences for the user, to be shown once.
 func (s *session) notes() []string {
-	notes := append([]string{}, s.views.Notes()...)
+	notes := append(append([]string{}, s.server.cfg.Notes...), s.views.Notes()...)
 	if s.notBitExact != "" {
 		notes = append(notes, s.notBitExact)
 	}

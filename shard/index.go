@@ -225,7 +225,7 @@ func (s *indexedStorage) readObject(p *imagePlace, buf []byte, skip int64) error
 	case n == len(buf):
 		return nil
 	case errors.Is(err, storage.ErrReplaced):
-		err = fmt.Errorf("%w: it has changed since it was indexed: index it again (imgshard index)", err)
+		err = fmt.Errorf("%w: it has changed since it was indexed: index it again (imgshard index; one in imgfeed's cache: remove it)", err)
 	case errors.Is(err, fs.ErrNotExist):
 		err = fmt.Errorf("%w: the images of this index are looked for where they were indexed: put them back, or index them where they are", err)
 	case err == nil || err == io.EOF:

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"math"
 	"slices"
@@ -42,7 +43,7 @@ func newBenchCommand() *cobra.Command {
 		Long: `Serve the samples of a shard set, shuffled and over and over, in batches that nobody reads, and say how many
 images a second that makes, what CPU time it takes, and how the decoding threads spend theirs.
 
-SET is a shard set or a folder that holds sets. --transform takes a preset (` + strings.Join(transform.Presets(), ", ") + `), a JSON list of
+SET is a shard set, a folder that holds sets, or a dataset that is not packed, see imgfeed serve. --transform takes a preset (` + strings.Join(transform.Presets(), ", ") + `), a JSON list of
 operations, or "full", which decodes whole images and does nothing with them.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -90,6 +91,10 @@ func (f *benchFlags) run(cmd *cobra.Command, path string) error {
 	if err := checkBatches(c.BatchSize, c.Views); err != nil {
 		return err
 	}
+	x := indexer{log: slog.Default(), progress: cmd.ErrOrStderr()}
+	if path, err = x.set(cmd.Context(), absolute(path)); err != nil {
+		return err
+	}
 	dir, err := chooseSet(path, f.split)
 	if err != nil {
 		return err
@@ -102,6 +107,7 @@ func (f *benchFlags) run(cmd *cobra.Command, path string) error {
 	if err != nil {
 		return err
 	}
+	result.Notes = append(x.notes, result.Notes...)
 	if f.json {
 		return cliutil.PrintJSON(cmd.OutOrStdout(), result)
 	}

@@ -141,6 +141,19 @@ func describe(path string) string {
 	return found
 }
 
+// isDataset reports whether a path seems to hold images that are not packed.
+func isDataset(path string) bool {
+	info, err := os.Stat(path)
+	if err != nil {
+		return false
+	}
+	if !info.IsDir() {
+		return looksLikeSource(filepath.Dir(path), []fs.DirEntry{fs.FileInfoToDirEntry(info)}, 0)
+	}
+	entries, err := os.ReadDir(path)
+	return err == nil && looksLikeSource(path, entries, 2)
+}
+
 // looksLikeSource tells a folder of images, of class folders, of splits or of dataset tars, by its first entries and, below is how
 // deep, by the first of each folder in it.
 func looksLikeSource(path string, entries []fs.DirEntry, below int) bool {

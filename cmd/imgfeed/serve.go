@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -35,13 +36,15 @@ type serveFlags struct {
 	exitWithParent bool
 	apart          bool
 	readyFD        int
+	progressFD     int
 	store          storeFlags
 	log            logFlags
 }
 
 const serveLong = `Serve SET to training processes on this machine.
 
-SET is a shard set or a folder that holds sets of several splits. Without it, the server looks in $IMGFEED_DATA, in the
+SET is a shard set or a folder that holds sets of several splits. A dataset that is not packed is indexed once, into the
+user's cache, and served from where it is: a folder of images, tars, a bucket's prefix. Without SET, the server looks in $IMGFEED_DATA, in the
 current folder and in /data, in this order. Several SETs are joined, split by split: the samples of the second follow those of the
 first, and classes of the same name are one class. Their images must be stored in the same way.
 
@@ -100,6 +103,7 @@ func (f *serveFlags) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.exitWithParent, "exit-with-parent", false, "stop when the parent process ends or closes the pipe that is our stdin")
 	flags.Var(durationFlag(&f.exitIdle, 0), "exit-idle", "stop after this long without clients, e.g. 30s (default never)")
 	flags.Var(cliutil.Int(&f.readyFD, 0, math.MaxInt), "ready-fd", "write the socket's address and a newline to this descriptor, and close it, once clients can connect")
+	flags.Var(cliutil.Int(&f.progressFD, 0, math.MaxInt), "progress-fd", "descriptor for the progress of indexing a dataset that is not packed, such as a terminal's (default stderr)")
 	f.log.register(flags)
 }
 
@@ -148,8 +152,18 @@ type openedServer struct {
 	at place // of the sets
 }
 
-// openServer finds the sets at places, joined if there are several, and opens a server for them. It fails at once when ctx ends.
-func openServer(ctx context.Context, places []string, apart bool, c server.Config) (openedServer, error) {
+// openServer finds the sets at places, joined if there are several, indexes datasets that are not packed, and opens a server for all. It fails at once
+// when ctx ends.
+func openServer(ctx context.Context, places []string, apart bool, c server.Config, progress *os.File) (openedServer, error) {
+	x := indexer{log: c.Log, progress: progress}
+	places = slices.Clone(places)
+	for i := range places {
+		var err error
+		if places[i], err = x.set(ctx, absolute(places[i])); err != nil {
+			return openedServer{}, err
+		}
+	}
+	c.Notes = x.notes
 	return cliutil.Interruptible(ctx, func() (openedServer, error) {
 		find, found, at, skipped, err := discoverAll(places, apart)
 		if err != nil {
@@ -172,7 +186,12 @@ func (f *serveFlags) open(ctx context.Context, places []string, log *slog.Logger
 		setProcessors(c.Threads, 0)
 		c.Reading = func(more int) { setProcessors(c.Threads, more) }
 	}
-	return openServer(ctx, places, f.apart, c)
+	progress := os.Stderr
+	if f.progressFD != 0 {
+		progress = os.NewFile(uintptr(f.progressFD), "progress")
+		defer progress.Close()
+	}
+	return openServer(ctx, places, f.apart, c, progress)
 }
 
 // run serves until a signal or the owner's end.

@@ -77,6 +77,11 @@ def operations() -> vision.Known:
     return vision.known_by(json.loads(said)["operations"])
 
 
+def _terminal() -> int | None:
+    """Return a new descriptor of the terminal that stderr is, or None."""
+    return os.dup(2) if os.isatty(2) else None
+
+
 def _same(a: Path, b: Path) -> bool:
     try:
         return a.samefile(b)
@@ -106,6 +111,9 @@ class OwnServer:
                 paths.check_secrets(name, command[-1])
         self._owner = os.getpid()
         path = _socket_path()
+        shown = _terminal()  # of the progress, where a dataset is indexed first
+        if shown is not None:
+            command.append(f"--progress-fd={shown}")
         self._log = os.fdopen(os.memfd_create("imgfeed-log"), "w+b")  # in memory: disks may be full; close closes it
         try:
             self._process = subprocess.Popen(
@@ -114,10 +122,14 @@ class OwnServer:
                 stdout=subprocess.DEVNULL,  # what it serves and where is for people
                 stderr=self._log,
                 start_new_session=True,  # Ctrl-C on the terminal is for the owner to handle
+                pass_fds=() if shown is None else (shown,),
             )
         except BaseException:
             self._log.close()
             raise
+        finally:
+            if shown is not None:
+                os.close(shown)
         self._end = weakref.finalize(self, _end, self._process, self._owner, self._log)
         try:
             self.session = self._connect(path)
@@ -167,7 +179,8 @@ class OwnServer:
                 raise self._not_started(os.path.dirname(path))
             if (size := os.fstat(self._log.fileno()).st_size) > said:  # that a large set on a slow disk is being opened
                 deadline, said = time.monotonic() + START_TIMEOUT, size
-                log.warning("imgfeed: the server has not started yet: %s", self._printed().splitlines()[-1])
+                line = re.sub(r'^time=.*? msg="?(.*?)"?( \w+=.*|$)', r"\1\2", self._printed().splitlines()[-1])
+                log.warning("imgfeed: the server is starting: %s", line)
             if time.monotonic() > deadline:
                 raise errors.TimeoutError(f"imgfeed: the server did not start within {START_TIMEOUT:g} s: {self._printed()}")
             time.sleep(wait)

@@ -59,7 +59,9 @@ class DataLoader:
 
     Data:
         dataset: The folder of a shard set, or of several; the loader then runs a server of its own, which ends with
-            this process. Or ``unix:PATH``, the socket of a running one. ``~`` is the home folder.
+            this process. A folder of images, tars or a bucket's prefix is indexed once, into ``~/.cache/imgfeed``, and read
+            where it is, with the labels of torchvision's ImageFolder. Or ``unix:PATH``, the socket of a running one. ``~`` is
+            the home folder.
             A list joins the sets of several folders; a dictionary of folders and weights mixes them, see mix.
         classes_apart: Classes of the same name in two joined sets are two classes.
         split: Which split, where the server has several.

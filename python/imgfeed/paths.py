@@ -66,8 +66,8 @@ def source_path(name: str, value: Any) -> str:
         path = os.fsdecode(value)
     except TypeError:
         raise TypeError(
-            f"imgfeed: {name} is a {type(value).__name__}, want the path of a shard set (imgshard build FOLDER makes one "
-            "of a folder of images), or unix:PATH of a server that runs"
+            f"imgfeed: {name} is a {type(value).__name__}, want the path of a shard set or of a folder of images, or unix:PATH "
+            "of a server that runs" + ("; imgfeed.from_torch takes a dataset of torch" if hasattr(value, "__getitem__") else "")
         ) from None
     scheme = "unix:" if path.startswith("unix:") else ""
     path = path.removeprefix(scheme)

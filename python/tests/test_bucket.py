@@ -175,3 +175,18 @@ def test_index_of_tars_in_a_bucket(images: Path, s3: Any, tmp_path: Path):
     s3.put_object(Bucket="sets", Key="wds/train-1.tar", Body=buffer.getvalue() + bytes(512))
     with pytest.raises(Exception, match=r"s3://sets/wds/train-1\.tar.*it has changed since it was indexed"):
         batches(tmp_path / "index")
+
+
+def test_images_in_a_bucket(images: Path, s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A prefix with images, not packed, is indexed once, and again when an image comes."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    files = sorted(path for path in images.rglob("*.*") if path.is_file())
+    for path in files:
+        s3.put_object(Bucket="sets", Key=f"loose/{path.relative_to(images)}", Body=path.read_bytes())
+    for i in range(3):
+        with DataLoader("s3://sets/loose", batch_size=16) as loader:
+            assert sum(len(x) for x, _ in loader) == len(loader.dataset) == len(files) + (i == 2)
+            first = loader.dataset.key(0)
+        if i == 1:
+            s3.put_object(Bucket="sets", Key=f"loose/{first}.png", Body=files[0].read_bytes())
+    assert len(list(tmp_path.glob("imgfeed/indexes/*/manifest.json"))) == 2

@@ -111,7 +111,7 @@ def test_arguments_of_a_wrong_type_say_what_is_wanted(load: Load, options: dict[
 
 
 def test_a_dataset_of_torch_is_no_path() -> None:
-    with pytest.raises(TypeError, match=r"dataset is a Compose, want the path of a shard set .*imgshard build"):
+    with pytest.raises(TypeError, match=r"dataset is a Compose, want the path of a shard set or of a folder of images"):
         DataLoader(Compose())  # type: ignore[arg-type]
 
 

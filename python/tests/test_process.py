@@ -347,7 +347,7 @@ def test_a_server_that_opens_its_data_slowly(
     monkeypatch.setattr(launcher, "START_TIMEOUT", 5.0)
     with own(shards) as loader:
         assert next(iter(loader)) is not None
-    assert "has not started yet: opening: 2 of 4 shards" in caplog.text
+    assert "is starting: opening: 2 of 4 shards" in caplog.text
     program.write_text("#!/bin/sh\necho hello >&2; exec sleep 60\n")
     with pytest.raises(imgfeed.TimeoutError, match=r"did not start within 5 s: hello"):
         own(shards)

@@ -18,6 +18,7 @@ import (
 	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
 	"github.com/imgfeed/imgfeed/internal/version"
 	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/source"
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
@@ -73,6 +74,15 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return status
 }
 
+// Index indexes the dataset at place into the folder out, as imgshard index does, with the labels of torchvision's ImageFolder. Its progress and its notes go to w, as a bar where w is a terminal.
+func Index(ctx context.Context, place, out string, w io.Writer) error {
+	root := newRoot()
+	root.SetArgs([]string{"index", "--class-order", source.ClassOrderString, "--output", out, "--", place})
+	root.SetOut(io.Discard)
+	root.SetErr(w)
+	return root.ExecuteContext(ctx)
+}
+
 // newRoot makes the command with all its subcommands; each is in the file of its name.
 func newRoot() *cobra.Command {
 	root := &cobra.Command{Use: "imgshard", Short: "Pack image datasets into shard sets, and look into them"}
@@ -100,6 +110,6 @@ func untilHangup(ctx context.Context) (context.Context, context.CancelFunc) {
 	if !signal.Ignored(syscall.SIGHUP) {
 		ctx, stop = signal.NotifyContext(ctx, syscall.SIGHUP)
 	}
-	context.AfterFunc(ctx, func() { endAtOnce(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP) })
-	return ctx, stop
+	keep := context.AfterFunc(ctx, func() { endAtOnce(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP) })
+	return ctx, func() { keep(); stop() }
 }
