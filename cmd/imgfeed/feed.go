@@ -46,11 +46,13 @@ func newFeedCommand() *cobra.Command {
 			if err := checkDataEnv(len(args)); err != nil {
 				return cliutil.Usage(err)
 			}
+			if f.listen == "" {
+				return cliutil.Usagef("imgfeed feed makes samples for imgfeed serve on other machines: give it an address to listen at, e.g. --listen :7400")
+			}
 			return f.run(cmd.Context(), cmd.OutOrStdout(), args)
 		},
 	}
 	f.register(cmd.Flags())
-	cmd.MarkFlagRequired("listen")
 	return cmd
 }
 

@@ -6,10 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// Hint returns " (is NAME meant?)" of the known name that is like the given one, and "" where none is.
+// Hint returns " (did you mean NAME?)" with the known name most like the given one, and "" if no name is like it.
 func Hint(given string, known []string) string {
 	if name := Name(given, known); name != "" {
-		return " (is " + name + " meant?)"
+		return " (did you mean " + name + "?)"
 	}
 	return ""
 }

@@ -116,7 +116,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         prog="python -m imgfeed.check", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("data", metavar="DATA", help="a shard set, a folder of several, or unix:PATH of a running server")
-    parser.add_argument("--transform", required=True, help='a preset\'s name, a JSON list of operations, or {"views": […]}')
+    forms = 'a preset\'s name, a JSON list of operations, or {"views": […]} (default train)'
+    parser.add_argument("--transform", default="train", help=forms)
     parser.add_argument("--samples", type=int, default=200, help="how many are compared (default 200)")
     parser.add_argument("--split", help="which split, where there are several")
     parser.add_argument("--epoch", type=int, default=0, help="whose order and draws (default 0)")

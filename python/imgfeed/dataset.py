@@ -33,6 +33,11 @@ class Samples:
         self.fields = {field.name: str(field) for field in service.served.fields}
         self._samples = service.served.samples
 
+    def __repr__(self) -> str:
+        """Return split, number of samples, encoding and fields."""
+        fields = f", fields={list(self.fields)}" if self.fields else ""
+        return f"<imgfeed {type(self).__name__}: split {self.split!r}, {len(self)} samples, {self.encoding['name']}{fields}>"
+
     def __len__(self) -> int:
         """Return the number of samples in the split, of all ranks together."""
         return self._samples

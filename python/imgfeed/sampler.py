@@ -26,6 +26,10 @@ class Sampler:
         self._progress = progress
         self._options = options
 
+    def __repr__(self) -> str:
+        """Return the number of samples, epoch, rank and world."""
+        return f"<imgfeed Sampler: {len(self)} samples of epoch {self.epoch}, rank {self.rank} of {self.num_replicas}>"
+
     def set_epoch(self, epoch: int) -> None:
         """As :meth:`imgfeed.DataLoader.set_epoch`."""
         self._progress.set_epoch(epoch)

@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -122,6 +123,8 @@ def test_the_working_directory_may_change(shards: Path, tmp_path: Path, monkeypa
     relative = Path(shards.name)
     options = {"framework": "numpy", "with_index": True, "decode": "full", "map": lambda image: image[:32, :32].copy()}
     with own(relative) as loader, DataLoader(relative, 8, num_workers=1, **options) as whole:  # type: ignore[arg-type]
+        assert re.match(r"<imgfeed LoaderDataset: split 'train', \d+ samples, original>", repr(loader.dataset))
+        assert re.match(r"<imgfeed Sampler: \d+ samples of epoch 0, rank 0 of 1>", repr(loader.sampler))
         assert f"'{shards}'" in repr(loader) and repr(imgfeed.Dataset(relative)).startswith(f"imgfeed.Dataset('{shards}'")
         iteration = iter(loader)
         got = indices([next(iteration)])

@@ -68,13 +68,10 @@ func adviseFlag(cmd *cobra.Command, err error) error {
 	var names []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if !f.Hidden {
-			names = append(names, f.Name)
+			names = append(names, "--"+f.Name)
 		}
 	})
-	if name := suggest.Name(missing.GetSpecifiedName(), names); name != "" {
-		return fmt.Errorf("%w (is --%s meant?)", err, name)
-	}
-	return err
+	return fmt.Errorf("%w%s", err, suggest.Hint("--"+missing.GetSpecifiedName(), names))
 }
 
 // wanted describes a flag's values, if its type does not.

@@ -48,7 +48,7 @@ func TestFlag(t *testing.T) {
 		t.Fatal(err)
 	}
 	for given, want := range map[string]string{
-		"--thread=3": "unknown flag: --thread (is --threads meant?)",
+		"--thread=3": "unknown flag: --thread (did you mean --threads?)",
 		"--secre=3":  "unknown flag: --secre",
 		"-t":         "unknown shorthand flag: 't' in -t (an argument that begins with - stands after --: serve … -- -t)",
 		"--socket":   "unknown flag: --socket",

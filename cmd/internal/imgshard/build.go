@@ -92,6 +92,7 @@ func newBuildCommand() *cobra.Command {
 	fl := c.Flags()
 	f.register(fl, false)
 	f.registerBuild(fl)
+	addJSONFlag(c)
 	return c
 }
 
@@ -108,6 +109,7 @@ func newIndexCommand() *cobra.Command {
 	f.encoding = registry.AddFlags(pflag.NewFlagSet("", pflag.ContinueOnError), false)
 	f.size = shard.ShardBytesDefault
 	f.registerBuild(c.Flags())
+	addJSONFlag(c)
 	return c
 }
 
@@ -147,7 +149,7 @@ func runBuild(c *cobra.Command, src []string, f buildFlags) error {
 			return err
 		}
 		for _, s := range splits {
-			fmt.Fprintf(stderr, "%s: %s is %s\n", s.Name, s.Path, s.Layout())
+			fmt.Fprintf(show.w, "%s: %s is %s\n", s.Name, s.Path, s.Layout())
 		}
 		small := !f.index && !slices.ContainsFunc(splits, func(s *source.Split) bool { return !s.Decoded() })
 		stored, err := f.encoding.Encoding(small)
@@ -166,7 +168,7 @@ func runBuild(c *cobra.Command, src []string, f buildFlags) error {
 		}
 		err = pack.BuildAll(ctx, pack.Tasks(splits, out), options, func(s pack.Summary) {
 			show.finish()
-			printSummary(c.OutOrStdout(), s, show.took())
+			printSummary(c, s, show.took())
 		})
 		if err == nil {
 			printSelection(stderr, f.sources.Select)
@@ -205,9 +207,41 @@ func printReasons(w io.Writer, reasons []pack.Reason) {
 	}
 }
 
-// printSummary prints the result of a build.
-func printSummary(w io.Writer, s pack.Summary, took time.Duration) {
-	m := s.Manifest
+// A builtSet is a line of JSON about a set that was packed.
+type builtSet struct {
+	Split    string  `json:"split"`
+	Output   string  `json:"output"`
+	Kept     bool    `json:"kept"` // it was there already
+	Samples  int     `json:"samples"`
+	Classes  int     `json:"classes"`
+	Shards   int     `json:"shards"`
+	Bytes    int64   `json:"bytes"`
+	Rejected int     `json:"rejected"` // files that are listed in rejects.jsonl
+	Data     string  `json:"data"`     // shard.Identity
+	Seconds  float64 `json:"seconds"`
+}
+
+// addJSONFlag adds --json to a command that has a report for each set.
+func addJSONFlag(c *cobra.Command) {
+	c.Flags().Bool("json", false, "print one JSON object for each set")
+}
+
+// wantsJSON reports whether --json is given.
+func wantsJSON(c *cobra.Command) bool {
+	given, _ := c.Flags().GetBool("json")
+	return given
+}
+
+// printSummary prints the result of a build, in words or as JSON.
+func printSummary(c *cobra.Command, s pack.Summary, took time.Duration) {
+	w, m := outcome(c), s.Manifest
+	if wantsJSON(c) {
+		cliutil.PrintJSON(c.OutOrStdout(), builtSet{
+			Split: s.Split, Output: s.Output, Kept: s.Kept, Samples: m.Samples, Classes: len(m.Classes), Shards: len(m.Shards),
+			Bytes: s.OutputBytes, Rejected: s.Rejected, Data: shard.Identity(m.Fingerprint, m.Content), Seconds: took.Seconds(),
+		})
+		return
+	}
 	if s.Kept {
 		again := " (--force builds it again)"
 		if storage.IsRemote(s.Output) {

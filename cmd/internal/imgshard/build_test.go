@@ -34,8 +34,8 @@ func TestAdvice(t *testing.T) {
 // TestWordsOfMistakes says of a mistake in the command line what is wanted.
 func TestWordsOfMistakes(t *testing.T) {
 	for want, args := range map[string][]string{
-		`unknown command "buidl" (is build meant?)`:                         {"buidl", "x"},
-		`unknown flag: --jbos (is --jobs meant?)`:                           {"build", "x", "--jbos", "2"},
+		`unknown command "buidl" (did you mean build?)`:                     {"buidl", "x"},
+		`unknown flag: --jbos (did you mean --jobs?)`:                       {"build", "x", "--jbos", "2"},
 		`--seed "-1": want a whole number from 0 to 9223372036854775807`:    {"build", "x", "--seed", "-1"},
 		`--jobs "two": want a whole number`:                                 {"build", "x", "--jobs", "two"},
 		"imgshard copy with 1 argument: want imgshard copy A B":             {"copy", "x"},
@@ -246,6 +246,37 @@ func TestProgressPrintsALineNowAndThen(t *testing.T) {
 		}
 	}
 	quiet = false
+}
+
+// TestJSON reads the reports of build and verify as programs do, and has --quiet print none.
+func TestJSON(t *testing.T) {
+	src, out := filepath.Join(t.TempDir(), "src"), filepath.Join(t.TempDir(), "out")
+	if _, err := synth.Write(t.Context(), src, synth.Options{Classes: 2, Train: 2, Size: 64}); err != nil {
+		t.Fatal(err)
+	}
+	src = filepath.Join(src, "train")
+	text, _, status := imgshard(t, "build", src, "-o", out, "--json")
+	var built builtSet
+	if err := json.Unmarshal([]byte(text), &built); err != nil || status != 0 || built.Split != "train" || built.Output != out || built.Samples == 0 || built.Bytes == 0 {
+		t.Errorf("status %d, %v, %+v", status, err, built)
+	}
+	text, _, status = imgshard(t, "verify", out, "--json")
+	var verified verifiedSet
+	if err := json.Unmarshal([]byte(text), &verified); err != nil || status != 0 || verified.Samples != built.Samples || len(verified.Problems) != 0 {
+		t.Errorf("status %d, %v, %+v", status, err, verified)
+	}
+	shards, _ := filepath.Glob(filepath.Join(out, "*", "*.imgshard"))
+	if err := os.Truncate(shards[0], 5000); err != nil {
+		t.Fatal(err)
+	}
+	text, _, status = imgshard(t, "verify", out, "--json")
+	if err := json.Unmarshal([]byte(text), &verified); err != nil || status != 1 || len(verified.Problems) == 0 || !strings.Contains(verified.Problems[0], shards[0]) {
+		t.Errorf("status %d, %v, %+v", status, err, verified)
+	}
+	defer func() { quiet = false }()
+	if text, diag, status := imgshard(t, "build", src, "-o", out, "--force", "-q"); text != "" || diag != "" || status != 0 {
+		t.Errorf("--quiet: status %d, %q, %q", status, text, diag)
+	}
 }
 
 // TestTook counts from a command's start to its first summary, and from there to the next.

@@ -40,15 +40,15 @@ func newCopyCommand() *cobra.Command {
 						to = storage.Join(to, split)
 					}
 					began := time.Now()
-					report, err := shard.Copy(ctx, from, to, func(done, total int64) {
+					copied, err := shard.Copy(ctx, from, to, func(done, total int64) {
 						show.update(pack.Progress{Split: split, Stage: "copying", Bytes: done, Total: total})
 					})
 					show.finish()
 					if err != nil {
 						return err
 					}
-					fmt.Fprintf(c.OutOrStdout(), "%s: %s copied, %s were there; %s in %.1f s, at %s\n", split, bytesize.Counted(report.Files, "file", "files"),
-						bytesize.Grouped(report.Kept), bytesize.Format(report.Bytes), time.Since(began).Seconds(), to)
+					fmt.Fprintf(outcome(c), "%s: %s copied, %s were there; %s in %.1f s, at %s\n", split, bytesize.Counted(copied.Files, "file", "files"),
+						bytesize.Grouped(copied.Kept), bytesize.Format(copied.Bytes), time.Since(began).Seconds(), to)
 				}
 				return nil
 			})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"slices"
 	"time"
 
@@ -26,7 +27,7 @@ const (
 	inspectLimit = time.Second
 )
 
-// inspection is what inspect says of a path: the sets there, or the splits of a dataset that build would pack.
+// inspection describes a path: the sets there, and the splits of a dataset that build would pack.
 type inspection struct {
 	Sets    []inspectedSet    `json:"sets"`
 	Sources []inspectedSource `json:"sources"`
@@ -73,8 +74,8 @@ func newInspectCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "inspect PATH...",
 		Aliases: []string{"info"},
-		Short:   "Say what is at PATH: shard sets, or a dataset to pack",
-		Long: `Say what is at PATH: the shard sets, as imgfeed serve would find them there, or else the splits of a dataset that
+		Short:   "Say what is at PATH: shard sets, and a dataset to pack",
+		Long: `Say what is at PATH: the shard sets, as imgfeed serve would find them there, and the splits of a dataset that
 imgshard build would pack: how they are laid out, their images and classes as far as a second of counting tells, the first
 ten keys with labels and classes (of ILSVRC2012's wnids WordNet's words too), what build would warn of or refuse, and the command that packs them. Nothing is changed.
 The images of tars are not counted, and their labels not known before all is read where names stand for classes.
@@ -83,7 +84,7 @@ Several PATHs are files of one dataset, as build takes them.
 
 With --json it is one object, for programs: {"sets": [{"split", "path", "samples", "encoding", "partitions", "fingerprint",
 "content", "classes"}], "sources": [{"split", "path", "layout", "output", "images", "counted", "bytes", "classes", "first": [{"key",
-"label", "class", "words", "format"}], "warnings", "refused"}], "build"}; one of the two lists is empty.
+"label", "class", "words", "format"}], "warnings", "refused"}], "build"}.
 Where neither is there, a set is damaged, or build would refuse a dataset, the exit status is 1.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -110,7 +111,7 @@ Where neither is there, a set is damaged, or build would refuse a dataset, the e
 	return cmd
 }
 
-// inspect looks for sets, and without one for datasets.
+// inspect looks for sets, and for a dataset.
 func inspect(ctx context.Context, paths []string, options source.Options) (inspection, error) {
 	report := inspection{Sets: []inspectedSet{}, Sources: []inspectedSource{}}
 	found, splits, err := cliutil.FindData(paths, options)
@@ -128,9 +129,15 @@ func inspect(ctx context.Context, paths []string, options source.Options) (inspe
 		})
 	}
 	if splits != nil {
-		err = report.addSources(ctx, paths, splits)
+		return report, report.addSources(ctx, paths, splits)
 	}
-	return report, err
+	if beside, err := source.OpenAll(paths, options); err == nil && !slices.Contains(slices.Collect(maps.Values(found)), paths[0]) {
+		sets := report
+		if err := report.addSources(ctx, paths, beside); err != nil || report.Build == "" { // it is not a dataset to pack
+			return sets, nil
+		}
+	}
+	return report, nil
 }
 
 // addSources looks into the splits of a dataset. The classes of the first are those of the others, as in a build.
@@ -193,14 +200,24 @@ func (r inspection) print(w io.Writer) {
 		fmt.Fprintf(w, "  data      %s\n", shard.Identity(s.Fingerprint, s.Content))
 		printFields(w, s.Fields)
 	}
+	packed := 0
 	for _, s := range r.Sources {
-		fmt.Fprintf(w, "%s: not packed yet: %s at %s, which imgshard build would pack to %s\n", s.Split, s.Layout,
-			termsafe.Text(s.Path), termsafe.Text(source.ShownPath(s.Output)))
+		state, would := "not packed yet", "would pack"
+		if slices.ContainsFunc(r.Sets, func(set inspectedSet) bool { return sameFile(set.Path, s.Output) }) {
+			state, would, packed = "packed", "has packed", packed+1
+		}
+		fmt.Fprintf(w, "%s: %s: %s at %s, which imgshard build %s to %s\n", s.Split, state, s.Layout, termsafe.Text(s.Path), would, termsafe.Text(source.ShownPath(s.Output)))
 		s.print(w)
 	}
-	if r.Build != "" {
+	if r.Build != "" && packed < len(r.Sources) {
 		fmt.Fprintf(w, "pack it: %s\n", r.Build)
 	}
+}
+
+func sameFile(a, b string) bool {
+	x, err := os.Stat(a)
+	y, other := os.Stat(b)
+	return err == nil && other == nil && os.SameFile(x, y)
 }
 
 func (s inspectedSource) print(w io.Writer) {

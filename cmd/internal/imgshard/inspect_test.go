@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
+	"github.com/imgfeed/imgfeed/shard/synth"
 )
 
 // report runs inspect --json on a path.
@@ -20,6 +21,24 @@ func report(t *testing.T, path string) inspection {
 		t.Fatalf("status %d, %v, %q\n%s", status, err, diag, text)
 	}
 	return r
+}
+
+// TestInspectOfSetsAndSources shows datasets that lie beside sets, and which of them are packed.
+func TestInspectOfSetsAndSources(t *testing.T) {
+	src := filepath.Join(t.TempDir(), "data")
+	if _, err := synth.Write(t.Context(), src, synth.Options{Classes: 2, Train: 2, Val: 1, Size: 64}); err != nil {
+		t.Fatal(err)
+	}
+	imgshard(t, "build", filepath.Join(src, "train"))
+	if r := report(t, src); len(r.Sets) != 1 || len(r.Sources) != 2 || r.Build == "" {
+		t.Errorf("%+v", r)
+	}
+	text, _, _ := imgshard(t, "inspect", src)
+	for _, want := range []string{"train: set of ", "train: packed: a folder", "val: not packed yet: a folder", "pack it: "} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in:\n%s", want, text)
+		}
+	}
 }
 
 func TestInspectOfSets(t *testing.T) {

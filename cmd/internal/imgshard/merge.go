@@ -27,12 +27,13 @@ func newMergeCommand() *cobra.Command {
 				o.Progress = show.update
 				return pack.Merge(ctx, args[0], o, func(s pack.Summary) {
 					show.finish()
-					printSummary(c.OutOrStdout(), s, show.took())
+					printSummary(c, s, show.took())
 				})
 			})
 		},
 	}
 	addJobsFlag(c.Flags(), &o.Jobs, "workers (default one for each CPU, and 64 in a bucket)")
 	addForceFlag(c.Flags(), &o.Replace)
+	addJSONFlag(c)
 	return c
 }

@@ -86,7 +86,7 @@ func Index(ctx context.Context, place, out string, w io.Writer) error {
 // newRoot makes the command with all its subcommands; each is in the file of its name.
 func newRoot() *cobra.Command {
 	root := &cobra.Command{Use: "imgshard", Short: "Pack image datasets into shard sets, and look into them"}
-	root.PersistentFlags().BoolVarP(&quiet, "quiet", "q", false, "show no progress")
+	root.PersistentFlags().BoolVarP(&quiet, "quiet", "q", false, "print nothing but warnings, errors and what was asked for")
 	root.PersistentFlags().StringArrayVar(&storage.Remote.Sources, "allow-source", nil, cliutil.AllowSource)
 	return cliutil.Root(root, cliutil.Manual{
 		Environment: "AWS_*, GOOGLE_APPLICATION_CREDENTIALS, HF_TOKEN: credentials for sets in buckets and at Hugging Face, as for their own programs. IMGFEED_URL_QUERY: a query that signs requests to one web server.",

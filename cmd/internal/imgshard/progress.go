@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
@@ -33,8 +34,16 @@ type progress struct {
 	summed   time.Time // when took was called last; before that the command's start
 }
 
-// quiet is the flag of all commands that keeps progress from being shown.
+// quiet is the flag of all commands that leaves out progress and reports.
 var quiet bool
+
+// outcome returns where a command says what it has done: nowhere with --quiet.
+func outcome(c *cobra.Command) io.Writer {
+	if quiet {
+		return io.Discard
+	}
+	return c.OutOrStdout()
+}
 
 func newProgress(w io.Writer) *progress {
 	if quiet {

@@ -40,6 +40,7 @@ func newRepackCommand() *cobra.Command {
 	fl.Var(cliutil.Int(&f.partitions, 1, shard.PartitionsMax), "partitions", "deal the samples to this many partitions (default as SET)")
 	fl.Var(cliutil.Seed(&f.seed), "seed", "seed of the order of the samples (default as SET)")
 	addJobsFlag(fl, &f.jobs, "workers (default one for each CPU)")
+	addJSONFlag(c)
 	addSelectFlags(fl, &selected, "keys or by their indices in SET, one a line")
 	return c
 }
@@ -70,7 +71,7 @@ func runRepack(c *cobra.Command, path string, f packFlags, selected source.Selec
 		show.finish()
 		if err == nil {
 			printSelection(c.ErrOrStderr(), selected)
-			printSummary(c.OutOrStdout(), summary, show.took())
+			printSummary(c, summary, show.took())
 		}
 		return err
 	})

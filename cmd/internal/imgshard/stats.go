@@ -3,6 +3,7 @@ package imgshard
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
+	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 	"github.com/imgfeed/imgfeed/internal/image/jpeg"
 	"github.com/imgfeed/imgfeed/internal/kernel"
@@ -108,7 +110,9 @@ With --json it is one object; with -o FILE.html a page with plots, complete in i
 			switch out := cmd.OutOrStdout(); {
 			case err != nil:
 			case output != "":
-				err = writeFile(output, out, stats.writePage)
+				if err = writeFile(output, out, stats.writePage); err == nil && output != "-" {
+					fmt.Fprintf(outcome(cmd), "%s: statistics of %s\n", output, bytesize.Counted(stats.Here, "sample", "samples"))
+				}
 			case asJSON:
 				err = cliutil.PrintJSON(out, stats)
 			default:

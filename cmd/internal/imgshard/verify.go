@@ -1,7 +1,6 @@
 package imgshard
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +11,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
+	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/encoding"
@@ -34,19 +34,18 @@ Checksums tell damage. With --images each image is decoded too, and the row inde
 with the stored one: for sets of somebody that you do not trust.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return verifyAll(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args[0], func(ctx context.Context, out, diag io.Writer, dir string) error {
-				return verify(ctx, out, diag, dir, jobs, images, complete)
-			})
+			return verifyAll(cmd, args[0], func(dir string) error { return verify(cmd, dir, jobs, images, complete) })
 		},
 	}
 	addJobsFlag(cmd.Flags(), &jobs, "shards to read at a time (default one for each CPU)")
 	cmd.Flags().BoolVar(&images, "images", false, "also decode every image, and compare its size and row index with what is stored")
 	cmd.Flags().BoolVar(&complete, "complete", false, "fail if a partition is not here")
+	addJSONFlag(cmd)
 	return cmd
 }
 
 // verifyAll verifies every set at path, even if one has faults.
-func verifyAll(ctx context.Context, out, diag io.Writer, path string, verify func(ctx context.Context, out, diag io.Writer, dir string) error) error {
+func verifyAll(cmd *cobra.Command, path string, verify func(dir string) error) error {
 	found, err := shard.FindAll(path)
 	if err != nil {
 		return err
@@ -56,18 +55,30 @@ func verifyAll(ctx context.Context, out, diag io.Writer, path string, verify fun
 		errs = append(errs, d.Err)
 	}
 	for _, dir := range slices.Sorted(maps.Values(found.Sets)) {
-		if err := verify(ctx, out, diag, dir); err != nil {
+		if err := verify(dir); err != nil {
 			errs = append(errs, err)
 		}
-		if err := ctx.Err(); err != nil {
+		if err := cmd.Context().Err(); err != nil {
 			return err
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// verify verifies the set in dir, prints each problem to diag, and a summary to out.
-func verify(ctx context.Context, out, diag io.Writer, dir string, jobs int, images, complete bool) error {
+// A verifiedSet is the JSON about a set that was verified.
+type verifiedSet struct {
+	Set      string   `json:"set"`
+	Samples  int      `json:"samples"`
+	Shards   int      `json:"shards"`
+	Bytes    int64    `json:"bytes"`
+	Missing  []int    `json:"missing"`  // partitions
+	Problems []string `json:"problems"` // each names file, record and offset
+	Seconds  float64  `json:"seconds"`
+}
+
+// verify verifies the set in dir. It prints each problem to stderr and a summary to stdout.
+func verify(cmd *cobra.Command, dir string, jobs int, images, complete bool) error {
+	out, diag, problems := outcome(cmd), cmd.ErrOrStderr(), []string{}
 	options := shard.VerifyOptions{Jobs: jobs}
 	if images {
 		m, err := shard.ReadManifest(dir)
@@ -81,7 +92,7 @@ func verify(ctx context.Context, out, diag io.Writer, dir string, jobs int, imag
 		options.NewCheck = func() func(*shard.Record) error { return encoding.NewWorker(stored).Check }
 	}
 	clearBar := func() {}
-	if isTerminal(diag) {
+	if isTerminal(diag) && !quiet {
 		bar := progressbar.NewOptions64(-1, progressbar.OptionSetWriter(diag), progressbar.OptionShowBytes(true),
 			progressbar.OptionSetDescription("verifying"), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
 		options.Progress = func(p shard.VerifyProgress) {
@@ -92,25 +103,33 @@ func verify(ctx context.Context, out, diag io.Writer, dir string, jobs int, imag
 	}
 	options.Problem = func(err error) {
 		clearBar()
+		problems = append(problems, err.Error())
 		fmt.Fprintln(diag, "imgshard:", err)
 	}
 	began := time.Now()
-	report, err := shard.Verify(ctx, dir, options)
+	result, err := shard.Verify(cmd.Context(), dir, options)
 	clearBar()
 	if err != nil {
 		return err
 	}
-	if n := len(report.Missing); n > 0 {
-		fmt.Fprintf(out, "%s: %s not here and not verified: %s\n", dir, bytesize.Counted(n, "partition is", "partitions are"), partitionNames(report.Missing))
+	if wantsJSON(cmd) {
+		out = io.Discard
+		cliutil.PrintJSON(cmd.OutOrStdout(), verifiedSet{
+			Set: dir, Samples: result.Samples, Shards: result.Shards, Bytes: result.Bytes, Missing: append([]int{}, result.Missing...), Problems: problems,
+			Seconds: time.Since(began).Seconds(),
+		})
 	}
-	fmt.Fprintf(out, "%s: read %s in %s, %s, in %.1f s\n", dir, bytesize.Counted(report.Samples, "sample", "samples"),
-		bytesize.Counted(report.Shards, "shard", "shards"), bytesize.Format(report.Bytes), time.Since(began).Seconds())
-	if report.Problems > 0 {
-		return fmt.Errorf("%s: problems found: %d", dir, report.Problems)
+	if n := len(result.Missing); n > 0 {
+		fmt.Fprintf(out, "%s: %s not here and not verified: %s\n", dir, bytesize.Counted(n, "partition is", "partitions are"), partitionNames(result.Missing))
+	}
+	fmt.Fprintf(out, "%s: read %s in %s, %s, in %.1f s\n", dir, bytesize.Counted(result.Samples, "sample", "samples"),
+		bytesize.Counted(result.Shards, "shard", "shards"), bytesize.Format(result.Bytes), time.Since(began).Seconds())
+	if result.Problems > 0 {
+		return fmt.Errorf("%s: problems found: %d", dir, result.Problems)
 	}
 	fmt.Fprintf(out, "%s: every checksum is right\n", dir)
-	if n := len(report.Missing); complete && n > 0 {
-		return fmt.Errorf("%s: not complete: %s missing: copy %s", dir, bytesize.Counted(n, "partition is", "partitions are"), partitionNames(report.Missing))
+	if n := len(result.Missing); complete && n > 0 {
+		return fmt.Errorf("%s: not complete: %s missing: copy %s", dir, bytesize.Counted(n, "partition is", "partitions are"), partitionNames(result.Missing))
 	}
 	if images {
 		fmt.Fprintf(out, "%s: every image decodes, and is what its entry says\n", dir)

@@ -136,7 +136,7 @@ func (f *viewFlags) run(cmd *cobra.Command, path string) error {
 		return err
 	}
 	if f.output != "-" {
-		fmt.Fprintf(out, "%s of %s on %s\n", bytesize.Counted(len(sheet.Samples), "sample", "samples"), bytesize.Grouped(sheet.All), f.output)
+		fmt.Fprintf(outcome(cmd), "%s of %s on %s\n", bytesize.Counted(len(sheet.Samples), "sample", "samples"), bytesize.Grouped(sheet.All), f.output)
 	}
 	return nil
 }
