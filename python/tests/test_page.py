@@ -89,7 +89,7 @@ def opened(page: Page) -> list[str]:
 
 def shown_batch(page: Page) -> int:
     """Return the number of the batch whose pictures are shown."""
-    return int(page.text("details.session .inside > div > p").split(", batch ")[1].split(",")[0])
+    return int(page.text("details.session .inside > div:not(.advice) > p").split(", batch ")[1].split(",")[0])
 
 
 def test_page_shows_views_and_fields(browser: Any, images: Path, tmp_path: Path) -> None:
@@ -129,8 +129,11 @@ def test_page_shows_views_and_fields(browser: Any, images: Path, tmp_path: Path)
 
 def tiles(page: Page) -> dict[str, str]:
     """Return what the page shows of the store."""
-    names, texts = (page.page.locator(f"#store {tag}").all_inner_texts() for tag in ("dt", "dd"))
-    return dict(zip(names, texts, strict=True))
+    return dict(
+        page.page.evaluate(
+            "[...document.querySelectorAll('#store div')].map((tile) => [...tile.children].map((e) => e.innerText))"
+        )
+    )
 
 
 @pytest.mark.parametrize("kind", SIZES)

@@ -51,7 +51,29 @@ function duration(s) {
 /** waits reports whether a session waits for the feed. */
 const waits = (s) => s.waiting_for !== "client" && s.waiting_for !== "idle";
 
-const clock = (t) => new Date(t * 1000).toLocaleTimeString();
+const clock = (t) => new Date(t * 1000).toTimeString().slice(0, 8);
+
+/** showAdvice shows sentences, and commands, which are indented, in boxes to copy from. */
+function showAdvice(box, text) {
+  if (box.dataset.shown === text) return;
+  box.dataset.shown = text;
+  box.replaceChildren(...text.split("\n").filter(Boolean).map((line) => (line.startsWith("    ") ? command(line.trim()) : element("p", { text: line }))));
+}
+
+/** command shows a command: a click selects all of it, and where the browser allows that a button copies it. */
+function command(text) {
+  const box = element("div", { class: "command" }, element("code", { text }));
+  if (navigator.clipboard) {
+    const button = element("button", { text: "Copy", type: "button" });
+    button.addEventListener("click", async () => {
+      await navigator.clipboard.writeText(text);
+      button.textContent = "Copied";
+      setTimeout(() => (button.textContent = "Copy"), PERIOD);
+    });
+    box.append(button);
+  }
+  return box;
+}
 
 /** tiles shows [name, text] pairs in a list. */
 function tiles(list, pairs) {
@@ -76,7 +98,7 @@ function axes(format) {
   const [faint, line] = [color("faint"), color("line")];
   const grid = { stroke: line, width: 1 };
   return [
-    { stroke: faint, grid, ticks: grid, space: 90, values: (_, ticks) => ticks.map((t) => new Date(t * 1000).toTimeString().slice(0, 8)) },
+    { stroke: faint, grid, ticks: grid, space: 90, values: (_, ticks) => ticks.map(clock) },
     { stroke: faint, grid, ticks: grid, size: 62, values: (_, ticks) => ticks.map(format) },
   ];
 }
@@ -146,7 +168,7 @@ function newSession(number) {
   parts.progress.append(parts.bar);
   parts.rate.classList.add("number");
   parts.left.classList.add("number");
-  parts.advice = element("p", { class: "advice" });
+  parts.advice = element("div", { class: "advice" });
   parts.details = element("dl", { class: "tiles" });
   parts.transform = element("code");
   parts.batch = element("div");
@@ -237,7 +259,7 @@ async function showBatch(number, parts) {
   parts.timer = setTimeout(() => showBatch(number, parts), again);
 }
 
-function showSessions(list) {
+function showSessions(list, advice) {
   $("no-sessions").hidden = list.length > 0;
   const open = new Set(list.map((s) => s.session));
   for (const [number, parts] of sessions) {
@@ -263,7 +285,7 @@ function showSessions(list) {
     if ($("sessions").children[place] !== parts.box) $("sessions").insertBefore(parts.box, $("sessions").children[place] || null);
     place++;
     parts.box.classList.toggle("waits", waits(s));
-    say(parts.advice, s.advice);
+    showAdvice(parts.advice, s.advice === advice ? "" : s.advice); // above all sessions it is said once
     say(parts.transform, JSON.stringify(s.transform));
     tiles(parts.details, [
       ["session", String(s.session)],
@@ -271,7 +293,7 @@ function showSessions(list) {
       ["batch size", count(s.batch_size)],
       ["batches of this epoch", running ? `${count(s.epoch_sent)} of ${count(s.epoch_batches)}` : "–"],
       ["images delivered", count(s.images)],
-      ["blank images, substitutes", `${count(s.blanks)}, ${count(s.substitutes)}`],
+      ["blank, substituted", `${count(s.blanks)}, ${count(s.substitutes)}`],
       ["slots free, lent, all", `${s.slots_free}, ${s.slots_lent}, ${s.slots}`],
       ["ring", bytes(s.ring_bytes)],
       ["waited for a slot", duration(s.slot_wait)],
@@ -328,16 +350,16 @@ function show(status) {
     ["sessions", count(status.sessions.length)],
     ["ring memory", `${bytes(status.ring_bytes)} of ${bytes(status.ring_limit_bytes)}`],
     ["read from shards", bytes(status.read_bytes)],
-    ["blank images, substitutes, errors", `${count(status.blanks)}, ${count(status.substitutes)}, ${count(errors)}`],
+    ["blank, substituted, errors", `${count(status.blanks)}, ${count(status.substitutes)}, ${count(errors)}`],
   ]);
   showStore(status.store);
   showFeeders(status.feeders);
   say($("verdict"), status.verdict[0].toUpperCase() + status.verdict.slice(1) + ".");
-  say($("advice"), status.advice);
+  showAdvice($("advice"), status.advice);
   $("limit").classList.toggle("waits", status.sessions.some((s) => waits(s)));
   $("damaged-section").hidden = !status.damaged.length;
   $("damaged").replaceChildren(...status.damaged.map((text) => element("li", { text })));
-  showSessions(status.sessions);
+  showSessions(status.sessions, status.advice);
   $("bad-section").hidden = !status.bad.length;
   rows($("bad"), status.bad.map((b) => [clock(b.time), b.split, String(b.index), b.key, b.error]));
   rows(
@@ -347,7 +369,7 @@ function show(status) {
   tiles($("settings"), [
     ["decoding threads", count(status.threads)],
     ["memory for batches, at most", bytes(status.ring_limit_bytes)],
-    ["started", new Date(status.started * 1000).toLocaleString()],
+    ["started", `${new Date(status.started * 1000).toDateString()}, ${clock(status.started)}`],
   ]);
   drawPlots();
 }
