@@ -231,41 +231,74 @@ func Image(split string, class, k int, o Options) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// draw paints a gradient with a little noise, and shapes on it: discs, rings, bars or squares by class.
+// draw paints a landscape of nothing: a sky and a ground with the texture of noise, and lit bodies that cast shadows on them, spheres, rings, bars or
+// blocks by class. It computes in whole numbers, so that every processor paints the same.
 func draw(rng *rand.Rand, w, h, class int) *image.RGBA {
 	img := image.NewRGBA(image.Rect(0, 0, w, h))
-	base, tint := hue(class*157), hue(class*157+220+rng.IntN(60))
-	noise := rng.Uint32()
+	sky, ground, body := hue(class*157), hue(class*157+40+rng.IntN(60)), hue(class*157+220+rng.IntN(60))
+	seed, horizon, side := rng.Uint32(), h*(30+rng.IntN(40))/100, min(w, h)
 	for y := range h {
-		row := img.Pix[y*img.Stride:]
 		for x := range w {
-			noise = noise*1664525 + 1013904223
-			n := int(noise>>28) - 8
-			t := (x*128/w + y*128/h) // 0 … 255
-			for c := range 3 {
-				v := (int(base[c])*(255-t)+40*t)/255 + n
-				row[4*x+c] = uint8(min(max(v, 0), 255))
+			from, light := sky, 150+60*y/max(1, horizon)
+			if y >= horizon {
+				from, light = ground, 90+100*(y-horizon)/(h-horizon)
 			}
-			row[4*x+3] = 255
+			light += (fractal(x, y, side, seed) - 128) * 3 / 4
+			paint(img, x, y, from, light)
 		}
 	}
-	side := min(w, h)
 	for range 2 + rng.IntN(4) {
 		r := max(1, side/8+rng.IntN(side/4+1))
 		cx, cy := rng.IntN(w), rng.IntN(h)
-		shade := 160 + rng.IntN(96)
+		for y := max(0, cy-r); y < min(h, cy+r+r/3); y++ { // the shadow falls to the right and below
+			for x := max(0, cx-r); x < min(w, cx+r+r/3); x++ {
+				if inside(class%4, x-cx-r/3, y-cy-r/3, r) {
+					pixel := img.Pix[y*img.Stride+4*x:]
+					for c := range 3 {
+						pixel[c] = pixel[c] / 2
+					}
+				}
+			}
+		}
 		for y := max(0, cy-r); y < min(h, cy+r); y++ {
 			for x := max(0, cx-r); x < min(w, cx+r); x++ {
-				if !inside(class%4, x-cx, y-cy, r) {
-					continue
-				}
-				for c := range 3 {
-					img.Pix[y*img.Stride+4*x+c] = uint8(int(tint[c]) * shade / 255)
+				if inside(class%4, x-cx, y-cy, r) {
+					lx, ly := x-cx+r/3, y-cy+r/3 // from the brightest point
+					paint(img, x, y, body, 260-140*(lx*lx+ly*ly)/(r*r)+(fractal(x, y, side/4, seed+1)-128)/3)
 				}
 			}
 		}
 	}
 	return img
+}
+
+// paint sets a pixel to a colour under a light, of which 255 is full.
+func paint(img *image.RGBA, x, y int, colour [3]uint8, light int) {
+	pixel := img.Pix[y*img.Stride+4*x:]
+	for c := range 3 {
+		pixel[c] = uint8(min(max(int(colour[c])*light/255, 0), 255))
+	}
+	pixel[3] = 255
+}
+
+// fractal returns noise from 0 to 255 with features of a quarter of size and of smaller ones, down to pixels.
+func fractal(x, y, size int, seed uint32) int {
+	sum, weight := 0, 0
+	for grid, share := max(1, size/4), 8; share > 0; grid, share = max(1, grid/4), share/2 {
+		gx, gy, fx, fy := x/grid, y/grid, x%grid, y%grid
+		above := lattice(gx, gy, seed)*(grid-fx) + lattice(gx+1, gy, seed)*fx
+		below := lattice(gx, gy+1, seed)*(grid-fx) + lattice(gx+1, gy+1, seed)*fx
+		sum += share * ((above*(grid-fy) + below*fy) / (grid * grid))
+		weight += share
+	}
+	return sum / weight
+}
+
+// lattice returns a number from 0 to 255 that depends on a point and a seed.
+func lattice(x, y int, seed uint32) int {
+	n := (uint32(x)*0x9E3779B1 ^ uint32(y)*0x85EBCA77 ^ seed) * 0xC2B2AE3D
+	n = (n ^ n>>15) * 0x27D4EB2F
+	return int(n >> 24)
 }
 
 // inside says whether a point (x, y) relative to its centre lies in a shape of radius r.
