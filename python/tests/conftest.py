@@ -112,7 +112,10 @@ def damaged(shards: Path, tmp_path: Path) -> Path:
     shutil.copytree(shards, copy)
     for path in copy.rglob("*.imgshard"):
         data = bytearray(path.read_bytes())
-        data[len(data) // 2] ^= 0x40
+        at = len(data) // 2
+        while not all(data[at : at + 8]):  # between two records are zeros
+            at += 1
+        data[at] ^= 0x40
         path.write_bytes(data)
     return copy
 
