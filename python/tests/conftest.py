@@ -107,12 +107,12 @@ def load(socket: str) -> Iterator[Callable[..., DataLoader]]:
 
 @pytest.fixture
 def damaged(shards: Path, tmp_path: Path) -> Path:
-    """The common set with a byte changed in the middle of each shard file's records."""
+    """The common set with a byte changed in a record of each shard file."""
     copy = tmp_path / "damaged-shards"
     shutil.copytree(shards, copy)
     for path in copy.rglob("*.imgshard"):
         data = bytearray(path.read_bytes())
-        at = len(data) // 2
+        at = len(data) // 3
         while not all(data[at : at + 8]):  # between two records are zeros
             at += 1
         data[at] ^= 0x40

@@ -195,7 +195,7 @@ def test_a_damaged_sample_may_be_blank(damaged: Path, caplog: pytest.LogCaptureF
             seen += indices([batch])
     assert seen == list(range(SAMPLES))
     assert blank == 2  # one in each of the two shard files
-    assert caplog.text.count(" 1 blank sample, which can't be read: n9") == 2, caplog.text  # with the key of each
+    assert len(re.findall(r"n9\d+/n9\d+_\d+\.JPEG", caplog.text)) == 2, caplog.text
 
 
 def test_a_transform_of_one_operation_and_one_that_is_too_long(load: Load) -> None:
