@@ -125,7 +125,7 @@ func TestParseErrors(t *testing.T) {
 		`[{"op":"centrecrop","size":3}]`:  "operation 0 (centrecrop): unknown operation (is CenterCrop meant?), want one of",
 		`[{"op":"Resize","sise":3}]`:      `no parameter "sise" (is size meant?)`,
 		"Trian":                           `unknown transform "Trian" (is train meant?)`,
-		"rand-m9-mstd0.5":                 `"rand-m9-mstd0.5" (timm's policies stand in a list: {"op": "TimmAugment", "config": "rand-m9-mstd0.5"}), want eval`,
+		"rand-m9-mstd0.5":                 `"rand-m9-mstd0.5" (put timm's policies into a list: {"op": "TimmAugment", "config": "rand-m9-mstd0.5"}), want eval`,
 		`[{"op":"CenterCrop","size":3},{"op":"Resize","size":5,"p":1}]`: `operation 1 (Resize): no parameter "p"`,
 		`[{"op":"CenterCrop","size":3,"colour":1}]`:                     `operation 0 (CenterCrop): no parameter "colour", want one of size`,
 		`[{"size":3}]`: `operation 0: want "op" with the operation's name`,
@@ -258,8 +258,8 @@ func documented(listed listedOp) string {
 	var cells []string
 	for _, d := range declared(reflect.TypeOf(listed.op)) {
 		cell := "`" + d.name + "`"
-		if d.kind.what != "" {
-			cell += ": " + d.kind.what
+		if d.kind.want != "" {
+			cell += ": " + d.kind.want
 		}
 		if !d.required && isNull(d.fallback) {
 			cell += ", optional"
