@@ -58,7 +58,7 @@ func TestInspectOfADataset(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	text, _, status := imgshard(t, "inspect", dir)
-	if status != 0 || strings.Count(text, "not packed yet") != 2 {
+	if status != 0 || strings.Count(text, ": unpacked: ") != 2 {
 		t.Errorf("status %d: %s", status, text)
 	}
 }
