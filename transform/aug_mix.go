@@ -9,23 +9,23 @@ import (
 	"github.com/imgfeed/imgfeed/transform/internal/pointwise"
 )
 
-// AugMix is torchvision.transforms.AugMix(severity, mixture_width, chain_depth, alpha, all_ops, interpolation, fill). torchvision makes
-// a tensor of an image of Pillow before it begins; here augmentations have the bits that they have on images, and only the mixing,
-// in float32, is that of tensors.
+// AugMix is torchvision.transforms.AugMix(severity, mixture_width, chain_depth, alpha, all_ops, interpolation, fill).
+// torchvision first converts a Pillow image to a tensor. Here the augmentations have the bits that they have on Pillow
+// images, and only the mixing uses the float32 arithmetic of tensors.
 type AugMix struct {
 	// Severity is how many of the ten magnitudes are used, 1 to 10. In JSON its default is torchvision's, 3.
 	Severity int `param:"severity" default:"3" range:"1 10"`
-	// Width is the number of chains, and Depth that of the augmentations in each, where 0 and less mean 1 to 3 of them by chance.
+	// Width is the number of chains, and Depth the number of augmentations in each; 0 or less draws 1 to 3.
 	// In JSON the defaults are torchvision's, 3 and -1.
 	Width int `param:"mixture_width" default:"3" range:"1 32"`
 	Depth int `param:"chain_depth" default:"-1" range:"-Inf 32"`
 	// Alpha is the parameter of the distributions of weights. In JSON its default is torchvision's, 1.
 	Alpha float64 `param:"alpha" default:"1" range:"1e-2 1e6"`
-	// AllOps takes brightness, contrast, colour and sharpness in, too. In JSON its default is torchvision's, true.
+	// AllOps includes brightness, contrast, colour and sharpness. In JSON its default is torchvision's, true.
 	AllOps bool `param:"all_ops" default:"true"`
 	// Interpolation is Nearest, Bilinear or Bicubic. In JSON its default is torchvision's, Bilinear.
 	Interpolation Interpolation `param:"interpolation" default:"bilinear" is:"map"`
-	// Fill is the colour of what shows nothing of the image.
+	// Fill is the colour outside the image.
 	Fill Fill `param:"fill" default:"0"`
 }
 
@@ -65,30 +65,30 @@ func (o AugMix) chain(c *canvas) error {
 		if a.leveled() {
 			k = c.draws.below(o.Severity)
 		}
-		if err := c.drawn(&mixSpace, a, k, mixBins, o.Interpolation, o.Fill); err != nil {
+		if err := c.augmentSigned(&mixSpace, a, k, mixBins, o.Interpolation, o.Fill); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// A mixture is several images made of one, each times a weight: what AugMix does.
+// A mixture is a weighted sum of several augmented copies of an image.
 type mixture struct {
-	share   float32   // of the image itself in the sum
-	weights []float32 // of what the chains make of it
-	factor  float32   // by which the image is blended with the sum, as Pillow does; 1 replaces it by the sum
-	blends  bool      // there is no sum: the image is blended with what each chain makes of it, one after the other, by its weight
+	share   float32   // weight of the image itself in the sum
+	weights []float32 // weights of the chains' results
+	factor  float32   // blends the image with the sum, as Pillow does; 1 replaces it by the sum
+	blends  bool      // no sum: the image is blended with each chain's result in turn, by its weight
 }
 
-// mix makes a mixture of the image and of what chain makes of it, as often as there are weights.
+// mix replaces the image by its mixture with one run of chain for each weight.
 func (c *canvas) mix(m mixture, chain func(c *canvas) error) error {
 	img, err := c.inMemory()
 	if err != nil {
 		return err
 	}
 	e, log := c.engine, c.log
-	e.kept = imagefile.Grown(e.kept, len(img.Pix))
-	copy(e.kept, img.Pix)
+	e.unmixed = imagefile.Grown(e.unmixed, len(img.Pix))
+	copy(e.unmixed, img.Pix)
 	if m.blends {
 		e.blended = imagefile.Grown(e.blended, len(img.Pix))
 		copy(e.blended, img.Pix)
@@ -98,7 +98,7 @@ func (c *canvas) mix(m mixture, chain func(c *canvas) error) error {
 	var chains []string
 	for i, weight := range m.weights {
 		if i > 0 {
-			copy(img.Pix, e.kept)
+			copy(img.Pix, e.unmixed)
 		}
 		if log != nil {
 			c.log = &recorder{}
@@ -123,7 +123,7 @@ func (c *canvas) mix(m mixture, chain func(c *canvas) error) error {
 		copy(img.Pix, e.blended)
 	default:
 		if pointwise.Finish(img.Pix, e.sums); m.factor != 1 {
-			pointwise.Blend(img.Pix, e.kept, img.Pix, m.factor)
+			pointwise.Blend(img.Pix, e.unmixed, img.Pix, m.factor)
 		}
 	}
 	if c.log = log; log != nil {

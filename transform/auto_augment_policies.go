@@ -3,8 +3,8 @@ package transform
 // A policyStep is one step of a policy.
 type policyStep struct {
 	name      string
-	p         float64 // the probability that it is done
-	magnitude float64 // counts for nothing where the step has no levels
+	p         float64 // probability of the step
+	magnitude float64 // ignored by steps without levels
 }
 
 // autoAugmentPolicies are the policies of AutoAugment, as torchvision has them; magnitudes are from 0 to 9.
@@ -66,8 +66,8 @@ var autoAugmentPolicies = map[string][][]policyStep{
 	},
 }
 
-// imagenetPolicies returns the policies of AutoAugment's paper for ImageNet, which torchvision and timm share but for the name of
-// their posterization.
+// imagenetPolicies returns the policies of AutoAugment's paper for ImageNet, which torchvision and timm share except
+// for the name of their posterization.
 func imagenetPolicies(posterize string) [][]policyStep {
 	return [][]policyStep{
 		{{posterize, 0.4, 8}, {"Rotate", 0.6, 9}},

@@ -8,8 +8,8 @@ import (
 	"github.com/imgfeed/imgfeed/transform/internal/blur"
 )
 
-// GaussianBlur is torchvision.transforms.GaussianBlur(kernel_size, sigma). Its bits are torchvision's but where a sum is as good
-// as half way between two bytes.
+// GaussianBlur is torchvision.transforms.GaussianBlur(kernel_size, sigma). Its bits are torchvision's, except where a
+// sum lies within a rounding error of half way between two bytes.
 type GaussianBlur struct {
 	// KernelSize are the kernel's width and height, odd; {n} is a square.
 	KernelSize [2]int `param:"kernel_size" range:"1 255"`
@@ -49,7 +49,7 @@ func (c *canvas) gaussianBlur(size [2]int, sigma float64) error {
 	return nil
 }
 
-// gaussianWeights appends the weights of the middle of a kernel and of its places to one side.
+// gaussianWeights appends the weights of a kernel's middle and of one side.
 func gaussianWeights(to []float32, size int, sigma float64) []float32 {
 	weight := func(i int) float64 {
 		x := float64(i) / sigma
@@ -68,8 +68,8 @@ func gaussianWeights(to []float32, size int, sigma float64) []float32 {
 	return to
 }
 
-// PILGaussianBlur is Pillow's ImageFilter.GaussianBlur(radius) of a random radius, with a probability: what MoCo, BYOL, DINO and
-// timm blur with. torchvision has no name for it. Its bits are Pillow's.
+// PILGaussianBlur is Pillow's ImageFilter.GaussianBlur with a random radius, applied with a probability, as in MoCo,
+// BYOL, DINO and timm. torchvision has no name for it. Its bits are Pillow's.
 type PILGaussianBlur struct {
 	// Radius are the least and the largest standard deviation, in pixels. In JSON its default is DINO's, 0.1 to 2.
 	Radius [2]float64 `param:"radius" is:"range" default:"[0.1, 2]" range:"0 100"`
@@ -98,5 +98,5 @@ func (c *canvas) pillowBlur(radius float64) error {
 	return err
 }
 
-// The ranges that the declarations name are those that the kernels take.
+// The ranges in the declarations equal the limits of the kernels.
 var _ = [1]struct{}{}[blur.KernelMax-255+blur.RadiusMax-100]

@@ -9,47 +9,49 @@ import (
 	"github.com/imgfeed/imgfeed/transform/internal/affine"
 )
 
-// A canvas is the image that a transform's operations work on, one after the other, with the draws of its sample. It does as
-// little as it can as late as it can: its image is what two kinds of work that is still to be done make of pixels,
+// A canvas is the image that a transform's operations work on, one after the other, with the draws of its sample. It is
+// lazy. Its image is the result of two kinds of postponed work on stored pixels:
 //
 //	from → pending → step
 //
-// from has the pixels: the stored image, of which nothing is decoded yet, the region of it that several views share, or one of
-// the engine's two images between passes. pending is a change of all of from, such as an adjustment of colours, or none; only an
-// image in memory has one. step is what a single pass over the pixels does: a crop, a resize, a crop, a flip.
+// from has the pixels: the stored image, still undecoded; the region of it that several views share; or one of the
+// engine's two scratch images. pending is an optional change of all of from, such as an adjustment of colours; only an
+// image in memory has one. step is a single pass over the pixels: a crop, a resize, a crop, a flip.
 //
-// Crops, resizes and flips are added to the step. What it cannot take (a resize of a resized image) ends it first: render does
-// pending and step, writes the result to the other image between passes, and begins a new step there.
+// Crops, resizes and flips are added to the step. An operation that does not fit into the step (a resize of a resized
+// image) ends it: render does pending and step, writes the result to the other scratch image, and begins a new step
+// there.
 //
-// Other operations want the image in memory (inMemory renders it, unless it is there and the step is empty). change then leaves
-// its work pending, and redraw does its work at once. What was pending before is done by then (settle), in place or into the
-// other image.
+// Other operations need the image in memory: inMemory renders it, unless it is there and the step is empty. change then
+// leaves its work pending, and redraw does its work at once. Both first do earlier pending work (settle), in place or
+// into the other image.
 //
-// At the end finish writes to the batch: a pending change straight there where the step is empty, and else what the step makes.
+// At the end finish writes to the batch: the pending change directly if the step is empty, otherwise the step's result.
 // A stored image that only a step works on is therefore decoded, resized and written to the batch without a stop.
 //
-// On a dry canvas (views.go) operations draw and add to the step as ever, and the first that needs a pixel ends the run.
+// On a dry canvas (views.go) operations draw and add to the step as usual. The first operation that needs a pixel ends
+// the run.
 type canvas struct {
 	engine *Engine
 	draws  RNG
 	params Params
-	log    *recorder // nil unless it is asked for
+	log    *recorder // nil if the work is not recorded
 
-	op       Op          // at work
-	from     pixelSource // the stored image, a region of it, or one of the engine's images between passes
+	op       Op          // the running operation
+	from     pixelSource // the stored image, a region of it, or one of the engine's scratch images
 	step     step
-	pending  change // of all of from, and done before the step
-	rendered int    // images between passes so far, which take turns; 0 while from is the stored image
-	dry      bool   // operations are run to learn which pixels they need, and end there
+	pending  change // change of all of from, done before the step
+	rendered int    // number of scratch images used so far, in turn; 0 while from is the stored image
+	dry      bool   // operations run only to find out which pixels they need
 }
 
 // size returns the width and height of the image as the operations so far have left it.
 func (c *canvas) size() (w, h int) { return c.step.keep.Dx(), c.step.keep.Dy() }
 
-// crop cuts r out of the image; what lies outside the image is black.
+// crop cuts r out of the image; pixels outside the image are black.
 func (c *canvas) crop(r image.Rectangle) error { return c.cropFilled(r, Fill{}) }
 
-// cropFilled cuts r out of the image; what lies outside the image has a colour.
+// cropFilled cuts r out of the image; pixels outside the image have the colour fill.
 func (c *canvas) cropFilled(r image.Rectangle, fill Fill) error {
 	w, h := c.size()
 	outside := !r.In(image.Rect(0, 0, w, h))
@@ -69,17 +71,17 @@ func (c *canvas) cropFilled(r image.Rectangle, fill Fill) error {
 }
 
 // resize resizes the image to w × h.
-func (c *canvas) resize(w, h int, how resizing) error {
+func (c *canvas) resize(w, h int, method resizing) error {
 	if c.log != nil {
-		c.log.add("resize", "size", [2]int{h, w}, "interpolation", how.filter.String())
+		c.log.add("resize", "size", [2]int{h, w}, "interpolation", method.filter.String())
 	}
-	if c.step.resize(w, h, how) {
+	if c.step.resize(w, h, method) {
 		return nil
 	}
 	if err := c.render(); err != nil {
 		return err
 	}
-	c.step.resize(w, h, how)
+	c.step.resize(w, h, method)
 	return nil
 }
 
@@ -93,7 +95,7 @@ func (c *canvas) flip() {
 // renderedPixelsMax bounds an image between two passes.
 const renderedPixelsMax = 1 << 26
 
-// render does what the step has gathered, so that the image is one in memory.
+// render executes the step, so that the image is in memory.
 func (c *canvas) render() error {
 	w, h := c.size()
 	if w*h > renderedPixelsMax {
@@ -111,21 +113,21 @@ func (c *canvas) render() error {
 	return nil
 }
 
-// tooLarge says that the operation at work would keep an image of w × h pixels in memory.
+// tooLarge is the error of an operation that would keep an image of w × h pixels in memory.
 func (c *canvas) tooLarge(w, h int) error {
-	return &SizeError{NameOf(c.op), w, h, fmt.Sprintf("it would be kept in memory, where images of at most %d pixels are taken", renderedPixelsMax)}
+	return &SizeError{NameOf(c.op), w, h, fmt.Sprintf("it would be kept in memory, which is limited to %d pixels", renderedPixelsMax)}
 }
 
 // next returns the engine's image that the canvas is not on, with room for w × h pixels.
 func (c *canvas) next(w, h int) *rgbImage {
-	to := &c.engine.between[c.rendered&1]
+	to := &c.engine.scratch[c.rendered&1]
 	c.rendered++
 	to.Resize(w, h)
 	return to
 }
 
-// inMemory returns the image as the operations so far have left it, in memory of the engine: for an operation that changes
-// pixels where they are.
+// inMemory returns the image after the operations so far, in the engine's memory, for an operation that changes pixels
+// in place.
 func (c *canvas) inMemory() (*imagefile.RGB, error) {
 	w, h := c.size()
 	if c.rendered == 0 || c.step != wholeImage(w, h) {
@@ -137,8 +139,8 @@ func (c *canvas) inMemory() (*imagefile.RGB, error) {
 	return c.from.raw(), nil
 }
 
-// redraw returns the image as the operations so far have left it, and one of w × h pixels that takes its place: for an operation
-// that makes its result of pixels elsewhere in the image. It must write every pixel of to, in which something is left over.
+// redraw returns the image after the operations so far, and an image of w × h pixels that replaces it, for an operation
+// that needs other pixels of the image than the one it writes. It must write every pixel of to, which holds old data.
 func (c *canvas) redraw(w, h int) (from, to *imagefile.RGB, err error) {
 	if w*h > renderedPixelsMax {
 		return nil, nil, c.tooLarge(w, h)
@@ -151,15 +153,15 @@ func (c *canvas) redraw(w, h int) (from, to *imagefile.RGB, err error) {
 	return from, &next.RGB, nil
 }
 
-// A step is what one pass over the pixels does: cut box out of a source image, resize it to width × height, keep a
-// window of that (in one colour where it is not visible), and flip it.
+// A step is one pass over the pixels: cut box out of a source image, resize it to width × height, keep a window of the
+// result (with fill where the box is not visible), and flip it.
 type step struct {
-	box           image.Rectangle // in source pixels
+	box           image.Rectangle // part of the source, in its pixels
 	width, height int             // box is resized to this
-	how           resizing
+	method        resizing
 	keep          image.Rectangle // the window, in pixels of the resized box; may lie partly outside
-	visible       image.Rectangle // where the resized box may be seen, in the same pixels
-	fill          Fill            // the colour elsewhere
+	visible       image.Rectangle // the part of the window that shows the resized box, in the same pixels
+	fill          Fill            // colour of the other pixels
 	flip          bool
 }
 
@@ -179,7 +181,7 @@ func wholeImage(w, h int) step {
 func (s *step) needs() (inside, need image.Rectangle) {
 	inside = s.keep.Intersect(s.visible)
 	if s.resizes() && !inside.Empty() {
-		return inside, resample.SourceRegion(s.box.Dx(), s.box.Dy(), s.width, s.height, inside, s.how.filter)
+		return inside, resample.SourceRegion(s.box.Dx(), s.box.Dy(), s.width, s.height, inside, s.method.filter)
 	}
 	return inside, inside
 }
@@ -192,9 +194,9 @@ func (s *step) crop(r image.Rectangle) {
 	s.visible = s.visible.Intersect(s.keep)
 }
 
-// resize appends a resize of the image that the step makes so far, and reports whether the step can do it: not if it
-// resizes already, flips, or shows borders.
-func (s *step) resize(w, h int, how resizing) bool {
+// resize appends a resize of the image that the step makes so far, and reports whether the step can do it. A step that
+// resizes already, flips, or shows borders cannot.
+func (s *step) resize(w, h int, method resizing) bool {
 	if w == s.keep.Dx() && h == s.keep.Dy() {
 		return true // Pillow returns a copy
 	}
@@ -202,35 +204,35 @@ func (s *step) resize(w, h int, how resizing) bool {
 		return false
 	}
 	*s = step{
-		box: s.keep.Add(s.box.Min), width: w, height: h, how: how,
+		box: s.keep.Add(s.box.Min), width: w, height: h, method: method,
 		keep: image.Rect(0, 0, w, h), visible: image.Rect(0, 0, w, h),
 	}
 	return true
 }
 
-// A change is an operation's work on an image in memory. The canvas puts it off until it knows where the result goes: straight to
-// the batch if no operation follows, which saves a copy, and else to the engine's memory. Its work is a plain function, because a
-// closure would be allocated for each sample.
+// A change is an operation's work on an image in memory. The canvas postpones it until it knows where the result goes:
+// directly to the batch if no operation follows, which saves a copy, otherwise to the engine's memory. The work is a
+// plain function, because a closure would be allocated for each sample.
 type change struct {
-	work          changeWork // nil if nothing was put off
-	inPlace       bool       // to may be from
-	width, height int        // of to
-	with          changeParams
+	work          changeWork // nil if nothing is pending
+	inPlace       bool       // work accepts the same image as to and from
+	width, height int        // size of to
+	params        changeParams
 }
 
 // changeWork writes every pixel of to.
-type changeWork func(e *Engine, to, from *imagefile.RGB, with *changeParams)
+type changeWork func(e *Engine, to, from *imagefile.RGB, params *changeParams)
 
-// changeParams are the parameters of changes, if they have any: of adjustments, and of maps.
+// changeParams are the parameters of a change: the amount of an adjustment, or those of a map.
 type changeParams struct {
-	by float32
+	amount float32
 
 	matrix affine.Matrix
-	how    Interpolation
+	filter Interpolation
 	fill   Fill
 }
 
-// change puts a change off. The image counts as changed.
+// change postpones a change. Later operations see the image as changed.
 func (c *canvas) change(next change) error {
 	if next.width*next.height > renderedPixelsMax {
 		return c.tooLarge(next.width, next.height)
@@ -250,21 +252,21 @@ func (c *canvas) settle() {
 	}
 	from := c.from.raw()
 	if p.inPlace {
-		p.work(c.engine, from, from, &p.with)
+		p.work(c.engine, from, from, &p.params)
 	} else {
 		to := c.next(p.width, p.height)
-		p.work(c.engine, &to.RGB, from, &p.with)
+		p.work(c.engine, &to.RGB, from, &p.params)
 		c.from = to
 	}
 	p.work = nil
 }
 
-// finish writes the image as the operations have left it to dst, which has its size.
+// finish writes the final image to dst, which has its size.
 func (c *canvas) finish(dst Output) error {
 	e, p := c.engine, &c.pending
 	if p.work != nil && dst.Layout == NHWC && c.step == wholeImage(p.width, p.height) && !c.step.flip {
 		e.final = imagefile.RGB{Pix: dst.Pix[:3*p.width*p.height], Width: p.width, Height: p.height}
-		p.work(e, &e.final, c.from.raw(), &p.with)
+		p.work(e, &e.final, c.from.raw(), &p.params)
 		e.final, p.work = imagefile.RGB{}, nil
 		return nil
 	}

@@ -7,9 +7,9 @@ import (
 	"reflect"
 )
 
-// Operations that hold operations, which they apply to the canvas that they are given.
+// Operations that hold other operations and apply them to the same canvas.
 
-// nestingMax bounds how deep operations hold others.
+// nestingMax bounds the depth of nested operations.
 const nestingMax = 8
 
 func readOps(d *parameter, raw json.RawMessage, p *parameters) (any, error) {
@@ -57,8 +57,8 @@ func checkOps(d *parameter, field reflect.Value) error {
 
 func writeOps(value any) any { return json.RawMessage(listString(value.([]Op))) }
 
-// perhaps does something with a probability.
-func (c *canvas) perhaps(p float64, do func(c *canvas) error) error {
+// chance calls do with probability p.
+func (c *canvas) chance(p float64, do func(c *canvas) error) error {
 	if c.draws.unit() >= p {
 		return nil
 	}
@@ -74,7 +74,7 @@ func (c *canvas) do(op Op) error {
 	return err
 }
 
-// RandomApply is torchvision.transforms.RandomApply(transforms, p): all of them, in order, or none.
+// RandomApply is torchvision.transforms.RandomApply(transforms, p): applies all of them in order, or nothing.
 type RandomApply struct {
 	Transforms []Op `param:"transforms"`
 	// P is the probability. In JSON its default is torchvision's, 0.5.
@@ -93,15 +93,14 @@ func (o RandomApply) outputSize(h, w int) (int, int) {
 }
 
 func (o RandomApply) apply(c *canvas) error {
-	if c.draws.unit() >= o.P {
-		return nil
-	}
-	for _, op := range o.Transforms {
-		if err := c.do(op); err != nil {
-			return err
+	return c.chance(o.P, func(c *canvas) error {
+		for _, op := range o.Transforms {
+			if err := c.do(op); err != nil {
+				return err
+			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // RandomChoice is torchvision.transforms.RandomChoice(transforms, p): one of them.
@@ -153,7 +152,7 @@ type RandomOrder struct {
 	Transforms []Op `param:"transforms"`
 }
 
-// outputSize knows no size unless none of the operations changes it.
+// outputSize knows the size only if no operation changes it.
 func (o RandomOrder) outputSize(h, w int) (int, int) {
 	for _, op := range o.Transforms {
 		if otherH, otherW := outputSize(op, h, w); otherH != h || otherW != w {

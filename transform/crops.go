@@ -8,7 +8,7 @@ import (
 	"github.com/imgfeed/imgfeed/internal/libm"
 )
 
-// CenterCrop is torchvision.transforms.CenterCrop(size); an image that is smaller gets black borders.
+// CenterCrop is torchvision.transforms.CenterCrop(size); a smaller image gets black borders.
 type CenterCrop struct {
 	// Size is the result's; {n} is a square.
 	Size Size `param:"size"`
@@ -40,7 +40,7 @@ type FiveCrop struct {
 	// Size is a crop's; {n} is a square.
 	Size Size `param:"size"`
 
-	crop int // which one a view has, from 1; 0 in a transform that is not yet taken apart into views
+	crop int // number of a view's crop, from 1; 0 before the transform is split into views
 }
 
 func (o FiveCrop) prepare() (Op, error) {
@@ -63,7 +63,7 @@ func (o FiveCrop) result(i int) Op {
 
 func (o FiveCrop) apply(c *canvas) error { return TenCrop{Size: o.Size, crop: o.crop}.apply(c) }
 
-// fiveCrops returns one of the crops of an image of w × h pixels, by torchvision's order: top left, top right, bottom left, bottom right, centre.
+// fiveCrops returns crop i of an image of w × h pixels, in torchvision's order: top left, top right, bottom left, bottom right, centre.
 func fiveCrops(op Op, w, h int, size Size, i int) (image.Rectangle, error) {
 	if size[0] > h || size[1] > w {
 		return image.Rectangle{}, &SizeError{NameOf(op), w, h, fmt.Sprintf("the crops are %d×%d; resize first", size[1], size[0])}
@@ -75,15 +75,15 @@ func fiveCrops(op Op, w, h int, size Size, i int) (image.Rectangle, error) {
 	return image.Rect(at.X, at.Y, at.X+size[1], at.Y+size[0]), nil
 }
 
-// TenCrop is torchvision.transforms.TenCrop(size, vertical_flip): the crops of [FiveCrop], then those of the mirrored image. A transform that
-// holds it makes ten views of an image, in this order, all with the draws of the first.
+// TenCrop is torchvision.transforms.TenCrop(size, vertical_flip): the crops of [FiveCrop], then those of the mirrored
+// image. A transform with it makes ten views of an image, in this order, all with the draws of the first.
 type TenCrop struct {
 	// Size is a crop's; {n} is a square.
 	Size Size `param:"size"`
-	// VerticalFlip says that the image is mirrored top to bottom, and not left to right.
+	// VerticalFlip mirrors the image top to bottom instead of left to right.
 	VerticalFlip bool `param:"vertical_flip" default:"false"`
 
-	crop int // as of FiveCrop
+	crop int // same as FiveCrop's
 }
 
 func (o TenCrop) prepare() (Op, error) {
@@ -104,7 +104,7 @@ func (o TenCrop) result(i int) Op {
 	return o
 }
 
-// apply crops before it mirrors, which gives the same pixels as torchvision's other order and mirrors no more of them than are seen.
+// apply crops before it mirrors. torchvision's order is the other one; the pixels are the same, and fewer are mirrored.
 func (o TenCrop) apply(c *canvas) error {
 	w, h := c.size()
 	i := o.crop - 1
@@ -133,7 +133,7 @@ type RandomCrop struct {
 	Size Size `param:"size"`
 	// Padding is added around the image, in pixels: left, top, right, bottom.
 	Padding [4]int `param:"padding" default:"0"`
-	// PadIfNeeded pads an image that is too small, on both sides by the missing pixels.
+	// PadIfNeeded pads a too small image on both sides by the missing pixels.
 	PadIfNeeded bool `param:"pad_if_needed" default:"false"`
 	// Fill is the padding's colour, if Mode is Constant.
 	Fill Fill `param:"fill,omitempty" default:"0"`
@@ -147,13 +147,14 @@ func (o RandomCrop) apply(c *canvas) error {
 	w, h := c.size()
 	r, ok := o.box(w, h, &c.draws)
 	if !ok {
-		return &SizeError{NameOf(o), w, h, fmt.Sprintf("the crop is %d×%d; resize first, or set padding or pad_if_needed", o.Size[1], o.Size[0])}
+		reason := fmt.Sprintf("the crop is %d×%d; resize first, or set padding or pad_if_needed", o.Size[1], o.Size[0])
+		return &SizeError{NameOf(o), w, h, reason}
 	}
 	missingX, missingY := o.missing(w, h)
 	return c.pad(r, padding{o.Mode, o.Fill, o.Padding}, padding{pixels: [4]int{missingX, missingY, missingX, missingY}})
 }
 
-// missing returns the padding that a padded w × h image gets besides, at the left and the right, and at the top and the bottom.
+// missing returns the further padding of a padded w × h image, on each side along x and along y.
 func (o RandomCrop) missing(w, h int) (x, y int) {
 	if !o.PadIfNeeded {
 		return 0, 0
@@ -161,8 +162,8 @@ func (o RandomCrop) missing(w, h int) (x, y int) {
 	return max(0, o.Size[1]-(w+o.Padding[0]+o.Padding[2])), max(0, o.Size[0]-(h+o.Padding[1]+o.Padding[3]))
 }
 
-// box pads a w × h image, and places the crop evenly: top, then left, where there is a choice. It reports whether the
-// crop fits.
+// box returns a uniformly drawn crop of the padded w × h image: top, then left, where there is a choice. It reports
+// whether the crop fits.
 func (o RandomCrop) box(w, h int, d *RNG) (r image.Rectangle, ok bool) {
 	cropH, cropW := o.Size[0], o.Size[1]
 	missingX, missingY := o.missing(w, h)
@@ -182,11 +183,11 @@ func (o RandomCrop) box(w, h int, d *RNG) (r image.Rectangle, ok bool) {
 type RandomResizedCrop struct {
 	// Size is the result's; {n} is a square.
 	Size Size `param:"size"`
-	// Scale is the range of the box's area as a part of the image's, and Ratio that of its width / height; their zero
-	// values are torchvision's defaults, 0.08 to 1 and 3/4 to 4/3.
+	// Scale is the range of the box's area as a fraction of the image's, and Ratio the range of its width / height.
+	// The zero values are torchvision's defaults, 0.08 to 1 and 3/4 to 4/3.
 	Scale [2]float64 `param:"scale,nonzero" default:"[0.08, 1]"`
 	Ratio [2]float64 `param:"ratio,nonzero" default:"[0.75, 1.3333333333333333]"`
-	// Interpolation is the filter, and Resampler says which releases of Pillow it has the bits of.
+	// Interpolation is the filter, and Resampler names the releases of Pillow that it matches bit for bit.
 	Interpolation Interpolation `param:"interpolation" default:"bilinear"`
 	Resampler     Resampler     `param:"resampler" default:"null"`
 
@@ -237,7 +238,7 @@ func (o *RandomResizedCrop) box(w, h int, d *RNG) image.Rectangle {
 	case ratio > o.Ratio[1]:
 		boxW = roundToInt(float64(float64(h) * o.Ratio[1]))
 	}
-	// An extreme ratio rounds to nothing on a thin image, where torchvision fails: keep one pixel.
+	// An extreme ratio rounds to zero on a thin image, where torchvision fails: keep one pixel.
 	boxW, boxH = min(max(boxW, 1), w), min(max(boxH, 1), h)
 	left, top := (w-boxW)/2, (h-boxH)/2
 	return image.Rect(left, top, left+boxW, top+boxH)

@@ -17,24 +17,24 @@ import (
 //
 //	Scale [2]float64 `param:"scale" default:"[0.08, 1]" range:"0 1"`
 //
-// param is the name in JSON, torchvision's. default is what a transform that does not give it has, as JSON or as a bare
-// word; null leaves the field at its zero value, and a parameter without a default must be given. range bounds every number
-// of it. oneof lists the words that a text may be. is names the kind of parameter (kinds.go) where the field's type does not
-// say it. Behind the name, "omitempty" leaves a zero value out of the JSON and unchecked, and "nonzero" refuses zeros in JSON
-// because in Go they stand for the default.
+// param is the name in JSON, which is torchvision's. default is the value of an absent parameter, as JSON or as a bare
+// word; null leaves the field at its zero value, and a parameter without a default is required. range bounds every
+// number of it. oneof lists the accepted words of a text. is names the kind of parameter (kinds.go) where the field's
+// type does not imply it. After the name, "omitempty" leaves a zero value out of the JSON and unchecked, and "nonzero"
+// refuses zeros in JSON because in Go they stand for the default.
 //
-// Everything that is known about parameters follows from that: how they are read, checked and written, the table in
-// docs/transforms.md, and the schema that servers give to clients.
+// Reading, checking and writing of parameters, the table in docs/transforms.md, and the schema that servers give to
+// clients all follow from these tags.
 
-// A parameter is one that an operation declares.
+// A parameter is the declaration of an operation's parameter.
 type parameter struct {
 	name               string
 	kind               kind
-	field              int // of the operation's struct
+	field              int // index in the operation's struct
 	required           bool
-	fallback           json.RawMessage // what stands for a parameter that is not given
+	fallback           json.RawMessage // default value
 	bounded            bool
-	low, high          float64 // if it is bounded
+	low, high          float64 // bounds, if bounded
 	words              []string
 	omitEmpty, nonZero bool
 }
@@ -88,31 +88,31 @@ func (d *parameter) interval() string {
 	return fmt.Sprintf(format+" to "+format, d.low, d.high)
 }
 
-// parameters are those of one operation as its JSON object gives them.
+// parameters are the members of an operation's JSON object.
 type parameters struct {
-	given     map[string]json.RawMessage
-	resampler Resampler // of operations that name none
-	nesting   int       // operations that hold this one
+	values    map[string]json.RawMessage
+	resampler Resampler // default of operations that resize
+	nesting   int       // number of operations around this one
 }
 
-// isNull reports whether a value is missing or null, which counts as not given.
+// isNull reports whether a value is missing or null, which counts as missing.
 func isNull(raw json.RawMessage) bool { return raw == nil || string(raw) == "null" }
 
-// read returns an operation of the type of known with the parameters that are given. Any that is not declared is refused.
+// read returns an operation of known's type with the given parameters. It refuses undeclared ones.
 func (p *parameters) read(known Op) (Op, error) {
 	v := reflect.New(reflect.TypeOf(known)).Elem()
-	var first error // what is not declared is said before what is wrong with what is
+	var first error // an undeclared parameter is reported before a wrong value
 	var names []string
 	for _, d := range declared(v.Type()) {
 		names = append(names, d.name)
-		if d.kind.besides != "" {
-			names = append(names, d.kind.besides)
+		if d.kind.ignored != "" {
+			names = append(names, d.kind.ignored)
 		}
 		if err := d.read(p, v.Field(d.field)); err != nil && first == nil {
 			first = err
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(p.given)) {
+	for _, name := range slices.Sorted(maps.Keys(p.values)) {
 		if !slices.Contains(names, name) {
 			return nil, fmt.Errorf("no parameter %q%s, want one of %s", name, suggest.Hint(name, names), strings.Join(names, ", "))
 		}
@@ -120,17 +120,17 @@ func (p *parameters) read(known Op) (Op, error) {
 	return v.Interface().(Op), first
 }
 
-// read sets a field to the value that is given for it, or to its default.
+// read sets a field to the given value, or to the default.
 func (d *parameter) read(p *parameters, field reflect.Value) error {
-	raw, given := p.given[d.name], true
+	raw, given := p.values[d.name], true
 	if isNull(raw) && (raw == nil || !d.kind.nullIsZero) {
 		raw, given = d.fallback, false
 	}
 	if isNull(raw) && d.required {
-		if d.kind.what == "" {
+		if d.kind.want == "" {
 			return fmt.Errorf("%s is missing", d.name)
 		}
-		return fmt.Errorf("%s is missing, want %s", d.name, d.kind.what)
+		return fmt.Errorf("%s is missing, want %s", d.name, d.kind.want)
 	}
 	value, err := d.kind.read(d, raw, p)
 	if err != nil {
@@ -149,7 +149,7 @@ func (d *parameter) read(p *parameters, field reflect.Value) error {
 	return nil
 }
 
-// prepared returns an operation ready to run: checked, with what it needs computed in advance.
+// prepared returns an operation ready to run: checked, with its tables computed.
 func prepared(op Op) (Op, error) {
 	v := reflect.New(reflect.TypeOf(op)).Elem()
 	v.Set(reflect.ValueOf(op))
@@ -165,7 +165,7 @@ func prepared(op Op) (Op, error) {
 	return op, nil
 }
 
-// check returns a field's fault; it may also bring the field into another form.
+// check returns the error in a field's value; it may also normalise the value.
 func (d *parameter) check(field reflect.Value) error {
 	if field.IsZero() && d.nonZero && !isNull(d.fallback) {
 		if err := d.read(&parameters{}, field); err != nil {
@@ -196,22 +196,22 @@ func TextOf(op Op) string {
 	return named(NameOf(op), pairs...)
 }
 
-// A Schema says which parameters an operation has, for programs that make transforms.
+// A Schema lists the parameters of an operation, for programs that make transforms.
 type Schema struct {
 	Op         string            `json:"op"`
 	Parameters []ParameterSchema `json:"parameters"`
 }
 
-// A ParameterSchema says what a parameter may be.
+// A ParameterSchema describes the accepted values of a parameter.
 type ParameterSchema struct {
 	Name    string          `json:"name"`
-	Kind    string          `json:"kind"`              // such as number, size or range
-	Default json.RawMessage `json:"default,omitempty"` // absent where it must be given
-	Range   string          `json:"range,omitempty"`   // of its numbers, such as "0 to 1"
+	Kind    string          `json:"kind"`              // number, size, range, …
+	Default json.RawMessage `json:"default,omitempty"` // absent if the parameter is required
+	Range   string          `json:"range,omitempty"`   // bounds of its numbers, "0 to 1"
 	OneOf   []string        `json:"one_of,omitempty"`
 }
 
-// Schemas returns what every operation declares, in the order of docs/transforms.md.
+// Schemas returns the declarations of all operations, in the order of docs/transforms.md.
 func Schemas() []Schema {
 	var all []Schema
 	for _, listed := range operations() {

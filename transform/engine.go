@@ -12,32 +12,32 @@ import (
 	"github.com/imgfeed/imgfeed/transform/internal/pointwise"
 )
 
-// A Source is a stored image. The engine only reads it, and only during the call it is given to.
+// A Source is a stored image. The engine only reads it, and only during the call.
 type Source struct {
-	// Format says what Image is; the zero value means to look at its first bytes.
+	// Format is the format of Image; the zero value means to look at its first bytes.
 	Format Format
 	// Image holds the encoded image. For full speed the memory after it should be readable (cap − len ≥ 64).
 	Image []byte
-	// Aux is what the packer left to help with decoding: a JPEG's row index. It may be empty; what a wrong one does is
-	// said in docs/format/jpeg-index.md.
+	// Aux helps with decoding: a JPEG's row index, made by the packer. It may be empty; docs/format/jpeg-index.md
+	// says what happens with a wrong one.
 	Aux []byte
-	// Encoding decodes an image whose Format says that its set's encoding made it; nil for an image file.
+	// Encoding decodes a record of a set's encoding; nil if Image is an image file.
 	Encoding Encoding
-	// Prefetch is where the next source's Image lies, if that is known: it is fetched into the processor's cache meanwhile.
+	// Prefetch is the next source's Image, if known: it is fetched into the processor's cache meanwhile.
 	Prefetch []byte
-	// NonTemporal says that the result will not be read soon, so that it may be written past the processor's caches.
+	// NonTemporal lets the result bypass the processor's caches, because it will not be read soon.
 	NonTemporal bool
 }
 
-// An ImageError says that an image cannot be decoded. Unwrap gives the decoder's own error, which tells malformed from
-// unsupported data.
+// An ImageError says that an image cannot be decoded. Unwrap gives the decoder's own error, which distinguishes
+// malformed from unsupported data.
 type ImageError struct{ Err error }
 
 func (e *ImageError) Error() string { return "transform: " + e.Err.Error() }
 
 func (e *ImageError) Unwrap() error { return e.Err }
 
-// Times are the sums of what an Engine has spent by stage.
+// Times are the total times of an Engine's stages.
 type Times struct {
 	Decode   time.Duration // stored bytes to RGB
 	Resample time.Duration // RGB to finished pixels: resize, crop, flip and layout
@@ -50,20 +50,20 @@ type Engine struct {
 	mapper    *affine.Mapper
 	blurrer   *blur.Blurrer
 	adjuster  *pointwise.Adjuster
-	stored    storedImage   // decodes the source at hand
-	canvas    canvas        // of the image at hand
-	region    []byte        // pixels of the region that is needed
-	padded    []byte        // a resized image that is then pasted between borders
-	between   [2]rgbImage   // images between two passes, taken in turn
+	stored    storedImage   // decodes the current source
+	canvas    canvas        // canvas of the current image
+	region    []byte        // pixels of the needed region
+	padded    []byte        // a resized image before it gets borders
+	scratch   [2]rgbImage   // images between two passes, used in turn
 	final     imagefile.RGB // the result, while a change is written to it
-	shared    rgbImage      // what several views need of an image
-	alone     [1]View
-	columns   []int32 // of an image that padding shows, and rows
-	rows      []int32
-	kept      []byte    // an image that others are mixed with
-	blended   []byte    // what it is blended with one after the other
-	sums      []float32 // of images that are mixed
-	log       *recorder // of what is done; nil unless it is asked for
+	shared    rgbImage      // the region of an image that several views need
+	single    [1]View
+	columns   []int32   // source columns that a padded image shows
+	rows      []int32   // source rows that a padded image shows
+	unmixed   []byte    // the image before mixing
+	blended   []byte    // the image blended with one chain after the other
+	sums      []float32 // weighted sum of the mixed images
+	log       *recorder // record of the work; nil if it is not recorded
 	times     Times
 
 	blurWeights [2][]float32 // across and down
@@ -71,7 +71,10 @@ type Engine struct {
 
 // NewEngine returns an Engine that runs kernels of the given level.
 func NewEngine(level Level) *Engine {
-	return &Engine{resampler: resample.New(level), mapper: affine.New(level), blurrer: blur.New(level), adjuster: pointwise.New(level), stored: newStoredImage(level)}
+	return &Engine{
+		resampler: resample.New(level), mapper: affine.New(level), blurrer: blur.New(level), adjuster: pointwise.New(level),
+		stored: newStoredImage(level),
+	}
 }
 
 // Times returns the time spent so far.
@@ -83,12 +86,12 @@ func (e *Engine) Times() Times { return e.times }
 // On success every byte of the output is written. On error its contents are undefined; the error is an [*ImageError],
 // a [*SizeError], or says that the destination is too small.
 func (e *Engine) Apply(spec *Spec, dst Output, src Source, draws RNG) (Params, error) {
-	e.alone[0] = View{Spec: spec, Dst: dst, RNG: draws}
-	err := e.ApplyViews(src, e.alone[:])
-	return e.alone[0].Params, err
+	e.single[0] = View{Spec: spec, Dst: dst, RNG: draws}
+	err := e.ApplyViews(src, e.single[:])
+	return e.single[0].Params, err
 }
 
-// applyTo makes one result of an image that from has, whose step so far is whole.
+// applyTo makes one result of the image in from; whole is its first step, which changes nothing.
 func (e *Engine) applyTo(v *View, from pixelSource, whole step) error {
 	dst := v.Dst
 	if dst.Width, dst.Height = v.Spec.width, v.Spec.height; len(dst.Pix) < v.Spec.OutputBytes() {
@@ -105,9 +108,9 @@ func (e *Engine) applyTo(v *View, from pixelSource, whole step) error {
 	return c.finish(dst)
 }
 
-// trim lets go of scratch memory that an unusually large image has needed.
+// trim releases scratch memory that an unusually large image needed.
 func (e *Engine) trim() {
-	for _, memory := range []*[]byte{&e.region, &e.padded, &e.shared.Pix, &e.kept, &e.blended, &e.between[0].Pix, &e.between[1].Pix} {
+	for _, memory := range []*[]byte{&e.region, &e.padded, &e.shared.Pix, &e.unmixed, &e.blended, &e.scratch[0].Pix, &e.scratch[1].Pix} {
 		if cap(*memory) > imagefile.KeepBytesMax {
 			*memory = nil
 		}
@@ -117,8 +120,8 @@ func (e *Engine) trim() {
 	}
 }
 
-// DecodeFull decodes the whole image and returns its RGB pixels, rows without gaps, valid until the next call. It is
-// there to measure decoding alone.
+// DecodeFull decodes the whole image and returns its RGB pixels, rows without gaps, valid until the next call. It
+// serves to measure decoding alone.
 func (e *Engine) DecodeFull(src Source) (pix []byte, width, height int, err error) {
 	w, h, err := e.open(src)
 	if err == nil {
@@ -130,8 +133,8 @@ func (e *Engine) DecodeFull(src Source) (pix []byte, width, height int, err erro
 	return pix, w, h, nil
 }
 
-// Repaired says what was wrong with the last image file and was repaired as libjpeg repairs it, in the part that was decoded.
-// It is nil if nothing was.
+// Repaired returns the damage that was repaired in the decoded part of the last image file, as libjpeg repairs it, or
+// nil.
 func (e *Engine) Repaired() error { return e.stored.files.Repaired() }
 
 // render writes the step's result to dst, which has keep's size.
@@ -156,18 +159,19 @@ func (e *Engine) render(dst Output, from pixelSource, s *step) error {
 		return e.resampler.CopyPadded(dst, src, stride, need, s.keep, s.fill)
 	}
 	if inside == s.keep {
-		return e.resampler.Resize(dst, src, stride, need, boxW, boxH, s.width, s.height, inside, s.how.filter, s.how.algorithm)
+		return e.resampler.Resize(dst, src, stride, need, boxW, boxH, s.width, s.height, inside, s.method.filter, s.method.algorithm)
 	}
 	w, h := inside.Dx(), inside.Dy()
 	e.padded = imagefile.Grown(e.padded, w*h*3)
 	part := Output{Pix: e.padded, Width: w, Height: h, Layout: NHWC}
-	if err := e.resampler.Resize(part, src, stride, need, boxW, boxH, s.width, s.height, inside, s.how.filter, s.how.algorithm); err != nil {
+	err = e.resampler.Resize(part, src, stride, need, boxW, boxH, s.width, s.height, inside, s.method.filter, s.method.algorithm)
+	if err != nil {
 		return err
 	}
 	return e.resampler.CopyPadded(dst, e.padded, w*3, inside, s.keep, s.fill)
 }
 
-// decodeStraight writes region r to its final place without a stop in between, where the decoder can.
+// decodeStraight decodes region r directly into the output, if the decoder can.
 func (e *Engine) decodeStraight(dst Output, from pixelSource, r image.Rectangle) (done bool, err error) {
 	if from.raw() != nil {
 		return false, nil

@@ -115,7 +115,7 @@ func TestFiveCropErrors(t *testing.T) {
 		`[{"op":"TenCrop","size":4,"vertical_flip":"yes"}]`:       `vertical_flip is "yes", want true or false`,
 		`[{"op":"FiveCrop","size":8},{"op":"FiveCrop","size":4}]`: "operation 1 (FiveCrop): it makes 5 views of an image, and one is wanted",
 		`[{"op":"RandomApply","transforms":[{"op":"TenCrop","size":8}]},{"op":"CenterCrop","size":4}]`: "operation 0 (TenCrop): it makes 10 views",
-		`{"views": [{"repeat":7,"ops":[{"op":"TenCrop","size":8}]}]}`:                                  "70 views and more, at most 64 are taken",
+		`{"views": [{"repeat":7,"ops":[{"op":"TenCrop","size":8}]}]}`:                                  "at least 70 views, want at most 64",
 	} {
 		var spec *SpecError
 		if _, err := ParseViews(text, Pillow13); !errors.As(err, &spec) || !strings.Contains(err.Error(), want) {

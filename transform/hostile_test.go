@@ -174,7 +174,7 @@ func setFloats(v reflect.Value, x float64) bool {
 // TestHostileViews: too many views, and lists that are nested, large or empty.
 func TestHostileViews(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"views": [` + strings.TrimSuffix(strings.Repeat(`"eval",`, 100), ",") + `]}`: "65 views and more, at most 64 are taken",
+		`{"views": [` + strings.TrimSuffix(strings.Repeat(`"eval",`, 100), ",") + `]}`: "at least 65 views, want at most 64",
 		`{"views": [{"repeat": 100, "ops": "eval"}]}`:                                  "repeat is 100, want a whole number from 1 to 64",
 		`{"views": [{"repeat": -1, "ops": "eval"}]}`:                                   "repeat is -1",
 		`{"views": [{"repeat": 1e30, "ops": "eval"}]}`:                                 "repeat is 1e30, want a whole number",
@@ -183,7 +183,7 @@ func TestHostileViews(t *testing.T) {
 		`{"views": [null]}`: "null is no transform",
 		`{"views": [[]]}`:   "no operations",
 		`{"views": [{}]}`:   "ops is missing",
-		"[" + strings.TrimSuffix(strings.Repeat(`{"op":"RandomInvert"},`, 40), ",") + "]": "40 operations, at most 32",
+		"[" + strings.TrimSuffix(strings.Repeat(`{"op":"RandomInvert"},`, 40), ",") + "]": "40 operations, want at most 32",
 		strings.Repeat("[", 100000): "no valid JSON",
 	} {
 		_, err := ParseViews(text, Pillow13)

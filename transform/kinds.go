@@ -15,23 +15,23 @@ import (
 	"github.com/imgfeed/imgfeed/transform/internal/affine"
 )
 
-// A kind of parameter says how one is read, checked and written.
+// A kind of parameter defines how one is read, checked and written.
 type kind struct {
 	name string
-	what string // what may be given, where the name does not say it
-	// read makes the field's value from the given one; nil leaves the field as it is.
+	want string // accepted values, where the name does not say it
+	// read converts JSON to the field's value; nil leaves the field as it is.
 	read func(d *parameter, raw json.RawMessage, p *parameters) (any, error)
-	// check returns a field's fault, or brings it into the form that the operation runs with. nil accepts everything.
+	// check returns the error in a field's value, or normalises it for running. nil accepts everything.
 	check func(d *parameter, field reflect.Value) error
-	// write returns what JSON is made of; nil for the field itself.
+	// write returns the value to marshal; nil marshals the field itself.
 	write func(value any) any
-	// besides is a parameter that is read along, and not kept.
-	besides string
-	// nullIsZero says that null is a value, the field's zero, and does not stand for the default.
+	// ignored is a second parameter, accepted for compatibility with torchvision.
+	ignored string
+	// nullIsZero makes null the field's zero value instead of the default.
 	nullIsZero bool
 }
 
-// kindOf returns the kind of a field, which its tag names or its type implies.
+// kindOf returns the kind of a field: the one its tag names, or the one of its type.
 func kindOf(field reflect.StructField) kind {
 	name, ok := field.Tag.Lookup("is")
 	if !ok {
@@ -44,7 +44,7 @@ func kindOf(field reflect.StructField) kind {
 	return kinds()[i]
 }
 
-// kindsOfTypes are the kinds of fields whose tags name none.
+// kindsOfTypes are the kinds of fields without a tag is.
 var kindsOfTypes = map[reflect.Type]string{
 	reflect.TypeFor[float64]():       "number",
 	reflect.TypeFor[int]():           "integer",
@@ -64,7 +64,7 @@ var kindsOfTypes = map[reflect.Type]string{
 	reflect.TypeFor[three]():         "three",
 }
 
-// kinds lists the kinds of parameters. It is a function because operations that hold others are read by it, too.
+// kinds lists the kinds of parameters. It is a function because readOps, which it names, needs it in turn.
 func kinds() []kind {
 	const lowHigh, either = "[low, high]", "n or [low, high]"
 	return []kind{
@@ -74,29 +74,29 @@ func kinds() []kind {
 		{name: "boolean", read: value[bool]("true or false")},
 		{name: "text", read: value[string]("a string"), check: checkText},
 		{name: "word", read: readWord, check: checkText},
-		{name: "size", what: "n or [h, w]", read: readSize, check: checkSize},
-		{name: "sides", what: "n or [h, w]", read: readSize},
-		{name: "kernel", what: "n or [width, height]", read: several(kernelOf, 1, 2), check: checkKernel},
-		{name: "padding", what: "n, [x, y] or [left, top, right, bottom]", read: several(paddingOf, 1, 2, 4), check: checkPadding},
+		{name: "size", want: "n or [h, w]", read: readSize, check: checkSize},
+		{name: "sides", want: "n or [h, w]", read: readSize},
+		{name: "kernel", want: "n or [width, height]", read: several(kernelOf, 1, 2), check: checkKernel},
+		{name: "padding", want: "n, [x, y] or [left, top, right, bottom]", read: several(paddingOf, 1, 2, 4), check: checkPadding},
 		{name: "fill", read: readFill, nullIsZero: true},
 		{name: "padding_mode", read: readPaddingMode, check: checkPaddingMode},
-		{name: "filter", read: readFilter, check: checkFilter, write: writeFilter, besides: "antialias"},
+		{name: "filter", read: readFilter, check: checkFilter, write: writeFilter, ignored: "antialias"},
 		{name: "map", read: readMap, check: checkMap, write: writeFilter},
 		{name: "resampler", read: readResampler, check: checkResampler},
-		{name: "interval", what: lowHigh, read: readInterval, check: checkIntervals},
-		{name: "shares", what: "[x, y]", read: readInterval, check: checkNumbers},
-		{name: "range", what: either, read: several(rangeOf, 1, 2), check: checkIntervals},
-		{name: "angle", what: either, read: readAngle, check: checkIntervals},
-		{name: "shear", what: "n, [low, high] or [x low, x high, y low, y high]", read: readShear, check: checkIntervals},
-		{name: "point", what: "[x, y]", read: several(pointOf, 2), check: checkPoint},
-		{name: "factor", what: "x or [low, high]", read: readFactor, check: checkFactor, write: writeFactor},
-		{name: "operations", what: "a list of operations", read: readOps, check: checkOps, write: writeOps},
-		{name: "weights", what: "a list of numbers", read: value[[]float64]("a list of numbers")},
+		{name: "interval", want: lowHigh, read: readInterval, check: checkIntervals},
+		{name: "shares", want: "[x, y]", read: readInterval, check: checkNumbers},
+		{name: "range", want: either, read: several(rangeOf, 1, 2), check: checkIntervals},
+		{name: "angle", want: either, read: readAngle, check: checkIntervals},
+		{name: "shear", want: "n, [low, high] or [x low, x high, y low, y high]", read: readShear, check: checkIntervals},
+		{name: "point", want: "[x, y]", read: several(pointOf, 2), check: checkPoint},
+		{name: "factor", want: "x or [low, high]", read: readFactor, check: checkFactor, write: writeFactor},
+		{name: "operations", want: "a list of operations", read: readOps, check: checkOps, write: writeOps},
+		{name: "weights", want: "a list of numbers", read: value[[]float64]("a list of numbers")},
 		{name: "three", read: readThree, write: func(any) any { return 3 }},
 	}
 }
 
-// decode reads JSON into a value, which stays as it is of null.
+// decode reads JSON into a value; null leaves it at zero.
 func decode[T any](d *parameter, raw json.RawMessage, want string) (v T, err error) {
 	if !isNull(raw) && (json.Unmarshal(raw, &v) != nil || holdsNull(raw)) {
 		err = fmt.Errorf("%s is %.100s, want %s", d.name, raw, want)
@@ -104,18 +104,18 @@ func decode[T any](d *parameter, raw json.RawMessage, want string) (v T, err err
 	return v, err
 }
 
-// holdsNull reports whether a value is a list with a null in it, of which decoding makes a zero.
+// holdsNull reports whether a value is a list with a null in it, which decoding would turn into a zero.
 func holdsNull(raw json.RawMessage) bool {
 	var list []json.RawMessage
 	return json.Unmarshal(raw, &list) == nil && slices.ContainsFunc(list, func(one json.RawMessage) bool { return string(one) == "null" })
 }
 
-// value returns how a kind is read that JSON has.
+// value returns the reader of a kind that has a type in JSON.
 func value[T any](want string) func(d *parameter, raw json.RawMessage, p *parameters) (any, error) {
 	return func(d *parameter, raw json.RawMessage, _ *parameters) (any, error) { return decode[T](d, raw, want) }
 }
 
-// oneOrMore are numbers of which JSON may give one, or a list that has something in it, as torchvision wants of every list.
+// oneOrMore are numbers that JSON gives as a single one or as a list. Like torchvision it refuses an empty list.
 type oneOrMore[T any] []T
 
 func (n *oneOrMore[T]) UnmarshalJSON(raw []byte) error {
@@ -131,7 +131,7 @@ func (n *oneOrMore[T]) UnmarshalJSON(raw []byte) error {
 	return err
 }
 
-// wants says what decode wants of numbers that are one or more.
+// wants describes oneOrMore of a type in messages.
 func wants[T int | float64]() string {
 	if reflect.TypeFor[T]().Kind() == reflect.Int {
 		return "whole numbers"
@@ -139,8 +139,8 @@ func wants[T int | float64]() string {
 	return "a number or a list of numbers"
 }
 
-// several returns how numbers are read that JSON may give alone or as a list, by what made makes of as many as counts allow.
-func several[T int | float64](made func(list []T) any, counts ...int) func(d *parameter, raw json.RawMessage, p *parameters) (any, error) {
+// several returns the reader of a kind that takes one number or a list of one of the given lengths. build makes the field's value of it.
+func several[T int | float64](build func(list []T) any, counts ...int) func(d *parameter, raw json.RawMessage, p *parameters) (any, error) {
 	return func(d *parameter, raw json.RawMessage, _ *parameters) (any, error) {
 		list, err := decode[oneOrMore[T]](d, raw, wants[T]())
 		switch {
@@ -149,7 +149,7 @@ func several[T int | float64](made func(list []T) any, counts ...int) func(d *pa
 		case !slices.Contains(counts, len(list)):
 			return nil, d.miscounted(len(list))
 		}
-		return made(list), nil
+		return build(list), nil
 	}
 }
 
@@ -169,10 +169,10 @@ func paddingOf(list []int) any {
 
 // miscounted says that a parameter has a wrong number of numbers.
 func (d *parameter) miscounted(n int) error {
-	return fmt.Errorf("%s has %s, want %s", d.name, bytesize.Counted(n, "number", "numbers"), d.kind.what)
+	return fmt.Errorf("%s has %s, want %s", d.name, bytesize.Counted(n, "number", "numbers"), d.kind.want)
 }
 
-// checkNumbers holds every number of a field against the parameter's range.
+// checkNumbers checks every number of a field against the parameter's range.
 func checkNumbers(d *parameter, field reflect.Value) error {
 	if field.Kind() == reflect.Array {
 		for i := range field.Len() {
@@ -204,7 +204,7 @@ func readBits(d *parameter, raw json.RawMessage, _ *parameters) (any, error) {
 	return int(v), err
 }
 
-// readWord reads a text in which capitals count for nothing.
+// readWord reads a text and ignores its case.
 func readWord(d *parameter, raw json.RawMessage, _ *parameters) (any, error) {
 	word, err := decode[string](d, raw, "a string")
 	return strings.ToLower(word), err
@@ -306,12 +306,12 @@ func checkPaddingMode(d *parameter, field reflect.Value) error {
 	return nil
 }
 
-// readFilter reads how an operation resizes. torchvision has antialias besides, without which Pillow does nothing.
+// readFilter reads the filter of a resize. torchvision's antialias must be true, because Pillow always antialiases.
 func readFilter(d *parameter, raw json.RawMessage, p *parameters) (any, error) {
 	filter, err := readMap(d, raw, p)
 	antialias := true
-	if given := p.given["antialias"]; err == nil && !isNull(given) && json.Unmarshal(given, &antialias) != nil {
-		err = fmt.Errorf("antialias is %.100s, want true or false", given)
+	if value := p.values["antialias"]; err == nil && !isNull(value) && json.Unmarshal(value, &antialias) != nil {
+		err = fmt.Errorf("antialias is %.100s, want true or false", value)
 	}
 	if err == nil && !antialias {
 		err = errors.New("antialias is false, but Pillow always antialiases; leave it out or use \"nearest\"")
@@ -371,11 +371,11 @@ func readInterval(d *parameter, raw json.RawMessage, _ *parameters) (any, error)
 	return [2]float64(list), nil
 }
 
-// checkIntervals holds pairs of numbers against the parameter's range: the lower comes first.
+// checkIntervals checks pairs of numbers against the parameter's range. The lower number comes first.
 func checkIntervals(d *parameter, field reflect.Value) error {
 	for i := 0; d.bounded && i < field.Len(); i += 2 {
 		low, high := field.Index(i).Float(), field.Index(i+1).Float()
-		for _, v := range []float64{high, low} { // of a single number n, which stands for -n to n, the n that was given
+		for _, v := range []float64{high, low} { // high first: a single number n became -n and n, and the message shows n
 			if !(d.low <= v && v <= d.high) {
 				return fmt.Errorf("%s is %v, want %s", d.name, v, d.interval())
 			}
@@ -396,7 +396,7 @@ func readAngle(d *parameter, raw json.RawMessage, _ *parameters) (any, error) {
 	return [2]float64(list), nil
 }
 
-// readShear reads a range of angles along x, and one along y behind it.
+// readShear reads a range of angles along x, and optionally one along y after it.
 func readShear(d *parameter, raw json.RawMessage, _ *parameters) (any, error) {
 	var shear [4]float64
 	list, err := angles(d, raw, 4)
@@ -404,13 +404,13 @@ func readShear(d *parameter, raw json.RawMessage, _ *parameters) (any, error) {
 	return shear, err
 }
 
-// angles reads n, [low, high], or up to most numbers that are such pairs; nil for none.
-func angles(d *parameter, raw json.RawMessage, most int) ([]float64, error) {
+// angles reads n, [low, high], or several such pairs, up to countMax numbers. It returns nil for null.
+func angles(d *parameter, raw json.RawMessage, countMax int) ([]float64, error) {
 	list, err := decode[oneOrMore[float64]](d, raw, wants[float64]())
 	switch n := len(list); {
 	case err != nil || n == 0:
 		return nil, err
-	case n == 1 && bytes.HasPrefix(raw, []byte("[")) || n > 1 && n%2 == 1 || n > most:
+	case n == 1 && bytes.HasPrefix(raw, []byte("[")) || n > 1 && n%2 == 1 || n > countMax:
 		return nil, fmt.Errorf("%s has %s, want n, or [low, high]", d.name, bytesize.Counted(n, "number", "numbers"))
 	case n == 1 && list[0] < 0:
 		return nil, fmt.Errorf("%s is %v: a single number must be positive", d.name, list[0])
@@ -433,8 +433,8 @@ func checkPoint(d *parameter, field reflect.Value) error {
 	return nil
 }
 
-// readFactor reads the range of an adjustment, of which nil does nothing: [low, high], or x for x on both sides of what
-// changes nothing, which is 0 where the range has negative numbers, and 1 else.
+// readFactor reads the range of an adjustment: [low, high], or x for the neutral factor ± x. The neutral factor is 0 if
+// the range allows negative numbers, otherwise 1. The result nil means no adjustment.
 func readFactor(d *parameter, raw json.RawMessage, _ *parameters) (any, error) {
 	unchanged := 1.0
 	if d.low < 0 {

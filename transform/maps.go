@@ -11,11 +11,11 @@ import (
 
 // RandomRotation is torchvision.transforms.RandomRotation(degrees, interpolation, expand, center, fill).
 type RandomRotation struct {
-	// Degrees are the least and the largest angle, counterclockwise.
+	// Degrees are the smallest and the largest angle, counterclockwise.
 	Degrees [2]float64 `param:"degrees" is:"angle" range:"-1e6 1e6"`
 	// Interpolation is Nearest, Bilinear or Bicubic. In JSON its default is torchvision's, Nearest.
 	Interpolation Interpolation `param:"interpolation" default:"nearest" is:"map"`
-	// Expand gives the result the size that the turned image needs.
+	// Expand enlarges the result to hold the whole turned image.
 	Expand bool `param:"expand" default:"false"`
 	// Center is the point that stays where it is, x and y in pixels; nil for the image's middle.
 	Center *[2]float64 `param:"center" default:"null"`
@@ -36,19 +36,19 @@ func (o RandomRotation) apply(c *canvas) error {
 
 // RandomAffine is torchvision.transforms.RandomAffine(degrees, translate, scale, shear, interpolation, fill, center).
 type RandomAffine struct {
-	// Degrees are the least and the largest angle, clockwise.
+	// Degrees are the smallest and the largest angle, clockwise.
 	Degrees [2]float64 `param:"degrees" is:"angle" range:"-1e6 1e6"`
-	// Translate are the largest shifts, as shares of width and height; zeros for none.
+	// Translate are the largest shifts, as fractions of width and height; zeros shift nothing.
 	Translate [2]float64 `param:"translate,omitempty" is:"shares" default:"null" range:"0 1"`
-	// Scale are the least and the largest scale; zeros for none.
+	// Scale are the smallest and the largest scale; zeros keep the size.
 	Scale [2]float64 `param:"scale,omitempty,nonzero" default:"null" range:"1e-6 1e6"`
-	// Shear are the least and the largest shear in degrees along x, and then along y; zeros for none.
+	// Shear are the smallest and the largest shear in degrees along x, and then along y; zeros shear nothing.
 	Shear [4]float64 `param:"shear,omitempty" is:"shear" default:"null" range:"-1e6 1e6"`
 	// Interpolation is Nearest, Bilinear or Bicubic. In JSON its default is torchvision's, Nearest.
 	Interpolation Interpolation `param:"interpolation" default:"nearest" is:"map"`
 	// Fill is the colour of what shows nothing of the image.
 	Fill Fill `param:"fill" default:"0"`
-	// Center is the point that everything is about, x and y in pixels; nil for the image's middle.
+	// Center is the fixed point of rotation, scale and shear, x and y in pixels; nil for the image's middle.
 	Center *[2]float64 `param:"center" default:"null"`
 }
 
@@ -58,14 +58,14 @@ func (o RandomAffine) apply(c *canvas) error {
 	return c.affine(affineParams{angle, translate, scale, shear, o.Center}, o.Interpolation, o.Fill)
 }
 
-// draw draws for an image of w × h pixels: the angle; of what there is, the shift along x and y in whole pixels, the scale,
-// and the shear along x and y. A pair of zeros for the shear along y draws none.
+// draw draws the parameters for an image of w × h pixels: the angle, then, if they have a range, the shift along x and
+// y in whole pixels, the scale, the shear along x, and the shear along y.
 func (o RandomAffine) draw(w, h int, d *RNG) (angle float64, translate [2]float64, scale float64, shear [2]float64) {
 	angle = d.uniform(o.Degrees[0], o.Degrees[1])
 	if o.Translate != [2]float64{} {
 		for i, side := range [2]int{w, h} {
-			most := float64(o.Translate[i] * float64(side))
-			translate[i] = float64(roundToInt(d.uniform(-most, most)))
+			limit := float64(o.Translate[i] * float64(side))
+			translate[i] = float64(roundToInt(d.uniform(-limit, limit)))
 		}
 	}
 	scale = 1
@@ -81,18 +81,18 @@ func (o RandomAffine) draw(w, h int, d *RNG) (angle float64, translate [2]float6
 	return angle, translate, scale, shear
 }
 
-// affineMap maps the image to one of w × h pixels by a matrix from its pixels to those of the image, and gives what shows
-// nothing of the image the colour fill.
-func (c *canvas) affineMap(w, h int, matrix affine.Matrix, how Interpolation, fill Fill) error {
-	return c.change(change{work: mapImage, width: w, height: h, with: changeParams{matrix: matrix, how: how, fill: fill}})
+// affineMap replaces the image by one of w × h pixels. The matrix maps its pixels to those of the old image; pixels
+// outside that get the colour fill.
+func (c *canvas) affineMap(w, h int, matrix affine.Matrix, filter Interpolation, fill Fill) error {
+	return c.change(change{work: mapImage, width: w, height: h, params: changeParams{matrix: matrix, filter: filter, fill: fill}})
 }
 
-func mapImage(e *Engine, to, from *imagefile.RGB, with *changeParams) {
-	e.mapper.Map(to, from, with.matrix, with.how, with.fill)
+func mapImage(e *Engine, to, from *imagefile.RGB, params *changeParams) {
+	e.mapper.Map(to, from, params.matrix, params.filter, params.fill)
 }
 
-// affineParams are those of torchvision's affine: angles in degrees, clockwise, shifts in pixels, and the point that everything is
-// about, nil for the image's middle.
+// affineParams are the parameters of torchvision's affine: angles in degrees, clockwise, shifts in pixels, and the
+// fixed point, nil for the image's middle.
 type affineParams struct {
 	angle     float64
 	translate [2]float64
@@ -102,29 +102,29 @@ type affineParams struct {
 }
 
 // affine is torchvision's affine.
-func (c *canvas) affine(p affineParams, how Interpolation, fill Fill) error {
+func (c *canvas) affine(p affineParams, filter Interpolation, fill Fill) error {
 	if c.log != nil {
 		c.log.add("affine", "angle", p.angle, "translate", p.translate, "scale", p.scale, "shear", p.shear,
-			"interpolation", how.String(), "fill", fill, "center", p.center)
+			"interpolation", filter.String(), "fill", fill, "center", p.center)
 	}
 	w, h := c.size()
 	center := [2]float64{float64(w) * 0.5, float64(h) * 0.5}
 	if p.center != nil {
 		center = *p.center
 	}
-	return c.affineMap(w, h, inverseAffine(center, p.angle, p.translate, p.scale, p.shear), how, fill)
+	return c.affineMap(w, h, inverseAffine(center, p.angle, p.translate, p.scale, p.shear), filter, fill)
 }
 
 // pillowTransform is Pillow's Image.transform of the image's own size by a matrix.
-func (c *canvas) pillowTransform(matrix affine.Matrix, how Interpolation, fill Fill) error {
+func (c *canvas) pillowTransform(matrix affine.Matrix, filter Interpolation, fill Fill) error {
 	if c.log != nil {
-		c.log.add("pillow_transform", "data", matrix, "resample", how.String(), "fillcolor", fill)
+		c.log.add("pillow_transform", "data", matrix, "resample", filter.String(), "fillcolor", fill)
 	}
 	w, h := c.size()
-	return c.affineMap(w, h, matrix, how, fill)
+	return c.affineMap(w, h, matrix, filter, fill)
 }
 
-// atanDegrees returns the angle, in degrees, whose tangent is x, |x| ≤ 1: Newton's steps from near it, as every platform rounds them.
+// atanDegrees returns the arc tangent of x in degrees, |x| ≤ 1, by Newton's method, which every platform rounds alike.
 func atanDegrees(x float64) float64 {
 	angle := x / (1 + float64(0.28*float64(x*x)))
 	for range 6 {
@@ -148,11 +148,11 @@ func (c *canvas) turn(quarters int) error {
 	return nil
 }
 
-// rotate is Pillow's Image.rotate, and so torchvision's rotate: counterclockwise by an angle in degrees, about center, or the
-// image's middle if that is nil. With expand the result has the size that the turned image needs.
-func (c *canvas) rotate(degrees float64, how Interpolation, expand bool, center *[2]float64, fill Fill) error {
+// rotate is Pillow's Image.rotate, and so torchvision's rotate: counterclockwise by an angle in degrees, about center
+// (nil for the image's middle). With expand the result is as large as the turned image needs.
+func (c *canvas) rotate(degrees float64, filter Interpolation, expand bool, center *[2]float64, fill Fill) error {
 	if c.log != nil {
-		c.log.add("rotate", "angle", degrees, "interpolation", how.String(), "expand", expand, "center", center, "fill", fill)
+		c.log.add("rotate", "angle", degrees, "interpolation", filter.String(), "expand", expand, "center", center, "fill", fill)
 	}
 	w, h := c.size()
 	degrees = math.Mod(degrees, 360)
@@ -176,10 +176,10 @@ func (c *canvas) rotate(degrees float64, how Interpolation, expand bool, center 
 	if expand {
 		w, h, m = expanded(w, h, m)
 	}
-	return c.affineMap(w, h, m, how, fill)
+	return c.affineMap(w, h, m, filter, fill)
 }
 
-// rotation is the matrix of Image.rotate, which has its sines to 15 decimals.
+// rotation is the matrix of Image.rotate, which rounds sine and cosine to 15 decimals.
 func rotation(degrees float64, center [2]float64) affine.Matrix {
 	sin, cos := libm.SinCos(-libm.Radians(degrees))
 	m := affine.Matrix{decimals15(cos), decimals15(sin), 0, decimals15(-sin), decimals15(cos), 0}
@@ -199,12 +199,12 @@ func decimals15(x float64) float64 {
 	return rounded
 }
 
-// mapped returns where a matrix maps a point.
+// mapped applies a matrix to a point.
 func mapped(m affine.Matrix, x, y float64) (float64, float64) {
 	return float64(m[0]*x) + float64(m[1]*y) + m[2], float64(m[3]*x) + float64(m[4]*y) + m[5]
 }
 
-// expanded returns the size of a result that all of a turned w × h image fits in, and the matrix that has it in the middle.
+// expanded returns the size of a result that holds a whole turned w × h image, and the matrix that centres it there.
 func expanded(w, h int, m affine.Matrix) (int, int, affine.Matrix) {
 	width, height := float64(w), float64(h)
 	var low, high [2]float64
@@ -220,8 +220,8 @@ func expanded(w, h int, m affine.Matrix) (int, int, affine.Matrix) {
 	return int(newW), int(newH), m
 }
 
-// inverseAffine is torchvision's _get_inverse_affine_matrix, with the same operations in the same order: a rotation by angle,
-// a shift, a scale and shears along x and y about center, angles in degrees.
+// inverseAffine is torchvision's _get_inverse_affine_matrix, with the same arithmetic in the same order: a rotation, a
+// shift, a scale and shears along x and y about center, with angles in degrees.
 func inverseAffine(center [2]float64, angle float64, translate [2]float64, scale float64, shear [2]float64) affine.Matrix {
 	rot, shearY := libm.Radians(angle), libm.Radians(shear[1])
 	sinRot, cosRot := libm.SinCos(rot)
@@ -260,7 +260,7 @@ type RandomVerticalFlip struct {
 	P float64 `param:"p" default:"0.5" range:"0 1"`
 }
 
-func (o RandomVerticalFlip) apply(c *canvas) error { return c.perhaps(o.P, (*canvas).flipVertically) }
+func (o RandomVerticalFlip) apply(c *canvas) error { return c.chance(o.P, (*canvas).flipVertically) }
 
 // flipVertically mirrors the image top to bottom.
 func (c *canvas) flipVertically() error {

@@ -9,19 +9,19 @@ import (
 	"github.com/imgfeed/imgfeed/internal/kernel"
 )
 
-// Types of internal packages that are part of this one's interface, so that users of this module can name them.
+// Types of internal packages in this one's interface, so that users of this module can name them.
 type (
-	// Interpolation is one of Pillow's filters, with torchvision's name of it. The zero value is Bilinear, torchvision's default.
+	// Interpolation is one of Pillow's filters, under torchvision's name. The zero value is Bilinear, torchvision's default.
 	Interpolation = resample.Filter
-	// Resampler says which releases of Pillow a resize has the bits of. The zero value is the newest.
+	// Resampler names the releases of Pillow that a resize matches bit for bit. The zero value is the newest.
 	Resampler = resample.Algorithm
-	// Output is the place that an image is written to.
+	// Output is the destination of an image.
 	Output = resample.Output
 	// Layout is the order of an output's bytes: NHWC (the zero value) or NCHW.
 	Layout = resample.Layout
-	// Format is that of an image file. The zero value is what the file's first bytes say.
+	// Format is the format of an image file. The zero value detects it from the file's first bytes.
 	Format = imagefile.Format
-	// Level is a set of instructions that kernels are written for. The zero value is plain Go, on every platform.
+	// Level is an instruction set that kernels are written for. The zero value is plain Go, on every platform.
 	Level = kernel.Level
 )
 
@@ -35,7 +35,7 @@ const (
 	Lanczos  = resample.Lanczos
 )
 
-// The resamplers: Pillow 13 makes the two passes of some tall images in another order than Pillow 9.4 to 12.3 did.
+// The resamplers: for some tall images Pillow 13 swaps the two passes of Pillow 9.4 to 12.3.
 const (
 	Pillow13 = resample.Pillow13
 	Pillow12 = resample.Pillow12
@@ -47,11 +47,11 @@ const (
 	NCHW = resample.NCHW
 )
 
-// ActiveLevel returns the highest level that was compiled in and that this processor runs, unless the environment
-// variable IMGFEED_KERNELS names a lower one.
+// ActiveLevel returns the highest compiled level that this processor supports, unless the environment variable
+// IMGFEED_KERNELS names a lower one.
 func ActiveLevel() Level { return kernel.Active() }
 
-// SizeMax bounds a side of every size and padding that an operation names.
+// SizeMax bounds the sides of every size and padding in an operation.
 const SizeMax = 1 << 14
 
 // A Size is torchvision's parameter size, in pixels: {n}, or {height, width}.

@@ -2,34 +2,34 @@ package transform
 
 import "reflect"
 
-// An Op is one operation with its parameters, such as [Resize] or [CenterCrop]: a value, which nothing changes once it is
-// part of a [Spec]. Its type's name is torchvision's name of the operation, and the tags of its fields declare its
-// parameters (declare.go). The package comment says what a new one consists of.
+// An Op is one operation with its parameters, such as [Resize] or [CenterCrop]: a value, immutable once it is part of a
+// [Spec]. Its type's name is torchvision's name of the operation, and the tags of its fields declare its parameters
+// (declare.go). The package comment explains how to write a new one.
 type Op interface {
 	// apply draws the operation's random parameters and does its work. Operations draw in their order in the list, as
-	// many numbers as docs/transforms.md says: a change there gives other pixels to a run that is resumed.
+	// many numbers as docs/transforms.md says. A change there changes the pixels of a resumed run.
 	apply(c *canvas) error
 }
 
-// What an operation may have besides, where it is not like most.
+// Optional methods of operations.
 type (
-	// A preparer checks what its declarations do not say, and computes what it needs in advance.
+	// A preparer makes checks beyond its declarations, and computes tables in advance.
 	preparer interface{ prepare() (Op, error) }
-	// A sizer changes the size of images. outputSize returns the size of every image after the operation, of images of
-	// h × w pixels; 0, 0 means images that differ in size.
+	// A sizer changes the size of images. outputSize returns the size of an h × w image after the operation;
+	// 0, 0 means images that differ in size.
 	sizer interface{ outputSize(h, w int) (int, int) }
-	// A drawer says whether it draws. Those that do not say do.
+	// A drawer reports whether it draws. Operations without this method draw.
 	drawer interface{ random() bool }
 )
 
-// A listedOp is an operation that transforms may hold, with what its row in docs/transforms.md remarks.
+// A listedOp is an operation and the remarks of its row in docs/transforms.md.
 type listedOp struct {
 	op      Op
 	remarks string
 }
 
-// operations lists every operation, in the order in which messages and the document name them. To add one, write its
-// declaration and its work, and its line here.
+// operations lists every operation, in the order of messages and of the document. To add one, write its declaration and
+// its work, and its line here.
 func operations() []listedOp {
 	return []listedOp{
 		{Resize{}, "n is the shorter side; without a `size` the longer side becomes `max_size`"},
@@ -77,7 +77,7 @@ func operationNames() []string {
 	return names
 }
 
-// outputSize returns the size of every image after an operation, of images of h × w pixels.
+// outputSize returns the size of an h × w image after an operation; 0, 0 means images that differ in size.
 func outputSize(op Op, h, w int) (int, int) {
 	if changes, ok := op.(sizer); ok {
 		return changes.outputSize(h, w)

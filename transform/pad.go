@@ -14,7 +14,7 @@ type Pad struct {
 	Padding [4]int `param:"padding"`
 	// Fill is the padding's colour, if Mode is Constant.
 	Fill Fill `param:"fill" default:"0"`
-	// Mode says what the padding shows.
+	// Mode chooses the pixels of the padding.
 	Mode PaddingMode `param:"padding_mode" default:"constant"`
 }
 
@@ -34,14 +34,14 @@ func (o Pad) apply(c *canvas) error {
 	return c.pad(image.Rect(-o.Padding[0], -o.Padding[1], w+o.Padding[2], h+o.Padding[3]), o.around())
 }
 
-// A PaddingMode says what padding shows, torchvision's parameter padding_mode. The zero value is torchvision's default.
+// A PaddingMode chooses the pixels of padding: torchvision's parameter padding_mode. The zero value is torchvision's default.
 type PaddingMode uint8
 
 const (
 	Constant  PaddingMode = iota // one colour, the operation's Fill
 	Edge                         // the nearest pixel: 0 0 0 1 2 2 2
 	Reflect                      // the image mirrored about the middle of its first and last pixels: 2 1 0 1 2 1 0
-	Symmetric                    // or about their outer edges: 1 0 0 1 2 2 1
+	Symmetric                    // the image mirrored about their outer edges: 1 0 0 1 2 2 1
 )
 
 var paddingModes = []string{Constant: "constant", Edge: "edge", Reflect: "reflect", Symmetric: "symmetric"}
@@ -57,7 +57,7 @@ func (m PaddingMode) String() string {
 // MarshalJSON returns the name.
 func (m PaddingMode) MarshalJSON() ([]byte, error) { return strconv.AppendQuote(nil, m.String()), nil }
 
-// place returns which of n pixels is shown at a place before, in or after them.
+// place returns which of n pixels is shown at position at, which may lie before or after them.
 func (m PaddingMode) place(at, n int) int {
 	switch m {
 	case Reflect:
@@ -84,15 +84,15 @@ func modulo(a, n int) int {
 	return a
 }
 
-// A padding is what lies around an image: a mode, its colour, and how many pixels, left, top, right, bottom.
+// A padding is a border of an image: mode, colour, and width in pixels: left, top, right, bottom.
 type padding struct {
 	mode   PaddingMode
 	fill   Fill
 	pixels [4]int
 }
 
-// pad cuts r out of the image as it is when paddings have been put around it, one around the other. r counts from the
-// image's first pixel, without them, and lies within the outermost. All paddings have the mode and colour of the first.
+// pad puts paddings around the image, one around the other, and cuts r out of the result. r counts from the image's own
+// first pixel and lies within the outermost padding. All paddings have the mode and colour of the first.
 func (c *canvas) pad(r image.Rectangle, paddings ...padding) error {
 	b := paddings[0]
 	w, h := c.size()
@@ -116,11 +116,12 @@ func (c *canvas) pad(r image.Rectangle, paddings ...padding) error {
 	return nil
 }
 
-// places appends the pixels that are shown at the places from .. end-1 of an axis, of which the image has n. axis is 0 for columns.
+// places appends the indices of the pixels shown at positions from .. end-1 of an axis, where the image has n pixels.
+// axis is 0 for columns, 1 for rows.
 func (m PaddingMode) places(to []int32, from, end, n, axis int, paddings []padding) []int32 {
 	for at := from; at < end; at++ {
 		place := at
-		for _, b := range paddings { // from here on it counts from the edge of the outermost padding
+		for _, b := range paddings { // place now counts from the edge of the outermost padding
 			place += b.pixels[axis]
 		}
 		for i := len(paddings) - 1; i >= 0; i-- {
@@ -135,7 +136,7 @@ func (m PaddingMode) places(to []int32, from, end, n, axis int, paddings []paddi
 	return to
 }
 
-// copyPlaces copies the pixels of a row that columns name. Those of first .. behind-1 lie side by side.
+// copyPlaces copies the pixels of a row at the given columns. Columns first .. behind-1 are adjacent in the source.
 func copyPlaces(to []byte, from *imagefile.RGB, row int, columns []int32, first, behind int) {
 	line := from.Pix[row*3*from.Width:][:3*from.Width]
 	if first < behind {

@@ -15,12 +15,12 @@ import (
 //
 //	[{"op": "Resize", "size": 256, "interpolation": "bilinear"}, {"op": "CenterCrop", "size": 224}]
 //
-// with torchvision's parameter names and defaults. A name may also come as a JSON string. Operations that resize take one
-// parameter that torchvision lacks, "resampler": the releases of Pillow whose bits they give, the newest unless told.
+// with torchvision's parameter names and defaults. A name may also come as a JSON string. Operations that resize take
+// one parameter that torchvision lacks, "resampler": the releases of Pillow that they match, by default the newest.
 // Errors are [*SpecError].
 func Parse(text string) (*Spec, error) { return ParseWith(text, Pillow13) }
 
-// ParseWith is [Parse] with the resampler of those operations that name none, and of the presets.
+// ParseWith is [Parse] with a default resampler for operations that do not name one, and for presets.
 func ParseWith(text string, resampler Resampler) (*Spec, error) {
 	ops, err := parseTransform(text, resampler)
 	if err != nil {
@@ -47,13 +47,14 @@ func unknownTransform(text string) error {
 	if textOf(viewPresets, text) != "" {
 		return &SpecError{Op: -1, Reason: fmt.Sprintf("%q makes several views of an image, and one is wanted", text)}
 	}
-	return &SpecError{Op: -1, Reason: fmt.Sprintf("unknown transform %q%s, want %s or a JSON list of operations", text, meant(text, Presets()), strings.Join(Presets(), ", "))}
+	return &SpecError{Op: -1, Reason: fmt.Sprintf("unknown transform %q%s, want %s or a JSON list of operations",
+		text, meant(text, Presets()), strings.Join(Presets(), ", "))}
 }
 
-// meant suggests what an unknown name means: a policy of timm, which a list has after a crop, or a similar name.
+// meant suggests a correction of an unknown name: a policy of timm, which belongs into a list, or a similar name.
 func meant(text string, known []string) string {
 	if _, err := parseTimm(text); err == nil {
-		return fmt.Sprintf(` (timm's policies stand in a list: {"op": "TimmAugment", "config": %q})`, text)
+		return fmt.Sprintf(` (put timm's policies into a list: {"op": "TimmAugment", "config": %q})`, text)
 	}
 	return suggest.Hint(text, known)
 }
@@ -70,7 +71,7 @@ func unquoted(text string) string {
 // parseOps reads a JSON list of operations.
 func parseOps(text []byte, resampler Resampler) ([]Op, error) { return parseNested(text, resampler, 0) }
 
-// parseNested is parseOps for a list that an operation holds, which as many others hold as nesting says.
+// parseNested is parseOps for a list within nesting other operations.
 func parseNested(text []byte, resampler Resampler, nesting int) ([]Op, error) {
 	var list []json.RawMessage
 	if err := json.Unmarshal(text, &list); err != nil {
@@ -87,20 +88,22 @@ func parseNested(text []byte, resampler Resampler, nesting int) ([]Op, error) {
 	return ops, nil
 }
 
-// parseOp reads an operation; the name is what the object says, known or not.
+// parseOp reads an operation. It returns the name even if it is unknown.
 func parseOp(raw json.RawMessage, resampler Resampler, nesting int) (name string, op Op, err error) {
 	p := parameters{resampler: resampler, nesting: nesting}
-	if json.Unmarshal(raw, &p.given) != nil || p.given == nil {
+	if json.Unmarshal(raw, &p.values) != nil || p.values == nil {
 		return "", nil, errNoObject
 	}
-	if json.Unmarshal(p.given["op"], &name) != nil {
+	if json.Unmarshal(p.values["op"], &name) != nil {
 		return "", nil, errNoName
 	}
-	delete(p.given, "op")
+	delete(p.values, "op")
 	known := operations()
 	i := slices.IndexFunc(known, func(o listedOp) bool { return NameOf(o.op) == name })
 	if i < 0 {
-		return termsafe.Text(fmt.Sprintf("%.60s", name)), nil, fmt.Errorf("unknown operation%s, want one of %s", suggest.Hint(name, operationNames()), strings.Join(operationNames(), ", "))
+		names := operationNames()
+		err := fmt.Errorf("unknown operation%s, want one of %s", suggest.Hint(name, names), strings.Join(names, ", "))
+		return termsafe.Text(fmt.Sprintf("%.60s", name)), nil, err
 	}
 	op, err = p.read(known[i].op)
 	return name, op, err
@@ -121,7 +124,7 @@ func named(name string, pairs ...any) string {
 	for i := 0; i < len(pairs); i += 2 {
 		value, err := json.Marshal(pairs[i+1])
 		if err != nil {
-			value = fmt.Appendf(nil, "%q", err) // a number that JSON lacks, such as NaN: of an operation that no Spec takes
+			value = fmt.Appendf(nil, "%q", err) // NaN and infinity, which a Spec refuses
 		}
 		b = fmt.Appendf(b, `, %q: %s`, pairs[i], spaced(value))
 	}

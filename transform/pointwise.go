@@ -6,8 +6,8 @@ import (
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 )
 
-// Operations that change colours, pixel by pixel or by the whole image's levels. Factors are bounded by 10⁶: from 255 on a level is
-// 0, 255 or unchanged.
+// Operations that change colours, pixel by pixel or by the whole image's levels. Factors are at most 10⁶; from 255 on a
+// level becomes 0 or 255, or stays unchanged.
 
 // RandomInvert is torchvision.transforms.RandomInvert(p).
 type RandomInvert struct {
@@ -15,10 +15,10 @@ type RandomInvert struct {
 	P float64 `param:"p" default:"0.5" range:"0 1"`
 }
 
-func (o RandomInvert) apply(c *canvas) error { return c.perhaps(o.P, (*canvas).invert) }
+func (o RandomInvert) apply(c *canvas) error { return c.chance(o.P, (*canvas).invert) }
 
-// Grayscale is torchvision.transforms.Grayscale(num_output_channels=3): three equal channels. The one channel that is torchvision's
-// default is refused, as results are RGB.
+// Grayscale is torchvision.transforms.Grayscale(num_output_channels=3): three equal channels. torchvision's default of
+// one channel is refused, as results are RGB.
 type Grayscale struct {
 	Channels three `param:"num_output_channels" default:"1"`
 }
@@ -33,7 +33,7 @@ type RandomGrayscale struct {
 	P float64 `param:"p" default:"0.1" range:"0 1"`
 }
 
-func (o RandomGrayscale) apply(c *canvas) error { return c.perhaps(o.P, (*canvas).grayscale) }
+func (o RandomGrayscale) apply(c *canvas) error { return c.chance(o.P, (*canvas).grayscale) }
 
 // RandomAdjustSharpness is torchvision.transforms.RandomAdjustSharpness(sharpness_factor, p).
 type RandomAdjustSharpness struct {
@@ -44,40 +44,31 @@ type RandomAdjustSharpness struct {
 }
 
 func (o RandomAdjustSharpness) apply(c *canvas) error {
-	if c.draws.unit() >= o.P {
-		return nil
-	}
-	return c.sharpness(o.Factor)
+	return c.chance(o.P, func(c *canvas) error { return c.sharpness(o.Factor) })
 }
 
 // RandomPosterize is torchvision.transforms.RandomPosterize(bits, p).
 type RandomPosterize struct {
-	// Bits are how many upper bits of each level are kept, 0 to 8. With 0 the image is black; Pillow from release 12 on refuses that.
+	// Bits is the number of upper bits to keep of each level, 0 to 8. With 0 the image is black; Pillow 12 and later refuse that.
 	Bits int `param:"bits" is:"bits" range:"0 8"`
 	// P is the probability. In JSON its default is torchvision's, 0.5.
 	P float64 `param:"p" default:"0.5" range:"0 1"`
 }
 
 func (o RandomPosterize) apply(c *canvas) error {
-	if c.draws.unit() >= o.P {
-		return nil
-	}
-	return c.posterize(o.Bits)
+	return c.chance(o.P, func(c *canvas) error { return c.posterize(o.Bits) })
 }
 
 // RandomSolarize is torchvision.transforms.RandomSolarize(threshold, p).
 type RandomSolarize struct {
-	// Threshold is the least level that is inverted.
+	// Threshold is the lowest inverted level.
 	Threshold float64 `param:"threshold" range:"-1e6 1e6"`
 	// P is the probability. In JSON its default is torchvision's, 0.5.
 	P float64 `param:"p" default:"0.5" range:"0 1"`
 }
 
 func (o RandomSolarize) apply(c *canvas) error {
-	if c.draws.unit() >= o.P {
-		return nil
-	}
-	return c.solarize(o.Threshold)
+	return c.chance(o.P, func(c *canvas) error { return c.solarize(o.Threshold) })
 }
 
 // RandomAutocontrast is torchvision.transforms.RandomAutocontrast(p).
@@ -86,7 +77,7 @@ type RandomAutocontrast struct {
 	P float64 `param:"p" default:"0.5" range:"0 1"`
 }
 
-func (o RandomAutocontrast) apply(c *canvas) error { return c.perhaps(o.P, (*canvas).autocontrast) }
+func (o RandomAutocontrast) apply(c *canvas) error { return c.chance(o.P, (*canvas).autocontrast) }
 
 // RandomEqualize is torchvision.transforms.RandomEqualize(p).
 type RandomEqualize struct {
@@ -94,14 +85,14 @@ type RandomEqualize struct {
 	P float64 `param:"p" default:"0.5" range:"0 1"`
 }
 
-func (o RandomEqualize) apply(c *canvas) error { return c.perhaps(o.P, (*canvas).equalize) }
+func (o RandomEqualize) apply(c *canvas) error { return c.chance(o.P, (*canvas).equalize) }
 
 // ColorJitter is torchvision.transforms.ColorJitter(brightness, contrast, saturation, hue): up to four adjustments, in a random
 // order.
 type ColorJitter struct {
-	// Brightness, Contrast and Saturation are the ranges of their factors, at least 0; Hue that of the turn, within −0.5 to 0.5.
-	// A nil range leaves its property alone. In JSON each may also be one number x, which stands for 1 − x (but not below 0) to 1 + x, and
-	// −x to x for hue.
+	// Brightness, Contrast and Saturation are the ranges of their factors, at least 0; Hue is the range of the turn, within
+	// −0.5 to 0.5. A nil range leaves its property alone. In JSON each may also be one number x, which stands for 1 − x (but
+	// not below 0) to 1 + x, and for −x to x of the hue.
 	Brightness *[2]float64 `param:"brightness" is:"factor" default:"0" range:"0 1e6"`
 	Contrast   *[2]float64 `param:"contrast" is:"factor" default:"0" range:"0 1e6"`
 	Saturation *[2]float64 `param:"saturation" is:"factor" default:"0" range:"0 1e6"`
@@ -112,7 +103,7 @@ func (o ColorJitter) random() bool {
 	return o.Brightness != nil || o.Contrast != nil || o.Saturation != nil || o.Hue != nil
 }
 
-// apply draws the order of the four, then a factor for each given one.
+// apply draws the order of the four, then a factor for each that has a range.
 func (o ColorJitter) apply(c *canvas) error {
 	order := [4]int{0, 1, 2, 3}
 	c.draws.shuffle(order[:])
@@ -137,12 +128,12 @@ func (o ColorJitter) apply(c *canvas) error {
 // jitters are the adjustments that ColorJitter makes, in the order of its parameters.
 var jitters = [4]func(c *canvas, factor float64) error{(*canvas).brightness, (*canvas).contrast, (*canvas).saturation, (*canvas).hue}
 
-// What operations do to colours, under the names that torchvision's functional has, on the image that the canvas is.
+// Changes of colours, named as in torchvision.transforms.functional.
 
-// adjust has work change the image, by a number if it takes one.
-func (c *canvas) adjust(work changeWork, by float32) error {
+// adjust changes the image by work, which takes an amount or ignores it.
+func (c *canvas) adjust(work changeWork, amount float32) error {
 	w, h := c.size()
-	return c.change(change{work: work, inPlace: true, width: w, height: h, with: changeParams{by: by}})
+	return c.change(change{work: work, inPlace: true, width: w, height: h, params: changeParams{amount: amount}})
 }
 
 func (c *canvas) invert() error {
@@ -165,22 +156,22 @@ func (c *canvas) equalize() error {
 	return c.adjust(func(e *Engine, to, from *imagefile.RGB, _ *changeParams) { e.adjuster.Equalize(to.Pix, from.Pix) }, 0)
 }
 
-// posterize keeps bits of every byte, 0 to 8: with 0 the image is black, as Pillow's was before it refused that.
+// posterize keeps the upper bits of every byte, 0 to 8. With 0 the image is black, as in Pillow before 12.
 func (c *canvas) posterize(bits int) error {
 	c.noteBy("posterize", "bits", float64(bits))
 	if bits == 8 {
 		return nil
 	}
-	return c.adjust(func(e *Engine, to, from *imagefile.RGB, with *changeParams) {
-		e.adjuster.Posterize(to.Pix, from.Pix, int(with.by))
+	return c.adjust(func(e *Engine, to, from *imagefile.RGB, params *changeParams) {
+		e.adjuster.Posterize(to.Pix, from.Pix, int(params.amount))
 	}, float32(bits))
 }
 
-// solarize inverts bytes that are not below threshold.
+// solarize inverts bytes of at least threshold.
 func (c *canvas) solarize(threshold float64) error {
 	c.noteBy("solarize", "threshold", threshold)
-	return c.adjust(func(e *Engine, to, from *imagefile.RGB, with *changeParams) {
-		e.adjuster.Solarize(to.Pix, from.Pix, int(with.by))
+	return c.adjust(func(e *Engine, to, from *imagefile.RGB, params *changeParams) {
+		e.adjuster.Solarize(to.Pix, from.Pix, int(params.amount))
 	}, float32(math.Ceil(min(max(threshold, 0), 256))))
 }
 
@@ -189,12 +180,12 @@ func (c *canvas) solarizeAdd(add int) error {
 	if c.log != nil {
 		c.log.add("solarize_add", "add", add, "threshold", 128)
 	}
-	return c.adjust(func(e *Engine, to, from *imagefile.RGB, with *changeParams) {
-		e.adjuster.SolarizeAdd(to.Pix, from.Pix, int(with.by), 128)
+	return c.adjust(func(e *Engine, to, from *imagefile.RGB, params *changeParams) {
+		e.adjuster.SolarizeAdd(to.Pix, from.Pix, int(params.amount), 128)
 	}, float32(min(add, 255)))
 }
 
-// enhance blends the image with a degenerate one: by 1 it stays as it is.
+// enhance blends the image with a degenerate one; factor 1 leaves it unchanged.
 func (c *canvas) enhance(factor float64, work changeWork) error {
 	if float32(factor) == 1 {
 		return nil
@@ -204,30 +195,30 @@ func (c *canvas) enhance(factor float64, work changeWork) error {
 
 func (c *canvas) brightness(factor float64) error {
 	c.noteBy("adjust_brightness", "brightness_factor", factor)
-	return c.enhance(factor, func(e *Engine, to, from *imagefile.RGB, with *changeParams) {
-		e.adjuster.Brightness(to.Pix, from.Pix, with.by)
+	return c.enhance(factor, func(e *Engine, to, from *imagefile.RGB, params *changeParams) {
+		e.adjuster.Brightness(to.Pix, from.Pix, params.amount)
 	})
 }
 
 func (c *canvas) contrast(factor float64) error {
 	c.noteBy("adjust_contrast", "contrast_factor", factor)
-	return c.enhance(factor, func(e *Engine, to, from *imagefile.RGB, with *changeParams) {
-		e.adjuster.Contrast(to.Pix, from.Pix, with.by)
+	return c.enhance(factor, func(e *Engine, to, from *imagefile.RGB, params *changeParams) {
+		e.adjuster.Contrast(to.Pix, from.Pix, params.amount)
 	})
 }
 
 func (c *canvas) saturation(factor float64) error {
 	c.noteBy("adjust_saturation", "saturation_factor", factor)
-	return c.enhance(factor, func(e *Engine, to, from *imagefile.RGB, with *changeParams) {
-		e.adjuster.Saturation(to.Pix, from.Pix, with.by)
+	return c.enhance(factor, func(e *Engine, to, from *imagefile.RGB, params *changeParams) {
+		e.adjuster.Saturation(to.Pix, from.Pix, params.amount)
 	})
 }
 
 // hue turns hues by factor, −0.5 to 0.5, of a whole turn. Pillow's conversion there and back shows even at 0.
 func (c *canvas) hue(factor float64) error {
 	c.noteBy("adjust_hue", "hue_factor", factor)
-	return c.adjust(func(e *Engine, to, from *imagefile.RGB, with *changeParams) {
-		e.adjuster.Hue(to.Pix, from.Pix, uint8(int(with.by)))
+	return c.adjust(func(e *Engine, to, from *imagefile.RGB, params *changeParams) {
+		e.adjuster.Hue(to.Pix, from.Pix, uint8(int(params.amount)))
 	}, float32(int(float64(factor*255))))
 }
 
@@ -237,9 +228,9 @@ func (c *canvas) sharpness(factor float64) error {
 		return nil
 	}
 	w, h := c.size()
-	return c.change(change{work: sharpen, width: w, height: h, with: changeParams{by: float32(factor)}})
+	return c.change(change{work: sharpen, width: w, height: h, params: changeParams{amount: float32(factor)}})
 }
 
-func sharpen(e *Engine, to, from *imagefile.RGB, with *changeParams) {
-	e.adjuster.Sharpness(to.Pix, from.Pix, from.Width, from.Height, with.by)
+func sharpen(e *Engine, to, from *imagefile.RGB, params *changeParams) {
+	e.adjuster.Sharpness(to.Pix, from.Pix, from.Width, from.Height, params.amount)
 }

@@ -1,8 +1,11 @@
 package transform
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
-// torchvision's policies (autoaugment.py): which augmentations they choose, with which magnitudes, and what those do to an image.
+// torchvision's policies (autoaugment.py): their choice of augmentations and magnitudes, and the augmentations.
 
 // AutoAugment is torchvision.transforms.AutoAugment(policy, interpolation, fill).
 type AutoAugment struct {
@@ -24,7 +27,7 @@ func (o AutoAugment) prepare() (Op, error) {
 	return o, nil
 }
 
-// apply draws a pair, whether each of it is done, and a sign for each.
+// apply draws a pair of steps, whether to do each of them, and a sign for each.
 func (o AutoAugment) apply(c *canvas) error {
 	pair := o.pairs[c.draws.below(len(o.pairs))]
 	at := [2]float64{c.draws.unit(), c.draws.unit()}
@@ -34,12 +37,12 @@ func (o AutoAugment) apply(c *canvas) error {
 		if at[i] >= step.p {
 			continue
 		}
-		what := augmentation(step.name)
-		magnitude := randSpace.magnitude(what, int(step.magnitude), autoAugmentBins, w, h)
-		if what.signed() && !positive[i] {
+		a := augmentation(step.name)
+		magnitude := randSpace.magnitude(a, int(step.magnitude), autoAugmentBins, w, h)
+		if a.signed() && !positive[i] {
 			magnitude = -magnitude
 		}
-		if err := c.augment(what, magnitude, o.Interpolation, o.Fill); err != nil {
+		if err := c.augment(a, magnitude, o.Interpolation, o.Fill); err != nil {
 			return err
 		}
 	}
@@ -50,7 +53,7 @@ func (o AutoAugment) apply(c *canvas) error {
 type RandAugment struct {
 	// NumOps augmentations are done, one after the other. In JSON its default is torchvision's, 2.
 	NumOps int `param:"num_ops" default:"2" range:"0 32"`
-	// Magnitude is that of all of them, as a place from 0 among Bins. In JSON the defaults are torchvision's, 9 and 31.
+	// Magnitude is the magnitude of all of them, as an index below Bins. In JSON the defaults are torchvision's, 9 and 31.
 	Magnitude int `param:"magnitude" default:"9"`
 	Bins      int `param:"num_magnitude_bins" default:"31" range:"2 1048576"`
 	// Interpolation is Nearest, Bilinear or Bicubic. In JSON its default is torchvision's, Nearest.
@@ -71,7 +74,7 @@ func (o RandAugment) random() bool { return o.NumOps > 0 }
 func (o RandAugment) apply(c *canvas) error {
 	for range o.NumOps {
 		a := randSpace.augmentations[c.draws.below(len(randSpace.augmentations))]
-		if err := c.drawn(&randSpace, a, o.Magnitude, o.Bins, o.Interpolation, o.Fill); err != nil {
+		if err := c.augmentSigned(&randSpace, a, o.Magnitude, o.Bins, o.Interpolation, o.Fill); err != nil {
 			return err
 		}
 	}
@@ -93,25 +96,25 @@ func (o TrivialAugmentWide) apply(c *canvas) error {
 	if a.leveled() {
 		k = c.draws.below(o.Bins)
 	}
-	return c.drawn(&wideSpace, a, k, o.Bins, o.Interpolation, o.Fill)
+	return c.augmentSigned(&wideSpace, a, k, o.Bins, o.Interpolation, o.Fill)
 }
 
 // An augmentation is one of torchvision's operations of policies, by its name there.
 type augmentation string
 
 // augment is torchvision's _apply_op.
-func (c *canvas) augment(a augmentation, magnitude float64, how Interpolation, fill Fill) error {
+func (c *canvas) augment(a augmentation, magnitude float64, filter Interpolation, fill Fill) error {
 	switch a {
 	case "ShearX":
-		return c.affine(affineParams{scale: 1, shear: [2]float64{atanDegrees(magnitude), 0}, center: &[2]float64{}}, how, fill)
+		return c.affine(affineParams{scale: 1, shear: [2]float64{atanDegrees(magnitude), 0}, center: &[2]float64{}}, filter, fill)
 	case "ShearY":
-		return c.affine(affineParams{scale: 1, shear: [2]float64{0, atanDegrees(magnitude)}, center: &[2]float64{}}, how, fill)
+		return c.affine(affineParams{scale: 1, shear: [2]float64{0, atanDegrees(magnitude)}, center: &[2]float64{}}, filter, fill)
 	case "TranslateX":
-		return c.affine(affineParams{scale: 1, translate: [2]float64{float64(int(magnitude)), 0}}, how, fill)
+		return c.affine(affineParams{scale: 1, translate: [2]float64{float64(int(magnitude)), 0}}, filter, fill)
 	case "TranslateY":
-		return c.affine(affineParams{scale: 1, translate: [2]float64{0, float64(int(magnitude))}}, how, fill)
+		return c.affine(affineParams{scale: 1, translate: [2]float64{0, float64(int(magnitude))}}, filter, fill)
 	case "Rotate":
-		return c.rotate(magnitude, how, false, nil, fill)
+		return c.rotate(magnitude, filter, false, nil, fill)
 	case "Brightness":
 		return c.brightness(1 + magnitude)
 	case "Color":
@@ -134,22 +137,24 @@ func (c *canvas) augment(a augmentation, magnitude float64, how Interpolation, f
 	return nil
 }
 
-// A space is what a policy chooses from, and the greatest magnitude of each: torchvision's _augmentation_space.
+// A space is a policy's choice of augmentations, with the largest magnitude of each: torchvision's _augmentation_space.
 type space struct {
 	augmentations   []augmentation
 	shear           float64
 	translate       float64
-	share           bool // translate is a share of the image's side, not a number of pixels
+	share           bool // translate is a fraction of the image's side, not a number of pixels
 	rotate          float64
 	enhance         float64
-	bits, bitsFewer float64 // that posterize keeps at the least magnitude, and how many fewer at the greatest
+	bits, bitsFewer float64 // posterize keeps bits at the smallest magnitude, and bitsFewer less at the largest
 }
 
 var (
-	geometry = []augmentation{"ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate"}
+	geometry     = []augmentation{"ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate"}
+	enhancements = []augmentation{"Brightness", "Color", "Contrast", "Sharpness"}
+	levels       = []augmentation{"Posterize", "Solarize", "AutoContrast", "Equalize"}
 
 	randSpace = space{
-		augmentations: append(append([]augmentation{"Identity"}, geometry...), "Brightness", "Color", "Contrast", "Sharpness", "Posterize", "Solarize", "AutoContrast", "Equalize"),
+		augmentations: slices.Concat([]augmentation{"Identity"}, geometry, enhancements, levels),
 		shear:         0.3, translate: 150. / 331, share: true, rotate: 30, enhance: 0.9, bits: 8, bitsFewer: 4,
 	}
 	wideSpace = space{
@@ -157,12 +162,12 @@ var (
 		shear:         0.99, translate: 32, rotate: 135, enhance: 0.99, bits: 8, bitsFewer: 6,
 	}
 	mixSpace = space{
-		augmentations: append(append([]augmentation{}, geometry...), "Posterize", "Solarize", "AutoContrast", "Equalize", "Brightness", "Color", "Contrast", "Sharpness"),
+		augmentations: slices.Concat(geometry, levels, enhancements),
 		shear:         0.3, translate: 1. / 3, share: true, rotate: 30, enhance: 0.9, bits: 4, bitsFewer: 4,
 	}
 )
 
-// mixFewer is how many augmentations of mixSpace are left without those that AugMix.AllOps takes in.
+// mixFewer is the number of mixSpace's augmentations without those of AugMix.AllOps, its last four.
 const mixFewer = 9
 
 // leveled reports whether an augmentation has magnitudes, and signed whether they may be negative.
@@ -172,20 +177,20 @@ func (a augmentation) leveled() bool {
 
 func (a augmentation) signed() bool { return a.leveled() && a != "Posterize" && a != "Solarize" }
 
-// magnitude returns that of place k of bins, for an image of w × h pixels.
+// magnitude returns magnitude k of bins, for an image of w × h pixels.
 func (s *space) magnitude(a augmentation, k, bins, w, h int) float64 {
 	switch a {
 	case "ShearX", "ShearY":
 		return spaced32(0, s.shear, k, bins)
 	case "TranslateX", "TranslateY":
-		most := s.translate
+		limit := s.translate
 		if side := h; s.share {
 			if a == "TranslateX" {
 				side = w
 			}
-			most *= float64(side)
+			limit *= float64(side)
 		}
-		return spaced32(0, most, k, bins)
+		return spaced32(0, limit, k, bins)
 	case "Rotate":
 		return spaced32(0, s.rotate, k, bins)
 	case "Brightness", "Color", "Contrast", "Sharpness":
@@ -198,8 +203,8 @@ func (s *space) magnitude(a augmentation, k, bins, w, h int) float64 {
 	return 0
 }
 
-// spaced32 is torch.linspace(low, high, bins)[k], in its float32: from both ends to the middle. torch rounds a product and a sum once, as it has one operation for
-// both on processors of the last ten years: linspace(0, 32, 31)[15] is 15.999999, of which torchvision takes the whole number.
+// spaced32 is torch.linspace(low, high, bins)[k] in float32: from both ends to the middle. torch uses fused
+// multiply-add, which rounds once: linspace(0, 32, 31)[15] is 15.999999, which torchvision truncates to 15.
 func spaced32(low, high float64, k, bins int) float64 {
 	from, to := float32(low), float32(high)
 	step := float64((to - from) / float32(bins-1))
@@ -209,12 +214,12 @@ func spaced32(low, high float64, k, bins int) float64 {
 	return float64(float32(float64(to) - step*float64(bins-k-1)))
 }
 
-// drawn augments the image by place k of bins, with a sign that is drawn where there is one.
-func (c *canvas) drawn(s *space, a augmentation, k, bins int, how Interpolation, fill Fill) error {
+// augmentSigned augments the image with magnitude k of bins, and draws its sign where it may be negative.
+func (c *canvas) augmentSigned(s *space, a augmentation, k, bins int, filter Interpolation, fill Fill) error {
 	w, h := c.size()
 	magnitude := s.magnitude(a, k, bins, w, h)
 	if a.signed() && c.draws.below(2) == 1 {
 		magnitude = -magnitude
 	}
-	return c.augment(a, magnitude, how, fill)
+	return c.augment(a, magnitude, filter, fill)
 }

@@ -84,10 +84,10 @@ func drawnRecords(t *testing.T, text string, n int) [][]map[string]any {
 	t.Helper()
 	op := mustParse(`[{"op":"CenterCrop","size":8},` + text + `]`).ops[1]
 	engine, log, records := NewEngine(kernel.Active()), &recorder{}, make([][]map[string]any, n)
-	engine.between[0].Resize(8, 8)
+	engine.scratch[0].Resize(8, 8)
 	for i := range records {
 		log.text = log.text[:0]
-		c := &canvas{engine: engine, draws: NewRNG(4, 5, i), log: log, from: &engine.between[0], step: wholeImage(8, 8), rendered: 1}
+		c := &canvas{engine: engine, draws: NewRNG(4, 5, i), log: log, from: &engine.scratch[0], step: wholeImage(8, 8), rendered: 1}
 		if err := op.apply(c); err != nil {
 			t.Fatal(err)
 		}

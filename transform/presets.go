@@ -5,8 +5,7 @@ import "slices"
 // A preset is a name for the text of a transform.
 type preset struct{ name, text string }
 
-// presets are the named transforms, in the order in which they are documented. An operation that resizes has the
-// resampler of whoever asks for the preset.
+// presets are the named transforms, in the order of the documents. Operations that resize take the caller's resampler.
 var presets = []preset{
 	{"eval", `[{"op": "Resize", "size": 256}, {"op": "CenterCrop", "size": 224}]`},
 	{"train", `[{"op": "RandomResizedCrop", "size": 224}, {"op": "RandomHorizontalFlip"}]`},
@@ -14,20 +13,21 @@ var presets = []preset{
 	{"cifar", `[{"op": "RandomCrop", "size": 32, "padding": 4}, {"op": "RandomHorizontalFlip"}]`},
 }
 
-// viewPresets are the named transforms with several views, in the order in which they are documented: those of the programs that
-// their papers' authors have published, or of the paper itself where it gives all numbers.
+// viewPresets are the named transforms with several views, in the order of the documents. They come from the programs
+// published by the papers' authors, or from the paper where it gives all numbers.
 var viewPresets = []preset{
 	// Chen et al., arXiv:2002.05709, appendix A, with strength 1.
 	{"simclr", `{"views": [{"repeat": 2, "ops": [{"op": "RandomResizedCrop", "size": 224}, {"op": "RandomHorizontalFlip"},
-		{"op": "RandomApply", "p": 0.8, "transforms": [{"op": "ColorJitter", "brightness": 0.8, "contrast": 0.8, "saturation": 0.8, "hue": 0.2}]},
+		{"op": "RandomApply", "p": 0.8, "transforms": [{"op": "ColorJitter", "brightness": 0.8, "contrast": 0.8,
+		"saturation": 0.8, "hue": 0.2}]},
 		{"op": "RandomGrayscale", "p": 0.2},
 		{"op": "RandomApply", "p": 0.5, "transforms": [{"op": "GaussianBlur", "kernel_size": 23, "sigma": [0.1, 2]}]}]}]}`},
 	// Grill et al., arXiv:2006.07733, appendix B.
 	{"byol", `{"views": [
-		[{"op": "RandomResizedCrop", "size": 224, "interpolation": "bicubic"}, {"op": "RandomHorizontalFlip"}, ` + softJitter + `,
-		{"op": "GaussianBlur", "kernel_size": 23, "sigma": [0.1, 2]}],
-		[{"op": "RandomResizedCrop", "size": 224, "interpolation": "bicubic"}, {"op": "RandomHorizontalFlip"}, ` + softJitter + `,
-		{"op": "RandomApply", "p": 0.1, "transforms": [{"op": "GaussianBlur", "kernel_size": 23, "sigma": [0.1, 2]}]},
+		[{"op": "RandomResizedCrop", "size": 224, "interpolation": "bicubic"}, {"op": "RandomHorizontalFlip"},
+		` + softJitter + `, {"op": "GaussianBlur", "kernel_size": 23, "sigma": [0.1, 2]}],
+		[{"op": "RandomResizedCrop", "size": 224, "interpolation": "bicubic"}, {"op": "RandomHorizontalFlip"},
+		` + softJitter + `, {"op": "RandomApply", "p": 0.1, "transforms": [{"op": "GaussianBlur", "kernel_size": 23, "sigma": [0.1, 2]}]},
 		{"op": "RandomSolarize", "threshold": 128, "p": 0.2}]]}`},
 	// github.com/facebookresearch/moco-v3, main_moco.py, with its --crop-min.
 	{"moco-v3", `{"views": [
@@ -36,32 +36,33 @@ var viewPresets = []preset{
 		{"op": "RandomSolarize", "threshold": 128, "p": 0.2}, {"op": "RandomHorizontalFlip"}]]}`},
 	// github.com/facebookresearch/dino, main_dino.py.
 	{"dino", `{"views": [
-		[{"op": "RandomResizedCrop", "size": 224, "scale": [0.4, 1], "interpolation": "bicubic"}, {"op": "RandomHorizontalFlip"}, ` + softJitter + `,
-		{"op": "PILGaussianBlur", "p": 1}],
-		[{"op": "RandomResizedCrop", "size": 224, "scale": [0.4, 1], "interpolation": "bicubic"}, {"op": "RandomHorizontalFlip"}, ` + softJitter + `,
-		{"op": "PILGaussianBlur", "p": 0.1}, {"op": "RandomSolarize", "threshold": 128, "p": 0.2}],
+		[{"op": "RandomResizedCrop", "size": 224, "scale": [0.4, 1], "interpolation": "bicubic"}, {"op": "RandomHorizontalFlip"},
+		` + softJitter + `, {"op": "PILGaussianBlur", "p": 1}],
+		[{"op": "RandomResizedCrop", "size": 224, "scale": [0.4, 1], "interpolation": "bicubic"}, {"op": "RandomHorizontalFlip"},
+		` + softJitter + `, {"op": "PILGaussianBlur", "p": 0.1}, {"op": "RandomSolarize", "threshold": 128, "p": 0.2}],
 		{"repeat": 8, "ops": [{"op": "RandomResizedCrop", "size": 96, "scale": [0.05, 0.4], "interpolation": "bicubic"},
 		{"op": "RandomHorizontalFlip"}, ` + softJitter + `, {"op": "PILGaussianBlur", "p": 0.5}]}]}`},
 	// github.com/facebookresearch/dinov2, data/augmentations.py with configs/ssl_default_config.yaml.
 	{"dinov2", `{"views": [
-		[{"op": "RandomResizedCrop", "size": 224, "scale": [0.32, 1], "interpolation": "bicubic"}, {"op": "RandomHorizontalFlip"}, ` + softJitter + `,
-		{"op": "GaussianBlur", "kernel_size": 9, "sigma": [0.1, 2]}],
-		[{"op": "RandomResizedCrop", "size": 224, "scale": [0.32, 1], "interpolation": "bicubic"}, {"op": "RandomHorizontalFlip"}, ` + softJitter + `,
-		{"op": "RandomApply", "p": 0.1, "transforms": [{"op": "GaussianBlur", "kernel_size": 9, "sigma": [0.1, 2]}]},
+		[{"op": "RandomResizedCrop", "size": 224, "scale": [0.32, 1], "interpolation": "bicubic"}, {"op": "RandomHorizontalFlip"},
+		` + softJitter + `, {"op": "GaussianBlur", "kernel_size": 9, "sigma": [0.1, 2]}],
+		[{"op": "RandomResizedCrop", "size": 224, "scale": [0.32, 1], "interpolation": "bicubic"}, {"op": "RandomHorizontalFlip"},
+		` + softJitter + `, {"op": "RandomApply", "p": 0.1, "transforms": [{"op": "GaussianBlur", "kernel_size": 9, "sigma": [0.1, 2]}]},
 		{"op": "RandomSolarize", "threshold": 128, "p": 0.2}],
 		{"repeat": 8, "ops": [{"op": "RandomResizedCrop", "size": 96, "scale": [0.05, 0.32], "interpolation": "bicubic"},
 		{"op": "RandomHorizontalFlip"}, ` + softJitter + `,
 		{"op": "RandomApply", "p": 0.5, "transforms": [{"op": "GaussianBlur", "kernel_size": 9, "sigma": [0.1, 2]}]}]}]}`},
 }
 
-// softJitter is what BYOL has in place of SimCLR's, and all after it.
-const softJitter = `{"op": "RandomApply", "p": 0.8, "transforms": [{"op": "ColorJitter", "brightness": 0.4, "contrast": 0.4, "saturation": 0.2, "hue": 0.1}]},
+// softJitter is the jitter of BYOL and of all later papers; SimCLR's is stronger.
+const softJitter = `{"op": "RandomApply", "p": 0.8, "transforms": [
+		{"op": "ColorJitter", "brightness": 0.4, "contrast": 0.4, "saturation": 0.2, "hue": 0.1}]},
 		{"op": "RandomGrayscale", "p": 0.2}`
 
-// Presets returns the names of the presets, in the order in which they are documented.
+// Presets returns the names of the presets, in the order of the documents.
 func Presets() []string { return namesOf(presets) }
 
-// ViewPresets returns the names of the presets with several views, in the order in which they are documented.
+// ViewPresets returns the names of the presets with several views, in the order of the documents.
 func ViewPresets() []string { return namesOf(viewPresets) }
 
 func namesOf(list []preset) []string {

@@ -25,15 +25,15 @@ func (c *canvas) note(function string) {
 	}
 }
 
-// noteBy is note for a function with one number, which becomes a value of an interface, and so allocates, only if it must.
+// noteBy is note for a function with one number. The number is boxed into an interface, which allocates, only if there is a recorder.
 func (c *canvas) noteBy(function, argument string, value float64) {
 	if c.log != nil {
 		c.log.add(function, argument, value)
 	}
 }
 
-// crop appends what cuts a part out of an image of w × h pixels, with a colour around it: torchvision's crop shows black there, so
-// that another one is put around the image first.
+// crop appends the cut of a part out of an image of w × h pixels, with a colour around it. torchvision's crop shows
+// black there, so for another colour it appends a pad first.
 func (r *recorder) crop(part image.Rectangle, w, h int, fill Fill) {
 	if fill != (Fill{}) && !part.In(image.Rect(0, 0, w, h)) {
 		left, top := max(-part.Min.X, 0), max(-part.Min.Y, 0)
@@ -43,7 +43,7 @@ func (r *recorder) crop(part image.Rectangle, w, h int, fill Fill) {
 	r.add("crop", "top", part.Min.Y, "left", part.Min.X, "height", part.Dy(), "width", part.Dx())
 }
 
-// pad appends what puts paddings around an image and then cuts out a part, which counts from the image's first pixel.
+// pad appends paddings around an image and then the cut of a part, which counts from the image's first pixel.
 func (r *recorder) pad(part image.Rectangle, paddings []padding) {
 	for _, b := range paddings {
 		if b.pixels != [4]int{} {
@@ -61,7 +61,7 @@ func (r *recorder) String() string {
 	return string(r.text) + "]"
 }
 
-// ApplyRecorded is [Engine.Apply], and returns a record of the work, for a person or a program to read and to repeat: a JSON list such as
+// ApplyRecorded is [Engine.Apply] with a record of the work, for people to read and programs to repeat: a JSON list such as
 //
 //	[{"op": "crop", "top": 3, "left": 20, "height": 200, "width": 180}, {"op": "adjust_hue", "hue_factor": 0.031}]
 //
@@ -77,19 +77,18 @@ func (e *Engine) ApplyRecorded(spec *Spec, dst Output, src Source, draws RNG) (P
 // Params are the draws for a sample. With torchvision they replay as functional.resized_crop(image, top, left,
 // height, width, size) or functional.crop(image, top, left, height, width), and functional.hflip.
 type Params struct {
-	// Top, Left, Height and Width are the last crop, in pixels of the image that it was applied to: the stored image for
-	// RandomResizedCrop, the resized one for RandomCrop and CenterCrop after a Resize. Top and Left are negative where a
-	// crop begins in the padding. Without a crop they are the whole image.
+	// Top, Left, Height and Width are the last crop, in pixels of the cropped image: the stored image for
+	// RandomResizedCrop, the resized one for RandomCrop and CenterCrop after a Resize. Top and Left are negative where
+	// a crop begins in the padding. Without a crop they are the whole image.
 	Top, Left, Height, Width int
-	// Flip says that the image was flipped left to right.
+	// Flip reports whether the image was flipped left to right.
 	Flip bool
 }
 
-// ParamsLen is the number of int32 that a sample's Params are to a consumer.
+// ParamsLen is the number of int32 of a sample's Params.
 const ParamsLen = 5
 
-// Int32s returns the Params as they are handed to the consumer: top, left, height, width, and 1 if the image was flipped,
-// else 0.
+// Int32s returns the Params as clients get them: top, left, height, width, and 1 if the image was flipped, else 0.
 func (p Params) Int32s() [ParamsLen]int32 {
 	flip := int32(0)
 	if p.Flip {

@@ -9,10 +9,10 @@ import (
 
 // Resize is torchvision.transforms.Resize(size, interpolation, max_size, antialias=True).
 type Resize struct {
-	// Size is the result's; {n} is the length of its shorter side.
+	// Size is the result's size; {n} is the length of its shorter side.
 	Size Size `param:"size,omitempty" is:"sides" default:"null"`
-	// MaxSize bounds the longer side, if it is not 0: where Size would make that longer, the shorter one becomes shorter, too. With
-	// no Size the longer side becomes MaxSize.
+	// MaxSize bounds the longer side, if it is not 0: where Size would exceed it, both sides become shorter. Without a
+	// Size the longer side becomes MaxSize.
 	MaxSize int `param:"max_size,omitempty" default:"0"`
 	// Interpolation is the filter, and Resampler says which releases of Pillow it has the bits of.
 	Interpolation Interpolation `param:"interpolation" default:"bilinear"`
@@ -70,7 +70,7 @@ func (o Resize) apply(c *canvas) error {
 	return c.resize(w, h, resizing{o.Interpolation, o.Resampler})
 }
 
-// longSideMax bounds the result of a Resize by the shorter side, for images that are extremely long.
+// longSideMax bounds the result of a Resize by the shorter side, for extremely long images.
 const longSideMax = 1 << 20
 
 // Resized returns the size that a w × h image gets, or a [*SizeError].
@@ -82,8 +82,8 @@ func (o Resize) Resized(w, h int) (int, int, error) {
 	return outW, outH, nil
 }
 
-// LeadingResize returns the Resize that the transform begins with, if it does: what may have been done in advance to
-// images that are stored resized.
+// LeadingResize returns the Resize that the transform begins with, if it does. Images of a set may already be stored
+// resized that way.
 func (s *Spec) LeadingResize() (op Resize, ok bool) {
 	op, ok = s.ops[0].(Resize)
 	return op, ok

@@ -6,8 +6,8 @@ import (
 	"math"
 )
 
-// Resized returns the views with a shorter side of the first one's result of size pixels: every size of their operations is multiplied by
-// the same factor, and rounded. "eval" with 160 is Resize(183), CenterCrop(160).
+// Resized returns the views scaled so that the shorter side of the first view's result has size pixels: every size of
+// their operations is multiplied by the same factor, and rounded. "eval" with 160 is Resize(183), CenterCrop(160).
 func (v Views) Resized(size int) (Views, error) {
 	if size < 1 || size > SizeMax {
 		return nil, &SpecError{Op: -1, Reason: fmt.Sprintf("a size of %d pixels, want 1 to %d", size, SizeMax)}
@@ -25,8 +25,9 @@ func (v Views) Resized(size int) (Views, error) {
 	return ParseViews(string(text), Pillow13)
 }
 
-// Fitted returns the views with images of another height and width: every RandomResizedCrop gets this size, and the aspect ratio of it. With a
-// scale of 1 it gives the largest crop of that ratio, from the middle. The transform must have no other size.
+// Fitted returns the views with results of another height and width: every RandomResizedCrop gets this size and its
+// aspect ratio. With a scale of 1 it gives the largest central crop of that ratio. The transform must have no other
+// size.
 func (v Views) Fitted(height, width int) (Views, error) {
 	var parsed any
 	if err := json.Unmarshal([]byte(v.String()), &parsed); err != nil {
@@ -57,8 +58,8 @@ func fitted(value any, height, width int) any {
 			value["size"], value["ratio"] = []int{height, width}, []float64{ratio, ratio}
 			return value
 		}
-		for name, of := range value {
-			value[name] = fitted(of, height, width)
+		for name, member := range value {
+			value[name] = fitted(member, height, width)
 		}
 	case []any:
 		for i := range value {
@@ -72,11 +73,11 @@ func fitted(value any, height, width int) any {
 func resized(value any, factor float64) any {
 	switch value := value.(type) {
 	case map[string]any:
-		for name, of := range value {
+		for name, member := range value {
 			if name == "size" || name == "max_size" {
-				value[name] = multiplied(of, factor)
+				value[name] = multiplied(member, factor)
 			} else {
-				value[name] = resized(of, factor)
+				value[name] = resized(member, factor)
 			}
 		}
 	case []any:

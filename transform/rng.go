@@ -8,13 +8,14 @@ import (
 	"github.com/imgfeed/imgfeed/internal/libm"
 )
 
-// RNG is the source of one sample's random parameters: PCG-DXSM (math/rand/v2) seeded from (seed, epoch, index, repetition, view).
-// The same numbers give the same draws on every platform, in every process.
+// RNG is the source of one sample's random parameters: PCG-DXSM (math/rand/v2) seeded from (seed, epoch, index,
+// repetition, view). The same numbers give the same draws on every platform, in every process.
 //
-// The generator's two seeds are key = mix(mix(mix(s) + epoch·γ) + index·γ) for s = seed and s = seed + γ, where mix is the
-// finaliser of SplitMix64 and γ = 0x9E3779B97F4A7C15. For a repetition other than 0 it is mix(key + repetition·γ), and for a view other
-// than 0 mix(that + 2^63 + view·γ). A real number in [0, 1) is the upper 53 bits of an output; an integer below n is the high word
-// of output · n. Operations draw in their order in the list, each as docs/transforms.md says.
+// The generator's two seeds are key = mix(mix(mix(s) + epoch·γ) + index·γ) for s = seed and s = seed + γ, where mix is
+// the finaliser of SplitMix64 and γ = 0x9E3779B97F4A7C15. A nonzero repetition turns the key into mix(key +
+// repetition·γ), and then a nonzero view into mix(key + 2^63 + view·γ). A real number in [0, 1) is the upper 53 bits of
+// an output; an integer below n is the high word of output · n. Operations draw in their order in the list, each as
+// docs/transforms.md says.
 type RNG struct {
 	pcg rand.PCG
 }
@@ -24,8 +25,8 @@ const goldenGamma = 0x9E3779B97F4A7C15
 // NewRNG returns the source for sample index in an epoch.
 func NewRNG(seed int64, epoch, index int) RNG { return NewViewRNG(seed, epoch, index, 0, 0) }
 
-// NewViewRNG returns the source for one view of a sample that may come several times in an epoch. repetition and view, 0 or
-// more, tell these apart; those of 0 and 0 are [NewRNG].
+// NewViewRNG returns the source for one view of a sample that may come several times in an epoch. repetition and view
+// are 0 or more; with 0 and 0 it is [NewRNG].
 func NewViewRNG(seed int64, epoch, index, repetition, view int) RNG {
 	var d RNG
 	d.pcg.Seed(mixKey(uint64(seed), epoch, index, repetition, view), mixKey(uint64(seed)+goldenGamma, epoch, index, repetition, view))
@@ -65,8 +66,8 @@ func (d *RNG) below(n int) int {
 	return int(high)
 }
 
-// shuffle puts list in a random order, every order as likely: from its end on, each element changes places with one that is not
-// behind it.
+// shuffle puts list in a random order, all orders equally likely: from the end, each element is swapped with itself or
+// an earlier one.
 func (d *RNG) shuffle(list []int) {
 	for i := len(list) - 1; i > 0; i-- {
 		j := d.below(i + 1)
@@ -74,7 +75,7 @@ func (d *RNG) shuffle(list []int) {
 	}
 }
 
-// weighted returns an index of weights, each as likely as its weight says. One at least is above 0.
+// weighted returns an index of weights with a probability proportional to its weight. At least one weight is above 0.
 func (d *RNG) weighted(weights []float64) int {
 	sum := 0.0
 	for _, w := range weights {
@@ -95,10 +96,10 @@ func (d *RNG) weighted(weights []float64) int {
 // roundToInt is Python's int(round(x)): half to even.
 func roundToInt(x float64) int { return int(math.RoundToEven(x)) }
 
-// Draws of other distributions than even ones, made of even ones by additions, products and roots, which every platform rounds alike.
+// Non-uniform distributions, made from uniform draws by additions, products and roots, which every platform rounds alike.
 
-// normal returns a number of the normal distribution with mean 0 and deviation 1: Marsaglia's polar method, whose second number is
-// left.
+// normal returns a number of the normal distribution with mean 0 and deviation 1: Marsaglia's polar method without its
+// second number.
 func (d *RNG) normal() float64 {
 	for {
 		x, y := d.uniform(-1, 1), d.uniform(-1, 1)
@@ -109,7 +110,7 @@ func (d *RNG) normal() float64 {
 }
 
 // gamma returns a number of the gamma distribution of shape alpha > 0 and scale 1: Marsaglia and Tsang, "A simple method for generating
-// gamma variables" (2000). A shape below 1 is one above it times a power of an even number.
+// gamma variables" (2000). For a shape below 1 it multiplies a draw of shape alpha + 1 by a power of a uniform number.
 func (d *RNG) gamma(alpha float64) float64 {
 	boost := 1.0
 	if alpha < 1 {
@@ -131,7 +132,7 @@ func (d *RNG) gamma(alpha float64) float64 {
 	}
 }
 
-// dirichlet fills weights, whose sum is 1, from the Dirichlet distribution that has alpha for all.
+// dirichlet fills weights from the symmetric Dirichlet distribution with parameter alpha; their sum is 1.
 func (d *RNG) dirichlet(alpha float64, weights []float32) {
 	var drawn [mixWidthMax]float64
 	sum := 0.0
@@ -144,12 +145,12 @@ func (d *RNG) dirichlet(alpha float64, weights []float32) {
 	}
 }
 
-// distinct fills places with indices of weights, none of them twice, each drawn by the weights of those that are left.
+// distinct fills places with different indices of weights, each drawn by the weights of the remaining ones.
 func (d *RNG) distinct(weights []float64, places []int) {
-	var left [opsMax]float64
-	copy(left[:], weights)
+	var remaining [opsMax]float64
+	copy(remaining[:], weights)
 	for i := range places {
-		places[i] = d.weighted(left[:len(weights)])
-		left[places[i]] = 0
+		places[i] = d.weighted(remaining[:len(weights)])
+		remaining[places[i]] = 0
 	}
 }

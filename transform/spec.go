@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// A SpecError names a transform's fault: which operation (from 0, or -1 for the list as a whole), which
-// parameter, and what would be right.
+// A SpecError names the error in a transform: the operation (from 0, or -1 for the whole list), the parameter, and the
+// accepted values.
 type SpecError struct {
 	Op     int
 	Name   string // the operation's name, if it has one
@@ -37,7 +37,7 @@ func shortened(reason string) string {
 // A SizeError says that an operation cannot take an image of this size.
 type SizeError struct {
 	Op            string
-	Width, Height int // of the image that came to the operation
+	Width, Height int // size of the operation's input
 	Reason        string
 }
 
@@ -49,7 +49,7 @@ func (e *SizeError) Error() string {
 type Spec struct {
 	ops           []Op
 	height, width int
-	part, parts   int // which view it is, from 0, of how many that its list makes; 0 of 0 for a list that makes one
+	part, parts   int // index and number of the views made from one list; 0 and 0 for a list with a single view
 }
 
 // opsMax bounds a list: more than a dozen operations is a mistake.
@@ -61,7 +61,7 @@ func NewSpec(ops ...Op) (*Spec, error) {
 		return nil, &SpecError{Op: -1, Reason: fmt.Sprintf("no operations; want a preset (%s) or a list", strings.Join(Presets(), ", "))}
 	}
 	if len(ops) > opsMax {
-		return nil, &SpecError{Op: -1, Reason: fmt.Sprintf("%d operations, at most %d are taken", len(ops), opsMax)}
+		return nil, &SpecError{Op: -1, Reason: fmt.Sprintf("%d operations, want at most %d", len(ops), opsMax)}
 	}
 	s := &Spec{ops: make([]Op, len(ops))}
 	for i, op := range ops {
@@ -70,8 +70,9 @@ func NewSpec(ops ...Op) (*Spec, error) {
 			return nil, &SpecError{Op: i, Name: NameOf(op), Reason: err.Error()}
 		}
 		s.height, s.width = outputSize(s.ops[i], s.height, s.width)
-		if s.height > SizeMax || s.width > SizeMax { // what only the operations together make too large
-			return nil, &SpecError{Op: i, Name: NameOf(op), Reason: fmt.Sprintf("the result would be %d×%d, at most %d is taken", s.height, s.width, SizeMax)}
+		if s.height > SizeMax || s.width > SizeMax { // several operations together
+			reason := fmt.Sprintf("the result would be %d×%d, want at most %d", s.height, s.width, SizeMax)
+			return nil, &SpecError{Op: i, Name: NameOf(op), Reason: reason}
 		}
 	}
 	if s.height == 0 {
@@ -92,6 +93,6 @@ func (s *Spec) OutputBytes() int { return s.height * s.width * 3 }
 // Random reports whether the result depends on draws.
 func (s *Spec) Random() bool { return slices.ContainsFunc(s.ops, draws) }
 
-// String returns the transform as a JSON list with every parameter, which [Parse] reads back to the same Spec. Of one of several views that a list
-// makes, as one with [FiveCrop] does, it is the whole list, for [ParseViews].
+// String returns the transform as a JSON list with every parameter, which [Parse] reads back to the same Spec. For one
+// of several views of a list, such as one with [FiveCrop], it is the whole list, for [ParseViews].
 func (s *Spec) String() string { return listString(s.ops) }

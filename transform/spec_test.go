@@ -122,10 +122,10 @@ func TestParseErrors(t *testing.T) {
 		`[{"op":"Resize","size":256}]`:    "would differ in size",
 		`[{"op":"RandomHorizontalFlip"}]`: "would differ in size",
 		`[{"op":"Rotate"}]`:               "unknown operation, want",
-		`[{"op":"centrecrop","size":3}]`:  "operation 0 (centrecrop): unknown operation (did you mean CenterCrop?), want one of",
-		`[{"op":"Resize","sise":3}]`:      `no parameter "sise" (did you mean size?)`,
-		"Trian":                           `unknown transform "Trian" (did you mean train?)`,
-		"rand-m9-mstd0.5":                 `"rand-m9-mstd0.5" (timm's policies stand in a list: {"op": "TimmAugment", "config": "rand-m9-mstd0.5"}), want eval`,
+		`[{"op":"centrecrop","size":3}]`:  "operation 0 (centrecrop): unknown operation (did you mean \"CenterCrop\"?), want one of",
+		`[{"op":"Resize","sise":3}]`:      `no parameter "sise" (did you mean "size"?)`,
+		"Trian":                           `unknown transform "Trian" (did you mean "train"?)`,
+		"rand-m9-mstd0.5":                 `"rand-m9-mstd0.5" (put timm's policies into a list: {"op": "TimmAugment", "config": "rand-m9-mstd0.5"}), want eval`,
 		`[{"op":"CenterCrop","size":3},{"op":"Resize","size":5,"p":1}]`: `operation 1 (Resize): no parameter "p"`,
 		`[{"op":"CenterCrop","size":3,"colour":1}]`:                     `operation 0 (CenterCrop): no parameter "colour", want one of size`,
 		`[{"size":3}]`: `operation 0: want "op" with the operation's name`,
@@ -258,8 +258,8 @@ func documented(listed listedOp) string {
 	var cells []string
 	for _, d := range declared(reflect.TypeOf(listed.op)) {
 		cell := "`" + d.name + "`"
-		if d.kind.what != "" {
-			cell += ": " + d.kind.what
+		if d.kind.want != "" {
+			cell += ": " + d.kind.want
 		}
 		if !d.required && isNull(d.fallback) {
 			cell += ", optional"

@@ -24,10 +24,10 @@ func eachRecord(t *testing.T, text string, w, h, n int, visit func(record string
 	t.Helper()
 	op := mustParse(fmt.Sprintf(`[{"op":"CenterCrop","size":[%d,%d]},%s]`, h, w, text)).ops[1]
 	engine, log := NewEngine(kernel.Active()), &recorder{}
-	engine.between[0].Resize(w, h)
+	engine.scratch[0].Resize(w, h)
 	for i := range n {
 		log.text = log.text[:0]
-		c := &canvas{engine: engine, draws: NewRNG(4, 5, i), log: log, from: &engine.between[0], step: wholeImage(w, h), rendered: 1}
+		c := &canvas{engine: engine, draws: NewRNG(4, 5, i), log: log, from: &engine.scratch[0], step: wholeImage(w, h), rendered: 1}
 		if err := op.apply(c); err != nil {
 			t.Fatal(err)
 		}

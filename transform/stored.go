@@ -7,14 +7,14 @@ import (
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 )
 
-// A pixelSource is where a pass takes its pixels from.
+// A pixelSource provides the pixels of a pass.
 type pixelSource interface {
 	// raw returns the image if all of it is in memory, else nil.
 	raw() *imagefile.RGB
-	// decode writes the RGB pixels of r to dst, rows stride bytes apart, for an image that is not raw.
-	// decode and decodeTo may be called once, together.
+	// decode writes the RGB pixels of r to dst, rows stride bytes apart, if raw returns nil.
+	// Only one call of decode or decodeTo is allowed.
 	decode(dst []byte, stride int, r image.Rectangle) error
-	// decodeTo writes the pixels of r to an output of r's size, if the decoder can flip and lay out by itself.
+	// decodeTo writes the pixels of r to an output of r's size, if the decoder supports its flip and layout.
 	decodeTo(dst Output, r image.Rectangle) (done bool, err error)
 }
 
@@ -29,8 +29,8 @@ func (m *rgbImage) decode([]byte, int, image.Rectangle) error {
 
 func (m *rgbImage) decodeTo(Output, image.Rectangle) (bool, error) { return false, nil }
 
-// An Encoding makes decoders of images that are stored otherwise than as image files. Sources of one set share one value, by which
-// an Engine finds the decoder that it has made; it must be comparable.
+// An Encoding makes decoders of images that are not stored as image files. All sources of a set share one value. It
+// must be comparable, because an Engine uses it as the key of its decoders.
 type Encoding interface {
 	// NewDecoder returns a decoder for one goroutine, or nil if the encoding stores nothing but image files.
 	NewDecoder(Level) Decoder
@@ -40,25 +40,25 @@ type Encoding interface {
 type Decoder interface {
 	// Open starts on a source and returns its size in pixels.
 	Open(src Source) (width, height int, err error)
-	// Decode writes the RGB pixels of r to dst, rows stride bytes apart. Decode and DecodeTo may be called once, together.
+	// Decode writes the RGB pixels of r to dst, rows stride bytes apart. Only one call of Decode or DecodeTo is allowed.
 	Decode(dst []byte, stride int, r image.Rectangle) error
-	// DecodeTo writes the pixels of r to an output of r's size, if the decoder can flip and lay out by itself.
+	// DecodeTo writes the pixels of r to an output of r's size, if the decoder supports its flip and layout.
 	DecodeTo(dst Output, r image.Rectangle) (done bool, err error)
 }
 
-// A storedImage is the source at hand: it chooses its decoder, and makes the decoder's errors an [ImageError].
+// A storedImage is the current source. It chooses the decoder, and wraps its errors into an [ImageError].
 type storedImage struct {
 	level     Level
-	files     *imagefile.Decoder // decodes formats other than JPEG whole, in open: raw then returns the image
+	files     *imagefile.Decoder // open decodes all formats except JPEG at once: raw then returns the image
 	encodings map[Encoding]Decoder
-	encoded   Decoder // of the source at hand; nil for an image file
+	encoded   Decoder // decoder of the current source; nil for an image file
 }
 
 func newStoredImage(level Level) storedImage {
 	return storedImage{level: level, files: imagefile.NewDecoder(level), encodings: make(map[Encoding]Decoder)}
 }
 
-var errNoEncoding = errors.New("no image file, and no encoding says what it is")
+var errNoEncoding = errors.New("not an image file, and the source has no encoding")
 
 // open starts on a source and returns its size in pixels.
 func (s *storedImage) open(src Source) (width, height int, err error) {
@@ -74,10 +74,10 @@ func (s *storedImage) open(src Source) (width, height int, err error) {
 	return width, height, imageError(err)
 }
 
-// decodersMax bounds the decoders that are kept; one process serves a few sets.
+// decodersMax bounds the number of cached decoders; one process serves a few sets.
 const decodersMax = 64
 
-// decoderOf returns the decoder of an encoding, nil if it has none.
+// decoderOf returns the decoder of an encoding, or nil.
 func (s *storedImage) decoderOf(e Encoding) Decoder {
 	d := s.encodings[e]
 	if d == nil && e != nil {
@@ -119,9 +119,11 @@ func imageError(err error) error {
 	return &ImageError{err}
 }
 
-// DecodeResized decodes all of src and resizes it to what size makes of its width and height. It returns the RGB pixels, rows without
-// gaps, valid until the next call. The error is an [*ImageError] or size's.
-func (e *Engine) DecodeResized(src Source, size func(w, h int) (int, int, error), filter Interpolation, by Resampler) (pix []byte, width, height int, err error) {
+// DecodeResized decodes all of src and resizes it; size returns the new width and height. It returns the RGB pixels,
+// rows without gaps, valid until the next call. The error is an [*ImageError] or size's.
+func (e *Engine) DecodeResized(
+	src Source, size func(w, h int) (int, int, error), filter Interpolation, by Resampler,
+) (pix []byte, width, height int, err error) {
 	w, h, err := e.stored.open(src)
 	if err != nil {
 		return nil, 0, 0, err
@@ -131,7 +133,7 @@ func (e *Engine) DecodeResized(src Source, size func(w, h int) (int, int, error)
 	}
 	now := wholeImage(w, h)
 	now.resize(width, height, resizing{filter, by})
-	to := &e.between[0]
+	to := &e.scratch[0]
 	to.Resize(width, height)
 	err = e.render(Output{Pix: to.Pix, Width: width, Height: height}, &e.stored, &now)
 	e.trim()

@@ -8,18 +8,29 @@ import (
 	"strings"
 )
 
-// TimmAugment is timm's auto_augment: AutoAugment, RandAugment, AugMix and 3-Augment as timm.data.auto_augment has them, by timm's own
-// strings, such as "rand-m9-mstd0.5-inc1", "original-mstd0.5" and "3a".
+// TimmAugment is timm's auto_augment: AutoAugment, RandAugment, AugMix and 3-Augment as in timm.data.auto_augment,
+// given by timm's strings such as "rand-m9-mstd0.5-inc1", "original-mstd0.5" and "3a".
 type TimmAugment struct {
-	// Config is timm's string. The first part is rand, augmix, or a policy: v0, v0r, original, originalr, 3a. Those after it: of rand
-	// m (magnitude, 10), n (operations, 2), p (probability of each, 0.5), mstd (deviation of the magnitude, 0; beyond 100 it is even
-	// from 0), mmax (its bound, 10), inc1 (operations that grow with the magnitude), t3a, t3aw and tweights (other sets); of augmix m (3), w (chains, 3), d
-	// (depth, by chance), a (alpha, 1), b1 (the image is blended with each chain, not with their sum), mstd; of policies mstd.
+	// Config is timm's string: rand, augmix, or a policy (v0, v0r, original, originalr, 3a), and settings after it:
+	//
+	//	rand    m9       magnitude, default 10
+	//	        n2       number of operations, default 2
+	//	        p0.5     probability of each operation, default 0.5
+	//	        mstd0.5  standard deviation of the magnitude, default 0. Above 100 it is uniform from 0.
+	//	        mmax10   limit of the magnitude, default 10
+	//	        inc1     operations become stronger with the magnitude.
+	//	        t3a, t3aw, tweights  other sets of operations
+	//	augmix  m3, w3   magnitude and number of chains, default 3 each
+	//	        d3       depth of the chains, drawn from 1 to 3 by default
+	//	        a1       alpha, default 1
+	//	        b1       blend the image with each chain instead of with their sum
+	//	        mstd0.5  as above
+	//	policy  mstd0.5  as above
 	Config string `param:"config"`
-	// Fill is timm's img_mean, the colour of what shows nothing of the image. In JSON its default is timm's, 128.
+	// Fill is timm's img_mean, the colour outside the image. In JSON its default is timm's, 128.
 	Fill Fill `param:"fill" default:"128"`
-	// Interpolation is "bilinear", "bicubic", "nearest", or "random" for bilinear or bicubic by chance, which is what timm does unless
-	// told, and the default in JSON.
+	// Interpolation is "bilinear", "bicubic", "nearest", or "random", which draws bilinear or bicubic each time. "random" is
+	// timm's default, and the default in JSON.
 	Interpolation string `param:"interpolation" is:"word" default:"random" oneof:"random bilinear bicubic nearest"`
 
 	plan timmPlan
@@ -43,24 +54,24 @@ var timmMaps = map[string][]Interpolation{
 
 func (o TimmAugment) apply(c *canvas) error { return o.plan.apply(c) }
 
-// A timmPlan is what a string of timm says.
+// A timmPlan is a parsed string of timm.
 type timmPlan struct {
-	policies [][]policyStep // one of which is done; of rand and augmix one, to choose from
-	weights  []float64      // of what rand chooses from, without replacement; nil for even chances, with replacement
-	layers   int            // of rand: how many are chosen; 0 for a policy
+	policies [][]policyStep // apply does one of them; rand and augmix have one, and choose steps from it
+	weights  []float64      // rand draws steps with these weights and without replacement; nil draws uniformly and with replacement
+	layers   int            // number of steps that rand draws; 0 for a policy
 
-	width, depth int // of augmix, 0 for others
+	width, depth int // augmix only, otherwise 0
 	alpha        float64
 	blends       bool
 
-	translate float64 // the share of a side by which the largest level moves the image
-	deviation float64 // of magnitudes; infinite for even ones from 0
-	bound     float64 // of magnitudes
+	translate float64 // shift at the largest level, as a fraction of the side
+	deviation float64 // standard deviation of the magnitude; infinite draws it uniformly from 0
+	bound     float64 // upper limit of the magnitude
 
 	maps []Interpolation
 	fill Fill
 
-	ignored []string // parts of the string that timm passes over
+	ignored []string // parts of the string that timm ignores
 }
 
 // timmLevels is timm's _LEVEL_DENOM.
@@ -69,17 +80,19 @@ const timmLevels = 10
 // timmLimits bounds the numbers in a string.
 const timmLimits = 1e6
 
-// A timmSetting is a name in a string that a number follows.
+// A timmSetting is a setting of a string: a name followed by a number.
 type timmSetting struct {
 	name     string
-	value    float64 // unless the string says another
-	fraction bool    // it may be no whole number
+	value    float64 // default value
+	fraction bool    // fractions are allowed
 }
 
-// timmSettings are the settings that strings may have, by their first parts. Those of policies have the spread alone.
+// timmSettings are the accepted settings by a string's first part. Policies accept only mstd.
 var timmSettings = map[string][]timmSetting{
-	"rand": {{"m", timmLevels, false}, {"n", 2, false}, {"p", 0.5, true}, {"mstd", 0, true}, {"mmax", timmLevels, false}, {"inc", 0, false}},
-	// As timm's create_transform has it.
+	"rand": {
+		{"m", timmLevels, false}, {"n", 2, false}, {"p", 0.5, true}, {"mstd", 0, true}, {"mmax", timmLevels, false}, {"inc", 0, false},
+	},
+	// The defaults of timm's create_transform.
 	"augmix": {{"m", 3, false}, {"w", 3, false}, {"d", -1, false}, {"a", 1, true}, {"b", 0, false}, {"mstd", math.Inf(1), true}},
 }
 
@@ -90,7 +103,7 @@ func parseTimm(config string) (timmPlan, error) {
 	p := timmPlan{policies: timmPolicies(parts[0]), translate: 0.45, alpha: 1}
 	switch {
 	case !chooses && p.policies == nil:
-		return p, fmt.Errorf("config is %.60q, want rand, augmix, v0, v0r, original, originalr or 3a, and then settings such as -m9", config)
+		return p, fmt.Errorf("config is %.60q, want rand, augmix, v0, v0r, original, originalr or 3a, then settings such as -m9", config)
 	case !chooses:
 		known = []timmSetting{{"mstd", 0, true}}
 	}
@@ -101,7 +114,7 @@ func parseTimm(config string) (timmPlan, error) {
 	p.ignored = ignored
 	p.layers, p.width, p.depth = int(value["n"]), int(value["w"]), int(value["d"])
 	p.blends, p.deviation = value["b"] != 0, value["mstd"]
-	if p.bound = value["mmax"]; p.bound == 0 { // as timm has it, of None
+	if p.bound = value["mmax"]; p.bound == 0 { // timm treats 0 as None
 		p.bound = timmLevels
 	}
 	var names []string
@@ -125,9 +138,11 @@ func parseTimm(config string) (timmPlan, error) {
 	return p, p.check(config, probability)
 }
 
-// readTimmSettings returns which set of operations a string names, if it does, the numbers of all settings, and the parts that timm
-// passes over.
-func readTimmSettings(config string, parts []string, known []timmSetting) (set string, value map[string]float64, ignored []string, err error) {
+// readTimmSettings returns the set of operations that a string names, or "", the numbers of all settings, and the parts
+// that timm ignores.
+func readTimmSettings(
+	config string, parts []string, known []timmSetting,
+) (set string, value map[string]float64, ignored []string, err error) {
 	value = make(map[string]float64)
 	var names []string
 	for _, setting := range known {
@@ -150,7 +165,7 @@ func readTimmSettings(config string, parts []string, known []timmSetting) (set s
 		i := slices.Index(names, part[:at])
 		switch {
 		case err != nil || number > timmLimits || i < 0:
-			return "", nil, nil, fmt.Errorf("config %.60q has the setting %.20q, want %s with a number", config, part, strings.Join(names, ", "))
+			return "", nil, nil, fmt.Errorf("config %.60q: setting %.20q, want %s with a number", config, part, strings.Join(names, ", "))
 		case number != math.Trunc(number) && !known[i].fraction:
 			return "", nil, nil, fmt.Errorf("config %.60q: %s is %v, want a whole number", config, names[i], number)
 		}
@@ -159,7 +174,7 @@ func readTimmSettings(config string, parts []string, known []timmSetting) (set s
 	return set, value, ignored, nil
 }
 
-// check says which number of a string is out of range.
+// check returns an error for the first number out of range.
 func (p timmPlan) check(config string, probability float64) error {
 	switch choices := len(p.policies[0]); {
 	case probability > 1:

@@ -1,8 +1,8 @@
 package transform
 
-// What timm.data.auto_augment (1.0) chooses from.
+// The policies and sets of operations of timm.data.auto_augment (1.0).
 
-// timmPolicies returns the policies of a name; nil if there are none.
+// timmPolicies returns the policies of a name, or nil.
 func timmPolicies(name string) [][]policyStep {
 	switch name {
 	case "v0":
@@ -50,28 +50,28 @@ func timmV0(posterize string) [][]policyStep {
 	}
 }
 
-// policySteps are those of rand.
+// policySteps are rand's operations.
 var policySteps = []string{
 	"AutoContrast", "Equalize", "Invert", "Rotate", "Posterize", "Solarize", "SolarizeAdd", "Color",
 	"Contrast", "Brightness", "Sharpness", "ShearX", "ShearY", "TranslateXRel", "TranslateYRel",
 }
 
-// timmIncreasing are those of rand with inc1.
+// timmIncreasing are rand's operations with inc1.
 var timmIncreasing = []string{
 	"AutoContrast", "Equalize", "Invert", "Rotate", "PosterizeIncreasing", "SolarizeIncreasing",
 	"SolarizeAdd", "ColorIncreasing", "ContrastIncreasing", "BrightnessIncreasing",
 	"SharpnessIncreasing", "ShearX", "ShearY", "TranslateXRel", "TranslateYRel",
 }
 
-// timmMixSteps are those of augmix.
+// timmMixSteps are augmix's operations.
 var timmMixSteps = []string{
 	"AutoContrast", "ColorIncreasing", "ContrastIncreasing", "BrightnessIncreasing",
 	"SharpnessIncreasing", "Equalize", "Rotate", "PosterizeIncreasing", "SolarizeIncreasing",
 	"ShearX", "ShearY", "TranslateXRel", "TranslateYRel",
 }
 
-// timmRandSteps returns the steps of a set of rand's setting t, and their weights, if it has some. As timm does, it takes an unknown
-// set for none.
+// timmRandSteps returns the operations of a set of rand's setting t, and their weights or nil. Like timm it ignores an
+// unknown set.
 func timmRandSteps(set string, increasing bool) (names []string, weights []float64) {
 	switch {
 	case set == "3a":
@@ -98,7 +98,7 @@ func weighted(list []timmWeight) (names []string, weights []float64) {
 	return names, weights
 }
 
-// timmWeighted3A are those of t3aw.
+// timmWeighted3A are the operations of t3aw.
 var timmWeighted3A = []timmWeight{
 	{"SolarizeIncreasing", 6},
 	{"Desaturate", 6},
@@ -116,7 +116,7 @@ var timmWeighted3A = []timmWeight{
 	{"Invert", 1},
 }
 
-// timmWeighted are those of tweights.
+// timmWeighted are the operations of tweights.
 var timmWeighted = []timmWeight{
 	{"Rotate", 3},
 	{"ShearX", 2},

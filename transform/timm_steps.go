@@ -6,7 +6,7 @@ import (
 	"github.com/imgfeed/imgfeed/transform/internal/affine"
 )
 
-// apply does what the string says.
+// apply augments an image.
 func (p *timmPlan) apply(c *canvas) error {
 	if p.width > 0 {
 		return p.applyMix(c)
@@ -60,23 +60,24 @@ func (p *timmPlan) applyMix(c *canvas) error {
 	})
 }
 
-// blendWeights changes the weights of a sum, of which the image keeps all but share, to those by which the image is blended with one chain
-// after the other: timm's _calc_blended_weights. The last chain has its own; what it leaves is shared by those before.
+// blendWeights converts the weights of a sum to those of successive blends, as timm's _calc_blended_weights does. In
+// the sum the image has the weight 1 - share. The last chain keeps its weight; the chains before it divide the
+// remainder.
 func blendWeights(weights []float32, share float32) {
-	left := float32(1)
+	remaining := float32(1)
 	for i := len(weights) - 1; i >= 0; i-- {
 		weight := float32(weights[i] * share)
 		if weights[i] = 0; weight > 0 {
 			weights[i] = 1
-			if weight < left {
-				weights[i] = weight / left
+			if weight < remaining {
+				weights[i] = weight / remaining
 			}
 		}
-		left = float32(left * (1 - weights[i]))
+		remaining = float32(remaining * (1 - weights[i]))
 	}
 }
 
-// do does a step, or leaves it: AugmentOp.__call__.
+// do does a step with its probability: AugmentOp.__call__.
 func (p *timmPlan) do(c *canvas, step policyStep) error {
 	if step.p < 1 && c.draws.unit() >= step.p {
 		return nil
@@ -91,7 +92,7 @@ func (p *timmPlan) do(c *canvas, step policyStep) error {
 	return p.act(c, step.name, min(max(magnitude, 0), p.bound)/timmLevels)
 }
 
-// negated changes the sign of a level by chance.
+// negated changes the sign of a level with probability one half.
 func negated(d *RNG, level float64) float64 {
 	if d.unit() > 0.5 {
 		return -level
@@ -99,7 +100,7 @@ func negated(d *RNG, level float64) float64 {
 	return level
 }
 
-// interpolation draws how a step maps the image.
+// interpolation draws the filter of a step that maps the image.
 func (p *timmPlan) interpolation(d *RNG) Interpolation {
 	if len(p.maps) == 1 {
 		return p.maps[0]
@@ -107,7 +108,7 @@ func (p *timmPlan) interpolation(d *RNG) Interpolation {
 	return p.maps[d.below(len(p.maps))]
 }
 
-// act does what timm calls name at a level, a magnitude's tenth.
+// act does the operation that timm calls name at a level, a tenth of the magnitude.
 func (p *timmPlan) act(c *canvas, name string, level float64) error {
 	w, h := c.size()
 	switch name {
@@ -150,7 +151,7 @@ func (p *timmPlan) act(c *canvas, name string, level float64) error {
 	return p.enhance(c, name, level)
 }
 
-// enhance does the four that have two scales: from 0.1 to 1.9, or away from 1 to both sides.
+// enhance does the four operations with two scales: from 0.1 to 1.9, or from 1 in both directions.
 func (p *timmPlan) enhance(c *canvas, name string, level float64) error {
 	factor := float64(level*1.8) + 0.1
 	switch name {
@@ -177,7 +178,7 @@ func (p *timmPlan) enhance(c *canvas, name string, level float64) error {
 	panic("transform: timm has no " + name)
 }
 
-// transform maps the image by the unit matrix with one other entry.
+// transform maps the image by the identity matrix with one entry replaced.
 func (p *timmPlan) transform(c *canvas, entry int, value float64) error {
 	matrix := affine.Matrix{1, 0, 0, 0, 1, 0}
 	matrix[entry] = value

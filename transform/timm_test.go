@@ -86,7 +86,7 @@ func compareTimmLevels(t *testing.T, magnitudes []float64, levels map[string][]f
 	t.Helper()
 	plan := timmPlan{bound: 12, translate: 0.45, maps: []Interpolation{Bilinear}}
 	engine, log := NewEngine(kernel.Active()), &recorder{}
-	engine.between[0].Resize(8, 8)
+	engine.scratch[0].Resize(8, 8)
 	for name, arguments := range levels {
 		if name == "TranslateX" || name == "TranslateY" || name == "GaussianBlurRand" {
 			continue // not part of any of its policies; draws
@@ -94,7 +94,7 @@ func compareTimmLevels(t *testing.T, magnitudes []float64, levels map[string][]f
 		for i, magnitude := range magnitudes {
 			for draw := 0; ; draw++ { // until nothing is negated
 				log.text = log.text[:0]
-				c := &canvas{engine: engine, draws: NewRNG(1, 1, draw), log: log, from: &engine.between[0], step: wholeImage(8, 8), rendered: 1}
+				c := &canvas{engine: engine, draws: NewRNG(1, 1, draw), log: log, from: &engine.scratch[0], step: wholeImage(8, 8), rendered: 1}
 				first := c.draws
 				if err := plan.do(c, policyStep{name, 1, magnitude}); err != nil {
 					t.Fatal(err)
@@ -186,13 +186,13 @@ func TestTimmErrors(t *testing.T) {
 	for config, want := range map[string]string{
 		``:                  `config is ""`,
 		`random-m9`:         `config is "random-m9", want rand, augmix, v0`,
-		`rand-x5`:           `config "rand-x5" has the setting "x5", want m, n, p, mstd, mmax, inc with a number`,
+		`rand-x5`:           `config "rand-x5": setting "x5", want m, n, p, mstd, mmax, inc with a number`,
 		`rand-m9.5`:         "m is 9.5, want a whole number",
-		`rand-m9e9`:         `has the setting "m9e9"`,
+		`rand-m9e9`:         `setting "m9e9"`,
 		`rand-p1.5`:         "p is 1.5, want 0 to 1",
 		`rand-n33`:          "n is 33, want up to 32",
 		`rand-n16-tweights`: "n is 16, and there are 15 to choose from",
-		`original-m5`:       `has the setting "m5", want mstd with a number`,
+		`original-m5`:       `setting "m5", want mstd with a number`,
 		`augmix-w40`:        "w and d are 40 and -1",
 		`augmix-a0`:         "a is 0, want 0.01",
 	} {

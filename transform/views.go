@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// Views are several transforms of one image, with a result each. One alone is an ordinary transform. Do not change them.
+// Views are several transforms of one image, with a result each. A single one is an ordinary transform. Do not change them.
 type Views []*Spec
 
-// newViews returns the views that a list of operations makes: one, or several if one of them is [FiveCrop] or [TenCrop]. The error is a [*SpecError].
+// newViews returns the views of a list of operations: one, or several if it has a [FiveCrop] or [TenCrop]. The error is a [*SpecError].
 func newViews(ops ...Op) (Views, error) {
 	at := slices.IndexFunc(ops, func(op Op) bool { _, ok := op.(severalOp); return ok })
 	if at < 0 {
@@ -47,12 +47,12 @@ type severalOp interface {
 	result(i int) Op
 }
 
-// severalError says that a severalOp stands where one result is wanted.
+// severalError is the error of a severalOp where only one result is allowed.
 func severalError(o severalOp) error {
 	return fmt.Errorf("it makes %d views of an image, and one is wanted", o.results())
 }
 
-// RNG returns the source of the random parameters of a view, by its number: of what makes several results of one image, all have the first's.
+// RNG returns the source of a view's random parameters. Views made from one list all have the first one's.
 func (v Views) RNG(seed int64, epoch, index, repetition, view int) RNG {
 	return NewViewRNG(seed, epoch, index, repetition, view-v[view].part)
 }
@@ -60,7 +60,7 @@ func (v Views) RNG(seed int64, epoch, index, repetition, view int) RNG {
 // ViewsMax bounds the views of an image.
 const ViewsMax = 64
 
-// Notes are sentences for the user about what the views do otherwise than they say: each once.
+// Notes are sentences for the user about ignored parts of the views, each once.
 func (v Views) Notes() []string {
 	var notes []string
 	for _, spec := range v {
@@ -87,7 +87,7 @@ func appendNotes(notes []string, ops []Op) []string {
 
 // A ViewError says which view's transform is wrong. Unwrap gives the reason, a [*SpecError].
 type ViewError struct {
-	View int // of the list as it was given, from 0
+	View int // index in the given list, from 0
 	Err  error
 }
 
@@ -97,12 +97,12 @@ func (e *ViewError) Error() string {
 
 func (e *ViewError) Unwrap() error { return e.Err }
 
-// ParseViews is [ParseWith] for several views as well: the name of a preset of such ([ViewPresets]), or
+// ParseViews is [ParseWith], and also takes several views: the name of one of [ViewPresets], or
 //
 //	{"views": ["train", [{"op": "CenterCrop", "size": 96}], {"repeat": 8, "ops": "cifar"}]}
 //
-// whose elements are transforms as [Parse] takes them, or such with the number of views that they make. Errors are [*SpecError],
-// within a [*ViewError] if they are of one view.
+// The elements are transforms as for [Parse], or objects with a transform and its number of views. Errors are
+// [*SpecError], within a [*ViewError] if they concern one view.
 func ParseViews(text string, resampler Resampler) (Views, error) {
 	text = strings.TrimSpace(text)
 	if views := textOf(viewPresets, unquoted(text)); views != "" {
@@ -125,22 +125,22 @@ func ParseViews(text string, resampler Resampler) (Views, error) {
 	}
 	err := decodeStrictly([]byte(text), &given)
 	if err != nil && strings.Contains(text, `"op"`) && given.Views == nil {
-		return nil, &SpecError{Op: -1, Reason: fmt.Sprintf("an operation stands in a list, as [%.200s]", text)}
+		return nil, &SpecError{Op: -1, Reason: fmt.Sprintf("an operation must be in a list: [%.200s]", text)}
 	}
 	if err != nil {
 		return nil, &SpecError{Op: -1, Reason: `not {"views": [transform, …]}: ` + err.Error()}
 	}
 	var views Views
 	for i, raw := range given.Views {
-		made, repeat, err := parseView(raw, resampler)
+		added, repeat, err := parseView(raw, resampler)
 		if err != nil {
 			return nil, &ViewError{View: i, Err: err}
 		}
-		if n := len(views) + repeat*len(made); n > ViewsMax {
-			return nil, &SpecError{Op: -1, Reason: fmt.Sprintf("%d views and more, at most %d are taken", n, ViewsMax)}
+		if n := len(views) + repeat*len(added); n > ViewsMax {
+			return nil, &SpecError{Op: -1, Reason: fmt.Sprintf("at least %d views, want at most %d", n, ViewsMax)}
 		}
 		for range repeat {
-			views = append(views, made...)
+			views = append(views, added...)
 		}
 	}
 	if len(views) == 0 {
@@ -149,8 +149,8 @@ func ParseViews(text string, resampler Resampler) (Views, error) {
 	return views, nil
 }
 
-// parseView reads an element of a list of views: what it makes, and how often.
-func parseView(raw json.RawMessage, resampler Resampler) (made Views, repeat int, err error) {
+// parseView reads an element of a list of views, and its repeat count.
+func parseView(raw json.RawMessage, resampler Resampler) (views Views, repeat int, err error) {
 	repeat = 1
 	if bytes.HasPrefix(raw, []byte("{")) {
 		var given struct {
@@ -161,7 +161,8 @@ func parseView(raw json.RawMessage, resampler Resampler) (made Views, repeat int
 			return nil, 0, &SpecError{Op: -1, Reason: `not {"repeat": n, "ops": transform}: ` + err.Error()}
 		}
 		if err := json.Unmarshal(given.Repeat, &repeat); given.Repeat != nil && err != nil || repeat < 1 || repeat > ViewsMax {
-			return nil, 0, &SpecError{Op: -1, Reason: fmt.Sprintf("repeat is %.40s, want a whole number from 1 to %d", given.Repeat, ViewsMax)}
+			reason := fmt.Sprintf("repeat is %.40s, want a whole number from 1 to %d", given.Repeat, ViewsMax)
+			return nil, 0, &SpecError{Op: -1, Reason: reason}
 		}
 		if raw = given.Ops; raw == nil {
 			return nil, 0, &SpecError{Op: -1, Reason: "ops is missing"}
@@ -172,12 +173,12 @@ func parseView(raw json.RawMessage, resampler Resampler) (made Views, repeat int
 	}
 	ops, err := parseTransform(string(raw), resampler)
 	if err == nil {
-		made, err = newViews(ops...)
+		views, err = newViews(ops...)
 	}
-	return made, repeat, err
+	return views, repeat, err
 }
 
-// decodeStrictly refuses fields that are not known, and anything after the value.
+// decodeStrictly refuses unknown fields, and anything after the value.
 func decodeStrictly(text []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
@@ -185,7 +186,7 @@ func decodeStrictly(text []byte, v any) error {
 		return errors.New(strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if d.More() {
-		return errors.New("something follows")
+		return errors.New("text after the value")
 	}
 	return nil
 }
@@ -199,7 +200,7 @@ func (v Views) OutputBytes() int {
 	return n
 }
 
-// String returns the views as [ParseViews] reads them: what one list makes as that, several as an object.
+// String returns the views as [ParseViews] reads them: a list if they come from one, otherwise an object.
 func (v Views) String() string {
 	var texts []string
 	for first := 0; first < len(v); {
@@ -224,14 +225,14 @@ func (v Views) String() string {
 // A View is one result of an image.
 type View struct {
 	Spec *Spec
-	Dst  Output // as of [Engine.Apply]
+	Dst  Output // see [Engine.Apply]
 	RNG  RNG
 	// Params are the draws; ApplyViews sets them.
 	Params Params
 }
 
-// ApplyViews is [Engine.Apply] for several results of one image. It decodes once what all of them need, where that is less work
-// than to decode for each. Each result has the bits that Apply gives with its draws.
+// ApplyViews is [Engine.Apply] for several results of one image. It decodes the region of all views once if that is
+// less work than decoding for each. Each result has the bits that Apply gives with its draws.
 func (e *Engine) ApplyViews(src Source, views []View) error {
 	w, h, err := e.open(src)
 	if err != nil {
@@ -268,7 +269,7 @@ func (e *Engine) ApplyViews(src Source, views []View) error {
 	return nil
 }
 
-// viewError names the view that an error is of, if there are several.
+// viewError names the view of an error, if there are several.
 func viewError(views []View, i int, err error) error {
 	if len(views) == 1 {
 		return err
@@ -284,9 +285,9 @@ func (e *Engine) open(src Source) (w, h int, err error) {
 	return w, h, err
 }
 
-// sharedRegion returns the region of an image of w × h pixels to be decoded once for all views: the box around what each of them
-// needs, or nothing if decoding for each is less work. A view's operations are run, with its draws, up to the point where they
-// need the first pixel.
+// sharedRegion returns the region of an image of w × h pixels to decode once for all views: the bounding box of their
+// regions, or an empty one if decoding for each is less work. It runs each view's operations, with its draws, up to the
+// first one that needs a pixel.
 func (e *Engine) sharedRegion(views []View, w, h int) (image.Rectangle, error) {
 	var all image.Rectangle
 	each := 0
@@ -304,11 +305,11 @@ func (e *Engine) sharedRegion(views []View, w, h int) (image.Rectangle, error) {
 	return all, nil
 }
 
-// decodingWork compares regions of an image of w pixels a row: what is read of the stored bytes are whole rows, what is made into
-// pixels is the region. Both take about as long.
+// decodingWork estimates the work of decoding a region of an image with w pixels a row. The decoder reads whole rows of
+// stored bytes and makes pixels of the region, and both take about as long.
 func decodingWork(r image.Rectangle, w int) int { return r.Dy() * (w + r.Dx()) }
 
-// errNeedsPixels ends a view's operations where they need pixels and are run to learn which.
+// errNeedsPixels ends a dry run of a view's operations at the first one that needs pixels.
 var errNeedsPixels = errors.New("transform: an operation needs pixels")
 
 // firstNeed returns the region of an image of w × h pixels that a view reads.
@@ -329,7 +330,7 @@ func (e *Engine) firstNeed(v *View, w, h int) (image.Rectangle, error) {
 	return need.Add(c.step.box.Min), nil
 }
 
-// decodeShared decodes a region of the source at hand for all views.
+// decodeShared decodes a region of the current source for all views.
 func (e *Engine) decodeShared(r image.Rectangle) error {
 	started := time.Now()
 	e.shared.Resize(r.Dx(), r.Dy())

@@ -156,17 +156,17 @@ func TestViewsParse(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		`{"op": "CenterCrop", "size": 3}`:           `an operation stands in a list, as [{"op": "CenterCrop", "size": 3}]`,
+		`{"op": "CenterCrop", "size": 3}`:           `an operation must be in a list: [{"op": "CenterCrop", "size": 3}]`,
 		`{"views": []}`:                             "no views",
 		`{}`:                                        "no views",
 		`{"views": "eval"}`:                         `not {"views": [transform, …]}`,
 		`{"views": ["eval"], "x": 1}`:               `not {"views": [transform, …]}: unknown field "x"`,
-		`{"views": ["eval"]} 1`:                     `not {"views": [transform, …]}: something follows`,
+		`{"views": ["eval"]} 1`:                     `not {"views": [transform, …]}: text after the value`,
 		`{"views": ["eval", 7]}`:                    "view 1: 7 is no transform",
 		`{"views": ["eval", "foo"]}`:                `view 1: unknown transform "foo"`,
 		`{"views": [{"repeat": 0, "ops": "eval"}]}`: "view 0: repeat is 0, want a whole number from 1 to 64",
 		`{"views": [{"repeat": 1000000000, "ops": "eval"}]}`:                        "view 0: repeat is 1000000000",
-		`{"views": [{"repeat": 60, "ops": "eval"}, {"repeat": 40, "ops": "eval"}]}`: "100 views and more, at most 64 are taken",
+		`{"views": [{"repeat": 60, "ops": "eval"}, {"repeat": 40, "ops": "eval"}]}`: "at least 100 views, want at most 64",
 		`{"views": [{"repeat": 2}]}`:                                                "view 0: ops is missing",
 		`{"views": [{"ops": {"views": ["eval"]}}]}`:                                 `view 0: {"views": ["eval"]} is no transform`,
 		`{"views": [[{"op":"Resize"}]]}`:                                            "view 0: operation 0 (Resize): ",

@@ -1,9 +1,10 @@
-// Large makes a shard set of very many samples, for run.py: 14,197,122 with 72,000 classes, as many shards as real photographs would take,
-// and pictures of 8 × 8 pixels.
+// Large makes a shard set with a very large number of samples for run.py: 14,197,122 pictures of 8 × 8 pixels in 72,000
+// classes, in as many shards as real photographs would need.
 //
 //	go run ./bench/large OUT [-samples 14197122] [-classes 72000] [-shard 4880]
 //
-// It packs nothing: every record is one of a few encoded beforehand. Only the data beside the images are large.
+// It does not encode the pictures one by one: every record is one of a few encoded in advance. Only the data beside the
+// images are large.
 package main
 
 import (
@@ -107,7 +108,7 @@ func encoded() ([][]byte, error) {
 	return records, nil
 }
 
-// ordered returns the numbers of samples in the order in which a set has them.
+// ordered returns the numbers of samples in the order of a set.
 func ordered(samples int) []int {
 	hashes, order := make([]uint64, samples), make([]int, samples)
 	for i := range order {

@@ -1,11 +1,13 @@
-// Operations measures what operations add to a transform, for run.py: it reads lines of JSON, {"level": "avx2", "op": {"op": "RandomInvert", "p":
-// 1}, "seconds": 0.2}, and answers each with the shortest time of a call, in microseconds, on a 224 × 224 image that lies in memory.
+// Operations measures the cost of operations in a transform, for run.py. It reads lines of JSON, {"level": "avx2",
+// "op": {"op": "RandomInvert", "p": 1}, "seconds": 0.2}, and answers each with the shortest time of a call, in
+// microseconds, for a 224 × 224 image in memory.
 //
-// Such a time is that of a transform with the operation, less that of the same transform without it: of CenterCrop(224) alone, which copies
-// the image to its place. Calls of the two take turns.
+// The time is the difference between a transform with the operation and one without it: CenterCrop(224) alone, which
+// copies the image. Calls of the two alternate.
 //
-// With a folder of JPEG files it measures whole transforms, too (pipelines.go): {"level": "avx2", "transforms": ["train", "dino"], "seconds": 5}
-// is answered with a list of microseconds an image. With "draws": 1000 they are given the image in memory, as many times, each time with other draws.
+// With a folder of JPEG files it also measures whole transforms (pipelines.go): the answer to {"level": "avx2",
+// "transforms": ["train", "dino"], "seconds": 5} is a list of microseconds per image. With "draws": 1000 they get the
+// image in memory a thousand times, with different draws.
 package main
 
 import (
@@ -29,7 +31,7 @@ const (
 	imagesMax = 100
 )
 
-// memory is the encoding of images that are kept as they are.
+// memory is the encoding of raw images.
 type memory struct{}
 
 func (memory) NewDecoder(level transform.Level) transform.Decoder {

@@ -15,8 +15,8 @@ import (
 	"github.com/imgfeed/imgfeed/transform"
 )
 
-// readJPEGs reads the first most JPEG files of a folder, with the indices of their rows that a packer would have made.
-func readJPEGs(folder string, most int) ([]transform.Source, error) {
+// readJPEGs reads up to countMax JPEG files of a folder, and makes their row indices like a packer.
+func readJPEGs(folder string, countMax int) ([]transform.Source, error) {
 	files, err := filepath.Glob(filepath.Join(folder, "*"))
 	if err != nil {
 		return nil, err
@@ -24,7 +24,7 @@ func readJPEGs(folder string, most int) ([]transform.Source, error) {
 	var list []transform.Source
 	indexer := jpeg.New(kernel.Active())
 	for _, file := range files {
-		if len(list) == most {
+		if len(list) == countMax {
 			break
 		}
 		data, err := os.ReadFile(file)
@@ -44,8 +44,8 @@ func readJPEGs(folder string, most int) ([]transform.Source, error) {
 	return list, nil
 }
 
-// measurePipelines returns what each of several transforms takes for an image, in microseconds of CPU time: the mean of all images, from
-// stored bytes to pixels, in the shortest of several passes. Transforms take turns, image by image; all have the same draws.
+// measurePipelines returns each transform's CPU time per image, in microseconds: the mean over all images, from stored
+// bytes to pixels, in the shortest of several passes. Transforms alternate, image by image, and have the same draws.
 func measurePipelines(level kernel.Level, texts []string, images []transform.Source, seconds float64) ([]float64, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -22,15 +22,15 @@ import (
 	"github.com/imgfeed/imgfeed/server/status"
 )
 
-const statusLong = `Ask a server what it serves, to whom, how fast, what each session waits for, and what to do about it. SERVER is the path of its
-socket. Without it, all servers of this user are asked, those that loaders run for themselves too.
+const statusLong = `Show a server's sets, sessions, speed, and the bottleneck of each session with the remedy. SERVER is the path of its
+socket. Without it, all servers of this user answer, including those that loaders have started for themselves.
 
-The exit status is 1 when none answers in time, so that this does as a health check of a container without a shell.`
+The exit status is 1 if no server answers in time. So this serves as a health check for containers without a shell.`
 
-const reloadLong = `Have a server look again at what it serves, as SIGHUP does: a set or a partition that was damaged or missing and is
-whole now is served from then on, and files that imgshard copy has put in the place of damaged ones are read; sessions go on with both
-in their next epoch. A set that holds other data than before, or less, is refused, and the exit status is 1: what the server has
-opened is served on. SERVER is the path of its socket.`
+const reloadLong = `Make a server reload its data, like SIGHUP. Sets and partitions that were damaged or missing and are intact now
+are served from each session's next epoch on. So are files that imgshard copy has repaired.
+A set with different or less data is refused: the server keeps serving the data it has opened, and the exit status is 1.
+SERVER is the path of the server's socket.`
 
 func newStatusCommand() *cobra.Command {
 	var watch, asJSON bool
@@ -41,47 +41,50 @@ func newStatusCommand() *cobra.Command {
 		}
 		return show(out)
 	}
-	cmd := newAskCommand("status", "Ask running servers what they do, and what limits them", statusLong, 5*time.Second, ask)
-	cmd.Flags().BoolVar(&watch, "watch", false, "ask again every second, until Ctrl-C")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object for each server, a line each, as of /status.json, with its socket")
+	cmd := newAskCommand("status", "Show what running servers do, and what limits them", statusLong, 5*time.Second, ask)
+	cmd.Flags().BoolVar(&watch, "watch", false, "refresh every second, until Ctrl-C")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one line of JSON per server: its /status.json and its socket")
 	return cmd
 }
 
 func newReloadCommand() *cobra.Command {
-	return newAskCommand("reload", "Have a running server look again at what it serves", reloadLong, time.Minute, reload)
+	return newAskCommand("reload", "Make a running server reload its data", reloadLong, time.Minute, reload)
 }
 
-// newAskCommand returns a command that asks the server on a socket, "" for none, and prints its answer.
-func newAskCommand(use, short, long string, timeout time.Duration, ask func(out io.Writer, socket string, timeout time.Duration) error) *cobra.Command {
+// newAskCommand returns a command that sends a request to the server on a socket and prints its answer. ask gets an
+// empty socket if the command line names no socket.
+func newAskCommand(
+	use, short, long string, timeout time.Duration, ask func(out io.Writer, socket string, timeout time.Duration) error,
+) *cobra.Command {
 	var socket string
 	cmd := &cobra.Command{
 		Use: use + " [SERVER]", Short: short, Long: long, Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				if socket != "" {
-					return cliutil.Usagef("SERVER and --socket name a socket both: give one")
+					return cliutil.Usagef("SERVER and --socket both name a socket: give one of them")
 				}
 				socket = args[0]
 			}
 			return ask(cmd.OutOrStdout(), strings.TrimPrefix(socket, "unix:"), timeout)
 		},
 	}
-	cmd.Flags().StringVar(&socket, "socket", "", "the same as SERVER (default as imgfeed serve's)")
+	cmd.Flags().StringVar(&socket, "socket", "", "the same as SERVER (default: that of imgfeed serve)")
 	cmd.Flags().Var(durationFlag(&timeout, time.Millisecond), "timeout", "how long to wait for the answer")
 	return cmd
 }
 
-// historySeconds is how much of a server's history is asked for: its last moment is printed.
+// historySeconds is the length of the requested history. Only its last moment is printed.
 const historySeconds = 3
 
-// printStatus prints what the server on a socket does, or all servers of the user.
+// printStatus prints the status of the server on a socket, or of all servers of the user.
 func printStatus(out io.Writer, socket string, timeout time.Duration, asJSON bool) error {
 	since := float64(time.Now().Unix()) - historySeconds
 	found := map[string]status.Status{}
 	var err error
 	if socket == "" {
 		if found, err = server.Running(timeout, since); len(found) == 0 && err == nil {
-			socket = server.DefaultSocket() // of another user, or another release
+			socket = server.DefaultSocket() // a server of another user or another release may listen there
 		}
 	}
 	if socket != "" {
@@ -107,8 +110,8 @@ func printStatus(out io.Writer, socket string, timeout time.Duration, asJSON boo
 	return err
 }
 
-// watchStatus shows the status every second, on a screen that it clears if the output is a terminal. Errors are shown too: a server may
-// come back.
+// watchStatus shows the status every second. On a terminal it clears the screen first. It shows errors too, because a
+// server may come back.
 func watchStatus(out io.Writer, show func(io.Writer) error) error {
 	start := ""
 	if term.IsTerminal(int(os.Stdout.Fd())) {
@@ -126,8 +129,7 @@ func watchStatus(out io.Writer, show func(io.Writer) error) error {
 	}
 }
 
-// reload makes the server on a socket read its data again, and prints what it newly serves. The error lists what it
-// refused.
+// reload makes the server on a socket reload its data, and prints the changes. The error lists the refused sets.
 func reload(out io.Writer, socket string, timeout time.Duration) error {
 	out = termsafe.Writer{Writer: out}
 	if socket == "" {
@@ -154,5 +156,5 @@ func askError(socket string, err error) error {
 	if op, ok := errors.AsType[*net.OpError](err); !ok || op.Op != "dial" {
 		return fmt.Errorf("the server on %s: %w", socket, err)
 	}
-	return fmt.Errorf("no server answers on %s: %w: `imgfeed serve` starts one, and `imgfeed status` without --socket lists yours", socket, err)
+	return fmt.Errorf("no server answers on %s: %w (`imgfeed serve` starts one; `imgfeed status` lists yours)", socket, err)
 }

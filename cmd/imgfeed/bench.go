@@ -40,11 +40,12 @@ func newBenchCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench SET",
 		Short: "Measure reading, decoding and transforming, without a client",
-		Long: `Serve the samples of a shard set, shuffled and over and over, in batches that nobody reads, and say how many
-images a second that makes, what CPU time it takes, and how the decoding threads spend theirs.
+		Long: `Make batches of a shard set in a random order, again and again, without a client. Show the images per second, the CPU
+time of the process, and the time that the decoding threads spend in each stage.
 
-SET is a shard set, a folder that holds sets, or a dataset that is not packed, see imgfeed serve. --transform takes a preset (` + strings.Join(transform.Presets(), ", ") + `), a JSON list of
-operations, or "full", which decodes whole images and does nothing with them.`,
+SET is a shard set, a folder with sets, or a dataset that is not packed, as for imgfeed serve. --transform takes a preset
+(` + strings.Join(transform.Presets(), ", ") + `), a JSON list of operations, or "full", which decodes whole images and
+discards them.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.run(cmd, args[0])
@@ -62,13 +63,13 @@ func (f *benchFlags) register(flags *pflag.FlagSet) {
 	flags.Var(layoutFlag(&c.Layout), "layout", "layout of the batches, NHWC or NCHW")
 	flags.Var(cliutil.Int(&c.Threads, 0, threadsMax), "threads", "number of decoding threads (default one for each CPU)")
 	flags.Var(cliutil.Int(&c.BatchSize, 1, plan.BatchSizeMax), "batch-size", "samples in a batch")
-	flags.Var(durationFlag(&c.Duration, time.Millisecond), "seconds", "time to measure for")
-	flags.Var(durationFlag(&c.WarmUp, 0), "warm-up", "time to work before that (default a quarter of --seconds); the first time a sample is read costs more")
+	flags.Var(durationFlag(&c.Duration, time.Millisecond), "seconds", "length of the measurement")
+	flags.Var(durationFlag(&c.WarmUp, 0), "warm-up", "time to run before the measurement (default a quarter of --seconds)")
 	flags.Var(cliutil.Seed(&c.Seed), "seed", "seed of the order and of the random parameters")
-	flags.BoolVar(&c.BitExact, "bit-exact", false, "refuse a transform that gives other bits from the stored images than from the originals")
-	flags.TextVar(&f.resampler, "resampler", resample.Pillow13, resamplerUsage+", for operations that name none")
+	flags.BoolVar(&c.BitExact, "bit-exact", false, bitExactHelp)
+	flags.TextVar(&f.resampler, "resampler", resample.Pillow13, resamplerUsage+"; default for operations")
 	f.store.register(flags)
-	flags.Float64Var(&f.gpuRate, "gpu-rate", 0, "images a second that one GPU takes, from your training's log: say how many GPUs this feeds")
+	flags.Float64Var(&f.gpuRate, "gpu-rate", 0, "images/s of one GPU, from your training's log: print how many GPUs this machine feeds")
 	flags.BoolVar(&f.json, "json", false, "print the result as one JSON object")
 }
 
@@ -121,11 +122,13 @@ func (f *benchFlags) run(cmd *cobra.Command, path string) error {
 	return nil
 }
 
-// checkBatches refuses batches that take more than half of the memory: without memory the system or Go would end the program with an obscure error.
+// checkBatches refuses batches that need more than half of the memory, instead of an obscure error when it is
+// exhausted.
 func checkBatches(size int, views transform.Views) error {
-	need, most := int64(loader.BenchSlotsMin)*int64(size)*int64(views.OutputBytes()), memory.OfMachine()/2
-	if need > most {
-		return cliutil.Usagef("--batch-size %d: %d such batches take %s, and half of the memory is %s", size, loader.BenchSlotsMin, bytesize.Format(need), bytesize.Format(most))
+	need, limit := int64(loader.BenchSlotsMin)*int64(size)*int64(views.OutputBytes()), memory.OfMachine()/2
+	if need > limit {
+		return cliutil.Usagef("--batch-size %d: %d such batches take %s, and half of the memory is %s",
+			size, loader.BenchSlotsMin, bytesize.Format(need), bytesize.Format(limit))
 	}
 	return nil
 }
@@ -146,13 +149,15 @@ func chooseSet(path, split string) (string, error) {
 func grouped(n float64) string { return bytesize.Grouped(int(math.Round(n))) }
 
 func printBench(w io.Writer, dir string, r *loader.BenchResult) {
-	fmt.Fprintf(w, "%s (%s), %s kernels, %s, batches of %d %s\n", dir, r.Encoding, r.Kernels, bytesize.Counted(r.Threads, "thread", "threads"), r.BatchSize, r.Layout)
+	threads := bytesize.Counted(r.Threads, "thread", "threads")
+	fmt.Fprintf(w, "%s (%s), %s kernels, %s, batches of %d %s\n", dir, r.Encoding, r.Kernels, threads, r.BatchSize, r.Layout)
 	fmt.Fprintf(w, "transform           %s\n", r.Transform)
 	for _, note := range r.Notes {
 		fmt.Fprintf(w, "note                %s\n", note)
 	}
 	fmt.Fprintf(w, "images per second   %s\n", grouped(r.ImagesPerSecond))
-	fmt.Fprintf(w, "measured            %s in %.2f s, %s read\n", bytesize.Counted(int(r.Images), "image", "images"), r.Seconds, bytesize.Format(int64(r.BytesRead)))
+	fmt.Fprintf(w, "measured            %s in %.2f s, %s read\n",
+		bytesize.Counted(int(r.Images), "image", "images"), r.Seconds, bytesize.Format(int64(r.BytesRead)))
 	fmt.Fprintf(w, "CPU seconds         %.2f (%s images in each)\n", r.CPUSeconds, grouped(r.ImagesPerCPU))
 	images := float64(max(r.Images, 1))
 	for _, stage := range []struct {

@@ -15,16 +15,17 @@ import (
 )
 
 func newCacheCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "cache", Short: "Look after the folder of --cache", Long: "Look after a folder that imgfeed serve --cache keeps parts of remote sets in."}
+	cmd := &cobra.Command{Use: "cache", Short: "Manage a folder of imgfeed serve --cache"}
 	do := func(use, short string, each func(*cobra.Command, *storage.Cache, storage.ObjectInfo) error) {
 		cmd.AddCommand(&cobra.Command{
-			Use: use, Short: short, Long: short + ".\n\nPLACE is the beginning of a URL; without one, all files are meant.", Args: cobra.RangeArgs(1, 2),
+			Use: use, Short: short, Long: short + ".\n\nPLACE is the beginning of their URLs (default: all files).",
+			Args: cobra.RangeArgs(1, 2),
 			RunE: func(cmd *cobra.Command, args []string) error {
 				if _, err := os.Stat(args[0]); err != nil {
 					return err
 				}
 				if names, err := fs.Glob(os.DirFS(args[0]), "used"); err != nil || len(names) == 0 {
-					return fmt.Errorf("%s is no cache: name the folder that --cache named", args[0])
+					return fmt.Errorf("%s is not a cache: give the folder of imgfeed serve --cache", args[0])
 				}
 				cache, err := storage.OpenCache(args[0], 0)
 				if err != nil {
@@ -43,29 +44,31 @@ func newCacheCommand() *cobra.Command {
 						return err
 					}
 				}
-				fmt.Fprintf(cmd.OutOrStdout(), "%s: %s kept\n", args[0], bytesize.Format(cache.Used()))
+				fmt.Fprintf(cmd.OutOrStdout(), "%s: %s cached\n", args[0], bytesize.Format(cache.Used()))
 				return nil
 			},
 		})
 	}
-	do("ls DIR [PLACE]", "List the files of which parts are kept", func(cmd *cobra.Command, _ *storage.Cache, info storage.ObjectInfo) error {
+	do("ls DIR [PLACE]", "List the cached files", func(cmd *cobra.Command, _ *storage.Cache, info storage.ObjectInfo) error {
 		fmt.Fprintf(cmd.OutOrStdout(), "%10s of %10s  %s\n", bytesize.Format(info.Kept), bytesize.Format(info.Bytes), info.Place)
 		return nil
 	})
-	do("rm DIR [PLACE]", "Remove what is kept and no server uses", func(cmd *cobra.Command, cache *storage.Cache, info storage.ObjectInfo) error {
+	remove := func(cmd *cobra.Command, cache *storage.Cache, info storage.ObjectInfo) error {
 		err := cache.Remove(info)
 		if errors.Is(err, storage.ErrInUse) {
 			fmt.Fprintf(cmd.OutOrStdout(), "%s stays: %v\n", info.Place, err)
 			return nil
 		}
 		return err
-	})
-	do("verify DIR [PLACE]", "Check the records that are kept, and forget those that are damaged", func(cmd *cobra.Command, cache *storage.Cache, info storage.ObjectInfo) error {
+	}
+	do("rm DIR [PLACE]", "Remove cached files that no server uses", remove)
+	verify := func(cmd *cobra.Command, cache *storage.Cache, info storage.ObjectInfo) error {
 		kept, forgotten, err := shard.VerifyCached(cache, info)
 		if err == nil && forgotten > 0 {
-			fmt.Fprintf(cmd.OutOrStdout(), "%s: %d of %d records were damaged, and are read again\n", info.Place, forgotten, kept+forgotten)
+			fmt.Fprintf(cmd.OutOrStdout(), "%s: removed %d damaged of %d records\n", info.Place, forgotten, kept+forgotten)
 		}
 		return err
-	})
+	}
+	do("verify DIR [PLACE]", "Check the cached records, and remove the damaged ones", verify)
 	return cmd
 }

@@ -16,17 +16,17 @@ import (
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
-// dataEnv names the environment variable that says where the shard sets are.
+// dataEnv names the environment variable with the folder of the shard sets.
 const dataEnv = "IMGFEED_DATA"
 
-// A place is somewhere that discover looked.
+// A place is a location that discover searches.
 type place struct {
 	why   string // "argument", "$IMGFEED_DATA", "current folder", "usual place"
 	path  string
-	found string // a phrase for what was there
+	found string // description of its content
 }
 
-// A notFoundError means that none of the places holds a shard set.
+// A notFoundError means that no place holds a shard set.
 type notFoundError struct{ places []place }
 
 func (e *notFoundError) Error() string {
@@ -35,13 +35,13 @@ func (e *notFoundError) Error() string {
 	for _, p := range e.places {
 		fmt.Fprintf(&b, "\n  %s (%s): %s", p.path, p.why, p.found)
 	}
-	b.WriteString("\nName a folder that `imgshard build` made, as the argument or in $" + dataEnv)
+	b.WriteString("\nGive a folder made by `imgshard build`, as the argument or in $" + dataEnv)
 	return b.String()
 }
 
-// discover looks for shard sets: in arg if that is not empty, else in $IMGFEED_DATA, in the current folder, and in /data,
-// in this order. It returns the sets of the first place that is or holds one, and the places before it. Damaged
-// sets end the search too; they are an error if no intact one is beside them.
+// discover searches for shard sets in arg, or, without it, in $IMGFEED_DATA, the current folder and /data, in this
+// order. It returns the sets of the first place with a set, and the places before it. Damaged sets end the search too;
+// they are an error if there is no intact one.
 func discover(arg string) (found shard.Found, at place, skipped []place, err error) {
 	for _, place := range places(arg) {
 		found, err := shard.FindAll(place.path)
@@ -53,7 +53,8 @@ func discover(arg string) (found shard.Found, at place, skipped []place, err err
 			return found, place, skipped, nil
 		case storage.IsRemote(place.path):
 			return shard.Found{}, place, skipped, err
-		case !errors.Is(err, shard.ErrNotSet) && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, unix.ENOTDIR):
+		case !errors.Is(err, shard.ErrNotSet) && !errors.Is(err, fs.ErrNotExist) &&
+			!errors.Is(err, fs.ErrPermission) && !errors.Is(err, unix.ENOTDIR):
 			return shard.Found{}, place, skipped, err
 		}
 		place.found = describe(place.path)
@@ -62,7 +63,7 @@ func discover(arg string) (found shard.Found, at place, skipped []place, err err
 	return shard.Found{}, place{}, nil, &notFoundError{places: skipped}
 }
 
-// discoverAll finds the sets at one place as discover does, or at several, to be joined, and returns what finds them again.
+// discoverAll finds the sets at one place like discover, or joins those at several. find repeats the search.
 func discoverAll(args []string, apart bool) (find func() (shard.Found, error), found shard.Found, at place, skipped []place, err error) {
 	if len(args) < 2 {
 		found, at, skipped, err = discover(strings.Join(args, ""))
@@ -84,7 +85,7 @@ func discoverAll(args []string, apart bool) (find func() (shard.Found, error), f
 }
 
 // apartHelp is the help of --classes-apart.
-const apartHelp = "with several SETs: classes of the same name in two of them are two classes"
+const apartHelp = "with several SETs: keep classes of the same name apart"
 
 func places(arg string) []place {
 	if arg != "" {
@@ -134,9 +135,10 @@ func describe(path string) string {
 	if len(entries) > namesMax {
 		names = append(names, "…")
 	}
-	found := fmt.Sprintf("a folder with %s (%s), but no manifest.json in it or in a folder below", bytesize.Counted(len(entries), "entry", "entries"), strings.Join(names, " "))
+	found := fmt.Sprintf("a folder with %s (%s), but no manifest.json in it or in a folder below",
+		bytesize.Counted(len(entries), "entry", "entries"), strings.Join(names, " "))
 	if looksLikeSource(path, entries, 2) {
-		found += "; these seem to be images that are not packed yet: `imgshard build " + path + "`"
+		found += "; these seem to be unpacked images: `imgshard build " + path + "`"
 	}
 	return found
 }
@@ -154,8 +156,8 @@ func isDataset(path string) bool {
 	return err == nil && looksLikeSource(path, entries, 2)
 }
 
-// looksLikeSource tells a folder of images, of class folders, of splits or of dataset tars, by its first entries and, below is how
-// deep, by the first of each folder in it.
+// looksLikeSource reports whether a folder seems to hold images, class folders, splits or dataset tars. It looks at the
+// first entries, and at the first of each folder in it, down to depth below.
 func looksLikeSource(path string, entries []fs.DirEntry, below int) bool {
 	isSource := func(name string) bool {
 		extension := strings.TrimPrefix(strings.ToLower(filepath.Ext(name)), ".")

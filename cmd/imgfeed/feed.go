@@ -28,12 +28,12 @@ type feedFlags struct {
 	log    logFlags
 }
 
-const feedLong = `Make samples for imgfeed serve --feeders on other machines.
+const feedLong = `Make samples for servers on other machines: for imgfeed serve --feeders.
 
-SET is the same shard set that they serve, or a copy of it; without it, imgfeed feed looks where imgfeed serve does. A server checks
-that a feeder has the same data and the same version of imgfeed, and makes samples by itself otherwise.
+SET is the shard set that they serve, or a copy of it. Without it, imgfeed feed searches like imgfeed serve. A server uses
+only feeders with the same data and the same version of imgfeed; otherwise it makes the samples itself.
 
-A feeder keeps nothing: it may be started, stopped and killed at any time. Batches are the same with any number of feeders.`
+A feeder is stateless: start, stop or kill it at any time. Batches do not depend on the number of feeders.`
 
 func newFeedCommand() *cobra.Command {
 	var f feedFlags
@@ -57,17 +57,17 @@ func newFeedCommand() *cobra.Command {
 }
 
 func (f *feedFlags) register(flags *pflag.FlagSet) {
-	flags.StringVar(&f.listen, "listen", "", "address to listen at, as :7400, or without --tls 127.0.0.1:7400")
+	flags.StringVar(&f.listen, "listen", "", "address to listen on, e.g. :7400; without --tls only 127.0.0.1:7400")
 	flags.StringVar(&f.config.FeedTLS, "tls", "", tlsHelp)
 	flags.Var(cliutil.Int(&f.config.Threads, 0, threadsMax), "threads", "number of decoding threads (default one for each CPU)")
-	flags.IntVar(&f.owner, "owner", 0, "end when the process with this ID does")
+	flags.IntVar(&f.owner, "owner", 0, "stop when the process with this ID ends")
 	f.store.register(flags)
 	flags.BoolVar(&f.apart, "classes-apart", false, apartHelp)
 	f.metricsFlags.register(flags)
 	f.log.register(flags)
 }
 
-const tlsHelp = "folder with ca.crt, tls.crt and tls.key, and perhaps token, for TLS between servers and feeders"
+const tlsHelp = "folder with ca.crt, tls.crt, tls.key and optionally token, for TLS between servers and feeders"
 
 // run feeds until a signal.
 func (f *feedFlags) run(ctx context.Context, out io.Writer, places []string) error {
@@ -92,7 +92,7 @@ func (f *feedFlags) run(ctx context.Context, out io.Writer, places []string) err
 	if err != nil {
 		return err
 	}
-	defer closeStore() // after all opening, which would use the store
+	defer closeStore() // not earlier: an interrupted openServer may still use the store
 	defer srv.Close()
 	l, err := srv.ListenFeed(f.listen)
 	if err != nil {
@@ -107,7 +107,7 @@ func (f *feedFlags) run(ctx context.Context, out io.Writer, places []string) err
 		f.config.Log.Warn(notice)
 	}
 	st := srv.Status(math.MaxFloat64)
-	fmt.Fprintf(out, "%s feeds from %s (%s)\n", st.Server, srv.at.path, srv.at.why)
+	fmt.Fprintf(out, "%s makes samples of %s (%s)\n", st.Server, srv.place.path, srv.place.why)
 	for _, set := range st.Sets {
 		fmt.Fprintf(out, "  %v; %s\n", &set.ServedSet, set.Path)
 	}

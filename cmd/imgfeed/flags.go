@@ -19,16 +19,16 @@ import (
 )
 
 const (
-	threadsMax  = 4096    // far more processors than any machine has: a larger number is a slip that would take all its memory
-	memoryMin   = 1 << 20 // less than the ring of any batch worth training on
-	sessionsMax = 1 << 20 // far more ranks and loaders than any machine has
+	threadsMax  = 4096    // more processors than any machine has; a larger number is a typing error that would exhaust the memory
+	memoryMin   = 1 << 20 // smaller than the ring of any useful batch
+	sessionsMax = 1 << 20 // more ranks and loaders than any machine has
 	durationMax = 10000 * time.Hour
 )
 
 // resamplerUsage describes --resampler.
-const resamplerUsage = "whose bits resizing gives: pillow-13 (Pillow 13) or pillow-12 (Pillow 9.4 to 12.3)"
+const resamplerUsage = "resize like pillow-13 (Pillow 13) or pillow-12 (Pillow 9.4 to 12.3)"
 
-// durationFlag is a time from low to durationMax: 30s, 1m30s, or plain seconds.
+// durationFlag is a time from low to durationMax: 30s, 1m30s, or a number of seconds.
 func durationFlag(to *time.Duration, low time.Duration) cliutil.Flag[time.Duration] {
 	return cliutil.Flag[time.Duration]{To: to, Kind: "duration", Parse: func(text string) (time.Duration, error) {
 		d, err := time.ParseDuration(text)
@@ -41,13 +41,13 @@ func durationFlag(to *time.Duration, low time.Duration) cliutil.Flag[time.Durati
 		return d, nil
 	}, Show: func(d time.Duration) string {
 		if d == 0 {
-			return "0" // which the help does not show as a default
+			return "0" // the help omits this default
 		}
 		return d.String()
 	}}
 }
 
-// levelFlag is the lowest level that is logged.
+// levelFlag is the lowest level to log.
 func levelFlag(to *slog.Level) cliutil.Flag[slog.Level] {
 	return cliutil.Flag[slog.Level]{To: to, Kind: "level", Parse: func(text string) (level slog.Level, err error) {
 		if level.UnmarshalText([]byte(text)) != nil {
@@ -69,7 +69,7 @@ func layoutFlag(to *transform.Layout) cliutil.Flag[transform.Layout] {
 	}, Show: transform.Layout.String}
 }
 
-// addressFlag is where metrics are served, completed; "" is nowhere.
+// addressFlag is the complete address of the metrics; "" disables them.
 func addressFlag(to *string) cliutil.Flag[string] {
 	return cliutil.Flag[string]{To: to, Kind: "address", Parse: func(text string) (string, error) {
 		if text == "" {
@@ -79,7 +79,7 @@ func addressFlag(to *string) cliutil.Flag[string] {
 	}, Show: func(address string) string { return address }}
 }
 
-// completeAddress completes the address of the metrics: a port alone, or without a host, means this machine only.
+// completeAddress completes the address of the metrics: a port without a host means this machine only.
 func completeAddress(text string) (string, error) {
 	if !strings.Contains(text, ":") {
 		text = ":" + text
@@ -97,18 +97,18 @@ func completeAddress(text string) (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
-// modeFlag is a socket's permissions in octal, which leave the socket to its user: 0660.
+// modeFlag is a socket's permissions in octal, such as 0660. Its user must be able to read and write.
 func modeFlag(to *fs.FileMode) cliutil.Flag[fs.FileMode] {
 	return cliutil.Flag[fs.FileMode]{To: to, Kind: "mode", Parse: func(text string) (fs.FileMode, error) {
 		n, err := strconv.ParseUint(text, 8, 32)
 		if err != nil || n&^0o777 != 0 || n&0o600 != 0o600 {
-			return 0, fmt.Errorf("%q is no mode of a socket, such as 0600, 0660 or 0666", text)
+			return 0, fmt.Errorf("%q is not a mode for a socket, such as 0600, 0660 or 0666", text)
 		}
 		return fs.FileMode(n), nil
 	}, Show: func(mode fs.FileMode) string { return fmt.Sprintf("%04o", uint32(mode)) }}
 }
 
-// logFlags say how the program logs.
+// logFlags are the flags of logging.
 type logFlags struct {
 	level slog.Level
 	json  bool

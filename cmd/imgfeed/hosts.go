@@ -9,8 +9,9 @@ import (
 	"strings"
 )
 
-// onlyHosts refuses requests for other names than this machine's: a web page elsewhere can have its own name stand for this address (DNS rebinding), and read
-// what a browser here may read. Addresses are no names; /metrics and /healthz, which a monitor may ask for under any name, show no data.
+// onlyHosts refuses requests under other names than this machine's. Otherwise a foreign web page could point its own
+// name to this address (DNS rebinding) and read the page through a browser here. Requests by address pass. So do
+// /metrics and /healthz, which show no data and which monitors may request under any name.
 func onlyHosts(h http.Handler, names []string) http.Handler {
 	own, _ := os.Hostname()
 	short, _, _ := strings.Cut(own, ".")
@@ -22,8 +23,10 @@ func onlyHosts(h http.Handler, names []string) http.Handler {
 		}
 		host = strings.ToLower(strings.Trim(host, "[]"))
 		open := r.URL.Path == "/metrics" || r.URL.Path == "/healthz"
-		if !open && net.ParseIP(host) == nil && !slices.ContainsFunc(allowed, func(name string) bool { return name != "" && strings.EqualFold(name, host) }) {
-			http.Error(w, fmt.Sprintf("not served under the name %.80q: ask by an address, or start the server with --metrics-host and that name", host), http.StatusForbidden)
+		known := slices.ContainsFunc(allowed, func(name string) bool { return name != "" && strings.EqualFold(name, host) })
+		if !open && !known && net.ParseIP(host) == nil {
+			text := fmt.Sprintf("not served under the name %.80q: use an IP address, or imgfeed serve --metrics-host NAME", host)
+			http.Error(w, text, http.StatusForbidden)
 			return
 		}
 		h.ServeHTTP(w, r)

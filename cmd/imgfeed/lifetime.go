@@ -19,12 +19,12 @@ import (
 func (f *serveFlags) untilEnd(ctx context.Context) (context.Context, context.CancelFunc, error) {
 	ends := []os.Signal{os.Interrupt, unix.SIGTERM}
 	if f.owner != 0 {
-		// Slurm, for one, sends SIGTERM to all processes of a job at once. The owner wants batches until it has saved.
+		// Slurm sends SIGTERM to all processes of a job at once, but the owner needs batches until it has saved.
 		ends = ends[:1]
 		signal.Ignore(unix.SIGTERM)
 	}
 	ctx, stop := signal.NotifyContext(ctx, ends...)
-	signal.Ignore(unix.SIGPIPE)  // whoever reads our log may end before us
+	signal.Ignore(unix.SIGPIPE)  // the reader of our log may end before us
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	var err error
 	if f.owner != 0 || f.exitWithParent {
@@ -33,12 +33,12 @@ func (f *serveFlags) untilEnd(ctx context.Context) (context.Context, context.Can
 	return ctx, stop, err
 }
 
-// untilOwnerEnds returns a context that ends, with the reason as its cause, when the process does that started the server for
-// itself: the one with the ID owner, or our parent where that is 0. An owner that is gone already is an error.
+// untilOwnerEnds returns a context that ends with its owner, the process that started the server for itself; its cause
+// is the reason. owner is the process's ID, or 0 for our parent. An owner that has already ended is an error.
 //
-// A pidfd of the owner (pidfd_open(2)) sees its end. It needs Linux 5.3 and a sandbox that allows it; without it, we look
-// every half second. Where stdin is watched too and is a pipe or a socket, its end is another sign: the owner keeps the
-// other end open as long as it lives, and that reaches us through any number of wrappers.
+// A pidfd of the owner (pidfd_open(2)) reports its end. It needs Linux 5.3 and a sandbox that allows it; without it, we
+// poll every half second. If watchStdin is set and stdin is a pipe or a socket, the end of stdin is another sign: the owner
+// keeps the other end open while it lives, and that works through any number of wrappers.
 func untilOwnerEnds(ctx context.Context, owner int, watchStdin bool) (context.Context, error) {
 	if owner == 0 {
 		owner = os.Getppid()
@@ -68,7 +68,7 @@ func untilOwnerEnds(ctx context.Context, owner int, watchStdin bool) (context.Co
 	if info, err := os.Stdin.Stat(); watchStdin && err == nil && info.Mode()&(os.ModeNamedPipe|os.ModeSocket) != 0 {
 		go func() {
 			io.Copy(io.Discard, os.Stdin)
-			cancel(fmt.Errorf("stdin was closed: the owner, process %d, has ended or let go", owner))
+			cancel(fmt.Errorf("stdin was closed: the owner, process %d, has ended or closed it", owner))
 		}()
 	}
 	return ctx, nil
@@ -76,14 +76,14 @@ func untilOwnerEnds(ctx context.Context, owner int, watchStdin bool) (context.Co
 
 func alive(pid int) bool { return !errors.Is(unix.Kill(pid, 0), unix.ESRCH) }
 
-// hangups are the SIGHUPs that a server gets from its start on: it deals with one that comes while it opens its sets as soon
-// as it serves.
+// hangups are the SIGHUPs since the server's start. One that arrives while it opens its sets is handled as soon as it
+// serves.
 type hangups struct {
 	signals     chan os.Signal
 	hadTerminal bool
 }
 
-// takeHangups takes them. Where SIGHUP was ignored before we came, as by nohup, it still is, and none come.
+// takeHangups starts to collect them. If SIGHUP was ignored before, as by nohup, it stays ignored.
 func takeHangups() hangups {
 	h := hangups{make(chan os.Signal, 1), hasTerminal()}
 	if !signal.Ignored(unix.SIGHUP) {
@@ -92,8 +92,8 @@ func takeHangups() hangups {
 	return h
 }
 
-// reload has the server reload for each, until ctx ends. One that comes because the terminal is gone ends the server instead,
-// as it would without us.
+// reload makes the server reload at each SIGHUP, until ctx ends. If the terminal is gone, SIGHUP ends the server, as
+// usual.
 func (h hangups) reload(ctx context.Context, srv *server.Server, log *slog.Logger, end func(error)) {
 	defer signal.Stop(h.signals)
 	for {
@@ -112,7 +112,7 @@ func (h hangups) reload(ctx context.Context, srv *server.Server, log *slog.Logge
 	}
 }
 
-// hasTerminal says whether the process has a controlling terminal.
+// hasTerminal reports whether the process has a controlling terminal.
 func hasTerminal() bool {
 	fd, err := unix.Open("/dev/tty", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err == nil {

@@ -1,5 +1,5 @@
-// Command imgfeed serves shard sets, made by imgshard, to training processes. It is imgshard, too: under that name, as of a link, or with that name as
-// its first argument.
+// Command imgfeed serves shard sets, made by imgshard, to training processes. It also is imgshard: when called by that
+// name, through a link, or with that name as the first argument.
 package main
 
 import (
@@ -34,22 +34,24 @@ func newRootCommand() *cobra.Command {
 		Short: "Serve image batches to training processes",
 		Long:  "imgfeed decodes, transforms and shuffles the images of a shard set, and serves them in batches through shared memory.",
 	}, cliutil.Manual{
-		Environment: "IMGFEED_DATA: where imgfeed serve looks for sets if it is given none. XDG_RUNTIME_DIR: the folder of its socket. LOCAL_WORLD_SIZE: --sessions. " +
-			"AWS_*, GOOGLE_APPLICATION_CREDENTIALS, HF_TOKEN: credentials for sets in buckets and at Hugging Face, as for their own programs. IMGFEED_URL_QUERY: a query that signs requests to one web server.",
-		Files: "$XDG_RUNTIME_DIR/imgfeed.sock, else /tmp/imgfeed-UID/imgfeed.sock: the socket. The folder of that name with .d behind it: sockets by which imgfeed status finds " +
-			"all servers of a user.",
-	}, newServeCommand(), newFeedCommand(), newStatusCommand(), newReloadCommand(), newBenchCommand(), newCacheCommand(), newVersionCommand())
+		Environment: "IMGFEED_DATA: default folder of the sets to serve. XDG_RUNTIME_DIR: folder of the socket. " +
+			"LOCAL_WORLD_SIZE: --sessions. " + cliutil.StoreEnvironment,
+		Files: "$XDG_RUNTIME_DIR/imgfeed.sock, or /tmp/imgfeed-UID/imgfeed.sock: the socket. " +
+			"The folder of the same name with .d appended: sockets by which imgfeed status finds all servers of a user.",
+	},
+		newServeCommand(), newFeedCommand(), newStatusCommand(), newReloadCommand(), newBenchCommand(), newCacheCommand(),
+		newVersionCommand())
 }
 
 // A versionInfo holds the output of imgfeed version.
 type versionInfo struct {
 	version.Info
-	Kernels  string `json:"kernels"`  // in use
-	Compiled string `json:"compiled"` // the highest level in the binary
+	Kernels  string `json:"kernels"`  // active level
+	Compiled string `json:"compiled"` // highest level in the binary
 	Wire     int    `json:"wire"`
-	Notice   string `json:"notice,omitempty"` // where the binary has no kernels, how to get them
+	Notice   string `json:"notice,omitempty"` // how to get kernels, for a binary without them
 
-	Operations []transform.Schema `json:"operations"` // as in the server's hello
+	Operations []transform.Schema `json:"operations"` // the same as in the server's hello
 }
 
 func newVersionCommand() *cobra.Command {
@@ -58,7 +60,8 @@ func newVersionCommand() *cobra.Command {
 			Info: version.Get(), Kernels: kernel.Active().String(), Compiled: kernel.Compiled().String(), Wire: server.ProtocolVersion,
 			Notice: kernel.Notice(), Operations: transform.Schemas(),
 		}
-		text := fmt.Sprintf("imgfeed %s\n%s, %s; kernels: %s in use, %s compiled in; wire version %d", v, v.Go, v.Platform, v.Kernels, v.Compiled, v.Wire)
+		text := fmt.Sprintf("imgfeed %s\n%s, %s; kernels: %s in use, %s compiled in; wire version %d",
+			v, v.Go, v.Platform, v.Kernels, v.Compiled, v.Wire)
 		if v.Notice != "" {
 			text += "\n" + v.Notice
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/imgfeed/imgfeed/server"
 )
 
-// metricsFlags are the flags of what serves HTTP.
+// metricsFlags are the flags of the HTTP server.
 type metricsFlags struct {
 	metrics      string
 	metricsHosts []string
@@ -23,18 +23,18 @@ type metricsFlags struct {
 }
 
 func (f *metricsFlags) register(flags *pflag.FlagSet) {
-	flags.StringSliceVar(&f.metricsHosts, "metrics-host", nil, "also serve the status page under this name, beside addresses, localhost and this machine's own name")
-	flags.Var(addressFlag(&f.metrics), "metrics", "serve a status page, /status.json, Prometheus metrics and /healthz at this address; a port alone means this machine only")
+	flags.StringSliceVar(&f.metricsHosts, "metrics-host", nil, "further host name of the status page, e.g. a proxy's")
+	flags.Var(addressFlag(&f.metrics), "metrics", "address of the status page, /metrics and /healthz; a port alone: only this machine")
 }
 
-// serve serves HTTP beside the sessions, if it was asked for, and returns its address.
+// serve starts the HTTP server, if --metrics is given, and returns its address.
 func (f *metricsFlags) serve(ctx context.Context, srv *server.Server, log *slog.Logger) (string, error) {
 	if f.metrics == "" {
 		return "", nil
 	}
 	l, err := net.Listen("tcp", f.metrics)
 	if err != nil {
-		return "", fmt.Errorf("metrics: %w: choose another address, or port 0 for any that is free", err)
+		return "", fmt.Errorf("metrics: %w: choose another address, or port 0 for any free one", err)
 	}
 	handler := srv.Handler()
 	if f.pprof {
@@ -44,7 +44,8 @@ func (f *metricsFlags) serve(ctx context.Context, srv *server.Server, log *slog.
 	if host, _, err := net.SplitHostPort(f.metrics); err == nil {
 		names = append(names, host)
 	}
-	hs := &http.Server{Handler: onlyHosts(handler, names), ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
+	errorLog := slog.NewLogLogger(log.Handler(), slog.LevelWarn)
+	hs := &http.Server{Handler: onlyHosts(handler, names), ReadHeaderTimeout: 10 * time.Second, ErrorLog: errorLog}
 	srv.SetPage("http://" + l.Addr().String() + "/")
 	context.AfterFunc(ctx, func() { hs.Close() })
 	go func() {
@@ -55,8 +56,8 @@ func (f *metricsFlags) serve(ctx context.Context, srv *server.Server, log *slog.
 	return l.Addr().String(), nil
 }
 
-// withProfiles adds Go's profiles to what h serves, at /debug/pprof/. They are for this machine alone: a profile slows the
-// server down while it is taken, and says more about it than a page does. A refusal says how to ask from here.
+// withProfiles adds Go's profiles to h, at /debug/pprof/, for clients on this machine only: profiling slows the server
+// down, and profiles reveal more than the page. A refusal explains how to connect from here.
 func withProfiles(h http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", h)
@@ -66,7 +67,7 @@ func withProfiles(h http.Handler) http.Handler {
 		mux.HandleFunc("/debug/pprof/"+path, func(w http.ResponseWriter, r *http.Request) {
 			host, _, err := net.SplitHostPort(r.RemoteAddr)
 			if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsLoopback() {
-				http.Error(w, "profiles are given to this machine only: come through ssh -L, or from inside the container", http.StatusForbidden)
+				http.Error(w, "profiles are for this machine only: use ssh -L, or connect from inside the container", http.StatusForbidden)
 				return
 			}
 			profile(w, r)

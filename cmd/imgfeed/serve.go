@@ -43,23 +43,22 @@ type serveFlags struct {
 
 const serveLong = `Serve SET to training processes on this machine.
 
-SET is a shard set or a folder that holds sets of several splits. A dataset that is not packed is indexed once, into the
-user's cache, and served from where it is: a folder of images, tars, a bucket's prefix. Without SET, the server looks in $IMGFEED_DATA, in the
-current folder and in /data, in this order. Several SETs are joined, split by split: the samples of the second follow those of the
-first, and classes of the same name are one class. Their images must be stored in the same way.
+SET is a shard set, or a folder with sets of several splits. A dataset that is not packed (a folder of images, tars, a
+bucket's prefix) is indexed once, into the user's cache, and read where it is. Without SET, the server searches
+$IMGFEED_DATA, the current folder and /data, in this order. Several SETs are joined split by split: the samples of the
+second follow those of the first, and classes of the same name become one. All must have the same encoding.
 
-Clients connect to a Unix socket, which only this user can open unless --socket-mode says otherwise. Its default path is
-$XDG_RUNTIME_DIR/imgfeed.sock, or /tmp/imgfeed-UID/imgfeed.sock where that variable is not set. A socket that a dead server
-left behind is replaced.
+Clients connect to a Unix socket. Only this user can open it, unless --socket-mode says otherwise. The default path is
+$XDG_RUNTIME_DIR/imgfeed.sock, or /tmp/imgfeed-UID/imgfeed.sock if that variable is not set. The socket of a dead server
+is replaced.
 
-Damaged and incomplete partitions are named in the log, and in the errors of clients that ask for them. Everything else
-is served.
+Intact data is served. Damaged and incomplete partitions are reported in the log, and to clients that need them.
 
-SIGHUP, or imgfeed reload, makes it read its data again. Repaired data is served from a session's next epoch on; other data is
-refused.
+SIGHUP, or imgfeed reload, makes the server reload its data. Repaired data is served from a session's next epoch on;
+different data is refused.
 
-Once the server listens it prints what it serves and how to connect; its log goes to stderr. SIGTERM and SIGINT stop it;
-with --owner only SIGINT and the owner's end do, since the owner may need batches after a SIGTERM to both.`
+Once the server listens, it prints its sets and how to connect. The log goes to stderr. SIGTERM and SIGINT stop the
+server. With --owner, it ignores SIGTERM and stops when the owner ends, which may need batches after a SIGTERM to both.`
 
 func newServeCommand() *cobra.Command {
 	f := serveFlags{socketMode: server.SocketMode}
@@ -84,61 +83,66 @@ func newServeCommand() *cobra.Command {
 func (f *serveFlags) register(flags *pflag.FlagSet) {
 	c := &f.config
 	flags.StringVar(&f.socket, "socket", "", "path of the socket")
-	flags.Var(modeFlag(&f.socketMode), "socket-mode", "permissions of the socket; 0660 lets clients of the same group connect, from another container for instance")
-	flags.IntVar(&c.Rank, "rank", 0, "rank of sessions that name none; its partition must be here")
-	flags.IntVar(&c.World, "world", 0, "number of ranks, for sessions that name none")
+	flags.Var(modeFlag(&f.socketMode), "socket-mode", "permissions of the socket; 0660 lets clients of the same group connect")
+	flags.IntVar(&c.Rank, "rank", 0, "default rank of sessions; its partition must be on this machine")
+	flags.IntVar(&c.World, "world", 0, "default number of ranks")
 	flags.Var(cliutil.Int(&c.Threads, 0, threadsMax), "threads", "number of decoding threads (default one for each CPU)")
-	flags.Var((*bytesize.Size)(&c.MemoryBytes), "memory", "memory limit for batch buffers and prefetching together, e.g. 8GiB (default half of the memory)")
-	flags.Var((*bytesize.Size)(&c.PrefetchBytes), "prefetch", "part of --memory into which records are read before they are due (default a sixteenth, up to 256MiB)")
+	flags.Var((*bytesize.Size)(&c.MemoryBytes), "memory", "limit for batches and prefetching, e.g. 8GiB (default half of the memory)")
+	flags.Var((*bytesize.Size)(&c.PrefetchBytes), "prefetch", "part of --memory for prefetching (default a sixteenth, up to 256MiB)")
 	f.store.register(flags)
 	flags.BoolVar(&f.apart, "classes-apart", false, apartHelp)
-	flags.StringSliceVar(&c.Feeders, "feeders", nil, "addresses of imgfeed feed, e.g. host:7400,host:7400: they make samples when the threads do not keep up; --threads 0 leaves all to them")
+	flags.StringSliceVar(&c.Feeders, "feeders", nil, "addresses of imgfeed feed, e.g. a:7400,b:7400; with --threads 0 they do all work")
 	flags.StringVar(&c.FeedTLS, "tls", "", tlsHelp)
-	flags.Var(cliutil.Int(&c.Sessions, 0, sessionsMax), "sessions", "divide --memory among this many sessions, e.g. one for each rank (default $LOCAL_WORLD_SIZE; else each takes up to half of the rest)")
+	flags.Var(cliutil.Int(&c.Sessions, 0, sessionsMax), "sessions",
+		"divide --memory among this many sessions (default $LOCAL_WORLD_SIZE, or half of the rest for each)")
 	f.metricsFlags.register(flags)
-	flags.BoolVar(&f.pprof, "pprof", false, "serve Go's profiles too, at /debug/pprof/ of --metrics, to this machine only")
-	flags.Var(cliutil.Int(&f.owner, 0, math.MaxInt), "owner", "stop when the process with this ID ends, and not for SIGTERM before")
-	flags.BoolVar(&c.BitExact, "bit-exact", false, "refuse transforms that give other bits from the stored images than from the originals")
-	flags.TextVar(&c.Resampler, "resampler", resample.Pillow13, resamplerUsage+", for sessions that name none")
-	flags.BoolVar(&f.exitWithParent, "exit-with-parent", false, "stop when the parent process ends or closes the pipe that is our stdin")
+	flags.BoolVar(&f.pprof, "pprof", false, "also serve Go's profiles, under /debug/pprof/ of --metrics, to this machine only")
+	flags.Var(cliutil.Int(&f.owner, 0, math.MaxInt), "owner", "stop when the process with this ID ends, and ignore SIGTERM")
+	flags.BoolVar(&c.BitExact, "bit-exact", false, bitExactHelp)
+	flags.TextVar(&c.Resampler, "resampler", resample.Pillow13, resamplerUsage+"; default for sessions")
+	flags.BoolVar(&f.exitWithParent, "exit-with-parent", false, "stop when the parent process ends or closes the pipe at stdin")
 	flags.Var(durationFlag(&f.exitIdle, 0), "exit-idle", "stop after this long without clients, e.g. 30s (default never)")
-	flags.Var(cliutil.Int(&f.readyFD, 0, math.MaxInt), "ready-fd", "write the socket's address and a newline to this descriptor, and close it, once clients can connect")
-	flags.Var(cliutil.Int(&f.progressFD, 0, math.MaxInt), "progress-fd", "descriptor for the progress of indexing a dataset that is not packed, such as a terminal's (default stderr)")
+	flags.Var(cliutil.Int(&f.readyFD, 0, math.MaxInt), "ready-fd", "write the socket's address to this descriptor once clients can connect")
+	flags.Var(cliutil.Int(&f.progressFD, 0, math.MaxInt), "progress-fd", "show the progress of indexing on this descriptor (default stderr)")
 	f.log.register(flags)
 }
 
-// check finds mistakes that lie in several flags, or in the environment.
+// bitExactHelp is the help of --bit-exact.
+const bitExactHelp = "refuse transforms with different bits for the stored images than for the originals"
+
+// check finds mistakes in combinations of flags, and in the environment.
 func (f *serveFlags) check(cmd *cobra.Command) error {
-	given, rank, world := cmd.Flags().Changed, f.config.Rank, f.config.World
+	changed, rank, world := cmd.Flags().Changed, f.config.Rank, f.config.World
 	for _, err := range []error{cliutil.Output("--socket", f.socket), checkDataEnv(cmd.Flags().NArg())} {
 		if err != nil {
 			return cliutil.Usage(err)
 		}
 	}
 	switch {
-	case given("rank") != given("world"):
-		return cliutil.Usagef("--rank and --world go together: give both or neither")
+	case changed("rank") != changed("world"):
+		return cliutil.Usagef("--rank and --world belong together: give both")
 	case f.pprof && f.metrics == "":
-		return cliutil.Usagef("--pprof needs --metrics, at whose address profiles are served")
-	case given("world") && (world < 1 || rank < 0 || rank >= world):
+		return cliutil.Usagef("--pprof needs --metrics: profiles are served on that address")
+	case changed("world") && (world < 1 || rank < 0 || rank >= world):
 		return cliutil.Usagef("--rank %d --world %d: the rank must be 0 to world-1", rank, world)
 	}
-	bytes, most := f.config.MemoryBytes, memory.OfMachine()
-	if given("memory") && (bytes < memoryMin || bytes > most) {
-		return cliutil.Usagef("--memory is %s: want 1 MiB to %s, which is all that there is here", bytesize.Format(bytes), bytesize.Format(most))
+	bytes, limit := f.config.MemoryBytes, memory.OfMachine()
+	if changed("memory") && (bytes < memoryMin || bytes > limit) {
+		return cliutil.Usagef("--memory is %s: want 1 MiB to %s, the size of this machine's memory",
+			bytesize.Format(bytes), bytesize.Format(limit))
 	}
-	if text := os.Getenv("LOCAL_WORLD_SIZE"); text != "" && !given("sessions") {
+	if text := os.Getenv("LOCAL_WORLD_SIZE"); text != "" && !changed("sessions") {
 		if err := cmd.Flags().Set("sessions", text); err != nil {
 			return fmt.Errorf("the environment variable LOCAL_WORLD_SIZE is %q: %w", text, err)
 		}
 	}
-	if given("threads") && f.config.Threads == 0 && len(f.config.Feeders) > 0 {
+	if changed("threads") && f.config.Threads == 0 && len(f.config.Feeders) > 0 {
 		f.config.Threads = -1
 	}
 	return nil
 }
 
-// checkDataEnv refuses an address in the variable that names the data if no argument does.
+// checkDataEnv checks the environment variable with the data's folder, if there are no arguments.
 func checkDataEnv(args int) error {
 	if args > 0 {
 		return nil
@@ -146,14 +150,14 @@ func checkDataEnv(args int) error {
 	return cliutil.Readable("$"+dataEnv, os.Getenv(dataEnv))
 }
 
-// An openedServer has its sets open.
+// An openedServer is a server with open sets.
 type openedServer struct {
 	*server.Server
-	at place // of the sets
+	place place // location of the sets
 }
 
-// openServer finds the sets at places, joined if there are several, indexes datasets that are not packed, and opens a server for all. It fails at once
-// when ctx ends.
+// openServer indexes datasets that are not packed, finds the sets at places, joins them if there are several, and opens a
+// server for them. It fails as soon as ctx ends.
 func openServer(ctx context.Context, places []string, apart bool, c server.Config, progress *os.File) (openedServer, error) {
 	x := indexer{log: c.Log, progress: progress}
 	places = slices.Clone(places)
@@ -170,7 +174,7 @@ func openServer(ctx context.Context, places []string, apart bool, c server.Confi
 			return openedServer{}, err
 		}
 		for _, p := range skipped {
-			c.Log.Warn("no shard set where it was looked for first", "place", p.why, "path", p.path, "found", p.found)
+			c.Log.Warn("no shard set at a place with priority", "place", p.why, "path", p.path, "found", p.found)
 		}
 		c.Find, c.Found, c.Name = find, found, "imgfeed "+version.Get().String()
 		srv, err := server.New(c)
@@ -214,7 +218,7 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, places []string) er
 	if err != nil {
 		return err
 	}
-	defer closeStore() // after all opening, which would use the store
+	defer closeStore() // not earlier: an interrupted openServer may still use the store
 	defer srv.Close()
 	if f.socket == "" {
 		f.socket = server.DefaultSocket()
@@ -240,8 +244,8 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, places []string) er
 	if notice := kernel.Notice(); notice != "" {
 		log.Warn(notice)
 	}
-	f.printServing(out, srv.Status(math.MaxFloat64), srv.at, listener.Path(), metrics)
-	if err := f.tellReady(listener.Path()); err != nil {
+	f.printServing(out, srv.Status(math.MaxFloat64), srv.place, listener.Path(), metrics)
+	if err := f.reportReady(listener.Path()); err != nil {
 		return err
 	}
 	err = srv.Serve(ctx, listeners...)
@@ -249,7 +253,7 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, places []string) er
 	return err
 }
 
-// printServing prints which sets are served, from where, to which socket, how to connect, and where the metrics are.
+// printServing prints the sets and their place, the socket, how to connect, and the address of the metrics.
 func (f *serveFlags) printServing(out io.Writer, st status.Status, at place, socket, metrics string) {
 	fmt.Fprintf(out, "%s serves %s (%s)\n", st.Server, at.path, at.why)
 	for _, set := range st.Sets {
@@ -262,8 +266,8 @@ func (f *serveFlags) printServing(out io.Writer, st status.Status, at place, soc
 	}
 }
 
-// tellReady writes the address for whoever started us.
-func (f *serveFlags) tellReady(socket string) error {
+// reportReady writes the socket's address to --ready-fd.
+func (f *serveFlags) reportReady(socket string) error {
 	if f.readyFD == 0 {
 		return nil
 	}
@@ -278,8 +282,9 @@ func (f *serveFlags) tellReady(socket string) error {
 	return nil
 }
 
-// setProcessors gives Go as many processors as threads decode, 0 being one for each CPU, and as many more as reading takes. More would be looked for work each
-// time that a batch ends and find none, at the expense of whatever else runs there, the client for one: of a set in memory on two threads, two more cost a fifth (Zen 5).
+// setProcessors sets Go's number of processors to the decoding threads (0: one for each CPU) plus those needed for
+// reading. Idle processors would search for work whenever a batch ends, and slow down other programs, such as the
+// client: for a set in memory on two threads, two more cost 20 % (Zen 5).
 func setProcessors(threads, reading int) {
 	if threads == 0 {
 		runtime.SetDefaultGOMAXPROCS()

@@ -13,7 +13,7 @@ import (
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
-// storeFlags say how sets in buckets and on web servers are read.
+// storeFlags are the flags of reading from buckets and web servers.
 type storeFlags struct {
 	cache    string
 	size     int64
@@ -21,14 +21,14 @@ type storeFlags struct {
 }
 
 func (f *storeFlags) register(flags *pflag.FlagSet) {
-	flags.Var(durationFlag(&storage.Remote.Timeout, time.Second), "store-timeout", "how long a bucket or web server may give no answer before the epoch ends")
+	flags.Var(durationFlag(&storage.Remote.Timeout, time.Second), "store-timeout", "fail if remote storage does not answer for this long")
 	flags.StringArrayVar(&storage.Remote.Sources, "allow-source", nil, cliutil.AllowSource)
-	flags.Var(cliutil.Int(&f.requests, 0, 1024), "store-requests", "requests to a bucket or web server that are under way at most (default found out: as many as bring more)")
-	flags.StringVar(&f.cache, "cache", "", "folder of a local disk that keeps what was read of a bucket or web server, for all servers of this machine and for later ones")
-	flags.Var((*bytesize.Size)(&f.size), "cache-size", "limit of --cache, e.g. 400GB (default nine tenths of what it may take of its disk)")
+	flags.Var(cliutil.Int(&f.requests, 0, 1024), "store-requests", "limit of concurrent requests to remote storage (default: measured)")
+	flags.StringVar(&f.cache, "cache", "", "local folder that keeps data of buckets and web servers, shared by all servers of this machine")
+	flags.Var((*bytesize.Size)(&f.size), "cache-size", "limit of --cache, e.g. 400GB (default nine tenths of the free space)")
 }
 
-// open prepares for reading until ctx ends, and returns what frees the cache.
+// open prepares for reading until ctx ends, and opens the cache. closeStore closes it.
 func (f *storeFlags) open(ctx context.Context) (closeStore func(), err error) {
 	storage.Remote.Context = ctx
 	storage.PinRequests(f.requests)

@@ -1,5 +1,5 @@
-// Command imgshard packs datasets into shard sets and looks into them. On Linux imgfeed does that under this name, too; this program is for other
-// systems, where imgfeed can't run.
+// Command imgshard packs datasets into shard sets and inspects them. It is for systems where imgfeed cannot run. On
+// Linux imgfeed does the same when called by this name.
 package main
 
 import (

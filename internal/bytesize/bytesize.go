@@ -1,4 +1,4 @@
-// Package bytesize reads sizes on the command line, and writes sizes, numbers and lists for people, the same in both programs.
+// Package bytesize parses sizes on the command line, and formats sizes, numbers and lists for people.
 package bytesize
 
 import (
@@ -11,10 +11,10 @@ import (
 // Size is a number of bytes, as a flag's value.
 type Size int64
 
-// sizeMax is far beyond any disk and leaves room for sums.
+// sizeMax exceeds any disk, and sums of it do not overflow.
 const sizeMax = 1 << 60
 
-// units are tried in this order, so that "KIB" and "KB" are not taken for "B".
+// units are tried in this order, so that "KIB" and "KB" are not parsed as "B".
 var units = []struct {
 	suffix string
 	bytes  int64
@@ -25,8 +25,8 @@ var units = []struct {
 	{"B", 1}, {"", 1},
 }
 
-// Set parses a size of at least one byte: "512MiB" and "512M" count in 1024s, "512MB" in 1000s, "300000000" in bytes. Upper
-// and lower case are the same.
+// Set parses a size of at least one byte: "512MiB" and "512M" have units of 1024, "512MB" of 1000, "300000000" are
+// bytes. It ignores case.
 func (s *Size) Set(text string) error {
 	upper := strings.ToUpper(strings.TrimSpace(text))
 	for _, u := range units {
@@ -41,10 +41,10 @@ func (s *Size) Set(text string) error {
 		}
 		break
 	}
-	return errors.New("want a size, such as 256MB or 1GiB") // whose flag it is says what was given
+	return errors.New("want a size, such as 256MB or 1GiB") // the flag's error has the value
 }
 
-// String returns the size as it may be given.
+// String returns the size in a form that Set parses.
 func (s *Size) String() string {
 	if *s > 0 && *s%(1<<20) == 0 {
 		return fmt.Sprintf("%dMiB", *s>>20)
@@ -55,7 +55,7 @@ func (s *Size) String() string {
 // Type names the value in the help.
 func (s *Size) Type() string { return "size" }
 
-// Format writes a number of bytes for people: "1.5 GiB". With "/s" after it, a rate.
+// Format formats a number of bytes for people: "1.5 GiB".
 func Format(n int64) string {
 	if n < 1<<10 {
 		return Counted(int(n), "byte", "bytes")
@@ -68,7 +68,7 @@ func Format(n int64) string {
 	return fmt.Sprintf("%.1f %ciB", amount, units[unit])
 }
 
-// Grouped writes a whole number for people: "1,281,167".
+// Grouped formats a whole number for people: "1,281,167".
 func Grouped(n int) string {
 	s := strconv.Itoa(n)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
@@ -77,7 +77,7 @@ func Grouped(n int) string {
 	return s
 }
 
-// Counted writes a number with its noun for people: "1 shard", "1,000 classes".
+// Counted formats a number with its noun for people: "1 shard", "1,000 classes".
 func Counted(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -85,10 +85,10 @@ func Counted(n int, one, many string) string {
 	return Grouped(n) + " " + many
 }
 
-// Listed writes the first most of names for people: "a, b and 6 more".
-func Listed(names []string, most int) string {
-	if more := len(names) - most; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), more)
+// Listed formats a list of names for people, of which it shows the first ones: "a, b and 6 more".
+func Listed(names []string, shown int) string {
+	if more := len(names) - shown; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), more)
 	}
 	return strings.Join(names, ", ")
 }

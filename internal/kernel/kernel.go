@@ -1,9 +1,10 @@
-// Package kernel says which accelerated code paths are compiled in, which of them this processor can run, and which
-// one is in use. Every accelerated function of the project has a generic twin that is its reference; the choice between
-// them is made from the one [Level] that this package reports.
+// Package kernel reports which accelerated kernels are compiled in, which of them this processor supports, and which
+// are in use. Every accelerated function of the project has a generic twin as its reference. The [Level] of this
+// package decides between them.
 //
-// The environment variable IMGFEED_KERNELS (generic; avx2 or avx512 on x86-64; neon on arm64) lowers the level, for measurements, for tests and
-// for ruling the accelerated code out when something looks wrong. It never raises it above what the processor has.
+// The environment variable IMGFEED_KERNELS (generic; avx2 or avx512 on x86-64; neon on arm64) lowers the level, for
+// measurements and tests, and to exclude the accelerated code when something looks wrong. It never raises the level
+// above the processor's.
 package kernel
 
 import (
@@ -17,7 +18,7 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// A Level is a set of instructions that kernels are written for. Each level includes those of its architecture below it.
+// A Level is an instruction set that kernels are written for. Each level includes the lower ones of its architecture.
 type Level uint8
 
 const (
@@ -27,12 +28,12 @@ const (
 	AVX2
 	// AVX512 is AVX2 and AVX-512 F, BW, DQ, VL, VBMI, VBMI2, VNNI, BITALG and GFNI (Ice Lake, Zen 4, and later).
 	AVX512
-	// NEON is what every arm64 processor has.
+	// NEON is part of every arm64 processor.
 	NEON
 )
 
-// A Table holds a package's kernels by level: nil for [Generic] and for levels that this binary has no kernels of. The file of
-// each level puts them there when the program starts.
+// A Table holds a package's kernels by level: nil for [Generic] and for levels that are not compiled in. The file of
+// each level adds its kernels when the program starts.
 type Table[Kernels any] [NEON + 1]*Kernels
 
 // EnvVar names the environment variable that lowers the level.
@@ -69,11 +70,11 @@ func ofArchitecture(arch string) []Level {
 	return []Level{Generic}
 }
 
-// Compiled returns the highest level that this binary holds code for: [Generic] unless it was built for amd64 or arm64 by the
-// release of Go that [Toolchain] is of, with GOEXPERIMENT=simd.
+// Compiled returns the highest level compiled in: [Generic] unless the binary was built for amd64 or arm64 with
+// GOEXPERIMENT=simd by the Go release of [Toolchain].
 func Compiled() Level { return compiled }
 
-// Detected returns the highest level that this processor can run, compiled in or not.
+// Detected returns the highest level that this processor supports, compiled in or not.
 func Detected() Level {
 	switch {
 	case cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512VL && cpu.X86.HasAVX512VBMI &&
@@ -102,8 +103,8 @@ func Available() []Level {
 	return levels
 }
 
-// Active returns the level in use: the lowest of what is compiled in, what the processor has and what IMGFEED_KERNELS
-// allows. The variable is read once. An unknown value, or one for another architecture, means [Generic], the safe choice;
+// Active returns the level in use: the lowest of the compiled level, the processor's, and that of IMGFEED_KERNELS. The
+// variable is read once. An unknown value, or one for another architecture, means [Generic], the safe choice;
 // [CheckEnv] reports it.
 func Active() Level { return active() }
 
@@ -116,7 +117,7 @@ var active = sync.OnceValue(func() Level {
 	return level
 })
 
-// CheckEnv returns an error if IMGFEED_KERNELS is set to something that names no level. Programs call it at the start.
+// CheckEnv returns an error if IMGFEED_KERNELS is set but is not the name of a level. Programs call it at the start.
 func CheckEnv() error {
 	s := os.Getenv(EnvVar)
 	if s == "" {
@@ -137,13 +138,13 @@ func parseHere(s string) (Level, error) {
 	return l, err
 }
 
-// Toolchain is the release of Go that builds the accelerated kernels, as GOTOOLCHAIN takes it: that of go.mod's toolchain line.
-// Their build constraints allow for its patch releases, as simd/archsimd, which they are written for, is an experiment that
-// changes from one release to the next.
+// Toolchain is the release of Go that builds the accelerated kernels, as GOTOOLCHAIN takes it: that of go.mod's
+// toolchain line. Their build constraints allow its patch releases only, because simd/archsimd is an experiment that
+// changes from release to release.
 const Toolchain = "go1.27.4"
 
-// Notice says in one line that this binary has no accelerated kernels and how to get one that has; it returns "" for a binary
-// that has them, and where there are none.
+// Notice returns a line about missing accelerated kernels and how to get them, or "" if the binary has them or the
+// platform has no kernels.
 func Notice() string {
 	if compiled != Generic || len(ofArchitecture(runtime.GOARCH)) == 1 {
 		return ""

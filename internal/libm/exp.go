@@ -1,9 +1,9 @@
-// Package libm has the functions of C's math library that pixels depend on, with the same bits on every platform. Those of
-// package math differ between platforms in the last bit: assembly here, fused multiply-adds there.
+// Package libm has the functions of C's math library that pixels depend on, with the same bits on every platform.
+// Package math's results differ between platforms in the last bit, because of assembly and fused multiply-adds.
 //
-// Everything is made of additions, products and quotients, each rounded once: float64() around a product keeps the compiler
-// from fusing it. Sin and Cos are fast and good enough for weights of a filter; SinCos and Tan are slower, and as good as
-// correctly rounded, for matrices of affine maps.
+// Everything consists of additions, products and quotients, each rounded once: float64() around a product prevents the
+// compiler from fusing it. Sin and Cos are fast and precise enough for weights of a filter. SinCos and Tan are slower,
+// and practically correctly rounded, for matrices of affine maps.
 package libm
 
 import "math"

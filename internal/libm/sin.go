@@ -2,23 +2,24 @@ package libm
 
 import "math"
 
-// π/2 in three parts of 33 bits and less, and what is left: multiples of the first two by less than 2²⁰ are exact.
+// π/2 in three parts of up to 33 bits, and the remainder: multiples of the first two by less than 2²⁰ are exact.
 const (
 	piOver2A = 1.57079632673412561417e+00
 	piOver2B = 6.07710050630396597660e-11
 	piOver2C = 2.02226624879595063154e-21
 )
 
-// quarters returns the number n of quarter turns nearest to x ≥ 0, and the two parts whose difference is x - n·π/2 but for
-// n·piOver2C.
+// quarters returns the number n of quarter turns nearest to x ≥ 0, and two parts. Their difference minus n·piOver2C is
+// x - n·π/2.
 func quarters(x float64) (n int, upper, lower float64) {
 	n = int(float64(x*(2/math.Pi)) + 0.5)
 	f := float64(n)
 	return n, x - float64(f*piOver2A), float64(f * piOver2B)
 }
 
-// Sin returns the sine of |x| < 100. Sin and Cos are FreeBSD's (msun s_sin.c, k_sin.c, k_cos.c), within 0.51 units in the last
-// place or so. Pillow calls the C library's, which are within 0.55: a table of 22-bit weights sees no difference.
+// Sin returns the sine of |x| < 100. Sin and Cos are FreeBSD's (msun s_sin.c, k_sin.c, k_cos.c), with errors of about
+// 0.51 units in the last place. Pillow calls the C library's, with errors up to 0.55: that makes no difference to a
+// table of 22-bit weights.
 func Sin(x float64) float64 {
 	if x < 0 {
 		return -Sin(-x)

@@ -2,17 +2,17 @@ package libm
 
 import "math"
 
-// SinCos and Tan are as good as correctly rounded. Python calls the C library's: glibc's differ from the nearest float64 in one of
-// 500 by the last bit, these in fewer still. It shows where a turned or sheared image has a pixel in its middle: its place is there
-// but for a rounding error, and bilinear and bicubic cut fractions off.
+// SinCos and Tan are practically correctly rounded. Python calls the C library's: one in 500 of glibc's results differs
+// from the nearest float64 by the last bit, and fewer of these. Errors would show at the middle pixel of a turned or
+// sheared image: rounding errors move its position off the centre, and bilinear and bicubic truncate.
 
-// DegreesMax bounds angles: up to there multiples of π/2 are taken off without an error that counts.
+// DegreesMax bounds angles: up to there the error of subtracting multiples of π/2 is negligible.
 const DegreesMax = 1e6
 
 // Radians is Python's math.radians.
 func Radians(degrees float64) float64 { return float64(degrees * (math.Pi / 180)) }
 
-// A pair is a number in twice the precision: the sum of two, of which the lower is no more than the upper's rounding error.
+// A pair is a number in double-double precision: the sum of two, where the lower is at most the upper's rounding error.
 type pair struct{ high, low float64 }
 
 // pairOf returns a + b, |a| ≥ |b|.
@@ -28,8 +28,8 @@ func (p pair) times(q pair) pair {
 	return pairOf(product, math.FMA(p.high, q.high, -product)+(float64(p.high*q.low)+float64(p.low*q.high)))
 }
 
-// over returns p/d.
-func (p pair) over(d float64) pair {
+// dividedBy returns p/d.
+func (p pair) dividedBy(d float64) pair {
 	quotient := p.high / d
 	return pairOf(quotient, (math.FMA(-quotient, d, p.high)+p.low)/d)
 }
@@ -51,7 +51,7 @@ func sinCosPairs(x float64) (sin, cos pair) {
 	square := y.times(y)
 	sin, cos = pair{1, 0}, pair{1, 0}
 	for k := 24.0; k > 0; k -= 2 { // 1 - y²/(k·(k+1))·(…), and 1 - y²/((k-1)·k)·(…)
-		s, c := square.times(sin).over(k*(k+1)), square.times(cos).over((k-1)*k)
+		s, c := square.times(sin).dividedBy(k*(k+1)), square.times(cos).dividedBy((k-1)*k)
 		sin, cos = pairOf(1, -s.high), pairOf(1, -c.high)
 		sin.low -= s.low
 		cos.low -= c.low

@@ -1,4 +1,4 @@
-// Package memory says how much memory the machine has for this process, and how much of it the page cache may have.
+// Package memory reports the memory available to this process and to its page cache.
 package memory
 
 import (
@@ -10,38 +10,39 @@ import (
 	"strings"
 )
 
-// ForCache returns how many bytes of files the page cache can hold for this process, those that it holds now included: what is
-// available on the machine, or in one of the control groups that the process is in, if that is less. It is 0 where neither can be read.
+// ForCache returns how many bytes of files the page cache can hold for this process, including those that it holds now.
+// It is the memory available on the machine, or in one of the process's control groups if that is less, and 0 if it
+// cannot be read.
 func ForCache() int64 { return system(read).forCache() }
 
-// OfMachine returns the machine's memory in bytes, or what the control groups that the process is in allow of it, if that is less; a guess of
-// 4 GiB where the machine's cannot be read.
+// OfMachine returns the machine's memory in bytes, or the limit of the process's control groups if that is less. If it
+// cannot be read, the result is a guess of 4 GiB.
 func OfMachine() int64 { return cmp.Or(system(read).ofMachine(), 4<<30) }
 
-// system returns the text of a system's file, nil for one that cannot be read.
+// system returns the text of a system's file, or nil if it cannot be read.
 type system func(path string) []byte
 
 func read(path string) []byte {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil // which no number is found in
+		return nil // number finds no number in it
 	}
 	return text
 }
 
-func (s system) forCache() int64  { return s.least("MemAvailable:", system.left) }
-func (s system) ofMachine() int64 { return s.least("MemTotal:", system.limit) }
+func (s system) forCache() int64  { return s.smallest("MemAvailable:", system.available) }
+func (s system) ofMachine() int64 { return s.smallest("MemTotal:", system.limit) }
 
-// least returns what the machine says, or what one of the process's control groups does, if that is less.
-func (s system) least(line string, ofGroup func(s system, folder string, f files) int64) int64 {
+// smallest returns the machine's number of bytes, or that of one of the process's control groups if it is less.
+func (s system) smallest(line string, ofGroup func(s system, folder string, f files) int64) int64 {
 	kib, ok := number(s("/proc/meminfo"), line)
 	if !ok {
 		return 0
 	}
 	bytes := min(kib, unlimited>>10) << 10
 	for line := range strings.Lines(string(s("/proc/self/cgroup"))) {
-		id, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ":")
-		controllers, group, ok := strings.Cut(rest, ":")
+		id, fields, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ":")
+		controllers, group, ok := strings.Cut(fields, ":")
 		switch {
 		case !ok:
 		case id == "0" && controllers == "":
@@ -53,13 +54,13 @@ func (s system) least(line string, ofGroup func(s system, folder string, f files
 	return max(0, bytes)
 }
 
-// files names what a control group's folder holds.
+// files are the names of a control group's files.
 type files struct {
 	limit, usage string
 	cached       [2]string // lines of memory.stat
 }
 
-// Usage counts files too, but for these it can be had back.
+// Usage includes cached files, which the kernel can reclaim.
 var (
 	version1 = files{"memory.limit_in_bytes", "memory.usage_in_bytes", [2]string{"total_active_file", "total_inactive_file"}}
 	version2 = files{"memory.max", "memory.current", [2]string{"active_file", "inactive_file"}}
@@ -67,29 +68,29 @@ var (
 
 const unlimited = 1 << 62
 
-// ofGroups returns the least that is said of a control group and of those above it. In a container a group's path may be the machine's, and the
-// folder hold the container's alone: what is not there is passed over.
+// ofGroups returns the smallest number of a control group and those above it. In a container the group's path may be
+// that on the host, while the folder holds only the container's groups. So missing groups are skipped.
 func (s system) ofGroups(folder, group string, f files, ofGroup func(s system, folder string, f files) int64) int64 {
-	least := int64(unlimited)
+	smallest := int64(unlimited)
 	for at := path.Clean("/" + group); ; at = path.Dir(at) {
-		least = min(least, ofGroup(s, path.Join(folder, at), f))
+		smallest = min(smallest, ofGroup(s, path.Join(folder, at), f))
 		if at == "/" {
-			return least
+			return smallest
 		}
 	}
 }
 
-// limit returns what a group may use.
+// limit returns a group's memory limit.
 func (s system) limit(folder string, f files) int64 {
 	limit, limited := number(s(path.Join(folder, f.limit)), "")
 	if !limited { // "max"
 		return unlimited
 	}
-	return min(limit, unlimited) // in version 1 it is a number that says so
+	return min(limit, unlimited) // version 1 has a huge number instead of "max"
 }
 
-// left returns what a group may use and does not, its files' pages aside.
-func (s system) left(folder string, f files) int64 {
+// available returns a group's limit minus its usage without cached files.
+func (s system) available(folder string, f files) int64 {
 	limit := s.limit(folder, f)
 	usage, ok := number(s(path.Join(folder, f.usage)), "")
 	if limit == unlimited || !ok {
@@ -103,7 +104,8 @@ func (s system) left(folder string, f files) int64 {
 	return limit - usage
 }
 
-// number returns the number behind a line's first word; with no word, the text's own. None is below 0.
+// number returns the number after a line's first word, or, without a word, the first number of the text. It must not be
+// negative.
 func number(text []byte, word string) (int64, bool) {
 	for line := range bytes.Lines(text) {
 		fields := strings.Fields(string(line))

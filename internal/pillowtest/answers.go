@@ -12,18 +12,18 @@ import (
 	"testing"
 )
 
-// Answers are the results of one test, in order, as Pillow has them. Tests without -short compare with Pillow itself; quick ones
-// compare checksums with those of a file, which a test with -update writes once all its results are Pillow's.
+// Answers are Pillow's results for one test, in order. Tests without -short compare with Pillow itself. Quick tests
+// compare checksums with those of a file, which the test with -update writes if all its results equal Pillow's.
 type Answers struct {
-	Live bool // Pillow is to be asked
+	Live bool // the test runs Pillow
 	t    testing.TB
 	path string
 	want []string // checksums of the file
 	seen []string // checksums of this run
 }
 
-// Load reads the checksums of a file, which are of results on amd64: random numbers of a test may differ elsewhere in their last bit,
-// so there Pillow itself is compared with. Its test ends in an error if a quick run has more or fewer results than the file.
+// Load reads the checksums of a file. They are of results on amd64: elsewhere a test's random numbers may differ in
+// their last bit, so it always runs Pillow. A quick run fails if it has more or fewer results than the file.
 func Load(t testing.TB, path string, update bool) *Answers {
 	t.Helper()
 	a := &Answers{t: t, path: path, Live: update || !testing.Short() || runtime.GOARCH != "amd64"}
@@ -48,7 +48,7 @@ func Load(t testing.TB, path string, update bool) *Answers {
 	return a
 }
 
-// Compare compares got with the k-th result, want, or in a quick run with the checksum of it alone.
+// Compare compares got with the k-th result, want, or in a quick run with its checksum.
 func (a *Answers) Compare(k int, got, want []byte) error {
 	sum := fmt.Sprintf("%08x", crc32.ChecksumIEEE(got))
 	if k == len(a.seen) {
@@ -56,7 +56,7 @@ func (a *Answers) Compare(k int, got, want []byte) error {
 	}
 	switch {
 	case !a.Live && (k >= len(a.want) || sum != a.want[k]):
-		return fmt.Errorf("result %d has the checksum %s, which is not that of Pillow's in %s", k, sum, a.path)
+		return fmt.Errorf("result %d has the checksum %s, unlike Pillow's in %s", k, sum, a.path)
 	case !a.Live || bytes.Equal(got, want):
 		return nil
 	case len(got) != len(want):
@@ -69,8 +69,8 @@ func (a *Answers) Compare(k int, got, want []byte) error {
 	return fmt.Errorf("byte %d of result %d is %d, Pillow's is %d", i, k, got[i], want[i])
 }
 
-// Output returns what a Python program prints that needs the modules named. Quick tests take what it printed at the last -update, in a file
-// beside the program that ends in .json.
+// Output returns the output of a Python program that needs modules. Quick tests read the output of the last -update,
+// from a .json file beside the program.
 func Output(t testing.TB, program string, update bool, modules ...string) []byte {
 	t.Helper()
 	path := strings.TrimSuffix(program, ".py") + ".json"
@@ -92,8 +92,8 @@ func Output(t testing.TB, program string, update bool, modules ...string) []byte
 	return out
 }
 
-// Writer returns a writer that takes one result at a time. It passes them on to w, which compares them with Pillow's; a quick run
-// compares their checksums instead.
+// Writer returns a writer that receives one result at a time. It passes them on to w, which compares them with
+// Pillow's; a quick run compares their checksums instead.
 func (a *Answers) Writer(w io.Writer) io.Writer { return &answersWriter{a, w} }
 
 type answersWriter struct {

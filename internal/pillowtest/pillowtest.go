@@ -1,4 +1,4 @@
-// Package pillowtest finds the Python that tests compare with, and says which releases' bits its Pillow has.
+// Package pillowtest finds the Python that tests compare with, and the resampler that matches its Pillow.
 package pillowtest
 
 import (
@@ -11,14 +11,14 @@ import (
 	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
-// Find returns a Python that has Pillow 9.4 or later and the modules named: IMGFEED_TEST_PYTHON if that is set, else the
-// first python3 that has them. resampler is the name of the resampler whose bits its Pillow has, "pillow-13" or
-// "pillow-12". The test is skipped if there is none; a Python that was named and cannot serve is an error. Quick tests compare with
-// checksums instead, see Answers: with -short the test is skipped, too.
+// Find returns a Python with Pillow 9.4 or later and modules: that of IMGFEED_TEST_PYTHON if it is set, or the first
+// suitable python3. resampler is the resampler that matches its Pillow, "pillow-13" or "pillow-12". Without such a
+// Python the test is skipped; an unsuitable one in IMGFEED_TEST_PYTHON is an error. With -short the test is skipped,
+// too, because quick tests compare checksums instead (see Answers).
 func Find(t testing.TB, modules ...string) (python, resampler string) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("compares with Pillow itself, which quick tests do not: make test-all")
+		t.Skip("runs Pillow, unlike quick tests: make test-all")
 	}
 	candidates := []string{"python3", "/usr/bin/python3"}
 	named := os.Getenv("IMGFEED_TEST_PYTHON")
@@ -46,13 +46,13 @@ func Find(t testing.TB, modules ...string) (python, resampler string) {
 	return "", ""
 }
 
-// Skip skips a test for want of a Python that has Pillow and the modules named.
+// Skip skips a test because there is no Python with Pillow and modules.
 func Skip(t testing.TB, modules ...string) {
 	t.Helper()
 	t.Skip(testenv.Python(append([]string{"pillow>=9.4"}, modules...)...))
 }
 
-// resamplerOf returns the resampler of a release such as "12.1.1", "" if there is none.
+// resamplerOf returns the resampler of a release of Pillow such as "12.1.1", or "".
 func resamplerOf(version string) string {
 	parts := strings.SplitN(version, ".", 3)
 	if len(parts) < 2 {

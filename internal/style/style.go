@@ -1,4 +1,5 @@
-// Package style is the look that all pages share: the status page of a server, and those that imgshard view and stats write.
+// Package style is the common style sheet of all pages: the status page of a server, and those of imgshard view and
+// stats.
 package style
 
 import _ "embed"

@@ -1,36 +1,37 @@
-// Package suggest finds the name that somebody meant who wrote another.
+// Package suggest finds the known name most like a misspelt one.
 package suggest
 
 import (
+	"fmt"
 	"strings"
 	"unicode/utf8"
 )
 
-// Hint returns " (did you mean NAME?)" with the known name most like the given one, and "" if no name is like it.
-func Hint(given string, known []string) string {
-	if name := Name(given, known); name != "" {
-		return " (did you mean " + name + "?)"
+// Hint returns ` (did you mean "NAME"?)` with the known name most like a misspelt one, or "" if no name is like it.
+func Hint(misspelt string, known []string) string {
+	if name := Name(misspelt, known); name != "" {
+		return fmt.Sprintf(" (did you mean %q?)", name)
 	}
 	return ""
 }
 
-// Name returns the first of the known names that differs in the fewest letters from the given one, or "" where all differ in more than
-// a third. Upper and lower case are the same, and two letters that changed places are one difference.
-func Name(given string, known []string) string {
-	const longest = 60 // of a name worth comparing
-	if utf8.RuneCountInString(given) > longest {
+// Name returns the known name nearest to a misspelt one, or "" if all differ in more than a third of their letters. It
+// ignores case, and counts two exchanged letters as one difference.
+func Name(misspelt string, known []string) string {
+	const lengthMax = 60 // longer names are not compared
+	if utf8.RuneCountInString(misspelt) > lengthMax {
 		return ""
 	}
-	best, least := "", longest
+	best, nearest := "", lengthMax
 	for _, name := range known {
-		if d := distance(strings.ToLower(given), strings.ToLower(name)); d < least && 3*d <= utf8.RuneCountInString(name)+1 {
-			best, least = name, d
+		if d := distance(strings.ToLower(misspelt), strings.ToLower(name)); d < nearest && 3*d <= utf8.RuneCountInString(name)+1 {
+			best, nearest = name, d
 		}
 	}
 	return best
 }
 
-// distance is how many letters must be added, left out, replaced, or exchanged with the next one, to make b of a.
+// distance is the number of letters to insert, delete, replace, or swap with the next one, to turn a into b.
 func distance(a, b string) int {
 	from, to := []rune(a), []rune(b)
 	before, last, row := make([]int, len(to)+1), make([]int, len(to)+1), make([]int, len(to)+1)

@@ -12,7 +12,7 @@ func TestName(t *testing.T) {
 			t.Errorf("%q: %q is meant, want %q", given, got, want)
 		}
 	}
-	if got := Hint("evla", known); got != " (did you mean eval?)" {
+	if got := Hint("evla", known); got != ` (did you mean "eval"?)` {
 		t.Errorf("hint %q", got)
 	}
 	if got := Hint("x", known); got != "" {

@@ -1,5 +1,5 @@
-// Package termsafe makes texts that may be anybody's, such as keys of samples, names of files, and what a server says, fit for a terminal
-// and a log: nothing in them is obeyed, hidden, or spoils a line.
+// Package termsafe makes untrusted texts safe for terminals and logs: keys of samples, names of files, answers of
+// servers. Nothing in them is executed, hidden, or breaks a line.
 package termsafe
 
 import (
@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// Text returns a text for a place within a line: as it is, or in quotes with escapes if anything in it can't be seen.
+// Text returns a text for use within a line: unchanged, or quoted and escaped if it has invisible characters.
 func Text(s string) string {
 	if !utf8.ValidString(s) || strings.ContainsFunc(s, hidden) {
 		return strconv.Quote(s)
@@ -20,7 +20,7 @@ func Text(s string) string {
 	return s
 }
 
-// Shell returns a path as a shell takes it, in quotes if it needs them.
+// Shell returns a path for a shell's command line, in quotes if necessary.
 func Shell(s string) string {
 	bare := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+,=:@", r)
@@ -31,13 +31,13 @@ func Shell(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// packages are the names of ours that stand before errors.
+// packages are our packages' names, which begin their errors.
 var packages = regexp.MustCompile(`(^|: )(?:(?:loader|shard): )+`)
 
-// Message returns an error's text for people: without the names of our packages, which stand before it and within.
+// Message returns an error's text for people, without the names of our packages.
 func Message(text string) string { return packages.ReplaceAllString(text, "$1") }
 
-// A Writer writes lines, with U+FFFD in the place of all that can't be seen but tabs and the lines' ends.
+// A Writer writes lines, with U+FFFD instead of invisible characters except tabs and line ends.
 type Writer struct{ io.Writer }
 
 // Write implements [io.Writer].
@@ -54,5 +54,5 @@ func (w Writer) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// hidden: controls, which a terminal obeys, and what turns the direction of a line or is nothing at all.
+// hidden reports whether a character is invisible: a control character, a change of direction, or unassigned.
 func hidden(r rune) bool { return !unicode.IsGraphic(r) }

@@ -7,9 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Hold takes a lease on a file: whoever opens it waits until the test ends, or until the system breaks the lease, mostly after
-// 45 seconds.
-// The test is skipped where the file system has no leases.
+// Hold takes a lease on a file: processes that open it wait until the test ends, or until the system breaks the lease,
+// usually after 45 seconds. The test is skipped if the file system does not support leases.
 func Hold(t testing.TB, path string) {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_RDWR, 0)

@@ -1,4 +1,4 @@
-// Package testenv finds the programs that tests compare with. A test that has to do without one is skipped in words of one form,
+// Package testenv finds the programs that tests compare with. A test without its program is skipped with the message
 // "needs PROGRAM: how to install it", which scripts/skipped.py lists at the end of make test.
 package testenv
 
@@ -18,14 +18,15 @@ import (
 	"time"
 )
 
-// A Program is one that tests run. Its command is known by its exit status and by its answer, as other programs bear the same names.
+// A Program is used by tests. Other programs may have the same name, so its command is recognised by its exit status
+// and its output.
 type Program struct {
-	Name     string   // for people
+	Name     string   // shown to people
 	Install  string   // how to get it
-	Commands []string // the first of these that is the program is used
+	Commands []string // candidates; the first one recognised is used
 	Version  []string // arguments that make it print its version
 	Says     string   // regular expression that a line of the answer matches
-	Status   []int    // exit statuses of the answer beside 0
+	Status   []int    // accepted exit statuses, in addition to 0
 }
 
 //go:embed programs.json
@@ -55,17 +56,17 @@ var (
 	ImageMagick = Command("imagemagick")
 )
 
-// versionLimit is how long a program may take to say what it is. Strangers of the same name may wait for input, of which there is none.
+// versionLimit bounds the time of a version query. Another program of the same name may wait for input, which never
+// comes.
 const versionLimit = 20 * time.Second
 
-// Python returns, for String, a Python that has packages: what finds one is pillowtest.
+// Python returns a description of a Python with packages, for messages. Package pillowtest finds one.
 func Python(packages ...string) *Program {
 	list := strings.Join(packages, " ")
-	return &Program{Name: "Python with " + list, Install: "pip install " + list + ", for the Python that PYTHON or IMGFEED_TEST_PYTHON names"}
+	return &Program{Name: "Python with " + list, Install: "pip install " + list + ", for the Python in PYTHON or IMGFEED_TEST_PYTHON"}
 }
 
-// PythonWith returns the Python that IMGFEED_TEST_PYTHON names, or else python3, if it can import modules, and skips the test if it can't: for what is
-// compared where it can be had.
+// PythonWith returns the Python in IMGFEED_TEST_PYTHON, or python3, and skips the test if it cannot import modules.
 func PythonWith(t testing.TB, modules ...string) string {
 	t.Helper()
 	python := cmp.Or(os.Getenv("IMGFEED_TEST_PYTHON"), "python3")
@@ -77,13 +78,13 @@ func PythonWith(t testing.TB, modules ...string) string {
 
 var found sync.Map // *Program → func() string
 
-// Find returns the path of a program, "" if there is none that is what it should be.
+// Find returns the path of a program, or "" if it is not installed.
 func (p *Program) Find() string {
-	look, _ := found.LoadOrStore(p, sync.OnceValue(p.look))
-	return look.(func() string)()
+	search, _ := found.LoadOrStore(p, sync.OnceValue(p.search))
+	return search.(func() string)()
 }
 
-func (p *Program) look() string {
+func (p *Program) search() string {
 	says := regexp.MustCompile("(?m)" + p.Says)
 	for _, name := range p.Commands {
 		path, err := exec.LookPath(name)
@@ -106,7 +107,7 @@ func (p *Program) String() string {
 	return fmt.Sprintf("needs %s: %s", p.Name, p.Install)
 }
 
-// Path returns the path of a program, and skips the test where there is none.
+// Path returns the path of a program, and skips the test if it is not installed.
 func (p *Program) Path(t testing.TB) string {
 	t.Helper()
 	path := p.Find()
@@ -116,7 +117,7 @@ func (p *Program) Path(t testing.TB) string {
 	return path
 }
 
-// Missing collects programs that a test could have done more with.
+// Missing collects missing programs of a test that does the rest of its work without them.
 type Missing []*Program
 
 // Add notes a program, once.
@@ -126,7 +127,7 @@ func (m *Missing) Add(p *Program) {
 	}
 }
 
-// Skip ends a test that did all else that it could, if anything was missing: what was not compared is then listed too.
+// Skip marks a test as skipped at its end if a program was missing, so that the list of skips shows it.
 func (m Missing) Skip(t testing.TB) {
 	t.Helper()
 	if len(m) == 0 {

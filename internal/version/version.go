@@ -1,4 +1,4 @@
-// Package version says which build of imgfeed and imgshard a program is.
+// Package version identifies the build of a program.
 package version
 
 import (
@@ -7,29 +7,29 @@ import (
 	"strings"
 )
 
-// What the Makefile has the linker write here: the version of the Python package, so that the wheel and the binaries in it
-// agree, and what `git describe` says of the tree. Both are empty in a program that was built by go build or go install.
+// The Makefile sets these through the linker: the version of the Python package, so that the wheel and its binaries
+// agree, and the output of `git describe`. Both are empty in a program built by go build or go install.
 var (
 	number string // "0.1.0"
-	commit string // "1a2b3c4d5e6f", or "1a2b3c4d5e6f-dirty" with changes that are not committed
+	commit string // "1a2b3c4d5e6f", or "1a2b3c4d5e6f-dirty" with uncommitted changes
 )
 
-// Info is what is known of a build.
+// Info describes a build.
 type Info struct {
-	Version  string `json:"version"` // "0.1.0"; by go install "v0.1.0"; "(devel)" where nothing told
+	Version  string `json:"version"` // "0.1.0"; "v0.1.0" by go install; "(devel)" if unknown
 	Commit   string `json:"commit,omitempty"`
-	Modified bool   `json:"modified,omitempty"` // built from a tree with changes that are not committed
+	Modified bool   `json:"modified,omitempty"` // built with uncommitted changes
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
 }
 
-// Get reads what the linker has left in the program.
+// Get returns the build of the running program.
 func Get() Info {
 	build, _ := debug.ReadBuildInfo()
 	return from(build, number, commit)
 }
 
-// from puts together what is stamped and, where that is missing, what Go knows by itself; build may be nil.
+// from combines the linker's values with Go's own build information, which may be nil.
 func from(build *debug.BuildInfo, number, commit string) Info {
 	v := Info{Version: "(devel)", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if build != nil {

@@ -1,4 +1,4 @@
-// Package wordnet has the names of ILSVRC2012's 1,000 classes: their identifiers in WordNet 3.0, and its words for them.
+// Package wordnet names the 1,000 classes of ILSVRC2012: their identifiers in WordNet 3.0, and its words for them.
 package wordnet
 
 import (
@@ -8,12 +8,13 @@ import (
 	"sync"
 )
 
-// ilsvrc2012 begins with WordNet's licence, which allows the words to be copied with it; then comes a class on each line.
+// ilsvrc2012 begins with WordNet's licence, which allows copies of the words that include it. Then it has one class per
+// line.
 //
 //go:embed ilsvrc2012.txt
 var ilsvrc2012 string
 
-// classes are what is known: the wnids in sorted order, and the words of each.
+// classes returns the wnids in sorted order, and the words of each.
 var classes = sync.OnceValues(func() (wnids []string, words map[string]string) {
 	_, text, _ := strings.Cut(ilsvrc2012, "\n----\n")
 	words = make(map[string]string, 1000)
@@ -28,13 +29,15 @@ var classes = sync.OnceValues(func() (wnids []string, words map[string]string) {
 	return wnids, words
 })
 
-// Wnids returns the wnids of ILSVRC2012's classes in sorted order, in which their places are the labels. The caller leaves them as they are.
+// Wnids returns the wnids of ILSVRC2012's classes in sorted order: the index is the label. The caller must not change
+// them.
 func Wnids() []string {
 	wnids, _ := classes()
 	return wnids
 }
 
-// Words are those that WordNet has for a class of ILSVRC2012, by its wnid: "tench, Tinca tinca" for n01440764; "" for any other class.
+// Words returns WordNet's words for a class of ILSVRC2012 by its wnid: "tench, Tinca tinca" for n01440764; "" for other
+// classes.
 func Words(class string) string {
 	_, words := classes()
 	return words[class]

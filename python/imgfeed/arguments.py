@@ -308,7 +308,8 @@ def check(given: Mapping[str, Any], others: Mapping[str, Any]) -> Options:
     for name, value in others.items():
         if name not in REFUSED:
             near = difflib.get_close_matches(name, ARGUMENTS, 1)
-            raise TypeError(f"imgfeed: DataLoader has no argument {name!r}{f' (did you mean {near[0]}?)' if near else ''}")
+            hint = f' (did you mean "{near[0]}"?)' if near else ""
+            raise TypeError(f"imgfeed: DataLoader has no argument {name!r}{hint}")
         if value is not None and value != "":
             raise ValueError(f"imgfeed: {name}= can't be honoured: {REFUSED[name]}")
     return Options(**{name: f.metadata["kind"].check(name, given[name]) for name, f in ARGUMENTS.items()})

@@ -116,13 +116,13 @@ def test_interrupted_build_leaves_nothing(large: Path, s3: Any):
 
 
 def test_copy(shards: Path, s3: Any, tmp_path: Path):
-    assert "2 files copied, 0 were there" in imgshard("copy", shards, "s3://sets/copy")
+    assert "2 files copied, 0 kept" in imgshard("copy", shards, "s3://sets/copy")
     s3.delete_object(Bucket="sets", Key="copy/manifest.json")  # as if it had been interrupted
     s3.put_object(Bucket="sets", Key="copy/rank-0001/00000.imgshard", Body=b"half")
-    assert "1 file copied, 1 were there" in imgshard("copy", shards, "s3://sets/copy")
+    assert "1 file copied, 1 kept" in imgshard("copy", shards, "s3://sets/copy")
     assert "2 files copied" in imgshard("copy", "s3://sets/copy", tmp_path / "back")
     assert content(tmp_path / "back") == content(shards)
-    assert "0 files copied, 2 were there" in imgshard("copy", "s3://sets/copy", tmp_path / "back")
+    assert "0 files copied, 2 kept" in imgshard("copy", "s3://sets/copy", tmp_path / "back")
     shard = tmp_path / "back" / "rank-0000" / "00000.imgshard"
     data = bytearray(shard.read_bytes())
     data[5000] ^= 1

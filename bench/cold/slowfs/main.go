@@ -1,10 +1,10 @@
 //go:build linux
 
-// Slowfs shows a folder and takes its time: every read waits before it is answered. It is read-only, needs root, and runs until it
-// is unmounted.
+// Slowfs is a slow view of a folder: every read waits before it is answered. It is read-only, needs root, and runs
+// until it is unmounted.
 //
-// What it computes it takes from the processes that it slows down. So it shows the folder as it was at the start and holds its files
-// in memory, from which a read is copied once, by the system.
+// Its own computing would take time from the processes under test. So it shows the folder as it was at the start and
+// keeps the files in memory: the kernel copies a read from there once.
 //
 //	slowfs -delay 2ms FOLDER MOUNTPOINT
 package main
@@ -25,7 +25,7 @@ import (
 
 const (
 	readMax    = 1 << 20
-	background = 128 // reads ahead that the kernel has under way
+	background = 128 // limit of the kernel's concurrent read-aheads
 )
 
 // A file has its content in memory.

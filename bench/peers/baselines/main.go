@@ -3,12 +3,13 @@
 //	baselines stdlib LIST SECONDS eval|full
 //	baselines memcpy SET SECONDS eval|train-resize
 //
-// stdlib does the work as a Go program without imgfeed would: image/jpeg, and golang.org/x/image/draw's bilinear scaler (which does not antialias) straight from
-// the decoded planes to the crop. LIST names a file with one path a line; the files are in memory before the clock starts.
+// stdlib works like a Go program without imgfeed: image/jpeg, and golang.org/x/image/draw's bilinear scaler (which does
+// not antialias) from the decoded planes to the crop. LIST is a file with one path per line; the files are in memory
+// before the clock starts.
 //
-// memcpy is the least that serving crops can cost: copying them out of raw pixels in memory into batches, row by row, with nothing checked or decoded.
-// SET is a shard set of the encoding pixels with codec none, stored with Resize(256). Crops of 224×224 are taken at the centre, or at random. Images
-// come in random order and go into three batches of 256 in turn, as in imgfeed bench.
+// memcpy is the lower limit for serving crops: it copies them from raw pixels in memory into batches, row by row,
+// without checks or decoding. SET is a shard set with the encoding pixels, codec none and Resize(256). Crops of 224×224
+// are central or random. Images come in random order and go into three batches of 256 in turn, as in imgfeed bench.
 //
 // A quarter of SECONDS is warm-up. Each prints one JSON object.
 package main
@@ -50,7 +51,8 @@ func run(args []string) error {
 	done, elapsed := measure(seconds, step)
 	cpu = cpuSeconds() - cpu
 	return json.NewEncoder(os.Stdout).Encode(map[string]any{
-		"images_per_second": float64(done) / elapsed, "images_per_cpu_second": float64(done) / cpu, "cpu_seconds": cpu, "images": done, "seconds": elapsed,
+		"images_per_second": float64(done) / elapsed, "images_per_cpu_second": float64(done) / cpu,
+		"cpu_seconds": cpu, "images": done, "seconds": elapsed,
 	})
 }
 

@@ -12,7 +12,7 @@ import (
 const (
 	batch       = 256
 	batches     = 3
-	headerBytes = 8 // of a blob of codec none: width and height, u16 each, and four bytes more; docs/format/pixels.md
+	headerBytes = 8 // header of a blob with codec none: width and height, u16 each, and four more bytes (docs/format/pixels.md)
 )
 
 // memcpy copies crops of a set's images, 64 in a step.
@@ -27,7 +27,7 @@ func memcpy(path, mode string) (step func() int, err error) {
 	}
 	c := &copier{order: rand.New(rand.NewPCG(1, 2)), out: make([]byte, batches*batch*crop*crop*3), random: mode == "train-resize"}
 	return func() int {
-		const some = 64 // between two looks at the clock
+		const some = 64 // crops between two looks at the clock
 		for range some {
 			c.copy(images[c.order.IntN(len(images))])
 		}
@@ -43,7 +43,8 @@ func load(set *shard.Set) ([][]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if config, err := pixelcodec.DecodeConfig(record.Image); err != nil || config.Codec != pixelcodec.None || min(config.Width, config.Height) < crop {
+		config, err := pixelcodec.DecodeConfig(record.Image)
+		if err != nil || config.Codec != pixelcodec.None || min(config.Width, config.Height) < crop {
 			return nil, fmt.Errorf("sample %d is no image of codec none of at least %d×%d (%+v, %v)", i, crop, crop, config, err)
 		}
 		images[i] = record.Image

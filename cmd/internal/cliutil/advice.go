@@ -17,26 +17,26 @@ import (
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
-// known are the errors, and what helps.
+// known are the system's errors and their remedies.
 var known = []struct {
 	err  error
 	text string
 }{
-	{syscall.ENOSPC, "the disk is full: make room, or give another place"},
-	{syscall.EDQUOT, "the disk quota is used up: make room, or give another place"},
-	{syscall.EFBIG, "the file system or ulimit -f allows no file of this size"},
-	{syscall.EROFS, "nothing can be written there: give another place"},
-	{syscall.EACCES, "this user may not do that there: change the permissions, or give another place"},
-	{syscall.EPERM, "this user may not do that there: change the permissions, or give another place"},
+	{syscall.ENOSPC, "the disk is full: make room, or choose another place"},
+	{syscall.EDQUOT, "the disk quota is used up: make room, or choose another place"},
+	{syscall.EFBIG, "the file system or ulimit -f does not allow files of this size"},
+	{syscall.EROFS, "the file system is read-only: choose another place"},
+	{syscall.EACCES, "permission denied for this user: change the permissions, or choose another place"},
+	{syscall.EPERM, "permission denied for this user: change the permissions, or choose another place"},
 	{syscall.EMFILE, "raise the limit of open files (ulimit -n)"},
 	{syscall.EIO, "the disk fails: see the kernel's log"},
 	{syscall.ESTALE, "the network file system has lost the file: mount it again"},
 }
 
-// Add returns the text of err, and after it what to do if err wraps one of the system's errors that this package knows.
+// Add returns the text of err, followed by the remedy if err wraps one of the known errors.
 func Add(err error) string {
 	if strings.Contains(err.Error(), "~/") && !strings.Contains(err.Error(), "$HOME") {
-		return err.Error() + " (a shell replaces ~ at the beginning of a word only, not after =: write $HOME)"
+		return err.Error() + " (shells expand ~ only at the beginning of a word, not after =: write $HOME)"
 	}
 	for _, k := range known {
 		if errors.Is(err, k.err) {
@@ -46,8 +46,8 @@ func Add(err error) string {
 	return err.Error()
 }
 
-// adviseFlag rewrites an error of reading a command's flags. It names the flag with its value and the expected values, or suggests the flag
-// most like the one given.
+// adviseFlag rewrites an error of parsing a command's flags. It names the flag with its value and the accepted values,
+// or suggests the flag most like a misspelt one.
 func adviseFlag(cmd *cobra.Command, err error) error {
 	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		if secret := storage.CheckSecret(invalid.GetValue()); secret != nil {
@@ -61,22 +61,25 @@ func adviseFlag(cmd *cobra.Command, err error) error {
 	}
 	if short := missing.GetSpecifiedShortnames(); short != "" {
 		if strings.Contains(cmd.Use, " ") { // it takes arguments
-			err = fmt.Errorf("%w (an argument that begins with - stands after --: %s … -- -%s)", err, cmd.CommandPath(), short)
+			err = fmt.Errorf("%w (put an argument that begins with - after --: %s … -- -%s)", err, cmd.CommandPath(), short)
 		}
 		return err
 	}
 	var names []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if !f.Hidden {
-			names = append(names, "--"+f.Name)
+			names = append(names, f.Name)
 		}
 	})
-	return fmt.Errorf("%w%s", err, suggest.Hint("--"+missing.GetSpecifiedName(), names))
+	if name := suggest.Name(missing.GetSpecifiedName(), names); name != "" {
+		return fmt.Errorf("%w (did you mean --%s?)", err, name)
+	}
+	return err
 }
 
-// wanted describes a flag's values, if its type does not.
+// wanted describes a flag's accepted values, if its type does not.
 func wanted(invalid *pflag.InvalidValueError) error {
-	number, _ := errors.AsType[*strconv.NumError](invalid.Unwrap()) // only pflag's own types have one; ours name the expected values themselves
+	number, _ := errors.AsType[*strconv.NumError](invalid.Unwrap()) // nil for our own types, which name the accepted values
 	switch {
 	case number == nil:
 		return invalid.Unwrap()
@@ -94,8 +97,8 @@ func wanted(invalid *pflag.InvalidValueError) error {
 	return invalid.Unwrap()
 }
 
-// checkArgs returns a command's check of its arguments, whose errors give their number and the expected ones. It refuses empty flags, empty
-// arguments, addresses instead of paths, and URLs with secrets; errors name arguments as the command's usage does.
+// checkArgs returns a command's check of its arguments. It refuses a wrong number of them, empty flags, empty
+// arguments, addresses instead of paths, and URLs with secrets. Errors name arguments as the command's usage does.
 func checkArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if check(cmd, args) != nil {
@@ -126,7 +129,8 @@ func checkArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// argumentName returns what a command's usage calls its i-th argument: SRC is any of SRC..., and the last of [INDEX|KEY]... any from there on.
+// argumentName returns the name of a command's i-th argument in its usage. The last name stands for all further
+// arguments.
 func argumentName(cmd *cobra.Command, i int) string {
 	var names []string
 	for _, word := range strings.Fields(cmd.Use)[1:] {
@@ -141,7 +145,7 @@ func argumentName(cmd *cobra.Command, i int) string {
 	return names[min(i, len(names)-1)]
 }
 
-// badFlag refuses a flag that is given and says nothing, since it would count as not given, and one with a secret.
+// badFlag refuses an explicitly empty flag, which would count as absent, and one with a secret.
 func badFlag(cmd *cobra.Command) (err error) {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		texts := []string{f.Value.String()}
@@ -150,7 +154,7 @@ func badFlag(cmd *cobra.Command) (err error) {
 			texts = values.GetSlice()
 		}
 		if slices.Contains(texts, "") && (isList || f.Value.Type() == "string") {
-			err = fmt.Errorf("%w, or leave the flag away", empty("--"+f.Name))
+			err = fmt.Errorf("%w, or omit the flag", empty("--"+f.Name))
 		}
 		for _, text := range texts {
 			if secret := storage.CheckSecret(text); secret != nil {
@@ -162,22 +166,23 @@ func badFlag(cmd *cobra.Command) (err error) {
 }
 
 func empty(name string) error {
-	return fmt.Errorf("%s is empty, as an unset variable is: name one", name)
+	return fmt.Errorf("%s is empty (an unset variable?): name one", name)
 }
 
 // Local refuses a network address instead of a path, unless such a path exists. name is the flag or argument.
 func Local(name, path string) error {
-	scheme, rest, is := strings.Cut(path, "://")
-	if _, err := os.Lstat(path); !is || err == nil || strings.Trim(scheme, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-.") != "" {
+	scheme, local, found := strings.Cut(path, "://")
+	const schemeBytes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-."
+	if _, err := os.Lstat(path); !found || err == nil || strings.Trim(scheme, schemeBytes) != "" {
 		return nil
 	}
 	if scheme == "file" {
-		return fmt.Errorf("%s %s is an address: write the path alone, %s", name, path, rest)
+		return fmt.Errorf("%s %s is an address: give only the path, %s", name, path, local)
 	}
-	return fmt.Errorf("%s %s is an address, and only paths of this machine are read and written: copy or mount what is there, and name that", name, path)
+	return fmt.Errorf("%s %s is an address, but must be a path of this machine: copy or mount it first", name, path)
 }
 
-// Readable refuses a place that no set can be read from: a URL of an unknown scheme or with a secret in it.
+// Readable refuses a place that sets cannot be read from: a URL with an unknown scheme or a secret.
 func Readable(name, place string) error {
 	if scheme, _, _ := strings.Cut(place, "://"); scheme == "file" || !storage.IsRemote(place) {
 		return Local(name, place)
@@ -189,12 +194,18 @@ func Readable(name, place string) error {
 }
 
 // AllowSource is the help of --allow-source.
-const AllowSource = "URL below which an index that is read over a network may have its images (default its own host and bucket); IMGFEED_URL_QUERY goes there too"
+const AllowSource = "further URL prefix for the images of a remote index (default its own host and bucket); also gets IMGFEED_URL_QUERY"
 
-// Output refuses a place to write to that begins with the home folder's sign, or is a URL: either would become a folder of that name. name is the flag or argument.
+// StoreEnvironment describes the environment variables of buckets and web servers for manual pages.
+const StoreEnvironment = "AWS_*, GOOGLE_APPLICATION_CREDENTIALS, HF_TOKEN: credentials for buckets and for Hugging Face, " +
+	"with their usual meaning. IMGFEED_URL_QUERY: a query that signs requests to one web server."
+
+// Output refuses an output path that begins with ~ or is a URL: either would become a folder of that name. name is the
+// flag or argument.
 func Output(name, path string) error {
 	if path == "~" || strings.HasPrefix(path, "~/") {
-		return fmt.Errorf("%s %s would go to a folder with the name ~ (a shell replaces ~ at the beginning of a word only, not after =: write $HOME, or ./%s)", name, path, path)
+		const remedy = "shells expand ~ only at the beginning of a word: write $HOME"
+		return fmt.Errorf("%s %s would be a folder named ~: %s, or ./%[2]s", name, path, remedy)
 	}
 	return Local(name, path)
 }

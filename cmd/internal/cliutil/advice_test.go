@@ -50,7 +50,7 @@ func TestFlag(t *testing.T) {
 	for given, want := range map[string]string{
 		"--thread=3": "unknown flag: --thread (did you mean --threads?)",
 		"--secre=3":  "unknown flag: --secre",
-		"-t":         "unknown shorthand flag: 't' in -t (an argument that begins with - stands after --: serve … -- -t)",
+		"-t":         "unknown shorthand flag: 't' in -t (put an argument that begins with - after --: serve … -- -t)",
 		"--socket":   "unknown flag: --socket",
 	} {
 		if got := adviseFlag(cmd, cmd.ParseFlags([]string{given})); got.Error() != want {
@@ -71,18 +71,18 @@ func TestArgs(t *testing.T) {
 		want string
 	}{
 		{"ls SET [INDEX|KEY]...", []string{"set", "s3://key", "7"}, ""},
-		{"ls SET [INDEX|KEY]...", []string{""}, "SET is empty, as an unset variable is: name one"},
-		{"ls SET [INDEX|KEY]...", []string{"set", "7", ""}, "INDEX|KEY is empty, as an unset variable is: name one"},
+		{"ls SET [INDEX|KEY]...", []string{""}, "SET is empty (an unset variable?): name one"},
+		{"ls SET [INDEX|KEY]...", []string{"set", "7", ""}, "INDEX|KEY is empty (an unset variable?): name one"},
 		{"serve [SET]", []string{}, ""},
 		{"serve [SET]", []string{""}, "SET is empty"},
 		{"serve [SET]", []string{"s3://bucket/x"}, ""},
 		{"serve [SET]", []string{"ftp://host/x"}, "SET ftp://: an unknown kind of place, want a folder or one of gs://, hf://, http://, https://, s3://"},
-		{"cat FILE", []string{"s3://bucket/x"}, "FILE s3://bucket/x is an address, and only paths of this machine are read and written: copy or mount"},
-		{"serve [SET]", []string{"file:///data/x"}, "SET file:///data/x is an address: write the path alone, /data/x"},
+		{"cat FILE", []string{"s3://bucket/x"}, "FILE s3://bucket/x is an address, but must be a path of this machine: copy or mount"},
+		{"serve [SET]", []string{"file:///data/x"}, "SET file:///data/x is an address: give only the path, /data/x"},
 		{"serve [SET]", []string{"s3://there"}, ""},
 		{"top [SERVER]", []string{"http://host:9090"}, ""},
 		{"build SRC... [-o OUT]", []string{"s3://bucket/a", "ftp://b"}, "SRC ftp://: an unknown kind of place"},
-		{"serve [SET]", []string{"x", "--split="}, "--split is empty, as an unset variable is: name one, or leave the flag away"},
+		{"serve [SET]", []string{"x", "--split="}, "--split is empty (an unset variable?): name one, or omit the flag"},
 		{"serve [SET]", []string{"x", "--from=a", "--from="}, "--from is empty"},
 		{"serve [SET]", []string{"x", "--split=a", "--from=b"}, ""},
 	} {

@@ -12,18 +12,18 @@ import (
 	"github.com/imgfeed/imgfeed/shard/source"
 )
 
-// FindData looks for the shard sets at a path, and returns their folders by split. Without a set it returns the splits of a dataset that is
-// not packed yet. Several paths are files of one dataset.
+// FindData searches a path for shard sets, and returns their folders by split. Without a set it returns the splits of
+// an unpacked dataset. Several paths are files of one dataset.
 func FindData(paths []string, options source.Options) (sets map[string]string, splits []*source.Split, err error) {
 	if slices.Contains(paths, source.StandardInput) {
-		return nil, nil, Usagef("standard input would be used up by looking at it: build it, or save it as a file")
+		return nil, nil, Usagef("standard input can be read only once: build it, or save it as a file")
 	}
 	if len(paths) > 1 {
 		splits, err = source.OpenAll(paths, options)
 		return nil, splits, err
 	}
 	sets, err = shard.FindSets(paths[0])
-	// A tar is no folder, and can be packed; and there need be no file with the name of a pattern.
+	// A dataset may be a tar instead of a folder, or a pattern instead of an existing file.
 	if err == nil || !errors.Is(err, shard.ErrNotSet) && !errors.Is(err, syscall.ENOTDIR) && !errors.Is(err, fs.ErrNotExist) {
 		return sets, nil, err
 	}
@@ -34,7 +34,7 @@ func FindData(paths []string, options source.Options) (sets map[string]string, s
 	return nil, splits, nil
 }
 
-// ChooseSplit chooses one of the splits at a path: the wanted one, the only one, or else train.
+// ChooseSplit chooses one of the splits at a path: the wanted one, the only one, or train.
 func ChooseSplit(path, wanted string, names []string) (string, error) {
 	switch {
 	case wanted != "" && slices.Contains(names, wanted):
@@ -46,5 +46,5 @@ func ChooseSplit(path, wanted string, names []string) (string, error) {
 	case slices.Contains(names, "train"):
 		return "train", nil
 	}
-	return "", fmt.Errorf("%s holds %d splits, %s: choose one by --split", path, len(names), strings.Join(names, ", "))
+	return "", fmt.Errorf("%s holds %d splits, %s: choose one with --split", path, len(names), strings.Join(names, ", "))
 }

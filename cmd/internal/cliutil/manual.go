@@ -12,7 +12,8 @@ import (
 	"github.com/imgfeed/imgfeed/internal/version"
 )
 
-// newManualCommand returns a command that writes the manual pages and shell completions of its program, which a release holds. Help does not show it: it is for packagers.
+// newManualCommand returns a command that writes the manual pages and shell completions of its program for a release.
+// It is hidden, because it is for packagers.
 func newManualCommand(manual Manual) *cobra.Command {
 	return &cobra.Command{
 		Use:    "manual DIR",
@@ -25,7 +26,7 @@ func newManualCommand(manual Manual) *cobra.Command {
 }
 
 // writeManual writes the pages of a command and its subcommands to dir/man/man1, named as git's are (imgshard-build.1), and its
-// completions to dir/completions. The pages bear the date that SOURCE_DATE_EPOCH tells, else today's.
+// completions to dir/completions. The pages bear the date of SOURCE_DATE_EPOCH, or today's.
 func writeManual(root *cobra.Command, manual Manual, dir string) error {
 	pages, completions := filepath.Join(dir, "man", "man1"), filepath.Join(dir, "completions")
 	for _, folder := range []string{pages, completions} {
@@ -35,7 +36,7 @@ func writeManual(root *cobra.Command, manual Manual, dir string) error {
 	}
 	root.DisableAutoGenTag = true // cobra's mark, with today's date
 	for _, cmd := range root.Commands() {
-		cmd.Hidden = cmd.Hidden || cmd.Name() == "completion" // whose five pages say how to load what a package installs
+		cmd.Hidden = cmd.Hidden || cmd.Name() == "completion" // packages install completions, so its pages are not needed
 	}
 	header := &doc.GenManHeader{Section: "1", Manual: "imgfeed", Source: "imgfeed " + version.Get().Version}
 	if err := doc.GenManTreeFromOpts(root, doc.GenManTreeOptions{Header: header, Path: pages, CommandSeparator: "-"}); err != nil {

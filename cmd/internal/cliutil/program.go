@@ -1,5 +1,5 @@
-// Package cliutil holds what the command lines of both programs share: the root command and its exit status, advice on errors, checks of arguments
-// and flags, the search for sets and datasets, and the manual.
+// Package cliutil is shared by the command lines of both programs: root command and exit status, remedies for errors,
+// checks of arguments and flags, the search for sets and datasets, and the manual.
 package cliutil
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/imgfeed/imgfeed/transform"
 )
 
-// A usageError is a mistake on the command line. Its exit status is 2, that of any other error 1.
+// A usageError is a mistake on the command line. Its exit status is 2; that of any other error is 1.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
@@ -49,7 +49,7 @@ func ExitStatus(err error) int {
 	return 0
 }
 
-// Report prints how a command failed, if it did, with advice, and returns the exit status of the program.
+// Report prints a command's error, if any, with its remedy, and returns the exit status of the program.
 func Report(stderr io.Writer, cmd *cobra.Command, err error) int {
 	status, name := ExitStatus(err), cmd.Root().Name()
 	if err != nil {
@@ -61,7 +61,8 @@ func Report(stderr io.Writer, cmd *cobra.Command, err error) int {
 	return status
 }
 
-// Interruptible returns the result of work, or ctx's error as soon as ctx ends. Work that is still under way then ends with the process.
+// Interruptible returns the result of work, or ctx's error as soon as ctx ends. Unfinished work then ends with the
+// process.
 func Interruptible[T any](ctx context.Context, work func() (T, error)) (result T, err error) {
 	done := make(chan func() (T, error), 1)
 	go func() {
@@ -76,17 +77,18 @@ func Interruptible[T any](ctx context.Context, work func() (T, error)) (result T
 	}
 }
 
-// A Manual is what the manual page of a program says beside its help.
+// A Manual has the sections of a program's manual page that its help lacks.
 type Manual struct{ Environment, Files string }
 
 // Completions are the values of flags that shells offer, by the flags' names.
 var Completions = map[string][]string{
 	"transform": append(transform.Presets(), transform.ViewPresets()...), "encoding": registry.Names(), "codec": pixelcodec.Names(),
-	"layout": {"NHWC", "NCHW"}, "log-level": {"debug", "info", "warn", "error"}, "resampler": {resample.Pillow13.String(), resample.Pillow12.String()},
+	"layout": {"NHWC", "NCHW"}, "log-level": {"debug", "info", "warn", "error"},
+	"resampler": {resample.Pillow13.String(), resample.Pillow12.String()},
 }
 
-// Root completes a program's root command. It adds the version, the subcommands, the hidden one that writes the manual, and checks of arguments,
-// flags and the environment with our errors. Without a subcommand the program prints the help.
+// Root completes a program's root command. It adds the version, the subcommands, the hidden command that writes the
+// manual, and our checks of arguments, flags and the environment. Without a subcommand the program prints the help.
 func Root(root *cobra.Command, manual Manual, commands ...*cobra.Command) *cobra.Command {
 	root.Version = version.Get().String()
 	root.SilenceErrors, root.SilenceUsage = true, true
@@ -122,7 +124,8 @@ func Root(root *cobra.Command, manual Manual, commands ...*cobra.Command) *cobra
 	return root
 }
 
-// NewVersionCommand returns the command that prints a program's version: describe returns the lines for people, and the object for programs.
+// NewVersionCommand returns the command that prints a program's version. describe returns its text and the object for
+// --json.
 func NewVersionCommand(short string, describe func() (text string, info any)) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -142,7 +145,7 @@ func NewVersionCommand(short string, describe func() (text string, info any)) *c
 	return cmd
 }
 
-// PrintJSON writes a value as JSON on one line, in which <, > and & stay as they are.
+// PrintJSON writes a value as one line of JSON, without escaping <, > and &.
 func PrintJSON(out io.Writer, value any) error {
 	enc := json.NewEncoder(out)
 	enc.SetEscapeHTML(false)

@@ -28,26 +28,24 @@ const buildHelp = `Pack a dataset into a shard set, once, for imgfeed to serve.
 The format of SRC is detected from its contents:
 
 %s
-Several SRC are files of one dataset, as WebDataset's tars; the shell makes them of imagenet1k-train-{0000..1023}.tar.
-SRC may be - for a tar on standard input, which is read once: curl … | imgshard build - -o OUT.
-The set stands beside SRC unless -o says otherwise: /data/train becomes /data/train-shards. Of both splits each stands
-beside its own; with -o, in OUT/train and OUT/val. Splits that only the names of tars in one folder tell apart become
-/data/imagenet-train-shards and /data/imagenet-val-shards.
+Several SRC are files of one dataset, such as the tars of a WebDataset: imagenet1k-train-{0000..1023}.tar.
+SRC may be - for a tar on standard input: curl … | imgshard build - -o OUT.
+By default the set is written next to SRC: /data/train becomes /data/train-shards. With two splits and -o, the sets are
+OUT/train and OUT/val. Splits in the names of tars of one folder become /data/imagenet-train-shards and -val-shards.
 
-With --encoding coefficients JPEGs are stored without their Huffman codes: the same pixels come in about half the time,
-and imgshard cat and repack give the very files. They take a seventh more bytes.
+--encoding coefficients stores JPEGs without their Huffman codes. They decode to the same pixels in about half the time,
+take a seventh more bytes, and imgshard cat and repack restore the original files.
 
-With --encoding pixels the images are decoded and resized once, exactly as torchvision would, and stored without loss:
-Resize(256) and every crop after it then give the same bits as from the JPEGs, at the speed of memory. imgshard repack
-makes such a set of one that keeps the original files. CIFAR's images are packed so unless told otherwise, in
-their own size.
+--encoding pixels decodes and resizes the images once, exactly like torchvision, and stores them without loss.
+Resize(256) and all crops after it then give the same bits as from the JPEGs, at the speed of memory. imgshard repack
+makes such a set of an existing one. It is the default for small images such as CIFAR's, which keep their size.
 
-Every image is decoded once. A file that cannot be read as an image is left out and listed in rejects.jsonl in the set.
-The same input and flags give the same bytes, whatever --jobs, the order of files on disk, and whether they lie in tars.
-Nothing appears at OUT before the set is whole; it is safe to interrupt a build and to start it again.
+Each image is decoded once. Unreadable files are left out and listed in the set's rejects.jsonl.
+The same input and flags give the same bytes, for any --jobs, any order of the files, and in tars or not.
+OUT appears when the set is complete. You can interrupt a build and start it again at any time.
 
-With --part I/N each of N machines packs a part of the set. imgshard merge OUT then makes the set, with the same bytes as one
-machine's build. Each part lists all of SRC, and reads all of its tars, but decodes only its own images.`
+With --part I/N each of N machines packs a part of the set. imgshard merge OUT then makes the same set as a single
+machine would. Each machine lists all of SRC and reads all of its tars, but decodes only its own images.`
 
 // sourcesHelp lists the kinds of sources, the most general first.
 func sourcesHelp() string {
@@ -58,13 +56,13 @@ func sourcesHelp() string {
 	return b.String()
 }
 
-const indexHelp = `Make a set of a dataset whose images stay where they are, on this machine or in a bucket.
+const indexHelp = `Make a set without copying the images: they stay where they are, on this machine or in a bucket.
 
-SRC is what imgshard build takes, as files in folders or as tars that are not compressed; it may be a URL, such as
-s3://bucket/tars. SRC is read once, and OUT gets all of a set but the images: 2 to 5 percent of the bytes. It is used as any set:
-imgfeed reads the images from SRC, in any order. Each image has a checksum, and a file that is changed is refused.
+SRC is a dataset as for imgshard build, in folders or uncompressed tars. It may be a URL such as s3://bucket/tars. SRC is
+read once, and OUT gets everything except the images: 2 to 5 percent of the bytes. Use it like any other set: imgfeed
+reads the images from SRC, in any order. Each image has a checksum, so changed files are refused.
 
-Pack instead (imgshard build) what is read from many small files, and what shall be stored as pixels.`
+Use imgshard build instead for many small files, and to store pixels.`
 
 // buildFlags are the flags of imgshard build.
 type buildFlags struct {
@@ -115,14 +113,15 @@ func newIndexCommand() *cobra.Command {
 
 // registerBuild lists the flags that build and index share.
 func (f *buildFlags) registerBuild(fl *pflag.FlagSet) {
-	fl.StringVarP(&f.out, "output", "o", "", "where the set shall stand (default SRC-shards)")
+	fl.StringVarP(&f.out, "output", "o", "", "output folder (default SRC-shards)")
 	f.partitions = 1
-	fl.Var(cliutil.Int(&f.partitions, 1, shard.PartitionsMax), "partitions", "deal the samples to this many partitions, of which a rank needs one if there are as many ranks")
+	fl.Var(cliutil.Int(&f.partitions, 1, shard.PartitionsMax), "partitions", "number of partitions; a rank needs only its own")
 	fl.Var(cliutil.Seed(&f.seed), "seed", "seed of the order of the samples")
-	addJobsFlag(fl, &f.jobs, "workers (default one for each CPU; more help when SRC is slow to open files)")
+	addJobsFlag(fl, &f.jobs, "number of workers (default one for each CPU; use more if SRC is slow to open files)")
 	fl.BoolVar(&f.strict, "strict", false, "fail if a file cannot be read as an image")
 	addForceFlag(fl, &f.force)
-	fl.Var(cliutil.Flag[pack.Part]{To: &f.part, Kind: "I/N", Parse: pack.ParsePart, Show: pack.Part.String}, "part", "make only the I-th of N parts of the set, as one of N machines (0/N is N/N); imgshard merge OUT joins them")
+	part := cliutil.Flag[pack.Part]{To: &f.part, Kind: "I/N", Parse: pack.ParsePart, Show: pack.Part.String}
+	fl.Var(part, "part", "pack only part I of N (0/N is N/N); imgshard merge OUT then joins the parts")
 	addSourceFlags(fl, &f.sources)
 }
 
@@ -132,12 +131,12 @@ func runBuild(c *cobra.Command, src []string, f buildFlags) error {
 	}
 	switch {
 	case f.part.Of > 0 && f.out == "":
-		return cliutil.Usagef("--part needs -o OUT, which all machines reach")
+		return cliutil.Usagef("--part needs -o OUT, a place that all machines can reach")
 	case f.out != "":
 	case src[0] == source.StandardInput:
-		return cliutil.Usagef("standard input has no place that a set could stand beside: name a folder by --output")
+		return cliutil.Usagef("standard input needs an output folder: --output OUT")
 	case storage.IsRemote(src[0]):
-		return cliutil.Usagef("a set is written to a folder of this machine: name one by --output")
+		return cliutil.Usagef("a remote SRC needs an output folder: --output OUT")
 	}
 	if err := checkSourceFlags(f.sources); err != nil {
 		return cliutil.Usage(err)
@@ -157,7 +156,7 @@ func runBuild(c *cobra.Command, src []string, f buildFlags) error {
 			return cliutil.Usage(err)
 		}
 		if small && !f.encoding.Chosen() {
-			fmt.Fprintf(stderr, "small images: packed as %v (--encoding %v keeps files as they are)\n", stored, registry.Default())
+			fmt.Fprintf(stderr, "small images: packed as %v (--encoding %v keeps the files)\n", stored, registry.Default())
 		}
 		options := f.options(stored, show)
 		options.Strict, options.Index, options.Part, options.Select = f.strict, f.index, f.part, f.sources.Select
@@ -177,29 +176,30 @@ func runBuild(c *cobra.Command, src []string, f buildFlags) error {
 	})
 }
 
-// place is where the sets of so many splits, or the parts of them, are made. It refuses parts of sets that are finished.
+// place returns the output folder of the sets of so many splits, or of their parts. It refuses parts of finished sets.
 func (f *buildFlags) place(splits int) (string, error) {
 	if f.part.Of > 0 && !f.force {
 		if sets, err := shard.FindSets(f.out); err == nil && len(sets) == splits {
 			if storage.IsRemote(f.out) {
-				return "", fmt.Errorf("%s is finished: remove it first, or choose another place", f.out)
+				return "", fmt.Errorf("%s is complete: remove it first, or choose another place", f.out)
 			}
-			return "", fmt.Errorf("%s is finished: --force makes its parts again, and imgshard merge takes --force too", f.out)
+			return "", fmt.Errorf("%s is complete: use --force here and for imgshard merge to replace it", f.out)
 		}
 	}
 	return f.part.Place(f.out)
 }
 
-// reasonsShown is how many reasons are printed.
+// reasonsShown is the number of reasons to print.
 const reasonsShown = 8
 
-// printReasons prints why images were left out or repaired, the commonest reasons first.
+// printReasons prints why images were left out or repaired, the most frequent reasons first.
 func printReasons(w io.Writer, reasons []pack.Reason) {
 	for _, r := range reasons[:min(reasonsShown, len(reasons))] {
 		if r.Samples == 1 {
 			fmt.Fprintf(w, "            %s: %s\n", termsafe.Text(r.Example), termsafe.Text(r.Reason))
 		} else {
-			fmt.Fprintf(w, "            %s: %s; the first is %s\n", bytesize.Grouped(r.Samples), termsafe.Text(r.Reason), termsafe.Text(r.Example))
+			fmt.Fprintf(w, "            %s: %s; the first is %s\n",
+				bytesize.Grouped(r.Samples), termsafe.Text(r.Reason), termsafe.Text(r.Example))
 		}
 	}
 	if more := len(reasons) - reasonsShown; more > 0 {
@@ -243,15 +243,16 @@ func printSummary(c *cobra.Command, s pack.Summary, took time.Duration) {
 		return
 	}
 	if s.Kept {
-		again := " (--force builds it again)"
+		remedy := " (--force replaces it)"
 		if storage.IsRemote(s.Output) {
-			again = ""
+			remedy = ""
 		}
-		fmt.Fprintf(w, "%s: %s is finished already, with the same options, and is kept%s\n", s.Split, s.Output, again)
+		fmt.Fprintf(w, "%s: %s is complete, with the same options: nothing to do%s\n", s.Split, s.Output, remedy)
 		return
 	}
-	fmt.Fprintf(w, "%s: %s of %s in %s, %s, at %s\n", s.Split, bytesize.Counted(m.Samples, "image", "images"), bytesize.Counted(len(m.Classes), "class", "classes"),
-		bytesize.Counted(len(m.Shards), "shard", "shards"), bytesize.Format(s.OutputBytes), s.Output)
+	fmt.Fprintf(w, "%s: %s of %s in %s, %s, at %s\n", s.Split, bytesize.Counted(m.Samples, "image", "images"),
+		bytesize.Counted(len(m.Classes), "class", "classes"), bytesize.Counted(len(m.Shards), "shard", "shards"),
+		bytesize.Format(s.OutputBytes), s.Output)
 	var formats []string
 	for _, f := range slices.Sorted(maps.Keys(s.Formats)) {
 		formats = append(formats, bytesize.Grouped(s.Formats[f])+" "+formatName(f, m.Encoding))
@@ -263,17 +264,19 @@ func printSummary(c *cobra.Command, s pack.Summary, took time.Duration) {
 	fmt.Fprintln(w)
 	printFields(w, m.Fields)
 	if m.Partitions > 1 {
-		fmt.Fprintf(w, "  dealt to  %s of %s to %s images\n", bytesize.Counted(m.Partitions, "partition", "partitions"), bytesize.Grouped(m.Samples/m.Partitions), bytesize.Grouped((m.Samples+m.Partitions-1)/m.Partitions))
+		fmt.Fprintf(w, "  dealt to  %s of %s to %s images\n", bytesize.Counted(m.Partitions, "partition", "partitions"),
+			bytesize.Grouped(m.Samples/m.Partitions), bytesize.Grouped((m.Samples+m.Partitions-1)/m.Partitions))
 	}
 	seconds := took.Seconds()
-	fmt.Fprintf(w, "  took      %s, %s images/s, %s/s\n", took.Round(10*time.Millisecond), bytesize.Grouped(int(float64(m.Samples)/seconds)),
-		bytesize.Format(int64(float64(s.ImageBytes)/seconds)))
+	fmt.Fprintf(w, "  took      %s, %s images/s, %s/s\n", took.Round(10*time.Millisecond),
+		bytesize.Grouped(int(float64(m.Samples)/seconds)), bytesize.Format(int64(float64(s.ImageBytes)/seconds)))
 	if s.Rejected > 0 {
-		fmt.Fprintf(w, "  left out  %s not readable as an image, listed in %s:\n", bytesize.Counted(s.Rejected, "file", "files"), storage.Join(s.Output, shard.RejectsName))
+		fmt.Fprintf(w, "  left out  %s, listed in %s:\n",
+			bytesize.Counted(s.Rejected, "unreadable file", "unreadable files"), storage.Join(s.Output, shard.RejectsName))
 		printReasons(w, s.Reasons.List())
 	}
 	if repaired := s.Repaired.List(); len(repaired) > 0 {
-		fmt.Fprintf(w, "  repaired  images that are damaged and were packed with the pixels that libjpeg, and so Pillow, gives them:\n")
+		fmt.Fprintf(w, "  repaired  damaged images, packed with the pixels that libjpeg (and Pillow) would give:\n")
 		printReasons(w, repaired)
 	}
 	for _, n := range s.Notes {
@@ -281,50 +284,51 @@ func printSummary(c *cobra.Command, s pack.Summary, took time.Duration) {
 	}
 }
 
-// addSourceFlags adds the flags that say what looking at a source cannot tell.
+// addSourceFlags adds the flags for facts that the source itself does not show.
 func addSourceFlags(fl *pflag.FlagSet, o *source.Options) {
-	fl.StringVar(&o.Split, "split", "", "the split to take of several, or the name of the only one (default by SRC's name, train if that says nothing)")
-	fl.StringVar(&o.ValLabels, "val-labels", "", "file with the labels of ILSVRC2012's validation images: a wnid in each line, Kaggle's csv, Caffe's val.txt or valprep.sh (default the known ones)")
-	fl.StringVar(&o.Classes, "classes", "", "file with a class name in each line, a shard SET whose classes are taken, or ilsvrc2012 for its wnids: names numbers, as WebDataset's (default classes.txt beside the tars), and selects and orders class folders and tars")
-	fl.StringVar(&o.Label, "label", "", "column with the labels of a parquet file (default the likeliest) or of a list (default label), json.KEY for a key in the JSON of WebDataset's samples, or coarse for CIFAR-100")
-	fl.StringVar(&o.ImageKey, "image-key", "", "extension of the image among the files of each WebDataset sample, as jpg or image.jpg (default that of any image)")
-	fl.StringVar(&o.Images, "images", "", "folder where the paths of a list of images begin (default the list's own)")
-	fl.IntVar(&o.ClassesFrom, "classes-from", 1, "the class is the folder that lies this many levels below SRC")
-	fl.StringVar(&o.ClassOrder, "class-order", source.ClassOrderNumeric, "order of classes that all are numbers: numeric, or string as torchvision's ImageFolder has them")
-	fl.Func("field", "a value to keep of each sample beside its label, as `NAME=SOURCE[:TYPE]`: a column of parquet or of a list, or json, json.KEY or txt of WebDataset's samples; for each field once", func(text string) error {
+	fl.StringVar(&o.Split, "split", "", "split to pack, or name of the only one (default from SRC's name, or train)")
+	fl.StringVar(&o.ValLabels, "val-labels", "", "ILSVRC2012's validation labels: wnids, Kaggle's csv, val.txt, valprep.sh (default built in)")
+	fl.StringVar(&o.Classes, "classes", "", "class names: a file with one per line, a SET, or ilsvrc2012 (default classes.txt)")
+	fl.StringVar(&o.Label, "label", "", "label column of a parquet file or list, json.KEY of a WebDataset, or coarse (CIFAR-100)")
+	fl.StringVar(&o.ImageKey, "image-key", "", "extension of the image in WebDataset samples, e.g. jpg or image.jpg (default any image)")
+	fl.StringVar(&o.Images, "images", "", "base folder of the paths in a list of images (default the list's own folder)")
+	fl.IntVar(&o.ClassesFrom, "classes-from", 1, "level of the class folders below SRC")
+	fl.StringVar(&o.ClassOrder, "class-order", source.ClassOrderNumeric, "order of numbers as class names: numeric, or string like ImageFolder")
+	const fieldHelp = "further value of each sample, `NAME=SOURCE[:TYPE]`: a column, or json, json.KEY, txt of a WebDataset; repeatable"
+	fl.Func("field", fieldHelp, func(text string) error {
 		field, err := source.ParseField(text)
 		if err == nil {
 			o.Fields = append(o.Fields, field)
 		}
 		return err
 	})
-	addSelectFlags(fl, &o.Select, "keys, one a line")
-	fl.BoolVar(&o.NoLabels, "no-labels", false, "take images without labels, whether there are any or not: all have -1, and there are no classes")
-	fl.BoolVar(&o.Test, "test", false, "take images too whose labels are not known, as those of a folder test/: they are -1")
-	fl.BoolVar(&o.ForceClasses, "force-classes", false, "take folders for classes, as torchvision's ImageFolder would, although that is nearly certainly a mistake")
-	fl.BoolVar(&o.AllowTruncated, "allow-truncated", false, "take what is there of tars that were cut off")
+	addSelectFlags(fl, &o.Select, "keys, one per line")
+	fl.BoolVar(&o.NoLabels, "no-labels", false, "ignore labels: all samples get -1, and there are no classes")
+	fl.BoolVar(&o.Test, "test", false, "include images without a known label, such as those of a folder test/, with label -1")
+	fl.BoolVar(&o.ForceClasses, "force-classes", false, "use folders as classes, even if they do not look like classes")
+	fl.BoolVar(&o.AllowTruncated, "allow-truncated", false, "pack the intact part of truncated tars")
 }
 
-// addSelectFlags adds those that say which samples are taken.
-func addSelectFlags(fl *pflag.FlagSet, s *source.Selection, what string) {
-	fl.Func("only", "take only the samples that a `FILE` names by their "+what, s.Only)
-	fl.Func("exclude", "leave out the samples that a `FILE` names by their "+what, s.Exclude)
+// addSelectFlags adds the flags that select samples. listed describes the lines of their files.
+func addSelectFlags(fl *pflag.FlagSet, s *source.Selection, listed string) {
+	fl.Func("only", "pack only the samples listed in `FILE`: "+listed, s.Only)
+	fl.Func("exclude", "leave out the samples listed in `FILE`: "+listed, s.Exclude)
 }
 
-// printSelection names keys that were asked for and were not met.
+// printSelection names selected keys that do not exist.
 func printSelection(w io.Writer, s source.Selection) {
 	for _, n := range s.Notes() {
 		fmt.Fprintf(w, "note: %s\n", termsafe.Text(n))
 	}
 }
 
-// checkSourceFlags refuses values of these flags that mean nothing.
+// checkSourceFlags refuses invalid values of these flags.
 func checkSourceFlags(o source.Options) error {
 	switch {
 	case o.ClassesFrom < 1 || o.ClassesFrom > source.ClassesFromMax:
-		return fmt.Errorf("--classes-from %d: a class is a folder from 1 to %d levels deep", o.ClassesFrom, source.ClassesFromMax)
+		return fmt.Errorf("--classes-from %d: want 1 to %d levels", o.ClassesFrom, source.ClassesFromMax)
 	case o.ClassOrder != source.ClassOrderNumeric && o.ClassOrder != source.ClassOrderString:
-		return fmt.Errorf("--class-order %q: %s or %s", o.ClassOrder, source.ClassOrderNumeric, source.ClassOrderString)
+		return fmt.Errorf("--class-order %q: want %s or %s", o.ClassOrder, source.ClassOrderNumeric, source.ClassOrderString)
 	}
 	return cmp.Or(cliutil.Local("--classes", o.Classes), cliutil.Local("--val-labels", o.ValLabels), cliutil.Readable("--images", o.Images))
 }

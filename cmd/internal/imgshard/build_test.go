@@ -34,7 +34,7 @@ func TestAdvice(t *testing.T) {
 // TestWordsOfMistakes says of a mistake in the command line what is wanted.
 func TestWordsOfMistakes(t *testing.T) {
 	for want, args := range map[string][]string{
-		`unknown command "buidl" (did you mean build?)`:                     {"buidl", "x"},
+		`unknown command "buidl" (did you mean "build"?)`:                   {"buidl", "x"},
 		`unknown flag: --jbos (did you mean --jobs?)`:                       {"build", "x", "--jbos", "2"},
 		`--seed "-1": want a whole number from 0 to 9223372036854775807`:    {"build", "x", "--seed", "-1"},
 		`--jobs "two": want a whole number`:                                 {"build", "x", "--jobs", "two"},
@@ -42,9 +42,9 @@ func TestWordsOfMistakes(t *testing.T) {
 		"imgshard build with 0 arguments: want imgshard build SRC":          {"build"},
 		`--part "5/4": want I/N, the I-th of N parts, as 1/4`:               {"build", "x", "-o", "y", "--part", "5/4"},
 		"--part needs -o OUT":                                               {"index", "x", "--part", "1/4"},
-		"--output ~/x would go to a folder with the name ~":                 {"build", "x", "--output=~/x"},
-		"--output ~/y would go to a folder with the name ~":                 {"repack", trainSet, "--output=~/y"},
-		"OUT ~/z would go to a folder with the name ~":                      {"synth", "~/z"},
+		"--output ~/x would be a folder named ~":                            {"build", "x", "--output=~/x"},
+		"--output ~/y would be a folder named ~":                            {"repack", trainSet, "--output=~/y"},
+		"OUT ~/z would be a folder named ~":                                 {"synth", "~/z"},
 		`--jobs "99999999999999999999": want a whole number from 0 to 4096`: {"build", "x", "--jobs", "99999999999999999999"},
 		`--val "99999999999999999999": the number is too large`:             {"synth", "x", "--val", "99999999999999999999"},
 		`--resize "0": want 256 (the shorter side)`:                         {"build", "x", "--resize", "0"},
@@ -82,7 +82,7 @@ func TestParts(t *testing.T) {
 	if text, diag, status := imgshard(t, "merge", out); status != 0 || !strings.Contains(text, "train: 9 images of 3 classes") || !strings.Contains(text, "val: 3 images") {
 		t.Errorf("status %d, %s%s", status, text, diag)
 	}
-	if diag := part("1/2"); !strings.Contains(diag, "is finished: --force makes its parts again") {
+	if diag := part("1/2"); !strings.Contains(diag, "is complete: use --force here") {
 		t.Error(diag)
 	}
 }
@@ -324,7 +324,7 @@ func TestBuildPrintsWhatItMade(t *testing.T) {
 	if status != 0 {
 		t.Fatal(diag)
 	}
-	for _, want := range []string{"train: 8 images of 2 classes in 2 shards", "2 partitions of 4 to 4 images", "1 file not readable", "n90000000/x.txt: not an image",
+	for _, want := range []string{"train: 8 images of 2 classes in 2 shards", "2 partitions of 4 to 4 images", "1 unreadable file", "n90000000/x.txt: not an image",
 		"val: 2 images of 2 classes", filepath.Join(dir, "demo/val-shards")} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in:\n%s", want, out)
@@ -333,7 +333,7 @@ func TestBuildPrintsWhatItMade(t *testing.T) {
 	if !strings.Contains(diag, "is a folder of class folders") {
 		t.Errorf("stderr: %s", diag)
 	}
-	if out, diag, status := run("--partitions", "2", "--shard-size", "1MiB"); status != 0 || strings.Count(out, "is finished already, with the same options, and is kept (--force") != 2 {
+	if out, diag, status := run("--partitions", "2", "--shard-size", "1MiB"); status != 0 || strings.Count(out, "is complete, with the same options: nothing to do (--force") != 2 {
 		t.Errorf("a second time: status %d, %s%s", status, out, diag)
 	}
 	if _, diag, status := run("--partitions", "1"); status != 1 || !strings.Contains(diag, "built with other options: --force replaces it") {

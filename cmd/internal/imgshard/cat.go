@@ -15,12 +15,12 @@ func newCatCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cat SET INDEX|KEY",
 		Short: "Write one sample's stored image, or a field's value, to standard output",
-		Long: `Write the stored image of one sample of the shard set SET: with the encodings "original" and "coefficients" the bytes of the file.
+		Long: `Write the stored image of one sample of the shard set SET. With the encodings "original" and "coefficients" these
+are the bytes of the original file.
 
-A sample is named by its index (a number, as ls prints it) or by its key (n01440764/n01440764_10026.JPEG).
-With --field NAME the value of that field is written: text, JSON and bytes as they are, numbers as a line of JSON.
-The record's checksum is checked first: nothing is written of a damaged one. Of the set only the shards are read that the
-sample lies in, or that are looked at to find its key: what is wrong with others, verify says.`,
+Name the sample by its index (a number, as ls prints it) or by its key (n01440764/n01440764_10026.JPEG).
+With --field NAME the value of that field is written: text, JSON and bytes unchanged, numbers as a line of JSON.
+The checksum is checked first, and a damaged record is not written. Other shards are not read: use verify to check them.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			set, err := openSet(cmd, args[0], true)
@@ -57,7 +57,7 @@ sample lies in, or that are looked at to find its key: what is wrong with others
 	return cmd
 }
 
-// storedFile returns the file that a record was made of, or what is stored where that is not kept or the encoding is unknown.
+// storedFile returns a record's original file, or the stored bytes if the encoding does not keep it or is unknown.
 func storedFile(set *shard.Set, i int, record *shard.Record) ([]byte, error) {
 	stored, err := registry.Open(set.Manifest().Encoding)
 	if err != nil || !stored.HoldsOriginals() {
@@ -70,13 +70,13 @@ func storedFile(set *shard.Set, i int, record *shard.Record) ([]byte, error) {
 	return file, nil
 }
 
-// fieldContent returns what cat writes of a sample's field.
+// fieldContent returns the bytes that cat writes for a sample's field.
 func fieldContent(set *shard.Set, i int, record *shard.Record, name string) ([]byte, error) {
 	fields := set.Manifest().Fields
 	k := fields.Index(name)
 	if k < 0 {
 		if len(fields) == 0 {
-			return nil, fmt.Errorf("no field %q: samples of the set have a label alone", name)
+			return nil, fmt.Errorf("no field %q: the set has no fields", name)
 		}
 		return nil, fmt.Errorf("no field %q: the set has %v", name, fields)
 	}

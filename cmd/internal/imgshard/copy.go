@@ -15,11 +15,11 @@ import (
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
-const copyHelp = `Copy a set, or all sets of a folder, between any two places: folders, and buckets (s3://bucket/prefix); from web servers too.
+const copyHelp = `Copy a set, or all sets of a folder, from folders, buckets (s3://bucket/prefix) or web servers to folders or buckets.
 
-Each file is compared with its checksum on the way. Files that B has already are kept if their checksums are right, so that a copy of a good set
-over a damaged one repairs it. The manifest comes last, so that at B there is a whole set or none. Interrupted, the
-same command goes on with the file where it was.`
+Checksums are checked on the way. Files that B already has are kept if their checksums are right, so copying an intact
+set over a damaged one repairs it. The manifest is written last: B never holds a partial set. After an interruption, the
+same command continues with the unfinished file.`
 
 func newCopyCommand() *cobra.Command {
 	return &cobra.Command{
@@ -29,7 +29,8 @@ func newCopyCommand() *cobra.Command {
 		Example: "  imgshard copy /data/imagenet s3://bucket/imagenet\n  imgshard copy s3://bucket/imagenet/val /nvme/val",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
-			return withProgress(c.Context(), c.ErrOrStderr(), "the same command goes on from here", func(ctx context.Context, show *progress) error {
+			const resume = "the same command continues from here"
+			return withProgress(c.Context(), c.ErrOrStderr(), resume, func(ctx context.Context, show *progress) error {
 				sets, err := shard.FindSets(args[0])
 				if err != nil {
 					return err
@@ -47,8 +48,9 @@ func newCopyCommand() *cobra.Command {
 					if err != nil {
 						return err
 					}
-					fmt.Fprintf(outcome(c), "%s: %s copied, %s were there; %s in %.1f s, at %s\n", split, bytesize.Counted(copied.Files, "file", "files"),
-						bytesize.Grouped(copied.Kept), bytesize.Format(copied.Bytes), time.Since(began).Seconds(), to)
+					fmt.Fprintf(outcome(c), "%s: %s copied, %s kept; %s in %.1f s, at %s\n",
+						split, bytesize.Counted(copied.Files, "file", "files"), bytesize.Grouped(copied.Kept),
+						bytesize.Format(copied.Bytes), time.Since(began).Seconds(), to)
 				}
 				return nil
 			})

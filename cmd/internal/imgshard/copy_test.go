@@ -33,7 +33,7 @@ func TestCopyOverADamagedSet(t *testing.T) {
 		if err := damage(filepath.Join(bad, name)); err != nil {
 			t.Fatal(err)
 		}
-		if out, diag, status := imgshard(t, "copy", good, bad); status != 0 || !strings.Contains(out, "1 file copied, 1 were there") {
+		if out, diag, status := imgshard(t, "copy", good, bad); status != 0 || !strings.Contains(out, "1 file copied, 1 kept") {
 			t.Errorf("%s: %q, %q, status %d", what, out, diag, status)
 		}
 		if got, err := os.ReadFile(filepath.Join(bad, name)); err != nil || string(got) != string(want) {

@@ -21,13 +21,13 @@ import (
 )
 
 const (
-	// inspectSamples is how many samples of a split are shown.
+	// inspectSamples is the number of samples to show of a split.
 	inspectSamples = 10
-	// inspectLimit is how long the images of a split are counted.
+	// inspectLimit bounds the time for counting the images of a split.
 	inspectLimit = time.Second
 )
 
-// inspection describes a path: the sets there, and the splits of a dataset that build would pack.
+// inspection is the result of inspect: the sets at a path, and the splits of a dataset that build would pack.
 type inspection struct {
 	Sets    []inspectedSet    `json:"sets"`
 	Sources []inspectedSource `json:"sources"`
@@ -50,10 +50,10 @@ type inspectedSource struct {
 	Split    string            `json:"split"`
 	Path     string            `json:"path"`
 	Layout   string            `json:"layout"`
-	Output   string            `json:"output"` // where build would put the set
-	Images   int               `json:"images"` // how many were met
+	Output   string            `json:"output"` // build's default output folder
+	Images   int               `json:"images"` // number found so far; all if Counted
 	Counted  bool              `json:"counted"`
-	Bytes    int64             `json:"bytes"`   // of the tars; 0 for folders
+	Bytes    int64             `json:"bytes"`   // size of the tars; 0 for folders
 	Classes  []string          `json:"classes"` // null when not Counted
 	First    []inspectedSample `json:"first"`
 	Warnings []string          `json:"warnings"`
@@ -62,9 +62,9 @@ type inspectedSource struct {
 
 type inspectedSample struct {
 	Key    string `json:"key"`
-	Label  *int32 `json:"label"` // null: only the whole split tells
+	Label  *int32 `json:"label"` // null if it depends on the whole split
 	Class  string `json:"class"`
-	Words  string `json:"words,omitempty"` // that WordNet has for it, if it is one of ILSVRC2012's wnids
+	Words  string `json:"words,omitempty"` // WordNet's words for a wnid of ILSVRC2012
 	Format string `json:"format"`
 }
 
@@ -74,18 +74,18 @@ func newInspectCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "inspect PATH...",
 		Aliases: []string{"info"},
-		Short:   "Say what is at PATH: shard sets, and a dataset to pack",
-		Long: `Say what is at PATH: the shard sets, as imgfeed serve would find them there, and the splits of a dataset that
-imgshard build would pack: how they are laid out, their images and classes as far as a second of counting tells, the first
-ten keys with labels and classes (of ILSVRC2012's wnids WordNet's words too), what build would warn of or refuse, and the command that packs them. Nothing is changed.
-The images of tars are not counted, and their labels not known before all is read where names stand for classes.
+		Short:   "Show the shard sets and the dataset at PATH",
+		Long: `Show the shard sets at PATH, as imgfeed serve would find them, and the dataset that imgshard build would pack: its splits
+and their layout, images and classes (counted for one second), the first ten keys with labels and classes, warnings and
+errors of build, and the command that packs it. Nothing is changed.
+Images in tars are not counted. Their labels may be unknown ("?") until all tars are read.
 
-Several PATHs are files of one dataset, as build takes them.
+Several PATHs are files of one dataset, as for build.
 
-With --json it is one object, for programs: {"sets": [{"split", "path", "samples", "encoding", "partitions", "fingerprint",
-"content", "classes"}], "sources": [{"split", "path", "layout", "output", "images", "counted", "bytes", "classes", "first": [{"key",
+--json prints one object: {"sets": [{"split", "path", "samples", "encoding", "partitions", "fingerprint", "content",
+"classes"}], "sources": [{"split", "path", "layout", "output", "images", "counted", "bytes", "classes", "first": [{"key",
 "label", "class", "words", "format"}], "warnings", "refused"}], "build"}.
-Where neither is there, a set is damaged, or build would refuse a dataset, the exit status is 1.`,
+The exit status is 1 if there is neither, if a set is damaged, or if build would refuse the dataset.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkSourceFlags(options); err != nil {
@@ -101,7 +101,7 @@ Where neither is there, a set is damaged, or build would refuse a dataset, the e
 				report.print(cmd.OutOrStdout())
 			}
 			if i := slices.IndexFunc(report.Sources, func(s inspectedSource) bool { return s.Refused != "" }); i >= 0 && err == nil {
-				err = fmt.Errorf("%s cannot be packed as it is: imgshard build would refuse it", report.Sources[i].Path)
+				err = fmt.Errorf("%s: imgshard build would refuse this dataset", report.Sources[i].Path)
 			}
 			return err
 		},
@@ -111,7 +111,7 @@ Where neither is there, a set is damaged, or build would refuse a dataset, the e
 	return cmd
 }
 
-// inspect looks for sets, and for a dataset.
+// inspect searches for sets, and for a dataset.
 func inspect(ctx context.Context, paths []string, options source.Options) (inspection, error) {
 	report := inspection{Sets: []inspectedSet{}, Sources: []inspectedSource{}}
 	found, splits, err := cliutil.FindData(paths, options)
@@ -140,9 +140,9 @@ func inspect(ctx context.Context, paths []string, options source.Options) (inspe
 	return report, nil
 }
 
-// addSources looks into the splits of a dataset. The classes of the first are those of the others, as in a build.
+// addSources inspects the splits of a dataset. Like build, it expects the classes of the first split in the others.
 func (r *inspection) addSources(ctx context.Context, paths []string, splits []*source.Split) error {
-	refused := false
+	anyRefused := false
 	var classes []string
 	for _, s := range splits {
 		if classes != nil {
@@ -161,7 +161,7 @@ func (r *inspection) addSources(ctx context.Context, paths []string, splits []*s
 			First: []inspectedSample{}, Warnings: append([]string{}, p.Notes...),
 		}
 		if p.Refused != nil {
-			one.Refused, refused = p.Refused.Error(), true
+			one.Refused, anyRefused = p.Refused.Error(), true
 		}
 		for _, sample := range p.Samples {
 			line := inspectedSample{Key: sample.Key, Class: sample.Class, Words: wordnet.Words(sample.Class), Format: sample.Format}
@@ -172,7 +172,7 @@ func (r *inspection) addSources(ctx context.Context, paths []string, splits []*s
 		}
 		r.Sources = append(r.Sources, one)
 	}
-	if !refused {
+	if !anyRefused {
 		r.Build = "imgshard build"
 		for _, path := range paths {
 			r.Build += " " + termsafe.Shell(path)
@@ -192,21 +192,23 @@ func printFields(w io.Writer, fields shard.Fields) {
 	}
 }
 
-// print writes what people read.
+// print writes the report as text.
 func (r inspection) print(w io.Writer) {
 	for _, s := range r.Sets {
+		partitions := bytesize.Counted(s.Partitions, "partition", "partitions")
 		fmt.Fprintf(w, "%s: set of %s in %s, %s, at %s\n", s.Split, bytesize.Counted(s.Samples, "image", "images"),
-			bytesize.Counted(len(s.Classes), "class", "classes"), bytesize.Counted(s.Partitions, "partition", "partitions"), termsafe.Text(s.Path))
+			bytesize.Counted(len(s.Classes), "class", "classes"), partitions, termsafe.Text(s.Path))
 		fmt.Fprintf(w, "  data      %s\n", shard.Identity(s.Fingerprint, s.Content))
 		printFields(w, s.Fields)
 	}
 	packed := 0
 	for _, s := range r.Sources {
-		state, would := "not packed yet", "would pack"
+		state, action := "unpacked", "would write"
 		if slices.ContainsFunc(r.Sets, func(set inspectedSet) bool { return sameFile(set.Path, s.Output) }) {
-			state, would, packed = "packed", "has packed", packed+1
+			state, action, packed = "packed", "has written", packed+1
 		}
-		fmt.Fprintf(w, "%s: %s: %s at %s, which imgshard build %s to %s\n", s.Split, state, s.Layout, termsafe.Text(s.Path), would, termsafe.Text(source.ShownPath(s.Output)))
+		fmt.Fprintf(w, "%s: %s: %s at %s; imgshard build %s %s\n", s.Split, state, s.Layout, termsafe.Text(s.Path), action,
+			termsafe.Text(source.ShownPath(s.Output)))
 		s.print(w)
 	}
 	if r.Build != "" && packed < len(r.Sources) {
@@ -223,11 +225,12 @@ func sameFile(a, b string) bool {
 func (s inspectedSource) print(w io.Writer) {
 	switch {
 	case s.Counted:
-		fmt.Fprintf(w, "  holds     %s of %s\n", bytesize.Counted(s.Images, "image", "images"), bytesize.Counted(len(s.Classes), "class", "classes"))
+		fmt.Fprintf(w, "  holds     %s of %s\n",
+			bytesize.Counted(s.Images, "image", "images"), bytesize.Counted(len(s.Classes), "class", "classes"))
 	case s.Bytes > 0:
 		fmt.Fprintf(w, "  holds     %s, not counted\n", bytesize.Format(s.Bytes))
 	case s.Refused == "":
-		fmt.Fprintf(w, "  holds     %s images and more, not all counted\n", bytesize.Grouped(s.Images))
+		fmt.Fprintf(w, "  holds     at least %s images (counting stopped)\n", bytesize.Grouped(s.Images))
 	}
 	for _, sample := range s.First {
 		label := "?"

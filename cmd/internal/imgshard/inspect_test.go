@@ -34,7 +34,7 @@ func TestInspectOfSetsAndSources(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	text, _, _ := imgshard(t, "inspect", src)
-	for _, want := range []string{"train: set of ", "train: packed: a folder", "val: not packed yet: a folder", "pack it: "} {
+	for _, want := range []string{"train: set of ", "train: packed: a folder", "val: unpacked: a folder", "pack it: "} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in:\n%s", want, text)
 		}
@@ -77,7 +77,7 @@ func TestInspectOfADataset(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	text, _, status := imgshard(t, "inspect", dir)
-	if status != 0 || strings.Count(text, "not packed yet") != 2 {
+	if status != 0 || strings.Count(text, ": unpacked: ") != 2 {
 		t.Errorf("status %d: %s", status, text)
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/imgfeed/imgfeed/shard"
 )
 
-// An lsLine is the line of ls for a sample.
+// An lsLine is ls's line for a sample.
 type lsLine struct {
 	Index     int    `json:"index"`
 	Key       string `json:"key"`
@@ -31,7 +31,7 @@ type lsLine struct {
 	Partition int    `json:"partition"`
 	Format    string `json:"format"`
 
-	Fields *json.RawMessage `json:"fields,omitempty"` // an object of the values, with --fields
+	Fields *json.RawMessage `json:"fields,omitempty"` // object of the values, with --fields
 }
 
 func newLsCommand() *cobra.Command {
@@ -39,18 +39,18 @@ func newLsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls SET [INDEX|KEY]...",
 		Short: "List the samples of a shard set",
-		Long: `List the samples of the shard set SET, a line for each, in the order of their index, or those that are named by index or key.
+		Long: `List the samples of the shard set SET, one per line, in the order of their index, or only those named by index or key.
 
 The columns, separated by tabs: index, key, label, class, width, height, bytes of the stored image, shard, partition.
-With --json each line is an object with these names, "format" (jpeg, png, ...; pixels), and
-"checksum", the CRC-32C of the image and all that is stored with it.
-With --fields the values of the set's fields are added, as one object of JSON; every record is read and checked for that. Bytes are in base64.
-Samples in partitions that are not on this machine are left out, and a line on stderr says so.`,
+With --json each line is an object with these names, "format" (jpeg, png, ...; pixels), and "checksum", the CRC-32C of
+the stored record.
+--fields adds an object with the values of the set's fields, bytes as base64. This reads and checks every record.
+Samples in partitions missing on this machine are left out, with a note on stderr.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return l.run(cmd, args[0], args[1:]) },
 	}
 	cmd.Flags().BoolVar(&l.asJSON, "json", false, "print a JSON object for each sample")
-	cmd.Flags().BoolVar(&l.fields, "fields", false, "add the values that each sample has beside its label")
+	cmd.Flags().BoolVar(&l.fields, "fields", false, "add the values of each sample's fields")
 	return cmd
 }
 
@@ -61,7 +61,7 @@ type lister struct {
 	out            io.Writer
 }
 
-// run lists the named samples, for which few shards are opened, or all.
+// run lists the named samples, opening only their shards, or all.
 func (l *lister) run(cmd *cobra.Command, path string, names []string) (err error) {
 	if l.set, err = openSet(cmd, path, len(names) > 0); err != nil {
 		return err
@@ -81,12 +81,13 @@ func (l *lister) run(cmd *cobra.Command, path string, names []string) (err error
 		return err
 	}
 	if missing := l.set.Missing(); len(missing) > 0 && len(names) == 0 {
-		fmt.Fprintf(cmd.ErrOrStderr(), "imgshard: not listed: the samples of %d of %s, not here\n", len(missing), bytesize.Counted(l.set.Partitions(), "partition", "partitions"))
+		fmt.Fprintf(cmd.ErrOrStderr(), "imgshard: samples of %d of %s are not on this machine, and not listed\n",
+			len(missing), bytesize.Counted(l.set.Partitions(), "partition", "partitions"))
 	}
 	return nil
 }
 
-// named writes the line of a sample that is named by index or key.
+// named writes the line of a sample, which is named by index or key.
 func (l *lister) named(name string) error {
 	index, err := findSample(l.set, name)
 	if err != nil {
@@ -120,7 +121,7 @@ func (l *lister) line(i int, e *shard.Entry) error {
 	return err
 }
 
-// describe makes the line of sample i.
+// describe returns the line of sample i.
 func describe(set *shard.Set, i int, entry *shard.Entry) (lsLine, error) {
 	key, err := set.Key(i)
 	if err != nil {
@@ -134,7 +135,7 @@ func describe(set *shard.Set, i int, entry *shard.Entry) (lsLine, error) {
 	}, err
 }
 
-// formatName names the content of a set's record: the format of an image file, or the encoding that has made something else of it.
+// formatName names the format of a set's record: that of the image file, or the encoding of another kind of record.
 func formatName(f shard.Format, e shard.Encoding) string {
 	if f == imagefile.Encoded {
 		return e.Name
@@ -142,7 +143,7 @@ func formatName(f shard.Format, e shard.Encoding) string {
 	return f.String()
 }
 
-// fieldsJSON is an object of a sample's fields and their values.
+// fieldsJSON returns a JSON object with a sample's fields and their values.
 func fieldsJSON(set *shard.Set, i int) (*json.RawMessage, error) {
 	record, _, err := set.Read(i, nil)
 	if err != nil {

@@ -241,7 +241,7 @@ func TestVerifyNamesAll(t *testing.T) {
 	if text, diag, status := imgshard(t, "verify", filepath.Join(parent, "train")); status != 0 || !strings.Contains(text, "not verified: rank-0001") {
 		t.Errorf("without a partition: status %d, %q, %q", status, text, diag)
 	}
-	if _, diag, status := imgshard(t, "verify", "--complete", filepath.Join(parent, "train")); status != 1 || !strings.Contains(diag, "not complete: 1 partition is missing: copy rank-0001") {
+	if _, diag, status := imgshard(t, "verify", "--complete", filepath.Join(parent, "train")); status != 1 || !strings.Contains(diag, "incomplete: 1 partition is missing: copy rank-0001") {
 		t.Errorf("without a partition, which must be there: status %d, %q", status, diag)
 	}
 }

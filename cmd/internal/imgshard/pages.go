@@ -18,11 +18,11 @@ import (
 //go:embed pages
 var pageFiles embed.FS
 
-// A page is one of HTML, complete in itself, while it is written. html/template would do the same; but it looks methods up by name, so that the linker
-// keeps every method of every type, 11 MB in all.
+// A page is a self-contained HTML page under construction. html/template is not used: it looks up methods by name, so
+// the linker would keep every method of every type, 11 MB in all.
 type page struct{ *bufio.Writer }
 
-// add writes HTML in which verbs stand for values. Text among them is escaped, for elements and for attributes in double quotes.
+// add writes formatted HTML. It escapes text values for elements and for attributes in double quotes.
 func (p page) add(format string, values ...any) {
 	for i, value := range values {
 		switch value.(type) {
@@ -34,8 +34,8 @@ func (p page) add(format string, values ...any) {
 	fmt.Fprintf(p, format, values...)
 }
 
-// begin writes the head of a page up to its body, with its own style after the one of all pages. Its policy allows the page its own
-// style, script and pictures, and nothing from elsewhere.
+// begin writes the head of a page up to its body, with the page's own style after the common one. Its policy allows
+// only the page's own style, script and pictures.
 func (p page) begin(title, name, script string) {
 	sum := sha256.Sum256([]byte(script))
 	p.add(`<!doctype html>
@@ -51,7 +51,7 @@ func (p page) begin(title, name, script string) {
 	p.WriteString(style.CSS + pageFile(name) + "</style>\n</head>\n<body>\n")
 }
 
-// end writes the rest of a page: its script, if it has one. It returns the first error of all that was written.
+// end writes the page's script, if any, and its end. It returns the first error of all writes.
 func (p page) end(script string) error {
 	if script != "" {
 		p.WriteString("<script>" + script + "</script>\n")
@@ -69,7 +69,7 @@ func pageFile(name string) string {
 	return string(text)
 }
 
-// writeFile writes to a file that is there in full or not at all; "-" is out.
+// writeFile writes a file atomically; "-" is out.
 func writeFile(path string, out io.Writer, write func(io.Writer) error) error {
 	if path == "-" {
 		return write(out)

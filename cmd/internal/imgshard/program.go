@@ -1,5 +1,5 @@
-// Package imgshard is the program of that name, which packs datasets into shard sets and looks into them. It stands apart from its main function,
-// because imgfeed holds it, too: as two files they would have most code twice.
+// Package imgshard is the program of that name, which packs datasets into shard sets and inspects them. It is a
+// package, because imgfeed contains it: two separate binaries would have most of their code twice.
 package imgshard
 
 import (
@@ -30,18 +30,19 @@ func Main(args []string) {
 		stop()
 	})
 	storage.Remote.Context = ctx
-	log.SetFlags(0) // of slog's lines
+	log.SetFlags(0) // slog writes its lines through package log
 	log.SetPrefix("imgshard: ")
 	os.Exit(run(ctx, args, os.Stdout, os.Stderr))
 }
 
-// interruptedStatus is the exit status of a command that a signal has ended, as in shells. 1 would say something else: of verify, that a set is damaged.
+// interruptedStatus is the exit status of a command ended by a signal, as in shells. Status 1 has another meaning:
+// verify has found damage.
 const interruptedStatus = 130
 
 // unfinished holds the names of files to remove when the program ends at once.
 var unfinished sync.Map
 
-// endAtOnce makes the next signal end the program as the system does it, after the removal of locks and unfinished files.
+// endAtOnce makes the next signal end the program as by default, after the removal of locks and unfinished files.
 func endAtOnce(signals ...os.Signal) {
 	next := make(chan os.Signal, 1)
 	signal.Notify(next, signals...)
@@ -85,15 +86,15 @@ func Index(ctx context.Context, place, out string, w io.Writer) error {
 
 // newRoot makes the command with all its subcommands; each is in the file of its name.
 func newRoot() *cobra.Command {
-	root := &cobra.Command{Use: "imgshard", Short: "Pack image datasets into shard sets, and look into them"}
-	root.PersistentFlags().BoolVarP(&quiet, "quiet", "q", false, "print nothing but warnings, errors and what was asked for")
+	root := &cobra.Command{Use: "imgshard", Short: "Pack image datasets into shard sets, and inspect them"}
+	root.PersistentFlags().BoolVarP(&quiet, "quiet", "q", false, "print only warnings, errors and requested output")
 	root.PersistentFlags().StringArrayVar(&storage.Remote.Sources, "allow-source", nil, cliutil.AllowSource)
 	return cliutil.Root(root, cliutil.Manual{
-		Environment: "AWS_*, GOOGLE_APPLICATION_CREDENTIALS, HF_TOKEN: credentials for sets in buckets and at Hugging Face, as for their own programs. IMGFEED_URL_QUERY: a query that signs requests to one web server.",
-		Files:       "SET/manifest.json and SET/rank-NNNN/: a shard set. SET/rejects.jsonl: the files that were left out, and why.",
+		Environment: cliutil.StoreEnvironment,
+		Files:       "SET/manifest.json and SET/rank-NNNN/: a shard set. SET/rejects.jsonl: the rejected files, with reasons.",
 	},
-		newBuildCommand(), newIndexCommand(), newMergeCommand(), newRepackCommand(), newCopyCommand(), newSynthCommand(), newInspectCommand(), newLsCommand(), newCatCommand(), newViewCommand(),
-		newStatsCommand(), newVerifyCommand(), newVersionCommand())
+		newBuildCommand(), newIndexCommand(), newMergeCommand(), newRepackCommand(), newCopyCommand(), newSynthCommand(),
+		newInspectCommand(), newLsCommand(), newCatCommand(), newViewCommand(), newStatsCommand(), newVerifyCommand(), newVersionCommand())
 }
 
 func newVersionCommand() *cobra.Command {
@@ -103,8 +104,8 @@ func newVersionCommand() *cobra.Command {
 	})
 }
 
-// untilHangup ends a context also when the terminal goes away, unless the program was started to outlive it (nohup). Once the context has ended, by
-// that or by Ctrl-C, the next signal ends the program at once.
+// untilHangup makes a context end also when the terminal closes, unless the program was started to outlive it (nohup).
+// After the context's end, for this reason or by Ctrl-C, the next signal ends the program at once.
 func untilHangup(ctx context.Context) (context.Context, context.CancelFunc) {
 	stop := func() {}
 	if !signal.Ignored(syscall.SIGHUP) {

@@ -21,20 +21,20 @@ const (
 	lineEvery = 10 * time.Second
 )
 
-// progress shows how far a build is: a bar on a terminal, a line now and then elsewhere.
+// progress shows the progress of a build: a bar on a terminal, otherwise a line from time to time.
 type progress struct {
 	w        io.Writer
 	terminal bool
 	bar      *progressbar.ProgressBar
 	stage    pack.Stage
 	split    string
-	start    time.Time // of the stage
+	start    time.Time // start of the stage
 	shown    time.Time
 	now      func() time.Time
-	summed   time.Time // when took was called last; before that the command's start
+	summed   time.Time // last call of took; initially the command's start
 }
 
-// quiet is the flag of all commands that leaves out progress and reports.
+// quiet is the flag of all commands that disables progress and reports.
 var quiet bool
 
 // outcome returns where a command says what it has done: nowhere with --quiet.
@@ -52,7 +52,7 @@ func newProgress(w io.Writer) *progress {
 	return &progress{w: w, terminal: isTerminal(w) && os.Getenv("TERM") != "dumb", now: time.Now, summed: time.Now()}
 }
 
-// took returns how long the command has run, or one of its splits after the split before it.
+// took returns the time since its last call, or since the command's start: the time of one split.
 func (p *progress) took() time.Duration {
 	last := p.summed
 	p.summed = p.now()
@@ -64,20 +64,21 @@ func isTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// withProgress calls work, and shows its progress on stderr. The context also ends when the terminal goes away; left names what remains then.
-func withProgress(ctx context.Context, stderr io.Writer, left string, work func(ctx context.Context, show *progress) error) error {
+// withProgress calls work, and shows its progress on stderr. The context also ends when the terminal closes.
+// consequence tells the user the state after an interruption.
+func withProgress(ctx context.Context, stderr io.Writer, consequence string, work func(ctx context.Context, show *progress) error) error {
 	ctx, stop := untilHangup(ctx)
 	defer stop()
 	show := newProgress(stderr)
 	err := work(ctx, show)
 	show.finish()
 	if errors.Is(err, context.Canceled) {
-		err = errors.New("interrupted; " + left)
+		err = errors.New("interrupted; " + consequence)
 	}
 	return err
 }
 
-// update takes a report of the builder; it is called for every image, and mostly does nothing.
+// update receives a report of the builder. It is called for every image, and usually does nothing.
 func (p *progress) update(r pack.Progress) {
 	now := p.now()
 	if r.Stage != p.stage || r.Split != p.split {
@@ -120,11 +121,12 @@ func (p *progress) newBar(total int64) *progressbar.ProgressBar {
 	if total <= 0 {
 		total = -1
 	}
-	return progressbar.NewOptions64(total, progressbar.OptionSetWriter(p.w), progressbar.OptionFullWidth(), progressbar.OptionClearOnFinish(),
+	return progressbar.NewOptions64(total,
+		progressbar.OptionSetWriter(p.w), progressbar.OptionFullWidth(), progressbar.OptionClearOnFinish(),
 		progressbar.OptionSetPredictTime(false), progressbar.OptionSetElapsedTime(false), progressbar.OptionThrottle(0))
 }
 
-// describe says in words: "train: packing 12,345 of 50,000 images, 210.3 MB/s, 1m40s left".
+// describe returns a line such as "train: packing 12,345 of 50,000 images, 210.3 MB/s, 1m40s left".
 func (p *progress) describe(r pack.Progress, took time.Duration) string {
 	text := fmt.Sprintf("%s: %s", r.Split, r.Stage)
 	if r.Images > 0 {
@@ -138,8 +140,8 @@ func (p *progress) describe(r pack.Progress, took time.Duration) string {
 		text += fmt.Sprintf(", %s/s", bytesize.Format(int64(float64(r.Bytes)/took.Seconds())))
 	}
 	if d := done(r); r.Total > d && d > 0 {
-		left := time.Duration(float64(took) * float64(r.Total-d) / float64(d))
-		text += fmt.Sprintf(", %s left", left.Round(time.Second))
+		remaining := time.Duration(float64(took) * float64(r.Total-d) / float64(d))
+		text += fmt.Sprintf(", %s left", remaining.Round(time.Second))
 	}
 	if r.Rejected > 0 {
 		text += fmt.Sprintf(", %s left out", bytesize.Grouped(r.Rejected))

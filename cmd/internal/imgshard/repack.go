@@ -17,17 +17,17 @@ import (
 	"github.com/imgfeed/imgfeed/shard/source"
 )
 
-const repackHelp = `Make another set of the samples of one that keeps the original files: in another encoding, other partitions, or another order.
+const repackHelp = `Make a new set from one that keeps the original files, with another encoding, other partitions, or another order.
 
-The set is what imgshard build makes of the original files with the same flags, to the byte. Partitions and seed are those
-of SET unless given; with both the same, batches hold the same samples, and a checkpoint of the one goes on with the other.`
+The result equals that of imgshard build with the original files and the same flags, byte for byte. Partitions and seed
+default to those of SET. If both are the same, batches hold the same samples, and checkpoints work with either set.`
 
 func newRepackCommand() *cobra.Command {
 	var f packFlags
 	var selected source.Selection
 	c := &cobra.Command{
 		Use:     "repack SET -o OUT",
-		Short:   "Make another set of the samples of a set of original files",
+		Short:   "Change the encoding, partitions or order of a set",
 		Long:    repackHelp,
 		Example: "  imgshard repack /data/train-shards -o /nvme/train-pixels --resize 256",
 		Args:    cobra.ExactArgs(1),
@@ -36,18 +36,18 @@ func newRepackCommand() *cobra.Command {
 	fl := c.Flags()
 	f.register(fl, true)
 	addForceFlag(fl, &f.force)
-	fl.StringVarP(&f.out, "output", "o", "", "where the new set shall stand")
-	fl.Var(cliutil.Int(&f.partitions, 1, shard.PartitionsMax), "partitions", "deal the samples to this many partitions (default as SET)")
+	fl.StringVarP(&f.out, "output", "o", "", "output folder")
+	fl.Var(cliutil.Int(&f.partitions, 1, shard.PartitionsMax), "partitions", "number of partitions (default as SET)")
 	fl.Var(cliutil.Seed(&f.seed), "seed", "seed of the order of the samples (default as SET)")
-	addJobsFlag(fl, &f.jobs, "workers (default one for each CPU)")
+	addJobsFlag(fl, &f.jobs, "number of workers (default one for each CPU)")
 	addJSONFlag(c)
-	addSelectFlags(fl, &selected, "keys or by their indices in SET, one a line")
+	addSelectFlags(fl, &selected, "keys, or indices in SET, one per line")
 	return c
 }
 
 func runRepack(c *cobra.Command, path string, f packFlags, selected source.Selection) error {
 	if f.out == "" {
-		return cliutil.Usagef("repack needs -o OUT, where the new set shall stand")
+		return cliutil.Usagef("repack needs an output folder: -o OUT")
 	}
 	stored, err := f.encoding.Encoding(false)
 	if err = cmp.Or(f.check(), err); err != nil {
@@ -77,13 +77,14 @@ func runRepack(c *cobra.Command, path string, f packFlags, selected source.Selec
 	})
 }
 
-// shardBytesMin keeps a slip of the unit from making a million files.
+// shardBytesMin prevents that a wrong unit makes a million files.
 const shardBytesMin = bytesize.Size(1 << 20)
 
-// jobsMax is far more than helps with the slowest source. A larger number is a slip that would take all of a machine's memory.
+// jobsMax exceeds the useful number of workers for the slowest source. A larger number is a typing error that would
+// exhaust the memory.
 const jobsMax = 4096
 
-// addJobsFlag adds the number of workers, by default one for each CPU.
+// addJobsFlag adds the flag --jobs.
 func addJobsFlag(fl *pflag.FlagSet, jobs *int, usage string) {
 	fl.VarP(cliutil.Int(jobs, 0, jobsMax), "jobs", "j", usage)
 }
@@ -103,14 +104,15 @@ type packFlags struct {
 func (f *packFlags) register(fl *pflag.FlagSet, repack bool) {
 	f.size = shard.ShardBytesDefault
 	f.encoding = registry.AddFlags(fl, repack)
-	fl.Var(&f.size, "shard-size", fmt.Sprintf("limit of a shard, e.g. 256MB or 1GiB; it has at most %s samples", bytesize.Grouped(shard.ShardSamplesMax)))
+	usage := fmt.Sprintf("limit of a shard, e.g. 256MB or 1GiB; at most %s samples", bytesize.Grouped(shard.ShardSamplesMax))
+	fl.Var(&f.size, "shard-size", usage)
 }
 
 func addForceFlag(fl *pflag.FlagSet, force *bool) {
 	fl.BoolVar(force, "force", false, "replace a finished set")
 }
 
-// check refuses values that cannot be meant.
+// check refuses invalid values.
 func (f *packFlags) check() error {
 	if f.size < shardBytesMin {
 		return fmt.Errorf("--shard-size %v: a shard has at least 1MiB", &f.size)
@@ -121,6 +123,7 @@ func (f *packFlags) check() error {
 // options returns the packer's options.
 func (f *packFlags) options(stored encoding.Encoding, show *progress) pack.Options {
 	return pack.Options{
-		Partitions: f.partitions, Seed: f.seed, ShardBytes: int64(f.size), Jobs: f.jobs, Replace: f.force, Encoding: stored, Progress: show.update,
+		Partitions: f.partitions, Seed: f.seed, ShardBytes: int64(f.size), Jobs: f.jobs, Replace: f.force,
+		Encoding: stored, Progress: show.update,
 	}
 }

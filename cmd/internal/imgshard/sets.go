@@ -16,16 +16,16 @@ import (
 	"github.com/imgfeed/imgfeed/shard"
 )
 
-// onlySet returns the folder of the only set of those that were found at path.
+// onlySet returns the folder of the only set found at path.
 func onlySet(path string, sets map[string]string) (string, error) {
 	dirs := slices.Sorted(maps.Values(sets))
 	if len(dirs) > 1 {
-		return "", cliutil.Usagef("%s holds %d sets, name one: %s", path, len(dirs), strings.Join(dirs, ", "))
+		return "", cliutil.Usagef("%s holds %d sets, choose one: %s", path, len(dirs), strings.Join(dirs, ", "))
 	}
 	return dirs[0], nil
 }
 
-// setDir returns the folder of the one set that path means: itself, or the only set in it.
+// setDir returns the folder of the one set at path: path itself, or the only set in it.
 func setDir(path string) (string, error) {
 	sets, err := shard.FindSets(path)
 	if err != nil {
@@ -34,8 +34,8 @@ func setDir(path string) (string, error) {
 	return onlySet(path, sets)
 }
 
-// openSet opens the one set that path means, and says each second on stderr how many shards are open. To look at some of its samples it is
-// opened lazily.
+// openSet opens the one set at path, and reports each second on stderr how many shards are open. If lazily is set, it
+// opens shards only when samples need them.
 func openSet(cmd *cobra.Command, path string, lazily bool) (*shard.Set, error) {
 	return cliutil.Interruptible(cmd.Context(), func() (*shard.Set, error) {
 		dir, err := setDir(path)
@@ -47,7 +47,8 @@ func openSet(cmd *cobra.Command, path string, lazily bool) (*shard.Set, error) {
 		}
 		set, err := shard.OpenWhole(dir, func(opened, shards int) {
 			if !quiet {
-				fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s of %s opened\n", dir, bytesize.Grouped(opened), bytesize.Counted(shards, "shard", "shards"))
+				total := bytesize.Counted(shards, "shard", "shards")
+				fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s of %s opened\n", dir, bytesize.Grouped(opened), total)
 			}
 		})
 		if err == nil && set.Err() != nil {
@@ -58,7 +59,8 @@ func openSet(cmd *cobra.Command, path string, lazily bool) (*shard.Set, error) {
 	})
 }
 
-// eachEntry calls do for every sample that is on this machine, in the order of their index, with the sample's entry in the shard's index.
+// eachEntry calls do for every sample on this machine, in the order of their index, with the sample's entry in the
+// shard's index.
 func eachEntry(ctx context.Context, set *shard.Set, do func(i int, e *shard.Entry) error) error {
 	const some = 1 << 13
 	entries := make([]shard.Entry, min(some, set.Len()))
@@ -81,7 +83,7 @@ func eachEntry(ctx context.Context, set *shard.Set, do func(i int, e *shard.Entr
 	return nil
 }
 
-// findSample returns the index of the sample that name means: a number is an index, unless it is a sample's key.
+// findSample returns the index of the named sample. A number is an index, unless it is a sample's key.
 func findSample(set *shard.Set, name string) (int, error) {
 	index, numErr := strconv.Atoi(name)
 	if numErr == nil && index >= 0 && index < set.Len() {
@@ -89,7 +91,7 @@ func findSample(set *shard.Set, name string) (int, error) {
 	}
 	found, err := set.Find(name)
 	if numErr == nil && errors.Is(err, shard.ErrNotFound) {
-		return 0, fmt.Errorf("index %d: %w: the set has %s, the first of which is 0", index, shard.ErrNotFound, bytesize.Counted(set.Len(), "sample", "samples"))
+		return 0, fmt.Errorf("index %d: %w: want 0 to %d", index, shard.ErrNotFound, set.Len()-1)
 	}
 	return found, err
 }

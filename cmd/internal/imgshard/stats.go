@@ -22,9 +22,9 @@ import (
 )
 
 const (
-	// statsExtremes is how many classes are named at each end.
+	// statsExtremes is the number of classes to name at each end.
 	statsExtremes = 10
-	// statsHeads is how many JPEGs are looked into: the index does not say how they are coded, nor whether they are damaged.
+	// statsHeads is the number of JPEGs to decode: the index does not say how they are coded, or whether they are damaged.
 	statsHeads = 1000
 )
 
@@ -34,8 +34,8 @@ type setStats struct {
 	Split      string         `json:"split"`
 	Data       string         `json:"data"` // shard.Identity
 	Encoding   shard.Encoding `json:"encoding"`
-	Samples    int            `json:"samples"` // of the set
-	Here       int            `json:"here"`    // of them on this machine
+	Samples    int            `json:"samples"` // total of the set
+	Here       int            `json:"here"`    // number of them on this machine
 	Partitions int            `json:"partitions"`
 	Fields     shard.Fields   `json:"fields,omitempty"`
 
@@ -50,9 +50,9 @@ type setStats struct {
 	Width   distribution  `json:"width"` // pixels, as stored
 	Height  distribution  `json:"height"`
 	Aspect  distribution  `json:"aspect"` // width / height
-	Bytes   distribution  `json:"bytes"`  // of an image as stored
+	Bytes   distribution  `json:"bytes"`  // size of a stored image
 
-	ImageBytes int64 `json:"image_bytes"` // of all
+	ImageBytes int64 `json:"image_bytes"` // sum of all
 	ExtraBytes int64 `json:"extra_bytes"` // row indexes and fields
 
 	JPEG    *jpegStats  `json:"jpeg,omitempty"`
@@ -71,14 +71,14 @@ type formatCount struct {
 	Bytes   int64  `json:"bytes"`
 }
 
-// jpegStats are of some of the set's JPEGs, evenly spread.
+// jpegStats are the statistics of some of the set's JPEGs, evenly spread.
 type jpegStats struct {
 	LookedAt    int            `json:"looked_at"`
 	Subsampling map[string]int `json:"subsampling"` // 4:2:0, 4:4:4, …; 4:0:0 has no colour
 	Progressive int            `json:"progressive"`
 	FourColours int            `json:"four_colours"` // CMYK or YCCK
 	Unreadable  int            `json:"unreadable"`
-	// Repaired are images that are damaged and have the pixels that libjpeg, and so Pillow, gives them.
+	// Repaired are damaged images with the pixels that libjpeg, and so Pillow, gives them.
 	Repaired []pack.Reason `json:"repaired"`
 }
 
@@ -93,12 +93,12 @@ func newStatsCommand() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "stats SET",
-		Short: "Say what a shard set holds: classes, sizes, formats, what was left out",
-		Long: `Say what the shard set SET holds: samples and how evenly classes have them, the ten rarest and the ten commonest, sizes and
-aspect ratios, formats and bytes, how a thousand of its JPEGs are coded and which of them are repaired by libjpeg's rules, and what the build left out, by reason.
+		Short: "Show statistics of a shard set: classes, sizes, formats, rejected files",
+		Long: `Show statistics of the shard set SET: samples per class, the ten rarest and the ten most frequent classes, image sizes and
+aspect ratios, formats and bytes, coding and repairs of a thousand JPEGs, and the files left out by the build, by reason.
 
-It reads the index, and decodes a thousand images. Only samples in partitions that are on this machine count.
-With --json it is one object; with -o FILE.html a page with plots, complete in itself.`,
+It reads the index and decodes a thousand images. Only samples on this machine count.
+--json prints one object; -o FILE.html writes a self-contained page with plots.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			set, err := openSet(cmd, args[0], false)
@@ -126,16 +126,17 @@ With --json it is one object; with -o FILE.html a page with plots, complete in i
 	return cmd
 }
 
-// collectStats goes through the index.
+// collectStats computes the statistics from the index and some images.
 func collectStats(ctx context.Context, set *shard.Set) (*setStats, error) {
 	m := set.Manifest()
 	st := &setStats{
-		Set: set.Dir(), Split: m.Split, Data: shard.Identity(m.Fingerprint, m.Content), Encoding: registry.Named(m.Encoding), Samples: set.Len(), Partitions: set.Partitions(), Fields: m.Fields, Classes: len(m.Classes),
+		Set: set.Dir(), Split: m.Split, Data: shard.Identity(m.Fingerprint, m.Content), Encoding: registry.Named(m.Encoding),
+		Samples: set.Len(), Partitions: set.Partitions(), Fields: m.Fields, Classes: len(m.Classes),
 		Rarest: []classCount{}, Commonest: []classCount{},
 	}
 	perClass := make([]int, len(m.Classes))
 	stored, err := registry.Open(m.Encoding)
-	keepsFiles := err == nil && stored.HoldsOriginals() // those it has encoded are JPEGs
+	keepsFiles := err == nil && stored.HoldsOriginals() // its encoded files are JPEGs
 	formats := map[shard.Format]*formatCount{}
 	sizes, bytes := map[[2]int32]int{}, tally{}
 	var jpegs []uint32
@@ -174,14 +175,14 @@ func collectStats(ctx context.Context, set *shard.Set) (*setStats, error) {
 	slices.SortFunc(st.Formats, func(a, b formatCount) int {
 		return cmp.Or(b.Samples-a.Samples, strings.Compare(a.Format, b.Format))
 	})
-	if err := st.lookAtJPEGs(ctx, set, jpegs); err != nil {
+	if err := st.sampleJPEGs(ctx, set, jpegs); err != nil {
 		return nil, err
 	}
 	st.Rejects, err = readRejects(set.Dir())
 	return st, err
 }
 
-// countSizes says how large the images are.
+// countSizes computes the distributions of the images' sizes.
 func (st *setStats) countSizes(sizes map[[2]int32]int) {
 	width, height, aspect := tally{}, tally{}, tally{}
 	for size, n := range sizes {
@@ -193,7 +194,7 @@ func (st *setStats) countSizes(sizes map[[2]int32]int) {
 	st.Width, st.Height, st.Aspect = width.distribution(), height.distribution(), aspect.distribution()
 }
 
-// countClasses says how evenly the classes have samples.
+// countClasses computes the statistics of samples per class.
 func (st *setStats) countClasses(m *shard.Manifest, perClass []int) {
 	counts := tally{}
 	var classes []classCount
@@ -212,8 +213,8 @@ func (st *setStats) countClasses(m *shard.Manifest, perClass []int) {
 	slices.Reverse(st.Commonest)
 }
 
-// lookAtJPEGs decodes some, evenly spread.
-func (st *setStats) lookAtJPEGs(ctx context.Context, set *shard.Set, indices []uint32) error {
+// sampleJPEGs decodes some JPEGs, evenly spread.
+func (st *setStats) sampleJPEGs(ctx context.Context, set *shard.Set, indices []uint32) error {
 	if len(indices) == 0 {
 		return nil
 	}
@@ -272,25 +273,25 @@ func readRejects(dir string) (rejectStats, error) {
 	return st, err
 }
 
-// A distribution describes numbers: how many, from where to where, and a histogram.
+// A distribution describes numbers: count, range, percentiles and histogram.
 type distribution struct {
 	Count  int     `json:"count"`
 	Min    float64 `json:"min"`
-	P5     float64 `json:"p5"` // 5 in 100 are below
+	P5     float64 `json:"p5"` // 5th percentile
 	Median float64 `json:"median"`
 	P95    float64 `json:"p95"`
 	Max    float64 `json:"max"`
 	Mean   float64 `json:"mean"`
-	// Histogram counts the numbers in bins of equal width from Low to High, which leave out the farthest hundredth at each end.
+	// Histogram counts the numbers in bins of equal width from Low to High, the 1st and the 99th percentile.
 	Histogram []int   `json:"histogram"`
 	Low       float64 `json:"low"`
 	High      float64 `json:"high"`
 }
 
-// histogramBins is as many columns as fit beside a name in a terminal of 80.
+// histogramBins is the number of columns that fit beside a name in 80 columns.
 const histogramBins = 40
 
-// A tally counts how often each number occurs: among a set's millions of samples few sizes or lengths are unique.
+// A tally counts how often each number occurs: the millions of samples of a set share few sizes and lengths.
 type tally map[float64]int
 
 // distribution describes the numbers.
@@ -300,7 +301,7 @@ func (t tally) distribution() distribution {
 		return distribution{Histogram: []int{}}
 	}
 	n, sum := 0, 0.0
-	below := make([]int, len(numbers)) // how many numbers are as small as each, or smaller
+	below := make([]int, len(numbers)) // counts of numbers up to each one
 	for i, x := range numbers {
 		n += t[x]
 		below[i] = n
@@ -310,8 +311,10 @@ func (t tally) distribution() distribution {
 		i, _ := slices.BinarySearch(below, int(math.Round(share*float64(n-1)))+1)
 		return numbers[i]
 	}
-	d := distribution{Count: n, Min: numbers[0], P5: at(0.05), Median: at(0.5), P95: at(0.95), Max: numbers[len(numbers)-1], Low: at(0.01), High: at(0.99)}
-	d.Mean = sum / float64(n)
+	d := distribution{
+		Count: n, Min: numbers[0], P5: at(0.05), Median: at(0.5), P95: at(0.95), Max: numbers[len(numbers)-1],
+		Mean: sum / float64(n), Low: at(0.01), High: at(0.99),
+	}
 	d.Histogram = make([]int, histogramBins)
 	if d.Low == d.High {
 		d.Histogram[0] = n

@@ -15,9 +15,10 @@ func (st *setStats) writePage(out io.Writer) error {
 	p := page{bufio.NewWriter(out)}
 	p.begin(st.Set, "stats.css", "")
 	p.add("<h1>%s</h1>\n<p>Split %s: samples %d, classes %d, partitions %d, stored as %s; images %s, row indexes and fields %s.\n",
-		st.Set, st.Split, st.Samples, st.Classes, st.Partitions, st.Stored(), bytesize.Format(st.ImageBytes), bytesize.Format(st.ExtraBytes))
+		st.Set, st.Split, st.Samples, st.Classes, st.Partitions, st.Stored(),
+		bytesize.Format(st.ImageBytes), bytesize.Format(st.ExtraBytes))
 	if st.Here != st.Samples {
-		p.add("Of them %d are on this machine, and counted here.\n", st.Here)
+		p.add("Only the %d samples on this machine are counted.\n", st.Here)
 	}
 	if st.Unlabelled > 0 {
 		p.add("%d samples have no label.\n", st.Unlabelled)
@@ -33,9 +34,10 @@ func (st *setStats) writePage(out io.Writer) error {
 	}
 	p.add("</div>\n<div class=\"plots\">\n<section><h2>Rarest classes</h2>")
 	p.classes(st.Rarest)
-	p.add("</section>\n<section><h2>Commonest classes</h2>")
+	p.add("</section>\n<section><h2>Most frequent classes</h2>")
 	p.classes(st.Commonest)
-	p.add("</section>\n</div>\n<h2>Formats</h2>\n" + `<div class="scroll"><table><tr><th>format<th class="number">images<th class="number">bytes</tr>`)
+	p.add("</section>\n</div>\n<h2>Formats</h2>\n")
+	p.add(`<div class="scroll"><table><tr><th>format<th class="number">images<th class="number">bytes</tr>`)
 	for _, f := range st.Formats {
 		p.add(`<tr><td>%s<td class="number">%d<td class="number">%s</tr>`, f.Format, f.Samples, bytesize.Format(f.Bytes))
 	}
@@ -55,7 +57,8 @@ func (st *setStats) writePage(out io.Writer) error {
 // histogram adds a plot of a distribution: bars in an SVG of 400 × 100.
 func (p page) histogram(row namedDistribution) {
 	d := row.Of
-	p.add("<figure>\n<figcaption>%s: median %s, from %s to %s</figcaption>\n", row.Name, row.Write(d.Median), row.Write(d.Min), row.Write(d.Max))
+	p.add("<figure>\n<figcaption>%s: median %s, from %s to %s</figcaption>\n",
+		row.Name, row.Write(d.Median), row.Write(d.Min), row.Write(d.Max))
 	p.add(`<svg viewBox="0 0 400 100" preserveAspectRatio="none" role="img" aria-label="histogram of %s">`, row.Name)
 	highest := slices.Max(append([]int{1}, d.Histogram...))
 	step := (d.High - d.Low) / histogramBins
@@ -64,15 +67,16 @@ func (p page) histogram(row namedDistribution) {
 		title := fmt.Sprintf("%s to %s: %d", row.Write(d.Low+float64(i)*step), row.Write(d.Low+float64(i+1)*step), n)
 		p.add(`<rect x="%d" y="%.4g" width="9" height="%.4g"><title>%s</title></rect>`, 10*i, 100-height, height, title)
 	}
-	p.add("</svg>\n"+`<div class="ends"><span>%s</span><span>98 in 100 lie between</span><span>%s</span></div>`+"\n</figure>\n", row.Write(d.Low), row.Write(d.High))
+	p.add("</svg>\n"+`<div class="ends"><span>%s</span><span>1st to 99th percentile</span><span>%s</span></div>`+"\n</figure>\n",
+		row.Write(d.Low), row.Write(d.High))
 }
 
-// classes adds a table of classes, each with a bar for its share of the largest one's samples.
+// classes adds a table of classes, each with a bar relative to the largest one.
 func (p page) classes(list []classCount) {
 	p.add(`<div class="scroll"><table><tr><th>class<th class="number">label<th class="number">samples<th></tr>`)
-	most := 1
+	largest := 1
 	for _, c := range list {
-		most = max(most, c.Samples)
+		largest = max(largest, c.Samples)
 	}
 	for _, c := range list {
 		p.add("<tr><td>%s", c.Class)
@@ -80,17 +84,17 @@ func (p page) classes(list []classCount) {
 			p.add(` <span class="faint">%s</span>`, word)
 		}
 		p.add(`<td class="number">%d<td class="number">%d<td class="share"><span class="bar" style="width:%.4g%%"></span></tr>`,
-			c.Label, c.Samples, 100*float64(c.Samples)/float64(most))
+			c.Label, c.Samples, 100*float64(c.Samples)/float64(largest))
 	}
 	p.add("</table></div>")
 }
 
-// reasons adds a table of them, if there are any.
+// reasons adds a table of reasons, if there are any.
 func (p page) reasons(list []pack.Reason) {
 	if len(list) == 0 {
 		return
 	}
-	p.add(`<div class="scroll"><table><tr><th>reason<th class="number">images<th>as</tr>`)
+	p.add(`<div class="scroll"><table><tr><th>reason<th class="number">images<th>example</tr>`)
 	for _, r := range list {
 		p.add(`<tr><td>%s<td class="number">%d<td>%s</tr>`, r.Reason, r.Samples, r.Example)
 	}

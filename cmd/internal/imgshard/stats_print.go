@@ -14,13 +14,13 @@ import (
 	"github.com/imgfeed/imgfeed/shard/encoding/registry"
 )
 
-// print writes the statistics for people.
+// print writes the statistics as text.
 func (st *setStats) print(out io.Writer) {
 	fmt.Fprintf(out, "%s: split %s, %s of %s in %s, stored as %s\n", st.Set, st.Split, bytesize.Counted(st.Samples, "sample", "samples"),
 		bytesize.Counted(st.Classes, "class", "classes"), bytesize.Counted(st.Partitions, "partition", "partitions"), st.Stored())
 	fmt.Fprintf(out, "  data %s\n", st.Data)
 	if st.Here != st.Samples {
-		fmt.Fprintf(out, "  of them %s on this machine, and counted here\n", bytesize.Counted(st.Here, "is", "are"))
+		fmt.Fprintf(out, "  statistics of the %s on this machine\n", bytesize.Counted(st.Here, "sample", "samples"))
 	}
 	if st.Unlabelled > 0 {
 		fmt.Fprintf(out, "  %s no label\n", bytesize.Counted(st.Unlabelled, "sample has", "samples have"))
@@ -34,7 +34,8 @@ func (st *setStats) print(out io.Writer) {
 	fmt.Fprintln(table, "\tmin\t5 %\tmedian\t95 %\tmax\t")
 	for _, row := range st.Rows() {
 		d := row.Of
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", row.Name, row.Write(d.Min), row.Write(d.P5), row.Write(d.Median), row.Write(d.P95), row.Write(d.Max), sparkline(d.Histogram))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", row.Name,
+			row.Write(d.Min), row.Write(d.P5), row.Write(d.Median), row.Write(d.P95), row.Write(d.Max), sparkline(d.Histogram))
 	}
 	table.Flush()
 
@@ -47,31 +48,31 @@ func (st *setStats) print(out io.Writer) {
 		printReasons(out, st.JPEG.Repaired)
 	}
 	if len(st.Rarest) > 0 {
-		fmt.Fprintf(out, "rarest classes: %s\ncommonest classes: %s\n", classList(st.Rarest), classList(st.Commonest))
+		fmt.Fprintf(out, "rarest classes: %s\nmost frequent classes: %s\n", classList(st.Rarest), classList(st.Commonest))
 	}
 	fmt.Fprintf(out, "left out by the build: %s\n", bytesize.Grouped(st.Rejects.Samples))
 	printReasons(out, st.Rejects.Reasons)
 }
 
-// Stored says how images are stored, in a few words.
+// Stored describes how images are stored, in a few words.
 func (st *setStats) Stored() string { return registry.Describe(st.Encoding) }
 
 // A namedDistribution is a row of the table of distributions.
 type namedDistribution struct {
 	Name  string
 	Of    distribution
-	Write func(float64) string // a value, for people
+	Write func(float64) string // formats a value
 }
 
-// Rows are the distributions, as the table and the page have them.
+// Rows are the distributions in the order of the table and the page.
 func (st *setStats) Rows() []namedDistribution {
 	return []namedDistribution{
-		{"samples of a class", st.PerClass, number}, {"width", st.Width, number}, {"height", st.Height, number}, {"width / height", st.Aspect, number},
-		{"size of an image", st.Bytes, func(n float64) string { return bytesize.Format(int64(n)) }},
+		{"samples per class", st.PerClass, number}, {"width", st.Width, number}, {"height", st.Height, number},
+		{"width / height", st.Aspect, number}, {"size of an image", st.Bytes, func(n float64) string { return bytesize.Format(int64(n)) }},
 	}
 }
 
-// String says how the JPEGs are coded, in a line.
+// String describes how the JPEGs are coded, in a line.
 func (j *jpegStats) String() string {
 	var parts []string
 	for _, name := range slices.SortedFunc(maps.Keys(j.Subsampling), func(a, b string) int { return j.Subsampling[b] - j.Subsampling[a] }) {
@@ -79,10 +80,10 @@ func (j *jpegStats) String() string {
 	}
 	parts = append(parts, fmt.Sprintf("%s progressive", bytesize.Grouped(j.Progressive)))
 	if j.FourColours > 0 {
-		parts = append(parts, fmt.Sprintf("%s of four colours", bytesize.Grouped(j.FourColours)))
+		parts = append(parts, fmt.Sprintf("%s with four colours", bytesize.Grouped(j.FourColours)))
 	}
 	if j.Unreadable > 0 {
-		parts = append(parts, fmt.Sprintf("%s with a header that cannot be read", bytesize.Grouped(j.Unreadable)))
+		parts = append(parts, fmt.Sprintf("%s with an unreadable header", bytesize.Grouped(j.Unreadable)))
 	}
 	repaired := 0
 	for _, r := range j.Repaired {
@@ -109,7 +110,7 @@ func firstWord(class string) string {
 	return first
 }
 
-// number writes one without more digits than it needs.
+// number formats a number without superfluous digits.
 func number(x float64) string {
 	if x == float64(int64(x)) || x >= 1000 {
 		return fmt.Sprintf("%.0f", x)

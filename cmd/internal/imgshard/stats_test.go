@@ -122,7 +122,7 @@ func TestBuildCountsWhatWasRepaired(t *testing.T) {
 	}
 	for _, encoding := range []string{"original", "coefficients", "pixels"} {
 		out, diag, status := imgshard(t, "build", tree, "-o", set, "--force", "--encoding", encoding)
-		for _, want := range []string{"repaired  images that are damaged", "2: jpeg: invalid format at byte 1539: no EOI marker after the scan; the first is cat/", "dog/2.jpg: not an image (it begins 74 68 69 73"} {
+		for _, want := range []string{"repaired  damaged images", "2: jpeg: invalid format at byte 1539: no EOI marker after the scan; the first is cat/", "dog/2.jpg: not an image (it begins 74 68 69 73"} {
 			if status != 0 || !strings.Contains(out, want) {
 				t.Errorf("%s: no %q in\n%s%s", encoding, want, out, diag)
 			}
@@ -152,7 +152,7 @@ func TestStatsOfAPart(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, diag, status := imgshard(t, "stats", set)
-	if status != 0 || !strings.Contains(text, "of them 3 are on this machine") {
+	if status != 0 || !strings.Contains(text, "statistics of the 3 samples on this machine") {
 		t.Errorf("%s%s", text, diag)
 	}
 }

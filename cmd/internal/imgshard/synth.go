@@ -11,14 +11,14 @@ import (
 	"github.com/imgfeed/imgfeed/shard/synth"
 )
 
-const synthHelp = `Write a small dataset of ImageNet's shape: class folders of JPEGs of varied sizes in OUT/train and OUT/val, with a PNG
-called .JPEG and a greyscale JPEG among them. The same flags write the same files.`
+const synthHelp = `Write a small dataset in ImageNet's layout: class folders of JPEGs of varied sizes in OUT/train and OUT/val, including a
+PNG named .JPEG and a greyscale JPEG. The same flags write the same files.`
 
 func newSynthCommand() *cobra.Command {
 	o := synth.Options{Classes: 10, Train: 100, Val: 10, Size: 400}
 	c := &cobra.Command{
 		Use:     "synth OUT",
-		Short:   "Write a small synthetic dataset to try things with",
+		Short:   "Write a small synthetic dataset for experiments",
 		Long:    synthHelp,
 		Example: "  imgshard synth /tmp/demo --classes 10 --train 200 && imgshard build /tmp/demo",
 		Args:    cobra.ExactArgs(1),
@@ -40,10 +40,10 @@ func newSynthCommand() *cobra.Command {
 	}
 	fl := c.Flags()
 	fl.Var(cliutil.Int(&o.Classes, 1, math.MaxInt), "classes", "number of classes")
-	fl.Var(cliutil.Int(&o.Train, 1, math.MaxInt), "train", "training images of each class")
-	fl.IntVar(&o.Val, "val", 10, "validation images of each class; 0 for none")
+	fl.Var(cliutil.Int(&o.Train, 1, math.MaxInt), "train", "training images per class")
+	fl.IntVar(&o.Val, "val", 10, "validation images per class; 0 for no val split")
 	fl.Var(cliutil.Int(&o.Size, 1, math.MaxInt), "size", "mean of the longer sides, in pixels")
 	fl.Var(cliutil.Seed(&o.Seed), "seed", "seed of the images")
-	addJobsFlag(fl, &o.Jobs, "workers (default one for each CPU)")
+	addJobsFlag(fl, &o.Jobs, "number of workers (default one for each CPU)")
 	return c
 }

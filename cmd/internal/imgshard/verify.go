@@ -24,27 +24,27 @@ func newVerifyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify SET",
 		Short: "Check every checksum of a shard set",
-		Long: `Read every byte of the shard set SET, or of every set in the folder SET, and check every checksum, the order of the
-samples, and the fingerprint.
+		Long: `Read every byte of the shard set SET, or of all sets in the folder SET, and check all checksums, the order of the samples,
+and the fingerprint.
 
-Each missing file, and each damaged record or section, is one line on stderr that names file, record and offset; then the
-exit status is 1. Of a set without all its partitions, those that are here are verified.
+Each missing file and each damaged record or section is reported on stderr, with file, record and offset; the exit status
+is then 1. Partitions missing on this machine are not verified.
 
-Checksums tell damage. With --images each image is decoded too, and the row index of each JPEG made anew and compared
-with the stored one: for sets of somebody that you do not trust.`,
+Checksums detect damage. --images also decodes each image, and compares the row index of each JPEG with a new one: for
+sets from sources that you do not trust.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return verifyAll(cmd, args[0], func(dir string) error { return verify(cmd, dir, jobs, images, complete) })
 		},
 	}
-	addJobsFlag(cmd.Flags(), &jobs, "shards to read at a time (default one for each CPU)")
-	cmd.Flags().BoolVar(&images, "images", false, "also decode every image, and compare its size and row index with what is stored")
-	cmd.Flags().BoolVar(&complete, "complete", false, "fail if a partition is not here")
+	addJobsFlag(cmd.Flags(), &jobs, "number of shards to read in parallel (default one for each CPU)")
+	cmd.Flags().BoolVar(&images, "images", false, "also decode every image, and compare its size and row index with the stored ones")
+	cmd.Flags().BoolVar(&complete, "complete", false, "fail if a partition is missing on this machine")
 	addJSONFlag(cmd)
 	return cmd
 }
 
-// verifyAll verifies every set at path, even if one has faults.
+// verifyAll verifies every set at path, even if one has errors.
 func verifyAll(cmd *cobra.Command, path string, verify func(dir string) error) error {
 	found, err := shard.FindAll(path)
 	if err != nil {
@@ -93,8 +93,9 @@ func verify(cmd *cobra.Command, dir string, jobs int, images, complete bool) err
 	}
 	clearBar := func() {}
 	if isTerminal(diag) && !quiet {
-		bar := progressbar.NewOptions64(-1, progressbar.OptionSetWriter(diag), progressbar.OptionShowBytes(true),
-			progressbar.OptionSetDescription("verifying"), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
+		bar := progressbar.NewOptions64(-1,
+			progressbar.OptionSetWriter(diag), progressbar.OptionShowBytes(true), progressbar.OptionSetDescription("verifying"),
+			progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
 		options.Progress = func(p shard.VerifyProgress) {
 			bar.ChangeMax64(p.BytesTotal)
 			bar.Set64(p.Bytes)
@@ -115,12 +116,12 @@ func verify(cmd *cobra.Command, dir string, jobs int, images, complete bool) err
 	if wantsJSON(cmd) {
 		out = io.Discard
 		cliutil.PrintJSON(cmd.OutOrStdout(), verifiedSet{
-			Set: dir, Samples: result.Samples, Shards: result.Shards, Bytes: result.Bytes, Missing: append([]int{}, result.Missing...), Problems: problems,
-			Seconds: time.Since(began).Seconds(),
+			Set: dir, Samples: result.Samples, Shards: result.Shards, Bytes: result.Bytes,
+			Missing: append([]int{}, result.Missing...), Problems: problems, Seconds: time.Since(began).Seconds(),
 		})
 	}
 	if n := len(result.Missing); n > 0 {
-		fmt.Fprintf(out, "%s: %s not here and not verified: %s\n", dir, bytesize.Counted(n, "partition is", "partitions are"), partitionNames(result.Missing))
+		fmt.Fprintf(out, "%s: %s not on this machine, and not verified: %s\n", dir, bytesize.Counted(n, "partition is", "partitions are"), partitionNames(result.Missing))
 	}
 	fmt.Fprintf(out, "%s: read %s in %s, %s, in %.1f s\n", dir, bytesize.Counted(result.Samples, "sample", "samples"),
 		bytesize.Counted(result.Shards, "shard", "shards"), bytesize.Format(result.Bytes), time.Since(began).Seconds())
@@ -129,10 +130,11 @@ func verify(cmd *cobra.Command, dir string, jobs int, images, complete bool) err
 	}
 	fmt.Fprintf(out, "%s: every checksum is right\n", dir)
 	if n := len(result.Missing); complete && n > 0 {
-		return fmt.Errorf("%s: not complete: %s missing: copy %s", dir, bytesize.Counted(n, "partition is", "partitions are"), partitionNames(result.Missing))
+		return fmt.Errorf("%s: incomplete: %s missing: copy %s",
+			dir, bytesize.Counted(n, "partition is", "partitions are"), partitionNames(result.Missing))
 	}
 	if images {
-		fmt.Fprintf(out, "%s: every image decodes, and is what its entry says\n", dir)
+		fmt.Fprintf(out, "%s: every image decodes, and matches its entry\n", dir)
 	}
 	return nil
 }

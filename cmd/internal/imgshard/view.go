@@ -29,11 +29,11 @@ import (
 )
 
 const (
-	// thumbnailSide is the longer side of a picture on a sheet, in pixels, if nothing larger is beside it; thumbnailSideMax limits
-	// any picture.
+	// thumbnailSide is the longer side of a picture on a sheet, in pixels, unless a larger one is beside it;
+	// thumbnailSideMax limits any picture.
 	thumbnailSide    = 160
 	thumbnailSideMax = 320
-	// viewLimit is how long view looks for the samples of a dataset that is not packed.
+	// viewLimit bounds the search for samples of an unpacked dataset.
 	viewLimit = 3 * time.Second
 	// viewSamplesMax bounds a sheet: each picture takes some kilobytes in it.
 	viewSamplesMax = 20000
@@ -54,13 +54,13 @@ func newViewCommand() *cobra.Command {
 	f := viewFlags{samples: 100}
 	cmd := &cobra.Command{
 		Use:   "view SET|SRC",
-		Short: "Make a sheet of samples to look at: HTML or PNG",
-		Long: `Make a sheet of samples of the shard set SET, or of the dataset SRC before it is packed: each with its picture, key, label, class, size
-and where it lies; and beside it, with --transform, what a training would get, drawn --draws times.
+		Short: "Make a contact sheet of samples: HTML or PNG",
+		Long: `Make a contact sheet of samples of the shard set SET, or of the unpacked dataset SRC. It shows the picture, key, label,
+class, size and location of each. --transform adds the results of a transform, drawn --draws times.
 
--o FILE.html is a page that is complete in itself, with a field that searches by class, key and index; -o FILE.png one picture;
--o - the page on standard output. Samples are spread evenly over the set, or are those that --class, --find and --index name.
-Of a dataset that is not packed those count that three seconds of looking find.`,
+-o FILE.html writes a self-contained page, searchable by class, key and index; -o FILE.png a picture; -o - the page to
+standard output. Samples are spread evenly over the set, or chosen by --class, --find and --index.
+For an unpacked dataset, samples come from a three-second scan.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := cmp.Or(f.check(), checkSourceFlags(f.source)); err != nil {
@@ -71,20 +71,20 @@ Of a dataset that is not packed those count that three seconds of looking find.`
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&f.output, "output", "o", "sheet.html", "file to write: .html or .png; - is standard output")
-	flags.VarP(cliutil.Int(&f.samples, 1, viewSamplesMax), "samples", "n", "how many samples")
-	flags.StringVar(&f.class, "class", "", "samples of this class only, by name")
-	flags.StringVar(&f.find, "find", "", "samples whose key contains this")
-	flags.IntSliceVar(&f.indices, "index", nil, "these samples of a set, by index")
-	flags.StringVar(&f.transform, "transform", "", "show what it gives too: a preset, or a JSON list of operations")
-	flags.Var(cliutil.Int(&f.draws, 0, viewDrawsMax), "draws", "how often the transform is drawn (default 8, or 1 if it draws nothing)")
-	flags.Var(cliutil.Seed(&f.seed), "seed", "seed of the draws, as the loader's")
-	flags.Var(cliutil.Int(&f.epoch, 0, math.MaxInt), "epoch", "epoch of the first draw; the others are those of the epochs after it")
+	flags.VarP(cliutil.Int(&f.samples, 1, viewSamplesMax), "samples", "n", "number of samples")
+	flags.StringVar(&f.class, "class", "", "only samples of this class, by name")
+	flags.StringVar(&f.find, "find", "", "only samples with this text in their key")
+	flags.IntSliceVar(&f.indices, "index", nil, "only samples with these indices in the set")
+	flags.StringVar(&f.transform, "transform", "", "also show the results of this preset or JSON list of operations")
+	flags.Var(cliutil.Int(&f.draws, 0, viewDrawsMax), "draws", "results per sample (default 8, or 1 if the transform is not random)")
+	flags.Var(cliutil.Seed(&f.seed), "seed", "seed of the random parameters, the same as a loader's")
+	flags.Var(cliutil.Int(&f.epoch, 0, math.MaxInt), "epoch", "epoch of the first result; further ones are of the following epochs")
 	addSourceFlags(flags, &f.source)
 	cmd.RegisterFlagCompletionFunc("class", classNames)
 	return cmd
 }
 
-// classNames offers shells the classes of the set that the command line names.
+// classNames completes the classes of the set on the command line.
 func classNames(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	for _, path := range args {
 		if dir, err := setDir(path); err == nil {
@@ -101,7 +101,7 @@ func (f *viewFlags) check() error {
 	case f.draws > 0 && f.transform == "":
 		return fmt.Errorf("--draws needs --transform")
 	case f.output != "-" && !strings.HasSuffix(f.output, ".html") && !strings.HasSuffix(f.output, ".png"):
-		return fmt.Errorf("-o %s: a sheet is a file that ends in .html or .png, or - for the page on standard output", f.output)
+		return fmt.Errorf("-o %s: want a file that ends in .html or .png, or - for standard output", f.output)
 	}
 	return nil
 }
@@ -121,12 +121,12 @@ func (f *viewFlags) run(cmd *cobra.Command, path string) error {
 			}
 		}
 	}
-	sheet, err := v.look(cmd, path)
+	sheet, err := v.sheet(cmd, path)
 	if err != nil {
 		return err
 	}
 	if len(sheet.Samples) == 0 {
-		return fmt.Errorf("%s: no sample of that kind is there", path)
+		return fmt.Errorf("%s: no sample matches", path)
 	}
 	write := sheet.writePage
 	if strings.HasSuffix(f.output, ".png") {
@@ -136,20 +136,22 @@ func (f *viewFlags) run(cmd *cobra.Command, path string) error {
 		return err
 	}
 	if f.output != "-" {
-		fmt.Fprintf(outcome(cmd), "%s of %s on %s\n", bytesize.Counted(len(sheet.Samples), "sample", "samples"), bytesize.Grouped(sheet.All), f.output)
+		samples := bytesize.Counted(len(sheet.Samples), "sample", "samples")
+		fmt.Fprintf(outcome(cmd), "%s of %s on %s\n", samples, bytesize.Grouped(sheet.All), f.output)
 	}
 	return nil
 }
 
-// A viewSheet is what view shows.
+// A viewSheet is the content of a sheet.
 type viewSheet struct {
 	Title     string
 	All       int // samples found
 	Transform string
-	Samples   []viewSample // by class, then by index
+	Samples   []viewSample // sorted by class, then by index
 }
 
-// A viewSample is a sample on the sheet. An unpacked one has the index -1, and instead of its shard the file or folder that holds it.
+// A viewSample is a sample on the sheet. An unpacked one has the index -1, and the file or folder of its dataset
+// instead of a shard.
 type viewSample struct {
 	lsLine
 	Original *thumbnail.Picture
@@ -160,7 +162,7 @@ type viewSample struct {
 	read func(*lsLine) (transform.Source, error)
 }
 
-// Size is the stored image's, for people.
+// Size returns the size of the stored image as text.
 func (s viewSample) Size() string { return bytesize.Format(int64(s.Bytes)) }
 
 // A viewer makes the pictures.
@@ -171,8 +173,8 @@ type viewer struct {
 	pix    []byte
 }
 
-// look finds a set at path, or else a dataset, and shows samples of it.
-func (v *viewer) look(cmd *cobra.Command, path string) (*viewSheet, error) {
+// sheet finds a set or a dataset at path, and makes the sheet of its samples.
+func (v *viewer) sheet(cmd *cobra.Command, path string) (*viewSheet, error) {
 	ctx := cmd.Context()
 	_, splits, err := cliutil.FindData([]string{path}, v.flags.source)
 	if err != nil {
@@ -214,16 +216,16 @@ func (v *viewer) look(cmd *cobra.Command, path string) (*viewSheet, error) {
 // draw makes the pictures of a sample: the stored image, and the transform's results.
 func (v *viewer) draw(sample *viewSample, src transform.Source) error {
 	side := thumbnailSide
-	if v.spec != nil { // as large as the pictures beside it
+	if v.spec != nil { // the same size as the results beside it
 		height, width := v.spec.OutputSize()
 		side = min(max(side, height, width), thumbnailSideMax)
 	}
-	small := func(w, h int) (int, int, error) {
+	fit := func(w, h int) (int, int, error) {
 		sample.Width, sample.Height = int32(w), int32(h)
 		w, h = thumbnail.Fit(w, h, side)
 		return w, h, nil
 	}
-	pix, w, h, err := v.engine.DecodeResized(src, small, transform.Bilinear, transform.Pillow13)
+	pix, w, h, err := v.engine.DecodeResized(src, fit, transform.Bilinear, transform.Pillow13)
 	if err != nil {
 		return err
 	}
@@ -269,9 +271,9 @@ func (s *viewSheet) ByClass() []viewClass {
 }
 
 const (
-	sheetColumns = 8  // of a sheet without draws
-	captionLines = 2  // under each picture
-	captionLine  = 13 // pixels
+	sheetColumns = 8  // columns of a sheet without draws
+	captionLines = 2  // lines below each picture
+	captionLine  = 13 // height of a line in pixels
 	cellGap      = 6
 )
 
@@ -333,7 +335,7 @@ func drawThumbnail(sheet *image.RGBA, p *thumbnail.Picture, left, top int) error
 	return nil
 }
 
-// drawText writes as much of a text as fits, its end if that is not all: the end of a key tells more.
+// drawText writes a text, or its end if not all fits, because the end of a key is more specific.
 func drawText(sheet *image.RGBA, left, baseline, width int, text string) {
 	face := basicfont.Face7x13
 	if fits := width / face.Advance; len(text) > fits {

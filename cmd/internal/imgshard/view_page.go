@@ -38,7 +38,7 @@ func (s *viewSheet) writePage(out io.Writer) error {
 	return p.end(script)
 }
 
-// sample adds the pictures of a sample and their caption. words are those for its class.
+// sample adds the pictures of a sample and their caption. words are WordNet's words for its class.
 func (p page) sample(s viewSample, words string) {
 	index := ""
 	if s.Index >= 0 {
@@ -46,7 +46,7 @@ func (p page) sample(s viewSample, words string) {
 	}
 	p.add(`<figure data-search="%s">`+"\n"+`<div class="pictures">`, strings.Join([]string{s.Class, s.Key, index, words}, " "))
 	if s.Original != nil {
-		p.picture(s.Original, "as it is stored", "as it is stored")
+		p.picture(s.Original, "stored image", "stored image")
 	}
 	for i, draw := range s.Draws {
 		name := "draw " + strconv.Itoa(i)
@@ -64,5 +64,6 @@ func (p page) sample(s viewSample, words string) {
 }
 
 func (p page) picture(picture *thumbnail.Picture, name, title string) {
-	p.add(`<img src="%s" width="%d" height="%d" alt="%s" title="%s" loading="lazy" decoding="async">`, picture.URL(), picture.Width, picture.Height, name, title)
+	p.add(`<img src="%s" width="%d" height="%d" alt="%s" title="%s" loading="lazy" decoding="async">`,
+		picture.URL(), picture.Width, picture.Height, name, title)
 }

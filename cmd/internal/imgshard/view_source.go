@@ -15,7 +15,7 @@ import (
 	"github.com/imgfeed/imgfeed/transform"
 )
 
-// ofSet chooses samples of a set, which stays open for them.
+// ofSet chooses samples of a set, which must stay open while they are read.
 func (v *viewer) ofSet(ctx context.Context, set *shard.Set) (*viewSheet, error) {
 	encoding, err := registry.Open(set.Manifest().Encoding)
 	if err != nil {
@@ -51,7 +51,7 @@ func (v *viewer) ofSet(ctx context.Context, set *shard.Set) (*viewSheet, error) 
 	return sheet, nil
 }
 
-// takes reports whether sample i is one of those that --class and --find name.
+// takes reports whether sample i matches --class and --find.
 func (v *viewer) takes(set *shard.Set, i int, e *shard.Entry) (bool, error) {
 	if v.flags.class != "" && set.Manifest().Class(e.Label) != v.flags.class {
 		return false, nil
@@ -76,18 +76,18 @@ func spread[T any](items []T, n int) []T {
 }
 
 // errSeenEnough ends a walk over a dataset.
-var errSeenEnough = errors.New("enough was seen")
+var errSeenEnough = errors.New("enough samples")
 
-// A foundItem is a sample of a dataset that is not packed.
+// A foundItem is a sample of an unpacked dataset.
 type foundItem struct {
 	split    *source.Split
 	key      string
 	label    int32
 	labelled bool
-	data     []byte // the image, for a split that streams its images; else nil
+	data     []byte // the image, if the split streams its images, or nil
 }
 
-// ofDataset chooses samples of a dataset before it is packed.
+// ofDataset chooses samples of an unpacked dataset.
 func (v *viewer) ofDataset(ctx context.Context, splits []*source.Split) (*viewSheet, error) {
 	var found []foundItem
 	var paths []string
@@ -104,12 +104,13 @@ func (v *viewer) ofDataset(ctx context.Context, splits []*source.Split) (*viewSh
 	sheet := &viewSheet{Title: strings.Join(paths, ", ") + " (not packed)", All: len(found)}
 	for _, item := range spread(found, v.flags.samples) {
 		label, class := item.class()
-		sheet.Samples = append(sheet.Samples, viewSample{lsLine: lsLine{Index: -1, Key: item.key, Label: label, Class: class, Shard: item.split.Path}, read: item.read})
+		line := lsLine{Index: -1, Key: item.key, Label: label, Class: class, Shard: item.split.Path}
+		sheet.Samples = append(sheet.Samples, viewSample{lsLine: line, read: item.read})
 	}
 	return sheet, nil
 }
 
-// walk collects the samples that it meets in time and that the flags ask for.
+// walk collects the samples that match the flags, within a time limit.
 func (v *viewer) walk(ctx context.Context, split *source.Split, limit time.Duration) ([]foundItem, error) {
 	var found []foundItem
 	until := time.Now().Add(limit)
@@ -141,7 +142,7 @@ func (v *viewer) walk(ctx context.Context, split *source.Split, limit time.Durat
 	}), nil
 }
 
-// class returns the label and the class's name, if known: a walk that was cut short knows only folders.
+// class returns the label and the class's name, or -1 and the folder if the walk ended before all classes were known.
 func (item *foundItem) class() (int32, string) {
 	label, err := item.split.Label(item.key)
 	if err != nil && item.labelled {

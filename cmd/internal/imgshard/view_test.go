@@ -162,7 +162,7 @@ func TestViewMistakes(t *testing.T) {
 		{[]string{tree, "--transform", "nosuch"}, `unknown transform "nosuch"`, 2},
 		{[]string{tree, "-o", "sheet.gif"}, "ends in .html or .png", 2},
 		{[]string{tree, "-o", filepath.Join(tree, "no", "such.html")}, "no such file", 1},
-		{[]string{tree, "--class", "horse", "-o", "-"}, "no sample of that kind", 1},
+		{[]string{tree, "--class", "horse", "-o", "-"}, "no sample matches", 1},
 		{[]string{filepath.Join(tree, "nothing")}, "no such file", 1},
 		{[]string{trainSet, "--index", "99", "-o", "-"}, "99", 1},
 	} {

@@ -22,7 +22,7 @@ var bmpFormat = format{
 	unsupported: func(err error) bool { return errors.Is(err, bmp.ErrUnsupported) },
 }
 
-// bmpBytesMin is of rows that are not packed, of whole words each.
+// bmpBytesMin is the size of the pixels: uncompressed rows, padded to 32 bits.
 func bmpBytesMin(config image.Config, data []byte) int {
 	const bitsAt = 28
 	if len(data) < bitsAt+2 {

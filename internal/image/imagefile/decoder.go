@@ -15,20 +15,20 @@ import (
 // A Decoder decodes one file after the other: regions of a JPEG, whole images of the other formats. It keeps its memory from
 // file to file, so that it allocates nothing in the steady state for JPEG. It serves one goroutine at a time.
 type Decoder struct {
-	format Format // of the file at hand
+	format Format // format of the current file
 	jpeg   *jpeg.Decoder
-	whole  RGB // the image at hand, unless it is a JPEG
+	whole  RGB // the current image, unless it is a JPEG
 }
 
 // NewDecoder returns a Decoder with kernels of the given level.
 func NewDecoder(level kernel.Level) *Decoder { return &Decoder{jpeg: jpeg.New(level)} }
 
-// KeepBytesMax bounds each piece of memory that is kept from image to image: a photograph of 20 megapixels. One huge image must not
-// cost every worker its size for good.
+// KeepBytesMax bounds each buffer that is kept from image to image: a photograph of 20 megapixels. One huge image must
+// not permanently occupy memory in every worker.
 const KeepBytesMax = 64 << 20
 
-// Open starts on a file and returns its size in pixels. format may be Unknown: the file's first bytes tell then. index is what
-// Check has made of it, or empty. Both are read until Decode returns.
+// Open starts on a file and returns its size in pixels. If format is Unknown, it is detected. index is Check's result
+// for the file, or empty. Both are read until Decode returns.
 func (d *Decoder) Open(format Format, data, index []byte) (width, height int, err error) {
 	if d.format = format; format == Unknown {
 		d.format = Sniff(data)
@@ -59,7 +59,7 @@ func (d *Decoder) Decode(dst []byte, stride int, r image.Rectangle) error {
 	return d.jpeg.Decode(dst, stride, r)
 }
 
-// Repaired returns the fault of the last file that Check or Decode read and that was repaired as libjpeg does, or nil.
+// Repaired returns the damage that Check or Decode repaired in the last file, as libjpeg does, or nil.
 func (d *Decoder) Repaired() error {
 	if d.format != JPEG {
 		return nil
@@ -67,13 +67,13 @@ func (d *Decoder) Repaired() error {
 	return d.jpeg.Damage()
 }
 
-// Info is what Check tells of a file.
+// Info is Check's description of a file.
 type Info struct {
 	Format        Format
-	Width, Height int // in pixels
+	Width, Height int // pixels
 }
 
-// Check decodes all of a file, and appends to index what makes decoding regions of it quick, which is nothing but for JPEGs.
+// Check decodes all of a file, and appends a JPEG's row index, which speeds up the decoding of regions, to index.
 func (d *Decoder) Check(index, data []byte) (Info, []byte, error) {
 	info := Info{Format: Sniff(data)}
 	if d.format = info.Format; info.Format == JPEG {
@@ -118,7 +118,7 @@ func (d *Decoder) decodeWhole(data []byte) error {
 	return f.decode(&d.whole, config, data)
 }
 
-// named makes an error name the format that it is about.
+// named adds the format to an error.
 func named(f Format, err error) error {
 	if err == io.ErrUnexpectedEOF || err == io.EOF {
 		return fmt.Errorf("%v: the file is cut short", f)

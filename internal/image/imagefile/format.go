@@ -1,7 +1,7 @@
-// Package imagefile knows the formats of image files: it tells them by their first bytes, and decodes them to RGB with the pixels of
+// Package imagefile detects the formats of image files by their first bytes, and decodes them to the same pixels as
 // Pillow's Image.open(f).convert("RGB").
 //
-// Each format that is decoded here has a file of its own, and each one that is known a line in [formats].
+// Each decoded format has its own source file, and each known format a line in [formats].
 package imagefile
 
 import (
@@ -15,14 +15,14 @@ import (
 	"github.com/imgfeed/imgfeed/internal/image/jpeg"
 )
 
-// A Format is the format of a sample's image bytes. Their beginning tells it, never a name.
+// A Format is the format of a sample's image bytes. It is detected by their beginning, never by a name.
 type Format uint8
 
-// The entries of shards hold the numbers: they never change.
+// Shards store these numbers: they never change.
 const (
 	// Unknown is a file with unread or unrecognised first bytes.
 	Unknown Format = 0
-	// Encoded is no file, but what the set's encoding has made of one.
+	// Encoded is a record of the set's encoding instead of a file.
 	Encoded Format = 3
 )
 
@@ -39,22 +39,24 @@ var formats = [...]format{
 	JPEG2000: jpeg2000Format,
 }
 
-// A format is all that the package knows of one. A format without config is known by name and not read.
+// A format describes one format. One without config is known by name, but not decoded.
 type format struct {
 	name  string
 	magic []string // its files begin with one of these; '?' stands for any byte
-	// extensions are those that its files usually have, in lower case. What a file is, is never told by its name.
+	// extensions are the usual extensions of its files, in lower case. They never decide a file's format.
 	extensions []string
 	config     func(io.Reader) (image.Config, error)
-	// bytesMin returns how many bytes an image has at least that a file says it holds: decoders make room before they look for its pixels.
+	// bytesMin returns the smallest size of a file with an image of the declared size: decoders allocate memory before
+	// they find its pixels.
 	bytesMin func(config image.Config, data []byte) int
-	// decode writes all pixels of a file to dst. It is nil for JPEG, whose regions a Decoder decodes by themselves.
+	// decode writes all pixels of a file to dst. It is nil for JPEG, where a Decoder decodes single regions.
 	decode func(dst *RGB, config image.Config, data []byte) error
-	// unsupported tells errors about kinds of the format that its decoder leaves out; it may be nil.
+	// unsupported recognises errors about kinds of the format that its decoder does not support; it may be nil.
 	unsupported func(error) bool
 }
 
-// PixelsMax is the number of pixels of the largest image that is read: above it Pillow sees a decompression bomb (2 · MAX_IMAGE_PIXELS).
+// PixelsMax is the largest number of pixels of an image: Pillow treats larger ones as decompression bombs (2 ·
+// MAX_IMAGE_PIXELS).
 const PixelsMax = jpeg.MaxPixels
 
 // String returns the format's lower-case name, or "format(9)" for a number without one.
@@ -68,8 +70,8 @@ func (f Format) String() string {
 	return "format(" + strconv.Itoa(int(f)) + ")"
 }
 
-// Sniff tells a file's format by its first bytes, of which 12 are enough; Unknown when they are those of no format that has a
-// number. It does not say that the file can be decoded.
+// Sniff detects a file's format by its first bytes; 12 are enough. It returns Unknown for a format without a number. A
+// detected file may still be impossible to decode.
 func Sniff(data []byte) Format {
 	for i := range formats {
 		for _, magic := range formats[i].magic {
@@ -81,7 +83,7 @@ func Sniff(data []byte) Format {
 	return Unknown
 }
 
-// unread is the name of a format that has no number, and is not read, by the first bytes of its files; "" for others.
+// unread detects a format without a number by the first bytes of a file, and returns its name; "" for other files.
 func unread(data []byte) string {
 	for _, f := range [...]struct{ magic, name string }{
 		{"????ftypheic", "HEIC"}, {"????ftypheix", "HEIC"}, {"????ftyphevc", "HEIC"}, {"????ftypmif1", "HEIF"}, {"????ftypmsf1", "HEIF"},
@@ -95,7 +97,7 @@ func unread(data []byte) string {
 	return ""
 }
 
-// HasExtension reports whether files of a format that is read usually have the extension, given in lower case and without its dot.
+// HasExtension reports whether an extension, in lower case and without its dot, is usual for a supported format.
 func HasExtension(extension string) bool {
 	for i := range formats {
 		if slices.Contains(formats[i].extensions, extension) {
@@ -117,22 +119,22 @@ func begins(data []byte, magic string) bool {
 	return true
 }
 
-// An UnsupportedError says that a file is of a kind that is left out on purpose.
+// An UnsupportedError reports a file of a kind that is not supported on purpose.
 type UnsupportedError struct{ Msg string }
 
 func (e *UnsupportedError) Error() string { return e.Msg }
 
-// A LimitError says that an image is larger than [PixelsMax].
+// A LimitError reports an image larger than [PixelsMax].
 type LimitError struct{ Width, Height int }
 
 func (e *LimitError) Error() string {
 	return fmt.Sprintf("%d×%d pixels, more than the limit of %d in all", e.Width, e.Height, PixelsMax)
 }
 
-// IsUnsupported reports whether err says that an image is of a kind or a size that is left out on purpose (a format that nobody
-// knows, arithmetic coding, a decompression bomb, …), rather than damaged.
+// IsUnsupported reports whether an image has a kind or a size that is not supported on purpose (an unknown format,
+// arithmetic coding, a decompression bomb, …), as opposed to a damaged one.
 func IsUnsupported(err error) bool {
-	if is[*UnsupportedError](err) || is[*LimitError](err) {
+	if hasType[*UnsupportedError](err) || hasType[*LimitError](err) {
 		return true
 	}
 	for i := range formats {
@@ -143,7 +145,7 @@ func IsUnsupported(err error) bool {
 	return false
 }
 
-func is[E error](err error) bool {
+func hasType[E error](err error) bool {
 	_, ok := errors.AsType[E](err)
 	return ok
 }
@@ -156,21 +158,21 @@ var jpegFormat = format{
 	magic:      []string{"\xff\xd8\xff"},
 	extensions: []string{"jpg", "jpeg", "jpe", "jfif"},
 	unsupported: func(err error) bool {
-		return is[*jpeg.UnsupportedError](err) || is[*jpeg.LimitError](err)
+		return hasType[*jpeg.UnsupportedError](err) || hasType[*jpeg.LimitError](err)
 	},
 }
 
-// TIFF is known by name, and not read.
+// TIFF is known by name, but not decoded.
 const TIFF Format = 7
 
 var tiffFormat = format{name: "tiff", magic: []string{"II*\x00", "MM\x00*"}}
 
-// AVIF is AV1's still images in ISO's base media file format, known by name and not read.
+// AVIF is AV1's still images in ISO's base media file format, known by name, but not decoded.
 const AVIF Format = 8
 
 var avifFormat = format{name: "avif", magic: []string{"????ftypavif", "????ftypavis"}}
 
-// JPEG2000 is ISO/IEC 15444-1, in its file format or as a bare codestream, known by name and not read.
+// JPEG2000 is ISO/IEC 15444-1, in its file format or as a bare codestream, known by name, but not decoded.
 const JPEG2000 Format = 9
 
 var jpeg2000Format = format{name: "jpeg2000", magic: []string{"\x00\x00\x00\x0cjP  \r\n\x87\n", "\xff\x4f\xff\x51"}}

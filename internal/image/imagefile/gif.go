@@ -11,7 +11,7 @@ import (
 	"io"
 )
 
-// GIF is CompuServe's format, of which the first frame is read.
+// GIF is CompuServe's format. Only the first frame is decoded.
 const GIF Format = 5
 
 var gifFormat = format{
@@ -25,18 +25,18 @@ var gifFormat = format{
 
 // gifFrame is the first frame of a file (GIF89a, sections 18 to 23).
 type gifFrame struct {
-	box        image.Rectangle // on the logical screen
+	box        image.Rectangle // position on the logical screen
 	palette    []byte          // its own or the global one, three bytes an entry
 	fill       int             // the transparent entry, 0 without one
 	interlaced bool
 	data       []byte // the width of a code, then the sub-blocks of the codes
 }
 
-var errNoGIFFrame = errors.New("gif: the file ends before its first image, or in what precedes it")
+var errNoGIFFrame = errors.New("gif: the file ends before its first image")
 
-// decodeGIF decodes the first frame onto the logical screen, as Pillow does. What the frame leaves free is palette entry
-// 0, or the frame's transparent entry if it has one. Entries keep their colour though they are transparent, and what
-// follows the last pixel is not read: image/gif does otherwise.
+// decodeGIF decodes the first frame onto the logical screen, as Pillow does. Pixels outside the frame get palette entry
+// 0, or the frame's transparent entry if it has one. Unlike in image/gif, transparent entries keep their colour, and
+// data after the last pixel are ignored.
 func decodeGIF(dst *RGB, config image.Config, data []byte) error {
 	frame, err := gifFirst(data)
 	w, h := config.Width, config.Height
@@ -82,7 +82,7 @@ func decodeGIF(dst *RGB, config image.Config, data []byte) error {
 	return nil
 }
 
-// row is where on the screen the frame's i-th row stands.
+// row returns the row of the screen for the frame's i-th row.
 func (f *gifFrame) row(i int) int {
 	if !f.interlaced {
 		return f.box.Min.Y + i
@@ -97,7 +97,8 @@ func (f *gifFrame) row(i int) int {
 	return f.box.Min.Y
 }
 
-// gifBytesMin is of the first frame: no code of twelve bits stands for more than 4,096 pixels. The screen around it has none.
+// gifBytesMin is the size of the first frame: a code of twelve bits stands for at most 4,096 pixels. The screen around
+// it takes no bytes.
 func gifBytesMin(_ image.Config, data []byte) int {
 	const codesMax, codeBits = 4096, 12
 	frame, _ := gifFirst(data)
@@ -134,14 +135,14 @@ func gifFirst(data []byte) (frame gifFrame, err error) {
 			return frame, nil
 		case 0x3B: // trailer
 			return frame, errNoGIFFrame
-		default: // unknown, which Pillow skips too
+		default: // unknown: Pillow skips it too
 			rest = rest[1:]
 		}
 	}
 	return frame, errNoGIFFrame
 }
 
-// gifTable splits a colour table of 2 << (flags & 7) entries off, if the flags say that there is one.
+// gifTable splits off a colour table of 2 << (flags & 7) entries, if the flags announce one.
 func gifTable(flags byte, data []byte) (table, rest []byte) {
 	if flags&0x80 == 0 {
 		return nil, data

@@ -21,11 +21,11 @@ var pngFormat = format{
 	config:      png.DecodeConfig,
 	bytesMin:    pngBytesMin,
 	decode:      decodePNG,
-	unsupported: is[png.UnsupportedError],
+	unsupported: hasType[png.UnsupportedError],
 }
 
-// decodePNG writes the pixels of a PNG. Of 16 bits it keeps the high byte, but for greyscale, which Pillow reads as integers and
-// clips to 255.
+// decodePNG writes the pixels of a PNG. Of 16 bits it keeps the high byte, except for greyscale, which Pillow reads as
+// integers and clips to 255.
 func decodePNG(dst *RGB, _ image.Config, data []byte) error {
 	img, err := openPNG(data)
 	switch {
@@ -38,7 +38,7 @@ func decodePNG(dst *RGB, _ image.Config, data []byte) error {
 	return err
 }
 
-// isGrey16 reports whether a PNG has 16 bits and no colour and no alpha channel: IHDR's bit depth and colour type.
+// isGrey16 reports whether a PNG is 16-bit greyscale without alpha, by IHDR's bit depth and colour type.
 func isGrey16(data []byte) bool {
 	return len(data) > 25 && binary.BigEndian.Uint16(data[24:]) == 16<<8 // colour type 0
 }
@@ -54,7 +54,7 @@ func (m *RGB) clipGrey16(img image.Image) {
 			switch img := img.(type) {
 			case *image.Gray16:
 				v = img.Gray16At(x, y).Y
-			case *image.NRGBA64: // with a transparent grey
+			case *image.NRGBA64: // one grey is transparent
 				v = img.NRGBA64At(x, y).R
 			}
 			c := byte(min(v, 255))
@@ -64,14 +64,14 @@ func (m *RGB) clipGrey16(img image.Image) {
 	}
 }
 
-// openPNG decodes a PNG file. It takes what [png.Decode] takes, and those damaged ones that Pillow reads, with its pixels:
-// Pillow looks neither at the checksums of IDAT chunks nor at what follows them, and ignores pixels that are too many.
+// openPNG decodes a PNG file. It accepts the files of [png.Decode], and the damaged ones that Pillow reads, with
+// Pillow's pixels: Pillow ignores the checksums of IDAT chunks, the data after them, and superfluous pixels.
 func openPNG(data []byte) (image.Image, error) {
 	img, err := png.Decode(bytes.NewReader(data))
 	if err == nil {
 		return img, nil
 	}
-	if is[png.UnsupportedError](err) {
+	if hasType[png.UnsupportedError](err) {
 		return nil, err
 	}
 	if mended := mendPNG(data); mended != nil {
@@ -85,13 +85,13 @@ func openPNG(data []byte) (image.Image, error) {
 // Chunk layout (PNG specification, section 5.3): length, type, data, CRC.
 const (
 	pngSignature    = "\x89PNG\r\n\x1a\n"
-	pngHeaderBytes  = 13 // of IHDR's data
-	pngChunkBytes   = 12 // around a chunk's data
+	pngHeaderBytes  = 13 // size of IHDR's data
+	pngChunkBytes   = 12 // size of a chunk without data
 	pngColorIndexed = 3
 )
 
-// mendPNG writes a file anew with nothing but the chunks that its pixels are made of, right checksums, and as much image data
-// as the header asks for; nil if that cannot be done. Checksums of chunks before the image data stay as they are.
+// mendPNG rewrites a file with only the chunks that define its pixels, correct checksums, and as much image data as the
+// header requires, or returns nil if that is impossible. Checksums of chunks before the image data stay unchanged.
 func mendPNG(data []byte) []byte {
 	if !bytes.HasPrefix(data, []byte(pngSignature)) {
 		return nil
@@ -138,7 +138,8 @@ func mendPNG(data []byte) []byte {
 	return appendChunk(appendChunk(out, "IDAT", stored.Bytes()), "IEND", nil)
 }
 
-// unpackPNG returns the first size bytes of the image data, nil if there are fewer or their checksum is there and wrong.
+// unpackPNG returns the first size bytes of the image data, or nil if there are fewer or their checksum is present and
+// wrong.
 func unpackPNG(packed []byte, size int) []byte {
 	if size > PixelsMax*8 || size/deflateRatioMax > len(packed) {
 		return nil
@@ -157,10 +158,10 @@ func unpackPNG(packed []byte, size int) []byte {
 	return pixels
 }
 
-// deflateRatioMax is how many bytes one of deflate can stand for: two bits for 258 of them.
+// deflateRatioMax is deflate's largest compression ratio: two bits for 258 bytes.
 const deflateRatioMax = 1032
 
-// pngBytesMin goes by IHDR, which is the first chunk.
+// pngBytesMin uses IHDR, which is the first chunk.
 func pngBytesMin(_ image.Config, data []byte) int {
 	const at = len(pngSignature) + 8
 	if len(data) < at+pngHeaderBytes {
@@ -169,7 +170,7 @@ func pngBytesMin(_ image.Config, data []byte) int {
 	return pngDataBytes(data[at:]) / deflateRatioMax
 }
 
-// pngDataBytes returns the size of the image data that IHDR's data ask for, filter bytes included.
+// pngDataBytes returns the size of the image data by IHDR, including filter bytes.
 func pngDataBytes(header []byte) int {
 	width, height := int(binary.BigEndian.Uint32(header)), int(binary.BigEndian.Uint32(header[4:]))
 	if width > PixelsMax || height > PixelsMax || width*height > PixelsMax {

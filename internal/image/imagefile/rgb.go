@@ -11,15 +11,15 @@ type RGB struct {
 	Width, Height int
 }
 
-// SlackBytes are what vectors may read after an image's pixels.
+// SlackBytes is the number of bytes that vectors may read after an image's pixels.
 const SlackBytes = 256
 
-// Resize makes room for w × h pixels, whose values are left over from before.
+// Resize makes room for w × h pixels. Their values are undefined.
 func (m *RGB) Resize(w, h int) {
 	m.Pix, m.Width, m.Height = Grown(m.Pix, w*h*3), w, h
 }
 
-// Grown returns a slice of n bytes with [SlackBytes] of capacity after them, from memory if that is large enough.
+// Grown returns a slice of n bytes with [SlackBytes] of capacity after them, in memory if that is large enough.
 func Grown(memory []byte, n int) []byte {
 	if cap(memory) < n+SlackBytes {
 		return make([]byte, n, n+n/4+SlackBytes)
@@ -27,8 +27,8 @@ func Grown(memory []byte, n int) []byte {
 	return memory[:n]
 }
 
-// convert makes m an image without its alpha, which is dropped, not blended; of 16 bits it keeps the high byte. Types with alpha
-// premultiplied come from these decoders only when opaque.
+// convert copies an image to m. It drops alpha without blending, and keeps the high byte of 16 bits. These decoders
+// return types with premultiplied alpha only for opaque images.
 func (m *RGB) convert(img image.Image) {
 	b := img.Bounds()
 	w := b.Dx()

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/image/vp8l"
 )
 
-// WebP is Google's format (RFC 9649), lossy (VP8, RFC 6386) or lossless, of which the first frame is read.
+// WebP is Google's format (RFC 9649), lossy (VP8, RFC 6386) or lossless. Only the first frame is decoded.
 const WebP Format = 4
 
 var webpFormat = format{
@@ -20,11 +20,11 @@ var webpFormat = format{
 	magic:      []string{"RIFF????WEBP"},
 	extensions: []string{"webp"},
 	config:     webpConfig,
-	bytesMin:   func(image.Config, []byte) int { return 0 }, // lossless, a colour that fills the image has no bits
+	bytesMin:   func(image.Config, []byte) int { return 0 }, // a lossless image of one colour takes no bits
 	decode:     decodeWebP,
 }
 
-// Where things lie in a file and its chunks (RFC 9649, section 2).
+// Layout of a file and its chunks (RFC 9649, section 2).
 const (
 	webpHeaderBytes = 12 // "RIFF", size of the rest, "WEBP"
 	webpChunkBytes  = 8  // name, size of the content
@@ -39,7 +39,7 @@ const (
 	webpFlags     = 0x3e
 )
 
-// A webpFrame is a still image or a frame of an animation: what it is made of, and where it lies on the canvas.
+// A webpFrame is a still image or a frame of an animation: its content, and its position on the canvas.
 type webpFrame struct {
 	box      image.Rectangle
 	alpha    []byte // content of ALPH, which goes with lossy
@@ -65,7 +65,7 @@ func webpConfig(r io.Reader) (config image.Config, err error) {
 	return config, err
 }
 
-// webpSize returns the size that a file's first chunk, or that of an image, gives.
+// webpSize returns the size in a file's or an image's first chunk.
 func webpSize(chunk string, content []byte) (image.Point, error) {
 	switch chunk {
 	case "VP8X":
@@ -81,7 +81,7 @@ func webpSize(chunk string, content []byte) (image.Point, error) {
 	return image.Point{}, fmt.Errorf("the first chunk is %q, none of VP8, VP8L and VP8X", chunk)
 }
 
-// vp8Size reads the header of a lossy image (RFC 6386, section 9.1): of a frame that stands by itself, and is shown.
+// vp8Size reads the header of a lossy image (RFC 6386, section 9.1). It must be a key frame, and shown.
 func vp8Size(content []byte) (size image.Point, err error) {
 	if len(content) < vp8HeaderBytes {
 		return size, io.ErrUnexpectedEOF
@@ -122,8 +122,8 @@ func vp8lSize(content []byte) (size image.Point, err error) {
 
 func uint24(b []byte) int { return int(b[0]) | int(b[1])<<8 | int(b[2])<<16 }
 
-// parseWebP returns the size of the canvas and the first frame. It looks at the chunks of all frames: a damaged file is not half
-// good, and Pillow does not read it.
+// parseWebP returns the size of the canvas and the first frame. It checks the chunks of all frames, because Pillow does
+// not read a damaged file at all.
 func parseWebP(data []byte) (canvas image.Point, frame webpFrame, err error) {
 	if len(data) < webpHeaderBytes {
 		return canvas, frame, io.ErrUnexpectedEOF
@@ -132,7 +132,7 @@ func parseWebP(data []byte) (canvas image.Point, frame webpFrame, err error) {
 	if end > len(data) {
 		return canvas, frame, io.ErrUnexpectedEOF
 	}
-	data = data[:end] // what follows is none of it
+	data = data[:end] // ignore data after the file
 	if end < webpHeaderBytes {
 		return canvas, frame, fmt.Errorf("the file says that it has %d bytes", end)
 	}
@@ -167,8 +167,8 @@ func webpChunk(data []byte, at int) (name string, content []byte, next int, err 
 	return string(head[:4]), data[start : start+n], start + n + n&1, nil
 }
 
-// parseExtendedWebP parses what follows VP8X (RFC 9649, section 2.7): a still image as large as the canvas, or frames that lie
-// within it. Chunks that are none of these are left alone.
+// parseExtendedWebP parses the chunks after VP8X (RFC 9649, section 2.7): a still image as large as the canvas, or
+// frames within it. It skips other chunks.
 func parseExtendedWebP(data []byte, at int, canvas image.Point, flags byte) (first webpFrame, err error) {
 	if flags&^webpFlags != 0 {
 		return first, fmt.Errorf("the flags %#02x are unknown", flags&^webpFlags)
@@ -215,8 +215,8 @@ func parseExtendedWebP(data []byte, at int, canvas image.Point, flags byte) (fir
 	return first, nil
 }
 
-// parseWebPFrame parses an ANMF chunk's content: place and size, then chunks (RFC 9649, section 2.7.1.2). How it is blended says
-// nothing of the first frame, since nothing is below it.
+// parseWebPFrame parses an ANMF chunk's content: place and size, then chunks (RFC 9649, section 2.7.1.2). Its blending
+// mode does not matter, because there is nothing below the first frame.
 func parseWebPFrame(content []byte, canvas image.Point) (frame webpFrame, err error) {
 	if len(content) < webpANMFBytes {
 		return frame, io.ErrUnexpectedEOF
@@ -239,7 +239,7 @@ func parseWebPFrame(content []byte, canvas image.Point) (frame webpFrame, err er
 	return frame, nil
 }
 
-// add takes a chunk of an image: its alpha, or then the image itself, which says its size.
+// add adds a chunk of an image: its alpha, or the image itself, which has the size.
 func (f *webpFrame) add(chunk string, content []byte) (err error) {
 	switch chunk {
 	case "ALPH":
@@ -270,8 +270,8 @@ func (f *webpFrame) add(chunk string, content []byte) (err error) {
 	return nil
 }
 
-// decodeWebP decodes the first frame onto the canvas, without alpha. Around the frame Pillow has transparent black, whatever the
-// background that the file asks for.
+// decodeWebP decodes the first frame onto the canvas, without alpha. Like Pillow it surrounds the frame with black,
+// whatever background the file requests.
 func decodeWebP(dst *RGB, _ image.Config, data []byte) error {
 	canvas, frame, err := parseWebP(data)
 	if err != nil {
@@ -331,17 +331,18 @@ func checkWebPAlpha(alpha []byte, size image.Point) error {
 	if len(alpha) == 0 {
 		return io.ErrUnexpectedEOF
 	}
-	// From the low bits: method, filter, 0 or 1 for how it was simplified, which changes nothing, and two bits that are reserved.
+	// From the low bits: method, filter, 0 or 1 for a preprocessing that does not affect decoding, and two reserved
+	// bits.
 	const reserved = 0xe0
 	switch method := alpha[0] & 3; {
 	case alpha[0]&reserved != 0:
 		return fmt.Errorf("the header %#02x is unknown", alpha[0])
-	case method == 0: // as it is
+	case method == 0: // uncompressed
 		if len(alpha)-1 < size.X*size.Y {
 			return io.ErrUnexpectedEOF
 		}
 		return nil
-	case method == 1: // the green of a lossless image that has no header
+	case method == 1: // the green channel of a lossless image without a header
 		var head [vp8lHeaderBytes]byte
 		head[0] = 0x2f
 		binary.LittleEndian.PutUint32(head[1:], uint32(size.X-1)|uint32(size.Y-1)<<14)
@@ -352,22 +353,22 @@ func checkWebPAlpha(alpha []byte, size image.Point) error {
 	}
 }
 
-// A limitedYUV is an image of 8-bit Y'CbCr by ITU-R BT.601 in its limited range (Y from 16 to 235, the others from 16 to 240), with one
-// chroma sample for 2×2 pixels, as VP8 has it (RFC 6386, section 9.2).
+// A limitedYUV is an image in VP8's colour space (RFC 6386, section 9.2): 8-bit Y'CbCr by ITU-R BT.601 in its limited
+// range, with one chroma sample for 2×2 pixels. Y is from 16 to 235, the others from 16 to 240.
 type limitedYUV struct {
 	y, u, v           []byte
 	yStride, uvStride int
 	width, height     int
 }
 
-// The conversion to RGB. RFC 9649 leaves it to the decoder; these are the numbers that give libwebp's bits. With Y, U and V as they are
-// stored, and all products scaled down to 6 bits of fraction,
+// The conversion to RGB. RFC 9649 leaves it to the decoder; these numbers give libwebp's bits. With the stored Y, U and
+// V, and all products scaled down to 6 bits of fraction:
 //
 //	R = Y·1.164 + V·1.596 − 222.4
 //	G = Y·1.164 − U·0.392 − V·0.813 + 136.1
 //	B = Y·1.164 + U·2.017 − 276.3
 //
-// Factors have 14 bits of fraction, of a product 8 bits are cut off before the sum. White, (235, 128, 128):
+// Factors have 14 bits of fraction. 8 bits of each product are cut off before the sum. White, (235, 128, 128):
 // 235·19077>>8 = 17512, 128·26149>>8 = 13074, R = (17512 + 13074 − 14234)>>6 = 255.
 const (
 	yuvY  = 19077 // 255/219
@@ -376,15 +377,16 @@ const (
 	yuvGV = 13320 // 255/112 · (1 − Kr) · Kr/Kg
 	yuvBU = 33050 // 255/112 · (1 − Kb)
 
-	// 16 of Y and 128 of U and V taken off, and a half for rounding, in 6 bits of fraction.
+	// These subtract 16 from Y and 128 from U and V, and add a half for rounding, with 6 bits of fraction.
 	yuvR0, yuvG0, yuvB0 = -14234, 8708, -17685
 )
 
-// writeRGB writes the pixels to dst, rows stride bytes apart. A pixel's chroma lies between four samples, weighed 9, 3, 3 and 1 by how
-// near they are (a triangle in each direction), and rounded once; at the borders the outermost sample is repeated.
+// writeRGB writes the pixels to dst, rows stride bytes apart. A pixel's chroma is the weighted mean of the four nearest
+// samples, with weights 9, 3, 3 and 1 (a triangle in each direction), rounded once. At the borders the outermost sample
+// is repeated.
 func (m *limitedYUV) writeRGB(dst []byte, stride int) {
 	chromaWidth, chromaHeight := (m.width+1)/2, (m.height+1)/2
-	// Columns of both chromas, weighed by 3 and 1; one more on either side repeats the outermost.
+	// Columns of both chromas, weighted by 3 and 1; one more on either side repeats the outermost.
 	columns := make([][2]int32, chromaWidth+2)
 	for y := range m.height {
 		near := y / 2
@@ -400,8 +402,8 @@ func (m *limitedYUV) writeRGB(dst []byte, stride int) {
 	}
 }
 
-// writeRGBRow converts a row. Pixels 2i and 2i+1 lie in column 1+i of the chromas, the first nearer to the column before it and the
-// second nearer to that after it.
+// writeRGBRow converts a row. Pixels 2i and 2i+1 lie in column 1+i of the chromas, the first one nearer to the column
+// before, the second one nearer to the column after it.
 func writeRGBRow(dst, luma []byte, columns [][2]int32) {
 	left, here := columns[0], columns[1]
 	for i, right := range columns[2:] {
@@ -423,7 +425,7 @@ func writePixel(dst []byte, luma byte, u, v int32) {
 	dst[2] = clipFraction(y + u*yuvBU>>8 + yuvB0)
 }
 
-// clipFraction drops 6 bits of fraction, and clips what is left to a byte.
+// clipFraction drops 6 bits of fraction, and clips the result to a byte.
 func clipFraction(v int32) byte {
 	if uint32(v) < 256<<6 {
 		return byte(v >> 6)

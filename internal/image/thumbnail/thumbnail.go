@@ -13,20 +13,20 @@ import (
 )
 
 const (
-	// losslessSide is the longer side, in pixels, up to which a picture keeps its bits, as PNG: where pixels are looked at one by one,
-	// JPEG's blocks would be seen.
+	// losslessSide is the longer side, in pixels, of the largest picture that is stored as PNG: where single pixels are
+	// visible, JPEG's blocks would be, too.
 	losslessSide = 64
 	jpegQuality  = 82
 )
 
-// A Picture is an encoded image, which a browser shows.
+// A Picture is an encoded image for a browser.
 type Picture struct {
 	Width, Height int
 	Type          string // image/png or image/jpeg
 	Data          []byte
 }
 
-// Fit returns the size of a w × h image made smaller, where it is larger, so that its longer side has side pixels.
+// Fit returns the size of a w × h image, reduced if necessary so that its longer side has side pixels.
 func Fit(w, h, side int) (int, int) {
 	long := max(w, h)
 	if long <= side {
@@ -35,7 +35,7 @@ func Fit(w, h, side int) (int, int) {
 	return max(1, w*side/long), max(1, h*side/long)
 }
 
-// New makes a picture of w × h pixels, RGB without gaps, which [Fit] makes smaller.
+// New makes a picture of w × h pixels, RGB without gaps, reduced by [Fit].
 func New(pix []byte, w, h, side int) (*Picture, error) {
 	if smallW, smallH := Fit(w, h, side); smallW != w || smallH != h {
 		small := resample.Output{Pix: make([]byte, 3*smallW*smallH), Width: smallW, Height: smallH}
@@ -64,7 +64,7 @@ func New(pix []byte, w, h, side int) (*Picture, error) {
 	return p, err
 }
 
-// URL returns the picture as a URL that holds all of it.
+// URL returns the picture as a data URL.
 func (p *Picture) URL() string {
 	return "data:" + p.Type + ";base64," + base64.StdEncoding.EncodeToString(p.Data)
 }

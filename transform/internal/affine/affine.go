@@ -1,15 +1,16 @@
-// Package affine maps RGB images with exactly the arithmetic of Pillow's Image.transform(size, AFFINE): the same bits, on
-// every platform, for nearest, bilinear and bicubic, with what lies outside the source in one colour.
+// Package affine maps RGB images with exactly the arithmetic of Pillow's Image.transform(size, AFFINE): the same bits,
+// on every platform, for nearest, bilinear and bicubic. Pixels outside the source get one colour.
 //
-// A [Matrix] says which point of the source each point of the result shows. Pixel (x, y) has its centre at (x + ½, y + ½):
+// A [Matrix] maps each point of the result to a point of the source. Pixel (x, y) has its centre at (x + ½, y + ½):
 //
 //	x' = m0·(x + ½) + m1·(y + ½) + m2
 //	y' = m3·(x + ½) + m4·(y + ½) + m5
 //
-// Bilinear and bicubic do that in float64, as written, and interpolate between the centres around (x', y') in float64 too
-// (libImaging/Geometry.c, ImagingGenericTransform). Nearest goes one of three ways (ImagingTransformAffine), whose rounding
-// differs: without rotation and shear by sums of m0 and of m4 from the edge, else by numbers with 16 bits of fraction, and
-// by sums of float64 where those would overflow. One example, a turn by 90° of four pixels a b / c d about their middle:
+// Bilinear and bicubic do that in float64, as written. They also interpolate between the centres around (x', y') in
+// float64 (libImaging/Geometry.c, ImagingGenericTransform). Nearest has three algorithms (ImagingTransformAffine),
+// which round differently: without rotation and shear it adds up m0 and m4 from the edge; otherwise it uses numbers
+// with 16 bits of fraction, or sums of float64 where those would overflow. One example, a turn by 90° of four pixels a
+// b / c d about their middle:
 //
 //	m = (0, -1, 2, 1, 0, 0), pixel (0, 0): x' = -½ + 2 = 1.5, y' = ½ -> b
 //
@@ -25,7 +26,7 @@ import (
 // A Matrix maps points of the result to points of the source.
 type Matrix [6]float64
 
-// Interpolates reports whether there is such an interpolation of maps: nearest, bilinear and bicubic are.
+// Interpolates reports whether maps support a filter: nearest, bilinear or bicubic.
 func Interpolates(f resample.Filter) bool {
 	return f == resample.Nearest || f == resample.Bilinear || f == resample.Bicubic
 }
@@ -37,7 +38,7 @@ type Mapper struct {
 	group   *group
 	columns []int32
 	runs    []run
-	line    []byte // of the result, for rows behind which there is no room
+	line    []byte // a row of the result, where a kernel would write past the image's end
 }
 
 // New returns a Mapper that runs the kernels of the given level, which must be one of [kernel.Available].
@@ -51,9 +52,9 @@ func New(level kernel.Level) *Mapper {
 	return &Mapper{kernels: k, group: g}
 }
 
-// Map writes src, mapped by a, to dst, which has its size already, and nothing behind it. Pixels that show nothing of src become fill. The
-// images do not overlap and have pixels, src has imagefile.SlackBytes of capacity; f is one of which [Interpolates] is true, and the matrix has no
-// NaN and no infinity.
+// Map writes src, mapped by a, to dst, which already has its size, and does not write past its end. Pixels outside src
+// become fill. The images do not overlap and are not empty, and src has imagefile.SlackBytes of capacity after its end.
+// [Interpolates] must be true for f, and the matrix must be finite.
 func (m *Mapper) Map(dst, src *imagefile.RGB, a Matrix, f resample.Filter, fill [3]byte) {
 	switch {
 	case f != resample.Nearest && m.kernels != nil:
@@ -74,13 +75,13 @@ func (m *Mapper) Map(dst, src *imagefile.RGB, a Matrix, f resample.Filter, fill 
 // row returns row y of an image.
 func row(m *imagefile.RGB, y int) []byte { return m.Pix[3*m.Width*y:][:3*m.Width] }
 
-// spill is how many bytes kernels may write behind a row, at most.
+// spill is the largest number of bytes that kernels write past a row.
 const spill = 16
 
-// fits reports whether what spills over row y stays in the image.
+// fits reports whether the bytes past row y are still in the image.
 func fits(dst *imagefile.RGB, y int) bool { return 3*dst.Width*(y+1)+spill <= len(dst.Pix) }
 
-// target returns where row y is to be written: in the image, unless what spills over would be behind it.
+// target returns the memory to write row y to: in the image, unless the bytes past the row would be behind it.
 func (m *Mapper) target(dst *imagefile.RGB, y int) []byte {
 	if fits(dst, y) {
 		return row(dst, y)
@@ -89,7 +90,7 @@ func (m *Mapper) target(dst *imagefile.RGB, y int) []byte {
 	return m.line
 }
 
-// settle brings row y from where target said to its place.
+// settle copies row y from target's memory to its place.
 func settle(dst *imagefile.RGB, y int, from []byte) {
 	if to := row(dst, y); &to[0] != &from[0] {
 		copy(to, from)

@@ -13,11 +13,12 @@ import (
 
 func init() {
 	byLevel[kernel.NEON] = &kernels{
-		doubles: 2 * Count, offsets: offsetsNEON, places: placesNEON, placesCubic: placesCubicNEON, bilinear: bilinearNEON, bicubic: bicubicNEON,
+		doubles: 2 * Count, offsets: offsetsNEON, places: placesNEON, placesCubic: placesCubicNEON,
+		bilinear: bilinearNEON, bicubic: bicubicNEON,
 	}
 }
 
-// The kernels do in vectors of float64 what the generic code does, operation by operation: the same bits come out.
+// The kernels do the generic code's operations in the same order on vectors of float64, and so give the same bits.
 
 // placesNEON sets fractions and offsets of n pixels for bilinear. Beyond the left and the right edge the two columns are the
 // first or the last, and the fraction is 0 or 1, which gives the edge's pixel; beyond the others the two rows are the same.
@@ -25,8 +26,8 @@ func placesNEON(g *group, n int) {
 	half, one, three, zero := LoadDoubles(&halves), LoadDoubles(&ones), LoadDoubles(&threes), Doubles{}
 	u, step := LoadDoubles(&g.u), LoadDoubles(&g.forward)
 	for i := 0; i < n; i += 2 * Count {
-		x := LoadDoubles(&g.matrix[0]).Mul(u).Add(LoadDoubles(&g.along[0])).Add(LoadDoubles(&g.origin[0])).Sub(half)
-		y := LoadDoubles(&g.matrix[1]).Mul(u).Add(LoadDoubles(&g.along[1])).Add(LoadDoubles(&g.origin[1])).Sub(half)
+		x := LoadDoubles(&g.matrix[0]).Mul(u).Add(LoadDoubles(&g.rowTerm[0])).Add(LoadDoubles(&g.origin[0])).Sub(half)
+		y := LoadDoubles(&g.matrix[1]).Mul(u).Add(LoadDoubles(&g.rowTerm[1])).Add(LoadDoubles(&g.origin[1])).Sub(half)
 		column, line := Floor(x).Min(LoadDoubles(&g.last[0])).Max(zero), Floor(y)
 		StoreDoubles(x.Sub(column).Max(zero).Min(LoadDoubles(&g.reach)), unsafe.Pointer(&g.fraction[0][i]))
 		StoreDoubles(y.Sub(line), unsafe.Pointer(&g.fraction[1][i]))
@@ -39,14 +40,14 @@ func placesNEON(g *group, n int) {
 	Leave()
 }
 
-// placesCubicNEON sets fractions, columns and offsets of n pixels for bicubic. The offsets are those of the column before, which may
-// be none.
+// placesCubicNEON sets fractions, columns and offsets of n pixels for bicubic. The offsets are those of the column
+// before, which may lie outside the image.
 func placesCubicNEON(g *group, n int) {
 	half, one, zero := LoadDoubles(&halves), LoadDoubles(&ones), Doubles{}
 	u, step := LoadDoubles(&g.u), LoadDoubles(&g.forward)
 	for i := 0; i < n; i += 2 * Count {
-		x := LoadDoubles(&g.matrix[0]).Mul(u).Add(LoadDoubles(&g.along[0])).Add(LoadDoubles(&g.origin[0])).Sub(half)
-		y := LoadDoubles(&g.matrix[1]).Mul(u).Add(LoadDoubles(&g.along[1])).Add(LoadDoubles(&g.origin[1])).Sub(half)
+		x := LoadDoubles(&g.matrix[0]).Mul(u).Add(LoadDoubles(&g.rowTerm[0])).Add(LoadDoubles(&g.origin[0])).Sub(half)
+		y := LoadDoubles(&g.matrix[1]).Mul(u).Add(LoadDoubles(&g.rowTerm[1])).Add(LoadDoubles(&g.origin[1])).Sub(half)
 		column, line := Floor(x), Floor(y)
 		StoreDoubles(x.Sub(column), unsafe.Pointer(&g.fraction[0][i]))
 		StoreDoubles(y.Sub(line), unsafe.Pointer(&g.fraction[1][i]))
@@ -68,7 +69,8 @@ func bilinearNEON(g *group, n int) {
 	bits, whole := Load(unsafe.Pointer(&wholeBits)), LoadDoubles(&wholes)
 	for i := 0; i < n; i += 2 * Count {
 		above, below := Load(unsafe.Pointer(&g.taps[0][i])), Load(unsafe.Pointer(&g.taps[1][i]))
-		dx, dy := LoadDoubles((*[8]float64)(unsafe.Pointer(&g.fraction[0][i]))), LoadDoubles((*[8]float64)(unsafe.Pointer(&g.fraction[1][i])))
+		dx := LoadDoubles((*[8]float64)(unsafe.Pointer(&g.fraction[0][i])))
+		dy := LoadDoubles((*[8]float64)(unsafe.Pointer(&g.fraction[1][i])))
 		red := bilinearChannelNEON(above, below, bits, dx, dy, whole, 0)
 		green := bilinearChannelNEON(above, below, bits, dx, dy, whole, 1)
 		blue := bilinearChannelNEON(above, below, bits, dx, dy, whole, 2)
@@ -77,7 +79,7 @@ func bilinearNEON(g *group, n int) {
 	Leave()
 }
 
-// bilinearChannelNEON interpolates one channel. Differences of what PickBytes returns are whole numbers, and exact.
+// bilinearChannelNEON interpolates one channel. Differences of PickBytes' results are whole numbers, and exact.
 func bilinearChannelNEON(above, below, bits Bytes, dx, dy, whole Doubles, c int) Doubles {
 	left, right := Load(unsafe.Pointer(&bytePlaces[c])), Load(unsafe.Pointer(&bytePlaces[c+3]))
 	a, b := PickBytes(above, left, bits), PickBytes(above, right, bits)
@@ -131,11 +133,12 @@ func cubicNEON(v1, v2, v3, v4, d Doubles) Doubles {
 	return v2.Add(d.Mul(v3.Sub(v1).Add(d.Mul(p3.Add(d.Mul(p4))))))
 }
 
-// offsetsNEON sets the places of n positions from (x, y) on, whose whole parts lie within the source.
+// offsetsNEON sets the places of n positions from (x, y) on. Their whole parts must lie within the source.
 func offsetsNEON(g *group, x, y int32, n int) {
 	atX := BroadcastDwords(x).Add(LoadDwords(unsafe.Pointer(&g.ramp[0])))
 	atY := BroadcastDwords(y).Add(LoadDwords(unsafe.Pointer(&g.ramp[1])))
-	stepX, stepY := LoadDwords(unsafe.Pointer(&g.step[0])).ShiftAllLeft(CountShift), LoadDwords(unsafe.Pointer(&g.step[1])).ShiftAllLeft(CountShift)
+	stepX := LoadDwords(unsafe.Pointer(&g.step[0])).ShiftAllLeft(CountShift)
+	stepY := LoadDwords(unsafe.Pointer(&g.step[1])).ShiftAllLeft(CountShift)
 	line, to := LoadDwords(unsafe.Pointer(&g.line)), unsafe.Pointer(&g.places)
 	for i := 0; i < n; i += 4 * Count {
 		column := atX.ShiftAllRight(16)

@@ -60,7 +60,8 @@ func bicubic(to []byte, src *imagefile.RGB, x, y float64) {
 	for c := range 3 {
 		var v [4]float64
 		for i, line := range lines {
-			v[i] = cubic(float64(line[columns[0]+c]), float64(line[columns[1]+c]), float64(line[columns[2]+c]), float64(line[columns[3]+c]), dx)
+			v1, v2 := float64(line[columns[0]+c]), float64(line[columns[1]+c])
+			v[i] = cubic(v1, v2, float64(line[columns[2]+c]), float64(line[columns[3]+c]), dx)
 		}
 		to[c] = byte(int(min(max(cubic(v[0], v[1], v[2], v[3], dy), 0), 255)))
 	}

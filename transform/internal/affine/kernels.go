@@ -9,11 +9,11 @@ import (
 
 //go:generate go run ../../../internal/lanes/generate affine_avx2.go
 
-// kernels are what one level does its own way: the arithmetic for many pixels at once. What they need of an image lies at offsets
-// of its own for each pixel, and is fetched between them, one pixel after the other.
+// kernels are the functions that have a version for each level: the arithmetic for many pixels at once. The source's
+// bytes, which lie at a different offset for each pixel, are fetched between them, one pixel after the other.
 type kernels struct {
-	doubles float64                           // that a vector has
-	offsets func(g *group, x, y int32, n int) // sets those of a stretch's pixels, from positions with 16 bits of fraction
+	doubles float64                           // number of float64 in a vector
+	offsets func(g *group, x, y int32, n int) // sets the places of a stretch's pixels, from positions with 16 bits of fraction
 
 	places, placesCubic func(g *group, n int)
 	bilinear, bicubic   func(g *group, n int)
@@ -21,28 +21,29 @@ type kernels struct {
 
 var byLevel kernel.Table[kernels]
 
-// groupLen are the pixels of a group: as many as one AVX-512 register has bytes.
+// groupLen is the number of pixels in a group: the bytes of an AVX-512 register.
 const groupLen = 64
 
-// A group is pixels of a row on their way through the kernels. Constants are there once for each place of the largest vector.
+// A group is a number of adjacent pixels of a row, as the kernels pass it on. Constants are repeated for each element of
+// the largest vector.
 type group struct {
 	// For nearest.
-	ramp, step [2][16]int32      // what x and y grow by up to each pixel of a vector, and from a pixel to the next
+	ramp, step [2][16]int32      // increments of x and y: from a vector's first pixel to each of its pixels, and per pixel
 	line       [16]int32         // bytes of a source row
 	places     [stretchLen]int32 // bytes from the source's first
 
 	// For the others.
-	u, forward [8]float64    // the middles of the first pixels along x, and from there to the next vector's
-	matrix     [2][8]float64 // what x and y grow by along x
-	along      [2][8]float64 // what they have grown by along y
+	u, forward [8]float64    // the middles of the first pixels along x, and the increment to the next vector
+	matrix     [2][8]float64 // increments of x and y along x
+	rowTerm    [2][8]float64 // the row's contribution to x and y
 	origin     [2][8]float64
-	last       [2][8]float64 // the last column that has one behind it, or 0, and the last row
-	reach      [8]float64    // 1, or 0 if there is one column only
+	last       [2][8]float64 // the last but one column (0 if there is only one), and the last row
+	reach      [8]float64    // 1, or 0 if there is only one column
 	stride     [8]float64    // bytes of a source row
 
-	offset   [4][groupLen]int32    // of the first tap of each row
-	column   [groupLen]int32       // of a cubic's second tap
-	fraction [2][groupLen]float64  // how far x and y are from the middle of the pixel before to that of the next
+	offset   [4][groupLen]int32    // byte offset of each row's first tap
+	column   [groupLen]int32       // column of a cubic's second tap
+	fraction [2][groupLen]float64  // position of x and y between the middles of two pixels, 0 to 1
 	taps     [8][groupLen]uint64   // pixels around, two in each: R, G, B, R, G, B in the lower bytes
 	rows     [12][groupLen]float64 // R of four rows, G of four, B of four
 	result   [groupLen]uint64      // R, G, B in the lower bytes
@@ -70,8 +71,8 @@ func (m *Mapper) interpolateGroups(dst, src *imagefile.RGB, a *Matrix, colour [3
 		to := m.target(dst, y)
 		v := float64(y) + 0.5
 		alongX, alongY := float64(a[1]*v), float64(a[4]*v)
-		fill(g.along[0][:], alongX)
-		fill(g.along[1][:], alongY)
+		fill(g.rowTerm[0][:], alongX)
+		fill(g.rowTerm[1][:], alongY)
 		first, behind = inside(first, behind, dst, src, a, alongX, alongY)
 		paint(to[:3*first], colour)
 		for at := first; at < behind; at += groupLen {
@@ -95,8 +96,8 @@ func (m *Mapper) interpolateGroups(dst, src *imagefile.RGB, a *Matrix, colour [3
 	}
 }
 
-// inside returns the first pixel of a row that shows something of src, and the one behind the last, from those of the row above. Those
-// between show something, too: the terms along x grow or fall, and so does their rounded sum with others.
+// inside returns the first pixel of a row that shows src, and the one after the last, starting from those of the row above.
+// All pixels between show src, too: the terms along x are monotonic, and so is their rounded sum with the others.
 func inside(first, behind int, dst, src *imagefile.RGB, a *Matrix, alongX, alongY float64) (int, int) {
 	w, h := float64(src.Width), float64(src.Height)
 	shows := func(x int) bool {
@@ -175,8 +176,8 @@ func (g *group) fetchEdge(src *imagefile.RGB, i int) {
 	}
 }
 
-// Tables of the kernels: where the bytes of a tap go, 0 to 5, a byte for each float64; the bits of 2⁵², in whose lower ones whole
-// numbers stand; and constants.
+// Tables of the kernels: the positions of a tap's bytes 0 to 5, one byte for each float64; the bits of 2⁵², which holds a
+// whole number in its lower bits; and constants.
 var (
 	bytePlaces = func() (t [6][64]uint8) {
 		for k := range t {

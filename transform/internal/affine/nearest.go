@@ -6,7 +6,7 @@ import (
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 )
 
-// toInt is C's conversion as x86-64 does it: towards zero, and the lowest int32 for what is none.
+// toInt is C's conversion on x86-64: it rounds towards zero, and returns the lowest int32 for numbers out of range.
 func toInt(v float64) int32 {
 	if !(v > math.MinInt32-1 && v < math.MaxInt32+1) {
 		return math.MinInt32
@@ -27,15 +27,15 @@ func within(at, n int) bool { return uint(at) < uint(n) }
 
 // scale is ImagingScaleAffine, for maps without rotation and shear.
 func (m *Mapper) scale(dst, src *imagefile.RGB, a *Matrix, fill [3]byte) {
-	first, behind := dst.Width, 0 // the columns that show something
+	first, behind := dst.Width, 0 // the columns that show the source
 	m.columns = m.columns[:0]
-	apart := false // one is not beside the one before
+	scattered := false // some columns are not adjacent in the source
 	at := a[2] + float64(a[0]*0.5)
 	for x := range dst.Width {
 		column := int32(coordinate(at))
 		if within(int(column), src.Width) {
 			first, behind = min(first, x), x+1
-			apart = apart || x > first && column != m.columns[x-1]+1
+			scattered = scattered || x > first && column != m.columns[x-1]+1
 		}
 		m.columns = append(m.columns, column)
 		at += a[0]
@@ -49,7 +49,7 @@ func (m *Mapper) scale(dst, src *imagefile.RGB, a *Matrix, fill [3]byte) {
 			continue
 		}
 		paint(to[:3*first], fill)
-		if from := row(src, line); !apart {
+		if from := row(src, line); !scattered {
 			copy(to[3*first:3*behind], from[3*m.columns[first]:])
 		} else {
 			for x, column := range m.columns[first:behind] {
@@ -61,7 +61,7 @@ func (m *Mapper) scale(dst, src *imagefile.RGB, a *Matrix, fill [3]byte) {
 	}
 }
 
-// fitsFixed reports whether the corners of a w × h result lie within what numbers of 16 bits and as many of fraction hold.
+// fitsFixed reports whether numbers with 16 bits of integer and 16 bits of fraction can hold the corners of a w × h result.
 func (a *Matrix) fitsFixed(w, h int) bool {
 	for _, corner := range [4][2]float64{{0, 0}, {float64(w), float64(h)}, {0, float64(h)}, {float64(w), 0}} {
 		for i := 0; i < 6; i += 3 {
@@ -76,13 +76,13 @@ func (a *Matrix) fitsFixed(w, h int) bool {
 // fixedPoint returns a number with 16 bits of fraction, rounded.
 func fixedPoint(v float64) int32 { return toInt(math.Floor(float64(v*65536) + 0.5)) }
 
-// A fixedMap is a map whose positions have 16 bits of fraction, on its way down the rows.
+// A fixedMap is a map in fixed point, with 16 bits of fraction, at the current row.
 type fixedMap struct {
 	startX, startY int32 // the position of the row's first pixel
 	stepX, stepY   int32
 	downX, downY   int32
-	width          int     // of the result
-	x, y           [2]edge // from where on the source's columns are shown, and from where on no longer; its rows
+	width          int     // the result's width
+	x, y           [2]edge // the first pixel with a column (row) of the source, and the first one after those
 }
 
 func newFixedMap(a *Matrix, width int, src *imagefile.RGB) (f fixedMap) {
@@ -95,13 +95,13 @@ func newFixedMap(a *Matrix, width int, src *imagefile.RGB) (f fixedMap) {
 	return f
 }
 
-// showing returns the first of the row's pixels that shows something of the source, and the one behind the last.
+// showing returns the row's first pixel that shows the source, and the one after the last.
 func (f *fixedMap) showing() (first, behind int) {
 	first = min(max(int(f.x[0].place), int(f.y[0].place), 0), f.width)
 	return first, max(first, min(int(f.x[1].place), int(f.y[1].place), f.width))
 }
 
-// down goes on to the next row.
+// down moves to the next row.
 func (f *fixedMap) down() {
 	f.startX += f.downX
 	f.startY += f.downY
@@ -148,35 +148,35 @@ func (m *Mapper) fixed(dst, src *imagefile.RGB, a *Matrix, fill [3]byte) {
 	}
 }
 
-// An edge is the place in a row, ⌈lacks/step⌉, from which on its positions have what its first one lacks, and goes down the rows without a division.
+// An edge is the place in a row where a coordinate has grown by distance: ⌈distance/step⌉. It moves down the rows without a division.
 type edge struct {
-	place, rest         int64 // the rest is below step
-	placeDown, restDown int64
-	step                int64
+	place, remainder         int64 // the remainder is below step
+	placeDown, remainderDown int64
+	step                     int64
 }
 
-func newEdge(lacks, step, down int64) edge {
+func newEdge(distance, step, down int64) edge {
 	e := edge{step: step}
-	e.place, e.rest = floorQuotient(lacks+step-1, step)
-	e.placeDown, e.restDown = floorQuotient(-down, step)
+	e.place, e.remainder = floorQuotient(distance+step-1, step)
+	e.placeDown, e.remainderDown = floorQuotient(-down, step)
 	return e
 }
 
-// down goes on to the next row.
+// down moves to the next row.
 func (e *edge) down() {
-	rest := e.rest + e.restDown - e.step
-	short := rest >> 63 // no branch: it would be guessed wrong too often
-	e.rest = rest + e.step&short
+	remainder := e.remainder + e.remainderDown - e.step
+	short := remainder >> 63 // not a branch, which would be mispredicted too often
+	e.remainder = remainder + e.step&short
 	e.place += e.placeDown + 1 + short
 }
 
-// edges returns the place in a row from which on its positions, start + place·step with 16 bits of fraction, are of size, and the one from which on they no
-// longer are. A coordinate of 32,768 and more is none.
+// edges returns the first place in a row where the position, start + place·step with 16 bits of fraction, lies in
+// 0 .. size-1, and the first place after those. Coordinates from 32,768 on count as outside.
 func edges(start, step, down int32, size int) [2]edge {
 	low, high := -int64(start), int64(min(size, 1<<15))<<16-int64(start) // low ≤ place·step < high
 	s, d := int64(step), int64(down)
 	switch {
-	case s == 0: // all places or none
+	case s == 0: // all places, or no place
 		const far = 1 << 30
 		return [2]edge{newEdge(low*far, 1, d*far), newEdge(high*far, 1, d*far)}
 	case s < 0:
@@ -194,7 +194,7 @@ func floorQuotient(a, b int64) (q, rest int64) {
 	return q, rest
 }
 
-// sums is the rest of ImagingTransformAffine: nearest, for maps of which a corner lies far outside.
+// sums is the last algorithm of ImagingTransformAffine: nearest, for maps with a corner far outside.
 func sums(dst, src *imagefile.RGB, a *Matrix, fill [3]byte) {
 	startX := a[2] + float64(a[1]*0.5) + float64(a[0]*0.5)
 	startY := a[5] + float64(a[4]*0.5) + float64(a[3]*0.5)

@@ -6,9 +6,9 @@ import (
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 )
 
-// Nearest by kernels. In general a row is copied in stretches: a kernel finds where each pixel of a stretch lies in the source, and
-// copyPixels copies them from there one by one. In a shear along y, pixels lie side by side until the source's row changes, at the
-// same columns in each row of the result: those runs are found once.
+// Nearest by kernels. In general a row is copied in stretches: a kernel computes the source position of each pixel of a
+// stretch, and copyPixels copies them one by one. In a shear along y, pixels are adjacent until the source's row changes,
+// at the same columns in each row of the result: those runs are found once.
 
 // stretchLen is the number of pixels in a stretch.
 const stretchLen = 256
@@ -38,9 +38,9 @@ func (k *kernels) copyFixed(g *group, to []byte, src *imagefile.RGB, x, y int32,
 func (g *group) copyPixels(to, from unsafe.Pointer, n int) {
 	places := unsafe.Pointer(&g.places)
 	for ; n >= 4; n -= 4 {
-		two, others := *(*uint64)(places), *(*uint64)(unsafe.Add(places, 8)) // pairs of places: half the loads
-		a, b := *(*uint32)(unsafe.Add(from, int(uint32(two)))), *(*uint32)(unsafe.Add(from, int(two>>32)))
-		c, d := *(*uint32)(unsafe.Add(from, int(uint32(others)))), *(*uint32)(unsafe.Add(from, int(others>>32)))
+		ab, cd := *(*uint64)(places), *(*uint64)(unsafe.Add(places, 8)) // pairs of places: half the loads
+		a, b := *(*uint32)(unsafe.Add(from, int(uint32(ab)))), *(*uint32)(unsafe.Add(from, int(ab>>32)))
+		c, d := *(*uint32)(unsafe.Add(from, int(uint32(cd)))), *(*uint32)(unsafe.Add(from, int(cd>>32)))
 		*(*uint32)(to) = a
 		*(*uint32)(unsafe.Add(to, 3)) = b
 		*(*uint32)(unsafe.Add(to, 6)) = c
@@ -53,7 +53,8 @@ func (g *group) copyPixels(to, from unsafe.Pointer, n int) {
 	}
 }
 
-// A run is up to five neighbours of a row that are neighbours in the source, too: bytes of the result's row, and, for row 0, of the source.
+// A run is up to five adjacent pixels of a row that are adjacent in the source, too. It has their byte offsets in the
+// result's row and, for row 0, in the source.
 type run struct{ to, from int32 }
 
 const runLen = 5 // 15 bytes, which are copied as 16
@@ -77,8 +78,9 @@ func (m *Mapper) findRuns(src *imagefile.RGB, startX, startY, stepY int32, first
 
 // copyRuns copies the runs of columns first .. behind-1 to row y. It writes over up to 13 bytes more.
 func (m *Mapper) copyRuns(to []byte, src *imagefile.RGB, y, first, behind int) {
-	place, from, line := unsafe.Pointer(unsafe.SliceData(to)), unsafe.Pointer(unsafe.SliceData(src.Pix)), 3*src.Width*y
+	place, from := unsafe.Pointer(unsafe.SliceData(to)), unsafe.Pointer(unsafe.SliceData(src.Pix))
+	line := 3 * src.Width * y // offset of the row; alone it may exceed the source
 	for _, r := range m.runs[m.columns[first] : m.columns[behind-1]+1] {
-		*(*[16]byte)(unsafe.Add(place, int(r.to))) = *(*[16]byte)(unsafe.Add(from, line+int(r.from))) // line alone may lie behind the source
+		*(*[16]byte)(unsafe.Add(place, int(r.to))) = *(*[16]byte)(unsafe.Add(from, line+int(r.from)))
 	}
 }

@@ -1,15 +1,16 @@
-// Package blur blurs RGB images in memory: as Pillow's ImageFilter.GaussianBlur does it, with the same bits, and as torchvision's
-// gaussian_blur does it, to within rounding.
+// Package blur blurs RGB images in memory: like Pillow's ImageFilter.GaussianBlur, with the same bits, and like
+// torchvision's gaussian_blur, up to rounding.
 //
-// Pillow's is three box blurs along the rows and then three along the columns, each rounded to bytes. A box of radius r and a
-// fraction weighs 2r + 1 pixels by ww, and the two beyond them by fw, in fixed point with 24 bits of fraction (libImaging/BoxBlur.c).
-// One example, radius 1.25: 3 pixels by 4793490 and the two beyond by 1198373 of 16777216, or 0.2857 and 0.0714 each.
+// Pillow's is three box blurs along the rows and then three along the columns, each rounded to bytes. A box of radius r
+// and a fraction weighs 2r + 1 pixels by ww, and the two beyond them by fw, in fixed point with 24 bits of fraction
+// (libImaging/BoxBlur.c). One example, radius 1.25: 3 pixels by 4793490 and the two beyond by 1198373 of 16777216, or
+// 0.2857 and 0.0714 each.
 //
-// torchvision's weighs with a kernel of given size, here first along rows and then along columns, in float32 and rounded once.
-// torchvision multiplies by the two-dimensional kernel: its sums have other rounding errors, which show where one is as
-// good as half way between two bytes.
+// torchvision's uses a kernel of given size: here first along rows and then along columns, in float32 and rounded once.
+// torchvision multiplies by the two-dimensional kernel. Its sums have other rounding errors, which show where a sum is
+// almost half way between two bytes.
 //
-// Beyond an image's edges lie, for Pillow, its outermost pixels again, and for torchvision the image mirrored about their middles.
+// Beyond an image's edges Pillow repeats the outermost pixels, and torchvision mirrors the image about their middles.
 // The generic Go code is the reference. Accelerated kernels for AVX2, AVX-512 and NEON give the same bytes.
 package blur
 
@@ -32,10 +33,10 @@ type Blurrer struct {
 // New returns a Blurrer that runs the kernels of the given level, which must be one of [kernel.Available].
 func New(level kernel.Level) *Blurrer { return &Blurrer{kernels: byLevel[level]} }
 
-// vectorMax are the bytes that a kernel may write behind a row's end: less than the largest vector.
+// vectorMax bounds the bytes that a kernel writes behind a row's end: fewer than the largest vector has.
 const vectorMax = 64
 
-// grown returns memory for n elements and what kernels read and write behind them.
+// grown returns memory for n elements, with room for the kernels' accesses behind them.
 func grown[T any](s []T, n int) []T {
 	n += imagefile.SlackBytes
 	if cap(s) < n {
@@ -53,7 +54,7 @@ func extend(line []byte, margin, n int) {
 	}
 }
 
-// kernels are what one level does its own way.
+// kernels are the functions that have a version for each level.
 type kernels struct {
 	box     boxKernel
 	rows    rowsKernel

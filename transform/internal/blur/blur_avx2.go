@@ -13,8 +13,8 @@ func init() {
 	byLevel[kernel.AVX2] = &kernels{box: boxAVX2, rows: rowsAVX2, columns: columnsAVX2}
 }
 
-// boxAVX2 does what boxGeneric does, 16 bytes for each lane at a time. Sums of up to 121 bytes are words, which it multiplies by both
-// weights at once.
+// boxAVX2 is boxGeneric for 16 bytes of each lane at a time. Sums of up to 121 bytes are words, which it multiplies by
+// both weights at once.
 func boxAVX2(dst, src []byte, step, n int, b box) {
 	high, low := SplitWeight(int32(b.inner), int32(b.outer), false)
 	highs, lows, start := BroadcastPair(high), BroadcastPair(low), TopByteStart()
@@ -45,7 +45,7 @@ func weighedAVX2(inner, outer, highs, lows Words, start Dwords) Words {
 	return sums.ToBits().ShiftAllRight(8).BitsToInt16()
 }
 
-// rowsAVX2 does what rowsGeneric does. It takes bytes to words and those to two vectors of dwords, by lane: so stand the sums.
+// rowsAVX2 is rowsGeneric. It widens bytes to words and these to two vectors of dwords, by lane, and stores the sums in that order.
 func rowsAVX2(dst []float32, src []byte, n int, weights []float32) {
 	from, to := unsafe.Pointer(unsafe.SliceData(src)), unsafe.Pointer(unsafe.SliceData(dst))
 	middle := 3 * (len(weights) - 1)
@@ -67,7 +67,7 @@ func rowsAVX2(dst []float32, src []byte, n int, weights []float32) {
 	Leave()
 }
 
-// columnsAVX2 does what columnsGeneric does, for sums that stand as rowsAVX2 leaves them.
+// columnsAVX2 is columnsGeneric, for sums in rowsAVX2's order.
 func columnsAVX2(dst []byte, src []float32, stride, n int, weights []float32) {
 	from, to := unsafe.Pointer(unsafe.SliceData(src)), unsafe.Pointer(unsafe.SliceData(dst))
 	step := 4 * stride

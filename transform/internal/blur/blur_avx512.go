@@ -15,8 +15,8 @@ func init() {
 	byLevel[kernel.AVX512] = &kernels{box: boxAVX512, rows: rowsAVX512, columns: columnsAVX512}
 }
 
-// boxAVX512 does what boxGeneric does, 16 bytes for each lane at a time. Sums of up to 121 bytes are words, which it multiplies by both
-// weights at once.
+// boxAVX512 is boxGeneric for 16 bytes of each lane at a time. Sums of up to 121 bytes are words, which it multiplies by
+// both weights at once.
 func boxAVX512(dst, src []byte, step, n int, b box) {
 	high, low := SplitWeight(int32(b.inner), int32(b.outer), false)
 	highs, lows, start := BroadcastPair(high), BroadcastPair(low), TopByteStart()
@@ -47,7 +47,7 @@ func weighedAVX512(inner, outer, highs, lows Words, start Dwords) Words {
 	return sums.ToBits().ShiftAllRight(8).BitsToInt16()
 }
 
-// rowsAVX512 does what rowsGeneric does. It takes bytes to words and those to two vectors of dwords, by lane: so stand the sums.
+// rowsAVX512 is rowsGeneric. It widens bytes to words and these to two vectors of dwords, by lane, and stores the sums in that order.
 func rowsAVX512(dst []float32, src []byte, n int, weights []float32) {
 	from, to := unsafe.Pointer(unsafe.SliceData(src)), unsafe.Pointer(unsafe.SliceData(dst))
 	middle := 3 * (len(weights) - 1)
@@ -69,7 +69,7 @@ func rowsAVX512(dst []float32, src []byte, n int, weights []float32) {
 	Leave()
 }
 
-// columnsAVX512 does what columnsGeneric does, for sums that stand as rowsAVX512 leaves them.
+// columnsAVX512 is columnsGeneric, for sums in rowsAVX512's order.
 func columnsAVX512(dst []byte, src []float32, stride, n int, weights []float32) {
 	from, to := unsafe.Pointer(unsafe.SliceData(src)), unsafe.Pointer(unsafe.SliceData(dst))
 	step := 4 * stride

@@ -15,8 +15,8 @@ func init() {
 	byLevel[kernel.NEON] = &kernels{box: boxNEON, rows: rowsNEON, columns: columnsNEON}
 }
 
-// boxNEON does what boxGeneric does, 16 bytes for each lane at a time. Sums of up to 121 bytes are words, which it multiplies by both
-// weights at once.
+// boxNEON is boxGeneric for 16 bytes of each lane at a time. Sums of up to 121 bytes are words, which it multiplies by
+// both weights at once.
 func boxNEON(dst, src []byte, step, n int, b box) {
 	high, low := SplitWeight(int32(b.inner), int32(b.outer), false)
 	highs, lows, start := BroadcastPair(high), BroadcastPair(low), TopByteStart()
@@ -47,7 +47,7 @@ func weighedNEON(inner, outer, highs, lows Words, start Dwords) Words {
 	return sums.ToBits().ShiftAllRight(8).BitsToInt16()
 }
 
-// rowsNEON does what rowsGeneric does. It takes bytes to words and those to two vectors of dwords, by lane: so stand the sums.
+// rowsNEON is rowsGeneric. It widens bytes to words and these to two vectors of dwords, by lane, and stores the sums in that order.
 func rowsNEON(dst []float32, src []byte, n int, weights []float32) {
 	from, to := unsafe.Pointer(unsafe.SliceData(src)), unsafe.Pointer(unsafe.SliceData(dst))
 	middle := 3 * (len(weights) - 1)
@@ -69,7 +69,7 @@ func rowsNEON(dst []float32, src []byte, n int, weights []float32) {
 	Leave()
 }
 
-// columnsNEON does what columnsGeneric does, for sums that stand as rowsNEON leaves them.
+// columnsNEON is columnsGeneric, for sums in rowsNEON's order.
 func columnsNEON(dst []byte, src []float32, stride, n int, weights []float32) {
 	from, to := unsafe.Pointer(unsafe.SliceData(src)), unsafe.Pointer(unsafe.SliceData(dst))
 	step := 4 * stride

@@ -6,20 +6,20 @@ import (
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 )
 
-// passes are the box blurs that Pillow makes of a Gaussian one.
+// passes is the number of box blurs with which Pillow approximates a Gaussian blur.
 const passes = 3
 
 // RadiusMax bounds the radius of Pillow's blur. A larger one leaves an image of a single colour, and takes longer in proportion.
 const RadiusMax = 100
 
-// A box is what one blur weighs: 2·radius + 1 values by inner, and the two beyond by outer, of 1<<24.
+// A box has the weights of one blur, in units of 2⁻²⁴: inner for 2·radius + 1 values, outer for the two beyond.
 type box struct {
 	radius       int
 	inner, outer uint32
 }
 
 // boxOf returns the box that, used three times, is as wide as a Gaussian with a standard deviation of radius: Pillow's
-// _gaussian_blur_radius and what ImagingHorizontalBoxBlur makes of its result, in float32 and float64 as there.
+// _gaussian_blur_radius followed by the computations of ImagingHorizontalBoxBlur, in float32 and float64 as there.
 func boxOf(radius float32) box {
 	sigma2 := float32(radius*radius) / passes
 	length := float32(math.Sqrt(float64(12*float64(sigma2)) + 1))
@@ -73,11 +73,11 @@ func (r *Blurrer) Pillow(dst, src *imagefile.RGB, radius float64) {
 	}
 }
 
-// A boxKernel blurs n values: those of dst are made of those of src from the same place on, each step values after the one
-// before. It may write up to vectorMax more behind dst's, and read as many.
+// A boxKernel blurs n values. Each of dst is made of values of src from the same place on, step apart. It may read and
+// write up to vectorMax bytes more behind them.
 type boxKernel func(dst, src []byte, step, n int, b box)
 
-// kernel returns the kernel for a box: words hold sums of up to 128 bytes, and the outer weight can be none, by a rounding error.
+// kernel returns the kernel for a box: the fast one needs sums that fit words, and an outer weight that rounding has not made negative.
 func (b box) kernel(k *kernels) boxKernel {
 	if k == nil || b.radius > 60 || b.outer > 1<<23 {
 		return boxGeneric

@@ -9,10 +9,10 @@ import (
 // KernelMax bounds the sides of a kernel.
 const KernelMax = 255
 
-// Torchvision writes src, blurred as torchvision.transforms.functional.gaussian_blur does it, to dst, of the same size. The
-// kernel's weights are those of its middle and then of the places to one side: of its columns in across, of its rows in down,
-// (KernelMax + 1) / 2 at most. The image must be at least as wide, and as high, as there are of them. The images do not overlap; dst has
-// imagefile.SlackBytes of capacity.
+// Torchvision writes src, blurred like torchvision.transforms.functional.gaussian_blur, to dst, of the same size.
+// across and down have the kernel's weights along rows and columns: that of the middle, then those of one side, at most
+// (KernelMax + 1) / 2. The image must be at least as wide as across is long, and as high as down. The images do not
+// overlap; dst has imagefile.SlackBytes of capacity.
 func (r *Blurrer) Torchvision(dst, src *imagefile.RGB, across, down []float32) {
 	rows, columns := rowsGeneric, columnsGeneric
 	if r.kernels != nil {
@@ -41,8 +41,9 @@ func (r *Blurrer) Torchvision(dst, src *imagefile.RGB, across, down []float32) {
 	}
 }
 
-// A rowsKernel weighs n bytes of src and those beside them, three apart. src begins with what lies to the left of the first.
-// It may read and write up to vectorMax more behind them. The order within dst is the kernel's, and its columnsKernel's.
+// A rowsKernel weighs n bytes of src and those beside them, three apart. src begins with the pixels to the left of the
+// first. It may read and write up to vectorMax more behind them. The order within dst is private to the kernel and its
+// columnsKernel.
 type rowsKernel func(dst []float32, src []byte, n int, weights []float32)
 
 func rowsGeneric(dst []float32, src []byte, n int, weights []float32) {
@@ -56,8 +57,8 @@ func rowsGeneric(dst []float32, src []byte, n int, weights []float32) {
 	}
 }
 
-// A columnsKernel weighs n values of src and those above and below them, stride apart, and rounds half to even. src begins with
-// what lies above the first. It may read and write up to vectorMax more behind them.
+// A columnsKernel weighs n values of src and those above and below them, stride apart, and rounds half to even. src
+// begins with the rows above the first. It may read and write up to vectorMax more behind them.
 type columnsKernel func(dst []byte, src []float32, stride, n int, weights []float32)
 
 func columnsGeneric(dst []byte, src []float32, stride, n int, weights []float32) {
@@ -71,7 +72,7 @@ func columnsGeneric(dst []byte, src []float32, stride, n int, weights []float32)
 	}
 }
 
-// rounded returns a sum from 0 to 255 and a rounding error: in a float32 of 2²³ and more the last bit is 1.
+// rounded rounds a sum from about 0 to about 255: in a float32 from 2²³ on, the last bit of the mantissa counts 1.
 func rounded(sum float32) byte { return byte(math.Float32bits(sum + roundingAddend)) }
 
 var roundingAddend float32 = 1 << 23

@@ -15,10 +15,10 @@ func blend(a, b byte, factor float32) byte {
 	return byte(v)
 }
 
-// Brightness is ImageEnhance.Brightness, whose degenerate image is black.
+// Brightness is ImageEnhance.Brightness. Its degenerate image is black.
 func (a *Adjuster) Brightness(dst, src []byte, factor float32) { a.blendAll(dst, src, 0, factor) }
 
-// Contrast is ImageEnhance.Contrast, whose degenerate image has the mean of the image's luma everywhere.
+// Contrast is ImageEnhance.Contrast. Its degenerate image has the mean of the image's luma everywhere.
 func (a *Adjuster) Contrast(dst, src []byte, factor float32) {
 	if len(src) >= 3 {
 		a.blendAll(dst, src, a.meanLuma(src), factor)
@@ -54,33 +54,33 @@ func (a *Adjuster) blendAll(dst, src []byte, with byte, factor float32) {
 	case a.fast == nil:
 	case a.fast.table != nil:
 		a.fast.fill(&a.spread[0], table)
-		dst, src = rest(dst, src, a.fast.table(dst, src, &a.spread[0]))
+		dst, src = skip(dst, src, a.fast.table(dst, src, &a.spread[0]))
 	case a.lines[0].fit(table, float64(factor), true):
-		dst, src = rest(dst, src, a.fast.line(dst, src, &a.lines[0]))
+		dst, src = skip(dst, src, a.fast.line(dst, src, &a.lines[0]))
 	default:
-		dst, src = rest(dst, src, a.fast.blend(dst, src, with, a.keep(factor)))
+		dst, src = skip(dst, src, a.fast.blend(dst, src, with, a.keep(factor)))
 	}
 	for i, v := range src {
 		dst[i] = table[v]
 	}
 }
 
-// Saturation is ImageEnhance.Color, whose degenerate image is the gray one.
+// Saturation is ImageEnhance.Color. Its degenerate image is the gray one.
 func (a *Adjuster) Saturation(dst, src []byte, factor float32) {
 	if dst = dst[:len(src)]; a.fast != nil {
-		dst, src = rest(dst, src, a.fast.saturation(dst, src, a.keep(factor)))
+		dst, src = skip(dst, src, a.fast.saturation(dst, src, a.keep(factor)))
 	}
-	for ; len(src) >= 3; dst, src = rest(dst, src, 3) {
+	for ; len(src) >= 3; dst, src = skip(dst, src, 3) {
 		l := luma(src[0], src[1], src[2])
 		dst[0], dst[1], dst[2] = blend(l, src[0], factor), blend(l, src[1], factor), blend(l, src[2], factor)
 	}
 }
 
-// Sharpness is ImageEnhance.Sharpness, whose degenerate image is what ImageFilter.SMOOTH makes of src, an image of w × h pixels.
-// The result goes to dst, which does not overlap src.
+// Sharpness is ImageEnhance.Sharpness for an image of w × h pixels. Its degenerate image is src after
+// ImageFilter.SMOOTH. The result goes to dst, which does not overlap src.
 //
-// SMOOTH leaves the pixels of the border as they are; to others it gives the mean of the nine around, the middle counting five
-// times. Pillow sums in float32, but no sum divided by 13 is nearer than 1/26 to where it would be rounded otherwise, so that
+// SMOOTH leaves the pixels of the border as they are; to others it gives the mean of the nine around, the middle
+// counting five times. Pillow sums in float32, but no sum divided by 13 is nearer than 1/26 to a rounding boundary, so
 // integers give the same.
 func (a *Adjuster) Sharpness(dst, src []byte, w, h int, factor float32) {
 	if a.fast != nil && 3*w-6 >= a.fast.vector {
@@ -101,7 +101,7 @@ func (a *Adjuster) Sharpness(dst, src []byte, w, h int, factor float32) {
 	}
 }
 
-// sharpnessFast does it by the kernel, for rows that are long enough.
+// sharpnessFast is Sharpness by the kernel, for rows of at least a vector.
 func (a *Adjuster) sharpnessFast(dst, src []byte, w, h int, factor float32) {
 	stride, f := 3*w, a.keep(factor)
 	copy(dst[:stride], src)
@@ -114,15 +114,15 @@ func (a *Adjuster) sharpnessFast(dst, src []byte, w, h int, factor float32) {
 	copy(dst[(h-1)*stride:][:stride], src[(h-1)*stride:])
 }
 
-// keep returns where a factor is kept, as kernels take it: a variable of their own would be allocated for each.
+// keep stores a factor and returns its address for a kernel: the address of a local variable would allocate it.
 func (a *Adjuster) keep(factor float32) *float32 {
 	a.factor = factor
 	return &a.factor
 }
 
-// Sums of images, each times a weight, in float32 with each step rounded once, as numpy and torch have them.
+// Weighted sums of images in float32, rounded after each step, as numpy and torch compute them.
 
-// Start returns sums that begin with an image times a weight, in memory if that is large enough.
+// Start returns an image times a weight as the first sums, in memory if that is large enough.
 func Start(memory []float32, pix []byte, weight float32) []float32 {
 	if cap(memory) < len(pix) {
 		memory = make([]float32, len(pix)+len(pix)/4)

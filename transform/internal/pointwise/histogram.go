@@ -2,8 +2,8 @@ package pointwise
 
 import "math/bits"
 
-// Autocontrast is ImageOps.autocontrast without a cutoff: each channel's darkest byte becomes 0, its brightest 255, and those
-// between are spread.
+// Autocontrast is ImageOps.autocontrast without a cutoff: it stretches each channel so that its darkest byte becomes 0
+// and its brightest 255.
 func (a *Adjuster) Autocontrast(dst, src []byte) {
 	dst = dst[:len(src)]
 	low, high := a.extremes(src)
@@ -13,12 +13,12 @@ func (a *Adjuster) Autocontrast(dst, src []byte) {
 		fit = fit && a.lines[c].fit(&a.tables[c], slope, false)
 	}
 	if fit {
-		dst, src = rest(dst, src, a.fast.lines(dst, src, &a.lines))
+		dst, src = skip(dst, src, a.fast.lines(dst, src, &a.lines))
 	}
 	a.lookup(dst, src)
 }
 
-// extremes returns the least and the greatest byte of each channel.
+// extremes returns the lowest and the highest byte of each channel.
 func (a *Adjuster) extremes(pix []byte) (low, high [3]byte) {
 	low = [3]byte{255, 255, 255}
 	if a.fast != nil {
@@ -35,8 +35,8 @@ func (a *Adjuster) extremes(pix []byte) (low, high [3]byte) {
 	return low, high
 }
 
-// spread makes the table that takes low to 0 and high to 255, and returns by how much it grows. Pillow's arithmetic, float64, rounds
-// each step once and cuts off.
+// spread makes the table that maps low to 0 and high to 255, and returns its slope. Pillow's arithmetic is float64,
+// rounded after each step and then truncated.
 func spread(table *[256]byte, low, high int) float64 {
 	if high <= low {
 		identity(table)
@@ -54,7 +54,7 @@ func spread(table *[256]byte, low, high int) float64 {
 	return scale
 }
 
-// Equalize is ImageOps.equalize: each channel's bytes are replaced so that they are spread as evenly as may be.
+// Equalize is ImageOps.equalize: each channel's bytes are replaced so that their histogram becomes as flat as possible.
 func (a *Adjuster) Equalize(dst, src []byte) {
 	a.count(src)
 	for c := range a.tables {
@@ -63,9 +63,10 @@ func (a *Adjuster) Equalize(dst, src []byte) {
 	a.lookup(dst, src)
 }
 
-// count counts the bytes of each channel, at a cycle for each: that is how often Zen 4 writes a counter. Pairs of pixels as one
-// index, value and difference, are half as many, but their table leaves the nearest cache, equal neighbours wait for each other, and
-// pairs that differ by much have to be counted apart: little is left of the gain.
+// count counts the bytes of each channel, at a cycle for each, which is the rate at which Zen 4 writes counters.
+// Counting pairs of pixels by value and difference needs half as many counts. But the table outgrows the nearest cache,
+// equal neighbours wait for each other, and pairs with a large difference need a second loop: little of the gain
+// remains.
 func (a *Adjuster) count(pix []byte) {
 	clear(a.counts[:])
 	r, g, b := &a.counts[0], &a.counts[1], &a.counts[2]
@@ -90,7 +91,7 @@ func (a *Adjuster) count(pix []byte) {
 	}
 }
 
-// equal makes the table of a channel with the given counts. As Pillow has it, a step is a 255th of all but the brightest bytes.
+// equal makes the table of a channel with the given counts. As in Pillow, a step is 1/255 of the number of bytes below the brightest.
 func equal(table *[256]byte, counts *[256]uint32) {
 	total, last, used := 0, 0, 0
 	for _, n := range counts {
@@ -128,10 +129,10 @@ func (a *Adjuster) lookup(dst, src []byte) {
 		for c := range a.tables {
 			a.fast.fill(&a.spread[c], &a.tables[c])
 		}
-		dst, src = rest(dst, src, a.fast.replace(dst, src, &a.spread))
+		dst, src = skip(dst, src, a.fast.replace(dst, src, &a.spread))
 	}
 	r, g, b := &a.tables[0], &a.tables[1], &a.tables[2]
-	for ; len(src) >= 3; dst, src = rest(dst, src, 3) {
+	for ; len(src) >= 3; dst, src = skip(dst, src, 3) {
 		dst[0], dst[1], dst[2] = r[src[0]], g[src[1]], b[src[2]]
 	}
 }

@@ -8,35 +8,37 @@ import (
 	. "github.com/imgfeed/imgfeed/internal/lanes/avx2"
 )
 
-// hueAVX2 is Hue by whole numbers, which give what Pillow's floats give: hue is a multiple of 85/2 for each sextant, what is exact
-// in it is looked up in rounded, and the middle channel is a number of 65025ths. TestEveryColour compares them all.
+// hueAVX2 is Hue in whole numbers. They give the results of Pillow's floats: a hue is a multiple of 85/2 plus a share
+// of it, exact ones are corrected by belowHue, and the middle channel is a multiple of 1/65025. TestEveryColour
+// compares all colours.
 func hueAVX2(dst, src []byte, shift byte) int {
 	n := len(src) / pixelsAVX2 * pixelsAVX2
 	for at := 0; at < n; at += pixelsAVX2 {
 		p := unsafe.Pointer(&src[at])
 		v0, v1, v2 := LoadPixels(p)
 		r, g, b := Channel(v0, v1, v2, 0), Channel(v0, v1, v2, 1), Channel(v0, v1, v2, 2)
-		most := r.Max(g).Max(b)
-		span := most.Sub(r.Min(g).Min(b))
-		hue := hueOfAVX2(r, g, b, most, span).Add(BroadcastBytes(shift))
-		evenS := saturationOfAVX2(EvenBytes(span), EvenBytes(most))
-		oddS := saturationOfAVX2(OddBytes(span), OddBytes(most))
+		value := r.Max(g).Max(b)
+		span := value.Sub(r.Min(g).Min(b))
+		hue := hueOfAVX2(r, g, b, value, span).Add(BroadcastBytes(shift))
+		evenS := saturationOfAVX2(EvenBytes(span), EvenBytes(value))
+		oddS := saturationOfAVX2(OddBytes(span), OddBytes(value))
 		evenPart, evenSextant := sextantAVX2(EvenBytes(hue))
 		oddPart, oddSextant := sextantAVX2(OddBytes(hue))
-		low := ToBytes(PairBytes(leastAVX2(evenS, EvenBytes(most)), leastAVX2(oddS, OddBytes(most))))
-		middle := ToBytes(PairBytes(middleAVX2(evenS, EvenBytes(most), evenPart), middleAVX2(oddS, OddBytes(most), oddPart)))
+		low := ToBytes(PairBytes(lowAVX2(evenS, EvenBytes(value)), lowAVX2(oddS, OddBytes(value))))
+		middle := ToBytes(PairBytes(middleAVX2(evenS, EvenBytes(value), evenPart), middleAVX2(oddS, OddBytes(value), oddPart)))
 		sextant := ToBytes(PairBytes(evenSextant, oddSextant))
-		StoreChannels(pickAVX2(most, middle, low, sextant, 0), pickAVX2(most, middle, low, sextant, 1), pickAVX2(most, middle, low, sextant, 2), unsafe.Pointer(&dst[at]))
+		r, g = pickAVX2(value, middle, low, sextant, 0), pickAVX2(value, middle, low, sextant, 1)
+		StoreChannels(r, g, pickAVX2(value, middle, low, sextant, 2), unsafe.Pointer(&dst[at]))
 	}
 	Leave()
 	return n
 }
 
-// hueOfAVX2 returns hues: that of the greatest channel, and 85/2 times what the second of the others in the order r g b r g is
-// more than the first, as a share of the span; rounded down.
-func hueOfAVX2(r, g, b, most, span Bytes) Bytes {
+// hueOfAVX2 returns hues, rounded down: the base hue of the highest channel, plus 85/2 times the difference of the two
+// others, in the order r g b r g, as a share of the span.
+func hueOfAVX2(r, g, b, value, span Bytes) Bytes {
 	one := BroadcastBytes(1)
-	red, green := r.Equal(most), g.Equal(most)
+	red, green := r.Equal(value), g.Equal(value)
 	first, second := b.IfElse(red, r.IfElse(green, g)), g.IfElse(red, b.IfElse(green, r))
 	less := first.SubSaturated(second)
 	over := less.Or(second.SubSaturated(first))
@@ -64,15 +66,15 @@ func shareAVX2(over, span Words) Words {
 	return ShiftNarrow(lo.ConvertToInt32().Add(lo.Add(up).ConvertToInt32()), hi.ConvertToInt32().Add(hi.Add(up).ConvertToInt32()), 0)
 }
 
-// saturationOfAVX2 returns 255 times span/most, rounded down.
-func saturationOfAVX2(span, most Words) Words {
+// saturationOfAVX2 returns 255 times span/value, rounded down.
+func saturationOfAVX2(span, value Words) Words {
 	spanLo, spanHi := ToDwords(span.Mul(BroadcastWords(255)))
-	mostLo, mostHi := ToDwords(most.Max(BroadcastWords(1)))
-	lo, hi := spanLo.ConvertToFloat32().Div(mostLo.ConvertToFloat32()), spanHi.ConvertToFloat32().Div(mostHi.ConvertToFloat32())
+	valueLo, valueHi := ToDwords(value.Max(BroadcastWords(1)))
+	lo, hi := spanLo.ConvertToFloat32().Div(valueLo.ConvertToFloat32()), spanHi.ConvertToFloat32().Div(valueHi.ConvertToFloat32())
 	return ShiftNarrow(lo.ConvertToInt32(), hi.ConvertToInt32(), 0)
 }
 
-// sextantAVX2 returns the sextants of hues, 0 to 6, and 255 times what is left of them, from the end of even ones.
+// sextantAVX2 returns the sextants of hues, 0 to 6, and 255 times the position in the sextant, counted from the end of even ones.
 func sextantAVX2(hue Words) (part, sextant Words) {
 	six, one, all := hue.Mul(BroadcastWords(6)), BroadcastWords(1), BroadcastWords(255)
 	more := six.Add(one)
@@ -81,14 +83,14 @@ func sextantAVX2(hue Words) (part, sextant Words) {
 	return part.Xor(sextant.And(one).Sub(one).And(all)), sextant
 }
 
-// leastAVX2 returns the least channel, value·(255 − saturation)/255, rounded.
-func leastAVX2(saturation, value Words) Words {
+// lowAVX2 returns the lowest channel, value·(255 − saturation)/255, rounded.
+func lowAVX2(saturation, value Words) Words {
 	x := value.Mul(BroadcastWords(255).Sub(saturation)).Add(BroadcastWords(128))
 	return HighBytes(x.Add(HighBytes(x)))
 }
 
-// middleAVX2 returns the middle channel, value·(65025 − saturation·part)/65025, rounded. It is never as near to half a number as the
-// rounding of floats.
+// middleAVX2 returns the middle channel, value·(65025 − saturation·part)/65025, rounded. The exact result is never so
+// near to a half that the rounding of floats matters.
 func middleAVX2(saturation, value, part Words) Words {
 	valueLo, valueHi := ToDwords(value)
 	shareLo, shareHi := ToDwords(BroadcastWords(65025 - 65536).Sub(saturation.Mul(part)))
@@ -98,9 +100,9 @@ func middleAVX2(saturation, value, part Words) Words {
 	return ShiftNarrow(lo.ConvertToInt32(), hi.ConvertToInt32(), 0)
 }
 
-// pickAVX2 returns channel c: the greatest, the middle or the least, by sextant.
-func pickAVX2(most, middle, low, sextant Bytes, c int) Bytes {
+// pickAVX2 returns channel c: the highest, the middle or the lowest, by sextant.
+func pickAVX2(value, middle, low, sextant Bytes, c int) Bytes {
 	t := unsafe.Pointer(&channelBySextant[c])
-	return most.And(Take(LoadRepeated(t), sextant)).Or(middle.And(Take(LoadRepeated(unsafe.Add(t, 16)), sextant))).
+	return value.And(Take(LoadRepeated(t), sextant)).Or(middle.And(Take(LoadRepeated(unsafe.Add(t, 16)), sextant))).
 		Or(low.And(Take(LoadRepeated(unsafe.Add(t, 32)), sextant)))
 }

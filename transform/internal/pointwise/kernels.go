@@ -5,10 +5,10 @@ import "github.com/imgfeed/imgfeed/internal/kernel"
 //go:generate go run ../../../internal/lanes/generate pointwise_avx2.go hue_avx2.go
 //go:generate go run ../../../internal/lanes/generate -neon line_avx2.go
 
-// kernels are what one level does its own way. Those that return a number did that many bytes, from the first on, and leave the
-// rest to the generic code.
+// kernels are the functions that have a version for each level. Those that return a number have done that many bytes
+// from the start, and leave the others to the generic code.
 type kernels struct {
-	vector      int // bytes that smooth takes at a time
+	vector      int // number of bytes that smooth does at a time
 	xor, and    func(dst, src []byte, with byte) int
 	solarize    func(dst, src []byte, below byte) int // inverts bytes above below
 	solarizeAdd func(dst, src []byte, add, below byte) int
@@ -23,7 +23,7 @@ type kernels struct {
 	replace     func(dst, src []byte, tables *[3][1024]byte) int
 	table       func(dst, src []byte, table *[1024]byte) int // replaces all channels by one table; nil where a line is faster
 
-	// Where table is nil: for tables that are lines, of all channels and of each.
+	// For tables that are lines, where table is nil: one line for all channels, or one for each.
 	line  func(dst, src []byte, t *line) int
 	lines func(dst, src []byte, t *[3]line) int
 }

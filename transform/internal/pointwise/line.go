@@ -1,21 +1,21 @@
 package pointwise
 
-// A line is a table of 256 bytes in another form: that of a straight line, rounded down and limited to 0..255. After its zeros, the
-// byte for 16·h + l, counted from there, is
+// A line is a compact form of a table of 256 bytes on a straight line, rounded down and limited to 0..255. After
+// the table's leading zeros, the byte for 16·h + l, counted from their end, is
 //
-//	base[h] + offset[l] + 0 or 1, or 255 if that is less
+//	min(base[h] + offset[l] + 0 or 1, 255).
 //
-// with ⌊slope·l⌋ for an offset, as ⌊a + b⌋ is ⌊a⌋ + ⌊b⌋ or one more, wherever Pillow's floats round to. Which of the two is a table of
-// 256 bits. That makes six look-ups in 16 bytes, where a table of any form takes sixteen.
+// Here offset[l] is ⌊slope·l⌋, because ⌊a + b⌋ is ⌊a⌋ + ⌊b⌋ or one more, however Pillow's floats round. A table of 256 bits
+// gives the addend 0 or 1. That makes six look-ups in 16 bytes; an arbitrary table takes sixteen.
 type line struct {
 	base, offset  [32]byte // 16 bytes in every lane
-	first, second [32]byte // by l, a bit for each h up to 7, and from 8 on
-	start         [32]byte // the first that is on the line
-	before        [32]byte // up to this bytes are 0, if there is a step from there to the line
-	always        [32]byte // ones if there is none
+	first, second [32]byte // index: l; a bit for each h up to 7, and from 8 on
+	start         [32]byte // the first byte on the line
+	before        [32]byte // the last byte that becomes 0, if a step follows it
+	always        [32]byte // ones if there is no step
 }
 
-// halfBits says by h which bit of line.first it has, and which of line.second.
+// halfBits gives the bit of each h in line.first and in line.second.
 var halfBits = func() (t [2][32]byte) {
 	for i := range 32 {
 		if h := i % 16; h < 8 {
@@ -27,8 +27,8 @@ var halfBits = func() (t [2][32]byte) {
 	return t
 }()
 
-// fit makes t a table of a line that grows by slope, and reports whether that is what the table is. The bytes of the table must not fall.
-// If there are no steps before the line, it begins with the last of the table's zeros, else after them.
+// fit makes t a line of the given slope, and reports whether it equals the table. The table must be monotonic. The line
+// begins after the table's leading zeros if there is a step, otherwise with the last of them.
 func (t *line) fit(table *[256]byte, slope float64, step bool) bool {
 	before := 0
 	for table[0] == 0 && before < 254 && table[before+1] == 0 {
@@ -49,11 +49,11 @@ func (t *line) fit(table *[256]byte, slope float64, step bool) bool {
 	return true
 }
 
-// fitRows is fit, with what is added to offsets before they are rounded down.
+// fitRows is fit with an addend to the offsets before they are rounded down.
 func (t *line) fitRows(table *[256]byte, start int, slope, nearly float64) bool {
 	var offset [16]int
 	var base [16]byte
-	var more [16]uint // by l, a bit for each h
+	var more [16]uint // index: l; a bit for each h
 	for l := range offset {
 		offset[l] = int(min(max(slope*float64(l)+nearly, 0), 255))
 	}
@@ -63,11 +63,11 @@ func (t *line) fitRows(table *[256]byte, start int, slope, nearly float64) bool 
 			base[h] = 255
 			continue
 		}
-		least, ok := fitRow(table[at:min(at+16, 256)], &offset, &more, h)
+		low, ok := fitRow(table[at:min(at+16, 256)], &offset, &more, h)
 		if !ok {
 			return false
 		}
-		base[h] = least
+		base[h] = low
 	}
 	for l := range base {
 		first, second := byte(more[l]), byte(more[l]>>8)
@@ -78,25 +78,25 @@ func (t *line) fitRows(table *[256]byte, start int, slope, nearly float64) bool 
 	return true
 }
 
-// fitRow finds the base of row h, and where there is one more.
+// fitRow finds the base of row h, and sets the bits of its bytes with the addend 1.
 func fitRow(row []byte, offset *[16]int, more *[16]uint, h int) (base byte, ok bool) {
-	least := 255
+	low := 255
 	for l, v := range row {
-		if v == 255 { // and so on: limited
+		if v == 255 { // limited, as are all bytes after it
 			break
 		}
-		least = min(least, int(v)-offset[l&15])
+		low = min(low, int(v)-offset[l&15])
 	}
 	off := uint(0)
 	for l, v := range row {
-		one := uint(int(v) - min(least+offset[l&15], 255))
+		one := uint(int(v) - min(low+offset[l&15], 255))
 		off |= one
 		more[l&15] |= one & 1 << (h & 15)
 	}
-	return byte(least), least >= 0 && off <= 1
+	return byte(low), low >= 0 && off <= 1
 }
 
-// everywhere has a byte in each place.
+// everywhere repeats a byte.
 func everywhere(v byte) (t [32]byte) {
 	for i := range t {
 		t[i] = v

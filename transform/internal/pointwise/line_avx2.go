@@ -15,13 +15,13 @@ func init() {
 	byLevel[kernel.AVX2] = &k
 }
 
-// raisedAVX2 returns base[h] + offset[l] and one more where the bits say so, 255 at most.
+// raisedAVX2 returns base[h] + offset[l], plus one where the bits say so, at most 255.
 func raisedAVX2(h, l, base, offset, first, second, upTo7, from8, one Bytes) Bytes {
 	more := Take(first, l).And(Take(upTo7, h)).Or(Take(second, l).And(Take(from8, h))).Min(one)
 	return Take(base, h).AddSaturated(Take(offset, l)).AddSaturated(more)
 }
 
-// afterAVX2 returns ones where a byte is after what is before the line.
+// afterAVX2 returns ones where a byte is above before.
 func afterAVX2(v, before, always, one Bytes) Bytes {
 	return Bytes{}.Sub(v.SubSaturated(before).Min(one)).Or(always)
 }
@@ -38,7 +38,8 @@ func lineAVX2(dst, src []byte, t *line) int {
 		v := Load(p)
 		x := v.SubSaturated(start)
 		h, l := HalfOf(x).And(half), x.And(half)
-		Store(raisedAVX2(h, l, base, offset, first, second, upTo7, from8, one).And(afterAVX2(v, before, always, one)), unsafe.Pointer(&dst[at]))
+		v = raisedAVX2(h, l, base, offset, first, second, upTo7, from8, one).And(afterAVX2(v, before, always, one))
+		Store(v, unsafe.Pointer(&dst[at]))
 	}
 	Leave()
 	return n

@@ -17,13 +17,13 @@ func init() {
 	byLevel[kernel.NEON] = &k
 }
 
-// raisedNEON returns base[h] + offset[l] and one more where the bits say so, 255 at most.
+// raisedNEON returns base[h] + offset[l], plus one where the bits say so, at most 255.
 func raisedNEON(h, l, base, offset, first, second, upTo7, from8, one Bytes) Bytes {
 	more := Take(first, l).And(Take(upTo7, h)).Or(Take(second, l).And(Take(from8, h))).Min(one)
 	return Take(base, h).AddSaturated(Take(offset, l)).AddSaturated(more)
 }
 
-// afterNEON returns ones where a byte is after what is before the line.
+// afterNEON returns ones where a byte is above before.
 func afterNEON(v, before, always, one Bytes) Bytes {
 	return Bytes{}.Sub(v.SubSaturated(before).Min(one)).Or(always)
 }
@@ -40,7 +40,8 @@ func lineNEON(dst, src []byte, t *line) int {
 		v := Load(p)
 		x := v.SubSaturated(start)
 		h, l := HalfOf(x).And(half), x.And(half)
-		Store(raisedNEON(h, l, base, offset, first, second, upTo7, from8, one).And(afterNEON(v, before, always, one)), unsafe.Pointer(&dst[at]))
+		v = raisedNEON(h, l, base, offset, first, second, upTo7, from8, one).And(afterNEON(v, before, always, one))
+		Store(v, unsafe.Pointer(&dst[at]))
 	}
 	Leave()
 	return n

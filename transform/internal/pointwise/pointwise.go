@@ -1,11 +1,11 @@
-// Package pointwise changes the pixels of RGB images in memory with exactly Pillow's arithmetic: what ImageOps, ImageEnhance and
-// Image.convert do, in the bits of every release from 9.4 on.
+// Package pointwise changes the pixels of RGB images in memory like Pillow's ImageOps, ImageEnhance and Image.convert,
+// with the same bits as every release from 9.4 on.
 //
-// An image's pixels are three bytes each, R, G and B, without gaps. Functions write what they make of src to dst, which has room for as many
-// bytes: the same memory, or another that does not overlap.
+// An image's pixels are three bytes each, R, G and B, without gaps. Functions read src and write dst, which has room
+// for as many bytes: the same memory, or memory that does not overlap.
 //
-// The generic Go code is the reference. Kernels for AVX2, AVX-512 and NEON give the same bytes; they are built with GOEXPERIMENT=simd
-// on amd64 and arm64 and chosen by the [kernel.Level] given to [New].
+// The generic Go code is the reference. Kernels for AVX2, AVX-512 and NEON give the same bytes; they are built with
+// GOEXPERIMENT=simd on amd64 and arm64 and chosen by the [kernel.Level] given to [New].
 package pointwise
 
 import "github.com/imgfeed/imgfeed/internal/kernel"
@@ -15,8 +15,8 @@ import "github.com/imgfeed/imgfeed/internal/kernel"
 type Adjuster struct {
 	fast   *kernels // nil for the generic code
 	tables [3][256]byte
-	counts [6][256]uint32 // of each channel, of pixels at even places and at odd ones
-	// What kernels take.
+	counts [6][256]uint32 // histograms of each channel: of even pixels, then of odd ones
+	// Arguments of kernels.
 	spread    [3][1024]byte
 	lines     [3]line
 	factor    float32
@@ -29,7 +29,7 @@ func New(level kernel.Level) *Adjuster { return &Adjuster{fast: byLevel[level]} 
 // Invert is ImageOps.invert: every byte is replaced by 255 minus it.
 func (a *Adjuster) Invert(dst, src []byte) {
 	if dst = dst[:len(src)]; a.fast != nil {
-		dst, src = rest(dst, src, a.fast.xor(dst, src, 255))
+		dst, src = skip(dst, src, a.fast.xor(dst, src, 255))
 	}
 	for i, v := range src {
 		dst[i] = ^v
@@ -40,7 +40,7 @@ func (a *Adjuster) Invert(dst, src []byte) {
 func (a *Adjuster) Posterize(dst, src []byte, bits int) {
 	mask := ^byte(0xff >> bits)
 	if dst = dst[:len(src)]; a.fast != nil {
-		dst, src = rest(dst, src, a.fast.and(dst, src, mask))
+		dst, src = skip(dst, src, a.fast.and(dst, src, mask))
 	}
 	for i, v := range src {
 		dst[i] = v & mask
@@ -54,7 +54,7 @@ func (a *Adjuster) Solarize(dst, src []byte, threshold int) {
 		return
 	}
 	if dst = dst[:len(src)]; a.fast != nil && threshold < 256 {
-		dst, src = rest(dst, src, a.fast.solarize(dst, src, byte(threshold-1)))
+		dst, src = skip(dst, src, a.fast.solarize(dst, src, byte(threshold-1)))
 	}
 	for i, v := range src {
 		if int(v) >= threshold {
@@ -64,10 +64,10 @@ func (a *Adjuster) Solarize(dst, src []byte, threshold int) {
 	}
 }
 
-// SolarizeAdd adds to bytes below threshold, 0 to 256, what they take of add, which is not negative.
+// SolarizeAdd adds add, which is not negative, to bytes below threshold, 0 to 256. Sums are limited to 255.
 func (a *Adjuster) SolarizeAdd(dst, src []byte, add, threshold int) {
 	if dst = dst[:len(src)]; a.fast != nil && 0 < threshold && threshold < 256 {
-		dst, src = rest(dst, src, a.fast.solarizeAdd(dst, src, byte(min(add, 255)), byte(threshold-1)))
+		dst, src = skip(dst, src, a.fast.solarizeAdd(dst, src, byte(min(add, 255)), byte(threshold-1)))
 	}
 	for i, v := range src {
 		if int(v) < threshold {
@@ -80,16 +80,16 @@ func (a *Adjuster) SolarizeAdd(dst, src []byte, add, threshold int) {
 // Gray is Image.convert("L").convert("RGB"): the channels of every pixel become its luma.
 func (a *Adjuster) Gray(dst, src []byte) {
 	if dst = dst[:len(src)]; a.fast != nil {
-		dst, src = rest(dst, src, a.fast.gray(dst, src))
+		dst, src = skip(dst, src, a.fast.gray(dst, src))
 	}
-	for ; len(src) >= 3; dst, src = rest(dst, src, 3) {
+	for ; len(src) >= 3; dst, src = skip(dst, src, 3) {
 		l := luma(src[0], src[1], src[2])
 		dst[0], dst[1], dst[2] = l, l, l
 	}
 }
 
-// rest returns what follows after n bytes.
-func rest(dst, src []byte, n int) (to, from []byte) { return dst[n:], src[n:] }
+// skip drops the first n bytes.
+func skip(dst, src []byte, n int) (to, from []byte) { return dst[n:], src[n:] }
 
 // luma is Pillow's L24 (libImaging/Convert.c): ITU-R 601-2 with 16 bits of fraction, rounded.
 func luma(r, g, b byte) byte {

@@ -10,10 +10,11 @@ import (
 	. "github.com/imgfeed/imgfeed/internal/lanes/neon"
 )
 
-// kernelsNEON are complete but for the kernels of tables, which their own files add.
+// kernelsNEON are all kernels except those of tables, which other files add.
 var kernelsNEON = kernels{
-	xor: xorNEON, and: andNEON, solarize: solarizeNEON, solarizeAdd: solarizeAddNEON, gray: grayNEON, sumLuma: sumLumaNEON, blend: blendNEON,
-	saturation: saturationNEON, hue: hueNEON, smooth: smoothNEON, extremes: extremesNEON, fill: FillTable, replace: replaceNEON, vector: vectorNEON,
+	xor: xorNEON, and: andNEON, solarize: solarizeNEON, solarizeAdd: solarizeAddNEON, gray: grayNEON, sumLuma: sumLumaNEON,
+	blend: blendNEON, saturation: saturationNEON, hue: hueNEON, smooth: smoothNEON, extremes: extremesNEON, fill: FillTable,
+	replace: replaceNEON, vector: vectorNEON,
 }
 
 // Kernels do whole vectors or groups of three, and return how many bytes those are; the generic code does the rest.
@@ -42,7 +43,7 @@ func andNEON(dst, src []byte, with byte) int {
 	return n
 }
 
-// reachesNEON returns ones where a byte is above below, which is one less than the least.
+// reachesNEON returns ones where a byte is above the limit below.
 func reachesNEON(v, below, one Bytes) Bytes { return Bytes{}.Sub(v.SubSaturated(below).Min(one)) }
 
 func solarizeNEON(dst, src []byte, below byte) int {
@@ -74,7 +75,7 @@ var (
 	greenBlueNEON = Pairs(19235, 7471)
 )
 
-// lumaWordsNEON returns the luma of pixels whose channels are words.
+// lumaWordsNEON returns the luma of pixels from channels in words.
 func lumaWordsNEON(r, g, b Words, half Dwords) Words {
 	redGreenLo, redGreenHi := Zip(r, g)
 	greenBlueLo, greenBlueHi := Zip(g, b)
@@ -83,7 +84,8 @@ func lumaWordsNEON(r, g, b Words, half Dwords) Words {
 	return HighWords(lo, hi)
 }
 
-// Functions of vectors are inlined up to a size, which a whole vector's luma and its blend are over: loops have them in halves, even bytes and odd.
+// The compiler inlines functions of vectors up to a size that the luma or the blend of a whole vector would exceed. So loops
+// call them for halves: even bytes, and odd bytes.
 
 func grayNEON(dst, src []byte) int {
 	n, half := len(src)/pixelsNEON*pixelsNEON, BroadcastDwords(0x8000)
@@ -104,7 +106,7 @@ func sumLumaNEON(pix []byte) (sum, n int) {
 	n = len(pix) / pixelsNEON * pixelsNEON
 	for at := 0; at < n; {
 		var sums Sums
-		for end := min(at+64*pixelsNEON, n); at < end; at += pixelsNEON { // as many as sums take
+		for end := min(at+64*pixelsNEON, n); at < end; at += pixelsNEON { // sums would overflow after more
 			v0, v1, v2 := LoadPixels(unsafe.Pointer(&pix[at]))
 			r, g, b := Channel(v0, v1, v2, 0), Channel(v0, v1, v2, 1), Channel(v0, v1, v2, 2)
 			even := lumaWordsNEON(EvenBytes(r), EvenBytes(g), EvenBytes(b), half)
@@ -138,8 +140,9 @@ func blendNEON(dst, src []byte, with byte, factor *float32) int {
 	return n
 }
 
-// saturationNEON works on fours of pixels: their luma and what they differ from it by are dwords, which floats are made of. Fours are
-// stored over the beginning of those behind, which are loaded before; the last ones' is put back.
+// saturationNEON works on groups of four pixels, with luma and differences in dwords for the conversion to float.
+// Storing a group overwrites the beginning of the next, which is already loaded; after the last group these bytes are
+// restored.
 func saturationNEON(dst, src []byte, factor *float32) int {
 	n := (len(src) - FoursBytes - FoursRoom) / FoursBytes * FoursBytes
 	if n <= 0 {
@@ -152,7 +155,7 @@ func saturationNEON(dst, src []byte, factor *float32) int {
 	v := LoadFours(unsafe.Pointer(&src[0]))
 	gray := grayFoursNEON(v, half)
 	for at := 0; at < n; at += FoursBytes {
-		// The luma of the fours behind is of this round, as it waits for nothing here.
+		// The next group's luma is computed in this round, because it does not depend on this round's results.
 		next := LoadFours(unsafe.Pointer(&src[at+FoursBytes]))
 		nextGray := grayFoursNEON(next, half)
 		from := gray.ConvertToFloat32()
@@ -172,8 +175,8 @@ func grayFoursNEON(v Bytes, half Dwords) Dwords {
 	return Dot(FourPairs(v, 0), &redGreenNEON).Add(Dot(FourPairs(v, 1), &greenBlueNEON)).Add(half).ShiftAllRight(16)
 }
 
-// smoothNEON does bytes from .. end-1 of an image whose rows are stride bytes apart, at least a vector of them. The last vector overlaps
-// the one before.
+// smoothNEON does bytes from .. end-1 of an image with rows stride bytes apart, at least a vector. The last vector
+// overlaps the one before.
 func smoothNEON(dst, src []byte, from, end, stride int, factor *float32) {
 	f, six, thirteenth := BroadcastFloat(factor), BroadcastWords(6), BroadcastWords(5042)
 	for at := from; at < end; at += vectorNEON {
@@ -198,30 +201,31 @@ func smoothNEON(dst, src []byte, from, end, stride int, factor *float32) {
 		even, odd = even.Add(EvenBytes(v)), odd.Add(OddBytes(v))
 		v = Load(unsafe.Add(below, 6))
 		even, odd = even.Add(EvenBytes(v)), odd.Add(OddBytes(v))
-		even, odd = blendWordsNEON(MulHigh(even, thirteenth), EvenBytes(middle), f), blendWordsNEON(MulHigh(odd, thirteenth), OddBytes(middle), f)
+		even = blendWordsNEON(MulHigh(even, thirteenth), EvenBytes(middle), f)
+		odd = blendWordsNEON(MulHigh(odd, thirteenth), OddBytes(middle), f)
 		Store(ToBytes(PairBytes(even, odd)), unsafe.Pointer(&dst[at]))
 	}
 	Leave()
 }
 
-// extremesNEON keeps the least and the greatest byte of each place in three vectors, whose channels follow each other.
+// extremesNEON keeps the lowest and the highest byte of each position in three vectors of interleaved channels.
 func extremesNEON(pix []byte, low, high *[192]byte) int {
 	n, all := len(pix)/pixelsNEON*pixelsNEON, BroadcastBytes(255)
-	least0, least1, least2 := all, all, all
-	var most0, most1, most2 Bytes
+	low0, low1, low2 := all, all, all
+	var high0, high1, high2 Bytes
 	for at := 0; at < n; at += pixelsNEON {
 		p := unsafe.Pointer(&pix[at])
 		v0, v1, v2 := Load(p), Load(unsafe.Add(p, vectorNEON)), Load(unsafe.Add(p, 2*vectorNEON))
-		least0, least1, least2 = least0.Min(v0), least1.Min(v1), least2.Min(v2)
-		most0, most1, most2 = most0.Max(v0), most1.Max(v1), most2.Max(v2)
+		low0, low1, low2 = low0.Min(v0), low1.Min(v1), low2.Min(v2)
+		high0, high1, high2 = high0.Max(v0), high1.Max(v1), high2.Max(v2)
 	}
 	to, up := unsafe.Pointer(low), unsafe.Pointer(high)
-	Store(least0, to)
-	Store(least1, unsafe.Add(to, vectorNEON))
-	Store(least2, unsafe.Add(to, 2*vectorNEON))
-	Store(most0, up)
-	Store(most1, unsafe.Add(up, vectorNEON))
-	Store(most2, unsafe.Add(up, 2*vectorNEON))
+	Store(low0, to)
+	Store(low1, unsafe.Add(to, vectorNEON))
+	Store(low2, unsafe.Add(to, 2*vectorNEON))
+	Store(high0, up)
+	Store(high1, unsafe.Add(up, vectorNEON))
+	Store(high2, unsafe.Add(up, 2*vectorNEON))
 	Leave()
 	return n
 }

@@ -1,4 +1,4 @@
-// Package cliutiltest tests what both commands have in common.
+// Package cliutiltest tests both commands alike.
 package cliutiltest
 
 import (
@@ -12,10 +12,13 @@ import (
 	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
 )
 
-// RefusesSecrets gives each command of a program URLs with secrets, as each of its arguments and flags. All are refused, and none is shown.
+// RefusesSecrets gives each command of a program URLs with secrets, as each of its arguments and flags. All must be
+// refused, and no secret printed.
 func RefusesSecrets(t *testing.T, newRoot func() *cobra.Command) {
 	const secret = "hunter2"
-	urls := []string{"https://user:" + secret + "@host/x", "s3://bucket/x?signature=" + secret, "https://host/x#" + secret, "https://host/%zz" + secret}
+	urls := []string{
+		"https://user:" + secret + "@host/x", "s3://bucket/x?signature=" + secret, "https://host/x#" + secret, "https://host/%zz" + secret,
+	}
 	refused := func(args ...string) {
 		t.Helper()
 		var out bytes.Buffer
