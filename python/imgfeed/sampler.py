@@ -27,7 +27,7 @@ class Sampler:
         self._options = options
 
     def set_epoch(self, epoch: int) -> None:
-        """As :meth:`imgfeed.DataLoader.set_epoch`."""
+        """As ``imgfeed.DataLoader.set_epoch``."""
         self._progress.set_epoch(epoch)
 
     def __len__(self) -> int:
