@@ -30,6 +30,18 @@ def blocks(page: str, kind: str) -> list[str]:
     return re.findall(rf"^```{kind}[^\n]*\n(.*?)^```", (DOCS / page).read_text(), re.MULTILINE | re.DOTALL)
 
 
+@pytest.mark.long
+def test_readme(tmp_path: Path) -> None:
+    pytest.importorskip("timm")
+    imgshard("synth", tmp_path / "data", "--classes", "2", "--train", "8", "--val", "0", "--size", "100")
+    (pack,) = [block for block in blocks("../../README.md", "sh") if "imgshard" in block]
+    (script,) = blocks("../../README.md", "python")
+    data = str(tmp_path / "data" / "train")
+    shell(pack, tmp_path, **{"/data/train": data})
+    (tmp_path / "train.py").write_text(script.replace("/data/train", data).replace("range(10)", "range(1)"))
+    assert re.fullmatch(r"epoch 0: loss \d+\.\d+\n", shell("python train.py", tmp_path))
+
+
 def shell(commands: str, folder: Path, **replaced: str) -> str:
     """Run commands in a folder, with other words in the place of some; return what they print."""
     for words, others in replaced.items():
