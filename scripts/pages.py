@@ -1,7 +1,8 @@
-"""What the site has beside docs/: pages of other folders, the commands' help, and the Python package's docstrings."""
+"""The site's pages that are not in docs/, from other folders, the commands' help and Python's docstrings; and llms.txt."""
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import subprocess
@@ -13,6 +14,10 @@ from typing import Any
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "python"))
+import imgfeed  # noqa: E402
+from imgfeed.arguments import ARGUMENTS  # noqa: E402
+
 SOURCES = "https://github.com/imgfeed/imgfeed/blob/main/"
 #: Pages of the site that lie elsewhere in the repository.
 PAGES = {
@@ -30,6 +35,8 @@ TRAIN = ("", "report")
 #: Modules of the Python package whose functions are not in the package itself, and those that are programs.
 MODULES = ("batch", "callbacks", "ray")
 CHECKS = ("check", "gpu_check", "demo")
+#: The site's table of contents, as mkdocs hands it over.
+NAVIGATION: list[Any] = []
 LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)(#[^)]*)?\)")
 COMMAND = re.compile(r"^  ([a-z]+) +\S", re.MULTILINE)
 
@@ -52,7 +59,7 @@ def on_page_markdown(text: str, page: Any, **_: Any) -> str:
     """Have links to files of the repository lead to their pages of the site, or to the repository."""
     path = page.file.src_path
     folder = (ROOT / PAGES.get(path, f"docs/{path}")).parent
-    pages = {ROOT / source: page for page, source in PAGES.items()}
+    pages = {ROOT / source: page for page, source in PAGES.items()} | {ROOT / "python/imgfeed/loader.py": "api.md"}
 
     def lead(link: re.Match[str]) -> str:
         target, anchor = (folder / link[1]).resolve(), link[2] or ""
@@ -93,9 +100,51 @@ def commands(program: str) -> str:
     return helps(program, *below())
 
 
+def arguments(text: str) -> str:
+    """Return the groups of a DataLoader's docstring, each as a table: name, type, default and meaning of its arguments."""
+    parts, given = [], inspect.signature(imgfeed.DataLoader).parameters
+    for group, block in re.findall(r"^([A-Z][a-z ]+):\n((?: {4}.*\n|\n)+)", text + "\n", re.MULTILINE):
+        rows = [f"### {group}", "", "| argument | type | default | meaning |", "|---|---|---|---|"]
+        for name, meaning in re.findall(r"^ {4}(\w+): ((?:.*\n)(?: {8}.*\n)*)", block, re.MULTILINE):
+            kind = ARGUMENTS[name].metadata["kind"].want if name in ARGUMENTS else ""
+            default = f"`{given[name].default!r}`" if kind and name != "dataset" else ""
+            rows.append(f'| <code class="name">{name}</code> | {kind} | {default} | {" ".join(meaning.split())} |')
+        parts.append("\n".join(rows))
+    return "\n\n".join(parts)
+
+
 def api() -> str:
     """Return a page of the package's classes and functions, made of their docstrings."""
-    module = (ROOT / "python/imgfeed/__init__.py").read_text()
-    names = [name for name in re.findall(r'"(\w+)"', module[module.index("__all__") :]) if not name.startswith("__")]
-    names.sort(key=lambda name: (name.endswith("Error"), name != "DataLoader"))
-    return "# Classes and functions\n\n" + "\n".join(f"::: imgfeed.{name}\n" for name in [*names, *MODULES])
+    names = [name for name in imgfeed.__all__ if name != "DataLoader"]
+    names.sort(key=lambda name: name.endswith("Error"))
+    text = inspect.getdoc(imgfeed.DataLoader) or ""
+    intro, group, rest = text.partition("\nData:\n")
+    parts = ["# Classes and functions", "## DataLoader", "`imgfeed.DataLoader(dataset, batch_size=1, shuffle=False, *, …)`"]
+    parts += [intro, arguments(group + rest)]
+    members = [n for n, member in vars(imgfeed.DataLoader).items() if n[0] != "_" and getattr(member, "__doc__", None)]
+    parts += [f"::: imgfeed.DataLoader.{name}\n    options: {{heading_level: 3}}" for name in members]
+    parts += [f"::: imgfeed.{name}" for name in (*names, *MODULES)]
+    return "\n\n".join(parts) + "\n"
+
+
+def about(page: Any) -> str:
+    """Return a page's line of llms.txt: its title, its address, and the first sentence of its text."""
+    paragraphs = re.sub(r"^```.*?^```", "", page.markdown, flags=re.MULTILINE | re.DOTALL).split("\n\n")
+    first = next((p for p in paragraphs if re.match(r"\s?[\w*`\[]", p)), "")
+    sentence = re.match(r".*?[.?:](?=\s|$)", re.sub(r"\[([^]]+)\]\([^)]*\)", r"\1", " ".join(first.split())))
+    return f"- [{page.title}]({page.url})" + (f": {sentence[0]}" if sentence else "")
+
+
+def on_nav(nav: Any, **_: Any) -> None:
+    """Keep the table of contents for llms.txt."""
+    NAVIGATION[:] = nav.items
+
+
+def on_post_build(config: Any) -> None:
+    """Write llms.txt beside the site, for programs that read: the pages, as the table of contents has them."""
+    lines = [f"# {config.site_name}", "", f"> {config.site_description}"]
+    for item in NAVIGATION:
+        lines += ["", f"## {item.title}", ""]
+        for page in item.children:
+            lines += [about(each) for each in (page.children or [page])]
+    Path(config.site_dir, "llms.txt").write_text("\n".join(lines) + "\n")

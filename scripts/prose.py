@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Names sentences of documents and docstrings that are hard to read, by length or turn: prose.py FILE… exits with 1 for any.
+"""Names sentences of documents and docstrings that are hard to read, by length or turn: prose.py FILE… exits with 1 for any,
+and for lines of code in documents that are wider than the site shows.
 
 A sentence ends at a full stop, question mark or exclamation mark, with a paragraph, an item of a list or a cell of a table. In
 tables and lists it ends at a colon or semicolon too.
@@ -15,6 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 WORDS_MAX = 35
+#: Columns of code that the site shows without scrolling. The formats' pages have dumps of bytes, which are wider.
+COLUMNS_MAX = 97
 #: Turns that CONTRIBUTING.md asks to avoid.
 TURNS = re.compile(
     r"^What (?:is|are) [^?]*$|\bthat there (?:is|are)\b|\b(?:is|are) (?:told|had|borne)\b"
@@ -42,6 +45,17 @@ def sentences(text: str) -> Iterator[tuple[int, str]]:
         begin = end if cut is None else cut.end()
 
 
+def wide(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a document's code that are wider than the site shows, each with its number."""
+    if path.suffix == ".md" and path.parent.name != "format":
+        fenced = False
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            fenced ^= line.startswith("```")
+            code = line if fenced else line.removeprefix("    ")
+            if (fenced or code != line) and len(code) > COLUMNS_MAX:
+                yield number, code
+
+
 def texts(path: Path) -> Iterator[tuple[int, str]]:
     """Yield a document, or the docstrings of a Python file, each with the lines before it."""
     if path.suffix != ".py":
@@ -56,6 +70,9 @@ def main() -> int:
     """Check the files; print where long sentences are."""
     found = counted = words = 0
     for name in sys.argv[1:]:
+        for line, code in wide(Path(name)):
+            found += 1
+            print(f"{name}:{line}: {len(code)} columns of code: {code[:60]}…")
         for line, sentence in ((before + line, said) for before, text in texts(Path(name)) for line, said in sentences(text)):
             count = len(re.findall(r"[\w’'-]+", sentence))
             if count < 3:

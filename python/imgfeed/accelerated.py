@@ -15,7 +15,7 @@ log = logging.getLogger("imgfeed")
 
 
 def begin(iteration: Any) -> None:
-    """Make an iteration the one that Accelerate asks for ``end_of_dataloader`` and ``remainder``, until :func:`end`."""
+    """Make an iteration the one that Accelerate asks for ``end_of_dataloader`` and ``remainder``, until ``end``."""
     if state := end(iteration):
         state._add_dataloader(iteration)
         _watch_saves()

@@ -1,7 +1,7 @@
 """A loader's arguments: one table of their kinds, checked before anything starts.
 
-Every field of :class:`Options` is an argument of DataLoader, with its group in docs/python.md and its kind, see
-:mod:`imgfeed.kinds`. :meth:`Options.__post_init__` checks what depends on several arguments.
+Every field of ``Options`` is an argument of DataLoader, with its group in the docstring and its kind, see
+``imgfeed.kinds``. ``Options.__post_init__`` checks what depends on several arguments.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ class SetInfo:
 
 @dataclass(slots=True)
 class Batch:
-    """One batch as it came. To continue after it, pass consumed to :meth:`Session.start`."""
+    """One batch as it came. To continue after it, pass consumed to ``Session.start``."""
 
     number: int
     consumed: int
@@ -305,7 +305,7 @@ class Session:
         With shared memory the arrays are views of the ring. When the caller's arrays hold so many slots that the server
         would run dry, they are a copy and the slot goes back at once.
 
-        What a signal's handler raises in the wait loses nothing. If it comes later, :attr:`place` is not the caller's any more,
+        What a signal's handler raises in the wait loses nothing. If it comes later, ``place`` is not the caller's any more,
         or the connection has ended: start the epoch again.
         """
         end = math.inf if timeout is None else time.monotonic() + timeout

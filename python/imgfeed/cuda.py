@@ -33,7 +33,7 @@ class CudaOutput(TorchOutput):
         weakref.finalize(self, _await, self._copies).atexit = False
 
     def batches(self, fetch: Fetch, slots: int) -> NextBatch:
-        """See :class:`imgfeed.outputs.Output`."""
+        """See ``imgfeed.outputs.Output``."""
         return Prefetch(self, fetch, max(1, slots - _SLOTS_FOR_OTHERS) if slots else _COPIES_WITHOUT_RING)
 
     def put(self, arrays: Arrays, copies_max: int) -> tuple[Columns, Any]:
@@ -56,7 +56,7 @@ class CudaOutput(TorchOutput):
         return tensor.to(self._device, non_blocking=True)
 
     def take(self, tensors: Columns, ready: Any) -> Columns:
-        """Return a batch that :meth:`put` began, for use on the caller's current stream."""
+        """Return a batch that ``put`` began, for use on the caller's current stream."""
         stream = self._torch.cuda.current_stream(self._device)
         stream.wait_event(ready)
         for tensor in tensors:
@@ -64,11 +64,11 @@ class CudaOutput(TorchOutput):
         return tensors
 
     def attach(self, ring: Ring) -> None:
-        """See :class:`imgfeed.outputs.Output`."""
+        """See ``imgfeed.outputs.Output``."""
         page_lock(ring)
 
     def drain(self) -> None:
-        """See :class:`imgfeed.outputs.Output`."""
+        """See ``imgfeed.outputs.Output``."""
         _await(self._copies)
 
 

@@ -42,7 +42,7 @@ class EpochIterator(Iterator[Columns]):
     """Gives the batches of a running epoch. A newer iteration of the same loader ends it, and so does letting go of it."""
 
     def __init__(self, needs: Needs, feed: Feed, number: int, fetch: Fetch, slots: int, *, remainder: int) -> None:
-        """Take an epoch that has begun. number is the iteration's by :meth:`Progress.begin`; fetch gives feed's batches, or
+        """Take an epoch that has begun. number is the iteration's by ``Progress.begin``; fetch gives feed's batches, or
         what was made of them, and slots is how many of these shared memory holds, 0 for none. remainder is for Accelerate.
         """
         self.remainder = remainder

@@ -1,4 +1,4 @@
-"""The exceptions that this package raises. All are :class:`ImgfeedError`; each is also the built-in that fits best."""
+"""The exceptions that this package raises. All are ``ImgfeedError``; each is also the built-in that fits best."""
 
 from __future__ import annotations
 

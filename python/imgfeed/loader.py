@@ -41,128 +41,112 @@ def _verdict(stats: dict[str, Any]) -> str:
 class DataLoader:
     """Iterates over batches of one split, for this process's rank.
 
-    Each batch is a tuple: images (uint8) and labels (int64, shape (B,)). If asked for, fields (see below), indices (int64,
-    (B,)) and params (int32, (B, 5): top, left, height, width, flip; or records) follow. With torch, images
-    have the shape (B, 3, H, W), in memory channels-last with ``layout="NHWC"`` and contiguous with ``layout="NCHW"``. As
-    numpy arrays they have the shape (B, H, W, 3) or (B, 3, H, W).
+    A batch is a tuple: images (uint8), labels (int64, (B,)), then, if you ask for them, fields, indices (int64, (B,)) and
+    params (int32, (B, 5): top, left, height, width, flip; or records). Torch's images have the shape (B, 3, H, W) in either
+    layout, numpy's (B, H, W, 3) or (B, 3, H, W). A transform with several views gives lists of images and of params.
 
-    A transform with several views gives a list of images, and of params, one for each view.
-
-    Images are views of memory that is shared with the server; nothing is copied. A batch stays valid as long as
-    anything refers to it: its slot goes back to the server with the last reference. If you hold so many batches that the
-    server would have no slot left, further ones come as copies. The arrays are yours and writable.
+    Images are writable views of memory that the server shares; nothing is copied. A batch stays valid as long as anything
+    refers to it. If you hold so many that the server would have no slot left, further batches are copies.
 
     Each iteration begins the next epoch, unless the one before gave no batch; ``set_epoch`` and ``load_state_dict`` choose
     another place. A loader has one iteration at a time: a new one ends the one before.
 
-    Every argument is checked before anything starts; docs/python.md lists their types and ranges.
+    Every argument is checked before anything starts: a wrong type raises TypeError; a value out of range, or arguments that
+    don't fit together, ValueError. All other errors are an ImgfeedError. docs/python.md is the guide.
 
     Data:
-        dataset: The folder of a shard set, or of several; the loader then runs a server of its own, which ends with
-            this process. A folder of images, tars or a bucket's prefix is indexed once, into ``~/.cache/imgfeed``, and read
-            where it is, with the labels of torchvision's ImageFolder. Or ``unix:PATH``, the socket of a running one. ``~`` is
-            the home folder.
-            A list joins the sets of several folders; a dictionary of folders and weights mixes them, see mix.
+        dataset: The folder of a shard set or of several, or its URL: the loader starts a server of its own, which ends with
+            this process. A folder of images or tars, or a bucket's prefix, is indexed once, into ``~/.cache/imgfeed``, and read
+            where it is, with the labels of torchvision's ImageFolder. Or ``unix:PATH``, the socket of a running server. A list
+            joins sets, a dictionary of weights mixes them. ``~`` is the home folder.
         classes_apart: Classes of the same name in two joined sets are two classes.
-        split: Which split, where the server has several.
-        transform: ``eval``, ``train``, ``train-resize``, ``cifar``, a list such as
-            ``[{"op": "Resize", "size": 256}, {"op": "CenterCrop", "size": 224}]``, or a transform of torchvision. Or
-            ``{"views": [spec, spec, {"repeat": 8, "ops": spec}]}`` of these: several results of each image.
-        size: Pixels of the result's shorter side: all sizes of the transform change in proportion. A dictionary has one for
-            each epoch from which on it holds, as ``{0: 160, 8: 192}``; a function gets the epoch's number.
-        buckets: Heights and widths of images, or ``"sdxl"`` for the sizes of that paper: all images of a batch have one of
-            these, the nearest to their aspect ratios. The transform's only size is that of its RandomResizedCrop.
-        resampler: Whose bits resizing gives: ``pillow-13`` (Pillow 13) or ``pillow-12`` (Pillow 9.4 to 12.3), which resize
-            some tall images differently. If not given, the server's own: pillow-13 unless it was started with another.
-            Operations that name one keep it.
-        bit_exact: Refuse a transform whose results differ from those of the original images, because the set's images
-            were resized before they were stored, or by another resampler. Without it the first note in the log says so.
-        on_error: For an unreadable sample: ``error`` raises, ``blank`` gives a black image with the label -100
-            and fields that are NaN, 0 or empty, ``substitute`` another sample of its class in its place, the same on any
-            number of ranks and after a resume.
-        max_bad: How many samples may be bad with ``blank`` or ``substitute``, each counted once for as long as this loader
-            lives: one more raises TooManyBadError, which lists them.
+        split: Which split, if the data have several.
+        transform: A preset (``eval``, ``train``, ``train-resize``, ``cifar``, …), a transform of torchvision, a list such as
+            ``[{"op": "Resize", "size": 256}, {"op": "CenterCrop", "size": 224}]``, or several of these as views:
+            ``{"views": [spec, spec, {"repeat": 8, "ops": spec}]}``.
+        size: Pixels of the result's shorter side; all sizes of the transform change in proportion. A dictionary has the epochs
+            in which a size begins, as ``{0: 160, 8: 192}``; a function gets the epoch's number.
+        buckets: Heights and widths of images, or ``"sdxl"``: all images of a batch have the one nearest to their aspect ratios.
+        resampler: Whose bits resizing gives: ``pillow-13`` (Pillow 13) or ``pillow-12`` (Pillow 9.4 to 12.3). None takes the
+            server's, ``pillow-13`` unless it was started with another.
+        bit_exact: Refuse a transform whose results differ from those of the original images. Otherwise the log says so.
+        on_error: For an unreadable sample: ``error`` raises; ``blank`` gives a black image with the label -100 and fields that
+            are NaN, 0 or empty; ``substitute`` gives another sample of its class.
+        max_bad: With ``blank`` or ``substitute``, how many samples may be bad in the life of this loader. One more raises
+            TooManyBadError, which lists them.
 
     Batches:
         batch_size: Samples in a batch of this rank.
         drop_last: Leave out the samples that don't fill a batch on every rank.
         even_batches: Give every rank equally many samples, repeating some at the end, as DistributedSampler does. False gives
-            every sample once over all ranks, for evaluation; ranks may then differ by one batch.
-        fields: Names of the set's values beside each label (``imgshard build --field``), to add after the labels in this
-            order: int64 or float32 of shape (B,), of vectors (B, N); texts, bytes and JSON values as lists.
-        choose: Those of the fields that hold lists (JSON), such as several captions: one element of each comes, chosen by the
-            sample's own draw, another one in each epoch.
-        target: The name of a field that comes in place of the labels: a multi-hot vector, a number, a text.
-        map_batch: The same of a whole batch: it gets images (n, H, W, C) and labels.
-        map: A function that gets each sample after the transform and returns its image, or its image and its label. It asks by
-            its parameters' names for image (uint8, (H, W, C), a view that it may change), label, rng (numpy's Generator, keyed
-            by the sample), index, view, fields and params. The first result fixes shape and type of all.
-        decode: ``full``: map gets whole images as they are stored, in place of the transform's; each process decodes by a
-            server of its own.
-        with_index: Add each sample's index, its place in the shard set's order.
-        with_params: Add each sample's draw: top, left, height, width, flip. Or ``"records"``: add everything done to each, see
-            :meth:`records`, as a :class:`imgfeed.records.Records`, which asks for those that you look at.
+            each sample once over all ranks, for evaluation; ranks may then differ by one batch.
+        fields: Names of the set's values beside each label (``imgshard build --field``), which follow the labels.
+        choose: Those of the fields that hold lists, such as several captions: one element comes, another one in each epoch.
+        target: A field that replaces the labels: a multi-hot vector, a number, a text.
+        map: A function that gets each sample after the transform, and returns its image, or its image and label. Its parameters
+            choose among image, label, rng, index, view, fields and params.
+        map_batch: The same for a whole batch: it gets images (n, H, W, C) and labels.
+        decode: With ``full``, map gets whole images as they are stored.
+        with_index: Add each sample's index in the set's order.
+        with_params: Add each sample's draw: top, left, height, width, flip. ``"records"`` adds everything done to it, as
+            ``records()`` gives it, made when you look.
 
     Order:
-        shuffle: Give each epoch its own order, made from seed and epoch.
-        seed: Keys the order and the random crops. The same on all ranks.
-        subset: The samples to choose from: indices (in the order that they have without shuffle), class names, a
-            fraction such as 0.1, or (fraction, seed), the same for every seed of the loader.
-        weights: Draw every sample with replacement, in proportion to: a number for each sample of the split, a dictionary
-            with one for each class, or ``"balanced"``, which makes all classes equally frequent.
-        repeats: How often a sample comes in a row, each time with its own draws and on another rank.
-        mix: A weight for each of the joined sets, or a function of the epoch's number that gives them: an epoch has samples of
-            the sets in proportion, in random order. A dictionary as dataset has the weights beside the paths.
-        num_samples: Samples in an epoch, over all ranks; as many as there are to choose from if not given. Of a mixture
-            ``"shortest"`` (the default) ends before any sample comes twice, ``"longest"`` after each has come.
-        order: The indices of an epoch, for all ranks together, or a function of the epoch's number that gives them.
-        sampler: A sampler of torch: the indices that this rank serves. Its ``set_epoch``, where it has one, is called.
+        shuffle: Give each epoch its own order, made from seed and epoch. None is False.
+        seed: Keys the order and the random draws. The same on all ranks.
+        subset: The samples to choose from: indices (served in that order without shuffle), class names, a fraction such as 0.1,
+            or (fraction, seed). A smaller fraction lies within a larger one.
+        weights: Draw samples with replacement, in proportion to a number for each sample of the split, or for each class in a
+            dictionary. ``"balanced"`` makes all classes equally frequent. shuffle then changes nothing.
+        repeats: How often a sample comes in a row, each time with its own draws and on the next rank.
+        mix: A weight for each of the joined sets, or a function of the epoch's number that gives them.
+        num_samples: Samples in an epoch, over all ranks. None takes as many as there are to choose from. A mixture ends before
+            any sample comes twice (``"shortest"``, its default) or when each has come (``"longest"``).
+        order: The indices of an epoch for all ranks together, or a function of the epoch's number that gives them: rank r of w
+            serves places r, r + w, …
+        sampler: A sampler of torch: the indices of this rank. The loader calls its ``set_epoch``.
 
     Ranks:
-        rank, world: This process among all; from torch.distributed or torchrun's variables if not given, anew for every
-            iteration: a loader may be made before the process group.
+        rank: This process among all. None asks torch.distributed, ``RANK``, then the server, anew for every iteration.
+        world: How many processes there are. None asks torch.distributed, ``WORLD_SIZE``, then the server.
 
     Output:
         framework: ``torch``, ``numpy``, or ``auto``: torch if it is installed.
-        layout: ``NHWC`` or ``NCHW``, the order of the images in memory.
-        device: Where tensors go; a CUDA device gets asynchronous copies out of a page-locked ring, one batch before you
-            ask for it.
-        normalize: ``"imagenet"``, or (mean, std) for pixels from 0 to 1: images come as dtype, normalised on
-            their device.
-        dtype: A torch type for images that holds 0 to 255; uint8, or float32 with normalize, if not given.
-        pin_memory: Give copies in page-locked memory of torch. Not needed with device.
-        verbose: Print a line to stderr after each epoch: images/s, the share of the time spent waiting, and for what.
+        layout: The order of the images in memory: channels-last (NHWC) or contiguous (NCHW).
+        device: Where tensors go. CUDA copies a batch out of the page-locked ring before you ask for it.
+        normalize: ``"imagenet"``, or (mean, std) for pixels from 0 to 1: normalise on the device.
+        dtype: The images' type of torch. None is uint8, or float32 with normalize, which takes floating-point types only.
+        pin_memory: Copy into page-locked memory of torch. Not needed with device.
+        verbose: Print a line to stderr after each epoch: images/s, the share of time spent waiting, and for what.
 
     Resources:
-        num_workers: Threads that decode; 0 takes all processors, shared with the other ranks of this machine.
-            A server that was there before has its own number, and refuses another.
-        map_workers: Processes that run map's function. They are forked at the first batch.
-        cache: Folder of a local disk where the loader's own server keeps what it reads of a bucket or web server; servers of
-            the machine share it, and it outlives them.
-        cache_size: Limit of cache, such as ``"400GB"``; None: nine tenths of what it may take of its disk.
-        allow_source: URL below which an index that lies in a bucket or on a web server may have its images; None: only its own
-            host and bucket.
-        feeders: Addresses of ``imgfeed feed`` on other machines that make samples for the loader's own server, such as
-            ``["cpu1:7400", "cpu2:7400"]`` or ``"dns:feeders:7400"``.
-        tls: Folder with the certificates or the token for them; without it only feeders of this machine are possible.
+        num_workers: Decoding threads. 0 takes all processors, shared with the other ranks of this machine. A running server
+            keeps its own number.
+        map_workers: Processes that run map.
+        cache: Folder on a local disk that keeps the bytes of a bucket or web server. Servers of the machine share it.
+        cache_size: Limit of cache. None: nine tenths of the room on its disk.
+        allow_source: Below this URL an index in a bucket or on a web server may have its images. None: only its own host.
+        feeders: Addresses of ``imgfeed feed`` on other machines, such as ``["cpu1:7400", "cpu2:7400"]`` or
+            ``"dns:feeders:7400"``, which make samples for the loader's own server.
+        tls: Folder with certificates or a token for feeders. Without it only feeders of this machine are possible.
         metrics: Address of the own server's status page, such as ``"127.0.0.1:0"`` for any free port; ``stats()["page"]`` has
-            its URL, ``verbose`` prints it. None takes ``$IMGFEED_METRICS``; empty: no page.
-        slots: Batches in the ring; 0 leaves it to the server, which takes as many as fit 512 MiB, from 3 to 16.
+            its URL. None takes ``$IMGFEED_METRICS``; empty: no page.
+        slots: Batches in the ring of shared memory. 0 takes as many as fit 512 MiB, 3 to 16.
         transport: ``shm``, ``socket``, or ``auto``: shared memory unless the server has none.
-        timeout: Seconds to wait for a batch before TimeoutError, or for one call of map before MapError; 0 waits for ever.
-        reconnect: Seconds to wait for a server that is not there yet, or is lost: that ended, or does not answer. The epoch
-            goes on with the very next batch. A server of the loader's own is started again at once. 0 raises LostError.
+        timeout: How long to wait for a batch before TimeoutError, and for one call of map before MapError. 0 waits for ever.
+        reconnect: How long to wait for a server that is not there yet or is lost; the epoch continues with the very next batch.
+            0 raises LostError.
 
     Torch compatibility:
-        collate_fn: Makes a batch of a list of samples (image, label, …), as for torch's loader; it costs a copy or more.
-        generator: A torch.Generator: the seed that it began with is taken for seed.
-        persistent_workers, in_order, worker_init_fn, multiprocessing_context, prefetch_factor: Taken and not needed: the
-            server lasts, batches always come in order, and there are no worker processes of Python.
-        batch_sampler, pin_memory_device: Refused, with what to do instead, unless None.
-
-    Raises:
-        ImgfeedError: See its subclasses in imgfeed.errors. TypeError and ValueError: for an argument of a wrong type, or
-        out of its range, and for arguments that don't fit together.
+        persistent_workers: No effect: the server lasts.
+        in_order: No effect: batches always come in order.
+        collate_fn: Makes a batch from a list of samples (image, label, …); costs a copy or more, torch's own nothing.
+        generator: Its first seed becomes seed.
+        worker_init_fn: Never called: there are no worker processes of Python.
+        multiprocessing_context: No effect.
+        prefetch_factor: No effect: the ring prefetches slots batches.
+        batch_sampler: Refused: use batch_size and drop_last, and sampler for the order.
+        pin_memory_device: Refused: use device.
     """
 
     batch_size: int
@@ -255,7 +239,7 @@ class DataLoader:
         self._service = Service(options, self._output.attach)
         self._progress = state.Progress()
         self._bad = BadSamples(options.max_bad)
-        #: The caller's time and images, see :class:`imgfeed.meter.Meter`.
+        #: The caller's time and images, see ``imgfeed.meter.Meter``.
         self.meter = Meter()
         service = self._service  # not the loader, which an iteration may outlive
         verdict = (lambda: _verdict(service.ask(Session.stats))) if options.verbose else None
@@ -376,7 +360,7 @@ class DataLoader:
     def skip(self, batches: int) -> None:
         """Move that many batches past the last one handed out, on every rank, for instance after a loss spike.
 
-        Skipped batches are not read, however many, and :meth:`state_dict` counts them at once. A running iteration
+        Skipped batches are not read, however many, and ``state_dict`` counts them at once. A running iteration
         continues there. If that is beyond the epoch's end, it ends, and the next one begins within the later epoch;
         ``set_epoch`` with that epoch's number keeps the place.
         """
@@ -403,7 +387,7 @@ class DataLoader:
         """Return the transform's work on samples in an epoch, whatever was iterated.
 
         Each sample's record is a list of calls of ``torchvision.transforms.functional``, such as
-        ``{"op": "crop", "top": 3, "left": 20, "height": 200, "width": 180}``; :func:`imgfeed.reference` repeats it.
+        ``{"op": "crop", "top": 3, "left": 20, "height": 200, "width": 180}``; ``imgfeed.reference`` repeats it.
         indices are those of the set, as ``with_index=True`` gives them; repetitions tell repeated samples apart, from 0,
         and view is that of several in the transform. ``with_params="records"`` knows all that of a batch's samples.
         The server repeats the samples for that, one after the other: use it to look at some of them.

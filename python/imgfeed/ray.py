@@ -1,6 +1,6 @@
 """Packing and feeding on the machines of a Ray cluster. It needs the package ray, and this package on all nodes.
 
-:func:`pack` makes a shard set by tasks, and :class:`Feeders` has other nodes make samples for loaders::
+``pack`` makes a shard set by tasks, and ``Feeders`` has other nodes make samples for loaders::
 
     from imgfeed import DataLoader
     from imgfeed.ray import Feeders, pack
@@ -91,9 +91,9 @@ class _Feeder:
 
 
 class Feeders:
-    """Feeders on nodes with free CPUs, spread over the cluster, until :meth:`close` or the end of the ``with`` block.
+    """Feeders on nodes with free CPUs, spread over the cluster, until ``close`` or the end of the ``with`` block.
 
-    Ray starts a feeder that is lost again, perhaps elsewhere: :meth:`addresses` has its new address, for loaders that are made
+    Ray starts a feeder that is lost again, perhaps elsewhere: ``addresses`` has its new address, for loaders that are made
     from then on. Batches are the same whatever becomes of feeders.
     """
 

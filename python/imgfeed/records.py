@@ -36,7 +36,7 @@ class Records:
     Each is requested from the server when you first look at it, and then kept. A blank sample's is None. This is neither a list
     nor a Sequence: programs that move batches to a device go through those, and would request them all.
 
-    Looking at a record raises what :meth:`imgfeed.DataLoader.records` raises.
+    Looking at a record raises what ``imgfeed.DataLoader.records`` raises.
     """
 
     def __init__(self, service: Service, epoch: int, batch: Batch, view: int) -> None:

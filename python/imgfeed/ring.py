@@ -1,6 +1,6 @@
 """The client's side of the shared-memory ring: views of slots, and the moment at which a slot goes back.
 
-A batch's arrays are views of one :class:`_Lease`, an object that stands for the lent slot. numpy keeps it as the arrays'
+A batch's arrays are views of one ``_Lease``, an object that stands for the lent slot. numpy keeps it as the arrays'
 base, torch keeps the arrays it was given, and every view, slice or DLPack capsule keeps its parent. So the lease goes
 when the last of them goes, and sends the slot back.
 
@@ -297,7 +297,7 @@ class Ring:
 
 
 def split_raw(raw: Array, count: int, shape: Shape, image: tuple[int, ...] | None = None) -> Arrays:
-    """Return the arrays of a batch that came as raw bytes, one after the other. image is as of :meth:`Ring.lend`."""
+    """Return the arrays of a batch that came as raw bytes, one after the other. image is as of ``Ring.lend``."""
     views: list[Array] = []
     start = 0
     for (room, dtype, _), (dims, *_) in zip(shape.parts(count), shape.parts(count, image), strict=True):

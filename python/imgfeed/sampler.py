@@ -31,7 +31,7 @@ class Sampler:
         return f"<imgfeed Sampler: {len(self)} samples of epoch {self.epoch}, rank {self.rank} of {self.num_replicas}>"
 
     def set_epoch(self, epoch: int) -> None:
-        """As :meth:`imgfeed.DataLoader.set_epoch`."""
+        """As ``imgfeed.DataLoader.set_epoch``."""
         self._progress.set_epoch(epoch)
 
     def __len__(self) -> int:

@@ -65,7 +65,7 @@ class Selection:
             self._sampler_epoch = epoch
 
     def check(self, place: Place) -> Place:
-        """Return the place of a state as :meth:`after` does, where the epoch's end is known before the epoch is made.
+        """Return the place of a state as ``after`` does, where the epoch's end is known before the epoch is made.
 
         Raises StateError for a place beyond that end.
         """

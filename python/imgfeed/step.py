@@ -204,7 +204,7 @@ class Steps:
         return lambda after: self._next(feed, after, with_index=with_index)
 
     def _next(self, feed: Feed, after: int, *, with_index: bool) -> Batch | None:
-        """Return the batch after so many samples of the epoch, None after the last. See :class:`imgfeed.feed.Feed`."""
+        """Return the batch after so many samples of the epoch, None after the last. See ``imgfeed.feed.Feed``."""
         with self._lock:
             if self._owner != os.getpid():
                 self.close()  # the processes belong to the parent

@@ -41,7 +41,7 @@ def encode(message: Message) -> bytes:
 class Connection:
     """One connection to a server: whole messages in, whole messages out.
 
-    Receiving is for one thread at a time. Sending is safe from any thread, and :meth:`send_later` also from finalizers,
+    Receiving is for one thread at a time. Sending is safe from any thread, and ``send_later`` also from finalizers,
     which may run in the middle of anything: it takes no lock that it would have to wait for, and never blocks.
     """
 
@@ -71,7 +71,7 @@ class Connection:
         return self._pid != os.getpid()
 
     def send(self, message: Message, *raw: memoryview) -> None:
-        """Send one message and the raw bytes that follow it, after whatever :meth:`send_later` left waiting."""
+        """Send one message and the raw bytes that follow it, after whatever ``send_later`` left waiting."""
         self._check()
         data = encode(message)
         try:
@@ -110,7 +110,7 @@ class Connection:
         self.closed = self.broken_off = True
 
     def flush(self) -> None:
-        """Send what :meth:`send_later` left waiting, as far as possible without waiting. It raises what that raises."""
+        """Send what ``send_later`` left waiting, as far as possible without waiting. It raises what that raises."""
         try:
             self._flush()
         except BaseException:  # the lock may stay taken
@@ -156,9 +156,9 @@ class Connection:
             self._read()
 
     def receive(self) -> Message:
-        """Return the message for which :meth:`ready` has waited.
+        """Return the message for which ``ready`` has waited.
 
-        Raises ProtocolError. After another exception, of a signal's handler, the message may be lost: call :meth:`break_off`.
+        Raises ProtocolError. After another exception, of a signal's handler, the message may be lost: call ``break_off``.
         """
         size = _LENGTH.size + _LENGTH.unpack_from(self._in)[0]
         try:

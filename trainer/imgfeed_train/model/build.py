@@ -146,7 +146,7 @@ def check_last_batch(model: nn.Module, samples: int, batch_size: int, drop_last:
 
 
 def distribute(model: nn.Module, s: Settings, rank: Rank) -> nn.Module:
-    """Return the model under the strategy of the settings. Its own state stays reachable through :func:`bare`."""
+    """Return the model under the strategy of the settings. Its own state stays reachable through ``bare``."""
     if s.strategy == "dp" and rank.world > 1:
         raise TrainError(f"--strategy dp is one process for all GPUs of a machine, and here are {rank.world}: use ddp")
     if s.compile:
