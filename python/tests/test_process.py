@@ -174,47 +174,6 @@ def test_closing_wakes_a_thread_that_waits(shards: Path, tmp_path: Path) -> None
     assert held[0].any()
 
 
-def test_a_killed_server_of_others_is_named_as_such(shards: Path, tmp_path: Path) -> None:
-    """A loader that joined a server says that it has ended, and goes on with the one that takes its place."""
-    command = [
-        find_binary(),
-        "serve",
-        str(shards),
-        "--socket",
-        str(tmp_path / "sock"),
-        "--threads",
-        "1",
-        "--log-level",
-        "error",
-    ]
-
-    def serve() -> subprocess.Popen[bytes]:
-        server = subprocess.Popen(command, stdout=subprocess.PIPE)
-        assert server.stdout is not None
-        while b"connect with" not in server.stdout.readline():
-            assert server.poll() is None
-        return server
-
-    with (
-        serve() as first,
-        DataLoader(
-            f"unix:{tmp_path / 'sock'}", 4, framework="numpy", with_index=True, transform=SMALL, slots=1, reconnect=0
-        ) as loader,
-    ):
-        iteration = iter(loader)
-        next(iteration)
-        first.kill()
-        first.wait()
-        with pytest.raises(imgfeed.ServerError, match=r"lost the server|closed the connection"):
-            for _ in iteration:
-                pass
-        with pytest.raises(imgfeed.ServerError, match="is a server running there"):
-            next(iter(loader))
-        with serve() as second:
-            assert len(indices(loader)) == SAMPLES
-            second.terminate()
-
-
 def test_timeout_leaves_the_epoch_whole(shards: Path) -> None:
     with own(shards, slots=1) as loader:
         iteration = iter(loader)
@@ -291,11 +250,6 @@ def test_the_first_batch_waits_for_no_timeout(shards: Path) -> None:
             next(iter(loader))
             seconds.append(time.perf_counter() - begin)
     assert min(seconds) < 4
-
-
-def test_a_server_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(imgfeed.ServerError, match="is a server running there"):
-        DataLoader(f"unix:{tmp_path}/none", reconnect=0)
 
 
 def test_a_missing_program_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
