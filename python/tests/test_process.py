@@ -11,14 +11,14 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from conftest import SAMPLES, SMALL, alive, answers, indices, script, wait_for
+from conftest import SAMPLES, SMALL, Feeder, alive, indices, script, wait_for
 
 import imgfeed
 from imgfeed import DataLoader, launcher
@@ -147,30 +147,22 @@ def test_own_server_ends_where_its_owner_becomes_another_program(shards: Path) -
 
 def test_closing_wakes_a_thread_that_waits(shards: Path, tmp_path: Path) -> None:
     """The server is held, so that no batch comes: of a server of others, closing is all that can end the wait."""
-    command = [find_binary(), "serve", str(shards), "--socket", str(tmp_path / "sock"), "--log-level", "error"]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as server:
-        wait_for(lambda: answers(tmp_path / "sock"))
-        loader = DataLoader(f"unix:{tmp_path / 'sock'}", 4, framework="numpy", transform=SMALL, slots=1)
-        iteration = iter(loader)
-        held = next(iteration)
-        raised: list[BaseException] = []
-
-        def wait() -> None:
-            try:
-                list(iteration)
-            except imgfeed.ServerError as e:
-                raised.append(e)
-
-        server.send_signal(signal.SIGSTOP)
-        os.waitpid(server.pid, os.WUNTRACED)
-        thread = threading.Thread(target=wait, daemon=True)
-        thread.start()
+    feeder = Feeder(shards, tmp_path / "sock")
+    feeder.start()
+    assert feeder.process is not None
+    loader = DataLoader(f"unix:{feeder.socket}", 4, framework="numpy", transform=SMALL, slots=1)
+    iteration = iter(loader)
+    held = next(iteration)
+    feeder.process.send_signal(signal.SIGSTOP)
+    os.waitpid(feeder.process.pid, os.WUNTRACED)
+    with ThreadPoolExecutor(1) as pool:
+        waits = pool.submit(list, iteration)
         time.sleep(0.2)
         loader.close()
-        thread.join(10)
-        server.send_signal(signal.SIGCONT)
-        server.terminate()
-    assert [str(e) for e in raised] == ["imgfeed: the loader was closed while another thread waited for a batch"]
+        with pytest.raises(imgfeed.ServerError, match=r"loader was closed while another thread waited for a batch$"):
+            waits.result(10)
+    feeder.process.send_signal(signal.SIGCONT)
+    feeder.end(signal.SIGTERM)
     assert held[0].any()
 
 
@@ -296,16 +288,20 @@ def test_of_a_server_that_crashed_the_reason_is_shown(monkeypatch: pytest.Monkey
 def test_a_server_that_opens_its_data_slowly(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, shards: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    program = tmp_path / "imgfeed"
-    lines = "for n in 1 2 3; do sleep 2; echo opening: $n of 4 shards >&2; done"
-    program.write_text(f'#!/bin/sh\n{lines}\nexec {find_binary()} "$@"\n')
+    """Each line that it prints begins the time-out anew, by a clock that goes on with the lines."""
+    program, lines = tmp_path / "imgfeed", tmp_path / "lines"
+    lines.touch()
+    opening = f"for n in 1 2 3; do echo opening: $n of 4 shards >&2; echo >>{lines}; sleep 0.3; done"
+    program.write_text(f'#!/bin/sh\n{opening}\nexec {find_binary()} "$@"\n')
     program.chmod(0o755)
     monkeypatch.setenv("IMGFEED_BIN", str(program))
     monkeypatch.setattr(launcher, "START_TIMEOUT", 5.0)
+    clock = SimpleNamespace(monotonic=lambda: 4.0 * lines.stat().st_size, sleep=time.sleep)
+    monkeypatch.setattr(launcher, "time", clock)
     with own(shards) as loader:
         assert next(iter(loader)) is not None
-    assert "is starting: opening: 2 of 4 shards" in caplog.text
-    program.write_text("#!/bin/sh\necho hello >&2; exec sleep 60\n")
+    assert clock.monotonic() > 2 * launcher.START_TIMEOUT and "is starting: opening: 2 of 4 shards" in caplog.text
+    program.write_text(f"#!/bin/sh\necho hello >&2\nwhile sleep 0.1; do echo >>{lines}; done\n")
     with pytest.raises(imgfeed.TimeoutError, match=r"did not start within 5 s: hello"):
         own(shards)
 
