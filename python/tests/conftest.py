@@ -42,6 +42,12 @@ def listed(folder: Path, values: dict[str, dict[str, Any]]) -> Path:
     return folder / "train.jsonl"
 
 
+@pytest.fixture(scope="session", autouse=True)
+def cache_home(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Tests leave the user's own cache alone, where indexes of datasets and packed ones would go."""
+    os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache-home"))
+
+
 @pytest.fixture(scope="session")
 def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of class folders with small JPEGs."""

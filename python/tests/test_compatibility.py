@@ -230,12 +230,3 @@ def test_a_rank_that_nobody_tells(load: Load, monkeypatch: pytest.MonkeyPatch) -
     assert indices(load(8, rank=1, world=2, even_batches=False)) == list(range(1, SAMPLES, 2))
     monkeypatch.setenv("RANK", "1")
     assert len(indices(loader)) == len(loader.sampler)
-
-
-def test_several_loaders_in_threads(load: Load) -> None:
-    from concurrent.futures import ThreadPoolExecutor
-
-    loaders = [load(8, shuffle=True, seed=seed) for seed in range(4)]
-    want = [list(loader.sampler) for loader in loaders]
-    with ThreadPoolExecutor(4) as pool:
-        assert list(pool.map(indices, loaders)) == want

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import shutil
 from collections import Counter
@@ -63,14 +62,6 @@ def test_drop_last_gives_full_batches(load: Load, world: int) -> None:
         assert {len(b[0]) for b in batches} == {8}
         got += indices(batches)
     assert len(set(got)) == len(got)
-
-
-@pytest.mark.parametrize("world", [1, 2, 3, 4])
-def test_without_even_batches_each_sample_comes_once(load: Load, world: int) -> None:
-    loaders = [load(8, rank=r, world=world, even_batches=False) for r in range(world)]
-    got = [indices(loader) for loader in loaders]
-    assert [len(g) for g in got] == [len(loader.sampler) for loader in loaders]
-    assert sorted(i for g in got for i in g) == list(range(SAMPLES))
 
 
 def test_epochs_differ_and_repeat(load: Load) -> None:
@@ -194,16 +185,6 @@ def test_an_iteration_that_goes_late_stops_no_newer_one(load: Load, monkeypatch:
 
     monkeypatch.setattr(session, "start", start_and_collect)
     assert indices(loader) == list(range(SAMPLES))
-
-
-def test_numbers_of_numpy_are_numbers(load: Load) -> None:
-    five, two = np.int64(5), np.int64(2)
-    loader = load(five, seed=five, rank=np.int64(1), world=two, shuffle=True)
-    loader.set_epoch(two)
-    want = load(5, seed=5, rank=1, world=2, shuffle=True)
-    want.set_epoch(2)
-    assert indices(loader) == indices(want)
-    assert json.loads(json.dumps(loader.state_dict())) == want.state_dict()
 
 
 def test_transport_layout_and_threads_change_nothing(load: Load, shards: Path) -> None:

@@ -115,11 +115,6 @@ def test_a_dataset_of_torch_is_no_path() -> None:
         DataLoader(Compose())  # type: ignore[arg-type]
 
 
-def test_threads_below_none() -> None:
-    with pytest.raises(ValueError, match="num_workers is -1"):
-        DataLoader("/data", num_workers=-1)
-
-
 def test_numbers_of_numpy_are_taken(load: Load) -> None:
     size: Any = np.int64(40)
     transform = [{"op": "Resize", "size": size}, {"op": "CenterCrop", "size": np.array([32, 32])}]

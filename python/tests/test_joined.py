@@ -132,23 +132,6 @@ def test_weights_change_with_the_epoch_and_in_a_checkpoint(shards: Path, other: 
         loader.load_state_dict(state)
 
 
-def test_a_mixture_goes_on_after_its_server_was_killed(shards: Path, other: Path) -> None:
-    with mixed(shards, other, num_samples="longest") as loader:
-        want = seen(loader)
-        loader.set_epoch(0)
-        got: list[Any] = []
-        killed = set()
-        for n, batch in enumerate(loader):
-            got += seen([batch])
-            if n in (1, 5):  # Batches that lie in shared memory come before the loss is noticed: one server, twice.
-                server = loader._service.server
-                assert server is not None
-                server.kill()
-                killed.add(server.pid)
-        assert got == want
-        assert loader.stats()["reconnects"] == len(killed)
-
-
 def test_a_server_joins_sets_for_all_its_clients(shards: Path, other: Path, tmp_path: Path) -> None:
     feeder = Feeder(shards, tmp_path / "sock")
     feeder.flags = [str(other)]

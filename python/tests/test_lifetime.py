@@ -243,16 +243,6 @@ def test_an_interrupt_while_a_slot_goes_back(load: Load) -> None:
     wait_for(lambda: loader.stats()["slots_lent"] == 0)
 
 
-def test_threads_share_an_iterator(load: Load) -> None:
-    iteration, got = iter(load(2, **OPTIONS)), []
-    threads = [threading.Thread(target=lambda: got.extend(indices(iteration))) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(got) == list(range(SAMPLES))
-
-
 def test_the_callers_writes_harm_no_other_batch(load: Load) -> None:
     loader = load(4, slots=3, **OPTIONS)
     want = [copied(b) for b in loader]

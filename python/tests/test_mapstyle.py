@@ -58,7 +58,7 @@ def test_pixels_keep_no_files(shards: Path, tmp_path: Path) -> None:
     dataset.close()
 
 
-@pytest.mark.parametrize("start", ["fork", "spawn"])
+@pytest.mark.parametrize("start", ["fork", pytest.param("spawn", marks=pytest.mark.long)])
 def test_in_torchs_loader(shards: Path, start: str) -> None:
     data = pytest.importorskip("torch.utils.data")
     dataset = imgfeed.Dataset(shards, transform=_corner)

@@ -11,14 +11,14 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from conftest import SAMPLES, SMALL, alive, answers, indices, script, wait_for
+from conftest import SAMPLES, SMALL, Feeder, alive, indices, script, wait_for
 
 import imgfeed
 from imgfeed import DataLoader, launcher
@@ -147,72 +147,23 @@ def test_own_server_ends_where_its_owner_becomes_another_program(shards: Path) -
 
 def test_closing_wakes_a_thread_that_waits(shards: Path, tmp_path: Path) -> None:
     """The server is held, so that no batch comes: of a server of others, closing is all that can end the wait."""
-    command = [find_binary(), "serve", str(shards), "--socket", str(tmp_path / "sock"), "--log-level", "error"]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as server:
-        wait_for(lambda: answers(tmp_path / "sock"))
-        loader = DataLoader(f"unix:{tmp_path / 'sock'}", 4, framework="numpy", transform=SMALL, slots=1)
-        iteration = iter(loader)
-        held = next(iteration)
-        raised: list[BaseException] = []
-
-        def wait() -> None:
-            try:
-                list(iteration)
-            except imgfeed.ServerError as e:
-                raised.append(e)
-
-        server.send_signal(signal.SIGSTOP)
-        os.waitpid(server.pid, os.WUNTRACED)
-        thread = threading.Thread(target=wait, daemon=True)
-        thread.start()
+    feeder = Feeder(shards, tmp_path / "sock")
+    feeder.start()
+    assert feeder.process is not None
+    loader = DataLoader(f"unix:{feeder.socket}", 4, framework="numpy", transform=SMALL, slots=1)
+    iteration = iter(loader)
+    held = next(iteration)
+    feeder.process.send_signal(signal.SIGSTOP)
+    os.waitpid(feeder.process.pid, os.WUNTRACED)
+    with ThreadPoolExecutor(1) as pool:
+        waits = pool.submit(list, iteration)
         time.sleep(0.2)
         loader.close()
-        thread.join(10)
-        server.send_signal(signal.SIGCONT)
-        server.terminate()
-    assert [str(e) for e in raised] == ["imgfeed: the loader was closed while another thread waited for a batch"]
+        with pytest.raises(imgfeed.ServerError, match=r"loader was closed while another thread waited for a batch$"):
+            waits.result(10)
+    feeder.process.send_signal(signal.SIGCONT)
+    feeder.end(signal.SIGTERM)
     assert held[0].any()
-
-
-def test_a_killed_server_of_others_is_named_as_such(shards: Path, tmp_path: Path) -> None:
-    """A loader that joined a server says that it has ended, and goes on with the one that takes its place."""
-    command = [
-        find_binary(),
-        "serve",
-        str(shards),
-        "--socket",
-        str(tmp_path / "sock"),
-        "--threads",
-        "1",
-        "--log-level",
-        "error",
-    ]
-
-    def serve() -> subprocess.Popen[bytes]:
-        server = subprocess.Popen(command, stdout=subprocess.PIPE)
-        assert server.stdout is not None
-        while b"connect with" not in server.stdout.readline():
-            assert server.poll() is None
-        return server
-
-    with (
-        serve() as first,
-        DataLoader(
-            f"unix:{tmp_path / 'sock'}", 4, framework="numpy", with_index=True, transform=SMALL, slots=1, reconnect=0
-        ) as loader,
-    ):
-        iteration = iter(loader)
-        next(iteration)
-        first.kill()
-        first.wait()
-        with pytest.raises(imgfeed.ServerError, match=r"lost the server|closed the connection"):
-            for _ in iteration:
-                pass
-        with pytest.raises(imgfeed.ServerError, match="is a server running there"):
-            next(iter(loader))
-        with serve() as second:
-            assert len(indices(loader)) == SAMPLES
-            second.terminate()
 
 
 def test_timeout_leaves_the_epoch_whole(shards: Path) -> None:
@@ -293,11 +244,6 @@ def test_the_first_batch_waits_for_no_timeout(shards: Path) -> None:
     assert min(seconds) < 4
 
 
-def test_a_server_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(imgfeed.ServerError, match="is a server running there"):
-        DataLoader(f"unix:{tmp_path}/none", reconnect=0)
-
-
 def test_a_missing_program_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("IMGFEED_BIN", str(tmp_path / "imgfeed"))
     with pytest.raises(imgfeed.BinaryNotFoundError, match="IMGFEED_BIN"):
@@ -342,16 +288,20 @@ def test_of_a_server_that_crashed_the_reason_is_shown(monkeypatch: pytest.Monkey
 def test_a_server_that_opens_its_data_slowly(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, shards: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    program = tmp_path / "imgfeed"
-    lines = "for n in 1 2 3; do sleep 2; echo opening: $n of 4 shards >&2; done"
-    program.write_text(f'#!/bin/sh\n{lines}\nexec {find_binary()} "$@"\n')
+    """Each line that it prints begins the time-out anew, by a clock that goes on with the lines."""
+    program, lines = tmp_path / "imgfeed", tmp_path / "lines"
+    lines.touch()
+    opening = f"for n in 1 2 3; do echo opening: $n of 4 shards >&2; echo >>{lines}; sleep 0.3; done"
+    program.write_text(f'#!/bin/sh\n{opening}\nexec {find_binary()} "$@"\n')
     program.chmod(0o755)
     monkeypatch.setenv("IMGFEED_BIN", str(program))
     monkeypatch.setattr(launcher, "START_TIMEOUT", 5.0)
+    clock = SimpleNamespace(monotonic=lambda: 4.0 * lines.stat().st_size, sleep=time.sleep)
+    monkeypatch.setattr(launcher, "time", clock)
     with own(shards) as loader:
         assert next(iter(loader)) is not None
-    assert "is starting: opening: 2 of 4 shards" in caplog.text
-    program.write_text("#!/bin/sh\necho hello >&2; exec sleep 60\n")
+    assert clock.monotonic() > 2 * launcher.START_TIMEOUT and "is starting: opening: 2 of 4 shards" in caplog.text
+    program.write_text(f"#!/bin/sh\necho hello >&2\nwhile sleep 0.1; do echo >>{lines}; done\n")
     with pytest.raises(imgfeed.TimeoutError, match=r"did not start within 5 s: hello"):
         own(shards)
 

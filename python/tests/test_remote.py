@@ -217,7 +217,7 @@ def listens(port: int) -> bool:
 
 
 def test_what_is_not_there(store: Store) -> None:
-    with pytest.raises(ServerError, match="not a shard set, nor is train, val or test below it"):
+    with pytest.raises(ServerError, match="/nothing: there is no such file or folder"):
         DataLoader(f"{store.url}/nothing", batch_size=8, transform="eval")
     with pytest.raises(
         ValueError, match="unknown kind: want a folder, or a URL that begins with s3://, https://, http://, hf://, gs://"

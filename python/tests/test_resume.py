@@ -34,24 +34,6 @@ def test_resume_at_every_batch(load: Load, policy: dict[str, bool]) -> None:
     assert all(same(a, b) for a, b in zip(map(copied, loader), resumed, strict=True))
 
 
-@pytest.mark.parametrize("world", [1, 2, 3, 4])
-def test_resume_with_another_world(load: Load, world: int) -> None:
-    seen: list[int] = []
-    for rank in range(2):
-        loader = load(4, rank=rank, world=2, **OPTIONS)
-        iteration = iter(loader)
-        seen += indices(next(iteration) for _ in range(5))
-    assert len(set(seen)) == 40
-    state = loader.state_dict()
-    assert state["consumed"] == 40
-    rest: list[int] = []
-    for rank in range(world):
-        loader = load(7, rank=rank, world=world, even_batches=False, **OPTIONS)
-        loader.load_state_dict(state)
-        rest += indices(loader)
-    assert sorted(seen + rest) == list(range(SAMPLES))
-
-
 def test_state_counts_what_the_caller_has_had(load: Load) -> None:
     loader = load(8, rank=0, world=2)
     assert loader.state_dict()["consumed"] == 0

@@ -20,6 +20,7 @@ ORDER = [int(i) for i in RNG.integers(0, SAMPLES, 50)]
 OPTIONS: dict[str, Any] = {"seed": 5, "transform": RANDOM, "with_params": True}
 
 CHOICES: dict[str, dict[str, Any]] = {
+    "all": {},
     "indices": {"subset": [7, 3, 100, 55, 21, 2, 9, 11, 64, 1, 0]},
     "classes": {"subset": ["n90000001", "n90000003"]},
     "fraction": {"subset": (0.3, 2)},

@@ -6,11 +6,10 @@ import gc
 import itertools
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from conftest import RANDOM, SAMPLES, SMALL, installed_resampler
+from conftest import RANDOM
 
 from imgfeed import DataLoader
 from imgfeed.ranks import rank_batches, rank_samples
@@ -125,39 +124,3 @@ def test_cuda_that_is_not_there_is_an_error(load: Load) -> None:
         pytest.skip("there is a CUDA device")
     with pytest.raises(ValueError, match="no CUDA device"):
         load(device="cuda", framework="torch")
-
-
-@pytest.mark.parametrize("interpolation", ["bilinear", "bicubic"])
-def test_the_same_pixels_as_torchvision(load: Load, images: Path, interpolation: str) -> None:
-    transforms = pytest.importorskip("torchvision.transforms")
-    image = pytest.importorskip("PIL.Image")
-    functional = transforms.functional
-    mode = functional.InterpolationMode(interpolation)
-    fixed = transforms.Compose([transforms.Resize(64, mode), transforms.CenterCrop(48)])
-    spec = [{"op": "Resize", "size": 64, "interpolation": interpolation}, {"op": "CenterCrop", "size": 48}]
-    drawn: list[dict[str, Any]] = [{**RANDOM[0], "interpolation": interpolation}, RANDOM[1]]
-    resampler = installed_resampler()
-    evaluated = load(8, transform=spec, resampler=resampler)
-    trained = load(8, transform=drawn, with_params=True, resampler=resampler)
-    compared = 0
-    for (pixels, _, index), (crops, _, _, params) in zip(evaluated, trained, strict=True):
-        for k, i in enumerate(index):
-            picture = image.open(images / evaluated.dataset.key(int(i))).convert("RGB")
-            assert np.array_equal(np.asarray(fixed(picture)), pixels[k])
-            top, left, height, width, flip = (int(v) for v in params[k])
-            crop = functional.resized_crop(picture, top, left, height, width, [32, 32], mode)
-            assert np.array_equal(np.asarray(functional.hflip(crop) if flip else crop), crops[k])
-            compared += 2
-    assert compared == 2 * SAMPLES
-    print(f"{compared} images identical to torchvision's")
-
-
-def test_eval_preset_against_torchvision(load: Load, images: Path) -> None:
-    transforms = pytest.importorskip("torchvision.transforms")
-    image = pytest.importorskip("PIL.Image")
-    preset = transforms.Compose([transforms.Resize(256), transforms.CenterCrop(224)])
-    evaluated = load(8, transform="eval", framework="torch", resampler=installed_resampler())
-    for batch, _ in zip(evaluated, range(3), strict=False):
-        for pixels, i in zip(batch[0], batch[2], strict=True):
-            want = preset(image.open(images / load(transform=SMALL).dataset.key(int(i))).convert("RGB"))
-            assert np.array_equal(np.asarray(want), pixels.permute(1, 2, 0).numpy())

@@ -49,7 +49,7 @@ def test_views_are_torchvisions(load: Load) -> None:
     assert report.compared == 64 and report.differ == []
 
 
-@pytest.mark.parametrize("preset", ["simclr", "byol", "moco-v3", "dino", "dinov2"])
+@pytest.mark.parametrize("preset", ["eval", "simclr", "byol", "moco-v3", "dino", "dinov2"])
 def test_presets_are_torchvisions(load: Load, preset: str) -> None:
     pytest.importorskip("torchvision")
     check = pytest.importorskip("imgfeed.check")
