@@ -50,6 +50,7 @@ type folder struct {
 type front struct {
 	tar     *tarReader
 	stdin   *standardInput // what it is read from, if from no file
+	strip   string         // the folder in which its dataset begins, "train/"
 	members []tarMember
 	end     error // what stands after the members: io.EOF, or what is wrong
 }
@@ -225,6 +226,37 @@ func (c *candidate) newSplit(l layout) *Split {
 	return &Split{Name: cmp.Or(c.opts.Split, c.split), Path: c.path, Output: cmp.Or(c.output, stem(c.path)) + "-shards", layout: l, opts: c.opts}
 }
 
+// images is the one split of a candidate that is a folder or a tar of files which are a sample each, and are called so.
+func (c *candidate) images(things string, rule func(*Split) (labelRule, error)) ([]*Split, error) {
+	if err := c.noSets(); err != nil {
+		return nil, err
+	}
+	if c.folder != nil {
+		return c.newFiles("a folder of "+things, &treeFiles{fs: c.tree, root: c.path}, rule), nil
+	}
+	t, err := c.inTars()
+	return c.newFiles("a tar of "+things, t, rule), err
+}
+
+// inTars is the transport of the files in the named tars of a folder, or in the candidate itself. The size of standard input is unknown: 0.
+func (c *candidate) inTars(names ...string) (*tarFiles, error) {
+	if c.front != nil && c.stdin != nil {
+		return &tarFiles{paths: []string{c.path}, stdin: c.stdin, strip: c.strip}, nil
+	}
+	paths := []string{c.path}
+	if len(names) > 0 {
+		paths = nil
+		for _, name := range names {
+			paths = append(paths, filepath.Join(c.path, name))
+		}
+	}
+	t, err := newTarFiles(paths)
+	if err == nil && c.front != nil {
+		t.strip = c.strip
+	}
+	return t, err
+}
+
 // newFiles is the one split of a candidate whose files are a sample each.
 func (c *candidate) newFiles(what string, t transport, rule func(*Split) (labelRule, error)) []*Split {
 	return []*Split{c.newSplit(&files{transport: t, what: what, rule: rule})}
@@ -293,7 +325,7 @@ func (c *candidate) bySplit(names []string, open func(split string, files []stri
 
 // noSets refuses shard sets among the classes.
 func (c *candidate) noSets() error {
-	if len(c.sets) == 0 {
+	if c.folder == nil || len(c.sets) == 0 {
 		return nil
 	}
 	return &FormatError{Path: c.path, Entry: c.sets[0], Msg: "a shard set within the dataset: move it out, or it would be taken for a class"}

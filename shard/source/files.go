@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"io/fs"
 )
 
 // A file is one file of a dataset, or a folder, as a transport meets it.
@@ -74,7 +73,10 @@ type files struct {
 	transport
 	what string // in words
 	rule func(s *Split) (labelRule, error)
+	test bool // the labels of these images are unknown
 }
+
+func (l *files) unlabelled() bool { return l.test }
 
 // place implements placed.
 func (l *files) place(key string) string {
@@ -110,10 +112,3 @@ func (l *files) walk(ctx context.Context, s *Split, fn func(Item) error) (labels
 	return rule.labels(s)
 }
 
-// skipFolder is fs.SkipDir of a folder.
-func skipFolder(f *file) error {
-	if f.folder {
-		return fs.SkipDir
-	}
-	return nil
-}

@@ -1,7 +1,12 @@
 package source
 
 import (
+	"cmp"
+	"fmt"
+	"io"
 	"path"
+	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -17,51 +22,44 @@ var ilsvrcValidation = Kind{
 	takes:  []*option{optionValLabels},
 }
 
-func openIlsvrcValidation(c *candidate) ([]*Split, error) {
+// loose returns the first image of a tar or folder whose images lie in no folder, or, in a tar, in one; "" if they lie otherwise.
+func (c *candidate) loose() (name string, err error) {
 	if c.folder != nil {
-		return openValFolder(c)
+		if tars, _ := c.tars(); c.given || len(c.folders) > 0 || len(c.files) == 0 || len(tars) > 0 {
+			return "", nil
+		}
+		return c.files[0], nil
 	}
 	if c.front == nil {
-		return nil, nil
+		return "", nil
 	}
 	m, err := c.first()
-	if err != nil {
-		return nil, err
+	if err != nil || namedTar(m.name) || strings.Count(m.name, "/") > 1 {
+		return "", err
 	}
-	folder, name := path.Split(m.name)
-	if namedTar(name) || strings.Count(folder, "/") > 1 || folder != "" && !strings.HasPrefix(name, valNamePrefix) {
-		return nil, nil
-	}
-	if _, err := ilsvrcVal().find(name); err != nil {
-		return nil, c.tar.errorf(m.name, "%v", err)
-	}
-	t, err := c.inTars()
-	if err != nil {
-		return nil, err
-	}
-	t.strip = folder // it was packed with its name
-	val, err := openValLabels(c.opts)
-	if err != nil {
-		return nil, err
-	}
-	return c.newFiles("a tar of ILSVRC2012's validation images", t, val.rule), nil
+	return m.name, nil
 }
 
-func openValFolder(c *candidate) ([]*Split, error) {
-	if _, others := c.tars(); c.given || len(c.folders) > 0 || len(others) == 0 || len(others) < len(c.files) {
-		return nil, nil
-	}
-	if err := c.noSets(); err != nil {
+func openIlsvrcValidation(c *candidate) ([]*Split, error) {
+	first, err := c.loose()
+	folder, name := path.Split(first)
+	if first == "" || err != nil || folder != "" && !strings.HasPrefix(name, valNamePrefix) {
 		return nil, err
+	}
+	if c.folder == nil {
+		c.strip = folder // it was packed with its name
+		if _, err := ilsvrcVal().find(name); err != nil {
+			return nil, c.tar.errorf(first, "%v", err)
+		}
 	}
 	val, err := openValLabels(c.opts)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := val.find(c.files[0]); err != nil {
-		return nil, &FormatError{Path: c.path, Entry: c.files[0], Msg: err.Error()}
+	if _, err := val.find(name); err != nil && c.folder != nil {
+		return nil, &FormatError{Path: c.path, Entry: name, Msg: err.Error()}
 	}
-	return c.newFiles("a folder of ILSVRC2012's validation images", c.inFolder(), val.rule), nil
+	return c.images("ILSVRC2012's validation images", val.rule)
 }
 
 // ilsvrcTest is ILSVRC2012's 100,000 test images, whose labels were never published.
@@ -78,40 +76,161 @@ const (
 )
 
 func openIlsvrcTest(c *candidate) ([]*Split, error) {
-	if c.folder != nil {
-		if c.given || len(c.folders) > 0 || len(c.files) == 0 || !strings.HasPrefix(c.files[0], testNamePrefix) {
-			return nil, nil
-		}
-		return c.newFiles("a folder of ILSVRC2012's test images", c.inFolder(), byNothing), nil
-	}
-	if c.front == nil {
-		return nil, nil
-	}
-	m, err := c.first()
-	if err != nil || !strings.HasPrefix(path.Base(m.name), testNamePrefix) || strings.Count(m.name, "/") > 1 {
+	first, err := c.loose()
+	if err != nil || !strings.HasPrefix(path.Base(first), testNamePrefix) {
 		return nil, err
 	}
-	t, err := c.inTars()
-	return c.newFiles("a tar of ILSVRC2012's test images", t, byNothing), err
+	return c.images("ILSVRC2012's test images", byNothing)
 }
 
-// testRule gives the test images the label -1.
-type testRule struct{}
-
-func byNothing(*Split) (labelRule, error) { return testRule{}, nil }
-
-func (testRule) take(f *file) (bool, error) {
-	if f.folder && f.tar != nil {
-		return false, nil
-	}
-	f.key, f.label, f.labelled = path.Base(f.key), -1, true
-	if !strings.HasPrefix(f.key, testNamePrefix) {
-		return false, f.errorf("is none of the test images, which are called %s00000001.JPEG and so on: move it elsewhere", testNamePrefix)
-	}
-	return !f.folder, skipFolder(f)
+// kaggle is ILSVRC2012 as Kaggle's competition imagenet-object-localization-challenge gives it, from any of its folders down to CLS-LOC, and as the
+// zip that is downloaded, which is read where it lies:
+//
+//	LOC_val_solution.csv                                  ImageId,PredictionString: the label and boxes of each validation image
+//	ILSVRC/Data/CLS-LOC/train/n01440764/n01440764_18.JPEG
+//	ILSVRC/Data/CLS-LOC/val/ILSVRC2012_val_00000001.JPEG
+//	ILSVRC/Data/CLS-LOC/test/ILSVRC2012_test_00000001.JPEG
+//	ILSVRC/Annotations/…, ILSVRC/ImageSets/…              which say nothing of classes that the folders do not
+var kaggle = Kind{
+	Name:   "Kaggle's ImageNet",
+	Forms:  []string{"the folder with LOC_val_solution.csv and ILSVRC/, or any on the way to CLS-LOC", "imagenet-object-localization-challenge.zip"},
+	Labels: "those of ILSVRC2012; val's are compared with LOC_val_solution.csv; --test adds the test images, which have the label -1",
+	open:   openKaggle,
+	takes:  []*option{optionValLabels},
 }
 
-func (testRule) labels(s *Split) (labels, error) {
-	s.note("the test images have no labels: all have -1")
-	return labels{classes: ilsvrcVal().classes, of: func(string) (int32, bool) { return -1, true }}, nil
+const kaggleSolution = "LOC_val_solution.csv"
+
+func openKaggle(c *candidate) ([]*Split, error) {
+	if c.folder == nil || c.part || c.given {
+		return nil, nil
+	}
+	for _, below := range []string{"ILSVRC/Data/CLS-LOC", "Data/CLS-LOC", "CLS-LOC", "."} {
+		if below == "." && filepath.Base(c.path) != "CLS-LOC" {
+			continue
+		}
+		if info, err := c.tree.stat(filepath.Join(c.path, below)); err != nil || !info.IsDir() {
+			continue
+		}
+		q, err := c.in(below, "")
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(q.folders, "train") && !slices.Contains(q.folders, "val") {
+			continue
+		}
+		if err := q.findSolution(); err != nil {
+			return nil, err
+		}
+		return openSplitFolders(q)
+	}
+	return nil, nil
+}
+
+// findSolution takes the labels of the validation images from Kaggle's file, which lies three folders above CLS-LOC, and not from the
+// program's own table. A note says how many differ.
+func (c *candidate) findSolution() error {
+	if c.opts.ValLabels != "" {
+		return nil
+	}
+	dir := c.path
+	for range 4 {
+		file := filepath.Join(dir, kaggleSolution)
+		if info, err := c.tree.stat(file); err == nil && info.Mode().IsRegular() {
+			text, err := readLines(c.tree, file, "labels of the validation images")
+			c.opts.valText, c.opts.valFrom = text, file
+			return err
+		}
+		dir = filepath.Dir(dir)
+	}
+	return nil
+}
+
+// suffixTars is ILSVRC2012 as Hugging Face's hub had it before parquet, in compressed tars without folders, where a name ends in the image's class:
+//
+//	data/train_images_0.tar.gz … train_images_4.tar.gz   n01440764_10026_n01440764.JPEG
+//	data/val_images.tar.gz                               ILSVRC2012_val_00000001_n01751748.JPEG
+//	data/test_images.tar.gz                              ILSVRC2012_test_00000001.JPEG
+//
+// A sample's key is its name.
+var suffixTars = Kind{
+	Name:   "Hugging Face's image tars",
+	Forms:  []string{"a folder with train_images_0.tar.gz to train_images_4.tar.gz and val_images.tar.gz, or with data/ that has them", "one of these"},
+	Labels: "the wnid at the end of each name, by its place among ILSVRC2012's; --test adds test_images.tar.gz, whose labels are -1",
+	open:   openSuffixTars,
+}
+
+// isSuffixTar says that the first image of a tar has its class at the end of its name.
+func isSuffixTar(c *candidate) (bool, error) {
+	for i := range sniffedMembersMax {
+		m, err := c.member(i)
+		if err == io.EOF || err == nil && namedTar(m.name) {
+			break
+		}
+		if m.image || err != nil {
+			return suffixClass(m.name) != "", err
+		}
+	}
+	return false, nil
+}
+
+func openSuffixTars(c *candidate) ([]*Split, error) {
+	if c.folder == nil {
+		if is, err := isSuffixTar(c); !is || err != nil {
+			return nil, err
+		}
+		s, err := newSuffixTars(c, nil)
+		return []*Split{s}, err
+	}
+	names, _ := c.tars()
+	if len(names) == 0 && len(c.folders) == 1 {
+		q, err := c.inData()
+		if q == nil || err != nil {
+			return nil, err
+		}
+		c = q
+		names, _ = c.tars()
+	}
+	if len(c.folders) > 0 {
+		return nil, nil
+	}
+	for _, name := range names {
+		if split := namedSplit(name); split != "train" && split != "val" {
+			continue
+		}
+		q, err := c.in(name, "")
+		if err != nil {
+			return nil, err
+		}
+		defer q.close()
+		if is, err := isSuffixTar(q); !is || err != nil {
+			return nil, err
+		}
+		return c.bySplit(names, func(_ string, files []string) (*Split, error) { return newSuffixTars(c, files) })
+	}
+	return nil, nil
+}
+
+// inData is a candidate in the folder "data", whose sets are called as the folder around it; nil if there is none.
+func (c *candidate) inData() (*candidate, error) {
+	if !slices.Contains(c.folders, "data") {
+		return nil, nil
+	}
+	q, err := c.in("data", "")
+	if err == nil {
+		q.output = cmp.Or(c.output, c.path)
+	}
+	return q, err
+}
+
+func newSuffixTars(c *candidate, names []string) (*Split, error) {
+	t, err := c.inTars(names...)
+	if err != nil {
+		return nil, err
+	}
+	what := "a tar of images with the class in their names"
+	if len(names) > 1 {
+		what = fmt.Sprintf("%d tars of images with the class in their names", len(names))
+	}
+	return c.newSplit(&files{transport: t, what: what, rule: bySuffix, test: namedSplit(t.paths[0]) == "test"}), nil
 }

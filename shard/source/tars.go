@@ -37,16 +37,9 @@ func (t *tarFiles) read(key string, _ []byte) ([]byte, error) {
 	return nil, fmt.Errorf("source: %q lies in a tar and cannot be read by its key", key)
 }
 
-// inTars is the transport of the files in some tars, or in the candidate itself. A size of 0 is that of standard input, which nobody knows.
-func (c *candidate) inTars(paths ...string) (*tarFiles, error) {
-	if len(paths) == 0 {
-		paths = []string{c.path}
-	}
+// newTarFiles is the transport of the files in some tars.
+func newTarFiles(paths []string) (*tarFiles, error) {
 	t := &tarFiles{paths: paths}
-	if c.front != nil && c.stdin != nil {
-		t.stdin = c.stdin
-		return t, nil
-	}
 	for _, p := range paths {
 		info, err := fileSystem{}.stat(p)
 		if err != nil {

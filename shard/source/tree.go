@@ -33,9 +33,6 @@ type treeFiles struct {
 	root string
 }
 
-// inFolder is the transport of the files of a candidate that is a folder.
-func (c *candidate) inFolder() *treeFiles { return &treeFiles{fs: c.tree, root: c.path} }
-
 // place implements placed.
 func (t *treeFiles) place(key string) string {
 	if t.fs != fileTree(fileSystem{}) {

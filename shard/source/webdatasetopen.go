@@ -123,7 +123,7 @@ func openWebDatasets(c *candidate) ([]*Split, error) {
 		nameFolders = append(nameFolders, filepath.Dir(c.path))
 	}
 	return c.bySplit(tars, func(split string, files []string) (*Split, error) {
-		return newWebDataset(c, c.path, files, others, nameFolders, cmp.Or(split, c.split))
+		return newWebDataset(c, files, others, nameFolders, cmp.Or(split, c.split))
 	})
 }
 
@@ -154,18 +154,17 @@ func openWebDatasetTar(c *candidate) ([]*Split, error) {
 	if is, _, err := sniffWebDataset(c); !is || err != nil {
 		return nil, err
 	}
-	dir, file := filepath.Split(c.path)
-	nameFolders := []string{filepath.Clean(dir)}
-	if c.stdin != nil {
-		nameFolders = nil
+	var nameFolders []string
+	if c.stdin == nil {
+		nameFolders = []string{filepath.Dir(c.path)}
 	}
-	s, err := newWebDataset(c, dir, []string{file}, nil, nameFolders, c.split)
+	s, err := newWebDataset(c, nil, nil, nameFolders, c.split)
 	return []*Split{s}, err
 }
 
-// newWebDataset makes the split of some tars in a folder, in which others lie. The files that name the classes, and timm's that says what a
-// split has, are looked for in nameFolders.
-func newWebDataset(c *candidate, dir string, tars, others, nameFolders []string, split string) (*Split, error) {
+// newWebDataset makes the split of some tars in a folder, beside which others lie, or of the candidate itself. The files that name the classes,
+// and timm's that says what a split has, are looked for in nameFolders.
+func newWebDataset(c *candidate, tars, others, nameFolders []string, split string) (*Split, error) {
 	if c.opts.Label != "" && labelMember(c.opts.Label) == labelExtension {
 		return nil, &FormatError{Path: c.path, Msg: fmt.Sprintf("--label %s: in WebDataset's tars it is json.KEY, as json.label", c.opts.Label)}
 	}
@@ -173,11 +172,7 @@ func newWebDataset(c *candidate, dir string, tars, others, nameFolders []string,
 	if err != nil {
 		return nil, err
 	}
-	var paths []string
-	for _, t := range tars {
-		paths = append(paths, filepath.Join(dir, t))
-	}
-	in, err := c.inTars(paths...)
+	in, err := c.inTars(tars...)
 	if err != nil {
 		return nil, err
 	}
@@ -188,10 +183,10 @@ func newWebDataset(c *candidate, dir string, tars, others, nameFolders []string,
 	}
 	if d.info != nil {
 		d.label = cmp.Or(d.label, d.info.label())
-		d.samples, err = d.info.check(tars, c.folder != nil && !c.given && !c.opts.AllowTruncated)
+		d.samples, err = d.info.check(in.paths, c.folder != nil && !c.given && !c.opts.AllowTruncated)
 		others = slices.DeleteFunc(slices.Clone(others), func(f string) bool { return slices.Contains(infoNames, f) })
 	}
-	others = slices.DeleteFunc(slices.Clone(others), func(f string) bool { return filepath.Join(dir, f) == names.from })
+	others = slices.DeleteFunc(slices.Clone(others), func(f string) bool { return filepath.Join(c.path, f) == names.from })
 	if len(others) > 0 {
 		s.note("%s left out (%s)", bytesize.Counted(len(others), "file beside the tars is", "files beside the tars are"), someNames(others))
 	}

@@ -1,0 +1,184 @@
+package source
+
+import (
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/imgfeed/imgfeed/internal/bytesize"
+)
+
+// classFolders is a folder with a folder for each class, as torchvision's ImageFolder takes it, or a tar of that:
+//
+//	train/n01440764/n01440764_10026.JPEG
+var classFolders = Kind{
+	Name:   "class folders",
+	Forms:  []string{"a folder of them, as train/n01440764/….JPEG", "a tar or a zip of it"},
+	Labels: "the place of the class in sorted order, or in --classes FILE, which leaves out all others",
+	takes:  []*option{optionClasses},
+	open:   openClassFolders,
+}
+
+func openClassFolders(c *candidate) ([]*Split, error) {
+	switch {
+	case c.front != nil:
+		if err := c.enterTarFolder(); err != nil {
+			return nil, err
+		}
+	case c.folder == nil || len(c.folders) == 0:
+		return nil, nil
+	default:
+		if err := c.halfDone(); err != nil {
+			return nil, err
+		}
+	}
+	return c.images("class folders", byFolder)
+}
+
+// halfDone refuses files beside class folders that should have been unpacked or sorted into them: leaving them out would lose much.
+func (c *candidate) halfDone() error {
+	tars, others := c.tars()
+	for _, t := range tars {
+		if _, unpacked := slices.BinarySearch(c.folders, stem(t)); !unpacked {
+			return &FormatError{Path: c.path, Entry: t, Msg: "class folders and class tars in one place, and this tar has no folder: " +
+				"unpack it too, or move the tars (or the folders) elsewhere"}
+		}
+	}
+	for _, f := range others {
+		if c.besideImages(f) {
+			return &FormatError{Path: c.path, Entry: f, Msg: "lies beside folders that img2dataset wrote, which are no classes: --no-labels packs their images without labels"}
+		}
+		if strings.HasPrefix(f, valNamePrefix) {
+			return &FormatError{Path: c.path, Entry: f, Msg: "a validation image beside class folders: finish sorting them into the folders, or move the folders elsewhere"}
+		}
+	}
+	return nil
+}
+
+// enterTarFolder makes the class folders of a tar begin in its only folder, where that is called as the tar or a split is.
+func (c *candidate) enterTarFolder() error {
+	m, err := c.first()
+	if err != nil {
+		return err
+	}
+	parts := strings.Split(m.name, "/")
+	if len(parts) <= 2 || parts[0] != path.Base(stem(c.path)) && !isSplitFolder(parts[0]) {
+		return nil
+	}
+	c.strip = parts[0] + "/"
+	if isSplitFolder(parts[1]) {
+		return &FormatError{Path: c.path, Entry: m.name, Msg: "a tar that holds several splits: unpack it and build its folder"}
+	}
+	return nil
+}
+
+// classTars is a folder with a tar for each class, or a tar of them, as ILSVRC2012_img_train.tar is:
+//
+//	train/n01440764.tar    n01440764_10026.JPEG …
+var classTars = Kind{
+	Name:   "class tars",
+	Forms:  []string{"a folder of them, as train/n01440764.tar", "a tar of them, as ILSVRC2012_img_train.tar"},
+	Labels: "the place of the class in sorted order, or in --classes FILE, which leaves out all others",
+	takes:  []*option{optionClasses},
+	open:   openClassTars,
+}
+
+func openClassTars(c *candidate) ([]*Split, error) {
+	what, names, others := "a tar of class tars", []string(nil), []string(nil)
+	if c.folder != nil {
+		what = "a folder of class tars"
+		if names, others = c.tars(); len(c.folders) > 0 || len(names) == 0 {
+			return nil, nil
+		}
+		if err := c.noSets(); err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			if err := checkClassTar(c, name); err != nil {
+				return nil, err
+			}
+		}
+	} else if c.front == nil {
+		return nil, nil
+	} else if m, err := c.first(); err != nil || !namedTar(m.name) {
+		return nil, err
+	}
+	t, err := c.inTars(names...)
+	if err != nil {
+		return nil, err
+	}
+	splits := c.newFiles(what, &classTarFiles{*t, c.folder == nil}, byTar)
+	if len(others) > 0 {
+		splits[0].note("%s left out (%s)", bytesize.Counted(len(others), "file beside the class tars is", "files beside the class tars are"), someNames(others))
+	}
+	return splits, nil
+}
+
+// checkClassTar checks that a file is a tar of images, as far as its first members say.
+func checkClassTar(c *candidate, name string) error {
+	q, err := c.in(name, "")
+	if errors.Is(err, gzip.ErrHeader) || err == nil && q.front == nil {
+		return &FormatError{Path: filepath.Join(c.path, name), Msg: "called a tar, but it is none", Err: errNotTar}
+	}
+	if err != nil {
+		return err
+	}
+	defer q.close()
+	for i := range 3 {
+		m, err := q.member(i)
+		if err != nil {
+			return nil // an empty tar, or one whose damage the walk names
+		}
+		if namedTar(m.name) {
+			return &FormatError{Path: q.path, Entry: m.name, Msg: "a tar of tars among those of classes, as when it was unpacked beside itself: " +
+				"build it alone, or move it out of the folder"}
+		}
+	}
+	return nil
+}
+
+// unlabelledImages is images whose labels are unknown or not wanted, wherever they lie. img2dataset's files and others beside the images are left out:
+//
+//	images/0001.jpg …
+//	laion/00000/000000000.jpg, 000000000.txt, 000000000.json …
+var unlabelledImages = Kind{
+	Name:   "images without labels",
+	Forms:  []string{"with --no-labels a folder, a zip or a tar that has images anywhere in it", "a folder of such tars"},
+	Labels: "-1",
+	open:   openUnlabelled,
+	takes:  []*option{optionNoLabels},
+}
+
+func openUnlabelled(c *candidate) ([]*Split, error) {
+	if !c.opts.NoLabels && !c.unlabelledTest() || c.folder == nil && c.front == nil {
+		return nil, nil
+	}
+	if c.folder != nil {
+		if names, others := c.tars(); len(names) > 0 && len(c.folders)+len(c.sets) == 0 && !slices.ContainsFunc(others, namedImage) {
+			return c.bySplit(names, func(_ string, files []string) (*Split, error) {
+				t, err := c.inTars(files...)
+				return c.newFiles(fmt.Sprintf("%d tars of images without labels", len(files)), t, withoutLabels)[0], err
+			})
+		}
+	}
+	return c.images("images without labels", withoutLabels)
+}
+
+// unlabelledTest says that a folder holds test images in no class folders, and that they are wanted. ILSVRC2012's have classes.
+func (c *candidate) unlabelledTest() bool {
+	return c.opts.Test && c.split == "test" && c.folder != nil && len(c.folders) <= 1 && !slices.ContainsFunc(c.files, func(name string) bool {
+		return strings.HasPrefix(name, testNamePrefix) || fileKind(name) != ""
+	})
+}
+
+// besideImages says that a file is what img2dataset says of a tar or folder of images that lies beside it.
+func (f *folder) besideImages(name string) bool {
+	of := strings.TrimSuffix(strings.TrimSuffix(name, path.Ext(name)), "_stats")
+	_, folder := slices.BinarySearch(f.folders, of)
+	_, tar := slices.BinarySearch(f.files, of+".tar")
+	return of != name && (folder || tar)
+}
