@@ -76,7 +76,7 @@ func (f *cifarFormat) record() int     { return len(f.metas) + cifarImageBytes }
 // cifarFiles is what the two splits of one CIFAR share: all its files, 184 MB, which stay in memory from the first Walk on.
 type cifarFiles struct {
 	path    string    // the archive or folder
-	tar     *tarFiles // nil: it is a folder
+	from    transport // of its files
 	format  *cifarFormat
 	label   int // in metas, of the labels that are taken
 	once    sync.Once
@@ -126,7 +126,7 @@ func findCIFAR(c *candidate) (*cifarFiles, error) {
 	for _, f := range []*cifarFormat{&cifar10, &cifar100} {
 		n := len(slices.DeleteFunc(f.files(), func(name string) bool { return !slices.Contains(c.files, name) }))
 		if n > 1 || n == 1 && f == &cifar10 && len(c.folders) == 0 { // a train.bin alone may be anything
-			return &cifarFiles{path: c.path, format: f}, nil
+			return &cifarFiles{path: c.path, from: &treeFiles{fs: c.tree, root: c.path}, format: f}, nil
 		}
 		names, own := c.folders, f.folder
 		if len(names) == 0 {
@@ -178,7 +178,7 @@ func sniffCIFAR(c *candidate) (*cifarFiles, error) {
 
 func newCIFARArchive(c *candidate, f *cifarFormat) (*cifarFiles, error) {
 	t, err := c.inTars()
-	return &cifarFiles{path: c.path, tar: t, format: f}, err
+	return &cifarFiles{path: c.path, from: t, format: f}, err
 }
 
 // refuseCIFAR tells the versions for Python and MATLAB, which are not read, from folders and tars of images.
@@ -196,56 +196,35 @@ func refuseCIFAR(p string, folders ...string) error {
 func (c *cifarFiles) load(ctx context.Context) error {
 	c.once.Do(func() {
 		c.data = make(map[string][]byte)
-		if c.tar != nil {
-			c.err = c.readTar(ctx)
-		} else {
-			c.err = c.readFolder(ctx)
-		}
-		if c.err == nil {
+		if c.err = c.from.files(&walk{ctx: ctx}, c.take); c.err == nil {
 			c.err = c.check()
 		}
 	})
 	return c.err
 }
 
-func (c *cifarFiles) readTar(ctx context.Context) error {
-	t, err := c.tar.open(c.path)
-	if err != nil {
-		return err
-	}
-	defer t.Close()
-	return (&walk{ctx: ctx}).files(t, "", func(f *file) error {
-		name := path.Base(f.name)
-		switch {
-		case f.kind != tar.TypeReg || !slices.Contains(c.format.files(), name):
-			return nil
-		case c.data[name] != nil:
-			return f.errorf("occurs twice")
-		case f.reason != "":
-			return f.errorf("not one of %s's files: %s", c.format.name, f.reason)
-		}
+// take keeps the content of a file that belongs to the format.
+func (c *cifarFiles) take(f *file) (err error) {
+	name := path.Base(f.name)
+	switch {
+	case f.folder:
+		return fs.SkipDir
+	case !slices.Contains(c.format.files(), name):
+		return nil
+	case c.data[name] != nil:
+		return f.errorf("occurs twice")
+	case f.reason != "":
+		return f.errorf("not one of %s's files: %s", c.format.name, f.reason)
+	case f.data != nil:
 		c.data[name] = make([]byte, f.size)
-		_, err := io.ReadFull(f.data, c.data[name])
+		_, err = io.ReadFull(f.data, c.data[name])
 		return err
-	})
-}
-
-func (c *cifarFiles) readFolder(ctx context.Context) error {
-	files := &treeFiles{fs: fileSystem{}, root: c.path}
-	for _, name := range c.format.files() {
-		data, err := files.read(name, nil)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // check says so
-		}
-		if reject, ok := errors.AsType[*RejectError](err); ok {
-			err = &FormatError{Path: c.path, Entry: name, Msg: fmt.Sprintf("not one of %s's files: %s", c.format.name, reject.Reason)}
-		}
-		if err = errors.Join(err, ctx.Err()); err != nil {
-			return err
-		}
-		c.data[name] = data
 	}
-	return nil
+	c.data[name], err = c.from.read(f.key, nil)
+	if reject, ok := errors.AsType[*RejectError](err); ok {
+		return f.errorf("not one of %s's files: %s", c.format.name, reject.Reason)
+	}
+	return err
 }
 
 // check checks that all files are there and well formed.
@@ -303,7 +282,7 @@ func cifarClasses(data []byte, n int) (names []string, err error) {
 
 func (c *cifarSplit) describe() string {
 	what, place := map[string]string{"train": "training", "test": "test"}[c.prefix], "folder"
-	if c.tar != nil {
+	if c.from.streamed() {
 		place = "archive"
 	}
 	return fmt.Sprintf("the %s images of %s, the binary version's %s", what, c.format.name, place)

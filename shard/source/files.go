@@ -55,8 +55,8 @@ type transport interface {
 // walk is the state of one walk over files.
 type walk struct {
 	ctx     context.Context
-	split   *Split
 	skipped skippedFolders // nil: they are not noted
+	cut     []string       // tars that were read to their end and were cut off there
 }
 
 // A labelRule tells the labels of files by their names.
@@ -93,7 +93,7 @@ func (l *files) walk(ctx context.Context, s *Split, fn func(Item) error) (labels
 	if err != nil {
 		return labels{}, err
 	}
-	w := &walk{ctx: ctx, split: s, skipped: make(skippedFolders)}
+	w := &walk{ctx: ctx, skipped: make(skippedFolders)}
 	err = l.transport.files(w, func(f *file) error {
 		if take, err := rule.take(f); err != nil || !take {
 			return err
@@ -108,6 +108,7 @@ func (l *files) walk(ctx context.Context, s *Split, fn func(Item) error) (labels
 	if err != nil {
 		return labels{}, err
 	}
+	s.cut = w.cut
 	w.skipped.note(s)
 	return rule.labels(s)
 }

@@ -90,13 +90,14 @@ func (t *tarFiles) open(path string) (*tarReader, error) {
 
 // checkEnd notes a tar that was read to its end and was cut off there.
 func (w *walk) checkEnd(r *tarReader) {
-	switch {
-	case r.endMarked():
-	case r.inner == "":
-		w.split.cut = append(w.split.cut, r.path)
-	default:
-		w.split.cut = append(w.split.cut, r.path+": "+r.inner)
+	if r.endMarked() {
+		return
 	}
+	name := r.path
+	if r.inner != "" {
+		name += ": " + r.inner
+	}
+	w.cut = append(w.cut, name)
 }
 
 // files gives the members of a tar.

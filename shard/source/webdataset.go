@@ -113,12 +113,13 @@ func (d *webDataset) walk(ctx context.Context, s *Split, fn func(Item) error) (l
 	if w.unlabelled = s.opts.NoLabels; w.unlabelled {
 		w.labelMember = ""
 	}
-	walk := &walk{ctx: ctx, split: s}
+	walk := &walk{ctx: ctx}
 	for _, path := range d.paths {
-		if err := d.each(walk, path, func(t *tarReader) error { return w.tar(walk, t) }); err != nil {
+		if err := d.each(walk, path, func(t *tarReader) error { return w.tar(s, walk, t) }); err != nil {
 			return labels{}, err
 		}
 	}
+	s.cut = walk.cut
 	if w.unlabelled {
 		w.noteLeftOut(s)
 		return noLabels(), nil
@@ -145,7 +146,7 @@ func (d *webDataset) walk(ctx context.Context, s *Split, fn func(Item) error) (l
 }
 
 // tar walks over one tar.
-func (w *webDatasetWalker) tar(walk *walk, t *tarReader) error {
+func (w *webDatasetWalker) tar(s *Split, walk *walk, t *tarReader) error {
 	w.complete, w.members = 0, 0
 	err := walk.files(t, "", func(f *file) error {
 		if f.folder {
@@ -157,7 +158,7 @@ func (w *webDatasetWalker) tar(walk *walk, t *tarReader) error {
 		err = w.flushGroup(t, "")
 	}
 	if err == nil && w.members == 0 {
-		walk.split.note("%s has no files", t.path)
+		s.note("%s has no files", t.path)
 	} else if err == nil && w.complete == 0 {
 		err = t.errorf("", "no sample of WebDataset in it, which is an image and its label .%s one after the other: move it elsewhere", w.labelMember)
 	}
