@@ -262,19 +262,6 @@ func (c *candidate) newFiles(what string, t transport, rule func(*Split) (labelR
 	return []*Split{c.newSplit(&files{transport: t, what: what, rule: rule})}
 }
 
-// chosen is the split that --split names, or all.
-func (c *candidate) chosen(splits []*Split) ([]*Split, error) {
-	if c.opts.Split == "" {
-		return splits, nil
-	}
-	for _, s := range splits {
-		if s.Name == c.opts.Split {
-			return []*Split{s}, nil
-		}
-	}
-	return nil, &FormatError{Path: c.path, Msg: fmt.Sprintf("has no split %q among its %d, which are called as %s", c.opts.Split, len(splits), splits[0].Name)}
-}
-
 // bySplit makes a split of the files, or of those that are named for each split. open makes one of them: of the files of one split, by the name
 // that they say, "" if they say none. Test images without labels are left out unless they are asked for.
 func (c *candidate) bySplit(names []string, open func(split string, files []string) (*Split, error)) ([]*Split, error) {

@@ -176,10 +176,8 @@ func (f *Field) appendJSON(dst, raw []byte) ([]byte, error) {
 	for _, v := range values {
 		var err error
 		switch text := string(v); {
-		case text == "true":
-			err = w.int(1)
-		case text == "false":
-			err = w.int(0)
+		case text == "true" || text == "false":
+			err = w.add(text == "true")
 		case text[0] == '-' || text[0] >= '0' && text[0] <= '9':
 			err = w.text(text)
 		default:
@@ -240,6 +238,24 @@ func (w *numbersWriter) int(n int64) error {
 		w.dst = shard.AppendFloats(w.dst, float32(n))
 	}
 	return nil
+}
+
+// add takes a value of a column of numbers.
+func (w *numbersWriter) add(value any) error {
+	switch x := value.(type) {
+	case bool:
+		if x {
+			return w.int(1)
+		}
+		return w.int(0)
+	case int64:
+		return w.int(x)
+	case float32:
+		return w.float(float64(x))
+	case float64:
+		return w.float(x)
+	}
+	return w.field.errorf("the column %q has no numbers, and %s is wanted", w.field.Source, w.field.want())
 }
 
 // float takes a number with a fraction.

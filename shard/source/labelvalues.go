@@ -2,10 +2,13 @@ package source
 
 import (
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/imgfeed/imgfeed/internal/bytesize"
 )
 
 const (
@@ -56,9 +59,32 @@ func (v *labelValues) add(label string, at place) (int32, error) {
 // resolvedLabels are the labels of the values that were added.
 type resolvedLabels struct {
 	labels   []int32
-	numbered bool
-	classes  []string // of names, in the order of their labels
+	numbered bool     // the values are the labels
+	classes  []string // else the values are among these, in the order of their labels
 	note     string
+}
+
+// of gives the labels of a split: all of them, and each by its key.
+func (r *resolvedLabels) of(s *Split, names classNames, label func(key string) (int32, bool), all iter.Seq[int32]) (l labels, err error) {
+	n, unlabelled := 0, 0
+	for label := range all {
+		if n = max(n, int(label)+1); label == noLabel {
+			unlabelled++
+		}
+	}
+	if unlabelled > 0 {
+		s.note("%s no label: -1 stands for it", bytesize.Counted(unlabelled, "image has", "images have"))
+	}
+	if r.numbered {
+		l, err = names.labels(s, n)
+	} else {
+		l = labels{classes: r.classes, texts: names.names == nil}
+		if l.texts && !s.opts.ForceClasses {
+			err = checkWnids(s, r.classes)
+		}
+	}
+	l.of = label
+	return l, err
 }
 
 // resolve tells the labels of all values. names are those of --classes or of a file beside the data, if there is one; path is the source's.

@@ -15,23 +15,6 @@ import (
 	"github.com/imgfeed/imgfeed/shard"
 )
 
-// lists is a file that names images and their labels, one in each line, as CSV, TSV, JSON lines, or MXNet's im2rec:
-//
-//	path,label                   path	label     {"file_name": "a.jpg", "label": "cat"}     0	3.000000	train/a.jpg
-//	"train/a, b.jpg",tabby cat   b.jpg	0         {"file_name": "b.jpg", "label": "dog"}     1	0.000000	train/b.jpg
-//
-// Paths begin at the list's own folder, or at that of --images, and are the samples' keys. Labels that all are whole numbers are labels; others
-// are the names of classes, which stand in sorted order. A column "split" makes a split of each of its values.
-var lists = Kind{
-	Name: "list of images",
-	Forms: []string{"a CSV or TSV file that begins with path,label", "JSON lines with the keys path and label", "MXNet's .lst",
-		"a folder of images with metadata.csv or metadata.jsonl", "Tiny ImageNet's val/, with val_annotations.txt"},
-	Labels:       "the column of labels, or that of --label: whole numbers as they are, names by their place in sorted order or in --classes FILE",
-	open:         openList,
-	takes:        []*option{optionClasses, optionLabel, optionImages, optionNoLabels},
-	testLabelled: true,
-}
-
 // listRow is a line of a list.
 type listRow struct {
 	key   string
@@ -49,11 +32,9 @@ type list struct {
 	path, root string // root is where the paths begin
 	rows       []listRow
 	values     labelValues
-	// numbered says that the values are labels, which names name. Else they are the names, and classes their order.
-	numbered bool
-	names    classNames
-	classes  []string
-	notes    []string
+	labels     resolvedLabels // of the values
+	names      classNames
+	notes      []string
 	// Of the fields that are asked for: their columns, the cells of all rows, and what a cell is.
 	fieldColumns []int
 	cells        []byte
@@ -64,111 +45,27 @@ type list struct {
 type listSplit struct {
 	treeFiles
 	*list
-	split  int8
 	rows   []listRow // by key
 	fields []Field
 }
 
-func openList(c *candidate) ([]*Split, error) {
-	switch {
-	case c.folder != nil && c.given:
-		return openLists(c)
-	case c.folder != nil:
-		return openListInFolder(c)
-	case !c.noTar:
-		return nil, nil
-	}
-	root := filepath.Dir(c.path)
-	if c.opts.Images != "" {
-		var err error
-		if root, err = absolute(c.opts.Images); err != nil {
-			return nil, err
-		}
-		if info, err := (fileSystem{}).stat(root); err != nil || !info.IsDir() {
-			return nil, &FormatError{Path: root, Msg: "--images names no folder"}
-		}
-	}
-	return c.readList(c.path, root)
-}
-
-// readList opens the splits of a list; none: the file is no list.
-func (c *candidate) readList(file, root string) ([]*Split, error) {
-	l, err := readList(file, root, c.opts)
+// readListSplits reads a list, and gives those of its splits that are wanted; none: the file is no list.
+func readListSplits(file, root string, opts Options) ([]*listSplit, error) {
+	l, err := readList(file, root, opts)
 	if l == nil || err != nil {
 		return nil, err
 	}
-	if err := l.resolve(c.opts); err != nil {
+	if err := l.resolve(opts); err != nil {
 		return nil, err
 	}
-	return l.splits(c)
-}
-
-// openListInFolder opens a folder of images in which a list says their labels: the validation images of Tiny ImageNet, or what Hugging Face calls an
-// imagefolder.
-func openListInFolder(c *candidate) ([]*Split, error) {
-	if slices.Contains(c.files, tinyAnnotations) && slices.Equal(c.folders, []string{"images"}) {
-		return c.readList(filepath.Join(c.path, tinyAnnotations), filepath.Join(c.path, "images"))
-	}
-	if len(c.folders) == 0 && c.tree == fileTree(fileSystem{}) && slices.ContainsFunc(c.files, namedImage) {
-		for _, name := range imagefolderLists {
-			if slices.Contains(c.files, name) {
-				return c.readList(filepath.Join(c.path, name), c.path)
-			}
-		}
-	}
-	return nil, nil
-}
-
-// imagefolderLists are what lists are called beside the images of one folder (https://huggingface.co/docs/datasets/image_dataset).
-var imagefolderLists = []string{"metadata.csv", "metadata.jsonl"}
-
-// openLists opens several lists, each of a split.
-func openLists(c *candidate) ([]*Split, error) {
-	if fileKind(c.files[0]) != "" {
-		return nil, nil
-	}
-	var splits []*Split
-	for _, file := range c.files {
-		q, err := c.in(file, "")
-		if err != nil {
-			return nil, err
-		}
-		q.output, q.opts.Split = "", ""
-		of, err := openList(q)
-		q.close()
-		if err != nil || of == nil {
-			return nil, err
-		}
-		for _, s := range of {
-			if at := slices.IndexFunc(splits, func(other *Split) bool { return other.Name == s.Name }); at >= 0 {
-				return nil, &FormatError{Path: s.Path, Msg: fmt.Sprintf("two of the %d lists are of the split %s, as %s is: join them, or call them by their splits",
-					len(c.files), s.Name, filepath.Base(splits[at].Path))}
-			}
-		}
-		splits = append(splits, of...)
-	}
-	// Labels are those of the first, which should be that of training.
-	slices.SortStableFunc(splits, func(a, b *Split) int {
-		return cmp.Compare(slices.Index(listSplits, a.Name), slices.Index(listSplits, b.Name))
-	})
-	return c.chosen(splits)
-}
-
-// splits makes a split of the rows, or of those with each value of the column "split".
-func (l *list) splits(c *candidate) ([]*Split, error) {
 	parts := make([][]listRow, len(listSplits))
 	for _, r := range l.rows {
 		parts[r.split] = append(parts[r.split], r)
 	}
 	l.rows = nil
-	base := strings.TrimSuffix(c.path, filepath.Ext(c.path))
-	if c.folder != nil {
-		base = cmp.Or(c.output, c.path)
-	}
-	var splits []*Split
+	var splits []*listSplit
 	for i, rows := range parts {
-		name := listSplits[i]
-		if len(rows) == 0 || i > 0 && c.opts.Split != "" && c.opts.Split != name {
+		if len(rows) == 0 || i > 0 && opts.Split != "" && opts.Split != listSplits[i] {
 			continue
 		}
 		slices.SortFunc(rows, func(a, b listRow) int { return cmp.Or(strings.Compare(a.key, b.key), cmp.Compare(a.line, b.line)) })
@@ -177,19 +74,16 @@ func (l *list) splits(c *candidate) ([]*Split, error) {
 				return nil, l.errorf(int(rows[i].line), "names the image of line %d again (%s): a set has each once, so remove one of the two", rows[i-1].line, rows[i].key)
 			}
 		}
-		s := c.newSplit(&listSplit{treeFiles: treeFiles{root: l.root, fs: fileSystem{}}, list: l, split: int8(i), rows: rows})
-		s.Output = base + "-shards"
-		if i > 0 {
-			s.Name, s.Output = name, base+"-"+name+"-shards"
-		}
-		s.notes = slices.Clone(l.notes)
-		splits = append(splits, s)
+		splits = append(splits, &listSplit{treeFiles: treeFiles{root: l.root, fs: fileSystem{}}, list: l, rows: rows})
 	}
 	if len(splits) == 0 {
-		return nil, &FormatError{Path: l.path, Msg: fmt.Sprintf("no row is of the split %q by the column %q", c.opts.Split, listSplitColumn)}
+		return nil, &FormatError{Path: l.path, Msg: fmt.Sprintf("no row is of the split %q by the column %q", opts.Split, listSplitColumn)}
 	}
 	return splits, nil
 }
+
+// name is what the column "split" says; "" if there is none.
+func (l *listSplit) name() string { return listSplits[l.rows[0].split] }
 
 // resolve turns what the rows say into labels, once all are read.
 func (l *list) resolve(opts Options) error {
@@ -197,19 +91,17 @@ func (l *list) resolve(opts Options) error {
 	if l.names, err = findClassNames([]string{filepath.Dir(l.path)}, opts); err != nil {
 		return err
 	}
-	r, err := l.values.resolve(l.path, l.names, opts)
-	if err != nil {
+	if l.labels, err = l.values.resolve(l.path, l.names, opts); err != nil {
 		return err
 	}
 	for i := range l.rows {
 		if row := &l.rows[i]; row.label != noLabel {
-			row.label = r.labels[row.label]
+			row.label = l.labels.labels[row.label]
 		}
 	}
 	l.rows = slices.DeleteFunc(l.rows, func(r listRow) bool { return r.label == leftOutLabel })
-	l.numbered, l.classes, l.values = r.numbered, r.classes, labelValues{}
-	if r.note != "" {
-		l.notes = append(l.notes, r.note)
+	if l.values = (labelValues{}); l.labels.note != "" {
+		l.notes = append(l.notes, l.labels.note)
 	}
 	return nil
 }
@@ -222,29 +114,15 @@ func (l *list) errorf(line int, format string, args ...any) error {
 func (l *listSplit) describe() string { return "a list of images" }
 
 func (l *listSplit) walk(ctx context.Context, s *Split, fn func(Item) error) (labels, error) {
-	if !l.numbered && l.names.names == nil && !s.opts.ForceClasses {
-		if err := checkWnids(s, l.classes); err != nil {
-			return labels{}, err
+	all, err := l.labels.of(s, l.names, l.label, func(yield func(int32) bool) {
+		for _, r := range l.rows {
+			yield(r.label)
 		}
-	}
-	n, unlabelled := 0, 0
-	for _, r := range l.rows {
-		if n = max(n, int(r.label)+1); r.label < 0 {
-			unlabelled++
-		}
-	}
-	if err := l.walkFiles(ctx, fn); err != nil {
+	})
+	if err != nil {
 		return labels{}, err
 	}
-	if unlabelled > 0 {
-		s.note("%s no label: -1 stands for it", bytesize.Counted(unlabelled, "image has", "images have"))
-	}
-	out, err := labels{classes: l.classes, texts: l.names.names == nil}, error(nil)
-	if l.numbered {
-		out, err = l.names.labels(s, n)
-	}
-	out.of = l.label
-	return out, err
+	return all, l.walkFiles(ctx, fn)
 }
 
 // label finds the label of a key.

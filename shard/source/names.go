@@ -9,6 +9,9 @@ import (
 	"unicode/utf8"
 )
 
+// parquetExtension is that of files of parquet.
+const parquetExtension = ".parquet"
+
 // keyBytesMax is the longest key that is taken; Linux allows paths of this length.
 const keyBytesMax = 4096
 

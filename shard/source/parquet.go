@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"path"
 	"path/filepath"
@@ -20,87 +19,28 @@ import (
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 )
 
-// parquetFiles is datasets of Hugging Face as their hub has them, in parquet (https://parquet.apache.org/docs/file-format/): a row for each sample, a
-// column with the image file's bytes and one with the label, whose class names stand in the schema's metadata under "huggingface":
-//
-//	data/train-00000-of-00294.parquet       image: struct<bytes: binary, path: string>, label: int64
-//	data/validation-00000-of-00014.parquet
-//
-// A sample's key is its file's name, its row in it, and the path that the row gives: "train-00000-of-00294/00012-n01440764_10026.JPEG".
-var parquetFiles = Kind{
-	Name:   "Hugging Face parquet",
-	Forms:  []string{"a folder with train-00000-of-00294.parquet and so on, or with data/ that has them", "one parquet file"},
-	Labels: "the label column, or that of --label; the schema's class names, or those of --classes",
-	open:   openParquetFiles,
-	takes:  []*option{optionClasses, optionLabel, optionNoLabels},
-}
-
-const (
-	parquetExtension = ".parquet"
-	// parquetBatch is how many values are taken of a page at a time.
-	parquetBatch = 64
-)
-
-func openParquetFiles(c *candidate) ([]*Split, error) {
-	if c.folder == nil {
-		if !strings.EqualFold(filepath.Ext(c.path), parquetExtension) {
-			return nil, nil
-		}
-		s, err := newParquet(c, []string{c.path})
-		if s != nil {
-			s.Output = strings.TrimSuffix(c.path, filepath.Ext(c.path)) + "-shards"
-		}
-		return []*Split{s}, err
-	}
-	names := c.parquets()
-	switch zipped := c.tree != fileTree(fileSystem{}); {
-	case slices.ContainsFunc(names, c.besideImages), zipped && len(names) == 0:
-		return nil, nil
-	case zipped:
-		return nil, &FormatError{Path: c.path, Entry: names[0], Msg: "parquet in a zip is not read: unpack the zip"}
-	}
-	if len(names) == 0 && slices.Contains(c.folders, "data") {
-		q, err := c.in("data", "")
-		if err != nil {
-			return nil, err
-		}
-		q.output = c.path
-		c, names = q, q.parquets()
-	}
-	if len(names) == 0 {
-		return nil, nil
-	}
-	return c.bySplit(names, func(_ string, files []string) (*Split, error) {
-		var paths []string
-		for _, f := range files {
-			paths = append(paths, filepath.Join(c.path, f))
-		}
-		return newParquet(c, paths)
-	})
-}
-
-// parquets are the files of a folder that are called parquet.
-func (f *folder) parquets() []string {
-	return slices.DeleteFunc(slices.Clone(f.files), func(name string) bool { return !strings.EqualFold(filepath.Ext(name), parquetExtension) })
-}
+// parquetBatch is how many values are taken of a page at a time.
+const parquetBatch = 64
 
 // parquetSplit is the files of one split.
 type parquetSplit struct {
+	stream
 	paths  []string
-	size   int64
 	names  classNames
+	named  bool // the labels are names of classes, or numbers as text
 	opts   Options
-	labels map[string][]int32 // of each row of a file, by its name without the extension
-	texts  labelValues        // of a column of text, and then labels are places in it
+	rows   map[string][]int32 // the label of each row, by its file's name without the extension
+	texts  labelValues        // if named; until all rows are read their labels are places in it
 	fields []Field
 }
 
-func newParquet(c *candidate, paths []string) (*Split, error) {
-	names, err := findClassNames([]string{filepath.Dir(paths[0])}, c.opts)
+// newParquet reads the schemas of the files of one split.
+func newParquet(paths []string, opts Options) (*parquetSplit, error) {
+	names, err := findClassNames([]string{filepath.Dir(paths[0])}, opts)
 	if err != nil {
 		return nil, err
 	}
-	l := &parquetSplit{paths: paths, names: names, opts: c.opts}
+	l := &parquetSplit{paths: paths, names: names, opts: opts}
 	var first *parquetFile
 	for _, file := range paths {
 		f, err := openParquet(file, l.opts)
@@ -114,31 +54,25 @@ func newParquet(c *candidate, paths []string) (*Split, error) {
 		}
 		l.size += f.Size()
 	}
-	if len(l.names.names) == 0 && len(first.classes) > 0 {
+	if l.named = first.textLabels(); len(l.names.names) == 0 && len(first.classes) > 0 {
 		l.names = classNames{names: first.classes, from: "the schema of " + paths[0]}
 	}
-	s := c.newSplit(l)
-	return s, l.checkCount(s)
+	return l, nil
 }
 
-// checkCount compares the number of files with what their names say: train-00000-of-00294.parquet is one of 294.
-func (l *parquetSplit) checkCount(s *Split) error {
-	stem := strings.TrimSuffix(filepath.Base(l.paths[0]), filepath.Ext(l.paths[0]))
-	at := strings.LastIndex(stem, "-of-")
-	if at < 0 {
-		return nil
+// missing compares the number of files with what their names say: train-00000-of-00294.parquet is one of 294. "" says that all are here.
+func (l *parquetSplit) missing() string {
+	name := fileStem(l.paths[0])
+	at := strings.LastIndex(name, "-of-")
+	want, err := strconv.Atoi(name[at+1:][min(len("of-"), len(name)-at-1):])
+	if at < 0 || err != nil || want == len(l.paths) {
+		return ""
 	}
-	want, err := strconv.Atoi(strings.TrimLeft(stem[at+len("-of-"):], "0"))
-	if err != nil || want == len(l.paths) {
-		return nil
-	}
-	msg := fmt.Sprintf("is one of %d files by its name, and %d are here", want, len(l.paths))
-	if s.opts.AllowTruncated {
-		s.note("%s %s", l.paths[0], msg)
-		return nil
-	}
-	return &FormatError{Path: l.paths[0], Msg: msg + ": get the others, or take what is here with --allow-truncated"}
+	return fmt.Sprintf("is one of %d files by its name, and %d are here", want, len(l.paths))
 }
+
+// fileStem is a file's name without folders and extension.
+func fileStem(file string) string { return strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)) }
 
 func (l *parquetSplit) describe() string {
 	if len(l.paths) == 1 {
@@ -147,49 +81,39 @@ func (l *parquetSplit) describe() string {
 	return fmt.Sprintf("%d parquet files", len(l.paths))
 }
 
-func (l *parquetSplit) streamed() bool { return true }
-func (l *parquetSplit) bytes() int64   { return l.size }
-
-func (l *parquetSplit) read(key string, _ []byte) ([]byte, error) {
-	return nil, fmt.Errorf("source: %q lies in a parquet file and cannot be read by its key", key)
-}
-
 // unlabelled says that the first label is -1, as those of test images are.
-func (l *parquetSplit) unlabelled() bool {
-	none := false
+func (l *parquetSplit) unlabelled() (is bool) {
 	l.file(context.Background(), l.paths[0], func(_ int, r *parquetRow) error {
-		none = r.label < 0
+		n, whole, _ := wholeNumber(r.label)
+		is = r.label == "" || whole && n < 0
 		return errEnough
 	})
-	return none
+	return is
 }
 
 func (l *parquetSplit) walk(ctx context.Context, s *Split, fn func(Item) error) (labels, error) {
-	l.labels, l.texts = make(map[string][]int32), labelValues{}
-	n, unlabelled, leftOut, wanted := 0, 0, 0, classIndex(l.names.names)
+	l.rows, l.texts = make(map[string][]int32), labelValues{}
+	leftOut, wanted := 0, classIndex(l.names.names)
 	for _, file := range l.paths {
-		stem := strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
+		stem := fileStem(file)
 		err := l.file(ctx, file, func(row int, r *parquetRow) error {
-			label, err := l.rowLabel(r, func(format string, args ...any) error {
+			label, err := l.rowLabel(r.label, func(format string, args ...any) error {
 				return &FormatError{Path: file, Entry: fmt.Sprintf("row %d", row), Msg: fmt.Sprintf(format, args...)}
 			})
 			if err != nil {
 				return err
 			}
-			l.labels[stem] = append(l.labels[stem], label)
-			_, _, number := wholeNumber(r.text)
-			if _, ok := wanted[r.text]; r.text != "" && len(wanted) > 0 && !ok && !number {
+			l.rows[stem] = append(l.rows[stem], label)
+			_, _, number := wholeNumber(r.label)
+			if _, ok := wanted[r.label]; r.label != "" && len(wanted) > 0 && !ok && !number {
 				leftOut++
 				return nil
-			}
-			if n = max(n, int(label)+1); label < 0 {
-				unlabelled++
 			}
 			key := fmt.Sprintf("%s/%05d", stem, row)
 			if r.path != "" {
 				key += "-" + path.Base(r.path)
 			}
-			it := Item{Key: key, Reason: cmp.Or(nameReason(key), r.reason), Label: label, Labelled: r.text == ""}
+			it := Item{Key: key, Reason: cmp.Or(nameReason(key), r.reason), Label: label, Labelled: !l.named || label == noLabel}
 			if it.Reason == "" {
 				it.Size, it.Data, it.Fields = int64(len(r.image)), bytes.NewReader(r.image), r.fields
 			}
@@ -199,56 +123,42 @@ func (l *parquetSplit) walk(ctx context.Context, s *Split, fn func(Item) error) 
 			return labels{}, err
 		}
 	}
-	if unlabelled > 0 {
-		s.note("%s no label: -1 stands for it", bytesize.Counted(unlabelled, "row has", "rows have"))
-	}
 	if leftOut > 0 {
 		s.note("%s left out, of other classes than those of %s", bytesize.Counted(leftOut, "row is", "rows are"), l.names.from)
 	}
-	return l.resolve(s, n)
-}
-
-// rowLabel is the label that a row has, or the place of its text among the texts.
-func (l *parquetSplit) rowLabel(r *parquetRow, at place) (int32, error) {
-	switch {
-	case r.text != "":
-		return l.texts.add(r.text, at)
-	case r.fraction:
-		return 0, at("the label is no whole number: name another column by --label")
-	case r.label < noLabel || r.label >= numberedClassesMax:
-		return 0, at("the label %d is not from 0 to %d", r.label, numberedClassesMax-1)
-	}
-	return int32(r.label), nil
-}
-
-// resolve turns what the rows say into labels, once all are read.
-func (l *parquetSplit) resolve(s *Split, n int) (labels, error) {
-	if l.texts.values == nil {
-		out, err := l.names.labels(s, n)
-		out.of = l.label
-		return out, err
-	}
-	r, err := l.texts.resolve(s.Path, l.names, l.opts)
-	if err != nil {
-		return labels{}, err
-	}
-	for _, of := range l.labels {
-		for i, label := range of {
-			if label >= 0 {
-				of[i] = r.labels[label]
-			}
-		}
-	}
-	out := labels{classes: r.classes, texts: l.names.names == nil}
-	if r.numbered {
-		if out, err = l.names.labels(s, 1+int(slices.Max(r.labels))); err != nil {
+	r := resolvedLabels{numbered: true}
+	if l.named && l.texts.values != nil {
+		var err error
+		if r, err = l.texts.resolve(s.Path, l.names, l.opts); err != nil {
 			return labels{}, err
 		}
-	} else if err := checkWnids(s, r.classes); l.names.names == nil && !l.opts.ForceClasses && err != nil {
-		return labels{}, err
 	}
-	out.of = l.label
-	return out, nil
+	return r.of(s, l.names, l.label, func(yield func(int32) bool) {
+		for _, rows := range l.rows {
+			for i, label := range rows {
+				if r.labels != nil && label >= 0 {
+					rows[i] = r.labels[label]
+				}
+				yield(rows[i])
+			}
+		}
+	})
+}
+
+// rowLabel is the label of a row, or the place of its text among the texts.
+func (l *parquetSplit) rowLabel(text string, at place) (int32, error) {
+	n, whole, _ := wholeNumber(text)
+	switch {
+	case text == "":
+		return noLabel, nil
+	case l.named:
+		return l.texts.add(text, at)
+	case !whole:
+		return 0, at("the label is no whole number: name another column by --label")
+	case n < noLabel || n >= numberedClassesMax:
+		return 0, at("the label %s is not from 0 to %d", text, numberedClassesMax-1)
+	}
+	return n, nil
 }
 
 // label finds the label of a key by its file and row.
@@ -256,34 +166,20 @@ func (l *parquetSplit) label(key string) (int32, bool) {
 	stem, rest, _ := strings.Cut(key, "/")
 	digits, _, _ := strings.Cut(rest, "-")
 	row, err := strconv.Atoi(digits)
-	if of := l.labels[stem]; err == nil && row >= 0 && row < len(of) {
+	if of := l.rows[stem]; err == nil && row >= 0 && row < len(of) {
 		return of[row], true
 	}
 	return 0, false
 }
 
-// parquetRow is what is read of a row. The image is valid until the next one.
+// parquetRow is one row. The image and the fields are valid until the next one is read.
 type parquetRow struct {
 	image  []byte
 	path   string
-	reason string
-	label  int64
-	text   string // in place of the label
-	// fraction says that the label is a number, and no whole one.
-	fraction bool
-	fields   []byte
+	reason string // why there is no image
+	label  string // "": none
+	fields []byte
 }
-
-// parquetFile is one open file.
-type parquetFile struct {
-	*parquet.File
-	file                    *os.File
-	image, imagePath, label int // columns; -1: there is none
-	classes                 []string
-	fields                  []parquetColumn
-}
-
-func (f *parquetFile) Close() error { return f.file.Close() }
 
 // file calls fn for every row of a file.
 func (l *parquetSplit) file(ctx context.Context, name string, fn func(row int, r *parquetRow) error) (err error) {
@@ -296,21 +192,24 @@ func (l *parquetSplit) file(ctx context.Context, name string, fn func(row int, r
 		return err
 	}
 	row := 0
+	wrong := func(msg string, err error) error {
+		return &FormatError{Path: name, Entry: fmt.Sprintf("row %d", row), Msg: msg, Err: err}
+	}
 	defer func() { // the reader takes what the file says at its word in places
 		if r := recover(); r != nil {
-			err = &FormatError{Path: name, Entry: fmt.Sprintf("row %d", row), Msg: fmt.Sprintf("cannot be read as parquet: %v", r)}
+			err = wrong(fmt.Sprintf("cannot be read as parquet: %v", r), nil)
 		}
 	}()
 	for i, group := range f.RowGroups() {
 		if err := f.checkGroup(i); err != nil {
-			return &FormatError{Path: name, Entry: fmt.Sprintf("row %d", row), Msg: "cannot be read as parquet", Err: err}
+			return wrong("cannot be read as parquet", err)
 		}
 		err := f.group(group, func(r *parquetRow, err error) error {
-			if wrong, ok := errors.AsType[*fieldError](err); ok {
-				return &FormatError{Path: name, Entry: fmt.Sprintf("row %d", row), Msg: wrong.Error()}
+			if field, ok := errors.AsType[*fieldError](err); ok {
+				return wrong(field.Error(), nil)
 			}
 			if err != nil {
-				return &FormatError{Path: name, Entry: fmt.Sprintf("row %d", row), Msg: "cannot be read as parquet", Err: err}
+				return wrong("cannot be read as parquet", err)
 			}
 			if err := errors.Join(ctx.Err(), fn(row, r)); err != nil {
 				return err
@@ -327,22 +226,14 @@ func (l *parquetSplit) file(ctx context.Context, name string, fn func(row int, r
 
 // group calls fn for every row of a row group, or with the error that ends it.
 func (f *parquetFile) group(group parquet.RowGroup, fn func(*parquetRow, error) error) error {
-	columns := group.ColumnChunks()
-	image := newParquetCursor(columns[f.image])
+	image, name, label := newParquetCursor(group, f.image), newParquetCursor(group, f.imagePath), newParquetCursor(group, f.label)
 	defer image.close()
-	var paths, label *parquetCursor
-	if f.imagePath >= 0 {
-		paths = newParquetCursor(columns[f.imagePath])
-		defer paths.close()
-	}
-	if f.label >= 0 {
-		label = newParquetCursor(columns[f.label])
-		defer label.close()
-	}
+	defer name.close()
+	defer label.close()
 	fields := f.newFieldCursors(group)
 	defer fields.close()
 	for range group.NumRows() {
-		r, err := readParquetRow(image, paths, label)
+		r, err := readParquetRow(image, name, label)
 		if err == nil {
 			r.fields, err = fields.next()
 		}
@@ -357,67 +248,55 @@ func (f *parquetFile) group(group parquet.RowGroup, fn func(*parquetRow, error) 
 }
 
 // readParquetRow takes the next value of each column.
-func readParquetRow(image, paths, label *parquetCursor) (*parquetRow, error) {
-	r := &parquetRow{label: -1}
-	v, err := image.next()
-	switch {
-	case err != nil:
+func readParquetRow(image, name, label *parquetCursor) (*parquetRow, error) {
+	data, err := image.next()
+	text, err2 := label.next()
+	file, err3 := name.next()
+	if err := cmp.Or(err, err2, err3); err != nil {
 		return nil, err
-	case v.IsNull():
+	}
+	r := new(parquetRow)
+	switch n := len(data.ByteArray()); {
+	case data.IsNull():
 		r.reason = "the row has no bytes of an image (a path is not followed)"
-	case len(v.ByteArray()) > ImageBytesMax:
-		r.reason = reasonTooLarge(int64(len(v.ByteArray())))
+	case n > ImageBytesMax:
+		r.reason = reasonTooLarge(int64(n))
 	default:
-		r.image = v.ByteArray()
+		r.image = data.ByteArray()
 	}
-	if label != nil {
-		if v, err = label.next(); err != nil {
-			return nil, err
-		}
-		r.setLabel(v)
+	switch x := parquetScalar(text).(type) {
+	case nil:
+	case string:
+		r.label = strings.TrimSpace(x)
+	case bool:
+		r.label = map[bool]string{false: "0", true: "1"}[x]
+	default:
+		r.label = fmt.Sprint(x)
 	}
-	if paths != nil {
-		if v, err = paths.next(); err != nil {
-			return nil, err
-		}
-		if !v.IsNull() {
-			r.path = string(v.ByteArray())
-		}
+	if !file.IsNull() {
+		r.path = string(file.ByteArray())
 	}
 	return r, nil
 }
 
-// setLabel takes the value of the column of labels; null is none.
-func (r *parquetRow) setLabel(v parquet.Value) {
-	var x float64
-	switch v.Kind() {
-	case parquet.Boolean:
-		if r.label = 0; v.Boolean() {
-			r.label = 1
-		}
-		return
-	case parquet.Int32:
-		r.label = int64(v.Int32())
-		return
-	case parquet.Int64:
-		r.label = v.Int64()
-		return
-	case parquet.Float:
-		x = float64(v.Float())
-	case parquet.Double:
-		x = v.Double()
-	default:
-		if !v.IsNull() {
-			r.text = strings.TrimSpace(string(v.ByteArray()))
-		}
-		return
+// parquetScalar is a value as nil, bool, int64, float32, float64 or string.
+func parquetScalar(v parquet.Value) any {
+	switch {
+	case v.IsNull():
+		return nil
+	case v.Kind() == parquet.Boolean:
+		return v.Boolean()
+	case v.Kind() == parquet.Int32, v.Kind() == parquet.Int64:
+		return v.Int64()
+	case v.Kind() == parquet.Float:
+		return v.Float()
+	case v.Kind() == parquet.Double:
+		return v.Double()
 	}
-	if r.fraction = x != math.Trunc(x) || math.Abs(x) > numberedClassesMax; !r.fraction {
-		r.label = int64(x)
-	}
+	return string(v.ByteArray())
 }
 
-// parquetCursor goes through the values of a column in a row group; it holds one page.
+// parquetCursor goes through the values of a column in a row group; it holds one page. A nil cursor gives null for every row.
 type parquetCursor struct {
 	pages  parquet.Pages
 	page   parquet.Page
@@ -426,10 +305,19 @@ type parquetCursor struct {
 	at, n  int
 }
 
-func newParquetCursor(c parquet.ColumnChunk) *parquetCursor { return &parquetCursor{pages: c.Pages()} }
+// newParquetCursor starts at the first row of a column; the cursor of no column, -1, is nil.
+func newParquetCursor(group parquet.RowGroup, column int) *parquetCursor {
+	if column < 0 {
+		return nil
+	}
+	return &parquetCursor{pages: group.ColumnChunks()[column].Pages()}
+}
 
 // next returns the value of the next row, which is valid until the one after.
 func (c *parquetCursor) next() (parquet.Value, error) {
+	if c == nil {
+		return parquet.Value{}, nil
+	}
 	v, err := c.peek()
 	if err == io.EOF {
 		err = io.ErrUnexpectedEOF
@@ -463,11 +351,25 @@ func (c *parquetCursor) peek() (parquet.Value, error) {
 }
 
 func (c *parquetCursor) close() {
+	if c == nil {
+		return
+	}
 	if c.page != nil {
 		parquet.Release(c.page)
 	}
 	c.pages.Close()
 }
+
+// parquetFile is one open file.
+type parquetFile struct {
+	*parquet.File
+	file                    *os.File
+	image, imagePath, label int // columns; -1: there is none
+	classes                 []string
+	fields                  []parquetColumn
+}
+
+func (f *parquetFile) Close() error { return f.file.Close() }
 
 // openParquet reads a file's schema and finds the columns in it.
 func openParquet(name string, opts Options) (f *parquetFile, err error) {

@@ -29,12 +29,6 @@ func (l *parquetSplit) bindFields(fields []Field) error {
 	return f.bindFields(l.paths[0], fields)
 }
 
-// appendFields is for layouts whose walk gives no Data.
-func (l *parquetSplit) appendFields(dst []byte, key string) ([]byte, error) {
-	_, err := l.read(key, nil)
-	return dst, err
-}
-
 // bindFields finds the columns of fields, and sets the types that are not given.
 func (f *parquetFile) bindFields(name string, fields []Field) error {
 	f.fields = make([]parquetColumn, len(fields))
@@ -118,7 +112,7 @@ type fieldCursors struct {
 func (f *parquetFile) newFieldCursors(group parquet.RowGroup) *fieldCursors {
 	c := &fieldCursors{columns: f.fields}
 	for i := range c.columns {
-		c.cursors = append(c.cursors, newParquetCursor(group.ColumnChunks()[c.columns[i].leaf]))
+		c.cursors = append(c.cursors, newParquetCursor(group, c.columns[i].leaf))
 	}
 	return c
 }
@@ -175,7 +169,7 @@ func (c *parquetColumn) appendParquet(dst []byte, row []parquet.Value) ([]byte, 
 	case c.Numeric():
 		w := c.begin(dst)
 		for _, v := range row {
-			if err := w.parquet(v); err != nil {
+			if err := w.add(parquetScalar(v)); err != nil {
 				return dst, err
 			}
 		}
@@ -185,7 +179,7 @@ func (c *parquetColumn) appendParquet(dst []byte, row []parquet.Value) ([]byte, 
 	case c.list:
 		values := make([]any, len(row))
 		for i, v := range row {
-			values[i] = parquetAny(v)
+			values[i] = parquetScalar(v)
 		}
 		text, err := json.Marshal(values)
 		if err != nil { // NaN
@@ -198,39 +192,4 @@ func (c *parquetColumn) appendParquet(dst []byte, row []parquet.Value) ([]byte, 
 		return shard.AppendBytes(dst, row[0].ByteArray()), nil
 	}
 	return c.appendText(dst, string(row[0].ByteArray()))
-}
-
-// parquet takes a number of a column.
-func (w *numbersWriter) parquet(v parquet.Value) error {
-	switch v.Kind() {
-	case parquet.Boolean:
-		if v.Boolean() {
-			return w.int(1)
-		}
-		return w.int(0)
-	case parquet.Int32:
-		return w.int(int64(v.Int32()))
-	case parquet.Int64:
-		return w.int(v.Int64())
-	case parquet.Float:
-		return w.float(float64(v.Float()))
-	case parquet.Double:
-		return w.float(v.Double())
-	}
-	return w.field.errorf("the column %q has no numbers, and %s is wanted", w.field.Source, w.field.want())
-}
-
-// parquetAny is a value as JSON has it.
-func parquetAny(v parquet.Value) any {
-	switch v.Kind() {
-	case parquet.Boolean:
-		return v.Boolean()
-	case parquet.Int32, parquet.Int64:
-		return v.Int64()
-	case parquet.Float:
-		return v.Float()
-	case parquet.Double:
-		return v.Double()
-	}
-	return string(v.ByteArray())
 }

@@ -11,10 +11,22 @@ import (
 	"strings"
 )
 
+// stream is the part of a layout or transport whose files are read one after the other, and cannot be found by their keys.
+type stream struct{ size int64 }
+
+func (s *stream) streamed() bool { return true }
+func (s *stream) bytes() int64   { return s.size }
+
+func (s *stream) read(key string, _ []byte) ([]byte, error) {
+	return nil, fmt.Errorf("source: %q lies in a tar or a table, and cannot be read by its key", key)
+}
+
+func (s *stream) appendFields(_ []byte, key string) ([]byte, error) { return s.read(key, nil) }
+
 // tarFiles is the transport of files in tars.
 type tarFiles struct {
+	stream
 	paths []string
-	size  int64
 	stdin *standardInput // in place of the path
 	strip string         // "train/": the folder that all members lie in, no part of a key
 }
@@ -28,13 +40,6 @@ func (t *tarFiles) place(string) string {
 		}
 	}
 	return folder
-}
-
-func (t *tarFiles) streamed() bool { return true }
-func (t *tarFiles) bytes() int64   { return t.size }
-
-func (t *tarFiles) read(key string, _ []byte) ([]byte, error) {
-	return nil, fmt.Errorf("source: %q lies in a tar and cannot be read by its key", key)
 }
 
 // newTarFiles is the transport of the files in some tars.

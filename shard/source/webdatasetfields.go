@@ -83,12 +83,6 @@ func (d *webDataset) bindFields(fields []Field) error {
 	return nil
 }
 
-// appendFields is for layouts whose walk gives no Data.
-func (d *webDataset) appendFields(dst []byte, key string) ([]byte, error) {
-	_, err := d.read(key, nil)
-	return dst, err
-}
-
 // fieldMembers keeps the members of a sample that fields are made of.
 type fieldMembers struct {
 	fields   []Field
