@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"maps"
@@ -75,7 +74,7 @@ func look(path string, opts Options, t fileTree) (*candidate, error) {
 		c.folder, err = listFolder(t, path)
 		return c, err
 	case t != fileSystem{}:
-		return nil, &FormatError{Path: path, Msg: "a file in a zip, of which only folders of images are read: unpack the zip"}
+		return nil, refuse(path, "a file in a zip, of which only folders of images are read: unpack the zip")
 	case strings.EqualFold(filepath.Ext(path), ".npz"): // a zip of arrays
 		return nil, unreadFile(path)
 	case info.Mode().IsRegular() && isZip(path):
@@ -129,7 +128,7 @@ func listFolder(t fileTree, path string) (*folder, error) {
 		return nil, err
 	}
 	if isShardSet(path) {
-		return nil, &FormatError{Path: path, Msg: "already a shard set: give the dataset that it was built from"}
+		return nil, refuse(path, "already a shard set: give the dataset that it was built from")
 	}
 	f := &folder{tree: t}
 	for _, e := range entries {
@@ -269,7 +268,7 @@ func (c *candidate) bySplit(names []string, open func(split string, files []stri
 	for _, name := range names {
 		split := namedSplit(name)
 		if c.part && split != "" && split != c.split {
-			return nil, &FormatError{Path: c.path, Entry: name, Msg: fmt.Sprintf("is named for the split %s and lies among the files of %s: move it elsewhere", split, c.split)}
+			return nil, refuseEntry(c.path, name, "is named for the split %s and lies among the files of %s: move it elsewhere", split, c.split)
 		}
 		if c.part {
 			split = ""
@@ -277,14 +276,14 @@ func (c *candidate) bySplit(names []string, open func(split string, files []stri
 		groups[split] = append(groups[split], name)
 	}
 	if unnamed := groups[""]; unnamed != nil && len(groups) > 1 {
-		return nil, &FormatError{Path: c.path, Entry: unnamed[0], Msg: "other files here are named for a split, and this one is not: rename it, or move it elsewhere"}
+		return nil, refuseEntry(c.path, unnamed[0], "other files here are named for a split, and this one is not: rename it, or move it elsewhere")
 	}
 	several := len(groups) > 1
 	if chosen := groups[c.opts.Split]; several && chosen != nil {
 		groups = map[string][]string{c.opts.Split: chosen}
 	} else if c.opts.Split != "" && several {
-		return nil, &FormatError{Path: c.path, Msg: fmt.Sprintf("holds files of several splits (%s), which cannot all be called %q",
-			strings.Join(slices.Sorted(maps.Keys(groups)), ", "), c.opts.Split)}
+		return nil, refuse(c.path, "holds files of several splits (%s), which cannot all be called %q",
+			strings.Join(slices.Sorted(maps.Keys(groups)), ", "), c.opts.Split)
 	}
 	var splits []*Split
 	for _, name := range []string{"train", "val", "test", ""} {
@@ -315,7 +314,7 @@ func (c *candidate) noSets() error {
 	if c.folder == nil || len(c.sets) == 0 {
 		return nil
 	}
-	return &FormatError{Path: c.path, Entry: c.sets[0], Msg: "a shard set within the dataset: move it out, or it would be taken for a class"}
+	return refuseEntry(c.path, c.sets[0], "a shard set within the dataset: move it out, or it would be taken for a class")
 }
 
 // member returns the i-th member of a tar; io.EOF says that there are fewer, as of a file that is no tar. It reads no further.
@@ -326,7 +325,7 @@ func (c *candidate) member(i int) (tarMember, error) {
 	f, w := c.front, walk{ctx: context.Background()}
 	for len(f.members) <= i {
 		if f.end == nil && len(f.members) == tarMembersMax {
-			f.end = &FormatError{Path: c.path, Msg: fmt.Sprintf("the first %d members do not tell what it is: unpack it and build its folder", tarMembersMax)}
+			f.end = refuse(c.path, "the first %d members do not tell what it is: unpack it and build its folder", tarMembersMax)
 		}
 		if f.end != nil {
 			return tarMember{}, f.end
@@ -346,7 +345,7 @@ func (c *candidate) first() (tarMember, error) {
 	for i := 0; ; i++ {
 		m, err := c.member(i)
 		if err == io.EOF {
-			err = &FormatError{Path: c.path, Msg: "the tar has no files"}
+			err = refuse(c.path, "the tar has no files")
 		}
 		if err == nil {
 			err = c.tar.noLabel(m.name)

@@ -103,13 +103,13 @@ func openCIFAR(from *candidate) ([]*Split, error) {
 	}
 	switch label := from.opts.Label; {
 	case from.opts.Split != "":
-		return nil, &FormatError{Path: c.path, Msg: fmt.Sprintf("holds two splits, train and val (the test images), which cannot both be called %q", from.opts.Split)}
+		return nil, refuse(c.path, "holds two splits, train and val (the test images), which cannot both be called %q", from.opts.Split)
 	case label != "" && len(c.format.metas) == 1:
-		return nil, &FormatError{Path: c.path, Msg: fmt.Sprintf("--label %s: %s has one label for each image", label, c.format.name)}
+		return nil, refuse(c.path, "--label %s: %s has one label for each image", label, c.format.name)
 	case label == "coarse":
 		c.label = 1
 	case label != "" && label != "fine":
-		return nil, &FormatError{Path: c.path, Msg: fmt.Sprintf("--label %s: %s has the labels fine and coarse", label, c.format.name)}
+		return nil, refuse(c.path, "--label %s: %s has the labels fine and coarse", label, c.format.name)
 	}
 	out := stem(c.path)
 	return []*Split{
@@ -137,7 +137,7 @@ func findCIFAR(c *candidate) (*cifarFiles, error) {
 			continue
 		}
 		if others := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == own }); len(others) > 0 { // they would be left out
-			return nil, &FormatError{Path: c.path, Entry: own, Msg: fmt.Sprintf("%s beside other data (%s): build it by its own path, %s", f.name, someNames(others), filepath.Join(c.path, own))}
+			return nil, refuseEntry(c.path, own, "%s beside other data (%s): build it by its own path, %s", f.name, someNames(others), filepath.Join(c.path, own))
 		}
 		inner, err := c.in(own, "")
 		if err != nil {
@@ -232,7 +232,7 @@ func (c *cifarFiles) check() error {
 	for _, name := range c.format.files() {
 		data, ok := c.data[name]
 		if !ok {
-			return &FormatError{Path: c.path, Entry: name, Msg: "is missing: the download or copy is incomplete"}
+			return refuseEntry(c.path, name, "is missing: the download or copy is incomplete")
 		}
 		var err error
 		if i := slices.Index(c.format.metas, name); i >= 0 {

@@ -130,8 +130,8 @@ func (c *classRule) takes(class string) bool {
 func (c *classRule) selected(s *Split, met []string) (labels, error) {
 	l := c.labelsOf(c.wanted.names, c.index)
 	if len(met) == 0 {
-		return l, &FormatError{Path: s.Path, Msg: fmt.Sprintf("none of its classes (%s) is among the %d of %s", someNames(slices.Sorted(maps.Keys(c.leftOut))),
-			len(c.wanted.names), c.wanted.from)}
+		return l, refuse(s.Path, "none of its classes (%s) is among the %d of %s", someNames(slices.Sorted(maps.Keys(c.leftOut))),
+			len(c.wanted.names), c.wanted.from)
 	}
 	if err := c.checkDepth(s, met); err != nil && !s.opts.ForceClasses {
 		return l, err
@@ -202,8 +202,8 @@ func (c *classRule) labels(s *Split) (labels, error) {
 	}
 	switch {
 	case mostDiffer(c.valDiffer, c.valImages) && !s.opts.ForceClasses:
-		return labels{}, &FormatError{Path: s.Path, Msg: fmt.Sprintf("%d of its %d validation images of ILSVRC2012 lie in the folder of another class than they have: sort them anew, or build the folder "+
-			"or tar of all of them, as the program knows their classes; --force-classes takes the folders as they are", c.valDiffer, c.valImages)}
+		return labels{}, refuse(s.Path, "%d of its %d validation images of ILSVRC2012 lie in the folder of another class than they have: sort them anew, or build the folder "+
+			"or tar of all of them, as the program knows their classes; --force-classes takes the folders as they are", c.valDiffer, c.valImages)
 	case c.valDiffer > 0:
 		s.note("%s of ILSVRC2012 in the folder of another class than is known of them", bytesize.Counted(c.valDiffer, "validation image lies", "validation images lie"))
 	}
@@ -280,15 +280,15 @@ func (c *classRule) check(s *Split, classes []string) error {
 
 // refuseClasses ends a build whose classes are nearly certainly wrong, with what insists on them.
 func refuseClasses(s *Split, entry, msg string, classes []string) error {
-	return &FormatError{Path: s.Path, Entry: entry, Msg: fmt.Sprintf("%s. torchvision's ImageFolder would make %d of it (%s), and --force-classes does so",
-		msg, len(classes), someNames(classes))}
+	return refuseEntry(s.Path, entry, "%s. torchvision's ImageFolder would make %d of it (%s), and --force-classes does so",
+		msg, len(classes), someNames(classes))
 }
 
 // checkDepth finds folders that hold classes and are taken for one: no image lies in them, but in two folders or more somewhere below.
 func (c *classRule) checkDepth(s *Split, classes []string) error {
 	if parents := slices.Sorted(maps.Keys(c.parents)); looksLikeSplits(parents) {
-		return &FormatError{Path: s.Path, Msg: fmt.Sprintf("the folders above the classes look like splits (%s), and this would join them: build each by itself, "+
-			"or join them by --force-classes", someNames(parents))}
+		return refuse(s.Path, "the folders above the classes look like splits (%s), and this would join them: build each by itself, "+
+			"or join them by --force-classes", someNames(parents))
 	}
 	for _, name := range classes {
 		n := c.counts[name]
@@ -402,6 +402,6 @@ func (c *classRule) checkEmpty(s *Split, classes []string) error {
 	if len(empty) == 0 {
 		return nil
 	}
-	return &FormatError{Path: s.Path, Msg: fmt.Sprintf("%d of the %d classes have no files (%s): complete or remove them. torchvision's ImageFolder "+
-		"refuses them too, unless told allow_empty=True, which --force-classes is here", len(empty), len(classes), someNames(empty))}
+	return refuse(s.Path, "%d of the %d classes have no files (%s): complete or remove them. torchvision's ImageFolder "+
+		"refuses them too, unless told allow_empty=True, which --force-classes is here", len(empty), len(classes), someNames(empty))
 }

@@ -64,19 +64,19 @@ func readClassNames(p string) (classNames, error) {
 	for line := range strings.Lines(text) {
 		name, n := strings.TrimSpace(line), len(c.names)+1
 		if name == "" {
-			return classNames{}, &FormatError{Path: p, Msg: fmt.Sprintf("line %d is empty: line k names label k-1, one name a line", n)}
+			return classNames{}, refuse(p, "line %d is empty: line k names label k-1, one name a line", n)
 		}
 		if reason := nameReason(name); reason != "" {
-			return classNames{}, &FormatError{Path: p, Msg: fmt.Sprintf("line %d cannot be a class because %s", n, reason)}
+			return classNames{}, refuse(p, "line %d cannot be a class because %s", n, reason)
 		}
 		if first, twice := lines[name]; twice {
-			return classNames{}, &FormatError{Path: p, Msg: fmt.Sprintf("lines %d and %d both say %.60q: classes need names that differ", first, n, name)}
+			return classNames{}, refuse(p, "lines %d and %d both say %.60q: classes need names that differ", first, n, name)
 		}
 		lines[name] = n
 		c.names = append(c.names, name)
 	}
 	if len(c.names) == 0 {
-		return classNames{}, &FormatError{Path: p, Msg: "is empty: it must name the classes, one a line"}
+		return classNames{}, refuse(p, "is empty: it must name the classes, one a line")
 	}
 	return c, nil
 }
@@ -91,7 +91,7 @@ func readLines(t fileTree, p, what string) (string, error) {
 		return "", err
 	}
 	if !info.Mode().IsRegular() || info.Size() > linesBytesMax {
-		return "", &FormatError{Path: p, Msg: fmt.Sprintf("no regular file of at most %d bytes: %s stand in one, a line for each", linesBytesMax, what)}
+		return "", refuse(p, "no regular file of at most %d bytes: %s stand in one, a line for each", linesBytesMax, what)
 	}
 	f, err := t.open(p)
 	if err != nil {
@@ -116,8 +116,8 @@ func (c classNames) labels(s *Split, n int) (labels, error) {
 			s.note("if they are ILSVRC2012's, --classes %s calls them by their wnids", ilsvrcClasses)
 		}
 	case len(names) < n:
-		return labels{}, &FormatError{Path: c.from, Msg: fmt.Sprintf("names %d classes, but %s has the label %d: it must have a line for each label from 0 on",
-			len(names), s.Path, n-1)}
+		return labels{}, refuse(c.from, "names %d classes, but %s has the label %d: it must have a line for each label from 0 on",
+			len(names), s.Path, n-1)
 	default:
 		s.note("the classes are named by %s", c.from)
 	}

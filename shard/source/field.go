@@ -96,8 +96,8 @@ func (s *Split) bind() error {
 	}
 	l, ok := s.layout.(fielded)
 	if !ok {
-		return &FormatError{Path: s.Path, Msg: fmt.Sprintf("is %s, which has no fields: --field takes columns of parquet files and of lists, and members of "+
-			"WebDataset's samples: list the images with their values in a file of CSV or JSON lines", s.Layout())}
+		return refuse(s.Path, "is %s, which has no fields: --field takes columns of parquet files and of lists, and members of "+
+			"WebDataset's samples: list the images with their values in a file of CSV or JSON lines", s.Layout())
 	}
 	s.fields = append([]Field(nil), s.opts.Fields...)
 	if err := l.bindFields(s.fields); err != nil {

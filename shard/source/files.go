@@ -3,7 +3,6 @@ package source
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"io"
 )
 
@@ -37,7 +36,7 @@ func (f *file) errorf(format string, args ...any) error {
 	if f.tar != nil {
 		return f.tar.errorf(f.name, format, args...)
 	}
-	return &FormatError{Path: f.dir, Entry: f.name, Msg: fmt.Sprintf(format, args...)}
+	return refuseEntry(f.dir, f.name, format, args...)
 }
 
 // A transport is where files lie.
@@ -112,4 +111,3 @@ func (l *files) walk(ctx context.Context, s *Split, fn func(Item) error) (labels
 	w.skipped.note(s)
 	return rule.labels(s)
 }
-

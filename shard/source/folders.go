@@ -44,16 +44,16 @@ func (c *candidate) halfDone() error {
 	tars, others := c.tars()
 	for _, t := range tars {
 		if _, unpacked := slices.BinarySearch(c.folders, stem(t)); !unpacked {
-			return &FormatError{Path: c.path, Entry: t, Msg: "class folders and class tars in one place, and this tar has no folder: " +
-				"unpack it too, or move the tars (or the folders) elsewhere"}
+			return refuseEntry(c.path, t, "class folders and class tars in one place, and this tar has no folder: "+
+				"unpack it too, or move the tars (or the folders) elsewhere")
 		}
 	}
 	for _, f := range others {
 		if c.besideImages(f) {
-			return &FormatError{Path: c.path, Entry: f, Msg: "lies beside folders that img2dataset wrote, which are no classes: --no-labels packs their images without labels"}
+			return refuseEntry(c.path, f, "lies beside folders that img2dataset wrote, which are no classes: --no-labels packs their images without labels")
 		}
 		if strings.HasPrefix(f, valNamePrefix) {
-			return &FormatError{Path: c.path, Entry: f, Msg: "a validation image beside class folders: finish sorting them into the folders, or move the folders elsewhere"}
+			return refuseEntry(c.path, f, "a validation image beside class folders: finish sorting them into the folders, or move the folders elsewhere")
 		}
 	}
 	return nil
@@ -71,7 +71,7 @@ func (c *candidate) enterTarFolder() error {
 	}
 	c.strip = parts[0] + "/"
 	if isSplitFolder(parts[1]) {
-		return &FormatError{Path: c.path, Entry: m.name, Msg: "a tar that holds several splits: unpack it and build its folder"}
+		return refuseEntry(c.path, m.name, "a tar that holds several splits: unpack it and build its folder")
 	}
 	return nil
 }
@@ -134,8 +134,8 @@ func checkClassTar(c *candidate, name string) error {
 			return nil // an empty tar, or one whose damage the walk names
 		}
 		if namedTar(m.name) {
-			return &FormatError{Path: q.path, Entry: m.name, Msg: "a tar of tars among those of classes, as when it was unpacked beside itself: " +
-				"build it alone, or move it out of the folder"}
+			return refuseEntry(q.path, m.name, "a tar of tars among those of classes, as when it was unpacked beside itself: "+
+				"build it alone, or move it out of the folder")
 		}
 	}
 	return nil

@@ -57,7 +57,7 @@ func openIlsvrcValidation(c *candidate) ([]*Split, error) {
 		return nil, err
 	}
 	if _, err := val.find(name); err != nil && c.folder != nil {
-		return nil, &FormatError{Path: c.path, Entry: name, Msg: err.Error()}
+		return nil, refuseEntry(c.path, name, "%v", err)
 	}
 	return c.images("ILSVRC2012's validation images", val.rule)
 }

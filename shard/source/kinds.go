@@ -91,7 +91,7 @@ func OpenAll(paths []string, opts Options) ([]*Split, error) {
 	for _, o := range []*option{optionClasses, optionLabel, optionImageKey, optionImages, optionValLabels, optionNoLabels} {
 		taken := slices.ContainsFunc(splits, func(s *Split) bool { return slices.Contains(s.kind.takes, o) })
 		if o.given(opts) && !taken {
-			return nil, &FormatError{Path: c.path, Msg: fmt.Sprintf("is %s, which has labels and class names itself: %s is %s", splits[0].Layout(), o.flag, o.of)}
+			return nil, refuse(c.path, "is %s, which has labels and class names itself: %s is %s", splits[0].Layout(), o.flag, o.of)
 		}
 	}
 	return splits, nil
@@ -108,7 +108,7 @@ func newCandidate(paths []string, opts Options) (*candidate, error) {
 	case len(paths) > 1:
 		return newFiles(paths, opts)
 	case paths[0] == "":
-		return nil, &FormatError{Path: `""`, Msg: "the path is empty, as an unset variable is: name a file or folder (. is this one)"}
+		return nil, refuse(`""`, "the path is empty, as an unset variable is: name a file or folder (. is this one)")
 	case paths[0] == StandardInput:
 		return newStdin(opts)
 	}
@@ -135,7 +135,7 @@ func newFiles(paths []string, opts Options) (*candidate, error) {
 		case err != nil:
 			return nil, err
 		case !info.Mode().IsRegular():
-			return nil, &FormatError{Path: abs, Msg: "several paths must be files of one dataset, and this is none: build folders one at a time, or the folder that holds them"}
+			return nil, refuse(abs, "several paths must be files of one dataset, and this is none: build folders one at a time, or the folder that holds them")
 		}
 		folder.files = append(folder.files, abs)
 		if i == 0 {
@@ -149,10 +149,10 @@ func newFiles(paths []string, opts Options) (*candidate, error) {
 	prefix, last, kind := folder.files[0], "", fileKind(folder.files[0])
 	for i, file := range folder.files {
 		if file == last {
-			return nil, &FormatError{Path: file, Msg: "is given twice"}
+			return nil, refuse(file, "is given twice")
 		}
 		if last = file; fileKind(file) != kind {
-			return nil, &FormatError{Path: file, Msg: "several paths must be files of one dataset, and this is not of the sort of others: build them one at a time"}
+			return nil, refuse(file, "several paths must be files of one dataset, and this is not of the sort of others: build them one at a time")
 		}
 		for !strings.HasPrefix(file, prefix) {
 			prefix = prefix[:len(prefix)-1]

@@ -142,7 +142,7 @@ func (v *labelValues) resolveNames(r resolvedLabels, path string, names classNam
 	switch {
 	case names.names == nil:
 	case len(others) == len(v.values):
-		return r, &FormatError{Path: path, Msg: fmt.Sprintf("none of its classes (%s) is among the %d of %s", someNames(slices.Sorted(slices.Values(others))), len(r.classes), names.from)}
+		return r, refuse(path, "none of its classes (%s) is among the %d of %s", someNames(slices.Sorted(slices.Values(others))), len(r.classes), names.from)
 	default:
 		r.note = fmt.Sprintf("the labels are those of %s: of its %d classes %d are here, and %d others are left out",
 			names.from, len(r.classes), len(v.values)-len(others), len(others))

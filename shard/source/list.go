@@ -77,7 +77,7 @@ func readListSplits(file, root string, opts Options) ([]*listSplit, error) {
 		splits = append(splits, &listSplit{treeFiles: treeFiles{root: l.root, fs: fileSystem{}}, list: l, rows: rows})
 	}
 	if len(splits) == 0 {
-		return nil, &FormatError{Path: l.path, Msg: fmt.Sprintf("no row is of the split %q by the column %q", opts.Split, listSplitColumn)}
+		return nil, refuse(l.path, "no row is of the split %q by the column %q", opts.Split, listSplitColumn)
 	}
 	return splits, nil
 }
@@ -108,7 +108,7 @@ func (l *list) resolve(opts Options) error {
 
 // errorf is about a line.
 func (l *list) errorf(line int, format string, args ...any) error {
-	return &FormatError{Path: l.path, Msg: fmt.Sprintf("line %d: ", line) + fmt.Sprintf(format, args...)}
+	return refuse(l.path, "line %d: %s", line, fmt.Sprintf(format, args...))
 }
 
 func (l *listSplit) describe() string { return "a list of images" }

@@ -13,8 +13,8 @@ func (l *list) findFieldColumns(names []string, fields []Field) error {
 		f := &fields[i]
 		column := findColumn(names, f.Source)
 		if column < 0 {
-			return &FormatError{Path: l.path, Msg: f.errorf("there is no column %q among the %d (%s), which can be named by number too, from 1 on",
-				f.Source, len(names), someNames(names)).Error()}
+			return refuse(l.path, "%v", f.errorf("there is no column %q among the %d (%s), which can be named by number too, from 1 on",
+				f.Source, len(names), someNames(names)))
 		}
 		l.fieldColumns = append(l.fieldColumns, column)
 	}

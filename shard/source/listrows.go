@@ -57,7 +57,7 @@ func readList(file, root string, opts Options) (*list, error) {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	if bytes.HasPrefix(head, []byte("\xff\xfe")) || bytes.HasPrefix(head, []byte("\xfe\xff")) {
-		return nil, &FormatError{Path: file, Msg: "is text in UTF-16: save it as UTF-8"}
+		return nil, refuse(file, "is text in UTF-16: save it as UTF-8")
 	}
 	if bytes.HasPrefix(head, []byte(byteOrderMark)) {
 		buf.Discard(len(byteOrderMark))
@@ -67,12 +67,12 @@ func readList(file, root string, opts Options) (*list, error) {
 	case bytes.HasPrefix(text, []byte("{")):
 		err = l.readJSON(buf, opts)
 	case bytes.HasPrefix(text, []byte("[")):
-		err = &FormatError{Path: file, Msg: "holds one JSON array: write an object in each line, as jq -c '.[]' does"}
+		err = refuse(file, "holds one JSON array: write an object in each line, as jq -c '.[]' does")
 	default:
 		err = l.readTable(buf, head, opts)
 	}
 	if err == nil && len(l.rows) == 0 {
-		err = &FormatError{Path: file, Msg: "names no images"}
+		err = refuse(file, "names no images")
 	}
 	return l, err
 }
@@ -155,13 +155,13 @@ func (l *list) findColumns(names []string, opts Options) (c listColumns, err err
 		c.path = slices.Index(names, hubPathColumn)
 	}
 	if c.path < 0 {
-		return c, &FormatError{Path: l.path, Msg: fmt.Sprintf("has no column %q (%s): the first line names the columns, as path,label", listPathColumn, someNames(names))}
+		return c, refuse(l.path, "has no column %q (%s): the first line names the columns, as path,label", listPathColumn, someNames(names))
 	}
 	if label := cmp.Or(opts.Label, listLabelColumn); !opts.NoLabels {
 		c.label = findColumn(names, label)
 		if c.label < 0 && (opts.Label != "" || !opts.Test) {
-			return c, &FormatError{Path: l.path, Msg: fmt.Sprintf("has no column %q of labels (%s): --label COLUMN names it, or its number from 1 on; --no-labels takes the images without",
-				label, someNames(names))}
+			return c, refuse(l.path, "has no column %q of labels (%s): --label COLUMN names it, or its number from 1 on; --no-labels takes the images without",
+				label, someNames(names))
 		}
 	}
 	return c, nil

@@ -98,7 +98,7 @@ func (l *parquetSplit) walk(ctx context.Context, s *Split, fn func(Item) error) 
 		stem := fileStem(file)
 		err := l.file(ctx, file, func(row int, r *parquetRow) error {
 			label, err := l.rowLabel(r.label, func(format string, args ...any) error {
-				return &FormatError{Path: file, Entry: fmt.Sprintf("row %d", row), Msg: fmt.Sprintf(format, args...)}
+				return refuseEntry(file, fmt.Sprintf("row %d", row), format, args...)
 			})
 			if err != nil {
 				return err
@@ -382,7 +382,7 @@ func openParquet(name string, opts Options) (f *parquetFile, err error) {
 	}
 	defer func() {
 		if r := recover(); r != nil {
-			err = &FormatError{Path: name, Msg: fmt.Sprintf("cannot be read as parquet: %v", r)}
+			err = refuse(name, "cannot be read as parquet: %v", r)
 		}
 		if err != nil {
 			file.Close()
@@ -393,7 +393,7 @@ func openParquet(name string, opts Options) (f *parquetFile, err error) {
 		return nil, err
 	}
 	if err := checkParquetFooter(file, info.Size()); err != nil {
-		return nil, &FormatError{Path: name, Msg: err.Error()}
+		return nil, refuse(name, "%v", err)
 	}
 	opened, err := parquet.OpenFile(file, info.Size(), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
 	if err != nil {

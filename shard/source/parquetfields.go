@@ -37,20 +37,20 @@ func (f *parquetFile) bindFields(name string, fields []Field) error {
 		c.Field = &fields[i]
 		var err error
 		if c.leaf, err = f.fieldLeaf(c.Field); err != nil {
-			return &FormatError{Path: name, Msg: err.Error()}
+			return refuse(name, "%v", err)
 		}
 		found, _ := f.Schema().Lookup(f.Schema().Columns()[c.leaf]...)
 		if c.list = found.MaxRepetitionLevel > 0; found.MaxRepetitionLevel > 1 {
-			return &FormatError{Path: name, Msg: c.errorf("the column %q has lists of lists", c.Source).Error()}
+			return refuse(name, "%v", c.errorf("the column %q has lists of lists", c.Source))
 		}
 		if logical[*format.DecimalType](found) {
-			return &FormatError{Path: name, Msg: c.errorf("the column %q has decimals: write them as doubles", c.Source).Error()}
+			return refuse(name, "%v", c.errorf("the column %q has decimals: write them as doubles", c.Source))
 		}
 		if c.Type != "" {
 			continue
 		}
 		if c.list {
-			return &FormatError{Path: name, Msg: c.errorf("the column %q has lists: --field %s=%s:TYPE needs a type such as float32[40], multihot[N] or json", c.Source, c.Name, c.Source).Error()}
+			return refuse(name, "%v", c.errorf("the column %q has lists: --field %s=%s:TYPE needs a type such as float32[40], multihot[N] or json", c.Source, c.Name, c.Source))
 		}
 		c.Type = parquetFieldType(found.Node.Type())
 	}

@@ -54,7 +54,7 @@ func (f *parquetFile) findColumns(name string, opts Options) error {
 	}
 	image, err := pickColumn(columns, imageColumns, features, "Image", "")
 	if err != nil {
-		return &FormatError{Path: name, Msg: err.Error()}
+		return refuse(name, "%v", err)
 	}
 	f.imagePath = -1
 	leaf, ok := f.leaf(image, "bytes")
@@ -63,9 +63,9 @@ func (f *parquetFile) findColumns(name string, opts Options) error {
 			f.imagePath = p
 		}
 	} else if leaf, ok = f.leaf(image); !ok || f.kind(leaf) != parquet.ByteArray {
-		return &FormatError{Path: name, Msg: fmt.Sprintf("the column %q holds no image files: wanted are bytes, or a struct with bytes in it", image)}
+		return refuse(name, "the column %q holds no image files: wanted are bytes, or a struct with bytes in it", image)
 	} else if found, _ := f.Schema().Lookup(image); logical[*format.StringType](found) {
-		return &FormatError{Path: name, Msg: fmt.Sprintf("the column %q holds text and no image files: write it as a CSV with the columns path,label if these are paths", image)}
+		return refuse(name, "the column %q holds text and no image files: write it as a CSV with the columns path,label if these are paths", image)
 	}
 	f.image, f.label = leaf, -1
 	if opts.NoLabels {
@@ -73,13 +73,13 @@ func (f *parquetFile) findColumns(name string, opts Options) error {
 	}
 	label, err := pickColumn(columns, labelColumns, features, "ClassLabel", opts.Label)
 	if err != nil {
-		return &FormatError{Path: name, Msg: err.Error() + ": name that of the labels by --label, or take the images without labels by --no-labels"}
+		return refuse(name, "%v: name that of the labels by --label, or take the images without labels by --no-labels", err)
 	}
 	if found, _ := f.Schema().Lookup(label); logical[*format.DecimalType](found) {
-		return &FormatError{Path: name, Msg: fmt.Sprintf("the column %q of the labels has decimals: write it as int64", label)}
+		return refuse(name, "the column %q of the labels has decimals: write it as int64", label)
 	}
 	if f.label, ok = f.leaf(label); !ok || label == image {
-		return &FormatError{Path: name, Msg: fmt.Sprintf("the column %q has no label in each row: --label COLUMN names another (%s)", label, strings.Join(columns, ", "))}
+		return refuse(name, "the column %q has no label in each row: --label COLUMN names another (%s)", label, strings.Join(columns, ", "))
 	}
 	var names []string
 	if json.Unmarshal(features[label].Names, &names) == nil {
@@ -88,7 +88,7 @@ func (f *parquetFile) findColumns(name string, opts Options) error {
 	index := classIndex(f.classes)
 	for i, c := range f.classes {
 		if reason := nameReason(c); reason != "" || index[c] != int32(i) {
-			return &FormatError{Path: name, Msg: fmt.Sprintf("the class name %.60q of the schema is none, or occurs twice", c)}
+			return refuse(name, "the class name %.60q of the schema is none, or occurs twice", c)
 		}
 	}
 	return nil
@@ -102,10 +102,10 @@ func (f *parquetFile) checkLabels(name string, first *parquetFile, firstName str
 	}
 	switch {
 	case max(len(f.classes), len(first.classes)) > at:
-		return &FormatError{Path: name, Msg: fmt.Sprintf("from label %d on its schema names the classes %s, and that of %s names %s: "+
-			"write the files again with one list of names", at, cmp.Or(someNames(f.classes[at:]), "(none)"), firstName, cmp.Or(someNames(first.classes[at:]), "(none)"))}
+		return refuse(name, "from label %d on its schema names the classes %s, and that of %s names %s: "+
+			"write the files again with one list of names", at, cmp.Or(someNames(f.classes[at:]), "(none)"), firstName, cmp.Or(someNames(first.classes[at:]), "(none)"))
 	case f.textLabels() != first.textLabels():
-		return &FormatError{Path: name, Msg: fmt.Sprintf("its labels and those of %s are not both names or both numbers: write the files again with one type", firstName)}
+		return refuse(name, "its labels and those of %s are not both names or both numbers: write the files again with one type", firstName)
 	}
 	return nil
 }

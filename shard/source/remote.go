@@ -45,7 +45,7 @@ func noRemote(p, what string) error {
 	if !isRemote(p) {
 		return nil
 	}
-	return &FormatError{Path: p, Msg: what + " in a bucket or on a web server is not read: download it"}
+	return refuse(p, "%s in a bucket or on a web server is not read: download it", what)
 }
 
 func isAbsolute(p string) bool { return filepath.IsAbs(p) || isRemote(p) }

@@ -51,7 +51,7 @@ func readKeyList(flag, path string) (*keyList, error) {
 		}
 	}
 	if len(l.keys) == 0 {
-		return nil, &FormatError{Path: path, Msg: fmt.Sprintf("%s: the file names no keys, one a line", flag)}
+		return nil, refuse(path, "%s: the file names no keys, one a line", flag)
 	}
 	return l, nil
 }
@@ -141,7 +141,7 @@ func (s *Selection) Resolve(n int, key func(i int) (string, error)) error {
 		switch {
 		case keys == len(l.keys):
 		case len(resolved) < len(l.keys):
-			return &FormatError{Path: l.path, Msg: fmt.Sprintf("%s: %d of its %d indices are not from 0 to %d", l.flag, len(l.keys)-len(resolved), len(l.keys), n-1)}
+			return refuse(l.path, "%s: %d of its %d indices are not from 0 to %d", l.flag, len(l.keys)-len(resolved), len(l.keys), n-1)
 		default:
 			l.keys = resolved
 		}

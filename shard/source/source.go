@@ -225,8 +225,8 @@ func (s *Split) checkCut(images, classes int) error {
 		s.note("%s missing (%s)", bytesize.Counted(len(s.cut), "tar is taken though its end is", "tars are taken though their end is"), someNames(s.cut))
 		return nil
 	}
-	return &FormatError{Path: s.cut[0], Msg: fmt.Sprintf("does not end in the two blocks of zeros that end a tar, so it was cut off%s: get it again. "+
-		"What is there has %s images of %s classes, which --allow-truncated takes", andOthers(len(s.cut)-1), bytesize.Grouped(images), bytesize.Grouped(classes))}
+	return refuse(s.cut[0], "does not end in the two blocks of zeros that end a tar, so it was cut off%s: get it again. "+
+		"What is there has %s images of %s classes, which --allow-truncated takes", andOthers(len(s.cut)-1), bytesize.Grouped(images), bytesize.Grouped(classes))
 }
 
 func andOthers(n int) string {
@@ -248,11 +248,11 @@ func (s *Split) relabel(own labels) (labels, error) {
 	l := labels{classes: s.expected, of: own.of}
 	if own.numbered {
 		if s.first.labels.texts && len(own.classes) > 0 {
-			return labels{}, &FormatError{Path: s.Path, Msg: fmt.Sprintf("its labels are numbers, and those of %s are names: write both alike, or name the numbers by --classes FILE", s.first.Path)}
+			return labels{}, refuse(s.Path, "its labels are numbers, and those of %s are names: write both alike, or name the numbers by --classes FILE", s.first.Path)
 		}
 		if len(own.classes) > len(s.expected) {
-			return labels{}, &FormatError{Path: s.Path, Msg: fmt.Sprintf("has the label %d, and the other split has only %d classes: "+
-				"name them all by --classes FILE, or build the splits one at a time", len(own.classes)-1, len(s.expected))}
+			return labels{}, refuse(s.Path, "has the label %d, and the other split has only %d classes: "+
+				"name them all by --classes FILE, or build the splits one at a time", len(own.classes)-1, len(s.expected))
 		}
 		return l, nil
 	}
@@ -262,13 +262,13 @@ func (s *Split) relabel(own labels) (labels, error) {
 	}
 	index := classIndex(s.expected)
 	if foreign := without(used, index); len(foreign) > 0 {
-		return labels{}, &FormatError{Path: s.Path, Msg: fmt.Sprintf("%d of its %d classes are not among the %d of the other split (%s): "+
-			"the two splits' labels would not agree. Build the others by itself with --classes SET, the set of this split, which leaves those out", len(foreign), len(used), len(s.expected), someNames(foreign))}
+		return labels{}, refuse(s.Path, "%d of its %d classes are not among the %d of the other split (%s): "+
+			"the two splits' labels would not agree. Build the others by itself with --classes SET, the set of this split, which leaves those out", len(foreign), len(used), len(s.expected), someNames(foreign))
 	}
 	if own.folders && len(used) < len(s.expected) && !s.opts.ForceClasses {
-		return labels{}, &FormatError{Path: s.Path, Msg: fmt.Sprintf("has %d of the other split's %d classes (%s missing): complete it. "+
+		return labels{}, refuse(s.Path, "has %d of the other split's %d classes (%s missing): complete it. "+
 			"torchvision's ImageFolder would give the two splits labels that disagree; --force-classes labels both by the other split's classes",
-			len(used), len(s.expected), someNames(without(s.expected, classIndex(used))))}
+			len(used), len(s.expected), someNames(without(s.expected, classIndex(used))))
 	}
 	s.note("%s has %d of the other split's %d classes and is labelled by those", s.Path, len(used), len(s.expected))
 	l.of = func(key string) (int32, bool) {
@@ -335,6 +335,14 @@ type FormatError struct {
 	Offset int64  // in the tar, when Entry is one's; else 0
 	Msg    string // what is wrong and what to do
 	Err    error  // what caused it, may be nil
+}
+
+// refuse is a FormatError about a path.
+func refuse(path, format string, args ...any) error { return refuseEntry(path, "", format, args...) }
+
+// refuseEntry is a FormatError about a file in a folder, or a member of an archive.
+func refuseEntry(path, entry, format string, args ...any) error {
+	return &FormatError{Path: path, Entry: entry, Msg: fmt.Sprintf(format, args...)}
 }
 
 func (e *FormatError) Error() string {

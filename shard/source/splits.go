@@ -1,7 +1,6 @@
 package source
 
 import (
-	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -90,7 +89,7 @@ func openSplitFolders(c *candidate) ([]*Split, error) {
 		}
 	}
 	if c.opts.Split != "" && train != "" && val != "" {
-		return nil, &FormatError{Path: c.path, Msg: fmt.Sprintf("holds two splits, %s and %s, which cannot both be called %q: build them one at a time", train, val, c.opts.Split)}
+		return nil, refuse(c.path, "holds two splits, %s and %s, which cannot both be called %q: build them one at a time", train, val, c.opts.Split)
 	}
 	var splits []*Split
 	taken := []string{train, val}

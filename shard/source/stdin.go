@@ -26,7 +26,7 @@ type standardInput struct {
 func (s *standardInput) peek() io.Reader {
 	return readerFunc(func(p []byte) (int, error) {
 		if s.head.Len() >= stdinHeadBytesMax {
-			return 0, &FormatError{Path: standardInputName, Msg: "its front does not tell what it is: save it as a file, or unpack it"}
+			return 0, refuse(standardInputName, "its front does not tell what it is: save it as a file, or unpack it")
 		}
 		n, err := s.r.Read(p)
 		s.head.Write(p[:n])
@@ -37,7 +37,7 @@ func (s *standardInput) peek() io.Reader {
 // all reads from the front.
 func (s *standardInput) all() (io.Reader, error) {
 	if s.used {
-		return nil, &FormatError{Path: standardInputName, Msg: "can be read once only, and this takes it a second time: save it as a file"}
+		return nil, refuse(standardInputName, "can be read once only, and this takes it a second time: save it as a file")
 	}
 	s.used = true
 	return io.MultiReader(&s.head, s.r), nil
@@ -50,7 +50,7 @@ func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 // newStdin is the candidate on standard input: a tar.
 func newStdin(opts Options) (*candidate, error) {
 	if opts.Stdin == nil {
-		return nil, &FormatError{Path: standardInputName, Msg: "is not read here: save it as a file"}
+		return nil, refuse(standardInputName, "is not read here: save it as a file")
 	}
 	in := &standardInput{r: opts.Stdin}
 	t, err := newTarReader(standardInputName, in.peek())

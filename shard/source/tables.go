@@ -2,7 +2,6 @@ package source
 
 import (
 	"cmp"
-	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -37,7 +36,7 @@ func openParquetFiles(c *candidate) ([]*Split, error) {
 	case slices.ContainsFunc(names, c.besideImages), zipped && len(names) == 0:
 		return nil, nil
 	case zipped:
-		return nil, &FormatError{Path: c.path, Entry: names[0], Msg: "parquet in a zip is not read: unpack the zip"}
+		return nil, refuseEntry(c.path, names[0], "parquet in a zip is not read: unpack the zip")
 	}
 	if len(names) == 0 {
 		q, err := c.inData()
@@ -75,7 +74,7 @@ func newParquetSplit(c *candidate, paths []string) (*Split, error) {
 	case c.opts.AllowTruncated:
 		s.note("%s %s", paths[0], missing)
 	default:
-		return nil, &FormatError{Path: paths[0], Msg: missing + ": get the others, or take what is here with --allow-truncated"}
+		return nil, refuse(paths[0], "%s: get the others, or take what is here with --allow-truncated", missing)
 	}
 	return s, nil
 }
@@ -116,7 +115,7 @@ func openList(c *candidate) ([]*Split, error) {
 			return nil, err
 		}
 		if info, err := (fileSystem{}).stat(root); err != nil || !info.IsDir() {
-			return nil, &FormatError{Path: root, Msg: "--images names no folder"}
+			return nil, refuse(root, "--images names no folder")
 		}
 	}
 	return c.openListFile(c.path, root)
@@ -178,8 +177,8 @@ func openLists(c *candidate) ([]*Split, error) {
 		}
 		for _, s := range of {
 			if at := slices.IndexFunc(splits, func(other *Split) bool { return other.Name == s.Name }); at >= 0 {
-				return nil, &FormatError{Path: s.Path, Msg: fmt.Sprintf("two of the %d lists are of the split %s, as %s is: join them, or call them by their splits",
-					len(c.files), s.Name, filepath.Base(splits[at].Path))}
+				return nil, refuse(s.Path, "two of the %d lists are of the split %s, as %s is: join them, or call them by their splits",
+					len(c.files), s.Name, filepath.Base(splits[at].Path))
 			}
 		}
 		splits = append(splits, of...)
@@ -196,5 +195,5 @@ func openLists(c *candidate) ([]*Split, error) {
 			return []*Split{s}, nil
 		}
 	}
-	return nil, &FormatError{Path: c.path, Msg: fmt.Sprintf("has no split %q among its %d, which are called as %s", c.opts.Split, len(splits), splits[0].Name)}
+	return nil, refuse(c.path, "has no split %q among its %d, which are called as %s", c.opts.Split, len(splits), splits[0].Name)
 }

@@ -53,7 +53,7 @@ func (t *treeFiles) below(w *walk, key string, above []fs.FileInfo, fn func(*fil
 	}
 	dir := filepath.Join(t.root, filepath.FromSlash(key))
 	if len(above) > folderDepthMax {
-		return &FormatError{Path: dir, Msg: fmt.Sprintf("more than %d folders deep", folderDepthMax)}
+		return refuse(dir, "more than %d folders deep", folderDepthMax)
 	}
 	entries, err := readFolder(t.fs, dir, key, w.skipped)
 	if err != nil {
@@ -70,7 +70,7 @@ func (t *treeFiles) below(w *walk, key string, above []fs.FileInfo, fn func(*fil
 			continue
 		}
 		if slices.ContainsFunc(above, func(a fs.FileInfo) bool { return os.SameFile(a, e.info) }) {
-			return &FormatError{Path: filepath.Join(dir, e.name), Msg: "a link to a folder that it lies in: remove it"}
+			return refuse(filepath.Join(dir, e.name), "a link to a folder that it lies in: remove it")
 		}
 		if err := t.below(w, f.key, append(slices.Clip(above), e.info), fn); err != nil {
 			return err

@@ -135,8 +135,8 @@ func mostDiffer(differ, of int) bool { return of >= 20 && 2*differ > of }
 func (r *valRule) labels(s *Split) (labels, error) {
 	switch {
 	case r.from != "" && mostDiffer(r.wrong, len(r.met)) && !s.opts.ForceClasses:
-		return labels{}, &FormatError{Path: r.from, Msg: fmt.Sprintf("%d of the %d images have another class there than in ILSVRC2012, as where its lines have another order: leave --val-labels "+
-			"away, as the program knows the labels, or take these all the same by --force-classes", r.wrong, len(r.met))}
+		return labels{}, refuse(r.from, "%d of the %d images have another class there than in ILSVRC2012, as where its lines have another order: leave --val-labels "+
+			"away, as the program knows the labels, or take these all the same by --force-classes", r.wrong, len(r.met))
 	case r.from != "" && r.differ == 0:
 		s.note("the labels are those of %s, which agrees with ILSVRC2012", r.from)
 	case r.from != "":
@@ -174,13 +174,13 @@ func parseValLabels(p, text string) (*valLabels, error) {
 		}
 		number, class, err := parseValLine(fields, inOrder)
 		if err != nil {
-			return nil, &FormatError{Path: p, Msg: fmt.Sprintf("line %d: %v", line, err)}
+			return nil, refuse(p, "line %d: %v", line, err)
 		}
 		if len(fields) == 1 {
 			inOrder++
 		}
 		if classOf[number-1] != "" {
-			return nil, &FormatError{Path: p, Msg: fmt.Sprintf("line %d: a second label for image %d", line, number)}
+			return nil, refuse(p, "line %d: a second label for image %d", line, number)
 		}
 		classOf[number-1] = class
 	}
@@ -233,7 +233,7 @@ func (v *valLabels) resolve(classOf []string) error {
 		}
 	}
 	if len(given) == 0 {
-		return &FormatError{Path: v.from, Msg: "has no labels"}
+		return refuse(v.from, "has no labels")
 	}
 	slices.Sort(given)
 	given = slices.Compact(given)
@@ -248,7 +248,7 @@ func (v *valLabels) resolve(classOf []string) error {
 		case class == "":
 			label = -1
 		case numbers > 0 && (!whole || n < 0 || int(n) >= len(v.classes)):
-			return &FormatError{Path: v.from, Msg: fmt.Sprintf("image %d: %.40q is no label from 0 to %d, as other lines have", i+1, class, len(v.classes)-1)}
+			return refuse(v.from, "image %d: %.40q is no label from 0 to %d, as other lines have", i+1, class, len(v.classes)-1)
 		case !ok:
 			label = n
 		}

@@ -3,7 +3,6 @@ package source
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"path/filepath"
 	"slices"
@@ -62,7 +61,7 @@ func findInfo(folders []string, split string) (*wdsInfo, error) {
 // check compares the tars with those that the file names, and says how many samples they should have; 0: it does not say.
 func (i *wdsInfo) check(tars []string, whole bool) (samples int, err error) {
 	if len(i.Filenames) != len(i.ShardLengths) {
-		return 0, &FormatError{Path: i.from, Msg: fmt.Sprintf("names %d tars and the samples of %d: correct or remove it", len(i.Filenames), len(i.ShardLengths))}
+		return 0, refuse(i.from, "names %d tars and the samples of %d: correct or remove it", len(i.Filenames), len(i.ShardLengths))
 	}
 	has := make(map[string]int, len(i.Filenames))
 	for k, name := range i.Filenames {
@@ -92,8 +91,8 @@ func (i *wdsInfo) check(tars []string, whole bool) (samples int, err error) {
 		}
 	}
 	if whole && len(missing) > 0 {
-		return samples, &FormatError{Path: i.from, Msg: fmt.Sprintf("names %d tars, of which %d are not here (%s): get them, give the tars that are meant, "+
-			"or take what is here with --allow-truncated", len(i.Filenames), len(missing), someNames(missing))}
+		return samples, refuse(i.from, "names %d tars, of which %d are not here (%s): get them, give the tars that are meant, "+
+			"or take what is here with --allow-truncated", len(i.Filenames), len(missing), someNames(missing))
 	}
 	return samples, nil
 }

@@ -4,7 +4,6 @@ import (
 	"archive/tar"
 	"cmp"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"path"
@@ -166,7 +165,7 @@ func openWebDatasetTar(c *candidate) ([]*Split, error) {
 // and timm's that says what a split has, are looked for in nameFolders.
 func newWebDataset(c *candidate, tars, others, nameFolders []string, split string) (*Split, error) {
 	if c.opts.Label != "" && labelMember(c.opts.Label) == labelExtension {
-		return nil, &FormatError{Path: c.path, Msg: fmt.Sprintf("--label %s: in WebDataset's tars it is json.KEY, as json.label", c.opts.Label)}
+		return nil, refuse(c.path, "--label %s: in WebDataset's tars it is json.KEY, as json.label", c.opts.Label)
 	}
 	names, err := findClassNames(nameFolders, c.opts)
 	if err != nil {

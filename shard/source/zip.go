@@ -66,7 +66,7 @@ func openZip(name string) (t *zipTree, err error) {
 	for _, f := range t.members {
 		clean, err := checkZipMember(f, uint64(info.Size()))
 		if err != nil {
-			return nil, &FormatError{Path: name, Entry: f.Name, Msg: "refused: " + err.Error()}
+			return nil, refuseEntry(name, f.Name, "refused: %v", err)
 		}
 		if clean != "" && f.Mode().IsDir() {
 			clean += "/"
@@ -101,7 +101,7 @@ func checkZipMember(f *zip.File, size uint64) (name string, err error) {
 // sort sorts the members, and refuses names that occur twice and files that others lie in.
 func (t *zipTree) sort() error {
 	twice := func(name string) error {
-		return &FormatError{Path: t.path, Entry: name, Msg: "refused: the name occurs twice"}
+		return refuseEntry(t.path, name, "refused: the name occurs twice")
 	}
 	t.members = slices.DeleteFunc(t.members, func(f *zip.File) bool { return f.Name == "" })
 	slices.SortFunc(t.members, func(a, b *zip.File) int { return strings.Compare(a.Name, b.Name) })
