@@ -1,7 +1,6 @@
 package source
 
 import (
-	"archive/tar"
 	"bytes"
 	"cmp"
 	"context"
@@ -79,7 +78,7 @@ type sample struct {
 	// unlabelled says that its label is missing, and that this is no fault.
 	unlabelled bool
 	content    *bytes.Buffer // of the image, which may stand before its label
-	fields     *fieldMembers
+	members    *keptMembers
 }
 
 // webDatasetWalker is the state of one walk.
@@ -107,7 +106,7 @@ func (d *webDataset) walk(ctx context.Context, s *Split, fn func(Item) error) (l
 	w := &webDatasetWalker{labelMember: labelMember(d.label), labelKey: strings.TrimPrefix(d.label, jsonLabelPrefix), fn: fn, byKey: make(map[string]int32),
 		names: memberNames{strings.ToLower(s.opts.ImageKey), d.fields}, incomplete: make(map[string]struct{}), leftOut: make(map[string]int)}
 	for _, sm := range []*sample{&w.whole, &w.dotted} {
-		*sm = sample{label: -1, content: new(bytes.Buffer), fields: &fieldMembers{fields: d.fields}}
+		*sm = sample{label: -1, content: new(bytes.Buffer), members: &keptMembers{fields: d.fields}}
 	}
 	w.test, w.selected = s.opts.Test, s.opts.Select.Takes
 	if w.unlabelled = s.opts.NoLabels; w.unlabelled {
@@ -172,18 +171,18 @@ func (w *webDatasetWalker) member(f *file) error {
 	if err != nil {
 		return err
 	}
-	wanted := sm != nil && sm.fields.wants(extension)
-	if wanted {
-		if err := sm.fields.read(f, extension); err != nil {
-			return err
+	switch label := extension == w.labelMember && !w.unlabelled; {
+	case sm == nil:
+	case label || w.names.wanted(extension):
+		if label && sm.label >= 0 {
+			return f.errorf("a second label for %q", sm.key)
 		}
-	}
-	switch {
-	case sm != nil && extension == w.labelMember && !w.unlabelled:
-		return w.readLabel(sm, f)
-	case wanted:
-		return nil
-	case sm != nil && w.names.isImage(extension):
+		content, err := sm.members.read(f, extension, label)
+		if err == nil && label {
+			err = w.readLabel(sm, f, content)
+		}
+		return err
+	case w.names.isImage(extension):
 		return sm.readImage(f)
 	}
 	if _, known := w.leftOut[extension]; !known && len(w.leftOut) >= extensionsShownMax {
@@ -226,53 +225,26 @@ func (w *webDatasetWalker) flushGroup(t *tarReader, next string) error {
 	return w.flush(t, &w.dotted)
 }
 
-// readLabel reads the number in the member of a label.
-func (w *webDatasetWalker) readLabel(sm *sample, f *file) error {
-	if sm.label >= 0 {
-		return f.errorf("a second label for %q", sm.key)
-	}
+// readLabel reads the number in the member of a label, or that of a key in a sample's JSON.
+func (w *webDatasetWalker) readLabel(sm *sample, f *file, content []byte) error {
+	text := string(content)
 	if w.labelKey != "" {
-		return w.readJSONLabel(sm, f)
+		value, err := jsonAt(content, w.labelKey)
+		switch text = string(value); {
+		case err == nil && text == "null":
+			sm.none = true
+			return nil
+		case err == nil:
+		case w.test || !w.selected(sm.key):
+			sm.unlabelled = true
+			return nil
+		case sm == &w.dotted:
+			return nil // as x.meta.json beside x.json: of a sample without an image, or a reject
+		default:
+			return f.errorf("the sample %q has no label: %v (--label %s%s). Correct --label, leave samples out by --exclude FILE, or take those without a label as -1 by --test",
+				sm.key, err, jsonLabelPrefix, w.labelKey)
+		}
 	}
-	if f.kind != tar.TypeReg || f.size > labelBytesMax {
-		return f.errorf("a label must be a regular file of at most %d bytes with a number in it", labelBytesMax)
-	}
-	text, err := sm.fields.text(f)
-	if err != nil {
-		return err
-	}
-	return w.setLabel(sm, f, string(text))
-}
-
-// readJSONLabel reads the number that a key has in the member of a sample's JSON.
-func (w *webDatasetWalker) readJSONLabel(sm *sample, f *file) error {
-	if f.kind != tar.TypeReg || f.size > jsonBytesMax {
-		return f.errorf("the JSON of a sample must be a regular file of at most %d bytes", jsonBytesMax)
-	}
-	text, err := sm.fields.text(f)
-	if err != nil {
-		return err
-	}
-	value, err := jsonAt(text, w.labelKey)
-	switch {
-	case err == nil && string(value) == "null":
-		sm.none = true
-		return nil
-	case err == nil:
-	case w.test || !w.selected(sm.key):
-		sm.unlabelled = true
-		return nil
-	case sm == &w.dotted:
-		return nil // as x.meta.json beside x.json: of a sample without an image, or a reject
-	default:
-		return f.errorf("the sample %q has no label: %v (--label %s%s). Correct --label, leave samples out by --exclude FILE, or take those without a label as -1 by --test",
-			sm.key, err, jsonLabelPrefix, w.labelKey)
-	}
-	return w.setLabel(sm, f, string(value))
-}
-
-// setLabel takes the text of a label.
-func (w *webDatasetWalker) setLabel(sm *sample, f *file, text string) error {
 	label, whole, _ := wholeNumber(strings.TrimSpace(text))
 	switch {
 	case label >= numberedClassesMax:
@@ -306,8 +278,8 @@ func (sm *sample) readImage(f *file) error {
 // flush hands on a sample that has ended. One with neither image nor label is none, but some file like a README.
 func (w *webDatasetWalker) flush(t *tarReader, ended *sample) error {
 	sm := *ended
-	*ended = sample{label: -1, content: sm.content, fields: sm.fields}
-	defer sm.fields.reset()
+	*ended = sample{label: -1, content: sm.content, members: sm.members}
+	defer sm.members.reset()
 	if sm.image == "" && (sm.label < 0 || ended == &w.dotted && w.labelKey != "") {
 		return nil
 	}
@@ -348,7 +320,7 @@ func (w *webDatasetWalker) flush(t *tarReader, ended *sample) error {
 		it.Size, it.Data = int64(sm.content.Len()), bytes.NewReader(sm.content.Bytes())
 		it.lies(sm.file)
 		var err error
-		if it.Fields, err = sm.fields.values(); err != nil {
+		if it.Fields, err = sm.members.values(); err != nil {
 			return t.errorf(sm.image, "%v%s", err, map[bool]string{true: imageKeyHint}[ended == &w.dotted])
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"io"
 	"strings"
 
 	"github.com/imgfeed/imgfeed/shard"
@@ -83,61 +82,47 @@ func (d *webDataset) bindFields(fields []Field) error {
 	return nil
 }
 
-// fieldMembers keeps the members of a sample that fields are made of.
-type fieldMembers struct {
+// keptMembers keeps the members of a sample from which its label and fields are read.
+type keptMembers struct {
 	fields   []Field
-	contents map[string]*fieldMember // by extension
-	encoded  []byte                  // the last sample's
+	contents map[string]*keptMember // by extension
+	encoded  []byte                 // the last sample's fields
 }
 
-type fieldMember struct {
+type keptMember struct {
 	name    string // in the tar; "": the sample has none so far
 	content bytes.Buffer
 }
 
-// wants says that fields are made of the members with an extension.
-func (m *fieldMembers) wants(extension string) bool {
-	for i := range m.fields {
-		if e, _ := m.fields[i].member(); e == extension {
-			return true
-		}
+// read keeps a member, and returns its content.
+func (m *keptMembers) read(f *file, extension string, label bool) ([]byte, error) {
+	limit, what := int64(memberBytesMax), "fields are taken from regular files of at most %d bytes"
+	if label && extension == labelExtension {
+		limit, what = labelBytesMax, "a label must be a regular file of at most %d bytes with a number in it"
+	} else if label {
+		limit, what = jsonBytesMax, "the JSON of a sample must be a regular file of at most %d bytes"
 	}
-	return false
-}
-
-// read keeps a member.
-func (m *fieldMembers) read(f *file, extension string) error {
 	if m.contents == nil {
-		m.contents = make(map[string]*fieldMember)
+		m.contents = make(map[string]*keptMember)
 	}
 	one := m.contents[extension]
 	if one == nil {
-		one = new(fieldMember)
+		one = new(keptMember)
 		m.contents[extension] = one
 	}
 	switch {
 	case one.name != "":
-		return f.errorf("a second .%s for one image", extension)
-	case f.kind != tar.TypeReg || f.size > memberBytesMax:
-		return f.errorf("fields are taken from regular files of at most %d bytes", memberBytesMax)
+		return nil, f.errorf("a second .%s for one image", extension)
+	case f.kind != tar.TypeReg || f.size > limit:
+		return nil, f.errorf(what, limit)
 	}
 	one.name = f.name
 	_, err := one.content.ReadFrom(f.data)
-	return err
-}
-
-// text is a member's content: the one that was kept, or what is read now.
-func (m *fieldMembers) text(f *file) ([]byte, error) {
-	for _, one := range m.contents {
-		if one.name == f.name {
-			return one.content.Bytes(), nil
-		}
-	}
-	return io.ReadAll(f.data)
+	return one.content.Bytes(), err
 }
 
 // values are those of the sample that has been read, valid until the next.
-func (m *fieldMembers) values() ([]byte, error) {
+func (m *keptMembers) values() ([]byte, error) {
 	m.encoded = m.encoded[:0]
 	for i := range m.fields {
 		f := &m.fields[i]
@@ -155,7 +140,7 @@ func (m *fieldMembers) values() ([]byte, error) {
 }
 
 // reset begins the next sample.
-func (m *fieldMembers) reset() {
+func (m *keptMembers) reset() {
 	for _, one := range m.contents {
 		one.name = ""
 		one.content.Reset()

@@ -45,10 +45,15 @@ type memberNames struct {
 func (n memberNames) split(name string) (key, extension string, whole bool) {
 	key, extension = splitMember(name)
 	last := strings.LastIndexByte(extension, '.')
-	if last < 0 || n.imageKey != "" || (&fieldMembers{fields: n.fields}).wants(extension) {
+	if last < 0 || n.imageKey != "" || n.wanted(extension) {
 		return key, extension, true
 	}
 	return name[:strings.LastIndexByte(name, '.')], extension[last+1:], false
+}
+
+// wanted says that fields are made of the members with an extension.
+func (n memberNames) wanted(extension string) bool {
+	return slices.ContainsFunc(n.fields, func(f Field) bool { e, _ := f.member(); return e == extension })
 }
 
 func (n memberNames) isImage(extension string) bool {
