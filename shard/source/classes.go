@@ -259,11 +259,12 @@ func orderClasses(s *Split, classes []string) []string {
 	return ordered
 }
 
-// notClasses are names that folders have which hold classes, and not images of one.
-var notClasses = []string{"train", "training", "val", "valid", "validation", "test", "testing", "data", "images", "image", "imgs", "img", "dataset",
-	"imagenet", "ilsvrc", "cls-loc", "annotations", "imagesets"}
+// notClasses are names of folders that hold classes or splits, and not images of one class.
+var notClasses = []string{"data", "images", "image", "imgs", "img", "dataset", "imagenet", "ilsvrc", "cls-loc", "annotations", "imagesets"}
 
-func namedNoClass(name string) bool { return slices.Contains(notClasses, strings.ToLower(name)) }
+func namedNoClass(name string) bool {
+	return isSplitFolder(name) || slices.Contains(notClasses, strings.ToLower(name))
+}
 
 // check refuses classes that are nearly certainly none.
 func (c *classRule) check(s *Split, classes []string) error {
@@ -273,14 +274,14 @@ func (c *classRule) check(s *Split, classes []string) error {
 		}
 	}
 	if len(classes) == 1 {
-		return refuseClasses(s, "", fmt.Sprintf("holds one class only, %s: give the folder whose folders are the classes, or pack its images without labels by --no-labels", classes[0]), classes)
+		return refuseClasses(s, fmt.Sprintf("holds one class only, %s: give the folder whose folders are the classes, or pack its images without labels by --no-labels", classes[0]), classes)
 	}
 	return nil
 }
 
 // refuseClasses ends a build whose classes are nearly certainly wrong, with what insists on them.
-func refuseClasses(s *Split, entry, msg string, classes []string) error {
-	return refuseEntry(s.Path, entry, "%s. torchvision's ImageFolder would make %d of it (%s), and --force-classes does so",
+func refuseClasses(s *Split, msg string, classes []string) error {
+	return refuse(s.Path, "%s. torchvision's ImageFolder would make %d of it (%s), and --force-classes does so",
 		msg, len(classes), someNames(classes))
 }
 
@@ -304,7 +305,7 @@ func (c *classRule) checkDepth(s *Split, classes []string) error {
 		how := "probably are the classes: " + deeper
 		switch {
 		case n.parquet > 0 && n.parquet == n.files:
-			return refuseClasses(s, "", fmt.Sprintf("%s holds parquet files and no images, as a configuration at Hugging Face does: %s", name, build), classes)
+			return refuseClasses(s, fmt.Sprintf("%s holds parquet files and no images, as a configuration at Hugging Face does: %s", name, build), classes)
 		case n.direct > 0, len(folders) == 0, len(folders) == 1 && !namedNoClass(name):
 			continue
 		case looksLikeSplits(folders):
@@ -314,7 +315,7 @@ func (c *classRule) checkDepth(s *Split, classes []string) error {
 		case c.level == 1 && s.inFolders():
 			how = "probably are the classes: " + build + ", or " + deeper
 		}
-		return refuseClasses(s, "", fmt.Sprintf("%s holds no image itself, but folders that do (%s), which %s", name, someNames(folders), how), classes)
+		return refuseClasses(s, fmt.Sprintf("%s holds no image itself, but folders that do (%s), which %s", name, someNames(folders), how), classes)
 	}
 	return nil
 }
@@ -369,7 +370,7 @@ func checkClassNames(s *Split, classes []string) error {
 	if !s.inFolders() {
 		what = "unpack it and build the folder that holds the classes"
 	}
-	return refuseClasses(s, "", fmt.Sprintf("has folders that are not called as classes are (%s): %s, or move them elsewhere", someNames(bad), what), classes)
+	return refuseClasses(s, fmt.Sprintf("has folders that are not called as classes are (%s): %s, or move them elsewhere", someNames(bad), what), classes)
 }
 
 // isWnid says that a name is that of a synset of WordNet's nouns, as n01440764.
@@ -382,7 +383,7 @@ func checkWnids(s *Split, classes []string) error {
 	others := slices.DeleteFunc(slices.Clone(classes), isWnid)
 	wnids := len(classes) - len(others)
 	if len(others) > 0 && wnids >= 10*len(others) {
-		return refuseClasses(s, "", fmt.Sprintf("has %d wnids and beside them %s, which is none: move it elsewhere", wnids, someNames(others)), classes)
+		return refuseClasses(s, fmt.Sprintf("has %d wnids and beside them %s, which is none: move it elsewhere", wnids, someNames(others)), classes)
 	}
 	known := ilsvrcVal().classes
 	if len(others) > 0 || wnids >= len(known) || wnids < len(known)-wnidsMissingMax {
@@ -392,7 +393,7 @@ func checkWnids(s *Split, classes []string) error {
 	if len(missing) != len(known)-wnids {
 		return nil // not a part of ILSVRC2012
 	}
-	return refuseClasses(s, "", fmt.Sprintf("has %d of ILSVRC2012's 1,000 classes; without %s, labels after these would be others than everywhere else: "+
+	return refuseClasses(s, fmt.Sprintf("has %d of ILSVRC2012's 1,000 classes; without %s, labels after these would be others than everywhere else: "+
 		"complete the copy", wnids, someNames(missing)), classes)
 }
 

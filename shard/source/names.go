@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -102,14 +103,51 @@ func splitName(p string) string {
 	return cmp.Or(namedSplit(p), "train")
 }
 
-// namedSplit is the split that a path's last part says; "": it says none.
-func namedSplit(p string) string {
-	base := strings.ToLower(filepath.Base(stem(p)))
-	for _, s := range []struct{ in, name string }{{"val", "val"}, {"test", "test"}, {"train", "train"}} {
-		for part := range strings.FieldsFuncSeq(base, func(r rune) bool { return r == '_' || r == '-' || r == '.' }) {
-			if part == s.in || s.name == "val" && (part == "valid" || part == "validation") || s.name == "train" && part == "training" {
-				return s.name
+// splitNames are what splits are called by custom. Of the folders of one split the first that is there is taken.
+var splitNames = []struct {
+	split string
+	names []string
+}{
+	{"val", []string{"val", "valid", "validation"}},
+	{"test", []string{"test", "testing"}},
+	{"train", []string{"train", "training"}},
+}
+
+// splitFolderPrefix begins the names of the splits' folders of ImageNet-21K-P.
+const splitFolderPrefix = "imagenet21k_"
+
+// isSplitFolder says that a folder of this name holds a split by custom, in any case of letters.
+func isSplitFolder(name string) bool {
+	name = strings.TrimPrefix(strings.ToLower(name), splitFolderPrefix)
+	for _, s := range splitNames {
+		if slices.Contains(s.names, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// splitFolder returns the one of the folders that holds a split, "" if there is none.
+func splitFolder(folders []string, split string) string {
+	for _, s := range splitNames {
+		for _, name := range s.names {
+			i := slices.IndexFunc(folders, func(in string) bool {
+				return strings.EqualFold(in, name) || strings.EqualFold(in, splitFolderPrefix+name)
+			})
+			if s.split == split && i >= 0 {
+				return folders[i]
 			}
+		}
+	}
+	return ""
+}
+
+// namedSplit is the split that some part of a path's last name says; "": it says none.
+func namedSplit(p string) string {
+	parts := strings.FieldsFunc(strings.ToLower(filepath.Base(stem(p))), func(r rune) bool { return strings.ContainsRune("_-.", r) })
+	for _, s := range splitNames {
+		if slices.ContainsFunc(parts, func(part string) bool { return slices.Contains(s.names, part) }) {
+			return s.split
 		}
 	}
 	return ""

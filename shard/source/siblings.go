@@ -43,8 +43,9 @@ func (s *Split) sibling() (path string, classes []string) {
 	if err != nil {
 		return "", nil
 	}
-	path = filepath.Join(filepath.Dir(s.Path), f.splitFolder("train"))
-	if f.splitFolder("train") == "" || path == s.Path {
+	name := splitFolder(f.folders, "train")
+	path = filepath.Join(filepath.Dir(s.Path), name)
+	if name == "" || path == s.Path {
 		return "", nil
 	}
 	train, err := listFolder(fileSystem{}, path)

@@ -57,23 +57,16 @@ func (k skippedFolders) look(t fileTree, key, folder string) {
 
 // note names them.
 func (k skippedFolders) note(s *Split) {
-	if len(k) == 0 {
-		return
-	}
-	var names, hidden []string
+	names := make(map[bool][]string)
 	for _, name := range slices.Sorted(maps.Keys(k)) {
-		if k[name] {
-			names = append(names, name)
-		} else {
-			hidden = append(hidden, name)
-		}
+		names[k[name]] = append(names[k[name]], name)
 	}
-	if len(hidden) > 0 {
-		s.note("%s skipped (%s); torchvision's ImageFolder would take them: rename or remove them", bytesize.Counted(len(hidden), "hidden image is", "hidden images are"), someNames(hidden))
+	if hidden := names[false]; hidden != nil {
+		s.note("%s skipped (%s); torchvision's ImageFolder would take them: rename or remove them",
+			bytesize.Counted(len(hidden), "hidden image is", "hidden images are"), someNames(hidden))
 	}
-	if len(names) == 0 {
-		return
+	if folders := names[true]; folders != nil {
+		s.note("%s skipped, as hidden or a system's (%s); torchvision's ImageFolder would make a class of each: rename or remove such folders",
+			bytesize.Counted(len(folders), "folder with images is", "folders with images are"), someNames(folders))
 	}
-	s.note("%s skipped, as hidden or a system's (%s); torchvision's ImageFolder would make a class of each: rename or remove such folders",
-		bytesize.Counted(len(names), "folder with images is", "folders with images are"), someNames(names))
 }

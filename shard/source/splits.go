@@ -3,7 +3,6 @@ package source
 import (
 	"path/filepath"
 	"slices"
-	"strings"
 )
 
 const (
@@ -22,45 +21,10 @@ var splitFolders = Kind{
 	open:   openSplitFolders,
 }
 
-// splitFolderNames are what the folders of a split are called by custom, in any case of letters; the first that is there is taken.
-var splitFolderNames = []struct {
-	split string
-	names []string
-}{
-	{"train", []string{"train", "training", "imagenet21k_train"}}, // the last is of ImageNet-21K-P
-	{"val", []string{"val", "valid", "validation", "imagenet21k_val"}},
-	{"test", []string{"test", "testing"}},
-}
-
-// isSplitFolder says that a folder of this name holds a split by custom.
-func isSplitFolder(name string) bool {
-	for _, s := range splitFolderNames {
-		if slices.Contains(s.names, strings.ToLower(name)) {
-			return true
-		}
-	}
-	return false
-}
-
-// splitFolder returns the folder of a split, "" if there is none.
-func (f *folder) splitFolder(split string) string {
-	for _, s := range splitFolderNames {
-		for _, name := range s.names {
-			if s.split != split {
-				continue
-			}
-			if i := slices.IndexFunc(f.folders, func(in string) bool { return strings.EqualFold(in, name) }); i >= 0 {
-				return f.folders[i]
-			}
-		}
-	}
-	return ""
-}
-
 // findSplits finds the names of the two splits in a folder. A folder "train" or "val" alone makes a split only where there is no other folder,
 // since a class may be called so.
 func (f *folder) findSplits() (train, val string) {
-	train, val = f.splitFolder("train"), f.splitFolder("val")
+	train, val = splitFolder(f.folders, "train"), splitFolder(f.folders, "val")
 	onlySplits := !slices.ContainsFunc(f.folders, func(name string) bool { return !isSplitFolder(name) })
 	foldersSayIt := (train != "" && val != "") || (onlySplits && (train != "" || val != ""))
 	if len(f.folders) > 0 && !foldersSayIt {
@@ -83,7 +47,7 @@ func openSplitFolders(c *candidate) ([]*Split, error) {
 	if train == "" && val == "" {
 		return nil, nil
 	}
-	for _, part := range []struct{ name, split string }{{train, "train"}, {val, "val"}, {c.splitFolder("test"), "test"}} {
+	for _, part := range []struct{ name, split string }{{train, "train"}, {val, "val"}, {splitFolder(c.folders, "test"), "test"}} {
 		if part.name != "" && c.opts.Split == part.split && train != "" && val != "" {
 			return c.openPart(part.name, part.split)
 		}
@@ -103,7 +67,7 @@ func openSplitFolders(c *candidate) ([]*Split, error) {
 		}
 		splits = append(splits, of...)
 	}
-	if test := c.splitFolder("test"); c.opts.Split == "" && test != "" {
+	if test := splitFolder(c.folders, "test"); c.opts.Split == "" && test != "" {
 		// Most have no labels, or are nothing that can be packed: that is no error, unless they are asked for.
 		of, err := c.openPart(test, "test")
 		if err != nil && c.opts.Test {

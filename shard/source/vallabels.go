@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -222,32 +223,27 @@ func parseValLine(fields []string, inOrder int) (number int, class string, err e
 func (v *valLabels) resolve(classOf []string) error {
 	v.classes = ilsvrcVal().classes
 	known := classIndex(v.classes)
-	var given []string
-	numbers := 0
+	given, numbers, foreign := make(map[string]bool), false, false
 	for _, class := range classOf {
-		if _, whole, _ := wholeNumber(class); whole {
-			numbers++
-		}
-		if class != "" && !slices.Contains(given[max(0, len(given)-1):], class) {
-			given = append(given, class)
+		if class != "" {
+			_, whole, _ := wholeNumber(class)
+			_, ok := known[class]
+			given[class], numbers, foreign = true, numbers || whole, foreign || !ok
 		}
 	}
 	if len(given) == 0 {
 		return refuse(v.from, "has no labels")
 	}
-	slices.Sort(given)
-	given = slices.Compact(given)
-	foreign := func(class string) bool { _, ok := known[class]; return !ok }
-	if numbers == 0 && slices.ContainsFunc(given, foreign) {
-		v.classes = given
-		known = classIndex(given)
+	if foreign && !numbers {
+		v.classes = slices.Sorted(maps.Keys(given))
+		known = classIndex(v.classes)
 	}
 	for i, class := range classOf {
 		label, ok := known[class]
 		switch n, whole, _ := wholeNumber(class); {
 		case class == "":
 			label = -1
-		case numbers > 0 && (!whole || n < 0 || int(n) >= len(v.classes)):
+		case numbers && (!whole || n < 0 || int(n) >= len(v.classes)):
 			return refuse(v.from, "image %d: %.40q is no label from 0 to %d, as other lines have", i+1, class, len(v.classes)-1)
 		case !ok:
 			label = n
