@@ -2,6 +2,7 @@ package source
 
 import (
 	"archive/tar"
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -18,6 +19,9 @@ import (
 
 // tarMembersMax bounds how many members of a tar are read to tell what it is.
 const tarMembersMax = 1 << 16
+
+// sniffedMembersMax is how many files of a tar, from its front, tell whether it is of WebDataset, or has classes in its files' names.
+const sniffedMembersMax = 8
 
 // A candidate is a file or folder that may hold a dataset: what listing the folder tells, or the first members of the tar.
 type candidate struct {
@@ -190,7 +194,7 @@ func (c *candidate) open() ([]*Split, error) {
 		}
 		for _, s := range splits {
 			if s.kind == nil {
-				s.kind = k
+				s.kind = k.Kind
 			}
 		}
 		if len(splits) > 0 {
@@ -362,4 +366,39 @@ func looksLikeImage(r io.Reader) bool {
 	head := make([]byte, 12)
 	n, _ := io.ReadFull(r, head)
 	return imagefile.Sniff(head[:n]) != imagefile.Unknown
+}
+
+// newStdin is the candidate on standard input: a tar.
+func newStdin(opts Options) (*candidate, error) {
+	if opts.Stdin == nil {
+		return nil, refuse(standardInputName, "is not read here: save it as a file")
+	}
+	in := &standardInput{r: opts.Stdin}
+	t, err := newTarReader(standardInputName, in.peek())
+	if err != nil {
+		return nil, in.noTar(err)
+	}
+	t.peeking = true
+	return &candidate{path: standardInputName, opts: opts, naming: naming{split: "train"}, front: &front{tar: t, stdin: in}}, nil
+}
+
+// noTar says why what is no tar is not read from standard input.
+func (s *standardInput) noTar(err error) error {
+	what := "neither a tar nor a tar.gz"
+	switch head := s.head.Bytes(); {
+	case !errors.Is(err, errNotTar):
+		return err
+	case len(head) == 0:
+		what = "is empty"
+	case bytes.HasPrefix(head, []byte("PK")):
+		what = "a zip, whose list of members stands at its end"
+	case bytes.HasPrefix(head, []byte("PAR1")):
+		what = "a parquet file, whose columns are found from its end"
+	}
+	for i := range unreadFormats {
+		if u := &unreadFormats[i]; u.has(StandardInput, s.head.Bytes()) {
+			return u.errorOf(standardInputName, "")
+		}
+	}
+	return &FormatError{Path: standardInputName, Msg: what + ": only tars are read from it, save anything else as a file", Err: err}
 }

@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
-	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 	"github.com/imgfeed/imgfeed/internal/wordnet"
 )
 
@@ -173,23 +172,6 @@ func (c *classRule) add(class, rest string) {
 	case len(n.folders) < foldersNotedMax && !slices.Contains(n.folders, folder):
 		n.folders = append(n.folders, folder)
 	}
-}
-
-// namedImage says that a file may be an image, by its name; one without an extension may.
-func namedImage(name string) bool {
-	extension := path.Ext(name)
-	return extension == "" || imagefile.HasExtension(strings.ToLower(extension[1:]))
-}
-
-// keyClass returns the class of a key and the path in its folder; ok is false for a file that lies above all classes.
-func keyClass(key string, level int) (class, rest string, ok bool) {
-	rest = key
-	for range max(1, level) {
-		if class, rest, ok = strings.Cut(rest, "/"); !ok {
-			return "", "", false
-		}
-	}
-	return class, rest, true
 }
 
 // labels gives the classes their order, after what is nearly certainly a mistake was refused.
@@ -371,11 +353,6 @@ func checkClassNames(s *Split, classes []string) error {
 		what = "unpack it and build the folder that holds the classes"
 	}
 	return refuseClasses(s, fmt.Sprintf("has folders that are not called as classes are (%s): %s, or move them elsewhere", someNames(bad), what), classes)
-}
-
-// isWnid says that a name is that of a synset of WordNet's nouns, as n01440764.
-func isWnid(name string) bool {
-	return len(name) == 9 && name[0] == 'n' && strings.Trim(name[1:], "0123456789") == ""
 }
 
 // checkWnids finds what does not belong to ImageNet's classes, and what is missing of them.

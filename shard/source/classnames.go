@@ -3,7 +3,6 @@ package source
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path/filepath"
 	"strings"
@@ -11,9 +10,6 @@ import (
 
 	"github.com/imgfeed/imgfeed/shard"
 )
-
-// linesBytesMax bounds a file of class names or labels.
-const linesBytesMax = 64 << 20
 
 // classNamesFiles are what a file with a class name in each line is called, beside data whose labels are numbers.
 var classNamesFiles = []string{"classes.txt", "classnames.txt"}
@@ -79,27 +75,6 @@ func readClassNames(p string) (classNames, error) {
 		return classNames{}, refuse(p, "is empty: it must name the classes, one a line")
 	}
 	return c, nil
-}
-
-// readLines reads a file of lines that the user gave, without a byte order mark and without empty lines at its end; what says for what, in errors.
-func readLines(t fileTree, p, what string) (string, error) {
-	info, err := t.stat(p)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", &FormatError{Path: p, Msg: "there is no such file of " + what, Err: err}
-	}
-	if err != nil {
-		return "", err
-	}
-	if !info.Mode().IsRegular() || info.Size() > linesBytesMax {
-		return "", refuse(p, "no regular file of at most %d bytes: %s stand in one, a line for each", linesBytesMax, what)
-	}
-	f, err := t.open(p)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, linesBytesMax))
-	return strings.TrimRight(strings.TrimPrefix(string(data), "\ufeff"), " \t\r\n"), err
 }
 
 // labels are the classes of a split with the labels 0 to n-1.

@@ -282,3 +282,21 @@ func (w *numbersWriter) end() ([]byte, error) {
 	}
 	return w.dst, nil
 }
+
+// jsonLabelPrefix begins a source of labels or fields that is a key in JSON.
+const jsonLabelPrefix = "json."
+
+// jsonAt finds a key of a JSON object, or the value at its parts: "a.b" is a key of its own, or b in a.
+func jsonAt(object []byte, key string) (json.RawMessage, error) {
+	var values map[string]json.RawMessage
+	if json.Unmarshal(object, &values) != nil {
+		return nil, errors.New("the JSON is no object")
+	}
+	if v, ok := values[key]; ok {
+		return v, nil
+	}
+	if first, rest, ok := strings.Cut(key, "."); ok && values[first] != nil {
+		return jsonAt(values[first], rest)
+	}
+	return nil, errors.New("the JSON has no key " + key)
+}

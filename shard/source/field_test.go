@@ -298,10 +298,10 @@ func FuzzFieldValues(f *testing.F) {
 	f.Fuzz(func(t *testing.T, content []byte) {
 		for _, flag := range []string{"x=json.score:float32[2]", "x=json.a.b:int64", "x=json", "x=txt", "x=txt:int64[2]", "x=txt:multihot[9]"} {
 			field := asked(t, flag)[0]
-			if err := field.bindMember(); err != nil {
+			if err := bindMember(&field); err != nil {
 				t.Fatal(err)
 			}
-			values, err := field.appendMember(nil, content)
+			values, err := appendMember(&field, nil, content)
 			if err != nil {
 				continue
 			}

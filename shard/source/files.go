@@ -1,7 +1,6 @@
 package source
 
 import (
-	"cmp"
 	"context"
 	"io"
 )
@@ -22,13 +21,6 @@ type file struct {
 	dir, name string     // the folder that it lies in, and its name there
 	tar       *tarReader // the tar that it lies in under its name; nil: it lies in a folder
 	kind      byte       // of a member of a tar: tar.TypeReg and so on
-}
-
-// lies says where a file's data lie, if they do so as they are.
-func (it *Item) lies(f *file) {
-	if f.offset >= 0 && f.tar != nil {
-		it.Object, it.Offset = f.tar.path, f.offset
-	}
 }
 
 // errorf says what is wrong with a file, and where it is.
@@ -56,58 +48,4 @@ type walk struct {
 	ctx     context.Context
 	skipped skippedFolders // nil: they are not noted
 	cut     []string       // tars that were read to their end and were cut off there
-}
-
-// A labelRule tells the labels of files by their names.
-type labelRule interface {
-	// take says whether a file is a sample. It may set the file's label, and change its key. It is asked about folders too, which never are samples:
-	// fs.SkipDir leaves out what is in them.
-	take(f *file) (bool, error)
-	// labels are those of the files that were taken.
-	labels(s *Split) (labels, error)
-}
-
-// files is a layout of files that are a sample each.
-type files struct {
-	transport
-	what string // in words
-	rule func(s *Split) (labelRule, error)
-	test bool // the labels of these images are unknown
-}
-
-func (l *files) unlabelled() bool { return l.test }
-
-// place implements placed.
-func (l *files) place(key string) string {
-	if t, ok := l.transport.(placed); ok {
-		return t.place(key)
-	}
-	return ""
-}
-
-func (l *files) describe() string { return l.what }
-
-func (l *files) walk(ctx context.Context, s *Split, fn func(Item) error) (labels, error) {
-	rule, err := l.rule(s)
-	if err != nil {
-		return labels{}, err
-	}
-	w := &walk{ctx: ctx, skipped: make(skippedFolders)}
-	err = l.transport.files(w, func(f *file) error {
-		if take, err := rule.take(f); err != nil || !take {
-			return err
-		}
-		it := Item{Key: f.key, Reason: cmp.Or(f.reason, nameReason(f.key)), Label: f.label, Labelled: f.labelled}
-		if it.Reason == "" && f.data != nil {
-			it.Size, it.Data = f.size, f.data
-			it.lies(f)
-		}
-		return fn(it)
-	})
-	if err != nil {
-		return labels{}, err
-	}
-	s.cut = w.cut
-	w.skipped.note(s)
-	return rule.labels(s)
 }

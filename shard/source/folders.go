@@ -20,7 +20,6 @@ var classFolders = Kind{
 	Forms:  []string{"a folder of them, as train/n01440764/….JPEG", "a tar or a zip of it"},
 	Labels: "the place of the class in sorted order, or in --classes FILE, which leaves out all others",
 	takes:  []*option{optionClasses},
-	open:   openClassFolders,
 }
 
 func openClassFolders(c *candidate) ([]*Split, error) {
@@ -84,7 +83,6 @@ var classTars = Kind{
 	Forms:  []string{"a folder of them, as train/n01440764.tar", "a tar of them, as ILSVRC2012_img_train.tar"},
 	Labels: "the place of the class in sorted order, or in --classes FILE, which leaves out all others",
 	takes:  []*option{optionClasses},
-	open:   openClassTars,
 }
 
 func openClassTars(c *candidate) ([]*Split, error) {
@@ -149,7 +147,6 @@ var unlabelledImages = Kind{
 	Name:   "images without labels",
 	Forms:  []string{"with --no-labels a folder, a zip or a tar that has images anywhere in it", "a folder of such tars"},
 	Labels: "-1",
-	open:   openUnlabelled,
 	takes:  []*option{optionNoLabels},
 }
 

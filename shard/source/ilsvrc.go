@@ -15,11 +15,11 @@ import (
 //
 //	ILSVRC2012_img_val.tar    ILSVRC2012_val_00000001.JPEG …
 var ilsvrcValidation = Kind{
-	Name:   "ILSVRC2012's validation images",
-	Forms:  []string{"ILSVRC2012_img_val.tar", "the folder of its images"},
-	Labels: "as torchvision has them, without the development kit; --val-labels gives others",
-	open:   openIlsvrcValidation,
-	takes:  []*option{optionValLabels},
+	Name:      "ILSVRC2012's validation images",
+	Forms:     []string{"ILSVRC2012_img_val.tar", "the folder of its images"},
+	Labels:    "as torchvision has them, without the development kit; --val-labels gives others",
+	takes:     []*option{optionValLabels},
+	published: ilsvrcValSet,
 }
 
 // loose returns the first image of a tar or folder whose images lie in no folder, or, in a tar, in one; "" if they lie otherwise.
@@ -64,16 +64,11 @@ func openIlsvrcValidation(c *candidate) ([]*Split, error) {
 
 // ilsvrcTest is ILSVRC2012's 100,000 test images, whose labels were never published.
 var ilsvrcTest = Kind{
-	Name:   "ILSVRC2012's test images",
-	Forms:  []string{"ILSVRC2012_img_test_v10102019.tar", "the folder of its images"},
-	Labels: "-1: they have none; the classes are those of ILSVRC2012",
-	open:   openIlsvrcTest,
+	Name:      "ILSVRC2012's test images",
+	Forms:     []string{"ILSVRC2012_img_test_v10102019.tar", "the folder of its images"},
+	Labels:    "-1: they have none; the classes are those of ILSVRC2012",
+	published: knownSet{"ILSVRC2012's test set", 100_000},
 }
-
-const (
-	testImages     = 100_000
-	testNamePrefix = "ILSVRC2012_test_"
-)
 
 func openIlsvrcTest(c *candidate) ([]*Split, error) {
 	first, err := c.loose()
@@ -95,7 +90,6 @@ var kaggle = Kind{
 	Name:   "Kaggle's ImageNet",
 	Forms:  []string{"the folder with LOC_val_solution.csv and ILSVRC/, or any on the way to CLS-LOC", "imagenet-object-localization-challenge.zip"},
 	Labels: "those of ILSVRC2012; val's are compared with LOC_val_solution.csv; --test adds the test images, which have the label -1",
-	open:   openKaggle,
 	takes:  []*option{optionValLabels},
 }
 
@@ -157,7 +151,6 @@ var suffixTars = Kind{
 	Name:   "Hugging Face's image tars",
 	Forms:  []string{"a folder with train_images_0.tar.gz to train_images_4.tar.gz and val_images.tar.gz, or with data/ that has them", "one of these"},
 	Labels: "the wnid at the end of each name, by its place among ILSVRC2012's; --test adds test_images.tar.gz, whose labels are -1",
-	open:   openSuffixTars,
 }
 
 // isSuffixTar says that the first image of a tar has its class at the end of its name.

@@ -37,6 +37,9 @@ func noLabels() labels {
 	return labels{numbered: true, of: func(string) (int32, bool) { return noLabel, true }}
 }
 
+// testNamePrefix begins the names of the test images of ILSVRC2012.
+const testNamePrefix = "ILSVRC2012_test_"
+
 // testRule gives the test images of ILSVRC2012 the label -1.
 type testRule struct{}
 

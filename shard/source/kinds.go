@@ -10,51 +10,39 @@ import (
 	"strings"
 )
 
-// A Kind is one way in which datasets lie on disk: how it is recognised, what it holds, and how it is read. To add one, declare it, add it to
-// [Kinds], and let go test -run TestDocuments -docs write the table in docs/packing.md.
-type Kind struct {
-	// Name, what SRC may be, and what the labels are: for `imgshard build --help`, errors and the documents.
-	Name   string
-	Forms  []string
-	Labels string
-
-	// open returns the splits of a candidate; none: it is of another kind.
+// opener is a kind, and how the splits of a candidate of it are opened. No splits say that the candidate is of another kind.
+type opener struct {
+	*Kind
 	open func(c *candidate) ([]*Split, error)
-	// takes are the options that say something about this kind.
-	takes []*option
-	// testLabelled says that the test images have labels, so that they are a split beside the others.
-	testLabelled bool
 }
 
-var kinds []*Kind
+var kinds []opener
 
 // init and not an initial value, as kinds open candidates, which are of any kind.
 func init() {
-	kinds = []*Kind{
-		&cifar,
-		&parquetFiles,
-		&lists,
-		&kaggle,
-		&splitFolders,
-		&webDatasets,
-		&unlabelledImages,
-		&suffixTars,
-		&ilsvrcTest,
-		&ilsvrcValidation,
-		&classTars,
-		&classFolders,
+	kinds = []opener{
+		{&cifar, openCIFAR},
+		{&parquetFiles, openParquetFiles},
+		{&lists, openList},
+		{&kaggle, openKaggle},
+		{&splitFolders, openSplitFolders},
+		{&webDatasets, openWebDatasets},
+		{&unlabelledImages, openUnlabelled},
+		{&suffixTars, openSuffixTars},
+		{&ilsvrcTest, openIlsvrcTest},
+		{&ilsvrcValidation, openIlsvrcValidation},
+		{&classTars, openClassTars},
+		{&classFolders, openClassFolders},
 	}
 }
 
 // Kinds returns all kinds, in the order in which they are tried: the first that recognises a candidate has it. The more special stand before the more
 // general: class folders are last, since any folder of folders is that.
-func Kinds() []*Kind { return slices.Clone(kinds) }
-
-// option is one of [Options] that is for some kinds only.
-type option struct {
-	flag  string
-	of    string // what it is for
-	given func(Options) bool
+func Kinds() (all []*Kind) {
+	for _, k := range kinds {
+		all = append(all, k.Kind)
+	}
+	return all
 }
 
 var (
@@ -164,20 +152,4 @@ func newFiles(paths []string, opts Options) (*candidate, error) {
 		c.output = c.path
 	}
 	return c, nil
-}
-
-// fileKind tells tars, parquet files and others apart by their names.
-func fileKind(file string) string {
-	switch {
-	case namedTar(file):
-		return ".tar"
-	case strings.EqualFold(filepath.Ext(file), parquetExtension):
-		return parquetExtension
-	}
-	return ""
-}
-
-// below says that a path lies in a folder, or is it.
-func below(path, folder string) bool {
-	return path == folder || strings.HasPrefix(path, strings.TrimSuffix(folder, "/")+"/")
 }

@@ -16,6 +16,8 @@ const (
 	noLabel = -1
 	// leftOutLabel is that of a sample whose class is not among those of --classes.
 	leftOutLabel = -2
+	// numberedClassesMax bounds the labels, and so the list of classes that one hostile label can ask for.
+	numberedClassesMax = 1 << 20
 )
 
 // wholeNumber reads a label that is a number: 3, or 3.0 as MXNet and pandas write it. number says that the text is a number, whole or not.

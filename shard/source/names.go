@@ -1,6 +1,8 @@
 package source
 
 import (
+	"github.com/imgfeed/imgfeed/internal/image/imagefile"
+
 	"cmp"
 	"fmt"
 	"path"
@@ -10,8 +12,11 @@ import (
 	"unicode/utf8"
 )
 
-// parquetExtension is that of files of parquet.
-const parquetExtension = ".parquet"
+const (
+	parquetExtension = ".parquet"
+	// labelExtension is that of a label beside an image, as WebDataset has it.
+	labelExtension = "cls"
+)
 
 // keyBytesMax is the longest key that is taken; Linux allows paths of this length.
 const keyBytesMax = 4096
@@ -151,4 +156,37 @@ func namedSplit(p string) string {
 		}
 	}
 	return ""
+}
+
+// namedImage says that a file may be an image, by its name; one without an extension may.
+func namedImage(name string) bool {
+	extension := path.Ext(name)
+	return extension == "" || imagefile.HasExtension(strings.ToLower(extension[1:]))
+}
+
+// keyClass returns the class of a key and the path in its folder; ok is false for a file that lies above all classes.
+func keyClass(key string, level int) (class, rest string, ok bool) {
+	rest = key
+	for range max(1, level) {
+		if class, rest, ok = strings.Cut(rest, "/"); !ok {
+			return "", "", false
+		}
+	}
+	return class, rest, true
+}
+
+// fileKind tells tars, parquet files and others apart by their names.
+func fileKind(file string) string {
+	switch {
+	case namedTar(file):
+		return ".tar"
+	case strings.EqualFold(filepath.Ext(file), parquetExtension):
+		return parquetExtension
+	}
+	return ""
+}
+
+// below says that a path lies in a folder, or is it.
+func below(path, folder string) bool {
+	return path == folder || strings.HasPrefix(path, strings.TrimSuffix(folder, "/")+"/")
 }

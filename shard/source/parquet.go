@@ -86,7 +86,7 @@ func (l *parquetSplit) unlabelled() (is bool) {
 	l.file(context.Background(), l.paths[0], func(_ int, r *parquetRow) error {
 		n, whole, _ := wholeNumber(r.label)
 		is = r.label == "" || whole && n < 0
-		return errEnough
+		return io.EOF
 	})
 	return is
 }

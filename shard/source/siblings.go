@@ -9,11 +9,11 @@ import (
 
 // SiblingClasses says that the training split beside this one, a set or a folder of class folders, has other classes, so that its labels mean something
 // else; "" if there is none, or it has the same ones. classes are those of this split.
-func (s *Split) SiblingClasses(classes []string) string {
+func SiblingClasses(s *Split, classes []string) string {
 	if s.Name == "train" || len(classes) == 0 {
 		return ""
 	}
-	path, train := s.sibling()
+	path, train := sibling(s)
 	label, differ := shard.LabelsDiffer(classes, train)
 	if len(train) == 0 || !differ {
 		return ""
@@ -27,7 +27,7 @@ func (s *Split) SiblingClasses(classes []string) string {
 }
 
 // sibling finds the training split beside this one, and its classes.
-func (s *Split) sibling() (path string, classes []string) {
+func sibling(s *Split) (path string, classes []string) {
 	for _, beside := range []string{filepath.Dir(s.Path), filepath.Dir(s.Output)} {
 		found, err := shard.FindAll(beside)
 		if err != nil {

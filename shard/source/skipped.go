@@ -1,6 +1,7 @@
 package source
 
 import (
+	"fmt"
 	"maps"
 	"path"
 	"slices"
@@ -55,18 +56,19 @@ func (k skippedFolders) look(t fileTree, key, folder string) {
 	}
 }
 
-// note names them.
-func (k skippedFolders) note(s *Split) {
+// notes name them.
+func (k skippedFolders) notes() (notes []string) {
 	names := make(map[bool][]string)
 	for _, name := range slices.Sorted(maps.Keys(k)) {
 		names[k[name]] = append(names[k[name]], name)
 	}
 	if hidden := names[false]; hidden != nil {
-		s.note("%s skipped (%s); torchvision's ImageFolder would take them: rename or remove them",
-			bytesize.Counted(len(hidden), "hidden image is", "hidden images are"), someNames(hidden))
+		notes = append(notes, fmt.Sprintf("%s skipped (%s); torchvision's ImageFolder would take them: rename or remove them",
+			bytesize.Counted(len(hidden), "hidden image is", "hidden images are"), someNames(hidden)))
 	}
 	if folders := names[true]; folders != nil {
-		s.note("%s skipped, as hidden or a system's (%s); torchvision's ImageFolder would make a class of each: rename or remove such folders",
-			bytesize.Counted(len(folders), "folder with images is", "folders with images are"), someNames(folders))
+		notes = append(notes, fmt.Sprintf("%s skipped, as hidden or a system's (%s); torchvision's ImageFolder would make a class of each: rename or remove such folders",
+			bytesize.Counted(len(folders), "folder with images is", "folders with images are"), someNames(folders)))
 	}
+	return notes
 }

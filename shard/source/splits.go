@@ -18,7 +18,6 @@ var splitFolders = Kind{
 	Name:   "both splits",
 	Forms:  []string{"a folder with train/ and val/ (or Training/, valid/, validation/), each of any kind", "with ILSVRC2012_img_train.tar and ILSVRC2012_img_val.tar"},
 	Labels: "those of each; val's classes are among train's and have their labels",
-	open:   openSplitFolders,
 }
 
 // findSplits finds the names of the two splits in a folder. A folder "train" or "val" alone makes a split only where there is no other folder,

@@ -2,7 +2,6 @@ package source
 
 import (
 	"bytes"
-	"errors"
 	"io"
 )
 
@@ -46,38 +45,3 @@ func (s *standardInput) all() (io.Reader, error) {
 type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
-
-// newStdin is the candidate on standard input: a tar.
-func newStdin(opts Options) (*candidate, error) {
-	if opts.Stdin == nil {
-		return nil, refuse(standardInputName, "is not read here: save it as a file")
-	}
-	in := &standardInput{r: opts.Stdin}
-	t, err := newTarReader(standardInputName, in.peek())
-	if err != nil {
-		return nil, in.noTar(err)
-	}
-	t.peeking = true
-	return &candidate{path: standardInputName, opts: opts, naming: naming{split: "train"}, front: &front{tar: t, stdin: in}}, nil
-}
-
-// noTar says why what is no tar is not read from standard input.
-func (s *standardInput) noTar(err error) error {
-	what := "neither a tar nor a tar.gz"
-	switch head := s.head.Bytes(); {
-	case !errors.Is(err, errNotTar):
-		return err
-	case len(head) == 0:
-		what = "is empty"
-	case bytes.HasPrefix(head, []byte("PK")):
-		what = "a zip, whose list of members stands at its end"
-	case bytes.HasPrefix(head, []byte("PAR1")):
-		what = "a parquet file, whose columns are found from its end"
-	}
-	for i := range unreadFormats {
-		if u := &unreadFormats[i]; u.has(StandardInput, s.head.Bytes()) {
-			return u.errorOf(standardInputName, "")
-		}
-	}
-	return &FormatError{Path: standardInputName, Msg: what + ": only tars are read from it, save anything else as a file", Err: err}
-}

@@ -18,7 +18,6 @@ var parquetFiles = Kind{
 	Name:   "Hugging Face parquet",
 	Forms:  []string{"a folder with train-00000-of-00294.parquet and so on, or with data/ that has them", "one parquet file"},
 	Labels: "the label column, or that of --label; the schema's class names, or those of --classes",
-	open:   openParquetFiles,
 	takes:  []*option{optionClasses, optionLabel, optionNoLabels},
 }
 
@@ -91,7 +90,6 @@ var lists = Kind{
 	Forms: []string{"a CSV or TSV file that begins with path,label", "JSON lines with the keys path and label", "MXNet's .lst",
 		"a folder of images with metadata.csv or metadata.jsonl", "Tiny ImageNet's val/, with val_annotations.txt"},
 	Labels:       "the column of labels, or that of --label: whole numbers as they are, names by their place in sorted order or in --classes FILE",
-	open:         openList,
 	takes:        []*option{optionClasses, optionLabel, optionImages, optionNoLabels},
 	testLabelled: true,
 }

@@ -14,38 +14,12 @@ import (
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 )
 
-// webDatasets is the tars of WebDataset (https://github.com/webdataset/webdataset), which keeps the files of a sample next to each other in a
-// tar, under one name with an extension for each:
-//
-//	imagenet-train-000000.tar   n01440764_10026.cls   "0", the label in decimal
-//	                            n01440764_10026.jpg   the image
-//	                            n01440764_10026.json  anything else, which is left out here
-//	                            n01440764_10027.cls   …
-//
-// The name up to the first dot after the last slash is the sample's key, what is after it the extension, in any case of letters. A sample ends
-// where another key begins. Its __key__ is the key here too; it must be unique in all tars of a split. An extension with a dot in it, as that of
-// img_12.5.jpg, is only its last part, and the rest belongs to the key, unless --image-key or --field asks for it.
-var webDatasets = Kind{
-	Name:         "WebDataset",
-	Forms:        []string{"a tar with x.jpg next to x.cls", "a folder of such tars, whose names may tell splits apart, as imagenet-train-000000.tar"},
-	Labels:       "the number in x.cls, or with --label json.KEY that of a key in x.json; --classes names them",
-	open:         openWebDatasets,
-	takes:        []*option{optionClasses, optionLabel, optionNoLabels, optionImageKey},
-	testLabelled: true,
-}
-
 const (
-	labelExtension = "cls"
 	// labelBytesMax bounds the file of a label.
 	labelBytesMax = 64
-	// jsonLabelPrefix begins an Options.Label that is a key in a sample's JSON, whose size is bounded.
-	jsonLabelPrefix = "json."
-	jsonBytesMax    = 1 << 20
-	// numberedClassesMax bounds the labels, and so the list of classes that one hostile label can ask for.
-	numberedClassesMax = 1 << 20
-	// sniffedMembersMax is in how many files of a tar, from its front, a sample must begin for the tar to be WebDataset's.
-	sniffedMembersMax = 8
-	imageKeyHint      = "; if this is a mask or the like, name the images' extension by --image-key"
+	// jsonBytesMax bounds the JSON of a sample that holds its label.
+	jsonBytesMax = 1 << 20
+	imageKeyHint = "; if this is a mask or the like, name the images' extension by --image-key"
 	// extensionsShownMax is how many kinds of members that are left out are told apart.
 	extensionsShownMax = 8
 )

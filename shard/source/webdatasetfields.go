@@ -3,8 +3,6 @@ package source
 import (
 	"archive/tar"
 	"bytes"
-	"encoding/json"
-	"errors"
 	"strings"
 
 	"github.com/imgfeed/imgfeed/shard"
@@ -13,8 +11,8 @@ import (
 // memberBytesMax bounds a member that fields are made of.
 const memberBytesMax = 16 << 20
 
-// member is the extension of the member that a field's values come from, and the key in it, if it is JSON: "json", "score" of json.score.
-func (f *Field) member() (extension, key string) {
+// fieldMember is the extension of the member that a field's values come from, and the key in it, if it is JSON: "json", "score" of json.score.
+func fieldMember(f *Field) (extension, key string) {
 	if key, ok := strings.CutPrefix(f.Source, jsonLabelPrefix); ok {
 		return "json", key
 	}
@@ -22,8 +20,8 @@ func (f *Field) member() (extension, key string) {
 }
 
 // bindMember completes the type of a field from a member.
-func (f *Field) bindMember() error {
-	extension, _ := f.member()
+func bindMember(f *Field) error {
+	extension, _ := fieldMember(f)
 	known, ok := map[string]shard.FieldType{"json": shard.JSON, "txt": shard.Text}[extension]
 	switch {
 	case f.Type == "" && ok:
@@ -35,8 +33,8 @@ func (f *Field) bindMember() error {
 }
 
 // appendMember appends the value that a member's content has.
-func (f *Field) appendMember(dst, content []byte) ([]byte, error) {
-	extension, key := f.member()
+func appendMember(f *Field, dst, content []byte) ([]byte, error) {
+	extension, key := fieldMember(f)
 	switch {
 	case key != "":
 		value, err := jsonAt(content, key)
@@ -56,25 +54,10 @@ func (f *Field) appendMember(dst, content []byte) ([]byte, error) {
 	return f.appendText(dst, text)
 }
 
-// jsonAt finds a key of a JSON object, or the value at its parts: "a.b" is a key of its own, or b in a.
-func jsonAt(object []byte, key string) (json.RawMessage, error) {
-	var values map[string]json.RawMessage
-	if json.Unmarshal(object, &values) != nil {
-		return nil, errors.New("the JSON is no object")
-	}
-	if v, ok := values[key]; ok {
-		return v, nil
-	}
-	if first, rest, ok := strings.Cut(key, "."); ok && values[first] != nil {
-		return jsonAt(values[first], rest)
-	}
-	return nil, errors.New("the JSON has no key " + key)
-}
-
 // bindFields takes fields from the members beside the images.
 func (d *webDataset) bindFields(fields []Field) error {
 	for i := range fields {
-		if err := fields[i].bindMember(); err != nil {
+		if err := bindMember(&fields[i]); err != nil {
 			return err
 		}
 	}
@@ -126,13 +109,13 @@ func (m *keptMembers) values() ([]byte, error) {
 	m.encoded = m.encoded[:0]
 	for i := range m.fields {
 		f := &m.fields[i]
-		extension, _ := f.member()
+		extension, _ := fieldMember(f)
 		one := m.contents[extension]
 		if one == nil || one.name == "" {
 			return nil, f.errorf("there is no .%s beside the image", extension)
 		}
 		var err error
-		if m.encoded, err = f.appendMember(m.encoded, one.content.Bytes()); err != nil {
+		if m.encoded, err = appendMember(f, m.encoded, one.content.Bytes()); err != nil {
 			return nil, err
 		}
 	}

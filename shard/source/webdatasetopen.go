@@ -12,55 +12,25 @@ import (
 	"strings"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
-	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 )
 
-// labelMember is the extension of the member that holds a sample's label, by --label.
-func labelMember(label string) string {
-	if strings.HasPrefix(label, jsonLabelPrefix) {
-		return "json"
-	}
-	return labelExtension
-}
-
-// splitMember returns the key and the extension, in lower case, of a member by its cleaned name; both are empty for one that belongs to no sample.
-func splitMember(name string) (key, extension string) {
-	folder, file := path.Split(name)
-	base, extension, ok := strings.Cut(file, ".")
-	first, _, _ := strings.Cut(name, "/")
-	meta := len(first) > 3 && strings.HasPrefix(first, "__") && strings.HasSuffix(first, "__") // __meta__, of the tar and not of a sample
-	if !ok || base == "" || meta {
-		return "", ""
-	}
-	return folder + base, strings.ToLower(extension)
-}
-
-// memberNames finds the members of samples by their names.
-type memberNames struct {
-	imageKey string // the extension of the image; "": of any format that is read
-	fields   []Field
-}
-
-// split returns the key of a member's sample, and its extension. whole says that the key goes up to the first dot.
-func (n memberNames) split(name string) (key, extension string, whole bool) {
-	key, extension = splitMember(name)
-	last := strings.LastIndexByte(extension, '.')
-	if last < 0 || n.imageKey != "" || n.wanted(extension) {
-		return key, extension, true
-	}
-	return name[:strings.LastIndexByte(name, '.')], extension[last+1:], false
-}
-
-// wanted says that fields are made of the members with an extension.
-func (n memberNames) wanted(extension string) bool {
-	return slices.ContainsFunc(n.fields, func(f Field) bool { e, _ := f.member(); return e == extension })
-}
-
-func (n memberNames) isImage(extension string) bool {
-	if n.imageKey != "" {
-		return extension == n.imageKey
-	}
-	return imagefile.HasExtension(extension)
+// webDatasets is the tars of WebDataset (https://github.com/webdataset/webdataset), which keeps the files of a sample next to each other in a
+// tar, under one name with an extension for each:
+//
+//	imagenet-train-000000.tar   n01440764_10026.cls   "0", the label in decimal
+//	                            n01440764_10026.jpg   the image
+//	                            n01440764_10026.json  anything else, which is left out here
+//	                            n01440764_10027.cls   …
+//
+// The name up to the first dot after the last slash is the sample's key, what is after it the extension, in any case of letters. A sample ends
+// where another key begins. Its __key__ is the key here too; it must be unique in all tars of a split. An extension with a dot in it, as that of
+// img_12.5.jpg, is only its last part, and the rest belongs to the key, unless --image-key or --field asks for it.
+var webDatasets = Kind{
+	Name:         "WebDataset",
+	Forms:        []string{"a tar with x.jpg next to x.cls", "a folder of such tars, whose names may tell splits apart, as imagenet-train-000000.tar"},
+	Labels:       "the number in x.cls, or with --label json.KEY that of a key in x.json; --classes names them",
+	takes:        []*option{optionClasses, optionLabel, optionNoLabels, optionImageKey},
+	testLabelled: true,
 }
 
 // sniffWebDataset says whether one of a tar's first samples has an image and a label. empty says that it has no file at all, as the last tar that is

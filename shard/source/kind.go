@@ -3,9 +3,34 @@ package source
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
+	"github.com/imgfeed/imgfeed/internal/wordnet"
 )
+
+// A Kind is one way in which datasets lie on disk: how it is recognised, what it holds, and how it is read. To add one, declare it
+// and how it is opened, add both to the table of package source, and let go test -run TestDocuments -docs write the table in docs/packing.md.
+type Kind struct {
+	// Name, what SRC may be, and what the labels are: for `imgshard build --help`, errors and the documents.
+	Name   string
+	Forms  []string
+	Labels string
+
+	// takes are the options that say something about this kind.
+	takes []*option
+	// testLabelled says that the test images have labels, so that they are a split beside the others.
+	testLabelled bool
+	// published is the set that the kind is; else the classes tell it.
+	published knownSet
+}
+
+// option is one of [Options] that is for some kinds only.
+type option struct {
+	flag  string
+	of    string // what it is for
+	given func(Options) bool
+}
 
 // A knownSet is a split of a dataset as it was published.
 type knownSet struct {
@@ -13,19 +38,20 @@ type knownSet struct {
 	images int
 }
 
+// ilsvrcValSet is ILSVRC2012's validation set.
+var ilsvrcValSet = knownSet{"ILSVRC2012's validation set", 50_000}
+
 // known returns what is published with these classes under this split's name; ok is false where several datasets have them.
 func (s *Split) known(classes []string) (knownSet, bool) {
 	// Hugging Face calls the classes by words, in the same order.
-	ilsvrc := slices.Equal(classes, ilsvrcVal().classes) || len(classes) == 1000 && classes[0] == "tench, Tinca tinca"
+	ilsvrc := slices.Equal(classes, wordnet.Wnids()) || len(classes) == 1000 && classes[0] == "tench, Tinca tinca"
 	switch {
-	case s.kind == &ilsvrcValidation:
-		return knownSet{"ILSVRC2012's validation set", valImages}, true
-	case s.kind == &ilsvrcTest:
-		return knownSet{"ILSVRC2012's test set", testImages}, true
+	case s.kind != nil && s.kind.published.name != "":
+		return s.kind.published, true
 	case ilsvrc && s.Name == "train":
 		return knownSet{"ILSVRC2012's training set", 1_281_167}, true
 	case ilsvrc && s.Name == "val":
-		return knownSet{"ILSVRC2012's validation set", valImages}, true
+		return ilsvrcValSet, true
 	}
 	for _, k := range knownBySize {
 		if len(classes) == k.classes && s.Name == k.split && !slices.ContainsFunc(classes, func(c string) bool { return !isWnid(c) }) {
@@ -61,4 +87,9 @@ func (s *Split) noteKnown(images int, classes []string) {
 		what = fmt.Sprintf("%s are missing", bytesize.Grouped(k.images-images))
 	}
 	s.note("%s has %s images, and here are %s: %s", k.name, bytesize.Grouped(k.images), bytesize.Grouped(images), what)
+}
+
+// isWnid says that a name is that of a synset of WordNet's nouns, as n01440764.
+func isWnid(name string) bool {
+	return len(name) == 9 && name[0] == 'n' && strings.Trim(name[1:], "0123456789") == ""
 }
