@@ -34,6 +34,30 @@ type webDataset struct {
 	fields  []Field
 }
 
+// newWebDataset is the layout of the tars of a split. The files that name the classes, and timm's that says what the split has, are looked for in
+// nameFolders. whole says that the tars are all of their folder.
+func newWebDataset(in *tarFiles, opts Options, nameFolders []string, split string, whole bool) (*webDataset, error) {
+	if opts.Label != "" && labelMember(opts.Label) == labelExtension {
+		return nil, refuse(in.paths[0], "--label %s: in WebDataset's tars it is json.KEY, as json.label", opts.Label)
+	}
+	names, err := findClassNames(nameFolders, opts)
+	if err != nil {
+		return nil, err
+	}
+	d := &webDataset{tarFiles: *in, names: names, label: opts.Label}
+	if d.info, err = findInfo(nameFolders, split); d.info == nil || err != nil {
+		return d, err
+	}
+	d.label = cmp.Or(d.label, d.info.label())
+	d.samples, err = d.info.check(in.paths, whole && !opts.AllowTruncated)
+	return d, err
+}
+
+// reads says that a file beside the tars is one that names the classes, or timm's.
+func (d *webDataset) reads(file string) bool {
+	return file == d.names.from || d.info != nil && slices.Contains(infoNames, filepath.Base(file))
+}
+
 func (d *webDataset) describe() string {
 	if len(d.paths) == 1 {
 		return "a tar of WebDataset"

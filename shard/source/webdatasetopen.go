@@ -97,7 +97,7 @@ func openWebDatasets(c *candidate) ([]*Split, error) {
 		nameFolders = append(nameFolders, filepath.Dir(c.path))
 	}
 	return c.bySplit(tars, func(split string, files []string) (*Split, error) {
-		return newWebDataset(c, files, others, nameFolders, cmp.Or(split, c.split))
+		return newWebDatasetSplit(c, files, others, nameFolders, cmp.Or(split, c.split))
 	})
 }
 
@@ -132,37 +132,24 @@ func openWebDatasetTar(c *candidate) ([]*Split, error) {
 	if c.stdin == nil {
 		nameFolders = []string{filepath.Dir(c.path)}
 	}
-	s, err := newWebDataset(c, nil, nil, nameFolders, c.split)
+	s, err := newWebDatasetSplit(c, nil, nil, nameFolders, c.split)
 	return []*Split{s}, err
 }
 
-// newWebDataset makes the split of some tars in a folder, beside which others lie, or of the candidate itself. The files that name the classes,
-// and timm's that says what a split has, are looked for in nameFolders.
-func newWebDataset(c *candidate, tars, others, nameFolders []string, split string) (*Split, error) {
-	if c.opts.Label != "" && labelMember(c.opts.Label) == labelExtension {
-		return nil, refuse(c.path, "--label %s: in WebDataset's tars it is json.KEY, as json.label", c.opts.Label)
-	}
-	names, err := findClassNames(nameFolders, c.opts)
-	if err != nil {
-		return nil, err
-	}
+// newWebDatasetSplit is the split of some tars in a folder, beside which others lie, or of the candidate itself.
+func newWebDatasetSplit(c *candidate, tars, others, nameFolders []string, split string) (*Split, error) {
 	in, err := c.inTars(tars...)
 	if err != nil {
 		return nil, err
 	}
-	d := &webDataset{tarFiles: *in, names: names, label: c.opts.Label}
-	s := c.newSplit(d)
-	if d.info, err = findInfo(nameFolders, split); err != nil {
+	d, err := newWebDataset(in, c.opts, nameFolders, split, c.folder != nil && !c.given)
+	if err != nil {
 		return nil, err
 	}
-	if d.info != nil {
-		d.label = cmp.Or(d.label, d.info.label())
-		d.samples, err = d.info.check(in.paths, c.folder != nil && !c.given && !c.opts.AllowTruncated)
-		others = slices.DeleteFunc(slices.Clone(others), func(f string) bool { return slices.Contains(infoNames, f) })
-	}
-	others = slices.DeleteFunc(slices.Clone(others), func(f string) bool { return filepath.Join(c.path, f) == names.from })
+	s := c.newSplit(d)
+	others = slices.DeleteFunc(slices.Clone(others), func(f string) bool { return d.reads(filepath.Join(c.path, f)) })
 	if len(others) > 0 {
 		s.note("%s left out (%s)", bytesize.Counted(len(others), "file beside the tars is", "files beside the tars are"), someNames(others))
 	}
-	return s, err
+	return s, nil
 }
