@@ -33,10 +33,11 @@ import (
 // counted from 0 through all five as torchvision's CIFAR10 does, is "train/automobile/00029" if that is its class; those of test_batch are
 // "test/cat/00000" and so on. CIFAR-100's keys have the fine class whichever labels are taken.
 var cifar = Kind{
-	Name:   "CIFAR",
-	Forms:  []string{"cifar-10-binary.tar.gz or cifar-100-binary.tar.gz", "what these unpack to"},
-	Labels: "as torchvision has them, of CIFAR-100 the 100 fine ones, or with --label coarse the 20; the test images are val",
-	takes:  []*option{optionLabel},
+	Name:    "CIFAR",
+	Forms:   []string{"cifar-10-binary.tar.gz or cifar-100-binary.tar.gz", "what these unpack to"},
+	Labels:  "as torchvision has them, of CIFAR-100 the 100 fine ones, or with --label coarse the 20; the test images are val",
+	takes:   []*option{optionLabel},
+	decoded: true,
 }
 
 const (
@@ -112,8 +113,8 @@ func openCIFAR(from *candidate) ([]*Split, error) {
 	}
 	out := stem(c.path)
 	return []*Split{
-		{Name: "train", Path: c.path, Output: out + "-train-shards", decoded: true, layout: &cifarSplit{c, "train", c.format.train, 50_000}},
-		{Name: "val", Path: c.path, Output: out + "-val-shards", decoded: true, layout: &cifarSplit{c, "test", c.format.test, 10_000}},
+		{Name: "train", Path: c.path, Output: out + "-train-shards", layout: &cifarSplit{c, "train", c.format.train, 50_000}},
+		{Name: "val", Path: c.path, Output: out + "-val-shards", layout: &cifarSplit{c, "test", c.format.test, 10_000}},
 	}, nil
 }
 

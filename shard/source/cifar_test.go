@@ -280,7 +280,7 @@ func FuzzCIFAR(f *testing.F) {
 		}
 		for _, split := range []*cifarSplit{{got, "train", c.of.train, 0}, {got, "test", c.of.test, 0}} {
 			var keys []string
-			labels, err := split.walk(t.Context(), &Split{Path: "cifar", layout: split}, func(it Item) error {
+			labels, err := split.walk(t.Context(), &Split{Path: "cifar"}, func(it Item) error {
 				keys = append(keys, it.Key)
 				image, err := split.read(it.Key, nil)
 				if len(image) != cifarBMPBytes {

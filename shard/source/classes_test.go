@@ -3,6 +3,7 @@ package source
 import (
 	"encoding/json"
 	"fmt"
+	"github.com/imgfeed/imgfeed/internal/wordnet"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -26,7 +27,7 @@ func paths(names ...string) map[string][]byte {
 // TestMistakenClasses lays out what people give by mistake: the error names what they meant and what insists, and with that the labels are what
 // it said.
 func TestMistakenClasses(t *testing.T) {
-	known := ilsvrcVal().classes
+	known := wordnet.Wnids()
 	var most, extra []string
 	for _, c := range known[:950] {
 		most = append(most, c+"/x.JPEG")

@@ -3,6 +3,7 @@ package source
 import (
 	"errors"
 	"fmt"
+	"github.com/imgfeed/imgfeed/internal/wordnet"
 	"io/fs"
 	"path/filepath"
 	"strings"
@@ -28,7 +29,7 @@ func findClassNames(folders []string, opts Options) (classNames, error) {
 	switch opts.Classes {
 	case "":
 	case ilsvrcClasses:
-		return classNames{names: ilsvrcVal().classes, from: ilsvrcClasses}, nil
+		return classNames{names: wordnet.Wnids(), from: ilsvrcClasses}, nil
 	default:
 		if m, err := shard.ReadManifest(opts.Classes); !errors.Is(err, shard.ErrNotSet) && !errors.Is(err, syscall.ENOTDIR) {
 			if err != nil {
@@ -87,7 +88,7 @@ func (c classNames) labels(s *Split, n int) (labels, error) {
 			s.note("the classes are called by their numbers, %s to %s: %s beside the tars, or --classes FILE, would name them, one a line",
 				names[0], names[len(names)-1], classNamesFiles[0])
 		}
-		if n == len(ilsvrcVal().classes) {
+		if n == len(wordnet.Wnids()) {
 			s.note("if they are ILSVRC2012's, --classes %s calls them by their wnids", ilsvrcClasses)
 		}
 	case len(names) < n:

@@ -1,14 +1,9 @@
 package source
 
 import (
-	"bytes"
-	"compress/gzip"
-	"crypto/sha256"
 	"errors"
-	"flag"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -19,73 +14,23 @@ import (
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
 )
 
-var updateTable = flag.String("update", "", "write the table of ILSVRC2012's validation images from this file, which has the wnid of each in a line")
-
-// TestValTable compares the table with what is known of it: all of it by its sum, 50 images of each class, and the first and a famous one by hand.
-func TestValTable(t *testing.T) {
-	if *updateTable != "" {
-		text, err := os.ReadFile(*updateTable)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile("ilsvrc2012-val.gz", packValTable(t, strings.Fields(string(text))), 0o666); err != nil {
-			t.Fatal(err)
-		}
-		t.Skip("written; run the test again")
-	}
-	v := ilsvrcVal()
-	var text strings.Builder
-	counts := make(map[int32]int)
-	for _, label := range v.labels {
-		counts[label]++
-		text.WriteString(v.classes[label] + "\n")
-	}
-	if sum := fmt.Sprintf("%x", sha256.Sum256([]byte(text.String()))); sum != "313fc3f23c864dde9183c9a368809065765dd1b657a6904fded44e3e46d34604" {
-		t.Errorf("the wnids of the 50,000 images have the SHA-256 %s", sum)
-	}
-	if len(v.classes) != 1000 || !slices.IsSorted(v.classes) || len(counts) != 1000 || v.labels[0] != 65 || v.classes[v.labels[292]] != "n01440764" {
-		t.Errorf("%d classes, %d with images, image 1 has label %d, image 293 is a %s", len(v.classes), len(counts), v.labels[0], v.classes[v.labels[292]])
-	}
-	for label, n := range counts {
-		if n != 50 {
-			t.Errorf("%d images of class %d", n, label)
-		}
-	}
-}
-
-// packValTable makes the table of the wnids of all images.
-func packValTable(t *testing.T, wnids []string) []byte {
-	if len(wnids) != valImages {
-		t.Fatalf("%d images", len(wnids))
-	}
-	var low, high []byte
-	for i, wnid := range wnids {
-		label, known := slices.BinarySearch(wordnet.Wnids(), wnid)
-		if !known {
-			t.Fatalf("image %d is a %s", i+1, wnid)
-		}
-		low, high = append(low, byte(label)), append(high, byte(label>>8))
-	}
-	var packed bytes.Buffer
-	w, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.Write(low)
-	w.Write(high)
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return packed.Bytes()
-}
-
 // valName is the name of the validation image of that number.
 func valName(n int) string { return fmt.Sprintf("ILSVRC2012_val_%08d.JPEG", n) }
+
+// valLabel is the label of the validation image of that number.
+func valLabel(n int) int32 {
+	label, err := ilsvrcVal().find(valName(n))
+	if err != nil {
+		panic(err)
+	}
+	return label
+}
 
 // valTree has the first five validation images.
 func valTree() (files map[string][]byte, want map[string]item) {
 	files, want = make(map[string][]byte), make(map[string]item)
-	for k, label := range ilsvrcVal().labels[:5] {
+	for k := range 5 {
+		label := valLabel(k + 1)
 		name := valName(k + 1)
 		files[name] = []byte(jpegStart + name)
 		want[name] = item{label: label, data: jpegStart + name}
@@ -112,12 +57,12 @@ func TestValidationImagesNeedNoLabels(t *testing.T) {
 		if got := mustItems(t, s); !reflect.DeepEqual(got, want) || s.Name != "val" || !strings.HasSuffix(s.Layout(), "of ILSVRC2012's validation images") {
 			t.Errorf("%s: split %q, %s, items %v, want %v", path, s.Name, s.Layout(), got, want)
 		}
-		if !slices.Equal(s.Classes(), ilsvrcVal().classes) || len(s.Notes()) != 1 || !strings.Contains(s.Notes()[0], "has 50,000 images, and here are 5") {
+		if !slices.Equal(s.Classes(), wordnet.Wnids()) || len(s.Notes()) != 1 || !strings.Contains(s.Notes()[0], "has 50,000 images, and here are 5") {
 			t.Errorf("%s: %d classes, notes %q", path, len(s.Classes()), s.Notes())
 		}
 	}
 	s := open(t, paths[0], Options{Split: "holdout"})
-	train := append(slices.Clone(ilsvrcVal().classes), "n99999999")
+	train := append(slices.Clone(wordnet.Wnids()), "n99999999")
 	train[0] = "n00000000" // which none of the five has
 	slices.Sort(train)
 	s.ExpectClasses(train)
@@ -183,10 +128,11 @@ func TestValLabelsOfAFile(t *testing.T) {
 	files, known := valTree()
 	dir := t.TempDir()
 	paths := layVal(t, dir, files)
-	v := ilsvrcVal()
+	classes := wordnet.Wnids()
 	inOrder, caffe, script, other := "", "", "#!/bin/bash\n\nmkdir -p n01751748 n02105855\n", ""
-	for k, label := range v.labels[:5] {
-		wnid := v.classes[label]
+	for k := range 5 {
+		label := valLabel(k + 1)
+		wnid := classes[label]
 		inOrder += wnid + "\r\n"
 		caffe += fmt.Sprintf("val/%s %d\n", valName(k+1), label)
 		script += fmt.Sprintf("mv %s ./%s/\n", valName(k+1), wnid)
@@ -208,11 +154,11 @@ func TestValLabelsOfAFile(t *testing.T) {
 		classes []string
 		note    string
 	}{
-		"wnids":       {inOrder, known, v.classes, "agrees with ILSVRC2012"},
-		"Caffe":       {caffe, known, v.classes, "agrees"},
-		"MXNet":       {strings.ReplaceAll(caffe, "\n", ".000000\n"), known, v.classes, "agrees"},
-		"valprep.sh":  {script, known, v.classes, "agrees"},
-		"one differs": {changed, of(66), v.classes, "1 differ from"},
+		"wnids":       {inOrder, known, classes, "agrees with ILSVRC2012"},
+		"Caffe":       {caffe, known, classes, "agrees"},
+		"MXNet":       {strings.ReplaceAll(caffe, "\n", ".000000\n"), known, classes, "agrees"},
+		"valprep.sh":  {script, known, classes, "agrees"},
+		"one differs": {changed, of(66), classes, "1 differ from"},
 		"own classes": {other, of(0, 1, 0, 1, 0), []string{"class0", "class1"}, "5 differ from"},
 	} {
 		file := sourcetest.Write(t, filepath.Join(dir, "labels"), []byte(tc.text))
@@ -234,7 +180,7 @@ func TestValLabelsOfAFile(t *testing.T) {
 		valName(1) + " -1":                      "no label from 0 to 999",
 		valName(1) + " 1\n" + valName(2) + " n01": "no label from 0 to 999",
 		valName(1) + " n\xff":                     "not UTF-8",
-		strings.Repeat("n01\n", valImages+1):      "line 50001: there are only 50000",
+		strings.Repeat("n01\n", 50_001):           "line 50001: there are only 50000",
 	} {
 		file := sourcetest.Write(t, filepath.Join(dir, "labels"), []byte(text))
 		var format *FormatError
@@ -255,38 +201,12 @@ func TestValLabelsOfAFile(t *testing.T) {
 	}
 }
 
-// Whatever the bytes of a file of labels, reading it gives labels of its classes or a *FormatError.
-func FuzzValLabels(f *testing.F) {
-	f.Add("n01751748\nn09193705\n")
-	f.Add("#!/bin/bash\nmkdir -p n01751748\nmv ILSVRC2012_val_00000001.JPEG ./n01751748/\n")
-	f.Add("val/ILSVRC2012_val_00000001.JPEG 65\nILSVRC2012_val_00000002.JPEG 970\n")
-	f.Add("490\n361\n")
-	file := filepath.Join(f.TempDir(), "labels")
-	set := sourcetest.MemoryFile(f, file)
-	f.Fuzz(func(t *testing.T, text string) {
-		set([]byte(text))
-		v, err := openValLabels(Options{ValLabels: file})
-		var format *FormatError
-		if err != nil {
-			if !errors.As(err, &format) {
-				t.Errorf("error of type %T: %v", err, err)
-			}
-			return
-		}
-		for i, label := range v.labels {
-			if label < -1 || int(label) >= len(v.classes) {
-				t.Fatalf("image %d has the label %d of %d classes", i+1, label, len(v.classes))
-			}
-		}
-	})
-}
-
 // TestValInWrongClasses refuses validation images most of which have another class than ILSVRC2012's, in folders and in a file of labels, unless told to take them.
 func TestValInWrongClasses(t *testing.T) {
-	dir, v := t.TempDir(), ilsvrcVal()
+	dir, classes := t.TempDir(), wordnet.Wnids()
 	folders, flat, lines := map[string][]byte{}, map[string][]byte{}, ""
 	for k := range 40 {
-		wrong := v.classes[(int(v.labels[k])+1)%len(v.classes)]
+		wrong := classes[(int(valLabel(k+1))+1)%len(classes)]
 		folders[wrong+"/"+valName(k+1)] = []byte(jpegStart)
 		flat[valName(k+1)] = []byte(jpegStart)
 		lines += wrong + "\n"

@@ -1,6 +1,7 @@
 package source
 
 import (
+	"github.com/imgfeed/imgfeed/internal/wordnet"
 	"io/fs"
 	"path"
 	"strings"
@@ -62,7 +63,7 @@ func (testRule) take(f *file) (bool, error) {
 func (testRule) labels(s *Split) (labels, error) {
 	s.note("the test images have no labels: all have -1")
 	l := noLabels()
-	l.classes, l.numbered = ilsvrcVal().classes, false
+	l.classes, l.numbered = wordnet.Wnids(), false
 	return l, nil
 }
 
@@ -73,7 +74,7 @@ type suffixRule struct {
 }
 
 func bySuffix(*Split) (labelRule, error) {
-	return &suffixRule{index: classIndex(ilsvrcVal().classes)}, nil
+	return &suffixRule{index: classIndex(wordnet.Wnids())}, nil
 }
 
 // suffixClass is the wnid that a name ends in before its extension; "" if there is none.
@@ -113,5 +114,5 @@ func (r *suffixRule) labels(s *Split) (labels, error) {
 	if r.differ > 0 {
 		s.note("%s validation images have another class in their names than is known of them", bytesize.Grouped(r.differ))
 	}
-	return labels{classes: ilsvrcVal().classes, of: r.label}, nil
+	return labels{classes: wordnet.Wnids(), of: r.label}, nil
 }

@@ -4,6 +4,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"fmt"
+	"github.com/imgfeed/imgfeed/internal/wordnet"
 	"maps"
 	"os/exec"
 	"path/filepath"
@@ -21,17 +22,17 @@ func kaggleTree(classes int) (files map[string][]byte, train, val map[string]ite
 	files = make(map[string][]byte)
 	train, val = make(map[string]item), make(map[string]item)
 	const images = "ILSVRC/Data/CLS-LOC/"
-	for label, wnid := range ilsvrcVal().classes[:classes] {
+	for label, wnid := range wordnet.Wnids()[:classes] {
 		key := fmt.Sprintf("%s/%s_18.JPEG", wnid, wnid)
 		files[images+"train/"+key] = []byte(jpegStart + key)
 		train[key] = item{label: int32(label), data: jpegStart + key}
 	}
 	solution := "ImageId,PredictionString\n"
 	for _, n := range []int{50000, 1, 490} {
-		key, label := fmt.Sprintf("ILSVRC2012_val_%08d.JPEG", n), ilsvrcVal().labels[n-1]
+		key, label := fmt.Sprintf("ILSVRC2012_val_%08d.JPEG", n), valLabel(n)
 		files[images+"val/"+key] = []byte(jpegStart + key)
 		val[key] = item{label: label, data: jpegStart + key}
-		solution += fmt.Sprintf("%s,%s 85 1 499 272 10 20 30 40 \n", strings.TrimSuffix(key, ".JPEG"), ilsvrcVal().classes[label])
+		solution += fmt.Sprintf("%s,%s 85 1 499 272 10 20 30 40 \n", strings.TrimSuffix(key, ".JPEG"), wordnet.Wnids()[label])
 	}
 	files[images+"test/ILSVRC2012_test_00000001.JPEG"] = []byte(jpegStart)
 	files[kaggleSolution] = []byte(solution)
@@ -110,7 +111,7 @@ func TestKaggle(t *testing.T) {
 		t.Errorf("the tar of test images: %v", got)
 	}
 	wrong := strings.Replace(string(files[kaggleSolution]), ",n", ",n", 1)
-	wrong = strings.Replace(wrong, ilsvrcVal().classes[ilsvrcVal().labels[0]], "n01440764", 1)
+	wrong = strings.Replace(wrong, wordnet.Wnids()[valLabel(1)], "n01440764", 1)
 	given := sourcetest.Write(t, filepath.Join(dir, "other.csv"), []byte(wrong))
 	splits, err := Open(top, Options{ValLabels: given})
 	if err != nil {

@@ -21,6 +21,8 @@ type Kind struct {
 	takes []*option
 	// testLabelled says that the test images have labels, so that they are a split beside the others.
 	testLabelled bool
+	// decoded says that images are best packed decoded and in their own size, as those of a dataset of small images.
+	decoded bool
 	// published is the set that the kind is; else the classes tell it.
 	published knownSet
 }

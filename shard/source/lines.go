@@ -5,7 +5,6 @@ import (
 	"io"
 	"io/fs"
 	"strings"
-
 )
 
 // linesBytesMax bounds a file of lines.

@@ -3,6 +3,7 @@ package source
 import (
 	"encoding/json"
 	"fmt"
+	"github.com/imgfeed/imgfeed/internal/wordnet"
 	"maps"
 	"os"
 	"os/exec"
@@ -144,7 +145,7 @@ func TestListOfSplits(t *testing.T) {
 
 func TestListsThatAreWrong(t *testing.T) {
 	var someWnids strings.Builder
-	for i, wnid := range ilsvrcVal().classes[:950] {
+	for i, wnid := range wordnet.Wnids()[:950] {
 		fmt.Fprintf(&someWnids, `{"path": "%d.jpg", "label": %q}`+"\n", i, wnid)
 	}
 	for name, tc := range map[string]struct {

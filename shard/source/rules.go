@@ -3,7 +3,6 @@ package source
 import (
 	"cmp"
 	"context"
-
 )
 
 // A labelRule tells the labels of files by their names.

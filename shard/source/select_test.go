@@ -3,6 +3,7 @@ package source
 import (
 	"bytes"
 	"fmt"
+	"github.com/imgfeed/imgfeed/internal/wordnet"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -32,14 +33,14 @@ func TestClassesSelectAndOrder(t *testing.T) {
 		if notes := s.Notes(); len(notes) != 1 || !strings.Contains(notes[0], "of its 3 classes 2 are here, and 1 others are left out") {
 			t.Errorf("%s: notes %q", name, notes)
 		}
-		if _, err := items(open(t, filepath.Join(dir, name), Options{Classes: ilsvrcClasses})); err == nil || !strings.Contains(err.Error(), "none of its classes (n01, n02, n10)") {
+		if _, err := items(open(t, filepath.Join(dir, name), Options{Classes: "ilsvrc2012"})); err == nil || !strings.Contains(err.Error(), "none of its classes (n01, n02, n10)") {
 			t.Errorf("%s: no class of the list: %v", name, err)
 		}
 	}
 	few := writeTree(t, filepath.Join(dir, "imagenet-a"), paths("n01498041/1.jpg", "n12144580/2.jpg"))
-	s := open(t, few, Options{Classes: ilsvrcClasses})
+	s := open(t, few, Options{Classes: "ilsvrc2012"})
 	got := mustItems(t, s)
-	if known := ilsvrcVal().classes; got["n01498041/1.jpg"].label != int32(slices.Index(known, "n01498041")) || got["n12144580/2.jpg"].label != int32(slices.Index(known, "n12144580")) {
+	if known := wordnet.Wnids(); got["n01498041/1.jpg"].label != int32(slices.Index(known, "n01498041")) || got["n12144580/2.jpg"].label != int32(slices.Index(known, "n12144580")) {
 		t.Errorf("ImageNet-A: %v", got)
 	}
 }

@@ -146,7 +146,6 @@ type Split struct {
 
 	kind     *Kind
 	opts     Options
-	decoded  bool
 	layout   layout
 	fields   []Field // that are asked for, with their types
 	labels   labels
@@ -164,7 +163,7 @@ func (s *Split) Streamed() bool { return s.layout.streamed() }
 
 // Decoded says that the images are best packed decoded and in their own size: they are those of a dataset of small images, of which nothing is saved
 // by keeping files and nothing is gained by resizing once.
-func (s *Split) Decoded() bool { return s.decoded }
+func (s *Split) Decoded() bool { return s.kind.decoded }
 
 // Bytes is the size of the tars that Walk reads, as they lie on disk; 0 for folders.
 func (s *Split) Bytes() int64 { return s.layout.bytes() }

@@ -382,7 +382,7 @@ func TestEntriesOfTarsThatAreNoFiles(t *testing.T) {
 }
 
 func TestNamesThatAreTooLongTogether(t *testing.T) {
-	class, name := strings.Repeat("c", 200), strings.Repeat("x", keyBytesMax-200)
+	class, name := strings.Repeat("c", 200), strings.Repeat("x", 4096-200)
 	inner := sourcetest.Tar(t, sourcetest.File{Name: name, Data: []byte("x")}, sourcetest.File{Name: name[1:], Data: []byte("y")})
 	data := sourcetest.Tar(t, sourcetest.File{Name: class + ".tar", Data: inner})
 	s := open(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "train.tar"), data), Options{ForceClasses: true})
@@ -396,7 +396,7 @@ func TestNamesThatAreTooLongTogether(t *testing.T) {
 func TestTarWithoutItsEnd(t *testing.T) {
 	whole := sourcetest.TarOfTree(t, tree(), "", 1)
 	inner := sourcetest.ClassTars(t, tree(), 1)
-	end := 2 * tarBlockBytes
+	end := 2 * 512
 	var cutInside []sourcetest.File
 	for _, class := range []string{"n01", "n02", "n10"} {
 		cutInside = append(cutInside, sourcetest.File{Name: class + ".tar", Data: inner[class][:len(inner[class])-end]})

@@ -3,6 +3,7 @@ package source
 import (
 	"encoding/base64"
 	"encoding/json"
+	"github.com/imgfeed/imgfeed/internal/wordnet"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,8 +20,12 @@ import (
 func TestSuffixTarsOfPython(t *testing.T) {
 	python := testenv.PythonWith(t, "tarfile")
 	dir := filepath.Join(t.TempDir(), "imagenet")
-	wnids, _ := json.Marshal(ilsvrcVal().classes)
-	val, _ := json.Marshal(ilsvrcVal().labels[:20])
+	wnids, _ := json.Marshal(wordnet.Wnids())
+	var labels []int32
+	for n := range 20 {
+		labels = append(labels, valLabel(n+1))
+	}
+	val, _ := json.Marshal(labels)
 	if err := os.Mkdir(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +48,7 @@ func TestSuffixTarsOfPython(t *testing.T) {
 				data, _ := base64.StdEncoding.DecodeString(is[1].(string))
 				want[name] = item{label: int32(is[0].(float64)), data: string(data)}
 			}
-			if got := mustItems(t, s); !reflect.DeepEqual(got, want) || len(got) < 3 || !slices.Equal(s.Classes(), ilsvrcVal().classes) {
+			if got := mustItems(t, s); !reflect.DeepEqual(got, want) || len(got) < 3 || !slices.Equal(s.Classes(), wordnet.Wnids()) {
 				t.Errorf("%s, %s: %d items, which differ from the %d wanted", path, s.Name, len(got), len(want))
 			}
 			if s.Output != path+"-"+s.Name+"-shards" {

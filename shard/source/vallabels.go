@@ -221,7 +221,7 @@ func parseValLine(fields []string, inOrder int) (number int, class string, err e
 
 // resolve turns what the lines say into labels: of ILSVRC2012's classes where they are these, else of those that occur.
 func (v *valLabels) resolve(classOf []string) error {
-	v.classes = ilsvrcVal().classes
+	v.classes = wordnet.Wnids()
 	known := classIndex(v.classes)
 	given, numbers, foreign := make(map[string]bool), false, false
 	for _, class := range classOf {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/imgfeed/imgfeed/internal/wordnet"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -41,7 +42,7 @@ func TestWebDatasetSamples(t *testing.T) {
 		t.Errorf("%q, split %q, output %s", s.Layout(), s.Name, s.Output)
 	}
 	want := map[string]item{"n01/a": {label: 3, data: "A"}, "b.v1/b": {label: 0, data: "B"}, "c": {label: 12, data: "C"}, "f": {label: 3, data: "F"},
-		"c.seg": {reason: "no label: there is no c.seg.cls beside c.seg.png in imagenet-train-000000.tar" + imageKeyHint},
+		"c.seg": {reason: "no label: there is no c.seg.cls beside c.seg.png in imagenet-train-000000.tar" + "; if this is a mask or the like, name the images' extension by --image-key"},
 		"d":     {label: 1, reason: "no image beside d.cls in imagenet-train-000000.tar"},
 		"e":     {reason: "no label: there is no e.cls beside e.webp in imagenet-train-000000.tar"}}
 	if got := mustItems(t, s); !reflect.DeepEqual(got, want) {
@@ -187,7 +188,7 @@ func TestWebDatasetClassNames(t *testing.T) {
 	}{
 		{"", "", Options{}, []string{"0", "1", "2"}},
 		{"", "", Options{Classes: named}, []string{"cat", "tench, Tinca tinca", "owl", "newt"}},
-		{"", "", Options{Classes: "ilsvrc2012"}, ilsvrcVal().classes},
+		{"", "", Options{Classes: "ilsvrc2012"}, wordnet.Wnids()},
 		{"classnames.txt", "a\nb\nc", Options{}, []string{"a", "b", "c"}},
 		{"train/classes.txt", "x\ny\nz\n", Options{}, []string{"x", "y", "z"}},
 	} {
@@ -284,7 +285,7 @@ func TestWebDatasetOddMembers(t *testing.T) {
 		sourcetest.File{Name: "b.cls", Data: []byte("1")}, sourcetest.File{Name: "b.jpg", Type: '2', Link: "/etc/passwd"},
 		sourcetest.File{Name: "folder/"}, sourcetest.File{Name: "._c.jpg", Data: []byte("junk")},
 		sourcetest.File{Name: "d\xff.cls", Data: []byte("1")}, sourcetest.File{Name: "d\xff.jpg", Data: []byte("D")})
-	data = data[:len(data)-2*tarBlockBytes]
+	data = data[:len(data)-2*512]
 	s := open(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "train.tar"), data), Options{AllowTruncated: true})
 	want := map[string]item{"a": {data: "A"}, "b": {label: 1, reason: reasonLink}, "d\xff": {label: 1, reason: "its name is not UTF-8"}}
 	if got := mustItems(t, s); !reflect.DeepEqual(got, want) {
