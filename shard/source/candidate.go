@@ -226,7 +226,7 @@ func (c *candidate) unknown() error {
 
 // newSplit is the one split of a candidate.
 func (c *candidate) newSplit(l layout) *Split {
-	return &Split{Name: cmp.Or(c.opts.Split, c.split), Path: c.path, Output: cmp.Or(c.output, stem(c.path)) + "-shards", layout: l, opts: c.opts}
+	return newSplit(cmp.Or(c.opts.Split, c.split), c.path, cmp.Or(c.output, stem(c.path))+"-shards", l, c.opts)
 }
 
 // images is the one split of a candidate that is a folder or a tar of files which are a sample each, and are called so.
@@ -298,7 +298,7 @@ func (c *candidate) bySplit(names []string, open func(split string, files []stri
 		if err != nil {
 			return nil, err
 		}
-		if l, ok := s.layout.(interface{ unlabelled() bool }); ok && name == "test" && len(splits) > 0 && !c.opts.Test && l.unlabelled() {
+		if name == "test" && len(splits) > 0 && !c.opts.Test && s.unlabelled() {
 			splits[0].note("the test images have no labels and are left out: --test takes them, with the label -1")
 			continue
 		}
@@ -373,19 +373,19 @@ func newStdin(opts Options) (*candidate, error) {
 	if opts.Stdin == nil {
 		return nil, refuse(standardInputName, "is not read here: save it as a file")
 	}
-	in := &standardInput{r: opts.Stdin}
+	in := newStandardInput(opts.Stdin)
 	t, err := newTarReader(standardInputName, in.peek())
 	if err != nil {
-		return nil, in.noTar(err)
+		return nil, noTar(in.front(), err)
 	}
 	t.peeking = true
 	return &candidate{path: standardInputName, opts: opts, naming: naming{split: "train"}, front: &front{tar: t, stdin: in}}, nil
 }
 
-// noTar says why what is no tar is not read from standard input.
-func (s *standardInput) noTar(err error) error {
+// noTar says why standard input that begins so, and is no tar, is not read.
+func noTar(head []byte, err error) error {
 	what := "neither a tar nor a tar.gz"
-	switch head := s.head.Bytes(); {
+	switch {
 	case !errors.Is(err, errNotTar):
 		return err
 	case len(head) == 0:
@@ -396,7 +396,7 @@ func (s *standardInput) noTar(err error) error {
 		what = "a parquet file, whose columns are found from its end"
 	}
 	for i := range unreadFormats {
-		if u := &unreadFormats[i]; u.has(StandardInput, s.head.Bytes()) {
+		if u := &unreadFormats[i]; u.has(StandardInput, head) {
 			return u.errorOf(standardInputName, "")
 		}
 	}

@@ -113,8 +113,8 @@ func openCIFAR(from *candidate) ([]*Split, error) {
 	}
 	out := stem(c.path)
 	return []*Split{
-		{Name: "train", Path: c.path, Output: out + "-train-shards", layout: &cifarSplit{c, "train", c.format.train, 50_000}},
-		{Name: "val", Path: c.path, Output: out + "-val-shards", layout: &cifarSplit{c, "test", c.format.test, 10_000}},
+		newSplit("train", c.path, out+"-train-shards", &cifarSplit{c, "train", c.format.train, 50_000}, from.opts),
+		newSplit("val", c.path, out+"-val-shards", &cifarSplit{c, "test", c.format.test, 10_000}, from.opts),
 	}, nil
 }
 

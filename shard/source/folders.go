@@ -109,7 +109,7 @@ func openClassTars(c *candidate) ([]*Split, error) {
 	if err != nil {
 		return nil, err
 	}
-	splits := c.newFiles(what, &classTarFiles{*t, c.folder == nil}, byTar)
+	splits := c.newFiles(what, newClassTarFiles(t, c.folder == nil), byTar)
 	if len(others) > 0 {
 		splits[0].note("%s left out (%s)", bytesize.Counted(len(others), "file beside the class tars is", "files beside the class tars are"), someNames(others))
 	}

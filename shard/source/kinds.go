@@ -58,6 +58,9 @@ var (
 // is needed to tell the kind.
 func Open(path string, opts Options) ([]*Split, error) { return OpenAll([]string{path}, opts) }
 
+// StandardInput is the path of a tar that comes by Options.Stdin.
+const StandardInput = "-"
+
 // OpenAll is [Open] of one path, or of several files that are one dataset: the tars of WebDataset or of classes, parquet files, or the lists of
 // several splits. StandardInput alone is a tar that comes by Options.Stdin: it can be walked over once, and its Output is not beside it.
 func OpenAll(paths []string, opts Options) ([]*Split, error) {
@@ -70,11 +73,8 @@ func OpenAll(paths []string, opts Options) ([]*Split, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, s := range splits {
-		if err := s.bind(); err != nil {
-			return nil, err
-		}
-		s.Path, s.first = ShownPath(s.Path), splits[0]
+	if err := bindSplits(splits); err != nil {
+		return nil, err
 	}
 	for _, o := range []*option{optionClasses, optionLabel, optionImageKey, optionImages, optionValLabels, optionNoLabels} {
 		taken := slices.ContainsFunc(splits, func(s *Split) bool { return slices.Contains(s.kind.takes, o) })

@@ -54,7 +54,7 @@ func (l *files) walk(ctx context.Context, s *Split, fn func(Item) error) (labels
 	if err != nil {
 		return labels{}, err
 	}
-	s.cut = w.cut
+	s.cutOff(w.cut)
 	for _, note := range w.skipped.notes() {
 		s.note("%s", note)
 	}

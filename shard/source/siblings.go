@@ -52,5 +52,5 @@ func sibling(s *Split) (path string, classes []string) {
 	if err != nil {
 		return "", nil
 	}
-	return path, orderClasses(&Split{opts: s.opts}, train.folders)
+	return path, orderClasses(s.Again(), train.folders)
 }

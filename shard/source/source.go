@@ -155,6 +155,22 @@ type Split struct {
 	cut      []string // tars that were cut off
 }
 
+// newSplit is a split of that layout.
+func newSplit(name, path, output string, l layout, opts Options) *Split {
+	return &Split{Name: name, Path: path, Output: output, layout: l, opts: opts}
+}
+
+// bindSplits completes the splits of one source: their fields, and that the labels of all are those of the first.
+func bindSplits(splits []*Split) error {
+	for _, s := range splits {
+		if err := s.bind(); err != nil {
+			return err
+		}
+		s.Path, s.first = ShownPath(s.Path), splits[0]
+	}
+	return nil
+}
+
 // Layout says in words what was found, such as "a folder of class folders".
 func (s *Split) Layout() string { return s.layout.describe() }
 
@@ -208,6 +224,15 @@ func (s *Split) Walk(ctx context.Context, fn func(Item) error) error {
 	}
 	s.labels = l
 	return nil
+}
+
+// cutOff notes tars whose end is missing. They are refused, or a note names them, once all is read.
+func (s *Split) cutOff(tars []string) { s.cut = tars }
+
+// unlabelled says that the layout knows of no labels, as of test images.
+func (s *Split) unlabelled() bool {
+	l, ok := s.layout.(interface{ unlabelled() bool })
+	return ok && l.unlabelled()
 }
 
 // checkCut refuses tars that were cut off.

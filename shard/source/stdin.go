@@ -5,9 +5,6 @@ import (
 	"io"
 )
 
-// StandardInput is the path of a tar that comes by Options.Stdin.
-const StandardInput = "-"
-
 // standardInputName is what it is called in errors.
 const standardInputName = "standard input"
 
@@ -20,6 +17,12 @@ type standardInput struct {
 	head bytes.Buffer
 	used bool
 }
+
+// newStandardInput is a stream of which nothing has been read.
+func newStandardInput(r io.Reader) *standardInput { return &standardInput{r: r} }
+
+// front is the part that peek has read.
+func (s *standardInput) front() []byte { return s.head.Bytes() }
 
 // peek reads from where the last peek ended, and keeps what it reads.
 func (s *standardInput) peek() io.Reader {

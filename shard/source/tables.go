@@ -150,7 +150,9 @@ func (c *candidate) openListFile(file, root string) ([]*Split, error) {
 		if name := l.name(); name != "" {
 			s.Name, s.Output = name, base+"-"+name+"-shards"
 		}
-		s.notes = slices.Clone(l.notes)
+		for _, note := range l.notes {
+			s.note("%s", note)
+		}
 		splits = append(splits, s)
 	}
 	return splits, err

@@ -205,6 +205,9 @@ type classTarFiles struct {
 	whole bool // it is one tar of the tars
 }
 
+// newClassTarFiles is the transport of the files in some class tars, or in one tar of such.
+func newClassTarFiles(t *tarFiles, whole bool) *classTarFiles { return &classTarFiles{*t, whole} }
+
 func (t *classTarFiles) files(w *walk, fn func(*file) error) error {
 	met := make(map[string]bool)
 	// class gives the tar of one class, as a folder.

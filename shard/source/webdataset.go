@@ -116,7 +116,7 @@ func (d *webDataset) walk(ctx context.Context, s *Split, fn func(Item) error) (l
 			return labels{}, err
 		}
 	}
-	s.cut = walk.cut
+	s.cutOff(walk.cut)
 	if w.unlabelled {
 		w.noteLeftOut(s)
 		return noLabels(), nil
