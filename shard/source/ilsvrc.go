@@ -8,18 +8,22 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/imgfeed/imgfeed/shard/source/dataset"
+	"github.com/imgfeed/imgfeed/shard/source/labelrule"
+	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
 // ilsvrcValidation is ILSVRC2012's 50,000 validation images, which are published without folders, and their classes apart from them, in the
 // development kit. Which image has which class is a fact that never changes, so the program knows it (vallabels.go):
 //
 //	ILSVRC2012_img_val.tar    ILSVRC2012_val_00000001.JPEG …
-var ilsvrcValidation = Kind{
+var ilsvrcValidation = dataset.Kind{
 	Name:      "ILSVRC2012's validation images",
 	Forms:     []string{"ILSVRC2012_img_val.tar", "the folder of its images"},
 	Labels:    "as torchvision has them, without the development kit; --val-labels gives others",
-	takes:     []*option{optionValLabels},
-	published: ilsvrcValSet,
+	Takes:     []*dataset.Option{dataset.OptionValLabels},
+	Published: dataset.ILSVRCValidation,
 }
 
 // loose returns the first image of a tar or folder whose images lie in no folder, or, in a tar, in one; "" if they lie otherwise.
@@ -34,48 +38,48 @@ func (c *candidate) loose() (name string, err error) {
 		return "", nil
 	}
 	m, err := c.first()
-	if err != nil || namedTar(m.name) || strings.Count(m.name, "/") > 1 {
+	if err != nil || transport.NamedTar(m.name) || strings.Count(m.name, "/") > 1 {
 		return "", err
 	}
 	return m.name, nil
 }
 
-func openIlsvrcValidation(c *candidate) ([]*Split, error) {
+func openIlsvrcValidation(c *candidate) ([]*dataset.Split, error) {
 	first, err := c.loose()
 	folder, name := path.Split(first)
-	if first == "" || err != nil || folder != "" && !strings.HasPrefix(name, valNamePrefix) {
+	if first == "" || err != nil || folder != "" && !strings.HasPrefix(name, labelrule.ValNamePrefix) {
 		return nil, err
 	}
 	if c.folder == nil {
 		c.strip = folder // it was packed with its name
-		if _, err := ilsvrcVal().find(name); err != nil {
-			return nil, c.tar.errorf(first, "%v", err)
+		if _, err := labelrule.ILSVRCVal().Find(name); err != nil {
+			return nil, c.tar.Errorf(first, "%v", err)
 		}
 	}
-	val, err := openValLabels(c.opts)
+	val, err := labelrule.OpenValLabels(c.opts)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := val.find(name); err != nil && c.folder != nil {
-		return nil, refuseEntry(c.path, name, "%v", err)
+	if _, err := val.Find(name); err != nil && c.folder != nil {
+		return nil, transport.RefuseEntry(c.path, name, "%v", err)
 	}
-	return c.images("ILSVRC2012's validation images", val.rule)
+	return c.images("ILSVRC2012's validation images", val.Rule)
 }
 
 // ilsvrcTest is ILSVRC2012's 100,000 test images, whose labels were never published.
-var ilsvrcTest = Kind{
+var ilsvrcTest = dataset.Kind{
 	Name:      "ILSVRC2012's test images",
 	Forms:     []string{"ILSVRC2012_img_test_v10102019.tar", "the folder of its images"},
 	Labels:    "-1: they have none; the classes are those of ILSVRC2012",
-	published: knownSet{"ILSVRC2012's test set", 100_000},
+	Published: dataset.Published{Name: "ILSVRC2012's test set", Images: 100_000},
 }
 
-func openIlsvrcTest(c *candidate) ([]*Split, error) {
+func openIlsvrcTest(c *candidate) ([]*dataset.Split, error) {
 	first, err := c.loose()
-	if err != nil || !strings.HasPrefix(path.Base(first), testNamePrefix) {
+	if err != nil || !strings.HasPrefix(path.Base(first), labelrule.TestNamePrefix) {
 		return nil, err
 	}
-	return c.images("ILSVRC2012's test images", byNothing)
+	return c.images("ILSVRC2012's test images", labelrule.ByNothing)
 }
 
 // kaggle is ILSVRC2012 as Kaggle's competition imagenet-object-localization-challenge gives it, from any of its folders down to CLS-LOC, and as the
@@ -86,16 +90,16 @@ func openIlsvrcTest(c *candidate) ([]*Split, error) {
 //	ILSVRC/Data/CLS-LOC/val/ILSVRC2012_val_00000001.JPEG
 //	ILSVRC/Data/CLS-LOC/test/ILSVRC2012_test_00000001.JPEG
 //	ILSVRC/Annotations/…, ILSVRC/ImageSets/…              which say nothing of classes that the folders do not
-var kaggle = Kind{
+var kaggle = dataset.Kind{
 	Name:   "Kaggle's ImageNet",
 	Forms:  []string{"the folder with LOC_val_solution.csv and ILSVRC/, or any on the way to CLS-LOC", "imagenet-object-localization-challenge.zip"},
 	Labels: "those of ILSVRC2012; val's are compared with LOC_val_solution.csv; --test adds the test images, which have the label -1",
-	takes:  []*option{optionValLabels},
+	Takes:  []*dataset.Option{dataset.OptionValLabels},
 }
 
 const kaggleSolution = "LOC_val_solution.csv"
 
-func openKaggle(c *candidate) ([]*Split, error) {
+func openKaggle(c *candidate) ([]*dataset.Split, error) {
 	if c.folder == nil || c.part || c.given {
 		return nil, nil
 	}
@@ -103,7 +107,7 @@ func openKaggle(c *candidate) ([]*Split, error) {
 		if below == "." && filepath.Base(c.path) != "CLS-LOC" {
 			continue
 		}
-		if info, err := c.tree.stat(filepath.Join(c.path, below)); err != nil || !info.IsDir() {
+		if info, err := c.tree.Stat(filepath.Join(c.path, below)); err != nil || !info.IsDir() {
 			continue
 		}
 		q, err := c.in(below, "")
@@ -130,9 +134,9 @@ func (c *candidate) findSolution() error {
 	dir := c.path
 	for range 4 {
 		file := filepath.Join(dir, kaggleSolution)
-		if info, err := c.tree.stat(file); err == nil && info.Mode().IsRegular() {
-			text, err := readLines(c.tree, file, "labels of the validation images")
-			c.opts.valText, c.opts.valFrom = text, file
+		if info, err := c.tree.Stat(file); err == nil && info.Mode().IsRegular() {
+			text, err := transport.ReadLines(c.tree, file, "labels of the validation images")
+			c.opts.ValText, c.opts.ValFrom = text, file
 			return err
 		}
 		dir = filepath.Dir(dir)
@@ -147,7 +151,7 @@ func (c *candidate) findSolution() error {
 //	data/test_images.tar.gz                              ILSVRC2012_test_00000001.JPEG
 //
 // A sample's key is its name.
-var suffixTars = Kind{
+var suffixTars = dataset.Kind{
 	Name:   "Hugging Face's image tars",
 	Forms:  []string{"a folder with train_images_0.tar.gz to train_images_4.tar.gz and val_images.tar.gz, or with data/ that has them", "one of these"},
 	Labels: "the wnid at the end of each name, by its place among ILSVRC2012's; --test adds test_images.tar.gz, whose labels are -1",
@@ -157,23 +161,23 @@ var suffixTars = Kind{
 func isSuffixTar(c *candidate) (bool, error) {
 	for i := range sniffedMembersMax {
 		m, err := c.member(i)
-		if err == io.EOF || err == nil && namedTar(m.name) {
+		if err == io.EOF || err == nil && transport.NamedTar(m.name) {
 			break
 		}
 		if m.image || err != nil {
-			return suffixClass(m.name) != "", err
+			return labelrule.SuffixClass(m.name) != "", err
 		}
 	}
 	return false, nil
 }
 
-func openSuffixTars(c *candidate) ([]*Split, error) {
+func openSuffixTars(c *candidate) ([]*dataset.Split, error) {
 	if c.folder == nil {
 		if is, err := isSuffixTar(c); !is || err != nil {
 			return nil, err
 		}
 		s, err := newSuffixTars(c, nil)
-		return []*Split{s}, err
+		return []*dataset.Split{s}, err
 	}
 	names, _ := c.tars()
 	if len(names) == 0 && len(c.folders) == 1 {
@@ -188,7 +192,7 @@ func openSuffixTars(c *candidate) ([]*Split, error) {
 		return nil, nil
 	}
 	for _, name := range names {
-		if split := namedSplit(name); split != "train" && split != "val" {
+		if split := transport.NamedSplit(name); split != "train" && split != "val" {
 			continue
 		}
 		q, err := c.in(name, "")
@@ -199,7 +203,7 @@ func openSuffixTars(c *candidate) ([]*Split, error) {
 		if is, err := isSuffixTar(q); !is || err != nil {
 			return nil, err
 		}
-		return c.bySplit(names, func(_ string, files []string) (*Split, error) { return newSuffixTars(c, files) })
+		return c.bySplit(names, func(_ string, files []string) (*dataset.Split, error) { return newSuffixTars(c, files) })
 	}
 	return nil, nil
 }
@@ -216,7 +220,7 @@ func (c *candidate) inData() (*candidate, error) {
 	return q, err
 }
 
-func newSuffixTars(c *candidate, names []string) (*Split, error) {
+func newSuffixTars(c *candidate, names []string) (*dataset.Split, error) {
 	t, err := c.inTars(names...)
 	if err != nil {
 		return nil, err
@@ -225,5 +229,5 @@ func newSuffixTars(c *candidate, names []string) (*Split, error) {
 	if len(names) > 1 {
 		what = fmt.Sprintf("%d tars of images with the class in their names", len(names))
 	}
-	return c.newSplit(&files{transport: t, what: what, rule: bySuffix, test: namedSplit(t.paths[0]) == "test"}), nil
+	return c.newSplit(&labelrule.Files{Transport: t, What: what, Rule: labelrule.BySuffix, Test: transport.NamedSplit(t.Paths[0]) == "test"}), nil
 }

@@ -5,6 +5,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/imgfeed/imgfeed/shard/source/dataset"
+	"github.com/imgfeed/imgfeed/shard/source/table"
+	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
 // parquetFiles is datasets of Hugging Face as their hub has them, in parquet (https://parquet.apache.org/docs/file-format/): a row for each sample, a
@@ -14,28 +18,28 @@ import (
 //	data/validation-00000-of-00014.parquet
 //
 // A sample's key is its file's name, its row in it, and the path that the row gives: "train-00000-of-00294/00012-n01440764_10026.JPEG".
-var parquetFiles = Kind{
+var parquetFiles = dataset.Kind{
 	Name:   "Hugging Face parquet",
 	Forms:  []string{"a folder with train-00000-of-00294.parquet and so on, or with data/ that has them", "one parquet file"},
 	Labels: "the label column, or that of --label; the schema's class names, or those of --classes",
-	takes:  []*option{optionClasses, optionLabel, optionNoLabels},
+	Takes:  []*dataset.Option{dataset.OptionClasses, dataset.OptionLabel, dataset.OptionNoLabels},
 }
 
-func openParquetFiles(c *candidate) ([]*Split, error) {
+func openParquetFiles(c *candidate) ([]*dataset.Split, error) {
 	if c.folder == nil {
-		if fileKind(c.path) != parquetExtension {
+		if transport.FileKind(c.path) != transport.ParquetExtension {
 			return nil, nil
 		}
 		c.output = strings.TrimSuffix(c.path, filepath.Ext(c.path))
 		s, err := newParquetSplit(c, []string{c.path})
-		return []*Split{s}, err
+		return []*dataset.Split{s}, err
 	}
 	names := c.parquets()
-	switch zipped := c.tree != fileTree(fileSystem{}); {
+	switch zipped := c.tree != transport.Tree(transport.FileSystem{}); {
 	case slices.ContainsFunc(names, c.besideImages), zipped && len(names) == 0:
 		return nil, nil
 	case zipped:
-		return nil, refuseEntry(c.path, names[0], "parquet in a zip is not read: unpack the zip")
+		return nil, transport.RefuseEntry(c.path, names[0], "parquet in a zip is not read: unpack the zip")
 	}
 	if len(names) == 0 {
 		q, err := c.inData()
@@ -47,7 +51,7 @@ func openParquetFiles(c *candidate) ([]*Split, error) {
 	if len(names) == 0 {
 		return nil, nil
 	}
-	return c.bySplit(names, func(_ string, files []string) (*Split, error) {
+	return c.bySplit(names, func(_ string, files []string) (*dataset.Split, error) {
 		var paths []string
 		for _, f := range files {
 			paths = append(paths, filepath.Join(c.path, f))
@@ -58,22 +62,22 @@ func openParquetFiles(c *candidate) ([]*Split, error) {
 
 // parquets are the files of a folder that are called parquet.
 func (f *folder) parquets() []string {
-	return slices.DeleteFunc(slices.Clone(f.files), func(name string) bool { return fileKind(name) != parquetExtension })
+	return slices.DeleteFunc(slices.Clone(f.files), func(name string) bool { return transport.FileKind(name) != transport.ParquetExtension })
 }
 
 // newParquetSplit is the split of some files, which must be all that their names tell of.
-func newParquetSplit(c *candidate, paths []string) (*Split, error) {
-	l, err := newParquet(paths, c.opts)
+func newParquetSplit(c *candidate, paths []string) (*dataset.Split, error) {
+	l, err := table.NewParquet(paths, c.opts)
 	if err != nil {
 		return nil, err
 	}
 	s := c.newSplit(l)
-	switch missing := l.missing(); {
+	switch missing := l.Missing(); {
 	case missing == "":
 	case c.opts.AllowTruncated:
-		s.note("%s %s", paths[0], missing)
+		s.Note("%s %s", paths[0], missing)
 	default:
-		return nil, refuse(paths[0], "%s: get the others, or take what is here with --allow-truncated", missing)
+		return nil, transport.Refuse(paths[0], "%s: get the others, or take what is here with --allow-truncated", missing)
 	}
 	return s, nil
 }
@@ -85,19 +89,19 @@ func newParquetSplit(c *candidate, paths []string) (*Split, error) {
 //
 // Paths begin at the list's own folder, or at that of --images, and are the samples' keys. Labels that all are whole numbers are labels; others
 // are the names of classes, which stand in sorted order. A column "split" makes a split of each of its values.
-var lists = Kind{
+var lists = dataset.Kind{
 	Name: "list of images",
 	Forms: []string{"a CSV or TSV file that begins with path,label", "JSON lines with the keys path and label", "MXNet's .lst",
 		"a folder of images with metadata.csv or metadata.jsonl", "Tiny ImageNet's val/, with val_annotations.txt"},
 	Labels:       "the column of labels, or that of --label: whole numbers as they are, names by their place in sorted order or in --classes FILE",
-	takes:        []*option{optionClasses, optionLabel, optionImages, optionNoLabels},
-	testLabelled: true,
+	Takes:        []*dataset.Option{dataset.OptionClasses, dataset.OptionLabel, dataset.OptionImages, dataset.OptionNoLabels},
+	TestLabelled: true,
 }
 
 // imagefolderLists are what lists are called beside the images of one folder (https://huggingface.co/docs/datasets/image_dataset).
 var imagefolderLists = []string{"metadata.csv", "metadata.jsonl"}
 
-func openList(c *candidate) ([]*Split, error) {
+func openList(c *candidate) ([]*dataset.Split, error) {
 	switch {
 	case c.folder != nil && c.given:
 		return openLists(c)
@@ -109,11 +113,11 @@ func openList(c *candidate) ([]*Split, error) {
 	root := filepath.Dir(c.path)
 	if c.opts.Images != "" {
 		var err error
-		if root, err = absolute(c.opts.Images); err != nil {
+		if root, err = transport.Absolute(c.opts.Images); err != nil {
 			return nil, err
 		}
-		if info, err := (fileSystem{}).stat(root); err != nil || !info.IsDir() {
-			return nil, refuse(root, "--images names no folder")
+		if info, err := (transport.FileSystem{}).Stat(root); err != nil || !info.IsDir() {
+			return nil, transport.Refuse(root, "--images names no folder")
 		}
 	}
 	return c.openListFile(c.path, root)
@@ -121,11 +125,11 @@ func openList(c *candidate) ([]*Split, error) {
 
 // openListInFolder opens a folder of images in which a list says their labels: the validation images of Tiny ImageNet, or what Hugging Face calls an
 // imagefolder.
-func openListInFolder(c *candidate) ([]*Split, error) {
-	if slices.Contains(c.files, tinyAnnotations) && slices.Equal(c.folders, []string{"images"}) {
-		return c.openListFile(filepath.Join(c.path, tinyAnnotations), filepath.Join(c.path, "images"))
+func openListInFolder(c *candidate) ([]*dataset.Split, error) {
+	if slices.Contains(c.files, table.TinyAnnotations) && slices.Equal(c.folders, []string{"images"}) {
+		return c.openListFile(filepath.Join(c.path, table.TinyAnnotations), filepath.Join(c.path, "images"))
 	}
-	if len(c.folders) > 0 || c.tree != fileTree(fileSystem{}) || !slices.ContainsFunc(c.files, namedImage) {
+	if len(c.folders) > 0 || c.tree != transport.Tree(transport.FileSystem{}) || !slices.ContainsFunc(c.files, transport.NamedImage) {
 		return nil, nil
 	}
 	for _, name := range imagefolderLists {
@@ -137,21 +141,21 @@ func openListInFolder(c *candidate) ([]*Split, error) {
 }
 
 // openListFile makes a split of a list, or one of each value of its column "split"; none: the file is no list.
-func (c *candidate) openListFile(file, root string) ([]*Split, error) {
-	parts, err := readListSplits(file, root, c.opts)
+func (c *candidate) openListFile(file, root string) ([]*dataset.Split, error) {
+	parts, err := table.ReadLists(file, root, c.opts)
 	base := strings.TrimSuffix(c.path, filepath.Ext(c.path))
 	if c.folder != nil {
 		base = cmp.Or(c.output, c.path)
 	}
-	var splits []*Split
+	var splits []*dataset.Split
 	for _, l := range parts {
 		s := c.newSplit(l)
 		s.Output = base + "-shards"
-		if name := l.name(); name != "" {
+		if name := l.Name(); name != "" {
 			s.Name, s.Output = name, base+"-"+name+"-shards"
 		}
-		for _, note := range l.notes {
-			s.note("%s", note)
+		for _, note := range l.Notes {
+			s.Note("%s", note)
 		}
 		splits = append(splits, s)
 	}
@@ -159,11 +163,11 @@ func (c *candidate) openListFile(file, root string) ([]*Split, error) {
 }
 
 // openLists opens several lists, each of a split.
-func openLists(c *candidate) ([]*Split, error) {
-	if fileKind(c.files[0]) != "" {
+func openLists(c *candidate) ([]*dataset.Split, error) {
+	if transport.FileKind(c.files[0]) != "" {
 		return nil, nil
 	}
-	var splits []*Split
+	var splits []*dataset.Split
 	for _, file := range c.files {
 		q, err := c.in(file, "")
 		if err != nil {
@@ -176,24 +180,24 @@ func openLists(c *candidate) ([]*Split, error) {
 			return nil, err
 		}
 		for _, s := range of {
-			if at := slices.IndexFunc(splits, func(other *Split) bool { return other.Name == s.Name }); at >= 0 {
-				return nil, refuse(s.Path, "two of the %d lists are of the split %s, as %s is: join them, or call them by their splits",
+			if at := slices.IndexFunc(splits, func(other *dataset.Split) bool { return other.Name == s.Name }); at >= 0 {
+				return nil, transport.Refuse(s.Path, "two of the %d lists are of the split %s, as %s is: join them, or call them by their splits",
 					len(c.files), s.Name, filepath.Base(splits[at].Path))
 			}
 		}
 		splits = append(splits, of...)
 	}
 	// Labels are those of the first, which should be that of training.
-	slices.SortStableFunc(splits, func(a, b *Split) int {
-		return cmp.Compare(slices.Index(listSplits, a.Name), slices.Index(listSplits, b.Name))
+	slices.SortStableFunc(splits, func(a, b *dataset.Split) int {
+		return cmp.Compare(slices.Index(table.ListSplits, a.Name), slices.Index(table.ListSplits, b.Name))
 	})
 	if c.opts.Split == "" {
 		return splits, nil
 	}
 	for _, s := range splits {
 		if s.Name == c.opts.Split {
-			return []*Split{s}, nil
+			return []*dataset.Split{s}, nil
 		}
 	}
-	return nil, refuse(c.path, "has no split %q among its %d, which are called as %s", c.opts.Split, len(splits), splits[0].Name)
+	return nil, transport.Refuse(c.path, "has no split %q among its %d, which are called as %s", c.opts.Split, len(splits), splits[0].Name)
 }
