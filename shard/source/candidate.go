@@ -2,10 +2,10 @@ package source
 
 import (
 	"archive/tar"
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"maps"
@@ -15,15 +15,21 @@ import (
 
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/source/dataset"
+	"github.com/imgfeed/imgfeed/shard/source/labelrule"
+	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
 // tarMembersMax bounds how many members of a tar are read to tell what it is.
 const tarMembersMax = 1 << 16
 
+// sniffedMembersMax is how many files of a tar, from its front, tell whether it is of WebDataset, or has classes in its files' names.
+const sniffedMembersMax = 8
+
 // A candidate is a file or folder that may hold a dataset: what listing the folder tells, or the first members of the tar.
 type candidate struct {
 	path string
-	opts Options
+	opts dataset.Options
 	naming
 	*folder      // nil: it is a file
 	*front       // nil: it is no tar
@@ -39,7 +45,7 @@ type naming struct {
 
 // folder is what lies in a folder, without what is no part of any dataset, each list sorted.
 type folder struct {
-	tree    fileTree
+	tree    transport.Tree
 	folders []string
 	files   []string
 	sets    []string // folders that are shard sets
@@ -48,8 +54,9 @@ type folder struct {
 
 // front is a tar and its first members.
 type front struct {
-	tar     *tarReader
-	stdin   *standardInput // what it is read from, if from no file
+	tar     *transport.TarReader
+	stdin   *transport.Stdin // what it is read from, if from no file
+	strip   string           // the folder in which its dataset begins, "train/"
 	members []tarMember
 	end     error // what stands after the members: io.EOF, or what is wrong
 }
@@ -62,30 +69,30 @@ type tarMember struct {
 }
 
 // look lists a folder, or opens a file.
-func look(path string, opts Options, t fileTree) (*candidate, error) {
-	c := &candidate{path: path, opts: opts, naming: naming{split: splitName(path)}}
-	info, err := t.stat(path)
+func look(path string, opts dataset.Options, t transport.Tree) (*candidate, error) {
+	c := &candidate{path: path, opts: opts, naming: naming{split: transport.SplitName(path)}}
+	info, err := t.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, &FormatError{Path: path, Msg: "there is no such file or folder", Err: err}
+		return nil, &transport.FormatError{Path: path, Msg: "there is no such file or folder", Err: err}
 	case err != nil:
 		return nil, err
 	case info.IsDir():
 		c.folder, err = listFolder(t, path)
 		return c, err
-	case t != fileSystem{}:
-		return nil, &FormatError{Path: path, Msg: "a file in a zip, of which only folders of images are read: unpack the zip"}
+	case t != transport.FileSystem{}:
+		return nil, transport.Refuse(path, "a file in a zip, of which only folders of images are read: unpack the zip")
 	case strings.EqualFold(filepath.Ext(path), ".npz"): // a zip of arrays
 		return nil, unreadFile(path)
-	case info.Mode().IsRegular() && isZip(path):
+	case info.Mode().IsRegular() && transport.IsZip(path):
 		return c, c.openZip()
 	}
-	r, err := openTar(path)
+	r, err := transport.OpenTar(path)
 	switch {
 	case err == nil:
-		r.peeking = true
+		r.Peeking = true
 		c.front = &front{tar: r}
-	case errors.Is(err, errNotTar):
+	case errors.Is(err, transport.ErrNotTar):
 		c.noTar = true
 	default:
 		return nil, err
@@ -101,20 +108,20 @@ func (c *candidate) close() {
 
 // openZip makes the candidate the folder that a zip holds: that of its only folder, if there is nothing beside it.
 func (c *candidate) openZip() error {
-	z, err := openZip(c.path)
+	z, err := transport.OpenZip(c.path)
 	if err != nil {
 		return err
 	}
-	c.split, c.output = splitName(c.path), stem(c.path)
+	c.split, c.output = transport.SplitName(c.path), transport.Stem(c.path)
 	for {
 		if c.folder, err = listFolder(z, c.path); err != nil {
 			return err
 		}
-		if len(c.folders) != 1 || len(c.files)+len(c.sets) > 0 || isSplitFolder(c.folders[0]) || namedNoClass(c.folders[0]) && c.folders[0] != "data" {
+		if len(c.folders) != 1 || len(c.files)+len(c.sets) > 0 || transport.IsSplitFolder(c.folders[0]) || labelrule.NamedNoClass(c.folders[0]) && c.folders[0] != "data" {
 			return nil
 		}
 		only := filepath.Join(c.path, c.folders[0])
-		if inside, err := readFolder(z, only, "", nil); err != nil || !slices.ContainsFunc(inside, func(e folderEntry) bool { return e.dir }) {
+		if inside, err := transport.ReadFolder(z, only, "", nil); err != nil || !slices.ContainsFunc(inside, func(e transport.FolderEntry) bool { return e.Dir }) {
 			return nil // it is a class
 		}
 		c.path = only
@@ -122,23 +129,23 @@ func (c *candidate) openZip() error {
 }
 
 // listFolder lists a folder.
-func listFolder(t fileTree, path string) (*folder, error) {
-	entries, err := readFolder(t, path, "", nil)
+func listFolder(t transport.Tree, path string) (*folder, error) {
+	entries, err := transport.ReadFolder(t, path, "", nil)
 	if err != nil {
 		return nil, err
 	}
 	if isShardSet(path) {
-		return nil, &FormatError{Path: path, Msg: "already a shard set: give the dataset that it was built from"}
+		return nil, transport.Refuse(path, "already a shard set: give the dataset that it was built from")
 	}
 	f := &folder{tree: t}
 	for _, e := range entries {
 		switch {
-		case e.dir && isShardSet(filepath.Join(path, e.name)):
-			f.sets = append(f.sets, e.name)
-		case e.dir:
-			f.folders = append(f.folders, e.name)
+		case e.Dir && isShardSet(filepath.Join(path, e.Name)):
+			f.sets = append(f.sets, e.Name)
+		case e.Dir:
+			f.folders = append(f.folders, e.Name)
 		default:
-			f.files = append(f.files, e.name)
+			f.files = append(f.files, e.Name)
 		}
 	}
 	return f, nil
@@ -155,7 +162,7 @@ func isShardSet(path string) bool {
 // tars are the files that are called tars, and others the rest.
 func (f *folder) tars() (tars, others []string) {
 	for _, name := range f.files {
-		if namedTar(name) {
+		if transport.NamedTar(name) {
 			tars = append(tars, name)
 		} else {
 			others = append(others, name)
@@ -179,7 +186,7 @@ func (c *candidate) in(name, split string) (*candidate, error) {
 }
 
 // open finds the kind of a candidate, and returns its splits.
-func (c *candidate) open() ([]*Split, error) {
+func (c *candidate) open() ([]*dataset.Split, error) {
 	if err := c.unread(); err != nil {
 		return nil, err
 	}
@@ -189,8 +196,8 @@ func (c *candidate) open() ([]*Split, error) {
 			return nil, err
 		}
 		for _, s := range splits {
-			if s.kind == nil {
-				s.kind = k
+			if s.Kind == nil {
+				s.Kind = k.Kind
 			}
 		}
 		if len(splits) > 0 {
@@ -217,40 +224,58 @@ func (c *candidate) unknown() error {
 	for _, k := range kinds {
 		names = append(names, k.Name)
 	}
-	return &FormatError{Path: c.path, Msg: msg + "; wanted: " + strings.Join(names, ", "), Err: errors.ErrUnsupported}
+	return &transport.FormatError{Path: c.path, Msg: msg + "; wanted: " + strings.Join(names, ", "), Err: errors.ErrUnsupported}
 }
 
 // newSplit is the one split of a candidate.
-func (c *candidate) newSplit(l layout) *Split {
-	return &Split{Name: cmp.Or(c.opts.Split, c.split), Path: c.path, Output: cmp.Or(c.output, stem(c.path)) + "-shards", layout: l, opts: c.opts}
+func (c *candidate) newSplit(l dataset.Layout) *dataset.Split {
+	return dataset.NewSplit(cmp.Or(c.opts.Split, c.split), c.path, cmp.Or(c.output, transport.Stem(c.path))+"-shards", l, c.opts)
+}
+
+// images is the one split of a candidate that is a folder or a tar of files which are a sample each, and are called so.
+func (c *candidate) images(things string, rule func(*dataset.Split) (labelrule.Rule, error)) ([]*dataset.Split, error) {
+	if err := c.noSets(); err != nil {
+		return nil, err
+	}
+	if c.folder != nil {
+		return c.newFiles("a folder of "+things, &transport.TreeFiles{FS: c.tree, Root: c.path}, rule), nil
+	}
+	t, err := c.inTars()
+	return c.newFiles("a tar of "+things, t, rule), err
+}
+
+// inTars is the transport of the files in the named tars of a folder, or in the candidate itself. The size of standard input is unknown: 0.
+func (c *candidate) inTars(names ...string) (*transport.TarFiles, error) {
+	if c.front != nil && c.stdin != nil {
+		return &transport.TarFiles{Paths: []string{c.path}, Stdin: c.stdin, Strip: c.strip}, nil
+	}
+	paths := []string{c.path}
+	if len(names) > 0 {
+		paths = nil
+		for _, name := range names {
+			paths = append(paths, filepath.Join(c.path, name))
+		}
+	}
+	t, err := transport.NewTarFiles(paths)
+	if err == nil && c.front != nil {
+		t.Strip = c.strip
+	}
+	return t, err
 }
 
 // newFiles is the one split of a candidate whose files are a sample each.
-func (c *candidate) newFiles(what string, t transport, rule func(*Split) (labelRule, error)) []*Split {
-	return []*Split{c.newSplit(&files{transport: t, what: what, rule: rule})}
-}
-
-// chosen is the split that --split names, or all.
-func (c *candidate) chosen(splits []*Split) ([]*Split, error) {
-	if c.opts.Split == "" {
-		return splits, nil
-	}
-	for _, s := range splits {
-		if s.Name == c.opts.Split {
-			return []*Split{s}, nil
-		}
-	}
-	return nil, &FormatError{Path: c.path, Msg: fmt.Sprintf("has no split %q among its %d, which are called as %s", c.opts.Split, len(splits), splits[0].Name)}
+func (c *candidate) newFiles(what string, t transport.Transport, rule func(*dataset.Split) (labelrule.Rule, error)) []*dataset.Split {
+	return []*dataset.Split{c.newSplit(&labelrule.Files{Transport: t, What: what, Rule: rule})}
 }
 
 // bySplit makes a split of the files, or of those that are named for each split. open makes one of them: of the files of one split, by the name
 // that they say, "" if they say none. Test images without labels are left out unless they are asked for.
-func (c *candidate) bySplit(names []string, open func(split string, files []string) (*Split, error)) ([]*Split, error) {
+func (c *candidate) bySplit(names []string, open func(split string, files []string) (*dataset.Split, error)) ([]*dataset.Split, error) {
 	groups := make(map[string][]string)
 	for _, name := range names {
-		split := namedSplit(name)
+		split := transport.NamedSplit(name)
 		if c.part && split != "" && split != c.split {
-			return nil, &FormatError{Path: c.path, Entry: name, Msg: fmt.Sprintf("is named for the split %s and lies among the files of %s: move it elsewhere", split, c.split)}
+			return nil, transport.RefuseEntry(c.path, name, "is named for the split %s and lies among the files of %s: move it elsewhere", split, c.split)
 		}
 		if c.part {
 			split = ""
@@ -258,16 +283,16 @@ func (c *candidate) bySplit(names []string, open func(split string, files []stri
 		groups[split] = append(groups[split], name)
 	}
 	if unnamed := groups[""]; unnamed != nil && len(groups) > 1 {
-		return nil, &FormatError{Path: c.path, Entry: unnamed[0], Msg: "other files here are named for a split, and this one is not: rename it, or move it elsewhere"}
+		return nil, transport.RefuseEntry(c.path, unnamed[0], "other files here are named for a split, and this one is not: rename it, or move it elsewhere")
 	}
 	several := len(groups) > 1
 	if chosen := groups[c.opts.Split]; several && chosen != nil {
 		groups = map[string][]string{c.opts.Split: chosen}
 	} else if c.opts.Split != "" && several {
-		return nil, &FormatError{Path: c.path, Msg: fmt.Sprintf("holds files of several splits (%s), which cannot all be called %q",
-			strings.Join(slices.Sorted(maps.Keys(groups)), ", "), c.opts.Split)}
+		return nil, transport.Refuse(c.path, "holds files of several splits (%s), which cannot all be called %q",
+			strings.Join(slices.Sorted(maps.Keys(groups)), ", "), c.opts.Split)
 	}
-	var splits []*Split
+	var splits []*dataset.Split
 	for _, name := range []string{"train", "val", "test", ""} {
 		if groups[name] == nil {
 			continue
@@ -276,8 +301,8 @@ func (c *candidate) bySplit(names []string, open func(split string, files []stri
 		if err != nil {
 			return nil, err
 		}
-		if l, ok := s.layout.(interface{ unlabelled() bool }); ok && name == "test" && len(splits) > 0 && !c.opts.Test && l.unlabelled() {
-			splits[0].note("the test images have no labels and are left out: --test takes them, with the label -1")
+		if name == "test" && len(splits) > 0 && !c.opts.Test && s.Unlabelled() {
+			splits[0].Note("the test images have no labels and are left out: --test takes them, with the label -1")
 			continue
 		}
 		if c.opts.Split == "" {
@@ -293,10 +318,10 @@ func (c *candidate) bySplit(names []string, open func(split string, files []stri
 
 // noSets refuses shard sets among the classes.
 func (c *candidate) noSets() error {
-	if len(c.sets) == 0 {
+	if c.folder == nil || len(c.sets) == 0 {
 		return nil
 	}
-	return &FormatError{Path: c.path, Entry: c.sets[0], Msg: "a shard set within the dataset: move it out, or it would be taken for a class"}
+	return transport.RefuseEntry(c.path, c.sets[0], "a shard set within the dataset: move it out, or it would be taken for a class")
 }
 
 // member returns the i-th member of a tar; io.EOF says that there are fewer, as of a file that is no tar. It reads no further.
@@ -304,20 +329,20 @@ func (c *candidate) member(i int) (tarMember, error) {
 	if c.front == nil {
 		return tarMember{}, io.EOF
 	}
-	f, w := c.front, walk{ctx: context.Background()}
+	f, w := c.front, transport.Walk{Ctx: context.Background()}
 	for len(f.members) <= i {
 		if f.end == nil && len(f.members) == tarMembersMax {
-			f.end = &FormatError{Path: c.path, Msg: fmt.Sprintf("the first %d members do not tell what it is: unpack it and build its folder", tarMembersMax)}
+			f.end = transport.Refuse(c.path, "the first %d members do not tell what it is: unpack it and build its folder", tarMembersMax)
 		}
 		if f.end != nil {
 			return tarMember{}, f.end
 		}
-		h, err := w.next(f.tar, "")
+		h, err := w.Next(f.tar, "")
 		if err != nil {
 			f.end = err
 			continue
 		}
-		f.members = append(f.members, tarMember{h.Name, h.Typeflag, h.Typeflag == tar.TypeReg && looksLikeImage(f.tar.tar)})
+		f.members = append(f.members, tarMember{h.Name, h.Typeflag, h.Typeflag == tar.TypeReg && looksLikeImage(f.tar.Tar)})
 	}
 	return f.members[i], nil
 }
@@ -327,12 +352,12 @@ func (c *candidate) first() (tarMember, error) {
 	for i := 0; ; i++ {
 		m, err := c.member(i)
 		if err == io.EOF {
-			err = &FormatError{Path: c.path, Msg: "the tar has no files"}
+			err = transport.Refuse(c.path, "the tar has no files")
 		}
 		if err == nil {
-			err = c.tar.noLabel(m.name)
+			err = c.tar.NoLabel(m.name)
 		}
-		beside := !strings.Contains(m.name, "/") && !m.image && !namedTar(m.name)
+		beside := !strings.Contains(m.name, "/") && !m.image && !transport.NamedTar(m.name)
 		if err != nil || m.kind != tar.TypeDir && !beside {
 			return m, err
 		}
@@ -344,4 +369,39 @@ func looksLikeImage(r io.Reader) bool {
 	head := make([]byte, 12)
 	n, _ := io.ReadFull(r, head)
 	return imagefile.Sniff(head[:n]) != imagefile.Unknown
+}
+
+// newStdin is the candidate on standard input: a tar.
+func newStdin(opts dataset.Options) (*candidate, error) {
+	if opts.Stdin == nil {
+		return nil, transport.Refuse(transport.StdinName, "is not read here: save it as a file")
+	}
+	in := transport.NewStdin(opts.Stdin)
+	t, err := transport.NewTarReader(transport.StdinName, in.Peek())
+	if err != nil {
+		return nil, noTar(in.Front(), err)
+	}
+	t.Peeking = true
+	return &candidate{path: transport.StdinName, opts: opts, naming: naming{split: "train"}, front: &front{tar: t, stdin: in}}, nil
+}
+
+// noTar says why standard input that begins so, and is no tar, is not read.
+func noTar(head []byte, err error) error {
+	what := "neither a tar nor a tar.gz"
+	switch {
+	case !errors.Is(err, transport.ErrNotTar):
+		return err
+	case len(head) == 0:
+		what = "is empty"
+	case bytes.HasPrefix(head, []byte("PK")):
+		what = "a zip, whose list of members stands at its end"
+	case bytes.HasPrefix(head, []byte("PAR1")):
+		what = "a parquet file, whose columns are found from its end"
+	}
+	for i := range unreadFormats {
+		if u := &unreadFormats[i]; u.has(StandardInput, head) {
+			return u.errorOf(transport.StdinName, "")
+		}
+	}
+	return &transport.FormatError{Path: transport.StdinName, Msg: what + ": only tars are read from it, save anything else as a file", Err: err}
 }

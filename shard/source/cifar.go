@@ -19,6 +19,8 @@ import (
 	"golang.org/x/image/bmp"
 
 	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/source/dataset"
+	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
 // cifar is the binary version of CIFAR-10 and CIFAR-100 (Krizhevsky, "Learning Multiple Layers of Features from Tiny Images", 2009;
@@ -32,12 +34,12 @@ import (
 // The pixels of an image are three planes, red, green and blue, each from left to right and from top to bottom. Image 29 of the training files,
 // counted from 0 through all five as torchvision's CIFAR10 does, is "train/automobile/00029" if that is its class; those of test_batch are
 // "test/cat/00000" and so on. CIFAR-100's keys have the fine class whichever labels are taken.
-var cifar = Kind{
-	Name:   "CIFAR",
-	Forms:  []string{"cifar-10-binary.tar.gz or cifar-100-binary.tar.gz", "what these unpack to"},
-	Labels: "as torchvision has them, of CIFAR-100 the 100 fine ones, or with --label coarse the 20; the test images are val",
-	open:   openCIFAR,
-	takes:  []*option{optionLabel},
+var cifar = dataset.Kind{
+	Name:    "CIFAR",
+	Forms:   []string{"cifar-10-binary.tar.gz or cifar-100-binary.tar.gz", "what these unpack to"},
+	Labels:  "as torchvision has them, of CIFAR-100 the 100 fine ones, or with --label coarse the 20; the test images are val",
+	Takes:   []*dataset.Option{dataset.OptionLabel},
+	Decoded: true,
 }
 
 const (
@@ -75,8 +77,8 @@ func (f *cifarFormat) record() int     { return len(f.metas) + cifarImageBytes }
 
 // cifarFiles is what the two splits of one CIFAR share: all its files, 184 MB, which stay in memory from the first Walk on.
 type cifarFiles struct {
-	path    string    // the archive or folder
-	tar     *tarFiles // nil: it is a folder
+	path    string              // the archive or folder
+	from    transport.Transport // of its files
 	format  *cifarFormat
 	label   int // in metas, of the labels that are taken
 	once    sync.Once
@@ -93,7 +95,7 @@ type cifarSplit struct {
 	images int // as published
 }
 
-func openCIFAR(from *candidate) ([]*Split, error) {
+func openCIFAR(from *candidate) ([]*dataset.Split, error) {
 	if from.part || from.folder != nil && from.given {
 		return nil, nil
 	}
@@ -103,18 +105,18 @@ func openCIFAR(from *candidate) ([]*Split, error) {
 	}
 	switch label := from.opts.Label; {
 	case from.opts.Split != "":
-		return nil, &FormatError{Path: c.path, Msg: fmt.Sprintf("holds two splits, train and val (the test images), which cannot both be called %q", from.opts.Split)}
+		return nil, transport.Refuse(c.path, "holds two splits, train and val (the test images), which cannot both be called %q", from.opts.Split)
 	case label != "" && len(c.format.metas) == 1:
-		return nil, &FormatError{Path: c.path, Msg: fmt.Sprintf("--label %s: %s has one label for each image", label, c.format.name)}
+		return nil, transport.Refuse(c.path, "--label %s: %s has one label for each image", label, c.format.name)
 	case label == "coarse":
 		c.label = 1
 	case label != "" && label != "fine":
-		return nil, &FormatError{Path: c.path, Msg: fmt.Sprintf("--label %s: %s has the labels fine and coarse", label, c.format.name)}
+		return nil, transport.Refuse(c.path, "--label %s: %s has the labels fine and coarse", label, c.format.name)
 	}
-	out := stem(c.path)
-	return []*Split{
-		{Name: "train", Path: c.path, Output: out + "-train-shards", decoded: true, layout: &cifarSplit{c, "train", c.format.train, 50_000}},
-		{Name: "val", Path: c.path, Output: out + "-val-shards", decoded: true, layout: &cifarSplit{c, "test", c.format.test, 10_000}},
+	out := transport.Stem(c.path)
+	return []*dataset.Split{
+		dataset.NewSplit("train", c.path, out+"-train-shards", &cifarSplit{c, "train", c.format.train, 50_000}, from.opts),
+		dataset.NewSplit("val", c.path, out+"-val-shards", &cifarSplit{c, "test", c.format.test, 10_000}, from.opts),
 	}, nil
 }
 
@@ -126,7 +128,7 @@ func findCIFAR(c *candidate) (*cifarFiles, error) {
 	for _, f := range []*cifarFormat{&cifar10, &cifar100} {
 		n := len(slices.DeleteFunc(f.files(), func(name string) bool { return !slices.Contains(c.files, name) }))
 		if n > 1 || n == 1 && f == &cifar10 && len(c.folders) == 0 { // a train.bin alone may be anything
-			return &cifarFiles{path: c.path, format: f}, nil
+			return &cifarFiles{path: c.path, from: &transport.TreeFiles{FS: c.tree, Root: c.path}, format: f}, nil
 		}
 		names, own := c.folders, f.folder
 		if len(names) == 0 {
@@ -137,7 +139,7 @@ func findCIFAR(c *candidate) (*cifarFiles, error) {
 			continue
 		}
 		if others := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == own }); len(others) > 0 { // they would be left out
-			return nil, &FormatError{Path: c.path, Entry: own, Msg: fmt.Sprintf("%s beside other data (%s): build it by its own path, %s", f.name, someNames(others), filepath.Join(c.path, own))}
+			return nil, transport.RefuseEntry(c.path, own, "%s beside other data (%s): build it by its own path, %s", f.name, transport.SomeNames(others), filepath.Join(c.path, own))
 		}
 		inner, err := c.in(own, "")
 		if err != nil {
@@ -178,14 +180,14 @@ func sniffCIFAR(c *candidate) (*cifarFiles, error) {
 
 func newCIFARArchive(c *candidate, f *cifarFormat) (*cifarFiles, error) {
 	t, err := c.inTars()
-	return &cifarFiles{path: c.path, tar: t, format: f}, err
+	return &cifarFiles{path: c.path, from: t, format: f}, err
 }
 
 // refuseCIFAR tells the versions for Python and MATLAB, which are not read, from folders and tars of images.
 func refuseCIFAR(p string, folders ...string) error {
 	for _, folder := range folders {
 		if f := cifarUnread[folder]; f != nil {
-			return &FormatError{Path: p, Entry: folder, Err: errors.ErrUnsupported,
+			return &transport.FormatError{Path: p, Entry: folder, Err: errors.ErrUnsupported,
 				Msg: fmt.Sprintf("of %s the binary version is read: get %s, which holds the same images, or pack torchvision's dataset by imgfeed.from_torch", f.name, f.archive)}
 		}
 	}
@@ -196,56 +198,35 @@ func refuseCIFAR(p string, folders ...string) error {
 func (c *cifarFiles) load(ctx context.Context) error {
 	c.once.Do(func() {
 		c.data = make(map[string][]byte)
-		if c.tar != nil {
-			c.err = c.readTar(ctx)
-		} else {
-			c.err = c.readFolder(ctx)
-		}
-		if c.err == nil {
+		if c.err = c.from.Files(&transport.Walk{Ctx: ctx}, c.take); c.err == nil {
 			c.err = c.check()
 		}
 	})
 	return c.err
 }
 
-func (c *cifarFiles) readTar(ctx context.Context) error {
-	t, err := c.tar.open(c.path)
-	if err != nil {
+// take keeps the content of a file that belongs to the format.
+func (c *cifarFiles) take(f *transport.File) (err error) {
+	name := path.Base(f.Name)
+	switch {
+	case f.Folder:
+		return fs.SkipDir
+	case !slices.Contains(c.format.files(), name):
+		return nil
+	case c.data[name] != nil:
+		return f.Errorf("occurs twice")
+	case f.Reason != "":
+		return f.Errorf("not one of %s's files: %s", c.format.name, f.Reason)
+	case f.Data != nil:
+		c.data[name] = make([]byte, f.Size)
+		_, err = io.ReadFull(f.Data, c.data[name])
 		return err
 	}
-	defer t.Close()
-	return (&walk{ctx: ctx}).files(t, "", func(f *file) error {
-		name := path.Base(f.name)
-		switch {
-		case f.kind != tar.TypeReg || !slices.Contains(c.format.files(), name):
-			return nil
-		case c.data[name] != nil:
-			return f.errorf("occurs twice")
-		case f.reason != "":
-			return f.errorf("not one of %s's files: %s", c.format.name, f.reason)
-		}
-		c.data[name] = make([]byte, f.size)
-		_, err := io.ReadFull(f.data, c.data[name])
-		return err
-	})
-}
-
-func (c *cifarFiles) readFolder(ctx context.Context) error {
-	files := &treeFiles{fs: fileSystem{}, root: c.path}
-	for _, name := range c.format.files() {
-		data, err := files.read(name, nil)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // check says so
-		}
-		if reject, ok := errors.AsType[*RejectError](err); ok {
-			err = &FormatError{Path: c.path, Entry: name, Msg: fmt.Sprintf("not one of %s's files: %s", c.format.name, reject.Reason)}
-		}
-		if err = errors.Join(err, ctx.Err()); err != nil {
-			return err
-		}
-		c.data[name] = data
+	c.data[name], err = c.from.Read(f.Key, nil)
+	if reject, ok := errors.AsType[*transport.RejectError](err); ok {
+		return f.Errorf("not one of %s's files: %s", c.format.name, reject.Reason)
 	}
-	return nil
+	return err
 }
 
 // check checks that all files are there and well formed.
@@ -253,7 +234,7 @@ func (c *cifarFiles) check() error {
 	for _, name := range c.format.files() {
 		data, ok := c.data[name]
 		if !ok {
-			return &FormatError{Path: c.path, Entry: name, Msg: "is missing: the download or copy is incomplete"}
+			return transport.RefuseEntry(c.path, name, "is missing: the download or copy is incomplete")
 		}
 		var err error
 		if i := slices.Index(c.format.metas, name); i >= 0 {
@@ -262,7 +243,7 @@ func (c *cifarFiles) check() error {
 			err = c.checkRecords(data)
 		}
 		if err != nil {
-			return &FormatError{Path: c.path, Entry: name, Msg: "cannot be read as " + c.format.name, Err: err}
+			return &transport.FormatError{Path: c.path, Entry: name, Msg: "cannot be read as " + c.format.name, Err: err}
 		}
 	}
 	return nil
@@ -290,7 +271,7 @@ func cifarClasses(data []byte, n int) (names []string, err error) {
 		if name == "" {
 			continue
 		}
-		if clean, err := entryPath(name); err != nil || clean != name || strings.Contains(name, "/") || junk(name) || nameReason(name) != "" || slices.Contains(names, name) {
+		if clean, err := transport.EntryPath(name); err != nil || clean != name || strings.Contains(name, "/") || transport.Junk(name) || transport.NameReason(name) != "" || slices.Contains(names, name) {
 			return nil, fmt.Errorf("the class name %.60q cannot be used", name)
 		}
 		names = append(names, name)
@@ -301,16 +282,16 @@ func cifarClasses(data []byte, n int) (names []string, err error) {
 	return names, nil
 }
 
-func (c *cifarSplit) describe() string {
+func (c *cifarSplit) Describe() string {
 	what, place := map[string]string{"train": "training", "test": "test"}[c.prefix], "folder"
-	if c.tar != nil {
+	if c.from.Streamed() {
 		place = "archive"
 	}
 	return fmt.Sprintf("the %s images of %s, the binary version's %s", what, c.format.name, place)
 }
 
-func (c *cifarSplit) streamed() bool { return false }
-func (c *cifarSplit) bytes() int64   { return 0 }
+func (c *cifarSplit) Streamed() bool { return false }
+func (c *cifarSplit) Bytes() int64   { return 0 }
 
 // record returns the record at a place among all of the split, and its key; nil: there are fewer.
 func (c *cifarSplit) record(place int) (record []byte, key string) {
@@ -342,26 +323,26 @@ func (c *cifarSplit) labelOf(record []byte) int32 {
 	return int32(record[len(c.format.metas)-1-c.label])
 }
 
-func (c *cifarSplit) walk(ctx context.Context, s *Split, fn func(Item) error) (labels, error) {
+func (c *cifarSplit) Walk(ctx context.Context, s *dataset.Split, fn func(dataset.Item) error) (dataset.Labels, error) {
 	if err := c.load(ctx); err != nil {
-		return labels{}, err
+		return dataset.Labels{}, err
 	}
 	classes := c.classes[c.label]
 	if c.label > 0 {
-		s.note("the labels are the %d coarse ones", len(classes))
+		s.Note("the labels are the %d coarse ones", len(classes))
 	}
 	images, counts := 0, make([]int, len(classes))
 	for record, key := c.record(0); record != nil; record, key = c.record(images) {
 		images++
 		counts[c.labelOf(record)]++
-		if err := errors.Join(ctx.Err(), fn(Item{Key: key, Label: c.labelOf(record), Labelled: true})); err != nil {
-			return labels{}, err
+		if err := errors.Join(ctx.Err(), fn(dataset.Item{Key: key, Label: c.labelOf(record), Labelled: true})); err != nil {
+			return dataset.Labels{}, err
 		}
 	}
 	if images != c.images {
-		s.note("%s has %d %s images, %s as published has %d", s.Path, images, c.prefix, c.format.name, c.images)
+		s.Note("%s has %d %s images, %s as published has %d", s.Path, images, c.prefix, c.format.name, c.images)
 	}
-	return labels{classes: classes, used: usedClasses(classes, counts), of: func(key string) (int32, bool) {
+	return dataset.Labels{Classes: classes, Used: dataset.UsedClasses(classes, counts), Of: func(key string) (int32, bool) {
 		if record := c.find(key); record != nil {
 			return c.labelOf(record), true
 		}
@@ -369,9 +350,9 @@ func (c *cifarSplit) walk(ctx context.Context, s *Split, fn func(Item) error) (l
 	}}, nil
 }
 
-// read returns the image of a key as a file in the format BMP, which every reader of images knows, loses nothing and takes no time to make. At least
+// Read returns the image of a key as a file in the format BMP, which every reader of images knows, loses nothing and takes no time to make. At least
 // shard.SlackBytes of capacity are left after it.
-func (c *cifarSplit) read(key string, buf []byte) ([]byte, error) {
+func (c *cifarSplit) Read(key string, buf []byte) ([]byte, error) {
 	record := c.find(key)
 	if record == nil {
 		return nil, fmt.Errorf("source: %s: no image %q", c.path, key)

@@ -1,117 +1,233 @@
 package source
 
 import (
+	"cmp"
+	"fmt"
+	"io"
 	"path"
+	"path/filepath"
+	"slices"
 	"strings"
+
+	"github.com/imgfeed/imgfeed/shard/source/dataset"
+	"github.com/imgfeed/imgfeed/shard/source/labelrule"
+	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
 // ilsvrcValidation is ILSVRC2012's 50,000 validation images, which are published without folders, and their classes apart from them, in the
 // development kit. Which image has which class is a fact that never changes, so the program knows it (vallabels.go):
 //
 //	ILSVRC2012_img_val.tar    ILSVRC2012_val_00000001.JPEG …
-var ilsvrcValidation = Kind{
-	Name:   "ILSVRC2012's validation images",
-	Forms:  []string{"ILSVRC2012_img_val.tar", "the folder of its images"},
-	Labels: "as torchvision has them, without the development kit; --val-labels gives others",
-	open:   openIlsvrcValidation,
-	takes:  []*option{optionValLabels},
+var ilsvrcValidation = dataset.Kind{
+	Name:      "ILSVRC2012's validation images",
+	Forms:     []string{"ILSVRC2012_img_val.tar", "the folder of its images"},
+	Labels:    "as torchvision has them, without the development kit; --val-labels gives others",
+	Takes:     []*dataset.Option{dataset.OptionValLabels},
+	Published: dataset.ILSVRCValidation,
 }
 
-func openIlsvrcValidation(c *candidate) ([]*Split, error) {
+// loose returns the first image of a tar or folder whose images lie in no folder, or, in a tar, in one; "" if they lie otherwise.
+func (c *candidate) loose() (name string, err error) {
 	if c.folder != nil {
-		return openValFolder(c)
+		if tars, _ := c.tars(); c.given || len(c.folders) > 0 || len(c.files) == 0 || len(tars) > 0 {
+			return "", nil
+		}
+		return c.files[0], nil
 	}
 	if c.front == nil {
-		return nil, nil
+		return "", nil
 	}
 	m, err := c.first()
-	if err != nil {
-		return nil, err
+	if err != nil || transport.NamedTar(m.name) || strings.Count(m.name, "/") > 1 {
+		return "", err
 	}
-	folder, name := path.Split(m.name)
-	if namedTar(name) || strings.Count(folder, "/") > 1 || folder != "" && !strings.HasPrefix(name, valNamePrefix) {
-		return nil, nil
-	}
-	if _, err := ilsvrcVal().find(name); err != nil {
-		return nil, c.tar.errorf(m.name, "%v", err)
-	}
-	t, err := c.inTars()
-	if err != nil {
-		return nil, err
-	}
-	t.strip = folder // it was packed with its name
-	val, err := openValLabels(c.opts)
-	if err != nil {
-		return nil, err
-	}
-	return c.newFiles("a tar of ILSVRC2012's validation images", t, val.rule), nil
+	return m.name, nil
 }
 
-func openValFolder(c *candidate) ([]*Split, error) {
-	if _, others := c.tars(); c.given || len(c.folders) > 0 || len(others) == 0 || len(others) < len(c.files) {
-		return nil, nil
-	}
-	if err := c.noSets(); err != nil {
+func openIlsvrcValidation(c *candidate) ([]*dataset.Split, error) {
+	first, err := c.loose()
+	folder, name := path.Split(first)
+	if first == "" || err != nil || folder != "" && !strings.HasPrefix(name, labelrule.ValNamePrefix) {
 		return nil, err
 	}
-	val, err := openValLabels(c.opts)
+	if c.folder == nil {
+		c.strip = folder // it was packed with its name
+		if _, err := labelrule.ILSVRCVal().Find(name); err != nil {
+			return nil, c.tar.Errorf(first, "%v", err)
+		}
+	}
+	val, err := labelrule.OpenValLabels(c.opts)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := val.find(c.files[0]); err != nil {
-		return nil, &FormatError{Path: c.path, Entry: c.files[0], Msg: err.Error()}
+	if _, err := val.Find(name); err != nil && c.folder != nil {
+		return nil, transport.RefuseEntry(c.path, name, "%v", err)
 	}
-	return c.newFiles("a folder of ILSVRC2012's validation images", c.inFolder(), val.rule), nil
+	return c.images("ILSVRC2012's validation images", val.Rule)
 }
 
 // ilsvrcTest is ILSVRC2012's 100,000 test images, whose labels were never published.
-var ilsvrcTest = Kind{
-	Name:   "ILSVRC2012's test images",
-	Forms:  []string{"ILSVRC2012_img_test_v10102019.tar", "the folder of its images"},
-	Labels: "-1: they have none; the classes are those of ILSVRC2012",
-	open:   openIlsvrcTest,
+var ilsvrcTest = dataset.Kind{
+	Name:      "ILSVRC2012's test images",
+	Forms:     []string{"ILSVRC2012_img_test_v10102019.tar", "the folder of its images"},
+	Labels:    "-1: they have none; the classes are those of ILSVRC2012",
+	Published: dataset.Published{Name: "ILSVRC2012's test set", Images: 100_000},
 }
 
-const (
-	testImages     = 100_000
-	testNamePrefix = "ILSVRC2012_test_"
-)
-
-func openIlsvrcTest(c *candidate) ([]*Split, error) {
-	if c.folder != nil {
-		if c.given || len(c.folders) > 0 || len(c.files) == 0 || !strings.HasPrefix(c.files[0], testNamePrefix) {
-			return nil, nil
-		}
-		return c.newFiles("a folder of ILSVRC2012's test images", c.inFolder(), byNothing), nil
-	}
-	if c.front == nil {
-		return nil, nil
-	}
-	m, err := c.first()
-	if err != nil || !strings.HasPrefix(path.Base(m.name), testNamePrefix) || strings.Count(m.name, "/") > 1 {
+func openIlsvrcTest(c *candidate) ([]*dataset.Split, error) {
+	first, err := c.loose()
+	if err != nil || !strings.HasPrefix(path.Base(first), labelrule.TestNamePrefix) {
 		return nil, err
 	}
-	t, err := c.inTars()
-	return c.newFiles("a tar of ILSVRC2012's test images", t, byNothing), err
+	return c.images("ILSVRC2012's test images", labelrule.ByNothing)
 }
 
-// testRule gives the test images the label -1.
-type testRule struct{}
-
-func byNothing(*Split) (labelRule, error) { return testRule{}, nil }
-
-func (testRule) take(f *file) (bool, error) {
-	if f.folder && f.tar != nil {
-		return false, nil
-	}
-	f.key, f.label, f.labelled = path.Base(f.key), -1, true
-	if !strings.HasPrefix(f.key, testNamePrefix) {
-		return false, f.errorf("is none of the test images, which are called %s00000001.JPEG and so on: move it elsewhere", testNamePrefix)
-	}
-	return !f.folder, skipFolder(f)
+// kaggle is ILSVRC2012 as Kaggle's competition imagenet-object-localization-challenge gives it, from any of its folders down to CLS-LOC, and as the
+// zip that is downloaded, which is read where it lies:
+//
+//	LOC_val_solution.csv                                  ImageId,PredictionString: the label and boxes of each validation image
+//	ILSVRC/Data/CLS-LOC/train/n01440764/n01440764_18.JPEG
+//	ILSVRC/Data/CLS-LOC/val/ILSVRC2012_val_00000001.JPEG
+//	ILSVRC/Data/CLS-LOC/test/ILSVRC2012_test_00000001.JPEG
+//	ILSVRC/Annotations/…, ILSVRC/ImageSets/…              which say nothing of classes that the folders do not
+var kaggle = dataset.Kind{
+	Name:   "Kaggle's ImageNet",
+	Forms:  []string{"the folder with LOC_val_solution.csv and ILSVRC/, or any on the way to CLS-LOC", "imagenet-object-localization-challenge.zip"},
+	Labels: "those of ILSVRC2012; val's are compared with LOC_val_solution.csv; --test adds the test images, which have the label -1",
+	Takes:  []*dataset.Option{dataset.OptionValLabels},
 }
 
-func (testRule) labels(s *Split) (labels, error) {
-	s.note("the test images have no labels: all have -1")
-	return labels{classes: ilsvrcVal().classes, of: func(string) (int32, bool) { return -1, true }}, nil
+const kaggleSolution = "LOC_val_solution.csv"
+
+func openKaggle(c *candidate) ([]*dataset.Split, error) {
+	if c.folder == nil || c.part || c.given {
+		return nil, nil
+	}
+	for _, below := range []string{"ILSVRC/Data/CLS-LOC", "Data/CLS-LOC", "CLS-LOC", "."} {
+		if below == "." && filepath.Base(c.path) != "CLS-LOC" {
+			continue
+		}
+		if info, err := c.tree.Stat(filepath.Join(c.path, below)); err != nil || !info.IsDir() {
+			continue
+		}
+		q, err := c.in(below, "")
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(q.folders, "train") && !slices.Contains(q.folders, "val") {
+			continue
+		}
+		if err := q.findSolution(); err != nil {
+			return nil, err
+		}
+		return openSplitFolders(q)
+	}
+	return nil, nil
+}
+
+// findSolution takes the labels of the validation images from Kaggle's file, which lies three folders above CLS-LOC, and not from the
+// program's own table. A note says how many differ.
+func (c *candidate) findSolution() error {
+	if c.opts.ValLabels != "" {
+		return nil
+	}
+	dir := c.path
+	for range 4 {
+		file := filepath.Join(dir, kaggleSolution)
+		if info, err := c.tree.Stat(file); err == nil && info.Mode().IsRegular() {
+			text, err := transport.ReadLines(c.tree, file, "labels of the validation images")
+			c.opts.ValText, c.opts.ValFrom = text, file
+			return err
+		}
+		dir = filepath.Dir(dir)
+	}
+	return nil
+}
+
+// suffixTars is ILSVRC2012 as Hugging Face's hub had it before parquet, in compressed tars without folders, where a name ends in the image's class:
+//
+//	data/train_images_0.tar.gz … train_images_4.tar.gz   n01440764_10026_n01440764.JPEG
+//	data/val_images.tar.gz                               ILSVRC2012_val_00000001_n01751748.JPEG
+//	data/test_images.tar.gz                              ILSVRC2012_test_00000001.JPEG
+//
+// A sample's key is its name.
+var suffixTars = dataset.Kind{
+	Name:   "Hugging Face's image tars",
+	Forms:  []string{"a folder with train_images_0.tar.gz to train_images_4.tar.gz and val_images.tar.gz, or with data/ that has them", "one of these"},
+	Labels: "the wnid at the end of each name, by its place among ILSVRC2012's; --test adds test_images.tar.gz, whose labels are -1",
+}
+
+// isSuffixTar says that the first image of a tar has its class at the end of its name.
+func isSuffixTar(c *candidate) (bool, error) {
+	for i := range sniffedMembersMax {
+		m, err := c.member(i)
+		if err == io.EOF || err == nil && transport.NamedTar(m.name) {
+			break
+		}
+		if m.image || err != nil {
+			return labelrule.SuffixClass(m.name) != "", err
+		}
+	}
+	return false, nil
+}
+
+func openSuffixTars(c *candidate) ([]*dataset.Split, error) {
+	if c.folder == nil {
+		if is, err := isSuffixTar(c); !is || err != nil {
+			return nil, err
+		}
+		s, err := newSuffixTars(c, nil)
+		return []*dataset.Split{s}, err
+	}
+	names, _ := c.tars()
+	if len(names) == 0 && len(c.folders) == 1 {
+		q, err := c.inData()
+		if q == nil || err != nil {
+			return nil, err
+		}
+		c = q
+		names, _ = c.tars()
+	}
+	if len(c.folders) > 0 {
+		return nil, nil
+	}
+	for _, name := range names {
+		if split := transport.NamedSplit(name); split != "train" && split != "val" {
+			continue
+		}
+		q, err := c.in(name, "")
+		if err != nil {
+			return nil, err
+		}
+		defer q.close()
+		if is, err := isSuffixTar(q); !is || err != nil {
+			return nil, err
+		}
+		return c.bySplit(names, func(_ string, files []string) (*dataset.Split, error) { return newSuffixTars(c, files) })
+	}
+	return nil, nil
+}
+
+// inData is a candidate in the folder "data", whose sets are called as the folder around it; nil if there is none.
+func (c *candidate) inData() (*candidate, error) {
+	if !slices.Contains(c.folders, "data") {
+		return nil, nil
+	}
+	q, err := c.in("data", "")
+	if err == nil {
+		q.output = cmp.Or(c.output, c.path)
+	}
+	return q, err
+}
+
+func newSuffixTars(c *candidate, names []string) (*dataset.Split, error) {
+	t, err := c.inTars(names...)
+	if err != nil {
+		return nil, err
+	}
+	what := "a tar of images with the class in their names"
+	if len(names) > 1 {
+		what = fmt.Sprintf("%d tars of images with the class in their names", len(names))
+	}
+	return c.newSplit(&labelrule.Files{Transport: t, What: what, Rule: labelrule.BySuffix, Test: transport.NamedSplit(t.Paths[0]) == "test"}), nil
 }

@@ -1,14 +1,9 @@
 package source
 
 import (
-	"bytes"
-	"compress/gzip"
-	"crypto/sha256"
 	"errors"
-	"flag"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -16,76 +11,29 @@ import (
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/wordnet"
+	"github.com/imgfeed/imgfeed/shard/source/dataset"
+	"github.com/imgfeed/imgfeed/shard/source/labelrule"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
+	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
-
-var updateTable = flag.String("update", "", "write the table of ILSVRC2012's validation images from this file, which has the wnid of each in a line")
-
-// TestValTable compares the table with what is known of it: all of it by its sum, 50 images of each class, and the first and a famous one by hand.
-func TestValTable(t *testing.T) {
-	if *updateTable != "" {
-		text, err := os.ReadFile(*updateTable)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile("ilsvrc2012-val.gz", packValTable(t, strings.Fields(string(text))), 0o666); err != nil {
-			t.Fatal(err)
-		}
-		t.Skip("written; run the test again")
-	}
-	v := ilsvrcVal()
-	var text strings.Builder
-	counts := make(map[int32]int)
-	for _, label := range v.labels {
-		counts[label]++
-		text.WriteString(v.classes[label] + "\n")
-	}
-	if sum := fmt.Sprintf("%x", sha256.Sum256([]byte(text.String()))); sum != "313fc3f23c864dde9183c9a368809065765dd1b657a6904fded44e3e46d34604" {
-		t.Errorf("the wnids of the 50,000 images have the SHA-256 %s", sum)
-	}
-	if len(v.classes) != 1000 || !slices.IsSorted(v.classes) || len(counts) != 1000 || v.labels[0] != 65 || v.classes[v.labels[292]] != "n01440764" {
-		t.Errorf("%d classes, %d with images, image 1 has label %d, image 293 is a %s", len(v.classes), len(counts), v.labels[0], v.classes[v.labels[292]])
-	}
-	for label, n := range counts {
-		if n != 50 {
-			t.Errorf("%d images of class %d", n, label)
-		}
-	}
-}
-
-// packValTable makes the table of the wnids of all images.
-func packValTable(t *testing.T, wnids []string) []byte {
-	if len(wnids) != valImages {
-		t.Fatalf("%d images", len(wnids))
-	}
-	var low, high []byte
-	for i, wnid := range wnids {
-		label, known := slices.BinarySearch(wordnet.Wnids(), wnid)
-		if !known {
-			t.Fatalf("image %d is a %s", i+1, wnid)
-		}
-		low, high = append(low, byte(label)), append(high, byte(label>>8))
-	}
-	var packed bytes.Buffer
-	w, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.Write(low)
-	w.Write(high)
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return packed.Bytes()
-}
 
 // valName is the name of the validation image of that number.
 func valName(n int) string { return fmt.Sprintf("ILSVRC2012_val_%08d.JPEG", n) }
 
+// valLabel is the label of the validation image of that number.
+func valLabel(n int) int32 {
+	label, err := labelrule.ILSVRCVal().Find(valName(n))
+	if err != nil {
+		panic(err)
+	}
+	return label
+}
+
 // valTree has the first five validation images.
 func valTree() (files map[string][]byte, want map[string]item) {
 	files, want = make(map[string][]byte), make(map[string]item)
-	for k, label := range ilsvrcVal().labels[:5] {
+	for k := range 5 {
+		label := valLabel(k + 1)
 		name := valName(k + 1)
 		files[name] = []byte(jpegStart + name)
 		want[name] = item{label: label, data: jpegStart + name}
@@ -108,23 +56,23 @@ func TestValidationImagesNeedNoLabels(t *testing.T) {
 	sourcetest.Write(t, filepath.Join(dir, "val/.DS_Store"), []byte("junk"))
 	sourcetest.Write(t, filepath.Join(dir, "val/ILSVRC2012_devkit_t12.tar.gz"), []byte("the kit, which is not read"))
 	for _, path := range paths {
-		s := open(t, path, Options{})
+		s := open(t, path, dataset.Options{})
 		if got := mustItems(t, s); !reflect.DeepEqual(got, want) || s.Name != "val" || !strings.HasSuffix(s.Layout(), "of ILSVRC2012's validation images") {
 			t.Errorf("%s: split %q, %s, items %v, want %v", path, s.Name, s.Layout(), got, want)
 		}
-		if !slices.Equal(s.Classes(), ilsvrcVal().classes) || len(s.Notes()) != 1 || !strings.Contains(s.Notes()[0], "has 50,000 images, and here are 5") {
+		if !slices.Equal(s.Classes(), wordnet.Wnids()) || len(s.Notes()) != 1 || !strings.Contains(s.Notes()[0], "has 50,000 images, and here are 5") {
 			t.Errorf("%s: %d classes, notes %q", path, len(s.Classes()), s.Notes())
 		}
 	}
-	s := open(t, paths[0], Options{Split: "holdout"})
-	train := append(slices.Clone(ilsvrcVal().classes), "n99999999")
+	s := open(t, paths[0], dataset.Options{Split: "holdout"})
+	train := append(slices.Clone(wordnet.Wnids()), "n99999999")
 	train[0] = "n00000000" // which none of the five has
 	slices.Sort(train)
 	s.ExpectClasses(train)
 	if got := mustItems(t, s); s.Name != "holdout" || !reflect.DeepEqual(got, want) || len(s.Classes()) != 1001 {
 		t.Errorf("labelled by train: split %s, items %v, want %v", s.Name, got, want)
 	}
-	s = open(t, paths[0], Options{})
+	s = open(t, paths[0], dataset.Options{})
 	s.ExpectClasses([]string{"n01", "n02"})
 	if _, err := items(s); err == nil || !strings.Contains(err.Error(), "5 of its 5 classes are not among the 2") {
 		t.Errorf("other classes than train: %v", err)
@@ -137,14 +85,14 @@ func TestDatasetAsDownloaded(t *testing.T) {
 	sourcetest.Write(t, filepath.Join(dir, valTarName), sourcetest.TarOfTree(t, files, "", 1))
 	sourcetest.Write(t, filepath.Join(dir, trainTarName), sourcetest.TarOfTars(t, tree(), 1))
 	sourcetest.Write(t, filepath.Join(dir, "ILSVRC2012_devkit_t12/data/meta.mat"), nil)
-	splits, err := Open(dir, Options{})
+	splits, err := Open(dir, dataset.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(splits) != 2 || splits[0].Name != "train" || splits[1].Name != "val" {
 		t.Fatalf("splits %v", splits)
 	}
-	if _, err := Open(dir, Options{Split: "x"}); err == nil {
+	if _, err := Open(dir, dataset.Options{Split: "x"}); err == nil {
 		t.Error("two splits of one name are taken")
 	}
 }
@@ -157,14 +105,14 @@ func TestOtherImagesWithoutFolders(t *testing.T) {
 			m := maps.Clone(others)
 			m[name] = []byte(jpegStart)
 			for _, p := range layVal(t, t.TempDir(), m) {
-				if strings.Contains(p, "prefixed") && !strings.HasPrefix(name, valNamePrefix) {
+				if strings.Contains(p, "prefixed") && !strings.HasPrefix(name, labelrule.ValNamePrefix) {
 					continue // where it stands first, val is a class
 				}
-				splits, err := Open(p, Options{})
+				splits, err := Open(p, dataset.Options{})
 				if err == nil {
 					_, err = items(splits[0])
 				}
-				var format *FormatError
+				var format *transport.FormatError
 				if !errors.As(err, &format) || !strings.Contains(err.Error(), "are called ILSVRC2012_val_00000001.JPEG to") || !strings.Contains(err.Error(), name) {
 					t.Errorf("%s, %s: error %v", name, p, err)
 				}
@@ -174,7 +122,7 @@ func TestOtherImagesWithoutFolders(t *testing.T) {
 	twice := sourcetest.Tar(t, sourcetest.File{Name: valName(1), Data: []byte("x")}, sourcetest.File{Name: valName(1), Data: []byte("y")})
 	// What looks like no image is skipped before the first that does.
 	twice = append(sourcetest.Tar(t, sourcetest.File{Name: valName(2), Data: []byte(jpegStart + "12345678")})[:1024], twice...)
-	if _, err := items(open(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "val.tar"), twice), Options{})); err == nil || !strings.Contains(err.Error(), "occurs twice") {
+	if _, err := items(open(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "val.tar"), twice), dataset.Options{})); err == nil || !strings.Contains(err.Error(), "occurs twice") {
 		t.Errorf("an image twice: %v", err)
 	}
 }
@@ -183,10 +131,11 @@ func TestValLabelsOfAFile(t *testing.T) {
 	files, known := valTree()
 	dir := t.TempDir()
 	paths := layVal(t, dir, files)
-	v := ilsvrcVal()
+	classes := wordnet.Wnids()
 	inOrder, caffe, script, other := "", "", "#!/bin/bash\n\nmkdir -p n01751748 n02105855\n", ""
-	for k, label := range v.labels[:5] {
-		wnid := v.classes[label]
+	for k := range 5 {
+		label := valLabel(k + 1)
+		wnid := classes[label]
 		inOrder += wnid + "\r\n"
 		caffe += fmt.Sprintf("val/%s %d\n", valName(k+1), label)
 		script += fmt.Sprintf("mv %s ./%s/\n", valName(k+1), wnid)
@@ -208,16 +157,16 @@ func TestValLabelsOfAFile(t *testing.T) {
 		classes []string
 		note    string
 	}{
-		"wnids":       {inOrder, known, v.classes, "agrees with ILSVRC2012"},
-		"Caffe":       {caffe, known, v.classes, "agrees"},
-		"MXNet":       {strings.ReplaceAll(caffe, "\n", ".000000\n"), known, v.classes, "agrees"},
-		"valprep.sh":  {script, known, v.classes, "agrees"},
-		"one differs": {changed, of(66), v.classes, "1 differ from"},
+		"wnids":       {inOrder, known, classes, "agrees with ILSVRC2012"},
+		"Caffe":       {caffe, known, classes, "agrees"},
+		"MXNet":       {strings.ReplaceAll(caffe, "\n", ".000000\n"), known, classes, "agrees"},
+		"valprep.sh":  {script, known, classes, "agrees"},
+		"one differs": {changed, of(66), classes, "1 differ from"},
 		"own classes": {other, of(0, 1, 0, 1, 0), []string{"class0", "class1"}, "5 differ from"},
 	} {
 		file := sourcetest.Write(t, filepath.Join(dir, "labels"), []byte(tc.text))
 		for _, p := range paths {
-			s := open(t, p, Options{ValLabels: file})
+			s := open(t, p, dataset.Options{ValLabels: file})
 			if got := mustItems(t, s); !reflect.DeepEqual(got, tc.want) || !slices.Equal(s.Classes(), tc.classes) || !strings.Contains(strings.Join(s.Notes(), "\n"), tc.note) {
 				t.Errorf("%s, %s: items %v, want %v; %d classes, notes %q", name, p, got, tc.want, len(s.Classes()), s.Notes())
 			}
@@ -234,59 +183,33 @@ func TestValLabelsOfAFile(t *testing.T) {
 		valName(1) + " -1":                      "no label from 0 to 999",
 		valName(1) + " 1\n" + valName(2) + " n01": "no label from 0 to 999",
 		valName(1) + " n\xff":                     "not UTF-8",
-		strings.Repeat("n01\n", valImages+1):      "line 50001: there are only 50000",
+		strings.Repeat("n01\n", 50_001):           "line 50001: there are only 50000",
 	} {
 		file := sourcetest.Write(t, filepath.Join(dir, "labels"), []byte(text))
-		var format *FormatError
-		if _, err := Open(paths[0], Options{ValLabels: file}); !errors.As(err, &format) || format.Path != file || !strings.Contains(err.Error(), want) {
+		var format *transport.FormatError
+		if _, err := Open(paths[0], dataset.Options{ValLabels: file}); !errors.As(err, &format) || format.Path != file || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.40q: error %v, want one with %q", text, err, want)
 		}
 	}
 	file := sourcetest.Write(t, filepath.Join(dir, "labels"), []byte(valName(9)+" n01751748"))
-	splits, err := Open(paths[1], Options{ValLabels: file})
+	splits, err := Open(paths[1], dataset.Options{ValLabels: file})
 	if err == nil {
 		_, err = items(splits[0])
 	}
 	if err == nil || !strings.Contains(err.Error(), file+" does not say its label") {
 		t.Errorf("an image without a label: %v", err)
 	}
-	if _, err := Open(writeTree(t, filepath.Join(dir, "folders"), tree()), Options{ValLabels: file}); err == nil || !strings.Contains(err.Error(), "--val-labels is for") {
+	if _, err := Open(writeTree(t, filepath.Join(dir, "folders"), tree()), dataset.Options{ValLabels: file}); err == nil || !strings.Contains(err.Error(), "--val-labels is for") {
 		t.Errorf("labels for class folders: %v", err)
 	}
 }
 
-// Whatever the bytes of a file of labels, reading it gives labels of its classes or a *FormatError.
-func FuzzValLabels(f *testing.F) {
-	f.Add("n01751748\nn09193705\n")
-	f.Add("#!/bin/bash\nmkdir -p n01751748\nmv ILSVRC2012_val_00000001.JPEG ./n01751748/\n")
-	f.Add("val/ILSVRC2012_val_00000001.JPEG 65\nILSVRC2012_val_00000002.JPEG 970\n")
-	f.Add("490\n361\n")
-	file := filepath.Join(f.TempDir(), "labels")
-	set := sourcetest.MemoryFile(f, file)
-	f.Fuzz(func(t *testing.T, text string) {
-		set([]byte(text))
-		v, err := openValLabels(Options{ValLabels: file})
-		var format *FormatError
-		if err != nil {
-			if !errors.As(err, &format) {
-				t.Errorf("error of type %T: %v", err, err)
-			}
-			return
-		}
-		for i, label := range v.labels {
-			if label < -1 || int(label) >= len(v.classes) {
-				t.Fatalf("image %d has the label %d of %d classes", i+1, label, len(v.classes))
-			}
-		}
-	})
-}
-
 // TestValInWrongClasses refuses validation images most of which have another class than ILSVRC2012's, in folders and in a file of labels, unless told to take them.
 func TestValInWrongClasses(t *testing.T) {
-	dir, v := t.TempDir(), ilsvrcVal()
+	dir, classes := t.TempDir(), wordnet.Wnids()
 	folders, flat, lines := map[string][]byte{}, map[string][]byte{}, ""
 	for k := range 40 {
-		wrong := v.classes[(int(v.labels[k])+1)%len(v.classes)]
+		wrong := classes[(int(valLabel(k+1))+1)%len(classes)]
 		folders[wrong+"/"+valName(k+1)] = []byte(jpegStart)
 		flat[valName(k+1)] = []byte(jpegStart)
 		lines += wrong + "\n"
@@ -294,11 +217,11 @@ func TestValInWrongClasses(t *testing.T) {
 	labels := sourcetest.Write(t, filepath.Join(dir, "labels"), []byte(lines))
 	for _, c := range []struct {
 		path string
-		opts Options
+		opts dataset.Options
 		want string
 	}{
-		{writeTree(t, filepath.Join(dir, "folders"), folders), Options{}, "40 of its 40 validation images of ILSVRC2012 lie in the folder of another class"},
-		{writeTree(t, filepath.Join(dir, "flat"), flat), Options{ValLabels: labels}, "40 of the 40 images have another class there than in ILSVRC2012"},
+		{writeTree(t, filepath.Join(dir, "folders"), folders), dataset.Options{}, "40 of its 40 validation images of ILSVRC2012 lie in the folder of another class"},
+		{writeTree(t, filepath.Join(dir, "flat"), flat), dataset.Options{ValLabels: labels}, "40 of the 40 images have another class there than in ILSVRC2012"},
 	} {
 		splits, err := Open(c.path, c.opts)
 		if err == nil {
@@ -321,7 +244,7 @@ func TestHiddenImages(t *testing.T) {
 		files[name] = []byte(jpegStart)
 	}
 	for _, path := range []string{writeTree(t, t.TempDir(), files), sourcetest.Write(t, filepath.Join(t.TempDir(), "x.tar"), sourcetest.TarOfTree(t, files, "", 1))} {
-		s := open(t, path, Options{})
+		s := open(t, path, dataset.Options{})
 		mustItems(t, s)
 		notes := strings.Join(s.Notes(), "\n")
 		if !strings.Contains(notes, "1 hidden image is skipped (n01/.x.jpg)") || strings.Contains(notes, "._x") {

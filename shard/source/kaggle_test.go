@@ -4,6 +4,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"fmt"
+	"github.com/imgfeed/imgfeed/internal/wordnet"
 	"maps"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/testenv"
+	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
 )
 
@@ -21,17 +23,17 @@ func kaggleTree(classes int) (files map[string][]byte, train, val map[string]ite
 	files = make(map[string][]byte)
 	train, val = make(map[string]item), make(map[string]item)
 	const images = "ILSVRC/Data/CLS-LOC/"
-	for label, wnid := range ilsvrcVal().classes[:classes] {
+	for label, wnid := range wordnet.Wnids()[:classes] {
 		key := fmt.Sprintf("%s/%s_18.JPEG", wnid, wnid)
 		files[images+"train/"+key] = []byte(jpegStart + key)
 		train[key] = item{label: int32(label), data: jpegStart + key}
 	}
 	solution := "ImageId,PredictionString\n"
 	for _, n := range []int{50000, 1, 490} {
-		key, label := fmt.Sprintf("ILSVRC2012_val_%08d.JPEG", n), ilsvrcVal().labels[n-1]
+		key, label := fmt.Sprintf("ILSVRC2012_val_%08d.JPEG", n), valLabel(n)
 		files[images+"val/"+key] = []byte(jpegStart + key)
 		val[key] = item{label: label, data: jpegStart + key}
-		solution += fmt.Sprintf("%s,%s 85 1 499 272 10 20 30 40 \n", strings.TrimSuffix(key, ".JPEG"), ilsvrcVal().classes[label])
+		solution += fmt.Sprintf("%s,%s 85 1 499 272 10 20 30 40 \n", strings.TrimSuffix(key, ".JPEG"), wordnet.Wnids()[label])
 	}
 	files[images+"test/ILSVRC2012_test_00000001.JPEG"] = []byte(jpegStart)
 	files[kaggleSolution] = []byte(solution)
@@ -68,7 +70,7 @@ func TestKaggle(t *testing.T) {
 	top := writeTree(t, filepath.Join(dir, "kaggle"), files)
 	archive := sourcetest.Write(t, filepath.Join(dir, "imagenet-object-localization-challenge.zip"), zipOf(t, all))
 	for _, path := range []string{top, filepath.Join(top, "ILSVRC"), filepath.Join(top, "ILSVRC/Data"), filepath.Join(top, "ILSVRC/Data/CLS-LOC"), archive} {
-		splits, err := Open(path, Options{Test: true})
+		splits, err := Open(path, dataset.Options{Test: true})
 		if err != nil || len(splits) != 3 || splits[0].Name != "train" || splits[1].Name != "val" || splits[2].Name != "test" {
 			t.Fatalf("%s: %v, %v", path, splits, err)
 		}
@@ -98,21 +100,21 @@ func TestKaggle(t *testing.T) {
 			t.Errorf("the zip's set would stand at %s", splits[0].Output)
 		}
 	}
-	if splits, err := Open(top, Options{}); err != nil || len(splits) != 2 || !strings.Contains(strings.Join(splits[0].Notes(), "\n"), "--test takes it too") {
+	if splits, err := Open(top, dataset.Options{}); err != nil || len(splits) != 2 || !strings.Contains(strings.Join(splits[0].Notes(), "\n"), "--test takes it too") {
 		t.Errorf("without --test: %v, %v", splits, err)
 	}
-	alone := open(t, filepath.Join(top, "ILSVRC/Data/CLS-LOC/test"), Options{})
+	alone := open(t, filepath.Join(top, "ILSVRC/Data/CLS-LOC/test"), dataset.Options{})
 	if got := mustItems(t, alone); alone.Name != "test" || len(got) != 1 || got["ILSVRC2012_test_00000001.JPEG"].label != -1 {
 		t.Errorf("test/ alone is %q: %v", alone.Name, got)
 	}
 	tar := sourcetest.Write(t, filepath.Join(dir, "ILSVRC2012_img_test_v10102019.tar"), sourcetest.Tar(t, sourcetest.File{Name: "./ILSVRC2012_test_00000002.JPEG", Data: []byte(jpegStart)}))
-	if got := mustItems(t, open(t, tar, Options{})); got["ILSVRC2012_test_00000002.JPEG"].label != -1 || len(got) != 1 {
+	if got := mustItems(t, open(t, tar, dataset.Options{})); got["ILSVRC2012_test_00000002.JPEG"].label != -1 || len(got) != 1 {
 		t.Errorf("the tar of test images: %v", got)
 	}
 	wrong := strings.Replace(string(files[kaggleSolution]), ",n", ",n", 1)
-	wrong = strings.Replace(wrong, ilsvrcVal().classes[ilsvrcVal().labels[0]], "n01440764", 1)
+	wrong = strings.Replace(wrong, wordnet.Wnids()[valLabel(1)], "n01440764", 1)
 	given := sourcetest.Write(t, filepath.Join(dir, "other.csv"), []byte(wrong))
-	splits, err := Open(top, Options{ValLabels: given})
+	splits, err := Open(top, dataset.Options{ValLabels: given})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +141,7 @@ func TestZipOfFolders(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	for name, path := range made {
-		s := open(t, path, Options{})
+		s := open(t, path, dataset.Options{})
 		if got := mustItems(t, s); !reflect.DeepEqual(got, wantTree()) || !slices.Equal(s.Classes(), []string{"n01", "n02", "n10"}) {
 			t.Errorf("%s: %v", name, got)
 		}
@@ -169,7 +171,7 @@ func TestDamagedZips(t *testing.T) {
 		"empty.zip":   {zipOf(t, map[string][]byte{"x/": nil}), "x"},
 	} {
 		path := sourcetest.Write(t, filepath.Join(dir, name), tc.data)
-		splits, err := Open(path, Options{})
+		splits, err := Open(path, dataset.Options{})
 		if err == nil {
 			_, err = items(splits[0])
 		}

@@ -1,3 +1,16 @@
+// Package source opens image classification datasets as people have them on disk, for packing. It detects the format by looking at what a path holds,
+// and returns splits that give every sample's key, label and bytes.
+//
+// The formats are the list of [Kinds]. Each kind is asked whether a [candidate], which is a file or folder, belongs to it, and returns the splits there.
+// A split's layout walks over its samples. Most layouts join a transport, which gives the files of a folder, a zip or tars one after the other, with a
+// label rule, which finds the label of a file by its name. Parquet, lists, WebDataset and CIFAR have layouts of their own.
+//
+// A sample's key is its path below the split's root with forward slashes. It is the same in a folder and in a tar, so that equal datasets give equal
+// sets. In WebDataset's tars the key is the __key__, which has no extension.
+//
+// Hidden files and folders (.DS_Store, ._x, .ipynb_checkpoints) and those of systems (Thumbs.db, desktop.ini, __MACOSX, @eaDir, lost+found) are skipped.
+// Files beside the class folders are left out with a note, as torchvision's ImageFolder does. Every other file is an Item, even if it is not an image:
+// the decoder decides.
 package source
 
 import (
@@ -8,71 +21,84 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/source/dataset"
+	"github.com/imgfeed/imgfeed/shard/source/labelrule"
+	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
-// A Kind is one way in which datasets lie on disk: how it is recognised, what it holds, and how it is read. To add one, declare it, add it to
-// [Kinds], and let go test -run TestDocuments -docs write the table in docs/packing.md.
-type Kind struct {
-	// Name, what SRC may be, and what the labels are: for `imgshard build --help`, errors and the documents.
-	Name   string
-	Forms  []string
-	Labels string
+// The types that callers use.
+type (
+	Split       = dataset.Split
+	Item        = dataset.Item
+	Options     = dataset.Options
+	Selection   = dataset.Selection
+	Field       = dataset.Field
+	Kind        = dataset.Kind
+	FormatError = transport.FormatError
+	RejectError = transport.RejectError
+)
 
-	// open returns the splits of a candidate; none: it is of another kind.
-	open func(c *candidate) ([]*Split, error)
-	// takes are the options that say something about this kind.
-	takes []*option
-	// testLabelled says that the test images have labels, so that they are a split beside the others.
-	testLabelled bool
+const (
+	ClassesFromMax    = labelrule.ClassesFromMax
+	ClassOrderNumeric = dataset.ClassOrderNumeric
+	ClassOrderString  = dataset.ClassOrderString
+)
+
+// ParseField reads NAME=SOURCE[:TYPE], as --field has it.
+func ParseField(text string) (Field, error) { return dataset.ParseField(text) }
+
+// ShownPath returns a path as people write it: that of a file behind a network is its URL.
+func ShownPath(p string) string { return transport.ShownPath(p) }
+
+// opener is a kind, and how the splits of a candidate of it are opened. No splits say that the candidate is of another kind.
+type opener struct {
+	*dataset.Kind
+	open func(c *candidate) ([]*dataset.Split, error)
 }
 
-var kinds []*Kind
+var kinds []opener
 
 // init and not an initial value, as kinds open candidates, which are of any kind.
 func init() {
-	kinds = []*Kind{
-		&cifar,
-		&parquetFiles,
-		&lists,
-		&kaggle,
-		&splitFolders,
-		&webDatasets,
-		&unlabelledImages,
-		&suffixTars,
-		&ilsvrcTest,
-		&ilsvrcValidation,
-		&classTars,
-		&classFolders,
+	kinds = []opener{
+		{&cifar, openCIFAR},
+		{&parquetFiles, openParquetFiles},
+		{&lists, openList},
+		{&kaggle, openKaggle},
+		{&splitFolders, openSplitFolders},
+		{&webDatasets, openWebDatasets},
+		{&unlabelledImages, openUnlabelled},
+		{&suffixTars, openSuffixTars},
+		{&ilsvrcTest, openIlsvrcTest},
+		{&ilsvrcValidation, openIlsvrcValidation},
+		{&classTars, openClassTars},
+		{&classFolders, openClassFolders},
 	}
 }
 
 // Kinds returns all kinds, in the order in which they are tried: the first that recognises a candidate has it. The more special stand before the more
 // general: class folders are last, since any folder of folders is that.
-func Kinds() []*Kind { return slices.Clone(kinds) }
-
-// option is one of [Options] that is for some kinds only.
-type option struct {
-	flag  string
-	of    string // what it is for
-	given func(Options) bool
+func Kinds() (all []*dataset.Kind) {
+	for _, k := range kinds {
+		all = append(all, k.Kind)
+	}
+	return all
 }
-
-var (
-	optionClasses   = &option{"--classes", "for sources whose labels are numbers, as WebDataset's tars, and for class folders and tars", func(o Options) bool { return o.Classes != "" }}
-	optionLabel     = &option{"--label", "for sources with several labels, in columns or under keys", func(o Options) bool { return o.Label != "" }}
-	optionImageKey  = &option{"--image-key", "for WebDataset's tars, whose samples have files of several extensions", func(o Options) bool { return o.ImageKey != "" }}
-	optionImages    = &option{"--images", "for lists of images, whose paths begin there", func(o Options) bool { return o.Images != "" }}
-	optionValLabels = &option{"--val-labels", "for ILSVRC2012's validation images, which have none", func(o Options) bool { return o.ValLabels != "" }}
-	optionNoLabels  = &option{"--no-labels", "for images in folders, tars, parquet files and lists", func(o Options) bool { return o.NoLabels }}
-)
 
 // Open returns the splits that a path holds: one, or the training and the validation split, and sometimes a test split. Nothing is read yet but what
 // is needed to tell the kind.
-func Open(path string, opts Options) ([]*Split, error) { return OpenAll([]string{path}, opts) }
+func Open(path string, opts dataset.Options) ([]*dataset.Split, error) {
+	return OpenAll([]string{path}, opts)
+}
+
+// StandardInput is the path of a tar that comes by Options.Stdin.
+const StandardInput = "-"
 
 // OpenAll is [Open] of one path, or of several files that are one dataset: the tars of WebDataset or of classes, parquet files, or the lists of
 // several splits. StandardInput alone is a tar that comes by Options.Stdin: it can be walked over once, and its Output is not beside it.
-func OpenAll(paths []string, opts Options) ([]*Split, error) {
+func OpenAll(paths []string, opts dataset.Options) ([]*dataset.Split, error) {
 	c, err := newCandidate(paths, opts)
 	if err != nil {
 		return nil, err
@@ -82,102 +108,122 @@ func OpenAll(paths []string, opts Options) ([]*Split, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, s := range splits {
-		if err := s.bind(); err != nil {
-			return nil, err
-		}
-		s.Path, s.first = ShownPath(s.Path), splits[0]
-	}
-	for _, o := range []*option{optionClasses, optionLabel, optionImageKey, optionImages, optionValLabels, optionNoLabels} {
-		taken := slices.ContainsFunc(splits, func(s *Split) bool { return slices.Contains(s.kind.takes, o) })
-		if o.given(opts) && !taken {
-			return nil, &FormatError{Path: c.path, Msg: fmt.Sprintf("is %s, which has labels and class names itself: %s is %s", splits[0].Layout(), o.flag, o.of)}
-		}
-	}
-	return splits, nil
+	return splits, dataset.Bind(c.path, splits, opts)
 }
 
 // newCandidate looks at what the paths hold.
-func newCandidate(paths []string, opts Options) (*candidate, error) {
+func newCandidate(paths []string, opts dataset.Options) (*candidate, error) {
 	for _, path := range paths {
 		if _, err := os.Lstat(path); err != nil && strings.Contains(path, "{") {
-			return nil, &FormatError{Path: path, Msg: "there is no such file: the shell expands braces where they stand without quotes", Err: err}
+			return nil, &transport.FormatError{Path: path, Msg: "there is no such file: the shell expands braces where they stand without quotes", Err: err}
 		}
 	}
 	switch {
 	case len(paths) > 1:
 		return newFiles(paths, opts)
 	case paths[0] == "":
-		return nil, &FormatError{Path: `""`, Msg: "the path is empty, as an unset variable is: name a file or folder (. is this one)"}
+		return nil, transport.Refuse(`""`, "the path is empty, as an unset variable is: name a file or folder (. is this one)")
 	case paths[0] == StandardInput:
 		return newStdin(opts)
 	}
-	path, err := absolute(paths[0])
+	path, err := transport.Absolute(paths[0])
 	if err != nil {
 		return nil, err
 	}
-	return look(path, opts, fileSystem{})
+	return look(path, opts, transport.FileSystem{})
 }
 
 // newFiles is the candidate of several files: as if they alone lay in the folder that holds them all.
-func newFiles(paths []string, opts Options) (*candidate, error) {
-	folder := &folder{tree: fileSystem{}, given: true}
+func newFiles(paths []string, opts dataset.Options) (*candidate, error) {
+	folder := &folder{tree: transport.FileSystem{}, given: true}
 	c := &candidate{opts: opts, folder: folder}
 	for i, path := range paths {
-		abs, err := absolute(path)
+		abs, err := transport.Absolute(path)
 		if err != nil || path == "" {
-			return nil, &FormatError{Path: fmt.Sprintf("%q", path), Msg: "the path is empty, as an unset variable is", Err: err}
+			return nil, &transport.FormatError{Path: fmt.Sprintf("%q", path), Msg: "the path is empty, as an unset variable is", Err: err}
 		}
-		info, err := (fileSystem{}).stat(abs)
+		info, err := (transport.FileSystem{}).Stat(abs)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return nil, &FormatError{Path: abs, Msg: fmt.Sprintf("there is no such file, of the %d that are given", len(paths)), Err: err}
+			return nil, &transport.FormatError{Path: abs, Msg: fmt.Sprintf("there is no such file, of the %d that are given", len(paths)), Err: err}
 		case err != nil:
 			return nil, err
 		case !info.Mode().IsRegular():
-			return nil, &FormatError{Path: abs, Msg: "several paths must be files of one dataset, and this is none: build folders one at a time, or the folder that holds them"}
+			return nil, transport.Refuse(abs, "several paths must be files of one dataset, and this is none: build folders one at a time, or the folder that holds them")
 		}
 		folder.files = append(folder.files, abs)
 		if i == 0 {
 			c.path = filepath.Dir(abs)
 		}
-		for !below(abs, c.path) {
+		for !transport.Below(abs, c.path) {
 			c.path = filepath.Dir(c.path)
 		}
 	}
 	slices.Sort(folder.files)
-	prefix, last, kind := folder.files[0], "", fileKind(folder.files[0])
+	prefix, last, kind := folder.files[0], "", transport.FileKind(folder.files[0])
 	for i, file := range folder.files {
 		if file == last {
-			return nil, &FormatError{Path: file, Msg: "is given twice"}
+			return nil, transport.Refuse(file, "is given twice")
 		}
-		if last = file; fileKind(file) != kind {
-			return nil, &FormatError{Path: file, Msg: "several paths must be files of one dataset, and this is not of the sort of others: build them one at a time"}
+		if last = file; transport.FileKind(file) != kind {
+			return nil, transport.Refuse(file, "several paths must be files of one dataset, and this is not of the sort of others: build them one at a time")
 		}
 		for !strings.HasPrefix(file, prefix) {
 			prefix = prefix[:len(prefix)-1]
 		}
 		folder.files[i] = strings.TrimPrefix(strings.TrimPrefix(file, c.path), string(filepath.Separator))
 	}
-	c.split, c.output = splitName(prefix), strings.TrimRight(prefix, "-_.0123456789")
-	if below(c.path, c.output) || strings.HasSuffix(c.output, string(filepath.Separator)) {
+	c.split, c.output = transport.SplitName(prefix), strings.TrimRight(prefix, "-_.0123456789")
+	if transport.Below(c.path, c.output) || strings.HasSuffix(c.output, string(filepath.Separator)) {
 		c.output = c.path
 	}
 	return c, nil
 }
 
-// fileKind tells tars, parquet files and others apart by their names.
-func fileKind(file string) string {
-	switch {
-	case namedTar(file):
-		return ".tar"
-	case strings.EqualFold(filepath.Ext(file), parquetExtension):
-		return parquetExtension
+// SiblingClasses says that the training split beside this one, a set or a folder of class folders, has other classes, so that its labels mean something
+// else; "" if there is none, or it has the same ones. classes are those of this split.
+func SiblingClasses(s *dataset.Split, classes []string) string {
+	if s.Name == "train" || len(classes) == 0 {
+		return ""
 	}
-	return ""
+	path, train := sibling(s)
+	label, differ := shard.LabelsDiffer(classes, train)
+	if len(train) == 0 || !differ {
+		return ""
+	}
+	other := "none"
+	if label < len(train) {
+		other = train[label]
+	}
+	return fmt.Sprintf("%s has other classes than %s beside it: label %d is %s here and %s there. Build both together, or this one with --classes SET, the set of train",
+		s.Path, path, label, classes[label], other)
 }
 
-// below says that a path lies in a folder, or is it.
-func below(path, folder string) bool {
-	return path == folder || strings.HasPrefix(path, strings.TrimSuffix(folder, "/")+"/")
+// sibling finds the training split beside this one, and its classes.
+func sibling(s *dataset.Split) (path string, classes []string) {
+	for _, beside := range []string{filepath.Dir(s.Path), filepath.Dir(s.Output)} {
+		found, err := shard.FindAll(beside)
+		if err != nil {
+			continue
+		}
+		if set := found.Sets["train"]; set != "" {
+			if m, err := shard.ReadManifest(set); err == nil {
+				return set, m.Classes
+			}
+		}
+	}
+	f, err := listFolder(transport.FileSystem{}, filepath.Dir(s.Path))
+	if err != nil {
+		return "", nil
+	}
+	name := transport.SplitFolder(f.folders, "train")
+	path = filepath.Join(filepath.Dir(s.Path), name)
+	if name == "" || path == s.Path {
+		return "", nil
+	}
+	train, err := listFolder(transport.FileSystem{}, path)
+	if err != nil {
+		return "", nil
+	}
+	return path, labelrule.OrderClasses(s.Again(), train.folders)
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
 )
 
@@ -32,11 +33,11 @@ func TestStandardInput(t *testing.T) {
 		"one large image": sourcetest.Tar(t, sourcetest.File{Name: "a/x.jpg", Data: []byte(jpegStart + strings.Repeat("y", 3<<20))}, sourcetest.File{Name: "b/x.jpg", Data: []byte(jpegStart)}),
 	} {
 		file := sourcetest.Write(t, filepath.Join(dir, "train", strings.ReplaceAll(name, " ", "")), data)
-		want, err := OpenAll([]string{file}, Options{})
+		want, err := OpenAll([]string{file}, dataset.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := OpenAll([]string{StandardInput}, Options{Stdin: &smallReads{data}})
+		got, err := OpenAll([]string{StandardInput}, dataset.Options{Stdin: &smallReads{data}})
 		if err != nil || len(got) != len(want) {
 			t.Errorf("%s: %v, %v", name, got, err)
 			continue
@@ -59,7 +60,7 @@ func TestStandardInput(t *testing.T) {
 		"standard input: does not end in the two blocks": sourcetest.TarOfTree(t, tree(), "", 3)[:6*1024],
 		"ends in the middle of an entry":                 sourcetest.TarOfTars(t, tree(), 3)[:9000],
 	} {
-		splits, err := OpenAll([]string{StandardInput}, Options{Stdin: bytes.NewReader(data)})
+		splits, err := OpenAll([]string{StandardInput}, dataset.Options{Stdin: bytes.NewReader(data)})
 		if err == nil {
 			_, err = items(splits[0])
 		}
@@ -67,12 +68,12 @@ func TestStandardInput(t *testing.T) {
 			t.Errorf("error %v, want %q", err, want)
 		}
 	}
-	if _, err := OpenAll([]string{StandardInput}, Options{}); err == nil {
+	if _, err := OpenAll([]string{StandardInput}, dataset.Options{}); err == nil {
 		t.Error("no standard input at all passes")
 	}
 	t.Chdir(dir)
 	sourcetest.Write(t, filepath.Join(dir, "classes.txt"), []byte("a\nb\nc\nd\ne\n"))
-	splits, err := OpenAll([]string{StandardInput}, Options{Stdin: bytes.NewReader(webDatasetTar(t, wds...))})
+	splits, err := OpenAll([]string{StandardInput}, dataset.Options{Stdin: bytes.NewReader(webDatasetTar(t, wds...))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,45 +103,13 @@ func TestWinter21(t *testing.T) {
 	}
 	dir := t.TempDir()
 	whole := sourcetest.Write(t, filepath.Join(dir, "winter21_whole.tar.gz"), sourcetest.Gzip(t, sourcetest.Tar(t, files...)))
-	s := open(t, whole, Options{})
+	s := open(t, whole, dataset.Options{})
 	if got := mustItems(t, s); !reflect.DeepEqual(got, wantTree()) || s.Output != filepath.Join(dir, "winter21_whole-shards") {
 		t.Errorf("%d items to %s", len(got), s.Output)
 	}
 	chosen := sourcetest.Write(t, filepath.Join(dir, "chosen"), []byte("n10\nn01\n"))
-	s = open(t, whole, Options{Classes: chosen})
+	s = open(t, whole, dataset.Options{Classes: chosen})
 	if got := mustItems(t, s); len(got) != 4 || got["n10/n10_3.JPEG"].label != 0 || got["n01/n01_7.JPEG"].label != 1 {
 		t.Errorf("the chosen: %v", got)
-	}
-}
-
-func TestKnownCounts(t *testing.T) {
-	wnids := func(n int) []string {
-		classes := make([]string, n)
-		for i := range classes {
-			classes[i] = fmt.Sprintf("n%08d", i)
-		}
-		return classes
-	}
-	for _, tc := range []struct {
-		classes int
-		split   string
-		want    string
-	}{
-		{21841, "train", "ImageNet-21k of fall 2011 has 14,197,122 images, and here are 7: 14,197,115 are missing"},
-		{19167, "train", "ImageNet-21k of winter 2021 has 13,153,500 images, and here are 7"},
-		{11221, "train", "ImageNet-21K-P of fall 2011 has 11,797,632 images"},
-		{11221, "val", "ImageNet-21K-P of fall 2011 has 561,052 images"},
-		{10450, "val", "ImageNet-21K-P of winter 2021 has 522,500 images"},
-		{10451, "val", ""}, {21841, "val", ""},
-	} {
-		s := &Split{Name: tc.split, kind: &classTars}
-		s.noteKnown(7, wnids(tc.classes))
-		if notes := strings.Join(s.Notes(), "\n"); !strings.HasPrefix(notes, tc.want) || tc.want == "" && notes != "" {
-			t.Errorf("%d classes, %s: %q, want %q", tc.classes, tc.split, notes, tc.want)
-		}
-	}
-	s := &Split{Name: "train", kind: &classTars}
-	if s.noteKnown(7, append(wnids(21840), "cat")); len(s.Notes()) > 0 {
-		t.Errorf("classes that are no wnids: %q", s.Notes())
 	}
 }

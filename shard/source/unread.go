@@ -13,6 +13,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
+	"github.com/imgfeed/imgfeed/shard/source/table"
+	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
 // An unreadFormat is a format in which images are kept and which is not read, with what to do instead.
@@ -60,7 +62,7 @@ func isTFRecord(head []byte) bool {
 
 // errorOf is the error of such a file.
 func (u *unreadFormat) errorOf(path, entry string) error {
-	return &FormatError{Path: path, Entry: entry, Msg: u.name + ", which is not read: " + u.instead, Err: errors.ErrUnsupported}
+	return &transport.FormatError{Path: path, Entry: entry, Msg: u.name + ", which is not read: " + u.instead, Err: errors.ErrUnsupported}
 }
 
 // unreadFile says what a file is that no kind reads.
@@ -74,24 +76,24 @@ func unreadFile(path string) error {
 	text := bytes.TrimSpace(head)
 	line, _, _ := bytes.Cut(text, []byte("\n"))
 	switch {
-	case namedTar(path):
+	case transport.NamedTar(path):
 	case strings.EqualFold(filepath.Ext(path), ".zip"):
-		return &FormatError{Path: path, Err: errNotTar, Msg: "does not begin as a zip does: the last part of a split zip " +
+		return &transport.FormatError{Path: path, Err: transport.ErrNotTar, Msg: "does not begin as a zip does: the last part of a split zip " +
 			"(zip -s 0 FILE.zip --out WHOLE.zip joins them), or damaged"}
 	case len(text) == 0:
-		return &FormatError{Path: path, Msg: "the file is empty", Err: errNotTar}
+		return &transport.FormatError{Path: path, Msg: "the file is empty", Err: transport.ErrNotTar}
 	case imagefile.Sniff(head) != imagefile.Unknown:
-		return &FormatError{Path: path, Msg: "a single image: give the folder that has the class folders, or a list of images and their labels", Err: errNotTar}
+		return &transport.FormatError{Path: path, Msg: "a single image: give the folder that has the class folders, or a list of images and their labels", Err: transport.ErrNotTar}
 	case utf8.Valid(line) && !bytes.ContainsRune(text, 0):
-		return &FormatError{Path: path, Msg: fmt.Sprintf("a text file that begins with %.60q: a list of images is called .csv, .tsv or .jsonl and begins with path,label. "+
-			"Of lines such as a.jpg 3 in val.txt, (echo path,label; tr ' ' , < val.txt) > val.csv makes one", line), Err: errNotTar}
+		return &transport.FormatError{Path: path, Msg: fmt.Sprintf("a text file that begins with %.60q: a list of images is called .csv, .tsv or .jsonl and begins with path,label. "+
+			"Of lines such as a.jpg 3 in val.txt, (echo path,label; tr ' ' , < val.txt) > val.csv makes one", line), Err: transport.ErrNotTar}
 	}
-	return &FormatError{Path: path, Msg: "neither a tar nor a tar.gz", Err: errNotTar}
+	return &transport.FormatError{Path: path, Msg: "neither a tar nor a tar.gz", Err: transport.ErrNotTar}
 }
 
 // headOf is how a file begins, as far as it can be read.
 func headOf(path string) []byte {
-	f, err := fileSystem{}.open(path)
+	f, err := transport.FileSystem{}.Open(path)
 	if err != nil {
 		return nil
 	}
@@ -104,11 +106,11 @@ func headOf(path string) []byte {
 // unread says what a folder is that holds a dataset in a way that is not read: files of such a format and none that is, or images whose labels are
 // boxes.
 func (c *candidate) unread() error {
-	if c.folder == nil || c.tree != fileTree(fileSystem{}) {
+	if c.folder == nil || c.tree != transport.Tree(transport.FileSystem{}) {
 		return nil
 	}
 	boxes := func(what, images string) error {
-		return &FormatError{Path: c.path, Err: errors.ErrUnsupported, Msg: fmt.Sprintf("%s, whose images have boxes and not a class each: imgshard build %s --no-labels packs the images",
+		return &transport.FormatError{Path: c.path, Err: errors.ErrUnsupported, Msg: fmt.Sprintf("%s, whose images have boxes and not a class each: imgshard build %s --no-labels packs the images",
 			what, filepath.Join(c.path, images))}
 	}
 	if !c.opts.NoLabels && slices.Contains(c.folders, "labels") && slices.Contains(c.folders, "images") {
@@ -119,7 +121,7 @@ func (c *candidate) unread() error {
 		return boxes("laid out as COCO", name)
 	}
 	readable := func(name string) bool {
-		return namedImage(name) && filepath.Ext(name) != "" || fileKind(name) != "" || namedList(name)
+		return transport.NamedImage(name) && filepath.Ext(name) != "" || transport.FileKind(name) != "" || table.NamedList(name)
 	}
 	if len(c.folders) > 0 || slices.ContainsFunc(c.files, readable) {
 		return nil

@@ -1,0 +1,303 @@
+package dataset
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/source/transport"
+)
+
+// Field is a value that is wanted of each sample beside its label: how the set calls it, and where the source has it.
+type Field struct {
+	shard.Field // Type may be empty: the source says it
+	// Source is a column of a table (a parquet file, a list), or a member of WebDataset's samples by its extension: "json", "json.KEY", "txt".
+	Source string
+	// Multihot says that the source has the places of a vector that are 1: [2, 5] for 0 0 1 0 0 1.
+	Multihot bool
+}
+
+// FieldTypes are what TYPE may be, for messages.
+const FieldTypes = "int64, float32, int64[N], float32[N], multihot[N], text, json or bytes"
+
+// ParseField reads NAME=SOURCE[:TYPE], as --field has it. A colon belongs to SOURCE unless a type follows it.
+func ParseField(text string) (Field, error) {
+	name, source, ok := strings.Cut(text, "=")
+	f := Field{Field: shard.Field{Name: name}, Source: source}
+	if i := strings.LastIndexByte(source, ':'); i >= 0 {
+		if err := f.setType(source[i+1:]); err != nil {
+			return f, fmt.Errorf("%q: %w", text, err)
+		}
+		f.Source = source[:i]
+	}
+	if !ok || f.Source == "" {
+		return f, fmt.Errorf("%q: NAME=SOURCE[:TYPE] is wanted, as score=json.score:float32", text)
+	}
+	if err := (shard.Fields{{Name: name, Type: shard.Int64}}).Check(); err != nil {
+		return f, err
+	}
+	return f, nil
+}
+
+// setType reads a type.
+func (f *Field) setType(text string) error {
+	base, size, vector := strings.Cut(strings.TrimSuffix(text, "]"), "[")
+	f.Type = shard.FieldType(base)
+	if f.Multihot = base == "multihot"; f.Multihot {
+		f.Type = shard.Float32
+	}
+	n, err := strconv.Atoi(size)
+	switch {
+	case vector != strings.HasSuffix(text, "]"), vector && err != nil, f.Multihot && !vector:
+		return fmt.Errorf("the type %q is none of %s", text, FieldTypes)
+	case vector && (n < 1 || n > shard.FieldSizeMax):
+		return fmt.Errorf("a vector has 1 to %d numbers, not %d", shard.FieldSizeMax, n)
+	}
+	f.Size = n
+	if (shard.Fields{{Name: "x", Type: f.Type, Size: n}}).Check() != nil {
+		return fmt.Errorf("the type %q is none of %s", text, FieldTypes)
+	}
+	return nil
+}
+
+// Errorf is about the field.
+func (f *Field) Errorf(format string, args ...any) error {
+	return fmt.Errorf("field %q: %s", f.Name, fmt.Sprintf(format, args...))
+}
+
+// Want says the type, for messages.
+func (f *Field) Want() string {
+	switch {
+	case f.Multihot:
+		return fmt.Sprintf("multihot[%d]", f.Size)
+	case f.Size > 0:
+		return fmt.Sprintf("%s[%d]", f.Type, f.Size)
+	}
+	return string(f.Type)
+}
+
+// fielded is a layout that can give fields.
+type fielded interface {
+	// BindFields takes the fields that are wanted, completes their types, and refuses those that the source has not.
+	BindFields(fields []Field) error
+	// AppendFields appends the values for a key, of layouts whose walk gives no Data.
+	AppendFields(dst []byte, key string) ([]byte, error)
+}
+
+// bind asks the split's layout for the fields that the options name.
+func (s *Split) bind() error {
+	if len(s.Options.Fields) == 0 {
+		return nil
+	}
+	l, ok := s.layout.(fielded)
+	if !ok {
+		return transport.Refuse(s.Path, "is %s, which has no fields: --field takes columns of parquet files and of lists, and members of "+
+			"WebDataset's samples: list the images with their values in a file of CSV or JSON lines", s.Layout())
+	}
+	s.fields = append([]Field(nil), s.Options.Fields...)
+	if err := l.BindFields(s.fields); err != nil {
+		return err
+	}
+	return s.Fields().Check()
+}
+
+// Fields are those that the options ask for, with their types.
+func (s *Split) Fields() shard.Fields {
+	var fields shard.Fields
+	for i := range s.fields {
+		fields = append(fields, s.fields[i].Field)
+	}
+	return fields
+}
+
+// AppendFields appends the values of the fields for a key that Walk gave, for splits that are not Streamed. It may be called from many goroutines.
+func (s *Split) AppendFields(dst []byte, key string) ([]byte, error) {
+	if len(s.fields) == 0 {
+		return dst, nil
+	}
+	return s.layout.(fielded).AppendFields(dst, key)
+}
+
+// AppendText appends a value that is text: a cell of a table, or the content of a file.
+func (f *Field) AppendText(dst []byte, text string) ([]byte, error) {
+	switch {
+	case f.Type == shard.Text && !utf8.ValidString(text):
+		return dst, f.Errorf("%.40q is not UTF-8", text)
+	case f.Type == shard.JSON:
+		return f.AppendJSON(dst, []byte(text))
+	case !f.Numeric():
+		return shard.AppendBytes(dst, []byte(text)), nil
+	}
+	list := strings.TrimSpace(text)
+	if f.Size > 0 {
+		list = strings.TrimSuffix(strings.TrimPrefix(list, "["), "]")
+	} else if list == "" {
+		return dst, f.Errorf("has no value, and %s is wanted", f.Want())
+	}
+	w := f.Begin(dst)
+	for number := range strings.FieldsFuncSeq(list, func(r rune) bool { return f.Size > 0 && strings.ContainsRune(" ,;\t\n\r", r) }) {
+		if err := w.text(number); err != nil {
+			return dst, err
+		}
+	}
+	return w.End()
+}
+
+// AppendJSON appends a value that JSON has.
+func (f *Field) AppendJSON(dst, raw []byte) ([]byte, error) {
+	raw = bytes.TrimSpace(raw)
+	wrong := func() error { return f.Errorf("is %.60s, and %s is wanted", raw, f.Want()) }
+	switch {
+	case len(raw) == 0 || !json.Valid(raw):
+		return dst, f.Errorf("%.60q is no JSON", raw)
+	case f.Type == shard.JSON:
+		var b bytes.Buffer
+		json.Compact(&b, raw) // it is valid
+		return shard.AppendBytes(dst, b.Bytes()), nil
+	case !f.Numeric():
+		var text string
+		if raw[0] != '"' || json.Unmarshal(raw, &text) != nil {
+			return dst, wrong()
+		}
+		return shard.AppendBytes(dst, []byte(text)), nil
+	}
+	var values []json.RawMessage
+	if f.Size == 0 {
+		values = []json.RawMessage{raw}
+	} else if json.Unmarshal(raw, &values) != nil || raw[0] != '[' {
+		return dst, wrong()
+	}
+	w := f.Begin(dst)
+	for _, v := range values {
+		var err error
+		switch text := string(v); {
+		case text == "true" || text == "false":
+			err = w.Add(text == "true")
+		case text[0] == '-' || text[0] >= '0' && text[0] <= '9':
+			err = w.text(text)
+		default:
+			err = wrong()
+		}
+		if err != nil {
+			return dst, err
+		}
+	}
+	return w.End()
+}
+
+// Numbers makes a value of numbers one by one.
+type Numbers struct {
+	field *Field
+	dst   []byte
+	start int // of the value in dst
+	count int
+}
+
+func (f *Field) Begin(dst []byte) Numbers {
+	w := Numbers{field: f, dst: dst, start: len(dst)}
+	if f.Multihot {
+		w.dst = append(w.dst, make([]byte, f.Width())...)
+	}
+	return w
+}
+
+var errNoNumber = errors.New("is no number")
+
+// text takes a number in decimal.
+func (w *Numbers) text(text string) error {
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return w.int(n)
+	}
+	x, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return w.field.Errorf("%.40q %v, and %s is wanted", text, errNoNumber, w.field.Want())
+	}
+	return w.float(x)
+}
+
+// int takes a whole number.
+func (w *Numbers) int(n int64) error {
+	f := w.field
+	w.count++
+	switch {
+	case f.Multihot:
+		if n < 0 || n >= int64(f.Size) {
+			return f.Errorf("the place %d is not from 0 to %d", n, f.Size-1)
+		}
+		shard.AppendFloats(w.dst[:w.start+4*int(n)], 1)
+	case f.Type == shard.Int64:
+		w.dst = shard.AppendInts(w.dst, n)
+	case int64(float32(n)) != n:
+		return f.Errorf("%d is no float32, which would round it: ask for int64", n)
+	default:
+		w.dst = shard.AppendFloats(w.dst, float32(n))
+	}
+	return nil
+}
+
+// Add takes a value of a column of numbers.
+func (w *Numbers) Add(value any) error {
+	switch x := value.(type) {
+	case bool:
+		if x {
+			return w.int(1)
+		}
+		return w.int(0)
+	case int64:
+		return w.int(x)
+	case float32:
+		return w.float(float64(x))
+	case float64:
+		return w.float(x)
+	}
+	return w.field.Errorf("the column %q has no numbers, and %s is wanted", w.field.Source, w.field.Want())
+}
+
+// float takes a number with a fraction.
+func (w *Numbers) float(x float64) error {
+	f := w.field
+	if f.Multihot || f.Type == shard.Int64 {
+		if x != math.Trunc(x) || math.Abs(x) > 1<<53 {
+			return f.Errorf("%v is no whole number, and %s is wanted", x, f.Want())
+		}
+		return w.int(int64(x))
+	}
+	if y := float32(x); math.IsInf(float64(y), 0) && !math.IsInf(x, 0) {
+		return f.Errorf("%v is too large for float32", x)
+	}
+	w.count++
+	w.dst = shard.AppendFloats(w.dst, float32(x))
+	return nil
+}
+
+// End gives the value, once its numbers are complete.
+func (w *Numbers) End() ([]byte, error) {
+	if want := max(w.field.Size, 1); w.count != want && !w.field.Multihot {
+		return w.dst, w.field.Errorf("has %d numbers, and %s is wanted", w.count, w.field.Want())
+	}
+	return w.dst, nil
+}
+
+// JSONPrefix begins a source of labels or fields that is a key in JSON.
+const JSONPrefix = "json."
+
+// JSONAt finds a key of a JSON object, or the value at its parts: "a.b" is a key of its own, or b in a.
+func JSONAt(object []byte, key string) (json.RawMessage, error) {
+	var values map[string]json.RawMessage
+	if json.Unmarshal(object, &values) != nil {
+		return nil, errors.New("the JSON is no object")
+	}
+	if v, ok := values[key]; ok {
+		return v, nil
+	}
+	if first, rest, ok := strings.Cut(key, "."); ok && values[first] != nil {
+		return JSONAt(values[first], rest)
+	}
+	return nil, errors.New("the JSON has no key " + key)
+}

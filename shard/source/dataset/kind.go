@@ -1,0 +1,107 @@
+package dataset
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/imgfeed/imgfeed/internal/bytesize"
+	"github.com/imgfeed/imgfeed/internal/wordnet"
+)
+
+// A Kind is one way in which datasets lie on disk: how it is recognised, what it holds, and how it is read. To add one, declare it
+// and how it is opened, add both to the table of package source, and let go test -run TestDocuments -docs write the table in docs/packing.md.
+type Kind struct {
+	// Name, what SRC may be, and what the labels are: for `imgshard build --help`, errors and the documents.
+	Name   string
+	Forms  []string
+	Labels string
+
+	// Takes are the options that say something about this kind.
+	Takes []*Option
+	// TestLabelled says that the test images have labels, so that they are a split beside the others.
+	TestLabelled bool
+	// Decoded says that images are best packed decoded and in their own size, as those of a dataset of small images.
+	Decoded bool
+	// Published is the set that the kind is; else the classes tell it.
+	Published Published
+}
+
+// Option is one of [Options] that is for some kinds only.
+type Option struct {
+	flag  string
+	of    string // what it is for
+	given func(Options) bool
+}
+
+// The options that are for some kinds only.
+var (
+	OptionClasses   = &Option{"--classes", "for sources whose labels are numbers, as WebDataset's tars, and for class folders and tars", func(o Options) bool { return o.Classes != "" }}
+	OptionLabel     = &Option{"--label", "for sources with several labels, in columns or under keys", func(o Options) bool { return o.Label != "" }}
+	OptionImageKey  = &Option{"--image-key", "for WebDataset's tars, whose samples have files of several extensions", func(o Options) bool { return o.ImageKey != "" }}
+	OptionImages    = &Option{"--images", "for lists of images, whose paths begin there", func(o Options) bool { return o.Images != "" }}
+	OptionValLabels = &Option{"--val-labels", "for ILSVRC2012's validation images, which have none", func(o Options) bool { return o.ValLabels != "" }}
+	OptionNoLabels  = &Option{"--no-labels", "for images in folders, tars, parquet files and lists", func(o Options) bool { return o.NoLabels }}
+)
+
+// A knownSet is a split of a dataset as it was published.
+type Published struct {
+	Name   string
+	Images int
+}
+
+// ILSVRCValidation is ILSVRC2012's validation set.
+var ILSVRCValidation = Published{"ILSVRC2012's validation set", 50_000}
+
+// known returns what is published with these classes under this split's name; ok is false where several datasets have them.
+func (s *Split) known(classes []string) (Published, bool) {
+	// Hugging Face calls the classes by words, in the same order.
+	ilsvrc := slices.Equal(classes, wordnet.Wnids()) || len(classes) == 1000 && classes[0] == "tench, Tinca tinca"
+	switch {
+	case s.Kind != nil && s.Kind.Published.Name != "":
+		return s.Kind.Published, true
+	case ilsvrc && s.Name == "train":
+		return Published{"ILSVRC2012's training set", 1_281_167}, true
+	case ilsvrc && s.Name == "val":
+		return ILSVRCValidation, true
+	}
+	for _, k := range knownBySize {
+		if len(classes) == k.classes && s.Name == k.split && !slices.ContainsFunc(classes, func(c string) bool { return !IsWnid(c) }) {
+			return k.Published, true
+		}
+	}
+	return Published{}, false
+}
+
+// knownBySize are sets that the number of their classes tells, if all are wnids. ImageNet-21K-P's are of Ridnik et al., "ImageNet-21K
+// Pretraining for the Masses", 2021, and its processing_instructions.md.
+var knownBySize = []struct {
+	classes int
+	split   string
+	Published
+}{
+	{21_841, "train", Published{"ImageNet-21k of fall 2011", 14_197_122}},
+	{19_167, "train", Published{"ImageNet-21k of winter 2021", 13_153_500}},
+	{11_221, "train", Published{"ImageNet-21K-P of fall 2011", 11_797_632}},
+	{11_221, "val", Published{"ImageNet-21K-P of fall 2011", 561_052}},
+	{10_450, "train", Published{"ImageNet-21K-P of winter 2021", 11_060_223}},
+	{10_450, "val", Published{"ImageNet-21K-P of winter 2021", 522_500}},
+}
+
+// noteKnown compares the number of images with the published one.
+func (s *Split) noteKnown(images int, classes []string) {
+	k, ok := s.known(classes)
+	if !ok || images == k.Images {
+		return
+	}
+	what := fmt.Sprintf("%s too many", bytesize.Grouped(images-k.Images))
+	if images < k.Images {
+		what = fmt.Sprintf("%s are missing", bytesize.Grouped(k.Images-images))
+	}
+	s.Note("%s has %s images, and here are %s: %s", k.Name, bytesize.Grouped(k.Images), bytesize.Grouped(images), what)
+}
+
+// IsWnid says that a name is that of a synset of WordNet's nouns, as n01440764.
+func IsWnid(name string) bool {
+	return len(name) == 9 && name[0] == 'n' && strings.Trim(name[1:], "0123456789") == ""
+}

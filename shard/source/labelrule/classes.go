@@ -1,0 +1,389 @@
+package labelrule
+
+import (
+	"cmp"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/imgfeed/imgfeed/internal/bytesize"
+	"github.com/imgfeed/imgfeed/internal/wordnet"
+	"github.com/imgfeed/imgfeed/shard/source/dataset"
+	"github.com/imgfeed/imgfeed/shard/source/transport"
+)
+
+// ClassesFromMax bounds [Options.ClassesFrom].
+const ClassesFromMax = 16
+
+const (
+	// foldersNotedMax is how many folders within a class are remembered: it takes two to see that they may be the classes.
+	foldersNotedMax = 8
+	// wnidsMissingMax is up to how many of ILSVRC2012's classes may be missing for that to be an incomplete copy; more are a selection, such as
+	// ImageNet-100.
+	wnidsMissingMax = 99
+)
+
+// classCount is what a walk met of one class.
+type classCount struct {
+	files   int
+	parquet int      // files of this name
+	direct  int      // images in the class's own folder, by their names
+	folders []string // the first few folders in it that hold images, by their paths in it
+}
+
+// classRule labels files by their folders, or by tars that stand for such. A class is the level-th folder of a key, counted from 1.
+type classRule struct {
+	level                int
+	counts               map[string]*classCount
+	wanted               ClassNames // if it has names, only these are taken, in this order
+	index                map[string]int32
+	leftOut              map[string]bool // classes that are not wanted
+	beside               []string        // files that lie above all classes
+	links                []string        // of a tar or zip, there too
+	parents              map[string]bool // the folders that the classes lie in, if those are not the source itself
+	valImages, valDiffer int             // images that are named as ILSVRC2012's for validation, and those of them in another class's folder
+}
+
+// ByFolder is the classRule of a split.
+func ByFolder(s *dataset.Split) (Rule, error) {
+	return newClassRule(s.Options, max(1, s.Options.ClassesFrom))
+}
+
+// ByTar is that of a split of which each tar is a class.
+func ByTar(s *dataset.Split) (Rule, error) { return newClassRule(s.Options, 1) }
+
+func newClassRule(o dataset.Options, level int) (*classRule, error) {
+	c := &classRule{level: level, counts: make(map[string]*classCount), leftOut: make(map[string]bool), parents: make(map[string]bool)}
+	if o.Classes == "" {
+		return c, nil
+	}
+	var err error
+	c.wanted, err = FindClassNames(nil, o)
+	c.index = dataset.ClassIndex(c.wanted.Names)
+	return c, err
+}
+
+func (c *classRule) Take(f *transport.File) (bool, error) {
+	class, rest, below := transport.KeyClass(f.Key, c.level)
+	if f.Folder {
+		if below && rest != "" {
+			return false, nil // of a class
+		}
+		return false, c.takeFolder(f)
+	}
+	if f.Tar != nil {
+		if err := f.Tar.NoLabel(f.Name); err != nil && (!below || c.takes(class)) {
+			return false, err
+		}
+	}
+	switch {
+	case !below && f.Reason == transport.ReasonLink:
+		c.links = append(c.links, f.Key)
+		return false, nil
+	case !below:
+		c.beside = append(c.beside, f.Key)
+		return false, nil
+	case !c.takes(class):
+		return false, nil
+	case transport.NameReason(class) != "":
+		return false, f.Errorf("a class folder cannot be used because %s: rename it", transport.NameReason(class))
+	}
+	if c.level > 1 {
+		parent, _, _ := transport.KeyClass(f.Key, c.level-1)
+		c.parents[parent] = true
+	}
+	c.add(class, rest)
+	return true, nil
+}
+
+// takeFolder notes a folder that is a class, or lies above the classes.
+func (c *classRule) takeFolder(f *transport.File) error {
+	name := path.Base(f.Key)
+	if reason := transport.NameReason(name); reason != "" {
+		return f.Errorf("a class folder cannot be used because %s: rename it", reason)
+	}
+	if strings.Count(f.Key, "/")+1 < c.level {
+		return nil
+	}
+	if !c.takes(name) {
+		return fs.SkipDir
+	}
+	c.class(name)
+	return nil
+}
+
+// takes says that a class is wanted, and remembers those that are not.
+func (c *classRule) takes(class string) bool {
+	if c.index == nil {
+		return true
+	}
+	_, ok := c.index[class]
+	if !ok {
+		c.leftOut[class] = true
+	}
+	return ok
+}
+
+// selected gives the classes of the list, in its order.
+func (c *classRule) selected(s *dataset.Split, met []string) (dataset.Labels, error) {
+	l := c.labelsOf(c.wanted.Names, c.index)
+	if len(met) == 0 {
+		return l, transport.Refuse(s.Path, "none of its classes (%s) is among the %d of %s", transport.SomeNames(slices.Sorted(maps.Keys(c.leftOut))),
+			len(c.wanted.Names), c.wanted.From)
+	}
+	if err := c.checkDepth(s, met); err != nil && !s.Options.ForceClasses {
+		return l, err
+	}
+	s.Note("the labels are those of %s: of its %d classes %d are here, and %d others are left out", c.wanted.From, len(c.wanted.Names), len(met), len(c.leftOut))
+	return l, nil
+}
+
+// class notes a class, which may be empty.
+func (c *classRule) class(name string) *classCount {
+	n := c.counts[name]
+	if n == nil {
+		n = new(classCount)
+		c.counts[name] = n
+	}
+	return n
+}
+
+// add notes a file: rest is its path in the class's folder.
+func (c *classRule) add(class, rest string) {
+	n := c.class(class)
+	n.files++
+	if path.Ext(rest) == transport.ParquetExtension {
+		n.parquet++
+	}
+	if !transport.NamedImage(rest) {
+		return
+	}
+	if number, is := valNumber(path.Base(rest)); is {
+		c.valImages++
+		if known := ILSVRCVal(); wordnet.Words(class) != "" && known.classes[known.labels[number-1]] != class {
+			c.valDiffer++
+		}
+	}
+	folder := path.Dir(rest)
+	switch {
+	case folder == ".":
+		n.direct++
+	case len(n.folders) < foldersNotedMax && !slices.Contains(n.folders, folder):
+		n.folders = append(n.folders, folder)
+	}
+}
+
+// Labels gives the classes their order, after what is nearly certainly a mistake was refused.
+func (c *classRule) Labels(s *dataset.Split) (dataset.Labels, error) {
+	if len(c.beside) > 0 {
+		s.Note("%s left out (%s)", bytesize.Counted(len(c.beside), "file beside the classes is", "files beside the classes are"), transport.SomeNames(c.beside))
+	}
+	if len(c.links) > 0 {
+		s.Note("%s left out (%s): %s", bytesize.Counted(len(c.links), "link beside the classes is", "links beside the classes are"), transport.SomeNames(c.links), transport.ReasonLink)
+	}
+	switch {
+	case mostDiffer(c.valDiffer, c.valImages) && !s.Options.ForceClasses:
+		return dataset.Labels{}, transport.Refuse(s.Path, "%d of its %d validation images of ILSVRC2012 lie in the folder of another class than they have: sort them anew, or build the folder "+
+			"or tar of all of them, as the program knows their classes; --force-classes takes the folders as they are", c.valDiffer, c.valImages)
+	case c.valDiffer > 0:
+		s.Note("%s of ILSVRC2012 in the folder of another class than is known of them", bytesize.Counted(c.valDiffer, "validation image lies", "validation images lie"))
+	}
+	classes := slices.Sorted(maps.Keys(c.counts))
+	if c.index != nil {
+		return c.selected(s, classes)
+	}
+	if !s.Options.ForceClasses {
+		if err := c.check(s, classes); err != nil {
+			return dataset.Labels{}, err
+		}
+	}
+	classes = OrderClasses(s, classes)
+	return c.labelsOf(classes, dataset.ClassIndex(classes)), nil
+}
+
+// labelsOf are labels by the folder that is the class.
+func (c *classRule) labelsOf(classes []string, index map[string]int32) dataset.Labels {
+	return dataset.Labels{Classes: classes, Folders: true, Of: func(key string) (int32, bool) {
+		class, _, _ := transport.KeyClass(key, c.level)
+		label, ok := index[class]
+		return label, ok
+	}}
+}
+
+// OrderClasses sorts classes by name, and those that all are numbers by number.
+func OrderClasses(s *dataset.Split, classes []string) []string {
+	for _, name := range classes {
+		if strings.Trim(name, "0123456789") != "" || len(name) > 18 {
+			return classes
+		}
+	}
+	number := func(name string) int {
+		n, _ := strconv.Atoi(name)
+		return n
+	}
+	ordered := slices.SortedFunc(slices.Values(classes), func(a, b string) int {
+		return cmp.Or(cmp.Compare(number(a), number(b)), cmp.Compare(a, b))
+	})
+	at := 0
+	for at < len(classes) && ordered[at] == classes[at] {
+		at++
+	}
+	switch {
+	case at == len(classes):
+		return classes
+	case s.Options.ClassOrder == dataset.ClassOrderString:
+		s.Note("the classes are numbers and stand in the order of strings, as torchvision's ImageFolder has them: %s has the label %d", ordered[at], slices.Index(classes, ordered[at]))
+		return classes
+	}
+	s.Note("the classes are numbers and stand in numeric order: %s has the label %d; torchvision's ImageFolder, which sorts them as strings, would give it %d "+
+		"(--class-order string does that too)", ordered[at], at, slices.Index(classes, ordered[at]))
+	return ordered
+}
+
+// notClasses are names of folders that hold classes or splits, and not images of one class.
+var notClasses = []string{"data", "images", "image", "imgs", "img", "dataset", "imagenet", "ilsvrc", "cls-loc", "annotations", "imagesets"}
+
+func NamedNoClass(name string) bool {
+	return transport.IsSplitFolder(name) || slices.Contains(notClasses, strings.ToLower(name))
+}
+
+// check refuses classes that are nearly certainly none.
+func (c *classRule) check(s *dataset.Split, classes []string) error {
+	for _, err := range []error{c.checkDepth(s, classes), checkClassNames(s, classes), checkWnids(s, classes), c.checkEmpty(s, classes)} {
+		if err != nil {
+			return err
+		}
+	}
+	if len(classes) == 1 {
+		return refuseClasses(s, fmt.Sprintf("holds one class only, %s: give the folder whose folders are the classes, or pack its images without labels by --no-labels", classes[0]), classes)
+	}
+	return nil
+}
+
+// refuseClasses ends a build whose classes are nearly certainly wrong, with what insists on them.
+func refuseClasses(s *dataset.Split, msg string, classes []string) error {
+	return transport.Refuse(s.Path, "%s. torchvision's ImageFolder would make %d of it (%s), and --force-classes does so",
+		msg, len(classes), transport.SomeNames(classes))
+}
+
+// checkDepth finds folders that hold classes and are taken for one: no image lies in them, but in two folders or more somewhere below.
+func (c *classRule) checkDepth(s *dataset.Split, classes []string) error {
+	if parents := slices.Sorted(maps.Keys(c.parents)); looksLikeSplits(parents) {
+		return transport.Refuse(s.Path, "the folders above the classes look like splits (%s), and this would join them: build each by itself, "+
+			"or join them by --force-classes", transport.SomeNames(parents))
+	}
+	for _, name := range classes {
+		n := c.counts[name]
+		above, folders := "", []string(nil)
+		if len(n.folders) > 0 {
+			above, folders = fork(n.folders)
+		}
+		build := "build " + filepath.Join(s.Path, name, filepath.FromSlash(above))
+		if c.level > 1 || !s.InFolders() {
+			build = "unpack it"
+		}
+		deeper := fmt.Sprintf("--classes-from %d takes the folders there", c.level+1+strings.Count(above, "/"))
+		how := "probably are the classes: " + deeper
+		switch {
+		case n.parquet > 0 && n.parquet == n.files:
+			return refuseClasses(s, fmt.Sprintf("%s holds parquet files and no images, as a configuration at Hugging Face does: %s", name, build), classes)
+		case n.direct > 0, len(folders) == 0, len(folders) == 1 && !NamedNoClass(name):
+			continue
+		case looksLikeSplits(folders):
+			how = "look like splits: " + build
+		case looksLikeSplits(classes):
+			how = fmt.Sprintf("probably are the classes: %s look like splits, so build each by itself, or call them train, val and test", transport.SomeNames(classes))
+		case c.level == 1 && s.InFolders():
+			how = "probably are the classes: " + build + ", or " + deeper
+		}
+		return refuseClasses(s, fmt.Sprintf("%s holds no image itself, but folders that do (%s), which %s", name, transport.SomeNames(folders), how), classes)
+	}
+	return nil
+}
+
+// looksLikeSplits says that folders are called as two splits are, such as training_set and test_set.
+func looksLikeSplits(folders []string) bool {
+	splits := make(map[string]bool)
+	for _, name := range folders {
+		splits[transport.NamedSplit(name)] = true
+	}
+	delete(splits, "")
+	return len(splits) > 1
+}
+
+// fork returns the path, "" or "a/b/", down to which the paths of folders are the same, and the folders there that tell them apart. Where nothing does,
+// that is their first folder.
+func fork(paths []string) (above string, folders []string) {
+	for rest := paths; ; {
+		first, _, _ := strings.Cut(rest[0], "/")
+		var heads, tails []string
+		for _, p := range rest {
+			head, tail, _ := strings.Cut(p, "/")
+			heads, tails = append(heads, head), append(tails, tail)
+		}
+		if slices.Sort(heads); len(slices.Compact(slices.Clone(heads))) > 1 {
+			return above, slices.Compact(heads)
+		}
+		if slices.Contains(tails, "") {
+			first, _, _ = strings.Cut(paths[0], "/")
+			return "", []string{first}
+		}
+		above, rest = above+first+"/", tails
+	}
+}
+
+// checkClassNames refuses classes that are called as splits and folders of images are. One class called "train" among others is that of the vehicle.
+func checkClassNames(s *dataset.Split, classes []string) error {
+	var bad []string
+	for _, name := range classes {
+		if NamedNoClass(name) {
+			bad = append(bad, name)
+		}
+	}
+	if len(bad) == 0 {
+		return nil
+	}
+	if len(bad) == 1 && len(classes) > 2 && strings.EqualFold(bad[0], "train") {
+		s.Note("one of the %d classes is called %q", len(classes), bad[0])
+		return nil
+	}
+	what := "build " + filepath.Join(s.Path, bad[0])
+	if !s.InFolders() {
+		what = "unpack it and build the folder that holds the classes"
+	}
+	return refuseClasses(s, fmt.Sprintf("has folders that are not called as classes are (%s): %s, or move them elsewhere", transport.SomeNames(bad), what), classes)
+}
+
+// checkWnids finds what does not belong to ImageNet's classes, and what is missing of them.
+func checkWnids(s *dataset.Split, classes []string) error {
+	others := slices.DeleteFunc(slices.Clone(classes), dataset.IsWnid)
+	wnids := len(classes) - len(others)
+	if len(others) > 0 && wnids >= 10*len(others) {
+		return refuseClasses(s, fmt.Sprintf("has %d wnids and beside them %s, which is none: move it elsewhere", wnids, transport.SomeNames(others)), classes)
+	}
+	known := wordnet.Wnids()
+	if len(others) > 0 || wnids >= len(known) || wnids < len(known)-wnidsMissingMax {
+		return nil
+	}
+	missing := dataset.Without(known, dataset.ClassIndex(classes))
+	if len(missing) != len(known)-wnids {
+		return nil // not a part of ILSVRC2012
+	}
+	return refuseClasses(s, fmt.Sprintf("has %d of ILSVRC2012's 1,000 classes; without %s, labels after these would be others than everywhere else: "+
+		"complete the copy", wnids, transport.SomeNames(missing)), classes)
+}
+
+// checkEmpty refuses classes without files, as ImageFolder does.
+func (c *classRule) checkEmpty(s *dataset.Split, classes []string) error {
+	empty := slices.DeleteFunc(slices.Clone(classes), func(name string) bool { return c.counts[name].files > 0 })
+	if len(empty) == 0 {
+		return nil
+	}
+	return transport.Refuse(s.Path, "%d of the %d classes have no files (%s): complete or remove them. torchvision's ImageFolder "+
+		"refuses them too, unless told allow_empty=True, which --force-classes is here", len(empty), len(classes), transport.SomeNames(empty))
+}

@@ -1,0 +1,259 @@
+package labelrule
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"math"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/imgfeed/imgfeed/internal/bytesize"
+	"github.com/imgfeed/imgfeed/internal/wordnet"
+	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/source/dataset"
+	"github.com/imgfeed/imgfeed/shard/source/transport"
+)
+
+const (
+	// NoLabel is that of a sample without a class.
+	NoLabel = -1
+	// LeftOutLabel is that of a sample whose class is not among those of --classes.
+	LeftOutLabel = -2
+	// NumberedClassesMax bounds the labels, and so the list of classes that one hostile label can ask for.
+	NumberedClassesMax = 1 << 20
+)
+
+// WholeNumber reads a label that is a number: 3, or 3.0 as MXNet and pandas write it. number says that the text is a number, whole or not.
+func WholeNumber(text string) (n int32, whole, number bool) {
+	x, err := strconv.ParseFloat(text, 64)
+	if err != nil || x != math.Trunc(x) {
+		return 0, false, err == nil
+	}
+	return int32(min(max(x, NoLabel-1), NumberedClassesMax)), true, true // beyond both, any label is refused
+}
+
+// Column are the labels of a column. If all are whole numbers they are the labels, else they are the names of classes.
+type Column struct {
+	Values []string
+	places []Place // where each stood first
+	index  map[string]int32
+}
+
+// A place is a line or a row: it makes errors that name it.
+type Place func(format string, args ...any) error
+
+// Add returns the place of a label among those that differ.
+func (v *Column) Add(label string, at Place) (int32, error) {
+	i, ok := v.index[label]
+	if ok {
+		return i, nil
+	}
+	if len(v.Values) == NumberedClassesMax {
+		return 0, at("more than %d labels that differ: name the column of the labels by --label", NumberedClassesMax)
+	}
+	if v.index == nil {
+		v.index = make(map[string]int32)
+	}
+	label = strings.Clone(label) // of a line, which need not be kept
+	i = int32(len(v.Values))
+	v.index[label] = i
+	v.Values, v.places = append(v.Values, label), append(v.places, at)
+	return i, nil
+}
+
+// Resolved are the labels of the values that were added.
+type Resolved struct {
+	Labels   []int32
+	Numbered bool     // the values are the labels
+	classes  []string // else the values are among these, in the order of their labels
+	Note     string
+}
+
+// Of gives the labels of a split: all of them, and each by its key.
+func (r *Resolved) Of(s *dataset.Split, names ClassNames, label func(key string) (int32, bool), all iter.Seq[int32]) (l dataset.Labels, err error) {
+	n, unlabelled := 0, 0
+	for label := range all {
+		if n = max(n, int(label)+1); label == NoLabel {
+			unlabelled++
+		}
+	}
+	if unlabelled > 0 {
+		s.Note("%s no label: -1 stands for it", bytesize.Counted(unlabelled, "image has", "images have"))
+	}
+	if r.Numbered {
+		l, err = names.Labels(s, n)
+	} else {
+		l = dataset.Labels{Classes: r.classes, Texts: names.Names == nil}
+		if l.Texts && !s.Options.ForceClasses {
+			err = checkWnids(s, r.classes)
+		}
+	}
+	l.Of = label
+	return l, err
+}
+
+// Resolve tells the labels of all values. names are those of --classes or of a file beside the data, if there is one; path is the source's.
+func (v *Column) Resolve(path string, names ClassNames, opts dataset.Options) (r Resolved, err error) {
+	r.Labels = make([]int32, len(v.Values))
+	firstNumber, firstFraction, firstName := -1, -1, -1
+	for i, value := range v.Values {
+		n, whole, number := WholeNumber(value)
+		first := &firstName
+		switch {
+		case whole && (n < NoLabel || n >= NumberedClassesMax):
+			return r, v.places[i]("the label %.40s is not from 0 to %d", value, NumberedClassesMax-1)
+		case whole:
+			r.Labels[i], first = n, &firstNumber
+		case number:
+			first = &firstFraction
+		}
+		if *first < 0 {
+			*first = i
+		}
+	}
+	switch {
+	case firstFraction >= 0 && firstName < 0:
+		return r, v.places[firstFraction]("the label %s is no whole number: name another column by --label", v.Values[firstFraction])
+	case firstName < 0:
+		r.Numbered = true
+		return r, nil
+	case max(firstNumber, firstFraction) >= 0 && !opts.ForceClasses:
+		return r, v.places[firstName]("the label %.60q is a name, and others are numbers (%s): correct it, name another column by --label, "+
+			"or take all of them for names by --force-classes", v.Values[firstName], v.Values[max(firstNumber, firstFraction)])
+	}
+	return v.resolveNames(r, path, names)
+}
+
+// resolveNames gives each value that is a class's name its label.
+func (v *Column) resolveNames(r Resolved, path string, names ClassNames) (Resolved, error) {
+	for i, value := range v.Values {
+		if reason := transport.NameReason(value); reason != "" {
+			return r, v.places[i]("the class %.60q cannot be used because %s", value, reason)
+		}
+	}
+	r.classes = slices.Sorted(slices.Values(v.Values))
+	if names.Names != nil {
+		r.classes = names.Names
+	}
+	index := dataset.ClassIndex(r.classes)
+	var others []string
+	for i, value := range v.Values {
+		label, ok := index[value]
+		if !ok {
+			label, others = LeftOutLabel, append(others, value)
+		}
+		r.Labels[i] = label
+	}
+	switch {
+	case names.Names == nil:
+	case len(others) == len(v.Values):
+		return r, transport.Refuse(path, "none of its classes (%s) is among the %d of %s", transport.SomeNames(slices.Sorted(slices.Values(others))), len(r.classes), names.From)
+	default:
+		r.Note = fmt.Sprintf("the labels are those of %s: of its %d classes %d are here, and %d others are left out",
+			names.From, len(r.classes), len(v.Values)-len(others), len(others))
+	}
+	return r, nil
+}
+
+// classNamesFiles are what a file with a class name in each line is called, beside data whose labels are numbers.
+var classNamesFiles = []string{"classes.txt", "classnames.txt"}
+
+// ClassNames are the names of labels that a source gives as numbers.
+type ClassNames struct {
+	Names []string // nil: the numbers themselves
+	From  string   // the file
+}
+
+// ilsvrcClasses names, in place of a file, the 1,000 wnids of ILSVRC2012.
+const ilsvrcClasses = "ilsvrc2012"
+
+// FindClassNames takes the file that was given, or looks in the folders for one.
+func FindClassNames(folders []string, opts dataset.Options) (ClassNames, error) {
+	switch opts.Classes {
+	case "":
+	case ilsvrcClasses:
+		return ClassNames{Names: wordnet.Wnids(), From: ilsvrcClasses}, nil
+	default:
+		if m, err := shard.ReadManifest(opts.Classes); !errors.Is(err, shard.ErrNotSet) && !errors.Is(err, syscall.ENOTDIR) {
+			if err != nil {
+				return ClassNames{}, err
+			}
+			return ClassNames{Names: m.Classes, From: opts.Classes}, nil
+		}
+		return readClassNames(opts.Classes)
+	}
+	for _, folder := range folders {
+		for _, name := range classNamesFiles {
+			c, err := readClassNames(filepath.Join(folder, name))
+			if !errors.Is(err, fs.ErrNotExist) {
+				return c, err
+			}
+		}
+	}
+	return ClassNames{}, nil
+}
+
+// readClassNames reads a file of names, one a line, the first for label 0.
+func readClassNames(p string) (ClassNames, error) {
+	text, err := transport.ReadLines(transport.FileSystem{}, p, "class names")
+	if err != nil {
+		return ClassNames{}, err
+	}
+	c := ClassNames{From: p}
+	lines := make(map[string]int) // name → line
+	for line := range strings.Lines(text) {
+		name, n := strings.TrimSpace(line), len(c.Names)+1
+		if name == "" {
+			return ClassNames{}, transport.Refuse(p, "line %d is empty: line k names label k-1, one name a line", n)
+		}
+		if reason := transport.NameReason(name); reason != "" {
+			return ClassNames{}, transport.Refuse(p, "line %d cannot be a class because %s", n, reason)
+		}
+		if first, twice := lines[name]; twice {
+			return ClassNames{}, transport.Refuse(p, "lines %d and %d both say %.60q: classes need names that differ", first, n, name)
+		}
+		lines[name] = n
+		c.Names = append(c.Names, name)
+	}
+	if len(c.Names) == 0 {
+		return ClassNames{}, transport.Refuse(p, "is empty: it must name the classes, one a line")
+	}
+	return c, nil
+}
+
+// Labels are the classes of a split with the labels 0 to n-1.
+func (c ClassNames) Labels(s *dataset.Split, n int) (dataset.Labels, error) {
+	names, numbered := c.Names, false
+	switch {
+	case len(names) == 0:
+		names, numbered = numberNames(n), true
+		if n > 0 {
+			s.Note("the classes are called by their numbers, %s to %s: %s beside the tars, or --classes FILE, would name them, one a line",
+				names[0], names[len(names)-1], classNamesFiles[0])
+		}
+		if n == len(wordnet.Wnids()) {
+			s.Note("if they are ILSVRC2012's, --classes %s calls them by their wnids", ilsvrcClasses)
+		}
+	case len(names) < n:
+		return dataset.Labels{}, transport.Refuse(c.From, "names %d classes, but %s has the label %d: it must have a line for each label from 0 on",
+			len(names), s.Path, n-1)
+	default:
+		s.Note("the classes are named by %s", c.From)
+	}
+	return dataset.Labels{Classes: names, Numbered: numbered}, nil
+}
+
+// numberNames calls classes by their numbers, with as many digits each that they sort by them.
+func numberNames(n int) []string {
+	digits := len(fmt.Sprint(max(n-1, 0)))
+	names := make([]string, n)
+	for i := range names {
+		names[i] = fmt.Sprintf("%0*d", digits, i)
+	}
+	return names
+}

@@ -1,0 +1,180 @@
+// Package labelrule gives labels to samples: by the folder or tar of an image, by its name, by ILSVRC2012's table, or by a column of a table. It refuses
+// classes that are nearly certainly a mistake.
+package labelrule
+
+import (
+	"cmp"
+	"context"
+	"io/fs"
+	"path"
+	"strings"
+
+	"github.com/imgfeed/imgfeed/internal/bytesize"
+	"github.com/imgfeed/imgfeed/internal/wordnet"
+	"github.com/imgfeed/imgfeed/shard/source/dataset"
+	"github.com/imgfeed/imgfeed/shard/source/transport"
+)
+
+// A labelRule tells the labels of files by their names.
+type Rule interface {
+	// Take says whether a file is a sample. It may set the file's label, and change its key. It is asked about folders too, which never are samples:
+	// fs.SkipDir leaves out what is in them.
+	Take(f *transport.File) (bool, error)
+	// Labels are those of the files that were taken.
+	Labels(s *dataset.Split) (dataset.Labels, error)
+}
+
+// Files is a layout of files that are a sample each.
+type Files struct {
+	transport.Transport
+	What string // in words
+	Rule func(s *dataset.Split) (Rule, error)
+	Test bool // the labels of these images are unknown
+}
+
+func (l *Files) Unlabelled() bool { return l.Test }
+
+// Place implements placed.
+func (l *Files) Place(key string) string {
+	if t, ok := l.Transport.(dataset.Placed); ok {
+		return t.Place(key)
+	}
+	return ""
+}
+
+func (l *Files) Describe() string { return l.What }
+
+func (l *Files) Walk(ctx context.Context, s *dataset.Split, fn func(dataset.Item) error) (dataset.Labels, error) {
+	rule, err := l.Rule(s)
+	if err != nil {
+		return dataset.Labels{}, err
+	}
+	w := &transport.Walk{Ctx: ctx, Skipped: make(transport.SkippedFolders)}
+	err = l.Transport.Files(w, func(f *transport.File) error {
+		if take, err := rule.Take(f); err != nil || !take {
+			return err
+		}
+		it := dataset.Item{Key: f.Key, Reason: cmp.Or(f.Reason, transport.NameReason(f.Key)), Label: f.Label, Labelled: f.Labelled}
+		if it.Reason == "" && f.Data != nil {
+			it.Size, it.Data = f.Size, f.Data
+			it.Lies(f)
+		}
+		return fn(it)
+	})
+	if err != nil {
+		return dataset.Labels{}, err
+	}
+	s.CutOff(w.Cut)
+	for _, note := range w.Skipped.Notes() {
+		s.Note("%s", note)
+	}
+	return rule.Labels(s)
+}
+
+// unlabelledRule takes all images.
+type unlabelledRule struct{ others []string }
+
+func WithoutLabels(*dataset.Split) (Rule, error) { return &unlabelledRule{}, nil }
+
+func (r *unlabelledRule) Take(f *transport.File) (bool, error) {
+	if f.Folder {
+		return false, nil
+	}
+	if !transport.NamedImage(f.Key) {
+		r.others = append(r.others, f.Key)
+		return false, nil
+	}
+	f.Label, f.Labelled = NoLabel, true
+	return true, nil
+}
+
+func (r *unlabelledRule) Labels(s *dataset.Split) (dataset.Labels, error) {
+	if len(r.others) > 0 {
+		s.Note("%s not called as images are, and left out (%s)", bytesize.Counted(len(r.others), "file is", "files are"), transport.SomeNames(r.others))
+	}
+	return NoLabels(), nil
+}
+
+// NoLabels are the labels of a split without any.
+func NoLabels() dataset.Labels {
+	return dataset.Labels{Numbered: true, Of: func(string) (int32, bool) { return NoLabel, true }}
+}
+
+// TestNamePrefix begins the names of the test images of ILSVRC2012.
+const TestNamePrefix = "ILSVRC2012_test_"
+
+// testRule gives the test images of ILSVRC2012 the label -1.
+type testRule struct{}
+
+func ByNothing(*dataset.Split) (Rule, error) { return testRule{}, nil }
+
+func (testRule) Take(f *transport.File) (bool, error) {
+	if f.Folder && f.Tar != nil {
+		return false, nil
+	}
+	f.Key, f.Label, f.Labelled = path.Base(f.Key), NoLabel, true
+	if !strings.HasPrefix(f.Key, TestNamePrefix) {
+		return false, f.Errorf("is none of the test images, which are called %s00000001.JPEG and so on: move it elsewhere", TestNamePrefix)
+	}
+	if f.Folder {
+		return false, fs.SkipDir
+	}
+	return true, nil
+}
+
+func (testRule) Labels(s *dataset.Split) (dataset.Labels, error) {
+	s.Note("the test images have no labels: all have -1")
+	l := NoLabels()
+	l.Classes, l.Numbered = wordnet.Wnids(), false
+	return l, nil
+}
+
+// suffixRule labels files by the wnid at the end of their names, as n01440764_10026_n01440764.JPEG.
+type suffixRule struct {
+	index  map[string]int32 // wnid → label
+	differ int              // validation images of another class than is known
+}
+
+func BySuffix(*dataset.Split) (Rule, error) {
+	return &suffixRule{index: dataset.ClassIndex(wordnet.Wnids())}, nil
+}
+
+// SuffixClass is the wnid that a name ends in before its extension; "" if there is none.
+func SuffixClass(name string) string {
+	base := strings.TrimSuffix(name, path.Ext(name))
+	class := base[strings.LastIndexByte(base, '_')+1:]
+	if class == base || !dataset.IsWnid(class) || strings.Contains(name, "/") {
+		return ""
+	}
+	return class
+}
+
+// label is the label that a key says.
+func (r *suffixRule) label(key string) (int32, bool) {
+	if strings.HasPrefix(key, TestNamePrefix) {
+		return NoLabel, true
+	}
+	label, ok := r.index[SuffixClass(key)]
+	return label, ok
+}
+
+func (r *suffixRule) Take(f *transport.File) (bool, error) {
+	if f.Folder {
+		return false, nil
+	}
+	if f.Label, f.Labelled = r.label(f.Key); !f.Labelled {
+		return false, f.Errorf("the name does not end in one of ILSVRC2012's wnids, as those of other images do: move it elsewhere")
+	}
+	name := f.Key[:max(strings.LastIndexByte(f.Key, '_'), 0)] + valNameSuffix
+	if n, ok := valNumber(name); ok && ILSVRCVal().labels[n-1] != f.Label {
+		r.differ++
+	}
+	return true, nil
+}
+
+func (r *suffixRule) Labels(s *dataset.Split) (dataset.Labels, error) {
+	if r.differ > 0 {
+		s.Note("%s validation images have another class in their names than is known of them", bytesize.Grouped(r.differ))
+	}
+	return dataset.Labels{Classes: wordnet.Wnids(), Of: r.label}, nil
+}

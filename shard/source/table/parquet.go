@@ -1,0 +1,407 @@
+package table
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/imgfeed/imgfeed/internal/bytesize"
+	"github.com/imgfeed/imgfeed/shard/source/dataset"
+	"github.com/imgfeed/imgfeed/shard/source/labelrule"
+	"github.com/imgfeed/imgfeed/shard/source/transport"
+)
+
+// parquetBatch is how many values are taken of a page at a time.
+const parquetBatch = 64
+
+// Parquet is the files of one split.
+type Parquet struct {
+	transport.Stream
+	paths  []string
+	names  labelrule.ClassNames
+	named  bool // the labels are names of classes, or numbers as text
+	opts   dataset.Options
+	rows   map[string][]int32 // the label of each row, by its file's name without the extension
+	texts  labelrule.Column   // if named; until all rows are read their labels are places in it
+	fields []dataset.Field
+}
+
+// NewParquet reads the schemas of the files of one split.
+func NewParquet(paths []string, opts dataset.Options) (*Parquet, error) {
+	names, err := labelrule.FindClassNames([]string{filepath.Dir(paths[0])}, opts)
+	if err != nil {
+		return nil, err
+	}
+	l := &Parquet{paths: paths, names: names, opts: opts}
+	var first *parquetFile
+	for _, file := range paths {
+		f, err := openParquet(file, l.opts)
+		if err != nil {
+			return nil, err
+		}
+		f.Close() // its schema stays in memory
+		first = cmp.Or(first, f)
+		if err := f.checkLabels(file, first, paths[0]); err != nil {
+			return nil, err
+		}
+		l.Size += f.Size()
+	}
+	if l.named = first.textLabels(); len(l.names.Names) == 0 && len(first.classes) > 0 {
+		l.names = labelrule.ClassNames{Names: first.classes, From: "the schema of " + paths[0]}
+	}
+	return l, nil
+}
+
+// Missing compares the number of files with what their names say: train-00000-of-00294.parquet is one of 294. "" says that all are here.
+func (l *Parquet) Missing() string {
+	name := fileStem(l.paths[0])
+	at := strings.LastIndex(name, "-of-")
+	want, err := strconv.Atoi(name[at+1:][min(len("of-"), len(name)-at-1):])
+	if at < 0 || err != nil || want == len(l.paths) {
+		return ""
+	}
+	return fmt.Sprintf("is one of %d files by its name, and %d are here", want, len(l.paths))
+}
+
+// fileStem is a file's name without folders and extension.
+func fileStem(file string) string { return strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)) }
+
+func (l *Parquet) Describe() string {
+	if len(l.paths) == 1 {
+		return "a parquet file"
+	}
+	return fmt.Sprintf("%d parquet files", len(l.paths))
+}
+
+// Unlabelled says that the first label is -1, as those of test images are.
+func (l *Parquet) Unlabelled() (is bool) {
+	l.file(context.Background(), l.paths[0], func(_ int, r *parquetRow) error {
+		n, whole, _ := labelrule.WholeNumber(r.label)
+		is = r.label == "" || whole && n < 0
+		return io.EOF
+	})
+	return is
+}
+
+func (l *Parquet) Walk(ctx context.Context, s *dataset.Split, fn func(dataset.Item) error) (dataset.Labels, error) {
+	l.rows, l.texts = make(map[string][]int32), labelrule.Column{}
+	leftOut, wanted := 0, dataset.ClassIndex(l.names.Names)
+	for _, file := range l.paths {
+		stem := fileStem(file)
+		err := l.file(ctx, file, func(row int, r *parquetRow) error {
+			label, err := l.rowLabel(r.label, func(format string, args ...any) error {
+				return transport.RefuseEntry(file, fmt.Sprintf("row %d", row), format, args...)
+			})
+			if err != nil {
+				return err
+			}
+			l.rows[stem] = append(l.rows[stem], label)
+			_, _, number := labelrule.WholeNumber(r.label)
+			if _, ok := wanted[r.label]; r.label != "" && len(wanted) > 0 && !ok && !number {
+				leftOut++
+				return nil
+			}
+			key := fmt.Sprintf("%s/%05d", stem, row)
+			if r.path != "" {
+				key += "-" + path.Base(r.path)
+			}
+			it := dataset.Item{Key: key, Reason: cmp.Or(transport.NameReason(key), r.reason), Label: label, Labelled: !l.named || label == labelrule.NoLabel}
+			if it.Reason == "" {
+				it.Size, it.Data, it.Fields = int64(len(r.image)), bytes.NewReader(r.image), r.fields
+			}
+			return fn(it)
+		})
+		if err != nil {
+			return dataset.Labels{}, err
+		}
+	}
+	if leftOut > 0 {
+		s.Note("%s left out, of other classes than those of %s", bytesize.Counted(leftOut, "row is", "rows are"), l.names.From)
+	}
+	r := labelrule.Resolved{Numbered: true}
+	if l.named && l.texts.Values != nil {
+		var err error
+		if r, err = l.texts.Resolve(s.Path, l.names, l.opts); err != nil {
+			return dataset.Labels{}, err
+		}
+	}
+	return r.Of(s, l.names, l.label, func(yield func(int32) bool) {
+		for _, rows := range l.rows {
+			for i, label := range rows {
+				if r.Labels != nil && label >= 0 {
+					rows[i] = r.Labels[label]
+				}
+				yield(rows[i])
+			}
+		}
+	})
+}
+
+// rowLabel is the label of a row, or the place of its text among the texts.
+func (l *Parquet) rowLabel(text string, at labelrule.Place) (int32, error) {
+	n, whole, _ := labelrule.WholeNumber(text)
+	switch {
+	case text == "":
+		return labelrule.NoLabel, nil
+	case l.named:
+		return l.texts.Add(text, at)
+	case !whole:
+		return 0, at("the label is no whole number: name another column by --label")
+	case n < labelrule.NoLabel || n >= labelrule.NumberedClassesMax:
+		return 0, at("the label %s is not from 0 to %d", text, labelrule.NumberedClassesMax-1)
+	}
+	return n, nil
+}
+
+// label finds the label of a key by its file and row.
+func (l *Parquet) label(key string) (int32, bool) {
+	stem, rest, _ := strings.Cut(key, "/")
+	digits, _, _ := strings.Cut(rest, "-")
+	row, err := strconv.Atoi(digits)
+	if of := l.rows[stem]; err == nil && row >= 0 && row < len(of) {
+		return of[row], true
+	}
+	return 0, false
+}
+
+// parquetRow is one row. The image and the fields are valid until the next one is read.
+type parquetRow struct {
+	image  []byte
+	path   string
+	reason string // why there is no image
+	label  string // "": none
+	fields []byte
+}
+
+// file calls fn for every row of a file.
+func (l *Parquet) file(ctx context.Context, name string, fn func(row int, r *parquetRow) error) (err error) {
+	f, err := openParquet(name, l.opts)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := f.bindFields(name, slices.Clone(l.fields)); err != nil {
+		return err
+	}
+	row := 0
+	wrong := func(msg string, err error) error {
+		return &transport.FormatError{Path: name, Entry: fmt.Sprintf("row %d", row), Msg: msg, Err: err}
+	}
+	defer func() { // the reader takes what the file says at its word in places
+		if r := recover(); r != nil {
+			err = wrong(fmt.Sprintf("cannot be read as parquet: %v", r), nil)
+		}
+	}()
+	for i, group := range f.RowGroups() {
+		if err := f.checkGroup(i); err != nil {
+			return wrong("cannot be read as parquet", err)
+		}
+		err := f.group(group, func(r *parquetRow, err error) error {
+			if field, ok := errors.AsType[*fieldError](err); ok {
+				return wrong(field.Error(), nil)
+			}
+			if err != nil {
+				return wrong("cannot be read as parquet", err)
+			}
+			if err := errors.Join(ctx.Err(), fn(row, r)); err != nil {
+				return err
+			}
+			row++
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// group calls fn for every row of a row group, or with the error that ends it.
+func (f *parquetFile) group(group parquet.RowGroup, fn func(*parquetRow, error) error) error {
+	image, name, label := newParquetCursor(group, f.image), newParquetCursor(group, f.imagePath), newParquetCursor(group, f.label)
+	defer image.close()
+	defer name.close()
+	defer label.close()
+	fields := f.newFieldCursors(group)
+	defer fields.close()
+	for range group.NumRows() {
+		r, err := readParquetRow(image, name, label)
+		if err == nil {
+			r.fields, err = fields.next()
+		}
+		if _, wrong := errors.AsType[*fieldError](err); wrong && r.reason != "" {
+			err = nil // the row is left out
+		}
+		if err := fn(r, err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readParquetRow takes the next value of each column.
+func readParquetRow(image, name, label *parquetCursor) (*parquetRow, error) {
+	data, err := image.next()
+	text, err2 := label.next()
+	file, err3 := name.next()
+	if err := cmp.Or(err, err2, err3); err != nil {
+		return nil, err
+	}
+	r := new(parquetRow)
+	switch n := len(data.ByteArray()); {
+	case data.IsNull():
+		r.reason = "the row has no bytes of an image (a path is not followed)"
+	case n > transport.ImageBytesMax:
+		r.reason = transport.ReasonTooLarge(int64(n))
+	default:
+		r.image = data.ByteArray()
+	}
+	switch x := parquetScalar(text).(type) {
+	case nil:
+	case string:
+		r.label = strings.TrimSpace(x)
+	case bool:
+		r.label = map[bool]string{false: "0", true: "1"}[x]
+	default:
+		r.label = fmt.Sprint(x)
+	}
+	if !file.IsNull() {
+		r.path = string(file.ByteArray())
+	}
+	return r, nil
+}
+
+// parquetScalar is a value as nil, bool, int64, float32, float64 or string.
+func parquetScalar(v parquet.Value) any {
+	switch {
+	case v.IsNull():
+		return nil
+	case v.Kind() == parquet.Boolean:
+		return v.Boolean()
+	case v.Kind() == parquet.Int32, v.Kind() == parquet.Int64:
+		return v.Int64()
+	case v.Kind() == parquet.Float:
+		return v.Float()
+	case v.Kind() == parquet.Double:
+		return v.Double()
+	}
+	return string(v.ByteArray())
+}
+
+// parquetCursor goes through the values of a column in a row group; it holds one page. A nil cursor gives null for every row.
+type parquetCursor struct {
+	pages  parquet.Pages
+	page   parquet.Page
+	values parquet.ValueReader
+	batch  [parquetBatch]parquet.Value
+	at, n  int
+}
+
+// newParquetCursor starts at the first row of a column; the cursor of no column, -1, is nil.
+func newParquetCursor(group parquet.RowGroup, column int) *parquetCursor {
+	if column < 0 {
+		return nil
+	}
+	return &parquetCursor{pages: group.ColumnChunks()[column].Pages()}
+}
+
+// next returns the value of the next row, which is valid until the one after.
+func (c *parquetCursor) next() (parquet.Value, error) {
+	if c == nil {
+		return parquet.Value{}, nil
+	}
+	v, err := c.peek()
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	if err == nil {
+		c.at++
+	}
+	return v, err
+}
+
+// peek returns the next value and leaves it there; io.EOF says that there is none.
+func (c *parquetCursor) peek() (parquet.Value, error) {
+	for c.at == c.n {
+		if c.page == nil {
+			page, err := c.pages.ReadPage()
+			if err != nil {
+				return parquet.Value{}, err
+			}
+			c.page, c.values = page, page.Values()
+		}
+		n, err := c.values.ReadValues(c.batch[:])
+		if err != nil && err != io.EOF {
+			return parquet.Value{}, err
+		}
+		if c.at, c.n = 0, n; n == 0 {
+			parquet.Release(c.page)
+			c.page = nil
+		}
+	}
+	return c.batch[c.at], nil
+}
+
+func (c *parquetCursor) close() {
+	if c == nil {
+		return
+	}
+	if c.page != nil {
+		parquet.Release(c.page)
+	}
+	c.pages.Close()
+}
+
+// parquetFile is one open file.
+type parquetFile struct {
+	*parquet.File
+	file                    *os.File
+	image, imagePath, label int // columns; -1: there is none
+	classes                 []string
+	fields                  []parquetColumn
+}
+
+func (f *parquetFile) Close() error { return f.file.Close() }
+
+// openParquet reads a file's schema and finds the columns in it.
+func openParquet(name string, opts dataset.Options) (f *parquetFile, err error) {
+	if err := transport.NoRemote(name, "parquet"); err != nil {
+		return nil, err
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = transport.Refuse(name, "cannot be read as parquet: %v", r)
+		}
+		if err != nil {
+			file.Close()
+		}
+	}()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if err := checkParquetFooter(file, info.Size()); err != nil {
+		return nil, transport.Refuse(name, "%v", err)
+	}
+	opened, err := parquet.OpenFile(file, info.Size(), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
+	if err != nil {
+		return nil, &transport.FormatError{Path: name, Msg: "cannot be read as parquet", Err: err}
+	}
+	f = &parquetFile{File: opened, file: file}
+	return f, f.findColumns(name, opts)
+}

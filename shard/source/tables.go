@@ -1,0 +1,203 @@
+package source
+
+import (
+	"cmp"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/imgfeed/imgfeed/shard/source/dataset"
+	"github.com/imgfeed/imgfeed/shard/source/table"
+	"github.com/imgfeed/imgfeed/shard/source/transport"
+)
+
+// parquetFiles is datasets of Hugging Face as their hub has them, in parquet (https://parquet.apache.org/docs/file-format/): a row for each sample, a
+// column with the image file's bytes and one with the label, whose class names stand in the schema's metadata under "huggingface":
+//
+//	data/train-00000-of-00294.parquet       image: struct<bytes: binary, path: string>, label: int64
+//	data/validation-00000-of-00014.parquet
+//
+// A sample's key is its file's name, its row in it, and the path that the row gives: "train-00000-of-00294/00012-n01440764_10026.JPEG".
+var parquetFiles = dataset.Kind{
+	Name:   "Hugging Face parquet",
+	Forms:  []string{"a folder with train-00000-of-00294.parquet and so on, or with data/ that has them", "one parquet file"},
+	Labels: "the label column, or that of --label; the schema's class names, or those of --classes",
+	Takes:  []*dataset.Option{dataset.OptionClasses, dataset.OptionLabel, dataset.OptionNoLabels},
+}
+
+func openParquetFiles(c *candidate) ([]*dataset.Split, error) {
+	if c.folder == nil {
+		if transport.FileKind(c.path) != transport.ParquetExtension {
+			return nil, nil
+		}
+		c.output = strings.TrimSuffix(c.path, filepath.Ext(c.path))
+		s, err := newParquetSplit(c, []string{c.path})
+		return []*dataset.Split{s}, err
+	}
+	names := c.parquets()
+	switch zipped := c.tree != transport.Tree(transport.FileSystem{}); {
+	case slices.ContainsFunc(names, c.besideImages), zipped && len(names) == 0:
+		return nil, nil
+	case zipped:
+		return nil, transport.RefuseEntry(c.path, names[0], "parquet in a zip is not read: unpack the zip")
+	}
+	if len(names) == 0 {
+		q, err := c.inData()
+		if q == nil || err != nil {
+			return nil, err
+		}
+		c, names = q, q.parquets()
+	}
+	if len(names) == 0 {
+		return nil, nil
+	}
+	return c.bySplit(names, func(_ string, files []string) (*dataset.Split, error) {
+		var paths []string
+		for _, f := range files {
+			paths = append(paths, filepath.Join(c.path, f))
+		}
+		return newParquetSplit(c, paths)
+	})
+}
+
+// parquets are the files of a folder that are called parquet.
+func (f *folder) parquets() []string {
+	return slices.DeleteFunc(slices.Clone(f.files), func(name string) bool { return transport.FileKind(name) != transport.ParquetExtension })
+}
+
+// newParquetSplit is the split of some files, which must be all that their names tell of.
+func newParquetSplit(c *candidate, paths []string) (*dataset.Split, error) {
+	l, err := table.NewParquet(paths, c.opts)
+	if err != nil {
+		return nil, err
+	}
+	s := c.newSplit(l)
+	switch missing := l.Missing(); {
+	case missing == "":
+	case c.opts.AllowTruncated:
+		s.Note("%s %s", paths[0], missing)
+	default:
+		return nil, transport.Refuse(paths[0], "%s: get the others, or take what is here with --allow-truncated", missing)
+	}
+	return s, nil
+}
+
+// lists is a file that names images and their labels, one in each line, as CSV, TSV, JSON lines, or MXNet's im2rec:
+//
+//	path,label                   path	label     {"file_name": "a.jpg", "label": "cat"}     0	3.000000	train/a.jpg
+//	"train/a, b.jpg",tabby cat   b.jpg	0         {"file_name": "b.jpg", "label": "dog"}     1	0.000000	train/b.jpg
+//
+// Paths begin at the list's own folder, or at that of --images, and are the samples' keys. Labels that all are whole numbers are labels; others
+// are the names of classes, which stand in sorted order. A column "split" makes a split of each of its values.
+var lists = dataset.Kind{
+	Name: "list of images",
+	Forms: []string{"a CSV or TSV file that begins with path,label", "JSON lines with the keys path and label", "MXNet's .lst",
+		"a folder of images with metadata.csv or metadata.jsonl", "Tiny ImageNet's val/, with val_annotations.txt"},
+	Labels:       "the column of labels, or that of --label: whole numbers as they are, names by their place in sorted order or in --classes FILE",
+	Takes:        []*dataset.Option{dataset.OptionClasses, dataset.OptionLabel, dataset.OptionImages, dataset.OptionNoLabels},
+	TestLabelled: true,
+}
+
+// imagefolderLists are what lists are called beside the images of one folder (https://huggingface.co/docs/datasets/image_dataset).
+var imagefolderLists = []string{"metadata.csv", "metadata.jsonl"}
+
+func openList(c *candidate) ([]*dataset.Split, error) {
+	switch {
+	case c.folder != nil && c.given:
+		return openLists(c)
+	case c.folder != nil:
+		return openListInFolder(c)
+	case !c.noTar:
+		return nil, nil
+	}
+	root := filepath.Dir(c.path)
+	if c.opts.Images != "" {
+		var err error
+		if root, err = transport.Absolute(c.opts.Images); err != nil {
+			return nil, err
+		}
+		if info, err := (transport.FileSystem{}).Stat(root); err != nil || !info.IsDir() {
+			return nil, transport.Refuse(root, "--images names no folder")
+		}
+	}
+	return c.openListFile(c.path, root)
+}
+
+// openListInFolder opens a folder of images in which a list says their labels: the validation images of Tiny ImageNet, or what Hugging Face calls an
+// imagefolder.
+func openListInFolder(c *candidate) ([]*dataset.Split, error) {
+	if slices.Contains(c.files, table.TinyAnnotations) && slices.Equal(c.folders, []string{"images"}) {
+		return c.openListFile(filepath.Join(c.path, table.TinyAnnotations), filepath.Join(c.path, "images"))
+	}
+	if len(c.folders) > 0 || c.tree != transport.Tree(transport.FileSystem{}) || !slices.ContainsFunc(c.files, transport.NamedImage) {
+		return nil, nil
+	}
+	for _, name := range imagefolderLists {
+		if slices.Contains(c.files, name) {
+			return c.openListFile(filepath.Join(c.path, name), c.path)
+		}
+	}
+	return nil, nil
+}
+
+// openListFile makes a split of a list, or one of each value of its column "split"; none: the file is no list.
+func (c *candidate) openListFile(file, root string) ([]*dataset.Split, error) {
+	parts, err := table.ReadLists(file, root, c.opts)
+	base := strings.TrimSuffix(c.path, filepath.Ext(c.path))
+	if c.folder != nil {
+		base = cmp.Or(c.output, c.path)
+	}
+	var splits []*dataset.Split
+	for _, l := range parts {
+		s := c.newSplit(l)
+		s.Output = base + "-shards"
+		if name := l.Name(); name != "" {
+			s.Name, s.Output = name, base+"-"+name+"-shards"
+		}
+		for _, note := range l.Notes {
+			s.Note("%s", note)
+		}
+		splits = append(splits, s)
+	}
+	return splits, err
+}
+
+// openLists opens several lists, each of a split.
+func openLists(c *candidate) ([]*dataset.Split, error) {
+	if transport.FileKind(c.files[0]) != "" {
+		return nil, nil
+	}
+	var splits []*dataset.Split
+	for _, file := range c.files {
+		q, err := c.in(file, "")
+		if err != nil {
+			return nil, err
+		}
+		q.output, q.opts.Split = "", ""
+		of, err := openList(q)
+		q.close()
+		if err != nil || of == nil {
+			return nil, err
+		}
+		for _, s := range of {
+			if at := slices.IndexFunc(splits, func(other *dataset.Split) bool { return other.Name == s.Name }); at >= 0 {
+				return nil, transport.Refuse(s.Path, "two of the %d lists are of the split %s, as %s is: join them, or call them by their splits",
+					len(c.files), s.Name, filepath.Base(splits[at].Path))
+			}
+		}
+		splits = append(splits, of...)
+	}
+	// Labels are those of the first, which should be that of training.
+	slices.SortStableFunc(splits, func(a, b *dataset.Split) int {
+		return cmp.Compare(slices.Index(table.ListSplits, a.Name), slices.Index(table.ListSplits, b.Name))
+	})
+	if c.opts.Split == "" {
+		return splits, nil
+	}
+	for _, s := range splits {
+		if s.Name == c.opts.Split {
+			return []*dataset.Split{s}, nil
+		}
+	}
+	return nil, transport.Refuse(c.path, "has no split %q among its %d, which are called as %s", c.opts.Split, len(splits), splits[0].Name)
+}

@@ -1,0 +1,192 @@
+package transport
+
+import (
+	"cmp"
+	"fmt"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/imgfeed/imgfeed/internal/image/imagefile"
+)
+
+const (
+	ParquetExtension = ".parquet"
+	// LabelExtension is that of a label beside an image, as WebDataset has it.
+	LabelExtension = "cls"
+)
+
+// keyBytesMax is the longest key that is taken; Linux allows paths of this length.
+const keyBytesMax = 4096
+
+// Junk says that a file or folder of this name is no part of any dataset: hidden, or left there by an operating system or a NAS.
+func Junk(name string) bool {
+	if strings.HasPrefix(name, ".") {
+		return true
+	}
+	switch strings.ToLower(name) {
+	case "thumbs.db", "ehthumbs.db", "desktop.ini", "__macosx", "@eadir", "lost+found":
+		return true
+	}
+	return false
+}
+
+// junkPath says that some part of a slash-separated path is junk.
+func junkPath(p string) bool {
+	for part := range strings.SplitSeq(p, "/") {
+		if Junk(part) {
+			return true
+		}
+	}
+	return false
+}
+
+// EntryPath cleans the name of a tar's entry: "./a//b" becomes "a/b"; "" is the archive's root. Absolute names and names that climb out with ".."
+// are refused: no honest dataset has them, and taking them as something else would give two files one key.
+func EntryPath(name string) (string, error) {
+	switch {
+	case strings.Trim(name, "/") == "": // as Python's tarfile writes the folder that it adds as "/"
+		return "", nil
+	case strings.HasPrefix(name, "/"):
+		return "", fmt.Errorf("absolute name")
+	}
+	for part := range strings.SplitSeq(name, "/") {
+		if part == ".." {
+			return "", fmt.Errorf("name that climbs out of the archive with \"..\"")
+		}
+	}
+	if strings.ContainsRune(name, 0) {
+		return "", fmt.Errorf("name with a zero byte")
+	}
+	if len(name) > keyBytesMax {
+		return "", fmt.Errorf("name of %d bytes, more than %d", len(name), keyBytesMax)
+	}
+	if name = path.Clean(name); name == "." {
+		return "", nil
+	}
+	return name, nil
+}
+
+// NameReason says why no sample can have this key; empty when one can. Keys stand in JSON, which has no way to write other bytes than UTF-8.
+func NameReason(key string) string {
+	if len(key) > keyBytesMax { // a class tar's name and a path in it
+		return fmt.Sprintf("its name has more than %d bytes", keyBytesMax)
+	}
+	if !utf8.ValidString(key) {
+		return "its name is not UTF-8"
+	}
+	return ""
+}
+
+// Stem strips the suffixes of archives from a path: "/data/n01440764.tar.gz" becomes "/data/n01440764".
+func Stem(p string) string {
+	for _, suffix := range []string{".tar", ".tar.gz", ".tgz", ".zip"} {
+		if s, ok := cutSuffixFold(p, suffix); ok && filepath.Base(s) != "" {
+			return s
+		}
+	}
+	return p
+}
+
+func cutSuffixFold(s, suffix string) (string, bool) {
+	if len(s) > len(suffix) && strings.EqualFold(s[len(s)-len(suffix):], suffix) {
+		return s[:len(s)-len(suffix)], true
+	}
+	return s, false
+}
+
+// NamedTar says that a file name claims to be a tar's. What a file is, is told by its content; this is for telling what a folder is meant to be.
+func NamedTar(name string) bool {
+	_, zip := cutSuffixFold(name, ".zip")
+	return !zip && Stem(name) != name
+}
+
+// SplitName suggests a split's name from a path's last part.
+func SplitName(p string) string {
+	return cmp.Or(NamedSplit(p), "train")
+}
+
+// splitNames are what splits are called by custom. Of the folders of one split the first that is there is taken.
+var splitNames = []struct {
+	split string
+	names []string
+}{
+	{"val", []string{"val", "valid", "validation"}},
+	{"test", []string{"test", "testing"}},
+	{"train", []string{"train", "training"}},
+}
+
+// splitFolderPrefix begins the names of the splits' folders of ImageNet-21K-P.
+const splitFolderPrefix = "imagenet21k_"
+
+// IsSplitFolder says that a folder of this name holds a split by custom, in any case of letters.
+func IsSplitFolder(name string) bool {
+	name = strings.TrimPrefix(strings.ToLower(name), splitFolderPrefix)
+	for _, s := range splitNames {
+		if slices.Contains(s.names, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// SplitFolder returns the one of the folders that holds a split, "" if there is none.
+func SplitFolder(folders []string, split string) string {
+	for _, s := range splitNames {
+		for _, name := range s.names {
+			i := slices.IndexFunc(folders, func(in string) bool {
+				return strings.EqualFold(in, name) || strings.EqualFold(in, splitFolderPrefix+name)
+			})
+			if s.split == split && i >= 0 {
+				return folders[i]
+			}
+		}
+	}
+	return ""
+}
+
+// NamedSplit is the split that some part of a path's last name says; "": it says none.
+func NamedSplit(p string) string {
+	parts := strings.FieldsFunc(strings.ToLower(filepath.Base(Stem(p))), func(r rune) bool { return strings.ContainsRune("_-.", r) })
+	for _, s := range splitNames {
+		if slices.ContainsFunc(parts, func(part string) bool { return slices.Contains(s.names, part) }) {
+			return s.split
+		}
+	}
+	return ""
+}
+
+// NamedImage says that a file may be an image, by its name; one without an extension may.
+func NamedImage(name string) bool {
+	extension := path.Ext(name)
+	return extension == "" || imagefile.HasExtension(strings.ToLower(extension[1:]))
+}
+
+// KeyClass returns the class of a key and the path in its folder; ok is false for a file that lies above all classes.
+func KeyClass(key string, level int) (class, rest string, ok bool) {
+	rest = key
+	for range max(1, level) {
+		if class, rest, ok = strings.Cut(rest, "/"); !ok {
+			return "", "", false
+		}
+	}
+	return class, rest, true
+}
+
+// FileKind tells tars, parquet files and others apart by their names.
+func FileKind(file string) string {
+	switch {
+	case NamedTar(file):
+		return ".tar"
+	case strings.EqualFold(filepath.Ext(file), ParquetExtension):
+		return ParquetExtension
+	}
+	return ""
+}
+
+// Below says that a path lies in a folder, or is it.
+func Below(path, folder string) bool {
+	return path == folder || strings.HasPrefix(path, strings.TrimSuffix(folder, "/")+"/")
+}

@@ -1,0 +1,172 @@
+package transport
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/imgfeed/imgfeed/shard/storage"
+)
+
+// The paths of files in buckets and on web servers are their URLs as package filepath cleans them, as s3:/bucket/data. All that is done with paths can be
+// done with these. Errors show the URLs.
+
+// Absolute is filepath.Abs of a path or URL.
+func Absolute(p string) (string, error) {
+	if storage.IsRemote(p) {
+		if _, err := storage.At(p); err != nil {
+			return "", err
+		}
+		return filepath.Clean(p), nil
+	}
+	return filepath.Abs(p)
+}
+
+// ShownPath returns a path as people write it: that of a file behind a network is its URL.
+func ShownPath(p string) string {
+	if scheme, rest, found := strings.Cut(p, ":/"); found && scheme != "" && !strings.ContainsAny(scheme, "/.") {
+		return scheme + "://" + strings.TrimPrefix(rest, "/")
+	}
+	return p
+}
+
+func isRemote(p string) bool { return storage.IsRemote(ShownPath(p)) }
+
+// NoRemote refuses a path behind a network for files that are read here and there.
+func NoRemote(p, what string) error {
+	if !isRemote(p) {
+		return nil
+	}
+	return Refuse(p, "%s in a bucket or on a web server is not read: download it", what)
+}
+
+func isAbsolute(p string) bool { return filepath.IsAbs(p) || isRemote(p) }
+
+// remotes are the storages that are in use, by their places.
+var remotes sync.Map
+
+// remote returns the storage that a path behind a network lies in, and its name there.
+func remote(p string) (storage.Storage, string, error) {
+	root, name := storage.Root(ShownPath(p))
+	if s, ok := remotes.Load(root); ok {
+		return s.(storage.Storage), name, nil
+	}
+	s, err := storage.At(root)
+	if err != nil {
+		return nil, "", err
+	}
+	kept, _ := remotes.LoadOrStore(root, s)
+	return kept.(storage.Storage), name, nil
+}
+
+// pins are the first files behind a network that were asked for, by their paths: tars are looked at several times.
+var pins sync.Map
+
+var pinned atomic.Int64 // of pins
+
+const pinsMax = 100_000
+
+// pin returns what pins a file behind a network, of that storage and name.
+func pin(p string, s storage.Storage, name string) (storage.Object, error) {
+	if o, ok := pins.Load(p); ok {
+		return o.(storage.Object), nil
+	}
+	o, err := s.Stat(name)
+	if err == nil && pinned.Add(1) <= pinsMax {
+		pins.Store(p, o)
+	}
+	return o, err
+}
+
+// FileSystem is the machine's own tree, and the places behind a network.
+type FileSystem struct{}
+
+func (FileSystem) Stat(p string) (fs.FileInfo, error) {
+	if !isRemote(p) {
+		return os.Stat(p)
+	}
+	s, name, err := remote(p)
+	if err != nil {
+		return nil, err
+	}
+	info := remoteInfo{name: path.Base(name), size: -1}
+	if name != "" {
+		object, err := pin(p, s, name)
+		if err == nil {
+			info.size = object.Bytes
+			return info, nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
+	names, err := s.Names(name)
+	if err == nil && len(names) == 0 || errors.Is(err, errors.ErrUnsupported) {
+		err = &fs.PathError{Op: "stat", Path: ShownPath(p), Err: fs.ErrNotExist}
+	}
+	return info, err
+}
+
+func (FileSystem) List(p string) ([]fs.DirEntry, error) {
+	if !isRemote(p) {
+		return os.ReadDir(p)
+	}
+	s, name, err := remote(p)
+	if err != nil {
+		return nil, err
+	}
+	names, err := s.Names(name)
+	entries := make([]fs.DirEntry, len(names))
+	for i, n := range names {
+		bare, folder := strings.CutSuffix(n, "/")
+		info := remoteInfo{name: bare}
+		if folder {
+			info.size = -1
+		}
+		entries[i] = fs.FileInfoToDirEntry(info)
+	}
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	return entries, err
+}
+
+func (FileSystem) Open(p string) (io.ReadCloser, error) {
+	if !isRemote(p) {
+		return os.Open(p)
+	}
+	s, name, err := remote(p)
+	if err != nil {
+		return nil, err
+	}
+	object, err := pin(p, s, name)
+	if err != nil {
+		return nil, err
+	}
+	f, err := s.OpenObject(name, object)
+	return storage.NewReader(f), err
+}
+
+// remoteInfo is what is known of a name behind a network. A folder's size is -1.
+type remoteInfo struct {
+	name string
+	size int64
+}
+
+func (i remoteInfo) Name() string       { return i.name }
+func (i remoteInfo) Size() int64        { return i.size }
+func (i remoteInfo) ModTime() time.Time { return time.Time{} }
+func (i remoteInfo) IsDir() bool        { return i.size < 0 }
+func (i remoteInfo) Sys() any           { return nil }
+func (i remoteInfo) Mode() fs.FileMode {
+	if i.IsDir() {
+		return fs.ModeDir
+	}
+	return 0
+}

@@ -1,0 +1,261 @@
+package transport
+
+import (
+	"archive/tar"
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+)
+
+const (
+	tarBlockBytes  = 512
+	readAheadBytes = 1 << 20
+)
+
+var ErrNotTar = errors.New("not a tar")
+
+// TarReader reads one tar, from a file or from inside another tar, plain or compressed by gzip.
+type TarReader struct {
+	Tar     *tar.Reader
+	Path    string    // of the file
+	inner   string    // the name of the entry that holds this tar, "" for the file itself
+	file    io.Closer // nil: it is not to be closed
+	count   *countingReader
+	rest    *endReader // what the entries are read from: at the end, what follows them
+	begins  int64      // where the tar begins in the file; -1: it is compressed
+	Peeking bool       // only the front is of interest: what follows the end is not read
+}
+
+// countingReader counts the bytes that were read of a file, for the places in errors.
+type countingReader struct {
+	r io.Reader
+	n int64
+}
+
+func (c *countingReader) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.n += int64(n)
+	return n, err
+}
+
+// OpenTar opens a tar file. What is no tar gives an error that is errNotTar.
+func OpenTar(path string) (*TarReader, error) {
+	if info, err := (FileSystem{}).Stat(path); err != nil || !info.Mode().IsRegular() {
+		return nil, errors.Join(err, &FormatError{Path: path, Msg: "neither a folder nor a regular file", Err: ErrNotTar})
+	}
+	f, err := FileSystem{}.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	t, err := NewTarReader(path, f)
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	t.file = f
+	return t, nil
+}
+
+// NewTarReader reads a tar that comes from anywhere.
+func NewTarReader(path string, r io.Reader) (*TarReader, error) {
+	t := &TarReader{Path: path, count: &countingReader{r: r}}
+	return t, t.start(bufio.NewReaderSize(t.count, readAheadBytes))
+}
+
+// within opens a tar that is the current entry of this one.
+func (t *TarReader) within(name string, buf *bufio.Reader) (*TarReader, error) {
+	inner := &TarReader{Path: t.Path, inner: name, count: t.count, begins: t.offset()}
+	buf.Reset(t.Tar)
+	if err := inner.start(buf); err != nil {
+		return nil, err
+	}
+	return inner, nil
+}
+
+// start looks at the first bytes and sets up what unpacks them.
+func (t *TarReader) start(buf *bufio.Reader) error {
+	head, err := buf.Peek(tarBlockBytes)
+	if err != nil && err != io.EOF {
+		return t.wrap("", err)
+	}
+	if bytes.HasPrefix(head, []byte{0x1f, 0x8b}) {
+		zr, err := gzip.NewReader(buf)
+		if err != nil {
+			return t.wrap("", err)
+		}
+		unpacked := bufio.NewReaderSize(zr, readAheadBytes)
+		if head, err = unpacked.Peek(tarBlockBytes); err != nil && err != io.EOF {
+			return t.wrap("", err)
+		}
+		buf, t.begins = unpacked, -1
+	}
+	if !isTar(head) {
+		return &FormatError{Path: t.Path, Entry: t.inner, Msg: "neither a tar nor a tar.gz", Err: ErrNotTar}
+	}
+	t.rest = &endReader{r: buf}
+	t.Tar = tar.NewReader(t.rest)
+	return nil
+}
+
+func (t *TarReader) Close() error {
+	if t.file == nil {
+		return nil
+	}
+	return t.file.Close()
+}
+
+// offset is where the current member's content begins in the file; -1: it does not lie there as it is. It is asked before anything of that is read.
+func (t *TarReader) offset() int64 {
+	if t.begins < 0 {
+		return -1
+	}
+	return t.begins + t.rest.n
+}
+
+// next returns the next header; io.EOF ends the archive. The checksum of a compressed tar is checked then.
+func (t *TarReader) next() (*tar.Header, error) {
+	h, err := t.Tar.Next()
+	if err == io.EOF && !t.Peeking {
+		if err := t.checkRest(); err != nil {
+			return nil, err
+		}
+	}
+	if err != nil && err != io.EOF {
+		return nil, t.wrap("", err)
+	}
+	return h, err
+}
+
+// checkRest reads what stands after the end of the archive, which is padding. Tars that were joined by cat, for one, have more
+// entries there, which would be left out without a word.
+func (t *TarReader) checkRest() error {
+	block := make([]byte, 64<<10)
+	for {
+		n, err := t.rest.Read(block)
+		if len(bytes.Trim(block[:n], "\x00")) > 0 {
+			return t.Errorf("", "there is more after the archive's end, as when tars are joined by cat: unpack it (tar --ignore-zeros) and build the folder")
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return t.wrap("", err)
+		}
+	}
+}
+
+// endReader remembers how many zeros were read last: a tar ends in two blocks of them.
+type endReader struct {
+	r     io.Reader
+	n     int64 // bytes that were read
+	zeros int
+}
+
+func (e *endReader) Read(p []byte) (int, error) {
+	n, err := e.r.Read(p)
+	e.n += int64(n)
+	if tail := len(bytes.TrimRight(p[:n], "\x00")); tail > 0 {
+		e.zeros = n - tail
+	} else {
+		e.zeros += n
+	}
+	return n, err
+}
+
+// endMarked says that a tar that was read to its end has the two blocks of zeros that every tar should end in. One that was cut off between two
+// entries reads well but lacks them.
+func (t *TarReader) endMarked() bool { return t.rest.zeros >= 2*tarBlockBytes }
+
+// name is an entry's name for people: that of the inner tar too.
+func (t *TarReader) name(entry string) string {
+	if t.inner == "" || entry == "" {
+		return t.inner + entry
+	}
+	return t.inner + ": " + entry
+}
+
+func (t *TarReader) wrap(entry string, err error) error {
+	var format *FormatError
+	if errors.As(err, &format) {
+		return err
+	}
+	msg := "cannot be read as a tar"
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		msg = "the tar ends in the middle of an entry: the download or copy is incomplete"
+	}
+	return &FormatError{Path: t.Path, Entry: t.name(entry), Offset: t.count.n, Msg: msg, Err: err}
+}
+
+func (t *TarReader) Errorf(entry, format string, args ...any) error {
+	return &FormatError{Path: t.Path, Entry: t.name(entry), Offset: t.count.n, Msg: fmt.Sprintf(format, args...)}
+}
+
+// isTar says that a file that begins so is a tar: its first block is a header whose checksum is right (which tars of every age have), or it is all
+// zeros (an empty tar).
+func isTar(head []byte) bool {
+	if len(head) < tarBlockBytes {
+		return false
+	}
+	block := head[:tarBlockBytes]
+	sum := 0
+	for i, b := range block {
+		if i >= 148 && i < 156 { // the checksum counts itself as spaces
+			b = ' '
+		}
+		sum += int(b)
+	}
+	if sum == 8*' ' {
+		return true
+	}
+	stored, err := strconv.ParseInt(strings.Trim(string(block[148:156]), " \x00"), 8, 32)
+	return err == nil && int(stored) == sum
+}
+
+// StdinName is what it is called in errors.
+const StdinName = "standard input"
+
+// stdinHeadBytesMax bounds what is kept of the front of standard input, by which it is told what it is.
+const stdinHeadBytesMax = 64 << 20
+
+// Stdin is a stream that can be read once: what is looked at beforehand is kept, and read again.
+type Stdin struct {
+	r    io.Reader
+	head bytes.Buffer
+	used bool
+}
+
+// NewStdin is a stream of which nothing has been read.
+func NewStdin(r io.Reader) *Stdin { return &Stdin{r: r} }
+
+// Front is the part that peek has read.
+func (s *Stdin) Front() []byte { return s.head.Bytes() }
+
+// Peek reads from where the last peek ended, and keeps what it reads.
+func (s *Stdin) Peek() io.Reader {
+	return readerFunc(func(p []byte) (int, error) {
+		if s.head.Len() >= stdinHeadBytesMax {
+			return 0, Refuse(StdinName, "its front does not tell what it is: save it as a file, or unpack it")
+		}
+		n, err := s.r.Read(p)
+		s.head.Write(p[:n])
+		return n, err
+	})
+}
+
+// all reads from the front.
+func (s *Stdin) all() (io.Reader, error) {
+	if s.used {
+		return nil, Refuse(StdinName, "can be read once only, and this takes it a second time: save it as a file")
+	}
+	s.used = true
+	return io.MultiReader(&s.head, s.r), nil
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }

@@ -1,0 +1,267 @@
+package transport
+
+import (
+	"archive/tar"
+	"bufio"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"strings"
+)
+
+// Stream is the part of a layout or transport whose files are read one after the other, and cannot be found by their keys.
+type Stream struct{ Size int64 }
+
+func (s *Stream) Streamed() bool { return true }
+func (s *Stream) Bytes() int64   { return s.Size }
+
+func (s *Stream) Read(key string, _ []byte) ([]byte, error) {
+	return nil, fmt.Errorf("source: %q lies in a tar or a table, and cannot be read by its key", key)
+}
+
+func (s *Stream) AppendFields(_ []byte, key string) ([]byte, error) { return s.Read(key, nil) }
+
+// TarFiles is the transport of files in tars.
+type TarFiles struct {
+	Stream
+	Paths []string
+	Stdin *Stdin // in place of the path
+	Strip string // "train/": the folder that all members lie in, no part of a key
+}
+
+// Place implements placed: of keys nothing is known.
+func (t *TarFiles) Place(string) string {
+	folder := filepath.Dir(t.Paths[0])
+	for _, p := range t.Paths {
+		for !Below(p, folder) {
+			folder = filepath.Dir(folder)
+		}
+	}
+	return folder
+}
+
+// NewTarFiles is the transport of the files in some tars.
+func NewTarFiles(paths []string) (*TarFiles, error) {
+	t := &TarFiles{Paths: paths}
+	for _, p := range paths {
+		info, err := FileSystem{}.Stat(p)
+		if err != nil {
+			return nil, err
+		}
+		t.Size += info.Size()
+	}
+	return t, nil
+}
+
+func (t *TarFiles) Files(w *Walk, fn func(*File) error) error {
+	for _, path := range t.Paths {
+		if err := t.Each(w, path, func(r *TarReader) error { return w.Files(r, t.Strip, fn) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Each opens one of the tars for fn, which reads it to its end.
+func (t *TarFiles) Each(w *Walk, path string, fn func(*TarReader) error) error {
+	r, err := t.open(path)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if err := fn(r); err != nil {
+		return err
+	}
+	w.checkEnd(r)
+	return nil
+}
+
+func (t *TarFiles) open(path string) (*TarReader, error) {
+	if t.Stdin == nil {
+		return OpenTar(path)
+	}
+	r, err := t.Stdin.all()
+	if err != nil {
+		return nil, err
+	}
+	in, err := NewTarReader(path, r)
+	if err == nil {
+		in.begins = -1 // it cannot be read again
+	}
+	return in, err
+}
+
+// checkEnd notes a tar that was read to its end and was cut off there.
+func (w *Walk) checkEnd(r *TarReader) {
+	if r.endMarked() {
+		return
+	}
+	name := r.Path
+	if r.inner != "" {
+		name += ": " + r.inner
+	}
+	w.Cut = append(w.Cut, name)
+}
+
+// Files gives the members of a tar.
+func (w *Walk) Files(r *TarReader, strip string, fn func(*File) error) error {
+	for {
+		h, err := w.Next(r, strip)
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		f := &File{Key: h.Name, Folder: h.Typeflag == tar.TypeDir, Reason: memberReason(h), Size: h.Size, Data: &memberReader{r, h.Name}, Offset: r.offset(), Name: h.Name, Tar: r, Kind: h.Typeflag}
+		if _, sparse := h.PAXRecords["GNU.sparse.size"]; sparse || h.Typeflag == tar.TypeGNUSparse || h.PAXRecords["GNU.sparse.realsize"] != "" {
+			f.Offset = -1
+		}
+		if err := fn(f); err != nil && err != fs.SkipDir {
+			return err
+		}
+	}
+}
+
+// Next returns the next member that is no junk, its name cleaned.
+func (w *Walk) Next(r *TarReader, strip string) (*tar.Header, error) {
+	for {
+		if err := w.Ctx.Err(); err != nil {
+			return nil, err
+		}
+		h, err := r.next()
+		if err != nil {
+			return nil, err
+		}
+		if h.Typeflag == tar.TypeXGlobalHeader {
+			continue
+		}
+		name, err := EntryPath(h.Name)
+		if err != nil {
+			return nil, r.Errorf(h.Name, "refused: %v", err)
+		}
+		if strip != "" {
+			rest, ok := strings.CutPrefix(name+"/", strip)
+			if !ok {
+				return nil, r.Errorf(h.Name, "lies beside %s, in which the first image lies: unpack the tar and build the folder that is meant", strip)
+			}
+			name = strings.TrimSuffix(rest, "/")
+		}
+		if name == "" {
+			continue
+		}
+		if junkPath(name) {
+			if w.Skipped != nil && h.Typeflag != tar.TypeDir {
+				w.Skipped.add(name)
+			}
+			continue
+		}
+		h.Name = name
+		return h, nil
+	}
+}
+
+// memberReason says why a member cannot be read as an image, by its header; empty when it can.
+func memberReason(h *tar.Header) string {
+	switch {
+	case h.Typeflag == tar.TypeLink || h.Typeflag == tar.TypeSymlink:
+		return ReasonLink
+	case h.Typeflag != tar.TypeReg && h.Typeflag != tar.TypeGNUSparse:
+		return ReasonNotRegular
+	case h.Size > ImageBytesMax:
+		return ReasonTooLarge(h.Size)
+	}
+	return ""
+}
+
+// memberReader reads a member's content with errors that say where.
+type memberReader struct {
+	t    *TarReader
+	name string
+}
+
+func (r *memberReader) Read(p []byte) (int, error) {
+	n, err := r.t.Tar.Read(p)
+	if err != nil && err != io.EOF {
+		err = r.t.wrap(r.name, err)
+	}
+	return n, err
+}
+
+// NoLabel refuses a label where names stand for classes.
+func (t *TarReader) NoLabel(name string) error {
+	if _, label := cutSuffixFold(name, "."+LabelExtension); !label {
+		return nil
+	}
+	return t.Errorf(name, "a label as WebDataset has it, but the tars begin otherwise: there each image stands next to its label, "+
+		"as 0000.jpg and 0000.%s do, and no other tars beside them", LabelExtension)
+}
+
+// classTarFiles is the transport of files in tars of which each stands for the folder of a class.
+type classTarFiles struct {
+	TarFiles
+	whole bool // it is one tar of the tars
+}
+
+// NewClassTarFiles is the transport of the files in some class tars, or in one tar of such.
+func NewClassTarFiles(t *TarFiles, whole bool) *classTarFiles { return &classTarFiles{*t, whole} }
+
+func (t *classTarFiles) Files(w *Walk, fn func(*File) error) error {
+	met := make(map[string]bool)
+	// class gives the tar of one class, as a folder.
+	class := func(f File, open func(func(*TarReader) error) error) error {
+		f.Key, f.Folder = path.Base(Stem(f.Name)), true
+		if err := fn(&f); err == fs.SkipDir {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		if met[f.Key] {
+			return f.Errorf("class %s occurs in two tars", f.Key)
+		}
+		met[f.Key] = true
+		return open(func(r *TarReader) error {
+			return w.Files(r, "", func(in *File) error {
+				if in.Folder {
+					return nil
+				}
+				// A class tar made of the folder holds "n01440764/x.JPEG"; its key is the same as that of "x.JPEG".
+				in.Key = f.Key + "/" + strings.TrimPrefix(in.Key, f.Key+"/")
+				return fn(in)
+			})
+		})
+	}
+	if !t.whole {
+		for _, p := range t.Paths {
+			err := class(File{dir: path.Dir(p), Name: path.Base(p)}, func(read func(*TarReader) error) error { return t.Each(w, p, read) })
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	buf := bufio.NewReaderSize(nil, readAheadBytes)
+	return t.Each(w, t.Paths[0], func(outer *TarReader) error {
+		return w.Files(outer, "", func(f *File) error {
+			if f.Folder {
+				return nil
+			}
+			if f.Kind != tar.TypeReg || !NamedTar(f.Name) {
+				f.Key = path.Base(f.Key) // it lies beside the classes
+				return fn(f)
+			}
+			return class(*f, func(read func(*TarReader) error) error {
+				inner, err := outer.within(f.Name, buf)
+				if err != nil {
+					return err
+				}
+				if err = read(inner); err == nil {
+					w.checkEnd(inner)
+				}
+				return err
+			})
+		})
+	})
+}

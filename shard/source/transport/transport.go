@@ -1,0 +1,112 @@
+// Package transport reads the files of a dataset where they lie: in folders, in zips, in tars that may be compressed by gzip, on standard input, in
+// buckets and on web servers. Every kind of place gives the same [File], with a key that does not depend on the place.
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/imgfeed/imgfeed/internal/bytesize"
+)
+
+// ImageBytesMax is the size of the largest image file that is read; a larger one becomes an Item with a Reason.
+const ImageBytesMax = 256 << 20
+
+// A file is one file of a dataset, or a folder, as a transport meets it.
+type File struct {
+	Key    string // its path below the split's root, with forward slashes
+	Folder bool
+	Reason string // why it cannot be read as an image; "": it may be one
+
+	Size   int64     // of data
+	Data   io.Reader // its content, of transports that stream
+	Offset int64     // of data in the tar's file; -1: it does not lie there as it is
+
+	Label    int32 // set by a rule that knows it at once
+	Labelled bool
+
+	dir, Name string     // the folder that it lies in, and its name there
+	Tar       *TarReader // the tar that it lies in under its name; nil: it lies in a folder
+	Kind      byte       // of a member of a tar: tar.TypeReg and so on
+}
+
+// Errorf says what is wrong with a file, and where it is.
+func (f *File) Errorf(format string, args ...any) error {
+	if f.Tar != nil {
+		return f.Tar.Errorf(f.Name, format, args...)
+	}
+	return RefuseEntry(f.dir, f.Name, format, args...)
+}
+
+// A transport is where files lie.
+type Transport interface {
+	// Files calls fn for every file, and for folders before the files in them. fn returns fs.SkipDir for a folder that is not wanted.
+	Files(w *Walk, fn func(*File) error) error
+	// Read returns the content of a file that was given without data.
+	Read(key string, buf []byte) ([]byte, error)
+	// Streamed says that files come with data, and cannot be read afterwards.
+	Streamed() bool
+	// Bytes is about how many bytes files reads; 0 when it reads only folders.
+	Bytes() int64
+}
+
+// Walk is the state of one walk over files.
+type Walk struct {
+	Ctx     context.Context
+	Skipped SkippedFolders // nil: they are not noted
+	Cut     []string       // tars that were read to their end and were cut off there
+}
+
+// FormatError says that a source is malformed, hostile, or not laid out as any that is read. It ends the build: such a source should be mended.
+type FormatError struct {
+	Path   string // the folder or tar
+	Entry  string // the name of the tar's entry, or the file
+	Offset int64  // in the tar, when Entry is one's; else 0
+	Msg    string // what is wrong and what to do
+	Err    error  // what caused it, may be nil
+}
+
+// Refuse is a FormatError about a path.
+func Refuse(path, format string, args ...any) error { return RefuseEntry(path, "", format, args...) }
+
+// RefuseEntry is a FormatError about a file in a folder, or a member of an archive.
+func RefuseEntry(path, entry, format string, args ...any) error {
+	return &FormatError{Path: path, Entry: entry, Msg: fmt.Sprintf(format, args...)}
+}
+
+func (e *FormatError) Error() string {
+	var b strings.Builder
+	b.WriteString(ShownPath(e.Path))
+	if e.Entry != "" {
+		fmt.Fprintf(&b, ": entry %q", e.Entry)
+	}
+	if e.Offset > 0 {
+		fmt.Fprintf(&b, " near byte %d", e.Offset)
+	}
+	b.WriteString(": " + e.Msg)
+	if e.Err != nil && !errors.Is(e.Err, errors.ErrUnsupported) && !errors.Is(e.Err, ErrNotTar) && !errors.Is(e.Err, fs.ErrNotExist) { // which Msg has said in better words
+		b.WriteString(": " + e.Err.Error())
+	}
+	return b.String()
+}
+
+func (e *FormatError) Unwrap() error { return e.Err }
+
+// RejectError says that one file cannot be a sample. The Reason names no path of this machine, so that a list of rejects is the same everywhere.
+type RejectError struct{ Reason string }
+
+func (e *RejectError) Error() string { return e.Reason }
+
+// combining matches the marks and the parts of Korean letters that decomposed Unicode (NFD) writes instead of one letter (NFC).
+var combining = regexp.MustCompile(`[\x{300}-\x{36f}\x{1100}-\x{11ff}\x{3099}\x{309a}]`)
+
+// SomeNames lists the first few names for a message. A decomposed letter shows as e\u0301, to be told from the same letter in another name.
+func SomeNames(names []string) string {
+	return combining.ReplaceAllStringFunc(bytesize.Listed(names, 5), func(mark string) string { return strings.Trim(strconv.QuoteToASCII(mark), `"`) })
+}

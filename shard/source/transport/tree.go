@@ -1,0 +1,290 @@
+package transport
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/imgfeed/imgfeed/internal/bytesize"
+	"github.com/imgfeed/imgfeed/shard"
+)
+
+// folderDepthMax bounds how deep folders are followed.
+const folderDepthMax = 32
+
+// devkitPrefix begins the name of ImageNet's development kit, packed or not, which lies beside the images with many and is no part of a dataset.
+const devkitPrefix = "ILSVRC2012_devkit"
+
+// A fileTree is where folders and files are: the file system, or a zip, whose members have the paths that they would have if the zip were a
+// folder. A zip can be read at any place, so it needs no layouts of its own as tars do.
+type Tree interface {
+	Stat(path string) (fs.FileInfo, error) // links are followed
+	List(path string) ([]fs.DirEntry, error)
+	Open(path string) (io.ReadCloser, error)
+}
+
+// TreeFiles is the transport of files below a folder.
+type TreeFiles struct {
+	FS   Tree
+	Root string
+}
+
+// Place implements placed.
+func (t *TreeFiles) Place(key string) string {
+	if t.FS != Tree(FileSystem{}) {
+		return ""
+	}
+	return filepath.Join(t.Root, filepath.FromSlash(key))
+}
+
+func (t *TreeFiles) Streamed() bool { return false }
+func (t *TreeFiles) Bytes() int64   { return 0 }
+
+func (t *TreeFiles) Files(w *Walk, fn func(*File) error) error { return t.below(w, "", nil, fn) }
+
+// below gives what lies below one folder, by its key; above are the folders on the way there, against links in circles.
+func (t *TreeFiles) below(w *Walk, key string, above []fs.FileInfo, fn func(*File) error) error {
+	if err := w.Ctx.Err(); err != nil {
+		return err
+	}
+	dir := filepath.Join(t.Root, filepath.FromSlash(key))
+	if len(above) > folderDepthMax {
+		return Refuse(dir, "more than %d folders deep", folderDepthMax)
+	}
+	entries, err := ReadFolder(t.FS, dir, key, w.Skipped)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		f := &File{Key: joinKey(key, e.Name), Folder: e.Dir, Reason: e.rejectReason(), dir: dir, Name: e.Name}
+		if err := fn(f); err == fs.SkipDir {
+			continue
+		} else if err != nil {
+			return err
+		}
+		if !e.Dir {
+			continue
+		}
+		if slices.ContainsFunc(above, func(a fs.FileInfo) bool { return os.SameFile(a, e.info) }) {
+			return Refuse(filepath.Join(dir, e.Name), "a link to a folder that it lies in: remove it")
+		}
+		if err := t.below(w, f.Key, append(slices.Clip(above), e.info), fn); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Read returns a file's content. It never opens what is no regular file: reading a pipe would wait for ever.
+func (t *TreeFiles) Read(key string, buf []byte) ([]byte, error) {
+	path := filepath.Join(t.Root, filepath.FromSlash(key))
+	info, err := t.FS.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, &RejectError{Reason: ReasonNotRegular}
+	}
+	if info.Size() > ImageBytesMax {
+		return nil, &RejectError{Reason: ReasonTooLarge(info.Size())}
+	}
+	file, err := t.FS.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	data, err := readSized(file, path, info.Size(), buf)
+	if _, zipped := t.FS.(*ZipTree); zipped && err != nil {
+		err = fmt.Errorf("%w: the zip is damaged there: get it again, or leave out by --exclude the images that unzip -t names", err)
+	}
+	return data, err
+}
+
+// readSized reads exactly size bytes, and refuses a file that has more.
+func readSized(r io.Reader, path string, size int64, buf []byte) ([]byte, error) {
+	if int64(cap(buf)) < size+shard.SlackBytes {
+		buf = make([]byte, size+size/4+shard.SlackBytes)
+	}
+	buf = buf[:size+1]
+	n, err := io.ReadFull(r, buf)
+	if err == nil || int64(n) != size {
+		return nil, fmt.Errorf("%s: the file changed while it was read", path)
+	}
+	if err != io.ErrUnexpectedEOF && err != io.EOF {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return buf[:size], nil
+}
+
+const (
+	ReasonNotRegular = "not a regular file"
+	ReasonLink       = "a link in a tar or zip, which is not followed: unpack it, or pack what the link points to (tar --dereference --hard-dereference, zip without -y)"
+	ReasonDangling   = "a link to a file that is not there"
+)
+
+func ReasonTooLarge(size int64) string {
+	return fmt.Sprintf("%d bytes, more than %d: too large for an image", size, ImageBytesMax)
+}
+
+// FolderEntry is one name in a folder, links followed.
+type FolderEntry struct {
+	Name     string
+	Dir      bool
+	regular  bool
+	dangling bool
+	link     bool        // in a zip
+	info     fs.FileInfo // of folders only
+}
+
+func (e FolderEntry) rejectReason() string {
+	switch {
+	case e.dangling:
+		return ReasonDangling
+	case e.link:
+		return ReasonLink
+	case !e.regular:
+		return ReasonNotRegular
+	}
+	return NameReason(e.Name)
+}
+
+// ReadFolder lists a folder without junk, in sorted order. Folders that are junk and hold images are noted in skipped, if that is not nil; key is the
+// folder's path in the dataset, "" of the uppermost.
+func ReadFolder(t Tree, path, key string, skipped SkippedFolders) ([]FolderEntry, error) {
+	names, err := t.List(path)
+	if err != nil {
+		return nil, err
+	}
+	entries := make([]FolderEntry, 0, len(names))
+	for _, d := range names {
+		if Junk(d.Name()) {
+			switch {
+			case skipped == nil:
+			case d.IsDir():
+				skipped.look(t, joinKey(key, d.Name()), filepath.Join(path, d.Name()))
+			default:
+				skipped.add(joinKey(key, d.Name()))
+			}
+			continue
+		}
+		if key == "" && strings.HasPrefix(d.Name(), devkitPrefix) {
+			continue
+		}
+		e := FolderEntry{Name: d.Name(), Dir: d.IsDir(), regular: d.Type().IsRegular()}
+		if e.Dir || d.Type()&fs.ModeSymlink != 0 {
+			info, err := t.Stat(filepath.Join(path, d.Name()))
+			switch {
+			case errors.Is(err, fs.ErrNotExist):
+				e.dangling = true
+			case err != nil:
+				return nil, err
+			default:
+				e.Dir, e.regular, e.link, e.info = info.IsDir(), info.Mode().IsRegular(), info.Mode()&fs.ModeSymlink != 0, info
+			}
+		}
+		entries = append(entries, e)
+	}
+	return entries, nil
+}
+
+// joinKey is the key of a name in a folder; "" is the dataset's own.
+func joinKey(folder, name string) string {
+	if folder == "" {
+		return name
+	}
+	return folder + "/" + name
+}
+
+// linesBytesMax bounds a file of lines.
+const linesBytesMax = 64 << 20
+
+// ReadLines reads a file of lines that the user gave, without a byte order mark and without empty lines at its end; what says for what, in errors.
+func ReadLines(t Tree, p, what string) (string, error) {
+	info, err := t.Stat(p)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", &FormatError{Path: p, Msg: "there is no such file of " + what, Err: err}
+	}
+	if err != nil {
+		return "", err
+	}
+	if !info.Mode().IsRegular() || info.Size() > linesBytesMax {
+		return "", Refuse(p, "no regular file of at most %d bytes: %s stand in one, a line for each", linesBytesMax, what)
+	}
+	f, err := t.Open(p)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, linesBytesMax))
+	return strings.TrimRight(strings.TrimPrefix(string(data), "\ufeff"), " \t\r\n"), err
+}
+
+// skippedShownMax bounds how many folders that were skipped are remembered.
+const skippedShownMax = 1000
+
+// skippedLooksMax bounds how many names in such a folder are looked at.
+const skippedLooksMax = 256
+
+// SkippedFolders are hidden folders and those of systems, which are no part of a dataset, but hold images all the same, and hidden images, whose value is false.
+// torchvision's ImageFolder takes them: a class called ".b" then moves all labels after it by one.
+type SkippedFolders map[string]bool
+
+// add notes a file that is skipped, by its path, if it may be an image that someone put there.
+func (k SkippedFolders) add(name string) {
+	base := path.Base(name)
+	if !junkPath(path.Dir(name)) && strings.HasPrefix(base, ".") && !strings.HasPrefix(base, "._") && path.Ext(base[1:]) != "" && NamedImage(base) && len(k) < skippedShownMax {
+		k[name] = false // macOS makes a file ._x.jpg beside x.jpg, which is no image
+	}
+	if Junk(base) || !strings.Contains(base, ".") || !NamedImage(base) || len(k) == skippedShownMax {
+		return
+	}
+	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
+		if Junk(path.Base(dir)) {
+			k[dir] = true
+		}
+	}
+}
+
+// look notes a folder that is skipped if there is an image in it.
+func (k SkippedFolders) look(t Tree, key, folder string) {
+	looked := 0
+	// What is no part of the dataset need not be readable, and not be looked through.
+	entries, _ := t.List(folder)
+	for _, e := range entries {
+		if looked++; looked > skippedLooksMax || len(k) == skippedShownMax {
+			return
+		}
+		if e.IsDir() {
+			below, _ := t.List(path.Join(folder, e.Name()))
+			for _, b := range below[:min(len(below), skippedLooksMax)] {
+				k.add(path.Join(key, e.Name(), b.Name()))
+			}
+			continue
+		}
+		k.add(path.Join(key, e.Name()))
+	}
+}
+
+// Notes name them.
+func (k SkippedFolders) Notes() (notes []string) {
+	names := make(map[bool][]string)
+	for _, name := range slices.Sorted(maps.Keys(k)) {
+		names[k[name]] = append(names[k[name]], name)
+	}
+	if hidden := names[false]; hidden != nil {
+		notes = append(notes, fmt.Sprintf("%s skipped (%s); torchvision's ImageFolder would take them: rename or remove them",
+			bytesize.Counted(len(hidden), "hidden image is", "hidden images are"), SomeNames(hidden)))
+	}
+	if folders := names[true]; folders != nil {
+		notes = append(notes, fmt.Sprintf("%s skipped, as hidden or a system's (%s); torchvision's ImageFolder would make a class of each: rename or remove such folders",
+			bytesize.Counted(len(folders), "folder with images is", "folders with images are"), SomeNames(folders)))
+	}
+	return notes
+}

@@ -1,0 +1,120 @@
+package webdataset
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/imgfeed/imgfeed/internal/bytesize"
+	"github.com/imgfeed/imgfeed/shard/source/dataset"
+	"github.com/imgfeed/imgfeed/shard/source/transport"
+)
+
+// infoNames are what the file is called that timm's tars of WebDataset lie beside, which says what each split has:
+//
+//	{"splits": {"train": {"name": "train", "filenames": ["imagenet1k-train-0000.tar", …], "shard_lengths": [1252, …], "num_samples": 1281167},
+//	            "validation": {…, "alt_label": "alt_label"}}}
+var infoNames = []string{"_info.json", "info.json"}
+
+// wdsInfo is what it says of a split.
+type wdsInfo struct {
+	from         string
+	Filenames    []string `json:"filenames"`
+	ShardLengths []int    `json:"shard_lengths"`
+	NumSamples   int      `json:"num_samples"`
+	AltLabel     string   `json:"alt_label"` // the key in a sample's JSON that holds the label
+}
+
+// findInfo reads the file in one of the folders, if there is one, and what it says of a split; nil: nothing.
+func findInfo(folders []string, split string) (*wdsInfo, error) {
+	for _, folder := range folders {
+		for _, name := range infoNames {
+			file := filepath.Join(folder, name)
+			text, err := transport.ReadLines(transport.FileSystem{}, file, "numbers of samples")
+			if errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			var all struct {
+				Splits map[string]*wdsInfo `json:"splits"`
+			}
+			if err := json.Unmarshal([]byte(text), &all); err != nil {
+				if name == infoNames[0] {
+					return nil, &transport.FormatError{Path: file, Msg: "cannot be read as timm's description of the tars: correct or remove it", Err: err}
+				}
+				continue
+			}
+			for key, info := range all.Splits {
+				if info != nil && transport.NamedSplit(key) == split {
+					info.from = file
+					return info, nil
+				}
+			}
+		}
+	}
+	return nil, nil
+}
+
+// check compares the tars with those that the file names, and says how many samples they should have; 0: it does not say.
+func (i *wdsInfo) check(tars []string, whole bool) (samples int, err error) {
+	if len(i.Filenames) != len(i.ShardLengths) {
+		return 0, transport.Refuse(i.from, "names %d tars and the samples of %d: correct or remove it", len(i.Filenames), len(i.ShardLengths))
+	}
+	has := make(map[string]int, len(i.Filenames))
+	for k, name := range i.Filenames {
+		has[filepath.Base(name)] = i.ShardLengths[k]
+	}
+	var here, others []string
+	for _, tar := range tars {
+		base := filepath.Base(tar)
+		here = append(here, base)
+		if n, ok := has[base]; ok {
+			samples += n
+		} else {
+			others = append(others, base)
+		}
+	}
+	if len(i.Filenames) == 0 {
+		return i.NumSamples, nil
+	}
+	if len(others) > 0 {
+		return 0, nil // tars that were written anew, of which it says nothing
+	}
+	slices.Sort(here)
+	var missing []string
+	for _, name := range i.Filenames {
+		if _, ok := slices.BinarySearch(here, filepath.Base(name)); !ok {
+			missing = append(missing, filepath.Base(name))
+		}
+	}
+	if whole && len(missing) > 0 {
+		return samples, transport.Refuse(i.from, "names %d tars, of which %d are not here (%s): get them, give the tars that are meant, "+
+			"or take what is here with --allow-truncated", len(i.Filenames), len(missing), transport.SomeNames(missing))
+	}
+	return samples, nil
+}
+
+// noteSamples compares the number of samples with what the file says.
+func (i *wdsInfo) noteSamples(s *dataset.Split, want, got int) {
+	switch {
+	case want == 0:
+		s.Note("%s says nothing of these tars", i.from)
+	case want == got:
+		s.Note("there are %s samples, as %s says", bytesize.Grouped(got), filepath.Base(i.from))
+	default:
+		s.Note("%s says %s samples, and here are %s", i.from, bytesize.Grouped(want), bytesize.Grouped(got))
+	}
+}
+
+// label is where the labels stand if not in .cls, as --label has it.
+func (i *wdsInfo) label() string {
+	if i == nil || i.AltLabel == "" {
+		return ""
+	}
+	return dataset.JSONPrefix + strings.TrimPrefix(i.AltLabel, dataset.JSONPrefix)
+}

@@ -1,0 +1,187 @@
+package webdataset
+
+import (
+	"archive/tar"
+	"bytes"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/imgfeed/imgfeed/internal/image/imagefile"
+	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/source/dataset"
+	"github.com/imgfeed/imgfeed/shard/source/transport"
+)
+
+// LabelMember is the extension of the member that holds a sample's label, by --label.
+func LabelMember(label string) string {
+	if strings.HasPrefix(label, dataset.JSONPrefix) {
+		return "json"
+	}
+	return transport.LabelExtension
+}
+
+// SplitMember returns the key and the extension, in lower case, of a member by its cleaned name; both are empty for one that belongs to no sample.
+func SplitMember(name string) (key, extension string) {
+	folder, file := path.Split(name)
+	base, extension, ok := strings.Cut(file, ".")
+	first, _, _ := strings.Cut(name, "/")
+	meta := len(first) > 3 && strings.HasPrefix(first, "__") && strings.HasSuffix(first, "__") // __meta__, of the tar and not of a sample
+	if !ok || base == "" || meta {
+		return "", ""
+	}
+	return folder + base, strings.ToLower(extension)
+}
+
+// Names finds the members of samples by their names.
+type Names struct {
+	imageKey string // the extension of the image; "": of any format that is read
+	fields   []dataset.Field
+}
+
+// NewNames finds the members that the options ask for.
+func NewNames(opts dataset.Options) Names { return Names{strings.ToLower(opts.ImageKey), opts.Fields} }
+
+// Split returns the key of a member's sample, and its extension. whole says that the key goes up to the first dot.
+func (n Names) Split(name string) (key, extension string, whole bool) {
+	key, extension = SplitMember(name)
+	last := strings.LastIndexByte(extension, '.')
+	if last < 0 || n.imageKey != "" || n.wanted(extension) {
+		return key, extension, true
+	}
+	return name[:strings.LastIndexByte(name, '.')], extension[last+1:], false
+}
+
+// wanted says that fields are made of the members with an extension.
+func (n Names) wanted(extension string) bool {
+	return slices.ContainsFunc(n.fields, func(f dataset.Field) bool { e, _ := fieldMember(&f); return e == extension })
+}
+
+func (n Names) IsImage(extension string) bool {
+	if n.imageKey != "" {
+		return extension == n.imageKey
+	}
+	return imagefile.HasExtension(extension)
+}
+
+// memberBytesMax bounds a member that fields are made of.
+const memberBytesMax = 16 << 20
+
+// fieldMember is the extension of the member that a field's values come from, and the key in it, if it is JSON: "json", "score" of json.score.
+func fieldMember(f *dataset.Field) (extension, key string) {
+	if key, ok := strings.CutPrefix(f.Source, dataset.JSONPrefix); ok {
+		return "json", key
+	}
+	return f.Source, ""
+}
+
+// bindMember completes the type of a field from a member.
+func bindMember(f *dataset.Field) error {
+	extension, _ := fieldMember(f)
+	known, ok := map[string]shard.FieldType{"json": shard.JSON, "txt": shard.Text}[extension]
+	switch {
+	case f.Type == "" && ok:
+		f.Type = known
+	case f.Type == "":
+		return f.Errorf("--field %s=%s:TYPE needs the type (%s)", f.Name, f.Source, dataset.FieldTypes)
+	}
+	return nil
+}
+
+// appendMember appends the value that a member's content has.
+func appendMember(f *dataset.Field, dst, content []byte) ([]byte, error) {
+	extension, key := fieldMember(f)
+	switch {
+	case key != "":
+		value, err := dataset.JSONAt(content, key)
+		if err != nil {
+			return dst, f.Errorf("%v", err)
+		}
+		return f.AppendJSON(dst, value)
+	case f.Type == shard.Bytes:
+		return shard.AppendBytes(dst, content), nil
+	case extension == "json":
+		return f.AppendJSON(dst, content)
+	}
+	text := string(content)
+	if f.Type == shard.Text {
+		text = strings.TrimSuffix(strings.TrimSuffix(text, "\n"), "\r") // that of the last line is no part of a caption
+	}
+	return f.AppendText(dst, text)
+}
+
+// BindFields takes fields from the members beside the images.
+func (d *Tars) BindFields(fields []dataset.Field) error {
+	for i := range fields {
+		if err := bindMember(&fields[i]); err != nil {
+			return err
+		}
+	}
+	d.fields = fields
+	return nil
+}
+
+// keptMembers keeps the members of a sample from which its label and fields are read.
+type keptMembers struct {
+	fields   []dataset.Field
+	contents map[string]*keptMember // by extension
+	encoded  []byte                 // the last sample's fields
+}
+
+type keptMember struct {
+	name    string // in the tar; "": the sample has none so far
+	content bytes.Buffer
+}
+
+// read keeps a member, and returns its content.
+func (m *keptMembers) read(f *transport.File, extension string, label bool) ([]byte, error) {
+	limit, what := int64(memberBytesMax), "fields are taken from regular files of at most %d bytes"
+	if label && extension == transport.LabelExtension {
+		limit, what = labelBytesMax, "a label must be a regular file of at most %d bytes with a number in it"
+	} else if label {
+		limit, what = jsonBytesMax, "the JSON of a sample must be a regular file of at most %d bytes"
+	}
+	if m.contents == nil {
+		m.contents = make(map[string]*keptMember)
+	}
+	one := m.contents[extension]
+	if one == nil {
+		one = new(keptMember)
+		m.contents[extension] = one
+	}
+	switch {
+	case one.name != "":
+		return nil, f.Errorf("a second .%s for one image", extension)
+	case f.Kind != tar.TypeReg || f.Size > limit:
+		return nil, f.Errorf(what, limit)
+	}
+	one.name = f.Name
+	_, err := one.content.ReadFrom(f.Data)
+	return one.content.Bytes(), err
+}
+
+// values are those of the sample that has been read, valid until the next.
+func (m *keptMembers) values() ([]byte, error) {
+	m.encoded = m.encoded[:0]
+	for i := range m.fields {
+		f := &m.fields[i]
+		extension, _ := fieldMember(f)
+		one := m.contents[extension]
+		if one == nil || one.name == "" {
+			return nil, f.Errorf("there is no .%s beside the image", extension)
+		}
+		var err error
+		if m.encoded, err = appendMember(f, m.encoded, one.content.Bytes()); err != nil {
+			return nil, err
+		}
+	}
+	return m.encoded, nil
+}
+
+// reset begins the next sample.
+func (m *keptMembers) reset() {
+	for _, one := range m.contents {
+		one.name = ""
+		one.content.Reset()
+	}
+}

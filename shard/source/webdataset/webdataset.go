@@ -1,0 +1,361 @@
+// Package webdataset reads tars in WebDataset's layout, in which the files of a sample stand one after the other and share a name.
+package webdataset
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/imgfeed/imgfeed/internal/bytesize"
+	"github.com/imgfeed/imgfeed/shard/source/dataset"
+	"github.com/imgfeed/imgfeed/shard/source/labelrule"
+	"github.com/imgfeed/imgfeed/shard/source/transport"
+)
+
+const (
+	// labelBytesMax bounds the file of a label.
+	labelBytesMax = 64
+	// jsonBytesMax bounds the JSON of a sample that holds its label.
+	jsonBytesMax = 1 << 20
+	imageKeyHint = "; if this is a mask or the like, name the images' extension by --image-key"
+	// extensionsShownMax is how many kinds of members that are left out are told apart.
+	extensionsShownMax = 8
+)
+
+// Tars is the tars of one split.
+type Tars struct {
+	transport.TarFiles
+	names   labelrule.ClassNames
+	label   string // as Options.Label has it
+	info    *wdsInfo
+	samples int // that there should be by info
+	fields  []dataset.Field
+}
+
+// New is the layout of the tars of a split. The files that name the classes, and timm's that says what the split has, are looked for in
+// nameFolders. whole says that the tars are all of their folder.
+func New(in *transport.TarFiles, opts dataset.Options, nameFolders []string, split string, whole bool) (*Tars, error) {
+	if opts.Label != "" && LabelMember(opts.Label) == transport.LabelExtension {
+		return nil, transport.Refuse(in.Paths[0], "--label %s: in WebDataset's tars it is json.KEY, as json.label", opts.Label)
+	}
+	names, err := labelrule.FindClassNames(nameFolders, opts)
+	if err != nil {
+		return nil, err
+	}
+	d := &Tars{TarFiles: *in, names: names, label: opts.Label}
+	if d.info, err = findInfo(nameFolders, split); d.info == nil || err != nil {
+		return d, err
+	}
+	d.label = cmp.Or(d.label, d.info.label())
+	d.samples, err = d.info.check(in.Paths, whole && !opts.AllowTruncated)
+	return d, err
+}
+
+// Reads says that a file beside the tars is one that names the classes, or timm's.
+func (d *Tars) Reads(file string) bool {
+	return file == d.names.From || d.info != nil && slices.Contains(infoNames, filepath.Base(file))
+}
+
+func (d *Tars) Describe() string {
+	if len(d.Paths) == 1 {
+		return "a tar of WebDataset"
+	}
+	return fmt.Sprintf("%d tars of WebDataset", len(d.Paths))
+}
+
+// sample is what has been read of a sample.
+type sample struct {
+	key    string
+	image  string          // the member's name; "": none yet
+	reason string          // why the image cannot be read
+	file   *transport.File // of the image
+	label  int32           // -1: none yet
+	none   bool            // its JSON says that it has none, by a negative number
+	// unlabelled says that its label is missing, and that this is no fault.
+	unlabelled bool
+	content    *bytes.Buffer // of the image, which may stand before its label
+	members    *keptMembers
+}
+
+// webDatasetWalker is the state of one walk.
+type webDatasetWalker struct {
+	fn          func(dataset.Item) error
+	labelMember string // the extension of what holds the label
+	labelKey    string // the key in it, if it is JSON
+	names       Names
+	group       string // the members' names up to the first dot
+	whole       sample // of that key
+	dotted      sample // the last one with a key that goes on behind that dot
+	byKey       map[string]int32
+	incomplete  map[string]struct{} // keys of samples that lack image or label
+	counts      []int               // samples of each label
+	leftOut     map[string]int      // members that are neither image nor label, by extension
+	negative    int                 // samples whose JSON says that they have no label
+	complete    int                 // samples of this tar
+	unlabelled  bool                // no labels are wanted
+	test        bool                // labels may be missing
+	selected    func(key string) bool
+	members     int // of this tar
+}
+
+func (d *Tars) Walk(ctx context.Context, s *dataset.Split, fn func(dataset.Item) error) (dataset.Labels, error) {
+	w := &webDatasetWalker{labelMember: LabelMember(d.label), labelKey: strings.TrimPrefix(d.label, dataset.JSONPrefix), fn: fn, byKey: make(map[string]int32),
+		names: NewNames(s.Options), incomplete: make(map[string]struct{}), leftOut: make(map[string]int)}
+	for _, sm := range []*sample{&w.whole, &w.dotted} {
+		*sm = sample{label: -1, content: new(bytes.Buffer), members: &keptMembers{fields: d.fields}}
+	}
+	w.test, w.selected = s.Options.Test, s.Options.Select.Takes
+	if w.unlabelled = s.Options.NoLabels; w.unlabelled {
+		w.labelMember = ""
+	}
+	walk := &transport.Walk{Ctx: ctx}
+	for _, path := range d.Paths {
+		if err := d.Each(walk, path, func(t *transport.TarReader) error { return w.tar(s, walk, t) }); err != nil {
+			return dataset.Labels{}, err
+		}
+	}
+	s.CutOff(walk.Cut)
+	if w.unlabelled {
+		w.noteLeftOut(s)
+		return labelrule.NoLabels(), nil
+	}
+	l, err := d.names.Labels(s, len(w.counts))
+	if err != nil {
+		return dataset.Labels{}, err
+	}
+	l.Used, l.Of = dataset.UsedClasses(l.Classes, w.counts), func(key string) (int32, bool) {
+		label, ok := w.byKey[key]
+		return label, ok
+	}
+	if d.info != nil {
+		d.info.noteSamples(s, d.samples, len(w.byKey))
+	}
+	if d.label != s.Options.Label {
+		s.Note("the labels are those of %s in the samples' JSON, as %s says", d.label, d.info.from)
+	}
+	if w.negative > 0 {
+		s.Note("%s left out: a %s that is null or negative is no class", bytesize.Counted(w.negative, "sample is", "samples are"), d.label)
+	}
+	w.noteLeftOut(s)
+	return l, nil
+}
+
+// tar walks over one tar.
+func (w *webDatasetWalker) tar(s *dataset.Split, walk *transport.Walk, t *transport.TarReader) error {
+	w.complete, w.members = 0, 0
+	err := walk.Files(t, "", func(f *transport.File) error {
+		if f.Folder {
+			return nil
+		}
+		return w.member(f)
+	})
+	if err == nil {
+		err = w.flushGroup(t, "")
+	}
+	if err == nil && w.members == 0 {
+		s.Note("%s has no files", t.Path)
+	} else if err == nil && w.complete == 0 {
+		err = t.Errorf("", "no sample of WebDataset in it, which is an image and its label .%s one after the other: move it elsewhere", w.labelMember)
+	}
+	return err
+}
+
+// member takes one file of a tar.
+func (w *webDatasetWalker) member(f *transport.File) error {
+	w.members++
+	sm, extension, err := w.sampleOf(f)
+	if err != nil {
+		return err
+	}
+	switch label := extension == w.labelMember && !w.unlabelled; {
+	case sm == nil:
+	case label || w.names.wanted(extension):
+		if label && sm.label >= 0 {
+			return f.Errorf("a second label for %q", sm.key)
+		}
+		content, err := sm.members.read(f, extension, label)
+		if err == nil && label {
+			err = w.readLabel(sm, f, content)
+		}
+		return err
+	case w.names.IsImage(extension):
+		return sm.readImage(f)
+	}
+	if _, known := w.leftOut[extension]; !known && len(w.leftOut) >= extensionsShownMax {
+		extension = ""
+	}
+	w.leftOut[extension]++
+	return nil
+}
+
+// sampleOf is the sample of a file, and its extension; nil: it is of none. Samples that the file ends are handed on.
+func (w *webDatasetWalker) sampleOf(f *transport.File) (*sample, string, error) {
+	key, extension, whole := w.names.Split(f.Name)
+	group, _ := SplitMember(f.Name)
+	switch {
+	case key == "":
+		return nil, extension, nil
+	case group != w.group:
+		if err := w.flushGroup(f.Tar, group); err != nil {
+			return nil, "", err
+		}
+	case !whole && key != w.dotted.key:
+		if err := w.flush(f.Tar, &w.dotted); err != nil {
+			return nil, "", err
+		}
+	}
+	sm := &w.whole
+	if !whole {
+		sm = &w.dotted
+	}
+	sm.key = key
+	return sm, extension, nil
+}
+
+// flushGroup hands on the samples of the group that ends where another begins.
+func (w *webDatasetWalker) flushGroup(t *transport.TarReader, next string) error {
+	w.group = next
+	if err := w.flush(t, &w.whole); err != nil {
+		return err
+	}
+	return w.flush(t, &w.dotted)
+}
+
+// readLabel reads the number in the member of a label, or that of a key in a sample's JSON.
+func (w *webDatasetWalker) readLabel(sm *sample, f *transport.File, content []byte) error {
+	text := string(content)
+	if w.labelKey != "" {
+		value, err := dataset.JSONAt(content, w.labelKey)
+		switch text = string(value); {
+		case err == nil && text == "null":
+			sm.none = true
+			return nil
+		case err == nil:
+		case w.test || !w.selected(sm.key):
+			sm.unlabelled = true
+			return nil
+		case sm == &w.dotted:
+			return nil // as x.meta.json beside x.json: of a sample without an image, or a reject
+		default:
+			return f.Errorf("the sample %q has no label: %v (--label %s%s). Correct --label, leave samples out by --exclude FILE, or take those without a label as -1 by --test",
+				sm.key, err, dataset.JSONPrefix, w.labelKey)
+		}
+	}
+	label, whole, _ := labelrule.WholeNumber(strings.TrimSpace(text))
+	switch {
+	case label >= labelrule.NumberedClassesMax:
+		return f.Errorf("the label %.40q is more than %d, the largest that is read", text, labelrule.NumberedClassesMax-1)
+	case !whole:
+		return f.Errorf("the label %.40q is no whole number", text)
+	case label < 0 && w.labelKey != "":
+		sm.none = true
+		return nil
+	case label < 0:
+		return f.Errorf("the label %.40s is negative: leave out images without a class", text)
+	}
+	sm.label = label
+	return nil
+}
+
+// readImage keeps the image until its sample ends.
+func (sm *sample) readImage(f *transport.File) error {
+	if sm.image != "" {
+		return f.Errorf("a second image for %q, after %s: a sample has one, whose extension --image-key says", sm.key, path.Base(sm.image))
+	}
+	sm.image, sm.reason, sm.file = f.Name, f.Reason, f
+	if sm.reason != "" {
+		return nil
+	}
+	sm.content.Reset()
+	_, err := sm.content.ReadFrom(f.Data)
+	return err
+}
+
+// flush hands on a sample that has ended. One with neither image nor label is none, but some file like a README.
+func (w *webDatasetWalker) flush(t *transport.TarReader, ended *sample) error {
+	sm := *ended
+	*ended = sample{label: -1, content: sm.content, members: sm.members}
+	defer sm.members.reset()
+	if sm.image == "" && (sm.label < 0 || ended == &w.dotted && w.labelKey != "") {
+		return nil
+	}
+	if err := w.checkKey(t, sm); err != nil {
+		return err
+	}
+	if sm.none {
+		w.byKey[sm.key] = 0
+		w.negative++
+		w.complete++
+		return nil
+	}
+	it := dataset.Item{Key: sm.key, Reason: cmp.Or(transport.NameReason(sm.key), sm.reason)}
+	unlabelled := w.unlabelled || sm.unlabelled
+	switch {
+	case sm.image == "":
+		it.Reason = fmt.Sprintf("no image beside %s.%s in %s", path.Base(sm.key), w.labelMember, filepath.Base(t.Path))
+	case sm.label < 0 && !unlabelled:
+		it.Reason = fmt.Sprintf("no label: there is no %s.%s beside %s in %s", path.Base(sm.key), w.labelMember, path.Base(sm.image), filepath.Base(t.Path))
+		if ended == &w.dotted {
+			it.Reason += imageKeyHint
+		}
+	default:
+		w.complete++
+	}
+	if sm.image == "" || sm.label < 0 && !unlabelled {
+		w.incomplete[sm.key] = struct{}{}
+	}
+	if w.byKey[sm.key] = sm.label; !unlabelled {
+		w.byKey[sm.key] = max(sm.label, 0) // what is left out needs no label
+	}
+	if sm.label >= 0 {
+		w.counts = append(w.counts, make([]int, max(0, int(sm.label)+1-len(w.counts)))...)
+		w.counts[sm.label]++
+	}
+	if it.Reason == "" {
+		it.Label, it.Labelled = sm.label, true
+		it.Size, it.Data = int64(sm.content.Len()), bytes.NewReader(sm.content.Bytes())
+		it.Lies(sm.file)
+		var err error
+		if it.Fields, err = sm.members.values(); err != nil {
+			return t.Errorf(sm.image, "%v%s", err, map[bool]string{true: imageKeyHint}[ended == &w.dotted])
+		}
+	}
+	return w.fn(it)
+}
+
+// checkKey refuses a key that has occurred before.
+func (w *webDatasetWalker) checkKey(t *transport.TarReader, sm sample) error {
+	if _, twice := w.byKey[sm.key]; !twice {
+		return nil
+	}
+	member := cmp.Or(sm.image, sm.key+"."+w.labelMember)
+	if _, ok := w.incomplete[sm.key]; ok || sm.image == "" || sm.label < 0 {
+		return t.Errorf(member, "the image and the label of %q do not stand one after the other: write the tar again, in the order of names (tar --sort=name)", sm.key)
+	}
+	return t.Errorf(member, "the key %q occurs twice: a key must name one image in all tars, so write them again with keys that differ", sm.key)
+}
+
+// noteLeftOut says what members were left out.
+func (w *webDatasetWalker) noteLeftOut(s *dataset.Split) {
+	total := 0
+	var kinds []string
+	for _, extension := range slices.Sorted(maps.Keys(w.leftOut)) {
+		n := w.leftOut[extension]
+		total += n
+		if extension != "" {
+			kinds = append(kinds, fmt.Sprintf("%d .%.40s", n, extension))
+		}
+	}
+	if n := w.leftOut[""]; n > 0 {
+		kinds = append(kinds, bytesize.Counted(n, "other", "others"))
+	}
+	if total > 0 {
+		s.Note("%s neither image nor label, and left out (%s)", bytesize.Counted(total, "file in the tars is", "files in the tars are"), strings.Join(kinds, ", "))
+	}
+}

@@ -1,0 +1,158 @@
+package source
+
+import (
+	"archive/tar"
+	"cmp"
+	"errors"
+	"io"
+	"maps"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/imgfeed/imgfeed/internal/bytesize"
+	"github.com/imgfeed/imgfeed/shard/source/dataset"
+	"github.com/imgfeed/imgfeed/shard/source/transport"
+	"github.com/imgfeed/imgfeed/shard/source/webdataset"
+)
+
+// webDatasets is the tars of WebDataset (https://github.com/webdataset/webdataset), which keeps the files of a sample next to each other in a
+// tar, under one name with an extension for each:
+//
+//	imagenet-train-000000.tar   n01440764_10026.cls   "0", the label in decimal
+//	                            n01440764_10026.jpg   the image
+//	                            n01440764_10026.json  anything else, which is left out here
+//	                            n01440764_10027.cls   …
+//
+// The name up to the first dot after the last slash is the sample's key, what is after it the extension, in any case of letters. A sample ends
+// where another key begins. Its __key__ is the key here too; it must be unique in all tars of a split. An extension with a dot in it, as that of
+// img_12.5.jpg, is only its last part, and the rest belongs to the key, unless --image-key or --field asks for it.
+var webDatasets = dataset.Kind{
+	Name:         "WebDataset",
+	Forms:        []string{"a tar with x.jpg next to x.cls", "a folder of such tars, whose names may tell splits apart, as imagenet-train-000000.tar"},
+	Labels:       "the number in x.cls, or with --label json.KEY that of a key in x.json; --classes names them",
+	Takes:        []*dataset.Option{dataset.OptionClasses, dataset.OptionLabel, dataset.OptionNoLabels, dataset.OptionImageKey},
+	TestLabelled: true,
+}
+
+// sniffWebDataset says whether one of a tar's first samples has an image and a label. empty says that it has no file at all, as the last tar that is
+// written may.
+func sniffWebDataset(c *candidate) (is, empty bool, err error) {
+	names, member, n := webdataset.NewNames(c.opts), webdataset.LabelMember(c.opts.Label), 0
+	images, labels, beside := make(map[string]string), make(map[string]bool), make(map[string]bool) // by key
+	for i := 0; n < sniffedMembersMax; i++ {
+		m, err := c.member(i)
+		if err == io.EOF && n > 0 {
+			break
+		}
+		if err == io.EOF {
+			return false, true, nil
+		}
+		if err != nil {
+			return false, false, err
+		}
+		if m.kind == tar.TypeDir {
+			continue
+		}
+		if transport.NamedTar(m.name) { // of a class, and to skip it takes reading it
+			return false, false, nil
+		}
+		n++
+		key, extension, _ := names.Split(m.name)
+		switch {
+		case key == "":
+		case names.IsImage(extension):
+			images[key] = m.name
+		case extension == member:
+			labels[key] = true
+		case extension == "json" || extension == "txt":
+			beside[key] = true
+		}
+		if images[key] != "" && (labels[key] || c.opts.NoLabels && beside[key]) {
+			return true, false, nil
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(images)) {
+		name := images[key]
+		switch group, extension := webdataset.SplitMember(name); {
+		case labels[group]:
+			return false, false, c.tar.Errorf(name, "an image beside the label %s.%s under another name: --image-key %s takes the images with this extension",
+				path.Base(group), member, extension)
+		case beside[key] && !strings.Contains(key, "/"):
+			return false, false, c.tar.Errorf(name, "an image with JSON or text beside it as WebDataset has them, without a label .%s: "+
+				"--label json.KEY says which key of the JSON is the label, --no-labels takes the images without", transport.LabelExtension)
+		}
+	}
+	return false, false, nil
+}
+
+func openWebDatasets(c *candidate) ([]*dataset.Split, error) {
+	if c.folder == nil {
+		return openWebDatasetTar(c)
+	}
+	tars, others := c.tars()
+	if is, err := holdsWebDataset(c, tars); !is || err != nil {
+		return nil, err
+	}
+	nameFolders := []string{c.path}
+	if c.part {
+		nameFolders = append(nameFolders, filepath.Dir(c.path))
+	}
+	return c.bySplit(tars, func(split string, files []string) (*dataset.Split, error) {
+		return newWebDatasetSplit(c, files, others, nameFolders, cmp.Or(split, c.split))
+	})
+}
+
+// holdsWebDataset says that a folder holds nothing but WebDataset's tars. The first tar with a file in it says so for all.
+func holdsWebDataset(c *candidate, tars []string) (bool, error) {
+	if len(c.folders) > 0 {
+		return false, nil
+	}
+	for _, name := range tars {
+		q, err := c.in(name, "")
+		if errors.Is(err, transport.ErrNotTar) {
+			return false, nil // classTars says so
+		}
+		if err != nil {
+			return false, err
+		}
+		is, empty, err := sniffWebDataset(q)
+		q.close()
+		if is || err != nil || !empty {
+			return is, err
+		}
+	}
+	return false, nil
+}
+
+// openWebDatasetTar opens one tar.
+func openWebDatasetTar(c *candidate) ([]*dataset.Split, error) {
+	if is, _, err := sniffWebDataset(c); !is || err != nil {
+		return nil, err
+	}
+	var nameFolders []string
+	if c.stdin == nil {
+		nameFolders = []string{filepath.Dir(c.path)}
+	}
+	s, err := newWebDatasetSplit(c, nil, nil, nameFolders, c.split)
+	return []*dataset.Split{s}, err
+}
+
+// newWebDatasetSplit is the split of some tars in a folder, beside which others lie, or of the candidate itself.
+func newWebDatasetSplit(c *candidate, tars, others, nameFolders []string, split string) (*dataset.Split, error) {
+	in, err := c.inTars(tars...)
+	if err != nil {
+		return nil, err
+	}
+	d, err := webdataset.New(in, c.opts, nameFolders, split, c.folder != nil && !c.given)
+	if err != nil {
+		return nil, err
+	}
+	s := c.newSplit(d)
+	others = slices.DeleteFunc(slices.Clone(others), func(f string) bool { return d.Reads(filepath.Join(c.path, f)) })
+	if len(others) > 0 {
+		s.Note("%s left out (%s)", bytesize.Counted(len(others), "file beside the tars is", "files beside the tars are"), transport.SomeNames(others))
+	}
+	return s, nil
+}
