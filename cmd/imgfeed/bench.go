@@ -158,12 +158,13 @@ func printBench(w io.Writer, dir string, r *loader.BenchResult) {
 	fmt.Fprintf(w, "images per second   %s\n", grouped(r.ImagesPerSecond))
 	fmt.Fprintf(w, "measured            %s in %.2f s, %s read\n",
 		bytesize.Counted(int(r.Images), "image", "images"), r.Seconds, bytesize.Format(int64(r.BytesRead)))
-	fmt.Fprintf(w, "CPU seconds         %.2f (%s images in each)\n", r.CPUSeconds, grouped(r.ImagesPerCPU))
+	fmt.Fprintf(w, "CPU time            %.2f s of the whole process, %s images per CPU second\n", r.CPUSeconds, grouped(r.ImagesPerCPU))
+	fmt.Fprintf(w, "time of the threads, in all and for an image\n")
 	images := float64(max(r.Images, 1))
 	for _, stage := range []struct {
 		name    string
 		seconds float64
-	}{{"read", r.Stages.Read}, {"decode", r.Stages.Decode}, {"resample", r.Stages.Resample}, {"wait", r.Stages.Wait}} {
-		fmt.Fprintf(w, "  %-9s seconds %.2f (%.1f µs an image)\n", stage.name, stage.seconds, stage.seconds/images*1e6)
+	}{{"read", r.Stages.Read}, {"decode", r.Stages.Decode}, {"resample", r.Stages.Resample}, {"wait for work", r.Stages.Wait}} {
+		fmt.Fprintf(w, "  %-17s %.2f s, %.1f µs\n", stage.name, stage.seconds, stage.seconds/images*1e6)
 	}
 }

@@ -25,9 +25,9 @@ import (
 
 const buildHelp = `Pack a dataset into a shard set, once, for imgfeed to serve.
 
-The format of SRC is detected from its contents:
+SRC is a folder, tar or zip of class folders, ImageNet's tars, Kaggle's zip, parquet, a WebDataset, a list of images, or CIFAR. Its
+format is detected from its contents; --help-sources lists all forms, and the labels of each.
 
-%s
 Several SRC are files of one dataset, such as the tars of a WebDataset: imagenet1k-train-{0000..1023}.tar.
 SRC may be - for a tar on standard input: curl … | imgshard build - -o OUT.
 By default the set is written next to SRC: /data/train becomes /data/train-shards. With two splits and -o, the sets are
@@ -71,6 +71,7 @@ type buildFlags struct {
 	strict  bool
 	part    pack.Part
 	sources source.Options
+	help    bool // list the kinds of sources
 }
 
 func newBuildCommand() *cobra.Command {
@@ -78,11 +79,20 @@ func newBuildCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "build SRC... [-o OUT]",
 		Short: "Pack a dataset into a shard set",
-		Long:  fmt.Sprintf(buildHelp, sourcesHelp()),
+		Long:  buildHelp,
 		Example: "  imgshard build /data/train\n  imgshard build ILSVRC2012_img_train.tar -o /nvme/train-shards --partitions 8\n" +
 			"  imgshard build /data/train --encoding pixels --resize 256 -o /nvme/train-pixels",
-		Args: cobra.MinimumNArgs(1),
+		Args: func(c *cobra.Command, args []string) error {
+			if f.help {
+				return nil
+			}
+			return cobra.MinimumNArgs(1)(c, args)
+		},
 		RunE: func(c *cobra.Command, args []string) error {
+			if f.help {
+				fmt.Fprint(c.OutOrStdout(), sourcesHelp())
+				return nil
+			}
 			f.sources.Stdin = c.InOrStdin()
 			return runBuild(c, args, f)
 		},
@@ -90,8 +100,18 @@ func newBuildCommand() *cobra.Command {
 	fl := c.Flags()
 	f.register(fl, false)
 	f.registerBuild(fl)
+	fl.BoolVar(&f.help, "help-sources", false, "list the forms of SRC, and the labels of each")
 	addJSONFlag(c)
+	cliutil.SetGroups(c, buildGroups...)
 	return c
+}
+
+// buildGroups are the groups of flags in the help of build and index.
+var buildGroups = []cliutil.Group{
+	{Title: "Output", Flags: []string{"output", "partitions", "part", "seed", "shard-size", "force", "json"}},
+	{Title: "Encoding", Flags: []string{"encoding", "codec", "resize", "interpolation", "resampler"}},
+	{Title: "Labels and fields", Flags: []string{"label", "classes", "class-order", "classes-from", "val-labels", "no-labels", "test", "force-classes", "field"}},
+	{Title: "Samples", Flags: []string{"split", "only", "exclude", "images", "image-key", "allow-truncated", "strict"}},
 }
 
 func newIndexCommand() *cobra.Command {
@@ -108,6 +128,7 @@ func newIndexCommand() *cobra.Command {
 	f.size = shard.ShardBytesDefault
 	f.registerBuild(c.Flags())
 	addJSONFlag(c)
+	cliutil.SetGroups(c, append(buildGroups[:1:1], buildGroups[2:]...)...)
 	return c
 }
 

@@ -9,10 +9,13 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/spf13/pflag"
 
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/pack"
@@ -276,6 +279,23 @@ func TestJSON(t *testing.T) {
 	defer func() { quiet = false }()
 	if text, diag, status := imgshard(t, "build", src, "-o", out, "--force", "-q"); text != "" || diag != "" || status != 0 {
 		t.Errorf("--quiet: status %d, %q, %q", status, text, diag)
+	}
+}
+
+// TestHelpOfBuild fits two screens, names every flag once, and leaves the forms of SRC to --help-sources.
+func TestHelpOfBuild(t *testing.T) {
+	text, _, _ := imgshard(t, "build", "--help")
+	if n := strings.Count(text, "\n"); n > 90 {
+		t.Errorf("%d lines", n)
+	}
+	c := newBuildCommand()
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if n := len(regexp.MustCompile(`(?m)^ +(-\w, )?--` + f.Name + ` `).FindAllString(text, -1)); n != 1 {
+			t.Errorf("--%s stands there %d times", f.Name, n)
+		}
+	})
+	if text, _, status := imgshard(t, "build", "--help-sources"); status != 0 || !strings.Contains(text, "\n  WebDataset\n") {
+		t.Errorf("status %d: %s", status, text)
 	}
 }
 
