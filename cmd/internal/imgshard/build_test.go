@@ -290,7 +290,7 @@ func TestHelpOfBuild(t *testing.T) {
 	}
 	c := newBuildCommand()
 	c.Flags().VisitAll(func(f *pflag.Flag) {
-		if n := len(regexp.MustCompile(`(?m)^ +(-\w, )?--` + f.Name + ` `).FindAllString(text, -1)); n != 1 {
+		if n := len(regexp.MustCompile(`(?m)^ +(-\w, )?--`+f.Name+` `).FindAllString(text, -1)); n != 1 {
 			t.Errorf("--%s stands there %d times", f.Name, n)
 		}
 	})
