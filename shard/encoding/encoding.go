@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/spf13/pflag"
-
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/transform"
 )
@@ -21,10 +19,15 @@ type Method struct {
 	Lossless bool
 	// Parse reads the parameters that a manifest keeps.
 	Parse func(params json.RawMessage) (Encoding, error)
-	// Flags defines the flags for the parameters, and returns a function that makes an Encoding of their values. ready means that the
-	// source's images are small, and best kept in their own size unless a flag says otherwise. No two methods share the name of a flag.
-	Flags func(*pflag.FlagSet) func(ready bool) (Encoding, error)
+	// Options are the parameters that people choose. No two methods share the name of an option.
+	Options []Option
+	// New makes an encoding from values of the options; missing ones have their defaults. small means that the source's images are
+	// small, and keep their size by default.
+	New func(values map[string]string, small bool) (Encoding, error)
 }
+
+// An Option is a parameter of a method, given as text.
+type Option struct{ Name, Help string }
 
 // An Encoding is a method with its parameters. It is immutable, and used by many goroutines.
 type Encoding interface {

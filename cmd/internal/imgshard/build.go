@@ -124,7 +124,6 @@ func newIndexCommand() *cobra.Command {
 		Args:    cobra.MinimumNArgs(1),
 		RunE:    func(c *cobra.Command, args []string) error { return runBuild(c, args, f) },
 	}
-	f.encoding = registry.AddFlags(pflag.NewFlagSet("", pflag.ContinueOnError), false)
 	f.size = shard.ShardBytesDefault
 	f.registerBuild(c.Flags())
 	addJSONFlag(c)
@@ -147,7 +146,7 @@ func (f *buildFlags) registerBuild(fl *pflag.FlagSet) {
 }
 
 func runBuild(c *cobra.Command, src []string, f buildFlags) error {
-	if err := cmp.Or(f.check(), f.encoding.Check()); err != nil {
+	if err := cmp.Or(f.check(), f.encoding.check()); err != nil {
 		return cliutil.Usage(err)
 	}
 	switch {
@@ -172,11 +171,11 @@ func runBuild(c *cobra.Command, src []string, f buildFlags) error {
 			fmt.Fprintf(show.w, "%s: %s is %s\n", s.Name, s.Path, s.Layout())
 		}
 		small := !f.index && !slices.ContainsFunc(splits, func(s *source.Split) bool { return !s.Decoded() })
-		stored, err := f.encoding.Encoding(small)
+		stored, err := f.encoding.choose(small)
 		if err != nil {
 			return cliutil.Usage(err)
 		}
-		if small && !f.encoding.Chosen() {
+		if small && f.encoding.name == "" {
 			fmt.Fprintf(stderr, "small images: packed as %v (--encoding %v keeps the files)\n", stored, registry.Default())
 		}
 		options := f.options(stored, show)

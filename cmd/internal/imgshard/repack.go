@@ -12,7 +12,6 @@ import (
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/encoding"
-	"github.com/imgfeed/imgfeed/shard/encoding/registry"
 	"github.com/imgfeed/imgfeed/shard/pack"
 	"github.com/imgfeed/imgfeed/shard/source"
 )
@@ -49,7 +48,7 @@ func runRepack(c *cobra.Command, path string, f packFlags, selected source.Selec
 	if f.out == "" {
 		return cliutil.Usagef("repack needs an output folder: -o OUT")
 	}
-	stored, err := f.encoding.Encoding(false)
+	stored, err := f.encoding.choose(false)
 	if err = cmp.Or(f.check(), err); err != nil {
 		return cliutil.Usage(err)
 	}
@@ -97,13 +96,13 @@ type packFlags struct {
 	size       bytesize.Size
 	jobs       int
 	force      bool
-	encoding   *registry.Flags
+	encoding   encodingFlags
 }
 
 // register lists the flags with the same text in both commands.
 func (f *packFlags) register(fl *pflag.FlagSet, repack bool) {
 	f.size = shard.ShardBytesDefault
-	f.encoding = registry.AddFlags(fl, repack)
+	f.encoding.register(fl, repack)
 	usage := fmt.Sprintf("limit of a shard, e.g. 256MB or 1GiB; at most %s samples", bytesize.Grouped(shard.ShardSamplesMax))
 	fl.Var(&f.size, "shard-size", usage)
 }

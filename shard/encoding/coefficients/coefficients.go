@@ -9,8 +9,6 @@ import (
 	"image"
 	"sync"
 
-	"github.com/spf13/pflag"
-
 	"github.com/imgfeed/imgfeed/internal/image/coefficients"
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 	"github.com/imgfeed/imgfeed/internal/image/jpeg"
@@ -27,9 +25,7 @@ var Method = encoding.Method{
 	OnDisk:  name,
 	Summary: "JPEGs unpacked: the files' pixels in half the time, and the files back",
 	Parse:   func(json.RawMessage) (encoding.Encoding, error) { return Encoding{}, nil },
-	Flags: func(*pflag.FlagSet) func(bool) (encoding.Encoding, error) {
-		return func(bool) (encoding.Encoding, error) { return Encoding{}, nil }
-	},
+	New:     func(map[string]string, bool) (encoding.Encoding, error) { return Encoding{}, nil },
 }
 
 const name = "coefficients"

@@ -7,8 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/spf13/pflag"
-
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 	"github.com/imgfeed/imgfeed/internal/kernel"
 	"github.com/imgfeed/imgfeed/shard"
@@ -22,9 +20,7 @@ var Method = encoding.Method{
 	OnDisk:  "jpeg",
 	Summary: "the files' own bytes",
 	Parse:   func(json.RawMessage) (encoding.Encoding, error) { return Encoding{}, nil },
-	Flags: func(*pflag.FlagSet) func(bool) (encoding.Encoding, error) {
-		return func(bool) (encoding.Encoding, error) { return Encoding{}, nil }
-	},
+	New:     func(map[string]string, bool) (encoding.Encoding, error) { return Encoding{}, nil },
 }
 
 // Encoding implements [encoding.Encoding].

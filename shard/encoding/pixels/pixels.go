@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/pflag"
-
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 	"github.com/imgfeed/imgfeed/internal/image/pixelcodec"
 	"github.com/imgfeed/imgfeed/internal/image/resample"
@@ -28,7 +26,8 @@ var Method = encoding.Method{
 	Summary:  "resized once, without loss",
 	Lossless: true,
 	Parse:    parse,
-	Flags:    flags,
+	Options:  options,
+	New:      newEncoding,
 }
 
 const name = "pixels"
@@ -76,35 +75,37 @@ func parse(text json.RawMessage) (encoding.Encoding, error) {
 	return New(p.Params, resize)
 }
 
-func flags(fs *pflag.FlagSet) func(ready bool) (encoding.Encoding, error) {
-	size := fs.String("resize", "", "256 (the shorter side), 256x256 (height and width), max:500 (the longer side at most) or none (default 256; none for small images, as CIFAR-10's)")
-	interpolation := fs.String("interpolation", "", "filter of the resize: nearest, box, bilinear, hamming, bicubic or lanczos (default bilinear)")
-	resampler := fs.String("resampler", "", "whose bits the resize gives: pillow-13 (Pillow 13) or pillow-12 (Pillow 9.4 to 12.3) (default pillow-13)")
-	codec := fs.String("codec", "", strings.Join(pixelcodec.Names(), ", ")+" (default "+pixelcodec.Bitpack+")")
-	return func(ready bool) (encoding.Encoding, error) {
-		side := *size
-		if side == "" && !ready {
-			side = "256"
-		}
-		if *interpolation != "" {
-			if _, err := resample.ParseFilter(*interpolation); err != nil {
-				return nil, fmt.Errorf("--interpolation: %w", err)
-			}
-		}
-		resize, err := ParseResize(side, *interpolation)
-		if err != nil {
-			return nil, fmt.Errorf("--%w", err)
-		}
-		if *resampler != "" {
-			if resize.Resampler, err = resample.ParseAlgorithm(*resampler); err != nil {
-				return nil, fmt.Errorf("--resampler: %w", err)
-			}
-		}
-		if *codec != "" && !slices.Contains(pixelcodec.Names(), *codec) {
-			return nil, fmt.Errorf("--codec %q: want one of %s", *codec, strings.Join(pixelcodec.Names(), ", "))
-		}
-		return New(pixelcodec.Params{Codec: *codec}, resize)
+var options = []encoding.Option{
+	{Name: "resize", Help: "256 (the shorter side), 256x256 (height and width), max:500 (limit of the longer side) or none (default 256; none for small images)"},
+	{Name: "interpolation", Help: "filter of the resize: nearest, box, bilinear, hamming, bicubic or lanczos (default bilinear)"},
+	{Name: "resampler", Help: "resize like pillow-13 (Pillow 13) or pillow-12 (Pillow 9.4 to 12.3) (default pillow-13)"},
+	{Name: "codec", Help: strings.Join(pixelcodec.Names(), ", ") + " (default " + pixelcodec.Bitpack + ")"},
+}
+
+// newEncoding implements New of [encoding.Method]. Its errors begin with the option's flag.
+func newEncoding(values map[string]string, small bool) (encoding.Encoding, error) {
+	side, codec := values["resize"], values["codec"]
+	if side == "" && !small {
+		side = "256"
 	}
+	if filter := values["interpolation"]; filter != "" {
+		if _, err := resample.ParseFilter(filter); err != nil {
+			return nil, fmt.Errorf("--interpolation: %w", err)
+		}
+	}
+	resize, err := ParseResize(side, values["interpolation"])
+	if err != nil {
+		return nil, fmt.Errorf("--%w", err)
+	}
+	if resampler := values["resampler"]; resampler != "" {
+		if resize.Resampler, err = resample.ParseAlgorithm(resampler); err != nil {
+			return nil, fmt.Errorf("--resampler: %w", err)
+		}
+	}
+	if codec != "" && !slices.Contains(pixelcodec.Names(), codec) {
+		return nil, fmt.Errorf("--codec %q: want one of %s", codec, strings.Join(pixelcodec.Names(), ", "))
+	}
+	return New(pixelcodec.Params{Codec: codec}, resize)
 }
 
 func (e *Encoding) Stored() shard.Encoding {

@@ -4,8 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spf13/pflag"
-
 	"github.com/imgfeed/imgfeed/shard"
 )
 
@@ -18,16 +16,14 @@ func TestMethods(t *testing.T) {
 			t.Errorf("%+v", m)
 		}
 		names[m.Name], disk[m.OnDisk] = true, true
-		fs := pflag.NewFlagSet(m.Name, pflag.ContinueOnError)
-		encode := m.Flags(fs)
-		fs.VisitAll(func(f *pflag.Flag) {
-			if flags[f.Name] {
-				t.Errorf("two encodings have a flag --%s", f.Name)
+		for _, o := range m.Options {
+			if o.Help == "" || flags[o.Name] {
+				t.Errorf("%s: option %+v", m.Name, o)
 			}
-			flags[f.Name] = true
-		})
-		for _, ready := range []bool{false, true} {
-			e, err := encode(ready)
+			flags[o.Name] = true
+		}
+		for _, small := range []bool{false, true} {
+			e, err := m.New(nil, small)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -39,45 +35,6 @@ func TestMethods(t *testing.T) {
 	}
 	if !Default().HoldsOriginals() {
 		t.Errorf("unless told otherwise %v is packed, which loses the files", Default())
-	}
-}
-
-// TestFlags gives command lines, and wants the encoding or a word of the error.
-func TestFlags(t *testing.T) {
-	for _, c := range []struct {
-		args   string
-		repack bool
-		small  bool
-		want   string
-	}{
-		{"", false, false, "original"},
-		{"", false, true, "pixels (bitpack, resize none)"},
-		{"", true, false, "pixels (bitpack, resize 256 bilinear, pillow-13)"},
-		{"--encoding original", false, true, "original"},
-		{"--encoding original", true, false, "original"},
-		{"--encoding pixels", false, true, "pixels (bitpack, resize none)"},
-		{"--resize max:500 --codec zstd", false, true, "pixels (zstd, resize max:500 bilinear, pillow-13)"},
-		{"--encoding pixels --resampler pillow-12 --interpolation box", false, false, "pixels (bitpack, resize 256 box, pillow-12)"},
-		{"--codec lz4", false, false, "--codec: for --encoding pixels; original stores the files' own bytes"},
-		{"--encoding original --codec lz4 --resize 3", false, true, "--codec, --resize: for --encoding pixels"},
-		{"--encoding jpeg", false, false, "--encoding jpeg: want original"},
-		{"--encoding pixels --resampler pillow-1", false, false, "--resampler: "},
-	} {
-		fs := pflag.NewFlagSet("build", pflag.ContinueOnError)
-		f := AddFlags(fs, c.repack)
-		if err := fs.Parse(strings.Fields(c.args)); err != nil {
-			t.Fatal(err)
-		}
-		got := ""
-		e, err := f.Encoding(c.small)
-		if err != nil {
-			got = err.Error()
-		} else {
-			got = e.String()
-		}
-		if got != c.want && (err == nil || !strings.HasPrefix(got, c.want)) {
-			t.Errorf("%q, repack %v, small %v: %s, want %s", c.args, c.repack, c.small, got, c.want)
-		}
 	}
 }
 
