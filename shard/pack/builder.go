@@ -21,26 +21,27 @@ const (
 	keptBytesMax = 4 << 20
 )
 
-// builder is one build under way: it takes every item of its input through the workers into the set.
+// A sink takes the images in the set's order.
+type sink interface {
+	add(im *inFlight) error
+	close() error
+}
+
+// A builder takes every item of its input through the workers into its sinks. What it makes is chosen by these: a set, a part of one, an index.
 type builder struct {
-	options  *Options
-	split    string
-	input    input
-	writer   *shard.SetWriter
-	rejects  lineList
-	narrow   narrowImages
-	built    map[string]string            // of the manifest
-	source   string                       // of an index: the place of its files
-	items    lineList                     // of a part: partItems
-	objects  lineList                     // of a part of an index of tars
-	keys     int                          // of a part's source,
-	keysSum  uint64                       // and the sum of their hashes
-	indexed  *source.Split                // that an index is made of; nil: a set
-	index    *indexer                     // of the index
-	listed   func(classes []string) error // gets the classes once they are known; may be nil
-	summary  Summary
-	packed   int
-	labelled []bool // which classes have a packed sample
+	options *Options
+	split   string
+	input   input
+	built   map[string]string            // of the manifest
+	source  string                       // of an index: the place of its images
+	listed  func(classes []string) error // gets the classes once they are known; may be nil
+	part    *partList                    // nil: a whole set
+	index   *indexer                     // nil: a set with its images
+
+	writer  *shard.SetWriter
+	sinks   []sink
+	rejects *rejectList
+	set     *setSink
 }
 
 func newBuilder(split string, in input, o Options) *builder {
@@ -48,25 +49,41 @@ func newBuilder(split string, in input, o Options) *builder {
 	return &builder{options: &o, split: split, input: in, built: o.built()}
 }
 
-// build writes the set to the folder out, from the first file to the last.
-func (b *builder) build(ctx context.Context, out string) (sum Summary, err error) {
+// open starts the set at the folder out, and its sinks.
+func (b *builder) open(out string) (err error) {
 	o := b.options
-	w, err := shard.NewSetWriter(out, shard.SetOptions{
+	b.writer, err = shard.NewSetWriter(out, shard.SetOptions{
 		Split: b.split, Encoding: o.Encoding.Stored(), Partitions: o.Partitions, Seed: o.Seed, ShardBytes: o.ShardBytes,
 		Built: b.built, Replace: o.Replace, Fields: b.input.fields(), Source: b.source,
 	})
 	if err != nil {
+		return err
+	}
+	b.rejects = &rejectList{lineList: lineList{writer: b.writer, name: shard.RejectsName}}
+	b.set = &setSink{writer: b.writer}
+	b.sinks = []sink{b.rejects, b.set}
+	if b.index != nil {
+		b.index.open(b.writer, b.part != nil)
+		b.sinks = append([]sink{b.index}, b.sinks...)
+	}
+	if b.part != nil {
+		b.part.writer = b.writer
+		b.sinks = append([]sink{b.part}, b.sinks...)
+	}
+	return nil
+}
+
+// build writes the set to the folder out, from the first file to the last.
+func (b *builder) build(ctx context.Context, out string) (sum Summary, err error) {
+	if err := b.open(out); err != nil {
 		return sum, err
 	}
 	defer func() {
-		if cleanup := w.Abort(); err != nil {
+		if cleanup := b.writer.Abort(); err != nil {
 			err = errors.Join(err, cleanup)
 		}
 	}()
-	b.writer = w
-	b.rejects = lineList{writer: w, name: shard.RejectsName}
-	b.items, b.objects = lineList{writer: w, name: partItemsName}, lineList{writer: w, name: shard.ObjectsName}
-	defer b.closeLists()
+	defer b.closeSinks()
 	defer b.input.close()
 	if err := b.gather(ctx); err != nil {
 		return sum, err
@@ -74,19 +91,26 @@ func (b *builder) build(ctx context.Context, out string) (sum Summary, err error
 	if err := b.pack(ctx); err != nil {
 		return sum, err
 	}
-	if err := b.conclude(); err != nil {
+	if err := b.closeSinks(); err != nil {
+		return sum, err
+	}
+	if err := b.check(); err != nil {
 		return sum, err
 	}
 	if err := ctx.Err(); err != nil {
 		return sum, err
 	}
-	m, err := w.Commit()
+	m, err := b.writer.Commit()
 	if err != nil {
 		return sum, err
 	}
-	sum = b.summary
-	sum.Notes = append(b.narrow.notes(), b.emptyClasses(m.Classes)...)
+	sum = b.set.summary
 	sum.Split, sum.Output, sum.Manifest = b.split, out, m
+	sum.Rejected, sum.Rejects, sum.Reasons = b.rejects.count, b.rejects.first, b.rejects.reasons
+	sum.Notes = b.set.narrow.notes()
+	if b.part == nil {
+		sum.Notes = append(sum.Notes, b.set.emptyClasses(m.Classes)...)
+	}
 	for _, s := range m.Shards {
 		if s.Index != nil {
 			s.Bytes = s.Index.Bytes
@@ -97,60 +121,38 @@ func (b *builder) build(ctx context.Context, out string) (sum Summary, err error
 }
 
 // gather lists the items and learns the classes.
-func (b *builder) gather(ctx context.Context) (err error) {
-	part := b.options.Part.Of > 0
-	if b.indexed != nil {
-		if b.index, err = newIndexer(b.writer, b.indexed); err != nil {
-			return err
-		}
-		if part {
-			b.index.part = &b.objects
-		}
-	}
+func (b *builder) gather(ctx context.Context) error {
 	if err := b.input.gather(ctx, b); err != nil {
 		return err
 	}
-	if part {
-		b.built[builtListing] = fmt.Sprintf("%d keys, %016x", b.keys, b.keysSum) // the writer encodes the map in Commit
+	if b.part != nil {
+		b.built[builtListing] = b.part.listing() // the writer encodes the map in Commit
 	}
 	classes := b.input.classes()
-	b.labelled = make([]bool, len(classes))
+	b.set.labelled = make([]bool, len(classes))
 	if err := b.writer.SetClasses(classes); err != nil || b.listed == nil {
 		return err
 	}
 	return b.listed(classes)
 }
 
-// emptyClasses names the classes that no packed sample has.
-func (b *builder) emptyClasses(classes []string) []string {
-	var empty []string
-	for label, labelled := range b.labelled {
-		if !labelled {
-			empty = append(empty, classes[label])
-		}
+// closeSinks ends the sinks, once or more often.
+func (b *builder) closeSinks() (err error) {
+	for _, s := range b.sinks {
+		err = errors.Join(err, s.close())
 	}
-	if len(empty) == 0 || b.options.Part.Of > 0 {
-		return nil
-	}
-	return []string{fmt.Sprintf("%s no sample (%s)", bytesize.Counted(len(empty), "class has", "classes have"), bytesize.Listed(empty, 5))}
-}
-
-// closeLists ends the lists of what was left out, and those of a part.
-func (b *builder) closeLists() error {
-	return errors.Join(b.rejects.close(), b.items.close(), b.objects.close())
+	return err
 }
 
 // wants reports whether to gather a key.
-func (b *builder) wants(key string) bool {
-	return b.options.Part.Of == 0 || b.mine(key)
-}
+func (b *builder) wants(key string) bool { return b.part == nil || b.part.takes(key) }
 
 func (b *builder) report(stage Stage, images int, bytes, total int64) {
-	if stage == StagePack && b.source != "" {
+	if stage == StagePack && b.index != nil {
 		stage = StageIndex
 	}
 	if b.options.Progress != nil {
-		b.options.Progress(Progress{Split: b.split, Stage: stage, Images: images, Bytes: bytes, Total: total, Rejected: b.summary.Rejected})
+		b.options.Progress(Progress{Split: b.split, Stage: stage, Images: images, Bytes: bytes, Total: total, Rejected: b.rejects.count})
 	}
 }
 
@@ -167,7 +169,7 @@ type inFlight struct {
 	fields   []byte            // values of the set's fields
 	offset   int64             // of an index, where the image lies in the tar at index,
 	pin      shard.IndexObject // or its file
-	outside  *shard.Outside    // of a merge
+	outside  *shard.Outside    // of an index: where the image lies, nil for a reject
 	scratch  encoding.Scratch
 	sample   shard.Sample // the encoder's result
 	encoded  bool         // load has found it made already
@@ -234,7 +236,7 @@ func (b *builder) pack(ctx context.Context) error {
 // reset makes an image ready for the next item, and keeps its memory unless that is large.
 func (im *inFlight) reset() {
 	im.reason, im.bytes, im.location, im.err, im.sample, im.encoded = "", 0, location{}, nil, shard.Sample{}, false
-	im.data, im.fields, im.pin = im.data[:0], im.fields[:0], shard.IndexObject{}
+	im.data, im.fields, im.pin, im.outside = im.data[:0], im.fields[:0], shard.IndexObject{}, nil
 	if cap(im.data) > keptBytesMax {
 		im.data = nil
 	}
@@ -278,73 +280,86 @@ func (b *builder) encode(worker encoding.Worker, im *inFlight) {
 	}
 }
 
-// write appends an image to the set, or to the list of rejects.
+// write gives an image to the sinks.
 func (b *builder) write(im *inFlight) error {
 	if im.err != nil {
 		return im.err
 	}
-	sum := &b.summary
-	part := b.options.Part.Of > 0
-	if part {
-		if err := b.listItem(im); err != nil {
+	for _, s := range b.sinks {
+		if err := s.add(im); err != nil {
 			return err
 		}
 	}
-	if im.reason != "" {
-		r := Reject{Key: im.key, Bytes: im.rejectedBytes(), Reason: im.reason}
-		sum.Reasons.Add(r.Key, r.Reason)
-		if sum.Rejected++; len(sum.Rejects) < rejectsShownMax {
-			sum.Rejects = append(sum.Rejects, r)
-		}
-		if err := b.rejects.add(r); err != nil {
-			return err
-		}
-	} else {
-		if b.index != nil && !part {
-			if err := b.index.add(im); err != nil {
-				return err
-			}
-		}
-		sample := im.sample
-		if part {
-			sample.Outside = nil
-		}
-		if err := b.writer.Append(sample); err != nil {
-			return err
-		}
-		if im.scratch.Repaired != nil {
-			sum.Repaired.Add(im.key, im.scratch.Repaired.Error())
-		}
-		if sum.Formats == nil {
-			sum.Formats = make(map[shard.Format]int)
-		}
-		sum.Formats[im.sample.Format]++
-		sum.ImageBytes += int64(im.sample.ImageBytes())
-		sum.AuxBytes += int64(len(im.sample.Aux))
-		if label := int(sample.Label); label >= 0 && label < len(b.labelled) {
-			b.labelled[label] = true
-		}
-		b.packed++
-		b.narrow.add(&im.sample)
-	}
-	b.report(StagePack, b.packed+sum.Rejected, sum.ImageBytes+sum.AuxBytes, int64(b.input.count()))
+	sum := &b.set.summary
+	b.report(StagePack, b.set.packed+b.rejects.count, sum.ImageBytes+sum.AuxBytes, int64(b.input.count()))
 	return nil
 }
 
-// conclude ends the list of rejects and reports whether the packed set is worth keeping.
-func (b *builder) conclude() error {
-	if err := b.closeLists(); err != nil {
+// check reports whether the packed set is worth keeping.
+func (b *builder) check() error {
+	r := b.rejects
+	if b.options.Strict && r.count > 0 {
+		return &StrictError{Split: b.split, Rejected: r.count, Rejects: r.first}
+	}
+	if b.set.packed > 0 || b.part != nil {
+		return nil
+	}
+	msg := fmt.Sprintf("%s has no image", b.input.path())
+	if r.count > 0 {
+		msg += fmt.Sprintf(": %s read, the first is %s: %s", bytesize.Counted(r.count, "file was", "files were"), r.first[0].Key, r.first[0].Reason)
+	}
+	return errors.New(msg)
+}
+
+// A setSink appends images to the set, and sums them up.
+type setSink struct {
+	writer   *shard.SetWriter
+	summary  Summary
+	packed   int
+	labelled []bool // classes with a packed sample
+	narrow   narrowImages
+}
+
+func (s *setSink) add(im *inFlight) error {
+	if im.reason != "" {
+		return nil
+	}
+	if err := s.writer.Append(im.sample); err != nil {
 		return err
 	}
-	if b.options.Strict && b.summary.Rejected > 0 {
-		return &StrictError{Split: b.split, Rejected: b.summary.Rejected, Rejects: b.summary.Rejects}
+	sum := &s.summary
+	if im.scratch.Repaired != nil {
+		sum.Repaired.Add(im.key, im.scratch.Repaired.Error())
 	}
-	if b.packed == 0 && b.options.Part.Of == 0 {
-		msg := fmt.Sprintf("%s has no image", b.input.path())
-		if b.summary.Rejected > 0 {
-			msg += fmt.Sprintf(": %s read, the first is %s: %s", bytesize.Counted(b.summary.Rejected, "file was", "files were"), b.summary.Rejects[0].Key, b.summary.Rejects[0].Reason)
-		}
-		return errors.New(msg)
+	if sum.Formats == nil {
+		sum.Formats = make(map[shard.Format]int)
 	}
+	sum.Formats[im.sample.Format]++
+	sum.AuxBytes += int64(len(im.sample.Aux))
+	sum.ImageBytes += int64(len(im.sample.Image))
+	if im.outside != nil {
+		sum.ImageBytes += int64(im.outside.Length)
+	}
+	if label := int(im.sample.Label); label >= 0 && label < len(s.labelled) {
+		s.labelled[label] = true
+	}
+	s.packed++
+	s.narrow.add(&im.sample)
 	return nil
+}
+
+func (s *setSink) close() error { return nil }
+
+// emptyClasses names the classes without a packed sample.
+func (s *setSink) emptyClasses(classes []string) []string {
+	var empty []string
+	for label, labelled := range s.labelled {
+		if !labelled {
+			empty = append(empty, classes[label])
+		}
+	}
+	if len(empty) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s no sample (%s)", bytesize.Counted(len(empty), "class has", "classes have"), bytesize.Listed(empty, 5))}
 }

@@ -26,13 +26,20 @@ type indexer struct {
 	files  storage.Storage // at the split's root
 
 	numbers map[string]int // of tars, in the order in which they are read
-	part    *lineList      // of a part: their list, which makes no index of it
+	part    bool           // of an index: its set has no objects, and lists the tars
+	tars    lineList       // of a part
 }
 
-func newIndexer(w *shard.SetWriter, split *source.Split) (*indexer, error) {
-	files, err := storage.At(source.ShownPath(split.Root()))
-	return &indexer{writer: w, split: split, files: files, numbers: map[string]int{}}, err
+func newIndexer(split *source.Split, root string) (*indexer, error) {
+	files, err := storage.At(root)
+	return &indexer{split: split, files: files, numbers: map[string]int{}}, err
 }
+
+func (x *indexer) open(w *shard.SetWriter, part bool) {
+	x.writer, x.part, x.tars = w, part, lineList{writer: w, name: shard.ObjectsName}
+}
+
+func (x *indexer) close() error { return x.tars.close() }
 
 // stat returns what pins the file at a path.
 func (x *indexer) stat(path string) (o shard.IndexObject, err error) {
@@ -55,8 +62,8 @@ func (x *indexer) tar(path string) (int, error) {
 	}
 	n := len(x.numbers)
 	x.numbers[path] = n
-	if x.part != nil {
-		return n, x.part.add(o)
+	if x.part {
+		return n, x.tars.write(o)
 	}
 	return x.writer.AddObject(o)
 }
@@ -64,9 +71,9 @@ func (x *indexer) tar(path string) (int, error) {
 // leaveOut takes the image out of an encoded sample. Where it lies alone in a file, that is pinned.
 func (x *indexer) leaveOut(im *inFlight) (err error) {
 	image := im.sample.Image
-	im.sample.Image, im.sample.Outside = nil, shard.OutsideOf(image)
+	im.sample.Image, im.outside = nil, shard.OutsideOf(image)
 	if x.split.Streamed() {
-		im.sample.Outside.Offset, im.sample.Outside.Object = im.offset, im.index
+		im.outside.Offset, im.outside.Object = im.offset, im.index
 		return nil
 	}
 	im.pin, err = x.stat(x.split.Place(im.key))
@@ -76,11 +83,15 @@ func (x *indexer) leaveOut(im *inFlight) (err error) {
 	return err
 }
 
-// add lists the file of the next image in the set's order.
+// add lists the file of the next image in the set's order. A part leaves that to the merge.
 func (x *indexer) add(im *inFlight) (err error) {
-	if im.pin.Path != "" {
-		im.sample.Outside.Object, err = x.writer.AddObject(im.pin)
+	if x.part || im.reason != "" {
+		return nil
 	}
+	if im.pin.Path != "" {
+		im.outside.Object, err = x.writer.AddObject(im.pin)
+	}
+	im.sample.Outside = im.outside
 	return err
 }
 
@@ -192,7 +203,7 @@ func (x *indexer) left(im *inFlight, worker encoding.Worker, b []byte) ([]byte, 
 
 // appendLeft appends what the index keeps of an image.
 func (im *inFlight) appendLeft(b []byte) ([]byte, error) {
-	s, out, repaired := &im.sample, im.sample.Outside, ""
+	s, out, repaired := &im.sample, im.outside, ""
 	if im.scratch.Repaired != nil {
 		repaired = im.scratch.Repaired.Error()
 	}
@@ -220,7 +231,7 @@ func (im *inFlight) restoreLeft() error {
 	}
 	im.sample = shard.Sample{
 		Key: im.key, Label: im.label, Width: int(h.Width), Height: int(h.Height), Format: h.Format, Aux: aux, Fields: im.fields,
-		Outside: &shard.Outside{Object: int(h.Object), Offset: h.Offset, Length: int(h.Length), Checksum: h.Checksum},
 	}
+	im.outside = &shard.Outside{Object: int(h.Object), Offset: h.Offset, Length: int(h.Length), Checksum: h.Checksum}
 	return nil
 }

@@ -35,7 +35,7 @@ type lineList struct {
 	enc    *json.Encoder
 }
 
-func (l *lineList) add(line any) error {
+func (l *lineList) write(line any) error {
 	if l.file == nil {
 		f, err := l.writer.CreateFile(l.name)
 		if err != nil {
@@ -55,6 +55,26 @@ func (l *lineList) close() error {
 	err := errors.Join(l.buf.Flush(), l.file.Sync(), l.file.Close())
 	l.file = nil
 	return err
+}
+
+// A rejectList lists the images that are left out.
+type rejectList struct {
+	lineList
+	count   int
+	first   []Reject
+	reasons Reasons
+}
+
+func (l *rejectList) add(im *inFlight) error {
+	if im.reason == "" {
+		return nil
+	}
+	r := Reject{Key: im.key, Bytes: im.rejectedBytes(), Reason: im.reason}
+	l.reasons.Add(r.Key, r.Reason)
+	if l.count++; len(l.first) < rejectsShownMax {
+		l.first = append(l.first, r)
+	}
+	return l.write(r)
 }
 
 // rejectBytesMax bounds a line of a list: it holds a source's whole name, even one too long for a key, with up to six bytes for each of its bytes.

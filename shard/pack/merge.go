@@ -52,6 +52,9 @@ func (s *partSet) merge(ctx context.Context, o Options) (Summary, error) {
 	}
 	b := newBuilder(m.Split, &mergeInput{partSet: s}, o)
 	b.built, b.source = wholeBuilt(m.Built), m.Built[builtSource]
+	if b.source != "" {
+		b.index = &indexer{}
+	}
 	return b.build(ctx, s.out)
 }
 
@@ -86,10 +89,9 @@ func (in *mergeInput) count() (n int) {
 
 // gather lists the files of an index of tars, which all parts have met in the same order.
 func (in *mergeInput) gather(_ context.Context, b *builder) error {
-	if b.source == "" {
+	if b.index == nil {
 		return nil
 	}
-	b.index = &indexer{writer: b.writer}
 	r, err := openList(in.places[0], shard.ObjectsName)
 	if err != nil {
 		return err
@@ -184,7 +186,6 @@ func (in *mergeInput) load(im *inFlight) error {
 		return err
 	}
 	im.takeStored(&record)
-	im.sample.Outside = im.outside
 	return nil
 }
 

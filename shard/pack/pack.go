@@ -3,14 +3,13 @@
 //
 // # The road of a sample
 //
-//	source.Item ──► item ──────────► inFlight ───────► shard.Sample
-//	as Walk         its place in     an image's        the encoding's result,
-//	gives it        the set's order  content, label    for shard.SetWriter
+//	source.Item ──► item ──────────► inFlight ───────► sinks: the set; the list of rejects;
+//	as Walk         its place in     an image's        of a part the list of its items; of an
+//	gives it        the set's order  content, label    index the files that hold the images
 //
-// There are five kinds of [input]: files in folders, the samples of another set, files in memory (all in input.go), files in tars (spool.go), and the parts
-// that several machines have packed (parts.go, merge.go).
-// An input lists its items, then hands them out in order. Workers read and encode the images in flight, and one goroutine writes the results in
-// order again (builder.go). So the result depends neither on the order in which the file system lists names, nor on the number or speed of workers.
+// An [input] lists its items, then hands them out in order: files in folders and the samples of another set (input.go), files in tars (spool.go), or the
+// parts that several machines have packed (merge.go). Workers read and encode the images in flight, and one goroutine gives the results to the sinks in order
+// again (builder.go). So the result depends neither on the order in which the file system lists names, nor on the number or speed of workers.
 //
 // A tar is read once, from front to back. Its samples come in the tar's order, so they are first spread over spool files in the output's file
 // system, one for each range of hashes. Then range after range is sorted and takes the steps above. A spool file is unlinked as soon as it is open,
@@ -148,9 +147,14 @@ func buildSplit(ctx context.Context, split *source.Split, out string, o Options,
 	}
 	b := newBuilder(split.Name, newInput(split), o)
 	if o.Index {
-		b.indexed, b.source = split, source.ShownPath(split.Root())
+		b.source = source.ShownPath(split.Root())
+		var err error
+		if b.index, err = newIndexer(split, b.source); err != nil {
+			return Summary{}, err
+		}
 	}
 	if o.Part.Of > 0 {
+		b.part = &partList{lineList: lineList{name: partItemsName}, part: o.Part, seed: o.Seed}
 		b.built[builtPart] = o.Part.String()
 		b.built[builtSource] = b.source
 		b.built[builtSplits] = strings.Join(o.splits, ",")

@@ -106,17 +106,28 @@ type partItem struct {
 	File     *shard.IndexObject `json:"file,omitempty"`    // of an index of files, the image's
 }
 
-// mine reports whether a sample is in the part that is built, and adds its key to the digest of all keys, whatever their order.
-func (b *builder) mine(key string) bool {
-	hash := shard.OrderHash(b.options.Seed, key)
-	b.keys, b.keysSum = b.keys+1, b.keysSum+hash
-	own, _ := b.options.Part.share(hash)
+// A partList lists the items of a part.
+type partList struct {
+	lineList
+	part Part
+	seed uint64
+	keys int    // of the source,
+	sum  uint64 // and the sum of their hashes
+}
+
+// takes reports whether a sample is in the part, and adds its key to the digest of all keys, whatever their order.
+func (l *partList) takes(key string) bool {
+	hash := shard.OrderHash(l.seed, key)
+	l.keys, l.sum = l.keys+1, l.sum+hash
+	own, _ := l.part.share(hash)
 	return own
 }
 
-// listItem adds an item to the list of a part.
-func (b *builder) listItem(im *inFlight) error {
-	it := partItem{Key: []byte(im.key), Outside: im.sample.Outside}
+// listing is the digest of all keys.
+func (l *partList) listing() string { return fmt.Sprintf("%d keys, %016x", l.keys, l.sum) }
+
+func (l *partList) add(im *inFlight) error {
+	it := partItem{Key: []byte(im.key), Outside: im.outside}
 	if im.reason != "" {
 		it.Reason, it.Bytes = im.reason, im.rejectedBytes()
 	} else if im.scratch.Repaired != nil {
@@ -125,5 +136,5 @@ func (b *builder) listItem(im *inFlight) error {
 	if im.pin.Path != "" {
 		it.File = &im.pin
 	}
-	return b.items.add(&it)
+	return l.write(&it)
 }
