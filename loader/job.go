@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/transform"
 )
 
@@ -71,16 +72,15 @@ func (j *job) work(w *worker, most int) (left int, took time.Duration) {
 	return most, w.since(started)
 }
 
-// call does one, whose panic is its error: a mapped file may be cut short.
-func (j *job) call(w *worker, i int) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("loader: %v", p)
-			w.engine = transform.NewEngine(w.level) // whose state is unknown
-		}
-		w.counted = w.engine.Times() // which no stream's statistics are to have
-	}()
-	return j.do(w, i)
+// call does one. A panic is its error.
+func (j *job) call(w *worker, i int) error {
+	err := shard.Guard(func() error { return j.do(w, i) })
+	if panicked, ok := err.(*shard.PanicError); ok {
+		err = fmt.Errorf("loader: %v", panicked.Value)
+		w.engine = transform.NewEngine(w.level) // The state of the other one is unknown.
+	}
+	w.counted = w.engine.Times() // which no stream's statistics are to have
+	return err
 }
 
 func (j *job) end(err error) {

@@ -1,11 +1,13 @@
 package loader
 
 import (
+	"cmp"
 	"context"
-	"runtime/debug"
-	"slices"
+	"log/slog"
 	"sync/atomic"
 	"time"
+
+	"github.com/imgfeed/imgfeed/loader/readahead"
 )
 
 // PieceSamplesMax is how many samples a piece has at most.
@@ -42,6 +44,16 @@ func (p *Piece) Repetition(i int) int {
 	return p.Repetitions[i]
 }
 
+// part returns a part of the piece.
+func (p *Piece) part(first, end int) Piece {
+	part := *p
+	part.First, part.Indices = p.First+first, p.Indices[first:end]
+	if len(p.Repetitions) > 0 {
+		part.Repetitions = p.Repetitions[first:end]
+	}
+	return part
+}
+
 // A taker takes turns of a scheduler that are not for everybody.
 type taker struct {
 	may    func(q *streamQueue) bool // whose turns it takes; the scheduler is locked
@@ -53,7 +65,6 @@ type taker struct {
 // ServeRemote gives a remote turns as a worker has, until it fails, ctx ends or the pool is closed, and returns why. A remote takes what local workers have not
 // got to: see [PoolConfig]. The pool makes what the remote could not, so batches are the same with any number of remotes, also where they fail.
 func (p *Pool) ServeRemote(ctx context.Context, r Remote) error {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // as in a worker
 	var err error
 	who := &taker{
 		remote: r, most: r.Samples,
@@ -95,10 +106,7 @@ func (r *remoteRun) work(b *pendingBatch, most int) (left int, took time.Duratio
 		return most, 0, nil
 	}
 	started := time.Now()
-	r.piece = Piece{Feed: b.stream.cfg.Feed, Seed: b.stream.seed, Epoch: b.stream.epoch, Slot: b.slot, First: first, Indices: b.indices[first:end]}
-	if len(b.again) > 0 {
-		r.piece.Repetitions = b.again[first:end]
-	}
+	r.piece = b.Piece.part(first, end)
 	made := r.made[:end-first]
 	clear(made)
 	if err = r.remote.Make(&r.piece, made); err != nil {
@@ -111,43 +119,68 @@ func (r *remoteRun) work(b *pendingBatch, most int) (left int, took time.Duratio
 	return most - (end - first), took, err
 }
 
-// A spare makes what remotes did not make.
-type spare struct {
-	*worker
-	records recordReader
-}
-
 // complete makes what the remote has not made. It returns false when the stream has ended before.
 func (r *remoteRun) complete(b *pendingBatch, first int, made []bool) bool {
-	for i := range made {
-		if position := first + i; made[i] {
-			b.slot.name(position, b.indices[position], b.repetition(position))
+	var missing []int // positions
+	for i, is := range made {
+		if position := first + i; is {
+			b.Slot.name(position, b.Indices[position], b.Repetition(position))
+		} else {
+			missing = append(missing, position)
 		}
 	}
-	if !slices.Contains(made, false) {
+	if len(missing) == 0 {
 		return true
 	}
-	s := <-r.pool.spares
+	w := <-r.pool.spares
 	defer func() {
-		s.publish()
-		s.records.close()
-		r.pool.spares <- s
+		w.publish()
+		r.pool.spares <- w
 	}()
-	s.records.read(b.stream.cfg.Dataset, b.indices[first:first+len(made)], made)
-	for i := range made {
-		if b.stream.ctx.Err() != nil {
+	ctx, cancel := context.WithCancel(b.stream.ctx)
+	defer cancel()
+	var indices []int
+	for _, position := range missing {
+		indices = append(indices, b.Indices[position])
+	}
+	queue := r.pool.readPiece(ctx, b.stream.cfg.Dataset, indices, b.stream.log)
+	for k, position := range missing {
+		if ctx.Err() != nil {
 			return false
 		}
-		if !made[i] {
-			b.make(s.worker, first+i, first+i, s.records.access[i])
-		}
+		queue.Begin(int64(k + 1))
+		b.make(w, position, reading{queue: queue, number: int64(k), view: true, next: -1})
 	}
 	return true
 }
 
+// readPiece returns a queue that reads some samples, once it has begun.
+func (p *Pool) readPiece(ctx context.Context, set Dataset, indices []int, log *slog.Logger) *readahead.Queue {
+	queue := p.ahead.Open(ctx, readahead.Config{
+		Set: set, Batches: 1, BatchSize: len(indices), Batch: func(int, []int) []int { return indices }, Log: log,
+	})
+	queue.AwaitStart()
+	return queue
+}
+
+// Make makes a piece for a stream of another machine: it is the other end of a [Remote]. It makes the piece as a stream does that has the set, views, layout and
+// fields of cfg, and sets made[i] for each sample that it could make. The reads of all its samples begin at once, so that a bucket's delay is paid once.
+// It returns an error only if ctx has ended or the pool is closed.
+func (p *Pool) Make(ctx context.Context, cfg *StreamConfig, piece *Piece, made []bool) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	queue := p.readPiece(ctx, cfg.Dataset, piece.Indices, cmp.Or(cfg.Log, slog.Default()))
+	queue.AwaitReads()
+	return p.do(ctx, len(piece.Indices), func(w *worker, i int) error {
+		queue.Begin(int64(i + 1))
+		made[i] = w.make(cfg, cfg.Views, piece, i, piece.Indices[i], reading{queue: queue, number: int64(i), view: true, next: -1}) == nil
+		w.publish()
+		return nil
+	})
+}
+
 // runReserve is the life of a goroutine of a pool without local workers: it takes the turns that no remote takes.
 func (p *Pool) runReserve() {
-	debug.SetPanicOnFault(true)
 	who := &taker{over: func() bool { return false }, may: p.scheduler.forsakenLocked}
 	var waited atomic.Int64
 	for t := (turn{}); ; {
@@ -155,7 +188,7 @@ func (p *Pool) runReserve() {
 			return
 		}
 		s := <-p.spares
-		t.samples, t.took = t.work.work(s.worker, t.samples)
+		t.samples, t.took = t.work.work(s, t.samples)
 		p.spares <- s
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 // pendingOf returns a batch of n samples for a queue, published.
 func pendingOf(s *scheduler, q *streamQueue, n int) *pendingBatch {
-	b := &pendingBatch{stream: &Stream{queue: q, spare: make(chan *pendingBatch, 1)}, indices: make([]int, n)}
+	b := &pendingBatch{stream: &Stream{queue: q, spare: make(chan *pendingBatch, 1)}, Piece: Piece{Indices: make([]int, n)}}
 	b.holders.Store(1) // the scheduler's alone
 	s.publish(q, b)
 	return b
@@ -21,7 +21,7 @@ func pendingOf(s *scheduler, q *streamQueue, n int) *pendingBatch {
 func (t turn) take(cost time.Duration) (turn, int) {
 	b := t.work.(*pendingBatch)
 	already, _ := split(b.taken.Load())
-	taken := min(t.samples, len(b.indices)-already)
+	taken := min(t.samples, len(b.Indices)-already)
 	b.taken.Add(uint64(taken))
 	t.took = time.Duration(taken) * cost
 	t.samples -= taken

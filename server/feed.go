@@ -81,7 +81,6 @@ type feedConnection struct {
 	log    *slog.Logger
 	in     *bufio.Reader
 	frames *wire.Reader
-	maker  *loader.Maker
 	feeds  map[string]*feed // by the text of their requests
 	memory []byte           // of the piece
 	piece  loader.Piece
@@ -95,7 +94,7 @@ type feed struct {
 }
 
 func newFeedConnection(s *Server, conn net.Conn, token string) *feedConnection {
-	c := &feedConnection{server: s, conn: conn, token: token, log: s.log.With("peer", conn.RemoteAddr().String()), maker: s.pool.NewMaker(), feeds: map[string]*feed{}}
+	c := &feedConnection{server: s, conn: conn, token: token, log: s.log.With("peer", conn.RemoteAddr().String()), feeds: map[string]*feed{}}
 	c.in = bufio.NewReaderSize(conn, requestBufferBytes)
 	c.frames = wire.NewReader(c.in, wire.RequestBytesMax)
 	return c
@@ -105,7 +104,6 @@ func newFeedConnection(s *Server, conn net.Conn, token string) *feedConnection {
 func (c *feedConnection) run(ctx context.Context) {
 	defer context.AfterFunc(ctx, func() { c.conn.Close() })()
 	defer c.forget()
-	defer c.maker.Close()
 	defer c.conn.Close()
 	request, err := c.serve(ctx)
 	switch {
@@ -215,7 +213,7 @@ func (c *feedConnection) serveFeed(ctx context.Context, text []byte) error {
 	}
 	c.piece.Slot = viewSlot(0, c.memory, layout)
 	flags, made := make([]byte, n), make([]bool, n)
-	if err := c.maker.Make(ctx, &f.cfg, &c.piece, made); err != nil {
+	if err := c.server.pool.Make(ctx, &f.cfg, &c.piece, made); err != nil {
 		return err
 	}
 	for i, is := range made {
