@@ -119,7 +119,7 @@ func TestRemotes(t *testing.T) {
 						eventually(t, "three remotes", func() bool { // else workers that stand by may make all before
 							near.scheduler.mu.Lock()
 							defer near.scheduler.mu.Unlock()
-							return len(near.scheduler.takers) == 3
+							return len(near.scheduler.remotes) == 3
 						})
 						within(t, "the stream", func() {
 							got, err := serve(t, near, config(feed))
@@ -185,7 +185,7 @@ func TestRemoteHangs(t *testing.T) {
 	eventually(t, "the remote", func() bool {
 		near.scheduler.mu.Lock()
 		defer near.scheduler.mu.Unlock()
-		return len(near.scheduler.takers) == 1
+		return len(near.scheduler.remotes) == 1
 	})
 	s, err := near.NewStream(cfg)
 	if err != nil {

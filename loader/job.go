@@ -60,16 +60,16 @@ func (j *job) exhausted() bool       { return j.next.Load() >= int64(j.n) }
 func (j *job) release()              {}
 func (j *job) queueOf() *streamQueue { return j.queue }
 
-func (j *job) work(w *worker, most int) (left int, took time.Duration) {
+func (j *job) work(w *worker, limit int) (rest int, busy time.Duration) {
 	started := w.now()
-	for ; most > 0; most-- {
+	for ; limit > 0; limit-- {
 		i := int(j.next.Add(1)) - 1
 		if i >= j.n {
 			break
 		}
 		j.end(j.call(w, i))
 	}
-	return most, w.since(started)
+	return limit, w.since(started)
 }
 
 // call does one. A panic is its error.

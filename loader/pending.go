@@ -23,10 +23,10 @@ type pendingBatch struct {
 	first  int64 // the number in the stream of the batch's first sample
 	chunk  int   // samples that a worker takes at a time
 
-	taken   atomic.Uint64 // samples: by workers, from the first on, and, 32 bits higher, by remotes, from the last on
-	left    atomic.Int64  // samples that are not finished
-	failure atomic.Pointer[failure]
-	done    chan struct{} // holds one token once all samples are finished
+	taken      atomic.Uint64 // samples: by workers, from the first on, and, 32 bits higher, by remotes, from the last on
+	unfinished atomic.Int64  // samples
+	failure    atomic.Pointer[failure]
+	done       chan struct{} // holds one token once all samples are finished
 
 	badMu sync.Mutex
 	bads  []BadSample // so far, but for the failure
@@ -51,17 +51,16 @@ func (b *pendingBatch) exhausted() bool {
 
 func split(taken uint64) (workers, remotes int) { return int(uint32(taken)), int(taken >> 32) }
 
-// work takes and finishes as many samples as it may, until none is left to take or the stream is cancelled. It returns how many
-// it has not taken of those that it might have, and the time that the others took of the worker.
-func (b *pendingBatch) work(w *worker, most int) (left int, took time.Duration) {
+// work implements the interface of this name. It ends early if no sample is left to take, and once the stream is cancelled.
+func (b *pendingBatch) work(w *worker, limit int) (rest int, busy time.Duration) {
 	queue := b.stream.ahead
-	for most > 0 && b.stream.ctx.Err() == nil {
+	for limit > 0 && b.stream.ctx.Err() == nil {
 		started := w.now()
-		first, end := b.take(min(b.chunk, most), false)
+		first, end := b.take(min(b.chunk, limit), false)
 		if first == end {
 			break
 		}
-		most -= end - first
+		limit -= end - first
 		for i := first; i < end; i++ {
 			next := -1
 			if i+1 < end {
@@ -70,20 +69,20 @@ func (b *pendingBatch) work(w *worker, most int) (left int, took time.Duration) 
 			b.make(w, i, reading{queue: queue, number: b.first + int64(i), view: queue.Paused(), next: next})
 		}
 		w.publish()
-		took += w.since(started) // without those who wait for the batch, and run next
+		busy += w.since(started) // without those who wait for the batch, and run next
 		b.finish(end - first)
 	}
-	return most, took
+	return limit, busy
 }
 
 // take takes samples of a batch, so many at most, for the caller to make: the first ones for a worker and the last ones for a remote, so that readahead knows
 // which ones workers will need. There are none left if end is first.
-func (b *pendingBatch) take(most int, remote bool) (first, end int) {
+func (b *pendingBatch) take(limit int, remote bool) (first, end int) {
 	n := len(b.Indices)
 	for {
 		taken := b.taken.Load()
 		workers, remotes := split(taken)
-		count := min(most, n-workers-remotes)
+		count := min(limit, n-workers-remotes)
 		if count <= 0 {
 			return n, n
 		}
@@ -120,7 +119,7 @@ func (b *pendingBatch) make(w *worker, position int, from reading) {
 
 // finish notes that so many of the samples are finished.
 func (b *pendingBatch) finish(samples int) {
-	if b.left.Add(-int64(samples)) > 0 {
+	if b.unfinished.Add(-int64(samples)) > 0 {
 		return
 	}
 	if _, remotes := split(b.taken.Load()); remotes > 0 {

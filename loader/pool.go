@@ -33,9 +33,9 @@ const readAheadBytes = 64 << 20
 
 // A Pool is a set of workers that decode for any number of streams, each stream in its turn. Safe for concurrent use.
 type Pool struct {
-	workers   []*worker    // with the spares
-	threads   int          // of the workers, that are at work all the time
-	spares    chan *worker // that make what remotes could not make
+	workers   []*worker    // with the fallback
+	threads   int          // workers that are at work all the time
+	fallback  chan *worker // workers that make samples that no remote has made
 	scheduler *scheduler
 	running   sync.WaitGroup // the workers
 	recent    recent
@@ -47,32 +47,32 @@ var ErrClosed = errors.New("loader: closed")
 
 // NewPool starts the workers.
 func NewPool(cfg PoolConfig) *Pool {
-	threads, spares := cfg.Threads, 0
+	threads, fallback := cfg.Threads, 0
 	if threads == 0 || threads < 0 && !cfg.Remotes {
 		threads = runtime.GOMAXPROCS(0)
 	}
 	if cfg.Remotes {
-		threads, spares = max(0, threads), runtime.GOMAXPROCS(0)
+		threads, fallback = max(0, threads), runtime.GOMAXPROCS(0)
 	}
 	level := transform.ActiveLevel()
 	if cfg.Level != nil {
 		level = *cfg.Level
 	}
 	p := &Pool{
-		threads: threads, spares: make(chan *worker, spares), scheduler: newScheduler(),
+		threads: threads, fallback: make(chan *worker, fallback), scheduler: newScheduler(),
 		ahead: readahead.NewPool(cmp.Or(max(0, cfg.ReadAheadBytes), readAheadBytes), cfg.Reading),
 	}
 	p.recent.reset(time.Now())
-	for range threads + spares {
+	for range threads + fallback {
 		p.workers = append(p.workers, newWorker(level))
 	}
 	for _, w := range p.workers[:threads] {
 		p.running.Go(func() { p.run(w) })
 	}
 	for _, w := range p.workers[threads:] {
-		p.spares <- w
+		p.fallback <- w
 		if threads == 0 {
-			p.running.Go(p.runReserve)
+			p.running.Go(reserve{pool: p}.run)
 		}
 	}
 	return p
@@ -91,10 +91,10 @@ func (p *Pool) Close() {
 // idlePoll is how often AwaitIdle looks.
 const idlePoll = 5 * time.Millisecond
 
-// AwaitIdle waits until a worker has nothing to do, no longer than most, so that who looks on does not take a processor from
-// serving. The error is ctx's.
-func (p *Pool) AwaitIdle(ctx context.Context, most time.Duration) error {
-	until := time.After(most)
+// AwaitIdle waits until no sample waits for a worker, but no longer than patience, so that people who look at samples do not take a processor from serving. The error
+// is ctx's.
+func (p *Pool) AwaitIdle(ctx context.Context, patience time.Duration) error {
+	until := time.After(patience)
 	tick := time.NewTicker(idlePoll)
 	defer tick.Stop()
 	for !p.scheduler.idle() {
@@ -113,10 +113,10 @@ func (p *Pool) AwaitIdle(ctx context.Context, most time.Duration) error {
 func (p *Pool) run(w *worker) {
 	var t turn
 	for {
-		if t = p.scheduler.next(t, &w.counters.wait); t.work == nil {
+		if t = p.scheduler.next(localWorker{}, t, &w.counters.wait); t.work == nil {
 			return
 		}
-		t.samples, t.took = t.work.work(w, t.samples)
+		t.samples, t.busy = t.work.work(w, t.samples)
 	}
 }
 

@@ -54,69 +54,53 @@ func (p *Piece) part(first, end int) Piece {
 	return part
 }
 
-// A taker takes turns of a scheduler that are not for everybody.
-type taker struct {
-	may    func(q *streamQueue) bool // whose turns it takes; the scheduler is locked
-	most   func() int                // samples in a turn; nil: as a local worker
-	over   func() bool               // it takes no more
-	remote Remote                    // or nil
-}
-
 // ServeRemote gives a remote turns as a worker has, until it fails, ctx ends or the pool is closed, and returns why. A remote takes what local workers have not
 // got to: see [PoolConfig]. The pool makes what the remote could not, so batches are the same with any number of remotes, also where they fail.
 func (p *Pool) ServeRemote(ctx context.Context, r Remote) error {
-	var err error
-	who := &taker{
-		remote: r, most: r.Samples,
-		over: func() bool { return err != nil || ctx.Err() != nil },
-		may:  func(q *streamQueue) bool { return q.behindLocked() && r.Takes(q.feed) },
-	}
-	leave := p.scheduler.join(who)
-	defer leave()
+	defer p.scheduler.join(r)()
 	defer context.AfterFunc(ctx, p.scheduler.wake)()
-	run := remoteRun{pool: p, remote: r}
+	run := remoteRun{pool: p, remote: r, ctx: ctx}
 	for t := (turn{}); ; {
-		if t = p.scheduler.nextFor(who, t, &run.waited); t.work == nil {
-			break
+		if t = p.scheduler.next(&run, t, &run.waited); t.work == nil {
+			return cmp.Or(run.err, ctx.Err(), ErrClosed)
 		}
-		t.samples, t.took, err = run.work(t.work.(*pendingBatch), t.samples)
+		t.samples, t.busy = run.work(t.work.(*pendingBatch), t.samples)
 	}
-	switch {
-	case err != nil:
-		return err
-	case ctx.Err() != nil:
-		return ctx.Err()
-	}
-	return ErrClosed
 }
 
-// A remoteRun is what ServeRemote keeps from piece to piece.
+// A remoteRun is what ServeRemote keeps from piece to piece. It is the remote's taker.
 type remoteRun struct {
 	pool   *Pool
 	remote Remote
+	ctx    context.Context
+	err    error // of the remote
 	waited atomic.Int64
 	piece  Piece
 	made   [PieceSamplesMax]bool
 }
 
-// work has the remote make a piece of a batch.
-func (r *remoteRun) work(b *pendingBatch, most int) (left int, took time.Duration, err error) {
-	first, end := b.take(most, true)
+func (r *remoteRun) takes(q *streamQueue) bool { return q.behindLocked() && r.remote.Takes(q.feed) }
+func (r *remoteRun) samples() int              { return min(max(1, r.remote.Samples()), PieceSamplesMax) }
+func (r *remoteRun) over() bool                { return r.err != nil || r.ctx.Err() != nil }
+
+// work lets the remote make a piece of a batch.
+func (r *remoteRun) work(b *pendingBatch, limit int) (rest int, busy time.Duration) {
+	first, end := b.take(limit, true)
 	if first == end {
-		return most, 0, nil
+		return limit, 0
 	}
 	started := time.Now()
 	r.piece = b.Piece.part(first, end)
 	made := r.made[:end-first]
 	clear(made)
-	if err = r.remote.Make(&r.piece, made); err != nil {
+	if r.err = r.remote.Make(&r.piece, made); r.err != nil {
 		clear(made)
 	}
 	if b.stream.ctx.Err() == nil && r.complete(b, first, made) {
-		took = time.Since(started)
+		busy = time.Since(started)
 		b.finish(end - first)
 	}
-	return most - (end - first), took, err
+	return limit - (end - first), busy
 }
 
 // complete makes what the remote has not made. It returns false when the stream has ended before.
@@ -132,10 +116,10 @@ func (r *remoteRun) complete(b *pendingBatch, first int, made []bool) bool {
 	if len(missing) == 0 {
 		return true
 	}
-	w := <-r.pool.spares
+	w := <-r.pool.fallback
 	defer func() {
 		w.publish()
-		r.pool.spares <- w
+		r.pool.fallback <- w
 	}()
 	ctx, cancel := context.WithCancel(b.stream.ctx)
 	defer cancel()
@@ -179,16 +163,23 @@ func (p *Pool) Make(ctx context.Context, cfg *StreamConfig, piece *Piece, made [
 	})
 }
 
-// runReserve is the life of a goroutine of a pool without local workers: it takes the turns that no remote takes.
-func (p *Pool) runReserve() {
-	who := &taker{over: func() bool { return false }, may: p.scheduler.forsakenLocked}
+// A reserve takes the turns that no remote takes, in a pool without local workers.
+type reserve struct {
+	localWorker
+	pool *Pool
+}
+
+func (r reserve) takes(q *streamQueue) bool { return !r.pool.scheduler.hasRemoteLocked(q) }
+
+// run is the life of a goroutine of the reserve.
+func (r reserve) run() {
 	var waited atomic.Int64
 	for t := (turn{}); ; {
-		if t = p.scheduler.nextFor(who, t, &waited); t.work == nil {
+		if t = r.pool.scheduler.next(r, t, &waited); t.work == nil {
 			return
 		}
-		s := <-p.spares
-		t.samples, t.took = t.work.work(s, t.samples)
-		p.spares <- s
+		w := <-r.pool.fallback
+		t.samples, t.busy = t.work.work(w, t.samples)
+		r.pool.fallback <- w
 	}
 }

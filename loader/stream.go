@@ -116,12 +116,12 @@ func (p *Pool) NewStream(cfg StreamConfig) (*Stream, error) {
 		s.cancel()
 		return nil, err
 	}
-	p.scheduler.offer(s.queue, cfg.Feed, p.threads == 0 || cap(cfg.Slots.free) < eagerSlots)
+	p.scheduler.offer(s.queue, cfg.Feed, p.threads == 0 || cap(cfg.Slots.free) < offloadFirstSlots)
 	ahead := readahead.Config{
 		Set: cfg.Dataset, Batches: cfg.Plan.Batches(), BatchSize: cfg.Plan.Config().BatchSize, Batch: cfg.Plan.Batch,
 		Spread: 1, RemotesOnly: p.threads == 0, Log: s.log,
 	}
-	if cap(p.spares) > 0 {
+	if cap(p.fallback) > 0 {
 		ahead.Spread = remoteSpread
 	}
 	s.ahead = p.ahead.Open(s.ctx, ahead)
@@ -298,7 +298,7 @@ func (s *Stream) newBatch(number int, slot *Slot) *pendingBatch {
 	b.chunk = chunkFor(len(b.Indices), s.pool.Threads())
 	b.bads = nil
 	b.failure.Store(nil)
-	b.left.Store(int64(len(b.Indices)))
+	b.unfinished.Store(int64(len(b.Indices)))
 	b.taken.Store(0)
 	b.holders.Store(2)
 	return b
