@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/imgfeed/imgfeed/loader/plan"
 	"github.com/imgfeed/imgfeed/shard"
-	"github.com/imgfeed/imgfeed/shard/storage"
 	"github.com/imgfeed/imgfeed/transform"
 )
 
@@ -180,12 +178,6 @@ func (p *Pool) decodeWhole(ctx context.Context, set Dataset, order *plan.Plan) e
 	)
 	for _, w := range p.workers {
 		running.Go(func() {
-			debug.SetPanicOnFault(true)
-			defer func() {
-				if p := recover(); p != nil { // a mapped file that was cut short, or a bug of ours
-					cancel(fmt.Errorf("loader: decoding failed: %v", p))
-				}
-			}()
 			var indices []int
 			for ctx.Err() == nil {
 				indices = order.Batch(int(next.Add(1)-1)%order.Batches(), indices)
@@ -208,16 +200,18 @@ func (p *Pool) decodeWhole(ctx context.Context, set Dataset, order *plan.Plan) e
 }
 
 func (w *worker) decodeWhole(set Dataset, index int) error {
-	started := time.Now()
-	source, err := w.load(set, index, Access{View: true})
-	w.pending.Read += time.Since(started)
-	if err != nil {
+	return w.guard(set, index, func() error {
+		started := time.Now()
+		source, err := w.load(set, index, true)
+		w.pending.Read += time.Since(started)
+		if err != nil {
+			return err
+		}
+		w.pending.Images++
+		w.pending.BytesRead += w.stored()
+		_, _, _, err = w.engine.DecodeFull(source)
 		return err
-	}
-	w.pending.Images++
-	w.pending.BytesRead += w.stored()
-	_, _, _, err = w.engine.DecodeFull(source)
-	return err
+	})
 }
 
 // cpuSeconds returns the process's user and system time.
@@ -264,11 +258,17 @@ func (r *repeatedSet) index(i int) int {
 	return r.first + r.step*(i%r.count)
 }
 
-func (r *repeatedSet) Read(i int, from Access) (shard.Record, []byte, error) {
-	return r.Dataset.Read(r.index(i), from)
+func (r *repeatedSet) WillNeed(i int) (shard.Need, error) { return r.Dataset.WillNeed(r.index(i)) }
+
+func (r *repeatedSet) Fetch(i int, buf []byte) (shard.Record, error) {
+	return r.Dataset.Fetch(r.index(i), buf)
 }
 
-func (r *repeatedSet) Range(i int) (storage.Range, error) { return r.Dataset.Range(r.index(i)) }
+func (r *repeatedSet) Waited(i int) { r.Dataset.Waited(r.index(i)) }
+
+func (r *repeatedSet) Read(i int, buf []byte, view bool) (shard.Record, []byte, error) {
+	return r.Dataset.Read(r.index(i), buf, view)
+}
 
 func (r *repeatedSet) Label(i int) (int32, bool) { return r.Dataset.Label(r.index(i)) }
 

@@ -4,15 +4,18 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/imgfeed/imgfeed/loader/plan"
+	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/storage"
 	"github.com/imgfeed/imgfeed/transform"
 )
@@ -52,11 +55,11 @@ func TestFromTheDisk(t *testing.T) {
 func atHand(t *testing.T, set Dataset, samples int) (n int) {
 	t.Helper()
 	for i := range samples {
-		where, err := set.Range(i)
+		need, err := set.WillNeed(i)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if where.File.WillNeed(where.Offset, where.Length) {
+		if need.Ready {
 			n++
 		}
 	}
@@ -85,23 +88,17 @@ func putOutOfMemory(t *testing.T, dir string) []string {
 // A directSet is read past a page cache that has no room.
 type directSet struct {
 	Dataset
-	files map[storage.File]storage.File
+	set   *shard.Set
+	files map[string]storage.File // by the path of the shard
 }
 
-func newDirectSet(t *testing.T, dir string, served Dataset, samples int) *directSet {
+func newDirectSet(t *testing.T, set *shard.Set, served Dataset) *directSet {
 	t.Helper()
-	folder := storage.NewFolder(dir, nil)
+	folder := storage.NewFolder(set.Dir(), nil)
 	folder.Memory = func() int64 { return 0 }
-	last := func(f storage.File) string { // which no two shards have in common
-		b := make([]byte, 128)
-		if _, err := f.ReadAt(b, f.Size()-128); err != nil {
-			t.Fatal(err)
-		}
-		return string(b)
-	}
-	opened := map[string]storage.File{}
-	for _, path := range putOutOfMemory(t, dir) {
-		name, err := filepath.Rel(dir, path)
+	d := &directSet{served, set, map[string]storage.File{}}
+	for _, path := range putOutOfMemory(t, set.Dir()) {
+		name, err := filepath.Rel(set.Dir(), path)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -110,23 +107,40 @@ func newDirectSet(t *testing.T, dir string, served Dataset, samples int) *direct
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { f.Close() })
-		opened[last(f)] = f
-	}
-	d := &directSet{Dataset: served, files: map[storage.File]storage.File{}}
-	for i := range samples {
-		where, err := served.Range(i)
-		if err != nil {
-			t.Fatal(err)
-		}
-		d.files[where.File] = opened[last(where.File)]
+		d.files[name] = f
 	}
 	return d
 }
 
-func (d *directSet) Range(i int) (storage.Range, error) {
-	where, err := d.Dataset.Range(i)
-	where.File = d.files[where.File]
-	return where, err
+func (d *directSet) find(i int) (f storage.File, e shard.Entry, length int64, err error) {
+	at, err := d.set.Locate(i)
+	if err == nil {
+		e, err = d.set.Entry(i)
+	}
+	return d.files[at.Path], e, int64(e.ImageLength) + int64(e.AuxLength) + int64(e.FieldsLength), err
+}
+
+func (d *directSet) WillNeed(i int) (shard.Need, error) {
+	f, e, length, err := d.find(i)
+	if err != nil || f.WillNeed(e.Offset, length) {
+		return shard.Need{Ready: true}, err
+	}
+	return shard.Need{Bytes: int(length) + storage.FetchRoom + shard.SlackBytes, ReadsMax: f.ReadsMax()}, nil
+}
+
+func (d *directSet) Fetch(i int, buf []byte) (shard.Record, error) {
+	f, e, length, err := d.find(i)
+	if err != nil {
+		return shard.Record{}, err
+	}
+	bytes, err := f.Fetch(buf, e.Offset, length)
+	if err != nil || crc32.Checksum(bytes, crc32.MakeTable(crc32.Castagnoli)) != e.Checksum {
+		record, _, err := d.Dataset.Read(i, nil, false)
+		return record, err
+	}
+	clear(bytes[length : length+shard.SlackBytes])
+	aux := e.ImageLength + e.AuxLength
+	return shard.Record{Entry: e, Image: bytes[:e.ImageLength], Aux: bytes[e.ImageLength:aux], Fields: bytes[aux:length]}, nil
 }
 
 // TestDirectlyFromTheDisk serves a set that the page cache has no room for: all of it, parts that are left while reads are under way, and a shard that is cut short.
@@ -136,7 +150,9 @@ func TestDirectlyFromTheDisk(t *testing.T) {
 	set, served := openTestSet(t, dir)
 	spec := mustSpec(t, `[{"op":"RandomResizedCrop","size":24}]`)
 	order := plan.Config{Samples: set.Len(), Partitions: set.Partitions(), BatchSize: 7, Shuffle: true, Seed: 5}
-	pool := newTestPool(t, 3)
+	var reading atomic.Int64
+	pool := NewPool(PoolConfig{Threads: 3, Reading: func(processors int) { reading.Store(int64(processors)) }})
+	defer pool.Close()
 	config := func(set Dataset) StreamConfig {
 		return StreamConfig{Dataset: set, Plan: mustPlan(t, order), Views: transform.Views{spec}, Slots: NewSlotPool(newSlots(3, 7, spec)...)}
 	}
@@ -144,7 +160,7 @@ func TestDirectlyFromTheDisk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	direct := newDirectSet(t, dir, served, samples)
+	direct := newDirectSet(t, set, served)
 	if n := atHand(t, direct, samples); n > samples/2 {
 		t.Skipf("%d of %d samples stay in memory here", n, samples)
 	}
@@ -171,7 +187,7 @@ func TestDirectlyFromTheDisk(t *testing.T) {
 		}
 		stream.Close()
 	}
-	eventually(t, "memory given back", func() bool { users, _ := pool.memory.left(); return users == 0 })
+	eventually(t, "memory given back", func() bool { return reading.Load() == 0 })
 
 	paths := putOutOfMemory(t, dir)
 	info, err := os.Stat(paths[0])

@@ -18,28 +18,21 @@ type Dataset interface {
 	Label(i int) (label int32, ok bool)
 	// Key returns the name of sample i, for messages.
 	Key(i int) (string, error)
-	// Range returns where the record of sample i lies. A set without files returns a Range without a File; its samples are not read ahead.
-	Range(i int) (storage.Range, error)
-	// Read checks the record of sample i against its checksum and returns it with the buffer for the next call.
-	Read(i int, from Access) (shard.Record, []byte, error)
+	// WillNeed says that sample i will be read soon, and returns what that takes. A sample in memory is ready.
+	WillNeed(i int) (shard.Need, error)
+	// Fetch reads a sample that is not ready, as Read does, into memory that its Need describes. A caller that waits for that says so by Waited.
+	Fetch(i int, buf []byte) (shard.Record, error)
+	Waited(i int)
+	// Read checks the record of sample i against its checksum and returns it with the buffer for the next call, which may be larger. view allows the record to lie
+	// in a mapped file instead. While samples are read from a disk, copies cost less than the faults by which a mapping gets its pages, and do not hold up
+	// their thread.
+	Read(i int, buf []byte, view bool) (shard.Record, []byte, error)
 	// Mapped returns where in memory sample i lies, unchecked: not to be read, only to be fetched into the processor's caches.
 	// It is nil for a sample that lies in no mapped file.
 	Mapped(i int) []byte
 	// Corrupt turns err, met in the middle of sample i's record, into an error that names file, record and offset. A set without
 	// files returns err.
 	Corrupt(i int, err error) error
-}
-
-// An Access says how a record is read.
-type Access struct {
-	// Bytes are those of its range if they were read ahead, or memory for them if Err says why they could not be; the record's slices lie in them then.
-	Bytes []byte
-	Err   error
-	// View allows the record to lie in a mapped file. While samples are read from a disk, copies cost less than the faults by which a mapping
-	// gets its pages, and do not hold up their thread.
-	View bool
-	// Buf is what it is read into otherwise, or a larger buffer in its place.
-	Buf []byte
 }
 
 // A SampleError says which sample could not be served. Unwrap gives the reason, which names file, record and offset if
@@ -151,16 +144,12 @@ type shardSet struct {
 
 func (s *shardSet) Encoding() transform.Encoding { return s.encoding }
 
-func (s *shardSet) Read(i int, from Access) (record shard.Record, buf []byte, err error) {
-	switch {
-	case from.Bytes != nil:
-		record, err = s.Set.Record(i, from.Bytes, from.Err)
-		return record, from.Buf, err
-	case from.View && s.mapped:
-		record, err = s.Set.View(i)
-		return record, from.Buf, err
+func (s *shardSet) Read(i int, buf []byte, view bool) (shard.Record, []byte, error) {
+	if view && s.mapped {
+		record, err := s.Set.View(i)
+		return record, buf, err
 	}
-	return s.Set.Read(i, from.Buf)
+	return s.Set.Read(i, buf)
 }
 
 func (s *shardSet) Label(i int) (int32, bool) {

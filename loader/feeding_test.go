@@ -18,7 +18,7 @@ import (
 
 // A testRemote makes pieces on another pool of the process, as a feeder does on another machine. fate says what becomes of a piece.
 type testRemote struct {
-	maker  *Maker
+	far    *Pool
 	cfg    StreamConfig
 	slot   *Slot
 	parts  [2][][]byte
@@ -27,7 +27,7 @@ type testRemote struct {
 }
 
 func newTestRemote(far *Pool, cfg StreamConfig, fate func() string) *testRemote {
-	return &testRemote{maker: far.NewMaker(), cfg: cfg, slot: NewSlot(0, PieceSamplesMax, cfg.Views), fate: fate, pieces: new(atomic.Int64)}
+	return &testRemote{far: far, cfg: cfg, slot: NewSlot(0, PieceSamplesMax, cfg.Views), fate: fate, pieces: new(atomic.Int64)}
 }
 
 func (r *testRemote) Takes(feed any) bool { return feed == "this" }
@@ -42,7 +42,7 @@ func (r *testRemote) Make(p *Piece, made []bool) error {
 		return nil
 	}
 	far := Piece{Seed: p.Seed, Epoch: p.Epoch, Slot: r.slot, Indices: p.Indices, Repetitions: p.Repetitions}
-	if err := r.maker.Make(context.Background(), &r.cfg, &far, made); err != nil {
+	if err := r.far.Make(context.Background(), &r.cfg, &far, made); err != nil {
 		return err
 	}
 	r.parts[0] = p.Slot.AppendPlaces(r.parts[0][:0], p.First, len(made))
@@ -68,7 +68,6 @@ func serveRemotes(t testing.TB, p *Pool, n int, remote func() *testRemote) {
 	for range n {
 		r := remote()
 		running.Go(func() {
-			defer r.maker.Close()
 			for ctx.Err() == nil {
 				if err := p.ServeRemote(ctx, r); !errors.Is(err, errTorn) && !errors.Is(err, context.Canceled) && !errors.Is(err, ErrClosed) {
 					t.Error(err)
@@ -120,7 +119,7 @@ func TestRemotes(t *testing.T) {
 						eventually(t, "three remotes", func() bool { // else workers that stand by may make all before
 							near.scheduler.mu.Lock()
 							defer near.scheduler.mu.Unlock()
-							return len(near.scheduler.takers) == 3
+							return len(near.scheduler.remotes) == 3
 						})
 						within(t, "the stream", func() {
 							got, err := serve(t, near, config(feed))
@@ -149,24 +148,27 @@ func TestPrefetchBesideRemotes(t *testing.T) {
 	set.delay = 2 * time.Millisecond
 	cfg := testStream(t, set, plan.Config{Samples: 4000, Seed: 3, BatchSize: 64, Shuffle: true}, 6)
 	far := cfg
-	far.Dataset = set.memorySet
-	var made atomic.Int64
-	near := NewPool(PoolConfig{Threads: 1, Remotes: true, ReadAheadBytes: 64 << 20})
+	farSet := newMemorySet(t, 4000)
+	far.Dataset = farSet
+	var reading atomic.Int64
+	near := NewPool(PoolConfig{Threads: 1, Remotes: true, ReadAheadBytes: 64 << 20, Reading: func(processors int) { reading.Store(int64(processors)) }})
 	defer near.Close()
 	serveRemotes(t, near, 3, func() *testRemote {
-		return newTestRemote(newTestPool(t, 1), far, func() string { made.Add(5); time.Sleep(5 * time.Millisecond); return "" })
+		return newTestRemote(newTestPool(t, 1), far, func() string { time.Sleep(5 * time.Millisecond); return "" })
 	})
 	cfg.Feed = "this"
 	got, err := serve(t, near, cfg)
+	made := int(farSet.reads.Load())
+	used := 4000 - made - int(set.reads.Load())
 	if err != nil || !got.equals(expect(t, set.memorySet, cfg)) {
 		t.Errorf("other batches than without remotes (%v)", err)
 	}
-	eventually(t, "the end of all reads", func() bool { _, under := set.state(); return under == 0 })
+	eventually(t, "the end of all reads", func() bool { _, inFlight := set.state(); return inFlight == 0 })
 	fetched, _ := set.state()
-	if unused := len(fetched) - set.used; set.used == 0 || made.Load() < 500 || unused > 4000/8 {
-		t.Errorf("%d samples were read ahead, %d of them used, and remotes made %d of 4000", len(fetched), set.used, made.Load())
+	if used == 0 || made < 500 || fetched-used > 4000/8 {
+		t.Errorf("%d samples were read ahead, %d of them used, and remotes made %d of 4000", fetched, used, made)
 	}
-	eventually(t, "the end of all memory", func() bool { users, _ := near.memory.left(); return users == 0 })
+	eventually(t, "the end of reading", func() bool { return reading.Load() == 0 })
 }
 
 // TestRemoteHangs closes a stream and a pool of which a remote has a piece that it does not make.
@@ -183,7 +185,7 @@ func TestRemoteHangs(t *testing.T) {
 	eventually(t, "the remote", func() bool {
 		near.scheduler.mu.Lock()
 		defer near.scheduler.mu.Unlock()
-		return len(near.scheduler.takers) == 1
+		return len(near.scheduler.remotes) == 1
 	})
 	s, err := near.NewStream(cfg)
 	if err != nil {

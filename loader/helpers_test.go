@@ -17,7 +17,6 @@ import (
 	"github.com/imgfeed/imgfeed/loader/plan"
 	"github.com/imgfeed/imgfeed/shard"
 	pixelsencoding "github.com/imgfeed/imgfeed/shard/encoding/pixels"
-	"github.com/imgfeed/imgfeed/shard/storage"
 	"github.com/imgfeed/imgfeed/transform"
 )
 
@@ -26,7 +25,11 @@ const testSpec = `[{"op":"RandomCrop","size":8,"padding":1},{"op":"RandomHorizon
 // baseSet is the part of a set that can do no more than it must.
 type baseSet struct{}
 
-func (baseSet) Range(int) (storage.Range, error) { return storage.Range{}, nil }
+func (baseSet) WillNeed(int) (shard.Need, error) { return shard.Need{Ready: true}, nil }
+
+func (baseSet) Fetch(int, []byte) (shard.Record, error) { return shard.Record{}, errors.ErrUnsupported }
+
+func (baseSet) Waited(int) {}
 
 func (baseSet) Mapped(int) []byte { return nil }
 
@@ -74,8 +77,7 @@ func newMemorySet(t testing.TB, n int) *memorySet {
 
 func (s *memorySet) Encoding() transform.Encoding { return s.stored }
 
-func (s *memorySet) Read(i int, from Access) (shard.Record, []byte, error) {
-	buf := from.Buf
+func (s *memorySet) Read(i int, buf []byte, _ bool) (shard.Record, []byte, error) {
 	if s.gate != nil {
 		<-s.gate
 	}
@@ -92,7 +94,11 @@ func (s *memorySet) Read(i int, from Access) (shard.Record, []byte, error) {
 		return shard.Record{}, buf, err
 	}
 	buf = append(append(buf[:0], s.blobs[i]...), make([]byte, pixelcodec.SlackBytes)...)
-	return shard.Record{Entry: shard.Entry{Format: imagefile.Encoded, Label: int32(i % 10)}, Image: buf[:len(s.blobs[i])]}, buf, nil
+	return recordOf(i, buf[:len(s.blobs[i])]), buf, nil
+}
+
+func recordOf(i int, image []byte) shard.Record {
+	return shard.Record{Entry: shard.Entry{Format: imagefile.Encoded, Label: int32(i % 10)}, Image: image}
 }
 
 func (s *memorySet) Label(i int) (int32, bool) { return int32(i % 10), true }
@@ -199,7 +205,7 @@ func expect(t testing.TB, set *memorySet, cfg StreamConfig) (e epoch) {
 			if len(again) > 0 {
 				repetition = again[i]
 			}
-			record, _, err := set.Read(index, Access{})
+			record, _, err := set.Read(index, nil, false)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/transform"
 )
 
@@ -59,28 +60,27 @@ func (j *job) exhausted() bool       { return j.next.Load() >= int64(j.n) }
 func (j *job) release()              {}
 func (j *job) queueOf() *streamQueue { return j.queue }
 
-func (j *job) work(w *worker, most int) (left int, took time.Duration) {
+func (j *job) work(w *worker, limit int) (rest int, busy time.Duration) {
 	started := w.now()
-	for ; most > 0; most-- {
+	for ; limit > 0; limit-- {
 		i := int(j.next.Add(1)) - 1
 		if i >= j.n {
 			break
 		}
 		j.end(j.call(w, i))
 	}
-	return most, w.since(started)
+	return limit, w.since(started)
 }
 
-// call does one, whose panic is its error: a mapped file may be cut short.
-func (j *job) call(w *worker, i int) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("loader: %v", p)
-			w.engine = transform.NewEngine(w.level) // whose state is unknown
-		}
-		w.counted = w.engine.Times() // which no stream's statistics are to have
-	}()
-	return j.do(w, i)
+// call does one. A panic is its error.
+func (j *job) call(w *worker, i int) error {
+	err := shard.Guard(func() error { return j.do(w, i) })
+	if panicked, ok := err.(*shard.PanicError); ok {
+		err = fmt.Errorf("loader: %v", panicked.Value)
+		w.engine = transform.NewEngine(w.level) // The state of the other one is unknown.
+	}
+	w.counted = w.engine.Times() // which no stream's statistics are to have
+	return err
 }
 
 func (j *job) end(err error) {

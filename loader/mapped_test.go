@@ -15,7 +15,6 @@ import (
 	pixelsencoding "github.com/imgfeed/imgfeed/shard/encoding/pixels"
 	"github.com/imgfeed/imgfeed/shard/pack"
 	"github.com/imgfeed/imgfeed/shard/source"
-	"github.com/imgfeed/imgfeed/shard/storage"
 	"github.com/imgfeed/imgfeed/shard/synth"
 	"github.com/imgfeed/imgfeed/transform"
 )
@@ -83,7 +82,7 @@ func TestFileCutShort(t *testing.T) {
 			t.Error(err)
 		}
 		stream.Close()
-		_, _, err = steady.Read(9, Access{})
+		_, _, err = steady.Read(9, nil, false)
 		corrupt, ok := errors.AsType[*shard.CorruptError](err)
 		if !ok || corrupt.Index != 9 || corrupt.Path != path || !strings.Contains(err.Error(), []string{"the file ends after", "cut short"}[min(k, 1)]) {
 			t.Errorf("%s: %v", codec, err)
@@ -97,11 +96,10 @@ type steadySet struct {
 	views bool
 }
 
-func (steadySet) Range(int) (storage.Range, error) { return storage.Range{}, nil }
+func (steadySet) WillNeed(int) (shard.Need, error) { return shard.Need{Ready: true}, nil }
 
-func (s steadySet) Read(i int, from Access) (shard.Record, []byte, error) {
-	from.View = s.views
-	return s.shardSet.Read(i, from)
+func (s steadySet) Read(i int, buf []byte, _ bool) (shard.Record, []byte, error) {
+	return s.shardSet.Read(i, buf, s.views)
 }
 
 // cuttingSet cuts the file short between the check of a sample and its decoding.
@@ -110,8 +108,8 @@ type cuttingSet struct {
 	path string
 }
 
-func (s *cuttingSet) Read(i int, from Access) (shard.Record, []byte, error) {
-	record, buf, err := s.steadySet.Read(i, from)
+func (s *cuttingSet) Read(i int, buf []byte, view bool) (shard.Record, []byte, error) {
+	record, buf, err := s.steadySet.Read(i, buf, view)
 	return record, buf, errors.Join(err, os.Truncate(s.path, 4096))
 }
 
@@ -148,7 +146,7 @@ func TestFileCutShortUnderDecoder(t *testing.T) {
 func TestFlippedBitInMapping(t *testing.T) {
 	dir, path := pixelsSet(t, pixelcodec.Bitpack)
 	set, served := openTestSet(t, dir)
-	if _, _, err := served.Read(3, Access{View: true}); err != nil {
+	if _, _, err := served.Read(3, nil, true); err != nil {
 		t.Fatal(err)
 	}
 	e, err := set.Entry(3)
@@ -168,7 +166,7 @@ func TestFlippedBitInMapping(t *testing.T) {
 	if _, err := f.WriteAt(b[:], e.Offset+777); err != nil {
 		t.Fatal(err)
 	}
-	_, _, err = served.Read(3, Access{View: true})
+	_, _, err = served.Read(3, nil, true)
 	if sum, ok := errors.AsType[*shard.ChecksumError](err); !ok {
 		t.Errorf("%v (%v)", err, sum)
 	}

@@ -16,19 +16,17 @@ import (
 // A pendingBatch is a batch from the moment that it has a slot until it is handed out. Its stream fills it in, workers fill its
 // slot, and Next waits for it. Its memory is used again for a later batch of the stream.
 type pendingBatch struct {
-	stream  *Stream
-	number  int // the batch's number in the plan
-	slot    *Slot
-	views   transform.Views
-	first   int64 // of the stream's samples, that is the batch's first
-	indices []int
-	again   []int // the plan's repetitions
-	chunk   int   // samples that a worker takes at a time
+	Piece  // all of the batch
+	stream *Stream
+	number int // the batch's number in the plan
+	views  transform.Views
+	first  int64 // the number in the stream of the batch's first sample
+	chunk  int   // samples that a worker takes at a time
 
-	taken   atomic.Uint64 // samples: by workers, from the first on, and, 32 bits higher, by remotes, from the last on
-	left    atomic.Int64  // samples that are not finished
-	failure atomic.Pointer[failure]
-	done    chan struct{} // holds one token once all samples are finished
+	taken      atomic.Uint64 // samples: by workers, from the first on, and, 32 bits higher, by remotes, from the last on
+	unfinished atomic.Int64  // samples
+	failure    atomic.Pointer[failure]
+	done       chan struct{} // holds one token once all samples are finished
 
 	badMu sync.Mutex
 	bads  []BadSample // so far, but for the failure
@@ -42,53 +40,49 @@ type failure struct {
 	err      *SampleError
 }
 
-// repetition returns which one of its sample's a position is.
-func (b *pendingBatch) repetition(position int) int {
-	if len(b.again) == 0 {
-		return 0
-	}
-	return b.again[position]
-}
-
-func (b *pendingBatch) size() int             { return len(b.indices) }
+func (b *pendingBatch) size() int             { return len(b.Indices) }
 func (b *pendingBatch) queueOf() *streamQueue { return b.stream.queue }
 
 // exhausted reports whether every sample has been taken.
 func (b *pendingBatch) exhausted() bool {
 	workers, remotes := split(b.taken.Load())
-	return workers+remotes >= len(b.indices)
+	return workers+remotes >= len(b.Indices)
 }
 
 func split(taken uint64) (workers, remotes int) { return int(uint32(taken)), int(taken >> 32) }
 
-// work takes and finishes as many samples as it may, until none is left to take or the stream is cancelled. It returns how many
-// it has not taken of those that it might have, and the time that the others took of the worker.
-func (b *pendingBatch) work(w *worker, most int) (left int, took time.Duration) {
-	for most > 0 && b.stream.ctx.Err() == nil {
+// work implements the interface of this name. It ends early if no sample is left to take, and once the stream is cancelled.
+func (b *pendingBatch) work(w *worker, limit int) (rest int, busy time.Duration) {
+	queue := b.stream.ahead
+	for limit > 0 && b.stream.ctx.Err() == nil {
 		started := w.now()
-		first, end := b.take(min(b.chunk, most), false)
+		first, end := b.take(min(b.chunk, limit), false)
 		if first == end {
 			break
 		}
-		most -= end - first
+		limit -= end - first
 		for i := first; i < end; i++ {
-			b.make(w, i, min(i+1, end-1), Access{})
+			next := -1
+			if i+1 < end {
+				next = b.Indices[i+1]
+			}
+			b.make(w, i, reading{queue: queue, number: b.first + int64(i), view: queue.Paused(), next: next})
 		}
 		w.publish()
-		took += w.since(started) // without those who wait for the batch, and run next
+		busy += w.since(started) // without those who wait for the batch, and run next
 		b.finish(end - first)
 	}
-	return most, took
+	return limit, busy
 }
 
-// take takes samples of a batch, so many at most, for the caller to make: the first ones for a worker and the last ones for a remote, so that the prefetcher knows
+// take takes samples of a batch, so many at most, for the caller to make: the first ones for a worker and the last ones for a remote, so that readahead knows
 // which ones workers will need. There are none left if end is first.
-func (b *pendingBatch) take(most int, remote bool) (first, end int) {
-	n := len(b.indices)
+func (b *pendingBatch) take(limit int, remote bool) (first, end int) {
+	n := len(b.Indices)
 	for {
 		taken := b.taken.Load()
 		workers, remotes := split(taken)
-		count := min(most, n-workers-remotes)
+		count := min(limit, n-workers-remotes)
 		if count <= 0 {
 			return n, n
 		}
@@ -104,32 +98,32 @@ func (b *pendingBatch) take(most int, remote bool) (first, end int) {
 		}
 		switch {
 		case workers+remotes == n:
-			b.stream.prefetcher.exhausted(b, workers)
+			b.stream.ahead.Exhausted(b.first, n, workers)
 		case !remote:
-			b.stream.prefetcher.beginBefore(b.first + int64(workers))
+			b.stream.ahead.Begin(b.first + int64(workers))
 		}
 		return first, first + count
 	}
 }
 
-// make makes a sample that was taken, or deals with what is wrong with it. next and read are as of [worker.process]. Nobody waits for what comes after the sample
-// that ends the stream.
-func (b *pendingBatch) make(w *worker, position, next int, read Access) {
+// make makes a sample that was taken, or deals with what is wrong with it. Nobody waits for what comes after the sample that ends the stream.
+func (b *pendingBatch) make(w *worker, position int, from reading) {
 	if b.first+int64(position) > b.stream.lastWanted.Load() {
 		return
 	}
-	if err := w.process(b, position, b.indices[position], next, read); err != nil && b.stream.ctx.Err() == nil {
+	err := w.make(&b.stream.cfg, b.views, &b.Piece, position, b.Indices[position], from)
+	if err != nil && b.stream.ctx.Err() == nil {
 		b.bad(w, position, err)
 	}
 }
 
 // finish notes that so many of the samples are finished.
 func (b *pendingBatch) finish(samples int) {
-	if b.left.Add(-int64(samples)) > 0 {
+	if b.unfinished.Add(-int64(samples)) > 0 {
 		return
 	}
 	if _, remotes := split(b.taken.Load()); remotes > 0 {
-		b.stream.prefetcher.sweep(b)
+		b.stream.ahead.Drop(b.first, len(b.Indices))
 	}
 	if b.stream.unfinished.Add(-1) == 0 {
 		b.stream.cfg.Slots.idle.begin(time.Since(clockStart))
@@ -143,23 +137,23 @@ func (b *pendingBatch) finish(samples int) {
 // bad deals with a sample that could not be served.
 func (b *pendingBatch) bad(w *worker, position int, err error) {
 	cfg := &b.stream.cfg
-	bad := BadSample{newSampleError(cfg.Dataset, b.indices[position], err), position, -1}
+	bad := BadSample{newSampleError(cfg.Dataset, b.Indices[position], err), position, -1}
 	switch {
 	case storage.IsDown(err): // it is not the sample that is bad
 		b.fail(position, bad.SampleError)
 		return
 	case cfg.OnError == Substitute:
 		tried := 0
-		if bad.By, tried = w.substitute(b, position); bad.By < 0 {
+		if bad.By, tried = b.substitute(w, position); bad.By < 0 {
 			bad.Err = fmt.Errorf("%w; nor can another sample of its class be served in its place, of which %d were tried", err, tried)
 			b.fail(position, bad.SampleError)
 			return
 		}
 	case cfg.OnError == Blank:
-		b.slot.blank(position, b.views)
-		b.slot.Indices[position] = int64(bad.Index)
+		b.Slot.blank(position, b.views)
+		b.Slot.Indices[position] = int64(bad.Index)
 		if cfg.Fields.Len() > 0 {
-			cfg.Fields.blank(b.slot, position)
+			cfg.Fields.blank(b.Slot, position)
 		}
 	default:
 		b.fail(position, bad.SampleError)
@@ -168,7 +162,23 @@ func (b *pendingBatch) bad(w *worker, position int, err error) {
 	b.badMu.Lock()
 	b.bads = append(b.bads, bad)
 	b.badMu.Unlock()
-	b.stream.tell(bad)
+	b.stream.report(bad)
+}
+
+// substitute serves another sample of the class of the plan's at a position, and returns its index, or -1 if none of those
+// that it tried can be served, and how many these were.
+func (b *pendingBatch) substitute(w *worker, position int) (by, tried int) {
+	s := b.stream
+	for candidate := range s.substitutes(b.Indices[position], b.Repetition(position)) {
+		if s.ctx.Err() != nil {
+			break
+		}
+		tried++
+		if w.make(&s.cfg, b.views, &b.Piece, position, candidate, reading{view: s.ahead.Paused(), next: -1}) == nil {
+			return candidate, tried
+		}
+	}
+	return -1, tried
 }
 
 // fail notes a sample that ends the stream. Of several in a batch the first counts.
@@ -211,9 +221,9 @@ func chunkFor(batch, workers int) int {
 	return min(max(batch/(max(workers, 1)*8), 1), 8)
 }
 
-// alike gives the samples that may stand in the place of one that cannot be served, at most substitutesMax: those of the plan's
+// substitutes gives the samples that may stand in the place of one that cannot be served, at most substitutesMax: those of the plan's
 // alternatives that are of its class.
-func (s *Stream) alike(index, repetition int) iter.Seq[int] {
+func (s *Stream) substitutes(index, repetition int) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		label, known := s.cfg.Dataset.Label(index)
 		left := substitutesMax
@@ -232,8 +242,8 @@ func (s *Stream) alike(index, repetition int) iter.Seq[int] {
 	}
 }
 
-// tell says what became of a bad sample, to the log and to whoever wants to know.
-func (s *Stream) tell(bad BadSample) {
+// report says what became of a bad sample, to the log and to whoever wants to know.
+func (s *Stream) report(bad BadSample) {
 	if s.cfg.Bad != nil {
 		s.cfg.Bad(bad)
 	}

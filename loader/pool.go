@@ -1,13 +1,14 @@
 package loader
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"runtime"
-	"runtime/debug"
 	"sync"
 	"time"
 
+	"github.com/imgfeed/imgfeed/loader/readahead"
 	"github.com/imgfeed/imgfeed/transform"
 )
 
@@ -32,13 +33,13 @@ const readAheadBytes = 64 << 20
 
 // A Pool is a set of workers that decode for any number of streams, each stream in its turn. Safe for concurrent use.
 type Pool struct {
-	workers   []*worker   // with the spares
-	threads   int         // of the workers, that are at work all the time
-	spares    chan *spare // that make what remotes could not make
+	workers   []*worker    // with the fallback
+	threads   int          // workers that are at work all the time
+	fallback  chan *worker // workers that make samples that no remote has made
 	scheduler *scheduler
 	running   sync.WaitGroup // the workers
 	recent    recent
-	memory    readMemory
+	ahead     *readahead.Pool
 }
 
 // ErrClosed is returned by a stream or pool that was closed.
@@ -46,45 +47,35 @@ var ErrClosed = errors.New("loader: closed")
 
 // NewPool starts the workers.
 func NewPool(cfg PoolConfig) *Pool {
-	threads, spares := cfg.Threads, 0
+	threads, fallback := cfg.Threads, 0
 	if threads == 0 || threads < 0 && !cfg.Remotes {
 		threads = runtime.GOMAXPROCS(0)
 	}
 	if cfg.Remotes {
-		threads, spares = max(0, threads), runtime.GOMAXPROCS(0)
+		threads, fallback = max(0, threads), runtime.GOMAXPROCS(0)
 	}
 	level := transform.ActiveLevel()
 	if cfg.Level != nil {
 		level = *cfg.Level
 	}
 	p := &Pool{
-		threads: threads, spares: make(chan *spare, spares), scheduler: newScheduler(), memory: readMemory{max: cfg.ReadAheadBytes, reading: cfg.Reading},
-	}
-	if p.memory.max <= 0 {
-		p.memory.max = readAheadBytes
+		threads: threads, fallback: make(chan *worker, fallback), scheduler: newScheduler(),
+		ahead: readahead.NewPool(cmp.Or(max(0, cfg.ReadAheadBytes), readAheadBytes), cfg.Reading),
 	}
 	p.recent.reset(time.Now())
-	for range threads + spares {
+	for range threads + fallback {
 		p.workers = append(p.workers, newWorker(level))
 	}
 	for _, w := range p.workers[:threads] {
 		p.running.Go(func() { p.run(w) })
 	}
 	for _, w := range p.workers[threads:] {
-		p.spares <- &spare{worker: w}
+		p.fallback <- w
 		if threads == 0 {
-			p.running.Go(p.runReserve)
+			p.running.Go(reserve{pool: p}.run)
 		}
 	}
 	return p
-}
-
-// spread is how many times as far reading ahead looks at most, where remotes take many of the samples.
-func (p *Pool) spread() int {
-	if cap(p.spares) == 0 {
-		return 1
-	}
-	return 8
 }
 
 // Threads returns the number of workers that are at work all the time.
@@ -100,10 +91,10 @@ func (p *Pool) Close() {
 // idlePoll is how often AwaitIdle looks.
 const idlePoll = 5 * time.Millisecond
 
-// AwaitIdle waits until a worker has nothing to do, no longer than most, so that who looks on does not take a processor from
-// serving. The error is ctx's.
-func (p *Pool) AwaitIdle(ctx context.Context, most time.Duration) error {
-	until := time.After(most)
+// AwaitIdle waits until no sample waits for a worker, but no longer than patience, so that people who look at samples do not take a processor from serving. The error
+// is ctx's.
+func (p *Pool) AwaitIdle(ctx context.Context, patience time.Duration) error {
+	until := time.After(patience)
 	tick := time.NewTicker(idlePoll)
 	defer tick.Stop()
 	for !p.scheduler.idle() {
@@ -120,13 +111,12 @@ func (p *Pool) AwaitIdle(ctx context.Context, most time.Duration) error {
 
 // run is a worker's life.
 func (p *Pool) run(w *worker) {
-	debug.SetPanicOnFault(true) // a mapped file that is cut short costs its samples, not the process
 	var t turn
 	for {
-		if t = p.scheduler.next(t, &w.counters.wait); t.work == nil {
+		if t = p.scheduler.next(localWorker{}, t, &w.counters.wait); t.work == nil {
 			return
 		}
-		t.samples, t.took = t.work.work(w, t.samples)
+		t.samples, t.busy = t.work.work(w, t.samples)
 	}
 }
 
@@ -166,36 +156,51 @@ func newWorker(level transform.Level) *worker { return &worker{sampler: newSampl
 // longRead is a read that is counted at once: whoever looks at what the workers do has seen it under way.
 const longRead = 10 * time.Millisecond
 
-// process serves a sample at a position of a batch: the plan's, or its substitute.
-// next is the position that this worker comes to afterwards, or position again if it does not know. read is the plan's sample's record, if it was read already.
-func (w *worker) process(b *pendingBatch, position, index, next int, read Access) (err error) {
-	cfg, slot := &b.stream.cfg, b.slot
-	prefetcher, n := b.stream.prefetcher, b.first+int64(position)
-	held := false
-	defer func() {
-		if p := recover(); p != nil {
-			err = w.failure(cfg.Dataset, index, p)
-			w.counted = transform.Times{}
-			w.counters.reading.Store(0)
+// A reading says how a worker reads a sample.
+type reading struct {
+	queue  *readahead.Queue // that may have read it; nil: none has
+	number int64            // in the queue
+	view   bool             // the record may be viewed in a mapped file
+	next   int              // the sample that the worker makes afterwards; -1: not known
+}
+
+// make makes a sample at place i of a piece: the plan's, or its substitute.
+func (w *worker) make(cfg *StreamConfig, views transform.Views, p *Piece, i, index int, from reading) error {
+	engine, held := w.engine, false
+	err := w.guard(cfg.Dataset, index, func() error {
+		p.Slot.name(p.First+i, index, p.Repetition(i))
+		if err := w.read(cfg.Dataset, index, from, &held); err != nil {
+			return err
 		}
-		if held {
-			prefetcher.release(n)
+		source := w.source(cfg.Dataset)
+		if from.view && from.next >= 0 {
+			source.Prefetch = cfg.Dataset.Mapped(from.next)
 		}
-	}()
-	slot.name(position, index, b.repetition(position))
+		source.NonTemporal = len(p.Slot.Labels)*views.OutputBytes() >= nonTemporalFrom
+		return w.fill(cfg, views, p.Slot, p.First+i, source, drawKey{p.Seed, p.Epoch, index, p.Repetition(i)})
+	})
+	if w.engine != engine { // it was replaced after a panic
+		w.counted = transform.Times{}
+		w.counters.reading.Store(0)
+	}
+	if held {
+		from.queue.Release(from.number)
+	}
+	return err
+}
+
+// read gets the record of a sample, and counts that.
+func (w *worker) read(set Dataset, index int, from reading, held *bool) (err error) {
 	started := time.Now()
 	w.counters.reading.Store(int64(started.Sub(clockStart)))
-	from := Access{View: prefetcher.resting.Load()}
-	switch {
-	case index != b.indices[position]:
-	case read.Bytes != nil:
-		from = read
-	default:
-		if from.Bytes, held, from.Err = prefetcher.take(n); from.Err != nil && !held {
-			return from.Err
+	if from.queue != nil {
+		if w.record, *held, err = from.queue.Take(from.number); err != nil && !*held {
+			return err
 		}
 	}
-	source, err := w.load(cfg.Dataset, index, from)
+	if !*held {
+		_, err = w.load(set, index, from.view)
+	}
 	took := time.Since(started)
 	w.pending.Read += took
 	w.reading += took
@@ -204,32 +209,10 @@ func (w *worker) process(b *pendingBatch, position, index, next int, read Access
 		w.publish()
 	}
 	w.counters.reading.Store(0)
-	if err != nil {
-		return err
+	if err == nil {
+		w.pending.BytesRead += w.stored()
 	}
-	w.pending.BytesRead += w.stored()
-
-	if next != position && from.View {
-		source.Prefetch = cfg.Dataset.Mapped(b.indices[next])
-	}
-	source.NonTemporal = len(slot.Labels)*b.views.OutputBytes() >= nonTemporalFrom
-	return w.fill(cfg, b.views, slot, position, source, drawKey{b.stream.seed, b.stream.epoch, index, b.repetition(position)})
-}
-
-// substitute serves another sample of the class of the plan's at a position, and returns its index, or -1 if none of those
-// that it tried can be served, and how many these were.
-func (w *worker) substitute(b *pendingBatch, position int) (by, tried int) {
-	s, index := b.stream, b.indices[position]
-	for candidate := range s.alike(index, b.repetition(position)) {
-		if s.ctx.Err() != nil {
-			break
-		}
-		tried++
-		if w.process(b, position, candidate, position, Access{}) == nil {
-			return candidate, tried
-		}
-	}
-	return -1, tried
+	return err
 }
 
 // nonTemporalFrom is the size of a batch, in bytes, from which its images are written past the caches. A consumer has several batches

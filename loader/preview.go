@@ -3,7 +3,6 @@ package loader
 import (
 	"fmt"
 	"image"
-	"runtime/debug"
 
 	"github.com/imgfeed/imgfeed/loader/plan"
 	"github.com/imgfeed/imgfeed/transform"
@@ -34,11 +33,10 @@ type Preview struct {
 // the pixels that the consumer has, although its slot is not looked at. It has an engine of its own, and does not disturb the
 // stream's workers; it can be used after the stream was closed, for as long as its set is open. It serves one goroutine at a time.
 type Previewer struct {
-	stream  *Stream
-	batch   int
-	indices []int
-	again   []int       // the plan's repetitions
-	bad     []BadSample // of the batch
+	stream *Stream
+	batch  int
+	piece  Piece       // the batch
+	bad    []BadSample // of the batch
 	sampler
 	images [][]byte // of each view
 }
@@ -50,7 +48,7 @@ func (s *Stream) Previewer() *Previewer {
 		return nil
 	}
 	p := &Previewer{stream: s, batch: number, sampler: newSampler(transform.ActiveLevel())}
-	p.indices, p.again = s.cfg.Plan.Batch(number, nil), s.cfg.Plan.Repetitions(number, nil)
+	p.piece.Indices, p.piece.Repetitions = s.cfg.Plan.Batch(number, nil), s.cfg.Plan.Repetitions(number, nil)
 	if b := s.lastBad.Load(); b != nil && b.Number == number {
 		p.bad = b.Bad
 	}
@@ -61,13 +59,13 @@ func (s *Stream) Previewer() *Previewer {
 func (p *Previewer) Batch() int { return p.batch }
 
 // Len returns the number of samples in the batch.
-func (p *Previewer) Len() int { return len(p.indices) }
+func (p *Previewer) Len() int { return len(p.piece.Indices) }
 
 // Sample makes one sample of the batch, whose original is made smaller so that no side of it has more than side pixels. Pictures are valid
 // until the next call.
 func (p *Previewer) Sample(position, side int) (shown Preview) {
 	cfg := &p.stream.cfg
-	shown.Index = p.indices[position]
+	shown.Index = p.piece.Indices[position]
 	for i := range p.bad {
 		if p.bad[i].Position == position {
 			shown.Bad = &p.bad[i]
@@ -89,23 +87,19 @@ func (p *Previewer) Sample(position, side int) (shown Preview) {
 }
 
 // make reads a sample and makes its pictures.
-func (p *Previewer) make(shown *Preview, position, side int) (err error) {
+func (p *Previewer) make(shown *Preview, position, side int) error {
 	cfg := &p.stream.cfg
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // as in a worker
-	defer func() {
-		if panicked := recover(); panicked != nil {
-			err = p.failure(cfg.Dataset, shown.Index, panicked)
+	return p.guard(cfg.Dataset, shown.Index, func() error {
+		source, err := p.load(cfg.Dataset, shown.Index, false)
+		if err != nil {
+			return err
 		}
-	}()
-	source, err := p.load(cfg.Dataset, shown.Index, Access{})
-	if err != nil {
-		return err
-	}
-	shown.Label = p.record.Label
-	if shown.Fields, err = cfg.Fields.of(&p.record); err != nil {
-		return cfg.Dataset.Corrupt(shown.Index, err)
-	}
-	return p.draw(shown, position, source, side)
+		shown.Label = p.record.Label
+		if shown.Fields, err = cfg.Fields.of(&p.record); err != nil {
+			return cfg.Dataset.Corrupt(shown.Index, err)
+		}
+		return p.draw(shown, position, source, side)
+	})
 }
 
 // originalPixelsMax bounds the stored images that are decoded for people: three bytes a pixel, for a moment.
@@ -114,10 +108,6 @@ const originalPixelsMax = 1 << 25
 // draw makes a sample's pictures.
 func (p *Previewer) draw(shown *Preview, position int, src transform.Source, side int) error {
 	cfg := &p.stream.cfg
-	repetition := 0
-	if len(p.again) > 0 {
-		repetition = p.again[position]
-	}
 	views := cfg.viewsOf(p.batch)
 	for v, spec := range views {
 		if v == len(p.images) {
@@ -126,7 +116,7 @@ func (p *Previewer) draw(shown *Preview, position int, src transform.Source, sid
 		height, width := spec.OutputSize()
 		shown.Views = append(shown.Views, Picture{width, height, p.images[v]})
 	}
-	p.aim(views, transform.NHWC, p.images, 0, drawKey{p.stream.seed, p.stream.epoch, shown.Index, repetition})
+	p.aim(views, transform.NHWC, p.images, 0, drawKey{p.stream.seed, p.stream.epoch, shown.Index, p.piece.Repetition(position)})
 	if err := p.engine.ApplyViews(src, p.views); err != nil {
 		return err
 	}

@@ -1,11 +1,13 @@
 package loader
 
 import (
+	"cmp"
 	"context"
-	"runtime/debug"
-	"slices"
+	"log/slog"
 	"sync/atomic"
 	"time"
+
+	"github.com/imgfeed/imgfeed/loader/readahead"
 )
 
 // PieceSamplesMax is how many samples a piece has at most.
@@ -42,120 +44,142 @@ func (p *Piece) Repetition(i int) int {
 	return p.Repetitions[i]
 }
 
-// A taker takes turns of a scheduler that are not for everybody.
-type taker struct {
-	may    func(q *streamQueue) bool // whose turns it takes; the scheduler is locked
-	most   func() int                // samples in a turn; nil: as a local worker
-	over   func() bool               // it takes no more
-	remote Remote                    // or nil
+// part returns a part of the piece.
+func (p *Piece) part(first, end int) Piece {
+	part := *p
+	part.First, part.Indices = p.First+first, p.Indices[first:end]
+	if len(p.Repetitions) > 0 {
+		part.Repetitions = p.Repetitions[first:end]
+	}
+	return part
 }
 
 // ServeRemote gives a remote turns as a worker has, until it fails, ctx ends or the pool is closed, and returns why. A remote takes what local workers have not
 // got to: see [PoolConfig]. The pool makes what the remote could not, so batches are the same with any number of remotes, also where they fail.
 func (p *Pool) ServeRemote(ctx context.Context, r Remote) error {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // as in a worker
-	var err error
-	who := &taker{
-		remote: r, most: r.Samples,
-		over: func() bool { return err != nil || ctx.Err() != nil },
-		may:  func(q *streamQueue) bool { return q.behindLocked() && r.Takes(q.feed) },
-	}
-	leave := p.scheduler.join(who)
-	defer leave()
+	defer p.scheduler.join(r)()
 	defer context.AfterFunc(ctx, p.scheduler.wake)()
-	run := remoteRun{pool: p, remote: r}
+	run := remoteRun{pool: p, remote: r, ctx: ctx}
 	for t := (turn{}); ; {
-		if t = p.scheduler.nextFor(who, t, &run.waited); t.work == nil {
-			break
+		if t = p.scheduler.next(&run, t, &run.waited); t.work == nil {
+			return cmp.Or(run.err, ctx.Err(), ErrClosed)
 		}
-		t.samples, t.took, err = run.work(t.work.(*pendingBatch), t.samples)
+		t.samples, t.busy = run.work(t.work.(*pendingBatch), t.samples)
 	}
-	switch {
-	case err != nil:
-		return err
-	case ctx.Err() != nil:
-		return ctx.Err()
-	}
-	return ErrClosed
 }
 
-// A remoteRun is what ServeRemote keeps from piece to piece.
+// A remoteRun is what ServeRemote keeps from piece to piece. It is the remote's taker.
 type remoteRun struct {
 	pool   *Pool
 	remote Remote
+	ctx    context.Context
+	err    error // of the remote
 	waited atomic.Int64
 	piece  Piece
 	made   [PieceSamplesMax]bool
 }
 
-// work has the remote make a piece of a batch.
-func (r *remoteRun) work(b *pendingBatch, most int) (left int, took time.Duration, err error) {
-	first, end := b.take(most, true)
+func (r *remoteRun) takes(q *streamQueue) bool { return q.behindLocked() && r.remote.Takes(q.feed) }
+func (r *remoteRun) samples() int              { return min(max(1, r.remote.Samples()), PieceSamplesMax) }
+func (r *remoteRun) over() bool                { return r.err != nil || r.ctx.Err() != nil }
+
+// work lets the remote make a piece of a batch.
+func (r *remoteRun) work(b *pendingBatch, limit int) (rest int, busy time.Duration) {
+	first, end := b.take(limit, true)
 	if first == end {
-		return most, 0, nil
+		return limit, 0
 	}
 	started := time.Now()
-	r.piece = Piece{Feed: b.stream.cfg.Feed, Seed: b.stream.seed, Epoch: b.stream.epoch, Slot: b.slot, First: first, Indices: b.indices[first:end]}
-	if len(b.again) > 0 {
-		r.piece.Repetitions = b.again[first:end]
-	}
+	r.piece = b.Piece.part(first, end)
 	made := r.made[:end-first]
 	clear(made)
-	if err = r.remote.Make(&r.piece, made); err != nil {
+	if r.err = r.remote.Make(&r.piece, made); r.err != nil {
 		clear(made)
 	}
 	if b.stream.ctx.Err() == nil && r.complete(b, first, made) {
-		took = time.Since(started)
+		busy = time.Since(started)
 		b.finish(end - first)
 	}
-	return most - (end - first), took, err
-}
-
-// A spare makes what remotes did not make.
-type spare struct {
-	*worker
-	records recordReader
+	return limit - (end - first), busy
 }
 
 // complete makes what the remote has not made. It returns false when the stream has ended before.
 func (r *remoteRun) complete(b *pendingBatch, first int, made []bool) bool {
-	for i := range made {
-		if position := first + i; made[i] {
-			b.slot.name(position, b.indices[position], b.repetition(position))
+	var missing []int // positions
+	for i, is := range made {
+		if position := first + i; is {
+			b.Slot.name(position, b.Indices[position], b.Repetition(position))
+		} else {
+			missing = append(missing, position)
 		}
 	}
-	if !slices.Contains(made, false) {
+	if len(missing) == 0 {
 		return true
 	}
-	s := <-r.pool.spares
+	w := <-r.pool.fallback
 	defer func() {
-		s.publish()
-		s.records.close()
-		r.pool.spares <- s
+		w.publish()
+		r.pool.fallback <- w
 	}()
-	s.records.read(b.stream.cfg.Dataset, b.indices[first:first+len(made)], made)
-	for i := range made {
-		if b.stream.ctx.Err() != nil {
+	ctx, cancel := context.WithCancel(b.stream.ctx)
+	defer cancel()
+	var indices []int
+	for _, position := range missing {
+		indices = append(indices, b.Indices[position])
+	}
+	queue := r.pool.readPiece(ctx, b.stream.cfg.Dataset, indices, b.stream.log)
+	for k, position := range missing {
+		if ctx.Err() != nil {
 			return false
 		}
-		if !made[i] {
-			b.make(s.worker, first+i, first+i, s.records.access[i])
-		}
+		queue.Begin(int64(k + 1))
+		b.make(w, position, reading{queue: queue, number: int64(k), view: true, next: -1})
 	}
 	return true
 }
 
-// runReserve is the life of a goroutine of a pool without local workers: it takes the turns that no remote takes.
-func (p *Pool) runReserve() {
-	debug.SetPanicOnFault(true)
-	who := &taker{over: func() bool { return false }, may: p.scheduler.forsakenLocked}
+// readPiece returns a queue that reads some samples, once it has begun.
+func (p *Pool) readPiece(ctx context.Context, set Dataset, indices []int, log *slog.Logger) *readahead.Queue {
+	queue := p.ahead.Open(ctx, readahead.Config{
+		Set: set, Batches: 1, BatchSize: len(indices), Batch: func(int, []int) []int { return indices }, Log: log,
+	})
+	queue.AwaitStart()
+	return queue
+}
+
+// Make makes a piece for a stream of another machine: it is the other end of a [Remote]. It makes the piece as a stream does that has the set, views, layout and
+// fields of cfg, and sets made[i] for each sample that it could make. The reads of all its samples begin at once, so that a bucket's delay is paid once.
+// It returns an error only if ctx has ended or the pool is closed.
+func (p *Pool) Make(ctx context.Context, cfg *StreamConfig, piece *Piece, made []bool) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	queue := p.readPiece(ctx, cfg.Dataset, piece.Indices, cmp.Or(cfg.Log, slog.Default()))
+	queue.AwaitReads()
+	return p.do(ctx, len(piece.Indices), func(w *worker, i int) error {
+		queue.Begin(int64(i + 1))
+		made[i] = w.make(cfg, cfg.Views, piece, i, piece.Indices[i], reading{queue: queue, number: int64(i), view: true, next: -1}) == nil
+		w.publish()
+		return nil
+	})
+}
+
+// A reserve takes the turns that no remote takes, in a pool without local workers.
+type reserve struct {
+	localWorker
+	pool *Pool
+}
+
+func (r reserve) takes(q *streamQueue) bool { return !r.pool.scheduler.hasRemoteLocked(q) }
+
+// run is the life of a goroutine of the reserve.
+func (r reserve) run() {
 	var waited atomic.Int64
 	for t := (turn{}); ; {
-		if t = p.scheduler.nextFor(who, t, &waited); t.work == nil {
+		if t = r.pool.scheduler.next(r, t, &waited); t.work == nil {
 			return
 		}
-		s := <-p.spares
-		t.samples, t.took = t.work.work(s.worker, t.samples)
-		p.spares <- s
+		w := <-r.pool.fallback
+		t.samples, t.busy = t.work.work(w, t.samples)
+		r.pool.fallback <- w
 	}
 }

@@ -2,7 +2,6 @@ package loader
 
 import (
 	"fmt"
-	"runtime/debug"
 
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/transform"
@@ -32,13 +31,17 @@ type drawKey struct {
 const keepBytesMax = 16 << 20
 
 // load reads the record of a sample, and returns what the engine takes of it.
-func (s *sampler) load(set Dataset, index int, from Access) (source transform.Source, err error) {
-	from.Buf, s.record = s.buf, shard.Record{}
-	s.record, s.buf, err = set.Read(index, from)
+func (s *sampler) load(set Dataset, index int, view bool) (source transform.Source, err error) {
+	s.record, s.buf, err = set.Read(index, s.buf, view)
 	if cap(s.buf) > keepBytesMax { // an unusually large record has made it
 		s.buf = nil
 	}
-	return transform.Source{Format: s.record.Format, Image: s.record.Image, Aux: s.record.Aux, Encoding: set.Encoding()}, err
+	return s.source(set), err
+}
+
+// source returns what the engine takes of the record.
+func (s *sampler) source(set Dataset) transform.Source {
+	return transform.Source{Format: s.record.Format, Image: s.record.Image, Aux: s.record.Aux, Encoding: set.Encoding()}
 }
 
 // stored returns how many bytes the record has.
@@ -77,14 +80,18 @@ func (s *sampler) fill(cfg *StreamConfig, views transform.Views, slot *Slot, pos
 	return nil
 }
 
-// failure is the error that a recovered panic in the middle of a sample becomes: a fault of the mapped file that its record lies in, or a bug of ours, which must
-// not take the other samples along. The engine, whose state is unknown then, is replaced.
-func (s *sampler) failure(set Dataset, index int, panicked any) error {
-	s.engine, s.buf = transform.NewEngine(s.level), nil
-	if fault := shard.FaultError(panicked, s.record.Image); fault != nil {
-		return set.Corrupt(index, fault)
+// guard calls do, which makes something of a sample. A panic becomes an error: of the mapped file that the record lies in, or a bug of ours, which must not
+// take other samples along. The engine, whose state is unknown then, is replaced.
+func (s *sampler) guard(set Dataset, index int, do func() error) error {
+	s.record = shard.Record{}
+	err := shard.Guard(do)
+	if panicked, ok := err.(*shard.PanicError); ok {
+		s.engine, s.buf = transform.NewEngine(s.level), nil
+		if fault := panicked.Fault(s.record.Image); fault != nil {
+			return set.Corrupt(index, fault)
+		}
 	}
-	return fmt.Errorf("panic: %v\n%s", panicked, debug.Stack())
+	return err
 }
 
 // Recorded does to one sample what a stream of a plan with this seed and epoch does to it, and returns what that was: a JSON list, see
@@ -92,7 +99,7 @@ func (s *sampler) failure(set Dataset, index int, panicked any) error {
 // samples are repeated. The caller lends an engine.
 func Recorded(set Dataset, engine *transform.Engine, views transform.Views, seed int64, epoch, index, repetition, view int) (string, error) {
 	s := sampler{engine: engine}
-	source, err := s.load(set, index, Access{})
+	source, err := s.load(set, index, false)
 	done := ""
 	if err == nil {
 		spec := views[view]
@@ -120,7 +127,7 @@ func Whole(set *shard.Set, i int) (Image, error) {
 		return Image{}, err
 	}
 	s := newSampler(transform.ActiveLevel())
-	source, err := s.load(&shardSet{Set: set, encoding: stored}, i, Access{})
+	source, err := s.load(&shardSet{Set: set, encoding: stored}, i, false)
 	if err != nil {
 		return Image{}, err
 	}

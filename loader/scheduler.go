@@ -12,7 +12,7 @@ import (
 //
 //	open     a stream is there                          close   it is over: returns once no worker is in its batches
 //	publish  a batch of it has samples to work on       next    a worker leaves a batch and has a turn in another one
-//	shutDown all streams are cancelled, workers end     idle   a worker has nothing to do
+//	shutDown all streams are cancelled, workers end     idle   no sample waits for a worker
 //
 // A batch stays from publish until all of its samples are taken and the last worker has left it.
 type scheduler struct {
@@ -21,8 +21,7 @@ type scheduler struct {
 	left     sync.Cond // a worker has left a batch
 	queues   []*streamQueue
 	clock    time.Duration // the account of the queue that was served last
-	waiting  int           // workers without a turn
-	takers   []*taker      // remotes that have joined
+	remotes  []Remote      // that have joined
 	shutdown bool
 }
 
@@ -34,8 +33,8 @@ type streamQueue struct {
 	account time.Duration // of the workers, that it was given, as if it had been there and busy from the beginning
 	cost    time.Duration // of a sample, as the last ones took workers; 0: not yet known
 
-	feed  any  // the stream's; nil: nothing is for remotes
-	eager bool // remotes need not wait until it is behind
+	feed         any  // the stream's; nil: nothing is for remotes
+	offloadFirst bool // remotes need not wait until it is behind
 }
 
 const (
@@ -58,8 +57,8 @@ type work interface {
 	size() int
 	// exhausted reports whether all of them are taken.
 	exhausted() bool
-	// work has a worker take and finish at most so many samples, and returns how many of them it has not taken, and the time that the others took.
-	work(w *worker, most int) (left int, took time.Duration)
+	// work lets a worker take and finish samples, up to a limit. It returns the rest of the limit, and the time that the worker was busy.
+	work(w *worker, limit int) (rest int, busy time.Duration)
 	// release is called once, when the last worker has left.
 	release()
 	queueOf() *streamQueue
@@ -72,8 +71,8 @@ type turn struct {
 
 	dealt   int           // samples, at first
 	charged time.Duration // for them
-	took    time.Duration // processor time of the worker, and its time in reads
-	remote  bool          // it was a remote's, which takes another time than a worker
+	busy    time.Duration // processor time of the worker, and its time in reads
+	limited bool          // it is a remote's, which takes another time than a worker
 }
 
 // An entry is what the scheduler knows of one batch.
@@ -125,73 +124,75 @@ func (s *scheduler) close(q *streamQueue) {
 	q.entries = nil
 }
 
-// next has a worker leave the batch of its last turn (none at first) and gives it another turn, for which it waits if need be;
-// the time is added to waited.
-func (s *scheduler) next(last turn, waited *atomic.Int64) turn {
-	return s.nextFor(&everything, last, waited)
+// A taker takes turns of the scheduler: a worker, or a remote.
+type taker interface {
+	// takes reports whether it takes turns of a queue. The scheduler is locked.
+	takes(q *streamQueue) bool
+	// samples is how many samples a turn has at most; 0: as the scheduler sees fit.
+	samples() int
+	// over reports that it takes no more turns.
+	over() bool
 }
 
-// everything is what local workers take.
-var everything = taker{may: func(*streamQueue) bool { return true }, over: func() bool { return false }}
+// A localWorker takes every turn.
+type localWorker struct{}
 
-// nextFor is next for one who does not take everything.
-func (s *scheduler) nextFor(who *taker, last turn, waited *atomic.Int64) turn {
+func (localWorker) takes(*streamQueue) bool { return true }
+func (localWorker) samples() int            { return 0 }
+func (localWorker) over() bool              { return false }
+
+// next takes a taker out of the batch of its last turn (none at first) and gives it another turn, for which it waits if need be; the time is added to waited.
+func (s *scheduler) next(who taker, last turn, waited *atomic.Int64) turn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if last.work != nil {
 		s.leaveLocked(last)
 	}
 	for !s.shutdown && !who.over() {
-		if q, e := s.chooseLocked(who.may); e != nil {
-			return s.dealLocked(q, e, who)
+		if q, e := s.chooseLocked(who); e != nil {
+			return s.dealLocked(q, e, who.samples())
 		}
 		started := time.Now()
-		if who == &everything {
-			s.waiting++
-		}
 		s.work.Wait()
-		if who == &everything {
-			s.waiting--
-		}
 		waited.Add(int64(time.Since(started)))
 	}
 	return turn{}
 }
 
 // join notes a remote, until it leaves.
-func (s *scheduler) join(who *taker) (leave func()) {
+func (s *scheduler) join(r Remote) (leave func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.takers = append(s.takers, who)
+	s.remotes = append(s.remotes, r)
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.takers = slices.DeleteFunc(s.takers, func(t *taker) bool { return t == who })
+		s.remotes = slices.DeleteFunc(s.remotes, func(other Remote) bool { return other == r })
 		s.work.Broadcast()
 	}
 }
 
 // offer lets remotes take a queue's work.
-func (s *scheduler) offer(q *streamQueue, feed any, eager bool) {
+func (s *scheduler) offer(q *streamQueue, feed any, offloadFirst bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	q.feed, q.eager = feed, eager
+	q.feed, q.offloadFirst = feed, offloadFirst
 }
 
-// wake has all who wait for a turn look again.
+// wake lets all that wait for a turn look again.
 func (s *scheduler) wake() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.work.Broadcast()
 }
 
-// forsakenLocked reports whether no remote takes a queue's work.
-func (s *scheduler) forsakenLocked(q *streamQueue) bool {
-	return q.feed == nil || !slices.ContainsFunc(s.takers, func(t *taker) bool { return t.remote.Takes(q.feed) })
+// hasRemoteLocked reports whether a remote takes a queue's work.
+func (s *scheduler) hasRemoteLocked(q *streamQueue) bool {
+	return q.feed != nil && slices.ContainsFunc(s.remotes, func(r Remote) bool { return r.Takes(q.feed) })
 }
 
-// eagerSlots is the number of slots below which a stream is not seen to be behind, as the client has most of them.
-const eagerSlots = 4
+// offloadFirstSlots is the number of slots below which a stream is not seen to be behind, as the client has most of them.
+const offloadFirstSlots = 4
 
 // behindLocked reports whether a queue has work for remotes: samples are left in two batches, so that local workers do not keep up.
 func (q *streamQueue) behindLocked() bool {
@@ -201,21 +202,21 @@ func (q *streamQueue) behindLocked() bool {
 			batches++
 		}
 	}
-	return q.feed != nil && (batches > 1 || q.eager)
+	return q.feed != nil && (batches > 1 || q.offloadFirst)
 }
 
-// idle reports whether a worker has nothing to do.
+// idle reports whether no sample waits for a worker.
 func (s *scheduler) idle() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.waiting > 0
+	_, e := s.chooseLocked(localWorker{})
+	return e == nil
 }
 
-// chooseLocked returns the queue with the lowest account of those with work that may be taken, and the oldest batch of it with samples left; nil
-// if there is none anywhere.
-func (s *scheduler) chooseLocked(may func(*streamQueue) bool) (chosen *streamQueue, batch *entry) {
+// chooseLocked returns the queue with the lowest account of those with work for a taker, and the oldest batch of it with samples left; nil if no queue has work.
+func (s *scheduler) chooseLocked(who taker) (chosen *streamQueue, batch *entry) {
 	for _, q := range s.queues {
-		if chosen != nil && chosen.account <= q.account || !may(q) {
+		if chosen != nil && chosen.account <= q.account || !who.takes(q) {
 			continue
 		}
 		if e := q.oldestLocked(); e != nil {
@@ -235,11 +236,11 @@ func (q *streamQueue) oldestLocked() *entry {
 	return nil
 }
 
-// dealLocked has a worker enter a batch, for a whole one where there is nobody to take turns with.
-func (s *scheduler) dealLocked(q *streamQueue, e *entry, who *taker) turn {
+// dealLocked gives a turn in a batch: of so many samples, or if limit is 0 for about turnTime, and without a limit where there is nobody to take turns with.
+func (s *scheduler) dealLocked(q *streamQueue, e *entry, limit int) turn {
 	samples := e.work.size()
-	if who.remote != nil {
-		samples = min(max(1, who.most()), PieceSamplesMax)
+	if limit > 0 {
+		samples = limit
 	} else if len(s.queues) > 1 {
 		turn := 1
 		if q.cost > 0 {
@@ -251,23 +252,23 @@ func (s *scheduler) dealLocked(q *streamQueue, e *entry, who *taker) turn {
 	charged := time.Duration(samples) * q.cost
 	q.account += charged
 	e.workers++
-	return turn{work: e.work, samples: samples, dealt: samples, charged: charged, remote: who.remote != nil}
+	return turn{work: e.work, samples: samples, dealt: samples, charged: charged, limited: limit > 0}
 }
 
 // leaveLocked notes that a worker has left a batch, charges the time that it took, and drops the batch if nobody has anything to do in it any more.
 func (s *scheduler) leaveLocked(last turn) {
 	q := last.work.queueOf()
-	taken, took := time.Duration(last.dealt-last.samples), last.took
+	taken, busy := time.Duration(last.dealt-last.samples), last.busy
 	if q.cost > 0 {
-		took = min(took, costMax*q.cost*taken)
+		busy = min(busy, costMax*q.cost*taken)
 	}
-	q.account += took - last.charged
+	q.account += busy - last.charged
 	switch {
-	case last.remote:
+	case last.limited:
 	case taken > 0 && q.cost > 0:
-		q.cost = max(1, q.cost+(took/taken-q.cost)/costShare)
+		q.cost = max(1, q.cost+(busy/taken-q.cost)/costShare)
 	case taken > 0:
-		q.cost = max(1, took/taken)
+		q.cost = max(1, busy/taken)
 	}
 	i := slices.IndexFunc(q.entries, func(e entry) bool { return e.work == last.work })
 	e := &q.entries[i]

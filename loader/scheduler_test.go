@@ -11,7 +11,7 @@ import (
 
 // pendingOf returns a batch of n samples for a queue, published.
 func pendingOf(s *scheduler, q *streamQueue, n int) *pendingBatch {
-	b := &pendingBatch{stream: &Stream{queue: q, spare: make(chan *pendingBatch, 1)}, indices: make([]int, n)}
+	b := &pendingBatch{stream: &Stream{queue: q, spare: make(chan *pendingBatch, 1)}, Piece: Piece{Indices: make([]int, n)}}
 	b.holders.Store(1) // the scheduler's alone
 	s.publish(q, b)
 	return b
@@ -21,9 +21,9 @@ func pendingOf(s *scheduler, q *streamQueue, n int) *pendingBatch {
 func (t turn) take(cost time.Duration) (turn, int) {
 	b := t.work.(*pendingBatch)
 	already, _ := split(b.taken.Load())
-	taken := min(t.samples, len(b.indices)-already)
+	taken := min(t.samples, len(b.Indices)-already)
 	b.taken.Add(uint64(taken))
-	t.took = time.Duration(taken) * cost
+	t.busy = time.Duration(taken) * cost
 	t.samples -= taken
 	return t, taken
 }
@@ -46,7 +46,7 @@ func TestSchedulerTakesTurns(t *testing.T) {
 		batch   *pendingBatch
 		samples int
 	}{{a1, 8}, {b1, 8}, {a1, 8}, {b1, 8}, {a2, 4}, {b1, 8}} {
-		if last = s.next(last, &waited); last.work != want.batch || last.samples != want.samples {
+		if last = s.next(localWorker{}, last, &waited); last.work != want.batch || last.samples != want.samples {
 			t.Fatalf("turn %d is another one: %+v", i, last)
 		}
 		last, _ = last.take(turnTime / 8)
@@ -72,16 +72,16 @@ func TestSchedulerKeepsABatchThatIsWorkedOn(t *testing.T) {
 	}
 	a1, a2 := pendingOf(s, l, 20), pendingOf(s, l, 4)
 	var waited atomic.Int64
-	first := s.next(turn{}, &waited)
+	first := s.next(localWorker{}, turn{}, &waited)
 	if first.work != a1 || first.samples != 20 {
 		t.Fatalf("with a streamQueue alone: %+v", first)
 	}
 	first, _ = first.take(1) // its last sample is taken, its worker is still in it
-	second := s.next(turn{}, &waited)
+	second := s.next(localWorker{}, turn{}, &waited)
 	if second.work != a2 || len(a1.stream.spare) != 0 {
 		t.Fatal("a batch is dropped while a worker is in it")
 	}
-	if got := s.next(first, &waited); got.work != a2 || len(a1.stream.spare) != 1 {
+	if got := s.next(localWorker{}, first, &waited); got.work != a2 || len(a1.stream.spare) != 1 {
 		t.Errorf("after the first batch: dropped %d times, and not followed by the second", len(a1.stream.spare))
 	}
 }
@@ -108,7 +108,7 @@ func TestSchedulerDealsByTime(t *testing.T) {
 			clear(used)
 			open(late)
 		}
-		last = s.next(last, &waited)
+		last = s.next(localWorker{}, last, &waited)
 		at, taken := slices.Index(queues, last.work.queueOf()), 0
 		last, taken = last.take(costs[at])
 		used[at] += time.Duration(taken) * costs[at]
@@ -136,14 +136,14 @@ func TestSchedulerBoundsCredit(t *testing.T) {
 		if busy.oldestLocked() == nil {
 			pendingOf(s, busy, 64)
 		}
-		last = s.next(last, &waited)
+		last = s.next(localWorker{}, last, &waited)
 		last, _ = last.take(cost)
 	}
 	pendingOf(s, still, 1<<20)
 	pendingOf(s, busy, 1<<20)
 	ahead := 0
 	for ; ; ahead++ {
-		if last = s.next(last, &waited); last.work.queueOf() == busy {
+		if last = s.next(localWorker{}, last, &waited); last.work.queueOf() == busy {
 			break
 		}
 		last, _ = last.take(cost)
@@ -162,7 +162,7 @@ func TestSchedulerCloseWaits(t *testing.T) {
 	}
 	b := pendingOf(s, l, 9)
 	var waited atomic.Int64
-	got := s.next(turn{}, &waited)
+	got := s.next(localWorker{}, turn{}, &waited)
 	if got.work != b {
 		t.Fatal("another batch")
 	}
@@ -174,7 +174,7 @@ func TestSchedulerCloseWaits(t *testing.T) {
 	case <-time.After(20 * time.Millisecond):
 	}
 	left := make(chan turn)
-	go func() { left <- s.next(got, &waited) }() // leaves, and waits for work that never comes
+	go func() { left <- s.next(localWorker{}, got, &waited) }() // leaves, and waits for work that never comes
 	within(t, "close", func() { <-closed })
 	s.shutDown()
 	within(t, "next", func() {
@@ -195,7 +195,7 @@ func TestSchedulerShutDown(t *testing.T) {
 	}
 	pendingOf(s, l, 1)
 	s.shutDown()
-	if s.next(turn{}, new(atomic.Int64)).work != nil || !cancelled {
+	if s.next(localWorker{}, turn{}, new(atomic.Int64)).work != nil || !cancelled {
 		t.Error("workers go on, or the stream is not cancelled")
 	}
 	if _, err := s.open(func() {}); !errors.Is(err, ErrClosed) {

@@ -1,6 +1,10 @@
 package loader
 
-import "github.com/imgfeed/imgfeed/transform"
+import (
+	"unsafe"
+
+	"github.com/imgfeed/imgfeed/transform"
+)
 
 // A Slot is the memory for one batch of up to len(Labels) samples. The stream writes it between taking it from its
 // [SlotPool] and handing it out with a [Batch]; in between nobody else may touch it.
@@ -65,6 +69,32 @@ func (s *Slot) blank(position int, views transform.Views) {
 		}
 	}
 	s.Labels[position] = BlankLabel
+}
+
+// AppendPlaces appends the memory of n places of a slot, from first on, in the order in which it travels from [Pool.Make] to a [Remote]: labels, then params, images and
+// fields. Of numbers it is their memory, in this machine's byte order. Indices and repetitions are known on both sides.
+func (s *Slot) AppendPlaces(parts [][]byte, first, n int) [][]byte {
+	room := len(s.Labels)
+	places := func(memory []byte) {
+		stride := len(memory) / room
+		parts = append(parts, memory[first*stride:(first+n)*stride:(first+n)*stride])
+	}
+	places(bytesOf(s.Labels))
+	for _, params := range s.Params {
+		places(bytesOf(params))
+	}
+	for _, images := range s.Images {
+		places(images)
+	}
+	for _, field := range s.Fields {
+		places(field)
+	}
+	return parts
+}
+
+func bytesOf[T int32 | int64](numbers []T) []byte {
+	var zero T
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(numbers))), len(numbers)*int(unsafe.Sizeof(zero)))
 }
 
 // A SlotPool holds the free slots of one consumer. Streams take from it and put back what they did not hand out; the

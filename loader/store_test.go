@@ -88,11 +88,11 @@ func TestDeadStore(t *testing.T) {
 				}
 				// Who comes back is answered soon.
 				began = time.Now()
-				if _, _, err = served.Read(bad.Index, Access{}); err == nil || time.Since(began) > 2*timeout {
+				if _, _, err = served.Read(bad.Index, nil, false); err == nil || time.Since(began) > 2*timeout {
 					t.Errorf("%v, after %v", err, time.Since(began))
 				}
 				if dead.Store(false); name != "refused" {
-					if _, _, err := served.Read(bad.Index, Access{}); err != nil {
+					if _, _, err := served.Read(bad.Index, nil, false); err != nil {
 						t.Errorf("of a store that answers again: %v", err)
 					}
 				}

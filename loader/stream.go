@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/imgfeed/imgfeed/loader/plan"
+	"github.com/imgfeed/imgfeed/loader/readahead"
 	"github.com/imgfeed/imgfeed/transform"
 )
 
@@ -64,7 +65,7 @@ type Stream struct {
 	began time.Time // of a clock that nobody sets
 
 	queue       *streamQueue
-	prefetcher  *prefetcher
+	ahead       *readahead.Queue
 	ctx         context.Context // ends when the stream or its pool is closed
 	cancel      context.CancelFunc
 	order       chan *pendingBatch // published batches, in order; closed after the last
@@ -87,6 +88,9 @@ type Stream struct {
 
 	lastBad atomic.Pointer[Batch] // the last batch that was handed out with bad samples, for those who look on
 }
+
+// remoteSpread is how many times as far reading ahead looks at most, where remotes take many of the samples.
+const remoteSpread = 8
 
 // NewStream starts to prepare batches. The stream must be closed.
 func (p *Pool) NewStream(cfg StreamConfig) (*Stream, error) {
@@ -112,8 +116,15 @@ func (p *Pool) NewStream(cfg StreamConfig) (*Stream, error) {
 		s.cancel()
 		return nil, err
 	}
-	p.scheduler.offer(s.queue, cfg.Feed, p.threads == 0 || cap(cfg.Slots.free) < eagerSlots)
-	s.prefetcher = newPrefetcher(s, &p.memory)
+	p.scheduler.offer(s.queue, cfg.Feed, p.threads == 0 || cap(cfg.Slots.free) < offloadFirstSlots)
+	ahead := readahead.Config{
+		Set: cfg.Dataset, Batches: cfg.Plan.Batches(), BatchSize: cfg.Plan.Config().BatchSize, Batch: cfg.Plan.Batch,
+		Spread: 1, RemotesOnly: p.threads == 0, Log: s.log,
+	}
+	if cap(p.fallback) > 0 {
+		ahead.Spread = remoteSpread
+	}
+	s.ahead = p.ahead.Open(s.ctx, ahead)
 	go s.dispatch()
 	return s, nil
 }
@@ -175,7 +186,7 @@ func (s *Stream) handOut() Batch {
 	b := s.head
 	s.head = nil
 	batch := Batch{
-		Number: b.number, Slot: b.slot, Count: len(b.indices), Bad: b.takeBads(),
+		Number: b.number, Slot: b.Slot, Count: len(b.Indices), Bad: b.takeBads(),
 		Consumed: s.cfg.Plan.ConsumedAfter(b.number),
 	}
 	if len(batch.Bad) > 0 {
@@ -184,7 +195,7 @@ func (s *Stream) handOut() Batch {
 	s.batches.Add(1)
 	s.samples.Add(int64(batch.Count))
 	s.bad.Add(int64(len(batch.Bad)))
-	b.slot = nil
+	b.Slot = nil
 	b.release()
 	return batch
 }
@@ -196,16 +207,15 @@ func (s *Stream) Close() {
 		s.cancel()
 		<-s.dispatched
 		s.pool.scheduler.close(s.queue)
-		s.prefetcher.close()
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.end(ErrClosed)
 		if s.head != nil {
-			s.cfg.Slots.Put(s.head.slot)
+			s.cfg.Slots.Put(s.head.Slot)
 			s.head = nil
 		}
 		for b := range s.order {
-			s.cfg.Slots.Put(b.slot)
+			s.cfg.Slots.Put(b.Slot)
 		}
 	})
 }
@@ -226,10 +236,7 @@ func (s *Stream) Stats() StreamStats {
 func (s *Stream) dispatch() {
 	defer close(s.dispatched)
 	defer close(s.order)
-	select {
-	case <-s.prefetcher.first:
-	case <-s.ctx.Done():
-	}
+	s.ahead.AwaitStart()
 	for number := range s.cfg.Plan.Batches() {
 		slot := s.takeSlot()
 		if slot == nil {
@@ -246,8 +253,8 @@ func (s *Stream) dispatch() {
 			s.cfg.Slots.idle.end(time.Since(clockStart))
 		}
 		s.pool.scheduler.publish(s.queue, b)
-		s.order <- b                 // has room for every slot
-		s.prefetcher.look(b.indices) // which nobody else writes
+		s.order <- b             // has room for every slot
+		s.ahead.Probe(b.Indices) // which nobody else writes
 	}
 }
 
@@ -283,12 +290,15 @@ func (s *Stream) newBatch(number int, slot *Slot) *pendingBatch {
 	default:
 		b = &pendingBatch{stream: s, done: make(chan struct{}, 1)}
 	}
-	b.number, b.slot, b.views, b.first = number, slot, s.cfg.viewsOf(number), int64(number)*int64(s.cfg.Plan.Config().BatchSize)
-	b.indices, b.again = s.cfg.Plan.Batch(number, b.indices), s.cfg.Plan.Repetitions(number, b.again)
-	b.chunk = chunkFor(len(b.indices), s.pool.Threads())
+	b.number, b.views, b.first = number, s.cfg.viewsOf(number), int64(number)*int64(s.cfg.Plan.Config().BatchSize)
+	b.Piece = Piece{
+		Feed: s.cfg.Feed, Seed: s.seed, Epoch: s.epoch, Slot: slot,
+		Indices: s.cfg.Plan.Batch(number, b.Indices), Repetitions: s.cfg.Plan.Repetitions(number, b.Repetitions),
+	}
+	b.chunk = chunkFor(len(b.Indices), s.pool.Threads())
 	b.bads = nil
 	b.failure.Store(nil)
-	b.left.Store(int64(len(b.indices)))
+	b.unfinished.Store(int64(len(b.Indices)))
 	b.taken.Store(0)
 	b.holders.Store(2)
 	return b

@@ -51,7 +51,7 @@ func TestViewsOfABatch(t *testing.T) {
 			}
 			again := cfg.Plan.Repetitions(b, nil)
 			for i, index := range cfg.Plan.Batch(b, nil) {
-				record, _, _ := set.Read(index, Access{})
+				record, _, _ := set.Read(index, nil, false)
 				for v, spec := range views {
 					want := make([]byte, spec.OutputBytes())
 					params, err := engine.Apply(spec, transform.Output{Pix: want}, sourceOf(set, &record), transform.NewViewRNG(5, 2, index, again[i], v))

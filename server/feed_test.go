@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"crypto/tls"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -20,7 +19,7 @@ import (
 	"time"
 
 	"github.com/imgfeed/imgfeed/loader"
-	"github.com/imgfeed/imgfeed/server/internal/ring"
+	"github.com/imgfeed/imgfeed/server/feeder"
 	"github.com/imgfeed/imgfeed/server/internal/wire"
 	"github.com/imgfeed/imgfeed/shard"
 )
@@ -68,6 +67,12 @@ func startFeeding(t testing.TB, dir string, change func(*Config)) (srv *Server, 
 	})
 	t.Cleanup(stop)
 	return srv, l.Addr().String(), stop
+}
+
+// setsOf returns a server's sets as feeders know them.
+func setsOf(ts *testServer) []feeder.Set {
+	sets, _ := ts.host.Sets()
+	return sets
 }
 
 // digest is a hash of all that an epoch delivers. Each batch is told to whoever wants to know.
@@ -159,8 +164,8 @@ func TestFeeders(t *testing.T) {
 func (ts *testServer) awaitFeeders(can bool) (made func() (samples int64)) {
 	ts.t.Helper()
 	connected := func() (n int64) {
-		for _, f := range ts.feeders.all() {
-			n += f.connected.Load()
+		for _, f := range ts.feederStatus().Each {
+			n += f.Connections
 		}
 		return n
 	}
@@ -169,12 +174,7 @@ func (ts *testServer) awaitFeeders(can bool) (made func() (samples int64)) {
 			ts.t.Fatal("no connection to the feeder")
 		}
 	}
-	return func() (samples int64) {
-		for _, f := range ts.feeders.all() {
-			samples += f.samples.Load()
-		}
-		return samples
-	}
+	return func() (samples int64) { return ts.feederStatus().Samples }
 }
 
 // awaitLog returns a log that ends up in the text, and a wait for words in it.
@@ -228,11 +228,14 @@ func TestHostileFeeders(t *testing.T) {
 	dir, sessions := feedSessions(t)
 	alone := startServer(t, dir, nil)
 	want := alone.dial().hello().open(sessions[0]).digest(0, nil)
-	hello, err := feedReplies.AppendFrame(nil, feedHelloReply{Version: 1, Server: "imgfeed test", Connections: 2, Sets: alone.feedSets()})
+	hello, err := feeder.Replies.AppendFrame(nil, feeder.HelloReply{Version: 1, Server: "imgfeed test", Connections: 2, Sets: setsOf(alone)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	refusal := errorFrame("feed", badRequest("not today"))
+	refusal, err := feeder.Replies.AppendFrame(nil, feeder.Error{Kind: kindBadRequest, Message: "not today", Fatal: true, Request: "feed"})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]struct {
 		says  []byte // at once
 		then  []byte // after each request
@@ -243,7 +246,7 @@ func TestHostileFeeders(t *testing.T) {
 		"oversized": {says: []byte("\xff\xff\xff\x7f{"), words: "wire: frame of"},
 		"hangs":     {says: hello, words: "no piece within"},
 		"refuses":   {says: hello, then: refusal, words: "not today"},
-		"half":      {says: hello, then: append(bytes.Clone(madeFrame), 1, 1, 1), words: "no piece within"},
+		"half":      {says: hello, then: append(bytes.Clone(feeder.MadeFrame), 1, 1, 1), words: "no piece within"},
 		"nonsense":  {says: hello, then: append(bytes.Clone(refusal), 1, 2, 3), words: "not today"},
 		"text":      {says: hello, then: []byte("\x04\x00\x00\x00null"), words: "not a JSON object"},
 	} {
@@ -268,7 +271,7 @@ func TestHostileFeeders(t *testing.T) {
 							if _, err := frames.Next(); err != nil {
 								return
 							}
-							if readNumbers(conn, new(loader.Piece), 150) != nil {
+							if feeder.ReadNumbers(conn, new(loader.Piece), 150) != nil {
 								return
 							}
 							conn.Write(c.then)
@@ -291,12 +294,12 @@ func TestHostileServers(t *testing.T) {
 	dir := oneSet(t, 20, 1)
 	address, _ := startFeeder(t, dir, nil)
 	ts := startServer(t, dir, nil)
-	request := func(change func(*feedRequest)) []byte {
-		m := feedRequest{Set: ts.feedSets()[0], Transform: onePixel, Layout: layoutNHWC}
+	request := func(change func(*feeder.Request)) []byte {
+		m := feeder.Request{Set: setsOf(ts)[0], Transform: onePixel, Layout: layoutNHWC}
 		if change != nil {
 			change(&m)
 		}
-		frame, err := feedRequests.AppendFrame(nil, m)
+		frame, err := feeder.Requests.AppendFrame(nil, m)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -308,8 +311,8 @@ func TestHostileServers(t *testing.T) {
 		}
 		return b
 	}
-	hello, _ := feedRequests.AppendFrame(nil, feedHello{Version: 1})
-	old, _ := feedRequests.AppendFrame(nil, feedHello{Version: 7})
+	hello, _ := feeder.Requests.AppendFrame(nil, feeder.Hello{Version: 1})
+	old, _ := feeder.Requests.AppendFrame(nil, feeder.Hello{Version: 7})
 	for name, c := range map[string]struct {
 		sends []byte
 		words string
@@ -319,14 +322,14 @@ func TestHostileServers(t *testing.T) {
 		"no hello":    {append(request(nil), numbers(1, 0, 0, 0, 0)...), "must be hello"},
 		"old":         {old, "version 7"},
 		"hello twice": {append(bytes.Clone(hello), hello...), "hello was said already"},
-		"split":       {append(bytes.Clone(hello), request(func(m *feedRequest) { m.Set.Split = "x" })...), "no split"},
-		"data":        {append(bytes.Clone(hello), request(func(m *feedRequest) { m.Set.Fingerprint = "x" })...), "other data"},
-		"transform":   {append(bytes.Clone(hello), request(func(m *feedRequest) { m.Transform = json.RawMessage("7") })...), "transform"},
-		"fields":      {append(bytes.Clone(hello), request(func(m *feedRequest) { m.Fields = []string{"x"} })...), "no field"},
+		"split":       {append(bytes.Clone(hello), request(func(m *feeder.Request) { m.Set.Split = "x" })...), "no split"},
+		"data":        {append(bytes.Clone(hello), request(func(m *feeder.Request) { m.Set.Fingerprint = "x" })...), "other data"},
+		"transform":   {append(bytes.Clone(hello), request(func(m *feeder.Request) { m.Transform = json.RawMessage("7") })...), "transform"},
+		"fields":      {append(bytes.Clone(hello), request(func(m *feeder.Request) { m.Fields = []string{"x"} })...), "no field"},
 		"none":        {append(append(bytes.Clone(hello), request(nil)...), numbers(0, 0, 0)...), "a piece of 0 samples"},
 		"many":        {append(append(bytes.Clone(hello), request(nil)...), numbers(65, 0, 0)...), "a piece of 65 samples"},
 		"index":       {append(append(bytes.Clone(hello), request(nil)...), numbers(1, 0, 0, 20, 0)...), "sample 20"},
-		"large": {append(append(bytes.Clone(hello), request(func(m *feedRequest) { m.Transform = json.RawMessage(`[{"op":"CenterCrop","size":4000}]`) })...),
+		"large": {append(append(bytes.Clone(hello), request(func(m *feeder.Request) { m.Transform = json.RawMessage(`[{"op":"CenterCrop","size":4000}]`) })...),
 			append(numbers(64, 0, 0), make([]byte, 64*16)...)...), "at most"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -350,60 +353,6 @@ func TestHostileServers(t *testing.T) {
 	checkServes(near)
 }
 
-// TestFeederConnAllocatesNothing makes pieces over plain connections and TLS, to a feeder that allocates nothing either.
-func TestFeederConnAllocatesNothing(t *testing.T) {
-	ts := startServer(t, oneSet(t, 20, 1), nil)
-	layout, err := ring.NewLayout(32, ring.Array{Kind: ring.Images, Dtype: "uint8", Shape: []int{32, 32, 3}}, ring.Array{Kind: ring.Labels, Dtype: "int64"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := &sessionFeed{set: ts.feedSets()[0], frame: []byte("\x02\x00\x00\x00{}"), bytes: layout.BatchBytes(1)}
-	for access, most := range map[feedAccess]float64{"": 0, feedAccess(newAuthority(t).folder(nil)): 6} { // crypto/tls allocates 24 bytes for each of the three records that are read, and its buffers where a pool drops them
-		p := &loader.Piece{Feed: f, Slot: viewSlot(0, make([]byte, layout.Size), layout), Indices: make([]int, 16)}
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		near, err := net.Dial("tcp", l.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer near.Close()
-		far, err := l.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer far.Close()
-		if far, _, err = access.secure(far); err != nil {
-			t.Fatal(err)
-		}
-		go func() {
-			request, reply := make([]byte, 6+8*3+16*16), append(bytes.Clone(madeFrame), bytes.Repeat([]byte{1}, 16+int(16*f.bytes))...)
-			for {
-				if _, err := io.ReadFull(far, request); err != nil {
-					return
-				}
-				far.Write(reply)
-			}
-		}()
-		if cfg, _, err := access.ofServer(); err != nil {
-			t.Fatal(err)
-		} else if cfg != nil {
-			near = tls.Client(near, cfg)
-		}
-		c := newFeederConn(new(feeder), near)
-		made := make([]bool, 16)
-		if allocated := testing.AllocsPerRun(100, func() {
-			if err := c.Make(p, made); err != nil || !made[15] {
-				t.Fatal(err, made)
-			}
-		}); allocated > most {
-			t.Errorf("TLS %q: %.1f allocations for a piece", access, allocated)
-		}
-	}
-}
-
 // TestFeederLists has a file name feeders, that come and go while epochs run, and a name that stands for several addresses.
 func TestFeederLists(t *testing.T) {
 	t.Parallel()
@@ -420,9 +369,9 @@ func TestFeederLists(t *testing.T) {
 		c.Feeders = []string{"file:" + filepath.Join(folder, "feeders")}
 	})
 	connected := func() (addresses []string) {
-		for _, f := range ts.feeders.all() {
-			if f.connected.Load() > 0 {
-				addresses = append(addresses, f.address)
+		for _, f := range ts.feederStatus().Each {
+			if f.Connections > 0 {
+				addresses = append(addresses, f.Address)
 			}
 		}
 		return addresses

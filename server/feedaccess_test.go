@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/imgfeed/imgfeed/server/feeder"
 	"github.com/imgfeed/imgfeed/server/internal/wire"
 )
 
@@ -48,7 +49,7 @@ func newAuthority(t testing.TB) *authority {
 // folder writes the files of [Config].FeedTLS. change may change the certificate before it is signed.
 func (a *authority) folder(change func(*x509.Certificate)) string {
 	a.t.Helper()
-	cert := &x509.Certificate{SerialNumber: big.NewInt(2), DNSNames: []string{feedTLSName}, NotAfter: time.Now().Add(time.Hour)}
+	cert := &x509.Certificate{SerialNumber: big.NewInt(2), DNSNames: []string{"imgfeed"}, NotAfter: time.Now().Add(time.Hour)}
 	if change != nil {
 		change(cert)
 	}
@@ -146,10 +147,10 @@ func TestFeedTLSFiles(t *testing.T) {
 		"nowhere/ca.crt: no such file":  "nowhere",
 		"token has 1025 characters: a ": writeIn(t, ours.folder(nil), "token", strings.Repeat("x", 1025)),
 	} {
-		a := feedAccess(dir)
-		_, _, server := a.ofServer()
-		_, _, feeder := a.ofFeeder()
-		for _, err := range []error{server, feeder} {
+		access := feeder.Access(dir)
+		_, dialling := feeder.NewList(&feeder.Host{Access: access}, []string{"127.0.0.1:7400"})
+		_, listening := access.Listen("127.0.0.1:0")
+		for _, err := range []error{dialling, listening} {
 			if err == nil || !strings.Contains(err.Error(), words) && dir != "nowhere" {
 				t.Errorf("got %v, want %s", err, words)
 			}
@@ -175,10 +176,11 @@ func TestHostileTLS(t *testing.T) {
 	dir := oneSet(t, 20, 1)
 	folder := newAuthority(t).folder(nil)
 	address, _ := startFeeder(t, dir, func(c *Config) { c.FeedTLS = folder })
-	cfg, _, err := feedAccess(folder).ofServer()
+	certificate, err := tls.LoadX509KeyPair(filepath.Join(folder, "tls.crt"), filepath.Join(folder, "tls.key"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	cfg := &tls.Config{Certificates: []tls.Certificate{certificate}, InsecureSkipVerify: true}
 	for name, sends := range map[string]string{
 		"half a record": "\x16\x03\x01\x40\x00\x01",
 		"garbage":       "\x16\x03\x01\x00\x20" + strings.Repeat("x", 32),
@@ -191,7 +193,7 @@ func TestHostileTLS(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer conn.Close()
-			conn.SetDeadline(time.Now().Add(helloTimeout + testTimeout))
+			conn.SetDeadline(time.Now().Add(feeder.HelloTimeout + testTimeout))
 			io.WriteString(conn, sends)
 			if _, err := io.ReadAll(conn); is[net.Error](err) && err.(net.Error).Timeout() {
 				t.Error("the feeder keeps the connection")
@@ -230,7 +232,7 @@ func TestTokenIsReadOnce(t *testing.T) {
 	if err := os.Remove(filepath.Join(folder, "token")); err != nil {
 		t.Fatal(err)
 	}
-	hello, err := feedRequests.AppendFrame(nil, feedHello{Version: wire.Version})
+	hello, err := feeder.Requests.AppendFrame(nil, feeder.Hello{Version: wire.Version})
 	if err != nil {
 		t.Fatal(err)
 	}

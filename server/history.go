@@ -53,7 +53,7 @@ func (s *Server) watch(ctx context.Context) {
 
 func (s *Server) addMoment(now time.Time) {
 	st := s.sample()
-	next := look{at: now, pool: s.pool.Counters(), store: storeCounts(), feeders: s.feeders.counts(), images: st.Images, sent: map[uint64]int64{}}
+	next := look{at: now, pool: s.pool.Counters(), store: storeCounts(), feeders: s.feeders.Counts(), images: st.Images, sent: map[uint64]int64{}}
 	next.pool.Read += s.pool.Reading()
 	h := &s.history
 	h.mu.Lock()
@@ -164,4 +164,26 @@ func (b *badSamples) list() []status.BadSample {
 		list = append(list, bad)
 	}
 	return list
+}
+
+// feederRates returns what came of a feeder in the last seconds, a second, and its share of all samples.
+func (h *history) feederRates(address string) (samples, bytes, share float64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := range h.looks {
+		first, last := &h.looks[i], &h.looks[len(h.looks)-1]
+		from, there := first.feeders[address]
+		to, still := last.feeders[address]
+		elapsed := last.at.Sub(first.at).Seconds()
+		if !there || !still || elapsed <= 0 || to.Samples < from.Samples { // a feeder that is listed again begins anew
+			continue
+		}
+		all := last.pool.Images - first.pool.Images
+		for other, counts := range last.feeders {
+			all += max(0, counts.Samples-first.feeders[other].Samples)
+		}
+		made := float64(to.Samples - from.Samples)
+		return made / elapsed, float64(to.Bytes-from.Bytes) / elapsed, made / float64(max(1, all))
+	}
+	return 0, 0, 0
 }

@@ -34,6 +34,7 @@ import (
 
 	"github.com/imgfeed/imgfeed/internal/memory"
 	"github.com/imgfeed/imgfeed/loader"
+	"github.com/imgfeed/imgfeed/server/feeder"
 	"github.com/imgfeed/imgfeed/server/internal/wire"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/transform"
@@ -95,9 +96,10 @@ type Server struct {
 	started  time.Time
 	history  history
 	bad      badSamples
-	feeders  *feederList
+	host     *feeder.Host
+	feeders  *feeder.List
 	warnings warner
-	feeding  feeding
+	feeding  atomic.Pointer[feeder.Counters] // of a feeder
 	gallery  gallery
 
 	lastID   atomic.Uint64
@@ -134,7 +136,8 @@ func New(cfg Config) (*Server, error) {
 	}
 	s := &Server{cfg: cfg, log: cfg.Log, connections: map[uint64]*connection{}, started: time.Now()}
 	var err error
-	if s.feeders, err = newFeederList(s); err != nil {
+	s.host = s.newHost()
+	if s.feeders, err = feeder.NewList(s.host, cfg.Feeders); err != nil {
 		return nil, err
 	}
 	ahead := prefetchBytes(cfg.PrefetchBytes, cfg.MemoryBytes)
@@ -147,6 +150,7 @@ func New(cfg Config) (*Server, error) {
 	s.catalog.Store(c)
 	s.totals = newTotals()
 	s.pool = loader.NewPool(loader.PoolConfig{Threads: cfg.Threads, Remotes: len(cfg.Feeders) > 0, ReadAheadBytes: max(1, ahead), Reading: cfg.Reading})
+	s.host.Pool = s.pool
 	return s, nil
 }
 
@@ -196,7 +200,7 @@ func (s *Server) Serve(ctx context.Context, listeners ...*Listener) error {
 		}
 	})()
 	s.running.Go(func() { s.watch(connections) })
-	s.running.Go(func() { s.feeders.run(connections) })
+	s.running.Go(func() { s.feeders.Run(connections) })
 	for _, l := range listeners {
 		group.Go(func() error { return s.accept(connections, l) })
 	}

@@ -42,7 +42,7 @@ func (s *Server) sample() status.Status {
 			"slot_wait": sum.slotWait.Seconds(), "write": sum.write.Seconds(),
 		},
 		Sets: []status.Set{}, Damaged: []string{}, Sessions: []status.Session{},
-		Splits: map[string]status.Counts{}, Processed: pool.Images, Connections: len(s.list()), Store: s.store(), Feeders: s.feeders.status(),
+		Splits: map[string]status.Counts{}, Processed: pool.Images, Connections: len(s.list()), Store: s.store(), Feeders: s.feederStatus(),
 	}
 	for _, split := range catalog.splits {
 		st.Splits[split] = s.totals.ofSplit(split).load().Counts
@@ -57,7 +57,7 @@ func (s *Server) sample() status.Status {
 		st.ImagesPerSecond += of.ImagesPerSecond
 	}
 	slices.SortStableFunc(st.Sessions, func(a, b status.Session) int { return cmp.Or(strings.Compare(a.Split, b.Split), a.Rank-b.Rank) })
-	s.feeding.addTo(&st, &s.history)
+	s.addFeeding(&st)
 	st.Judge()
 	return st
 }
@@ -165,7 +165,7 @@ type statsReply struct {
 }
 
 func (s *session) stats(statsRequest) error {
-	st, pool := s.status(s.server.store(), s.server.feeders.status()), s.server.pool.Counters()
+	st, pool := s.status(s.server.store(), s.server.feederStatus()), s.server.pool.Counters()
 	return s.connection.send(statsReply{
 		WaitingFor: st.WaitingFor, Verdict: st.Verdict, Advice: st.Advice, Counts: st.Counts,
 		Seconds: map[string]float64{

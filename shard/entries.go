@@ -1,9 +1,7 @@
 package shard
 
 import (
-	"errors"
 	"fmt"
-	"runtime/debug"
 
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
@@ -52,22 +50,15 @@ func (t *entryTable) piece(k int, buf []byte) (copied []byte, err error) {
 }
 
 // check has piece k of a mapping copied and compares it with its checksum.
-func (t *entryTable) check(k int, take func(piece []byte)) (err error) {
+func (t *entryTable) check(k int, take func(piece []byte)) error {
 	piece := t.bytes[k*pieceBytes : min((k+1)*pieceBytes, len(t.bytes))]
-	defer func() {
-		if p := recover(); p != nil {
-			if FaultError(p, piece) == nil {
-				panic(p)
-			}
-			err = errors.New("it cannot be read: the file was cut short, or its disk failed")
+	return guardMemory(piece, func() error {
+		take(piece)
+		if got := checksum(piece); got != t.sums[k] {
+			return fmt.Errorf("the file has changed since it was opened: %w", &ChecksumError{Length: int64(len(piece)), Want: t.sums[k], Got: got})
 		}
-	}()
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	take(piece)
-	if got := checksum(piece); got != t.sums[k] {
-		return fmt.Errorf("the file has changed since it was opened: %w", &ChecksumError{Length: int64(len(piece)), Want: t.sums[k], Got: got})
-	}
-	return nil
+		return nil
+	})
 }
 
 // close gives a mapping back. Who uses entries meanwhile gets an error.

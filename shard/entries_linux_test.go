@@ -166,7 +166,7 @@ func TestMappedEntriesCutShort(t *testing.T) {
 	if _, _, err := s.Read(190, nil); !isCorrupt(err) || !strings.Contains(err.Error(), "cut short") {
 		t.Error(err)
 	}
-	if _, err := s.Range(190); !isCorrupt(err) {
+	if _, err := s.WillNeed(190); !isCorrupt(err) {
 		t.Error(err)
 	}
 	if err := s.Corrupt(190, errors.New("something")); !isCorrupt(err) {

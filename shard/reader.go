@@ -8,9 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"runtime/debug"
 	"sync"
-	"unsafe"
 
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
@@ -319,8 +317,7 @@ func (r *reader) mapPart(offset, length int64) ([]byte, error) {
 //
 // The record's checksum has just been checked, on the very memory that is handed out. What View can't rule out is that
 // the file changes afterwards: a file that is cut short under a view makes the pages after its end fault. So whoever
-// uses the slices does so on a goroutine with debug.SetPanicOnFault, tells such a panic with [FaultError], and
-// relies on nothing that it has read before being the same when it reads it again.
+// uses the slices does so within [Guard], and relies on nothing that it has read before being the same when it reads it again.
 func (s *Set) View(i int) (Record, error) {
 	r, record, err := s.reader(i)
 	if err != nil {
@@ -342,18 +339,14 @@ func (r *reader) view(j int) (rec Record, err error) {
 	length := e.length()
 	// After the last record lie slack, entries and footer, so that the slices' capacity is within the file.
 	bytes := r.mapped.bytes[e.Offset : e.Offset+length : e.Offset+length+SlackBytes]
-	defer func() {
-		if p := recover(); p != nil {
-			fault := FaultError(p, bytes)
-			if fault == nil {
-				panic(p)
-			}
-			err = r.corruptRecord(j, &e, fault)
+	err = guardMemory(bytes, func() error {
+		if got := checksum(bytes); got != e.Checksum {
+			return &ChecksumError{Length: length, Want: e.Checksum, Got: got}
 		}
-	}()
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	if got := checksum(bytes); got != e.Checksum {
-		return Record{}, r.corruptRecord(j, &e, &ChecksumError{Length: length, Want: e.Checksum, Got: got})
+		return nil
+	})
+	if err != nil {
+		return Record{}, r.corruptRecord(j, &e, err)
 	}
 	return makeRecord(e, bytes), nil
 }
@@ -370,21 +363,4 @@ func (s *Set) Mapped(i int) []byte {
 		return nil
 	}
 	return r.mapped.bytes[e.Offset : e.Offset+e.length()]
-}
-
-// FaultError takes the value of a recovered panic. If that is a fault in the given memory (on a goroutine with
-// debug.SetPanicOnFault), part of a file's mapping, it returns an error that says so; else nil.
-func FaultError(panicked any, memory []byte) error {
-	fault, ok := panicked.(interface {
-		error
-		Addr() uintptr
-	})
-	if !ok || cap(memory) == 0 {
-		return nil
-	}
-	start := uintptr(unsafe.Pointer(unsafe.SliceData(memory)))
-	if fault.Addr() < start || fault.Addr() >= start+uintptr(cap(memory)) {
-		return nil
-	}
-	return fmt.Errorf("byte %d of the mapped record cannot be read: the file was cut short, or its disk failed", fault.Addr()-start)
 }

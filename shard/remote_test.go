@@ -245,27 +245,44 @@ func TestOneWrongAnswer(t *testing.T) {
 	}
 }
 
-// TestRecordReadAhead takes bytes that were read ahead. Wrong ones, and those that could not be read, are read again, from a folder too; what a store refuses is not.
-func TestRecordReadAhead(t *testing.T) {
+// A wrongFile answers Fetch with an error or with wrong bytes.
+type wrongFile struct {
+	storage.File
+	err error
+}
+
+func (f wrongFile) Fetch(buf []byte, _, length int64) ([]byte, error) {
+	clear(buf)
+	return buf[:length], f.err
+}
+
+// TestFetchReadsAgain fetches from a folder. Wrong bytes, and those that could not be read, are read again; what a store refuses is not.
+func TestFetchReadsAgain(t *testing.T) {
 	set := openSet(t, writeSet(t, makeSamples(5), testOptions(1)))
+	buf := make([]byte, 1<<20)
 	for i := range set.Len() {
 		want, _, err := set.Read(i, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		where, err := set.Range(i)
+		r, _, err := set.reader(i)
 		if err != nil {
 			t.Fatal(err)
 		}
-		memory := make([]byte, where.Length+SlackBytes)
-		for _, readErr := range []error{nil, errors.New("EIO")} {
-			clear(memory)
-			if got, err := set.Record(i, memory[:where.Length], readErr); err != nil || !reflect.DeepEqual(got.Image, want.Image) {
+		file := r.file
+		for _, fetchErr := range []error{nil, errors.New("EIO")} {
+			r.file = wrongFile{file, fetchErr}
+			if got, err := set.Fetch(i, buf); err != nil || !reflect.DeepEqual(got.Image, want.Image) {
 				t.Errorf("sample %d: %v", i, err)
 			}
 		}
-		_, err = set.Record(i, memory[:where.Length], &storage.RemoteError{Err: errors.New("denied"), Status: http.StatusForbidden})
-		if failed, is := errors.AsType[*ReadError](err); !is || failed.Index != i || failed.Offset != where.Offset || !errors.Is(err, fs.ErrPermission) {
+		r.file = wrongFile{file, &storage.RemoteError{Err: errors.New("denied"), Status: http.StatusForbidden}}
+		_, err = set.Fetch(i, buf)
+		if failed, is := errors.AsType[*ReadError](err); !is || failed.Index != i || failed.Offset != want.Offset || !errors.Is(err, fs.ErrPermission) {
+			t.Errorf("sample %d: %v", i, err)
+		}
+		r.file = file
+		if got, err := set.Fetch(i, buf); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("sample %d: %v", i, err)
 		}
 	}

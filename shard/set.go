@@ -3,7 +3,6 @@ package shard
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"slices"
@@ -370,34 +369,56 @@ func (s *Set) Read(i int, buf []byte) (Record, []byte, error) {
 	return rec, buf, named(err, record, i)
 }
 
-// Range says where the record of sample i lies: what [Set.Record] takes.
-func (s *Set) Range(i int) (storage.Range, error) {
-	r, record, err := s.reader(i)
-	if err != nil {
-		return storage.Range{}, err
-	}
-	e, err := r.Entry(record)
-	return storage.Range{File: r.file, Offset: e.Offset, Length: e.length()}, named(err, record, i)
+// A Need says what it takes to read a sample ahead of its use.
+type Need struct {
+	Ready    bool // the record is in memory, or on this machine's disk where Read and View get it without waiting
+	Bytes    int  // size of the buffer that Fetch takes
+	ReadsMax int  // reads of the set that pay at a time
+	Blocks   bool // a read holds a thread for long: the file system is a network's or a program's
 }
 
-// Record returns sample i, whose bytes were read from its range, as Read does. err says why they could not be; bytes is then memory for them. There must be
-// SlackBytes more behind them, which become 0.
-func (s *Set) Record(i int, bytes []byte, err error) (Record, error) {
-	r, record, openErr := s.reader(i)
-	if openErr != nil {
-		return Record{}, openErr
+// WillNeed says that sample i will be read soon, and returns what that takes. Only Ready is set if the record is in memory.
+func (s *Set) WillNeed(i int) (Need, error) {
+	r, record, err := s.reader(i)
+	if err != nil {
+		return Need{}, err
 	}
-	e, entryErr := r.Entry(record)
-	switch {
-	case entryErr != nil:
-		return Record{}, named(entryErr, record, i)
-	case e.length() != int64(len(bytes)):
-		return Record{}, named(r.corruptRecord(record, &e, io.ErrUnexpectedEOF), record, i)
-	case err != nil:
-		err = r.unread(0, len(bytes), e.Offset, "record", err)
+	e, err := r.Entry(record)
+	if err != nil {
+		return Need{}, named(err, record, i)
+	}
+	if r.file.WillNeed(e.Offset, e.length()) {
+		return Need{Ready: true}, nil
+	}
+	return Need{Bytes: int(e.length()) + storage.FetchRoom + SlackBytes, ReadsMax: r.file.ReadsMax(), Blocks: storage.Blocks(r.file)}, nil
+}
+
+// Fetch reads sample i, of which WillNeed has said that it is not ready, as Read does. It chooses by itself which records the caches of this machine keep.
+// buf has the size that WillNeed returned and begins at a page.
+func (s *Set) Fetch(i int, buf []byte) (Record, error) {
+	r, record, err := s.reader(i)
+	if err != nil {
+		return Record{}, err
+	}
+	e, err := r.Entry(record)
+	if err != nil {
+		return Record{}, named(err, record, i)
+	}
+	bytes, err := r.file.Fetch(buf, e.Offset, e.length())
+	if err != nil {
+		bytes, err = buf[:e.length()], r.unread(0, int(e.length()), e.Offset, "record", err)
 	}
 	rec, err := r.record(record, e, bytes, err)
 	return rec, named(err, record, i)
+}
+
+// Waited notes that somebody waits for a Fetch of sample i, which tells the storage that its reads are the limit.
+func (s *Set) Waited(i int) {
+	if r, _, err := s.reader(i); err == nil {
+		if w, ok := r.file.(storage.Waiter); ok {
+			w.Waited()
+		}
+	}
 }
 
 // Corrupt makes err, which was found when sample i's record was used, a *CorruptError that names the record.

@@ -1,4 +1,4 @@
-package server
+package feeder
 
 import (
 	"bytes"
@@ -15,31 +15,29 @@ import (
 )
 
 const (
-	// feedTLSName is the name that a feeder's certificate must be for, whatever the machine's: one certificate does for all.
-	feedTLSName = "imgfeed"
+	// tlsName is the name that a feeder's certificate must be for, whatever the machine's: one certificate does for all.
+	tlsName = "imgfeed"
 	// tokenMin and tokenMax bound a token.
 	tokenMin, tokenMax = 16, 1024
 )
 
-// A feedAccess is the folder of [Config].FeedTLS, whose files say who may connect: ca.crt, tls.crt, tls.key and perhaps token. They are read once for each connection, so that they
+// An Access is a folder of files that say who may connect: ca.crt, tls.crt, tls.key and perhaps token. They are read once for each connection, so that they
 // may be renewed. "" is no TLS.
-type feedAccess string
+type Access string
 
-// ListenFeed listens for servers that [Server.Feed] makes samples for.
-func (s *Server) ListenFeed(address string) (net.Listener, error) {
-	if err := s.feedAccess().check(address); err != nil {
+// Listen listens for servers that [Serve] makes samples for.
+func (a Access) Listen(address string) (net.Listener, error) {
+	if err := a.check(address); err != nil {
 		return nil, err
 	}
-	if _, _, err := s.feedAccess().ofFeeder(); err != nil {
+	if _, _, err := a.ofFeeder(); err != nil {
 		return nil, err
 	}
 	return net.Listen("tcp", address)
 }
 
-func (s *Server) feedAccess() feedAccess { return feedAccess(s.cfg.FeedTLS) }
-
 // check refuses addresses by which images would go over a network for anybody to read or replace.
-func (a feedAccess) check(address string) error {
+func (a Access) check(address string) error {
 	host, _, err := net.SplitHostPort(address)
 	switch {
 	case err != nil:
@@ -54,7 +52,7 @@ func (a feedAccess) check(address string) error {
 }
 
 // token returns the token, "" if the folder has none.
-func (a feedAccess) token() (string, error) {
+func (a Access) token() (string, error) {
 	if a == "" {
 		return "", nil
 	}
@@ -71,7 +69,7 @@ func (a feedAccess) token() (string, error) {
 }
 
 // authority returns the certificates that sign those of the other side.
-func (a feedAccess) authority() (*x509.CertPool, error) {
+func (a Access) authority() (*x509.CertPool, error) {
 	path := filepath.Join(string(a), "ca.crt")
 	text, err := os.ReadFile(path)
 	pool := x509.NewCertPool()
@@ -82,7 +80,7 @@ func (a feedAccess) authority() (*x509.CertPool, error) {
 }
 
 // certificate returns this side's own.
-func (a feedAccess) certificate() ([]tls.Certificate, error) {
+func (a Access) certificate() ([]tls.Certificate, error) {
 	crt, key := filepath.Join(string(a), "tls.crt"), filepath.Join(string(a), "tls.key")
 	pair, err := tls.LoadX509KeyPair(crt, key)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -92,7 +90,7 @@ func (a feedAccess) certificate() ([]tls.Certificate, error) {
 }
 
 // ofFeeder returns the settings of a connection from a server, and the token that it must show; nil without TLS. Without a token the server must show a certificate.
-func (a feedAccess) ofFeeder() (cfg *tls.Config, token string, err error) {
+func (a Access) ofFeeder() (cfg *tls.Config, token string, err error) {
 	if a == "" {
 		return nil, "", nil
 	}
@@ -108,14 +106,14 @@ func (a feedAccess) ofFeeder() (cfg *tls.Config, token string, err error) {
 }
 
 // ofServer returns the settings of a connection to a feeder, and the token to show; nil without TLS.
-func (a feedAccess) ofServer() (cfg *tls.Config, token string, err error) {
+func (a Access) ofServer() (cfg *tls.Config, token string, err error) {
 	if a == "" {
 		return nil, "", nil
 	}
 	if token, err = a.token(); err != nil {
 		return nil, "", err
 	}
-	cfg = &tls.Config{MinVersion: tls.VersionTLS13, ServerName: feedTLSName}
+	cfg = &tls.Config{MinVersion: tls.VersionTLS13, ServerName: tlsName}
 	if cfg.RootCAs, err = a.authority(); err == nil && token == "" {
 		cfg.Certificates, err = a.certificate()
 	}
@@ -123,7 +121,7 @@ func (a feedAccess) ofServer() (cfg *tls.Config, token string, err error) {
 }
 
 // secure returns the connection from a server as TLS, if this feeder asks for it, and the token that the server must show. The handshake comes with the first message.
-func (a feedAccess) secure(conn net.Conn) (net.Conn, string, error) {
+func (a Access) secure(conn net.Conn) (net.Conn, string, error) {
 	cfg, token, err := a.ofFeeder()
 	if err != nil || cfg == nil {
 		return conn, token, err
@@ -132,7 +130,7 @@ func (a feedAccess) secure(conn net.Conn) (net.Conn, string, error) {
 }
 
 // dial connects to a feeder, and returns the token to show it.
-func (a feedAccess) dial(ctx context.Context, address string) (net.Conn, string, error) {
+func (a Access) dial(ctx context.Context, address string) (net.Conn, string, error) {
 	cfg, token, err := a.ofServer()
 	if err != nil {
 		return nil, "", err
@@ -149,8 +147,8 @@ func (a feedAccess) dial(ctx context.Context, address string) (net.Conn, string,
 	return secured, token, nil
 }
 
-// explain says what to do about a greeting that failed.
-func (a feedAccess) explain(err error) error {
+// explain adds the remedy to the error of a greeting.
+func (a Access) explain(err error) error {
 	if alert, isOp := errors.AsType[*net.OpError](err); isOp && alert.Op == "remote error" {
 		return fmt.Errorf("the feeder does not take what %s has: %w", a, alert.Err)
 	}
@@ -160,9 +158,14 @@ func (a feedAccess) explain(err error) error {
 	case is[x509.UnknownAuthorityError](err):
 		return fmt.Errorf("the feeder's certificate is not signed by %s: %w", filepath.Join(string(a), "ca.crt"), err)
 	case is[x509.HostnameError](err):
-		return fmt.Errorf("the feeder's certificate is not for the name %s: make it with subjectAltName=DNS:%[1]s: %w", feedTLSName, err)
+		return fmt.Errorf("the feeder's certificate is not for the name %s: make it with subjectAltName=DNS:%[1]s: %w", tlsName, err)
 	case is[x509.CertificateInvalidError](err):
 		return fmt.Errorf("the feeder's certificate: %w", err)
 	}
 	return fmt.Errorf("the feeder does not answer the greeting: %w", err)
+}
+
+func is[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
 }

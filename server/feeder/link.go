@@ -1,10 +1,9 @@
-package server
+package feeder
 
 import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -31,7 +30,7 @@ const (
 
 // A feeder is another machine that makes samples for this one.
 type feeder struct {
-	server  *Server
+	host    *Host
 	address string
 	stop    func()
 
@@ -47,7 +46,7 @@ func (f *feeder) keep(ctx context.Context, connections int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for ; f.keeping < connections; f.keeping++ {
-		f.server.running.Go(func() { f.keepOne(ctx) })
+		f.host.Running.Go(func() { f.keepOne(ctx) })
 	}
 }
 
@@ -75,12 +74,12 @@ func (f *feeder) keepOne(ctx context.Context) {
 }
 
 // serve gives a connection pieces until it fails or ctx ends.
-func (f *feeder) serve(ctx context.Context, c *feederConn) error {
+func (f *feeder) serve(ctx context.Context, c *link) error {
 	defer context.AfterFunc(ctx, func() { c.conn.Close() })()
 	defer c.conn.Close()
 	f.connected.Add(1)
 	defer f.connected.Add(-1)
-	return f.server.pool.ServeRemote(ctx, c)
+	return f.host.Pool.ServeRemote(ctx, c)
 }
 
 // say logs a trouble, or counts it.
@@ -91,14 +90,14 @@ func (f *feeder) say(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.trouble = err.Error()
-	f.server.warnings.warn(f.server.log, f.address+f.trouble, "feeder", "address", f.address, "err", err)
+	f.host.Warn(f.host.Log, f.address+f.trouble, "feeder", "address", f.address, "err", err)
 }
 
 // dial connects to the feeder, which must serve what this server serves.
-func (f *feeder) dial(ctx context.Context) (c *feederConn, err error) {
-	soon, cancel := context.WithTimeout(ctx, helloTimeout)
+func (f *feeder) dial(ctx context.Context) (c *link, err error) {
+	soon, cancel := context.WithTimeout(ctx, HelloTimeout)
 	defer cancel()
-	conn, token, err := f.server.feedAccess().dial(soon, f.address)
+	conn, token, err := f.host.Access.dial(soon, f.address)
 	if err != nil {
 		return nil, err
 	}
@@ -108,8 +107,8 @@ func (f *feeder) dial(ctx context.Context) (c *feederConn, err error) {
 			conn.Close()
 		}
 	}()
-	c = newFeederConn(f, conn)
-	frame, err := feedRequests.AppendFrame(nil, feedHello{Version: wire.Version, Token: token})
+	c = newLink(f, conn)
+	frame, err := Requests.AppendFrame(nil, Hello{Version: wire.Version, Token: token})
 	if err != nil {
 		return nil, err
 	}
@@ -118,28 +117,29 @@ func (f *feeder) dial(ctx context.Context) (c *feederConn, err error) {
 	}
 	text, err := c.frames.Next()
 	if err != nil {
-		return nil, f.server.feedAccess().explain(err)
+		return nil, f.host.Access.explain(err)
 	}
-	hello, err := decodeFeedReply[feedHelloReply](text)
+	hello, err := decodeReply[HelloReply](text)
 	if err != nil {
 		return nil, err
 	}
 	if c.sets, err = f.common(hello); err != nil {
 		return nil, err
 	}
-	f.keep(ctx, min(hello.Connections, feedConnectionsMax))
+	f.keep(ctx, min(hello.Connections, connectionsMax))
 	return c, nil
 }
 
 // common returns the sets that the feeder and the server both serve. An error is why there are none.
-func (f *feeder) common(hello feedHelloReply) ([]feedSet, error) {
-	if name := f.server.cfg.Name; hello.Server != name {
+func (f *feeder) common(hello HelloReply) ([]Set, error) {
+	if name := f.host.Name; hello.Server != name {
 		return nil, fmt.Errorf("the feeder runs %s, and the server %s: only the same version is sure to make the same samples", hello.Server, name)
 	}
-	var common []feedSet
+	var common []Set
 	var differ []error
-	for _, ours := range f.server.feedSets() {
-		i := slices.IndexFunc(hello.Sets, func(s feedSet) bool { return s.Split == ours.Split })
+	served, _ := f.host.Sets()
+	for _, ours := range served {
+		i := slices.IndexFunc(hello.Sets, func(s Set) bool { return s.Split == ours.Split })
 		switch {
 		case i < 0:
 			differ = append(differ, fmt.Errorf("the feeder does not serve split %s", ours.Split))
@@ -158,52 +158,44 @@ func (f *feeder) common(hello feedHelloReply) ([]feedSet, error) {
 	return common, nil
 }
 
-// decodeFeedReply decodes a feeder's message, which must be an M.
-func decodeFeedReply[M any](text []byte) (m M, err error) {
-	_, message, err := feedReplies.DecodeReply(text)
+// decodeReply decodes a feeder's message, which must be an M.
+func decodeReply[M any](text []byte) (m M, err error) {
+	_, message, err := Replies.DecodeReply(text)
 	if err != nil {
 		return m, err
 	}
 	switch message := message.(type) {
 	case M:
 		return message, nil
-	case errorMessage:
+	case Error:
 		return m, fmt.Errorf("the feeder refuses: %s", message.Message)
 	}
 	return m, fmt.Errorf("the feeder sent %.80s", text)
 }
 
-// A sessionFeed is what a stream of a session tells feeders.
-type sessionFeed struct {
-	set   feedSet
-	frame []byte // of the feedRequest
-	bytes int64  // of a sample
+// An Offer is what feeders are told of a stream: its [loader.StreamConfig.Feed].
+type Offer struct {
+	set         Set
+	frame       []byte // of the Request
+	sampleBytes int64
 }
 
-// feed returns what the session's next stream tells feeders; nil if there are none.
-func (s *session) feed() any {
-	if len(s.server.cfg.Feeders) == 0 || s.buckets != nil { // pieces have one size
-		return nil
+// NewOffer returns an offer of pieces with so many bytes a sample.
+func NewOffer(r Request, sampleBytes int64) (*Offer, error) {
+	frame, err := Requests.AppendFrame(nil, r)
+	if err == nil && len(frame) > wire.RequestBytesMax {
+		err = fmt.Errorf("a request of %d bytes, at most %d are possible", len(frame), wire.RequestBytesMax)
 	}
-	r := feedRequest{Set: feedSetOf(s.split, s.set), Transform: json.RawMessage(s.viewsText), Layout: s.imageLayout().String(), WithParams: s.params}
-	for k := range s.fields.Len() {
-		r.Fields = append(r.Fields, s.fields.Field(k).Name)
-	}
-	frame, err := feedRequests.AppendFrame(nil, r)
-	if err != nil || len(frame) > wire.RequestBytesMax { // a transform that a session may have fits
-		s.connection.log.Warn("feeders are not asked for this session", "err", err)
-		return nil
-	}
-	return &sessionFeed{set: r.Set, frame: frame, bytes: s.layout.BatchBytes(1)}
+	return &Offer{r.Set, frame, sampleBytes}, err
 }
 
-// A feederConn is a connection to a feeder, as a [loader.Remote].
-type feederConn struct {
+// A link is a connection to a feeder, as a [loader.Remote].
+type link struct {
 	feeder  *feeder
 	conn    net.Conn
 	in      *bufio.Reader
 	frames  *wire.Reader
-	sets    []feedSet
+	sets    []Set
 	out     []byte
 	parts   [][]byte
 	flags   [loader.PieceSamplesMax]byte
@@ -211,28 +203,28 @@ type feederConn struct {
 	least   time.Duration // that a piece took lately
 }
 
-func newFeederConn(f *feeder, conn net.Conn) *feederConn {
-	c := &feederConn{feeder: f, conn: conn, in: bufio.NewReaderSize(conn, requestBufferBytes), samples: 4}
+func newLink(f *feeder, conn net.Conn) *link {
+	c := &link{feeder: f, conn: conn, in: bufio.NewReaderSize(conn, bufferBytes), samples: 4}
 	c.frames = wire.NewReader(c.in, wire.RequestBytesMax)
 	return c
 }
 
 // Takes implements [loader.Remote].
-func (c *feederConn) Takes(feed any) bool {
-	f, ok := feed.(*sessionFeed)
-	return ok && slices.Contains(c.sets, f.set)
+func (c *link) Takes(feed any) bool {
+	offer, ok := feed.(*Offer)
+	return ok && slices.Contains(c.sets, offer.set)
 }
 
 // Samples implements [loader.Remote].
-func (c *feederConn) Samples() int { return int(c.samples) }
+func (c *link) Samples() int { return int(c.samples) }
 
 // Make implements [loader.Remote]. After an error the connection is closed, so that nothing is written to the slot any more.
-func (c *feederConn) Make(p *loader.Piece, made []bool) error {
-	f := p.Feed.(*sessionFeed)
-	n := min(len(made), max(1, int(feedBytesMax/f.bytes)))
+func (c *link) Make(p *loader.Piece, made []bool) error {
+	offer := p.Feed.(*Offer)
+	n := min(len(made), max(1, int(pieceBytesMax/offer.sampleBytes)))
 	started := time.Now()
 	c.conn.SetDeadline(started.Add(lateAfter))
-	if err := c.exchange(f, p, made[:n]); err != nil {
+	if err := c.exchange(offer, p, made[:n]); err != nil {
 		c.conn.Close()
 		c.feeder.again.Add(int64(n))
 		if failed, is := errors.AsType[net.Error](err); is && failed.Timeout() {
@@ -251,8 +243,8 @@ func (c *feederConn) Make(p *loader.Piece, made []bool) error {
 }
 
 // exchange asks for a piece, and reads it into its slot.
-func (c *feederConn) exchange(f *sessionFeed, p *loader.Piece, made []bool) error {
-	c.out = appendNumbers(append(c.out[:0], f.frame...), p, len(made))
+func (c *link) exchange(offer *Offer, p *loader.Piece, made []bool) error {
+	c.out = AppendNumbers(append(c.out[:0], offer.frame...), p, len(made))
 	if _, err := c.conn.Write(c.out); err != nil {
 		return err
 	}
@@ -260,8 +252,8 @@ func (c *feederConn) exchange(f *sessionFeed, p *loader.Piece, made []bool) erro
 	if err != nil {
 		return err
 	}
-	if !bytes.Equal(text, madeFrame[4:]) {
-		_, err := decodeFeedReply[madeReply](text)
+	if !bytes.Equal(text, MadeFrame[4:]) {
+		_, err := decodeReply[Made](text)
 		return errors.Join(err, errors.New("the feeder refuses a piece"))
 	}
 	flags := c.flags[:len(made)]

@@ -1,0 +1,153 @@
+package readahead
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/imgfeed/imgfeed/shard/storage"
+)
+
+const (
+	// processorsReading are for the goroutine that asks for the next samples: a decoding thread can delay it by up to 10 ms.
+	processorsReading = 1
+	// processorsBlocked are those where goroutines wait in reads, which hold one each until Go takes it back. With one, JPEGs on two threads came at 0.7 of
+	// the rate through a file system that takes 2 ms for a read, and pixels of which half are in memory at a fifth (Zen 5). From disks three cost some percent.
+	processorsBlocked = 3
+)
+
+// A Pool has the memory that its queues read into. Each of them may hold an equal share of it.
+type Pool struct {
+	max        int64
+	processors func(int) // optional
+
+	mu      sync.Mutex
+	changed sync.Cond
+	queues  []*Queue // that may have memory
+	arena   []byte   // nil while nobody reads
+	free    []extent // of arena, in their order
+	failed  error    // why there is no memory
+	told    int      // processors
+	spare   []entry  // of a queue that is over
+}
+
+// NewPool returns a pool of so many bytes. It calls processors, unless that is nil, with the number of processors that reading takes beside those
+// that decode: when the first queue reads, and with 0 after the last one.
+func NewPool(bytes int64, processors func(int)) *Pool {
+	p := &Pool{max: bytes &^ (pageBytes - 1), processors: processors}
+	p.changed.L = &p.mu
+	return p
+}
+
+// An extent is a part of the arena, of whole pages.
+type extent struct{ from, to int }
+
+const pageBytes = 4096
+
+// Open returns a queue, which is over once ctx ends. Nobody waits for it then.
+func (p *Pool) Open(ctx context.Context, cfg Config) *Queue {
+	q := &Queue{pool: p, cfg: cfg, batch: -1, reads: 1}
+	q.localShare.Store(1000)
+	if cfg.RemotesOnly {
+		q.localShare.Store(0)
+	}
+	context.AfterFunc(ctx, q.cancel)
+	go q.plan()
+	return q
+}
+
+// takeLocked gives a queue an extent of at least so many bytes, or an empty one where none is free or its share is used up. fits is false if
+// that will never change.
+func (p *Pool) takeLocked(q *Queue, bytes int, blocks bool) (taken extent, fits bool) {
+	bytes = (bytes + pageBytes - 1) &^ (pageBytes - 1)
+	if int64(bytes) > p.max || !p.joinLocked(q, blocks) {
+		return extent{}, false
+	}
+	if q.held > 0 && q.held+int64(bytes) > p.shareLocked() {
+		return extent{}, true
+	}
+	for i := range p.free {
+		e := &p.free[i]
+		if e.to-e.from < bytes {
+			continue
+		}
+		taken = extent{e.from, e.from + bytes}
+		if e.from = taken.to; e.from == e.to {
+			p.free = slices.Delete(p.free, i, i+1)
+		}
+		q.held += int64(bytes)
+		return taken, true
+	}
+	return extent{}, true
+}
+
+// shareLocked is how many bytes each queue may hold.
+func (p *Pool) shareLocked() int64 { return p.max / int64(max(1, len(p.queues))) }
+
+// joinLocked makes q one of the queues that have a share, unless there is no memory.
+func (p *Pool) joinLocked(q *Queue, blocks bool) bool {
+	if slices.Contains(p.queues, q) {
+		return true
+	}
+	if p.arena == nil && p.failed == nil {
+		if p.arena, p.failed = storage.NewMemory(int(p.max)); p.failed != nil {
+			q.cfg.Log.Warn("samples are not read ahead: there is no memory for that", "bytes", p.max, "error", p.failed)
+		}
+		p.free = append(p.free[:0], extent{0, len(p.arena)})
+	}
+	if p.failed != nil {
+		return false
+	}
+	processors := processorsReading
+	if blocks {
+		processors = processorsBlocked
+	}
+	if processors > p.told {
+		p.tell(processors)
+	}
+	p.queues = append(p.queues, q)
+	return true
+}
+
+// giveLocked takes an extent back from a queue.
+func (p *Pool) giveLocked(q *Queue, e extent) {
+	q.held -= int64(e.to - e.from)
+	i, _ := slices.BinarySearchFunc(p.free, e.from, func(f extent, from int) int { return f.from - from })
+	p.free = slices.Insert(p.free, i, e)
+	for _, k := range [...]int{i + 1, i} { // join it with the next one, and with the one before
+		if k > 0 && k < len(p.free) && p.free[k-1].to == p.free[k].from {
+			p.free[k-1].to = p.free[k].to
+			p.free = slices.Delete(p.free, k, k+1)
+		}
+	}
+	p.wakeLocked()
+}
+
+// leaveLocked takes a queue's share from it, and returns the memory to the system after the last one.
+func (p *Pool) leaveLocked(q *Queue) {
+	i := slices.Index(p.queues, q)
+	if i < 0 {
+		return
+	}
+	p.queues = slices.Delete(p.queues, i, i+1)
+	if len(p.queues) > 0 {
+		p.wakeLocked()
+		return
+	}
+	storage.Unmap(p.arena)
+	p.arena = nil
+	p.tell(0)
+}
+
+func (p *Pool) tell(processors int) {
+	if p.told = processors; p.processors != nil {
+		p.processors(processors)
+	}
+}
+
+// wakeLocked wakes the planners that have enough to go on with.
+func (p *Pool) wakeLocked() {
+	for _, q := range p.queues {
+		q.wakeLocked()
+	}
+}

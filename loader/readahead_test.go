@@ -1,0 +1,210 @@
+package loader
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/imgfeed/imgfeed/internal/image/pixelcodec"
+	"github.com/imgfeed/imgfeed/loader/plan"
+	"github.com/imgfeed/imgfeed/shard"
+)
+
+// A storedSet is a memorySet whose samples are fetched from a storage that tests look at.
+type storedSet struct {
+	*memorySet
+	bytes   int           // that a Fetch takes
+	reading int           // that pay at a time
+	block   chan struct{} // each Fetch waits for it; nil: none does
+	delay   time.Duration // of each Fetch
+	failed  map[int]bool  // samples whose Fetch fails
+
+	mu       sync.Mutex
+	ready    map[int]bool
+	asked    int
+	fetched  []int
+	inFlight int
+}
+
+func newStoredSet(t *testing.T, samples int) *storedSet {
+	s := &storedSet{memorySet: newMemorySet(t, samples), bytes: 1 << 20, reading: 4, ready: map[int]bool{}}
+	return s
+}
+
+func (s *storedSet) WillNeed(i int) (shard.Need, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked++
+	if s.ready[i] {
+		return shard.Need{Ready: true}, nil
+	}
+	return shard.Need{Bytes: s.bytes, ReadsMax: s.reading}, nil
+}
+
+func (s *storedSet) Fetch(i int, buf []byte) (record shard.Record, err error) {
+	s.mu.Lock()
+	s.fetched = append(s.fetched, i)
+	s.inFlight++
+	s.mu.Unlock()
+	if s.block != nil {
+		<-s.block
+	}
+	time.Sleep(s.delay)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.inFlight--
+	if s.failed[i] {
+		return shard.Record{}, io.ErrUnexpectedEOF
+	}
+	n := copy(buf, s.blobs[i])
+	clear(buf[n : n+pixelcodec.SlackBytes])
+	return recordOf(i, buf[:n]), nil
+}
+
+func (s *storedSet) setReady(ready bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.blobs {
+		s.ready[i] = ready
+	}
+}
+
+func (s *storedSet) state() (fetched, inFlight int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.fetched), s.inFlight
+}
+
+// eventually waits until something is true that a goroutine is about to bring about.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for began := time.Now(); !is(); time.Sleep(time.Millisecond) {
+		if time.Since(began) > 10*time.Second {
+			t.Fatalf("%s did not come about", what)
+		}
+	}
+}
+
+// TestPrefetchServesThePlan compares what is served with what a set in memory gives, whatever is read ahead: all or little, in time or not, failed or
+// at hand.
+func TestPrefetchServesThePlan(t *testing.T) {
+	for name, change := range map[string]func(*storedSet){
+		"all":     func(*storedSet) {},
+		"some":    func(s *storedSet) { s.bytes = 3 << 20 },
+		"large":   func(s *storedSet) { s.bytes = 100 << 20 },
+		"at hand": func(s *storedSet) { s.setReady(true) },
+		"half": func(s *storedSet) {
+			for i := 0; i < len(s.blobs); i += 2 {
+				s.ready[i] = true
+			}
+		},
+	} {
+		set := newStoredSet(t, 600)
+		change(set)
+		var reading atomic.Int64
+		pool := NewPool(PoolConfig{Threads: 3, ReadAheadBytes: 16 << 20, Reading: func(processors int) { reading.Store(int64(processors)) }})
+		taken := 2 * 600 // samples that were read ahead
+		for epoch := range 2 {
+			cfg := testStream(t, set, plan.Config{Samples: 600, BatchSize: 7, Shuffle: true, Epoch: epoch}, 4)
+			got, err := serve(t, pool, cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			taken -= int(set.reads.Swap(0))
+			want := expect(t, set.memorySet, cfg)
+			if !bytes.Equal(got.images, want.images) || !slices.Equal(got.labels, want.labels) || !slices.Equal(got.indices, want.indices) {
+				t.Errorf("%s, epoch %d: other samples are served", name, epoch)
+			}
+			set.reads.Store(0)
+		}
+		eventually(t, name+": memory given back", func() bool { return reading.Load() == 0 })
+		fetched, _ := set.state()
+		if name == "at hand" && (fetched > 0 || set.asked > 2*(256+600/16)) {
+			t.Errorf("%d samples in memory are read, %d looked at", fetched, set.asked)
+		}
+		if fetched != taken || name == "all" && fetched == 0 {
+			t.Errorf("%s: %d samples were read ahead, and %d of them used", name, fetched, taken)
+		}
+		pool.Close()
+	}
+}
+
+// TestPrefetchOfABadSample leaves it to the worker to say what is wrong with a sample, when its batch is due.
+func TestPrefetchOfABadSample(t *testing.T) {
+	set := newStoredSet(t, 60)
+	set.bad[33], set.failed = io.ErrUnexpectedEOF, map[int]bool{33: true}
+	cfg := testStream(t, set, plan.Config{Samples: 60, BatchSize: 10}, 2)
+	served, err := serve(t, newTestPool(t, 2), cfg)
+	bad, ok := err.(*SampleError)
+	if !ok || bad.Index != 33 || !errors.Is(err, io.ErrUnexpectedEOF) || len(served.batches) != 3 {
+		t.Errorf("%d batches, then %v; want 3 and an error of sample 33", len(served.batches), err)
+	}
+}
+
+// TestPrefetchFromAStorageThatHangs closes a stream while its reads hang: that does not wait for them, and their memory comes back after them.
+func TestPrefetchFromAStorageThatHangs(t *testing.T) {
+	var mu sync.Mutex
+	var told []int
+	pool := NewPool(PoolConfig{Threads: 2, ReadAheadBytes: 16 << 20, Reading: func(processors int) {
+		mu.Lock()
+		defer mu.Unlock()
+		told = append(told, processors)
+	}})
+	set := newStoredSet(t, 500)
+	set.block = make(chan struct{})
+	goroutines := runtime.NumGoroutine()
+	stream, err := pool.NewStream(testStream(t, set, plan.Config{Samples: 500, BatchSize: 10}, 3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "all reads", func() bool { _, inFlight := set.state(); return inFlight == set.reading })
+	within(t, "closing", stream.Close)
+	close(set.block)
+	eventually(t, "end of reading", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Equal(told, []int{1, 0})
+	})
+	eventually(t, "end of the readers", func() bool { return runtime.NumGoroutine() <= goroutines })
+	within(t, "closing the pool", pool.Close)
+}
+
+// TestPrefetchAllocatesNothing serves epochs of which one is four times as long as the other, from a storage and into memory that is short.
+func TestPrefetchAllocatesNothing(t *testing.T) {
+	pool := NewPool(PoolConfig{Threads: 2, ReadAheadBytes: 8 << 20})
+	defer pool.Close()
+	allocated := func(samples int) uint64 {
+		set := newStoredSet(t, 100)
+		set.bytes = 100 << 10
+		cfg := testStream(t, &repeatedSet{Dataset: set, step: 1, count: 100}, plan.Config{Samples: samples, BatchSize: 50}, 3)
+		set.fetched = make([]int, 0, samples)
+		stream, err := pool.NewStream(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stream.Close()
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for {
+			b, err := stream.Next(context.Background())
+			if err != nil {
+				break
+			}
+			cfg.Slots.Put(b.Slot)
+		}
+		runtime.ReadMemStats(&after)
+		return after.Mallocs - before.Mallocs
+	}
+	allocated(1000)
+	short, long := allocated(2000), allocated(8000)
+	if long > short+300 {
+		t.Errorf("6,000 samples more take %d allocations more", long-short)
+	}
+}

@@ -1,0 +1,141 @@
+// Package feeder lets other machines make samples for a server. It has both ends of a connection between the two, which docs/format/wire.md specifies.
+//
+//	server: a stream ─► loader.Pool.ServeRemote ─► link ──TCP──► Serve ─► loader.Pool.Make: feeder
+//
+// A [List] keeps links to the feeders that a server names. For each piece a link sends a feed message with the numbers of its samples; the text of the
+// message is the same for all pieces of a session. [Serve] answers with a made message and the samples. A feeder keeps nothing of who asks: each
+// piece comes with all that its samples depend on. An [Access] says who may connect.
+package feeder
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/imgfeed/imgfeed/loader"
+	"github.com/imgfeed/imgfeed/server/internal/wire"
+	"github.com/imgfeed/imgfeed/shard"
+)
+
+// A Host is the server that feeders make samples for, or that makes samples for others.
+type Host struct {
+	Name    string // program and version, which must be the same at both ends
+	Pool    *loader.Pool
+	Access  Access
+	Log     *slog.Logger
+	Running *sync.WaitGroup // of goroutines
+	// Warn logs a trouble of a kind, or counts it if there were such before.
+	Warn func(log *slog.Logger, kind, message string, args ...any)
+	// Sets returns what is served now, and whether one of the sets lies behind a network. Hold keeps a set open until release is called.
+	Sets func() (sets []Set, remote bool)
+	Hold func(split string) (described Set, set *shard.Set, release func() error, err error)
+	// Kind returns the kind of an error, for [Error].
+	Kind func(err error) string
+}
+
+// The messages of both directions.
+var (
+	Requests = wire.NewMessages(map[string]any{"hello": Hello{}, "feed": Request{}})
+	Replies  = wire.NewMessages(map[string]any{"hello": HelloReply{}, "made": Made{}, "error": Error{}})
+)
+
+const (
+	// pieceBytesMax bounds a piece of more than one sample.
+	pieceBytesMax = 256 << 20
+	// connectionsMax bounds how many connections a feeder may ask for.
+	connectionsMax = 1024
+	// HelloTimeout bounds how long a peer may take to say who it is, and messageTimeout how long for a message once it has begun, or to take one.
+	HelloTimeout   = 5 * time.Second
+	messageTimeout = 10 * time.Second
+	bufferBytes    = 4 << 10
+)
+
+// Hello is the first message to a feeder.
+type Hello struct {
+	Version int    `json:"version"`
+	Token   string `json:"token,omitempty"`
+}
+
+// HelloReply answers [Hello].
+type HelloReply struct {
+	Version     int    `json:"version"`
+	Server      string `json:"server"`      // name and version of the program, which must be the other's
+	Connections int    `json:"connections"` // that keep it busy
+	Sets        []Set  `json:"sets"`
+}
+
+// A Set tells the data of a split from any other.
+type Set struct {
+	Split       string `json:"split"`
+	Fingerprint string `json:"fingerprint"`
+	Content     string `json:"content,omitempty"`
+	Encoding    string `json:"encoding"` // JSON, as the manifest has it
+}
+
+// Request asks for a piece. Its numbers follow. Everything that samples depend on is in it, or in them.
+type Request struct {
+	Set        Set             `json:"set"`
+	Transform  json.RawMessage `json:"transform"` // a list of operations or an object with views, with every parameter
+	Layout     string          `json:"layout"`
+	Fields     []string        `json:"fields,omitempty"`
+	WithParams bool            `json:"with_params,omitempty"`
+}
+
+// Made is followed by a byte for each sample of the piece, 1 if it was made, and by the memory of [loader.Slot.AppendPlaces].
+type Made struct{}
+
+// MadeFrame is the frame of a Made: the same for every piece.
+var MadeFrame, _ = Replies.AppendFrame(nil, Made{})
+
+// An Error ends a connection. Its members are those of a server's other error messages.
+type Error struct {
+	Kind    string `json:"kind"`
+	Message string `json:"message"`
+	Fatal   bool   `json:"fatal"`
+	Request string `json:"request,omitempty"`
+}
+
+// AppendNumbers appends the numbers that follow a Request: count, seed and epoch, then of each sample index and repetition, all int64.
+func AppendNumbers(dst []byte, p *loader.Piece, count int) []byte {
+	for _, n := range [...]int64{int64(count), p.Seed, int64(p.Epoch)} {
+		dst = binary.LittleEndian.AppendUint64(dst, uint64(n))
+	}
+	for i, index := range p.Indices[:count] {
+		dst = binary.LittleEndian.AppendUint64(dst, uint64(index))
+		dst = binary.LittleEndian.AppendUint64(dst, uint64(p.Repetition(i)))
+	}
+	return dst
+}
+
+// ReadNumbers is the other end of AppendNumbers; samples is how many the set has.
+func ReadNumbers(r io.Reader, p *loader.Piece, samples int) error {
+	var buf [16 * loader.PieceSamplesMax]byte
+	number := func(i int) int { return int(binary.LittleEndian.Uint64(buf[8*i:])) }
+	if _, err := io.ReadFull(r, buf[:24]); err != nil {
+		return err
+	}
+	count, epoch := number(0), number(2)
+	if count < 1 || count > loader.PieceSamplesMax || epoch < 0 {
+		return badRequest("feed", "a piece of %d samples of epoch %d: want 1 to %d samples, and epoch 0 or later", count, epoch, loader.PieceSamplesMax)
+	}
+	p.Seed, p.Epoch, p.Indices, p.Repetitions = int64(number(1)), epoch, p.Indices[:0], p.Repetitions[:0]
+	if _, err := io.ReadFull(r, buf[:16*count]); err != nil {
+		return err
+	}
+	for i := range count {
+		index, repetition := number(2*i), number(2*i+1)
+		if index < 0 || index >= samples || repetition < 0 {
+			return badRequest("feed", "sample %d, repetition %d: the set has %d samples", index, repetition, samples)
+		}
+		p.Indices, p.Repetitions = append(p.Indices, index), append(p.Repetitions, repetition)
+	}
+	return nil
+}
+
+func badRequest(request, format string, args ...any) error {
+	return &wire.RequestError{Type: request, Msg: fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,181 @@
+package feeder
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/imgfeed/imgfeed/internal/termsafe"
+	"github.com/imgfeed/imgfeed/server/status"
+)
+
+// lookUpEvery is how often feeders that a name or a file lists are looked up.
+const lookUpEvery = 2 * time.Second
+
+// A List keeps links to the feeders that a server names.
+type List struct {
+	host  *Host
+	names []string // host:port, dns:host:port or file:PATH
+
+	mu      sync.Mutex
+	feeders []*feeder // by address
+}
+
+// NewList checks names of feeders: host:port; dns:host:port for all addresses of a name; or file:PATH, a file that lists addresses.
+func NewList(host *Host, names []string) (*List, error) {
+	l := &List{host: host, names: names}
+	if len(names) > 0 {
+		if _, _, err := host.Access.ofServer(); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range l.names {
+		if path, isFile := strings.CutPrefix(name, "file:"); isFile && path != "" {
+			continue
+		}
+		address, isDNS := strings.CutPrefix(name, "dns:")
+		if _, _, err := net.SplitHostPort(address); err != nil {
+			return nil, fmt.Errorf("feeders %q: %w: want host:port, dns:host:port or file:PATH", name, err)
+		}
+		if !isDNS {
+			if err := host.Access.check(address); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return l, nil
+}
+
+// all returns the feeders that are listed now.
+func (l *List) all() []*feeder {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.feeders)
+}
+
+// Run keeps the list up to date until ctx ends.
+func (l *List) Run(ctx context.Context) {
+	said := map[string]bool{}
+	for ctx.Err() == nil {
+		var listed []string
+		complete := true
+		for _, name := range l.names {
+			addresses, err := l.lookUp(ctx, name)
+			if err == nil {
+				listed = append(listed, addresses...)
+				continue
+			}
+			complete = false
+			if text := err.Error(); !said[text] && ctx.Err() == nil {
+				said[text] = true
+				l.host.Log.Warn("looking up feeders failed; those that were known stay", "feeders", name, "err", err)
+			}
+		}
+		l.update(ctx, listed, complete)
+		select {
+		case <-time.After(lookUpEvery):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// lookUp returns the addresses that a name stands for.
+func (l *List) lookUp(ctx context.Context, name string) (addresses []string, err error) {
+	if path, isFile := strings.CutPrefix(name, "file:"); isFile {
+		text, err := os.ReadFile(path)
+		addresses = strings.FieldsFunc(string(text), func(r rune) bool { return strings.ContainsRune(" \t\r\n,", r) })
+		return addresses, l.check(addresses, err)
+	}
+	name, isDNS := strings.CutPrefix(name, "dns:")
+	if !isDNS {
+		return []string{name}, nil
+	}
+	host, port, _ := net.SplitHostPort(name)
+	ctx, cancel := context.WithTimeout(ctx, HelloTimeout)
+	defer cancel()
+	hosts, err := net.DefaultResolver.LookupHost(ctx, host)
+	for _, host := range hosts {
+		addresses = append(addresses, net.JoinHostPort(host, port))
+	}
+	return addresses, l.check(addresses, err)
+}
+
+// check returns err, or what is wrong with one of the addresses.
+func (l *List) check(addresses []string, err error) error {
+	for _, address := range addresses {
+		err = cmp.Or(err, l.host.Access.check(address))
+	}
+	return err
+}
+
+// update starts feeders that are new, and stops those that are no longer listed if the list is complete.
+func (l *List) update(ctx context.Context, listed []string, complete bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if complete {
+		l.feeders = slices.DeleteFunc(l.feeders, func(f *feeder) bool {
+			gone := !slices.Contains(listed, f.address)
+			if gone {
+				f.stop()
+			}
+			return gone
+		})
+	}
+	for _, address := range listed {
+		if slices.ContainsFunc(l.feeders, func(f *feeder) bool { return f.address == address }) {
+			continue
+		}
+		f := &feeder{host: l.host, address: address}
+		var feeding context.Context
+		feeding, f.stop = context.WithCancel(ctx)
+		f.keep(feeding, 1)
+		l.feeders = append(l.feeders, f)
+	}
+	slices.SortFunc(l.feeders, func(a, b *feeder) int { return cmp.Compare(a.address, b.address) })
+}
+
+// Status is the status of the feeders that are listed, nil if the server names none. rates returns samples and bytes a second of the feeder at an address, and
+// its share of all samples.
+func (l *List) Status(rates func(address string) (samples, bytes, share float64)) *status.Feeders {
+	if len(l.names) == 0 {
+		return nil
+	}
+	st := &status.Feeders{Each: []status.Feeder{}}
+	for _, f := range l.all() {
+		of := status.Feeder{Address: f.address, Connections: f.connected.Load(), Trouble: f.lastTrouble()}
+		of.FeederCounts = f.counts()
+		of.SamplesPerSecond, of.BytesPerSecond, of.Share = rates(f.address)
+		st.Each = append(st.Each, of)
+		st.Add(of.FeederCounts)
+		st.SamplesPerSecond += of.SamplesPerSecond
+		st.BytesPerSecond += of.BytesPerSecond
+		st.Share += of.Share
+	}
+	return st
+}
+
+// Counts returns the counts of all feeders by address.
+func (l *List) Counts() map[string]status.FeederCounts {
+	counts := map[string]status.FeederCounts{}
+	for _, f := range l.all() {
+		counts[f.address] = f.counts()
+	}
+	return counts
+}
+
+func (f *feeder) counts() status.FeederCounts {
+	return status.FeederCounts{Samples: f.samples.Load(), Again: f.again.Load(), Late: f.late.Load(), Bytes: f.bytes.Load()}
+}
+
+// lastTrouble returns the last trouble with the feeder in a line, "" if there was none. A peer may have worded it.
+func (f *feeder) lastTrouble() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return fmt.Sprintf("%.300s", strings.ReplaceAll(termsafe.Message(f.trouble), "\n", "; "))
+}

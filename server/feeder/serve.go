@@ -1,0 +1,307 @@
+package feeder
+
+import (
+	"bufio"
+	"context"
+	"crypto/subtle"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/imgfeed/imgfeed/internal/termsafe"
+	"github.com/imgfeed/imgfeed/loader"
+	"github.com/imgfeed/imgfeed/server/internal/wire"
+	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/transform"
+)
+
+const (
+	// offersMax is how many sessions' offers a connection remembers.
+	offersMax = 64
+	// goodbyeTimeout bounds how long a peer that does not read delays the end of its connection.
+	goodbyeTimeout = 200 * time.Millisecond
+)
+
+// Counters count what a feeder does for servers.
+type Counters struct{ Connections, Pieces, Samples atomic.Int64 }
+
+// Serve makes pieces of batches for servers on other machines until ctx ends, and then returns nil, or the listener's error. It closes the listener.
+func Serve(ctx context.Context, l net.Listener, host *Host, counters *Counters) error {
+	defer context.AfterFunc(ctx, func() { l.Close() })()
+	for {
+		conn, err := l.Accept()
+		switch connections := counters.Connections.Load(); {
+		case ctx.Err() != nil:
+			if err == nil {
+				conn.Close()
+			}
+			return nil
+		case errors.Is(err, net.ErrClosed):
+			return err
+		case err != nil || connections >= connectionsMax:
+			if err == nil {
+				conn.Close()
+			}
+			host.Warn(host.Log, "accept", "a connection was not accepted", "connections", connections, "err", err)
+			time.Sleep(10 * time.Millisecond)
+			continue
+		}
+		counters.Connections.Add(1)
+		host.Running.Go(func() {
+			defer counters.Connections.Add(-1)
+			secured, token, err := host.Access.secure(conn)
+			if err != nil {
+				conn.Close()
+				host.Warn(host.Log, "secure", "a connection was not accepted", "err", err)
+				return
+			}
+			newConnection(host, counters, secured, token).run(ctx)
+		})
+	}
+}
+
+// A connection is one of a server's, to this feeder.
+type connection struct {
+	host     *Host
+	counters *Counters
+	conn     net.Conn
+	token    string // that the server must show
+	log      *slog.Logger
+	in       *bufio.Reader
+	frames   *wire.Reader
+	offers   map[string]*offered // by the text of their requests
+	last     *offered            // the one that slot is for
+	piece    loader.Piece        // with the slot
+	parts    [][]byte
+	flags    [loader.PieceSamplesMax]byte
+	made     [loader.PieceSamplesMax]bool
+}
+
+// An offered stream is one of a session of another server, of a set of this one.
+type offered struct {
+	loader.StreamConfig
+	samples int  // of the set
+	params  bool // wanted
+	release func() error
+}
+
+func newConnection(host *Host, counters *Counters, conn net.Conn, token string) *connection {
+	c := &connection{host: host, counters: counters, conn: conn, token: token, log: host.Log.With("peer", conn.RemoteAddr().String()), offers: map[string]*offered{}}
+	c.in = bufio.NewReaderSize(conn, bufferBytes)
+	c.frames = wire.NewReader(c.in, wire.RequestBytesMax)
+	return c
+}
+
+// run serves the connection until it or ctx ends.
+func (c *connection) run(ctx context.Context) {
+	defer context.AfterFunc(ctx, func() { c.conn.Close() })()
+	defer c.forget()
+	defer c.conn.Close()
+	var request string
+	err := shard.Guard(func() (err error) {
+		request, err = c.serve(ctx)
+		return err
+	})
+	if panicked, ok := err.(*shard.PanicError); ok { // our bug, which costs this connection and no other
+		c.log.Error("panic", "value", panicked.Value, "stack", string(panicked.Stack))
+		err = fmt.Errorf("a bug in imgfeed: %v; please report it with the feeder's log", panicked.Value)
+	}
+	if ctx.Err() != nil || errors.Is(err, io.EOF) || is[*net.OpError](err) {
+		c.log.Debug("disconnected", "err", err)
+		return
+	}
+	conn := c.conn
+	if plain, is := errors.AsType[tls.RecordHeaderError](err); is && plain.Conn != nil {
+		conn, err = plain.Conn, errors.New("the feeder speaks TLS only: start the server with --tls")
+	}
+	c.host.Warn(c.log, request+" "+c.host.Kind(err), "ending the connection", "request", request, "err", err)
+	conn.SetWriteDeadline(time.Now().Add(goodbyeTimeout))
+	goodbye, _ := Replies.AppendFrame(nil, Error{Kind: c.host.Kind(err), Message: termsafe.Message(err.Error()), Fatal: true, Request: request})
+	conn.Write(goodbye)
+}
+
+// serve answers requests until one of them, named with the error, fails.
+func (c *connection) serve(ctx context.Context) (request string, err error) {
+	if err := c.hello(); err != nil {
+		return "hello", err
+	}
+	for {
+		if _, err := c.in.Peek(1); err != nil { // however long there is nothing to do
+			return "", err
+		}
+		c.conn.SetReadDeadline(time.Now().Add(messageTimeout))
+		text, err := c.frames.Next()
+		if err != nil {
+			return "", err
+		}
+		if err := c.feed(ctx, text); err != nil {
+			return "feed", err
+		}
+		c.conn.SetReadDeadline(time.Time{})
+	}
+}
+
+// hello greets a server.
+func (c *connection) hello() error {
+	c.conn.SetDeadline(time.Now().Add(HelloTimeout))
+	text, err := c.frames.Next()
+	if err != nil {
+		return err
+	}
+	_, m, err := Requests.DecodeRequest(text)
+	if err != nil {
+		return err
+	}
+	hello, ok := m.(Hello)
+	switch {
+	case !ok:
+		return badRequest("hello", "the first message must be hello")
+	case hello.Version != wire.Version:
+		return badRequest("hello", "the server speaks version %d of the protocol, this feeder version %d: run the same release of imgfeed on both", hello.Version, wire.Version)
+	}
+	if subtle.ConstantTimeCompare([]byte(c.token), []byte(hello.Token)) == 0 {
+		return badRequest("hello", "the server's token is not the feeder's: both need the same file token in the folder of --tls")
+	}
+	sets, _ := c.host.Sets()
+	reply := HelloReply{Version: wire.Version, Server: c.host.Name, Connections: c.host.connections(), Sets: sets}
+	frame, err := Replies.AppendFrame(nil, reply)
+	if err == nil {
+		_, err = c.conn.Write(frame)
+	}
+	c.conn.SetDeadline(time.Time{})
+	return err
+}
+
+// connections is how many connections keep this feeder busy: while some wait for their samples' bytes, or are on their way, others decode.
+func (h *Host) connections() int {
+	each := 0.125
+	if _, remote := h.Sets(); remote {
+		each = 2
+	}
+	return min(2+int(each*float64(h.Pool.Threads())), connectionsMax)
+}
+
+// feed makes one piece.
+func (c *connection) feed(ctx context.Context, text []byte) error {
+	o := c.offers[string(text)]
+	if o == nil {
+		var err error
+		if o, err = c.open(text); err != nil {
+			return err
+		}
+	}
+	if err := ReadNumbers(c.in, &c.piece, o.samples); err != nil {
+		return err
+	}
+	n := len(c.piece.Indices)
+	if bytes := o.sampleBytes(); n > 1 && int64(n)*bytes > 2*pieceBytesMax {
+		return badRequest("feed", "a piece of %d samples of %d bytes: at most %d bytes are possible", n, bytes, pieceBytesMax)
+	}
+	if c.last != o || len(c.piece.Slot.Labels) < n {
+		c.last, c.piece.Slot = o, o.newSlot(n)
+	}
+	made, flags := c.made[:n], c.flags[:n]
+	clear(made)
+	if err := c.host.Pool.Make(ctx, &o.StreamConfig, &c.piece, made); err != nil {
+		return err
+	}
+	for i, is := range made {
+		if flags[i] = 0; is {
+			flags[i] = 1
+			c.counters.Samples.Add(1)
+		}
+	}
+	c.counters.Pieces.Add(1)
+	c.parts = c.piece.Slot.AppendPlaces(append(c.parts[:0], MadeFrame, flags), 0, n)
+	c.conn.SetWriteDeadline(time.Now().Add(messageTimeout))
+	buffers := net.Buffers(c.parts)
+	_, err := buffers.WriteTo(c.conn)
+	return err
+}
+
+// sampleBytes returns the size of a sample in a slot.
+func (o *offered) sampleBytes() int64 {
+	bytes := int64(o.Views.OutputBytes())
+	for k := range o.Fields.Len() {
+		bytes += int64(o.Fields.Stride(k))
+	}
+	return bytes
+}
+
+// newSlot returns a slot for n samples.
+func (o *offered) newSlot(n int) *loader.Slot {
+	s := loader.NewSlot(0, n, o.Views)
+	if !o.params {
+		s.Params = nil
+	}
+	for k := range o.Fields.Len() {
+		s.Fields = append(s.Fields, make([]byte, n*o.Fields.Stride(k)))
+	}
+	return s
+}
+
+// open reads an offer.
+func (c *connection) open(text []byte) (_ *offered, err error) {
+	_, m, err := Requests.DecodeRequest(text)
+	if err != nil {
+		return nil, err
+	}
+	r, ok := m.(Request)
+	if !ok {
+		return nil, badRequest("feed", "hello was said already")
+	}
+	here, set, release, err := c.host.Hold(r.Set.Split)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			release()
+		}
+	}()
+	if here != r.Set {
+		return nil, &otherDataError{here, r.Set}
+	}
+	o := &offered{samples: set.Len(), params: r.WithParams, release: release}
+	o.Log = c.log
+	if o.Views, err = transform.ParseViews(string(r.Transform), transform.Pillow13); err != nil {
+		return nil, err
+	}
+	if o.Fields, err = loader.NewFields(set.Manifest().Fields, r.Fields); err != nil {
+		return nil, err
+	}
+	if r.Layout == transform.NCHW.String() {
+		o.Layout = transform.NCHW
+	}
+	if o.Dataset, err = loader.FromShards(set); err != nil {
+		return nil, err
+	}
+	if len(c.offers) >= offersMax {
+		c.forget()
+	}
+	c.offers[string(text)] = o
+	return o, nil
+}
+
+// forget lets go of the sets of all offers.
+func (c *connection) forget() {
+	for _, o := range c.offers {
+		if err := o.release(); err != nil {
+			c.log.Error("closing a set failed", "err", err)
+		}
+	}
+	clear(c.offers)
+}
+
+// An otherDataError means that a feeder's set of a split is not the server's.
+type otherDataError struct{ feeder, server Set }
+
+func (e *otherDataError) Error() string {
+	return fmt.Sprintf("split %s: the feeder serves other data than the server: fingerprint %.12s, content %.12s and encoding %s; the server's are %.12s, %.12s and %s",
+		e.feeder.Split, e.feeder.Fingerprint, e.feeder.Content, e.feeder.Encoding, e.server.Fingerprint, e.server.Content, e.server.Encoding)
+}
