@@ -212,10 +212,7 @@ class Session:
         return self._ring
 
     def open(self, options: wire.Message, fields: Sequence[str] = (), target: str | None = None) -> wire.Message:
-        """Open the session with the members of docs/format/wire.md's ``open``; returns ``opened``.
-
-        Batches have these fields of the set, and target in place of the labels.
-        """
+        """Open the session with the members of the wire's ``open``, and return ``opened``. target replaces the labels."""
         wanted = list(dict.fromkeys([*fields, *([] if target is None else [target])]))
         with self._lock:
             request = {"type": "open", **options, **({"fields": wanted} if wanted else {})}
@@ -239,10 +236,7 @@ class Session:
             return opened
 
     def change(self, options: wire.Message) -> bool:
-        """Have epochs that start from now on be of another transform and batch size: ``change`` in docs/format/wire.md.
-
-        Returns False, and changes nothing, where the ring has no room for such batches. The running epoch ends.
-        """
+        """Change transform and batch size of later epochs, and end the running one. False: no room in the ring, no change."""
         with self._lock:
             request = {"type": "change", **options}
             self._check_room(request)
@@ -284,10 +278,7 @@ class Session:
             return epoch_started
 
     def stop(self, epoch: Epoch) -> None:
-        """Have the server decode no more of an epoch; another one, started since, goes on.
-
-        It is for finalizers, which may run in the middle of anything: it takes no lock, waits for nothing and never raises.
-        """
+        """Stop decoding an epoch, but not a later one. For finalizers: it takes no lock, waits for nothing and never raises."""
         self._stop(epoch.generation)
 
     def _stop(self, generation: int) -> None:
@@ -299,14 +290,12 @@ class Session:
     def next(self, timeout: float | None = None, *, watch: bool = False) -> Batch | None:
         """Return the epoch's next batch, or None when no epoch runs: at its end, or after an error.
 
-        timeout is in seconds; None waits for ever. With watch a server that says nothing for long, not even that it is
-        there when it is asked, counts as lost: LostError. It is asked in waits that are longer than QUIET.
+        timeout is in seconds; None waits for ever. With watch a server that is silent for long, and does not answer a ping,
+        counts as lost: LostError.
 
-        With shared memory the arrays are views of the ring. When the caller's arrays hold so many slots that the server
-        would run dry, they are a copy and the slot goes back at once.
-
-        What a signal's handler raises in the wait loses nothing. If it comes later, ``place`` is not the caller's any more,
-        or the connection has ended: start the epoch again.
+        With shared memory the arrays are views of the ring. If the caller's arrays hold so many slots that the server would run
+        dry, they are a copy and the slot goes back at once. An exception of a signal's handler in the wait loses nothing. If it
+        comes later, ``place`` is not the caller's any more, or the connection has ended: start the epoch again.
         """
         end = math.inf if timeout is None else time.monotonic() + timeout
         with self._lock:
@@ -549,10 +538,7 @@ def _error(message: wire.Message) -> errors.ImgfeedError:
 
 
 def connect(path: str, timeout: float = REPLY_TIMEOUT) -> Session:
-    """Connect to the server that listens on the Unix socket at path, and say hello, which it answers within timeout seconds.
-
-    Raises LostError where no server is there, or none that answers.
-    """
+    """Connect to a server's Unix socket, and say hello. Raises LostError if no server answers within timeout seconds."""
     try:
         connection = wire.connect(path)
     except OSError as e:

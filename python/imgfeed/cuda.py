@@ -112,10 +112,7 @@ def _await(copies: deque[tuple[Any, Any]]) -> None:
 
 
 def page_lock(ring: Ring) -> None:
-    """Page-lock the ring for CUDA, for all devices and for as long as it is mapped.
-
-    Where CUDA refuses, copies work all the same, but wait for each other; the log says so.
-    """
+    """Page-lock the ring for CUDA, as long as it is mapped. If CUDA refuses, copies wait for each other; the log says so."""
     cudart = torch().cuda.cudart()
     address, size = ring.memory.ctypes.data, ring.memory.nbytes
     result = int(cudart.cudaHostRegister(address, size, _HOST_REGISTER_PORTABLE))

@@ -38,10 +38,7 @@ class Samples:
         return self._samples
 
     def __getitem__(self, index: int) -> tuple[Any, int]:
-        """Return a sample as it is stored, without the transform: a PIL image (RGB) and its label.
-
-        It is the file's own image, or the resized one of a set whose encoding resized it.
-        """
+        """Return a sample as it is stored, without the transform: a PIL image (RGB) and its label."""
         number = ANY_INDEX.check("index", index)
         if not -len(self) <= number < len(self):
             raise IndexError(f"imgfeed: there is no sample {number}: the split has {len(self)}")
@@ -89,8 +86,7 @@ class LoaderDataset(Samples):
     def __getitems__(self, indices: list[int]) -> NoReturn:
         """Refuse to be the data of torch's DataLoader, which alone asks for several samples at once.
 
-        Frameworks make one behind the program's back, of the attributes that they find: to skip the batches of a
-        checkpoint (Accelerate's skip_first_batches), or to put in a sampler of their own.
+        Frameworks make one to skip the batches of a checkpoint, or to put in a sampler of their own.
         """
         raise TypeError(
             "imgfeed: torch's DataLoader was put around the dataset of an imgfeed loader: images would come as they are "

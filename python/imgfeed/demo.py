@@ -1,7 +1,4 @@
-"""All of it once: pack a dataset, serve it to two ranks, iterate an epoch of each, and draw the images that a model gets.
-
-``make demo`` runs it. It needs Pillow, for the contact sheet.
-"""
+"""Packs a dataset, serves it to two ranks, iterates an epoch of each, and draws the model's images. Needs Pillow."""
 
 from __future__ import annotations
 

@@ -80,8 +80,8 @@ class EpochIterator(Iterator[Columns]):
     def __next__(self) -> Columns:
         """Return the next batch.
 
-        What a signal's handler raises in here leaves the iteration where it was. Python runs handlers after calls, and there is
-        none from the last move of the place on.
+        An exception of a signal's handler leaves the iteration where it was: handlers run after calls, and none follows the
+        last move of the place.
         """
         needs, before = self._needs, self._at
         try:

@@ -19,8 +19,7 @@ _LOSSES_MAX = 3  # of own servers without a batch in between: what ends one afte
 class Feed:
     """Gives the batches of the rest of an epoch. It holds no iterator, so that an iterator can be freed with its caller.
 
-    The cursor is the client's: how many samples all ranks have had once each has had the last batch. After a loss the next
-    session begins there, and its first batch is the very one that would have come.
+    The cursor is the client's: how many samples all ranks have had. After a loss the next session begins there.
     """
 
     def __init__(
@@ -34,10 +33,7 @@ class Feed:
         with_records: bool,
         bad: BadSamples,
     ) -> None:
-        """Begin at a place in the selection. timeout, in seconds, is for each batch; 0 waits for ever.
-
-        bad collects unreadable samples.
-        """
+        """Begin at a place in the selection. timeout, in seconds, is for each batch; bad collects unreadable samples."""
         self.timeout = timeout
         self._bad = bad
         self._service = service
@@ -70,9 +66,8 @@ class Feed:
     def __call__(self, after: int) -> Batch | None:
         """Return the batch after so many samples of the epoch, all ranks', None after the last.
 
-        It follows the last one, unless that was lost on its way to the caller to what a signal's handler raised: then it is
-        asked for again. Raises LostError when the server is gone and none comes back, and TimeoutError, after which the next
-        call goes on.
+        A batch that a signal's handler lost on its way is asked for again. Raises LostError when the server is gone and none
+        comes back, and TimeoutError, after which the next call goes on.
         """
         self._consumed = after
         service, timeout = self._service, self.timeout or None

@@ -36,8 +36,7 @@ class Kind:
 def kind(want: str, convert: Callable[[Any], Any], *, optional: bool = False, told: str = "") -> Kind:
     """Return the kind of values that convert takes; with optional also None.
 
-    If convert raises TypeError or ValueError, the caller's error names the argument and the expected values: ``told``, if that
-    says more than the document.
+    If convert raises TypeError or ValueError, the caller's error names the argument and the expected values, or told.
     """
 
     def check(name: str, value: Any) -> Any:
@@ -157,10 +156,7 @@ _TIME = re.compile(r"(?:([\d.]+)h)?(?:([\d.]+)m)?(?:([\d.]+)s)?(?:([\d.]+)ms)?")
 
 
 def parse_seconds(text: str) -> float:
-    """Return the seconds that a flag's text says, as the commands read it: ``30s``, ``1m30s``, ``500ms`` or plain seconds.
-
-    Raises ValueError for other texts; "-1" and "inf" are numbers of seconds.
-    """
+    """Return the seconds of a flag's text, such as ``1m30s``, ``500ms`` or ``30``. Raises ValueError for other texts."""
     parts = _TIME.fullmatch(text)
     if not text or parts is None:
         return float(text)

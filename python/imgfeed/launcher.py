@@ -30,10 +30,9 @@ TEMP_PATH_MAX = wire.SOCKET_PATH_MAX - len("/imgfeed-0123456789abcdef/sock")  # 
 
 
 def find_binary(name: str = "imgfeed") -> str:
-    """Return the path of a program of this project.
+    """Return the path of a program: by ``IMGFEED_BIN``, in the wheel, in ``bin/`` of a checkout, or on PATH, in this order.
 
-    Looks at ``IMGFEED_BIN`` (the path of imgfeed; its siblings lie beside it), in the wheel, in ``bin/`` of a source
-    checkout, and on PATH, in this order. Raises BinaryNotFoundError naming all of them.
+    Raises BinaryNotFoundError naming all of them.
     """
     here = Path(__file__).resolve().parent
     candidates = [here / "bin" / name, here.parents[1] / "bin" / name]
@@ -87,16 +86,12 @@ def _same(a: Path, b: Path) -> bool:
 class OwnServer:
     """An ``imgfeed serve`` that belongs to this process, and one connection to it.
 
-    The server listens in a private directory that is gone as soon as the connection stands, and that it makes and removes
-    by itself, so that nothing is left after, however this process ends. It ends when this process does, or becomes another
-    program: it watches for that itself (``--owner``), and for the end of its stdin.
+    The server removes its socket's private folder as soon as the connection stands. It ends when this process ends or becomes
+    another program (``--owner``), and with its stdin.
     """
 
     def __init__(self, *data: str, **flags: object) -> None:
-        """Start a server of the set, or folder of sets, at data, or of several joined.
-
-        Flags that are None, 0, False or empty are left out. Raises UnsupportedError on other systems than Linux.
-        """
+        """Start a server of the sets at data, with these flags. Raises UnsupportedError on other systems than Linux."""
         if limits := limits_here():
             raise errors.UnsupportedError(limits)
         command = [find_binary(), "serve", "--owner", str(os.getpid()), "--exit-with-parent", "--log-level", "warn"]

@@ -101,10 +101,7 @@ class TorchOutput(Output):
 
 
 def collated(columns: Columns, collate: Callable[[list[Any]], Any]) -> Any:
-    """Call a caller's function with a batch's samples in the form of torch's own datasets, and return its result.
-
-    The image is an array, or a list of its views, and the label a number.
-    """
+    """Return the result of a caller's function on a batch's samples (image, label, …); several views are a list."""
     return collate(list(zip(*map(_rows, columns), strict=True)))
 
 

@@ -1,6 +1,4 @@
-"""Data that a program has in another form, packed once into a cache, under a name that is made of what they hold.
-
-The cache has a folder for each:
+"""Packs a program's data once into a cache, under a name made from their digest.
 
     NAME-0123456789abcdef/     the digits are of the digest of all that the set is made of
         set/                   the shard set, as imgshard build makes it
@@ -8,8 +6,7 @@ The cache has a folder for each:
         source.json            what it was made of, for people; it is there when all else is
     NAME-0123456789abcdef.lock held while the folder is made
 
-A folder appears whole, by a rename. Any number of processes may ask for the same one at the same time: one packs, and the
-others wait.
+A folder appears by a rename. If several processes ask for the same one, one packs, and the others wait.
 """
 
 from __future__ import annotations
@@ -103,7 +100,7 @@ class Packed:
 def pack(source: Source, cache: Path) -> Packed:
     """Return the set of a source, and pack it unless it is in the cache already.
 
-    Raises ImgfeedError with imgshard's words where that can't be done. Then, and when it is interrupted, nothing of it stays.
+    Raises ImgfeedError with imgshard's words. Then, or when it is interrupted, nothing stays.
     """
     packed = Packed(cache / f"{source.name}-{_digest(source)}", len(source.keys))
     if packed.is_whole:

@@ -1,7 +1,6 @@
 """timm's policies: from the objects that its create_transform makes, back to their strings.
 
-The objects do not keep their strings. So a string is made from their content, and timm makes a policy from that string. If
-both are alike, the server gets the string.
+The objects do not keep their strings. So a string is made from their content, and timm's policy of it compared with them.
 """
 
 from __future__ import annotations

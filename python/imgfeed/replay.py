@@ -17,11 +17,10 @@ Call = dict[str, Any]
 
 
 def reference(image: Any, record: Sequence[Call]) -> Any:
-    """Return the image that torchvision makes of an original by the functions of a record, one after the other.
+    """Return the image that torchvision makes of an original, an RGB image of Pillow, by the functions of a record.
 
-    image is the original, an RGB image of Pillow; a record comes from ``imgfeed.DataLoader.records``. The result is an
-    image of Pillow too, whose pixels are the batch's. It needs torchvision, and for resized images the Pillow release of
-    the loader's ``resampler``. Raises ValueError for a function that it does not know, such as one of a later server.
+    The pixels are the batch's. It needs torchvision, and for resized images the Pillow release of the loader's ``resampler``.
+    Raises ValueError for a function that it does not know, such as one of a later server.
     """
     for call in record:
         image = _call(image, dict(call))

@@ -1,11 +1,10 @@
 """The client's side of the shared-memory ring: views of slots, and the moment at which a slot goes back.
 
-A batch's arrays are views of one ``_Lease``, an object that stands for the lent slot. numpy keeps it as the arrays'
-base, torch keeps the arrays it was given, and every view, slice or DLPack capsule keeps its parent. So the lease goes
-when the last of them goes, and sends the slot back.
+A batch's arrays are views of one ``_Lease``, which stands for the lent slot. numpy keeps it as the arrays' base, and every
+view, slice or DLPack capsule keeps its parent. When the last of them goes, the lease sends the slot back.
 
-The code for each batch runs with cold caches, as decoding threads sweep them: a line of Python costs several times as much
-as in a tight loop. So everything that is the same for every batch is made once.
+The code for each batch runs with cold caches, as decoding threads sweep them, so everything that is the same for every batch
+is made once.
 """
 
 from __future__ import annotations
@@ -63,9 +62,9 @@ class Shape:
     def __init__(
         self, arrays: Sequence[Mapping[str, Any]], slot_bytes: int, fields: Sequence[str] = (), target: str | None = None
     ) -> None:
-        """Take arrays as the reply to ``open`` lists them, and which fields the caller gets; target is that in place of labels.
+        """Take arrays as the reply to ``open`` lists them, and the caller's fields; target replaces the labels.
 
-        Raises ProtocolError if an array that every batch has is not there.
+        Raises ProtocolError if an array that every batch has is missing.
         """
         self.slot_bytes = slot_bytes
         self._caller = fields, target
@@ -90,10 +89,7 @@ class Shape:
         return Shape(arrays, self.slot_bytes, *self._caller)
 
     def parts(self, count: int, image: tuple[int, ...] | None = None) -> list[Part]:
-        """Return shape, type and offset in a slot of each array of a batch.
-
-        image is the shape of its images, if they are smaller than those that a slot has room for.
-        """
+        """Return shape, type and offset in a slot of a batch's arrays. image is the shape of its images, if smaller."""
         shapes = [image if image is not None and info.kind == "images" else info.shape for info in self._arrays]
         return [((count, *shape), info.dtype, info.offset) for shape, info in zip(shapes, self._arrays, strict=True)]
 
@@ -143,8 +139,8 @@ class Packed:
 
 @dataclass(slots=True)
 class Arrays:
-    """A batch as numpy arrays. params and repetitions are None unless the session asked for them, and indices when nobody asks
-    for them. images, and params, are lists where the transform has several views.
+    """A batch as numpy arrays. Arrays that the session or the caller did not ask for are None. With several views images and
+    params are lists.
     """
 
     images: Array | list[Array]
@@ -204,10 +200,7 @@ class _Lease:
 
 
 class Ring:
-    """A mapping of the server's memfd.
-
-    The mapping outlives the session and the server: it goes with the last array that looks into it.
-    """
+    """A mapping of the server's memfd, which outlives session and server: it goes with the last array that looks into it."""
 
     def __init__(
         self,
@@ -221,7 +214,7 @@ class Ring:
     ) -> None:
         """Map ring_bytes of fd (which stays the caller's). release sends a slot back; it may be called by any thread.
 
-        break_off is called where nobody knows whether a slot has gone back, and ends the connection.
+        break_off ends the connection when nobody knows whether a slot has gone back.
         """
         size = os.fstat(fd).st_size
         if slots < 1 or shape.slot_bytes < 1 or size < ring_bytes or ring_bytes < slots * shape.slot_bytes:
@@ -251,10 +244,7 @@ class Ring:
         weakref.finalize(self.memory, call, *args).atexit = False
 
     def lend(self, slot: int, count: int, image: tuple[int, ...] | None = None) -> Arrays:
-        """Return views of the batch of count samples in slot. The slot goes back with the last reference to them.
-
-        image is the shape of its images, if they are smaller than a slot's.
-        """
+        """Return views of count samples in slot, which goes back with the last reference to them. image: as for parts."""
         if not 0 <= slot < self.slots:
             raise errors.ProtocolError(f"imgfeed: batch in slot {slot} of a ring with {self.slots} slots")
         parts = self._parts.get((count, image))

@@ -1,7 +1,6 @@
 """Which samples a loader's epochs hold, if not each of the split once: docs/sampling.md has it in full.
 
-The client makes at most two arrays from its arguments, a list of indices and a list of weights, and sends them once; the
-server's plan does the rest.
+The client sends a list of indices and a list of weights once; the server's plan does the rest.
 """
 
 from __future__ import annotations
@@ -65,10 +64,7 @@ class Selection:
             self._sampler_epoch = epoch
 
     def check(self, place: Place) -> Place:
-        """Return the place of a state as ``after`` does, where the epoch's end is known before the epoch is made.
-
-        Raises StateError for a place beyond that end.
-        """
+        """Return the place of a state as ``after`` does. Raises StateError for a place beyond the epoch's known end."""
         if self.anew or self._options.mixture is not None:
             return place
         if place.consumed > (end := self.positions(place.epoch)):
@@ -78,7 +74,7 @@ class Selection:
     def begin(self, place: Place) -> tuple[Place, Selected | None]:
         """Return the samples of the epoch at place, and the place, with its order's name. From an epoch's end it is the next.
 
-        Raises StateError if place was reached in another order than the epoch's, and ValueError for an epoch without a batch.
+        Raises StateError for a place in another order than the epoch's, and ValueError for an epoch without a batch.
         """
         selected = self.of(place.epoch)
         order = selected.digest if selected is not None and self.anew else None
@@ -123,10 +119,9 @@ class Selection:
         return rank_batches(positions, rank, world, o.policy, size)
 
     def remainder(self, place: Place) -> int:
-        """Return the ``remainder`` that Accelerate asks for: samples in the last batch, over all ranks; 0: it is full.
+        """Return Accelerate's ``remainder``: samples in the last batch, over all ranks; 0: it is full; -1: keep all.
 
-        Accelerate gathers that batch rank by rank and keeps so many of its first samples. That is right where at most the very
-        last one is repeated; -1 has it keep all.
+        Accelerate keeps so many of the gathered batch's first samples, which is right if at most the very last one is repeated.
         """
         o, world = self._options, self._service.rank_and_world[1]
         if o.drop_last or o.buckets is not None:

@@ -38,8 +38,8 @@ def patiently(
 ) -> Answer:
     """Return attempt's result. While it raises LostError (no server is there), try again for patience seconds.
 
-    The log says once that it waits, unless told is true. deadline is a time of time.monotonic(); rest waits
-    for some seconds. Raises the last LostError if no server comes in time, and TimeoutError at the deadline.
+    The log says once that it waits, unless told. deadline is a time of time.monotonic(); rest waits for some seconds. Raises
+    the last LostError if no server comes in time, and TimeoutError at the deadline.
     """
     begin, wait = time.monotonic(), 0.01
     while True:
@@ -138,10 +138,9 @@ class Service:
             return self._opened(self._own_ranks, None, told=False)
 
     def session_of_rank(self) -> Session:
-        """Return the session for an epoch: a new one, too, where this process's rank is not what it was when it was opened.
+        """Return the session for an epoch: a new one if this process's rank has changed since the last was opened.
 
-        Programs make loaders before torch.distributed is initialised, which then says another rank and world. Raises
-        ValueError where there are several processes, and nothing says which this is.
+        Raises ValueError if there are several processes, and nothing says which this is.
         """
         ranks.check_told(self._options.rank)
         if self._session is not None and self._opened_as != self._own_ranks:
@@ -163,7 +162,7 @@ class Service:
             pass  # as the epoch's start finds, too
 
     def again(self, lost: Session, deadline: float | None = None) -> Session:
-        """Return a session like one that was lost, of a server that is there again: started, if it is this process's own.
+        """Return a session like a lost one, on the next server, or on one that this starts again if it is the loader's own.
 
         Raises LostError when none is there in time, and TimeoutError at deadline, a time of time.monotonic().
         """
@@ -229,10 +228,7 @@ class Service:
             del error, explained  # their traceback has this frame: together they would keep a lost ring until it is collected
 
     def _opened(self, opened_as: Ranks | None, deadline: float | None, *, told: bool) -> Session:
-        """Connect and open. Wait for somebody else's server as long as reconnect= says; the log says so unless told.
-
-        If its own server ends meanwhile, start it again, a few times.
-        """
+        """Connect and open. Wait up to reconnect= for somebody else's server; start an own one that ends again, a few times."""
         if self._options.socket is not None:
             return patiently(lambda: self._open_once(opened_as), self.patience, deadline=deadline, told=told, rest=self._rest)
         for left in reversed(range(_STARTS_MAX if self.patience else 1)):

@@ -1,12 +1,10 @@
 """A caller's own function on each sample or batch, run by processes that see the ring's memory.
 
-The function gets the image as the server left it, a view of the slot, and returns another one. Processes are forked once, so
-that the function and what it holds need not be pickled. No pixel goes through a pipe: results are written to memory that is
-shared with the caller. Which process does a sample changes nothing, as draws are keyed by the sample.
+The function gets a view of the slot, and returns another image, which goes to memory shared with the caller. Processes are
+forked once, so the function need not be pickled. Draws are keyed by the sample, so any process may do it.
 
 A task is a batch that processes work on. It holds the batch's slot, and a buffer for the results, until all of them have
-answered or are dead. When the caller leaves an iteration, or a signal's handler raises in it, its tasks stay in the queue. The
-next call waits until they are answered, and then asks the server for the batches again.
+answered or are dead. When the caller leaves an iteration, its tasks stay in the queue until they are answered.
 """
 
 from __future__ import annotations
@@ -58,7 +56,7 @@ _STATE = np.dtype([("skip", "i8"), ("index", "i8"), ("begun", "f8"), ("why", "S1
 
 
 def wants(name: str, function: Callable[..., Any]) -> tuple[str, ...]:
-    """Return which of WANTED a function takes; ("",) if none, and then it gets the image, or images, alone.
+    """Return which of WANTED a function takes; ("",) if none: then it gets the image, or images, alone.
 
     Raises TypeError for a function that needs other parameters, or has none.
     """

@@ -1,9 +1,7 @@
-"""torchvision's transforms as the feed's: the server does the operations on images; conversions to numbers are
-done to whole batches.
+"""torchvision's transforms: the server does the operations on images; conversions to numbers are done to whole batches.
 
-A pipeline of torchvision is a list. It begins with operations on images, which the server does if it knows them. Then come a
-conversion to a tensor, and changes of the tensor's type and scale. These are torchvision's own objects, called with a batch,
-on the device where it is: they do to each pixel what they did to a single image's.
+A pipeline begins with operations on images. Then come a conversion to a tensor, and changes of the tensor's type and scale.
+These are torchvision's own objects, called with a batch, on its device.
 """
 
 from __future__ import annotations
@@ -58,10 +56,7 @@ class Step:
         return repr(self.step)
 
     def operation(self, known: Known) -> dict[str, Any]:
-        """Return the operation as the server takes it.
-
-        Raises ValueError where the server does not do it, or not there.
-        """
+        """Return the operation as the server takes it. Raises ValueError if the server lacks it."""
         kind = _kind(self.step)
         if kind not in known:
             raise ValueError(_unknown(self.name, self.step, known) + (_AFTER_CROPS if self.before in CROPS else ""))
@@ -140,9 +135,8 @@ def pipeline(name: str, value: Any) -> Pipeline:
 def split(value: Any, known: Known) -> tuple[list[Any], list[Any]]:
     """Return a pipeline's steps in two lists: those that a server does, and those that are left to Python.
 
-    The second begins with the first step that the server does not know, or with a conversion to numbers before it. It has
-    all of them where no crop comes before, as a server's images must have one size. It is empty where the server does
-    everything, or one step makes several images.
+    The second begins with the first step that the server lacks, or with a conversion to numbers before it. It has all steps if
+    no crop comes before, as a server's images must have one size.
     """
     steps = list(_flat(value))
     kinds = [_kind(step) for step in steps]
@@ -154,10 +148,7 @@ def split(value: Any, known: Known) -> tuple[list[Any], list[Any]]:
 
 
 def by_python(steps: Sequence[Any]) -> Callable[..., Any]:
-    """Return a function for ``map=`` that does steps to an image of Pillow.
-
-    What they draw from random, numpy.random and torch depends on the sample, and the program's own draws stay as they are.
-    """
+    """Return a function for ``map=`` that does steps to an image of Pillow, with all generators seeded by the sample."""
     torch, pillow = importlib.import_module("torch"), importlib.import_module("PIL.Image")
 
     def step(image: Any, rng: np.random.Generator) -> Any:
@@ -186,10 +177,7 @@ def ends_in_tensors(value: Any) -> bool:
 
 
 def _in_place(step: Any) -> Any:
-    """Return Normalize as one that changes the batch it is given, which what came before it has made and nobody else has.
-
-    A copy of a batch of floats costs more than all that is computed: its memory comes fresh from the system.
-    """
+    """Return Normalize as one that changes its batch, which nobody else has: a copy costs more than the computation."""
     step = copy.copy(step)
     step.inplace = True
     return step
