@@ -19,7 +19,7 @@ from .vision import Known, Pipeline, operations
 
 log = logging.getLogger("imgfeed")
 
-#: Arguments of torch's DataLoader that can't be honoured unless they have torch's default, and what to do instead.
+#: Arguments of torch's DataLoader that are refused unless they have torch's default, each with its remedy.
 REFUSED = {
     "batch_sampler": "the server makes the batches: use batch_size= and drop_last=, and sampler= for the order",
     "pin_memory_device": "use device='cuda:N', which copies from a page-locked ring",

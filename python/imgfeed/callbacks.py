@@ -16,7 +16,7 @@ from typing import Any
 from .kinds import at_least
 from .loader import DataLoader
 
-#: The logged values: the share of the time in which the loop waited for a batch, from 0 to 1, and its images in a second.
+#: The logged values: the share of time that the loop waited for a batch, 0 to 1, and its images a second.
 WAIT, RATE = "imgfeed/data_wait", "imgfeed/images_per_second"
 
 EVERY = at_least(1)

@@ -26,7 +26,7 @@ from .loader import DataLoader
 from .replay import reference
 
 _INTERRUPTED = 130  # the exit status of Ctrl-C, as in a shell
-_NAMED = 5  # differing samples that are described
+_NAMED = 5  # differing samples in the report
 _ORIENTATION = 0x0112  # EXIF's tag
 _ROUNDED = 1e-3  # of the values of a view that torchvision's own blur may round to the next level
 
@@ -84,7 +84,7 @@ def check(loader: DataLoader, samples: int = 200, epoch: int = 0, report: Report
 
 
 def _torchcodec() -> Callable[..., Any] | None:
-    """Return torchcodec's decoder of images, which it has from 0.16 on; None where there is none."""
+    """Return torchcodec's decoder of images, which it has from 0.16 on; or None."""
     try:
         decode: Callable[..., Any] = importlib.import_module("torchcodec.decoders").decode_image
     except (ImportError, AttributeError, OSError, RuntimeError):  # the latter two where a library of its own is missing
@@ -175,7 +175,7 @@ def _tell(report: Report, loader: DataLoader, other: str) -> None:
         print(f"{loader.dataset.key(index)}: {share:.4%} of the values differ, by up to {most}: {json.dumps(record)}")
     if len(report.differ) > _NAMED:
         print(f"… and {len(report.differ) - _NAMED} more")
-    differ = {index for index, *_ in report.differ}  # of which several views may differ
+    differ = {index for index, *_ in report.differ}  # several views of one may differ
     rounded = {index for index, *_ in report.rounded} - differ
     print(f"{report.compared - len(differ | rounded)} of {report.compared} samples are identical to {other}")
     if rounded:

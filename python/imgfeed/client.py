@@ -63,7 +63,7 @@ class SetInfo:
     classes: int
     partitions: int
     fingerprint: str
-    content: str  # what the records hold; "" of a set that does not say
+    content: str  # digest of the records; "" if the set has no digest
     encoding: dict[str, Any]
     stored: str  # the encoding in words
     keeps_files: bool  # records are the files' own bytes
@@ -160,7 +160,7 @@ class Session:
         self._asked_at = 0.0  # when the first of them went
         #: The length of an epoch of buckets; 0 without.
         self.positions = 0
-        self._selected: Selected | None = None  # what epochs hold, where that is not each sample once
+        self._selected: Selected | None = None  # None: each sample once
         try:
             hello = self._ask({"type": "hello", "version": wire.VERSION}, dict, timeout=timeout)
         except BaseException:
@@ -252,7 +252,7 @@ class Session:
             return True
 
     def select(self, selected: Selected | None) -> None:
-        """Have the epochs that are started from now on hold other samples, unless they do; None changes nothing."""
+        """Select the samples of later epochs, unless they are selected; None changes nothing."""
         with self._lock:
             if selected is not None and (self._selected is None or self._selected.digest != selected.digest):
                 self._ask(selected.message(), dict, "selected", following=selected.raw())
@@ -396,7 +396,7 @@ class Session:
         return raw
 
     def close(self) -> None:
-        """End the session. Arrays that are still held stay as they are."""
+        """End the session. Arrays in use stay as they are."""
         if self._running:  # with batches unread the server would take it for a loss
             self._stop(self._generation)
         self.connection.close()
@@ -430,7 +430,7 @@ class Session:
                         self.connection.close()
                         raise errors.ProtocolError(f"imgfeed: {reply['type']!r} came in answer to {message['type']!r}")
         except errors.TimeoutError:
-            self.connection.close()  # its answer may still come, and would be taken for another one's
+            self.connection.close()  # a late answer would look like another one's
             raise
         except errors.ImgfeedError:
             raise
@@ -439,7 +439,7 @@ class Session:
             raise
 
     def _wait(self, end: float, watch: bool) -> None:
-        """Wait for a message until end, a time of time.monotonic(). With watch a server that is silent for long is lost."""
+        """Wait for a message until end, a time of time.monotonic(). With watch a long silence counts as a loss."""
         self.connection.flush()
         wait = end - time.monotonic()
         if watch:
@@ -493,7 +493,7 @@ class Session:
             raise
 
     def _check_room(self, request: wire.Message) -> None:
-        """Raise BadRequestError for a request whose transform is too long: the server would end the connection."""
+        """Raise BadRequestError for too long a transform: the server would end the connection."""
         size, most = len(wire.encode(request)), self.limits.get("request_bytes", sys.maxsize)
         if size > most:
             raise errors.BadRequestError(
@@ -529,7 +529,7 @@ def _release(connection: wire.Connection, slot: int) -> None:
 
 
 def _spare(slots: int) -> int:
-    """How many slots are to stay with the server: one to fill and, where there are enough, one that is ready."""
+    """How many slots stay with the server: one to fill and, if there are enough, a ready one."""
     return 2 if slots >= 4 else 1
 
 

@@ -25,7 +25,7 @@ class Samples:
         """Describe the split that a service serves, and ask it for the rest when somebody wants to know."""
         self._service = service
         self.split = service.served.split
-        #: What is served in what order, and what the records hold ("" of a set that does not say): SHA-256, in hexadecimal.
+        #: Digests of samples and order, and of the records ("" if the set has none): SHA-256, in hexadecimal.
         self.fingerprint = service.served.fingerprint
         self.content = service.served.content
         self.encoding = service.served.encoding
@@ -70,7 +70,7 @@ class Samples:
         return self._service.ask(lambda session: session.values(number, self._service.served.fields))
 
     def file(self, index: int) -> bytes:
-        """Return a sample's file, as it was packed. Raises UnsupportedError for a set whose encoding keeps no files."""
+        """Return a sample's file, as it was packed. Raises UnsupportedError if the set's encoding keeps no files."""
         number = INDEX.check("index", index)
         return self._service.ask(lambda session: session.file(number))
 

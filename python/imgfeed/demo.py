@@ -122,7 +122,7 @@ def consume(args: argparse.Namespace) -> None:
     for images, labels, _ in loader:
         if shown is None:
             first = time.time()
-            shown = images, labels  # a batch that is held stays as it is
+            shown = images, labels  # a batch in use stays as it is
         images_got += len(images)
     result = {
         "rank": loader.rank,

@@ -1,4 +1,4 @@
-"""The batches of an epoch, from whichever server is there: one that is lost is gone on with where it stopped."""
+"""The batches of an epoch, from one server or the next: after a loss the epoch continues where it stopped."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Feed:
         self._with_index = with_index
         self._with_records = with_records
         self._losses = 0  # since the last batch
-        self._lost_at = 0.0  # when the first of them was met
+        self._lost_at = 0.0  # time of the first of them
         self._session = service.session_of_rank()
         self.begin(place)
 
@@ -106,7 +106,7 @@ class Feed:
             raise errors.LostError(str(e)) from e
 
     def _resume(self, error: errors.LostError | None, deadline: float | None) -> None:
-        """Have the epoch go on elsewhere. error is the loss, if it is to be told; deadline is a time of time.monotonic()."""
+        """Continue the epoch at another server. error is the loss, for the log; deadline is a time of time.monotonic()."""
         service = self._service
         try:
             while True:

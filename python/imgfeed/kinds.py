@@ -27,7 +27,7 @@ DTYPES = ("uint8", "int16", "int32", "int64", "float16", "bfloat16", "float32", 
 
 @dataclass(frozen=True)
 class Kind:
-    """What an argument may be, in words and as a function of its name and value."""
+    """The values of an argument, in words and as a function of its name and value."""
 
     want: str
     check: Callable[[str, Any], Any]
@@ -122,7 +122,7 @@ def duration(none: str) -> Kind:
 
     def convert(value: Any) -> float:
         seconds = number(value)
-        if not 0 <= seconds <= TIMEOUT_MAX:  # nor NaN
+        if not 0 <= seconds <= TIMEOUT_MAX:  # also NaN
             raise ValueError
         return seconds
 
@@ -164,7 +164,7 @@ def parse_seconds(text: str) -> float:
 
 
 def _transform(name: str, value: Any) -> str | Pipeline:
-    """Return a preset's name, or what server and client do. Which operations there are and what they take, the server knows."""
+    """Return a preset's name, or the operations of server and client, which the server checks."""
     if isinstance(value, (str, Pipeline)):
         return value
     if isinstance(value, Mapping) and "views" in value:
@@ -242,7 +242,7 @@ def _dtype(name: str, value: Any) -> Any:
 
 
 def _normalize(name: str, value: Any) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
-    """Return mean and standard deviation of each channel, for pixels from 0 to 1; None where none was asked for."""
+    """Return mean and standard deviation of each channel, for pixels from 0 to 1; None without normalize."""
     if value is None:
         return None
     if isinstance(value, str) and value == "imagenet":

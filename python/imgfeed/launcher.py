@@ -25,7 +25,7 @@ from . import client, errors, paths, vision, wire
 
 log = logging.getLogger("imgfeed")
 
-START_TIMEOUT = 60.0  # seconds until a server of one's own must listen, or say what it is about
+START_TIMEOUT = 60.0  # seconds until a server of one's own must listen, or report its progress
 TEMP_PATH_MAX = wire.SOCKET_PATH_MAX - len("/imgfeed-0123456789abcdef/sock")  # bytes
 
 
@@ -71,7 +71,7 @@ def limits_here() -> str:
 
 
 def operations() -> vision.Known:
-    """Return the operations of the server that is installed here."""
+    """Return the operations of the installed server."""
     said = subprocess.run([find_binary(), "version", "--json"], check=True, capture_output=True).stdout
     return vision.known_by(json.loads(said)["operations"])
 
@@ -106,7 +106,7 @@ class OwnServer:
             self._process = subprocess.Popen(
                 [*command, "--socket", path, "--", *data],
                 stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,  # what it serves and where is for people
+                stdout=subprocess.DEVNULL,  # for people
                 stderr=self._log,
                 start_new_session=True,  # Ctrl-C on the terminal is for the owner to handle
             )
@@ -198,7 +198,7 @@ class OwnServer:
 
 
 def _socket_path() -> str:
-    """Return the path of a socket in a folder for temporary files that is not there yet."""
+    """Return the path of a new socket in a folder for temporary files."""
     try:
         folder = _socket_folder()
     except OSError as e:  # no folder can be written to

@@ -267,7 +267,7 @@ class DataLoader:
 
     @property
     def bad(self) -> dict[int, BadSample]:
-        """The samples that could not be read so far, by index, each as it was met first: key, substitute, reason, epoch."""
+        """The unreadable samples so far, by index, with key, substitute, reason and epoch of the first time."""
         return dict(self._bad.met)
 
     def __len__(self) -> int:
@@ -398,7 +398,7 @@ class DataLoader:
         return {**self._service.ask(Session.stats), "reconnects": self._service.reconnects, "epoch": mine}
 
     def close(self) -> None:
-        """Close the connection, and end the server if it is this loader's own. Batches that are held stay valid."""
+        """Close the connection, and end the server if it is this loader's own. Batches in use stay valid."""
         self._output.drain()
         if self._steps is not None:
             self._steps.close()
@@ -433,7 +433,7 @@ def _remade(kind: type[DataLoader], recipe: dict[str, Any], start: tuple[int, in
 
 
 def _output(options: arguments.Options) -> outputs.Output:
-    """Return the output that a loader's arguments ask for. Raises ValueError for a device that is not here."""
+    """Return the output that a loader's arguments ask for. Raises ValueError for a missing device."""
     if not outputs.torch_wanted(options.framework):
         if options.of_torch:
             raise ValueError(f"imgfeed: these need torch, which is not installed: {', '.join(options.of_torch)}")

@@ -54,7 +54,7 @@ class Source(Protocol):
         """Update a hash with all that the images depend on; keys, labels and classes are in it already."""
 
     def stage(self, folder: Path) -> list[str]:
-        """Write to a folder what imgshard needs, and return its arguments: SRC and flags."""
+        """Write imgshard's input to a folder, and return its arguments: SRC and flags."""
 
 
 def cache_folder(given: str | os.PathLike[str] | None) -> Path:
@@ -90,7 +90,7 @@ class Packed:
             places: npt.NDArray[np.int64] = np.array(np.load(path, mmap_mode="r"))  # its header may say any length
             whole = places.dtype == np.int64 and np.array_equal(np.sort(places), np.arange(self._samples))
             why = "" if whole else f"it does not have each of {self._samples} samples once"
-        except Exception as e:  # numpy's own, and those of what it takes the file for
+        except Exception as e:  # of numpy, or of a reader that it chose
             why = str(e)
         if why:
             raise errors.ImgfeedError(f"imgfeed: {path} is damaged: {why}: remove {self.folder}, and it is packed again")
@@ -127,7 +127,7 @@ def _digest(source: Source) -> str:
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[IO[bytes]]:
-    """Hold a lock, which goes with the last process that has the file open: also with one that is killed."""
+    """Hold a lock, which goes with the last process that has the file open, also with a killed one."""
     while True:
         with path.open("ab") as file:
             try:
@@ -168,7 +168,7 @@ def _make(source: Source, packed: Packed, lock: IO[bytes]) -> None:
 
 
 def _imgshard(arguments: list[str], lock: IO[bytes]) -> None:
-    """Run imgshard, and log its progress. It has the lock too, as it may outlive this process if that is killed."""
+    """Run imgshard, and log its progress. It has the lock too, as it may outlive this process."""
     printed: deque[str] = deque(maxlen=_LINES_KEPT)
     with subprocess.Popen(
         [find_binary("imgshard"), *arguments],
@@ -188,7 +188,7 @@ def _imgshard(arguments: list[str], lock: IO[bytes]) -> None:
                 else:
                     printed.append(line)
         except BaseException:
-            process.send_signal(signal.SIGINT)  # so it removes what it has written, and this waits for it
+            process.send_signal(signal.SIGINT)  # so it removes its files, and this waits for it
             raise
     if process.returncode:
         words = "".join(printed).strip()

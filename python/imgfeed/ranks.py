@@ -72,7 +72,7 @@ def _cpu_limit() -> int:
     try:
         quota, period = Path(_CPU_LIMIT).read_text().split()
         return math.ceil(int(quota) / int(period))
-    except (OSError, ValueError, ZeroDivisionError):  # there is none of version 2, or its quota is "max"
+    except (OSError, ValueError, ZeroDivisionError):  # no file of version 2, or its quota is "max"
         return sys.maxsize
 
 

@@ -115,7 +115,7 @@ class Feeders:
             raise
 
     def addresses(self) -> list[str]:
-        """Return where the feeders listen now: what ``DataLoader(feeders=)`` takes."""
+        """Return the feeders' present addresses, for ``DataLoader(feeders=)``."""
         return list(ray.get([actor.address.remote() for actor in self._actors], timeout=START_TIMEOUT))
 
     def close(self) -> None:

@@ -57,7 +57,7 @@ def _info(array: Mapping[str, Any]) -> ArrayInfo:
 
 
 class Shape:
-    """The content of a slot: its arrays, in the order in which the socket carries them."""
+    """The content of a slot: its arrays, in the order of the socket."""
 
     def __init__(
         self, arrays: Sequence[Mapping[str, Any]], slot_bytes: int, fields: Sequence[str] = (), target: str | None = None
@@ -94,7 +94,7 @@ class Shape:
         return [((count, *shape), info.dtype, info.offset) for shape, info in zip(shapes, self._arrays, strict=True)]
 
     def batch(self, views: list[Array]) -> Arrays:
-        """Return the batch that is made of these arrays, as many as there are parts."""
+        """Return the batch of these arrays, one for each part."""
         params = None if self._params is None else _of(views, self._params)
         repetitions = None if self._repetitions is None else views[self._repetitions]
         target = None if self._target is None else self._field(views, self._target)
@@ -146,8 +146,8 @@ class Arrays:
     images: Array | list[Array]
     labels: Array
     indices: Array | None
-    params: Any  # an array, a list of them, or the records that were asked for in their place
-    target: Array | Packed | None  # in place of the labels
+    params: Any  # an array, a list of them, or records instead
+    target: Array | Packed | None  # instead of the labels
     fields: list[Any]  # an array or Packed each, or values that were made of them
     repetitions: Array | None = None
 
@@ -265,7 +265,7 @@ class Ring:
             raise errors.ProtocolError(f"imgfeed: {count} samples don't fit in a slot of {self.shape.slot_bytes} bytes") from e
 
     def change(self, shape: Shape) -> None:
-        """Have slots that are lent from now on hold other arrays."""
+        """Change the arrays of slots lent from now on."""
         self.shape = shape
         self._parts.clear()
 
@@ -274,12 +274,12 @@ class Ring:
         try:
             self._held.pop(slot, None)
             self._release(slot)
-        except BaseException:  # between the two the slot is neither here nor there
+        except BaseException:  # between the two nobody has the slot
             self.break_off(None)
             raise
 
     def reclaim(self) -> None:
-        """Send back slots whose lease is gone and has not done so: a Ctrl-C at a finalizer's first instruction ends it."""
+        """Send back slots that a lost lease has not: a Ctrl-C at a finalizer's first instruction ends it."""
         for slot in list(self._held):  # not its items, which are made meanwhile: finalizers may run then, and change it
             lease = self._held.get(slot)
             if lease is not None and lease() is None:

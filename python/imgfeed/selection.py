@@ -31,7 +31,7 @@ class Selection:
     """The samples that a loader serves in each epoch."""
 
     def __init__(self, service: Service, options: Options) -> None:
-        """Take what options say. The server refuses here what it can't serve, unless it is made anew for each epoch."""
+        """Take the selection of options. The server checks it here, unless it is made anew for each epoch."""
         self._service = service
         self._options = options
         self._sampler_epoch = getattr(options.sampler, "epoch", None)  # as this object last saw it
@@ -46,7 +46,7 @@ class Selection:
 
     @property
     def identity(self) -> str | None:
-        """The selection's entry in a state; None if it needs none."""
+        """The selection's entry in a state; None if it needs no entry."""
         if self._options.mixture is not None:
             return "mix"  # a state goes on under other weights
         if self.anew:
@@ -57,7 +57,7 @@ class Selection:
         return self._lasting.digest if self._options.selects else None
 
     def follow(self, progress: Progress) -> None:
-        """Take the epoch of a sampler whose ``set_epoch`` the caller has called, as programs for torch do."""
+        """Take the epoch of a sampler after a caller's ``set_epoch``, as programs for torch call it."""
         epoch = getattr(self._options.sampler, "epoch", None)
         if isinstance(epoch, int) and epoch != self._sampler_epoch:
             progress.set_epoch(epoch)
@@ -155,7 +155,7 @@ class Selection:
         return Place(epoch, batches * stride)
 
     def of(self, epoch: int) -> Selected | None:
-        """Return what an epoch holds; None where that is each sample once."""
+        """Return an epoch's samples; None: each once."""
         o = self._options
         if not o.selects:
             return None
@@ -196,7 +196,7 @@ class Selection:
 
     @cached_property
     def _lasting(self) -> Selected:
-        """The part that is the same in every epoch."""
+        """The part common to all epochs."""
         o = self._options
         listed = o.order if o.order is not None else self._subset(o.subset)
         weights = None if o.weights is None else self._weights(o.weights, listed)

@@ -39,7 +39,7 @@ from .feed import Feed
 from .ring import Array, Arrays, Packed
 from .service import Service
 
-# What functions may ask for, by their parameters' names.
+# The parameters that a function may have.
 WANTED = {"map": "image, label, rng, index, view, fields, params", "map_batch": "images, labels, rng, indices, view"}
 TEXT_BYTES_MAX = 4092  # of a label
 _AHEAD = 3  # batches that processes work on, or have finished, before the caller asks for them
@@ -62,7 +62,7 @@ def wants(name: str, function: Callable[..., Any]) -> tuple[str, ...]:
     """
     try:
         signature = inspect.signature(function)
-    except ValueError:  # functions in C may have none
+    except ValueError:  # some functions in C
         return ("",)
     wanted = tuple(p for p in signature.parameters if p in WANTED[name].split(", "))
     try:
@@ -161,7 +161,7 @@ def lay_out(columns: Iterable[Array], most: int) -> tuple[list[Part], int]:
 
 
 class _Lease:
-    """Stands for a buffer, which is free when nothing refers to its lease: neither a task nor the caller's arrays."""
+    """Stands for a buffer, which is free when no task and no array of the caller's refers to its lease."""
 
     def array(self, memory: Array) -> Array:
         """Return the buffer's memory as an array; numpy keeps the lease as the base of its views."""
@@ -189,7 +189,7 @@ class Steps:
     def __init__(self, step: Step, workers: int, batch_size: int, service: Service) -> None:
         """Start nothing yet: the first batch says what processes look at."""
         self._step, self._count, self._batch_size, self._service = step, workers, batch_size, service
-        self._queue: deque[_Task] = deque()  # in the order in which each process answers
+        self._queue: deque[_Task] = deque()  # in the order of the answers
         self._number = 0  # of the last task
         self._at: int | None = None  # the place where the queue begins, if the last call has ended well
         self._results: Array | None = None  # a row for each buffer
@@ -268,7 +268,7 @@ class Steps:
         self._number += 1
         workers = range(min(count, self._count))
         if self._step.whole:
-            n = self._number % self._count if self._results is not None else 0  # process 0 finds out what results are like
+            n = self._number % self._count if self._results is not None else 0  # process 0 finds out shape and type
             workers = range(n, n + 1)
         batch.arrays = replace(arrays, images=[], labels=np.empty(count, np.int64))
         return _Task(self._number, free[0], count, epoch, places, workers, batch, arrays, lease)
@@ -289,7 +289,7 @@ class Steps:
         self._results = np.frombuffer(memory, np.uint8).reshape(_BUFFERS, size)
 
     def _give(self, task: _Task, timeout: float) -> None:
-        """Send a task to its processes, which ignore it if they have it. Process 0's first result says what all are like."""
+        """Send a task to its processes, which ignore it if they have it. Process 0's first result fixes shape and type."""
         for n in task.workers:
             like = None if self._results is None else (self._parts, self._results.shape[1])
             with contextlib.suppress(OSError):  # a dead process is reported when its answer is due
@@ -363,7 +363,7 @@ class Steps:
         self._sockets: list[socket.socket] = []
         self._end = util.Finalize(self, _end, (self._processes, self._sockets, self._file), exitpriority=0)
         owner, fork = os.getpid(), multiprocessing.get_context("fork")
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # none of our handlers runs in them
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # our handlers do not run in them
         try:
             for n in range(self._count):
                 ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -438,7 +438,7 @@ class Steps:
                 want[...] = array
 
     def _made(self, columns: list[Array], span: slice, epoch: int, state: np.void) -> Iterator[Array]:
-        """Yield what the function makes of a part of a batch: images of each view, then the first view's labels."""
+        """Yield the function's results for a part of a batch: images of each view, then the first view's labels."""
         *looked, labels, indices, repetitions = columns
         step, i, kept = self._step, span.start, []
         state["index"] = index = int(indices[i])

@@ -196,7 +196,7 @@ def _with_transform(transform: Any, given: dict[str, Any], loader: Any) -> dict[
 
 
 def _in_set(given: dict[str, Any], loader: Any, places: npt.NDArray[np.int64]) -> dict[str, Any]:
-    """Return arguments with the set's indices in place of those of torch's dataset."""
+    """Return arguments with the set's indices instead of those of torch's dataset."""
     moved: dict[str, Any] = {name: places[given[name]] for name in ("order", "subset") if name in given}
     if "weights" in given:
         weights = np.zeros(len(places))

@@ -20,7 +20,7 @@ import numpy as np
 from .packing import Source, folder_name
 
 _ORIENTATION = 0x0112  # the tag of EXIF
-_ROWS_HASHED = 100  # of a table's images, evenly spread, whose bytes are looked at to name it
+_ROWS_HASHED = 100  # of a table's images, evenly spread, for its digest
 
 _HOW = (
     "Pack its images once, as class folders or as a list of path and label in each line, with imgshard build, and give the "

@@ -44,7 +44,7 @@ POLICY = "TimmAugment"
 
 @dataclass(frozen=True)
 class Step:
-    """An object of torchvision that the server is to do. What it does, the client knows when it is connected."""
+    """An object of torchvision for the server. The client knows the server's operations when it is connected."""
 
     name: str  # of the argument that holds it
     step: Any
@@ -86,7 +86,7 @@ class Pipeline:
     operations: list[Any]  # for the server: Steps, or operations as docs/transforms.md has them
     numbers: tuple[Any, ...]  # for batches: objects of torchvision, in order
     resizes_tensors: str = ""  # the operation that torchvision would have done to a tensor, not to a Pillow image
-    views: dict[str, Any] | None = None  # for the server, in place of operations: several views of each image
+    views: dict[str, Any] | None = None  # for the server, instead of operations: several views of each image
 
     def finish(self, images: Any) -> Any:
         """Return a batch of uint8 images, shape (B, 3, H, W), as the pipeline's end makes it."""
@@ -101,7 +101,7 @@ class Pipeline:
 
 
 def is_torchvisions(value: Any) -> bool:
-    """Return whether a value is a transform of torchvision, one of timm's that is the same, or torch's Sequential of some."""
+    """Return whether a value is a transform of torchvision, the same by timm, or torch's Sequential of some."""
     module = type(value).__module__
     return bool(_kind(value)) or (module.startswith("torch.nn") and _steps(value) is not None)
 
@@ -184,7 +184,7 @@ def _in_place(step: Any) -> Any:
 
 
 def _divides_by_255(torch: Any, step: Any, images: Any) -> Any:
-    """Return the type to which a step brings pixels from 0 to 255 by dividing them by 255; None for a step that does not."""
+    """Return the type of a step's results if it divides pixels by 255, else None."""
     kind = _kind(step)
     if kind == "ToTensor":  # which takes images of Pillow only
         return torch.get_default_dtype()
@@ -237,7 +237,7 @@ def _flat(value: Any) -> Iterator[Any]:
 
 
 def _operation(name: str, kind: str, step: Any, known: Known) -> dict[str, Any]:
-    """Return an operation as the server takes it. What it can't do of a known operation, it says itself."""
+    """Return an operation as the server takes it. The server itself refuses parameters that it lacks."""
     if isinstance(getattr(step, "fill", None), dict):
         raise ValueError(f"imgfeed: {name}'s {kind} has a fill for each type: give it a number, or red, green and blue")
     given = {parameter: getattr(step, parameter) for parameter in known[kind] if parameter != "resampler"}
@@ -271,7 +271,7 @@ def _policy(name: str, step: Any) -> dict[str, Any]:
 
 
 def _held(name: str, kind: str, steps: Sequence[Any], known: Known) -> list[dict[str, Any]]:
-    """Return what RandomApply, RandomChoice or RandomOrder holds: one operation for each, of which a Compose makes one, too."""
+    """Return what RandomApply, RandomChoice or RandomOrder holds, as one operation for each; a Compose is one, too."""
     held: list[dict[str, Any]] = []
     for step in steps:
         inner = pipeline(f"{name}'s {kind}", step)

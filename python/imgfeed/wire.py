@@ -52,7 +52,7 @@ class Connection:
         self.closed = False
         #: Whether an exception of a signal's handler has ended it, in the middle of something.
         self.broken_off = False
-        self._why: errors.ServerError | None = None  # it was closed, where that was met by what may not raise
+        self._why: errors.ServerError | None = None  # why it was closed, for a later call to raise
         self._cause: BaseException | None = None  # a signal's handler raised it in a finalizer
 
     @property
@@ -169,7 +169,7 @@ class Connection:
         return message
 
     def _message_bytes(self) -> int:
-        """Return the size of the message that comes next with its length, or of the length while that is not here."""
+        """Return the size of the next message with its length, or of the length until that has come."""
         if len(self._in) < _LENGTH.size:
             return _LENGTH.size
         (size,) = _LENGTH.unpack_from(self._in)
@@ -208,7 +208,7 @@ class Connection:
             os.close(fd)
         self._fds.clear()
         if self._pid == os.getpid():
-            with contextlib.suppress(OSError):  # closing alone wakes no waiting thread, nor ends what a fork has too
+            with contextlib.suppress(OSError):  # closing alone wakes no waiting thread, and a fork keeps its copy
                 self._sock.shutdown(socket.SHUT_RDWR)
         self._sock.close()
 
