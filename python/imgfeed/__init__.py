@@ -1,11 +1,8 @@
-"""imgfeed: a DataLoader that is fed by the imgfeed server through shared memory.
+"""imgfeed: a DataLoader that takes batches from the imgfeed server through shared memory.
 
 from imgfeed import DataLoader
-loader = DataLoader("/data/train-shards", batch_size=256, transform="train", shuffle=True, seed=0)
-for epoch in range(90):
-    loader.set_epoch(epoch)
-    for images, labels in loader:
-        ...
+for images, labels in DataLoader("/data/train-shards", 256, transform="train", shuffle=True, seed=0):
+    ...
 """
 
 import warnings

@@ -1,7 +1,6 @@
-"""Accelerate's account of the running iteration: its gradient accumulation ends with an epoch, and it drops repeated samples.
+"""Registers a running iteration with Accelerate, as its own loaders do.
 
-Accelerate's own loaders register with its GradientState. ``prepare`` returns a loader of this package as it is, so that the
-iteration registers itself, in any program that has imported Accelerate.
+Its gradient accumulation then ends with an epoch, and it drops repeated samples.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """A loader's arguments: one table of their kinds, checked before anything starts.
 
-Every field of ``Options`` is an argument of DataLoader, with its group in the docstring and its kind, see
-``imgfeed.kinds``. ``Options.__post_init__`` checks what depends on several arguments.
+Every field of ``Options`` is an argument of DataLoader, with its group in the docstring and its kind.
 """
 
 from __future__ import annotations
@@ -13,25 +12,14 @@ from dataclasses import Field, dataclass, field, fields
 from typing import Any
 
 from . import kinds
-from .kinds import (
-    SIDE,
-    SWITCH,
-    SWITCH_OR_NONE,
-    Kind,
-    at_least,
-    choice,
-    duration,
-    having,
-    text,
-    whole,
-)
+from .kinds import SIDE, SWITCH, SWITCH_OR_NONE, Kind, at_least, choice, duration, having, text, whole
 from .numbers import INT64_MAX, INT64_MIN
 from .paths import Joined
 from .vision import Known, Pipeline, operations
 
 log = logging.getLogger("imgfeed")
 
-#: Arguments of torch's DataLoader that can't be honoured unless they have torch's default, and what to do instead.
+#: Arguments of torch's DataLoader that are refused unless they have torch's default, each with its remedy.
 REFUSED = {
     "batch_sampler": "the server makes the batches: use batch_size= and drop_last=, and sampler= for the order",
     "pin_memory_device": "use device='cuda:N', which copies from a page-locked ring",
@@ -50,12 +38,7 @@ def _row(group: str, of: Kind) -> dict[str, Any]:
 class Options:
     """The arguments of a loader, checked: all that another one of the same batches is made from."""
 
-    dataset: str | Joined = field(
-        metadata=_row(
-            "data",
-            kinds.DATASET,
-        )
-    )
+    dataset: str | Joined = field(metadata=_row("data", kinds.DATASET))
     classes_apart: bool = field(metadata=_row("data", SWITCH))
     split: str | None = field(metadata=_row("data", text("a split's name, or None")))
     transform: str | Pipeline = field(metadata=_row("data", kinds.TRANSFORM))
@@ -233,10 +216,7 @@ class Options:
 
     @staticmethod
     def operations(transform: str | Pipeline, known: Known) -> Any:
-        """Return a transform as it goes over the wire to a server that knows these operations.
-
-        Raises ValueError where it does not do one of torchvision's.
-        """
+        """Return a transform as the wire has it. Raises ValueError for a step of torchvision's that the server lacks."""
         if isinstance(transform, str):
             return transform
         return operations(transform.operations if transform.views is None else transform.views, known)

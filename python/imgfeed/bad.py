@@ -17,7 +17,7 @@ _LISTED = 100  # samples, in the error
 
 @dataclass(frozen=True)
 class BadSample:
-    """A sample that could not be read, as it was met first."""
+    """An unreadable sample, at its first time."""
 
     index: int
     #: Its name in the dataset, empty where that can't be read either.

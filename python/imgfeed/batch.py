@@ -1,8 +1,4 @@
-"""Operations on whole batches, on their device, with separate draws for each image.
-
-torchvision's v2 mixes batches well: ``v2.MixUp`` and ``v2.CutMix`` take what a loader gives. Its ``RandomErasing`` erases one
-place in all images of a batch; the one here erases another in each, as it does to single images.
-"""
+"""Operations on whole batches, on their device, with separate draws for each image."""
 
 from __future__ import annotations
 
@@ -13,18 +9,16 @@ from typing import Any
 
 
 class RandomErasing:
-    """torchvision's RandomErasing of each image of a batch: a rectangle becomes a value, with a probability.
+    """torchvision's RandomErasing, with another place in each image of a batch.
 
     Args:
-        p: The probability that an image has one erased, 0 to 1.
+        p: The probability that an image has a rectangle erased, 0 to 1.
         scale: The least and the largest part of the image's area that it takes.
         ratio: The least and the largest ratio of its height to its width.
-        value: The new value: a number, one for each channel, or "random" for normally distributed ones, for each pixel
-            anew. As in torchvision it is in units of the batch: in normalised images 0 is the mean.
+        value: The new value, in units of the batch: a number, one for each channel, or "random" for normally distributed ones.
 
-    It tries ten rectangles for an image, and erases the first that is smaller than the image both ways. Their places come
-    from torch's generator on the CPU, so a run repeats them if its generator is restored; "random" values come from the
-    generator of the images' device. Raises ValueError for arguments out of range.
+    Ten rectangles are tried, and the first that is smaller than the image is erased. Places come from torch's generator on the
+    CPU, "random" values from that of the images' device. Raises ValueError for arguments out of range.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
-"""How much of the training waits for data, in the dashboard that a team has already: TensorBoard, Weights & Biases, Lightning.
+"""Logs the share of time that training waits for data: to TensorBoard, Weights & Biases or Lightning.
 
 from imgfeed.callbacks import DataWait
-wait = DataWait(loader, SummaryWriter("runs/1"), every=50)  # or what wandb.init() returns, or a function
+wait = DataWait(loader, SummaryWriter("runs/1"), every=50)  # or wandb.init()'s run, or a function
 for images, labels in loader:
     ...
     wait.step()
@@ -16,7 +16,7 @@ from typing import Any
 from .kinds import at_least
 from .loader import DataLoader
 
-#: The logged values: the share of the time in which the loop waited for a batch, from 0 to 1, and its images in a second.
+#: The logged values: the share of time that the loop waited for a batch, 0 to 1, and its images a second.
 WAIT, RATE = "imgfeed/data_wait", "imgfeed/images_per_second"
 
 EVERY = at_least(1)
@@ -26,10 +26,7 @@ class DataWait:
     """Logs how long the steps since the last time waited for data, and their images a second."""
 
     def __init__(self, loader: DataLoader, to: Any, every: int = 50) -> None:
-        """Log every so many steps to a SummaryWriter, a run of wandb, or a function of a dictionary and the step's number.
-
-        Raises TypeError for what can't be logged to.
-        """
+        """Log every so many steps to a SummaryWriter, a run of wandb, or a function of a dictionary and the step's number."""
         self._loader = loader
         self._log = _logger(to)
         self._every = EVERY.check("every", every)

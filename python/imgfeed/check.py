@@ -1,13 +1,10 @@
-"""Compares the feed's results for a dataset with those of torchvision on Pillow, bit by bit.
+"""Compares imgfeed's results for a dataset with those of torchvision on Pillow, bit by bit.
 
     python -m imgfeed.check /data/train-shards --transform train --samples 200
 
-It takes the first samples of a shuffled epoch as batches give them, asks for the record of each, and repeats that on the
-original. It needs torchvision, and prints how many samples are identical; the exit code is 1 if one is not. Images that
-torchvision blurs in float32 may differ by one level in less than a thousandth of the values: it counts them, as no failure.
-
-Where torchcodec is installed, it also prints how many of the samples' files torchcodec decodes to the pixels of Pillow. The
-others are no failure either: imgfeed's bits are Pillow's.
+It repeats the records of an epoch's first samples on the originals, and prints how many samples are identical; the exit code
+is 1 if one is not. Images that torchvision blurs in float32 may differ by one level in less than a thousandth of the values.
+Where torchcodec is installed, it also counts the files that torchcodec decodes to the pixels of Pillow.
 """
 
 from __future__ import annotations
@@ -29,16 +26,15 @@ from .loader import DataLoader
 from .replay import reference
 
 _INTERRUPTED = 130  # the exit status of Ctrl-C, as in a shell
-_NAMED = 5  # differing samples that are described
+_NAMED = 5  # differing samples in the report
 _ORIENTATION = 0x0112  # EXIF's tag
 _ROUNDED = 1e-3  # of the values of a view that torchvision's own blur may round to the next level
 
 
 @dataclass
 class Report:
-    """The result of a comparison. A difference has the sample's index, the share of its values that differ, by how much at
-    most, and its record. Those that come only from torchvision's rounding in blurs are in rounded. decoded has why
-    torchcodec's pixels are not Pillow's, by the index of the file; it is None where torchcodec decoded nothing.
+    """The result of a comparison. A difference has the sample's index, the share of differing values, the largest difference,
+    and the record. rounded has those of torchvision's blurs. decoded has, by file, why torchcodec's pixels differ.
     """
 
     compared: int = 0
@@ -50,9 +46,8 @@ class Report:
 def check(loader: DataLoader, samples: int = 200, epoch: int = 0, report: Report | None = None) -> Report:
     """Compare the first samples of an epoch of a loader, in all their views, with torchvision's results for their records.
 
-    The loader must give numpy arrays and indices (``framework="numpy", with_index=True``) and not repeat samples. Pillow
-    reads the files that the set keeps; of one that keeps none, the stored images are the originals.
-    report collects the counts and is returned; by default a new one. Pass your own to read it after Ctrl-C.
+    The loader must give numpy arrays and indices (``framework="numpy", with_index=True``) and not repeat samples. Of a set that
+    keeps no files, the stored images are the originals. Pass a report of your own to read it after Ctrl-C.
     """
     report = Report() if report is None else report
     pil, keeps_files = importlib.import_module("PIL.Image"), loader._service.served.keeps_files
@@ -89,7 +84,7 @@ def check(loader: DataLoader, samples: int = 200, epoch: int = 0, report: Report
 
 
 def _torchcodec() -> Callable[..., Any] | None:
-    """Return torchcodec's decoder of images, which it has from 0.16 on; None where there is none."""
+    """Return torchcodec's decoder of images, which it has from 0.16 on; or None."""
     try:
         decode: Callable[..., Any] = importlib.import_module("torchcodec.decoders").decode_image
     except (ImportError, AttributeError, OSError, RuntimeError):  # the latter two where a library of its own is missing
@@ -181,7 +176,7 @@ def _tell(report: Report, loader: DataLoader, other: str) -> None:
         print(f"{loader.dataset.key(index)}: {share:.4%} of the values differ, by up to {most}: {json.dumps(record)}")
     if len(report.differ) > _NAMED:
         print(f"… and {len(report.differ) - _NAMED} more")
-    differ = {index for index, *_ in report.differ}  # of which several views may differ
+    differ = {index for index, *_ in report.differ}  # several views of one may differ
     rounded = {index for index, *_ in report.rounded} - differ
     print(f"{report.compared - len(differ | rounded)} of {report.compared} samples are identical to {other}")
     if rounded:

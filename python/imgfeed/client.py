@@ -63,7 +63,7 @@ class SetInfo:
     classes: int
     partitions: int
     fingerprint: str
-    content: str  # what the records hold; "" of a set that does not say
+    content: str  # digest of the records; "" if the set has no digest
     encoding: dict[str, Any]
     stored: str  # the encoding in words
     keeps_files: bool  # records are the files' own bytes
@@ -160,7 +160,7 @@ class Session:
         self._asked_at = 0.0  # when the first of them went
         #: The length of an epoch of buckets; 0 without.
         self.positions = 0
-        self._selected: Selected | None = None  # what epochs hold, where that is not each sample once
+        self._selected: Selected | None = None  # None: each sample once
         try:
             hello = self._ask({"type": "hello", "version": wire.VERSION}, dict, timeout=timeout)
         except BaseException:
@@ -212,10 +212,7 @@ class Session:
         return self._ring
 
     def open(self, options: wire.Message, fields: Sequence[str] = (), target: str | None = None) -> wire.Message:
-        """Open the session with the members of docs/format/wire.md's ``open``; returns ``opened``.
-
-        Batches have these fields of the set, and target in place of the labels.
-        """
+        """Open the session with the members of the wire's ``open``, and return ``opened``. target replaces the labels."""
         wanted = list(dict.fromkeys([*fields, *([] if target is None else [target])]))
         with self._lock:
             request = {"type": "open", **options, **({"fields": wanted} if wanted else {})}
@@ -239,10 +236,7 @@ class Session:
             return opened
 
     def change(self, options: wire.Message) -> bool:
-        """Have epochs that start from now on be of another transform and batch size: ``change`` in docs/format/wire.md.
-
-        Returns False, and changes nothing, where the ring has no room for such batches. The running epoch ends.
-        """
+        """Change transform and batch size of later epochs, and end the running one. False: no room in the ring, no change."""
         with self._lock:
             request = {"type": "change", **options}
             self._check_room(request)
@@ -258,7 +252,7 @@ class Session:
             return True
 
     def select(self, selected: Selected | None) -> None:
-        """Have the epochs that are started from now on hold other samples, unless they do; None changes nothing."""
+        """Select the samples of later epochs, unless they are selected; None changes nothing."""
         with self._lock:
             if selected is not None and (self._selected is None or self._selected.digest != selected.digest):
                 self._ask(selected.message(), dict, "selected", following=selected.raw())
@@ -284,10 +278,7 @@ class Session:
             return epoch_started
 
     def stop(self, epoch: Epoch) -> None:
-        """Have the server decode no more of an epoch; another one, started since, goes on.
-
-        It is for finalizers, which may run in the middle of anything: it takes no lock, waits for nothing and never raises.
-        """
+        """Stop decoding an epoch, but not a later one. For finalizers: it takes no lock, waits for nothing and never raises."""
         self._stop(epoch.generation)
 
     def _stop(self, generation: int) -> None:
@@ -299,14 +290,12 @@ class Session:
     def next(self, timeout: float | None = None, *, watch: bool = False) -> Batch | None:
         """Return the epoch's next batch, or None when no epoch runs: at its end, or after an error.
 
-        timeout is in seconds; None waits for ever. With watch a server that says nothing for long, not even that it is
-        there when it is asked, counts as lost: LostError. It is asked in waits that are longer than QUIET.
+        timeout is in seconds; None waits for ever. With watch a server that is silent for long, and does not answer a ping,
+        counts as lost: LostError.
 
-        With shared memory the arrays are views of the ring. When the caller's arrays hold so many slots that the server
-        would run dry, they are a copy and the slot goes back at once.
-
-        What a signal's handler raises in the wait loses nothing. If it comes later, ``place`` is not the caller's any more,
-        or the connection has ended: start the epoch again.
+        With shared memory the arrays are views of the ring. If the caller's arrays hold so many slots that the server would run
+        dry, they are a copy and the slot goes back at once. An exception of a signal's handler in the wait loses nothing. If it
+        comes later, ``place`` is not the caller's any more, or the connection has ended: start the epoch again.
         """
         end = math.inf if timeout is None else time.monotonic() + timeout
         with self._lock:
@@ -407,7 +396,7 @@ class Session:
         return raw
 
     def close(self) -> None:
-        """End the session. Arrays that are still held stay as they are."""
+        """End the session. Arrays in use stay as they are."""
         if self._running:  # with batches unread the server would take it for a loss
             self._stop(self._generation)
         self.connection.close()
@@ -441,7 +430,7 @@ class Session:
                         self.connection.close()
                         raise errors.ProtocolError(f"imgfeed: {reply['type']!r} came in answer to {message['type']!r}")
         except errors.TimeoutError:
-            self.connection.close()  # its answer may still come, and would be taken for another one's
+            self.connection.close()  # a late answer would look like another one's
             raise
         except errors.ImgfeedError:
             raise
@@ -450,7 +439,7 @@ class Session:
             raise
 
     def _wait(self, end: float, watch: bool) -> None:
-        """Wait for a message until end, a time of time.monotonic(). With watch a server that is silent for long is lost."""
+        """Wait for a message until end, a time of time.monotonic(). With watch a long silence counts as a loss."""
         self.connection.flush()
         wait = end - time.monotonic()
         if watch:
@@ -504,7 +493,7 @@ class Session:
             raise
 
     def _check_room(self, request: wire.Message) -> None:
-        """Raise BadRequestError for a request whose transform is too long: the server would end the connection."""
+        """Raise BadRequestError for too long a transform: the server would end the connection."""
         size, most = len(wire.encode(request)), self.limits.get("request_bytes", sys.maxsize)
         if size > most:
             raise errors.BadRequestError(
@@ -540,7 +529,7 @@ def _release(connection: wire.Connection, slot: int) -> None:
 
 
 def _spare(slots: int) -> int:
-    """How many slots are to stay with the server: one to fill and, where there are enough, one that is ready."""
+    """How many slots stay with the server: one to fill and, if there are enough, a ready one."""
     return 2 if slots >= 4 else 1
 
 
@@ -549,10 +538,7 @@ def _error(message: wire.Message) -> errors.ImgfeedError:
 
 
 def connect(path: str, timeout: float = REPLY_TIMEOUT) -> Session:
-    """Connect to the server that listens on the Unix socket at path, and say hello, which it answers within timeout seconds.
-
-    Raises LostError where no server is there, or none that answers.
-    """
+    """Connect to a server's Unix socket, and say hello. Raises LostError if no server answers within timeout seconds."""
     try:
         connection = wire.connect(path)
     except OSError as e:

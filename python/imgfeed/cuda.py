@@ -16,7 +16,7 @@ from .ring import Arrays, Ring
 log = logging.getLogger("imgfeed")
 
 _HOST_REGISTER_PORTABLE = 1  # cudaHostRegisterPortable
-_SLOTS_FOR_OTHERS = 3  # of a ring: one that is filled, one that is ready, one that the caller has
+_SLOTS_FOR_OTHERS = 3  # of a ring: one being filled, one ready, one with the caller
 _COPIES_WITHOUT_RING = 2
 
 
@@ -28,7 +28,7 @@ class CudaOutput(TorchOutput):
         super().__init__(options, pin=False)
         self._device = options.device
         self._stream = self._torch.cuda.Stream(self._device)
-        self._copies: deque[tuple[Any, Any]] = deque()  # under way: the event after each, and what it reads
+        self._copies: deque[tuple[Any, Any]] = deque()  # running: the event after each, and its source
         # They read memory which goes with this object. At the interpreter's end the driver waits for them itself.
         weakref.finalize(self, _await, self._copies).atexit = False
 
@@ -76,12 +76,12 @@ class Prefetch:
     """Gives an epoch's batches on the device; the next one's copy has begun by then."""
 
     def __init__(self, output: CudaOutput, fetch: Fetch, copies_max: int) -> None:
-        """Take batches from fetch, and have at most copies_max copies under way."""
+        """Take batches from fetch, and run at most copies_max copies at a time."""
         self._output = output
         self._fetch = fetch
         self._copies_max = copies_max
         self._begun: tuple[int, Batch, Columns, Any] | None = None  # after so many samples
-        self._failed: tuple[int, errors.ImgfeedError] | None = None  # what came in place of the batch after so many samples
+        self._failed: tuple[int, errors.ImgfeedError] | None = None  # the error instead of the batch after so many samples
 
     def __call__(self, after: int) -> tuple[Batch, Columns] | None:
         """Return the batch after so many samples, and begin the one after it."""
@@ -112,10 +112,7 @@ def _await(copies: deque[tuple[Any, Any]]) -> None:
 
 
 def page_lock(ring: Ring) -> None:
-    """Page-lock the ring for CUDA, for all devices and for as long as it is mapped.
-
-    Where CUDA refuses, copies work all the same, but wait for each other; the log says so.
-    """
+    """Page-lock the ring for CUDA, as long as it is mapped. If CUDA refuses, copies wait for each other; the log says so."""
     cudart = torch().cuda.cudart()
     address, size = ring.memory.ctypes.data, ring.memory.nbytes
     result = int(cudart.cudaHostRegister(address, size, _HOST_REGISTER_PORTABLE))

@@ -25,7 +25,7 @@ class Samples:
         """Describe the split that a service serves, and ask it for the rest when somebody wants to know."""
         self._service = service
         self.split = service.served.split
-        #: What is served in what order, and what the records hold ("" of a set that does not say): SHA-256, in hexadecimal.
+        #: Digests of samples and order, and of the records ("" if the set has none): SHA-256, in hexadecimal.
         self.fingerprint = service.served.fingerprint
         self.content = service.served.content
         self.encoding = service.served.encoding
@@ -43,10 +43,7 @@ class Samples:
         return self._samples
 
     def __getitem__(self, index: int) -> tuple[Any, int]:
-        """Return a sample as it is stored, without the transform: a PIL image (RGB) and its label.
-
-        It is the file's own image, or the resized one of a set whose encoding resized it.
-        """
+        """Return a sample as it is stored, without the transform: a PIL image (RGB) and its label."""
         number = ANY_INDEX.check("index", index)
         if not -len(self) <= number < len(self):
             raise IndexError(f"imgfeed: there is no sample {number}: the split has {len(self)}")
@@ -78,7 +75,7 @@ class Samples:
         return self._service.ask(lambda session: session.values(number, self._service.served.fields))
 
     def file(self, index: int) -> bytes:
-        """Return a sample's file, as it was packed. Raises UnsupportedError for a set whose encoding keeps no files."""
+        """Return a sample's file, as it was packed. Raises UnsupportedError if the set's encoding keeps no files."""
         number = INDEX.check("index", index)
         return self._service.ask(lambda session: session.file(number))
 
@@ -94,8 +91,7 @@ class LoaderDataset(Samples):
     def __getitems__(self, indices: list[int]) -> NoReturn:
         """Refuse to be the data of torch's DataLoader, which alone asks for several samples at once.
 
-        Frameworks make one behind the program's back, of the attributes that they find: to skip the batches of a
-        checkpoint (Accelerate's skip_first_batches), or to put in a sampler of their own.
+        Frameworks make one to skip the batches of a checkpoint, or to put in a sampler of their own.
         """
         raise TypeError(
             "imgfeed: torch's DataLoader was put around the dataset of an imgfeed loader: images would come as they are "

@@ -1,7 +1,4 @@
-"""All of it once: pack a dataset, serve it to two ranks, iterate an epoch of each, and draw the images that a model gets.
-
-``make demo`` runs it. It needs Pillow, for the contact sheet.
-"""
+"""Packs a dataset, serves it to two ranks, iterates an epoch of each, and draws the model's images. Needs Pillow."""
 
 from __future__ import annotations
 
@@ -125,7 +122,7 @@ def consume(args: argparse.Namespace) -> None:
     for images, labels, _ in loader:
         if shown is None:
             first = time.time()
-            shown = images, labels  # a batch that is held stays as it is
+            shown = images, labels  # a batch in use stays as it is
         images_got += len(images)
     result = {
         "rank": loader.rank,

@@ -20,7 +20,7 @@ from .state import Place, Progress
 
 @dataclass(frozen=True)
 class Needs:
-    """What an iteration needs of its loader, which it may outlive."""
+    """The parts of a loader that an iteration uses, and may outlive."""
 
     output: Output
     collate: Callable[[list[Any]], Any] | None  # makes of single samples what the caller gets, if not the output alone
@@ -80,8 +80,8 @@ class EpochIterator(Iterator[Columns]):
     def __next__(self) -> Columns:
         """Return the next batch.
 
-        What a signal's handler raises in here leaves the iteration where it was. Python runs handlers after calls, and there is
-        none from the last move of the place on.
+        An exception of a signal's handler leaves the iteration where it was: handlers run after calls, and none follows the
+        last move of the place.
         """
         needs, before = self._needs, self._at
         try:
@@ -138,7 +138,7 @@ class EpochIterator(Iterator[Columns]):
         return following
 
     def _skip(self) -> None:
-        """Go on where the loader's place was moved to. Where that is in another epoch, this iteration is over."""
+        """Continue at the loader's new place. If that lies in another epoch, this iteration is over."""
         progress = self._needs.progress
         skips, place = progress.skips, progress.reached
         if place.epoch != self._at.place.epoch:

@@ -38,7 +38,7 @@ class LostError(ServerError):
 
 
 class ProtocolError(ServerError):
-    """What came over the socket is not what docs/format/wire.md says."""
+    """The data on the socket do not follow docs/format/wire.md."""
 
 
 class BinaryNotFoundError(ServerError, FileNotFoundError):

@@ -1,4 +1,4 @@
-"""The batches of an epoch, from whichever server is there: one that is lost is gone on with where it stopped."""
+"""The batches of an epoch, from one server or the next: after a loss the epoch continues where it stopped."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ _LOSSES_MAX = 3  # of own servers without a batch in between: what ends one afte
 class Feed:
     """Gives the batches of the rest of an epoch. It holds no iterator, so that an iterator can be freed with its caller.
 
-    The cursor is the client's: how many samples all ranks have had once each has had the last batch. After a loss the next
-    session begins there, and its first batch is the very one that would have come.
+    The cursor is the client's: how many samples all ranks have had. After a loss the next session begins there.
     """
 
     def __init__(
@@ -34,10 +33,7 @@ class Feed:
         with_records: bool,
         bad: BadSamples,
     ) -> None:
-        """Begin at a place in the selection. timeout, in seconds, is for each batch; 0 waits for ever.
-
-        bad collects unreadable samples.
-        """
+        """Begin at a place in the selection. timeout, in seconds, is for each batch; bad collects unreadable samples."""
         self.timeout = timeout
         self._bad = bad
         self._service = service
@@ -45,7 +41,7 @@ class Feed:
         self._with_index = with_index
         self._with_records = with_records
         self._losses = 0  # since the last batch
-        self._lost_at = 0.0  # when the first of them was met
+        self._lost_at = 0.0  # time of the first of them
         self._session = service.session_of_rank()
         self.begin(place)
 
@@ -70,9 +66,8 @@ class Feed:
     def __call__(self, after: int) -> Batch | None:
         """Return the batch after so many samples of the epoch, all ranks', None after the last.
 
-        It follows the last one, unless that was lost on its way to the caller to what a signal's handler raised: then it is
-        asked for again. Raises LostError when the server is gone and none comes back, and TimeoutError, after which the next
-        call goes on.
+        A batch that a signal's handler lost on its way is asked for again. Raises LostError when the server is gone and none
+        comes back, and TimeoutError, after which the next call goes on.
         """
         self._consumed = after
         service, timeout = self._service, self.timeout or None
@@ -111,7 +106,7 @@ class Feed:
             raise errors.LostError(str(e)) from e
 
     def _resume(self, error: errors.LostError | None, deadline: float | None) -> None:
-        """Have the epoch go on elsewhere. error is the loss, if it is to be told; deadline is a time of time.monotonic()."""
+        """Continue the epoch at another server. error is the loss, for the log; deadline is a time of time.monotonic()."""
         service = self._service
         try:
             while True:

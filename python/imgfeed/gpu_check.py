@@ -1,13 +1,11 @@
-"""``python -m imgfeed.gpu_check``: whether the way to this machine's GPU does what it should, as a report for an issue.
-
-It takes about two minutes, and data of its own unless it is given some. What it checks:
+"""``python -m imgfeed.gpu_check`` checks in two minutes the way to this machine's GPU, and prints a report for an issue.
 
 page-locked ring      the server's memory is page-locked, so that the GPU reads it while the CPU goes on
 equal bits            batches on the GPU are those in host memory, as uint8 and normalised
 overlap               copies take no time of the computation's
 images/s              a small network trained on the loader's batches, and on a batch that is on the GPU already
 
-Exit status: 0 if all that must hold holds, 1 if not, 2 if it can't be run, as without a CUDA device.
+Exit status: 0 if all required checks pass, 1 if one fails, 2 without a CUDA device.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ from . import DataLoader, ImgfeedError, __version__
 from .kinds import IMAGENET_MEAN, IMAGENET_STD, parse_seconds
 from .launcher import find_binary
 
-_COPIES = 20  # of a batch, whose mean is taken
+_COPIES = 20  # of a batch; the mean counts
 _COMPARED = 1024  # images at most
 _MATRIX = 1024  # rows and columns of what is multiplied to keep the device busy
 _HIDDEN_MIN = 0.5  # the share of the copies' time that must not be the computation's
@@ -72,7 +70,7 @@ class Gpu:
         self.device = device
 
     def facts(self) -> list[tuple[str, str]]:
-        """Return what GPU and driver this is."""
+        """Return the names of GPU and driver."""
         properties = self.torch.cuda.get_device_properties(self.device)
         memory = f"{properties.total_memory / 2**30:.0f} GiB, compute capability {properties.major}.{properties.minor}"
         return [("GPU", f"{properties.name}, {memory}"), ("driver", _driver()), ("CUDA of torch", str(self.torch.version.cuda))]
@@ -281,7 +279,7 @@ def computation(gpu: Gpu, seconds: float) -> tuple[Callable[[], None], float]:
 
 
 def rates(gpu: Gpu, loader: DataLoader, seconds: float, report: Report) -> None:
-    """Train a small network on the loader's batches, and on one that is there already."""
+    """Train a small network on the loader's batches, and on one that is already on the GPU."""
     torch, size = gpu.torch, loader.batch_size
     name, network = _network(torch)
     network = gpu.place(network)

@@ -27,7 +27,7 @@ DTYPES = ("uint8", "int16", "int32", "int64", "float16", "bfloat16", "float32", 
 
 @dataclass(frozen=True)
 class Kind:
-    """What an argument may be, in words and as a function of its name and value."""
+    """The values of an argument, in words and as a function of its name and value."""
 
     want: str
     check: Callable[[str, Any], Any]
@@ -36,8 +36,7 @@ class Kind:
 def kind(want: str, convert: Callable[[Any], Any], *, optional: bool = False, told: str = "") -> Kind:
     """Return the kind of values that convert takes; with optional also None.
 
-    If convert raises TypeError or ValueError, the caller's error names the argument and the expected values: ``told``, if that
-    says more than the document.
+    If convert raises TypeError or ValueError, the caller's error names the argument and the expected values, or told.
     """
 
     def check(name: str, value: Any) -> Any:
@@ -123,7 +122,7 @@ def duration(none: str) -> Kind:
 
     def convert(value: Any) -> float:
         seconds = number(value)
-        if not 0 <= seconds <= TIMEOUT_MAX:  # nor NaN
+        if not 0 <= seconds <= TIMEOUT_MAX:  # also NaN
             raise ValueError
         return seconds
 
@@ -157,10 +156,7 @@ _TIME = re.compile(r"(?:([\d.]+)h)?(?:([\d.]+)m)?(?:([\d.]+)s)?(?:([\d.]+)ms)?")
 
 
 def parse_seconds(text: str) -> float:
-    """Return the seconds that a flag's text says, as the commands read it: ``30s``, ``1m30s``, ``500ms`` or plain seconds.
-
-    Raises ValueError for other texts; "-1" and "inf" are numbers of seconds.
-    """
+    """Return the seconds of a flag's text, such as ``1m30s``, ``500ms`` or ``30``. Raises ValueError for other texts."""
     parts = _TIME.fullmatch(text)
     if not text or parts is None:
         return float(text)
@@ -168,7 +164,7 @@ def parse_seconds(text: str) -> float:
 
 
 def _transform(name: str, value: Any) -> str | Pipeline:
-    """Return a preset's name, or what server and client do. Which operations there are and what they take, the server knows."""
+    """Return a preset's name, or the operations of server and client, which the server checks."""
     if isinstance(value, (str, Pipeline)):
         return value
     if isinstance(value, Mapping) and "views" in value:
@@ -246,7 +242,7 @@ def _dtype(name: str, value: Any) -> Any:
 
 
 def _normalize(name: str, value: Any) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
-    """Return mean and standard deviation of each channel, for pixels from 0 to 1; None where none was asked for."""
+    """Return mean and standard deviation of each channel, for pixels from 0 to 1; None without normalize."""
     if value is None:
         return None
     if isinstance(value, str) and value == "imagenet":

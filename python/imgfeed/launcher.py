@@ -25,15 +25,14 @@ from . import client, errors, paths, vision, wire
 
 log = logging.getLogger("imgfeed")
 
-START_TIMEOUT = 60.0  # seconds until a server of one's own must listen, or say what it is about
+START_TIMEOUT = 60.0  # seconds until a server of one's own must listen, or report its progress
 TEMP_PATH_MAX = wire.SOCKET_PATH_MAX - len("/imgfeed-0123456789abcdef/sock")  # bytes
 
 
 def find_binary(name: str = "imgfeed") -> str:
-    """Return the path of a program of this project.
+    """Return the path of a program: by ``IMGFEED_BIN``, in the wheel, in ``bin/`` of a checkout, or on PATH, in this order.
 
-    Looks at ``IMGFEED_BIN`` (the path of imgfeed; its siblings lie beside it), in the wheel, in ``bin/`` of a source
-    checkout, and on PATH, in this order. Raises BinaryNotFoundError naming all of them.
+    Raises BinaryNotFoundError naming all of them.
     """
     here = Path(__file__).resolve().parent
     candidates = [here / "bin" / name, here.parents[1] / "bin" / name]
@@ -72,7 +71,7 @@ def limits_here() -> str:
 
 
 def operations() -> vision.Known:
-    """Return the operations of the server that is installed here."""
+    """Return the operations of the installed server."""
     said = subprocess.run([find_binary(), "version", "--json"], check=True, capture_output=True).stdout
     return vision.known_by(json.loads(said)["operations"])
 
@@ -92,16 +91,12 @@ def _same(a: Path, b: Path) -> bool:
 class OwnServer:
     """An ``imgfeed serve`` that belongs to this process, and one connection to it.
 
-    The server listens in a private directory that is gone as soon as the connection stands, and that it makes and removes
-    by itself, so that nothing is left after, however this process ends. It ends when this process does, or becomes another
-    program: it watches for that itself (``--owner``), and for the end of its stdin.
+    The server removes its socket's private folder as soon as the connection stands. It ends when this process ends or becomes
+    another program (``--owner``), and with its stdin.
     """
 
     def __init__(self, *data: str, **flags: object) -> None:
-        """Start a server of the set, or folder of sets, at data, or of several joined.
-
-        Flags that are None, 0, False or empty are left out. Raises UnsupportedError on other systems than Linux.
-        """
+        """Start a server of the sets at data, with these flags. Raises UnsupportedError on other systems than Linux."""
         if limits := limits_here():
             raise errors.UnsupportedError(limits)
         command = [find_binary(), "serve", "--owner", str(os.getpid()), "--exit-with-parent", "--log-level", "warn"]
@@ -119,7 +114,7 @@ class OwnServer:
             self._process = subprocess.Popen(
                 [*command, "--socket", path, "--", *data],
                 stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,  # what it serves and where is for people
+                stdout=subprocess.DEVNULL,  # for people
                 stderr=self._log,
                 start_new_session=True,  # Ctrl-C on the terminal is for the owner to handle
                 pass_fds=() if shown is None else (shown,),
@@ -216,7 +211,7 @@ class OwnServer:
 
 
 def _socket_path() -> str:
-    """Return the path of a socket in a folder for temporary files that is not there yet."""
+    """Return the path of a new socket in a folder for temporary files."""
     try:
         folder = _socket_folder()
     except OSError as e:  # no folder can be written to

@@ -268,7 +268,7 @@ class DataLoader:
 
     @property
     def bad(self) -> dict[int, BadSample]:
-        """The samples that could not be read so far, by index, each as it was met first: key, substitute, reason, epoch."""
+        """The unreadable samples so far, by index, with key, substitute, reason and epoch of the first time."""
         return dict(self._bad.met)
 
     def __len__(self) -> int:
@@ -286,10 +286,7 @@ class DataLoader:
 
     @property
     def rank(self) -> int:
-        """Which of the processes this one is now: torch.distributed may be initialised after the loader was made.
-
-        A process that nothing tells its rank takes the one that the server was started with by --rank, or 0.
-        """
+        """The number of this process now: torch.distributed may be initialised after the loader was made."""
         return self._service.rank_and_world[0]
 
     @property
@@ -332,18 +329,15 @@ class DataLoader:
         self._service.take(form)
 
     def set_transform(self, transform: Transform) -> None:
-        """Have the next iteration, and those after it, do another transform; one that runs goes on as it is.
+        """Change the transform of later iterations; a running one goes on as it is.
 
-        The server and its memory stay, unless batches are larger than all before. Raises ValueError for a transform that
-        ends in other conversions to numbers, and BadRequestError, by the iteration, for one that the server refuses.
+        Raises ValueError for a transform that ends in other conversions to numbers. If the server refuses the transform, the
+        iteration raises BadRequestError.
         """
         self._options.change("transform", transform)
 
     def set_batch_size(self, batch_size: int) -> None:
-        """Have the next iteration, and those after it, give batches of another size; one that runs goes on as it is.
-
-        Raises ValueError for a loader with buckets, where a place in an epoch is one between batches.
-        """
+        """Change the batch size of later iterations; a running one goes on as it is. Raises ValueError with buckets."""
         if self._options.buckets is not None:
             raise ValueError("imgfeed: batch_size can't be changed with buckets=: make another loader")
         self._options.change("batch_size", batch_size)
@@ -351,46 +345,40 @@ class DataLoader:
         self.batch_sampler.batch_size = self._options.batch_size
 
     def set_epoch(self, epoch: int) -> None:
-        """Say which epoch the next iteration is; it keys the order and the random crops. From 0.
-
-        Naming the epoch of a state that was just loaded keeps the place in it.
-        """
+        """Set the epoch of the next iteration, from 0. The epoch of a state that was just loaded keeps its place."""
         self._progress.set_epoch(epoch)
 
     def skip(self, batches: int) -> None:
         """Move that many batches past the last one handed out, on every rank, for instance after a loss spike.
 
-        Skipped batches are not read, however many, and ``state_dict`` counts them at once. A running iteration
-        continues there. If that is beyond the epoch's end, it ends, and the next one begins within the later epoch;
-        ``set_epoch`` with that epoch's number keeps the place.
+        Skipped batches are not read, and ``state_dict`` counts them at once. A running iteration continues there. Beyond the
+        epoch's end it ends, and the next one begins within the later epoch.
         """
         self._progress.skip(self._selection.after(self._progress.reached, SKIP.check("batches", batches)))
 
     def state_dict(self) -> dict[str, Any]:
         """Return the place after the last batch that was handed out, for a checkpoint. JSON can hold it.
 
-        It is the same on all ranks that have had as many batches, and may be loaded with another world or batch size.
+        It is the same on all ranks after as many batches, and may be loaded with another world or batch size.
         """
         return state.make(self._progress.reached, self._identity)
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Go on at the place of a state: the next iteration gives the rest of its epoch.
 
-        Raises StateError if it was made on other data, or with another seed, shuffle or choice of samples. That an order= or
-        sampler= gives the epoch the order that it had is checked by the iteration that goes on in it.
+        Raises StateError for a state of other data, or of another seed, shuffle or choice of samples. The iteration itself
+        checks that order= or sampler= gives the same order again.
         """
         self._progress.load(self._selection.check(state.check(state_dict, self._identity)))
 
     def records(
         self, indices: Iterable[int], epoch: int, repetitions: Iterable[int] | None = None, view: int = 0
     ) -> list[Record]:
-        """Return the transform's work on samples in an epoch, whatever was iterated.
+        """Return the transform's work on samples in an epoch, as lists of calls of ``torchvision.transforms.functional``.
 
-        Each sample's record is a list of calls of ``torchvision.transforms.functional``, such as
-        ``{"op": "crop", "top": 3, "left": 20, "height": 200, "width": 180}``; ``imgfeed.reference`` repeats it.
-        indices are those of the set, as ``with_index=True`` gives them; repetitions tell repeated samples apart, from 0,
-        and view is that of several in the transform. ``with_params="records"`` knows all that of a batch's samples.
-        The server repeats the samples for that, one after the other: use it to look at some of them.
+        A call is such as ``{"op": "crop", "top": 3, "left": 20, "height": 200, "width": 180}``; ``imgfeed.reference`` repeats
+        them. indices are those of ``with_index=True``, repetitions tell repeated samples apart, view is one of several in the
+        transform. The server repeats the samples, one after the other.
         """
         asked = [INDEX.check("indices", i) for i in indices]
         again = None if repetitions is None else [INDEX.check("repetitions", i) for i in repetitions]
@@ -400,19 +388,18 @@ class DataLoader:
         return ask(self._service, number, asked, again, of)
 
     def stats(self) -> dict[str, Any]:
-        """Return the server's account of this session, and the caller's own of the running epoch, or of the last one.
+        """Return the server's account of this session, and the caller's own of the running or last epoch.
 
-        ``waiting_for`` says in a word what is the limit, such as cpu or client, ``verdict`` in a sentence, and ``advice`` what
-        to do about it. ``reconnects`` is how often the server was lost and gone on without; its account is of the session
-        since. ``epoch`` has images, batches, seconds, ``waited``, those of the seconds in which the caller has waited for a
-        batch, ``wait_fraction`` and ``images_per_second``.
+        ``waiting_for`` is the limit in a word, such as cpu or client, ``verdict`` in a sentence, and ``advice`` a remedy.
+        ``reconnects`` is how often the server was lost. ``epoch`` has images, batches, seconds, those ``waited`` for a batch,
+        ``wait_fraction`` and ``images_per_second``.
         """
         epoch = self.meter.epoch
         mine = {**dataclasses.asdict(epoch), "wait_fraction": epoch.wait_fraction, "images_per_second": epoch.images_per_second}
         return {**self._service.ask(Session.stats), "reconnects": self._service.reconnects, "epoch": mine}
 
     def close(self) -> None:
-        """Close the connection, and end the server if it is this loader's own. Batches that are held stay valid."""
+        """Close the connection, and end the server if it is this loader's own. Batches in use stay valid."""
         self._output.drain()
         if self._steps is not None:
             self._steps.close()
@@ -427,21 +414,14 @@ class DataLoader:
         self.close()
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Refuse to change an argument that the session was opened with, as torch's loader does.
-
-        worker_init_fn may be set, as frameworks do to seed workers. There are none.
-        """
+        """Refuse to change an argument, as torch's loader does, except worker_init_fn, which frameworks set."""
         made = name in self.__dict__ or isinstance(getattr(type(self), name, None), property)
         if made and name != "worker_init_fn" and (name in arguments.ARGUMENTS or name in arguments.REFUSED):
             raise ValueError(f"imgfeed: {name} can't be changed when the loader is made: make another one")
         super().__setattr__(name, value)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return what makes the same loader again: pickled, copied, or sent to another process.
-
-        It is the recipe, and where the next iteration begins; the connection is made anew, and rank and world are found
-        anew where they were not given.
-        """
+        """Return what makes the same loader again: its arguments, and where the next iteration begins."""
         recipe = {f.name: getattr(self._options, f.name) for f in dataclasses.fields(self._options)}
         recipe.update(seed=self._options.order_seed, generator=None)  # not every torch can pickle a generator
         return _remade, (type(self), recipe, tuple(self._progress.start))
@@ -454,7 +434,7 @@ def _remade(kind: type[DataLoader], recipe: dict[str, Any], start: tuple[int, in
 
 
 def _output(options: arguments.Options) -> outputs.Output:
-    """Return the output that a loader's arguments ask for. Raises ValueError for a device that is not here."""
+    """Return the output that a loader's arguments ask for. Raises ValueError for a missing device."""
     if not outputs.torch_wanted(options.framework):
         if options.of_torch:
             raise ValueError(f"imgfeed: these need torch, which is not installed: {', '.join(options.of_torch)}")

@@ -13,12 +13,10 @@ from .paths import source_path
 
 
 class Dataset(Samples):
-    """A shard set whose samples are read one by one, as of torchvision's ImageFolder: an image of Pillow and a label.
+    """A shard set as a map-style dataset, as torchvision's ImageFolder is: an image of Pillow and a label for each index.
 
-    It works in torch's DataLoader: each worker reads for itself, by an ``imgfeed serve`` of its own with one thread, unless
-    source is ``unix:PATH`` of a server that runs. It can be pickled.
-
-    ``dataset.file(i)`` is a sample's file, ``dataset.get(i)`` its fields, ``dataset.key(i)`` its name.
+    In torch's DataLoader each worker reads through an ``imgfeed serve`` of its own with one thread, unless source is
+    ``unix:PATH`` of a running server. ``file(i)`` is a sample's file, ``get(i)`` its fields, ``key(i)`` its name.
     """
 
     def __init__(
@@ -38,7 +36,6 @@ class Dataset(Samples):
             target_transform: Called with each label.
 
         Raises:
-            BinaryNotFoundError: There is no program imgfeed.
             ServerError: The set can't be read; the message says why.
         """
         self.source = source_path("source", source)

@@ -30,7 +30,7 @@ class Account:
 
     @property
     def wait_fraction(self) -> float:
-        """The share of the time, from 0 to 1, in which the caller has waited for data."""
+        """The share of time, 0 to 1, that the caller has waited for data."""
         return self.waited / self.seconds if self.seconds else 0.0
 
 
@@ -54,7 +54,7 @@ class Meter:
         self._mark = time.perf_counter()
 
     def add(self, images: int, asked: float) -> None:
-        """Note that a batch of images is handed out, which was asked for at a time of time.perf_counter()."""
+        """Note a delivered batch, and when the caller asked for it, by time.perf_counter()."""
         now, t = time.perf_counter(), self.total
         self.total = Account(t.images + images, t.batches + 1, t.seconds + now - self._mark, t.waited + now - asked)
         self._mark = now

@@ -29,10 +29,9 @@ def shown(value: Any) -> str:
 
 
 def listed(value: Any) -> Any:
-    """Return numpy's and torch's numbers as an array of numpy's, in the same memory where it can be, and else as a list.
+    """Return numpy's and torch's numbers as an array of numpy's, in the same memory if possible, and else as a list.
 
-    Whatever has no numbers of its own is returned as it is. A list takes an object for each number, and so half a gigabyte for
-    the samples of ImageNet-21k.
+    Other values are returned as they are. A list takes half a gigabyte for the samples of ImageNet-21k.
     """
     if isinstance(value, np.ndarray) or not hasattr(value, "tolist"):
         return value

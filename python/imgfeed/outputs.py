@@ -40,8 +40,8 @@ class Output(ABC):
     def attach(self, ring: Ring) -> None:  # noqa: B027 - only CUDA has something to prepare
         """Prepare a new session's ring."""
 
-    def drain(self) -> None:  # noqa: B027 - and something under way
-        """Wait for copies under way, and release their memory."""
+    def drain(self) -> None:  # noqa: B027 - subclasses may copy
+        """Wait for running copies, and release their memory."""
 
 
 class NumpyOutput(Output):
@@ -101,10 +101,7 @@ class TorchOutput(Output):
 
 
 def collated(columns: Columns, collate: Callable[[list[Any]], Any]) -> Any:
-    """Call a caller's function with a batch's samples in the form of torch's own datasets, and return its result.
-
-    The image is an array, or a list of its views, and the label a number.
-    """
+    """Return the result of a caller's function on a batch's samples (image, label, …); several views are a list."""
     return collate(list(zip(*map(_rows, columns), strict=True)))
 
 
@@ -120,14 +117,14 @@ def _is_array(column: Any) -> bool:
 
 
 def _rows(column: Any) -> Any:
-    """Return what each sample has of a column: an index as a number, params as an array, views as a list, a text as it is."""
+    """Return a column's value for each sample: an index as a number, params as an array, views as a list, a text as it is."""
     if isinstance(column, list) and column and (_is_array(column[0]) or isinstance(column[0], Records)):
         return map(list, zip(*column, strict=True))
     return column.tolist() if _is_array(column) and column.ndim == 1 else column
 
 
 def is_default_collate(function: Any) -> bool:
-    """Return whether a function is torch's default_collate, which makes of samples the batch that is there already."""
+    """Return whether a function is torch's default_collate, which would make the same batch again."""
     data = sys.modules.get("torch.utils.data")
     return data is not None and function is getattr(data, "default_collate", None)
 

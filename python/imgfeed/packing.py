@@ -1,6 +1,4 @@
-"""Data that a program has in another form, packed once into a cache, under a name that is made of what they hold.
-
-The cache has a folder for each:
+"""Packs a program's data once into a cache, under a name made from their digest.
 
     NAME-0123456789abcdef/     the digits are of the digest of all that the set is made of
         set/                   the shard set, as imgshard build makes it
@@ -8,8 +6,7 @@ The cache has a folder for each:
         source.json            what it was made of, for people; it is there when all else is
     NAME-0123456789abcdef.lock held while the folder is made
 
-A folder appears whole, by a rename. Any number of processes may ask for the same one at the same time: one packs, and the
-others wait.
+A folder appears by a rename. If several processes ask for the same one, one packs, and the others wait.
 """
 
 from __future__ import annotations
@@ -57,7 +54,7 @@ class Source(Protocol):
         """Update a hash with all that the images depend on; keys, labels and classes are in it already."""
 
     def stage(self, folder: Path) -> list[str]:
-        """Write to a folder what imgshard needs, and return its arguments: SRC and flags."""
+        """Write imgshard's input to a folder, and return its arguments: SRC and flags."""
 
 
 def cache_folder(given: str | os.PathLike[str] | None) -> Path:
@@ -93,7 +90,7 @@ class Packed:
             places: npt.NDArray[np.int64] = np.array(np.load(path, mmap_mode="r"))  # its header may say any length
             whole = places.dtype == np.int64 and np.array_equal(np.sort(places), np.arange(self._samples))
             why = "" if whole else f"it does not have each of {self._samples} samples once"
-        except Exception as e:  # numpy's own, and those of what it takes the file for
+        except Exception as e:  # of numpy, or of a reader that it chose
             why = str(e)
         if why:
             raise errors.ImgfeedError(f"imgfeed: {path} is damaged: {why}: remove {self.folder}, and it is packed again")
@@ -103,7 +100,7 @@ class Packed:
 def pack(source: Source, cache: Path) -> Packed:
     """Return the set of a source, and pack it unless it is in the cache already.
 
-    Raises ImgfeedError with imgshard's words where that can't be done. Then, and when it is interrupted, nothing of it stays.
+    Raises ImgfeedError with imgshard's words. Then, or when it is interrupted, nothing stays.
     """
     packed = Packed(cache / f"{source.name}-{_digest(source)}", len(source.keys))
     if packed.is_whole:
@@ -130,7 +127,7 @@ def _digest(source: Source) -> str:
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[IO[bytes]]:
-    """Hold a lock, which goes with the last process that has the file open: also with one that is killed."""
+    """Hold a lock, which goes with the last process that has the file open, also with a killed one."""
     while True:
         with path.open("ab") as file:
             try:
@@ -171,7 +168,7 @@ def _make(source: Source, packed: Packed, lock: IO[bytes]) -> None:
 
 
 def _imgshard(arguments: list[str], lock: IO[bytes]) -> None:
-    """Run imgshard, and log its progress. It has the lock too, as it may outlive this process if that is killed."""
+    """Run imgshard, and log its progress. It has the lock too, as it may outlive this process."""
     printed: deque[str] = deque(maxlen=_LINES_KEPT)
     with subprocess.Popen(
         [find_binary("imgshard"), *arguments],
@@ -191,7 +188,7 @@ def _imgshard(arguments: list[str], lock: IO[bytes]) -> None:
                 else:
                     printed.append(line)
         except BaseException:
-            process.send_signal(signal.SIGINT)  # so it removes what it has written, and this waits for it
+            process.send_signal(signal.SIGINT)  # so it removes its files, and this waits for it
             raise
     if process.returncode:
         words = "".join(printed).strip()

@@ -1,7 +1,6 @@
 """timm's policies: from the objects that its create_transform makes, back to their strings.
 
-The objects do not keep their strings. So a string is made from their content, and timm makes a policy from that string. If
-both are alike, the server gets the string.
+The objects do not keep their strings. So a string is made from their content, and timm's policy of it compared with them.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ def is_policy(step: Any) -> bool:
 
 
 def policy_config(step: Any) -> str | None:
-    """Return the string by which timm makes a policy, one of the objects of which is_policy is true; None if there is none."""
+    """Return the string by which timm makes a policy, or None."""
     kind, first = type(step).__name__, _steps(step)[0]
     if first.hparams.get("translate_pct", _TRANSLATE_OTHERS) != _TRANSLATE.get(kind, _TRANSLATE_OTHERS):
         return None
@@ -62,7 +61,7 @@ def _steps(step: Any) -> list[Any]:
 
 
 def _content(step: Any) -> tuple[Any, ...]:
-    """Return all that makes a policy what it is."""
+    """Return the content of a policy."""
     weights = getattr(step, "choice_weights", None)
     return (
         [(one.name, one.prob, one.magnitude, one.magnitude_std, one.magnitude_max, one.kwargs) for one in _steps(step)],

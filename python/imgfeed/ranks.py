@@ -13,11 +13,7 @@ _CPU_LIMIT = "/sys/fs/cgroup/cpu.max"  # "QUOTA PERIOD" in microseconds, of this
 
 
 def rank_and_world(rank: int | None, world: int | None) -> tuple[int, int] | None:
-    """Return this process's rank and the world's size; None if nothing says them.
-
-    In this order: what is given; torch.distributed's default group, if it is initialised; torchrun's RANK and
-    WORLD_SIZE.
-    """
+    """Return rank and world: as given, of torch.distributed's default group, or of torchrun's RANK and WORLD_SIZE; or None."""
     if (rank is None) != (world is None):
         raise ValueError("imgfeed: give both rank and world, or neither")
     if rank is None or world is None:
@@ -34,9 +30,9 @@ def rank_and_world(rank: int | None, world: int | None) -> tuple[int, int] | Non
 
 
 def check_told(rank: int | None) -> None:
-    """Raise ValueError where there are several processes and none knows which one it is: all would take the samples of rank 0.
+    """Raise ValueError for one of several processes without a rank: all would take the samples of rank 0.
 
-    Launchers set WORLD_SIZE alone for programs that go on to initialise torch.distributed, and may have made a loader before.
+    Launchers set WORLD_SIZE alone for programs that initialise torch.distributed later.
     """
     distributed = sys.modules.get("torch.distributed")
     told = rank is not None or os.environ.get("RANK")
@@ -66,10 +62,7 @@ def rank_batches(samples: int, rank: int, world: int, policy: str, batch_size: i
 
 
 def threads_default() -> int:
-    """Return how many threads should decode for this process: its processors, shared with the node's other ranks.
-
-    A container's limit counts: more threads than it allows would be stopped for most of each of its periods.
-    """
+    """Return how many threads decode for this process: its processors, or its container's, shared with the node's ranks."""
     here = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, min(here, _cpu_limit()) // max(1, _from_env("LOCAL_WORLD_SIZE", 1)))
 
@@ -79,7 +72,7 @@ def _cpu_limit() -> int:
     try:
         quota, period = Path(_CPU_LIMIT).read_text().split()
         return math.ceil(int(quota) / int(period))
-    except (OSError, ValueError, ZeroDivisionError):  # there is none of version 2, or its quota is "max"
+    except (OSError, ValueError, ZeroDivisionError):  # no file of version 2, or its quota is "max"
         return sys.maxsize
 
 

@@ -1,15 +1,6 @@
 """Packing and feeding on the machines of a Ray cluster. It needs the package ray, and this package on all nodes.
 
-``pack`` makes a shard set by tasks, and ``Feeders`` has other nodes make samples for loaders::
-
-    from imgfeed import DataLoader
-    from imgfeed.ray import Feeders, pack
-
-    pack("s3://bucket/train", "s3://bucket/train-shards", parts=16)
-    with Feeders("s3://bucket/train-shards", 4, num_cpus=32, tls="/etc/imgfeed/tls") as feeders:
-        DataLoader("s3://bucket/train-shards", 256, feeders=feeders.addresses(), tls="/etc/imgfeed/tls")
-
-docs/scaling.md says more.
+docs/scaling.md has an example.
 """
 
 from __future__ import annotations
@@ -39,15 +30,15 @@ def pack(source: str, out: str, *, parts: int, num_cpus: float = 1, flags: Seque
     """Pack a source into a shard set, with the same bytes as ``imgshard build source -o out`` on one machine.
 
     Args:
-        source: What to pack: a path that all nodes have, or a URL.
+        source: A path that all nodes have, or a URL.
         out: The new set: a folder on storage that all nodes share, or a URL.
         parts: Number of tasks. A task that fails or loses its node runs again.
-        num_cpus: CPUs of each task, which is how many workers it has.
+        num_cpus: CPUs and workers of each task.
         flags: Further flags of ``imgshard build``, the same for all parts.
-        index: Run ``imgshard index`` in place of ``build``.
+        index: Run ``imgshard index`` instead of ``build``.
 
     Raises:
-        RuntimeError: imgshard failed; the message ends with what it said.
+        RuntimeError: imgshard failed; the message ends with its own.
     """
     check_secrets("pack", source, out, *flags)
     task = ray.remote(_imgshard).options(num_cpus=num_cpus, max_retries=3)
@@ -93,8 +84,7 @@ class _Feeder:
 class Feeders:
     """Feeders on nodes with free CPUs, spread over the cluster, until ``close`` or the end of the ``with`` block.
 
-    Ray starts a feeder that is lost again, perhaps elsewhere: ``addresses`` has its new address, for loaders that are made
-    from then on. Batches are the same whatever becomes of feeders.
+    Ray restarts a lost feeder, perhaps elsewhere: ``addresses`` has its new address, for later loaders.
     """
 
     def __init__(
@@ -105,7 +95,7 @@ class Feeders:
         Args:
             source: The shard set: a path that all nodes have, or a URL.
             count: Number of feeders.
-            num_cpus: CPUs of each, which is how many threads it has.
+            num_cpus: CPUs and threads of each.
             tls: Folder with certificates or a token, the same path on all nodes. None: loaders on the same machine only.
             flags: Further flags of ``imgfeed feed``, such as ``["--cache", "/nvme/cache"]``.
 
@@ -125,7 +115,7 @@ class Feeders:
             raise
 
     def addresses(self) -> list[str]:
-        """Return where the feeders listen now: what ``DataLoader(feeders=)`` takes."""
+        """Return the feeders' present addresses, for ``DataLoader(feeders=)``."""
         return list(ray.get([actor.address.remote() for actor in self._actors], timeout=START_TIMEOUT))
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
 """Records of the work on samples, which a person can read and imgfeed.reference repeats.
 
-The server makes a record by repeating the sample. So a batch's records are requested only when somebody looks at them. By then
-the epoch may be over, or the server another one, so the batch keeps everything that the request needs.
+The server makes a record by repeating the sample, when somebody looks at it. By then the epoch may be over, or the server
+another one, so the batch keeps everything that the request needs.
 """
 
 from __future__ import annotations
@@ -33,10 +33,8 @@ def ask(service: Service, epoch: int, indices: list[int], repetitions: list[int]
 class Records:
     """The records of a batch's samples, or of one view of them, in the batch's order: ``records[3]``, ``list(records)``.
 
-    Each is requested from the server when you first look at it, and then kept. A blank sample's is None. This is neither a list
-    nor a Sequence: programs that move batches to a device go through those, and would request them all.
-
-    Looking at a record raises what ``imgfeed.DataLoader.records`` raises.
+    Each is requested when you first look at it, then kept. A blank sample's is None. This is not a Sequence: programs that move
+    batches to a device go through those, and would request them all. Looking raises the errors of ``DataLoader.records``.
     """
 
     def __init__(self, service: Service, epoch: int, batch: Batch, view: int) -> None:

@@ -17,11 +17,10 @@ Call = dict[str, Any]
 
 
 def reference(image: Any, record: Sequence[Call]) -> Any:
-    """Return the image that torchvision makes of an original by the functions of a record, one after the other.
+    """Return the image that torchvision makes of an original, an RGB image of Pillow, by the functions of a record.
 
-    image is the original, an RGB image of Pillow; a record comes from ``imgfeed.DataLoader.records``. The result is an
-    image of Pillow too, whose pixels are the batch's. It needs torchvision, and for resized images the Pillow release of
-    the loader's ``resampler``. Raises ValueError for a function that it does not know, such as one of a later server.
+    The pixels are the batch's. It needs torchvision, and for resized images the Pillow release of the loader's ``resampler``.
+    Raises ValueError for a function that it does not know, such as one of a later server.
     """
     for call in record:
         image = _call(image, dict(call))
@@ -61,7 +60,7 @@ def _pillow_gaussian_blur(image: Any, radius: float) -> Any:
 
 
 def _mixture(image: Any, share: float, weights: Sequence[float], chains: Sequence[Sequence[Call]], factor: float) -> Any:
-    """Sum up an image and what chains make of it, in float32, and blend the image with the sum: AugMix."""
+    """Sum up an image and the results of its chains, in float32, and blend the image with the sum: AugMix."""
     pil, np = importlib.import_module("PIL.Image"), importlib.import_module("numpy")
     mixed = np.float32(share) * np.asarray(image, dtype=np.float32)
     for weight, chain in zip(weights, chains, strict=True):
@@ -70,7 +69,7 @@ def _mixture(image: Any, share: float, weights: Sequence[float], chains: Sequenc
 
 
 def _blends(image: Any, weights: Sequence[float], chains: Sequence[Sequence[Call]]) -> Any:
-    """Blend an image with what chains make of the original, one after the other: AugMix of timm with b1."""
+    """Blend an image with the results of chains on the original, one after the other: AugMix of timm with b1."""
     blend, blended = importlib.import_module("PIL.Image").blend, image
     for weight, chain in zip(weights, chains, strict=True):
         blended = blend(blended, reference(image, chain), weight)

@@ -1,11 +1,10 @@
 """The client's side of the shared-memory ring: views of slots, and the moment at which a slot goes back.
 
-A batch's arrays are views of one ``_Lease``, an object that stands for the lent slot. numpy keeps it as the arrays'
-base, torch keeps the arrays it was given, and every view, slice or DLPack capsule keeps its parent. So the lease goes
-when the last of them goes, and sends the slot back.
+A batch's arrays are views of one ``_Lease``, which stands for the lent slot. numpy keeps it as the arrays' base, and every
+view, slice or DLPack capsule keeps its parent. When the last of them goes, the lease sends the slot back.
 
-The code for each batch runs with cold caches, as decoding threads sweep them: a line of Python costs several times as much
-as in a tight loop. So everything that is the same for every batch is made once.
+The code for each batch runs with cold caches, as decoding threads sweep them, so everything that is the same for every batch
+is made once.
 """
 
 from __future__ import annotations
@@ -58,14 +57,14 @@ def _info(array: Mapping[str, Any]) -> ArrayInfo:
 
 
 class Shape:
-    """The content of a slot: its arrays, in the order in which the socket carries them."""
+    """The content of a slot: its arrays, in the order of the socket."""
 
     def __init__(
         self, arrays: Sequence[Mapping[str, Any]], slot_bytes: int, fields: Sequence[str] = (), target: str | None = None
     ) -> None:
-        """Take arrays as the reply to ``open`` lists them, and which fields the caller gets; target is that in place of labels.
+        """Take arrays as the reply to ``open`` lists them, and the caller's fields; target replaces the labels.
 
-        Raises ProtocolError if an array that every batch has is not there.
+        Raises ProtocolError if an array that every batch has is missing.
         """
         self.slot_bytes = slot_bytes
         self._caller = fields, target
@@ -90,15 +89,12 @@ class Shape:
         return Shape(arrays, self.slot_bytes, *self._caller)
 
     def parts(self, count: int, image: tuple[int, ...] | None = None) -> list[Part]:
-        """Return shape, type and offset in a slot of each array of a batch.
-
-        image is the shape of its images, if they are smaller than those that a slot has room for.
-        """
+        """Return shape, type and offset in a slot of a batch's arrays. image is the shape of its images, if smaller."""
         shapes = [image if image is not None and info.kind == "images" else info.shape for info in self._arrays]
         return [((count, *shape), info.dtype, info.offset) for shape, info in zip(shapes, self._arrays, strict=True)]
 
     def batch(self, views: list[Array]) -> Arrays:
-        """Return the batch that is made of these arrays, as many as there are parts."""
+        """Return the batch of these arrays, one for each part."""
         params = None if self._params is None else _of(views, self._params)
         repetitions = None if self._repetitions is None else views[self._repetitions]
         target = None if self._target is None else self._field(views, self._target)
@@ -143,15 +139,15 @@ class Packed:
 
 @dataclass(slots=True)
 class Arrays:
-    """A batch as numpy arrays. params and repetitions are None unless the session asked for them, and indices when nobody asks
-    for them. images, and params, are lists where the transform has several views.
+    """A batch as numpy arrays. Arrays that the session or the caller did not ask for are None. With several views images and
+    params are lists.
     """
 
     images: Array | list[Array]
     labels: Array
     indices: Array | None
-    params: Any  # an array, a list of them, or the records that were asked for in their place
-    target: Array | Packed | None  # in place of the labels
+    params: Any  # an array, a list of them, or records instead
+    target: Array | Packed | None  # instead of the labels
     fields: list[Any]  # an array or Packed each, or values that were made of them
     repetitions: Array | None = None
 
@@ -204,10 +200,7 @@ class _Lease:
 
 
 class Ring:
-    """A mapping of the server's memfd.
-
-    The mapping outlives the session and the server: it goes with the last array that looks into it.
-    """
+    """A mapping of the server's memfd, which outlives session and server: it goes with the last array that looks into it."""
 
     def __init__(
         self,
@@ -221,7 +214,7 @@ class Ring:
     ) -> None:
         """Map ring_bytes of fd (which stays the caller's). release sends a slot back; it may be called by any thread.
 
-        break_off is called where nobody knows whether a slot has gone back, and ends the connection.
+        break_off ends the connection when nobody knows whether a slot has gone back.
         """
         size = os.fstat(fd).st_size
         if slots < 1 or shape.slot_bytes < 1 or size < ring_bytes or ring_bytes < slots * shape.slot_bytes:
@@ -251,10 +244,7 @@ class Ring:
         weakref.finalize(self.memory, call, *args).atexit = False
 
     def lend(self, slot: int, count: int, image: tuple[int, ...] | None = None) -> Arrays:
-        """Return views of the batch of count samples in slot. The slot goes back with the last reference to them.
-
-        image is the shape of its images, if they are smaller than a slot's.
-        """
+        """Return views of count samples in slot, which goes back with the last reference to them. image: as for parts."""
         if not 0 <= slot < self.slots:
             raise errors.ProtocolError(f"imgfeed: batch in slot {slot} of a ring with {self.slots} slots")
         parts = self._parts.get((count, image))
@@ -275,7 +265,7 @@ class Ring:
             raise errors.ProtocolError(f"imgfeed: {count} samples don't fit in a slot of {self.shape.slot_bytes} bytes") from e
 
     def change(self, shape: Shape) -> None:
-        """Have slots that are lent from now on hold other arrays."""
+        """Change the arrays of slots lent from now on."""
         self.shape = shape
         self._parts.clear()
 
@@ -284,12 +274,12 @@ class Ring:
         try:
             self._held.pop(slot, None)
             self._release(slot)
-        except BaseException:  # between the two the slot is neither here nor there
+        except BaseException:  # between the two nobody has the slot
             self.break_off(None)
             raise
 
     def reclaim(self) -> None:
-        """Send back slots whose lease is gone and has not done so: a Ctrl-C at a finalizer's first instruction ends it."""
+        """Send back slots that a lost lease has not: a Ctrl-C at a finalizer's first instruction ends it."""
         for slot in list(self._held):  # not its items, which are made meanwhile: finalizers may run then, and change it
             lease = self._held.get(slot)
             if lease is not None and lease() is None:

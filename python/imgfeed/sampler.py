@@ -13,7 +13,7 @@ from .selection import Selection
 from .service import Service
 from .state import Progress
 
-_PIECE = 1 << 16  # indices that are made Python's at a time
+_PIECE = 1 << 16  # indices that become Python's at a time
 
 
 class Sampler:
@@ -35,7 +35,7 @@ class Sampler:
         self._progress.set_epoch(epoch)
 
     def __len__(self) -> int:
-        """Return how many samples this rank gets in an epoch, so none of a batch that drop_last leaves out."""
+        """Return how many samples this rank gets in an epoch, without those that drop_last leaves out."""
         if self._options.buckets is not None:
             return len(self._order())
         samples, policy, size = self._selection.positions(self.epoch), self._options.policy, self._options.batch_size

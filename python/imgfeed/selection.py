@@ -1,7 +1,6 @@
 """Which samples a loader's epochs hold, if not each of the split once: docs/sampling.md has it in full.
 
-The client makes at most two arrays from its arguments, a list of indices and a list of weights, and sends them once; the
-server's plan does the rest.
+The client sends a list of indices and a list of weights once; the server's plan does the rest.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ class Selection:
     """The samples that a loader serves in each epoch."""
 
     def __init__(self, service: Service, options: Options) -> None:
-        """Take what options say. The server refuses here what it can't serve, unless it is made anew for each epoch."""
+        """Take the selection of options. The server checks it here, unless it is made anew for each epoch."""
         self._service = service
         self._options = options
         self._sampler_epoch = getattr(options.sampler, "epoch", None)  # as this object last saw it
@@ -47,7 +46,7 @@ class Selection:
 
     @property
     def identity(self) -> str | None:
-        """The selection's entry in a state; None if it needs none."""
+        """The selection's entry in a state; None if it needs no entry."""
         if self._options.mixture is not None:
             return "mix"  # a state goes on under other weights
         if self.anew:
@@ -58,17 +57,14 @@ class Selection:
         return self._lasting.digest if self._options.selects else None
 
     def follow(self, progress: Progress) -> None:
-        """Take the epoch of a sampler whose ``set_epoch`` the caller has called, as programs for torch do."""
+        """Take the epoch of a sampler after a caller's ``set_epoch``, as programs for torch call it."""
         epoch = getattr(self._options.sampler, "epoch", None)
         if isinstance(epoch, int) and epoch != self._sampler_epoch:
             progress.set_epoch(epoch)
             self._sampler_epoch = epoch
 
     def check(self, place: Place) -> Place:
-        """Return the place of a state as ``after`` does, where the epoch's end is known before the epoch is made.
-
-        Raises StateError for a place beyond that end.
-        """
+        """Return the place of a state as ``after`` does. Raises StateError for a place beyond the epoch's known end."""
         if self.anew or self._options.mixture is not None:
             return place
         if place.consumed > (end := self.positions(place.epoch)):
@@ -78,7 +74,7 @@ class Selection:
     def begin(self, place: Place) -> tuple[Place, Selected | None]:
         """Return the samples of the epoch at place, and the place, with its order's name. From an epoch's end it is the next.
 
-        Raises StateError if place was reached in another order than the epoch's, and ValueError for an epoch without a batch.
+        Raises StateError for a place in another order than the epoch's, and ValueError for an epoch without a batch.
         """
         selected = self.of(place.epoch)
         order = selected.digest if selected is not None and self.anew else None
@@ -123,10 +119,9 @@ class Selection:
         return rank_batches(positions, rank, world, o.policy, size)
 
     def remainder(self, place: Place) -> int:
-        """Return the ``remainder`` that Accelerate asks for: samples in the last batch, over all ranks; 0: it is full.
+        """Return Accelerate's ``remainder``: samples in the last batch, over all ranks; 0: it is full; -1: keep all.
 
-        Accelerate gathers that batch rank by rank and keeps so many of its first samples. That is right where at most the very
-        last one is repeated; -1 has it keep all.
+        Accelerate keeps so many of the gathered batch's first samples, which is right if at most the very last one is repeated.
         """
         o, world = self._options, self._service.rank_and_world[1]
         if o.drop_last or o.buckets is not None:
@@ -160,7 +155,7 @@ class Selection:
         return Place(epoch, batches * stride)
 
     def of(self, epoch: int) -> Selected | None:
-        """Return what an epoch holds; None where that is each sample once."""
+        """Return an epoch's samples; None: each once."""
         o = self._options
         if not o.selects:
             return None
@@ -201,7 +196,7 @@ class Selection:
 
     @cached_property
     def _lasting(self) -> Selected:
-        """The part that is the same in every epoch."""
+        """The part common to all epochs."""
         o = self._options
         listed = o.order if o.order is not None else self._subset(o.subset)
         weights = None if o.weights is None else self._weights(o.weights, listed)

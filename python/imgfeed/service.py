@@ -23,7 +23,7 @@ log = logging.getLogger("imgfeed")
 Answer = TypeVar("Answer")
 Ranks = tuple[int, int]  # a rank, and the world's size
 
-_WAIT_MAX = 0.5  # seconds between two looks for a server that is not there
+_WAIT_MAX = 0.5  # seconds between two looks for an absent server
 _STARTS_MAX = 3  # of an own server in a row
 HELLO_TIMEOUT = 5.0  # seconds: one that has been stopped takes connections, and says nothing
 
@@ -38,8 +38,8 @@ def patiently(
 ) -> Answer:
     """Return attempt's result. While it raises LostError (no server is there), try again for patience seconds.
 
-    The log says once that it waits, unless told is true. deadline is a time of time.monotonic(); rest waits
-    for some seconds. Raises the last LostError if no server comes in time, and TimeoutError at the deadline.
+    The log says once that it waits, unless told. deadline is a time of time.monotonic(); rest waits for some seconds. Raises
+    the last LostError if no server comes in time, and TimeoutError at the deadline.
     """
     begin, wait = time.monotonic(), 0.01
     while True:
@@ -77,7 +77,7 @@ class Form(NamedTuple):
 class Service:
     """A server and a session on it: opened at once, and anew in a forked child or after the connection was lost.
 
-    It ends with the last object that uses it, which may be an iteration whose loader is gone, or with the interpreter.
+    It ends with the last object that uses it, such as an iteration that outlives its loader, or with the interpreter.
     """
 
     def __init__(self, options: Options, attach: Callable[[Ring], None]) -> None:
@@ -95,7 +95,7 @@ class Service:
         self._opened_as: Ranks | None = None  # rank and world that the session was opened with; None: those of the server
         self._served_as: Ranks | None = None  # that the server gave when none were named
         self._opening = threading.RLock()  # held while a session is opened
-        self._opening_pid = os.getpid()  # whose threads may hold it
+        self._opening_pid = os.getpid()  # its threads may hold it
         #: Whether the loader was closed, and not used since.
         self.closed = False
         #: How often a session took the place of one that was lost.
@@ -115,12 +115,12 @@ class Service:
 
     @property
     def current(self) -> Session | None:
-        """The present session, which may be lost without notice; None if there is none."""
+        """The present session, which may be lost without notice; or None."""
         return self._session
 
     @property
     def patience(self) -> float:
-        """Seconds to wait for a server that is not there; an own one is started again at once, unless this is 0."""
+        """Seconds to wait for an absent server; an own one is started again at once, unless this is 0."""
         return self._options.reconnect
 
     def session(self) -> Session:
@@ -138,10 +138,9 @@ class Service:
             return self._opened(self._own_ranks, None, told=False)
 
     def session_of_rank(self) -> Session:
-        """Return the session for an epoch: a new one, too, where this process's rank is not what it was when it was opened.
+        """Return the session for an epoch: a new one if this process's rank has changed since the last was opened.
 
-        Programs make loaders before torch.distributed is initialised, which then says another rank and world. Raises
-        ValueError where there are several processes, and nothing says which this is.
+        Raises ValueError if there are several processes, and nothing says which this is.
         """
         ranks.check_told(self._options.rank)
         if self._session is not None and self._opened_as != self._own_ranks:
@@ -149,7 +148,7 @@ class Service:
         return self.session()
 
     def take(self, form: Form) -> None:
-        """Have the epochs that begin from now on come in a form. A session whose ring has no room for it ends."""
+        """Change the form of later epochs. A session ends if its ring has no room for it."""
         if form == self._form:
             return
         self._form, session = form, self._session
@@ -163,7 +162,7 @@ class Service:
             pass  # as the epoch's start finds, too
 
     def again(self, lost: Session, deadline: float | None = None) -> Session:
-        """Return a session like one that was lost, of a server that is there again: started, if it is this process's own.
+        """Return a session like a lost one, on the next server, or on one that this starts again if it is the loader's own.
 
         Raises LostError when none is there in time, and TimeoutError at deadline, a time of time.monotonic().
         """
@@ -173,7 +172,7 @@ class Service:
             self._check_open()
             begin, opened_as = time.monotonic(), self._opened_as
             if self._server is not None:
-                self._server.kill()  # it may not be able to end by itself
+                self._server.kill()  # it may be unable to end
             self._drop()
             session = self._opened(opened_as, deadline, told=True)
             self.reconnects += 1
@@ -203,7 +202,7 @@ class Service:
         return self._own_ranks or self._served_as or (0, 1)
 
     def close(self) -> None:
-        """Close the connection, and end the server if it is this process's own. Batches that are held stay valid."""
+        """Close the connection, and end the server if it is this process's own. Batches in use stay valid."""
         self.closed = True
         self._drop()
 
@@ -229,10 +228,7 @@ class Service:
             del error, explained  # their traceback has this frame: together they would keep a lost ring until it is collected
 
     def _opened(self, opened_as: Ranks | None, deadline: float | None, *, told: bool) -> Session:
-        """Connect and open. Wait for somebody else's server as long as reconnect= says; the log says so unless told.
-
-        If its own server ends meanwhile, start it again, a few times.
-        """
+        """Connect and open. Wait up to reconnect= for somebody else's server; start an own one that ends again, a few times."""
         if self._options.socket is not None:
             return patiently(lambda: self._open_once(opened_as), self.patience, deadline=deadline, told=told, rest=self._rest)
         for left in reversed(range(_STARTS_MAX if self.patience else 1)):

@@ -26,8 +26,7 @@ class Place(NamedTuple):
 class Progress:
     """How far a loader has come. The loader moves it by hand, its running iteration with every batch.
 
-    Each iteration begins the next epoch. It begins where the last one did if that gave no batch, and where a caller has said
-    since then.
+    Each iteration begins the next epoch, unless the last one gave no batch or the caller has chosen another place since.
     """
 
     def __init__(self) -> None:
@@ -86,21 +85,16 @@ class Progress:
 
 
 def make(place: Place, identity: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a state.
-
-    identity names the data and the order: split, fingerprint, content if it is known, encoding, seed, shuffle,
-    selection if there is one.
-    """
+    """Return a state. identity names data and order: split, fingerprint, content, encoding, seed, shuffle, selection."""
     order = {} if place.order is None else {"order": place.order}
     named = {name: value for name, value in identity.items() if value is not None}
     return {"version": VERSION, **named, "epoch": place.epoch, "consumed": place.consumed, **order}
 
 
 def check(state: Mapping[str, Any], identity: Mapping[str, Any]) -> Place:
-    """Return the place in state, which must name the same data and order as identity.
+    """Return the place in state. Raises StateError if its identity names other data or another order.
 
-    Raises StateError with what differs. Batch size, world and encoding may differ from those of the loader that made the state,
-    and content with the encoding.
+    Batch size, world and encoding may differ, and content with the encoding.
     """
     if not isinstance(state, Mapping):
         raise errors.StateError(f"imgfeed: state is {state!r:.80}, want the dictionary that state_dict() gave")

@@ -1,12 +1,10 @@
 """A caller's own function on each sample or batch, run by processes that see the ring's memory.
 
-The function gets the image as the server left it, a view of the slot, and returns another one. Processes are forked once, so
-that the function and what it holds need not be pickled. No pixel goes through a pipe: results are written to memory that is
-shared with the caller. Which process does a sample changes nothing, as draws are keyed by the sample.
+The function gets a view of the slot, and returns another image, which goes to memory shared with the caller. Processes are
+forked once, so the function need not be pickled. Draws are keyed by the sample, so any process may do it.
 
 A task is a batch that processes work on. It holds the batch's slot, and a buffer for the results, until all of them have
-answered or are dead. When the caller leaves an iteration, or a signal's handler raises in it, its tasks stay in the queue. The
-next call waits until they are answered, and then asks the server for the batches again.
+answered or are dead. When the caller leaves an iteration, its tasks stay in the queue until they are answered.
 """
 
 from __future__ import annotations
@@ -41,7 +39,7 @@ from .feed import Feed
 from .ring import Array, Arrays, Packed
 from .service import Service
 
-# What functions may ask for, by their parameters' names.
+# The parameters that a function may have.
 WANTED = {"map": "image, label, rng, index, view, fields, params", "map_batch": "images, labels, rng, indices, view"}
 TEXT_BYTES_MAX = 4092  # of a label
 _AHEAD = 3  # batches that processes work on, or have finished, before the caller asks for them
@@ -58,13 +56,13 @@ _STATE = np.dtype([("skip", "i8"), ("index", "i8"), ("begun", "f8"), ("why", "S1
 
 
 def wants(name: str, function: Callable[..., Any]) -> tuple[str, ...]:
-    """Return which of WANTED a function takes; ("",) if none, and then it gets the image, or images, alone.
+    """Return which of WANTED a function takes; ("",) if none: then it gets the image, or images, alone.
 
     Raises TypeError for a function that needs other parameters, or has none.
     """
     try:
         signature = inspect.signature(function)
-    except ValueError:  # functions in C may have none
+    except ValueError:  # some functions in C
         return ("",)
     wanted = tuple(p for p in signature.parameters if p in WANTED[name].split(", "))
     try:
@@ -163,7 +161,7 @@ def lay_out(columns: Iterable[Array], most: int) -> tuple[list[Part], int]:
 
 
 class _Lease:
-    """Stands for a buffer, which is free when nothing refers to its lease: neither a task nor the caller's arrays."""
+    """Stands for a buffer, which is free when no task and no array of the caller's refers to its lease."""
 
     def array(self, memory: Array) -> Array:
         """Return the buffer's memory as an array; numpy keeps the lease as the base of its views."""
@@ -191,7 +189,7 @@ class Steps:
     def __init__(self, step: Step, workers: int, batch_size: int, service: Service) -> None:
         """Start nothing yet: the first batch says what processes look at."""
         self._step, self._count, self._batch_size, self._service = step, workers, batch_size, service
-        self._queue: deque[_Task] = deque()  # in the order in which each process answers
+        self._queue: deque[_Task] = deque()  # in the order of the answers
         self._number = 0  # of the last task
         self._at: int | None = None  # the place where the queue begins, if the last call has ended well
         self._results: Array | None = None  # a row for each buffer
@@ -270,7 +268,7 @@ class Steps:
         self._number += 1
         workers = range(min(count, self._count))
         if self._step.whole:
-            n = self._number % self._count if self._results is not None else 0  # process 0 finds out what results are like
+            n = self._number % self._count if self._results is not None else 0  # process 0 finds out shape and type
             workers = range(n, n + 1)
         batch.arrays = replace(arrays, images=[], labels=np.empty(count, np.int64))
         return _Task(self._number, free[0], count, epoch, places, workers, batch, arrays, lease)
@@ -291,7 +289,7 @@ class Steps:
         self._results = np.frombuffer(memory, np.uint8).reshape(_BUFFERS, size)
 
     def _give(self, task: _Task, timeout: float) -> None:
-        """Send a task to its processes, which ignore it if they have it. Process 0's first result says what all are like."""
+        """Send a task to its processes, which ignore it if they have it. Process 0's first result fixes shape and type."""
         for n in task.workers:
             like = None if self._results is None else (self._parts, self._results.shape[1])
             with contextlib.suppress(OSError):  # a dead process is reported when its answer is due
@@ -365,7 +363,7 @@ class Steps:
         self._sockets: list[socket.socket] = []
         self._end = util.Finalize(self, _end, (self._processes, self._sockets, self._file), exitpriority=0)
         owner, fork = os.getpid(), multiprocessing.get_context("fork")
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # none of our handlers runs in them
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # our handlers do not run in them
         try:
             for n in range(self._count):
                 ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -440,7 +438,7 @@ class Steps:
                 want[...] = array
 
     def _made(self, columns: list[Array], span: slice, epoch: int, state: np.void) -> Iterator[Array]:
-        """Yield what the function makes of a part of a batch: images of each view, then the first view's labels."""
+        """Yield the function's results for a part of a batch: images of each view, then the first view's labels."""
         *looked, labels, indices, repetitions = columns
         step, i, kept = self._step, span.start, []
         state["index"] = index = int(indices[i])

@@ -40,16 +40,13 @@ def from_torch(
     """Return a loader of the same batches as a torch.utils.data.DataLoader, with its images packed once into a cache.
 
     The dataset is an ImageFolder, ImageNet, CIFAR10 or CIFAR100 of torchvision, a Dataset of Hugging Face, or a Subset of
-    these. The first call packs it and logs that; later ones find it in the cache, by a digest of the data. docs/python.md
-    lists which arguments of torch's loader are honoured, and which are refused.
+    these. docs/python.md lists which arguments of torch's loader are honoured, and which are refused.
 
     Args:
         loader: The loader. It is not iterated, and stays as it is.
-        transform: The work on each image, instead of the dataset's own transform. A Dataset of Hugging Face needs it, since
-            its own is an opaque function.
+        transform: The work on each image, instead of the dataset's own. A Dataset of Hugging Face needs it.
         label: The column of a Dataset of Hugging Face that has the labels, if there are several.
-        same_order: Take the order of every epoch from torch's own sampler. Without it the feed does the work of a
-            random sampler, from its own seed and epoch, so that a state resumes in any world.
+        same_order: Take the order of every epoch from torch's own sampler.
         cache: The folder for packed sets; by default ``$XDG_CACHE_HOME/imgfeed`` or ``~/.cache/imgfeed``.
         changes: Arguments of imgfeed.DataLoader that override the loader's.
 
@@ -149,10 +146,7 @@ def _order(data: Any, batches: Any, samples: int, same_order: bool) -> dict[str,
 
 
 def _as_many(sampler: Any, batches: Any, samples: int) -> bool:
-    """Return whether the feed gives a rank as many samples as torch does with a DistributedSampler.
-
-    Its drop_last leaves out samples, and the loader's a batch; the feed has one for both.
-    """
+    """Return whether a rank gets as many samples as from torch with a DistributedSampler and its own drop_last."""
     size, world = batches.batch_size, int(sampler.num_replicas)
     if len(sampler.dataset) != samples:
         return False
@@ -169,10 +163,7 @@ def _distributed(sampler: Any) -> dict[str, Any]:
 
 
 def _with_transform(transform: Any, given: dict[str, Any], loader: Any) -> dict[str, Any]:
-    """Return arguments with a transform, whose steps that the feed does not know become map=.
-
-    Raises ValueError if it leaves images of Pillow, which torch's loader could have put into no batch.
-    """
+    """Return arguments with a transform; steps that the server lacks become map=. Raises ValueError if it leaves PIL images."""
     if transform is None:
         raise ValueError(
             "imgfeed: from_torch: the dataset has no transform that can be looked into: say with transform= what is done to "
@@ -205,7 +196,7 @@ def _with_transform(transform: Any, given: dict[str, Any], loader: Any) -> dict[
 
 
 def _in_set(given: dict[str, Any], loader: Any, places: npt.NDArray[np.int64]) -> dict[str, Any]:
-    """Return arguments with the set's indices in place of those of torch's dataset."""
+    """Return arguments with the set's indices instead of those of torch's dataset."""
     moved: dict[str, Any] = {name: places[given[name]] for name in ("order", "subset") if name in given}
     if "weights" in given:
         weights = np.zeros(len(places))

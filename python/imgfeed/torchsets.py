@@ -1,7 +1,6 @@
-"""Datasets of torchvision and Hugging Face, as what can be packed: each sample's stored image, its label, and its place.
+"""Datasets of torchvision and Hugging Face to pack: each sample's stored image, its label, and its place.
 
-A dataset is taken only where its own code would give just that: the file's image as RGB, then the transform. One with code
-of its own is refused, with what to do.
+A dataset with code of its own, beyond the file's image as RGB and the transform, is refused.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ import numpy as np
 from .packing import Source, folder_name
 
 _ORIENTATION = 0x0112  # the tag of EXIF
-_ROWS_HASHED = 100  # of a table's images, evenly spread, whose bytes are looked at to name it
+_ROWS_HASHED = 100  # of a table's images, evenly spread, for its digest
 
 _HOW = (
     "Pack its images once, as class folders or as a list of path and label in each line, with imgshard build, and give the "
@@ -30,9 +29,9 @@ _HOW = (
 
 
 def source_of(dataset: Any, label: str | None) -> tuple[Source, Any]:
-    """Return the images of a dataset to pack, and the dataset's transform of each image.
+    """Return the images of a dataset to pack, and the dataset's transform. label: the column of Hugging Face's labels.
 
-    label names the column of the labels of a dataset of Hugging Face. Raises ValueError for a dataset that can't be taken.
+    Raises ValueError for a dataset that can't be packed.
     """
     inner, rows = _without_subsets(dataset)
     for of in (_files, _arrays, _table):

@@ -1,9 +1,7 @@
-"""torchvision's transforms as the feed's: the server does the operations on images; conversions to numbers are
-done to whole batches.
+"""torchvision's transforms: the server does the operations on images; conversions to numbers are done to whole batches.
 
-A pipeline of torchvision is a list. It begins with operations on images, which the server does if it knows them. Then come a
-conversion to a tensor, and changes of the tensor's type and scale. These are torchvision's own objects, called with a batch,
-on the device where it is: they do to each pixel what they did to a single image's.
+A pipeline begins with operations on images. Then come a conversion to a tensor, and changes of the tensor's type and scale.
+These are torchvision's own objects, called with a batch, on its device.
 """
 
 from __future__ import annotations
@@ -46,7 +44,7 @@ POLICY = "TimmAugment"
 
 @dataclass(frozen=True)
 class Step:
-    """An object of torchvision that the server is to do. What it does, the client knows when it is connected."""
+    """An object of torchvision for the server. The client knows the server's operations when it is connected."""
 
     name: str  # of the argument that holds it
     step: Any
@@ -58,10 +56,7 @@ class Step:
         return repr(self.step)
 
     def operation(self, known: Known) -> dict[str, Any]:
-        """Return the operation as the server takes it.
-
-        Raises ValueError where the server does not do it, or not there.
-        """
+        """Return the operation as the server takes it. Raises ValueError if the server lacks it."""
         kind = _kind(self.step)
         if kind not in known:
             raise ValueError(_unknown(self.name, self.step, known) + (_AFTER_CROPS if self.before in CROPS else ""))
@@ -91,7 +86,7 @@ class Pipeline:
     operations: list[Any]  # for the server: Steps, or operations as docs/transforms.md has them
     numbers: tuple[Any, ...]  # for batches: objects of torchvision, in order
     resizes_tensors: str = ""  # the operation that torchvision would have done to a tensor, not to a Pillow image
-    views: dict[str, Any] | None = None  # for the server, in place of operations: several views of each image
+    views: dict[str, Any] | None = None  # for the server, instead of operations: several views of each image
 
     def finish(self, images: Any) -> Any:
         """Return a batch of uint8 images, shape (B, 3, H, W), as the pipeline's end makes it."""
@@ -106,7 +101,7 @@ class Pipeline:
 
 
 def is_torchvisions(value: Any) -> bool:
-    """Return whether a value is a transform of torchvision, one of timm's that is the same, or torch's Sequential of some."""
+    """Return whether a value is a transform of torchvision, the same by timm, or torch's Sequential of some."""
     module = type(value).__module__
     return bool(_kind(value)) or (module.startswith("torch.nn") and _steps(value) is not None)
 
@@ -140,9 +135,8 @@ def pipeline(name: str, value: Any) -> Pipeline:
 def split(value: Any, known: Known) -> tuple[list[Any], list[Any]]:
     """Return a pipeline's steps in two lists: those that a server does, and those that are left to Python.
 
-    The second begins with the first step that the server does not know, or with a conversion to numbers before it. It has
-    all of them where no crop comes before, as a server's images must have one size. It is empty where the server does
-    everything, or one step makes several images.
+    The second begins with the first step that the server lacks, or with a conversion to numbers before it. It has all steps if
+    no crop comes before, as a server's images must have one size.
     """
     steps = list(_flat(value))
     kinds = [_kind(step) for step in steps]
@@ -154,10 +148,7 @@ def split(value: Any, known: Known) -> tuple[list[Any], list[Any]]:
 
 
 def by_python(steps: Sequence[Any]) -> Callable[..., Any]:
-    """Return a function for ``map=`` that does steps to an image of Pillow.
-
-    What they draw from random, numpy.random and torch depends on the sample, and the program's own draws stay as they are.
-    """
+    """Return a function for ``map=`` that does steps to an image of Pillow, with all generators seeded by the sample."""
     torch, pillow = importlib.import_module("torch"), importlib.import_module("PIL.Image")
 
     def step(image: Any, rng: np.random.Generator) -> Any:
@@ -186,17 +177,14 @@ def ends_in_tensors(value: Any) -> bool:
 
 
 def _in_place(step: Any) -> Any:
-    """Return Normalize as one that changes the batch it is given, which what came before it has made and nobody else has.
-
-    A copy of a batch of floats costs more than all that is computed: its memory comes fresh from the system.
-    """
+    """Return Normalize as one that changes its batch, which nobody else has: a copy costs more than the computation."""
     step = copy.copy(step)
     step.inplace = True
     return step
 
 
 def _divides_by_255(torch: Any, step: Any, images: Any) -> Any:
-    """Return the type to which a step brings pixels from 0 to 255 by dividing them by 255; None for a step that does not."""
+    """Return the type of a step's results if it divides pixels by 255, else None."""
     kind = _kind(step)
     if kind == "ToTensor":  # which takes images of Pillow only
         return torch.get_default_dtype()
@@ -249,7 +237,7 @@ def _flat(value: Any) -> Iterator[Any]:
 
 
 def _operation(name: str, kind: str, step: Any, known: Known) -> dict[str, Any]:
-    """Return an operation as the server takes it. What it can't do of a known operation, it says itself."""
+    """Return an operation as the server takes it. The server itself refuses parameters that it lacks."""
     if isinstance(getattr(step, "fill", None), dict):
         raise ValueError(f"imgfeed: {name}'s {kind} has a fill for each type: give it a number, or red, green and blue")
     given = {parameter: getattr(step, parameter) for parameter in known[kind] if parameter != "resampler"}
@@ -283,7 +271,7 @@ def _policy(name: str, step: Any) -> dict[str, Any]:
 
 
 def _held(name: str, kind: str, steps: Sequence[Any], known: Known) -> list[dict[str, Any]]:
-    """Return what RandomApply, RandomChoice or RandomOrder holds: one operation for each, of which a Compose makes one, too."""
+    """Return what RandomApply, RandomChoice or RandomOrder holds, as one operation for each; a Compose is one, too."""
     held: list[dict[str, Any]] = []
     for step in steps:
         inner = pipeline(f"{name}'s {kind}", step)

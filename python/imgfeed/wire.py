@@ -1,8 +1,4 @@
-"""The wire: length-prefixed JSON over a Unix stream socket, as docs/format/wire.md specifies it.
-
-A message is a little-endian u32, the length of the JSON object that follows. Some messages have raw bytes after them
-(labels, and batches when the transport is the socket itself), and the reply to ``open`` brings the ring's memfd.
-"""
+"""The wire: length-prefixed JSON over a Unix stream socket, as docs/format/wire.md specifies it."""
 
 from __future__ import annotations
 
@@ -41,8 +37,7 @@ def encode(message: Message) -> bytes:
 class Connection:
     """One connection to a server: whole messages in, whole messages out.
 
-    Receiving is for one thread at a time. Sending is safe from any thread, and ``send_later`` also from finalizers,
-    which may run in the middle of anything: it takes no lock that it would have to wait for, and never blocks.
+    One thread receives at a time. Sending is safe from any thread, and ``send_later`` also from finalizers: it never blocks.
     """
 
     def __init__(self, sock: socket.socket) -> None:
@@ -57,7 +52,7 @@ class Connection:
         self.closed = False
         #: Whether an exception of a signal's handler has ended it, in the middle of something.
         self.broken_off = False
-        self._why: errors.ServerError | None = None  # it was closed, where that was met by what may not raise
+        self._why: errors.ServerError | None = None  # why it was closed, for a later call to raise
         self._cause: BaseException | None = None  # a signal's handler raised it in a finalizer
 
     @property
@@ -90,7 +85,7 @@ class Connection:
     def send_later(self, data: bytes) -> None:
         """Send an encoded message now if that is possible without waiting, else with the next one.
 
-        It raises only what a signal's handler raises, such as KeyboardInterrupt; then the connection has ended.
+        It raises only exceptions of signal handlers; then the connection has ended.
         """
         try:
             if self.usable:
@@ -101,9 +96,9 @@ class Connection:
             raise
 
     def break_off(self, cause: BaseException | None = None) -> None:
-        """End the connection: a signal's handler has raised something, and nobody knows whether a message came or went.
+        """End the connection: a signal's handler has raised, and nobody knows whether a message came or went.
 
-        cause is what it raised in a finalizer, out of which nothing comes: the next use of the connection raises it.
+        cause is an exception in a finalizer, which the next use of the connection raises.
         """
         self._why = errors.LostError(f"{_CLOSED}: an interrupt came in the middle of a message")
         self._cause = cause or self._cause
@@ -141,7 +136,7 @@ class Connection:
     def ready(self, timeout: float | None = None) -> bool:
         """Wait until a whole message is here, for timeout seconds at most; None waits for ever. Returns whether it is.
 
-        What a signal's handler raises in this wait loses nothing. Raises LostError when the server is gone, ProtocolError.
+        An exception of a signal's handler loses nothing. Raises LostError when the server is gone, ProtocolError.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
@@ -156,9 +151,9 @@ class Connection:
             self._read()
 
     def receive(self) -> Message:
-        """Return the message for which ``ready`` has waited.
+        """Return the message for which ``ready`` has waited. Raises ProtocolError.
 
-        Raises ProtocolError. After another exception, of a signal's handler, the message may be lost: call ``break_off``.
+        After an exception of a signal's handler the message may be lost: call ``break_off``.
         """
         size = _LENGTH.size + _LENGTH.unpack_from(self._in)[0]
         try:
@@ -174,7 +169,7 @@ class Connection:
         return message
 
     def _message_bytes(self) -> int:
-        """Return the size of the message that comes next with its length, or of the length while that is not here."""
+        """Return the size of the next message with its length, or of the length until that has come."""
         if len(self._in) < _LENGTH.size:
             return _LENGTH.size
         (size,) = _LENGTH.unpack_from(self._in)
@@ -184,10 +179,7 @@ class Connection:
         return _LENGTH.size + int(size)
 
     def receive_raw(self, buffer: memoryview, silence: float) -> None:
-        """Fill buffer (writable, of bytes) with the raw bytes after the message just received.
-
-        Raises LostError when the server is gone, or sends nothing for silence seconds.
-        """
+        """Fill buffer with the raw bytes after a message. Raises LostError if the server is gone, or silent that long."""
         self._check()
         have = min(len(self._in), len(buffer))
         buffer[:have] = self._in[:have]
@@ -216,7 +208,7 @@ class Connection:
             os.close(fd)
         self._fds.clear()
         if self._pid == os.getpid():
-            with contextlib.suppress(OSError):  # closing alone wakes no waiting thread, nor ends what a fork has too
+            with contextlib.suppress(OSError):  # closing alone wakes no waiting thread, and a fork keeps its copy
                 self._sock.shutdown(socket.SHUT_RDWR)
         self._sock.close()
 
@@ -280,10 +272,7 @@ _CLOEXEC: int = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
 
 
 def connect(path: str) -> Connection:
-    """Connect to the server that listens on the Unix socket at path. Raises OSError as the system reports it.
-
-    One that has not taken its last connections yet, as when it was stopped, is no reason to wait, but BlockingIOError.
-    """
+    """Connect to a server's Unix socket. Raises OSError, BlockingIOError if it has not taken its last connections yet."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         sock.setblocking(False)
