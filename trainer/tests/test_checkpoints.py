@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import Train, events, same, weights
+from conftest import Train, equal, events, same, weights
 
 from imgfeed_train import checkpoint, report
 from imgfeed_train.checkpoint import Progress
@@ -51,9 +51,12 @@ def test_the_checkpoint_before_a_damaged_one_is_taken(train: Train, how: str, ca
         last.unlink()
     else:
         last.write_bytes(last.read_bytes()[: 1000 if how == "cut" else 0])
+    good = weights(run, "previous.pt")
     capsys.readouterr()
-    train("run", "--resume", "auto")
+    train("run", "--resume", "auto", "--max-steps", "8")
     said = capsys.readouterr().out
+    assert equal(good, weights(run, "previous.pt")), "the damaged one does not replace it"
+    train("run", "--resume", "auto")
     assert "resumed " in said and "previous.pt: epoch 1, batch" in said
     assert how == "removed" or f"{last} is damaged: " in said
     same(whole, run)
