@@ -19,6 +19,7 @@ import tyro
 import yaml
 from imgfeed.paths import source_path
 
+from . import files
 from .errors import TrainError
 
 RECIPES = Path(__file__).parent / "recipes"
@@ -165,7 +166,7 @@ def write_recipe(path: Path, s: Settings, **found: Any) -> None:
     """Write the recipe that repeats a run; found are values that the run chose."""
     kept = {name: value for name, value in {**dataclasses.asdict(s), **found}.items() if name not in OF_ONE_START}
     lines = ["# imgfeed-train --recipe THIS_FILE --output ANOTHER_FOLDER repeats this run."]
-    path.write_text("\n".join([*lines, *(f"{name}: {json.dumps(value)}" for name, value in kept.items()), ""]))
+    files.write(path, "\n".join([*lines, *(f"{name}: {json.dumps(value)}" for name, value in kept.items()), ""]))
 
 
 def check(s: Settings) -> None:

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import PLAIN, TINY, Train, events, weights
+from conftest import PLAIN, TINY, Train, events, same, weights
 from torch.optim.lr_scheduler import OneCycleLR
 
-from imgfeed_train import log
+from imgfeed_train import files, log
 from imgfeed_train.command import main
 from imgfeed_train.evaluate import Precision, Score, summed
 from imgfeed_train.flags import parse
@@ -180,6 +180,24 @@ def test_lines_that_a_killed_run_repeats_are_taken_out(train: Train) -> None:
         f.write('{"event": "ste')
     run = train("run", "--resume", "auto", "--log-every", "1")
     assert [row["step"] for row in events(run, "step")] == list(range(1, 13))
+
+
+def test_files_of_a_run_are_replaced_whole(train: Train, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A process that ends as it writes a new log, recipe or report leaves the old ones."""
+    run = train("run", "--max-steps", "4")
+    before = {name: (run / name).read_text() for name in ("log.jsonl", "run.yaml", "report.md")}
+
+    def killed(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    for module, function in ((files.os, "fsync"), (log.json, "dumps")):  # after a file is written, and in the middle
+        with monkeypatch.context() as patch:
+            patch.setattr(module, function, killed)
+            with pytest.raises(SystemExit):
+                train("run", "--resume", "auto")
+        for name, text in before.items():
+            assert (run / name).read_text().startswith(text), name
+    same(train("whole"), train("run", "--resume", "auto"))
 
 
 def test_a_loss_that_is_no_number_ends_the_run(train: Train, tmp_path: Path) -> None:
