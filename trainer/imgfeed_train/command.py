@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import ctypes
 import logging
 import os
 import signal
@@ -15,6 +16,7 @@ from . import __version__, flags, report
 from .errors import TrainError
 from .flags import Settings
 
+PR_SET_PDEATHSIG = 1  # of prctl(2)
 MEET = 300  # seconds in which all machines must have been started
 #: In the errors of torch's backends where another rank is gone or late.
 LOST = ("connection closed", "connection reset", "broken pipe", "timed out", "timeout", "gloo", "nccl")
@@ -46,6 +48,8 @@ def run(argv: list[str]) -> int:
     s = flags.parse(argv)
     with held_feed(s.data):
         if "RANK" in os.environ:
+            if "TORCHELASTIC_RUN_ID" in os.environ:  # a killed torchrun stops its ranks by SIGTERM, with a checkpoint
+                ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
             return work(s)
         if "NODE_RANK" in os.environ and s.nodes == 1:  # many a cluster counts machines by these
             s.nodes, s.node_rank = int(os.environ.pop("WORLD_SIZE", "1")), int(os.environ["NODE_RANK"])

@@ -99,6 +99,20 @@ def test_a_rank_that_is_killed_is_named(sets: Path, tmp_path: Path) -> None:
     assert re.search(r"^imgfeed-train: rank 1 was killed by SIGKILL.*--resume auto continues$", said, re.MULTILINE), said
 
 
+def test_ranks_end_with_their_launcher(sets: Path, tmp_path: Path) -> None:
+    """A launcher that is killed can pass no signal on: the kernel tells its ranks, which save and end."""
+    base = ["--data", str(sets), "--output", str(tmp_path / "run"), *TINY, *PLAIN, "--epochs", "3000", *TWO]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command(*base), stdout=pipe, stderr=subprocess.STDOUT, text=True) as process:
+        assert process.stdout is not None
+        while not process.stdout.readline().startswith("Epoch: [1][2"):
+            assert process.poll() is None
+        process.kill()
+        said = process.communicate(timeout=PATIENCE)[0]  # up to the end of the last rank
+    assert "stopping after this step" in said and "continue by --resume auto" in said, said
+    assert 8 <= weights(tmp_path / "run")["progress"]["steps"] < 3000 * 6
+
+
 def test_an_error_of_one_rank_is_said_once_by_name(sets: Path, tmp_path: Path) -> None:
     base = ["--data", str(sets), "--output", str(tmp_path / "run"), *TINY, *PLAIN, *TWO, "--train-split", "none"]
     done = subprocess.run(command(*base), capture_output=True, text=True, check=False, timeout=PATIENCE)
