@@ -58,9 +58,7 @@ def main(arguments: Sequence[str]) -> None:
     if "train" not in found:
         raise TrainError(f"--data {data}: no split to train on (train); {has}")
     if not {*VAL_SPLITS} & {*found}:
-        print(
-            f"note: no split to evaluate on ({'/'.join(VAL_SPLITS)}); {has}; without: TRAIN_ARGS='--val-split none'", flush=True
-        )
+        print(f"note: no split to evaluate on ({'/'.join(VAL_SPLITS)}); {has}; the run is not evaluated", flush=True)
     _ready_output(args.output, int(uid), int(gid))
     print(f"output: {_mount(args.output)}, for user {uid}, group {gid}", flush=True)
 

@@ -138,15 +138,10 @@ class Keeper:
         self.store.check()
         there = [str(self.folder / name) for name in NAMES if (self.folder / name).exists()]
         there += [self.store.path(name) for name in NAMES if self.store.has(name)]
-        if self.resume or not there:
-            self.store.recover()
-            return
-        if not self._s.overwrite:
-            choice = "continue it by --resume auto, take another --output or --checkpoints, or remove them by --overwrite"
+        if there and not self.resume:
+            choice = "continue it by --resume auto, take another --output or --checkpoints, or remove them"
             raise TrainError(f"there are checkpoints of a run ({', '.join(there)}): {choice}")
-        for name in NAMES:
-            (self.folder / name).unlink(missing_ok=True)
-            self.store.remove(name)
+        self.store.recover()
 
     def find(self) -> tuple[str, dict[str, Any] | None]:
         """Return, on rank 0, the path and the state to continue from; None where the run begins anew."""
@@ -173,7 +168,7 @@ class Keeper:
                     self.store.replace(bad, here)
                 return path, state
         if damaged:
-            raise TrainError(f"{'; '.join(damaged.values())}; no other checkpoint is left: --overwrite begins anew")
+            raise TrainError(f"{'; '.join(damaged.values())}; no other checkpoint is left: remove them to begin anew")
         return "", None
 
     def save(self, state: dict[str, Any], best: bool = False) -> bool:

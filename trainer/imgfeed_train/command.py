@@ -63,13 +63,12 @@ def launch(s: Settings, argv: Sequence[str]) -> int:
     from torch.distributed.elastic.multiprocessing.api import SignalException  # noqa: PLC0415
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError  # noqa: PLC0415
 
-    here = s.gpus or (0 if s.device == "cpu" or s.strategy == "dp" else torch.cuda.device_count()) or 1
+    here = s.gpus or (0 if s.strategy == "dp" else torch.cuda.device_count()) or 1
     if s.nodes * here == 1:
         return work(s)
-    host, _, port = (s.master or os.environ.get("MASTER_ADDR", "")).partition(":")
-    port = port or os.environ.get("MASTER_PORT", "29500")
+    host, port = os.environ.get("MASTER_ADDR", ""), os.environ.get("MASTER_PORT", "29500")
     if s.nodes > 1 and not host:
-        raise TrainError(f"-n {s.nodes} needs --master HOST[:PORT] or MASTER_ADDR: machine 0, as the others reach it")
+        raise TrainError(f"-n {s.nodes} needs the variable MASTER_ADDR: the host name of machine 0")
     meet = ["--master-addr", host, "--master-port", port, "--rdzv-conf", f"timeout={MEET}"] if s.nodes > 1 else ["--standalone"]
     ranks = ["--nnodes", str(s.nodes), "--node-rank", str(s.node_rank), "--nproc-per-node", str(here)]
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # as torchrun sets it; the feed decodes on the other CPUs
@@ -79,7 +78,7 @@ def launch(s: Settings, argv: Sequence[str]) -> int:
     print(f"ranks: {s.nodes * here} ({s.nodes} x {here}){f'; master {host}:{port}' if s.nodes > 1 else ''}", flush=True)
     try:
         args = torchrun.parse_args([*meet, *ranks, "-m", "imgfeed_train"])
-        args.training_script_args = list(argv)  # parsed with its own flags, --master would be one of them
+        args.training_script_args = list(argv)  # torchrun would take some for its own
         torchrun.run(args)
         return 0
     except SignalException as e:
@@ -103,7 +102,7 @@ def work(s: Settings) -> int:
 
     from . import ranks, train  # noqa: PLC0415
 
-    rank, finished = ranks.join(s.device), True
+    rank, finished = ranks.join(), True
     torch.backends.cudnn.benchmark = True
     torch.set_float32_matmul_precision("high")
     try:

@@ -66,8 +66,8 @@ class Store:
             fs.rm_file(path)
 
     def recover(self) -> None:
-        """Let files wait that a killed process was sending. The next checkpoint sends them, if :meth:`newest` did not find them."""
-        for sending in self._unsent.glob(".*.sending"):  # of a process that was killed
+        """Let files that a killed process was sending wait for the next checkpoint."""
+        for sending in self._unsent.glob(".*.sending"):
             waiting = self._unsent / sending.name[1 : -len(".sending")]
             sending.unlink() if waiting.exists() else sending.replace(waiting)
 
@@ -76,13 +76,6 @@ class Store:
         with _naming(self.path(name)):
             fs, path = _open(self.path(name)) if self.url else (None, "")
             return bool(fs and fs.exists(path))
-
-    def remove(self, name: str) -> None:
-        """Remove a file there, and what waits under its name."""
-        (self._unsent / name).unlink(missing_ok=True)
-        with _naming(self.path(name)):
-            if self.has(name):
-                _open(self.path(name))[0].rm_file(_open(self.path(name))[1])
 
     def newest(self, name: str, folder: Path) -> str:
         """Return where the newest file of a name is: on this machine if it was not sent, else at the URL if there is one."""

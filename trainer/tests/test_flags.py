@@ -38,9 +38,10 @@ import prepare
         (["--output", ""], "--output is missing"),
         (["--output", "s3://b/run"], "--output s3://b/run must be a folder on this machine; --checkpoints takes a URL"),
         (["-n", "2", "-nr", "2"], "-nr 2 of 2 machines: want 0 to 1"),
-        (["-n", "2", "-g", "1"], "-n 2 needs --master HOST[:PORT] or MASTER_ADDR"),
+        (["-n", "2", "-g", "1"], "-n 2 needs the variable MASTER_ADDR: the host name of machine 0"),
+        (["--size", "1", "2", "3"], "--size takes one number, or two"),
+        (["--batch-size", "8", "auto"], "--batch-size takes one number, or two"),
         (["--strategy", "fsdp", "--ema", "0.9"], "--ema keeps a second whole model, which --strategy fsdp avoids"),
-        (["--resume", "auto", "--overwrite"], "--resume continues a run and --overwrite removes it: choose one"),
         (["--data", "unix:s", "--workers", "3"], "--workers: the running feed has its own threads"),
         (["--data", "unix:s", "--cache", "c"], "--cache: the running feed has its own"),
         (["--target", "t", "--mixup", "1"], "--target takes targets as they are: leave out --mixup"),
@@ -50,7 +51,7 @@ import prepare
 def test_what_flags_refuse(flags: list[str], said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MASTER_ADDR", raising=False)
     with pytest.raises(SystemExit) as e:
-        main(["--data", "d", "--output", "o", "--device", "cpu", *flags])
+        main(["--data", "d", "--output", "o", *flags])
     assert said in str(e.value.code)
 
 
@@ -96,9 +97,10 @@ def test_folders_without_sets(sets: Path, tmp_path: Path) -> None:
         main(["--data", str(raw), "--output", str(tmp_path / "run"), *TINY])
     with pytest.raises(SystemExit, match=r"no shard set there; it looks like .*Put each split into a folder of its name"):
         main(["--data", str(raw / "train"), "--output", str(tmp_path / "run"), *TINY])
-    for flag in ("--train-split", "--val-split"):
-        with pytest.raises(SystemExit, match=rf"has no split 'x' \({flag}\); it has train, val"):
-            main(["--data", str(sets), "--output", str(tmp_path / "run"), *TINY, flag, "x"])
+    with pytest.raises(SystemExit, match="has no split train; it has val"):
+        main(["--data", str(sets / "val"), "--output", str(tmp_path / "run"), *TINY])
+    with pytest.raises(SystemExit, match=r"has no split to evaluate on \(val, .*\); it has train"):
+        main(["--data", str(sets / "train"), *TINY, "--evaluate", "--weights", "w.pt"])
     assert not (tmp_path / "run").exists()
 
 
@@ -109,9 +111,10 @@ def test_the_feed_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         main(["--data", f"unix:{tmp_path}/s", "--output", str(tmp_path / "run"), *base])
 
 
-def test_training_without_evaluation(train: Train, capsys: pytest.CaptureFixture[str]) -> None:
-    run = train("run", "--val-split", "none", "--epochs", "1")
-    assert " * Val" not in capsys.readouterr().out
+def test_training_without_evaluation(train: Train, sets: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = train("run", "--data", str(sets / "train"), "--epochs", "1")
+    said = capsys.readouterr().out
+    assert "train: train (96); no split to evaluate on; ranks: 1" in said and " * Val" not in said
     assert not (run / "checkpoints" / "best.pt").exists() and (run / "report.md").exists()
 
 
