@@ -285,7 +285,6 @@ def test_empty_data(project: Project) -> None:
         status, said = project.up(DATA=empty)
     assert status != 0
     assert "/data: not a shard set, nor is any folder in it; it holds nothing; and no dataset to pack" in said
-    assert re.search(r"mount: /data \(\w+, writable, ", said)
     trainer = project.container("trainer")  # Compose 1.29 does not even make it
     assert not trainer or trainer["State"]["Status"] == "created", "the trainer did not start"
 

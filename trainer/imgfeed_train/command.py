@@ -45,6 +45,11 @@ def run(argv: list[str]) -> int:
     if argv[:1] == ["report"]:
         report.main(argv[1:])
         return 0
+    if argv[:1] == ["prepare"]:
+        from . import prepare  # noqa: PLC0415 - it imports torch
+
+        prepare.main(argv[1:])
+        return 0
     s = flags.parse(argv)
     with held_feed(s.data):
         if "RANK" in os.environ:
