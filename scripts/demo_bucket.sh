@@ -29,5 +29,5 @@ with DataLoader("s3://demo", split="train", batch_size=50, transform="train", sh
 END
 "$bin/imgfeed" cache ls "$out/cache"
 if "$TORCH_PYTHON" -c 'import torch, timm; assert int(torch.__version__.split(".")[0]) >= 2' 2>/dev/null; then
-	"$TORCH_PYTHON" -m imgfeed_train --data s3://demo --arch timm/test_vit --size 64 --batch-size 50 --epochs 1 --device cpu --no-tensorboard --output "$out/run"
+	"$TORCH_PYTHON" -m imgfeed_train --data s3://demo --arch timm/test_vit --size 64 --batch-size 50 --epochs 1 --output "$out/run"
 fi

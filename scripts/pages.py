@@ -31,7 +31,7 @@ PAGES = {
 }
 PYTHON = (sys.executable, "-m")
 #: The trainer's commands.
-TRAIN = ("", "report")
+TRAIN = ("", "report", "prepare")
 #: Modules of the Python package whose functions are not in the package itself, and those that are programs.
 MODULES = ("batch", "callbacks", "ray")
 CHECKS = ("check", "gpu_check", "demo")

@@ -40,7 +40,7 @@ WNIDS = {
 }
 EXIT_IDLE = "20s"  # from the feed's start to the trainer's connection, above all
 STEP_LIMIT = 240.0  # seconds that any step may take; torch alone takes half a minute to load on a busy core
-TINY = "--arch timm/test_resnet --size 64 --batch-size 20 --log-every 1 --lr 0.05 --amp off --no-tensorboard"
+TINY = "--arch timm/test_resnet --size 64 --batch-size 20 --log-every 1 --lr 0.05 --amp off"
 LONG = f"{TINY} --epochs 1000"  # more than any test waits for
 
 for name in ("FEED_IMAGE", "TRAINER_IMAGE"):
@@ -285,7 +285,6 @@ def test_empty_data(project: Project) -> None:
         status, said = project.up(DATA=empty)
     assert status != 0
     assert "/data: not a shard set, nor is any folder in it; it holds nothing; and no dataset to pack" in said
-    assert re.search(r"mount: /data \(\w+, writable, ", said)
     trainer = project.container("trainer")  # Compose 1.29 does not even make it
     assert not trainer or trainer["State"]["Status"] == "created", "the trainer did not start"
 

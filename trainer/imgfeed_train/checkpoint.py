@@ -19,12 +19,13 @@ from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_
 from .data import Images
 from .errors import DAMAGED, TrainError
 from .evaluate import SUMS
+from .files import link
 from .flags import Settings
 from .model import weights
 from .model.build import bare
 from .ranks import Rank, gather, on_first
 from .step import Step
-from .store import Store, link
+from .store import Store
 
 VERSION = 3
 NAMES = ("last.pt", "previous.pt", "best.pt")
@@ -137,36 +138,37 @@ class Keeper:
         self.store.check()
         there = [str(self.folder / name) for name in NAMES if (self.folder / name).exists()]
         there += [self.store.path(name) for name in NAMES if self.store.has(name)]
-        if self.resume or not there:
-            self.store.recover()
-            return
-        if not self._s.overwrite:
-            choice = "continue it by --resume auto, take another --output or --checkpoints, or remove them by --overwrite"
+        if there and not self.resume:
+            choice = "continue it by --resume auto, take another --output or --checkpoints, or remove them"
             raise TrainError(f"there are checkpoints of a run ({', '.join(there)}): {choice}")
-        for name in NAMES:
-            (self.folder / name).unlink(missing_ok=True)
-            self.store.remove(name)
+        self.store.recover()
 
     def find(self) -> tuple[str, dict[str, Any] | None]:
         """Return, on rank 0, the path and the state to continue from; None where the run begins anew."""
         if not self.resume:
             return "", None
-        auto, damaged = self.resume == "auto", []
-        for name in ("last.pt", "previous.pt") if auto else (str(self.resume),):
-            path = self.store.newest(name, self.folder) if auto else name
+        if self.resume != "auto":
+            with self.store.local(self.resume) as here:
+                if here is None:
+                    raise TrainError(f"--resume {self.resume}: there is no such checkpoint")
+                return self.resume, read(here, self.resume)
+        damaged: dict[str, str] = {}
+        for name in ("last.pt", "previous.pt"):
+            path = self.store.newest(name, self.folder)
             with self.store.local(path) as here:
-                if here is None and not auto:
-                    raise TrainError(f"--resume {path}: there is no such checkpoint")
+                if here is None:
+                    continue
                 try:
-                    if here is not None:
-                        return path, read(here, path)
+                    state = read(here, path)
                 except TrainError as e:
-                    if not auto:
-                        raise
-                    damaged.append(str(e))
+                    damaged[path] = str(e)
                     print(f"{e}; the checkpoint before it is tried", flush=True)
+                    continue
+                for bad in damaged:  # else the next checkpoint would make it previous.pt
+                    self.store.replace(bad, here)
+                return path, state
         if damaged:
-            raise TrainError(f"{'; '.join(damaged)}; no other checkpoint is left: --overwrite begins anew")
+            raise TrainError(f"{'; '.join(damaged.values())}; no other checkpoint is left: remove them to begin anew")
         return "", None
 
     def save(self, state: dict[str, Any], best: bool = False) -> bool:

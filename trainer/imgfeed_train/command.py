@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import ctypes
 import logging
 import os
 import signal
@@ -15,6 +16,7 @@ from . import __version__, flags, report
 from .errors import TrainError
 from .flags import Settings
 
+PR_SET_PDEATHSIG = 1  # of prctl(2)
 MEET = 300  # seconds in which all machines must have been started
 #: In the errors of torch's backends where another rank is gone or late.
 LOST = ("connection closed", "connection reset", "broken pipe", "timed out", "timeout", "gloo", "nccl")
@@ -43,9 +45,16 @@ def run(argv: list[str]) -> int:
     if argv[:1] == ["report"]:
         report.main(argv[1:])
         return 0
+    if argv[:1] == ["prepare"]:
+        from . import prepare  # noqa: PLC0415 - it imports torch
+
+        prepare.main(argv[1:])
+        return 0
     s = flags.parse(argv)
     with held_feed(s.data):
         if "RANK" in os.environ:
+            if "TORCHELASTIC_RUN_ID" in os.environ:  # a killed torchrun stops its ranks by SIGTERM, with a checkpoint
+                ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
             return work(s)
         if "NODE_RANK" in os.environ and s.nodes == 1:  # many a cluster counts machines by these
             s.nodes, s.node_rank = int(os.environ.pop("WORLD_SIZE", "1")), int(os.environ["NODE_RANK"])
@@ -59,13 +68,12 @@ def launch(s: Settings, argv: Sequence[str]) -> int:
     from torch.distributed.elastic.multiprocessing.api import SignalException  # noqa: PLC0415
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError  # noqa: PLC0415
 
-    here = s.gpus or (0 if s.device == "cpu" or s.strategy == "dp" else torch.cuda.device_count()) or 1
+    here = s.gpus or (0 if s.strategy == "dp" else torch.cuda.device_count()) or 1
     if s.nodes * here == 1:
         return work(s)
-    host, _, port = (s.master or os.environ.get("MASTER_ADDR", "")).partition(":")
-    port = port or os.environ.get("MASTER_PORT", "29500")
+    host, port = os.environ.get("MASTER_ADDR", ""), os.environ.get("MASTER_PORT", "29500")
     if s.nodes > 1 and not host:
-        raise TrainError(f"-n {s.nodes} needs --master HOST[:PORT] or MASTER_ADDR: machine 0, as the others reach it")
+        raise TrainError(f"-n {s.nodes} needs the variable MASTER_ADDR: the host name of machine 0")
     meet = ["--master-addr", host, "--master-port", port, "--rdzv-conf", f"timeout={MEET}"] if s.nodes > 1 else ["--standalone"]
     ranks = ["--nnodes", str(s.nodes), "--node-rank", str(s.node_rank), "--nproc-per-node", str(here)]
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # as torchrun sets it; the feed decodes on the other CPUs
@@ -75,7 +83,7 @@ def launch(s: Settings, argv: Sequence[str]) -> int:
     print(f"ranks: {s.nodes * here} ({s.nodes} x {here}){f'; master {host}:{port}' if s.nodes > 1 else ''}", flush=True)
     try:
         args = torchrun.parse_args([*meet, *ranks, "-m", "imgfeed_train"])
-        args.training_script_args = list(argv)  # parsed with its own flags, --master would be one of them
+        args.training_script_args = list(argv)  # torchrun would take some for its own
         torchrun.run(args)
         return 0
     except SignalException as e:
@@ -99,7 +107,7 @@ def work(s: Settings) -> int:
 
     from . import ranks, train  # noqa: PLC0415
 
-    rank, finished = ranks.join(s.device), True
+    rank, finished = ranks.join(), True
     torch.backends.cudnn.benchmark = True
     torch.set_float32_matmul_precision("high")
     try:

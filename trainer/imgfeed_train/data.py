@@ -86,14 +86,13 @@ def splits(s: Settings) -> Splits:
     else:
         samples = {split: one["samples"] for split, one in sets_in(s.data, f"imgshard build {s.data}").items()}
     has = f"it has {', '.join(sorted(samples))}"
-    if s.train_split not in samples and not s.evaluate:
-        raise TrainError(f"--data {s.data} has no split {s.train_split!r} (--train-split); {has}")
-    val = s.val_split or next((name for name in VAL_SPLITS if name in samples), "/".join(VAL_SPLITS))
-    if val == "none":
-        return Splits(s.train_split, None, samples)
-    if val not in samples:
-        raise TrainError(f"--data {s.data} has no split {val!r} (--val-split); {has}; to train without: --val-split none")
-    return Splits(s.train_split, val, samples)
+    if "train" not in samples and not s.evaluate:
+        raise TrainError(f"--data {s.data} has no split train; {has}")
+    val = next((name for name in VAL_SPLITS if name in samples), None)
+    if val is None and (s.evaluate or len(samples) > 1):
+        what = f"--data {s.data} has no split to evaluate on ({', '.join(VAL_SPLITS)}); {has}"
+        raise TrainError(f"{what}. To train without, name the folder of train alone")
+    return Splits("train", val, samples)
 
 
 def classes(s: Settings, rank: Rank, split: str, other: str | None = None) -> list[str]:
@@ -114,7 +113,7 @@ def classes(s: Settings, rank: Rank, split: str, other: str | None = None) -> li
     if names != theirs:
         alone = sorted({*names} ^ {*theirs})[:SHOWN]
         what = f"not in both: {', '.join(alone)}" if alone else "their order differs"
-        how = f"Pack both in one go (imgshard build of the folder with {split}/ and {other}/), or take --val-split none"
+        how = f"Pack both in one go: imgshard build of the folder with {split}/ and {other}/"
         raise TrainError(
             f"{split} has {len(names)} classes and {other} {len(theirs)}, and they are not the same: {what}. {how}"
         )
@@ -123,7 +122,7 @@ def classes(s: Settings, rank: Rank, split: str, other: str | None = None) -> li
 
 def train_transform(s: Settings, images: Images) -> list[dict[str, Any]]:
     """Return imgfeed's operations for training: those of --transform, then the policy."""
-    size, short = s.size, round(s.size / 0.875)  # 256 for 224
+    size, short = s.size[0], round(s.size[0] / 0.875)  # 256 for 224
     crop, flip = {"op": "CenterCrop", "size": size}, {"op": "RandomHorizontalFlip"}
 
     def resize(to: Any) -> dict[str, Any]:
@@ -151,9 +150,8 @@ def train_transform(s: Settings, images: Images) -> list[dict[str, Any]]:
 
 def eval_transform(s: Settings, images: Images) -> list[dict[str, Any]]:
     """Return imgfeed's operations for evaluation, on the same kind of crop as in training."""
-    size = s.eval_size or s.size
-    whole = s.transform in ("cifar", "resize-flip")
-    resize: Any = s.eval_resize or (size if whole else round(size / images.crop))
+    size = s.size[-1]
+    resize: Any = size if s.transform in ("cifar", "resize-flip") else round(size / images.crop)
     if s.transform == "square-flip":
         resize = [resize, resize]
     return [{"op": "Resize", "size": resize, "interpolation": images.interpolation}, {"op": "CenterCrop", "size": size}]
@@ -161,17 +159,12 @@ def eval_transform(s: Settings, images: Images) -> list[dict[str, Any]]:
 
 def train_loader(s: Settings, split: str, rank: Rank, batch_size: int, images: Images, **more: Any) -> Any:
     """Return the loader of the training: batches in the order and crops of the seed."""
-    how = {"transform": train_transform(s, images), "shuffle": True, "seed": s.seed, "drop_last": s.drop_last}
-    loader = _loader(s, split, rank, batch_size, images, on_error=s.on_error, **how, **more)
-    if not len(loader):
-        what = f"--batch-size {batch_size} on {rank.world} ranks is more than the {len(loader.dataset):,} samples of {split}"
-        raise TrainError(f"{what}, and --drop-last leaves out an unfilled batch: take a smaller one, or --no-drop-last")
-    return loader
+    return _loader(s, split, rank, batch_size, images, transform=train_transform(s, images), shuffle=True, seed=s.seed, **more)
 
 
 def eval_loader(s: Settings, split: str, rank: Rank, batch_size: int, images: Images, **more: Any) -> Any:
     """Return the loader of an exact evaluation: each sample once over all ranks."""
-    size = s.eval_batch_size or batch_size
+    size = int(s.batch_size[1]) if len(s.batch_size) > 1 else batch_size
     return _loader(s, split, rank, size, images, transform=eval_transform(s, images), even_batches=False, **more)
 
 
@@ -187,12 +180,9 @@ def _loader(s: Settings, split: str, rank: Rank, batch_size: int, images: Images
     return DataLoader(s.data, batch_size, **where, **tensors, **more)
 
 
-def samples_left(loader: Any, rank: Rank, batch_size: int) -> int:
+def samples_left(loader: Any, rank: Rank) -> int:
     """Return how many samples of its epoch this rank has before it, those that make ranks even included."""
-    left = max(0, len(loader.dataset) - int(loader.state_dict()["consumed"]))
-    if loader.drop_last:
-        return int(left // rank.world // batch_size * batch_size)
-    return -(-left // rank.world)
+    return -(-max(0, len(loader.dataset) - int(loader.state_dict()["consumed"])) // rank.world)
 
 
 def mixer(s: Settings, classes: int) -> Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]] | None:

@@ -116,7 +116,7 @@ def evaluate(model: nn.Module, loader: Any, s: Settings, rank: Rank, precision: 
             loss = nn.functional.cross_entropy(output, right, reduction="sum")
         sums += summed(loss, output, right)
     for _ in range(int(most(batches, rank)) - batches if sharded else 0):
-        whole(torch.zeros(1, 3, *2 * [s.eval_size or s.size], device=rank.device))
+        whole(torch.zeros(1, 3, *2 * s.size[-1:], device=rank.device))
     if dist.is_initialized():
         dist.all_reduce(sums)
     set_training(model, s)

@@ -19,11 +19,12 @@ import tyro
 import yaml
 from imgfeed.paths import source_path
 
+from . import files
 from .errors import TrainError
 
 RECIPES = Path(__file__).parent / "recipes"
 #: Flags of one start on one machine, which a recipe does not keep.
-OF_ONE_START = {"recipe", "nodes", "gpus", "node_rank", "master", "resume", "overwrite", "dry_run", "evaluate", "output"}
+OF_ONE_START = {"recipe", "nodes", "gpus", "node_rank", "resume", "dry_run", "evaluate", "output"}
 
 
 @dataclass(kw_only=True)
@@ -34,32 +35,25 @@ class Settings:
     # Data
     data: str = ""  # A folder that holds the sets, its URL (s3://bucket/sets), or unix:SOCKET of a running imgfeed.
     cache: str | None = None  # With a URL: a folder on this machine's disk that keeps what was read.
-    train_split: str = "train"  # The split to train on.
-    val_split: str | None = None  # The split to evaluate on, or none. By default the first of val, valid, validation, test.
     target: str | None = None  # A field that replaces the label: 0 or 1 for each class. Scored by mean average precision.
     transform: Literal["train", "square-flip", "center-flip", "resize-flip", "cifar", "eval"] = "train"
     """How training images are cropped. square-flip resizes to a square first, 256 x 256 for a crop of 224."""
     augment: str = "none"  # A policy after the crop: ta_wide, or one of timm's strings such as rand-m9-mstd0.5-inc1 or 3a.
     random_erasing: float = 0.0  # Probability of erasing a rectangle of an image.
-    size: int = 224  # Pixels a side in training.
-    eval_size: int = 0  # Pixels a side in evaluation; 0: --size.
-    eval_resize: int = 0  # Short side before the evaluation's crop; 0: the model's own ratio, or --eval-size / 0.875.
-    drop_last: bool = False  # Leave out the samples of an epoch that do not fill a batch.
-    on_error: Literal["error", "substitute"] = "error"
-    """For an unreadable training image: end the run, or train on another image of its class."""
+    size: tuple[int, ...] = (224,)  # Pixels a side. A second number is for evaluation.
     workers: int = 0  # Decoding threads of each rank; 0: this machine's CPUs, shared.
     # Model
     arch: Annotated[str, tyro.conf.arg(aliases=["--model"])] = "resnet18"
     """A model of torchvision or timm. timm/NAME takes timm's where both have the name."""
-    pretrained: bool = False  # Begin with published weights.
-    weights: str | None = None  # Begin with the weights in this file: .pt, .pth, .safetensors, or a checkpoint of this trainer.
+    weights: str | None = None
+    """Weights to begin with: pretrained for the published ones, or a file (.pt, .pth, .safetensors, a checkpoint of a run)."""
     freeze: bool = False  # Train the head alone: a linear probe.
     drop_path: float = 0.0  # Rate of stochastic depth.
     grad_checkpointing: bool = False  # Compute activations again in the backward pass: less memory. For models of timm.
     # Optimisation
     epochs: int = 90  # Passes over the data.
-    batch_size: int | Literal["auto"] = 64  # Images per rank and batch, or auto: the most that fit the GPU.
-    eval_batch_size: int = 0  # Images per rank and batch in evaluation; 0: --batch-size.
+    batch_size: tuple[int | Literal["auto"], ...] = (64,)
+    """Images per rank and batch; auto: as many as fit the GPU. A second number is for evaluation."""
     accumulate: int = 1  # Batches that make one step.
     optimizer: str = "sgd"  # sgd, or any of timm's: adamw, lamb, lion, rmsprop. All but sgd leave norms and biases undecayed.
     lr: float = 0.1  # The highest learning rate.
@@ -76,35 +70,39 @@ class Settings:
     """For a loss that is not finite: stop after ten such steps in a row, skip the step, or ignore it."""
     seed: int = 0  # Seed of weights, order, crops and mixing.
     # Machine
-    device: Literal["auto", "cuda", "cpu"] = "auto"  # Where to compute.
     strategy: Literal["ddp", "fsdp", "dp"] = "ddp"  # How GPUs share the work; dp is one process for all GPUs of a machine.
     amp: Literal["fp16", "bf16", "off"] = "off"  # Precision of the forward pass.
-    channels_last: bool = False  # Keep images with channels last in memory.
-    compile: bool = False  # Compile the model by torch.compile.
-    # Machines. torchrun and other launchers set RANK and need none of these.
+    # Machines, for which MASTER_ADDR names the first. torchrun and other launchers set RANK, and need no flag.
     nodes: Annotated[int, tyro.conf.arg(aliases=["-n"])] = 1  # Number of machines.
     gpus: Annotated[int, tyro.conf.arg(aliases=["-g"])] = 0  # Ranks on this machine; 0: its GPUs.
     node_rank: Annotated[int, tyro.conf.arg(aliases=["-nr"])] = 0  # Which of the machines this is, from 0.
-    master: str | None = None  # HOST[:PORT] of machine 0; by default MASTER_ADDR and MASTER_PORT, port 29500.
     # Run
     output: str = ""  # Folder for the log, the checkpoints and the report.
     checkpoints: str | None = None  # URL (s3://bucket/run) or folder to which the checkpoints are sent, too.
     checkpoint_every: int = 0  # Steps between checkpoints; 0: at the end of epochs.
     resume: str | None = None  # auto: continue from the last checkpoint if there is one. Or the path or URL of a checkpoint.
-    overwrite: bool = False  # Remove what another run left in --output, and begin.
     max_steps: int = 0  # Stop after so many steps, with a checkpoint; 0: never.
     stopped_status: int = 0  # Exit status of a run that a signal or --max-steps stopped, for scripts that start it again.
     log_every: int = 100  # Batches between lines of the log.
-    tensorboard: bool = True  # Log to TensorBoard where it is installed.
     wandb: bool = False  # Log to Weights & Biases. WANDB_MODE=offline needs no network.
     dry_run: bool = False  # Train for up to a minute, show plan, memory and time, and write nothing.
-    evaluate: bool = False  # Score --weights, --pretrained or --resume on the validation split, and end.
+    evaluate: bool = False  # Score --weights on the validation split, and end.
+
+    @property
+    def file(self) -> str | None:
+        """The file with the weights to begin with."""
+        return None if self.weights == "pretrained" else self.weights
+
+    @property
+    def channels_last(self) -> bool:
+        """Whether images and weights have their channels last in memory: fully_shard takes no such weights."""
+        return self.strategy != "fsdp"
 
 
 #: The numbers that flags take, from the first to the second.
 RANGES: dict[tuple[float, float], str] = {
     (1, 2**31 - 1): "epochs accumulate log_every nodes batch_size size",
-    (0, 2**31 - 1): "max_steps checkpoint_every node_rank eval_batch_size eval_size eval_resize gpus workers",
+    (0, 2**31 - 1): "max_steps checkpoint_every node_rank gpus workers",
     (0, 1e9): "lr weight_decay warmup_epochs mixup cutmix clip_grad",
     (0, 1): "label_smoothing random_erasing",
     (0, 0.9999999): "ema drop_path",
@@ -156,6 +154,8 @@ def recipe_flags(name: str) -> list[str]:
             raise TrainError(f"{path}: {key} is no flag{near(field, known)}")
         if isinstance(value, bool):
             flags.append(flag(field) if value else "--no-" + flag(field)[2:])
+        elif isinstance(value, list):
+            flags += [flag(field), *map(str, value)]
         elif value is not None:
             flags.append(f"{flag(field)}={value}")
     return flags
@@ -165,15 +165,16 @@ def write_recipe(path: Path, s: Settings, **found: Any) -> None:
     """Write the recipe that repeats a run; found are values that the run chose."""
     kept = {name: value for name, value in {**dataclasses.asdict(s), **found}.items() if name not in OF_ONE_START}
     lines = ["# imgfeed-train --recipe THIS_FILE --output ANOTHER_FOLDER repeats this run."]
-    path.write_text("\n".join([*lines, *(f"{name}: {json.dumps(value)}" for name, value in kept.items()), ""]))
+    files.write(path, "\n".join([*lines, *(f"{name}: {json.dumps(value)}" for name, value in kept.items()), ""]))
 
 
 def check(s: Settings) -> None:
     """Raise TrainError where settings do not fit together, as far as that needs no hardware."""
     for name, (low, high) in ((name, span) for span, names in RANGES.items() for name in names.split()):
         value = getattr(s, name)
-        if isinstance(value, int | float) and not (low <= value <= high and math.isfinite(value)):
-            raise TrainError(f"{flag(name)} is {value}, want {low:.15g} to {high:.15g}")
+        for number in value if isinstance(value, tuple) else (value,):
+            if number != "auto" and not (low <= number <= high and math.isfinite(number)):
+                raise TrainError(f"{flag(name)} is {number}, want {low:.15g} to {high:.15g}")
     for name, value in dataclasses.asdict(s).items():
         if value == "" and name not in ("data", "output"):
             raise TrainError(f"{flag(name)} is empty, as an unset variable is: leave it out, or give a value")
@@ -184,11 +185,7 @@ def check(s: Settings) -> None:
     for name, package in (("target", "torchmetrics"), ("wandb", "wandb")):
         if getattr(s, name) and importlib.util.find_spec(package) is None:
             raise TrainError(f"{flag(name)} needs the package {package}: pip install {package}, or leave {flag(name)} out")
-    feed, scored, mixed = (
-        s.data.startswith("unix:"),
-        s.weights or s.pretrained or s.resume,
-        s.mixup or s.cutmix or s.label_smoothing,
-    )
+    feed, mixed = s.data.startswith("unix:"), s.mixup or s.cutmix or s.label_smoothing
     for message, wrong in {
         "--output is missing: a folder for the log, the checkpoints and the report": not (s.output or s.dry_run or s.evaluate),
         f"--output {s.output} must be a folder on this machine; --checkpoints takes a URL": "://" in s.output,
@@ -196,10 +193,10 @@ def check(s: Settings) -> None:
         "--ema keeps a second whole model, which --strategy fsdp avoids: choose one": s.strategy == "fsdp" and s.ema,
         "--workers: the running feed has its own threads: `imgfeed serve --threads`": feed and s.workers,
         "--cache: the running feed has its own: `imgfeed serve --cache`": feed and s.cache,
-        "--resume continues a run and --overwrite removes it: choose one": s.resume and s.overwrite,
         "--target takes targets as they are: leave out --mixup, --cutmix and --label-smoothing": s.target and mixed,
-        "--evaluate needs weights to score: --weights FILE, --pretrained, or --resume": s.evaluate and not scored,
-        "--resume auto needs --output, the run's folder": s.resume == "auto" and not s.output,
+        "--evaluate needs weights to score: --weights": s.evaluate and not s.weights,
+        "--size takes one number, or two": not 1 <= len(s.size) <= 2,
+        "--batch-size takes one number, or two": not 1 <= len(s.batch_size) <= 2 or s.batch_size[1:] == ("auto",),
         "--dry-run begins anew: leave --resume out": s.dry_run and s.resume,
         f"--warmup-epochs {s.warmup_epochs:g} is more than --epochs {s.epochs}": s.warmup_epochs > s.epochs,
     }.items():

@@ -18,6 +18,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from . import files
 from .checkpoint import Progress
 from .errors import TrainError
 from .evaluate import Score, score_of
@@ -70,23 +71,28 @@ class Log:
     def _begin(self, at: Progress, resumed: str, **plan: Any) -> None:
         rows, s = events(self._folder / "log.jsonl"), self._s
         own = any(row.get("run") == at.run for row in rows)
-        if not own and not s.overwrite and any(row["event"] == "saved" for row in rows):
+        if not own and any(row["event"] == "saved" for row in rows):
             what = f"{resumed} is not its checkpoint" if resumed else "its checkpoints are not where this run looks for them"
             raise TrainError(f"--output {s.output} has the log of another run, and {what}: take another --output")
-        self._file.truncate(0)
+        kept = []
         for row in rows if own else []:
             again = row["event"] == "epoch" and row["epoch"] >= at.scored
             if not again and row.get("step", 0) <= at.steps and row.get("epoch", 0) <= at.epoch:
-                self._file.write(json.dumps(row) + "\n")
+                kept.append(json.dumps(row) + "\n")
+        try:
+            files.write(self._folder / "log.jsonl", "".join(kept))
+        except OSError as e:
+            raise TrainError(f"--output {s.output} can't be written: {e.strerror}") from e
+        self._replaced = self._file  # with its lock: another process may have opened it already
+        self._open()
         if s.wandb:
             self._wandb = _open_wandb(s)
-        if s.tensorboard:
-            with contextlib.suppress(ImportError):
-                from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415 - optional
+        with contextlib.suppress(ImportError):
+            from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415 - optional
 
-                self._board = SummaryWriter(str(self._folder / "tensorboard"), purge_step=at.steps + 1)
+            self._board = SummaryWriter(str(self._folder / "tensorboard"), purge_step=at.steps + 1)
         self.event("start", run=at.run, settings=asdict(s), resumed=resumed, wandb=getattr(self._wandb, "url", None), **plan)
-        write_recipe(self._folder / "run.yaml", s, batch_size=plan["batch_size"])
+        write_recipe(self._folder / "run.yaml", s, batch_size=(plan["batch_size"], *s.batch_size[1:]))
 
     def event(self, kind: str, **values: Any) -> None:
         """Append a line to log.jsonl."""
@@ -200,12 +206,13 @@ def _open_wandb(s: Settings) -> Any:
     import wandb  # noqa: PLC0415 - optional
 
     kept = Path(s.output) / "wandb-id"
-    run_id = kept.read_text().strip() if kept.exists() else secrets.token_hex(4)
+    if not kept.exists():
+        files.write(kept, secrets.token_hex(4) + "\n")
+    run_id = kept.read_text().strip()
     names = {"project": os.environ.get("WANDB_PROJECT", "imgfeed"), "name": Path(s.output).resolve().name}
     try:
         run = wandb.init(dir=s.output, config=asdict(s), id=run_id, resume="allow", **names)
     except wandb.Error as e:
         raise TrainError(f"--wandb: {e}; `wandb login`, or set WANDB_MODE=offline and `wandb sync` the run later") from e
-    kept.write_text(run_id + "\n")
     run.define_metric("*", step_metric="step")  # a resumed run repeats wandb's own count
     return run

@@ -37,13 +37,11 @@ class Rank:
             print(text, flush=True)
 
 
-def join(device: str) -> Rank:
+def join() -> Rank:
     """Return this process's rank, after it has met the others. A launcher names it by RANK, WORLD_SIZE and LOCAL_RANK."""
     names = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0"}
     rank, world, local = (int(os.environ.get(name, default)) for name, default in names.items())
-    gpus = 0 if device == "cpu" else torch.cuda.device_count()
-    if device == "cuda" and not gpus:
-        raise TrainError("--device cuda, but torch finds no GPU: see nvidia-smi; in a container, --gpus all")
+    gpus = torch.cuda.device_count()
     if gpus and local >= gpus:
         raise TrainError(f"rank {rank} is number {local + 1} on this machine, which has {gpus} GPUs: -g {gpus}")
     here = torch.device("cuda", local) if gpus else torch.device("cpu")

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from . import files
 from .errors import DAMAGED, TrainError
 
 Row = dict[str, Any]
@@ -52,7 +53,7 @@ def write(output: str) -> dict[str, str]:
     except (ArithmeticError, *DAMAGED) as e:
         raise TrainError(f"{folder / 'log.jsonl'} holds lines that no run writes ({type(e).__name__}: {e})") from e
     try:
-        (folder / "report.md").write_text("\n".join(text))
+        files.write(folder / "report.md", "\n".join(text))
     except OSError as e:
         print(f"imgfeed-train: {folder / 'report.md'} can't be written: {e.strerror}", flush=True)
     return numbers

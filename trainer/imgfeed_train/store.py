@@ -9,8 +9,6 @@ process: the next checkpoint, or the next run, tries again.
 from __future__ import annotations
 
 import contextlib
-import os
-import shutil
 import tempfile
 import threading
 import time
@@ -22,6 +20,7 @@ from typing import Any
 import fsspec
 
 from .errors import TrainError
+from .files import link
 
 #: Stores in which an object appears when its upload is complete.
 WHOLE_OBJECTS = ("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss")
@@ -67,24 +66,16 @@ class Store:
             fs.rm_file(path)
 
     def recover(self) -> None:
-        """Begin to send what an earlier run left."""
-        for sending in self._unsent.glob(".*.sending"):  # of a process that was killed
+        """Let files that a killed process was sending wait for the next checkpoint."""
+        for sending in self._unsent.glob(".*.sending"):
             waiting = self._unsent / sending.name[1 : -len(".sending")]
             sending.unlink() if waiting.exists() else sending.replace(waiting)
-        self._send_on()
 
     def has(self, name: str) -> bool:
         """Return whether a file is there."""
         with _naming(self.path(name)):
             fs, path = _open(self.path(name)) if self.url else (None, "")
             return bool(fs and fs.exists(path))
-
-    def remove(self, name: str) -> None:
-        """Remove a file there, and what waits under its name."""
-        (self._unsent / name).unlink(missing_ok=True)
-        with _naming(self.path(name)):
-            if self.has(name):
-                _open(self.path(name))[0].rm_file(_open(self.path(name))[1])
 
     def newest(self, name: str, folder: Path) -> str:
         """Return where the newest file of a name is: on this machine if it was not sent, else at the URL if there is one."""
@@ -105,6 +96,14 @@ class Store:
                 if fs.exists(there):
                     fs.get_file(there, str(here))
             yield here if here.exists() else None
+
+    def replace(self, path: str, here: Path) -> None:
+        """Replace a file, on this machine or at the URL, by one on this machine."""
+        if "://" not in path:
+            link(here, Path(path))
+            return
+        with _naming(f"{path} can't be written"):
+            self._upload(here, path.rpartition("/")[2])
 
     def leave(self, file: Path) -> None:
         """Have a file sent under its name, in place of one that still waits."""
@@ -160,17 +159,6 @@ class Store:
         else:
             fs.put_file(str(here), f"{path}.partial")
             fs.mv(f"{path}.partial", path)
-
-
-def link(file: Path, name: Path) -> None:
-    """Give a file another name, under which a reader finds the file before or this one, whole."""
-    extra = name.with_name(f".{name.name}.new")
-    extra.unlink(missing_ok=True)
-    try:
-        os.link(file, extra)
-    except OSError:  # a file system without links
-        shutil.copyfile(file, extra)
-    extra.replace(name)
 
 
 def _open(path: str) -> tuple[Any, str]:

@@ -5,7 +5,6 @@ One batch is in step.py, an exact evaluation in evaluate.py, checkpoints are in 
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import dataclasses
 import math
@@ -27,7 +26,6 @@ from .log import Log
 from .model import build, weights
 from .ranks import Rank, Stop, on_first
 from .step import Step
-from .store import Store
 
 DRY_RUN = 60.0  # seconds
 
@@ -74,13 +72,15 @@ class Training:
         if s.channels_last:
             model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         images = weights.images_of(state or {}) or images
-        size = (state["batch_size"] if state else self._largest_batch(model)) if s.batch_size == "auto" else int(s.batch_size)
+        size: Any = s.batch_size[0]
+        if size == "auto":
+            size = state["batch_size"] if state else self._largest_batch(model)
 
         # Batches, in the order and crops of the seed.
         self.loader = data.train_loader(s, splits.train, rank, size, images)
         self.val = data.eval_loader(s, splits.val, rank, size, images) if splits.val else None
         self.images = images
-        build.check_last_batch(model, len(self.loader.sampler), size, s.drop_last)
+        build.check_last_batch(model, len(self.loader.sampler), size)
 
         # Optimiser, with its schedule, loss scale and moving average.
         self.steps_per_epoch = -(-len(self.loader) // s.accumulate)
@@ -95,7 +95,8 @@ class Training:
 
     def _begin(self, path: str) -> None:
         s, at, rank = self.s, self.at, self.rank
-        rank.say(f"data: {s.data}: {self.splits}; ranks: {rank.world}; rank 0 on {rank.device}")
+        scored = "" if self.val else "; no split to evaluate on"
+        rank.say(f"data: {s.data}: {self.splits}{scored}; ranks: {rank.world}; rank 0 on {rank.device}")
         if path:
             before = at.steps
             at.steps = min(at.epoch * self.steps_per_epoch + self._done() // s.accumulate, s.epochs * self.steps_per_epoch)
@@ -107,7 +108,7 @@ class Training:
 
     def _done(self) -> int:
         """Return how many batches of its epoch the loader has given."""
-        left = data.samples_left(self.loader, self.rank, self.loader.batch_size)
+        left = data.samples_left(self.loader, self.rank)
         return int(len(self.loader) - -(-left // self.loader.batch_size))
 
     def run(self, limit: float) -> bool:
@@ -125,9 +126,9 @@ class Training:
 
     def _epoch(self) -> bool:
         """Train on the rest of an epoch; return False if the run is stopped within it, with a checkpoint."""
-        at, step, s, size = self.at, self.step, self.s, self.loader.batch_size
+        at, step, s = self.at, self.step, self.s
         self.loader.set_epoch(at.epoch)
-        samples = data.samples_left(self.loader, self.rank, size)
+        samples = data.samples_left(self.loader, self.rank)
         batches = iter(self.loader)
         left = len(batches)
         at.batches = len(self.loader) - left
@@ -136,7 +137,7 @@ class Training:
         group = 0
         for i, (images, labels) in enumerate(self.log.waiting(batches), 1):
             if i % s.accumulate == 1 or s.accumulate == 1:  # a step begins, of so many samples of this rank
-                group = min(samples, s.accumulate * size)
+                group = min(samples, s.accumulate * self.loader.batch_size)
                 samples -= group
             stepped = i % s.accumulate == 0 or i == left
             step.batch(images, labels, len(labels) / group, stepped, at.steps)
@@ -195,7 +196,7 @@ class Training:
 
         def run(batch: int, _: object = held) -> None:
             with torch.random.fork_rng([rank.device]), autocast(s, rank.device):
-                output = trial(torch.zeros(batch, 3, s.size, s.size, device=rank.device)).float()
+                output = trial(torch.zeros(batch, 3, s.size[0], s.size[0], device=rank.device)).float()
                 nn.functional.cross_entropy(output, output.argmax(1)).backward()
 
         size = build.largest_batch(run, rank) * (torch.cuda.device_count() if s.strategy == "dp" else 1)
@@ -206,7 +207,7 @@ class Training:
 def dry_run(s: Settings, rank: Rank) -> None:
     """Train for up to a minute in a folder that is thrown away, and print what the whole training would take."""
     with tempfile.TemporaryDirectory(prefix="imgfeed-train-") as folder:
-        short = dataclasses.replace(s, output=folder, checkpoints=None, tensorboard=False, wandb=False, overwrite=False)
+        short = dataclasses.replace(s, output=folder, checkpoints=None, wandb=False)
         train(short, rank, DRY_RUN)
         numbers = report.write(folder) if rank.rank == 0 else {}
     for name, text in numbers.items():
@@ -216,24 +217,15 @@ def dry_run(s: Settings, rank: Rank) -> None:
 
 def score(s: Settings, rank: Rank) -> None:
     """Print the score of weights on the split to evaluate on. A head for other classes is refused: it would be random."""
-    split = data.splits(s).val
-    if split is None:
-        raise TrainError("--evaluate needs a split: leave out --val-split none")
+    split = str(data.splits(s).val)
     classes = data.classes(s, rank, split)
-    with contextlib.ExitStack() as stack:
-        if s.resume:
-            path = f"{s.output}/checkpoints/last.pt" if s.resume == "auto" else s.resume
-            here = stack.enter_context(Store(None, Path()).local(path))
-            if here is None:
-                raise TrainError(f"--resume {path}: there is no such checkpoint")
-            checkpoint.read(here, path)
-            s.weights = str(here)
-        model, images, count = build.build(s, None, rank)
-        names = weights.outputs(s.weights)[1] if s.weights else []
+    model, images, count = build.build(s, None, rank)
+    names = weights.outputs(s.file)[1] if s.file else []
     if count != len(classes) or (names and names != classes):
         which = f"a head of {count} classes{f' ({names[0]}, ...)' if names else ''}"
         what = f"the weights have {which}, the set {split} has {len(classes)} ({classes[0]}, ...)"
         raise TrainError(f"{what}. A new head would be random: train it first, by --weights, or the head alone by --freeze")
-    loader: Any = data.eval_loader(s, split, rank, 64 if s.batch_size == "auto" else int(s.batch_size), images)
+    size = 64 if s.batch_size[-1] == "auto" else int(s.batch_size[-1])
+    loader = data.eval_loader(s, split, rank, size, images)
     result = evaluate(model.to(rank.device), loader, s, rank, Precision(count, rank) if s.target else None)
     rank.say(f" * {result} on {result.samples:,} samples")

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+os.environ["CUDA_VISIBLE_DEVICES"] = ""  # here and in children
 torch = pytest.importorskip("torch", minversion="2.6")
 pytest.importorskip("timm")
 pytest.importorskip("tyro")
@@ -23,7 +24,7 @@ from imgfeed.launcher import find_binary  # noqa: E402
 from imgfeed_train.command import main  # noqa: E402
 
 TRAIN, VAL, CLASSES = 96, 27, 3
-TINY = ["--arch", "timm/test_vit", "--size", "32", "--device", "cpu", "--workers", "1", "--no-tensorboard", "--log-every", "2"]
+TINY = ["--arch", "timm/test_vit", "--size", "32", "--workers", "1", "--log-every", "2"]
 #: An optimisation in which two ranks must do what one does with twice the batch.
 PLAIN = ["--batch-size", "16", "--epochs", "2", "--optimizer", "sgd", "--lr", "0.05", "--schedule", "onecycle"]
 PATIENCE = 300  # seconds; only a run that hangs takes so long

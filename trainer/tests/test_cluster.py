@@ -60,7 +60,7 @@ def start(node: Node, words: list[str], **env: str) -> subprocess.Popen[str]:
     return subprocess.Popen(node.command(*words), env={**os.environ, **env}, stdout=pipe, stderr=pipe, text=True)
 
 
-# How two nodes are told of each other: the master by address, by name and port, and by both meanings of WORLD_SIZE.
+# How nodes learn of each other: the master by address, by name and port, and by both meanings of WORLD_SIZE.
 @pytest.mark.parametrize("how", ["flags", "variables", "torchrun"])
 def test_two_nodes_train_as_one(nodes: list[Node], dealt: Path, one_node: Path, tmp_path: Path, how: str) -> None:
     run = tmp_path / "run"
@@ -73,7 +73,8 @@ def test_two_nodes_train_as_one(nodes: list[Node], dealt: Path, one_node: Path, 
         for i, node in enumerate(nodes):
             data, env, words = str(dealt / node.name), {}, command()
             if how == "flags":
-                words += ["-n", "2", "-g", "1", "-nr", str(i), "--master", nodes[0].address]
+                words += ["-n", "2", "-g", "1", "-nr", str(i)]
+                env = {"MASTER_ADDR": nodes[0].address}
             elif how == "variables":
                 env = {"MASTER_ADDR": "node0", "MASTER_PORT": str(PORT), "WORLD_SIZE": "2", "NODE_RANK": str(i)}
                 socket = tmp_path / f"{node.name}.sock"
@@ -103,8 +104,9 @@ def test_only_the_first_node_has_the_checkpoint(nodes: list[Node], dealt: Path, 
         ranks = []
         for i, node in enumerate(nodes):
             folders = ["--data", str(dealt / node.name), "--output", str(tmp_path / node.name)]
-            flags = ["-n", "2", "-g", "1", "-nr", str(i), "--master", "node0"]
-            ranks.append(start(node, command(*folders, *TINY, *PLAIN, "--batch-size", "8", *flags, *more)))
+            flags = ["-n", "2", "-g", "1", "-nr", str(i)]
+            words = command(*folders, *TINY, *PLAIN, "--batch-size", "8", *flags, *more)
+            ranks.append(start(node, words, MASTER_ADDR="node0"))
         said = [rank.communicate(timeout=LIMIT) for rank in ranks]
         assert [rank.returncode for rank in ranks] == [0, 0], said
     assert "resumed" in said[0][0]
@@ -115,8 +117,8 @@ def test_only_the_first_node_has_the_checkpoint(nodes: list[Node], dealt: Path, 
 def test_two_nodes_reach_what_one_rank_reaches_with_twice_the_batch(nodes: list[Node], sets: Path, tmp_path: Path) -> None:
     arguments = ["--data", str(sets), *TINY, *PLAIN, "--output"]
     subprocess.run(command(*arguments, str(tmp_path / "one")), check=True, capture_output=True, timeout=LIMIT)
-    both = [*arguments, str(tmp_path / "two"), "--batch-size", "8", "-n", "2", "-g", "1", "--master", nodes[0].address]
-    ranks = [start(node, command(*both, "-nr", str(i))) for i, node in enumerate(nodes)]
+    both = [*arguments, str(tmp_path / "two"), "--batch-size", "8", "-n", "2", "-g", "1"]
+    ranks = [start(node, command(*both, "-nr", str(i)), MASTER_ADDR=nodes[0].address) for i, node in enumerate(nodes)]
     said = [rank.communicate(timeout=LIMIT)[1] for rank in ranks]
     assert [rank.returncode for rank in ranks] == [0, 0], said
     theirs = weights(tmp_path / "two")["model"]

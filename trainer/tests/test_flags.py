@@ -13,14 +13,11 @@ import pytest
 from conftest import PLAIN, TINY, TRAIN, VAL, Train
 from imgfeed.launcher import find_binary
 
-from imgfeed_train import __version__
+from imgfeed_train import __version__, prepare
 from imgfeed_train import data as sets_of
 from imgfeed_train.command import main
 from imgfeed_train.errors import TrainError
 from imgfeed_train.flags import parse
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-import prepare
 
 
 @pytest.mark.parametrize(
@@ -38,9 +35,10 @@ import prepare
         (["--output", ""], "--output is missing"),
         (["--output", "s3://b/run"], "--output s3://b/run must be a folder on this machine; --checkpoints takes a URL"),
         (["-n", "2", "-nr", "2"], "-nr 2 of 2 machines: want 0 to 1"),
-        (["-n", "2", "-g", "1"], "-n 2 needs --master HOST[:PORT] or MASTER_ADDR"),
+        (["-n", "2", "-g", "1"], "-n 2 needs the variable MASTER_ADDR: the host name of machine 0"),
+        (["--size", "1", "2", "3"], "--size takes one number, or two"),
+        (["--batch-size", "8", "auto"], "--batch-size takes one number, or two"),
         (["--strategy", "fsdp", "--ema", "0.9"], "--ema keeps a second whole model, which --strategy fsdp avoids"),
-        (["--resume", "auto", "--overwrite"], "--resume continues a run and --overwrite removes it: choose one"),
         (["--data", "unix:s", "--workers", "3"], "--workers: the running feed has its own threads"),
         (["--data", "unix:s", "--cache", "c"], "--cache: the running feed has its own"),
         (["--target", "t", "--mixup", "1"], "--target takes targets as they are: leave out --mixup"),
@@ -50,7 +48,7 @@ import prepare
 def test_what_flags_refuse(flags: list[str], said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MASTER_ADDR", raising=False)
     with pytest.raises(SystemExit) as e:
-        main(["--data", "d", "--output", "o", "--device", "cpu", *flags])
+        main(["--data", "d", "--output", "o", *flags])
     assert said in str(e.value.code)
 
 
@@ -96,9 +94,10 @@ def test_folders_without_sets(sets: Path, tmp_path: Path) -> None:
         main(["--data", str(raw), "--output", str(tmp_path / "run"), *TINY])
     with pytest.raises(SystemExit, match=r"no shard set there; it looks like .*Put each split into a folder of its name"):
         main(["--data", str(raw / "train"), "--output", str(tmp_path / "run"), *TINY])
-    for flag in ("--train-split", "--val-split"):
-        with pytest.raises(SystemExit, match=rf"has no split 'x' \({flag}\); it has train, val"):
-            main(["--data", str(sets), "--output", str(tmp_path / "run"), *TINY, flag, "x"])
+    with pytest.raises(SystemExit, match="has no split train; it has val"):
+        main(["--data", str(sets / "val"), "--output", str(tmp_path / "run"), *TINY])
+    with pytest.raises(SystemExit, match=r"has no split to evaluate on \(val, .*\); it has train"):
+        main(["--data", str(sets / "train"), *TINY, "--evaluate", "--weights", "w.pt"])
     assert not (tmp_path / "run").exists()
 
 
@@ -109,9 +108,10 @@ def test_the_feed_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         main(["--data", f"unix:{tmp_path}/s", "--output", str(tmp_path / "run"), *base])
 
 
-def test_training_without_evaluation(train: Train, capsys: pytest.CaptureFixture[str]) -> None:
-    run = train("run", "--val-split", "none", "--epochs", "1")
-    assert " * Val" not in capsys.readouterr().out
+def test_training_without_evaluation(train: Train, sets: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = train("run", "--data", str(sets / "train"), "--epochs", "1")
+    said = capsys.readouterr().out
+    assert "train: train (96); no split to evaluate on; ranks: 1" in said and " * Val" not in said
     assert not (run / "checkpoints" / "best.pt").exists() and (run / "report.md").exists()
 
 
@@ -140,30 +140,27 @@ def raw(tmp_path: Path) -> Path:
 def test_prepare_packs_when_asked(
     raw: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    arguments = ["--data", str(raw), "--output", str(tmp_path / "out" / "run")]
-    for name in ("PACK", "DATA", "OUTPUT", "PUID", "PGID"):
-        monkeypatch.delenv(name, raising=False)
-    with pytest.raises(TrainError, match=rf"holds {raw}/train .*, not packed yet\. Pack it, once: imgshard build {raw}$"):
-        prepare.main(arguments)
-    for name, value in {"DATA": "/my data", "OUTPUT": "", "PUID": "7"}.items():  # as compose.yaml passes them on
+    user = f"{os.geteuid()}:{os.getegid()}"
+    arguments = ["prepare", "--data", str(raw), "--output", str(tmp_path / "out" / "run"), "--user", user]
+    for name, value in {"DATA": "/my data", "OUTPUT": "", "PUID": "7", "PGID": "", "PACK": ""}.items():  # as compose.yaml does
         monkeypatch.setenv(name, value)
-    with pytest.raises(TrainError, match=r"once: DATA='/my data' PUID=7 PACK=1 docker compose run --rm prepare$"):
-        prepare.main(arguments)
+    once = r"once: DATA='/my data' PUID=7 PACK=1 docker compose run --rm prepare$"
+    with pytest.raises(SystemExit, match=rf"holds {raw}/train .*, not packed yet\. Pack it, {once}"):
+        main(arguments)
     assert not (raw / "train-shards").exists()
     monkeypatch.setenv("PACK", "1")
-    prepare.main(arguments)
-    said = capsys.readouterr().out
-    assert f"set: train: 8 samples in {raw / 'train-shards'}" in said and f"mount: {raw} (" in said
-    monkeypatch.delenv("PACK")
-    prepare.main(arguments)
+    main(arguments)
+    assert f"set: train: 8 samples in {raw / 'train-shards'}" in capsys.readouterr().out
+    main(arguments)
     assert "packing" not in capsys.readouterr().out, "a packed set is not packed again"
     for split in ("train", "val"):
         shutil.rmtree(raw / f"{split}-shards")
     (raw / "train-shards").write_text("in the way")
-    with pytest.raises(TrainError, match=r"packing .* failed with exit status 1"):
-        prepare.main([*arguments, "--pack"])
-    with pytest.raises(TrainError, match="--user me: want numbers"):
-        prepare.main([*arguments, "--user", "me"])
+    with pytest.raises(SystemExit, match=r"packing failed with exit status 1"):
+        main(arguments)
+    with pytest.raises(SystemExit):
+        main([*arguments[:-1], "me"])
+    assert "argument --user: invalid numbers value: 'me'" in capsys.readouterr().err
 
 
 def test_prepare_looks_with_the_users_rights(sets: Path, tmp_path: Path) -> None:

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import PLAIN, TINY, Train, events, weights
+from conftest import PLAIN, TINY, Train, events, same, weights
 from torch.optim.lr_scheduler import OneCycleLR
 
-from imgfeed_train import log
+from imgfeed_train import files, log
 from imgfeed_train.command import main
 from imgfeed_train.evaluate import Precision, Score, summed
 from imgfeed_train.flags import parse
@@ -64,7 +64,7 @@ def slow_store(sets: Path) -> Iterator[str]:
 def test_a_slow_store_is_named_in_the_servers_words(
     slow_store: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    base = ["--data", f"{slow_store}/train", "--val-split", "none", *TINY, *PLAIN, "--batch-size", "4", "--log-every", "1"]
+    base = ["--data", f"{slow_store}/train", *TINY, *PLAIN, "--batch-size", "4", "--log-every", "1"]
     main([*base, "--epochs", "1", "--output", str(tmp_path / "run")])
     said = [row["feed"] for row in events(tmp_path / "run", "step") if row["wait"][0] > log.WAITING]
     assert said and all(sentence in capsys.readouterr().out for sentence in said[:1])
@@ -89,7 +89,7 @@ def test_whatever_the_server_says_is_printed(
 
 
 def test_the_log_book(train: Train, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = train("run", "--tensorboard")
+    run = train("run")
     text = (run / "report.md").read_text()
     best = max(events(run, "epoch"), key=lambda row: row["acc1"])
     seconds = sum(row["seconds"] for row in events(run, "step"))
@@ -102,7 +102,7 @@ def test_the_log_book(train: Train, tmp_path: Path, capsys: pytest.CaptureFixtur
         "| GPU memory | not measured |",
         "[checkpoints/best.pt](checkpoints/best.pt)",
         "[tensorboard](tensorboard)",
-        "| batch_size | `16` |",
+        "| batch_size | `[16]` |",
     ):
         assert line in text
     assert re.search(r"\| training time \| 0:00:\d\d \(and 0:00:\d\d of evaluation\) \|", text)
@@ -145,7 +145,7 @@ def test_scalars(train: Train, monkeypatch: pytest.MonkeyPatch) -> None:
             sent.append({"exit": exit_code})
 
     monkeypatch.setattr(wandb, "init", lambda **_: Run())
-    run = train("run", "--tensorboard", "--wandb")
+    run = train("run", "--wandb")
     board = events_.EventAccumulator(str(run / "tensorboard"))
     board.Reload()
     names = {
@@ -164,8 +164,8 @@ def test_scalars(train: Train, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_resumed_run_continues_its_log(train: Train) -> None:
-    train("run", "--max-steps", "7", "--tensorboard", "--log-every", "1")
-    run = train("run", "--resume", "auto", "--tensorboard", "--log-every", "1")
+    train("run", "--max-steps", "7", "--log-every", "1")
+    run = train("run", "--resume", "auto", "--log-every", "1")
     assert [row["step"] for row in events(run, "step")] == list(range(1, 13))
     assert [row["epoch"] for row in events(run, "epoch")] == [0, 1]
     assert "| epochs | 2 of 2, 12 steps |" in (run / "report.md").read_text()
@@ -180,6 +180,24 @@ def test_lines_that_a_killed_run_repeats_are_taken_out(train: Train) -> None:
         f.write('{"event": "ste')
     run = train("run", "--resume", "auto", "--log-every", "1")
     assert [row["step"] for row in events(run, "step")] == list(range(1, 13))
+
+
+def test_files_of_a_run_are_replaced_whole(train: Train, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A process that ends as it writes a new log, recipe or report leaves the old ones."""
+    run = train("run", "--max-steps", "4")
+    before = {name: (run / name).read_text() for name in ("log.jsonl", "run.yaml", "report.md")}
+
+    def killed(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    for module, function in ((files.os, "fsync"), (log.json, "dumps")):  # after a file is written, and in the middle
+        with monkeypatch.context() as patch:
+            patch.setattr(module, function, killed)
+            with pytest.raises(SystemExit):
+                train("run", "--resume", "auto")
+        for name, text in before.items():
+            assert (run / name).read_text().startswith(text), name
+    same(train("whole"), train("run", "--resume", "auto"))
 
 
 def test_a_loss_that_is_no_number_ends_the_run(train: Train, tmp_path: Path) -> None:

@@ -56,8 +56,10 @@ def test_the_best_checkpoint_is_in_the_bucket(train: Train, s3: Any, tmp_path: P
     assert equal(weights(whole, "last.pt")["model"], state(s3, "a/last.pt", tmp_path)["model"])
     best = max(events(whole, "epoch"), key=lambda row: row["acc1"])
     assert state(s3, "a/best.pt", tmp_path)["progress"]["best"] == best["acc1"]
+    good = state(s3, "a/previous.pt", tmp_path)
     s3.put_object(Bucket="runs", Key="a/last.pt", Body=b"torn")
     same(whole, train("third", *arguments))
+    assert equal(good["model"], state(s3, "a/previous.pt", tmp_path)["model"]), "the damaged one does not replace it"
     assert "checkpoints: s3://runs/a/best.pt" in (tmp_path / "elsewhere" / "report.md").read_text()
     with pytest.raises(SystemExit, match=r"there are checkpoints of a run \(s3://runs/a/last.pt"):
         train("fourth", "--checkpoints", "s3://runs/a")

@@ -81,15 +81,14 @@ def test_only_a_whole_model_is_scored(
 
 
 def test_a_run_is_scored_as_it_was(train: Train, sets: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """By its best checkpoint, as --resume and as --weights: with its own normalisation, and its average where it has one."""
+    """By its best checkpoint: with its own normalisation, and its average where it has one."""
     run = train("run", "--ema", "0.9", "--optimizer", "adamw", "--lr", "3e-3")
     best = max(events(run, "epoch"), key=lambda row: row["acc1"])
     path = str(run / "checkpoints" / "best.pt")
-    for which in (["--weights", path], ["--resume", path]):
-        capsys.readouterr()
-        main(["--data", str(sets), *TINY, "--evaluate", *which])
-        want = f" * Acc@1 {best['acc1']:.3f} Acc@5 {best['acc5']:.3f} Loss {best['loss']:.4f} on {VAL} samples"
-        assert want in capsys.readouterr().out
+    capsys.readouterr()
+    main(["--data", str(sets), *TINY, "--evaluate", "--weights", path])
+    want = f" * Acc@1 {best['acc1']:.3f} Acc@5 {best['acc5']:.3f} Loss {best['loss']:.4f} on {VAL} samples"
+    assert want in capsys.readouterr().out
     model = build(3, *TINY[:2], "--weights", path)
     assert not other(model, weights(run, "best.pt")["ema"])
     train("second", "--epochs", "1", "--weights", path)
@@ -103,20 +102,18 @@ def test_published_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
     monkeypatch.setattr(timm.models._builder, "load_state_dict_from_hf", fails)
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))
     with pytest.raises(TrainError, match=r"https:.*resnet18-f37072fd\.pth can't be fetched.*give it by --weights"):
-        build(3, "--arch", "resnet18", "--pretrained")
+        build(3, "--arch", "resnet18", "--weights", "pretrained")
     with pytest.raises(TrainError, match=r"timm/test_vit\.r160_in1k can't be fetched.*give it by --weights.*no network here"):
-        build(3, "--arch", "timm/test_vit", "--pretrained")
+        build(3, "--arch", "timm/test_vit", "--weights", "pretrained")
     file = tmp_path / "hub/checkpoints/resnet18-f37072fd.pth"
     file.parent.mkdir(parents=True, exist_ok=True)
     theirs = torchvision.models.resnet18().state_dict()
     torch.save(theirs, file)
-    assert other(build(3, "--arch", "resnet18", "--pretrained"), {**theirs, "fc.weight": theirs["fc.weight"][:3]}) == {
-        "fc.weight",
-        "fc.bias",
-    }
+    small = build(3, "--arch", "resnet18", "--weights", "pretrained")
+    assert other(small, {**theirs, "fc.weight": theirs["fc.weight"][:3]}) == {"fc.weight", "fc.bias"}
     assert "weights: published ones of resnet18; THE HEAD IS NEW" in capsys.readouterr().out
-    assert not other(build(1000, "--arch", "resnet18", "--pretrained"), theirs)
-    s = parse(["--data", "d", "--output", "o", "--arch", "resnet18", "--pretrained"])
+    assert not other(build(1000, "--arch", "resnet18", "--weights", "pretrained"), theirs)
+    s = parse(["--data", "d", "--output", "o", "--arch", "resnet18", "--weights", "pretrained"])
     assert models.build(s, None, Rank(torch.device("cpu")))[2] == 1000
 
 

@@ -102,7 +102,7 @@ def test_from_kaggles_zip(tmp_path: Path) -> None:
                     made.write(image, f"ILSVRC/Data/CLS-LOC/{split}/{name}.JPEG")
         rows = [f"ILSVRC2012_val_{number:08},{wnid} 1 1 9 9\n" for number, wnid in enumerate(WNIDS, 1)]
         made.writestr("LOC_val_solution.csv", "ImageId,PredictionString\n" + "".join(rows))
-    small = "--recipe imagenet-resnet50 --device cpu --amp off --size 32 --batch-size 8 --lr 0.01 --no-tensorboard"
+    small = "--recipe imagenet-resnet50 --amp off --size 32 --batch-size 8 --lr 0.01"
     train = "--output runs/resnet50 --recipe imagenet-resnet50 --epochs 16"
     printed = shell(
         "".join(blocks("kaggle.md", "sh")),

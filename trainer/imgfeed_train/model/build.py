@@ -28,7 +28,7 @@ def build(s: Settings, classes: int | None, rank: Rank) -> tuple[nn.Module, Imag
 
     It has an output for each class; with None, those of its weights. Raises TrainError where no library has the name.
     """
-    wait = dist.is_initialized() and (s.pretrained or s.weights is not None)  # a machine's first rank fetches for the others
+    wait = dist.is_initialized() and s.weights is not None  # a machine's first rank fetches for the others
     if wait and rank.local_rank:
         dist.barrier()
     model, images, count = (_torchvision if s.arch in TORCHVISION else _timm)(s.arch.removeprefix("timm/"), s, classes)
@@ -36,11 +36,11 @@ def build(s: Settings, classes: int | None, rank: Rank) -> tuple[nn.Module, Imag
         dist.barrier()
     if classes not in (None, count):
         _new_head(model, classes or 0)
+    if s.file:
+        images = weights.images_of(weights.own(s.file)) or images  # as the run of that checkpoint had them
     if s.weights:
-        images = weights.images_of(weights.own(s.weights)) or images  # as the run of that checkpoint had them
-    if s.pretrained or s.weights:
         new = f"; THE HEAD IS NEW, with random weights for {classes} classes instead of {count}"
-        rank.say(f"weights: {s.weights or f'published ones of {s.arch}'}{'' if classes in (None, count) else new}")
+        rank.say(f"weights: {s.file or f'published ones of {s.arch}'}{'' if classes in (None, count) else new}")
     if s.grad_checkpointing:
         if not hasattr(model, "set_grad_checkpointing"):
             raise TrainError("--grad-checkpointing takes a model of timm: --arch timm/NAME")
@@ -78,18 +78,18 @@ def set_training(model: nn.Module, s: Settings) -> None:
 
 def _torchvision(name: str, s: Settings, classes: int | None) -> tuple[nn.Module, Images, int]:
     state: weights.State = {}
-    if s.weights:
-        state = weights.read(s.weights)
-    elif s.pretrained:
+    if s.file:
+        state = weights.read(s.file)
+    elif s.weights:
         published = torchvision.models.get_model_weights(name).DEFAULT
         try:
             state = dict(published.get_state_dict(progress=False, check_hash=True))
         except Exception as e:
-            raise TrainError(f"--pretrained: {published.url} can't be fetched ({e}): fetch it, give it by --weights") from e
+            raise TrainError(f"{published.url} can't be fetched ({e}): fetch it, give it by --weights") from e
     count = weights.head_size(state, s.weights or name) if state else classes or 0
     plain = name in ("googlenet", "inception_v3")
     options: dict[str, Any] = {"aux_logits": False, "init_weights": True} if plain else {}
-    options |= {"image_size": s.size} if name.startswith("vit_") else {}
+    options |= {"image_size": s.size[0]} if name.startswith("vit_") else {}
     options |= {"stochastic_depth_prob": s.drop_path} if s.drop_path else {}
     try:
         model: Any = torchvision.models.get_model(name, num_classes=count, **options)
@@ -100,7 +100,7 @@ def _torchvision(name: str, s: Settings, classes: int | None) -> tuple[nn.Module
         try:
             if name.startswith("vit_"):  # the embedding of places is resampled
                 vision = torchvision.models.vision_transformer
-                state = vision.interpolate_embeddings(s.size, model.patch_size, state)
+                state = vision.interpolate_embeddings(s.size[0], model.patch_size, state)
             model.load_state_dict({n: t for n, t in state.items() if not n.lower().startswith("aux")})
         except (KeyError, RuntimeError, ValueError) as e:
             raise TrainError(f"{s.weights} does not fit --arch {s.arch}: {str(e)[:300]}") from e
@@ -111,25 +111,26 @@ def _timm(name: str, s: Settings, classes: int | None) -> tuple[nn.Module, Image
     if not timm.is_model(name):
         raise TrainError(f"--arch {s.arch} is in neither torchvision nor timm{near(name, [*TORCHVISION, *timm.list_models()])}")
     known = timm.get_pretrained_cfg(name)
-    count = known.num_classes if s.pretrained and known else classes or 0
-    options: dict[str, Any] = {"pretrained": s.pretrained}
-    if s.weights:  # by timm's own loader, which knows the names that a model's authors gave its tensors
-        state = weights.read(s.weights)
-        count = weights.head_size(state, s.weights)
+    published = s.weights is not None and s.file is None
+    count = known.num_classes if published and known else classes or 0
+    options: dict[str, Any] = {"pretrained": published}
+    if s.file:  # by timm's own loader, which knows the names that a model's authors gave its tensors
+        state = weights.read(s.file)
+        count = weights.head_size(state, s.file)
         own = {"state_dict": state, "source": "", "custom_load": False, "num_classes": count}
         options = {"pretrained": True, "pretrained_cfg_overlay": own}
     options |= {"num_classes": count} | ({"drop_path_rate": s.drop_path} if s.drop_path else {})
     try:
         try:
-            model: Any = timm.create_model(name, img_size=s.size, **options)
+            model: Any = timm.create_model(name, img_size=s.size[0], **options)
         except TypeError as e:
             if "img_size" not in str(e):
                 raise
             model = timm.create_model(name, **options)  # convolutional models take no size
     except Exception as e:
         what = f"{s.weights} does not fit --arch {s.arch}" if s.weights else f"--arch {s.arch}"
-        if s.pretrained and known:
-            what = f"--pretrained: {known.hf_hub_id} can't be fetched: fetch it, give it by --weights"
+        if published and known:
+            what = f"{known.hf_hub_id} can't be fetched: fetch it, give it by --weights"
         what = f"--drop-path: {name} has no stochastic depth" if "drop_path_rate" in str(e) else what
         raise TrainError(f"{what}: {str(e)[:300]}") from e
     model.pretrained_cfg["state_dict"] = None  # else each copy of the model would hold it
@@ -138,19 +139,17 @@ def _timm(name: str, s: Settings, classes: int | None) -> tuple[nn.Module, Image
     return model, Images(tuple(wants["mean"]), tuple(wants["std"]), resize, wants["crop_pct"]), count
 
 
-def check_last_batch(model: nn.Module, samples: int, batch_size: int, drop_last: bool) -> None:
+def check_last_batch(model: nn.Module, samples: int, batch_size: int) -> None:
     """Raise TrainError where batch norm would see a batch of one image, which has no statistics."""
-    if not drop_last and samples % batch_size == 1 and any(isinstance(m, _BatchNorm) for m in model.modules()):
+    if samples % batch_size == 1 and any(isinstance(m, _BatchNorm) for m in model.modules()):
         why = "the last batch of an epoch would have one image, over which batch norm has no statistics"
-        raise TrainError(f"{why}: --drop-last, or another --batch-size than {batch_size}")
+        raise TrainError(f"{why}: take another --batch-size than {batch_size}")
 
 
 def distribute(model: nn.Module, s: Settings, rank: Rank) -> nn.Module:
     """Return the model under the strategy of the settings. Its own state stays reachable through ``bare``."""
     if s.strategy == "dp" and rank.world > 1:
         raise TrainError(f"--strategy dp is one process for all GPUs of a machine, and here are {rank.world}: use ddp")
-    if s.compile:
-        model.compile()
     if s.strategy == "dp" and rank.device.type == "cuda":
         return nn.DataParallel(model)
     if s.strategy == "fsdp" and rank.world > 1:
