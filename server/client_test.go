@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -178,6 +179,23 @@ func expect[M any](c *client) M {
 	return m
 }
 
+// refused checks that an error of a kind comes, with words in it, and that the connection goes on.
+func (c *client) refused(kind string, words ...string) errorMessage {
+	c.t.Helper()
+	e := expect[errorMessage](c)
+	if e.Fatal || e.ErrKind != kind || slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(e.Message, w) }) {
+		c.t.Errorf("got %+v, want %s with %q", e, kind, words)
+	}
+	return e
+}
+
+// start starts an epoch.
+func (c *client) start(m startRequest) startedReply {
+	c.t.Helper()
+	c.send(m)
+	return expect[startedReply](c)
+}
+
 // raw returns the next n bytes.
 func (c *client) raw(n int64) []byte {
 	c.t.Helper()
@@ -269,8 +287,7 @@ func (c *client) array(kind string, b batchMessage) []byte {
 // epoch runs an epoch from consumed and returns the indices of its batches.
 func (c *client) epoch(number, consumed int64) [][]int64 {
 	c.t.Helper()
-	c.send(startRequest{Epoch: number, Consumed: consumed})
-	started := expect[startedReply](c)
+	started := c.start(startRequest{Epoch: number, Consumed: consumed})
 	var batches [][]int64
 	for {
 		switch m := c.receive().(type) {

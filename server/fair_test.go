@@ -35,8 +35,7 @@ func TestSessionsShareByTime(t *testing.T) {
 		// An epoch that does not end before the test: the first sessions have the server for themselves for a while.
 		c.choose(selectRequest{}, list, nil)
 		expect[selectedReply](c)
-		c.send(startRequest{})
-		expect[startedReply](c)
+		c.start(startRequest{})
 		go c.consume(&counts[i])
 	}
 	taken := func() (n []float64, mean float64) {
@@ -88,15 +87,16 @@ func (c *client) consume(images *atomic.Int64) {
 	}
 }
 
-// hostile opens four sessions, with epochs that run until the server ends: one that reads nothing, one that gives no slot back, one
-// that floods the server with questions, and one that gives slots back that it has not.
-func hostile(ts *testServer) {
+// hostile opens four sessions of the split train, whose epochs run until they are closed. The first reads nothing, the second gives no slot
+// back, the third floods the server with questions, and the fourth gives back slots that it does not have.
+func hostile(ts *testServer) []*client {
 	large := json.RawMessage(`[{"op":"Resize","size":[64,64]}]`)
-	stalls := ts.dial().hello().open(openRequest{BatchSize: 100, Transform: large, Transport: transportSocket})
-	holds := ts.dial().hello().open(openRequest{BatchSize: 16, Slots: 16})
-	floods := ts.dial().hello().open(openRequest{BatchSize: 1, Slots: 1})
-	lies := ts.dial().hello().open(openRequest{BatchSize: 1, Slots: 1})
-	for _, c := range []*client{stalls, holds, floods, lies} {
+	stalls := ts.dial().hello().open(openRequest{Split: "train", BatchSize: 100, Transform: large, Transport: transportSocket})
+	holds := ts.dial().hello().open(openRequest{Split: "train", BatchSize: 16, Slots: 16})
+	floods := ts.dial().hello().open(openRequest{Split: "train", BatchSize: 1, Slots: 1})
+	lies := ts.dial().hello().open(openRequest{Split: "train", BatchSize: 1, Slots: 1})
+	all := []*client{stalls, holds, floods, lies}
+	for _, c := range all {
 		c.conn.SetDeadline(time.Time{})
 		c.send(startRequest{})
 	}
@@ -111,4 +111,5 @@ func hostile(ts *testServer) {
 			}
 		}()
 	}
+	return all
 }

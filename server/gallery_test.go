@@ -54,8 +54,7 @@ func pixelsOf(t *testing.T, url string) (pix []byte, size image.Point) {
 
 // begun starts an epoch and takes its first batch.
 func (c *client) begun(epoch int64) batchMessage {
-	c.send(startRequest{Epoch: epoch})
-	expect[startedReply](c)
+	c.start(startRequest{Epoch: epoch})
 	return expect[batchMessage](c)
 }
 

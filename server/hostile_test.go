@@ -2,7 +2,6 @@ package server
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -11,8 +10,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/imgfeed/imgfeed/loader/plan"
 	"github.com/imgfeed/imgfeed/server/internal/wire"
@@ -130,13 +127,12 @@ func TestWrongReleases(t *testing.T) {
 	refuse := func(slot int) {
 		t.Helper()
 		c.send(releaseRequest{Slot: slot})
-		if e := expect[errorMessage](c); e.Fatal || e.ErrKind != kindBadRequest || e.Request != "release" {
+		if e := c.refused(kindBadRequest); e.Request != "release" {
 			t.Errorf("release of slot %d: %+v", slot, e)
 		}
 	}
 	refuse(0) // before any was lent
-	c.send(startRequest{})
-	expect[startedReply](c)
+	c.start(startRequest{})
 	a, b := expect[batchMessage](c), expect[batchMessage](c)
 	refuse(2)
 	refuse(-1)
@@ -150,9 +146,7 @@ func TestWrongReleases(t *testing.T) {
 	c.checkBatch(again)
 	socket := ts.dial().hello().open(openRequest{BatchSize: 2, Transport: transportSocket})
 	socket.send(releaseRequest{Slot: 0})
-	if e := expect[errorMessage](socket); e.ErrKind != kindBadRequest {
-		t.Errorf("release of a slot of a session without any: %+v", e)
-	}
+	socket.refused(kindBadRequest)
 }
 
 // TestClientsThatDoNotRead holds the server up in every way that a client can, and checks that others do not notice.
@@ -293,82 +287,6 @@ func TestDescriptorsFromClients(t *testing.T) {
 			}
 			expect[helloReply](c)
 			c.close()
-		}
-	})
-}
-
-func TestMemoryIsSharedAndBounded(t *testing.T) {
-	page := int64(os.Getpagesize())
-	ts := startServer(t, oneSet(t, 20, 1), func(c *Config) { c.MemoryBytes = 10 * page })
-	a := ts.dial().hello().open(openRequest{BatchSize: 2, Slots: 7})
-	b := ts.dial().hello()
-	b.send(openRequest{Transform: onePixel, BatchSize: 2, Slots: 4})
-	if e := expect[errorMessage](b); e.ErrKind != kindBadRequest || e.Fatal {
-		t.Errorf("more than there is: %+v", e)
-	}
-	b.open(openRequest{BatchSize: 2}) // leaves the number to the server, which takes what is left
-	if b.opened.Slots != 3 {
-		t.Errorf("%d slots of the three that are left", b.opened.Slots)
-	}
-	a.close()
-	b.close()
-	ts.checkIdle()
-	ts.dial().hello().open(openRequest{BatchSize: 2, Slots: 10})
-}
-
-// TestRingIsSealed does through the socket what a client could try to hurt the server.
-func TestRingIsSealed(t *testing.T) {
-	ts := startServer(t, oneSet(t, 20, 1), nil)
-	c := ts.dial().hello()
-	c.send(openRequest{Transform: onePixel, BatchSize: 2, Slots: 2})
-	c.opened = expect[openedReply](c)
-	files := c.rights.take()
-	if len(files) != 1 {
-		t.Fatalf("%d descriptors", len(files))
-	}
-	defer files[0].Close()
-	if err := files[0].Truncate(0); err == nil {
-		t.Error("a client shrank the server's memory")
-	}
-	fd := int(files[0].Fd())
-	if err := unix.Fallocate(fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 0, c.opened.RingBytes); err != nil {
-		t.Fatal(err)
-	}
-	ring, err := unix.Mmap(fd, 0, int(c.opened.RingBytes), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.ring = ring
-	if n := len(c.epoch(0, 0)); n != 10 {
-		t.Errorf("%d batches after a hole was punched", n)
-	}
-}
-
-func TestManySessions(t *testing.T) {
-	ts := startServer(t, oneSet(t, 64, 4), nil)
-	noLeaks(ts, func() {
-		errs := make(chan error, 16)
-		var wg sync.WaitGroup
-		for i := range 16 {
-			wg.Go(func() {
-				rank := i % 4
-				c := ts.dial().hello().open(openRequest{BatchSize: 4, Slots: 2, Rank: &rank, World: of(4)})
-				defer c.close()
-				for e := range int64(3) {
-					for _, batch := range c.epoch(e, 0) {
-						for _, index := range batch {
-							if int(index)%4 != rank {
-								errs <- fmt.Errorf("rank %d got sample %d", rank, index)
-							}
-						}
-					}
-				}
-			})
-		}
-		wg.Wait()
-		close(errs)
-		for err := range errs {
-			t.Error(err)
 		}
 	})
 }

@@ -134,48 +134,22 @@ func TestSessionsAreDealtTheMemory(t *testing.T) {
 	}
 }
 
-// TestSixtyFourSessions serves 60 sessions of different splits, transforms and batches beside four that stall, hold all slots,
-// flood and lie.
+// TestSixtyFourSessions serves 60 sessions of different splits, transforms and batches beside four that are hostile.
 func TestSixtyFourSessions(t *testing.T) {
 	dir := t.TempDir()
 	writeSet(t, filepath.Join(dir, "train"), "train", 60, 2)
 	writeSet(t, filepath.Join(dir, "val"), "val", 30, 1)
 	ts := startServer(t, dir, func(c *Config) { c.MemoryBytes = 64 << 20 })
-	transforms := []string{ // of which each leaves a pixel of the image's colour
+	transforms := []string{ // each leaves a pixel of the image's colour
 		string(onePixel), `[{"op":"Resize","size":4},{"op":"CenterCrop","size":1}]`, `[{"op":"RandomResizedCrop","size":1}]`,
 		`[{"op":"RandomCrop","size":2},{"op":"RandomHorizontalFlip"},{"op":"CenterCrop","size":1}]`,
 	}
-	open := func(n int, m openRequest) *client {
-		m.Split = []string{"train", "val"}[n%2]
-		m.Transform = json.RawMessage(transforms[n%len(transforms)])
-		m.BatchSize = n%17 + 1
-		return ts.dial().hello().open(m)
-	}
-	stalls := open(0, openRequest{Transport: transportSocket})
-	holds, floods, lies := open(1, openRequest{}), open(2, openRequest{}), open(3, openRequest{})
-	for _, c := range []*client{stalls, holds} {
-		c.send(startRequest{})
-	}
-	stop := make(chan struct{})
-	var hostile, sessions sync.WaitGroup
-	for _, loop := range []func(){
-		func() { floods.send(statsRequest{}); floods.receive() },
-		func() { lies.send(releaseRequest{Slot: 1}); lies.receive() },
-	} {
-		hostile.Go(func() {
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-					loop()
-				}
-			}
-		})
-	}
+	hostile := hostile(ts)
+	var sessions sync.WaitGroup
 	for n := range 60 {
 		sessions.Go(func() {
-			c := open(n, openRequest{})
+			m := openRequest{Split: []string{"train", "val"}[n%2], Transform: json.RawMessage(transforms[n%len(transforms)]), BatchSize: n%17 + 1}
+			c := ts.dial().hello().open(m)
 			defer c.close()
 			for epoch := range int64(3) {
 				total := 0
@@ -189,9 +163,7 @@ func TestSixtyFourSessions(t *testing.T) {
 		})
 	}
 	sessions.Wait()
-	close(stop)
-	hostile.Wait()
-	for _, c := range []*client{stalls, holds, floods, lies} {
+	for _, c := range hostile {
 		c.close()
 	}
 	ts.checkIdle()
@@ -219,9 +191,7 @@ func TestLimitsOfHello(t *testing.T) {
 			on = ts.dial().hello()
 		}
 		on.send(request)
-		if e := expect[errorMessage](on); e.ErrKind != kindBadRequest || !strings.Contains(e.Message, strconv.Itoa(limits[name])) {
-			t.Errorf("%s: %+v, want an error that names %d", name, e, limits[name])
-		}
+		on.refused(kindBadRequest, strconv.Itoa(limits[name]))
 	}
 	c.sendRaw(binary.LittleEndian.AppendUint32(nil, uint32(over("request_bytes"))))
 	if e := expect[errorMessage](c); !e.Fatal || !strings.Contains(e.Message, strconv.Itoa(limits["request_bytes"])) {

@@ -18,8 +18,7 @@ func TestPageCost(t *testing.T) {
 	ts := startServer(t, pixelSet(t, 10, 256), nil)
 	for range 8 {
 		c := ts.dial().hello().open(openRequest{BatchSize: 5, Slots: 1, Rank: of(0), World: of(1), Transform: json.RawMessage(`"eval"`)})
-		c.send(startRequest{})
-		expect[startedReply](c)
+		c.start(startRequest{})
 		expect[batchMessage](c)
 	}
 	for k := range historyMoments {

@@ -84,14 +84,11 @@ func TestReloadUnderASession(t *testing.T) {
 	ts := startServer(t, dir, finding(dir))
 	c := ts.dial().hello().open(openRequest{Split: "train", Transform: onePixel, BatchSize: 3})
 	before := ts.catalog.Load().sets["train"]
-	c.send(startRequest{})
-	expect[startedReply](c)
+	c.start(startRequest{})
 	if b := expect[batchMessage](c); b.Count != 3 {
 		t.Fatal(b)
 	}
-	if e := expect[errorMessage](c); e.ErrKind != kindCorrupt {
-		t.Fatal(e)
-	}
+	c.refused(kindCorrupt)
 	replaceSet(t, filepath.Join(dir, "train"), "train", 9, 1)
 	if done := ts.reload(); len(done.Refused) > 0 {
 		t.Fatal(done)
@@ -119,6 +116,10 @@ func TestReloadRefuses(t *testing.T) {
 	for split, partitions := range map[string]int{"other": 1, "less": 2, "none": 1, "broken": 1} {
 		writeSet(t, filepath.Join(dir, split), split, 6, partitions)
 	}
+	scored := func(half int) {
+		writeFieldSet(t, filepath.Join(dir, "changed"), "changed", 6, 1, valueFields, func(i int) []byte { return valuesOf(i + half) })
+	}
+	scored(0)
 	ts := startServer(t, dir, finding(dir))
 	old := ts.catalog.Load().sets["other"].Manifest().Fingerprint
 	replaceSet(t, filepath.Join(dir, "other"), "other", 8, 1)
@@ -130,22 +131,26 @@ func TestReloadRefuses(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "broken/rank-0000/00000.imgshard")); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.RemoveAll(filepath.Join(dir, "changed")); err != nil {
+		t.Fatal(err)
+	}
+	scored(1)
 	for range 2 { // the second time it is what was kept that is compared with
 		done := ts.reload()
-		if len(done.Changes) > 0 || len(done.Refused) != 4 {
+		if len(done.Changes) > 0 || len(done.Refused) != 5 {
 			t.Fatalf("%+v", done)
 		}
 		all := strings.Join(done.Refused, "\n")
 		for _, want := range []string{
 			"split other: " + filepath.Join(dir, "other") + " holds other data, of fingerprint ", ", and " + old + " is served",
 			"split less: " + filepath.Join(dir, "less") + " lacks partitions [1], which were whole", "none holds no set of it any more",
-			"00000.imgshard is missing", "what was opened before is served on",
+			"00000.imgshard is missing", "what was opened before is served on", "holds the same samples with other content",
 		} {
 			if !strings.Contains(all, want) {
 				t.Errorf("%q does not say %q", all, want)
 			}
 		}
-		for _, split := range []string{"other", "less", "none", "broken"} {
+		for _, split := range []string{"other", "less", "none", "broken", "changed"} {
 			c := ts.dial().hello().open(openRequest{Split: split, Transform: onePixel, BatchSize: 3})
 			if c.opened.Samples != 6 || len(c.epoch(0, 0)) != 2 {
 				t.Errorf("split %s: %+v", split, c.opened)
@@ -153,7 +158,7 @@ func TestReloadRefuses(t *testing.T) {
 			c.close()
 		}
 	}
-	if n := len(ts.catalog.Load().problems()); n != 4 {
+	if n := len(ts.catalog.Load().problems()); n != 5 {
 		t.Errorf("%d problems are told on the status page", n)
 	}
 	ts.checkIdle()
@@ -218,23 +223,5 @@ func TestOtherClassesAreLogged(t *testing.T) {
 		if strings.Contains(log.String(), "split=val label=0 class=dog") != tc.logged || !tc.logged && log.Len() > 0 {
 			t.Errorf("%s: %s", name, log.String())
 		}
-	}
-}
-
-// TestReloadOfOtherImages finds a set of the same samples with other images.
-func TestReloadOfOtherImages(t *testing.T) {
-	dir := t.TempDir()
-	set := filepath.Join(dir, "a")
-	values := func(score float32) func(int) []byte {
-		return func(int) []byte { return shard.AppendBytes(shard.AppendFloats(nil, score), []byte("x")) }
-	}
-	writeFieldSet(t, set, "train", 4, 1, valueFields, values(1))
-	ts := startServer(t, dir, finding(dir))
-	if err := os.RemoveAll(set); err != nil {
-		t.Fatal(err)
-	}
-	writeFieldSet(t, set, "train", 4, 1, valueFields, values(2))
-	if done := ts.reload(); len(done.Refused) != 1 || !strings.Contains(done.Refused[0], "holds the same samples with other content") {
-		t.Errorf("the reload says %+v", done)
 	}
 }

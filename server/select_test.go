@@ -42,6 +42,7 @@ func TestSelectionsAreServed(t *testing.T) {
 		list    []int64
 		weights []float64
 	}{
+		"all":     {selectRequest{}, nil, nil},
 		"subset":  {selectRequest{}, []int64{5, 36, 2, 9, 11, 30, 1}, nil},
 		"weights": {selectRequest{Positions: 50}, nil, weights},
 		"repeats": {selectRequest{Repeats: 3, Positions: 3 * n}, nil, nil},
@@ -109,9 +110,7 @@ func TestSelectionsAreRefused(t *testing.T) {
 		"a rank's own order is a list of samples":       {selectRequest{OfRank: true}, nil, nil},
 	} {
 		c.choose(sel.m, sel.list, sel.weights)
-		if e := expect[errorMessage](c); e.ErrKind != kindBadRequest || e.Fatal || !strings.Contains(e.Message, want) {
-			t.Errorf("%+v, want %q", e, want)
-		}
+		c.refused(kindBadRequest, want)
 	}
 	if got := c.epoch(0, 0); !reflect.DeepEqual(got, [][]int64{{4, 5}}) {
 		t.Errorf("after all of these: %v", got)
@@ -152,9 +151,7 @@ func TestSelectionsCountAsMemory(t *testing.T) {
 	c := ts.dial().hello().open(openRequest{BatchSize: 2, Slots: 2})
 	before := ts.memory.inUse()
 	c.choose(selectRequest{}, slices.Repeat([]int64{1}, 1<<18), nil)
-	if e := expect[errorMessage](c); !strings.Contains(e.Message, "the selection takes 1.0 MiB") || !strings.Contains(e.Message, "--memory") {
-		t.Errorf("%+v", e)
-	}
+	c.refused(kindBadRequest, "the selection takes 1.0 MiB", "--memory")
 	c.choose(selectRequest{}, slices.Repeat([]int64{1}, 1000), slices.Repeat([]float64{1}, 1000))
 	if m := expect[selectedReply](c); m.Bytes != 16000 || ts.memory.inUse() != before+16000 {
 		t.Errorf("%+v, and %d bytes more in use", m, ts.memory.inUse()-before)
@@ -196,8 +193,7 @@ func TestARunningEpochKeepsItsSelection(t *testing.T) {
 	c := ts.dial().hello().open(openRequest{BatchSize: 1, Slots: 1})
 	c.choose(selectRequest{}, []int64{7, 8}, nil)
 	expect[selectedReply](c)
-	c.send(startRequest{})
-	expect[startedReply](c)
+	c.start(startRequest{})
 	first := expect[batchMessage](c)
 	c.choose(selectRequest{}, []int64{1}, nil)
 	expect[selectedReply](c)

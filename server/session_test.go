@@ -21,7 +21,6 @@ import (
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 	"github.com/imgfeed/imgfeed/internal/image/jpeg"
 	"github.com/imgfeed/imgfeed/loader"
-	"github.com/imgfeed/imgfeed/loader/plan"
 	"github.com/imgfeed/imgfeed/server/internal/ring"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/transform"
@@ -37,49 +36,6 @@ func oneSet(t testing.TB, samples, world int) string {
 	return dir
 }
 
-func TestRanksAreDisjointCompleteAndRepeatable(t *testing.T) {
-	const samples, world, batch = 101, 3, 8
-	ts := startServer(t, oneSet(t, samples, 3), nil)
-	run := func(rank int, seed, epoch int64) [][]int64 {
-		c := ts.dial().hello().open(openRequest{
-			BatchSize: batch, Shuffle: true, Seed: &seed, Policy: plan.Uneven.String(), Rank: &rank, World: of(world), Slots: 3,
-		})
-		defer c.close()
-		return c.epoch(epoch, 0)
-	}
-	var all []int64
-	for rank := range world {
-		batches := run(rank, 5, 2)
-		if again := run(rank, 5, 2); !reflect.DeepEqual(again, batches) {
-			t.Errorf("rank %d: another session of the same plan got other batches", rank)
-		}
-		if other := run(rank, 5, 3); reflect.DeepEqual(other, batches) {
-			t.Errorf("rank %d: two epochs have the same order", rank)
-		}
-		all = append(all, slices.Concat(batches...)...)
-	}
-	slices.Sort(all)
-	for i, index := range all {
-		if len(all) != samples || index != int64(i) {
-			t.Fatalf("the ranks' samples together: %v", all)
-		}
-	}
-}
-
-func TestResumeAtEveryBatch(t *testing.T) {
-	ts := startServer(t, oneSet(t, 23, 1), nil)
-	c := ts.dial().hello().open(openRequest{BatchSize: 4, Shuffle: true, Seed: of[int64](1), Slots: 2})
-	whole := c.epoch(7, 0)
-	for b := range whole {
-		if rest := c.epoch(7, int64(4*b)); !reflect.DeepEqual(rest, whole[b:]) {
-			t.Errorf("resumed at batch %d: %v, want %v", b, rest, whole[b:])
-		}
-	}
-	if rest := c.epoch(7, 23); len(rest) != 0 {
-		t.Errorf("resumed at the end: %v", rest)
-	}
-}
-
 // TestTransportsAgree compares every array of the two transports, in both layouts.
 func TestTransportsAgree(t *testing.T) {
 	ts := startServer(t, oneSet(t, 11, 1), nil)
@@ -92,8 +48,7 @@ func TestTransportsAgree(t *testing.T) {
 		req.Transport = transportSocket
 		socket := ts.dial().hello().open(req)
 		for _, c := range []*client{shm, socket} {
-			c.send(startRequest{Epoch: 3})
-			expect[startedReply](c)
+			c.start(startRequest{Epoch: 3})
 		}
 		for range 3 {
 			a, b := expect[batchMessage](shm), expect[batchMessage](socket)
@@ -115,8 +70,7 @@ func TestTransportsAgree(t *testing.T) {
 func TestLentSlotsStayAsTheyAre(t *testing.T) {
 	ts := startServer(t, oneSet(t, 40, 1), nil)
 	c := ts.dial().hello().open(openRequest{BatchSize: 2, Slots: 3})
-	c.send(startRequest{Epoch: 0})
-	expect[startedReply](c)
+	c.start(startRequest{Epoch: 0})
 	held := expect[batchMessage](c)
 	want := bytes.Clone(c.ring[int64(*held.Slot)*c.opened.SlotBytes:][:c.opened.SlotBytes])
 	c.send(stopRequest{})
@@ -148,12 +102,11 @@ func TestLentSlotsStayAsTheyAre(t *testing.T) {
 func TestBadStartLeavesTheEpochAlone(t *testing.T) {
 	ts := startServer(t, oneSet(t, 6, 1), nil)
 	c := ts.dial().hello().open(openRequest{BatchSize: 2, Slots: 1})
-	c.send(startRequest{Epoch: 0})
-	expect[startedReply](c)
+	c.start(startRequest{Epoch: 0})
 	first := expect[batchMessage](c)
 	for _, bad := range []startRequest{{Epoch: -1}, {Epoch: 0, Consumed: 7}, {Epoch: 0, Consumed: -1}} {
 		c.send(bad)
-		if e := expect[errorMessage](c); e.Fatal || e.ErrKind != kindBadRequest || e.Request != "start" {
+		if e := c.refused(kindBadRequest); e.Request != "start" {
 			t.Errorf("%+v: %+v", bad, e)
 		}
 	}
@@ -240,9 +193,7 @@ func TestPartitionsInReach(t *testing.T) {
 		t.Errorf("labels %v", got)
 	}
 	c.send(keyRequest{Index: 1})
-	if e := expect[errorMessage](c); e.ErrKind != kindMissing {
-		t.Errorf("the key of a sample that is not here: %+v", e)
-	}
+	c.refused(kindMissing)
 	// A world of 2 needs partitions 0 and 2, or 1 and 3.
 	for rank, ok := range []bool{true, false} {
 		c := ts.dial().hello()
@@ -258,8 +209,7 @@ func TestMetricsHealthAndStatus(t *testing.T) {
 	ts := startServer(t, oneSet(t, 10, 1), nil)
 	c := ts.dial().hello().open(openRequest{BatchSize: 2, Slots: 2})
 	c.epoch(0, 0)
-	c.send(startRequest{Epoch: 1})
-	expect[startedReply](c)
+	c.start(startRequest{Epoch: 1})
 	expect[batchMessage](c)
 	expect[batchMessage](c)
 	c.send(releaseRequest{Slot: 9})
@@ -310,8 +260,7 @@ func TestStatsHoldWhatTheClientHas(t *testing.T) {
 	const samples = 4000
 	ts := startServer(t, oneSet(t, samples, 1), nil)
 	c := ts.dial().hello().open(openRequest{BatchSize: 1, Slots: 1})
-	c.send(startRequest{})
-	expect[startedReply](c)
+	c.start(startRequest{})
 	for i := range int64(samples - 1) { // after the last batch comes the end, before or after the numbers
 		batch := expect[batchMessage](c)
 		c.send(statsRequest{})
@@ -328,11 +277,12 @@ func TestStopTellsTheClients(t *testing.T) {
 	ts := startServer(t, oneSet(t, 200, 1), nil)
 	idle := ts.dial()
 	busy := ts.dial().hello().open(openRequest{BatchSize: 2, Slots: 2})
-	busy.send(startRequest{})
-	expect[startedReply](busy)
+	busy.start(startRequest{})
 	stuck := ts.dial().hello().open(openRequest{BatchSize: 200, Transport: transportSocket, Transform: json.RawMessage(`[{"op":"Resize","size":[64,64]}]`)})
 	stuck.send(startRequest{})
-	time.Sleep(20 * time.Millisecond)
+	until(t, "both epochs run", func() bool {
+		return !slices.ContainsFunc(ts.openSessions(), func(s *session) bool { return s.stream.Load() == nil })
+	})
 	if err := ts.stop(); err != nil {
 		t.Errorf("Serve: %v", err)
 	}
@@ -361,8 +311,7 @@ func TestAnOrdinaryCloseIsNoLoss(t *testing.T) {
 		ts := startServer(t, dir, func(c *Config) { c.Log = slog.New(slog.NewTextHandler(&log, nil)) })
 		for range 20 {
 			c := ts.dial().hello().open(openRequest{BatchSize: 2, Slots: 8})
-			c.send(startRequest{})
-			started := expect[startedReply](c)
+			started := c.start(startRequest{})
 			expect[batchMessage](c)
 			if stops {
 				c.send(stopRequest{Generation: started.Generation})
@@ -423,8 +372,7 @@ func TestKindOf(t *testing.T) {
 func TestAllBatchesMade(t *testing.T) {
 	ts := startServer(t, oneSet(t, 4, 1), nil)
 	c := ts.dial().hello().open(openRequest{BatchSize: 2, Slots: 4})
-	c.send(startRequest{Epoch: 3})
-	expect[startedReply](c)
+	c.start(startRequest{Epoch: 3})
 	slots := []int{*expect[batchMessage](c).Slot, *expect[batchMessage](c).Slot}
 	expect[endMessage](c)
 	for i, want := range []string{"epoch 3: all batches are made, training is the limit", "epoch 3: all batches are made, training is the limit", "no epoch is running"} {

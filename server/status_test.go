@@ -33,8 +33,7 @@ func TestStatus(t *testing.T) {
 	later := ts.dial().hello().open(openRequest{BatchSize: 1, Slots: 1, Rank: of(1), World: of(2)})
 	c := ts.dial().hello().open(openRequest{BatchSize: 2, Slots: 2, Rank: of(0), World: of(2)})
 	c.epoch(0, 0)
-	c.send(startRequest{Epoch: 1})
-	expect[startedReply](c)
+	c.start(startRequest{Epoch: 1})
 	expect[batchMessage](c)
 	expect[batchMessage](c)
 	ts.addMoment(time.Now().Add(time.Second))
@@ -72,16 +71,14 @@ func TestBadSamplesAreListed(t *testing.T) {
 	damage(t, filepath.Join(dir, "train-shards"), 3)
 	ts := startServer(t, dir, nil)
 	c := ts.dial().hello().open(openRequest{BatchSize: 5, OnError: onErrorBlank, Transport: transportSocket})
-	c.send(startRequest{})
-	expect[startedReply](c)
+	c.start(startRequest{})
 	c.raw(expect[batchMessage](c).Bytes)
 	st := ts.Status(0)
 	if len(st.Bad) != 1 || st.Bad[0].Split != "train" || st.Bad[0].Index != 3 || st.Bad[0].Key == "" || !strings.Contains(st.Bad[0].Error, "CRC-32C") || st.Blanks != 1 {
 		t.Fatalf("bad %+v", st.Bad)
 	}
 	failing := ts.dial().hello().open(openRequest{BatchSize: 5})
-	failing.send(startRequest{})
-	expect[startedReply](failing)
+	failing.start(startRequest{})
 	expect[errorMessage](failing)
 	if st := ts.Status(0); len(st.Bad) != 1 || st.Errors[kindCorrupt] != 1 {
 		t.Errorf("bad %+v, errors %v", st.Bad, st.Errors)

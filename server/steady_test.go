@@ -68,8 +68,7 @@ func pixelSet(t testing.TB, samples, size int) string {
 // drain runs an epoch and gives every slot back at once.
 func (c *client) drain(epoch int64) (images int) {
 	c.t.Helper()
-	c.send(startRequest{Epoch: epoch})
-	expect[startedReply](c)
+	c.start(startRequest{Epoch: epoch})
 	for {
 		switch m := c.receive().(type) {
 		case batchMessage:
@@ -125,8 +124,7 @@ func BenchmarkServe(b *testing.B) {
 					images += c.drain(epoch)
 					continue
 				}
-				c.send(startRequest{Epoch: epoch})
-				expect[startedReply](c)
+				c.start(startRequest{Epoch: epoch})
 				for range 4 {
 					m := expect[batchMessage](c)
 					c.raw(m.Bytes)

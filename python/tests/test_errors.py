@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -140,25 +139,6 @@ def test_torchs_defaults_are_taken(load: Load) -> None:
     assert len(loader) > 0
     with pytest.raises(TypeError, match=r"""no argument 'shufle' \(did you mean "shuffle"\?\)$"""):
         load(shufle=True)
-
-
-def test_what_is_whole_is_served_and_what_is_not_is_named(shards: Path, tmp_path: Path) -> None:
-    """A partition copied in part, and a manifest cut short, beside it."""
-    shutil.copytree(shards, tmp_path / "train-shards")
-    gone = tmp_path / "train-shards/rank-0001/00000.imgshard"
-    gone.unlink()
-    shutil.copytree(shards, tmp_path / "val-shards")
-    manifest = tmp_path / "val-shards/manifest.json"
-    manifest.write_bytes(manifest.read_bytes()[:200])
-    options: dict[str, Any] = {"framework": "numpy", "with_index": True, "transform": SMALL, "num_workers": 1}
-    with DataLoader(tmp_path, 8, split="train", rank=0, world=2, **options) as loader:
-        assert len(indices(loader)) > 0
-    with pytest.raises(imgfeed.CorruptError, match=f"{gone} is missing.*imgshard copy GOOD"):
-        DataLoader(tmp_path, 8, split="train", rank=1, world=2, **options)
-    with pytest.raises(imgfeed.CorruptError, match=str(manifest)):
-        DataLoader(tmp_path, 8, split="val", **options)
-    with pytest.raises(imgfeed.ServerError, match=str(manifest)):
-        DataLoader(tmp_path / "val-shards", 8, **options)
 
 
 def test_a_damaged_sample_is_an_error_that_names_it(damaged: Path) -> None:

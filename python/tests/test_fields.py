@@ -24,6 +24,8 @@ FLAGS = [
     "meta=json.meta",
     "emb=emb:float32[3]",
     "age=meta.age:int64",
+    "pair=pair:int64[2]",
+    "mask=mask:bytes",
 ]
 NAMES = [flag.split("=")[0] for flag in FLAGS]
 
@@ -34,7 +36,7 @@ def values_of(i: int) -> dict[str, Any]:
     hot = np.array([i >> t & 1 for t in range(7)], np.float32)
     return {
         "score": np.float32(i / 4), "tags": hot, "caption": f"no. {i} ü" * (i % 3), "meta": meta,
-        "emb": np.array([i, 0.5, -i], np.float32), "age": np.int64(-i),
+        "emb": np.array([i, 0.5, -i], np.float32), "age": np.int64(-i), "pair": np.array([i, -i]), "mask": b"m" * (i % 4),
     }  # fmt: skip
 
 
@@ -46,7 +48,13 @@ def source(images: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path
     values: Values = {}
     for i, file in enumerate(sorted(folder.rglob("*.JPEG"))):
         values[file.relative_to(folder).as_posix()] = values_of(i)
-    fields = {key: {"caption": v["caption"], "meta": v["meta"], "emb": v["emb"].tolist()} for key, v in values.items()}
+    fields = {
+        key: {
+            "caption": v["caption"], "meta": v["meta"], "emb": v["emb"].tolist(), "pair": v["pair"].tolist(),
+            "mask": v["mask"].decode(),
+        }
+        for key, v in values.items()
+    }  # fmt: skip
     return listed(folder, fields), values
 
 
@@ -126,7 +134,8 @@ def test_views_and_copies(load: Any) -> None:
 def test_the_dataset_says_what_there_is(load: Any, source: tuple[Path, Values]) -> None:
     loader = load(fields=["score"])
     assert loader.dataset.fields == {
-        "score": "float32", "tags": "float32[7]", "caption": "text", "meta": "json", "emb": "float32[3]", "age": "int64"
+        "score": "float32", "tags": "float32[7]", "caption": "text", "meta": "json", "emb": "float32[3]", "age": "int64",
+        "pair": "int64[2]", "mask": "bytes",
     }  # fmt: skip
     for index in (0, 1, len(loader.dataset) - 1):
         got, want = loader.dataset.get(index), source[1][loader.dataset.key(index)]
@@ -210,9 +219,10 @@ def test_blank_values(source: tuple[Path, Values], tmp_path: Path) -> None:
     data[2000] ^= 1  # in the first record
     shard.write_bytes(data)
     with DataLoader(out, 8, transform=SMALL, framework="numpy", on_error="blank", target="tags", fields=NAMES) as loader:
-        _, target, score, tags, caption, meta, emb, age = next(iter(loader))
+        _, target, score, tags, caption, meta, emb, age, pair, mask = next(iter(loader))
         assert np.isnan(target[0]).all() and np.isnan(score[0]) and np.isnan(tags[0]).all() and np.isnan(emb[0]).all()
-        assert caption[0] == "" and meta[0] is None and age[0] == 0 and not np.isnan(target[1:]).any()
+        assert (caption[0], meta[0], age[0], pair[0].tolist(), mask[0]) == ("", None, 0, [0, 0], b"")
+        assert not np.isnan(target[1:]).any()
 
 
 def test_lists_repacked(source: tuple[Path, Values], tmp_path: Path) -> None:
