@@ -10,7 +10,7 @@ type output struct {
 	y      int
 }
 
-// emit writes the rows that are complete after MCU row mcuY is in the planes. With a vertical filter, the row's last
+// emit writes the rows that are complete after MCU row mcuY is in the planes. A vertical filter makes the row's last
 // pixels wait for the samples below.
 func (d *Decoder) emit(out *output, mcuY int) {
 	if d.hFilter {
