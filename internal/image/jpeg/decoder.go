@@ -1,6 +1,6 @@
 // Package jpeg decodes JPEG images (ITU-T T.81) to RGB, with the same bits as Pillow on libjpeg-turbo at its default
-// settings: the accurate integer IDCT, triangle ("fancy") upsampling for 2:1 horizontally, vertically and both,
-// libjpeg's fixed-point colour conversion, and Pillow's conversion of CMYK to RGB.
+// settings. These are the accurate integer IDCT, triangle ("fancy") upsampling for 2:1 horizontally, vertically and
+// both, libjpeg's fixed-point colour conversion, and Pillow's conversion of CMYK to RGB.
 //
 // It decodes Huffman-coded baseline, extended sequential and progressive files of 8 bits per sample with one, three or
 // four components, all sampling factors of libjpeg, restart intervals and any number of scans.
@@ -17,9 +17,9 @@
 // reports the damage. Files that Pillow refuses give a [FormatError]. There is one exception: a sequential file that
 // only lacks EOI is always accepted, and by Pillow sometimes.
 //
-// Two things are not supported on purpose, and give an [UnsupportedError]: arithmetic coding, where Pillow fails above
-// 64 KiB, and progressive files that end before the last bits of their low coefficients, because each release of
-// libjpeg smooths them differently.
+// Two things give an [UnsupportedError] on purpose. One is arithmetic coding, where Pillow fails above 64 KiB. The
+// other are progressive files that end before the last bits of their low coefficients, because each release of libjpeg
+// smooths them differently.
 package jpeg
 
 import (
@@ -181,9 +181,9 @@ func (e *FormatError) Error() string {
 	return fmt.Sprintf("jpeg: invalid format at byte %d: %s", e.Offset, e.Msg)
 }
 
-// An UnsupportedError reports a valid JPEG file of a kind that is not supported on purpose: arithmetic coding,
-// progressive files that libjpeg would smooth, lossless and hierarchical processes, 12 bits per sample, and sampling
-// factors that libjpeg also rejects.
+// An UnsupportedError reports a valid JPEG file of a kind left out on purpose. These are arithmetic coding, progressive
+// files that libjpeg would smooth, lossless and hierarchical processes, 12 bits per sample, and sampling factors that
+// libjpeg also rejects.
 type UnsupportedError struct{ Msg string }
 
 func (e *UnsupportedError) Error() string { return "jpeg: unsupported: " + e.Msg }

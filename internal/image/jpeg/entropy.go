@@ -23,8 +23,8 @@ const (
 	scanSlack      = batchBlocksMax*blockBytesMax + 64
 )
 
-// A quad holds the coefficients of four adjacent blocks: row r, column c of block b is at r*32 + b*8 + c, so that each
-// row is one vector of 512 bits with a block in each lane of 128.
+// A quad holds the coefficients of four adjacent blocks. Row r, column c of block b is at r*32 + b*8 + c, so each row
+// is one vector of 512 bits with a block in each lane of 128.
 type quad [256]int16
 
 // A Quad is the exported quad, for readers and sources of coefficients.

@@ -15,10 +15,10 @@ import (
 //	entries      for each MCU row: one at MCU 0, step, 2·step, …; then one after the last MCU
 //	checksum     4 bytes, CRC-32C of all the above
 //
-// An entry holds differences from the previous one, as varints: bits of the unstuffed scan; for the first of a row also
-// the bytes that unstuffing removed since the last such entry; then each component's DC predictor, zigzag-coded.
-// Numbers of fixed size are little-endian. A wrong entry looks like a right one. So each row is decoded from one entry
-// past another, and the decoder's state there must agree with that entry.
+// An entry holds differences from the previous one, as varints: first the bits of the unstuffed scan. In a row's first
+// entry, the bytes follow that unstuffing removed since the last such entry. Then comes each component's DC predictor,
+// zigzag-coded. Numbers of fixed size are little-endian. A wrong entry looks like a right one. So each row is decoded
+// from one entry past another, and the decoder's state there must agree with that entry.
 const (
 	indexVersion    = 1
 	indexHeaderSize = 10

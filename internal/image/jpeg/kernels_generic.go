@@ -161,8 +161,8 @@ func ycbcrToRGBGeneric(dst, y, cb, cr []byte) {
 }
 
 // Factors of the colour conversion for words. Those of jdcolor.c have 16 fractional bits and do not fit, so the integer
-// part is added separately: 1.402 for R is 1 + 26345/2^16, 1.772 for B is 2 - 14942/2^16 (both with the doubled chroma,
-// and halved with rounding), -0.71414 for G is -1 + 18734/2^16.
+// part is added separately. 1.402 for R is 1 + 26345/2^16, and 1.772 for B is 2 - 14942/2^16, both with the doubled
+// chroma, and halved with rounding. -0.71414 for G is -1 + 18734/2^16.
 const (
 	redOfCr   = 26345
 	blueOfCb  = -14942

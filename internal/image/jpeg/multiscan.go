@@ -94,9 +94,9 @@ func (d *Decoder) decodeMultiScan(out *output) error {
 	return nil
 }
 
-// checkComplete refuses progressive files that libjpeg smooths over block borders, by the rules of smoothing_ok: every
-// component's DC coefficients are known at least in part, and some of the first AC coefficients are not known to the
-// last bit. Smoothing is not supported, because its results differ between releases of libjpeg-turbo.
+// checkComplete refuses progressive files that libjpeg smooths over block borders, by the rules of smoothing_ok. In
+// these files every component's DC coefficients are known at least in part, and some of the first AC coefficients are
+// not known to the last bit. Smoothing is not supported, because its results differ between releases of libjpeg-turbo.
 func (d *Decoder) checkComplete() error {
 	if !d.progressive {
 		return nil

@@ -2,8 +2,8 @@ package jpeg
 
 import "bytes"
 
-// A scanBuffer holds a scan's entropy-coded data without restart markers and without the zero bytes stuffed after 0xff:
-// finding them once with a fast search is cheaper than a test at each refill of the bit buffer.
+// A scanBuffer holds a scan's entropy-coded data without restart markers and without the zero bytes stuffed after 0xff.
+// Finding them once with a fast search is cheaper than a test at each refill of the bit buffer.
 type scanBuffer struct {
 	bytes    []byte // the data, then scanSlack bytes
 	size     int    // bytes of data

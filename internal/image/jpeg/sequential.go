@@ -48,7 +48,7 @@ func (d *Decoder) planScan(s *sequentialScan) error {
 }
 
 // planBatch lays out the blocks of a batch of four MCUs. A component of h×v blocks in an MCU has 4h blocks in each of v
-// rows, or h quads per row: with h = 2 the blocks of MCU 1 are lanes 2 and 3 of quad 0.
+// rows, or h quads per row. With h = 2 the blocks of MCU 1 are lanes 2 and 3 of quad 0.
 func (d *Decoder) planBatch(s *sequentialScan) {
 	h := &d.scanHeader
 	*s = sequentialScan{}

@@ -2,9 +2,8 @@ package jpeg
 
 // libjpeg-turbo decodes an MCU twice if its fast Huffman decoder finds a marker: the fast decoder gives up, and the
 // slow one begins again, in blocks with the fast one's coefficients. At a real marker both get the same coefficients.
-// At ff ff 00, which damage may cause, they do not: for the fast decoder it is a marker, followed by zero bits, and for
-// the slow one it is the byte ff after a fill byte. Where the slow one stores nothing, the garbage of the fast one
-// stays.
+// At ff ff 00, which damage may cause, they do not. For the fast decoder it is a marker, followed by zero bits; for the
+// slow one it is the byte ff after a fill byte. Where the slow one stores nothing, the garbage of the fast one stays.
 //
 // Their read-ahead determines which of the two reaches such a place first, so it is simulated here. In files with
 // restart intervals libjpeg-turbo only uses the slow decoder.

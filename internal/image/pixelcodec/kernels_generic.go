@@ -80,7 +80,7 @@ func addPair(top, bottom []byte, r0, r1 uint64, first bool) {
 	binary.LittleEndian.PutUint64(bottom, addBytes(r0, r1))
 }
 
-// prefixSum turns the residuals of a band's first two rows in a chunk into values: each of the top row is predicted by
+// prefixSum turns the residuals of a band's first two rows in a chunk into values. Each of the top row is predicted by
 // the one to its left, the first by 128; each of the bottom row by the one above.
 func prefixSum(top, bottom []byte) {
 	v := byte(128)

@@ -47,7 +47,7 @@ type constantsAVX512 struct {
 	reverse8 [64]int8
 	// identity is the 8×8 identity matrix of bits, eight times. Multiplied by a reversed matrix it gives the transpose.
 	identity [64]uint8
-	// interleaveLow and interleaveHigh make the 96 bytes R, G, B, … of 32 pixels from 32 bytes of each channel: R and G
+	// interleaveLow and interleaveHigh make the 96 bytes R, G, B, … of 32 pixels from 32 bytes of each channel. R and G
 	// are bytes 0 to 63 of the pair of vectors, B is bytes 64 to 95. The mirror tables do so in reverse.
 	interleaveLow, interleaveHigh [64]uint8
 	mirrorLow, mirrorHigh         [64]uint8

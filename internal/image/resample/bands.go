@@ -5,7 +5,7 @@ import "unsafe"
 // How the kernels work.
 //
 // The horizontal pass takes two source rows at a time and stores their bytes as the two words of a pair, in a ring of
-// row pairs: the form that the kernels multiply in the vertical pass (see internal/lanes). Its outer loop is over
+// row pairs. In this form the kernels multiply them in the vertical pass (see internal/lanes). Its outer loop is over
 // output vectors and the inner one over rows, so that a vector's tables stay in registers. The inner loop exits before
 // the step after the last row pair, and there is at least one. A pointer outside the source, even an unused one, could
 // make the garbage collector end the process.

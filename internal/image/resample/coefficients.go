@@ -15,7 +15,7 @@ const (
 	weightHalf = 1 << (weightBits - 1)
 )
 
-// tableSlack is the number of entries after the last output of a table, because kernels read beyond its end: a row has
+// tableSlack is the number of entries after the last output of a table, because kernels read beyond its end. A row has
 // at least four vectors of 16 bytes, or 22 pixels, and a table is read 16 entries at a time.
 const tableSlack = 40
 

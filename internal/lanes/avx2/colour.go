@@ -39,8 +39,8 @@ func StoreChannels(r, g, b Bytes, p unsafe.Pointer) {
 	StorePixels(v0, v1, v2, p)
 }
 
-// FillTable converts a table of 256 bytes for Replace: 16 entries for each value of a byte's upper half, in every lane,
-// as differences from those of the previous value; for 0 and 8 the entries themselves.
+// FillTable converts a table of 256 bytes for Replace: 16 entries for each value of a byte's upper half, in every lane.
+// They are differences from those of the previous value; for 0 and 8 they are the entries themselves.
 func FillTable(t *[1024]uint8, bytes *[256]uint8) {
 	for k := range 16 {
 		row := LoadRepeated(unsafe.Pointer(&bytes[16*k]))

@@ -50,7 +50,7 @@ func StoreLowBytes(a, b Words, p unsafe.Pointer) {
 }
 
 // rgbOrder are VPSHUFB's indices from words of R | G<<8 (first two) and of B (last two), for eight pixels in each lane,
-// to 24 bytes RGB: to the first 16 of them, and to the last 8 in the lower lane or the last 16 in the upper. -128 gives
+// to 24 bytes RGB. They lead to the first 16 of them, and to the last 8 in the lower lane or the last 16 in the upper. -128 gives
 // zero.
 var rgbOrder = func() (t [4][32]int8) {
 	for i := range 32 {

@@ -1,15 +1,16 @@
 // Generate writes the kernels of AVX-512 and NEON from those of AVX2: all three share one text.
 //
-// The three packages avx2, avx512 and neon beside this one, all named lanes, have the same names for vectors of 2, 4 and 1
-// lanes of 128 bits, and for their functions. A kernel written with these names has the same text for all: the generator
-// changes the imported package, the build constraint, and AVX2 in names to AVX512 or NEON.
+// The three packages avx2, avx512 and neon beside this one, all named lanes, have the same names for vectors of 2, 4
+// and 1 lanes of 128 bits, and for their functions. A kernel written with these names has the same text for all: the
+// generator changes the imported package, the build constraint, and AVX2 in names to AVX512 or NEON.
 //
 //	generate x_avx2.go            writes x_avx512.go and x_neon.go
 //	generate -neon x_avx2.go      writes only x_neon.go, for kernels with their own text for AVX-512
 //	generate -lanes avx512,neon x.go
 //
-// The last form is for the packages of lanes themselves: it writes ../avx512/x.go and ../neon/x.go, where vectors and arrays of
-// numbers have twice and half as many elements: Int16x16 becomes Int16x32 and Int16x8, [32]uint8 becomes [64]uint8 and [16]uint8.
+// The last form is for the packages of lanes themselves. It writes ../avx512/x.go and ../neon/x.go, where vectors and
+// arrays of numbers have twice and half as many elements. Int16x16 becomes Int16x32 and Int16x8, [32]uint8 becomes
+// [64]uint8 and [16]uint8.
 package main
 
 import (
