@@ -143,7 +143,7 @@ def test_an_empty_path_is_no_data() -> None:
 def test_torchs_defaults_are_taken(load: Load) -> None:
     loader = load(sampler=None, batch_sampler=None, pin_memory_device="", collate_fn=None, prefetch_factor=None)
     assert len(loader) > 0
-    with pytest.raises(TypeError, match=r"no argument 'shufle'; is shuffle meant\?$"):
+    with pytest.raises(TypeError, match=r"no argument 'shufle'; did you mean 'shuffle'\?$"):
         load(shufle=True)
 
 
