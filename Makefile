@@ -198,6 +198,8 @@ test-containers: build $(READY) ## the images and compose.yaml on a real engine;
 	  $(VENV)/bin/python -m pytest -c trainer/pyproject.toml --rootdir trainer trainer/container_tests; \
 	fi
 
+# Folders of Go code with comments that the check of prose reads.
+GO_PROSE := bench cmd internal transform
 check: $(READY) ## formatter, vet, staticcheck, the workflows, builds without acceleration, for arm64, of imgshard for macOS, and by other releases of Go, linter and types of Python, prose
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "gofmt -w $$unformatted"; exit 1; }
 	$(GO) vet ./...
@@ -209,7 +211,7 @@ check: $(READY) ## formatter, vet, staticcheck, the workflows, builds without ac
 	$(GO) run $(ACTIONLINT) -shellcheck= .github/workflows/*.yml
 	$(VENV)/bin/ruff check python trainer bench deploy scripts
 	$(VENV)/bin/ruff format --check python trainer deploy scripts
-	$(VENV)/bin/python scripts/prose.py $$(git ls-files '*.md' 'python/imgfeed/*.py' 'trainer/imgfeed_train/*.py')
+	$(VENV)/bin/python scripts/prose.py $$(git ls-files '*.md' 'python/imgfeed/*.py' 'trainer/imgfeed_train/*.py' $(GO_PROSE:%='%/*.go') ':!*_test.go')
 	cd python && ../$(VENV)/bin/mypy
 	cd trainer && MYPYPATH=../python ../$(VENV)/bin/mypy
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Names sentences of documents and docstrings that are hard to read, by length or turn: prose.py FILE… exits with 1 for any,
-and for lines of code in documents that are wider than the site shows.
+"""Names sentences that are hard to read, by length or turn, in documents, docstrings and Go comments.
+
+prose.py FILE… exits with 1 for any, and for lines of code in documents that are wider than the site shows.
 
 A sentence ends at a full stop, question mark or exclamation mark, with a paragraph, an item of a list or a cell of a table. In
 tables and lists it ends at a colon or semicolon too.
@@ -56,8 +57,27 @@ def wide(path: Path) -> Iterator[tuple[int, str]]:
                 yield number, code
 
 
+#: A line with a comment: code, with strings skipped, and the comment's text. Directives do not count.
+GO_COMMENT = re.compile(r"""^((?:[^"`/]|"(?:[^"\\]|\\.)*"|`[^`]*`|/(?!/))*)//(?!go:) ?(.*)$""")
+
+
+def go_comments(source: str) -> str:
+    """Return a Go file's comments, each on its line; a comment behind code is a cell of a table."""
+    if re.search(r"^// Code generated", source, re.MULTILINE):
+        return ""
+    lines = []
+    for line in source.split("\n"):
+        code, text = found.groups() if (found := GO_COMMENT.match(line)) else ("", "")
+        text = "" if text.startswith("\t") else text.strip()
+        lines.append(f"| {text} |" if code.strip() and text else text)
+    return "\n".join(lines)
+
+
 def texts(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield a document, or the docstrings of a Python file, each with the lines before it."""
+    """Yield a document, a Go file's comments, or the docstrings of a Python file, each with the lines before it."""
+    if path.suffix == ".go":
+        yield 0, go_comments(path.read_text())
+        return
     if path.suffix != ".py":
         yield 0, path.read_text()
         return

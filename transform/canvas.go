@@ -19,8 +19,8 @@ import (
 // image in memory has one. step is a single pass over the pixels: a crop, a resize, a crop, a flip.
 //
 // Crops, resizes and flips are added to the step. An operation that does not fit into the step (a resize of a resized
-// image) ends it: render does pending and step, writes the result to the other scratch image, and begins a new step
-// there.
+// image) ends it. Then render does pending and step, writes the result to the other scratch image, and begins a new
+// step there.
 //
 // Other operations need the image in memory: inMemory renders it, unless it is there and the step is empty. change then
 // leaves its work pending, and redraw does its work at once. Both first do earlier pending work (settle), in place or
@@ -154,7 +154,7 @@ func (c *canvas) redraw(w, h int) (from, to *imagefile.RGB, err error) {
 }
 
 // A step is one pass over the pixels: cut box out of a source image, resize it to width × height, keep a window of the
-// result (with fill where the box is not visible), and flip it.
+// result, and flip it. Pixels of the window outside the visible box get the colour fill.
 type step struct {
 	box           image.Rectangle // part of the source, in its pixels
 	width, height int             // box is resized to this

@@ -1,6 +1,6 @@
 // Package transform turns a stored image into the output pixels of a training batch. A [Spec] is a list of operations
-// with torchvision's names, parameters and results; an [Engine] applies it to one image at a time, decoding no more of
-// the image than the result needs, and writes the finished pixels where they belong.
+// with torchvision's names, parameters and results. An [Engine] applies it to one image at a time: it decodes only the
+// necessary part, and writes the finished pixels to their destination.
 //
 // Results are, bit for bit, those of torchvision's transforms on Pillow images (Image.open(f).convert("RGB")): of
 // Pillow 13, or of Pillow 9.4 to 12.3, as each resize says ([Resize].Resampler). Random parameters come from a

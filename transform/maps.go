@@ -58,8 +58,8 @@ func (o RandomAffine) apply(c *canvas) error {
 	return c.affine(affineParams{angle, translate, scale, shear, o.Center}, o.Interpolation, o.Fill)
 }
 
-// draw draws the parameters for an image of w × h pixels: the angle, then, if they have a range, the shift along x and
-// y in whole pixels, the scale, the shear along x, and the shear along y.
+// draw draws the parameters for an image of w × h pixels: the angle, the shift along x and y in whole pixels, the
+// scale, the shear along x, and the shear along y. Except for the angle, it draws only those that have a range.
 func (o RandomAffine) draw(w, h int, d *RNG) (angle float64, translate [2]float64, scale float64, shear [2]float64) {
 	angle = d.uniform(o.Degrees[0], o.Degrees[1])
 	if o.Translate != [2]float64{} {

@@ -1,5 +1,5 @@
-// Large makes a shard set with a very large number of samples for run.py: 14,197,122 pictures of 8 × 8 pixels in 72,000
-// classes, in as many shards as real photographs would need.
+// Large makes a shard set with a very large number of samples for run.py. It has 14,197,122 pictures of 8 × 8 pixels in
+// 72,000 classes, in as many shards as real photographs would need.
 //
 //	go run ./bench/large OUT [-samples 14197122] [-classes 72000] [-shard 4880]
 //

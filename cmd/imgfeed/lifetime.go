@@ -37,8 +37,8 @@ func (f *serveFlags) untilEnd(ctx context.Context) (context.Context, context.Can
 // is the reason. owner is the process's ID, or 0 for our parent. An owner that has already ended is an error.
 //
 // A pidfd of the owner (pidfd_open(2)) reports its end. It needs Linux 5.3 and a sandbox that allows it; without it, we
-// poll every half second. If watchStdin is set and stdin is a pipe or a socket, the end of stdin is another sign: the owner
-// keeps the other end open while it lives, and that works through any number of wrappers.
+// poll every half second. If watchStdin is set and stdin is a pipe or a socket, the end of stdin is another sign. The
+// owner keeps the other end open while it lives, and that works through any number of wrappers.
 func untilOwnerEnds(ctx context.Context, owner int, watchStdin bool) (context.Context, error) {
 	if owner == 0 {
 		owner = os.Getppid()

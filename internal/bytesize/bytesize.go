@@ -85,7 +85,7 @@ func Counted(n int, one, many string) string {
 	return Grouped(n) + " " + many
 }
 
-// Listed formats a list of names for people, of which it shows the first ones: "a, b and 6 more".
+// Listed formats the first shown of a list of names for people: "a, b and 6 more".
 func Listed(names []string, shown int) string {
 	if more := len(names) - shown; more > 0 {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), more)

@@ -22,12 +22,12 @@ var known = []struct {
 	err  error
 	text string
 }{
-	{syscall.ENOSPC, "the disk is full: make room, or choose another place"},
-	{syscall.EDQUOT, "the disk quota is used up: make room, or choose another place"},
+	{syscall.ENOSPC, "the disk is full: make room, or give another place"},
+	{syscall.EDQUOT, "the disk quota is used up: make room, or give another place"},
 	{syscall.EFBIG, "the file system or ulimit -f does not allow files of this size"},
-	{syscall.EROFS, "the file system is read-only: choose another place"},
-	{syscall.EACCES, "permission denied for this user: change the permissions, or choose another place"},
-	{syscall.EPERM, "permission denied for this user: change the permissions, or choose another place"},
+	{syscall.EROFS, "the file system is read-only: give another place"},
+	{syscall.EACCES, "permission denied for this user: change the permissions, or give another place"},
+	{syscall.EPERM, "permission denied for this user: change the permissions, or give another place"},
 	{syscall.EMFILE, "raise the limit of open files (ulimit -n)"},
 	{syscall.EIO, "the disk fails: see the kernel's log"},
 	{syscall.ESTALE, "the network file system has lost the file: mount it again"},

@@ -9,36 +9,36 @@ import (
 	"github.com/imgfeed/imgfeed/internal/kernel"
 )
 
-// A Decoder decodes records. It keeps its buffers from one to the next, and allocates nothing once it has met the largest. It must not be
-// used by two goroutines at a time.
+// A Decoder decodes records. It keeps its buffers from one to the next, and allocates nothing after the largest. It
+// must not be used by two goroutines at a time.
 type Decoder struct {
 	kernels kernels
 	jpeg    *jpeg.Decoder
 	geometry
 
-	record    []byte // with SlackBytes of capacity behind it
-	own       []byte // room for a record that comes without
+	record    []byte // followed by SlackBytes of capacity
+	copied    []byte // copy of a record without slack
 	rest      []byte
-	directory int   // in the record
-	offsets   []int // of each tile in the record, and of the end
+	directory int   // offset of the directory in the record
+	offsets   []int // offsets of the tiles and of the end in the record
 
-	row       int // of MCUs
+	row       int // current MCU row
 	next, end int // batches
 	tile      openTile
 	masks     [quadsMax]pairMasks
 	extents   [quadsMax]uint8
 	dcs       [quadsMax + 8][4]int16             // vectors may read beyond, here and in the next two
 	fixed     [quadsMax*20 + 2*bundleValues]byte // values of the first list
-	values    [valuesMax + 2*bundleValues]byte   // of the second
+	values    [valuesMax + 2*bundleValues]byte   // values of the second list
 }
 
-// An openTile is the state of the tile that batches are taken of.
+// An openTile is the state of the current tile.
 type openTile struct {
-	end     int    // batch; the first one that is not in the tile
-	quad    int    // the next batch's first, in the tile
-	value   int    // the next, in Decoder.values
-	firsts  []byte // the values of the first cells, those of the tile's first quad first
-	patches []byte // from the next quad on
+	end     int    // first batch after the tile
+	quad    int    // index of the next batch's first quad in the tile
+	value   int    // index of the next value in Decoder.values
+	firsts  []byte // values of the first cells, beginning with the tile's first quad
+	patches []byte // patches from the next quad on
 }
 
 // NewDecoder returns a Decoder with the kernels of a level, which must be one of [kernel.Available].
@@ -50,12 +50,12 @@ func (d *Decoder) formatError(offset int, format string, args ...any) error {
 	return &FormatError{Offset: offset, Msg: fmt.Sprintf(format, args...)}
 }
 
-// Reset begins a record, which must not change until Decode or AppendFile returns. If it has [SlackBytes] of capacity behind its end,
-// they are read; otherwise it is copied. Errors are a [FormatError] or those of [jpeg.Decoder.Reset].
+// Reset begins a record, which must not change until Decode or AppendFile returns. A record without [SlackBytes] of
+// capacity after its end is copied. Errors are a [FormatError] or those of [jpeg.Decoder.Reset].
 func (d *Decoder) Reset(record []byte) (jpeg.Config, error) {
 	if cap(record)-len(record) < SlackBytes {
-		d.own = append(append(d.own[:0], record...), make([]byte, SlackBytes)...)
-		record = d.own[:len(record)]
+		d.copied = append(append(d.copied[:0], record...), make([]byte, SlackBytes)...)
+		record = d.copied[:len(record)]
 	}
 	d.record = record
 	if len(record) < headBytes || record[0] != version || record[1] != 0 {
@@ -93,12 +93,12 @@ func (d *Decoder) readDirectory() error {
 	return nil
 }
 
-// Decode writes the RGB pixels of r to dst, as [jpeg.Decoder.Decode] does, and has its conditions.
+// Decode writes the RGB pixels of r to dst, under the same conditions as [jpeg.Decoder.Decode].
 func (d *Decoder) Decode(dst []byte, stride int, r image.Rectangle) error {
 	return d.jpeg.Decode(dst, stride, r)
 }
 
-// AppendFile appends the file that the record was made of.
+// AppendFile appends the original file of the record.
 func (d *Decoder) AppendFile(dst []byte) ([]byte, error) { return d.jpeg.AppendFile(dst, d.rest) }
 
 // Row implements [jpeg.QuadSource].
@@ -134,7 +134,7 @@ func (d *Decoder) Batch(quads []*jpeg.Quad, extents []uint8) error {
 	return nil
 }
 
-// errTile reports what is wrong with the tile of the next batch.
+// errTile reports an error in the tile of the next batch.
 func (d *Decoder) errTile(what string) error {
 	tile := d.row*d.tiles + d.next/tileBatches
 	return d.formatError(d.offsets[tile], "tile %d of MCU row %d: %s", d.next/tileBatches, d.row, what)
@@ -148,7 +148,7 @@ func (d *Decoder) openTile() error {
 	tile := d.row*d.tiles + index
 	entry := readEntry(d.record[d.directory+tile*entryBytes:])
 	data := d.record[d.offsets[tile]:d.offsets[tile+1]]
-	take := func(n int) (part []byte) { // n fits, by what the offsets are
+	take := func(n int) (part []byte) { // n fits, because the offsets are computed from the same entry
 		part, data = data[:n], data[n:]
 		return part
 	}
@@ -156,7 +156,8 @@ func (d *Decoder) openTile() error {
 	quads := batches * d.layout.Quads
 	codes := take(quads)
 	fixedWidths := take(widthsBytes * bundles(entry.fixedValues(quads)))
-	widths, cells, patches, planes := take(widthsBytes*entry.bundles), take(2*entry.cells), take(patchBytes*entry.patches), take(entry.planes)
+	widths, cells := take(widthsBytes*entry.bundles), take(2*entry.cells)
+	patches, planes := take(patchBytes*entry.patches), take(entry.planes)
 
 	t := &d.tile
 	t.end = first + batches
@@ -165,7 +166,7 @@ func (d *Decoder) openTile() error {
 		patches = patches[patchBytes:]
 	}
 	t.patches = patches
-	used := (min(d.end, t.end) - first) * d.layout.Quads // quads that are looked at, from the first
+	used := (min(d.end, t.end) - first) * d.layout.Quads // number of quads up to the end of the region
 
 	present := 0
 	for _, code := range codes[:used] {
@@ -192,13 +193,14 @@ func (d *Decoder) openTile() error {
 	return d.unpackList(widths, planes[size:], used)
 }
 
-// withSlack returns a part of the record with what may be read behind it: of a last bundle that is not whole, more planes than there are.
+// withSlack returns a part of the record with the capacity behind it. An incomplete last bundle is read like a complete
+// one, beyond its planes.
 func withSlack(part []byte) []byte { return part[: len(part)+SlackBytes : len(part)+SlackBytes] }
 
-// noHigh are the high bytes of differences that have none.
+// noHigh are zero high bytes of differences.
 var noHigh [4 * quadsMax]byte
 
-// addDifferences makes the DC coefficients of a tile's first quads, as many as are used.
+// addDifferences computes the DC coefficients of a tile's first used quads.
 func (d *Decoder) addDifferences(carries, low, high []byte, used int) {
 	for i, c := range d.chains {
 		carry := int16(binary.LittleEndian.Uint16(carries[2*i:]))
@@ -217,7 +219,7 @@ func (d *Decoder) addDifferences(carries, low, high []byte, used int) {
 	}
 }
 
-// unpackList unpacks the values of the used quads, but not the bundles that lie before the next quad.
+// unpackList unpacks the values of the used quads, except the bundles before the next quad.
 func (d *Decoder) unpackList(widths, planes []byte, used int) error {
 	t := &d.tile
 	before := 0

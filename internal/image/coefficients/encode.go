@@ -12,7 +12,7 @@ import (
 	"github.com/imgfeed/imgfeed/internal/kernel"
 )
 
-// An Encoder makes records of files. It keeps its buffers. It must not be used by two goroutines at a time.
+// An Encoder makes records from files. It keeps its buffers. It must not be used by two goroutines at a time.
 type Encoder struct {
 	kernels  kernels
 	jpeg     *jpeg.Decoder
@@ -25,17 +25,17 @@ type Encoder struct {
 	body    []byte
 	header  []byte
 	rest    []byte
-	file    []byte // made again
+	file    []byte // the restored file
 	err     error
 }
 
-// tileParts are the parts of the tile at hand.
+// tileParts are the parts of the current tile.
 type tileParts struct {
 	dcs            [][4]int16
-	masks          pairMasks // of the quad at hand
+	masks          pairMasks // masks of the current quad
 	codes          []byte
 	cells, patches []byte
-	firsts, values []byte // as the lists have them
+	firsts, values []byte // values in the lists' order
 	fixed          []byte // the first list
 	widths, planes []byte
 }
@@ -45,11 +45,12 @@ func NewEncoder(level kernel.Level) *Encoder {
 	return &Encoder{kernels: kernelsFor(level), jpeg: jpeg.New(level), check: NewDecoder(level)}
 }
 
-// ErrNotSame is the error of a file that the record would not give back byte for byte: it is coded otherwise than encoders do.
-var ErrNotSame = errors.New("coefficients: the file made again is another")
+// ErrNotSame is the error of a file that cannot be restored byte for byte, because its encoder is unusual.
+var ErrNotSame = errors.New("coefficients: the restored file differs")
 
-// Encode appends the record of a file to dst, with [SlackBytes] of capacity behind it. It takes files that [jpeg.Decoder.ReadCoefficients] takes, and
-// checks that the record gives the very file back. An error means that the file should be stored as it is.
+// Encode appends the record of a file to dst, followed by [SlackBytes] of capacity. It accepts the same files as
+// [jpeg.Decoder.ReadCoefficients], and checks that the record restores exactly this file. After an error the file
+// should be stored unchanged.
 func (e *Encoder) Encode(dst, file []byte) ([]byte, jpeg.Config, error) {
 	e.entries, e.body, e.err = e.entries[:0], e.body[:0], nil
 	config, err := e.jpeg.ReadCoefficients(file, e.begin, e.addBatch)
@@ -82,14 +83,14 @@ func (e *Encoder) Encode(dst, file []byte) ([]byte, jpeg.Config, error) {
 	return record, config, nil
 }
 
-var errTooLarge = errors.New("coefficients: a part is larger than a record has room for")
+var errTooLarge = errors.New("coefficients: a part is too large for a record")
 
 func (e *Encoder) begin(l jpeg.Layout) {
 	e.geometry.set(l)
-	e.tile.clear() // the file before may have ended within one
+	e.tile.clear() // an error may have ended the previous file within a tile
 }
 
-// addBatch adds a batch to the tile at hand, and ends that if it is whole.
+// addBatch adds a batch to the current tile, and ends the tile when it is complete.
 func (e *Encoder) addBatch(_, x int, quads []*jpeg.Quad, extents []uint8) {
 	b := x / batchMCUs
 	for i, q := range quads {
@@ -136,15 +137,15 @@ func (e *Encoder) addQuad(q *jpeg.Quad, extent uint8) {
 	}
 }
 
-// wordsSet has a bit for each of four words that is not zero: first one bit in each, then those together by a multiplication, the terms
-// of which do not meet.
+// wordsSet has a bit for each nonzero one of four words. It makes one bit in each, and collects them by a
+// multiplication with disjoint terms.
 func wordsSet(m uint64) uint16 {
 	const low = 0x7fff7fff7fff7fff
 	m = (m&low + low | m) &^ low >> 15
 	return uint16(m * (1<<48 | 1<<33 | 1<<18 | 1<<3) >> 48 & 15)
 }
 
-// patchValues makes patches for those of a quad's list that take more than eight bits.
+// patchValues makes patches for the values of a quad's list that need more than eight bits.
 func (e *Encoder) patchValues(list []byte, q *jpeg.Quad, masks *pairMasks) {
 	for pair, m := range masks {
 		for ; m != 0; m &= m - 1 {
@@ -157,7 +158,7 @@ func (e *Encoder) patchValues(list []byte, q *jpeg.Quad, masks *pairMasks) {
 	}
 }
 
-// patch adds a patch for a coefficient that takes more than eight bits, and returns what is left for the list.
+// patch adds a patch for a coefficient that needs more than eight bits, and returns the remainder for the list.
 func (e *Encoder) patch(place byte, v int16) int16 {
 	rest := v & (patchUnit - 1)
 	times := (v - rest) / patchUnit
@@ -213,7 +214,7 @@ func (e *Encoder) endTile() {
 	t.clear()
 }
 
-// clear empties the parts that quads are added to.
+// clear empties the parts.
 func (t *tileParts) clear() {
 	t.codes, t.cells, t.patches, t.dcs, t.firsts, t.values = t.codes[:0], t.cells[:0], t.patches[:0], t.dcs[:0], t.firsts[:0], t.values[:0]
 }

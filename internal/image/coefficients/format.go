@@ -1,17 +1,17 @@
-// Package coefficients stores the quantised coefficients of JPEG files so that vector instructions unpack them: the pixels are
-// those of the file, without the time that Huffman codes take. From what is stored the file can be made again, byte for byte.
+// Package coefficients stores the quantised coefficients of JPEG files in a form that vector instructions unpack: the
+// pixels are those of the file, without the time for Huffman codes. The file can be restored byte for byte.
 // docs/format/coefficients.md specifies every byte.
 //
-// Package jpeg takes files apart and puts them together, and turns coefficients into pixels. It goes over an image in batches of four
-// MCUs side by side. Four neighbouring blocks of a component in a batch are a quad. A quad has four pairs of rows, and a pair four cells: two
-// rows and two columns of the four blocks, 16 coefficients. There are stored
+// Package jpeg splits and restores files, and turns coefficients into pixels. It processes an image in batches of four
+// adjacent MCUs. Four adjacent blocks of a component in a batch are a quad. A quad has four pairs of rows, and a pair
+// four cells: two rows and two columns of the four blocks, 16 coefficients. The record stores:
 //
-//   - which cells have coefficients other than zero, and 16 bits for each of these cells that say which;
-//   - these coefficients, in one list for all quads of a tile, eight of one width together: a byte of signs, then one for
-//     each lower bit, the highest first;
-//   - apart from these, all coefficients of each quad's first cell, and DC coefficients as differences from the block to the left.
+//   - which cells have nonzero coefficients, and 16 bits for each of these cells to mark those coefficients;
+//   - these coefficients, in one list for all quads of a tile, in groups of eight with the same width: a byte of signs, then
+//     one for each lower bit, the highest first;
+//   - separately, all coefficients of each quad's first cell, and DC coefficients as differences from the block to the left.
 //
-// A tile is up to 16 batches of an MCU row, and can be decoded by itself.
+// A tile has up to 16 batches of an MCU row, and can be decoded independently.
 package coefficients
 
 import (
@@ -26,18 +26,18 @@ const (
 	version     = 1
 	headBytes   = 8  // version, a zero, length of the header, length of the rest
 	entryBytes  = 8  // a tile's entry in the directory
-	tileBatches = 16 // in a whole tile
+	tileBatches = 16 // number of batches in a complete tile
 	batchMCUs   = 4
-	quadsMax    = tileBatches * 10 // in a tile: the standard allows ten blocks in an MCU
+	quadsMax    = tileBatches * 10 // quads in a tile: the standard allows ten blocks in an MCU
 	valuesMax   = quadsMax * (256 - 4 - firstValues)
 
-	// SlackBytes must be readable after a record: vectors are loaded whole.
+	// SlackBytes must be readable after a record, for loads of whole vectors.
 	SlackBytes = 128
 )
 
-// A FormatError reports a record that is not what an [Encoder] makes.
+// A FormatError reports a record that no [Encoder] would make.
 type FormatError struct {
-	Offset int // in the record, of what is wrong
+	Offset int // offset of the error in the record
 	Msg    string
 }
 
@@ -45,16 +45,16 @@ func (e *FormatError) Error() string {
 	return fmt.Sprintf("coefficients: invalid record at byte %d: %s", e.Offset, e.Msg)
 }
 
-// A pairMasks has a bit for each coefficient of a quad that is in the list: 64 for each pair of rows, the first pair's first. Bit
-// 16·x + 8·y + 4·c + b is row y of the pair and column 2x+c of block b. Those of the first cell are never set.
+// A pairMasks marks the coefficients of a quad in the list: 64 bits for each pair of rows, the first pair's first. Bit
+// 16·x + 8·y + 4·c + b is row y of the pair and column 2x+c of block b. Bits of the first cell are never set.
 type pairMasks [4]uint64
 
-// count returns how many bits there are.
+// count returns the number of bits.
 func (m *pairMasks) count() int {
 	return bits.OnesCount64(m[0]) + bits.OnesCount64(m[1]) + bits.OnesCount64(m[2]) + bits.OnesCount64(m[3])
 }
 
-// extent returns what the inverse transform must take notice of besides DC, by the masks and the first cell.
+// extent returns the extent of the coefficients except DC, by the masks and the first cell.
 func (m *pairMasks) extent(first *[firstValues]byte) uint8 {
 	low := m[0] | m[1]
 	switch {
@@ -66,7 +66,7 @@ func (m *pairMasks) extent(first *[firstValues]byte) uint8 {
 	return 0
 }
 
-// pairPlace is where the coefficient of a bit stands in its pair of rows.
+// pairPlace is the index of a bit's coefficient in its pair of rows.
 var pairPlace = func() (t [64]uint8) {
 	for bit := range t {
 		x, y, c, b := bit>>4, bit>>3&1, bit>>2&1, bit&3
@@ -75,11 +75,11 @@ var pairPlace = func() (t [64]uint8) {
 	return t
 }()
 
-// A quad has twelve coefficients beside DC in its first cell, which is stored whole.
+// A quad has twelve coefficients in addition to DC in its first cell, which is stored completely.
 const firstValues = 12
 
-// A patch adds to a coefficient that takes more than eight bits: the number of the quad in the tile, the coefficient's place in it, and
-// an eighth of what is added.
+// A patch adds to a coefficient that needs more than eight bits: the number of the quad in the tile, the coefficient's
+// place in it, and an eighth of the addend.
 const (
 	patchBytes = 3
 	patchUnit  = 8
@@ -87,15 +87,15 @@ const (
 
 // A chain is a row of a component's blocks in an MCU row: each DC coefficient is stored as the difference from the one to the left.
 type chain struct {
-	quad int // its first in a batch
-	wide int // quads in a batch
+	quad int // its first quad in a batch
+	wide int // its number of quads in a batch
 }
 
-// A geometry is what the header says of the places of everything.
+// A geometry is the arrangement of batches, tiles and chains, by the header.
 type geometry struct {
 	layout  jpeg.Layout
-	batches int // in an MCU row
-	tiles   int // in an MCU row
+	batches int // batches per MCU row
+	tiles   int // tiles per MCU row
 	chains  []chain
 }
 
@@ -114,12 +114,12 @@ func (g *geometry) set(l jpeg.Layout) {
 	}
 }
 
-// batchesIn returns how many batches tile t of a row has.
+// batchesIn returns the number of batches in tile t of a row.
 func (g *geometry) batchesIn(t int) int { return min(tileBatches, g.batches-t*tileBatches) }
 
-// A tileEntry is what the directory has of a tile: the lengths of those of its parts that do not follow from the header.
+// A tileEntry is a tile's entry in the directory: the lengths of the parts that do not follow from the header.
 type tileEntry struct {
-	bundles int  // of the list of coefficients
+	bundles int  // bundles in the list of coefficients
 	high    bool // DC differences have high bytes
 	cells   int
 	patches int
@@ -133,8 +133,8 @@ func readEntry(b []byte) tileEntry {
 	return tileEntry{int(n & (highFlag - 1)), n&highFlag != 0, int(n >> 16 & 0xffff), int(n >> 32 & 0xffff), int(n >> 48)}
 }
 
-// fixedValues is the length of a tile's first list: the low bytes of all DC differences, if there are any their high bytes, and then the first
-// cells, the values of each coefficient of a quad together.
+// fixedValues is the length of a tile's first list: the low bytes of all DC differences, their high bytes, if there are
+// any, and then the first cells, with the values of each coefficient together.
 func (e tileEntry) fixedValues(quads int) int {
 	if e.high {
 		return (4 + 4 + firstValues) * quads

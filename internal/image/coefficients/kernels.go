@@ -9,22 +9,23 @@ import (
 	"github.com/imgfeed/imgfeed/internal/kernel"
 )
 
-// kernels are the inner loops of decoding, and one of encoding; every set does exactly what the generic one does. They trust their callers,
-// who have checked that all they read is there: [SlackBytes] behind it may be read too.
+// kernels are the inner loops of decoding, and one of encoding. All sets have the same results as the generic one.
+// Callers must check that the input is complete; up to [SlackBytes] behind it may be read too.
 type kernels struct {
-	// spread makes quads' masks of the codes of their cells and of these cells' bits.
+	// spread makes quads' masks from the codes of their cells and from these cells' bits.
 	spread func(masks []pairMasks, codes, cells []byte)
 
-	// unpack unpacks bundles, as many as have widths. It adds more, 0 or 1, to values from zero on.
+	// unpack unpacks as many bundles as there are widths. It adds more, 0 or 1, to values that are not negative.
 	unpack func(values, widths, planes []byte, more int8)
 
-	// expand sets quads, which are zero, from values, as the masks say, from the values of the first cells, and from the four DC coefficients
-	// of each. It returns how many values it took.
+	// expand sets zeroed quads from values by the masks, from the values of the first cells, and from the four DC
+	// coefficients of each. It returns the number of values used.
 	expand func(quads []*jpeg.Quad, masks []pairMasks, values, firsts []byte, dcs [][4]int16) int
 
-	// list writes the second list's values of a quad, of so many of its pairs of rows: the coefficients that are not zero and not the first
-	// cell's, those from one on less one. It sets the masks of these pairs, and returns how many values there are. large says that some may
-	// take more than eight bits; for these there is any byte. Up to listSlack bytes after the values are overwritten.
+	// list writes the second list's values of a quad, for its first pairs of rows: the nonzero coefficients outside the
+	// first cell, positive ones less one. It sets the masks of these pairs, and returns the number of values. large
+	// reports that some may need more than eight bits; their bytes are undefined. Up to listSlack bytes after the
+	// values are overwritten.
 	list func(values []byte, q *jpeg.Quad, pairs int, masks *pairMasks) (n int, large bool)
 }
 

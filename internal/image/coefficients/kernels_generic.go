@@ -22,8 +22,8 @@ func spreadGeneric(masks []pairMasks, codes, cells []byte) {
 
 const signBits = 0x8080808080808080
 
-// transpose8 exchanges rows and columns of an 8×8 matrix of bits: bit i of byte j becomes bit j of byte i (Warren,
-// Hacker's Delight, 2nd edition, section 7-3).
+// transpose8 transposes an 8×8 matrix of bits: bit i of byte j becomes bit j of byte i (Warren, Hacker's Delight, 2nd
+// edition, section 7-3).
 func transpose8(x uint64) uint64 {
 	t := (x ^ x>>7) & 0x00AA00AA00AA00AA
 	x ^= t ^ t<<7
@@ -91,8 +91,8 @@ func listGeneric(values []byte, q *jpeg.Quad, pairs int, masks *pairMasks) (n in
 	return n, large
 }
 
-// listValues writes to list the coefficients that have bits in a pair's mask, those from one on less one. all has the bits of all, negative ones
-// turned. It is alone so that everything it uses stays in registers.
+// listValues writes the coefficients in a pair's mask to list, positive ones less one. all is the union of their bits,
+// those of negative ones inverted. It is a function of its own so that all variables stay in registers.
 //
 //go:noinline
 func listValues(list *[64]byte, rows *[64]int16, m uint64) (n int, all int16) {
@@ -106,9 +106,9 @@ func listValues(list *[64]byte, rows *[64]int16, m uint64) (n int, all int16) {
 	return n, all
 }
 
-// pairMask returns the bits of the coefficients that are not zero, of a pair of rows.
+// pairMask returns the bits of the nonzero coefficients of a pair of rows.
 func pairMask(rows *[64]int16) (m uint64) {
-	words := (*[16]uint64)(unsafe.Pointer(rows)) // of four coefficients, half a row of a block
+	words := (*[16]uint64)(unsafe.Pointer(rows)) // four coefficients each: half a row of a block
 	for half := range 2 {
 		var two uint64 // cells: bits 0 to 15, and 32 to 47
 		for y := range 2 {

@@ -11,7 +11,7 @@ import (
 	"github.com/imgfeed/imgfeed/internal/kernel"
 )
 
-// The kernels of both levels of x86-64. AVX-512 has instructions that spread bytes or words by a mask, and that multiply matrices of bits.
+// The kernels of both levels of x86-64. AVX-512 can spread bytes or words by a mask, and multiply matrices of bits.
 func init() {
 	byLevel[kernel.AVX2] = &kernels{spread: spreadAVX2, unpack: unpackAVX2, expand: expandAVX2, list: listAVX2}
 	byLevel[kernel.AVX512] = &kernels{spread: spreadAVX512, unpack: unpackAVX512, expand: expandAVX512, list: listAVX512}
@@ -21,12 +21,12 @@ func init() {
 var constants512 = makeConstants512()
 
 type constantsAVX512 struct {
-	shifts    [8]uint64 // to bring a bundle's widths to the bottom
-	planes    [16]int8  // for each width less one, the bytes of a matrix that planes go to: the sign first, the lowest bit last
+	shifts    [8]uint64 // shifts of a bundle's widths to the lowest bits
+	planes    [16]int8  // index: width less one; the bytes of a matrix for the planes, the sign first, the lowest bit last
 	identity  [64]uint8 // the 8×8 unit matrix of bits, eight times: multiplied by planes it gives values
 	spreadBit [8]uint64 // the matrix that adds bit 7 to all lower ones
 	signBit   [8]uint64 // the matrix that leaves bit 7 alone, in bit 0
-	rows      [64]uint8 // of a pair, by bits: its rows by blocks
+	rows      [64]uint8 // permutation of a pair from the order of bits to rows by blocks
 }
 
 func makeConstants512() *constantsAVX512 {
@@ -119,7 +119,7 @@ func expandAVX512(quads []*jpeg.Quad, masks []pairMasks, values, firsts []byte, 
 	return n
 }
 
-// listAVX512 brings a pair's coefficients, as bytes, in the order of the mask's bits, and compresses them by it.
+// listAVX512 puts a pair's coefficients, as bytes, into the order of the mask's bits, and compresses them by the mask.
 func listAVX512(values []byte, q *jpeg.Quad, pairs int, masks *pairMasks) (n int, large bool) {
 	places := LoadUint8x64Array(&pairPlace)
 	var zero Int8x64

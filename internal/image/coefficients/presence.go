@@ -2,9 +2,9 @@ package coefficients
 
 import "math/bits"
 
-// presences has, for each code, the cells of a quad that are stored: bit 4p+x is cell x of pair p. The first cell is stored by itself. The
-// table is part of the format. It was chosen by which entries save the most bytes, one after the other, over 500 photographs of ImageNet,
-// and those again at other sizes and qualities; the last entry takes every quad.
+// presences has, for each code, the stored cells of a quad: bit 4p+x is cell x of pair p. The first cell is stored
+// separately. The table is part of the format. Its entries were chosen one after the other, each to save the most bytes
+// over 500 photographs of ImageNet in several sizes and qualities. The last entry fits every quad.
 var presences = [256]uint16{
 	0x0000, 0x0002, 0x0006, 0x000e, 0x0010, 0x0012, 0x0016, 0x001a, 0x001e, 0x0022, 0x0030, 0x0032, 0x0036, 0x003a, 0x003e, 0x0052,
 	0x0056, 0x005e, 0x0072, 0x0076, 0x007e, 0x00b2, 0x00b6, 0x00be, 0x00f6, 0x00fe, 0x0110, 0x0112, 0x0116, 0x011e, 0x0132, 0x0136,
@@ -24,7 +24,7 @@ var presences = [256]uint16{
 	0xc7fe, 0xcf76, 0xcffe, 0xd7fe, 0xdffe, 0xeffe, 0xf776, 0xf77e, 0xf7f6, 0xf7fe, 0xfbfe, 0xff32, 0xff76, 0xff7e, 0xfff6, 0xfffe,
 }
 
-// cellsOf is how many cells a code stores.
+// cellsOf is the number of cells that a code stores.
 var cellsOf = func() (t [256]uint8) {
 	for code, cells := range presences {
 		t[code] = uint8(bits.OnesCount16(cells))
@@ -32,10 +32,10 @@ var cellsOf = func() (t [256]uint8) {
 	return t
 }()
 
-// A presenceFinder finds codes, and remembers them: for each set of cells the code and one, or 0 while it is not known.
+// A presenceFinder finds codes and caches them: for each set of cells the code plus one, or 0 if it is not yet known.
 type presenceFinder [1 << 16]uint16
 
-// find returns the code that stores the fewest cells with those among them.
+// find returns the code with the fewest cells that include the given ones.
 func (f *presenceFinder) find(cells uint16) uint8 {
 	if known := f[cells]; known > 0 {
 		return uint8(known - 1)

@@ -1,15 +1,15 @@
 package coefficients
 
-// Tables of the vector kernels that look bytes up; 128 for a byte gives zero.
+// Tables of the vector kernels' byte look-ups; the index 128 gives zero.
 const noByte = 128
 
-// A spreadTable says which byte each of 16 is taken from, and how many bytes they are taken of.
+// A spreadTable has the source indices of 16 bytes, and the number of source bytes.
 type spreadTable struct {
 	from  [16]uint8
 	bytes int
 }
 
-// spreadWords spreads words to those of eight places whose bits are set.
+// spreadWords spreads words to the set bits of a mask of eight places.
 var spreadWords = func() (t [256]spreadTable) {
 	for mask := range t {
 		s := &t[mask]
@@ -24,8 +24,8 @@ var spreadWords = func() (t [256]spreadTable) {
 	return t
 }()
 
-// planesOfTwo brings the planes of two chunks, by the six bits of their widths, to those bytes that transposing them as matrices
-// makes bits of.
+// planesOfTwo moves the planes of two chunks, by the six bits of their widths, to the bytes that a transposition of bit
+// matrices expects.
 var planesOfTwo = func() (t [64]spreadTable) {
 	for widths := range t {
 		s := &t[widths]
@@ -44,7 +44,8 @@ var planesOfTwo = func() (t [64]spreadTable) {
 	return t
 }()
 
-// spreadBytes spreads values to those of eight places whose bits are set, two columns of four blocks, and brings each block's together.
+// spreadBytes spreads values to the set bits of a mask of eight places, two columns of four blocks, and groups them by
+// block.
 var spreadBytes = func() (t [256][8]uint8) {
 	for mask := range t {
 		n := uint8(0)
@@ -60,7 +61,7 @@ var spreadBytes = func() (t [256][8]uint8) {
 	return t
 }()
 
-// gatherBytes gathers those of the first eight bytes, and of the eight after them, whose bits are set.
+// gatherBytes gathers the bytes at the set bits of a mask, from the first eight bytes or from the eight after them.
 var gatherBytes = func() (t [2][256][8]uint8) {
 	for mask := range 256 {
 		n := 0
@@ -74,10 +75,10 @@ var gatherBytes = func() (t [2][256][8]uint8) {
 	return t
 }()
 
-// smallBytes are how far from zero listed bytes may be that surely were not saturated.
+// smallBytes is the largest distance from zero of listed bytes that are certainly not saturated.
 var smallBytes = [16]uint8{125, 125, 125, 125, 125, 125, 125, 125, 125, 125, 125, 125, 125, 125, 125, 125}
 
-// firstRows makes the rows of a first cell of its twelve values, in the order of spreadBytes.
+// firstRows makes the rows of a first cell from its twelve values, in the order of spreadBytes.
 var firstRows = func() (t [2][16]uint8) {
 	for i := range 32 {
 		t[i/16][i%16] = noByte

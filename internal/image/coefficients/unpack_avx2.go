@@ -9,7 +9,7 @@ import (
 	. "github.com/imgfeed/imgfeed/internal/lanes/avx2"
 )
 
-// spreadAVX2 spreads eight cells at a time by a look-up of bytes.
+// spreadAVX2 spreads eight cells at a time by byte look-ups.
 func spreadAVX2(masks []pairMasks, codes, cells []byte) {
 	in := start(cells)
 	for i := range masks {
@@ -24,7 +24,7 @@ func spreadAVX2(masks []pairMasks, codes, cells []byte) {
 	Leave()
 }
 
-// unpackAVX2 brings the planes of two chunks to the bytes of each lane, and transposes them as matrices of bits.
+// unpackAVX2 moves the planes of two chunks to the bytes of each lane, and transposes them as matrices of bits.
 func unpackAVX2(values, widths, planes []byte, more int8) {
 	in, out := start(planes), start(values)
 	m1, m2, m3 := BroadcastQwords(0x00AA00AA00AA00AA), BroadcastQwords(0x0000CCCC0000CCCC), BroadcastQwords(0x00000000F0F0F0F0)
@@ -60,7 +60,8 @@ func unpackAVX2(values, widths, planes []byte, more int8) {
 	Leave()
 }
 
-// expandAVX2 spreads the values of a row of two columns at a time, eight bits of the mask, and joins four of them to a row.
+// expandAVX2 spreads the values of two columns of a row at a time, by eight bits of the mask, and joins four results to
+// a row.
 func expandAVX2(quads []*jpeg.Quad, masks []pairMasks, values, firsts []byte, dcs [][4]int16) int {
 	in := start(values)
 	n := 0
@@ -93,19 +94,20 @@ func expandAVX2(quads []*jpeg.Quad, masks []pairMasks, values, firsts []byte, dc
 	return n
 }
 
-// spreadRowAVX2 spreads values from p on to those of eight places that a mask has.
+// spreadRowAVX2 spreads values from p on to the set bits of a mask of eight places.
 func spreadRowAVX2(p unsafe.Pointer, mask uint64) Lane {
 	return TakeLane(LoadHalfLane(p), LoadHalfLane(unsafe.Pointer(&spreadBytes[mask])))
 }
 
-// bytesOfOnes returns, in each byte, how many bits are set up to the end of that byte.
+// bytesOfOnes returns, in each byte, the number of set bits up to the end of that byte.
 func bytesOfOnes(x uint64) uint64 {
 	x -= x >> 1 & 0x5555555555555555
 	x = x&0x3333333333333333 + x>>2&0x3333333333333333
 	return (x + x>>4) & 0x0f0f0f0f0f0f0f0f * 0x0101010101010101
 }
 
-// listAVX2 brings a pair's coefficients, as bytes, in the order of the mask's bits, and gathers those of eight bits at a time.
+// listAVX2 puts a pair's coefficients, as bytes, into the order of the mask's bits, and gathers them by eight bits at a
+// time.
 func listAVX2(values []byte, q *jpeg.Quad, pairs int, masks *pairMasks) (n int, large bool) {
 	most := LoadLane(unsafe.Pointer(&smallBytes))
 	for pair := range pairs {
@@ -132,7 +134,8 @@ func listAVX2(values []byte, q *jpeg.Quad, pairs int, masks *pairMasks) (n int, 
 	return n, large
 }
 
-// gatherCellAVX2 stores those bytes of a cell that a mask has, of each of its rows at a place, and returns how far each is from zero.
+// gatherCellAVX2 stores the bytes of a cell at the set bits of a mask, each of its two rows at its own place, and
+// returns their distances from zero.
 func gatherCellAVX2(cell Lane, m uint64, row0, row1 unsafe.Pointer) Lane {
 	v := cell.BitsToInt8()
 	v = v.Add(v.Greater(ZeroLane().BitsToInt8()).ToInt8x16())

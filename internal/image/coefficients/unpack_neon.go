@@ -11,7 +11,7 @@ import (
 	. "github.com/imgfeed/imgfeed/internal/lanes/neon"
 )
 
-// spreadNEON spreads eight cells at a time by a look-up of bytes.
+// spreadNEON spreads eight cells at a time by byte look-ups.
 func spreadNEON(masks []pairMasks, codes, cells []byte) {
 	in := start(cells)
 	for i := range masks {
@@ -26,7 +26,7 @@ func spreadNEON(masks []pairMasks, codes, cells []byte) {
 	Leave()
 }
 
-// unpackNEON brings the planes of two chunks to the bytes of each lane, and transposes them as matrices of bits.
+// unpackNEON moves the planes of two chunks to the bytes of each lane, and transposes them as matrices of bits.
 func unpackNEON(values, widths, planes []byte, more int8) {
 	in, out := start(planes), start(values)
 	m1, m2, m3 := BroadcastQwords(0x00AA00AA00AA00AA), BroadcastQwords(0x0000CCCC0000CCCC), BroadcastQwords(0x00000000F0F0F0F0)
@@ -62,7 +62,8 @@ func unpackNEON(values, widths, planes []byte, more int8) {
 	Leave()
 }
 
-// expandNEON spreads the values of a row of two columns at a time, eight bits of the mask, and joins four of them to a row.
+// expandNEON spreads the values of two columns of a row at a time, by eight bits of the mask, and joins four results to
+// a row.
 func expandNEON(quads []*jpeg.Quad, masks []pairMasks, values, firsts []byte, dcs [][4]int16) int {
 	in := start(values)
 	n := 0
@@ -95,19 +96,20 @@ func expandNEON(quads []*jpeg.Quad, masks []pairMasks, values, firsts []byte, dc
 	return n
 }
 
-// spreadRowNEON spreads values from p on to those of eight places that a mask has.
+// spreadRowNEON spreads values from p on to the set bits of a mask of eight places.
 func spreadRowNEON(p unsafe.Pointer, mask uint64) Lane {
 	return TakeLane(LoadHalfLane(p), LoadHalfLane(unsafe.Pointer(&spreadBytes[mask])))
 }
 
-// bytesOfOnes returns, in each byte, how many bits are set up to the end of that byte.
+// bytesOfOnes returns, in each byte, the number of set bits up to the end of that byte.
 func bytesOfOnes(x uint64) uint64 {
 	x -= x >> 1 & 0x5555555555555555
 	x = x&0x3333333333333333 + x>>2&0x3333333333333333
 	return (x + x>>4) & 0x0f0f0f0f0f0f0f0f * 0x0101010101010101
 }
 
-// listNEON brings a pair's coefficients, as bytes, in the order of the mask's bits, and gathers those of eight bits at a time.
+// listNEON puts a pair's coefficients, as bytes, into the order of the mask's bits, and gathers them by eight bits at a
+// time.
 func listNEON(values []byte, q *jpeg.Quad, pairs int, masks *pairMasks) (n int, large bool) {
 	most := LoadLane(unsafe.Pointer(&smallBytes))
 	for pair := range pairs {
@@ -134,7 +136,8 @@ func listNEON(values []byte, q *jpeg.Quad, pairs int, masks *pairMasks) (n int, 
 	return n, large
 }
 
-// gatherCellNEON stores those bytes of a cell that a mask has, of each of its rows at a place, and returns how far each is from zero.
+// gatherCellNEON stores the bytes of a cell at the set bits of a mask, each of its two rows at its own place, and
+// returns their distances from zero.
 func gatherCellNEON(cell Lane, m uint64, row0, row1 unsafe.Pointer) Lane {
 	v := cell.BitsToInt8()
 	v = v.Add(v.Greater(ZeroLane().BitsToInt8()).ToInt8x16())

@@ -6,14 +6,15 @@ import (
 	"slices"
 )
 
-// Values are stored in chunks of eight that share a width, 1 to 8, and eight chunks are a bundle: its widths, less one, are 24 bits, those
-// of the first chunk lowest. A chunk of width w has w bytes: bit i of the first is the sign of value i, and then follow bits w-2 to 0 of the
-// values, turned where the value is negative. The last chunks of a list that is not whole bundles are not there; nor are, then, their planes.
+// Values are stored in chunks of eight with the same width, 1 to 8, and eight chunks are a bundle: its widths, less
+// one, take 24 bits, the first chunk's lowest. A chunk of width w has w bytes: bit i of the first is the sign of value
+// i. Bits w-2 to 0 of the values follow, inverted if the value is negative. An incomplete last bundle has no planes for
+// its missing chunks.
 const (
 	chunkValues  = 8
 	bundleChunks = 8
 	bundleValues = bundleChunks * chunkValues
-	widthsBytes  = 3 // of a bundle
+	widthsBytes  = 3 // bytes of a bundle's widths
 )
 
 func bundles(values int) int { return (values + bundleValues - 1) / bundleValues }
@@ -21,13 +22,13 @@ func bundles(values int) int { return (values + bundleValues - 1) / bundleValues
 // bundleWidths returns the widths of a bundle.
 func bundleWidths(b []byte) uint32 { return uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16 }
 
-// planesBytes is how many bytes the planes of a whole bundle take.
+// planesBytes is the size of a complete bundle's planes.
 func planesBytes(widths uint32) int {
-	sums := widths&0o07070707 + widths>>3&0o07070707 // of two widths each, in six bits
+	sums := widths&0o07070707 + widths>>3&0o07070707 // sums of two widths each, in six bits
 	return bundleChunks + int(sums*0o01010101>>18&63)
 }
 
-// listPlanes is how many bytes the planes of a list take.
+// listPlanes is the size of a list's planes.
 func listPlanes(widths []byte, values int) (n int) {
 	for ; values >= bundleValues; values -= bundleValues {
 		n += planesBytes(bundleWidths(widths))

@@ -1,30 +1,30 @@
 package jpeg
 
-// Coefficients instead of a file: [Decoder.ReadCoefficients] takes them out of one, and [Decoder.ResetCoefficients] decodes
-// what a [QuadSource] gives, without Huffman codes. Both go over the image in batches of four MCUs side by side, each row
-// from its left edge, so that a batch is a handful of whole quads.
+// Coefficients instead of a file: [Decoder.ReadCoefficients] extracts them from a file, and [Decoder.ResetCoefficients]
+// decodes those of a [QuadSource], without Huffman codes. Both process the image in batches of four adjacent MCUs, each
+// row from its left edge, so that a batch consists of a few whole quads.
 
-// A Layout says how the blocks of an image lie in its batches.
+// A Layout is the arrangement of an image's blocks in batches.
 type Layout struct {
 	MCUsWide, MCUsHigh int
-	Quads              int                     // in a batch, as many as an MCU has blocks
-	Places             [mcuBlocksMax]QuadPlace // of each of Quads
+	Quads              int                     // number of quads in a batch, and of blocks in an MCU
+	Places             [mcuBlocksMax]QuadPlace // places of the quads
 }
 
 // A QuadSource gives the coefficients of an image's region, row by row and from left to right.
 //
-// It must be true to its extents, which choose the inverse transform: coefficients outside are not seen, and may show up in
-// another image. Apart from that it may give any numbers.
+// Its extents must be true, because they choose the inverse transform: coefficients outside are ignored, and may appear
+// in another image. Otherwise all numbers are allowed.
 type QuadSource interface {
-	// Row begins MCU row y, of which the batches from MCU column x0, a multiple of four, up to x1 are asked for. x1 is
-	// where the region ends.
+	// Row begins MCU row y. The batches from MCU column x0, a multiple of four, to the end of the region, column x1,
+	// will follow.
 	Row(y, x0, x1 int) error
-	// Batch sets the quads of the row's next batch, which come zero and aligned to 64 bytes, and the extent of each, which
-	// comes zero as well. Those of the blocks to the right of the last MCU stay zero. It must keep neither.
+	// Batch sets the quads of the row's next batch and their extents. All are zero at first, and quads are aligned to
+	// 64 bytes. Blocks to the right of the last MCU stay zero. Batch must not keep the slices.
 	Batch(quads []*Quad, extents []uint8) error
 }
 
-// Layout returns that of the image that was begun last.
+// Layout returns the layout of the current image.
 func (d *Decoder) Layout() Layout {
 	h := &d.scanHeader
 	l := Layout{MCUsWide: d.mcusWide, MCUsHigh: d.mcusHigh}
@@ -35,13 +35,15 @@ func (d *Decoder) Layout() Layout {
 	return l
 }
 
-// ReadCoefficients decodes the coefficients of a file, and calls begin once and then batch for each batch of each row, the
-// first MCU of which is column x of MCU row y. DC coefficients are whole, not differences. The last batch of a row is zero
-// to the right of the last MCU. quads and extents are lent until batch returns.
+// ReadCoefficients decodes the coefficients of a file. It calls begin once, and then batch for each batch of each row;
+// the batch's first MCU is column x of MCU row y. DC coefficients are values, not differences. The last batch of a row
+// is zero to the right of the last MCU. quads and extents are valid until batch returns.
 //
-// It takes sequential files of one or three components in a single scan with nothing to repair. Errors are those of Reset,
-// or say why the file cannot be read so.
-func (d *Decoder) ReadCoefficients(data []byte, begin func(Layout), batch func(y, x int, quads []*Quad, extents []uint8)) (Config, error) {
+// It accepts undamaged sequential files of one or three components in a single scan. Errors are those of Reset, or
+// explain why the file is not suitable.
+func (d *Decoder) ReadCoefficients(
+	data []byte, begin func(Layout), batch func(y, x int, quads []*Quad, extents []uint8),
+) (Config, error) {
 	config, err := d.Reset(data, nil)
 	if err != nil {
 		return config, err
@@ -77,7 +79,7 @@ func (d *Decoder) ReadCoefficients(data []byte, begin func(Layout), batch func(y
 	return config, d.noteEnd(&s)
 }
 
-// checkKind refuses images whose coefficients are neither read nor taken.
+// checkKind refuses kinds of images without support for coefficients.
 func (d *Decoder) checkKind() error {
 	switch {
 	case d.progressive:
@@ -90,9 +92,9 @@ func (d *Decoder) checkKind() error {
 	return nil
 }
 
-// ResetCoefficients begins an image of which there are the header that [Decoder.AppendSplit] has made and a source of the
-// coefficients. Then [Decoder.Layout] tells what the source will be asked for, [Decoder.Decode] decodes a region, or
-// [Decoder.AppendFile] makes the file again; one of these may be called, once.
+// ResetCoefficients begins an image from a header made by [Decoder.AppendSplit] and a source of coefficients. Then
+// [Decoder.Layout] describes the batches of the source. Either [Decoder.Decode], to decode a region, or
+// [Decoder.AppendFile], to restore the file, may be called once.
 func (d *Decoder) ResetCoefficients(header []byte, source QuadSource) (Config, error) {
 	config, err := d.Reset(header, nil)
 	if err != nil {
@@ -130,7 +132,7 @@ func (d *Decoder) decodeCoefficients(out *output) error {
 	return nil
 }
 
-// nextBatch has the source fill the quads.
+// nextBatch lets the source fill the quads.
 func (d *Decoder) nextBatch(quads int) error {
 	clear(d.extents[:quads])
 	err := d.source.Batch(d.lent[:quads], d.extents[:quads])

@@ -1,24 +1,25 @@
 // Package jpeg decodes JPEG images (ITU-T T.81) to RGB, with the same bits as Pillow on libjpeg-turbo at its default
-// settings: the accurate integer IDCT, triangle ("fancy") upsampling for 2:1 horizontally, vertically and both, libjpeg's
-// fixed-point colour conversion, and Pillow's conversion of CMYK to RGB.
+// settings. These are the accurate integer IDCT, triangle ("fancy") upsampling for 2:1 horizontally, vertically and
+// both, libjpeg's fixed-point colour conversion, and Pillow's conversion of CMYK to RGB.
 //
-// It takes Huffman-coded baseline, extended sequential and progressive files of 8 bits a sample with one, three or four
-// components, any sampling factors that libjpeg takes, restart intervals and any number of scans.
+// It decodes Huffman-coded baseline, extended sequential and progressive files of 8 bits per sample with one, three or
+// four components, all sampling factors of libjpeg, restart intervals and any number of scans.
 //
-// A [Decoder] decodes a region, and no more of the file than that needs: with the index that [Decoder.AppendIndex] makes
-// of a sequential file, entropy decoding starts near the region in each row; without one it starts at the scan's
-// beginning. The IDCT and all that follows run inside the region only.
+// A [Decoder] decodes a region, and only the necessary part of the file. With an index of a sequential file
+// ([Decoder.AppendIndex]), entropy decoding starts near the region in each row; without one it starts at the scan's
+// beginning. The IDCT and all later steps are limited to the region.
 //
-// A sequential file can also be taken apart into its coefficients and the rest, decoded from these, and put together again to the byte:
-// [Decoder.ReadCoefficients], [Decoder.ResetCoefficients] and [Decoder.AppendFile].
+// A sequential file can also be split into its coefficients and the rest, decoded from the coefficients, and restored
+// byte for byte: [Decoder.ReadCoefficients], [Decoder.ResetCoefficients] and [Decoder.AppendFile].
 //
-// Files that libjpeg patches up with a warning (an invalid code, data that end too early, a restart marker out of turn) give
-// the pixels that it makes of them, grey ones and garbage included, since those who train with Pillow have them; [Decoder.Damage]
-// tells. Files that Pillow refuses give a [FormatError], with one exception: a sequential file that lacks EOI and nothing else
-// is always taken, and by Pillow sometimes.
+// libjpeg repairs some damage with a warning: an invalid code, data that end too early, a restart marker out of order.
+// Such files give libjpeg's pixels, including grey areas and garbage, because Pillow gives them, too; [Decoder.Damage]
+// reports the damage. Files that Pillow refuses give a [FormatError]. There is one exception: a sequential file that
+// only lacks EOI is always accepted, and by Pillow sometimes.
 //
-// Two things are left out on purpose, and give an [UnsupportedError]: arithmetic coding, of which Pillow reads no file above 64 KiB, and progressive files that end before
-// the last bits of their low coefficients, which libjpeg smooths, each release in its own way.
+// Two things give an [UnsupportedError] on purpose. One is arithmetic coding, where Pillow fails above 64 KiB. The
+// other are progressive files that end before the last bits of their low coefficients, because each release of libjpeg
+// smooths them differently.
 package jpeg
 
 import (
@@ -33,7 +34,7 @@ type Config struct {
 	Width, Height int
 	Components    int    // 1 (greyscale), 3 (YCbCr or RGB) or 4 (CMYK or YCCK)
 	Progressive   bool   // SOF2: no index, and the whole file is decoded for any region
-	Subsampling   string // of colour against brightness: 4:4:4, 4:2:2, 4:2:0, 4:4:0, 4:1:1, or other; 4:0:0 has no colour
+	Subsampling   string // chroma subsampling: 4:4:4, 4:2:2, 4:2:0, 4:4:0, 4:1:1, or other; 4:0:0 has no colour
 }
 
 // DecodeConfig reads a file's header up to its frame. The errors are those of [Decoder.Reset].
@@ -48,15 +49,15 @@ func DecodeConfig(data []byte) (Config, error) {
 	return p.config(), nil
 }
 
-// A Decoder decodes one image after another and keeps its buffers between them, so that it allocates nothing once it has
-// met the largest. The zero value is ready and uses the generic kernels. It must not be used by two goroutines at a time.
+// A Decoder decodes one image after another and keeps its buffers between them, so that it allocates nothing after the
+// largest one. The zero value is ready and uses the generic kernels. It must not be used by two goroutines at a time.
 type Decoder struct {
 	parser
 	kernels kernels
 	ready   bool // Reset succeeded and Decode has not been called
 	streams bool // the image is one sequential scan of all components, which can be decoded row by row
 	index   []byte
-	colors  colorModel // by the markers before the first scan
+	colors  colorModel // determined by the markers before the first scan
 	damage  error
 
 	tables  [2][4]huffmanTable // DC, AC
@@ -68,7 +69,7 @@ type Decoder struct {
 	quads   [mcuBlocksMax]QuadPlace
 	entries []rowEntries
 
-	source  QuadSource // gives the coefficients, if there is no file
+	source  QuadSource // source of the coefficients, if there is no file
 	lent    [mcuBlocksMax]*Quad
 	extents [mcuBlocksMax]uint8
 	parts   *parts
@@ -86,10 +87,10 @@ func New(level kernel.Level) *Decoder {
 }
 
 // Reset begins an image: it reads the header up to the first scan. data is a whole file, and index is what AppendIndex
-// made of it, or empty. Both are read, and must not change, until Decode returns. docs/format/jpeg-index.md says how far
-// a wrong index is told.
+// made of it, or empty. Both are read, and must not change, until Decode returns. docs/format/jpeg-index.md says which
+// wrong indexes are detected.
 //
-// Errors are a [FormatError], an [UnsupportedError] or a [LimitError]. An index is not looked at here.
+// Errors are a [FormatError], an [UnsupportedError] or a [LimitError]. The index is not checked here.
 func (d *Decoder) Reset(data, index []byte) (Config, error) {
 	d.ready = false
 	d.parser.reset(data)
@@ -117,11 +118,10 @@ func (d *Decoder) Reset(data, index []byte) (Config, error) {
 	return d.config(), nil
 }
 
-// Decode writes the RGB pixels of r, which must lie within the image, to dst: pixel (x, y) at
-// (y-r.Min.Y)*stride + (x-r.Min.X)*3. Bytes between rows are left alone. It may be called once after Reset.
+// Decode writes the RGB pixels of r, which must lie within the image, to dst: pixel (x, y) at (y-r.Min.Y)*stride +
+// (x-r.Min.X)*3. Bytes between rows are left alone. It may be called once after Reset.
 //
-// If an error is returned, dst holds some of the pixels. A region is decoded only as far as it needs, so damage after it
-// in the file may go unnoticed.
+// If an error is returned, dst holds some of the pixels. Damage in the file after the region may go unnoticed.
 func (d *Decoder) Decode(dst []byte, stride int, r image.Rectangle) error {
 	switch {
 	case !d.ready:
@@ -144,9 +144,9 @@ func (d *Decoder) Decode(dst []byte, stride int, r image.Rectangle) error {
 	return d.decodeMultiScan(&out)
 }
 
-// AppendIndex decodes all entropy-coded data of a file, without computing pixels, and appends to dst the index that lets
-// Reset's caller decode regions of it faster. A file that is not sequential with a single scan is checked just as well
-// and gets no index: dst is returned as it is. On error, which is one of Reset's, dst is returned unchanged.
+// AppendIndex decodes all entropy-coded data of a file, without computing pixels, and appends to dst an index that
+// speeds up the decoding of regions. Files that are not sequential with a single scan are checked too, but get no
+// index. Errors are those of Reset. In both cases dst is returned unchanged.
 func (d *Decoder) AppendIndex(dst, data []byte) ([]byte, Config, error) {
 	config, err := d.Reset(data, nil)
 	if err != nil {
@@ -166,24 +166,24 @@ func (d *Decoder) AppendIndex(dst, data []byte) ([]byte, Config, error) {
 	return out, config, nil
 }
 
-// Damage says what was wrong with the last image that Decode or AppendIndex has read, and was repaired as libjpeg does: a
-// [FormatError], or nil. A region's decoding does not see what it need not read.
+// Damage returns the damage that Decode or AppendIndex repaired in the last image, as libjpeg does: a [FormatError], or
+// nil. Decoding a region finds only damage in the data that it reads.
 func (d *Decoder) Damage() error { return d.damage }
 
-// A FormatError reports data that are no complete JPEG file, or so wrong that libjpeg refuses them. Offset is the position in the file, in bytes, at
-// or shortly before which the decoder noticed.
+// A FormatError reports an incomplete JPEG file, or one that libjpeg refuses. Offset is the position in the file, in
+// bytes, where the decoder noticed it or shortly after.
 type FormatError struct {
 	Offset int
-	Msg    string // what was found, and what was expected
+	Msg    string // the data found, and the expected data
 }
 
 func (e *FormatError) Error() string {
 	return fmt.Sprintf("jpeg: invalid format at byte %d: %s", e.Offset, e.Msg)
 }
 
-// An UnsupportedError reports a valid JPEG file of a kind that this package leaves out on purpose: arithmetic coding,
-// progressive files that end too early to be shown as they are, lossless and hierarchical processes, 12 bits a sample, and
-// sampling factors that libjpeg rejects as well.
+// An UnsupportedError reports a valid JPEG file of a kind left out on purpose. These are arithmetic coding, progressive
+// files that libjpeg would smooth, lossless and hierarchical processes, 12 bits per sample, and sampling factors that
+// libjpeg also rejects.
 type UnsupportedError struct{ Msg string }
 
 func (e *UnsupportedError) Error() string { return "jpeg: unsupported: " + e.Msg }
@@ -195,7 +195,7 @@ func (e *LimitError) Error() string {
 	return fmt.Sprintf("jpeg: %d×%d pixels are over the limit of %d pixels or %d a side", e.Width, e.Height, MaxPixels, MaxSide)
 }
 
-// MaxPixels is where Pillow raises DecompressionBombError: twice Image.MAX_IMAGE_PIXELS.
+// MaxPixels is the limit of Pillow's DecompressionBombError: twice Image.MAX_IMAGE_PIXELS.
 const MaxPixels = 2 * (1024 * 1024 * 1024 / 4 / 3)
 
 // MaxSide is libjpeg's JPEG_MAX_DIMENSION.

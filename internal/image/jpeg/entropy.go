@@ -5,15 +5,15 @@ import (
 	"unsafe"
 )
 
-// The entropy decoder for sequential scans, where nearly all the time of a decode goes. It reads the unstuffed scan
-// through raw pointers without bounds checks. What keeps it inside its buffers:
+// The entropy decoder for sequential scans, which takes most of the time of a decode. It reads the unstuffed scan
+// through raw pointers without bounds checks. It cannot leave its buffers, because:
 //
 //   - A block takes at most 31 + 63·31 bits, because each symbol has at most 16 bits of code and 15 of value and moves the
-//     coefficient's index by one or more. A wrong one may take a symbol too many and the rest of the bit buffer besides:
+//     coefficient's index by one or more. An invalid block may take one symbol more, and the rest of the bit buffer:
 //     [blockBytesMax] bytes.
 //   - Between two checks of the position at most [batchBlocksMax] blocks are decoded, and the scan's
 //     buffer has [scanSlack] bytes after its last one.
-//   - A coefficient's index is cut to 8 bits, and zigzagOffset sends those from 64 to 255 to the spill area that follows
+//   - A coefficient's index is truncated to 8 bits, and zigzagOffset maps those from 64 to 255 to the spill area after
 //     each group of four blocks.
 const (
 	blockBytesMax  = (31+64*31+63)/8 + 1
@@ -23,14 +23,14 @@ const (
 	scanSlack      = batchBlocksMax*blockBytesMax + 64
 )
 
-// A quad holds the coefficients of four blocks side by side: row r, column c of block b stands at r*32 + b*8 + c, so that
-// each row is one vector of 512 bits with a block in each lane of 128.
+// A quad holds the coefficients of four adjacent blocks. Row r, column c of block b is at r*32 + b*8 + c, so each row
+// is one vector of 512 bits with a block in each lane of 128.
 type quad [256]int16
 
-// A Quad is a quad for those who read or give coefficients.
+// A Quad is the exported quad, for readers and sources of coefficients.
 type Quad = quad
 
-// A batchQuad is a quad with the spill area that takes what lies after coefficient 63.
+// A batchQuad is a quad with the spill area for coefficients after the 63rd.
 type batchQuad struct {
 	quad
 	spill [64]int16
@@ -52,7 +52,7 @@ var quadIndex = func() (t [64]uint8) {
 	return t
 }()
 
-// zigzagOffset[k] is quadIndex in bytes, and the spill area from 64 on.
+// zigzagOffset[k] is quadIndex in bytes for k < 64, and the spill area for others.
 var zigzagOffset = func() (t [256]uint16) {
 	for k := range t {
 		t[k] = uint16(unsafe.Offsetof(batchQuad{}.spill))
@@ -63,15 +63,15 @@ var zigzagOffset = func() (t [256]uint16) {
 	return t
 }()
 
-// A bitReader stands at a bit of the unstuffed scan. The top n bits of buf are the next ones; bits below them may be
-// set and equal those that the next refill brings.
+// A bitReader reads the unstuffed scan from a bit on. The top n bits of buf are the next ones. Lower bits may be set,
+// to those of the next refill.
 type bitReader struct {
 	next unsafe.Pointer // the first byte not counted in n
 	buf  uint64
 	n    uint64
 }
 
-// seek moves to a bit of the scan. The caller has checked that it lies in there.
+// seek moves to a bit, which must lie within the scan.
 func (r *bitReader) seek(scan []byte, bit int) {
 	r.next = unsafe.Pointer(&scan[bit>>3])
 	r.buf, r.n = 0, 0
@@ -97,11 +97,11 @@ type plannedBlock struct {
 	quad      uint32 // number of the batchQuad, for its extent
 }
 
-// The extent of a quad says which coefficients besides each block's first may be other than zero: a set of these bits.
+// The extent of a quad is a set of bits: which coefficients, except each block's first, may be nonzero.
 const (
-	ExtentLow     = 1 << iota // some in the first four rows and columns, which those before the tenth are
+	ExtentLow     = 1 << iota // some in the first four rows and columns, which include the first ten coefficients
 	ExtentFull                // some anywhere
-	extentInvalid             // unknown: the data of some block were wrong
+	extentInvalid             // unknown: the data of some block were invalid
 )
 
 // extents gives a block's extent by the index that decodeAC ends with.
@@ -121,8 +121,8 @@ var extents = func() (t [256]uint8) {
 	return t
 }()
 
-// decodeBlocks decodes blocks in order. It adds the DC differences to predictor and each block's extent to its quad's,
-// without looking whether that is extentInvalid: a branch for each block would often be guessed wrong. It reports whether
+// decodeBlocks decodes blocks in order. It adds the DC differences to predictor and each block's extent to its quad's.
+// It does not test for extentInvalid, because a branch for each block would often be mispredicted. It reports whether
 // every DC code was valid.
 func (r *bitReader) decodeBlocks(blocks []plannedBlock, predictor *[4]int32, extent *[mcuBlocksMax]uint8) bool {
 	buf, n, next := r.buf, r.n, r.next
@@ -156,11 +156,11 @@ func (r *bitReader) decodeBlocks(blocks []plannedBlock, predictor *[4]int32, ext
 	return true
 }
 
-// decodeAC decodes a block's AC coefficients to out. The index k that it returns is 63 if the last one is coded, and
-// endOfBlock more than the last one's index if the block ends before; anything else is an error.
+// decodeAC decodes a block's AC coefficients to out. The returned index k is 63 if the last one is coded, and
+// endOfBlock plus the last one's index if the block ends before; anything else is an error.
 //
-// It is small and alone so that everything it uses stays in registers. n is let run below zero within an iteration: only
-// its low six bits are read.
+// It is a small function of its own so that all variables stay in registers. n may become negative within an iteration:
+// only its low six bits are used.
 //
 //go:noinline
 func decodeAC(t *huffmanTable, out, next unsafe.Pointer, buf, n uint64) (unsafe.Pointer, uint64, uint64, uint64) {
@@ -192,8 +192,8 @@ func decodeAC(t *huffmanTable, out, next unsafe.Pointer, buf, n uint64) (unsafe.
 			}
 			continue
 		}
-		// The first of two symbols has its value in the entry. The last one's is taken from the bits: as they are if the
-		// first of them is 1, else with all of them turned, and negative.
+		// The first of two symbols has its value in the entry. The last one's value comes from the bits: unchanged if
+		// the first of them is 1, otherwise inverted and negated.
 		bits := buf << (e >> 12 & 63)
 		buf <<= e & 63
 		n -= e
@@ -230,8 +230,9 @@ func decodeAC(t *huffmanTable, out, next unsafe.Pointer, buf, n uint64) (unsafe.
 	}
 }
 
-// giveBack handles a look-up whose two symbols led past coefficient 63. If the first reached it, the second belongs to
-// the next block: the reader is put back before it. Otherwise the data are wrong, and the index returned says so.
+// giveBack handles a look-up with two symbols that led past coefficient 63. If the first one reached it, the second one
+// belongs to the next block: the reader moves back before it. Otherwise the data are invalid, and so is the returned
+// index.
 func (t *huffmanTable) giveBack(next unsafe.Pointer, n, k, e uint64) (unsafe.Pointer, uint64, uint64, uint64) {
 	if e>>24&endOfBlock != 0 || k-e>>56+e>>24&255 != 63 {
 		return next, 0, 0, 64
@@ -245,7 +246,8 @@ func (t *huffmanTable) giveBack(next unsafe.Pointer, n, k, e uint64) (unsafe.Poi
 	return unsafe.Add(start, 8), buf << (used & 63), 64 - skip - used, 63
 }
 
-// skipMCUs is decodeBlocks without coefficients: only the position and the predictors move on. blocks is one MCU's.
+// skipMCUs is decodeBlocks without coefficients: only the position and the predictors advance. blocks are those of one
+// MCU.
 func (r *bitReader) skipMCUs(blocks []plannedBlock, count int, predictor *[4]int32) bool {
 	buf, n, next := r.buf, r.n, r.next
 	for range count {

@@ -2,7 +2,7 @@ package jpeg
 
 import "image"
 
-// A colorModel says what the components are, by libjpeg's rules.
+// A colorModel is the meaning of the components, by libjpeg's rules.
 type colorModel uint8
 
 const (
@@ -19,8 +19,8 @@ type component struct {
 	h, v      int // sampling factors
 	quantSlot int
 
-	width, height int // in samples
-	blocksWide    int // blocks that a scan of this component alone holds
+	width, height int // samples
+	blocksWide    int // width in blocks in a scan of this component alone
 	blocksHigh    int
 	upsampling    upsampling
 
@@ -28,7 +28,7 @@ type component struct {
 	steps    [64]int16 // the quantisation table, in natural order; zero until a scan of the component
 }
 
-// An upsampling is how libjpeg brings a component to the image's size.
+// An upsampling is libjpeg's method of scaling a component to the image's size.
 type upsampling uint8
 
 const (
@@ -39,14 +39,14 @@ const (
 	upsampleReplicate            // any whole factors, samples repeated
 )
 
-// A frame is the content of an SOF segment and what follows from it.
+// A frame is the content of an SOF segment, and values derived from it.
 type frame struct {
 	width, height    int
 	progressive      bool
 	components       []component // nil until a frame header was read
 	storage          [4]component
 	hMax, vMax       int
-	mcusWide         int // of an interleaved scan
+	mcusWide         int // width of an interleaved scan in MCUs
 	mcusHigh         int
 	hFilter, vFilter bool // some component's upsampling reads its neighbours across, down
 }
@@ -122,7 +122,7 @@ func (f *frame) derive() error {
 
 func ceilDiv(a, b int) int { return (a + b - 1) / b }
 
-// model tells the colour model as libjpeg's default_decompress_parms does.
+// model determines the colour model like libjpeg's default_decompress_parms.
 func (p *parser) model() colorModel {
 	switch len(p.components) {
 	case 1:
@@ -149,11 +149,11 @@ type grid struct {
 	mcuY0, mcuY1 int
 }
 
-// plan finds the MCUs of a region. A triangle filter reads the next sample but one pixel away (pixel 2n+1 reads sample
-// n+1, as pixel 2n+2 does), so the region grows by one pixel on each side where there is such a filter.
+// plan finds the MCUs of a region. With a triangle filter, pixel 2n+1 reads sample n+1 like pixel 2n+2, so the region
+// grows by one pixel on each side in the filter's direction.
 //
-// With wholeQuads the first column is brought down to a multiple of four, so that each component's part starts at a quad
-// of the coefficient buffer.
+// If wholeQuads is set, the first column is rounded down to a multiple of four, so that each component's part starts at
+// a quad of the coefficient buffer.
 func (g *grid) plan(f *frame, r image.Rectangle, wholeQuads bool) {
 	if f.hFilter {
 		r.Min.X, r.Max.X = max(r.Min.X-1, 0), min(r.Max.X+1, f.width)

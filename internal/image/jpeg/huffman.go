@@ -6,10 +6,10 @@ import "fmt"
 // first-level cache; eleven and twelve resolve more codes at once and are slower.
 const lookupBits = 10
 
-// A huffmanSpec is a table as a DHT segment carries it: how many codes there are of each length, and their symbols.
+// A huffmanSpec is a table of a DHT segment: the number of codes of each length, and their symbols.
 type huffmanSpec struct {
 	present bool
-	built   bool      // the table of the slot is made of this
+	built   bool      // the slot's table is up to date
 	counts  [17]uint8 // counts[n] codes of n bits
 	symbols [256]uint8
 }
@@ -26,8 +26,8 @@ type huffmanTable struct {
 	symbols [256]uint8
 }
 
-// build prepares the table for codes one at a time, without the look-up of short ones. It refuses what libjpeg refuses:
-// codes that do not fit their length, among them the code of all ones, and DC symbols above 15.
+// build prepares the table for codes one at a time, without the look-up of short ones. It refuses the same as libjpeg:
+// codes that do not fit their length, including the code of all ones, and DC symbols above 15.
 func (t *huffmanTable) build(spec *huffmanSpec, dc bool) error {
 	t.symbols = spec.symbols
 	code, k := uint32(0), 0
@@ -76,25 +76,25 @@ func (t *huffmanTable) buildCodes(spec *huffmanSpec) {
 	fillRuns(&t.codes, spec, func(length uint, symbol uint8) uint16 { return uint16(length)<<8 | uint16(symbol) })
 }
 
-// endOfBlock is what EOB adds to the coefficient's index: it leaves the block's 64 coefficients in one step, and leaves
-// the index of the last coefficient readable in the low bits.
+// endOfBlock is the amount that EOB adds to the coefficient's index: it exceeds the block's 64 coefficients in one
+// step, and keeps the index of the last coefficient in the low bits.
 const endOfBlock = 128
 
 // buildPairs fills the table of the AC loop. An entry, from the lowest bit:
 //
-//	 0-5   bits consumed in all; an entry of 0 is a code longer than ten bits, or none
+//	 0-5   bits consumed in total; an entry of 0 is a code longer than ten bits, or invalid
 //	 6-11  63 - size of the last symbol's value
 //	12-17  bits before the last symbol's value
-//	24-31  how far the first of two symbols moves the index; endOfBlock if the entry holds one symbol only
+//	24-31  advance of the index by the first of two symbols; endOfBlock if there is only one symbol
 //	32-47  value of the first of two symbols
-//	56-63  how far all the entry's symbols move the index; endOfBlock more if the last is EOB
+//	56-63  advance of the index by all symbols; endOfBlock more if the last one is EOB
 //
-// The last symbol's value may lie outside the ten bits: the loop takes it from the buffer without a branch. For example,
-// with the standard luminance table 01 is run 0, size 2; the window 01 11 1010 00 is that with the value 3, then EOB
-// (1010), and two bits of the next block.
+// The last symbol's value may lie outside the ten bits: the loop reads it from the buffer without a branch. For
+// example, with the standard luminance table 01 is run 0, size 2. The window 01 11 1010 00 has this symbol with the
+// value 3, then EOB (1010), and two bits of the next block.
 //
-// The entry of two symbols is the sum of the second one's own entry and of what the first adds to its fields; singles is
-// room for the entries of one symbol.
+// The entry of two symbols is the sum of the second one's own entry and the first one's addends to its fields. singles
+// is scratch memory for the entries of one symbol.
 func (t *huffmanTable) buildPairs(spec *huffmanSpec, singles *[1 << lookupBits]uint64) {
 	fillRuns(singles, spec, func(length uint, symbol uint8) uint64 {
 		size, advance := uint(symbol&15), uint64(symbol>>4)+1
@@ -118,8 +118,8 @@ func (t *huffmanTable) buildPairs(spec *huffmanSpec, singles *[1 << lookupBits]u
 	}
 }
 
-// joinPairs makes those of a code's entries pairs in whose window a second code fits after the used bits of the first and
-// its value. For each value these come first, since short codes are the lower ones.
+// joinPairs makes a code's entries pairs where a second code fits into the window after the used bits of the first one
+// and its value. For each value these entries come first, since short codes are the lower ones.
 func (t *huffmanTable) joinPairs(entries []uint64, singles *[1 << lookupBits]uint64, used, size uint, advance uint64) {
 	rest := lookupBits - used
 	fitting := t.limit[rest] >> (16 - rest)
@@ -136,10 +136,10 @@ func (t *huffmanTable) joinPairs(entries []uint64, singles *[1 << lookupBits]uin
 	}
 }
 
-// badCode is the length that long reports for bits that are no code. Sixteen of them are consumed.
+// badCode is the length that long returns for bits without a valid code. Sixteen of them are consumed.
 const badCode = 16 | 1<<8
 
-// long decodes the code at the top of buf bit by bit. Its length is badCode if there is none.
+// long decodes the code at the top of buf bit by bit. Its length is badCode if it is invalid.
 func (t *huffmanTable) long(buf uint64) (length uint64, symbol uint8) {
 	code := uint32(buf >> 48)
 	length = 1
@@ -152,8 +152,8 @@ func (t *huffmanTable) long(buf uint64) (length uint64, symbol uint8) {
 	return length, t.symbols[uint8(int32(code>>(16-length))+t.first[length])]
 }
 
-// standardTables are the tables of annex K.3, which libjpeg assumes where a sequential file (a frame of Motion JPEG)
-// brings none of its own.
+// standardTables are the tables of annex K.3. libjpeg assumes them for sequential files without tables, such as frames
+// of Motion JPEG.
 var standardTables = [2][2]struct{ counts, symbols string }{
 	{
 		{"\x00\x01\x05\x01\x01\x01\x01\x01\x01\x00\x00\x00\x00\x00\x00\x00", "\x00\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b"},
@@ -161,19 +161,19 @@ var standardTables = [2][2]struct{ counts, symbols string }{
 	},
 	{
 		{"\x00\x02\x01\x03\x03\x02\x04\x03\x05\x05\x04\x04\x00\x00\x01\x7d",
-			"\x01\x02\x03\x00\x04\x11\x05\x12\x21\x31\x41\x06\x13\x51\x61\x07\x22\x71\x14\x32\x81\x91\xa1\x08\x23\x42\xb1\xc1\x15\x52\xd1\xf0" +
-				"\x24\x33\x62\x72\x82\x09\x0a\x16\x17\x18\x19\x1a\x25\x26\x27\x28\x29\x2a\x34\x35\x36\x37\x38\x39\x3a\x43\x44\x45\x46\x47\x48\x49" +
-				"\x4a\x53\x54\x55\x56\x57\x58\x59\x5a\x63\x64\x65\x66\x67\x68\x69\x6a\x73\x74\x75\x76\x77\x78\x79\x7a\x83\x84\x85\x86\x87\x88\x89" +
-				"\x8a\x92\x93\x94\x95\x96\x97\x98\x99\x9a\xa2\xa3\xa4\xa5\xa6\xa7\xa8\xa9\xaa\xb2\xb3\xb4\xb5\xb6\xb7\xb8\xb9\xba\xc2\xc3\xc4\xc5" +
-				"\xc6\xc7\xc8\xc9\xca\xd2\xd3\xd4\xd5\xd6\xd7\xd8\xd9\xda\xe1\xe2\xe3\xe4\xe5\xe6\xe7\xe8\xe9\xea\xf1\xf2\xf3\xf4\xf5\xf6\xf7\xf8" +
-				"\xf9\xfa"},
+			"\x01\x02\x03\x00\x04\x11\x05\x12\x21\x31\x41\x06\x13\x51\x61\x07\x22\x71\x14\x32\x81\x91\xa1\x08\x23\x42\xb1\xc1\x15\x52" +
+				"\xd1\xf0\x24\x33\x62\x72\x82\x09\x0a\x16\x17\x18\x19\x1a\x25\x26\x27\x28\x29\x2a\x34\x35\x36\x37\x38\x39\x3a\x43\x44\x45" +
+				"\x46\x47\x48\x49\x4a\x53\x54\x55\x56\x57\x58\x59\x5a\x63\x64\x65\x66\x67\x68\x69\x6a\x73\x74\x75\x76\x77\x78\x79\x7a\x83" +
+				"\x84\x85\x86\x87\x88\x89\x8a\x92\x93\x94\x95\x96\x97\x98\x99\x9a\xa2\xa3\xa4\xa5\xa6\xa7\xa8\xa9\xaa\xb2\xb3\xb4\xb5\xb6" +
+				"\xb7\xb8\xb9\xba\xc2\xc3\xc4\xc5\xc6\xc7\xc8\xc9\xca\xd2\xd3\xd4\xd5\xd6\xd7\xd8\xd9\xda\xe1\xe2\xe3\xe4\xe5\xe6\xe7\xe8" +
+				"\xe9\xea\xf1\xf2\xf3\xf4\xf5\xf6\xf7\xf8\xf9\xfa"},
 		{"\x00\x02\x01\x02\x04\x04\x03\x04\x07\x05\x04\x04\x00\x01\x02\x77",
-			"\x00\x01\x02\x03\x11\x04\x05\x21\x31\x06\x12\x41\x51\x07\x61\x71\x13\x22\x32\x81\x08\x14\x42\x91\xa1\xb1\xc1\x09\x23\x33\x52\xf0" +
-				"\x15\x62\x72\xd1\x0a\x16\x24\x34\xe1\x25\xf1\x17\x18\x19\x1a\x26\x27\x28\x29\x2a\x35\x36\x37\x38\x39\x3a\x43\x44\x45\x46\x47\x48" +
-				"\x49\x4a\x53\x54\x55\x56\x57\x58\x59\x5a\x63\x64\x65\x66\x67\x68\x69\x6a\x73\x74\x75\x76\x77\x78\x79\x7a\x82\x83\x84\x85\x86\x87" +
-				"\x88\x89\x8a\x92\x93\x94\x95\x96\x97\x98\x99\x9a\xa2\xa3\xa4\xa5\xa6\xa7\xa8\xa9\xaa\xb2\xb3\xb4\xb5\xb6\xb7\xb8\xb9\xba\xc2\xc3" +
-				"\xc4\xc5\xc6\xc7\xc8\xc9\xca\xd2\xd3\xd4\xd5\xd6\xd7\xd8\xd9\xda\xe2\xe3\xe4\xe5\xe6\xe7\xe8\xe9\xea\xf2\xf3\xf4\xf5\xf6\xf7\xf8" +
-				"\xf9\xfa"},
+			"\x00\x01\x02\x03\x11\x04\x05\x21\x31\x06\x12\x41\x51\x07\x61\x71\x13\x22\x32\x81\x08\x14\x42\x91\xa1\xb1\xc1\x09\x23\x33" +
+				"\x52\xf0\x15\x62\x72\xd1\x0a\x16\x24\x34\xe1\x25\xf1\x17\x18\x19\x1a\x26\x27\x28\x29\x2a\x35\x36\x37\x38\x39\x3a\x43\x44" +
+				"\x45\x46\x47\x48\x49\x4a\x53\x54\x55\x56\x57\x58\x59\x5a\x63\x64\x65\x66\x67\x68\x69\x6a\x73\x74\x75\x76\x77\x78\x79\x7a" +
+				"\x82\x83\x84\x85\x86\x87\x88\x89\x8a\x92\x93\x94\x95\x96\x97\x98\x99\x9a\xa2\xa3\xa4\xa5\xa6\xa7\xa8\xa9\xaa\xb2\xb3\xb4" +
+				"\xb5\xb6\xb7\xb8\xb9\xba\xc2\xc3\xc4\xc5\xc6\xc7\xc8\xc9\xca\xd2\xd3\xd4\xd5\xd6\xd7\xd8\xd9\xda\xe2\xe3\xe4\xe5\xe6\xe7" +
+				"\xe8\xe9\xea\xf2\xf3\xf4\xf5\xf6\xf7\xf8\xf9\xfa"},
 	},
 }
 

@@ -19,15 +19,16 @@ func init() {
 	}
 }
 
-// idctFactorsAVX512 are the factors of the IDCT's one-dimensional pass, for pairs of inputs, as jidctint-avx2.asm has them:
-// idct1D's terms multiplied out, which are the same sums, and 32-bit arithmetic that wraps makes them equal for every input.
+// idctFactorsAVX512 are the factors of the IDCT's one-dimensional pass, for pairs of inputs, like those of
+// jidctint-avx2.asm: idct1D's terms multiplied out. The sums are equal for every input, because 32-bit arithmetic
+// wraps.
 type idctFactorsAVX512 struct {
-	one                 [2]Pair // of (input 0 + input 4, input 0 - input 4)
-	even26              [2]Pair // of inputs (2, 6)
-	oddSums             [2]Pair // of (input 7 + input 3, input 5 + input 1)
-	odd71               [2]Pair // of inputs (7, 1): for odd terms 0 and 3
-	odd53               [2]Pair // of inputs (5, 3): for odd terms 1 and 2
-	lowEven02, lowOdd13 [4]Pair // where inputs 4 to 7 are zero: even terms of inputs (0, 2), odd terms of inputs (1, 3)
+	one                 [2]Pair // inputs: (input 0 + input 4, input 0 - input 4)
+	even26              [2]Pair // inputs: (2, 6)
+	oddSums             [2]Pair // inputs: (input 7 + input 3, input 5 + input 1)
+	odd71               [2]Pair // inputs: (7, 1), for odd terms 0 and 3
+	odd53               [2]Pair // inputs: (5, 3), for odd terms 1 and 2
+	lowEven02, lowOdd13 [4]Pair // inputs: (0, 2) for even terms and (1, 3) for odd terms, if inputs 4 to 7 are zero
 }
 
 // factorsAVX512 is a pointer because the compiler then needs no instructions for each table's address.
@@ -58,7 +59,7 @@ var factorsAVX512 = &idctFactorsAVX512{
 }
 
 // The one-dimensional pass. even returns the even terms of the zipped inputs (0+4, 0-4) and (2, 6), odd the odd ones of
-// (7+3, 5+1), (7, 1) and (5, 3); evenLow and oddLow those of (0, 2) and (1, 3), where inputs 4 to 7 are zero.
+// (7+3, 5+1), (7, 1) and (5, 3). evenLow and oddLow return those of (0, 2) and (1, 3), if inputs 4 to 7 are zero.
 
 func evenAVX512(k *idctFactorsAVX512, a, b Zipped, round Dwords) (e0, e1, e2, e3 Dwords) {
 	t0, t1 := First(a, &k.one[0]).Add(round), Second(a, &k.one[1]).Add(round)
@@ -92,8 +93,8 @@ func clearAVX512(q unsafe.Pointer, rows int) {
 	}
 }
 
-// largeAVX512 reports whether a shift by pass1Bits would overflow some first-row coefficient: then it matters whether a block
-// has others, and the generic transform is left to tell.
+// largeAVX512 reports whether a shift by pass1Bits would overflow some first-row coefficient. Then it matters whether a
+// block has other coefficients, and the generic transform decides.
 func largeAVX512(q, quant unsafe.Pointer) bool {
 	limit, beyond := BroadcastWords(1<<(15-pass1Bits)), Words{}
 	for block := 0; block < 4; block += Count {
@@ -102,8 +103,8 @@ func largeAVX512(q, quant unsafe.Pointer) bool {
 	return !IsZero(beyond.And(BroadcastWords(-1 << (16 - pass1Bits))))
 }
 
-// idctAVX512 has a block in each 128-bit lane of the vectors. It is one long function because the eight rows would
-// travel through memory between shorter ones.
+// idctAVX512 has a block in each 128-bit lane of the vectors. It is one long function because shorter ones would pass the
+// eight rows through memory.
 func idctAVX512(q, quant *quad, dst []byte, stride int) {
 	in, steps := unsafe.Pointer(q), unsafe.Pointer(quant)
 	if largeAVX512(in, steps) {
@@ -146,7 +147,8 @@ func idctAVX512(q, quant *quad, dst []byte, stride int) {
 		r4, r5 = JoinHalves(a2, b2)
 		r6, r7 = JoinHalves(a3, b3)
 
-		// The words of a vector are now in a column; pairs of columns are joined as bytes, which halves the way back.
+		// The words of a vector are now a column. Pairs of columns are joined as bytes, which halves the transposition
+		// back.
 		round = BroadcastDwords(round2)
 		m0, m1 = Zip(r0.Add(r4), r0.Sub(r4))
 		n0, n1 = Zip(r2, r6)
@@ -222,7 +224,7 @@ func idctLowAVX512(q, quant *quad, dst []byte, stride int) {
 	Leave()
 }
 
-// idctDCAVX512 does as sampleOfDC.
+// idctDCAVX512 is sampleOfDC for four blocks.
 func idctDCAVX512(q, quant *quad, dst []byte, stride int) {
 	_ = dst[7*stride+31]
 	p := unsafe.Pointer(unsafe.SliceData(dst))

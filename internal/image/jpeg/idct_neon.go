@@ -19,15 +19,16 @@ func init() {
 	}
 }
 
-// idctFactorsNEON are the factors of the IDCT's one-dimensional pass, for pairs of inputs, as jidctint-avx2.asm has them:
-// idct1D's terms multiplied out, which are the same sums, and 32-bit arithmetic that wraps makes them equal for every input.
+// idctFactorsNEON are the factors of the IDCT's one-dimensional pass, for pairs of inputs, like those of
+// jidctint-avx2.asm: idct1D's terms multiplied out. The sums are equal for every input, because 32-bit arithmetic
+// wraps.
 type idctFactorsNEON struct {
-	one                 [2]Pair // of (input 0 + input 4, input 0 - input 4)
-	even26              [2]Pair // of inputs (2, 6)
-	oddSums             [2]Pair // of (input 7 + input 3, input 5 + input 1)
-	odd71               [2]Pair // of inputs (7, 1): for odd terms 0 and 3
-	odd53               [2]Pair // of inputs (5, 3): for odd terms 1 and 2
-	lowEven02, lowOdd13 [4]Pair // where inputs 4 to 7 are zero: even terms of inputs (0, 2), odd terms of inputs (1, 3)
+	one                 [2]Pair // inputs: (input 0 + input 4, input 0 - input 4)
+	even26              [2]Pair // inputs: (2, 6)
+	oddSums             [2]Pair // inputs: (input 7 + input 3, input 5 + input 1)
+	odd71               [2]Pair // inputs: (7, 1), for odd terms 0 and 3
+	odd53               [2]Pair // inputs: (5, 3), for odd terms 1 and 2
+	lowEven02, lowOdd13 [4]Pair // inputs: (0, 2) for even terms and (1, 3) for odd terms, if inputs 4 to 7 are zero
 }
 
 // factorsNEON is a pointer because the compiler then needs no instructions for each table's address.
@@ -58,7 +59,7 @@ var factorsNEON = &idctFactorsNEON{
 }
 
 // The one-dimensional pass. even returns the even terms of the zipped inputs (0+4, 0-4) and (2, 6), odd the odd ones of
-// (7+3, 5+1), (7, 1) and (5, 3); evenLow and oddLow those of (0, 2) and (1, 3), where inputs 4 to 7 are zero.
+// (7+3, 5+1), (7, 1) and (5, 3). evenLow and oddLow return those of (0, 2) and (1, 3), if inputs 4 to 7 are zero.
 
 func evenNEON(k *idctFactorsNEON, a, b Zipped, round Dwords) (e0, e1, e2, e3 Dwords) {
 	t0, t1 := First(a, &k.one[0]).Add(round), Second(a, &k.one[1]).Add(round)
@@ -92,8 +93,8 @@ func clearNEON(q unsafe.Pointer, rows int) {
 	}
 }
 
-// largeNEON reports whether a shift by pass1Bits would overflow some first-row coefficient: then it matters whether a block
-// has others, and the generic transform is left to tell.
+// largeNEON reports whether a shift by pass1Bits would overflow some first-row coefficient. Then it matters whether a
+// block has other coefficients, and the generic transform decides.
 func largeNEON(q, quant unsafe.Pointer) bool {
 	limit, beyond := BroadcastWords(1<<(15-pass1Bits)), Words{}
 	for block := 0; block < 4; block += Count {
@@ -102,8 +103,8 @@ func largeNEON(q, quant unsafe.Pointer) bool {
 	return !IsZero(beyond.And(BroadcastWords(-1 << (16 - pass1Bits))))
 }
 
-// idctNEON has a block in each 128-bit lane of the vectors. It is one long function because the eight rows would
-// travel through memory between shorter ones.
+// idctNEON has a block in each 128-bit lane of the vectors. It is one long function because shorter ones would pass the
+// eight rows through memory.
 func idctNEON(q, quant *quad, dst []byte, stride int) {
 	in, steps := unsafe.Pointer(q), unsafe.Pointer(quant)
 	if largeNEON(in, steps) {
@@ -146,7 +147,8 @@ func idctNEON(q, quant *quad, dst []byte, stride int) {
 		r4, r5 = JoinHalves(a2, b2)
 		r6, r7 = JoinHalves(a3, b3)
 
-		// The words of a vector are now in a column; pairs of columns are joined as bytes, which halves the way back.
+		// The words of a vector are now a column. Pairs of columns are joined as bytes, which halves the transposition
+		// back.
 		round = BroadcastDwords(round2)
 		m0, m1 = Zip(r0.Add(r4), r0.Sub(r4))
 		n0, n1 = Zip(r2, r6)
@@ -222,7 +224,7 @@ func idctLowNEON(q, quant *quad, dst []byte, stride int) {
 	Leave()
 }
 
-// idctDCNEON does as sampleOfDC.
+// idctDCNEON is sampleOfDC for four blocks.
 func idctDCNEON(q, quant *quad, dst []byte, stride int) {
 	_ = dst[7*stride+31]
 	p := unsafe.Pointer(unsafe.SliceData(dst))

@@ -15,10 +15,10 @@ import (
 //	entries      for each MCU row: one at MCU 0, step, 2·step, …; then one after the last MCU
 //	checksum     4 bytes, CRC-32C of all the above
 //
-// An entry holds differences from the one before it, as varints: bits of the unstuffed scan; at the first of a row also
-// the bytes that unstuffing removed since the last such entry; then each component's DC predictor, zigzag-coded. Numbers
-// of fixed size are little-endian. A wrong entry looks like a right one, so each row is decoded
-// from one entry past another, and what the decoder has come to there must be what that one says.
+// An entry holds differences from the previous one, as varints: first the bits of the unstuffed scan. In a row's first
+// entry, the bytes follow that unstuffing removed since the last such entry. Then comes each component's DC predictor,
+// zigzag-coded. Numbers of fixed size are little-endian. A wrong entry looks like a right one. So each row is decoded
+// from one entry past another, and the decoder's state there must agree with that entry.
 const (
 	indexVersion    = 1
 	indexHeaderSize = 10
@@ -29,8 +29,8 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // An indexEntry is where decoding can start.
 type indexEntry struct {
 	mcu       int // number of the MCU at this place
-	bit       int // from the start of the unstuffed scan
-	rowBit    int // of the row's first entry
+	bit       int // position in the unstuffed scan
+	rowBit    int // bit of the row's first entry
 	removed   int // bytes that unstuffing removed before the row's first entry
 	predictor [4]int32
 }
@@ -40,8 +40,7 @@ var (
 	errIndexAnchor = errors.New("an entry at the scan's start or at a restart has a place or predictors of its own")
 )
 
-// A rowEntries is what an index says of a row of the region: where decoding starts, and a later place of the same decode
-// to compare with.
+// A rowEntries has the entries of a row of the region: where decoding starts, and a later place to compare with.
 type rowEntries struct{ start, check indexEntry }
 
 // An indexReader walks over the entries of an index.
@@ -51,7 +50,7 @@ type indexReader struct {
 	entry indexEntry
 }
 
-// next reads one entry into r.entry, that of an MCU; first says whether the MCU is the first of its row.
+// next reads the entry of an MCU into r.entry. first tells whether the MCU is the first of its row.
 func (r *indexReader) next(f *frame, mcu int, first bool) error {
 	e := &r.entry
 	e.mcu = mcu
@@ -74,7 +73,7 @@ func (r *indexReader) next(f *frame, mcu int, first bool) error {
 	return nil
 }
 
-// uvarint reads a number below 2^32, so that sums of them cannot overflow. Most have one byte or two.
+// uvarint reads a number below 2^32, so that sums cannot overflow. Most have one or two bytes.
 func (r *indexReader) uvarint() (int, bool) {
 	if len(r.data) > 1 {
 		low, high := r.data[0], r.data[1]
@@ -95,7 +94,7 @@ func (r *indexReader) uvarint() (int, bool) {
 	return int(v), true
 }
 
-// indexError makes an index's fault a FormatError at the scan's start.
+// indexError returns a FormatError at the scan's start for an error in the index.
 func (d *Decoder) indexError(what string) error {
 	return formatError(d.pos, "the index does not belong to this file or is damaged: %s", what)
 }
@@ -120,12 +119,12 @@ func (d *Decoder) parseIndex() (lastBit int, err error) {
 	return r.entry.bit, nil
 }
 
-// collectEntries walks over the entries to the end of the grid, keeps those that its rows need, and leaves in r the first
-// entry at or after the grid's end: so much of the scan is needed.
+// collectEntries walks over the entries to the end of the grid, and keeps those that its rows need. At the end r has
+// the first entry at or after the grid's end: the scan is needed up to there.
 //
-// A row starts at its last entry at or before the grid, in column startX. It is checked by its last one inside the grid,
-// which decoding passes anyway, or else by the first after it, in column checkX; the next row's first entry counts as
-// the end of this one. After a restart nothing is left of a wrong start: there the check is the last that will do.
+// A row starts at its last entry at or before the grid, in column startX. It is checked by its last entry inside the
+// grid, which decoding passes anyway, or by the first one after it, in column checkX. The next row's first entry counts
+// as the end of this one. A restart hides the effects of a wrong start, so the check must come before it.
 func (d *Decoder) collectEntries(r *indexReader) error {
 	g, wide := &d.grid, d.mcusWide
 	startX, checkX := g.mcuX0/r.step*r.step, g.mcuX1/r.step*r.step
@@ -146,7 +145,7 @@ func (d *Decoder) collectEntries(r *indexReader) error {
 				continue
 			}
 			if x == 0 && y > g.mcuY0 && checkX == wide {
-				d.offerCheck(&r.entry) // which ends the row before
+				d.offerCheck(&r.entry) // it ends the row before
 			}
 			if x == startX {
 				d.entries = append(d.entries, rowEntries{start: r.entry})
@@ -167,7 +166,7 @@ func (d *Decoder) collectEntries(r *indexReader) error {
 	return nil
 }
 
-// anchored reports whether an entry is what it must be at the scan's start and at restarts.
+// anchored reports whether an entry has the values required at the scan's start and at restarts.
 func (d *Decoder) anchored(e *indexEntry) bool {
 	return !d.restartsAt(e.mcu) || e.predictor == [4]int32{} && (e.mcu > 0 || e.bit == 0 && e.removed == 0)
 }
@@ -177,7 +176,7 @@ func (d *Decoder) restartsAt(mcu int) bool {
 	return mcu == 0 || d.restartInterval > 0 && mcu%d.restartInterval == 0 && mcu < d.mcusWide*d.mcusHigh
 }
 
-// offerCheck makes an entry the check of the row that was collected last, if no restart lies between.
+// offerCheck makes an entry the check of the last collected row, if there is no restart in between.
 func (d *Decoder) offerCheck(e *indexEntry) {
 	row := &d.entries[len(d.entries)-1]
 	if d.restartInterval == 0 || (e.mcu-1)/d.restartInterval == row.start.mcu/d.restartInterval && !d.restartsAt(e.mcu) {
@@ -185,7 +184,8 @@ func (d *Decoder) offerCheck(e *indexEntry) {
 	}
 }
 
-// checked reports whether every row has a check. Where restarts come so close that one has none, the index is of no use.
+// checked reports whether every row has a check. If restarts are so frequent that a row has no check, the index is
+// useless.
 func (d *Decoder) checked() bool {
 	for i := range d.entries {
 		if d.entries[i].check.mcu == 0 {
@@ -195,8 +195,8 @@ func (d *Decoder) checked() bool {
 	return true
 }
 
-// openIndexed unstuffs the part of the scan that the grid needs, by the index. It reports false if the index cannot be
-// used for this region.
+// openIndexed uses the index to unstuff the part of the scan that the grid needs. It reports false if the index is not
+// suitable for this region.
 func (d *Decoder) openIndexed(s *sequentialScan) (bool, error) {
 	lastBit, err := d.parseIndex()
 	if err != nil || d.restartInterval > 0 && !d.checked() {
@@ -215,7 +215,7 @@ func (d *Decoder) openIndexed(s *sequentialScan) (bool, error) {
 	return true, nil
 }
 
-// seekRow puts the reader at a row's entry to start from, and notes the one to check by.
+// seekRow moves the reader to a row's start entry, and sets its check.
 func (d *Decoder) seekRow(s *sequentialScan, row *rowEntries) error {
 	e := &row.start
 	bit := e.bit - s.bit0
@@ -239,10 +239,10 @@ func (d *Decoder) seekRow(s *sequentialScan, row *rowEntries) error {
 	return nil
 }
 
-// finishCheck decodes on to a check that lies after the region, and compares.
+// finishCheck decodes up to a check after the region, and compares.
 func (d *Decoder) finishCheck(s *sequentialScan) error {
 	if s.mcu >= s.checkMCU {
-		return nil // it was passed on the way
+		return nil // already passed and compared
 	}
 	if err := d.skip(s, s.checkMCU-s.mcu); err != nil {
 		return err
@@ -250,7 +250,7 @@ func (d *Decoder) finishCheck(s *sequentialScan) error {
 	return d.compareEntry(s)
 }
 
-// compareEntry compares what decoding has come to with what the index says of this place.
+// compareEntry compares the decoder's state with the index's entry of this place.
 func (d *Decoder) compareEntry(s *sequentialScan) error {
 	if s.reader.position(d.scan.bytes)+s.bit0 != s.check.bit || s.predictor != s.check.predictor {
 		return d.indexError("decoding does not arrive at its entries")
@@ -258,7 +258,7 @@ func (d *Decoder) compareEntry(s *sequentialScan) error {
 	return nil
 }
 
-// indexStep chooses the distance of a row's entries: about 64 pixels, which skipping then costs half of on average.
+// indexStep chooses the distance of a row's entries: about 64 pixels. On average half of them are skipped.
 func (f *frame) indexStep() int { return 8 / f.hMax }
 
 // appendSequentialIndex decodes the whole scan and appends its index to dst.
@@ -293,7 +293,8 @@ func (d *Decoder) appendSequentialIndex(dst []byte) ([]byte, error) {
 	return binary.LittleEndian.AppendUint32(dst, crc32.Checksum(dst[start:], castagnoli)), nil
 }
 
-// appendEntry appends the reader's place, as differences from previous, and stores it there. place is that of the last row's start.
+// appendEntry appends the reader's state as differences from previous, and stores it there. place is the start of the
+// last row.
 func (d *Decoder) appendEntry(dst []byte, s *sequentialScan, previous *indexEntry, place *filePlace) []byte {
 	e := indexEntry{mcu: s.mcu, bit: s.reader.position(d.scan.bytes), removed: previous.removed, predictor: s.predictor}
 	dst = binary.AppendUvarint(dst, uint64(e.bit-previous.bit))

@@ -4,18 +4,18 @@ package jpeg
 
 import "github.com/imgfeed/imgfeed/internal/kernel"
 
-// kernels are the functions that have accelerated versions. All versions of one give the same bytes for every input,
-// hostile ones included; the generic ones are the reference.
+// kernels are the functions with accelerated versions. All versions give the same bytes for every input, including
+// hostile ones. The generic ones are the reference.
 //
 // The three transforms turn a quad of coefficients into 8 rows of 32 samples at dst, and zero the quad. quant has each
-// block's quantisation steps. idctDC may assume that all coefficients but each block's first are zero, idctLow that those
-// outside each block's first four rows and columns are.
+// block's quantisation steps. idctDC may assume that all coefficients but each block's first are zero, idctLow that
+// those outside each block's first four rows and columns are.
 //
-// Upsampling makes two samples of each of count (of one, for H1V2). H2V1 and H2V2 take rows from one sample before the
+// Upsampling makes two samples from each of count samples (H1V2 makes one). H2V1 and H2V2 take rows from one sample before the
 // first. H1V2's bias is 1 for the upper and 2 for the lower of two pixel rows. Rows may be read and dst written up to
 // planeMargin bytes beyond.
 //
-// Conversion fills dst, three bytes a pixel, and no byte more; sources may be read up to planeMargin bytes beyond.
+// Conversion fills dst exactly, with three bytes per pixel. Sources may be read up to planeMargin bytes beyond.
 type kernels struct {
 	idct, idctLow, idctDC func(q, quant *quad, dst []byte, stride int)
 
@@ -39,7 +39,7 @@ var (
 	}
 )
 
-// kernelsFor returns the kernels of a level, the generic ones if this binary has none of it.
+// kernelsFor returns the kernels of a level, or the generic ones if the level is not compiled in.
 func kernelsFor(level kernel.Level) kernels {
 	if k := byLevel[level]; k != nil {
 		return *k

@@ -19,7 +19,7 @@ const (
 	idctBits  = 13
 	pass1Bits = 2 // fractional bits kept between the passes
 
-	// What the passes add and by how much they shift, the second with the 8 of the transform's scale. It also moves samples
+	// Rounding and shift of the passes. The second includes the 8 of the transform's scale, and moves samples
 	// from -128..127 to 0..255, so that saturating to unsigned numbers clamps them.
 	shift1 = idctBits - pass1Bits
 	round1 = 1 << (shift1 - 1)
@@ -27,10 +27,10 @@ const (
 	round2 = 1<<(shift2-1) + 128<<shift2
 )
 
-// idctGeneric dequantises and transforms four blocks, columns first. It does as libjpeg-turbo's vector code does, which
-// differs from jidctint.c for coefficients that only damaged files have: products with the quantisation step and sums of
-// two inputs wrap at 16 bits, the first pass saturates to 16 bits, and for a block with coefficients in its first row only
-// it is a shift, which wraps.
+// idctGeneric dequantises and transforms four blocks, columns first, like libjpeg-turbo's vector code. That differs
+// from jidctint.c for coefficients that only damaged files have: products with the quantisation step and sums of two
+// inputs wrap at 16 bits, and the first pass saturates to 16 bits. For a block with coefficients only in its first row
+// the first pass is a shift, which wraps.
 func idctGeneric(q, quant *quad, dst []byte, stride int) {
 	for block := range 4 {
 		var work [64]int32
@@ -73,7 +73,7 @@ func idctGeneric(q, quant *quad, dst []byte, stride int) {
 	*q = quad{}
 }
 
-// idct1D transforms eight values of 16 bits, adds round and shifts.
+// idct1D transforms eight 16-bit values, adds round and shifts.
 func idct1D(v *[8]int32, round int32, shift uint) {
 	t2 := v[2]*fix0541196100 + v[6]*(fix0541196100-fix1847759065)
 	t3 := v[2]*(fix0541196100+fix0765366865) + v[6]*fix0541196100
@@ -114,11 +114,11 @@ func idctDCGeneric(q, quant *quad, dst []byte, stride int) {
 	}
 }
 
-// sampleOfDC is what the passes make of a DC coefficient alone: 4·DC, then (4·DC + 16) >> 5 and 128 more.
+// sampleOfDC is the result of both passes for a DC coefficient alone: 4·DC, then (4·DC + 16) >> 5, plus 128.
 func sampleOfDC(dc int16) byte { return clamp8((int32(dc<<pass1Bits)+16)>>5 + 128) }
 
 // upsampleH2V1Generic is h2v1_fancy_upsample: 3/4 of the nearer sample and 1/4 of the further, rounded down and up in
-// turn. At the image's edges the missing sample equals the last, which gives the last itself, as libjpeg has it.
+// turn. At the image's edges the missing sample equals the last, so the result is the last, as in libjpeg.
 func upsampleH2V1Generic(dst, row []byte, count int) {
 	row, dst = row[:count+2], dst[:2*count]
 	for i := range count {
@@ -160,9 +160,9 @@ func ycbcrToRGBGeneric(dst, y, cb, cr []byte) {
 	}
 }
 
-// Factors of the colour conversion for words. Those of jdcolor.c have 16 fractional bits and do not fit, so the whole part is
-// added apart: R takes 1.402 as 1 + 26345/2^16, B takes 1.772 as 2 - 14942/2^16 (both of the doubled chroma, and halved with
-// rounding), G takes -0.71414 as -1 + 18734/2^16.
+// Factors of the colour conversion for words. Those of jdcolor.c have 16 fractional bits and do not fit, so the integer
+// part is added separately. 1.402 for R is 1 + 26345/2^16, and 1.772 for B is 2 - 14942/2^16, both with the doubled
+// chroma, and halved with rounding. -0.71414 for G is -1 + 18734/2^16.
 const (
 	redOfCr   = 26345
 	blueOfCb  = -14942

@@ -1,37 +1,37 @@
 package jpeg
 
-// Files of several scans, progressive ones among them, are decoded to coefficients first.
+// Files of several scans, such as progressive ones, are decoded to coefficients first.
 
-// scansMax bounds the work that a small file can ask for: a scan of few bytes may pass over all blocks. It is the limit
-// that libjpeg-turbo's own fuzzers set.
+// scansMax bounds the work for a small file, where a scan of few bytes may cover all blocks. libjpeg-turbo's own
+// fuzzers have the same limit.
 const scansMax = 500
 
 // coefficients holds all blocks of an image as quads: quads[base[c] + row*wide[c] + column/4], lane column mod 4.
 type coefficients struct {
 	quads  []batchQuad
-	extent []uint8 // of each quad
+	extent []uint8 // extents of the quads
 	base   [4]int
 	wide   [4]int // quads in a row of blocks
 	bits   [4][lowCount]int8
 }
 
-// lowCount is how many coefficients the smoothing of libjpeg looks at: the DC and the first nine AC coefficients. A
-// component's bits say of each of them how many low bits are still missing, -1 for all.
+// lowCount is the number of coefficients in libjpeg's smoothing: the DC and the first nine AC coefficients. A
+// component's bits are the numbers of their low bits still missing, -1 for all.
 const lowCount = 10
 
-// quadsKept is how many quads a Decoder keeps from one image to the next: 64 MB, those of some 17 million pixels at 4:2:0. More
-// are given back, so that one huge image does not cost memory for ever.
+// quadsKept is the number of quads that a Decoder keeps from one image to the next: 64 MB, enough for about 17 million
+// pixels at 4:2:0. It releases larger buffers, so that one huge image does not permanently occupy memory.
 const quadsKept = 100_000
 
-// release gives unusually large buffers back.
+// release releases unusually large buffers.
 func (k *coefficients) release() {
 	if cap(k.quads) > quadsKept {
 		k.quads, k.extent = nil, nil
 	}
 }
 
-// prepareCoefficients makes room for the blocks of all components, zeroed. A file that is too short to have a bit for each block is
-// refused first, so that a few bytes cannot ask for much memory.
+// prepareCoefficients makes room for the blocks of all components, zeroed. It first refuses a file with less than a bit
+// for each block, so that a few bytes cannot request much memory.
 func (d *Decoder) prepareCoefficients() error {
 	k, quads, blocks := &d.coefs, 0, d.blockCount()
 	for i := range d.components {
@@ -57,7 +57,7 @@ func (d *Decoder) prepareCoefficients() error {
 	return nil
 }
 
-// blockCount returns how many blocks the components have in all.
+// blockCount returns the number of blocks of all components.
 func (f *frame) blockCount() (blocks int) {
 	for i := range f.components {
 		blocks += f.components[i].blocksWide * f.components[i].blocksHigh
@@ -94,9 +94,9 @@ func (d *Decoder) decodeMultiScan(out *output) error {
 	return nil
 }
 
-// checkComplete refuses progressive files that libjpeg smooths over block borders, by the rules of smoothing_ok: every
-// component's DC coefficients are known at least in part, and some of the first AC coefficients are not known to the last
-// bit. This package does not, because what comes out differs between the releases of libjpeg-turbo.
+// checkComplete refuses progressive files that libjpeg smooths over block borders, by the rules of smoothing_ok. In
+// these files every component's DC coefficients are known at least in part, and some of the first AC coefficients are
+// not known to the last bit. Smoothing is not supported, because its results differ between releases of libjpeg-turbo.
 func (d *Decoder) checkComplete() error {
 	if !d.progressive {
 		return nil
@@ -136,7 +136,7 @@ func (d *Decoder) decodeScans() error {
 	return nil
 }
 
-// decodeScan decodes the scan that pos is at.
+// decodeScan decodes the scan at pos.
 func (d *Decoder) decodeScan() error {
 	h := &d.scanHeader
 	for i := range h.components {
@@ -180,7 +180,7 @@ func (d *Decoder) decodeScan() error {
 	if s.marker == 0 { // the scan cannot be the last
 		return d.truncated()
 	}
-	d.pos = s.resume - 2 // at the marker
+	d.pos = s.resume - 2 // position of the marker
 	return nil
 }
 
@@ -195,7 +195,7 @@ func (d *Decoder) blocksInMCU() (n int) {
 	return n
 }
 
-// noteScan keeps how exact the scan makes the low coefficients.
+// noteScan records the precision of the low coefficients after the scan.
 func (d *Decoder) noteScan() {
 	h := &d.scanHeader
 	for _, c := range h.components {

@@ -10,8 +10,8 @@ type output struct {
 	y      int
 }
 
-// emit writes the rows that are complete once MCU row mcuY is in the planes: with a filter down, the row's last pixels
-// wait for the samples below.
+// emit writes the rows that are complete after MCU row mcuY is in the planes. A vertical filter makes the row's last
+// pixels wait for the samples below.
 func (d *Decoder) emit(out *output, mcuY int) {
 	if d.hFilter {
 		d.planes.replicateEdges(&d.frame, mcuY)
@@ -66,14 +66,15 @@ func (d *Decoder) componentRow(i, y, x0, x1 int) []byte {
 	return dst[x0-s0*hFactor:]
 }
 
-// nearAndFar returns the two sample rows that weigh 3/4 and 1/4 in pixel row y. At the image's edges both are the last.
+// nearAndFar returns the two sample rows with weights 3/4 and 1/4 in pixel row y. At the image's edges both are the
+// last.
 func (c *component) nearAndFar(y int) (near, far int) {
 	near = y / 2
 	far = near - 1 + y&1*2
 	return near, max(0, min(far, c.height-1))
 }
 
-// convertRow makes RGB of rows of components.
+// convertRow converts rows of components to RGB.
 func (d *Decoder) convertRow(model colorModel, dst []byte, rows *[4][]byte) {
 	switch model {
 	case colorGray:
@@ -90,7 +91,7 @@ func (d *Decoder) convertRow(model colorModel, dst []byte, rows *[4][]byte) {
 			dst[3*i+2] = addInk(255-rows[2][i], black)
 		}
 	case colorYCCK:
-		// libjpeg makes CMY = 255 - RGB of YCC, and Pillow inverts that, so that RGB of YCC is the amount of ink.
+		// libjpeg converts YCC to CMY = 255 - RGB, and Pillow inverts that, so YCC's RGB is the amount of ink.
 		d.kernels.ycbcrToRGB(dst, rows[0], rows[1], rows[2])
 		for i := range len(dst) / 3 {
 			black := rows[3][i]
@@ -101,7 +102,7 @@ func (d *Decoder) convertRow(model colorModel, dst []byte, rows *[4][]byte) {
 	}
 }
 
-// addInk is Pillow's cmyk2rgb for one channel: of the light that black leaves (Adobe stores 255 - K), ink takes its part,
+// addInk is Pillow's cmyk2rgb for one channel: ink reduces the light that black has left (Adobe stores 255 - K) to
 // light - MULDIV255(ink, light).
 func addInk(ink, light byte) byte {
 	t := uint(ink)*uint(light) + 128
@@ -116,18 +117,18 @@ func interleave(dst, r, g, b []byte) {
 	}
 }
 
-// planeMargin is how many bytes there are beside each row of a plane: room for the sample that upsampling reads left of
-// the first, and for vectors that reach beyond the last. Planes' rows are multiples of it.
+// planeMargin is the number of bytes before and after each row of a plane, for the sample that upsampling reads left of
+// the first, and for vectors that reach beyond the last. The length of planes' rows is a multiple of it.
 const planeMargin = 64
 
-// A plane holds the samples of one component in two MCU rows of the region: the one just decoded, and the one before,
-// whose last sample row the filters down still read. Sample row y stands in row y mod rows, so that a plane of an
-// ordinary photograph stays in the second-level cache at the most.
+// A plane holds the samples of one component in two MCU rows of the region: the current one, and the previous one for
+// vertical filters, which read its last sample row. Sample row y is in row y mod rows, so that a plane of an ordinary
+// photograph fits into the second-level cache.
 type plane struct {
 	pix    []byte
 	stride int
 	rows   int
-	x0     int // the component's sample column at the plane's first
+	x0     int // the component's column of the plane's first sample
 	width  int // samples, whole quads
 }
 
@@ -142,7 +143,7 @@ func (p *plane) row(y int) []byte {
 	return p.pix[start : start+p.stride]
 }
 
-// planes are the component planes of one region, and rows for what upsampling makes of them.
+// planes are the component planes of one region, and the upsampled rows.
 type planes struct {
 	component [4]plane
 	upsampled [4][]byte
@@ -169,7 +170,8 @@ func grow(b []byte, n int) []byte {
 	return b[:cap(b)]
 }
 
-// replicateEdges writes the samples beside the image's left and right edge that the filters across read, in an MCU row.
+// replicateEdges writes the samples outside the image's left and right edge that horizontal filters read, in an MCU
+// row.
 func (ps *planes) replicateEdges(f *frame, mcuY int) {
 	for i := range f.components {
 		c, p := &f.components[i], &ps.component[i]

@@ -18,7 +18,8 @@ var scanPlaces = func() (t [64]uint8) {
 	return t
 }()
 
-// listSymbolsAVX512 brings a block's coefficients, as bytes, in the order of the scan, and compresses them and their numbers.
+// listSymbolsAVX512 puts a block's coefficients, as bytes, into the order of the scan, and compresses them and their
+// numbers.
 func listSymbolsAVX512(q *quadBlock, l *symbolList) int {
 	p := unsafe.Pointer(q)
 	var zero Int8x64

@@ -33,22 +33,22 @@ const (
 // A parser reads the marker segments of one file, and holds what they define.
 type parser struct {
 	data []byte
-	pos  int // of the next marker segment, or of a scan's entropy-coded data
+	pos  int // position of the next marker segment, or of a scan's entropy-coded data
 
 	frame
 	seenJFIF       bool
-	adobeTransform int // of an Adobe APP14 segment; -1 without one
+	adobeTransform int // transform in an Adobe APP14 segment; -1 without one
 
 	quantTables     [4]quantTable
 	specs           [2][4]huffmanSpec // DC, AC
-	restartInterval int               // MCUs; 0 for none
+	restartInterval int               // MCUs; 0 if there are no restarts
 
 	scanHeader scanHeader
 	eoi        bool
 	cut        bool // the file ended where a marker or a segment was expected
 }
 
-// A quantTable has the quantisation steps in natural order, as the 16-bit factors that the IDCT multiplies by.
+// A quantTable has the quantisation steps in natural order, as 16-bit factors for the IDCT.
 type quantTable struct {
 	present bool
 	steps   [64]int16
@@ -81,7 +81,7 @@ func (p *parser) start() error {
 	return nil
 }
 
-// nextMarker finds the next marker and moves past it. Like libjpeg it steps over whatever is no marker.
+// nextMarker finds the next marker and moves past it. Like libjpeg it skips all other data.
 func (p *parser) nextMarker() (byte, error) {
 	for {
 		i := bytes.IndexByte(p.data[p.pos:], 0xff)
@@ -112,7 +112,7 @@ func (p *parser) segment(m byte) ([]byte, error) {
 		return nil, formatError(len(p.data), "file ends in the length of %s: it is truncated", name)
 	}
 	length := int(p.data[p.pos])<<8 | int(p.data[p.pos+1])
-	if m == markerDNL || m >= markerAPP0 { // whose lengths libjpeg does not check
+	if m == markerDNL || m >= markerAPP0 { // libjpeg does not check their lengths
 		length = max(length, 2)
 	}
 	if length < 2 {
@@ -205,7 +205,7 @@ func markerName(m byte) string {
 	return "a marker segment"
 }
 
-// checkDAC refuses what libjpeg refuses in arithmetic-coding conditions, although Huffman-coded files have no use for them.
+// checkDAC refuses the same arithmetic-coding conditions as libjpeg, although Huffman-coded files do not use them.
 func checkDAC(s []byte, start int) error {
 	if len(s)%2 != 0 {
 		return formatError(start, "DAC has %d bytes, want an even number", len(s))
@@ -294,8 +294,8 @@ func (p *parser) parseSOS(s []byte, start int) error {
 	return p.latchQuantTables(start)
 }
 
-// findComponent returns the component that is the scan's next by its id, or -1. It is looked for as get_sos of libjpeg does: not
-// among the first components of the frame, as many as the scan has by now, so that most scans in another order than the frame's are refused.
+// findComponent returns the scan's next component by its id, or -1. Like get_sos of libjpeg it skips as many components
+// of the frame as the scan already has, so most scans in another order than the frame's are refused.
 func (p *parser) findComponent(id byte) int {
 	taken := p.scanHeader.components
 	for c := len(taken); c < len(p.components); c++ {
@@ -310,7 +310,7 @@ func (p *parser) findComponent(id byte) int {
 	return -1
 }
 
-// checkScan checks what libjpeg checks at the start of a scan.
+// checkScan makes libjpeg's checks at the start of a scan.
 func (p *parser) checkScan(start int) error {
 	h := &p.scanHeader
 	if len(h.components) > 1 {
@@ -326,13 +326,14 @@ func (p *parser) checkScan(start int) error {
 		dc := h.ss == 0 && h.se == 0
 		ac := h.ss >= 1 && h.ss <= h.se && h.se <= 63 && len(h.components) == 1
 		if !dc && !ac || h.al > 13 || h.ah != 0 && h.ah != h.al+1 {
-			return formatError(start, "progressive scan of coefficients %d to %d, bits %d to %d, in %d components", h.ss, h.se, h.ah, h.al, len(h.components))
+			return formatError(start, "progressive scan of coefficients %d to %d, bits %d to %d, in %d components",
+				h.ss, h.se, h.ah, h.al, len(h.components))
 		}
 	}
 	return nil
 }
 
-// assumeStandardTables fills slots 0 and 1 as libjpeg does where a sequential file has no tables.
+// assumeStandardTables fills slots 0 and 1 like libjpeg, for a sequential file without tables.
 func (p *parser) assumeStandardTables() {
 	for class := range p.specs {
 		for slot := range 2 {
@@ -343,7 +344,7 @@ func (p *parser) assumeStandardTables() {
 	}
 }
 
-// latchQuantTables gives each of the scan's components the quantisation table that stands in its slot now, unless an
+// latchQuantTables assigns the current quantisation table of its slot to each of the scan's components, unless an
 // earlier scan has.
 func (p *parser) latchQuantTables(start int) error {
 	for _, i := range p.scanHeader.components {

@@ -1,7 +1,7 @@
 package jpeg
 
-// dcFirst decodes a DC coefficient's difference. Like the other functions here it terminates whatever the data are, and
-// leaves it to the caller to look whether they were wrong ([Decoder.endMCU]).
+// dcFirst decodes a DC coefficient's difference. Like the other functions here it terminates for any data. The caller
+// checks whether they were invalid ([Decoder.endMCU]).
 func (s *blockScan) dcFirst(block []int16, t *huffmanTable, c int, al uint) {
 	s.predictor[c] += s.bits.extend(int(s.bits.symbol(t)))
 	block[0] = int16(s.predictor[c] << al)
@@ -32,7 +32,7 @@ func (s *blockScan) acFirst(block []int16, t *huffmanTable, ss, se int, al uint)
 	}
 }
 
-// acRefine decodes one more bit of each AC coefficient that has been non-zero, and those that become so.
+// acRefine decodes one more bit of each nonzero AC coefficient, and the newly nonzero ones.
 func (s *blockScan) acRefine(block []int16, t *huffmanTable, ss, se int, al uint) {
 	bit := int16(1) << al
 	k := ss
@@ -43,7 +43,7 @@ func (s *blockScan) acRefine(block []int16, t *huffmanTable, ss, se int, al uint
 			run, size := int(symbol>>4), symbol&15
 			value := int16(0)
 			switch {
-			case size > 0: // it should be 1
+			case size > 0: // should be 1
 				s.bits.invalid = s.bits.invalid || size > 1
 				value = -bit
 				if s.bits.take(1) == 1 {
@@ -66,8 +66,8 @@ func (s *blockScan) acRefine(block []int16, t *huffmanTable, ss, se int, al uint
 	}
 }
 
-// refineRun refines the coefficients from k on that are not zero, and steps over run zeros. It returns where it stopped:
-// at the zero after the run, or after se.
+// refineRun refines the nonzero coefficients from k on, and skips run zeros. It returns its end: the zero after the
+// run, or se+1.
 func (s *blockScan) refineRun(block []int16, k, se, run int, bit int16) int {
 	for ; k <= se; k++ {
 		c := &block[quadIndex[k]]

@@ -5,10 +5,10 @@ import (
 	"unsafe"
 )
 
-// decodeRepairing decodes a sequential file of one scan again, from its beginning, after the fast way has come upon something
-// that is not as it should be. The whole scan is read, so that what stands after it is checked as libjpeg does. A region
-// that is empty gives no pixels. A file with less than a bit for 64 blocks is refused, so that a few bytes cannot ask for
-// much work; a photograph has a thousand times as many.
+// decodeRepairing decodes a sequential file of one scan again, from its beginning, after the fast decoder has found
+// damage. It reads the whole scan, so that the data after it are checked as in libjpeg. An empty region gives no
+// pixels. A file with less than a bit for 64 blocks is refused, so that a few bytes cannot request much work; a
+// photograph has a thousand times as many.
 func (d *Decoder) decodeRepairing(out *output) error {
 	d.parser.reset(d.data)
 	if err := d.start(); err != nil {
@@ -20,7 +20,7 @@ func (d *Decoder) decodeRepairing(out *output) error {
 	if blocks := d.blockCount(); blocks/512 > len(d.data) {
 		return formatError(len(d.data), "file of %d bytes for %d blocks: it is truncated", len(d.data), blocks)
 	}
-	d.streams = false // the tables are made for codes one at a time
+	d.streams = false // the tables decode one code at a time
 	var plan sequentialScan
 	if err := d.planScan(&plan); err != nil {
 		return err
@@ -40,7 +40,7 @@ func (d *Decoder) decodeRepairing(out *output) error {
 	return d.endRepair(&s)
 }
 
-// repairRow decodes an MCU row, and transforms what of it is in the grid.
+// repairRow decodes an MCU row, and transforms its part in the grid.
 func (d *Decoder) repairRow(s *blockScan, plan *sequentialScan, y int) error {
 	g := &d.grid
 	for x := range d.mcusWide {
@@ -81,15 +81,16 @@ func (d *Decoder) repairMCU(s *blockScan, blocks []plannedBlock) {
 	}
 }
 
-// allFull are the extents of quads of which nothing is known.
-var allFull = [mcuBlocksMax]uint8{ExtentFull, ExtentFull, ExtentFull, ExtentFull, ExtentFull, ExtentFull, ExtentFull, ExtentFull, ExtentFull, ExtentFull}
+// allFull are the extents of unknown quads.
+var allFull = [mcuBlocksMax]uint8{
+	ExtentFull, ExtentFull, ExtentFull, ExtentFull, ExtentFull, ExtentFull, ExtentFull, ExtentFull, ExtentFull, ExtentFull,
+}
 
-// readBytes is how much of a file Pillow reads at a time.
+// readBytes is the size of Pillow's reads of a file.
 const readBytes = 1 << 16
 
-// endRepair checks what follows the scan, as far as Pillow has read when the image is complete: it reads on for the image's
-// sake only. Where the file ends but all of the image is there, it is taken: Pillow takes some such files too, and not
-// others, by how far libjpeg happens to have read ahead.
+// endRepair checks the data after the scan, as far as Pillow has read when the image is complete. A file that ends
+// after the complete image is accepted. Pillow accepts some of these files, depending on libjpeg's read-ahead.
 func (d *Decoder) endRepair(s *blockScan) error {
 	if s.marker == 0 {
 		if s.exhausted {
@@ -99,8 +100,8 @@ func (d *Decoder) endRepair(s *blockScan) error {
 		return nil
 	}
 	used := s.resume
-	if left := len(s.bits.data)*8 + s.bits.n; left >= 64 { // what libjpeg reads ahead does not reach the marker
-		used = d.scan.fileOffset(d.data, d.scan.size*8-left) + 8
+	if unread := len(s.bits.data)*8 + s.bits.n; unread >= 64 { // libjpeg's read-ahead does not reach the marker
+		used = d.scan.fileOffset(d.data, d.scan.size*8-unread) + 8
 	}
 	d.data = d.data[:min((used+readBytes-1)&^(readBytes-1), len(d.data))]
 	if s.resume > len(d.data) {
@@ -111,7 +112,7 @@ func (d *Decoder) endRepair(s *blockScan) error {
 	return d.checkTrailer()
 }
 
-// repairWithoutPixels is decodeRepairing for the sake of its error.
+// repairWithoutPixels is decodeRepairing only for its error.
 func (d *Decoder) repairWithoutPixels() error {
 	d.grid = grid{}
 	return d.decodeRepairing(&output{region: image.Rectangle{}})

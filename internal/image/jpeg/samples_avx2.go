@@ -54,7 +54,7 @@ func upsampleH2V2AVX2(dst, near, far []byte, count int) {
 	Leave()
 }
 
-// greenAVX2 are the factors of Cb and Cr in G; a pointer for the reason that factorsAVX2 is one.
+// greenAVX2 are the factors of Cb and Cr in G. It is a pointer for the same reason as factorsAVX2.
 var greenAVX2 = &[]Pair{Pairs(greenOfCb, greenOfCr)}[0]
 
 func ycbcrToRGBAVX2(dst, y, cb, cr []byte) {

@@ -56,7 +56,7 @@ func upsampleH2V2AVX512(dst, near, far []byte, count int) {
 	Leave()
 }
 
-// greenAVX512 are the factors of Cb and Cr in G; a pointer for the reason that factorsAVX512 is one.
+// greenAVX512 are the factors of Cb and Cr in G. It is a pointer for the same reason as factorsAVX512.
 var greenAVX512 = &[]Pair{Pairs(greenOfCb, greenOfCr)}[0]
 
 func ycbcrToRGBAVX512(dst, y, cb, cr []byte) {

@@ -56,7 +56,7 @@ func upsampleH2V2NEON(dst, near, far []byte, count int) {
 	Leave()
 }
 
-// greenNEON are the factors of Cb and Cr in G; a pointer for the reason that factorsNEON is one.
+// greenNEON are the factors of Cb and Cr in G. It is a pointer for the same reason as factorsNEON.
 var greenNEON = &[]Pair{Pairs(greenOfCb, greenOfCr)}[0]
 
 func ycbcrToRGBNEON(dst, y, cb, cr []byte) {

@@ -2,21 +2,21 @@ package jpeg
 
 import "bytes"
 
-// A scanBuffer holds a scan's entropy-coded data without the zero bytes stuffed after 0xff and without restart markers:
-// finding them once with a fast search is cheaper than looking out for them at each refill of the bit buffer.
+// A scanBuffer holds a scan's entropy-coded data without restart markers and without the zero bytes stuffed after 0xff.
+// Finding them once with a fast search is cheaper than a test at each refill of the bit buffer.
 type scanBuffer struct {
 	bytes    []byte // the data, then scanSlack bytes
 	size     int    // bytes of data
-	segments []int  // where each restart segment starts in bytes
-	fills    []int  // which of the bytes, 0xff each, stand after a fill byte, as none should
-	begin    int    // position in the file of the first byte
-	end      int    // position in the file after the last byte that was looked at
-	bounded  bool   // unstuffing stopped for its limit, before the end of the scan
+	segments []int  // first byte of each restart segment
+	fills    []int  // bytes, each 0xff, after a fill byte; valid files have no fill bytes
+	begin    int    // position of the first byte in the file
+	end      int    // position after the last byte read in the file
+	bounded  bool   // unstuffing reached its limit before the end of the scan
 }
 
-// unstuff fills the buffer from data[begin:] until there are at least limit bytes, or up to the first marker that is no
-// part of a scan, which is left to the parser. Restart markers count as part of it if restarts is set and if they come in
-// turn, the first of them being ff d0 + next&7. It reports whether the scan ended, by limit or marker, within data.
+// unstuff fills the buffer from data[begin:] until it has at least limit bytes, or up to the first marker outside the
+// scan, which is left to the parser. Restart markers belong to the scan if restarts is set and if they are in order,
+// beginning with ff d0 + next&7. It reports whether the scan ended, by limit or marker, within data.
 func (s *scanBuffer) unstuff(data []byte, begin, limit int, restarts bool, next int) bool {
 	s.begin, s.bounded = begin, false
 	s.segments, s.fills = append(s.segments[:0], 0), nil
@@ -81,10 +81,10 @@ func (s *scanBuffer) segmentEnd(segment int) int {
 	return s.size * 8
 }
 
-// A filePlace is a byte of the unstuffed scan, and where it stands in the file.
+// A filePlace is a byte of the unstuffed scan, and its position in the file.
 type filePlace struct{ out, pos int }
 
-// advance moves a place forward to the byte number want. Restart markers before that byte are passed.
+// advance moves a place forward to the byte number want, past any restart markers before it.
 func (s *scanBuffer) advance(data []byte, p *filePlace, want int) {
 	for p.pos < s.end {
 		n := bytes.IndexByte(data[p.pos:s.end], 0xff)
@@ -112,7 +112,7 @@ func (s *scanBuffer) advance(data []byte, p *filePlace, want int) {
 	}
 }
 
-// fileOffset returns about where in the file a bit of the scan is, for error messages.
+// fileOffset returns the approximate position of a bit of the scan in the file, for error messages.
 func (s *scanBuffer) fileOffset(data []byte, bit int) int {
 	p := filePlace{pos: s.begin}
 	s.advance(data, &p, max(0, min(bit>>3, s.size)))

@@ -7,18 +7,18 @@ import (
 	"unsafe"
 )
 
-// Huffman coding of a sequential scan (T.81 section F.1.2), as every encoder does it that codes each block's coefficients up
-// to the last that is not zero: zeros by ZRL and in the symbols, then EOB. A file from another kind comes out otherwise.
+// Huffman coding of a sequential scan (T.81 section F.1.2), as in encoders that code each block's coefficients up to
+// the last nonzero one: zeros by ZRL and in the symbols, then EOB. Files from other encoders are not reproduced.
 
 // noCode marks an entry of a table without a code. It survives in the union of all entries that were used.
 const noCode = 1 << 31
 
-// A codeTable has the codes of one DHT table: length<<16 | code for each symbol, noCode for those without. AC symbols RRRRSSSS
-// stand at RRRR<<5 | SSSS, since a hostile coefficient may have a size of 16; so do DC symbols, which are sizes up to 17.
+// A codeTable has the codes of one DHT table: length<<16 | code for each symbol, or noCode. The index of an AC symbol
+// RRRRSSSS is RRRR<<5 | SSSS, since a hostile coefficient may have a size of 16. DC symbols are sizes up to 17.
 type codeTable [16 << 5]uint32
 
-// A valueTable has code and value together for AC coefficients from -64 to 63 after up to 15 zeros, at run<<7 + value + 64. Two entries have
-// no value: those of EOB and of no symbol at all.
+// A valueTable has the joined code and value of AC coefficients from -64 to 63 after up to 15 zeros, at run<<7 + value
+// + 64. Two entries have no value: those of EOB and of an empty symbol.
 type valueTable [16 << 7]valueEntry
 
 // A valueEntry is length<<valueBits | bits, or noCode.
@@ -33,7 +33,7 @@ const (
 func (e valueEntry) code() uint64   { return uint64(e & (1<<valueBits - 1)) }
 func (e valueEntry) length() uint64 { return uint64(e >> valueBits & 31) }
 
-// build assigns the codes, by annex C.2. That of a symbol that comes twice is the first.
+// build assigns the codes, by annex C.2. A repeated symbol has its first code.
 func (t *codeTable) build(spec *huffmanSpec) {
 	for i := range t {
 		t[i] = noCode
@@ -52,7 +52,7 @@ func (t *codeTable) build(spec *huffmanSpec) {
 	}
 }
 
-// build makes the entries of codes.
+// build makes the entries from codes.
 func (t *valueTable) build(codes *codeTable) {
 	for i := range t {
 		value, length := codes.symbol(i>>7, int64(i&127)-64)
@@ -61,7 +61,7 @@ func (t *valueTable) build(codes *codeTable) {
 	t[valueNone] = 0
 }
 
-// symbol returns the bits of a value that is not zero after run zeros, or of a DC difference if run is 0, and how many they are.
+// symbol returns the bits, and their number, of a nonzero value after run zeros, or of a DC difference if run is 0.
 func (t *codeTable) symbol(run int, value int64) (code, length uint64) {
 	sign := value >> 63
 	size := uint64(bits.Len64(uint64(value ^ sign - sign)))
@@ -69,25 +69,25 @@ func (t *codeTable) symbol(run int, value int64) (code, length uint64) {
 	return e&0xffff<<(size&63) | uint64(value+sign)&(1<<(size&63)-1), e>>16&31 + size | e&noCode
 }
 
-// blockBytesWritten is the most that a block takes: 64 symbols of 16 bits of code and 17 of value.
+// blockBytesWritten is the maximal size of a block: 64 symbols of 16 bits of code and 17 of value.
 const blockBytesWritten = 64 * (16 + 17) / 8
 
-// blockTables are those of one component.
+// blockTables are the tables of one component.
 type blockTables struct {
 	dc, ac codeTable
 	values valueTable
 }
 
-// A symbolList has a block's AC coefficients that are not zero, in the order of the scan. EOB may follow, and an entry of no symbol.
+// A symbolList has a block's nonzero AC coefficients, in the order of the scan. EOB and an empty symbol may follow.
 type symbolList struct {
-	indices [64]uint16    // in a valueTable, or beyond its end where that has no entry
-	places  [1 + 64]uint8 // in the scan, after that of the DC coefficient, 0
+	indices [64]uint16    // indices in a valueTable, or beyond its end if it has no entry
+	places  [1 + 64]uint8 // indices in the scan, after that of the DC coefficient, 0
 }
 
-// A scanWriter writes the entropy-coded data of one scan. Each two symbols store eight bytes and move on by the whole ones, without a
-// branch; the zeros after each ff come in when a batch is copied to dst.
+// A scanWriter writes the entropy-coded data of one scan. Each pair of symbols stores eight bytes and advances by the
+// complete ones, without a branch. Zeros after each ff are inserted when a batch is copied to dst.
 type scanWriter struct {
-	tables    [4]blockTables // each component's
+	tables    [4]blockTables // one per component
 	predictor [4]int32
 	used      valueEntry // union of all entries used, which shows noCode
 	list      symbolList
@@ -97,10 +97,11 @@ type scanWriter struct {
 	dst       []byte
 }
 
-// A bitBuffer holds n bits, up to 7, at the top of buf, of the byte that comes next.
+// A bitBuffer holds the first n bits of the next byte, up to 7, at the top of buf.
 type bitBuffer struct{ buf, n uint64 }
 
-// put adds length bits, up to 57, stores at next, and returns how many bytes are whole. All is passed by value to stay in registers.
+// put adds length bits, up to 57, stores at next, and returns the address after the complete bytes. All values are
+// passed in registers.
 func (b bitBuffer) put(next unsafe.Pointer, value, length uint64) (bitBuffer, unsafe.Pointer) {
 	n := b.n + length
 	buf := b.buf | value<<((64-n)&63)
@@ -141,10 +142,10 @@ func (w *scanWriter) write(k *kernels, blocks []plannedBlock, extents []uint8) {
 	w.flush()
 }
 
-// A quadBlock is what lies in a quad from a block's first coefficient to its last.
+// A quadBlock is the part of a quad from a block's first coefficient to its last.
 type quadBlock [7*32 + 8]int16
 
-// writeBlock writes a DC difference (F.1.2.1) and count AC coefficients, which the list has (F.1.2.2).
+// writeBlock writes a DC difference (F.1.2.1) and count AC coefficients of the list (F.1.2.2).
 func (w *scanWriter) writeBlock(t *blockTables, q *quadBlock, diff int32, count int) {
 	code, length := t.dc.symbol(0, int64(diff))
 	b, next := w.bits.put(unsafe.Pointer(&w.raw[w.size]), code, length&63)
@@ -169,7 +170,7 @@ func (w *scanWriter) writeBlock(t *blockTables, q *quadBlock, diff int32, count 
 	w.used |= used
 }
 
-// writeListed writes entry i of the list, also one that the table of values does not have.
+// writeListed writes entry i of the list, even if the table of values lacks it.
 func (w *scanWriter) writeListed(b bitBuffer, next unsafe.Pointer, t *blockTables, q *quadBlock, i int) (bitBuffer, unsafe.Pointer) {
 	if at := int(w.list.indices[i&63]); at < len(t.values) {
 		e := t.values[at]
@@ -180,7 +181,7 @@ func (w *scanWriter) writeListed(b bitBuffer, next unsafe.Pointer, t *blockTable
 	return w.writeSymbol(b, next, &t.ac, int(place-before)-1, int64(q[quadIndex[place&63]]))
 }
 
-// writeSymbol writes a value after run zeros, any of both.
+// writeSymbol writes any value after any number of zeros.
 //
 //go:noinline
 func (w *scanWriter) writeSymbol(b bitBuffer, next unsafe.Pointer, t *codeTable, run int, value int64) (bitBuffer, unsafe.Pointer) {
@@ -194,7 +195,7 @@ func (w *scanWriter) writeSymbol(b bitBuffer, next unsafe.Pointer, t *codeTable,
 	return b.put(next, code, length&63)
 }
 
-// flush copies the whole bytes to dst, with a zero after each ff (F.1.2.3).
+// flush copies the complete bytes to dst, with a zero after each ff (F.1.2.3).
 func (w *scanWriter) flush() {
 	raw := w.raw[:w.size]
 	for {
@@ -209,7 +210,7 @@ func (w *scanWriter) flush() {
 	w.size = 0
 }
 
-// finish fills the last byte with bits like pad, 0 or 1, and ends a restart segment.
+// finish fills up the last byte with pad, 0 or 1, and ends a restart segment.
 func (w *scanWriter) finish(pad uint64) {
 	count := -w.bits.n & 7
 	w.bits, _ = w.bits.put(unsafe.Pointer(&w.raw), -pad&(1<<count-1), count)
@@ -231,7 +232,7 @@ func listSymbolsGeneric(q *quadBlock, l *symbolList) int {
 	return n
 }
 
-// zigzagMask returns the set of a block's coefficients that are not zero, in the order of the scan.
+// zigzagMask returns the set of a block's nonzero coefficients, in the order of the scan.
 func zigzagMask(q *quadBlock) (mask uint64) {
 	for row := range 8 {
 		p := unsafe.Pointer(&q[row*32])
@@ -240,8 +241,8 @@ func zigzagMask(q *quadBlock) (mask uint64) {
 	return mask
 }
 
-// rowBits has a bit for each of a row's eight coefficients, in some order: first one bit in each lane of 16, then those together
-// in the top byte by a multiplication, the terms of which do not meet.
+// rowBits has a bit for each of a row's eight coefficients, in a fixed order. It makes one bit in each 16-bit lane, and
+// collects them in the top byte by a multiplication with disjoint terms.
 func rowBits(a, b uint64) uint8 {
 	const low = 0x7fff7fff7fff7fff
 	a = (a&low + low | a) &^ low

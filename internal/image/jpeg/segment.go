@@ -1,35 +1,35 @@
 package jpeg
 
-// Reading a scan block by block, with every access checked: for files of several scans, where speed matters less, and for
-// damaged ones. What libjpeg repairs with a warning is repaired here with the same result, since Pillow, and so torchvision,
-// passes such images on without a word:
+// Reading a scan block by block, with every access checked: for files of several scans, where speed matters less, and
+// for damaged ones. Damage that libjpeg repairs with a warning is repaired here with the same result, since Pillow, and
+// so torchvision, accepts such images silently:
 //
-//   - After the end of a restart segment's data (or of the scan's, if there are no restarts) there are zero bits until the MCU at
-//     hand is complete. The segment's other MCUs are left as they are: zero, which is grey, or as earlier scans left them.
-//   - Bits that are no Huffman code count as the symbol 0, and seventeen of them are consumed.
+//   - After the end of a restart segment's data (or of the scan's, if there are no restarts) zero bits follow until the current
+//     MCU is complete. The segment's other MCUs stay unchanged: zero, which is grey, or as earlier scans left them.
+//   - Bits without a valid Huffman code count as the symbol 0, and seventeen of them are consumed.
 //   - A coefficient after the last one is stored as the last.
 //   - A byte ff after a fill byte, ff ff 00, is that byte, and may leave garbage; see twice.go.
-//   - A restart marker that is not the one due is skipped or waited for; see [Decoder.nextSegment].
+//   - An unexpected restart marker is skipped or kept for later; see [Decoder.nextSegment].
 
 // A blockScan is the state of decoding one scan block by block.
 type blockScan struct {
 	sequential bool
 	bits       safeReader
 	predictor  [4]int32
-	endRun     int       // blocks left of a run of ends of band
+	endRun     int       // remaining blocks of an end-of-band run
 	exhausted  bool      // the segment has run out of data
-	marker     byte      // what stands after the segment's data; 0 if it is the end of the file
+	marker     byte      // marker after the segment's data; 0 at the end of the file
 	resume     int       // position in the file after that marker
-	due        byte      // number of the restart marker that comes next, 0 to 7
-	read       filePlace // how far libjpeg-turbo has read, in a scan with fill bytes
+	due        byte      // number of the next expected restart marker, 0 to 7
+	read       filePlace // end of libjpeg-turbo's read-ahead, in a scan with fill bytes
 }
 
-// openSegment begins the restart segment whose data are at pos.
+// openSegment begins the restart segment with its data at pos.
 func (d *Decoder) openSegment(s *blockScan, pos int) {
 	s.marker, s.exhausted = 0, false
 	if d.scan.unstuff(d.data, pos, len(d.data), false, 0) {
 		d.pos = d.scan.end
-		s.marker, _ = d.nextMarker() // which unstuff has seen
+		s.marker, _ = d.nextMarker() // unstuff has found it
 		s.resume = d.pos
 	}
 	s.bits.reset(d.scan.bytes[:d.scan.size])
@@ -39,9 +39,12 @@ func (d *Decoder) openSegment(s *blockScan, pos int) {
 	}
 }
 
-// nextSegment begins the restart segment after the one at hand, by the rules of jpeg_resync_to_restart: the marker that is
-// due begins it, and so does one that is far from that; one that was due before is stepped over, with the data after it; one
-// that will be due soon, or belongs to no restart, is left standing, and the segment is empty.
+// nextSegment begins the next restart segment, by the rules of jpeg_resync_to_restart:
+//
+//	marker                         action
+//	the expected one, or +3 to +5  the segment begins here
+//	+1 or +2, or another marker    the segment is empty; the marker stays for later
+//	-1 or -2, or below SOF0        skipped with the data after it
 func (d *Decoder) nextSegment(s *blockScan) error {
 	due := s.due
 	s.due = (due + 1) & 7
@@ -68,7 +71,7 @@ func (d *Decoder) nextSegment(s *blockScan) error {
 	return d.truncated()
 }
 
-// beginMCU moves on to the next restart segment where the MCU is the first of one.
+// beginMCU moves to the next restart segment if the MCU is its first.
 func (d *Decoder) beginMCU(s *blockScan, mcu int) error {
 	if d.restartInterval == 0 || mcu == 0 || mcu%d.restartInterval != 0 {
 		return nil
@@ -76,7 +79,7 @@ func (d *Decoder) beginMCU(s *blockScan, mcu int) error {
 	return d.nextSegment(s)
 }
 
-// endMCU notes what went wrong in an MCU.
+// endMCU notes the damage in an MCU.
 func (d *Decoder) endMCU(s *blockScan) {
 	if s.bits.overrun {
 		d.noteDamage(s, "entropy-coded data end too early")
@@ -88,7 +91,7 @@ func (d *Decoder) endMCU(s *blockScan) {
 	}
 }
 
-// noteDamage keeps the first thing that was repaired in an image.
+// noteDamage records the first repaired damage of an image.
 func (d *Decoder) noteDamage(s *blockScan, what string) {
 	if d.damage == nil {
 		bit := (d.scan.size-len(s.bits.data))*8 - s.bits.n
@@ -108,19 +111,19 @@ func (d *Decoder) truncated() error {
 	return formatError(len(d.data), "file ends within a scan: it is truncated")
 }
 
-// A safeReader reads bits of one restart segment. Past the end it delivers zeros.
+// A safeReader reads bits of one restart segment, and zeros after its end.
 type safeReader struct {
 	data    []byte
-	buf     uint64 // the next n bits, at the top, and zeros
+	buf     uint64 // the next n bits, at the top, then zeros
 	n       int
-	overrun bool // more bits were taken than there are
-	invalid bool // bits were no code, or led to a coefficient that there is not
+	overrun bool // more bits were consumed than the segment has
+	invalid bool // an invalid code, or a coefficient beyond the last
 	ahead   lookahead
 }
 
 func (r *safeReader) reset(data []byte) { *r = safeReader{data: data} }
 
-// need makes sure of count bits, up to 32, where there are so many.
+// need refills buf to at least count bits, up to 32, if the segment has them.
 func (r *safeReader) need(count int) {
 	for r.n < count {
 		if len(r.data) == 0 {
@@ -166,7 +169,7 @@ func (r *safeReader) extend(size int) int32 {
 	return v
 }
 
-// symbol consumes one Huffman code, or as many bits as libjpeg has looked at when it finds that there is none.
+// symbol consumes one Huffman code. Of an invalid one it consumes as many bits as libjpeg.
 func (r *safeReader) symbol(t *huffmanTable) uint8 {
 	r.need(17)
 	if code := t.codes[r.buf>>(64-lookupBits)]; code != 0 {

@@ -2,10 +2,10 @@ package jpeg
 
 import "unsafe"
 
-// A QuadPlace says which samples a quad of the batch gives: four neighbouring blocks of one block row.
+// A QuadPlace is the place of a quad's samples in its component: four adjacent blocks of one block row.
 type QuadPlace struct {
 	Component int
-	Row       int // of the MCU row's samples in the component: a multiple of 8
+	Row       int // sample row within the MCU row: a multiple of 8
 	Column    int // sample column within the batch: a multiple of 32
 }
 
@@ -22,15 +22,15 @@ func alignedQuads(n int) []batchQuad {
 type sequentialScan struct {
 	reader    bitReader
 	predictor [4]int32
-	mcu       int // number of the MCU that the reader stands at
-	segment   int // restart segment it is in, counted from the buffer's first
+	mcu       int // number of the reader's MCU
+	segment   int // its restart segment, counted from the buffer's first
 	segment0  int // the buffer's first segment, counted from the scan's
-	limit     int // bit where the segment ends
+	limit     int // end of the segment, in bits
 	perMCU    int // blocks in an MCU
 	quads     int // quads in a batch
-	bit0      int // where the buffer starts, in bits from the start of the scan
+	bit0      int // start of the buffer, in bits from the start of the scan
 	check     *indexEntry
-	checkMCU  int // that of check; 0 if there is none
+	checkMCU  int // MCU of check; 0 without a check
 }
 
 // planScan builds the tables of the scan, and lays out its batches.
@@ -47,8 +47,8 @@ func (d *Decoder) planScan(s *sequentialScan) error {
 	return nil
 }
 
-// planBatch lays out the blocks of a batch of four MCUs. A component of h×v blocks in an MCU has 4h blocks in each of v rows,
-// that is h quads a row: with h = 2 the blocks of MCU 1 are lanes 2 and 3 of quad 0.
+// planBatch lays out the blocks of a batch of four MCUs. A component of h×v blocks in an MCU has 4h blocks in each of v
+// rows, or h quads per row. With h = 2 the blocks of MCU 1 are lanes 2 and 3 of quad 0.
 func (d *Decoder) planBatch(s *sequentialScan) {
 	h := &d.scanHeader
 	*s = sequentialScan{}
@@ -112,7 +112,7 @@ func (d *Decoder) setQuant(c int) {
 	}
 }
 
-// restart moves to the next segment if the MCU at hand is the first of one.
+// restart moves to the next segment if the current MCU is its first.
 func (d *Decoder) restart(s *sequentialScan) error {
 	if d.restartInterval == 0 || s.mcu == 0 || s.mcu%d.restartInterval != 0 {
 		return nil
@@ -135,7 +135,7 @@ func (d *Decoder) untilRestart(s *sequentialScan, n int) int {
 	return min(n, d.restartInterval-s.mcu%d.restartInterval)
 }
 
-// scanError describes what stopped the reader: bits that are no code, or the end of the data.
+// scanError describes the error that stopped the reader: an invalid code, or the end of the data.
 func (d *Decoder) scanError(s *sequentialScan, valid bool) error {
 	bit := s.reader.position(d.scan.bytes)
 	offset := d.scan.fileOffset(d.data, bit)
@@ -191,7 +191,7 @@ func (d *Decoder) decodeBatch(s *sequentialScan, n int, extent *[mcuBlocksMax]ui
 	return nil
 }
 
-// decodeSequential decodes the region from a single scan. A file with an index was whole when that was made.
+// decodeSequential decodes the region from a single scan. A file with an index was complete when the index was made.
 func (d *Decoder) decodeSequential(out *output) error {
 	err := d.decodeRows(out)
 	if err == nil || len(d.index) > 0 {
@@ -201,7 +201,7 @@ func (d *Decoder) decodeSequential(out *output) error {
 	return d.decodeRepairing(out)
 }
 
-// decodeRows decodes the region the fast way, which takes nothing that is not as it should be.
+// decodeRows decodes the region with the fast decoder, which refuses damaged data.
 func (d *Decoder) decodeRows(out *output) error {
 	var s sequentialScan
 	if err := d.planScan(&s); err != nil {
@@ -234,8 +234,8 @@ func (d *Decoder) decodeRows(out *output) error {
 	return nil
 }
 
-// openScan unstuffs what is needed of the scan and puts the reader at its start, and reports whether there is an index to
-// jump with.
+// openScan unstuffs the needed part of the scan, moves the reader to its start, and reports whether an index can be
+// used.
 func (d *Decoder) openScan(s *sequentialScan) (indexed bool, err error) {
 	if len(d.index) > 0 {
 		if indexed, err = d.openIndexed(s); indexed || err != nil {
@@ -253,8 +253,8 @@ func (d *Decoder) openScan(s *sequentialScan) (indexed bool, err error) {
 	return false, d.checkTrailer()
 }
 
-// checkTrailer reads what follows the single scan: no further scan, and EOI. If the file ends before EOI, all of the image is
-// there: Pillow takes it, unless libjpeg has seen enough of a segment to refuse that.
+// checkTrailer reads the data after the single scan: EOI must follow, and no further scan. A file that ends before EOI
+// has the complete image. Pillow accepts it, unless libjpeg has read enough of a segment to refuse that.
 func (d *Decoder) checkTrailer() error {
 	d.pos = d.scan.end
 	interval := d.restartInterval
@@ -286,7 +286,8 @@ func (d *Decoder) decodeRow(s *sequentialScan, y int) error {
 	return nil
 }
 
-// transformBatch makes samples of a batch in MCU row y that begins at MCU column x of the grid. extent has each quad's.
+// transformBatch computes the samples of a batch in MCU row y that begins at MCU column x of the grid. extent has the
+// extents of its quads.
 func (d *Decoder) transformBatch(extent []uint8, x, y int) {
 	for q, e := range extent {
 		place := &d.quads[q]

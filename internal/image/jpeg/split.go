@@ -9,29 +9,29 @@ import (
 	"github.com/klauspost/compress/flate"
 )
 
-// A file taken apart, so that coefficients can stand in the place of its entropy-coded data:
+// A file split so that coefficients can replace its entropy-coded data:
 //
-//	header  SOI and those segments before the scan that decoding needs, byte for byte: DQT, SOFn, SOS, and APP0 and APP14
-//	        if the colour model would be another without them
+//	header  SOI and the segments before the scan that decoding needs, byte for byte: DQT, SOFn, SOS, and APP0 and APP14
+//	        if they determine the colour model
 //	rest    everything else, deflated (RFC 1951) with restDictionary
 //
 // Inflated, the rest is
 //
 //	padding   1 byte: 1 or 0, the bits that fill the last byte of each restart segment
-//	gaps      for each segment of the header: the number of bytes of the file between the one before (the first: SOI) and
-//	          this one, as a varint, and these bytes; DHT, DRI, COM and APPn are there
-//	trailer   what follows the entropy-coded data
+//	gaps      for each segment of the header: the number of bytes of the file between the previous one (the first: SOI) and
+//	          this one, as a varint, and these bytes, such as DHT, DRI, COM and APPn
+//	trailer   the data after the entropy-coded data
 //
-// The codes and the restart interval are read from the file's beginning once that is together again. docs/format/coefficients.md specifies
-// both parts.
+// The codes and the restart interval are read from the restored beginning of the file. docs/format/coefficients.md
+// specifies both parts.
 
 // restMax is the size of the largest rest, inflated. A file with more beside its scan is not split.
 const restMax = 1 << 24
 
-// parts are what splitting and joining keep from one file to the next.
+// parts are buffers that splitting and joining keep from one file to the next.
 type parts struct {
-	data       []byte // the file that ReadCoefficients has read; nil if it could not
-	begin, end int    // of its entropy-coded data
+	data       []byte // ReadCoefficients' file; nil after an error
+	begin, end int    // bounds of its entropy-coded data
 	pad        byte
 	plain      []byte
 	deflate    *flate.Writer
@@ -39,7 +39,7 @@ type parts struct {
 	scan       scanWriter
 }
 
-// noteEnd keeps what AppendSplit needs of a scan that has been read to its end.
+// noteEnd records the bounds of a scan for AppendSplit, after it has been read to its end.
 func (d *Decoder) noteEnd(s *sequentialScan) error {
 	left := s.limit - s.reader.position(d.scan.bytes)
 	mask := byte(1)<<(left&7) - 1
@@ -61,7 +61,7 @@ func (d *Decoder) noteEnd(s *sequentialScan) error {
 	return nil
 }
 
-// segments gives the marker and the bounds of each marker segment after SOI.
+// segments yields the marker and the bounds of each marker segment after SOI.
 func segments(data []byte) iter.Seq2[byte, [2]int] {
 	return func(yield func(byte, [2]int) bool) {
 		p := parser{data: data, pos: 2}
@@ -81,8 +81,8 @@ func segments(data []byte) iter.Seq2[byte, [2]int] {
 	}
 }
 
-// AppendSplit appends the two parts of the file that ReadCoefficients has read last, without an error, to header and rest. The
-// file must not have changed.
+// AppendSplit appends the two parts of ReadCoefficients' last file to header and rest. ReadCoefficients must have
+// succeeded, and the file must be unchanged.
 func (d *Decoder) AppendSplit(header, rest []byte) (newHeader, newRest []byte, err error) {
 	if d.parts == nil || d.parts.data == nil {
 		panic("jpeg: AppendSplit without a successful ReadCoefficients before")
@@ -129,7 +129,7 @@ func (d *Decoder) AppendSplit(header, rest []byte) (newHeader, newRest []byte, e
 	return header, buffer.Bytes(), err
 }
 
-// errRest is for a rest that is wrong.
+// errRest is the error of a damaged rest.
 func errRest(what string) error { return formatError(0, "the rest of the file is damaged: %s", what) }
 
 // inflateRest returns the rest inflated.
@@ -156,11 +156,11 @@ func (p *parts) inflateRest(rest []byte) ([]byte, error) {
 	return p.plain, nil
 }
 
-// AppendFile appends the file that header and rest were made of to dst, after a [Decoder.ResetCoefficients] with that header. The
-// source is asked for all batches.
+// AppendFile appends the original file of header and rest to dst, after a [Decoder.ResetCoefficients] with that header.
+// It reads all batches of the source.
 //
-// The entropy-coded data are those of an encoder that codes no zeros after a block's last coefficient. Whether a file is coded
-// so, shows when it is made again.
+// The entropy-coded data are those of an encoder that does not code zeros after a block's last coefficient. Comparing
+// the restored file shows whether it was coded so.
 func (d *Decoder) AppendFile(dst, rest []byte) ([]byte, error) {
 	if !d.ready || d.source == nil {
 		panic("jpeg: AppendFile without a successful ResetCoefficients before")
@@ -195,7 +195,7 @@ func (d *Decoder) AppendFile(dst, rest []byte) ([]byte, error) {
 	return file, nil
 }
 
-// joinHeader appends a file's beginning, the header with the gaps filled, and returns the trailer too.
+// joinHeader appends a file's beginning, the header with the gaps filled, and also returns the trailer.
 func joinHeader(dst, header, plain []byte) (file, trailer []byte, err error) {
 	dst = append(dst, header[:2]...)
 	end := 2
@@ -211,7 +211,7 @@ func joinHeader(dst, header, plain []byte) (file, trailer []byte, err error) {
 	return dst, plain, nil
 }
 
-// parseJoined reads the beginning of a file to the scan, and checks that it says of the blocks what the header has said.
+// parseJoined parses the beginning of a file up to the scan, and checks that its blocks agree with the header.
 func (d *Decoder) parseJoined(data []byte) error {
 	before := d.Layout()
 	d.parser.reset(data)

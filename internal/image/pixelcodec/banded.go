@@ -11,22 +11,22 @@ import (
 	"github.com/pierrec/lz4/v4"
 )
 
-// bandedCodec stores the residuals of each band through a general compressor. A band is the compressed length, u32, and
-// as many bytes. A band that would not become smaller is stored as it is; its length then tells.
+// bandedCodec compresses the residuals of each band with a general compressor. A band is the compressed length, u32,
+// and as many bytes. A band that would not become smaller is stored uncompressed, which its length shows.
 type bandedCodec struct {
 	base
 	id       int
 	compress blockCompressor
 	window   window
 	band     []byte // the residuals of one band
-	packed   []byte // a band's bytes, copied: they may lie in a file that is written to, and decompressors trust theirs
-	rest     []byte // those of band that are still to be decoded
+	packed   []byte // copy of a band's bytes, because another process may change the file, and decompressors trust their input
+	pending  []byte // residuals of band still to be decoded
 	enc      pairEncoder
 }
 
 // A blockCompressor is a compressor that works on whole blocks of known size.
 type blockCompressor interface {
-	// append appends src compressed to dst, or nothing if that would not be smaller.
+	// append appends the compressed src to dst, or nothing if that would not be smaller.
 	append(dst, src []byte) ([]byte, error)
 	// expand fills dst exactly from src, or fails.
 	expand(dst, src []byte) error
@@ -121,7 +121,7 @@ func (c *bandedCodec) seek(band int) error {
 	}
 	body = body[:length]
 	if len(body) == size {
-		c.rest = body
+		c.pending = body
 		return nil
 	}
 	if cap(c.band) < size {
@@ -133,15 +133,15 @@ func (c *bandedCodec) seek(band int) error {
 	if err := c.compress.expand(c.band, body); err != nil {
 		return &FormatError{Offset: start, Msg: c.params.Codec + ": " + err.Error()}
 	}
-	c.rest = c.band
+	c.pending = c.band
 	return nil
 }
 
 func (c *bandedCodec) next(first bool) error {
 	w := &c.window
 	c.fetch()
-	pair := c.rest[w.firstChunk*chunkResiduals : w.lastChunk*chunkResiduals]
-	c.rest = c.rest[w.chunks*chunkResiduals:]
+	pair := c.pending[w.firstChunk*chunkResiduals : w.lastChunk*chunkResiduals]
+	c.pending = c.pending[w.chunks*chunkResiduals:]
 	c.kernels.predict(pair, &w.rows, w.lastChunk-w.firstChunk, first)
 	return nil
 }

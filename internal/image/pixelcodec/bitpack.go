@@ -21,16 +21,16 @@ type bitpackCodec struct {
 	tables *groupTables
 	codes  *codeTable // made by the first Encode
 	window window
-	place  int // where the next pair starts
-	// headers are those of the pair at hand, copied: a blob may lie in a mapped file, which another process may write to
-	// at any time, and what was checked must be what is used.
+	place  int // start of the next pair
+	// headers is a copy of the current pair's headers: a blob may be in a mapped file, which another process may change
+	// at any time, and the checked bytes must be the ones used.
 	headers []byte
 	enc     pairEncoder
 }
 
 const (
 	pairLengthBytes = 2
-	// chunkPayloadMax is what a chunk takes when every group has eight planes.
+	// chunkPayloadMax is the size of a chunk with eight planes in every group.
 	chunkPayloadMax = chunkResiduals
 )
 
@@ -64,7 +64,7 @@ func (c *bitpackCodec) DecodeTo(out resample.Output, blob []byte, r image.Rectan
 	return decodeRows(&c.window, &c.base, c, &t, r)
 }
 
-// begin goes to the rectangle r of blob, whose header is h.
+// begin moves to the rectangle r of blob, which has the header h.
 func (c *bitpackCodec) begin(blob []byte, h header, r image.Rectangle) {
 	c.window.begin(c.withSlack(blob), h, r)
 	if need := chunkHeaderBytes*h.chunks() + SlackBytes; cap(c.headers) < need {
@@ -78,9 +78,9 @@ func (c *bitpackCodec) seek(band int) (err error) {
 	return err
 }
 
-// next decodes one pair of rows. That the groups' widths add up to the payload's length is checked here, so that no
-// kernel needs to look at where it reads: no chunk starts behind the payload, and none is read further than SlackBytes
-// behind it. That holds even if the blob is written to meanwhile: the length and the headers are read once.
+// next decodes one pair of rows. It checks that the groups' widths add up to the payload's length, so kernels need no
+// bounds checks: all chunks start within the payload, and reads end within SlackBytes behind it. That holds even if the
+// blob is changed meanwhile, because the length and the headers are read only once.
 func (c *bitpackCodec) next(first bool) error {
 	w := &c.window
 	start := c.place

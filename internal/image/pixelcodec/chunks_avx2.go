@@ -8,11 +8,12 @@ import (
 	. "github.com/imgfeed/imgfeed/internal/lanes/avx2"
 )
 
-// What goes along chunks, of which a row of one plane is a vector of AVX2 and two of NEON. AVX-512 takes the kernels of AVX2,
-// except where another is better by more than the width of its vectors.
-// Where Count is 1 a second step is written out: the compiler keeps loops of one round.
+// Kernels along chunks. A row of one plane in a chunk is one vector of AVX2, or two of NEON. AVX-512 uses the kernels
+// of AVX2, except where its other instructions help. If Count is 1, the second step is written out, because the
+// compiler does not unroll loops of one round.
 
-// spreadBiasAVX2 repeats each of bytes 4 to 7 of an eight-byte word eight times: from a maskBias to the bias of each column.
+// spreadBiasAVX2 repeats each of bytes 4 to 7 of an eight-byte word eight times, from a maskBias to the bias of each
+// column.
 var spreadBiasAVX2 = func() (t [32]uint8) {
 	for i := range t {
 		t[i] = uint8(4 + i/8)
@@ -27,7 +28,7 @@ func predictStepAVX2(src, top, bottom unsafe.Pointer) {
 	Store(v.Add(Load(unsafe.Add(src, chunkColumns))), bottom)
 }
 
-// predictAVX2 does nothing but load, add and store. There is one chunk at least.
+// predictAVX2 only loads, adds and stores. There is at least one chunk.
 func predictAVX2(residuals []byte, rows *rowPair, chunks int, first bool) {
 	if first {
 		clear(rows.bottom)
@@ -42,7 +43,7 @@ func predictAVX2(residuals []byte, rows *rowPair, chunks int, first bool) {
 		if rest--; rest == 0 {
 			break
 		}
-		if o += stride; o >= 3*stride { // after the third plane: on to the first one's next chunk
+		if o += stride; o >= 3*stride { // continue with the first plane of the next chunk
 			o += chunkColumns - 3*stride
 		}
 	}
@@ -52,7 +53,8 @@ func predictAVX2(residuals []byte, rows *rowPair, chunks int, first bool) {
 	}
 }
 
-// sumStepAVX2 does a vector of what sumFirstRowsAVX2 does, where left is the sample to the left of it, and returns its last one.
+// sumStepAVX2 is a step of sumFirstRowsAVX2 for one vector. left is the sample to the left of it; the result is its
+// last sample.
 func sumStepAVX2(top, bottom unsafe.Pointer, left Bytes) (last Bytes) {
 	residuals := Load(top)
 	values, last := PrefixSums(residuals, left)
@@ -61,8 +63,8 @@ func sumStepAVX2(top, bottom unsafe.Pointer, left Bytes) (last Bytes) {
 	return last
 }
 
-// sumFirstRowsAVX2 turns the first two rows of a band from what they are if the row above is all zeros into what they are:
-// the top row's samples are predicted by those to their left, the first by 128.
+// sumFirstRowsAVX2 completes the first two rows of a band, which were decoded with zeros as the row above: the top
+// row's samples are predicted by those to their left, the first one by 128.
 func sumFirstRowsAVX2(rows *rowPair, chunks int) {
 	top, bottom, mid := start(rows.top), start(rows.bottom), BroadcastBytes(128)
 	for plane := range 3 {
@@ -120,8 +122,8 @@ func residualsAVX2(dst, top, bottom, above []byte, chunks int, first bool) {
 	Leave()
 }
 
-// rangesAVX2 returns, in the low 16 bits of each word, the index into a codeTable for the group of eight columns whose residuals
-// are that word of v0 and of v1.
+// rangesAVX2 returns, in the low 16 bits of each word, the index into a codeTable of a group of eight columns. Its
+// residuals are that word of v0 and of v1.
 func rangesAVX2(v0, v1 Bytes) Qwords {
 	a, b := v0.BitsToInt8(), v1.BitsToInt8()
 	low, high := a.Min(b), a.Max(b)
@@ -131,7 +133,8 @@ func rangesAVX2(v0, v1 Bytes) Qwords {
 	high = high.Max(high.ToBits().ReshapeToUint64s().ShiftAllRight(16).ReshapeToUint8s().BitsToInt8())
 	low = low.Min(low.ToBits().ReshapeToUint64s().ShiftAllRight(8).ReshapeToUint8s().BitsToInt8())
 	high = high.Max(high.ToBits().ReshapeToUint64s().ShiftAllRight(8).ReshapeToUint8s().BitsToInt8())
-	index := low.ToBits().ReshapeToUint64s().And(BroadcastQwords(0xFF)).Or(high.ToBits().ReshapeToUint64s().ShiftAllLeft(8).And(BroadcastQwords(0xFF00)))
+	lowest := low.ToBits().ReshapeToUint64s().And(BroadcastQwords(0xFF))
+	index := lowest.Or(high.ToBits().ReshapeToUint64s().ShiftAllLeft(8).And(BroadcastQwords(0xFF00)))
 	return index.Xor(BroadcastQwords(0x8080))
 }
 
@@ -151,7 +154,7 @@ func packAVX2(t *groupTables, codes *codeTable, headers, payload, residuals []by
 	return packWithAVX2(&scratch, t, codes, headers, payload, residuals, chunks)
 }
 
-// packWithAVX2 is packAVX2 with memory for eight words, which is zeroed elsewhere: the compiler does so by SSE.
+// packWithAVX2 is packAVX2 with memory for eight words from the caller, because the compiler zeroes it with SSE.
 //
 //go:noinline
 func packWithAVX2(scratch *[8]uint64, t *groupTables, codes *codeTable, headers, payload, residuals []byte, chunks int) int {
@@ -161,9 +164,10 @@ func packWithAVX2(scratch *[8]uint64, t *groupTables, codes *codeTable, headers,
 	for rest := 3 * chunks; ; src, head = unsafe.Add(src, 2*chunkColumns), unsafe.Add(head, 2) {
 		Store(rangesAVX2(Load(src), Load(unsafe.Add(src, chunkColumns))).ReshapeToUint8s(), unsafe.Pointer(scratch))
 		if Count == 1 {
-			Store(rangesAVX2(Load(unsafe.Add(src, 16)), Load(unsafe.Add(src, chunkColumns+16))).ReshapeToUint8s(), unsafe.Pointer(&scratch[2]))
+			ranges := rangesAVX2(Load(unsafe.Add(src, 16)), Load(unsafe.Add(src, chunkColumns+16)))
+			Store(ranges.ReshapeToUint8s(), unsafe.Pointer(&scratch[2]))
 		}
-		left, right := codes.of(scratch[0], scratch[1]), codes.of(scratch[2], scratch[3])
+		left, right := codes.lookup(scratch[0], scratch[1]), codes.lookup(scratch[2], scratch[3])
 		*(*[2]uint8)(head) = [2]uint8{left, right}
 		lowest := BroadcastQwords(t.maskBias[left] | t.maskBias[right]<<16).ReshapeToUint8s()
 		bias := Take(lowest, Load(unsafe.Pointer(&spreadBiasAVX2[0])))

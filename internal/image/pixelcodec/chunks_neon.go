@@ -10,11 +10,12 @@ import (
 	. "github.com/imgfeed/imgfeed/internal/lanes/neon"
 )
 
-// What goes along chunks, of which a row of one plane is a vector of NEON and two of NEON. AVX-512 takes the kernels of NEON,
-// except where another is better by more than the width of its vectors.
-// Where Count is 1 a second step is written out: the compiler keeps loops of one round.
+// Kernels along chunks. A row of one plane in a chunk is one vector of NEON, or two of NEON. AVX-512 uses the kernels
+// of NEON, except where its other instructions help. If Count is 1, the second step is written out, because the
+// compiler does not unroll loops of one round.
 
-// spreadBiasNEON repeats each of bytes 4 to 7 of an eight-byte word eight times: from a maskBias to the bias of each column.
+// spreadBiasNEON repeats each of bytes 4 to 7 of an eight-byte word eight times, from a maskBias to the bias of each
+// column.
 var spreadBiasNEON = func() (t [32]uint8) {
 	for i := range t {
 		t[i] = uint8(4 + i/8)
@@ -29,7 +30,7 @@ func predictStepNEON(src, top, bottom unsafe.Pointer) {
 	Store(v.Add(Load(unsafe.Add(src, chunkColumns))), bottom)
 }
 
-// predictNEON does nothing but load, add and store. There is one chunk at least.
+// predictNEON only loads, adds and stores. There is at least one chunk.
 func predictNEON(residuals []byte, rows *rowPair, chunks int, first bool) {
 	if first {
 		clear(rows.bottom)
@@ -44,7 +45,7 @@ func predictNEON(residuals []byte, rows *rowPair, chunks int, first bool) {
 		if rest--; rest == 0 {
 			break
 		}
-		if o += stride; o >= 3*stride { // after the third plane: on to the first one's next chunk
+		if o += stride; o >= 3*stride { // continue with the first plane of the next chunk
 			o += chunkColumns - 3*stride
 		}
 	}
@@ -54,7 +55,8 @@ func predictNEON(residuals []byte, rows *rowPair, chunks int, first bool) {
 	}
 }
 
-// sumStepNEON does a vector of what sumFirstRowsNEON does, where left is the sample to the left of it, and returns its last one.
+// sumStepNEON is a step of sumFirstRowsNEON for one vector. left is the sample to the left of it; the result is its
+// last sample.
 func sumStepNEON(top, bottom unsafe.Pointer, left Bytes) (last Bytes) {
 	residuals := Load(top)
 	values, last := PrefixSums(residuals, left)
@@ -63,8 +65,8 @@ func sumStepNEON(top, bottom unsafe.Pointer, left Bytes) (last Bytes) {
 	return last
 }
 
-// sumFirstRowsNEON turns the first two rows of a band from what they are if the row above is all zeros into what they are:
-// the top row's samples are predicted by those to their left, the first by 128.
+// sumFirstRowsNEON completes the first two rows of a band, which were decoded with zeros as the row above: the top
+// row's samples are predicted by those to their left, the first one by 128.
 func sumFirstRowsNEON(rows *rowPair, chunks int) {
 	top, bottom, mid := start(rows.top), start(rows.bottom), BroadcastBytes(128)
 	for plane := range 3 {
@@ -122,8 +124,8 @@ func residualsNEON(dst, top, bottom, above []byte, chunks int, first bool) {
 	Leave()
 }
 
-// rangesNEON returns, in the low 16 bits of each word, the index into a codeTable for the group of eight columns whose residuals
-// are that word of v0 and of v1.
+// rangesNEON returns, in the low 16 bits of each word, the index into a codeTable of a group of eight columns. Its
+// residuals are that word of v0 and of v1.
 func rangesNEON(v0, v1 Bytes) Qwords {
 	a, b := v0.BitsToInt8(), v1.BitsToInt8()
 	low, high := a.Min(b), a.Max(b)
@@ -133,7 +135,8 @@ func rangesNEON(v0, v1 Bytes) Qwords {
 	high = high.Max(high.ToBits().ReshapeToUint64s().ShiftAllRight(16).ReshapeToUint8s().BitsToInt8())
 	low = low.Min(low.ToBits().ReshapeToUint64s().ShiftAllRight(8).ReshapeToUint8s().BitsToInt8())
 	high = high.Max(high.ToBits().ReshapeToUint64s().ShiftAllRight(8).ReshapeToUint8s().BitsToInt8())
-	index := low.ToBits().ReshapeToUint64s().And(BroadcastQwords(0xFF)).Or(high.ToBits().ReshapeToUint64s().ShiftAllLeft(8).And(BroadcastQwords(0xFF00)))
+	lowest := low.ToBits().ReshapeToUint64s().And(BroadcastQwords(0xFF))
+	index := lowest.Or(high.ToBits().ReshapeToUint64s().ShiftAllLeft(8).And(BroadcastQwords(0xFF00)))
 	return index.Xor(BroadcastQwords(0x8080))
 }
 
@@ -153,7 +156,7 @@ func packNEON(t *groupTables, codes *codeTable, headers, payload, residuals []by
 	return packWithNEON(&scratch, t, codes, headers, payload, residuals, chunks)
 }
 
-// packWithNEON is packNEON with memory for eight words, which is zeroed elsewhere: the compiler does so by SSE.
+// packWithNEON is packNEON with memory for eight words from the caller, because the compiler zeroes it with SSE.
 //
 //go:noinline
 func packWithNEON(scratch *[8]uint64, t *groupTables, codes *codeTable, headers, payload, residuals []byte, chunks int) int {
@@ -163,9 +166,10 @@ func packWithNEON(scratch *[8]uint64, t *groupTables, codes *codeTable, headers,
 	for rest := 3 * chunks; ; src, head = unsafe.Add(src, 2*chunkColumns), unsafe.Add(head, 2) {
 		Store(rangesNEON(Load(src), Load(unsafe.Add(src, chunkColumns))).ReshapeToUint8s(), unsafe.Pointer(scratch))
 		if Count == 1 {
-			Store(rangesNEON(Load(unsafe.Add(src, 16)), Load(unsafe.Add(src, chunkColumns+16))).ReshapeToUint8s(), unsafe.Pointer(&scratch[2]))
+			ranges := rangesNEON(Load(unsafe.Add(src, 16)), Load(unsafe.Add(src, chunkColumns+16)))
+			Store(ranges.ReshapeToUint8s(), unsafe.Pointer(&scratch[2]))
 		}
-		left, right := codes.of(scratch[0], scratch[1]), codes.of(scratch[2], scratch[3])
+		left, right := codes.lookup(scratch[0], scratch[1]), codes.lookup(scratch[2], scratch[3])
 		*(*[2]uint8)(head) = [2]uint8{left, right}
 		lowest := BroadcastQwords(t.maskBias[left] | t.maskBias[right]<<16).ReshapeToUint8s()
 		bias := Take(lowest, Load(unsafe.Pointer(&spreadBiasNEON[0])))

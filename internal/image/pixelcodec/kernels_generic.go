@@ -16,8 +16,8 @@ func addBytes(a, b uint64) uint64 { return (a&lowBits + b&lowBits) ^ ((a ^ b) & 
 // subBytes subtracts the bytes of b from those of a, each mod 256.
 func subBytes(a, b uint64) uint64 { return ((a | signBits) - b&lowBits) ^ (a^^b)&signBits }
 
-// transpose8 exchanges rows and columns of an 8×8 matrix of bits: bit i of byte j becomes bit j of byte i (Warren,
-// Hacker's Delight, 2nd edition, section 7-3).
+// transpose8 transposes an 8×8 matrix of bits: bit i of byte j becomes bit j of byte i (Warren, Hacker's Delight, 2nd
+// edition, section 7-3).
 func transpose8(x uint64) uint64 {
 	t := (x ^ x>>7) & 0x00AA00AA00AA00AA
 	x ^= t ^ t<<7
@@ -80,7 +80,7 @@ func addPair(top, bottom []byte, r0, r1 uint64, first bool) {
 	binary.LittleEndian.PutUint64(bottom, addBytes(r0, r1))
 }
 
-// prefixSum turns the residuals of a band's first two rows in a chunk into values: each of the top row is predicted by
+// prefixSum turns the residuals of a band's first two rows in a chunk into values. Each of the top row is predicted by
 // the one to its left, the first by 128; each of the bottom row by the one above.
 func prefixSum(top, bottom []byte) {
 	v := byte(128)
@@ -206,12 +206,12 @@ func packGeneric(t *groupTables, codes *codeTable, headers, payload, residuals [
 	return taken
 }
 
-// choose returns the code for the group of 8 columns whose rows these are.
+// choose returns the code for a group of 8 columns with these rows.
 func (t *codeTable) choose(top, bottom uint64) uint8 {
 	// The residuals plus 128 order as unsigned bytes, and the smallest of them is the largest of their complements.
 	top, bottom = top^signBits, bottom^signBits
 	high, low := maxBytes(top, bottom), maxBytes(^top, ^bottom)
-	// From here on, the low half of the word looks for the highest, the high half for the lowest.
+	// The low half of the word now searches for the highest, the high half for the lowest.
 	m := maxBytes(high&halfBits|low<<32, high>>32|low&^halfBits)
 	m = maxBytes(m, m>>16)
 	m = maxBytes(m, m>>8)
@@ -220,7 +220,7 @@ func (t *codeTable) choose(top, bottom uint64) uint8 {
 
 // maxBytes returns the larger of each two unsigned bytes.
 func maxBytes(a, b uint64) uint64 {
-	// Bit 7 of each byte of lower: the low seven bits of a are not less than those of b.
+	// Bit 7 of each byte of lower is set if the low seven bits of a are at least those of b.
 	lower := (a | signBits) - b&lowBits
 	greater := (a&^b | ^(a^b)&lower) & signBits
 	mask := greater<<1 - greater>>7

@@ -9,7 +9,7 @@ import (
 	"github.com/imgfeed/imgfeed/internal/kernel"
 )
 
-// The kernels of both levels, as some of AVX-512's are AVX2's.
+// The kernels of both levels: AVX-512 uses some of AVX2's.
 func init() {
 	byLevel[kernel.AVX2] = &kernels{
 		measure:    measureAVX2,
@@ -39,16 +39,16 @@ func init() {
 	}
 }
 
-// constants512 holds the constants of what AVX-512 does its own way.
+// constants512 are the constants of AVX-512's own kernels.
 var constants512 = makeConstants512()
 
 type constantsAVX512 struct {
-	// reverse8 reverses each eight bytes, as VGF2P8AFFINEQB wants a matrix's rows.
+	// reverse8 reverses each eight bytes, the order of a matrix's rows in VGF2P8AFFINEQB.
 	reverse8 [64]int8
-	// identity is the 8×8 unit matrix of bits, eight times. Multiplied by a reversed matrix it gives its transpose.
+	// identity is the 8×8 identity matrix of bits, eight times. Multiplied by a reversed matrix it gives the transpose.
 	identity [64]uint8
-	// interleaveLow and interleaveHigh make the 96 bytes R, G, B, … of 32 pixels from 32 bytes of R, 32 of G (bytes 0
-	// to 63 of the pair of vectors) and 32 of B (bytes 64 to 95); the mirror tables do so in reverse.
+	// interleaveLow and interleaveHigh make the 96 bytes R, G, B, … of 32 pixels from 32 bytes of each channel. R and G
+	// are bytes 0 to 63 of the pair of vectors, B is bytes 64 to 95. The mirror tables do so in reverse.
 	interleaveLow, interleaveHigh [64]uint8
 	mirrorLow, mirrorHigh         [64]uint8
 }
@@ -69,8 +69,8 @@ func makeConstants512() *constantsAVX512 {
 	return t
 }
 
-// interleaveAVX512 makes 32 pixels at a time: rows were written by that many, and loads of more would wait for two stores. The last
-// 32 may overlap those before.
+// interleaveAVX512 makes 32 pixels at a time, because rows were stored by 32 and larger loads would wait for two
+// stores. The last 32 may overlap the previous ones.
 func interleaveAVX512(dst, planes []byte, stride, width int, flip bool) {
 	if width < 32 {
 		interleaveGeneric(dst, planes, stride, width, flip)

@@ -9,28 +9,28 @@ import (
 type pairReader interface {
 	// seek goes to the start of a band.
 	seek(band int) error
-	// next decodes the next two rows of the chunks asked for into the row pair. first: the band's first two.
+	// next decodes the next two rows of the window's chunks into the row pair. first is true for the band's first two.
 	next(first bool) error
 }
 
-// window is the part of an image that is being decoded: whole bands and chunks around a rectangle.
+// window is the decoded part of an image: whole bands and chunks around a rectangle.
 type window struct {
-	blob       []byte // with SlackBytes of capacity behind it
+	blob       []byte // followed by SlackBytes of capacity
 	head       header
-	chunks     int // in a whole row
+	chunks     int // number of chunks in a whole row
 	firstChunk int
-	lastChunk  int // behind the last
+	lastChunk  int // the one after the last
 	rows       rowPair
 }
 
-// begin sets w to the rectangle r of blob, whose header is h.
+// begin sets w to the rectangle r of blob, which has the header h.
 func (w *window) begin(blob []byte, h header, r image.Rectangle) {
 	w.blob, w.head, w.chunks = blob, h, h.chunks()
 	w.firstChunk, w.lastChunk = r.Min.X/chunkColumns, (r.Max.X+chunkColumns-1)/chunkColumns
 	w.rows.resize(w.lastChunk - w.firstChunk)
 }
 
-// bandStart returns where a band's bytes start, from the table of offsets.
+// bandStart returns the start of a band's bytes, from the table of offsets.
 func (w *window) bandStart(band int) (int, error) {
 	tableEnd := headerBytes + offsetBytes*w.head.bands()
 	if len(w.blob) < tableEnd {
@@ -44,7 +44,7 @@ func (w *window) bandStart(band int) (int, error) {
 	return int(start), nil
 }
 
-// decodeRows writes the pixels of r, two rows at a time, from what pairs yields into w.rows.
+// decodeRows writes the pixels of r, two rows at a time, which pairs decodes into w.rows.
 func decodeRows(w *window, b *base, pairs pairReader, t *target, r image.Rectangle) error {
 	k := &b.kernels
 	t.choose(k)
@@ -95,8 +95,8 @@ func (e *pairEncoder) begin(k *kernels, rgb []byte, stride int, head header) {
 	e.above, e.residuals = e.above[:3*chunkColumns*n], e.residuals[:chunkResiduals*n]
 }
 
-// pair returns the residuals of rows y and y+1; first says that a band starts there. An odd image's last row counts
-// twice. The residuals of columns right of the image are zero. They are valid until the next call.
+// pair returns the residuals of rows y and y+1, valid until the next call. first is true at the start of a band. An odd
+// image's last row counts twice. The residuals of columns right of the image are zero.
 func (e *pairEncoder) pair(y int, first bool) []byte {
 	rowBytes := 3 * e.head.width
 	top := e.rgb[y*e.stride:][:rowBytes]

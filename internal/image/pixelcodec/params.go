@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// A Group is one of the sixteen ways of packing eight by two residuals: how many bit planes it has (0 to 8) and the
-// residual that all zeros stand for. Group {3, -5} holds residuals from −5 to 2.
+// A Group is one of the sixteen formats of eight by two residuals: the number of bit planes (0 to 8) and the residual
+// for all zeros. Group {3, -5} holds residuals from −5 to 2.
 type Group [2]int
 
 const (
@@ -17,21 +17,21 @@ const (
 	defaultBandLog = 5
 )
 
-// Params says how a codec stores images. A set's manifest keeps it as JSON. The zero value is bitpack as it is meant to
-// be used.
+// Params are the settings of a codec. A set's manifest stores them as JSON. The zero value is bitpack with its
+// defaults.
 type Params struct {
 	// Codec is one of [Names]; empty means bitpack.
 	Codec string `json:"codec"`
 
-	// BandRows is how many rows decode on their own: a power of two from 2 to 32768; 0 means 32. A crop decodes the
-	// rows of a band above it too; a band's first row takes more bytes than the others.
+	// BandRows is the number of rows in a band, which decodes independently: a power of two from 2 to 32768; 0 means
+	// 32. A crop also decodes the rows of its first band above it. A band's first row takes more bytes than the others.
 	BandRows int `json:"band_rows,omitempty"`
 
-	// Groups are the codes of bitpack's group headers; empty means [DefaultGroups]. There must be sixteen, with
-	// {8, -128}, which holds whatever the others don't, among them.
+	// Groups are the codes of bitpack's group headers; empty means [DefaultGroups]. There must be sixteen, including
+	// {8, -128}, which holds all residuals.
 	Groups []Group `json:"groups,omitempty"`
 
-	// Level is how hard zstd tries, 1 (fastest) to 4 (smallest); 0 means 2. Only Encode depends on it.
+	// Level is zstd's effort, 1 (fastest) to 4 (smallest); 0 means 2. Only Encode depends on it.
 	Level int `json:"level,omitempty"`
 }
 
@@ -43,7 +43,7 @@ func DefaultGroups() []Group {
 	}
 }
 
-// normalise returns p with its defaults filled in and what the codec does not use left out, or says what is wrong.
+// normalise returns p with defaults filled in and without the codec's unused settings, or an error.
 func (p Params) normalise() (Params, error) {
 	if p.Codec == "" {
 		p.Codec = Bitpack

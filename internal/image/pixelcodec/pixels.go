@@ -1,5 +1,5 @@
-// Package pixelcodec stores images as pixels, without loss, so that any rectangle of one can be had back at the speed of
-// memory. It is what the encoding "pixels" of a set is made of; docs/format/pixels.md says what every bit means.
+// Package pixelcodec stores images as pixels, without loss, so that any rectangle of them can be read at the speed of
+// memory. The encoding "pixels" of sets uses it. docs/format/pixels.md specifies every bit.
 //
 // A blob is one image:
 //
@@ -8,16 +8,16 @@
 //	| u16   | u16    | u8   | u8    | u8   u8 | u32 for each    |        |        |     |
 //	+-------+--------+------+-------+---------+-----------------+--------+--------+ ... +
 //
-// Four codecs fill the bands. All but the last store the same residuals: the image as planes G, R−G and B−G, each pixel
-// less the one above it.
+// Four codecs fill the bands. All except the last store the same residuals: the image as planes G, R−G and B−G, each
+// pixel minus the one above it.
 //
 //	bitpack   groups of 8 by 2 residuals as bit planes, as many as the group needs (the default)
 //	zstd      the residuals of a band as one Zstandard frame
 //	lz4       the residuals of a band as one LZ4 block
-//	none      the pixels as they are, interleaved; no bands
+//	none      the raw pixels, interleaved; no bands
 //
-// A blob carries no checksum: its container's does that work. Whatever the bytes of a blob, decoding it reads and writes
-// nothing outside the slices it was given; it yields the pixels, wrong ones, or a [*FormatError].
+// A blob has no checksum, because its container has one. For any bytes of a blob, decoding reads and writes only within
+// the given slices. It yields the pixels, wrong pixels, or a [*FormatError].
 package pixelcodec
 
 import (
@@ -29,7 +29,7 @@ import (
 	"github.com/imgfeed/imgfeed/internal/kernel"
 )
 
-// Names of the codecs, as flags and manifests have them.
+// Names of the codecs in flags and manifests.
 const (
 	Bitpack = "bitpack"
 	Zstd    = "zstd"
@@ -40,11 +40,10 @@ const (
 // Names returns every codec's name, the default first.
 func Names() []string { return []string{Bitpack, Zstd, LZ4, None} }
 
-// MaxDimension is the largest width or height that can be stored.
+// MaxDimension is the largest width or height of a blob.
 const MaxDimension = 16384
 
-// SlackBytes is how many readable bytes a blob's capacity should hold behind its length. A blob with fewer is decoded
-// all the same, from a copy.
+// SlackBytes is the number of readable bytes that should follow a blob. A blob with fewer is decoded from a copy.
 const SlackBytes = 64
 
 const (
@@ -52,7 +51,7 @@ const (
 	offsetBytes = 4
 )
 
-// Codec numbers, as a blob's header has them.
+// Codec numbers in a blob's header.
 const (
 	idBitpack = 1
 	idZstd    = 2
@@ -60,10 +59,10 @@ const (
 	idNone    = 4
 )
 
-// A Codec writes and reads blobs of one kind. It keeps scratch memory from call to call, so that it allocates nothing
-// once it has seen its largest image, and so that each goroutine needs its own.
+// A Codec writes and reads blobs of one kind. It keeps scratch memory from call to call, so it allocates nothing after
+// its largest image, and each goroutine needs its own.
 type Codec interface {
-	// Params returns what [New] needs to make this codec again: what a set's manifest keeps.
+	// Params returns the codec's settings for [New], which a set's manifest stores.
 	Params() Params
 
 	// Encode appends the blob of a w×h image to dst and returns the extended slice. Row y of the image is the 3·w
@@ -72,23 +71,23 @@ type Codec interface {
 	Encode(dst, rgb []byte, stride, w, h int) ([]byte, error)
 
 	// Decode writes the pixels of r, a rectangle of the image in blob, as rows of R, G, B: row y of r at
-	// dst[y·stride]. It writes no other byte of dst. A blob that is malformed gives a *FormatError.
+	// dst[y·stride]. It writes no other byte of dst. A malformed blob gives a *FormatError.
 	Decode(dst []byte, stride int, blob []byte, r image.Rectangle) error
 
-	// DecodeTo writes the pixels of r into out, whose size is r's, in out's layout and flipped if out says so.
+	// DecodeTo writes the pixels of r into out, which has r's size, with out's layout and flip.
 	DecodeTo(out resample.Output, blob []byte, r image.Rectangle) error
 
-	// Prefetch names the blob that will be wanted after the next Decode or DecodeTo, which fetches it into the processor's
-	// cache on the way. It is a hint: nothing of it is read.
+	// Prefetch sets the next blob: the following Decode or DecodeTo also fetches it into the processor's cache. This is
+	// a hint: the blob is not read.
 	Prefetch(next []byte)
 
-	// NonTemporal says whether what DecodeTo writes from now on will not be read soon, and so may go past the processor's
-	// caches. It is a hint too.
+	// NonTemporal lets later calls of DecodeTo bypass the processor's caches, because the result will not be read soon.
+	// This is a hint, too.
 	NonTemporal(on bool)
 }
 
-// New returns the codec that p names, with kernels of the given level or the highest below it that is compiled in. The
-// level must be one that this processor can run.
+// New returns the codec of p, with kernels of the given level, or of the highest compiled level below it. This
+// processor must support the level.
 func New(p Params, level kernel.Level) (Codec, error) {
 	p, err := p.normalise()
 	if err != nil {
@@ -106,11 +105,11 @@ func New(p Params, level kernel.Level) (Codec, error) {
 	return nil, fmt.Errorf("pixels: unknown codec %q, want one of %v", p.Codec, Names())
 }
 
-// Config is what a blob's header says.
+// Config is the content of a blob's header.
 type Config struct {
 	Width, Height int
 	Codec         string
-	BandRows      int // rows that decode on their own; a power of two
+	BandRows      int // rows of a band, a power of two
 }
 
 // DecodeConfig reads the header of any codec's blob.
@@ -160,15 +159,15 @@ func (h header) append(dst []byte) []byte {
 	return append(dst, byte(h.bandLog), byte(h.codec), 0, 0)
 }
 
-// bands returns how many bands the image has.
+// bands returns the number of bands of the image.
 func (h header) bands() int { return (h.height + 1<<h.bandLog - 1) >> h.bandLog }
 
-// chunks returns how many chunks of 32 columns a row has.
+// chunks returns the number of chunks of 32 columns in a row.
 func (h header) chunks() int { return (h.width + chunkColumns - 1) / chunkColumns }
 
-// A FormatError says that a blob is malformed.
+// A FormatError reports a malformed blob.
 type FormatError struct {
-	Offset int // in bytes from the blob's start, where it was noticed
+	Offset int // byte offset in the blob where the error was noticed
 	Msg    string
 }
 
@@ -176,7 +175,7 @@ func (e *FormatError) Error() string {
 	return fmt.Sprintf("pixels: malformed at byte %d: %s", e.Offset, e.Msg)
 }
 
-// A LimitError says that an image is too large to be stored.
+// A LimitError reports an image too large for a blob.
 type LimitError struct {
 	Width, Height int
 }
@@ -186,19 +185,19 @@ func (e *LimitError) Error() string {
 		e.Width, e.Height, MaxDimension)
 }
 
-// base is what every codec has.
+// base is the common part of all codecs.
 type base struct {
 	params      Params
 	kernels     kernels
-	padded      []byte // a copy of a blob that came without slack
-	nonTemporal bool   // outputs may go past the caches
+	padded      []byte // copy of a blob without slack
+	nonTemporal bool   // outputs may bypass the caches
 	prefetcher
 }
 
-// Params returns what New made the codec from, with the defaults filled in.
+// Params returns the codec's settings, with the defaults filled in.
 func (b *base) Params() Params { return b.params }
 
-// NonTemporal says whether outputs may be written past the caches.
+// NonTemporal lets outputs bypass the caches.
 func (b *base) NonTemporal(on bool) { b.nonTemporal = on }
 
 // withSlack returns blob with SlackBytes of capacity behind it.
@@ -212,7 +211,7 @@ func (b *base) withSlack(blob []byte) []byte {
 	return b.padded[:copy(b.padded[:cap(b.padded)], blob)]
 }
 
-// open reads the header of a blob that must be of the given codec, and checks r against it.
+// open reads the header of a blob, and checks its codec and r.
 func open(blob []byte, codec int, r image.Rectangle) (header, error) {
 	h, err := readHeader(blob)
 	if err != nil {
@@ -227,7 +226,7 @@ func open(blob []byte, codec int, r image.Rectangle) (header, error) {
 	return h, nil
 }
 
-// checkSource reports whether rgb holds a w×h image with the given stride, of a size that can be stored.
+// checkSource returns an error unless rgb holds a w×h image with the given stride, of a valid size.
 func checkSource(rgb []byte, stride, w, h int) error {
 	if w < 1 || h < 1 {
 		return fmt.Errorf("pixels: an image of %d×%d has no pixels", w, h)

@@ -54,8 +54,8 @@ func TestPrefetcher(t *testing.T) {
 			for range max(steps, 1) {
 				p.fetch()
 			}
-			if len(p.rest) != 0 {
-				t.Errorf("%d bytes in %d steps: %d are left", n, steps, len(p.rest))
+			if len(p.memory) != 0 {
+				t.Errorf("%d bytes in %d steps: %d are left", n, steps, len(p.memory))
 			}
 		}
 	}

@@ -7,10 +7,10 @@ import (
 	"github.com/imgfeed/imgfeed/internal/image/resample"
 )
 
-// rawCodec stores the pixels as they are, row after row behind the header.
+// rawCodec stores the raw pixels, row after row behind the header.
 type rawCodec struct {
 	base
-	row rowPair // of which only the top row is used: to mirror pixels, and to split planes
+	row rowPair // only the top row is used, to mirror pixels and to split planes
 }
 
 func (c *rawCodec) Encode(dst, rgb []byte, stride, w, h int) ([]byte, error) {
@@ -51,7 +51,7 @@ func (c *rawCodec) DecodeTo(out resample.Output, blob []byte, r image.Rectangle)
 	return nil
 }
 
-// copyRows writes the pixels of r: as they are where that will do, else by way of planes.
+// copyRows writes the pixels of r: by a copy if possible, otherwise through planes.
 func (c *rawCodec) copyRows(t *target, blob []byte, h header, r image.Rectangle) {
 	t.choose(&c.kernels)
 	if t.nonTemporal {

@@ -8,17 +8,18 @@ import (
 	. "github.com/imgfeed/imgfeed/internal/lanes/avx2"
 )
 
-// What goes along rows of pixels or of headers, a vector at a time. The last vector may overlap the one before; rows that are
-// shorter than one are left to the generic kernels.
+// Kernels along rows of pixels or headers, a vector at a time. The last vector may overlap the one before; rows shorter
+// than one are left to the generic kernels.
 
 const vectorAVX2 = 16 * Count
 
-// placesAVX2 are the indices that spread 16 bytes of each channel, R, G and B, to where they are in the 48 bytes of 16 pixels.
-// Those are three vectors, but no two bytes of a channel have the same place in theirs, so that one vector of indices serves all three:
+// placesAVX2 are the indices that spread 16 bytes of each channel, R, G and B, to their places in the 48 bytes of 16
+// pixels. These are three vectors, but all bytes of a channel have different places in theirs, so one vector of indices
+// serves all three:
 //
 //	R of pixels 0, 3, 6, … go to bytes 0, 9, 18 = 16+2, …: byte 0 of vector 0, byte 9 of vector 0, byte 2 of vector 1, …
 //
-// The same for all lanes. mirroredAVX2 take the pixels of a lane in reverse.
+// They are the same for all lanes. mirroredAVX2 are those for pixels of a lane in reverse.
 var placesAVX2, mirroredAVX2 = makePlacesAVX2(0), makePlacesAVX2(15)
 
 func makePlacesAVX2(flip int) (t [3][vectorAVX2]uint8) {
@@ -40,7 +41,7 @@ var thirdsAVX2 = func() (t [2][vectorAVX2]int8) {
 	return t
 }()
 
-// weaveAVX2 makes of vectors of each channel, spread, three of pixels.
+// weaveAVX2 makes three vectors of pixels from vectors of each channel, spread.
 func weaveAVX2(r, g, b Bytes, first, second ByteMask) (v0, v1, v2 Bytes) {
 	return r.IfElse(first, g.IfElse(second, b)), g.IfElse(first, b.IfElse(second, r)), b.IfElse(first, r.IfElse(second, g))
 }
@@ -52,7 +53,7 @@ func channelsAVX2(p unsafe.Pointer, stride int, mid Bytes) (r, g, b Bytes) {
 	return Load(unsafe.Add(p, stride)).Add(offset), g, Load(unsafe.Add(p, 2*stride)).Add(offset)
 }
 
-// interleaveAVX2 reads mirrored rows from their end and does not write them from it: memory is slower the wrong way round.
+// interleaveAVX2 reads mirrored rows backwards and writes forwards, because writing backwards is slower.
 func interleaveAVX2(dst, planes []byte, stride, width int, flip bool) {
 	if width < vectorAVX2 {
 		interleaveGeneric(dst, planes, stride, width, flip)
@@ -131,8 +132,8 @@ func splitAVX2(planes []byte, stride int, src []byte, width int) {
 	Leave()
 }
 
-// leadingOnesAVX2 holds a vector of ones and one of zeros: a vector from n bytes before the middle is n bytes of ones and zeros
-// after them.
+// leadingOnesAVX2 holds a vector of ones and one of zeros: a vector from n bytes before the middle on has n bytes of
+// ones, then zeros.
 var leadingOnesAVX2 = func() (t [2 * vectorAVX2]uint8) {
 	for i := range vectorAVX2 {
 		t[i] = 255
@@ -140,7 +141,7 @@ var leadingOnesAVX2 = func() (t [2 * vectorAVX2]uint8) {
 	return t
 }()
 
-// measureAVX2 looks the two widths of each header byte up by a shuffle. A byte counts 16 at most and a row has 3,072.
+// measureAVX2 looks up the two widths of each header byte by a shuffle. A byte counts at most 16, and a row has 3,072.
 func measureAVX2(t *groupTables, dst, headers []byte, n, skip int) (total, before int) {
 	widths, nibble := LoadRepeated(unsafe.Pointer(&t.width)), BroadcastBytes(15)
 	var all, skipped Sums

@@ -10,17 +10,18 @@ import (
 	. "github.com/imgfeed/imgfeed/internal/lanes/neon"
 )
 
-// What goes along rows of pixels or of headers, a vector at a time. The last vector may overlap the one before; rows that are
-// shorter than one are left to the generic kernels.
+// Kernels along rows of pixels or headers, a vector at a time. The last vector may overlap the one before; rows shorter
+// than one are left to the generic kernels.
 
 const vectorNEON = 16 * Count
 
-// placesNEON are the indices that spread 16 bytes of each channel, R, G and B, to where they are in the 48 bytes of 16 pixels.
-// Those are three vectors, but no two bytes of a channel have the same place in theirs, so that one vector of indices serves all three:
+// placesNEON are the indices that spread 16 bytes of each channel, R, G and B, to their places in the 48 bytes of 16
+// pixels. These are three vectors, but all bytes of a channel have different places in theirs, so one vector of indices
+// serves all three:
 //
 //	R of pixels 0, 3, 6, … go to bytes 0, 9, 18 = 16+2, …: byte 0 of vector 0, byte 9 of vector 0, byte 2 of vector 1, …
 //
-// The same for all lanes. mirroredNEON take the pixels of a lane in reverse.
+// They are the same for all lanes. mirroredNEON are those for pixels of a lane in reverse.
 var placesNEON, mirroredNEON = makePlacesNEON(0), makePlacesNEON(15)
 
 func makePlacesNEON(flip int) (t [3][vectorNEON]uint8) {
@@ -42,7 +43,7 @@ var thirdsNEON = func() (t [2][vectorNEON]int8) {
 	return t
 }()
 
-// weaveNEON makes of vectors of each channel, spread, three of pixels.
+// weaveNEON makes three vectors of pixels from vectors of each channel, spread.
 func weaveNEON(r, g, b Bytes, first, second ByteMask) (v0, v1, v2 Bytes) {
 	return r.IfElse(first, g.IfElse(second, b)), g.IfElse(first, b.IfElse(second, r)), b.IfElse(first, r.IfElse(second, g))
 }
@@ -54,7 +55,7 @@ func channelsNEON(p unsafe.Pointer, stride int, mid Bytes) (r, g, b Bytes) {
 	return Load(unsafe.Add(p, stride)).Add(offset), g, Load(unsafe.Add(p, 2*stride)).Add(offset)
 }
 
-// interleaveNEON reads mirrored rows from their end and does not write them from it: memory is slower the wrong way round.
+// interleaveNEON reads mirrored rows backwards and writes forwards, because writing backwards is slower.
 func interleaveNEON(dst, planes []byte, stride, width int, flip bool) {
 	if width < vectorNEON {
 		interleaveGeneric(dst, planes, stride, width, flip)
@@ -133,8 +134,8 @@ func splitNEON(planes []byte, stride int, src []byte, width int) {
 	Leave()
 }
 
-// leadingOnesNEON holds a vector of ones and one of zeros: a vector from n bytes before the middle is n bytes of ones and zeros
-// after them.
+// leadingOnesNEON holds a vector of ones and one of zeros: a vector from n bytes before the middle on has n bytes of
+// ones, then zeros.
 var leadingOnesNEON = func() (t [2 * vectorNEON]uint8) {
 	for i := range vectorNEON {
 		t[i] = 255
@@ -142,7 +143,7 @@ var leadingOnesNEON = func() (t [2 * vectorNEON]uint8) {
 	return t
 }()
 
-// measureNEON looks the two widths of each header byte up by a shuffle. A byte counts 16 at most and a row has 3,072.
+// measureNEON looks up the two widths of each header byte by a shuffle. A byte counts at most 16, and a row has 3,072.
 func measureNEON(t *groupTables, dst, headers []byte, n, skip int) (total, before int) {
 	widths, nibble := LoadRepeated(unsafe.Pointer(&t.width)), BroadcastBytes(15)
 	var all, skipped Sums

@@ -3,27 +3,27 @@ package pixelcodec
 // Geometry of a chunk: 32 columns of two rows of three planes. Each plane has four groups of 8 columns by 2 rows.
 const (
 	chunkColumns     = 32
-	chunkResiduals   = 3 * 2 * chunkColumns // bytes that a chunk's residuals take before packing
+	chunkResiduals   = 3 * 2 * chunkColumns // bytes of a chunk's unpacked residuals
 	chunkHeaderBytes = 3 * 4 * 4 / 8        // a 4-bit code for each group
 	groupColumns     = 8
 )
 
-// groupTables holds the group codes in the shapes that the kernels look them up in. Tables of 256 entries are indexed
-// by a header byte: the codes of two neighbouring groups, the left one in the low nibble. They are kept apart and small:
-// pixels stream through the cache around them, and what is not in it costs more than the arithmetic.
+// groupTables holds the group codes in the kernels' formats. The index of tables with 256 entries is a header byte: the
+// codes of two adjacent groups, the left one in the low nibble. They are separate and small, because pixels stream
+// through the cache, and cache misses cost more than the arithmetic.
 type groupTables struct {
-	width [groupCodes]uint8 // bytes that one row of a group takes: its bit planes
+	width [groupCodes]uint8 // bytes of one row of a group: its number of bit planes
 	low   [groupCodes]uint8 // the lowest residual, mod 256
 
 	pairWidth [256]uint8  // width of the left group plus width of the right one
-	maskBias  [256]uint64 // bits 0–15: which of the 16 planes are there; bits 32–47: minus the lowest residuals
+	maskBias  [256]uint64 // bits 0–15: the present ones of 16 planes; bits 32–47: minus the lowest residuals
 	present   [256]uint64 // bits 0–15 of maskBias, and the same at bits 32–47
 	spread    [256]spread
 }
 
-// spread is what the kernels take from a header byte, as vectors.
+// spread is a header byte's values for the kernels, as vectors.
 type spread struct {
-	planes [16]int8  // for PSHUFB: brings plane j of group g to byte 2j+g, zero where there is none
+	planes [16]int8  // indices of PSHUFB: moves plane j of group g to byte 2j+g, zero if it is absent
 	lowest [16]uint8 // the lowest residual of each column
 }
 
@@ -76,17 +76,17 @@ func newCodeTable(groups []Group) *codeTable {
 	return t
 }
 
-// of returns the header byte for two neighbouring groups, whose indices are in the low 16 bits.
-func (t *codeTable) of(left, right uint64) uint8 { return t[uint16(left)] | t[uint16(right)]<<4 }
+// lookup returns the header byte for two adjacent groups, with their indices in the low 16 bits.
+func (t *codeTable) lookup(left, right uint64) uint8 { return t[uint16(left)] | t[uint16(right)]<<4 }
 
-// rowPair holds two decoded rows as planes G, R−G+128 and B−G+128, each stride bytes from the last. It is also what the
-// next pair is predicted from.
+// rowPair holds two decoded rows as planes G, R−G+128 and B−G+128, stride bytes apart. The next pair is predicted from
+// it.
 type rowPair struct {
 	top, bottom []byte
 	stride      int
 }
 
-// planeSlack is what kernels may read behind the last plane of a row.
+// planeSlack is the number of bytes that kernels may read after the last plane of a row.
 const planeSlack = 64
 
 // resize makes room for the given number of chunks.

@@ -8,15 +8,15 @@ import (
 	"github.com/imgfeed/imgfeed/internal/image/resample"
 )
 
-// target is where the rows of a rectangle go.
+// target is the destination of a rectangle's rows.
 type target struct {
 	pix         []byte
 	width       int // pixels in a row
 	height      int // rows
-	rowBytes    int // from one row to the next
-	planeBytes  int // from one plane to the next, or 0 if the pixels are interleaved
+	rowBytes    int // distance of rows
+	planeBytes  int // distance of planes, or 0 for interleaved pixels
 	flip        bool
-	nonTemporal bool // past the caches
+	nonTemporal bool // bypasses the caches
 }
 
 // rowsTarget is the target of a Decode: interleaved rows, stride bytes apart.
@@ -44,14 +44,14 @@ func outputTarget(out resample.Output, r image.Rectangle, nonTemporal bool) (tar
 	return t, nil
 }
 
-// choose settles whether rows are streamed: only if that was asked for, and where it can be done.
+// choose decides whether rows are streamed: only on request, and if the kernels and the alignment allow it.
 func (t *target) choose(k *kernels) {
 	t.nonTemporal = t.nonTemporal && k.stream != nil && t.planeBytes == 0 && t.rowBytes == 3*t.width &&
 		t.width%streamAlign == 0 && uintptr(unsafe.Pointer(unsafe.SliceData(t.pix)))%streamAlign == 0
 }
 
-// emit writes rows y and y+1, of which one may lie outside, from a decoded pair, starting at column x of it; or only row y
-// from its top row, if count is 1.
+// emit writes rows y and y+1 from a decoded pair, starting at column x of it. Rows outside are skipped. If count is 1
+// it writes only row y, from the pair's top row.
 func (t *target) emit(k *kernels, pair *rowPair, x, y, count int) {
 	top, bottom := pair.top, pair.bottom
 	if y < 0 {

@@ -89,7 +89,7 @@ GLOBL pairs<>(SB), RODATA|NOPTR, $8
 DATA bits<>+0(SB)/8, $0x5555555555555555
 GLOBL bits<>(SB), RODATA|NOPTR, $8
 
-// func unpackPairAVX2(tables *groupTables, headers, payload, top, bottom unsafe.Pointer, stride, chunks int, ahead unsafe.Pointer, apart int)
+// func unpackPairAVX2(tables *groupTables, headers, payload, top, bottom unsafe.Pointer, stride, chunks int, ahead unsafe.Pointer, step int)
 TEXT ·unpackPairAVX2(SB), NOSPLIT, $0-72
 	MOVQ tables+0(FP), AX
 	MOVQ headers+8(FP), BX
@@ -99,7 +99,7 @@ TEXT ·unpackPairAVX2(SB), NOSPLIT, $0-72
 	MOVQ stride+40(FP), R8
 	MOVQ chunks+48(FP), CX
 	MOVQ ahead+56(FP), R14
-	MOVQ apart+64(FP), R15
+	MOVQ step+64(FP), R15
 	SUBQ $2, CX
 	JLT  one
 
@@ -192,7 +192,7 @@ done:
 	VPADDB         Y4, Y5, Y5                                              \
 	VMOVDQU        Y5, bottom
 
-// func unpackPairAVX512(tables *groupTables, headers, payload, top, bottom unsafe.Pointer, stride, chunks int, ahead unsafe.Pointer, apart int)
+// func unpackPairAVX512(tables *groupTables, headers, payload, top, bottom unsafe.Pointer, stride, chunks int, ahead unsafe.Pointer, step int)
 TEXT ·unpackPairAVX512(SB), NOSPLIT, $0-72
 	MOVQ      tables+0(FP), AX
 	MOVQ      headers+8(FP), BX
@@ -202,7 +202,7 @@ TEXT ·unpackPairAVX512(SB), NOSPLIT, $0-72
 	MOVQ      stride+40(FP), R8
 	MOVQ      chunks+48(FP), CX
 	MOVQ      ahead+56(FP), R14
-	MOVQ      apart+64(FP), R15
+	MOVQ      step+64(FP), R15
 	MOVQ      ·constants512(SB), R9
 	VMOVDQU64 constantsAVX512_reverse8(R9), Z0
 	VMOVDQU64 constantsAVX512_identity(R9), Z1

@@ -9,8 +9,8 @@ import (
 	"github.com/imgfeed/imgfeed/internal/kernel"
 )
 
-// There are no kernels that write past the caches: processors with NEON notice by themselves that lines are written as a whole,
-// and do not read them first.
+// There are no kernels that bypass the caches: processors with NEON detect complete writes of lines, and do not read
+// them first.
 func init() {
 	byLevel[kernel.NEON] = &kernels{
 		measure:    measureNEON,
@@ -24,11 +24,11 @@ func init() {
 	}
 }
 
-// unpackNEON goes as unpackAVX2 does, which says how: of a plane of a chunk, the left two groups and the right two are what the
-// lanes of a vector are there. A look-up of bytes spreads the bit planes, and three exchanges of bits and four interleavings turn
-// planes into columns.
+// unpackNEON uses the algorithm of unpackAVX2. The left two groups of a chunk's plane and the right two correspond to
+// the lanes of a vector there. A byte look-up spreads the bit planes, and three exchanges of bits and four
+// interleavings turn planes into columns.
 func unpackNEON(t *groupTables, headers, payload []byte, rows *rowPair, chunks int, first bool, ahead fetch) {
-	if ahead.apart != 0 {
+	if ahead.step != 0 {
 		kernel.Prefetch(ahead.memory)
 	}
 	if first {
@@ -49,7 +49,7 @@ func unpackNEON(t *groupTables, headers, payload []byte, rows *rowPair, chunks i
 			break
 		}
 		src = unsafe.Add(src, 2*row-half)
-		if o += stride; o >= 3*stride { // after the third plane: on to the first one's next chunk
+		if o += stride; o >= 3*stride { // continue with the first plane of the next chunk
 			o += chunkColumns - 3*stride
 		}
 	}
@@ -58,7 +58,8 @@ func unpackNEON(t *groupTables, headers, payload []byte, rows *rowPair, chunks i
 	}
 }
 
-// unpackPairNEON decodes 16 columns of two rows of a plane from their bit planes and the row above, which is in bottom.
+// unpackPairNEON decodes 16 columns of two rows of a plane from their bit planes and the row above. On entry bottom
+// holds that row.
 func unpackPairNEON(upper, lower unsafe.Pointer, s *spread, top, bottom unsafe.Pointer, m4, m2, m1 Uint8x16) {
 	planes, lowest := LoadInt8x16Array(&s.planes).ToBits(), LoadUint8x16Array(&s.lowest)
 	a := LoadUint8x16Array((*[16]uint8)(upper)).LookupOrZero(planes)

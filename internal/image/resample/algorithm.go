@@ -7,18 +7,19 @@ import (
 	"strings"
 )
 
-// An Algorithm names the releases of Pillow whose bits a resize gives. They differ in the order of the two passes, whose
-// sums are rounded to bytes between them, and in nothing else: weights, rounding and Nearest are the same. The zero value
-// is the newest.
+// An Algorithm names the releases of Pillow that a resize matches bit for bit. They differ only in the order of the two
+// passes, with sums rounded to bytes between them. Weights, rounding and Nearest are the same. The zero value is the
+// newest.
 type Algorithm uint8
 
 const (
-	// Pillow13 is Pillow 13.0. The vertical pass comes first where it takes more than twice as many rows away as the
-	// horizontal one takes columns:
+	// Pillow13 is Pillow 13.0. The vertical pass comes first if it removes more than twice as many rows as the
+	// horizontal one removes columns:
 	//
-	//	h − outH > 0 and h − outH > 2·(w − outW)      of a w × h image resized to outW × outH, whatever is kept of it
+	//	h − outH > 0 and h − outH > 2·(w − outW)      for a w × h image resized to outW × outH, whichever part is kept.
 	//
-	// as for 300 × 700 to 256 × 597 (103 rows, 44 columns), and not for 375 × 500 to 256 × 341 (159 rows, 119 columns).
+	// This holds for 300 × 700 to 256 × 597 (103 rows, 44 columns), but not for 375 × 500 to 256 × 341 (159 rows, 119
+	// columns).
 	Pillow13 Algorithm = iota
 	// Pillow12 is Pillow 9.4 to 12.3: the horizontal pass always comes first.
 	Pillow12
@@ -29,7 +30,7 @@ var algorithmNames = [...]string{"pillow-13", "pillow-12"}
 // Algorithms returns the names that [ParseAlgorithm] reads, the default first.
 func Algorithms() []string { return append([]string(nil), algorithmNames[:]...) }
 
-// String returns the name by which users choose the algorithm: "pillow-13".
+// String returns the algorithm's name for users: "pillow-13".
 func (a Algorithm) String() string {
 	if int(a) < len(algorithmNames) {
 		return algorithmNames[a]
@@ -56,8 +57,8 @@ func (a *Algorithm) UnmarshalText(name []byte) (err error) {
 	return err
 }
 
-// verticalFirst reports whether the vertical pass comes first. Where a side keeps its size, its pass is skipped and there
-// is no order.
+// verticalFirst reports whether the vertical pass comes first. If a side keeps its size, its pass is skipped, and the
+// order does not matter.
 func (a Algorithm) verticalFirst(srcW, srcH, outW, outH int) bool {
 	rows, columns := srcH-outH, srcW-outW
 	return a == Pillow13 && columns != 0 && rows > 0 && rows > 2*columns
@@ -73,8 +74,8 @@ func ResizeShortSide(w, h, size int) (int, int) {
 	return int(float64(size*w) / float64(h)), size
 }
 
-// SourceRegion returns the rows and columns of a srcW × srcH image that are read to make the part keep of its
-// outW × outH resize with filter f. It is empty when keep is.
+// SourceRegion returns the region of a srcW × srcH image needed for the part keep of its outW × outH resize with filter
+// f. It is empty if keep is empty.
 func SourceRegion(srcW, srcH, outW, outH int, keep image.Rectangle, f Filter) image.Rectangle {
 	if keep.Empty() {
 		return image.Rectangle{}
@@ -92,8 +93,8 @@ func SourceRegion(srcW, srcH, outW, outH int, keep image.Rectangle, f Filter) im
 	return image.Rect(x0, y0, x1, y1)
 }
 
-// span returns the first input that a weight of the run falls on, and the one behind the last. Windows move to the
-// right with the output, so the run's two ends decide.
+// span returns the first input with a weight in the run, and the one after the last. Windows move to the right with the
+// output, so the run's two ends decide.
 func (s axisSpec) span() (first, end int) {
 	if s.in == s.out {
 		return s.from, s.from + s.n
@@ -123,7 +124,7 @@ func (g geometry) center(output int) float64 {
 	return float64((float64(output) + 0.5) * g.scale)
 }
 
-// window returns the inputs that output position o is made from: the first one and how many.
+// window returns the inputs of output position o: the first one and their number.
 func (g geometry) window(o int) (low, count int) {
 	center := g.center(o)
 	low = max(int(center-g.support+0.5), 0)

@@ -4,18 +4,18 @@ import "unsafe"
 
 // How the kernels work.
 //
-// The horizontal pass takes two source rows at a time and leaves their bytes as the two words of a pair, in a ring of
-// such row pairs: the shape in which the kernels multiply (internal/lanes says how) in the vertical pass. Output vectors are
-// in its outer loop and rows in the inner one, so that a vector's tables stay in registers. That inner loop leaves before it
-// steps beyond the last row pair, and there is one at least: a pointer that has left the source, even if nothing reads by it,
-// could make the garbage collector end the process.
+// The horizontal pass takes two source rows at a time and stores their bytes as the two words of a pair, in a ring of
+// row pairs. In this form the kernels multiply them in the vertical pass (see internal/lanes). Its outer loop is over
+// output vectors and the inner one over rows, so that a vector's tables stay in registers. The inner loop exits before
+// the step after the last row pair, and there is at least one. A pointer outside the source, even an unused one, could
+// make the garbage collector end the process.
 
 const (
-	tapsMax    = 4096 // more taps go to the generic code: far beyond 1/20 of any photo, and sums stay in range
-	vectorsMin = 4    // of 16 bytes in a row of the ring: vertical kernels work on four vectors of the processor at a time
+	tapsMax    = 4096 // the generic code does more taps, which reduce any photograph to less than 1/20; sums stay in range
+	vectorsMin = 4    // 16-byte vectors in a row of the ring: vertical kernels work on four vectors of the processor at a time
 )
 
-// pixels01 and pixels23 bring the RGB bytes of pixels 0 and 1, or 2 and 3, to pairs of words.
+// pixels01 and pixels23 move the RGB bytes of pixels 0 and 1, or 2 and 3, to pairs of words.
 var (
 	pixels01 = [16]uint8{0, 128, 3, 128, 1, 128, 4, 128, 2, 128, 5, 128, 128, 128, 128, 128}
 	pixels23 = [16]uint8{6, 128, 9, 128, 7, 128, 10, 128, 8, 128, 11, 128, 128, 128, 128, 128}
@@ -23,41 +23,41 @@ var (
 
 // simdState is the memory of the accelerated kernels.
 type simdState struct {
-	taps     []int32 // of the horizontal pass, as its kernels want them
-	bases    []int32 // of each window: bytes from the source row's begin
-	vertical []int32 // for each output row and pair of taps: two entries, as kernels.split makes them
+	taps     []int32 // taps of the horizontal pass, in its kernels' format
+	bases    []int32 // offset of each window in the source row, in bytes
+	vertical []int32 // two entries of kernels.split for each output row and pair of taps
 	ring     []byte
-	tail     []byte // copies of source rows that lie too close to the end of the buffer to be read with slack, or rows of a vertical pass that comes first
-	line     []byte // one output row, and what vectors write after it
+	tail     []byte // copies of source rows without slack after them, or rows of a vertical pass that comes first
+	line     []byte // one output row, and room for whole vectors
 	plan     bandPlan
 }
 
-// A bandPlan is what the row loop and the kernels need to know about the shape of the data.
+// A bandPlan describes the shape of the data for the row loop and the kernels.
 type bandPlan struct {
 	*kernels
-	vectors    int // of 16 bytes in an output row
+	vectors    int // 16-byte vectors in an output row
 	ring       unsafe.Pointer
 	ringStride int // bytes between row pairs in the ring
 	ringMask   int // number of row pairs in the ring, less 1
-	reach      int // bytes after the begin of a source row up to which kernels read
-	batch      int // row pairs that are made at a time
+	reach      int // bytes of a source row that kernels may read
+	batch      int // row pairs per call
 	bases      []int32
 	taps       unsafe.Pointer
-	tapPairs   int // of the horizontal pass, for each of its windows
-	rowPairs   int // of the vertical pass: pairs of entries of its table for each output row
+	tapPairs   int // pairs of taps in each window of the horizontal pass
+	rowPairs   int // pairs of entries per output row in the vertical pass's table
 	tailStride int // bytes between the rows of a vertical pass that comes first
 	horizontal horizontalKernel
 }
 
-// resizeSIMD does what resizeGeneric and resizeGenericVerticalFirst do, with the kernels of r.level; false if there are
-// none for the case.
+// resizeSIMD is resizeGeneric and resizeGenericVerticalFirst with the kernels of r.level. It returns false if the
+// kernels do not support the case.
 func (r *Resampler) resizeSIMD(dst Output, src []byte, stride int, verticalFirst bool) bool {
 	h, v := &r.horizontal, &r.vertical
 	k := byLevel[r.level]
 	if k == nil || h.taps > tapsMax || v.taps > tapsMax {
 		return false
 	}
-	p := &r.simd.plan // kept there because it is passed to functions by way of variables, and would escape
+	p := &r.simd.plan // a local variable would escape, because it is passed to function variables
 	*p = bandPlan{kernels: k}
 	p.vectors = max(vectorsMin, (3*h.n+15)/16)
 	p.ringStride = 64*p.vectors + 64
@@ -83,8 +83,8 @@ func (r *Resampler) resizeSIMD(dst Output, src []byte, stride int, verticalFirst
 	return true
 }
 
-// prepareVertical splits the vertical weights for the ring's row pairs. Pair 0 holds the rows v.first and v.first+1; a
-// window that begins on an odd row has weight 0 on its first.
+// prepareVertical splits the vertical weights for the ring's row pairs. Pair 0 holds the rows v.first and v.first+1.
+// The first row's weight is 0 if a window begins on an odd row.
 func (r *Resampler) prepareVertical(p *bandPlan) {
 	v := &r.vertical
 	pairs := v.taps/2 + 1
@@ -107,7 +107,7 @@ func (r *Resampler) prepareVertical(p *bandPlan) {
 	}
 }
 
-// runBands makes the output's rows one by one, and row pairs of the ring as they are needed.
+// runBands makes the output's rows one by one, and row pairs of the ring when needed.
 func (r *Resampler) runBands(dst Output, src []byte, stride int, p *bandPlan) {
 	v := &r.vertical
 	rows := v.end - v.first
@@ -120,17 +120,18 @@ func (r *Resampler) runBands(dst Output, src []byte, stride int, p *bandPlan) {
 		}
 		pairs := endPair - firstPair
 		to, direct := r.rowPlace(dst, y, p)
-		p.vertical.of(v.signed, pairs)(p, to, firstPair, r.verticalWeights(p, y)[:2*pairs])
+		p.vertical.choose(v.signed, pairs)(p, to, firstPair, r.verticalWeights(p, y)[:2*pairs])
 		r.putPlaced(dst, y, direct)
 	}
 }
 
-// fillRing runs the horizontal pass for some row pairs from pair done on and returns how many. Rows whose vectors would
-// read beyond the source's end are copied to a buffer with slack first; so is the last one of an odd number, twice.
+// fillRing runs the horizontal pass for some row pairs from pair done on and returns their number. It first copies rows
+// near the source's end to a buffer with slack, because vectors would read beyond them. It copies the last one of an
+// odd number twice.
 func (r *Resampler) fillRing(src []byte, stride, rows, done int, p *bandPlan) int {
 	pairs := min(p.batch, (rows+1)/2-done, p.ringMask+1-done&p.ringMask)
 	to := unsafe.Pointer(&r.simd.ring[(done&p.ringMask)*p.ringStride])
-	safe := 0 // pairs of rows that have p.reach readable bytes
+	safe := 0 // number of row pairs with p.reach readable bytes
 	if room := len(src) - p.reach; room >= 0 {
 		safe = min(rows, room/stride+1)/2 - done
 	}
@@ -149,8 +150,8 @@ func (r *Resampler) fillRing(src []byte, stride, rows, done int, p *bandPlan) in
 	return pairs
 }
 
-// rowPlace returns where kernels make output row y. They write 16·vectors bytes: into dst where the next rows will overwrite
-// what is too much, and otherwise to a line, from which putPlaced takes them.
+// rowPlace returns the memory for output row y. Kernels write 16·vectors bytes: to dst if later rows will overwrite the
+// excess, otherwise to a line, which putPlaced copies.
 func (r *Resampler) rowPlace(dst Output, y int, p *bandPlan) (to unsafe.Pointer, direct bool) {
 	at, size := 3*dst.Width*y, 3*dst.Width*dst.Height
 	if dst.Layout == NHWC && at+16*p.vectors <= size {
@@ -165,7 +166,7 @@ func (r *Resampler) putPlaced(dst Output, y int, direct bool) {
 	}
 }
 
-// ringRow returns where row pair i begins in the ring.
+// ringRow returns the address of row pair i in the ring.
 func (p *bandPlan) ringRow(i int) unsafe.Pointer {
 	return unsafe.Add(p.ring, (i&p.ringMask)*p.ringStride)
 }
@@ -176,9 +177,9 @@ func (r *Resampler) verticalWeights(p *bandPlan, y int) []int32 {
 }
 
 // The vertical pass before the horizontal one. It makes whole rows, of all columns that the horizontal pass will read,
-// straight from the source's bytes: two rows are interleaved as pairs of words in registers. The rows of one batch are made
-// into the tail, which the horizontal pass then takes in place of the source. What it leaves in the ring is finished, and has
-// but to be taken out of the pairs.
+// from the source's bytes: two rows are interleaved as pairs of words in registers. The rows of one batch go to the
+// tail, which the horizontal pass then reads instead of the source. Its results in the ring are final, and only need to
+// be extracted from the pairs.
 
 // prepareVerticalFirst splits the vertical weights, two taps together from the first one on.
 func (r *Resampler) prepareVerticalFirst(p *bandPlan) {
@@ -189,7 +190,7 @@ func (r *Resampler) prepareVerticalFirst(p *bandPlan) {
 	for y := range v.n {
 		row := r.verticalWeights(p, y)
 		for i := range pairs {
-			// Taps after the output's own are zero, and so is the one after the table's last.
+			// Taps after the output's window are zero, and so is the one after the table's last.
 			k0, k1 := v.weight[2*i*v.pitch+y], int32(0)
 			if 2*i+1 < v.taps {
 				k1 = v.weight[(2*i+1)*v.pitch+y]
@@ -210,7 +211,7 @@ func (r *Resampler) runVerticalFirst(dst Output, src []byte, stride int, p *band
 		for i := range rows {
 			r.verticalFirstRow(r.simd.tail[i*p.tailStride:][:rowBytes], src, stride, y+i, p)
 		}
-		// The second row of a last pair may be anything.
+		// The second row of a last pair is arbitrary.
 		p.horizontal(p, p.ring, unsafe.Pointer(&r.simd.tail[0]), p.tailStride, (rows+1)/2)
 		for i := range rows {
 			to, direct := r.rowPlace(dst, y+i, p)
@@ -220,7 +221,7 @@ func (r *Resampler) runVerticalFirst(dst Output, src []byte, stride int, p *band
 	}
 }
 
-// verticalFirstRow makes row y of the vertical pass from source rows that begin at the first column that is needed.
+// verticalFirstRow makes row y of the vertical pass from source rows that begin at the first needed column.
 func (r *Resampler) verticalFirstRow(dst, src []byte, stride, y int, p *bandPlan) {
 	v := &r.vertical
 	k := p.forRow(len(dst))
@@ -233,7 +234,7 @@ func (r *Resampler) verticalFirstRow(dst, src []byte, stride, y int, p *bandPlan
 	weights := r.verticalWeights(p, y)[:(count+1)&^1]
 	last := stride
 	if count&1 == 1 {
-		last = 0 // a last tap without a second one: its row is read twice, the second time with weight 0
+		last = 0 // an odd number of taps: the last row is read twice, the second time with weight 0
 	}
 	rows := src[(int(v.low[y])-v.first)*stride:][:(count-1)*stride+len(dst)]
 	kernel := k.verticalFirst[0]

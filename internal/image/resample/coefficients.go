@@ -8,39 +8,39 @@ import (
 	"github.com/imgfeed/imgfeed/internal/libm"
 )
 
-// Pillow's fixed point: 32 bits less 8 of the pixel and 2 for sums that leave the range of a byte.
+// Pillow's fixed point: 32 bits minus 8 for the pixel and 2 for sums outside the range of a byte.
 const (
 	weightBits = 32 - 8 - 2
 	weightOne  = 1 << weightBits
 	weightHalf = 1 << (weightBits - 1)
 )
 
-// tableSlack is the number of entries behind the last output of a table, so that kernels may run over its end (a row is
-// made of at least four vectors of 16 bytes, 22 pixels, and a table is read 16 entries at a time).
+// tableSlack is the number of entries after the last output of a table, because kernels read beyond its end. A row has
+// at least four vectors of 16 bytes, or 22 pixels, and a table is read 16 entries at a time.
 const tableSlack = 40
 
 // axisSpec names one direction's table: outputs from .. from+n-1 of a resize from in to out pixels.
 type axisSpec struct {
 	in, out, from, n int
 	filter           Filter
-	reverse          bool // list the outputs from the last to the first: how a flip comes for free
+	reverse          bool // list the outputs from the last to the first: flips cost nothing
 }
 
 // An axis is one direction's table of weights. Output i is made from inputs low[i] .. low[i]+count[i]-1 with the weights
 // weight[t*pitch+i], t = 0 .. count[i]-1; the remaining taps of the table are zero.
 type axis struct {
 	n       int
-	taps    int // the most taps that an output has
+	taps    int // largest number of taps of an output
 	first   int // the first input with a weight; low counts from the image's edge, not from here
-	end     int // behind the last one
-	pitch   int // of weight, in entries: n and slack
+	end     int // the input after the last one with a weight
+	pitch   int // entries between the taps of an output in weight: n and slack
 	signed  bool
 	low     []int32
 	count   []int32
 	weight  []int32
 	columns []float64 // weights before normalisation
 
-	constants computeConstants // of the accelerated kernels
+	constants computeConstants // constants for the accelerated kernels
 }
 
 // reserve sets the table's shape for at most taps weights an output, with its memory.
@@ -52,7 +52,7 @@ func (a *axis) reserve(n, taps int) {
 }
 
 // compute fills the table with Pillow's weights: precompute_coeffs and normalize_coeffs_8bpc of libImaging/Resample.c.
-// An axis that keeps its size gets weight 1 on each pixel itself, which is what skipping the pass gives.
+// An axis that keeps its size gets weight 1 on each pixel itself, which equals skipping the pass.
 func (a *axis) compute(s axisSpec, level kernel.Level) {
 	a.signed = s.filter == Bicubic || s.filter == Lanczos
 	switch {
@@ -85,8 +85,8 @@ func (s axisSpec) output(i int) int {
 	return s.from + i
 }
 
-// computeGeneric is the reference. The order of the floating-point operations is Pillow's, and float64() around a
-// product keeps the compiler from fusing it with the addition that follows (arm64, and amd64 with GOAMD64=v3): a fused
+// computeGeneric is the reference. The order of the floating-point operations is Pillow's. float64() around a product
+// prevents the compiler from fusing it with the following addition (arm64, and amd64 with GOAMD64=v3): a fused
 // operation rounds once instead of twice, and one table in 400 would differ.
 func (a *axis) computeGeneric(s axisSpec) {
 	g := s.geometry()
@@ -129,7 +129,7 @@ func (f Filter) support() float64 {
 	return [...]float64{Nearest: 0, Box: 0.5, Bilinear: 1, Hamming: 1, Bicubic: 2, Lanczos: 3}[f]
 }
 
-// weight evaluates the filter at x, as the functions of the same names in libImaging/Resample.c do.
+// weight evaluates the filter at x, like the functions of the same names in libImaging/Resample.c.
 func (f Filter) weight(x float64) float64 {
 	switch f {
 	case Box:
@@ -188,14 +188,14 @@ func sinc(x float64) float64 {
 	return libm.Sin(x) / x
 }
 
-// computeSIMD does what computeGeneric does; false if there is no kernel for the filter. The trigonometric filters have
-// none: their time goes into sines.
+// computeSIMD is computeGeneric with a kernel. It returns false if there is no kernel for the filter: the trigonometric
+// filters spend their time on sines.
 func (a *axis) computeSIMD(s axisSpec, k *kernels) bool {
 	if k == nil || s.filter == Hamming || s.filter == Lanczos {
 		return false
 	}
 	g := s.geometry()
-	taps := min(int(math.Ceil(2*g.support))+1, s.in) // no window is longer, even with a rounding error at each end
+	taps := min(int(math.Ceil(2*g.support))+1, s.in) // longest window, even with a rounding error at each end
 	taps = (taps + 1) &^ 1
 	a.reserve(s.n, taps)
 	a.columns = grown(a.columns, 8*taps)
@@ -220,12 +220,12 @@ func repeat(x float64) (v [8]float64) {
 	return v
 }
 
-// computeConstants are what a table's weights depend on, eight times each.
+// computeConstants are the inputs of a table's weights, repeated eight times each.
 type computeConstants struct {
 	scale, support, inverse [8]float64
 	edge                    [8]float64 // the length of the input
 	first                   [8]float64 // the positions of the first outputs
-	step                    [8]float64 // from them to those of the next vector
+	step                    [8]float64 // increment to the next vector's outputs
 }
 
 func (c *computeConstants) set(s axisSpec, g geometry, vector int) {

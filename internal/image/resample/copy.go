@@ -18,8 +18,8 @@ func (r *Resampler) Copy(dst Output, src []byte, stride int, have, keep image.Re
 	return nil
 }
 
-// CopyPadded is [Resampler.Copy] for a part that may lie partly or wholly outside the image: what is not in have gets the
-// colour fill, red, green and blue, as under torchvision's RandomCrop(padding, fill).
+// CopyPadded is [Resampler.Copy] for a part that may lie partly or wholly outside the image: pixels outside have get
+// the colour fill, red, green and blue, as in torchvision's RandomCrop(padding, fill).
 func (r *Resampler) CopyPadded(dst Output, src []byte, stride int, have, keep image.Rectangle, fill [3]byte) error {
 	if keep.Empty() {
 		return argumentError("part %v to keep is empty", keep)
@@ -36,7 +36,7 @@ func (r *Resampler) CopyPadded(dst Output, src []byte, stride int, have, keep im
 	line := r.scratch.line
 	paint(line, fill)
 	first, behind := 3*(inside.Min.X-keep.Min.X), 3*(inside.Max.X-keep.Min.X)
-	shown := false // whether line shows a row of the image
+	shown := false // line contains a row of the image
 	for y := range keep.Dy() {
 		if row := keep.Min.Y + y; !inside.Empty() && row >= inside.Min.Y && row < inside.Max.Y {
 			at := (row-have.Min.Y)*stride + 3*(inside.Min.X-have.Min.X)
@@ -89,11 +89,11 @@ func mirror(dst, src []byte) {
 	}
 }
 
-// Rearranging finished rows: three planes out of interleaved pixels, and mirroring.
+// Rearranging finished rows: splitting interleaved pixels into planes, and mirroring.
 
-const mirrorPixels = 5 // in 15 bytes
+const mirrorPixels = 5 // pixels in 15 bytes
 
-// mirrorIndex leaves the mirrored pixels in bytes 1..15; byte 0 is overwritten by the step that follows.
+// mirrorIndex leaves the mirrored pixels in bytes 1..15; the next step overwrites byte 0.
 var mirrorIndex [16]int8
 
 func init() {
@@ -128,8 +128,8 @@ type nearestTables struct {
 	columns, rows []int32
 }
 
-// nearestPositions appends to to the source positions of outputs from .. end-1. Pillow's ImagingScaleAffine steps along
-// the row by adding the scale, so rounding errors add up from the image's edge; so do they here.
+// nearestPositions appends the source positions of outputs from .. end-1 to to. Pillow's ImagingScaleAffine steps along
+// the row by adding the scale, so rounding errors accumulate from the image's edge, here too.
 func nearestPositions(to []int32, in, out, from, end int) []int32 {
 	scale := float64(float32(in)) / float64(out)
 	at := float64(scale * 0.5)
@@ -142,7 +142,7 @@ func nearestPositions(to []int32, in, out, from, end int) []int32 {
 	return to
 }
 
-// nearestSpan returns the first source position of outputs from .. end-1 and the one behind the last.
+// nearestSpan returns the first source position of outputs from .. end-1 and the one after the last.
 func nearestSpan(in, out, from, end int) (first, behind int) {
 	scale := float64(float32(in)) / float64(out)
 	at := float64(scale * 0.5)

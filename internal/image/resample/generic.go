@@ -1,6 +1,6 @@
 package resample
 
-// resizeFiltered runs both passes for the tables in r. src begins at the first pixel that has a weight.
+// resizeFiltered runs both passes for the tables in r. src begins at the first pixel with a weight.
 func (r *Resampler) resizeFiltered(dst Output, src []byte, stride int, verticalFirst bool) {
 	switch {
 	case r.resizeSIMD(dst, src, stride, verticalFirst):
@@ -29,8 +29,8 @@ func (r *Resampler) resizeGeneric(dst Output, src []byte, stride int) {
 	}
 }
 
-// resizeGenericVerticalFirst is the reference for the other order: each output row from all columns that are needed, and
-// then horizontally.
+// resizeGenericVerticalFirst is the reference for the other order: each output row of all needed columns, and then
+// horizontally.
 func (r *Resampler) resizeGenericVerticalFirst(dst Output, src []byte, stride int) {
 	h, s := &r.horizontal, &r.scratch
 	rowBytes := 3 * (h.end - h.first)
@@ -44,7 +44,7 @@ func (r *Resampler) resizeGenericVerticalFirst(dst Output, src []byte, stride in
 	}
 }
 
-// sideBySide fills to with the table's weights so that those of one output are neighbours, taps entries each.
+// sideBySide fills to with the table's weights so that those of one output are adjacent, taps entries each.
 func (a *axis) sideBySide(to []int32) []int32 {
 	for i := range a.n {
 		for t := range a.taps {
@@ -79,7 +79,7 @@ func verticalGeneric(dst, rows []byte, stride int, v *axis, y int, sums []int32)
 	rows = rows[(int(v.low[y])-v.first)*stride:]
 	count := int(v.count[y])
 	t := 0
-	for ; t+1 < count; t += 2 { // two rows a turn: half the traffic on sums
+	for ; t+1 < count; t += 2 { // two rows per step halve the memory traffic of sums
 		w0, w1 := v.weight[t*v.pitch+y], v.weight[(t+1)*v.pitch+y]
 		row0, row1 := rows[t*stride:][:len(sums)], rows[(t+1)*stride:][:len(sums)]
 		for i := range sums {
@@ -98,12 +98,12 @@ func verticalGeneric(dst, rows []byte, stride int, v *axis, y int, sums []int32)
 	}
 }
 
-// clip8 takes a sum with its rounding already added back to a byte.
+// clip8 converts a sum, including its rounding, to a byte.
 func clip8(sum int32) byte {
 	return byte(min(max(sum>>weightBits, 0), 255))
 }
 
-// putRow writes a finished interleaved row, already mirrored if it is to be.
+// putRow writes a finished interleaved row, already mirrored if necessary.
 func (dst Output) putRow(y int, row []byte) {
 	if dst.Layout == NHWC {
 		copy(dst.Pix[y*dst.Width*3:][:dst.Width*3], row)

@@ -8,15 +8,21 @@ import (
 	. "github.com/imgfeed/imgfeed/internal/lanes/avx2"
 )
 
-// The horizontal pass with a pixel in each lane, whose dwords are R, G, B and nothing.
+// The horizontal pass with a pixel in each lane: dwords R, G, B and an unused one.
 
-// pixelsAVX2 are for rows of the source and leave row pairs in the ring.
+// pixelsAVX2 read rows of the source and write row pairs to the ring.
 var pixelsAVX2 = horizontalKernels{
-	{horizontalAVX2[one, clipped], horizontalAVX2[two, clipped], horizontalAVX2[three, clipped], horizontalAVX2[four, clipped], horizontalAnyAVX2[clipped]},
-	{horizontalAVX2[one, topByte], horizontalAVX2[two, topByte], horizontalAVX2[three, topByte], horizontalAVX2[four, topByte], horizontalAnyAVX2[topByte]},
+	{
+		horizontalAVX2[one, clipped], horizontalAVX2[two, clipped], horizontalAVX2[three, clipped], horizontalAVX2[four, clipped],
+		horizontalAnyAVX2[clipped],
+	},
+	{
+		horizontalAVX2[one, topByte], horizontalAVX2[two, topByte], horizontalAVX2[three, topByte], horizontalAVX2[four, topByte],
+		horizontalAnyAVX2[topByte],
+	},
 }
 
-// prepareAVX2 builds the tables. There is no limit to the scale: each pixel has a window of its own.
+// prepareAVX2 builds the tables. The scale is unlimited, because each pixel has its own window.
 func prepareAVX2(r *Resampler, p *bandPlan) {
 	h, s := &r.horizontal, &r.simd
 	pairs := (h.taps + 1) / 2
@@ -29,7 +35,7 @@ func prepareAVX2(r *Resampler, p *bandPlan) {
 	}
 	s.taps = grown(s.taps, 8*pairs*(pixels+4*Count))
 	p.bases, p.taps = s.bases, unsafe.Pointer(&s.taps[0])
-	p.horizontal, p.batch = pixelsAVX2.of(h.signed, pairs), 4
+	p.horizontal, p.batch = pixelsAVX2.choose(h.signed, pairs), 4
 	for i := 0; i < pixels; i += 4 * Count {
 		for t := range pairs {
 			k0, k1 := LoadDwords(unsafe.Pointer(&h.weight[2*t*h.pitch+i])), LoadDwords(unsafe.Pointer(&h.weight[(2*t+1)*h.pitch+i]))
@@ -44,7 +50,7 @@ func prepareAVX2(r *Resampler, p *bandPlan) {
 	Leave()
 }
 
-// horizontalAVX2 serves as many pairs of taps as N has elements, whose weights stay in registers.
+// horizontalAVX2 is for as many pairs of taps as N has elements. Their weights stay in registers.
 func horizontalAVX2[N few, E ending](p *bandPlan, dst, src unsafe.Pointer, stride, pairs int) {
 	n, top := len(*new(N)), len(*new(E)) == 1
 	start, ringStride := SumStart(top), p.ringStride
@@ -97,7 +103,7 @@ func horizontalAVX2[N few, E ending](p *bandPlan, dst, src unsafe.Pointer, strid
 	Leave()
 }
 
-// horizontalAnyAVX2 serves any number of taps, four at a time while there are.
+// horizontalAnyAVX2 is for any number of taps, four at a time as far as possible.
 func horizontalAnyAVX2[E ending](p *bandPlan, dst, src unsafe.Pointer, stride, pairs int) {
 	top := len(*new(E)) == 1
 	start, ringStride := SumStart(top), p.ringStride
@@ -112,7 +118,8 @@ func horizontalAnyAVX2[E ending](p *bandPlan, dst, src unsafe.Pointer, stride, p
 			k := unsafe.Add(p.taps, 32*p.tapPairs*i)
 			t, from := p.tapPairs, row
 			for ; ; from, k = unsafe.Add(from, 12), unsafe.Add(k, 64*Count) {
-				v, w := LoadApart(unsafe.Add(from, o0), unsafe.Add(from, o1)), LoadApart(unsafe.Add(from, stride+o0), unsafe.Add(from, stride+o1))
+				v := LoadApart(unsafe.Add(from, o0), unsafe.Add(from, o1))
+				w := LoadApart(unsafe.Add(from, stride+o0), unsafe.Add(from, stride+o1))
 				high, low := LoadWords(k), LoadWords(unsafe.Add(k, 16*Count))
 				xHigh, xLow = MulAddPixels(xHigh, xLow, v, first, high, low)
 				yHigh, yLow = MulAddPixels(yHigh, yLow, w, first, high, low)

@@ -10,15 +10,21 @@ import (
 	. "github.com/imgfeed/imgfeed/internal/lanes/neon"
 )
 
-// The horizontal pass with a pixel in each lane, whose dwords are R, G, B and nothing.
+// The horizontal pass with a pixel in each lane: dwords R, G, B and an unused one.
 
-// pixelsNEON are for rows of the source and leave row pairs in the ring.
+// pixelsNEON read rows of the source and write row pairs to the ring.
 var pixelsNEON = horizontalKernels{
-	{horizontalNEON[one, clipped], horizontalNEON[two, clipped], horizontalNEON[three, clipped], horizontalNEON[four, clipped], horizontalAnyNEON[clipped]},
-	{horizontalNEON[one, topByte], horizontalNEON[two, topByte], horizontalNEON[three, topByte], horizontalNEON[four, topByte], horizontalAnyNEON[topByte]},
+	{
+		horizontalNEON[one, clipped], horizontalNEON[two, clipped], horizontalNEON[three, clipped], horizontalNEON[four, clipped],
+		horizontalAnyNEON[clipped],
+	},
+	{
+		horizontalNEON[one, topByte], horizontalNEON[two, topByte], horizontalNEON[three, topByte], horizontalNEON[four, topByte],
+		horizontalAnyNEON[topByte],
+	},
 }
 
-// prepareNEON builds the tables. There is no limit to the scale: each pixel has a window of its own.
+// prepareNEON builds the tables. The scale is unlimited, because each pixel has its own window.
 func prepareNEON(r *Resampler, p *bandPlan) {
 	h, s := &r.horizontal, &r.simd
 	pairs := (h.taps + 1) / 2
@@ -31,7 +37,7 @@ func prepareNEON(r *Resampler, p *bandPlan) {
 	}
 	s.taps = grown(s.taps, 8*pairs*(pixels+4*Count))
 	p.bases, p.taps = s.bases, unsafe.Pointer(&s.taps[0])
-	p.horizontal, p.batch = pixelsNEON.of(h.signed, pairs), 4
+	p.horizontal, p.batch = pixelsNEON.choose(h.signed, pairs), 4
 	for i := 0; i < pixels; i += 4 * Count {
 		for t := range pairs {
 			k0, k1 := LoadDwords(unsafe.Pointer(&h.weight[2*t*h.pitch+i])), LoadDwords(unsafe.Pointer(&h.weight[(2*t+1)*h.pitch+i]))
@@ -46,7 +52,7 @@ func prepareNEON(r *Resampler, p *bandPlan) {
 	Leave()
 }
 
-// horizontalNEON serves as many pairs of taps as N has elements, whose weights stay in registers.
+// horizontalNEON is for as many pairs of taps as N has elements. Their weights stay in registers.
 func horizontalNEON[N few, E ending](p *bandPlan, dst, src unsafe.Pointer, stride, pairs int) {
 	n, top := len(*new(N)), len(*new(E)) == 1
 	start, ringStride := SumStart(top), p.ringStride
@@ -99,7 +105,7 @@ func horizontalNEON[N few, E ending](p *bandPlan, dst, src unsafe.Pointer, strid
 	Leave()
 }
 
-// horizontalAnyNEON serves any number of taps, four at a time while there are.
+// horizontalAnyNEON is for any number of taps, four at a time as far as possible.
 func horizontalAnyNEON[E ending](p *bandPlan, dst, src unsafe.Pointer, stride, pairs int) {
 	top := len(*new(E)) == 1
 	start, ringStride := SumStart(top), p.ringStride
@@ -114,7 +120,8 @@ func horizontalAnyNEON[E ending](p *bandPlan, dst, src unsafe.Pointer, stride, p
 			k := unsafe.Add(p.taps, 32*p.tapPairs*i)
 			t, from := p.tapPairs, row
 			for ; ; from, k = unsafe.Add(from, 12), unsafe.Add(k, 64*Count) {
-				v, w := LoadApart(unsafe.Add(from, o0), unsafe.Add(from, o1)), LoadApart(unsafe.Add(from, stride+o0), unsafe.Add(from, stride+o1))
+				v := LoadApart(unsafe.Add(from, o0), unsafe.Add(from, o1))
+				w := LoadApart(unsafe.Add(from, stride+o0), unsafe.Add(from, stride+o1))
 				high, low := LoadWords(k), LoadWords(unsafe.Add(k, 16*Count))
 				xHigh, xLow = MulAddPixels(xHigh, xLow, v, first, high, low)
 				yHigh, yLow = MulAddPixels(yHigh, yLow, w, first, high, low)

@@ -1,22 +1,22 @@
 // Package resample resizes RGB images with exactly the arithmetic of Pillow's Image.resize: the same bits, for every
 // filter, at every scale, on every platform.
 //
-// Pillow (libImaging/Resample.c) resizes in two passes, horizontal and then vertical; from release 13 on, vertical and
-// then horizontal where that is less work ([Algorithm]). Each output pixel of a pass is a weighted sum over a window of
-// input pixels; weights are computed in float64, normalised, and rounded to fixed point with 22 fractional bits. The sum
-// is rounded and clipped to a byte between the passes. One example, 4 pixels to 2 with Bilinear (scale 2, so the triangle
+// Pillow (libImaging/Resample.c) resizes in two passes, horizontal and then vertical; from release 13 on, vertical
+// first if that is less work ([Algorithm]). Each output pixel of a pass is a weighted sum over a window of input
+// pixels; weights are computed in float64, normalised, and rounded to fixed point with 22 fractional bits. The sum is
+// rounded and clipped to a byte between the passes. One example, 4 pixels to 2 with Bilinear (scale 2, so the triangle
 // reaches 2 pixels to each side of the centre):
 //
 //	output 0, centre 1.0, window 0..2:  weights .75 .75 .25 -> normalised 3/7 3/7 1/7
 //	                                    in fixed point      1797559 1797559 599186  (of 1<<22 = 4194304)
-//	pixels 10 20 30 -> (10·1797559 + 20·1797559 + 30·599186 + 1<<21) >> 22 = 17
+//	pixels 10 20 30 -> (10·1797559 + 20·1797559 + 30·599186 + 1<<21) >> 22 = 17.
 //
-// What Pillow does in two full images, this package does for the part that the caller keeps: a resize followed by a
-// crop computes no row and no column outside the crop ([SourceRegion] says which source pixels that needs), and the
-// result is written where it belongs, as NHWC or NCHW, mirrored or not.
+// Pillow computes full images. This package only computes the part that the caller keeps: a resize followed by a crop
+// computes no row or column outside the crop. [SourceRegion] returns the necessary source pixels. The result is written
+// to its destination as NHWC or NCHW, mirrored or not.
 //
-// The generic Go code is the reference. Accelerated kernels for AVX2, AVX-512 and NEON give the same bytes; they are built
-// with GOEXPERIMENT=simd on amd64 and arm64 and chosen by the [kernel.Level] given to [New].
+// The generic Go code is the reference. Accelerated kernels for AVX2, AVX-512 and NEON give the same bytes; they are
+// built with GOEXPERIMENT=simd on amd64 and arm64 and chosen by the [kernel.Level] given to [New].
 package resample
 
 import (
@@ -30,11 +30,11 @@ import (
 // A Filter is one of Pillow's resampling filters.
 type Filter uint8
 
-// The filters, with the support (in pixels of the smaller image, to each side) that they have in Pillow. The zero value
-// is torchvision's default.
+// The filters, with their support in Pillow, in pixels of the smaller image to each side. The zero value is
+// torchvision's default.
 const (
-	Bilinear Filter = iota // support 1, antialiased: a triangle as wide as the scale asks
-	Nearest                // the pixel under the centre, as Image.NEAREST (an affine transform, not a filter)
+	Bilinear Filter = iota // support 1, antialiased: a triangle scaled with the image
+	Nearest                // the pixel under the centre, like Image.NEAREST (an affine transform, not a filter)
 	Box                    // support 0.5
 	Hamming                // support 1
 	Bicubic                // support 2, a = -0.5
@@ -45,7 +45,7 @@ var filterNames = [...]string{
 	Nearest: "nearest", Box: "box", Bilinear: "bilinear", Hamming: "hamming", Bicubic: "bicubic", Lanczos: "lanczos",
 }
 
-// String returns the name that torchvision's InterpolationMode gives the filter: "bilinear".
+// String returns the filter's name in torchvision's InterpolationMode: "bilinear".
 func (f Filter) String() string {
 	if int(f) < len(filterNames) {
 		return filterNames[f]
@@ -82,8 +82,8 @@ func (l Layout) String() string {
 	return fmt.Sprintf("resample.Layout(%d)", uint8(l))
 }
 
-// An Output is the place of one finished image: Width × Height × 3 bytes at the start of Pix, nothing between rows.
-// Not one byte behind them is touched, so that neighbours in a batch may be written at the same time.
+// An Output is the destination of an image: Width × Height × 3 bytes at the start of Pix, without gaps between rows.
+// Bytes after them are not touched, so that neighbours in a batch may be written concurrently.
 type Output struct {
 	Pix           []byte
 	Width, Height int
@@ -91,15 +91,14 @@ type Output struct {
 	Flip          bool // mirror the image left to right
 }
 
-// Limits of the sides of source and result. They keep positions in 32 bits and tables within memory. A JPEG has 65,535
-// pixels a side at most; a result can be much longer, as when Resize(256) makes 256 × 1,280,000 out of 1 × 5,000, of
-// which a crop is kept.
+// Limits of the sides of source and result. They keep positions in 32 bits and tables within memory. A JPEG has at most
+// 65,535 pixels per side. A result can be much longer: Resize(256) makes 256 × 1,280,000 of 1 × 5,000, before a crop.
 const (
 	sourceSideMax = 1 << 20
 	resultSideMax = 1 << 30
 )
 
-// ErrArgument is wrapped by every error that this package returns: sizes, rectangles or buffers do not fit together.
+// ErrArgument is wrapped by all errors of this package: sizes, rectangles or buffers do not match.
 var ErrArgument = errors.New("resample: invalid argument")
 
 func argumentError(format string, args ...any) error {
@@ -120,12 +119,12 @@ type Resampler struct {
 // New returns a Resampler that runs the kernels of the given level, which must be one of [kernel.Available].
 func New(level kernel.Level) *Resampler { return &Resampler{level: level} }
 
-// Resize resizes a srcW × srcH image to outW × outH with filter f, as the releases of Pillow that a names do, and writes
-// the part keep of the result to dst, which has keep's size.
+// Resize resizes a srcW × srcH image to outW × outH with filter f, like the releases of Pillow of a. It writes the part
+// keep of the result to dst, which has keep's size.
 //
 // src holds interleaved RGB, rows stride bytes apart, of the region have of the source image; have must contain
-// SourceRegion(srcW, srcH, outW, outH, keep, f). keep lies within the outW × outH result. When the size does not change,
-// Resize is a copy, as it is in Pillow. An error wraps [ErrArgument], and nothing was written.
+// SourceRegion(srcW, srcH, outW, outH, keep, f). keep lies within the outW × outH result. If the size does not change,
+// Resize is a copy, as in Pillow. Errors wrap [ErrArgument], and leave dst unchanged.
 func (r *Resampler) Resize(dst Output, src []byte, stride int, have image.Rectangle, srcW, srcH, outW, outH int,
 	keep image.Rectangle, f Filter, a Algorithm) error {
 	if err := checkSizes(srcW, srcH, outW, outH, keep, f); err != nil {
@@ -147,7 +146,7 @@ func (r *Resampler) Resize(dst Output, src []byte, stride int, have image.Rectan
 		r.horizontal.compute(axisSpec{srcW, outW, keep.Min.X, keep.Dx(), f, dst.Flip}, r.level)
 		r.vertical.compute(axisSpec{srcH, outH, keep.Min.Y, keep.Dy(), f, false}, r.level)
 		start := (r.vertical.first-have.Min.Y)*stride + (r.horizontal.first-have.Min.X)*3
-		// From here on src begins at the first pixel that has a weight.
+		// src now begins at the first pixel with a weight.
 		r.resizeFiltered(dst, src[start:], stride, a.verticalFirst(srcW, srcH, outW, outH))
 	}
 	return nil
@@ -169,7 +168,7 @@ func checkSizes(srcW, srcH, outW, outH int, keep image.Rectangle, f Filter) erro
 	return nil
 }
 
-// checkBuffers reports whether src holds the region need and dst has room for keep.
+// checkBuffers returns an error unless src holds the region need and dst has room for keep.
 func checkBuffers(dst Output, src []byte, stride int, have, need, keep image.Rectangle) error {
 	if !need.In(have) {
 		return argumentError("source region %v given, %v needed", have, need)
@@ -199,7 +198,7 @@ func checkOutput(dst Output, keep image.Rectangle) error {
 // scratch is the memory of the row loops.
 type scratch struct {
 	rows     []byte  // generic: the source rows after the horizontal pass, or one row after a vertical pass that came first
-	weights  []int32 // generic: the horizontal table with the taps of one output side by side
+	weights  []int32 // generic: the horizontal table with the taps of one output adjacent
 	sums     []int32 // generic: one row of the vertical pass
 	line     []byte  // one finished row, interleaved
 	mirrored []byte  // one row of a copy

@@ -18,7 +18,7 @@ func init() {
 	}
 }
 
-// Nothing outside the rows is read or written.
+// These kernels read and write only the rows.
 
 // splitPlanesAVX2 takes 16 pixels in each lane.
 func splitPlanesAVX2(red, green, blue, row []byte) {
@@ -34,7 +34,7 @@ func splitPlanesAVX2(red, green, blue, row []byte) {
 	Leave()
 }
 
-// mirrorAVX2 takes 15 bytes at a time while 16 can be read, and then the rest one by one.
+// mirrorAVX2 takes 15 bytes at a time while 16 can be read, then single pixels.
 func mirrorAVX2(dst, src []byte) {
 	index, pixels, x := LoadLaneIndices(&mirrorIndex), len(src)/3, 0
 	for ; x+mirrorPixels < pixels; x += mirrorPixels {
@@ -43,9 +43,8 @@ func mirrorAVX2(dst, src []byte) {
 	mirror(dst[:3*(pixels-x)], src[3*x:3*pixels])
 }
 
-// weightsAVX2 does what computeGeneric does, for outputs that are side by side. The floating-point operations and their order
-// are the same: IEEE arithmetic then gives the same bits. Taps after an output's window are masked to zero, which changes no
-// sum.
+// weightsAVX2 is computeGeneric for adjacent outputs. The floating-point operations and their order are the same, so
+// IEEE arithmetic gives the same bits. Taps after an output's window are masked to zero, which does not change sums.
 func weightsAVX2(a *axis, filter Filter, taps int) {
 	c := &a.constants
 	scale, support, inverse, edge := LoadDoubles(&c.scale), LoadDoubles(&c.support), LoadDoubles(&c.inverse), LoadDoubles(&c.edge)

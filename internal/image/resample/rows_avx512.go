@@ -20,7 +20,7 @@ func init() {
 	}
 }
 
-// Nothing outside the rows is read or written.
+// These kernels read and write only the rows.
 
 // splitPlanesAVX512 takes 16 pixels in each lane.
 func splitPlanesAVX512(red, green, blue, row []byte) {
@@ -36,7 +36,7 @@ func splitPlanesAVX512(red, green, blue, row []byte) {
 	Leave()
 }
 
-// mirrorAVX512 takes 15 bytes at a time while 16 can be read, and then the rest one by one.
+// mirrorAVX512 takes 15 bytes at a time while 16 can be read, then single pixels.
 func mirrorAVX512(dst, src []byte) {
 	index, pixels, x := LoadLaneIndices(&mirrorIndex), len(src)/3, 0
 	for ; x+mirrorPixels < pixels; x += mirrorPixels {
@@ -45,9 +45,8 @@ func mirrorAVX512(dst, src []byte) {
 	mirror(dst[:3*(pixels-x)], src[3*x:3*pixels])
 }
 
-// weightsAVX512 does what computeGeneric does, for outputs that are side by side. The floating-point operations and their order
-// are the same: IEEE arithmetic then gives the same bits. Taps after an output's window are masked to zero, which changes no
-// sum.
+// weightsAVX512 is computeGeneric for adjacent outputs. The floating-point operations and their order are the same, so
+// IEEE arithmetic gives the same bits. Taps after an output's window are masked to zero, which does not change sums.
 func weightsAVX512(a *axis, filter Filter, taps int) {
 	c := &a.constants
 	scale, support, inverse, edge := LoadDoubles(&c.scale), LoadDoubles(&c.support), LoadDoubles(&c.inverse), LoadDoubles(&c.edge)

@@ -20,7 +20,7 @@ func init() {
 	}
 }
 
-// Nothing outside the rows is read or written.
+// These kernels read and write only the rows.
 
 // splitPlanesNEON takes 16 pixels in each lane.
 func splitPlanesNEON(red, green, blue, row []byte) {
@@ -36,7 +36,7 @@ func splitPlanesNEON(red, green, blue, row []byte) {
 	Leave()
 }
 
-// mirrorNEON takes 15 bytes at a time while 16 can be read, and then the rest one by one.
+// mirrorNEON takes 15 bytes at a time while 16 can be read, then single pixels.
 func mirrorNEON(dst, src []byte) {
 	index, pixels, x := LoadLaneIndices(&mirrorIndex), len(src)/3, 0
 	for ; x+mirrorPixels < pixels; x += mirrorPixels {
@@ -45,9 +45,8 @@ func mirrorNEON(dst, src []byte) {
 	mirror(dst[:3*(pixels-x)], src[3*x:3*pixels])
 }
 
-// weightsNEON does what computeGeneric does, for outputs that are side by side. The floating-point operations and their order
-// are the same: IEEE arithmetic then gives the same bits. Taps after an output's window are masked to zero, which changes no
-// sum.
+// weightsNEON is computeGeneric for adjacent outputs. The floating-point operations and their order are the same, so
+// IEEE arithmetic gives the same bits. Taps after an output's window are masked to zero, which does not change sums.
 func weightsNEON(a *axis, filter Filter, taps int) {
 	c := &a.constants
 	scale, support, inverse, edge := LoadDoubles(&c.scale), LoadDoubles(&c.support), LoadDoubles(&c.inverse), LoadDoubles(&c.edge)

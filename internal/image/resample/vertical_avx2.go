@@ -10,12 +10,18 @@ import (
 
 // verticalsAVX2 make an output row, 16·vectors bytes, from row pairs of the ring.
 var verticalsAVX2 = verticalKernels{
-	{verticalAVX2[one, clipped], verticalAVX2[two, clipped], verticalAVX2[three, clipped], verticalAVX2[four, clipped], verticalAnyAVX2[clipped]},
-	{verticalAVX2[one, topByte], verticalAVX2[two, topByte], verticalAVX2[three, topByte], verticalAVX2[four, topByte], verticalAnyAVX2[topByte]},
+	{
+		verticalAVX2[one, clipped], verticalAVX2[two, clipped], verticalAVX2[three, clipped], verticalAVX2[four, clipped],
+		verticalAnyAVX2[clipped],
+	},
+	{
+		verticalAVX2[one, topByte], verticalAVX2[two, topByte], verticalAVX2[three, topByte], verticalAVX2[four, topByte],
+		verticalAnyAVX2[topByte],
+	},
 }
 
-// verticalAVX2 serves as many pairs as N has elements, whose weights stay in registers. It works on four vectors at a time;
-// the last ones overlap those before when they do not come out even.
+// verticalAVX2 is for as many pairs as N has elements. Their weights stay in registers. It works on four vectors at a
+// time; the last ones may overlap those before.
 func verticalAVX2[N few, E ending](p *bandPlan, dst unsafe.Pointer, pair int, k []int32) {
 	n, top := len(*new(N)), len(*new(E)) == 1
 	start, vectors := SumStart(top), p.vectors
@@ -57,7 +63,7 @@ func verticalAVX2[N few, E ending](p *bandPlan, dst unsafe.Pointer, pair int, k 
 	Leave()
 }
 
-// verticalAnyAVX2 serves any number of pairs, k holding two entries for each.
+// verticalAnyAVX2 is for any number of pairs; k has two entries for each.
 func verticalAnyAVX2[E ending](p *bandPlan, dst unsafe.Pointer, firstPair int, k []int32) {
 	top := len(*new(E)) == 1
 	start, vectors := SumStart(top), p.vectors
@@ -87,9 +93,9 @@ func verticalAnyAVX2[E ending](p *bandPlan, dst unsafe.Pointer, firstPair int, k
 	Leave()
 }
 
-// verticalFirstAVX2 makes a row of a vertical pass that comes first from source rows that are stride bytes apart, two weights
-// of k for each pair of them; last is how far apart those of the last pair are, 0 for an odd number of rows. It takes a vector
-// of bytes at a time, the last ones overlapping those before.
+// verticalFirstAVX2 makes a row of a vertical pass that comes first, from source rows stride bytes apart. k has two
+// weights for each pair of rows; last is the distance of the last pair's rows, 0 for an odd number of rows. It takes a
+// vector of bytes at a time; the last ones overlap those before.
 func verticalFirstAVX2[E ending](dst, src unsafe.Pointer, stride, rowBytes int, k []int32, last int) {
 	top := len(*new(E)) == 1
 	start := WholeStart(top)
@@ -123,7 +129,7 @@ func verticalFirstAVX2[E ending](dst, src unsafe.Pointer, stride, rowBytes int, 
 	Leave()
 }
 
-// verticalFirst2AVX2 serves 3 or 4 taps of a filter without negative weights: bilinear up to a scale of 2.
+// verticalFirst2AVX2 is for 3 or 4 taps of a filter without negative weights: bilinear up to a scale of 2.
 func verticalFirst2AVX2(dst, src unsafe.Pointer, stride, rowBytes int, k []int32, last int) {
 	start := SumStart(true)
 	bytes := BroadcastWords(255)
@@ -142,15 +148,17 @@ func verticalFirst2AVX2(dst, src unsafe.Pointer, stride, rowBytes int, k []int32
 		c, d := LoadWords(third), LoadWords(unsafe.Add(third, last))
 		v, upper0 := Interleave(a, b)
 		w, upper1 := Interleave(c, d)
-		even0, odd0 := sum(v.And(bytes), w.And(bytes)), sum(v.ToBits().ShiftAllRight(8).BitsToInt16(), w.ToBits().ShiftAllRight(8).BitsToInt16())
-		even1, odd1 := sum(upper0.And(bytes), upper1.And(bytes)), sum(upper0.ToBits().ShiftAllRight(8).BitsToInt16(), upper1.ToBits().ShiftAllRight(8).BitsToInt16())
+		even0 := sum(v.And(bytes), w.And(bytes))
+		odd0 := sum(v.ToBits().ShiftAllRight(8).BitsToInt16(), w.ToBits().ShiftAllRight(8).BitsToInt16())
+		even1 := sum(upper0.And(bytes), upper1.And(bytes))
+		odd1 := sum(upper0.ToBits().ShiftAllRight(8).BitsToInt16(), upper1.ToBits().ShiftAllRight(8).BitsToInt16())
 		Store(JoinTops(even0, odd0, even1, odd1), unsafe.Add(dst, x))
 	}
 	Leave()
 }
 
-// takeAVX2 makes an output row, 16·vectors bytes, of the first or the second bytes (second is 0 or 1) of a row pair of the
-// ring.
+// takeAVX2 makes an output row, 16·vectors bytes, from the first or the second bytes (second is 0 or 1) of a row pair
+// of the ring.
 func takeAVX2(p *bandPlan, dst unsafe.Pointer, pair, second int) {
 	row := p.ringRow(pair)
 	pack0, pack1 := PackTables()

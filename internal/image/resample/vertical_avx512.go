@@ -12,12 +12,18 @@ import (
 
 // verticalsAVX512 make an output row, 16·vectors bytes, from row pairs of the ring.
 var verticalsAVX512 = verticalKernels{
-	{verticalAVX512[one, clipped], verticalAVX512[two, clipped], verticalAVX512[three, clipped], verticalAVX512[four, clipped], verticalAnyAVX512[clipped]},
-	{verticalAVX512[one, topByte], verticalAVX512[two, topByte], verticalAVX512[three, topByte], verticalAVX512[four, topByte], verticalAnyAVX512[topByte]},
+	{
+		verticalAVX512[one, clipped], verticalAVX512[two, clipped], verticalAVX512[three, clipped], verticalAVX512[four, clipped],
+		verticalAnyAVX512[clipped],
+	},
+	{
+		verticalAVX512[one, topByte], verticalAVX512[two, topByte], verticalAVX512[three, topByte], verticalAVX512[four, topByte],
+		verticalAnyAVX512[topByte],
+	},
 }
 
-// verticalAVX512 serves as many pairs as N has elements, whose weights stay in registers. It works on four vectors at a time;
-// the last ones overlap those before when they do not come out even.
+// verticalAVX512 is for as many pairs as N has elements. Their weights stay in registers. It works on four vectors at a
+// time; the last ones may overlap those before.
 func verticalAVX512[N few, E ending](p *bandPlan, dst unsafe.Pointer, pair int, k []int32) {
 	n, top := len(*new(N)), len(*new(E)) == 1
 	start, vectors := SumStart(top), p.vectors
@@ -59,7 +65,7 @@ func verticalAVX512[N few, E ending](p *bandPlan, dst unsafe.Pointer, pair int, 
 	Leave()
 }
 
-// verticalAnyAVX512 serves any number of pairs, k holding two entries for each.
+// verticalAnyAVX512 is for any number of pairs; k has two entries for each.
 func verticalAnyAVX512[E ending](p *bandPlan, dst unsafe.Pointer, firstPair int, k []int32) {
 	top := len(*new(E)) == 1
 	start, vectors := SumStart(top), p.vectors
@@ -89,9 +95,9 @@ func verticalAnyAVX512[E ending](p *bandPlan, dst unsafe.Pointer, firstPair int,
 	Leave()
 }
 
-// verticalFirstAVX512 makes a row of a vertical pass that comes first from source rows that are stride bytes apart, two weights
-// of k for each pair of them; last is how far apart those of the last pair are, 0 for an odd number of rows. It takes a vector
-// of bytes at a time, the last ones overlapping those before.
+// verticalFirstAVX512 makes a row of a vertical pass that comes first, from source rows stride bytes apart. k has two
+// weights for each pair of rows; last is the distance of the last pair's rows, 0 for an odd number of rows. It takes a
+// vector of bytes at a time; the last ones overlap those before.
 func verticalFirstAVX512[E ending](dst, src unsafe.Pointer, stride, rowBytes int, k []int32, last int) {
 	top := len(*new(E)) == 1
 	start := WholeStart(top)
@@ -125,7 +131,7 @@ func verticalFirstAVX512[E ending](dst, src unsafe.Pointer, stride, rowBytes int
 	Leave()
 }
 
-// verticalFirst2AVX512 serves 3 or 4 taps of a filter without negative weights: bilinear up to a scale of 2.
+// verticalFirst2AVX512 is for 3 or 4 taps of a filter without negative weights: bilinear up to a scale of 2.
 func verticalFirst2AVX512(dst, src unsafe.Pointer, stride, rowBytes int, k []int32, last int) {
 	start := SumStart(true)
 	bytes := BroadcastWords(255)
@@ -144,15 +150,17 @@ func verticalFirst2AVX512(dst, src unsafe.Pointer, stride, rowBytes int, k []int
 		c, d := LoadWords(third), LoadWords(unsafe.Add(third, last))
 		v, upper0 := Interleave(a, b)
 		w, upper1 := Interleave(c, d)
-		even0, odd0 := sum(v.And(bytes), w.And(bytes)), sum(v.ToBits().ShiftAllRight(8).BitsToInt16(), w.ToBits().ShiftAllRight(8).BitsToInt16())
-		even1, odd1 := sum(upper0.And(bytes), upper1.And(bytes)), sum(upper0.ToBits().ShiftAllRight(8).BitsToInt16(), upper1.ToBits().ShiftAllRight(8).BitsToInt16())
+		even0 := sum(v.And(bytes), w.And(bytes))
+		odd0 := sum(v.ToBits().ShiftAllRight(8).BitsToInt16(), w.ToBits().ShiftAllRight(8).BitsToInt16())
+		even1 := sum(upper0.And(bytes), upper1.And(bytes))
+		odd1 := sum(upper0.ToBits().ShiftAllRight(8).BitsToInt16(), upper1.ToBits().ShiftAllRight(8).BitsToInt16())
 		Store(JoinTops(even0, odd0, even1, odd1), unsafe.Add(dst, x))
 	}
 	Leave()
 }
 
-// takeAVX512 makes an output row, 16·vectors bytes, of the first or the second bytes (second is 0 or 1) of a row pair of the
-// ring.
+// takeAVX512 makes an output row, 16·vectors bytes, from the first or the second bytes (second is 0 or 1) of a row pair
+// of the ring.
 func takeAVX512(p *bandPlan, dst unsafe.Pointer, pair, second int) {
 	row := p.ringRow(pair)
 	pack0, pack1 := PackTables()

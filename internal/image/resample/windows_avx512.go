@@ -9,25 +9,32 @@ import (
 	. "github.com/imgfeed/imgfeed/internal/lanes/avx512"
 )
 
-// The horizontal pass of AVX-512, which no other level can do: VPERMB takes 16 bytes of output (5⅓ pixels) at a time out of a
+// The horizontal pass of AVX-512. Other levels lack VPERMB, which takes 16 bytes of output (5⅓ pixels) at a time from a
 // window of 64 source bytes.
 
-// A windowTaps is what the horizontal pass needs for 16 bytes of output and two neighbouring taps.
+// A windowTaps has the horizontal pass's tables for 16 bytes of output and two adjacent taps.
 type windowTaps struct {
-	index     [64]uint8 // for VPERMB: bytes 4i and 4i+2 take the two source bytes of output byte i out of the window
-	high, low [32]int16 // of the weights of byte i, in words 2i and 2i+1
+	index     [64]uint8 // VPERMB's indices: bytes 4i and 4i+2 take the two source bytes of output byte i from the window
+	high, low [32]int16 // parts of the weights of byte i, in words 2i and 2i+1
 }
 
-// windowPairs is how many row pairs are made at a time: twice as many rows as with the other kernels have tables in registers.
+// windowPairs is the number of row pairs per call: tables in registers serve twice as many rows as in the other
+// kernels.
 const windowPairs = 16
 
 var (
-	// pixelOfByte and channelOfByte are the patterns in which 16 bytes cover pixels: a vector begins with channel 0, 1 or 2 in
-	// turn. Pixels count from the vector's first.
+	// pixelOfByte and channelOfByte are the three patterns of 16 bytes of pixels: a vector begins with channel 0, 1 or
+	// 2 in turn. Pixels count from the vector's first.
 	pixelOfByte, channelOfByte [3][16]uint32
 	windows                    = horizontalKernels{
-		{windowsAVX512[one, clipped], windowsAVX512[two, clipped], windowsAVX512[three, clipped], windowsAVX512[four, clipped], windowsAnyAVX512[clipped, one]},
-		{windowsAVX512[one, topByte], windowsAVX512[two, topByte], windowsAVX512[three, topByte], windowsAVX512[four, topByte], windowsAnyAVX512[topByte, one]},
+		{
+			windowsAVX512[one, clipped], windowsAVX512[two, clipped], windowsAVX512[three, clipped], windowsAVX512[four, clipped],
+			windowsAnyAVX512[clipped, one],
+		},
+		{
+			windowsAVX512[one, topByte], windowsAVX512[two, topByte], windowsAVX512[three, topByte], windowsAVX512[four, topByte],
+			windowsAnyAVX512[topByte, one],
+		},
 	}
 )
 
@@ -39,8 +46,8 @@ func init() {
 	}
 }
 
-// prepareAVX512 builds the tables. Where a window exceeds two registers (a scale above 7.6 or so), it leaves them to the
-// kernels with a pixel in each lane.
+// prepareAVX512 builds the tables. If a window exceeds two registers (a scale above about 7.6), it uses the kernels
+// with a pixel in each lane.
 func prepareAVX512(r *Resampler, p *bandPlan) {
 	h, s := &r.horizontal, &r.simd
 	pairs := (h.taps + 1) / 2
@@ -59,7 +66,7 @@ func prepareAVX512(r *Resampler, p *bandPlan) {
 	p.tapPairs, p.batch = pairs, windowPairs
 	switch {
 	case span <= 64:
-		p.horizontal = windows.of(h.signed, pairs)
+		p.horizontal = windows.choose(h.signed, pairs)
 		p.reach -= 64
 	case h.signed:
 		p.horizontal = windowsAnyAVX512[clipped, two]
@@ -91,7 +98,8 @@ func prepareAVX512(r *Resampler, p *bandPlan) {
 	Leave()
 }
 
-// windowsAVX512 serves as many pairs of taps as N has elements, whose weights stay in registers, and windows of one register.
+// windowsAVX512 is for windows of one register, and as many pairs of taps as N has elements. Their weights stay in
+// registers.
 func windowsAVX512[N few, E ending](p *bandPlan, dst, src unsafe.Pointer, stride, pairs int) {
 	n, top := len(*new(N)), len(*new(E)) == 1
 	start, ringStride := SumStart(top), p.ringStride
@@ -144,17 +152,17 @@ func windowsAVX512[N few, E ending](p *bandPlan, dst, src unsafe.Pointer, stride
 
 const evenBytes = 0x5555555555555555
 
-// fromWindow takes the bytes of a pair of taps out of a window, each as a word.
+// fromWindow extracts the bytes of a pair of taps from a window, each as a word.
 func fromWindow(window unsafe.Pointer, index Bytes, even archsimd.Mask8x64) Words {
 	return ToWords(Load(window).Permute(index).Masked(even))
 }
 
-// fromWideWindow does so for a window of two registers.
+// fromWideWindow is fromWindow for a window of two registers.
 func fromWideWindow(window unsafe.Pointer, index Bytes, even archsimd.Mask8x64) Words {
 	return ToWords(Load(window).ConcatPermute(Load(unsafe.Add(window, 64)), index).Masked(even))
 }
 
-// windowsAnyAVX512 serves any number of taps, and windows of as many registers as R has elements.
+// windowsAnyAVX512 is for any number of taps, and windows of as many registers as R has elements.
 func windowsAnyAVX512[E ending, R one | two](p *bandPlan, dst, src unsafe.Pointer, stride, pairs int) {
 	top := len(*new(E)) == 1
 	start, ringStride := SumStart(top), p.ringStride

@@ -25,19 +25,19 @@ var backwards = [32]uint8{
 	15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0,
 }
 
-// Reverse returns all bytes in reverse.
+// Reverse reverses the bytes.
 func Reverse(v Bytes) Bytes {
 	v = Take(v, Load(unsafe.Pointer(&backwards)))
 	return v.ConcatPermute128Scalars(1, 0, v)
 }
 
-// ShiftIn returns the last byte of before, followed by all of v but its last.
+// ShiftIn returns the last byte of before, followed by all bytes of v except the last.
 func ShiftIn(before, v Bytes) Bytes {
 	return v.ConcatShiftBytesRightGrouped(before.ConcatPermute128Scalars(1, 2, v), 15)
 }
 
-// PrefixSums replaces each byte by the sum of carry and the bytes up to it, mod 256; last is the last of them, everywhere.
-// carry must be a byte everywhere, too.
+// PrefixSums replaces each byte by the sum of carry and the bytes up to it, mod 256; last repeats the last sum. carry
+// must be a repeated byte, too.
 func PrefixSums(v, carry Bytes) (sums, last Bytes) {
 	zero, end := Bytes{}, archsimd.BroadcastInt8x16(15)
 	v = v.Add(v.ConcatShiftBytesRightGrouped(zero, 15))
@@ -55,13 +55,13 @@ func Total(sums Sums) int {
 	return int(two.GetElem(0) + two.GetElem(1))
 }
 
-// ByteMask says for each byte yes or no.
+// ByteMask is a boolean for each byte.
 type ByteMask = archsimd.Mask8x32
 
-// LoadMask loads a mask: bytes that are all ones or zeros.
+// LoadMask loads a mask: bytes of all ones or all zeros.
 func LoadMask(p unsafe.Pointer) ByteMask { return archsimd.LoadInt8x32Array((*[32]int8)(p)).ToMask() }
 
-// StorePixels stores pixels of 16·Count times three bytes: lane 0 of v0, v1 and v2, then lane 1 of them, and so on.
+// StorePixels stores 16·Count pixels of three bytes: lane 0 of v0, v1 and v2, then lane 1 of them, and so on.
 func StorePixels(v0, v1, v2 Bytes, p unsafe.Pointer) {
 	Store(v0.ConcatPermute128Scalars(0, 2, v1), p)
 	Store(v2.ConcatPermute128Scalars(0, 3, v0), unsafe.Add(p, 32))
@@ -80,7 +80,7 @@ func LoadPixels(p unsafe.Pointer) (v0, v1, v2 Bytes) {
 	return loadLanes(p, unsafe.Add(p, 48)), loadLanes(unsafe.Add(p, 16), unsafe.Add(p, 64)), loadLanes(unsafe.Add(p, 32), unsafe.Add(p, 80))
 }
 
-// channelOf takes pixels apart: entry [c][v] says which byte of vector v each byte of channel c is.
+// channelOf extracts channels from pixels: entry [c][v] has the index of each byte of channel c in vector v.
 var channelOf = func() (t [3][3][16 * Count]uint8) {
 	for c := range 3 {
 		for i := range 16 * Count {
@@ -92,7 +92,7 @@ var channelOf = func() (t [3][3][16 * Count]uint8) {
 	return t
 }()
 
-// Channel returns R, G or B (0, 1 or 2) of what LoadPixels has loaded.
+// Channel returns R, G or B (0, 1 or 2) of LoadPixels' vectors.
 func Channel(v0, v1, v2 Bytes, c int) Bytes {
 	t := &channelOf[c]
 	return Take(v0, Load(unsafe.Pointer(&t[0]))).Or(Take(v1, Load(unsafe.Pointer(&t[1])))).Or(Take(v2, Load(unsafe.Pointer(&t[2]))))

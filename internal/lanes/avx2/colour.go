@@ -7,8 +7,8 @@ import (
 	"unsafe"
 )
 
-// threefold repeats each byte of a lane three times, and together puts three channels side by side: entry v is of vector v of
-// StorePixels, and together's entry [v][c] says which byte of channel c each byte is, 128 for none.
+// threefold repeats each byte of a lane three times, and together interleaves three channels: entry v is for vector v
+// of StorePixels. together's entry [v][c] has the index of each byte in channel c, or 128.
 var threefold, together = func() (t [3][16 * Count]uint8, u [3][3][16 * Count]uint8) {
 	for v := range 3 {
 		for i := range 16 * Count {
@@ -24,13 +24,13 @@ var threefold, together = func() (t [3][16 * Count]uint8, u [3][3][16 * Count]ui
 	return t, u
 }()
 
-// StoreGray stores pixels of three channels that are all v.
+// StoreGray stores pixels with v as all three channels.
 func StoreGray(v Bytes, p unsafe.Pointer) {
 	t := &threefold
 	StorePixels(Take(v, Load(unsafe.Pointer(&t[0]))), Take(v, Load(unsafe.Pointer(&t[1]))), Take(v, Load(unsafe.Pointer(&t[2]))), p)
 }
 
-// StoreChannels stores pixels of channels as Channel takes them apart.
+// StoreChannels stores pixels from channels, the inverse of Channel.
 func StoreChannels(r, g, b Bytes, p unsafe.Pointer) {
 	t := &together
 	v0 := Take(r, Load(unsafe.Pointer(&t[0][0]))).Or(Take(g, Load(unsafe.Pointer(&t[0][1])))).Or(Take(b, Load(unsafe.Pointer(&t[0][2]))))
@@ -39,8 +39,8 @@ func StoreChannels(r, g, b Bytes, p unsafe.Pointer) {
 	StorePixels(v0, v1, v2, p)
 }
 
-// FillTable makes what Replace takes of a table of 256 bytes: 16 of them for each value of a byte's upper half, in every lane, as what they
-// differ by from those of the value before; for 0 and 8 as they are.
+// FillTable converts a table of 256 bytes for Replace: 16 entries for each value of a byte's upper half, in every lane.
+// They are differences from those of the previous value; for 0 and 8 they are the entries themselves.
 func FillTable(t *[1024]uint8, bytes *[256]uint8) {
 	for k := range 16 {
 		row := LoadRepeated(unsafe.Pointer(&bytes[16*k]))
@@ -52,13 +52,14 @@ func FillTable(t *[1024]uint8, bytes *[256]uint8) {
 	Leave()
 }
 
-// Replace replaces bytes by those of a table: of those below 128, and of the others, which are negative as the others count.
+// Replace replaces bytes by those of a table: those below 128, and separately the others, which are negative as signed
+// bytes.
 func Replace(v Bytes, t *[1024]uint8) Bytes {
 	return replaceHalf(v, unsafe.Pointer(t)).Or(replaceHalf(v.Xor(BroadcastBytes(128)), unsafe.Add(unsafe.Pointer(t), 128*Count)))
 }
 
-// replaceHalf replaces bytes below 128, others by 0. Lowered by 16 at a time, a byte is negative, for which Take gives 0, after as many
-// steps as its upper half says.
+// replaceHalf replaces bytes below 128, and others by 0. It lowers bytes by 16 at a time. After as many steps as its
+// upper half a byte is negative, and Take gives 0 for it.
 func replaceHalf(v Bytes, t unsafe.Pointer) Bytes {
 	x, step := v.BitsToInt8(), archsimd.BroadcastInt8x32(16)
 	all := Load(t).PermuteOrZeroGrouped(x)

@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// A Lane is a lane by itself: 16 bytes.
+// A Lane is a single lane: 16 bytes.
 type Lane = archsimd.Uint8x16
 
 // LoadLane loads 16 bytes, LoadHalfLane eight.
@@ -23,13 +23,13 @@ func StoreLane(v Lane, p unsafe.Pointer) { v.StoreArray((*[16]uint8)(p)) }
 // TakeLane is Take for a lane.
 func TakeLane(v, indices Lane) Lane { return v.PermuteOrZero(indices.BitsToInt8()) }
 
-// TakeLanes loads the lanes of a vector from p0 and p1, and takes of each the bytes that the indices at i0 and i1 name.
+// TakeLanes loads the lanes of a vector from p0 and p1, and takes the bytes of each at the indices at i0 and i1.
 func TakeLanes(p0, p1, i0, i1 unsafe.Pointer) Bytes {
 	return Take(loadLanes(p0, p1), loadLanes(i0, i1))
 }
 
-// StoreRow joins a, b, c and d, each of which has two bytes of each of four blocks in its lower half, to eight bytes for each block, and
-// stores them as signed words.
+// StoreRow joins a, b, c and d to eight bytes for each of four blocks, and stores them as signed words. Each of a, b, c
+// and d has two bytes of each block in its lower half.
 func StoreRow(a, b, c, d Lane, p unsafe.Pointer) {
 	left := a.ReshapeToUint16s().InterleaveLo(b.ReshapeToUint16s()).ReshapeToUint32s()
 	right := c.ReshapeToUint16s().InterleaveLo(d.ReshapeToUint16s()).ReshapeToUint32s()
@@ -56,5 +56,5 @@ var zeros [16]uint8
 // ZeroLane returns a lane of zeros. It loads them: Lane{} may become a copy by an instruction of SSE.
 func ZeroLane() Lane { return LoadLane(unsafe.Pointer(&zeros)) }
 
-// OnesOfLane has a bit for each byte that is not zero.
+// OnesOfLane has a bit for each nonzero byte.
 func OnesOfLane(v Lane) uint64 { return uint64(^v.Equal(ZeroLane()).ToBits()) }

@@ -3,8 +3,9 @@
 //go:generate go run ../generate -lanes avx512,neon common.go
 //go:generate go run ../generate -lanes avx512 x86.go
 
-// Package lanes is the vectors of AVX2 as kernels that are one text for several instruction sets see them; see the
-// generator's package, internal/lanes/generate. It also writes common.go of the others from this package's, and x86.go of AVX-512.
+// Package lanes has the vectors of AVX2 for kernels with one text for several instruction sets; see the generator,
+// internal/lanes/generate. The generator also makes common.go of the other packages, and x86.go of AVX-512, from this
+// package's.
 package lanes
 
 import (
@@ -18,7 +19,7 @@ const Count = 2
 // CountShift is the logarithm of the number of dwords in a vector.
 const CountShift = 3
 
-// A Pair is two factors of 16 bits, as Dot wants them: alternating over a vector's words.
+// A Pair is two 16-bit factors for Dot, alternating over a vector's words.
 type Pair [32]int16
 
 // IsZero reports whether all words are zero.
@@ -27,7 +28,7 @@ func IsZero(v Words) bool { return v.IsZero() }
 // splitLanes gathers the lower halves of both lanes before the upper ones.
 var splitLanes = [8]uint32{0, 1, 4, 5, 2, 3, 6, 7}
 
-// StoreHalves stores the lower halves of all lanes at p, and the upper ones stride bytes behind.
+// StoreHalves stores the lower halves of all lanes at p, and the upper ones stride bytes after it.
 func StoreHalves(v Words, p unsafe.Pointer, stride int) {
 	halves := v.ToBits().ReshapeToUint32s().Permute(archsimd.LoadUint32x8Array(&splitLanes)).ReshapeToUint8s()
 	halves.GetLo().StoreArray((*[16]uint8)(p))
@@ -42,14 +43,15 @@ var splitBytes = func() (t [32]int8) {
 	return t
 }()
 
-// StoreLowBytes stores the bytes that are the words of a, then those of b.
+// StoreLowBytes stores the words of a, which are bytes, then those of b.
 func StoreLowBytes(a, b Words, p unsafe.Pointer) {
 	v := PairBytes(a, b).ToBits().ReshapeToUint8s().PermuteOrZeroGrouped(archsimd.LoadInt8x32Array(&splitBytes))
 	v.ReshapeToUint32s().Permute(archsimd.LoadUint32x8Array(&splitLanes)).ReshapeToUint8s().StoreArray((*[32]uint8)(p))
 }
 
 // rgbOrder are VPSHUFB's indices from words of R | G<<8 (first two) and of B (last two), for eight pixels in each lane,
-// to 24 bytes RGB: to the first 16 of them, and to the last 8 in the lower lane, the last 16 in the upper; -128 gives zero.
+// to 24 bytes RGB. They lead to the first 16 of them, and to the last 8 in the lower lane or the last 16 in the upper. -128 gives
+// zero.
 var rgbOrder = func() (t [4][32]int8) {
 	for i := range 32 {
 		for part := range 2 {
@@ -71,10 +73,12 @@ var rgbOrder = func() (t [4][32]int8) {
 func StoreRGB(r, g, b Words, p unsafe.Pointer) {
 	rg := PairBytes(ToByteRange(r), ToByteRange(g)).ToBits().ReshapeToUint8s()
 	bb := ToByteRange(b).ToBits().ReshapeToUint8s()
-	head := rg.PermuteOrZeroGrouped(archsimd.LoadInt8x32Array(&rgbOrder[0])).Or(bb.PermuteOrZeroGrouped(archsimd.LoadInt8x32Array(&rgbOrder[2])))
-	tail := rg.PermuteOrZeroGrouped(archsimd.LoadInt8x32Array(&rgbOrder[1])).Or(bb.PermuteOrZeroGrouped(archsimd.LoadInt8x32Array(&rgbOrder[3])))
+	rgHead, rgTail := archsimd.LoadInt8x32Array(&rgbOrder[0]), archsimd.LoadInt8x32Array(&rgbOrder[1])
+	bHead, bTail := archsimd.LoadInt8x32Array(&rgbOrder[2]), archsimd.LoadInt8x32Array(&rgbOrder[3])
+	head := rg.PermuteOrZeroGrouped(rgHead).Or(bb.PermuteOrZeroGrouped(bHead))
+	tail := rg.PermuteOrZeroGrouped(rgTail).Or(bb.PermuteOrZeroGrouped(bTail))
 	head.GetLo().StoreArray((*[16]uint8)(p))
-	tail.GetLo().StoreArray((*[16]uint8)(unsafe.Add(p, 16))) // eight bytes, and eight that the next store writes
+	tail.GetLo().StoreArray((*[16]uint8)(unsafe.Add(p, 16))) // eight bytes, and eight for the next store to overwrite
 	head.GetHi().StoreArray((*[16]uint8)(unsafe.Add(p, 24)))
 	tail.GetHi().StoreArray((*[16]uint8)(unsafe.Add(p, 32)))
 }
@@ -87,7 +91,7 @@ var tripled = func() (t [64]int8) {
 	return t
 }()
 
-// StoreTripled stores each of the bytes that LoadBytes would load three times.
+// StoreTripled stores each of LoadBytes' bytes three times.
 func StoreTripled(from, to unsafe.Pointer) {
 	v := archsimd.LoadUint8x16Array((*[16]uint8)(from))
 	both := archsimd.Uint8x32{}.SetLo(v).SetHi(v)
@@ -95,9 +99,10 @@ func StoreTripled(from, to unsafe.Pointer) {
 	both.PermuteOrZeroGrouped(archsimd.LoadInt8x32Array((*[32]int8)(tripled[32:]))).GetLo().StoreArray((*[16]uint8)(unsafe.Add(to, 32)))
 }
 
-// Fours are vectors with four pixels in each lane, whose last four bytes are of no account: for arithmetic in dwords.
+// Fours are vectors with four pixels in each lane and four unused bytes, for arithmetic in dwords.
 
-// FoursBytes are the bytes of four pixels for each lane. LoadFours reads FoursRoom more, StoreFours writes as many more.
+// FoursBytes is the size of four pixels for each lane. LoadFours reads FoursRoom more, and StoreFours overwrites as
+// many more.
 const (
 	FoursBytes = 12 * Count
 	FoursRoom  = 4
@@ -112,8 +117,7 @@ func StoreFours(v Bytes, p unsafe.Pointer) {
 	v.GetHi().StoreArray((*[16]uint8)(unsafe.Add(p, 12)))
 }
 
-// Constants of float64 are loaded as vectors from memory: of a scalar the compiler would make a vector by instructions of
-// SSE's encoding.
+// Constants of float64 are loaded as vectors from memory: for a scalar the compiler would use SSE instructions.
 
 // LoadDoubles loads the first elements.
 func LoadDoubles(v *[8]float64) Doubles { return archsimd.LoadFloat64x4Array((*[4]float64)(v[:])) }

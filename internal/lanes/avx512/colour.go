@@ -7,8 +7,8 @@ import (
 	"unsafe"
 )
 
-// threefold repeats each byte three times, and together puts two channels side by side, of which ConcatPermute takes bytes; entry v
-// is of the vth vector of pixels. blue and blues are the third channel's indices and places.
+// threefold repeats each byte three times, and together are ConcatPermute's indices into two channels; entry v is for
+// the vth vector of pixels. blue and blues are the third channel's indices and places.
 var (
 	threefold, together, blue [3][64]uint8
 	blues                     [3]uint64
@@ -32,14 +32,14 @@ func init() {
 	}
 }
 
-// StoreGray stores pixels of three channels that are all v.
+// StoreGray stores pixels with v as all three channels.
 func StoreGray(v Bytes, p unsafe.Pointer) {
 	Store(v.Permute(archsimd.LoadUint8x64Array(&threefold[0])), p)
 	Store(v.Permute(archsimd.LoadUint8x64Array(&threefold[1])), unsafe.Add(p, 64))
 	Store(v.Permute(archsimd.LoadUint8x64Array(&threefold[2])), unsafe.Add(p, 128))
 }
 
-// StoreChannels stores pixels of channels as Channel takes them apart.
+// StoreChannels stores pixels from channels, the inverse of Channel.
 func StoreChannels(r, g, b Bytes, p unsafe.Pointer) {
 	Store(joined(r, g, b, 0), p)
 	Store(joined(r, g, b, 1), unsafe.Add(p, 64))
@@ -51,7 +51,7 @@ func joined(r, g, b Bytes, v int) Bytes {
 	return third.IfElse(archsimd.Mask8x64FromBits(blues[v]), r.ConcatPermute(g, archsimd.LoadUint8x64Array(&together[v])))
 }
 
-// FillTable makes what Replace takes of a table of 256 bytes.
+// FillTable converts a table of 256 bytes for Replace.
 func FillTable(t *[1024]uint8, bytes *[256]uint8) { copy(t[:], bytes[:]) }
 
 // Replace replaces bytes by those of a table.

@@ -1,7 +1,7 @@
 //go:build goexperiment.simd && go1.27 && !go1.28 && amd64
 
-// Package lanes is the vectors of AVX-512 as kernels that are one text for several instruction sets see them; see the
-// generator's package, internal/lanes/generate. It writes common.go and x86.go from AVX2's.
+// Package lanes has the vectors of AVX-512 for kernels with one text for several instruction sets; see the generator,
+// internal/lanes/generate. The generator makes common.go and x86.go from AVX2's.
 package lanes
 
 import (
@@ -15,7 +15,7 @@ const Count = 4
 // CountShift is the logarithm of the number of dwords in a vector.
 const CountShift = 4
 
-// A Pair is two factors of 16 bits, as Dot wants them: alternating over a vector's words.
+// A Pair is two 16-bit factors for Dot, alternating over a vector's words.
 type Pair [32]int16
 
 // IsZero reports whether all words are zero.
@@ -24,14 +24,14 @@ func IsZero(v Words) bool { return v.NotEqual(Words{}).ToBits() == 0 }
 // splitLanes gathers the lower halves of all lanes before the upper ones.
 var splitLanes = [8]uint64{0, 2, 4, 6, 1, 3, 5, 7}
 
-// StoreHalves stores the lower halves of all lanes at p, and the upper ones stride bytes behind.
+// StoreHalves stores the lower halves of all lanes at p, and the upper ones stride bytes after it.
 func StoreHalves(v Words, p unsafe.Pointer, stride int) {
 	halves := v.ToBits().ReshapeToUint64s().Permute(archsimd.LoadUint64x8Array(&splitLanes)).ReshapeToUint8s()
 	halves.GetLo().StoreArray((*[32]uint8)(p))
 	halves.GetHi().StoreArray((*[32]uint8)(unsafe.Add(p, stride)))
 }
 
-// StoreLowBytes stores the bytes that are the words of a, then those of b.
+// StoreLowBytes stores the words of a, which are bytes, then those of b.
 func StoreLowBytes(a, b Words, p unsafe.Pointer) {
 	a.ToBits().TruncToUint8().StoreArray((*[32]uint8)(p))
 	b.ToBits().TruncToUint8().StoreArray((*[32]uint8)(unsafe.Add(p, 32)))
@@ -63,7 +63,7 @@ var tripled = func() (t [128]uint8) {
 	return t
 }()
 
-// StoreTripled stores each of the bytes that LoadBytes would load three times.
+// StoreTripled stores each of LoadBytes' bytes three times.
 func StoreTripled(from, to unsafe.Pointer) {
 	var v archsimd.Uint8x64
 	v = v.SetLo(archsimd.LoadUint8x32Array((*[32]uint8)(from)))
@@ -71,15 +71,16 @@ func StoreTripled(from, to unsafe.Pointer) {
 	v.Permute(archsimd.LoadUint8x64Array((*[64]uint8)(tripled[64:]))).GetLo().StoreArray((*[32]uint8)(unsafe.Add(to, 64)))
 }
 
-// Fours are vectors with four pixels in each lane, whose last four bytes are of no account: for arithmetic in dwords.
+// Fours are vectors with four pixels in each lane and four unused bytes, for arithmetic in dwords.
 
-// FoursBytes are the bytes of four pixels for each lane. LoadFours reads FoursRoom more, StoreFours writes as many more.
+// FoursBytes is the size of four pixels for each lane. LoadFours reads FoursRoom more, and StoreFours overwrites as
+// many more.
 const (
 	FoursBytes = 12 * Count
 	FoursRoom  = 16
 )
 
-// spreadFours and gatherFours are the dwords of fours, and of their pixels side by side.
+// spreadFours and gatherFours are the dword indices from adjacent pixels to fours, and back.
 var (
 	spreadFours = [16]uint32{0, 1, 2, 2, 3, 4, 5, 5, 6, 7, 8, 8, 9, 10, 11, 11}
 	gatherFours = [16]uint32{0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14}
@@ -95,8 +96,7 @@ func StoreFours(v Bytes, p unsafe.Pointer) {
 	Store(v.ReshapeToUint32s().Permute(archsimd.LoadUint32x16Array(&gatherFours)).ReshapeToUint8s(), p)
 }
 
-// Constants of float64 are loaded as vectors from memory: of a scalar the compiler would make a vector by instructions of
-// SSE's encoding.
+// Constants of float64 are loaded as vectors from memory: for a scalar the compiler would use SSE instructions.
 
 // LoadDoubles loads the first elements.
 func LoadDoubles(v *[8]float64) Doubles { return archsimd.LoadFloat64x8Array((*[8]float64)(v[:])) }

@@ -4,7 +4,7 @@
 
 package lanes
 
-// The functions of AVX2 and AVX-512 that are the same text but for the width of vectors.
+// The functions with the same text for AVX2 and AVX-512, except for the width of vectors.
 
 import (
 	"math"
@@ -20,7 +20,7 @@ func Pairs(a, b int16) (p Pair) {
 	return p
 }
 
-// Zipped is half of two vectors of words that Zip has joined, as Dot takes it: on x86 the words alternate, by lane.
+// Zipped is half of the words of two vectors joined by Zip, for Dot: on x86 the words alternate, by lane.
 type Zipped = Words
 
 // Zip joins the lower four words of each lane of a and b, and the upper four.
@@ -64,7 +64,7 @@ func ShiftToByteRange(lo, hi Dwords, n uint64) Words {
 	return lo.ShiftAllRight(n).SaturateToUint16ConcatGrouped(hi.ShiftAllRight(n)).Min(archsimd.BroadcastUint16x32(255)).BitsToInt16()
 }
 
-// PairBytes makes words of the bytes that are the words of a, in the lower halves, and of b.
+// PairBytes makes words from bytes: the words of a are their lower halves, those of b the upper ones.
 func PairBytes(a, b Words) Words { return a.Or(b.ShiftAllLeft(8)) }
 
 // LoadBytes loads as many bytes as a vector has words, as words.
@@ -96,26 +96,27 @@ func SpreadFirst(v Words) Words {
 	return v.ToBits().ReshapeToUint8s().PermuteOrZeroGrouped(archsimd.LoadInt8x64Array(&firstWord)).ReshapeToUint16s().BitsToInt16()
 }
 
-// Leave clears what would slow down other code's legacy-encoded instructions. Kernels call it before they return.
+// Leave clears the upper halves of registers, which would slow down other code's SSE instructions. Kernels call it
+// before they return.
 func Leave() { archsimd.ClearAVXUpperBits() }
 
-// Take returns the bytes of each lane that the indices name, 0 for an index from 128 on. Others must be below 16.
+// Take returns the bytes of each lane at the indices, and 0 for an index from 128 on. Other indices must be below 16.
 func Take(v, indices Bytes) Bytes { return v.PermuteOrZeroGrouped(indices.BitsToInt8()) }
 
-// Sums are sums of bytes that are still to be added up.
+// Sums are partial sums of bytes.
 type Sums = archsimd.Uint64x8
 
-// AddBytes adds the bytes of v to sums, one of which takes 65,535 at least.
+// AddBytes adds the bytes of v to sums. A sum can hold at least 65,535.
 func AddBytes(sums Sums, v Bytes) Sums { return sums.Add(v.SumOf8AbsDiff(Bytes{})) }
 
-// ToDwords returns words without a sign as dwords, in the order that ShiftNarrow takes.
+// ToDwords returns unsigned words as dwords, in the order for ShiftNarrow.
 func ToDwords(v Words) (lo, hi Dwords) {
 	return v.InterleaveLoGrouped(Words{}).ToBits().ReshapeToUint32s().BitsToInt32(),
 		v.InterleaveHiGrouped(Words{}).ToBits().ReshapeToUint32s().BitsToInt32()
 }
 
-// Tables of fours: which byte each is of the dwords of a channel, of the words of two channels by turns, and of pixels made of words of R
-// and G, and of words of B.
+// Tables of fours: byte indices for the dwords of a channel, for the alternating words of two channels, and for pixels
+// from words of R and G, and of B.
 var fourDwords, fourPairs, fourPixels = func() (t, u, w [3][16 * Count]uint8) {
 	for i := range 16 * Count {
 		place := i % 16
@@ -152,7 +153,7 @@ var wordsMost = func() (t [32]uint16) {
 	return t
 }()
 
-// JoinFours makes fours of channels, saturated to 0..255.
+// JoinFours makes fours from channels, saturated to 0..255.
 func JoinFours(r, g, b Dwords) Bytes {
 	most := archsimd.LoadUint16x32Array(&wordsMost)
 	rg, bb := r.SaturateToUint16ConcatGrouped(g).Min(most).ReshapeToUint8s(), b.SaturateToUint16ConcatGrouped(b).Min(most).ReshapeToUint8s()
@@ -160,19 +161,19 @@ func JoinFours(r, g, b Dwords) Bytes {
 }
 
 // Sums of bytes times weights of up to 24 bits, two taps at a time: a dword of a vector of pairs holds the bytes of two
-// taps as words. Weights do not fit the words that VPMADDWD multiplies, so each is high·2¹¹ + low with low in -1024..1023,
-// and two multiplications of the pairs give, exactly, modulo 2³²,
+// taps as words. Weights exceed the words of VPMADDWD, so each is high·2¹¹ + low with low in -1024..1023. Two
+// multiplications of the pairs give exactly, modulo 2³²:
 //
 //	sum = ((Σ high·byte + 1024) << 11) + Σ low·byte      (1024 << 11 is the rounding, half of 1 << 22)
 //
-// Sums that need no clipping are made with low parts, and thus everything, four times as large: a shift of 13 instead of
-// 11 makes the result the sum's top byte.
+// Sums without clipping use low parts, and thus everything, four times as large: a shift of 13 instead of 11 makes the
+// result the sum's top byte.
 const (
 	splitBits = 11
 	splitHalf = 1 << (splitBits - 1)
 )
 
-// SplitWeights makes of the weights of two taps what MulPairs takes; top says that the result is the sum's top byte.
+// SplitWeights converts the weights of two taps for MulPairs. top means that the result is the sum's top byte.
 func SplitWeights(k0, k1 Dwords, top bool) (high, low Dwords) {
 	half, word := BroadcastDwords(splitHalf), BroadcastDwords(0xffff)
 	high0, high1 := k0.Add(half).ShiftAllRight(splitBits), k1.Add(half).ShiftAllRight(splitBits)
@@ -193,10 +194,10 @@ func SplitWeight(k0, k1 int32, top bool) (high, low int32) {
 	return high0&0xffff | high1<<16, low0&0xffff | low1<<16
 }
 
-// SumStart returns what sums begin with.
+// SumStart returns the initial value of sums.
 func SumStart(_ bool) Dwords { return BroadcastDwords(splitHalf) }
 
-// TopByteStart returns what sums begin with of weights with 24 bits of fraction, whose result is the top byte without more.
+// TopByteStart returns the initial value of sums with weights of 24 fractional bits: their result is the top byte.
 func TopByteStart() Dwords { return BroadcastDwords(1 << (23 - splitBits)) }
 
 // MulPairs begins the two parts of a sum.
@@ -204,12 +205,12 @@ func MulPairs(start Dwords, pairs, high, low Words) (Dwords, Dwords) {
 	return pairs.DotProductPairs(high).Add(start), pairs.DotProductPairs(low)
 }
 
-// MulAddPairs adds to them.
+// MulAddPairs adds to the two parts of a sum.
 func MulAddPairs(sumHigh, sumLow Dwords, pairs, high, low Words) (Dwords, Dwords) {
 	return sumHigh.Add(pairs.DotProductPairs(high)), sumLow.Add(pairs.DotProductPairs(low))
 }
 
-// Raise returns what the low part of a sum must be added to.
+// Raise returns the addend for the low part of a sum.
 func Raise(high Dwords, top bool) Dwords {
 	if top {
 		return high.ShiftAllLeft(splitBits + 2)
@@ -217,7 +218,7 @@ func Raise(high Dwords, top bool) Dwords {
 	return high.ShiftAllLeft(splitBits)
 }
 
-// WholeStart returns what sums begin with that AddPairs adds to, which keeps them in one part.
+// WholeStart returns the initial value of sums for AddPairs, which keeps them in one part.
 func WholeStart(top bool) Dwords { return Raise(SumStart(top), top) }
 
 // AddPairs adds two taps to sums.
@@ -225,14 +226,14 @@ func AddPairs(sum Dwords, pairs, high, low Words, top bool) Dwords {
 	return sum.Add(Raise(pairs.DotProductPairs(high), top)).Add(pairs.DotProductPairs(low))
 }
 
-// Interleave returns the words of two vectors by turns, of the lanes' lower halves and of their upper ones.
+// Interleave alternates the words of two vectors, of the lanes' lower halves and of their upper ones.
 func Interleave(a, b Words) (lo, hi Words) { return a.InterleaveLoGrouped(b), a.InterleaveHiGrouped(b) }
 
 // StoreInts stores numbers as int32, rounded towards zero.
 func StoreInts(v Doubles, p unsafe.Pointer) { v.ConvertToInt32().StoreArray((*[8]int32)(p)) }
 
-// PickBytes makes numbers of the bytes of each lane that the indices name, as Take does, and of the bits of 2⁵² for each: 2⁵²
-// and the byte that is named for its lowest.
+// PickBytes makes numbers from bytes of each lane, taken by indices like in Take, and the bits of 2⁵²: each number is
+// 2⁵² plus the byte taken as its lowest.
 func PickBytes(v, indices, bits Bytes) Doubles {
 	return v.PermuteOrZeroGrouped(indices.BitsToInt8()).Or(bits).ReshapeToUint64s().BitsToFloat64()
 }
@@ -242,7 +243,7 @@ func Abs(v Doubles) Doubles {
 	return v.ToBits().BitsToInt64().AndNot(archsimd.BroadcastInt64x8(math.MinInt64)).ToBits().BitsToFloat64()
 }
 
-// CopySigns gives v, which is positive, the signs of another vector.
+// CopySigns gives v, which is not negative, the signs of another vector.
 func CopySigns(v, signs Doubles) Doubles {
 	sign := signs.ToBits().BitsToInt64().And(archsimd.BroadcastInt64x8(math.MinInt64))
 	return v.ToBits().BitsToInt64().Or(sign).ToBits().BitsToFloat64()

@@ -15,19 +15,19 @@ func LoadRepeated(p unsafe.Pointer) Bytes { return Load(p) }
 
 func BroadcastQwords(x uint64) Qwords { return archsimd.BroadcastUint64x2(x) }
 
-// Take returns the bytes that the indices name, 0 for an index from 128 on. Others must be below 16.
+// Take returns the bytes at the indices, and 0 for an index from 128 on. Other indices must be below 16.
 func Take(v, indices Bytes) Bytes { return v.LookupOrZero(indices) }
 
 var backwards = [16]uint8{15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0}
 
-// Reverse returns all bytes in reverse.
+// Reverse reverses the bytes.
 func Reverse(v Bytes) Bytes { return Take(v, Load(unsafe.Pointer(&backwards))) }
 
-// ShiftIn returns the last byte of before, followed by all of v but its last.
+// ShiftIn returns the last byte of before, followed by all bytes of v except the last.
 func ShiftIn(before, v Bytes) Bytes { return v.ConcatShiftBytesRight(before, 15) }
 
-// PrefixSums replaces each byte by the sum of carry and the bytes up to it, mod 256; last is the last of them, everywhere.
-// carry must be a byte everywhere, too.
+// PrefixSums replaces each byte by the sum of carry and the bytes up to it, mod 256; last repeats the last sum. carry
+// must be a repeated byte, too.
 func PrefixSums(v, carry Bytes) (sums, last Bytes) {
 	zero := Bytes{}
 	v = v.Add(v.ConcatShiftBytesRight(zero, 15))
@@ -37,10 +37,10 @@ func PrefixSums(v, carry Bytes) (sums, last Bytes) {
 	return v, Take(v, BroadcastBytes(15))
 }
 
-// Sums are sums of bytes that are still to be added up.
+// Sums are partial sums of bytes.
 type Sums = archsimd.Uint16x8
 
-// AddBytes adds the bytes of v to sums, one of which takes 65,535 at least.
+// AddBytes adds the bytes of v to sums. A sum can hold at least 65,535.
 func AddBytes(sums Sums, v Bytes) Sums {
 	return sums.Add(v.ExtendLo8ToUint16().Add(v.HiToLo().ExtendLo8ToUint16()))
 }
@@ -51,20 +51,20 @@ func Total(sums Sums) int {
 	return int(all.ReduceSum())
 }
 
-// ByteMask says for each byte yes or no.
+// ByteMask is a boolean for each byte.
 type ByteMask = archsimd.Mask8x16
 
-// LoadMask loads a mask: bytes that are all ones or zeros.
+// LoadMask loads a mask: bytes of all ones or all zeros.
 func LoadMask(p unsafe.Pointer) ByteMask { return archsimd.LoadInt8x16Array((*[16]int8)(p)).ToMask() }
 
-// StorePixels stores pixels of 16·Count times three bytes: lane 0 of v0, v1 and v2, then lane 1 of them, and so on.
+// StorePixels stores 16·Count pixels of three bytes: lane 0 of v0, v1 and v2, then lane 1 of them, and so on.
 func StorePixels(v0, v1, v2 Bytes, p unsafe.Pointer) {
 	Store(v0, p)
 	Store(v1, unsafe.Add(p, 16))
 	Store(v2, unsafe.Add(p, 32))
 }
 
-// StorePixelsMirrored is StorePixels with the last lane first: here there is one.
+// StorePixelsMirrored is StorePixels with the last lane first: here there is only one.
 func StorePixelsMirrored(v0, v1, v2 Bytes, p unsafe.Pointer) { StorePixels(v0, v1, v2, p) }
 
 // LoadPixels is the reverse of StorePixels.
@@ -72,7 +72,7 @@ func LoadPixels(p unsafe.Pointer) (v0, v1, v2 Bytes) {
 	return Load(p), Load(unsafe.Add(p, 16)), Load(unsafe.Add(p, 32))
 }
 
-// channelOf takes pixels apart: entry [c][v] says which byte of vector v each byte of channel c is.
+// channelOf extracts channels from pixels: entry [c][v] has the index of each byte of channel c in vector v.
 var channelOf = func() (t [3][3][16 * Count]uint8) {
 	for c := range 3 {
 		for i := range 16 * Count {
@@ -84,7 +84,7 @@ var channelOf = func() (t [3][3][16 * Count]uint8) {
 	return t
 }()
 
-// Channel returns R, G or B (0, 1 or 2) of what LoadPixels has loaded.
+// Channel returns R, G or B (0, 1 or 2) of LoadPixels' vectors.
 func Channel(v0, v1, v2 Bytes, c int) Bytes {
 	t := &channelOf[c]
 	return Take(v0, Load(unsafe.Pointer(&t[0]))).Or(Take(v1, Load(unsafe.Pointer(&t[1])))).Or(Take(v2, Load(unsafe.Pointer(&t[2]))))

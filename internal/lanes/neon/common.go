@@ -4,7 +4,7 @@
 
 package lanes
 
-// The types and functions of all instruction sets that are the same text but for the width of vectors.
+// The types and functions with the same text for all instruction sets, except for the width of vectors.
 
 import (
 	"simd/archsimd"
@@ -38,7 +38,8 @@ func Store(v Bytes, p unsafe.Pointer) { v.StoreArray((*[16]uint8)(p)) }
 
 func BroadcastBytes(x uint8) Bytes { return archsimd.BroadcastUint8x16(x) }
 
-// EvenBytes returns every second byte, from the first on, as words, and OddBytes the others; PairBytes puts them together again.
+// EvenBytes returns every second byte, beginning with the first, as words, and OddBytes the others. PairBytes is the
+// inverse.
 func EvenBytes(v Bytes) Words { return v.ReshapeToUint16s().BitsToInt16().And(BroadcastWords(255)) }
 
 func OddBytes(v Bytes) Words { return v.ReshapeToUint16s().ShiftAllRight(8).BitsToInt16() }
@@ -46,7 +47,7 @@ func OddBytes(v Bytes) Words { return v.ReshapeToUint16s().ShiftAllRight(8).Bits
 // HighBytes returns the upper bytes of words, as words.
 func HighBytes(v Words) Words { return v.ToBits().ShiftAllRight(8).BitsToInt16() }
 
-// HalfOf returns the upper halves of bytes, and above them some bits to be cleared.
+// HalfOf returns the upper halves of bytes. The bits above them are undefined.
 func HalfOf(v Bytes) Bytes { return v.ReshapeToUint16s().ShiftAllRight(4).ReshapeToUint8s() }
 
 // ToBytes returns words as bytes.
@@ -80,13 +81,12 @@ func LoadFloats(p unsafe.Pointer) Floats { return archsimd.LoadFloat32x4Array((*
 // StoreFloats stores a vector of float32.
 func StoreFloats(v Floats, p unsafe.Pointer) { v.StoreArray((*[4]float32)(p)) }
 
-// BroadcastFloat loads a float32 into all places, by its bits: of a scalar the compiler would make a vector by instructions of
-// SSE's encoding.
+// BroadcastFloat loads a float32 into all elements, by its bits: for a scalar the compiler would use SSE instructions.
 func BroadcastFloat(p *float32) Floats {
 	return BroadcastDwords(*(*int32)(unsafe.Pointer(p))).ToBits().BitsToFloat32()
 }
 
-// ToFloats makes float32 of dwords, which the pairs of words of v are.
+// ToFloats converts dwords, the pairs of words of v, to float32.
 func ToFloats(v Words) Floats { return v.ToBits().ReshapeToUint32s().BitsToInt32().ConvertToFloat32() }
 
 // FloatBits returns the bits.
@@ -101,7 +101,7 @@ type Doubles = archsimd.Float64x2
 // StoreDoubles stores a vector of float64.
 func StoreDoubles(v Doubles, p unsafe.Pointer) { v.StoreArray((*[2]float64)(p)) }
 
-// Negative returns bytes of ones where those of v are negative, and zeros elsewhere.
+// Negative returns bytes of ones for negative bytes of v, and zeros for others.
 func Negative(v Bytes) Bytes {
 	return archsimd.Int8x16{}.Greater(v.BitsToInt8()).ToInt8x16().ToBits()
 }

@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// A Lane is a lane by itself: 16 bytes, which here is a vector.
+// A Lane is a single lane: 16 bytes, here a vector.
 type Lane = archsimd.Uint8x16
 
 // LoadLane loads 16 bytes, LoadHalfLane eight.
@@ -23,11 +23,12 @@ func StoreLane(v Lane, p unsafe.Pointer) { Store(v, p) }
 // TakeLane is Take for a lane.
 func TakeLane(v, indices Lane) Lane { return Take(v, indices) }
 
-// TakeLanes loads the lanes of a vector from p0 and p1, and takes of each the bytes that the indices at i0 and i1 name; here there is one.
+// TakeLanes loads the lanes of a vector from p0 and p1, and takes the bytes of each at the indices at i0 and i1. Here
+// there is only one.
 func TakeLanes(p0, _, i0, _ unsafe.Pointer) Bytes { return Take(Load(p0), Load(i0)) }
 
-// StoreRow joins a, b, c and d, each of which has two bytes of each of four blocks in its lower half, to eight bytes for each block, and
-// stores them as signed words.
+// StoreRow joins a, b, c and d to eight bytes for each of four blocks, and stores them as signed words. Each of a, b, c
+// and d has two bytes of each block in its lower half.
 func StoreRow(a, b, c, d Lane, p unsafe.Pointer) {
 	left := a.ReshapeToUint16s().InterleaveLo(b.ReshapeToUint16s()).ReshapeToUint32s()
 	right := c.ReshapeToUint16s().InterleaveLo(d.ReshapeToUint16s()).ReshapeToUint32s()
@@ -56,7 +57,7 @@ func JoinLanes(a, b Lane) (lo, hi Lane) {
 // ZeroLane returns a lane of zeros.
 func ZeroLane() Lane { return Lane{} }
 
-// OnesOfLane has a bit for each byte that is not zero.
+// OnesOfLane has a bit for each nonzero byte.
 func OnesOfLane(v Lane) uint64 {
 	const bit, all = 0x8040201008040201, 0x0101010101010101 // bit i of byte i, and their sum in the top byte
 	x := v.NotEqual(ZeroLane()).ToInt8x16().ToBits().ReshapeToUint64s()

@@ -1,7 +1,7 @@
 //go:build goexperiment.simd && go1.27 && !go1.28 && arm64
 
-// Package lanes is the vectors of NEON as kernels that are one text for several instruction sets see them; see the
-// generator's package, internal/lanes/generate. It writes common.go from AVX2's.
+// Package lanes has the vectors of NEON for kernels with one text for several instruction sets; see the generator,
+// internal/lanes/generate. The generator makes common.go from AVX2's.
 package lanes
 
 import (
@@ -15,7 +15,7 @@ const Count = 1
 // CountShift is the logarithm of the number of dwords in a vector.
 const CountShift = 2
 
-// A Pair is two factors of 16 bits, as Dot wants them: eight times the one, then eight times the other.
+// A Pair is two 16-bit factors for Dot: eight times the first, then eight times the second.
 type Pair [16]int16
 
 // Pairs returns a and b.
@@ -26,8 +26,8 @@ func Pairs(a, b int16) (p Pair) {
 	return p
 }
 
-// Zipped is half of two vectors of words that Zip has joined, as Dot takes it. NEON multiplies without alternating words: the
-// lower halves of the vectors count.
+// Zipped is half of the words of two vectors joined by Zip, for Dot. NEON multiplies without alternating words: only
+// the lower halves of the vectors count.
 type Zipped struct{ a, b Words }
 
 // Zip joins the lower four words of a and b, and the upper four.
@@ -64,8 +64,9 @@ func JoinHalves(a, b Words) (lo, hi Words) {
 	return x.InterleaveLo(y).ReshapeToUint16s().BitsToInt16(), x.InterleaveHi(y).ReshapeToUint16s().BitsToInt16()
 }
 
-// Shifts are by vectors, which the compiler makes once in a basic block: for archsimd's shifts by a number it makes them each time.
-// A call of a function here costs an instruction that does nothing if its line has no operation of its own: a place for tracebacks.
+// Shifts use vectors of counts, which the compiler makes once per basic block; for archsimd's shifts by a number it
+// would make them each time. A call of a function here costs a no-op for tracebacks if its line has no operation of its
+// own.
 
 // ShiftRight shifts words arithmetically by a constant.
 func ShiftRight(v Words, n uint64) Words { return v.Shift(archsimd.BroadcastInt16x8(-int16(n))) }
@@ -81,7 +82,7 @@ func ShiftToByteRange(lo, hi Dwords, n uint64) Words {
 	return ToByteRange(ShiftRight(HighWords(lo, hi), n-16))
 }
 
-// PairBytes makes words of the bytes that are the words of a, in the lower halves, and of b.
+// PairBytes makes words from bytes: the words of a are their lower halves, those of b the upper ones.
 func PairBytes(a, b Words) Words {
 	return a.ToBits().ReshapeToUint8s().InterleaveEven(b.ToBits().ReshapeToUint8s()).ReshapeToUint16s().BitsToInt16()
 }
@@ -89,7 +90,7 @@ func PairBytes(a, b Words) Words {
 // IsZero reports whether all words are zero.
 func IsZero(v Words) bool { return v.ToBits().ReduceMax() == 0 }
 
-// StoreHalves stores the lower half at p, and the upper one stride bytes behind.
+// StoreHalves stores the lower half at p, and the upper one stride bytes after it.
 func StoreHalves(v Words, p unsafe.Pointer, stride int) {
 	halves := v.ToBits().ReshapeToUint64s().BitsToFloat64()
 	*(*float64)(p) = halves.GetElem(0)
@@ -118,13 +119,13 @@ func HighWords(lo, hi Dwords) Words {
 // SpreadFirst puts the first word in all places.
 func SpreadFirst(v Words) Words { return archsimd.BroadcastInt16x8(v.GetElem(0)) }
 
-// StoreLowBytes stores the bytes that are the words of a, then those of b.
+// StoreLowBytes stores the words of a, which are bytes, then those of b.
 func StoreLowBytes(a, b Words, p unsafe.Pointer) {
 	a.ToBits().ReshapeToUint8s().ConcatEven(b.ToBits().ReshapeToUint8s()).StoreArray((*[16]uint8)(p))
 }
 
-// rgbOrder are TBL's indices from words of R | G<<8 (first two) and of B (last two) to 24 bytes RGB: to the first 16 of them,
-// and to the last 16; 255 gives zero. By a pointer, so that four loads do not need four addresses.
+// rgbOrder are TBL's indices from words of R | G<<8 (first two) and of B (last two) to 24 bytes RGB: to the first 16 of
+// them, and to the last 16. 255 gives zero. It is a pointer, so that four loads do not need four addresses.
 var rgbOrder = func() *[4][16]uint8 {
 	var t [4][16]uint8
 	for i := range 16 {
@@ -159,25 +160,25 @@ var tripled = func() (t [2][16]uint8) {
 	return t
 }()
 
-// StoreTripled stores each of the bytes that LoadBytes would load three times.
+// StoreTripled stores each of LoadBytes' bytes three times.
 func StoreTripled(from, to unsafe.Pointer) {
 	v := archsimd.LoadUint8x16Array((*[16]uint8)(from))
 	v.LookupOrZero(archsimd.LoadUint8x16Array(&tripled[0])).StoreArray((*[16]uint8)(to))
 	v.LookupOrZero(archsimd.LoadUint8x16Array(&tripled[1])).StoreArray((*[16]uint8)(unsafe.Add(to, 8)))
 }
 
-// Leave does nothing: NEON has no second encoding that would slow down.
+// Leave does nothing: NEON has no second encoding to slow down.
 func Leave() {}
 
-// Fours are vectors with four pixels in each lane, whose last four bytes are of no account: for arithmetic in dwords.
+// Fours are vectors with four pixels in each lane and four unused bytes, for arithmetic in dwords.
 
-// FoursBytes are the bytes of four pixels. LoadFours reads FoursRoom more, StoreFours writes as many more.
+// FoursBytes is the size of four pixels. LoadFours reads FoursRoom more, and StoreFours overwrites as many more.
 const (
 	FoursBytes = 12
 	FoursRoom  = 4
 )
 
-// Tables of fours: which byte each is of the dwords of a channel, of its words, and of pixels made of dwords.
+// Tables of fours: byte indices for the dwords of a channel, for its words, and for pixels from dwords.
 var (
 	fourDwords, fourWords = func() (t, u [3][16]uint8) {
 		for i := range 16 {
@@ -205,7 +206,7 @@ func fourWordsOf(v Bytes, c int) Words {
 	return Take(v, Load(unsafe.Pointer(&fourWords[c]))).ReshapeToUint16s().BitsToInt16()
 }
 
-// JoinFours makes fours of channels, saturated to 0..255.
+// JoinFours makes fours from channels, saturated to 0..255.
 func JoinFours(r, g, b Dwords) Bytes {
 	most := BroadcastDwords(255)
 	r, g, b = r.Max(Dwords{}).Min(most), g.Max(Dwords{}).Min(most), b.Max(Dwords{}).Min(most)
@@ -218,8 +219,7 @@ func LoadFours(p unsafe.Pointer) Bytes { return Load(p) }
 // StoreFours stores fours.
 func StoreFours(v Bytes, p unsafe.Pointer) { Store(v, p) }
 
-// Constants of float64 are loaded as vectors from memory: of a scalar the compiler would make a vector by instructions of
-// SSE's encoding.
+// Constants of float64 are loaded as vectors from memory, as on x86.
 
 // LoadDoubles loads the first elements.
 func LoadDoubles(v *[8]float64) Doubles { return archsimd.LoadFloat64x2Array((*[2]float64)(v[:])) }
@@ -235,8 +235,8 @@ func Trunc(v Doubles) Doubles { return v.Trunc() }
 // Floor rounds down.
 func Floor(v Doubles) Doubles { return v.Floor() }
 
-// PickBytes makes numbers of the bytes of each lane that the indices name, as Take does, and of the bits of 2⁵² for each: 2⁵²
-// and the byte that is named for its lowest.
+// PickBytes makes numbers from bytes of each lane, taken by indices like in Take, and the bits of 2⁵²: each number is
+// 2⁵² plus the byte taken as its lowest.
 func PickBytes(v, indices, bits Bytes) Doubles {
 	return v.LookupOrZero(indices).Or(bits).ReshapeToUint64s().BitsToFloat64()
 }
@@ -244,7 +244,7 @@ func PickBytes(v, indices, bits Bytes) Doubles {
 // Abs clears the signs.
 func Abs(v Doubles) Doubles { return v.Abs() }
 
-// CopySigns gives v, which is positive, the signs of another vector.
+// CopySigns gives v, which is not negative, the signs of another vector.
 func CopySigns(v, signs Doubles) Doubles {
 	sign := signs.ToBits().And(archsimd.BroadcastUint64x2(1 << 63))
 	return v.ToBits().Or(sign).BitsToFloat64()

@@ -9,10 +9,10 @@ import (
 
 // Sums of bytes times weights of up to 24 bits, two taps at a time: a dword of a vector of pairs holds the bytes of two
 // taps as words, a + b·2¹⁶. NEON multiplies dwords, modulo 2³², so a·k0 + b·k1 is (a + b·2¹⁶)·k0 + b·(k1 - k0·2¹⁶), and
-// the upper word is all that must be taken apart. Sums begin with half of what the result is rounded to; those that need no
-// clipping are made four times as large, so that the result is the top byte.
+// only the upper word must be extracted. Sums begin with half of the rounding unit. Sums without clipping are four
+// times as large, so that the result is the top byte.
 
-// SplitWeights makes of the weights of two taps what MulPairs takes; top says that the result is the sum's top byte.
+// SplitWeights converts the weights of two taps for MulPairs. top means that the result is the sum's top byte.
 func SplitWeights(k0, k1 Dwords, top bool) (high, low Dwords) {
 	if top {
 		k0, k1 = k0.ShiftAllLeft(2), k1.ShiftAllLeft(2)
@@ -28,7 +28,7 @@ func SplitWeight(k0, k1 int32, top bool) (high, low int32) {
 	return k0, k1 - k0<<16
 }
 
-// SumStart returns what sums begin with.
+// SumStart returns the initial value of sums.
 func SumStart(top bool) Dwords {
 	if top {
 		return BroadcastDwords(1 << 23)
@@ -36,7 +36,7 @@ func SumStart(top bool) Dwords {
 	return BroadcastDwords(1 << 21)
 }
 
-// TopByteStart returns what sums begin with of weights with 24 bits of fraction, whose result is the top byte without more.
+// TopByteStart returns the initial value of sums with weights of 24 fractional bits: their result is the top byte.
 func TopByteStart() Dwords { return BroadcastDwords(1 << 23) }
 
 // MulPairs begins the two parts of a sum.
@@ -45,7 +45,7 @@ func MulPairs(start Dwords, pairs, high, low Words) (Dwords, Dwords) {
 	return w.BitsToInt32().MulAdd(dwords(high), start), w.ShiftAllRight(16).BitsToInt32().Mul(dwords(low))
 }
 
-// MulAddPairs adds to them.
+// MulAddPairs adds to the two parts of a sum.
 func MulAddPairs(sumHigh, sumLow Dwords, pairs, high, low Words) (Dwords, Dwords) {
 	w := pairs.ToBits().ReshapeToUint32s()
 	return w.BitsToInt32().MulAdd(dwords(high), sumHigh), w.ShiftAllRight(16).BitsToInt32().MulAdd(dwords(low), sumLow)
@@ -53,7 +53,7 @@ func MulAddPairs(sumHigh, sumLow Dwords, pairs, high, low Words) (Dwords, Dwords
 
 func dwords(v Words) Dwords { return v.ToBits().ReshapeToUint32s().BitsToInt32() }
 
-// MulPixels is MulPairs for the bytes that Take takes, and MulAddPixels MulAddPairs.
+// MulPixels is MulPairs for the bytes of Take, and MulAddPixels is MulAddPairs for them.
 func MulPixels(start Dwords, v, indices Bytes, high, low Words) (Dwords, Dwords) {
 	w := v.LookupOrZero(indices).ReshapeToUint32s()
 	return w.BitsToInt32().MulAdd(dwords(high), start), w.ShiftAllRight(16).BitsToInt32().Mul(dwords(low))
@@ -64,10 +64,10 @@ func MulAddPixels(sumHigh, sumLow Dwords, v, indices Bytes, high, low Words) (Dw
 	return w.BitsToInt32().MulAdd(dwords(high), sumHigh), w.ShiftAllRight(16).BitsToInt32().MulAdd(dwords(low), sumLow)
 }
 
-// Raise returns what the low part of a sum must be added to: here the high part.
+// Raise returns the addend for the low part of a sum: here the high part.
 func Raise(high Dwords, _ bool) Dwords { return high }
 
-// WholeStart returns what sums begin with that AddPairs adds to, which keeps them in one part.
+// WholeStart returns the initial value of sums for AddPairs, which keeps them in one part.
 func WholeStart(top bool) Dwords { return SumStart(top) }
 
 // AddPairs adds two taps to sums.
@@ -76,7 +76,7 @@ func AddPairs(sum Dwords, pairs, high, low Words, _ bool) Dwords {
 	return w.ShiftAllRight(16).BitsToInt32().MulAdd(dwords(low), w.BitsToInt32().MulAdd(dwords(high), sum))
 }
 
-// Interleave returns the words of two vectors by turns, of the lanes' lower halves and of their upper ones.
+// Interleave alternates the words of two vectors, of the lanes' lower halves and of their upper ones.
 func Interleave(a, b Words) (lo, hi Words) { return a.InterleaveLo(b), a.InterleaveHi(b) }
 
 // spreads repeats a dword.
@@ -85,20 +85,21 @@ var spreads = [4][16]uint8{
 	{8, 9, 10, 11, 8, 9, 10, 11, 8, 9, 10, 11, 8, 9, 10, 11}, {12, 13, 14, 15, 12, 13, 14, 15, 12, 13, 14, 15, 12, 13, 14, 15},
 }
 
-// PairTables returns what TopPairs and ClipPairs take on x86.
+// PairTables returns the tables of TopPairs and ClipPairs, which only x86 needs.
 func PairTables() (top0, top1, clip Bytes) { return }
 
-// TopPairs makes pairs of words of two vectors' top bytes.
+// TopPairs makes pairs of words from two vectors' top bytes.
 func TopPairs(x, y Dwords, _, _ Bytes) Words {
 	return upperPairs(x, y).ShiftAllRight(8).BitsToInt16()
 }
 
-// ClipPairs makes pairs of words of two vectors' sums, clipped to 0..255.
+// ClipPairs makes pairs of words from two vectors' sums, clipped to 0..255.
 func ClipPairs(x, y Dwords, _ Bytes) Words {
 	return clip(upperPairs(x, y)).ExtendLo8ToUint16().BitsToInt16()
 }
 
-// upperPairs returns the upper words of two vectors by turns, and upperWords those of the first before those of the second.
+// upperPairs alternates the upper words of two vectors, and upperWords returns those of the first before those of the
+// second.
 func upperPairs(x, y Dwords) archsimd.Uint16x8 {
 	return x.ToBits().ReshapeToUint16s().InterleaveOdd(y.ToBits().ReshapeToUint16s())
 }
@@ -112,34 +113,34 @@ func clip(upper archsimd.Uint16x8) archsimd.Uint8x16 {
 	return upper.BitsToInt16().ShiftAllRight(22 - 16).SaturateToUint8()
 }
 
-// joinLower puts the lower half of hi above that of lo, in the way that the compiler makes one instruction of with clip's last.
+// joinLower puts the lower half of hi above that of lo, in a form that the compiler fuses with clip's last instruction.
 func joinLower(lo, hi Bytes) Bytes {
 	upper := hi.ReshapeToUint64s().BitsToFloat64().GetElem(0)
 	return lo.ReshapeToUint64s().BitsToFloat64().SetElem(1, upper).ToBits().ReshapeToUint8s()
 }
 
-// PackTable is the type of what PackTops and PackClipped take on x86.
+// PackTable is the type of PackTops' and PackClipped's table, which only x86 needs.
 type PackTable = archsimd.Uint8x16
 
-// PackTables returns it.
+// PackTables returns the tables of PackTops and PackClipped.
 func PackTables() (bytes, dwords PackTable) { return }
 
-// PackTops puts the top bytes of four vectors side by side.
+// PackTops joins the top bytes of four vectors.
 func PackTops(a, b, c, d Dwords, _, _ PackTable) Bytes {
 	return upperWords(a, b).ReshapeToUint8s().ConcatOdd(upperWords(c, d).ReshapeToUint8s())
 }
 
-// PackClipped puts the sums of four vectors, clipped to 0..255, side by side.
+// PackClipped joins the sums of four vectors, clipped to 0..255.
 func PackClipped(a, b, c, d Dwords, _, _ PackTable) Bytes {
 	return joinLower(clip(upperWords(a, b)), clip(upperWords(c, d)))
 }
 
-// JoinTops puts the top bytes of even and odd outputs in order, of the first half and of the second.
+// JoinTops interleaves the top bytes of even and odd outputs, of the first half and of the second.
 func JoinTops(even0, odd0, even1, odd1 Dwords) Bytes {
 	return upperPairs(even0, odd0).ReshapeToUint8s().ConcatOdd(upperPairs(even1, odd1).ReshapeToUint8s())
 }
 
-// JoinClipped is the same for sums, clipped to 0..255.
+// JoinClipped is JoinTops for sums, clipped to 0..255.
 func JoinClipped(even0, odd0, even1, odd1 Dwords) Bytes {
 	return joinLower(clip(upperPairs(even0, odd0)), clip(upperPairs(even1, odd1)))
 }
@@ -155,7 +156,7 @@ func LoadApart(a, _ unsafe.Pointer) Bytes { return Load(a) }
 // Offsets returns the lane's offset first.
 func Offsets(p *int32) (a, b int) { return int(*p), 0 }
 
-// TripleTable returns what StoreTriples takes on x86.
+// TripleTable returns the table of StoreTriples, which only x86 needs.
 func TripleTable() PackTable { return PackTable{} }
 
 // StoreTriples stores the first three dwords, and overwrites a vector's length.

@@ -41,8 +41,9 @@ func (a *Adjuster) Hue(dst, src []byte, shift uint8) {
 // atLeast returns 1 if a ≥ b, else 0, of numbers below 2⁶³.
 func atLeast(a, b uint) uint { return uint(^(uint64(a) - uint64(b)) >> 63) }
 
-// orders gives, by the bits r ≥ g, g ≥ b and r ≥ b, the formula of toHSV for a pixel's hue: twice the index of the
-// highest channel (the first of equals), plus 1 if the second of the other two in the order r g b r g is the lowest.
+// orders gives, by the bits r ≥ g, g ≥ b and r ≥ b, the formula of toHSV for a pixel's hue. It is twice the index of
+// the highest channel (the first of equals), plus 1 if the second of the other two in the order r g b r g is the
+// lowest.
 var orders = [8]uint8{
 	0b000: 2*2 + 1, // r < g < b: blue, then r, g: the lowest is r
 	0b001: 0,       // impossible

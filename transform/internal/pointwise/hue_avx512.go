@@ -11,8 +11,8 @@ import (
 )
 
 // hueAVX512 is Hue in whole numbers. They give the results of Pillow's floats: a hue is a multiple of 85/2 plus a share
-// of it, exact ones are corrected by belowHue, and the middle channel is a multiple of 1/65025. TestEveryColour
-// compares all colours.
+// of it, and the middle channel is a multiple of 1/65025. belowHue corrects whole numbers. TestEveryColour compares all
+// colours.
 func hueAVX512(dst, src []byte, shift byte) int {
 	n := len(src) / pixelsAVX512 * pixelsAVX512
 	for at := 0; at < n; at += pixelsAVX512 {
@@ -36,8 +36,8 @@ func hueAVX512(dst, src []byte, shift byte) int {
 	return n
 }
 
-// hueOfAVX512 returns hues, rounded down: the base hue of the highest channel, plus 85/2 times the difference of the two
-// others, in the order r g b r g, as a share of the span.
+// hueOfAVX512 returns hues, rounded down. A hue is the base hue of the highest channel, plus 85/2 times the difference of
+// the two others, in the order r g b r g, as a share of the span.
 func hueOfAVX512(r, g, b, value, span Bytes) Bytes {
 	one := BroadcastBytes(1)
 	red, green := r.Equal(value), g.Equal(value)

@@ -11,8 +11,8 @@ import (
 )
 
 // hueNEON is Hue in whole numbers. They give the results of Pillow's floats: a hue is a multiple of 85/2 plus a share
-// of it, exact ones are corrected by belowHue, and the middle channel is a multiple of 1/65025. TestEveryColour
-// compares all colours.
+// of it, and the middle channel is a multiple of 1/65025. belowHue corrects whole numbers. TestEveryColour compares all
+// colours.
 func hueNEON(dst, src []byte, shift byte) int {
 	n := len(src) / pixelsNEON * pixelsNEON
 	for at := 0; at < n; at += pixelsNEON {
@@ -36,8 +36,8 @@ func hueNEON(dst, src []byte, shift byte) int {
 	return n
 }
 
-// hueOfNEON returns hues, rounded down: the base hue of the highest channel, plus 85/2 times the difference of the two
-// others, in the order r g b r g, as a share of the span.
+// hueOfNEON returns hues, rounded down. A hue is the base hue of the highest channel, plus 85/2 times the difference of
+// the two others, in the order r g b r g, as a share of the span.
 func hueOfNEON(r, g, b, value, span Bytes) Bytes {
 	one := BroadcastBytes(1)
 	red, green := r.Equal(value), g.Equal(value)
