@@ -20,7 +20,7 @@ import (
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
-// tarMembersMax bounds how many members of a tar are read to tell what it is.
+// tarMembersMax bounds the members of a tar that are read to detect its format.
 const tarMembersMax = 1 << 16
 
 // sniffedMembersMax is how many files of a tar, from its front, tell whether it is of WebDataset, or has classes in its files' names.
@@ -33,12 +33,12 @@ type candidate struct {
 	naming
 	*folder      // nil: it is a file
 	*front       // nil: it is no tar
-	noTar   bool // it is a file that is no tar
+	noTar   bool // a file, and not a tar
 }
 
 // naming is what the splits of a candidate are called.
 type naming struct {
-	split  string // by the names of files and folders
+	split  string // the names of files and folders say it
 	part   bool   // it is one split of the folder around it
 	output string // what the names of sets begin with; "": the path
 }
@@ -48,15 +48,15 @@ type folder struct {
 	tree    transport.Tree
 	folders []string
 	files   []string
-	sets    []string // folders that are shard sets
+	sets    []string // shard sets
 	given   bool     // the files are those that were given, of a folder that may have more
 }
 
 // front is a tar and its first members.
 type front struct {
 	tar     *transport.TarReader
-	stdin   *transport.Stdin // what it is read from, if from no file
-	strip   string           // the folder in which its dataset begins, "train/"
+	stdin   *transport.Stdin // the tar comes from it, and not from a file
+	strip   string           // the dataset begins in this folder of the tar, "train/"
 	members []tarMember
 	end     error // what stands after the members: io.EOF, or what is wrong
 }
@@ -65,7 +65,7 @@ type front struct {
 type tarMember struct {
 	name  string // cleaned
 	kind  byte   // tar.TypeReg and so on
-	image bool   // by its first bytes
+	image bool   // its first bytes are an image's
 }
 
 // look lists a folder, or opens a file.
@@ -159,7 +159,7 @@ func isShardSet(path string) bool {
 	return err == nil || errors.As(err, &corrupt) || errors.As(err, &unsupported)
 }
 
-// tars are the files that are called tars, and others the rest.
+// tars splits the files into those with a tar's extension and the others.
 func (f *folder) tars() (tars, others []string) {
 	for _, name := range f.files {
 		if transport.NamedTar(name) {
@@ -227,12 +227,12 @@ func (c *candidate) unknown() error {
 	return &transport.FormatError{Path: c.path, Msg: msg + "; wanted: " + strings.Join(names, ", "), Err: errors.ErrUnsupported}
 }
 
-// newSplit is the one split of a candidate.
+// newSplit makes the only split of a candidate.
 func (c *candidate) newSplit(l dataset.Layout) *dataset.Split {
 	return dataset.NewSplit(cmp.Or(c.opts.Split, c.split), c.path, cmp.Or(c.output, transport.Stem(c.path))+"-shards", l, c.opts)
 }
 
-// images is the one split of a candidate that is a folder or a tar of files which are a sample each, and are called so.
+// images makes the split of a folder or tar in which each file is a sample. things names the samples in messages.
 func (c *candidate) images(things string, rule func(*dataset.Split) (labelrule.Rule, error)) ([]*dataset.Split, error) {
 	if err := c.noSets(); err != nil {
 		return nil, err
@@ -263,13 +263,13 @@ func (c *candidate) inTars(names ...string) (*transport.TarFiles, error) {
 	return t, err
 }
 
-// newFiles is the one split of a candidate whose files are a sample each.
+// newFiles makes the split of a candidate in which each file is a sample.
 func (c *candidate) newFiles(what string, t transport.Transport, rule func(*dataset.Split) (labelrule.Rule, error)) []*dataset.Split {
 	return []*dataset.Split{c.newSplit(&labelrule.Files{Transport: t, What: what, Rule: rule})}
 }
 
-// bySplit makes a split of the files, or of those that are named for each split. open makes one of them: of the files of one split, by the name
-// that they say, "" if they say none. Test images without labels are left out unless they are asked for.
+// bySplit makes one split of the files, or several if their names tell splits apart. open makes one of these from its files; its name is "" if the
+// names say nothing. Test images without labels are left out unless Options.Test takes them.
 func (c *candidate) bySplit(names []string, open func(split string, files []string) (*dataset.Split, error)) ([]*dataset.Split, error) {
 	groups := make(map[string][]string)
 	for _, name := range names {
@@ -324,7 +324,7 @@ func (c *candidate) noSets() error {
 	return transport.RefuseEntry(c.path, c.sets[0], "a shard set within the dataset: move it out, or it would be taken for a class")
 }
 
-// member returns the i-th member of a tar; io.EOF says that there are fewer, as of a file that is no tar. It reads no further.
+// member returns the i-th member of a tar and reads no further. The error is io.EOF if the tar has fewer, or the file is not a tar.
 func (c *candidate) member(i int) (tarMember, error) {
 	if c.front == nil {
 		return tarMember{}, io.EOF
@@ -347,7 +347,7 @@ func (c *candidate) member(i int) (tarMember, error) {
 	return f.members[i], nil
 }
 
-// first returns the first member that tells what a tar is: no folder, and no file like a README.
+// first returns the first member that can tell the format of a tar: not a folder, and not a file like a README.
 func (c *candidate) first() (tarMember, error) {
 	for i := 0; ; i++ {
 		m, err := c.member(i)

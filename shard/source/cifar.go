@@ -32,7 +32,7 @@ import (
 //	                       fine_label_names.txt, coarse_label_names.txt
 //
 // The pixels of an image are three planes, red, green and blue, each from left to right and from top to bottom. Image 29 of the training files,
-// counted from 0 through all five as torchvision's CIFAR10 does, is "train/automobile/00029" if that is its class; those of test_batch are
+// counted from 0 through all five as in torchvision's CIFAR10, is "train/automobile/00029" if it is an automobile; those of test_batch are
 // "test/cat/00000" and so on. CIFAR-100's keys have the fine class whichever labels are taken.
 var cifar = dataset.Kind{
 	Name:    "CIFAR",
@@ -69,7 +69,7 @@ var cifar100 = cifarFormat{
 	metas: []string{"fine_label_names.txt", "coarse_label_names.txt"}, classes: [2]int{100, 20},
 }
 
-// cifarUnread are the versions that are not read, by the folder that their archive unpacks to.
+// cifarUnread are the unsupported versions, by the folder in their archive.
 var cifarUnread = map[string]*cifarFormat{"cifar-10-batches-py": &cifar10, "cifar-10-batches-mat": &cifar10, "cifar-100-python": &cifar100, "cifar-100-matlab": &cifar100}
 
 func (f *cifarFormat) files() []string { return slices.Concat(f.train, f.test, f.metas) }
@@ -264,7 +264,7 @@ func (c *cifarFiles) checkRecords(data []byte) error {
 	return nil
 }
 
-// cifarClasses reads n class names, one a line, each of which can be a folder's, and empty lines after them.
+// cifarClasses reads n class names, one a line, that can name folders. Empty lines may follow.
 func cifarClasses(data []byte, n int) (names []string, err error) {
 	for line := range strings.Lines(string(data)) {
 		name := strings.TrimSpace(line)

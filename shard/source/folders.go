@@ -61,7 +61,7 @@ func (c *candidate) halfDone() error {
 	return nil
 }
 
-// enterTarFolder makes the class folders of a tar begin in its only folder, where that is called as the tar or a split is.
+// enterTarFolder makes the class folders of a tar begin in its outermost folder, if the folder has the name of the tar or of a split.
 func (c *candidate) enterTarFolder() error {
 	m, err := c.first()
 	if err != nil {
@@ -132,7 +132,7 @@ func checkClassTar(c *candidate, name string) error {
 	for i := range 3 {
 		m, err := q.member(i)
 		if err != nil {
-			return nil // an empty tar, or one whose damage the walk names
+			return nil // the tar is empty or damaged; the walk names the damage
 		}
 		if transport.NamedTar(m.name) {
 			return transport.RefuseEntry(q.path, m.name, "a tar of tars among those of classes, as when it was unpacked beside itself: "+
@@ -142,7 +142,7 @@ func checkClassTar(c *candidate, name string) error {
 	return nil
 }
 
-// unlabelledImages is images whose labels are unknown or not wanted, wherever they lie. img2dataset's files and others beside the images are left out:
+// unlabelledImages are images anywhere, without labels. Other files beside them, as img2dataset writes them, are left out:
 //
 //	images/0001.jpg …
 //	laion/00000/000000000.jpg, 000000000.txt, 000000000.json …
@@ -168,14 +168,14 @@ func openUnlabelled(c *candidate) ([]*dataset.Split, error) {
 	return c.images("images without labels", labelrule.WithoutLabels)
 }
 
-// unlabelledTest says that a folder holds test images in no class folders, and that they are wanted. ILSVRC2012's have classes.
+// unlabelledTest says that a folder holds test images without class folders, and that the options take them. ILSVRC2012's have a kind of their own.
 func (c *candidate) unlabelledTest() bool {
 	return c.opts.Test && c.split == "test" && c.folder != nil && len(c.folders) <= 1 && !slices.ContainsFunc(c.files, func(name string) bool {
 		return strings.HasPrefix(name, labelrule.TestNamePrefix) || transport.FileKind(name) != ""
 	})
 }
 
-// besideImages says that a file is what img2dataset says of a tar or folder of images that lies beside it.
+// besideImages says that a file is img2dataset's description of a tar or folder of images beside it.
 func (f *folder) besideImages(name string) bool {
 	of := strings.TrimSuffix(strings.TrimSuffix(name, path.Ext(name)), "_stats")
 	_, folder := slices.BinarySearch(f.folders, of)
@@ -188,7 +188,7 @@ const (
 	valTarName   = "ILSVRC2012_img_val.tar"
 )
 
-// splitFolders is a folder with a folder or tar for each split, which may be of any kind:
+// splitFolders is a folder with a folder or tar of any kind for each split:
 //
 //	imagenet/train/… and imagenet/val/…              also valid/ or validation/; test/ where its images have labels
 //	imagenet/ILSVRC2012_img_train.tar and ….val.tar
@@ -245,7 +245,7 @@ func openSplitFolders(c *candidate) ([]*dataset.Split, error) {
 		splits = append(splits, of...)
 	}
 	if test := transport.SplitFolder(c.folders, "test"); c.opts.Split == "" && test != "" {
-		// Most have no labels, or are nothing that can be packed: that is no error, unless they are asked for.
+		// Most test folders have no labels, or cannot be packed. This is an error only with --test.
 		of, err := c.openPart(test, "test")
 		if err != nil && c.opts.Test {
 			return nil, err

@@ -26,7 +26,7 @@ var ilsvrcValidation = dataset.Kind{
 	Published: dataset.ILSVRCValidation,
 }
 
-// loose returns the first image of a tar or folder whose images lie in no folder, or, in a tar, in one; "" if they lie otherwise.
+// loose returns the first image of a folder without subfolders, or of a tar with at most one; "" for any other layout.
 func (c *candidate) loose() (name string, err error) {
 	if c.folder != nil {
 		if tars, _ := c.tars(); c.given || len(c.folders) > 0 || len(c.files) == 0 || len(tars) > 0 {
@@ -66,7 +66,7 @@ func openIlsvrcValidation(c *candidate) ([]*dataset.Split, error) {
 	return c.images("ILSVRC2012's validation images", val.Rule)
 }
 
-// ilsvrcTest is ILSVRC2012's 100,000 test images, whose labels were never published.
+// ilsvrcTest is ILSVRC2012's 100,000 test images. Their labels were never published.
 var ilsvrcTest = dataset.Kind{
 	Name:      "ILSVRC2012's test images",
 	Forms:     []string{"ILSVRC2012_img_test_v10102019.tar", "the folder of its images"},
@@ -82,14 +82,14 @@ func openIlsvrcTest(c *candidate) ([]*dataset.Split, error) {
 	return c.images("ILSVRC2012's test images", labelrule.ByNothing)
 }
 
-// kaggle is ILSVRC2012 as Kaggle's competition imagenet-object-localization-challenge gives it, from any of its folders down to CLS-LOC, and as the
-// zip that is downloaded, which is read where it lies:
+// kaggle is ILSVRC2012 from Kaggle's competition imagenet-object-localization-challenge: any of its folders down to CLS-LOC, or the downloaded zip,
+// which need not be unpacked:
 //
 //	LOC_val_solution.csv                                  ImageId,PredictionString: the label and boxes of each validation image
 //	ILSVRC/Data/CLS-LOC/train/n01440764/n01440764_18.JPEG
 //	ILSVRC/Data/CLS-LOC/val/ILSVRC2012_val_00000001.JPEG
 //	ILSVRC/Data/CLS-LOC/test/ILSVRC2012_test_00000001.JPEG
-//	ILSVRC/Annotations/…, ILSVRC/ImageSets/…              which say nothing of classes that the folders do not
+//	ILSVRC/Annotations/…, ILSVRC/ImageSets/…              not needed
 var kaggle = dataset.Kind{
 	Name:   "Kaggle's ImageNet",
 	Forms:  []string{"the folder with LOC_val_solution.csv and ILSVRC/, or any on the way to CLS-LOC", "imagenet-object-localization-challenge.zip"},
@@ -208,7 +208,7 @@ func openSuffixTars(c *candidate) ([]*dataset.Split, error) {
 	return nil, nil
 }
 
-// inData is a candidate in the folder "data", whose sets are called as the folder around it; nil if there is none.
+// inData returns the candidate in the folder "data", or nil without that folder. Its sets get the name of the folder around it.
 func (c *candidate) inData() (*candidate, error) {
 	if !slices.Contains(c.folders, "data") {
 		return nil, nil

@@ -52,7 +52,7 @@ func ParseField(text string) (Field, error) { return dataset.ParseField(text) }
 // ShownPath returns a path as people write it: that of a file behind a network is its URL.
 func ShownPath(p string) string { return transport.ShownPath(p) }
 
-// opener is a kind, and how the splits of a candidate of it are opened. No splits say that the candidate is of another kind.
+// opener is a kind with the function that opens its splits. The function returns no splits for a candidate of another kind.
 type opener struct {
 	*dataset.Kind
 	open func(c *candidate) ([]*dataset.Split, error)
@@ -78,8 +78,8 @@ func init() {
 	}
 }
 
-// Kinds returns all kinds, in the order in which they are tried: the first that recognises a candidate has it. The more special stand before the more
-// general: class folders are last, since any folder of folders is that.
+// Kinds returns all kinds in the order in which they are tried; the first that recognises a candidate opens it. Special kinds come before general ones:
+// class folders are last, since any folder of folders matches.
 func Kinds() (all []*dataset.Kind) {
 	for _, k := range kinds {
 		all = append(all, k.Kind)
@@ -96,8 +96,8 @@ func Open(path string, opts dataset.Options) ([]*dataset.Split, error) {
 // StandardInput is the path of a tar that comes by Options.Stdin.
 const StandardInput = "-"
 
-// OpenAll is [Open] of one path, or of several files that are one dataset: the tars of WebDataset or of classes, parquet files, or the lists of
-// several splits. StandardInput alone is a tar that comes by Options.Stdin: it can be walked over once, and its Output is not beside it.
+// OpenAll opens one path as [Open] does, or several files of one dataset: the tars of WebDataset or of classes, parquet files, or the lists of several
+// splits. StandardInput alone is a tar from Options.Stdin, which can be walked over once.
 func OpenAll(paths []string, opts dataset.Options) ([]*dataset.Split, error) {
 	c, err := newCandidate(paths, opts)
 	if err != nil {
@@ -111,7 +111,7 @@ func OpenAll(paths []string, opts dataset.Options) ([]*dataset.Split, error) {
 	return splits, dataset.Bind(c.path, splits, opts)
 }
 
-// newCandidate looks at what the paths hold.
+// newCandidate looks at the data at the paths.
 func newCandidate(paths []string, opts dataset.Options) (*candidate, error) {
 	for _, path := range paths {
 		if _, err := os.Lstat(path); err != nil && strings.Contains(path, "{") {
@@ -133,7 +133,7 @@ func newCandidate(paths []string, opts dataset.Options) (*candidate, error) {
 	return look(path, opts, transport.FileSystem{})
 }
 
-// newFiles is the candidate of several files: as if they alone lay in the folder that holds them all.
+// newFiles is the candidate of several files, as if the folder around them held no others.
 func newFiles(paths []string, opts dataset.Options) (*candidate, error) {
 	folder := &folder{tree: transport.FileSystem{}, given: true}
 	c := &candidate{opts: opts, folder: folder}
@@ -180,8 +180,8 @@ func newFiles(paths []string, opts dataset.Options) (*candidate, error) {
 	return c, nil
 }
 
-// SiblingClasses says that the training split beside this one, a set or a folder of class folders, has other classes, so that its labels mean something
-// else; "" if there is none, or it has the same ones. classes are those of this split.
+// SiblingClasses returns a warning if the training split beside this one, a set or a folder of class folders, has other classes, so that its labels
+// mean something else; otherwise "". classes are those of this split.
 func SiblingClasses(s *dataset.Split, classes []string) string {
 	if s.Name == "train" || len(classes) == 0 {
 		return ""

@@ -11,8 +11,8 @@ import (
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
-// parquetFiles is datasets of Hugging Face as their hub has them, in parquet (https://parquet.apache.org/docs/file-format/): a row for each sample, a
-// column with the image file's bytes and one with the label, whose class names stand in the schema's metadata under "huggingface":
+// parquetFiles is a dataset of Hugging Face's hub in parquet (https://parquet.apache.org/docs/file-format/): a row for each sample, a column with the
+// image file's bytes and one with the label. The schema's metadata hold the class names under "huggingface":
 //
 //	data/train-00000-of-00294.parquet       image: struct<bytes: binary, path: string>, label: int64
 //	data/validation-00000-of-00014.parquet
@@ -60,12 +60,12 @@ func openParquetFiles(c *candidate) ([]*dataset.Split, error) {
 	})
 }
 
-// parquets are the files of a folder that are called parquet.
+// parquets are the files of a folder with the extension .parquet.
 func (f *folder) parquets() []string {
 	return slices.DeleteFunc(slices.Clone(f.files), func(name string) bool { return transport.FileKind(name) != transport.ParquetExtension })
 }
 
-// newParquetSplit is the split of some files, which must be all that their names tell of.
+// newParquetSplit makes the split of some files. Their names tell whether files are missing.
 func newParquetSplit(c *candidate, paths []string) (*dataset.Split, error) {
 	l, err := table.NewParquet(paths, c.opts)
 	if err != nil {
@@ -98,7 +98,7 @@ var lists = dataset.Kind{
 	TestLabelled: true,
 }
 
-// imagefolderLists are what lists are called beside the images of one folder (https://huggingface.co/docs/datasets/image_dataset).
+// imagefolderLists are the names of lists beside the images of one folder (https://huggingface.co/docs/datasets/image_dataset).
 var imagefolderLists = []string{"metadata.csv", "metadata.jsonl"}
 
 func openList(c *candidate) ([]*dataset.Split, error) {
@@ -123,8 +123,7 @@ func openList(c *candidate) ([]*dataset.Split, error) {
 	return c.openListFile(c.path, root)
 }
 
-// openListInFolder opens a folder of images in which a list says their labels: the validation images of Tiny ImageNet, or what Hugging Face calls an
-// imagefolder.
+// openListInFolder opens a folder of images with a list of their labels: the validation images of Tiny ImageNet, or Hugging Face's imagefolder.
 func openListInFolder(c *candidate) ([]*dataset.Split, error) {
 	if slices.Contains(c.files, table.TinyAnnotations) && slices.Equal(c.folders, []string{"images"}) {
 		return c.openListFile(filepath.Join(c.path, table.TinyAnnotations), filepath.Join(c.path, "images"))
@@ -140,7 +139,7 @@ func openListInFolder(c *candidate) ([]*dataset.Split, error) {
 	return nil, nil
 }
 
-// openListFile makes a split of a list, or one of each value of its column "split"; none: the file is no list.
+// openListFile makes a split of a list, or one for each value of its column "split". It returns no splits if the file is not a list.
 func (c *candidate) openListFile(file, root string) ([]*dataset.Split, error) {
 	parts, err := table.ReadLists(file, root, c.opts)
 	base := strings.TrimSuffix(c.path, filepath.Ext(c.path))

@@ -17,7 +17,7 @@ import (
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
-// An unreadFormat is a format in which images are kept and which is not read, with what to do instead.
+// An unreadFormat is an unsupported format of images, with the remedy.
 type unreadFormat struct {
 	name       string
 	extensions []string
@@ -60,12 +60,12 @@ func isTFRecord(head []byte) bool {
 	return binary.LittleEndian.Uint32(head[8:]) == crc>>15|crc<<17+0xa282ead8
 }
 
-// errorOf is the error of such a file.
+// errorOf is the error for such a file.
 func (u *unreadFormat) errorOf(path, entry string) error {
 	return &transport.FormatError{Path: path, Entry: entry, Msg: u.name + ", which is not read: " + u.instead, Err: errors.ErrUnsupported}
 }
 
-// unreadFile says what a file is that no kind reads.
+// unreadFile is the error for a file that no kind reads; it names the format.
 func unreadFile(path string) error {
 	head := headOf(path)
 	for i := range unreadFormats {
@@ -91,7 +91,7 @@ func unreadFile(path string) error {
 	return &transport.FormatError{Path: path, Msg: "neither a tar nor a tar.gz", Err: transport.ErrNotTar}
 }
 
-// headOf is how a file begins, as far as it can be read.
+// headOf returns the first bytes of a file, as far as it can be read.
 func headOf(path string) []byte {
 	f, err := transport.FileSystem{}.Open(path)
 	if err != nil {
@@ -103,8 +103,7 @@ func headOf(path string) []byte {
 	return head[:n]
 }
 
-// unread says what a folder is that holds a dataset in a way that is not read: files of such a format and none that is, or images whose labels are
-// boxes.
+// unread is the error for a folder in an unsupported format: it holds only files of such a format, or images with boxes as labels.
 func (c *candidate) unread() error {
 	if c.folder == nil || c.tree != transport.Tree(transport.FileSystem{}) {
 		return nil

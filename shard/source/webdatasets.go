@@ -36,11 +36,11 @@ var webDatasets = dataset.Kind{
 	TestLabelled: true,
 }
 
-// sniffWebDataset says whether one of a tar's first samples has an image and a label. empty says that it has no file at all, as the last tar that is
-// written may.
+// sniffWebDataset says whether one of a tar's first samples has an image and a label. empty says that the tar has no files, as the last tar of a
+// writer may.
 func sniffWebDataset(c *candidate) (is, empty bool, err error) {
 	names, member, n := webdataset.NewNames(c.opts), webdataset.LabelMember(c.opts.Label), 0
-	images, labels, beside := make(map[string]string), make(map[string]bool), make(map[string]bool) // by key
+	images, labels, beside := make(map[string]string), make(map[string]bool), make(map[string]bool) // keyed by sample
 	for i := 0; n < sniffedMembersMax; i++ {
 		m, err := c.member(i)
 		if err == io.EOF && n > 0 {
@@ -55,7 +55,7 @@ func sniffWebDataset(c *candidate) (is, empty bool, err error) {
 		if m.kind == tar.TypeDir {
 			continue
 		}
-		if transport.NamedTar(m.name) { // of a class, and to skip it takes reading it
+		if transport.NamedTar(m.name) { // a class tar, which would have to be read to skip it
 			return false, false, nil
 		}
 		n++

@@ -23,12 +23,11 @@ const ClassesFromMax = 16
 const (
 	// foldersNotedMax is how many folders within a class are remembered: it takes two to see that they may be the classes.
 	foldersNotedMax = 8
-	// wnidsMissingMax is up to how many of ILSVRC2012's classes may be missing for that to be an incomplete copy; more are a selection, such as
-	// ImageNet-100.
+	// wnidsMissingMax bounds the missing classes of an incomplete copy of ILSVRC2012. If more are missing, it is a selection, such as ImageNet-100.
 	wnidsMissingMax = 99
 )
 
-// classCount is what a walk met of one class.
+// classCount counts the files of one class.
 type classCount struct {
 	files   int
 	parquet int      // files of this name
@@ -42,11 +41,11 @@ type classRule struct {
 	counts               map[string]*classCount
 	wanted               ClassNames // if it has names, only these are taken, in this order
 	index                map[string]int32
-	leftOut              map[string]bool // classes that are not wanted
-	beside               []string        // files that lie above all classes
-	links                []string        // of a tar or zip, there too
+	leftOut              map[string]bool // classes outside wanted
+	beside               []string        // files above all classes
+	links                []string        // links in a tar or zip above all classes
 	parents              map[string]bool // the folders that the classes lie in, if those are not the source itself
-	valImages, valDiffer int             // images that are named as ILSVRC2012's for validation, and those of them in another class's folder
+	valImages, valDiffer int             // images named as ILSVRC2012's validation images; those in the folder of a wrong class
 }
 
 // ByFolder is the classRule of a split.
@@ -54,7 +53,7 @@ func ByFolder(s *dataset.Split) (Rule, error) {
 	return newClassRule(s.Options, max(1, s.Options.ClassesFrom))
 }
 
-// ByTar is that of a split of which each tar is a class.
+// ByTar is the classRule of a split in which each tar is a class.
 func ByTar(s *dataset.Split) (Rule, error) { return newClassRule(s.Options, 1) }
 
 func newClassRule(o dataset.Options, level int) (*classRule, error) {
@@ -72,7 +71,7 @@ func (c *classRule) Take(f *transport.File) (bool, error) {
 	class, rest, below := transport.KeyClass(f.Key, c.level)
 	if f.Folder {
 		if below && rest != "" {
-			return false, nil // of a class
+			return false, nil // a folder within a class
 		}
 		return false, c.takeFolder(f)
 	}
@@ -101,7 +100,7 @@ func (c *classRule) Take(f *transport.File) (bool, error) {
 	return true, nil
 }
 
-// takeFolder notes a folder that is a class, or lies above the classes.
+// takeFolder records a class folder, or a folder above the classes.
 func (c *classRule) takeFolder(f *transport.File) error {
 	name := path.Base(f.Key)
 	if reason := transport.NameReason(name); reason != "" {
@@ -117,7 +116,7 @@ func (c *classRule) takeFolder(f *transport.File) error {
 	return nil
 }
 
-// takes says that a class is wanted, and remembers those that are not.
+// takes says whether the options take a class, and records the others.
 func (c *classRule) takes(class string) bool {
 	if c.index == nil {
 		return true
@@ -178,7 +177,7 @@ func (c *classRule) add(class, rest string) {
 	}
 }
 
-// Labels gives the classes their order, after what is nearly certainly a mistake was refused.
+// Labels gives the classes their order, and refuses likely mistakes.
 func (c *classRule) Labels(s *dataset.Split) (dataset.Labels, error) {
 	if len(c.beside) > 0 {
 		s.Note("%s left out (%s)", bytesize.Counted(len(c.beside), "file beside the classes is", "files beside the classes are"), transport.SomeNames(c.beside))
@@ -206,7 +205,7 @@ func (c *classRule) Labels(s *dataset.Split) (dataset.Labels, error) {
 	return c.labelsOf(classes, dataset.ClassIndex(classes)), nil
 }
 
-// labelsOf are labels by the folder that is the class.
+// labelsOf are the labels by class folders.
 func (c *classRule) labelsOf(classes []string, index map[string]int32) dataset.Labels {
 	return dataset.Labels{Classes: classes, Folders: true, Of: func(key string) (int32, bool) {
 		class, _, _ := transport.KeyClass(key, c.level)
@@ -252,7 +251,7 @@ func NamedNoClass(name string) bool {
 	return transport.IsSplitFolder(name) || slices.Contains(notClasses, strings.ToLower(name))
 }
 
-// check refuses classes that are nearly certainly none.
+// check refuses classes that look like a mistake.
 func (c *classRule) check(s *dataset.Split, classes []string) error {
 	for _, err := range []error{c.checkDepth(s, classes), checkClassNames(s, classes), checkWnids(s, classes), c.checkEmpty(s, classes)} {
 		if err != nil {
@@ -265,13 +264,13 @@ func (c *classRule) check(s *dataset.Split, classes []string) error {
 	return nil
 }
 
-// refuseClasses ends a build whose classes are nearly certainly wrong, with what insists on them.
+// refuseClasses is the error for classes that look like a mistake; it names the flag that accepts them.
 func refuseClasses(s *dataset.Split, msg string, classes []string) error {
 	return transport.Refuse(s.Path, "%s. torchvision's ImageFolder would make %d of it (%s), and --force-classes does so",
 		msg, len(classes), transport.SomeNames(classes))
 }
 
-// checkDepth finds folders that hold classes and are taken for one: no image lies in them, but in two folders or more somewhere below.
+// checkDepth finds class folders that hold the real class folders: no image lies in them, but two or more folders below have images.
 func (c *classRule) checkDepth(s *dataset.Split, classes []string) error {
 	if parents := slices.Sorted(maps.Keys(c.parents)); looksLikeSplits(parents) {
 		return transport.Refuse(s.Path, "the folders above the classes look like splits (%s), and this would join them: build each by itself, "+
@@ -316,8 +315,7 @@ func looksLikeSplits(folders []string) bool {
 	return len(splits) > 1
 }
 
-// fork returns the path, "" or "a/b/", down to which the paths of folders are the same, and the folders there that tell them apart. Where nothing does,
-// that is their first folder.
+// fork returns the common path of folders, "" or "a/b/", and the names below it that tell them apart. If nothing does, it returns their first folder.
 func fork(paths []string) (above string, folders []string) {
 	for rest := paths; ; {
 		first, _, _ := strings.Cut(rest[0], "/")
@@ -337,7 +335,7 @@ func fork(paths []string) (above string, folders []string) {
 	}
 }
 
-// checkClassNames refuses classes that are called as splits and folders of images are. One class called "train" among others is that of the vehicle.
+// checkClassNames refuses classes with names of splits or of folders of images. One class "train" among others is the vehicle.
 func checkClassNames(s *dataset.Split, classes []string) error {
 	var bad []string
 	for _, name := range classes {
@@ -359,7 +357,7 @@ func checkClassNames(s *dataset.Split, classes []string) error {
 	return refuseClasses(s, fmt.Sprintf("has folders that are not called as classes are (%s): %s, or move them elsewhere", transport.SomeNames(bad), what), classes)
 }
 
-// checkWnids finds what does not belong to ImageNet's classes, and what is missing of them.
+// checkWnids finds classes that are not ImageNet's, and missing ones.
 func checkWnids(s *dataset.Split, classes []string) error {
 	others := slices.DeleteFunc(slices.Clone(classes), dataset.IsWnid)
 	wnids := len(classes) - len(others)

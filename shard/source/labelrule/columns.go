@@ -20,15 +20,15 @@ import (
 )
 
 const (
-	// NoLabel is that of a sample without a class.
+	// NoLabel is the label of a sample without a class.
 	NoLabel = -1
-	// LeftOutLabel is that of a sample whose class is not among those of --classes.
+	// LeftOutLabel is the label of a sample with a class outside --classes.
 	LeftOutLabel = -2
 	// NumberedClassesMax bounds the labels, and so the list of classes that one hostile label can ask for.
 	NumberedClassesMax = 1 << 20
 )
 
-// WholeNumber reads a label that is a number: 3, or 3.0 as MXNet and pandas write it. number says that the text is a number, whole or not.
+// WholeNumber reads a number as a label: 3, or 3.0 as MXNet and pandas write it. number says that the text is a number, whole or not.
 func WholeNumber(text string) (n int32, whole, number bool) {
 	x, err := strconv.ParseFloat(text, 64)
 	if err != nil || x != math.Trunc(x) {
@@ -40,7 +40,7 @@ func WholeNumber(text string) (n int32, whole, number bool) {
 // Column are the labels of a column. If all are whole numbers they are the labels, else they are the names of classes.
 type Column struct {
 	Values []string
-	places []Place // where each stood first
+	places []Place // the first place of each
 	index  map[string]int32
 }
 
@@ -59,7 +59,7 @@ func (v *Column) Add(label string, at Place) (int32, error) {
 	if v.index == nil {
 		v.index = make(map[string]int32)
 	}
-	label = strings.Clone(label) // of a line, which need not be kept
+	label = strings.Clone(label) // does not keep the line in memory
 	i = int32(len(v.Values))
 	v.index[label] = i
 	v.Values, v.places = append(v.Values, label), append(v.places, at)
@@ -129,7 +129,7 @@ func (v *Column) Resolve(path string, names ClassNames, opts dataset.Options) (r
 	return v.resolveNames(r, path, names)
 }
 
-// resolveNames gives each value that is a class's name its label.
+// resolveNames gives each class name its label.
 func (v *Column) resolveNames(r Resolved, path string, names ClassNames) (Resolved, error) {
 	for i, value := range v.Values {
 		if reason := transport.NameReason(value); reason != "" {
@@ -160,7 +160,7 @@ func (v *Column) resolveNames(r Resolved, path string, names ClassNames) (Resolv
 	return r, nil
 }
 
-// classNamesFiles are what a file with a class name in each line is called, beside data whose labels are numbers.
+// classNamesFiles are the usual names of a file with a class name in each line, beside data with numbers as labels.
 var classNamesFiles = []string{"classes.txt", "classnames.txt"}
 
 // ClassNames are the names of labels that a source gives as numbers.
@@ -169,7 +169,7 @@ type ClassNames struct {
 	From  string   // the file
 }
 
-// ilsvrcClasses names, in place of a file, the 1,000 wnids of ILSVRC2012.
+// ilsvrcClasses is the value of --classes for the 1,000 wnids of ILSVRC2012.
 const ilsvrcClasses = "ilsvrc2012"
 
 // FindClassNames takes the file that was given, or looks in the folders for one.

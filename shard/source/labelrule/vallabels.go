@@ -34,9 +34,9 @@ var valTable []byte
 
 // ValLabels says which class each of the validation images has.
 type ValLabels struct {
-	from    string // the file; "": it is the program's own table
+	from    string // the file; "" for the program's own table
 	classes []string
-	labels  []int32 // of the image of number i+1; -1: none is known
+	labels  []int32 // the label of image i+1; -1 if unknown
 }
 
 // ILSVRCVal is the program's own table. Labels are, as anywhere in PyTorch, the places of the wnids in sorted order.
@@ -97,9 +97,9 @@ type valRule struct {
 	*ValLabels
 	s      *dataset.Split
 	met    map[string]bool
-	counts []int // of each label
-	differ int   // images of another class than ILSVRC2012's
-	wrong  int   // of these, whose class is another of ILSVRC2012's
+	counts []int // images of each label
+	differ int   // images with a class that differs from ILSVRC2012's
+	wrong  int   // those with a wrong class of ILSVRC2012
 }
 
 func (v *ValLabels) Rule(s *dataset.Split) (Rule, error) {
@@ -132,7 +132,7 @@ func (r *valRule) Take(f *transport.File) (bool, error) {
 	return true, nil
 }
 
-// mostDiffer says that so many of the validation images have another class than is known that it is a mistake.
+// mostDiffer says that most of the validation images have a wrong class, which must be a mistake.
 func mostDiffer(differ, of int) bool { return of >= 20 && 2*differ > of }
 
 func (r *valRule) Labels(s *dataset.Split) (dataset.Labels, error) {

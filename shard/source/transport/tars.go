@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Stream is the part of a layout or transport whose files are read one after the other, and cannot be found by their keys.
+// Stream is the common part of layouts and transports that read files one after the other. They cannot find a file by its key.
 type Stream struct{ Size int64 }
 
 func (s *Stream) Streamed() bool { return true }
@@ -27,7 +27,7 @@ func (s *Stream) AppendFields(_ []byte, key string) ([]byte, error) { return s.R
 type TarFiles struct {
 	Stream
 	Paths []string
-	Stdin *Stdin // in place of the path
+	Stdin *Stdin // read instead of the path
 	Strip string // "train/": the folder that all members lie in, no part of a key
 }
 
@@ -125,7 +125,7 @@ func (w *Walk) Files(r *TarReader, strip string, fn func(*File) error) error {
 	}
 }
 
-// Next returns the next member that is no junk, its name cleaned.
+// Next returns the next member that is not junk, with a clean name.
 func (w *Walk) Next(r *TarReader, strip string) (*tar.Header, error) {
 	for {
 		if err := w.Ctx.Err(); err != nil {
@@ -199,7 +199,7 @@ func (t *TarReader) NoLabel(name string) error {
 		"as 0000.jpg and 0000.%s do, and no other tars beside them", LabelExtension)
 }
 
-// classTarFiles is the transport of files in tars of which each stands for the folder of a class.
+// classTarFiles is the transport of files in tars, where each tar stands for the folder of a class.
 type classTarFiles struct {
 	TarFiles
 	whole bool // it is one tar of the tars

@@ -19,11 +19,10 @@ import (
 // folderDepthMax bounds how deep folders are followed.
 const folderDepthMax = 32
 
-// devkitPrefix begins the name of ImageNet's development kit, packed or not, which lies beside the images with many and is no part of a dataset.
+// devkitPrefix begins the name of ImageNet's development kit, packed or not, which often lies beside the images and is skipped.
 const devkitPrefix = "ILSVRC2012_devkit"
 
-// A fileTree is where folders and files are: the file system, or a zip, whose members have the paths that they would have if the zip were a
-// folder. A zip can be read at any place, so it needs no layouts of its own as tars do.
+// A fileTree is the file system, or a zip, where members have paths as if the zip were a folder. A zip can be read at any place, so it needs no layouts of its own as tars do.
 type Tree interface {
 	Stat(path string) (fs.FileInfo, error) // links are followed
 	List(path string) ([]fs.DirEntry, error)
@@ -139,8 +138,8 @@ type FolderEntry struct {
 	Dir      bool
 	regular  bool
 	dangling bool
-	link     bool        // in a zip
-	info     fs.FileInfo // of folders only
+	link     bool        // a link in a zip
+	info     fs.FileInfo // set for folders
 }
 
 func (e FolderEntry) rejectReason() string {
@@ -155,8 +154,8 @@ func (e FolderEntry) rejectReason() string {
 	return NameReason(e.Name)
 }
 
-// ReadFolder lists a folder without junk, in sorted order. Folders that are junk and hold images are noted in skipped, if that is not nil; key is the
-// folder's path in the dataset, "" of the uppermost.
+// ReadFolder lists a folder without junk, in sorted order. Skipped folders with images are recorded in skipped, if it is not nil; key is
+// the folder's path in the dataset, "" for the root.
 func ReadFolder(t Tree, path, key string, skipped SkippedFolders) ([]FolderEntry, error) {
 	names, err := t.List(path)
 	if err != nil {
@@ -226,17 +225,17 @@ func ReadLines(t Tree, p, what string) (string, error) {
 	return strings.TrimRight(strings.TrimPrefix(string(data), "\ufeff"), " \t\r\n"), err
 }
 
-// skippedShownMax bounds how many folders that were skipped are remembered.
+// skippedShownMax bounds the skipped folders in memory.
 const skippedShownMax = 1000
 
-// skippedLooksMax bounds how many names in such a folder are looked at.
+// skippedLooksMax bounds the names that are listed in a skipped folder.
 const skippedLooksMax = 256
 
-// SkippedFolders are hidden folders and those of systems, which are no part of a dataset, but hold images all the same, and hidden images, whose value is false.
-// torchvision's ImageFolder takes them: a class called ".b" then moves all labels after it by one.
+// SkippedFolders holds the paths of skipped folders with images (true), hidden or a system's, and of hidden images (false). torchvision's ImageFolder
+// takes them: a class ".b" then moves all labels after it by one.
 type SkippedFolders map[string]bool
 
-// add notes a file that is skipped, by its path, if it may be an image that someone put there.
+// add records a skipped file, by its path, if it may be an image of the dataset.
 func (k SkippedFolders) add(name string) {
 	base := path.Base(name)
 	if !junkPath(path.Dir(name)) && strings.HasPrefix(base, ".") && !strings.HasPrefix(base, "._") && path.Ext(base[1:]) != "" && NamedImage(base) && len(k) < skippedShownMax {
@@ -252,10 +251,10 @@ func (k SkippedFolders) add(name string) {
 	}
 }
 
-// look notes a folder that is skipped if there is an image in it.
+// look records a skipped folder if it holds an image.
 func (k SkippedFolders) look(t Tree, key, folder string) {
 	looked := 0
-	// What is no part of the dataset need not be readable, and not be looked through.
+	// Such a folder need not be readable.
 	entries, _ := t.List(folder)
 	for _, e := range entries {
 		if looked++; looked > skippedLooksMax || len(k) == skippedShownMax {

@@ -24,7 +24,7 @@ const (
 	// jsonBytesMax bounds the JSON of a sample that holds its label.
 	jsonBytesMax = 1 << 20
 	imageKeyHint = "; if this is a mask or the like, name the images' extension by --image-key"
-	// extensionsShownMax is how many kinds of members that are left out are told apart.
+	// extensionsShownMax bounds the extensions of left-out members in the note.
 	extensionsShownMax = 8
 )
 
@@ -32,14 +32,14 @@ const (
 type Tars struct {
 	transport.TarFiles
 	names   labelrule.ClassNames
-	label   string // as Options.Label has it
+	label   string // in the form of Options.Label
 	info    *wdsInfo
-	samples int // that there should be by info
+	samples int // expected number, from info
 	fields  []dataset.Field
 }
 
-// New is the layout of the tars of a split. The files that name the classes, and timm's that says what the split has, are looked for in
-// nameFolders. whole says that the tars are all of their folder.
+// New is the layout of the tars of a split. It looks in nameFolders for the files with the classes and with timm's description.
+// whole says that the tars are all of their folder.
 func New(in *transport.TarFiles, opts dataset.Options, nameFolders []string, split string, whole bool) (*Tars, error) {
 	if opts.Label != "" && LabelMember(opts.Label) == transport.LabelExtension {
 		return nil, transport.Refuse(in.Paths[0], "--label %s: in WebDataset's tars it is json.KEY, as json.label", opts.Label)
@@ -69,17 +69,17 @@ func (d *Tars) Describe() string {
 	return fmt.Sprintf("%d tars of WebDataset", len(d.Paths))
 }
 
-// sample is what has been read of a sample.
+// sample is a sample, as far as it has been read.
 type sample struct {
 	key    string
 	image  string          // the member's name; "": none yet
 	reason string          // why the image cannot be read
-	file   *transport.File // of the image
+	file   *transport.File // the image
 	label  int32           // -1: none yet
 	none   bool            // its JSON says that it has none, by a negative number
 	// unlabelled says that its label is missing, and that this is no fault.
 	unlabelled bool
-	content    *bytes.Buffer // of the image, which may stand before its label
+	content    *bytes.Buffer // the image, which may stand before its label
 	members    *keptMembers
 }
 
@@ -90,18 +90,18 @@ type webDatasetWalker struct {
 	labelKey    string // the key in it, if it is JSON
 	names       Names
 	group       string // the members' names up to the first dot
-	whole       sample // of that key
+	whole       sample // the sample of that key
 	dotted      sample // the last one with a key that goes on behind that dot
 	byKey       map[string]int32
 	incomplete  map[string]struct{} // keys of samples that lack image or label
 	counts      []int               // samples of each label
-	leftOut     map[string]int      // members that are neither image nor label, by extension
-	negative    int                 // samples whose JSON says that they have no label
+	leftOut     map[string]int      // other members, by extension
+	negative    int                 // samples without a class, by their JSON
 	complete    int                 // samples of this tar
 	unlabelled  bool                // no labels are wanted
 	test        bool                // labels may be missing
 	selected    func(key string) bool
-	members     int // of this tar
+	members     int // members of this tar
 }
 
 func (d *Tars) Walk(ctx context.Context, s *dataset.Split, fn func(dataset.Item) error) (dataset.Labels, error) {
@@ -241,7 +241,7 @@ func (w *webDatasetWalker) readLabel(sm *sample, f *transport.File, content []by
 			sm.unlabelled = true
 			return nil
 		case sm == &w.dotted:
-			return nil // as x.meta.json beside x.json: of a sample without an image, or a reject
+			return nil // x.meta.json beside x.json has no image, or becomes a reject
 		default:
 			return f.Errorf("the sample %q has no label: %v (--label %s%s). Correct --label, leave samples out by --exclude FILE, or take those without a label as -1 by --test",
 				sm.key, err, dataset.JSONPrefix, w.labelKey)
@@ -277,7 +277,7 @@ func (sm *sample) readImage(f *transport.File) error {
 	return err
 }
 
-// flush hands on a sample that has ended. One with neither image nor label is none, but some file like a README.
+// flush hands on a sample that has ended. Without image and label it is not a sample, but a file like a README.
 func (w *webDatasetWalker) flush(t *transport.TarReader, ended *sample) error {
 	sm := *ended
 	*ended = sample{label: -1, content: sm.content, members: sm.members}
@@ -311,7 +311,7 @@ func (w *webDatasetWalker) flush(t *transport.TarReader, ended *sample) error {
 		w.incomplete[sm.key] = struct{}{}
 	}
 	if w.byKey[sm.key] = sm.label; !unlabelled {
-		w.byKey[sm.key] = max(sm.label, 0) // what is left out needs no label
+		w.byKey[sm.key] = max(sm.label, 0) // a left-out sample needs no label
 	}
 	if sm.label >= 0 {
 		w.counts = append(w.counts, make([]int, max(0, int(sm.label)+1-len(w.counts)))...)
@@ -320,7 +320,7 @@ func (w *webDatasetWalker) flush(t *transport.TarReader, ended *sample) error {
 	if it.Reason == "" {
 		it.Label, it.Labelled = sm.label, true
 		it.Size, it.Data = int64(sm.content.Len()), bytes.NewReader(sm.content.Bytes())
-		it.Lies(sm.file)
+		it.SetLocation(sm.file)
 		var err error
 		if it.Fields, err = sm.members.values(); err != nil {
 			return t.Errorf(sm.image, "%v%s", err, map[bool]string{true: imageKeyHint}[ended == &w.dotted])
@@ -341,7 +341,7 @@ func (w *webDatasetWalker) checkKey(t *transport.TarReader, sm sample) error {
 	return t.Errorf(member, "the key %q occurs twice: a key must name one image in all tars, so write them again with keys that differ", sm.key)
 }
 
-// noteLeftOut says what members were left out.
+// noteLeftOut notes the left-out members.
 func (w *webDatasetWalker) noteLeftOut(s *dataset.Split) {
 	total := 0
 	var kinds []string
