@@ -29,7 +29,7 @@ const sniffedMembersMax = 8
 // A candidate is a file or folder that may hold a dataset: what listing the folder tells, or the first members of the tar.
 type candidate struct {
 	path string
-	opts dataset.Options
+	opts Options
 	naming
 	*folder      // nil: it is a file
 	*front       // nil: it is no tar
@@ -69,12 +69,12 @@ type tarMember struct {
 }
 
 // look lists a folder, or opens a file.
-func look(path string, opts dataset.Options, t transport.Tree) (*candidate, error) {
+func look(path string, opts Options, t transport.Tree) (*candidate, error) {
 	c := &candidate{path: path, opts: opts, naming: naming{split: transport.SplitName(path)}}
 	info, err := t.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, &transport.FormatError{Path: path, Msg: "there is no such file or folder", Err: err}
+		return nil, &FormatError{Path: path, Msg: "there is no such file or folder", Err: err}
 	case err != nil:
 		return nil, err
 	case info.IsDir():
@@ -186,7 +186,7 @@ func (c *candidate) in(name, split string) (*candidate, error) {
 }
 
 // open finds the kind of a candidate, and returns its splits.
-func (c *candidate) open() ([]*dataset.Split, error) {
+func (c *candidate) open() ([]*Split, error) {
 	if err := c.unread(); err != nil {
 		return nil, err
 	}
@@ -224,16 +224,16 @@ func (c *candidate) unknown() error {
 	for _, k := range kinds {
 		names = append(names, k.Name)
 	}
-	return &transport.FormatError{Path: c.path, Msg: msg + "; wanted: " + strings.Join(names, ", "), Err: errors.ErrUnsupported}
+	return &FormatError{Path: c.path, Msg: msg + "; wanted: " + strings.Join(names, ", "), Err: errors.ErrUnsupported}
 }
 
 // newSplit makes the only split of a candidate.
-func (c *candidate) newSplit(l dataset.Layout) *dataset.Split {
+func (c *candidate) newSplit(l dataset.Layout) *Split {
 	return dataset.NewSplit(cmp.Or(c.opts.Split, c.split), c.path, cmp.Or(c.output, transport.Stem(c.path))+"-shards", l, c.opts)
 }
 
 // images makes the split of a folder or tar in which each file is a sample. things names the samples in messages.
-func (c *candidate) images(things string, rule func(*dataset.Split) (labelrule.Rule, error)) ([]*dataset.Split, error) {
+func (c *candidate) images(things string, rule func(*Split) (labelrule.Rule, error)) ([]*Split, error) {
 	if err := c.noSets(); err != nil {
 		return nil, err
 	}
@@ -264,13 +264,13 @@ func (c *candidate) inTars(names ...string) (*transport.TarFiles, error) {
 }
 
 // newFiles makes the split of a candidate in which each file is a sample.
-func (c *candidate) newFiles(what string, t transport.Transport, rule func(*dataset.Split) (labelrule.Rule, error)) []*dataset.Split {
-	return []*dataset.Split{c.newSplit(&labelrule.Files{Transport: t, What: what, Rule: rule})}
+func (c *candidate) newFiles(what string, t transport.Transport, rule func(*Split) (labelrule.Rule, error)) []*Split {
+	return []*Split{c.newSplit(&labelrule.Files{Transport: t, What: what, Rule: rule})}
 }
 
 // bySplit makes one split of the files, or several if their names tell splits apart. open makes one of these from its files; its name is "" if the
 // names say nothing. Test images without labels are left out unless Options.Test takes them.
-func (c *candidate) bySplit(names []string, open func(split string, files []string) (*dataset.Split, error)) ([]*dataset.Split, error) {
+func (c *candidate) bySplit(names []string, open func(split string, files []string) (*Split, error)) ([]*Split, error) {
 	groups := make(map[string][]string)
 	for _, name := range names {
 		split := transport.NamedSplit(name)
@@ -292,7 +292,7 @@ func (c *candidate) bySplit(names []string, open func(split string, files []stri
 		return nil, transport.Refuse(c.path, "holds files of several splits (%s), which cannot all be called %q",
 			strings.Join(slices.Sorted(maps.Keys(groups)), ", "), c.opts.Split)
 	}
-	var splits []*dataset.Split
+	var splits []*Split
 	for _, name := range []string{"train", "val", "test", ""} {
 		if groups[name] == nil {
 			continue
@@ -372,7 +372,7 @@ func looksLikeImage(r io.Reader) bool {
 }
 
 // newStdin is the candidate on standard input: a tar.
-func newStdin(opts dataset.Options) (*candidate, error) {
+func newStdin(opts Options) (*candidate, error) {
 	if opts.Stdin == nil {
 		return nil, transport.Refuse(transport.StdinName, "is not read here: save it as a file")
 	}
@@ -403,5 +403,5 @@ func noTar(head []byte, err error) error {
 			return u.errorOf(transport.StdinName, "")
 		}
 	}
-	return &transport.FormatError{Path: transport.StdinName, Msg: what + ": only tars are read from it, save anything else as a file", Err: err}
+	return &FormatError{Path: transport.StdinName, Msg: what + ": only tars are read from it, save anything else as a file", Err: err}
 }

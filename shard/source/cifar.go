@@ -34,7 +34,7 @@ import (
 // The pixels of an image are three planes, red, green and blue, each from left to right and from top to bottom. Image 29 of the training files,
 // counted from 0 through all five as in torchvision's CIFAR10, is "train/automobile/00029" if it is an automobile; those of test_batch are
 // "test/cat/00000" and so on. CIFAR-100's keys have the fine class whichever labels are taken.
-var cifar = dataset.Kind{
+var cifar = Kind{
 	Name:    "CIFAR",
 	Forms:   []string{"cifar-10-binary.tar.gz or cifar-100-binary.tar.gz", "what these unpack to"},
 	Labels:  "as torchvision has them, of CIFAR-100 the 100 fine ones, or with --label coarse the 20; the test images are val",
@@ -95,7 +95,7 @@ type cifarSplit struct {
 	images int // as published
 }
 
-func openCIFAR(from *candidate) ([]*dataset.Split, error) {
+func openCIFAR(from *candidate) ([]*Split, error) {
 	if from.part || from.folder != nil && from.given {
 		return nil, nil
 	}
@@ -114,7 +114,7 @@ func openCIFAR(from *candidate) ([]*dataset.Split, error) {
 		return nil, transport.Refuse(c.path, "--label %s: %s has the labels fine and coarse", label, c.format.name)
 	}
 	out := transport.Stem(c.path)
-	return []*dataset.Split{
+	return []*Split{
 		dataset.NewSplit("train", c.path, out+"-train-shards", &cifarSplit{c, "train", c.format.train, 50_000}, from.opts),
 		dataset.NewSplit("val", c.path, out+"-val-shards", &cifarSplit{c, "test", c.format.test, 10_000}, from.opts),
 	}, nil
@@ -187,7 +187,7 @@ func newCIFARArchive(c *candidate, f *cifarFormat) (*cifarFiles, error) {
 func refuseCIFAR(p string, folders ...string) error {
 	for _, folder := range folders {
 		if f := cifarUnread[folder]; f != nil {
-			return &transport.FormatError{Path: p, Entry: folder, Err: errors.ErrUnsupported,
+			return &FormatError{Path: p, Entry: folder, Err: errors.ErrUnsupported,
 				Msg: fmt.Sprintf("of %s the binary version is read: get %s, which holds the same images, or pack torchvision's dataset by imgfeed.from_torch", f.name, f.archive)}
 		}
 	}
@@ -223,7 +223,7 @@ func (c *cifarFiles) take(f *transport.File) (err error) {
 		return err
 	}
 	c.data[name], err = c.from.Read(f.Key, nil)
-	if reject, ok := errors.AsType[*transport.RejectError](err); ok {
+	if reject, ok := errors.AsType[*RejectError](err); ok {
 		return f.Errorf("not one of %s's files: %s", c.format.name, reject.Reason)
 	}
 	return err
@@ -243,7 +243,7 @@ func (c *cifarFiles) check() error {
 			err = c.checkRecords(data)
 		}
 		if err != nil {
-			return &transport.FormatError{Path: c.path, Entry: name, Msg: "cannot be read as " + c.format.name, Err: err}
+			return &FormatError{Path: c.path, Entry: name, Msg: "cannot be read as " + c.format.name, Err: err}
 		}
 	}
 	return nil
@@ -323,7 +323,7 @@ func (c *cifarSplit) labelOf(record []byte) int32 {
 	return int32(record[len(c.format.metas)-1-c.label])
 }
 
-func (c *cifarSplit) Walk(ctx context.Context, s *dataset.Split, fn func(dataset.Item) error) (dataset.Labels, error) {
+func (c *cifarSplit) Walk(ctx context.Context, s *Split, fn func(Item) error) (dataset.Labels, error) {
 	if err := c.load(ctx); err != nil {
 		return dataset.Labels{}, err
 	}
@@ -335,7 +335,7 @@ func (c *cifarSplit) Walk(ctx context.Context, s *dataset.Split, fn func(dataset
 	for record, key := c.record(0); record != nil; record, key = c.record(images) {
 		images++
 		counts[c.labelOf(record)]++
-		if err := errors.Join(ctx.Err(), fn(dataset.Item{Key: key, Label: c.labelOf(record), Labelled: true})); err != nil {
+		if err := errors.Join(ctx.Err(), fn(Item{Key: key, Label: c.labelOf(record), Labelled: true})); err != nil {
 			return dataset.Labels{}, err
 		}
 	}

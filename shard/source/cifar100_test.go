@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
 )
 
@@ -17,7 +16,7 @@ import (
 func requireCIFAR100(t *testing.T, path string, batches []sourcetest.CIFARBatch, fine, coarse []string) {
 	t.Helper()
 	for _, label := range []string{"", "fine", "coarse"} {
-		splits, err := Open(path, dataset.Options{Label: label})
+		splits, err := Open(path, Options{Label: label})
 		if err != nil || len(splits) != 2 {
 			t.Fatalf("%s: %v, %v", path, splits, err)
 		}
@@ -80,7 +79,7 @@ func TestDamagedCIFAR100(t *testing.T) {
 		if damaged[tc.file] = tc.data; tc.data == nil {
 			delete(damaged, tc.file)
 		}
-		splits, err := Open(writeTree(t, filepath.Join(t.TempDir(), "cifar-100-binary"), damaged), dataset.Options{})
+		splits, err := Open(writeTree(t, filepath.Join(t.TempDir(), "cifar-100-binary"), damaged), Options{})
 		if err == nil {
 			_, err = items(splits[1])
 		}
@@ -90,14 +89,14 @@ func TestDamagedCIFAR100(t *testing.T) {
 	}
 	dir := t.TempDir()
 	good := writeTree(t, filepath.Join(dir, "cifar-100-binary"), files)
-	if _, err := Open(good, dataset.Options{Label: "superclass"}); err == nil || !strings.Contains(err.Error(), "has the labels fine and coarse") {
+	if _, err := Open(good, Options{Label: "superclass"}); err == nil || !strings.Contains(err.Error(), "has the labels fine and coarse") {
 		t.Error(err)
 	}
 	ten := writeTree(t, filepath.Join(dir, "cifar-10-batches-bin"), sourcetest.CIFARBinary(sourcetest.CIFARBatches(1)))
-	if _, err := Open(ten, dataset.Options{Label: "coarse"}); err == nil || !strings.Contains(err.Error(), "CIFAR-10 has one label") {
+	if _, err := Open(ten, Options{Label: "coarse"}); err == nil || !strings.Contains(err.Error(), "CIFAR-10 has one label") {
 		t.Error(err)
 	}
-	if _, err := Open(dir, dataset.Options{}); err == nil || !strings.Contains(err.Error(), "CIFAR-10 beside other data (cifar-100-binary)") {
+	if _, err := Open(dir, Options{}); err == nil || !strings.Contains(err.Error(), "CIFAR-10 beside other data (cifar-100-binary)") {
 		t.Error(err)
 	}
 }

@@ -16,9 +16,7 @@ import (
 	"golang.org/x/image/bmp"
 
 	"github.com/imgfeed/imgfeed/shard"
-	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
-	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
 // cifarArchive packs files into a folder of a tar.gz.
@@ -63,7 +61,7 @@ func wantCIFAR(batches []sourcetest.CIFARBatch, prefix string) map[string]item {
 // requireCIFAR checks that a path holds the two splits of the batches.
 func requireCIFAR(t *testing.T, path, layout, output string, batches []sourcetest.CIFARBatch) {
 	t.Helper()
-	splits, err := Open(path, dataset.Options{})
+	splits, err := Open(path, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,13 +114,13 @@ func TestEveryCIFARGivesTheSame(t *testing.T) {
 }
 
 func TestCIFARReadsIntoTheBuffer(t *testing.T) {
-	splits, err := Open(writeTree(t, t.TempDir(), sourcetest.CIFARBinary(sourcetest.CIFARBatches(2))), dataset.Options{})
+	splits, err := Open(writeTree(t, t.TempDir(), sourcetest.CIFARBinary(sourcetest.CIFARBatches(2))), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := splits[1]
 	var key string
-	if err := s.Walk(t.Context(), func(it dataset.Item) error { key = it.Key; return nil }); err != nil {
+	if err := s.Walk(t.Context(), func(it Item) error { key = it.Key; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	buf := make([]byte, 4000)
@@ -164,13 +162,13 @@ func TestDamagedCIFAR(t *testing.T) {
 		}
 		dir := t.TempDir()
 		for _, path := range []string{writeTree(t, filepath.Join(dir, "folder"), files), cifarArchive(t, filepath.Join(dir, "x.tar.gz"), "y", files, 1)} {
-			splits, err := Open(path, dataset.Options{})
+			splits, err := Open(path, Options{})
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
 				continue
 			}
 			for _, s := range splits {
-				var format *transport.FormatError
+				var format *FormatError
 				if _, err := items(s); !errors.As(err, &format) || format.Path != path || !strings.Contains(err.Error(), tc.want) {
 					t.Errorf("%s: %v, want a FormatError with %q", name, err, tc.want)
 				}
@@ -198,7 +196,7 @@ func TestCIFARThatIsNotRead(t *testing.T) {
 		sourcetest.Write(t, filepath.Join(dir, "odd/data_batch_1/x.JPEG"), []byte(jpegStart))[:len(dir)+len("/odd")]:                          "classes",
 		sourcetest.Write(t, filepath.Join(dir, "cifar-100-python/apple/x.JPEG"), []byte(jpegStart))[:len(dir)+len("/cifar-100-python")] + "/": "classes",
 	} {
-		splits, err := Open(path, dataset.Options{})
+		splits, err := Open(path, Options{})
 		if want == "classes" {
 			if err != nil || len(splits) != 1 || splits[0].Decoded() || splits[0].Layout() != "a folder of class folders" {
 				t.Errorf("%s: %v, want class folders", path, err)
@@ -221,21 +219,21 @@ func TestCIFARThatIsNotRead(t *testing.T) {
 		} else {
 			want = writeTree(t, filepath.Join(root, cifar10.folder), files)
 		}
-		if _, err := Open(root, dataset.Options{}); err == nil || !strings.Contains(err.Error(), "build it by its own path, "+want) {
+		if _, err := Open(root, Options{}); err == nil || !strings.Contains(err.Error(), "build it by its own path, "+want) {
 			t.Errorf("CIFAR-10 beside %s: %v", path, err)
 		}
 	}
 	good := writeTree(t, filepath.Join(dir, "good"), files)
-	if _, err := Open(good, dataset.Options{Split: "x"}); err == nil || !strings.Contains(err.Error(), "two splits") {
+	if _, err := Open(good, Options{Split: "x"}); err == nil || !strings.Contains(err.Error(), "two splits") {
 		t.Errorf("one name for two splits: %v", err)
 	}
-	splits, err := Open(good, dataset.Options{})
+	splits, err := Open(good, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := splits[0].Walk(ctx, func(dataset.Item) error { return nil }); !errors.Is(err, context.Canceled) {
+	if err := splits[0].Walk(ctx, func(Item) error { return nil }); !errors.Is(err, context.Canceled) {
 		t.Errorf("an interrupted walk gives %v", err)
 	}
 }
@@ -275,14 +273,14 @@ func FuzzCIFAR(f *testing.F) {
 		}
 		got.once.Do(func() {}) // the files are read
 		if err := got.check(); err != nil {
-			if _, ok := errors.AsType[*transport.FormatError](err); !ok {
+			if _, ok := errors.AsType[*FormatError](err); !ok {
 				t.Errorf("error of type %T: %v", err, err)
 			}
 			return
 		}
 		for _, split := range []*cifarSplit{{got, "train", c.of.train, 0}, {got, "test", c.of.test, 0}} {
 			var keys []string
-			labels, err := split.Walk(t.Context(), &dataset.Split{Path: "cifar"}, func(it dataset.Item) error {
+			labels, err := split.Walk(t.Context(), &Split{Path: "cifar"}, func(it Item) error {
 				keys = append(keys, it.Key)
 				image, err := split.Read(it.Key, nil)
 				if len(image) != cifarBMPBytes {

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/labelrule"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
@@ -18,14 +17,14 @@ import (
 // classFolders is a folder with a folder for each class, as torchvision's ImageFolder takes it, or a tar of that:
 //
 //	train/n01440764/n01440764_10026.JPEG
-var classFolders = dataset.Kind{
+var classFolders = Kind{
 	Name:   "class folders",
 	Forms:  []string{"a folder of them, as train/n01440764/….JPEG", "a tar or a zip of it"},
 	Labels: "the place of the class in sorted order, or in --classes FILE, which leaves out all others",
 	Takes:  []*dataset.Option{dataset.OptionClasses},
 }
 
-func openClassFolders(c *candidate) ([]*dataset.Split, error) {
+func openClassFolders(c *candidate) ([]*Split, error) {
 	switch {
 	case c.front != nil:
 		if err := c.enterTarFolder(); err != nil {
@@ -81,14 +80,14 @@ func (c *candidate) enterTarFolder() error {
 // classTars is a folder with a tar for each class, or a tar of them, as ILSVRC2012_img_train.tar is:
 //
 //	train/n01440764.tar    n01440764_10026.JPEG …
-var classTars = dataset.Kind{
+var classTars = Kind{
 	Name:   "class tars",
 	Forms:  []string{"a folder of them, as train/n01440764.tar", "a tar of them, as ILSVRC2012_img_train.tar"},
 	Labels: "the place of the class in sorted order, or in --classes FILE, which leaves out all others",
 	Takes:  []*dataset.Option{dataset.OptionClasses},
 }
 
-func openClassTars(c *candidate) ([]*dataset.Split, error) {
+func openClassTars(c *candidate) ([]*Split, error) {
 	what, names, others := "a tar of class tars", []string(nil), []string(nil)
 	if c.folder != nil {
 		what = "a folder of class tars"
@@ -113,9 +112,7 @@ func openClassTars(c *candidate) ([]*dataset.Split, error) {
 		return nil, err
 	}
 	splits := c.newFiles(what, transport.NewClassTarFiles(t, c.folder == nil), labelrule.ByTar)
-	if len(others) > 0 {
-		splits[0].Note("%s left out (%s)", bytesize.Counted(len(others), "file beside the class tars is", "files beside the class tars are"), transport.SomeNames(others))
-	}
+	splits[0].NoteLeftOut(others, "file beside the class tars is", "files beside the class tars are")
 	return splits, nil
 }
 
@@ -123,7 +120,7 @@ func openClassTars(c *candidate) ([]*dataset.Split, error) {
 func checkClassTar(c *candidate, name string) error {
 	q, err := c.in(name, "")
 	if errors.Is(err, gzip.ErrHeader) || err == nil && q.front == nil {
-		return &transport.FormatError{Path: filepath.Join(c.path, name), Msg: "called a tar, but it is none", Err: transport.ErrNotTar}
+		return &FormatError{Path: filepath.Join(c.path, name), Msg: "called a tar, but it is none", Err: transport.ErrNotTar}
 	}
 	if err != nil {
 		return err
@@ -146,20 +143,20 @@ func checkClassTar(c *candidate, name string) error {
 //
 //	images/0001.jpg …
 //	laion/00000/000000000.jpg, 000000000.txt, 000000000.json …
-var unlabelledImages = dataset.Kind{
+var unlabelledImages = Kind{
 	Name:   "images without labels",
 	Forms:  []string{"with --no-labels a folder, a zip or a tar that has images anywhere in it", "a folder of such tars"},
 	Labels: "-1",
 	Takes:  []*dataset.Option{dataset.OptionNoLabels},
 }
 
-func openUnlabelled(c *candidate) ([]*dataset.Split, error) {
+func openUnlabelled(c *candidate) ([]*Split, error) {
 	if !c.opts.NoLabels && !c.unlabelledTest() || c.folder == nil && c.front == nil {
 		return nil, nil
 	}
 	if c.folder != nil {
 		if names, others := c.tars(); len(names) > 0 && len(c.folders)+len(c.sets) == 0 && !slices.ContainsFunc(others, transport.NamedImage) {
-			return c.bySplit(names, func(_ string, files []string) (*dataset.Split, error) {
+			return c.bySplit(names, func(_ string, files []string) (*Split, error) {
 				t, err := c.inTars(files...)
 				return c.newFiles(fmt.Sprintf("%d tars of images without labels", len(files)), t, labelrule.WithoutLabels)[0], err
 			})
@@ -192,7 +189,7 @@ const (
 //
 //	imagenet/train/… and imagenet/val/…              also valid/ or validation/; test/ where its images have labels
 //	imagenet/ILSVRC2012_img_train.tar and ….val.tar
-var splitFolders = dataset.Kind{
+var splitFolders = Kind{
 	Name:   "both splits",
 	Forms:  []string{"a folder with train/ and val/ (or Training/, valid/, validation/), each of any kind", "with ILSVRC2012_img_train.tar and ILSVRC2012_img_val.tar"},
 	Labels: "those of each; val's classes are among train's and have their labels",
@@ -216,7 +213,7 @@ func (f *folder) findSplits() (train, val string) {
 	return train, val
 }
 
-func openSplitFolders(c *candidate) ([]*dataset.Split, error) {
+func openSplitFolders(c *candidate) ([]*Split, error) {
 	if c.folder == nil || c.part {
 		return nil, nil
 	}
@@ -232,7 +229,7 @@ func openSplitFolders(c *candidate) ([]*dataset.Split, error) {
 	if c.opts.Split != "" && train != "" && val != "" {
 		return nil, transport.Refuse(c.path, "holds two splits, %s and %s, which cannot both be called %q: build them one at a time", train, val, c.opts.Split)
 	}
-	var splits []*dataset.Split
+	var splits []*Split
 	taken := []string{train, val}
 	for _, part := range []struct{ name, split string }{{train, "train"}, {val, "val"}} {
 		if part.name == "" {
@@ -267,7 +264,7 @@ func openSplitFolders(c *candidate) ([]*dataset.Split, error) {
 }
 
 // openPart opens one split of several.
-func (c *candidate) openPart(name, split string) ([]*dataset.Split, error) {
+func (c *candidate) openPart(name, split string) ([]*Split, error) {
 	q, err := c.in(name, split)
 	if err != nil {
 		return nil, err

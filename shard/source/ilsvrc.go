@@ -18,7 +18,7 @@ import (
 // development kit. Which image has which class is a fact that never changes, so the program knows it (vallabels.go):
 //
 //	ILSVRC2012_img_val.tar    ILSVRC2012_val_00000001.JPEG …
-var ilsvrcValidation = dataset.Kind{
+var ilsvrcValidation = Kind{
 	Name:      "ILSVRC2012's validation images",
 	Forms:     []string{"ILSVRC2012_img_val.tar", "the folder of its images"},
 	Labels:    "as torchvision has them, without the development kit; --val-labels gives others",
@@ -44,7 +44,7 @@ func (c *candidate) loose() (name string, err error) {
 	return m.name, nil
 }
 
-func openIlsvrcValidation(c *candidate) ([]*dataset.Split, error) {
+func openIlsvrcValidation(c *candidate) ([]*Split, error) {
 	first, err := c.loose()
 	folder, name := path.Split(first)
 	if first == "" || err != nil || folder != "" && !strings.HasPrefix(name, labelrule.ValNamePrefix) {
@@ -67,14 +67,14 @@ func openIlsvrcValidation(c *candidate) ([]*dataset.Split, error) {
 }
 
 // ilsvrcTest is ILSVRC2012's 100,000 test images. Their labels were never published.
-var ilsvrcTest = dataset.Kind{
+var ilsvrcTest = Kind{
 	Name:      "ILSVRC2012's test images",
 	Forms:     []string{"ILSVRC2012_img_test_v10102019.tar", "the folder of its images"},
 	Labels:    "-1: they have none; the classes are those of ILSVRC2012",
 	Published: dataset.Published{Name: "ILSVRC2012's test set", Images: 100_000},
 }
 
-func openIlsvrcTest(c *candidate) ([]*dataset.Split, error) {
+func openIlsvrcTest(c *candidate) ([]*Split, error) {
 	first, err := c.loose()
 	if err != nil || !strings.HasPrefix(path.Base(first), labelrule.TestNamePrefix) {
 		return nil, err
@@ -90,7 +90,7 @@ func openIlsvrcTest(c *candidate) ([]*dataset.Split, error) {
 //	ILSVRC/Data/CLS-LOC/val/ILSVRC2012_val_00000001.JPEG
 //	ILSVRC/Data/CLS-LOC/test/ILSVRC2012_test_00000001.JPEG
 //	ILSVRC/Annotations/…, ILSVRC/ImageSets/…              not needed
-var kaggle = dataset.Kind{
+var kaggle = Kind{
 	Name:   "Kaggle's ImageNet",
 	Forms:  []string{"the folder with LOC_val_solution.csv and ILSVRC/, or any on the way to CLS-LOC", "imagenet-object-localization-challenge.zip"},
 	Labels: "those of ILSVRC2012; val's are compared with LOC_val_solution.csv; --test adds the test images, which have the label -1",
@@ -99,7 +99,7 @@ var kaggle = dataset.Kind{
 
 const kaggleSolution = "LOC_val_solution.csv"
 
-func openKaggle(c *candidate) ([]*dataset.Split, error) {
+func openKaggle(c *candidate) ([]*Split, error) {
 	if c.folder == nil || c.part || c.given {
 		return nil, nil
 	}
@@ -151,7 +151,7 @@ func (c *candidate) findSolution() error {
 //	data/test_images.tar.gz                              ILSVRC2012_test_00000001.JPEG
 //
 // A sample's key is its name.
-var suffixTars = dataset.Kind{
+var suffixTars = Kind{
 	Name:   "Hugging Face's image tars",
 	Forms:  []string{"a folder with train_images_0.tar.gz to train_images_4.tar.gz and val_images.tar.gz, or with data/ that has them", "one of these"},
 	Labels: "the wnid at the end of each name, by its place among ILSVRC2012's; --test adds test_images.tar.gz, whose labels are -1",
@@ -171,13 +171,13 @@ func isSuffixTar(c *candidate) (bool, error) {
 	return false, nil
 }
 
-func openSuffixTars(c *candidate) ([]*dataset.Split, error) {
+func openSuffixTars(c *candidate) ([]*Split, error) {
 	if c.folder == nil {
 		if is, err := isSuffixTar(c); !is || err != nil {
 			return nil, err
 		}
 		s, err := newSuffixTars(c, nil)
-		return []*dataset.Split{s}, err
+		return []*Split{s}, err
 	}
 	names, _ := c.tars()
 	if len(names) == 0 && len(c.folders) == 1 {
@@ -203,7 +203,7 @@ func openSuffixTars(c *candidate) ([]*dataset.Split, error) {
 		if is, err := isSuffixTar(q); !is || err != nil {
 			return nil, err
 		}
-		return c.bySplit(names, func(_ string, files []string) (*dataset.Split, error) { return newSuffixTars(c, files) })
+		return c.bySplit(names, func(_ string, files []string) (*Split, error) { return newSuffixTars(c, files) })
 	}
 	return nil, nil
 }
@@ -220,7 +220,7 @@ func (c *candidate) inData() (*candidate, error) {
 	return q, err
 }
 
-func newSuffixTars(c *candidate, names []string) (*dataset.Split, error) {
+func newSuffixTars(c *candidate, names []string) (*Split, error) {
 	t, err := c.inTars(names...)
 	if err != nil {
 		return nil, err

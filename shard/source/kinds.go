@@ -54,8 +54,8 @@ func ShownPath(p string) string { return transport.ShownPath(p) }
 
 // opener is a kind with the function that opens its splits. The function returns no splits for a candidate of another kind.
 type opener struct {
-	*dataset.Kind
-	open func(c *candidate) ([]*dataset.Split, error)
+	*Kind
+	open func(c *candidate) ([]*Split, error)
 }
 
 var kinds []opener
@@ -80,7 +80,7 @@ func init() {
 
 // Kinds returns all kinds in the order in which they are tried; the first that recognises a candidate opens it. Special kinds come before general ones:
 // class folders are last, since any folder of folders matches.
-func Kinds() (all []*dataset.Kind) {
+func Kinds() (all []*Kind) {
 	for _, k := range kinds {
 		all = append(all, k.Kind)
 	}
@@ -89,7 +89,7 @@ func Kinds() (all []*dataset.Kind) {
 
 // Open returns the splits that a path holds: one, or the training and the validation split, and sometimes a test split. Nothing is read yet but what
 // is needed to tell the kind.
-func Open(path string, opts dataset.Options) ([]*dataset.Split, error) {
+func Open(path string, opts Options) ([]*Split, error) {
 	return OpenAll([]string{path}, opts)
 }
 
@@ -98,7 +98,7 @@ const StandardInput = "-"
 
 // OpenAll opens one path as [Open] does, or several files of one dataset: the tars of WebDataset or of classes, parquet files, or the lists of several
 // splits. StandardInput alone is a tar from Options.Stdin, which can be walked over once.
-func OpenAll(paths []string, opts dataset.Options) ([]*dataset.Split, error) {
+func OpenAll(paths []string, opts Options) ([]*Split, error) {
 	c, err := newCandidate(paths, opts)
 	if err != nil {
 		return nil, err
@@ -112,10 +112,10 @@ func OpenAll(paths []string, opts dataset.Options) ([]*dataset.Split, error) {
 }
 
 // newCandidate looks at the data at the paths.
-func newCandidate(paths []string, opts dataset.Options) (*candidate, error) {
+func newCandidate(paths []string, opts Options) (*candidate, error) {
 	for _, path := range paths {
 		if _, err := os.Lstat(path); err != nil && strings.Contains(path, "{") {
-			return nil, &transport.FormatError{Path: path, Msg: "there is no such file: the shell expands braces where they stand without quotes", Err: err}
+			return nil, &FormatError{Path: path, Msg: "there is no such file: the shell expands braces where they stand without quotes", Err: err}
 		}
 	}
 	switch {
@@ -134,18 +134,18 @@ func newCandidate(paths []string, opts dataset.Options) (*candidate, error) {
 }
 
 // newFiles is the candidate of several files, as if the folder around them held no others.
-func newFiles(paths []string, opts dataset.Options) (*candidate, error) {
+func newFiles(paths []string, opts Options) (*candidate, error) {
 	folder := &folder{tree: transport.FileSystem{}, given: true}
 	c := &candidate{opts: opts, folder: folder}
 	for i, path := range paths {
 		abs, err := transport.Absolute(path)
 		if err != nil || path == "" {
-			return nil, &transport.FormatError{Path: fmt.Sprintf("%q", path), Msg: "the path is empty, as an unset variable is", Err: err}
+			return nil, &FormatError{Path: fmt.Sprintf("%q", path), Msg: "the path is empty, as an unset variable is", Err: err}
 		}
 		info, err := (transport.FileSystem{}).Stat(abs)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return nil, &transport.FormatError{Path: abs, Msg: fmt.Sprintf("there is no such file, of the %d that are given", len(paths)), Err: err}
+			return nil, &FormatError{Path: abs, Msg: fmt.Sprintf("there is no such file, of the %d that are given", len(paths)), Err: err}
 		case err != nil:
 			return nil, err
 		case !info.Mode().IsRegular():
@@ -182,7 +182,7 @@ func newFiles(paths []string, opts dataset.Options) (*candidate, error) {
 
 // SiblingClasses returns a warning if the training split beside this one, a set or a folder of class folders, has other classes, so that its labels
 // mean something else; otherwise "". classes are those of this split.
-func SiblingClasses(s *dataset.Split, classes []string) string {
+func SiblingClasses(s *Split, classes []string) string {
 	if s.Name == "train" || len(classes) == 0 {
 		return ""
 	}
@@ -200,7 +200,7 @@ func SiblingClasses(s *dataset.Split, classes []string) string {
 }
 
 // sibling finds the training split beside this one, and its classes.
-func sibling(s *dataset.Split) (path string, classes []string) {
+func sibling(s *Split) (path string, classes []string) {
 	for _, beside := range []string{filepath.Dir(s.Path), filepath.Dir(s.Output)} {
 		found, err := shard.FindAll(beside)
 		if err != nil {

@@ -18,21 +18,21 @@ import (
 //	data/validation-00000-of-00014.parquet
 //
 // A sample's key is its file's name, its row in it, and the path that the row gives: "train-00000-of-00294/00012-n01440764_10026.JPEG".
-var parquetFiles = dataset.Kind{
+var parquetFiles = Kind{
 	Name:   "Hugging Face parquet",
 	Forms:  []string{"a folder with train-00000-of-00294.parquet and so on, or with data/ that has them", "one parquet file"},
 	Labels: "the label column, or that of --label; the schema's class names, or those of --classes",
 	Takes:  []*dataset.Option{dataset.OptionClasses, dataset.OptionLabel, dataset.OptionNoLabels},
 }
 
-func openParquetFiles(c *candidate) ([]*dataset.Split, error) {
+func openParquetFiles(c *candidate) ([]*Split, error) {
 	if c.folder == nil {
 		if transport.FileKind(c.path) != transport.ParquetExtension {
 			return nil, nil
 		}
 		c.output = strings.TrimSuffix(c.path, filepath.Ext(c.path))
 		s, err := newParquetSplit(c, []string{c.path})
-		return []*dataset.Split{s}, err
+		return []*Split{s}, err
 	}
 	names := c.parquets()
 	switch zipped := c.tree != transport.Tree(transport.FileSystem{}); {
@@ -51,7 +51,7 @@ func openParquetFiles(c *candidate) ([]*dataset.Split, error) {
 	if len(names) == 0 {
 		return nil, nil
 	}
-	return c.bySplit(names, func(_ string, files []string) (*dataset.Split, error) {
+	return c.bySplit(names, func(_ string, files []string) (*Split, error) {
 		var paths []string
 		for _, f := range files {
 			paths = append(paths, filepath.Join(c.path, f))
@@ -66,7 +66,7 @@ func (f *folder) parquets() []string {
 }
 
 // newParquetSplit makes the split of some files. Their names tell whether files are missing.
-func newParquetSplit(c *candidate, paths []string) (*dataset.Split, error) {
+func newParquetSplit(c *candidate, paths []string) (*Split, error) {
 	l, err := table.NewParquet(paths, c.opts)
 	if err != nil {
 		return nil, err
@@ -89,7 +89,7 @@ func newParquetSplit(c *candidate, paths []string) (*dataset.Split, error) {
 //
 // Paths begin at the list's own folder, or at that of --images, and are the samples' keys. Labels that all are whole numbers are labels; others
 // are the names of classes, which stand in sorted order. A column "split" makes a split of each of its values.
-var lists = dataset.Kind{
+var lists = Kind{
 	Name: "list of images",
 	Forms: []string{"a CSV or TSV file that begins with path,label", "JSON lines with the keys path and label", "MXNet's .lst",
 		"a folder of images with metadata.csv or metadata.jsonl", "Tiny ImageNet's val/, with val_annotations.txt"},
@@ -101,7 +101,7 @@ var lists = dataset.Kind{
 // imagefolderLists are the names of lists beside the images of one folder (https://huggingface.co/docs/datasets/image_dataset).
 var imagefolderLists = []string{"metadata.csv", "metadata.jsonl"}
 
-func openList(c *candidate) ([]*dataset.Split, error) {
+func openList(c *candidate) ([]*Split, error) {
 	switch {
 	case c.folder != nil && c.given:
 		return openLists(c)
@@ -124,7 +124,7 @@ func openList(c *candidate) ([]*dataset.Split, error) {
 }
 
 // openListInFolder opens a folder of images with a list of their labels: the validation images of Tiny ImageNet, or Hugging Face's imagefolder.
-func openListInFolder(c *candidate) ([]*dataset.Split, error) {
+func openListInFolder(c *candidate) ([]*Split, error) {
 	if slices.Contains(c.files, table.TinyAnnotations) && slices.Equal(c.folders, []string{"images"}) {
 		return c.openListFile(filepath.Join(c.path, table.TinyAnnotations), filepath.Join(c.path, "images"))
 	}
@@ -140,13 +140,13 @@ func openListInFolder(c *candidate) ([]*dataset.Split, error) {
 }
 
 // openListFile makes a split of a list, or one for each value of its column "split". It returns no splits if the file is not a list.
-func (c *candidate) openListFile(file, root string) ([]*dataset.Split, error) {
+func (c *candidate) openListFile(file, root string) ([]*Split, error) {
 	parts, err := table.ReadLists(file, root, c.opts)
 	base := strings.TrimSuffix(c.path, filepath.Ext(c.path))
 	if c.folder != nil {
 		base = cmp.Or(c.output, c.path)
 	}
-	var splits []*dataset.Split
+	var splits []*Split
 	for _, l := range parts {
 		s := c.newSplit(l)
 		s.Output = base + "-shards"
@@ -162,11 +162,11 @@ func (c *candidate) openListFile(file, root string) ([]*dataset.Split, error) {
 }
 
 // openLists opens several lists, each of a split.
-func openLists(c *candidate) ([]*dataset.Split, error) {
+func openLists(c *candidate) ([]*Split, error) {
 	if transport.FileKind(c.files[0]) != "" {
 		return nil, nil
 	}
-	var splits []*dataset.Split
+	var splits []*Split
 	for _, file := range c.files {
 		q, err := c.in(file, "")
 		if err != nil {
@@ -179,7 +179,7 @@ func openLists(c *candidate) ([]*dataset.Split, error) {
 			return nil, err
 		}
 		for _, s := range of {
-			if at := slices.IndexFunc(splits, func(other *dataset.Split) bool { return other.Name == s.Name }); at >= 0 {
+			if at := slices.IndexFunc(splits, func(other *Split) bool { return other.Name == s.Name }); at >= 0 {
 				return nil, transport.Refuse(s.Path, "two of the %d lists are of the split %s, as %s is: join them, or call them by their splits",
 					len(c.files), s.Name, filepath.Base(splits[at].Path))
 			}
@@ -187,7 +187,7 @@ func openLists(c *candidate) ([]*dataset.Split, error) {
 		splits = append(splits, of...)
 	}
 	// Labels are those of the first, which should be that of training.
-	slices.SortStableFunc(splits, func(a, b *dataset.Split) int {
+	slices.SortStableFunc(splits, func(a, b *Split) int {
 		return cmp.Compare(slices.Index(table.ListSplits, a.Name), slices.Index(table.ListSplits, b.Name))
 	})
 	if c.opts.Split == "" {
@@ -195,7 +195,7 @@ func openLists(c *candidate) ([]*dataset.Split, error) {
 	}
 	for _, s := range splits {
 		if s.Name == c.opts.Split {
-			return []*dataset.Split{s}, nil
+			return []*Split{s}, nil
 		}
 	}
 	return nil, transport.Refuse(c.path, "has no split %q among its %d, which are called as %s", c.opts.Split, len(splits), splits[0].Name)

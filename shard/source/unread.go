@@ -62,7 +62,7 @@ func isTFRecord(head []byte) bool {
 
 // errorOf is the error for such a file.
 func (u *unreadFormat) errorOf(path, entry string) error {
-	return &transport.FormatError{Path: path, Entry: entry, Msg: u.name + ", which is not read: " + u.instead, Err: errors.ErrUnsupported}
+	return &FormatError{Path: path, Entry: entry, Msg: u.name + ", which is not read: " + u.instead, Err: errors.ErrUnsupported}
 }
 
 // unreadFile is the error for a file that no kind reads; it names the format.
@@ -78,17 +78,17 @@ func unreadFile(path string) error {
 	switch {
 	case transport.NamedTar(path):
 	case strings.EqualFold(filepath.Ext(path), ".zip"):
-		return &transport.FormatError{Path: path, Err: transport.ErrNotTar, Msg: "does not begin as a zip does: the last part of a split zip " +
+		return &FormatError{Path: path, Err: transport.ErrNotTar, Msg: "does not begin as a zip does: the last part of a split zip " +
 			"(zip -s 0 FILE.zip --out WHOLE.zip joins them), or damaged"}
 	case len(text) == 0:
-		return &transport.FormatError{Path: path, Msg: "the file is empty", Err: transport.ErrNotTar}
+		return &FormatError{Path: path, Msg: "the file is empty", Err: transport.ErrNotTar}
 	case imagefile.Sniff(head) != imagefile.Unknown:
-		return &transport.FormatError{Path: path, Msg: "a single image: give the folder that has the class folders, or a list of images and their labels", Err: transport.ErrNotTar}
+		return &FormatError{Path: path, Msg: "a single image: give the folder that has the class folders, or a list of images and their labels", Err: transport.ErrNotTar}
 	case utf8.Valid(line) && !bytes.ContainsRune(text, 0):
-		return &transport.FormatError{Path: path, Msg: fmt.Sprintf("a text file that begins with %.60q: a list of images is called .csv, .tsv or .jsonl and begins with path,label. "+
+		return &FormatError{Path: path, Msg: fmt.Sprintf("a text file that begins with %.60q: a list of images is called .csv, .tsv or .jsonl and begins with path,label. "+
 			"Of lines such as a.jpg 3 in val.txt, (echo path,label; tr ' ' , < val.txt) > val.csv makes one", line), Err: transport.ErrNotTar}
 	}
-	return &transport.FormatError{Path: path, Msg: "neither a tar nor a tar.gz", Err: transport.ErrNotTar}
+	return &FormatError{Path: path, Msg: "neither a tar nor a tar.gz", Err: transport.ErrNotTar}
 }
 
 // headOf returns the first bytes of a file, as far as it can be read.
@@ -109,7 +109,7 @@ func (c *candidate) unread() error {
 		return nil
 	}
 	boxes := func(what, images string) error {
-		return &transport.FormatError{Path: c.path, Err: errors.ErrUnsupported, Msg: fmt.Sprintf("%s, whose images have boxes and not a class each: imgshard build %s --no-labels packs the images",
+		return &FormatError{Path: c.path, Err: errors.ErrUnsupported, Msg: fmt.Sprintf("%s, whose images have boxes and not a class each: imgshard build %s --no-labels packs the images",
 			what, filepath.Join(c.path, images))}
 	}
 	if !c.opts.NoLabels && slices.Contains(c.folders, "labels") && slices.Contains(c.folders, "images") {

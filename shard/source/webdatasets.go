@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 	"github.com/imgfeed/imgfeed/shard/source/webdataset"
@@ -28,7 +27,7 @@ import (
 // The name up to the first dot after the last slash is the sample's key, what is after it the extension, in any case of letters. A sample ends
 // where another key begins. Its __key__ is the key here too; it must be unique in all tars of a split. An extension with a dot in it, as that of
 // img_12.5.jpg, is only its last part, and the rest belongs to the key, unless --image-key or --field asks for it.
-var webDatasets = dataset.Kind{
+var webDatasets = Kind{
 	Name:         "WebDataset",
 	Forms:        []string{"a tar with x.jpg next to x.cls", "a folder of such tars, whose names may tell splits apart, as imagenet-train-000000.tar"},
 	Labels:       "the number in x.cls, or with --label json.KEY that of a key in x.json; --classes names them",
@@ -87,7 +86,7 @@ func sniffWebDataset(c *candidate) (is, empty bool, err error) {
 	return false, false, nil
 }
 
-func openWebDatasets(c *candidate) ([]*dataset.Split, error) {
+func openWebDatasets(c *candidate) ([]*Split, error) {
 	if c.folder == nil {
 		return openWebDatasetTar(c)
 	}
@@ -99,7 +98,7 @@ func openWebDatasets(c *candidate) ([]*dataset.Split, error) {
 	if c.part {
 		nameFolders = append(nameFolders, filepath.Dir(c.path))
 	}
-	return c.bySplit(tars, func(split string, files []string) (*dataset.Split, error) {
+	return c.bySplit(tars, func(split string, files []string) (*Split, error) {
 		return newWebDatasetSplit(c, files, others, nameFolders, cmp.Or(split, c.split))
 	})
 }
@@ -127,7 +126,7 @@ func holdsWebDataset(c *candidate, tars []string) (bool, error) {
 }
 
 // openWebDatasetTar opens one tar.
-func openWebDatasetTar(c *candidate) ([]*dataset.Split, error) {
+func openWebDatasetTar(c *candidate) ([]*Split, error) {
 	if is, _, err := sniffWebDataset(c); !is || err != nil {
 		return nil, err
 	}
@@ -136,11 +135,11 @@ func openWebDatasetTar(c *candidate) ([]*dataset.Split, error) {
 		nameFolders = []string{filepath.Dir(c.path)}
 	}
 	s, err := newWebDatasetSplit(c, nil, nil, nameFolders, c.split)
-	return []*dataset.Split{s}, err
+	return []*Split{s}, err
 }
 
 // newWebDatasetSplit is the split of some tars in a folder, beside which others lie, or of the candidate itself.
-func newWebDatasetSplit(c *candidate, tars, others, nameFolders []string, split string) (*dataset.Split, error) {
+func newWebDatasetSplit(c *candidate, tars, others, nameFolders []string, split string) (*Split, error) {
 	in, err := c.inTars(tars...)
 	if err != nil {
 		return nil, err
@@ -151,8 +150,6 @@ func newWebDatasetSplit(c *candidate, tars, others, nameFolders []string, split 
 	}
 	s := c.newSplit(d)
 	others = slices.DeleteFunc(slices.Clone(others), func(f string) bool { return d.Reads(filepath.Join(c.path, f)) })
-	if len(others) > 0 {
-		s.Note("%s left out (%s)", bytesize.Counted(len(others), "file beside the tars is", "files beside the tars are"), transport.SomeNames(others))
-	}
+	s.NoteLeftOut(others, "file beside the tars is", "files beside the tars are")
 	return s, nil
 }

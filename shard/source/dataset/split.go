@@ -186,6 +186,13 @@ func (s *Split) Note(format string, args ...any) {
 	s.notes = append(s.notes, fmt.Sprintf(format, args...))
 }
 
+// NoteLeftOut notes files that were left out, if there are any. singular and plural name them and end in "is" and "are".
+func (s *Split) NoteLeftOut(names []string, singular, plural string) {
+	if len(names) > 0 {
+		s.Note("%s left out (%s)", bytesize.Counted(len(names), singular, plural), transport.SomeNames(names))
+	}
+}
+
 // ExpectClasses makes Walk label the samples by these classes instead of the split's own, so that the labels agree with another split's. Walk then
 // fails if the split has other classes.
 func (s *Split) ExpectClasses(classes []string) { s.expected = slices.Clone(classes) }

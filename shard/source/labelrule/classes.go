@@ -179,11 +179,10 @@ func (c *classRule) add(class, rest string) {
 
 // Labels gives the classes their order, and refuses likely mistakes.
 func (c *classRule) Labels(s *dataset.Split) (dataset.Labels, error) {
-	if len(c.beside) > 0 {
-		s.Note("%s left out (%s)", bytesize.Counted(len(c.beside), "file beside the classes is", "files beside the classes are"), transport.SomeNames(c.beside))
-	}
-	if len(c.links) > 0 {
-		s.Note("%s left out (%s): %s", bytesize.Counted(len(c.links), "link beside the classes is", "links beside the classes are"), transport.SomeNames(c.links), transport.ReasonLink)
+	s.NoteLeftOut(c.beside, "file beside the classes is", "files beside the classes are")
+	if n := len(c.links); n > 0 {
+		s.Note("%s left out (%s): %s", bytesize.Counted(n, "link beside the classes is", "links beside the classes are"),
+			transport.SomeNames(c.links), transport.ReasonLink)
 	}
 	switch {
 	case mostDiffer(c.valDiffer, c.valImages) && !s.Options.ForceClasses:

@@ -89,9 +89,7 @@ func (r *unlabelledRule) Take(f *transport.File) (bool, error) {
 }
 
 func (r *unlabelledRule) Labels(s *dataset.Split) (dataset.Labels, error) {
-	if len(r.others) > 0 {
-		s.Note("%s not called as images are, and left out (%s)", bytesize.Counted(len(r.others), "file is", "files are"), transport.SomeNames(r.others))
-	}
+	s.NoteLeftOut(r.others, "file is not called as images are, and", "files are not called as images are, and")
 	return NoLabels(), nil
 }
 
