@@ -117,11 +117,13 @@ func (c *candidate) openZip() error {
 		if c.folder, err = listFolder(z, c.path); err != nil {
 			return err
 		}
-		if len(c.folders) != 1 || len(c.files)+len(c.sets) > 0 || transport.IsSplitFolder(c.folders[0]) || labelrule.NamedNoClass(c.folders[0]) && c.folders[0] != "data" {
+		if len(c.folders) != 1 || len(c.files)+len(c.sets) > 0 || transport.IsSplitFolder(c.folders[0]) ||
+			labelrule.NamedNoClass(c.folders[0]) && c.folders[0] != "data" {
 			return nil
 		}
 		only := filepath.Join(c.path, c.folders[0])
-		if inside, err := transport.ReadFolder(z, only, "", nil); err != nil || !slices.ContainsFunc(inside, func(e transport.FolderEntry) bool { return e.Dir }) {
+		inside, err := transport.ReadFolder(z, only, "", nil)
+		if err != nil || !slices.ContainsFunc(inside, func(e transport.FolderEntry) bool { return e.Dir }) {
 			return nil // it is a class
 		}
 		c.path = only
@@ -268,14 +270,15 @@ func (c *candidate) newFiles(what string, t transport.Transport, rule func(*Spli
 	return []*Split{c.newSplit(&labelrule.Files{Transport: t, What: what, Rule: rule})}
 }
 
-// bySplit makes one split of the files, or several if their names tell splits apart. open makes one of these from its files; its name is "" if the
-// names say nothing. Test images without labels are left out unless Options.Test takes them.
+// bySplit makes one split of the files, or several if their names tell splits apart. open makes one of these from its files; its name is ""
+// if the names say nothing. Test images without labels are left out unless Options.Test takes them.
 func (c *candidate) bySplit(names []string, open func(split string, files []string) (*Split, error)) ([]*Split, error) {
 	groups := make(map[string][]string)
 	for _, name := range names {
 		split := transport.NamedSplit(name)
 		if c.part && split != "" && split != c.split {
-			return nil, transport.RefuseEntry(c.path, name, "is named for the split %s and lies among the files of %s: move it elsewhere", split, c.split)
+			return nil, transport.RefuseEntry(c.path, name, "is named for the split %s and lies among the files of %s: move it elsewhere",
+				split, c.split)
 		}
 		if c.part {
 			split = ""
@@ -283,7 +286,8 @@ func (c *candidate) bySplit(names []string, open func(split string, files []stri
 		groups[split] = append(groups[split], name)
 	}
 	if unnamed := groups[""]; unnamed != nil && len(groups) > 1 {
-		return nil, transport.RefuseEntry(c.path, unnamed[0], "other files here are named for a split, and this one is not: rename it, or move it elsewhere")
+		return nil, transport.RefuseEntry(c.path, unnamed[0], "other files here are named for a split, and this one is not: rename it, "+
+			"or move it elsewhere")
 	}
 	several := len(groups) > 1
 	if chosen := groups[c.opts.Split]; several && chosen != nil {

@@ -31,9 +31,9 @@ import (
 //	cifar-100-binary/      train.bin, test.bin                     records with a byte of the coarse label before that of the fine one
 //	                       fine_label_names.txt, coarse_label_names.txt
 //
-// The pixels of an image are three planes, red, green and blue, each from left to right and from top to bottom. Image 29 of the training files,
-// counted from 0 through all five as in torchvision's CIFAR10, is "train/automobile/00029" if it is an automobile; those of test_batch are
-// "test/cat/00000" and so on. CIFAR-100's keys have the fine class whichever labels are taken.
+// The pixels of an image are three planes, red, green and blue, each from left to right and from top to bottom. Image 29 of the training
+// files, counted from 0 through all five as in torchvision's CIFAR10, is "train/automobile/00029" if it is an automobile; those of
+// test_batch are "test/cat/00000" and so on. CIFAR-100's keys have the fine class whichever labels are taken.
 var cifar = Kind{
 	Name:    "CIFAR",
 	Forms:   []string{"cifar-10-binary.tar.gz or cifar-100-binary.tar.gz", "what these unpack to"},
@@ -59,7 +59,8 @@ type cifarFormat struct {
 
 var cifar10 = cifarFormat{
 	name: "CIFAR-10", folder: "cifar-10-batches-bin", archive: "cifar-10-binary.tar.gz",
-	train: []string{"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin"}, test: []string{"test_batch.bin"},
+	train: []string{"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin"},
+	test:  []string{"test_batch.bin"},
 	metas: []string{"batches.meta.txt"}, classes: [2]int{10},
 }
 
@@ -70,7 +71,8 @@ var cifar100 = cifarFormat{
 }
 
 // cifarUnread are the unsupported versions, by the folder in their archive.
-var cifarUnread = map[string]*cifarFormat{"cifar-10-batches-py": &cifar10, "cifar-10-batches-mat": &cifar10, "cifar-100-python": &cifar100, "cifar-100-matlab": &cifar100}
+var cifarUnread = map[string]*cifarFormat{"cifar-10-batches-py": &cifar10, "cifar-10-batches-mat": &cifar10, "cifar-100-python": &cifar100,
+	"cifar-100-matlab": &cifar100}
 
 func (f *cifarFormat) files() []string { return slices.Concat(f.train, f.test, f.metas) }
 func (f *cifarFormat) record() int     { return len(f.metas) + cifarImageBytes } // a byte for each label
@@ -105,7 +107,8 @@ func openCIFAR(from *candidate) ([]*Split, error) {
 	}
 	switch label := from.opts.Label; {
 	case from.opts.Split != "":
-		return nil, transport.Refuse(c.path, "holds two splits, train and val (the test images), which cannot both be called %q", from.opts.Split)
+		return nil, transport.Refuse(c.path, "holds two splits, train and val (the test images), which cannot both be called %q",
+			from.opts.Split)
 	case label != "" && len(c.format.metas) == 1:
 		return nil, transport.Refuse(c.path, "--label %s: %s has one label for each image", label, c.format.name)
 	case label == "coarse":
@@ -138,8 +141,9 @@ func findCIFAR(c *candidate) (*cifarFiles, error) {
 		if !slices.Contains(names, own) {
 			continue
 		}
-		if others := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == own }); len(others) > 0 { // they would be left out
-			return nil, transport.RefuseEntry(c.path, own, "%s beside other data (%s): build it by its own path, %s", f.name, transport.SomeNames(others), filepath.Join(c.path, own))
+		if others := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == own }); len(others) > 0 {
+			return nil, transport.RefuseEntry(c.path, own, "%s beside other data (%s): build it by its own path, %s", f.name,
+				transport.SomeNames(others), filepath.Join(c.path, own))
 		}
 		inner, err := c.in(own, "")
 		if err != nil {
@@ -188,7 +192,8 @@ func refuseCIFAR(p string, folders ...string) error {
 	for _, folder := range folders {
 		if f := cifarUnread[folder]; f != nil {
 			return &FormatError{Path: p, Entry: folder, Err: errors.ErrUnsupported,
-				Msg: fmt.Sprintf("of %s the binary version is read: get %s, which holds the same images, or pack torchvision's dataset by imgfeed.from_torch", f.name, f.archive)}
+				Msg: fmt.Sprintf("of %s the binary version is read: get %s, which holds the same images, "+
+					"or pack torchvision's dataset by imgfeed.from_torch", f.name, f.archive)}
 		}
 	}
 	return nil
@@ -271,7 +276,8 @@ func cifarClasses(data []byte, n int) (names []string, err error) {
 		if name == "" {
 			continue
 		}
-		if clean, err := transport.EntryPath(name); err != nil || clean != name || strings.Contains(name, "/") || transport.Junk(name) || transport.NameReason(name) != "" || slices.Contains(names, name) {
+		if clean, err := transport.EntryPath(name); err != nil || clean != name || strings.Contains(name, "/") || transport.Junk(name) ||
+			transport.NameReason(name) != "" || slices.Contains(names, name) {
 			return nil, fmt.Errorf("the class name %.60q cannot be used", name)
 		}
 		names = append(names, name)
@@ -350,8 +356,8 @@ func (c *cifarSplit) Walk(ctx context.Context, s *Split, fn func(Item) error) (d
 	}}, nil
 }
 
-// Read returns the image of a key as a file in the format BMP, which every reader of images knows, loses nothing and takes no time to make. At least
-// shard.SlackBytes of capacity are left after it.
+// Read returns the image of a key as a file in the format BMP, which every reader of images knows, loses nothing and takes no time to make.
+// At least shard.SlackBytes of capacity are left after it.
 func (c *cifarSplit) Read(key string, buf []byte) ([]byte, error) {
 	record := c.find(key)
 	if record == nil {

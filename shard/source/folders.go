@@ -51,10 +51,12 @@ func (c *candidate) halfDone() error {
 	}
 	for _, f := range others {
 		if c.besideImages(f) {
-			return transport.RefuseEntry(c.path, f, "lies beside folders that img2dataset wrote, which are no classes: --no-labels packs their images without labels")
+			return transport.RefuseEntry(c.path, f, "lies beside folders that img2dataset wrote, which are no classes: "+
+				"--no-labels packs their images without labels")
 		}
 		if strings.HasPrefix(f, labelrule.ValNamePrefix) {
-			return transport.RefuseEntry(c.path, f, "a validation image beside class folders: finish sorting them into the folders, or move the folders elsewhere")
+			return transport.RefuseEntry(c.path, f, "a validation image beside class folders: finish sorting them into the folders, "+
+				"or move the folders elsewhere")
 		}
 	}
 	return nil
@@ -155,7 +157,8 @@ func openUnlabelled(c *candidate) ([]*Split, error) {
 		return nil, nil
 	}
 	if c.folder != nil {
-		if names, others := c.tars(); len(names) > 0 && len(c.folders)+len(c.sets) == 0 && !slices.ContainsFunc(others, transport.NamedImage) {
+		names, others := c.tars()
+		if len(names) > 0 && len(c.folders)+len(c.sets) == 0 && !slices.ContainsFunc(others, transport.NamedImage) {
 			return c.bySplit(names, func(_ string, files []string) (*Split, error) {
 				t, err := c.inTars(files...)
 				return c.newFiles(fmt.Sprintf("%d tars of images without labels", len(files)), t, labelrule.WithoutLabels)[0], err
@@ -165,9 +168,13 @@ func openUnlabelled(c *candidate) ([]*Split, error) {
 	return c.images("images without labels", labelrule.WithoutLabels)
 }
 
-// unlabelledTest says that a folder holds test images without class folders, and that the options take them. ILSVRC2012's have a kind of their own.
+// unlabelledTest says that a folder holds test images without class folders, and that the options take them. ILSVRC2012's have a kind of
+// their own.
 func (c *candidate) unlabelledTest() bool {
-	return c.opts.Test && c.split == "test" && c.folder != nil && len(c.folders) <= 1 && !slices.ContainsFunc(c.files, func(name string) bool {
+	if !c.opts.Test || c.split != "test" || c.folder == nil || len(c.folders) > 1 {
+		return false
+	}
+	return !slices.ContainsFunc(c.files, func(name string) bool {
 		return strings.HasPrefix(name, labelrule.TestNamePrefix) || transport.FileKind(name) != ""
 	})
 }
@@ -190,13 +197,14 @@ const (
 //	imagenet/train/… and imagenet/val/…              also valid/ or validation/; test/ where its images have labels
 //	imagenet/ILSVRC2012_img_train.tar and ….val.tar
 var splitFolders = Kind{
-	Name:   "both splits",
-	Forms:  []string{"a folder with train/ and val/ (or Training/, valid/, validation/), each of any kind", "with ILSVRC2012_img_train.tar and ILSVRC2012_img_val.tar"},
+	Name: "both splits",
+	Forms: []string{"a folder with train/ and val/ (or Training/, valid/, validation/), each of any kind",
+		"with ILSVRC2012_img_train.tar and ILSVRC2012_img_val.tar"},
 	Labels: "those of each; val's classes are among train's and have their labels",
 }
 
-// findSplits finds the names of the two splits in a folder. A folder "train" or "val" alone makes a split only where there is no other folder,
-// since a class may be called so.
+// findSplits finds the names of the two splits in a folder. A folder "train" or "val" alone makes a split only where there is no other
+// folder, since a class may be called so.
 func (f *folder) findSplits() (train, val string) {
 	train, val = transport.SplitFolder(f.folders, "train"), transport.SplitFolder(f.folders, "val")
 	onlySplits := !slices.ContainsFunc(f.folders, func(name string) bool { return !transport.IsSplitFolder(name) })
@@ -221,35 +229,29 @@ func openSplitFolders(c *candidate) ([]*Split, error) {
 	if train == "" && val == "" {
 		return nil, nil
 	}
-	for _, part := range []struct{ name, split string }{{train, "train"}, {val, "val"}, {transport.SplitFolder(c.folders, "test"), "test"}} {
-		if part.name != "" && c.opts.Split == part.split && train != "" && val != "" {
-			return c.openPart(part.name, part.split)
-		}
+	names, both := map[string]string{"train": train, "val": val, "test": transport.SplitFolder(c.folders, "test")}, train != "" && val != ""
+	if name := names[c.opts.Split]; both && name != "" {
+		return c.openPart(name, c.opts.Split)
 	}
-	if c.opts.Split != "" && train != "" && val != "" {
-		return nil, transport.Refuse(c.path, "holds two splits, %s and %s, which cannot both be called %q: build them one at a time", train, val, c.opts.Split)
+	if c.opts.Split != "" && both {
+		return nil, transport.Refuse(c.path, "holds two splits, %s and %s, which cannot both be called %q: build them one at a time",
+			train, val, c.opts.Split)
 	}
 	var splits []*Split
-	taken := []string{train, val}
-	for _, part := range []struct{ name, split string }{{train, "train"}, {val, "val"}} {
-		if part.name == "" {
+	var taken []string
+	for _, split := range []string{"train", "val", "test"} {
+		name := names[split]
+		if name == "" || split == "test" && c.opts.Split != "" {
 			continue
 		}
-		of, err := c.openPart(part.name, part.split)
+		of, err := c.openPart(name, split)
+		if split == "test" && !c.opts.Test && (err != nil || !of[0].Kind.TestLabelled) {
+			continue // most test folders have no labels, or cannot be packed
+		}
 		if err != nil {
 			return nil, err
 		}
-		splits = append(splits, of...)
-	}
-	if test := transport.SplitFolder(c.folders, "test"); c.opts.Split == "" && test != "" {
-		// Most test folders have no labels, or cannot be packed. This is an error only with --test.
-		of, err := c.openPart(test, "test")
-		if err != nil && c.opts.Test {
-			return nil, err
-		}
-		if err == nil && (of[0].Kind.TestLabelled || c.opts.Test) {
-			splits, taken = append(splits, of...), append(taken, test)
-		}
+		splits, taken = append(splits, of...), append(taken, name)
 	}
 	for _, f := range c.folders {
 		if !slices.Contains(taken, f) {

@@ -82,8 +82,8 @@ func openIlsvrcTest(c *candidate) ([]*Split, error) {
 	return c.images("ILSVRC2012's test images", labelrule.ByNothing)
 }
 
-// kaggle is ILSVRC2012 from Kaggle's competition imagenet-object-localization-challenge: any of its folders down to CLS-LOC, or the downloaded zip,
-// which need not be unpacked:
+// kaggle is ILSVRC2012 from Kaggle's competition imagenet-object-localization-challenge: any of its folders down to CLS-LOC, or the
+// downloaded zip, which need not be unpacked:
 //
 //	LOC_val_solution.csv                                  ImageId,PredictionString: the label and boxes of each validation image
 //	ILSVRC/Data/CLS-LOC/train/n01440764/n01440764_18.JPEG
@@ -91,8 +91,9 @@ func openIlsvrcTest(c *candidate) ([]*Split, error) {
 //	ILSVRC/Data/CLS-LOC/test/ILSVRC2012_test_00000001.JPEG
 //	ILSVRC/Annotations/…, ILSVRC/ImageSets/…              not needed
 var kaggle = Kind{
-	Name:   "Kaggle's ImageNet",
-	Forms:  []string{"the folder with LOC_val_solution.csv and ILSVRC/, or any on the way to CLS-LOC", "imagenet-object-localization-challenge.zip"},
+	Name: "Kaggle's ImageNet",
+	Forms: []string{"the folder with LOC_val_solution.csv and ILSVRC/, or any on the way to CLS-LOC",
+		"imagenet-object-localization-challenge.zip"},
 	Labels: "those of ILSVRC2012; val's are compared with LOC_val_solution.csv; --test adds the test images, which have the label -1",
 	Takes:  []*dataset.Option{dataset.OptionValLabels},
 }
@@ -144,7 +145,8 @@ func (c *candidate) findSolution() error {
 	return nil
 }
 
-// suffixTars is ILSVRC2012 as Hugging Face's hub had it before parquet, in compressed tars without folders, where a name ends in the image's class:
+// suffixTars is ILSVRC2012 as Hugging Face's hub had it before parquet, in compressed tars without folders, where a name ends in the
+// image's class:
 //
 //	data/train_images_0.tar.gz … train_images_4.tar.gz   n01440764_10026_n01440764.JPEG
 //	data/val_images.tar.gz                               ILSVRC2012_val_00000001_n01751748.JPEG
@@ -152,8 +154,9 @@ func (c *candidate) findSolution() error {
 //
 // A sample's key is its name.
 var suffixTars = Kind{
-	Name:   "Hugging Face's image tars",
-	Forms:  []string{"a folder with train_images_0.tar.gz to train_images_4.tar.gz and val_images.tar.gz, or with data/ that has them", "one of these"},
+	Name: "Hugging Face's image tars",
+	Forms: []string{"a folder with train_images_0.tar.gz to train_images_4.tar.gz and val_images.tar.gz, or with data/ that has them",
+		"one of these"},
 	Labels: "the wnid at the end of each name, by its place among ILSVRC2012's; --test adds test_images.tar.gz, whose labels are -1",
 }
 
@@ -229,5 +232,6 @@ func newSuffixTars(c *candidate, names []string) (*Split, error) {
 	if len(names) > 1 {
 		what = fmt.Sprintf("%d tars of images with the class in their names", len(names))
 	}
-	return c.newSplit(&labelrule.Files{Transport: t, What: what, Rule: labelrule.BySuffix, Test: transport.NamedSplit(t.Paths[0]) == "test"}), nil
+	return c.newSplit(&labelrule.Files{Transport: t, What: what, Rule: labelrule.BySuffix,
+		Test: transport.NamedSplit(t.Paths[0]) == "test"}), nil
 }

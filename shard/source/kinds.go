@@ -1,16 +1,17 @@
-// Package source opens image classification datasets as people have them on disk, for packing. It detects the format by looking at what a path holds,
-// and returns splits that give every sample's key, label and bytes.
+// Package source opens image classification datasets as people have them on disk, for packing. It detects the format by looking at what a
+// path holds, and returns splits that give every sample's key, label and bytes.
 //
-// The formats are the list of [Kinds]. Each kind is asked whether a [candidate], which is a file or folder, belongs to it, and returns the splits there.
-// A split's layout walks over its samples. Most layouts join a transport, which gives the files of a folder, a zip or tars one after the other, with a
-// label rule, which finds the label of a file by its name. Parquet, lists, WebDataset and CIFAR have layouts of their own.
+// The formats are the list of [Kinds]. Each kind is asked whether a [candidate], which is a file or folder, belongs to it, and returns the
+// splits there. A split's layout walks over its samples. Most layouts join a transport, which gives the files of a folder, a zip or tars
+// one after the other, with a label rule, which finds the label of a file by its name. Parquet, lists, WebDataset and CIFAR have layouts of
+// their own.
 //
-// A sample's key is its path below the split's root with forward slashes. It is the same in a folder and in a tar, so that equal datasets give equal
-// sets. In WebDataset's tars the key is the __key__, which has no extension.
+// A sample's key is its path below the split's root with forward slashes. It is the same in a folder and in a tar, so that equal datasets
+// give equal sets. In WebDataset's tars the key is the __key__, which has no extension.
 //
-// Hidden files and folders (.DS_Store, ._x, .ipynb_checkpoints) and those of systems (Thumbs.db, desktop.ini, __MACOSX, @eaDir, lost+found) are skipped.
-// Files beside the class folders are left out with a note, as torchvision's ImageFolder does. Every other file is an Item, even if it is not an image:
-// the decoder decides.
+// Hidden files and folders (.DS_Store, ._x, .ipynb_checkpoints) and those of systems (Thumbs.db, desktop.ini, __MACOSX, @eaDir, lost+found)
+// are skipped. Files beside the class folders are left out with a note, as torchvision's ImageFolder does. Every other file is an Item,
+// even if it is not an image: the decoder decides.
 package source
 
 import (
@@ -78,8 +79,8 @@ func init() {
 	}
 }
 
-// Kinds returns all kinds in the order in which they are tried; the first that recognises a candidate opens it. Special kinds come before general ones:
-// class folders are last, since any folder of folders matches.
+// Kinds returns all kinds in the order in which they are tried; the first that recognises a candidate opens it. Special kinds come before
+// general ones: class folders are last, since any folder of folders matches.
 func Kinds() (all []*Kind) {
 	for _, k := range kinds {
 		all = append(all, k.Kind)
@@ -87,8 +88,8 @@ func Kinds() (all []*Kind) {
 	return all
 }
 
-// Open returns the splits that a path holds: one, or the training and the validation split, and sometimes a test split. Nothing is read yet but what
-// is needed to tell the kind.
+// Open returns the splits that a path holds: one, or the training and the validation split, and sometimes a test split. Nothing is read yet
+// but what is needed to tell the kind.
 func Open(path string, opts Options) ([]*Split, error) {
 	return OpenAll([]string{path}, opts)
 }
@@ -96,8 +97,8 @@ func Open(path string, opts Options) ([]*Split, error) {
 // StandardInput is the path of a tar that comes by Options.Stdin.
 const StandardInput = "-"
 
-// OpenAll opens one path as [Open] does, or several files of one dataset: the tars of WebDataset or of classes, parquet files, or the lists of several
-// splits. StandardInput alone is a tar from Options.Stdin, which can be walked over once.
+// OpenAll opens one path as [Open] does, or several files of one dataset: the tars of WebDataset or of classes, parquet files, or the lists
+// of several splits. StandardInput alone is a tar from Options.Stdin, which can be walked over once.
 func OpenAll(paths []string, opts Options) ([]*Split, error) {
 	c, err := newCandidate(paths, opts)
 	if err != nil {
@@ -115,7 +116,8 @@ func OpenAll(paths []string, opts Options) ([]*Split, error) {
 func newCandidate(paths []string, opts Options) (*candidate, error) {
 	for _, path := range paths {
 		if _, err := os.Lstat(path); err != nil && strings.Contains(path, "{") {
-			return nil, &FormatError{Path: path, Msg: "there is no such file: the shell expands braces where they stand without quotes", Err: err}
+			return nil, &FormatError{Path: path, Msg: "there is no such file: the shell expands braces where they stand without quotes",
+				Err: err}
 		}
 	}
 	switch {
@@ -149,7 +151,8 @@ func newFiles(paths []string, opts Options) (*candidate, error) {
 		case err != nil:
 			return nil, err
 		case !info.Mode().IsRegular():
-			return nil, transport.Refuse(abs, "several paths must be files of one dataset, and this is none: build folders one at a time, or the folder that holds them")
+			return nil, transport.Refuse(abs, "several paths must be files of one dataset, and this is none: "+
+				"build folders one at a time, or the folder that holds them")
 		}
 		folder.files = append(folder.files, abs)
 		if i == 0 {
@@ -166,7 +169,8 @@ func newFiles(paths []string, opts Options) (*candidate, error) {
 			return nil, transport.Refuse(file, "is given twice")
 		}
 		if last = file; transport.FileKind(file) != kind {
-			return nil, transport.Refuse(file, "several paths must be files of one dataset, and this is not of the sort of others: build them one at a time")
+			return nil, transport.Refuse(file, "several paths must be files of one dataset, and this is not of the sort of others: "+
+				"build them one at a time")
 		}
 		for !strings.HasPrefix(file, prefix) {
 			prefix = prefix[:len(prefix)-1]
@@ -180,8 +184,8 @@ func newFiles(paths []string, opts Options) (*candidate, error) {
 	return c, nil
 }
 
-// SiblingClasses returns a warning if the training split beside this one, a set or a folder of class folders, has other classes, so that its labels
-// mean something else; otherwise "". classes are those of this split.
+// SiblingClasses returns a warning if the training split beside this one, a set or a folder of class folders, has other classes, so that
+// its labels mean something else; otherwise "". classes are those of this split.
 func SiblingClasses(s *Split, classes []string) string {
 	if s.Name == "train" || len(classes) == 0 {
 		return ""
@@ -195,7 +199,8 @@ func SiblingClasses(s *Split, classes []string) string {
 	if label < len(train) {
 		other = train[label]
 	}
-	return fmt.Sprintf("%s has other classes than %s beside it: label %d is %s here and %s there. Build both together, or this one with --classes SET, the set of train",
+	return fmt.Sprintf("%s has other classes than %s beside it: label %d is %s here and %s there. Build both together, "+
+		"or this one with --classes SET, the set of train",
 		s.Path, path, label, classes[label], other)
 }
 

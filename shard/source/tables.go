@@ -11,8 +11,8 @@ import (
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
-// parquetFiles is a dataset of Hugging Face's hub in parquet (https://parquet.apache.org/docs/file-format/): a row for each sample, a column with the
-// image file's bytes and one with the label. The schema's metadata hold the class names under "huggingface":
+// parquetFiles is a dataset of Hugging Face's hub in parquet (https://parquet.apache.org/docs/file-format/): a row for each sample, a
+// column with the image file's bytes and one with the label. The schema's metadata hold the class names under "huggingface":
 //
 //	data/train-00000-of-00294.parquet       image: struct<bytes: binary, path: string>, label: int64
 //	data/validation-00000-of-00014.parquet
@@ -87,13 +87,14 @@ func newParquetSplit(c *candidate, paths []string) (*Split, error) {
 //	path,label                   path	label     {"file_name": "a.jpg", "label": "cat"}     0	3.000000	train/a.jpg
 //	"train/a, b.jpg",tabby cat   b.jpg	0         {"file_name": "b.jpg", "label": "dog"}     1	0.000000	train/b.jpg
 //
-// Paths begin at the list's own folder, or at that of --images, and are the samples' keys. Labels that all are whole numbers are labels; others
-// are the names of classes, which stand in sorted order. A column "split" makes a split of each of its values.
+// Paths begin at the list's own folder, or at that of --images, and are the samples' keys. Labels that all are whole numbers are labels;
+// others are the names of classes, which stand in sorted order. A column "split" makes a split of each of its values.
 var lists = Kind{
 	Name: "list of images",
 	Forms: []string{"a CSV or TSV file that begins with path,label", "JSON lines with the keys path and label", "MXNet's .lst",
 		"a folder of images with metadata.csv or metadata.jsonl", "Tiny ImageNet's val/, with val_annotations.txt"},
-	Labels:       "the column of labels, or that of --label: whole numbers as they are, names by their place in sorted order or in --classes FILE",
+	Labels: "the column of labels, or that of --label: whole numbers as they are, " +
+		"names by their place in sorted order or in --classes FILE",
 	Takes:        []*dataset.Option{dataset.OptionClasses, dataset.OptionLabel, dataset.OptionImages, dataset.OptionNoLabels},
 	TestLabelled: true,
 }
@@ -123,7 +124,8 @@ func openList(c *candidate) ([]*Split, error) {
 	return c.openListFile(c.path, root)
 }
 
-// openListInFolder opens a folder of images with a list of their labels: the validation images of Tiny ImageNet, or Hugging Face's imagefolder.
+// openListInFolder opens a folder of images with a list of their labels: the validation images of Tiny ImageNet, or Hugging Face's
+// imagefolder.
 func openListInFolder(c *candidate) ([]*Split, error) {
 	if slices.Contains(c.files, table.TinyAnnotations) && slices.Equal(c.folders, []string{"images"}) {
 		return c.openListFile(filepath.Join(c.path, table.TinyAnnotations), filepath.Join(c.path, "images"))
@@ -180,7 +182,8 @@ func openLists(c *candidate) ([]*Split, error) {
 		}
 		for _, s := range of {
 			if at := slices.IndexFunc(splits, func(other *Split) bool { return other.Name == s.Name }); at >= 0 {
-				return nil, transport.Refuse(s.Path, "two of the %d lists are of the split %s, as %s is: join them, or call them by their splits",
+				return nil, transport.Refuse(s.Path, "two of the %d lists are of the split %s, as %s is: join them, "+
+					"or call them by their splits",
 					len(c.files), s.Name, filepath.Base(splits[at].Path))
 			}
 		}

@@ -16,27 +16,28 @@ import (
 	"github.com/imgfeed/imgfeed/shard/source/webdataset"
 )
 
-// webDatasets is the tars of WebDataset (https://github.com/webdataset/webdataset), which keeps the files of a sample next to each other in a
-// tar, under one name with an extension for each:
+// webDatasets is the tars of WebDataset (https://github.com/webdataset/webdataset), which keeps the files of a sample next to each other in
+// a tar, under one name with an extension for each:
 //
 //	imagenet-train-000000.tar   n01440764_10026.cls   "0", the label in decimal
 //	                            n01440764_10026.jpg   the image
 //	                            n01440764_10026.json  anything else, which is left out here
 //	                            n01440764_10027.cls   …
 //
-// The name up to the first dot after the last slash is the sample's key, what is after it the extension, in any case of letters. A sample ends
-// where another key begins. Its __key__ is the key here too; it must be unique in all tars of a split. An extension with a dot in it, as that of
-// img_12.5.jpg, is only its last part, and the rest belongs to the key, unless --image-key or --field asks for it.
+// The name up to the first dot after the last slash is the sample's key, what is after it the extension, in any case of letters. A sample
+// ends where another key begins. Its __key__ is the key here too; it must be unique in all tars of a split. An extension with a dot in it,
+// as that of img_12.5.jpg, is only its last part, and the rest belongs to the key, unless --image-key or --field asks for it.
 var webDatasets = Kind{
-	Name:         "WebDataset",
-	Forms:        []string{"a tar with x.jpg next to x.cls", "a folder of such tars, whose names may tell splits apart, as imagenet-train-000000.tar"},
+	Name: "WebDataset",
+	Forms: []string{"a tar with x.jpg next to x.cls", "a folder of such tars, whose names may tell splits apart, " +
+		"as imagenet-train-000000.tar"},
 	Labels:       "the number in x.cls, or with --label json.KEY that of a key in x.json; --classes names them",
 	Takes:        []*dataset.Option{dataset.OptionClasses, dataset.OptionLabel, dataset.OptionNoLabels, dataset.OptionImageKey},
 	TestLabelled: true,
 }
 
-// sniffWebDataset says whether one of a tar's first samples has an image and a label. empty says that the tar has no files, as the last tar of a
-// writer may.
+// sniffWebDataset says whether one of a tar's first samples has an image and a label. empty says that the tar has no files, as the last tar
+// of a writer may.
 func sniffWebDataset(c *candidate) (is, empty bool, err error) {
 	names, member, n := webdataset.NewNames(c.opts), webdataset.LabelMember(c.opts.Label), 0
 	images, labels, beside := make(map[string]string), make(map[string]bool), make(map[string]bool) // keyed by sample
@@ -76,7 +77,8 @@ func sniffWebDataset(c *candidate) (is, empty bool, err error) {
 		name := images[key]
 		switch group, extension := webdataset.SplitMember(name); {
 		case labels[group]:
-			return false, false, c.tar.Errorf(name, "an image beside the label %s.%s under another name: --image-key %s takes the images with this extension",
+			return false, false, c.tar.Errorf(name, "an image beside the label %s.%s under another name: "+
+				"--image-key %s takes the images with this extension",
 				path.Base(group), member, extension)
 		case beside[key] && !strings.Contains(key, "/"):
 			return false, false, c.tar.Errorf(name, "an image with JSON or text beside it as WebDataset has them, without a label .%s: "+

@@ -9,8 +9,8 @@ import (
 	"github.com/imgfeed/imgfeed/internal/wordnet"
 )
 
-// A Kind is a format of datasets on disk. To add one, declare it, write the function that opens its splits, add both to the table in package source,
-// and let go test -run TestDocuments -docs write the table in docs/packing.md.
+// A Kind is a format of datasets on disk. To add one, declare it, write the function that opens its splits, add both to the table in
+// package source, and let go test -run TestDocuments -docs write the table in docs/packing.md.
 type Kind struct {
 	// The name, the possible values of SRC, and the meaning of the labels, for `imgshard build --help`, errors and the documents.
 	Name   string
@@ -36,12 +36,17 @@ type Option struct {
 
 // The options for some kinds only.
 var (
-	OptionClasses   = &Option{"--classes", "for sources whose labels are numbers, as WebDataset's tars, and for class folders and tars", func(o Options) bool { return o.Classes != "" }}
-	OptionLabel     = &Option{"--label", "for sources with several labels, in columns or under keys", func(o Options) bool { return o.Label != "" }}
-	OptionImageKey  = &Option{"--image-key", "for WebDataset's tars, whose samples have files of several extensions", func(o Options) bool { return o.ImageKey != "" }}
+	OptionClasses = &Option{"--classes", "for sources whose labels are numbers, as WebDataset's tars, and for class folders and tars",
+		func(o Options) bool { return o.Classes != "" }}
+	OptionLabel = &Option{"--label", "for sources with several labels, in columns or under keys",
+		func(o Options) bool { return o.Label != "" }}
+	OptionImageKey = &Option{"--image-key", "for WebDataset's tars, whose samples have files of several extensions",
+		func(o Options) bool { return o.ImageKey != "" }}
 	OptionImages    = &Option{"--images", "for lists of images, whose paths begin there", func(o Options) bool { return o.Images != "" }}
-	OptionValLabels = &Option{"--val-labels", "for ILSVRC2012's validation images, which have none", func(o Options) bool { return o.ValLabels != "" }}
-	OptionNoLabels  = &Option{"--no-labels", "for images in folders, tars, parquet files and lists", func(o Options) bool { return o.NoLabels }}
+	OptionValLabels = &Option{"--val-labels", "for ILSVRC2012's validation images, which have none",
+		func(o Options) bool { return o.ValLabels != "" }}
+	OptionNoLabels = &Option{"--no-labels", "for images in folders, tars, parquet files and lists",
+		func(o Options) bool { return o.NoLabels }}
 )
 
 // Published is a split of a dataset as it was published.

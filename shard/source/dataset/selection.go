@@ -114,11 +114,13 @@ func (s *Selection) Notes() (notes []string) {
 	return notes
 }
 
-// Resolve turns indices of samples into keys, for a set of n samples. If all lines of a file are numbers, they are indices, unless each is the key of
-// a sample.
+func notNumber(key string) bool { return strings.Trim(key, "0123456789") != "" }
+
+// Resolve turns indices of samples into keys, for a set of n samples. If all lines of a file are numbers, they are indices, unless each is
+// the key of a sample.
 func (s *Selection) Resolve(n int, key func(i int) (string, error)) error {
 	for _, l := range []*keyList{s.only, s.exclude} {
-		if l == nil || slices.ContainsFunc(slices.Collect(maps.Keys(l.keys)), func(k string) bool { return strings.Trim(k, "0123456789") != "" }) {
+		if l == nil || slices.ContainsFunc(slices.Collect(maps.Keys(l.keys)), notNumber) {
 			continue
 		}
 		keys, resolved, indices := 0, make(map[string]bool, len(l.keys)), map[int]bool{}
@@ -142,7 +144,8 @@ func (s *Selection) Resolve(n int, key func(i int) (string, error)) error {
 		switch {
 		case keys == len(l.keys):
 		case len(resolved) < len(l.keys):
-			return transport.Refuse(l.path, "%s: %d of its %d indices are not from 0 to %d", l.flag, len(l.keys)-len(resolved), len(l.keys), n-1)
+			return transport.Refuse(l.path, "%s: %d of its %d indices are not from 0 to %d", l.flag, len(l.keys)-len(resolved),
+				len(l.keys), n-1)
 		default:
 			l.keys = resolved
 		}

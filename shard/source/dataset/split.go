@@ -1,5 +1,5 @@
-// Package dataset models a dataset to pack: its splits, their samples with keys, labels and fields, and the options that choose among them. A [Layout]
-// reads the samples of one [Split].
+// Package dataset models a dataset to pack: its splits, their samples with keys, labels and fields, and the options that choose among them.
+// A [Layout] reads the samples of one [Split].
 package dataset
 
 import (
@@ -22,11 +22,11 @@ type Options struct {
 	// ValLabels is a file with the labels of ILSVRC2012's validation images; empty takes the program's own table.
 	ValLabels string
 	// Classes is a file with the name of a class in each line, label 0 first, for labels that are numbers. Empty looks for classes.txt or
-	// classnames.txt beside the data, and otherwise names the classes by their numbers. "ilsvrc2012" takes the wnids of ILSVRC2012. For class
-	// folders and tars it selects the classes and gives their order.
+	// classnames.txt beside the data, and otherwise names the classes by their numbers. "ilsvrc2012" takes the wnids of ILSVRC2012. For
+	// class folders and tars it selects the classes and gives their order.
 	Classes string
-	// Label is the column of the labels in a parquet file or a list; empty takes the likeliest, or "label". "json.KEY" is a key in the JSON of
-	// WebDataset's samples.
+	// Label is the column of the labels in a parquet file or a list; empty takes the likeliest, or "label". "json.KEY" is a key in the JSON
+	// of WebDataset's samples.
 	Label string
 	// ImageKey is the extension of images in WebDataset's samples, from the first dot on; empty takes any image.
 	ImageKey string
@@ -69,8 +69,8 @@ type Item struct {
 	Size int64
 	// Data is the content if the split is Streamed, valid until the callback returns; otherwise nil, and Split.Read returns the content.
 	Data io.Reader
-	// Object is the file that holds Data verbatim from Offset on; "" if no file does, as for a compressed tar. If the split is not Streamed,
-	// Split.Place returns the file.
+	// Object is the file that holds Data verbatim from Offset on; "" if no file does, as for a compressed tar. If the split is not
+	// Streamed, Split.Place returns the file.
 	Object string
 	Offset int64
 	// Label is valid if Labelled; otherwise Split.Label returns it after the walk.
@@ -173,7 +173,8 @@ func (s *Split) Layout() string { return s.layout.Describe() }
 // Streamed says that Walk passes the contents along in the order of the tars, and that Read cannot return them later.
 func (s *Split) Streamed() bool { return s.layout.Streamed() }
 
-// Decoded says that the images are best packed decoded and in their own size: they are so small that files save nothing and resizing gains nothing.
+// Decoded says that the images are best packed decoded and in their own size: they are so small that files save nothing and resizing gains
+// nothing.
 func (s *Split) Decoded() bool { return s.Kind.Decoded }
 
 // Bytes is the size of the tars that Walk reads; 0 for folders.
@@ -193,12 +194,12 @@ func (s *Split) NoteLeftOut(names []string, singular, plural string) {
 	}
 }
 
-// ExpectClasses makes Walk label the samples by these classes instead of the split's own, so that the labels agree with another split's. Walk then
-// fails if the split has other classes.
+// ExpectClasses makes Walk label the samples by these classes instead of the split's own, so that the labels agree with another split's.
+// Walk then fails if the split has other classes.
 func (s *Split) ExpectClasses(classes []string) { s.expected = slices.Clone(classes) }
 
-// Walk calls fn once for every item of the split, from one goroutine, in no promised order, and stops with fn's error. Hostile or malformed data end
-// it with a *FormatError.
+// Walk calls fn once for every item of the split, from one goroutine, in no promised order, and stops with fn's error. Hostile or malformed
+// data end it with a *FormatError.
 func (s *Split) Walk(ctx context.Context, fn func(Item) error) error {
 	images := 0
 	l, err := s.layout.Walk(ctx, s, func(it Item) error {
@@ -243,11 +244,13 @@ func (s *Split) checkCut(images, classes int) error {
 		return nil
 	}
 	if s.Options.AllowTruncated {
-		s.Note("%s missing (%s)", bytesize.Counted(len(s.cut), "tar is taken though its end is", "tars are taken though their end is"), transport.SomeNames(s.cut))
+		s.Note("%s missing (%s)", bytesize.Counted(len(s.cut), "tar is taken though its end is", "tars are taken though their end is"),
+			transport.SomeNames(s.cut))
 		return nil
 	}
 	return transport.Refuse(s.cut[0], "does not end in the two blocks of zeros that end a tar, so it was cut off%s: get it again. "+
-		"What is there has %s images of %s classes, which --allow-truncated takes", andOthers(len(s.cut)-1), bytesize.Grouped(images), bytesize.Grouped(classes))
+		"What is there has %s images of %s classes, which --allow-truncated takes",
+		andOthers(len(s.cut)-1), bytesize.Grouped(images), bytesize.Grouped(classes))
 }
 
 func andOthers(n int) string {
@@ -269,7 +272,8 @@ func (s *Split) relabel(own Labels) (Labels, error) {
 	l := Labels{Classes: s.expected, Of: own.Of}
 	if own.Numbered {
 		if s.first.labels.Texts && len(own.Classes) > 0 {
-			return Labels{}, transport.Refuse(s.Path, "its labels are numbers, and those of %s are names: write both alike, or name the numbers by --classes FILE", s.first.Path)
+			return Labels{}, transport.Refuse(s.Path, "its labels are numbers, and those of %s are names: write both alike, "+
+				"or name the numbers by --classes FILE", s.first.Path)
 		}
 		if len(own.Classes) > len(s.expected) {
 			return Labels{}, transport.Refuse(s.Path, "has the label %d, and the other split has only %d classes: "+
@@ -284,11 +288,13 @@ func (s *Split) relabel(own Labels) (Labels, error) {
 	index := ClassIndex(s.expected)
 	if foreign := Without(used, index); len(foreign) > 0 {
 		return Labels{}, transport.Refuse(s.Path, "%d of its %d classes are not among the %d of the other split (%s): "+
-			"the two splits' labels would not agree. Build the others by itself with --classes SET, the set of this split, which leaves those out", len(foreign), len(used), len(s.expected), transport.SomeNames(foreign))
+			"the two splits' labels would not agree. Build the others by itself with --classes SET, the set of this split, "+
+			"which leaves those out", len(foreign), len(used), len(s.expected), transport.SomeNames(foreign))
 	}
 	if own.Folders && len(used) < len(s.expected) && !s.Options.ForceClasses {
 		return Labels{}, transport.Refuse(s.Path, "has %d of the other split's %d classes (%s missing): complete it. "+
-			"torchvision's ImageFolder would give the two splits labels that disagree; --force-classes labels both by the other split's classes",
+			"torchvision's ImageFolder would give the two splits labels that disagree; "+
+			"--force-classes labels both by the other split's classes",
 			len(used), len(s.expected), transport.SomeNames(Without(s.expected, ClassIndex(used))))
 	}
 	s.Note("%s has %d of the other split's %d classes and is labelled by those", s.Path, len(used), len(s.expected))
@@ -320,8 +326,8 @@ func (s *Split) Label(key string) (int32, error) {
 	return 0, fmt.Errorf("source: %s: no label for %q", s.Path, key)
 }
 
-// Read returns the content of an item, in buf if it is large enough. The split must not be Streamed. A file that is too large or not regular gives a
-// *RejectError. Many goroutines may call it.
+// Read returns the content of an item, in buf if it is large enough. The split must not be Streamed. A file that is too large or not
+// regular gives a *RejectError. Many goroutines may call it.
 func (s *Split) Read(key string, buf []byte) ([]byte, error) { return s.layout.Read(key, buf) }
 
 // Root is the folder or URL that holds the files named by Item.Object and Place.
@@ -379,8 +385,8 @@ type PreviewSample struct {
 // errEnough ends a walk.
 var errEnough = errors.New("enough")
 
-// Preview walks over a split until limit has passed, or, where its images are read one after the other out of tars, until there are samples enough.
-// Each split may be walked over once after that.
+// Preview walks over a split until limit has passed, or, where its images are read one after the other out of tars, until there are samples
+// enough. Each split may be walked over once after that.
 func (s *Split) Preview(ctx context.Context, samples int, limit time.Duration) (Preview, error) {
 	look := s.Again() // Walk changes it
 	var p Preview

@@ -23,7 +23,8 @@ const ClassesFromMax = 16
 const (
 	// foldersNotedMax is how many folders within a class are remembered: it takes two to see that they may be the classes.
 	foldersNotedMax = 8
-	// wnidsMissingMax bounds the missing classes of an incomplete copy of ILSVRC2012. If more are missing, it is a selection, such as ImageNet-100.
+	// wnidsMissingMax bounds the missing classes of an incomplete copy of ILSVRC2012. If more are missing, it is a selection, such as
+	// ImageNet-100.
 	wnidsMissingMax = 99
 )
 
@@ -132,13 +133,15 @@ func (c *classRule) takes(class string) bool {
 func (c *classRule) selected(s *dataset.Split, met []string) (dataset.Labels, error) {
 	l := c.labelsOf(c.wanted.Names, c.index)
 	if len(met) == 0 {
-		return l, transport.Refuse(s.Path, "none of its classes (%s) is among the %d of %s", transport.SomeNames(slices.Sorted(maps.Keys(c.leftOut))),
+		return l, transport.Refuse(s.Path, "none of its classes (%s) is among the %d of %s",
+			transport.SomeNames(slices.Sorted(maps.Keys(c.leftOut))),
 			len(c.wanted.Names), c.wanted.From)
 	}
 	if err := c.checkDepth(s, met); err != nil && !s.Options.ForceClasses {
 		return l, err
 	}
-	s.Note("the labels are those of %s: of its %d classes %d are here, and %d others are left out", c.wanted.From, len(c.wanted.Names), len(met), len(c.leftOut))
+	s.Note("the labels are those of %s: of its %d classes %d are here, and %d others are left out", c.wanted.From, len(c.wanted.Names),
+		len(met), len(c.leftOut))
 	return l, nil
 }
 
@@ -186,10 +189,12 @@ func (c *classRule) Labels(s *dataset.Split) (dataset.Labels, error) {
 	}
 	switch {
 	case mostDiffer(c.valDiffer, c.valImages) && !s.Options.ForceClasses:
-		return dataset.Labels{}, transport.Refuse(s.Path, "%d of its %d validation images of ILSVRC2012 lie in the folder of another class than they have: sort them anew, or build the folder "+
-			"or tar of all of them, as the program knows their classes; --force-classes takes the folders as they are", c.valDiffer, c.valImages)
+		return dataset.Labels{}, transport.Refuse(s.Path, "%d of its %d validation images of ILSVRC2012 lie in the folder of another "+
+			"class than they have: sort them anew, or build the folder or tar of all of them, as the program knows their classes; "+
+			"--force-classes takes the folders as they are", c.valDiffer, c.valImages)
 	case c.valDiffer > 0:
-		s.Note("%s of ILSVRC2012 in the folder of another class than is known of them", bytesize.Counted(c.valDiffer, "validation image lies", "validation images lie"))
+		s.Note("%s of ILSVRC2012 in the folder of another class than is known of them", bytesize.Counted(c.valDiffer,
+			"validation image lies", "validation images lie"))
 	}
 	classes := slices.Sorted(maps.Keys(c.counts))
 	if c.index != nil {
@@ -235,10 +240,12 @@ func OrderClasses(s *dataset.Split, classes []string) []string {
 	case at == len(classes):
 		return classes
 	case s.Options.ClassOrder == dataset.ClassOrderString:
-		s.Note("the classes are numbers and stand in the order of strings, as torchvision's ImageFolder has them: %s has the label %d", ordered[at], slices.Index(classes, ordered[at]))
+		s.Note("the classes are numbers and stand in the order of strings, as torchvision's ImageFolder has them: %s has the label %d",
+			ordered[at], slices.Index(classes, ordered[at]))
 		return classes
 	}
-	s.Note("the classes are numbers and stand in numeric order: %s has the label %d; torchvision's ImageFolder, which sorts them as strings, would give it %d "+
+	s.Note("the classes are numbers and stand in numeric order: %s has the label %d; torchvision's ImageFolder, "+
+		"which sorts them as strings, would give it %d "+
 		"(--class-order string does that too)", ordered[at], at, slices.Index(classes, ordered[at]))
 	return ordered
 }
@@ -258,22 +265,23 @@ func (c *classRule) check(s *dataset.Split, classes []string) error {
 		}
 	}
 	if len(classes) == 1 {
-		return refuseClasses(s, fmt.Sprintf("holds one class only, %s: give the folder whose folders are the classes, or pack its images without labels by --no-labels", classes[0]), classes)
+		return refuseClasses(s, classes, "holds one class only, %s: give the folder whose folders are the classes, "+
+			"or pack its images without labels by --no-labels", classes[0])
 	}
 	return nil
 }
 
 // refuseClasses is the error for classes that look like a mistake; it names the flag that accepts them.
-func refuseClasses(s *dataset.Split, msg string, classes []string) error {
+func refuseClasses(s *dataset.Split, classes []string, format string, args ...any) error {
 	return transport.Refuse(s.Path, "%s. torchvision's ImageFolder would make %d of it (%s), and --force-classes does so",
-		msg, len(classes), transport.SomeNames(classes))
+		fmt.Sprintf(format, args...), len(classes), transport.SomeNames(classes))
 }
 
 // checkDepth finds class folders that hold the real class folders: no image lies in them, but two or more folders below have images.
 func (c *classRule) checkDepth(s *dataset.Split, classes []string) error {
 	if parents := slices.Sorted(maps.Keys(c.parents)); looksLikeSplits(parents) {
-		return transport.Refuse(s.Path, "the folders above the classes look like splits (%s), and this would join them: build each by itself, "+
-			"or join them by --force-classes", transport.SomeNames(parents))
+		return transport.Refuse(s.Path, "the folders above the classes look like splits (%s), and this would join them: "+
+			"build each by itself, or join them by --force-classes", transport.SomeNames(parents))
 	}
 	for _, name := range classes {
 		n := c.counts[name]
@@ -289,17 +297,20 @@ func (c *classRule) checkDepth(s *dataset.Split, classes []string) error {
 		how := "probably are the classes: " + deeper
 		switch {
 		case n.parquet > 0 && n.parquet == n.files:
-			return refuseClasses(s, fmt.Sprintf("%s holds parquet files and no images, as a configuration at Hugging Face does: %s", name, build), classes)
+			return refuseClasses(s, classes, "%s holds parquet files and no images, as a configuration at Hugging Face does: %s", name,
+				build)
 		case n.direct > 0, len(folders) == 0, len(folders) == 1 && !NamedNoClass(name):
 			continue
 		case looksLikeSplits(folders):
 			how = "look like splits: " + build
 		case looksLikeSplits(classes):
-			how = fmt.Sprintf("probably are the classes: %s look like splits, so build each by itself, or call them train, val and test", transport.SomeNames(classes))
+			how = fmt.Sprintf("probably are the classes: %s look like splits, so build each by itself, or call them train, val and test",
+				transport.SomeNames(classes))
 		case c.level == 1 && s.InFolders():
 			how = "probably are the classes: " + build + ", or " + deeper
 		}
-		return refuseClasses(s, fmt.Sprintf("%s holds no image itself, but folders that do (%s), which %s", name, transport.SomeNames(folders), how), classes)
+		return refuseClasses(s, classes, "%s holds no image itself, but folders that do (%s), which %s", name,
+			transport.SomeNames(folders), how)
 	}
 	return nil
 }
@@ -314,7 +325,8 @@ func looksLikeSplits(folders []string) bool {
 	return len(splits) > 1
 }
 
-// fork returns the common path of folders, "" or "a/b/", and the names below it that tell them apart. If nothing does, it returns their first folder.
+// fork returns the common path of folders, "" or "a/b/", and the names below it that tell them apart. If nothing does, it returns their
+// first folder.
 func fork(paths []string) (above string, folders []string) {
 	for rest := paths; ; {
 		first, _, _ := strings.Cut(rest[0], "/")
@@ -353,7 +365,8 @@ func checkClassNames(s *dataset.Split, classes []string) error {
 	if !s.InFolders() {
 		what = "unpack it and build the folder that holds the classes"
 	}
-	return refuseClasses(s, fmt.Sprintf("has folders that are not called as classes are (%s): %s, or move them elsewhere", transport.SomeNames(bad), what), classes)
+	return refuseClasses(s, classes, "has folders that are not called as classes are (%s): %s, or move them elsewhere",
+		transport.SomeNames(bad), what)
 }
 
 // checkWnids finds classes that are not ImageNet's, and missing ones.
@@ -361,7 +374,8 @@ func checkWnids(s *dataset.Split, classes []string) error {
 	others := slices.DeleteFunc(slices.Clone(classes), dataset.IsWnid)
 	wnids := len(classes) - len(others)
 	if len(others) > 0 && wnids >= 10*len(others) {
-		return refuseClasses(s, fmt.Sprintf("has %d wnids and beside them %s, which is none: move it elsewhere", wnids, transport.SomeNames(others)), classes)
+		return refuseClasses(s, classes, "has %d wnids and beside them %s, which is none: move it elsewhere", wnids,
+			transport.SomeNames(others))
 	}
 	known := wordnet.Wnids()
 	if len(others) > 0 || wnids >= len(known) || wnids < len(known)-wnidsMissingMax {
@@ -371,8 +385,8 @@ func checkWnids(s *dataset.Split, classes []string) error {
 	if len(missing) != len(known)-wnids {
 		return nil // not a part of ILSVRC2012
 	}
-	return refuseClasses(s, fmt.Sprintf("has %d of ILSVRC2012's 1,000 classes; without %s, labels after these would be others than everywhere else: "+
-		"complete the copy", wnids, transport.SomeNames(missing)), classes)
+	return refuseClasses(s, classes, "has %d of ILSVRC2012's 1,000 classes; without %s, "+
+		"labels after these would be others than everywhere else: complete the copy", wnids, transport.SomeNames(missing))
 }
 
 // checkEmpty refuses classes without files, as ImageFolder does.
@@ -382,5 +396,6 @@ func (c *classRule) checkEmpty(s *dataset.Split, classes []string) error {
 		return nil
 	}
 	return transport.Refuse(s.Path, "%d of the %d classes have no files (%s): complete or remove them. torchvision's ImageFolder "+
-		"refuses them too, unless told allow_empty=True, which --force-classes is here", len(empty), len(classes), transport.SomeNames(empty))
+		"refuses them too, unless told allow_empty=True, which --force-classes is "+
+		"here", len(empty), len(classes), transport.SomeNames(empty))
 }

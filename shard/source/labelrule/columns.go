@@ -75,7 +75,7 @@ type Resolved struct {
 }
 
 // Of gives the labels of a split: all of them, and each by its key.
-func (r *Resolved) Of(s *dataset.Split, names ClassNames, label func(key string) (int32, bool), all iter.Seq[int32]) (l dataset.Labels, err error) {
+func (r *Resolved) Of(s *dataset.Split, names ClassNames, label func(string) (int32, bool), all iter.Seq[int32]) (l dataset.Labels, err error) {
 	n, unlabelled := 0, 0
 	for label := range all {
 		if n = max(n, int(label)+1); label == NoLabel {
@@ -123,7 +123,8 @@ func (v *Column) Resolve(path string, names ClassNames, opts dataset.Options) (r
 		r.Numbered = true
 		return r, nil
 	case max(firstNumber, firstFraction) >= 0 && !opts.ForceClasses:
-		return r, v.places[firstName]("the label %.60q is a name, and others are numbers (%s): correct it, name another column by --label, "+
+		return r, v.places[firstName]("the label %.60q is a name, and others are numbers (%s): correct it, "+
+			"name another column by --label, "+
 			"or take all of them for names by --force-classes", v.Values[firstName], v.Values[max(firstNumber, firstFraction)])
 	}
 	return v.resolveNames(r, path, names)
@@ -152,7 +153,8 @@ func (v *Column) resolveNames(r Resolved, path string, names ClassNames) (Resolv
 	switch {
 	case names.Names == nil:
 	case len(others) == len(v.Values):
-		return r, transport.Refuse(path, "none of its classes (%s) is among the %d of %s", transport.SomeNames(slices.Sorted(slices.Values(others))), len(r.classes), names.From)
+		return r, transport.Refuse(path, "none of its classes (%s) is among the %d of %s",
+			transport.SomeNames(slices.Sorted(slices.Values(others))), len(r.classes), names.From)
 	default:
 		r.Note = fmt.Sprintf("the labels are those of %s: of its %d classes %d are here, and %d others are left out",
 			names.From, len(r.classes), len(v.Values)-len(others), len(others))
@@ -240,7 +242,8 @@ func (c ClassNames) Labels(s *dataset.Split, n int) (dataset.Labels, error) {
 			s.Note("if they are ILSVRC2012's, --classes %s calls them by their wnids", ilsvrcClasses)
 		}
 	case len(names) < n:
-		return dataset.Labels{}, transport.Refuse(c.From, "names %d classes, but %s has the label %d: it must have a line for each label from 0 on",
+		return dataset.Labels{}, transport.Refuse(c.From, "names %d classes, but %s has the label %d: "+
+			"it must have a line for each label from 0 on",
 			len(names), s.Path, n-1)
 	default:
 		s.Note("the classes are named by %s", c.From)

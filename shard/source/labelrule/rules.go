@@ -1,5 +1,5 @@
-// Package labelrule gives labels to samples: by the folder or tar of an image, by its name, by ILSVRC2012's table, or by a column of a table. It
-// refuses classes that look like a mistake.
+// Package labelrule gives labels to samples: by the folder or tar of an image, by its name, by ILSVRC2012's table, or by a column of a
+// table. It refuses classes that look like a mistake.
 package labelrule
 
 import (
@@ -17,8 +17,8 @@ import (
 
 // A labelRule tells the labels of files by their names.
 type Rule interface {
-	// Take says whether a file is a sample. It may set the file's label and change its key. It also sees folders, which are never samples; the error
-	// fs.SkipDir leaves out their files.
+	// Take says whether a file is a sample. It may set the file's label and change its key. It also sees folders, which are never samples;
+	// the error fs.SkipDir leaves out their files.
 	Take(f *transport.File) (bool, error)
 	// Labels are those of the files that were taken.
 	Labels(s *dataset.Split) (dataset.Labels, error)

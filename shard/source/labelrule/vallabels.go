@@ -27,7 +27,8 @@ const (
 	valNameWanted = "the validation images of ILSVRC2012 are called ILSVRC2012_val_00000001.JPEG to ILSVRC2012_val_00050000.JPEG"
 )
 
-// valTable is, compressed by gzip, for each image the low byte of its label, then for each its high byte. go test -run TestValTable -update FILE writes it from a file with the wnid of each image.
+// valTable is, compressed by gzip, for each image the low byte of its label, then for each its high byte. go test -run TestValTable -update
+// FILE writes it from a file with the wnid of each image.
 //
 //go:embed ilsvrc2012-val.gz
 var valTable []byte
@@ -85,7 +86,8 @@ func (v *ValLabels) Find(name string) (int32, error) {
 	n, ok := valNumber(name)
 	switch {
 	case !ok:
-		return -1, fmt.Errorf("an image without a class folder, whose label is unknown: %s; sort others into a folder for each class, or pack them without labels by --no-labels", valNameWanted)
+		return -1, fmt.Errorf("an image without a class folder, whose label is unknown: %s; sort others into a folder for each class, "+
+			"or pack them without labels by --no-labels", valNameWanted)
 	case v.labels[n-1] < 0:
 		return -1, fmt.Errorf("%s does not say its label", v.from)
 	}
@@ -138,7 +140,8 @@ func mostDiffer(differ, of int) bool { return of >= 20 && 2*differ > of }
 func (r *valRule) Labels(s *dataset.Split) (dataset.Labels, error) {
 	switch {
 	case r.from != "" && mostDiffer(r.wrong, len(r.met)) && !s.Options.ForceClasses:
-		return dataset.Labels{}, transport.Refuse(r.from, "%d of the %d images have another class there than in ILSVRC2012, as where its lines have another order: leave --val-labels "+
+		return dataset.Labels{}, transport.Refuse(r.from, "%d of the %d images have another class there than in ILSVRC2012, "+
+			"as where its lines have another order: leave --val-labels "+
 			"away, as the program knows the labels, or take these all the same by --force-classes", r.wrong, len(r.met))
 	case r.from != "" && r.differ == 0:
 		s.Note("the labels are those of %s, which agrees with ILSVRC2012", r.from)

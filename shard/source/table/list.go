@@ -76,7 +76,8 @@ func ReadLists(file, root string, opts dataset.Options) ([]*List, error) {
 		slices.SortFunc(rows, func(a, b listRow) int { return cmp.Or(strings.Compare(a.key, b.key), cmp.Compare(a.line, b.line)) })
 		for i := 1; i < len(rows); i++ {
 			if rows[i].key == rows[i-1].key {
-				return nil, l.errorf(int(rows[i].line), "names the image of line %d again (%s): a set has each once, so remove one of the two", rows[i-1].line, rows[i].key)
+				return nil, l.errorf(int(rows[i].line), "names the image of line %d again (%s): a set has each once, "+
+					"so remove one of the two", rows[i-1].line, rows[i].key)
 			}
 		}
 		splits = append(splits, &List{TreeFiles: transport.TreeFiles{Root: l.root, FS: transport.FileSystem{}}, listFile: l, rows: rows})
@@ -184,7 +185,8 @@ func (l *List) walkFiles(ctx context.Context, fn func(dataset.Item) error) error
 	if missing == len(rows) {
 		hint = "--images DIR names the folder where the paths begin"
 	}
-	return l.errorf(int(first.line), "there is no file %s%s: %s", filepath.Join(l.listFile.root, filepath.FromSlash(first.key)), andOthersMissing(missing-1), hint)
+	return l.errorf(int(first.line), "there is no file %s%s: %s", filepath.Join(l.listFile.root, filepath.FromSlash(first.key)),
+		andOthersMissing(missing-1), hint)
 }
 
 func andOthersMissing(n int) string {
@@ -235,7 +237,8 @@ func (l *listFile) findFieldColumns(names []string, fields []dataset.Field) erro
 		f := &fields[i]
 		column := findColumn(names, f.Source)
 		if column < 0 {
-			return transport.Refuse(l.path, "%v", f.Errorf("there is no column %q among the %d (%s), which can be named by number too, from 1 on",
+			return transport.Refuse(l.path, "%v", f.Errorf("there is no column %q among the %d (%s), which can be named by number too, "+
+				"from 1 on",
 				f.Source, len(names), transport.SomeNames(names)))
 		}
 		l.fieldColumns = append(l.fieldColumns, column)

@@ -34,7 +34,8 @@ const (
 	byteOrderMark   = "\ufeff"
 )
 
-// listExtensions are the extensions of lists. The last is MXNet's: im2rec writes a number, a label and a path between tabs, without a header.
+// listExtensions are the extensions of lists. The last is MXNet's: im2rec writes a number, a label and a path between tabs, without a
+// header.
 var listExtensions = []string{".csv", ".tsv", ".jsonl", ".ndjson", mxnetExtension}
 
 const (
@@ -109,7 +110,8 @@ func (l *listFile) columnNames(first []string) (names []string, header bool) {
 	return names, true
 }
 
-// readTable reads a list of rows of fields. head is how it begins: its first line tells whether tabs, commas or semicolons stand between fields.
+// readTable reads a list of rows of fields. head is how it begins: its first line tells whether tabs, commas or semicolons stand between
+// fields.
 func (l *listFile) readTable(r io.Reader, head []byte, opts dataset.Options) error {
 	limit := &lineLimit{r, listLineBytesMax}
 	table := csv.NewReader(limit)
@@ -158,12 +160,14 @@ func (l *listFile) findColumns(names []string, opts dataset.Options) (c listColu
 		c.path = slices.Index(names, hubPathColumn)
 	}
 	if c.path < 0 {
-		return c, transport.Refuse(l.path, "has no column %q (%s): the first line names the columns, as path,label", listPathColumn, transport.SomeNames(names))
+		return c, transport.Refuse(l.path, "has no column %q (%s): the first line names the columns, as path,label", listPathColumn,
+			transport.SomeNames(names))
 	}
 	if label := cmp.Or(opts.Label, listLabelColumn); !opts.NoLabels {
 		c.label = findColumn(names, label)
 		if c.label < 0 && (opts.Label != "" || !opts.Test) {
-			return c, transport.Refuse(l.path, "has no column %q of labels (%s): --label COLUMN names it, or its number from 1 on; --no-labels takes the images without",
+			return c, transport.Refuse(l.path, "has no column %q of labels (%s): --label COLUMN names it, or its number from 1 on; "+
+				"--no-labels takes the images without",
 				label, transport.SomeNames(names))
 		}
 	}
@@ -201,7 +205,8 @@ func (l *listFile) add(fields []string, c listColumns, line int, opts dataset.Op
 		}
 	}
 	if label := cell(c.label); label != "" {
-		if r.label, err = l.values.Add(label, func(format string, args ...any) error { return l.errorf(line, format, args...) }); err != nil {
+		at := func(format string, args ...any) error { return l.errorf(line, format, args...) }
+		if r.label, err = l.values.Add(label, at); err != nil {
 			return err
 		}
 	} else if !opts.Test && !opts.NoLabels {
@@ -220,7 +225,8 @@ func (l *listFile) key(file string) (string, error) {
 	case strings.Contains(file, "://"):
 		below, is := strings.CutPrefix(file, transport.ShownPath(l.root)+"/")
 		if !is {
-			return "", fmt.Errorf("%.200q does not lie in %s: --images URL names the place that holds all of them", file, transport.ShownPath(l.root))
+			return "", fmt.Errorf("%.200q does not lie in %s: --images URL names the place that holds all of them", file,
+				transport.ShownPath(l.root))
 		}
 		return transport.EntryPath(below)
 	case !utf8.ValidString(file):

@@ -116,7 +116,8 @@ func (l *Parquet) Walk(ctx context.Context, s *dataset.Split, fn func(dataset.It
 			if r.path != "" {
 				key += "-" + path.Base(r.path)
 			}
-			it := dataset.Item{Key: key, Reason: cmp.Or(transport.NameReason(key), r.reason), Label: label, Labelled: !l.named || label == labelrule.NoLabel}
+			it := dataset.Item{Key: key, Reason: cmp.Or(transport.NameReason(key), r.reason), Label: label}
+			it.Labelled = !l.named || label == labelrule.NoLabel
 			if it.Reason == "" {
 				it.Size, it.Data, it.Fields = int64(len(r.image)), bytes.NewReader(r.image), r.fields
 			}

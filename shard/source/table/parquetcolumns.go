@@ -70,7 +70,8 @@ func (f *parquetFile) findColumns(name string, opts dataset.Options) error {
 	} else if leaf, ok = f.leaf(image); !ok || f.kind(leaf) != parquet.ByteArray {
 		return transport.Refuse(name, "the column %q holds no image files: wanted are bytes, or a struct with bytes in it", image)
 	} else if found, _ := f.Schema().Lookup(image); logical[*format.StringType](found) {
-		return transport.Refuse(name, "the column %q holds text and no image files: write it as a CSV with the columns path,label if these are paths", image)
+		return transport.Refuse(name, "the column %q holds text and no image files: "+
+			"write it as a CSV with the columns path,label if these are paths", image)
 	}
 	f.image, f.label = leaf, -1
 	if opts.NoLabels {
@@ -84,7 +85,8 @@ func (f *parquetFile) findColumns(name string, opts dataset.Options) error {
 		return transport.Refuse(name, "the column %q of the labels has decimals: write it as int64", label)
 	}
 	if f.label, ok = f.leaf(label); !ok || label == image {
-		return transport.Refuse(name, "the column %q has no label in each row: --label COLUMN names another (%s)", label, strings.Join(columns, ", "))
+		return transport.Refuse(name, "the column %q has no label in each row: --label COLUMN names another (%s)", label,
+			strings.Join(columns, ", "))
 	}
 	var names []string
 	if json.Unmarshal(features[label].Names, &names) == nil {
@@ -108,9 +110,11 @@ func (f *parquetFile) checkLabels(name string, first *parquetFile, firstName str
 	switch {
 	case max(len(f.classes), len(first.classes)) > at:
 		return transport.Refuse(name, "from label %d on its schema names the classes %s, and that of %s names %s: "+
-			"write the files again with one list of names", at, cmp.Or(transport.SomeNames(f.classes[at:]), "(none)"), firstName, cmp.Or(transport.SomeNames(first.classes[at:]), "(none)"))
+			"write the files again with one list of names",
+			at, cmp.Or(transport.SomeNames(f.classes[at:]), "(none)"), firstName, cmp.Or(transport.SomeNames(first.classes[at:]), "(none)"))
 	case f.textLabels() != first.textLabels():
-		return transport.Refuse(name, "its labels and those of %s are not both names or both numbers: write the files again with one type", firstName)
+		return transport.Refuse(name, "its labels and those of %s are not both names or both numbers: write the files again with one type",
+			firstName)
 	}
 	return nil
 }
@@ -209,7 +213,8 @@ func (f *parquetFile) bindFields(name string, fields []dataset.Field) error {
 			continue
 		}
 		if c.list {
-			return transport.Refuse(name, "%v", c.Errorf("the column %q has lists: --field %s=%s:TYPE needs a type such as float32[40], multihot[N] or json", c.Source, c.Name, c.Source))
+			return transport.Refuse(name, "%v", c.Errorf("the column %q has lists: --field %s=%s:TYPE needs a type such as float32[40], "+
+				"multihot[N] or json", c.Source, c.Name, c.Source))
 		}
 		c.Type = parquetFieldType(found.Node.Type())
 	}

@@ -11,8 +11,9 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// parquet-go allocates as much memory as a file claims to need. The sizes in the footer and in the headers of pages are therefore checked first: a file
-// of a few bytes must not take gigabytes. The packed data are not checked: a page that unpacks to more than it claims costs that much memory.
+// parquet-go allocates as much memory as a file claims to need. The sizes in the footer and in the headers of pages are therefore checked
+// first: a file of a few bytes must not take gigabytes. The packed data are not checked: a page that unpacks to more than it claims costs
+// that much memory.
 
 const (
 	// parquetFooterBytesMax bounds a file's metadata, which are held in memory.
@@ -144,7 +145,8 @@ func pageValues(h *format.PageHeader) int64 {
 }
 
 // compactStruct returns the length of a struct in Thrift's compact protocol
-// (https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md) that data begin with, if everything in it has the length that it claims.
+// (https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md) that data begin with, if everything in it has the
+// length that it claims.
 func compactStruct(data []byte) (length int, ok bool) {
 	c := &compact{data: data}
 	c.value(compactTypeStruct, 0)

@@ -43,8 +43,8 @@ func junkPath(p string) bool {
 	return false
 }
 
-// EntryPath cleans the name of a tar's entry: "./a//b" becomes "a/b"; "" is the archive's root. Absolute names and names that climb out with ".."
-// are refused: no honest dataset has them, and taking them as something else would give two files one key.
+// EntryPath cleans the name of a tar's entry: "./a//b" becomes "a/b"; "" is the archive's root. Absolute names and names that climb out
+// with ".." are refused: no honest dataset has them, and taking them as something else would give two files one key.
 func EntryPath(name string) (string, error) {
 	switch {
 	case strings.Trim(name, "/") == "": // Python's tarfile writes the folder "/" so
@@ -69,7 +69,8 @@ func EntryPath(name string) (string, error) {
 	return name, nil
 }
 
-// NameReason says why no sample can have this key; empty when one can. Keys stand in JSON, which has no way to write other bytes than UTF-8.
+// NameReason says why no sample can have this key; empty when one can. Keys stand in JSON, which has no way to write other bytes than
+// UTF-8.
 func NameReason(key string) string {
 	if len(key) > keyBytesMax { // a class tar's name and a path in it
 		return fmt.Sprintf("its name has more than %d bytes", keyBytesMax)
@@ -97,7 +98,8 @@ func cutSuffixFold(s, suffix string) (string, bool) {
 	return s, false
 }
 
-// NamedTar says that a file has the extension of a tar. The content decides whether the file is a tar; the extension tells the intent of a folder.
+// NamedTar says that a file has the extension of a tar. The content decides whether the file is a tar; the extension tells the intent of a
+// folder.
 func NamedTar(name string) bool {
 	_, zip := cutSuffixFold(name, ".zip")
 	return !zip && Stem(name) != name

@@ -138,7 +138,8 @@ func (t *TarReader) checkRest() error {
 	for {
 		n, err := t.rest.Read(block)
 		if len(bytes.Trim(block[:n], "\x00")) > 0 {
-			return t.Errorf("", "there is more after the archive's end, as when tars are joined by cat: unpack it (tar --ignore-zeros) and build the folder")
+			return t.Errorf("", "there is more after the archive's end, as when tars are joined by cat: "+
+				"unpack it (tar --ignore-zeros) and build the folder")
 		}
 		if err == io.EOF {
 			return nil
@@ -167,8 +168,8 @@ func (e *endReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// endMarked says that a tar that was read to its end has the two blocks of zeros that every tar should end in. One that was cut off between two
-// entries reads well but lacks them.
+// endMarked says that a tar that was read to its end has the two blocks of zeros that every tar should end in. One that was cut off between
+// two entries reads well but lacks them.
 func (t *TarReader) endMarked() bool { return t.rest.zeros >= 2*tarBlockBytes }
 
 // name is an entry's name for people: that of the inner tar too.

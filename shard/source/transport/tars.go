@@ -115,8 +115,10 @@ func (w *Walk) Files(r *TarReader, strip string, fn func(*File) error) error {
 		if err != nil {
 			return err
 		}
-		f := &File{Key: h.Name, Folder: h.Typeflag == tar.TypeDir, Reason: memberReason(h), Size: h.Size, Data: &memberReader{r, h.Name}, Offset: r.offset(), Name: h.Name, Tar: r, Kind: h.Typeflag}
-		if _, sparse := h.PAXRecords["GNU.sparse.size"]; sparse || h.Typeflag == tar.TypeGNUSparse || h.PAXRecords["GNU.sparse.realsize"] != "" {
+		f := &File{Key: h.Name, Folder: h.Typeflag == tar.TypeDir, Reason: memberReason(h), Size: h.Size, Data: &memberReader{r, h.Name},
+			Offset: r.offset(), Name: h.Name, Tar: r, Kind: h.Typeflag}
+		if _, sparse := h.PAXRecords["GNU.sparse.size"]; sparse || h.Typeflag == tar.TypeGNUSparse ||
+			h.PAXRecords["GNU.sparse.realsize"] != "" {
 			f.Offset = -1
 		}
 		if err := fn(f); err != nil && err != fs.SkipDir {
@@ -145,7 +147,8 @@ func (w *Walk) Next(r *TarReader, strip string) (*tar.Header, error) {
 		if strip != "" {
 			rest, ok := strings.CutPrefix(name+"/", strip)
 			if !ok {
-				return nil, r.Errorf(h.Name, "lies beside %s, in which the first image lies: unpack the tar and build the folder that is meant", strip)
+				return nil, r.Errorf(h.Name, "lies beside %s, in which the first image lies: "+
+					"unpack the tar and build the folder that is meant", strip)
 			}
 			name = strings.TrimSuffix(rest, "/")
 		}

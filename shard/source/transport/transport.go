@@ -1,5 +1,5 @@
-// Package transport reads the files of a dataset where they lie: in folders, in zips, in tars that may be compressed by gzip, on standard input, in
-// buckets and on web servers. Every kind of place gives the same [File], with a key that does not depend on the place.
+// Package transport reads the files of a dataset where they lie: in folders, in zips, in tars that may be compressed by gzip, on standard
+// input, in buckets and on web servers. Every kind of place gives the same [File], with a key that does not depend on the place.
 package transport
 
 import (
@@ -90,7 +90,8 @@ func (e *FormatError) Error() string {
 		fmt.Fprintf(&b, " near byte %d", e.Offset)
 	}
 	b.WriteString(": " + e.Msg)
-	if e.Err != nil && !errors.Is(e.Err, errors.ErrUnsupported) && !errors.Is(e.Err, ErrNotTar) && !errors.Is(e.Err, fs.ErrNotExist) { // Msg has said these in better words
+	// Msg has said these in better words
+	if e.Err != nil && !errors.Is(e.Err, errors.ErrUnsupported) && !errors.Is(e.Err, ErrNotTar) && !errors.Is(e.Err, fs.ErrNotExist) {
 		b.WriteString(": " + e.Err.Error())
 	}
 	return b.String()
@@ -98,7 +99,8 @@ func (e *FormatError) Error() string {
 
 func (e *FormatError) Unwrap() error { return e.Err }
 
-// RejectError says that one file cannot be a sample. The Reason names no path of this machine, so that a list of rejects is the same everywhere.
+// RejectError says that one file cannot be a sample. The Reason names no path of this machine, so that a list of rejects is the same
+// everywhere.
 type RejectError struct{ Reason string }
 
 func (e *RejectError) Error() string { return e.Reason }
@@ -108,5 +110,6 @@ var combining = regexp.MustCompile(`[\x{300}-\x{36f}\x{1100}-\x{11ff}\x{3099}\x{
 
 // SomeNames lists the first few names for a message. A decomposed letter is shown as e\u0301, to distinguish it from the composed letter.
 func SomeNames(names []string) string {
-	return combining.ReplaceAllStringFunc(bytesize.Listed(names, 5), func(mark string) string { return strings.Trim(strconv.QuoteToASCII(mark), `"`) })
+	return combining.ReplaceAllStringFunc(bytesize.Listed(names, 5),
+		func(mark string) string { return strings.Trim(strconv.QuoteToASCII(mark), `"`) })
 }

@@ -22,7 +22,8 @@ const folderDepthMax = 32
 // devkitPrefix begins the name of ImageNet's development kit, packed or not, which often lies beside the images and is skipped.
 const devkitPrefix = "ILSVRC2012_devkit"
 
-// A fileTree is the file system, or a zip, where members have paths as if the zip were a folder. A zip can be read at any place, so it needs no layouts of its own as tars do.
+// A fileTree is the file system, or a zip, where members have paths as if the zip were a folder. A zip can be read at any place, so it
+// needs no layouts of its own as tars do.
 type Tree interface {
 	Stat(path string) (fs.FileInfo, error) // links are followed
 	List(path string) ([]fs.DirEntry, error)
@@ -124,8 +125,9 @@ func readSized(r io.Reader, path string, size int64, buf []byte) ([]byte, error)
 
 const (
 	ReasonNotRegular = "not a regular file"
-	ReasonLink       = "a link in a tar or zip, which is not followed: unpack it, or pack what the link points to (tar --dereference --hard-dereference, zip without -y)"
-	ReasonDangling   = "a link to a file that is not there"
+	ReasonLink       = "a link in a tar or zip, which is not followed: unpack it, " +
+		"or pack what the link points to (tar --dereference --hard-dereference, zip without -y)"
+	ReasonDangling = "a link to a file that is not there"
 )
 
 func ReasonTooLarge(size int64) string {
@@ -204,7 +206,8 @@ func joinKey(folder, name string) string {
 // linesBytesMax bounds a file of lines.
 const linesBytesMax = 64 << 20
 
-// ReadLines reads a file of lines that the user gave, without a byte order mark and without empty lines at its end; what says for what, in errors.
+// ReadLines reads a file of lines that the user gave, without a byte order mark and without empty lines at its end; what says for what, in
+// errors.
 func ReadLines(t Tree, p, what string) (string, error) {
 	info, err := t.Stat(p)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -231,14 +234,15 @@ const skippedShownMax = 1000
 // skippedLooksMax bounds the names that are listed in a skipped folder.
 const skippedLooksMax = 256
 
-// SkippedFolders holds the paths of skipped folders with images (true), hidden or a system's, and of hidden images (false). torchvision's ImageFolder
-// takes them: a class ".b" then moves all labels after it by one.
+// SkippedFolders holds the paths of skipped folders with images (true), hidden or a system's, and of hidden images (false). torchvision's
+// ImageFolder takes them: a class ".b" then moves all labels after it by one.
 type SkippedFolders map[string]bool
 
 // add records a skipped file, by its path, if it may be an image of the dataset.
 func (k SkippedFolders) add(name string) {
 	base := path.Base(name)
-	if !junkPath(path.Dir(name)) && strings.HasPrefix(base, ".") && !strings.HasPrefix(base, "._") && path.Ext(base[1:]) != "" && NamedImage(base) && len(k) < skippedShownMax {
+	if !junkPath(path.Dir(name)) && strings.HasPrefix(base, ".") && !strings.HasPrefix(base, "._") && path.Ext(base[1:]) != "" &&
+		NamedImage(base) && len(k) < skippedShownMax {
 		k[name] = false // macOS makes a file ._x.jpg beside x.jpg, which is no image
 	}
 	if Junk(base) || !strings.Contains(base, ".") || !NamedImage(base) || len(k) == skippedShownMax {
@@ -282,7 +286,8 @@ func (k SkippedFolders) Notes() (notes []string) {
 			bytesize.Counted(len(hidden), "hidden image is", "hidden images are"), SomeNames(hidden)))
 	}
 	if folders := names[true]; folders != nil {
-		notes = append(notes, fmt.Sprintf("%s skipped, as hidden or a system's (%s); torchvision's ImageFolder would make a class of each: rename or remove such folders",
+		notes = append(notes, fmt.Sprintf("%s skipped, as hidden or a system's (%s); "+
+			"torchvision's ImageFolder would make a class of each: rename or remove such folders",
 			bytesize.Counted(len(folders), "folder with images is", "folders with images are"), SomeNames(folders)))
 	}
 	return notes

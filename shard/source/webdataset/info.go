@@ -45,7 +45,8 @@ func findInfo(folders []string, split string) (*wdsInfo, error) {
 			}
 			if err := json.Unmarshal([]byte(text), &all); err != nil {
 				if name == infoNames[0] {
-					return nil, &transport.FormatError{Path: file, Msg: "cannot be read as timm's description of the tars: correct or remove it", Err: err}
+					return nil, &transport.FormatError{Path: file, Msg: "cannot be read as timm's description of the tars: " +
+						"correct or remove it", Err: err}
 				}
 				continue
 			}
@@ -63,7 +64,8 @@ func findInfo(folders []string, split string) (*wdsInfo, error) {
 // check compares the tars with those in the file, and returns the number of their samples; 0 if the file does not say.
 func (i *wdsInfo) check(tars []string, whole bool) (samples int, err error) {
 	if len(i.Filenames) != len(i.ShardLengths) {
-		return 0, transport.Refuse(i.from, "names %d tars and the samples of %d: correct or remove it", len(i.Filenames), len(i.ShardLengths))
+		return 0, transport.Refuse(i.from, "names %d tars and the samples of %d: correct or remove it", len(i.Filenames),
+			len(i.ShardLengths))
 	}
 	has := make(map[string]int, len(i.Filenames))
 	for k, name := range i.Filenames {

@@ -21,7 +21,8 @@ func LabelMember(label string) string {
 	return transport.LabelExtension
 }
 
-// SplitMember returns the key and the extension, in lower case, of a member by its cleaned name; both are empty for one that belongs to no sample.
+// SplitMember returns the key and the extension, in lower case, of a member by its cleaned name; both are empty for one that belongs to no
+// sample.
 func SplitMember(name string) (key, extension string) {
 	folder, file := path.Split(name)
 	base, extension, ok := strings.Cut(file, ".")
@@ -67,7 +68,8 @@ func (n Names) IsImage(extension string) bool {
 // memberBytesMax bounds a member that fields are made of.
 const memberBytesMax = 16 << 20
 
-// fieldMember is the extension of the member that a field's values come from, and the key in it, if it is JSON: "json", "score" of json.score.
+// fieldMember is the extension of the member that a field's values come from, and the key in it, if it is JSON: "json", "score" of
+// json.score.
 func fieldMember(f *dataset.Field) (extension, key string) {
 	if key, ok := strings.CutPrefix(f.Source, dataset.JSONPrefix); ok {
 		return "json", key

@@ -105,7 +105,8 @@ type webDatasetWalker struct {
 }
 
 func (d *Tars) Walk(ctx context.Context, s *dataset.Split, fn func(dataset.Item) error) (dataset.Labels, error) {
-	w := &webDatasetWalker{labelMember: LabelMember(d.label), labelKey: strings.TrimPrefix(d.label, dataset.JSONPrefix), fn: fn, byKey: make(map[string]int32),
+	w := &webDatasetWalker{labelMember: LabelMember(d.label), labelKey: strings.TrimPrefix(d.label, dataset.JSONPrefix), fn: fn,
+		byKey: make(map[string]int32),
 		names: NewNames(s.Options), incomplete: make(map[string]struct{}), leftOut: make(map[string]int)}
 	for _, sm := range []*sample{&w.whole, &w.dotted} {
 		*sm = sample{label: -1, content: new(bytes.Buffer), members: &keptMembers{fields: d.fields}}
@@ -161,7 +162,8 @@ func (w *webDatasetWalker) tar(s *dataset.Split, walk *transport.Walk, t *transp
 	if err == nil && w.members == 0 {
 		s.Note("%s has no files", t.Path)
 	} else if err == nil && w.complete == 0 {
-		err = t.Errorf("", "no sample of WebDataset in it, which is an image and its label .%s one after the other: move it elsewhere", w.labelMember)
+		err = t.Errorf("", "no sample of WebDataset in it, which is an image and its label .%s one after the other: move it elsewhere",
+			w.labelMember)
 	}
 	return err
 }
@@ -243,7 +245,8 @@ func (w *webDatasetWalker) readLabel(sm *sample, f *transport.File, content []by
 		case sm == &w.dotted:
 			return nil // x.meta.json beside x.json has no image, or becomes a reject
 		default:
-			return f.Errorf("the sample %q has no label: %v (--label %s%s). Correct --label, leave samples out by --exclude FILE, or take those without a label as -1 by --test",
+			return f.Errorf("the sample %q has no label: %v (--label %s%s). Correct --label, leave samples out by --exclude FILE, "+
+				"or take those without a label as -1 by --test",
 				sm.key, err, dataset.JSONPrefix, w.labelKey)
 		}
 	}
@@ -300,7 +303,8 @@ func (w *webDatasetWalker) flush(t *transport.TarReader, ended *sample) error {
 	case sm.image == "":
 		it.Reason = fmt.Sprintf("no image beside %s.%s in %s", path.Base(sm.key), w.labelMember, filepath.Base(t.Path))
 	case sm.label < 0 && !unlabelled:
-		it.Reason = fmt.Sprintf("no label: there is no %s.%s beside %s in %s", path.Base(sm.key), w.labelMember, path.Base(sm.image), filepath.Base(t.Path))
+		it.Reason = fmt.Sprintf("no label: there is no %s.%s beside %s in %s", path.Base(sm.key), w.labelMember, path.Base(sm.image),
+			filepath.Base(t.Path))
 		if ended == &w.dotted {
 			it.Reason += imageKeyHint
 		}
@@ -336,9 +340,11 @@ func (w *webDatasetWalker) checkKey(t *transport.TarReader, sm sample) error {
 	}
 	member := cmp.Or(sm.image, sm.key+"."+w.labelMember)
 	if _, ok := w.incomplete[sm.key]; ok || sm.image == "" || sm.label < 0 {
-		return t.Errorf(member, "the image and the label of %q do not stand one after the other: write the tar again, in the order of names (tar --sort=name)", sm.key)
+		return t.Errorf(member, "the image and the label of %q do not stand one after the other: write the tar again, "+
+			"in the order of names (tar --sort=name)", sm.key)
 	}
-	return t.Errorf(member, "the key %q occurs twice: a key must name one image in all tars, so write them again with keys that differ", sm.key)
+	return t.Errorf(member, "the key %q occurs twice: a key must name one image in all tars, so write them again with keys that differ",
+		sm.key)
 }
 
 // noteLeftOut notes the left-out members.
@@ -356,6 +362,7 @@ func (w *webDatasetWalker) noteLeftOut(s *dataset.Split) {
 		kinds = append(kinds, bytesize.Counted(n, "other", "others"))
 	}
 	if total > 0 {
-		s.Note("%s neither image nor label, and left out (%s)", bytesize.Counted(total, "file in the tars is", "files in the tars are"), strings.Join(kinds, ", "))
+		s.Note("%s neither image nor label, and left out (%s)", bytesize.Counted(total, "file in the tars is", "files in the tars are"),
+			strings.Join(kinds, ", "))
 	}
 }
