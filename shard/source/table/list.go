@@ -150,30 +150,38 @@ func (l *List) row(key string) (listRow, bool) {
 func (l *List) walkFiles(ctx context.Context, fn func(dataset.Item) error) error {
 	rows := slices.Clone(l.rows)
 	slices.SortStableFunc(rows, func(a, b listRow) int { return strings.Compare(path.Dir(a.key), path.Dir(b.key)) })
-	var entries map[string]fs.DirEntry
+	folder, entries := "", make(map[string]fs.DirEntry)
 	missing, first := 0, listRow{}
 	for i, r := range rows {
-		dir := path.Dir(r.key)
-		if i == 0 || dir != path.Dir(rows[i-1].key) {
-			var err error
-			if entries, err = l.folder(dir); err != nil {
+		if dir := path.Dir(r.key); i == 0 || dir != path.Dir(rows[i-1].key) {
+			folder = filepath.Join(l.TreeFiles.Root, filepath.FromSlash(dir))
+			listed, err := l.FS.List(folder)
+			if err != nil && !errors.Is(err, fs.ErrNotExist) { // the files of a missing folder are missing
 				return err
 			}
 			if err := ctx.Err(); err != nil {
 				return err
 			}
+			clear(entries)
+			for _, d := range listed {
+				entries[d.Name()] = d
+			}
 		}
-		e := entries[path.Base(r.key)]
-		if e == nil {
+		d := entries[path.Base(r.key)]
+		if d == nil {
 			if missing++; missing == 1 || r.line < first.line {
 				first = r
 			}
 			continue
 		}
-		reason, err := l.reason(e, r)
+		e, err := transport.ReadEntry(l.FS, folder, d)
 		if err != nil {
 			return err
 		}
+		if e.Dir {
+			return l.errorf(int(r.line), "%s is a folder: a line names an image", r.key)
+		}
+		reason := cmp.Or(e.Reason, transport.NameReason(r.key))
 		if err := fn(dataset.Item{Key: r.key, Reason: reason, Label: r.label, Labelled: true}); err != nil {
 			return err
 		}
@@ -194,41 +202,6 @@ func andOthersMissing(n int) string {
 		return ""
 	}
 	return fmt.Sprintf(", nor the files of %s other lines", bytesize.Grouped(n))
-}
-
-// folder lists a folder by names. A missing folder is empty.
-func (l *List) folder(dir string) (map[string]fs.DirEntry, error) {
-	listed, err := l.FS.List(filepath.Join(l.TreeFiles.Root, filepath.FromSlash(dir)))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	entries := make(map[string]fs.DirEntry, len(listed))
-	for _, e := range listed {
-		entries[e.Name()] = e
-	}
-	return entries, nil
-}
-
-// reason says why an existing file cannot be a sample; "" if it can.
-func (l *List) reason(e fs.DirEntry, r listRow) (string, error) {
-	kind := e.Type()
-	if kind&fs.ModeSymlink != 0 {
-		info, err := l.FS.Stat(filepath.Join(l.TreeFiles.Root, filepath.FromSlash(r.key)))
-		if errors.Is(err, fs.ErrNotExist) {
-			return transport.ReasonDangling, nil
-		}
-		if err != nil {
-			return "", err
-		}
-		kind = info.Mode().Type()
-	}
-	switch {
-	case kind.IsDir():
-		return "", l.errorf(int(r.line), "%s is a folder: a line names an image", r.key)
-	case !kind.IsRegular():
-		return transport.ReasonNotRegular, nil
-	}
-	return transport.NameReason(r.key), nil
 }
 
 // findFieldColumns finds the columns of the fields.

@@ -63,7 +63,7 @@ func (t *TreeFiles) below(w *Walk, key string, above []fs.FileInfo, fn func(*Fil
 		return err
 	}
 	for _, e := range entries {
-		f := &File{Key: joinKey(key, e.Name), Folder: e.Dir, Reason: e.rejectReason(), dir: dir, Name: e.Name}
+		f := &File{Key: joinKey(key, e.Name), Folder: e.Dir, Reason: e.Reason, dir: dir, Name: e.Name}
 		if err := fn(f); err == fs.SkipDir {
 			continue
 		} else if err != nil {
@@ -136,24 +136,37 @@ func ReasonTooLarge(size int64) string {
 
 // FolderEntry is one name in a folder, links followed.
 type FolderEntry struct {
-	Name     string
-	Dir      bool
-	regular  bool
-	dangling bool
-	link     bool        // a link in a zip
-	info     fs.FileInfo // set for folders
+	Name   string
+	Dir    bool
+	Reason string      // why a file cannot be a sample, or ""
+	info   fs.FileInfo // set for folders and links
 }
 
-func (e FolderEntry) rejectReason() string {
-	switch {
-	case e.dangling:
-		return ReasonDangling
-	case e.link:
-		return ReasonLink
-	case !e.regular:
-		return ReasonNotRegular
+// ReadEntry follows a name in a folder, if it is a link.
+func ReadEntry(t Tree, folder string, d fs.DirEntry) (e FolderEntry, err error) {
+	e = FolderEntry{Name: d.Name(), Dir: d.IsDir()}
+	kind := d.Type()
+	if e.Dir || kind&fs.ModeSymlink != 0 {
+		e.info, err = t.Stat(filepath.Join(folder, e.Name))
+		if errors.Is(err, fs.ErrNotExist) {
+			e.Reason = ReasonDangling
+			return e, nil
+		}
+		if err != nil {
+			return e, err
+		}
+		e.Dir, kind = e.info.IsDir(), e.info.Mode().Type()
 	}
-	return NameReason(e.Name)
+	switch {
+	case e.Dir:
+	case kind&fs.ModeSymlink != 0: // in a zip
+		e.Reason = ReasonLink
+	case !kind.IsRegular():
+		e.Reason = ReasonNotRegular
+	default:
+		e.Reason = NameReason(e.Name)
+	}
+	return e, nil
 }
 
 // ReadFolder lists a folder without junk, in sorted order. Skipped folders with images are recorded in skipped, if it is not nil; key is
@@ -178,17 +191,9 @@ func ReadFolder(t Tree, path, key string, skipped SkippedFolders) ([]FolderEntry
 		if key == "" && strings.HasPrefix(d.Name(), devkitPrefix) {
 			continue
 		}
-		e := FolderEntry{Name: d.Name(), Dir: d.IsDir(), regular: d.Type().IsRegular()}
-		if e.Dir || d.Type()&fs.ModeSymlink != 0 {
-			info, err := t.Stat(filepath.Join(path, d.Name()))
-			switch {
-			case errors.Is(err, fs.ErrNotExist):
-				e.dangling = true
-			case err != nil:
-				return nil, err
-			default:
-				e.Dir, e.regular, e.link, e.info = info.IsDir(), info.Mode().IsRegular(), info.Mode()&fs.ModeSymlink != 0, info
-			}
+		e, err := ReadEntry(t, path, d)
+		if err != nil {
+			return nil, err
 		}
 		entries = append(entries, e)
 	}
