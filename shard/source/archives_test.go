@@ -81,8 +81,7 @@ func TestDamagedArchives(t *testing.T) {
 			t.Errorf("%s: %v, want the end %q", name, err, tc.want)
 		}
 	}
-	err := refusal(StandardInput, Options{Stdin: strings.NewReader("\x28\xb5\x2f\xfd and more")})
-	if err == nil || !strings.Contains(err.Error(), "standard input: compressed by Zstandard, which is not read: unpack it, or pipe the tar in it: zstd -dc FILE |") {
+	if err := refusal(StandardInput, Options{Stdin: strings.NewReader("\x28\xb5\x2f\xfd and more")}); err == nil || !strings.Contains(err.Error(), "standard input: compressed by Zstandard, which is not read: unpack it, or pipe the tar in it: zstd -dc FILE |") {
 		t.Error(err)
 	}
 }

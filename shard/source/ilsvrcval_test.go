@@ -106,10 +106,7 @@ func TestOtherImagesWithoutFolders(t *testing.T) {
 				if strings.Contains(p, "prefixed") && !strings.HasPrefix(name, labelrule.ValNamePrefix) {
 					continue // where it stands first, val is a class
 				}
-				splits, err := Open(p, Options{})
-				if err == nil {
-					_, err = items(splits[0])
-				}
+				err := refusal(p, Options{})
 				var format *FormatError
 				if !errors.As(err, &format) || !strings.Contains(err.Error(), "are called ILSVRC2012_val_00000001.JPEG to") || !strings.Contains(err.Error(), name) {
 					t.Errorf("%s, %s: error %v", name, p, err)
@@ -190,11 +187,7 @@ func TestValLabelsOfAFile(t *testing.T) {
 		}
 	}
 	file := sourcetest.Write(t, filepath.Join(dir, "labels"), []byte(valName(9)+" n01751748"))
-	splits, err := Open(paths[1], Options{ValLabels: file})
-	if err == nil {
-		_, err = items(splits[0])
-	}
-	if err == nil || !strings.Contains(err.Error(), file+" does not say its label") {
+	if err := refusal(paths[1], Options{ValLabels: file}); err == nil || !strings.Contains(err.Error(), file+" does not say its label") {
 		t.Errorf("an image without a label: %v", err)
 	}
 	if _, err := Open(writeTree(t, filepath.Join(dir, "folders"), tree()), Options{ValLabels: file}); err == nil || !strings.Contains(err.Error(), "--val-labels is for") {
@@ -221,11 +214,7 @@ func TestValInWrongClasses(t *testing.T) {
 		{writeTree(t, filepath.Join(dir, "folders"), folders), Options{}, "40 of its 40 validation images of ILSVRC2012 lie in the folder of another class"},
 		{writeTree(t, filepath.Join(dir, "flat"), flat), Options{ValLabels: labels}, "40 of the 40 images have another class there than in ILSVRC2012"},
 	} {
-		splits, err := Open(c.path, c.opts)
-		if err == nil {
-			_, err = items(splits[0])
-		}
-		if err == nil || !strings.Contains(err.Error(), c.want) {
+		if err := refusal(c.path, c.opts); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.path, err, c.want)
 		}
 		c.opts.ForceClasses = true

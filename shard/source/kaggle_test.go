@@ -170,11 +170,7 @@ func TestDamagedZips(t *testing.T) {
 		"empty.zip":   {zipOf(t, map[string][]byte{"x/": nil}), "x"},
 	} {
 		path := sourcetest.Write(t, filepath.Join(dir, name), tc.data)
-		splits, err := Open(path, Options{})
-		if err == nil {
-			_, err = items(splits[0])
-		}
-		if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), name) {
+		if err := refusal(path, Options{}); err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: error %v, want one with %q", name, err, tc.want)
 		}
 	}

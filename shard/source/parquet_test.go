@@ -134,11 +134,7 @@ func TestParquetLabels(t *testing.T) {
 		"mixed":    `"row 0": the label "dog" is a name, and others are numbers (7)`,
 		"none":     "or take the images without labels by --no-labels",
 	} {
-		splits, err := Open(filepath.Join(dir, "labels", kind+".parquet"), Options{})
-		if err == nil {
-			_, err = items(splits[0])
-		}
-		if err == nil || !strings.Contains(err.Error(), want) {
+		if err := refusal(filepath.Join(dir, "labels", kind+".parquet"), Options{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", kind, err, want)
 		}
 	}
@@ -289,11 +285,7 @@ func TestParquetColumns(t *testing.T) {
 		"cannot be read as parquet": flipped,
 	} {
 		bad := sourcetest.Write(t, filepath.Join(dir, "bad.parquet"), data)
-		splits, err := Open(bad, Options{})
-		if err == nil {
-			_, err = items(splits[0])
-		}
-		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "bad.parquet") {
+		if err := refusal(bad, Options{}); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "bad.parquet") {
 			t.Errorf("error %v, want %q", err, want)
 		}
 	}

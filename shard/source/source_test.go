@@ -355,11 +355,7 @@ func TestWhatCannotBeReadSaysWhy(t *testing.T) {
 		{write("beside.tar", tar(sourcetest.File{Name: "train/n01/x.JPEG"}, sourcetest.File{Name: "val/n01/x.JPEG"})), "lies beside train/"},
 		{write("several.tar", tar(sourcetest.File{Name: "several/train/n01/x.JPEG"})), "several splits"},
 	} {
-		splits, err := Open(tc.path, Options{})
-		if err == nil {
-			_, err = items(splits[0])
-		}
-		if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), filepath.Base(tc.path)) {
+		if err := refusal(tc.path, Options{}); err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), filepath.Base(tc.path)) {
 			t.Errorf("%s: error %v, want one with %q", filepath.Base(tc.path), err, tc.want)
 		}
 	}

@@ -96,11 +96,7 @@ func TestSuffixTarsThatAreWrong(t *testing.T) {
 		for file, data := range tc.tars {
 			sourcetest.Write(t, filepath.Join(dir, file), data)
 		}
-		splits, err := Open(dir, tc.opts)
-		if err == nil {
-			_, err = items(splits[0])
-		}
-		if err == nil || !strings.Contains(err.Error(), tc.want) {
+		if err := refusal(dir, tc.opts); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: %v, want %q", name, err, tc.want)
 		}
 	}
