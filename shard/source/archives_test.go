@@ -7,14 +7,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/labelrule"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
 // refusal is the error of opening a source and walking over its splits.
-func refusal(path string, opts dataset.Options) error {
+func refusal(path string, opts Options) error {
 	splits, err := Open(path, opts)
 	for _, s := range splits {
 		if err == nil {
@@ -28,7 +27,7 @@ func refusal(path string, opts dataset.Options) error {
 func TestRootOfATar(t *testing.T) {
 	data := sourcetest.Tar(t, sourcetest.File{Name: "/"}, sourcetest.File{Name: "./"}, sourcetest.File{Name: "a/"}, sourcetest.File{Name: "a/1.jpg", Data: []byte("A")},
 		sourcetest.File{Name: "b/2.jpg", Data: []byte("B")})
-	got := mustItems(t, open(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "x.tar"), data), dataset.Options{}))
+	got := mustItems(t, open(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "x.tar"), data), Options{}))
 	if want := map[string]item{"a/1.jpg": {data: "A"}, "b/2.jpg": {label: 1, data: "B"}}; !reflect.DeepEqual(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
@@ -47,7 +46,7 @@ func TestLinksBesideClasses(t *testing.T) {
 	zip[at+5] = 3
 	copy(zip[at+38:], unixLink)
 	for _, path := range []string{sourcetest.Write(t, filepath.Join(dir, "x.tar"), tar), sourcetest.Write(t, filepath.Join(dir, "x.zip"), zip)} {
-		s := open(t, path, dataset.Options{})
+		s := open(t, path, Options{})
 		if got := mustItems(t, s); len(got) != 2 || !strings.Contains(strings.Join(s.Notes(), "\n"), "1 link beside the classes is left out (c): a link in a tar or zip, which is not followed") {
 			t.Errorf("%s: %v, notes %q", path, got, s.Notes())
 		}
@@ -57,7 +56,7 @@ func TestLinksBesideClasses(t *testing.T) {
 // TestBackslashes reads a zip with the names that .NET wrote on Windows.
 func TestBackslashes(t *testing.T) {
 	data := zipOf(t, map[string][]byte{`G\cat\1.jpg`: []byte("A"), `G\dog\2.jpg`: []byte("B"), `G\dog\`: nil})
-	got := mustItems(t, open(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "x.zip"), data), dataset.Options{}))
+	got := mustItems(t, open(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "x.zip"), data), Options{}))
 	if want := map[string]item{"cat/1.jpg": {data: "A"}, "dog/2.jpg": {label: 1, data: "B"}}; !reflect.DeepEqual(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
@@ -78,12 +77,11 @@ func TestDamagedArchives(t *testing.T) {
 		"x.z01":       {append([]byte("PK\x07\x08"), whole...), "x.z01: a part of a split zip, which is not read: zip -s 0 FILE.zip --out WHOLE.zip joins the parts"},
 		"x.zip":       {whole[40:], "x.zip: does not begin as a zip does: the last part of a split zip (zip -s 0 FILE.zip --out WHOLE.zip joins them), or damaged"},
 	} {
-		if err := refusal(sourcetest.Write(t, filepath.Join(dir, name), tc.data), dataset.Options{}); err == nil || !strings.HasSuffix(err.Error(), tc.want) {
+		if err := refusal(sourcetest.Write(t, filepath.Join(dir, name), tc.data), Options{}); err == nil || !strings.HasSuffix(err.Error(), tc.want) {
 			t.Errorf("%s: %v, want the end %q", name, err, tc.want)
 		}
 	}
-	err := refusal(StandardInput, dataset.Options{Stdin: strings.NewReader("\x28\xb5\x2f\xfd and more")})
-	if err == nil || !strings.Contains(err.Error(), "standard input: compressed by Zstandard, which is not read: unpack it, or pipe the tar in it: zstd -dc FILE |") {
+	if err := refusal(StandardInput, Options{Stdin: strings.NewReader("\x28\xb5\x2f\xfd and more")}); err == nil || !strings.Contains(err.Error(), "standard input: compressed by Zstandard, which is not read: unpack it, or pipe the tar in it: zstd -dc FILE |") {
 		t.Error(err)
 	}
 }
@@ -96,7 +94,7 @@ func TestUnlabelledTestFolder(t *testing.T) {
 	} {
 		dir := writeTree(t, filepath.Join(t.TempDir(), "G"), files)
 		for _, path := range []string{dir, sourcetest.Write(t, dir+".zip", zipOf(t, files))} {
-			splits, err := Open(path, dataset.Options{Test: true})
+			splits, err := Open(path, Options{Test: true})
 			if err != nil || len(splits) != 3 {
 				t.Fatalf("%s: %v, %v", path, splits, err)
 			}
@@ -110,7 +108,7 @@ func TestUnlabelledTestFolder(t *testing.T) {
 			if len(got) != 2 || splits[2].Name != "test" || len(splits[2].Classes()) != 2 || len(splits[2].Notes()) != 0 {
 				t.Errorf("%s: %s: %v of %q, notes %q", name, splits[2].Name, got, splits[2].Classes(), splits[2].Notes())
 			}
-			if splits, err = Open(path, dataset.Options{}); err != nil || len(splits) != 2 {
+			if splits, err = Open(path, Options{}); err != nil || len(splits) != 2 {
 				t.Errorf("%s without --test: %v, %v", path, splits, err)
 			}
 		}
@@ -120,7 +118,7 @@ func TestUnlabelledTestFolder(t *testing.T) {
 // TestNamesThatLookAlike has a class in both forms of Unicode.
 func TestNamesThatLookAlike(t *testing.T) {
 	composed, decomposed := "caf\u00e9", "cafe\u0301"
-	s := open(t, writeTree(t, t.TempDir(), paths(decomposed+"/1.jpg", "tea/2.jpg")), dataset.Options{})
+	s := open(t, writeTree(t, t.TempDir(), paths(decomposed+"/1.jpg", "tea/2.jpg")), Options{})
 	s.ExpectClasses([]string{composed, "tea"})
 	if _, err := items(s); err == nil || !strings.Contains(err.Error(), `(cafe\u0301)`) {
 		t.Error(err)

@@ -20,7 +20,7 @@ import (
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
-// tarMembersMax bounds how many members of a tar are read to tell what it is.
+// tarMembersMax bounds the members of a tar that are read to detect its format.
 const tarMembersMax = 1 << 16
 
 // sniffedMembersMax is how many files of a tar, from its front, tell whether it is of WebDataset, or has classes in its files' names.
@@ -29,16 +29,16 @@ const sniffedMembersMax = 8
 // A candidate is a file or folder that may hold a dataset: what listing the folder tells, or the first members of the tar.
 type candidate struct {
 	path string
-	opts dataset.Options
+	opts Options
 	naming
 	*folder      // nil: it is a file
 	*front       // nil: it is no tar
-	noTar   bool // it is a file that is no tar
+	noTar   bool // a file, and not a tar
 }
 
 // naming is what the splits of a candidate are called.
 type naming struct {
-	split  string // by the names of files and folders
+	split  string // the names of files and folders say it
 	part   bool   // it is one split of the folder around it
 	output string // what the names of sets begin with; "": the path
 }
@@ -48,15 +48,15 @@ type folder struct {
 	tree    transport.Tree
 	folders []string
 	files   []string
-	sets    []string // folders that are shard sets
+	sets    []string // shard sets
 	given   bool     // the files are those that were given, of a folder that may have more
 }
 
 // front is a tar and its first members.
 type front struct {
 	tar     *transport.TarReader
-	stdin   *transport.Stdin // what it is read from, if from no file
-	strip   string           // the folder in which its dataset begins, "train/"
+	stdin   *transport.Stdin // the tar comes from it, and not from a file
+	strip   string           // the dataset begins in this folder of the tar, "train/"
 	members []tarMember
 	end     error // what stands after the members: io.EOF, or what is wrong
 }
@@ -65,16 +65,16 @@ type front struct {
 type tarMember struct {
 	name  string // cleaned
 	kind  byte   // tar.TypeReg and so on
-	image bool   // by its first bytes
+	image bool   // its first bytes are an image's
 }
 
 // look lists a folder, or opens a file.
-func look(path string, opts dataset.Options, t transport.Tree) (*candidate, error) {
+func look(path string, opts Options, t transport.Tree) (*candidate, error) {
 	c := &candidate{path: path, opts: opts, naming: naming{split: transport.SplitName(path)}}
 	info, err := t.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, &transport.FormatError{Path: path, Msg: "there is no such file or folder", Err: err}
+		return nil, &FormatError{Path: path, Msg: "there is no such file or folder", Err: err}
 	case err != nil:
 		return nil, err
 	case info.IsDir():
@@ -117,11 +117,13 @@ func (c *candidate) openZip() error {
 		if c.folder, err = listFolder(z, c.path); err != nil {
 			return err
 		}
-		if len(c.folders) != 1 || len(c.files)+len(c.sets) > 0 || transport.IsSplitFolder(c.folders[0]) || labelrule.NamedNoClass(c.folders[0]) && c.folders[0] != "data" {
+		if len(c.folders) != 1 || len(c.files)+len(c.sets) > 0 || transport.IsSplitFolder(c.folders[0]) ||
+			labelrule.NamedNoClass(c.folders[0]) && c.folders[0] != "data" {
 			return nil
 		}
 		only := filepath.Join(c.path, c.folders[0])
-		if inside, err := transport.ReadFolder(z, only, "", nil); err != nil || !slices.ContainsFunc(inside, func(e transport.FolderEntry) bool { return e.Dir }) {
+		inside, err := transport.ReadFolder(z, only, "", nil)
+		if err != nil || !slices.ContainsFunc(inside, func(e transport.FolderEntry) bool { return e.Dir }) {
 			return nil // it is a class
 		}
 		c.path = only
@@ -159,7 +161,7 @@ func isShardSet(path string) bool {
 	return err == nil || errors.As(err, &corrupt) || errors.As(err, &unsupported)
 }
 
-// tars are the files that are called tars, and others the rest.
+// tars splits the files into those with a tar's extension and the others.
 func (f *folder) tars() (tars, others []string) {
 	for _, name := range f.files {
 		if transport.NamedTar(name) {
@@ -186,7 +188,7 @@ func (c *candidate) in(name, split string) (*candidate, error) {
 }
 
 // open finds the kind of a candidate, and returns its splits.
-func (c *candidate) open() ([]*dataset.Split, error) {
+func (c *candidate) open() ([]*Split, error) {
 	if err := c.unread(); err != nil {
 		return nil, err
 	}
@@ -224,16 +226,16 @@ func (c *candidate) unknown() error {
 	for _, k := range kinds {
 		names = append(names, k.Name)
 	}
-	return &transport.FormatError{Path: c.path, Msg: msg + "; wanted: " + strings.Join(names, ", "), Err: errors.ErrUnsupported}
+	return &FormatError{Path: c.path, Msg: msg + "; wanted: " + strings.Join(names, ", "), Err: errors.ErrUnsupported}
 }
 
-// newSplit is the one split of a candidate.
-func (c *candidate) newSplit(l dataset.Layout) *dataset.Split {
+// newSplit makes the only split of a candidate.
+func (c *candidate) newSplit(l dataset.Layout) *Split {
 	return dataset.NewSplit(cmp.Or(c.opts.Split, c.split), c.path, cmp.Or(c.output, transport.Stem(c.path))+"-shards", l, c.opts)
 }
 
-// images is the one split of a candidate that is a folder or a tar of files which are a sample each, and are called so.
-func (c *candidate) images(things string, rule func(*dataset.Split) (labelrule.Rule, error)) ([]*dataset.Split, error) {
+// images makes the split of a folder or tar in which each file is a sample. things names the samples in messages.
+func (c *candidate) images(things string, rule func(*Split) (labelrule.Rule, error)) ([]*Split, error) {
 	if err := c.noSets(); err != nil {
 		return nil, err
 	}
@@ -263,19 +265,20 @@ func (c *candidate) inTars(names ...string) (*transport.TarFiles, error) {
 	return t, err
 }
 
-// newFiles is the one split of a candidate whose files are a sample each.
-func (c *candidate) newFiles(what string, t transport.Transport, rule func(*dataset.Split) (labelrule.Rule, error)) []*dataset.Split {
-	return []*dataset.Split{c.newSplit(&labelrule.Files{Transport: t, What: what, Rule: rule})}
+// newFiles makes the split of a candidate in which each file is a sample.
+func (c *candidate) newFiles(what string, t transport.Transport, rule func(*Split) (labelrule.Rule, error)) []*Split {
+	return []*Split{c.newSplit(&labelrule.Files{Transport: t, What: what, Rule: rule})}
 }
 
-// bySplit makes a split of the files, or of those that are named for each split. open makes one of them: of the files of one split, by the name
-// that they say, "" if they say none. Test images without labels are left out unless they are asked for.
-func (c *candidate) bySplit(names []string, open func(split string, files []string) (*dataset.Split, error)) ([]*dataset.Split, error) {
+// bySplit makes one split of the files, or several if their names tell splits apart. open makes one of these from its files; its name is ""
+// if the names say nothing. Test images without labels are left out unless Options.Test takes them.
+func (c *candidate) bySplit(names []string, open func(split string, files []string) (*Split, error)) ([]*Split, error) {
 	groups := make(map[string][]string)
 	for _, name := range names {
 		split := transport.NamedSplit(name)
 		if c.part && split != "" && split != c.split {
-			return nil, transport.RefuseEntry(c.path, name, "is named for the split %s and lies among the files of %s: move it elsewhere", split, c.split)
+			return nil, transport.RefuseEntry(c.path, name, "is named for the split %s and lies among the files of %s: move it elsewhere",
+				split, c.split)
 		}
 		if c.part {
 			split = ""
@@ -283,7 +286,8 @@ func (c *candidate) bySplit(names []string, open func(split string, files []stri
 		groups[split] = append(groups[split], name)
 	}
 	if unnamed := groups[""]; unnamed != nil && len(groups) > 1 {
-		return nil, transport.RefuseEntry(c.path, unnamed[0], "other files here are named for a split, and this one is not: rename it, or move it elsewhere")
+		return nil, transport.RefuseEntry(c.path, unnamed[0], "other files here are named for a split, and this one is not: rename it, "+
+			"or move it elsewhere")
 	}
 	several := len(groups) > 1
 	if chosen := groups[c.opts.Split]; several && chosen != nil {
@@ -292,7 +296,7 @@ func (c *candidate) bySplit(names []string, open func(split string, files []stri
 		return nil, transport.Refuse(c.path, "holds files of several splits (%s), which cannot all be called %q",
 			strings.Join(slices.Sorted(maps.Keys(groups)), ", "), c.opts.Split)
 	}
-	var splits []*dataset.Split
+	var splits []*Split
 	for _, name := range []string{"train", "val", "test", ""} {
 		if groups[name] == nil {
 			continue
@@ -324,7 +328,7 @@ func (c *candidate) noSets() error {
 	return transport.RefuseEntry(c.path, c.sets[0], "a shard set within the dataset: move it out, or it would be taken for a class")
 }
 
-// member returns the i-th member of a tar; io.EOF says that there are fewer, as of a file that is no tar. It reads no further.
+// member returns the i-th member of a tar and reads no further. The error is io.EOF if the tar has fewer, or the file is not a tar.
 func (c *candidate) member(i int) (tarMember, error) {
 	if c.front == nil {
 		return tarMember{}, io.EOF
@@ -347,7 +351,7 @@ func (c *candidate) member(i int) (tarMember, error) {
 	return f.members[i], nil
 }
 
-// first returns the first member that tells what a tar is: no folder, and no file like a README.
+// first returns the first member that can tell the format of a tar: not a folder, and not a file like a README.
 func (c *candidate) first() (tarMember, error) {
 	for i := 0; ; i++ {
 		m, err := c.member(i)
@@ -372,7 +376,7 @@ func looksLikeImage(r io.Reader) bool {
 }
 
 // newStdin is the candidate on standard input: a tar.
-func newStdin(opts dataset.Options) (*candidate, error) {
+func newStdin(opts Options) (*candidate, error) {
 	if opts.Stdin == nil {
 		return nil, transport.Refuse(transport.StdinName, "is not read here: save it as a file")
 	}
@@ -403,5 +407,5 @@ func noTar(head []byte, err error) error {
 			return u.errorOf(transport.StdinName, "")
 		}
 	}
-	return &transport.FormatError{Path: transport.StdinName, Msg: what + ": only tars are read from it, save anything else as a file", Err: err}
+	return &FormatError{Path: transport.StdinName, Msg: what + ": only tars are read from it, save anything else as a file", Err: err}
 }

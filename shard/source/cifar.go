@@ -31,10 +31,10 @@ import (
 //	cifar-100-binary/      train.bin, test.bin                     records with a byte of the coarse label before that of the fine one
 //	                       fine_label_names.txt, coarse_label_names.txt
 //
-// The pixels of an image are three planes, red, green and blue, each from left to right and from top to bottom. Image 29 of the training files,
-// counted from 0 through all five as torchvision's CIFAR10 does, is "train/automobile/00029" if that is its class; those of test_batch are
-// "test/cat/00000" and so on. CIFAR-100's keys have the fine class whichever labels are taken.
-var cifar = dataset.Kind{
+// The pixels of an image are three planes, red, green and blue, each from left to right and from top to bottom. Image 29 of the training
+// files, counted from 0 through all five as in torchvision's CIFAR10, is "train/automobile/00029" if it is an automobile; those of
+// test_batch are "test/cat/00000" and so on. CIFAR-100's keys have the fine class whichever labels are taken.
+var cifar = Kind{
 	Name:    "CIFAR",
 	Forms:   []string{"cifar-10-binary.tar.gz or cifar-100-binary.tar.gz", "what these unpack to"},
 	Labels:  "as torchvision has them, of CIFAR-100 the 100 fine ones, or with --label coarse the 20; the test images are val",
@@ -59,7 +59,8 @@ type cifarFormat struct {
 
 var cifar10 = cifarFormat{
 	name: "CIFAR-10", folder: "cifar-10-batches-bin", archive: "cifar-10-binary.tar.gz",
-	train: []string{"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin"}, test: []string{"test_batch.bin"},
+	train: []string{"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin"},
+	test:  []string{"test_batch.bin"},
 	metas: []string{"batches.meta.txt"}, classes: [2]int{10},
 }
 
@@ -69,8 +70,9 @@ var cifar100 = cifarFormat{
 	metas: []string{"fine_label_names.txt", "coarse_label_names.txt"}, classes: [2]int{100, 20},
 }
 
-// cifarUnread are the versions that are not read, by the folder that their archive unpacks to.
-var cifarUnread = map[string]*cifarFormat{"cifar-10-batches-py": &cifar10, "cifar-10-batches-mat": &cifar10, "cifar-100-python": &cifar100, "cifar-100-matlab": &cifar100}
+// cifarUnread are the unsupported versions, by the folder in their archive.
+var cifarUnread = map[string]*cifarFormat{"cifar-10-batches-py": &cifar10, "cifar-10-batches-mat": &cifar10, "cifar-100-python": &cifar100,
+	"cifar-100-matlab": &cifar100}
 
 func (f *cifarFormat) files() []string { return slices.Concat(f.train, f.test, f.metas) }
 func (f *cifarFormat) record() int     { return len(f.metas) + cifarImageBytes } // a byte for each label
@@ -95,7 +97,7 @@ type cifarSplit struct {
 	images int // as published
 }
 
-func openCIFAR(from *candidate) ([]*dataset.Split, error) {
+func openCIFAR(from *candidate) ([]*Split, error) {
 	if from.part || from.folder != nil && from.given {
 		return nil, nil
 	}
@@ -105,7 +107,8 @@ func openCIFAR(from *candidate) ([]*dataset.Split, error) {
 	}
 	switch label := from.opts.Label; {
 	case from.opts.Split != "":
-		return nil, transport.Refuse(c.path, "holds two splits, train and val (the test images), which cannot both be called %q", from.opts.Split)
+		return nil, transport.Refuse(c.path, "holds two splits, train and val (the test images), which cannot both be called %q",
+			from.opts.Split)
 	case label != "" && len(c.format.metas) == 1:
 		return nil, transport.Refuse(c.path, "--label %s: %s has one label for each image", label, c.format.name)
 	case label == "coarse":
@@ -114,7 +117,7 @@ func openCIFAR(from *candidate) ([]*dataset.Split, error) {
 		return nil, transport.Refuse(c.path, "--label %s: %s has the labels fine and coarse", label, c.format.name)
 	}
 	out := transport.Stem(c.path)
-	return []*dataset.Split{
+	return []*Split{
 		dataset.NewSplit("train", c.path, out+"-train-shards", &cifarSplit{c, "train", c.format.train, 50_000}, from.opts),
 		dataset.NewSplit("val", c.path, out+"-val-shards", &cifarSplit{c, "test", c.format.test, 10_000}, from.opts),
 	}, nil
@@ -138,8 +141,9 @@ func findCIFAR(c *candidate) (*cifarFiles, error) {
 		if !slices.Contains(names, own) {
 			continue
 		}
-		if others := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == own }); len(others) > 0 { // they would be left out
-			return nil, transport.RefuseEntry(c.path, own, "%s beside other data (%s): build it by its own path, %s", f.name, transport.SomeNames(others), filepath.Join(c.path, own))
+		if others := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == own }); len(others) > 0 {
+			return nil, transport.RefuseEntry(c.path, own, "%s beside other data (%s): build it by its own path, %s", f.name,
+				transport.SomeNames(others), filepath.Join(c.path, own))
 		}
 		inner, err := c.in(own, "")
 		if err != nil {
@@ -187,8 +191,9 @@ func newCIFARArchive(c *candidate, f *cifarFormat) (*cifarFiles, error) {
 func refuseCIFAR(p string, folders ...string) error {
 	for _, folder := range folders {
 		if f := cifarUnread[folder]; f != nil {
-			return &transport.FormatError{Path: p, Entry: folder, Err: errors.ErrUnsupported,
-				Msg: fmt.Sprintf("of %s the binary version is read: get %s, which holds the same images, or pack torchvision's dataset by imgfeed.from_torch", f.name, f.archive)}
+			return &FormatError{Path: p, Entry: folder, Err: errors.ErrUnsupported,
+				Msg: fmt.Sprintf("of %s the binary version is read: get %s, which holds the same images, "+
+					"or pack torchvision's dataset by imgfeed.from_torch", f.name, f.archive)}
 		}
 	}
 	return nil
@@ -223,7 +228,7 @@ func (c *cifarFiles) take(f *transport.File) (err error) {
 		return err
 	}
 	c.data[name], err = c.from.Read(f.Key, nil)
-	if reject, ok := errors.AsType[*transport.RejectError](err); ok {
+	if reject, ok := errors.AsType[*RejectError](err); ok {
 		return f.Errorf("not one of %s's files: %s", c.format.name, reject.Reason)
 	}
 	return err
@@ -243,7 +248,7 @@ func (c *cifarFiles) check() error {
 			err = c.checkRecords(data)
 		}
 		if err != nil {
-			return &transport.FormatError{Path: c.path, Entry: name, Msg: "cannot be read as " + c.format.name, Err: err}
+			return &FormatError{Path: c.path, Entry: name, Msg: "cannot be read as " + c.format.name, Err: err}
 		}
 	}
 	return nil
@@ -264,14 +269,15 @@ func (c *cifarFiles) checkRecords(data []byte) error {
 	return nil
 }
 
-// cifarClasses reads n class names, one a line, each of which can be a folder's, and empty lines after them.
+// cifarClasses reads n class names, one a line, that can name folders. Empty lines may follow.
 func cifarClasses(data []byte, n int) (names []string, err error) {
 	for line := range strings.Lines(string(data)) {
 		name := strings.TrimSpace(line)
 		if name == "" {
 			continue
 		}
-		if clean, err := transport.EntryPath(name); err != nil || clean != name || strings.Contains(name, "/") || transport.Junk(name) || transport.NameReason(name) != "" || slices.Contains(names, name) {
+		if clean, err := transport.EntryPath(name); err != nil || clean != name || strings.Contains(name, "/") || transport.Junk(name) ||
+			transport.NameReason(name) != "" || slices.Contains(names, name) {
 			return nil, fmt.Errorf("the class name %.60q cannot be used", name)
 		}
 		names = append(names, name)
@@ -323,7 +329,7 @@ func (c *cifarSplit) labelOf(record []byte) int32 {
 	return int32(record[len(c.format.metas)-1-c.label])
 }
 
-func (c *cifarSplit) Walk(ctx context.Context, s *dataset.Split, fn func(dataset.Item) error) (dataset.Labels, error) {
+func (c *cifarSplit) Walk(ctx context.Context, s *Split, fn func(Item) error) (dataset.Labels, error) {
 	if err := c.load(ctx); err != nil {
 		return dataset.Labels{}, err
 	}
@@ -335,7 +341,7 @@ func (c *cifarSplit) Walk(ctx context.Context, s *dataset.Split, fn func(dataset
 	for record, key := c.record(0); record != nil; record, key = c.record(images) {
 		images++
 		counts[c.labelOf(record)]++
-		if err := errors.Join(ctx.Err(), fn(dataset.Item{Key: key, Label: c.labelOf(record), Labelled: true})); err != nil {
+		if err := errors.Join(ctx.Err(), fn(Item{Key: key, Label: c.labelOf(record), Labelled: true})); err != nil {
 			return dataset.Labels{}, err
 		}
 	}
@@ -350,8 +356,8 @@ func (c *cifarSplit) Walk(ctx context.Context, s *dataset.Split, fn func(dataset
 	}}, nil
 }
 
-// Read returns the image of a key as a file in the format BMP, which every reader of images knows, loses nothing and takes no time to make. At least
-// shard.SlackBytes of capacity are left after it.
+// Read returns the image of a key as a file in the format BMP, which every reader of images knows, loses nothing and takes no time to make.
+// At least shard.SlackBytes of capacity are left after it.
 func (c *cifarSplit) Read(key string, buf []byte) ([]byte, error) {
 	record := c.find(key)
 	if record == nil {

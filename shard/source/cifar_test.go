@@ -16,9 +16,7 @@ import (
 	"golang.org/x/image/bmp"
 
 	"github.com/imgfeed/imgfeed/shard"
-	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
-	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
 // cifarArchive packs files into a folder of a tar.gz.
@@ -48,81 +46,98 @@ func decodeBMP(t *testing.T, file string) []byte {
 	return planes
 }
 
-// wantCIFAR says what the batches of a split are to give, as planes.
-func wantCIFAR(batches []sourcetest.CIFARBatch, prefix string) map[string]item {
+// cifarWant is the expected content of a path with CIFAR.
+type cifarWant struct {
+	name, label   string
+	fine, classes []string // the classes in keys, and those of the labels
+	train, test   []sourcetest.CIFARBatch
+}
+
+// items returns the items of a split, as planes.
+func (w cifarWant) items(prefix string, batches []sourcetest.CIFARBatch) map[string]item {
 	want := make(map[string]item)
 	for _, b := range batches {
-		for i, label := range b.Labels {
-			key := fmt.Sprintf("%s/%s/%05d", prefix, sourcetest.CIFARClasses[label], len(want))
-			want[key] = item{label: int32(label), data: string(b.Planes[i*3072:][:3072])}
+		labels := b.Labels
+		if w.label == "coarse" {
+			labels = b.Coarse
+		}
+		for i, class := range b.Labels {
+			key := fmt.Sprintf("%s/%s/%05d", prefix, w.fine[class], len(want))
+			want[key] = item{label: int32(labels[i]), data: string(b.Planes[i*3072:][:3072])}
 		}
 	}
 	return want
 }
 
-// requireCIFAR checks that a path holds the two splits of the batches.
-func requireCIFAR(t *testing.T, path, layout, output string, batches []sourcetest.CIFARBatch) {
+// require checks that a path holds the two splits.
+func (w cifarWant) require(t *testing.T, path, layout, output string) {
 	t.Helper()
-	splits, err := Open(path, dataset.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(splits) != 2 {
-		t.Fatalf("%s: %d splits, want 2", path, len(splits))
+	splits, err := Open(path, Options{Label: w.label})
+	if err != nil || len(splits) != 2 {
+		t.Fatalf("%s: %d splits, want 2; %v", path, len(splits), err)
 	}
 	for i, tc := range []struct {
 		name, prefix, describe string
 		batches                []sourcetest.CIFARBatch
-	}{{"train", "train", "the training images of CIFAR-10, ", batches[:5]}, {"val", "test", "the test images of CIFAR-10, ", batches[5:]}} {
-		s := splits[i]
-		if s.Name != tc.name || s.Layout() != tc.describe+layout || s.Output != output+"-"+tc.name+"-shards" || !s.Decoded() || s.Streamed() {
-			t.Errorf("%s: split %q, %q, output %s, decoded %t", path, s.Name, s.Layout(), s.Output, s.Decoded())
-		}
+	}{{"train", "train", "the training images of ", w.train}, {"val", "test", "the test images of ", w.test}} {
+		s, want := splits[i], w.items(tc.prefix, tc.batches)
 		got := mustItems(t, s)
 		for key, it := range got {
 			it.data = string(decodeBMP(t, it.data))
 			got[key] = it
 		}
-		if !reflect.DeepEqual(got, wantCIFAR(tc.batches, tc.prefix)) {
-			t.Errorf("%s: %s: %d items, which differ from the %d wanted", path, tc.name, len(got), len(wantCIFAR(tc.batches, tc.prefix)))
+		if s.Name != tc.name || s.Layout() != tc.describe+w.name+", "+layout || s.Output != output+"-"+tc.name+"-shards" || !s.Decoded() || s.Streamed() {
+			t.Errorf("%s: split %q, %q, output %s, decoded %t", path, s.Name, s.Layout(), s.Output, s.Decoded())
 		}
-		if !slices.Equal(s.Classes(), sourcetest.CIFARClasses) {
-			t.Errorf("%s: classes %q", path, s.Classes())
+		if !reflect.DeepEqual(got, want) || !slices.Equal(s.Classes(), w.classes) {
+			t.Errorf("%s, label %q, %s: %d items of %q differ from the %d wanted", path, w.label, tc.name, len(got), s.Classes(), len(want))
 		}
-		if len(s.Notes()) != 1 || !strings.Contains(s.Notes()[0], "as published has") {
-			t.Errorf("%s: notes %q, want one on the number of images", path, s.Notes())
+		notes := strings.Join(s.Notes(), "\n")
+		if strings.Contains(notes, "coarse ones") != (w.label == "coarse") || !strings.Contains(notes, w.name+" as published has") {
+			t.Errorf("%s: notes %q, want one on the number of images", path, notes)
 		}
 	}
 }
 
 func TestEveryCIFARGivesTheSame(t *testing.T) {
+	const archive, folder = "the binary version's archive", "the binary version's folder"
 	dir, batches := t.TempDir(), sourcetest.CIFARBatches(1)
-	files := sourcetest.CIFARBinary(batches)
+	files, ten := sourcetest.CIFARBinary(batches), cifarWant{"CIFAR-10", "", sourcetest.CIFARClasses, sourcetest.CIFARClasses, batches[:5], batches[5:]}
 	for seed := range uint64(3) { // whatever the order of the entries
 		at := filepath.Join(dir, fmt.Sprint(seed))
-		requireCIFAR(t, cifarArchive(t, filepath.Join(at, "cifar-10-binary.tar.gz"), "cifar-10-batches-bin", files, seed),
-			"the binary version's archive", filepath.Join(at, "cifar-10-binary"), batches)
-		requireCIFAR(t, cifarArchive(t, filepath.Join(at, "renamed.tgz"), "x", files, seed), "the binary version's archive", filepath.Join(at, "renamed"), batches)
+		ten.require(t, cifarArchive(t, filepath.Join(at, "cifar-10-binary.tar.gz"), "cifar-10-batches-bin", files, seed), archive, filepath.Join(at, "cifar-10-binary"))
+		ten.require(t, cifarArchive(t, filepath.Join(at, "renamed.tgz"), "x", files, seed), archive, filepath.Join(at, "renamed"))
 	}
 	alone := filepath.Join(dir, "0") // a folder that holds the archive and nothing else
 	if err := os.Remove(filepath.Join(alone, "renamed.tgz")); err != nil {
 		t.Fatal(err)
 	}
-	requireCIFAR(t, alone, "the binary version's archive", filepath.Join(alone, "cifar-10-binary"), batches)
+	ten.require(t, alone, archive, filepath.Join(alone, "cifar-10-binary"))
 	bin := writeTree(t, filepath.Join(dir, "bin/cifar-10-batches-bin"), files)
 	sourcetest.Write(t, filepath.Join(bin, "__pycache__/x.pyc"), nil) // a folder among the files makes no classes
-	requireCIFAR(t, bin, "the binary version's folder", bin, batches)
-	requireCIFAR(t, filepath.Dir(bin), "the binary version's folder", bin, batches)
+	ten.require(t, bin, folder, bin)
+	ten.require(t, filepath.Dir(bin), folder, bin)
+
+	batches, fine, coarse := sourcetest.CIFAR100Batches(1)
+	files = sourcetest.CIFAR100Binary(batches, fine, coarse)
+	bin = writeTree(t, filepath.Join(dir, "bin100/cifar-100-binary"), files)
+	packed := cifarArchive(t, filepath.Join(dir, "cifar-100-binary.tar.gz"), "cifar-100-binary", files, 1)
+	for label, classes := range map[string][]string{"": fine, "fine": fine, "coarse": coarse} {
+		hundred := cifarWant{"CIFAR-100", label, fine, classes, batches[:1], batches[1:]}
+		hundred.require(t, bin, folder, bin)
+		hundred.require(t, filepath.Dir(bin), folder, bin)
+		hundred.require(t, packed, archive, filepath.Join(dir, "cifar-100-binary"))
+	}
 }
 
 func TestCIFARReadsIntoTheBuffer(t *testing.T) {
-	splits, err := Open(writeTree(t, t.TempDir(), sourcetest.CIFARBinary(sourcetest.CIFARBatches(2))), dataset.Options{})
+	splits, err := Open(writeTree(t, t.TempDir(), sourcetest.CIFARBinary(sourcetest.CIFARBatches(2))), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := splits[1]
 	var key string
-	if err := s.Walk(t.Context(), func(it dataset.Item) error { key = it.Key; return nil }); err != nil {
+	if err := s.Walk(t.Context(), func(it Item) error { key = it.Key; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	buf := make([]byte, 4000)
@@ -140,8 +155,9 @@ func TestCIFARReadsIntoTheBuffer(t *testing.T) {
 }
 
 func TestDamagedCIFAR(t *testing.T) {
-	batches := sourcetest.CIFARBatches(3)
-	binary := sourcetest.CIFARBinary(batches)
+	binary := sourcetest.CIFARBinary(sourcetest.CIFARBatches(3))
+	batches, fine, coarse := sourcetest.CIFAR100Batches(2)
+	hundred := sourcetest.CIFAR100Binary(batches, fine, coarse)
 	replaced := func(data []byte, old, new string) []byte { return bytes.Replace(data, []byte(old), []byte(new), 1) }
 	for name, tc := range map[string]struct {
 		files map[string][]byte
@@ -157,24 +173,44 @@ func TestDamagedCIFAR(t *testing.T) {
 		"nine classes":        {binary, "batches.meta.txt", replaced(binary["batches.meta.txt"], "truck\n", ""), "9 classes"},
 		"a class twice":       {binary, "batches.meta.txt", replaced(binary["batches.meta.txt"], "truck", "ship"), `"ship" cannot be used`},
 		"a class that climbs": {binary, "batches.meta.txt", replaced(binary["batches.meta.txt"], "truck", "../truck"), "cannot be used"},
+		"no coarse names":     {hundred, "coarse_label_names.txt", nil, `"coarse_label_names.txt": is missing`},
+		"19 coarse names":     {hundred, "coarse_label_names.txt", []byte(strings.Join(coarse[:19], "\n")), "19 classes, not 20"},
+		"99 fine names":       {hundred, "fine_label_names.txt", []byte(strings.Join(fine[:99], "\n")), "99 classes, not 100"},
+		"coarse label 20":     {hundred, "train.bin", append([]byte{20}, hundred["train.bin"][1:]...), "image 0 has the label 20, the largest is 19"},
+		"fine label 100":      {hundred, "test.bin", append([]byte{0, 100}, hundred["test.bin"][2:]...), "image 0 has the label 100, the largest is 99"},
+		"half an image":       {hundred, "test.bin", hundred["test.bin"][:3000], "no whole number of records of 3074"},
+		"that of CIFAR-10":    {hundred, "test.bin", make([]byte, 3073), "no whole number of records of 3074"},
 	} {
-		files := maps.Clone(tc.files)
+		files, folder := maps.Clone(tc.files), "cifar-10-batches-bin"
 		if files[tc.file] = tc.data; tc.data == nil {
 			delete(files, tc.file)
 		}
+		if tc.files["train.bin"] != nil {
+			folder = "cifar-100-binary"
+		}
 		dir := t.TempDir()
-		for _, path := range []string{writeTree(t, filepath.Join(dir, "folder"), files), cifarArchive(t, filepath.Join(dir, "x.tar.gz"), "y", files, 1)} {
-			splits, err := Open(path, dataset.Options{})
+		for _, path := range []string{writeTree(t, filepath.Join(dir, folder), files), cifarArchive(t, filepath.Join(dir, "x.tar.gz"), folder, files, 1)} {
+			splits, err := Open(path, Options{})
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
 				continue
 			}
 			for _, s := range splits {
-				var format *transport.FormatError
+				var format *FormatError
 				if _, err := items(s); !errors.As(err, &format) || format.Path != path || !strings.Contains(err.Error(), tc.want) {
 					t.Errorf("%s: %v, want a FormatError with %q", name, err, tc.want)
 				}
 			}
+		}
+	}
+	dir := t.TempDir()
+	for _, tc := range []struct{ path, label, want string }{
+		{writeTree(t, filepath.Join(dir, "cifar-100-binary"), hundred), "superclass", "has the labels fine and coarse"},
+		{writeTree(t, filepath.Join(dir, "cifar-10-batches-bin"), binary), "coarse", "CIFAR-10 has one label"},
+		{dir, "", "CIFAR-10 beside other data (cifar-100-binary)"},
+	} {
+		if _, err := Open(tc.path, Options{Label: tc.label}); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: %v, want %q", tc.path, err, tc.want)
 		}
 	}
 }
@@ -198,7 +234,7 @@ func TestCIFARThatIsNotRead(t *testing.T) {
 		sourcetest.Write(t, filepath.Join(dir, "odd/data_batch_1/x.JPEG"), []byte(jpegStart))[:len(dir)+len("/odd")]:                          "classes",
 		sourcetest.Write(t, filepath.Join(dir, "cifar-100-python/apple/x.JPEG"), []byte(jpegStart))[:len(dir)+len("/cifar-100-python")] + "/": "classes",
 	} {
-		splits, err := Open(path, dataset.Options{})
+		splits, err := Open(path, Options{})
 		if want == "classes" {
 			if err != nil || len(splits) != 1 || splits[0].Decoded() || splits[0].Layout() != "a folder of class folders" {
 				t.Errorf("%s: %v, want class folders", path, err)
@@ -221,21 +257,21 @@ func TestCIFARThatIsNotRead(t *testing.T) {
 		} else {
 			want = writeTree(t, filepath.Join(root, cifar10.folder), files)
 		}
-		if _, err := Open(root, dataset.Options{}); err == nil || !strings.Contains(err.Error(), "build it by its own path, "+want) {
+		if _, err := Open(root, Options{}); err == nil || !strings.Contains(err.Error(), "build it by its own path, "+want) {
 			t.Errorf("CIFAR-10 beside %s: %v", path, err)
 		}
 	}
 	good := writeTree(t, filepath.Join(dir, "good"), files)
-	if _, err := Open(good, dataset.Options{Split: "x"}); err == nil || !strings.Contains(err.Error(), "two splits") {
+	if _, err := Open(good, Options{Split: "x"}); err == nil || !strings.Contains(err.Error(), "two splits") {
 		t.Errorf("one name for two splits: %v", err)
 	}
-	splits, err := Open(good, dataset.Options{})
+	splits, err := Open(good, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := splits[0].Walk(ctx, func(dataset.Item) error { return nil }); !errors.Is(err, context.Canceled) {
+	if err := splits[0].Walk(ctx, func(Item) error { return nil }); !errors.Is(err, context.Canceled) {
 		t.Errorf("an interrupted walk gives %v", err)
 	}
 }
@@ -275,14 +311,14 @@ func FuzzCIFAR(f *testing.F) {
 		}
 		got.once.Do(func() {}) // the files are read
 		if err := got.check(); err != nil {
-			if _, ok := errors.AsType[*transport.FormatError](err); !ok {
+			if _, ok := errors.AsType[*FormatError](err); !ok {
 				t.Errorf("error of type %T: %v", err, err)
 			}
 			return
 		}
 		for _, split := range []*cifarSplit{{got, "train", c.of.train, 0}, {got, "test", c.of.test, 0}} {
 			var keys []string
-			labels, err := split.Walk(t.Context(), &dataset.Split{Path: "cifar"}, func(it dataset.Item) error {
+			labels, err := split.Walk(t.Context(), &Split{Path: "cifar"}, func(it Item) error {
 				keys = append(keys, it.Key)
 				image, err := split.Read(it.Key, nil)
 				if len(image) != cifarBMPBytes {

@@ -66,7 +66,7 @@ func TestMistakenClasses(t *testing.T) {
 			if name == "a folder between" && filepath.Ext(root) == ".zip" {
 				continue // which is read as its only folder
 			}
-			_, err := items(open(t, root, dataset.Options{}))
+			_, err := items(open(t, root, Options{}))
 			if err != nil && strings.Contains(err.Error(), "look like splits") && strings.Contains(err.Error(), "--classes-from") {
 				t.Errorf("%s, %s: splits would become one set: %v", name, filepath.Base(root), err)
 			}
@@ -78,7 +78,7 @@ func TestMistakenClasses(t *testing.T) {
 					t.Errorf("%s, %s: error %v, want %q", name, filepath.Base(root), err, want)
 				}
 			}
-			if _, err := items(open(t, root, dataset.Options{ForceClasses: true})); err != nil {
+			if _, err := items(open(t, root, Options{ForceClasses: true})); err != nil {
 				t.Errorf("%s, %s: insisted on: %v", name, filepath.Base(root), err)
 			}
 		}
@@ -92,14 +92,14 @@ func TestConfigurations(t *testing.T) {
 		"de holds parquet files and no images":      paths("en/0000.parquet", "de/0000.parquet"),
 	} {
 		dir := writeTree(t, t.TempDir(), files)
-		if err, build := refusal(dir, dataset.Options{}), "build "+filepath.Join(dir, want[:strings.Index(want, " ")]); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), build) {
+		if err, build := refusal(dir, Options{}), "build "+filepath.Join(dir, want[:strings.Index(want, " ")]); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), build) {
 			t.Errorf("%v, want %s: %s", err, want, build)
 		}
-		if err := refusal(sourcetest.Write(t, filepath.Join(dir, "x.tar"), sourcetest.TarOfTree(t, files, "", 3)), dataset.Options{}); err == nil || !strings.Contains(err.Error(), want+", as a configuration at Hugging Face does: unpack it") {
+		if err := refusal(sourcetest.Write(t, filepath.Join(dir, "x.tar"), sourcetest.TarOfTree(t, files, "", 3)), Options{}); err == nil || !strings.Contains(err.Error(), want+", as a configuration at Hugging Face does: unpack it") {
 			t.Errorf("a tar: %v, want %s", err, want)
 		}
 	}
-	if err := refusal(sourcetest.Write(t, filepath.Join(t.TempDir(), "x.zip"), zipOf(t, paths("train/0000.parquet", "validation/0000.parquet"))), dataset.Options{}); err == nil ||
+	if err := refusal(sourcetest.Write(t, filepath.Join(t.TempDir(), "x.zip"), zipOf(t, paths("train/0000.parquet", "validation/0000.parquet"))), Options{}); err == nil ||
 		!strings.Contains(err.Error(), "parquet in a zip is not read: unpack the zip") {
 		t.Errorf("a zip: %v", err)
 	}
@@ -110,10 +110,10 @@ func TestSplitsAboveClasses(t *testing.T) {
 	files := paths("training_set/a/1.jpg", "training_set/b/2.jpg", "test_set/a/3.jpg", "test_set/b/4.jpg")
 	dir := writeTree(t, filepath.Join(t.TempDir(), "G"), files)
 	for _, path := range []string{dir, sourcetest.Write(t, dir+".tar", sourcetest.TarOfTree(t, files, "", 3)), sourcetest.Write(t, dir+".zip", zipOf(t, files))} {
-		if err := refusal(path, dataset.Options{ClassesFrom: 2}); err == nil || !strings.Contains(err.Error(), "the folders above the classes look like splits (test_set, training_set)") {
+		if err := refusal(path, Options{ClassesFrom: 2}); err == nil || !strings.Contains(err.Error(), "the folders above the classes look like splits (test_set, training_set)") {
 			t.Errorf("%s: %v", path, err)
 		}
-		if got := mustItems(t, open(t, path, dataset.Options{ClassesFrom: 2, ForceClasses: true})); len(got) != 4 {
+		if got := mustItems(t, open(t, path, Options{ClassesFrom: 2, ForceClasses: true})); len(got) != 4 {
 			t.Errorf("%s, insisted on: %v", path, got)
 		}
 	}
@@ -132,7 +132,7 @@ func TestRightClassesAreNoMistake(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		for _, root := range []string{writeTree(t, filepath.Join(dir, "G"), tc.files), sourcetest.Write(t, filepath.Join(dir, "x.tar"), sourcetest.TarOfTree(t, tc.files, "", 3))} {
-			s := open(t, root, dataset.Options{})
+			s := open(t, root, Options{})
 			if got := mustItems(t, s); len(got) != len(tc.files) || !slices.Equal(s.Classes(), tc.classes) {
 				t.Errorf("%s: items %v, classes %q", name, got, s.Classes())
 			}
@@ -146,7 +146,7 @@ func TestClassesFrom(t *testing.T) {
 	files["a/README"] = []byte("beside")
 	dir := t.TempDir()
 	for _, root := range []string{writeTree(t, filepath.Join(dir, "G"), files), sourcetest.Write(t, filepath.Join(dir, "x.tar"), sourcetest.TarOfTree(t, files, "", 3))} {
-		s := open(t, root, dataset.Options{ClassesFrom: 2})
+		s := open(t, root, Options{ClassesFrom: 2})
 		got := mustItems(t, s)
 		if len(got) != 4 || !slices.Equal(s.Classes(), []string{"cat", "dog"}) || got["a/dog/2.jpg"].label != 1 || got["b/cat/deep/4.jpg"].label != 0 {
 			t.Errorf("%s: items %v, classes %q", root, got, s.Classes())
@@ -165,7 +165,7 @@ func TestNumberedClasses(t *testing.T) {
 	}
 	dir := t.TempDir()
 	for _, root := range []string{writeTree(t, filepath.Join(dir, "G"), paths(names...)), sourcetest.Write(t, filepath.Join(dir, "x.tar"), sourcetest.TarOfTree(t, paths(names...), "x/", 3))} {
-		s := open(t, root, dataset.Options{})
+		s := open(t, root, Options{})
 		got := mustItems(t, s)
 		for i := range 12 {
 			if key := names[i]; got[key].label != int32(i) {
@@ -175,12 +175,12 @@ func TestNumberedClasses(t *testing.T) {
 		if notes := s.Notes(); len(notes) != 1 || !strings.Contains(notes[0], "2 has the label 2; torchvision's ImageFolder, which sorts them as strings, would give it 4 (--class-order string") {
 			t.Errorf("notes %q", notes)
 		}
-		s = open(t, root, dataset.Options{ClassOrder: dataset.ClassOrderString})
+		s = open(t, root, Options{ClassOrder: dataset.ClassOrderString})
 		if got := mustItems(t, s); got["2/x.jpeg"].label != 4 || got["10/x.jpeg"].label != 2 || len(s.Notes()) != 1 {
 			t.Errorf("as strings: %v, notes %q", got, s.Notes())
 		}
 	}
-	padded := open(t, writeTree(t, filepath.Join(dir, "padded"), paths("00/x", "01/x", "10/x")), dataset.Options{})
+	padded := open(t, writeTree(t, filepath.Join(dir, "padded"), paths("00/x", "01/x", "10/x")), Options{})
 	if mustItems(t, padded); len(padded.Notes()) != 0 {
 		t.Errorf("notes on numbers that sort alike: %q", padded.Notes())
 	}
@@ -190,7 +190,7 @@ func TestNumberedClasses(t *testing.T) {
 func TestSplitsByOtherNames(t *testing.T) {
 	for _, names := range [][2]string{{"Train", "Val"}, {"training", "validation"}, {"TRAIN", "VALID"}, {"Training", "Validation"}} {
 		root := writeTree(t, t.TempDir(), paths(names[0]+"/cat/1.jpg", names[0]+"/dog/2.jpg", names[1]+"/cat/3.jpg", names[1]+"/dog/4.jpg"))
-		splits, err := Open(root, dataset.Options{})
+		splits, err := Open(root, Options{})
 		if err != nil || len(splits) != 2 || splits[0].Name != "train" || splits[1].Name != "val" {
 			t.Errorf("%v: %v, %v", names, splits, err)
 			continue
@@ -208,10 +208,10 @@ func TestUnpackedBesideItself(t *testing.T) {
 		sourcetest.Write(t, filepath.Join(dir, class+".tar"), data)
 	}
 	sourcetest.Write(t, filepath.Join(dir, "all.tar"), sourcetest.TarOfTars(t, tree(), 1))
-	if _, err := Open(dir, dataset.Options{}); err == nil || !strings.Contains(err.Error(), "unpacked beside itself") {
+	if _, err := Open(dir, Options{}); err == nil || !strings.Contains(err.Error(), "unpacked beside itself") {
 		t.Errorf("error %v", err)
 	}
-	if _, err := Open("", dataset.Options{}); err == nil || !strings.Contains(err.Error(), "empty") {
+	if _, err := Open("", Options{}); err == nil || !strings.Contains(err.Error(), "empty") {
 		t.Errorf("an empty path: %v", err)
 	}
 }
@@ -225,11 +225,11 @@ func TestImageFolder(t *testing.T) {
 	}
 	trees := []struct {
 		files map[string][]byte
-		opts  dataset.Options
+		opts  Options
 	}{
-		{paths("b/1.jpg", "B/2.jpg", "a/3.png", "a/deep/er/4.jpg", "ä/5.jpg", "Z-1/6.webp", "Z 1/7.jpg"), dataset.Options{}},
-		{paths(numbers...), dataset.Options{ClassOrder: dataset.ClassOrderString}},
-		{paths("data/cat/1.jpg", "data/dog/2.jpg"), dataset.Options{ForceClasses: true}},
+		{paths("b/1.jpg", "B/2.jpg", "a/3.png", "a/deep/er/4.jpg", "ä/5.jpg", "Z-1/6.webp", "Z 1/7.jpg"), Options{}},
+		{paths(numbers...), Options{ClassOrder: dataset.ClassOrderString}},
+		{paths("data/cat/1.jpg", "data/dog/2.jpg"), Options{ForceClasses: true}},
 	}
 	script := "import json, os, sys; from torchvision.datasets import ImageFolder\n" +
 		"print(json.dumps([{os.path.relpath(p, r): [l, f.classes[l]] for p, l in f.samples} for r in sys.argv[1:] for f in [ImageFolder(r)]]))"
@@ -270,10 +270,10 @@ func TestManyNames(t *testing.T) {
 	slices.Sort(numbers)
 	done := make(chan bool)
 	go func() {
-		ordered := labelrule.OrderClasses(&dataset.Split{}, numbers)
+		ordered := labelrule.OrderClasses(&Split{}, numbers)
 		loose := &folder{files: f.files}
 		beside := f.besideImages(f.files[n-1]) && !slices.ContainsFunc(f.files, loose.besideImages)
-		done <- beside && ordered[n-1] == fmt.Sprint(n-1) && slices.Equal(labelrule.OrderClasses(&dataset.Split{}, f.folders), f.folders)
+		done <- beside && ordered[n-1] == fmt.Sprint(n-1) && slices.Equal(labelrule.OrderClasses(&Split{}, f.folders), f.folders)
 	}()
 	select {
 	case right := <-done:

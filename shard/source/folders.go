@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/labelrule"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
@@ -18,14 +17,14 @@ import (
 // classFolders is a folder with a folder for each class, as torchvision's ImageFolder takes it, or a tar of that:
 //
 //	train/n01440764/n01440764_10026.JPEG
-var classFolders = dataset.Kind{
+var classFolders = Kind{
 	Name:   "class folders",
 	Forms:  []string{"a folder of them, as train/n01440764/….JPEG", "a tar or a zip of it"},
 	Labels: "the place of the class in sorted order, or in --classes FILE, which leaves out all others",
 	Takes:  []*dataset.Option{dataset.OptionClasses},
 }
 
-func openClassFolders(c *candidate) ([]*dataset.Split, error) {
+func openClassFolders(c *candidate) ([]*Split, error) {
 	switch {
 	case c.front != nil:
 		if err := c.enterTarFolder(); err != nil {
@@ -52,16 +51,18 @@ func (c *candidate) halfDone() error {
 	}
 	for _, f := range others {
 		if c.besideImages(f) {
-			return transport.RefuseEntry(c.path, f, "lies beside folders that img2dataset wrote, which are no classes: --no-labels packs their images without labels")
+			return transport.RefuseEntry(c.path, f, "lies beside folders that img2dataset wrote, which are no classes: "+
+				"--no-labels packs their images without labels")
 		}
 		if strings.HasPrefix(f, labelrule.ValNamePrefix) {
-			return transport.RefuseEntry(c.path, f, "a validation image beside class folders: finish sorting them into the folders, or move the folders elsewhere")
+			return transport.RefuseEntry(c.path, f, "a validation image beside class folders: finish sorting them into the folders, "+
+				"or move the folders elsewhere")
 		}
 	}
 	return nil
 }
 
-// enterTarFolder makes the class folders of a tar begin in its only folder, where that is called as the tar or a split is.
+// enterTarFolder makes the class folders of a tar begin in its outermost folder, if the folder has the name of the tar or of a split.
 func (c *candidate) enterTarFolder() error {
 	m, err := c.first()
 	if err != nil {
@@ -81,14 +82,14 @@ func (c *candidate) enterTarFolder() error {
 // classTars is a folder with a tar for each class, or a tar of them, as ILSVRC2012_img_train.tar is:
 //
 //	train/n01440764.tar    n01440764_10026.JPEG …
-var classTars = dataset.Kind{
+var classTars = Kind{
 	Name:   "class tars",
 	Forms:  []string{"a folder of them, as train/n01440764.tar", "a tar of them, as ILSVRC2012_img_train.tar"},
 	Labels: "the place of the class in sorted order, or in --classes FILE, which leaves out all others",
 	Takes:  []*dataset.Option{dataset.OptionClasses},
 }
 
-func openClassTars(c *candidate) ([]*dataset.Split, error) {
+func openClassTars(c *candidate) ([]*Split, error) {
 	what, names, others := "a tar of class tars", []string(nil), []string(nil)
 	if c.folder != nil {
 		what = "a folder of class tars"
@@ -113,9 +114,7 @@ func openClassTars(c *candidate) ([]*dataset.Split, error) {
 		return nil, err
 	}
 	splits := c.newFiles(what, transport.NewClassTarFiles(t, c.folder == nil), labelrule.ByTar)
-	if len(others) > 0 {
-		splits[0].Note("%s left out (%s)", bytesize.Counted(len(others), "file beside the class tars is", "files beside the class tars are"), transport.SomeNames(others))
-	}
+	splits[0].NoteLeftOut(others, "file beside the class tars is", "files beside the class tars are")
 	return splits, nil
 }
 
@@ -123,7 +122,7 @@ func openClassTars(c *candidate) ([]*dataset.Split, error) {
 func checkClassTar(c *candidate, name string) error {
 	q, err := c.in(name, "")
 	if errors.Is(err, gzip.ErrHeader) || err == nil && q.front == nil {
-		return &transport.FormatError{Path: filepath.Join(c.path, name), Msg: "called a tar, but it is none", Err: transport.ErrNotTar}
+		return &FormatError{Path: filepath.Join(c.path, name), Msg: "called a tar, but it is none", Err: transport.ErrNotTar}
 	}
 	if err != nil {
 		return err
@@ -132,7 +131,7 @@ func checkClassTar(c *candidate, name string) error {
 	for i := range 3 {
 		m, err := q.member(i)
 		if err != nil {
-			return nil // an empty tar, or one whose damage the walk names
+			return nil // the tar is empty or damaged; the walk names the damage
 		}
 		if transport.NamedTar(m.name) {
 			return transport.RefuseEntry(q.path, m.name, "a tar of tars among those of classes, as when it was unpacked beside itself: "+
@@ -142,24 +141,25 @@ func checkClassTar(c *candidate, name string) error {
 	return nil
 }
 
-// unlabelledImages is images whose labels are unknown or not wanted, wherever they lie. img2dataset's files and others beside the images are left out:
+// unlabelledImages are images anywhere, without labels. Other files beside them, as img2dataset writes them, are left out:
 //
 //	images/0001.jpg …
 //	laion/00000/000000000.jpg, 000000000.txt, 000000000.json …
-var unlabelledImages = dataset.Kind{
+var unlabelledImages = Kind{
 	Name:   "images without labels",
 	Forms:  []string{"with --no-labels a folder, a zip or a tar that has images anywhere in it", "a folder of such tars"},
 	Labels: "-1",
 	Takes:  []*dataset.Option{dataset.OptionNoLabels},
 }
 
-func openUnlabelled(c *candidate) ([]*dataset.Split, error) {
+func openUnlabelled(c *candidate) ([]*Split, error) {
 	if !c.opts.NoLabels && !c.unlabelledTest() || c.folder == nil && c.front == nil {
 		return nil, nil
 	}
 	if c.folder != nil {
-		if names, others := c.tars(); len(names) > 0 && len(c.folders)+len(c.sets) == 0 && !slices.ContainsFunc(others, transport.NamedImage) {
-			return c.bySplit(names, func(_ string, files []string) (*dataset.Split, error) {
+		names, others := c.tars()
+		if len(names) > 0 && len(c.folders)+len(c.sets) == 0 && !slices.ContainsFunc(others, transport.NamedImage) {
+			return c.bySplit(names, func(_ string, files []string) (*Split, error) {
 				t, err := c.inTars(files...)
 				return c.newFiles(fmt.Sprintf("%d tars of images without labels", len(files)), t, labelrule.WithoutLabels)[0], err
 			})
@@ -168,14 +168,18 @@ func openUnlabelled(c *candidate) ([]*dataset.Split, error) {
 	return c.images("images without labels", labelrule.WithoutLabels)
 }
 
-// unlabelledTest says that a folder holds test images in no class folders, and that they are wanted. ILSVRC2012's have classes.
+// unlabelledTest says that a folder holds test images without class folders, and that the options take them. ILSVRC2012's have a kind of
+// their own.
 func (c *candidate) unlabelledTest() bool {
-	return c.opts.Test && c.split == "test" && c.folder != nil && len(c.folders) <= 1 && !slices.ContainsFunc(c.files, func(name string) bool {
+	if !c.opts.Test || c.split != "test" || c.folder == nil || len(c.folders) > 1 {
+		return false
+	}
+	return !slices.ContainsFunc(c.files, func(name string) bool {
 		return strings.HasPrefix(name, labelrule.TestNamePrefix) || transport.FileKind(name) != ""
 	})
 }
 
-// besideImages says that a file is what img2dataset says of a tar or folder of images that lies beside it.
+// besideImages says that a file is img2dataset's description of a tar or folder of images beside it.
 func (f *folder) besideImages(name string) bool {
 	of := strings.TrimSuffix(strings.TrimSuffix(name, path.Ext(name)), "_stats")
 	_, folder := slices.BinarySearch(f.folders, of)
@@ -188,18 +192,19 @@ const (
 	valTarName   = "ILSVRC2012_img_val.tar"
 )
 
-// splitFolders is a folder with a folder or tar for each split, which may be of any kind:
+// splitFolders is a folder with a folder or tar of any kind for each split:
 //
 //	imagenet/train/… and imagenet/val/…              also valid/ or validation/; test/ where its images have labels
 //	imagenet/ILSVRC2012_img_train.tar and ….val.tar
-var splitFolders = dataset.Kind{
-	Name:   "both splits",
-	Forms:  []string{"a folder with train/ and val/ (or Training/, valid/, validation/), each of any kind", "with ILSVRC2012_img_train.tar and ILSVRC2012_img_val.tar"},
+var splitFolders = Kind{
+	Name: "both splits",
+	Forms: []string{"a folder with train/ and val/ (or Training/, valid/, validation/), each of any kind",
+		"with ILSVRC2012_img_train.tar and ILSVRC2012_img_val.tar"},
 	Labels: "those of each; val's classes are among train's and have their labels",
 }
 
-// findSplits finds the names of the two splits in a folder. A folder "train" or "val" alone makes a split only where there is no other folder,
-// since a class may be called so.
+// findSplits finds the names of the two splits in a folder. A folder "train" or "val" alone makes a split only where there is no other
+// folder, since a class may be called so.
 func (f *folder) findSplits() (train, val string) {
 	train, val = transport.SplitFolder(f.folders, "train"), transport.SplitFolder(f.folders, "val")
 	onlySplits := !slices.ContainsFunc(f.folders, func(name string) bool { return !transport.IsSplitFolder(name) })
@@ -216,7 +221,7 @@ func (f *folder) findSplits() (train, val string) {
 	return train, val
 }
 
-func openSplitFolders(c *candidate) ([]*dataset.Split, error) {
+func openSplitFolders(c *candidate) ([]*Split, error) {
 	if c.folder == nil || c.part {
 		return nil, nil
 	}
@@ -224,35 +229,29 @@ func openSplitFolders(c *candidate) ([]*dataset.Split, error) {
 	if train == "" && val == "" {
 		return nil, nil
 	}
-	for _, part := range []struct{ name, split string }{{train, "train"}, {val, "val"}, {transport.SplitFolder(c.folders, "test"), "test"}} {
-		if part.name != "" && c.opts.Split == part.split && train != "" && val != "" {
-			return c.openPart(part.name, part.split)
-		}
+	names, both := map[string]string{"train": train, "val": val, "test": transport.SplitFolder(c.folders, "test")}, train != "" && val != ""
+	if name := names[c.opts.Split]; both && name != "" {
+		return c.openPart(name, c.opts.Split)
 	}
-	if c.opts.Split != "" && train != "" && val != "" {
-		return nil, transport.Refuse(c.path, "holds two splits, %s and %s, which cannot both be called %q: build them one at a time", train, val, c.opts.Split)
+	if c.opts.Split != "" && both {
+		return nil, transport.Refuse(c.path, "holds two splits, %s and %s, which cannot both be called %q: build them one at a time",
+			train, val, c.opts.Split)
 	}
-	var splits []*dataset.Split
-	taken := []string{train, val}
-	for _, part := range []struct{ name, split string }{{train, "train"}, {val, "val"}} {
-		if part.name == "" {
+	var splits []*Split
+	var taken []string
+	for _, split := range []string{"train", "val", "test"} {
+		name := names[split]
+		if name == "" || split == "test" && c.opts.Split != "" {
 			continue
 		}
-		of, err := c.openPart(part.name, part.split)
+		of, err := c.openPart(name, split)
+		if split == "test" && !c.opts.Test && (err != nil || !of[0].Kind.TestLabelled) {
+			continue // most test folders have no labels, or cannot be packed
+		}
 		if err != nil {
 			return nil, err
 		}
-		splits = append(splits, of...)
-	}
-	if test := transport.SplitFolder(c.folders, "test"); c.opts.Split == "" && test != "" {
-		// Most have no labels, or are nothing that can be packed: that is no error, unless they are asked for.
-		of, err := c.openPart(test, "test")
-		if err != nil && c.opts.Test {
-			return nil, err
-		}
-		if err == nil && (of[0].Kind.TestLabelled || c.opts.Test) {
-			splits, taken = append(splits, of...), append(taken, test)
-		}
+		splits, taken = append(splits, of...), append(taken, name)
 	}
 	for _, f := range c.folders {
 		if !slices.Contains(taken, f) {
@@ -267,7 +266,7 @@ func openSplitFolders(c *candidate) ([]*dataset.Split, error) {
 }
 
 // openPart opens one split of several.
-func (c *candidate) openPart(name, split string) ([]*dataset.Split, error) {
+func (c *candidate) openPart(name, split string) ([]*Split, error) {
 	q, err := c.in(name, split)
 	if err != nil {
 		return nil, err

@@ -18,7 +18,7 @@ import (
 // development kit. Which image has which class is a fact that never changes, so the program knows it (vallabels.go):
 //
 //	ILSVRC2012_img_val.tar    ILSVRC2012_val_00000001.JPEG …
-var ilsvrcValidation = dataset.Kind{
+var ilsvrcValidation = Kind{
 	Name:      "ILSVRC2012's validation images",
 	Forms:     []string{"ILSVRC2012_img_val.tar", "the folder of its images"},
 	Labels:    "as torchvision has them, without the development kit; --val-labels gives others",
@@ -26,7 +26,7 @@ var ilsvrcValidation = dataset.Kind{
 	Published: dataset.ILSVRCValidation,
 }
 
-// loose returns the first image of a tar or folder whose images lie in no folder, or, in a tar, in one; "" if they lie otherwise.
+// loose returns the first image of a folder without subfolders, or of a tar with at most one; "" for any other layout.
 func (c *candidate) loose() (name string, err error) {
 	if c.folder != nil {
 		if tars, _ := c.tars(); c.given || len(c.folders) > 0 || len(c.files) == 0 || len(tars) > 0 {
@@ -44,7 +44,7 @@ func (c *candidate) loose() (name string, err error) {
 	return m.name, nil
 }
 
-func openIlsvrcValidation(c *candidate) ([]*dataset.Split, error) {
+func openIlsvrcValidation(c *candidate) ([]*Split, error) {
 	first, err := c.loose()
 	folder, name := path.Split(first)
 	if first == "" || err != nil || folder != "" && !strings.HasPrefix(name, labelrule.ValNamePrefix) {
@@ -66,15 +66,15 @@ func openIlsvrcValidation(c *candidate) ([]*dataset.Split, error) {
 	return c.images("ILSVRC2012's validation images", val.Rule)
 }
 
-// ilsvrcTest is ILSVRC2012's 100,000 test images, whose labels were never published.
-var ilsvrcTest = dataset.Kind{
+// ilsvrcTest is ILSVRC2012's 100,000 test images. Their labels were never published.
+var ilsvrcTest = Kind{
 	Name:      "ILSVRC2012's test images",
 	Forms:     []string{"ILSVRC2012_img_test_v10102019.tar", "the folder of its images"},
 	Labels:    "-1: they have none; the classes are those of ILSVRC2012",
 	Published: dataset.Published{Name: "ILSVRC2012's test set", Images: 100_000},
 }
 
-func openIlsvrcTest(c *candidate) ([]*dataset.Split, error) {
+func openIlsvrcTest(c *candidate) ([]*Split, error) {
 	first, err := c.loose()
 	if err != nil || !strings.HasPrefix(path.Base(first), labelrule.TestNamePrefix) {
 		return nil, err
@@ -82,24 +82,25 @@ func openIlsvrcTest(c *candidate) ([]*dataset.Split, error) {
 	return c.images("ILSVRC2012's test images", labelrule.ByNothing)
 }
 
-// kaggle is ILSVRC2012 as Kaggle's competition imagenet-object-localization-challenge gives it, from any of its folders down to CLS-LOC, and as the
-// zip that is downloaded, which is read where it lies:
+// kaggle is ILSVRC2012 from Kaggle's competition imagenet-object-localization-challenge: any of its folders down to CLS-LOC, or the
+// downloaded zip, which need not be unpacked:
 //
 //	LOC_val_solution.csv                                  ImageId,PredictionString: the label and boxes of each validation image
 //	ILSVRC/Data/CLS-LOC/train/n01440764/n01440764_18.JPEG
 //	ILSVRC/Data/CLS-LOC/val/ILSVRC2012_val_00000001.JPEG
 //	ILSVRC/Data/CLS-LOC/test/ILSVRC2012_test_00000001.JPEG
-//	ILSVRC/Annotations/…, ILSVRC/ImageSets/…              which say nothing of classes that the folders do not
-var kaggle = dataset.Kind{
-	Name:   "Kaggle's ImageNet",
-	Forms:  []string{"the folder with LOC_val_solution.csv and ILSVRC/, or any on the way to CLS-LOC", "imagenet-object-localization-challenge.zip"},
+//	ILSVRC/Annotations/…, ILSVRC/ImageSets/…              not needed
+var kaggle = Kind{
+	Name: "Kaggle's ImageNet",
+	Forms: []string{"the folder with LOC_val_solution.csv and ILSVRC/, or any on the way to CLS-LOC",
+		"imagenet-object-localization-challenge.zip"},
 	Labels: "those of ILSVRC2012; val's are compared with LOC_val_solution.csv; --test adds the test images, which have the label -1",
 	Takes:  []*dataset.Option{dataset.OptionValLabels},
 }
 
 const kaggleSolution = "LOC_val_solution.csv"
 
-func openKaggle(c *candidate) ([]*dataset.Split, error) {
+func openKaggle(c *candidate) ([]*Split, error) {
 	if c.folder == nil || c.part || c.given {
 		return nil, nil
 	}
@@ -144,16 +145,18 @@ func (c *candidate) findSolution() error {
 	return nil
 }
 
-// suffixTars is ILSVRC2012 as Hugging Face's hub had it before parquet, in compressed tars without folders, where a name ends in the image's class:
+// suffixTars is ILSVRC2012 as Hugging Face's hub had it before parquet, in compressed tars without folders, where a name ends in the
+// image's class:
 //
 //	data/train_images_0.tar.gz … train_images_4.tar.gz   n01440764_10026_n01440764.JPEG
 //	data/val_images.tar.gz                               ILSVRC2012_val_00000001_n01751748.JPEG
 //	data/test_images.tar.gz                              ILSVRC2012_test_00000001.JPEG
 //
 // A sample's key is its name.
-var suffixTars = dataset.Kind{
-	Name:   "Hugging Face's image tars",
-	Forms:  []string{"a folder with train_images_0.tar.gz to train_images_4.tar.gz and val_images.tar.gz, or with data/ that has them", "one of these"},
+var suffixTars = Kind{
+	Name: "Hugging Face's image tars",
+	Forms: []string{"a folder with train_images_0.tar.gz to train_images_4.tar.gz and val_images.tar.gz, or with data/ that has them",
+		"one of these"},
 	Labels: "the wnid at the end of each name, by its place among ILSVRC2012's; --test adds test_images.tar.gz, whose labels are -1",
 }
 
@@ -171,13 +174,13 @@ func isSuffixTar(c *candidate) (bool, error) {
 	return false, nil
 }
 
-func openSuffixTars(c *candidate) ([]*dataset.Split, error) {
+func openSuffixTars(c *candidate) ([]*Split, error) {
 	if c.folder == nil {
 		if is, err := isSuffixTar(c); !is || err != nil {
 			return nil, err
 		}
 		s, err := newSuffixTars(c, nil)
-		return []*dataset.Split{s}, err
+		return []*Split{s}, err
 	}
 	names, _ := c.tars()
 	if len(names) == 0 && len(c.folders) == 1 {
@@ -203,12 +206,12 @@ func openSuffixTars(c *candidate) ([]*dataset.Split, error) {
 		if is, err := isSuffixTar(q); !is || err != nil {
 			return nil, err
 		}
-		return c.bySplit(names, func(_ string, files []string) (*dataset.Split, error) { return newSuffixTars(c, files) })
+		return c.bySplit(names, func(_ string, files []string) (*Split, error) { return newSuffixTars(c, files) })
 	}
 	return nil, nil
 }
 
-// inData is a candidate in the folder "data", whose sets are called as the folder around it; nil if there is none.
+// inData returns the candidate in the folder "data", or nil without that folder. Its sets get the name of the folder around it.
 func (c *candidate) inData() (*candidate, error) {
 	if !slices.Contains(c.folders, "data") {
 		return nil, nil
@@ -220,7 +223,7 @@ func (c *candidate) inData() (*candidate, error) {
 	return q, err
 }
 
-func newSuffixTars(c *candidate, names []string) (*dataset.Split, error) {
+func newSuffixTars(c *candidate, names []string) (*Split, error) {
 	t, err := c.inTars(names...)
 	if err != nil {
 		return nil, err
@@ -229,5 +232,6 @@ func newSuffixTars(c *candidate, names []string) (*dataset.Split, error) {
 	if len(names) > 1 {
 		what = fmt.Sprintf("%d tars of images with the class in their names", len(names))
 	}
-	return c.newSplit(&labelrule.Files{Transport: t, What: what, Rule: labelrule.BySuffix, Test: transport.NamedSplit(t.Paths[0]) == "test"}), nil
+	return c.newSplit(&labelrule.Files{Transport: t, What: what, Rule: labelrule.BySuffix,
+		Test: transport.NamedSplit(t.Paths[0]) == "test"}), nil
 }

@@ -11,10 +11,8 @@ import (
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/wordnet"
-	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/labelrule"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
-	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
 // valName is the name of the validation image of that number.
@@ -56,7 +54,7 @@ func TestValidationImagesNeedNoLabels(t *testing.T) {
 	sourcetest.Write(t, filepath.Join(dir, "val/.DS_Store"), []byte("junk"))
 	sourcetest.Write(t, filepath.Join(dir, "val/ILSVRC2012_devkit_t12.tar.gz"), []byte("the kit, which is not read"))
 	for _, path := range paths {
-		s := open(t, path, dataset.Options{})
+		s := open(t, path, Options{})
 		if got := mustItems(t, s); !reflect.DeepEqual(got, want) || s.Name != "val" || !strings.HasSuffix(s.Layout(), "of ILSVRC2012's validation images") {
 			t.Errorf("%s: split %q, %s, items %v, want %v", path, s.Name, s.Layout(), got, want)
 		}
@@ -64,7 +62,7 @@ func TestValidationImagesNeedNoLabels(t *testing.T) {
 			t.Errorf("%s: %d classes, notes %q", path, len(s.Classes()), s.Notes())
 		}
 	}
-	s := open(t, paths[0], dataset.Options{Split: "holdout"})
+	s := open(t, paths[0], Options{Split: "holdout"})
 	train := append(slices.Clone(wordnet.Wnids()), "n99999999")
 	train[0] = "n00000000" // which none of the five has
 	slices.Sort(train)
@@ -72,7 +70,7 @@ func TestValidationImagesNeedNoLabels(t *testing.T) {
 	if got := mustItems(t, s); s.Name != "holdout" || !reflect.DeepEqual(got, want) || len(s.Classes()) != 1001 {
 		t.Errorf("labelled by train: split %s, items %v, want %v", s.Name, got, want)
 	}
-	s = open(t, paths[0], dataset.Options{})
+	s = open(t, paths[0], Options{})
 	s.ExpectClasses([]string{"n01", "n02"})
 	if _, err := items(s); err == nil || !strings.Contains(err.Error(), "5 of its 5 classes are not among the 2") {
 		t.Errorf("other classes than train: %v", err)
@@ -85,14 +83,14 @@ func TestDatasetAsDownloaded(t *testing.T) {
 	sourcetest.Write(t, filepath.Join(dir, valTarName), sourcetest.TarOfTree(t, files, "", 1))
 	sourcetest.Write(t, filepath.Join(dir, trainTarName), sourcetest.TarOfTars(t, tree(), 1))
 	sourcetest.Write(t, filepath.Join(dir, "ILSVRC2012_devkit_t12/data/meta.mat"), nil)
-	splits, err := Open(dir, dataset.Options{})
+	splits, err := Open(dir, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(splits) != 2 || splits[0].Name != "train" || splits[1].Name != "val" {
 		t.Fatalf("splits %v", splits)
 	}
-	if _, err := Open(dir, dataset.Options{Split: "x"}); err == nil {
+	if _, err := Open(dir, Options{Split: "x"}); err == nil {
 		t.Error("two splits of one name are taken")
 	}
 }
@@ -108,11 +106,8 @@ func TestOtherImagesWithoutFolders(t *testing.T) {
 				if strings.Contains(p, "prefixed") && !strings.HasPrefix(name, labelrule.ValNamePrefix) {
 					continue // where it stands first, val is a class
 				}
-				splits, err := Open(p, dataset.Options{})
-				if err == nil {
-					_, err = items(splits[0])
-				}
-				var format *transport.FormatError
+				err := refusal(p, Options{})
+				var format *FormatError
 				if !errors.As(err, &format) || !strings.Contains(err.Error(), "are called ILSVRC2012_val_00000001.JPEG to") || !strings.Contains(err.Error(), name) {
 					t.Errorf("%s, %s: error %v", name, p, err)
 				}
@@ -122,7 +117,7 @@ func TestOtherImagesWithoutFolders(t *testing.T) {
 	twice := sourcetest.Tar(t, sourcetest.File{Name: valName(1), Data: []byte("x")}, sourcetest.File{Name: valName(1), Data: []byte("y")})
 	// What looks like no image is skipped before the first that does.
 	twice = append(sourcetest.Tar(t, sourcetest.File{Name: valName(2), Data: []byte(jpegStart + "12345678")})[:1024], twice...)
-	if _, err := items(open(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "val.tar"), twice), dataset.Options{})); err == nil || !strings.Contains(err.Error(), "occurs twice") {
+	if _, err := items(open(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "val.tar"), twice), Options{})); err == nil || !strings.Contains(err.Error(), "occurs twice") {
 		t.Errorf("an image twice: %v", err)
 	}
 }
@@ -166,7 +161,7 @@ func TestValLabelsOfAFile(t *testing.T) {
 	} {
 		file := sourcetest.Write(t, filepath.Join(dir, "labels"), []byte(tc.text))
 		for _, p := range paths {
-			s := open(t, p, dataset.Options{ValLabels: file})
+			s := open(t, p, Options{ValLabels: file})
 			if got := mustItems(t, s); !reflect.DeepEqual(got, tc.want) || !slices.Equal(s.Classes(), tc.classes) || !strings.Contains(strings.Join(s.Notes(), "\n"), tc.note) {
 				t.Errorf("%s, %s: items %v, want %v; %d classes, notes %q", name, p, got, tc.want, len(s.Classes()), s.Notes())
 			}
@@ -186,20 +181,16 @@ func TestValLabelsOfAFile(t *testing.T) {
 		strings.Repeat("n01\n", 50_001):           "line 50001: there are only 50000",
 	} {
 		file := sourcetest.Write(t, filepath.Join(dir, "labels"), []byte(text))
-		var format *transport.FormatError
-		if _, err := Open(paths[0], dataset.Options{ValLabels: file}); !errors.As(err, &format) || format.Path != file || !strings.Contains(err.Error(), want) {
+		var format *FormatError
+		if _, err := Open(paths[0], Options{ValLabels: file}); !errors.As(err, &format) || format.Path != file || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.40q: error %v, want one with %q", text, err, want)
 		}
 	}
 	file := sourcetest.Write(t, filepath.Join(dir, "labels"), []byte(valName(9)+" n01751748"))
-	splits, err := Open(paths[1], dataset.Options{ValLabels: file})
-	if err == nil {
-		_, err = items(splits[0])
-	}
-	if err == nil || !strings.Contains(err.Error(), file+" does not say its label") {
+	if err := refusal(paths[1], Options{ValLabels: file}); err == nil || !strings.Contains(err.Error(), file+" does not say its label") {
 		t.Errorf("an image without a label: %v", err)
 	}
-	if _, err := Open(writeTree(t, filepath.Join(dir, "folders"), tree()), dataset.Options{ValLabels: file}); err == nil || !strings.Contains(err.Error(), "--val-labels is for") {
+	if _, err := Open(writeTree(t, filepath.Join(dir, "folders"), tree()), Options{ValLabels: file}); err == nil || !strings.Contains(err.Error(), "--val-labels is for") {
 		t.Errorf("labels for class folders: %v", err)
 	}
 }
@@ -217,17 +208,13 @@ func TestValInWrongClasses(t *testing.T) {
 	labels := sourcetest.Write(t, filepath.Join(dir, "labels"), []byte(lines))
 	for _, c := range []struct {
 		path string
-		opts dataset.Options
+		opts Options
 		want string
 	}{
-		{writeTree(t, filepath.Join(dir, "folders"), folders), dataset.Options{}, "40 of its 40 validation images of ILSVRC2012 lie in the folder of another class"},
-		{writeTree(t, filepath.Join(dir, "flat"), flat), dataset.Options{ValLabels: labels}, "40 of the 40 images have another class there than in ILSVRC2012"},
+		{writeTree(t, filepath.Join(dir, "folders"), folders), Options{}, "40 of its 40 validation images of ILSVRC2012 lie in the folder of another class"},
+		{writeTree(t, filepath.Join(dir, "flat"), flat), Options{ValLabels: labels}, "40 of the 40 images have another class there than in ILSVRC2012"},
 	} {
-		splits, err := Open(c.path, c.opts)
-		if err == nil {
-			_, err = items(splits[0])
-		}
-		if err == nil || !strings.Contains(err.Error(), c.want) {
+		if err := refusal(c.path, c.opts); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.path, err, c.want)
 		}
 		c.opts.ForceClasses = true
@@ -244,7 +231,7 @@ func TestHiddenImages(t *testing.T) {
 		files[name] = []byte(jpegStart)
 	}
 	for _, path := range []string{writeTree(t, t.TempDir(), files), sourcetest.Write(t, filepath.Join(t.TempDir(), "x.tar"), sourcetest.TarOfTree(t, files, "", 1))} {
-		s := open(t, path, dataset.Options{})
+		s := open(t, path, Options{})
 		mustItems(t, s)
 		notes := strings.Join(s.Notes(), "\n")
 		if !strings.Contains(notes, "1 hidden image is skipped (n01/.x.jpg)") || strings.Contains(notes, "._x") {

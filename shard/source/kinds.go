@@ -1,16 +1,17 @@
-// Package source opens image classification datasets as people have them on disk, for packing. It detects the format by looking at what a path holds,
-// and returns splits that give every sample's key, label and bytes.
+// Package source opens image classification datasets as people have them on disk, for packing. It detects the format by looking at what a
+// path holds, and returns splits that give every sample's key, label and bytes.
 //
-// The formats are the list of [Kinds]. Each kind is asked whether a [candidate], which is a file or folder, belongs to it, and returns the splits there.
-// A split's layout walks over its samples. Most layouts join a transport, which gives the files of a folder, a zip or tars one after the other, with a
-// label rule, which finds the label of a file by its name. Parquet, lists, WebDataset and CIFAR have layouts of their own.
+// The formats are the list of [Kinds]. Each kind is asked whether a [candidate], which is a file or folder, belongs to it, and returns the
+// splits there. A split's layout walks over its samples. Most layouts join a transport, which gives the files of a folder, a zip or tars
+// one after the other, with a label rule, which finds the label of a file by its name. Parquet, lists, WebDataset and CIFAR have layouts of
+// their own.
 //
-// A sample's key is its path below the split's root with forward slashes. It is the same in a folder and in a tar, so that equal datasets give equal
-// sets. In WebDataset's tars the key is the __key__, which has no extension.
+// A sample's key is its path below the split's root with forward slashes. It is the same in a folder and in a tar, so that equal datasets
+// give equal sets. In WebDataset's tars the key is the __key__, which has no extension.
 //
-// Hidden files and folders (.DS_Store, ._x, .ipynb_checkpoints) and those of systems (Thumbs.db, desktop.ini, __MACOSX, @eaDir, lost+found) are skipped.
-// Files beside the class folders are left out with a note, as torchvision's ImageFolder does. Every other file is an Item, even if it is not an image:
-// the decoder decides.
+// Hidden files and folders (.DS_Store, ._x, .ipynb_checkpoints) and those of systems (Thumbs.db, desktop.ini, __MACOSX, @eaDir, lost+found)
+// are skipped. Files beside the class folders are left out with a note, as torchvision's ImageFolder does. Every other file is an Item,
+// even if it is not an image: the decoder decides.
 package source
 
 import (
@@ -52,10 +53,10 @@ func ParseField(text string) (Field, error) { return dataset.ParseField(text) }
 // ShownPath returns a path as people write it: that of a file behind a network is its URL.
 func ShownPath(p string) string { return transport.ShownPath(p) }
 
-// opener is a kind, and how the splits of a candidate of it are opened. No splits say that the candidate is of another kind.
+// opener is a kind with the function that opens its splits. The function returns no splits for a candidate of another kind.
 type opener struct {
-	*dataset.Kind
-	open func(c *candidate) ([]*dataset.Split, error)
+	*Kind
+	open func(c *candidate) ([]*Split, error)
 }
 
 var kinds []opener
@@ -78,27 +79,27 @@ func init() {
 	}
 }
 
-// Kinds returns all kinds, in the order in which they are tried: the first that recognises a candidate has it. The more special stand before the more
-// general: class folders are last, since any folder of folders is that.
-func Kinds() (all []*dataset.Kind) {
+// Kinds returns all kinds in the order in which they are tried; the first that recognises a candidate opens it. Special kinds come before
+// general ones: class folders are last, since any folder of folders matches.
+func Kinds() (all []*Kind) {
 	for _, k := range kinds {
 		all = append(all, k.Kind)
 	}
 	return all
 }
 
-// Open returns the splits that a path holds: one, or the training and the validation split, and sometimes a test split. Nothing is read yet but what
-// is needed to tell the kind.
-func Open(path string, opts dataset.Options) ([]*dataset.Split, error) {
+// Open returns the splits that a path holds: one, or the training and the validation split, and sometimes a test split. Nothing is read yet
+// but what is needed to tell the kind.
+func Open(path string, opts Options) ([]*Split, error) {
 	return OpenAll([]string{path}, opts)
 }
 
 // StandardInput is the path of a tar that comes by Options.Stdin.
 const StandardInput = "-"
 
-// OpenAll is [Open] of one path, or of several files that are one dataset: the tars of WebDataset or of classes, parquet files, or the lists of
-// several splits. StandardInput alone is a tar that comes by Options.Stdin: it can be walked over once, and its Output is not beside it.
-func OpenAll(paths []string, opts dataset.Options) ([]*dataset.Split, error) {
+// OpenAll opens one path as [Open] does, or several files of one dataset: the tars of WebDataset or of classes, parquet files, or the lists
+// of several splits. StandardInput alone is a tar from Options.Stdin, which can be walked over once.
+func OpenAll(paths []string, opts Options) ([]*Split, error) {
 	c, err := newCandidate(paths, opts)
 	if err != nil {
 		return nil, err
@@ -111,11 +112,12 @@ func OpenAll(paths []string, opts dataset.Options) ([]*dataset.Split, error) {
 	return splits, dataset.Bind(c.path, splits, opts)
 }
 
-// newCandidate looks at what the paths hold.
-func newCandidate(paths []string, opts dataset.Options) (*candidate, error) {
+// newCandidate looks at the data at the paths.
+func newCandidate(paths []string, opts Options) (*candidate, error) {
 	for _, path := range paths {
 		if _, err := os.Lstat(path); err != nil && strings.Contains(path, "{") {
-			return nil, &transport.FormatError{Path: path, Msg: "there is no such file: the shell expands braces where they stand without quotes", Err: err}
+			return nil, &FormatError{Path: path, Msg: "there is no such file: the shell expands braces where they stand without quotes",
+				Err: err}
 		}
 	}
 	switch {
@@ -133,23 +135,24 @@ func newCandidate(paths []string, opts dataset.Options) (*candidate, error) {
 	return look(path, opts, transport.FileSystem{})
 }
 
-// newFiles is the candidate of several files: as if they alone lay in the folder that holds them all.
-func newFiles(paths []string, opts dataset.Options) (*candidate, error) {
+// newFiles is the candidate of several files, as if the folder around them held no others.
+func newFiles(paths []string, opts Options) (*candidate, error) {
 	folder := &folder{tree: transport.FileSystem{}, given: true}
 	c := &candidate{opts: opts, folder: folder}
 	for i, path := range paths {
 		abs, err := transport.Absolute(path)
 		if err != nil || path == "" {
-			return nil, &transport.FormatError{Path: fmt.Sprintf("%q", path), Msg: "the path is empty, as an unset variable is", Err: err}
+			return nil, &FormatError{Path: fmt.Sprintf("%q", path), Msg: "the path is empty, as an unset variable is", Err: err}
 		}
 		info, err := (transport.FileSystem{}).Stat(abs)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return nil, &transport.FormatError{Path: abs, Msg: fmt.Sprintf("there is no such file, of the %d that are given", len(paths)), Err: err}
+			return nil, &FormatError{Path: abs, Msg: fmt.Sprintf("there is no such file, of the %d that are given", len(paths)), Err: err}
 		case err != nil:
 			return nil, err
 		case !info.Mode().IsRegular():
-			return nil, transport.Refuse(abs, "several paths must be files of one dataset, and this is none: build folders one at a time, or the folder that holds them")
+			return nil, transport.Refuse(abs, "several paths must be files of one dataset, and this is none: "+
+				"build folders one at a time, or the folder that holds them")
 		}
 		folder.files = append(folder.files, abs)
 		if i == 0 {
@@ -166,7 +169,8 @@ func newFiles(paths []string, opts dataset.Options) (*candidate, error) {
 			return nil, transport.Refuse(file, "is given twice")
 		}
 		if last = file; transport.FileKind(file) != kind {
-			return nil, transport.Refuse(file, "several paths must be files of one dataset, and this is not of the sort of others: build them one at a time")
+			return nil, transport.Refuse(file, "several paths must be files of one dataset, and this is not of the sort of others: "+
+				"build them one at a time")
 		}
 		for !strings.HasPrefix(file, prefix) {
 			prefix = prefix[:len(prefix)-1]
@@ -180,9 +184,9 @@ func newFiles(paths []string, opts dataset.Options) (*candidate, error) {
 	return c, nil
 }
 
-// SiblingClasses says that the training split beside this one, a set or a folder of class folders, has other classes, so that its labels mean something
-// else; "" if there is none, or it has the same ones. classes are those of this split.
-func SiblingClasses(s *dataset.Split, classes []string) string {
+// SiblingClasses returns a warning if the training split beside this one, a set or a folder of class folders, has other classes, so that
+// its labels mean something else; otherwise "". classes are those of this split.
+func SiblingClasses(s *Split, classes []string) string {
 	if s.Name == "train" || len(classes) == 0 {
 		return ""
 	}
@@ -195,12 +199,13 @@ func SiblingClasses(s *dataset.Split, classes []string) string {
 	if label < len(train) {
 		other = train[label]
 	}
-	return fmt.Sprintf("%s has other classes than %s beside it: label %d is %s here and %s there. Build both together, or this one with --classes SET, the set of train",
+	return fmt.Sprintf("%s has other classes than %s beside it: label %d is %s here and %s there. Build both together, "+
+		"or this one with --classes SET, the set of train",
 		s.Path, path, label, classes[label], other)
 }
 
 // sibling finds the training split beside this one, and its classes.
-func sibling(s *dataset.Split) (path string, classes []string) {
+func sibling(s *Split) (path string, classes []string) {
 	for _, beside := range []string{filepath.Dir(s.Path), filepath.Dir(s.Output)} {
 		found, err := shard.FindAll(beside)
 		if err != nil {

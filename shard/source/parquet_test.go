@@ -18,7 +18,6 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/imgfeed/imgfeed/internal/testenv"
-	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
 )
 
@@ -66,7 +65,7 @@ func TestParquetOfPyarrow(t *testing.T) {
 		return m
 	}
 	for _, name := range []string{"snappy", "plain", "zstd2", "dictionary", "binary"} {
-		splits, err := Open(filepath.Join(dir, name), dataset.Options{Test: true})
+		splits, err := Open(filepath.Join(dir, name), Options{Test: true})
 		if err != nil || len(splits) != 3 {
 			t.Fatalf("%s: %v, %v", name, splits, err)
 		}
@@ -80,17 +79,17 @@ func TestParquetOfPyarrow(t *testing.T) {
 				t.Errorf("%s, %s: classes %q, output %s", name, s.Name, s.Classes(), s.Output)
 			}
 		}
-		if splits, err = Open(filepath.Join(dir, name), dataset.Options{}); err != nil || len(splits) != 2 || !strings.Contains(strings.Join(splits[0].Notes(), "\n"), "--test takes them") {
+		if splits, err = Open(filepath.Join(dir, name), Options{}); err != nil || len(splits) != 2 || !strings.Contains(strings.Join(splits[0].Notes(), "\n"), "--test takes them") {
 			t.Errorf("%s, without --test: %v, %v", name, splits, err)
 		}
 		if err := os.Remove(filepath.Join(dir, fmt.Sprintf(train, 1))); err != nil {
 			t.Fatal(err)
 		}
-		if _, err = Open(filepath.Join(dir, name), dataset.Options{}); err == nil || !strings.Contains(err.Error(), "one of 2 files by its name, and 1 are here") {
+		if _, err = Open(filepath.Join(dir, name), Options{}); err == nil || !strings.Contains(err.Error(), "one of 2 files by its name, and 1 are here") {
 			t.Errorf("%s, a file less: %v", name, err)
 		}
 	}
-	odd := open(t, filepath.Join(dir, "odd"), dataset.Options{})
+	odd := open(t, filepath.Join(dir, "odd"), Options{})
 	if got, want := mustItems(t, odd), want("odd/train.parquet"); !reflect.DeepEqual(got, want) {
 		t.Errorf("odd rows: %v, want %v", got, want)
 	}
@@ -106,19 +105,19 @@ func TestParquetLabels(t *testing.T) {
 	two := sourcetest.Write(t, filepath.Join(dir, "two"), []byte("dog\nant\n"))
 	for _, tc := range []struct {
 		kind    string
-		opts    dataset.Options
+		opts    Options
 		want    string // the labels of the rows
 		classes string
 	}{
-		{"string", dataset.Options{}, "2 1 -1 2 0", "ant cat dog"},
-		{"dictionary", dataset.Options{}, "2 1 -1 2 0", "ant cat dog"},
-		{"string", dataset.Options{Classes: two}, "0 -1 0 1", "dog ant"},
-		{"string", dataset.Options{NoLabels: true}, "-1 -1 -1 -1 -1", ""},
-		{"digits", dataset.Options{}, "2 0 -1 2 1", "0 1 2"},
-		{"bool", dataset.Options{}, "1 0 -1 1 0", "0 1"},
-		{"float", dataset.Options{}, "2 0 -1 2 1", "0 1 2"},
-		{"mixed", dataset.Options{ForceClasses: true}, "2 0 -1 2 1", "7 ant dog"},
-		{"none", dataset.Options{NoLabels: true}, "-1 -1 -1 -1 -1", ""},
+		{"string", Options{}, "2 1 -1 2 0", "ant cat dog"},
+		{"dictionary", Options{}, "2 1 -1 2 0", "ant cat dog"},
+		{"string", Options{Classes: two}, "0 -1 0 1", "dog ant"},
+		{"string", Options{NoLabels: true}, "-1 -1 -1 -1 -1", ""},
+		{"digits", Options{}, "2 0 -1 2 1", "0 1 2"},
+		{"bool", Options{}, "1 0 -1 1 0", "0 1"},
+		{"float", Options{}, "2 0 -1 2 1", "0 1 2"},
+		{"mixed", Options{ForceClasses: true}, "2 0 -1 2 1", "7 ant dog"},
+		{"none", Options{NoLabels: true}, "-1 -1 -1 -1 -1", ""},
 	} {
 		s := open(t, filepath.Join(dir, "labels", tc.kind+".parquet"), tc.opts)
 		got := mustItems(t, s)
@@ -135,11 +134,7 @@ func TestParquetLabels(t *testing.T) {
 		"mixed":    `"row 0": the label "dog" is a name, and others are numbers (7)`,
 		"none":     "or take the images without labels by --no-labels",
 	} {
-		splits, err := Open(filepath.Join(dir, "labels", kind+".parquet"), dataset.Options{})
-		if err == nil {
-			_, err = items(splits[0])
-		}
-		if err == nil || !strings.Contains(err.Error(), want) {
+		if err := refusal(filepath.Join(dir, "labels", kind+".parquet"), Options{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", kind, err, want)
 		}
 	}
@@ -155,16 +150,16 @@ func TestParquetFilesThatDiffer(t *testing.T) {
 	text := parquetSort(t, func(int) goTextRow { return goTextRow{[]byte(jpegStart), "cat"} })
 	for _, tc := range []struct {
 		files [2][]byte
-		opts  dataset.Options
+		opts  Options
 		want  string // "": no error
 	}{
-		{[2][]byte{first, first}, dataset.Options{}, ""},
-		{[2][]byte{first, second}, dataset.Options{}, "train-00001-of-00002.parquet: from label 0 on its schema names the classes dog, cat, and that of DIR/train-00000-of-00002.parquet names cat, dog"},
-		{[2][]byte{first, second}, dataset.Options{Classes: names}, "from label 0 on its schema names the classes dog, cat"},
-		{[2][]byte{first, goParquet(t, features(`"cat", "dog", "owl"`))}, dataset.Options{}, "from label 2 on its schema names the classes owl, and that of DIR/train-00000-of-00002.parquet names (none)"},
-		{[2][]byte{first, none}, dataset.Options{}, "from label 0 on its schema names the classes (none)"},
-		{[2][]byte{first, text}, dataset.Options{}, "are not both names or both numbers"},
-		{[2][]byte{first, second}, dataset.Options{NoLabels: true}, ""},
+		{[2][]byte{first, first}, Options{}, ""},
+		{[2][]byte{first, second}, Options{}, "train-00001-of-00002.parquet: from label 0 on its schema names the classes dog, cat, and that of DIR/train-00000-of-00002.parquet names cat, dog"},
+		{[2][]byte{first, second}, Options{Classes: names}, "from label 0 on its schema names the classes dog, cat"},
+		{[2][]byte{first, goParquet(t, features(`"cat", "dog", "owl"`))}, Options{}, "from label 2 on its schema names the classes owl, and that of DIR/train-00000-of-00002.parquet names (none)"},
+		{[2][]byte{first, none}, Options{}, "from label 0 on its schema names the classes (none)"},
+		{[2][]byte{first, text}, Options{}, "are not both names or both numbers"},
+		{[2][]byte{first, second}, Options{NoLabels: true}, ""},
 	} {
 		dir := t.TempDir()
 		for i, data := range tc.files {
@@ -177,7 +172,7 @@ func TestParquetFilesThatDiffer(t *testing.T) {
 	dir := t.TempDir() // of two splits, the names tell what the labels mean
 	sourcetest.Write(t, filepath.Join(dir, "train-00000-of-00001.parquet"), first)
 	sourcetest.Write(t, filepath.Join(dir, "validation-00000-of-00001.parquet"), second)
-	splits, err := Open(dir, dataset.Options{})
+	splits, err := Open(dir, Options{})
 	if err != nil || len(splits) != 2 {
 		t.Fatal(splits, err)
 	}
@@ -207,7 +202,7 @@ func TestParquetColumnsThatAreNone(t *testing.T) {
 		`the column "image" holds text and no image files: write it as a CSV with the columns path,label`: parquetSort(t, func(int) listed { return listed{"a.jpg", 1} }),
 		`the column "label" of the labels has decimals: write it as int64`:                                parquetSort(t, func(int) priced { return priced{[]byte(jpegStart), 100} }),
 	} {
-		if err := refusal(sourcetest.Write(t, filepath.Join(t.TempDir(), "x.parquet"), data), dataset.Options{}); err == nil || !strings.Contains(err.Error(), want) {
+		if err := refusal(sourcetest.Write(t, filepath.Join(t.TempDir(), "x.parquet"), data), Options{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
@@ -230,7 +225,7 @@ func TestParquetLabelsInText(t *testing.T) {
 	data := parquetSort(t, func(i int) goRow {
 		return goRow{Image: goImage{Bytes: []byte(jpegStart)}, Text: fmt.Sprintf("%d.0", i%3)}
 	})
-	s := open(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "x.parquet"), data), dataset.Options{Label: "text"})
+	s := open(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "x.parquet"), data), Options{Label: "text"})
 	if got := mustItems(t, s); got["x/00005"].label != 2 || !slices.Equal(s.Classes(), []string{"0", "1", "2"}) {
 		t.Errorf("%v of the classes %q", got, s.Classes())
 	}
@@ -261,22 +256,22 @@ func TestParquetColumns(t *testing.T) {
 	dir := t.TempDir()
 	one := `{"info": {"features": {"label": {"_type": "ClassLabel", "names": ["cat", "dog"]}, "image": {"_type": "Image"}, "more": [{"_type": "Image"}]}}}`
 	file := sourcetest.Write(t, filepath.Join(dir, "train.parquet"), goParquet(t, one))
-	s := open(t, file, dataset.Options{})
+	s := open(t, file, Options{})
 	got := mustItems(t, s)
 	if it := got["train/00003-3.jpg"]; len(got) != 20 || it.label != 1 || it.data != jpegStart+"xxx" || !slices.Equal(s.Classes(), []string{"cat", "dog"}) {
 		t.Errorf("items %v, classes %q", got, s.Classes())
 	}
-	s = open(t, file, dataset.Options{Label: "coarse"})
+	s = open(t, file, Options{Label: "coarse"})
 	if got := mustItems(t, s); got["train/00005-5.jpg"].label != 2 || len(s.Classes()) != 3 {
 		t.Errorf("by another column: %v, classes %q", got, s.Classes())
 	}
 	names := sourcetest.Write(t, filepath.Join(dir, "names"), []byte("x\ny\n"))
-	if s = open(t, file, dataset.Options{Classes: names}); len(mustItems(t, s)) != 20 || !slices.Equal(s.Classes(), []string{"x", "y"}) {
+	if s = open(t, file, Options{Classes: names}); len(mustItems(t, s)) != 20 || !slices.Equal(s.Classes(), []string{"x", "y"}) {
 		t.Errorf("classes %q", s.Classes())
 	}
 	two := strings.Replace(one, `"more": [`, `"coarse": {"_type": "ClassLabel", "names": ["a"]}, "more": [`, 1)
 	two = strings.Replace(two, `"label":`, `"text": {"_type": "ClassLabel"}, "absent":`, 1)
-	for want, opts := range map[string]dataset.Options{"name that of the labels by --label": {}, "has no column \"y\"": {Label: "y"}, "has no label in each row": {Label: "image"}} {
+	for want, opts := range map[string]Options{"name that of the labels by --label": {}, "has no column \"y\"": {Label: "y"}, "has no label in each row": {Label: "image"}} {
 		bad := sourcetest.Write(t, filepath.Join(dir, "bad.parquet"), goParquet(t, two))
 		if _, err := Open(bad, opts); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
@@ -290,11 +285,7 @@ func TestParquetColumns(t *testing.T) {
 		"cannot be read as parquet": flipped,
 	} {
 		bad := sourcetest.Write(t, filepath.Join(dir, "bad.parquet"), data)
-		splits, err := Open(bad, dataset.Options{})
-		if err == nil {
-			_, err = items(splits[0])
-		}
-		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "bad.parquet") {
+		if err := refusal(bad, Options{}); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "bad.parquet") {
 			t.Errorf("error %v, want %q", err, want)
 		}
 	}
@@ -360,7 +351,7 @@ func parquetSort[Row any](t testing.TB, row func(i int) Row, options ...parquet.
 // TestParquetSorts reads each of them.
 func TestParquetSorts(t *testing.T) {
 	for i, data := range parquetSorts(t) {
-		got := mustItems(t, open(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "x.parquet"), data), dataset.Options{}))
+		got := mustItems(t, open(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "x.parquet"), data), Options{}))
 		for row := range 6 {
 			key := fmt.Sprintf("x/%05d-p.jpg", row)
 			if it := got[key]; it.label != int32(row%2) || it.data != jpegStart+strings.Repeat("x", row) {
@@ -401,7 +392,7 @@ func FuzzParquet(f *testing.F) {
 		copy(data[int(at2)%len(data):], change2)
 		set(data)
 		before := allocated()
-		splits, err := Open(file, dataset.Options{})
+		splits, err := Open(file, Options{})
 		var got map[string]item
 		if err == nil {
 			got, err = items(splits[0])

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
 )
 
@@ -27,14 +26,14 @@ func TestSeveralFiles(t *testing.T) {
 		}
 		return paths
 	}
-	splits, err := OpenAll(train(1, 3), dataset.Options{})
+	splits, err := OpenAll(train(1, 3), Options{})
 	if err != nil || len(splits) != 1 {
 		t.Fatal(splits, err)
 	}
 	if got := mustItems(t, splits[0]); len(got) != 3 || got["k3"].label != 3 || splits[0].Output != filepath.Join(dir, "imagenet1k-train-shards") || splits[0].Name != "train" {
 		t.Errorf("%v to %s", got, splits[0].Output)
 	}
-	splits, err = OpenAll(append(train(0, 3), filepath.Join(dir, "v/imagenet1k-validation-00.tar")), dataset.Options{})
+	splits, err = OpenAll(append(train(0, 3), filepath.Join(dir, "v/imagenet1k-validation-00.tar")), Options{})
 	if err != nil || len(splits) != 2 || splits[0].Name != "train" || splits[1].Name != "val" {
 		t.Fatal(splits, err)
 	}
@@ -58,15 +57,15 @@ func TestSeveralFiles(t *testing.T) {
 			tc.paths[i] = filepath.Join(dir, tc.paths[i])
 		}
 		sourcetest.Write(t, filepath.Join(dir, "other.txt.gz"), nil)
-		if _, err := OpenAll(tc.paths, dataset.Options{}); err == nil || !strings.Contains(err.Error(), tc.want) {
+		if _, err := OpenAll(tc.paths, Options{}); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%q: %v, want %s", tc.paths, err, tc.want)
 		}
 	}
 	literal := sourcetest.Write(t, filepath.Join(dir, "x-{a,b}.tar"), webDatasetTar(t, "v.cls", "1", "v.jpg", jpegStart))
-	if splits, err := OpenAll([]string{literal}, dataset.Options{}); err != nil || splits[0].Path != literal {
+	if splits, err := OpenAll([]string{literal}, Options{}); err != nil || splits[0].Path != literal {
 		t.Errorf("a file with braces in its name: %v, %v", splits, err)
 	}
-	if _, err := OpenAll([]string{literal, ""}, dataset.Options{}); err == nil {
+	if _, err := OpenAll([]string{literal, ""}, Options{}); err == nil {
 		t.Error("an empty path among others passes")
 	}
 }
@@ -74,7 +73,7 @@ func TestSeveralFiles(t *testing.T) {
 func TestSeveralLists(t *testing.T) {
 	file := listOf(t, "train.csv", "path,label\na.jpg,dog\nsub/b.jpg,cat\n")
 	val := sourcetest.Write(t, filepath.Join(filepath.Dir(file), "val.csv"), []byte("path,label\nc.jpg,dog\n"))
-	splits, err := OpenAll([]string{val, file}, dataset.Options{})
+	splits, err := OpenAll([]string{val, file}, Options{})
 	if err != nil || len(splits) != 2 || splits[0].Name != "train" {
 		t.Fatal(splits, err)
 	}
@@ -86,7 +85,7 @@ func TestSeveralLists(t *testing.T) {
 		t.Error(got)
 	}
 	numbers := sourcetest.Write(t, filepath.Join(filepath.Dir(file), "test.csv"), []byte("path,label\nc.jpg,0\n"))
-	if splits, err = OpenAll([]string{numbers, file}, dataset.Options{}); err != nil {
+	if splits, err = OpenAll([]string{numbers, file}, Options{}); err != nil {
 		t.Fatal(err)
 	}
 	mustItems(t, splits[0])
@@ -95,10 +94,10 @@ func TestSeveralLists(t *testing.T) {
 		t.Error(err)
 	}
 	again := sourcetest.Write(t, filepath.Join(filepath.Dir(file), "train2.csv"), []byte("path,label\nc.jpg,dog\n"))
-	if _, err := OpenAll([]string{again, file}, dataset.Options{}); err == nil || !strings.Contains(err.Error(), "two of the 2 lists are of the split train") {
+	if _, err := OpenAll([]string{again, file}, Options{}); err == nil || !strings.Contains(err.Error(), "two of the 2 lists are of the split train") {
 		t.Error(err)
 	}
-	if _, err := OpenAll([]string{val, file}, dataset.Options{Split: "x"}); err == nil || !strings.Contains(err.Error(), `has no split "x" among its 2, which are called as train`) {
+	if _, err := OpenAll([]string{val, file}, Options{Split: "x"}); err == nil || !strings.Contains(err.Error(), `has no split "x" among its 2, which are called as train`) {
 		t.Error(err)
 	}
 }
@@ -120,7 +119,7 @@ func TestTimmInfo(t *testing.T) {
 	second := tar("x-train-0001.tar", sample("d", 903, 1))
 	tar("x-validation-0000.tar", sample("e", 1, 9))
 	sourcetest.Write(t, filepath.Join(dir, "_info.json"), []byte(timmInfo))
-	requireNotes := func(s *dataset.Split, want ...string) {
+	requireNotes := func(s *Split, want ...string) {
 		t.Helper()
 		notes := strings.Join(s.Notes(), "\n")
 		for _, w := range want {
@@ -129,7 +128,7 @@ func TestTimmInfo(t *testing.T) {
 			}
 		}
 	}
-	splits, err := Open(dir, dataset.Options{})
+	splits, err := Open(dir, Options{})
 	if err != nil || len(splits) != 2 {
 		t.Fatal(splits, err)
 	}
@@ -142,24 +141,24 @@ func TestTimmInfo(t *testing.T) {
 		t.Errorf("val: %v", got)
 	}
 	requireNotes(splits[1], "_info.json says 2 samples, and here are 1")
-	if splits, err = Open(dir, dataset.Options{Label: "json.label"}); err != nil || mustItems(t, splits[0])["b"].label != 901 {
+	if splits, err = Open(dir, Options{Label: "json.label"}); err != nil || mustItems(t, splits[0])["b"].label != 901 {
 		t.Errorf("by another key: %v", err)
 	}
-	if splits, err = OpenAll([]string{second}, dataset.Options{}); err != nil || len(mustItems(t, splits[0])) != 1 {
+	if splits, err = OpenAll([]string{second}, Options{}); err != nil || len(mustItems(t, splits[0])) != 1 {
 		t.Errorf("one tar of two: %v", err)
 	}
 	requireNotes(splits[0], "there are 1 samples")
 	if err := os.Remove(first); err != nil {
 		t.Fatal(err)
 	}
-	if _, err = Open(dir, dataset.Options{}); err == nil || !strings.Contains(err.Error(), "names 2 tars, of which 1 are not here (x-train-0000.tar)") {
+	if _, err = Open(dir, Options{}); err == nil || !strings.Contains(err.Error(), "names 2 tars, of which 1 are not here (x-train-0000.tar)") {
 		t.Errorf("a tar less: %v", err)
 	}
-	if _, err = Open(dir, dataset.Options{AllowTruncated: true}); err != nil {
+	if _, err = Open(dir, Options{AllowTruncated: true}); err != nil {
 		t.Error(err)
 	}
 	tar("y-train-0000.tar", sample("x", 1, 1))
-	splits, err = Open(dir, dataset.Options{})
+	splits, err = Open(dir, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +166,7 @@ func TestTimmInfo(t *testing.T) {
 	requireNotes(splits[0], "says nothing of these tars")
 	for bad, want := range map[string]string{`{"splits": 3}`: "cannot be read as timm's", `{"splits": {"train": {"filenames": ["a"]}}}`: "names 1 tars and the samples of 0"} {
 		sourcetest.Write(t, filepath.Join(dir, "_info.json"), []byte(bad))
-		if _, err := Open(dir, dataset.Options{}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Open(dir, Options{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", bad, err)
 		}
 	}
@@ -177,10 +176,10 @@ func TestTimmInfo(t *testing.T) {
 func TestLabelOnlyInJSON(t *testing.T) {
 	for _, members := range [][]string{{"a.jpg", jpegStart, "a.json", `{"label": 3}`}, {"a.json", `{"label": 3}`, "a.jpg", jpegStart, "README.md", ""}} {
 		file := sourcetest.Write(t, filepath.Join(t.TempDir(), "x.tar"), webDatasetTar(t, members...))
-		if _, err := Open(file, dataset.Options{}); err == nil || !strings.Contains(err.Error(), "--label json.KEY says which") {
+		if _, err := Open(file, Options{}); err == nil || !strings.Contains(err.Error(), "--label json.KEY says which") {
 			t.Error(err)
 		}
-		if got := mustItems(t, open(t, file, dataset.Options{Label: "json.label"})); got["a"].label != 3 {
+		if got := mustItems(t, open(t, file, Options{Label: "json.label"})); got["a"].label != 3 {
 			t.Error(got)
 		}
 	}
@@ -198,7 +197,7 @@ func TestChosenOfSeveral(t *testing.T) {
 	lists := []string{filepath.Join(dir, "lists", "train.csv"), filepath.Join(dir, "lists", "val.csv")}
 	for _, split := range []string{"train", "val"} {
 		for _, paths := range [][]string{{filepath.Join(dir, "tars")}, lists} {
-			splits, err := OpenAll(paths, dataset.Options{Split: split})
+			splits, err := OpenAll(paths, Options{Split: split})
 			if err != nil || len(splits) != 1 || splits[0].Name != split {
 				t.Fatalf("%s of %q: %v, %v", split, paths, splits, err)
 			}

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
 )
 
@@ -33,11 +32,11 @@ func TestStandardInput(t *testing.T) {
 		"one large image": sourcetest.Tar(t, sourcetest.File{Name: "a/x.jpg", Data: []byte(jpegStart + strings.Repeat("y", 3<<20))}, sourcetest.File{Name: "b/x.jpg", Data: []byte(jpegStart)}),
 	} {
 		file := sourcetest.Write(t, filepath.Join(dir, "train", strings.ReplaceAll(name, " ", "")), data)
-		want, err := OpenAll([]string{file}, dataset.Options{})
+		want, err := OpenAll([]string{file}, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := OpenAll([]string{StandardInput}, dataset.Options{Stdin: &smallReads{data}})
+		got, err := OpenAll([]string{StandardInput}, Options{Stdin: &smallReads{data}})
 		if err != nil || len(got) != len(want) {
 			t.Errorf("%s: %v, %v", name, got, err)
 			continue
@@ -60,7 +59,7 @@ func TestStandardInput(t *testing.T) {
 		"standard input: does not end in the two blocks": sourcetest.TarOfTree(t, tree(), "", 3)[:6*1024],
 		"ends in the middle of an entry":                 sourcetest.TarOfTars(t, tree(), 3)[:9000],
 	} {
-		splits, err := OpenAll([]string{StandardInput}, dataset.Options{Stdin: bytes.NewReader(data)})
+		splits, err := OpenAll([]string{StandardInput}, Options{Stdin: bytes.NewReader(data)})
 		if err == nil {
 			_, err = items(splits[0])
 		}
@@ -68,12 +67,12 @@ func TestStandardInput(t *testing.T) {
 			t.Errorf("error %v, want %q", err, want)
 		}
 	}
-	if _, err := OpenAll([]string{StandardInput}, dataset.Options{}); err == nil {
+	if _, err := OpenAll([]string{StandardInput}, Options{}); err == nil {
 		t.Error("no standard input at all passes")
 	}
 	t.Chdir(dir)
 	sourcetest.Write(t, filepath.Join(dir, "classes.txt"), []byte("a\nb\nc\nd\ne\n"))
-	splits, err := OpenAll([]string{StandardInput}, dataset.Options{Stdin: bytes.NewReader(webDatasetTar(t, wds...))})
+	splits, err := OpenAll([]string{StandardInput}, Options{Stdin: bytes.NewReader(webDatasetTar(t, wds...))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,12 +102,12 @@ func TestWinter21(t *testing.T) {
 	}
 	dir := t.TempDir()
 	whole := sourcetest.Write(t, filepath.Join(dir, "winter21_whole.tar.gz"), sourcetest.Gzip(t, sourcetest.Tar(t, files...)))
-	s := open(t, whole, dataset.Options{})
+	s := open(t, whole, Options{})
 	if got := mustItems(t, s); !reflect.DeepEqual(got, wantTree()) || s.Output != filepath.Join(dir, "winter21_whole-shards") {
 		t.Errorf("%d items to %s", len(got), s.Output)
 	}
 	chosen := sourcetest.Write(t, filepath.Join(dir, "chosen"), []byte("n10\nn01\n"))
-	s = open(t, whole, dataset.Options{Classes: chosen})
+	s = open(t, whole, Options{Classes: chosen})
 	if got := mustItems(t, s); len(got) != 4 || got["n10/n10_3.JPEG"].label != 0 || got["n01/n01_7.JPEG"].label != 1 {
 		t.Errorf("the chosen: %v", got)
 	}

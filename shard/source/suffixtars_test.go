@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/testenv"
-	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
 )
 
@@ -39,7 +38,7 @@ func TestSuffixTarsOfPython(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{dir, filepath.Join(dir, "data")} {
-		splits, err := Open(path, dataset.Options{Test: true})
+		splits, err := Open(path, Options{Test: true})
 		if err != nil || len(splits) != 3 {
 			t.Fatalf("%s: %v, %v", path, splits, err)
 		}
@@ -60,14 +59,14 @@ func TestSuffixTarsOfPython(t *testing.T) {
 			}
 		}
 	}
-	if splits, err := Open(dir, dataset.Options{}); err != nil || len(splits) != 2 || !strings.Contains(strings.Join(splits[0].Notes(), "\n"), "--test takes them") {
+	if splits, err := Open(dir, Options{}); err != nil || len(splits) != 2 || !strings.Contains(strings.Join(splits[0].Notes(), "\n"), "--test takes them") {
 		t.Errorf("without --test: %v, %v", splits, err)
 	}
-	one := open(t, filepath.Join(dir, "data/val_images.tar.gz"), dataset.Options{})
+	one := open(t, filepath.Join(dir, "data/val_images.tar.gz"), Options{})
 	if got := mustItems(t, one); len(got) != 20 || one.Name != "val" || one.Layout() != "a tar of images with the class in their names" {
 		t.Errorf("val alone: %d of %s, %s", len(got), one.Name, one.Layout())
 	}
-	few, err := OpenAll([]string{filepath.Join(dir, "data/train_images_0.tar.gz"), filepath.Join(dir, "data/train_images_1.tar.gz")}, dataset.Options{})
+	few, err := OpenAll([]string{filepath.Join(dir, "data/train_images_0.tar.gz"), filepath.Join(dir, "data/train_images_1.tar.gz")}, Options{})
 	if err != nil || len(few) != 1 || few[0].Output != filepath.Join(dir, "data/train_images-shards") {
 		t.Errorf("two tars: %v, %v", few, err)
 	}
@@ -84,29 +83,25 @@ func TestSuffixTarsThatAreWrong(t *testing.T) {
 	good := "n01440764_1_n01440764.JPEG"
 	for name, tc := range map[string]struct {
 		tars map[string][]byte
-		opts dataset.Options
+		opts Options
 		want string
 	}{
-		"an unknown wnid": {map[string][]byte{"train_images_0.tar.gz": image(good, "n00000001_1_n00000001.JPEG")}, dataset.Options{}, "does not end in one of ILSVRC2012's wnids"},
-		"no wnid":         {map[string][]byte{"train_images_0.tar.gz": image(good, "README.md")}, dataset.Options{}, `entry "README.md"`},
-		"cut off":         {map[string][]byte{"train_images_0.tar.gz": image(good, good)[:60]}, dataset.Options{}, "train_images_0.tar.gz"},
-		"another tar":     {map[string][]byte{"train_images_0.tar.gz": image(good), "more.tar.gz": image(good)}, dataset.Options{}, `entry "more.tar.gz": other files here are named for a split`},
-		"one name of two": {map[string][]byte{"train_images_0.tar.gz": image(good), "val_images.tar.gz": image(good)}, dataset.Options{Split: "x"}, "cannot all be called"},
+		"an unknown wnid": {map[string][]byte{"train_images_0.tar.gz": image(good, "n00000001_1_n00000001.JPEG")}, Options{}, "does not end in one of ILSVRC2012's wnids"},
+		"no wnid":         {map[string][]byte{"train_images_0.tar.gz": image(good, "README.md")}, Options{}, `entry "README.md"`},
+		"cut off":         {map[string][]byte{"train_images_0.tar.gz": image(good, good)[:60]}, Options{}, "train_images_0.tar.gz"},
+		"another tar":     {map[string][]byte{"train_images_0.tar.gz": image(good), "more.tar.gz": image(good)}, Options{}, `entry "more.tar.gz": other files here are named for a split`},
+		"one name of two": {map[string][]byte{"train_images_0.tar.gz": image(good), "val_images.tar.gz": image(good)}, Options{Split: "x"}, "cannot all be called"},
 	} {
 		dir := t.TempDir()
 		for file, data := range tc.tars {
 			sourcetest.Write(t, filepath.Join(dir, file), data)
 		}
-		splits, err := Open(dir, tc.opts)
-		if err == nil {
-			_, err = items(splits[0])
-		}
-		if err == nil || !strings.Contains(err.Error(), tc.want) {
+		if err := refusal(dir, tc.opts); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: %v, want %q", name, err, tc.want)
 		}
 	}
 	other := sourcetest.Write(t, filepath.Join(t.TempDir(), "val.tar.gz"), image("ILSVRC2012_val_00000001_n01440764.JPEG"))
-	s := open(t, other, dataset.Options{})
+	s := open(t, other, Options{})
 	if got := mustItems(t, s); got["ILSVRC2012_val_00000001_n01440764.JPEG"].label != 0 || !strings.Contains(strings.Join(s.Notes(), "\n"), "1 validation images have another class") {
 		t.Errorf("%v, %q", got, s.Notes())
 	}

@@ -11,28 +11,28 @@ import (
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
-// parquetFiles is datasets of Hugging Face as their hub has them, in parquet (https://parquet.apache.org/docs/file-format/): a row for each sample, a
-// column with the image file's bytes and one with the label, whose class names stand in the schema's metadata under "huggingface":
+// parquetFiles is a dataset of Hugging Face's hub in parquet (https://parquet.apache.org/docs/file-format/): a row for each sample, a
+// column with the image file's bytes and one with the label. The schema's metadata hold the class names under "huggingface":
 //
 //	data/train-00000-of-00294.parquet       image: struct<bytes: binary, path: string>, label: int64
 //	data/validation-00000-of-00014.parquet
 //
 // A sample's key is its file's name, its row in it, and the path that the row gives: "train-00000-of-00294/00012-n01440764_10026.JPEG".
-var parquetFiles = dataset.Kind{
+var parquetFiles = Kind{
 	Name:   "Hugging Face parquet",
 	Forms:  []string{"a folder with train-00000-of-00294.parquet and so on, or with data/ that has them", "one parquet file"},
 	Labels: "the label column, or that of --label; the schema's class names, or those of --classes",
 	Takes:  []*dataset.Option{dataset.OptionClasses, dataset.OptionLabel, dataset.OptionNoLabels},
 }
 
-func openParquetFiles(c *candidate) ([]*dataset.Split, error) {
+func openParquetFiles(c *candidate) ([]*Split, error) {
 	if c.folder == nil {
 		if transport.FileKind(c.path) != transport.ParquetExtension {
 			return nil, nil
 		}
 		c.output = strings.TrimSuffix(c.path, filepath.Ext(c.path))
 		s, err := newParquetSplit(c, []string{c.path})
-		return []*dataset.Split{s}, err
+		return []*Split{s}, err
 	}
 	names := c.parquets()
 	switch zipped := c.tree != transport.Tree(transport.FileSystem{}); {
@@ -51,7 +51,7 @@ func openParquetFiles(c *candidate) ([]*dataset.Split, error) {
 	if len(names) == 0 {
 		return nil, nil
 	}
-	return c.bySplit(names, func(_ string, files []string) (*dataset.Split, error) {
+	return c.bySplit(names, func(_ string, files []string) (*Split, error) {
 		var paths []string
 		for _, f := range files {
 			paths = append(paths, filepath.Join(c.path, f))
@@ -60,13 +60,13 @@ func openParquetFiles(c *candidate) ([]*dataset.Split, error) {
 	})
 }
 
-// parquets are the files of a folder that are called parquet.
+// parquets are the files of a folder with the extension .parquet.
 func (f *folder) parquets() []string {
 	return slices.DeleteFunc(slices.Clone(f.files), func(name string) bool { return transport.FileKind(name) != transport.ParquetExtension })
 }
 
-// newParquetSplit is the split of some files, which must be all that their names tell of.
-func newParquetSplit(c *candidate, paths []string) (*dataset.Split, error) {
+// newParquetSplit makes the split of some files. Their names tell whether files are missing.
+func newParquetSplit(c *candidate, paths []string) (*Split, error) {
 	l, err := table.NewParquet(paths, c.opts)
 	if err != nil {
 		return nil, err
@@ -87,21 +87,22 @@ func newParquetSplit(c *candidate, paths []string) (*dataset.Split, error) {
 //	path,label                   path	label     {"file_name": "a.jpg", "label": "cat"}     0	3.000000	train/a.jpg
 //	"train/a, b.jpg",tabby cat   b.jpg	0         {"file_name": "b.jpg", "label": "dog"}     1	0.000000	train/b.jpg
 //
-// Paths begin at the list's own folder, or at that of --images, and are the samples' keys. Labels that all are whole numbers are labels; others
-// are the names of classes, which stand in sorted order. A column "split" makes a split of each of its values.
-var lists = dataset.Kind{
+// Paths begin at the list's own folder, or at that of --images, and are the samples' keys. Labels that all are whole numbers are labels;
+// others are the names of classes, which stand in sorted order. A column "split" makes a split of each of its values.
+var lists = Kind{
 	Name: "list of images",
 	Forms: []string{"a CSV or TSV file that begins with path,label", "JSON lines with the keys path and label", "MXNet's .lst",
 		"a folder of images with metadata.csv or metadata.jsonl", "Tiny ImageNet's val/, with val_annotations.txt"},
-	Labels:       "the column of labels, or that of --label: whole numbers as they are, names by their place in sorted order or in --classes FILE",
+	Labels: "the column of labels, or that of --label: whole numbers as they are, " +
+		"names by their place in sorted order or in --classes FILE",
 	Takes:        []*dataset.Option{dataset.OptionClasses, dataset.OptionLabel, dataset.OptionImages, dataset.OptionNoLabels},
 	TestLabelled: true,
 }
 
-// imagefolderLists are what lists are called beside the images of one folder (https://huggingface.co/docs/datasets/image_dataset).
+// imagefolderLists are the names of lists beside the images of one folder (https://huggingface.co/docs/datasets/image_dataset).
 var imagefolderLists = []string{"metadata.csv", "metadata.jsonl"}
 
-func openList(c *candidate) ([]*dataset.Split, error) {
+func openList(c *candidate) ([]*Split, error) {
 	switch {
 	case c.folder != nil && c.given:
 		return openLists(c)
@@ -123,9 +124,9 @@ func openList(c *candidate) ([]*dataset.Split, error) {
 	return c.openListFile(c.path, root)
 }
 
-// openListInFolder opens a folder of images in which a list says their labels: the validation images of Tiny ImageNet, or what Hugging Face calls an
+// openListInFolder opens a folder of images with a list of their labels: the validation images of Tiny ImageNet, or Hugging Face's
 // imagefolder.
-func openListInFolder(c *candidate) ([]*dataset.Split, error) {
+func openListInFolder(c *candidate) ([]*Split, error) {
 	if slices.Contains(c.files, table.TinyAnnotations) && slices.Equal(c.folders, []string{"images"}) {
 		return c.openListFile(filepath.Join(c.path, table.TinyAnnotations), filepath.Join(c.path, "images"))
 	}
@@ -140,14 +141,14 @@ func openListInFolder(c *candidate) ([]*dataset.Split, error) {
 	return nil, nil
 }
 
-// openListFile makes a split of a list, or one of each value of its column "split"; none: the file is no list.
-func (c *candidate) openListFile(file, root string) ([]*dataset.Split, error) {
+// openListFile makes a split of a list, or one for each value of its column "split". It returns no splits if the file is not a list.
+func (c *candidate) openListFile(file, root string) ([]*Split, error) {
 	parts, err := table.ReadLists(file, root, c.opts)
 	base := strings.TrimSuffix(c.path, filepath.Ext(c.path))
 	if c.folder != nil {
 		base = cmp.Or(c.output, c.path)
 	}
-	var splits []*dataset.Split
+	var splits []*Split
 	for _, l := range parts {
 		s := c.newSplit(l)
 		s.Output = base + "-shards"
@@ -163,11 +164,11 @@ func (c *candidate) openListFile(file, root string) ([]*dataset.Split, error) {
 }
 
 // openLists opens several lists, each of a split.
-func openLists(c *candidate) ([]*dataset.Split, error) {
+func openLists(c *candidate) ([]*Split, error) {
 	if transport.FileKind(c.files[0]) != "" {
 		return nil, nil
 	}
-	var splits []*dataset.Split
+	var splits []*Split
 	for _, file := range c.files {
 		q, err := c.in(file, "")
 		if err != nil {
@@ -180,15 +181,16 @@ func openLists(c *candidate) ([]*dataset.Split, error) {
 			return nil, err
 		}
 		for _, s := range of {
-			if at := slices.IndexFunc(splits, func(other *dataset.Split) bool { return other.Name == s.Name }); at >= 0 {
-				return nil, transport.Refuse(s.Path, "two of the %d lists are of the split %s, as %s is: join them, or call them by their splits",
+			if at := slices.IndexFunc(splits, func(other *Split) bool { return other.Name == s.Name }); at >= 0 {
+				return nil, transport.Refuse(s.Path, "two of the %d lists are of the split %s, as %s is: join them, "+
+					"or call them by their splits",
 					len(c.files), s.Name, filepath.Base(splits[at].Path))
 			}
 		}
 		splits = append(splits, of...)
 	}
 	// Labels are those of the first, which should be that of training.
-	slices.SortStableFunc(splits, func(a, b *dataset.Split) int {
+	slices.SortStableFunc(splits, func(a, b *Split) int {
 		return cmp.Compare(slices.Index(table.ListSplits, a.Name), slices.Index(table.ListSplits, b.Name))
 	})
 	if c.opts.Split == "" {
@@ -196,7 +198,7 @@ func openLists(c *candidate) ([]*dataset.Split, error) {
 	}
 	for _, s := range splits {
 		if s.Name == c.opts.Split {
-			return []*dataset.Split{s}, nil
+			return []*Split{s}, nil
 		}
 	}
 	return nil, transport.Refuse(c.path, "has no split %q among its %d, which are called as %s", c.opts.Split, len(splits), splits[0].Name)

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
 )
 
@@ -39,7 +38,7 @@ func TestNoLabels(t *testing.T) {
 		{writeTree(t, filepath.Join(dir, "splits"), splits), "1.jpg 2.jpg", "--no-labels"},
 		{filepath.Join(writeTree(t, filepath.Join(dir, "list"), list), "names.csv"), "i/a.jpg i/b.jpg", ""},
 	} {
-		of, err := Open(tc.path, dataset.Options{NoLabels: true})
+		of, err := Open(tc.path, Options{NoLabels: true})
 		if err != nil {
 			t.Errorf("%s: %v", tc.path, err)
 			continue
@@ -54,14 +53,14 @@ func TestNoLabels(t *testing.T) {
 		if got := strings.Join(slices.Sorted(slices.Values(keys)), " "); got != tc.keys || len(of[0].Classes()) != 0 {
 			t.Errorf("%s: %s of the classes %q, want %s", tc.path, got, of[0].Classes(), tc.keys)
 		}
-		if of, err = Open(tc.path, dataset.Options{}); err == nil {
+		if of, err = Open(tc.path, Options{}); err == nil {
 			_, err = items(of[0])
 		}
 		if tc.error != "" && (err == nil || !strings.Contains(err.Error(), tc.error)) {
 			t.Errorf("%s, with labels: %v, want %q", tc.path, err, tc.error)
 		}
 	}
-	captioned := open(t, filepath.Join(dir, "pairs.tar"), dataset.Options{NoLabels: true, Fields: asked(t, "caption=txt")})
+	captioned := open(t, filepath.Join(dir, "pairs.tar"), Options{NoLabels: true, Fields: asked(t, "caption=txt")})
 	if got, err := fieldsOf(captioned); err != nil || got["001"]["caption"] != "two" {
 		t.Errorf("captions %v, %v", got, err)
 	}
@@ -71,12 +70,12 @@ func TestNoLabels(t *testing.T) {
 func TestChooseASplit(t *testing.T) {
 	dir := writeTree(t, t.TempDir(), paths("train/cat/1.jpg", "train/dog/2.jpg", "val/cat/3.jpg", "val/dog/4.jpg"))
 	for _, name := range []string{"train", "val"} {
-		s := open(t, dir, dataset.Options{Split: name})
+		s := open(t, dir, Options{Split: name})
 		if s.Name != name || s.Path != filepath.Join(dir, name) || s.Output != filepath.Join(dir, name+"-shards") || len(mustItems(t, s)) != 2 {
 			t.Errorf("%s: %s at %s", name, s.Name, s.Output)
 		}
 	}
-	if _, err := Open(dir, dataset.Options{Split: "other"}); err == nil || !strings.Contains(err.Error(), `cannot both be called "other"`) {
+	if _, err := Open(dir, Options{Split: "other"}); err == nil || !strings.Contains(err.Error(), `cannot both be called "other"`) {
 		t.Error(err)
 	}
 }

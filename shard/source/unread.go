@@ -17,7 +17,7 @@ import (
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
-// An unreadFormat is a format in which images are kept and which is not read, with what to do instead.
+// An unreadFormat is an unsupported format of images, with the remedy.
 type unreadFormat struct {
 	name       string
 	extensions []string
@@ -29,19 +29,24 @@ const unpackTo = "unpack it, or pipe the tar in it: %s FILE | imgshard build - -
 
 var unreadFormats = []unreadFormat{
 	{"TFRecord", []string{".tfrecord", ".tfrecords"}, "", "write its images into class folders, WebDataset's tars or parquet"},
-	{"an Arrow file, as save_to_disk of the package datasets writes it", []string{".arrow"}, "ARROW1", `datasets.load_from_disk("FOLDER").to_parquet("train.parquet") makes a file that is read; of several splits, one of each`},
+	{"an Arrow file, as save_to_disk of the package datasets writes it", []string{".arrow"}, "ARROW1",
+		`datasets.load_from_disk("FOLDER").to_parquet("train.parquet") makes a file that is read; of several splits, one of each`},
 	{"LMDB", []string{".mdb", ".lmdb"}, "", "write its images into class folders, WebDataset's tars or parquet"},
-	{"idx, the format of MNIST", []string{"-ubyte", "-ubyte.gz"}, "", "imgfeed.from_torch packs torchvision's MNIST, FashionMNIST and the like"},
-	{"a file of numpy arrays", []string{".npy", ".npz"}, "\x93NUMPY", "save the images as files, or pack a torch dataset of them by imgfeed.from_torch"},
+	{"idx, the format of MNIST", []string{"-ubyte", "-ubyte.gz"}, "", "imgfeed.from_torch packs torchvision's MNIST, " +
+		"FashionMNIST and the like"},
+	{"a file of numpy arrays", []string{".npy", ".npz"}, "\x93NUMPY", "save the images as files, " +
+		"or pack a torch dataset of them by imgfeed.from_torch"},
 	{"HDF5", []string{".h5", ".hdf5"}, "\x89HDF\r\n\x1a\n", "write its images into class folders, WebDataset's tars or parquet"},
-	{"MXNet's RecordIO", []string{".rec"}, "\x0a\x23\xd7\xce", "unpack it by mxnet's im2rec or recordio, and build the list of images (.lst)"},
+	{"MXNet's RecordIO", []string{".rec"}, "\x0a\x23\xd7\xce", "unpack it by mxnet's im2rec or recordio, " +
+		"and build the list of images (.lst)"},
 	{"a 7z archive", []string{".7z"}, "7z\xbc\xaf\x27\x1c", "unpack it and build its folder"},
 	{"a part of a split zip", []string{".z01"}, "PK\x07\x08", "zip -s 0 FILE.zip --out WHOLE.zip joins the parts"},
 	{"a RAR archive", []string{".rar"}, "Rar!", "unpack it and build its folder"},
 	{"compressed by Zstandard", []string{".zst"}, "\x28\xb5\x2f\xfd", fmt.Sprintf(unpackTo, "zstd -dc")},
 	{"compressed by bzip2", []string{".bz2", ".tbz2"}, "BZh", fmt.Sprintf(unpackTo, "bzip2 -dc")},
 	{"compressed by xz", []string{".xz", ".txz"}, "\xfd7zXZ\x00", fmt.Sprintf(unpackTo, "xz -dc")},
-	{"JSON, of which lists have an object in each line", []string{".json"}, "", "jq -c '.[]' FILE > list.jsonl makes such lines of an array"},
+	{"JSON, of which lists have an object in each line", []string{".json"}, "", "jq -c '.[]' FILE > list.jsonl makes such lines of an " +
+		"array"},
 }
 
 // has says that a file is of the format, by its name or how it begins.
@@ -60,12 +65,12 @@ func isTFRecord(head []byte) bool {
 	return binary.LittleEndian.Uint32(head[8:]) == crc>>15|crc<<17+0xa282ead8
 }
 
-// errorOf is the error of such a file.
+// errorOf is the error for such a file.
 func (u *unreadFormat) errorOf(path, entry string) error {
-	return &transport.FormatError{Path: path, Entry: entry, Msg: u.name + ", which is not read: " + u.instead, Err: errors.ErrUnsupported}
+	return &FormatError{Path: path, Entry: entry, Msg: u.name + ", which is not read: " + u.instead, Err: errors.ErrUnsupported}
 }
 
-// unreadFile says what a file is that no kind reads.
+// unreadFile is the error for a file that no kind reads; it names the format.
 func unreadFile(path string) error {
 	head := headOf(path)
 	for i := range unreadFormats {
@@ -78,20 +83,22 @@ func unreadFile(path string) error {
 	switch {
 	case transport.NamedTar(path):
 	case strings.EqualFold(filepath.Ext(path), ".zip"):
-		return &transport.FormatError{Path: path, Err: transport.ErrNotTar, Msg: "does not begin as a zip does: the last part of a split zip " +
+		return &FormatError{Path: path, Err: transport.ErrNotTar, Msg: "does not begin as a zip does: the last part of a split zip " +
 			"(zip -s 0 FILE.zip --out WHOLE.zip joins them), or damaged"}
 	case len(text) == 0:
-		return &transport.FormatError{Path: path, Msg: "the file is empty", Err: transport.ErrNotTar}
+		return &FormatError{Path: path, Msg: "the file is empty", Err: transport.ErrNotTar}
 	case imagefile.Sniff(head) != imagefile.Unknown:
-		return &transport.FormatError{Path: path, Msg: "a single image: give the folder that has the class folders, or a list of images and their labels", Err: transport.ErrNotTar}
+		return &FormatError{Path: path, Msg: "a single image: give the folder that has the class folders, " +
+			"or a list of images and their labels", Err: transport.ErrNotTar}
 	case utf8.Valid(line) && !bytes.ContainsRune(text, 0):
-		return &transport.FormatError{Path: path, Msg: fmt.Sprintf("a text file that begins with %.60q: a list of images is called .csv, .tsv or .jsonl and begins with path,label. "+
-			"Of lines such as a.jpg 3 in val.txt, (echo path,label; tr ' ' , < val.txt) > val.csv makes one", line), Err: transport.ErrNotTar}
+		return &FormatError{Path: path, Msg: fmt.Sprintf("a text file that begins with %.60q: a list of images is called .csv, "+
+			".tsv or .jsonl and begins with path,label. Of lines such as a.jpg 3 in val.txt, (echo path,label; tr ' ' , "+
+			"< val.txt) > val.csv makes one", line), Err: transport.ErrNotTar}
 	}
-	return &transport.FormatError{Path: path, Msg: "neither a tar nor a tar.gz", Err: transport.ErrNotTar}
+	return &FormatError{Path: path, Msg: "neither a tar nor a tar.gz", Err: transport.ErrNotTar}
 }
 
-// headOf is how a file begins, as far as it can be read.
+// headOf returns the first bytes of a file, as far as it can be read.
 func headOf(path string) []byte {
 	f, err := transport.FileSystem{}.Open(path)
 	if err != nil {
@@ -103,14 +110,14 @@ func headOf(path string) []byte {
 	return head[:n]
 }
 
-// unread says what a folder is that holds a dataset in a way that is not read: files of such a format and none that is, or images whose labels are
-// boxes.
+// unread is the error for a folder in an unsupported format: it holds only files of such a format, or images with boxes as labels.
 func (c *candidate) unread() error {
 	if c.folder == nil || c.tree != transport.Tree(transport.FileSystem{}) {
 		return nil
 	}
 	boxes := func(what, images string) error {
-		return &transport.FormatError{Path: c.path, Err: errors.ErrUnsupported, Msg: fmt.Sprintf("%s, whose images have boxes and not a class each: imgshard build %s --no-labels packs the images",
+		return &FormatError{Path: c.path, Err: errors.ErrUnsupported, Msg: fmt.Sprintf("%s, "+
+			"whose images have boxes and not a class each: imgshard build %s --no-labels packs the images",
 			what, filepath.Join(c.path, images))}
 	}
 	if !c.opts.NoLabels && slices.Contains(c.folders, "labels") && slices.Contains(c.folders, "images") {

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
 )
 
@@ -49,7 +48,7 @@ func TestUnreadFormats(t *testing.T) {
 		"nothing":       {map[string][]byte{"x": nil}, "x", []string{"the file is empty"}},
 	} {
 		path := filepath.Join(writeTree(t, t.TempDir(), tc.files), tc.path)
-		_, err := Open(path, dataset.Options{})
+		_, err := Open(path, Options{})
 		for _, want := range tc.want {
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: %v, want %q", name, err, want)
@@ -58,14 +57,14 @@ func TestUnreadFormats(t *testing.T) {
 	}
 	// What the advice for COCO and YOLO does.
 	for _, path := range []string{filepath.Join(writeTree(t, t.TempDir(), coco), "train2017"), filepath.Join(writeTree(t, t.TempDir(), yolo), "images")} {
-		if got := mustItems(t, open(t, path, dataset.Options{NoLabels: true})); len(got) == 0 {
+		if got := mustItems(t, open(t, path, Options{NoLabels: true})); len(got) == 0 {
 			t.Errorf("%s: no images", path)
 		}
 	}
 	// A folder of images is read, whatever lies beside them.
 	beside := paths("cat/1.jpg", "dog/2.jpg")
 	beside["embeddings.npy"] = []byte("\x93NUMPY")
-	if got := mustItems(t, open(t, writeTree(t, t.TempDir(), beside), dataset.Options{})); len(got) != 2 {
+	if got := mustItems(t, open(t, writeTree(t, t.TempDir(), beside), Options{})); len(got) != 2 {
 		t.Errorf("images beside an array: %v", got)
 	}
 }
@@ -76,7 +75,7 @@ func TestTinyImageNet(t *testing.T) {
 	files["val/val_annotations.txt"] = []byte("val_0.JPEG\tn01629819\t0\t32\t44\t62\nval_1.JPEG\tn01443537\t52\t55\t57\t59\n")
 	files["wnids.txt"] = []byte("n01443537\nn01629819\n")
 	dir := writeTree(t, filepath.Join(t.TempDir(), "tiny-imagenet-200"), files)
-	splits, err := Open(dir, dataset.Options{})
+	splits, err := Open(dir, Options{})
 	if err != nil || len(splits) != 2 {
 		t.Fatal(len(splits), err)
 	}
@@ -93,15 +92,15 @@ func TestImagefolder(t *testing.T) {
 	files := paths("train/1.jpg", "train/2.jpg")
 	files["train/metadata.csv"] = []byte("file_name,label,caption\n1.jpg,cat,one\n2.jpg,dog,two\n")
 	dir := writeTree(t, t.TempDir(), files)
-	s := open(t, filepath.Join(dir, "train"), dataset.Options{Fields: asked(t, "caption=caption")})
+	s := open(t, filepath.Join(dir, "train"), Options{Fields: asked(t, "caption=caption")})
 	if got := mustItems(t, s); len(got) != 2 || got["2.jpg"].label != 1 || s.Output != filepath.Join(dir, "train-shards") {
 		t.Errorf("%v at %s", got, s.Output)
 	}
 	sourcetest.Write(t, filepath.Join(dir, "train/metadata.csv"), []byte("file_name,caption,more\n1.jpg,one,x\n2.jpg,two,y\n"))
-	if _, err := Open(filepath.Join(dir, "train"), dataset.Options{}); err == nil || !strings.Contains(err.Error(), `has no column "label" of labels (file_name, caption, more): --label COLUMN`) {
+	if _, err := Open(filepath.Join(dir, "train"), Options{}); err == nil || !strings.Contains(err.Error(), `has no column "label" of labels (file_name, caption, more): --label COLUMN`) {
 		t.Error(err)
 	}
-	if got := mustItems(t, open(t, filepath.Join(dir, "train"), dataset.Options{NoLabels: true, Fields: asked(t, "caption=caption")})); len(got) != 2 || got["1.jpg"].label != -1 {
+	if got := mustItems(t, open(t, filepath.Join(dir, "train"), Options{NoLabels: true, Fields: asked(t, "caption=caption")})); len(got) != 2 || got["1.jpg"].label != -1 {
 		t.Errorf("without labels: %v", got)
 	}
 }

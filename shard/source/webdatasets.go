@@ -11,36 +11,36 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 	"github.com/imgfeed/imgfeed/shard/source/webdataset"
 )
 
-// webDatasets is the tars of WebDataset (https://github.com/webdataset/webdataset), which keeps the files of a sample next to each other in a
-// tar, under one name with an extension for each:
+// webDatasets is the tars of WebDataset (https://github.com/webdataset/webdataset), which keeps the files of a sample next to each other in
+// a tar, under one name with an extension for each:
 //
 //	imagenet-train-000000.tar   n01440764_10026.cls   "0", the label in decimal
 //	                            n01440764_10026.jpg   the image
 //	                            n01440764_10026.json  anything else, which is left out here
 //	                            n01440764_10027.cls   …
 //
-// The name up to the first dot after the last slash is the sample's key, what is after it the extension, in any case of letters. A sample ends
-// where another key begins. Its __key__ is the key here too; it must be unique in all tars of a split. An extension with a dot in it, as that of
-// img_12.5.jpg, is only its last part, and the rest belongs to the key, unless --image-key or --field asks for it.
-var webDatasets = dataset.Kind{
-	Name:         "WebDataset",
-	Forms:        []string{"a tar with x.jpg next to x.cls", "a folder of such tars, whose names may tell splits apart, as imagenet-train-000000.tar"},
+// The name up to the first dot after the last slash is the sample's key, what is after it the extension, in any case of letters. A sample
+// ends where another key begins. Its __key__ is the key here too; it must be unique in all tars of a split. An extension with a dot in it,
+// as that of img_12.5.jpg, is only its last part, and the rest belongs to the key, unless --image-key or --field asks for it.
+var webDatasets = Kind{
+	Name: "WebDataset",
+	Forms: []string{"a tar with x.jpg next to x.cls", "a folder of such tars, whose names may tell splits apart, " +
+		"as imagenet-train-000000.tar"},
 	Labels:       "the number in x.cls, or with --label json.KEY that of a key in x.json; --classes names them",
 	Takes:        []*dataset.Option{dataset.OptionClasses, dataset.OptionLabel, dataset.OptionNoLabels, dataset.OptionImageKey},
 	TestLabelled: true,
 }
 
-// sniffWebDataset says whether one of a tar's first samples has an image and a label. empty says that it has no file at all, as the last tar that is
-// written may.
+// sniffWebDataset says whether one of a tar's first samples has an image and a label. empty says that the tar has no files, as the last tar
+// of a writer may.
 func sniffWebDataset(c *candidate) (is, empty bool, err error) {
 	names, member, n := webdataset.NewNames(c.opts), webdataset.LabelMember(c.opts.Label), 0
-	images, labels, beside := make(map[string]string), make(map[string]bool), make(map[string]bool) // by key
+	images, labels, beside := make(map[string]string), make(map[string]bool), make(map[string]bool) // keyed by sample
 	for i := 0; n < sniffedMembersMax; i++ {
 		m, err := c.member(i)
 		if err == io.EOF && n > 0 {
@@ -55,7 +55,7 @@ func sniffWebDataset(c *candidate) (is, empty bool, err error) {
 		if m.kind == tar.TypeDir {
 			continue
 		}
-		if transport.NamedTar(m.name) { // of a class, and to skip it takes reading it
+		if transport.NamedTar(m.name) { // a class tar, which would have to be read to skip it
 			return false, false, nil
 		}
 		n++
@@ -77,7 +77,8 @@ func sniffWebDataset(c *candidate) (is, empty bool, err error) {
 		name := images[key]
 		switch group, extension := webdataset.SplitMember(name); {
 		case labels[group]:
-			return false, false, c.tar.Errorf(name, "an image beside the label %s.%s under another name: --image-key %s takes the images with this extension",
+			return false, false, c.tar.Errorf(name, "an image beside the label %s.%s under another name: "+
+				"--image-key %s takes the images with this extension",
 				path.Base(group), member, extension)
 		case beside[key] && !strings.Contains(key, "/"):
 			return false, false, c.tar.Errorf(name, "an image with JSON or text beside it as WebDataset has them, without a label .%s: "+
@@ -87,7 +88,7 @@ func sniffWebDataset(c *candidate) (is, empty bool, err error) {
 	return false, false, nil
 }
 
-func openWebDatasets(c *candidate) ([]*dataset.Split, error) {
+func openWebDatasets(c *candidate) ([]*Split, error) {
 	if c.folder == nil {
 		return openWebDatasetTar(c)
 	}
@@ -99,7 +100,7 @@ func openWebDatasets(c *candidate) ([]*dataset.Split, error) {
 	if c.part {
 		nameFolders = append(nameFolders, filepath.Dir(c.path))
 	}
-	return c.bySplit(tars, func(split string, files []string) (*dataset.Split, error) {
+	return c.bySplit(tars, func(split string, files []string) (*Split, error) {
 		return newWebDatasetSplit(c, files, others, nameFolders, cmp.Or(split, c.split))
 	})
 }
@@ -127,7 +128,7 @@ func holdsWebDataset(c *candidate, tars []string) (bool, error) {
 }
 
 // openWebDatasetTar opens one tar.
-func openWebDatasetTar(c *candidate) ([]*dataset.Split, error) {
+func openWebDatasetTar(c *candidate) ([]*Split, error) {
 	if is, _, err := sniffWebDataset(c); !is || err != nil {
 		return nil, err
 	}
@@ -136,11 +137,11 @@ func openWebDatasetTar(c *candidate) ([]*dataset.Split, error) {
 		nameFolders = []string{filepath.Dir(c.path)}
 	}
 	s, err := newWebDatasetSplit(c, nil, nil, nameFolders, c.split)
-	return []*dataset.Split{s}, err
+	return []*Split{s}, err
 }
 
 // newWebDatasetSplit is the split of some tars in a folder, beside which others lie, or of the candidate itself.
-func newWebDatasetSplit(c *candidate, tars, others, nameFolders []string, split string) (*dataset.Split, error) {
+func newWebDatasetSplit(c *candidate, tars, others, nameFolders []string, split string) (*Split, error) {
 	in, err := c.inTars(tars...)
 	if err != nil {
 		return nil, err
@@ -151,8 +152,6 @@ func newWebDatasetSplit(c *candidate, tars, others, nameFolders []string, split 
 	}
 	s := c.newSplit(d)
 	others = slices.DeleteFunc(slices.Clone(others), func(f string) bool { return d.Reads(filepath.Join(c.path, f)) })
-	if len(others) > 0 {
-		s.Note("%s left out (%s)", bytesize.Counted(len(others), "file beside the tars is", "files beside the tars are"), transport.SomeNames(others))
-	}
+	s.NoteLeftOut(others, "file beside the tars is", "files beside the tars are")
 	return s, nil
 }

@@ -17,7 +17,6 @@ import (
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/testenv"
-	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
@@ -105,11 +104,11 @@ func TestZipsOfPython(t *testing.T) {
 			t.Errorf("%s: a folder can be opened", name)
 		}
 	}
-	s := open(t, filepath.Join(dir, "link.zip"), dataset.Options{})
+	s := open(t, filepath.Join(dir, "link.zip"), Options{})
 	if got := mustItems(t, s); got["cow/link.jpg"].reason != transport.ReasonLink || got["cow/x.jpg"].data != jpegStart {
 		t.Errorf("a link: %v", got)
 	}
-	if _, err := items(open(t, filepath.Join(dir, "bzip2.zip"), dataset.Options{})); err == nil || !strings.Contains(err.Error(), "packed by method 12") {
+	if _, err := items(open(t, filepath.Join(dir, "bzip2.zip"), Options{})); err == nil || !strings.Contains(err.Error(), "packed by method 12") {
 		t.Error(err)
 	}
 	data, err := os.ReadFile(filepath.Join(dir, "packed.zip"))
@@ -117,7 +116,7 @@ func TestZipsOfPython(t *testing.T) {
 		t.Fatal(err)
 	}
 	behind := sourcetest.Write(t, filepath.Join(dir, "behind.zip"), append([]byte("PK\x03\x04 what unpacks itself"), data...))
-	if want, err := goZip(behind); err != nil || len(mustItems(t, open(t, behind, dataset.Options{}))) != len(want) {
+	if want, err := goZip(behind); err != nil || len(mustItems(t, open(t, behind, Options{}))) != len(want) {
 		t.Errorf("behind another file: %v", err)
 	}
 	for want, change := range map[string]func([]byte) []byte{
@@ -136,10 +135,7 @@ func TestZipsOfPython(t *testing.T) {
 			data = change(data)
 		}
 		bad := sourcetest.Write(t, filepath.Join(dir, "bad.zip"), data)
-		splits, err := Open(bad, dataset.Options{})
-		if err == nil {
-			_, err = items(splits[0])
-		}
+		err = refusal(bad, Options{})
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), bad) {
 			t.Errorf("error %v, want one with %q", err, want)
 		}
@@ -204,12 +200,9 @@ func FuzzZip(f *testing.F) {
 		copy(data[int(at2)%len(data):], change2)
 		set(data)
 		before := allocated()
-		splits, err := Open(path, dataset.Options{})
-		if err == nil {
-			_, err = items(splits[0])
-		}
+		err := refusal(path, Options{})
 		after := allocated()
-		_, reject := errors.AsType[*transport.RejectError](err) // names no path on purpose
+		_, reject := errors.AsType[*RejectError](err) // names no path on purpose
 		if err != nil && !reject && !strings.Contains(err.Error(), path) {
 			t.Errorf("an error without the file's name: %v", err)
 		}

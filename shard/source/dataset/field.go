@@ -14,16 +14,17 @@ import (
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
-// Field is a value that is wanted of each sample beside its label: how the set calls it, and where the source has it.
+// Field is a value of each sample beside its label: its name in the set, and where it stands in the source.
 type Field struct {
 	shard.Field // Type may be empty: the source says it
-	// Source is a column of a table (a parquet file, a list), or a member of WebDataset's samples by its extension: "json", "json.KEY", "txt".
+	// Source is a column of a table (a parquet file, a list), or a member of WebDataset's samples by its extension: "json", "json.KEY",
+	// "txt".
 	Source string
-	// Multihot says that the source has the places of a vector that are 1: [2, 5] for 0 0 1 0 0 1.
+	// Multihot says that the source lists the places of the ones in a vector: [2, 5] for 0 0 1 0 0 1.
 	Multihot bool
 }
 
-// FieldTypes are what TYPE may be, for messages.
+// FieldTypes lists the possible TYPEs for messages.
 const FieldTypes = "int64, float32, int64[N], float32[N], multihot[N], text, json or bytes"
 
 // ParseField reads NAME=SOURCE[:TYPE], as --field has it. A colon belongs to SOURCE unless a type follows it.
@@ -84,9 +85,9 @@ func (f *Field) Want() string {
 
 // fielded is a layout that can give fields.
 type fielded interface {
-	// BindFields takes the fields that are wanted, completes their types, and refuses those that the source has not.
+	// BindFields completes the types of the fields, and refuses fields that the source lacks.
 	BindFields(fields []Field) error
-	// AppendFields appends the values for a key, of layouts whose walk gives no Data.
+	// AppendFields appends the values for a key, in layouts that are not streamed.
 	AppendFields(dst []byte, key string) ([]byte, error)
 }
 
@@ -107,7 +108,7 @@ func (s *Split) bind() error {
 	return s.Fields().Check()
 }
 
-// Fields are those that the options ask for, with their types.
+// Fields returns the fields of the options, with their types.
 func (s *Split) Fields() shard.Fields {
 	var fields shard.Fields
 	for i := range s.fields {
@@ -116,7 +117,7 @@ func (s *Split) Fields() shard.Fields {
 	return fields
 }
 
-// AppendFields appends the values of the fields for a key that Walk gave, for splits that are not Streamed. It may be called from many goroutines.
+// AppendFields appends the values of the fields for a key from Walk, if the split is not Streamed. Many goroutines may call it.
 func (s *Split) AppendFields(dst []byte, key string) ([]byte, error) {
 	if len(s.fields) == 0 {
 		return dst, nil
@@ -124,7 +125,7 @@ func (s *Split) AppendFields(dst []byte, key string) ([]byte, error) {
 	return s.layout.(fielded).AppendFields(dst, key)
 }
 
-// AppendText appends a value that is text: a cell of a table, or the content of a file.
+// AppendText appends a value given as text: a cell of a table, or the content of a file.
 func (f *Field) AppendText(dst []byte, text string) ([]byte, error) {
 	switch {
 	case f.Type == shard.Text && !utf8.ValidString(text):
@@ -191,11 +192,11 @@ func (f *Field) AppendJSON(dst, raw []byte) ([]byte, error) {
 	return w.End()
 }
 
-// Numbers makes a value of numbers one by one.
+// Numbers builds a value from its numbers, one by one.
 type Numbers struct {
 	field *Field
 	dst   []byte
-	start int // of the value in dst
+	start int // the value begins here in dst
 	count int
 }
 
@@ -284,7 +285,7 @@ func (w *Numbers) End() ([]byte, error) {
 	return w.dst, nil
 }
 
-// JSONPrefix begins a source of labels or fields that is a key in JSON.
+// JSONPrefix begins a source of labels or fields in JSON; the key follows.
 const JSONPrefix = "json."
 
 // JSONAt finds a key of a JSON object, or the value at its parts: "a.b" is a key of its own, or b in a.

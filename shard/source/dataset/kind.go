@@ -9,42 +9,47 @@ import (
 	"github.com/imgfeed/imgfeed/internal/wordnet"
 )
 
-// A Kind is one way in which datasets lie on disk: how it is recognised, what it holds, and how it is read. To add one, declare it
-// and how it is opened, add both to the table of package source, and let go test -run TestDocuments -docs write the table in docs/packing.md.
+// A Kind is a format of datasets on disk. To add one, declare it, write the function that opens its splits, add both to the table in
+// package source, and let go test -run TestDocuments -docs write the table in docs/packing.md.
 type Kind struct {
-	// Name, what SRC may be, and what the labels are: for `imgshard build --help`, errors and the documents.
+	// The name, the possible values of SRC, and the meaning of the labels, for `imgshard build --help`, errors and the documents.
 	Name   string
 	Forms  []string
 	Labels string
 
-	// Takes are the options that say something about this kind.
+	// Takes lists the options for some kinds only that this kind takes.
 	Takes []*Option
-	// TestLabelled says that the test images have labels, so that they are a split beside the others.
+	// TestLabelled says that test images have labels, so that they are a split like the others.
 	TestLabelled bool
-	// Decoded says that images are best packed decoded and in their own size, as those of a dataset of small images.
+	// Decoded says that images are best packed decoded and in their own size, as in a dataset of small images.
 	Decoded bool
-	// Published is the set that the kind is; else the classes tell it.
+	// Published is the published set of this kind. If it is empty, the classes identify the set.
 	Published Published
 }
 
-// Option is one of [Options] that is for some kinds only.
+// Option is one of [Options] for some kinds only.
 type Option struct {
 	flag  string
-	of    string // what it is for
+	of    string // the kinds that take it
 	given func(Options) bool
 }
 
-// The options that are for some kinds only.
+// The options for some kinds only.
 var (
-	OptionClasses   = &Option{"--classes", "for sources whose labels are numbers, as WebDataset's tars, and for class folders and tars", func(o Options) bool { return o.Classes != "" }}
-	OptionLabel     = &Option{"--label", "for sources with several labels, in columns or under keys", func(o Options) bool { return o.Label != "" }}
-	OptionImageKey  = &Option{"--image-key", "for WebDataset's tars, whose samples have files of several extensions", func(o Options) bool { return o.ImageKey != "" }}
+	OptionClasses = &Option{"--classes", "for sources whose labels are numbers, as WebDataset's tars, and for class folders and tars",
+		func(o Options) bool { return o.Classes != "" }}
+	OptionLabel = &Option{"--label", "for sources with several labels, in columns or under keys",
+		func(o Options) bool { return o.Label != "" }}
+	OptionImageKey = &Option{"--image-key", "for WebDataset's tars, whose samples have files of several extensions",
+		func(o Options) bool { return o.ImageKey != "" }}
 	OptionImages    = &Option{"--images", "for lists of images, whose paths begin there", func(o Options) bool { return o.Images != "" }}
-	OptionValLabels = &Option{"--val-labels", "for ILSVRC2012's validation images, which have none", func(o Options) bool { return o.ValLabels != "" }}
-	OptionNoLabels  = &Option{"--no-labels", "for images in folders, tars, parquet files and lists", func(o Options) bool { return o.NoLabels }}
+	OptionValLabels = &Option{"--val-labels", "for ILSVRC2012's validation images, which have none",
+		func(o Options) bool { return o.ValLabels != "" }}
+	OptionNoLabels = &Option{"--no-labels", "for images in folders, tars, parquet files and lists",
+		func(o Options) bool { return o.NoLabels }}
 )
 
-// A knownSet is a split of a dataset as it was published.
+// Published is a split of a dataset as it was published.
 type Published struct {
 	Name   string
 	Images int
@@ -53,7 +58,7 @@ type Published struct {
 // ILSVRCValidation is ILSVRC2012's validation set.
 var ILSVRCValidation = Published{"ILSVRC2012's validation set", 50_000}
 
-// known returns what is published with these classes under this split's name; ok is false where several datasets have them.
+// known returns the published set with these classes and this split's name; ok is false if there is none or several.
 func (s *Split) known(classes []string) (Published, bool) {
 	// Hugging Face calls the classes by words, in the same order.
 	ilsvrc := slices.Equal(classes, wordnet.Wnids()) || len(classes) == 1000 && classes[0] == "tench, Tinca tinca"
@@ -73,7 +78,7 @@ func (s *Split) known(classes []string) (Published, bool) {
 	return Published{}, false
 }
 
-// knownBySize are sets that the number of their classes tells, if all are wnids. ImageNet-21K-P's are of Ridnik et al., "ImageNet-21K
+// knownBySize lists sets of wnids that the number of their classes identifies. ImageNet-21K-P's are of Ridnik et al., "ImageNet-21K
 // Pretraining for the Masses", 2021, and its processing_instructions.md.
 var knownBySize = []struct {
 	classes int

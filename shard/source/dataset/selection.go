@@ -14,24 +14,24 @@ import (
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
-// A Selection says which samples are taken, by their keys: those that one file names, or all but those that another names. The zero value takes all.
+// A Selection chooses samples by their keys: only those in one file, or all except those in another. The zero value takes all.
 type Selection struct {
 	only, exclude *keyList
 }
 
-// keyList is the keys in a file, one a line; the value says that the key was met.
+// keyList holds the keys in a file, one a line; the value says whether a sample has the key.
 type keyList struct {
 	flag, path string
 	keys       map[string]bool
 }
 
-// Only takes the samples alone whose keys a file names, one a line.
+// Only takes only the samples with the keys in a file, one a line.
 func (s *Selection) Only(path string) (err error) {
 	s.only, err = readKeyList("--only", path)
 	return err
 }
 
-// Exclude leaves out the samples whose keys a file names, one a line.
+// Exclude leaves out the samples with the keys in a file, one a line.
 func (s *Selection) Exclude(path string) (err error) {
 	s.exclude, err = readKeyList("--exclude", path)
 	return err
@@ -68,15 +68,15 @@ func (l *keyList) has(key string) bool {
 	return ok
 }
 
-// Takes says that a sample is taken. It is not to be called from several goroutines at once.
+// Takes says whether a sample is taken. Only one goroutine may call it at a time.
 func (s *Selection) Takes(key string) bool {
 	return (s.only == nil || s.only.has(key)) && !s.exclude.has(key)
 }
 
-// All says that all samples are taken.
+// All says whether all samples are taken.
 func (s *Selection) All() bool { return s.only == nil && s.exclude == nil }
 
-// Digest tells selections apart by their keys; "" is that of all samples.
+// Digest identifies a selection by its keys; it is "" for all samples.
 func (s *Selection) Digest() string {
 	if s.All() {
 		return ""
@@ -94,7 +94,7 @@ func (s *Selection) Digest() string {
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
-// Notes name keys that were not met.
+// Notes names the keys that no sample has.
 func (s *Selection) Notes() (notes []string) {
 	for _, l := range []*keyList{s.only, s.exclude} {
 		if l == nil {
@@ -114,11 +114,13 @@ func (s *Selection) Notes() (notes []string) {
 	return notes
 }
 
-// Resolve turns the indices of samples into keys, of which there are n: a file whose lines are all numbers names samples by their indices, unless all
-// of them are keys.
+func notNumber(key string) bool { return strings.Trim(key, "0123456789") != "" }
+
+// Resolve turns indices of samples into keys, for a set of n samples. If all lines of a file are numbers, they are indices, unless each is
+// the key of a sample.
 func (s *Selection) Resolve(n int, key func(i int) (string, error)) error {
 	for _, l := range []*keyList{s.only, s.exclude} {
-		if l == nil || slices.ContainsFunc(slices.Collect(maps.Keys(l.keys)), func(k string) bool { return strings.Trim(k, "0123456789") != "" }) {
+		if l == nil || slices.ContainsFunc(slices.Collect(maps.Keys(l.keys)), notNumber) {
 			continue
 		}
 		keys, resolved, indices := 0, make(map[string]bool, len(l.keys)), map[int]bool{}
@@ -142,7 +144,8 @@ func (s *Selection) Resolve(n int, key func(i int) (string, error)) error {
 		switch {
 		case keys == len(l.keys):
 		case len(resolved) < len(l.keys):
-			return transport.Refuse(l.path, "%s: %d of its %d indices are not from 0 to %d", l.flag, len(l.keys)-len(resolved), len(l.keys), n-1)
+			return transport.Refuse(l.path, "%s: %d of its %d indices are not from 0 to %d", l.flag, len(l.keys)-len(resolved),
+				len(l.keys), n-1)
 		default:
 			l.keys = resolved
 		}

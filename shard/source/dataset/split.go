@@ -1,5 +1,5 @@
-// Package dataset says what a dataset to pack is: its splits, their samples with keys, labels and fields, and the options that choose among them. A
-// [Layout] reads the samples of one [Split].
+// Package dataset models a dataset to pack: its splits, their samples with keys, labels and fields, and the options that choose among them.
+// A [Layout] reads the samples of one [Split].
 package dataset
 
 import (
@@ -15,68 +15,69 @@ import (
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
-// Options say what looking cannot tell.
+// Options decide what the data cannot tell.
 type Options struct {
 	// Split chooses one of several splits, or names the only one instead of the name that the path suggests.
 	Split string
-	// ValLabels is a file with the labels of ILSVRC2012's validation images; empty takes those that are known.
+	// ValLabels is a file with the labels of ILSVRC2012's validation images; empty takes the program's own table.
 	ValLabels string
-	// Classes is a file with the name of a class in each line, the first that of label 0, for WebDataset's tars, whose labels are numbers; empty
-	// looks for classes.txt or classnames.txt beside them, and else calls the classes by their numbers. "ilsvrc2012" takes the wnids of ILSVRC2012.
-	// Of class folders and tars it selects those that are named, in this order.
+	// Classes is a file with the name of a class in each line, label 0 first, for labels that are numbers. Empty looks for classes.txt or
+	// classnames.txt beside the data, and otherwise names the classes by their numbers. "ilsvrc2012" takes the wnids of ILSVRC2012. For
+	// class folders and tars it selects the classes and gives their order.
 	Classes string
-	// Label is the column of a parquet file or a list with the labels, where empty takes the likeliest or "label"; or, as "json.label", a key in the
-	// JSON of WebDataset's samples.
+	// Label is the column of the labels in a parquet file or a list; empty takes the likeliest, or "label". "json.KEY" is a key in the JSON
+	// of WebDataset's samples.
 	Label string
-	// ImageKey is the extension of the image of WebDataset's samples, from the first dot on; empty is that of any image.
+	// ImageKey is the extension of images in WebDataset's samples, from the first dot on; empty takes any image.
 	ImageKey string
-	// Images is the folder where the paths of a list begin; empty is the list's own.
+	// Images is the folder where the paths of a list begin; empty takes the list's own folder.
 	Images string
-	// Stdin is what the path StandardInput is read from.
+	// Stdin is read for the path StandardInput.
 	Stdin io.Reader
-	// ClassesFrom says which folder below the path is the class, counted from 1; 0 is 1.
+	// ClassesFrom is the level of the class folders below the path, from 1; 0 means 1.
 	ClassesFrom int
-	// ClassOrder is how classes stand that all are numbers; "" is ClassOrderNumeric.
+	// ClassOrder is the order of classes if all are numbers; "" means ClassOrderNumeric.
 	ClassOrder string
-	// ForceClasses takes folders for classes that are nearly certainly none.
+	// ForceClasses accepts classes that look like a mistake.
 	ForceClasses bool
-	// AllowTruncated takes tars that were cut off.
+	// AllowTruncated accepts tars without their end.
 	AllowTruncated bool
-	// Fields are values that are wanted of each sample beside its label.
+	// Fields are the values of each sample beside its label.
 	Fields []Field
-	// Test takes test images too, whose labels are unknown: they are -1.
+	// Test takes test images too. Their labels are unknown: -1.
 	Test bool
-	// NoLabels takes all images without labels: they are -1, and there are no classes.
+	// NoLabels takes all images without labels: the labels are -1, and there are no classes.
 	NoLabels bool
-	// Select says which samples are taken.
+	// Select chooses samples by their keys.
 	Select Selection
 
 	ValFrom, ValText string // a file of the labels of ILSVRC2012's validation images that lay beside them, and its content
 }
 
-// Orders of classes that all are numbers.
+// Orders of classes if all are numbers.
 const (
 	ClassOrderNumeric = "numeric"
-	ClassOrderString  = "string" // as torchvision's ImageFolder has them
+	ClassOrderString  = "string" // torchvision's ImageFolder does so
 )
 
-// Item is one sample of a split, or a file that cannot be one.
+// Item is one sample of a split, or a file that cannot be a sample.
 type Item struct {
 	Key string
-	// Reason says why the file cannot be read as an image although nothing failed (a dangling link, a name that is no UTF-8); empty else.
+	// Reason says why the file cannot be a sample although nothing failed (a dangling link, an invalid name); empty for samples.
 	Reason string
 	// Size is the number of bytes of Data.
 	Size int64
-	// Data is the content when the split is Streamed, valid until the call that got the Item returns; else nil: Read gets it.
+	// Data is the content if the split is Streamed, valid until the callback returns; otherwise nil, and Split.Read returns the content.
 	Data io.Reader
-	// Object is the path of the file that has Data, byte for byte from Offset on; "" if none has, as of a compressed tar. Of splits that are not
-	// Streamed, Place tells it.
+	// Object is the file that holds Data verbatim from Offset on; "" if no file does, as for a compressed tar. If the split is not
+	// Streamed, Split.Place returns the file.
 	Object string
 	Offset int64
-	// Label is the sample's when Labelled; else only the end of the walk tells it.
+	// Label is valid if Labelled; otherwise Split.Label returns it after the walk.
 	Label    int32
 	Labelled bool
-	// Fields are the values of the split's fields when it is Streamed and there is no Reason, valid as Data is; else nil: AppendFields gets them.
+	// Fields holds the values of the fields if the split is Streamed and Reason is empty, valid as long as Data; otherwise nil, and
+	// Split.AppendFields returns them.
 	Fields []byte
 }
 
@@ -115,7 +116,7 @@ func ClassIndex(classes []string) map[string]int32 {
 	return index
 }
 
-// UsedClasses are the classes whose count is not 0.
+// UsedClasses returns the classes with samples.
 func UsedClasses(classes []string, counts []int) []string {
 	var used []string
 	for i, n := range counts {
@@ -126,22 +127,22 @@ func UsedClasses(classes []string, counts []int) []string {
 	return used
 }
 
-// Split is one split of a dataset: where its samples are and what they are called. Walk it once, then ask for labels and contents.
+// Split is one split of a dataset. Walk it once, then ask for labels and contents.
 type Split struct {
 	Name string // "train", "val" or what the path or Options suggest
 	Path string // the folder or tar
-	// Output is where a set of this split stands unless told otherwise: "/data/train-shards" for "/data/train".
+	// Output is the default folder of the packed set: "/data/train-shards" for "/data/train".
 	Output string
 
 	Kind     *Kind
 	Options  Options
 	layout   Layout
-	fields   []Field // that are asked for, with their types
+	fields   []Field // the fields of the options, with their types
 	labels   Labels
-	first    *Split // of the splits of one source
+	first    *Split // the first split of the same source
 	expected []string
 	notes    []string
-	cut      []string // tars that were cut off
+	cut      []string // tars without their end
 }
 
 // NewSplit is a split of that layout.
@@ -166,32 +167,39 @@ func Bind(path string, splits []*Split, opts Options) error {
 	return nil
 }
 
-// Layout says in words what was found, such as "a folder of class folders".
+// Layout describes the format in words, such as "a folder of class folders".
 func (s *Split) Layout() string { return s.layout.Describe() }
 
-// Streamed says that Walk passes the contents along, in the order in which they lie in tars, and that Read cannot get them afterwards.
+// Streamed says that Walk passes the contents along in the order of the tars, and that Read cannot return them later.
 func (s *Split) Streamed() bool { return s.layout.Streamed() }
 
-// Decoded says that the images are best packed decoded and in their own size: they are those of a dataset of small images, of which nothing is saved
-// by keeping files and nothing is gained by resizing once.
+// Decoded says that the images are best packed decoded and in their own size: they are so small that files save nothing and resizing gains
+// nothing.
 func (s *Split) Decoded() bool { return s.Kind.Decoded }
 
-// Bytes is the size of the tars that Walk reads, as they lie on disk; 0 for folders.
+// Bytes is the size of the tars that Walk reads; 0 for folders.
 func (s *Split) Bytes() int64 { return s.layout.Bytes() }
 
-// Notes are things that the user may want to know: what was left out and why. They are complete after Walk.
+// Notes returns messages for the user, such as files that were left out and why. They are complete after Walk.
 func (s *Split) Notes() []string { return s.notes }
 
 func (s *Split) Note(format string, args ...any) {
 	s.notes = append(s.notes, fmt.Sprintf(format, args...))
 }
 
-// ExpectClasses makes Walk label the samples by these classes instead of the split's own, for a split whose labels must agree with those of
-// another. Walk then fails when the split has a class that is not among them.
+// NoteLeftOut notes files that were left out, if there are any. singular and plural name them and end in "is" and "are".
+func (s *Split) NoteLeftOut(names []string, singular, plural string) {
+	if len(names) > 0 {
+		s.Note("%s left out (%s)", bytesize.Counted(len(names), singular, plural), transport.SomeNames(names))
+	}
+}
+
+// ExpectClasses makes Walk label the samples by these classes instead of the split's own, so that the labels agree with another split's.
+// Walk then fails if the split has other classes.
 func (s *Split) ExpectClasses(classes []string) { s.expected = slices.Clone(classes) }
 
-// Walk calls fn once for every item of the split, from one goroutine, in no promised order, and stops with fn's error. Items of hostile or
-// malformed tars end it with a *FormatError.
+// Walk calls fn once for every item of the split, from one goroutine, in no promised order, and stops with fn's error. Hostile or malformed
+// data end it with a *FormatError.
 func (s *Split) Walk(ctx context.Context, fn func(Item) error) error {
 	images := 0
 	l, err := s.layout.Walk(ctx, s, func(it Item) error {
@@ -221,26 +229,28 @@ func (s *Split) Walk(ctx context.Context, fn func(Item) error) error {
 	return nil
 }
 
-// CutOff notes tars whose end is missing. They are refused, or a note names them, once all is read.
+// CutOff records tars without their end. The end of the walk refuses them, or a note names them.
 func (s *Split) CutOff(tars []string) { s.cut = tars }
 
-// Unlabelled says that the layout knows of no labels, as of test images.
+// Unlabelled says that the layout has no labels, as for test images.
 func (s *Split) Unlabelled() bool {
 	l, ok := s.layout.(interface{ Unlabelled() bool })
 	return ok && l.Unlabelled()
 }
 
-// checkCut refuses tars that were cut off.
+// checkCut refuses tars without their end.
 func (s *Split) checkCut(images, classes int) error {
 	if len(s.cut) == 0 {
 		return nil
 	}
 	if s.Options.AllowTruncated {
-		s.Note("%s missing (%s)", bytesize.Counted(len(s.cut), "tar is taken though its end is", "tars are taken though their end is"), transport.SomeNames(s.cut))
+		s.Note("%s missing (%s)", bytesize.Counted(len(s.cut), "tar is taken though its end is", "tars are taken though their end is"),
+			transport.SomeNames(s.cut))
 		return nil
 	}
 	return transport.Refuse(s.cut[0], "does not end in the two blocks of zeros that end a tar, so it was cut off%s: get it again. "+
-		"What is there has %s images of %s classes, which --allow-truncated takes", andOthers(len(s.cut)-1), bytesize.Grouped(images), bytesize.Grouped(classes))
+		"What is there has %s images of %s classes, which --allow-truncated takes",
+		andOthers(len(s.cut)-1), bytesize.Grouped(images), bytesize.Grouped(classes))
 }
 
 func andOthers(n int) string {
@@ -250,19 +260,20 @@ func andOthers(n int) string {
 	return fmt.Sprintf(", as %d others were", n)
 }
 
-// Again is the same split, to be walked over besides this one: for those who have to read it twice. Standard input can't be.
+// Again returns the same split for another walk. Standard input can be read only once.
 func (s *Split) Again() *Split {
 	again := *s
 	again.notes, again.cut = slices.Clone(s.notes), nil
 	return &again
 }
 
-// relabel turns the labels of the split's own classes into those of the expected ones.
+// relabel maps the labels of the split's own classes to those of the expected classes.
 func (s *Split) relabel(own Labels) (Labels, error) {
 	l := Labels{Classes: s.expected, Of: own.Of}
 	if own.Numbered {
 		if s.first.labels.Texts && len(own.Classes) > 0 {
-			return Labels{}, transport.Refuse(s.Path, "its labels are numbers, and those of %s are names: write both alike, or name the numbers by --classes FILE", s.first.Path)
+			return Labels{}, transport.Refuse(s.Path, "its labels are numbers, and those of %s are names: write both alike, "+
+				"or name the numbers by --classes FILE", s.first.Path)
 		}
 		if len(own.Classes) > len(s.expected) {
 			return Labels{}, transport.Refuse(s.Path, "has the label %d, and the other split has only %d classes: "+
@@ -277,11 +288,13 @@ func (s *Split) relabel(own Labels) (Labels, error) {
 	index := ClassIndex(s.expected)
 	if foreign := Without(used, index); len(foreign) > 0 {
 		return Labels{}, transport.Refuse(s.Path, "%d of its %d classes are not among the %d of the other split (%s): "+
-			"the two splits' labels would not agree. Build the others by itself with --classes SET, the set of this split, which leaves those out", len(foreign), len(used), len(s.expected), transport.SomeNames(foreign))
+			"the two splits' labels would not agree. Build the others by itself with --classes SET, the set of this split, "+
+			"which leaves those out", len(foreign), len(used), len(s.expected), transport.SomeNames(foreign))
 	}
 	if own.Folders && len(used) < len(s.expected) && !s.Options.ForceClasses {
 		return Labels{}, transport.Refuse(s.Path, "has %d of the other split's %d classes (%s missing): complete it. "+
-			"torchvision's ImageFolder would give the two splits labels that disagree; --force-classes labels both by the other split's classes",
+			"torchvision's ImageFolder would give the two splits labels that disagree; "+
+			"--force-classes labels both by the other split's classes",
 			len(used), len(s.expected), transport.SomeNames(Without(s.expected, ClassIndex(used))))
 	}
 	s.Note("%s has %d of the other split's %d classes and is labelled by those", s.Path, len(used), len(s.expected))
@@ -295,7 +308,7 @@ func (s *Split) relabel(own Labels) (Labels, error) {
 	return l, nil
 }
 
-// Without are the names that an index does not have.
+// Without returns the names that an index lacks.
 func Without(names []string, index map[string]int32) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { _, ok := index[name]; return ok })
 }
@@ -303,7 +316,7 @@ func Without(names []string, index map[string]int32) []string {
 // Classes are the names of the labels 0, 1, …; they are known after Walk.
 func (s *Split) Classes() []string { return s.labels.Classes }
 
-// Label returns the label of a key that Walk gave.
+// Label returns the label of a key from Walk.
 func (s *Split) Label(key string) (int32, error) {
 	if s.labels.Of != nil { // else nothing was walked over
 		if label, ok := s.labels.Of(key); ok {
@@ -313,11 +326,11 @@ func (s *Split) Label(key string) (int32, error) {
 	return 0, fmt.Errorf("source: %s: no label for %q", s.Path, key)
 }
 
-// Read returns the content of the item of that key, in buf when it is large enough; for splits that are not Streamed. A file that is too large or
-// is no regular file gives a *RejectError. It may be called from many goroutines.
+// Read returns the content of an item, in buf if it is large enough. The split must not be Streamed. A file that is too large or not
+// regular gives a *RejectError. Many goroutines may call it.
 func (s *Split) Read(key string, buf []byte) ([]byte, error) { return s.layout.Read(key, buf) }
 
-// Root is the folder, or the URL of the place, that the files lie in which Item.Object and Place name.
+// Root is the folder or URL that holds the files named by Item.Object and Place.
 func (s *Split) Root() string {
 	if l, ok := s.layout.(Placed); ok {
 		return l.Place("")
@@ -325,7 +338,7 @@ func (s *Split) Root() string {
 	return s.Path
 }
 
-// Place returns the path of the file that is the item of that key, of a split that is not Streamed; "" if there is none, as in a zip.
+// Place returns the path of an item's file if the split is not Streamed; "" if the item is not a file of its own, as in a zip.
 func (s *Split) Place(key string) string {
 	if l, ok := s.layout.(Placed); ok {
 		return l.Place(key)
@@ -336,46 +349,46 @@ func (s *Split) Place(key string) string {
 // InFolders says that the split's folders can be built by themselves, as those in tars and zips cannot.
 func (s *Split) InFolders() bool { return !s.Streamed() && s.Place("") != "" }
 
-// Placed is a layout whose items are files of this machine or behind a network.
+// Placed is a layout of files on this machine or behind a network.
 type Placed interface {
 	// Place returns the path of an item's file, and for "" the folder that all lie in.
 	Place(key string) string
 }
 
-// Lies says where a file's data lie, if they do so as they are.
-func (it *Item) Lies(f *transport.File) {
+// SetLocation records the byte range of a file's data, if the data are stored verbatim.
+func (it *Item) SetLocation(f *transport.File) {
 	if f.Offset >= 0 && f.Tar != nil {
 		it.Object, it.Offset = f.Tar.Path, f.Offset
 	}
 }
 
-// Preview is what a short look at a split tells, without reading all of it.
+// Preview is the result of a short look at a split, without reading all of it.
 type Preview struct {
-	Images  int  // how many were met
+	Images  int  // images seen so far
 	Whole   bool // these are all, and Classes are known
 	Classes []string
 	Samples []PreviewSample
 	Notes   []string
-	// Refused is why the split cannot be packed as it is; nil when nothing speaks against it so far.
+	// Refused is the reason why the split cannot be packed as it is; nil if no fault was seen.
 	Refused error
 }
 
 // PreviewSample is one of the first samples.
 type PreviewSample struct {
 	Key    string
-	Label  int32  // when Known
+	Label  int32  // valid if Known
 	Class  string // "": not known either
 	Known  bool
-	Format string // as the first bytes say it; "" when they cannot be read
+	Format string // the first bytes say it; "" if they cannot be read
 }
 
 // errEnough ends a walk.
 var errEnough = errors.New("enough")
 
-// Preview walks over a split until limit has passed, or, where its images are read one after the other out of tars, until there are samples enough.
-// Each split may be walked over once after that.
+// Preview walks over a split until limit has passed, or, where its images are read one after the other out of tars, until there are samples
+// enough. Each split may be walked over once after that.
 func (s *Split) Preview(ctx context.Context, samples int, limit time.Duration) (Preview, error) {
-	look := s.Again() // which Walk changes
+	look := s.Again() // Walk changes it
 	var p Preview
 	until := time.Now().Add(limit)
 	err := look.Walk(ctx, func(it Item) error {

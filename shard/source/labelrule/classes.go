@@ -23,12 +23,12 @@ const ClassesFromMax = 16
 const (
 	// foldersNotedMax is how many folders within a class are remembered: it takes two to see that they may be the classes.
 	foldersNotedMax = 8
-	// wnidsMissingMax is up to how many of ILSVRC2012's classes may be missing for that to be an incomplete copy; more are a selection, such as
+	// wnidsMissingMax bounds the missing classes of an incomplete copy of ILSVRC2012. If more are missing, it is a selection, such as
 	// ImageNet-100.
 	wnidsMissingMax = 99
 )
 
-// classCount is what a walk met of one class.
+// classCount counts the files of one class.
 type classCount struct {
 	files   int
 	parquet int      // files of this name
@@ -42,11 +42,11 @@ type classRule struct {
 	counts               map[string]*classCount
 	wanted               ClassNames // if it has names, only these are taken, in this order
 	index                map[string]int32
-	leftOut              map[string]bool // classes that are not wanted
-	beside               []string        // files that lie above all classes
-	links                []string        // of a tar or zip, there too
+	leftOut              map[string]bool // classes outside wanted
+	beside               []string        // files above all classes
+	links                []string        // links in a tar or zip above all classes
 	parents              map[string]bool // the folders that the classes lie in, if those are not the source itself
-	valImages, valDiffer int             // images that are named as ILSVRC2012's for validation, and those of them in another class's folder
+	valImages, valDiffer int             // images named as ILSVRC2012's validation images; those in the folder of a wrong class
 }
 
 // ByFolder is the classRule of a split.
@@ -54,7 +54,7 @@ func ByFolder(s *dataset.Split) (Rule, error) {
 	return newClassRule(s.Options, max(1, s.Options.ClassesFrom))
 }
 
-// ByTar is that of a split of which each tar is a class.
+// ByTar is the classRule of a split in which each tar is a class.
 func ByTar(s *dataset.Split) (Rule, error) { return newClassRule(s.Options, 1) }
 
 func newClassRule(o dataset.Options, level int) (*classRule, error) {
@@ -72,7 +72,7 @@ func (c *classRule) Take(f *transport.File) (bool, error) {
 	class, rest, below := transport.KeyClass(f.Key, c.level)
 	if f.Folder {
 		if below && rest != "" {
-			return false, nil // of a class
+			return false, nil // a folder within a class
 		}
 		return false, c.takeFolder(f)
 	}
@@ -101,7 +101,7 @@ func (c *classRule) Take(f *transport.File) (bool, error) {
 	return true, nil
 }
 
-// takeFolder notes a folder that is a class, or lies above the classes.
+// takeFolder records a class folder, or a folder above the classes.
 func (c *classRule) takeFolder(f *transport.File) error {
 	name := path.Base(f.Key)
 	if reason := transport.NameReason(name); reason != "" {
@@ -117,7 +117,7 @@ func (c *classRule) takeFolder(f *transport.File) error {
 	return nil
 }
 
-// takes says that a class is wanted, and remembers those that are not.
+// takes says whether the options take a class, and records the others.
 func (c *classRule) takes(class string) bool {
 	if c.index == nil {
 		return true
@@ -133,13 +133,15 @@ func (c *classRule) takes(class string) bool {
 func (c *classRule) selected(s *dataset.Split, met []string) (dataset.Labels, error) {
 	l := c.labelsOf(c.wanted.Names, c.index)
 	if len(met) == 0 {
-		return l, transport.Refuse(s.Path, "none of its classes (%s) is among the %d of %s", transport.SomeNames(slices.Sorted(maps.Keys(c.leftOut))),
+		return l, transport.Refuse(s.Path, "none of its classes (%s) is among the %d of %s",
+			transport.SomeNames(slices.Sorted(maps.Keys(c.leftOut))),
 			len(c.wanted.Names), c.wanted.From)
 	}
 	if err := c.checkDepth(s, met); err != nil && !s.Options.ForceClasses {
 		return l, err
 	}
-	s.Note("the labels are those of %s: of its %d classes %d are here, and %d others are left out", c.wanted.From, len(c.wanted.Names), len(met), len(c.leftOut))
+	s.Note("the labels are those of %s: of its %d classes %d are here, and %d others are left out", c.wanted.From, len(c.wanted.Names),
+		len(met), len(c.leftOut))
 	return l, nil
 }
 
@@ -178,20 +180,21 @@ func (c *classRule) add(class, rest string) {
 	}
 }
 
-// Labels gives the classes their order, after what is nearly certainly a mistake was refused.
+// Labels gives the classes their order, and refuses likely mistakes.
 func (c *classRule) Labels(s *dataset.Split) (dataset.Labels, error) {
-	if len(c.beside) > 0 {
-		s.Note("%s left out (%s)", bytesize.Counted(len(c.beside), "file beside the classes is", "files beside the classes are"), transport.SomeNames(c.beside))
-	}
-	if len(c.links) > 0 {
-		s.Note("%s left out (%s): %s", bytesize.Counted(len(c.links), "link beside the classes is", "links beside the classes are"), transport.SomeNames(c.links), transport.ReasonLink)
+	s.NoteLeftOut(c.beside, "file beside the classes is", "files beside the classes are")
+	if n := len(c.links); n > 0 {
+		s.Note("%s left out (%s): %s", bytesize.Counted(n, "link beside the classes is", "links beside the classes are"),
+			transport.SomeNames(c.links), transport.ReasonLink)
 	}
 	switch {
 	case mostDiffer(c.valDiffer, c.valImages) && !s.Options.ForceClasses:
-		return dataset.Labels{}, transport.Refuse(s.Path, "%d of its %d validation images of ILSVRC2012 lie in the folder of another class than they have: sort them anew, or build the folder "+
-			"or tar of all of them, as the program knows their classes; --force-classes takes the folders as they are", c.valDiffer, c.valImages)
+		return dataset.Labels{}, transport.Refuse(s.Path, "%d of its %d validation images of ILSVRC2012 lie in the folder of another "+
+			"class than they have: sort them anew, or build the folder or tar of all of them, as the program knows their classes; "+
+			"--force-classes takes the folders as they are", c.valDiffer, c.valImages)
 	case c.valDiffer > 0:
-		s.Note("%s of ILSVRC2012 in the folder of another class than is known of them", bytesize.Counted(c.valDiffer, "validation image lies", "validation images lie"))
+		s.Note("%s of ILSVRC2012 in the folder of another class than is known of them", bytesize.Counted(c.valDiffer,
+			"validation image lies", "validation images lie"))
 	}
 	classes := slices.Sorted(maps.Keys(c.counts))
 	if c.index != nil {
@@ -206,7 +209,7 @@ func (c *classRule) Labels(s *dataset.Split) (dataset.Labels, error) {
 	return c.labelsOf(classes, dataset.ClassIndex(classes)), nil
 }
 
-// labelsOf are labels by the folder that is the class.
+// labelsOf are the labels by class folders.
 func (c *classRule) labelsOf(classes []string, index map[string]int32) dataset.Labels {
 	return dataset.Labels{Classes: classes, Folders: true, Of: func(key string) (int32, bool) {
 		class, _, _ := transport.KeyClass(key, c.level)
@@ -237,10 +240,12 @@ func OrderClasses(s *dataset.Split, classes []string) []string {
 	case at == len(classes):
 		return classes
 	case s.Options.ClassOrder == dataset.ClassOrderString:
-		s.Note("the classes are numbers and stand in the order of strings, as torchvision's ImageFolder has them: %s has the label %d", ordered[at], slices.Index(classes, ordered[at]))
+		s.Note("the classes are numbers and stand in the order of strings, as torchvision's ImageFolder has them: %s has the label %d",
+			ordered[at], slices.Index(classes, ordered[at]))
 		return classes
 	}
-	s.Note("the classes are numbers and stand in numeric order: %s has the label %d; torchvision's ImageFolder, which sorts them as strings, would give it %d "+
+	s.Note("the classes are numbers and stand in numeric order: %s has the label %d; torchvision's ImageFolder, "+
+		"which sorts them as strings, would give it %d "+
 		"(--class-order string does that too)", ordered[at], at, slices.Index(classes, ordered[at]))
 	return ordered
 }
@@ -252,7 +257,7 @@ func NamedNoClass(name string) bool {
 	return transport.IsSplitFolder(name) || slices.Contains(notClasses, strings.ToLower(name))
 }
 
-// check refuses classes that are nearly certainly none.
+// check refuses classes that look like a mistake.
 func (c *classRule) check(s *dataset.Split, classes []string) error {
 	for _, err := range []error{c.checkDepth(s, classes), checkClassNames(s, classes), checkWnids(s, classes), c.checkEmpty(s, classes)} {
 		if err != nil {
@@ -260,22 +265,23 @@ func (c *classRule) check(s *dataset.Split, classes []string) error {
 		}
 	}
 	if len(classes) == 1 {
-		return refuseClasses(s, fmt.Sprintf("holds one class only, %s: give the folder whose folders are the classes, or pack its images without labels by --no-labels", classes[0]), classes)
+		return refuseClasses(s, classes, "holds one class only, %s: give the folder whose folders are the classes, "+
+			"or pack its images without labels by --no-labels", classes[0])
 	}
 	return nil
 }
 
-// refuseClasses ends a build whose classes are nearly certainly wrong, with what insists on them.
-func refuseClasses(s *dataset.Split, msg string, classes []string) error {
+// refuseClasses is the error for classes that look like a mistake; it names the flag that accepts them.
+func refuseClasses(s *dataset.Split, classes []string, format string, args ...any) error {
 	return transport.Refuse(s.Path, "%s. torchvision's ImageFolder would make %d of it (%s), and --force-classes does so",
-		msg, len(classes), transport.SomeNames(classes))
+		fmt.Sprintf(format, args...), len(classes), transport.SomeNames(classes))
 }
 
-// checkDepth finds folders that hold classes and are taken for one: no image lies in them, but in two folders or more somewhere below.
+// checkDepth finds class folders that hold the real class folders: no image lies in them, but two or more folders below have images.
 func (c *classRule) checkDepth(s *dataset.Split, classes []string) error {
 	if parents := slices.Sorted(maps.Keys(c.parents)); looksLikeSplits(parents) {
-		return transport.Refuse(s.Path, "the folders above the classes look like splits (%s), and this would join them: build each by itself, "+
-			"or join them by --force-classes", transport.SomeNames(parents))
+		return transport.Refuse(s.Path, "the folders above the classes look like splits (%s), and this would join them: "+
+			"build each by itself, or join them by --force-classes", transport.SomeNames(parents))
 	}
 	for _, name := range classes {
 		n := c.counts[name]
@@ -291,17 +297,20 @@ func (c *classRule) checkDepth(s *dataset.Split, classes []string) error {
 		how := "probably are the classes: " + deeper
 		switch {
 		case n.parquet > 0 && n.parquet == n.files:
-			return refuseClasses(s, fmt.Sprintf("%s holds parquet files and no images, as a configuration at Hugging Face does: %s", name, build), classes)
+			return refuseClasses(s, classes, "%s holds parquet files and no images, as a configuration at Hugging Face does: %s", name,
+				build)
 		case n.direct > 0, len(folders) == 0, len(folders) == 1 && !NamedNoClass(name):
 			continue
 		case looksLikeSplits(folders):
 			how = "look like splits: " + build
 		case looksLikeSplits(classes):
-			how = fmt.Sprintf("probably are the classes: %s look like splits, so build each by itself, or call them train, val and test", transport.SomeNames(classes))
+			how = fmt.Sprintf("probably are the classes: %s look like splits, so build each by itself, or call them train, val and test",
+				transport.SomeNames(classes))
 		case c.level == 1 && s.InFolders():
 			how = "probably are the classes: " + build + ", or " + deeper
 		}
-		return refuseClasses(s, fmt.Sprintf("%s holds no image itself, but folders that do (%s), which %s", name, transport.SomeNames(folders), how), classes)
+		return refuseClasses(s, classes, "%s holds no image itself, but folders that do (%s), which %s", name,
+			transport.SomeNames(folders), how)
 	}
 	return nil
 }
@@ -316,8 +325,8 @@ func looksLikeSplits(folders []string) bool {
 	return len(splits) > 1
 }
 
-// fork returns the path, "" or "a/b/", down to which the paths of folders are the same, and the folders there that tell them apart. Where nothing does,
-// that is their first folder.
+// fork returns the common path of folders, "" or "a/b/", and the names below it that tell them apart. If nothing does, it returns their
+// first folder.
 func fork(paths []string) (above string, folders []string) {
 	for rest := paths; ; {
 		first, _, _ := strings.Cut(rest[0], "/")
@@ -337,7 +346,7 @@ func fork(paths []string) (above string, folders []string) {
 	}
 }
 
-// checkClassNames refuses classes that are called as splits and folders of images are. One class called "train" among others is that of the vehicle.
+// checkClassNames refuses classes with names of splits or of folders of images. One class "train" among others is the vehicle.
 func checkClassNames(s *dataset.Split, classes []string) error {
 	var bad []string
 	for _, name := range classes {
@@ -356,15 +365,17 @@ func checkClassNames(s *dataset.Split, classes []string) error {
 	if !s.InFolders() {
 		what = "unpack it and build the folder that holds the classes"
 	}
-	return refuseClasses(s, fmt.Sprintf("has folders that are not called as classes are (%s): %s, or move them elsewhere", transport.SomeNames(bad), what), classes)
+	return refuseClasses(s, classes, "has folders that are not called as classes are (%s): %s, or move them elsewhere",
+		transport.SomeNames(bad), what)
 }
 
-// checkWnids finds what does not belong to ImageNet's classes, and what is missing of them.
+// checkWnids finds classes that are not ImageNet's, and missing ones.
 func checkWnids(s *dataset.Split, classes []string) error {
 	others := slices.DeleteFunc(slices.Clone(classes), dataset.IsWnid)
 	wnids := len(classes) - len(others)
 	if len(others) > 0 && wnids >= 10*len(others) {
-		return refuseClasses(s, fmt.Sprintf("has %d wnids and beside them %s, which is none: move it elsewhere", wnids, transport.SomeNames(others)), classes)
+		return refuseClasses(s, classes, "has %d wnids and beside them %s, which is none: move it elsewhere", wnids,
+			transport.SomeNames(others))
 	}
 	known := wordnet.Wnids()
 	if len(others) > 0 || wnids >= len(known) || wnids < len(known)-wnidsMissingMax {
@@ -374,8 +385,8 @@ func checkWnids(s *dataset.Split, classes []string) error {
 	if len(missing) != len(known)-wnids {
 		return nil // not a part of ILSVRC2012
 	}
-	return refuseClasses(s, fmt.Sprintf("has %d of ILSVRC2012's 1,000 classes; without %s, labels after these would be others than everywhere else: "+
-		"complete the copy", wnids, transport.SomeNames(missing)), classes)
+	return refuseClasses(s, classes, "has %d of ILSVRC2012's 1,000 classes; without %s, "+
+		"labels after these would be others than everywhere else: complete the copy", wnids, transport.SomeNames(missing))
 }
 
 // checkEmpty refuses classes without files, as ImageFolder does.
@@ -385,5 +396,6 @@ func (c *classRule) checkEmpty(s *dataset.Split, classes []string) error {
 		return nil
 	}
 	return transport.Refuse(s.Path, "%d of the %d classes have no files (%s): complete or remove them. torchvision's ImageFolder "+
-		"refuses them too, unless told allow_empty=True, which --force-classes is here", len(empty), len(classes), transport.SomeNames(empty))
+		"refuses them too, unless told allow_empty=True, which --force-classes is "+
+		"here", len(empty), len(classes), transport.SomeNames(empty))
 }

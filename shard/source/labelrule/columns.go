@@ -20,15 +20,15 @@ import (
 )
 
 const (
-	// NoLabel is that of a sample without a class.
+	// NoLabel is the label of a sample without a class.
 	NoLabel = -1
-	// LeftOutLabel is that of a sample whose class is not among those of --classes.
+	// LeftOutLabel is the label of a sample with a class outside --classes.
 	LeftOutLabel = -2
 	// NumberedClassesMax bounds the labels, and so the list of classes that one hostile label can ask for.
 	NumberedClassesMax = 1 << 20
 )
 
-// WholeNumber reads a label that is a number: 3, or 3.0 as MXNet and pandas write it. number says that the text is a number, whole or not.
+// WholeNumber reads a number as a label: 3, or 3.0 as MXNet and pandas write it. number says that the text is a number, whole or not.
 func WholeNumber(text string) (n int32, whole, number bool) {
 	x, err := strconv.ParseFloat(text, 64)
 	if err != nil || x != math.Trunc(x) {
@@ -40,7 +40,7 @@ func WholeNumber(text string) (n int32, whole, number bool) {
 // Column are the labels of a column. If all are whole numbers they are the labels, else they are the names of classes.
 type Column struct {
 	Values []string
-	places []Place // where each stood first
+	places []Place // the first place of each
 	index  map[string]int32
 }
 
@@ -59,7 +59,7 @@ func (v *Column) Add(label string, at Place) (int32, error) {
 	if v.index == nil {
 		v.index = make(map[string]int32)
 	}
-	label = strings.Clone(label) // of a line, which need not be kept
+	label = strings.Clone(label) // does not keep the line in memory
 	i = int32(len(v.Values))
 	v.index[label] = i
 	v.Values, v.places = append(v.Values, label), append(v.places, at)
@@ -75,7 +75,7 @@ type Resolved struct {
 }
 
 // Of gives the labels of a split: all of them, and each by its key.
-func (r *Resolved) Of(s *dataset.Split, names ClassNames, label func(key string) (int32, bool), all iter.Seq[int32]) (l dataset.Labels, err error) {
+func (r *Resolved) Of(s *dataset.Split, names ClassNames, label func(string) (int32, bool), all iter.Seq[int32]) (l dataset.Labels, err error) {
 	n, unlabelled := 0, 0
 	for label := range all {
 		if n = max(n, int(label)+1); label == NoLabel {
@@ -123,13 +123,14 @@ func (v *Column) Resolve(path string, names ClassNames, opts dataset.Options) (r
 		r.Numbered = true
 		return r, nil
 	case max(firstNumber, firstFraction) >= 0 && !opts.ForceClasses:
-		return r, v.places[firstName]("the label %.60q is a name, and others are numbers (%s): correct it, name another column by --label, "+
+		return r, v.places[firstName]("the label %.60q is a name, and others are numbers (%s): correct it, "+
+			"name another column by --label, "+
 			"or take all of them for names by --force-classes", v.Values[firstName], v.Values[max(firstNumber, firstFraction)])
 	}
 	return v.resolveNames(r, path, names)
 }
 
-// resolveNames gives each value that is a class's name its label.
+// resolveNames gives each class name its label.
 func (v *Column) resolveNames(r Resolved, path string, names ClassNames) (Resolved, error) {
 	for i, value := range v.Values {
 		if reason := transport.NameReason(value); reason != "" {
@@ -152,7 +153,8 @@ func (v *Column) resolveNames(r Resolved, path string, names ClassNames) (Resolv
 	switch {
 	case names.Names == nil:
 	case len(others) == len(v.Values):
-		return r, transport.Refuse(path, "none of its classes (%s) is among the %d of %s", transport.SomeNames(slices.Sorted(slices.Values(others))), len(r.classes), names.From)
+		return r, transport.Refuse(path, "none of its classes (%s) is among the %d of %s",
+			transport.SomeNames(slices.Sorted(slices.Values(others))), len(r.classes), names.From)
 	default:
 		r.Note = fmt.Sprintf("the labels are those of %s: of its %d classes %d are here, and %d others are left out",
 			names.From, len(r.classes), len(v.Values)-len(others), len(others))
@@ -160,7 +162,7 @@ func (v *Column) resolveNames(r Resolved, path string, names ClassNames) (Resolv
 	return r, nil
 }
 
-// classNamesFiles are what a file with a class name in each line is called, beside data whose labels are numbers.
+// classNamesFiles are the usual names of a file with a class name in each line, beside data with numbers as labels.
 var classNamesFiles = []string{"classes.txt", "classnames.txt"}
 
 // ClassNames are the names of labels that a source gives as numbers.
@@ -169,7 +171,7 @@ type ClassNames struct {
 	From  string   // the file
 }
 
-// ilsvrcClasses names, in place of a file, the 1,000 wnids of ILSVRC2012.
+// ilsvrcClasses is the value of --classes for the 1,000 wnids of ILSVRC2012.
 const ilsvrcClasses = "ilsvrc2012"
 
 // FindClassNames takes the file that was given, or looks in the folders for one.
@@ -240,7 +242,8 @@ func (c ClassNames) Labels(s *dataset.Split, n int) (dataset.Labels, error) {
 			s.Note("if they are ILSVRC2012's, --classes %s calls them by their wnids", ilsvrcClasses)
 		}
 	case len(names) < n:
-		return dataset.Labels{}, transport.Refuse(c.From, "names %d classes, but %s has the label %d: it must have a line for each label from 0 on",
+		return dataset.Labels{}, transport.Refuse(c.From, "names %d classes, but %s has the label %d: "+
+			"it must have a line for each label from 0 on",
 			len(names), s.Path, n-1)
 	default:
 		s.Note("the classes are named by %s", c.From)

@@ -1,5 +1,5 @@
-// Package labelrule gives labels to samples: by the folder or tar of an image, by its name, by ILSVRC2012's table, or by a column of a table. It refuses
-// classes that are nearly certainly a mistake.
+// Package labelrule gives labels to samples: by the folder or tar of an image, by its name, by ILSVRC2012's table, or by a column of a
+// table. It refuses classes that look like a mistake.
 package labelrule
 
 import (
@@ -17,17 +17,17 @@ import (
 
 // A labelRule tells the labels of files by their names.
 type Rule interface {
-	// Take says whether a file is a sample. It may set the file's label, and change its key. It is asked about folders too, which never are samples:
-	// fs.SkipDir leaves out what is in them.
+	// Take says whether a file is a sample. It may set the file's label and change its key. It also sees folders, which are never samples;
+	// the error fs.SkipDir leaves out their files.
 	Take(f *transport.File) (bool, error)
 	// Labels are those of the files that were taken.
 	Labels(s *dataset.Split) (dataset.Labels, error)
 }
 
-// Files is a layout of files that are a sample each.
+// Files is the layout of a dataset in which each file is a sample.
 type Files struct {
 	transport.Transport
-	What string // in words
+	What string // a description for people
 	Rule func(s *dataset.Split) (Rule, error)
 	Test bool // the labels of these images are unknown
 }
@@ -57,7 +57,7 @@ func (l *Files) Walk(ctx context.Context, s *dataset.Split, fn func(dataset.Item
 		it := dataset.Item{Key: f.Key, Reason: cmp.Or(f.Reason, transport.NameReason(f.Key)), Label: f.Label, Labelled: f.Labelled}
 		if it.Reason == "" && f.Data != nil {
 			it.Size, it.Data = f.Size, f.Data
-			it.Lies(f)
+			it.SetLocation(f)
 		}
 		return fn(it)
 	})
@@ -89,9 +89,7 @@ func (r *unlabelledRule) Take(f *transport.File) (bool, error) {
 }
 
 func (r *unlabelledRule) Labels(s *dataset.Split) (dataset.Labels, error) {
-	if len(r.others) > 0 {
-		s.Note("%s not called as images are, and left out (%s)", bytesize.Counted(len(r.others), "file is", "files are"), transport.SomeNames(r.others))
-	}
+	s.NoteLeftOut(r.others, "file is not called as images are, and", "files are not called as images are, and")
 	return NoLabels(), nil
 }
 
@@ -139,7 +137,7 @@ func BySuffix(*dataset.Split) (Rule, error) {
 	return &suffixRule{index: dataset.ClassIndex(wordnet.Wnids())}, nil
 }
 
-// SuffixClass is the wnid that a name ends in before its extension; "" if there is none.
+// SuffixClass returns the wnid at the end of a name, before the extension, or "".
 func SuffixClass(name string) string {
 	base := strings.TrimSuffix(name, path.Ext(name))
 	class := base[strings.LastIndexByte(base, '_')+1:]

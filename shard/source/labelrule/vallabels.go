@@ -27,16 +27,17 @@ const (
 	valNameWanted = "the validation images of ILSVRC2012 are called ILSVRC2012_val_00000001.JPEG to ILSVRC2012_val_00050000.JPEG"
 )
 
-// valTable is, compressed by gzip, for each image the low byte of its label, then for each its high byte. go test -run TestValTable -update FILE writes it from a file with the wnid of each image.
+// valTable is, compressed by gzip, for each image the low byte of its label, then for each its high byte. go test -run TestValTable -update
+// FILE writes it from a file with the wnid of each image.
 //
 //go:embed ilsvrc2012-val.gz
 var valTable []byte
 
 // ValLabels says which class each of the validation images has.
 type ValLabels struct {
-	from    string // the file; "": it is the program's own table
+	from    string // the file; "" for the program's own table
 	classes []string
-	labels  []int32 // of the image of number i+1; -1: none is known
+	labels  []int32 // the label of image i+1; -1 if unknown
 }
 
 // ILSVRCVal is the program's own table. Labels are, as anywhere in PyTorch, the places of the wnids in sorted order.
@@ -85,7 +86,8 @@ func (v *ValLabels) Find(name string) (int32, error) {
 	n, ok := valNumber(name)
 	switch {
 	case !ok:
-		return -1, fmt.Errorf("an image without a class folder, whose label is unknown: %s; sort others into a folder for each class, or pack them without labels by --no-labels", valNameWanted)
+		return -1, fmt.Errorf("an image without a class folder, whose label is unknown: %s; sort others into a folder for each class, "+
+			"or pack them without labels by --no-labels", valNameWanted)
 	case v.labels[n-1] < 0:
 		return -1, fmt.Errorf("%s does not say its label", v.from)
 	}
@@ -97,9 +99,9 @@ type valRule struct {
 	*ValLabels
 	s      *dataset.Split
 	met    map[string]bool
-	counts []int // of each label
-	differ int   // images of another class than ILSVRC2012's
-	wrong  int   // of these, whose class is another of ILSVRC2012's
+	counts []int // images of each label
+	differ int   // images with a class that differs from ILSVRC2012's
+	wrong  int   // those with a wrong class of ILSVRC2012
 }
 
 func (v *ValLabels) Rule(s *dataset.Split) (Rule, error) {
@@ -132,13 +134,14 @@ func (r *valRule) Take(f *transport.File) (bool, error) {
 	return true, nil
 }
 
-// mostDiffer says that so many of the validation images have another class than is known that it is a mistake.
+// mostDiffer says that most of the validation images have a wrong class, which must be a mistake.
 func mostDiffer(differ, of int) bool { return of >= 20 && 2*differ > of }
 
 func (r *valRule) Labels(s *dataset.Split) (dataset.Labels, error) {
 	switch {
 	case r.from != "" && mostDiffer(r.wrong, len(r.met)) && !s.Options.ForceClasses:
-		return dataset.Labels{}, transport.Refuse(r.from, "%d of the %d images have another class there than in ILSVRC2012, as where its lines have another order: leave --val-labels "+
+		return dataset.Labels{}, transport.Refuse(r.from, "%d of the %d images have another class there than in ILSVRC2012, "+
+			"as where its lines have another order: leave --val-labels "+
 			"away, as the program knows the labels, or take these all the same by --force-classes", r.wrong, len(r.met))
 	case r.from != "" && r.differ == 0:
 		s.Note("the labels are those of %s, which agrees with ILSVRC2012", r.from)

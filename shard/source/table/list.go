@@ -1,4 +1,4 @@
-// Package table reads datasets that are tables: lists of images and labels as CSV or JSON lines, and parquet files that hold the images.
+// Package table reads tables: lists of images and labels as CSV or JSON lines, and parquet files that hold the images.
 package table
 
 import (
@@ -25,8 +25,8 @@ type listRow struct {
 	key   string
 	line  int32
 	label int32 // while the list is read a place in its values; noLabel in both
-	split int8  // in listSplits
-	cells int64 // where in the list's cells those of the row begin
+	split int8  // index into ListSplits
+	cells int64 // the row's cells begin here in listFile.cells
 }
 
 // ListSplits are the splits that a column may tell apart; the first is that of a list without one.
@@ -37,24 +37,24 @@ type listFile struct {
 	path, root string // root is where the paths begin
 	rows       []listRow
 	values     labelrule.Column
-	labels     labelrule.Resolved // of the values
+	labels     labelrule.Resolved // the labels of the values
 	names      labelrule.ClassNames
 	Notes      []string
-	// Of the fields that are asked for: their columns, the cells of all rows, and what a cell is.
+	// For the fields of the options: their columns, the cells of all rows, and the type of a cell.
 	fieldColumns []int
 	cells        []byte
 	cellType     shard.FieldType
 }
 
-// List is a list, or those of its rows that are of one split.
+// List is a list, or its rows of one split.
 type List struct {
 	transport.TreeFiles
 	*listFile
-	rows   []listRow // by key
+	rows   []listRow // sorted by key
 	fields []dataset.Field
 }
 
-// ReadLists reads a list, and gives those of its splits that are wanted; none: the file is no list.
+// ReadLists reads a list and returns the splits that the options choose. It returns no splits if the file is not a list.
 func ReadLists(file, root string, opts dataset.Options) ([]*List, error) {
 	l, err := readList(file, root, opts)
 	if l == nil || err != nil {
@@ -76,7 +76,8 @@ func ReadLists(file, root string, opts dataset.Options) ([]*List, error) {
 		slices.SortFunc(rows, func(a, b listRow) int { return cmp.Or(strings.Compare(a.key, b.key), cmp.Compare(a.line, b.line)) })
 		for i := 1; i < len(rows); i++ {
 			if rows[i].key == rows[i-1].key {
-				return nil, l.errorf(int(rows[i].line), "names the image of line %d again (%s): a set has each once, so remove one of the two", rows[i-1].line, rows[i].key)
+				return nil, l.errorf(int(rows[i].line), "names the image of line %d again (%s): a set has each once, "+
+					"so remove one of the two", rows[i-1].line, rows[i].key)
 			}
 		}
 		splits = append(splits, &List{TreeFiles: transport.TreeFiles{Root: l.root, FS: transport.FileSystem{}}, listFile: l, rows: rows})
@@ -87,7 +88,7 @@ func ReadLists(file, root string, opts dataset.Options) ([]*List, error) {
 	return splits, nil
 }
 
-// Name is what the column "split" says; "" if there is none.
+// Name is the value of the column "split", or "" without that column.
 func (l *List) Name() string { return ListSplits[l.rows[0].split] }
 
 // resolve turns what the rows say into labels, once all are read.
@@ -145,34 +146,42 @@ func (l *List) row(key string) (listRow, bool) {
 	return l.rows[i], true
 }
 
-// walkFiles gives the files of the rows, folder after folder: to list a folder takes less than to ask for each of its files.
+// walkFiles gives the files of the rows, folder after folder: listing a folder is cheaper than a request for each of its files.
 func (l *List) walkFiles(ctx context.Context, fn func(dataset.Item) error) error {
 	rows := slices.Clone(l.rows)
 	slices.SortStableFunc(rows, func(a, b listRow) int { return strings.Compare(path.Dir(a.key), path.Dir(b.key)) })
-	var entries map[string]fs.DirEntry
+	folder, entries := "", make(map[string]fs.DirEntry)
 	missing, first := 0, listRow{}
 	for i, r := range rows {
-		dir := path.Dir(r.key)
-		if i == 0 || dir != path.Dir(rows[i-1].key) {
-			var err error
-			if entries, err = l.folder(dir); err != nil {
+		if dir := path.Dir(r.key); i == 0 || dir != path.Dir(rows[i-1].key) {
+			folder = filepath.Join(l.TreeFiles.Root, filepath.FromSlash(dir))
+			listed, err := l.FS.List(folder)
+			if err != nil && !errors.Is(err, fs.ErrNotExist) { // the files of a missing folder are missing
 				return err
 			}
 			if err := ctx.Err(); err != nil {
 				return err
 			}
+			clear(entries)
+			for _, d := range listed {
+				entries[d.Name()] = d
+			}
 		}
-		e := entries[path.Base(r.key)]
-		if e == nil {
+		d := entries[path.Base(r.key)]
+		if d == nil {
 			if missing++; missing == 1 || r.line < first.line {
 				first = r
 			}
 			continue
 		}
-		reason, err := l.reason(e, r)
+		e, err := transport.ReadEntry(l.FS, folder, d)
 		if err != nil {
 			return err
 		}
+		if e.Dir {
+			return l.errorf(int(r.line), "%s is a folder: a line names an image", r.key)
+		}
+		reason := cmp.Or(e.Reason, transport.NameReason(r.key))
 		if err := fn(dataset.Item{Key: r.key, Reason: reason, Label: r.label, Labelled: true}); err != nil {
 			return err
 		}
@@ -184,7 +193,8 @@ func (l *List) walkFiles(ctx context.Context, fn func(dataset.Item) error) error
 	if missing == len(rows) {
 		hint = "--images DIR names the folder where the paths begin"
 	}
-	return l.errorf(int(first.line), "there is no file %s%s: %s", filepath.Join(l.listFile.root, filepath.FromSlash(first.key)), andOthersMissing(missing-1), hint)
+	return l.errorf(int(first.line), "there is no file %s%s: %s", filepath.Join(l.listFile.root, filepath.FromSlash(first.key)),
+		andOthersMissing(missing-1), hint)
 }
 
 func andOthersMissing(n int) string {
@@ -194,48 +204,14 @@ func andOthersMissing(n int) string {
 	return fmt.Sprintf(", nor the files of %s other lines", bytesize.Grouped(n))
 }
 
-// folder lists a folder by names; one that is not there is empty.
-func (l *List) folder(dir string) (map[string]fs.DirEntry, error) {
-	listed, err := l.FS.List(filepath.Join(l.TreeFiles.Root, filepath.FromSlash(dir)))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	entries := make(map[string]fs.DirEntry, len(listed))
-	for _, e := range listed {
-		entries[e.Name()] = e
-	}
-	return entries, nil
-}
-
-// reason says why a file that is there cannot be a sample; "" when it can.
-func (l *List) reason(e fs.DirEntry, r listRow) (string, error) {
-	kind := e.Type()
-	if kind&fs.ModeSymlink != 0 {
-		info, err := l.FS.Stat(filepath.Join(l.TreeFiles.Root, filepath.FromSlash(r.key)))
-		if errors.Is(err, fs.ErrNotExist) {
-			return transport.ReasonDangling, nil
-		}
-		if err != nil {
-			return "", err
-		}
-		kind = info.Mode().Type()
-	}
-	switch {
-	case kind.IsDir():
-		return "", l.errorf(int(r.line), "%s is a folder: a line names an image", r.key)
-	case !kind.IsRegular():
-		return transport.ReasonNotRegular, nil
-	}
-	return transport.NameReason(r.key), nil
-}
-
-// findFieldColumns finds the columns of the fields that are asked for.
+// findFieldColumns finds the columns of the fields.
 func (l *listFile) findFieldColumns(names []string, fields []dataset.Field) error {
 	for i := range fields {
 		f := &fields[i]
 		column := findColumn(names, f.Source)
 		if column < 0 {
-			return transport.Refuse(l.path, "%v", f.Errorf("there is no column %q among the %d (%s), which can be named by number too, from 1 on",
+			return transport.Refuse(l.path, "%v", f.Errorf("there is no column %q among the %d (%s), which can be named by number too, "+
+				"from 1 on",
 				f.Source, len(names), transport.SomeNames(names)))
 		}
 		l.fieldColumns = append(l.fieldColumns, column)
@@ -243,14 +219,14 @@ func (l *listFile) findFieldColumns(names []string, fields []dataset.Field) erro
 	return nil
 }
 
-// addCells keeps the cells of the last row that fields are made of, each behind its length.
+// addCells keeps the cells of the last row that fields need, each behind its length.
 func (l *listFile) addCells(row []string) {
 	for _, column := range l.fieldColumns {
 		l.cells = shard.AppendBytes(l.cells, []byte(row[column]))
 	}
 }
 
-// addJSONCells does so of a list of JSON objects, whose values stay as they are written.
+// addJSONCells does the same for a list of JSON objects. The values stay as they are written.
 func (l *listFile) addJSONCells(object []byte, line int, fields []dataset.Field) error {
 	for i := range fields {
 		value, err := dataset.JSONAt(object, strings.TrimPrefix(fields[i].Source, dataset.JSONPrefix))

@@ -25,25 +25,26 @@ import (
 const (
 	// listLineBytesMax bounds what is read of a list before a line of it ends.
 	listLineBytesMax = 1 << 20
-	// listHeadBytes is how much of a file tells whether it is a list.
+	// listHeadBytes is the size of a file's beginning that tells whether it is a list.
 	listHeadBytes   = 64 << 10
 	listPathColumn  = "path"
-	hubPathColumn   = "file_name" // as Hugging Face's imagefolder calls it
+	hubPathColumn   = "file_name" // in Hugging Face's imagefolder
 	listLabelColumn = "label"
 	listSplitColumn = "split" // train, val or test
 	byteOrderMark   = "\ufeff"
 )
 
-// listExtensions are what lists are called. The last is MXNet's: im2rec writes a number, a label and a path between tabs, without a header.
+// listExtensions are the extensions of lists. The last is MXNet's: im2rec writes a number, a label and a path between tabs, without a
+// header.
 var listExtensions = []string{".csv", ".tsv", ".jsonl", ".ndjson", mxnetExtension}
 
 const (
 	mxnetExtension = ".lst"
-	// TinyAnnotations is the list beside the folder of Tiny ImageNet's validation images: a name, a wnid and a box between tabs, without a header.
+	// TinyAnnotations is the list of Tiny ImageNet's validation images: a name, a wnid and a box between tabs, without a header.
 	TinyAnnotations = "val_annotations.txt"
 )
 
-// readList reads a list; nil: the file is none.
+// readList reads a list; nil if the file is not a list.
 func readList(file, root string, opts dataset.Options) (*listFile, error) {
 	if !NamedList(file) && filepath.Base(file) != TinyAnnotations {
 		return nil, nil
@@ -85,7 +86,7 @@ func NamedList(file string) bool {
 	return slices.Contains(listExtensions, strings.ToLower(filepath.Ext(file)))
 }
 
-// listColumns is where the fields of a row stand; -1: nowhere.
+// listColumns are the columns of a row; -1 if the table lacks one.
 type listColumns struct{ path, label, split int }
 
 // columnNames are those in the first row, or those of a format without a header.
@@ -109,7 +110,8 @@ func (l *listFile) columnNames(first []string) (names []string, header bool) {
 	return names, true
 }
 
-// readTable reads a list of rows of fields. head is how it begins: its first line tells whether tabs, commas or semicolons stand between fields.
+// readTable reads a list of rows of fields. head is how it begins: its first line tells whether tabs, commas or semicolons stand between
+// fields.
 func (l *listFile) readTable(r io.Reader, head []byte, opts dataset.Options) error {
 	limit := &lineLimit{r, listLineBytesMax}
 	table := csv.NewReader(limit)
@@ -158,19 +160,21 @@ func (l *listFile) findColumns(names []string, opts dataset.Options) (c listColu
 		c.path = slices.Index(names, hubPathColumn)
 	}
 	if c.path < 0 {
-		return c, transport.Refuse(l.path, "has no column %q (%s): the first line names the columns, as path,label", listPathColumn, transport.SomeNames(names))
+		return c, transport.Refuse(l.path, "has no column %q (%s): the first line names the columns, as path,label", listPathColumn,
+			transport.SomeNames(names))
 	}
 	if label := cmp.Or(opts.Label, listLabelColumn); !opts.NoLabels {
 		c.label = findColumn(names, label)
 		if c.label < 0 && (opts.Label != "" || !opts.Test) {
-			return c, transport.Refuse(l.path, "has no column %q of labels (%s): --label COLUMN names it, or its number from 1 on; --no-labels takes the images without",
+			return c, transport.Refuse(l.path, "has no column %q of labels (%s): --label COLUMN names it, or its number from 1 on; "+
+				"--no-labels takes the images without",
 				label, transport.SomeNames(names))
 		}
 	}
 	return c, nil
 }
 
-// findColumn is the place of a column that was asked for by its name, or by its number from 1 on; -1: there is none.
+// findColumn returns the index of a column by its name, or by its number from 1 on; -1 if the table lacks it.
 func findColumn(names []string, asked string) int {
 	i := slices.Index(names, asked)
 	if n, err := strconv.Atoi(asked); i < 0 && err == nil && n >= 1 && n <= len(names) {
@@ -201,7 +205,8 @@ func (l *listFile) add(fields []string, c listColumns, line int, opts dataset.Op
 		}
 	}
 	if label := cell(c.label); label != "" {
-		if r.label, err = l.values.Add(label, func(format string, args ...any) error { return l.errorf(line, format, args...) }); err != nil {
+		at := func(format string, args ...any) error { return l.errorf(line, format, args...) }
+		if r.label, err = l.values.Add(label, at); err != nil {
 			return err
 		}
 	} else if !opts.Test && !opts.NoLabels {
@@ -220,7 +225,8 @@ func (l *listFile) key(file string) (string, error) {
 	case strings.Contains(file, "://"):
 		below, is := strings.CutPrefix(file, transport.ShownPath(l.root)+"/")
 		if !is {
-			return "", fmt.Errorf("%.200q does not lie in %s: --images URL names the place that holds all of them", file, transport.ShownPath(l.root))
+			return "", fmt.Errorf("%.200q does not lie in %s: --images URL names the place that holds all of them", file,
+				transport.ShownPath(l.root))
 		}
 		return transport.EntryPath(below)
 	case !utf8.ValidString(file):

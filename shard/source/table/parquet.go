@@ -116,7 +116,8 @@ func (l *Parquet) Walk(ctx context.Context, s *dataset.Split, fn func(dataset.It
 			if r.path != "" {
 				key += "-" + path.Base(r.path)
 			}
-			it := dataset.Item{Key: key, Reason: cmp.Or(transport.NameReason(key), r.reason), Label: label, Labelled: !l.named || label == labelrule.NoLabel}
+			it := dataset.Item{Key: key, Reason: cmp.Or(transport.NameReason(key), r.reason), Label: label}
+			it.Labelled = !l.named || label == labelrule.NoLabel
 			if it.Reason == "" {
 				it.Size, it.Data, it.Fields = int64(len(r.image)), bytes.NewReader(r.image), r.fields
 			}
@@ -198,7 +199,7 @@ func (l *Parquet) file(ctx context.Context, name string, fn func(row int, r *par
 	wrong := func(msg string, err error) error {
 		return &transport.FormatError{Path: name, Entry: fmt.Sprintf("row %d", row), Msg: msg, Err: err}
 	}
-	defer func() { // the reader takes what the file says at its word in places
+	defer func() { // parquet-go panics on some malformed files
 		if r := recover(); r != nil {
 			err = wrong(fmt.Sprintf("cannot be read as parquet: %v", r), nil)
 		}
@@ -331,7 +332,7 @@ func (c *parquetCursor) next() (parquet.Value, error) {
 	return v, err
 }
 
-// peek returns the next value and leaves it there; io.EOF says that there is none.
+// peek returns the next value without taking it, or io.EOF at the end.
 func (c *parquetCursor) peek() (parquet.Value, error) {
 	for c.at == c.n {
 		if c.page == nil {
@@ -367,7 +368,7 @@ func (c *parquetCursor) close() {
 type parquetFile struct {
 	*parquet.File
 	file                    *os.File
-	image, imagePath, label int // columns; -1: there is none
+	image, imagePath, label int // columns; -1 if the file lacks one
 	classes                 []string
 	fields                  []parquetColumn
 }

@@ -17,13 +17,13 @@ import (
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
-// hubFeature is what the schema's metadata say of a column: {"info": {"features": {"label": {"_type": "ClassLabel", "names": […]}}}}.
+// hubFeature is the schema's description of a column: {"info": {"features": {"label": {"_type": "ClassLabel", "names": […]}}}}.
 type hubFeature struct {
 	Type  string          `json:"_type"`
 	Names json.RawMessage `json:"names"`
 }
 
-// hubFeatures reads them; what is malformed says nothing.
+// hubFeatures reads the descriptions and skips malformed ones.
 func hubFeatures(f *parquet.File) map[string]hubFeature {
 	text, _ := f.Lookup("huggingface")
 	var meta struct {
@@ -37,14 +37,14 @@ func hubFeatures(f *parquet.File) map[string]hubFeature {
 	features := make(map[string]hubFeature)
 	for name, raw := range meta.Info.Features {
 		var one hubFeature
-		if json.Unmarshal(raw, &one) == nil { // of a list of features it is none
+		if json.Unmarshal(raw, &one) == nil { // a list of features is skipped
 			features[name] = one
 		}
 	}
 	return features
 }
 
-// imageColumns and labelColumns are what the columns are called where the metadata do not tell, the likeliest first.
+// imageColumns and labelColumns are the usual names of columns without metadata, the likeliest first.
 var (
 	imageColumns = []string{"image", "img", "jpg", "jpeg", "png", "webp", "pixel_values"}
 	labelColumns = []string{"label", "labels", "cls", "target", "class"}
@@ -70,7 +70,8 @@ func (f *parquetFile) findColumns(name string, opts dataset.Options) error {
 	} else if leaf, ok = f.leaf(image); !ok || f.kind(leaf) != parquet.ByteArray {
 		return transport.Refuse(name, "the column %q holds no image files: wanted are bytes, or a struct with bytes in it", image)
 	} else if found, _ := f.Schema().Lookup(image); logical[*format.StringType](found) {
-		return transport.Refuse(name, "the column %q holds text and no image files: write it as a CSV with the columns path,label if these are paths", image)
+		return transport.Refuse(name, "the column %q holds text and no image files: "+
+			"write it as a CSV with the columns path,label if these are paths", image)
 	}
 	f.image, f.label = leaf, -1
 	if opts.NoLabels {
@@ -84,7 +85,8 @@ func (f *parquetFile) findColumns(name string, opts dataset.Options) error {
 		return transport.Refuse(name, "the column %q of the labels has decimals: write it as int64", label)
 	}
 	if f.label, ok = f.leaf(label); !ok || label == image {
-		return transport.Refuse(name, "the column %q has no label in each row: --label COLUMN names another (%s)", label, strings.Join(columns, ", "))
+		return transport.Refuse(name, "the column %q has no label in each row: --label COLUMN names another (%s)", label,
+			strings.Join(columns, ", "))
 	}
 	var names []string
 	if json.Unmarshal(features[label].Names, &names) == nil {
@@ -99,7 +101,7 @@ func (f *parquetFile) findColumns(name string, opts dataset.Options) error {
 	return nil
 }
 
-// checkLabels refuses a file whose labels mean something else than those of the first.
+// checkLabels refuses a file if its labels mean something else than the first file's.
 func (f *parquetFile) checkLabels(name string, first *parquetFile, firstName string) error {
 	at := 0
 	for at < min(len(f.classes), len(first.classes)) && f.classes[at] == first.classes[at] {
@@ -108,9 +110,11 @@ func (f *parquetFile) checkLabels(name string, first *parquetFile, firstName str
 	switch {
 	case max(len(f.classes), len(first.classes)) > at:
 		return transport.Refuse(name, "from label %d on its schema names the classes %s, and that of %s names %s: "+
-			"write the files again with one list of names", at, cmp.Or(transport.SomeNames(f.classes[at:]), "(none)"), firstName, cmp.Or(transport.SomeNames(first.classes[at:]), "(none)"))
+			"write the files again with one list of names",
+			at, cmp.Or(transport.SomeNames(f.classes[at:]), "(none)"), firstName, cmp.Or(transport.SomeNames(first.classes[at:]), "(none)"))
 	case f.textLabels() != first.textLabels():
-		return transport.Refuse(name, "its labels and those of %s are not both names or both numbers: write the files again with one type", firstName)
+		return transport.Refuse(name, "its labels and those of %s are not both names or both numbers: write the files again with one type",
+			firstName)
 	}
 	return nil
 }
@@ -132,7 +136,7 @@ func (f *parquetFile) kind(column int) parquet.Kind {
 	return l.Node.Type().Kind()
 }
 
-// leaf returns the index of a column that has one value a row, of a type that is text or a number.
+// leaf returns the index of a column with one value a row, text or a number.
 func (f *parquetFile) leaf(path ...string) (int, bool) {
 	l, ok := f.Schema().Lookup(path...)
 	if !ok || l.MaxRepetitionLevel > 0 || l.Node == nil || !l.Node.Leaf() {
@@ -142,7 +146,7 @@ func (f *parquetFile) leaf(path ...string) (int, bool) {
 	return int(l.ColumnIndex), kind != parquet.Int96 && kind != parquet.FixedLenByteArray
 }
 
-// pickColumn takes the column that was asked for, or the only one of the feature's type, or the likeliest by name.
+// pickColumn returns the column that the options name, or the only one of the feature's type, or the likeliest by name.
 func pickColumn(columns, likely []string, features map[string]hubFeature, feature, asked string) (string, error) {
 	if asked != "" {
 		if !slices.Contains(columns, asked) {
@@ -188,7 +192,7 @@ func (l *Parquet) BindFields(fields []dataset.Field) error {
 	return f.bindFields(l.paths[0], fields)
 }
 
-// BindFields finds the columns of fields, and sets the types that are not given.
+// BindFields finds the columns of fields, and sets missing types.
 func (f *parquetFile) bindFields(name string, fields []dataset.Field) error {
 	f.fields = make([]parquetColumn, len(fields))
 	for i := range fields {
@@ -209,7 +213,8 @@ func (f *parquetFile) bindFields(name string, fields []dataset.Field) error {
 			continue
 		}
 		if c.list {
-			return transport.Refuse(name, "%v", c.Errorf("the column %q has lists: --field %s=%s:TYPE needs a type such as float32[40], multihot[N] or json", c.Source, c.Name, c.Source))
+			return transport.Refuse(name, "%v", c.Errorf("the column %q has lists: --field %s=%s:TYPE needs a type such as float32[40], "+
+				"multihot[N] or json", c.Source, c.Name, c.Source))
 		}
 		c.Type = parquetFieldType(found.Node.Type())
 	}
@@ -241,7 +246,7 @@ func (f *parquetFile) fieldLeaf(field *dataset.Field) (int, error) {
 	return -1, field.Errorf("has no column %q: there are %s", field.Source, strings.Join(columns, ", "))
 }
 
-// parquetFieldType is what a field of a column's type is, unless told.
+// parquetFieldType is the default type of a field from a column's type.
 func parquetFieldType(t parquet.Type) shard.FieldType {
 	switch t.Kind() {
 	case parquet.Boolean, parquet.Int32, parquet.Int64:
@@ -314,7 +319,7 @@ func (c *fieldCursors) next() ([]byte, error) {
 	return c.values, wrong
 }
 
-// fieldError says that a row can be read, and that a field's value is none.
+// fieldError says that a row was read, but the value of a field is invalid.
 type fieldError struct{ error }
 
 // appendParquet appends the value that a row has.
@@ -346,7 +351,7 @@ func (c *parquetColumn) appendParquet(dst []byte, row []parquet.Value) ([]byte, 
 		}
 		return shard.AppendBytes(dst, text), nil
 	case row[0].Kind() != parquet.ByteArray && row[0].Kind() != parquet.FixedLenByteArray:
-		return c.AppendText(dst, row[0].String()) // of a number
+		return c.AppendText(dst, row[0].String()) // the text of a number
 	case c.Type == shard.Bytes:
 		return shard.AppendBytes(dst, row[0].ByteArray()), nil
 	}

@@ -11,17 +11,18 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// parquet-go allocates what a file claims to need. The sizes that the footer and the headers of pages claim are therefore checked first: a file of a few
-// bytes must not ask for gigabytes. What is packed in a page is not checked: a page that was made to unpack to more than it claims costs that much memory.
+// parquet-go allocates as much memory as a file claims to need. The sizes in the footer and in the headers of pages are therefore checked
+// first: a file of a few bytes must not take gigabytes. The packed data are not checked: a page that unpacks to more than it claims costs
+// that much memory.
 
 const (
 	// parquetFooterBytesMax bounds a file's metadata, which are held in memory.
 	parquetFooterBytesMax = 64 << 20
-	// parquetPageBytesMax bounds an unpacked page, and parquetRatioMax how many times larger than packed it may be, beyond parquetPageBytesFree.
+	// parquetPageBytesMax bounds an unpacked page. Beyond parquetPageBytesFree, parquetRatioMax bounds its ratio to the packed size.
 	parquetPageBytesMax  = 1 << 30
 	parquetPageBytesFree = 8 << 20
 	parquetRatioMax      = 1000
-	// parquetPageValuesFree is how many values a page may have, and parquetRatioMax more for each byte. Writers end pages after some ten thousand.
+	// parquetPageValuesFree bounds the values of a page, plus parquetRatioMax for each byte. Writers end pages after some ten thousand.
 	parquetPageValuesFree = 1 << 20
 	// parquetHeaderBytesMax bounds the header of a page, which may hold a smallest and a largest value.
 	parquetHeaderBytesMax = 1 << 20
@@ -30,8 +31,8 @@ const (
 
 var (
 	errCompact = errors.New("its metadata are damaged")
-	// errLZ4 is for pages that parquet-go 0.32 reads as zeros where LZ4 packed them to more than a third (https://github.com/parquet-go/parquet-go/issues/608);
-	// for a damaged page it asks for twice as much memory for ever.
+	// errLZ4 refuses LZ4: parquet-go 0.32 reads pages as zeros if they were packed to more than a third
+	// (https://github.com/parquet-go/parquet-go/issues/608). For a damaged page it allocates ever more memory.
 	errLZ4 = errors.New("it is packed by LZ4, which is not read: write the file again with another compression, such as Zstandard")
 )
 
@@ -63,7 +64,7 @@ func checkParquetFooter(file io.ReaderAt, size int64) error {
 	return nil
 }
 
-// checkGroup checks what a row group claims about the columns that are read.
+// checkGroup checks the claims of a row group about the columns to read.
 func (f *parquetFile) checkGroup(i int) error {
 	columns := slices.DeleteFunc([]int{f.image, f.label, f.imagePath}, func(column int) bool { return column < 0 })
 	for _, c := range f.fields {
@@ -144,7 +145,8 @@ func pageValues(h *format.PageHeader) int64 {
 }
 
 // compactStruct returns the length of a struct in Thrift's compact protocol
-// (https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md) that data begin with, if everything in it has the length that it claims.
+// (https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md) that data begin with, if everything in it has the
+// length that it claims.
 func compactStruct(data []byte) (length int, ok bool) {
 	c := &compact{data: data}
 	c.value(compactTypeStruct, 0)
@@ -224,7 +226,7 @@ func (c *compact) value(kind byte, depth int) {
 		}
 	case compactTypeStruct:
 		for head := c.byte(); head != 0 && !c.bad; head = c.byte() {
-			if head>>4 == 0 { // the number of the field follows, else it is told by its distance from the last one
+			if head>>4 == 0 { // the field's number follows; otherwise the head holds its distance from the last one
 				c.uvarint()
 			}
 			c.value(head&15, depth+1)

@@ -18,7 +18,7 @@ const (
 	LabelExtension = "cls"
 )
 
-// keyBytesMax is the longest key that is taken; Linux allows paths of this length.
+// keyBytesMax bounds keys. Linux allows paths of this length.
 const keyBytesMax = 4096
 
 // Junk says that a file or folder of this name is no part of any dataset: hidden, or left there by an operating system or a NAS.
@@ -43,11 +43,11 @@ func junkPath(p string) bool {
 	return false
 }
 
-// EntryPath cleans the name of a tar's entry: "./a//b" becomes "a/b"; "" is the archive's root. Absolute names and names that climb out with ".."
-// are refused: no honest dataset has them, and taking them as something else would give two files one key.
+// EntryPath cleans the name of a tar's entry: "./a//b" becomes "a/b"; "" is the archive's root. Absolute names and names that climb out
+// with ".." are refused: no honest dataset has them, and taking them as something else would give two files one key.
 func EntryPath(name string) (string, error) {
 	switch {
-	case strings.Trim(name, "/") == "": // as Python's tarfile writes the folder that it adds as "/"
+	case strings.Trim(name, "/") == "": // Python's tarfile writes the folder "/" so
 		return "", nil
 	case strings.HasPrefix(name, "/"):
 		return "", fmt.Errorf("absolute name")
@@ -69,7 +69,8 @@ func EntryPath(name string) (string, error) {
 	return name, nil
 }
 
-// NameReason says why no sample can have this key; empty when one can. Keys stand in JSON, which has no way to write other bytes than UTF-8.
+// NameReason says why no sample can have this key; empty when one can. Keys stand in JSON, which has no way to write other bytes than
+// UTF-8.
 func NameReason(key string) string {
 	if len(key) > keyBytesMax { // a class tar's name and a path in it
 		return fmt.Sprintf("its name has more than %d bytes", keyBytesMax)
@@ -97,7 +98,8 @@ func cutSuffixFold(s, suffix string) (string, bool) {
 	return s, false
 }
 
-// NamedTar says that a file name claims to be a tar's. What a file is, is told by its content; this is for telling what a folder is meant to be.
+// NamedTar says that a file has the extension of a tar. The content decides whether the file is a tar; the extension tells the intent of a
+// folder.
 func NamedTar(name string) bool {
 	_, zip := cutSuffixFold(name, ".zip")
 	return !zip && Stem(name) != name
@@ -108,7 +110,7 @@ func SplitName(p string) string {
 	return cmp.Or(NamedSplit(p), "train")
 }
 
-// splitNames are what splits are called by custom. Of the folders of one split the first that is there is taken.
+// splitNames are the usual names of splits. If a split has several folders, the first name counts.
 var splitNames = []struct {
 	split string
 	names []string
@@ -132,7 +134,7 @@ func IsSplitFolder(name string) bool {
 	return false
 }
 
-// SplitFolder returns the one of the folders that holds a split, "" if there is none.
+// SplitFolder returns the folder that holds a split, or "".
 func SplitFolder(folders []string, split string) string {
 	for _, s := range splitNames {
 		for _, name := range s.names {

@@ -16,8 +16,8 @@ import (
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
-// The paths of files in buckets and on web servers are their URLs as package filepath cleans them, as s3:/bucket/data. All that is done with paths can be
-// done with these. Errors show the URLs.
+// The paths of files in buckets and on web servers are their URLs as package filepath cleans them, as s3:/bucket/data. Code treats them as
+// paths. Errors show the URLs.
 
 // Absolute is filepath.Abs of a path or URL.
 func Absolute(p string) (string, error) {
@@ -40,7 +40,7 @@ func ShownPath(p string) string {
 
 func isRemote(p string) bool { return storage.IsRemote(ShownPath(p)) }
 
-// NoRemote refuses a path behind a network for files that are read here and there.
+// NoRemote refuses a path behind a network, for formats that need random access.
 func NoRemote(p, what string) error {
 	if !isRemote(p) {
 		return nil
@@ -50,7 +50,7 @@ func NoRemote(p, what string) error {
 
 func isAbsolute(p string) bool { return filepath.IsAbs(p) || isRemote(p) }
 
-// remotes are the storages that are in use, by their places.
+// remotes are the open storages, by their roots.
 var remotes sync.Map
 
 // remote returns the storage that a path behind a network lies in, and its name there.
@@ -67,10 +67,10 @@ func remote(p string) (storage.Storage, string, error) {
 	return kept.(storage.Storage), name, nil
 }
 
-// pins are the first files behind a network that were asked for, by their paths: tars are looked at several times.
+// pins holds the identity of the first files that were opened behind a network, by path, since a tar is opened several times.
 var pins sync.Map
 
-var pinned atomic.Int64 // of pins
+var pinned atomic.Int64 // number of pins
 
 const pinsMax = 100_000
 
@@ -153,7 +153,7 @@ func (FileSystem) Open(p string) (io.ReadCloser, error) {
 	return storage.NewReader(f), err
 }
 
-// remoteInfo is what is known of a name behind a network. A folder's size is -1.
+// remoteInfo describes a name behind a network. A folder's size is -1.
 type remoteInfo struct {
 	name string
 	size int64

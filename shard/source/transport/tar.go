@@ -22,16 +22,16 @@ var ErrNotTar = errors.New("not a tar")
 // TarReader reads one tar, from a file or from inside another tar, plain or compressed by gzip.
 type TarReader struct {
 	Tar     *tar.Reader
-	Path    string    // of the file
+	Path    string    // the file
 	inner   string    // the name of the entry that holds this tar, "" for the file itself
 	file    io.Closer // nil: it is not to be closed
 	count   *countingReader
-	rest    *endReader // what the entries are read from: at the end, what follows them
-	begins  int64      // where the tar begins in the file; -1: it is compressed
-	Peeking bool       // only the front is of interest: what follows the end is not read
+	rest    *endReader // the members, and at the end the rest of the file
+	begins  int64      // offset of the tar in the file; -1 if it is compressed
+	Peeking bool       // read only the front: nothing after the last member
 }
 
-// countingReader counts the bytes that were read of a file, for the places in errors.
+// countingReader counts the bytes read from a file, for offsets in errors.
 type countingReader struct {
 	r io.Reader
 	n int64
@@ -43,7 +43,7 @@ func (c *countingReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// OpenTar opens a tar file. What is no tar gives an error that is errNotTar.
+// OpenTar opens a tar file. A file of another format gives ErrNotTar.
 func OpenTar(path string) (*TarReader, error) {
 	if info, err := (FileSystem{}).Stat(path); err != nil || !info.Mode().IsRegular() {
 		return nil, errors.Join(err, &FormatError{Path: path, Msg: "neither a folder nor a regular file", Err: ErrNotTar})
@@ -67,7 +67,7 @@ func NewTarReader(path string, r io.Reader) (*TarReader, error) {
 	return t, t.start(bufio.NewReaderSize(t.count, readAheadBytes))
 }
 
-// within opens a tar that is the current entry of this one.
+// within opens the tar in the current member of this one.
 func (t *TarReader) within(name string, buf *bufio.Reader) (*TarReader, error) {
 	inner := &TarReader{Path: t.Path, inner: name, count: t.count, begins: t.offset()}
 	buf.Reset(t.Tar)
@@ -109,7 +109,7 @@ func (t *TarReader) Close() error {
 	return t.file.Close()
 }
 
-// offset is where the current member's content begins in the file; -1: it does not lie there as it is. It is asked before anything of that is read.
+// offset is where the current member's content begins in the file; -1: it does not lie there as it is. Call it before reading the content.
 func (t *TarReader) offset() int64 {
 	if t.begins < 0 {
 		return -1
@@ -138,7 +138,8 @@ func (t *TarReader) checkRest() error {
 	for {
 		n, err := t.rest.Read(block)
 		if len(bytes.Trim(block[:n], "\x00")) > 0 {
-			return t.Errorf("", "there is more after the archive's end, as when tars are joined by cat: unpack it (tar --ignore-zeros) and build the folder")
+			return t.Errorf("", "there is more after the archive's end, as when tars are joined by cat: "+
+				"unpack it (tar --ignore-zeros) and build the folder")
 		}
 		if err == io.EOF {
 			return nil
@@ -167,8 +168,8 @@ func (e *endReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// endMarked says that a tar that was read to its end has the two blocks of zeros that every tar should end in. One that was cut off between two
-// entries reads well but lacks them.
+// endMarked says that a tar that was read to its end has the two blocks of zeros that every tar should end in. One that was cut off between
+// two entries reads well but lacks them.
 func (t *TarReader) endMarked() bool { return t.rest.zeros >= 2*tarBlockBytes }
 
 // name is an entry's name for people: that of the inner tar too.
@@ -195,8 +196,8 @@ func (t *TarReader) Errorf(entry, format string, args ...any) error {
 	return &FormatError{Path: t.Path, Entry: t.name(entry), Offset: t.count.n, Msg: fmt.Sprintf(format, args...)}
 }
 
-// isTar says that a file that begins so is a tar: its first block is a header whose checksum is right (which tars of every age have), or it is all
-// zeros (an empty tar).
+// isTar says that a file that begins so is a tar: its first block is a header with the right checksum, or all zeros (an
+// empty tar).
 func isTar(head []byte) bool {
 	if len(head) < tarBlockBytes {
 		return false
@@ -216,20 +217,20 @@ func isTar(head []byte) bool {
 	return err == nil && int(stored) == sum
 }
 
-// StdinName is what it is called in errors.
+// StdinName is the name of standard input in errors.
 const StdinName = "standard input"
 
-// stdinHeadBytesMax bounds what is kept of the front of standard input, by which it is told what it is.
+// stdinHeadBytesMax bounds the front of standard input that is kept to detect the format.
 const stdinHeadBytesMax = 64 << 20
 
-// Stdin is a stream that can be read once: what is looked at beforehand is kept, and read again.
+// Stdin is a stream that can be read once. It keeps the bytes that were peeked at, and reads them again.
 type Stdin struct {
 	r    io.Reader
 	head bytes.Buffer
 	used bool
 }
 
-// NewStdin is a stream of which nothing has been read.
+// NewStdin returns the stream before anything is read.
 func NewStdin(r io.Reader) *Stdin { return &Stdin{r: r} }
 
 // Front is the part that peek has read.

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Stream is the part of a layout or transport whose files are read one after the other, and cannot be found by their keys.
+// Stream is the common part of layouts and transports that read files one after the other. They cannot find a file by its key.
 type Stream struct{ Size int64 }
 
 func (s *Stream) Streamed() bool { return true }
@@ -27,7 +27,7 @@ func (s *Stream) AppendFields(_ []byte, key string) ([]byte, error) { return s.R
 type TarFiles struct {
 	Stream
 	Paths []string
-	Stdin *Stdin // in place of the path
+	Stdin *Stdin // read instead of the path
 	Strip string // "train/": the folder that all members lie in, no part of a key
 }
 
@@ -115,8 +115,10 @@ func (w *Walk) Files(r *TarReader, strip string, fn func(*File) error) error {
 		if err != nil {
 			return err
 		}
-		f := &File{Key: h.Name, Folder: h.Typeflag == tar.TypeDir, Reason: memberReason(h), Size: h.Size, Data: &memberReader{r, h.Name}, Offset: r.offset(), Name: h.Name, Tar: r, Kind: h.Typeflag}
-		if _, sparse := h.PAXRecords["GNU.sparse.size"]; sparse || h.Typeflag == tar.TypeGNUSparse || h.PAXRecords["GNU.sparse.realsize"] != "" {
+		f := &File{Key: h.Name, Folder: h.Typeflag == tar.TypeDir, Reason: memberReason(h), Size: h.Size, Data: &memberReader{r, h.Name},
+			Offset: r.offset(), Name: h.Name, Tar: r, Kind: h.Typeflag}
+		if _, sparse := h.PAXRecords["GNU.sparse.size"]; sparse || h.Typeflag == tar.TypeGNUSparse ||
+			h.PAXRecords["GNU.sparse.realsize"] != "" {
 			f.Offset = -1
 		}
 		if err := fn(f); err != nil && err != fs.SkipDir {
@@ -125,7 +127,7 @@ func (w *Walk) Files(r *TarReader, strip string, fn func(*File) error) error {
 	}
 }
 
-// Next returns the next member that is no junk, its name cleaned.
+// Next returns the next member that is not junk, with a clean name.
 func (w *Walk) Next(r *TarReader, strip string) (*tar.Header, error) {
 	for {
 		if err := w.Ctx.Err(); err != nil {
@@ -145,7 +147,8 @@ func (w *Walk) Next(r *TarReader, strip string) (*tar.Header, error) {
 		if strip != "" {
 			rest, ok := strings.CutPrefix(name+"/", strip)
 			if !ok {
-				return nil, r.Errorf(h.Name, "lies beside %s, in which the first image lies: unpack the tar and build the folder that is meant", strip)
+				return nil, r.Errorf(h.Name, "lies beside %s, in which the first image lies: "+
+					"unpack the tar and build the folder that is meant", strip)
 			}
 			name = strings.TrimSuffix(rest, "/")
 		}
@@ -199,7 +202,7 @@ func (t *TarReader) NoLabel(name string) error {
 		"as 0000.jpg and 0000.%s do, and no other tars beside them", LabelExtension)
 }
 
-// classTarFiles is the transport of files in tars of which each stands for the folder of a class.
+// classTarFiles is the transport of files in tars, where each tar stands for the folder of a class.
 type classTarFiles struct {
 	TarFiles
 	whole bool // it is one tar of the tars

@@ -19,11 +19,11 @@ import (
 // folderDepthMax bounds how deep folders are followed.
 const folderDepthMax = 32
 
-// devkitPrefix begins the name of ImageNet's development kit, packed or not, which lies beside the images with many and is no part of a dataset.
+// devkitPrefix begins the name of ImageNet's development kit, packed or not, which often lies beside the images and is skipped.
 const devkitPrefix = "ILSVRC2012_devkit"
 
-// A fileTree is where folders and files are: the file system, or a zip, whose members have the paths that they would have if the zip were a
-// folder. A zip can be read at any place, so it needs no layouts of its own as tars do.
+// A fileTree is the file system, or a zip, where members have paths as if the zip were a folder. A zip can be read at any place, so it
+// needs no layouts of its own as tars do.
 type Tree interface {
 	Stat(path string) (fs.FileInfo, error) // links are followed
 	List(path string) ([]fs.DirEntry, error)
@@ -63,7 +63,7 @@ func (t *TreeFiles) below(w *Walk, key string, above []fs.FileInfo, fn func(*Fil
 		return err
 	}
 	for _, e := range entries {
-		f := &File{Key: joinKey(key, e.Name), Folder: e.Dir, Reason: e.rejectReason(), dir: dir, Name: e.Name}
+		f := &File{Key: joinKey(key, e.Name), Folder: e.Dir, Reason: e.Reason, dir: dir, Name: e.Name}
 		if err := fn(f); err == fs.SkipDir {
 			continue
 		} else if err != nil {
@@ -125,8 +125,9 @@ func readSized(r io.Reader, path string, size int64, buf []byte) ([]byte, error)
 
 const (
 	ReasonNotRegular = "not a regular file"
-	ReasonLink       = "a link in a tar or zip, which is not followed: unpack it, or pack what the link points to (tar --dereference --hard-dereference, zip without -y)"
-	ReasonDangling   = "a link to a file that is not there"
+	ReasonLink       = "a link in a tar or zip, which is not followed: unpack it, " +
+		"or pack what the link points to (tar --dereference --hard-dereference, zip without -y)"
+	ReasonDangling = "a link to a file that is not there"
 )
 
 func ReasonTooLarge(size int64) string {
@@ -135,28 +136,41 @@ func ReasonTooLarge(size int64) string {
 
 // FolderEntry is one name in a folder, links followed.
 type FolderEntry struct {
-	Name     string
-	Dir      bool
-	regular  bool
-	dangling bool
-	link     bool        // in a zip
-	info     fs.FileInfo // of folders only
+	Name   string
+	Dir    bool
+	Reason string      // why a file cannot be a sample, or ""
+	info   fs.FileInfo // set for folders and links
 }
 
-func (e FolderEntry) rejectReason() string {
-	switch {
-	case e.dangling:
-		return ReasonDangling
-	case e.link:
-		return ReasonLink
-	case !e.regular:
-		return ReasonNotRegular
+// ReadEntry follows a name in a folder, if it is a link.
+func ReadEntry(t Tree, folder string, d fs.DirEntry) (e FolderEntry, err error) {
+	e = FolderEntry{Name: d.Name(), Dir: d.IsDir()}
+	kind := d.Type()
+	if e.Dir || kind&fs.ModeSymlink != 0 {
+		e.info, err = t.Stat(filepath.Join(folder, e.Name))
+		if errors.Is(err, fs.ErrNotExist) {
+			e.Reason = ReasonDangling
+			return e, nil
+		}
+		if err != nil {
+			return e, err
+		}
+		e.Dir, kind = e.info.IsDir(), e.info.Mode().Type()
 	}
-	return NameReason(e.Name)
+	switch {
+	case e.Dir:
+	case kind&fs.ModeSymlink != 0: // in a zip
+		e.Reason = ReasonLink
+	case !kind.IsRegular():
+		e.Reason = ReasonNotRegular
+	default:
+		e.Reason = NameReason(e.Name)
+	}
+	return e, nil
 }
 
-// ReadFolder lists a folder without junk, in sorted order. Folders that are junk and hold images are noted in skipped, if that is not nil; key is the
-// folder's path in the dataset, "" of the uppermost.
+// ReadFolder lists a folder without junk, in sorted order. Skipped folders with images are recorded in skipped, if it is not nil; key is
+// the folder's path in the dataset, "" for the root.
 func ReadFolder(t Tree, path, key string, skipped SkippedFolders) ([]FolderEntry, error) {
 	names, err := t.List(path)
 	if err != nil {
@@ -177,17 +191,9 @@ func ReadFolder(t Tree, path, key string, skipped SkippedFolders) ([]FolderEntry
 		if key == "" && strings.HasPrefix(d.Name(), devkitPrefix) {
 			continue
 		}
-		e := FolderEntry{Name: d.Name(), Dir: d.IsDir(), regular: d.Type().IsRegular()}
-		if e.Dir || d.Type()&fs.ModeSymlink != 0 {
-			info, err := t.Stat(filepath.Join(path, d.Name()))
-			switch {
-			case errors.Is(err, fs.ErrNotExist):
-				e.dangling = true
-			case err != nil:
-				return nil, err
-			default:
-				e.Dir, e.regular, e.link, e.info = info.IsDir(), info.Mode().IsRegular(), info.Mode()&fs.ModeSymlink != 0, info
-			}
+		e, err := ReadEntry(t, path, d)
+		if err != nil {
+			return nil, err
 		}
 		entries = append(entries, e)
 	}
@@ -205,7 +211,8 @@ func joinKey(folder, name string) string {
 // linesBytesMax bounds a file of lines.
 const linesBytesMax = 64 << 20
 
-// ReadLines reads a file of lines that the user gave, without a byte order mark and without empty lines at its end; what says for what, in errors.
+// ReadLines reads a file of lines that the user gave, without a byte order mark and without empty lines at its end; what says for what, in
+// errors.
 func ReadLines(t Tree, p, what string) (string, error) {
 	info, err := t.Stat(p)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -226,20 +233,21 @@ func ReadLines(t Tree, p, what string) (string, error) {
 	return strings.TrimRight(strings.TrimPrefix(string(data), "\ufeff"), " \t\r\n"), err
 }
 
-// skippedShownMax bounds how many folders that were skipped are remembered.
+// skippedShownMax bounds the skipped folders in memory.
 const skippedShownMax = 1000
 
-// skippedLooksMax bounds how many names in such a folder are looked at.
+// skippedLooksMax bounds the names that are listed in a skipped folder.
 const skippedLooksMax = 256
 
-// SkippedFolders are hidden folders and those of systems, which are no part of a dataset, but hold images all the same, and hidden images, whose value is false.
-// torchvision's ImageFolder takes them: a class called ".b" then moves all labels after it by one.
+// SkippedFolders holds the paths of skipped folders with images (true), hidden or a system's, and of hidden images (false). torchvision's
+// ImageFolder takes them: a class ".b" then moves all labels after it by one.
 type SkippedFolders map[string]bool
 
-// add notes a file that is skipped, by its path, if it may be an image that someone put there.
+// add records a skipped file, by its path, if it may be an image of the dataset.
 func (k SkippedFolders) add(name string) {
 	base := path.Base(name)
-	if !junkPath(path.Dir(name)) && strings.HasPrefix(base, ".") && !strings.HasPrefix(base, "._") && path.Ext(base[1:]) != "" && NamedImage(base) && len(k) < skippedShownMax {
+	if !junkPath(path.Dir(name)) && strings.HasPrefix(base, ".") && !strings.HasPrefix(base, "._") && path.Ext(base[1:]) != "" &&
+		NamedImage(base) && len(k) < skippedShownMax {
 		k[name] = false // macOS makes a file ._x.jpg beside x.jpg, which is no image
 	}
 	if Junk(base) || !strings.Contains(base, ".") || !NamedImage(base) || len(k) == skippedShownMax {
@@ -252,10 +260,10 @@ func (k SkippedFolders) add(name string) {
 	}
 }
 
-// look notes a folder that is skipped if there is an image in it.
+// look records a skipped folder if it holds an image.
 func (k SkippedFolders) look(t Tree, key, folder string) {
 	looked := 0
-	// What is no part of the dataset need not be readable, and not be looked through.
+	// Such a folder need not be readable.
 	entries, _ := t.List(folder)
 	for _, e := range entries {
 		if looked++; looked > skippedLooksMax || len(k) == skippedShownMax {
@@ -283,7 +291,8 @@ func (k SkippedFolders) Notes() (notes []string) {
 			bytesize.Counted(len(hidden), "hidden image is", "hidden images are"), SomeNames(hidden)))
 	}
 	if folders := names[true]; folders != nil {
-		notes = append(notes, fmt.Sprintf("%s skipped, as hidden or a system's (%s); torchvision's ImageFolder would make a class of each: rename or remove such folders",
+		notes = append(notes, fmt.Sprintf("%s skipped, as hidden or a system's (%s); "+
+			"torchvision's ImageFolder would make a class of each: rename or remove such folders",
 			bytesize.Counted(len(folders), "folder with images is", "folders with images are"), SomeNames(folders)))
 	}
 	return notes

@@ -17,16 +17,16 @@ import (
 // zipRatioMax is how much deflate can pack: no honest member claims more, and memory must not be allocated for bytes that do not exist.
 const zipRatioMax = 1032
 
-// ZipTree is a zip. It stays open as long as the splits in it are used. Folders are what members' names say, whether they have members of their
-// own or not. The list of members is archive/zip's, of which about 230 bytes a member are kept. A list of our own took 32 bytes and the name: packing
-// 2,000,000 tiny images had a peak of 954 MB with it, and has one of 1,699 MB with this.
+// ZipTree is a zip. It stays open as long as the splits in it are used. Folders are what members' names say, whether they have members of
+// their own or not. The list of members is archive/zip's and takes about 230 bytes a member. A list of our own took 32 bytes and the name:
+// packing 2,000,000 tiny images had a peak of 954 MB with it, and has one of 1,699 MB with this.
 type ZipTree struct {
 	path    string
 	file    *os.File
-	members []*zip.File // by name, which entryPath has cleaned
+	members []*zip.File // sorted by name, as EntryPath cleans it
 }
 
-// IsZip says that a file begins as zips do that are not empty.
+// IsZip says that a file begins as a zip with members does.
 func IsZip(name string) bool {
 	f, err := FileSystem{}.Open(name)
 	if err != nil {
@@ -59,7 +59,8 @@ func OpenZip(name string) (t *ZipTree, err error) {
 	list, err := zip.NewReader(file, info.Size())
 	if err != nil {
 		return nil, &FormatError{Path: name, Err: err,
-			Msg: "begins as a zip does, but the list of its members, which stands at the end, cannot be read: it is damaged, or the download is incomplete"}
+			Msg: "begins as a zip does, but the list of its members, which stands at the end, cannot be read: it is damaged, " +
+				"or the download is incomplete"}
 	}
 	t = &ZipTree{path: name, file: file, members: list.File}
 	list.File = nil // the members hold the reader, and it should not hold them in turn
@@ -76,9 +77,9 @@ func OpenZip(name string) (t *ZipTree, err error) {
 	return t, t.sort()
 }
 
-// checkZipMember says why a member cannot be taken, or what its cleaned name is; "" is the name of the zip's own folder.
+// checkZipMember returns the clean name of a member, or the reason to refuse it. "" is the zip's own folder.
 func checkZipMember(f *zip.File, size uint64) (name string, err error) {
-	f.Name = strings.ReplaceAll(f.Name, "\\", "/") // of Windows
+	f.Name = strings.ReplaceAll(f.Name, "\\", "/") // written on Windows
 	name, err = EntryPath(f.Name)
 	packed, unpacked := f.CompressedSize64, f.UncompressedSize64
 	switch {
@@ -123,7 +124,7 @@ func (t *ZipTree) sort() error {
 	return nil
 }
 
-// search is the place of the first member whose name is not before a name.
+// search returns the index of the first member with this name or a later one.
 func (t *ZipTree) search(name string) int {
 	return sort.Search(len(t.members), func(i int) bool { return t.members[i].Name >= name })
 }
@@ -189,7 +190,8 @@ func (t *ZipTree) Open(name string) (io.ReadCloser, error) {
 	}
 	r, err := f.Open()
 	if errors.Is(err, zip.ErrAlgorithm) {
-		err = fmt.Errorf("it is packed by method %d, of which only 0 (stored) and 8 (deflate) are read: pack it again, or unpack it", f.Method)
+		err = fmt.Errorf("it is packed by method %d, of which only 0 (stored) and 8 (deflate) are read: pack it again, or unpack it",
+			f.Method)
 	}
 	if err != nil {
 		return nil, &FormatError{Path: t.path, Entry: f.Name, Msg: "cannot be unpacked", Err: err}

@@ -13,13 +13,13 @@ import (
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
-// infoNames are what the file is called that timm's tars of WebDataset lie beside, which says what each split has:
+// infoNames are the names of the file beside timm's tars of WebDataset that describes each split:
 //
 //	{"splits": {"train": {"name": "train", "filenames": ["imagenet1k-train-0000.tar", …], "shard_lengths": [1252, …], "num_samples": 1281167},
 //	            "validation": {…, "alt_label": "alt_label"}}}
 var infoNames = []string{"_info.json", "info.json"}
 
-// wdsInfo is what it says of a split.
+// wdsInfo describes one split.
 type wdsInfo struct {
 	from         string
 	Filenames    []string `json:"filenames"`
@@ -28,7 +28,7 @@ type wdsInfo struct {
 	AltLabel     string   `json:"alt_label"` // the key in a sample's JSON that holds the label
 }
 
-// findInfo reads the file in one of the folders, if there is one, and what it says of a split; nil: nothing.
+// findInfo reads the description of a split from the file in one of the folders; nil if there is none.
 func findInfo(folders []string, split string) (*wdsInfo, error) {
 	for _, folder := range folders {
 		for _, name := range infoNames {
@@ -45,7 +45,8 @@ func findInfo(folders []string, split string) (*wdsInfo, error) {
 			}
 			if err := json.Unmarshal([]byte(text), &all); err != nil {
 				if name == infoNames[0] {
-					return nil, &transport.FormatError{Path: file, Msg: "cannot be read as timm's description of the tars: correct or remove it", Err: err}
+					return nil, &transport.FormatError{Path: file, Msg: "cannot be read as timm's description of the tars: " +
+						"correct or remove it", Err: err}
 				}
 				continue
 			}
@@ -60,10 +61,11 @@ func findInfo(folders []string, split string) (*wdsInfo, error) {
 	return nil, nil
 }
 
-// check compares the tars with those that the file names, and says how many samples they should have; 0: it does not say.
+// check compares the tars with those in the file, and returns the number of their samples; 0 if the file does not say.
 func (i *wdsInfo) check(tars []string, whole bool) (samples int, err error) {
 	if len(i.Filenames) != len(i.ShardLengths) {
-		return 0, transport.Refuse(i.from, "names %d tars and the samples of %d: correct or remove it", len(i.Filenames), len(i.ShardLengths))
+		return 0, transport.Refuse(i.from, "names %d tars and the samples of %d: correct or remove it", len(i.Filenames),
+			len(i.ShardLengths))
 	}
 	has := make(map[string]int, len(i.Filenames))
 	for k, name := range i.Filenames {
@@ -83,7 +85,7 @@ func (i *wdsInfo) check(tars []string, whole bool) (samples int, err error) {
 		return i.NumSamples, nil
 	}
 	if len(others) > 0 {
-		return 0, nil // tars that were written anew, of which it says nothing
+		return 0, nil // tars that were written anew and are not described
 	}
 	slices.Sort(here)
 	var missing []string
@@ -111,7 +113,7 @@ func (i *wdsInfo) noteSamples(s *dataset.Split, want, got int) {
 	}
 }
 
-// label is where the labels stand if not in .cls, as --label has it.
+// label is the place of the labels in the form of --label, if it is not .cls.
 func (i *wdsInfo) label() string {
 	if i == nil || i.AltLabel == "" {
 		return ""

@@ -21,7 +21,8 @@ func LabelMember(label string) string {
 	return transport.LabelExtension
 }
 
-// SplitMember returns the key and the extension, in lower case, of a member by its cleaned name; both are empty for one that belongs to no sample.
+// SplitMember returns the key and the extension, in lower case, of a member by its cleaned name; both are empty for one that belongs to no
+// sample.
 func SplitMember(name string) (key, extension string) {
 	folder, file := path.Split(name)
 	base, extension, ok := strings.Cut(file, ".")
@@ -35,7 +36,7 @@ func SplitMember(name string) (key, extension string) {
 
 // Names finds the members of samples by their names.
 type Names struct {
-	imageKey string // the extension of the image; "": of any format that is read
+	imageKey string // the extension of the image; "" for any image
 	fields   []dataset.Field
 }
 
@@ -67,7 +68,8 @@ func (n Names) IsImage(extension string) bool {
 // memberBytesMax bounds a member that fields are made of.
 const memberBytesMax = 16 << 20
 
-// fieldMember is the extension of the member that a field's values come from, and the key in it, if it is JSON: "json", "score" of json.score.
+// fieldMember is the extension of the member that a field's values come from, and the key in it, if it is JSON: "json", "score" of
+// json.score.
 func fieldMember(f *dataset.Field) (extension, key string) {
 	if key, ok := strings.CutPrefix(f.Source, dataset.JSONPrefix); ok {
 		return "json", key
@@ -105,7 +107,7 @@ func appendMember(f *dataset.Field, dst, content []byte) ([]byte, error) {
 	}
 	text := string(content)
 	if f.Type == shard.Text {
-		text = strings.TrimSuffix(strings.TrimSuffix(text, "\n"), "\r") // that of the last line is no part of a caption
+		text = strings.TrimSuffix(strings.TrimSuffix(text, "\n"), "\r") // the last newline is not part of a caption
 	}
 	return f.AppendText(dst, text)
 }
@@ -121,15 +123,15 @@ func (d *Tars) BindFields(fields []dataset.Field) error {
 	return nil
 }
 
-// keptMembers keeps the members of a sample from which its label and fields are read.
+// keptMembers keeps the members of a sample that hold its label and fields.
 type keptMembers struct {
 	fields   []dataset.Field
-	contents map[string]*keptMember // by extension
+	contents map[string]*keptMember // keyed by extension
 	encoded  []byte                 // the last sample's fields
 }
 
 type keptMember struct {
-	name    string // in the tar; "": the sample has none so far
+	name    string // in the tar; "" before the member is read
 	content bytes.Buffer
 }
 

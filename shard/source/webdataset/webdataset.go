@@ -24,7 +24,7 @@ const (
 	// jsonBytesMax bounds the JSON of a sample that holds its label.
 	jsonBytesMax = 1 << 20
 	imageKeyHint = "; if this is a mask or the like, name the images' extension by --image-key"
-	// extensionsShownMax is how many kinds of members that are left out are told apart.
+	// extensionsShownMax bounds the extensions of left-out members in the note.
 	extensionsShownMax = 8
 )
 
@@ -32,14 +32,14 @@ const (
 type Tars struct {
 	transport.TarFiles
 	names   labelrule.ClassNames
-	label   string // as Options.Label has it
+	label   string // in the form of Options.Label
 	info    *wdsInfo
-	samples int // that there should be by info
+	samples int // expected number, from info
 	fields  []dataset.Field
 }
 
-// New is the layout of the tars of a split. The files that name the classes, and timm's that says what the split has, are looked for in
-// nameFolders. whole says that the tars are all of their folder.
+// New is the layout of the tars of a split. It looks in nameFolders for the files with the classes and with timm's description.
+// whole says that the tars are all of their folder.
 func New(in *transport.TarFiles, opts dataset.Options, nameFolders []string, split string, whole bool) (*Tars, error) {
 	if opts.Label != "" && LabelMember(opts.Label) == transport.LabelExtension {
 		return nil, transport.Refuse(in.Paths[0], "--label %s: in WebDataset's tars it is json.KEY, as json.label", opts.Label)
@@ -69,60 +69,56 @@ func (d *Tars) Describe() string {
 	return fmt.Sprintf("%d tars of WebDataset", len(d.Paths))
 }
 
-// sample is what has been read of a sample.
+// sample is a sample, as far as it has been read.
 type sample struct {
-	key    string
-	image  string          // the member's name; "": none yet
-	reason string          // why the image cannot be read
-	file   *transport.File // of the image
-	label  int32           // -1: none yet
-	none   bool            // its JSON says that it has none, by a negative number
-	// unlabelled says that its label is missing, and that this is no fault.
+	key     string
+	image   *transport.File // nil before it is read
+	content *bytes.Buffer   // the image, which may stand before its label
+	label   int32           // -1 before it is read
+	none    bool            // the JSON gives null or a negative label: no class
+	// unlabelled says that the label is missing, and that this is not a fault.
 	unlabelled bool
-	content    *bytes.Buffer // of the image, which may stand before its label
 	members    *keptMembers
 }
 
-// webDatasetWalker is the state of one walk.
-type webDatasetWalker struct {
+// walker is the state of one walk.
+type walker struct {
+	*Tars
+	split       *dataset.Split
 	fn          func(dataset.Item) error
-	labelMember string // the extension of what holds the label
+	walk        transport.Walk
+	labelMember string // the extension of the member with the label; "" with --no-labels
 	labelKey    string // the key in it, if it is JSON
-	names       Names
+	find        Names
 	group       string // the members' names up to the first dot
-	whole       sample // of that key
+	whole       sample // the sample of that key
 	dotted      sample // the last one with a key that goes on behind that dot
 	byKey       map[string]int32
-	incomplete  map[string]struct{} // keys of samples that lack image or label
-	counts      []int               // samples of each label
-	leftOut     map[string]int      // members that are neither image nor label, by extension
-	negative    int                 // samples whose JSON says that they have no label
-	complete    int                 // samples of this tar
-	unlabelled  bool                // no labels are wanted
-	test        bool                // labels may be missing
-	selected    func(key string) bool
-	members     int // of this tar
+	incomplete  map[string]bool // keys of samples that lack image or label
+	counts      []int           // samples of each label
+	leftOut     map[string]int  // other members, by extension
+	negative    int             // samples without a class, by their JSON
+	complete    int             // samples of this tar
+	members     int             // members of this tar
 }
 
 func (d *Tars) Walk(ctx context.Context, s *dataset.Split, fn func(dataset.Item) error) (dataset.Labels, error) {
-	w := &webDatasetWalker{labelMember: LabelMember(d.label), labelKey: strings.TrimPrefix(d.label, dataset.JSONPrefix), fn: fn, byKey: make(map[string]int32),
-		names: NewNames(s.Options), incomplete: make(map[string]struct{}), leftOut: make(map[string]int)}
+	w := &walker{Tars: d, split: s, fn: fn, walk: transport.Walk{Ctx: ctx}, find: NewNames(s.Options),
+		byKey: make(map[string]int32), incomplete: make(map[string]bool), leftOut: make(map[string]int)}
+	if !s.Options.NoLabels {
+		w.labelMember, w.labelKey = LabelMember(d.label), strings.TrimPrefix(d.label, dataset.JSONPrefix)
+	}
 	for _, sm := range []*sample{&w.whole, &w.dotted} {
 		*sm = sample{label: -1, content: new(bytes.Buffer), members: &keptMembers{fields: d.fields}}
 	}
-	w.test, w.selected = s.Options.Test, s.Options.Select.Takes
-	if w.unlabelled = s.Options.NoLabels; w.unlabelled {
-		w.labelMember = ""
-	}
-	walk := &transport.Walk{Ctx: ctx}
 	for _, path := range d.Paths {
-		if err := d.Each(walk, path, func(t *transport.TarReader) error { return w.tar(s, walk, t) }); err != nil {
+		if err := d.Each(&w.walk, path, w.tar); err != nil {
 			return dataset.Labels{}, err
 		}
 	}
-	s.CutOff(walk.Cut)
-	if w.unlabelled {
-		w.noteLeftOut(s)
+	s.CutOff(w.walk.Cut)
+	defer w.noteLeftOut()
+	if w.labelMember == "" {
 		return labelrule.NoLabels(), nil
 	}
 	l, err := d.names.Labels(s, len(w.counts))
@@ -142,14 +138,13 @@ func (d *Tars) Walk(ctx context.Context, s *dataset.Split, fn func(dataset.Item)
 	if w.negative > 0 {
 		s.Note("%s left out: a %s that is null or negative is no class", bytesize.Counted(w.negative, "sample is", "samples are"), d.label)
 	}
-	w.noteLeftOut(s)
 	return l, nil
 }
 
 // tar walks over one tar.
-func (w *webDatasetWalker) tar(s *dataset.Split, walk *transport.Walk, t *transport.TarReader) error {
+func (w *walker) tar(t *transport.TarReader) error {
 	w.complete, w.members = 0, 0
-	err := walk.Files(t, "", func(f *transport.File) error {
+	err := w.walk.Files(t, "", func(f *transport.File) error {
 		if f.Folder {
 			return nil
 		}
@@ -159,23 +154,24 @@ func (w *webDatasetWalker) tar(s *dataset.Split, walk *transport.Walk, t *transp
 		err = w.flushGroup(t, "")
 	}
 	if err == nil && w.members == 0 {
-		s.Note("%s has no files", t.Path)
+		w.split.Note("%s has no files", t.Path)
 	} else if err == nil && w.complete == 0 {
-		err = t.Errorf("", "no sample of WebDataset in it, which is an image and its label .%s one after the other: move it elsewhere", w.labelMember)
+		err = t.Errorf("", "no sample of WebDataset in it, which is an image and its label .%s one after the other: move it elsewhere",
+			w.labelMember)
 	}
 	return err
 }
 
 // member takes one file of a tar.
-func (w *webDatasetWalker) member(f *transport.File) error {
+func (w *walker) member(f *transport.File) error {
 	w.members++
 	sm, extension, err := w.sampleOf(f)
 	if err != nil {
 		return err
 	}
-	switch label := extension == w.labelMember && !w.unlabelled; {
+	switch label := w.labelMember != "" && extension == w.labelMember; {
 	case sm == nil:
-	case label || w.names.wanted(extension):
+	case label || w.find.wanted(extension):
 		if label && sm.label >= 0 {
 			return f.Errorf("a second label for %q", sm.key)
 		}
@@ -184,10 +180,10 @@ func (w *webDatasetWalker) member(f *transport.File) error {
 			err = w.readLabel(sm, f, content)
 		}
 		return err
-	case w.names.IsImage(extension):
+	case w.find.IsImage(extension):
 		return sm.readImage(f)
 	}
-	if _, known := w.leftOut[extension]; !known && len(w.leftOut) >= extensionsShownMax {
+	if w.leftOut[extension] == 0 && len(w.leftOut) >= extensionsShownMax {
 		extension = ""
 	}
 	w.leftOut[extension]++
@@ -195,8 +191,8 @@ func (w *webDatasetWalker) member(f *transport.File) error {
 }
 
 // sampleOf is the sample of a file, and its extension; nil: it is of none. Samples that the file ends are handed on.
-func (w *webDatasetWalker) sampleOf(f *transport.File) (*sample, string, error) {
-	key, extension, whole := w.names.Split(f.Name)
+func (w *walker) sampleOf(f *transport.File) (*sample, string, error) {
+	key, extension, whole := w.find.Split(f.Name)
 	group, _ := SplitMember(f.Name)
 	switch {
 	case key == "":
@@ -219,7 +215,7 @@ func (w *webDatasetWalker) sampleOf(f *transport.File) (*sample, string, error) 
 }
 
 // flushGroup hands on the samples of the group that ends where another begins.
-func (w *webDatasetWalker) flushGroup(t *transport.TarReader, next string) error {
+func (w *walker) flushGroup(t *transport.TarReader, next string) error {
 	w.group = next
 	if err := w.flush(t, &w.whole); err != nil {
 		return err
@@ -228,7 +224,7 @@ func (w *webDatasetWalker) flushGroup(t *transport.TarReader, next string) error
 }
 
 // readLabel reads the number in the member of a label, or that of a key in a sample's JSON.
-func (w *webDatasetWalker) readLabel(sm *sample, f *transport.File, content []byte) error {
+func (w *walker) readLabel(sm *sample, f *transport.File, content []byte) error {
 	text := string(content)
 	if w.labelKey != "" {
 		value, err := dataset.JSONAt(content, w.labelKey)
@@ -237,13 +233,14 @@ func (w *webDatasetWalker) readLabel(sm *sample, f *transport.File, content []by
 			sm.none = true
 			return nil
 		case err == nil:
-		case w.test || !w.selected(sm.key):
+		case w.split.Options.Test || !w.split.Options.Select.Takes(sm.key):
 			sm.unlabelled = true
 			return nil
 		case sm == &w.dotted:
-			return nil // as x.meta.json beside x.json: of a sample without an image, or a reject
+			return nil // x.meta.json beside x.json has no image, or becomes a reject
 		default:
-			return f.Errorf("the sample %q has no label: %v (--label %s%s). Correct --label, leave samples out by --exclude FILE, or take those without a label as -1 by --test",
+			return f.Errorf("the sample %q has no label: %v (--label %s%s). Correct --label, leave samples out by --exclude FILE, "+
+				"or take those without a label as -1 by --test",
 				sm.key, err, dataset.JSONPrefix, w.labelKey)
 		}
 	}
@@ -265,24 +262,24 @@ func (w *webDatasetWalker) readLabel(sm *sample, f *transport.File, content []by
 
 // readImage keeps the image until its sample ends.
 func (sm *sample) readImage(f *transport.File) error {
-	if sm.image != "" {
-		return f.Errorf("a second image for %q, after %s: a sample has one, whose extension --image-key says", sm.key, path.Base(sm.image))
+	if sm.image != nil {
+		return f.Errorf("a second image for %q, after %s: a sample has one, whose extension --image-key says", sm.key, path.Base(sm.image.Name))
 	}
-	sm.image, sm.reason, sm.file = f.Name, f.Reason, f
-	if sm.reason != "" {
+	sm.image = f
+	sm.content.Reset()
+	if f.Reason != "" {
 		return nil
 	}
-	sm.content.Reset()
 	_, err := sm.content.ReadFrom(f.Data)
 	return err
 }
 
-// flush hands on a sample that has ended. One with neither image nor label is none, but some file like a README.
-func (w *webDatasetWalker) flush(t *transport.TarReader, ended *sample) error {
+// flush hands on a sample that has ended. Without image and label it is not a sample, but a file like a README.
+func (w *walker) flush(t *transport.TarReader, ended *sample) error {
 	sm := *ended
 	*ended = sample{label: -1, content: sm.content, members: sm.members}
 	defer sm.members.reset()
-	if sm.image == "" && (sm.label < 0 || ended == &w.dotted && w.labelKey != "") {
+	if sm.image == nil && (sm.label < 0 || ended == &w.dotted && w.labelKey != "") {
 		return nil
 	}
 	if err := w.checkKey(t, sm); err != nil {
@@ -294,24 +291,26 @@ func (w *webDatasetWalker) flush(t *transport.TarReader, ended *sample) error {
 		w.complete++
 		return nil
 	}
-	it := dataset.Item{Key: sm.key, Reason: cmp.Or(transport.NameReason(sm.key), sm.reason)}
-	unlabelled := w.unlabelled || sm.unlabelled
+	unlabelled := w.labelMember == "" || sm.unlabelled
+	it, hint := dataset.Item{Key: sm.key}, ""
+	if ended == &w.dotted {
+		hint = imageKeyHint
+	}
 	switch {
-	case sm.image == "":
+	case sm.image == nil:
 		it.Reason = fmt.Sprintf("no image beside %s.%s in %s", path.Base(sm.key), w.labelMember, filepath.Base(t.Path))
 	case sm.label < 0 && !unlabelled:
-		it.Reason = fmt.Sprintf("no label: there is no %s.%s beside %s in %s", path.Base(sm.key), w.labelMember, path.Base(sm.image), filepath.Base(t.Path))
-		if ended == &w.dotted {
-			it.Reason += imageKeyHint
-		}
+		it.Reason = fmt.Sprintf("no label: there is no %s.%s beside %s in %s%s", path.Base(sm.key), w.labelMember,
+			path.Base(sm.image.Name), filepath.Base(t.Path), hint)
 	default:
+		it.Reason = cmp.Or(transport.NameReason(sm.key), sm.image.Reason)
 		w.complete++
 	}
-	if sm.image == "" || sm.label < 0 && !unlabelled {
-		w.incomplete[sm.key] = struct{}{}
+	if sm.image == nil || sm.label < 0 && !unlabelled {
+		w.incomplete[sm.key] = true
 	}
 	if w.byKey[sm.key] = sm.label; !unlabelled {
-		w.byKey[sm.key] = max(sm.label, 0) // what is left out needs no label
+		w.byKey[sm.key] = max(sm.label, 0) // a left-out sample needs no label
 	}
 	if sm.label >= 0 {
 		w.counts = append(w.counts, make([]int, max(0, int(sm.label)+1-len(w.counts)))...)
@@ -320,31 +319,35 @@ func (w *webDatasetWalker) flush(t *transport.TarReader, ended *sample) error {
 	if it.Reason == "" {
 		it.Label, it.Labelled = sm.label, true
 		it.Size, it.Data = int64(sm.content.Len()), bytes.NewReader(sm.content.Bytes())
-		it.Lies(sm.file)
+		it.SetLocation(sm.image)
 		var err error
 		if it.Fields, err = sm.members.values(); err != nil {
-			return t.Errorf(sm.image, "%v%s", err, map[bool]string{true: imageKeyHint}[ended == &w.dotted])
+			return t.Errorf(sm.image.Name, "%v%s", err, hint)
 		}
 	}
 	return w.fn(it)
 }
 
 // checkKey refuses a key that has occurred before.
-func (w *webDatasetWalker) checkKey(t *transport.TarReader, sm sample) error {
+func (w *walker) checkKey(t *transport.TarReader, sm sample) error {
 	if _, twice := w.byKey[sm.key]; !twice {
 		return nil
 	}
-	member := cmp.Or(sm.image, sm.key+"."+w.labelMember)
-	if _, ok := w.incomplete[sm.key]; ok || sm.image == "" || sm.label < 0 {
-		return t.Errorf(member, "the image and the label of %q do not stand one after the other: write the tar again, in the order of names (tar --sort=name)", sm.key)
+	member := sm.key + "." + w.labelMember
+	if sm.image != nil {
+		member = sm.image.Name
 	}
-	return t.Errorf(member, "the key %q occurs twice: a key must name one image in all tars, so write them again with keys that differ", sm.key)
+	if w.incomplete[sm.key] || sm.image == nil || sm.label < 0 {
+		return t.Errorf(member, "the image and the label of %q do not stand one after the other: write the tar again, "+
+			"in the order of names (tar --sort=name)", sm.key)
+	}
+	return t.Errorf(member, "the key %q occurs twice: a key must name one image in all tars, so write them again with keys that differ",
+		sm.key)
 }
 
-// noteLeftOut says what members were left out.
-func (w *webDatasetWalker) noteLeftOut(s *dataset.Split) {
-	total := 0
-	var kinds []string
+// noteLeftOut notes the left-out members.
+func (w *walker) noteLeftOut() {
+	total, kinds := 0, []string(nil)
 	for _, extension := range slices.Sorted(maps.Keys(w.leftOut)) {
 		n := w.leftOut[extension]
 		total += n
@@ -356,6 +359,7 @@ func (w *webDatasetWalker) noteLeftOut(s *dataset.Split) {
 		kinds = append(kinds, bytesize.Counted(n, "other", "others"))
 	}
 	if total > 0 {
-		s.Note("%s neither image nor label, and left out (%s)", bytesize.Counted(total, "file in the tars is", "files in the tars are"), strings.Join(kinds, ", "))
+		w.split.Note("%s neither image nor label, and left out (%s)",
+			bytesize.Counted(total, "file in the tars is", "files in the tars are"), strings.Join(kinds, ", "))
 	}
 }
