@@ -48,8 +48,6 @@ func NoRemote(p, what string) error {
 	return Refuse(p, "%s in a bucket or on a web server is not read: download it", what)
 }
 
-func isAbsolute(p string) bool { return filepath.IsAbs(p) || isRemote(p) }
-
 // remotes are the open storages, by their roots.
 var remotes sync.Map
 
