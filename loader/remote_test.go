@@ -75,8 +75,7 @@ func TestCacheHits(t *testing.T) {
 					t.Fatal(err, wantErr)
 				}
 				compareEpochs(t, got, want)
-				stats := cache.Stats()
-				hit, miss := stats.HitBytes.Load()-hits, stats.MissBytes.Load()-misses
+				hit, miss := cache.HitBytes.Load()-hits, cache.MissBytes.Load()-misses
 				hits, misses = hits+hit, misses+miss
 				rate := float64(hit) / float64(hit+miss)
 				t.Logf("epoch %d: %.3f from the cache, %d bytes kept", epoch, rate, cache.Used())
@@ -84,8 +83,8 @@ func TestCacheHits(t *testing.T) {
 					t.Errorf("epoch %d: %.3f of the bytes came from a cache of %.1f", epoch, rate, share)
 				}
 			}
-			if cache.Used() > cache.Max() {
-				t.Errorf("%d bytes are kept, of at most %d", cache.Used(), cache.Max())
+			if cache.Used() > cache.Max {
+				t.Errorf("%d bytes are kept, of at most %d", cache.Used(), cache.Max)
 			}
 		})
 	}

@@ -85,7 +85,7 @@ func (s *Server) store() *status.Store {
 		st.Failure, st.FailureStatus = fmt.Sprintf("%s: %v", failed.Place, failed.Err), failed.Status
 	}
 	if cache := storage.Remote.Cache; cache != nil {
-		st.CacheUsed, st.CacheMax = cache.Used(), cache.Max()
+		st.CacheUsed, st.CacheMax = cache.Used(), cache.Max
 		if err := cache.Failure(); err != nil {
 			st.CacheFailure = err.Error()
 		}
@@ -99,7 +99,7 @@ func storeCounts() (st status.Store) {
 	st.Requests, st.Retries = counts.Requests.Load(), counts.Retries.Load()
 	st.UnderWay, st.Bytes = counts.UnderWay.Load(), counts.Bytes.Load()
 	if cache := storage.Remote.Cache; cache != nil {
-		st.HitBytes = cache.Stats().HitBytes.Load()
+		st.HitBytes = cache.HitBytes.Load()
 	}
 	return st
 }

@@ -151,7 +151,8 @@ func (s *indexedStorage) Open(name string, _ int64, identity string) (storage.Fi
 	}
 	f := &indexedFile{set: s, path: storage.Join(s.String(), name), file: file}
 	err = f.openTable(info)
-	if cached, is := file.(storage.Forgetter); is && err != nil && cached.Forget(info.Index.Tail, info.Index.Bytes-info.Index.Tail) {
+	if cached, is := file.(storage.Forgetter); is && err != nil {
+		cached.Forget(0, file.Size())
 		err = f.openTable(info)
 	}
 	if err != nil {
@@ -159,7 +160,7 @@ func (s *indexedStorage) Open(name string, _ int64, identity string) (storage.Fi
 		return nil, err
 	}
 	if storage.IsRemote(s.manifest.Index.Source) {
-		return storage.Cached(f, f.path, identity+" with its images")
+		return storage.Cached(f, f.path, identity+" with its images"), nil
 	}
 	return f, nil
 }
@@ -386,18 +387,21 @@ func (f *indexedFile) readOwn(p []byte, at int64) error {
 }
 
 // Forget implements [storage.Forgetter], where the index's own file lies in a cache.
-func (f *indexedFile) Forget(offset, length int64) (kept bool) {
+func (f *indexedFile) Forget(offset, length int64) {
 	cached, is := f.file.(storage.Forgetter)
 	f.set.tails.Delete(f.path)
+	if is && length >= f.size {
+		cached.Forget(0, f.file.Size())
+		return
+	}
 	for end := offset + length; is && offset < end; {
 		n, image, at := f.piece(offset)
 		n = min(n, end-offset)
-		if image == nil && at >= 0 && cached.Forget(at, n) {
-			kept = true
+		if image == nil && at >= 0 {
+			cached.Forget(at, n)
 		}
 		offset += n
 	}
-	return kept
 }
 
 // WillNeed implements [storage.File]: reading an image may wait for a disk or a network.

@@ -3,14 +3,13 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
-	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
@@ -23,7 +22,7 @@ func newCacheCommand() *cobra.Command {
 				if _, err := os.Stat(args[0]); err != nil {
 					return err
 				}
-				if names, err := fs.Glob(os.DirFS(args[0]), "used"); err != nil || len(names) == 0 {
+				if _, err := os.Stat(filepath.Join(args[0], "lock")); err != nil {
 					return fmt.Errorf("%s is no cache: name the folder that --cache named", args[0])
 				}
 				cache, err := storage.OpenCache(args[0], 0)
@@ -31,11 +30,7 @@ func newCacheCommand() *cobra.Command {
 					return err
 				}
 				defer cache.Close()
-				list, err := cache.Objects()
-				if err != nil {
-					return err
-				}
-				for _, info := range list {
+				for _, info := range cache.Objects() {
 					if !strings.HasPrefix(info.Place, append(args, "")[1]) {
 						continue
 					}
@@ -57,13 +52,6 @@ func newCacheCommand() *cobra.Command {
 		if errors.Is(err, storage.ErrInUse) {
 			fmt.Fprintf(cmd.OutOrStdout(), "%s stays: %v\n", info.Place, err)
 			return nil
-		}
-		return err
-	})
-	do("verify DIR [PLACE]", "Check the records that are kept, and forget those that are damaged", func(cmd *cobra.Command, cache *storage.Cache, info storage.ObjectInfo) error {
-		kept, forgotten, err := shard.VerifyCached(cache, info)
-		if err == nil && forgotten > 0 {
-			fmt.Fprintf(cmd.OutOrStdout(), "%s: %d of %d records were damaged, and are read again\n", info.Place, forgotten, kept+forgotten)
 		}
 		return err
 	})

@@ -51,7 +51,7 @@ func (f *storeFlags) open(ctx context.Context) (closeStore func(), err error) {
 		if err := unix.Statfs(f.cache, &disk); err != nil {
 			return nil, fmt.Errorf("--cache %s: %w", f.cache, err)
 		}
-		cache.Limit((int64(disk.Bavail)*int64(disk.Bsize) + cache.Used()) / 10 * 9)
+		cache.Max = (int64(disk.Bavail)*int64(disk.Bsize) + cache.Used()) / 10 * 9
 	}
 	storage.Remote.Cache = cache
 	return func() { cache.Close() }, nil

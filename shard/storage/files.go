@@ -44,7 +44,7 @@ const poolMin = 16
 type pooledFile struct {
 	path  string
 	pool  *FilePool
-	flags int // of open(2), beside O_RDONLY
+	flags int // of open(2)
 
 	size int64
 	tail []byte // what the file ends with: by this and the size it is recognised when it is opened again
@@ -55,7 +55,7 @@ type pooledFile struct {
 	used   atomic.Bool  // since the hand came by
 	random atomic.Bool  // see setRandom
 
-	changes bool // what is in the file may change, but not its size
+	changes bool // the file may change in any way, and is never taken for another one
 
 	place int // in pool.open, if it is open; of the pool's lock
 }
@@ -165,12 +165,12 @@ func (f *pooledFile) reopen() error {
 	if f.file != nil {
 		return nil
 	}
-	if err := f.openLocked(); err != nil {
+	if err := f.openLocked(); err != nil || f.changes {
 		return err
 	}
 	info, err := f.file.Stat()
 	if err == nil && info.Size() == f.size {
-		if tail, err := f.readTailLocked(f.size); f.changes || err == nil && bytes.Equal(tail, f.tail) {
+		if tail, err := f.readTailLocked(f.size); err == nil && bytes.Equal(tail, f.tail) {
 			return nil
 		}
 	}

@@ -128,7 +128,7 @@ func (r *remote) Open(name string, size int64, identity string) (File, error) {
 	f := &remoteFile{remote: r, name: name, size: size}
 	switch {
 	case size >= 0 && identity != "":
-		return Cached(f, Join(r.place, name), identity)
+		return Cached(f, Join(r.place, name), identity), nil
 	case size >= 0:
 		return f, nil
 	}
@@ -293,9 +293,8 @@ func (f *remoteFile) readOnce(ctx context.Context, p []byte, offset int64, came 
 }
 
 // Forget implements [Forgetter]: the next answer may be another one.
-func (f *remoteFile) Forget(int64, int64) bool {
+func (f *remoteFile) Forget(int64, int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.head = nil
-	return true
 }
