@@ -126,7 +126,7 @@ type openObject struct {
 func newIndexedStorage(files storage.Storage, m *Manifest) (storage.Storage, error) {
 	s := &indexedStorage{Storage: files, manifest: m, infos: map[string]*ShardInfo{}, open: map[uint32]openObject{}}
 	var err error
-	if s.source, err = storage.Source(m.Index.Source, files.String()); err != nil {
+	if s.source, err = files.Source(m.Index.Source); err != nil {
 		return nil, fmt.Errorf("shard: %s: the images of this index: %w", files, err)
 	}
 	slog.Info("the images of an index are read from where they are", "index", files, "images", m.Index.Source)
@@ -159,8 +159,8 @@ func (s *indexedStorage) Open(name string, _ int64, identity string) (storage.Fi
 		file.Close()
 		return nil, err
 	}
-	if storage.IsRemote(s.manifest.Index.Source) {
-		return storage.Cached(f, f.path, identity+" with its images"), nil
+	if c, is := s.source.(storage.Cacher); is {
+		return c.Cached(f, f.path, identity+" with its images"), nil
 	}
 	return f, nil
 }

@@ -106,15 +106,16 @@ func TestRemoteSetWithDamagedCache(t *testing.T) {
 	dir, cached := writeSet(t, samples, options), t.TempDir()
 	server := httptest.NewServer(http.FileServer(http.Dir(dir)))
 	defer server.Close()
-	before := storage.Remote
-	defer func() { storage.Remote = before }()
+	before := storage.Default
+	defer func() { storage.Default = before }()
+	storage.Default = storage.NewClient()
 	local := openSet(t, dir)
 	for _, step := range []string{"empty", "full", "damaged", "full again"} {
 		cache, err := storage.OpenCache(cached, 1<<30)
 		if err != nil {
 			t.Fatal(err)
 		}
-		storage.Remote.Cache = cache
+		storage.Default.Cache = cache
 		if step == "damaged" {
 			files, _ := filepath.Glob(filepath.Join(cached, "*.kept"))
 			if len(files) == 0 {
@@ -182,9 +183,10 @@ func TestHalfSyncedSet(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer cache.Close()
-	before := storage.Remote
-	defer func() { storage.Remote = before }()
-	storage.Remote.Cache = cache
+	before := storage.Default
+	defer func() { storage.Default = before }()
+	storage.Default = storage.NewClient()
+	storage.Default.Cache = cache
 	if err := os.CopyFS(synced, os.DirFS(old)); err != nil {
 		t.Fatal(err)
 	}
@@ -237,8 +239,9 @@ func TestOneWrongAnswer(t *testing.T) {
 	server := flipper{Handler: http.FileServer(http.Dir(local.Dir()))}
 	web := httptest.NewServer(&server)
 	defer web.Close()
-	before := storage.Remote
-	defer func() { storage.Remote = before }()
+	before := storage.Default
+	defer func() { storage.Default = before }()
+	storage.Default = storage.NewClient()
 	read := func() error {
 		server.requests.Store(0)
 		return sameAs(local, web.URL)
@@ -250,7 +253,7 @@ func TestOneWrongAnswer(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				storage.Remote.Cache = cache
+				storage.Default.Cache = cache
 			}
 			server.flip = func(n int) bool { return n == wrong }
 			if err := read(); err != nil {
@@ -258,8 +261,8 @@ func TestOneWrongAnswer(t *testing.T) {
 			}
 			more = int(server.requests.Load()) > wrong
 			if cached {
-				storage.Remote.Cache.Close()
-				storage.Remote.Cache = nil
+				storage.Default.Cache.Close()
+				storage.Default.Cache = nil
 			}
 		}
 	}
@@ -306,8 +309,8 @@ func TestInterruptedVerifyFindsNoDamage(t *testing.T) {
 		files.ServeHTTP(w, r)
 	}))
 	defer server.Close()
-	storage.Remote.Context = ctx
-	defer func() { storage.Remote.Context = context.Background() }()
+	storage.Default.Context = ctx
+	defer func() { storage.Default.Context = context.Background() }()
 	problem := func(err error) { t.Errorf("told: %v", err) }
 	if _, err := Verify(ctx, server.URL+"/train-shards", VerifyOptions{Problem: problem}); !errors.Is(err, context.Canceled) {
 		t.Error(err)

@@ -106,7 +106,7 @@ func OpenSet(dir string) (*Set, error) {
 // OpenLazily opens the set in dir for a look at some of its samples: the manifest, and a shard when it is first asked for, so that what is
 // wrong with one is told then. The error is OpenSet's for the manifest, and for a set with no partition at all.
 func OpenLazily(dir string) (*Set, error) {
-	s, err := openPartitions(dir)
+	s, err := openPartitions(storage.Default, dir)
 	if err == nil {
 		err = s.openObjects()
 	}
@@ -117,8 +117,8 @@ func OpenLazily(dir string) (*Set, error) {
 }
 
 // openPartitions finds the partitions that are there, and opens none of their shards.
-func openPartitions(dir string) (*Set, error) {
-	files, err := storage.At(dir)
+func openPartitions(client *storage.Client, dir string) (*Set, error) {
+	files, err := client.At(dir)
 	if err != nil {
 		return nil, err
 	}

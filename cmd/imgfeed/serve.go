@@ -22,6 +22,7 @@ import (
 	"github.com/imgfeed/imgfeed/internal/version"
 	"github.com/imgfeed/imgfeed/server"
 	"github.com/imgfeed/imgfeed/server/status"
+	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
 // serveFlags are the flags of imgfeed serve: the server's own settings, and how the program runs it.
@@ -149,9 +150,9 @@ type openedServer struct {
 }
 
 // openServer finds the sets at places, joined if there are several, and opens a server for them. It fails at once when ctx ends.
-func openServer(ctx context.Context, places []string, apart bool, c server.Config) (openedServer, error) {
+func openServer(ctx context.Context, client *storage.Client, places []string, apart bool, c server.Config) (openedServer, error) {
 	return cliutil.Interruptible(ctx, func() (openedServer, error) {
-		find, found, at, skipped, err := discoverAll(places, apart)
+		find, found, at, skipped, err := discoverAll(client, places, apart)
 		if err != nil {
 			return openedServer{}, err
 		}
@@ -172,7 +173,7 @@ func (f *serveFlags) open(ctx context.Context, places []string, log *slog.Logger
 		setProcessors(c.Threads, 0)
 		c.Reading = func(more int) { setProcessors(c.Threads, more) }
 	}
-	return openServer(ctx, places, f.apart, c)
+	return openServer(ctx, f.store.client, places, f.apart, c)
 }
 
 // run serves until a signal or the owner's end.

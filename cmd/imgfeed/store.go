@@ -15,14 +15,16 @@ import (
 
 // storeFlags say how sets in buckets and on web servers are read.
 type storeFlags struct {
+	client   *storage.Client
 	cache    string
 	size     int64
 	requests int
 }
 
 func (f *storeFlags) register(flags *pflag.FlagSet) {
-	flags.Var(durationFlag(&storage.Remote.Timeout, time.Second), "store-timeout", "how long a bucket or web server may give no answer before the epoch ends")
-	flags.StringArrayVar(&storage.Remote.Sources, "allow-source", nil, cliutil.AllowSource)
+	f.client = storage.NewClient()
+	flags.Var(durationFlag(&f.client.Timeout, time.Second), "store-timeout", "how long a bucket or web server may give no answer before the epoch ends")
+	flags.StringArrayVar(&f.client.Sources, "allow-source", nil, cliutil.AllowSource)
 	flags.Var(cliutil.Int(&f.requests, 0, 1024), "store-requests", "requests to a bucket or web server that are under way at most (default found out: as many as bring more)")
 	flags.StringVar(&f.cache, "cache", "", "folder of a local disk that keeps what was read of a bucket or web server, for all servers of this machine and for later ones")
 	flags.Var((*bytesize.Size)(&f.size), "cache-size", "limit of --cache, e.g. 400GB (default nine tenths of what it may take of its disk)")
@@ -30,8 +32,8 @@ func (f *storeFlags) register(flags *pflag.FlagSet) {
 
 // open prepares for reading until ctx ends, and returns what frees the cache.
 func (f *storeFlags) open(ctx context.Context) (closeStore func(), err error) {
-	storage.Remote.Context = ctx
-	storage.PinRequests(f.requests)
+	f.client.Context = ctx
+	f.client.PinRequests(f.requests)
 	closeStore = func() {}
 	switch {
 	case f.cache == "" && f.size != 0:
@@ -53,6 +55,6 @@ func (f *storeFlags) open(ctx context.Context) (closeStore func(), err error) {
 		}
 		cache.Max = (int64(disk.Bavail)*int64(disk.Bsize) + cache.Used()) / 10 * 9
 	}
-	storage.Remote.Cache = cache
+	f.client.Cache = cache
 	return func() { cache.Close() }, nil
 }

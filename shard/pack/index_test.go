@@ -148,11 +148,11 @@ func TestIndexOfTheWeb(t *testing.T) {
 		t.Errorf("%d requests open an index, want at most 4", n)
 	}
 	cacheDir := t.TempDir()
-	storage.Remote.Cache, err = storage.OpenCache(cacheDir, 1<<30)
+	storage.Default.Cache, err = storage.OpenCache(cacheDir, 1<<30)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { storage.Remote.Cache = nil }()
+	defer func() { storage.Default.Cache = nil }()
 	requireSame(t, packed, remote)
 	for range 3 { // the last time from the cache
 		requests.Store(0)

@@ -87,7 +87,7 @@ func OpenCache(dir string, max int64) (*Cache, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cache: %w", err)
 	}
-	return &Cache{Max: max, dir: dir, lock: lock, folder: NewFolder("", nil), objects: map[string]*cachedObject{}, opened: time.Now()}, nil
+	return &Cache{Max: max, dir: dir, lock: lock, folder: NewFolder("", poolOf(4)), objects: map[string]*cachedObject{}, opened: time.Now()}, nil
 }
 
 // Close lets go of the cache. Nobody may use files that were opened through it.
@@ -224,12 +224,8 @@ type cachedFile struct {
 	*cachedObject
 }
 
-// Cached puts the cache of Remote, if there is one and it works, before a file of a network. identity tells its content from any other's.
-func Cached(f File, place, identity string) File {
-	c := Remote.Cache
-	if c == nil {
-		return f
-	}
+// file is [Cacher.Cached]. If the cache does not work, it returns f.
+func (c *Cache) file(f File, place, identity string) File {
 	sum := sha256.Sum256([]byte(identity))
 	id := hex.EncodeToString(sum[:16])
 	c.mu.Lock()

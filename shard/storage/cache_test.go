@@ -20,7 +20,7 @@ func cachedStore(t *testing.T, data []byte, dir string, max int64) (*store, *Cac
 	if err != nil {
 		t.Fatal(err)
 	}
-	Remote.Cache = c
+	Default.Cache = c
 	f, err := s.places(t)["http"].Open("a", int64(len(data)), "identity")
 	if err != nil {
 		t.Fatal(err)
@@ -183,7 +183,7 @@ func keepAll(t *testing.T, f File) {
 // another opens a second file of 64 KiB of a store, through a cache.
 func another(t *testing.T, s *store, c *Cache) File {
 	t.Helper()
-	Remote.Cache = c
+	Default.Cache = c
 	s.files["bucket/set/b"] = numbered(64 << 10)
 	f, err := s.places(t)["http"].Open("b", 64<<10, "another")
 	if err != nil {

@@ -25,6 +25,7 @@ type Folder struct {
 	// Memory says how many bytes of files the page cache can hold.
 	Memory func() int64
 
+	client *Client
 	dir    string
 	pool   *FilePool
 	bytes  atomic.Int64 // of all open files
@@ -41,12 +42,12 @@ type Folder struct {
 // readsMax keeps disks busy that have 32 requests in work at a time, and network file systems that take 2 ms for each.
 const readsMax = 64
 
-// NewFolder returns the storage of a folder. Its files share the descriptors of pool; nil is the process's own.
+// NewFolder returns the storage of a folder. Its files share the descriptors of pool; nil is the default client's.
 func NewFolder(dir string, pool *FilePool) *Folder {
 	if pool == nil {
-		pool = processFiles
+		pool = Default.files
 	}
-	f := &Folder{Memory: memory.ForCache, dir: dir, pool: pool}
+	f := &Folder{Memory: memory.ForCache, client: Default, dir: dir, pool: pool}
 	f.direct.Store(directFlag != 0)
 	return f
 }
@@ -55,6 +56,9 @@ func NewFolder(dir string, pool *FilePool) *Folder {
 func (f *Folder) Open(name string, _ int64, _ string) (File, error) { return f.open(f.path(name)) }
 
 func (f *Folder) path(name string) string { return filepath.Join(f.dir, filepath.FromSlash(name)) }
+
+// Source implements [Storage].
+func (f *Folder) Source(place string) (Storage, error) { return f.client.source(place, f.dir) }
 
 // String implements fmt.Stringer.
 func (f *Folder) String() string { return f.dir }

@@ -30,6 +30,10 @@ type Storage interface {
 	// Names returns the names right below a folder, "" for the place itself; those of folders end in a slash. It is errors.ErrUnsupported where the storage
 	// can't list.
 	Names(folder string) ([]string, error)
+	// Source returns the storage of the images of an index that lies here, at the place that the index names. An index may come from a
+	// stranger: one that is read over a network reaches only its own host and bucket, and the query that signs requests goes only to hosts
+	// that the user names. [Client.Sources] are places that the user names, too.
+	Source(place string) (Storage, error)
 	// String returns the place, for messages.
 	String() string
 }
@@ -59,6 +63,12 @@ type File interface {
 type Waiter interface {
 	// Waited notes that somebody waits for a Fetch.
 	Waited()
+}
+
+// A Cacher is a [Storage] with a cache before it.
+type Cacher interface {
+	// Cached puts the cache, if there is one, before a file that is read by way of this storage. identity tells its content from any other's.
+	Cached(f File, place, identity string) File
 }
 
 // A Forgetter is a [File] that may hold wrong bytes, and can read them again from where they came.

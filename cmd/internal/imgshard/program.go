@@ -28,7 +28,7 @@ func Main(args []string) {
 		endAtOnce(os.Interrupt, syscall.SIGTERM)
 		stop()
 	})
-	storage.Remote.Context = ctx
+	storage.Default.Context = ctx
 	log.SetFlags(0) // of slog's lines
 	log.SetPrefix("imgshard: ")
 	os.Exit(run(ctx, args, os.Stdout, os.Stderr))
@@ -77,7 +77,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 func newRoot() *cobra.Command {
 	root := &cobra.Command{Use: "imgshard", Short: "Pack image datasets into shard sets, and look into them"}
 	root.PersistentFlags().BoolVarP(&quiet, "quiet", "q", false, "show no progress")
-	root.PersistentFlags().StringArrayVar(&storage.Remote.Sources, "allow-source", nil, cliutil.AllowSource)
+	root.PersistentFlags().StringArrayVar(&storage.Default.Sources, "allow-source", nil, cliutil.AllowSource)
 	return cliutil.Root(root, cliutil.Manual{
 		Environment: "AWS_*, GOOGLE_APPLICATION_CREDENTIALS, HF_TOKEN: credentials for sets in buckets and at Hugging Face, as for their own programs. IMGFEED_URL_QUERY: a query that signs requests to one web server.",
 		Files:       "SET/manifest.json and SET/rank-NNNN/: a shard set. SET/rejects.jsonl: the files that were left out, and why.",
