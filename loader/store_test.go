@@ -19,9 +19,10 @@ import (
 
 // withTimeout gives requests to stores so long.
 func withTimeout(t *testing.T, timeout time.Duration) {
-	before := storage.Remote
-	storage.Remote.Timeout = timeout
-	t.Cleanup(func() { storage.Remote = before })
+	before := storage.Default
+	storage.Default = storage.NewClient()
+	storage.Default.Timeout = timeout
+	t.Cleanup(func() { storage.Default = before })
 }
 
 // TestDeadStore ends an epoch soon after its store has died, and not anew for each sample, whatever becomes of bad samples: none of these is bad.

@@ -53,7 +53,9 @@ func (s *Server) watch(ctx context.Context) {
 
 func (s *Server) addMoment(now time.Time) {
 	st := s.sample()
-	next := look{at: now, pool: s.pool.Counters(), store: storeCounts(), feeders: s.feeders.Counts(), images: st.Images, sent: map[uint64]int64{}}
+	next := look{
+		at: now, pool: s.pool.Counters(), store: s.storeCounts(), feeders: s.feeders.Counts(), images: st.Images, sent: map[uint64]int64{},
+	}
 	next.pool.Read += s.pool.Reading()
 	h := &s.history
 	h.mu.Lock()

@@ -75,17 +75,17 @@ func (s *Server) store() *status.Store {
 	if sets == 0 {
 		return nil
 	}
-	st := storeCounts()
-	st.SetBytes, st.UnderWayMax = bytes, int64(storage.RequestsMax())
+	st := s.storeCounts()
+	st.SetBytes, st.UnderWayMax = bytes, int64(s.storage().RequestsMax())
 	st.Rates = s.history.storeRates()
 	if sets < len(catalog.sets) {
 		st.Rates.MemoryBytes = nil // the others' samples take bytes too
 	}
-	if failed := storage.RemoteCounts.Failed.Load(); failed != nil {
+	if failed := s.storage().Counts.Failed.Load(); failed != nil {
 		st.Failure, st.FailureStatus = fmt.Sprintf("%s: %v", failed.Place, failed.Err), failed.Status
 	}
-	if cache := storage.Remote.Cache; cache != nil {
-		st.CacheUsed, st.CacheMax = cache.Used(), cache.Max()
+	if cache := s.storage().Cache; cache != nil {
+		st.CacheUsed, st.CacheMax = cache.Used(), cache.Max
 		if err := cache.Failure(); err != nil {
 			st.CacheFailure = err.Error()
 		}
@@ -93,13 +93,16 @@ func (s *Server) store() *status.Store {
 	return &st
 }
 
+// storage returns the client that reads the sets.
+func (s *Server) storage() *storage.Client { return cmp.Or(s.cfg.Found.Client, storage.Default) }
+
 // storeCounts is what changes all the time.
-func storeCounts() (st status.Store) {
-	counts := &storage.RemoteCounts
+func (s *Server) storeCounts() (st status.Store) {
+	counts := &s.storage().Counts
 	st.Requests, st.Retries = counts.Requests.Load(), counts.Retries.Load()
 	st.UnderWay, st.Bytes = counts.UnderWay.Load(), counts.Bytes.Load()
-	if cache := storage.Remote.Cache; cache != nil {
-		st.HitBytes = cache.Stats().HitBytes.Load()
+	if cache := s.storage().Cache; cache != nil {
+		st.HitBytes = cache.HitBytes.Load()
 	}
 	return st
 }

@@ -12,9 +12,10 @@ import (
 
 // TestDeadStore tells a client that its set's store refuses connections, or closes them: these are not the client's own, nor is it the end of the epoch.
 func TestDeadStore(t *testing.T) {
-	before := storage.Remote
-	defer func() { storage.Remote = before }()
-	storage.Remote.Timeout = 300 * time.Millisecond
+	before := storage.Default
+	defer func() { storage.Default = before }()
+	storage.Default = storage.NewClient()
+	storage.Default.Timeout = 300 * time.Millisecond
 	dir := oneSet(t, 40, 1)
 	for _, name := range []string{"refused", "closed"} {
 		files := http.FileServer(http.Dir(dir))

@@ -68,7 +68,11 @@ func (e *DamagedPartitionError) Unwrap() []error { return e.Problems }
 // as missing, and Damaged names it. The error is OpenSet's where the manifest is damaged or no partition with samples is
 // whole. Until all shards are open, say is called once a second with how many are, unless it is nil.
 func OpenWhole(dir string, say func(opened, shards int)) (*Set, error) {
-	s, err := openPartitions(dir)
+	return openWhole(storage.Default, dir, say)
+}
+
+func openWhole(client *storage.Client, dir string, say func(opened, shards int)) (*Set, error) {
+	s, err := openPartitions(client, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -231,8 +235,8 @@ type DamagedSet struct {
 }
 
 // checkManifest reads the manifest of a folder that may be a set. A folder with partitions but no manifest is a damaged set.
-func checkManifest(dir string) (*Manifest, error) {
-	files, err := storage.At(dir)
+func checkManifest(client *storage.Client, dir string) (*Manifest, error) {
+	files, err := client.At(dir)
 	if err != nil {
 		return nil, err
 	}

@@ -126,7 +126,7 @@ type openObject struct {
 func newIndexedStorage(files storage.Storage, m *Manifest) (storage.Storage, error) {
 	s := &indexedStorage{Storage: files, manifest: m, infos: map[string]*ShardInfo{}, open: map[uint32]openObject{}}
 	var err error
-	if s.source, err = storage.Source(m.Index.Source, files.String()); err != nil {
+	if s.source, err = files.Source(m.Index.Source); err != nil {
 		return nil, fmt.Errorf("shard: %s: the images of this index: %w", files, err)
 	}
 	slog.Info("the images of an index are read from where they are", "index", files, "images", m.Index.Source)
@@ -151,15 +151,16 @@ func (s *indexedStorage) Open(name string, _ int64, identity string) (storage.Fi
 	}
 	f := &indexedFile{set: s, path: storage.Join(s.String(), name), file: file}
 	err = f.openTable(info)
-	if cached, is := file.(storage.Forgetter); is && err != nil && cached.Forget(info.Index.Tail, info.Index.Bytes-info.Index.Tail) {
+	if cached, is := file.(storage.Forgetter); is && err != nil {
+		cached.Forget(0, file.Size())
 		err = f.openTable(info)
 	}
 	if err != nil {
 		file.Close()
 		return nil, err
 	}
-	if storage.IsRemote(s.manifest.Index.Source) {
-		return storage.Cached(f, f.path, identity+" with its images")
+	if c, is := s.source.(storage.Cacher); is {
+		return c.Cached(f, f.path, identity+" with its images"), nil
 	}
 	return f, nil
 }
@@ -386,18 +387,21 @@ func (f *indexedFile) readOwn(p []byte, at int64) error {
 }
 
 // Forget implements [storage.Forgetter], where the index's own file lies in a cache.
-func (f *indexedFile) Forget(offset, length int64) (kept bool) {
+func (f *indexedFile) Forget(offset, length int64) {
 	cached, is := f.file.(storage.Forgetter)
 	f.set.tails.Delete(f.path)
+	if is && length >= f.size {
+		cached.Forget(0, f.file.Size())
+		return
+	}
 	for end := offset + length; is && offset < end; {
 		n, image, at := f.piece(offset)
 		n = min(n, end-offset)
-		if image == nil && at >= 0 && cached.Forget(at, n) {
-			kept = true
+		if image == nil && at >= 0 {
+			cached.Forget(at, n)
 		}
 		offset += n
 	}
-	return kept
 }
 
 // WillNeed implements [storage.File]: reading an image may wait for a disk or a network.

@@ -47,8 +47,9 @@ func TestIndexOfAStranger(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	before := storage.Remote
-	defer func() { storage.Remote = before }()
+	before := storage.Default
+	defer func() { storage.Default = before }()
+	storage.Default = storage.NewClient()
 	web := httptest.NewServer(http.FileServer(http.Dir(dir)))
 	defer web.Close()
 	read := func(place string) error {
@@ -94,11 +95,11 @@ func TestIndexOfAStranger(t *testing.T) {
 		if err := read(index.URL); err == nil || !strings.Contains(err.Error(), "reaches only its own host") || !strings.Contains(err.Error(), "--allow-source") {
 			t.Errorf("images in %s: %v", source, err)
 		}
-		storage.Remote.Sources = []string{source}
+		storage.Default.Sources = []string{source}
 		if err := read(index.URL); (err == nil) != storage.IsRemote(source) {
 			t.Errorf("images in %s, which is allowed: %v", source, err)
 		}
-		storage.Remote.Sources = nil
+		storage.Default.Sources = nil
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
 // TestJoin compares joined sets with their parts, by every method that takes an index.
@@ -19,7 +21,7 @@ func TestJoin(t *testing.T) {
 		if apart {
 			classes, labels = slices.Concat(testClasses, testClasses, options.Classes), []int32{6, 7, 8}
 		}
-		found, err := FindJoined(dirs)
+		found, err := FindJoined(storage.Default, dirs)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -97,7 +99,7 @@ func TestJoinRefused(t *testing.T) {
 		"only of train, val":        writeSet(t, makeSamples(5), val),
 		"no such file or directory": dir + "-none",
 	} {
-		found, err := FindJoined([]string{dir, second})
+		found, err := FindJoined(storage.Default, []string{dir, second})
 		if err == nil {
 			_, err = found.Open("train", nil)
 		}

@@ -2,6 +2,7 @@ package shard
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -366,19 +367,22 @@ type Found struct {
 
 	Joined map[string][]string // the folders of the sets that are to be joined, by split, as FindJoined has them
 	Apart  bool                // joined sets share no class: see Join
+
+	Client *storage.Client // reads them; nil is the default one
 }
 
 // Open opens the set of a split as OpenWhole does, or joins the sets of it.
 func (f *Found) Open(split string, say func(opened, shards int)) (*Set, error) {
+	client := cmp.Or(f.Client, storage.Default)
 	if f.Joined == nil {
-		return OpenWhole(f.Sets[split], say)
+		return openWhole(client, f.Sets[split], say)
 	}
 	var parts []*Set
 	var joined *Set
 	var err error
 	for _, dir := range f.Joined[split] {
 		var part *Set
-		if part, err = OpenWhole(dir, say); err != nil {
+		if part, err = openWhole(client, dir, say); err != nil {
 			break
 		}
 		parts = append(parts, part)
@@ -428,12 +432,15 @@ func FindSets(data string) (map[string]string, error) {
 // FindAll finds the sets that data means: data itself if it is a set, otherwise the sets in the folders right below it,
 // whatever they are called. Two sets of one split are an error. When there is none, not even a damaged one, the error
 // wraps ErrNotSet and says what is there instead.
-func FindAll(data string) (Found, error) {
-	found := Found{Sets: make(map[string]string)}
+func FindAll(data string) (Found, error) { return FindIn(storage.Default, data) }
+
+// FindIn finds sets as FindAll does. The client reaches them, and those that [Found.Open] opens.
+func FindIn(client *storage.Client, data string) (Found, error) {
+	found := Found{Sets: make(map[string]string), Client: client}
 	if is, err := found.add(data); is || err != nil {
 		return found, err
 	}
-	files, err := storage.At(data)
+	files, err := client.At(data)
 	if err != nil {
 		return found, err
 	}
@@ -469,12 +476,12 @@ func FindAll(data string) (Found, error) {
 	return found, nil
 }
 
-// FindJoined finds the sets that several places mean, each as FindAll does, to be joined split by split. A split that one place has and
+// FindJoined finds the sets that several places mean, each as FindIn does, to be joined split by split. A split that one place has and
 // another lacks is left out; where no split is left, that is an error.
-func FindJoined(places []string) (Found, error) {
-	found := Found{Sets: map[string]string{}, Joined: map[string][]string{}}
+func FindJoined(client *storage.Client, places []string) (Found, error) {
+	found := Found{Sets: map[string]string{}, Joined: map[string][]string{}, Client: client}
 	for _, place := range places {
-		one, err := FindAll(place)
+		one, err := FindIn(client, place)
 		if err != nil {
 			return found, err
 		}
@@ -499,7 +506,7 @@ func FindJoined(places []string) (Found, error) {
 
 // add notes the set in dir and reports whether there is one.
 func (f *Found) add(dir string) (bool, error) {
-	m, err := checkManifest(dir)
+	m, err := checkManifest(f.Client, dir)
 	switch {
 	case errors.Is(err, ErrNotSet):
 		return false, nil

@@ -48,11 +48,7 @@ func makeRecord(e Entry, bytes []byte) Record {
 func openReader(path string, f storage.File, mapEntries bool) (*reader, error) {
 	r := &reader{path: path, file: f, mapEntries: mapEntries}
 	for _, step := range []func() error{r.readFooter, r.readHeader, r.readEntries} {
-		err := step()
-		if corrupt, is := errors.AsType[*CorruptError](err); is && r.forget(corrupt.Offset, f.Size()-corrupt.Offset) {
-			err = step()
-		}
-		if err != nil {
+		if err := step(); err != nil {
 			f.Close()
 			return nil, err
 		}
@@ -181,7 +177,10 @@ func (r *reader) record(j int, e Entry, bytes []byte, err error) (record Record,
 // forget reports whether another read of a range may give other bytes: those of a store, and not of its cache, which has forgotten them.
 func (r *reader) forget(offset, length int64) bool {
 	f, is := r.file.(storage.Forgetter)
-	return is && f.Forget(offset, length)
+	if is {
+		f.Forget(offset, length)
+	}
+	return is
 }
 
 // check returns the record whose bytes were read, if they have its checksum. It clears the bytes after them.

@@ -3,6 +3,7 @@ package shard
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
@@ -96,72 +97,116 @@ func TestRemoteSetsFound(t *testing.T) {
 
 // TestRemoteSetWithDamagedCache reads a set again from the server where the cache's bytes are wrong.
 func TestRemoteSetWithDamagedCache(t *testing.T) {
-	dir, cached := writeSet(t, makeSamples(40), testOptions(2)), t.TempDir()
+	samples := makeSamples(40)
+	for i := range samples {
+		samples[i].Image = append(samples[i].Image, make([]byte, 300)...) // the cache keeps shorter ones only in part
+	}
+	options := testOptions(2)
+	options.ShardSamples = 10
+	dir, cached := writeSet(t, samples, options), t.TempDir()
 	server := httptest.NewServer(http.FileServer(http.Dir(dir)))
 	defer server.Close()
-	before := storage.Remote
-	defer func() { storage.Remote = before }()
+	before := storage.Default
+	defer func() { storage.Default = before }()
+	storage.Default = storage.NewClient()
 	local := openSet(t, dir)
-	for _, step := range []string{"empty", "full", "damaged", "verified"} {
+	for _, step := range []string{"empty", "full", "damaged", "full again"} {
 		cache, err := storage.OpenCache(cached, 1<<30)
 		if err != nil {
 			t.Fatal(err)
 		}
-		storage.Remote.Cache = cache
-		files, _ := filepath.Glob(filepath.Join(cached, "*.data"))
-		if step == "damaged" || step == "verified" {
+		storage.Default.Cache = cache
+		if step == "damaged" {
+			files, _ := filepath.Glob(filepath.Join(cached, "*.kept"))
+			if len(files) == 0 {
+				t.Fatal("no files")
+			}
 			for _, name := range files {
 				data, err := os.ReadFile(name)
 				if err != nil {
 					t.Fatal(err)
 				}
-				for i := range data {
-					if i%100 == 50 && (step == "damaged" || i < len(data)/2) {
-						data[i] ^= 1
-					}
+				for i := 50; i < len(data); i += 100 {
+					data[i] ^= 1
 				}
 				if err := os.WriteFile(name, data, 0o600); err != nil {
 					t.Fatal(err)
 				}
 			}
 		}
-		if step == "verified" {
-			list, err := cache.Objects()
-			if err != nil || len(list) != len(files) {
-				t.Fatal(list, err)
-			}
-			found := 0
-			for _, info := range list {
-				_, forgotten, err := VerifyCached(cache, info)
-				if err != nil {
-					t.Fatal(err)
-				}
-				found += forgotten
-			}
-			if found == 0 {
-				t.Error("no damage was found")
-			}
-		}
-		set, err := OpenSet(server.URL)
-		if err != nil {
+		if err := sameAs(local, server.URL); err != nil {
 			t.Fatal(step, err)
 		}
-		for i := range local.Len() {
-			want, _, _ := local.Read(i, nil)
-			got, _, err := set.Read(i, nil)
-			if err != nil || !reflect.DeepEqual(got, want) {
-				t.Fatalf("%s: sample %d: %v", step, i, err)
-			}
-			wantKey, _ := local.Key(i)
-			if key, err := set.Key(i); err != nil || key != wantKey {
-				t.Fatalf("%s: key %d: %q, %v", step, i, key, err)
-			}
-		}
-		if misses := cache.Stats().MissBytes.Load(); (misses == 0) != (step == "full") {
+		if misses := cache.MissBytes.Load(); (misses == 0) != strings.HasPrefix(step, "full") {
 			t.Errorf("%s: %d bytes came from the server", step, misses)
 		}
-		set.Close()
 		cache.Close()
+	}
+}
+
+// sameAs compares all samples and keys of the set at a place with those of another.
+func sameAs(want *Set, place string) error {
+	set, err := OpenSet(place)
+	if err != nil {
+		return err
+	}
+	defer set.Close()
+	for i := range want.Len() {
+		sample, _, _ := want.Read(i, nil)
+		got, _, err := set.Read(i, nil)
+		if err == nil && !reflect.DeepEqual(got, sample) {
+			err = fmt.Errorf("sample %d is another", i)
+		}
+		key, keyErr := set.Key(i)
+		if wantKey, _ := want.Key(i); keyErr == nil && key != wantKey {
+			keyErr = fmt.Errorf("key %d is %q, want %q", i, key, wantKey)
+		}
+		if err := errors.Join(err, keyErr); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TestHalfSyncedSet opens a set of which the manifest is new and the shards are still those of another build, with a cache. Once the shards
+// have come too, it is read.
+func TestHalfSyncedSet(t *testing.T) {
+	samples := makeSamples(20)
+	old := writeSet(t, samples, testOptions(1))
+	samples[3].Image[0]++
+	fresh := writeSet(t, samples, testOptions(1))
+	synced := t.TempDir()
+	server := httptest.NewServer(http.FileServer(http.Dir(synced)))
+	defer server.Close()
+	cache, err := storage.OpenCache(t.TempDir(), 1<<30)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cache.Close()
+	before := storage.Default
+	defer func() { storage.Default = before }()
+	storage.Default = storage.NewClient()
+	storage.Default.Cache = cache
+	if err := os.CopyFS(synced, os.DirFS(old)); err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := os.ReadFile(filepath.Join(fresh, manifestName))
+	if err == nil {
+		err = os.WriteFile(filepath.Join(synced, manifestName), manifest, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := sameAs(openSet(t, fresh), server.URL); !strings.Contains(fmt.Sprint(err), "another build's") {
+			t.Fatalf("half of it: %v", err)
+		}
+	}
+	if err := errors.Join(os.RemoveAll(synced), os.CopyFS(synced, os.DirFS(fresh))); err != nil {
+		t.Fatal(err)
+	}
+	if err := sameAs(openSet(t, fresh), server.URL); err != nil {
+		t.Errorf("all of it: %v", err)
 	}
 }
 
@@ -194,30 +239,12 @@ func TestOneWrongAnswer(t *testing.T) {
 	server := flipper{Handler: http.FileServer(http.Dir(local.Dir()))}
 	web := httptest.NewServer(&server)
 	defer web.Close()
-	before := storage.Remote
-	defer func() { storage.Remote = before }()
+	before := storage.Default
+	defer func() { storage.Default = before }()
+	storage.Default = storage.NewClient()
 	read := func() error {
 		server.requests.Store(0)
-		set, err := OpenSet(web.URL)
-		if err != nil {
-			return err
-		}
-		defer set.Close()
-		for i := range local.Len() {
-			want, _, _ := local.Read(i, nil)
-			got, _, err := set.Read(i, nil)
-			if err != nil {
-				return err
-			}
-			if !reflect.DeepEqual(got, want) {
-				t.Errorf("sample %d is another", i)
-			}
-		}
-		_, err = set.Find("no such key")
-		if errors.Is(err, ErrNotFound) {
-			err = nil
-		}
-		return err
+		return sameAs(local, web.URL)
 	}
 	for _, cached := range []bool{false, true} {
 		for wrong, more := 0, true; more; wrong++ {
@@ -226,7 +253,7 @@ func TestOneWrongAnswer(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				storage.Remote.Cache = cache
+				storage.Default.Cache = cache
 			}
 			server.flip = func(n int) bool { return n == wrong }
 			if err := read(); err != nil {
@@ -234,8 +261,8 @@ func TestOneWrongAnswer(t *testing.T) {
 			}
 			more = int(server.requests.Load()) > wrong
 			if cached {
-				storage.Remote.Cache.Close()
-				storage.Remote.Cache = nil
+				storage.Default.Cache.Close()
+				storage.Default.Cache = nil
 			}
 		}
 	}
@@ -299,8 +326,8 @@ func TestInterruptedVerifyFindsNoDamage(t *testing.T) {
 		files.ServeHTTP(w, r)
 	}))
 	defer server.Close()
-	storage.Remote.Context = ctx
-	defer func() { storage.Remote.Context = context.Background() }()
+	storage.Default.Context = ctx
+	defer func() { storage.Default.Context = context.Background() }()
 	problem := func(err error) { t.Errorf("told: %v", err) }
 	if _, err := Verify(ctx, server.URL+"/train-shards", VerifyOptions{Problem: problem}); !errors.Is(err, context.Canceled) {
 		t.Error(err)

@@ -105,7 +105,7 @@ func OpenSet(dir string) (*Set, error) {
 // OpenLazily opens the set in dir for a look at some of its samples: the manifest, and a shard when it is first asked for, so that what is
 // wrong with one is told then. The error is OpenSet's for the manifest, and for a set with no partition at all.
 func OpenLazily(dir string) (*Set, error) {
-	s, err := openPartitions(dir)
+	s, err := openPartitions(storage.Default, dir)
 	if err == nil {
 		err = s.openObjects()
 	}
@@ -116,8 +116,8 @@ func OpenLazily(dir string) (*Set, error) {
 }
 
 // openPartitions finds the partitions that are there, and opens none of their shards.
-func openPartitions(dir string) (*Set, error) {
-	files, err := storage.At(dir)
+func openPartitions(client *storage.Client, dir string) (*Set, error) {
+	files, err := client.At(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -175,11 +175,24 @@ type opening struct {
 	labels     []int32 // that entries bear in place of their own; nil: their own
 }
 
-// openShard opens one shard of a set and checks that it is the one that the manifest means.
+// openShard opens one shard of a set and checks that it is the one that the manifest means. If a store or its cache gave wrong bytes, the
+// cache forgets all that it keeps of the shard, and it is opened once more.
 func openShard(m *Manifest, info placedShard, how opening) (*reader, error) {
+	r, file, err := openShardOnce(m, info, how)
+	if _, failed := errors.AsType[*storage.RemoteError](err); err == nil || failed {
+		return r, err
+	}
+	if f, is := file.(storage.Forgetter); is {
+		f.Forget(0, f.Size())
+		r, _, err = openShardOnce(m, info, how)
+	}
+	return r, err
+}
+
+// openShardOnce also returns the file, if there is one. It is closed after an error.
+func openShardOnce(m *Manifest, info placedShard, how opening) (r *reader, file storage.File, err error) {
 	path := storage.Join(how.files.String(), info.Path)
-	file, err := how.files.Open(info.Path, info.Bytes, info.SHA256)
-	var r *reader
+	file, err = how.files.Open(info.Path, info.Bytes, info.SHA256)
 	if err == nil {
 		r, err = openReader(path, file, how.mapEntries)
 	}
@@ -187,10 +200,10 @@ func openShard(m *Manifest, info placedShard, how opening) (*reader, error) {
 		indexed.tails.Delete(path)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, corrupt(path, "file", 0, fmt.Errorf("%w, and the manifest names it", err))
+		return nil, file, corrupt(path, "file", 0, fmt.Errorf("%w, and the manifest names it", err))
 	}
 	if err != nil {
-		return nil, err
+		return nil, file, err
 	}
 	h, f := &r.header, &r.footer
 	switch {
@@ -218,10 +231,10 @@ func openShard(m *Manifest, info placedShard, how opening) (*reader, error) {
 		if _, ok := errors.AsType[*CorruptError](err); !ok {
 			err = corrupt(path, "file", 0, err)
 		}
-		return nil, err
+		return nil, file, err
 	}
 	r.labels = how.labels
-	return r, nil
+	return r, file, nil
 }
 
 // Close closes every shard. Reads that are under way fail or finish.

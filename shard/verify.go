@@ -116,7 +116,7 @@ func (v *verifier) shards(ctx context.Context, here []bool) error {
 
 // problem reports one, but not a read from a bucket that was interrupted.
 func (v *verifier) problem(err error) {
-	if storage.Remote.Context.Err() != nil {
+	if storage.Default.Context.Err() != nil {
 		return
 	}
 	v.mu.Lock()

@@ -21,6 +21,7 @@ import (
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/loader/plan"
 	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/storage"
 	"github.com/imgfeed/imgfeed/transform"
 )
 
@@ -92,15 +93,11 @@ func (f *benchFlags) run(cmd *cobra.Command, path string) error {
 	if err := checkBatches(c.BatchSize, c.Views); err != nil {
 		return err
 	}
-	x := indexer{log: slog.Default(), progress: cmd.ErrOrStderr()}
+	x := indexer{client: f.store.client, log: slog.Default(), progress: cmd.ErrOrStderr()}
 	if path, err = x.set(cmd.Context(), absolute(path)); err != nil {
 		return err
 	}
-	dir, err := chooseSet(path, f.split)
-	if err != nil {
-		return err
-	}
-	if c.Set, err = shard.OpenSet(dir); err != nil {
+	if c.Set, err = openChosen(f.store.client, path, f.split); err != nil {
 		return err
 	}
 	defer c.Set.Close()
@@ -112,7 +109,7 @@ func (f *benchFlags) run(cmd *cobra.Command, path string) error {
 	if f.json {
 		return cliutil.PrintJSON(cmd.OutOrStdout(), result)
 	}
-	printBench(cmd.OutOrStdout(), dir, &result)
+	printBench(cmd.OutOrStdout(), c.Set.Dir(), &result)
 	if notice := kernel.Notice(); notice != "" {
 		fmt.Fprintln(cmd.OutOrStdout(), notice)
 	}
@@ -133,17 +130,24 @@ func checkBatches(size int, views transform.Views) error {
 	return nil
 }
 
-// chooseSet returns the folder of the chosen set.
-func chooseSet(path, split string) (string, error) {
-	found, err := shard.FindAll(path)
+// openChosen opens the chosen set, which must be whole.
+func openChosen(client *storage.Client, path, split string) (*shard.Set, error) {
+	found, err := shard.FindIn(client, path)
+	if err == nil && len(found.Sets) == 0 {
+		err = found.Err()
+	}
+	if err == nil {
+		split, err = cliutil.ChooseSplit(path, split, slices.Sorted(maps.Keys(found.Sets)))
+	}
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	if len(found.Sets) == 0 {
-		return "", found.Err()
+	set, err := found.Open(split, nil)
+	if err == nil && set.Err() != nil {
+		set.Close()
+		return nil, set.Err()
 	}
-	split, err = cliutil.ChooseSplit(path, split, slices.Sorted(maps.Keys(found.Sets)))
-	return found.Sets[split], err
+	return set, err
 }
 
 func grouped(n float64) string { return bytesize.Grouped(int(math.Round(n))) }

@@ -3,14 +3,13 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
-	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
@@ -24,7 +23,7 @@ func newCacheCommand() *cobra.Command {
 				if _, err := os.Stat(args[0]); err != nil {
 					return err
 				}
-				if names, err := fs.Glob(os.DirFS(args[0]), "used"); err != nil || len(names) == 0 {
+				if _, err := os.Stat(filepath.Join(args[0], "lock")); err != nil {
 					return fmt.Errorf("%s is not a cache: give the folder of imgfeed serve --cache", args[0])
 				}
 				cache, err := storage.OpenCache(args[0], 0)
@@ -32,11 +31,7 @@ func newCacheCommand() *cobra.Command {
 					return err
 				}
 				defer cache.Close()
-				list, err := cache.Objects()
-				if err != nil {
-					return err
-				}
-				for _, info := range list {
+				for _, info := range cache.Objects() {
 					if !strings.HasPrefix(info.Place, append(args, "")[1]) {
 						continue
 					}
@@ -62,13 +57,5 @@ func newCacheCommand() *cobra.Command {
 		return err
 	}
 	do("rm DIR [PLACE]", "Remove cached files that no server uses", remove)
-	verify := func(cmd *cobra.Command, cache *storage.Cache, info storage.ObjectInfo) error {
-		kept, forgotten, err := shard.VerifyCached(cache, info)
-		if err == nil && forgotten > 0 {
-			fmt.Fprintf(cmd.OutOrStdout(), "%s: removed %d damaged of %d records\n", info.Place, forgotten, kept+forgotten)
-		}
-		return err
-	}
-	do("verify DIR [PLACE]", "Check the cached records, and remove the damaged ones", verify)
 	return cmd
 }

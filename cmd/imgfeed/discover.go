@@ -42,9 +42,9 @@ func (e *notFoundError) Error() string {
 // discover searches for shard sets in arg, or, without it, in $IMGFEED_DATA, the current folder and /data, in this
 // order. It returns the sets of the first place with a set, and the places before it. Damaged sets end the search too;
 // they are an error if there is no intact one.
-func discover(arg string) (found shard.Found, at place, skipped []place, err error) {
+func discover(client *storage.Client, arg string) (found shard.Found, at place, skipped []place, err error) {
 	for _, place := range places(arg) {
-		found, err := shard.FindAll(place.path)
+		found, err := shard.FindIn(client, place.path)
 		if err == nil && len(found.Sets) == 0 {
 			err = found.Err()
 		}
@@ -64,17 +64,19 @@ func discover(arg string) (found shard.Found, at place, skipped []place, err err
 }
 
 // discoverAll finds the sets at one place like discover, or joins those at several. find repeats the search.
-func discoverAll(args []string, apart bool) (find func() (shard.Found, error), found shard.Found, at place, skipped []place, err error) {
+func discoverAll(client *storage.Client, args []string, apart bool) (
+	find func() (shard.Found, error), found shard.Found, at place, skipped []place, err error,
+) {
 	if len(args) < 2 {
-		found, at, skipped, err = discover(strings.Join(args, ""))
-		return func() (shard.Found, error) { return shard.FindAll(at.path) }, found, at, skipped, err
+		found, at, skipped, err = discover(client, strings.Join(args, ""))
+		return func() (shard.Found, error) { return shard.FindIn(client, at.path) }, found, at, skipped, err
 	}
 	var paths []string
 	for _, arg := range args {
 		paths = append(paths, absolute(arg))
 	}
 	find = func() (shard.Found, error) {
-		found, err := shard.FindJoined(paths)
+		found, err := shard.FindJoined(client, paths)
 		if found.Apart = apart; err == nil && len(found.Sets) == 0 {
 			err = found.Err()
 		}

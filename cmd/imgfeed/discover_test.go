@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
 func TestDiscoverOrder(t *testing.T) {
@@ -18,7 +20,7 @@ func TestDiscoverOrder(t *testing.T) {
 		{"", empty, cwd, "current folder"},
 	} {
 		t.Setenv(dataEnv, tt.env)
-		found, at, skipped, err := discover(tt.arg)
+		found, at, skipped, err := discover(storage.Default, tt.arg)
 		if err != nil || at.path != tt.want || at.why != tt.why || found.Sets["train"] != filepath.Join(tt.want, "train-shards") {
 			t.Errorf("%+v: %v at %+v, %v", tt, found, at, err)
 		}
@@ -35,7 +37,7 @@ func TestDiscoverSaysWhatItFound(t *testing.T) {
 	os.WriteFile(filepath.Join(env, "n01440764", "n01440764_10026.JPEG"), nil, 0o600)
 	t.Setenv(dataEnv, env)
 	var nf *notFoundError
-	if _, _, _, err := discover(""); !errors.As(err, &nf) {
+	if _, _, _, err := discover(storage.Default, ""); !errors.As(err, &nf) {
 		t.Skip("this machine has a set in /data")
 	}
 	if len(nf.places) != 3 {
@@ -49,13 +51,13 @@ func TestDiscoverSaysWhatItFound(t *testing.T) {
 	splits := t.TempDir()
 	os.MkdirAll(filepath.Join(splits, "train", "cat"), 0o700)
 	os.WriteFile(filepath.Join(splits, "train", "cat", "1.jpg"), nil, 0o600)
-	if _, _, _, err := discover(splits); err == nil || !strings.Contains(err.Error(), "imgshard build "+splits) {
+	if _, _, _, err := discover(storage.Default, splits); err == nil || !strings.Contains(err.Error(), "imgshard build "+splits) {
 		t.Errorf("a folder with train/: %v", err)
 	}
 	file := filepath.Join(env, "f")
 	os.WriteFile(file, []byte("x"), 0o600)
 	for path, want := range map[string]string{file: "not a folder", filepath.Join(env, "nothing"): "does not exist"} {
-		if _, _, _, err := discover(path); !errors.As(err, &nf) || len(nf.places) != 1 || !strings.Contains(err.Error(), want) {
+		if _, _, _, err := discover(storage.Default, path); !errors.As(err, &nf) || len(nf.places) != 1 || !strings.Contains(err.Error(), want) {
 			t.Errorf("discover(%s): %v", path, err)
 		}
 	}
@@ -69,7 +71,7 @@ func TestDiscoverStopsAtADamagedSet(t *testing.T) {
 		t.Fatal(err)
 	}
 	var nf *notFoundError
-	if _, _, _, err := discover(""); err == nil || errors.As(err, &nf) || !strings.Contains(err.Error(), "manifest.json") {
+	if _, _, _, err := discover(storage.Default, ""); err == nil || errors.As(err, &nf) || !strings.Contains(err.Error(), "manifest.json") {
 		t.Errorf("a damaged manifest: %v", err)
 	}
 }

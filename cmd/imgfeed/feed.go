@@ -85,7 +85,7 @@ func (f *feedFlags) run(ctx context.Context, out io.Writer, places []string) err
 		return err
 	}
 	f.config.Log = f.log.logger()
-	srv, err := openServer(ctx, places, f.apart, f.config, os.Stderr)
+	srv, err := openServer(ctx, f.store.client, places, f.apart, f.config, os.Stderr)
 	if ctx.Err() != nil {
 		return nil
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/imgfeed/imgfeed/internal/version"
 	"github.com/imgfeed/imgfeed/server"
 	"github.com/imgfeed/imgfeed/server/status"
+	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
 // serveFlags are the flags of imgfeed serve: the server's own settings, and how the program runs it.
@@ -158,8 +159,10 @@ type openedServer struct {
 
 // openServer indexes datasets that are not packed, finds the sets at places, joins them if there are several, and opens a
 // server for them. It fails as soon as ctx ends.
-func openServer(ctx context.Context, places []string, apart bool, c server.Config, progress *os.File) (openedServer, error) {
-	x := indexer{log: c.Log, progress: progress}
+func openServer(
+	ctx context.Context, client *storage.Client, places []string, apart bool, c server.Config, progress *os.File,
+) (openedServer, error) {
+	x := indexer{client: client, log: c.Log, progress: progress}
 	places = slices.Clone(places)
 	for i := range places {
 		var err error
@@ -169,7 +172,7 @@ func openServer(ctx context.Context, places []string, apart bool, c server.Confi
 	}
 	c.Notes = x.notes
 	return cliutil.Interruptible(ctx, func() (openedServer, error) {
-		find, found, at, skipped, err := discoverAll(places, apart)
+		find, found, at, skipped, err := discoverAll(client, places, apart)
 		if err != nil {
 			return openedServer{}, err
 		}
@@ -195,7 +198,7 @@ func (f *serveFlags) open(ctx context.Context, places []string, log *slog.Logger
 		progress = os.NewFile(uintptr(f.progressFD), "progress")
 		defer progress.Close()
 	}
-	return openServer(ctx, places, f.apart, c, progress)
+	return openServer(ctx, f.store.client, places, f.apart, c, progress)
 }
 
 // run serves until a signal or the owner's end.

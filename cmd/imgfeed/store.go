@@ -15,14 +15,16 @@ import (
 
 // storeFlags are the flags of reading from buckets and web servers.
 type storeFlags struct {
+	client   *storage.Client
 	cache    string
 	size     int64
 	requests int
 }
 
 func (f *storeFlags) register(flags *pflag.FlagSet) {
-	flags.Var(durationFlag(&storage.Remote.Timeout, time.Second), "store-timeout", "fail if remote storage does not answer for this long")
-	flags.StringArrayVar(&storage.Remote.Sources, "allow-source", nil, cliutil.AllowSource)
+	f.client = storage.NewClient()
+	flags.Var(durationFlag(&f.client.Timeout, time.Second), "store-timeout", "fail if remote storage does not answer for this long")
+	flags.StringArrayVar(&f.client.Sources, "allow-source", nil, cliutil.AllowSource)
 	flags.Var(cliutil.Int(&f.requests, 0, 1024), "store-requests", "limit of concurrent requests to remote storage (default: measured)")
 	flags.StringVar(&f.cache, "cache", "", "local folder that keeps data of buckets and web servers, shared by all servers of this machine")
 	flags.Var((*bytesize.Size)(&f.size), "cache-size", "limit of --cache, e.g. 400GB (default nine tenths of the free space)")
@@ -30,8 +32,8 @@ func (f *storeFlags) register(flags *pflag.FlagSet) {
 
 // open prepares for reading until ctx ends, and opens the cache. closeStore closes it.
 func (f *storeFlags) open(ctx context.Context) (closeStore func(), err error) {
-	storage.Remote.Context = ctx
-	storage.PinRequests(f.requests)
+	f.client.Context = ctx
+	f.client.PinRequests(f.requests)
 	closeStore = func() {}
 	switch {
 	case f.cache == "" && f.size != 0:
@@ -51,8 +53,8 @@ func (f *storeFlags) open(ctx context.Context) (closeStore func(), err error) {
 		if err := unix.Statfs(f.cache, &disk); err != nil {
 			return nil, fmt.Errorf("--cache %s: %w", f.cache, err)
 		}
-		cache.Limit((int64(disk.Bavail)*int64(disk.Bsize) + cache.Used()) / 10 * 9)
+		cache.Max = (int64(disk.Bavail)*int64(disk.Bsize) + cache.Used()) / 10 * 9
 	}
-	storage.Remote.Cache = cache
+	f.client.Cache = cache
 	return func() { cache.Close() }, nil
 }

@@ -29,6 +29,7 @@ import (
 // An indexer makes an unpacked dataset servable: it indexes the dataset once, into the user's cache, and finds the index again there as long as the
 // dataset has the same files.
 type indexer struct {
+	client   *storage.Client
 	log      *slog.Logger
 	progress io.Writer
 	notes    []string // about the datasets that were indexed
@@ -38,11 +39,11 @@ type indexer struct {
 // whoever opens it to say what is wrong.
 func (x *indexer) set(ctx context.Context, place string) (string, error) {
 	name, err := cliutil.Interruptible(ctx, func() (string, error) {
-		_, err := shard.FindAll(place)
+		_, err := shard.FindIn(x.client, place)
 		if !errors.Is(err, shard.ErrNotSet) && !errors.Is(err, unix.ENOTDIR) || !storage.IsRemote(place) && !isDataset(place) {
 			return "", nil
 		}
-		return indexName(place)
+		return indexName(x.client, place)
 	})
 	switch {
 	case err == nil && name == "":
@@ -118,14 +119,14 @@ func (x *indexer) make(ctx context.Context, place, folder string) error {
 
 // indexName returns a folder's name for the index of the dataset at a place: another one whenever files were added, removed or renamed there, or a
 // file that is not an image was changed. An image that was changed is refused when it is read.
-func indexName(place string) (string, error) {
+func indexName(client *storage.Client, place string) (string, error) {
 	sum := sha256.New()
 	fmt.Fprintf(sum, "imgfeed index 1\x00%s\x00", place)
 	folder, file := place, ""
 	if info, err := os.Stat(place); err == nil && !info.IsDir() {
 		folder, file = filepath.Split(place)
 	}
-	files, err := storage.At(folder)
+	files, err := client.At(folder)
 	switch {
 	case err != nil:
 	case file != "":

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
 // classFolders writes a folder of class folders, two images in each.
@@ -43,7 +44,7 @@ func write(t *testing.T, path string, data []byte) {
 
 func testIndexer(t *testing.T) (x *indexer, progress *bytes.Buffer) {
 	progress = &bytes.Buffer{}
-	return &indexer{log: slog.New(slog.NewTextHandler(io.Discard, nil)), progress: progress}, progress
+	return &indexer{client: storage.Default, log: slog.New(slog.NewTextHandler(io.Discard, nil)), progress: progress}, progress
 }
 
 // TestUnpackedDataset is indexed once, and again when a file comes, or a list changes. Its labels are those of ImageFolder.
@@ -91,7 +92,7 @@ func TestUnpackedDataset(t *testing.T) {
 func TestUnpackedTogether(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	dir := classFolders(t, "cat", "dog")
-	name, err := indexName(dir)
+	name, err := indexName(storage.Default, dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,13 +2,14 @@ package storage
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"io/fs"
-	"math/bits"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,521 +17,332 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-// A Cache keeps blocks of remote files in a folder of this machine. All processes of the machine that name the folder share it, and it outlives them.
+// A Cache keeps ranges of remote files in a folder of this machine: records and other parts of shards, as they were read. All processes
+// of the machine that name the folder share it, and it outlives them.
 //
-//	DIR/lock               locked (flock) by those who use the cache; a byte of it (fcntl) for each object that they use
-//	DIR/used               bytes of all blocks: int64, mapped by all
-//	DIR/<id>.blocks        of an object: its name as JSON in the first 4 KiB, then a bit for each block that is here; mapped by all
-//	DIR/<id>.data          a sparse file of the object's size
+//	DIR/lock        processes lock a byte of it (fcntl) for each object that they use
+//	DIR/<id>.kept   the ranges of an object, in a sparse file
 //
-// A block counts from the moment when its bit is set, after its bytes. Who reads bytes checks them by their checksum, and calls [Forgetter] if they are wrong:
-// so a machine that fails between the two, a disk that does, or another process that drops a block at the same time, cost a request and nothing else.
+//	0 … 4095        place and size of the object, JSON with zeros behind it
+//	keptAt(offset)  CRC-32C u32 | length u32 | the range that begins at offset in the object
+//
+// There is no index. A read goes to the place where its range would be, and the checksum tells whether it is there. So no order of
+// writes matters, processes see each other's ranges at once, and damage of any kind costs a request.
 type Cache struct {
-	dir    string
-	max    int64
-	lock   *os.File
-	folder *Folder
-	mapped []byte // DIR/used
-	stats  CacheStats
+	Max                 int64        // most bytes that are kept
+	HitBytes, MissBytes atomic.Int64 // bytes read since the start of this process: from the cache, and past it
+	dir                 string
+	lock                *os.File
+	folder              *Folder
+	unwritten           atomic.Int64 // bytes that there is room for, and that are not written yet
 
-	mu       sync.Mutex
-	objects  map[string]*cachedObject
-	promised int64     // bytes that are being written
-	paused   time.Time // until when nothing is kept, since the disk is full or fails
-	failure  error     // why
-	cleared  time.Time // when it was last made room in
-	opened   time.Time
+	mu        sync.Mutex
+	objects   map[string]*cachedObject // in use, by id
+	allowance int64                    // bytes that may be written before the folder is measured again
+	measureAt time.Time                // earliest time for that
+	failure   error                    // reason of the disk for keeping nothing until then
+	opened    time.Time
 }
 
-// CacheStats counts, since the start of this process.
-type CacheStats struct {
-	HitBytes, MissBytes atomic.Int64 // that were asked for and lay here, or did not
-	DroppedBytes        atomic.Int64
+const (
+	keptName  = 4 << 10     // bytes for an object's place and size
+	keptHead  = 8           // bytes for a range's checksum and length
+	keptStep  = 256         // shortest range that never overwrites its neighbour
+	prefixMax = 1 << 20     // most bytes that are checked beyond the wanted beginning of a range
+	pauseFor  = time.Minute // pause after the disk has refused a write, and while there is no room
+)
+
+// keptAt returns where the range is kept that begins at an offset. There is room for the heads of ranges that do not overlap.
+func keptAt(offset int64) int64 { return keptName + offset + (offset+keptStep-1)/keptStep*keptHead }
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// headOf returns the head of a range. It depends on the offset, so that ranges in each other's place are told apart.
+func headOf(offset int64, data []byte) uint64 {
+	return uint64(len(data))<<32 | uint64(crc32.Checksum(data, castagnoli)^uint32(offset))
 }
 
-// blockBytes is small, since neighbours are often fetched at the same time, and then each brings the block that both have a part of. [FetchRoom] has room for whole blocks.
-const blockBytes = 512
-
-// nameBytes holds an object's name, before its bits.
-const nameBytes = 4 << 10
-
-// pauseFor is how long a cache keeps nothing after its disk has refused a write.
-const pauseFor = time.Minute
-
-// An ObjectInfo says of which file of which place an object of the cache is.
+// An ObjectInfo describes an object of the cache.
 type ObjectInfo struct {
-	Place string `json:"place"` // of the file
-	Bytes int64  `json:"bytes"` // of the whole file
-	Kept  int64  `json:"-"`     // bytes that are here
-	id    string
+	Place   string `json:"place"` // of the remote file
+	Bytes   int64  `json:"bytes"` // of the remote file
+	Kept    int64  `json:"-"`     // bytes of the disk that the cache uses for it
+	id      string
+	changed time.Time
 }
 
 // OpenCache opens the cache in a folder, which it makes if need be. At most max bytes are kept there.
 func OpenCache(dir string, max int64) (*Cache, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("cache: %w", err)
-	}
-	c := &Cache{dir: dir, max: max, folder: NewFolder("", nil), objects: map[string]*cachedObject{}, opened: time.Now()}
-	var err error
-	if c.lock, err = os.OpenFile(c.path("lock"), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
-		return nil, fmt.Errorf("cache: %w", err)
-	}
-	alone := unix.Flock(int(c.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil
-	if c.mapped, err = mapWhole(c.path("used"), make([]byte, 8)); err == nil && alone {
-		err = c.count()
-	}
+	err := os.MkdirAll(dir, 0o700)
+	var lock *os.File
 	if err == nil {
-		err = unix.Flock(int(c.lock.Fd()), unix.LOCK_SH)
+		lock, err = os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	}
 	if err != nil {
-		c.Close()
-		return nil, fmt.Errorf("cache: %s: %w", dir, err)
+		return nil, fmt.Errorf("cache: %w", err)
 	}
-	return c, nil
+	return &Cache{Max: max, dir: dir, lock: lock, folder: NewFolder("", poolOf(4)), objects: map[string]*cachedObject{}, opened: time.Now()}, nil
 }
 
-// Close lets go of the cache. Files that were opened through it must be closed.
+// Close lets go of the cache. Nobody may use files that were opened through it.
 func (c *Cache) Close() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	for _, o := range c.objects {
-		Unmap(o.mapped)
+		o.local.Close()
 	}
-	c.objects = nil
-	return errors.Join(Unmap(c.mapped), c.lock.Close())
+	return c.lock.Close()
 }
 
-func (c *Cache) path(name string) string { return filepath.Join(c.dir, name) }
-
-func (c *Cache) used() *int64 { return (*int64)(unsafe.Pointer(unsafe.SliceData(c.mapped))) }
-
-// Used returns the bytes of all blocks that are kept.
-func (c *Cache) Used() int64 { return atomic.LoadInt64(c.used()) }
-
-// Limit sets how many bytes are kept at most, before the cache is used.
-func (c *Cache) Limit(max int64) { c.max = max }
-
-// Max returns how many bytes are kept at most.
-func (c *Cache) Max() int64 { return c.max }
-
-// Stats returns what was counted.
-func (c *Cache) Stats() *CacheStats { return &c.stats }
+// path returns the path of an object's file.
+func (c *Cache) path(id string) string { return filepath.Join(c.dir, id+".kept") }
 
 // Failure returns why nothing is kept at the moment, or nil.
 func (c *Cache) Failure() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if time.Now().After(c.paused) {
-		return nil
-	}
 	return c.failure
 }
 
-// count counts the blocks of all objects. Nobody else uses the cache meanwhile.
-func (c *Cache) count() error {
-	list, err := c.Objects()
-	total := int64(0)
-	for _, o := range list {
-		total += o.Kept
-	}
-	atomic.StoreInt64(c.used(), total)
-	return err
+// pauseLocked keeps nothing for a while, after an error or because there is no room.
+func (c *Cache) pauseLocked(err error) {
+	c.allowance, c.measureAt, c.failure = 0, time.Now().Add(pauseFor), err
 }
 
-// Objects lists what is kept, the object that was opened last at the end.
-func (c *Cache) Objects() ([]ObjectInfo, error) {
-	names, err := filepath.Glob(c.path("*.blocks"))
-	if err != nil {
-		return nil, err
+// Used measures how many bytes of the disk the cache uses.
+func (c *Cache) Used() (bytes int64) {
+	for _, o := range c.Objects() {
+		bytes += o.Kept
 	}
-	var list []ObjectInfo
-	ages := map[string]time.Time{}
-	for _, name := range names {
-		info, statErr := os.Stat(name)
-		text, err := os.ReadFile(name)
-		if errors.Is(err, fs.ErrNotExist) { // dropped meanwhile
+	return bytes
+}
+
+// Objects lists the objects, the one that was opened or written last at the end. The place is "" where the name is damaged.
+func (c *Cache) Objects() (list []ObjectInfo) {
+	entries, _ := os.ReadDir(c.dir)
+	for _, e := range entries {
+		id, is := strings.CutSuffix(e.Name(), ".kept")
+		info, err := e.Info()
+		if !is || err != nil || !info.Mode().IsRegular() {
 			continue
 		}
-		o := ObjectInfo{id: strings.TrimSuffix(filepath.Base(name), ".blocks")}
-		if err != nil || statErr != nil || len(text) < nameBytes || json.Unmarshal(text[:slices.Index(append(text[:nameBytes:nameBytes], 0), 0)], &o) != nil {
-			os.Remove(name) // torn by a machine that failed
-			os.Remove(c.path(o.id + ".data"))
-			continue
+		o := ObjectInfo{id: id, changed: info.ModTime()}
+		if file, err := os.Open(c.path(id)); err == nil {
+			json.NewDecoder(io.LimitReader(file, keptName)).Decode(&o)
+			file.Close()
 		}
-		for _, b := range text[nameBytes:] {
-			o.Kept += blockBytes * int64(bits.OnesCount8(b))
-		}
-		ages[o.id] = info.ModTime()
+		o.Kept = 512 * int64(info.Sys().(*syscall.Stat_t).Blocks)
 		list = append(list, o)
 	}
-	slices.SortFunc(list, func(a, b ObjectInfo) int { return ages[a.id].Compare(ages[b.id]) })
-	return list, nil
+	slices.SortFunc(list, func(a, b ObjectInfo) int { return a.changed.Compare(b.changed) })
+	return list
 }
-
-// Open opens what is kept of an object, for a look at it. Reads of other parts fail with [ErrNotKept].
-func (c *Cache) Open(info ObjectInfo) (Forgetter, error) {
-	mapped, err := mapWhole(c.path(info.id+".blocks"), make([]byte, mapBytes(info.Bytes)))
-	if err != nil {
-		return nil, err
-	}
-	o := &cachedObject{cache: c, data: c.path(info.id + ".data"), size: info.Bytes, mapped: mapped}
-	o.bits = bitsOf(mapped)
-	local, err := c.folder.open(o.data)
-	if err != nil {
-		return nil, errors.Join(err, Unmap(mapped))
-	}
-	return &keptFile{cachedFile{object: o, local: local.(*localFile)}}, nil
-}
-
-// A keptFile is the kept part of a file.
-type keptFile struct{ cachedFile }
-
-func (f *keptFile) Size() int64 { return f.object.size }
-
-func (f *keptFile) ReadsMax() int { return 1 }
-
-func (f *keptFile) Close() error { return errors.Join(f.local.Close(), Unmap(f.object.mapped)) }
-
-func (f *keptFile) ReadAt(p []byte, offset int64) (int, error) {
-	if first, last := f.object.missing(offset, int64(len(p))); first <= last {
-		return 0, ErrNotKept
-	}
-	return f.local.ReadAt(p, offset)
-}
-
-// ErrInUse says that another process uses an object.
-var ErrInUse = errors.New("another process uses it")
 
 // lockObject locks an object until the cache is closed: for use, or to remove it, which fails while others use it.
 func (c *Cache) lockObject(id string, how int16) error {
-	number, err := strconv.ParseUint(id[:15], 16, 63)
-	if err != nil {
-		return err
-	}
+	number, _ := strconv.ParseUint(id[:min(15, len(id))], 16, 63)
 	return unix.FcntlFlock(c.lock.Fd(), lockCommand, &unix.Flock_t{Type: how, Start: int64(number), Len: 1})
 }
 
-// Remove drops an object, or returns [ErrInUse].
+// Remove drops an object that this cache does not use, or returns [ErrInUse].
 func (c *Cache) Remove(o ObjectInfo) error {
 	if c.lockObject(o.id, unix.F_WRLCK) != nil {
 		return ErrInUse
 	}
 	defer c.lockObject(o.id, unix.F_UNLCK)
-	err := errors.Join(os.Remove(c.path(o.id+".blocks")), os.Remove(c.path(o.id+".data")))
-	atomic.AddInt64(c.used(), -o.Kept)
-	return err
+	return os.Remove(c.path(o.id))
 }
 
-// mapWhole maps a file for reading and writing, which it makes with a content if need be, all at once.
-func mapWhole(path string, content []byte) ([]byte, error) {
-	file, err := os.OpenFile(path, os.O_RDWR, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		var fresh *os.File
-		if fresh, err = os.CreateTemp(filepath.Dir(path), ".new-*"); err != nil {
-			return nil, err
-		}
-		defer os.Remove(fresh.Name())
-		_, err = fresh.Write(content)
-		if err = errors.Join(err, fresh.Close()); err != nil {
-			return nil, err
-		}
-		if err := os.Link(fresh.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) { // another process was first
-			return nil, err
-		}
-		file, err = os.OpenFile(path, os.O_RDWR, 0)
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	info, err := file.Stat()
-	if err == nil && info.Size() != int64(len(content)) {
-		err = fmt.Errorf("%s has %d bytes, want %d: remove the folder", path, info.Size(), len(content))
-	}
-	if err != nil {
-		return nil, err
-	}
-	mapped, err := unix.Mmap(int(file.Fd()), 0, len(content), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	if err != nil {
-		return nil, fmt.Errorf("%s can't be mapped, as on some file systems of networks: name a folder of a local disk: %w", path, err)
-	}
-	return mapped, nil
-}
-
-// A cachedObject is the blocks of one file.
-type cachedObject struct {
-	cache  *Cache
-	wanted atomic.Bool // a record of it was read in this run
-	data   string      // path
-	size   int64
-	mapped []byte
-	bits   []uint64 // of blocks, in mapped
-}
-
-// object returns the object with an identity, of a file at a place.
-func (c *Cache) object(identity, place string, size int64) (*cachedObject, error) {
-	sum := sha256.Sum256([]byte(identity))
-	id := hex.EncodeToString(sum[:16])
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if o := c.objects[id]; o != nil {
-		return o, nil
-	}
-	content := make([]byte, mapBytes(size))
-	name, err := json.Marshal(ObjectInfo{Place: place, Bytes: size})
-	if err != nil || len(name) >= nameBytes {
-		return nil, fmt.Errorf("cache: %s: the name is too long", place)
-	}
-	copy(content, name)
-	o := &cachedObject{cache: c, data: c.path(id + ".data"), size: size}
-	if err := c.lockObject(id, unix.F_RDLCK); err != nil {
-		return nil, fmt.Errorf("cache: %s: %w", place, ErrInUse)
-	}
-	data, err := os.OpenFile(o.data, os.O_WRONLY|os.O_CREATE, 0o600)
-	if err == nil {
-		err = errors.Join(data.Truncate(size), data.Close())
-	}
-	if err == nil {
-		o.mapped, err = mapWhole(c.path(id+".blocks"), content)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("cache: %w", err)
-	}
-	now := time.Now()
-	os.Chtimes(c.path(id+".blocks"), now, now)
-	o.bits = bitsOf(o.mapped)
-	c.objects[id] = o
-	return o, nil
-}
-
-// mapBytes returns the size of the map of a file's blocks, with the name before it.
-func mapBytes(size int64) int64 { return nameBytes + 8*((size/blockBytes+64)/64) }
-
-func bitsOf(mapped []byte) []uint64 {
-	return unsafe.Slice((*uint64)(unsafe.Pointer(&mapped[nameBytes])), (len(mapped)-nameBytes)/8)
-}
-
-func (o *cachedObject) has(block int64) bool {
-	return block/64 < int64(len(o.bits)) && atomic.LoadUint64(&o.bits[block/64])>>(block%64)&1 != 0
-}
-
-// missing returns the blocks from the first to the last that is not here, of those in which a range lies. first is after last if all are here.
-func (o *cachedObject) missing(offset, length int64) (first, last int64) {
-	first, last = offset/blockBytes, (offset+length-1)/blockBytes
-	for first <= last && o.has(first) {
-		first++
-	}
-	for first < last && o.has(last) {
-		last--
-	}
-	return first, last
-}
-
-// keep notes that a block is here, or no longer.
-func (o *cachedObject) keep(block int64, here bool) {
-	word, bit := &o.bits[block/64], uint64(1)<<(block%64)
-	switch {
-	case here && atomic.OrUint64(word, bit)&bit == 0:
-		atomic.AddInt64(o.cache.used(), blockBytes)
-	case !here && atomic.AndUint64(word, ^bit)&bit != 0:
-		atomic.AddInt64(o.cache.used(), -blockBytes)
-		o.cache.stats.DroppedBytes.Add(blockBytes)
-	}
-}
-
-// write keeps the bytes of whole blocks, from the first on, if there is room. The last block of a file may be short.
-func (o *cachedObject) write(first int64, bytes []byte) {
-	c, blocks := o.cache, int64(len(bytes)+blockBytes-1)/blockBytes
-	if !c.makeRoom(blocks * blockBytes) {
-		return
-	}
-	file, err := os.OpenFile(o.data, os.O_WRONLY, 0)
-	if err == nil {
-		_, err = file.WriteAt(bytes, first*blockBytes)
-		err = errors.Join(err, file.Close())
-	}
-	for block := first; err == nil && block < first+blocks; block++ {
-		o.keep(block, true)
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.promised -= blocks * blockBytes; err != nil {
-		c.paused, c.failure = time.Now().Add(pauseFor), err
-	}
-}
-
-// makeRoom reports whether some more bytes may be kept. If need be it drops what this run does not read.
+// makeRoom reports whether some more bytes may be kept. If need be it drops objects that this run does not read.
 //
-// It never drops what this run reads. An epoch has each record once, so whatever is kept for its next use is kept over the end of an epoch, where the cache holds
-// its share of the set and no more: no rule finds more of it in an epoch than that share. A part that stays finds all of that, evenly over the epoch. Dropping the least
-// recently used would find 0.005, 0.15 and 0.67 of the records with caches of 0.1, 0.5 and 0.9 of the set.
+// It never drops what this run reads. An epoch has each record once, so no rule finds more in an epoch than the share of the set that the
+// cache holds. A part that stays finds all of that, evenly over the epoch. Dropping the least recently used would find 0.005, 0.15 and 0.67
+// of the records with caches of 0.1, 0.5 and 0.9 of the set.
 func (c *Cache) makeRoom(bytes int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if time.Now().Before(c.paused) {
+	if c.allowance < bytes && time.Now().After(c.measureAt) {
+		room := c.clearLocked(bytes)
+		c.allowance, c.failure = max(room/8, bytes), nil // other processes write too
+		if room < bytes {
+			c.pauseLocked(nil)
+		}
+	}
+	if c.allowance < bytes {
 		return false
 	}
-	fits := func() bool { return c.Used()+c.promised+bytes <= c.max }
-	if !fits() && time.Since(c.cleared) > pauseFor {
-		c.clearLocked(fits)
-	}
-	if !fits() {
-		return false
-	}
-	c.promised += bytes
+	c.allowance -= bytes
+	c.unwritten.Add(bytes)
 	return true
 }
 
-// clearLocked drops objects until what is wanted fits, those that were opened first before others: of files that nobody has open, and then of those that it
-// has read no record of, as of another rank's partition. That is known only after a while.
-func (c *Cache) clearLocked(fits func() bool) {
-	list, _ := c.Objects()
+// clearLocked drops objects until there is room for some bytes, the oldest first: those that nobody uses, and then those of which this run
+// has read no record, as of another rank's partition. That is known only after a while. It returns the room.
+func (c *Cache) clearLocked(bytes int64) int64 {
+	list, room := c.Objects(), c.Max-c.Used()-c.unwritten.Load()
 	for _, info := range list {
-		if c.objects[info.id] == nil && !fits() {
-			if c.Remove(info) == nil {
-				c.stats.DroppedBytes.Add(info.Kept)
-			}
+		if c.objects[info.id] == nil && room < bytes && c.Remove(info) == nil {
+			room += info.Kept
 		}
 	}
 	for _, info := range list {
-		if o := c.objects[info.id]; o != nil && !o.wanted.Load() && time.Since(c.opened) > pauseFor && !fits() {
-			o.drop()
+		o := c.objects[info.id]
+		if o != nil && !o.wanted.Load() && time.Since(c.opened) > pauseFor && room < bytes && o.create(os.O_TRUNC) == nil {
+			room += info.Kept
 		}
 	}
-	c.cleared = time.Now()
+	return room
 }
 
-// drop lets go of all blocks, and gives their part of the disk back.
-func (o *cachedObject) drop() {
-	for block := range o.size/blockBytes + 1 {
-		o.keep(block, false)
-	}
-	if file, err := os.OpenFile(o.data, os.O_WRONLY, 0); err == nil {
-		punch(file, 0, o.size)
-		file.Close()
-	}
+// A cachedObject is what the cache keeps of one file.
+type cachedObject struct {
+	cache  *Cache
+	info   ObjectInfo
+	path   string
+	local  *localFile  // at path
+	wanted atomic.Bool // a record of it was read in this run
 }
 
-// A Forgetter is a [File] that may hold wrong bytes, and then can read them again from where they came.
-type Forgetter interface {
-	File
-	// Forget has a range be read again. It reports whether anything of it was kept.
-	Forget(offset, length int64) bool
+// create makes the object's file, or mends its name and its size. With O_TRUNC it drops all ranges.
+func (o *cachedObject) create(flag int) error {
+	name, _ := json.Marshal(o.info)
+	file, err := os.OpenFile(o.path, os.O_RDWR|os.O_CREATE|flag, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteAt(append(name, make([]byte, keptName)...)[:keptName], 0)
+	return errors.Join(err, file.Truncate(keptAt(o.info.Bytes)+keptHead), file.Close())
 }
 
 // A cachedFile is a file of a network with a cache before it.
 type cachedFile struct {
 	File
-	object *cachedObject
-	local  *localFile // the object's data
+	*cachedObject
 }
 
-// Cached puts the cache of Remote, if there is one, before a file of a network. identity tells its content from any other's.
-func Cached(f File, place, identity string) (File, error) {
-	c := Remote.Cache
-	if c == nil {
-		return f, nil
+// file is [Cacher.Cached]. If the cache does not work, it returns f.
+func (c *Cache) file(f File, place, identity string) File {
+	sum := sha256.Sum256([]byte(identity))
+	id := hex.EncodeToString(sum[:16])
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	o := c.objects[id]
+	if o == nil {
+		o = &cachedObject{cache: c, info: ObjectInfo{Place: place, Bytes: f.Size()}, path: c.path(id)}
+		err := errors.Join(c.lockObject(id, unix.F_RDLCK), o.create(0))
+		if err == nil {
+			o.local, err = c.folder.openToChange(o.path)
+		}
+		if err != nil {
+			c.pauseLocked(err)
+			return f
+		}
+		c.objects[id] = o
 	}
-	o, err := c.object(identity, place, f.Size())
-	if err != nil {
-		return nil, err
-	}
-	local, err := c.folder.open(o.data)
-	if err != nil {
-		return nil, err
-	}
-	here := local.(*localFile)
-	here.plain.changes, here.past.changes = true, true
-	return &cachedFile{File: f, object: o, local: here}, nil
-}
-
-// Close implements io.Closer.
-func (f *cachedFile) Close() error { return errors.Join(f.local.Close(), f.File.Close()) }
-
-// WillNeed implements [File].
-func (f *cachedFile) WillNeed(offset, length int64) bool {
-	first, last := f.object.missing(offset, length)
-	return first > last && f.local.WillNeed(offset, length)
+	return &cachedFile{f, o}
 }
 
 // Waited implements [Waiter].
 func (f *cachedFile) Waited() { f.local.Waited() }
 
+var spareHeads = sync.Pool{New: func() any { return new([keptHead]byte) }}
+
+// head reads the head of the range that is kept at an offset. It is 0 if there is none.
+func (f *cachedFile) head(offset int64) uint64 {
+	head := spareHeads.Get().(*[keptHead]byte)
+	defer spareHeads.Put(head)
+	clear(head[:])
+	f.local.ReadAt(head[:], keptAt(offset))
+	return binary.LittleEndian.Uint64(head[:])
+}
+
+// WillNeed implements [File].
+func (f *cachedFile) WillNeed(offset, length int64) bool {
+	return f.local.WillNeed(keptAt(offset), keptHead+length) && int64(f.head(offset)>>32) >= length
+}
+
 // Fetch implements [File].
 func (f *cachedFile) Fetch(buf []byte, offset, length int64) ([]byte, error) {
-	f.object.wanted.Store(true)
-	if first, last := f.object.missing(offset, length); first > last {
-		f.object.cache.stats.HitBytes.Add(length)
-		return f.local.Fetch(buf, offset, length)
+	f.wanted.Store(true)
+	got, err := f.local.Fetch(buf, keptAt(offset), keptHead+length)
+	if err == nil && headOf(offset, got[keptHead:]) == binary.LittleEndian.Uint64(got) {
+		f.cache.HitBytes.Add(length)
+		return got[keptHead:], nil
 	}
-	return f.fill(buf, offset, length)
+	_, err = f.fill(buf[:length], offset)
+	return buf[:length], err
 }
 
 // ReadAt implements io.ReaderAt.
-func (f *cachedFile) ReadAt(p []byte, offset int64) (int, error) {
-	length := max(0, min(int64(len(p)), f.object.size-offset))
-	if length == 0 {
-		return f.File.ReadAt(p, offset)
+func (f *cachedFile) ReadAt(p []byte, offset int64) (n int, err error) {
+	part := p[:max(0, min(int64(len(p)), f.info.Bytes-offset))]
+	if n = len(part); !f.readKept(part, offset) {
+		n, err = f.fill(part, offset)
 	}
-	if first, last := f.object.missing(offset, length); first > last {
-		if n, err := f.local.ReadAt(p, offset); int64(n) == length {
-			f.object.cache.stats.HitBytes.Add(length)
-			return n, err
-		}
-		f.Forget(offset, length) // somebody has removed the file
-	}
-	data, err := f.fill(make([]byte, length+FetchRoom), offset, length)
-	n := copy(p, data)
 	if err == nil && n < len(p) {
-		return n, io.EOF
+		err = io.EOF
 	}
 	return n, err
 }
 
-// fill reads a range as whole blocks into buf, which has room for them: what is missing from the remote file, and the rest of the first and the last block, if
-// they are here, from the cache. It keeps what it has read.
-func (f *cachedFile) fill(buf []byte, offset, length int64) ([]byte, error) {
-	stats := &f.object.cache.stats
-	begin := offset &^ (blockBytes - 1)
-	end := min((offset+length+blockBytes-1)&^(blockBytes-1), f.object.size)
-	buf = buf[:end-begin]
-	from, to := begin, end
-	if first, last := f.object.missing(offset, length); first <= last {
-		from, to = first*blockBytes, min((last+1)*blockBytes, end)
+// readKept fills p with the beginning of the range that is kept at an offset, if that is long enough and whole.
+func (f *cachedFile) readKept(p []byte, offset int64) bool {
+	head, data := f.head(offset), p
+	switch more := int64(head>>32) - int64(len(p)); {
+	case more < 0 || more > prefixMax:
+		return false
+	case more > 0:
+		data = make([]byte, head>>32)
 	}
-	for _, part := range [][2]int64{{begin, from}, {to, end}} {
-		if part[0] == part[1] {
-			continue
-		}
-		if n, _ := f.local.ReadAt(buf[part[0]-begin:part[1]-begin], part[0]); int64(n) < part[1]-part[0] {
-			from, to = begin, end // somebody has removed the file
-			break
-		}
-		stats.HitBytes.Add(part[1] - part[0])
+	if n, _ := f.local.ReadAt(data, keptAt(offset)+keptHead); n < len(data) || headOf(offset, data) != head {
+		return false
 	}
-	missing := buf[from-begin : to-begin]
-	if n, err := f.File.ReadAt(missing, from); n < len(missing) {
-		return nil, err
+	f.cache.HitBytes.Add(int64(copy(p, data)))
+	return true
+}
+
+// fill reads a range from the remote file, and keeps it. The error is nil if p is full.
+func (f *cachedFile) fill(p []byte, offset int64) (int, error) {
+	n, err := f.File.ReadAt(p, offset)
+	if len(p) == 0 || n < len(p) {
+		return n, err
 	}
-	stats.MissBytes.Add(int64(len(missing)))
-	f.object.write(from/blockBytes, missing)
-	return buf[offset-begin : offset-begin+length], nil
+	f.cache.MissBytes.Add(int64(n))
+	if room := int64(n) + 2*sector; f.cache.makeRoom(room) { // parts of its first and last block
+		defer f.cache.unwritten.Add(-room)
+		f.write(keptAt(offset)+keptHead, p)
+		f.write(keptAt(offset), binary.LittleEndian.AppendUint64(nil, headOf(offset, p)))
+	}
+	return n, nil
+}
+
+// write writes to the object's file. If somebody has removed that, it is made again for later ranges.
+func (f *cachedFile) write(at int64, p []byte) {
+	err := f.local.plain.use(func(file *os.File) (err error) {
+		_, err = file.WriteAt(p, at)
+		return err
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		err = f.create(0)
+	}
+	if err != nil {
+		f.cache.mu.Lock()
+		defer f.cache.mu.Unlock()
+		f.cache.pauseLocked(err)
+	}
 }
 
 // Forget implements [Forgetter].
-func (f *cachedFile) Forget(offset, length int64) (kept bool) {
-	for block := offset / blockBytes; block*blockBytes < min(offset+length, f.object.size); block++ {
-		kept = kept || f.object.has(block)
-		f.object.keep(block, false)
+func (f *cachedFile) Forget(offset, length int64) {
+	if offset == 0 && length >= f.info.Bytes {
+		f.create(os.O_TRUNC)
 	}
-	if inner, is := f.File.(Forgetter); is && inner.Forget(offset, length) {
-		kept = true
+	f.write(keptAt(offset), make([]byte, keptHead))
+	if inner, is := f.File.(Forgetter); is {
+		inner.Forget(offset, length)
 	}
-	return kept
 }

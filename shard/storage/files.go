@@ -16,7 +16,7 @@ import (
 // of descriptors (RLIMIT_NOFILE, which Go has raised as far as it may), and a large set has more shards than the number is where
 // nobody has raised the limit, 1,024.
 type FilePool struct {
-	max func() int // how many files are open
+	max int // files that are open at a time
 
 	over atomic.Bool // more are open than may be: all others were in use
 
@@ -26,25 +26,20 @@ type FilePool struct {
 }
 
 // NewFilePool returns a pool that keeps at most max files open.
-func NewFilePool(max int) *FilePool { return &FilePool{max: func() int { return max }} }
+func NewFilePool(max int) *FilePool { return &FilePool{max: max} }
 
-// processFiles is the pool of all sets: the limit is the process's.
-var processFiles = &FilePool{max: sync.OnceValue(func() int {
+// poolOf returns a pool of one in so many of the files that the process may have open, or of 16. The rest is for sockets, rings and all else.
+func poolOf(share int) *FilePool {
 	var limit unix.Rlimit
-	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
-		return poolMin
-	}
-	return max(poolMin, int(min(limit.Cur, math.MaxInt32)/2)) // the other half is for sockets, rings and all else
-})}
-
-// poolMin is how many files a pool keeps open however low the limit is.
-const poolMin = 16
+	unix.Getrlimit(unix.RLIMIT_NOFILE, &limit)
+	return NewFilePool(max(16, int(min(limit.Cur, math.MaxInt32))/share))
+}
 
 // A pooledFile is a file that is open when it is read, and until its place in the pool is needed.
 type pooledFile struct {
 	path  string
 	pool  *FilePool
-	flags int // of open(2), beside O_RDONLY
+	flags int // of open(2)
 
 	size int64
 	tail []byte // what the file ends with: by this and the size it is recognised when it is opened again
@@ -55,7 +50,7 @@ type pooledFile struct {
 	used   atomic.Bool  // since the hand came by
 	random atomic.Bool  // see setRandom
 
-	changes bool // what is in the file may change, but not its size
+	changes bool // the file may change in any way, and is never taken for another one
 
 	place int // in pool.open, if it is open; of the pool's lock
 }
@@ -165,12 +160,12 @@ func (f *pooledFile) reopen() error {
 	if f.file != nil {
 		return nil
 	}
-	if err := f.openLocked(); err != nil {
+	if err := f.openLocked(); err != nil || f.changes {
 		return err
 	}
 	info, err := f.file.Stat()
 	if err == nil && info.Size() == f.size {
-		if tail, err := f.readTailLocked(f.size); f.changes || err == nil && bytes.Equal(tail, f.tail) {
+		if tail, err := f.readTailLocked(f.size); err == nil && bytes.Equal(tail, f.tail) {
 			return nil
 		}
 	}
@@ -219,10 +214,9 @@ func (p *FilePool) trim() {
 }
 
 func (p *FilePool) trimLocked() {
-	most := p.max()
-	for len(p.open) > most && p.evictLocked() {
+	for len(p.open) > p.max && p.evictLocked() {
 	}
-	p.over.Store(len(p.open) > most)
+	p.over.Store(len(p.open) > p.max)
 }
 
 // Open returns how many files of the pool are open.

@@ -25,6 +25,7 @@ type Folder struct {
 	// Memory says how many bytes of files the page cache can hold.
 	Memory func() int64
 
+	client *Client
 	dir    string
 	pool   *FilePool
 	bytes  atomic.Int64 // of all open files
@@ -41,12 +42,12 @@ type Folder struct {
 // readsMax keeps disks busy that have 32 requests in work at a time, and network file systems that take 2 ms for each.
 const readsMax = 64
 
-// NewFolder returns the storage of a folder. Its files share the descriptors of pool; nil is the process's own.
+// NewFolder returns the storage of a folder. Its files share the descriptors of pool; nil is the default client's.
 func NewFolder(dir string, pool *FilePool) *Folder {
 	if pool == nil {
-		pool = processFiles
+		pool = Default.files
 	}
-	f := &Folder{Memory: memory.ForCache, dir: dir, pool: pool}
+	f := &Folder{Memory: memory.ForCache, client: Default, dir: dir, pool: pool}
 	f.direct.Store(directFlag != 0)
 	return f
 }
@@ -55,6 +56,9 @@ func NewFolder(dir string, pool *FilePool) *Folder {
 func (f *Folder) Open(name string, _ int64, _ string) (File, error) { return f.open(f.path(name)) }
 
 func (f *Folder) path(name string) string { return filepath.Join(f.dir, filepath.FromSlash(name)) }
+
+// Source implements [Storage].
+func (f *Folder) Source(place string) (Storage, error) { return f.client.source(place, f.dir) }
 
 // String implements fmt.Stringer.
 func (f *Folder) String() string { return f.dir }
@@ -122,14 +126,27 @@ func OpenFile(path string) (File, error) { return NewFolder("", nil).open(path) 
 
 func (f *Folder) open(path string) (File, error) {
 	file := &localFile{folder: f, plain: pooledFile{path: path, pool: f.pool}}
-	size, err := file.plain.first()
-	if err != nil {
+	if err := file.open(); err != nil {
 		return nil, err
 	}
-	file.size = size
-	file.past = pooledFile{path: path, pool: f.pool, flags: directFlag, size: size, tail: file.plain.tail}
-	f.bytes.Add(size)
 	return file, nil
+}
+
+// openToChange opens a file that this and other processes write to.
+func (f *Folder) openToChange(path string) (*localFile, error) {
+	file := &localFile{folder: f, plain: pooledFile{path: path, pool: f.pool, flags: os.O_RDWR, changes: true}}
+	file.past.changes = true
+	return file, file.open()
+}
+
+func (f *localFile) open() (err error) {
+	p := &f.plain
+	if f.size, err = p.first(); err != nil {
+		return err
+	}
+	f.past.path, f.past.pool, f.past.flags, f.past.size, f.past.tail = p.path, p.pool, directFlag, f.size, p.tail
+	f.folder.bytes.Add(f.size)
+	return nil
 }
 
 // keeps reports whether the page cache is to keep the range at offset. Reading a JPEG of 110 KB through it costs 90 to 140 µs of processor time more than reading
@@ -241,7 +258,7 @@ func Blocks(f File) bool {
 	case *localFile:
 		return f.isSlow()
 	case *cachedFile:
-		return Blocks(f.local)
+		return f.local.isSlow()
 	}
 	return false
 }

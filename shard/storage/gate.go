@@ -58,11 +58,9 @@ func (s *gateSearch) measured(rate float64) {
 // slower allows fewer requests.
 func (s *gateSearch) slower() { s.limit, s.before, s.rest = max(requestsMin, s.limit*3/4), 0, gateRest }
 
-var requestGate = gate{search: gateSearch{limit: requestsFirst}}
-
-// PinRequests sets how many requests are under way at most, in place of what is found. 0 has it be found.
-func PinRequests(n int) {
-	g := &requestGate
+// PinRequests sets how many requests are under way at most. With 0 the client finds that number itself.
+func (c *Client) PinRequests(n int) {
+	g := &c.gate
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.pinned, g.search.limit = n > 0, n
@@ -72,10 +70,10 @@ func PinRequests(n int) {
 }
 
 // RequestsMax returns how many requests for ranges may be under way at the moment.
-func RequestsMax() int {
-	requestGate.mu.Lock()
-	defer requestGate.mu.Unlock()
-	return requestGate.search.limit
+func (c *Client) RequestsMax() int {
+	c.gate.mu.Lock()
+	defer c.gate.mu.Unlock()
+	return c.gate.search.limit
 }
 
 // enter waits for a place.

@@ -59,11 +59,12 @@ func TestGateBounds(t *testing.T) {
 	if most.Load() > 7 || all.Load() != 500 || g.underWay != 0 || len(g.queue) != 0 {
 		t.Errorf("%d at a time of 7, %d of 500; %d are left", most.Load(), all.Load(), g.underWay)
 	}
-	PinRequests(3)
-	if RequestsMax() != 3 {
-		t.Error(RequestsMax())
+	c := NewClient()
+	c.PinRequests(3)
+	if c.RequestsMax() != 3 {
+		t.Error(c.RequestsMax())
 	}
-	if PinRequests(0); RequestsMax() != requestsFirst {
-		t.Error(RequestsMax())
+	if c.PinRequests(0); c.RequestsMax() != requestsFirst {
+		t.Error(c.RequestsMax())
 	}
 }

@@ -33,7 +33,7 @@ var cloudEndpoint = "https://storage.googleapis.com"
 
 const cloudScope = "https://www.googleapis.com/auth/devstorage.read_only"
 
-func newCloudBucket(u *url.URL) (objects, error) {
+func newCloudBucket(c *Client, u *url.URL) (objects, error) {
 	host := defaulted(os.Getenv("STORAGE_EMULATOR_HOST"), cloudEndpoint) // as Google's libraries have it
 	if !strings.Contains(host, "://") {
 		host = "http://" + host
@@ -43,7 +43,7 @@ func newCloudBucket(u *url.URL) (objects, error) {
 		return nil, errors.New("STORAGE_EMULATOR_HOST is no URL")
 	}
 	b := &cloudBucket{path: strings.Trim(u.Path, "/"), lists: endpoint.JoinPath("storage/v1/b", u.Host, "o")}
-	b.web = web{base: endpoint.JoinPath(u.Host, b.path), authorize: b.authorizeRequest}
+	b.web = web{client: c, base: endpoint.JoinPath(u.Host, b.path), authorize: b.authorizeRequest}
 	return b, nil
 }
 
@@ -53,7 +53,7 @@ func (b *cloudBucket) authorizeRequest(r *http.Request) error {
 		if os.Getenv("STORAGE_EMULATOR_HOST") != "" {
 			return
 		}
-		if found, err := google.FindDefaultCredentials(Remote.Context, cloudScope); err == nil {
+		if found, err := google.FindDefaultCredentials(b.client.Context, cloudScope); err == nil {
 			b.tokens = found.TokenSource
 		}
 	})
@@ -77,7 +77,7 @@ func (b *cloudBucket) list(ctx context.Context, folder string, came func(int)) (
 	for page := ""; ; {
 		list := *b.lists
 		list.RawQuery = url.Values{"prefix": {prefix}, "delimiter": {"/"}, "fields": {"items/name,prefixes,nextPageToken"}, "pageToken": {page}}.Encode()
-		o, err := (&web{base: &list, authorize: b.authorize}).get(ctx, "", 0, -1, "")
+		o, err := (&web{client: b.client, base: &list, authorize: b.authorize}).get(ctx, "", 0, -1, "")
 		if err != nil {
 			return nil, err
 		}

@@ -10,7 +10,7 @@ import (
 )
 
 // remotes are the kinds of storage behind a network, by the scheme of their URLs.
-var remotes = map[string]func(*url.URL) (objects, error){
+var remotes = map[string]func(*Client, *url.URL) (objects, error){
 	"s3":    newBucket,
 	"gs":    newCloudBucket,
 	"https": newWeb,
@@ -18,13 +18,15 @@ var remotes = map[string]func(*url.URL) (objects, error){
 	"hf":    newHub,
 }
 
-// At returns the storage at a place that the user names: a folder's path, or a URL of one of the schemes of remotes. It makes no request.
-func At(place string) (Storage, error) { return at(place, true) }
+// At is [Client.At] of the default client.
+func At(place string) (Storage, error) { return Default.At(place) }
 
-// Source returns the storage of the images of an index, at the place that the index names. An index may come from a stranger: one that is read over a network
-// reaches only its own host and bucket, and the query that signs requests goes only to hosts that the user names. Remote.Sources are places that the user names, too.
-func Source(place, index string) (Storage, error) {
-	named := slices.ContainsFunc(Remote.Sources, func(allowed string) bool { return strings.HasPrefix(place+"/", strings.TrimSuffix(allowed, "/")+"/") })
+// At returns the storage at a place that the user names: a folder's path, or a URL of one of the schemes of remotes. It makes no request.
+func (c *Client) At(place string) (Storage, error) { return c.at(place, true) }
+
+// source is [Storage.Source] of the storage at a place.
+func (c *Client) source(place, index string) (Storage, error) {
+	named := slices.ContainsFunc(c.Sources, func(allowed string) bool { return strings.HasPrefix(place+"/", strings.TrimSuffix(allowed, "/")+"/") })
 	if IsRemote(index) {
 		root, _ := Root(place)
 		own, _ := Root(index)
@@ -32,25 +34,27 @@ func Source(place, index string) (Storage, error) {
 			return nil, fmt.Errorf("they are said to lie at %s, and an index that is read over a network reaches only its own host and bucket: if you trust it, name a URL by --allow-source, or copy the index to this machine", place)
 		}
 	}
-	return at(place, named)
+	return c.at(place, named)
 }
 
-func at(place string, named bool) (Storage, error) {
+func (c *Client) at(place string, named bool) (Storage, error) {
 	if !IsRemote(place) {
-		return NewFolder(place, nil), nil
+		f := NewFolder(place, c.files)
+		f.client = c
+		return f, nil
 	}
 	u, err := parsePlace(place)
 	if err != nil {
 		return nil, err
 	}
-	o, err := remotes[u.Scheme](u)
+	o, err := remotes[u.Scheme](c, u)
 	if w, is := o.(*web); is && named {
 		err = w.sign()
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &remote{place: place, objects: o}, nil
+	return &remote{client: c, place: place, objects: o, outage: outage{client: c}}, nil
 }
 
 // IsRemote reports whether a place is a URL. A path that holds :// elsewhere than after a scheme is none.

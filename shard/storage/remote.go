@@ -69,6 +69,7 @@ const headBytes = 4 << 10
 
 // A remote is a storage behind a network. It repeats requests that fail for a reason that may pass: see [remote.repeat].
 type remote struct {
+	client  *Client
 	place   string
 	objects objects
 	outage  outage
@@ -76,6 +77,17 @@ type remote struct {
 
 // String implements fmt.Stringer.
 func (r *remote) String() string { return r.place }
+
+// Source implements [Storage].
+func (r *remote) Source(place string) (Storage, error) { return r.client.source(place, r.place) }
+
+// Cached implements [Cacher].
+func (r *remote) Cached(f File, place, identity string) File {
+	if r.client.Cache == nil {
+		return f
+	}
+	return r.client.Cache.file(f, place, identity)
+}
 
 // Names implements [Storage].
 func (r *remote) Names(folder string) (names []string, err error) {
@@ -128,7 +140,7 @@ func (r *remote) Open(name string, size int64, identity string) (File, error) {
 	f := &remoteFile{remote: r, name: name, size: size}
 	switch {
 	case size >= 0 && identity != "":
-		return Cached(f, Join(r.place, name), identity)
+		return r.Cached(f, Join(r.place, name), identity), nil
 	case size >= 0:
 		return f, nil
 	}
@@ -293,9 +305,8 @@ func (f *remoteFile) readOnce(ctx context.Context, p []byte, offset int64, came 
 }
 
 // Forget implements [Forgetter]: the next answer may be another one.
-func (f *remoteFile) Forget(int64, int64) bool {
+func (f *remoteFile) Forget(int64, int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.head = nil
-	return true
 }

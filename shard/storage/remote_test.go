@@ -150,9 +150,10 @@ func refuse(code int, name string) http.HandlerFunc {
 
 // within gives requests so long.
 func within(t *testing.T, timeout time.Duration) {
-	before := Remote
-	Remote.Timeout = timeout
-	t.Cleanup(func() { Remote = before })
+	before := Default
+	Default = NewClient()
+	Default.Timeout = timeout
+	t.Cleanup(func() { Default = before })
 }
 
 // places returns the store's folder as a web server's and as a bucket's.
@@ -288,7 +289,7 @@ func TestRemoteTimeout(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	Remote.Context, Remote.Timeout = ctx, time.Hour
+	Default.Context, Default.Timeout = ctx, time.Hour
 	time.AfterFunc(50*time.Millisecond, cancel)
 	if _, err := at.ReadFile("manifest.json", 100, nil); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
@@ -298,7 +299,7 @@ func TestRemoteTimeout(t *testing.T) {
 // TestSignedRequests sends a query that signs requests with each, and shows it to nobody.
 func TestSignedRequests(t *testing.T) {
 	t.Setenv("IMGFEED_URL_QUERY", "?policy=all&signature=secret")
-	defer signedHost.Store(signedHost.Swap(nil))
+	within(t, 5*time.Second)
 	var asked []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked = append(asked, r.URL.RequestURI())
@@ -481,9 +482,10 @@ func TestPlaces(t *testing.T) {
 // TestSources has indexes reach only what their user named.
 func TestSources(t *testing.T) {
 	t.Setenv("IMGFEED_URL_QUERY", "signature=secret")
-	before, host := Remote, signedHost.Swap(nil)
-	t.Cleanup(func() { Remote = before; signedHost.Store(host) })
-	Remote.Sources = []string{"https://cdn/open/", "s3://other"}
+	before := Default
+	t.Cleanup(func() { Default = before })
+	Default = NewClient()
+	Default.Sources = []string{"https://cdn/open/", "s3://other"}
 	if _, err := At("https://a/sets"); err != nil {
 		t.Fatal(err)
 	}
@@ -509,7 +511,7 @@ func TestSources(t *testing.T) {
 		{"s3://bucket/images", "/index", true},
 		{"https://user:secret@b/images", "/index", false},
 	} {
-		s, err := Source(c.place, c.index)
+		s, err := Default.source(c.place, c.index)
 		if (err == nil) != c.reached || err != nil && strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s from %s: %v", c.place, c.index, err)
 		}
@@ -525,7 +527,7 @@ func TestSources(t *testing.T) {
 // TestRedirects follows a redirect, and shows the other host no secret.
 func TestRedirects(t *testing.T) {
 	t.Setenv("IMGFEED_URL_QUERY", "signature=secret")
-	defer signedHost.Store(signedHost.Swap(nil))
+	within(t, 5*time.Second)
 	var seen []http.Header
 	s := newStore(t)
 	s.files["elsewhere/a"], s.files["set/x%2e/a"] = []byte("here"), []byte("a name with a percent sign")

@@ -11,31 +11,13 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
-// Remote is for the requests to remote storage of the whole process. It is set before the first.
-var Remote = struct {
-	Context context.Context // its end ends every request
-	Timeout time.Duration   // how long requests are repeated before they fail
-	Cache   *Cache          // nil for none
-	Sources []string        // places that indexes may name as their source: see [Source]
-}{Context: context.Background(), Timeout: 5 * time.Minute}
-
-// RemoteCounts count the requests to remote storage of the whole process.
-var RemoteCounts struct {
-	Requests, Retries atomic.Int64 // all, and those of them that repeat one that failed
-	UnderWay          atomic.Int64
-	Bytes             atomic.Int64                // of bodies
-	Failed            atomic.Pointer[RemoteError] // the last one for which a request was repeated
-}
-
-// A request that brings less than stallBytes in stallTimeout has failed.
-var stallTimeout = 30 * time.Second // tests shorten it
-
 const (
-	stallBytes = 30 << 10
+	// A request that brings less than stallBytes in stallTimeout has failed.
+	stallBytes   = 30 << 10
+	stallTimeout = 30 * time.Second
 	// pauseMax bounds the pause before a repeated request. Pauses are drawn at random, so that many machines do not come back at once.
 	pauseMax = 10 * time.Second
 	// quietAfter is how long a request may be without an answer before the others are looked at: a store may be slow.
@@ -110,7 +92,7 @@ func (e *RemoteError) passes() bool {
 
 var errNoRanges = errors.New("the server sends whole files only: serve the place from one that answers range requests, as nginx does")
 
-// IsDown reports whether err says that a store has answered no request for Remote.Timeout: then other reads from it fail too.
+// IsDown reports whether err says that a store has answered no request for [Client.Timeout]: then other reads from it fail too.
 func IsDown(err error) bool {
 	failed, is := errors.AsType[*RemoteError](err)
 	return is && failed.down
@@ -118,6 +100,7 @@ func IsDown(err error) bool {
 
 // An outage is the time in which a store answers no request. It belongs to all of them: they wait for its end together, and fail together.
 type outage struct {
+	client   *Client
 	mu       sync.Mutex
 	answered time.Time // last
 	since    time.Time // when the first try began that has no answer; zero while the store answers
@@ -146,9 +129,9 @@ func (o *outage) begin(place string, began time.Time, err error) time.Duration {
 		o.since = latest(began, o.answered)
 	}
 	silent := time.Since(o.since)
-	if silent >= outageAfter() && !o.warned {
+	if silent >= o.client.outageAfter() && !o.warned {
 		o.warned = true
-		slog.Warn("the store does not answer", "store", place, "for", silent.Round(time.Second/10), "timeout", Remote.Timeout, "err", err)
+		slog.Warn("the store does not answer", "store", place, "for", silent.Round(time.Second/10), "timeout", o.client.Timeout, "err", err)
 	}
 	return silent
 }
@@ -176,13 +159,13 @@ func (o *outage) context(asked time.Time) (context.Context, *RemoteError) {
 		return nil, &failed
 	}
 	if o.tries == nil {
-		o.tries, o.cancel = context.WithCancel(Remote.Context)
+		o.tries, o.cancel = context.WithCancel(o.client.Context)
 	}
 	return o.tries, nil
 }
 
 // outageAfter is how long a store answers nothing before that is an outage: single requests fail all the time.
-func outageAfter() time.Duration { return min(time.Second, Remote.Timeout/2) }
+func (c *Client) outageAfter() time.Duration { return min(time.Second, c.Timeout/2) }
 
 func latest(a, b time.Time) time.Time {
 	if a.After(b) {
@@ -196,12 +179,12 @@ type try func(ctx context.Context, came func(bytes int)) (request string, err er
 
 // repeat makes a request until it succeeds, or fails for good, or the time is over. Nothing else repeats requests for reading: whoever reads takes the error.
 //
-// The time is Remote.Timeout, from the request's first try, or in an outage from its beginning. When that is over, all requests that wait fail at once. A later one is
+// The time is [Client.Timeout], from the request's first try, or in an outage from its beginning. When that is over, all requests that wait fail at once. A later one is
 // tried once: so whoever comes back finds out whether the store does.
 func (r *remote) repeat(name string, offset, length int64, send try) error {
 	asked, got := time.Now(), 0
-	requestGate.enter()
-	defer func() { requestGate.leave(got) }()
+	r.client.gate.enter()
+	defer func() { r.client.gate.leave(got) }()
 	first, wrong := time.Now(), false
 	for tries := 1; ; tries++ {
 		ctx, over := r.outage.context(asked)
@@ -215,8 +198,8 @@ func (r *remote) repeat(name string, offset, length int64, send try) error {
 		switch {
 		case err == nil:
 			return nil
-		case Remote.Context.Err() != nil:
-			return Remote.Context.Err()
+		case r.client.Context.Err() != nil:
+			return r.client.Context.Err()
 		case ctx.Err() != nil: // the time was over for another request
 			continue
 		}
@@ -235,18 +218,18 @@ func (r *remote) repeat(name string, offset, length int64, send try) error {
 		case failed.wrong || !failed.passes():
 			return failed
 		default:
-			if silent := r.outage.begin(r.place, began, failed.Err); silent >= outageAfter() {
+			if silent := r.outage.begin(r.place, began, failed.Err); silent >= r.client.outageAfter() {
 				failed.After, failed.down = silent, true
 			}
-			if pause = min(pause, Remote.Timeout-failed.After); pause <= 0 {
+			if pause = min(pause, r.client.Timeout-failed.After); pause <= 0 {
 				r.outage.giveUp(failed)
 				return failed
 			}
 		}
-		RemoteCounts.Retries.Add(1)
-		RemoteCounts.Failed.Store(failed)
+		r.client.Counts.Retries.Add(1)
+		r.client.Counts.Failed.Store(failed)
 		if failed.Status == http.StatusTooManyRequests || failed.Status == http.StatusServiceUnavailable {
-			requestGate.slower()
+			r.client.gate.slower()
 		}
 		select {
 		case <-time.After(pause):
@@ -260,28 +243,29 @@ func (r *remote) once(ctx context.Context, began time.Time, send try) (got int, 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	fresh := 0
-	stalled := time.AfterFunc(stallTimeout, func() { cancel(errStalled) })
+	stalled := time.AfterFunc(r.client.stall, func() { cancel(errStalled) })
 	defer stalled.Stop()
 	quiet := time.AfterFunc(quietAfter, func() { r.outage.begin(r.place, began, fmt.Errorf("no answer for %v", quietAfter)) })
 	defer quiet.Stop()
-	RemoteCounts.Requests.Add(1)
-	RemoteCounts.UnderWay.Add(1)
-	defer RemoteCounts.UnderWay.Add(-1)
+	r.client.Counts.Requests.Add(1)
+	r.client.Counts.UnderWay.Add(1)
+	defer r.client.Counts.UnderWay.Add(-1)
 	request, err = send(ctx, func(bytes int) {
 		if got == 0 {
 			quiet.Stop()
 		}
 		got += bytes
+		r.client.Counts.Bytes.Add(int64(bytes))
 		if fresh += bytes; fresh >= stallBytes {
 			fresh = 0
-			stalled.Reset(stallTimeout)
+			stalled.Reset(r.client.stall)
 			r.outage.end(r.place)
 		}
 	})
 	if err == nil {
 		r.outage.end(r.place)
 	} else if context.Cause(ctx) == errStalled {
-		err = fmt.Errorf("%d bytes came in %v", fresh, stallTimeout)
+		err = fmt.Errorf("%d bytes came in %v", fresh, r.client.stall)
 	}
 	return got, request, err
 }
@@ -297,7 +281,6 @@ type watched struct {
 func (w *watched) Read(p []byte) (int, error) {
 	n, err := w.Reader.Read(p)
 	if n > 0 {
-		RemoteCounts.Bytes.Add(int64(n))
 		w.came(n)
 	}
 	return n, err

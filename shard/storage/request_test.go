@@ -127,10 +127,8 @@ func TestOneBadObject(t *testing.T) {
 
 // TestTrickle ends requests that bring less than stallBytes in stallTimeout, at opening too, and no others.
 func TestTrickle(t *testing.T) {
-	before := stallTimeout
-	defer func() { stallTimeout = before }()
-	stallTimeout = 300 * time.Millisecond
 	within(t, 100*time.Millisecond)
+	Default.stall = 300 * time.Millisecond
 	for _, c := range []struct {
 		piece, pieces int
 		ends          bool

@@ -32,7 +32,7 @@ type bucket struct {
 	anonymous bool
 }
 
-func newBucket(u *url.URL) (objects, error) {
+func newBucket(_ *Client, u *url.URL) (objects, error) {
 	return &bucket{name: u.Host, prefix: strings.Trim(u.Path, "/")}, nil
 }
 

@@ -30,6 +30,10 @@ type Storage interface {
 	// Names returns the names right below a folder, "" for the place itself; those of folders end in a slash. It is errors.ErrUnsupported where the storage
 	// can't list.
 	Names(folder string) ([]string, error)
+	// Source returns the storage of the images of an index that lies here, at the place that the index names. An index may come from a
+	// stranger: one that is read over a network reaches only its own host and bucket, and the query that signs requests goes only to hosts
+	// that the user names. [Client.Sources] are places that the user names, too.
+	Source(place string) (Storage, error)
 	// String returns the place, for messages.
 	String() string
 }
@@ -61,6 +65,19 @@ type Waiter interface {
 	Waited()
 }
 
+// A Cacher is a [Storage] with a cache before it.
+type Cacher interface {
+	// Cached puts the cache, if there is one, before a file that is read by way of this storage. identity tells its content from any other's.
+	Cached(f File, place, identity string) File
+}
+
+// A Forgetter is a [File] that may hold wrong bytes, and can read them again from where they came.
+type Forgetter interface {
+	File
+	// Forget has a range be read again. It must begin where a read has begun, or be the whole file.
+	Forget(offset, length int64)
+}
+
 // A Mapper is a File that can lie in memory without being read.
 type Mapper interface {
 	File
@@ -68,9 +85,9 @@ type Mapper interface {
 	Map(offset, length int64) ([]byte, error)
 }
 
-// FetchRoom is what [File.Fetch] needs beside the range: direct reads begin and end at multiples of a sector, and no disk's are larger than
-// half of this.
-const FetchRoom = 2 * sector
+// FetchRoom is what [File.Fetch] needs beside the range: direct reads begin and end at multiples of a sector, and a cache keeps a few bytes
+// before each range.
+const FetchRoom = 3 * sector
 
 const sector = 4096
 
@@ -79,8 +96,8 @@ var (
 	ErrReplaced = errors.New("it is another file now")
 	// ErrTooLarge says that a file is not small.
 	ErrTooLarge = errors.New("the file is too large")
-	// ErrNotKept says that a cache does not have a range.
-	ErrNotKept = errors.New("the cache does not have it")
+	// ErrInUse says that another process uses an object of a cache.
+	ErrInUse = errors.New("another process uses it")
 	// ErrNotMapped says that files are not mapped on this platform.
 	ErrNotMapped = errors.New("shard: files are not mapped on this platform")
 )

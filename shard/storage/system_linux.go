@@ -55,11 +55,6 @@ func (c *call) tryRead(f *os.File) error {
 	return err
 }
 
-// punch gives a part of a file back to its disk. Where the file system can't, the disk holds more than the cache counts.
-func punch(f *os.File, offset, length int64) {
-	unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, offset, length)
-}
-
 // NewMemory returns memory to fetch into, which costs less where its pages are large. Nothing is taken of the machine before it is used.
 func NewMemory(bytes int) ([]byte, error) {
 	memory, err := unix.Mmap(-1, 0, bytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)

@@ -14,16 +14,15 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"time"
 )
 
-// webClient is for requests to web servers. Each has a connection of its own: of one that HTTP/2 shares, a lost packet would hold up all.
-var webClient = func() *http.Client {
+// newWebClient is for requests to web servers. Each has a connection of its own: of one that HTTP/2 shares, a lost packet would hold up all.
+func newWebClient() *http.Client {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	prepareTransport(t)
 	return &http.Client{Transport: t, CheckRedirect: checkRedirect}
-}()
+}
 
 var errRedirect = errors.New("the redirect is not followed")
 
@@ -54,26 +53,24 @@ func prepareTransport(t *http.Transport) {
 
 // A web is a folder of any web server that answers range requests. It is no lister: web servers have no common way to list a folder.
 type web struct {
+	client    *Client
 	base      *url.URL
 	query     string                    // that signs each request; no error shows it
 	withheld  bool                      // there is a query, and it is not for this place
 	authorize func(*http.Request) error // may be nil
 }
 
-func newWeb(u *url.URL) (objects, error) {
-	return &web{base: u, withheld: os.Getenv("IMGFEED_URL_QUERY") != ""}, nil
+func newWeb(c *Client, u *url.URL) (objects, error) {
+	return &web{client: c, base: u, withheld: os.Getenv("IMGFEED_URL_QUERY") != ""}, nil
 }
-
-// signedHost is the host that the query of IMGFEED_URL_QUERY goes to: a secret of one host is none of another's.
-var signedHost atomic.Pointer[string]
 
 // sign has requests be signed by the query of IMGFEED_URL_QUERY.
 func (w *web) sign() error {
 	w.query, w.withheld = strings.TrimPrefix(os.Getenv("IMGFEED_URL_QUERY"), "?"), false
-	if w.query == "" || signedHost.CompareAndSwap(nil, &w.base.Host) || *signedHost.Load() == w.base.Host {
+	if w.query == "" || w.client.signed.CompareAndSwap(nil, &w.base.Host) || *w.client.signed.Load() == w.base.Host {
 		return nil
 	}
-	return fmt.Errorf("IMGFEED_URL_QUERY signs requests to %s, and would go to %s too: use one host at a time", *signedHost.Load(), w.base.Host)
+	return fmt.Errorf("IMGFEED_URL_QUERY signs requests to %s, and would go to %s too: use one host at a time", *w.client.signed.Load(), w.base.Host)
 }
 
 func (w *web) get(ctx context.Context, name string, offset, length int64, version string) (*object, error) {
@@ -96,7 +93,7 @@ func (w *web) get(ctx context.Context, name string, offset, length int64, versio
 	if strings.HasPrefix(version, `"`) { // a date is compared when it has come
 		request.Header.Set("If-Match", version)
 	}
-	answer, err := webClient.Do(request)
+	answer, err := w.client.web.Do(request)
 	if err != nil {
 		return nil, withoutURL(err)
 	}
@@ -143,7 +140,7 @@ type hub struct {
 }
 
 // newHub takes hf://datasets/owner/name[@revision][/folder].
-func newHub(u *url.URL) (objects, error) {
+func newHub(c *Client, u *url.URL) (objects, error) {
 	owner, rest, _ := strings.Cut(strings.TrimPrefix(u.Path, "/"), "/")
 	name, folder, _ := strings.Cut(rest, "/")
 	name, revision, found := strings.Cut(name, "@")
@@ -158,7 +155,7 @@ func newHub(u *url.URL) (objects, error) {
 		return nil, errors.New("HF_ENDPOINT is no URL")
 	}
 	h := &hub{
-		web:  web{base: endpoint.JoinPath("datasets", owner, name, "resolve", url.PathEscape(revision), folder)},
+		web:  web{client: c, base: endpoint.JoinPath("datasets", owner, name, "resolve", url.PathEscape(revision), folder)},
 		tree: endpoint.JoinPath("api/datasets", owner, name, "tree", url.PathEscape(revision), folder),
 	}
 	if token := hubToken(); token != "" {
@@ -195,7 +192,7 @@ const hubNamesMax = 1000
 
 // list implements lister. It reads one page: a folder of sets has few names.
 func (h *hub) list(ctx context.Context, folder string, _ func(int)) ([]string, error) {
-	tree := &web{base: h.tree, authorize: h.authorize}
+	tree := &web{client: h.client, base: h.tree, authorize: h.authorize}
 	o, err := tree.get(ctx, folder, 0, -1, "")
 	if err != nil {
 		return nil, err

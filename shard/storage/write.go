@@ -23,7 +23,7 @@ type Writer interface {
 	Remove(name string) error
 }
 
-// WriterAt returns the storage at a place, to write to: a folder's path, or the URL of a bucket.
+// WriterAt returns the default client's storage at a place, to write to: a folder's path, or the URL of a bucket.
 func WriterAt(place string) (Writer, error) {
 	s, err := At(place)
 	if err != nil {
@@ -93,7 +93,7 @@ type uploader interface {
 
 // Write implements [Writer].
 func (r *remote) Write(name, sum string, body io.Reader) error {
-	err := r.objects.(uploader).put(Remote.Context, name, sum, body)
+	err := r.objects.(uploader).put(r.client.Context, name, sum, body)
 	if failed, is := errors.AsType[*RemoteError](err); is {
 		failed.Place, failed.Length = Join(r.place, name), -1
 	}

@@ -29,7 +29,7 @@ func Main(args []string) {
 		endAtOnce(os.Interrupt, syscall.SIGTERM)
 		stop()
 	})
-	storage.Remote.Context = ctx
+	storage.Default.Context = ctx
 	log.SetFlags(0) // slog writes its lines through package log
 	log.SetPrefix("imgshard: ")
 	os.Exit(run(ctx, args, os.Stdout, os.Stderr))
@@ -75,8 +75,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return status
 }
 
-// Index indexes the dataset at place into the folder out, as imgshard index does, with the labels of torchvision's ImageFolder. Its progress and its notes go to w, as a bar where w is a terminal.
+// Index indexes the dataset at place into the folder out, as imgshard index does, with the labels of torchvision's
+// ImageFolder. Its progress and its notes go to w, as a bar if w is a terminal.
 func Index(ctx context.Context, place, out string, w io.Writer) error {
+	storage.Default.Context = ctx
 	root := newRoot()
 	root.SetArgs([]string{"index", "--class-order", source.ClassOrderString, "--output", out, "--", place})
 	root.SetOut(io.Discard)
@@ -88,7 +90,7 @@ func Index(ctx context.Context, place, out string, w io.Writer) error {
 func newRoot() *cobra.Command {
 	root := &cobra.Command{Use: "imgshard", Short: "Pack image datasets into shard sets, and inspect them"}
 	root.PersistentFlags().BoolVarP(&quiet, "quiet", "q", false, "print only warnings, errors and requested output")
-	root.PersistentFlags().StringArrayVar(&storage.Remote.Sources, "allow-source", nil, cliutil.AllowSource)
+	root.PersistentFlags().StringArrayVar(&storage.Default.Sources, "allow-source", nil, cliutil.AllowSource)
 	return cliutil.Root(root, cliutil.Manual{
 		Environment: cliutil.StoreEnvironment,
 		Files:       "SET/manifest.json and SET/rank-NNNN/: a shard set. SET/rejects.jsonl: the rejected files, with reasons.",

@@ -1,0 +1,46 @@
+package storage
+
+import (
+	"context"
+	"net/http"
+	"sync/atomic"
+	"time"
+)
+
+// A Client opens storages, and holds what they share. Two clients share nothing.
+type Client struct {
+	// Context ends every request when it ends.
+	Context context.Context
+	// Timeout is how long requests are repeated before they fail.
+	Timeout time.Duration
+	// Cache keeps what is read over a network. It may be nil.
+	Cache *Cache
+	// Sources are places that indexes may name as their source, see [Storage.Source].
+	Sources []string
+	Counts  Counts
+
+	gate   gate
+	stall  time.Duration // a request that brings less than stallBytes in it has failed
+	files  *FilePool
+	web    *http.Client
+	signed atomic.Pointer[string] // host that the query of IMGFEED_URL_QUERY goes to: a secret of one host is none of another's
+}
+
+// Counts count a client's requests.
+type Counts struct {
+	Requests, Retries atomic.Int64 // all, and those of them that repeat one that failed
+	UnderWay          atomic.Int64
+	Bytes             atomic.Int64                // of bodies
+	Failed            atomic.Pointer[RemoteError] // the last one for which a request was repeated
+}
+
+// NewClient returns a client without a cache. Its fields may be set before it is used.
+func NewClient() *Client {
+	return &Client{
+		Context: context.Background(), Timeout: 5 * time.Minute,
+		gate: gate{search: gateSearch{limit: requestsFirst}}, stall: stallTimeout, files: poolOf(2), web: newWebClient(),
+	}
+}
+
+// Default is the client of [At], [WriterAt] and [NewFolder].
+var Default = NewClient()
