@@ -32,10 +32,16 @@ func (st *setStats) writePage(out io.Writer) error {
 			p.histogram(row)
 		}
 	}
-	p.add("</div>\n<div class=\"plots\">\n<section><h2>Rarest classes</h2>")
-	p.classes(st.Rarest)
-	p.add("</section>\n<section><h2>Most frequent classes</h2>")
-	p.classes(st.Commonest)
+	p.add("</div>\n<div class=\"plots\">\n")
+	if len(st.Rarest) == st.Classes {
+		p.add("<section><h2>Classes, rarest first</h2>")
+		p.classes(st.Rarest)
+	} else {
+		p.add("<section><h2>Rarest classes</h2>")
+		p.classes(st.Rarest)
+		p.add("</section>\n<section><h2>Most frequent classes</h2>")
+		p.classes(st.Commonest)
+	}
 	p.add("</section>\n</div>\n<h2>Formats</h2>\n")
 	p.add(`<div class="scroll"><table><tr><th>format<th class="number">images<th class="number">bytes</tr>`)
 	for _, f := range st.Formats {

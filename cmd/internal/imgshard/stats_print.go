@@ -47,7 +47,9 @@ func (st *setStats) print(out io.Writer) {
 		fmt.Fprintln(out, st.JPEG)
 		printReasons(out, st.JPEG.Repaired)
 	}
-	if len(st.Rarest) > 0 {
+	if n := len(st.Rarest); n > 0 && n == st.Classes {
+		fmt.Fprintf(out, "classes, rarest first: %s\n", classList(st.Rarest))
+	} else if n > 0 {
 		fmt.Fprintf(out, "rarest classes: %s\nmost frequent classes: %s\n", classList(st.Rarest), classList(st.Commonest))
 	}
 	fmt.Fprintf(out, "left out by the build: %s\n", bytesize.Grouped(st.Rejects.Samples))

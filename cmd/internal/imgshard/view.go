@@ -300,6 +300,10 @@ func (s *viewSheet) writePNG(out io.Writer) error {
 	if draws == 0 {
 		rows = (len(cells) + sheetColumns - 1) / sheetColumns
 	}
+	captionWidth := width
+	if draws > 0 {
+		captionWidth = columns*(width+cellGap) - cellGap
+	}
 	sheet := image.NewRGBA(image.Rect(0, 0, columns*(width+cellGap), rows*cellHeight))
 	draw.Draw(sheet, sheet.Bounds(), image.White, image.Point{}, draw.Src)
 	for i, row := range cells {
@@ -317,8 +321,8 @@ func (s *viewSheet) writePNG(out io.Writer) error {
 		if sample.Error != "" {
 			caption = sample.Error
 		}
-		drawText(sheet, left, top+height+captionLine-2, width, caption)
-		drawText(sheet, left, top+height+2*captionLine-2, width, sample.Key)
+		drawText(sheet, left, top+height+captionLine-2, captionWidth, caption)
+		drawText(sheet, left, top+height+2*captionLine-2, captionWidth, sample.Key)
 	}
 	return png.Encode(out, sheet)
 }

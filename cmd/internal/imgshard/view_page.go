@@ -2,7 +2,10 @@ package imgshard
 
 import (
 	"bufio"
+	"encoding/json"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -17,7 +20,7 @@ func (s *viewSheet) writePage(out io.Writer) error {
 	p.add("<header>\n<h1>%s</h1>\n"+`<label>Class, key or index: <input id="search" type="search" autofocus></label> `+
 		`<span id="shown" class="faint" role="status">%d samples of %d</span>`+"\n</header>\n", s.Title, len(s.Samples), s.All)
 	if s.Transform != "" {
-		p.add("<p><code>%s</code></p>\n", s.Transform)
+		p.transform(s.Transform)
 	}
 	for _, class := range s.ByClass() {
 		p.add("<section>\n<h2>")
@@ -61,6 +64,26 @@ func (p page) sample(s viewSample, words string) {
 		p.add(`<br><span class="warn">%s</span>`, s.Error)
 	}
 	p.add("</figcaption>\n</figure>\n")
+}
+
+// transform adds a table of the operations, which text lists in JSON, and of their parameters.
+func (p page) transform(text string) {
+	var ops []map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(text), &ops); err != nil {
+		p.add("<p><code>%s</code></p>\n", text)
+		return
+	}
+	p.add(`<div class="scroll"><table><tr><th>operation<th>parameters</tr>`)
+	for _, op := range ops {
+		var parameters []string
+		for _, name := range slices.Sorted(maps.Keys(op)) {
+			if name != "op" {
+				parameters = append(parameters, name+" "+string(op[name]))
+			}
+		}
+		p.add("<tr><td>%s<td><code>%s</code></tr>", strings.Trim(string(op["op"]), `"`), strings.Join(parameters, ", "))
+	}
+	p.add("</table></div>\n")
 }
 
 func (p page) picture(picture *thumbnail.Picture, name, title string) {
