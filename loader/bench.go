@@ -4,8 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
-	"sync/atomic"
+	"math"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -168,49 +167,26 @@ func (p *Pool) serveBatches(ctx context.Context, cfg BenchConfig, set Dataset, o
 	}
 }
 
-// decodeWhole reads and decodes whole images on as many goroutines as the pool has workers, with the workers' engines
-// and counters; the pool has no stream meanwhile.
+// decodeWhole reads and decodes whole images over and over, a batch of the plan at a time, until ctx ends.
 func (p *Pool) decodeWhole(ctx context.Context, set Dataset, order *plan.Plan) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	var (
-		next    atomic.Int64
-		running sync.WaitGroup
-	)
-	for _, w := range p.workers {
-		running.Go(func() {
-			var indices []int
-			for ctx.Err() == nil {
-				indices = order.Batch(int(next.Add(1)-1)%order.Batches(), indices)
-				for _, index := range indices {
-					if ctx.Err() != nil {
-						return
-					}
-					if err := w.decodeWhole(set, index); err != nil {
-						cancel(newSampleError(set, index, err))
-						return
-					}
-					w.publish()
-				}
+	return p.do(ctx, math.MaxInt32, func(w *worker, k int) error {
+		for _, index := range order.Batch(k%order.Batches(), nil) {
+			if ctx.Err() != nil {
+				return ctx.Err()
 			}
-		})
-	}
-	running.Wait()
-	cancel(nil)
-	return context.Cause(ctx)
-}
-
-func (w *worker) decodeWhole(set Dataset, index int) error {
-	return w.guard(set, index, func() error {
-		started := time.Now()
-		source, err := w.load(set, index, true)
-		w.pending.Read += time.Since(started)
-		if err != nil {
-			return err
+			err := w.guard(set, index, func() error {
+				if err := w.read(set, index, reading{view: true}, new(bool)); err != nil {
+					return err
+				}
+				_, _, _, err := w.engine.DecodeFull(w.source(set))
+				return err
+			})
+			if err != nil {
+				return newSampleError(set, index, err)
+			}
+			w.publish()
 		}
-		w.pending.Images++
-		w.pending.BytesRead += w.stored()
-		_, _, _, err = w.engine.DecodeFull(source)
-		return err
+		return nil
 	})
 }
 
