@@ -34,7 +34,7 @@ type feeder struct {
 	address string
 	stop    func()
 
-	connected, samples, again, late, bytes atomic.Int64
+	connected, samples, repeated, late, bytes atomic.Int64
 
 	mu      sync.Mutex
 	keeping int    // connections that are kept open
@@ -56,15 +56,20 @@ func (f *feeder) keepOne(ctx context.Context) {
 	for ctx.Err() == nil {
 		c, err := f.dial(ctx)
 		if err == nil {
-			err = f.serve(ctx, c)
-			if c.least > 0 {
+			closing := context.AfterFunc(ctx, func() { c.conn.Close() }) // which ends what it waits for
+			f.connected.Add(1)
+			err = f.host.Pool.ServeRemote(ctx, c)
+			f.connected.Add(-1)
+			closing()
+			c.conn.Close()
+			if c.fastest > 0 {
 				pause = redialMin
 			}
 		}
 		if ctx.Err() != nil || errors.Is(err, loader.ErrClosed) {
 			return
 		}
-		f.say(err)
+		f.report(err)
 		select {
 		case <-time.After(time.Duration((0.5 + rand.Float64()) * float64(pause))):
 		case <-ctx.Done():
@@ -73,17 +78,8 @@ func (f *feeder) keepOne(ctx context.Context) {
 	}
 }
 
-// serve gives a connection pieces until it fails or ctx ends.
-func (f *feeder) serve(ctx context.Context, c *link) error {
-	defer context.AfterFunc(ctx, func() { c.conn.Close() })()
-	defer c.conn.Close()
-	f.connected.Add(1)
-	defer f.connected.Add(-1)
-	return f.host.Pool.ServeRemote(ctx, c)
-}
-
-// say logs a trouble, or counts it.
-func (f *feeder) say(err error) {
+// report logs a trouble, or counts it.
+func (f *feeder) report(err error) {
 	if failed, is := errors.AsType[*net.OpError](err); is { // without the ports
 		err = fmt.Errorf("%s: %w", failed.Op, failed.Err)
 	}
@@ -153,7 +149,7 @@ func (f *feeder) common(hello HelloReply) ([]Set, error) {
 		return nil, errors.Join(differ...)
 	}
 	for _, err := range differ {
-		f.say(err)
+		f.report(err)
 	}
 	return common, nil
 }
@@ -200,7 +196,7 @@ type link struct {
 	parts   [][]byte
 	flags   [loader.PieceSamplesMax]byte
 	samples float64       // of the next piece
-	least   time.Duration // that a piece took lately
+	fastest time.Duration // a piece lately
 }
 
 func newLink(f *feeder, conn net.Conn) *link {
@@ -226,7 +222,7 @@ func (c *link) Make(p *loader.Piece, made []bool) error {
 	c.conn.SetDeadline(started.Add(lateAfter))
 	if err := c.exchange(offer, p, made[:n]); err != nil {
 		c.conn.Close()
-		c.feeder.again.Add(int64(n))
+		c.feeder.repeated.Add(int64(n))
 		if failed, is := errors.AsType[net.Error](err); is && failed.Timeout() {
 			c.feeder.late.Add(1)
 			return fmt.Errorf("no piece within %v: it is made here", lateAfter)
@@ -234,10 +230,10 @@ func (c *link) Make(p *loader.Piece, made []bool) error {
 		return err
 	}
 	took := max(1, time.Since(started))
-	if c.least += c.least / 64; c.least == 0 || took < c.least {
-		c.least = took
+	if c.fastest += c.fastest / 64; c.fastest == 0 || took < c.fastest {
+		c.fastest = took
 	}
-	wanted := float64(n) * float64(pieceTime+2*c.least) / float64(took)
+	wanted := float64(n) * float64(pieceTime+2*c.fastest) / float64(took)
 	c.samples = min(max(1, (c.samples+min(wanted, 2*c.samples))/2), loader.PieceSamplesMax)
 	return nil
 }
@@ -275,6 +271,6 @@ func (c *link) exchange(offer *Offer, p *loader.Piece, made []bool) error {
 		}
 	}
 	c.feeder.samples.Add(int64(good))
-	c.feeder.again.Add(int64(len(made) - good))
+	c.feeder.repeated.Add(int64(len(made) - good))
 	return nil
 }

@@ -31,7 +31,7 @@ type List struct {
 func NewList(host *Host, names []string) (*List, error) {
 	l := &List{host: host, names: names}
 	if len(names) > 0 {
-		if _, _, err := host.Access.ofServer(); err != nil {
+		if _, _, err := host.Access.settings(false); err != nil {
 			return nil, err
 		}
 	}
@@ -170,7 +170,7 @@ func (l *List) Counts() map[string]status.FeederCounts {
 }
 
 func (f *feeder) counts() status.FeederCounts {
-	return status.FeederCounts{Samples: f.samples.Load(), Again: f.again.Load(), Late: f.late.Load(), Bytes: f.bytes.Load()}
+	return status.FeederCounts{Samples: f.samples.Load(), Again: f.repeated.Load(), Late: f.late.Load(), Bytes: f.bytes.Load()}
 }
 
 // lastTrouble returns the last trouble with the feeder in a line, "" if there was none. A peer may have worded it.
