@@ -200,31 +200,21 @@ func (q *Queue) want(index int, need shard.Need) (wanted *entry) {
 		q.makeEntriesLocked(need.ReadsMax)
 	}
 	e := &q.entries[q.next%int64(len(q.entries))]
-	q.waitLocked(func() (done bool) {
+	q.waitLocked(func() bool {
 		q.pending.Add(1) // before begun is read: a worker writes begun before it reads pending
-		if wanted, done = q.tryWantLocked(e, index, need); wanted == nil {
-			q.pending.Add(-1)
+		fits, overtaken := true, q.begun.Load() > q.next
+		if !overtaken && q.inFlight < q.reads && e.state == free {
+			if e.memory, fits = q.pool.takeLocked(q, need.Bytes, need.Blocks); e.memory.to > 0 {
+				e.state, e.awaited, e.number, e.index = reading, false, q.next, index
+				q.inFlight++
+				wanted = e
+				return true
+			}
 		}
-		return done
+		q.pending.Add(-1)
+		return overtaken || !fits
 	})
 	return wanted
-}
-
-// tryWantLocked is want without waiting. It is done if waiting longer would not help.
-func (q *Queue) tryWantLocked(e *entry, index int, need shard.Need) (wanted *entry, done bool) {
-	switch {
-	case q.begun.Load() > q.next:
-		return nil, true
-	case q.inFlight >= q.reads || e.state != free:
-		return nil, false
-	}
-	memory, fits := q.pool.takeLocked(q, need.Bytes, need.Blocks)
-	if memory.to == 0 {
-		return nil, !fits
-	}
-	e.state, e.awaited, e.number, e.index, e.memory = reading, false, q.next, index, memory
-	q.inFlight++
-	return e, true
 }
 
 // makeEntriesLocked makes the entries for so many reads at a time.
@@ -315,7 +305,7 @@ func (q *Queue) dropLocked(e *entry) {
 	}
 }
 
-// leaveLocked leaves the pool once nothing is planned or held any more.
+// leaveLocked leaves the pool if nothing is planned or held any more.
 func (q *Queue) leaveLocked() {
 	if !q.planned || q.held > 0 {
 		return
@@ -349,19 +339,15 @@ func (q *Queue) cancel() {
 
 // AwaitStart waits until the first reads have begun, as many as may be in flight, or until it is known that there are none. Workers that come before that
 // would read by themselves, one sample after the other.
-func (q *Queue) AwaitStart() {
-	q.pool.mu.Lock()
-	defer q.pool.mu.Unlock()
-	for !q.started && !q.over {
-		q.pool.changed.Wait()
-	}
-}
+func (q *Queue) AwaitStart() { q.await(func() bool { return q.started }) }
 
 // AwaitReads waits until all is read that there is memory for.
-func (q *Queue) AwaitReads() {
+func (q *Queue) AwaitReads() { q.await(func() bool { return q.started && q.inFlight == 0 }) }
+
+func (q *Queue) await(done func() bool) {
 	q.pool.mu.Lock()
 	defer q.pool.mu.Unlock()
-	for !q.over && (!q.started || q.inFlight > 0) {
+	for !q.over && !done() {
 		q.pool.changed.Wait()
 	}
 }
