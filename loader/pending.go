@@ -75,8 +75,8 @@ func (b *pendingBatch) work(w *worker, limit int) (rest int, busy time.Duration)
 	return limit, busy
 }
 
-// take takes samples of a batch, so many at most, for the caller to make: the first ones for a worker and the last ones for a remote, so that readahead knows
-// which ones workers will need. There are none left if end is first.
+// take takes samples of a batch, so many at most, for the caller to make: the first ones for a worker and the last ones for a remote,
+// so that readahead knows which ones workers will need. There are none left if end is first.
 func (b *pendingBatch) take(limit int, remote bool) (first, end int) {
 	n := len(b.Indices)
 	for {
@@ -106,7 +106,8 @@ func (b *pendingBatch) take(limit int, remote bool) (first, end int) {
 	}
 }
 
-// make makes a sample that was taken, or deals with what is wrong with it. Nobody waits for what comes after the sample that ends the stream.
+// make makes a sample that was taken, or deals with what is wrong with it. Nobody waits for what comes after the sample that ends the
+// stream.
 func (b *pendingBatch) make(w *worker, position int, from reading) {
 	if b.first+int64(position) > b.stream.lastWanted.Load() {
 		return

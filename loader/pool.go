@@ -14,15 +14,15 @@ import (
 
 // PoolConfig describes a pool. The zero value is ready to use.
 type PoolConfig struct {
-	// Threads is the number of workers; 0 means one for each processor that the process may use. With Remotes, a negative number means none: remotes
-	// make everything, and a worker for each processor stands by for what none of them makes.
+	// Threads is the number of workers; 0 means one for each processor that the process may use. With Remotes, a negative number means
+	// none: remotes make everything, and a worker for each processor stands by for what none of them makes.
 	Threads int
 	// Remotes says that [Pool.ServeRemote] will be called. Remotes take samples of streams that are behind: of two batches or more.
 	Remotes bool
 	// ReadAheadBytes is how much all streams together have read before it is wanted, at most; 0 means 64 MiB.
 	ReadAheadBytes int64
-	// Reading, if not nil, is called when streams begin to read ahead into memory, with the processors of Go that this takes beside the workers, and
-	// with 0 when the last one has ended.
+	// Reading, if not nil, is called when streams begin to read ahead into memory, with the processors of Go that this takes beside the
+	// workers, and with 0 when the last one has ended.
 	Reading func(processors int)
 	// Level names the kernels; nil means transform.ActiveLevel().
 	Level *transform.Level
@@ -91,8 +91,8 @@ func (p *Pool) Close() {
 // idlePoll is how often AwaitIdle looks.
 const idlePoll = 5 * time.Millisecond
 
-// AwaitIdle waits until no sample waits for a worker, but no longer than patience, so that people who look at samples do not take a processor from serving. The error
-// is ctx's.
+// AwaitIdle waits until no sample waits for a worker, but no longer than patience, so that people who look at samples do not take a
+// processor from serving. The error is ctx's.
 func (p *Pool) AwaitIdle(ctx context.Context, patience time.Duration) error {
 	until := time.After(patience)
 	tick := time.NewTicker(idlePoll)

@@ -7,7 +7,8 @@ import (
 	"github.com/imgfeed/imgfeed/transform"
 )
 
-// A sampler makes a sample from its record: for batches, previews, records of the transform, and whole images. It serves one goroutine at a time.
+// A sampler makes a sample from its record: for batches, previews, records of the transform, and whole images. It serves one goroutine
+// at a time.
 type sampler struct {
 	level  transform.Level
 	engine *transform.Engine
@@ -80,8 +81,8 @@ func (s *sampler) fill(cfg *StreamConfig, views transform.Views, slot *Slot, pos
 	return nil
 }
 
-// guard calls do, which makes something of a sample. A panic becomes an error: of the mapped file that the record lies in, or a bug of ours, which must not
-// take other samples along. The engine, whose state is unknown then, is replaced.
+// guard calls do, which makes something of a sample. A panic becomes an error: of the mapped file that the record lies in, or a bug of
+// ours, which must not take other samples along. The engine, whose state is unknown then, is replaced.
 func (s *sampler) guard(set Dataset, index int, do func() error) error {
 	s.record = shard.Record{}
 	err := shard.Guard(do)

@@ -135,8 +135,9 @@ type StreamStats struct {
 	SlotWait time.Duration // time that the stream stood still for want of a free slot
 }
 
-// An idleMeter measures for which share of the time all batches that have a slot were finished: then a consumer is what its streams wait for, one after the
-// other. At a single moment that may be so by chance, where batches come off a slow disk in bursts. Times are since clockStart.
+// An idleMeter measures for which share of the time all batches that have a slot were finished: then a consumer is what its streams
+// wait for, one after the other. At a single moment that may be so by chance, where batches come off a slow disk in bursts. Times are
+// since clockStart.
 type idleMeter struct {
 	from  atomic.Int64 // ns, when it began; 0: it is over, or none was yet
 	total atomic.Int64 // ns, of those that are over

@@ -200,8 +200,8 @@ func (s *Stream) handOut() Batch {
 	return batch
 }
 
-// Close cancels what is under way, waits until no worker touches the slots any more (at most the time of a sample, or of a remote's piece) and
-// puts back into the pool all slots that were not handed out.
+// Close cancels what is under way, waits until no worker touches the slots any more (at most the time of a sample, or of a remote's
+// piece) and puts back into the pool all slots that were not handed out.
 func (s *Stream) Close() {
 	s.closeOnce.Do(func() {
 		s.cancel()

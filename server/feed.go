@@ -15,8 +15,8 @@ func (s *Server) ListenFeed(address string) (net.Listener, error) {
 	return s.host.Access.Listen(address)
 }
 
-// Feed makes pieces of batches for servers on other machines until ctx ends, and then returns nil, or the listener's error. It closes the listener.
-// It keeps nothing of who asks: each piece comes with all that its samples depend on.
+// Feed makes pieces of batches for servers on other machines until ctx ends, and then returns nil, or the listener's error. It closes
+// the listener. It keeps nothing of who asks: each piece comes with all that its samples depend on.
 func (s *Server) Feed(ctx context.Context, l net.Listener) error {
 	defer s.running.Wait()
 	ctx, cancel := context.WithCancel(ctx)

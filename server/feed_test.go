@@ -160,7 +160,8 @@ func TestFeeders(t *testing.T) {
 	}
 }
 
-// awaitFeeders waits for all connections to the first feeder, if it can be reached, and returns a count of the samples that feeders have made.
+// awaitFeeders waits for all connections to the first feeder, if it can be reached, and returns a count of the samples that feeders
+// have made.
 func (ts *testServer) awaitFeeders(can bool) (made func() (samples int64)) {
 	ts.t.Helper()
 	connected := func() (n int64) {

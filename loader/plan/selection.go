@@ -38,7 +38,8 @@ type SelectionConfig struct {
 //	shuffled      the sample at place perm(b) of the list, or, without a list, at position b of the set's own sequence
 //	unshuffled    the same with perm(b) = b
 //
-// a mixture of joined sets what [mixture] says, buckets what [Buckets] say, and a list of one rank's own holds at place i what that rank serves at position rank + i · world.
+// a mixture of joined sets what [mixture] says, buckets what [Buckets] say, and a list of one rank's own holds at place i what that
+// rank serves at position rank + i · world.
 //
 // A repetition is a number that tells the times apart at which a sample comes in an epoch, for its random draws. It is 0 where
 // each comes once, q mod R with repeats, and the position (of the list, where it is shuffled) wherever a sample may

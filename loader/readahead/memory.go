@@ -11,8 +11,9 @@ import (
 const (
 	// processorsReading are for the goroutine that asks for the next samples: a decoding thread can delay it by up to 10 ms.
 	processorsReading = 1
-	// processorsBlocked are those where goroutines wait in reads, which hold one each until Go takes it back. With one, JPEGs on two threads came at 0.7 of
-	// the rate through a file system that takes 2 ms for a read, and pixels of which half are in memory at a fifth (Zen 5). From disks three cost some percent.
+	// processorsBlocked are those where goroutines wait in reads, which hold one each until Go takes it back. With one, JPEGs on two
+	// threads came at 0.7 of the rate through a file system that takes 2 ms for a read, and pixels of which half are in memory at a
+	// fifth (Zen 5). From disks three cost some percent.
 	processorsBlocked = 3
 )
 
@@ -31,8 +32,8 @@ type Pool struct {
 	spare   []entry  // of a queue that is over
 }
 
-// NewPool returns a pool of so many bytes. It calls processors, unless that is nil, with the number of processors that reading takes beside those
-// that decode: when the first queue reads, and with 0 after the last one.
+// NewPool returns a pool of so many bytes. It calls processors, unless that is nil, with the number of processors that reading takes
+// beside those that decode: when the first queue reads, and with 0 after the last one.
 func NewPool(bytes int64, processors func(int)) *Pool {
 	p := &Pool{max: bytes &^ (pageBytes - 1), processors: processors}
 	p.changed.L = &p.mu
@@ -56,8 +57,8 @@ func (p *Pool) Open(ctx context.Context, cfg Config) *Queue {
 	return q
 }
 
-// takeLocked gives a queue an extent of at least so many bytes, or an empty one where none is free or its share is used up. fits is false if
-// that will never change.
+// takeLocked gives a queue an extent of at least so many bytes, or an empty one where none is free or its share is used up. fits is
+// false if that will never change.
 func (p *Pool) takeLocked(q *Queue, bytes int, blocks bool) (taken extent, fits bool) {
 	bytes = (bytes + pageBytes - 1) &^ (pageBytes - 1)
 	if int64(bytes) > p.max || !p.joinLocked(q, blocks) {

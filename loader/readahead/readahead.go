@@ -1,14 +1,17 @@
-// Package readahead reads records before they are due, in the order of a plan, into memory that it owns. It leaves alone what is in the page cache.
+// Package readahead reads records before they are due, in the order of a plan, into memory that it owns. It leaves alone what is in the
+// page cache.
 //
 //	          ┌─ Pool: memory, one mutex, one condition ─┐
 //	plan ──►  │ Queue: want ──► reading ──► read ──► taken │  ──► worker
 //	          └──────────────────────────────────────────┘
 //
-// A [Queue] reads for one stream. It knows samples by their numbers, 0, 1, 2 … in the order of the plan. Its planner, a goroutine, goes along the plan. It skips
-// the samples that need no waiting. For each of the others it takes an entry and memory, waits until there are both, and starts a goroutine that reads.
+// A [Queue] reads for one stream. It knows samples by their numbers, 0, 1, 2 … in the order of the plan. Its planner, a goroutine, goes
+// along the plan. It skips the samples that need no waiting. For each of the others it takes an entry and memory, waits until there are
+// both, and starts a goroutine that reads.
 //
-// A worker calls Begin for the samples that it comes to, then Take for each of them. Take returns the record of a sample that has an entry,
-// for which it waits while that is being read. The worker reads all other samples by itself. Release gives the memory of a taken record back.
+// A worker calls Begin for the samples that it comes to, then Take for each of them. Take returns the record of a sample that has an
+// entry, for which it waits while that is being read. The worker reads all other samples by itself. Release gives the memory of a taken
+// record back.
 //
 // # The states of an entry
 //
@@ -27,9 +30,9 @@
 //   - Memory that is being read into is kept until the read has ended, even if that takes a hung disk forever. Nobody waits for it.
 //   - Where readyMax samples in a row need no waiting, the planner pauses: then no worker locks anything. Probe finds out when that changes.
 //
-// Everything is guarded by the mutex of the pool. The exceptions are four atomic numbers, which spare workers the lock, and the fields of the planner. One condition
-// wakes planners, and workers that wait for a read. An event wakes a planner only if a sixteenth of each limit is free, since to wake it for each
-// sample would cost more than the reads.
+// Everything is guarded by the mutex of the pool. The exceptions are four atomic numbers, which spare workers the lock, and the fields
+// of the planner. One condition wakes planners, and workers that wait for a read. An event wakes a planner only if a sixteenth of each
+// limit is free, since to wake it for each sample would cost more than the reads.
 package readahead
 
 import (
@@ -149,8 +152,8 @@ func (q *Queue) plan() {
 	}
 }
 
-// sample returns the sample with a number, and whether a worker is likely to take it: all but those at the end of a batch, where remotes took as many
-// of the last batches. more is false at the end of the plan.
+// sample returns the sample with a number, and whether a worker is likely to take it: all but those at the end of a batch, where
+// remotes took as many of the last batches. more is false at the end of the plan.
 func (q *Queue) sample(number int64) (index int, local, more bool) {
 	size := int64(q.cfg.BatchSize)
 	batch, position := int(number/size), int(number%size)
@@ -191,8 +194,8 @@ func (q *Queue) awaitWindow() bool {
 	})
 }
 
-// want waits for an entry and memory for the next sample. It returns nil if workers have come to the sample meanwhile, if it is too large, and once the
-// queue is over.
+// want waits for an entry and memory for the next sample. It returns nil if workers have come to the sample meanwhile, if it is too
+// large, and once the queue is over.
 func (q *Queue) want(index int, need shard.Need) (wanted *entry) {
 	q.pool.mu.Lock()
 	defer q.pool.mu.Unlock()
@@ -337,8 +340,8 @@ func (q *Queue) cancel() {
 	q.pool.changed.Broadcast()
 }
 
-// AwaitStart waits until the first reads have begun, as many as may be in flight, or until it is known that there are none. Workers that come before that
-// would read by themselves, one sample after the other.
+// AwaitStart waits until the first reads have begun, as many as may be in flight, or until it is known that there are none. Workers
+// that come before that would read by themselves, one sample after the other.
 func (q *Queue) AwaitStart() { q.await(func() bool { return q.started }) }
 
 // AwaitReads waits until all is read that there is memory for.
@@ -370,8 +373,8 @@ func (q *Queue) Begin(number int64) {
 	}
 }
 
-// Take returns the record of a sample that was read ahead, or why it could not be read, after waiting for the read. If held, it is to be released. If not, the
-// caller is to read the sample, or the queue is over if there is an error.
+// Take returns the record of a sample that was read ahead, or why it could not be read, after waiting for the read. If held, it is to
+// be released. If not, the caller is to read the sample, or the queue is over if there is an error.
 func (q *Queue) Take(number int64) (record shard.Record, held bool, err error) {
 	if q.pending.Load() == 0 {
 		return shard.Record{}, false, nil
@@ -407,7 +410,8 @@ func (q *Queue) Release(number int64) {
 	q.freeLocked(&q.entries[number%int64(len(q.entries))])
 }
 
-// Exhausted notes that all samples of a batch are begun, the first one of which has a number, and how many of them workers took and remotes did not.
+// Exhausted notes that all samples of a batch are begun, the first one of which has a number, and how many of them workers took and
+// remotes did not.
 func (q *Queue) Exhausted(first int64, samples, workers int) {
 	q.Begin(first + int64(samples))
 	old, now := q.localShare.Load(), int64(1000*workers/samples)
@@ -417,7 +421,8 @@ func (q *Queue) Exhausted(first int64, samples, workers int) {
 	q.localShare.Store(now)
 }
 
-// Drop gives back the memory of samples that were read for workers, and made by remotes: of so many from a number on, none of which a worker will take.
+// Drop gives back the memory of samples that were read for workers, and made by remotes: of so many from a number on, none of which a
+// worker will take.
 func (q *Queue) Drop(first int64, samples int) {
 	if q.pending.Load() == 0 {
 		return
@@ -431,7 +436,8 @@ func (q *Queue) Drop(first int64, samples int) {
 	}
 }
 
-// Probe looks at some of a batch's samples while the queue is paused, and ends the pause if they are in memory no longer. It is for one goroutine at a time.
+// Probe looks at some of a batch's samples while the queue is paused, and ends the pause if they are in memory no longer. It is for one
+// goroutine at a time.
 func (q *Queue) Probe(indices []int) {
 	if !q.paused.Load() {
 		return

@@ -21,8 +21,8 @@ const (
 	tokenMin, tokenMax = 16, 1024
 )
 
-// An Access is a folder of files that say who may connect: ca.crt, tls.crt, tls.key and perhaps token. They are read once for each connection, so that they
-// may be renewed. "" is no TLS.
+// An Access is a folder of files that say who may connect: ca.crt, tls.crt, tls.key and perhaps token. They are read once for each
+// connection, so that they may be renewed. "" is no TLS.
 type Access string
 
 // Listen listens for servers that [Serve] makes samples for.
@@ -51,7 +51,8 @@ func (a Access) check(address string) error {
 	return fmt.Errorf("feeder address %s is not of this machine alone: give both sides --tls, or use loopback addresses, as 127.0.0.1:7400 by way of ssh -L", address)
 }
 
-// settings returns those of TLS for one of the two ends, nil without TLS, and the token that a server must show. Without a token it must show a certificate.
+// settings returns those of TLS for one of the two ends, nil without TLS, and the token that a server must show. Without a token it
+// must show a certificate.
 func (a Access) settings(feeder bool) (cfg *tls.Config, token string, err error) {
 	if a == "" {
 		return nil, "", nil
@@ -89,7 +90,8 @@ func (a Access) settings(feeder bool) (cfg *tls.Config, token string, err error)
 	return cfg, string(text), nil
 }
 
-// secure returns the connection from a server as TLS, if this feeder asks for it, and the token that the server must show. The handshake comes with the first message.
+// secure returns the connection from a server as TLS, if this feeder asks for it, and the token that the server must show. The
+// handshake comes with the first message.
 func (a Access) secure(conn net.Conn) (net.Conn, string, error) {
 	cfg, token, err := a.settings(true)
 	if err != nil || cfg == nil {

@@ -19,10 +19,11 @@ import (
 )
 
 const (
-	// pieceTime is what a piece is to take about, beside twice what the smallest ones take: much more than what it costs to ask for one. The samples that are under way
-	// need slots, so that it is short.
+	// pieceTime is what a piece is to take about, beside twice what the smallest ones take: much more than what it costs to ask for
+	// one. The samples that are under way need slots, so that it is short.
 	pieceTime = 20 * time.Millisecond
-	// lateAfter is how long a feeder may take for a piece before that is made here. A trainer that waits for it waits a bit longer than that.
+	// lateAfter is how long a feeder may take for a piece before that is made here. A trainer that waits for it waits a bit longer than
+	// that.
 	lateAfter = 700 * time.Millisecond
 	// A feeder that fails is dialled again after a pause, which grows.
 	redialMin, redialMax = 100 * time.Millisecond, 5 * time.Second

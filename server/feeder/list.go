@@ -140,8 +140,8 @@ func (l *List) update(ctx context.Context, listed []string, complete bool) {
 	slices.SortFunc(l.feeders, func(a, b *feeder) int { return cmp.Compare(a.address, b.address) })
 }
 
-// Status is the status of the feeders that are listed, nil if the server names none. rates returns samples and bytes a second of the feeder at an address, and
-// its share of all samples.
+// Status is the status of the feeders that are listed, nil if the server names none. rates returns samples and bytes a second of the
+// feeder at an address, and its share of all samples.
 func (l *List) Status(rates func(address string) (samples, bytes, share float64)) *status.Feeders {
 	if len(l.names) == 0 {
 		return nil

@@ -30,7 +30,8 @@ const (
 // Counters count what a feeder does for servers.
 type Counters struct{ Connections, Pieces, Samples atomic.Int64 }
 
-// Serve makes pieces of batches for servers on other machines until ctx ends, and then returns nil, or the listener's error. It closes the listener.
+// Serve makes pieces of batches for servers on other machines until ctx ends, and then returns nil, or the listener's error. It closes
+// the listener.
 func Serve(ctx context.Context, l net.Listener, host *Host, counters *Counters) error {
 	defer context.AfterFunc(ctx, func() { l.Close() })()
 	for {
