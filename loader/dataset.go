@@ -77,14 +77,14 @@ const (
 	Fail OnError = iota
 	// Blank gives black pixels and the label [BlankLabel], counts the sample and logs why.
 	Blank
-	// Substitute serves another sample of the same class in its place, as that is served in this epoch, counts and logs it: the first of
-	// [plan.Plan.Alternatives] that is of its class and can be served, which nothing but seed, epoch, sample and data says. Where that is
-	// none of the first 16 of them, it does as Fail does.
+	// Substitute serves another sample of the same class in its place, as that is served in this epoch, counts and logs it: the first
+	// of [plan.Plan.Alternatives] that is of its class and can be served, which nothing but seed, epoch, sample and data says. If the
+	// first 16 of them do not serve, it does as Fail does.
 	Substitute
 )
 
-// substitutesMax is how many samples are tried in the place of one that cannot be served: a disk that fails altogether must not
-// be asked for each of a class.
+// substitutesMax is how many samples are tried in the place of one that cannot be served: a dead disk must not be tried for each sample
+// of a class.
 const substitutesMax = 16
 
 // BlankLabel is the label of a blank sample: the ignore_index of torch's cross-entropy loss.

@@ -92,8 +92,8 @@ func (f *Fields) fit(s *Slot, n int) bool {
 	return true
 }
 
-// of returns the values of a record.
-func (f *Fields) of(record *shard.Record) ([][]byte, error) {
+// values returns the values of a record.
+func (f *Fields) values(record *shard.Record) ([][]byte, error) {
 	if f.Len() == 0 {
 		return nil, nil
 	}

@@ -14,8 +14,8 @@ import (
 
 // PoolConfig describes a pool. The zero value is ready to use.
 type PoolConfig struct {
-	// Threads is the number of workers; 0 means one for each processor that the process may use. With Remotes, a negative number means
-	// none: remotes make everything, and a worker for each processor stands by for what none of them makes.
+	// Threads is the number of workers; 0 means one for each processor that the process may use. A negative number, which needs
+	// Remotes, leaves all samples to remotes. A worker for each processor then makes those that no remote makes.
 	Threads int
 	// Remotes says that [Pool.ServeRemote] will be called. Remotes take samples of streams that are behind: of two batches or more.
 	Remotes bool
@@ -81,7 +81,7 @@ func NewPool(cfg PoolConfig) *Pool {
 // Threads returns the number of workers that are at work all the time.
 func (p *Pool) Threads() int { return p.threads }
 
-// Close stops the workers once they have finished the samples at hand and waits for them. Streams that are still open
+// Close stops the workers once they have finished the samples that they have taken, and waits for them. Streams that are still open
 // fail with [ErrClosed]; they must be closed all the same.
 func (p *Pool) Close() {
 	p.scheduler.shutDown()
@@ -153,12 +153,12 @@ type worker struct {
 
 func newWorker(level transform.Level) *worker { return &worker{sampler: newSampler(level)} }
 
-// longRead is a read that is counted at once: whoever looks at what the workers do has seen it under way.
+// A read of longRead or more is counted at once, since Reading has already reported it while it lasted.
 const longRead = 10 * time.Millisecond
 
 // A reading says how a worker reads a sample.
 type reading struct {
-	queue  *readahead.Queue // that may have read it; nil: none has
+	queue  *readahead.Queue // may have read it; optional
 	number int64            // in the queue
 	view   bool             // the record may be viewed in a mapped file
 	next   int              // the sample that the worker makes afterwards; -1: not known

@@ -55,8 +55,8 @@ func (p *Piece) part(first, end int) Piece {
 }
 
 // ServeRemote gives a remote turns as a worker has, until it fails, ctx ends or the pool is closed, and returns why. A remote takes
-// what local workers have not got to: see [PoolConfig]. The pool makes what the remote could not, so batches are the same with any
-// number of remotes, also where they fail.
+// samples that local workers have not reached: see [PoolConfig]. The pool makes what the remote could not, so batches are the same with
+// any number of remotes, also where they fail.
 func (p *Pool) ServeRemote(ctx context.Context, r Remote) error {
 	defer p.scheduler.join(r)()
 	defer context.AfterFunc(ctx, p.scheduler.wake)()
@@ -104,7 +104,7 @@ func (r *remoteRun) work(b *pendingBatch, limit int) (rest int, busy time.Durati
 	return limit - (end - first), busy
 }
 
-// complete makes what the remote has not made. It returns false when the stream has ended before.
+// complete makes the samples that the remote has not made. It returns false when the stream has ended before.
 func (r *remoteRun) complete(b *pendingBatch, first int, made []bool) bool {
 	var missing []int // positions
 	for i, is := range made {

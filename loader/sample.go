@@ -12,7 +12,7 @@ import (
 type sampler struct {
 	level  transform.Level
 	engine *transform.Engine
-	buf    []byte           // the stored sample
+	buf    []byte           // read buffer
 	record shard.Record     // of the sample at hand
 	views  []transform.View // of the sample at hand
 	values [][]byte         // of its fields

@@ -110,7 +110,7 @@ func (s *scheduler) publish(q *streamQueue, w work) {
 	s.mu.Unlock()
 }
 
-// close takes a queue from the workers and waits until none of them is in its batches. Its stream is cancelled already, so that
+// close takes a queue from the workers and waits until no worker is in its batches. Its stream is cancelled already, so that
 // takes the time of one sample at most.
 func (s *scheduler) close(q *streamQueue) {
 	s.mu.Lock()
@@ -286,7 +286,7 @@ func (s *scheduler) leaveLocked(last turn) {
 	}
 }
 
-// shutDown cancels all streams and has the workers end once they have finished the samples at hand.
+// shutDown cancels all streams, and ends the workers once they have finished the samples that they have taken.
 func (s *scheduler) shutDown() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

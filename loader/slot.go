@@ -123,7 +123,7 @@ func (s *SlotPool) Put(slot *Slot) {
 	}
 }
 
-// Take takes a free slot away for good, or returns nil where none is free.
+// Take removes a free slot for good. It returns nil if no slot is free.
 func (s *SlotPool) Take() *Slot {
 	select {
 	case slot := <-s.free:

@@ -57,7 +57,7 @@ func (p *Pool) Open(ctx context.Context, cfg Config) *Queue {
 	return q
 }
 
-// takeLocked gives a queue an extent of at least so many bytes, or an empty one where none is free or its share is used up. fits is
+// takeLocked gives a queue an extent of at least so many bytes, or an empty one if its share or the memory is used up. fits is
 // false if that will never change.
 func (p *Pool) takeLocked(q *Queue, bytes int, blocks bool) (taken extent, fits bool) {
 	bytes = (bytes + pageBytes - 1) &^ (pageBytes - 1)

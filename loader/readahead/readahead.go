@@ -10,7 +10,7 @@
 // both, and starts a goroutine that reads.
 //
 // A worker calls Begin for the samples that it comes to, then Take for each of them. Take returns the record of a sample that has an
-// entry, for which it waits while that is being read. The worker reads all other samples by itself. Release gives the memory of a taken
+// entry, for which it waits while that is being read. The worker itself reads all other samples. Release gives the memory of a taken
 // record back.
 //
 // # The states of an entry
@@ -25,10 +25,10 @@
 //
 //   - Samples get entries in the order of the plan, so reads begin in that order.
 //   - A sample that a worker has begun gets no entry any more. So it is read once, and a worker waits only for reads that have begun.
-//   - An entry that is not free holds memory. No more than the share of a queue is held, but for a single sample that is larger.
+//   - An entry that is not free holds memory. A queue holds no more than its share, or a single sample that is larger.
 //   - No more than ReadsMax entries are in the states reading and dropped.
 //   - Memory that is being read into is kept until the read has ended, even if that takes a hung disk forever. Nobody waits for it.
-//   - Where readyMax samples in a row need no waiting, the planner pauses: then no worker locks anything. Probe finds out when that changes.
+//   - After readyMax consecutive samples that need no waiting the planner pauses. Then no worker locks anything. Probe notices when that changes.
 //
 // Everything is guarded by the mutex of the pool. The exceptions are four atomic numbers, which spare workers the lock, and the fields
 // of the planner. One condition wakes planners, and workers that wait for a read. An event wakes a planner only if a sixteenth of each
@@ -98,7 +98,7 @@ type Queue struct {
 	reads    int     // in flight at most
 	inFlight int
 	held     int64 // bytes
-	started  bool  // the first reads have begun, or there are none to begin with
+	started  bool  // the first reads have begun, or it is known that no sample needs one
 	over     bool  // ctx has ended
 	planned  bool  // the planner has ended
 }
@@ -340,7 +340,7 @@ func (q *Queue) cancel() {
 	q.pool.changed.Broadcast()
 }
 
-// AwaitStart waits until the first reads have begun, as many as may be in flight, or until it is known that there are none. Workers
+// AwaitStart waits until the first reads have begun, as many as may be in flight, or until it is known that no sample needs one. Workers
 // that come before that would read by themselves, one sample after the other.
 func (q *Queue) AwaitStart() { q.await(func() bool { return q.started }) }
 
@@ -421,8 +421,8 @@ func (q *Queue) Exhausted(first int64, samples, workers int) {
 	q.localShare.Store(now)
 }
 
-// Drop gives back the memory of samples that were read for workers, and made by remotes: of so many from a number on, none of which a
-// worker will take.
+// Drop gives back the memory of samples that were read for workers, and made by remotes: of so many from a number on, which no worker
+// will take.
 func (q *Queue) Drop(first int64, samples int) {
 	if q.pending.Load() == 0 {
 		return
