@@ -1,9 +1,9 @@
 // Package readahead reads records before they are due, in the order of a plan, into memory that it owns. It leaves alone what is in the
 // page cache.
 //
-//	          ┌─ Pool: memory, one mutex, one condition ─┐
-//	plan ──►  │ Queue: want ──► reading ──► read ──► taken │  ──► worker
-//	          └──────────────────────────────────────────┘
+//	          ┌─ Pool: memory, one mutex, one condition ────┐
+//	plan ──►  │ Queue: want ──► reading ──► read ──► taken  │  ──► worker
+//	          └─────────────────────────────────────────────┘
 //
 // A [Queue] reads for one stream. It knows samples by their numbers, 0, 1, 2 … in the order of the plan. Its planner, a goroutine, goes
 // along the plan. It skips the samples that need no waiting. For each of the others it takes an entry and memory, waits until there are
@@ -30,7 +30,7 @@
 //   - Memory that is being read into is kept until the read has ended, even if that takes a hung disk forever. Nobody waits for it.
 //   - After readyMax consecutive samples that need no waiting the planner pauses. Then no worker locks anything. Probe notices when that changes.
 //
-// Everything is guarded by the mutex of the pool. The exceptions are four atomic numbers, which spare workers the lock, and the fields
+// Everything is guarded by the mutex of the pool. The exceptions are five atomic values, which spare workers the lock, and the fields
 // of the planner. One condition wakes planners, and workers that wait for a read. An event wakes a planner only if a sixteenth of each
 // limit is free, since to wake it for each sample would cost more than the reads.
 package readahead
