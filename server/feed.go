@@ -60,7 +60,9 @@ func (s *session) offer() any {
 	if len(s.server.cfg.Feeders) == 0 || s.buckets != nil { // pieces have one size
 		return nil
 	}
-	r := feeder.Request{Set: feederSet(s.split, s.set), Transform: json.RawMessage(s.viewsText), Layout: s.imageLayout().String(), WithParams: s.params}
+	r := feeder.Request{
+		Set: feederSet(s.split, s.set), Transform: json.RawMessage(s.viewsText), Layout: s.imageLayout().String(), WithParams: s.params,
+	}
 	for k := range s.fields.Len() {
 		r.Fields = append(r.Fields, s.fields.Field(k).Name)
 	}

@@ -48,7 +48,8 @@ func (a Access) check(address string) error {
 	if ip := net.ParseIP(host); a != "" || host == "localhost" || ip != nil && ip.IsLoopback() {
 		return nil
 	}
-	return fmt.Errorf("feeder address %s is not of this machine alone: give both sides --tls, or use loopback addresses, as 127.0.0.1:7400 by way of ssh -L", address)
+	return fmt.Errorf("feeder address %s is not of this machine alone: give both sides --tls, or use loopback addresses, "+
+		"as 127.0.0.1:7400 by way of ssh -L", address)
 }
 
 // settings returns those of TLS for one of the two ends, nil without TLS, and the token that a server must show. Without a token it

@@ -122,7 +122,8 @@ func ReadNumbers(r io.Reader, p *loader.Piece, samples int) error {
 	}
 	count, epoch := number(0), number(2)
 	if count < 1 || count > loader.PieceSamplesMax || epoch < 0 {
-		return badRequest("feed", "a piece of %d samples of epoch %d: want 1 to %d samples, and epoch 0 or later", count, epoch, loader.PieceSamplesMax)
+		return badRequest("feed", "a piece of %d samples of epoch %d: want 1 to %d samples, and epoch 0 or later",
+			count, epoch, loader.PieceSamplesMax)
 	}
 	p.Seed, p.Epoch, p.Indices, p.Repetitions = int64(number(1)), epoch, p.Indices[:0], p.Repetitions[:0]
 	if _, err := io.ReadFull(r, buf[:16*count]); err != nil {

@@ -130,7 +130,8 @@ func (f *feeder) dial(ctx context.Context) (c *link, err error) {
 // common returns the sets that the feeder and the server both serve. An error is why there are none.
 func (f *feeder) common(hello HelloReply) ([]Set, error) {
 	if name := f.host.Name; hello.Server != name {
-		return nil, fmt.Errorf("the feeder runs %s, and the server %s: only the same version is sure to make the same samples", hello.Server, name)
+		return nil, fmt.Errorf("the feeder runs %s, and the server %s: only the same version is sure to make the same samples",
+			hello.Server, name)
 	}
 	var common []Set
 	var differ []error
