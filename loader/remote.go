@@ -148,6 +148,9 @@ func (p *Pool) readPiece(ctx context.Context, set Dataset, indices []int, log *s
 	return queue
 }
 
+// KeepReadAhead keeps the memory that records are read into until release is called, for pools that make many pieces.
+func (p *Pool) KeepReadAhead() (release func()) { return p.ahead.Keep() }
+
 // Make makes a piece for a stream of another machine: it is the other end of a [Remote]. It makes the piece as a stream does that has
 // the set, views, layout and fields of cfg, and sets made[i] for each sample that it could make. The reads of all its samples begin at
 // once, so that a bucket's delay is paid once. It returns an error only if ctx has ended or the pool is closed.

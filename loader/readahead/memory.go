@@ -29,7 +29,8 @@ type Pool struct {
 	free    []extent // of arena, in their order
 	failed  error    // why there is no memory
 	told    int      // processors
-	spare   []entry  // of a queue that is over
+	keepers int
+	spare   []entry // of a queue that is over
 }
 
 // NewPool returns a pool of so many bytes. It calls processors, unless that is nil, with the number of processors that reading takes
@@ -124,20 +125,38 @@ func (p *Pool) giveLocked(q *Queue, e extent) {
 	p.wakeLocked()
 }
 
-// leaveLocked takes a queue's share from it, and returns the memory to the system after the last one.
+// leaveLocked takes a queue's share from it.
 func (p *Pool) leaveLocked(q *Queue) {
 	i := slices.Index(p.queues, q)
 	if i < 0 {
 		return
 	}
 	p.queues = slices.Delete(p.queues, i, i+1)
-	if len(p.queues) > 0 {
-		p.wakeLocked()
-		return
+	p.wakeLocked()
+	p.unmapLocked()
+}
+
+// unmapLocked returns the memory to the system if nobody needs it any more.
+func (p *Pool) unmapLocked() {
+	if len(p.queues) == 0 && p.keepers == 0 && p.arena != nil {
+		storage.Unmap(p.arena)
+		p.arena = nil
+		p.tell(0)
 	}
-	storage.Unmap(p.arena)
-	p.arena = nil
-	p.tell(0)
+}
+
+// Keep keeps the memory, once a queue has used it, until release is called. Where many short queues follow each other, each would map
+// it anew.
+func (p *Pool) Keep() (release func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.keepers++
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.keepers--
+		p.unmapLocked()
+	}
 }
 
 func (p *Pool) tell(processors int) {

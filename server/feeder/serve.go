@@ -34,6 +34,7 @@ type Counters struct{ Connections, Pieces, Samples atomic.Int64 }
 // the listener.
 func Serve(ctx context.Context, l net.Listener, host *Host, counters *Counters) error {
 	defer context.AfterFunc(ctx, func() { l.Close() })()
+	defer host.Pool.KeepReadAhead()()
 	for {
 		conn, err := l.Accept()
 		switch connections := counters.Connections.Load(); {
