@@ -36,7 +36,7 @@ func (a Access) Listen(address string) (net.Listener, error) {
 	return net.Listen("tcp", address)
 }
 
-// check refuses addresses by which images would go over a network for anybody to read or replace.
+// check refuses addresses beyond this machine without TLS: anybody on the network could read or replace the images.
 func (a Access) check(address string) error {
 	host, _, err := net.SplitHostPort(address)
 	switch {

@@ -19,11 +19,10 @@ import (
 )
 
 const (
-	// pieceTime is what a piece is to take about, beside twice what the smallest ones take: much more than what it costs to ask for
-	// one. The samples that are under way need slots, so that it is short.
+	// A piece takes about pieceTime and twice the time of the smallest pieces: much longer than it costs to ask for one. It is short,
+	// since the slots of its samples wait for it.
 	pieceTime = 20 * time.Millisecond
-	// lateAfter is how long a feeder may take for a piece before that is made here. A trainer that waits for it waits a bit longer than
-	// that.
+	// After lateAfter a piece that a feeder has not made is made here. A trainer that waits for it waits a bit longer.
 	lateAfter = 700 * time.Millisecond
 	// A feeder that fails is dialled again after a pause, which grows.
 	redialMin, redialMax = 100 * time.Millisecond, 5 * time.Second
@@ -38,11 +37,11 @@ type feeder struct {
 	connected, samples, repeated, late, bytes atomic.Int64
 
 	mu      sync.Mutex
-	keeping int    // connections that are kept open
+	keeping int    // connections kept open
 	trouble string // the last one
 }
 
-// keep has so many connections kept open, or more.
+// keep keeps so many connections open, or more.
 func (f *feeder) keep(ctx context.Context, connections int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -127,7 +126,7 @@ func (f *feeder) dial(ctx context.Context) (c *link, err error) {
 	return c, nil
 }
 
-// common returns the sets that the feeder and the server both serve. An error is why there are none.
+// common returns the sets that the feeder and the server both serve. The error says why there is no such set.
 func (f *feeder) common(hello HelloReply) ([]Set, error) {
 	if name := f.host.Name; hello.Server != name {
 		return nil, fmt.Errorf("the feeder runs %s, and the server %s: only the same version is sure to make the same samples",
@@ -171,7 +170,7 @@ func decodeReply[M any](text []byte) (m M, err error) {
 	return m, fmt.Errorf("the feeder sent %.80s", text)
 }
 
-// An Offer is what feeders are told of a stream: its [loader.StreamConfig.Feed].
+// An Offer describes a stream to feeders. It is the stream's [loader.StreamConfig].Feed.
 type Offer struct {
 	set         Set
 	frame       []byte // of the Request

@@ -27,7 +27,7 @@ const (
 	goodbyeTimeout = 200 * time.Millisecond
 )
 
-// Counters count what a feeder does for servers.
+// Counters count a feeder's work for servers.
 type Counters struct{ Connections, Pieces, Samples atomic.Int64 }
 
 // Serve makes pieces of batches for servers on other machines until ctx ends, and then returns nil, or the listener's error. It closes
