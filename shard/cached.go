@@ -6,8 +6,8 @@ import (
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
-// VerifyCached reads the records that a cache keeps of a shard, and has it forget those whose checksum is wrong. It returns how many
-// records are kept, and how many were forgotten. Of a file whose index is damaged or not kept, everything is forgotten.
+// VerifyCached reads the records that a cache keeps of a shard, and has it forget those whose checksum is wrong. It returns how many records are kept, and how many
+// were forgotten. Of a file whose index is damaged or not kept, everything is forgotten.
 func VerifyCached(cache *storage.Cache, info storage.ObjectInfo) (kept, forgotten int, err error) {
 	file, err := cache.Open(info)
 	if err != nil {
