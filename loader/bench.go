@@ -4,8 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
-	"sync/atomic"
+	"math"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -35,7 +34,7 @@ type BenchConfig struct {
 type BenchResult struct {
 	ImagesPerSecond float64     `json:"images_per_second"`
 	CPUSeconds      float64     `json:"cpu_seconds"`           // user and system time of the process
-	ImagesPerCPU    float64     `json:"images_per_cpu_second"` // what a core does that has nothing else to do
+	ImagesPerCPU    float64     `json:"images_per_cpu_second"` // on one core that does nothing else
 	Seconds         float64     `json:"seconds"`               // by the clock
 	Images          int64       `json:"images"`
 	BytesRead       int64       `json:"bytes_read"` // stored bytes
@@ -110,7 +109,7 @@ func Bench(ctx context.Context, cfg BenchConfig) (BenchResult, error) {
 	return result, err
 }
 
-// measure lets the work run for a while, and until an image is done, and fills in what it has done after the warm-up.
+// measure lets the work run until the time is over and an image is done, and counts the work after the warm-up.
 func (r *BenchResult) measure(pool *Pool, cfg BenchConfig, failed <-chan error) error {
 	if err := during(cfg.WarmUp, pool, 0, failed); err != nil {
 		return err
@@ -130,9 +129,9 @@ func (r *BenchResult) measure(pool *Pool, cfg BenchConfig, failed <-chan error) 
 	return nil
 }
 
-// during waits for d to pass and for least images to be done, or for an error.
-func during(d time.Duration, pool *Pool, least int64, failed <-chan error) error {
-	for least += pool.Counters().Images; ; d = 10 * time.Millisecond {
+// during waits for d to pass and for so many images, or for an error.
+func during(d time.Duration, pool *Pool, images int64, failed <-chan error) error {
+	for images += pool.Counters().Images; ; d = 10 * time.Millisecond {
 		select {
 		case err := <-failed:
 			if err == nil {
@@ -140,14 +139,14 @@ func during(d time.Duration, pool *Pool, least int64, failed <-chan error) error
 			}
 			return err
 		case <-time.After(d):
-			if pool.Counters().Images >= least {
+			if pool.Counters().Images >= images {
 				return nil
 			}
 		}
 	}
 }
 
-// serveBatches serves the plan as a client would have it, but for the client.
+// serveBatches serves the plan as if to a client that reads nothing.
 func (p *Pool) serveBatches(ctx context.Context, cfg BenchConfig, set Dataset, order *plan.Plan) error {
 	slots := make([]*Slot, BenchSlotsMin+p.Threads()*8/cfg.BatchSize) // more for small batches
 	for i := range slots {
@@ -168,49 +167,26 @@ func (p *Pool) serveBatches(ctx context.Context, cfg BenchConfig, set Dataset, o
 	}
 }
 
-// decodeWhole reads and decodes whole images on as many goroutines as the pool has workers, with the workers' engines
-// and counters; the pool has no stream meanwhile.
+// decodeWhole reads and decodes whole images over and over, a batch of the plan at a time, until ctx ends.
 func (p *Pool) decodeWhole(ctx context.Context, set Dataset, order *plan.Plan) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	var (
-		next    atomic.Int64
-		running sync.WaitGroup
-	)
-	for _, w := range p.workers {
-		running.Go(func() {
-			var indices []int
-			for ctx.Err() == nil {
-				indices = order.Batch(int(next.Add(1)-1)%order.Batches(), indices)
-				for _, index := range indices {
-					if ctx.Err() != nil {
-						return
-					}
-					if err := w.decodeWhole(set, index); err != nil {
-						cancel(newSampleError(set, index, err))
-						return
-					}
-					w.publish()
-				}
+	return p.do(ctx, math.MaxInt32, func(w *worker, k int) error {
+		for _, index := range order.Batch(k%order.Batches(), nil) {
+			if ctx.Err() != nil {
+				return ctx.Err()
 			}
-		})
-	}
-	running.Wait()
-	cancel(nil)
-	return context.Cause(ctx)
-}
-
-func (w *worker) decodeWhole(set Dataset, index int) error {
-	return w.guard(set, index, func() error {
-		started := time.Now()
-		source, err := w.load(set, index, true)
-		w.pending.Read += time.Since(started)
-		if err != nil {
-			return err
+			err := w.guard(set, index, func() error {
+				if err := w.read(set, index, reading{view: true}, new(bool)); err != nil {
+					return err
+				}
+				_, _, _, err := w.engine.DecodeFull(w.source(set))
+				return err
+			})
+			if err != nil {
+				return newSampleError(set, index, err)
+			}
+			w.publish()
 		}
-		w.pending.Images++
-		w.pending.BytesRead += w.stored()
-		_, _, _, err = w.engine.DecodeFull(source)
-		return err
+		return nil
 	})
 }
 
@@ -224,7 +200,7 @@ func cpuSeconds() float64 {
 }
 
 // A repeatedSet is a set as large as a plan takes, whose samples are those of a shard set, over and over: a measurement
-// then has no epochs with their ends. Of a set that lies here in part, it has the first partition that is here.
+// then has no epochs with their ends. It has only the first partition that is here if some are missing.
 type repeatedSet struct {
 	Dataset
 	first, step int // sample i stands for first + step · (i mod count)

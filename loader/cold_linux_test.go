@@ -143,7 +143,8 @@ func (d *directSet) Fetch(i int, buf []byte) (shard.Record, error) {
 	return shard.Record{Entry: e, Image: bytes[:e.ImageLength], Aux: bytes[e.ImageLength:aux], Fields: bytes[aux:length]}, nil
 }
 
-// TestDirectlyFromTheDisk serves a set that the page cache has no room for: all of it, parts that are left while reads are under way, and a shard that is cut short.
+// TestDirectlyFromTheDisk serves a set that the page cache has no room for: all of it, parts that are left while reads are under way,
+// and a shard that is cut short.
 func TestDirectlyFromTheDisk(t *testing.T) {
 	const samples = 400
 	dir := writeSet(t, "jpeg", samples, 2, 40, 30)

@@ -20,12 +20,13 @@ type Dataset interface {
 	Key(i int) (string, error)
 	// WillNeed says that sample i will be read soon, and returns what that takes. A sample in memory is ready.
 	WillNeed(i int) (shard.Need, error)
-	// Fetch reads a sample that is not ready, as Read does, into memory that its Need describes. A caller that waits for that says so by Waited.
+	// Fetch reads a sample that is not ready, as Read does, into memory that its Need describes. A caller that waits for that says so
+	// by Waited.
 	Fetch(i int, buf []byte) (shard.Record, error)
 	Waited(i int)
-	// Read checks the record of sample i against its checksum and returns it with the buffer for the next call, which may be larger. view allows the record to lie
-	// in a mapped file instead. While samples are read from a disk, copies cost less than the faults by which a mapping gets its pages, and do not hold up
-	// their thread.
+	// Read checks the record of sample i against its checksum and returns it with the buffer for the next call, which may be larger.
+	// view allows the record to lie in a mapped file instead. While samples are read from a disk, copies cost less than the faults by
+	// which a mapping gets its pages, and do not hold up their thread.
 	Read(i int, buf []byte, view bool) (shard.Record, []byte, error)
 	// Mapped returns where in memory sample i lies, unchecked: not to be read, only to be fetched into the processor's caches.
 	// It is nil for a sample that lies in no mapped file.
@@ -76,14 +77,14 @@ const (
 	Fail OnError = iota
 	// Blank gives black pixels and the label [BlankLabel], counts the sample and logs why.
 	Blank
-	// Substitute serves another sample of the same class in its place, as that is served in this epoch, counts and logs it: the first of
-	// [plan.Plan.Alternatives] that is of its class and can be served, which nothing but seed, epoch, sample and data says. Where that is
-	// none of the first 16 of them, it does as Fail does.
+	// Substitute serves another sample of the same class in its place, as that is served in this epoch, counts and logs it: the first
+	// of [plan.Plan.Alternatives] that is of its class and can be served, which nothing but seed, epoch, sample and data says. If the
+	// first 16 of them do not serve, it does as Fail does.
 	Substitute
 )
 
-// substitutesMax is how many samples are tried in the place of one that cannot be served: a disk that fails altogether must not
-// be asked for each of a class.
+// substitutesMax is how many samples are tried in the place of one that cannot be served: a dead disk must not be tried for each sample
+// of a class.
 const substitutesMax = 16
 
 // BlankLabel is the label of a blank sample: the ignore_index of torch's cross-entropy loss.

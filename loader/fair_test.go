@@ -10,8 +10,8 @@ import (
 	"github.com/imgfeed/imgfeed/loader/plan"
 )
 
-// TestStreamsShareByTime runs streams of small batches beside streams of large ones, whose samples take as long: each gets about as many images. How
-// long a sample takes is measured, on a machine that may have other work.
+// TestStreamsShareByTime runs streams of small batches beside streams of large ones, whose samples take as long: each gets about as
+// many images. How long a sample takes is measured, on a machine that may have other work.
 func TestStreamsShareByTime(t *testing.T) {
 	p := newTestPool(t, 16)
 	ctx, stop := context.WithCancel(t.Context())

@@ -10,8 +10,8 @@ import (
 	"github.com/imgfeed/imgfeed/shard"
 )
 
-// Fields says which fields of a set a stream delivers. A slot holds, for each of them, the values of its samples one after the other, [Fields.Stride]
-// bytes each: numbers as they are, little-endian; of a field of another type the length, u32, and so many bytes.
+// Fields says which fields of a set a stream delivers. A slot holds, for each of them, the values of its samples one after the other,
+// [Fields.Stride] bytes each: numbers as they are, little-endian; of a field of another type the length, u32, and so many bytes.
 type Fields struct {
 	schema  shard.Fields
 	wanted  []int // places in the schema; below 0 in sizeFields, from its end
@@ -92,8 +92,8 @@ func (f *Fields) fit(s *Slot, n int) bool {
 	return true
 }
 
-// of returns the values of a record.
-func (f *Fields) of(record *shard.Record) ([][]byte, error) {
+// values returns the values of a record.
+func (f *Fields) values(record *shard.Record) ([][]byte, error) {
 	if f.Len() == 0 {
 		return nil, nil
 	}

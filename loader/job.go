@@ -24,8 +24,8 @@ type job struct {
 	err      error // the first, after which no more is done
 }
 
-// Do has the workers call do for 0 to n-1, each call with a worker's engine, in turn with the streams, and returns once all are done: the first error, or that of
-// the caller's context. Calls run at the same time. It returns [ErrClosed] of a pool that is closed.
+// Do has the workers call do for 0 to n-1, each call with a worker's engine, in turn with the streams, and returns once all are done:
+// the first error, or that of the caller's context. Calls run at the same time. It returns [ErrClosed] of a pool that is closed.
 func (p *Pool) Do(caller context.Context, n int, do func(engine *transform.Engine, i int) error) error {
 	return p.do(caller, n, func(w *worker, i int) error { return do(w.engine, i) })
 }

@@ -29,7 +29,7 @@ type pendingBatch struct {
 	done       chan struct{} // holds one token once all samples are finished
 
 	badMu sync.Mutex
-	bads  []BadSample // so far, but for the failure
+	bads  []BadSample // so far, without the failure
 
 	holders atomic.Int32 // who may still look at it: the scheduler, the stream
 }
@@ -75,8 +75,8 @@ func (b *pendingBatch) work(w *worker, limit int) (rest int, busy time.Duration)
 	return limit, busy
 }
 
-// take takes samples of a batch, so many at most, for the caller to make: the first ones for a worker and the last ones for a remote, so that readahead knows
-// which ones workers will need. There are none left if end is first.
+// take takes samples of a batch, so many at most, for the caller to make: the first ones for a worker and the last ones for a remote,
+// so that readahead knows which ones workers will need. No samples were left if end is first.
 func (b *pendingBatch) take(limit int, remote bool) (first, end int) {
 	n := len(b.Indices)
 	for {
@@ -106,7 +106,8 @@ func (b *pendingBatch) take(limit int, remote bool) (first, end int) {
 	}
 }
 
-// make makes a sample that was taken, or deals with what is wrong with it. Nobody waits for what comes after the sample that ends the stream.
+// make makes a sample that was taken, or deals with what is wrong with it. Nobody waits for what comes after the sample that ends the
+// stream.
 func (b *pendingBatch) make(w *worker, position int, from reading) {
 	if b.first+int64(position) > b.stream.lastWanted.Load() {
 		return
@@ -165,8 +166,8 @@ func (b *pendingBatch) bad(w *worker, position int, err error) {
 	b.stream.report(bad)
 }
 
-// substitute serves another sample of the class of the plan's at a position, and returns its index, or -1 if none of those
-// that it tried can be served, and how many these were.
+// substitute serves another sample of the class of the plan's at a position, and returns its index, or -1 if no candidate can be
+// served. tried is the number of candidates that it tried.
 func (b *pendingBatch) substitute(w *worker, position int) (by, tried int) {
 	s := b.stream
 	for candidate := range s.substitutes(b.Indices[position], b.Repetition(position)) {

@@ -14,15 +14,15 @@ import (
 
 // PoolConfig describes a pool. The zero value is ready to use.
 type PoolConfig struct {
-	// Threads is the number of workers; 0 means one for each processor that the process may use. With Remotes, a negative number means none: remotes
-	// make everything, and a worker for each processor stands by for what none of them makes.
+	// Threads is the number of workers; 0 means one for each processor that the process may use. A negative number, which needs
+	// Remotes, leaves all samples to remotes. A worker for each processor then makes those that no remote makes.
 	Threads int
 	// Remotes says that [Pool.ServeRemote] will be called. Remotes take samples of streams that are behind: of two batches or more.
 	Remotes bool
 	// ReadAheadBytes is how much all streams together have read before it is wanted, at most; 0 means 64 MiB.
 	ReadAheadBytes int64
-	// Reading, if not nil, is called when streams begin to read ahead into memory, with the processors of Go that this takes beside the workers, and
-	// with 0 when the last one has ended.
+	// Reading, if not nil, is called when streams begin to read ahead into memory, with the processors of Go that this takes beside the
+	// workers, and with 0 when the last one has ended.
 	Reading func(processors int)
 	// Level names the kernels; nil means transform.ActiveLevel().
 	Level *transform.Level
@@ -81,7 +81,7 @@ func NewPool(cfg PoolConfig) *Pool {
 // Threads returns the number of workers that are at work all the time.
 func (p *Pool) Threads() int { return p.threads }
 
-// Close stops the workers once they have finished the samples at hand and waits for them. Streams that are still open
+// Close stops the workers once they have finished the samples that they have taken, and waits for them. Streams that are still open
 // fail with [ErrClosed]; they must be closed all the same.
 func (p *Pool) Close() {
 	p.scheduler.shutDown()
@@ -91,8 +91,8 @@ func (p *Pool) Close() {
 // idlePoll is how often AwaitIdle looks.
 const idlePoll = 5 * time.Millisecond
 
-// AwaitIdle waits until no sample waits for a worker, but no longer than patience, so that people who look at samples do not take a processor from serving. The error
-// is ctx's.
+// AwaitIdle waits until no sample waits for a worker, but no longer than patience, so that people who look at samples do not take a
+// processor from serving. The error is ctx's.
 func (p *Pool) AwaitIdle(ctx context.Context, patience time.Duration) error {
 	until := time.After(patience)
 	tick := time.NewTicker(idlePoll)
@@ -153,12 +153,12 @@ type worker struct {
 
 func newWorker(level transform.Level) *worker { return &worker{sampler: newSampler(level)} }
 
-// longRead is a read that is counted at once: whoever looks at what the workers do has seen it under way.
+// A read of longRead or more is counted at once, since Reading has already reported it while it lasted.
 const longRead = 10 * time.Millisecond
 
 // A reading says how a worker reads a sample.
 type reading struct {
-	queue  *readahead.Queue // that may have read it; nil: none has
+	queue  *readahead.Queue // may have read it; optional
 	number int64            // in the queue
 	view   bool             // the record may be viewed in a mapped file
 	next   int              // the sample that the worker makes afterwards; -1: not known

@@ -8,7 +8,7 @@ import (
 	"github.com/imgfeed/imgfeed/transform"
 )
 
-// A Picture is an image in memory: uint8 RGB, row after row. Pix is nil where there is none.
+// A Picture is an image in memory: uint8 RGB, row after row. Pix is nil if there is no picture.
 type Picture struct {
 	Width, Height int
 	Pix           []byte
@@ -95,7 +95,7 @@ func (p *Previewer) make(shown *Preview, position, side int) error {
 			return err
 		}
 		shown.Label = p.record.Label
-		if shown.Fields, err = cfg.Fields.of(&p.record); err != nil {
+		if shown.Fields, err = cfg.Fields.values(&p.record); err != nil {
 			return cfg.Dataset.Corrupt(shown.Index, err)
 		}
 		return p.draw(shown, position, source, side)

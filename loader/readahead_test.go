@@ -92,8 +92,8 @@ func eventually(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// TestPrefetchServesThePlan compares what is served with what a set in memory gives, whatever is read ahead: all or little, in time or not, failed or
-// at hand.
+// TestPrefetchServesThePlan compares what is served with what a set in memory gives, whatever is read ahead: all or little, in time or
+// not, failed or at hand.
 func TestPrefetchServesThePlan(t *testing.T) {
 	for name, change := range map[string]func(*storedSet){
 		"all":     func(*storedSet) {},
@@ -148,7 +148,8 @@ func TestPrefetchOfABadSample(t *testing.T) {
 	}
 }
 
-// TestPrefetchFromAStorageThatHangs closes a stream while its reads hang: that does not wait for them, and their memory comes back after them.
+// TestPrefetchFromAStorageThatHangs closes a stream while its reads hang: that does not wait for them, and their memory comes back
+// after them.
 func TestPrefetchFromAStorageThatHangs(t *testing.T) {
 	var mu sync.Mutex
 	var told []int

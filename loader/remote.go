@@ -13,15 +13,15 @@ import (
 // PieceSamplesMax is how many samples a piece has at most.
 const PieceSamplesMax = 64
 
-// A Remote makes pieces of batches somewhere else, for [Pool.ServeRemote]: a connection to another machine, for instance. Its methods are called by
-// one goroutine at a time, but Takes, which must not block.
+// A Remote makes pieces of batches somewhere else, for [Pool.ServeRemote]: a connection to another machine, for instance. Its methods
+// are called by one goroutine at a time, but Takes, which must not block.
 type Remote interface {
 	// Takes reports whether the remote makes the samples of streams with this [StreamConfig].Feed.
 	Takes(feed any) bool
 	// Samples is how many samples the next piece is to have at most, 1 to PieceSamplesMax.
 	Samples() int
-	// Make makes a piece and sets made[i] for each sample i that it has written. After an error no sample counts as made; the remote must have stopped
-	// writing to the slot by then, and gets no further piece.
+	// Make makes a piece and sets made[i] for each sample i that it has written. After an error no sample counts as made; the remote
+	// must have stopped writing to the slot by then, and gets no further piece.
 	Make(p *Piece, made []bool) error
 }
 
@@ -54,8 +54,9 @@ func (p *Piece) part(first, end int) Piece {
 	return part
 }
 
-// ServeRemote gives a remote turns as a worker has, until it fails, ctx ends or the pool is closed, and returns why. A remote takes what local workers have not
-// got to: see [PoolConfig]. The pool makes what the remote could not, so batches are the same with any number of remotes, also where they fail.
+// ServeRemote gives a remote turns as a worker has, until it fails, ctx ends or the pool is closed, and returns why. A remote takes
+// samples that local workers have not reached: see [PoolConfig]. The pool makes what the remote could not, so batches are the same with
+// any number of remotes, also where they fail.
 func (p *Pool) ServeRemote(ctx context.Context, r Remote) error {
 	defer p.scheduler.join(r)()
 	defer context.AfterFunc(ctx, p.scheduler.wake)()
@@ -103,7 +104,7 @@ func (r *remoteRun) work(b *pendingBatch, limit int) (rest int, busy time.Durati
 	return limit - (end - first), busy
 }
 
-// complete makes what the remote has not made. It returns false when the stream has ended before.
+// complete makes the samples that the remote has not made. It returns false when the stream has ended before.
 func (r *remoteRun) complete(b *pendingBatch, first int, made []bool) bool {
 	var missing []int // positions
 	for i, is := range made {
@@ -147,9 +148,12 @@ func (p *Pool) readPiece(ctx context.Context, set Dataset, indices []int, log *s
 	return queue
 }
 
-// Make makes a piece for a stream of another machine: it is the other end of a [Remote]. It makes the piece as a stream does that has the set, views, layout and
-// fields of cfg, and sets made[i] for each sample that it could make. The reads of all its samples begin at once, so that a bucket's delay is paid once.
-// It returns an error only if ctx has ended or the pool is closed.
+// KeepReadAhead keeps the memory that records are read into until release is called, for pools that make many pieces.
+func (p *Pool) KeepReadAhead() (release func()) { return p.ahead.Keep() }
+
+// Make makes a piece for a stream of another machine: it is the other end of a [Remote]. It makes the piece as a stream does that has
+// the set, views, layout and fields of cfg, and sets made[i] for each sample that it could make. The reads of all its samples begin at
+// once, so that a bucket's delay is paid once. It returns an error only if ctx has ended or the pool is closed.
 func (p *Pool) Make(ctx context.Context, cfg *StreamConfig, piece *Piece, made []bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

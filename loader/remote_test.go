@@ -47,8 +47,8 @@ func noiseSet(t *testing.T, n int) string {
 	return dir
 }
 
-// TestCacheHits reads three epochs through caches of parts of a set: the same batches as from a folder, and from the second epoch on the cache's share of them
-// without a request.
+// TestCacheHits reads three epochs through caches of parts of a set: the same batches as from a folder, and from the second epoch on
+// the cache's share of them without a request.
 func TestCacheHits(t *testing.T) {
 	dir := noiseSet(t, 400)
 	server := httptest.NewServer(http.FileServer(http.Dir(filepath.Dir(dir))))

@@ -7,11 +7,12 @@ import (
 	"github.com/imgfeed/imgfeed/transform"
 )
 
-// A sampler makes a sample from its record: for batches, previews, records of the transform, and whole images. It serves one goroutine at a time.
+// A sampler makes a sample from its record: for batches, previews, records of the transform, and whole images. It serves one goroutine
+// at a time.
 type sampler struct {
 	level  transform.Level
 	engine *transform.Engine
-	buf    []byte           // the stored sample
+	buf    []byte           // read buffer
 	record shard.Record     // of the sample at hand
 	views  []transform.View // of the sample at hand
 	values [][]byte         // of its fields
@@ -80,8 +81,8 @@ func (s *sampler) fill(cfg *StreamConfig, views transform.Views, slot *Slot, pos
 	return nil
 }
 
-// guard calls do, which makes something of a sample. A panic becomes an error: of the mapped file that the record lies in, or a bug of ours, which must not
-// take other samples along. The engine, whose state is unknown then, is replaced.
+// guard calls do, which makes something of a sample. A panic becomes an error: of the mapped file that the record lies in, or a bug of
+// ours, which must not take other samples along. The engine, whose state is unknown then, is replaced.
 func (s *sampler) guard(set Dataset, index int, do func() error) error {
 	s.record = shard.Record{}
 	err := shard.Guard(do)
@@ -112,34 +113,26 @@ func Recorded(set Dataset, engine *transform.Engine, views transform.Views, seed
 	return done, nil
 }
 
-// An Image is one stored image, whole: RGB, row after row.
-type Image struct {
-	Width, Height int
-	Label         int32
-	Pix           []byte
-}
-
 // Whole decodes sample i of a set as it is stored, without a transform: the file's own pixels, or with an encoding that resized them
 // the resized ones. Every call makes an engine of its own.
-func Whole(set *shard.Set, i int) (Image, error) {
+func Whole(set *shard.Set, i int) (image Picture, label int32, err error) {
 	stored, err := encodingOf(set)
 	if err != nil {
-		return Image{}, err
+		return Picture{}, 0, err
 	}
 	s := newSampler(transform.ActiveLevel())
 	source, err := s.load(&shardSet{Set: set, encoding: stored}, i, false)
 	if err != nil {
-		return Image{}, err
+		return Picture{}, 0, err
 	}
-	width, height := int(s.record.Width), int(s.record.Height)
-	image := Image{Width: width, Height: height, Label: s.record.Label}
-	spec, err := transform.NewSpec(transform.CenterCrop{Size: transform.Size{height, width}})
+	image.Width, image.Height = int(s.record.Width), int(s.record.Height)
+	spec, err := transform.NewSpec(transform.CenterCrop{Size: transform.Size{image.Height, image.Width}})
 	if err == nil {
 		image.Pix = make([]byte, spec.OutputBytes())
 		_, err = s.engine.Apply(spec, transform.Output{Pix: image.Pix}, source, transform.RNG{})
 	}
 	if err != nil {
-		return Image{}, fmt.Errorf("loader: sample %d: %w", i, err)
+		return Picture{}, 0, fmt.Errorf("loader: sample %d: %w", i, err)
 	}
-	return image, nil
+	return image, s.record.Label, nil
 }

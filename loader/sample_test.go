@@ -19,16 +19,16 @@ func TestWhole(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		image, err := Whole(set, i)
+		image, label, err := Whole(set, i)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if image.Width != int(record.Width) || image.Height != int(record.Height) || image.Label != record.Label || len(image.Pix) != 3*image.Width*image.Height {
+		if image.Width != int(record.Width) || image.Height != int(record.Height) || label != record.Label || len(image.Pix) != 3*image.Width*image.Height {
 			t.Errorf("sample %d is %d×%d with label %d and %d bytes, stored are %d×%d and label %d",
-				i, image.Width, image.Height, image.Label, len(image.Pix), record.Width, record.Height, record.Label)
+				i, image.Width, image.Height, label, len(image.Pix), record.Width, record.Height, record.Label)
 		}
 	}
-	if _, err := Whole(set, set.Len()); !errors.Is(err, shard.ErrNotFound) {
+	if _, _, err := Whole(set, set.Len()); !errors.Is(err, shard.ErrNotFound) {
 		t.Errorf("a sample beyond the end: %v", err)
 	}
 }

@@ -25,8 +25,8 @@ type scheduler struct {
 	shutdown bool
 }
 
-// A streamQueue is what the scheduler knows of one stream, or of a job. The one with the lowest account is served next, so that streams that
-// always have work get as much of the workers' time, whatever their batches' size and the time that their samples take.
+// A streamQueue is what the scheduler knows of one stream, or of a job. The one with the lowest account is served next, so that streams
+// that always have work get as much of the workers' time, whatever their batches' size and the time that their samples take.
 type streamQueue struct {
 	cancel  func()
 	entries []entry       // the oldest batch first
@@ -110,7 +110,7 @@ func (s *scheduler) publish(q *streamQueue, w work) {
 	s.mu.Unlock()
 }
 
-// close takes a queue from the workers and waits until none of them is in its batches. Its stream is cancelled already, so that
+// close takes a queue from the workers and waits until no worker is in its batches. Its stream is cancelled already, so that
 // takes the time of one sample at most.
 func (s *scheduler) close(q *streamQueue) {
 	s.mu.Lock()
@@ -141,7 +141,8 @@ func (localWorker) takes(*streamQueue) bool { return true }
 func (localWorker) samples() int            { return 0 }
 func (localWorker) over() bool              { return false }
 
-// next takes a taker out of the batch of its last turn (none at first) and gives it another turn, for which it waits if need be; the time is added to waited.
+// next takes a taker out of the batch of its last turn (none at first) and gives it another turn, for which it waits if need be; the
+// time is added to waited.
 func (s *scheduler) next(who taker, last turn, waited *atomic.Int64) turn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -213,7 +214,8 @@ func (s *scheduler) idle() bool {
 	return e == nil
 }
 
-// chooseLocked returns the queue with the lowest account of those with work for a taker, and the oldest batch of it with samples left; nil if no queue has work.
+// chooseLocked returns the queue with the lowest account of those with work for a taker, and the oldest batch of it with samples left;
+// nil if no queue has work.
 func (s *scheduler) chooseLocked(who taker) (chosen *streamQueue, batch *entry) {
 	for _, q := range s.queues {
 		if chosen != nil && chosen.account <= q.account || !who.takes(q) {
@@ -236,7 +238,8 @@ func (q *streamQueue) oldestLocked() *entry {
 	return nil
 }
 
-// dealLocked gives a turn in a batch: of so many samples, or if limit is 0 for about turnTime, and without a limit where there is nobody to take turns with.
+// dealLocked gives a turn in a batch: of so many samples, or if limit is 0 for about turnTime, and without a limit where there is
+// nobody to take turns with.
 func (s *scheduler) dealLocked(q *streamQueue, e *entry, limit int) turn {
 	samples := e.work.size()
 	if limit > 0 {
@@ -255,7 +258,8 @@ func (s *scheduler) dealLocked(q *streamQueue, e *entry, limit int) turn {
 	return turn{work: e.work, samples: samples, dealt: samples, charged: charged, limited: limit > 0}
 }
 
-// leaveLocked notes that a worker has left a batch, charges the time that it took, and drops the batch if nobody has anything to do in it any more.
+// leaveLocked notes that a worker has left a batch, charges the time that it took, and drops the batch if nobody has anything to do in
+// it any more.
 func (s *scheduler) leaveLocked(last turn) {
 	q := last.work.queueOf()
 	taken, busy := time.Duration(last.dealt-last.samples), last.busy
@@ -282,7 +286,7 @@ func (s *scheduler) leaveLocked(last turn) {
 	}
 }
 
-// shutDown cancels all streams and has the workers end once they have finished the samples at hand.
+// shutDown cancels all streams, and ends the workers once they have finished the samples that they have taken.
 func (s *scheduler) shutDown() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -86,8 +86,8 @@ func TestSchedulerKeepsABatchThatIsWorkedOn(t *testing.T) {
 	}
 }
 
-// TestSchedulerDealsByTime has queues of different batches, whose samples take from 20 µs to 5 ms, of which some have no work now and then, and one
-// comes late: each gets as much of the time.
+// TestSchedulerDealsByTime has queues of different batches, whose samples take from 20 µs to 5 ms, of which some have no work now and
+// then, and one comes late: each gets as much of the time.
 func TestSchedulerDealsByTime(t *testing.T) {
 	s := newScheduler()
 	sizes := []int{1, 4, 4, 32, 128, 256}

@@ -71,8 +71,9 @@ func (s *Slot) blank(position int, views transform.Views) {
 	s.Labels[position] = BlankLabel
 }
 
-// AppendPlaces appends the memory of n places of a slot, from first on, in the order in which it travels from [Pool.Make] to a [Remote]: labels, then params, images and
-// fields. Of numbers it is their memory, in this machine's byte order. Indices and repetitions are known on both sides.
+// AppendPlaces appends the memory of n places of a slot, from first on, in the order in which it travels from [Pool.Make] to a
+// [Remote]: labels, then params, images and fields. Of numbers it is their memory, in this machine's byte order. Indices and
+// repetitions are known on both sides.
 func (s *Slot) AppendPlaces(parts [][]byte, first, n int) [][]byte {
 	room := len(s.Labels)
 	places := func(memory []byte) {
@@ -122,7 +123,7 @@ func (s *SlotPool) Put(slot *Slot) {
 	}
 }
 
-// Take takes a free slot away for good, or returns nil where none is free.
+// Take removes a free slot for good. It returns nil if no slot is free.
 func (s *SlotPool) Take() *Slot {
 	select {
 	case slot := <-s.free:

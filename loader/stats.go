@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Counters are what workers have done since they started.
+// Counters count the work of workers since they started.
 type Counters struct {
 	Images    int64 // samples read, bad ones among them
 	BytesRead int64 // stored bytes
@@ -29,7 +29,7 @@ func (c Counters) Sub(d Counters) Counters {
 type counters struct {
 	_                                               [64]byte
 	images, bytesRead, read, decode, resample, wait atomic.Int64
-	reading                                         atomic.Int64 // when the read under way began, since clockStart; 0: none is
+	reading                                         atomic.Int64 // when the current read began, since clockStart; 0: the worker does not read
 	_                                               [64]byte
 }
 
@@ -59,7 +59,7 @@ func (p *Pool) Counters() Counters {
 // clockStart is a moment from which others are counted in an integer.
 var clockStart = time.Now()
 
-// Reading returns how long the reads have taken that are under way, of all workers together. Counters count a read once it is over.
+// Reading returns how long the reads that have not ended have taken, of all workers together. Counters count a read once it is over.
 func (p *Pool) Reading() (sum time.Duration) {
 	now := time.Since(clockStart)
 	for _, w := range p.workers {
@@ -70,7 +70,7 @@ func (p *Pool) Reading() (sum time.Duration) {
 	return sum
 }
 
-// recent remembers the counters of some seconds ago, to tell what the workers are at from what they have been at.
+// recent remembers the counters of some seconds ago, for counts of the last seconds.
 type recent struct {
 	mu          sync.Mutex
 	older, last Counters
@@ -131,12 +131,13 @@ type StreamStats struct {
 	Batches  int           // handed out
 	Samples  int           // in them
 	Bad      int           // of which could not be served
-	InFlight int           // batches that are finished or under way, not handed out
+	InFlight int           // batches that are published and not handed out
 	SlotWait time.Duration // time that the stream stood still for want of a free slot
 }
 
-// An idleMeter measures for which share of the time all batches that have a slot were finished: then a consumer is what its streams wait for, one after the
-// other. At a single moment that may be so by chance, where batches come off a slow disk in bursts. Times are since clockStart.
+// An idleMeter measures for which share of the time all batches that have a slot were finished: then a consumer is what its streams
+// wait for, one after the other. At a single moment that may be so by chance, where batches come off a slow disk in bursts. Times are
+// since clockStart.
 type idleMeter struct {
 	from  atomic.Int64 // ns, when it began; 0: it is over, or none was yet
 	total atomic.Int64 // ns, of those that are over

@@ -32,7 +32,8 @@ func TestIdleMeter(t *testing.T) {
 	check(27, 0)
 }
 
-// TestIdleShareOfShortEpochs has epochs of two seconds, each of which begins with half a second of work or ends with half a second of waiting.
+// TestIdleShareOfShortEpochs has epochs of two seconds, each of which begins with half a second of work or ends with half a second of
+// waiting.
 func TestIdleShareOfShortEpochs(t *testing.T) {
 	for _, clientBound := range []bool{true, false} {
 		var r idleMeter

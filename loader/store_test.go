@@ -25,7 +25,8 @@ func withTimeout(t *testing.T, timeout time.Duration) {
 	t.Cleanup(func() { storage.Default = before })
 }
 
-// TestDeadStore ends an epoch soon after its store has died, and not anew for each sample, whatever becomes of bad samples: none of these is bad.
+// TestDeadStore ends an epoch soon after its store has died, and not anew for each sample, whatever becomes of bad samples: none of
+// these is bad.
 func TestDeadStore(t *testing.T) {
 	const samples, batch, timeout = 600, 128, time.Second / 2
 	dir := writeSet(t, "jpeg", samples, 1, 40, 30)

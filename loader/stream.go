@@ -20,12 +20,12 @@ type StreamConfig struct {
 	Dataset Dataset
 	Plan    *plan.Plan      // which samples, in which order; its seed and epoch also key the transform's draws
 	Views   transform.Views // what becomes of each: one result, or several
-	// Sized, if not nil, has the views of each of the plan's buckets, in place of Views, which say the most that a slot must hold.
+	// Sized, if not nil, has the views of each of the plan's buckets. Views are then the largest of them, which a slot must hold.
 	Sized  []transform.Views
 	Layout transform.Layout
 	// Fields are those of the set's fields that are delivered; nil: none.
 	Fields *Fields
-	// Feed tells remotes what the stream makes of which set; only they look at it. Nil: the stream has nothing for remotes.
+	// Feed describes the stream's samples to remotes, which alone read it. Nil: remotes get nothing of the stream.
 	Feed any
 	// OnError says what becomes of bad samples.
 	OnError OnError
@@ -200,8 +200,8 @@ func (s *Stream) handOut() Batch {
 	return batch
 }
 
-// Close cancels what is under way, waits until no worker touches the slots any more (at most the time of a sample, or of a remote's piece) and
-// puts back into the pool all slots that were not handed out.
+// Close cancels the stream, waits until no worker touches the slots any more (at most the time of a sample, or of a remote's
+// piece) and puts back into the pool all slots that were not handed out.
 func (s *Stream) Close() {
 	s.closeOnce.Do(func() {
 		s.cancel()

@@ -15,8 +15,8 @@ func (s *Server) ListenFeed(address string) (net.Listener, error) {
 	return s.host.Access.Listen(address)
 }
 
-// Feed makes pieces of batches for servers on other machines until ctx ends, and then returns nil, or the listener's error. It closes the listener.
-// It keeps nothing of who asks: each piece comes with all that its samples depend on.
+// Feed makes pieces of batches for servers on other machines until ctx ends, and then returns nil, or the listener's error. It closes
+// the listener. It keeps nothing of who asks: each piece comes with all that its samples depend on.
 func (s *Server) Feed(ctx context.Context, l net.Listener) error {
 	defer s.running.Wait()
 	ctx, cancel := context.WithCancel(ctx)
@@ -60,7 +60,9 @@ func (s *session) offer() any {
 	if len(s.server.cfg.Feeders) == 0 || s.buckets != nil { // pieces have one size
 		return nil
 	}
-	r := feeder.Request{Set: feederSet(s.split, s.set), Transform: json.RawMessage(s.viewsText), Layout: s.imageLayout().String(), WithParams: s.params}
+	r := feeder.Request{
+		Set: feederSet(s.split, s.set), Transform: json.RawMessage(s.viewsText), Layout: s.imageLayout().String(), WithParams: s.params,
+	}
 	for k := range s.fields.Len() {
 		r.Fields = append(r.Fields, s.fields.Field(k).Name)
 	}

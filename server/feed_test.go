@@ -160,7 +160,8 @@ func TestFeeders(t *testing.T) {
 	}
 }
 
-// awaitFeeders waits for all connections to the first feeder, if it can be reached, and returns a count of the samples that feeders have made.
+// awaitFeeders waits for all connections to the first feeder, if it can be reached, and returns a count of the samples that feeders
+// have made.
 func (ts *testServer) awaitFeeders(can bool) (made func() (samples int64)) {
 	ts.t.Helper()
 	connected := func() (n int64) {
@@ -281,6 +282,7 @@ func TestHostileFeeders(t *testing.T) {
 			}()
 			log, await := awaitLog(t)
 			ts := startServer(t, dir, func(cfg *Config) { cfg.Threads, cfg.Feeders, cfg.Log = 1, []string{l.Addr().String()}, log })
+			ts.awaitFeeders(bytes.Equal(c.says, hello)) // else the epoch may be over before
 			if ts.dial().hello().open(sessions[0]).digest(0, nil) != want {
 				t.Error("other batches than without it")
 			}

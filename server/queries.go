@@ -133,15 +133,16 @@ func (s *session) sample(m sampleRequest) error {
 	if err := s.checkIndex(m.Index); err != nil {
 		return err
 	}
-	var image loader.Image
+	var image loader.Picture
+	var label int32
 	err := s.server.pool.Do(s.connection.ctx, 1, func(*transform.Engine, int) (err error) {
-		image, err = loader.Whole(s.set.Set, m.Index)
+		image, label, err = loader.Whole(s.set.Set, m.Index)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	return s.connection.send(sampleReply{Index: m.Index, Label: image.Label, Width: image.Width, Height: image.Height}, image.Pix)
+	return s.connection.send(sampleReply{Index: m.Index, Label: label, Width: image.Width, Height: image.Height}, image.Pix)
 }
 
 // fileRequest asks for one sample's file, as it was packed.

@@ -6,9 +6,9 @@ import (
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
-// entryTable is the entries of a shard, 40 bytes for each sample: in memory of our own, where they were checked once, or in a mapping of the
-// file, whose pages all processes of the machine share. A page of a mapping may be dropped and read again from the disk, so that what it holds
-// is compared with what was checked at every use, 32 entries at a time.
+// entryTable is the entries of a shard, 40 bytes for each sample: in memory of our own, where they were checked once, or in a mapping
+// of the file, whose pages all processes of the machine share. A page of a mapping may be dropped and read again from the disk, so that
+// what it holds is compared with what was checked at every use, 32 entries at a time.
 //
 //	entry   0 … 31 | 32 … 63 | …      1,280 bytes
 //	sums       0   |    1    | …      of our own: 4 bytes for 32 samples
@@ -207,8 +207,8 @@ func (s *Set) Sizes(first int, sizes [][2]int32) error {
 	return s.eachEntry(first, len(sizes), func(k int, e *Entry) { sizes[k] = [2]int32{e.Width, e.Height} }, func(int) {})
 }
 
-// eachEntry calls take with the entries of n samples from first on, and absent for those whose partition is not here, with the place after first;
-// a partition's samples come together.
+// eachEntry calls take with the entries of n samples from first on, and absent for those whose partition is not here, with the place
+// after first; a partition's samples come together.
 func (s *Set) eachEntry(first, n int, take func(k int, e *Entry), absent func(k int)) error {
 	if end := first + n; first < 0 || end > s.Len() {
 		return fmt.Errorf("shard: %s: samples %d to %d of %d: %w", s.dir, first, end-1, s.Len(), ErrNotFound)

@@ -6,8 +6,8 @@ import (
 	"unsafe"
 )
 
-// Guard calls do, and returns its error. A panic in do becomes a [*PanicError], among them a fault of a mapped file, which was cut short or whose disk
-// failed.
+// Guard calls do, and returns its error. A panic in do becomes a [*PanicError], among them a fault of a mapped file, which was cut
+// short or whose disk failed.
 func Guard(do func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {

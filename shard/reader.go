@@ -14,7 +14,8 @@ import (
 )
 
 // reader reads one shard file. It keeps the file open, as long as there are descriptors enough, and its entries (40 bytes a sample) in
-// memory, its own or in a very large set the page cache's; keys and records are read when they are asked for. All methods may be called by many goroutines at once.
+// memory, its own or in a very large set the page cache's; keys and records are read when they are asked for. All methods may be called
+// by many goroutines at once.
 type reader struct {
 	path    string
 	file    storage.File
@@ -43,8 +44,8 @@ func makeRecord(e Entry, bytes []byte) Record {
 	return Record{Entry: e, Image: bytes[:e.ImageLength], Aux: bytes[e.ImageLength:auxEnd], Fields: bytes[auxEnd:]}
 }
 
-// openReader opens the shard that f holds, and closes f if that fails. It checks the shard's footer, header and entries, and every place and length that
-// they name, and reads no record and no key. The error is *CorruptError, *UnsupportedError, or the file system's.
+// openReader opens the shard that f holds, and closes f if that fails. It checks the shard's footer, header and entries, and every
+// place and length that they name, and reads no record and no key. The error is *CorruptError, *UnsupportedError, or the file system's.
 func openReader(path string, f storage.File, mapEntries bool) (*reader, error) {
 	r := &reader{path: path, file: f, mapEntries: mapEntries}
 	for _, step := range []func() error{r.readFooter, r.readHeader, r.readEntries} {
@@ -159,8 +160,8 @@ func (r *reader) Read(j int, buf []byte) (Record, []byte, error) {
 	return record, buf, err
 }
 
-// record returns the record whose bytes were read, or could not be, as err says. Wrong bytes are read once more, from their origin if a cache gave them; so is what a
-// disk could not read. A store's error stays as it is: storage has tried again.
+// record returns the record whose bytes were read, or could not be, as err says. Wrong bytes are read once more, from their origin if a
+// cache gave them; so is what a disk could not read. A store's error stays as it is: storage has tried again.
 func (r *reader) record(j int, e Entry, bytes []byte, err error) (record Record, _ error) {
 	for again := false; ; again = true {
 		if err == nil {

@@ -15,8 +15,8 @@ import (
 )
 
 // Set is an open shard set: the partitions of it that are on this machine. It holds 40 bytes for each sample, and an open file for each
-// shard: in a set of very many samples the bytes are mapped from the shards, and of very many shards those are open that were read last. All
-// methods may be called by many goroutines at once.
+// shard: in a set of very many samples the bytes are mapped from the shards, and of very many shards those are open that were read
+// last. All methods may be called by many goroutines at once.
 type Set struct {
 	dir        string
 	manifest   *Manifest
@@ -406,8 +406,8 @@ func (s *Set) WillNeed(i int) (Need, error) {
 	return Need{Bytes: int(e.length()) + storage.FetchRoom + SlackBytes, ReadsMax: r.file.ReadsMax(), Blocks: storage.Blocks(r.file)}, nil
 }
 
-// Fetch reads sample i, of which WillNeed has said that it is not ready, as Read does. It chooses by itself which records the caches of this machine keep.
-// buf has the size that WillNeed returned and begins at a page.
+// Fetch reads sample i, of which WillNeed has said that it is not ready, as Read does. It chooses by itself which records the caches of
+// this machine keep. buf has the size that WillNeed returned and begins at a page.
 func (s *Set) Fetch(i int, buf []byte) (Record, error) {
 	r, record, err := s.reader(i)
 	if err != nil {

@@ -27,8 +27,8 @@ func newDrawKeys(fingerprint string, seed int64, epoch int) drawKeys {
 	return drawKeys{binary.BigEndian.Uint64(sum[:]), binary.BigEndian.Uint64(sum[8:])}
 }
 
-// newAliasTable takes the weights of the columns. Every product and quotient is rounded by itself, so that the
-// table is the same on every platform.
+// newAliasTable takes the weights of the columns. Every product and quotient is rounded separately, so the table is the same on every
+// platform.
 func newAliasTable(weights []float64) (*aliasTable, error) {
 	largest, heaviest := 0.0, 0
 	for i, w := range weights {
@@ -72,7 +72,7 @@ func newAliasTable(weights []float64) (*aliasTable, error) {
 			low++
 		}
 	}
-	// What is left over is full but for what rounding has taken; a weight of 0 stays without any.
+	// Remaining columns are full up to rounding; columns of weight 0 stay empty.
 	for _, rest := range [][]uint32{waiting[:low], waiting[high:]} {
 		for _, i := range rest {
 			t.alias[i] = i

@@ -63,12 +63,12 @@ func newBucketed(b *Buckets) (*bucketed, error) {
 // all returns the number of batches of an epoch, over all ranks.
 func (s *bucketed) all() int { return s.batches[len(s.batches)-1] }
 
-// of returns the bucket that the batch with a number is of.
-func (s *bucketed) of(number int) int { return sort.SearchInts(s.batches, number+1) - 1 }
+// bucketOf returns the bucket of the batch with a number.
+func (s *bucketed) bucketOf(number int) int { return sort.SearchInts(s.batches, number+1) - 1 }
 
 // length returns the number of samples in the batch with a number.
 func (s *bucketed) length(number int) int {
-	k := s.of(number)
+	k := s.bucketOf(number)
 	return min(s.batch, s.starts[k+1]-s.starts[k]-(number-s.batches[k])*s.batch)
 }
 
@@ -116,7 +116,7 @@ func (p *Plan) numberOf(s *bucketed, b int) int {
 // Bucket returns the bucket that batch b, 0 ≤ b < [Plan.Batches], is of; 0 in a plan without buckets.
 func (p *Plan) Bucket(b int) int {
 	if s := p.cfg.Selection; s != nil && s.buckets != nil {
-		return s.buckets.of(p.numberOf(s.buckets, b))
+		return s.buckets.bucketOf(p.numberOf(s.buckets, b))
 	}
 	return 0
 }
@@ -124,7 +124,7 @@ func (p *Plan) Bucket(b int) int {
 // appendBucketed appends the samples of batch b.
 func (p *Plan) appendBucketed(s *bucketed, b int, dst []int) []int {
 	number := p.numberOf(s, b)
-	k := s.of(number)
+	k := s.bucketOf(number)
 	perm := p.perms[k]
 	first := (number - s.batches[k]) * s.batch
 	for place := first; place < first+s.length(number); place++ {

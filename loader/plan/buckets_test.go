@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestBuckets counts what an epoch of buckets holds: each batch one bucket's samples, each sample once, and the same batches in any world, from any on.
+// TestBuckets counts what an epoch of buckets holds: each batch one bucket's samples, each sample once, and the same batches in any
+// world, from any on.
 func TestBuckets(t *testing.T) {
 	of := make([]uint16, 101)
 	for i := range of {

@@ -63,7 +63,7 @@ func shuffledTable(size int, seed1, seed2 uint64) []int32 {
 		table[i] = int32(i)
 	}
 	for i := size - 1; i > 0; i-- {
-		// The high word of the product is uniform in [0, i] but for a bias of 2^-54 or less.
+		// The high word of the product is uniform in [0, i], with a bias of 2^-54 or less.
 		j, _ := bits.Mul64(pcg.Uint64(), uint64(i+1))
 		table[i], table[j] = table[j], table[i]
 	}

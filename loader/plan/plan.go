@@ -101,7 +101,7 @@ type Config struct {
 	// Consumed is the number of positions of this epoch that all ranks together have used already, 0 to the length of its
 	// sequence: Samples, or what Selection says.
 	Consumed int
-	// Selection says what the positions hold; nil means each sample of the set once.
+	// Selection chooses the sample of each position; nil means each sample of the set once.
 	Selection *Selection
 }
 
@@ -211,7 +211,7 @@ func (p *Plan) key() {
 	}
 }
 
-// Config returns what the plan was made from, with its defaults filled in.
+// Config returns the configuration of the plan, with its defaults filled in.
 func (p *Plan) Config() Config { return p.cfg }
 
 // Samples returns the number of samples that this rank gets from here to the end of the epoch, padding included.

@@ -38,7 +38,8 @@ type SelectionConfig struct {
 //	shuffled      the sample at place perm(b) of the list, or, without a list, at position b of the set's own sequence
 //	unshuffled    the same with perm(b) = b
 //
-// a mixture of joined sets what [mixture] says, buckets what [Buckets] say, and a list of one rank's own holds at place i what that rank serves at position rank + i · world.
+// a mixture of joined sets what [mixture] says, buckets what [Buckets] say, and a list of one rank's own holds at place i what that
+// rank serves at position rank + i · world.
 //
 // A repetition is a number that tells the times apart at which a sample comes in an epoch, for its random draws. It is 0 where
 // each comes once, q mod R with repeats, and the position (of the list, where it is shuffled) wherever a sample may
@@ -219,52 +220,52 @@ func (p *Plan) pick(q int) (index, repetition int) {
 
 // selectedPartitions returns the partitions, in rising order, that hold the samples which a plan with a selection can meet.
 func (p *Plan) selectedPartitions() []int {
-	met := newPartitionsMet(p.cfg.Samples, p.cfg.Partitions)
+	found := newPartitionSet(p.cfg.Samples, p.cfg.Partitions)
 	switch s := p.cfg.Selection; {
 	case s.alias != nil:
-		for column := 0; column < len(s.alias.threshold) && met.left > 0; column++ {
+		for column := 0; column < len(s.alias.threshold) && found.missing > 0; column++ {
 			first, second := s.alias.both(column)
-			met.add(s.candidate(first))
-			met.add(s.candidate(second))
+			found.add(s.candidate(first))
+			found.add(s.candidate(second))
 		}
 	case s.list == nil: // repetitions go to ranks in a row, so that any rank can meet any
-		for index := range met.is {
-			met.add(index)
+		for index := range found.has {
+			found.add(index)
 		}
 	case p.cfg.Shuffle:
-		for place := 0; place < len(s.list) && met.left > 0; place++ {
-			met.add(int(s.list[place]))
+		for place := 0; place < len(s.list) && found.missing > 0; place++ {
+			found.add(int(s.list[place]))
 		}
 	default:
-		for i := 0; i < p.local && met.left > 0; i++ {
+		for i := 0; i < p.local && found.missing > 0; i++ {
 			index, _ := p.pick(p.position(i))
-			met.add(index)
+			found.add(index)
 		}
 	}
-	return met.list()
+	return found.list()
 }
 
-// partitionsMet notes partitions. Sample i is in partition i mod built.
-type partitionsMet struct {
-	is          []bool
-	left, built int
+// A partitionSet collects partitions. Sample i is in partition i mod built.
+type partitionSet struct {
+	has            []bool
+	missing, built int
 }
 
-func newPartitionsMet(samples, built int) *partitionsMet {
+func newPartitionSet(samples, built int) *partitionSet {
 	n := min(samples, built)
-	return &partitionsMet{is: make([]bool, n), left: n, built: built}
+	return &partitionSet{has: make([]bool, n), missing: n, built: built}
 }
 
-func (m *partitionsMet) add(index int) {
-	if k := index % m.built; !m.is[k] {
-		m.is[k] = true
-		m.left--
+func (m *partitionSet) add(index int) {
+	if k := index % m.built; !m.has[k] {
+		m.has[k] = true
+		m.missing--
 	}
 }
 
-func (m *partitionsMet) list() (partitions []int) {
-	for k, is := range m.is {
-		if is {
+func (m *partitionSet) list() (partitions []int) {
+	for k, has := range m.has {
+		if has {
 			partitions = append(partitions, k)
 		}
 	}

@@ -12,9 +12,9 @@ import (
 // those that the plan chooses from and can draw, of the sample's own partition, which is in reach wherever the sample is to be
 // served. So they are the same on any rank of any world. The caller takes those of its class.
 //
-// They stand in the order of the list, or of the set, from a place on that is drawn for the sample, and round. With M samples to
-// choose from it is the high word of x · M, for x = mix(mix(key + index·γ) + repetition·γ), mix and γ being SplitMix64's and the key the first 8
-// bytes, big-endian, of SHA-256("imgfeed substitutes v1\0" fingerprint "\0" seed "\0" epoch), the numbers in decimal.
+// They stand in the order of the list, or of the set, from a place on that is drawn for the sample, and round. With M samples to choose
+// from it is the high word of x · M, for x = mix(mix(key + index·γ) + repetition·γ), mix and γ being SplitMix64's and the key the first
+// 8 bytes, big-endian, of SHA-256("imgfeed substitutes v1\0" fingerprint "\0" seed "\0" epoch), the numbers in decimal.
 func (p *Plan) Alternatives(index, repetition int) iter.Seq[int] {
 	c := &p.cfg
 	sum := sha256.Sum256([]byte("imgfeed substitutes v1\x00" + c.Fingerprint + "\x00" + strconv.FormatInt(c.Seed, 10) + "\x00" + strconv.Itoa(c.Epoch)))

@@ -11,8 +11,9 @@ import (
 const (
 	// processorsReading are for the goroutine that asks for the next samples: a decoding thread can delay it by up to 10 ms.
 	processorsReading = 1
-	// processorsBlocked are those where goroutines wait in reads, which hold one each until Go takes it back. With one, JPEGs on two threads came at 0.7 of
-	// the rate through a file system that takes 2 ms for a read, and pixels of which half are in memory at a fifth (Zen 5). From disks three cost some percent.
+	// processorsBlocked are those where goroutines wait in reads, which hold one each until Go takes it back. With one, JPEGs on two
+	// threads came at 0.7 of the rate through a file system that takes 2 ms for a read, and pixels of which half are in memory at a
+	// fifth (Zen 5). From disks three cost some percent.
 	processorsBlocked = 3
 )
 
@@ -28,11 +29,12 @@ type Pool struct {
 	free    []extent // of arena, in their order
 	failed  error    // why there is no memory
 	told    int      // processors
-	spare   []entry  // of a queue that is over
+	keepers int
+	spare   []entry // of a queue that is over
 }
 
-// NewPool returns a pool of so many bytes. It calls processors, unless that is nil, with the number of processors that reading takes beside those
-// that decode: when the first queue reads, and with 0 after the last one.
+// NewPool returns a pool of so many bytes. It calls processors, unless that is nil, with the number of processors that reading takes
+// beside those that decode: when the first queue reads, and with 0 after the last one.
 func NewPool(bytes int64, processors func(int)) *Pool {
 	p := &Pool{max: bytes &^ (pageBytes - 1), processors: processors}
 	p.changed.L = &p.mu
@@ -56,8 +58,8 @@ func (p *Pool) Open(ctx context.Context, cfg Config) *Queue {
 	return q
 }
 
-// takeLocked gives a queue an extent of at least so many bytes, or an empty one where none is free or its share is used up. fits is false if
-// that will never change.
+// takeLocked gives a queue an extent of at least so many bytes, or an empty one if its share or the memory is used up. fits is
+// false if that will never change.
 func (p *Pool) takeLocked(q *Queue, bytes int, blocks bool) (taken extent, fits bool) {
 	bytes = (bytes + pageBytes - 1) &^ (pageBytes - 1)
 	if int64(bytes) > p.max || !p.joinLocked(q, blocks) {
@@ -123,20 +125,38 @@ func (p *Pool) giveLocked(q *Queue, e extent) {
 	p.wakeLocked()
 }
 
-// leaveLocked takes a queue's share from it, and returns the memory to the system after the last one.
+// leaveLocked takes a queue's share from it.
 func (p *Pool) leaveLocked(q *Queue) {
 	i := slices.Index(p.queues, q)
 	if i < 0 {
 		return
 	}
 	p.queues = slices.Delete(p.queues, i, i+1)
-	if len(p.queues) > 0 {
-		p.wakeLocked()
-		return
+	p.wakeLocked()
+	p.unmapLocked()
+}
+
+// unmapLocked returns the memory to the system if nobody needs it any more.
+func (p *Pool) unmapLocked() {
+	if len(p.queues) == 0 && p.keepers == 0 && p.arena != nil {
+		storage.Unmap(p.arena)
+		p.arena = nil
+		p.tell(0)
 	}
-	storage.Unmap(p.arena)
-	p.arena = nil
-	p.tell(0)
+}
+
+// Keep keeps the memory, once a queue has used it, until release is called. Where many short queues follow each other, each would map
+// it anew.
+func (p *Pool) Keep() (release func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.keepers++
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.keepers--
+		p.unmapLocked()
+	}
 }
 
 func (p *Pool) tell(processors int) {

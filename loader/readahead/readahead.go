@@ -1,14 +1,17 @@
-// Package readahead reads records before they are due, in the order of a plan, into memory that it owns. It leaves alone what is in the page cache.
+// Package readahead reads records before they are due, in the order of a plan, into memory that it owns. It leaves alone what is in the
+// page cache.
 //
-//	          ┌─ Pool: memory, one mutex, one condition ─┐
-//	plan ──►  │ Queue: want ──► reading ──► read ──► taken │  ──► worker
-//	          └──────────────────────────────────────────┘
+//	          ┌─ Pool: memory, one mutex, one condition ────┐
+//	plan ──►  │ Queue: want ──► reading ──► read ──► taken  │  ──► worker
+//	          └─────────────────────────────────────────────┘
 //
-// A [Queue] reads for one stream. It knows samples by their numbers, 0, 1, 2 … in the order of the plan. Its planner, a goroutine, goes along the plan. It skips
-// the samples that need no waiting. For each of the others it takes an entry and memory, waits until there are both, and starts a goroutine that reads.
+// A [Queue] reads for one stream. It knows samples by their numbers, 0, 1, 2 … in the order of the plan. Its planner, a goroutine, goes
+// along the plan. It skips the samples that need no waiting. For each of the others it takes an entry and memory, waits until there are
+// both, and starts a goroutine that reads.
 //
-// A worker calls Begin for the samples that it comes to, then Take for each of them. Take returns the record of a sample that has an entry,
-// for which it waits while that is being read. The worker reads all other samples by itself. Release gives the memory of a taken record back.
+// A worker calls Begin for the samples that it comes to, then Take for each of them. Take returns the record of a sample that has an
+// entry, for which it waits while that is being read. The worker itself reads all other samples. Release gives the memory of a taken
+// record back.
 //
 // # The states of an entry
 //
@@ -22,14 +25,14 @@
 //
 //   - Samples get entries in the order of the plan, so reads begin in that order.
 //   - A sample that a worker has begun gets no entry any more. So it is read once, and a worker waits only for reads that have begun.
-//   - An entry that is not free holds memory. No more than the share of a queue is held, but for a single sample that is larger.
+//   - An entry that is not free holds memory. A queue holds no more than its share, or a single sample that is larger.
 //   - No more than ReadsMax entries are in the states reading and dropped.
 //   - Memory that is being read into is kept until the read has ended, even if that takes a hung disk forever. Nobody waits for it.
-//   - Where readyMax samples in a row need no waiting, the planner pauses: then no worker locks anything. Probe finds out when that changes.
+//   - After readyMax consecutive samples that need no waiting the planner pauses. Then no worker locks anything. Probe notices when that changes.
 //
-// Everything is guarded by the mutex of the pool. The exceptions are four atomic numbers, which spare workers the lock, and the fields of the planner. One condition
-// wakes planners, and workers that wait for a read. An event wakes a planner only if a sixteenth of each limit is free, since to wake it for each
-// sample would cost more than the reads.
+// Everything is guarded by the mutex of the pool. The exceptions are five atomic values, which spare workers the lock, and the fields
+// of the planner. One condition wakes planners, and workers that wait for a read. An event wakes a planner only if a sixteenth of each
+// limit is free, since to wake it for each sample would cost more than the reads.
 package readahead
 
 import (
@@ -95,7 +98,7 @@ type Queue struct {
 	reads    int     // in flight at most
 	inFlight int
 	held     int64 // bytes
-	started  bool  // the first reads have begun, or there are none to begin with
+	started  bool  // the first reads have begun, or it is known that no sample needs one
 	over     bool  // ctx has ended
 	planned  bool  // the planner has ended
 }
@@ -149,8 +152,8 @@ func (q *Queue) plan() {
 	}
 }
 
-// sample returns the sample with a number, and whether a worker is likely to take it: all but those at the end of a batch, where remotes took as many
-// of the last batches. more is false at the end of the plan.
+// sample returns the sample with a number, and whether a worker is likely to take it: all but those at the end of a batch, where
+// remotes took as many of the last batches. more is false at the end of the plan.
 func (q *Queue) sample(number int64) (index int, local, more bool) {
 	size := int64(q.cfg.BatchSize)
 	batch, position := int(number/size), int(number%size)
@@ -191,8 +194,8 @@ func (q *Queue) awaitWindow() bool {
 	})
 }
 
-// want waits for an entry and memory for the next sample. It returns nil if workers have come to the sample meanwhile, if it is too large, and once the
-// queue is over.
+// want waits for an entry and memory for the next sample. It returns nil if workers have come to the sample meanwhile, if it is too
+// large, and once the queue is over.
 func (q *Queue) want(index int, need shard.Need) (wanted *entry) {
 	q.pool.mu.Lock()
 	defer q.pool.mu.Unlock()
@@ -200,31 +203,21 @@ func (q *Queue) want(index int, need shard.Need) (wanted *entry) {
 		q.makeEntriesLocked(need.ReadsMax)
 	}
 	e := &q.entries[q.next%int64(len(q.entries))]
-	q.waitLocked(func() (done bool) {
+	q.waitLocked(func() bool {
 		q.pending.Add(1) // before begun is read: a worker writes begun before it reads pending
-		if wanted, done = q.tryWantLocked(e, index, need); wanted == nil {
-			q.pending.Add(-1)
+		fits, overtaken := true, q.begun.Load() > q.next
+		if !overtaken && q.inFlight < q.reads && e.state == free {
+			if e.memory, fits = q.pool.takeLocked(q, need.Bytes, need.Blocks); e.memory.to > 0 {
+				e.state, e.awaited, e.number, e.index = reading, false, q.next, index
+				q.inFlight++
+				wanted = e
+				return true
+			}
 		}
-		return done
+		q.pending.Add(-1)
+		return overtaken || !fits
 	})
 	return wanted
-}
-
-// tryWantLocked is want without waiting. It is done if waiting longer would not help.
-func (q *Queue) tryWantLocked(e *entry, index int, need shard.Need) (wanted *entry, done bool) {
-	switch {
-	case q.begun.Load() > q.next:
-		return nil, true
-	case q.inFlight >= q.reads || e.state != free:
-		return nil, false
-	}
-	memory, fits := q.pool.takeLocked(q, need.Bytes, need.Blocks)
-	if memory.to == 0 {
-		return nil, !fits
-	}
-	e.state, e.awaited, e.number, e.index, e.memory = reading, false, q.next, index, memory
-	q.inFlight++
-	return e, true
 }
 
 // makeEntriesLocked makes the entries for so many reads at a time.
@@ -315,7 +308,7 @@ func (q *Queue) dropLocked(e *entry) {
 	}
 }
 
-// leaveLocked leaves the pool once nothing is planned or held any more.
+// leaveLocked leaves the pool if nothing is planned or held any more.
 func (q *Queue) leaveLocked() {
 	if !q.planned || q.held > 0 {
 		return
@@ -347,21 +340,17 @@ func (q *Queue) cancel() {
 	q.pool.changed.Broadcast()
 }
 
-// AwaitStart waits until the first reads have begun, as many as may be in flight, or until it is known that there are none. Workers that come before that
-// would read by themselves, one sample after the other.
-func (q *Queue) AwaitStart() {
-	q.pool.mu.Lock()
-	defer q.pool.mu.Unlock()
-	for !q.started && !q.over {
-		q.pool.changed.Wait()
-	}
-}
+// AwaitStart waits until the first reads have begun, as many as may be in flight, or until it is known that no sample needs one. Workers
+// that come before that would read by themselves, one sample after the other.
+func (q *Queue) AwaitStart() { q.await(func() bool { return q.started }) }
 
 // AwaitReads waits until all is read that there is memory for.
-func (q *Queue) AwaitReads() {
+func (q *Queue) AwaitReads() { q.await(func() bool { return q.started && q.inFlight == 0 }) }
+
+func (q *Queue) await(done func() bool) {
 	q.pool.mu.Lock()
 	defer q.pool.mu.Unlock()
-	for !q.over && (!q.started || q.inFlight > 0) {
+	for !q.over && !done() {
 		q.pool.changed.Wait()
 	}
 }
@@ -384,8 +373,8 @@ func (q *Queue) Begin(number int64) {
 	}
 }
 
-// Take returns the record of a sample that was read ahead, or why it could not be read, after waiting for the read. If held, it is to be released. If not, the
-// caller is to read the sample, or the queue is over if there is an error.
+// Take returns the record of a sample that was read ahead, or why it could not be read, after waiting for the read. If held, it is to
+// be released. If not, the caller is to read the sample, or the queue is over if there is an error.
 func (q *Queue) Take(number int64) (record shard.Record, held bool, err error) {
 	if q.pending.Load() == 0 {
 		return shard.Record{}, false, nil
@@ -421,7 +410,8 @@ func (q *Queue) Release(number int64) {
 	q.freeLocked(&q.entries[number%int64(len(q.entries))])
 }
 
-// Exhausted notes that all samples of a batch are begun, the first one of which has a number, and how many of them workers took and remotes did not.
+// Exhausted notes that all samples of a batch are begun, the first one of which has a number, and how many of them workers took and
+// remotes did not.
 func (q *Queue) Exhausted(first int64, samples, workers int) {
 	q.Begin(first + int64(samples))
 	old, now := q.localShare.Load(), int64(1000*workers/samples)
@@ -431,7 +421,8 @@ func (q *Queue) Exhausted(first int64, samples, workers int) {
 	q.localShare.Store(now)
 }
 
-// Drop gives back the memory of samples that were read for workers, and made by remotes: of so many from a number on, none of which a worker will take.
+// Drop gives back the memory of samples that were read for workers, and made by remotes: of so many from a number on, which no worker
+// will take.
 func (q *Queue) Drop(first int64, samples int) {
 	if q.pending.Load() == 0 {
 		return
@@ -445,7 +436,8 @@ func (q *Queue) Drop(first int64, samples int) {
 	}
 }
 
-// Probe looks at some of a batch's samples while the queue is paused, and ends the pause if they are in memory no longer. It is for one goroutine at a time.
+// Probe looks at some of a batch's samples while the queue is paused, and ends the pause if they are in memory no longer. It is for one
+// goroutine at a time.
 func (q *Queue) Probe(indices []int) {
 	if !q.paused.Load() {
 		return

@@ -267,6 +267,28 @@ func TestAwaitReads(t *testing.T) {
 	})
 }
 
+// TestKeep reads two pieces one after the other, into the same memory.
+func TestKeep(t *testing.T) {
+	inPool(t, 40, func(t *testing.T, p *Pool, ctx context.Context) {
+		told := 0
+		p.processors = func(int) { told++ }
+		release := p.Keep()
+		for range 2 {
+			ctx, cancel := context.WithCancel(ctx)
+			set := newSlowSet(64)
+			q := p.Open(ctx, reversed(set, 20))
+			q.AwaitReads()
+			use(t, q, set, 20, 0, 20)
+			cancel()
+			settle()
+			if p.arena == nil || told != 1 || len(p.queues) > 0 {
+				t.Errorf("memory of %d bytes, processors told %d times", len(p.arena), told)
+			}
+		}
+		release()
+	})
+}
+
 // TestArena takes and gives extents at random, which never overlap and come together again.
 func TestArena(t *testing.T) {
 	p := NewPool(1<<20, nil)

@@ -21,8 +21,8 @@ const (
 	tokenMin, tokenMax = 16, 1024
 )
 
-// An Access is a folder of files that say who may connect: ca.crt, tls.crt, tls.key and perhaps token. They are read once for each connection, so that they
-// may be renewed. "" is no TLS.
+// An Access is a folder of files that say who may connect: ca.crt, tls.crt, tls.key and perhaps token. They are read once for each
+// connection, so that they may be renewed. "" is no TLS.
 type Access string
 
 // Listen listens for servers that [Serve] makes samples for.
@@ -30,13 +30,13 @@ func (a Access) Listen(address string) (net.Listener, error) {
 	if err := a.check(address); err != nil {
 		return nil, err
 	}
-	if _, _, err := a.ofFeeder(); err != nil {
+	if _, _, err := a.settings(true); err != nil {
 		return nil, err
 	}
 	return net.Listen("tcp", address)
 }
 
-// check refuses addresses by which images would go over a network for anybody to read or replace.
+// check refuses addresses beyond this machine without TLS: anybody on the network could read or replace the images.
 func (a Access) check(address string) error {
 	host, _, err := net.SplitHostPort(address)
 	switch {
@@ -48,81 +48,53 @@ func (a Access) check(address string) error {
 	if ip := net.ParseIP(host); a != "" || host == "localhost" || ip != nil && ip.IsLoopback() {
 		return nil
 	}
-	return fmt.Errorf("feeder address %s is not of this machine alone: give both sides --tls, or use loopback addresses, as 127.0.0.1:7400 by way of ssh -L", address)
+	return fmt.Errorf("feeder address %s is not of this machine alone: give both sides --tls, or use loopback addresses, "+
+		"as 127.0.0.1:7400 by way of ssh -L", address)
 }
 
-// token returns the token, "" if the folder has none.
-func (a Access) token() (string, error) {
+// settings returns those of TLS for one of the two ends, nil without TLS, and the token that a server must show. Without a token it
+// must show a certificate.
+func (a Access) settings(feeder bool) (cfg *tls.Config, token string, err error) {
 	if a == "" {
-		return "", nil
+		return nil, "", nil
 	}
-	path := filepath.Join(string(a), "token")
-	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	}
+	path := func(name string) string { return filepath.Join(string(a), name) }
+	text, err := os.ReadFile(path("token"))
 	text = bytes.TrimSpace(text)
-	if err == nil && (len(text) < tokenMin || len(text) > tokenMax) {
-		err = fmt.Errorf("%s has %d characters: a token has %d to %d", path, len(text), tokenMin, tokenMax)
-	}
-	return string(text), err
-}
-
-// authority returns the certificates that sign those of the other side.
-func (a Access) authority() (*x509.CertPool, error) {
-	path := filepath.Join(string(a), "ca.crt")
-	text, err := os.ReadFile(path)
-	pool := x509.NewCertPool()
-	if err == nil && !pool.AppendCertsFromPEM(text) {
-		err = fmt.Errorf("%s holds no certificate in PEM", path)
-	}
-	return pool, err
-}
-
-// certificate returns this side's own.
-func (a Access) certificate() ([]tls.Certificate, error) {
-	crt, key := filepath.Join(string(a), "tls.crt"), filepath.Join(string(a), "tls.key")
-	pair, err := tls.LoadX509KeyPair(crt, key)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		err = fmt.Errorf("%s and %s: %w", crt, key, err)
-	}
-	return []tls.Certificate{pair}, err
-}
-
-// ofFeeder returns the settings of a connection from a server, and the token that it must show; nil without TLS. Without a token the server must show a certificate.
-func (a Access) ofFeeder() (cfg *tls.Config, token string, err error) {
-	if a == "" {
-		return nil, "", nil
-	}
-	if token, err = a.token(); err != nil {
+	switch {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return nil, "", err
+	case err == nil && (len(text) < tokenMin || len(text) > tokenMax):
+		return nil, "", fmt.Errorf("%s has %d characters: a token has %d to %d", path("token"), len(text), tokenMin, tokenMax)
 	}
-	cfg = &tls.Config{MinVersion: tls.VersionTLS13, SessionTicketsDisabled: true}
-	if cfg.Certificates, err = a.certificate(); err == nil && token == "" {
+	cfg = &tls.Config{MinVersion: tls.VersionTLS13, ServerName: tlsName, SessionTicketsDisabled: feeder}
+	if feeder || len(text) == 0 {
+		own, err := tls.LoadX509KeyPair(path("tls.crt"), path("tls.key"))
+		if err != nil {
+			return nil, "", fmt.Errorf("%s and %s: %w", path("tls.crt"), path("tls.key"), err)
+		}
+		cfg.Certificates = []tls.Certificate{own}
+	}
+	if !feeder || len(text) == 0 { // the certificates that sign those of the other end
+		pem, err := os.ReadFile(path("ca.crt"))
+		cfg.RootCAs = x509.NewCertPool()
+		if err == nil && !cfg.RootCAs.AppendCertsFromPEM(pem) {
+			err = fmt.Errorf("%s holds no certificate in PEM", path("ca.crt"))
+		}
+		if err != nil {
+			return nil, "", err
+		}
+	}
+	if cfg.ClientCAs = cfg.RootCAs; len(text) == 0 {
 		cfg.ClientAuth = tls.RequireAndVerifyClientCert
-		cfg.ClientCAs, err = a.authority()
 	}
-	return cfg, token, err
+	return cfg, string(text), nil
 }
 
-// ofServer returns the settings of a connection to a feeder, and the token to show; nil without TLS.
-func (a Access) ofServer() (cfg *tls.Config, token string, err error) {
-	if a == "" {
-		return nil, "", nil
-	}
-	if token, err = a.token(); err != nil {
-		return nil, "", err
-	}
-	cfg = &tls.Config{MinVersion: tls.VersionTLS13, ServerName: tlsName}
-	if cfg.RootCAs, err = a.authority(); err == nil && token == "" {
-		cfg.Certificates, err = a.certificate()
-	}
-	return cfg, token, err
-}
-
-// secure returns the connection from a server as TLS, if this feeder asks for it, and the token that the server must show. The handshake comes with the first message.
+// secure returns the connection from a server as TLS, if this feeder asks for it, and the token that the server must show. The
+// handshake comes with the first message.
 func (a Access) secure(conn net.Conn) (net.Conn, string, error) {
-	cfg, token, err := a.ofFeeder()
+	cfg, token, err := a.settings(true)
 	if err != nil || cfg == nil {
 		return conn, token, err
 	}
@@ -131,7 +103,7 @@ func (a Access) secure(conn net.Conn) (net.Conn, string, error) {
 
 // dial connects to a feeder, and returns the token to show it.
 func (a Access) dial(ctx context.Context, address string) (net.Conn, string, error) {
-	cfg, token, err := a.ofServer()
+	cfg, token, err := a.settings(false)
 	if err != nil {
 		return nil, "", err
 	}

@@ -1,10 +1,11 @@
-// Package feeder lets other machines make samples for a server. It has both ends of a connection between the two, which docs/format/wire.md specifies.
+// Package feeder lets other machines make samples for a server. It has both ends of a connection between the two, which
+// docs/format/wire.md specifies.
 //
 //	server: a stream ─► loader.Pool.ServeRemote ─► link ──TCP──► Serve ─► loader.Pool.Make: feeder
 //
-// A [List] keeps links to the feeders that a server names. For each piece a link sends a feed message with the numbers of its samples; the text of the
-// message is the same for all pieces of a session. [Serve] answers with a made message and the samples. A feeder keeps nothing of who asks: each
-// piece comes with all that its samples depend on. An [Access] says who may connect.
+// A [List] keeps links to the feeders that a server names. For each piece a link sends a feed message with the numbers of its samples;
+// the text of the message is the same for all pieces of a session. [Serve] answers with a made message and the samples. A feeder keeps
+// nothing of who asks: each piece comes with all that its samples depend on. An [Access] says who may connect.
 package feeder
 
 import (
@@ -48,7 +49,8 @@ const (
 	pieceBytesMax = 256 << 20
 	// connectionsMax bounds how many connections a feeder may ask for.
 	connectionsMax = 1024
-	// HelloTimeout bounds how long a peer may take to say who it is, and messageTimeout how long for a message once it has begun, or to take one.
+	// HelloTimeout bounds how long a peer may take to say who it is, and messageTimeout how long for a message once it has begun, or to
+	// take one.
 	HelloTimeout   = 5 * time.Second
 	messageTimeout = 10 * time.Second
 	bufferBytes    = 4 << 10
@@ -120,7 +122,8 @@ func ReadNumbers(r io.Reader, p *loader.Piece, samples int) error {
 	}
 	count, epoch := number(0), number(2)
 	if count < 1 || count > loader.PieceSamplesMax || epoch < 0 {
-		return badRequest("feed", "a piece of %d samples of epoch %d: want 1 to %d samples, and epoch 0 or later", count, epoch, loader.PieceSamplesMax)
+		return badRequest("feed", "a piece of %d samples of epoch %d: want 1 to %d samples, and epoch 0 or later",
+			count, epoch, loader.PieceSamplesMax)
 	}
 	p.Seed, p.Epoch, p.Indices, p.Repetitions = int64(number(1)), epoch, p.Indices[:0], p.Repetitions[:0]
 	if _, err := io.ReadFull(r, buf[:16*count]); err != nil {

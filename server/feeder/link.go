@@ -19,10 +19,10 @@ import (
 )
 
 const (
-	// pieceTime is what a piece is to take about, beside twice what the smallest ones take: much more than what it costs to ask for one. The samples that are under way
-	// need slots, so that it is short.
+	// A piece takes about pieceTime and twice the time of the smallest pieces: much longer than it costs to ask for one. It is short,
+	// since the slots of its samples wait for it.
 	pieceTime = 20 * time.Millisecond
-	// lateAfter is how long a feeder may take for a piece before that is made here. A trainer that waits for it waits a bit longer than that.
+	// After lateAfter a piece that a feeder has not made is made here. A trainer that waits for it waits a bit longer.
 	lateAfter = 700 * time.Millisecond
 	// A feeder that fails is dialled again after a pause, which grows.
 	redialMin, redialMax = 100 * time.Millisecond, 5 * time.Second
@@ -34,14 +34,14 @@ type feeder struct {
 	address string
 	stop    func()
 
-	connected, samples, again, late, bytes atomic.Int64
+	connected, samples, repeated, late, bytes atomic.Int64
 
 	mu      sync.Mutex
-	keeping int    // connections that are kept open
+	keeping int    // connections kept open
 	trouble string // the last one
 }
 
-// keep has so many connections kept open, or more.
+// keep keeps so many connections open, or more.
 func (f *feeder) keep(ctx context.Context, connections int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -56,15 +56,20 @@ func (f *feeder) keepOne(ctx context.Context) {
 	for ctx.Err() == nil {
 		c, err := f.dial(ctx)
 		if err == nil {
-			err = f.serve(ctx, c)
-			if c.least > 0 {
+			closing := context.AfterFunc(ctx, func() { c.conn.Close() }) // which ends what it waits for
+			f.connected.Add(1)
+			err = f.host.Pool.ServeRemote(ctx, c)
+			f.connected.Add(-1)
+			closing()
+			c.conn.Close()
+			if c.fastest > 0 {
 				pause = redialMin
 			}
 		}
 		if ctx.Err() != nil || errors.Is(err, loader.ErrClosed) {
 			return
 		}
-		f.say(err)
+		f.report(err)
 		select {
 		case <-time.After(time.Duration((0.5 + rand.Float64()) * float64(pause))):
 		case <-ctx.Done():
@@ -73,17 +78,8 @@ func (f *feeder) keepOne(ctx context.Context) {
 	}
 }
 
-// serve gives a connection pieces until it fails or ctx ends.
-func (f *feeder) serve(ctx context.Context, c *link) error {
-	defer context.AfterFunc(ctx, func() { c.conn.Close() })()
-	defer c.conn.Close()
-	f.connected.Add(1)
-	defer f.connected.Add(-1)
-	return f.host.Pool.ServeRemote(ctx, c)
-}
-
-// say logs a trouble, or counts it.
-func (f *feeder) say(err error) {
+// report logs a trouble, or counts it.
+func (f *feeder) report(err error) {
 	if failed, is := errors.AsType[*net.OpError](err); is { // without the ports
 		err = fmt.Errorf("%s: %w", failed.Op, failed.Err)
 	}
@@ -130,10 +126,11 @@ func (f *feeder) dial(ctx context.Context) (c *link, err error) {
 	return c, nil
 }
 
-// common returns the sets that the feeder and the server both serve. An error is why there are none.
+// common returns the sets that the feeder and the server both serve. The error says why there is no such set.
 func (f *feeder) common(hello HelloReply) ([]Set, error) {
 	if name := f.host.Name; hello.Server != name {
-		return nil, fmt.Errorf("the feeder runs %s, and the server %s: only the same version is sure to make the same samples", hello.Server, name)
+		return nil, fmt.Errorf("the feeder runs %s, and the server %s: only the same version is sure to make the same samples",
+			hello.Server, name)
 	}
 	var common []Set
 	var differ []error
@@ -153,7 +150,7 @@ func (f *feeder) common(hello HelloReply) ([]Set, error) {
 		return nil, errors.Join(differ...)
 	}
 	for _, err := range differ {
-		f.say(err)
+		f.report(err)
 	}
 	return common, nil
 }
@@ -173,7 +170,7 @@ func decodeReply[M any](text []byte) (m M, err error) {
 	return m, fmt.Errorf("the feeder sent %.80s", text)
 }
 
-// An Offer is what feeders are told of a stream: its [loader.StreamConfig.Feed].
+// An Offer describes a stream to feeders. It is the stream's [loader.StreamConfig].Feed.
 type Offer struct {
 	set         Set
 	frame       []byte // of the Request
@@ -200,7 +197,7 @@ type link struct {
 	parts   [][]byte
 	flags   [loader.PieceSamplesMax]byte
 	samples float64       // of the next piece
-	least   time.Duration // that a piece took lately
+	fastest time.Duration // a piece lately
 }
 
 func newLink(f *feeder, conn net.Conn) *link {
@@ -226,7 +223,7 @@ func (c *link) Make(p *loader.Piece, made []bool) error {
 	c.conn.SetDeadline(started.Add(lateAfter))
 	if err := c.exchange(offer, p, made[:n]); err != nil {
 		c.conn.Close()
-		c.feeder.again.Add(int64(n))
+		c.feeder.repeated.Add(int64(n))
 		if failed, is := errors.AsType[net.Error](err); is && failed.Timeout() {
 			c.feeder.late.Add(1)
 			return fmt.Errorf("no piece within %v: it is made here", lateAfter)
@@ -234,10 +231,10 @@ func (c *link) Make(p *loader.Piece, made []bool) error {
 		return err
 	}
 	took := max(1, time.Since(started))
-	if c.least += c.least / 64; c.least == 0 || took < c.least {
-		c.least = took
+	if c.fastest += c.fastest / 64; c.fastest == 0 || took < c.fastest {
+		c.fastest = took
 	}
-	wanted := float64(n) * float64(pieceTime+2*c.least) / float64(took)
+	wanted := float64(n) * float64(pieceTime+2*c.fastest) / float64(took)
 	c.samples = min(max(1, (c.samples+min(wanted, 2*c.samples))/2), loader.PieceSamplesMax)
 	return nil
 }
@@ -275,6 +272,6 @@ func (c *link) exchange(offer *Offer, p *loader.Piece, made []bool) error {
 		}
 	}
 	c.feeder.samples.Add(int64(good))
-	c.feeder.again.Add(int64(len(made) - good))
+	c.feeder.repeated.Add(int64(len(made) - good))
 	return nil
 }

@@ -31,7 +31,7 @@ type List struct {
 func NewList(host *Host, names []string) (*List, error) {
 	l := &List{host: host, names: names}
 	if len(names) > 0 {
-		if _, _, err := host.Access.ofServer(); err != nil {
+		if _, _, err := host.Access.settings(false); err != nil {
 			return nil, err
 		}
 	}
@@ -52,7 +52,7 @@ func NewList(host *Host, names []string) (*List, error) {
 	return l, nil
 }
 
-// all returns the feeders that are listed now.
+// all returns the feeders on the list.
 func (l *List) all() []*feeder {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -114,7 +114,7 @@ func (l *List) check(addresses []string, err error) error {
 	return err
 }
 
-// update starts feeders that are new, and stops those that are no longer listed if the list is complete.
+// update starts new feeders, and if the list is complete stops those that it no longer has.
 func (l *List) update(ctx context.Context, listed []string, complete bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -140,8 +140,8 @@ func (l *List) update(ctx context.Context, listed []string, complete bool) {
 	slices.SortFunc(l.feeders, func(a, b *feeder) int { return cmp.Compare(a.address, b.address) })
 }
 
-// Status is the status of the feeders that are listed, nil if the server names none. rates returns samples and bytes a second of the feeder at an address, and
-// its share of all samples.
+// Status returns the status of the feeders on the list, nil if the server names no feeders. rates returns samples and bytes a second of the
+// feeder at an address, and its share of all samples.
 func (l *List) Status(rates func(address string) (samples, bytes, share float64)) *status.Feeders {
 	if len(l.names) == 0 {
 		return nil
@@ -170,7 +170,7 @@ func (l *List) Counts() map[string]status.FeederCounts {
 }
 
 func (f *feeder) counts() status.FeederCounts {
-	return status.FeederCounts{Samples: f.samples.Load(), Again: f.again.Load(), Late: f.late.Load(), Bytes: f.bytes.Load()}
+	return status.FeederCounts{Samples: f.samples.Load(), Again: f.repeated.Load(), Late: f.late.Load(), Bytes: f.bytes.Load()}
 }
 
 // lastTrouble returns the last trouble with the feeder in a line, "" if there was none. A peer may have worded it.

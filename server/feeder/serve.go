@@ -27,12 +27,14 @@ const (
 	goodbyeTimeout = 200 * time.Millisecond
 )
 
-// Counters count what a feeder does for servers.
+// Counters count a feeder's work for servers.
 type Counters struct{ Connections, Pieces, Samples atomic.Int64 }
 
-// Serve makes pieces of batches for servers on other machines until ctx ends, and then returns nil, or the listener's error. It closes the listener.
+// Serve makes pieces of batches for servers on other machines until ctx ends, and then returns nil, or the listener's error. It closes
+// the listener.
 func Serve(ctx context.Context, l net.Listener, host *Host, counters *Counters) error {
 	defer context.AfterFunc(ctx, func() { l.Close() })()
+	defer host.Pool.KeepReadAhead()()
 	for {
 		conn, err := l.Accept()
 		switch connections := counters.Connections.Load(); {
@@ -60,7 +62,12 @@ func Serve(ctx context.Context, l net.Listener, host *Host, counters *Counters) 
 				host.Warn(host.Log, "secure", "a connection was not accepted", "err", err)
 				return
 			}
-			newConnection(host, counters, secured, token).run(ctx)
+			in := bufio.NewReaderSize(secured, bufferBytes)
+			c := &connection{
+				host: host, counters: counters, conn: secured, token: token, log: host.Log.With("peer", conn.RemoteAddr().String()),
+				in: in, frames: wire.NewReader(in, wire.RequestBytesMax), offers: map[string]*offered{},
+			}
+			c.run(ctx)
 		})
 	}
 }
@@ -90,13 +97,6 @@ type offered struct {
 	release func() error
 }
 
-func newConnection(host *Host, counters *Counters, conn net.Conn, token string) *connection {
-	c := &connection{host: host, counters: counters, conn: conn, token: token, log: host.Log.With("peer", conn.RemoteAddr().String()), offers: map[string]*offered{}}
-	c.in = bufio.NewReaderSize(conn, bufferBytes)
-	c.frames = wire.NewReader(c.in, wire.RequestBytesMax)
-	return c
-}
-
 // run serves the connection until it or ctx ends.
 func (c *connection) run(ctx context.Context) {
 	defer context.AfterFunc(ctx, func() { c.conn.Close() })()
@@ -121,7 +121,8 @@ func (c *connection) run(ctx context.Context) {
 	}
 	c.host.Warn(c.log, request+" "+c.host.Kind(err), "ending the connection", "request", request, "err", err)
 	conn.SetWriteDeadline(time.Now().Add(goodbyeTimeout))
-	goodbye, _ := Replies.AppendFrame(nil, Error{Kind: c.host.Kind(err), Message: termsafe.Message(err.Error()), Fatal: true, Request: request})
+	last := Error{Kind: c.host.Kind(err), Message: termsafe.Message(err.Error()), Fatal: true, Request: request}
+	goodbye, _ := Replies.AppendFrame(nil, last)
 	conn.Write(goodbye)
 }
 
@@ -162,7 +163,8 @@ func (c *connection) hello() error {
 	case !ok:
 		return badRequest("hello", "the first message must be hello")
 	case hello.Version != wire.Version:
-		return badRequest("hello", "the server speaks version %d of the protocol, this feeder version %d: run the same release of imgfeed on both", hello.Version, wire.Version)
+		return badRequest("hello", "the server speaks version %d of the protocol, this feeder version %d: run the same release on both",
+			hello.Version, wire.Version)
 	}
 	if subtle.ConstantTimeCompare([]byte(c.token), []byte(hello.Token)) == 0 {
 		return badRequest("hello", "the server's token is not the feeder's: both need the same file token in the folder of --tls")
@@ -302,6 +304,7 @@ func (c *connection) forget() {
 type otherDataError struct{ feeder, server Set }
 
 func (e *otherDataError) Error() string {
-	return fmt.Sprintf("split %s: the feeder serves other data than the server: fingerprint %.12s, content %.12s and encoding %s; the server's are %.12s, %.12s and %s",
+	return fmt.Sprintf("split %s: the feeder serves other data than the server: fingerprint %.12s, content %.12s and encoding %s; "+
+		"the server's are %.12s, %.12s and %s",
 		e.feeder.Split, e.feeder.Fingerprint, e.feeder.Content, e.feeder.Encoding, e.server.Fingerprint, e.server.Content, e.server.Encoding)
 }
