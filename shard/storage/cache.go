@@ -35,15 +35,15 @@ import (
 // There is no index. A read goes to the place where its range would be, and the checksum tells whether it is there. So no order of
 // writes matters, processes see each other's ranges at once, and damage of any kind costs a request.
 type Cache struct {
-	Max                 int64        // most bytes that are kept
-	HitBytes, MissBytes atomic.Int64 // bytes read since the start of this process: from the cache, and past it
+	Max                 int64        // limit of the bytes on the disk
+	HitBytes, MissBytes atomic.Int64 // bytes read by this process, from the cache and from stores
 	dir                 string
 	lock                *os.File
 	folder              *Folder
-	unwritten           atomic.Int64 // bytes that there is room for, and that are not written yet
+	unwritten           atomic.Int64 // bytes with a promise of room
 
 	mu        sync.Mutex
-	objects   map[string]*cachedObject // in use, by id
+	objects   map[string]*cachedObject // objects in use, by id
 	allowance int64                    // bytes that may be written before the folder is measured again
 	measureAt time.Time                // earliest time for that
 	failure   error                    // reason of the disk for keeping nothing until then
@@ -54,7 +54,7 @@ const (
 	keptName  = 4 << 10     // bytes for an object's place and size
 	keptHead  = 8           // bytes for a range's checksum and length
 	keptStep  = 256         // shortest range that never overwrites its neighbour
-	prefixMax = 1 << 20     // most bytes that are checked beyond the wanted beginning of a range
+	prefixMax = 1 << 20     // limit of the bytes that a short read checks in addition
 	pauseFor  = time.Minute // pause after the disk has refused a write, and while there is no room
 )
 
@@ -63,15 +63,15 @@ func keptAt(offset int64) int64 { return keptName + offset + (offset+keptStep-1)
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// headOf returns the head of a range. It depends on the offset, so that ranges in each other's place are told apart.
+// headOf returns the head of a range. It depends on the offset, so that no range passes for another.
 func headOf(offset int64, data []byte) uint64 {
 	return uint64(len(data))<<32 | uint64(crc32.Checksum(data, castagnoli)^uint32(offset))
 }
 
 // An ObjectInfo describes an object of the cache.
 type ObjectInfo struct {
-	Place   string `json:"place"` // of the remote file
-	Bytes   int64  `json:"bytes"` // of the remote file
+	Place   string `json:"place"` // URL of the remote file
+	Bytes   int64  `json:"bytes"` // length of the remote file
 	Kept    int64  `json:"-"`     // bytes of the disk that the cache uses for it
 	id      string
 	changed time.Time
@@ -87,7 +87,8 @@ func OpenCache(dir string, max int64) (*Cache, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cache: %w", err)
 	}
-	return &Cache{Max: max, dir: dir, lock: lock, folder: NewFolder("", poolOf(4)), objects: map[string]*cachedObject{}, opened: time.Now()}, nil
+	folder, objects := NewFolder("", poolOf(4)), map[string]*cachedObject{}
+	return &Cache{Max: max, dir: dir, lock: lock, folder: folder, objects: objects, opened: time.Now()}, nil
 }
 
 // Close lets go of the cache. Nobody may use files that were opened through it.
@@ -180,8 +181,8 @@ func (c *Cache) makeRoom(bytes int64) bool {
 	return true
 }
 
-// clearLocked drops objects until there is room for some bytes, the oldest first: those that nobody uses, and then those of which this run
-// has read no record, as of another rank's partition. That is known only after a while. It returns the room.
+// clearLocked drops objects until there is room for some bytes, the oldest first: first those that nobody uses, then those that this run has
+// opened without reading a record, as another rank reads that partition. That is known only after a while. It returns the room.
 func (c *Cache) clearLocked(bytes int64) int64 {
 	list, room := c.Objects(), c.Max-c.Used()-c.unwritten.Load()
 	for _, info := range list {
@@ -246,12 +247,14 @@ func (c *Cache) file(f File, place, identity string) File {
 	return &cachedFile{f, o}
 }
 
+func (f *cachedFile) isSlow() bool { return f.local.isSlow() }
+
 // Waited implements [Waiter].
 func (f *cachedFile) Waited() { f.local.Waited() }
 
 var spareHeads = sync.Pool{New: func() any { return new([keptHead]byte) }}
 
-// head reads the head of the range that is kept at an offset. It is 0 if there is none.
+// head reads the head of the range kept at an offset. Without a range it is 0 or random.
 func (f *cachedFile) head(offset int64) uint64 {
 	head := spareHeads.Get().(*[keptHead]byte)
 	defer spareHeads.Put(head)
@@ -289,7 +292,7 @@ func (f *cachedFile) ReadAt(p []byte, offset int64) (n int, err error) {
 	return n, err
 }
 
-// readKept fills p with the beginning of the range that is kept at an offset, if that is long enough and whole.
+// readKept fills p with the beginning of the range kept at an offset, if that is long enough and whole.
 func (f *cachedFile) readKept(p []byte, offset int64) bool {
 	head, data := f.head(offset), p
 	switch more := int64(head>>32) - int64(len(p)); {
@@ -322,7 +325,7 @@ func (f *cachedFile) fill(p []byte, offset int64) (int, error) {
 
 // write writes to the object's file. If somebody has removed that, it is made again for later ranges.
 func (f *cachedFile) write(at int64, p []byte) {
-	err := f.local.plain.use(func(file *os.File) (err error) {
+	err := f.local.buffered.use(func(file *os.File) (err error) {
 		_, err = file.WriteAt(p, at)
 		return err
 	})

@@ -19,18 +19,18 @@ type Client struct {
 	Sources []string
 	Counts  Counts
 
-	gate   gate
-	stall  time.Duration // a request that brings less than stallBytes in it has failed
-	files  *FilePool
-	web    *http.Client
-	signed atomic.Pointer[string] // host that the query of IMGFEED_URL_QUERY goes to: a secret of one host is none of another's
+	limiter requestLimiter
+	stall   time.Duration // stallTimeout; tests shorten it
+	files   *FilePool
+	web     *http.Client
+	signed  atomic.Pointer[string] // the only host that gets the query of IMGFEED_URL_QUERY
 }
 
 // Counts count a client's requests.
 type Counts struct {
 	Requests, Retries atomic.Int64 // all, and those of them that repeat one that failed
 	UnderWay          atomic.Int64
-	Bytes             atomic.Int64                // of bodies
+	Bytes             atomic.Int64                // bytes of bodies
 	Failed            atomic.Pointer[RemoteError] // the last one for which a request was repeated
 }
 
@@ -38,7 +38,7 @@ type Counts struct {
 func NewClient() *Client {
 	return &Client{
 		Context: context.Background(), Timeout: 5 * time.Minute,
-		gate: gate{search: gateSearch{limit: requestsFirst}}, stall: stallTimeout, files: poolOf(2), web: newWebClient(),
+		limiter: requestLimiter{search: limitSearch{limit: requestsFirst}}, stall: stallTimeout, files: poolOf(2), web: newWebClient(),
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 // evict puts a file out of the page cache.
 func evict(t *testing.T, f *localFile) {
 	t.Helper()
-	if err := f.plain.use(func(file *os.File) error {
+	if err := f.buffered.use(func(file *os.File) error {
 		file.Sync() // dirty pages stay
 		return unix.Fadvise(int(file.Fd()), 0, 0, unix.FADV_DONTNEED)
 	}); err != nil {

@@ -71,7 +71,7 @@ func TestWhatThePageCacheKeeps(t *testing.T) {
 			if k%waitedOf == 0 {
 				folder.waits.Store(c.waits)
 			}
-			if folder.keeps(k*100_000, c.slow) && k >= waitedOf {
+			if folder.keepsCached(k*100_000, c.slow) && k >= waitedOf {
 				kept++
 			}
 		}

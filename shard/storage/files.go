@@ -12,47 +12,46 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A FilePool lets many files be in use while few of them are open: those that were read last. A process may have some number
-// of descriptors (RLIMIT_NOFILE, which Go has raised as far as it may), and a large set has more shards than the number is where
-// nobody has raised the limit, 1,024.
+// A FilePool lets many files be in use while few of them are open: those that were read last. A process may open only so many files
+// (RLIMIT_NOFILE; Go has raised it to the hard limit, often 1,024), and a large set has more shards.
 type FilePool struct {
-	max int // files that are open at a time
+	max int // limit of the open files
 
 	over atomic.Bool // more are open than may be: all others were in use
 
 	mu   sync.Mutex
 	open []*pooledFile
-	hand int // of the clock: the file that is asked next whether it was used lately
+	hand int // clock hand: the next candidate for closing
 }
 
 // NewFilePool returns a pool that keeps at most max files open.
 func NewFilePool(max int) *FilePool { return &FilePool{max: max} }
 
-// poolOf returns a pool of one in so many of the files that the process may have open, or of 16. The rest is for sockets, rings and all else.
+// poolOf returns a pool of a part of the files that the process may have open: half of them with 2. The rest is for sockets and rings.
 func poolOf(share int) *FilePool {
 	var limit unix.Rlimit
 	unix.Getrlimit(unix.RLIMIT_NOFILE, &limit)
 	return NewFilePool(max(16, int(min(limit.Cur, math.MaxInt32))/share))
 }
 
-// A pooledFile is a file that is open when it is read, and until its place in the pool is needed.
+// A pooledFile is opened when it is read, and closed when its place in the pool is needed.
 type pooledFile struct {
 	path  string
 	pool  *FilePool
-	flags int // of open(2)
+	flags int // flags of open(2)
 
 	size int64
 	tail []byte // what the file ends with: by this and the size it is recognised when it is opened again
 
 	mu     sync.RWMutex // read-locked while the file is used
 	file   *os.File     // nil while it is closed
-	closed bool         // for good
-	used   atomic.Bool  // since the hand came by
+	closed bool         // nobody will open it again
+	used   atomic.Bool  // somebody has read it since the hand came by
 	random atomic.Bool  // see setRandom
 
 	changes bool // the file may change in any way, and is never taken for another one
 
-	place int // in pool.open, if it is open; of the pool's lock
+	place int // index in pool.open while it is open; pool.mu guards it
 }
 
 // tailBytes holds a shard's footer, which no other shard has.
@@ -108,8 +107,8 @@ func (f *pooledFile) openLocked() error {
 	return nil
 }
 
-// setRandom tells the system that the file is read here and there from now on, and that what stands beside is not to be read with it:
-// its reading ahead takes a record that is read beside one in memory for a file that is read in order.
+// setRandom turns the system's reading ahead off. It takes neighbouring records in memory for a file that is read in order, and would read
+// the records beside them too.
 func (f *pooledFile) setRandom() {
 	f.random.Store(true)
 	f.use(adviseRandom)
@@ -150,7 +149,7 @@ func (f *pooledFile) use(do func(*os.File) error) error {
 	}
 }
 
-// reopen opens the file again. It refuses another one that has its name by now, whose records lie elsewhere.
+// reopen opens the file again. It refuses another file of the same name, which has its records elsewhere.
 func (f *pooledFile) reopen() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -178,7 +177,7 @@ func (f *pooledFile) ReadAt(p []byte, offset int64) (n int, err error) {
 	err = f.use(func(file *os.File) (err error) {
 		n, err = file.ReadAt(p, offset)
 		if err == io.EOF {
-			return nil // of a file that is cut short; the caller counts bytes
+			return nil // the file was cut short; the caller counts bytes
 		}
 		return err
 	})
@@ -226,7 +225,7 @@ func (p *FilePool) Open() int {
 	return len(p.open)
 }
 
-// evict closes a file, and reports false when there is none that could be closed.
+// evict closes a file, or reports false if all are in use.
 func (p *FilePool) evict() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -17,26 +17,26 @@ import (
 
 // A Folder is a storage on this machine: a local disk, or a file system of a network or a program. Create it with [NewFolder].
 //
-// Its cache is the page cache, of which it makes this use. A range that is there is read from there. Of a set that the page cache has
-// room for, all else is read into it in time, as fast as that helps, see keeps; of a larger one a fixed choice of ranges is, as many as fit, so that they are
-// found there in the next epoch. The others are read directly, past the page cache, where they would only push those out: of a set four times as large as the
-// memory, that doubles the rate of pixels, and takes 10 to 20 % of the CPU time off a JPEG.
+// Its cache is the page cache. A range in there is read from there. If the page cache has room for all open files, it keeps the other
+// ranges too, at the pace of cacheEvery. Otherwise it keeps a fixed choice of ranges, as many as fit, and finds them again in the next
+// epoch. The others are read directly, as they would only push those out. For a set four times as large as the memory, direct reads double
+// the rate of pixels, and take 10 to 20 % of the CPU time off a JPEG.
 type Folder struct {
-	// Memory says how many bytes of files the page cache can hold.
+	// Memory returns how many bytes of files the page cache can hold.
 	Memory func() int64
 
-	client *Client
-	dir    string
-	pool   *FilePool
-	bytes  atomic.Int64 // of all open files
-	direct atomic.Bool  // direct reads were possible so far
-	turn   atomic.Int64 // counts ranges that the page cache may keep
-	waits  atomic.Int64 // reads that were waited for, since they were looked at last
-	prompt atomic.Bool  // hardly one was
+	client    *Client
+	dir       string
+	pool      *FilePool
+	bytes     atomic.Int64 // total size of the open files
+	direct    atomic.Bool  // direct reads are possible, as far as is known
+	cacheable atomic.Int64 // counter of ranges that the page cache may keep
+	waits     atomic.Int64 // reads that somebody waited for, of the last waitedOf
+	cpuBound  atomic.Bool  // few reads were waited for lately
 
 	mu      sync.Mutex
-	share   float64   // of the files, that the page cache has room for
-	shareAt time.Time // when that was found out
+	share   float64   // part of the files that fits in the page cache
+	shareAt time.Time // time of its computation
 }
 
 // readsMax keeps disks busy that have 32 requests in work at a time, and network file systems that take 2 ms for each.
@@ -125,7 +125,7 @@ func (f *Folder) Names(folder string) (names []string, err error) {
 func OpenFile(path string) (File, error) { return NewFolder("", nil).open(path) }
 
 func (f *Folder) open(path string) (File, error) {
-	file := &localFile{folder: f, plain: pooledFile{path: path, pool: f.pool}}
+	file := &localFile{folder: f, buffered: pooledFile{path: path, pool: f.pool}}
 	if err := file.open(); err != nil {
 		return nil, err
 	}
@@ -134,53 +134,53 @@ func (f *Folder) open(path string) (File, error) {
 
 // openToChange opens a file that this and other processes write to.
 func (f *Folder) openToChange(path string) (*localFile, error) {
-	file := &localFile{folder: f, plain: pooledFile{path: path, pool: f.pool, flags: os.O_RDWR, changes: true}}
-	file.past.changes = true
+	file := &localFile{folder: f, buffered: pooledFile{path: path, pool: f.pool, flags: os.O_RDWR, changes: true}}
+	file.direct.changes = true
 	return file, file.open()
 }
 
 func (f *localFile) open() (err error) {
-	p := &f.plain
+	p := &f.buffered
 	if f.size, err = p.first(); err != nil {
 		return err
 	}
-	f.past.path, f.past.pool, f.past.flags, f.past.size, f.past.tail = p.path, p.pool, directFlag, f.size, p.tail
+	f.direct.path, f.direct.pool, f.direct.flags, f.direct.size, f.direct.tail = p.path, p.pool, directFlag, f.size, p.tail
 	f.folder.bytes.Add(f.size)
 	return nil
 }
 
-// keeps reports whether the page cache is to keep the range at offset. Reading a JPEG of 110 KB through it costs 90 to 140 µs of processor time more than reading
-// past it, a sixth to a quarter of decoding it (Zen 4, EPYC family 25 model 17). So every fourth range fills it while reads are hardly waited for, since
-// the processors are the limit, and of a slow file system every 16th. All do while reads are waited for, and of a slow file system every second.
-func (f *Folder) keeps(offset int64, slow bool) bool {
+// cacheEvery says which of the ranges that fit in the page cache are read into it: one in so many, on local disks and on slow file systems.
+// A JPEG of 110 KB costs 90 to 140 µs more processor time by the page cache than by a direct read, a sixth to a quarter of its decoding
+// (Zen 4, EPYC family 25 model 17). So few take that way while the processors are the limit.
+var cacheEvery = map[bool]struct{ local, slow int64 }{
+	false: {1, 2},  // reads are waited for
+	true:  {4, 16}, // the processors are the limit
+}
+
+// keepsCached reports whether the range at offset is read through the page cache, which then keeps it.
+func (f *Folder) keepsCached(offset int64, slow bool) bool {
 	f.mu.Lock()
 	if now := time.Now(); now.Sub(f.shareAt) > shareFor {
 		f.share, f.shareAt = cacheShare(f.bytes.Load(), f.Memory()), now
 	}
 	share := f.share
 	f.mu.Unlock()
-	hash := uint32(offset/sector+1) * 0x9E3779B1 // of Fibonacci hashing: its upper bits are even over any offsets
+	hash := uint32(offset/sector+1) * 0x9E3779B1 // Fibonacci hashing: its upper bits are even over any offsets
 	if float64(hash) >= share*(1<<32) {
 		return false
 	}
-	turn := f.turn.Add(1)
-	if turn%waitedOf == 0 {
-		f.prompt.Store(f.waits.Swap(0) < waitsMin)
+	n := f.cacheable.Add(1)
+	if n%waitedOf == 0 {
+		f.cpuBound.Store(f.waits.Swap(0) < waitsMin)
 	}
-	every, waiting := int64(1), !f.prompt.Load()
-	switch {
-	case slow && !waiting:
-		every = 16
-	case slow:
-		every = 2
-	case !waiting && share == 1:
-		every = 4
+	if slow {
+		return n%cacheEvery[f.cpuBound.Load()].slow == 0
 	}
-	return turn%every == 0
+	return n%cacheEvery[f.cpuBound.Load() && share == 1].local == 0
 }
 
-// At least waitsMin of waitedOf reads are waited for when the disk is the limit, and hardly ever one when the processors are. Measured: 2 to 30 of 64 reads
-// of pixels, and none of thousands of JPEGs.
+// If the disk is the limit, at least waitsMin of waitedOf reads are waited for, and hardly any if the processors are. Measured: 2 to 30 of
+// 64 reads of pixels, and 0 of thousands of JPEGs.
 const (
 	waitedOf = 256
 	waitsMin = 2
@@ -189,8 +189,8 @@ const (
 // shareFor is how long a share holds: what other programs leave of the memory changes slowly.
 const shareFor = 10 * time.Second
 
-// cacheShare returns the share of so many bytes that a page cache of room bytes is to keep. It leaves a fifth of the room to others, and half
-// where the files need it all: what others will need is not known.
+// cacheShare returns the share of so many bytes that a page cache of room bytes keeps. It leaves a fifth of the room to others, and half if
+// the files need it all.
 func cacheShare(bytes, room int64) float64 {
 	if float64(bytes) <= 0.8*float64(room) {
 		return 1
@@ -200,76 +200,74 @@ func cacheShare(bytes, room int64) float64 {
 
 // A localFile is a file of a Folder.
 type localFile struct {
-	folder *Folder
-	plain  pooledFile
-	past   pooledFile // the same file, opened for direct reads
-	size   int64
+	folder   *Folder
+	buffered pooledFile // read through the page cache
+	direct   pooledFile // the same file, for direct reads
+	size     int64
 
-	scattered atomic.Bool // plain.random is set
-	classify  sync.Once
-	slow      bool        // its file system cannot start a read without waiting for it: a network's or a program's
-	uncounted atomic.Bool // the system does not tell what of it is in the page cache
+	randomAccess atomic.Bool // setRandom was called
+	classify     sync.Once   // sets slow
+	slow         bool        // reads always wait in the system, as on file systems of networks and programs
+	noCachestat  atomic.Bool // the system does not say which pages are in the page cache
 }
 
 func (f *localFile) Size() int64 { return f.size }
 
 func (f *localFile) ReadsMax() int { return readsMax }
 
-func (f *localFile) ReadAt(p []byte, offset int64) (int, error) { return f.plain.ReadAt(p, offset) }
+func (f *localFile) ReadAt(p []byte, offset int64) (int, error) { return f.buffered.ReadAt(p, offset) }
 
 // Close waits for those who use the file.
 func (f *localFile) Close() error {
 	f.folder.bytes.Add(-f.size)
-	f.past.Close()
-	return f.plain.Close()
+	f.direct.Close()
+	return f.buffered.Close()
 }
 
-// WillNeed implements [File]. It reports whether a range is in the page cache: all of it, or where the system does not tell that, the middle of it, whose ends share
-// pages with other ranges.
+// WillNeed implements [File]. It reports whether a range is in the page cache: all of it, or if the system does not say so, its middle, as
+// the ends share pages with other ranges.
 func (f *localFile) WillNeed(offset, length int64) bool {
-	if !f.scattered.Swap(true) {
-		f.plain.setRandom()
+	if !f.randomAccess.Swap(true) {
+		f.buffered.setRandom()
 	}
 	c := spareCalls.Get().(*call)
 	defer spareCalls.Put(c)
-	if !f.uncounted.Load() {
+	if !f.noCachestat.Load() {
 		c.offset, c.length = offset, length
-		err := f.plain.use(c.isCached)
+		err := f.buffered.use(c.isCached)
 		if err == nil || err == errNotCached {
 			return err == nil
 		}
-		f.uncounted.Store(true)
+		f.noCachestat.Store(true)
 	}
 	c.offset = offset + length/2
 	if !f.isSlow() {
-		return f.plain.use(c.readNowait) != errNotCached // any other error is ReadAt's to find
+		return f.buffered.use(c.readNowait) != errNotCached // any other error is ReadAt's to find
 	}
 	started := time.Now()
-	f.plain.ReadAt(c.byte[:], c.offset)
+	f.buffered.ReadAt(c.byte[:], c.offset)
 	return time.Since(started) < cachedBelow
 }
 
-// cachedBelow is well above what a byte in memory takes, and well below what a disk does.
+// cachedBelow lies well above the time that a byte in memory takes, and well below that of a disk.
 const cachedBelow = 50 * time.Microsecond
+
+// A blocker is a file that may wait long in the system when it is read.
+type blocker interface{ isSlow() bool }
 
 // Blocks reports whether reads of a file wait long in the system: those of networks and programs.
 func Blocks(f File) bool {
-	switch f := f.(type) {
-	case *localFile:
-		return f.isSlow()
-	case *cachedFile:
-		return f.local.isSlow()
-	}
-	return false
+	b, is := f.(blocker)
+	return is && b.isSlow()
 }
 
-// isSlow reports whether the file system is one that cannot start a read without waiting for it.
+// isSlow reports whether the file system can't start a read without waiting for it.
 func (f *localFile) isSlow() bool {
 	f.classify.Do(func() {
 		c := spareCalls.Get().(*call)
 		defer spareCalls.Put(c)
 		c.offset = 0
-		err := f.plain.use(c.readNowait)
+		err := f.buffered.use(c.readNowait)
 		f.slow = err != nil && err != errNotCached
 	})
 	return f.slow
@@ -278,43 +276,42 @@ func (f *localFile) isSlow() bool {
 // Waited implements [Waiter].
 func (f *localFile) Waited() { f.folder.waits.Add(1) }
 
-// Fetch implements [File]. It reads through the page cache what that is to keep, and past it the rest.
+// Fetch implements [File]. It reads ranges that the page cache keeps through it, and the others directly.
 func (f *localFile) Fetch(buf []byte, offset, length int64) ([]byte, error) {
-	if !f.folder.direct.Load() || f.folder.keeps(offset, f.isSlow()) {
-		return f.readThrough(buf, offset, length)
+	if !f.folder.direct.Load() || f.folder.keepsCached(offset, f.isSlow()) {
+		return f.readBuffered(buf, offset, length)
 	}
-	return f.readPast(buf, offset, length)
+	return f.readDirect(buf, offset, length)
 }
 
-// readPast reads a range past the page cache, or through it where the file system can't do that.
-func (f *localFile) readPast(buf []byte, offset, length int64) ([]byte, error) {
+// readDirect reads a range past the page cache, or through it if the file system can't do that.
+func (f *localFile) readDirect(buf []byte, offset, length int64) ([]byte, error) {
 	begin := offset &^ (sector - 1)
 	skip := offset - begin
-	n, err := f.past.ReadAt(buf[:(skip+length+sector-1)&^(sector-1)], begin)
+	n, err := f.direct.ReadAt(buf[:(skip+length+sector-1)&^(sector-1)], begin)
 	if int64(n) >= skip+length {
 		return buf[skip : skip+length], nil
 	}
 	if isUnsupported(err) {
 		f.folder.direct.Store(false)
 	}
-	return f.readThrough(buf, offset, length)
+	return f.readBuffered(buf, offset, length)
 }
 
-// readThrough reads a range through the page cache, where it stays.
-func (f *localFile) readThrough(buf []byte, offset, length int64) ([]byte, error) {
+// readBuffered reads a range through the page cache, where it stays.
+func (f *localFile) readBuffered(buf []byte, offset, length int64) ([]byte, error) {
 	f.requestPieces(offset, length)
-	n, err := f.plain.ReadAt(buf[:length], offset)
+	n, err := f.buffered.ReadAt(buf[:length], offset)
 	if int64(n) == length {
 		return buf[:length], nil
 	}
 	return nil, err
 }
 
-// requestBytes is what file systems of networks and programs read at a time, of a file that is read in order and of a hint; unless told
-// otherwise.
+// requestBytes is how much file systems of networks and programs read at a time, by default.
 const requestBytes = 128 << 10
 
-// requestPieces has a slow file system begin to read all pieces of a range at once, which it would read one after the other.
+// requestPieces makes a slow file system read all pieces of a range at once. It would read them one after the other.
 func (f *localFile) requestPieces(offset, length int64) {
 	if length <= requestBytes || !f.isSlow() {
 		return
@@ -322,14 +319,14 @@ func (f *localFile) requestPieces(offset, length int64) {
 	c := spareCalls.Get().(*call)
 	for end := offset + length; offset < end; offset += requestBytes {
 		c.offset, c.length = offset, min(requestBytes, end-offset)
-		f.plain.use(c.willNeed)
+		f.buffered.use(c.willNeed)
 	}
 	spareCalls.Put(c)
 }
 
 // Map implements [Mapper].
 func (f *localFile) Map(offset, length int64) (bytes []byte, err error) {
-	err = f.plain.use(func(file *os.File) (err error) {
+	err = f.buffered.use(func(file *os.File) (err error) {
 		bytes, err = mapFile(file, offset, length)
 		return err
 	})

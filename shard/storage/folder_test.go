@@ -84,7 +84,7 @@ func TestWillNeed(t *testing.T) {
 	}
 	local := f.(*localFile)
 	evict(t, local)
-	if local.plain.use((&call{offset: 0, length: 1 << 20}).countCached) == nil {
+	if local.buffered.use((&call{offset: 0, length: 1 << 20}).countCached) == nil {
 		t.Skip("this file system keeps everything in memory")
 	}
 	if f.WillNeed(1000, 500<<10) {
@@ -108,7 +108,7 @@ func TestCacheShare(t *testing.T) {
 	folder, _, _ := testFolder(t, 1<<20, 1<<20)
 	kept := 0
 	for k := range int64(10_000) {
-		first, again := folder.keeps(k*140_000, false), folder.keeps(k*140_000, false)
+		first, again := folder.keepsCached(k*140_000, false), folder.keepsCached(k*140_000, false)
 		if first != again {
 			t.Fatal("the choice is not the same twice")
 		}

@@ -17,11 +17,11 @@ import (
 	"golang.org/x/oauth2/google"
 )
 
-// A cloudBucket is a prefix of a bucket of Google Cloud Storage, read by its XML interface, which is plain HTTP. Credentials come from where Google's programs take
-// them; where there are none, requests are anonymous.
+// A cloudBucket is a prefix of a bucket of Google Cloud Storage, read by its XML interface, which is plain HTTP. Credentials come from the
+// sources that Google's programs use. Without credentials requests are anonymous.
 type cloudBucket struct {
 	web
-	lists *url.URL // of its JSON interface
+	lists *url.URL // the bucket in the JSON interface
 	path  string
 
 	once   sync.Once
@@ -34,7 +34,7 @@ var cloudEndpoint = "https://storage.googleapis.com"
 const cloudScope = "https://www.googleapis.com/auth/devstorage.read_only"
 
 func newCloudBucket(c *Client, u *url.URL) (objects, error) {
-	host := defaulted(os.Getenv("STORAGE_EMULATOR_HOST"), cloudEndpoint) // as Google's libraries have it
+	host := defaulted(os.Getenv("STORAGE_EMULATOR_HOST"), cloudEndpoint) // Google's libraries read it too
 	if !strings.Contains(host, "://") {
 		host = "http://" + host
 	}
@@ -69,14 +69,15 @@ func (b *cloudBucket) authorizeRequest(r *http.Request) error {
 }
 
 // list implements lister.
-func (b *cloudBucket) list(ctx context.Context, folder string, came func(int)) (names []string, err error) {
+func (b *cloudBucket) list(ctx context.Context, folder string, received func(int)) (names []string, err error) {
 	prefix := path.Join(b.path, folder)
 	if prefix != "" {
 		prefix += "/"
 	}
 	for page := ""; ; {
 		list := *b.lists
-		list.RawQuery = url.Values{"prefix": {prefix}, "delimiter": {"/"}, "fields": {"items/name,prefixes,nextPageToken"}, "pageToken": {page}}.Encode()
+		fields := []string{"items/name,prefixes,nextPageToken"}
+		list.RawQuery = url.Values{"prefix": {prefix}, "delimiter": {"/"}, "fields": fields, "pageToken": {page}}.Encode()
 		o, err := (&web{client: b.client, base: &list, authorize: b.authorize}).get(ctx, "", 0, -1, "")
 		if err != nil {
 			return nil, err
@@ -91,7 +92,7 @@ func (b *cloudBucket) list(ctx context.Context, folder string, came func(int)) (
 		if err != nil {
 			return nil, err
 		}
-		came(stallBytes)
+		received(stallBytes)
 		for _, p := range answer.Prefixes {
 			names = append(names, strings.TrimPrefix(p, prefix))
 		}

@@ -26,7 +26,9 @@ func (c *Client) At(place string) (Storage, error) { return c.at(place, true) }
 
 // source is [Storage.Source] of the storage at a place.
 func (c *Client) source(place, index string) (Storage, error) {
-	named := slices.ContainsFunc(c.Sources, func(allowed string) bool { return strings.HasPrefix(place+"/", strings.TrimSuffix(allowed, "/")+"/") })
+	named := slices.ContainsFunc(c.Sources, func(allowed string) bool {
+		return strings.HasPrefix(place+"/", strings.TrimSuffix(allowed, "/")+"/")
+	})
 	if IsRemote(index) {
 		root, _ := Root(place)
 		own, _ := Root(index)
@@ -57,13 +59,14 @@ func (c *Client) at(place string, named bool) (Storage, error) {
 	return &remote{client: c, place: place, objects: o, outage: outage{client: c}}, nil
 }
 
-// IsRemote reports whether a place is a URL. A path that holds :// elsewhere than after a scheme is none.
+// IsRemote reports whether a place is a URL. A path may hold :// elsewhere than after a scheme.
 func IsRemote(place string) bool {
 	scheme, _, found := strings.Cut(place, "://")
 	return found && scheme != "" && !strings.ContainsAny(scheme, "/.")
 }
 
-// CheckSecret refuses a text that is a URL with a secret in it, or name=URL: command lines, logs, errors and pages show such texts. The error does not show the secret.
+// CheckSecret refuses a URL with a secret in it, or name=URL, since command lines, logs, errors and pages show such texts. The error does not
+// show the secret.
 func CheckSecret(text string) error {
 	before, rest, found := strings.Cut(text, "://")
 	scheme := before[strings.LastIndexAny(before, "=, ")+1:]

@@ -14,30 +14,30 @@ import (
 
 // objects is a kind of storage behind a network. Each method makes one request, and a remote repeats it where that helps.
 type objects interface {
-	// get requests bytes of an object from offset on, to its end if length is -1. With version it asks for the object of that version only, if the storage
-	// can tell. The body is the caller's to close.
+	// get requests bytes of an object from offset on, to its end if length is -1. With version it asks only for that version of the
+	// object, if the storage knows versions. The caller closes the body.
 	get(ctx context.Context, name string, offset, length int64, version string) (*object, error)
 }
 
-// A lister is objects that can list a folder, as [Storage.Names] does. It calls came with stallBytes for each page.
+// A lister is objects that can list a folder, as [Storage.Names] does. It calls received with stallBytes for each page.
 type lister interface {
-	list(ctx context.Context, folder string, came func(bytes int)) ([]string, error)
+	list(ctx context.Context, folder string, received func(bytes int)) ([]string, error)
 }
 
 // An object is the answer to a get.
 type object struct {
 	body     io.ReadCloser
 	partial  bool   // the answer is of a range
-	header   string // of that: Content-Range
+	header   string // Content-Range of a partial answer
 	first    int64  // offset of the body's first byte
-	size     int64  // of the whole object, -1 if that is not said
-	version  string // its ETag or date; "" if there is none
-	encoding string // of the body, which no request asks for; "" for none
+	size     int64  // size of the whole object, or -1
+	version  string // its ETag or date, or ""
+	encoding string // Content-Encoding, which no request asks for
 	request  string // the storage's name for the request, for its owner's log
 }
 
-// look reads the header of a range, and the beginning of any other answer, which some storages send an error as.
-func (o *object) look() error {
+// checkHeader reads the header of a range, and the beginning of any other answer, which some storages send an error as.
+func (o *object) checkHeader() error {
 	if o.encoding != "" {
 		return o.wrong("the answer is compressed (%s)", o.encoding)
 	}
@@ -59,12 +59,12 @@ func (o *object) look() error {
 	return nil
 }
 
-// wrong is the error of an answer that is not what was asked for. The request is repeated once.
+// wrong returns the error of an answer to another request. It is repeated once.
 func (o *object) wrong(format string, args ...any) error {
 	return &RemoteError{Request: o.request, Err: fmt.Errorf(format, args...), wrong: true}
 }
 
-// headBytes are read at once from the start of a file: a shard's header needs two looks there.
+// headBytes are read at once from the start of a file, as a shard's header takes two reads.
 const headBytes = 4 << 10
 
 // A remote is a storage behind a network. It repeats requests that fail for a reason that may pass: see [remote.repeat].
@@ -95,8 +95,8 @@ func (r *remote) Names(folder string) (names []string, err error) {
 	if !ok {
 		return nil, errors.ErrUnsupported
 	}
-	err = r.repeat(folder, 0, -1, func(ctx context.Context, came func(int)) (string, error) {
-		names, err = l.list(ctx, folder, came)
+	err = r.repeat(folder, 0, -1, func(ctx context.Context, received func(int)) (string, error) {
+		names, err = l.list(ctx, folder, received)
 		return "", err
 	})
 	return names, err
@@ -105,17 +105,17 @@ func (r *remote) Names(folder string) (names []string, err error) {
 // ReadFile implements [Storage].
 func (r *remote) ReadFile(name string, max int64, check func([]byte) error) (data []byte, err error) {
 	var bad error
-	err = r.repeat(name, 0, -1, func(ctx context.Context, came func(int)) (string, error) {
+	err = r.repeat(name, 0, -1, func(ctx context.Context, received func(int)) (string, error) {
 		bad = nil
 		o, err := r.objects.get(ctx, name, 0, -1, "")
 		if err != nil {
 			return "", err
 		}
 		defer o.body.Close()
-		if err := o.look(); err != nil {
+		if err := o.checkHeader(); err != nil {
 			return "", err
 		}
-		data, err = io.ReadAll(&watched{io.LimitReader(o.body, max+1), came})
+		data, err = io.ReadAll(&watched{io.LimitReader(o.body, max+1), received})
 		if err == nil && o.size >= 0 && int64(len(data)) < min(o.size, max+1) {
 			err = io.ErrUnexpectedEOF
 		}
@@ -166,7 +166,8 @@ func (r *remote) OpenObject(name string, o Object) (File, error) {
 	return &remoteFile{remote: r, name: name, size: o.Bytes, version: o.Version}, nil
 }
 
-// A remoteFile is an object of a remote storage. It stays the object of its first answer: by its version, or by its size where the storage tells none.
+// A remoteFile is an object of a remote storage. It stays the object of its first answer: by its version, or by its size in a storage
+// without versions.
 type remoteFile struct {
 	*remote
 	name   string
@@ -175,7 +176,7 @@ type remoteFile struct {
 
 	mu      sync.Mutex
 	version string
-	head    []byte // the first bytes, between a first look at them and a second
+	head    []byte // the first bytes, kept between two reads of them
 }
 
 func (f *remoteFile) Size() int64 {
@@ -186,7 +187,7 @@ func (f *remoteFile) Size() int64 {
 
 func (f *remoteFile) ReadsMax() int { return requestsMax }
 
-// Close implements io.Closer. Requests under way end by themselves.
+// Close implements io.Closer. Running requests end by themselves.
 func (f *remoteFile) Close() error {
 	f.closed.Store(true)
 	return nil
@@ -245,8 +246,8 @@ func (f *remoteFile) read(p []byte, offset int64) (n int, err error) {
 		want = int(max(0, min(int64(want), size-offset)))
 	}
 	if want > 0 {
-		err = f.repeat(f.name, offset, int64(want), func(ctx context.Context, came func(int)) (string, error) {
-			got, request, err := f.readOnce(ctx, p[n:want], offset+int64(n), came)
+		err = f.repeat(f.name, offset, int64(want), func(ctx context.Context, received func(int)) (string, error) {
+			got, request, err := f.readOnce(ctx, p[n:want], offset+int64(n), received)
 			n += got
 			if size := f.Size(); size >= 0 {
 				want = max(n, int(min(int64(want), size-offset)))
@@ -270,7 +271,7 @@ func (f *remoteFile) get(ctx context.Context, offset, length int64) (*object, er
 		return nil, err
 	}
 	fault := &RemoteError{Status: http.StatusPreconditionFailed, Request: o.request}
-	switch err := o.look(); {
+	switch err := o.checkHeader(); {
 	case err != nil:
 		o.body.Close()
 		return nil, err
@@ -293,14 +294,14 @@ func (f *remoteFile) get(ctx context.Context, offset, length int64) (*object, er
 }
 
 // readOnce reads what lies in a range by one request.
-func (f *remoteFile) readOnce(ctx context.Context, p []byte, offset int64, came func(int)) (n int, request string, err error) {
+func (f *remoteFile) readOnce(ctx context.Context, p []byte, offset int64, received func(int)) (n int, request string, err error) {
 	o, err := f.get(ctx, offset, int64(len(p)))
 	if err != nil {
 		return 0, "", err
 	}
 	defer o.body.Close()
 	p = p[:max(0, min(int64(len(p)), o.size-offset))]
-	n, err = io.ReadFull(&watched{o.body, came}, p)
+	n, err = io.ReadFull(&watched{o.body, received}, p)
 	return n, o.request, err
 }
 

@@ -20,23 +20,24 @@ const (
 	stallTimeout = 30 * time.Second
 	// pauseMax bounds the pause before a repeated request. Pauses are drawn at random, so that many machines do not come back at once.
 	pauseMax = 10 * time.Second
-	// quietAfter is how long a request may be without an answer before the others are looked at: a store may be slow.
+	// quietAfter is how long one request may take before the log says so if no other one is answered either.
 	quietAfter = 5 * time.Second
 )
 
-// A RemoteError says which request failed, and what the storage answered. Unwrap gives fs.ErrNotExist for an object that is not there, and fs.ErrPermission
-// where access was denied. It does not give the error of a connection to the store, as io.EOF: who has connections of his own would take it for one of these.
+// A RemoteError names the request that failed, and the answer. Unwrap gives fs.ErrNotExist for a missing object, and fs.ErrPermission if
+// access was denied. It does not give errors of the connection to the store, as io.EOF: a caller with other connections would take it for
+// an error of one of those.
 type RemoteError struct {
-	Place          string // of the object
-	Offset, Length int64  // of the range; Length is -1 for a whole object
-	Status         int    // of HTTP, 0 without an answer
-	Request        string // the storage's name for the request
+	Place          string // URL of the object
+	Offset, Length int64  // the range; Length is -1 for a whole object
+	Status         int    // HTTP status, 0 without an answer
+	Request        string // the request's id in the store's log
 	Tries          int
-	After          time.Duration // since the first try
+	After          time.Duration // time since the first try
 	Err            error
 
-	wrong bool // an answer came that belongs to no such request
-	down  bool // it was an outage: no request to the store had an answer in that time
+	wrong bool // the answer belongs to another request
+	down  bool // the store answered no request in that time
 }
 
 func (e *RemoteError) Error() string {
@@ -72,14 +73,14 @@ func (e *RemoteError) Unwrap() []error {
 	case http.StatusPreconditionFailed:
 		return []error{e.Err, ErrReplaced}
 	}
-	if e.passes() {
+	if e.retryable() {
 		return nil
 	}
 	return []error{e.Err}
 }
 
-// passes reports whether a request that failed is worth repeating.
-func (e *RemoteError) passes() bool {
+// retryable reports whether a request that failed is worth repeating.
+func (e *RemoteError) retryable() bool {
 	switch e.Status {
 	case 0:
 		_, untrusted := errors.AsType[*tls.CertificateVerificationError](e.Err)
@@ -98,16 +99,16 @@ func IsDown(err error) bool {
 	return is && failed.down
 }
 
-// An outage is the time in which a store answers no request. It belongs to all of them: they wait for its end together, and fail together.
+// An outage is a time without answers from a store. All requests wait for its end together, and fail together.
 type outage struct {
 	client   *Client
 	mu       sync.Mutex
 	answered time.Time // last
-	since    time.Time // when the first try began that has no answer; zero while the store answers
-	warned   bool      // the log says so
+	since    time.Time // begin of the first try without an answer; zero while the store answers
+	warned   bool      // the log has a warning
 	failed   *RemoteError
-	ended    time.Time       // when the time was over: what was asked for before fails for the same reason
-	tries    context.Context // ends then, with all tries under way
+	ended    time.Time       // end of the timeout; older requests fail for the same reason
+	tries    context.Context // ends then, and with it all running tries
 	cancel   context.CancelFunc
 }
 
@@ -121,7 +122,7 @@ func (o *outage) end(place string) {
 	o.answered, o.since, o.warned, o.failed = time.Now(), time.Time{}, false, nil
 }
 
-// begin notes that a try that began at some time has no answer, and returns for how long none has one.
+// begin notes a try without an answer, and returns for how long the store has answered nothing.
 func (o *outage) begin(place string, began time.Time, err error) time.Duration {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -136,7 +137,7 @@ func (o *outage) begin(place string, began time.Time, err error) time.Duration {
 	return silent
 }
 
-// giveUp notes that the time is over for a request, and in an outage for all others.
+// giveUp notes that the time is over for a request, and in an outage for all requests.
 func (o *outage) giveUp(failed *RemoteError) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -150,7 +151,7 @@ func (o *outage) giveUp(failed *RemoteError) {
 	o.tries = nil
 }
 
-// context returns what a try runs under, or why there is none for what was asked for at that time.
+// context returns the context of a try, or the error of all requests that were made at that time.
 func (o *outage) context(asked time.Time) (context.Context, *RemoteError) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -164,7 +165,7 @@ func (o *outage) context(asked time.Time) (context.Context, *RemoteError) {
 	return o.tries, nil
 }
 
-// outageAfter is how long a store answers nothing before that is an outage: single requests fail all the time.
+// outageAfter is how long a store must answer nothing for an outage, since single requests fail all the time.
 func (c *Client) outageAfter() time.Duration { return min(time.Second, c.Timeout/2) }
 
 func latest(a, b time.Time) time.Time {
@@ -174,17 +175,17 @@ func latest(a, b time.Time) time.Time {
 	return b
 }
 
-// A try makes a request once, says of each piece of the answer how long it is, and returns the storage's name for the request.
-type try func(ctx context.Context, came func(bytes int)) (request string, err error)
+// A try makes a request once, reports the length of each piece of the answer, and returns the request's id in the store's log.
+type try func(ctx context.Context, received func(bytes int)) (request string, err error)
 
-// repeat makes a request until it succeeds, or fails for good, or the time is over. Nothing else repeats requests for reading: whoever reads takes the error.
+// repeat makes a request until it succeeds, fails for good, or the time is over. Nothing else repeats requests for reading.
 //
-// The time is [Client.Timeout], from the request's first try, or in an outage from its beginning. When that is over, all requests that wait fail at once. A later one is
-// tried once: so whoever comes back finds out whether the store does.
+// The time is [Client.Timeout], from the first try, or from the beginning of an outage. Then all waiting requests fail at once. Later ones
+// are tried once, so that they find out whether the store answers again.
 func (r *remote) repeat(name string, offset, length int64, send try) error {
 	asked, got := time.Now(), 0
-	r.client.gate.enter()
-	defer func() { r.client.gate.leave(got) }()
+	r.client.limiter.enter()
+	defer func() { r.client.limiter.leave(got) }()
 	first, wrong := time.Now(), false
 	for tries := 1; ; tries++ {
 		ctx, over := r.outage.context(asked)
@@ -209,13 +210,13 @@ func (r *remote) repeat(name string, offset, length int64, send try) error {
 		}
 		failed.Place, failed.Offset, failed.Length, failed.Tries, failed.After = Join(r.place, name), offset, length, tries, time.Since(first)
 		pause := rand.N(min(pauseMax, 100*time.Millisecond<<min(tries, 10)))
-		if failed.wrong || failed.Status > 0 && !failed.passes() {
+		if failed.wrong || failed.Status > 0 && !failed.retryable() {
 			r.outage.end(r.place)
 		}
 		switch {
 		case failed.wrong && !wrong:
 			wrong = true
-		case failed.wrong || !failed.passes():
+		case failed.wrong || !failed.retryable():
 			return failed
 		default:
 			if silent := r.outage.begin(r.place, began, failed.Err); silent >= r.client.outageAfter() {
@@ -229,7 +230,7 @@ func (r *remote) repeat(name string, offset, length int64, send try) error {
 		r.client.Counts.Retries.Add(1)
 		r.client.Counts.Failed.Store(failed)
 		if failed.Status == http.StatusTooManyRequests || failed.Status == http.StatusServiceUnavailable {
-			r.client.gate.slower()
+			r.client.limiter.backOff()
 		}
 		select {
 		case <-time.After(pause):
@@ -272,16 +273,16 @@ func (r *remote) once(ctx context.Context, began time.Time, send try) (got int, 
 
 var errStalled = errors.New("too few bytes came")
 
-// A watched reader says how long each piece is that it reads.
+// A watched reader reports the length of each piece that it reads.
 type watched struct {
 	io.Reader
-	came func(bytes int)
+	received func(bytes int)
 }
 
 func (w *watched) Read(p []byte) (int, error) {
 	n, err := w.Reader.Read(p)
 	if n > 0 {
-		w.came(n)
+		w.received(n)
 	}
 	return n, err
 }

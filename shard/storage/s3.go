@@ -21,14 +21,14 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// A bucket is a prefix of a bucket of S3, or of another storage that speaks its protocol. Credentials, region and endpoint come from where the AWS
-// programs take them; where there are no credentials, requests are anonymous.
+// A bucket is a prefix of a bucket of S3, or of another storage with its protocol. Credentials, region and endpoint come from the sources
+// that the AWS programs use. Without credentials requests are anonymous.
 type bucket struct {
 	name, prefix string
 
 	mu        sync.Mutex
 	client    *s3.Client // made with the first request
-	region    string     // that the bucket has said it is in
+	region    string     // region that the bucket has named
 	anonymous bool
 }
 
@@ -36,7 +36,7 @@ func newBucket(_ *Client, u *url.URL) (objects, error) {
 	return &bucket{name: u.Host, prefix: strings.Trim(u.Path, "/")}, nil
 }
 
-// credentialsTimeout is how long credentials are looked for: where there are none, the last place that is asked is an address of EC2's.
+// credentialsTimeout bounds the search for credentials, which ends at an address of EC2's.
 const credentialsTimeout = 10 * time.Second
 
 var errConfig = errors.New("the credentials can't be read")
@@ -47,7 +47,8 @@ func (b *bucket) open(ctx context.Context) (*s3.Client, error) {
 	if b.client != nil {
 		return b.client, nil
 	}
-	c, err := config.LoadDefaultConfig(ctx, config.WithHTTPClient(awshttp.NewBuildableClient().WithTransportOptions(prepareTransport)), config.WithLogger(logging.Nop{}), config.WithRetryer(func() aws.Retryer { return aws.NopRetryer{} }))
+	c, err := config.LoadDefaultConfig(ctx, config.WithHTTPClient(awshttp.NewBuildableClient().WithTransportOptions(prepareTransport)),
+		config.WithLogger(logging.Nop{}), config.WithRetryer(func() aws.Retryer { return aws.NopRetryer{} }))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errConfig, err)
 	}
@@ -63,7 +64,7 @@ func (b *bucket) open(ctx context.Context) (*s3.Client, error) {
 		c.Credentials, b.anonymous = aws.AnonymousCredentials{}, true
 	}
 	b.client = s3.NewFromConfig(c, func(o *s3.Options) {
-		o.UsePathStyle = o.BaseEndpoint != nil // which other storages understand, and AWS for names with dots
+		o.UsePathStyle = o.BaseEndpoint != nil // other storages understand it, and AWS for names with dots
 		o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
 		o.DisableLogOutputChecksumValidationSkipped = true
 	})
@@ -93,14 +94,15 @@ func (b *bucket) get(ctx context.Context, name string, offset, length int64, ver
 	if answer.ContentLength != nil {
 		o.size = *answer.ContentLength
 	}
-	if raw, is := awsmiddleware.GetRawResponse(answer.ResultMetadata).(*smithyhttp.Response); is && raw.StatusCode == http.StatusPartialContent {
+	raw, is := awsmiddleware.GetRawResponse(answer.ResultMetadata).(*smithyhttp.Response)
+	if is && raw.StatusCode == http.StatusPartialContent {
 		o.partial, o.header = true, aws.ToString(answer.ContentRange)
 	}
 	return o, nil
 }
 
 // list implements lister.
-func (b *bucket) list(ctx context.Context, folder string, came func(int)) ([]string, error) {
+func (b *bucket) list(ctx context.Context, folder string, received func(int)) ([]string, error) {
 	client, err := b.open(ctx)
 	if err != nil {
 		return nil, err
@@ -116,7 +118,7 @@ func (b *bucket) list(ctx context.Context, folder string, came func(int)) ([]str
 		if err != nil {
 			return nil, b.fault(err)
 		}
-		came(stallBytes)
+		received(stallBytes)
 		for _, p := range page.CommonPrefixes {
 			names = append(names, strings.TrimPrefix(aws.ToString(p.Prefix), prefix))
 		}
@@ -129,8 +131,8 @@ func (b *bucket) list(ctx context.Context, folder string, came func(int)) ([]str
 	return names, nil
 }
 
-// passingCodes are of errors that may pass though their status says otherwise: the credentials are renewed meanwhile.
-var passingCodes = map[string]bool{"ExpiredToken": true, "RequestTimeTooSkewed": true, "RequestExpired": true, "RequestTimeout": true}
+// retryableCodes are codes of errors that may pass, though their status says otherwise, as credentials are renewed meanwhile.
+var retryableCodes = map[string]bool{"ExpiredToken": true, "RequestTimeTooSkewed": true, "RequestExpired": true, "RequestTimeout": true}
 
 // fault makes a [RemoteError] of an error of the SDK, without its URL.
 func (b *bucket) fault(err error) error {
@@ -138,14 +140,15 @@ func (b *bucket) fault(err error) error {
 	if answer, ok := errors.AsType[*awshttp.ResponseError](err); ok && answer.HTTPStatusCode() > 0 {
 		failed.Status, failed.Request = answer.HTTPStatusCode(), answer.ServiceRequestID()
 		failed.Err = fmt.Errorf("status %d %s", failed.Status, http.StatusText(failed.Status))
-		if region := answer.Response.Header.Get("X-Amz-Bucket-Region"); region != "" && (failed.Status == http.StatusMovedPermanently || failed.Status == http.StatusBadRequest) {
+		region, status := answer.Response.Header.Get("X-Amz-Bucket-Region"), failed.Status
+		if region != "" && (status == http.StatusMovedPermanently || status == http.StatusBadRequest) {
 			b.move(region)
 			failed.Status = 0 // repeated, there
 		}
 	}
 	if code, ok := errors.AsType[smithy.APIError](err); ok {
 		failed.Err = fmt.Errorf("%s: %s", code.ErrorCode(), code.ErrorMessage())
-		if passingCodes[code.ErrorCode()] {
+		if retryableCodes[code.ErrorCode()] {
 			failed.Status = http.StatusInternalServerError
 		}
 	}
@@ -157,7 +160,7 @@ func (b *bucket) fault(err error) error {
 	return failed
 }
 
-// move has further requests go to the bucket's own region.
+// move sends further requests to the bucket's own region.
 func (b *bucket) move(region string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	// partBytes is the size of an upload's parts, of which there may be 10,000.
+	// partBytes is the size of an upload's parts. An upload has at most 10,000.
 	partBytes = 16 << 20
-	// partsUnderWay of an upload fill 1 Gbit/s at 100 ms.
-	partsUnderWay = 4
+	// partsInFlight of an upload fill 1 Gbit/s at 100 ms.
+	partsInFlight = 4
 	// putTries is how often a part is sent before the upload fails; up to 20 seconds lie between.
 	putTries = 20
 	// sumKey is the name of the metadata of an object that hold its SHA-256.
@@ -36,12 +36,14 @@ func (b *bucket) put(ctx context.Context, name, sum string, body io.Reader) erro
 			o.RateLimiter = ratelimit.None // else a client gives up after a hundred repetitions of all its uploads
 		})
 	})
-	input := &transfermanager.UploadObjectInput{Bucket: &b.name, Key: aws.String(b.key(name)), Body: body, ChecksumAlgorithm: transfertypes.ChecksumAlgorithmCrc32c}
+	input := &transfermanager.UploadObjectInput{
+		Bucket: &b.name, Key: aws.String(b.key(name)), Body: body, ChecksumAlgorithm: transfertypes.ChecksumAlgorithmCrc32c,
+	}
 	if sum != "" {
 		input.Metadata = map[string]string{sumKey: sum}
 	}
 	_, err = transfermanager.New(repeating, func(o *transfermanager.Options) {
-		o.PartSizeBytes, o.MultipartUploadThreshold, o.Concurrency, o.FailTimeout = partBytes, partBytes, partsUnderWay, 30*time.Second
+		o.PartSizeBytes, o.MultipartUploadThreshold, o.Concurrency, o.FailTimeout = partBytes, partBytes, partsInFlight, 30*time.Second
 	}).UploadObject(ctx, input)
 	if err != nil {
 		return b.fault(err)

@@ -1,7 +1,8 @@
-// Package storage is where the bytes of a shard set lie: a [Folder] of this machine, or a place behind a network, a bucket for instance. [At] tells which.
+// Package storage reads and writes files of shard sets: in a [Folder] of this machine, or in a bucket or web server behind a network.
+// [At] opens either.
 //
-// A reader of shards asks for ranges of files and says beforehand which ones it will want. Where they come from, and which of them a
-// cache keeps, is the storage's own business:
+// A reader of shards asks for ranges of files, and says beforehand which ones it will want. The storage decides where they come from, and
+// which of them a cache keeps:
 //
 //	shard.Reader, loader's prefetcher
 //	      │ Open, ReadAt, WillNeed, Fetch
@@ -17,22 +18,22 @@ import (
 
 // A Storage holds the files of shard sets. It knows them by their names, relative to its place and with forward slashes.
 type Storage interface {
-	// Open opens a file. size is what it is known to be, in bytes, which can save a request, or -1. identity tells its content from any other's, "" if that is
-	// not known: then no cache keeps it.
+	// Open opens a file. size is its length in bytes, which saves a request, or -1. identity tells its content from any other's; with
+	// "" no cache keeps it.
 	Open(name string, size int64, identity string) (File, error)
-	// ReadFile returns a whole small file. One of more than max bytes is [ErrTooLarge]. check, unless it is nil, says what is wrong with the bytes, which are
-	// returned all the same. A storage behind a network asks once more then.
+	// ReadFile returns a whole small file. One of more than max bytes is [ErrTooLarge]. check may be nil. Otherwise it returns the fault
+	// of the bytes, which are returned all the same. A storage behind a network asks once more then.
 	ReadFile(name string, max int64, check func(data []byte) error) ([]byte, error)
 	// Stat returns what pins a file.
 	Stat(name string) (Object, error)
-	// OpenObject opens a file that still is the one that was pinned, and otherwise fails with [ErrReplaced], then or when it is read.
+	// OpenObject opens the file that was pinned. For any other it fails with [ErrReplaced], now or when the file is read.
 	OpenObject(name string, o Object) (File, error)
-	// Names returns the names right below a folder, "" for the place itself; those of folders end in a slash. It is errors.ErrUnsupported where the storage
-	// can't list.
+	// Names returns the names right below a folder, "" for the place itself. Names of folders end in a slash. The error is
+	// errors.ErrUnsupported if the storage can't list.
 	Names(folder string) ([]string, error)
-	// Source returns the storage of the images of an index that lies here, at the place that the index names. An index may come from a
-	// stranger: one that is read over a network reaches only its own host and bucket, and the query that signs requests goes only to hosts
-	// that the user names. [Client.Sources] are places that the user names, too.
+	// Source returns the storage of the images of an index in this storage. The index names the place, and may come from a stranger. An
+	// index that is read over a network reaches only its own host and bucket, and the query that signs requests goes only to hosts that
+	// the user names. [Client.Sources] count as named.
 	Source(place string) (Storage, error)
 	// String returns the place, for messages.
 	String() string
@@ -44,8 +45,8 @@ type Object struct {
 	Version string `json:"version,omitempty"` // ETag or date, or in a folder the time of the last change in nanoseconds
 }
 
-// A File is open for reading, by many goroutines at a time. It stays the file that was opened: once another one has taken its place, reads fail with
-// [ErrReplaced].
+// A File is open for reading, by many goroutines at a time. It stays the file that was opened: once another one has taken its place,
+// reads fail with [ErrReplaced].
 type File interface {
 	io.ReaderAt
 	io.Closer
@@ -54,7 +55,7 @@ type File interface {
 	ReadsMax() int
 	// WillNeed says that a range will be read soon, and reports whether ReadAt would return it without waiting.
 	WillNeed(offset, length int64) (ready bool)
-	// Fetch reads a range that WillNeed has reported as not ready, as the storage sees fit: it chooses which ranges its caches keep. buf comes from
+	// Fetch reads a range that WillNeed has reported as not ready. The storage chooses which ranges its caches keep. buf comes from
 	// [NewMemory], begins at a page and is FetchRoom bytes longer than the range; the result is a part of it.
 	Fetch(buf []byte, offset, length int64) ([]byte, error)
 }
@@ -67,14 +68,14 @@ type Waiter interface {
 
 // A Cacher is a [Storage] with a cache before it.
 type Cacher interface {
-	// Cached puts the cache, if there is one, before a file that is read by way of this storage. identity tells its content from any other's.
+	// Cached puts the cache, if there is one, before a file whose bytes come from this storage. identity tells its content from any other's.
 	Cached(f File, place, identity string) File
 }
 
 // A Forgetter is a [File] that may hold wrong bytes, and can read them again from where they came.
 type Forgetter interface {
 	File
-	// Forget has a range be read again. It must begin where a read has begun, or be the whole file.
+	// Forget makes the next read of a range go to its origin. The range must begin where a read has begun, or be the whole file.
 	Forget(offset, length int64)
 }
 

@@ -10,7 +10,7 @@ import (
 
 const (
 	directFlag  = unix.O_DIRECT
-	lockCommand = unix.F_OFD_SETLK // of the open file, not of the process
+	lockCommand = unix.F_OFD_SETLK // locks belong to the open file, not to the process
 )
 
 var (

@@ -17,7 +17,8 @@ import (
 	"time"
 )
 
-// newWebClient is for requests to web servers. Each has a connection of its own: of one that HTTP/2 shares, a lost packet would hold up all.
+// newWebClient makes the client for web servers. Each request has a connection of its own: on one that HTTP/2 shares, a lost packet would
+// hold up all.
 func newWebClient() *http.Client {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	prepareTransport(t)
@@ -26,7 +27,7 @@ func newWebClient() *http.Client {
 
 var errRedirect = errors.New("the redirect is not followed")
 
-// checkRedirect lets an answer name another address, which gets no secret: neither the query that signs requests, as Referer, nor the token.
+// checkRedirect follows a redirect to another host without secrets: it gets no query in Referer, and no token.
 func checkRedirect(r *http.Request, before []*http.Request) error {
 	first := before[0].URL
 	r.Header.Del("Referer")
@@ -55,16 +56,16 @@ func prepareTransport(t *http.Transport) {
 type web struct {
 	client    *Client
 	base      *url.URL
-	query     string                    // that signs each request; no error shows it
-	withheld  bool                      // there is a query, and it is not for this place
-	authorize func(*http.Request) error // may be nil
+	query     string                    // signature of each request; no error shows it
+	withheld  bool                      // the query is not for this place
+	authorize func(*http.Request) error // optional
 }
 
 func newWeb(c *Client, u *url.URL) (objects, error) {
 	return &web{client: c, base: u, withheld: os.Getenv("IMGFEED_URL_QUERY") != ""}, nil
 }
 
-// sign has requests be signed by the query of IMGFEED_URL_QUERY.
+// sign adds the query of IMGFEED_URL_QUERY to requests.
 func (w *web) sign() error {
 	w.query, w.withheld = strings.TrimPrefix(os.Getenv("IMGFEED_URL_QUERY"), "?"), false
 	if w.query == "" || w.client.signed.CompareAndSwap(nil, &w.base.Host) || *w.client.signed.Load() == w.base.Host {
@@ -98,7 +99,8 @@ func (w *web) get(ctx context.Context, name string, offset, length int64, versio
 		return nil, withoutURL(err)
 	}
 	o := &object{
-		body: answer.Body, size: answer.ContentLength, version: answer.Header.Get("ETag"), encoding: answer.Header.Get("Content-Encoding"), request: answer.Header.Get("X-Request-Id"),
+		body: answer.Body, size: answer.ContentLength, version: answer.Header.Get("ETag"),
+		encoding: answer.Header.Get("Content-Encoding"), request: answer.Header.Get("X-Request-Id"),
 	}
 	if !strings.HasPrefix(o.version, `"`) { // a weak one says that files mean the same, not that they are
 		o.version = answer.Header.Get("Last-Modified")
@@ -112,7 +114,8 @@ func (w *web) get(ctx context.Context, name string, offset, length int64, versio
 	}
 	io.CopyN(io.Discard, answer.Body, 4<<10) // so that the connection can be used again
 	answer.Body.Close()
-	failed := &RemoteError{Status: answer.StatusCode, Request: o.request, Err: fmt.Errorf("status %d %s", answer.StatusCode, http.StatusText(answer.StatusCode))}
+	status := answer.StatusCode
+	failed := &RemoteError{Status: status, Request: o.request, Err: fmt.Errorf("status %d %s", status, http.StatusText(status))}
 	if w.withheld && errors.Is(failed, fs.ErrPermission) {
 		failed.Err = fmt.Errorf("%w (IMGFEED_URL_QUERY goes to places that you name, and not to this one, which an index names: --allow-source)", failed.Err)
 	}
@@ -172,7 +175,8 @@ func hubToken() string {
 	if token := os.Getenv("HF_TOKEN"); token != "" {
 		return token
 	}
-	home := defaulted(os.Getenv("HF_HOME"), filepath.Join(defaulted(os.Getenv("XDG_CACHE_HOME"), filepath.Join(os.Getenv("HOME"), ".cache")), "huggingface"))
+	caches := defaulted(os.Getenv("XDG_CACHE_HOME"), filepath.Join(os.Getenv("HOME"), ".cache"))
+	home := defaulted(os.Getenv("HF_HOME"), filepath.Join(caches, "huggingface"))
 	text, err := os.ReadFile(defaulted(os.Getenv("HF_TOKEN_PATH"), filepath.Join(home, "token")))
 	if err != nil {
 		return ""

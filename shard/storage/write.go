@@ -15,11 +15,11 @@ import (
 // A Writer is a storage that files can be written to.
 type Writer interface {
 	Storage
-	// Write makes a file of all that body has, and nothing of it if that ends in an error. sum is the file's SHA-256 in hexadecimal digits, "" if that is not known.
+	// Write makes a file of all that body has, and no file if that ends in an error. sum is the file's SHA-256 in hexadecimal digits, or "".
 	Write(name, sum string, body io.Reader) error
 	// Has reports whether a file is there that has been written whole, with this length and sum.
 	Has(name string, size int64, sum string) (bool, error)
-	// Remove removes a file; one that is not there is no error.
+	// Remove removes a file; a missing one is no error.
 	Remove(name string) error
 }
 

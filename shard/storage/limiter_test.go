@@ -19,7 +19,7 @@ func TestGateFindsTheLink(t *testing.T) {
 		{"10 Gbit/s at 30 ms", 1.25e9, 0.03, 324, 729},
 		{"10 Gbit/s at 100 ms", 1.25e9, 0.1, 1024, 1024},
 	} {
-		s := gateSearch{limit: requestsFirst}
+		s := limitSearch{limit: requestsFirst}
 		for range 200 {
 			s.measured(min(float64(s.limit)*bytes/link.delay, link.rate))
 		}
@@ -31,7 +31,7 @@ func TestGateFindsTheLink(t *testing.T) {
 		}
 		before := s.limit
 		for range 100 {
-			s.slower()
+			s.backOff()
 		}
 		if s.limit != requestsMin || before <= requestsMin {
 			t.Errorf("%s: %d requests after many refusals", link.name, s.limit)
@@ -41,7 +41,7 @@ func TestGateFindsTheLink(t *testing.T) {
 
 // TestGateBounds never has more requests under way than the limit, and forgets none.
 func TestGateBounds(t *testing.T) {
-	g := gate{search: gateSearch{limit: 7}, pinned: true}
+	g := requestLimiter{search: limitSearch{limit: 7}, pinned: true}
 	var now, most, all atomic.Int64
 	var done sync.WaitGroup
 	for range 500 {
@@ -56,8 +56,8 @@ func TestGateBounds(t *testing.T) {
 		})
 	}
 	done.Wait()
-	if most.Load() > 7 || all.Load() != 500 || g.underWay != 0 || len(g.queue) != 0 {
-		t.Errorf("%d at a time of 7, %d of 500; %d are left", most.Load(), all.Load(), g.underWay)
+	if most.Load() > 7 || all.Load() != 500 || g.inFlight != 0 || len(g.queue) != 0 {
+		t.Errorf("%d at a time of 7, %d of 500; %d are left", most.Load(), all.Load(), g.inFlight)
 	}
 	c := NewClient()
 	c.PinRequests(3)

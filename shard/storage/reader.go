@@ -3,27 +3,28 @@ package storage
 import "io"
 
 const (
-	// pieceBytesFirst is the size of an aheadReader's first request: most files are only looked at. The next ones are eight times as large each, up to pieceBytesMax.
-	pieceBytesFirst = 64 << 10
-	pieceBytesMax   = 4 << 20
-	// piecesAhead are under way at a time: they fill 8 Gbit/s at 30 ms.
-	piecesAhead = 8
+	// chunkBytesFirst is the size of the first request. It is small, as most files are only looked at. Each of the next ones is eight times as
+	// large, up to chunkBytesMax.
+	chunkBytesFirst = 64 << 10
+	chunkBytesMax   = 4 << 20
+	// chunksAhead requests run at a time. They fill 8 Gbit/s at 30 ms.
+	chunksAhead = 8
 )
 
 // NewReader returns a reader of a file from its front to its end. It closes the file.
 func NewReader(f File) io.ReadCloser { return &aheadReader{file: f} }
 
-// An aheadReader reads a file from its front, and asks for what comes next while it is read.
+// An aheadReader reads a file from its front, and requests the next chunks meanwhile.
 type aheadReader struct {
 	file   File
-	asked  int64 // up to here
-	length int64 // of the last request
-	queue  []chan piece
+	asked  int64 // end of the requested part
+	length int64 // size of the last request
+	queue  []chan chunk
 	rest   []byte
 	err    error
 }
 
-type piece struct {
+type chunk struct {
 	bytes []byte
 	err   error
 }
@@ -45,17 +46,17 @@ func (r *aheadReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// ask begins requests: a second one with the second piece, and then one more with each.
+// ask begins requests: a second one with the second chunk, and then one more with each.
 func (r *aheadReader) ask() {
 	ahead := 1
 	if r.length > 0 {
-		ahead = piecesAhead
+		ahead = chunksAhead
 	}
 	for len(r.queue) < ahead && r.asked < r.file.Size() {
-		r.length = max(pieceBytesFirst, min(8*r.length, pieceBytesMax))
+		r.length = max(chunkBytesFirst, min(8*r.length, chunkBytesMax))
 		offset, length := r.asked, min(r.length, r.file.Size()-r.asked)
 		r.asked += length
-		done := make(chan piece, 1)
+		done := make(chan chunk, 1)
 		r.queue = append(r.queue, done)
 		go func() {
 			buf := make([]byte, length)
@@ -63,7 +64,7 @@ func (r *aheadReader) ask() {
 			if int64(n) == length {
 				err = nil
 			}
-			done <- piece{buf[:n], err}
+			done <- chunk{buf[:n], err}
 		}()
 	}
 }
