@@ -299,6 +299,8 @@ func (c *cifarSplit) Describe() string {
 func (c *cifarSplit) Streamed() bool { return false }
 func (c *cifarSplit) Bytes() int64   { return 0 }
 
+func (c *cifarSplit) Place(string) string { return "" }
+
 // record returns the record at a place among all of the split, and its key; nil: there are fewer.
 func (c *cifarSplit) record(place int) (record []byte, key string) {
 	size, rest := c.format.record(), place

@@ -3,6 +3,7 @@
 package dataset
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -91,6 +92,8 @@ type Layout interface {
 	Read(key string, buf []byte) ([]byte, error)
 	// Streamed says that walk gives Data.
 	Streamed() bool
+	// Place returns the path of an item's file, and for "" the folder of all; "" if items are not files of their own.
+	Place(key string) string
 	// Bytes is about how many bytes walk reads, 0 when it reads only folders.
 	Bytes() int64
 }
@@ -331,29 +334,13 @@ func (s *Split) Label(key string) (int32, error) {
 func (s *Split) Read(key string, buf []byte) ([]byte, error) { return s.layout.Read(key, buf) }
 
 // Root is the folder or URL that holds the files named by Item.Object and Place.
-func (s *Split) Root() string {
-	if l, ok := s.layout.(Placed); ok {
-		return l.Place("")
-	}
-	return s.Path
-}
+func (s *Split) Root() string { return cmp.Or(s.layout.Place(""), s.Path) }
 
 // Place returns the path of an item's file if the split is not Streamed; "" if the item is not a file of its own, as in a zip.
-func (s *Split) Place(key string) string {
-	if l, ok := s.layout.(Placed); ok {
-		return l.Place(key)
-	}
-	return ""
-}
+func (s *Split) Place(key string) string { return s.layout.Place(key) }
 
 // InFolders says that the split's folders can be built by themselves, as those in tars and zips cannot.
 func (s *Split) InFolders() bool { return !s.Streamed() && s.Place("") != "" }
-
-// Placed is a layout of files on this machine or behind a network.
-type Placed interface {
-	// Place returns the path of an item's file, and for "" the folder that all lie in.
-	Place(key string) string
-}
 
 // SetLocation records the byte range of a file's data, if the data are stored verbatim.
 func (it *Item) SetLocation(f *transport.File) {

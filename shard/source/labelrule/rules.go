@@ -34,14 +34,6 @@ type Files struct {
 
 func (l *Files) Unlabelled() bool { return l.Test }
 
-// Place implements placed.
-func (l *Files) Place(key string) string {
-	if t, ok := l.Transport.(dataset.Placed); ok {
-		return t.Place(key)
-	}
-	return ""
-}
-
 func (l *Files) Describe() string { return l.What }
 
 func (l *Files) Walk(ctx context.Context, s *dataset.Split, fn func(dataset.Item) error) (dataset.Labels, error) {

@@ -25,22 +25,10 @@ type TarReader struct {
 	Path    string    // the file
 	inner   string    // the name of the entry that holds this tar, "" for the file itself
 	file    io.Closer // nil: it is not to be closed
-	count   *countingReader
+	count   *endReader
 	rest    *endReader // the members, and at the end the rest of the file
 	begins  int64      // offset of the tar in the file; -1 if it is compressed
 	Peeking bool       // read only the front: nothing after the last member
-}
-
-// countingReader counts the bytes read from a file, for offsets in errors.
-type countingReader struct {
-	r io.Reader
-	n int64
-}
-
-func (c *countingReader) Read(p []byte) (int, error) {
-	n, err := c.r.Read(p)
-	c.n += int64(n)
-	return n, err
 }
 
 // OpenTar opens a tar file. A file of another format gives ErrNotTar.
@@ -63,7 +51,7 @@ func OpenTar(path string) (*TarReader, error) {
 
 // NewTarReader reads a tar that comes from anywhere.
 func NewTarReader(path string, r io.Reader) (*TarReader, error) {
-	t := &TarReader{Path: path, count: &countingReader{r: r}}
+	t := &TarReader{Path: path, count: &endReader{r: r}}
 	return t, t.start(bufio.NewReaderSize(t.count, readAheadBytes))
 }
 
@@ -150,7 +138,7 @@ func (t *TarReader) checkRest() error {
 	}
 }
 
-// endReader remembers how many zeros were read last: a tar ends in two blocks of them.
+// endReader counts the bytes, and the zeros at their end: a tar ends in two blocks of zeros.
 type endReader struct {
 	r     io.Reader
 	n     int64 // bytes that were read

@@ -17,6 +17,8 @@ type Stream struct{ Size int64 }
 func (s *Stream) Streamed() bool { return true }
 func (s *Stream) Bytes() int64   { return s.Size }
 
+func (s *Stream) Place(string) string { return "" }
+
 func (s *Stream) Read(key string, _ []byte) ([]byte, error) {
 	return nil, fmt.Errorf("source: %q lies in a tar or a table, and cannot be read by its key", key)
 }
@@ -31,7 +33,7 @@ type TarFiles struct {
 	Strip string // "train/": the folder that all members lie in, no part of a key
 }
 
-// Place implements placed: of keys nothing is known.
+// Place returns the folder of all tars; the tar of a key is unknown.
 func (t *TarFiles) Place(string) string {
 	folder := filepath.Dir(t.Paths[0])
 	for _, p := range t.Paths {

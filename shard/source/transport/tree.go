@@ -36,7 +36,7 @@ type TreeFiles struct {
 	Root string
 }
 
-// Place implements placed.
+// Place returns "" in a zip.
 func (t *TreeFiles) Place(key string) string {
 	if t.FS != Tree(FileSystem{}) {
 		return ""
