@@ -173,8 +173,8 @@ func (f *folder) tars() (tars, others []string) {
 	return tars, others
 }
 
-// in is a candidate in the folder: one of its splits if that has a name.
-func (c *candidate) in(name, split string) (*candidate, error) {
+// child is a candidate in the folder; it is a split of the folder if split is not empty.
+func (c *candidate) child(name, split string) (*candidate, error) {
 	q, err := look(filepath.Join(c.path, name), c.opts, c.tree)
 	if err == nil && split != "" {
 		q.split, q.part = split, true

@@ -145,7 +145,7 @@ func findCIFAR(c *candidate) (*cifarFiles, error) {
 			return nil, transport.RefuseEntry(c.path, own, "%s beside other data (%s): build it by its own path, %s", f.name,
 				transport.SomeNames(others), filepath.Join(c.path, own))
 		}
-		inner, err := c.in(own, "")
+		inner, err := c.child(own, "")
 		if err != nil {
 			return nil, err
 		}
@@ -350,7 +350,7 @@ func (c *cifarSplit) Walk(ctx context.Context, s *Split, fn func(Item) error) (d
 	if images != c.images {
 		s.Note("%s has %d %s images, %s as published has %d", s.Path, images, c.prefix, c.format.name, c.images)
 	}
-	return dataset.Labels{Classes: classes, Used: dataset.UsedClasses(classes, counts), Of: func(key string) (int32, bool) {
+	return dataset.Labels{Classes: classes, Used: dataset.UsedClasses(classes, counts), ByKey: func(key string) (int32, bool) {
 		if record := c.find(key); record != nil {
 			return c.labelOf(record), true
 		}

@@ -98,38 +98,6 @@ type Layout interface {
 	Bytes() int64
 }
 
-// Labels are the classes of a split and the label of each key.
-type Labels struct {
-	Classes []string
-	Of      func(key string) (label int32, ok bool)
-	Used    []string // those of the classes that samples have; nil: all
-	// Folders says that each class is a folder or a tar, and so is known to be there.
-	Folders bool
-	// Numbered says that the classes are called by their labels only: the names that another split has for these labels are better.
-	Numbered bool
-	Texts    bool // the classes are the labels' own texts, in sorted order: no number means one
-}
-
-// ClassIndex maps classes to their labels.
-func ClassIndex(classes []string) map[string]int32 {
-	index := make(map[string]int32, len(classes))
-	for i, c := range classes {
-		index[c] = int32(i)
-	}
-	return index
-}
-
-// UsedClasses returns the classes with samples.
-func UsedClasses(classes []string, counts []int) []string {
-	var used []string
-	for i, n := range counts {
-		if n > 0 {
-			used = append(used, classes[i])
-		}
-	}
-	return used
-}
-
 // Split is one split of a dataset. Walk it once, then ask for labels and contents.
 type Split struct {
 	Name string // "train", "val" or what the path or Options suggest
@@ -270,59 +238,13 @@ func (s *Split) Again() *Split {
 	return &again
 }
 
-// relabel maps the labels of the split's own classes to those of the expected classes.
-func (s *Split) relabel(own Labels) (Labels, error) {
-	l := Labels{Classes: s.expected, Of: own.Of}
-	if own.Numbered {
-		if s.first.labels.Texts && len(own.Classes) > 0 {
-			return Labels{}, transport.Refuse(s.Path, "its labels are numbers, and those of %s are names: write both alike, "+
-				"or name the numbers by --classes FILE", s.first.Path)
-		}
-		if len(own.Classes) > len(s.expected) {
-			return Labels{}, transport.Refuse(s.Path, "has the label %d, and the other split has only %d classes: "+
-				"name them all by --classes FILE, or build the splits one at a time", len(own.Classes)-1, len(s.expected))
-		}
-		return l, nil
-	}
-	used := own.Used
-	if used == nil {
-		used = own.Classes
-	}
-	index := ClassIndex(s.expected)
-	if foreign := Without(used, index); len(foreign) > 0 {
-		return Labels{}, transport.Refuse(s.Path, "%d of its %d classes are not among the %d of the other split (%s): "+
-			"the two splits' labels would not agree. Build the others by itself with --classes SET, the set of this split, "+
-			"which leaves those out", len(foreign), len(used), len(s.expected), transport.SomeNames(foreign))
-	}
-	if own.Folders && len(used) < len(s.expected) && !s.Options.ForceClasses {
-		return Labels{}, transport.Refuse(s.Path, "has %d of the other split's %d classes (%s missing): complete it. "+
-			"torchvision's ImageFolder would give the two splits labels that disagree; "+
-			"--force-classes labels both by the other split's classes",
-			len(used), len(s.expected), transport.SomeNames(Without(s.expected, ClassIndex(used))))
-	}
-	s.Note("%s has %d of the other split's %d classes and is labelled by those", s.Path, len(used), len(s.expected))
-	l.Of = func(key string) (int32, bool) {
-		label, ok := own.Of(key)
-		if label >= 0 && ok {
-			label = index[own.Classes[label]]
-		}
-		return label, ok
-	}
-	return l, nil
-}
-
-// Without returns the names that an index lacks.
-func Without(names []string, index map[string]int32) []string {
-	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { _, ok := index[name]; return ok })
-}
-
 // Classes are the names of the labels 0, 1, …; they are known after Walk.
 func (s *Split) Classes() []string { return s.labels.Classes }
 
 // Label returns the label of a key from Walk.
 func (s *Split) Label(key string) (int32, error) {
-	if s.labels.Of != nil { // else nothing was walked over
-		if label, ok := s.labels.Of(key); ok {
+	if s.labels.ByKey != nil { // else nothing was walked over
+		if label, ok := s.labels.ByKey(key); ok {
 			return label, nil
 		}
 	}

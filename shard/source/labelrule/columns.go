@@ -37,18 +37,18 @@ func WholeNumber(text string) (n int32, whole, number bool) {
 	return int32(min(max(x, NoLabel-1), NumberedClassesMax)), true, true // beyond both, any label is refused
 }
 
-// Column are the labels of a column. If all are whole numbers they are the labels, else they are the names of classes.
+// Column collects the distinct labels of a column. If all are whole numbers, they are the labels; otherwise they name classes.
 type Column struct {
 	Values []string
-	places []Place // the first place of each
+	errorf []Errorf // makes an error about the first row with each
 	index  map[string]int32
 }
 
-// A place is a line or a row: it makes errors that name it.
-type Place func(format string, args ...any) error
+// Errorf makes an error about one line or row.
+type Errorf func(format string, args ...any) error
 
-// Add returns the place of a label among those that differ.
-func (v *Column) Add(label string, at Place) (int32, error) {
+// Add returns the index of a label among the distinct ones.
+func (v *Column) Add(label string, at Errorf) (int32, error) {
 	i, ok := v.index[label]
 	if ok {
 		return i, nil
@@ -62,7 +62,7 @@ func (v *Column) Add(label string, at Place) (int32, error) {
 	label = strings.Clone(label) // does not keep the line in memory
 	i = int32(len(v.Values))
 	v.index[label] = i
-	v.Values, v.places = append(v.Values, label), append(v.places, at)
+	v.Values, v.errorf = append(v.Values, label), append(v.errorf, at)
 	return i, nil
 }
 
@@ -74,8 +74,8 @@ type Resolved struct {
 	Note     string
 }
 
-// Of gives the labels of a split: all of them, and each by its key.
-func (r *Resolved) Of(s *dataset.Split, names ClassNames, label func(string) (int32, bool), all iter.Seq[int32]) (l dataset.Labels, err error) {
+// SplitLabels gives the labels of a split: all of them, and each by its key.
+func (r *Resolved) SplitLabels(s *dataset.Split, names ClassNames, label func(string) (int32, bool), all iter.Seq[int32]) (l dataset.Labels, err error) {
 	n, unlabelled := 0, 0
 	for label := range all {
 		if n = max(n, int(label)+1); label == NoLabel {
@@ -93,7 +93,7 @@ func (r *Resolved) Of(s *dataset.Split, names ClassNames, label func(string) (in
 			err = checkWnids(s, r.classes)
 		}
 	}
-	l.Of = label
+	l.ByKey = label
 	return l, err
 }
 
@@ -106,7 +106,7 @@ func (v *Column) Resolve(path string, names ClassNames, opts dataset.Options) (r
 		first := &firstName
 		switch {
 		case whole && (n < NoLabel || n >= NumberedClassesMax):
-			return r, v.places[i]("the label %.40s is not from 0 to %d", value, NumberedClassesMax-1)
+			return r, v.errorf[i]("the label %.40s is not from 0 to %d", value, NumberedClassesMax-1)
 		case whole:
 			r.Labels[i], first = n, &firstNumber
 		case number:
@@ -118,12 +118,12 @@ func (v *Column) Resolve(path string, names ClassNames, opts dataset.Options) (r
 	}
 	switch {
 	case firstFraction >= 0 && firstName < 0:
-		return r, v.places[firstFraction]("the label %s is no whole number: name another column by --label", v.Values[firstFraction])
+		return r, v.errorf[firstFraction]("the label %s is no whole number: name another column by --label", v.Values[firstFraction])
 	case firstName < 0:
 		r.Numbered = true
 		return r, nil
 	case max(firstNumber, firstFraction) >= 0 && !opts.ForceClasses:
-		return r, v.places[firstName]("the label %.60q is a name, and others are numbers (%s): correct it, "+
+		return r, v.errorf[firstName]("the label %.60q is a name, and others are numbers (%s): correct it, "+
 			"name another column by --label, "+
 			"or take all of them for names by --force-classes", v.Values[firstName], v.Values[max(firstNumber, firstFraction)])
 	}
@@ -134,7 +134,7 @@ func (v *Column) Resolve(path string, names ClassNames, opts dataset.Options) (r
 func (v *Column) resolveNames(r Resolved, path string, names ClassNames) (Resolved, error) {
 	for i, value := range v.Values {
 		if reason := transport.NameReason(value); reason != "" {
-			return r, v.places[i]("the class %.60q cannot be used because %s", value, reason)
+			return r, v.errorf[i]("the class %.60q cannot be used because %s", value, reason)
 		}
 	}
 	r.classes = slices.Sorted(slices.Values(v.Values))

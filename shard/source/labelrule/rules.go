@@ -87,7 +87,7 @@ func (r *unlabelledRule) Labels(s *dataset.Split) (dataset.Labels, error) {
 
 // NoLabels are the labels of a split without any.
 func NoLabels() dataset.Labels {
-	return dataset.Labels{Numbered: true, Of: func(string) (int32, bool) { return NoLabel, true }}
+	return dataset.Labels{Numbered: true, ByKey: func(string) (int32, bool) { return NoLabel, true }}
 }
 
 // TestNamePrefix begins the names of the test images of ILSVRC2012.
@@ -166,5 +166,5 @@ func (r *suffixRule) Labels(s *dataset.Split) (dataset.Labels, error) {
 	if r.differ > 0 {
 		s.Note("%s validation images have another class in their names than is known of them", bytesize.Grouped(r.differ))
 	}
-	return dataset.Labels{Classes: wordnet.Wnids(), Of: r.label}, nil
+	return dataset.Labels{Classes: wordnet.Wnids(), ByKey: r.label}, nil
 }

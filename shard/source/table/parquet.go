@@ -137,7 +137,7 @@ func (l *Parquet) Walk(ctx context.Context, s *dataset.Split, fn func(dataset.It
 			return dataset.Labels{}, err
 		}
 	}
-	return r.Of(s, l.names, l.label, func(yield func(int32) bool) {
+	return r.SplitLabels(s, l.names, l.label, func(yield func(int32) bool) {
 		for _, rows := range l.rows {
 			for i, label := range rows {
 				if r.Labels != nil && label >= 0 {
@@ -150,7 +150,7 @@ func (l *Parquet) Walk(ctx context.Context, s *dataset.Split, fn func(dataset.It
 }
 
 // rowLabel is the label of a row, or the place of its text among the texts.
-func (l *Parquet) rowLabel(text string, at labelrule.Place) (int32, error) {
+func (l *Parquet) rowLabel(text string, at labelrule.Errorf) (int32, error) {
 	n, whole, _ := labelrule.WholeNumber(text)
 	switch {
 	case text == "":
@@ -170,8 +170,8 @@ func (l *Parquet) label(key string) (int32, bool) {
 	stem, rest, _ := strings.Cut(key, "/")
 	digits, _, _ := strings.Cut(rest, "-")
 	row, err := strconv.Atoi(digits)
-	if of := l.rows[stem]; err == nil && row >= 0 && row < len(of) {
-		return of[row], true
+	if labels := l.rows[stem]; err == nil && row >= 0 && row < len(labels) {
+		return labels[row], true
 	}
 	return 0, false
 }

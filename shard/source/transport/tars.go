@@ -214,7 +214,7 @@ type classTarFiles struct {
 func NewClassTarFiles(t *TarFiles, whole bool) *classTarFiles { return &classTarFiles{*t, whole} }
 
 func (t *classTarFiles) Files(w *Walk, fn func(*File) error) error {
-	met := make(map[string]bool)
+	seen := make(map[string]bool)
 	// class gives the tar of one class, as a folder.
 	class := func(f File, open func(func(*TarReader) error) error) error {
 		f.Key, f.Folder = path.Base(Stem(f.Name)), true
@@ -223,10 +223,10 @@ func (t *classTarFiles) Files(w *Walk, fn func(*File) error) error {
 		} else if err != nil {
 			return err
 		}
-		if met[f.Key] {
+		if seen[f.Key] {
 			return f.Errorf("class %s occurs in two tars", f.Key)
 		}
-		met[f.Key] = true
+		seen[f.Key] = true
 		return open(func(r *TarReader) error {
 			return w.Files(r, "", func(in *File) error {
 				if in.Folder {
