@@ -62,7 +62,9 @@ func openParquetFiles(c *candidate) ([]*Split, error) {
 
 // parquets are the files of a folder with the extension .parquet.
 func (f *folder) parquets() []string {
-	return slices.DeleteFunc(slices.Clone(f.files), func(name string) bool { return transport.FileKind(name) != transport.ParquetExtension })
+	return slices.DeleteFunc(slices.Clone(f.files), func(name string) bool {
+		return transport.FileKind(name) != transport.ParquetExtension
+	})
 }
 
 // newParquetSplit makes the split of some files. Their names tell whether files are missing.

@@ -57,7 +57,7 @@ type Published struct {
 // ILSVRCValidation is ILSVRC2012's validation set.
 var ILSVRCValidation = Published{"ILSVRC2012's validation set", 50_000}
 
-// known returns the published set with these classes and this split's name; ok is false if there is none or several.
+// known returns the published set with these classes and this split's name; ok is false if no set or several match.
 func (s *Split) known(classes []string) (Published, bool) {
 	// Hugging Face calls the classes by words, in the same order.
 	ilsvrc := slices.Equal(classes, wordnet.Wnids()) || len(classes) == 1000 && classes[0] == "tench, Tinca tinca"

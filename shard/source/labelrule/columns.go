@@ -59,7 +59,7 @@ func (v *Column) Add(label string, at Errorf) (int32, error) {
 	if v.index == nil {
 		v.index = make(map[string]int32)
 	}
-	label = strings.Clone(label) // does not keep the line in memory
+	label = strings.Clone(label) // without the line around it
 	i = int32(len(v.Values))
 	v.index[label] = i
 	v.Values, v.errorf = append(v.Values, label), append(v.errorf, at)
@@ -70,12 +70,13 @@ func (v *Column) Add(label string, at Errorf) (int32, error) {
 type Resolved struct {
 	Labels   []int32
 	Numbered bool     // the values are the labels
-	classes  []string // else the values are among these, in the order of their labels
+	classes  []string // otherwise the values name these classes, in the order of their labels
 	Note     string
 }
 
 // SplitLabels gives the labels of a split: all of them, and each by its key.
-func (r *Resolved) SplitLabels(s *dataset.Split, names ClassNames, label func(string) (int32, bool), all iter.Seq[int32]) (l dataset.Labels, err error) {
+func (r *Resolved) SplitLabels(s *dataset.Split, names ClassNames, byKey func(string) (int32, bool), all iter.Seq[int32],
+) (l dataset.Labels, err error) {
 	n, unlabelled := 0, 0
 	for label := range all {
 		if n = max(n, int(label)+1); label == NoLabel {
@@ -93,11 +94,11 @@ func (r *Resolved) SplitLabels(s *dataset.Split, names ClassNames, label func(st
 			err = checkWnids(s, r.classes)
 		}
 	}
-	l.ByKey = label
+	l.ByKey = byKey
 	return l, err
 }
 
-// Resolve tells the labels of all values. names are those of --classes or of a file beside the data, if there is one; path is the source's.
+// Resolve finds the labels of all values. names come from --classes or a file beside the data; path is the source's.
 func (v *Column) Resolve(path string, names ClassNames, opts dataset.Options) (r Resolved, err error) {
 	r.Labels = make([]int32, len(v.Values))
 	firstNumber, firstFraction, firstName := -1, -1, -1
@@ -124,8 +125,7 @@ func (v *Column) Resolve(path string, names ClassNames, opts dataset.Options) (r
 		return r, nil
 	case max(firstNumber, firstFraction) >= 0 && !opts.ForceClasses:
 		return r, v.errorf[firstName]("the label %.60q is a name, and others are numbers (%s): correct it, "+
-			"name another column by --label, "+
-			"or take all of them for names by --force-classes", v.Values[firstName], v.Values[max(firstNumber, firstFraction)])
+			"name another column by --label, or take all of them for names by --force-classes", v.Values[firstName], v.Values[max(firstNumber, firstFraction)])
 	}
 	return v.resolveNames(r, path, names)
 }
