@@ -79,7 +79,7 @@ func openIlsvrcTest(c *candidate) ([]*Split, error) {
 	if err != nil || !strings.HasPrefix(path.Base(first), labelrule.TestNamePrefix) {
 		return nil, err
 	}
-	return c.images("ILSVRC2012's test images", labelrule.ByNothing)
+	return c.images("ILSVRC2012's test images", labelrule.ByTestName)
 }
 
 // kaggle is ILSVRC2012 from Kaggle's competition imagenet-object-localization-challenge: any of its folders down to CLS-LOC, or the

@@ -154,6 +154,7 @@ func (s *Split) Bytes() int64 { return s.layout.Bytes() }
 // Notes returns messages for the user, such as files that were left out and why. They are complete after Walk.
 func (s *Split) Notes() []string { return s.notes }
 
+// Note adds a message to Notes.
 func (s *Split) Note(format string, args ...any) {
 	s.notes = append(s.notes, fmt.Sprintf(format, args...))
 }

@@ -219,6 +219,7 @@ func (c *classRule) labelsOf(classes []string, index map[string]int32) dataset.L
 // notClasses are names of folders that hold classes or splits, and not images of one class.
 var notClasses = []string{"data", "images", "image", "imgs", "img", "dataset", "imagenet", "ilsvrc", "cls-loc", "annotations", "imagesets"}
 
+// NamedNoClass says that a folder has the name of a split or of a folder of images.
 func NamedNoClass(name string) bool {
 	return transport.IsSplitFolder(name) || slices.Contains(notClasses, strings.ToLower(name))
 }

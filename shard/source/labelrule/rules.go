@@ -66,6 +66,7 @@ func (l *Files) Walk(ctx context.Context, s *dataset.Split, fn func(dataset.Item
 // unlabelledRule takes all images.
 type unlabelledRule struct{ others []string }
 
+// WithoutLabels takes all images with the label -1.
 func WithoutLabels(*dataset.Split) (Rule, error) { return &unlabelledRule{}, nil }
 
 func (r *unlabelledRule) Take(f *transport.File) (bool, error) {
@@ -96,7 +97,8 @@ const TestNamePrefix = "ILSVRC2012_test_"
 // testRule gives the test images of ILSVRC2012 the label -1.
 type testRule struct{}
 
-func ByNothing(*dataset.Split) (Rule, error) { return testRule{}, nil }
+// ByTestName takes the test images of ILSVRC2012 with the label -1.
+func ByTestName(*dataset.Split) (Rule, error) { return testRule{}, nil }
 
 func (testRule) Take(f *transport.File) (bool, error) {
 	if f.Folder && f.Tar != nil {
@@ -125,6 +127,7 @@ type suffixRule struct {
 	differ int              // validation images of another class than is known
 }
 
+// BySuffix takes the wnid at the end of a name as the class.
 func BySuffix(*dataset.Split) (Rule, error) {
 	return &suffixRule{index: dataset.ClassIndex(wordnet.Wnids())}, nil
 }

@@ -104,6 +104,7 @@ type valRule struct {
 	wrong  int   // those with a wrong class of ILSVRC2012
 }
 
+// Rule labels the validation images of ILSVRC2012 by their numbers.
 func (v *ValLabels) Rule(s *dataset.Split) (Rule, error) {
 	return &valRule{ValLabels: v, s: s, seen: make(map[string]bool), counts: make([]int, len(v.classes))}, nil
 }

@@ -192,7 +192,7 @@ func (l *Parquet) BindFields(fields []dataset.Field) error {
 	return f.bindFields(l.paths[0], fields)
 }
 
-// BindFields finds the columns of fields, and sets missing types.
+// bindFields finds the columns of fields, and sets missing types.
 func (f *parquetFile) bindFields(name string, fields []dataset.Field) error {
 	f.fields = make([]parquetColumn, len(fields))
 	for i := range fields {

@@ -17,6 +17,7 @@ const (
 	readAheadBytes = 1 << 20
 )
 
+// ErrNotTar says that a file is not a tar.
 var ErrNotTar = errors.New("not a tar")
 
 // TarReader reads one tar, from a file or from inside another tar, plain or compressed by gzip.
@@ -180,6 +181,7 @@ func (t *TarReader) wrap(entry string, err error) error {
 	return &FormatError{Path: t.Path, Entry: t.name(entry), Offset: t.count.n, Msg: msg, Err: err}
 }
 
+// Errorf is an error about a member; "" is the tar itself.
 func (t *TarReader) Errorf(entry, format string, args ...any) error {
 	return &FormatError{Path: t.Path, Entry: t.name(entry), Offset: t.count.n, Msg: fmt.Sprintf(format, args...)}
 }

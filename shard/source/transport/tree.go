@@ -130,6 +130,7 @@ const (
 	ReasonDangling = "a link to a file that is not there"
 )
 
+// ReasonTooLarge is the reason for a file above ImageBytesMax.
 func ReasonTooLarge(size int64) string {
 	return fmt.Sprintf("%d bytes, more than %d: too large for an image", size, ImageBytesMax)
 }
