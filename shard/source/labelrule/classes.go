@@ -130,17 +130,14 @@ func (c *classRule) takes(class string) bool {
 // selected gives the classes of the list, in its order.
 func (c *classRule) selected(s *dataset.Split, found []string) (dataset.Labels, error) {
 	l := c.labelsOf(c.wanted.Names, c.index)
-	if len(found) == 0 {
-		return l, transport.Refuse(s.Path, "none of its classes (%s) is among the %d of %s",
-			transport.SomeNames(slices.Sorted(maps.Keys(c.leftOut))),
-			len(c.wanted.Names), c.wanted.From)
+	note, err := c.wanted.chosen(s.Path, len(found), slices.Sorted(maps.Keys(c.leftOut)))
+	if err == nil && !s.Options.ForceClasses {
+		err = c.checkDepth(s, found)
 	}
-	if err := c.checkDepth(s, found); err != nil && !s.Options.ForceClasses {
-		return l, err
+	if err == nil {
+		s.Note("%s", note)
 	}
-	s.Note("the labels are those of %s: of its %d classes %d are here, and %d others are left out", c.wanted.From, len(c.wanted.Names),
-		len(found), len(c.leftOut))
-	return l, nil
+	return l, err
 }
 
 // class notes a class, which may be empty.

@@ -150,16 +150,22 @@ func (v *Column) resolveNames(r Resolved, path string, names ClassNames) (Resolv
 		}
 		r.Labels[i] = label
 	}
-	switch {
-	case names.Names == nil:
-	case len(others) == len(v.Values):
-		return r, transport.Refuse(path, "none of its classes (%s) is among the %d of %s",
-			transport.SomeNames(slices.Sorted(slices.Values(others))), len(r.classes), names.From)
-	default:
-		r.Note = fmt.Sprintf("the labels are those of %s: of its %d classes %d are here, and %d others are left out",
-			names.From, len(r.classes), len(v.Values)-len(others), len(others))
+	if names.Names == nil {
+		return r, nil
 	}
-	return r, nil
+	slices.Sort(others)
+	var err error
+	r.Note, err = names.chosen(path, len(v.Values)-len(others), others)
+	return r, err
+}
+
+// chosen is the note that some classes are here, and others are not among the names. It refuses a dataset of other classes only.
+func (c ClassNames) chosen(path string, here int, others []string) (note string, err error) {
+	if here == 0 {
+		return "", transport.Refuse(path, "none of its classes (%s) is among the %d of %s", transport.SomeNames(others), len(c.Names), c.From)
+	}
+	return fmt.Sprintf("the labels are those of %s: of its %d classes %d are here, and %d others are left out",
+		c.From, len(c.Names), here, len(others)), nil
 }
 
 // classNamesFiles are the usual names of a file with a class name in each line, beside data with numbers as labels.
