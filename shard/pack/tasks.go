@@ -85,7 +85,7 @@ func BuildAll(ctx context.Context, tasks []Task, o Options, done func(Summary)) 
 			continue
 		}
 		listed := func(classes []string) error {
-			if warning := source.SiblingClasses(t.Split, classes); warning != "" && len(tasks) == 1 && o.Warn != nil {
+			if warning := t.Split.SiblingClasses(classes); warning != "" && len(tasks) == 1 && o.Warn != nil {
 				o.Warn(warning)
 			}
 			return checkOthers(ctx, tasks[i+1:], kept[i+1:], classes)

@@ -36,14 +36,14 @@ type candidate struct {
 	noTar   bool // a file, and not a tar
 }
 
-// naming is what the splits of a candidate are called.
+// naming gives the names of a candidate's splits.
 type naming struct {
 	split  string // the names of files and folders say it
 	part   bool   // it is one split of the folder around it
 	output string // what the names of sets begin with; "": the path
 }
 
-// folder is what lies in a folder, without what is no part of any dataset, each list sorted.
+// folder lists a folder without files that are not part of a dataset. Each list is sorted.
 type folder struct {
 	tree    transport.Tree
 	folders []string
@@ -58,7 +58,7 @@ type front struct {
 	stdin   *transport.Stdin // the tar comes from it, and not from a file
 	strip   string           // the dataset begins in this folder of the tar, "train/"
 	members []tarMember
-	end     error // what stands after the members: io.EOF, or what is wrong
+	end     error // after the members: io.EOF, or the fault
 }
 
 // tarMember is a member of a tar's front.
@@ -173,8 +173,8 @@ func (f *folder) tars() (tars, others []string) {
 	return tars, others
 }
 
-// in is a candidate in the folder: one of its splits if that has a name.
-func (c *candidate) in(name, split string) (*candidate, error) {
+// child is a candidate in the folder; it is a split of the folder if split is not empty.
+func (c *candidate) child(name, split string) (*candidate, error) {
 	q, err := look(filepath.Join(c.path, name), c.opts, c.tree)
 	if err == nil && split != "" {
 		q.split, q.part = split, true

@@ -54,7 +54,7 @@ type cifarFormat struct {
 	name, folder, archive string
 	train, test           []string // the files of images
 	metas                 []string // the files of class names: of those in keys, and of the coarse ones
-	classes               [2]int   // in each of metas
+	classes               [2]int   // number of classes in each of metas
 }
 
 var cifar10 = cifarFormat{
@@ -77,12 +77,12 @@ var cifarUnread = map[string]*cifarFormat{"cifar-10-batches-py": &cifar10, "cifa
 func (f *cifarFormat) files() []string { return slices.Concat(f.train, f.test, f.metas) }
 func (f *cifarFormat) record() int     { return len(f.metas) + cifarImageBytes } // a byte for each label
 
-// cifarFiles is what the two splits of one CIFAR share: all its files, 184 MB, which stay in memory from the first Walk on.
+// cifarFiles holds all files of one CIFAR for its two splits: 184 MB, in memory from the first Walk on.
 type cifarFiles struct {
 	path    string              // the archive or folder
-	from    transport.Transport // of its files
+	from    transport.Transport // the files
 	format  *cifarFormat
-	label   int // in metas, of the labels that are taken
+	label   int // index into metas: 1 for coarse labels
 	once    sync.Once
 	err     error
 	data    map[string][]byte
@@ -92,9 +92,9 @@ type cifarFiles struct {
 // cifarSplit is the training or the test files as a split.
 type cifarSplit struct {
 	*cifarFiles
-	prefix string // of the keys: "train" or "test"
+	prefix string // begins the keys: "train" or "test"
 	names  []string
-	images int // as published
+	images int // the published number
 }
 
 func openCIFAR(from *candidate) ([]*Split, error) {
@@ -123,7 +123,7 @@ func openCIFAR(from *candidate) ([]*Split, error) {
 	}, nil
 }
 
-// findCIFAR says whether a place is a CIFAR unpacked or an archive of it, or a folder that holds nothing but one of these; nil: neither.
+// findCIFAR recognises an unpacked CIFAR, its archive, or a folder that holds only one of these. It returns nil for anything else.
 func findCIFAR(c *candidate) (*cifarFiles, error) {
 	if c.folder == nil {
 		return sniffCIFAR(c)
@@ -145,7 +145,7 @@ func findCIFAR(c *candidate) (*cifarFiles, error) {
 			return nil, transport.RefuseEntry(c.path, own, "%s beside other data (%s): build it by its own path, %s", f.name,
 				transport.SomeNames(others), filepath.Join(c.path, own))
 		}
-		inner, err := c.in(own, "")
+		inner, err := c.child(own, "")
 		if err != nil {
 			return nil, err
 		}
@@ -158,7 +158,7 @@ func findCIFAR(c *candidate) (*cifarFiles, error) {
 	return nil, refuseCIFAR(c.path, c.folders...)
 }
 
-// sniffCIFAR says whether a tar is an archive of CIFAR, by its first file that says something; nil: it is none.
+// sniffCIFAR recognises an archive of CIFAR by its first relevant file. It returns nil for another tar.
 func sniffCIFAR(c *candidate) (*cifarFiles, error) {
 	for i := range 100 { // members that say nothing: folders, readme.html
 		m, err := c.member(i)
@@ -299,7 +299,9 @@ func (c *cifarSplit) Describe() string {
 func (c *cifarSplit) Streamed() bool { return false }
 func (c *cifarSplit) Bytes() int64   { return 0 }
 
-// record returns the record at a place among all of the split, and its key; nil: there are fewer.
+func (c *cifarSplit) Place(string) string { return "" }
+
+// record returns the record with an index in the split, and its key; nil after the last one.
 func (c *cifarSplit) record(place int) (record []byte, key string) {
 	size, rest := c.format.record(), place
 	for _, name := range c.names {
@@ -313,7 +315,7 @@ func (c *cifarSplit) record(place int) (record []byte, key string) {
 	return nil, ""
 }
 
-// find returns the record of a key; nil: there is none.
+// find returns the record of a key, or nil.
 func (c *cifarSplit) find(key string) []byte {
 	place, err := strconv.Atoi(key[strings.LastIndexByte(key, '/')+1:])
 	if err != nil || place < 0 {
@@ -348,7 +350,7 @@ func (c *cifarSplit) Walk(ctx context.Context, s *Split, fn func(Item) error) (d
 	if images != c.images {
 		s.Note("%s has %d %s images, %s as published has %d", s.Path, images, c.prefix, c.format.name, c.images)
 	}
-	return dataset.Labels{Classes: classes, Used: dataset.UsedClasses(classes, counts), Of: func(key string) (int32, bool) {
+	return dataset.Labels{Classes: classes, Used: dataset.UsedClasses(classes, counts), ByKey: func(key string) (int32, bool) {
 		if record := c.find(key); record != nil {
 			return c.labelOf(record), true
 		}

@@ -330,7 +330,7 @@ func FuzzCIFAR(f *testing.F) {
 				t.Error(err)
 			}
 			for _, key := range keys {
-				if label, ok := labels.Of(key); !ok || int(label) >= len(labels.Classes) {
+				if label, ok := labels.ByKey(key); !ok || int(label) >= len(labels.Classes) {
 					t.Errorf("%s has the label %d, %v", key, label, ok)
 				}
 			}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/imgfeed/imgfeed/internal/pillowtest"
 	"github.com/imgfeed/imgfeed/shard/source/dataset"
-	"github.com/imgfeed/imgfeed/shard/source/labelrule"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
 )
 
@@ -270,10 +269,10 @@ func TestManyNames(t *testing.T) {
 	slices.Sort(numbers)
 	done := make(chan bool)
 	go func() {
-		ordered := labelrule.OrderClasses(&Split{}, numbers)
+		ordered := dataset.OrderClasses(&Split{}, numbers)
 		loose := &folder{files: f.files}
 		beside := f.besideImages(f.files[n-1]) && !slices.ContainsFunc(f.files, loose.besideImages)
-		done <- beside && ordered[n-1] == fmt.Sprint(n-1) && slices.Equal(labelrule.OrderClasses(&Split{}, f.folders), f.folders)
+		done <- beside && ordered[n-1] == fmt.Sprint(n-1) && slices.Equal(dataset.OrderClasses(&Split{}, f.folders), f.folders)
 	}()
 	select {
 	case right := <-done:

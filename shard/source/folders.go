@@ -120,7 +120,7 @@ func openClassTars(c *candidate) ([]*Split, error) {
 
 // checkClassTar checks that a file is a tar of images, as far as its first members say.
 func checkClassTar(c *candidate, name string) error {
-	q, err := c.in(name, "")
+	q, err := c.child(name, "")
 	if errors.Is(err, gzip.ErrHeader) || err == nil && q.front == nil {
 		return &FormatError{Path: filepath.Join(c.path, name), Msg: "called a tar, but it is none", Err: transport.ErrNotTar}
 	}
@@ -244,14 +244,14 @@ func openSplitFolders(c *candidate) ([]*Split, error) {
 		if name == "" || split == "test" && c.opts.Split != "" {
 			continue
 		}
-		of, err := c.openPart(name, split)
-		if split == "test" && !c.opts.Test && (err != nil || !of[0].Kind.TestLabelled) {
+		parts, err := c.openPart(name, split)
+		if split == "test" && !c.opts.Test && (err != nil || !parts[0].Kind.TestLabelled) {
 			continue // most test folders have no labels, or cannot be packed
 		}
 		if err != nil {
 			return nil, err
 		}
-		splits, taken = append(splits, of...), append(taken, name)
+		splits, taken = append(splits, parts...), append(taken, name)
 	}
 	for _, f := range c.folders {
 		if !slices.Contains(taken, f) {
@@ -267,7 +267,7 @@ func openSplitFolders(c *candidate) ([]*Split, error) {
 
 // openPart opens one split of several.
 func (c *candidate) openPart(name, split string) ([]*Split, error) {
-	q, err := c.in(name, split)
+	q, err := c.child(name, split)
 	if err != nil {
 		return nil, err
 	}

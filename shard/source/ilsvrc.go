@@ -79,7 +79,7 @@ func openIlsvrcTest(c *candidate) ([]*Split, error) {
 	if err != nil || !strings.HasPrefix(path.Base(first), labelrule.TestNamePrefix) {
 		return nil, err
 	}
-	return c.images("ILSVRC2012's test images", labelrule.ByNothing)
+	return c.images("ILSVRC2012's test images", labelrule.ByTestName)
 }
 
 // kaggle is ILSVRC2012 from Kaggle's competition imagenet-object-localization-challenge: any of its folders down to CLS-LOC, or the
@@ -111,7 +111,7 @@ func openKaggle(c *candidate) ([]*Split, error) {
 		if info, err := c.tree.Stat(filepath.Join(c.path, below)); err != nil || !info.IsDir() {
 			continue
 		}
-		q, err := c.in(below, "")
+		q, err := c.child(below, "")
 		if err != nil {
 			return nil, err
 		}
@@ -198,7 +198,7 @@ func openSuffixTars(c *candidate) ([]*Split, error) {
 		if split := transport.NamedSplit(name); split != "train" && split != "val" {
 			continue
 		}
-		q, err := c.in(name, "")
+		q, err := c.child(name, "")
 		if err != nil {
 			return nil, err
 		}
@@ -216,7 +216,7 @@ func (c *candidate) inData() (*candidate, error) {
 	if !slices.Contains(c.folders, "data") {
 		return nil, nil
 	}
-	q, err := c.in("data", "")
+	q, err := c.child("data", "")
 	if err == nil {
 		q.output = cmp.Or(c.output, c.path)
 	}

@@ -23,7 +23,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/labelrule"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
@@ -182,53 +181,4 @@ func newFiles(paths []string, opts Options) (*candidate, error) {
 		c.output = c.path
 	}
 	return c, nil
-}
-
-// SiblingClasses returns a warning if the training split beside this one, a set or a folder of class folders, has other classes, so that
-// its labels mean something else; otherwise "". classes are those of this split.
-func SiblingClasses(s *Split, classes []string) string {
-	if s.Name == "train" || len(classes) == 0 {
-		return ""
-	}
-	path, train := sibling(s)
-	label, differ := shard.LabelsDiffer(classes, train)
-	if len(train) == 0 || !differ {
-		return ""
-	}
-	other := "none"
-	if label < len(train) {
-		other = train[label]
-	}
-	return fmt.Sprintf("%s has other classes than %s beside it: label %d is %s here and %s there. Build both together, "+
-		"or this one with --classes SET, the set of train",
-		s.Path, path, label, classes[label], other)
-}
-
-// sibling finds the training split beside this one, and its classes.
-func sibling(s *Split) (path string, classes []string) {
-	for _, beside := range []string{filepath.Dir(s.Path), filepath.Dir(s.Output)} {
-		found, err := shard.FindAll(beside)
-		if err != nil {
-			continue
-		}
-		if set := found.Sets["train"]; set != "" {
-			if m, err := shard.ReadManifest(set); err == nil {
-				return set, m.Classes
-			}
-		}
-	}
-	f, err := listFolder(transport.FileSystem{}, filepath.Dir(s.Path))
-	if err != nil {
-		return "", nil
-	}
-	name := transport.SplitFolder(f.folders, "train")
-	path = filepath.Join(filepath.Dir(s.Path), name)
-	if name == "" || path == s.Path {
-		return "", nil
-	}
-	train, err := listFolder(transport.FileSystem{}, path)
-	if err != nil {
-		return "", nil
-	}
-	return path, labelrule.OrderClasses(s.Again(), train.folders)
 }

@@ -62,7 +62,9 @@ func openParquetFiles(c *candidate) ([]*Split, error) {
 
 // parquets are the files of a folder with the extension .parquet.
 func (f *folder) parquets() []string {
-	return slices.DeleteFunc(slices.Clone(f.files), func(name string) bool { return transport.FileKind(name) != transport.ParquetExtension })
+	return slices.DeleteFunc(slices.Clone(f.files), func(name string) bool {
+		return transport.FileKind(name) != transport.ParquetExtension
+	})
 }
 
 // newParquetSplit makes the split of some files. Their names tell whether files are missing.
@@ -170,24 +172,24 @@ func openLists(c *candidate) ([]*Split, error) {
 	}
 	var splits []*Split
 	for _, file := range c.files {
-		q, err := c.in(file, "")
+		q, err := c.child(file, "")
 		if err != nil {
 			return nil, err
 		}
 		q.output, q.opts.Split = "", ""
-		of, err := openList(q)
+		parts, err := openList(q)
 		q.close()
-		if err != nil || of == nil {
+		if err != nil || parts == nil {
 			return nil, err
 		}
-		for _, s := range of {
+		for _, s := range parts {
 			if at := slices.IndexFunc(splits, func(other *Split) bool { return other.Name == s.Name }); at >= 0 {
 				return nil, transport.Refuse(s.Path, "two of the %d lists are of the split %s, as %s is: join them, "+
 					"or call them by their splits",
 					len(c.files), s.Name, filepath.Base(splits[at].Path))
 			}
 		}
-		splits = append(splits, of...)
+		splits = append(splits, parts...)
 	}
 	// Labels are those of the first, which should be that of training.
 	slices.SortStableFunc(splits, func(a, b *Split) int {

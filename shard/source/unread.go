@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -72,7 +71,7 @@ func (u *unreadFormat) errorOf(path, entry string) error {
 
 // unreadFile is the error for a file that no kind reads; it names the format.
 func unreadFile(path string) error {
-	head := headOf(path)
+	head := transport.Head(path)
 	for i := range unreadFormats {
 		if unreadFormats[i].has(filepath.Base(path), head) {
 			return unreadFormats[i].errorOf(path, "")
@@ -96,18 +95,6 @@ func unreadFile(path string) error {
 			"< val.txt) > val.csv makes one", line), Err: transport.ErrNotTar}
 	}
 	return &FormatError{Path: path, Msg: "neither a tar nor a tar.gz", Err: transport.ErrNotTar}
-}
-
-// headOf returns the first bytes of a file, as far as it can be read.
-func headOf(path string) []byte {
-	f, err := transport.FileSystem{}.Open(path)
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	head := make([]byte, 512)
-	n, _ := io.ReadFull(f, head)
-	return head[:n]
 }
 
 // unread is the error for a folder in an unsupported format: it holds only files of such a format, or images with boxes as labels.
@@ -135,7 +122,7 @@ func (c *candidate) unread() error {
 	}
 	for _, name := range c.files {
 		for i := range unreadFormats {
-			if u := &unreadFormats[i]; u.has(name, headOf(filepath.Join(c.path, name))) && !strings.HasSuffix(name, ".json") {
+			if u := &unreadFormats[i]; u.has(name, transport.Head(filepath.Join(c.path, name))) && !strings.HasSuffix(name, ".json") {
 				return u.errorOf(c.path, name)
 			}
 		}

@@ -111,7 +111,7 @@ func holdsWebDataset(c *candidate, tars []string) (bool, error) {
 		return false, nil
 	}
 	for _, name := range tars {
-		q, err := c.in(name, "")
+		q, err := c.child(name, "")
 		if errors.Is(err, transport.ErrNotTar) {
 			return false, nil // classTars says so
 		}

@@ -200,6 +200,7 @@ type Numbers struct {
 	count int
 }
 
+// Begin starts a value of numbers after dst.
 func (f *Field) Begin(dst []byte) Numbers {
 	w := Numbers{field: f, dst: dst, start: len(dst)}
 	if f.Multihot {

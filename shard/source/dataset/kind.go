@@ -3,7 +3,6 @@ package dataset
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/wordnet"
@@ -58,7 +57,7 @@ type Published struct {
 // ILSVRCValidation is ILSVRC2012's validation set.
 var ILSVRCValidation = Published{"ILSVRC2012's validation set", 50_000}
 
-// known returns the published set with these classes and this split's name; ok is false if there is none or several.
+// known returns the published set with these classes and this split's name; ok is false if no set or several match.
 func (s *Split) known(classes []string) (Published, bool) {
 	// Hugging Face calls the classes by words, in the same order.
 	ilsvrc := slices.Equal(classes, wordnet.Wnids()) || len(classes) == 1000 && classes[0] == "tench, Tinca tinca"
@@ -104,9 +103,4 @@ func (s *Split) noteKnown(images int, classes []string) {
 		what = fmt.Sprintf("%s are missing", bytesize.Grouped(k.Images-images))
 	}
 	s.Note("%s has %s images, and here are %s: %s", k.Name, bytesize.Grouped(k.Images), bytesize.Grouped(images), what)
-}
-
-// IsWnid says that a name is that of a synset of WordNet's nouns, as n01440764.
-func IsWnid(name string) bool {
-	return len(name) == 9 && name[0] == 'n' && strings.Trim(name[1:], "0123456789") == ""
 }

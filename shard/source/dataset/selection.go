@@ -61,8 +61,8 @@ func (l *keyList) has(key string) bool {
 	if l == nil {
 		return false
 	}
-	met, ok := l.keys[key]
-	if ok && !met {
+	seen, ok := l.keys[key]
+	if ok && !seen {
 		l.keys[key] = true
 	}
 	return ok
@@ -100,15 +100,15 @@ func (s *Selection) Notes() (notes []string) {
 		if l == nil {
 			continue
 		}
-		var unmet []string
+		var missing []string
 		for _, key := range slices.Sorted(maps.Keys(l.keys)) {
 			if !l.keys[key] {
-				unmet = append(unmet, key)
+				missing = append(missing, key)
 			}
 		}
-		if len(unmet) > 0 {
-			notes = append(notes, fmt.Sprintf("%s that %s names %s not here (%s)", bytesize.Counted(len(unmet), "key", "keys"), l.path,
-				map[bool]string{true: "is", false: "are"}[len(unmet) == 1], transport.SomeNames(unmet)))
+		if len(missing) > 0 {
+			notes = append(notes, fmt.Sprintf("%s that %s names %s not here (%s)", bytesize.Counted(len(missing), "key", "keys"), l.path,
+				map[bool]string{true: "is", false: "are"}[len(missing) == 1], transport.SomeNames(missing)))
 		}
 	}
 	return notes

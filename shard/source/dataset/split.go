@@ -3,6 +3,7 @@
 package dataset
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -91,40 +92,10 @@ type Layout interface {
 	Read(key string, buf []byte) ([]byte, error)
 	// Streamed says that walk gives Data.
 	Streamed() bool
+	// Place returns the path of an item's file, and for "" the folder of all; "" if items are not files of their own.
+	Place(key string) string
 	// Bytes is about how many bytes walk reads, 0 when it reads only folders.
 	Bytes() int64
-}
-
-// Labels are the classes of a split and the label of each key.
-type Labels struct {
-	Classes []string
-	Of      func(key string) (label int32, ok bool)
-	Used    []string // those of the classes that samples have; nil: all
-	// Folders says that each class is a folder or a tar, and so is known to be there.
-	Folders bool
-	// Numbered says that the classes are called by their labels only: the names that another split has for these labels are better.
-	Numbered bool
-	Texts    bool // the classes are the labels' own texts, in sorted order: no number means one
-}
-
-// ClassIndex maps classes to their labels.
-func ClassIndex(classes []string) map[string]int32 {
-	index := make(map[string]int32, len(classes))
-	for i, c := range classes {
-		index[c] = int32(i)
-	}
-	return index
-}
-
-// UsedClasses returns the classes with samples.
-func UsedClasses(classes []string, counts []int) []string {
-	var used []string
-	for i, n := range counts {
-		if n > 0 {
-			used = append(used, classes[i])
-		}
-	}
-	return used
 }
 
 // Split is one split of a dataset. Walk it once, then ask for labels and contents.
@@ -183,6 +154,7 @@ func (s *Split) Bytes() int64 { return s.layout.Bytes() }
 // Notes returns messages for the user, such as files that were left out and why. They are complete after Walk.
 func (s *Split) Notes() []string { return s.notes }
 
+// Note adds a message to Notes.
 func (s *Split) Note(format string, args ...any) {
 	s.notes = append(s.notes, fmt.Sprintf(format, args...))
 }
@@ -267,59 +239,13 @@ func (s *Split) Again() *Split {
 	return &again
 }
 
-// relabel maps the labels of the split's own classes to those of the expected classes.
-func (s *Split) relabel(own Labels) (Labels, error) {
-	l := Labels{Classes: s.expected, Of: own.Of}
-	if own.Numbered {
-		if s.first.labels.Texts && len(own.Classes) > 0 {
-			return Labels{}, transport.Refuse(s.Path, "its labels are numbers, and those of %s are names: write both alike, "+
-				"or name the numbers by --classes FILE", s.first.Path)
-		}
-		if len(own.Classes) > len(s.expected) {
-			return Labels{}, transport.Refuse(s.Path, "has the label %d, and the other split has only %d classes: "+
-				"name them all by --classes FILE, or build the splits one at a time", len(own.Classes)-1, len(s.expected))
-		}
-		return l, nil
-	}
-	used := own.Used
-	if used == nil {
-		used = own.Classes
-	}
-	index := ClassIndex(s.expected)
-	if foreign := Without(used, index); len(foreign) > 0 {
-		return Labels{}, transport.Refuse(s.Path, "%d of its %d classes are not among the %d of the other split (%s): "+
-			"the two splits' labels would not agree. Build the others by itself with --classes SET, the set of this split, "+
-			"which leaves those out", len(foreign), len(used), len(s.expected), transport.SomeNames(foreign))
-	}
-	if own.Folders && len(used) < len(s.expected) && !s.Options.ForceClasses {
-		return Labels{}, transport.Refuse(s.Path, "has %d of the other split's %d classes (%s missing): complete it. "+
-			"torchvision's ImageFolder would give the two splits labels that disagree; "+
-			"--force-classes labels both by the other split's classes",
-			len(used), len(s.expected), transport.SomeNames(Without(s.expected, ClassIndex(used))))
-	}
-	s.Note("%s has %d of the other split's %d classes and is labelled by those", s.Path, len(used), len(s.expected))
-	l.Of = func(key string) (int32, bool) {
-		label, ok := own.Of(key)
-		if label >= 0 && ok {
-			label = index[own.Classes[label]]
-		}
-		return label, ok
-	}
-	return l, nil
-}
-
-// Without returns the names that an index lacks.
-func Without(names []string, index map[string]int32) []string {
-	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { _, ok := index[name]; return ok })
-}
-
 // Classes are the names of the labels 0, 1, …; they are known after Walk.
 func (s *Split) Classes() []string { return s.labels.Classes }
 
 // Label returns the label of a key from Walk.
 func (s *Split) Label(key string) (int32, error) {
-	if s.labels.Of != nil { // else nothing was walked over
-		if label, ok := s.labels.Of(key); ok {
+	if s.labels.ByKey != nil { // else nothing was walked over
+		if label, ok := s.labels.ByKey(key); ok {
 			return label, nil
 		}
 	}
@@ -331,29 +257,13 @@ func (s *Split) Label(key string) (int32, error) {
 func (s *Split) Read(key string, buf []byte) ([]byte, error) { return s.layout.Read(key, buf) }
 
 // Root is the folder or URL that holds the files named by Item.Object and Place.
-func (s *Split) Root() string {
-	if l, ok := s.layout.(Placed); ok {
-		return l.Place("")
-	}
-	return s.Path
-}
+func (s *Split) Root() string { return cmp.Or(s.layout.Place(""), s.Path) }
 
 // Place returns the path of an item's file if the split is not Streamed; "" if the item is not a file of its own, as in a zip.
-func (s *Split) Place(key string) string {
-	if l, ok := s.layout.(Placed); ok {
-		return l.Place(key)
-	}
-	return ""
-}
+func (s *Split) Place(key string) string { return s.layout.Place(key) }
 
 // InFolders says that the split's folders can be built by themselves, as those in tars and zips cannot.
 func (s *Split) InFolders() bool { return !s.Streamed() && s.Place("") != "" }
-
-// Placed is a layout of files on this machine or behind a network.
-type Placed interface {
-	// Place returns the path of an item's file, and for "" the folder that all lie in.
-	Place(key string) string
-}
 
 // SetLocation records the byte range of a file's data, if the data are stored verbatim.
 func (it *Item) SetLocation(f *transport.File) {

@@ -1,14 +1,12 @@
 package labelrule
 
 import (
-	"cmp"
 	"fmt"
 	"io/fs"
 	"maps"
 	"path"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
@@ -130,19 +128,16 @@ func (c *classRule) takes(class string) bool {
 }
 
 // selected gives the classes of the list, in its order.
-func (c *classRule) selected(s *dataset.Split, met []string) (dataset.Labels, error) {
+func (c *classRule) selected(s *dataset.Split, found []string) (dataset.Labels, error) {
 	l := c.labelsOf(c.wanted.Names, c.index)
-	if len(met) == 0 {
-		return l, transport.Refuse(s.Path, "none of its classes (%s) is among the %d of %s",
-			transport.SomeNames(slices.Sorted(maps.Keys(c.leftOut))),
-			len(c.wanted.Names), c.wanted.From)
+	note, err := c.wanted.chosen(s.Path, len(found), slices.Sorted(maps.Keys(c.leftOut)))
+	if err == nil && !s.Options.ForceClasses {
+		err = c.checkDepth(s, found)
 	}
-	if err := c.checkDepth(s, met); err != nil && !s.Options.ForceClasses {
-		return l, err
+	if err == nil {
+		s.Note("%s", note)
 	}
-	s.Note("the labels are those of %s: of its %d classes %d are here, and %d others are left out", c.wanted.From, len(c.wanted.Names),
-		len(met), len(c.leftOut))
-	return l, nil
+	return l, err
 }
 
 // class notes a class, which may be empty.
@@ -205,54 +200,23 @@ func (c *classRule) Labels(s *dataset.Split) (dataset.Labels, error) {
 			return dataset.Labels{}, err
 		}
 	}
-	classes = OrderClasses(s, classes)
+	classes = dataset.OrderClasses(s, classes)
 	return c.labelsOf(classes, dataset.ClassIndex(classes)), nil
 }
 
 // labelsOf are the labels by class folders.
 func (c *classRule) labelsOf(classes []string, index map[string]int32) dataset.Labels {
-	return dataset.Labels{Classes: classes, Folders: true, Of: func(key string) (int32, bool) {
+	return dataset.Labels{Classes: classes, Folders: true, ByKey: func(key string) (int32, bool) {
 		class, _, _ := transport.KeyClass(key, c.level)
 		label, ok := index[class]
 		return label, ok
 	}}
 }
 
-// OrderClasses sorts classes by name, and those that all are numbers by number.
-func OrderClasses(s *dataset.Split, classes []string) []string {
-	for _, name := range classes {
-		if strings.Trim(name, "0123456789") != "" || len(name) > 18 {
-			return classes
-		}
-	}
-	number := func(name string) int {
-		n, _ := strconv.Atoi(name)
-		return n
-	}
-	ordered := slices.SortedFunc(slices.Values(classes), func(a, b string) int {
-		return cmp.Or(cmp.Compare(number(a), number(b)), cmp.Compare(a, b))
-	})
-	at := 0
-	for at < len(classes) && ordered[at] == classes[at] {
-		at++
-	}
-	switch {
-	case at == len(classes):
-		return classes
-	case s.Options.ClassOrder == dataset.ClassOrderString:
-		s.Note("the classes are numbers and stand in the order of strings, as torchvision's ImageFolder has them: %s has the label %d",
-			ordered[at], slices.Index(classes, ordered[at]))
-		return classes
-	}
-	s.Note("the classes are numbers and stand in numeric order: %s has the label %d; torchvision's ImageFolder, "+
-		"which sorts them as strings, would give it %d "+
-		"(--class-order string does that too)", ordered[at], at, slices.Index(classes, ordered[at]))
-	return ordered
-}
-
 // notClasses are names of folders that hold classes or splits, and not images of one class.
 var notClasses = []string{"data", "images", "image", "imgs", "img", "dataset", "imagenet", "ilsvrc", "cls-loc", "annotations", "imagesets"}
 
+// NamedNoClass says that a folder has the name of a split or of a folder of images.
 func NamedNoClass(name string) bool {
 	return transport.IsSplitFolder(name) || slices.Contains(notClasses, strings.ToLower(name))
 }

@@ -37,18 +37,18 @@ func WholeNumber(text string) (n int32, whole, number bool) {
 	return int32(min(max(x, NoLabel-1), NumberedClassesMax)), true, true // beyond both, any label is refused
 }
 
-// Column are the labels of a column. If all are whole numbers they are the labels, else they are the names of classes.
+// Column collects the distinct labels of a column. If all are whole numbers, they are the labels; otherwise they name classes.
 type Column struct {
 	Values []string
-	places []Place // the first place of each
+	errorf []Errorf // makes an error about the first row with each
 	index  map[string]int32
 }
 
-// A place is a line or a row: it makes errors that name it.
-type Place func(format string, args ...any) error
+// Errorf makes an error about one line or row.
+type Errorf func(format string, args ...any) error
 
-// Add returns the place of a label among those that differ.
-func (v *Column) Add(label string, at Place) (int32, error) {
+// Add returns the index of a label among the distinct ones.
+func (v *Column) Add(label string, at Errorf) (int32, error) {
 	i, ok := v.index[label]
 	if ok {
 		return i, nil
@@ -59,10 +59,10 @@ func (v *Column) Add(label string, at Place) (int32, error) {
 	if v.index == nil {
 		v.index = make(map[string]int32)
 	}
-	label = strings.Clone(label) // does not keep the line in memory
+	label = strings.Clone(label) // without the line around it
 	i = int32(len(v.Values))
 	v.index[label] = i
-	v.Values, v.places = append(v.Values, label), append(v.places, at)
+	v.Values, v.errorf = append(v.Values, label), append(v.errorf, at)
 	return i, nil
 }
 
@@ -70,12 +70,13 @@ func (v *Column) Add(label string, at Place) (int32, error) {
 type Resolved struct {
 	Labels   []int32
 	Numbered bool     // the values are the labels
-	classes  []string // else the values are among these, in the order of their labels
+	classes  []string // otherwise the values name these classes, in the order of their labels
 	Note     string
 }
 
-// Of gives the labels of a split: all of them, and each by its key.
-func (r *Resolved) Of(s *dataset.Split, names ClassNames, label func(string) (int32, bool), all iter.Seq[int32]) (l dataset.Labels, err error) {
+// SplitLabels gives the labels of a split: all of them, and each by its key.
+func (r *Resolved) SplitLabels(s *dataset.Split, names ClassNames, byKey func(string) (int32, bool), all iter.Seq[int32],
+) (l dataset.Labels, err error) {
 	n, unlabelled := 0, 0
 	for label := range all {
 		if n = max(n, int(label)+1); label == NoLabel {
@@ -93,11 +94,11 @@ func (r *Resolved) Of(s *dataset.Split, names ClassNames, label func(string) (in
 			err = checkWnids(s, r.classes)
 		}
 	}
-	l.Of = label
+	l.ByKey = byKey
 	return l, err
 }
 
-// Resolve tells the labels of all values. names are those of --classes or of a file beside the data, if there is one; path is the source's.
+// Resolve finds the labels of all values. names come from --classes or a file beside the data; path is the source's.
 func (v *Column) Resolve(path string, names ClassNames, opts dataset.Options) (r Resolved, err error) {
 	r.Labels = make([]int32, len(v.Values))
 	firstNumber, firstFraction, firstName := -1, -1, -1
@@ -106,7 +107,7 @@ func (v *Column) Resolve(path string, names ClassNames, opts dataset.Options) (r
 		first := &firstName
 		switch {
 		case whole && (n < NoLabel || n >= NumberedClassesMax):
-			return r, v.places[i]("the label %.40s is not from 0 to %d", value, NumberedClassesMax-1)
+			return r, v.errorf[i]("the label %.40s is not from 0 to %d", value, NumberedClassesMax-1)
 		case whole:
 			r.Labels[i], first = n, &firstNumber
 		case number:
@@ -118,14 +119,13 @@ func (v *Column) Resolve(path string, names ClassNames, opts dataset.Options) (r
 	}
 	switch {
 	case firstFraction >= 0 && firstName < 0:
-		return r, v.places[firstFraction]("the label %s is no whole number: name another column by --label", v.Values[firstFraction])
+		return r, v.errorf[firstFraction]("the label %s is no whole number: name another column by --label", v.Values[firstFraction])
 	case firstName < 0:
 		r.Numbered = true
 		return r, nil
 	case max(firstNumber, firstFraction) >= 0 && !opts.ForceClasses:
-		return r, v.places[firstName]("the label %.60q is a name, and others are numbers (%s): correct it, "+
-			"name another column by --label, "+
-			"or take all of them for names by --force-classes", v.Values[firstName], v.Values[max(firstNumber, firstFraction)])
+		return r, v.errorf[firstName]("the label %.60q is a name, and others are numbers (%s): correct it, "+
+			"name another column by --label, or take all of them for names by --force-classes", v.Values[firstName], v.Values[max(firstNumber, firstFraction)])
 	}
 	return v.resolveNames(r, path, names)
 }
@@ -134,7 +134,7 @@ func (v *Column) Resolve(path string, names ClassNames, opts dataset.Options) (r
 func (v *Column) resolveNames(r Resolved, path string, names ClassNames) (Resolved, error) {
 	for i, value := range v.Values {
 		if reason := transport.NameReason(value); reason != "" {
-			return r, v.places[i]("the class %.60q cannot be used because %s", value, reason)
+			return r, v.errorf[i]("the class %.60q cannot be used because %s", value, reason)
 		}
 	}
 	r.classes = slices.Sorted(slices.Values(v.Values))
@@ -150,16 +150,22 @@ func (v *Column) resolveNames(r Resolved, path string, names ClassNames) (Resolv
 		}
 		r.Labels[i] = label
 	}
-	switch {
-	case names.Names == nil:
-	case len(others) == len(v.Values):
-		return r, transport.Refuse(path, "none of its classes (%s) is among the %d of %s",
-			transport.SomeNames(slices.Sorted(slices.Values(others))), len(r.classes), names.From)
-	default:
-		r.Note = fmt.Sprintf("the labels are those of %s: of its %d classes %d are here, and %d others are left out",
-			names.From, len(r.classes), len(v.Values)-len(others), len(others))
+	if names.Names == nil {
+		return r, nil
 	}
-	return r, nil
+	slices.Sort(others)
+	var err error
+	r.Note, err = names.chosen(path, len(v.Values)-len(others), others)
+	return r, err
+}
+
+// chosen is the note that some classes are here, and others are not among the names. It refuses a dataset of other classes only.
+func (c ClassNames) chosen(path string, here int, others []string) (note string, err error) {
+	if here == 0 {
+		return "", transport.Refuse(path, "none of its classes (%s) is among the %d of %s", transport.SomeNames(others), len(c.Names), c.From)
+	}
+	return fmt.Sprintf("the labels are those of %s: of its %d classes %d are here, and %d others are left out",
+		c.From, len(c.Names), here, len(others)), nil
 }
 
 // classNamesFiles are the usual names of a file with a class name in each line, beside data with numbers as labels.

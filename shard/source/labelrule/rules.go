@@ -34,14 +34,6 @@ type Files struct {
 
 func (l *Files) Unlabelled() bool { return l.Test }
 
-// Place implements placed.
-func (l *Files) Place(key string) string {
-	if t, ok := l.Transport.(dataset.Placed); ok {
-		return t.Place(key)
-	}
-	return ""
-}
-
 func (l *Files) Describe() string { return l.What }
 
 func (l *Files) Walk(ctx context.Context, s *dataset.Split, fn func(dataset.Item) error) (dataset.Labels, error) {
@@ -74,6 +66,7 @@ func (l *Files) Walk(ctx context.Context, s *dataset.Split, fn func(dataset.Item
 // unlabelledRule takes all images.
 type unlabelledRule struct{ others []string }
 
+// WithoutLabels takes all images with the label -1.
 func WithoutLabels(*dataset.Split) (Rule, error) { return &unlabelledRule{}, nil }
 
 func (r *unlabelledRule) Take(f *transport.File) (bool, error) {
@@ -95,7 +88,7 @@ func (r *unlabelledRule) Labels(s *dataset.Split) (dataset.Labels, error) {
 
 // NoLabels are the labels of a split without any.
 func NoLabels() dataset.Labels {
-	return dataset.Labels{Numbered: true, Of: func(string) (int32, bool) { return NoLabel, true }}
+	return dataset.Labels{Numbered: true, ByKey: func(string) (int32, bool) { return NoLabel, true }}
 }
 
 // TestNamePrefix begins the names of the test images of ILSVRC2012.
@@ -104,7 +97,8 @@ const TestNamePrefix = "ILSVRC2012_test_"
 // testRule gives the test images of ILSVRC2012 the label -1.
 type testRule struct{}
 
-func ByNothing(*dataset.Split) (Rule, error) { return testRule{}, nil }
+// ByTestName takes the test images of ILSVRC2012 with the label -1.
+func ByTestName(*dataset.Split) (Rule, error) { return testRule{}, nil }
 
 func (testRule) Take(f *transport.File) (bool, error) {
 	if f.Folder && f.Tar != nil {
@@ -133,6 +127,7 @@ type suffixRule struct {
 	differ int              // validation images of another class than is known
 }
 
+// BySuffix takes the wnid at the end of a name as the class.
 func BySuffix(*dataset.Split) (Rule, error) {
 	return &suffixRule{index: dataset.ClassIndex(wordnet.Wnids())}, nil
 }
@@ -174,5 +169,5 @@ func (r *suffixRule) Labels(s *dataset.Split) (dataset.Labels, error) {
 	if r.differ > 0 {
 		s.Note("%s validation images have another class in their names than is known of them", bytesize.Grouped(r.differ))
 	}
-	return dataset.Labels{Classes: wordnet.Wnids(), Of: r.label}, nil
+	return dataset.Labels{Classes: wordnet.Wnids(), ByKey: r.label}, nil
 }

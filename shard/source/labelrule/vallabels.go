@@ -98,14 +98,15 @@ func (v *ValLabels) Find(name string) (int32, error) {
 type valRule struct {
 	*ValLabels
 	s      *dataset.Split
-	met    map[string]bool
+	seen   map[string]bool
 	counts []int // images of each label
 	differ int   // images with a class that differs from ILSVRC2012's
 	wrong  int   // those with a wrong class of ILSVRC2012
 }
 
+// Rule labels the validation images of ILSVRC2012 by their numbers.
 func (v *ValLabels) Rule(s *dataset.Split) (Rule, error) {
-	return &valRule{ValLabels: v, s: s, met: make(map[string]bool), counts: make([]int, len(v.classes))}, nil
+	return &valRule{ValLabels: v, s: s, seen: make(map[string]bool), counts: make([]int, len(v.classes))}, nil
 }
 
 func (r *valRule) Take(f *transport.File) (bool, error) {
@@ -119,10 +120,10 @@ func (r *valRule) Take(f *transport.File) (bool, error) {
 	if f.Label, err = r.Find(f.Key); err != nil {
 		return false, f.Errorf("%v", err)
 	}
-	if r.met[f.Key] {
+	if r.seen[f.Key] {
 		return false, f.Errorf("occurs twice")
 	}
-	r.met[f.Key], f.Labelled = true, true
+	r.seen[f.Key], f.Labelled = true, true
 	r.counts[f.Label]++
 	n, _ := valNumber(f.Key)
 	if known := ILSVRCVal(); r.classes[f.Label] != known.classes[known.labels[n-1]] {
@@ -139,16 +140,16 @@ func mostDiffer(differ, of int) bool { return of >= 20 && 2*differ > of }
 
 func (r *valRule) Labels(s *dataset.Split) (dataset.Labels, error) {
 	switch {
-	case r.from != "" && mostDiffer(r.wrong, len(r.met)) && !s.Options.ForceClasses:
+	case r.from != "" && mostDiffer(r.wrong, len(r.seen)) && !s.Options.ForceClasses:
 		return dataset.Labels{}, transport.Refuse(r.from, "%d of the %d images have another class there than in ILSVRC2012, "+
 			"as where its lines have another order: leave --val-labels "+
-			"away, as the program knows the labels, or take these all the same by --force-classes", r.wrong, len(r.met))
+			"away, as the program knows the labels, or take these all the same by --force-classes", r.wrong, len(r.seen))
 	case r.from != "" && r.differ == 0:
 		s.Note("the labels are those of %s, which agrees with ILSVRC2012", r.from)
 	case r.from != "":
 		s.Note("the labels are those of %s, of which %d differ from ILSVRC2012's", r.from, r.differ)
 	}
-	return dataset.Labels{Classes: r.classes, Used: dataset.UsedClasses(r.classes, r.counts), Of: func(key string) (int32, bool) {
+	return dataset.Labels{Classes: r.classes, Used: dataset.UsedClasses(r.classes, r.counts), ByKey: func(key string) (int32, bool) {
 		label, err := r.Find(key)
 		return label, err == nil
 	}}, nil

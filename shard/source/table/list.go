@@ -120,7 +120,7 @@ func (l *listFile) errorf(line int, format string, args ...any) error {
 func (l *List) Describe() string { return "a list of images" }
 
 func (l *List) Walk(ctx context.Context, s *dataset.Split, fn func(dataset.Item) error) (dataset.Labels, error) {
-	all, err := l.labels.Of(s, l.names, l.label, func(yield func(int32) bool) {
+	all, err := l.labels.SplitLabels(s, l.names, l.label, func(yield func(int32) bool) {
 		for _, r := range l.rows {
 			yield(r.label)
 		}

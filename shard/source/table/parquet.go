@@ -137,7 +137,7 @@ func (l *Parquet) Walk(ctx context.Context, s *dataset.Split, fn func(dataset.It
 			return dataset.Labels{}, err
 		}
 	}
-	return r.Of(s, l.names, l.label, func(yield func(int32) bool) {
+	return r.SplitLabels(s, l.names, l.label, func(yield func(int32) bool) {
 		for _, rows := range l.rows {
 			for i, label := range rows {
 				if r.Labels != nil && label >= 0 {
@@ -150,7 +150,7 @@ func (l *Parquet) Walk(ctx context.Context, s *dataset.Split, fn func(dataset.It
 }
 
 // rowLabel is the label of a row, or the place of its text among the texts.
-func (l *Parquet) rowLabel(text string, at labelrule.Place) (int32, error) {
+func (l *Parquet) rowLabel(text string, at labelrule.Errorf) (int32, error) {
 	n, whole, _ := labelrule.WholeNumber(text)
 	switch {
 	case text == "":
@@ -170,8 +170,8 @@ func (l *Parquet) label(key string) (int32, bool) {
 	stem, rest, _ := strings.Cut(key, "/")
 	digits, _, _ := strings.Cut(rest, "-")
 	row, err := strconv.Atoi(digits)
-	if of := l.rows[stem]; err == nil && row >= 0 && row < len(of) {
-		return of[row], true
+	if labels := l.rows[stem]; err == nil && row >= 0 && row < len(labels) {
+		return labels[row], true
 	}
 	return 0, false
 }
@@ -183,6 +183,8 @@ type parquetRow struct {
 	reason string // why there is no image
 	label  string // "": none
 	fields []byte
+	// invalid is the error of a field whose value cannot be used.
+	invalid error
 }
 
 // file calls fn for every row of a file.
@@ -208,58 +210,62 @@ func (l *Parquet) file(ctx context.Context, name string, fn func(row int, r *par
 		if err := f.checkGroup(i); err != nil {
 			return wrong("cannot be read as parquet", err)
 		}
-		err := f.group(group, func(r *parquetRow, err error) error {
-			if field, ok := errors.AsType[*fieldError](err); ok {
-				return wrong(field.Error(), nil)
+		c := f.cursors(group)
+		for range group.NumRows() {
+			r, err := c.next()
+			switch {
+			case err != nil:
+				err = wrong("cannot be read as parquet", err)
+			case r.invalid != nil && r.reason == "":
+				err = wrong(r.invalid.Error(), nil)
+			default:
+				err = errors.Join(ctx.Err(), fn(row, r))
 			}
 			if err != nil {
-				return wrong("cannot be read as parquet", err)
-			}
-			if err := errors.Join(ctx.Err(), fn(row, r)); err != nil {
+				c.close()
 				return err
 			}
 			row++
-			return nil
-		})
-		if err != nil {
-			return err
 		}
+		c.close()
 	}
 	return nil
 }
 
-// group calls fn for every row of a row group, or with the error that ends it.
-func (f *parquetFile) group(group parquet.RowGroup, fn func(*parquetRow, error) error) error {
-	image, name, label := newParquetCursor(group, f.image), newParquetCursor(group, f.imagePath), newParquetCursor(group, f.label)
-	defer image.close()
-	defer name.close()
-	defer label.close()
-	fields := f.newFieldCursors(group)
-	defer fields.close()
-	for range group.NumRows() {
-		r, err := readParquetRow(image, name, label)
-		if err == nil {
-			r.fields, err = fields.next()
-		}
-		if _, wrong := errors.AsType[*fieldError](err); wrong && r.reason != "" {
-			err = nil // the row is left out
-		}
-		if err := fn(r, err); err != nil {
-			return err
-		}
-	}
-	return nil
+// rowCursors go through the columns of a row group together.
+type rowCursors struct {
+	image, name, label *parquetCursor
+	columns            []parquetColumn
+	fields             []*parquetCursor // one for each column
+	values             []parquet.Value  // the values of one field
+	encoded            []byte           // the fields of the row
 }
 
-// readParquetRow takes the next value of each column.
-func readParquetRow(image, name, label *parquetCursor) (*parquetRow, error) {
-	data, err := image.next()
-	text, err2 := label.next()
-	file, err3 := name.next()
-	if err := cmp.Or(err, err2, err3); err != nil {
+func (f *parquetFile) cursors(group parquet.RowGroup) *rowCursors {
+	c := &rowCursors{image: newParquetCursor(group, f.image), name: newParquetCursor(group, f.imagePath),
+		label: newParquetCursor(group, f.label), columns: f.fields}
+	for i := range f.fields {
+		c.fields = append(c.fields, newParquetCursor(group, f.fields[i].leaf))
+	}
+	return c
+}
+
+func (c *rowCursors) close() {
+	for _, cursor := range append(c.fields, c.image, c.name, c.label) {
+		cursor.close()
+	}
+}
+
+// next takes the next value of each column.
+func (c *rowCursors) next() (*parquetRow, error) {
+	data, err := c.image.next()
+	text, err2 := c.label.next()
+	file, err3 := c.name.next()
+	r := new(parquetRow)
+	err4 := c.nextFields(r)
+	if err := cmp.Or(err, err2, err3, err4); err != nil {
 		return nil, err
 	}
-	r := new(parquetRow)
 	switch n := len(data.ByteArray()); {
 	case data.IsNull():
 		r.reason = "the row has no bytes of an image (a path is not followed)"

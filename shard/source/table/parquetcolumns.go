@@ -192,7 +192,7 @@ func (l *Parquet) BindFields(fields []dataset.Field) error {
 	return f.bindFields(l.paths[0], fields)
 }
 
-// BindFields finds the columns of fields, and sets missing types.
+// bindFields finds the columns of fields, and sets missing types.
 func (f *parquetFile) bindFields(name string, fields []dataset.Field) error {
 	f.fields = make([]parquetColumn, len(fields))
 	for i := range fields {
@@ -265,41 +265,18 @@ func parquetFieldType(t parquet.Type) shard.FieldType {
 	return shard.Bytes
 }
 
-// fieldCursors go through the columns of the fields in a row group.
-type fieldCursors struct {
-	columns []parquetColumn
-	cursors []*parquetCursor
-	row     []parquet.Value
-	values  []byte
-}
-
-func (f *parquetFile) newFieldCursors(group parquet.RowGroup) *fieldCursors {
-	c := &fieldCursors{columns: f.fields}
-	for i := range c.columns {
-		c.cursors = append(c.cursors, newParquetCursor(group, c.columns[i].leaf))
-	}
-	return c
-}
-
-func (c *fieldCursors) close() {
-	for _, cursor := range c.cursors {
-		cursor.close()
-	}
-}
-
-// next returns the values of the next row, which are valid until the one after.
-func (c *fieldCursors) next() ([]byte, error) {
-	c.values = c.values[:0]
-	var wrong error
-	for i, cursor := range c.cursors {
+// nextFields takes the values of a row's fields.
+func (c *rowCursors) nextFields(r *parquetRow) error {
+	c.encoded = c.encoded[:0]
+	for i, cursor := range c.fields {
 		column := &c.columns[i]
 		v, err := cursor.next()
 		if err != nil {
-			return nil, err
+			return err
 		}
-		c.row = c.row[:0]
+		c.values = c.values[:0]
 		if !column.list || !v.IsNull() { // an empty list is one null
-			c.row = append(c.row, v.Clone())
+			c.values = append(c.values, v.Clone())
 		}
 		for column.list {
 			more, err := cursor.peek()
@@ -307,20 +284,18 @@ func (c *fieldCursors) next() ([]byte, error) {
 				break
 			}
 			if err != nil {
-				return nil, err
+				return err
 			}
-			c.row = append(c.row, more.Clone())
+			c.values = append(c.values, more.Clone())
 			cursor.at++
 		}
-		if c.values, err = column.appendParquet(c.values, c.row); err != nil && wrong == nil {
-			wrong = &fieldError{err}
+		if c.encoded, err = column.appendParquet(c.encoded, c.values); err != nil {
+			r.invalid = cmp.Or(r.invalid, err)
 		}
 	}
-	return c.values, wrong
+	r.fields = c.encoded
+	return nil
 }
-
-// fieldError says that a row was read, but the value of a field is invalid.
-type fieldError struct{ error }
 
 // appendParquet appends the value that a row has.
 func (c *parquetColumn) appendParquet(dst []byte, row []parquet.Value) ([]byte, error) {

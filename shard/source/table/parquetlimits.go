@@ -180,14 +180,12 @@ func (c *compact) skip(n uint64) {
 	c.data = c.data[min(n, uint64(len(c.data))):]
 }
 
-func (c *compact) byte() byte {
-	if len(c.data) == 0 {
-		c.bad = true
-		return 0
+func (c *compact) byte() (b byte) {
+	if len(c.data) > 0 {
+		b = c.data[0]
 	}
-	head := c.data[0]
-	c.data = c.data[1:]
-	return head
+	c.skip(1)
+	return b
 }
 
 func (c *compact) uvarint() uint64 {

@@ -17,6 +17,7 @@ const (
 	readAheadBytes = 1 << 20
 )
 
+// ErrNotTar says that a file is not a tar.
 var ErrNotTar = errors.New("not a tar")
 
 // TarReader reads one tar, from a file or from inside another tar, plain or compressed by gzip.
@@ -25,22 +26,10 @@ type TarReader struct {
 	Path    string    // the file
 	inner   string    // the name of the entry that holds this tar, "" for the file itself
 	file    io.Closer // nil: it is not to be closed
-	count   *countingReader
+	count   *endReader
 	rest    *endReader // the members, and at the end the rest of the file
 	begins  int64      // offset of the tar in the file; -1 if it is compressed
 	Peeking bool       // read only the front: nothing after the last member
-}
-
-// countingReader counts the bytes read from a file, for offsets in errors.
-type countingReader struct {
-	r io.Reader
-	n int64
-}
-
-func (c *countingReader) Read(p []byte) (int, error) {
-	n, err := c.r.Read(p)
-	c.n += int64(n)
-	return n, err
 }
 
 // OpenTar opens a tar file. A file of another format gives ErrNotTar.
@@ -63,7 +52,7 @@ func OpenTar(path string) (*TarReader, error) {
 
 // NewTarReader reads a tar that comes from anywhere.
 func NewTarReader(path string, r io.Reader) (*TarReader, error) {
-	t := &TarReader{Path: path, count: &countingReader{r: r}}
+	t := &TarReader{Path: path, count: &endReader{r: r}}
 	return t, t.start(bufio.NewReaderSize(t.count, readAheadBytes))
 }
 
@@ -150,7 +139,7 @@ func (t *TarReader) checkRest() error {
 	}
 }
 
-// endReader remembers how many zeros were read last: a tar ends in two blocks of them.
+// endReader counts the bytes, and the zeros at their end: a tar ends in two blocks of zeros.
 type endReader struct {
 	r     io.Reader
 	n     int64 // bytes that were read
@@ -192,6 +181,7 @@ func (t *TarReader) wrap(entry string, err error) error {
 	return &FormatError{Path: t.Path, Entry: t.name(entry), Offset: t.count.n, Msg: msg, Err: err}
 }
 
+// Errorf is an error about a member; "" is the tar itself.
 func (t *TarReader) Errorf(entry, format string, args ...any) error {
 	return &FormatError{Path: t.Path, Entry: t.name(entry), Offset: t.count.n, Msg: fmt.Sprintf(format, args...)}
 }

@@ -17,6 +17,8 @@ type Stream struct{ Size int64 }
 func (s *Stream) Streamed() bool { return true }
 func (s *Stream) Bytes() int64   { return s.Size }
 
+func (s *Stream) Place(string) string { return "" }
+
 func (s *Stream) Read(key string, _ []byte) ([]byte, error) {
 	return nil, fmt.Errorf("source: %q lies in a tar or a table, and cannot be read by its key", key)
 }
@@ -31,7 +33,7 @@ type TarFiles struct {
 	Strip string // "train/": the folder that all members lie in, no part of a key
 }
 
-// Place implements placed: of keys nothing is known.
+// Place returns the folder of all tars; the tar of a key is unknown.
 func (t *TarFiles) Place(string) string {
 	folder := filepath.Dir(t.Paths[0])
 	for _, p := range t.Paths {
@@ -212,7 +214,7 @@ type classTarFiles struct {
 func NewClassTarFiles(t *TarFiles, whole bool) *classTarFiles { return &classTarFiles{*t, whole} }
 
 func (t *classTarFiles) Files(w *Walk, fn func(*File) error) error {
-	met := make(map[string]bool)
+	seen := make(map[string]bool)
 	// class gives the tar of one class, as a folder.
 	class := func(f File, open func(func(*TarReader) error) error) error {
 		f.Key, f.Folder = path.Base(Stem(f.Name)), true
@@ -221,10 +223,10 @@ func (t *classTarFiles) Files(w *Walk, fn func(*File) error) error {
 		} else if err != nil {
 			return err
 		}
-		if met[f.Key] {
+		if seen[f.Key] {
 			return f.Errorf("class %s occurs in two tars", f.Key)
 		}
-		met[f.Key] = true
+		seen[f.Key] = true
 		return open(func(r *TarReader) error {
 			return w.Files(r, "", func(in *File) error {
 				if in.Folder {

@@ -52,6 +52,8 @@ type Transport interface {
 	Read(key string, buf []byte) ([]byte, error)
 	// Streamed says that files come with data, and cannot be read afterwards.
 	Streamed() bool
+	// Place returns the path of a file, and for "" the folder of all; "" if there is no such path.
+	Place(key string) string
 	// Bytes is about how many bytes files reads; 0 when it reads only folders.
 	Bytes() int64
 }

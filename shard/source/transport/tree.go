@@ -36,7 +36,7 @@ type TreeFiles struct {
 	Root string
 }
 
-// Place implements placed.
+// Place returns "" in a zip.
 func (t *TreeFiles) Place(key string) string {
 	if t.FS != Tree(FileSystem{}) {
 		return ""
@@ -130,6 +130,7 @@ const (
 	ReasonDangling = "a link to a file that is not there"
 )
 
+// ReasonTooLarge is the reason for a file above ImageBytesMax.
 func ReasonTooLarge(size int64) string {
 	return fmt.Sprintf("%d bytes, more than %d: too large for an image", size, ImageBytesMax)
 }
@@ -206,6 +207,18 @@ func joinKey(folder, name string) string {
 		return name
 	}
 	return folder + "/" + name
+}
+
+// Head returns the first bytes of a file, as far as it can be read.
+func Head(path string) []byte {
+	f, err := FileSystem{}.Open(path)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	head := make([]byte, 512)
+	n, _ := io.ReadFull(f, head)
+	return head[:n]
 }
 
 // linesBytesMax bounds a file of lines.

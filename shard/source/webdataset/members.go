@@ -58,6 +58,7 @@ func (n Names) wanted(extension string) bool {
 	return slices.ContainsFunc(n.fields, func(f dataset.Field) bool { e, _ := fieldMember(&f); return e == extension })
 }
 
+// IsImage says that members with an extension are images.
 func (n Names) IsImage(extension string) bool {
 	if n.imageKey != "" {
 		return extension == n.imageKey

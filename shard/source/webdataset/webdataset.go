@@ -125,7 +125,7 @@ func (d *Tars) Walk(ctx context.Context, s *dataset.Split, fn func(dataset.Item)
 	if err != nil {
 		return dataset.Labels{}, err
 	}
-	l.Used, l.Of = dataset.UsedClasses(l.Classes, w.counts), func(key string) (int32, bool) {
+	l.Used, l.ByKey = dataset.UsedClasses(l.Classes, w.counts), func(key string) (int32, bool) {
 		label, ok := w.byKey[key]
 		return label, ok
 	}

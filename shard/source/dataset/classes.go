@@ -1,0 +1,181 @@
+package dataset
+
+import (
+	"cmp"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/source/transport"
+)
+
+// Labels are the classes of a split and the label of each key.
+type Labels struct {
+	Classes []string
+	ByKey   func(key string) (label int32, ok bool)
+	Used    []string // those of the classes that samples have; nil: all
+	// Folders says that each class is a folder or a tar, and so is known to be there.
+	Folders bool
+	// Numbered says that the classes are called by their labels only: the names that another split has for these labels are better.
+	Numbered bool
+	Texts    bool // the classes are the labels' own texts, in sorted order: no number means one
+}
+
+// ClassIndex maps classes to their labels.
+func ClassIndex(classes []string) map[string]int32 {
+	index := make(map[string]int32, len(classes))
+	for i, c := range classes {
+		index[c] = int32(i)
+	}
+	return index
+}
+
+// UsedClasses returns the classes with samples.
+func UsedClasses(classes []string, counts []int) []string {
+	var used []string
+	for i, n := range counts {
+		if n > 0 {
+			used = append(used, classes[i])
+		}
+	}
+	return used
+}
+
+// relabel maps the labels of the split's own classes to those of the expected classes.
+func (s *Split) relabel(own Labels) (Labels, error) {
+	l := Labels{Classes: s.expected, ByKey: own.ByKey}
+	if own.Numbered {
+		if s.first.labels.Texts && len(own.Classes) > 0 {
+			return Labels{}, transport.Refuse(s.Path, "its labels are numbers, and those of %s are names: write both alike, "+
+				"or name the numbers by --classes FILE", s.first.Path)
+		}
+		if len(own.Classes) > len(s.expected) {
+			return Labels{}, transport.Refuse(s.Path, "has the label %d, and the other split has only %d classes: "+
+				"name them all by --classes FILE, or build the splits one at a time", len(own.Classes)-1, len(s.expected))
+		}
+		return l, nil
+	}
+	used := own.Used
+	if used == nil {
+		used = own.Classes
+	}
+	index := ClassIndex(s.expected)
+	if foreign := Without(used, index); len(foreign) > 0 {
+		return Labels{}, transport.Refuse(s.Path, "%d of its %d classes are not among the %d of the other split (%s): "+
+			"the two splits' labels would not agree. Build the others by itself with --classes SET, the set of this split, "+
+			"which leaves those out", len(foreign), len(used), len(s.expected), transport.SomeNames(foreign))
+	}
+	if own.Folders && len(used) < len(s.expected) && !s.Options.ForceClasses {
+		return Labels{}, transport.Refuse(s.Path, "has %d of the other split's %d classes (%s missing): complete it. "+
+			"torchvision's ImageFolder would give the two splits labels that disagree; "+
+			"--force-classes labels both by the other split's classes",
+			len(used), len(s.expected), transport.SomeNames(Without(s.expected, ClassIndex(used))))
+	}
+	s.Note("%s has %d of the other split's %d classes and is labelled by those", s.Path, len(used), len(s.expected))
+	l.ByKey = func(key string) (int32, bool) {
+		label, ok := own.ByKey(key)
+		if label >= 0 && ok {
+			label = index[own.Classes[label]]
+		}
+		return label, ok
+	}
+	return l, nil
+}
+
+// Without returns the names that an index lacks.
+func Without(names []string, index map[string]int32) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { _, ok := index[name]; return ok })
+}
+
+// IsWnid says that a name is that of a synset of WordNet's nouns, as n01440764.
+func IsWnid(name string) bool {
+	return len(name) == 9 && name[0] == 'n' && strings.Trim(name[1:], "0123456789") == ""
+}
+
+// SiblingClasses returns a warning if the training split beside this one, a set or a folder of class folders, has other classes, so that
+// its labels mean something else; otherwise "". classes are those of this split.
+func (s *Split) SiblingClasses(classes []string) string {
+	if s.Name == "train" || len(classes) == 0 {
+		return ""
+	}
+	path, train := s.sibling()
+	label, differ := shard.LabelsDiffer(classes, train)
+	if len(train) == 0 || !differ {
+		return ""
+	}
+	other := "none"
+	if label < len(train) {
+		other = train[label]
+	}
+	return fmt.Sprintf("%s has other classes than %s beside it: label %d is %s here and %s there. Build both together, "+
+		"or this one with --classes SET, the set of train",
+		s.Path, path, label, classes[label], other)
+}
+
+// sibling finds the training split beside this one, and its classes.
+func (s *Split) sibling() (path string, classes []string) {
+	for _, beside := range []string{filepath.Dir(s.Path), filepath.Dir(s.Output)} {
+		found, err := shard.FindAll(beside)
+		if err != nil {
+			continue
+		}
+		if set := found.Sets["train"]; set != "" {
+			if m, err := shard.ReadManifest(set); err == nil {
+				return set, m.Classes
+			}
+		}
+	}
+	parent := filepath.Dir(s.Path)
+	name := transport.SplitFolder(foldersIn(parent), "train")
+	path = filepath.Join(parent, name)
+	if name == "" || path == s.Path {
+		return "", nil
+	}
+	return path, OrderClasses(s.Again(), foldersIn(path))
+}
+
+// foldersIn lists the folders in a folder; an unreadable folder has none.
+func foldersIn(path string) (names []string) {
+	entries, _ := transport.ReadFolder(transport.FileSystem{}, path, "", nil)
+	for _, e := range entries {
+		if e.Dir {
+			names = append(names, e.Name)
+		}
+	}
+	return names
+}
+
+// OrderClasses sorts classes by name, and those that all are numbers by number.
+func OrderClasses(s *Split, classes []string) []string {
+	for _, name := range classes {
+		if strings.Trim(name, "0123456789") != "" || len(name) > 18 {
+			return classes
+		}
+	}
+	number := func(name string) int {
+		n, _ := strconv.Atoi(name)
+		return n
+	}
+	ordered := slices.SortedFunc(slices.Values(classes), func(a, b string) int {
+		return cmp.Or(cmp.Compare(number(a), number(b)), cmp.Compare(a, b))
+	})
+	at := 0
+	for at < len(classes) && ordered[at] == classes[at] {
+		at++
+	}
+	switch {
+	case at == len(classes):
+		return classes
+	case s.Options.ClassOrder == ClassOrderString:
+		s.Note("the classes are numbers and stand in the order of strings, as torchvision's ImageFolder has them: %s has the label %d",
+			ordered[at], slices.Index(classes, ordered[at]))
+		return classes
+	}
+	s.Note("the classes are numbers and stand in numeric order: %s has the label %d; torchvision's ImageFolder, "+
+		"which sorts them as strings, would give it %d "+
+		"(--class-order string does that too)", ordered[at], at, slices.Index(classes, ordered[at]))
+	return ordered
+}
