@@ -1,7 +1,7 @@
 """The state of a training: taken, kept in OUTPUT/checkpoints whole or not at all, tested and restored.
 
-previous.pt is the one before last.pt, in case that is damaged; best.pt has the best score. Weights and moments are under the
-parameters' names, so any strategy and any number of ranks can take them.
+previous.pt is the checkpoint before last.pt; best.pt has the best score. Weights and moments have the names of the parameters,
+so any strategy and any number of ranks can take them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Progress:
 
     run: str = ""  # names the run in its checkpoints and its log
     epoch: int = 0
-    scored: int = 0  # epochs whose evaluation is done: one less than epoch between training and evaluation
+    scored: int = 0  # evaluated epochs: one less than epoch between training and evaluation
     batches: int = 0
     steps: int = 0
     best: float = -1.0
@@ -71,7 +71,7 @@ def restore(step: Step, loader: Any, state: dict[str, Any], path: str) -> Progre
     """Give model, optimiser, loader and generators the state that came from path. Raises TrainError where it does not fit."""
     before = state["settings"].get("optimizer")
     if before != step.s.optimizer:
-        raise TrainError(f"{path} is of --optimizer {before}, whose moments do not fit {step.s.optimizer}: give {before}")
+        raise TrainError(f"{path} is of --optimizer {before}: its moments do not fit {step.s.optimizer}; give {before}")
     groups = step.optimizer.param_groups
     flags = [{name: group[name] for name in ("initial_lr", "weight_decay") if name in group} for group in groups]
     states = {"model_state_dict": state["model"], "optim_state_dict": state["optimizer"]}
@@ -89,7 +89,7 @@ def restore(step: Step, loader: Any, state: dict[str, Any], path: str) -> Progre
         if state["scaler"] and step.scaler.is_enabled():
             step.scaler.load_state_dict(state["scaler"])
         torch.manual_seed(step.s.seed + at.steps + step.rank.rank)
-        if len(state["random"]) == step.rank.world:  # else there are none for these ranks
+        if len(state["random"]) == step.rank.world:  # other ranks begin with generators of their own
             mine, *cuda = state["random"][step.rank.rank]
             torch.set_rng_state(mine)
             if cuda and step.rank.device.type == "cuda":
@@ -122,7 +122,7 @@ class Keeper:
     """The checkpoints of a run. Each rank has one; rank 0 reads and writes."""
 
     def __init__(self, s: Settings, rank: Rank) -> None:
-        """Try the folder and the store: what they refuse is an error now, and not after an epoch."""
+        """Try the folder and the store, so that they fail now, not after an epoch."""
         self._s, self._rank, self._failed = s, rank, ""
         self.folder, self.store = Path(s.output) / "checkpoints", Store(s.checkpoints, Path(s.output) / "unsent")
         self.resume = s.resume or ("auto" if int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) else None)

@@ -1,10 +1,11 @@
-"""``imgfeed-train``: which command it is, the ranks that it starts by torchrun, and the status that it ends with."""
+"""``imgfeed-train``: its commands, the ranks that it starts by torchrun, and its exit status."""
 
 from __future__ import annotations
 
 import atexit
 import contextlib
 import ctypes
+import importlib
 import logging
 import os
 import signal
@@ -12,13 +13,13 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from . import __version__, flags, report
+from . import __version__, flags
 from .errors import TrainError
 from .flags import Settings
 
 PR_SET_PDEATHSIG = 1  # of prctl(2)
-MEET = 300  # seconds in which all machines must have been started
-#: In the errors of torch's backends where another rank is gone or late.
+MEET = 300  # seconds between the starts of the first and the last machine
+#: Words in the errors of torch's backends where another rank is gone or late.
 LOST = ("connection closed", "connection reset", "broken pipe", "timed out", "timeout", "gloo", "nccl")
 
 
@@ -42,13 +43,8 @@ def run(argv: list[str]) -> int:
     if argv == ["--version"]:
         print(f"imgfeed-train {__version__}")
         return 0
-    if argv[:1] == ["report"]:
-        report.main(argv[1:])
-        return 0
-    if argv[:1] == ["prepare"]:
-        from . import prepare  # noqa: PLC0415 - it imports torch
-
-        prepare.main(argv[1:])
+    if argv[:1] in (["report"], ["prepare"]):
+        importlib.import_module(f".{argv[0]}", __package__).main(argv[1:])
         return 0
     s = flags.parse(argv)
     with held_feed(s.data):
@@ -139,7 +135,7 @@ def held_feed(data: str) -> contextlib.AbstractContextManager[Any]:
 
 
 def leave(status: Any) -> NoReturn:
-    """End the process, after what atexit knows. The interpreter is not taken down: gloo's threads could abort it then."""
+    """End the process after its exit functions. The interpreter is not taken down: gloo's threads could abort it then."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if isinstance(status, str):
         print(status, file=sys.stderr)

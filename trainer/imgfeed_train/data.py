@@ -1,4 +1,4 @@
-"""Data: which splits there are, what happens to an image, and the loaders of imgfeed."""
+"""Data: the splits, the transforms, and the loaders of imgfeed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .flags import Settings
 from .ranks import Rank
 
 VAL_SPLITS = ("val", "valid", "validation", "test")
-PATIENCE = 120.0  # seconds in which a feed must be there
+PATIENCE = 120.0  # seconds that a feed may take to start
 SHOWN = 3  # names of classes in an error
 IMAGENET_STATS = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 
@@ -39,7 +39,7 @@ class Images:
 
 @dataclass(frozen=True)
 class Splits:
-    """The splits to train and to evaluate on (val is None without evaluation), and the samples of all there are."""
+    """The splits to train and to evaluate on (val is None without evaluation), and the samples of each split."""
 
     train: str
     val: str | None
@@ -54,9 +54,9 @@ class NotPackedError(TrainError):
 
 
 def sets_in(data: str, pack: str) -> dict[str, Any]:
-    """Return what `imgshard inspect` says of each set in a folder or at a URL, by split.
+    """Return the report of `imgshard inspect` on each set in a folder or at a URL, by split.
 
-    Raises NotPackedError for a dataset that is not packed, which names pack, the command that does it.
+    Raises NotPackedError for an unpacked dataset. It names pack, the command to run.
     """
     command = [find_binary("imgshard"), "inspect", "--json", data]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
@@ -75,7 +75,7 @@ def sets_in(data: str, pack: str) -> dict[str, Any]:
 
 
 def splits(s: Settings) -> Splits:
-    """Return the splits to train and to evaluate on. Raises TrainError for one that is not there."""
+    """Return the splits to train and to evaluate on. Raises TrainError for a missing one."""
     if s.data.startswith("unix:"):
         path = s.data.removeprefix("unix:")
         session = service.patiently(lambda: client.connect(path, service.HELLO_TIMEOUT), PATIENCE)
@@ -131,7 +131,6 @@ def train_transform(s: Settings, images: Images) -> list[dict[str, Any]]:
     crops: dict[str, list[dict[str, Any]]] = {
         "train": [{"op": "RandomResizedCrop", "size": size, "interpolation": images.interpolation}, flip],
         "square-flip": [resize([short, short]), crop, flip],
-        "center-flip": [resize(short), crop, flip],
         "resize-flip": [resize(size), crop, flip],
         "cifar": [resize(size), crop, {"op": "RandomCrop", "size": size, "padding": size // 8}, flip],
         "eval": [resize(short), crop],
@@ -181,12 +180,12 @@ def _loader(s: Settings, split: str, rank: Rank, batch_size: int, images: Images
 
 
 def samples_left(loader: Any, rank: Rank) -> int:
-    """Return how many samples of its epoch this rank has before it, those that make ranks even included."""
+    """Return the number of samples that this rank still trains on in its epoch. Ranks have equal numbers."""
     return -(-max(0, len(loader.dataset) - int(loader.state_dict()["consumed"])) // rank.world)
 
 
 def mixer(s: Settings, classes: int) -> Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]] | None:
-    """Return what mixes a batch by torchvision, so that targets become (B, classes); None if nothing does."""
+    """Return torchvision's mixup, cutmix, or either by chance, with targets (B, classes); None if both are off."""
     mixes: list[Any] = [v2.MixUp(alpha=s.mixup, num_classes=classes)] if s.mixup else []
     mixes += [v2.CutMix(alpha=s.cutmix, num_classes=classes)] if s.cutmix else []
     return v2.RandomChoice(mixes) if mixes else None

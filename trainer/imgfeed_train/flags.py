@@ -23,7 +23,7 @@ from . import files
 from .errors import TrainError
 
 RECIPES = Path(__file__).parent / "recipes"
-#: Flags of one start on one machine, which a recipe does not keep.
+#: Flags of one start on one machine. A recipe does not keep them.
 OF_ONE_START = {"recipe", "nodes", "gpus", "node_rank", "resume", "dry_run", "evaluate", "output"}
 
 
@@ -34,9 +34,9 @@ class Settings:
     recipe: str | None = None  # A recipe's name, or a YAML file of flags, such as OUTPUT/run.yaml. Flags beside it win.
     # Data
     data: str = ""  # A folder that holds the sets, its URL (s3://bucket/sets), or unix:SOCKET of a running imgfeed.
-    cache: str | None = None  # With a URL: a folder on this machine's disk that keeps what was read.
+    cache: str | None = None  # With a URL: a folder on this machine's disk that keeps the bytes.
     target: str | None = None  # A field that replaces the label: 0 or 1 for each class. Scored by mean average precision.
-    transform: Literal["train", "square-flip", "center-flip", "resize-flip", "cifar", "eval"] = "train"
+    transform: Literal["train", "square-flip", "resize-flip", "cifar", "eval"] = "train"
     """How training images are cropped. square-flip resizes to a square first, 256 x 256 for a crop of 224."""
     augment: str = "none"  # A policy after the crop: ta_wide, or one of timm's strings such as rand-m9-mstd0.5-inc1 or 3a.
     random_erasing: float = 0.0  # Probability of erasing a rectangle of an image.
@@ -59,15 +59,15 @@ class Settings:
     lr: float = 0.1  # The highest learning rate.
     weight_decay: float = 1e-4  # Weight decay.
     schedule: Literal["onecycle", "cosine", "linear", "constant"] = "cosine"  # Course of the learning rate over all steps.
-    warmup_epochs: float = 0.0  # Epochs in which the rate rises linearly; onecycle has its own rise.
+    warmup_epochs: float = 0.0  # Epochs of a linear rise of the rate; onecycle has its own.
     loss: Literal["ce", "bce"] = "ce"  # Cross-entropy, or binary cross-entropy of each class.
     label_smoothing: float = 0.0  # The part of a target that all classes share.
     mixup: float = 0.0  # Alpha of mixup; 0: off.
-    cutmix: float = 0.0  # Alpha of cutmix; 0: off. With both, each batch takes one of them.
-    ema: float = 0.0  # Decay of a moving average of the weights, such as 0.9999; 0: off. The average is what is evaluated.
+    cutmix: float = 0.0  # Alpha of cutmix; 0: off. With both, a batch takes either by chance.
+    ema: float = 0.0  # Decay of a moving average of the weights, such as 0.9999, which is evaluated; 0: off.
     clip_grad: float = 0.0  # The largest norm of the gradient; 0: any.
     nan: Literal["stop", "skip", "ignore"] = "stop"
-    """For a loss that is not finite: stop after ten such steps in a row, skip the step, or ignore it."""
+    """After an infinite or undefined loss: stop at ten such steps in a row, skip the step, or ignore it."""
     seed: int = 0  # Seed of weights, order, crops and mixing.
     # Machine
     strategy: Literal["ddp", "fsdp", "dp"] = "ddp"  # How GPUs share the work; dp is one process for all GPUs of a machine.
@@ -78,7 +78,7 @@ class Settings:
     node_rank: Annotated[int, tyro.conf.arg(aliases=["-nr"])] = 0  # Which of the machines this is, from 0.
     # Run
     output: str = ""  # Folder for the log, the checkpoints and the report.
-    checkpoints: str | None = None  # URL (s3://bucket/run) or folder to which the checkpoints are sent, too.
+    checkpoints: str | None = None  # URL (s3://bucket/run) or folder for copies of the checkpoints.
     checkpoint_every: int = 0  # Steps between checkpoints; 0: at the end of epochs.
     resume: str | None = None  # auto: continue from the last checkpoint if there is one. Or the path or URL of a checkpoint.
     max_steps: int = 0  # Stop after so many steps, with a checkpoint; 0: never.
@@ -117,7 +117,7 @@ def flag(name: str) -> str:
 
 
 def near(name: str, known: Iterable[str]) -> str:
-    """Return a question that suggests the known name most like this one; empty if none is like it."""
+    """Return a question that suggests the closest known name; empty if no name is close."""
     found = difflib.get_close_matches(name, list(known), 1)
     return f"; did you mean {found[0]}?" if found else ""
 
@@ -169,7 +169,7 @@ def write_recipe(path: Path, s: Settings, **found: Any) -> None:
 
 
 def check(s: Settings) -> None:
-    """Raise TrainError where settings do not fit together, as far as that needs no hardware."""
+    """Raise TrainError where settings are out of range or do not fit together."""
     for name, (low, high) in ((name, span) for span, names in RANGES.items() for name in names.split()):
         value = getattr(s, name)
         for number in value if isinstance(value, tuple) else (value,):

@@ -27,7 +27,7 @@ from .ranks import Rank, gather, on_first
 from .report import events
 from .step import Step
 
-WAITING = 0.05  # the part of the time from which a line says why the ranks waited for data
+WAITING = 0.05  # share of the time; lines above it say why the ranks waited for data
 
 
 def hardware(device: torch.device) -> dict[str, float]:
@@ -41,7 +41,7 @@ def hardware(device: torch.device) -> dict[str, float]:
 
 
 class Log:
-    """Writes what a run does. Each rank has one."""
+    """The log of a run. Each rank has one."""
 
     def __init__(self, s: Settings, rank: Rank) -> None:
         """Open log.jsonl, and hold its lock. Raises TrainError where another run has it."""
@@ -50,9 +50,11 @@ class Log:
         self._wandb: Any = None
         on_first(rank, self._open)
 
-    def _open(self) -> None:
+    def _open(self, content: str | None = None) -> None:
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
+            if content is not None:
+                files.write(self._folder / "log.jsonl", content)
             self._file = (self._folder / "log.jsonl").open("a", buffering=1)
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # until this process ends, however it does
         except BlockingIOError as e:
@@ -79,12 +81,8 @@ class Log:
             again = row["event"] == "epoch" and row["epoch"] >= at.scored
             if not again and row.get("step", 0) <= at.steps and row.get("epoch", 0) <= at.epoch:
                 kept.append(json.dumps(row) + "\n")
-        try:
-            files.write(self._folder / "log.jsonl", "".join(kept))
-        except OSError as e:
-            raise TrainError(f"--output {s.output} can't be written: {e.strerror}") from e
         self._replaced = self._file  # with its lock: another process may have opened it already
-        self._open()
+        self._open("".join(kept))
         if s.wandb:
             self._wandb = _open_wandb(s)
         with contextlib.suppress(ImportError):
@@ -97,7 +95,7 @@ class Log:
     def event(self, kind: str, **values: Any) -> None:
         """Append a line to log.jsonl."""
         if self._rank.rank == 0:
-            row = json.dumps({"event": kind, "at": time.time(), **values})  # with NaN, of which JSON has none
+            row = json.dumps({"event": kind, "at": time.time(), **values})  # NaN becomes null
             self._file.write(json.dumps(json.loads(row, parse_constant=lambda _: None)) + "\n")
 
     def scalars(self, step: int, values: dict[str, float]) -> None:
@@ -196,7 +194,7 @@ class Log:
 
 
 def machine(rank: Rank) -> dict[str, str]:
-    """Return what a rank runs on."""
+    """Return the hardware of a rank."""
     gpu = torch.cuda.get_device_name(rank.device) if rank.device.type == "cuda" else "none"
     return {"host": platform.node(), "cpus": str(len(os.sched_getaffinity(0))), "gpu": gpu, "torch": torch.__version__}
 

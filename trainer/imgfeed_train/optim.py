@@ -1,4 +1,4 @@
-"""Optimisers of timm, and schedules whose values depend on the step alone."""
+"""Optimisers of timm, and schedules that are functions of the step alone."""
 
 from __future__ import annotations
 

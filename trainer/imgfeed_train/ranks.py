@@ -1,14 +1,16 @@
-"""The ranks: which of them this process is, what all agree on, and the signals that stop them."""
+"""The ranks: the one of this process, agreement among all, and the signals that stop them."""
 
 from __future__ import annotations
 
 import math
 import os
 import signal
+import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -17,9 +19,9 @@ import torch.distributed as dist
 
 from .errors import TrainError
 
-TIMEOUT = timedelta(minutes=30)  # that ranks wait for one another: rank 0's checkpoint or download delays all
-AGREE_EVERY = 10  # steps after which several ranks ask whether one was told to stop
-ONE_PRESS = 1.0  # seconds in which signals are one: a terminal and torchrun both send Ctrl-C
+TIMEOUT = timedelta(minutes=30)  # ranks wait so long for one another: rank 0's checkpoint or download delays all
+AGREE_EVERY = 10  # steps between two agreements of several ranks on whether to stop
+ONE_PRESS = 1.0  # seconds; Ctrl-C comes twice, from the terminal and from torchrun
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,8 @@ def join() -> Rank:
     if gpus:
         torch.cuda.set_device(here)
     if world > 1:
+        if not gpus and world > int(os.environ.get("LOCAL_WORLD_SIZE", "1")):
+            name_interface()
         try:
             dist.init_process_group("nccl" if gpus else "gloo", timeout=TIMEOUT)
         except (RuntimeError, ValueError) as e:
@@ -57,8 +61,19 @@ def join() -> Rank:
     return Rank(here, rank, world, local)
 
 
+def name_interface() -> None:
+    """Give gloo the first route's interface where the host's own name means 127.0.1.1, as Debian's installer writes it."""
+    try:
+        own = socket.gethostbyname(socket.gethostname())
+    except OSError:
+        own = "127.0.0.1"
+    routes = Path("/proc/net/route").read_text().splitlines()[1:]
+    if own.startswith("127.") and routes:
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", routes[0].split()[0])
+
+
 def gather(value: Any) -> list[Any]:
-    """Return what each rank gives, by rank. All ranks call it."""
+    """Return the values of all ranks, by rank. All ranks call it."""
     given: list[Any] = [value]
     if dist.is_initialized():
         given = given * dist.get_world_size()
@@ -67,7 +82,7 @@ def gather(value: Any) -> list[Any]:
 
 
 def on_first(rank: Rank, work: Callable[[], Any]) -> Any:
-    """Have rank 0 do something; return its result on all ranks, or raise its TrainError on all."""
+    """Run work on rank 0; return its result on all ranks, or raise its TrainError on all."""
     given: list[Any] = [None, None]
     if rank.rank == 0:
         try:
@@ -82,7 +97,7 @@ def on_first(rank: Rank, work: Callable[[], Any]) -> Any:
 
 
 def most(value: float, rank: Rank, of: Any = dist.ReduceOp.MAX) -> float:
-    """Return the largest value that a rank gives, the same on all. All ranks call it."""
+    """Return the largest value of a rank, the same on all. All ranks call it."""
     given = torch.tensor(value, dtype=torch.float64, device=rank.device)
     if dist.is_initialized():
         dist.all_reduce(given, of)
@@ -96,7 +111,7 @@ class Stop:
     """
 
     def __init__(self, rank: Rank, limit: float = math.inf) -> None:
-        """Ask on behalf of a rank, which is asked by itself after limit seconds."""
+        """Stop this rank after limit seconds without a signal, too."""
         self._rank, self._asked, self._agreed, self._first = rank, False, False, 0.0
         self._end = time.monotonic() + limit
 

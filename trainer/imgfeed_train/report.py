@@ -27,7 +27,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def events(path: Path) -> list[Row]:
-    """Return the lines of a log.jsonl, without those of which a killed process wrote a part."""
+    """Return the lines of a log.jsonl, without half-written ones."""
     rows = []
     for line in path.read_text(errors="replace").splitlines():
         with contextlib.suppress(ValueError, RecursionError):
@@ -38,7 +38,7 @@ def events(path: Path) -> list[Row]:
 
 
 def write(output: str) -> dict[str, str]:
-    """Write a run's report.md; return its numbers by name, none where no line was logged yet."""
+    """Write a run's report.md; return its numbers by name, {} where no line was logged yet."""
     folder = Path(output)
     try:
         rows = events(folder / "log.jsonl")
@@ -94,7 +94,7 @@ def summary(start: list[Row], step: list[Row], trained: list[Row], epoch: list[R
 
 
 def _details(folder: Path, kinds: dict[str, list[Row]]) -> list[str]:
-    """Return what stands below the numbers, as lines of Markdown."""
+    """Return the sections below the numbers, as lines of Markdown."""
     start, step, end = kinds["start"], kinds["step"], kinds["end"]
     settings, scores = start[-1]["settings"], {row["epoch"]: row for row in kinds["epoch"]}
     lines = ["", f"The run ended with: {end[-1]['error']}"] if end and end[-1].get("error") else []

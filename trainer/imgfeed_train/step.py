@@ -107,7 +107,7 @@ class Step:
         return True
 
     def check_finite(self, at: Any, saving: bool) -> None:
-        """Raise TrainError for too many steps in a row whose loss is not finite, or for the last one before a checkpoint.
+        """Raise TrainError after too many steps in a row without a finite loss, or if the step before a checkpoint has none.
 
         ``at`` is the progress. All ranks call it.
         """

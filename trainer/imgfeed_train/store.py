@@ -2,8 +2,8 @@
 
     OUTPUT/checkpoints/last.pt --hard link--> OUTPUT/unsent/last.pt --thread--> s3://bucket/run/last.pt
 
-What waits to be sent is a folder. So a newer file replaces one that waits, and what a store did not take survives the
-process: the next checkpoint, or the next run, tries again.
+Files wait in a folder. A newer one replaces one that waits, and a file that the store refused outlives the process: the next
+checkpoint tries again.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ import fsspec
 from .errors import TrainError
 from .files import link
 
-#: Stores in which an object appears when its upload is complete.
+#: Stores that show an object when its upload is complete.
 WHOLE_OBJECTS = ("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss")
-PATIENCE, PAUSE = 120.0, 5.0  # seconds after the end of a run in which a store is tried again, and between two tries
+PATIENCE, PAUSE = 120.0, 5.0  # seconds that a run retries at its end, and between two tries
 ADVICE = {
     "credentials": "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give a role",
     "access key id": "check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
@@ -38,12 +38,12 @@ class Store:
     """A place for copies of the checkpoints, or none. Its methods are called by one thread of rank 0."""
 
     def __init__(self, url: str | None, unsent: Path) -> None:
-        """Take the URL or folder, and this machine's folder for what waits."""
+        """Take the URL or folder, and this machine's folder for waiting files."""
         self.url, self._unsent, self._failed = url, unsent, ""
         self._thread: threading.Thread | None = None
 
     def _open(self, name: str) -> tuple[Any, str]:
-        """Return the file system of a name there, and its path, in a folder that can take it."""
+        """Return the file system of a name there, and its path in a folder that exists."""
         fs, path = _open(self.path(name))
         if str(self.url).partition("://")[0] not in WHOLE_OBJECTS:  # where this would make a mistyped bucket
             fs.makedirs(path.rpartition("/")[0], exist_ok=True)
@@ -54,7 +54,7 @@ class Store:
         return f"{(self.url or '').rstrip('/')}/{name}"
 
     def check(self) -> None:
-        """Write, read and remove a small file. Raises TrainError for what is refused."""
+        """Write, read and remove a small file. Raises TrainError where the store refuses."""
         if not self.url:
             return
         with _naming(f"--checkpoints {self.url} can't be used"):
@@ -78,14 +78,14 @@ class Store:
             return bool(fs and fs.exists(path))
 
     def newest(self, name: str, folder: Path) -> str:
-        """Return where the newest file of a name is: on this machine if it was not sent, else at the URL if there is one."""
+        """Return the path of the newest file of a name: unsent, at the URL, or in the run's folder."""
         if (self._unsent / name).exists():
             return str(self._unsent / name)
         return self.path(name) if self.has(name) else str(folder / name)
 
     @contextlib.contextmanager
     def local(self, path: str) -> Iterator[Path | None]:
-        """Give a file as one on this machine while the block runs; None if it is not there."""
+        """Give a local copy of a file while the block runs; None if there is no such file."""
         if "://" not in path:
             yield Path(path) if Path(path).exists() else None
             return
@@ -106,14 +106,14 @@ class Store:
             self._upload(here, path.rpartition("/")[2])
 
     def leave(self, file: Path) -> None:
-        """Have a file sent under its name, in place of one that still waits."""
+        """Send a file under its name, instead of one that still waits."""
         if self.url:
             self._unsent.mkdir(parents=True, exist_ok=True)
             link(file, self._unsent / file.name)
             self._send_on()
 
     def wait(self) -> None:
-        """Return when all is sent. Raises TrainError for what the store has not taken in time; that stays in the folder."""
+        """Return when all files are sent. Raises TrainError where one stays in the folder."""
         until = time.monotonic() + PATIENCE
         while True:
             self._send_on()
@@ -126,11 +126,11 @@ class Store:
             time.sleep(PAUSE)
 
     def _waiting(self) -> list[Path]:
-        """Return what waits."""
+        """Return the waiting files."""
         return [file for name in ("best.pt", "last.pt") if (file := self._unsent / name).exists()]
 
     def _send_on(self) -> None:
-        """Have a thread send what waits, if none does."""
+        """Start a thread that sends the waiting files, unless one runs."""
         if self.url and self._waiting() and not (self._thread and self._thread.is_alive()):
             self._thread = threading.Thread(target=self._send, name="checkpoints", daemon=True)
             self._thread.start()
@@ -169,7 +169,7 @@ def _open(path: str) -> tuple[Any, str]:
 
 @contextlib.contextmanager
 def _naming(what: str) -> Iterator[None]:
-    """Raise TrainError, with what and the remedy, for whatever a store's library raises: each has errors of its own."""
+    """Raise TrainError with a remedy for any error of a store's library: each has its own types."""
     try:
         yield
     except Exception as e:

@@ -57,7 +57,7 @@ class Training:
     """A training with its state. Each rank has one, and all call its methods in the same order."""
 
     def __init__(self, s: Settings, rank: Rank, log: Log, splits: data.Splits) -> None:
-        """Make everything, and continue from a checkpoint if there is one to continue from."""
+        """Make data, model and optimiser, and continue from the checkpoint if there is one."""
         self.s, self.rank, self.splits, self.log = s, rank, splits, log
         self.keeper = checkpoint.Keeper(s, rank)
         path, state = on_first(rank, self.keeper.find)  # its machine alone needs the file
@@ -147,7 +147,7 @@ class Training:
             between = stepped and i < left
             stops = between and (self._enough() or self.stop.agreed(at.steps))
             saves = stops or (between and s.checkpoint_every > 0 and at.steps % s.checkpoint_every == 0)
-            if self.log.batch(at, saves):  # a line before a checkpoint, whose means are up to its last batch
+            if self.log.batch(at, saves):  # a checkpoint has the means up to its last batch
                 step.check_finite(at, saving=False)
             if saves:
                 self._save()
@@ -160,7 +160,7 @@ class Training:
         return True
 
     def _evaluate(self) -> None:
-        """Score the moving average, or the model without one, and keep the state: as the best if it is."""
+        """Score the moving average, or the model without one, and save the state."""
         at, begun, score = self.at, time.perf_counter(), None
         if self.val is not None:
             model = self.step.ema.module if self.step.ema else self.step.model
@@ -174,7 +174,7 @@ class Training:
             at.best = before  # the disk did not take it: the next as good is the best
 
     def _save(self, best: bool = False) -> bool:
-        """Keep the state, unless its weights are no numbers any more; return whether it is kept. All ranks call it."""
+        """Save the state, unless its weights are not finite; return whether it was saved. All ranks call it."""
         self.step.check_finite(self.at, saving=True)
         state = checkpoint.capture(self.step, self.loader, self.at, self.classes, self.images)
         kept = self.keeper.save(state, best)
@@ -186,7 +186,7 @@ class Training:
         return 0 < self.s.max_steps <= self.at.steps
 
     def _largest_batch(self, model: nn.Module) -> int:
-        """Return the most images a rank's GPU takes in forward and backward, beside what the optimiser will hold."""
+        """Return the largest batch that fits every rank's GPU, with room for the optimiser's state."""
         s, rank = self.s, self.rank
         if rank.device.type != "cuda":
             raise TrainError("--batch-size auto measures a GPU's memory, and there is no GPU: give a number")
@@ -205,7 +205,7 @@ class Training:
 
 
 def dry_run(s: Settings, rank: Rank) -> None:
-    """Train for up to a minute in a folder that is thrown away, and print what the whole training would take."""
+    """Train for up to a minute in a temporary folder, and print the time and memory of the whole training."""
     with tempfile.TemporaryDirectory(prefix="imgfeed-train-") as folder:
         short = dataclasses.replace(s, output=folder, checkpoints=None, wandb=False)
         train(short, rank, DRY_RUN)
@@ -220,7 +220,7 @@ def score(s: Settings, rank: Rank) -> None:
     split = str(data.splits(s).val)
     classes = data.classes(s, rank, split)
     model, images, count = build.build(s, None, rank)
-    names = weights.outputs(s.file)[1] if s.file else []
+    names = weights.own(s.file).get("classes") if s.file else None
     if count != len(classes) or (names and names != classes):
         which = f"a head of {count} classes{f' ({names[0]}, ...)' if names else ''}"
         what = f"the weights have {which}, the set {split} has {len(classes)} ({classes[0]}, ...)"

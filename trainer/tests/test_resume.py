@@ -116,7 +116,7 @@ def test_an_average_may_begin_later(train: Train) -> None:
     ("options", "said"),
     [
         (["--arch", "timm/test_resnet"], r"does not fit this model \(timm/test_resnet\) and optimiser"),
-        (["--optimizer", "adamw"], "is of --optimizer sgd, whose moments do not fit adamw: give sgd"),
+        (["--optimizer", "adamw"], "is of --optimizer sgd: its moments do not fit adamw; give sgd"),
         (["--seed", "1"], "its order and its crops are another seed's"),
         (["--data", "OTHER"], "its samples had other content"),
     ],

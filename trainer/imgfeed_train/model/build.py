@@ -52,7 +52,7 @@ def build(s: Settings, classes: int | None, rank: Rank) -> tuple[nn.Module, Imag
 
 
 def head_of(model: nn.Module) -> tuple[str, nn.Module]:
-    """Return the layer whose outputs are the classes, and its name."""
+    """Return the name of the last layer, which has an output for each class, and the layer."""
     if hasattr(model, "get_classifier"):  # timm's
         head = model.get_classifier()  # type: ignore[operator]
         return next((name, module) for name, module in model.named_modules() if module is head)

@@ -56,11 +56,6 @@ def read(path: str) -> State:
     return {name.removeprefix("module."): tensor for name, tensor in content.items()}
 
 
-def outputs(path: str) -> tuple[int, list[str]]:
-    """Return how many classes a file's weights tell apart, and their names where it is a checkpoint of this trainer."""
-    return head_size(read(path), path), list(own(path).get("classes", ()))
-
-
 def head_size(state: State, path: str) -> int:
     """Return how many classes weights tell apart. Raises TrainError where no head is found."""
     head = next((state[f"{name}.weight"] for name in HEADS if f"{name}.weight" in state), None)
