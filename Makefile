@@ -76,7 +76,7 @@ demo-bucket: build $(READY) ## train from a bucket: starts a server of S3 on thi
 	  scripts/demo_bucket.sh demo-bucket
 
 # Its parts run two at a time: they share nothing, and wait a lot. The longest come first. Each has what is built already.
-PARTS    := test-trainer test-go test-python test-programs
+PARTS    := test-python test-programs test-go test-trainer
 PART_RUN  = $(VENV)/bin/python scripts/parts.py $(REPORTS)
 PART_MAKE = $(MAKE) --no-print-directory BIN=
 test: build $(READY) torch ## the quick tests; makes an environment with torch 2 first, unless TORCH=no; last, what was skipped and what to install
@@ -111,14 +111,19 @@ ifeq ($(TORCH) $(TORCH_PYTHON),yes $(TORCH_VENV)/bin/python)
 	@PYTHON='$(PYTHON)' scripts/torch.sh $(TORCH_VENV) || echo 'the tests that need torch 2 will be skipped'
 endif
 
+# What programs of torch 2 share with the client's tests: make test runs these under torch 2 alone, if there is one, and make test-all under both.
+SHARED      := test_vision test_from_torch test_meter test_compatibility test_step_libraries
+HAS_TORCH_2  = $(TORCH_PYTHON) -c 'import torch, torchvision, pytest; assert int(torch.__version__.split(".")[0]) >= 2' 2>/dev/null
+
 test-python: build $(READY)
-	cd python && IMGFEED_BIN=$(CURDIR)/bin/imgfeed PYTHONPATH=. $(PYTESTS) ../$(VENV)/bin/python ../$(REPORTS)/python.xml
+	@if $(if $(GO_ONLY),$(HAS_TORCH_2),false); then left_out='$(SHARED:%=--ignore tests/%.py)'; fi; \
+	cd python && IMGFEED_BIN=$(CURDIR)/bin/imgfeed PYTHONPATH=. $(PYTESTS) ../$(VENV)/bin/python ../$(REPORTS)/python.xml $$left_out
 
 # A start of one of these programs takes many seconds on a busy machine, and some tests start several.
 test-programs: build $(READY) ## frameworks as published on top of the loader; TORCH_PYTHON=/path/to/python that has torch 2, and of these what there is
-	@if $(TORCH_PYTHON) -c 'import torch, torchvision, pytest; assert int(torch.__version__.split(".")[0]) >= 2' 2>/dev/null; then \
+	@if $(HAS_TORCH_2); then \
 	  IMGFEED_BIN=$(CURDIR)/bin/imgfeed PYTHONPATH=$(CURDIR)/python $(PYTESTS) $(TORCH_PYTHON) $(REPORTS)/programs.xml -c python/pyproject.toml --rootdir python \
-	  python/tests/programs python/tests/test_vision.py python/tests/test_from_torch.py python/tests/test_meter.py python/tests/test_compatibility.py python/tests/test_step_libraries.py; \
+	  python/tests/programs $(SHARED:%=python/tests/%.py); \
 	else $(VENV)/bin/python scripts/skipped.py --note $(REPORTS)/programs.xml python/tests/programs \
 	  'needs torch 2, torchvision and pytest: TORCH_PYTHON= names a Python that has them; $(TORCH_PYTHON) has not'; fi
 

@@ -3,6 +3,7 @@ package loader
 import (
 	"errors"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -120,6 +121,32 @@ func TestSchedulerDealsByTime(t *testing.T) {
 		if mean := used[0]; math.Abs(float64(n-mean)) > 0.02*float64(mean) {
 			t.Errorf("batches of %d samples of %v got %v, of %d samples of %v %v", sizes[i], costs[i], n, sizes[0], costs[0], mean)
 		}
+	}
+}
+
+// TestSchedulerOnABusyMachine has 16 queues. A quarter of the turns take a thousand times as long, as when the system runs others in between:
+// each queue still gets about as many samples.
+func TestSchedulerOnABusyMachine(t *testing.T) {
+	s := newScheduler()
+	queues, taken := make([]*streamQueue, 16), make([]int, 16)
+	for i := range queues {
+		queues[i], _ = s.open(func() {})
+		pendingOf(s, queues[i], 1+i%8)
+	}
+	rng, last, waited := rand.New(rand.NewPCG(1, 2)), turn{}, atomic.Int64{}
+	for range 20_000 {
+		last = s.next(last, &waited)
+		at, n, cost := slices.Index(queues, last.work.queueOf()), 0, 200*time.Microsecond
+		if rng.IntN(4) == 0 {
+			cost *= 1000
+		}
+		last, n = last.take(cost)
+		if taken[at] += n; last.work.exhausted() {
+			pendingOf(s, queues[at], 1+at%8)
+		}
+	}
+	if least, most := slices.Min(taken), slices.Max(taken); 4*most > 5*least {
+		t.Errorf("the queues got %v samples", taken)
 	}
 }
 

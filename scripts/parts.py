@@ -22,7 +22,7 @@ from pathlib import Path
 #: How many seconds a part has after a signal, to end its own servers, before it is killed.
 GRACE = 20.0
 #: The last line of a part that skipped all of its tests: of pytest, or of skipped.py.
-NOTHING_RAN = re.compile(r"^=*\s*\d+ skipped in |^not started: ")
+NOTHING_RAN = re.compile(r"^=*\s*(no tests ran|\d+ (skipped|deselected)(, \d+ (deselected|warnings?))*) in |^not started: ")
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 

@@ -14,6 +14,8 @@ parallel=
 if [ "${JOBS:-1}" -gt 1 ] && "$python" -c 'import xdist' 2>/dev/null; then
 	parallel="-n $JOBS --dist worksteal"
 fi
+# torch would start a thread for each core in every process: where cores are busy, these wait for each other at all of their cost.
+export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
 
 # run MARKS REPORT ARGUMENTS: without tests of that kind, which pytest calls 5, nothing fails.
 run() {

@@ -29,12 +29,15 @@ func TestSessionsShareByTime(t *testing.T) {
 		list[i] = int64(i % samples)
 	}
 	hostile(ts)
-	for i := range counts {
+	clients := make([]*client, len(counts))
+	for i := range clients {
 		c := ts.dial().hello().open(openRequest{BatchSize: sizes[i%len(sizes)], Transform: costly, Slots: 16 / sizes[i%len(sizes)], Selects: true})
-		c.conn.SetDeadline(time.Time{})
-		// An epoch that does not end before the test: the first sessions have the server for themselves for a while.
 		c.choose(selectRequest{}, list, nil)
 		expect[selectedReply](c)
+		clients[i] = c
+	}
+	for i, c := range clients { // so that none has the server for itself for long, and comes to its epoch's end
+		c.conn.SetDeadline(time.Time{})
 		c.start(startRequest{})
 		go c.consume(&counts[i])
 	}
@@ -48,7 +51,7 @@ func TestSessionsShareByTime(t *testing.T) {
 	for n, _ := taken(); slices.Min(n) < 30; n, _ = taken() { // until all run
 		time.Sleep(10 * time.Millisecond)
 	}
-	// A stream is charged for the time in which the system interrupts its worker. So a busy machine makes a while uneven, and another one is tried.
+	// What a sample takes is an estimate, and a busy machine makes it coarser for a while: then another while is tried.
 	var uneven []string
 	for range 20 {
 		before, begun := taken()

@@ -58,6 +58,7 @@ func TestPrefetchBytes(t *testing.T) {
 
 // TestEachSessionLeavesHalf opens one session after the other until the memory is used up. The error of the next one says how to divide it.
 func TestEachSessionLeavesHalf(t *testing.T) {
+	t.Parallel() // the last session waits for the others to end
 	const slotBytes = 4096
 	ts := startServer(t, oneSet(t, 40, 1), func(c *Config) { c.MemoryBytes = 20 * slotBytes })
 	var clients []*client

@@ -65,15 +65,9 @@ def test_an_unknown_split_is_named(load: Load) -> None:
         ({"prefetch_factor": 0}, "prefetch_factor"),
         ({"num_workers": 2}, "num_workers"),
         ({"drop_last": True, "even_batches": False}, "choose one"),
-        ({"batch_size": 0}, "batch_size"),
-        ({"timeout": -1}, "timeout"),
-        ({"layout": "HWC"}, "layout"),
-        ({"transport": "tcp"}, "transport"),
-        ({"framework": "jax"}, "framework"),
         ({"rank": 2, "world": 2}, "rank 2 of a world of 2"),
         ({"rank": 1}, "both rank and world"),
         ({"normalize": "imagenet"}, "need torch"),
-        ({"on_error": "ignore"}, "on_error"),
         ({"resampler": "pillow-11"}, "pillow-12"),
     ],
 )
@@ -89,18 +83,14 @@ class Compose:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"batch_size": "8"}, "batch_size is '8', want a whole number"),
         ({"batch_size": None}, "batch_size is None"),
-        ({"batch_size": 8.0}, "batch_size is 8.0"),
         ({"seed": None}, "seed is None"),
         ({"slots": 2.5}, "slots is 2.5"),
-        ({"num_workers": "2"}, "num_workers is '2'"),
-        ({"timeout": "5"}, "timeout is '5', want seconds"),
-        ({"rank": "0", "world": "2"}, "rank is '0'"),
+        ({"batch_size": 8.0}, "batch_size is 8.0"),
         ({"transform": None}, "transform holds a NoneType, want the name of a preset, a transform of torchvision, or a list"),
         ({"transform": Compose()}, "transform holds a Compose, want"),
         ({"transform": [{"op": "Resize", "size": 40}, Compose()]}, "transform holds a Compose, want"),
-        ({"transform": {"op": "Resize", "size": 40}}, "one operation, want a list of them"),
+        ({"transform": {"op": "Resize", "size": 40}}, r"one operation, want a list of them: \[\{'op'"),
         ({"transform": [{"op": "Resize", "size": Compose()}]}, "can't be sent"),
     ],
 )
@@ -173,9 +163,7 @@ def test_a_damaged_sample_may_be_blank(damaged: Path, caplog: pytest.LogCaptureF
     assert len(re.findall(r"n9\d+/n9\d+_\d+\.JPEG", caplog.text)) == 2, caplog.text
 
 
-def test_a_transform_of_one_operation_and_one_that_is_too_long(load: Load) -> None:
-    with pytest.raises(TypeError, match=r"one operation, want a list of them: \[\{'op'"):
-        load(transform={"op": "CenterCrop", "size": 32})
+def test_a_transform_that_is_too_long(load: Load) -> None:
     flip = {"op": "RandomHorizontalFlip"}
     with pytest.raises(
         imgfeed.BadRequestError, match=r"a request with this transform has [\d,]+ bytes, at most 65,536 are taken"

@@ -17,7 +17,7 @@ SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "parts.py"
 MAKE = """
 case $1 in
 bad) echo "a failure"; echo "and its reason"; exit 2;;
-idle) echo "12 skipped in 0.10s";;
+idle) echo "12 skipped, 3 deselected, 1 warning in 0.10s";;
 wait) sleep 600 & echo $! >"$1.pids"; echo $$ >>"$1.pids"; wait;;
 *) echo "much"; echo; echo "all of $1 passed";;
 esac
@@ -37,7 +37,7 @@ def test_of_a_part_that_passes_the_last_line_is_shown(tmp_path: Path) -> None:
     run = parts(tmp_path, "one", "two", "three", "idle")
     said = run.communicate()[0]
     assert run.returncode == 0
-    assert re.search(r"idle: SKIPPED in \d+ s: 12 skipped in", said), "a part of which nothing ran has not passed"
+    assert re.search(r"idle: SKIPPED in \d+ s: 12 skipped, ", said), "a part of which nothing ran has not passed"
     for name in ("one", "two", "three"):
         assert re.search(rf"{name}: passed in \d+ s: all of {name} passed\n", said)
     assert "much" not in said

@@ -6,6 +6,7 @@ import copy
 import multiprocessing
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -170,6 +171,7 @@ def raises() -> None:
         (raises, r"sample 7 \(n9.*\):\n(.|\n)*ZeroDivisionError: nothing to divide"),
         (lambda: os._exit(3), r"sample 7 \(n9.*\):\nit ended its process \(exit status 3\)"),
         (lambda: os.kill(os.getpid(), signal.SIGKILL), r"sample 7 \(n9.*\):\nit ended its process \(exit status -9\)"),
+        (sys.exit, r"sample 7 \(n9.*\):\n(.|\n)*SystemExit"),
         (lambda: time.sleep(100), r"sample 7 \(n9.*\):\nit has not returned for 1.5 s"),
     ],
 )
@@ -187,10 +189,6 @@ def test_what_functions_may_be(shards: Path) -> None:
     assert wants("map", noisy) == ("image", "label", "rng", "index")
     assert wants("map", lambda x: x) == ("",) == wants("map_batch", np.ascontiguousarray)
     assert wants("map", lambda image, other=3: image) == ("image",)
-    with pytest.raises(
-        TypeError, match=r"missing a required argument: 'depth'; its parameters may be image, label, rng, index, view"
-    ):
-        DataLoader(shards, 8, map=lambda image, depth: image, **OPTIONS)
     for wrong, says in ((lambda _: None, "returned NoneType"), (lambda image, index: image[: 3 + index % 2], "must be alike")):
         with DataLoader(shards, 8, map=wrong, **OPTIONS) as loader, pytest.raises(MapError, match=says):
             list(loader)

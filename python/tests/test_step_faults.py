@@ -10,7 +10,6 @@ import multiprocessing
 import os
 import re
 import signal
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -301,16 +300,6 @@ def test_the_function_never_runs_in_the_callers_process(shards: Path) -> None:
         with DataLoader(shards, 8, **of, **OPTIONS) as loader:
             assert len(list(loader)) == len(loader)
         assert torch.initial_seed() == 17
-    for how, says in (
-        (lambda _: os._exit(0), r"exit status 0"),
-        (lambda _: sys.exit(0), "SystemExit"),
-        (lambda _: time.sleep(99), "1.5 s"),
-    ):
-        with (
-            DataLoader(shards, 8, map=how, timeout=1.5, **OPTIONS) as loader,
-            pytest.raises(MapError, match=rf"(?s)at sample \d+ \(n9.*\).*{says}"),
-        ):
-            next(iter(loader))
 
 
 def test_timeout_bounds_one_call(shards: Path) -> None:
@@ -347,7 +336,7 @@ def test_errors_come_in_order(shards: Path) -> None:
     ("function", "says"),
     [
         (lambda: 3, "too many positional arguments; its parameters may be image, label, rng, index, view"),
-        (lambda x, y: x, "missing a required argument: 'y'"),
+        (lambda x, y: x, "missing a required argument: 'y'; its parameters may be image, label, rng, index, view"),
         (lambda x, rng=None: x, "missing a required argument: 'x'"),
         (lambda image, /: image, ".*image"),
     ],
