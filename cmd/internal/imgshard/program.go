@@ -59,7 +59,7 @@ func endAtOnce(signals ...os.Signal) {
 
 // run executes a command line and returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	root := newRoot()
+	root := NewRoot()
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
@@ -74,8 +74,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return status
 }
 
-// newRoot makes the command with all its subcommands; each is in the file of its name.
-func newRoot() *cobra.Command {
+// NewRoot makes the command with all its subcommands; each is in the file of its name.
+func NewRoot() *cobra.Command {
 	root := &cobra.Command{Use: "imgshard", Short: "Pack image datasets into shard sets, and inspect them"}
 	root.PersistentFlags().BoolVarP(&quiet, "quiet", "q", false, "do not show progress")
 	root.PersistentFlags().StringArrayVar(&storage.Remote.Sources, "allow-source", nil, cliutil.AllowSource)
