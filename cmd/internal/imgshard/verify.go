@@ -9,13 +9,13 @@ import (
 	"slices"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/encoding"
 	"github.com/imgfeed/imgfeed/shard/encoding/registry"
+	"github.com/imgfeed/imgfeed/shard/pack"
 )
 
 func newVerifyCommand() *cobra.Command {
@@ -80,24 +80,17 @@ func verify(ctx context.Context, out, diag io.Writer, dir string, jobs int, imag
 		}
 		options.NewCheck = func() func(*shard.Record) error { return encoding.NewWorker(stored).Check }
 	}
-	clearBar := func() {}
-	if isTerminal(diag) {
-		bar := progressbar.NewOptions64(-1,
-			progressbar.OptionSetWriter(diag), progressbar.OptionShowBytes(true), progressbar.OptionSetDescription("verifying"),
-			progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
-		options.Progress = func(p shard.VerifyProgress) {
-			bar.ChangeMax64(p.BytesTotal)
-			bar.Set64(p.Bytes)
-		}
-		clearBar = func() { bar.Clear() }
+	show := newProgress(diag)
+	options.Progress = func(p shard.VerifyProgress) {
+		show.update(pack.Progress{Split: dir, Stage: "verifying", Bytes: p.Bytes, Total: p.BytesTotal})
 	}
 	options.Problem = func(err error) {
-		clearBar()
+		show.finish()
 		fmt.Fprintln(diag, "imgshard:", err)
 	}
 	began := time.Now()
 	report, err := shard.Verify(ctx, dir, options)
-	clearBar()
+	show.finish()
 	if err != nil {
 		return err
 	}
