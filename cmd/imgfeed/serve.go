@@ -33,7 +33,7 @@ type serveFlags struct {
 	owner          int
 	exitIdle       time.Duration
 	exitWithParent bool
-	apart          bool
+	classesApart   bool
 	readyFD        int
 	store          storeFlags
 	log            logFlags
@@ -87,7 +87,7 @@ func (f *serveFlags) register(flags *pflag.FlagSet) {
 	flags.Var((*bytesize.Size)(&c.MemoryBytes), "memory", "limit for batches and prefetching, e.g. 8GiB (default half of the memory)")
 	flags.Var((*bytesize.Size)(&c.PrefetchBytes), "prefetch", "part of --memory for prefetching (default a sixteenth, up to 256MiB)")
 	f.store.register(flags)
-	flags.BoolVar(&f.apart, "classes-apart", false, apartHelp)
+	flags.BoolVar(&f.classesApart, "classes-apart", false, apartHelp)
 	flags.StringSliceVar(&c.Feeders, "feeders", nil, "addresses of imgfeed feed, e.g. a:7400,b:7400; with --threads 0 they do all work")
 	flags.StringVar(&c.FeedTLS, "tls", "", tlsHelp)
 	flags.Var(cliutil.Int(&c.Sessions, 0, sessionsMax), "sessions",
@@ -154,9 +154,9 @@ type openedServer struct {
 
 // openServer finds the sets at places, joins them if there are several, and opens a server for them. It fails as soon
 // as ctx ends.
-func openServer(ctx context.Context, places []string, apart bool, c server.Config) (openedServer, error) {
+func openServer(ctx context.Context, places []string, classesApart bool, c server.Config) (openedServer, error) {
 	return cliutil.Interruptible(ctx, func() (openedServer, error) {
-		find, found, at, skipped, err := discoverAll(places, apart)
+		find, found, at, skipped, err := discoverAll(places, classesApart)
 		if err != nil {
 			return openedServer{}, err
 		}
@@ -177,7 +177,7 @@ func (f *serveFlags) open(ctx context.Context, places []string, log *slog.Logger
 		setProcessors(c.Threads, 0)
 		c.Reading = func(more int) { setProcessors(c.Threads, more) }
 	}
-	return openServer(ctx, places, f.apart, c)
+	return openServer(ctx, places, f.classesApart, c)
 }
 
 // run serves until a signal or the owner's end.

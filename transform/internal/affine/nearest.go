@@ -187,12 +187,12 @@ func edges(start, step, down int32, size int) [2]edge {
 }
 
 // floorQuotient returns ⌊a/b⌋ and what remains, for b > 0.
-func floorQuotient(a, b int64) (q, rest int64) {
-	q, rest = a/b, a%b
-	if rest < 0 {
-		q, rest = q-1, rest+b
+func floorQuotient(a, b int64) (q, remainder int64) {
+	q, remainder = a/b, a%b
+	if remainder < 0 {
+		q, remainder = q-1, remainder+b
 	}
-	return q, rest
+	return q, remainder
 }
 
 // sums is the last algorithm of ImagingTransformAffine: nearest, for maps with a corner far outside.
