@@ -135,7 +135,7 @@ func TestSchedulerOnABusyMachine(t *testing.T) {
 	}
 	rng, last, waited := rand.New(rand.NewPCG(1, 2)), turn{}, atomic.Int64{}
 	for range 20_000 {
-		last = s.next(last, &waited)
+		last = s.next(localWorker{}, last, &waited)
 		at, n, cost := slices.Index(queues, last.work.queueOf()), 0, 200*time.Microsecond
 		if rng.IntN(4) == 0 {
 			cost *= 1000

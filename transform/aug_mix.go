@@ -13,20 +13,17 @@ import (
 // torchvision first converts a Pillow image to a tensor. Here the augmentations have the bits that they have on Pillow
 // images, and only the mixing uses the float32 arithmetic of tensors.
 type AugMix struct {
-	// Severity is how many of the ten magnitudes are used, 1 to 10. In JSON its default is torchvision's, 3.
+	// Severity is the number of magnitudes in use, of ten.
 	Severity int `param:"severity" default:"3" range:"1 10"`
 	// Width is the number of chains, and Depth the number of augmentations in each; 0 or less draws 1 to 3.
-	// In JSON the defaults are torchvision's, 3 and -1.
 	Width int `param:"mixture_width" default:"3" range:"1 32"`
 	Depth int `param:"chain_depth" default:"-1" range:"-Inf 32"`
-	// Alpha is the parameter of the distributions of weights. In JSON its default is torchvision's, 1.
+	// Alpha is the parameter of the distributions of weights.
 	Alpha float64 `param:"alpha" default:"1" range:"1e-2 1e6"`
-	// AllOps includes brightness, contrast, colour and sharpness. In JSON its default is torchvision's, true.
-	AllOps bool `param:"all_ops" default:"true"`
-	// Interpolation is Nearest, Bilinear or Bicubic. In JSON its default is torchvision's, Bilinear.
+	// AllOps includes brightness, contrast, colour and sharpness.
+	AllOps        bool          `param:"all_ops" default:"true"`
 	Interpolation Interpolation `param:"interpolation" default:"bilinear" is:"map"`
-	// Fill is the colour outside the image.
-	Fill Fill `param:"fill" default:"0"`
+	Fill          Fill          `param:"fill" default:"0"`
 }
 
 // mixWidthMax and mixDepthMax bound the chains, and alpha's bounds the weights' distributions, of timm's too.

@@ -13,7 +13,7 @@ import (
 type GaussianBlur struct {
 	// KernelSize are the kernel's width and height, odd; {n} is a square.
 	KernelSize [2]int `param:"kernel_size" range:"1 255"`
-	// Sigma are the least and the largest standard deviation, in pixels. In JSON its default is torchvision's, 0.1 to 2.
+	// Sigma are the smallest and the largest standard deviation, in pixels.
 	Sigma [2]float64 `param:"sigma" is:"range" default:"[0.1, 2]" range:"0 1e6"`
 }
 
@@ -71,9 +71,9 @@ func gaussianWeights(to []float32, size int, sigma float64) []float32 {
 // PILGaussianBlur is Pillow's ImageFilter.GaussianBlur with a random radius, applied with a probability, as in MoCo,
 // BYOL, DINO and timm. torchvision has no name for it. Its bits are Pillow's.
 type PILGaussianBlur struct {
-	// Radius are the least and the largest standard deviation, in pixels. In JSON its default is DINO's, 0.1 to 2.
+	// Radius are the smallest and the largest standard deviation, in pixels.
 	Radius [2]float64 `param:"radius" is:"range" default:"[0.1, 2]" range:"0 100"`
-	// P is the probability of a blur. In JSON its default is DINO's, 0.5.
+	// P is the probability of a blur.
 	P float64 `param:"p" default:"0.5" range:"0 1"`
 }
 

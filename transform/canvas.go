@@ -225,7 +225,8 @@ type changeWork func(e *Engine, to, from *imagefile.RGB, params *changeParams)
 
 // changeParams are the parameters of a change: the amount of an adjustment, or those of a map.
 type changeParams struct {
-	amount float32
+	amount      float32
+	enhancement enhancement
 
 	matrix affine.Matrix
 	filter Interpolation

@@ -76,9 +76,8 @@ func (c *canvas) do(op Op) error {
 
 // RandomApply is torchvision.transforms.RandomApply(transforms, p): applies all of them in order, or nothing.
 type RandomApply struct {
-	Transforms []Op `param:"transforms"`
-	// P is the probability. In JSON its default is torchvision's, 0.5.
-	P float64 `param:"p" default:"0.5" range:"0 1"`
+	Transforms []Op    `param:"transforms"`
+	P          float64 `param:"p" default:"0.5" range:"0 1"`
 }
 
 func (o RandomApply) outputSize(h, w int) (int, int) {

@@ -122,9 +122,9 @@ func (p *parameters) read(known Op) (Op, error) {
 
 // read sets a field to the given value, or to the default.
 func (d *parameter) read(p *parameters, field reflect.Value) error {
-	raw, given := p.values[d.name], true
+	raw, explicit := p.values[d.name], true
 	if isNull(raw) && (raw == nil || !d.kind.nullIsZero) {
-		raw, given = d.fallback, false
+		raw, explicit = d.fallback, false
 	}
 	if isNull(raw) && d.required {
 		if d.kind.want == "" {
@@ -139,7 +139,7 @@ func (d *parameter) read(p *parameters, field reflect.Value) error {
 	if value != nil {
 		field.Set(reflect.ValueOf(value))
 	}
-	if given && d.nonZero && field.IsZero() {
+	if explicit && d.nonZero && field.IsZero() {
 		want := "a high above 0"
 		if d.bounded {
 			want = d.interval()

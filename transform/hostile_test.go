@@ -116,7 +116,7 @@ func applyHostile(t *testing.T, engine *Engine, views Views, src Source) {
 func TestHostileNumbers(t *testing.T) {
 	tried := 0
 	for _, text := range everyOperation {
-		ops, err := parseOps([]byte("["+text+"]"), Pillow13)
+		ops, err := parseNested([]byte("["+text+"]"), Pillow13, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

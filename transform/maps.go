@@ -12,8 +12,7 @@ import (
 // RandomRotation is torchvision.transforms.RandomRotation(degrees, interpolation, expand, center, fill).
 type RandomRotation struct {
 	// Degrees are the smallest and the largest angle, counterclockwise.
-	Degrees [2]float64 `param:"degrees" is:"angle" range:"-1e6 1e6"`
-	// Interpolation is Nearest, Bilinear or Bicubic. In JSON its default is torchvision's, Nearest.
+	Degrees       [2]float64    `param:"degrees" is:"angle" range:"-1e6 1e6"`
 	Interpolation Interpolation `param:"interpolation" default:"nearest" is:"map"`
 	// Expand enlarges the result to hold the whole turned image.
 	Expand bool `param:"expand" default:"false"`
@@ -43,8 +42,7 @@ type RandomAffine struct {
 	// Scale are the smallest and the largest scale; zeros keep the size.
 	Scale [2]float64 `param:"scale,omitempty,nonzero" default:"null" range:"1e-6 1e6"`
 	// Shear are the smallest and the largest shear in degrees along x, and then along y; zeros shear nothing.
-	Shear [4]float64 `param:"shear,omitempty" is:"shear" default:"null" range:"-1e6 1e6"`
-	// Interpolation is Nearest, Bilinear or Bicubic. In JSON its default is torchvision's, Nearest.
+	Shear         [4]float64    `param:"shear,omitempty" is:"shear" default:"null" range:"-1e6 1e6"`
 	Interpolation Interpolation `param:"interpolation" default:"nearest" is:"map"`
 	// Fill is the colour of what shows nothing of the image.
 	Fill Fill `param:"fill" default:"0"`
@@ -243,7 +241,6 @@ func inverseAffine(center [2]float64, angle float64, translate [2]float64, scale
 
 // RandomHorizontalFlip is torchvision.transforms.RandomHorizontalFlip(p).
 type RandomHorizontalFlip struct {
-	// P is the probability of a flip. In JSON its default is torchvision's, 0.5.
 	P float64 `param:"p" default:"0.5" range:"0 1"`
 }
 
@@ -256,7 +253,6 @@ func (o RandomHorizontalFlip) apply(c *canvas) error {
 
 // RandomVerticalFlip is torchvision.transforms.RandomVerticalFlip(p).
 type RandomVerticalFlip struct {
-	// P is the probability of a flip. In JSON its default is torchvision's, 0.5.
 	P float64 `param:"p" default:"0.5" range:"0 1"`
 }
 

@@ -39,7 +39,7 @@ func parseTransform(text string, resampler Resampler) ([]Op, error) {
 		}
 		text = ops
 	}
-	return parseOps([]byte(text), resampler)
+	return parseNested([]byte(text), resampler, 0)
 }
 
 // unknownTransform names the presets.
@@ -68,10 +68,7 @@ func unquoted(text string) string {
 	return text
 }
 
-// parseOps reads a JSON list of operations.
-func parseOps(text []byte, resampler Resampler) ([]Op, error) { return parseNested(text, resampler, 0) }
-
-// parseNested is parseOps for a list within nesting other operations.
+// parseNested reads a JSON list of operations, which is within nesting other ones.
 func parseNested(text []byte, resampler Resampler, nesting int) ([]Op, error) {
 	var list []json.RawMessage
 	if err := json.Unmarshal(text, &list); err != nil {

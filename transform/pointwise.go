@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
+	"github.com/imgfeed/imgfeed/transform/internal/pointwise"
 )
 
 // Operations that change colours, pixel by pixel or by the whole image's levels. Factors are at most 10⁶; from 255 on a
@@ -11,7 +12,6 @@ import (
 
 // RandomInvert is torchvision.transforms.RandomInvert(p).
 type RandomInvert struct {
-	// P is the probability. In JSON its default is torchvision's, 0.5.
 	P float64 `param:"p" default:"0.5" range:"0 1"`
 }
 
@@ -29,7 +29,6 @@ func (o Grayscale) apply(c *canvas) error { return c.grayscale() }
 
 // RandomGrayscale is torchvision.transforms.RandomGrayscale(p).
 type RandomGrayscale struct {
-	// P is the probability. In JSON its default is torchvision's, 0.1.
 	P float64 `param:"p" default:"0.1" range:"0 1"`
 }
 
@@ -39,8 +38,7 @@ func (o RandomGrayscale) apply(c *canvas) error { return c.chance(o.P, (*canvas)
 type RandomAdjustSharpness struct {
 	// Factor is sharpness_factor: 0 smooths, 1 changes nothing, 2 sharpens.
 	Factor float64 `param:"sharpness_factor" range:"0 1e6"`
-	// P is the probability. In JSON its default is torchvision's, 0.5.
-	P float64 `param:"p" default:"0.5" range:"0 1"`
+	P      float64 `param:"p" default:"0.5" range:"0 1"`
 }
 
 func (o RandomAdjustSharpness) apply(c *canvas) error {
@@ -50,9 +48,8 @@ func (o RandomAdjustSharpness) apply(c *canvas) error {
 // RandomPosterize is torchvision.transforms.RandomPosterize(bits, p).
 type RandomPosterize struct {
 	// Bits is the number of upper bits to keep of each level, 0 to 8. With 0 the image is black; Pillow 12 and later refuse that.
-	Bits int `param:"bits" is:"bits" range:"0 8"`
-	// P is the probability. In JSON its default is torchvision's, 0.5.
-	P float64 `param:"p" default:"0.5" range:"0 1"`
+	Bits int     `param:"bits" is:"bits" range:"0 8"`
+	P    float64 `param:"p" default:"0.5" range:"0 1"`
 }
 
 func (o RandomPosterize) apply(c *canvas) error {
@@ -63,8 +60,7 @@ func (o RandomPosterize) apply(c *canvas) error {
 type RandomSolarize struct {
 	// Threshold is the lowest inverted level.
 	Threshold float64 `param:"threshold" range:"-1e6 1e6"`
-	// P is the probability. In JSON its default is torchvision's, 0.5.
-	P float64 `param:"p" default:"0.5" range:"0 1"`
+	P         float64 `param:"p" default:"0.5" range:"0 1"`
 }
 
 func (o RandomSolarize) apply(c *canvas) error {
@@ -73,7 +69,6 @@ func (o RandomSolarize) apply(c *canvas) error {
 
 // RandomAutocontrast is torchvision.transforms.RandomAutocontrast(p).
 type RandomAutocontrast struct {
-	// P is the probability. In JSON its default is torchvision's, 0.5.
 	P float64 `param:"p" default:"0.5" range:"0 1"`
 }
 
@@ -81,7 +76,6 @@ func (o RandomAutocontrast) apply(c *canvas) error { return c.chance(o.P, (*canv
 
 // RandomEqualize is torchvision.transforms.RandomEqualize(p).
 type RandomEqualize struct {
-	// P is the probability. In JSON its default is torchvision's, 0.5.
 	P float64 `param:"p" default:"0.5" range:"0 1"`
 }
 
@@ -185,33 +179,36 @@ func (c *canvas) solarizeAdd(add int) error {
 	}, float32(min(add, 255)))
 }
 
-// enhance blends the image with a degenerate one; factor 1 leaves it unchanged.
-func (c *canvas) enhance(factor float64, work changeWork) error {
+// enhance blends the image with a degenerate one by an adjustment; factor 1 leaves it unchanged.
+func (c *canvas) enhance(name string, factor float64, adjustment enhancement) error {
+	if c.log != nil {
+		c.log.add("adjust_"+name, name+"_factor", factor)
+	}
 	if float32(factor) == 1 {
 		return nil
 	}
-	return c.adjust(work, float32(factor))
+	w, h := c.size()
+	params := changeParams{amount: float32(factor), enhancement: adjustment}
+	return c.change(change{work: enhanceImage, inPlace: true, width: w, height: h, params: params})
+}
+
+// An enhancement is a method of [pointwise.Adjuster] with a factor.
+type enhancement func(a *pointwise.Adjuster, dst, src []byte, factor float32)
+
+func enhanceImage(e *Engine, to, from *imagefile.RGB, params *changeParams) {
+	params.enhancement(e.adjuster, to.Pix, from.Pix, params.amount)
 }
 
 func (c *canvas) brightness(factor float64) error {
-	c.noteBy("adjust_brightness", "brightness_factor", factor)
-	return c.enhance(factor, func(e *Engine, to, from *imagefile.RGB, params *changeParams) {
-		e.adjuster.Brightness(to.Pix, from.Pix, params.amount)
-	})
+	return c.enhance("brightness", factor, (*pointwise.Adjuster).Brightness)
 }
 
 func (c *canvas) contrast(factor float64) error {
-	c.noteBy("adjust_contrast", "contrast_factor", factor)
-	return c.enhance(factor, func(e *Engine, to, from *imagefile.RGB, params *changeParams) {
-		e.adjuster.Contrast(to.Pix, from.Pix, params.amount)
-	})
+	return c.enhance("contrast", factor, (*pointwise.Adjuster).Contrast)
 }
 
 func (c *canvas) saturation(factor float64) error {
-	c.noteBy("adjust_saturation", "saturation_factor", factor)
-	return c.enhance(factor, func(e *Engine, to, from *imagefile.RGB, params *changeParams) {
-		e.adjuster.Saturation(to.Pix, from.Pix, params.amount)
-	})
+	return c.enhance("saturation", factor, (*pointwise.Adjuster).Saturation)
 }
 
 // hue turns hues by factor, −0.5 to 0.5, of a whole turn. Pillow's conversion there and back shows even at 0.

@@ -9,9 +9,8 @@ import (
 
 // AutoAugment is torchvision.transforms.AutoAugment(policy, interpolation, fill).
 type AutoAugment struct {
-	// Policy is "imagenet", "cifar10" or "svhn". In JSON its default is torchvision's, "imagenet".
-	Policy string `param:"policy" default:"imagenet" oneof:"cifar10 imagenet svhn"`
-	// Interpolation is Nearest, Bilinear or Bicubic. In JSON its default is torchvision's, Nearest.
+	// Policy is "imagenet", "cifar10" or "svhn".
+	Policy        string        `param:"policy" default:"imagenet" oneof:"cifar10 imagenet svhn"`
 	Interpolation Interpolation `param:"interpolation" default:"nearest" is:"map"`
 	// Fill is the colour of what shows nothing of the image.
 	Fill Fill `param:"fill" default:"0"`
@@ -51,12 +50,11 @@ func (o AutoAugment) apply(c *canvas) error {
 
 // RandAugment is torchvision.transforms.RandAugment(num_ops, magnitude, num_magnitude_bins, interpolation, fill).
 type RandAugment struct {
-	// NumOps augmentations are done, one after the other. In JSON its default is torchvision's, 2.
+	// NumOps augmentations are done, one after the other.
 	NumOps int `param:"num_ops" default:"2" range:"0 32"`
-	// Magnitude is the magnitude of all of them, as an index below Bins. In JSON the defaults are torchvision's, 9 and 31.
-	Magnitude int `param:"magnitude" default:"9"`
-	Bins      int `param:"num_magnitude_bins" default:"31" range:"2 1048576"`
-	// Interpolation is Nearest, Bilinear or Bicubic. In JSON its default is torchvision's, Nearest.
+	// Magnitude is the magnitude of all of them, as an index below Bins.
+	Magnitude     int           `param:"magnitude" default:"9"`
+	Bins          int           `param:"num_magnitude_bins" default:"31" range:"2 1048576"`
 	Interpolation Interpolation `param:"interpolation" default:"nearest" is:"map"`
 	// Fill is the colour of what shows nothing of the image.
 	Fill Fill `param:"fill" default:"0"`
@@ -83,9 +81,8 @@ func (o RandAugment) apply(c *canvas) error {
 
 // TrivialAugmentWide is torchvision.transforms.TrivialAugmentWide(num_magnitude_bins, interpolation, fill).
 type TrivialAugmentWide struct {
-	// Bins is the number of magnitudes. In JSON its default is torchvision's, 31.
-	Bins int `param:"num_magnitude_bins" default:"31" range:"2 1048576"`
-	// Interpolation is Nearest, Bilinear or Bicubic. In JSON its default is torchvision's, Nearest.
+	// Bins is the number of magnitudes.
+	Bins          int           `param:"num_magnitude_bins" default:"31" range:"2 1048576"`
 	Interpolation Interpolation `param:"interpolation" default:"nearest" is:"map"`
 	// Fill is the colour of what shows nothing of the image.
 	Fill Fill `param:"fill" default:"0"`

@@ -12,32 +12,27 @@ func (v Views) Resized(size int) (Views, error) {
 	if size < 1 || size > SizeMax {
 		return nil, &SpecError{Op: -1, Reason: fmt.Sprintf("a size of %d pixels, want 1 to %d", size, SizeMax)}
 	}
-	var parsed any
-	if err := json.Unmarshal([]byte(v.String()), &parsed); err != nil {
-		return nil, err // it is our own text
-	}
 	height, width := v[0].OutputSize()
 	factor := float64(size) / float64(min(height, width))
-	text, err := json.Marshal(resized(parsed, factor))
-	if err != nil {
-		return nil, err
-	}
-	return ParseViews(string(text), Pillow13)
+	return v.edited(func(object map[string]any) {
+		for _, name := range []string{"size", "max_size"} {
+			if member, ok := object[name]; ok {
+				object[name] = multiplied(member, factor)
+			}
+		}
+	})
 }
 
 // Fitted returns the views with results of another height and width: every RandomResizedCrop gets this size and its
 // aspect ratio. With a scale of 1 it gives the largest central crop of that ratio. The transform must have no other
 // size.
 func (v Views) Fitted(height, width int) (Views, error) {
-	var parsed any
-	if err := json.Unmarshal([]byte(v.String()), &parsed); err != nil {
-		return nil, err // it is our own text
-	}
-	text, err := json.Marshal(fitted(parsed, height, width))
-	if err != nil {
-		return nil, err
-	}
-	views, err := ParseViews(string(text), Pillow13)
+	ratio := float64(width) / float64(height)
+	views, err := v.edited(func(object map[string]any) {
+		if object["op"] == "RandomResizedCrop" {
+			object["size"], object["ratio"] = []int{height, width}, []float64{ratio, ratio}
+		}
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -49,43 +44,33 @@ func (v Views) Fitted(height, width int) (Views, error) {
 	return views, nil
 }
 
-// fitted sets size and ratio of every RandomResizedCrop in a JSON value.
-func fitted(value any, height, width int) any {
-	switch value := value.(type) {
-	case map[string]any:
-		if value["op"] == "RandomResizedCrop" {
-			ratio := float64(width) / float64(height)
-			value["size"], value["ratio"] = []int{height, width}, []float64{ratio, ratio}
-			return value
-		}
-		for name, member := range value {
-			value[name] = fitted(member, height, width)
-		}
-	case []any:
-		for i := range value {
-			value[i] = fitted(value[i], height, width)
-		}
+// edited returns the views after a change of every object in their JSON.
+func (v Views) edited(edit func(object map[string]any)) (Views, error) {
+	var parsed any
+	if err := json.Unmarshal([]byte(v.String()), &parsed); err != nil {
+		return nil, err // it is our own text
 	}
-	return value
+	eachObject(parsed, edit)
+	text, err := json.Marshal(parsed)
+	if err != nil {
+		return nil, err
+	}
+	return ParseViews(string(text), Pillow13)
 }
 
-// resized multiplies the numbers of every size in a JSON value.
-func resized(value any, factor float64) any {
+// eachObject calls edit for every object in a JSON value.
+func eachObject(value any, edit func(object map[string]any)) {
 	switch value := value.(type) {
 	case map[string]any:
-		for name, member := range value {
-			if name == "size" || name == "max_size" {
-				value[name] = multiplied(member, factor)
-			} else {
-				value[name] = resized(member, factor)
-			}
+		edit(value)
+		for _, member := range value {
+			eachObject(member, edit)
 		}
 	case []any:
-		for i := range value {
-			value[i] = resized(value[i], factor)
+		for _, element := range value {
+			eachObject(element, edit)
 		}
 	}
-	return value
 }
 
 func multiplied(size any, factor float64) any {

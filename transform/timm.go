@@ -27,7 +27,7 @@ type TimmAugment struct {
 	//	        mstd0.5  as above
 	//	policy  mstd0.5  as above
 	Config string `param:"config"`
-	// Fill is timm's img_mean, the colour outside the image. In JSON its default is timm's, 128.
+	// Fill is timm's img_mean, the colour outside the image.
 	Fill Fill `param:"fill" default:"128"`
 	// Interpolation is "bilinear", "bicubic", "nearest", or "random", which draws bilinear or bicubic each time. "random" is
 	// timm's default, and the default in JSON.

@@ -120,18 +120,18 @@ func ParseViews(text string, resampler Resampler) (Views, error) {
 		}
 		return newViews(ops...)
 	}
-	var given struct {
+	var object struct {
 		Views []json.RawMessage `json:"views"`
 	}
-	err := decodeStrictly([]byte(text), &given)
-	if err != nil && strings.Contains(text, `"op"`) && given.Views == nil {
+	err := decodeStrictly([]byte(text), &object)
+	if err != nil && strings.Contains(text, `"op"`) && object.Views == nil {
 		return nil, &SpecError{Op: -1, Reason: fmt.Sprintf("an operation must be in a list: [%.200s]", text)}
 	}
 	if err != nil {
 		return nil, &SpecError{Op: -1, Reason: `not {"views": [transform, …]}: ` + err.Error()}
 	}
 	var views Views
-	for i, raw := range given.Views {
+	for i, raw := range object.Views {
 		added, repeat, err := parseView(raw, resampler)
 		if err != nil {
 			return nil, &ViewError{View: i, Err: err}
@@ -153,18 +153,18 @@ func ParseViews(text string, resampler Resampler) (Views, error) {
 func parseView(raw json.RawMessage, resampler Resampler) (views Views, repeat int, err error) {
 	repeat = 1
 	if bytes.HasPrefix(raw, []byte("{")) {
-		var given struct {
+		var object struct {
 			Repeat json.RawMessage `json:"repeat"`
 			Ops    json.RawMessage `json:"ops"`
 		}
-		if err := decodeStrictly(raw, &given); err != nil {
+		if err := decodeStrictly(raw, &object); err != nil {
 			return nil, 0, &SpecError{Op: -1, Reason: `not {"repeat": n, "ops": transform}: ` + err.Error()}
 		}
-		if err := json.Unmarshal(given.Repeat, &repeat); given.Repeat != nil && err != nil || repeat < 1 || repeat > ViewsMax {
-			reason := fmt.Sprintf("repeat is %.40s, want a whole number from 1 to %d", given.Repeat, ViewsMax)
+		if err := json.Unmarshal(object.Repeat, &repeat); object.Repeat != nil && err != nil || repeat < 1 || repeat > ViewsMax {
+			reason := fmt.Sprintf("repeat is %.40s, want a whole number from 1 to %d", object.Repeat, ViewsMax)
 			return nil, 0, &SpecError{Op: -1, Reason: reason}
 		}
-		if raw = given.Ops; raw == nil {
+		if raw = object.Ops; raw == nil {
 			return nil, 0, &SpecError{Op: -1, Reason: "ops is missing"}
 		}
 	}

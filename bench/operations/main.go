@@ -149,15 +149,15 @@ func measure(level kernel.Level, op string, src transform.Source, seconds float6
 		specs[i] = spec
 	}
 	engine, dst := transform.NewEngine(level), transform.Output{Pix: make([]byte, 3*size*size)}
-	least := [2]float64{math.Inf(1), math.Inf(1)}
+	shortest := [2]float64{math.Inf(1), math.Inf(1)}
 	for began := time.Now(); time.Since(began).Seconds() < seconds; {
 		for i, spec := range specs {
 			started := time.Now()
 			if _, err := engine.Apply(spec, dst, src, transform.NewRNG(1, 1, 1)); err != nil {
 				return 0, err
 			}
-			least[i] = min(least[i], float64(time.Since(started).Nanoseconds())/1000)
+			shortest[i] = min(shortest[i], float64(time.Since(started).Nanoseconds())/1000)
 		}
 	}
-	return least[1] - least[0], nil
+	return shortest[1] - shortest[0], nil
 }

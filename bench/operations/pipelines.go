@@ -51,7 +51,7 @@ func measurePipelines(level kernel.Level, texts []string, images []transform.Sou
 	defer runtime.UnlockOSThread()
 	engine := transform.NewEngine(level)
 	pipelines := make([][]transform.View, len(texts))
-	least := make([]float64, len(texts))
+	shortest := make([]float64, len(texts))
 	for i, text := range texts {
 		views, err := transform.ParseViews(text, transform.Pillow13)
 		if err != nil {
@@ -60,7 +60,7 @@ func measurePipelines(level kernel.Level, texts []string, images []transform.Sou
 		for _, spec := range views {
 			pipelines[i] = append(pipelines[i], transform.View{Spec: spec, Dst: transform.Output{Pix: make([]byte, spec.OutputBytes())}})
 		}
-		least[i] = math.Inf(1)
+		shortest[i] = math.Inf(1)
 	}
 	for pass, began := 0, time.Now(); pass < 2 || time.Since(began).Seconds() < seconds; pass++ {
 		spent := make([]time.Duration, len(texts))
@@ -77,10 +77,10 @@ func measurePipelines(level kernel.Level, texts []string, images []transform.Sou
 			}
 		}
 		for i := range spent {
-			least[i] = min(least[i], float64(spent[i].Nanoseconds())/1000/float64(len(images)))
+			shortest[i] = min(shortest[i], float64(spent[i].Nanoseconds())/1000/float64(len(images)))
 		}
 	}
-	return least, nil
+	return shortest, nil
 }
 
 // threadTime returns the CPU time that the thread has used.

@@ -20,12 +20,12 @@ import (
 // feedFlags are the flags of imgfeed feed.
 type feedFlags struct {
 	metricsFlags
-	config server.Config
-	listen string
-	owner  int
-	apart  bool
-	store  storeFlags
-	log    logFlags
+	config       server.Config
+	listen       string
+	owner        int
+	classesApart bool
+	store        storeFlags
+	log          logFlags
 }
 
 const feedLong = `Make samples for servers on other machines: for imgfeed serve --feeders.
@@ -62,7 +62,7 @@ func (f *feedFlags) register(flags *pflag.FlagSet) {
 	flags.Var(cliutil.Int(&f.config.Threads, 0, threadsMax), "threads", "number of decoding threads (default one for each CPU)")
 	flags.IntVar(&f.owner, "owner", 0, "stop when the process with this ID ends")
 	f.store.register(flags)
-	flags.BoolVar(&f.apart, "classes-apart", false, apartHelp)
+	flags.BoolVar(&f.classesApart, "classes-apart", false, apartHelp)
 	f.metricsFlags.register(flags)
 	f.log.register(flags)
 }
@@ -85,7 +85,7 @@ func (f *feedFlags) run(ctx context.Context, out io.Writer, places []string) err
 		return err
 	}
 	f.config.Log = f.log.logger()
-	srv, err := openServer(ctx, f.store.client, places, f.apart, f.config, os.Stderr)
+	srv, err := openServer(ctx, f.store.client, places, f.classesApart, f.config, os.Stderr)
 	if ctx.Err() != nil {
 		return nil
 	}

@@ -35,7 +35,7 @@ type serveFlags struct {
 	owner          int
 	exitIdle       time.Duration
 	exitWithParent bool
-	apart          bool
+	classesApart   bool
 	readyFD        int
 	progressFD     int
 	store          storeFlags
@@ -91,7 +91,7 @@ func (f *serveFlags) register(flags *pflag.FlagSet) {
 	flags.Var((*bytesize.Size)(&c.MemoryBytes), "memory", "limit for batches and prefetching, e.g. 8GiB (default half of the memory)")
 	flags.Var((*bytesize.Size)(&c.PrefetchBytes), "prefetch", "part of --memory for prefetching (default a sixteenth, up to 256MiB)")
 	f.store.register(flags)
-	flags.BoolVar(&f.apart, "classes-apart", false, apartHelp)
+	flags.BoolVar(&f.classesApart, "classes-apart", false, apartHelp)
 	flags.StringSliceVar(&c.Feeders, "feeders", nil, "addresses of imgfeed feed, e.g. a:7400,b:7400; with --threads 0 they do all work")
 	flags.StringVar(&c.FeedTLS, "tls", "", tlsHelp)
 	flags.Var(cliutil.Int(&c.Sessions, 0, sessionsMax), "sessions",
@@ -160,7 +160,7 @@ type openedServer struct {
 // openServer indexes datasets that are not packed, finds the sets at places, joins them if there are several, and opens a
 // server for them. It fails as soon as ctx ends.
 func openServer(
-	ctx context.Context, client *storage.Client, places []string, apart bool, c server.Config, progress *os.File,
+	ctx context.Context, client *storage.Client, places []string, classesApart bool, c server.Config, progress *os.File,
 ) (openedServer, error) {
 	x := indexer{client: client, log: c.Log, progress: progress}
 	places = slices.Clone(places)
@@ -172,7 +172,7 @@ func openServer(
 	}
 	c.Notes = x.notes
 	return cliutil.Interruptible(ctx, func() (openedServer, error) {
-		find, found, at, skipped, err := discoverAll(client, places, apart)
+		find, found, at, skipped, err := discoverAll(client, places, classesApart)
 		if err != nil {
 			return openedServer{}, err
 		}
@@ -198,7 +198,7 @@ func (f *serveFlags) open(ctx context.Context, places []string, log *slog.Logger
 		progress = os.NewFile(uintptr(f.progressFD), "progress")
 		defer progress.Close()
 	}
-	return openServer(ctx, f.store.client, places, f.apart, c, progress)
+	return openServer(ctx, f.store.client, places, f.classesApart, c, progress)
 }
 
 // run serves until a signal or the owner's end.

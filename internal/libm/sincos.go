@@ -81,6 +81,6 @@ func SinCos(x float64) (sin, cos float64) {
 func Tan(x float64) float64 {
 	sin, cos := sinCosPairs(x)
 	quotient := sin.high / cos.high
-	rest := math.FMA(-quotient, cos.high, sin.high) + (sin.low - float64(quotient*cos.low))
-	return quotient + rest/cos.high
+	remainder := math.FMA(-quotient, cos.high, sin.high) + (sin.low - float64(quotient*cos.low))
+	return quotient + remainder/cos.high
 }

@@ -26,21 +26,21 @@ func Find(t testing.TB, modules ...string) (python, resampler string) {
 		candidates = []string{named}
 	}
 	imports := strings.Join(append([]string{"PIL"}, modules...), ", ")
-	var said []byte
+	var output []byte
 	var err error
 	for _, python := range candidates {
-		said, err = exec.Command(python, "-W", "ignore", "-c", "import "+imports+"; print(PIL.__version__)").Output()
+		output, err = exec.Command(python, "-W", "ignore", "-c", "import "+imports+"; print(PIL.__version__)").Output()
 		if err != nil {
 			continue
 		}
-		version := strings.TrimSpace(string(said))
+		version := strings.TrimSpace(string(output))
 		if resampler = resamplerOf(version); resampler != "" {
 			t.Logf("comparing with Pillow %s of %s", version, python)
 			return python, resampler
 		}
 	}
 	if named != "" {
-		t.Fatalf("IMGFEED_TEST_PYTHON is %s: it cannot import %s, or its Pillow is older than 9.4 (%s%v)", named, imports, said, err)
+		t.Fatalf("IMGFEED_TEST_PYTHON is %s: it cannot import %s, or its Pillow is older than 9.4 (%s%v)", named, imports, output, err)
 	}
 	Skip(t, modules...)
 	return "", ""

@@ -60,7 +60,7 @@ func endAtOnce(signals ...os.Signal) {
 
 // run executes a command line and returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	root := newRoot()
+	root := NewRoot()
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
@@ -79,15 +79,15 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 // ImageFolder. Its progress and its notes go to w, as a bar if w is a terminal.
 func Index(ctx context.Context, place, out string, w io.Writer) error {
 	storage.Default.Context = ctx
-	root := newRoot()
+	root := NewRoot()
 	root.SetArgs([]string{"index", "--class-order", source.ClassOrderString, "--output", out, "--", place})
 	root.SetOut(io.Discard)
 	root.SetErr(w)
 	return root.ExecuteContext(ctx)
 }
 
-// newRoot makes the command with all its subcommands; each is in the file of its name.
-func newRoot() *cobra.Command {
+// NewRoot makes the command with all its subcommands; each is in the file of its name.
+func NewRoot() *cobra.Command {
 	root := &cobra.Command{Use: "imgshard", Short: "Pack image datasets into shard sets, and inspect them"}
 	root.PersistentFlags().BoolVarP(&quiet, "quiet", "q", false, "print only warnings, errors and requested output")
 	root.PersistentFlags().StringArrayVar(&storage.Default.Sources, "allow-source", nil, cliutil.AllowSource)

@@ -111,7 +111,7 @@ func (p *progress) update(r pack.Progress) {
 
 // done is the progress in the units of Total.
 func done(r pack.Progress) int64 {
-	if r.Stage == pack.StageRead {
+	if r.Stage == pack.StageRead || r.Images == 0 {
 		return r.Bytes
 	}
 	return int64(r.Images)

@@ -16,22 +16,17 @@ import (
 	"github.com/imgfeed/imgfeed/shard"
 )
 
-// onlySet returns the folder of the only set found at path.
-func onlySet(path string, sets map[string]string) (string, error) {
-	dirs := slices.Sorted(maps.Values(sets))
-	if len(dirs) > 1 {
-		return "", cliutil.Usagef("%s holds %d sets, choose one: %s", path, len(dirs), strings.Join(dirs, ", "))
-	}
-	return dirs[0], nil
-}
-
 // setDir returns the folder of the one set at path: path itself, or the only set in it.
 func setDir(path string) (string, error) {
 	sets, err := shard.FindSets(path)
 	if err != nil {
 		return "", err
 	}
-	return onlySet(path, sets)
+	dirs := slices.Sorted(maps.Values(sets))
+	if len(dirs) > 1 {
+		return "", cliutil.Usagef("%s holds %d sets, choose one: %s", path, len(dirs), strings.Join(dirs, ", "))
+	}
+	return dirs[0], nil
 }
 
 // openSet opens the one set at path, and reports each second on stderr how many shards are open. If lazily is set, it

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
 	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
@@ -16,6 +15,7 @@ import (
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/encoding"
 	"github.com/imgfeed/imgfeed/shard/encoding/registry"
+	"github.com/imgfeed/imgfeed/shard/pack"
 )
 
 func newVerifyCommand() *cobra.Command {
@@ -91,25 +91,18 @@ func verify(cmd *cobra.Command, dir string, jobs int, images, complete bool) err
 		}
 		options.NewCheck = func() func(*shard.Record) error { return encoding.NewWorker(stored).Check }
 	}
-	clearBar := func() {}
-	if isTerminal(diag) && !quiet {
-		bar := progressbar.NewOptions64(-1,
-			progressbar.OptionSetWriter(diag), progressbar.OptionShowBytes(true), progressbar.OptionSetDescription("verifying"),
-			progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
-		options.Progress = func(p shard.VerifyProgress) {
-			bar.ChangeMax64(p.BytesTotal)
-			bar.Set64(p.Bytes)
-		}
-		clearBar = func() { bar.Clear() }
+	show := newProgress(diag)
+	options.Progress = func(p shard.VerifyProgress) {
+		show.update(pack.Progress{Split: dir, Stage: "verifying", Bytes: p.Bytes, Total: p.BytesTotal})
 	}
 	options.Problem = func(err error) {
-		clearBar()
+		show.finish()
 		problems = append(problems, err.Error())
 		fmt.Fprintln(diag, "imgshard:", err)
 	}
 	began := time.Now()
 	result, err := shard.Verify(cmd.Context(), dir, options)
-	clearBar()
+	show.finish()
 	if err != nil {
 		return err
 	}

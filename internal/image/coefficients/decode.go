@@ -135,9 +135,9 @@ func (d *Decoder) Batch(quads []*jpeg.Quad, extents []uint8) error {
 }
 
 // errTile reports an error in the tile of the next batch.
-func (d *Decoder) errTile(what string) error {
+func (d *Decoder) errTile(reason string) error {
 	tile := d.row*d.tiles + d.next/tileBatches
-	return d.formatError(d.offsets[tile], "tile %d of MCU row %d: %s", d.next/tileBatches, d.row, what)
+	return d.formatError(d.offsets[tile], "tile %d of MCU row %d: %s", d.next/tileBatches, d.row, reason)
 }
 
 // openTile unpacks the next batch's tile up to the end of the row's region.

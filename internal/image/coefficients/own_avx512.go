@@ -123,7 +123,7 @@ func expandAVX512(quads []*jpeg.Quad, masks []pairMasks, values, firsts []byte, 
 func listAVX512(values []byte, q *jpeg.Quad, pairs int, masks *pairMasks) (n int, large bool) {
 	places := LoadUint8x64Array(&pairPlace)
 	var zero Int8x64
-	var most Uint8x64
+	var largest Uint8x64
 	keep := ^uint64(0xffff)
 	for pair := range pairs {
 		p := unsafe.Add(unsafe.Pointer(q), 128*pair)
@@ -133,11 +133,11 @@ func listAVX512(values []byte, q *jpeg.Quad, pairs int, masks *pairMasks) (n int
 		m := v.NotEqual(zero).ToBits() & keep
 		keep, masks[pair] = ^uint64(0), m
 		v = v.Add(v.Greater(zero).ToInt8x64()).Compress(Mask8x64FromBits(m))
-		most = most.Max(v.Abs().ToBits())
+		largest = largest.Max(v.Abs().ToBits())
 		v.ToBits().StoreArray((*[64]uint8)(unsafe.Add(start(values), n)))
 		n += bits.OnesCount64(m)
 	}
-	large = most.Greater(BroadcastUint8x64(125)).ToBits() != 0
+	large = largest.Greater(BroadcastUint8x64(125)).ToBits() != 0
 	ClearAVXUpperBits()
 	return n, large
 }

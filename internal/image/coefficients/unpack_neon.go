@@ -111,7 +111,7 @@ func bytesOfOnes(x uint64) uint64 {
 // listNEON puts a pair's coefficients, as bytes, into the order of the mask's bits, and gathers them by eight bits at a
 // time.
 func listNEON(values []byte, q *jpeg.Quad, pairs int, masks *pairMasks) (n int, large bool) {
-	most := LoadLane(unsafe.Pointer(&smallBytes))
+	largest := LoadLane(unsafe.Pointer(&smallBytes))
 	for pair := range pairs {
 		p := unsafe.Add(unsafe.Pointer(q), 128*pair)
 		left0, right0 := LoadRow(p)
@@ -126,12 +126,12 @@ func listNEON(values []byte, q *jpeg.Quad, pairs int, masks *pairMasks) (n int, 
 		out := unsafe.Add(start(values), n)
 		ends := bytesOfOnes(m)
 		n += int(ends >> 56)
-		most = most.Max(gatherCellNEON(a, m, out, unsafe.Add(out, ends&255)))
-		most = most.Max(gatherCellNEON(b, m>>16, unsafe.Add(out, ends>>8&255), unsafe.Add(out, ends>>16&255)))
-		most = most.Max(gatherCellNEON(c, m>>32, unsafe.Add(out, ends>>24&255), unsafe.Add(out, ends>>32&255)))
-		most = most.Max(gatherCellNEON(d, m>>48, unsafe.Add(out, ends>>40&255), unsafe.Add(out, ends>>48&255)))
+		largest = largest.Max(gatherCellNEON(a, m, out, unsafe.Add(out, ends&255)))
+		largest = largest.Max(gatherCellNEON(b, m>>16, unsafe.Add(out, ends>>8&255), unsafe.Add(out, ends>>16&255)))
+		largest = largest.Max(gatherCellNEON(c, m>>32, unsafe.Add(out, ends>>24&255), unsafe.Add(out, ends>>32&255)))
+		largest = largest.Max(gatherCellNEON(d, m>>48, unsafe.Add(out, ends>>40&255), unsafe.Add(out, ends>>48&255)))
 	}
-	large = OnesOfLane(most.Xor(LoadLane(unsafe.Pointer(&smallBytes)))) != 0
+	large = OnesOfLane(largest.Xor(LoadLane(unsafe.Pointer(&smallBytes)))) != 0
 	Leave()
 	return n, large
 }

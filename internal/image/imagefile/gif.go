@@ -51,9 +51,9 @@ func decodeGIF(dst *RGB, config image.Config, data []byte) error {
 		return errors.New("gif: the codes have a width that no GIF has")
 	}
 	var codes []byte
-	for rest := frame.data[1:]; len(rest) > 0 && rest[0] != 0; {
-		n := min(1+int(rest[0]), len(rest))
-		codes, rest = append(codes, rest[1:n]...), rest[n:]
+	for remaining := frame.data[1:]; len(remaining) > 0 && remaining[0] != 0; {
+		n := min(1+int(remaining[0]), len(remaining))
+		codes, remaining = append(codes, remaining[1:n]...), remaining[n:]
 	}
 	indices := make([]byte, frame.box.Dx()*frame.box.Dy())
 	if _, err := io.ReadFull(lzw.NewReader(bytes.NewReader(codes), lzw.LSB, int(frame.data[0])), indices); err != nil {
@@ -111,39 +111,39 @@ func gifFirst(data []byte) (frame gifFrame, err error) {
 	if len(data) < headerBytes {
 		return frame, errNoGIFFrame
 	}
-	global, rest := gifTable(data[10], data[headerBytes:])
-	for len(rest) > 1 {
-		switch rest[0] {
+	global, remaining := gifTable(data[10], data[headerBytes:])
+	for len(remaining) > 1 {
+		switch remaining[0] {
 		case 0x21: // extension: label, then sub-blocks
-			if rest[1] == 0xF9 && len(rest) > 6 && rest[3]&1 != 0 {
-				frame.fill = int(rest[6])
+			if remaining[1] == 0xF9 && len(remaining) > 6 && remaining[3]&1 != 0 {
+				frame.fill = int(remaining[6])
 			}
-			for rest = rest[2:]; len(rest) > 0 && rest[0] != 0; {
-				rest = rest[min(1+int(rest[0]), len(rest)):]
+			for remaining = remaining[2:]; len(remaining) > 0 && remaining[0] != 0; {
+				remaining = remaining[min(1+int(remaining[0]), len(remaining)):]
 			}
-			rest = rest[min(1, len(rest)):]
+			remaining = remaining[min(1, len(remaining)):]
 		case 0x2C: // image descriptor
-			if len(rest) < descriptorBytes {
+			if len(remaining) < descriptorBytes {
 				return frame, errNoGIFFrame
 			}
-			word := func(at int) int { return int(binary.LittleEndian.Uint16(rest[at:])) }
+			word := func(at int) int { return int(binary.LittleEndian.Uint16(remaining[at:])) }
 			frame.box = image.Rect(word(1), word(3), word(1)+word(5), word(3)+word(7))
-			frame.interlaced = rest[9]&0x40 != 0
-			if frame.palette, frame.data = gifTable(rest[9], rest[descriptorBytes:]); len(frame.palette) == 0 {
+			frame.interlaced = remaining[9]&0x40 != 0
+			if frame.palette, frame.data = gifTable(remaining[9], remaining[descriptorBytes:]); len(frame.palette) == 0 {
 				frame.palette = global
 			}
 			return frame, nil
 		case 0x3B: // trailer
 			return frame, errNoGIFFrame
 		default: // unknown: Pillow skips it too
-			rest = rest[1:]
+			remaining = remaining[1:]
 		}
 	}
 	return frame, errNoGIFFrame
 }
 
 // gifTable splits off a colour table of 2 << (flags & 7) entries, if the flags announce one.
-func gifTable(flags byte, data []byte) (table, rest []byte) {
+func gifTable(flags byte, data []byte) (table, remaining []byte) {
 	if flags&0x80 == 0 {
 		return nil, data
 	}

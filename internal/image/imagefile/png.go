@@ -98,20 +98,20 @@ func mendPNG(data []byte) []byte {
 	}
 	var header, packed []byte
 	out := []byte(pngSignature)
-	for rest := data[len(pngSignature):]; len(rest) >= pngChunkBytes; {
-		n, kind := int(binary.BigEndian.Uint32(rest)), string(rest[4:8])
-		if n > len(rest)-pngChunkBytes {
+	for remaining := data[len(pngSignature):]; len(remaining) >= pngChunkBytes; {
+		n, kind := int(binary.BigEndian.Uint32(remaining)), string(remaining[4:8])
+		if n > len(remaining)-pngChunkBytes {
 			break
 		}
-		chunk := rest[:n+pngChunkBytes]
+		chunk := remaining[:n+pngChunkBytes]
 		content := chunk[8 : 8+n]
-		rest = rest[len(chunk):]
+		remaining = remaining[len(chunk):]
 		switch {
 		case kind == "IDAT":
 			packed = append(packed, content...)
 			continue
 		case len(packed) > 0: // the image data are over
-			rest = nil
+			remaining = nil
 			continue
 		case kind == "IHDR" && n == pngHeaderBytes:
 			header = content

@@ -147,8 +147,8 @@ func parseWebP(data []byte) (canvas image.Point, frame webpFrame, err error) {
 		frame, err = parseExtendedWebP(data, next, canvas, content[0])
 		return canvas, frame, err
 	}
-	if rest := end - next; rest > 0 && rest < webpChunkBytes {
-		return canvas, frame, fmt.Errorf("%d bytes after the chunk %q are too few for another", rest, chunk)
+	if remaining := end - next; remaining > 0 && remaining < webpChunkBytes {
+		return canvas, frame, fmt.Errorf("%d bytes after the chunk %q are too few for another", remaining, chunk)
 	}
 	return canvas, frame, frame.add(chunk, content)
 }

@@ -121,15 +121,15 @@ func (t *huffmanTable) buildPairs(spec *huffmanSpec, singles *[1 << lookupBits]u
 // joinPairs makes a code's entries pairs where a second code fits into the window after the used bits of the first one
 // and its value. For each value these entries come first, since short codes are the lower ones.
 func (t *huffmanTable) joinPairs(entries []uint64, singles *[1 << lookupBits]uint64, used, size uint, advance uint64) {
-	rest := lookupBits - used
-	fitting := t.limit[rest] >> (16 - rest)
+	unused := lookupBits - used
+	fitting := t.limit[unused] >> (16 - unused)
 	for v := range int32(1) << size {
 		value := v
 		if size > 0 && v < 1<<(size-1) {
 			value += 1 - 1<<size
 		}
 		sum := uint64(used) | uint64(used)<<12 | (advance-endOfBlock)<<24 + uint64(uint16(value))<<32 + advance<<56
-		run := entries[v<<rest:][:fitting]
+		run := entries[v<<unused:][:fitting]
 		for j := range run {
 			run[j] = singles[j<<used&(1<<lookupBits-1)] + sum
 		}

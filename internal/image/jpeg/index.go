@@ -95,8 +95,8 @@ func (r *indexReader) uvarint() (int, bool) {
 }
 
 // indexError returns a FormatError at the scan's start for an error in the index.
-func (d *Decoder) indexError(what string) error {
-	return formatError(d.pos, "the index does not belong to this file or is damaged: %s", what)
+func (d *Decoder) indexError(reason string) error {
+	return formatError(d.pos, "the index does not belong to this file or is damaged: %s", reason)
 }
 
 // parseIndex checks the index as a whole and collects the entries of each row of the grid. It returns the number of the

@@ -297,12 +297,12 @@ func (p *parser) parseSOS(s []byte, start int) error {
 // findComponent returns the scan's next component by its id, or -1. Like get_sos of libjpeg it skips as many components
 // of the frame as the scan already has, so most scans in another order than the frame's are refused.
 func (p *parser) findComponent(id byte) int {
-	taken := p.scanHeader.components
-	for c := len(taken); c < len(p.components); c++ {
+	chosen := p.scanHeader.components
+	for c := len(chosen); c < len(p.components); c++ {
 		if p.components[c].id != id {
 			continue
 		}
-		if slices.Contains(taken, c) {
+		if slices.Contains(chosen, c) {
 			return -1
 		}
 		return c

@@ -28,8 +28,8 @@ func (s *scanBuffer) unstuff(data []byte, begin, limit int, restarts bool, next 
 	out, pos := 0, 0
 	for {
 		chunk := src[pos:]
-		if over := out + len(chunk) + scanSlack - len(s.bytes); over > 0 {
-			chunk = chunk[:len(chunk)-over]
+		if excess := out + len(chunk) + scanSlack - len(s.bytes); excess > 0 {
+			chunk = chunk[:len(chunk)-excess]
 		}
 		i := bytes.IndexByte(chunk, 0xff)
 		if i < 0 {

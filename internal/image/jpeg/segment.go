@@ -92,10 +92,10 @@ func (d *Decoder) endMCU(s *blockScan) {
 }
 
 // noteDamage records the first repaired damage of an image.
-func (d *Decoder) noteDamage(s *blockScan, what string) {
+func (d *Decoder) noteDamage(s *blockScan, reason string) {
 	if d.damage == nil {
 		bit := (d.scan.size-len(s.bits.data))*8 - s.bits.n
-		d.damage = formatError(d.scan.fileOffset(d.data, bit), "%s", what)
+		d.damage = formatError(d.scan.fileOffset(d.data, bit), "%s", reason)
 	}
 }
 

@@ -41,11 +41,11 @@ type parts struct {
 
 // noteEnd records the bounds of a scan for AppendSplit, after it has been read to its end.
 func (d *Decoder) noteEnd(s *sequentialScan) error {
-	left := s.limit - s.reader.position(d.scan.bytes)
-	mask := byte(1)<<(left&7) - 1
+	remaining := s.limit - s.reader.position(d.scan.bytes)
+	mask := byte(1)<<(remaining&7) - 1
 	padding := d.scan.bytes[s.limit/8-1] & mask
 	switch {
-	case left > 7 || s.segment != len(d.scan.segments)-1:
+	case remaining > 7 || s.segment != len(d.scan.segments)-1:
 		return formatError(d.scan.end, "entropy-coded data after the last MCU")
 	case padding != 0 && padding != mask:
 		return formatError(d.scan.end, "padding bits that are neither all ones nor all zeros")
@@ -130,7 +130,9 @@ func (d *Decoder) AppendSplit(header, rest []byte) (newHeader, newRest []byte, e
 }
 
 // errRest is the error of a damaged rest.
-func errRest(what string) error { return formatError(0, "the rest of the file is damaged: %s", what) }
+func errRest(reason string) error {
+	return formatError(0, "the rest of the file is damaged: %s", reason)
+}
 
 // inflateRest returns the rest inflated.
 func (p *parts) inflateRest(rest []byte) ([]byte, error) {

@@ -133,9 +133,9 @@ func (c *bitpackCodec) Encode(dst, rgb []byte, stride, w, h int) ([]byte, error)
 		}
 		headers := dst[n+pairLengthBytes:]
 		payload := headers[chunkHeaderBytes*chunks:]
-		taken := c.kernels.pack(c.tables, c.codes, headers, payload, c.enc.pair(2*p, first), chunks)
-		binary.LittleEndian.PutUint16(dst[n:], uint16(taken/2))
-		n += pairLengthBytes + chunkHeaderBytes*chunks + taken
+		size := c.kernels.pack(c.tables, c.codes, headers, payload, c.enc.pair(2*p, first), chunks)
+		binary.LittleEndian.PutUint16(dst[n:], uint16(size/2))
+		n += pairLengthBytes + chunkHeaderBytes*chunks + size
 	}
 	return dst[:n], nil
 }

@@ -35,12 +35,12 @@ func predictAVX2(residuals []byte, rows *rowPair, chunks int, first bool) {
 	}
 	src, o := start(residuals), 0
 	top, bottom, stride := start(rows.top), start(rows.bottom), rows.stride
-	for rest := 3 * chunks; ; src = unsafe.Add(src, 2*chunkColumns) {
+	for remaining := 3 * chunks; ; src = unsafe.Add(src, 2*chunkColumns) {
 		predictStepAVX2(src, unsafe.Add(top, o), unsafe.Add(bottom, o))
 		if Count == 1 {
 			predictStepAVX2(unsafe.Add(src, 16), unsafe.Add(top, o+16), unsafe.Add(bottom, o+16))
 		}
-		if rest--; rest == 0 {
+		if remaining--; remaining == 0 {
 			break
 		}
 		if o += stride; o >= 3*stride { // continue with the first plane of the next chunk
@@ -92,7 +92,7 @@ func residualsAVX2(dst, top, bottom, above []byte, chunks int, first bool) {
 	const chunkBytes = 3 * chunkColumns
 	mid := BroadcastBytes(128)
 	p0, p1, up, out := start(top), start(bottom), start(above), start(dst)
-	for rest := chunks; ; {
+	for remaining := chunks; ; {
 		leftG, leftR, leftB := mid, mid, mid
 		for x := 0; x < chunkColumns; x += vectorAVX2 {
 			g0, r0, b0 := loadPlanesAVX2(unsafe.Add(p0, 3*x), mid)
@@ -113,7 +113,7 @@ func residualsAVX2(dst, top, bottom, above []byte, chunks int, first bool) {
 			Store(r1, aboveR)
 			Store(b1, aboveB)
 		}
-		if rest--; rest == 0 {
+		if remaining--; remaining == 0 {
 			break
 		}
 		p0, p1 = unsafe.Add(p0, chunkBytes), unsafe.Add(p1, chunkBytes)
@@ -160,8 +160,8 @@ func packAVX2(t *groupTables, codes *codeTable, headers, payload, residuals []by
 func packWithAVX2(scratch *[8]uint64, t *groupTables, codes *codeTable, headers, payload, residuals []byte, chunks int) int {
 	m7, m14, m28 := BroadcastQwords(0x00AA00AA00AA00AA), BroadcastQwords(0x0000CCCC0000CCCC), BroadcastQwords(0x00000000F0F0F0F0)
 	src, out, head := start(residuals), start(payload), start(headers)
-	taken := uint(0)
-	for rest := 3 * chunks; ; src, head = unsafe.Add(src, 2*chunkColumns), unsafe.Add(head, 2) {
+	used := uint(0)
+	for remaining := 3 * chunks; ; src, head = unsafe.Add(src, 2*chunkColumns), unsafe.Add(head, 2) {
 		Store(rangesAVX2(Load(src), Load(unsafe.Add(src, chunkColumns))).ReshapeToUint8s(), unsafe.Pointer(scratch))
 		if Count == 1 {
 			ranges := rangesAVX2(Load(unsafe.Add(src, 16)), Load(unsafe.Add(src, chunkColumns+16)))
@@ -181,19 +181,19 @@ func packWithAVX2(scratch *[8]uint64, t *groupTables, codes *codeTable, headers,
 		w0, w1 := uint(t.width[left&15]), uint(t.width[left>>4])
 		w2, w3 := uint(t.width[right&15]), uint(t.width[right>>4])
 		for i := 0; i < 8; i += 4 {
-			*(*uint64)(unsafe.Add(out, taken)) = scratch[i]
-			taken += w0
-			*(*uint64)(unsafe.Add(out, taken)) = scratch[i+1]
-			taken += w1
-			*(*uint64)(unsafe.Add(out, taken)) = scratch[i+2]
-			taken += w2
-			*(*uint64)(unsafe.Add(out, taken)) = scratch[i+3]
-			taken += w3
+			*(*uint64)(unsafe.Add(out, used)) = scratch[i]
+			used += w0
+			*(*uint64)(unsafe.Add(out, used)) = scratch[i+1]
+			used += w1
+			*(*uint64)(unsafe.Add(out, used)) = scratch[i+2]
+			used += w2
+			*(*uint64)(unsafe.Add(out, used)) = scratch[i+3]
+			used += w3
 		}
-		if rest--; rest == 0 {
+		if remaining--; remaining == 0 {
 			break
 		}
 	}
 	Leave()
-	return int(taken)
+	return int(used)
 }

@@ -179,7 +179,7 @@ func residualsGeneric(dst, top, bottom, above []byte, chunks int, first bool) {
 }
 
 func packGeneric(t *groupTables, codes *codeTable, headers, payload, residuals []byte, chunks int) int {
-	taken := 0
+	used := 0
 	for c := range chunks {
 		for plane := range 3 {
 			top, bottom := residuals[:chunkColumns], residuals[chunkColumns:2*chunkColumns]
@@ -196,14 +196,14 @@ func packGeneric(t *groupTables, codes *codeTable, headers, payload, residuals [
 				for g, code := range group {
 					v := binary.LittleEndian.Uint64(row[g*groupColumns:])
 					v = transpose8(addBytes(v, uint64(-t.low[code])*ones))
-					binary.LittleEndian.PutUint64(payload[taken:], v)
-					taken += int(t.width[code])
+					binary.LittleEndian.PutUint64(payload[used:], v)
+					used += int(t.width[code])
 				}
 			}
 			residuals = residuals[2*chunkColumns:]
 		}
 	}
-	return taken
+	return used
 }
 
 // choose returns the code for a group of 8 columns with these rows.

@@ -26,9 +26,9 @@ func (p *prefetcher) fetch() { kernel.Prefetch(p.take()) }
 // take returns the memory of one step.
 func (p *prefetcher) take() []byte {
 	n := min(p.step, len(p.memory))
-	taken := p.memory[:n]
+	part := p.memory[:n]
 	p.memory = p.memory[n:]
-	return taken
+	return part
 }
 
 // A fetch is memory for a kernel to fetch during other work.

@@ -37,7 +37,7 @@ func unpackNEON(t *groupTables, headers, payload []byte, rows *rowPair, chunks i
 	m4, m2, m1 := BroadcastUint8x16(0x0F), BroadcastUint8x16(0x33), BroadcastUint8x16(0x55)
 	head, src, o := start(headers), start(payload), 0
 	top, bottom, stride := start(rows.top), start(rows.bottom), rows.stride
-	for rest := 3 * chunks; ; head = unsafe.Add(head, 2) {
+	for remaining := 3 * chunks; ; head = unsafe.Add(head, 2) {
 		codes := *(*[2]uint8)(head)
 		left, right := &t.spread[codes[0]], &t.spread[codes[1]]
 		half := int(t.pairWidth[codes[0]])
@@ -45,7 +45,7 @@ func unpackNEON(t *groupTables, headers, payload []byte, rows *rowPair, chunks i
 		unpackPairNEON(src, unsafe.Add(src, row), left, unsafe.Add(top, o), unsafe.Add(bottom, o), m4, m2, m1)
 		src = unsafe.Add(src, half)
 		unpackPairNEON(src, unsafe.Add(src, row), right, unsafe.Add(top, o+16), unsafe.Add(bottom, o+16), m4, m2, m1)
-		if rest--; rest == 0 {
+		if remaining--; remaining == 0 {
 			break
 		}
 		src = unsafe.Add(src, 2*row-half)

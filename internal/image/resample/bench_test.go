@@ -92,7 +92,7 @@ func BenchmarkCopy(b *testing.B) {
 			b.Run(fmt.Sprintf("%v/%v/flip=%v", level, dst.Layout, dst.Flip), func(b *testing.B) {
 				r := New(level)
 				for b.Loop() {
-					if err := r.Copy(dst, src, 3*341, image.Rect(0, 0, 341, 256), keep); err != nil {
+					if err := r.CopyPadded(dst, src, 3*341, image.Rect(0, 0, 341, 256), keep, [3]byte{}); err != nil {
 						b.Fatal(err)
 					}
 				}

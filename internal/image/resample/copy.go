@@ -5,21 +5,9 @@ import (
 	"slices"
 )
 
-// Copy writes the part keep of an image to dst without resizing, with dst's flip and layout. src holds interleaved RGB,
-// rows stride bytes apart, of the region have, which must contain keep.
-func (r *Resampler) Copy(dst Output, src []byte, stride int, have, keep image.Rectangle) error {
-	if keep.Empty() {
-		return argumentError("part %v to keep is empty", keep)
-	}
-	if err := checkBuffers(dst, src, stride, have, keep, keep); err != nil {
-		return err
-	}
-	r.copyRegion(dst, src, stride, have, keep)
-	return nil
-}
-
-// CopyPadded is [Resampler.Copy] for a part that may lie partly or wholly outside the image: pixels outside have get
-// the colour fill, red, green and blue, as in torchvision's RandomCrop(padding, fill).
+// CopyPadded writes the part keep of an image to dst without resizing, with dst's flip and layout. src holds interleaved
+// RGB, rows stride bytes apart, of the region have. Pixels of keep outside have get the colour fill, red, green and blue,
+// as in torchvision's RandomCrop(padding, fill).
 func (r *Resampler) CopyPadded(dst Output, src []byte, stride int, have, keep image.Rectangle, fill [3]byte) error {
 	if keep.Empty() {
 		return argumentError("part %v to keep is empty", keep)
@@ -34,7 +22,7 @@ func (r *Resampler) CopyPadded(dst Output, src []byte, stride int, have, keep im
 	}
 	r.scratch.line = grown(r.scratch.line, 3*keep.Dx())
 	line := r.scratch.line
-	paint(line, fill)
+	Paint(line, fill)
 	first, behind := 3*(inside.Min.X-keep.Min.X), 3*(inside.Max.X-keep.Min.X)
 	shown := false // line contains a row of the image
 	for y := range keep.Dy() {
@@ -43,7 +31,7 @@ func (r *Resampler) CopyPadded(dst Output, src []byte, stride int, have, keep im
 			copy(line[first:behind], src[at:])
 			shown = true
 		} else if shown {
-			paint(line[first:behind], fill)
+			Paint(line[first:behind], fill)
 			shown = false
 		}
 		r.putCopiedRow(dst, y, line)
@@ -51,10 +39,13 @@ func (r *Resampler) CopyPadded(dst Output, src []byte, stride int, have, keep im
 	return nil
 }
 
-// paint gives pixels a colour.
-func paint(pix []byte, fill [3]byte) {
-	n := copy(pix, fill[:])
-	for n < len(pix) {
+// Paint gives pixels a colour.
+func Paint(pix []byte, fill [3]byte) {
+	if fill == [3]byte{} {
+		clear(pix)
+		return
+	}
+	for n := copy(pix, fill[:]); n < len(pix); {
 		n += copy(pix[n:], pix[:n])
 	}
 }

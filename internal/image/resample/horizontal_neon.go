@@ -88,7 +88,7 @@ func horizontalNEON[N few, E ending](p *bandPlan, dst, src unsafe.Pointer, strid
 			return high, low
 		}
 		row, to := src, unsafe.Add(dst, 12*i)
-		for left := pairs; ; row, to = unsafe.Add(row, 2*stride), unsafe.Add(to, ringStride) {
+		for remaining := pairs; ; row, to = unsafe.Add(row, 2*stride), unsafe.Add(to, ringStride) {
 			high, low := sums(row)
 			x := low.Add(Raise(high, top))
 			high, low = sums(unsafe.Add(row, stride))
@@ -97,7 +97,7 @@ func horizontalNEON[N few, E ending](p *bandPlan, dst, src unsafe.Pointer, strid
 			} else {
 				StoreTriples(ClipPairs(x, low.Add(Raise(high, top)), clip), to, triples)
 			}
-			if left--; left == 0 {
+			if remaining--; remaining == 0 {
 				break
 			}
 		}
@@ -114,7 +114,7 @@ func horizontalAnyNEON[E ending](p *bandPlan, dst, src unsafe.Pointer, stride, p
 	for i := 0; i+Count <= len(p.bases); i += Count {
 		o0, o1 := Offsets(&p.bases[i])
 		row, to := src, unsafe.Add(dst, 12*i)
-		for left := pairs; ; row, to = unsafe.Add(row, 2*stride), unsafe.Add(to, ringStride) {
+		for remaining := pairs; ; row, to = unsafe.Add(row, 2*stride), unsafe.Add(to, ringStride) {
 			xHigh, yHigh := start, start
 			var xLow, yLow Dwords
 			k := unsafe.Add(p.taps, 32*p.tapPairs*i)
@@ -140,7 +140,7 @@ func horizontalAnyNEON[E ending](p *bandPlan, dst, src unsafe.Pointer, stride, p
 			} else {
 				StoreTriples(ClipPairs(xLow.Add(Raise(xHigh, top)), yLow.Add(Raise(yHigh, top)), clip), to, triples)
 			}
-			if left--; left == 0 {
+			if remaining--; remaining == 0 {
 				break
 			}
 		}

@@ -156,12 +156,12 @@ func TestCopyBetweenGuardPages(t *testing.T) {
 		for variant := range 4 {
 			layout, flip := Layout(variant&1), variant&2 != 0
 			want := Output{make([]byte, 3*w*h), w, h, layout, flip}
-			if err := new(Resampler).Copy(want, c.src, 3*w, keep, keep); err != nil {
+			if err := new(Resampler).CopyPadded(want, c.src, 3*w, keep, keep, [3]byte{}); err != nil {
 				t.Fatal(err)
 			}
 			for _, level := range kernel.Available() {
 				got := Output{g.output(3 * w * h), w, h, layout, flip}
-				if err := New(level).Copy(got, src, 3*w, keep, keep); err != nil {
+				if err := New(level).CopyPadded(got, src, 3*w, keep, keep, [3]byte{}); err != nil {
 					t.Fatal(err)
 				}
 				if i := firstDifference(got.Pix, want.Pix); i >= 0 {

@@ -226,13 +226,13 @@ func TestCopyPadded(t *testing.T) {
 func TestCopyErrors(t *testing.T) {
 	src := make([]byte, 300)
 	dst := Output{Pix: make([]byte, 75), Width: 5, Height: 5}
-	if err := new(Resampler).Copy(dst, src, 30, image.Rect(0, 0, 10, 10), image.Rect(6, 0, 11, 5)); !errors.Is(err, ErrArgument) {
-		t.Errorf("Copy of a part outside the image: %v", err)
+	if err := new(Resampler).CopyPadded(dst, src, 30, image.Rect(0, 0, 10, 11), image.Rect(5, 5, 10, 10), [3]byte{}); !errors.Is(err, ErrArgument) {
+		t.Errorf("a source without its last row: %v", err)
 	}
-	if err := new(Resampler).Copy(dst, src, 30, image.Rect(0, 0, 10, 10), image.Rect(5, 5, 5, 5)); !errors.Is(err, ErrArgument) {
-		t.Errorf("Copy of nothing: %v", err)
+	if err := new(Resampler).CopyPadded(dst, src, 30, image.Rect(0, 0, 10, 10), image.Rect(5, 5, 5, 5), [3]byte{}); !errors.Is(err, ErrArgument) {
+		t.Errorf("a copy of nothing: %v", err)
 	}
-	if err := new(Resampler).Copy(dst, src, 30, image.Rect(0, 0, 10, 10), image.Rect(5, 5, 10, 10)); err != nil {
+	if err := new(Resampler).CopyPadded(dst, src, 30, image.Rect(0, 0, 10, 10), image.Rect(5, 5, 10, 10), [3]byte{}); err != nil {
 		t.Error(err)
 	}
 }

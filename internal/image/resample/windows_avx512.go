@@ -133,7 +133,7 @@ func windowsAVX512[N few, E ending](p *bandPlan, dst, src unsafe.Pointer, stride
 			return high, low
 		}
 		from, to := unsafe.Add(src, int(base)), unsafe.Add(dst, 64*v)
-		for left := pairs; ; from, to = unsafe.Add(from, 2*stride), unsafe.Add(to, ringStride) {
+		for remaining := pairs; ; from, to = unsafe.Add(from, 2*stride), unsafe.Add(to, ringStride) {
 			high, low := sums(from)
 			x := low.Add(Raise(high, top))
 			high, low = sums(unsafe.Add(from, stride))
@@ -142,7 +142,7 @@ func windowsAVX512[N few, E ending](p *bandPlan, dst, src unsafe.Pointer, stride
 			} else {
 				StoreWords(ClipPairs(x, low.Add(Raise(high, top)), clip), to)
 			}
-			if left--; left == 0 {
+			if remaining--; remaining == 0 {
 				break
 			}
 		}
@@ -172,7 +172,7 @@ func windowsAnyAVX512[E ending, R one | two](p *bandPlan, dst, src unsafe.Pointe
 		table := unsafe.Slice((*windowTaps)(p.taps), len(p.bases)*p.tapPairs)[v*p.tapPairs:][:p.tapPairs]
 		index := archsimd.LoadUint8x64Array(&table[0].index)
 		row, to := unsafe.Add(src, int(base)), unsafe.Add(dst, 64*v)
-		for left := pairs; ; row, to = unsafe.Add(row, 2*stride), unsafe.Add(to, ringStride) {
+		for remaining := pairs; ; row, to = unsafe.Add(row, 2*stride), unsafe.Add(to, ringStride) {
 			xHigh, yHigh := start, start
 			var xLow, yLow Dwords
 			from := row
@@ -194,7 +194,7 @@ func windowsAnyAVX512[E ending, R one | two](p *bandPlan, dst, src unsafe.Pointe
 			} else {
 				StoreWords(ClipPairs(x, y, clip), to)
 			}
-			if left--; left == 0 {
+			if remaining--; remaining == 0 {
 				break
 			}
 		}

@@ -39,9 +39,9 @@ func StoreRow(a, b, c, d Lane, p unsafe.Pointer) {
 
 // LoadRow loads eight words of each of four blocks, saturated, as bytes: two of each block in each half of left and right.
 func LoadRow(p unsafe.Pointer) (left, right Lane) {
-	least, most := BroadcastWords(-128), BroadcastWords(127)
+	low, high := BroadcastWords(-128), BroadcastWords(127)
 	a, b := ToWords(loadLanes(p, unsafe.Add(p, 32))), ToWords(loadLanes(unsafe.Add(p, 16), unsafe.Add(p, 48)))
-	v := PairBytes(a.Max(least).Min(most).And(BroadcastWords(255)), b.Max(least).Min(most)).ToBits()
+	v := PairBytes(a.Max(low).Min(high).And(BroadcastWords(255)), b.Max(low).Min(high)).ToBits()
 	return v.GetLo().InterleaveLo(v.GetHi()).ReshapeToUint8s(), v.GetLo().InterleaveHi(v.GetHi()).ReshapeToUint8s()
 }
 

@@ -64,8 +64,8 @@ func PackTops(a, b, c, d Dwords, bytes Bytes, lower PackTable) Bytes {
 
 // PackClipped joins the sums of four vectors, clipped to 0..255.
 func PackClipped(a, b, c, d Dwords, _ Bytes, _ PackTable) Bytes {
-	high, most := archsimd.LoadUint8x64Array(&highPack), BroadcastWords(255)
-	ab, cd := clipWords(a, b, high).Min(most).ToBits(), clipWords(c, d, high).Min(most).ToBits()
+	high, limit := archsimd.LoadUint8x64Array(&highPack), BroadcastWords(255)
+	ab, cd := clipWords(a, b, high).Min(limit).ToBits(), clipWords(c, d, high).Min(limit).ToBits()
 	return ab.ReshapeToUint8s().ConcatPermute(cd.ReshapeToUint8s(), archsimd.LoadUint8x64Array(&evenPack))
 }
 
@@ -79,9 +79,9 @@ func JoinTops(even0, odd0, even1, odd1 Dwords) Bytes {
 
 // JoinClipped is JoinTops for sums, clipped to 0..255.
 func JoinClipped(even0, odd0, even1, odd1 Dwords) Bytes {
-	most := archsimd.BroadcastUint16x32(255)
-	even := even0.ShiftAllRight(22).SaturateToUint16ConcatGrouped(even1.ShiftAllRight(22)).Min(most)
-	odd := odd0.ShiftAllRight(22).SaturateToUint16ConcatGrouped(odd1.ShiftAllRight(22)).Min(most)
+	limit := archsimd.BroadcastUint16x32(255)
+	even := even0.ShiftAllRight(22).SaturateToUint16ConcatGrouped(even1.ShiftAllRight(22)).Min(limit)
+	odd := odd0.ShiftAllRight(22).SaturateToUint16ConcatGrouped(odd1.ShiftAllRight(22)).Min(limit)
 	return even.Or(odd.ShiftAllLeft(8)).ReshapeToUint8s()
 }
 

@@ -155,8 +155,8 @@ var wordsMost = func() (t [32]uint16) {
 
 // JoinFours makes fours from channels, saturated to 0..255.
 func JoinFours(r, g, b Dwords) Bytes {
-	most := archsimd.LoadUint16x32Array(&wordsMost)
-	rg, bb := r.SaturateToUint16ConcatGrouped(g).Min(most).ReshapeToUint8s(), b.SaturateToUint16ConcatGrouped(b).Min(most).ReshapeToUint8s()
+	limit := archsimd.LoadUint16x32Array(&wordsMost)
+	rg, bb := r.SaturateToUint16ConcatGrouped(g).Min(limit).ReshapeToUint8s(), b.SaturateToUint16ConcatGrouped(b).Min(limit).ReshapeToUint8s()
 	return Take(rg, Load(unsafe.Pointer(&fourPixels[0]))).Or(Take(bb, Load(unsafe.Pointer(&fourPixels[1]))))
 }
 

@@ -208,8 +208,8 @@ func fourWordsOf(v Bytes, c int) Words {
 
 // JoinFours makes fours from channels, saturated to 0..255.
 func JoinFours(r, g, b Dwords) Bytes {
-	most := BroadcastDwords(255)
-	r, g, b = r.Max(Dwords{}).Min(most), g.Max(Dwords{}).Min(most), b.Max(Dwords{}).Min(most)
+	limit := BroadcastDwords(255)
+	r, g, b = r.Max(Dwords{}).Min(limit), g.Max(Dwords{}).Min(limit), b.Max(Dwords{}).Min(limit)
 	return Take(r.Or(g.ShiftAllLeft(8)).Or(b.ShiftAllLeft(16)).ToBits().ReshapeToUint8s(), Load(unsafe.Pointer(&fourPixels)))
 }
 

@@ -97,18 +97,6 @@ func settle(dst *imagefile.RGB, y int, from []byte) {
 	}
 }
 
-// paint gives pixels a colour.
-func paint(pix []byte, fill [3]byte) {
-	if fill == [3]byte{} {
-		clear(pix)
-		return
-	}
-	n := copy(pix, fill[:])
-	for n < len(pix) {
-		n += copy(pix[n:], pix[:n])
-	}
-}
-
 // Turn writes src, turned counterclockwise by a number of quarter turns from 1 to 3, to dst, as Image.transpose(ROTATE_90) and so
 // on do. dst has the size of the result: width and height swapped for an odd number.
 func Turn(dst, src *imagefile.RGB, quarters int) {

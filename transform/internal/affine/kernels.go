@@ -4,6 +4,7 @@ import (
 	"unsafe"
 
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
+	"github.com/imgfeed/imgfeed/internal/image/resample"
 	"github.com/imgfeed/imgfeed/internal/kernel"
 )
 
@@ -74,7 +75,7 @@ func (m *Mapper) interpolateGroups(dst, src *imagefile.RGB, a *Matrix, colour [3
 		fill(g.rowTerm[0][:], alongX)
 		fill(g.rowTerm[1][:], alongY)
 		first, behind = inside(first, behind, dst, src, a, alongX, alongY)
-		paint(to[:3*first], colour)
+		resample.Paint(to[:3*first], colour)
 		for at := first; at < behind; at += groupLen {
 			n := min(groupLen, behind-at)
 			for i := range g.u {
@@ -91,7 +92,7 @@ func (m *Mapper) interpolateGroups(dst, src *imagefile.RGB, a *Matrix, colour [3
 			}
 			storePixels(unsafe.Pointer(&to[3*at]), g.result[:n])
 		}
-		paint(to[3*behind:], colour)
+		resample.Paint(to[3*behind:], colour)
 		settle(dst, y, to)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
+	"github.com/imgfeed/imgfeed/internal/image/resample"
 )
 
 // toInt is C's conversion on x86-64: it rounds towards zero, and returns the lowest int32 for numbers out of range.
@@ -45,10 +46,10 @@ func (m *Mapper) scale(dst, src *imagefile.RGB, a *Matrix, fill [3]byte) {
 		to, line := row(dst, y), coordinate(at)
 		at += a[4]
 		if !within(line, src.Height) || first >= behind {
-			paint(to, fill)
+			resample.Paint(to, fill)
 			continue
 		}
-		paint(to[:3*first], fill)
+		resample.Paint(to[:3*first], fill)
 		if from := row(src, line); !scattered {
 			copy(to[3*first:3*behind], from[3*m.columns[first]:])
 		} else {
@@ -57,7 +58,7 @@ func (m *Mapper) scale(dst, src *imagefile.RGB, a *Matrix, fill [3]byte) {
 				place[0], place[1], place[2] = pixel[0], pixel[1], pixel[2]
 			}
 		}
-		paint(to[3*behind:], fill)
+		resample.Paint(to[3*behind:], fill)
 	}
 }
 
@@ -124,10 +125,10 @@ func (m *Mapper) fixed(dst, src *imagefile.RGB, a *Matrix, fill [3]byte) {
 	for y := range dst.Height {
 		to := m.target(dst, y)
 		first, behind := f.showing()
-		paint(to[:3*first], fill)
+		resample.Paint(to[:3*first], fill)
 		xx, yy := f.startX+int32(first)*f.stepX, f.startY+int32(first)*f.stepY
 		if first == behind {
-			paint(to, fill)
+			resample.Paint(to, fill)
 		} else if f.stepX == 1<<16 && f.stepY == 0 {
 			copy(to[3*first:3*behind], row(src, int(yy>>16))[3*(xx>>16):])
 		} else if m.kernels != nil && shears {
@@ -142,7 +143,7 @@ func (m *Mapper) fixed(dst, src *imagefile.RGB, a *Matrix, fill [3]byte) {
 				yy += f.stepY
 			}
 		}
-		paint(to[3*behind:], fill)
+		resample.Paint(to[3*behind:], fill)
 		settle(dst, y, to)
 		f.down()
 	}
@@ -186,12 +187,12 @@ func edges(start, step, down int32, size int) [2]edge {
 }
 
 // floorQuotient returns ⌊a/b⌋ and what remains, for b > 0.
-func floorQuotient(a, b int64) (q, rest int64) {
-	q, rest = a/b, a%b
-	if rest < 0 {
-		q, rest = q-1, rest+b
+func floorQuotient(a, b int64) (q, remainder int64) {
+	q, remainder = a/b, a%b
+	if remainder < 0 {
+		q, remainder = q-1, remainder+b
 	}
-	return q, rest
+	return q, remainder
 }
 
 // sums is the last algorithm of ImagingTransformAffine: nearest, for maps with a corner far outside.

@@ -39,15 +39,15 @@ func (a *Adjuster) meanLuma(pix []byte) byte {
 }
 
 // blendAll blends the image with one that has the same byte everywhere.
-func (a *Adjuster) blendAll(dst, src []byte, with byte, factor float32) {
+func (a *Adjuster) blendAll(dst, src []byte, value byte, factor float32) {
 	dst = dst[:len(src)]
 	table := &a.tables[0]
 	identity(table)
 	if a.fast != nil {
-		a.fast.blend(table[:], table[:], with, a.keep(factor))
+		a.fast.blend(table[:], table[:], value, a.keep(factor))
 	} else {
 		for v := range table {
-			table[v] = blend(with, byte(v), factor)
+			table[v] = blend(value, byte(v), factor)
 		}
 	}
 	switch {
@@ -58,7 +58,7 @@ func (a *Adjuster) blendAll(dst, src []byte, with byte, factor float32) {
 	case a.lines[0].fit(table, float64(factor), true):
 		dst, src = skip(dst, src, a.fast.line(dst, src, &a.lines[0]))
 	default:
-		dst, src = skip(dst, src, a.fast.blend(dst, src, with, a.keep(factor)))
+		dst, src = skip(dst, src, a.fast.blend(dst, src, value, a.keep(factor)))
 	}
 	for i, v := range src {
 		dst[i] = table[v]

@@ -25,7 +25,7 @@ func (a *Adjuster) Hue(dst, src []byte, shift uint8) {
 		s := t.saturation[value<<8|span]
 		turn := &t.turns[h]
 
-		// p, and q or t, of fromHSV.
+		// p, and q or t, of Pillow's hsv2rgb.
 		v := float64(value)
 		p := uint32(t.floor[uint(s)<<8|value])
 		u := float64(t.share[s] * turn.part)
@@ -64,7 +64,7 @@ type tables struct {
 	turns      [256]turn         // index: hue
 }
 
-// A turn holds the values that fromHSV computes from a hue.
+// A turn holds the values that Pillow's hsv2rgb computes from a hue.
 type turn struct {
 	part   float64  // f for q, 1 − f for t
 	rounds uint64   // all ones for q: its product with fs is rounded to float32
@@ -128,28 +128,6 @@ func toHSV(r, g, b byte) (h, s, v byte) {
 	}
 	hue = float32(math.Mod(float64(hue)/6+1, 1))
 	return byte(float64(float64(hue) * 255)), byte(float64(float64(saturation) * 255)), value
-}
-
-// fromHSV is Pillow's hsv2rgb. The middle channel is q in sextants of odd number, otherwise t.
-func fromHSV(h, s, v byte) (r, g, b byte) {
-	sextant, f := sextantOf(h)
-	fs := float32(float64(s) / 255)
-	p := lowOf(s, v)
-	q := rounded(float64(v) * (1 - float64(float32(fs*f))))
-	t := rounded(float64(v) * (1 - float64(float64(fs)*(1-float64(f)))))
-	switch sextant {
-	case 1:
-		return q, v, p
-	case 2:
-		return p, v, t
-	case 3:
-		return p, q, v
-	case 4:
-		return t, p, v
-	case 5:
-		return v, p, q
-	}
-	return v, t, p
 }
 
 // sextantOf returns a hue's sextant and its position there, 0 to 1. The last hue is in the first sextant again.

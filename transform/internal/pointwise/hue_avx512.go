@@ -43,11 +43,11 @@ func hueOfAVX512(r, g, b, value, span Bytes) Bytes {
 	red, green := r.Equal(value), g.Equal(value)
 	first, second := b.IfElse(red, r.IfElse(green, g)), g.IfElse(red, b.IfElse(green, r))
 	less := first.SubSaturated(second)
-	over := less.Or(second.SubSaturated(first))
+	difference := less.Or(second.SubSaturated(first))
 	negative := Bytes{}.Sub(less.Min(one))
 	base := negative.IfElse(red, BroadcastBytes(85).IfElse(green, BroadcastBytes(170)))
 	span = span.Max(one)
-	twice := ToBytes(PairBytes(shareAVX512(EvenBytes(over), EvenBytes(span)), shareAVX512(OddBytes(over), OddBytes(span))))
+	twice := ToBytes(PairBytes(shareAVX512(EvenBytes(difference), EvenBytes(span)), shareAVX512(OddBytes(difference), OddBytes(span))))
 	// twice is even where the share is a whole number.
 	odd := twice.And(one)
 	steps := ToBytes(ToWords(twice.Sub(odd)).ShiftAllRight(1)).Add(odd.And(negative))
@@ -59,11 +59,11 @@ func hueOfAVX512(r, g, b, value, span Bytes) Bytes {
 	return hue.Sub(below.Min(one).AndNot(odd))
 }
 
-// shareAVX512 returns 85/2 times over/span, rounded down plus rounded up.
-func shareAVX512(over, span Words) Words {
-	overLo, overHi := ToDwords(over.Mul(BroadcastWords(85)))
+// shareAVX512 returns 85/2 times difference/span, rounded down plus rounded up.
+func shareAVX512(difference, span Words) Words {
+	differenceLo, differenceHi := ToDwords(difference.Mul(BroadcastWords(85)))
 	spanLo, spanHi := ToDwords(span.Add(span))
-	lo, hi := overLo.ConvertToFloat32().Div(spanLo.ConvertToFloat32()), overHi.ConvertToFloat32().Div(spanHi.ConvertToFloat32())
+	lo, hi := differenceLo.ConvertToFloat32().Div(spanLo.ConvertToFloat32()), differenceHi.ConvertToFloat32().Div(spanHi.ConvertToFloat32())
 	up := LoadFloats(unsafe.Pointer(&nearlyOne))
 	return ShiftNarrow(lo.ConvertToInt32().Add(lo.Add(up).ConvertToInt32()), hi.ConvertToInt32().Add(hi.Add(up).ConvertToInt32()), 0)
 }

@@ -9,12 +9,12 @@ import "github.com/imgfeed/imgfeed/internal/kernel"
 // from the start, and leave the others to the generic code.
 type kernels struct {
 	vector      int // number of bytes that smooth does at a time
-	xor, and    func(dst, src []byte, with byte) int
+	xor, and    func(dst, src []byte, value byte) int
 	solarize    func(dst, src []byte, below byte) int // inverts bytes above below
 	solarizeAdd func(dst, src []byte, add, below byte) int
 	gray        func(dst, src []byte) int
 	sumLuma     func(pix []byte) (sum, n int)
-	blend       func(dst, src []byte, with byte, factor *float32) int
+	blend       func(dst, src []byte, value byte, factor *float32) int
 	saturation  func(dst, src []byte, factor *float32) int
 	hue         func(dst, src []byte, shift byte) int
 	smooth      func(dst, src []byte, from, end, stride int, factor *float32)

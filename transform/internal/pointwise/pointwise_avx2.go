@@ -21,8 +21,8 @@ const (
 	pixelsAVX2 = 48 * Count
 )
 
-func xorAVX2(dst, src []byte, with byte) int {
-	n, x := len(src)&^(vectorAVX2-1), BroadcastBytes(with)
+func xorAVX2(dst, src []byte, value byte) int {
+	n, x := len(src)&^(vectorAVX2-1), BroadcastBytes(value)
 	for at := 0; at < n; at += vectorAVX2 {
 		p := unsafe.Pointer(&src[at])
 		Store(Load(p).Xor(x), unsafe.Pointer(&dst[at]))
@@ -31,8 +31,8 @@ func xorAVX2(dst, src []byte, with byte) int {
 	return n
 }
 
-func andAVX2(dst, src []byte, with byte) int {
-	n, x := len(src)&^(vectorAVX2-1), BroadcastBytes(with)
+func andAVX2(dst, src []byte, value byte) int {
+	n, x := len(src)&^(vectorAVX2-1), BroadcastBytes(value)
 	for at := 0; at < n; at += vectorAVX2 {
 		p := unsafe.Pointer(&src[at])
 		Store(Load(p).And(x), unsafe.Pointer(&dst[at]))
@@ -126,8 +126,8 @@ func blendWordsAVX2(a, b Words, factor Floats) Words {
 	return ToByteRange(ShiftNarrow(lo, hi, 0))
 }
 
-func blendAVX2(dst, src []byte, with byte, factor *float32) int {
-	n, a, f := len(src)&^(vectorAVX2-1), BroadcastWords(int16(with)), BroadcastFloat(factor)
+func blendAVX2(dst, src []byte, value byte, factor *float32) int {
+	n, a, f := len(src)&^(vectorAVX2-1), BroadcastWords(int16(value)), BroadcastFloat(factor)
 	for at := 0; at < n; at += vectorAVX2 {
 		p := unsafe.Pointer(&src[at])
 		v := Load(p)

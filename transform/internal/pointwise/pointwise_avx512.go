@@ -23,8 +23,8 @@ const (
 	pixelsAVX512 = 48 * Count
 )
 
-func xorAVX512(dst, src []byte, with byte) int {
-	n, x := len(src)&^(vectorAVX512-1), BroadcastBytes(with)
+func xorAVX512(dst, src []byte, value byte) int {
+	n, x := len(src)&^(vectorAVX512-1), BroadcastBytes(value)
 	for at := 0; at < n; at += vectorAVX512 {
 		p := unsafe.Pointer(&src[at])
 		Store(Load(p).Xor(x), unsafe.Pointer(&dst[at]))
@@ -33,8 +33,8 @@ func xorAVX512(dst, src []byte, with byte) int {
 	return n
 }
 
-func andAVX512(dst, src []byte, with byte) int {
-	n, x := len(src)&^(vectorAVX512-1), BroadcastBytes(with)
+func andAVX512(dst, src []byte, value byte) int {
+	n, x := len(src)&^(vectorAVX512-1), BroadcastBytes(value)
 	for at := 0; at < n; at += vectorAVX512 {
 		p := unsafe.Pointer(&src[at])
 		Store(Load(p).And(x), unsafe.Pointer(&dst[at]))
@@ -128,8 +128,8 @@ func blendWordsAVX512(a, b Words, factor Floats) Words {
 	return ToByteRange(ShiftNarrow(lo, hi, 0))
 }
 
-func blendAVX512(dst, src []byte, with byte, factor *float32) int {
-	n, a, f := len(src)&^(vectorAVX512-1), BroadcastWords(int16(with)), BroadcastFloat(factor)
+func blendAVX512(dst, src []byte, value byte, factor *float32) int {
+	n, a, f := len(src)&^(vectorAVX512-1), BroadcastWords(int16(value)), BroadcastFloat(factor)
 	for at := 0; at < n; at += vectorAVX512 {
 		p := unsafe.Pointer(&src[at])
 		v := Load(p)

@@ -23,8 +23,8 @@ const (
 	pixelsNEON = 48 * Count
 )
 
-func xorNEON(dst, src []byte, with byte) int {
-	n, x := len(src)&^(vectorNEON-1), BroadcastBytes(with)
+func xorNEON(dst, src []byte, value byte) int {
+	n, x := len(src)&^(vectorNEON-1), BroadcastBytes(value)
 	for at := 0; at < n; at += vectorNEON {
 		p := unsafe.Pointer(&src[at])
 		Store(Load(p).Xor(x), unsafe.Pointer(&dst[at]))
@@ -33,8 +33,8 @@ func xorNEON(dst, src []byte, with byte) int {
 	return n
 }
 
-func andNEON(dst, src []byte, with byte) int {
-	n, x := len(src)&^(vectorNEON-1), BroadcastBytes(with)
+func andNEON(dst, src []byte, value byte) int {
+	n, x := len(src)&^(vectorNEON-1), BroadcastBytes(value)
 	for at := 0; at < n; at += vectorNEON {
 		p := unsafe.Pointer(&src[at])
 		Store(Load(p).And(x), unsafe.Pointer(&dst[at]))
@@ -128,8 +128,8 @@ func blendWordsNEON(a, b Words, factor Floats) Words {
 	return ToByteRange(ShiftNarrow(lo, hi, 0))
 }
 
-func blendNEON(dst, src []byte, with byte, factor *float32) int {
-	n, a, f := len(src)&^(vectorNEON-1), BroadcastWords(int16(with)), BroadcastFloat(factor)
+func blendNEON(dst, src []byte, value byte, factor *float32) int {
+	n, a, f := len(src)&^(vectorNEON-1), BroadcastWords(int16(value)), BroadcastFloat(factor)
 	for at := 0; at < n; at += vectorNEON {
 		p := unsafe.Pointer(&src[at])
 		v := Load(p)

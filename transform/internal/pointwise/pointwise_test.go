@@ -109,3 +109,25 @@ func TestEveryColour(t *testing.T) {
 		}
 	}
 }
+
+// fromHSV is Pillow's hsv2rgb. The middle channel is q in sextants of odd number, otherwise t.
+func fromHSV(h, s, v byte) (r, g, b byte) {
+	sextant, f := sextantOf(h)
+	fs := float32(float64(s) / 255)
+	p := lowOf(s, v)
+	q := rounded(float64(v) * (1 - float64(float32(fs*f))))
+	t := rounded(float64(v) * (1 - float64(float64(fs)*(1-float64(f)))))
+	switch sextant {
+	case 1:
+		return q, v, p
+	case 2:
+		return p, v, t
+	case 3:
+		return p, q, v
+	case 4:
+		return t, p, v
+	case 5:
+		return v, p, q
+	}
+	return v, t, p
+}
