@@ -138,7 +138,7 @@ func newCandidate(paths []string, opts Options) (*candidate, error) {
 func newFiles(paths []string, opts Options) (*candidate, error) {
 	folder := &folder{tree: transport.FileSystem{}, given: true}
 	c := &candidate{opts: opts, folder: folder}
-	for i, path := range paths {
+	for _, path := range paths {
 		abs, err := transport.Absolute(path)
 		if err != nil || path == "" {
 			return nil, &FormatError{Path: fmt.Sprintf("%q", path), Msg: "the path is empty, as an unset variable is", Err: err}
@@ -154,13 +154,8 @@ func newFiles(paths []string, opts Options) (*candidate, error) {
 				"build folders one at a time, or the folder that holds them")
 		}
 		folder.files = append(folder.files, abs)
-		if i == 0 {
-			c.path = filepath.Dir(abs)
-		}
-		for !transport.Below(abs, c.path) {
-			c.path = filepath.Dir(c.path)
-		}
 	}
+	c.path = transport.CommonFolder(folder.files)
 	slices.Sort(folder.files)
 	prefix, last, kind := folder.files[0], "", transport.FileKind(folder.files[0])
 	for i, file := range folder.files {

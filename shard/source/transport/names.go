@@ -192,3 +192,14 @@ func FileKind(file string) string {
 func Below(path, folder string) bool {
 	return path == folder || strings.HasPrefix(path, strings.TrimSuffix(folder, "/")+"/")
 }
+
+// CommonFolder is the innermost folder that holds all of the files.
+func CommonFolder(files []string) string {
+	folder := filepath.Dir(files[0])
+	for _, file := range files {
+		for !Below(file, folder) {
+			folder = filepath.Dir(folder)
+		}
+	}
+	return folder
+}

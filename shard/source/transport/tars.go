@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"path"
-	"path/filepath"
 	"strings"
 )
 
@@ -34,15 +33,7 @@ type TarFiles struct {
 }
 
 // Place returns the folder of all tars; the tar of a key is unknown.
-func (t *TarFiles) Place(string) string {
-	folder := filepath.Dir(t.Paths[0])
-	for _, p := range t.Paths {
-		for !Below(p, folder) {
-			folder = filepath.Dir(folder)
-		}
-	}
-	return folder
-}
+func (t *TarFiles) Place(string) string { return CommonFolder(t.Paths) }
 
 // NewTarFiles is the transport of the files in some tars.
 func NewTarFiles(paths []string) (*TarFiles, error) {
@@ -211,7 +202,7 @@ type classTarFiles struct {
 }
 
 // NewClassTarFiles is the transport of the files in some class tars, or in one tar of such.
-func NewClassTarFiles(t *TarFiles, whole bool) *classTarFiles { return &classTarFiles{*t, whole} }
+func NewClassTarFiles(t *TarFiles, whole bool) Transport { return &classTarFiles{*t, whole} }
 
 func (t *classTarFiles) Files(w *Walk, fn func(*File) error) error {
 	seen := make(map[string]bool)

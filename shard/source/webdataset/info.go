@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -67,33 +68,22 @@ func (i *wdsInfo) check(tars []string, whole bool) (samples int, err error) {
 		return 0, transport.Refuse(i.from, "names %d tars and the samples of %d: correct or remove it", len(i.Filenames),
 			len(i.ShardLengths))
 	}
-	has := make(map[string]int, len(i.Filenames))
-	for k, name := range i.Filenames {
-		has[filepath.Base(name)] = i.ShardLengths[k]
-	}
-	var here, others []string
-	for _, tar := range tars {
-		base := filepath.Base(tar)
-		here = append(here, base)
-		if n, ok := has[base]; ok {
-			samples += n
-		} else {
-			others = append(others, base)
-		}
-	}
 	if len(i.Filenames) == 0 {
 		return i.NumSamples, nil
 	}
-	if len(others) > 0 {
-		return 0, nil // tars that were written anew and are not described
+	lengths := make(map[string]int, len(i.Filenames)) // by name; in the end those of the missing tars
+	for k, name := range i.Filenames {
+		lengths[filepath.Base(name)] = i.ShardLengths[k]
 	}
-	slices.Sort(here)
-	var missing []string
-	for _, name := range i.Filenames {
-		if _, ok := slices.BinarySearch(here, filepath.Base(name)); !ok {
-			missing = append(missing, filepath.Base(name))
+	for _, tar := range tars {
+		n, ok := lengths[filepath.Base(tar)]
+		if !ok {
+			return 0, nil // the tars were written anew
 		}
+		samples += n
+		delete(lengths, filepath.Base(tar))
 	}
+	missing := slices.Sorted(maps.Keys(lengths))
 	if whole && len(missing) > 0 {
 		return samples, transport.Refuse(i.from, "names %d tars, of which %d are not here (%s): get them, give the tars that are meant, "+
 			"or take what is here with --allow-truncated", len(i.Filenames), len(missing), transport.SomeNames(missing))
