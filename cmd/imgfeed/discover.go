@@ -64,7 +64,7 @@ func discover(arg string) (found shard.Found, at place, skipped []place, err err
 }
 
 // discoverAll finds the sets at one place like discover, or joins those at several. find repeats the search.
-func discoverAll(args []string, classesApart bool) (find func() (shard.Found, error), found shard.Found, at place, skipped []place, err error) {
+func discoverAll(args []string, keepApart bool) (find func() (shard.Found, error), found shard.Found, at place, skipped []place, err error) {
 	if len(args) < 2 {
 		found, at, skipped, err = discover(strings.Join(args, ""))
 		return func() (shard.Found, error) { return shard.FindAll(at.path) }, found, at, skipped, err
@@ -75,7 +75,7 @@ func discoverAll(args []string, classesApart bool) (find func() (shard.Found, er
 	}
 	find = func() (shard.Found, error) {
 		found, err := shard.FindJoined(paths)
-		if found.Apart = classesApart; err == nil && len(found.Sets) == 0 {
+		if found.Apart = keepApart; err == nil && len(found.Sets) == 0 {
 			err = found.Err()
 		}
 		return found, err
