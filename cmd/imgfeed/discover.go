@@ -64,7 +64,7 @@ func discover(client *storage.Client, arg string) (found shard.Found, at place, 
 }
 
 // discoverAll finds the sets at one place like discover, or joins those at several. find repeats the search.
-func discoverAll(client *storage.Client, args []string, classesApart bool) (
+func discoverAll(client *storage.Client, args []string, keepApart bool) (
 	find func() (shard.Found, error), found shard.Found, at place, skipped []place, err error,
 ) {
 	if len(args) < 2 {
@@ -77,7 +77,7 @@ func discoverAll(client *storage.Client, args []string, classesApart bool) (
 	}
 	find = func() (shard.Found, error) {
 		found, err := shard.FindJoined(client, paths)
-		if found.Apart = classesApart; err == nil && len(found.Sets) == 0 {
+		if found.Apart = keepApart; err == nil && len(found.Sets) == 0 {
 			err = found.Err()
 		}
 		return found, err

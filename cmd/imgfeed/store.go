@@ -23,7 +23,7 @@ type storeFlags struct {
 
 func (f *storeFlags) register(flags *pflag.FlagSet) {
 	f.client = storage.NewClient()
-	flags.Var(durationFlag(&f.client.Timeout, time.Second), "store-timeout", "fail if remote storage does not answer for this long")
+	flags.Var(durationFlag(&f.client.Timeout, time.Second), "store-timeout", "longest wait for an answer of remote storage")
 	flags.StringArrayVar(&f.client.Sources, "allow-source", nil, cliutil.AllowSource)
 	flags.Var(cliutil.Int(&f.requests, 0, 1024), "store-requests", "limit of concurrent requests to remote storage (default: measured)")
 	flags.StringVar(&f.cache, "cache", "", "local folder that keeps data of buckets and web servers, shared by all servers of this machine")

@@ -307,13 +307,13 @@ func printSummary(c *cobra.Command, s pack.Summary, took time.Duration) {
 // addSourceFlags adds the flags for facts that the source itself does not show.
 func addSourceFlags(fl *pflag.FlagSet, o *source.Options) {
 	fl.StringVar(&o.Split, "split", "", "split to pack, or name of the only one (default from SRC's name, or train)")
-	fl.StringVar(&o.ValLabels, "val-labels", "", "ILSVRC2012's validation labels: wnids, Kaggle's csv, val.txt, valprep.sh (default built in)")
-	fl.StringVar(&o.Classes, "classes", "", "class names: a file with one per line, a SET, or ilsvrc2012 (default classes.txt)")
+	fl.StringVar(&o.ValLabels, "val-labels", "", "ILSVRC2012's validation labels: wnids, csv, val.txt or valprep.sh (default built in)")
+	fl.StringVar(&o.Classes, "classes", "", "classes to pack, in order: file with one per line, SET, or ilsvrc2012 (default classes.txt)")
 	fl.StringVar(&o.Label, "label", "", "label column of a parquet file or list, json.KEY of a WebDataset, or coarse (CIFAR-100)")
 	fl.StringVar(&o.ImageKey, "image-key", "", "extension of the image in WebDataset samples, e.g. jpg or image.jpg (default any image)")
 	fl.StringVar(&o.Images, "images", "", "base folder of the paths in a list of images (default the list's own folder)")
 	fl.IntVar(&o.ClassesFrom, "classes-from", 1, "level of the class folders below SRC")
-	fl.StringVar(&o.ClassOrder, "class-order", source.ClassOrderNumeric, "order of numbers as class names: numeric, or string like ImageFolder")
+	fl.StringVar(&o.ClassOrder, "class-order", source.ClassOrderNumeric, "order of numbers as class names: numeric, or string (ImageFolder)")
 	const fieldHelp = "further value of each sample, `NAME=SOURCE[:TYPE]`: a column, or json, json.KEY, txt of a WebDataset; repeatable"
 	fl.Func("field", fieldHelp, func(text string) error {
 		field, err := source.ParseField(text)
