@@ -169,7 +169,7 @@ def raises() -> None:
     ("how", "says"),
     [
         (raises, r"sample 7 \(n9.*\):\n(.|\n)*ZeroDivisionError: nothing to divide"),
-        (lambda: os._exit(3), r"sample 7 \(n9.*\):\nit ended its process \(exit status 3\)"),
+        (lambda: os._exit(0), r"sample 7 \(n9.*\):\nit ended its process \(exit status 0\)"),
         (lambda: os.kill(os.getpid(), signal.SIGKILL), r"sample 7 \(n9.*\):\nit ended its process \(exit status -9\)"),
         (sys.exit, r"sample 7 \(n9.*\):\n(.|\n)*SystemExit"),
         (lambda: time.sleep(100), r"sample 7 \(n9.*\):\nit has not returned for 1.5 s"),

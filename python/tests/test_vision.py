@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import logging
 import pickle
@@ -30,10 +31,15 @@ except ImportError:  # torchvision before 0.16
 bicubic = v1.InterpolationMode.BICUBIC
 
 
+@functools.cache
+def picture(path: Path) -> Any:
+    """An image of Pillow, which transforms leave as it is."""
+    return pytest.importorskip("PIL.Image").open(path).convert("RGB")
+
+
 def expected(pipeline: Any, images: Path, loader: DataLoader, index: Any) -> Any:
     """What torchvision makes of the batch's images, one by one; uint8 where it leaves images of Pillow."""
-    image = pytest.importorskip("PIL.Image")
-    made = [pipeline(image.open(images / loader.dataset.key(int(i))).convert("RGB")) for i in index]
+    made = [pipeline(picture(images / loader.dataset.key(int(i)))) for i in index]
     tensors = [one if isinstance(one, torch.Tensor) else v1.functional.pil_to_tensor(one) for one in made]
     return torch.stack([one.as_subclass(torch.Tensor) for one in tensors])
 
@@ -104,7 +110,7 @@ def test_the_transforms_of_weights(load: Load, images: Path, weights: str) -> No
 
 @pytest.mark.parametrize("t", versions)
 def test_random_operations_have_torchvisions_parameters(load: Load, images: Path, t: Any) -> None:
-    functional, image = v1.functional, pytest.importorskip("PIL.Image")
+    functional = v1.functional
     crop = t.RandomResizedCrop((32, 40), scale=(0.3, 0.6), ratio=(0.9, 1.2), interpolation=bicubic)
     loader = load(
         8, transform=t.Compose([crop, t.RandomHorizontalFlip(0.3), t.ToTensor()]), with_params=True, framework="torch",
@@ -114,10 +120,10 @@ def test_random_operations_have_torchvisions_parameters(load: Load, images: Path
     for batch, _, index, params in loader:
         for pixels, i, drawn in zip(batch, index, params, strict=True):
             top, left, height, width, flip = drawn.tolist()
-            picture = image.open(images / loader.dataset.key(int(i))).convert("RGB")
-            share = height * width / (picture.width * picture.height)
+            original = picture(images / loader.dataset.key(int(i)))
+            share = height * width / (original.width * original.height)
             assert 0.28 < share < 0.62 and 0.85 < width / height < 1.25
-            made = functional.resized_crop(picture, top, left, height, width, [32, 40], bicubic)
+            made = functional.resized_crop(original, top, left, height, width, [32, 40], bicubic)
             assert torch.equal(functional.to_tensor(functional.hflip(made) if flip else made), pixels)
             flips += flip
     assert 0.1 * SAMPLES < flips < 0.5 * SAMPLES
