@@ -96,12 +96,14 @@ class Log:
         """Append a line to log.jsonl."""
         if self._rank.rank == 0:
             row = json.dumps({"event": kind, "at": time.time(), **values})  # NaN becomes null
-            self._file.write(json.dumps(json.loads(row, parse_constant=lambda _: None)) + "\n")
+            with self._full_disk():
+                self._file.write(json.dumps(json.loads(row, parse_constant=lambda _: None)) + "\n")
 
     def scalars(self, step: int, values: dict[str, float]) -> None:
         """Send values to TensorBoard and Weights & Biases."""
-        for name, value in values.items() if self._board else ():
-            self._board.add_scalar(name, value, step)
+        with self._full_disk():
+            for name, value in values.items() if self._board else ():
+                self._board.add_scalar(name, value, step)
         if self._wandb:
             self._wandb.log({**values, "step": step})
 
@@ -186,11 +188,21 @@ class Log:
         if self._rank.rank:
             return
         self.event("end", **ending)
+        with self._full_disk():
+            self._file.close()
         if self._board:
-            self._board.close()
+            with self._full_disk():
+                self._board.close()
         if self._wandb:
             self._wandb.finish(exit_code=int(ending["state"] == "failed"))
-        self._file.close()
+
+    @contextlib.contextmanager
+    def _full_disk(self) -> Iterator[None]:
+        """Go on without a line that the disk does not take, and say so."""
+        try:
+            yield
+        except OSError as e:
+            print(f"imgfeed-train: the log in {self._folder} can't be written: {e.strerror}", flush=True)
 
 
 def machine(rank: Rank) -> dict[str, str]:

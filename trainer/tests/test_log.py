@@ -182,6 +182,19 @@ def test_lines_that_a_killed_run_repeats_are_taken_out(train: Train) -> None:
     assert [row["step"] for row in events(run, "step")] == list(range(1, 13))
 
 
+def test_a_full_disk_takes_no_lines(train: Train, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """The training goes on without them."""
+    begin = log.Log.begin_epoch
+
+    def full(self: log.Log, *arguments: Any) -> None:
+        self._file = Path("/dev/full").open("a", buffering=1)  # noqa: SIM115 - the log closes it
+        begin(self, *arguments)
+
+    monkeypatch.setattr(log.Log, "begin_epoch", full)
+    assert weights(train("run", "--epochs", "1"))["progress"]["scored"] == 1
+    assert "can't be written: No space left on device" in capsys.readouterr().out
+
+
 def test_files_of_a_run_are_replaced_whole(train: Train, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A process that ends as it writes a new log, recipe or report leaves the old ones."""
     run = train("run", "--max-steps", "4")
