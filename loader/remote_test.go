@@ -16,6 +16,7 @@ import (
 	"github.com/imgfeed/imgfeed/loader/plan"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/storage"
+	"github.com/imgfeed/imgfeed/shard/storage/cache"
 )
 
 // noiseSet writes a set of n images of noise, of some 60 KB each.
@@ -59,7 +60,7 @@ func TestCacheHits(t *testing.T) {
 	for _, share := range []float64{0.1, 0.5, 0.9} {
 		t.Run(fmt.Sprint(share), func(t *testing.T) {
 			local, served := openTestSet(t, dir)
-			cache, err := storage.OpenCache(t.TempDir(), int64(share*float64(local.Bytes())))
+			cache, err := cache.Open(t.TempDir(), int64(share*float64(local.Bytes())))
 			if err != nil {
 				t.Fatal(err)
 			}

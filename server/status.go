@@ -84,13 +84,19 @@ func (s *Server) store() *status.Store {
 	if failed := s.storage().Counts.Failed.Load(); failed != nil {
 		st.Failure, st.FailureStatus = fmt.Sprintf("%s: %v", failed.Place, failed.Err), failed.Status
 	}
-	if cache := s.storage().Cache; cache != nil {
-		st.CacheUsed, st.CacheMax = cache.Used(), cache.Max
-		if err := cache.Failure(); err != nil {
-			st.CacheFailure = err.Error()
+	if cache, is := s.storage().Cache.(cacheCounts); is {
+		used, limit, failure := cache.Status()
+		if st.CacheUsed, st.CacheMax = used, limit; failure != nil {
+			st.CacheFailure = failure.Error()
 		}
 	}
 	return &st
+}
+
+// cacheCounts are what a cache tells of itself.
+type cacheCounts interface {
+	Hits() int64
+	Status() (used, limit int64, failure error)
 }
 
 // storage returns the client that reads the sets.
@@ -101,8 +107,8 @@ func (s *Server) storeCounts() (st status.Store) {
 	counts := &s.storage().Counts
 	st.Requests, st.Retries = counts.Requests.Load(), counts.Retries.Load()
 	st.UnderWay, st.Bytes = counts.UnderWay.Load(), counts.Bytes.Load()
-	if cache := s.storage().Cache; cache != nil {
-		st.HitBytes = cache.HitBytes.Load()
+	if cache, is := s.storage().Cache.(cacheCounts); is {
+		st.HitBytes = cache.Hits()
 	}
 	return st
 }

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/imgfeed/imgfeed/shard/storage"
+	"github.com/imgfeed/imgfeed/shard/storage/cache"
 )
 
 // TestRemoteSet reads a set from a web server as from its folder, with three requests a shard before its records.
@@ -111,7 +112,7 @@ func TestRemoteSetWithDamagedCache(t *testing.T) {
 	storage.Default = storage.NewClient()
 	local := openSet(t, dir)
 	for _, step := range []string{"empty", "full", "damaged", "full again"} {
-		cache, err := storage.OpenCache(cached, 1<<30)
+		cache, err := cache.Open(cached, 1<<30)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -178,7 +179,7 @@ func TestHalfSyncedSet(t *testing.T) {
 	synced := t.TempDir()
 	server := httptest.NewServer(http.FileServer(http.Dir(synced)))
 	defer server.Close()
-	cache, err := storage.OpenCache(t.TempDir(), 1<<30)
+	cache, err := cache.Open(t.TempDir(), 1<<30)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,10 +250,11 @@ func TestOneWrongAnswer(t *testing.T) {
 	for _, cached := range []bool{false, true} {
 		for wrong, more := 0, true; more; wrong++ {
 			if cached {
-				cache, err := storage.OpenCache(t.TempDir(), 1<<30)
+				cache, err := cache.Open(t.TempDir(), 1<<30)
 				if err != nil {
 					t.Fatal(err)
 				}
+				defer cache.Close()
 				storage.Default.Cache = cache
 			}
 			server.flip = func(n int) bool { return n == wrong }
@@ -260,10 +262,7 @@ func TestOneWrongAnswer(t *testing.T) {
 				t.Errorf("answer %d is wrong, cache %v: %v", wrong, cached, err)
 			}
 			more = int(server.requests.Load()) > wrong
-			if cached {
-				storage.Default.Cache.Close()
-				storage.Default.Cache = nil
-			}
+			storage.Default.Cache = nil
 		}
 	}
 	server.flip = func(int) bool { return true }

@@ -11,6 +11,7 @@ import (
 	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/shard/storage"
+	"github.com/imgfeed/imgfeed/shard/storage/cache"
 )
 
 // storeFlags are the flags of reading from buckets and web servers.
@@ -44,7 +45,7 @@ func (f *storeFlags) open(ctx context.Context) (closeStore func(), err error) {
 	if err := cliutil.Output("--cache", f.cache); err != nil {
 		return nil, cliutil.Usage(err)
 	}
-	cache, err := storage.OpenCache(f.cache, f.size)
+	cache, err := cache.Open(f.cache, f.size)
 	if err != nil {
 		return nil, err
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/imgfeed/imgfeed/shard/source"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
 	"github.com/imgfeed/imgfeed/shard/storage"
+	"github.com/imgfeed/imgfeed/shard/storage/cache"
 )
 
 // requireSame compares all that two sets give.
@@ -148,7 +149,7 @@ func TestIndexOfTheWeb(t *testing.T) {
 		t.Errorf("%d requests open an index, want at most 4", n)
 	}
 	cacheDir := t.TempDir()
-	storage.Default.Cache, err = storage.OpenCache(cacheDir, 1<<30)
+	storage.Default.Cache, err = cache.Open(cacheDir, 1<<30)
 	if err != nil {
 		t.Fatal(err)
 	}

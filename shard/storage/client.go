@@ -14,7 +14,7 @@ type Client struct {
 	// Timeout is how long requests are repeated before they fail.
 	Timeout time.Duration
 	// Cache keeps what is read over a network. It may be nil.
-	Cache *Cache
+	Cache Cacher
 	// Sources are places that indexes may name as their source, see [Storage.Source].
 	Sources []string
 	Counts  Counts
@@ -38,7 +38,7 @@ type Counts struct {
 func NewClient() *Client {
 	return &Client{
 		Context: context.Background(), Timeout: 5 * time.Minute,
-		limiter: requestLimiter{search: limitSearch{limit: requestsFirst}}, stall: stallTimeout, files: poolOf(2), web: newWebClient(),
+		limiter: requestLimiter{search: limitSearch{limit: requestsFirst}}, stall: stallTimeout, files: PoolOf(2), web: newWebClient(),
 	}
 }
 

@@ -27,8 +27,8 @@ type FilePool struct {
 // NewFilePool returns a pool that keeps at most max files open.
 func NewFilePool(max int) *FilePool { return &FilePool{max: max} }
 
-// poolOf returns a pool of a part of the files that the process may have open: half of them with 2. The rest is for sockets and rings.
-func poolOf(share int) *FilePool {
+// PoolOf returns a pool of a part of the files that the process may have open: half of them with 2. The rest is for sockets and rings.
+func PoolOf(share int) *FilePool {
 	var limit unix.Rlimit
 	unix.Getrlimit(unix.RLIMIT_NOFILE, &limit)
 	return NewFilePool(max(16, int(min(limit.Cur, math.MaxInt32))/share))

@@ -132,11 +132,23 @@ func (f *Folder) open(path string) (File, error) {
 	return file, nil
 }
 
-// openToChange opens a file that this and other processes write to.
-func (f *Folder) openToChange(path string) (*localFile, error) {
+// A ChangingFile is open for reading and writing, while other processes write to it too.
+type ChangingFile struct{ *localFile }
+
+// WriteAt implements io.WriterAt.
+func (f ChangingFile) WriteAt(p []byte, offset int64) (n int, err error) {
+	err = f.buffered.use(func(file *os.File) (err error) {
+		n, err = file.WriteAt(p, offset)
+		return err
+	})
+	return n, err
+}
+
+// OpenToChange opens the file at a path, which must exist.
+func (f *Folder) OpenToChange(path string) (ChangingFile, error) {
 	file := &localFile{folder: f, buffered: pooledFile{path: path, pool: f.pool, flags: os.O_RDWR, changes: true}}
 	file.direct.changes = true
-	return file, file.open()
+	return ChangingFile{file}, file.open()
 }
 
 func (f *localFile) open() (err error) {
@@ -241,7 +253,7 @@ func (f *localFile) WillNeed(offset, length int64) bool {
 		f.noCachestat.Store(true)
 	}
 	c.offset = offset + length/2
-	if !f.isSlow() {
+	if !f.Blocks() {
 		return f.buffered.use(c.readNowait) != errNotCached // any other error is ReadAt's to find
 	}
 	started := time.Now()
@@ -252,17 +264,17 @@ func (f *localFile) WillNeed(offset, length int64) bool {
 // cachedBelow lies well above the time that a byte in memory takes, and well below that of a disk.
 const cachedBelow = 50 * time.Microsecond
 
-// A blocker is a file that may wait long in the system when it is read.
-type blocker interface{ isSlow() bool }
+// A Blocker is a file that may wait long in the system when it is read.
+type Blocker interface{ Blocks() bool }
 
 // Blocks reports whether reads of a file wait long in the system: those of networks and programs.
 func Blocks(f File) bool {
-	b, is := f.(blocker)
-	return is && b.isSlow()
+	b, is := f.(Blocker)
+	return is && b.Blocks()
 }
 
-// isSlow reports whether the file system can't start a read without waiting for it.
-func (f *localFile) isSlow() bool {
+// Blocks reports whether the file system can't start a read without waiting for it.
+func (f *localFile) Blocks() bool {
 	f.classify.Do(func() {
 		c := spareCalls.Get().(*call)
 		defer spareCalls.Put(c)
@@ -278,7 +290,7 @@ func (f *localFile) Waited() { f.folder.waits.Add(1) }
 
 // Fetch implements [File]. It reads ranges that the page cache keeps through it, and the others directly.
 func (f *localFile) Fetch(buf []byte, offset, length int64) ([]byte, error) {
-	if !f.folder.direct.Load() || f.folder.keepsCached(offset, f.isSlow()) {
+	if !f.folder.direct.Load() || f.folder.keepsCached(offset, f.Blocks()) {
 		return f.readBuffered(buf, offset, length)
 	}
 	return f.readDirect(buf, offset, length)
@@ -313,7 +325,7 @@ const requestBytes = 128 << 10
 
 // requestPieces makes a slow file system read all pieces of a range at once. It would read them one after the other.
 func (f *localFile) requestPieces(offset, length int64) {
-	if length <= requestBytes || !f.isSlow() {
+	if length <= requestBytes || !f.Blocks() {
 		return
 	}
 	c := spareCalls.Get().(*call)

@@ -86,7 +86,7 @@ func (r *remote) Cached(f File, place, identity string) File {
 	if r.client.Cache == nil {
 		return f
 	}
-	return r.client.Cache.file(f, place, identity)
+	return r.client.Cache.Cached(f, place, identity)
 }
 
 // Names implements [Storage].

@@ -8,10 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const (
-	directFlag  = unix.O_DIRECT
-	lockCommand = unix.F_OFD_SETLK // locks belong to the open file, not to the process
-)
+const directFlag = unix.O_DIRECT
 
 var (
 	errNotCached = errors.New("shard: not in the page cache")

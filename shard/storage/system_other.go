@@ -9,10 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const (
-	directFlag  = 0
-	lockCommand = unix.F_SETLK
-)
+const directFlag = 0
 
 var errNotCached = errors.New("shard: not in the page cache")
 

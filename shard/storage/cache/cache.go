@@ -1,4 +1,5 @@
-package storage
+// Package cache keeps on a disk of this machine the ranges of files that were read over a network.
+package cache
 
 import (
 	"crypto/sha256"
@@ -21,6 +22,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
 // A Cache keeps ranges of remote files in a folder of this machine: records and other parts of shards, as they were read. All processes
@@ -39,19 +42,20 @@ type Cache struct {
 	HitBytes, MissBytes atomic.Int64 // bytes read by this process, from the cache and from stores
 	dir                 string
 	lock                *os.File
-	folder              *Folder
+	folder              *storage.Folder
 	unwritten           atomic.Int64 // bytes with a promise of room
 
 	mu        sync.Mutex
-	objects   map[string]*cachedObject // objects in use, by id
-	allowance int64                    // bytes that may be written before the folder is measured again
-	measureAt time.Time                // earliest time for that
-	failure   error                    // reason of the disk for keeping nothing until then
+	objects   map[string]*object // objects in use, by id
+	allowance int64              // bytes that may be written before the folder is measured again
+	measureAt time.Time          // earliest time for that
+	failure   error              // reason of the disk for keeping nothing until then
 	opened    time.Time
 }
 
 const (
 	keptName  = 4 << 10     // bytes for an object's place and size
+	diskBlock = 4 << 10     // usual block of a file system
 	keptHead  = 8           // bytes for a range's checksum and length
 	keptStep  = 256         // shortest range that never overwrites its neighbour
 	prefixMax = 1 << 20     // limit of the bytes that a short read checks in addition
@@ -68,8 +72,8 @@ func headOf(offset int64, data []byte) uint64 {
 	return uint64(len(data))<<32 | uint64(crc32.Checksum(data, castagnoli)^uint32(offset))
 }
 
-// An ObjectInfo describes an object of the cache.
-type ObjectInfo struct {
+// An Info describes an object of the cache.
+type Info struct {
 	Place   string `json:"place"` // URL of the remote file
 	Bytes   int64  `json:"bytes"` // length of the remote file
 	Kept    int64  `json:"-"`     // bytes of the disk that the cache uses for it
@@ -77,17 +81,16 @@ type ObjectInfo struct {
 	changed time.Time
 }
 
-// OpenCache opens the cache in a folder, which it makes if need be. At most max bytes are kept there.
-func OpenCache(dir string, max int64) (*Cache, error) {
-	err := os.MkdirAll(dir, 0o700)
-	var lock *os.File
-	if err == nil {
-		lock, err = os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+// Open opens the cache in a folder, which it makes if need be. At most max bytes are kept there.
+func Open(dir string, max int64) (*Cache, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("cache: %w", err)
 	}
+	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("cache: %w", err)
 	}
-	folder, objects := NewFolder("", poolOf(4)), map[string]*cachedObject{}
+	folder, objects := storage.NewFolder("", storage.PoolOf(4)), map[string]*object{}
 	return &Cache{Max: max, dir: dir, lock: lock, folder: folder, objects: objects, opened: time.Now()}, nil
 }
 
@@ -102,11 +105,14 @@ func (c *Cache) Close() error {
 // path returns the path of an object's file.
 func (c *Cache) path(id string) string { return filepath.Join(c.dir, id+".kept") }
 
-// Failure returns why nothing is kept at the moment, or nil.
-func (c *Cache) Failure() error {
+// Hits returns how many bytes this process has found in the cache.
+func (c *Cache) Hits() int64 { return c.HitBytes.Load() }
+
+// Status returns the bytes on the disk, their limit, and why nothing is kept at the moment, or nil.
+func (c *Cache) Status() (used, limit int64, failure error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.failure
+	return c.Used(), c.Max, c.failure
 }
 
 // pauseLocked keeps nothing for a while, after an error or because there is no room.
@@ -123,7 +129,7 @@ func (c *Cache) Used() (bytes int64) {
 }
 
 // Objects lists the objects, the one that was opened or written last at the end. The place is "" where the name is damaged.
-func (c *Cache) Objects() (list []ObjectInfo) {
+func (c *Cache) Objects() (list []Info) {
 	entries, _ := os.ReadDir(c.dir)
 	for _, e := range entries {
 		id, is := strings.CutSuffix(e.Name(), ".kept")
@@ -131,7 +137,7 @@ func (c *Cache) Objects() (list []ObjectInfo) {
 		if !is || err != nil || !info.Mode().IsRegular() {
 			continue
 		}
-		o := ObjectInfo{id: id, changed: info.ModTime()}
+		o := Info{id: id, changed: info.ModTime()}
 		if file, err := os.Open(c.path(id)); err == nil {
 			json.NewDecoder(io.LimitReader(file, keptName)).Decode(&o)
 			file.Close()
@@ -139,7 +145,7 @@ func (c *Cache) Objects() (list []ObjectInfo) {
 		o.Kept = 512 * int64(info.Sys().(*syscall.Stat_t).Blocks)
 		list = append(list, o)
 	}
-	slices.SortFunc(list, func(a, b ObjectInfo) int { return a.changed.Compare(b.changed) })
+	slices.SortFunc(list, func(a, b Info) int { return a.changed.Compare(b.changed) })
 	return list
 }
 
@@ -149,10 +155,10 @@ func (c *Cache) lockObject(id string, how int16) error {
 	return unix.FcntlFlock(c.lock.Fd(), lockCommand, &unix.Flock_t{Type: how, Start: int64(number), Len: 1})
 }
 
-// Remove drops an object that this cache does not use, or returns [ErrInUse].
-func (c *Cache) Remove(o ObjectInfo) error {
+// Remove drops an object that this cache does not use, or returns [storage.ErrInUse].
+func (c *Cache) Remove(o Info) error {
 	if c.lockObject(o.id, unix.F_WRLCK) != nil {
-		return ErrInUse
+		return storage.ErrInUse
 	}
 	defer c.lockObject(o.id, unix.F_UNLCK)
 	return os.Remove(c.path(o.id))
@@ -173,12 +179,12 @@ func (c *Cache) makeRoom(bytes int64) bool {
 			c.pauseLocked(nil)
 		}
 	}
-	if c.allowance < bytes {
-		return false
+	fits := c.allowance >= bytes
+	if fits {
+		c.allowance -= bytes
+		c.unwritten.Add(bytes)
 	}
-	c.allowance -= bytes
-	c.unwritten.Add(bytes)
-	return true
+	return fits
 }
 
 // clearLocked drops objects until there is room for some bytes, the oldest first: first those that nobody uses, then those that this run has
@@ -199,17 +205,17 @@ func (c *Cache) clearLocked(bytes int64) int64 {
 	return room
 }
 
-// A cachedObject is what the cache keeps of one file.
-type cachedObject struct {
+// A object is what the cache keeps of one file.
+type object struct {
 	cache  *Cache
-	info   ObjectInfo
+	info   Info
 	path   string
-	local  *localFile  // at path
-	wanted atomic.Bool // a record of it was read in this run
+	local  storage.ChangingFile // at path
+	wanted atomic.Bool          // a record of it was read in this run
 }
 
 // create makes the object's file, or mends its name and its size. With O_TRUNC it drops all ranges.
-func (o *cachedObject) create(flag int) error {
+func (o *object) create(flag int) error {
 	name, _ := json.Marshal(o.info)
 	file, err := os.OpenFile(o.path, os.O_RDWR|os.O_CREATE|flag, 0o600)
 	if err != nil {
@@ -219,24 +225,24 @@ func (o *cachedObject) create(flag int) error {
 	return errors.Join(err, file.Truncate(keptAt(o.info.Bytes)+keptHead), file.Close())
 }
 
-// A cachedFile is a file of a network with a cache before it.
-type cachedFile struct {
-	File
-	*cachedObject
+// A file is a file of a network with the cache before it.
+type file struct {
+	storage.File
+	*object
 }
 
-// file is [Cacher.Cached]. If the cache does not work, it returns f.
-func (c *Cache) file(f File, place, identity string) File {
+// Cached implements [storage.Cacher]. If the cache does not work, it returns f.
+func (c *Cache) Cached(f storage.File, place, identity string) storage.File {
 	sum := sha256.Sum256([]byte(identity))
 	id := hex.EncodeToString(sum[:16])
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	o := c.objects[id]
 	if o == nil {
-		o = &cachedObject{cache: c, info: ObjectInfo{Place: place, Bytes: f.Size()}, path: c.path(id)}
+		o = &object{cache: c, info: Info{Place: place, Bytes: f.Size()}, path: c.path(id)}
 		err := errors.Join(c.lockObject(id, unix.F_RDLCK), o.create(0))
 		if err == nil {
-			o.local, err = c.folder.openToChange(o.path)
+			o.local, err = c.folder.OpenToChange(o.path)
 		}
 		if err != nil {
 			c.pauseLocked(err)
@@ -244,18 +250,19 @@ func (c *Cache) file(f File, place, identity string) File {
 		}
 		c.objects[id] = o
 	}
-	return &cachedFile{f, o}
+	return &file{f, o}
 }
 
-func (f *cachedFile) isSlow() bool { return f.local.isSlow() }
+// Blocks implements [storage.Blocker].
+func (f *file) Blocks() bool { return f.local.Blocks() }
 
-// Waited implements [Waiter].
-func (f *cachedFile) Waited() { f.local.Waited() }
+// Waited implements [storage.Waiter].
+func (f *file) Waited() { f.local.Waited() }
 
 var spareHeads = sync.Pool{New: func() any { return new([keptHead]byte) }}
 
 // head reads the head of the range kept at an offset. Without a range it is 0 or random.
-func (f *cachedFile) head(offset int64) uint64 {
+func (f *file) head(offset int64) uint64 {
 	head := spareHeads.Get().(*[keptHead]byte)
 	defer spareHeads.Put(head)
 	clear(head[:])
@@ -263,13 +270,13 @@ func (f *cachedFile) head(offset int64) uint64 {
 	return binary.LittleEndian.Uint64(head[:])
 }
 
-// WillNeed implements [File].
-func (f *cachedFile) WillNeed(offset, length int64) bool {
+// WillNeed implements [storage.File].
+func (f *file) WillNeed(offset, length int64) bool {
 	return f.local.WillNeed(keptAt(offset), keptHead+length) && int64(f.head(offset)>>32) >= length
 }
 
-// Fetch implements [File].
-func (f *cachedFile) Fetch(buf []byte, offset, length int64) ([]byte, error) {
+// Fetch implements [storage.File].
+func (f *file) Fetch(buf []byte, offset, length int64) ([]byte, error) {
 	f.wanted.Store(true)
 	got, err := f.local.Fetch(buf, keptAt(offset), keptHead+length)
 	if err == nil && headOf(offset, got[keptHead:]) == binary.LittleEndian.Uint64(got) {
@@ -281,7 +288,7 @@ func (f *cachedFile) Fetch(buf []byte, offset, length int64) ([]byte, error) {
 }
 
 // ReadAt implements io.ReaderAt.
-func (f *cachedFile) ReadAt(p []byte, offset int64) (n int, err error) {
+func (f *file) ReadAt(p []byte, offset int64) (n int, err error) {
 	part := p[:max(0, min(int64(len(p)), f.info.Bytes-offset))]
 	if n = len(part); !f.readKept(part, offset) {
 		n, err = f.fill(part, offset)
@@ -293,7 +300,7 @@ func (f *cachedFile) ReadAt(p []byte, offset int64) (n int, err error) {
 }
 
 // readKept fills p with the beginning of the range kept at an offset, if that is long enough and whole.
-func (f *cachedFile) readKept(p []byte, offset int64) bool {
+func (f *file) readKept(p []byte, offset int64) bool {
 	head, data := f.head(offset), p
 	switch more := int64(head>>32) - int64(len(p)); {
 	case more < 0 || more > prefixMax:
@@ -309,13 +316,13 @@ func (f *cachedFile) readKept(p []byte, offset int64) bool {
 }
 
 // fill reads a range from the remote file, and keeps it. The error is nil if p is full.
-func (f *cachedFile) fill(p []byte, offset int64) (int, error) {
+func (f *file) fill(p []byte, offset int64) (int, error) {
 	n, err := f.File.ReadAt(p, offset)
 	if len(p) == 0 || n < len(p) {
 		return n, err
 	}
 	f.cache.MissBytes.Add(int64(n))
-	if room := int64(n) + 2*sector; f.cache.makeRoom(room) { // parts of its first and last block
+	if room := int64(n) + 2*diskBlock; f.cache.makeRoom(room) { // parts of its first and last block
 		defer f.cache.unwritten.Add(-room)
 		f.write(keptAt(offset)+keptHead, p)
 		f.write(keptAt(offset), binary.LittleEndian.AppendUint64(nil, headOf(offset, p)))
@@ -324,11 +331,8 @@ func (f *cachedFile) fill(p []byte, offset int64) (int, error) {
 }
 
 // write writes to the object's file. If somebody has removed that, it is made again for later ranges.
-func (f *cachedFile) write(at int64, p []byte) {
-	err := f.local.buffered.use(func(file *os.File) (err error) {
-		_, err = file.WriteAt(p, at)
-		return err
-	})
+func (f *file) write(at int64, p []byte) {
+	_, err := f.local.WriteAt(p, at)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = f.create(0)
 	}
@@ -339,13 +343,13 @@ func (f *cachedFile) write(at int64, p []byte) {
 	}
 }
 
-// Forget implements [Forgetter].
-func (f *cachedFile) Forget(offset, length int64) {
+// Forget implements [storage.Forgetter].
+func (f *file) Forget(offset, length int64) {
 	if offset == 0 && length >= f.info.Bytes {
 		f.create(os.O_TRUNC)
 	}
 	f.write(keptAt(offset), make([]byte, keptHead))
-	if inner, is := f.File.(Forgetter); is {
+	if inner, is := f.File.(storage.Forgetter); is {
 		inner.Forget(offset, length)
 	}
 }

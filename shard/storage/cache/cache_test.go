@@ -1,32 +1,95 @@
-package storage
+package cache
 
 import (
 	"bytes"
 	"errors"
 	"io"
-	"net/http"
 	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
-// cachedStore is a store of one file behind a cache of so many bytes.
-func cachedStore(t *testing.T, data []byte, dir string, max int64) (*store, *Cache, File) {
-	within(t, 5*time.Second)
-	s := newStore(t)
-	s.files["bucket/set/a"] = data
-	c, err := OpenCache(dir, max)
+// A store is a file of a network.
+type store struct {
+	data []byte
+	err  error // of all reads
+
+	mu       sync.Mutex
+	requests int
+}
+
+func (s *store) ReadAt(p []byte, offset int64) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.requests++
+	if s.err != nil {
+		return 0, s.err
+	}
+	return bytes.NewReader(s.data).ReadAt(p, offset)
+}
+
+func (s *store) Size() int64                { return int64(len(s.data)) }
+func (s *store) ReadsMax() int              { return 1 }
+func (s *store) Close() error               { return nil }
+func (s *store) WillNeed(int64, int64) bool { return false }
+
+func (s *store) Fetch(buf []byte, offset, length int64) ([]byte, error) {
+	_, err := s.ReadAt(buf[:length], offset)
+	return buf[:length], err
+}
+
+// cachedStore returns a file with some content behind a cache of so many bytes, which has one file open at a time.
+func cachedStore(t *testing.T, data []byte, dir string, max int64) (*store, *Cache, storage.File) {
+	t.Helper()
+	c, err := Open(dir, max)
 	if err != nil {
 		t.Fatal(err)
 	}
-	Default.Cache = c
-	f, err := s.places(t)["http"].Open("a", int64(len(data)), "identity")
+	t.Cleanup(func() { c.Close() })
+	c.folder = storage.NewFolder("", storage.NewFilePool(1))
+	s := &store{data: data}
+	return s, c, c.Cached(s, "https://host/a", "a")
+}
+
+// closeFiles closes the files of a cache's objects, as for want of descriptors: another one is read.
+func closeFiles(t *testing.T, c *Cache) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "another")
+	if err := os.WriteFile(path, []byte("another"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := c.folder.OpenToChange(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { f.Close(); c.Close() })
-	return s, c, f
+	if _, err := f.ReadAt(make([]byte, 7), 0); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+}
+
+// numbered returns bytes of which no two stretches are alike.
+func numbered(n int) []byte {
+	data := make([]byte, n)
+	for i := range data {
+		data[i] = byte(i*7 ^ i>>8*31 ^ i>>16)
+	}
+	return data
+}
+
+// memory returns memory to fetch into.
+func memory(t *testing.T, length int) []byte {
+	t.Helper()
+	m, err := storage.NewMemory(length + storage.FetchRoom)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { storage.Unmap(m) })
+	return m
 }
 
 // Records of the file that tests read: each begins where the one before it ends.
@@ -38,7 +101,7 @@ var cachedRecords = func() (records [][2]int64) {
 }()
 
 // readRecords reads all records, and compares them.
-func readRecords(t *testing.T, f File, data []byte) {
+func readRecords(t *testing.T, f storage.File, data []byte) {
 	t.Helper()
 	for _, r := range cachedRecords {
 		got := make([]byte, r[1])
@@ -55,14 +118,13 @@ func TestCacheReads(t *testing.T) {
 	for range 2 {
 		readRecords(t, f, data)
 	}
-	if got := s.asked(); len(got) != len(cachedRecords) {
-		t.Errorf("%d requests for %d records", len(got), len(cachedRecords))
+	if s.requests != len(cachedRecords) {
+		t.Errorf("%d requests for %d records", s.requests, len(cachedRecords))
 	}
 	used := c.Used()
 	if sum := int64(len(data)); used < sum || used > sum*5/4 {
 		t.Errorf("%d bytes of the disk for %d", used, sum)
 	}
-	f.Close()
 	c.Close()
 	s, c, f = cachedStore(t, data, dir, 1<<20)
 	readRecords(t, f, data)
@@ -70,8 +132,8 @@ func TestCacheReads(t *testing.T) {
 	if _, err := f.ReadAt(begin, 0); err != nil || !bytes.Equal(begin, data[:16]) {
 		t.Error(err)
 	}
-	if got := s.asked(); len(got) > 0 || c.Used() != used {
-		t.Errorf("requests %q after a restart, %d bytes", got, c.Used())
+	if s.requests > 0 || c.Used() != used {
+		t.Errorf("%d requests after a restart, %d bytes", s.requests, c.Used())
 	}
 	for _, offset := range []int64{99_990, 100_001, 200_000} {
 		if n, err := f.ReadAt(make([]byte, 100), offset); n != max(0, 100_001-int(offset)) || err != io.EOF {
@@ -103,13 +165,12 @@ func TestCacheDamage(t *testing.T) {
 				data, dir := numbered(100_001), t.TempDir()
 				_, c, f := cachedStore(t, data, dir, 1<<20)
 				readRecords(t, f, data)
-				path := f.(*cachedFile).path
+				path := f.(*file).path
 				switch when {
 				case "before":
 					c.Close()
 				case "closed":
-					for c.folder.pool.evict() {
-					}
+					closeFiles(t, c)
 				}
 				if err := harm(path); err != nil {
 					t.Fatal(err)
@@ -132,11 +193,11 @@ func TestCacheForgets(t *testing.T) {
 	readRecords(t, f, wrong)
 	_, _, f = cachedStore(t, data, dir, 1<<20)
 	for _, r := range cachedRecords {
-		f.(Forgetter).Forget(r[0], r[1])
+		f.(*file).Forget(r[0], r[1])
 	}
 	readRecords(t, f, data)
 	_, _, f = cachedStore(t, wrong, dir, 1<<20)
-	f.(Forgetter).Forget(0, f.Size())
+	f.(*file).Forget(0, f.Size())
 	readRecords(t, f, wrong)
 }
 
@@ -145,34 +206,33 @@ func TestCacheForgets(t *testing.T) {
 func TestCacheIsShared(t *testing.T) {
 	const room = 256 << 10
 	data, dir := numbered(512<<10), t.TempDir()
-	s, a, f := cachedStore(t, data, dir, room)
+	_, a, f := cachedStore(t, data, dir, room)
 	_, b, g := cachedStore(t, data, dir, room)
-	read := func(file File, k, records int) {
+	read := func(f storage.File, k, records int) {
 		for i := range records {
 			offset, got := (i*7+k)%100*5000, make([]byte, 5000)
-			if _, err := file.ReadAt(got, int64(offset)); err != nil || !bytes.Equal(got, data[offset:offset+5000]) {
+			if _, err := f.ReadAt(got, int64(offset)); err != nil || !bytes.Equal(got, data[offset:offset+5000]) {
 				t.Errorf("offset %d: %v", offset, err)
 			}
 		}
 	}
 	read(f, 0, 10)
-	s.asked()
 	read(g, 0, 10)
 	if b.HitBytes.Load() != 50_000 {
 		t.Errorf("%d bytes were found", b.HitBytes.Load())
 	}
 	var group sync.WaitGroup
 	for k := range 8 {
-		group.Go(func() { read([]File{f, g}[k%2], k*10, 100) })
+		group.Go(func() { read([]storage.File{f, g}[k%2], k*10, 100) })
 	}
 	group.Wait()
-	if used := a.Used(); used > room+8*3*sector || used < room/2 || used != b.Used() {
+	if used := a.Used(); used > room+8*3*diskBlock || used < room/2 || used != b.Used() {
 		t.Errorf("%d bytes are kept, want about %d", used, room)
 	}
 }
 
 // keepAll reads a file of 64 KiB as one range.
-func keepAll(t *testing.T, f File) {
+func keepAll(t *testing.T, f storage.File) {
 	t.Helper()
 	got := make([]byte, 64<<10)
 	if _, err := f.ReadAt(got, 0); err != nil || !bytes.Equal(got, numbered(64<<10)) {
@@ -180,64 +240,60 @@ func keepAll(t *testing.T, f File) {
 	}
 }
 
-// another opens a second file of 64 KiB of a store, through a cache.
-func another(t *testing.T, s *store, c *Cache) File {
-	t.Helper()
-	Default.Cache = c
-	s.files["bucket/set/b"] = numbered(64 << 10)
-	f, err := s.places(t)["http"].Open("b", 64<<10, "another")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { f.Close() })
-	return f
+// another opens a second file of 64 KiB through a cache.
+func another(c *Cache) *file {
+	return c.Cached(&store{data: numbered(64 << 10)}, "https://host/b", "b").(*file)
 }
 
 // oneFile is room for one file of 64 KiB.
-const oneFile = 64<<10 + 6*sector
+const oneFile = 64<<10 + 6*diskBlock
 
 // TestCacheMakesRoom drops what other runs have left for what is read now, but nothing of an object that another process uses.
 func TestCacheMakesRoom(t *testing.T) {
 	dir := t.TempDir()
-	s, c, f := cachedStore(t, numbered(64<<10), dir, oneFile)
+	_, c, f := cachedStore(t, numbered(64<<10), dir, oneFile)
 	keepAll(t, f)
-	other, err := OpenCache(dir, oneFile)
+	hourAgo := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(f.(*file).path, hourAgo, hourAgo); err != nil {
+		t.Fatal(err)
+	}
+	other, err := Open(dir, oneFile)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer other.Close()
-	g := another(t, s, other)
+	g := another(other)
 	keepAll(t, g)
 	list := other.Objects()
-	if len(list) != 2 || list[0].Place != s.URL+"/bucket/set/a" || list[0].Kept < 64<<10 || list[1].Kept > 2*sector {
+	if len(list) != 2 || list[0].Place != "https://host/a" || list[0].Kept < 64<<10 || list[1].Kept > 2*diskBlock {
 		t.Fatalf("%+v", list)
 	}
-	if err := other.Remove(list[0]); !errors.Is(err, ErrInUse) {
+	if err := other.Remove(list[0]); !errors.Is(err, storage.ErrInUse) {
 		t.Errorf("removed: %v", err)
 	}
 	c.Close()
 	other.measureAt = time.Time{}
 	keepAll(t, g)
-	if list := other.Objects(); len(list) != 1 || list[0].Place != s.URL+"/bucket/set/b" || list[0].Kept < 64<<10 {
+	if list := other.Objects(); len(list) != 1 || list[0].Place != "https://host/b" || list[0].Kept < 64<<10 {
 		t.Errorf("%+v", list)
 	}
 }
 
 // TestCacheDropsWhatIsNotRead makes room among the files that are open, of which this run has read no record for a while.
 func TestCacheDropsWhatIsNotRead(t *testing.T) {
-	s, c, unread := cachedStore(t, numbered(64<<10), t.TempDir(), oneFile)
+	_, c, unread := cachedStore(t, numbered(64<<10), t.TempDir(), oneFile)
 	keepAll(t, unread)
-	f := another(t, s, c)
+	f := another(c)
 	for _, want := range []struct {
 		since time.Duration
 		kept  [2]bool
 	}{{0, [2]bool{true, false}}, {2 * pauseFor, [2]bool{false, true}}} {
 		c.opened, c.measureAt = time.Now().Add(-want.since), time.Time{}
-		if got, err := f.Fetch(testMemory(t, 64<<10+FetchRoom), 0, 64<<10); err != nil || !bytes.Equal(got, numbered(64<<10)) {
+		if got, err := f.Fetch(memory(t, 64<<10), 0, 64<<10); err != nil || !bytes.Equal(got, numbered(64<<10)) {
 			t.Fatal(err)
 		}
-		for i, file := range []File{unread, f} {
-			if kept := file.(*cachedFile).readKept(make([]byte, 64<<10), 0); kept != want.kept[i] {
+		for i, file := range []*file{unread.(*file), f} {
+			if kept := file.readKept(make([]byte, 64<<10), 0); kept != want.kept[i] {
 				t.Errorf("after %v: file %d is kept: %v, want %v", want.since, i, kept, want.kept[i])
 			}
 		}
@@ -247,17 +303,16 @@ func TestCacheDropsWhatIsNotRead(t *testing.T) {
 // TestCacheOfAFullDisk goes on without the cache, and says why.
 func TestCacheOfAFullDisk(t *testing.T) {
 	_, c, f := cachedStore(t, numbered(64<<10), t.TempDir(), 1<<20)
-	path := f.(*cachedFile).path
-	for c.folder.pool.evict() {
-	}
+	path := f.(*file).path
+	closeFiles(t, c)
 	if err := errors.Join(os.Remove(path), os.Symlink("/dev/full", path)); err != nil {
 		t.Skip(err)
 	}
 	for range 2 {
 		keepAll(t, f)
 	}
-	if c.Failure() == nil || c.Used() != 0 {
-		t.Errorf("%v, %d bytes", c.Failure(), c.Used())
+	if used, _, failure := c.Status(); failure == nil || used != 0 {
+		t.Errorf("%v, %d bytes", failure, used)
 	}
 }
 
@@ -265,21 +320,20 @@ func TestCacheOfAFullDisk(t *testing.T) {
 func TestCacheFetch(t *testing.T) {
 	data := numbered(1 << 20)
 	s, _, f := cachedStore(t, data, t.TempDir(), 8<<20)
-	memory := testMemory(t, 150_000+FetchRoom)
+	buf := memory(t, 150_000)
 	for round := range 2 {
 		for _, offset := range []int64{5, 166_666, 333_333, 820_000} {
-			got, err := f.Fetch(memory, offset, 150_000)
+			got, err := f.Fetch(buf, offset, 150_000)
 			if err != nil || !bytes.Equal(got, data[offset:offset+150_000]) {
 				t.Fatalf("round %d, offset %d: %v", round, offset, err)
 			}
 		}
-		if n := len(s.asked()); round == 1 && n != 0 {
-			t.Errorf("%d requests for what is kept", n)
+		if s.requests != 4 {
+			t.Errorf("round %d: %d requests for 4 ranges", round, s.requests)
 		}
-		s.fail()
 	}
-	s.fail(status(http.StatusForbidden))
-	if _, err := f.Fetch(memory, 600_000, 150_000); !errors.Is(err, os.ErrPermission) {
+	s.err = os.ErrPermission
+	if _, err := f.Fetch(buf, 600_000, 150_000); !errors.Is(err, os.ErrPermission) {
 		t.Error(err)
 	}
 }
