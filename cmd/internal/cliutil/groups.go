@@ -1,6 +1,7 @@
 package cliutil
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -14,30 +15,35 @@ type Group struct {
 	Flags []string
 }
 
-// SetGroups divides the flags in a command's help. Flags of no group come last.
-func SetGroups(c *cobra.Command, groups ...Group) {
-	const all = "Flags:\n{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}"
-	var parts []string
-	grouped := map[string]bool{}
-	c.InitDefaultHelpFlag()
-	show := func(title string, wanted func(name string) bool) {
-		set := pflag.NewFlagSet("", pflag.ContinueOnError)
-		c.Flags().VisitAll(func(f *pflag.Flag) {
-			if wanted(f.Name) {
-				set.AddFlag(f)
-			}
-		})
-		parts = append(parts, title+":\n"+strings.TrimRight(set.FlagUsagesWrapped(helpColumns), "\n"))
-	}
-	for _, g := range groups {
-		show(g.Title, func(name string) bool {
-			grouped[name] = grouped[name] || slices.Contains(g.Flags, name)
-			return slices.Contains(g.Flags, name)
-		})
-	}
-	show("Other flags", func(name string) bool { return !grouped[name] })
-	c.SetUsageTemplate(strings.Replace(c.UsageTemplate(), all, strings.ReplaceAll(strings.Join(parts, "\n\n"), "{{", "{{\"{{\"}}"), 1))
-}
-
 // helpColumns is the width of grouped flags.
 const helpColumns = 120
+
+// SetGroups divides the flags in a command's help. Flags of no group come last. It does without cobra's templates, which would
+// keep the linker from leaving out unused methods: 10 MB.
+func SetGroups(c *cobra.Command, groups ...Group) {
+	var grouped []string
+	for _, g := range groups {
+		grouped = append(grouped, g.Flags...)
+	}
+	c.SetUsageFunc(func(c *cobra.Command) error {
+		w := c.OutOrStderr()
+		fmt.Fprintf(w, "Usage:\n  %s\n\nExamples:\n%s\n", c.UseLine(), c.Example)
+		for _, g := range groups {
+			fmt.Fprint(w, usages(g.Title, c.LocalFlags(), func(name string) bool { return slices.Contains(g.Flags, name) }))
+		}
+		fmt.Fprint(w, usages("Other flags", c.LocalFlags(), func(name string) bool { return !slices.Contains(grouped, name) }))
+		fmt.Fprint(w, usages("Global flags", c.InheritedFlags(), func(string) bool { return true }))
+		return nil
+	})
+}
+
+// usages returns the help of some flags, under a title.
+func usages(title string, flags *pflag.FlagSet, wanted func(name string) bool) string {
+	set := pflag.NewFlagSet("", pflag.ContinueOnError)
+	flags.VisitAll(func(f *pflag.Flag) {
+		if wanted(f.Name) {
+			set.AddFlag(f)
+		}
+	})
+	return fmt.Sprintf("\n%s:\n%s\n", title, strings.TrimRight(set.FlagUsagesWrapped(helpColumns), "\n"))
+}
