@@ -281,8 +281,13 @@ func TestHostileFeeders(t *testing.T) {
 				}
 			}()
 			log, await := awaitLog(t)
-			ts := startServer(t, dir, func(cfg *Config) { cfg.Threads, cfg.Feeders, cfg.Log = 1, []string{l.Addr().String()}, log })
-			ts.awaitFeeders(bytes.Equal(c.says, hello)) // else the epoch may be over before
+			ts := startServer(t, dir, func(cfg *Config) {
+				cfg.Threads, cfg.Feeders, cfg.Log = 1, []string{l.Addr().String()}, log
+				if bytes.Equal(c.says, hello) {
+					cfg.Threads = -1 // a feeder that connects gets all samples
+				}
+			})
+			ts.awaitFeeders(bytes.Equal(c.says, hello))
 			if ts.dial().hello().open(sessions[0]).digest(0, nil) != want {
 				t.Error("other batches than without it")
 			}
