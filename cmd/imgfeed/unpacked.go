@@ -110,7 +110,7 @@ func (x *indexer) make(ctx context.Context, place, folder string) error {
 	if err := os.RemoveAll(partial); err != nil { // a killed process has left it
 		return err
 	}
-	x.log.Warn("indexing the images, once", "images", place, "index", folder)
+	x.log.Info("indexing the images, once", "images", place, "index", folder)
 	if err := imgshard.Index(ctx, place, partial, x.progress); err != nil {
 		return err
 	}
