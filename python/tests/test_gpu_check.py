@@ -60,7 +60,7 @@ def test_what_does_not_hold_is_told(shards: Path, monkeypatch: pytest.MonkeyPatc
     spoiled = iter([True])
 
     def wrong(self: Any, tensor: Any) -> Any:
-        return tensor + next(spoiled, False)
+        return tensor ^ 1 if next(spoiled, False) else tensor
 
     monkeypatch.setattr(simulated_cuda.CudaOutput, "send", wrong)
     monkeypatch.setattr(gpu_check.Gpu, "page_locked", lambda self, memory: False)

@@ -296,7 +296,9 @@ func parquetScalar(v parquet.Value) any {
 		return nil
 	case v.Kind() == parquet.Boolean:
 		return v.Boolean()
-	case v.Kind() == parquet.Int32, v.Kind() == parquet.Int64:
+	case v.Kind() == parquet.Int32:
+		return int64(v.Int32()) // Int64 would lose the sign
+	case v.Kind() == parquet.Int64:
 		return v.Int64()
 	case v.Kind() == parquet.Float:
 		return v.Float()
