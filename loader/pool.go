@@ -17,7 +17,8 @@ type PoolConfig struct {
 	// Threads is the number of workers; 0 means one for each processor that the process may use. A negative number, which needs
 	// Remotes, leaves all samples to remotes. A worker for each processor then makes those that no remote makes.
 	Threads int
-	// Remotes says that [Pool.ServeRemote] will be called. Remotes take samples of late streams: those with samples left in two batches or more.
+	// Remotes says that [Pool.ServeRemote] will be called. Remotes take samples of late streams, with samples left in
+	// two batches or more.
 	Remotes bool
 	// ReadAheadBytes is how much all streams together have read before it is wanted, at most; 0 means 64 MiB.
 	ReadAheadBytes int64

@@ -51,8 +51,8 @@ func ParseResize(size, interpolation string) (Resize, error) {
 	}
 	for i, text := range texts {
 		if *numbers[i], err = strconv.Atoi(text); err != nil || *numbers[i] < 1 || *numbers[i] > pixelcodec.MaxDimension {
-			return Resize{}, fmt.Errorf("resize %q: want 256 (the shorter side), 256x256 (height and width), max:500 (the longer side at most) "+
-				"or none, each from 1 to %d",
+			return Resize{}, fmt.Errorf("resize %q: want 256 (the shorter side), 256x256 (height and width), "+
+				"max:500 (the longer side at most) or none, each from 1 to %d",
 				size, pixelcodec.MaxDimension)
 		}
 	}
