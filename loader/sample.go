@@ -64,8 +64,7 @@ func (s *sampler) aim(views transform.Views, layout transform.Layout, images [][
 
 // fill makes a sample from its record in a place of a slot.
 func (s *sampler) fill(cfg *StreamConfig, views transform.Views, slot *Slot, position int,
-	source transform.Source, key drawKey,
-) (err error) {
+	source transform.Source, key drawKey) (err error) {
 	s.aim(views, cfg.Layout, slot.Images, position, key)
 	if err := s.engine.ApplyViews(source, s.views); err != nil {
 		return err
@@ -98,11 +97,10 @@ func (s *sampler) guard(set Dataset, index int, do func() error) error {
 }
 
 // Recorded does to one sample what a stream of a plan with this seed and epoch does to it. It returns the steps as a JSON list, see
-// [transform.Engine.ApplyRecorded]. view is the number of one of views, and repetition the sample's in the plan, 0 unless samples are
+// [transform.Engine.ApplyRecorded]. view is an index into views, and repetition the sample's in the plan, 0 unless samples are
 // repeated. The caller lends an engine.
 func Recorded(set Dataset, engine *transform.Engine, views transform.Views,
-	seed int64, epoch, index, repetition, view int,
-) (string, error) {
+	seed int64, epoch, index, repetition, view int) (string, error) {
 	s := sampler{engine: engine}
 	source, err := s.load(set, index, false)
 	done := ""

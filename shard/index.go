@@ -220,7 +220,7 @@ func (s *indexedStorage) readObject(p *imagePlace, buf []byte, skip int64) error
 		n, err = f.ReadAt(buf, p.offset+skip)
 	}
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
-		err = p.Err // ReadError names the path.
+		err = p.Err // objectError names the path.
 	}
 	advised := true
 	switch {

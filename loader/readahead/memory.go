@@ -12,8 +12,8 @@ const (
 	// processorsReading are for the goroutine that asks for the next samples: a decoding thread can delay it by up to 10 ms.
 	processorsReading = 1
 	// processorsBlocked are those where goroutines wait in reads, which hold one each until Go takes it back. With one, JPEGs on
-	// two threads came at 0.7 of the rate through a file system that takes 2 ms for a read. Pixels half in memory came at a
-	// fifth of it (Zen 5). From disks three cost some percent.
+	// two threads came at 0.7 of the rate through a file system that takes 2 ms for a read. Records of pixels, half of them in
+	// memory, came at a fifth of it (Zen 5). From disks three cost some percent.
 	processorsBlocked = 3
 )
 

@@ -31,7 +31,7 @@ type Option struct{ Name, Help string }
 
 // An Encoding is a method with its parameters. It is immutable, and used by many goroutines.
 type Encoding interface {
-	// Encoding decodes, for serving, the records in other forms than image files.
+	// Encoding decodes, for serving, the records that do not hold image files.
 	transform.Encoding
 	// Stored returns the encoding as a manifest keeps it: the name on disk, and every parameter that records depend on.
 	Stored() shard.Encoding

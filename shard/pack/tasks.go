@@ -37,8 +37,8 @@ type Task struct {
 	Output string
 }
 
-// Tasks says where the sets of the splits of one source go. One goes to out, several go to the folders in out named after the splits;
-// without out, beside the splits.
+// Tasks says where the sets of the splits of one source go. A single set goes to out; several go to folders in
+// out named after the splits. If out is empty, they go beside the splits.
 func Tasks(splits []*source.Split, out string) []Task {
 	var tasks []Task
 	for _, s := range splits {

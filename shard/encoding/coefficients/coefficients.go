@@ -1,5 +1,5 @@
-// Package coefficients is the encoding that keeps JPEG files as their quantised coefficients (internal/image/coefficients). Vector
-// instructions unpack their form, so the pixels of the files come sooner. The files themselves can be restored on request. Other
+// Package coefficients is the encoding that keeps JPEG files as their quantised coefficients, in a form that vector instructions
+// unpack (internal/image/coefficients). It gives the same pixels as the files, sooner, and the files themselves on request. Other
 // images are stored as they are, record by record.
 package coefficients
 
