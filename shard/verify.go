@@ -53,7 +53,7 @@ type verifier struct {
 // progressBytes is the number of bytes between calls of Progress.
 const progressBytes = 16 << 20
 
-// Verify reads every byte of the partitions of the set in dir. It checks every checksum: footers, headers, entries, keys, each
+// Verify reads every byte of the set's partitions present in dir. It checks every checksum: footers, headers, entries, keys, each
 // record, and each file's SHA-256. It checks the order of the keys, and the fingerprint if all partitions are there. options.Problem
 // receives the damage, as *CorruptError for each bad record or section. The report counts it, and the verification continues. The
 // error is for its end: a manifest that can't be read, no partition, ctx.
