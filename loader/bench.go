@@ -24,10 +24,10 @@ type BenchConfig struct {
 	Layout    transform.Layout
 	Threads   int           // 0 means one for each processor
 	BatchSize int           // 0 means 256
-	Duration  time.Duration // to measure for; 0 means 5 s
-	WarmUp    time.Duration // to work before that; 0 means a quarter of Duration
+	Duration  time.Duration // length of the measurement; 0 means 5 s
+	WarmUp    time.Duration // length of the work before it; 0 means a quarter of Duration
 	Seed      int64
-	BitExact  bool // refuse to measure a transform whose results are not those of the original images
+	BitExact  bool // refuse to measure a transform that gives other results than on the original images
 }
 
 // BenchResult is what [Bench] has measured, warm-up excluded.
@@ -35,14 +35,14 @@ type BenchResult struct {
 	ImagesPerSecond float64     `json:"images_per_second"`
 	CPUSeconds      float64     `json:"cpu_seconds"`           // user and system time of the process
 	ImagesPerCPU    float64     `json:"images_per_cpu_second"` // on one core that does nothing else
-	Seconds         float64     `json:"seconds"`               // by the clock
+	Seconds         float64     `json:"seconds"`               // time on the clock
 	Images          int64       `json:"images"`
 	BytesRead       int64       `json:"bytes_read"` // stored bytes
 	Stages          BenchStages `json:"stage_seconds"`
 	Threads         int         `json:"threads"`
 	BatchSize       int         `json:"batch_size"`
 	Transform       string      `json:"transform"`
-	Encoding        string      `json:"encoding"` // with its codec and resize, in words
+	Encoding        string      `json:"encoding"` // encoding in words, including its codec and resize
 	Layout          string      `json:"layout"`
 	Kernels         string      `json:"kernels"`
 	Notes           []string    `json:"notes,omitempty"` // sentences for the user
@@ -72,7 +72,9 @@ func Bench(ctx context.Context, cfg BenchConfig) (BenchResult, error) {
 	if err != nil {
 		return BenchResult{}, err
 	}
-	order, err := plan.New(plan.Config{Samples: set.virtual, BatchSize: cfg.BatchSize, Seed: cfg.Seed, Shuffle: true, Policy: plan.DropLast})
+	order, err := plan.New(plan.Config{
+		Samples: set.virtual, BatchSize: cfg.BatchSize, Seed: cfg.Seed, Shuffle: true, Policy: plan.DropLast,
+	})
 	if err != nil {
 		return BenchResult{}, err
 	}
@@ -199,8 +201,8 @@ func cpuSeconds() float64 {
 	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
 }
 
-// A repeatedSet is a set as large as a plan takes, whose samples are those of a shard set, over and over: a measurement
-// then has no epochs with their ends. It has only the first partition that is here if some are missing.
+// A repeatedSet is a set as large as a plan takes: it repeats the samples of a shard set, so a measurement never reaches the end of
+// an epoch. If partitions are missing, it has only the first partition present.
 type repeatedSet struct {
 	Dataset
 	first, step int // sample i stands for first + step · (i mod count)

@@ -18,15 +18,15 @@ type Dataset interface {
 	Label(i int) (label int32, ok bool)
 	// Key returns the name of sample i, for messages.
 	Key(i int) (string, error)
-	// WillNeed says that sample i will be read soon, and returns what that takes. A sample in memory is ready.
+	// WillNeed announces that sample i will be read soon, and returns the cost of reading it. A sample in memory is ready.
 	WillNeed(i int) (shard.Need, error)
-	// Fetch reads a sample that is not ready, as Read does, into memory that its Need describes. A caller that waits for that says so
-	// by Waited.
+	// Fetch reads a sample that was not ready, as Read does, into the memory described by its Need. A caller that waits for it calls
+	// Waited.
 	Fetch(i int, buf []byte) (shard.Record, error)
 	Waited(i int)
 	// Read checks the record of sample i against its checksum and returns it with the buffer for the next call, which may be larger.
-	// view allows the record to lie in a mapped file instead. While samples are read from a disk, copies cost less than the faults by
-	// which a mapping gets its pages, and do not hold up their thread.
+	// view allows the record to lie in a mapped file instead. While samples are read from a disk, copies cost less than the page
+	// faults of a mapping, and do not block their thread.
 	Read(i int, buf []byte, view bool) (shard.Record, []byte, error)
 	// Mapped returns where in memory sample i lies, unchecked: not to be read, only to be fetched into the processor's caches.
 	// It is nil for a sample that lies in no mapped file.
@@ -55,7 +55,7 @@ func (e *SampleError) Unwrap() error { return e.Err }
 
 func newSampleError(set Dataset, index int, err error) *SampleError {
 	key := ""
-	if !storage.IsDown(err) { // which keys come from, too
+	if !storage.IsDown(err) { // Keys come from the storage too.
 		key, _ = set.Key(index)
 	}
 	return &SampleError{Index: index, Key: key, Err: err}
@@ -64,7 +64,7 @@ func newSampleError(set Dataset, index int, err error) *SampleError {
 // A BadSample is a sample of a batch that could not be served, with what fills its place.
 type BadSample struct {
 	*SampleError
-	Position int // in the batch
+	Position int // place in the batch
 	// By is the index of the sample of the same class that replaces it, -1 if the place is blank.
 	By int
 }
@@ -77,9 +77,9 @@ const (
 	Fail OnError = iota
 	// Blank gives black pixels and the label [BlankLabel], counts the sample and logs why.
 	Blank
-	// Substitute serves another sample of the same class in its place, as that is served in this epoch, counts and logs it: the first
-	// of [plan.Plan.Alternatives] that is of its class and can be served, which nothing but seed, epoch, sample and data says. If the
-	// first 16 of them do not serve, it does as Fail does.
+	// Substitute serves another sample of the same class, as served in this epoch, counts it and logs it. It takes the first of
+	// [plan.Plan.Alternatives] that has the class and can be served, so the choice depends only on seed, epoch, sample and data. If
+	// the first 16 candidates fail, it does as Fail does.
 	Substitute
 )
 

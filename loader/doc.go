@@ -1,17 +1,17 @@
-// Package loader assembles batches: it reads samples of a set in the order of a plan, transforms them on a pool of
-// workers, and hands finished batches out in order, some of them before a consumer wants them.
+// Package loader assembles batches. It reads samples of a set in the order of a plan and transforms them on a pool of workers. It
+// hands finished batches out in order, and prepares some of them before a consumer wants them.
 //
-// A [Pool] owns the worker goroutines and is shared by all streams of a process. A [Stream] is one epoch, or the rest of
-// one, for one consumer. Pixels go straight into [Slot]s that the consumer provides through a [SlotPool] (a shared-memory
-// ring, say) and gives back when it has used them, so a slow consumer stops its own stream and nobody else's.
+// A [Pool] owns the worker goroutines and is shared by all streams of a process. A [Stream] is one epoch, or the rest of one, for one
+// consumer. Pixels go straight into [Slot]s, which the consumer provides through a [SlotPool] (a shared-memory ring, say) and gives
+// back after use. So a slow consumer stops only its own stream.
 //
 //	plan ─┬─► dispatch ─► scheduler ─► workers ─► Next ─► consumer
 //	      │      ▲                        ▲                  │
 //	      │      └──────────── pool of slots ◄───────────────┘
 //	      └─► readahead ─► records ───────┘
 //
-// One goroutine of each stream (dispatch) takes a free slot, lists the batch's samples and publishes the batch to the pool's
-// scheduler, which says what batch a worker works on next. Workers take samples of it by adding to its atomic counter, a few
-// at a time. Records that are not in memory come from loader/readahead. Where all records are in memory, a sample takes no channel and
-// no lock, and in the steady state it allocates nothing.
+// Each stream has a goroutine called dispatch. It takes a free slot, lists the batch's samples and publishes the batch to the pool's
+// scheduler, which says what batch a worker works on next. Workers take samples of it by adding to its atomic counter, a few at a
+// time. Package loader/readahead reads the records that memory does not hold. Where memory holds all records, a sample takes no
+// channel and no lock, and in the steady state it allocates nothing.
 package loader

@@ -10,8 +10,9 @@ import (
 	"github.com/imgfeed/imgfeed/shard"
 )
 
-// Fields says which fields of a set a stream delivers. A slot holds, for each of them, the values of its samples one after the other,
-// [Fields.Stride] bytes each: numbers as they are, little-endian; of a field of another type the length, u32, and so many bytes.
+// Fields says which fields of a set a stream delivers. For each field, a slot holds the values of its samples one after the other,
+// [Fields.Stride] bytes each. Numbers are stored as they are, little-endian; a value of another type is its length, u32, and its
+// bytes.
 type Fields struct {
 	schema  shard.Fields
 	wanted  []int // places in the schema; below 0 in sizeFields, from its end
@@ -29,7 +30,7 @@ func (f *Fields) field(place int) *shard.Field {
 	return &f.schema[place]
 }
 
-// A FieldError says that fields cannot be delivered as they were asked for.
+// A FieldError says why the requested fields cannot be delivered.
 type FieldError struct{ Msg string }
 
 func (e *FieldError) Error() string { return "loader: " + e.Msg }
@@ -45,8 +46,8 @@ func unknownField(name string, here shard.Fields) *FieldError {
 	return &FieldError{fmt.Sprintf("no field %q here; there are %s", name, strings.Join(names, ", "))}
 }
 
-// NewFields chooses fields of a set's schema by name, in this order. It returns a [*FieldError] for one
-// that is not there, or named twice.
+// NewFields chooses fields of a set's schema by name, in this order. It returns a [*FieldError] for an unknown name or a repeated
+// one.
 func NewFields(schema shard.Fields, names []string) (*Fields, error) {
 	f := &Fields{schema: schema}
 	for _, name := range names {

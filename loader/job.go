@@ -24,8 +24,8 @@ type job struct {
 	err      error // the first, after which no more is done
 }
 
-// Do has the workers call do for 0 to n-1, each call with a worker's engine, in turn with the streams, and returns once all are done:
-// the first error, or that of the caller's context. Calls run at the same time. It returns [ErrClosed] of a pool that is closed.
+// Do makes the workers call do for 0 to n-1, each with its own engine, in turn with the streams. Calls run at the same time. Do
+// returns once all have ended, with the first error or that of the caller's context. It returns [ErrClosed] if the pool is closed.
 func (p *Pool) Do(caller context.Context, n int, do func(engine *transform.Engine, i int) error) error {
 	return p.do(caller, n, func(w *worker, i int) error { return do(w.engine, i) })
 }
@@ -79,7 +79,7 @@ func (j *job) call(w *worker, i int) error {
 		err = fmt.Errorf("loader: %v", panicked.Value)
 		w.engine = transform.NewEngine(w.level) // The state of the other one is unknown.
 	}
-	w.counted = w.engine.Times() // which no stream's statistics are to have
+	w.counted = w.engine.Times() // The job's time stays out of the streams' statistics.
 	return err
 }
 

@@ -31,7 +31,7 @@ type pendingBatch struct {
 	badMu sync.Mutex
 	bads  []BadSample // so far, without the failure
 
-	holders atomic.Int32 // who may still look at it: the scheduler, the stream
+	holders atomic.Int32 // number of holders: the scheduler and the stream
 }
 
 // A failure is the first bad sample of a batch, by position.
@@ -69,14 +69,14 @@ func (b *pendingBatch) work(w *worker, limit int) (rest int, busy time.Duration)
 			b.make(w, i, reading{queue: queue, number: b.first + int64(i), view: queue.Paused(), next: next})
 		}
 		w.publish()
-		busy += w.since(started) // without those who wait for the batch, and run next
+		busy += w.since(started) // Waking the batch's consumers comes later, and is not counted.
 		b.finish(end - first)
 	}
 	return limit, busy
 }
 
-// take takes samples of a batch, so many at most, for the caller to make: the first ones for a worker and the last ones for a remote,
-// so that readahead knows which ones workers will need. No samples were left if end is first.
+// take takes at most limit samples of a batch for the caller to make. Workers take the first ones and remotes the last ones, so
+// readahead knows which samples workers will need. No samples were left if end is first.
 func (b *pendingBatch) take(limit int, remote bool) (first, end int) {
 	n := len(b.Indices)
 	for {
@@ -140,7 +140,7 @@ func (b *pendingBatch) bad(w *worker, position int, err error) {
 	cfg := &b.stream.cfg
 	bad := BadSample{newSampleError(cfg.Dataset, b.Indices[position], err), position, -1}
 	switch {
-	case storage.IsDown(err): // it is not the sample that is bad
+	case storage.IsDown(err): // The storage is bad, not the sample.
 		b.fail(position, bad.SampleError)
 		return
 	case cfg.OnError == Substitute:
@@ -222,8 +222,8 @@ func chunkFor(batch, workers int) int {
 	return min(max(batch/(max(workers, 1)*8), 1), 8)
 }
 
-// substitutes gives the samples that may stand in the place of one that cannot be served, at most substitutesMax: those of the plan's
-// alternatives that are of its class.
+// substitutes gives the samples that may replace one that cannot be served: at most substitutesMax of the plan's alternatives, all of
+// its class.
 func (s *Stream) substitutes(index, repetition int) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		label, known := s.cfg.Dataset.Label(index)

@@ -17,7 +17,8 @@ type PoolConfig struct {
 	// Threads is the number of workers; 0 means one for each processor that the process may use. A negative number, which needs
 	// Remotes, leaves all samples to remotes. A worker for each processor then makes those that no remote makes.
 	Threads int
-	// Remotes says that [Pool.ServeRemote] will be called. Remotes take samples of streams that are behind: of two batches or more.
+	// Remotes says that [Pool.ServeRemote] will be called. Remotes take samples of late streams, with samples left in
+	// two batches or more.
 	Remotes bool
 	// ReadAheadBytes is how much all streams together have read before it is wanted, at most; 0 means 64 MiB.
 	ReadAheadBytes int64
@@ -33,9 +34,9 @@ const readAheadBytes = 64 << 20
 
 // A Pool is a set of workers that decode for any number of streams, each stream in its turn. Safe for concurrent use.
 type Pool struct {
-	workers   []*worker    // with the fallback
-	threads   int          // workers that are at work all the time
-	fallback  chan *worker // workers that make samples that no remote has made
+	workers   []*worker    // all workers, including the fallback
+	threads   int          // number of workers at work all the time
+	fallback  chan *worker // workers for samples that remotes have not made
 	scheduler *scheduler
 	running   sync.WaitGroup // the workers
 	recent    recent
@@ -78,11 +79,11 @@ func NewPool(cfg PoolConfig) *Pool {
 	return p
 }
 
-// Threads returns the number of workers that are at work all the time.
+// Threads returns the number of workers at work all the time.
 func (p *Pool) Threads() int { return p.threads }
 
-// Close stops the workers once they have finished the samples that they have taken, and waits for them. Streams that are still open
-// fail with [ErrClosed]; they must be closed all the same.
+// Close stops the workers once they have finished the samples that they have taken, and waits for them. Open streams fail with
+// [ErrClosed]; they must be closed all the same.
 func (p *Pool) Close() {
 	p.scheduler.shutDown()
 	p.running.Wait()
@@ -123,9 +124,9 @@ func (p *Pool) run(w *worker) {
 // A moment is when a worker began something.
 type moment struct {
 	at     time.Time
-	thread int           // that ran the worker
+	thread int           // thread that ran the worker
 	busy   time.Duration // processor time of the thread
-	read   time.Duration // of the worker, in reads
+	read   time.Duration // time of the worker in reads
 }
 
 func (w *worker) now() moment {
@@ -133,7 +134,7 @@ func (w *worker) now() moment {
 	return moment{time.Now(), thread, busy, w.reading}
 }
 
-// since returns how long the worker has been busy or reading. The time in which the system ran other programs in its place is not counted.
+// since returns how long the worker has been busy or reading, without the time that the system gave to other programs.
 func (w *worker) since(m moment) time.Duration {
 	took := time.Since(m.at)
 	if thread, busy := threadTime(); thread == m.thread && thread != 0 {
@@ -146,7 +147,7 @@ func (w *worker) since(m moment) time.Duration {
 type worker struct {
 	sampler
 	pending  Counters        // not yet published
-	counted  transform.Times // of the engine, in pending or published
+	counted  transform.Times // the engine's times already in pending or published
 	counters counters
 	reading  time.Duration // spent in reads since the worker began
 }
@@ -158,8 +159,8 @@ const longRead = 10 * time.Millisecond
 
 // A reading says how a worker reads a sample.
 type reading struct {
-	queue  *readahead.Queue // may have read it; optional
-	number int64            // in the queue
+	queue  *readahead.Queue // queue that may have read it; optional
+	number int64            // number of the sample in the queue
 	view   bool             // the record may be viewed in a mapped file
 	next   int              // the sample that the worker makes afterwards; -1: not known
 }
@@ -215,9 +216,9 @@ func (w *worker) read(set Dataset, index int, from reading, held *bool) (err err
 	return err
 }
 
-// nonTemporalFrom is the size of a batch, in bytes, from which its images are written past the caches. A consumer has several batches
-// on their way, so those of this size have left the nearer caches before they are read. Copying batches of 2 to 40 MB out of
-// the shared memory was as fast as if they had been written through the caches, and writing them a quarter faster.
+// nonTemporalFrom is the smallest batch, in bytes, that is written past the caches. A consumer has several batches
+// on their way, so batches of this size have left the nearer caches before they are read. Copying batches of 2 to 40 MB out of the
+// shared memory was as fast as if they had been written through the caches, and writing them a quarter faster.
 const nonTemporalFrom = 2 << 20
 
 // publish adds the counts since the last call to the counters that others read.

@@ -36,9 +36,9 @@ type Previewer struct {
 	stream *Stream
 	batch  int
 	piece  Piece       // the batch
-	bad    []BadSample // of the batch
+	bad    []BadSample // bad samples of the batch
 	sampler
-	images [][]byte // of each view
+	images [][]byte // images of each view
 }
 
 // Previewer looks at the batch that was handed out last. It returns nil before the first.
@@ -61,8 +61,8 @@ func (p *Previewer) Batch() int { return p.batch }
 // Len returns the number of samples in the batch.
 func (p *Previewer) Len() int { return len(p.piece.Indices) }
 
-// Sample makes one sample of the batch, whose original is made smaller so that no side of it has more than side pixels. Pictures are valid
-// until the next call.
+// Sample makes one sample of the batch. It shrinks the original so that no side has more than side pixels. Pictures are valid until
+// the next call.
 func (p *Previewer) Sample(position, side int) (shown Preview) {
 	cfg := &p.stream.cfg
 	shown.Index = p.piece.Indices[position]
@@ -102,7 +102,7 @@ func (p *Previewer) make(shown *Preview, position, side int) error {
 	})
 }
 
-// originalPixelsMax bounds the stored images that are decoded for people: three bytes a pixel, for a moment.
+// originalPixelsMax bounds the stored images decoded for people: three bytes a pixel, for a moment.
 const originalPixelsMax = 1 << 25
 
 // draw makes a sample's pictures.

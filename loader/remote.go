@@ -25,14 +25,14 @@ type Remote interface {
 	Make(p *Piece, made []bool) error
 }
 
-// A Piece is some samples of a batch in a row, whose results have a place in a slot.
+// A Piece is some samples of a batch in a row. Their results have a place in a slot.
 type Piece struct {
 	Feed        any // the stream's
 	Seed        int64
 	Epoch       int
 	Slot        *Slot
 	First       int   // the place in the slot of the first sample
-	Indices     []int // of the samples
+	Indices     []int // the samples
 	Repetitions []int // theirs; empty where no sample is repeated
 }
 
@@ -74,7 +74,7 @@ type remoteRun struct {
 	pool   *Pool
 	remote Remote
 	ctx    context.Context
-	err    error // of the remote
+	err    error // the remote's error
 	waited atomic.Int64
 	piece  Piece
 	made   [PieceSamplesMax]bool

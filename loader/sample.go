@@ -13,9 +13,9 @@ type sampler struct {
 	level  transform.Level
 	engine *transform.Engine
 	buf    []byte           // read buffer
-	record shard.Record     // of the sample at hand
-	views  []transform.View // of the sample at hand
-	values [][]byte         // of its fields
+	record shard.Record     // the current sample's record
+	views  []transform.View // the current sample's views
+	values [][]byte         // the current sample's fields
 }
 
 func newSampler(level transform.Level) sampler {
@@ -28,10 +28,10 @@ type drawKey struct {
 	epoch, index, repetition int
 }
 
-// keepBytesMax bounds the read buffer that is kept from sample to sample.
+// keepBytesMax bounds the read buffer kept from sample to sample.
 const keepBytesMax = 16 << 20
 
-// load reads the record of a sample, and returns what the engine takes of it.
+// load reads the record of a sample, and returns the engine's input.
 func (s *sampler) load(set Dataset, index int, view bool) (source transform.Source, err error) {
 	s.record, s.buf, err = set.Read(index, s.buf, view)
 	if cap(s.buf) > keepBytesMax { // an unusually large record has made it
@@ -40,7 +40,7 @@ func (s *sampler) load(set Dataset, index int, view bool) (source transform.Sour
 	return s.source(set), err
 }
 
-// source returns what the engine takes of the record.
+// source returns the engine's input from the record.
 func (s *sampler) source(set Dataset) transform.Source {
 	return transform.Source{Format: s.record.Format, Image: s.record.Image, Aux: s.record.Aux, Encoding: set.Encoding()}
 }
@@ -63,7 +63,8 @@ func (s *sampler) aim(views transform.Views, layout transform.Layout, images [][
 }
 
 // fill makes a sample from its record in a place of a slot.
-func (s *sampler) fill(cfg *StreamConfig, views transform.Views, slot *Slot, position int, source transform.Source, key drawKey) (err error) {
+func (s *sampler) fill(cfg *StreamConfig, views transform.Views, slot *Slot, position int,
+	source transform.Source, key drawKey) (err error) {
 	s.aim(views, cfg.Layout, slot.Images, position, key)
 	if err := s.engine.ApplyViews(source, s.views); err != nil {
 		return err
@@ -81,8 +82,8 @@ func (s *sampler) fill(cfg *StreamConfig, views transform.Views, slot *Slot, pos
 	return nil
 }
 
-// guard calls do, which makes something of a sample. A panic becomes an error: of the mapped file that the record lies in, or a bug of
-// ours, which must not take other samples along. The engine, whose state is unknown then, is replaced.
+// guard calls do, which makes something of a sample. A panic becomes an error: of the mapped file that the record lies in, or a bug
+// of ours, which must not take other samples along. The engine may then be in any state, so guard replaces it.
 func (s *sampler) guard(set Dataset, index int, do func() error) error {
 	s.record = shard.Record{}
 	err := shard.Guard(do)
@@ -95,10 +96,11 @@ func (s *sampler) guard(set Dataset, index int, do func() error) error {
 	return err
 }
 
-// Recorded does to one sample what a stream of a plan with this seed and epoch does to it, and returns what that was: a JSON list, see
-// [transform.Engine.ApplyRecorded]. view is the number of the one of views that is meant, and repetition the sample's in the plan, 0 unless
-// samples are repeated. The caller lends an engine.
-func Recorded(set Dataset, engine *transform.Engine, views transform.Views, seed int64, epoch, index, repetition, view int) (string, error) {
+// Recorded does to one sample what a stream of a plan with this seed and epoch does to it. It returns the steps as a JSON list, see
+// [transform.Engine.ApplyRecorded]. view is an index into views, and repetition the sample's in the plan, 0 unless samples are
+// repeated. The caller lends an engine.
+func Recorded(set Dataset, engine *transform.Engine, views transform.Views,
+	seed int64, epoch, index, repetition, view int) (string, error) {
 	s := sampler{engine: engine}
 	source, err := s.load(set, index, false)
 	done := ""

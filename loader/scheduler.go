@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// A scheduler says which batch a worker works on next. It owns its lock, and all that is under it: the queues and their entries
-// belong to it alone. Streams, workers and those who look on know it by six methods:
+// A scheduler says which batch a worker works on next. It owns its lock and everything under it: the queues and their entries belong
+// to it alone. Streams, workers and observers know it by six methods:
 //
-//	open     a stream is there                          close   it is over: returns once no worker is in its batches
-//	publish  a batch of it has samples to work on       next    a worker leaves a batch and has a turn in another one
-//	shutDown all streams are cancelled, workers end     idle   no sample waits for a worker
+//	open     a stream is there                          close   it is over: returns once no worker is in its batches;
+//	publish  a batch of it has samples to work on       next    a worker leaves a batch and has a turn in another one;
+//	shutDown all streams are cancelled, workers end     idle   no sample waits for a worker.
 //
 // A batch stays from publish until all of its samples are taken and the last worker has left it.
 type scheduler struct {
@@ -21,7 +21,7 @@ type scheduler struct {
 	left     sync.Cond // a worker has left a batch
 	queues   []*streamQueue
 	clock    time.Duration // the account of the queue that was served last
-	remotes  []Remote      // that have joined
+	remotes  []Remote      // remotes that have joined
 	shutdown bool
 }
 
@@ -30,8 +30,8 @@ type scheduler struct {
 type streamQueue struct {
 	cancel  func()
 	entries []entry       // the oldest batch first
-	account time.Duration // of the workers, that it was given, as if it had been there and busy from the beginning
-	cost    time.Duration // of a sample, as the last ones took workers; 0: not yet known
+	account time.Duration // time of the workers given to it, as if it had been there and busy from the beginning
+	cost    time.Duration // average time of a sample over the last turns; 0: not yet known
 
 	feed         any  // the stream's; nil: nothing is for remotes
 	offloadFirst bool // remotes need not wait until it is behind
@@ -42,9 +42,9 @@ const (
 	// takes there at most. A turn costs a lock: nothing beside them.
 	turnTime       = time.Millisecond
 	turnSamplesMax = 64
-	// creditTime is how far a stream may fall behind and still catch up. Small batches come and go, and a client that has
-	// just released a few slots must not lose its share for the moment before; one that has stood still for an hour gets no
-	// more than this for it.
+	// creditTime is how far a stream may fall behind and still catch up. Small batches come and go, and a client that has just
+	// released a few slots must not lose its share for the moment before. A stream that has stood still for an hour gets no more
+	// credit than this.
 	creditTime = 50 * time.Millisecond
 	// costShare is the weight of a turn in the average cost of a sample, and costMax how many times that a turn is charged at most.
 	// A turn on two threads is timed by the wall clock. On a busy machine many are, and last for long. So the average grows by an
@@ -72,7 +72,7 @@ type turn struct {
 	samples int
 
 	dealt   int           // samples, at first
-	charged time.Duration // for them
+	charged time.Duration // time charged for them
 	busy    time.Duration // processor time of the worker, and its time in reads
 	limited bool          // it is a remote's, which takes another time than a worker
 }
@@ -80,7 +80,7 @@ type turn struct {
 // An entry is what the scheduler knows of one batch.
 type entry struct {
 	work    work
-	workers int // in it
+	workers int // workers in the batch
 }
 
 func newScheduler() *scheduler {

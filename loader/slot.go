@@ -71,9 +71,9 @@ func (s *Slot) blank(position int, views transform.Views) {
 	s.Labels[position] = BlankLabel
 }
 
-// AppendPlaces appends the memory of n places of a slot, from first on, in the order in which it travels from [Pool.Make] to a
-// [Remote]: labels, then params, images and fields. Of numbers it is their memory, in this machine's byte order. Indices and
-// repetitions are known on both sides.
+// AppendPlaces appends the memory of n places of a slot, from first on, as it travels from [Pool.Make] to a [Remote]: labels, then
+// params, images and fields. Numbers are sent as they lie in memory, in this machine's byte order. Indices and repetitions are known
+// on both sides.
 func (s *Slot) AppendPlaces(parts [][]byte, first, n int) [][]byte {
 	room := len(s.Labels)
 	places := func(memory []byte) {
@@ -98,11 +98,11 @@ func bytesOf[T int32 | int64](numbers []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(numbers))), len(numbers)*int(unsafe.Sizeof(zero)))
 }
 
-// A SlotPool holds the free slots of one consumer. Streams take from it and put back what they did not hand out; the
-// consumer puts back what it has used. It may serve one stream after another. Safe for concurrent use.
+// A SlotPool holds the free slots of one consumer. Streams take from it and put back the slots that they did not hand out; the
+// consumer puts back its used ones. It may serve one stream after another. Safe for concurrent use.
 type SlotPool struct {
 	free chan *Slot
-	idle idleMeter // of the streams
+	idle idleMeter // idle time of the streams
 }
 
 // NewSlotPool returns a pool that holds the given slots, all free.

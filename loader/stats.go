@@ -29,7 +29,7 @@ func (c Counters) Sub(d Counters) Counters {
 type counters struct {
 	_                                               [64]byte
 	images, bytesRead, read, decode, resample, wait atomic.Int64
-	reading                                         atomic.Int64 // when the current read began, since clockStart; 0: the worker does not read
+	reading                                         atomic.Int64 // start of the current read, since clockStart; 0: no read
 	_                                               [64]byte
 }
 
@@ -56,7 +56,7 @@ func (p *Pool) Counters() Counters {
 	return sum
 }
 
-// clockStart is a moment from which others are counted in an integer.
+// clockStart is the origin of moments counted in an integer.
 var clockStart = time.Now()
 
 // Reading returns how long the reads that have not ended have taken, of all workers together. Counters count a read once it is over.
@@ -78,9 +78,9 @@ type recent struct {
 }
 
 const (
-	recentSpan  = 5 * time.Second // longer than the epochs of a small set, each of which begins with empty slots
-	shareAfter  = time.Second     // before, a share says nothing
-	forgotAfter = 3 * time.Second // without a question: no epoch ran
+	recentSpan  = 5 * time.Second // longer than the epochs of a small set, which begin with empty slots
+	shareAfter  = time.Second     // shortest time over which a share says anything
+	forgotAfter = 3 * time.Second // a longer pause between questions means that no epoch ran
 )
 
 func (r *recent) reset(now time.Time) { r.lastAt = now }
@@ -103,7 +103,7 @@ const (
 	Store  WaitingFor = "store"  // workers spend most of their time waiting for a bucket or a web server
 	CPU    WaitingFor = "cpu"    // workers spend most of their time decoding and resampling
 	Client WaitingFor = "client" // batches are ready and every slot is in use
-	Idle   WaitingFor = "idle"   // nothing is asked for
+	Idle   WaitingFor = "idle"   // nobody wants a batch
 )
 
 // WaitingFor names what keeps a consumer's batches back, or kept them back most of the last seconds, whichever stream they are of.
@@ -123,15 +123,15 @@ func (p *Pool) limit() WaitingFor {
 	return CPU
 }
 
-// idleShare is the share of the time above which it is the client that is waited for: every slot is finished or lent.
+// idleShare is the share of the time above which the stream waits for the client: every slot is finished or lent.
 const idleShare = 0.5
 
 // StreamStats describe a stream at one moment.
 type StreamStats struct {
 	Batches  int           // handed out
-	Samples  int           // in them
-	Bad      int           // of which could not be served
-	InFlight int           // batches that are published and not handed out
+	Samples  int           // samples in them
+	Bad      int           // samples that could not be served
+	InFlight int           // batches published and not handed out
 	SlotWait time.Duration // time that the stream stood still for want of a free slot
 }
 
@@ -139,8 +139,8 @@ type StreamStats struct {
 // wait for, one after the other. At a single moment that may be so by chance, where batches come off a slow disk in bursts. Times are
 // since clockStart.
 type idleMeter struct {
-	from  atomic.Int64 // ns, when it began; 0: it is over, or none was yet
-	total atomic.Int64 // ns, of those that are over
+	from  atomic.Int64 // start of the current idle time, ns; 0: not idle
+	total atomic.Int64 // sum of the finished idle times, ns
 
 	mu              sync.Mutex
 	older, last     time.Duration // total at these times

@@ -18,20 +18,20 @@ import (
 // StreamConfig says what a stream serves and where to.
 type StreamConfig struct {
 	Dataset Dataset
-	Plan    *plan.Plan      // which samples, in which order; its seed and epoch also key the transform's draws
+	Plan    *plan.Plan      // samples and their order; its seed and epoch also key the transform's draws
 	Views   transform.Views // what becomes of each: one result, or several
 	// Sized, if not nil, has the views of each of the plan's buckets. Views are then the largest of them, which a slot must hold.
 	Sized  []transform.Views
 	Layout transform.Layout
-	// Fields are those of the set's fields that are delivered; nil: none.
+	// Fields are the fields of the set to deliver; nil: none.
 	Fields *Fields
 	// Feed describes the stream's samples to remotes, which alone read it. Nil: remotes get nothing of the stream.
 	Feed any
 	// OnError says what becomes of bad samples.
 	OnError OnError
-	// Bad, if not nil, is called for each sample that is served blank or has a substitute, by several goroutines at a time.
+	// Bad, if not nil, is called for each sample served blank or replaced by a substitute, by several goroutines at a time.
 	Bad func(BadSample)
-	// Slots has the slots, each with room for a batch of the plan. As many batches as it has slots are prepared before they are asked for.
+	// Slots has the slots, each with room for a batch of the plan. The stream prepares as many batches ahead as it has slots.
 	Slots *SlotPool
 	// Log receives a line for each of these; nil means slog.Default().
 	Log *slog.Logger
@@ -47,10 +47,10 @@ func (c *StreamConfig) viewsOf(batch int) transform.Views {
 
 // A Batch is a finished batch in its slot. The slot belongs to the consumer until it is put back into its pool.
 type Batch struct {
-	Number   int // in the plan, from 0
+	Number   int // place in the plan, from 0
 	Slot     *Slot
 	Count    int         // samples in the slot
-	Bad      []BadSample // of which could not be served, by position
+	Bad      []BadSample // samples that could not be served, by position
 	Consumed int         // the plan's ConsumedAfter: samples of the epoch used by all ranks once each has had this batch
 }
 
@@ -62,7 +62,7 @@ type Stream struct {
 	log   *slog.Logger
 	seed  int64
 	epoch int
-	began time.Time // of a clock that nobody sets
+	began time.Time // time of start, on a clock that nobody sets
 
 	queue       *streamQueue
 	ahead       *readahead.Queue
@@ -71,16 +71,16 @@ type Stream struct {
 	order       chan *pendingBatch // published batches, in order; closed after the last
 	dispatchErr error              // why there are no more, if not for the plan's end; for Next once order is closed
 	dispatched  chan struct{}      // closed when dispatch has returned
-	spare       chan *pendingBatch // batches that are over, for their memory
+	spare       chan *pendingBatch // finished batches, kept for their memory
 	closeOnce   sync.Once
 
 	mu   sync.Mutex    // Next's, and Close's once Next has returned
-	head *pendingBatch // taken from order, not handed out
+	head *pendingBatch // batch taken from order, not handed out
 	err  error         // what Next returns from now on
 
 	lastWanted atomic.Int64 // sample of the stream, which ends it; those after it are not made
-	unfinished atomic.Int64 // batches published whose samples are not all finished
-	starved    atomic.Int64 // when dispatch began to wait for a slot, in ns since the stream began; 0 if it does not wait
+	unfinished atomic.Int64 // published batches with unfinished samples
+	starved    atomic.Int64 // start of dispatch's wait for a slot, in ns since the stream began; 0: no wait
 	slotWait   atomic.Int64 // ns
 	batches    atomic.Int64
 	samples    atomic.Int64
@@ -103,7 +103,7 @@ func (p *Pool) NewStream(cfg StreamConfig) (*Stream, error) {
 	s := &Stream{
 		pool: p, cfg: cfg, log: cfg.Log, seed: cfg.Plan.Config().Seed, epoch: cfg.Plan.Config().Epoch, began: time.Now(),
 		order: make(chan *pendingBatch, cap(cfg.Slots.free)), dispatched: make(chan struct{}),
-		// A batch that is not spare has a slot, or a worker that is about to leave it.
+		// A batch outside spare has a slot, or a worker about to leave it.
 		spare: make(chan *pendingBatch, cap(cfg.Slots.free)+p.Threads()),
 	}
 	if s.log == nil {
@@ -129,9 +129,9 @@ func (p *Pool) NewStream(cfg StreamConfig) (*Stream, error) {
 	return s, nil
 }
 
-// Next returns the next batch, waiting until it is finished. It returns [io.EOF] after the last batch, the context's
-// error if that ends first (the batch is not lost then), [ErrClosed] when the stream or its pool was closed, and a
-// [*SampleError] when a batch holds a bad sample and OnError is [Fail]; the stream is over then.
+// Next returns the next batch, waiting until it is finished. After the last batch it returns [io.EOF]. If the context ends first, it
+// returns the context's error and the batch is not lost. When the stream or its pool was closed, it returns [ErrClosed]. When a batch
+// holds a bad sample and OnError is [Fail], it returns a [*SampleError], and the stream is over.
 func (s *Stream) Next(ctx context.Context) (Batch, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -200,8 +200,8 @@ func (s *Stream) handOut() Batch {
 	return batch
 }
 
-// Close cancels the stream, waits until no worker touches the slots any more (at most the time of a sample, or of a remote's
-// piece) and puts back into the pool all slots that were not handed out.
+// Close cancels the stream and waits until no worker touches the slots any more, at most the time of a sample or of a remote's piece.
+// Then it puts all slots that were not handed out back into the pool.
 func (s *Stream) Close() {
 	s.closeOnce.Do(func() {
 		s.cancel()
@@ -253,8 +253,8 @@ func (s *Stream) dispatch() {
 			s.cfg.Slots.idle.end(time.Since(clockStart))
 		}
 		s.pool.scheduler.publish(s.queue, b)
-		s.order <- b             // has room for every slot
-		s.ahead.Probe(b.Indices) // which nobody else writes
+		s.order <- b             // The channel has room for every slot.
+		s.ahead.Probe(b.Indices) // Nobody else writes b.Indices.
 	}
 }
 
@@ -282,7 +282,7 @@ func (s *Stream) takeSlot() *Slot {
 	}
 }
 
-// newBatch prepares a batch of the plan, in the memory of one that is over if there is such.
+// newBatch prepares a batch of the plan, in the memory of a finished one if there is one.
 func (s *Stream) newBatch(number int, slot *Slot) *pendingBatch {
 	var b *pendingBatch
 	select {

@@ -9,8 +9,8 @@ import (
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
-// newBucketStage begins a set in a bucket. Its files are written where they belong, and the manifest last, so that the set is whole or not there. The partial
-// folder, on this machine, is for temporary files.
+// newBucketStage begins a set in a bucket. Its files are written to their final places, and the manifest last, so the set is whole or
+// absent. The partial folder, on this machine, is for temporary files.
 func newBucketStage(place string, replace bool) (*stage, error) {
 	bucket, err := storage.WriterAt(place)
 	if err != nil {
@@ -53,7 +53,7 @@ func (s *stage) create(path string) (writableFile, error) {
 	return f, nil
 }
 
-// A bucketFile is a file that is on its way to a bucket. It is there once Close has returned.
+// A bucketFile is a file on its way to a bucket. It is there once Close has returned.
 type bucketFile struct {
 	*io.PipeWriter
 	done chan error
@@ -72,7 +72,7 @@ func (f *bucketFile) Abort() {
 	<-f.done
 }
 
-// side writes what the caller has put into the partial folder to the bucket.
+// side writes the caller's files in the partial folder to the bucket.
 func (s *stage) side() error {
 	if s.bucket == nil {
 		return nil

@@ -12,13 +12,12 @@ import (
 	"github.com/imgfeed/imgfeed/internal/kernel"
 )
 
-// A record that is about to be decoded mostly lies in memory, not in the caches, so what its checksum costs is waiting
-// for memory. A processor fetches ahead within a page; the loops below therefore go through four pages side by side.
+// A record about to be decoded mostly lies in memory, not in the caches, so the cost of its checksum is waiting for memory. A
+// processor fetches ahead within a page; the loops below therefore go through four pages side by side.
 //
-// The arithmetic is that of Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ" (Intel, 2009), for
-// reflected CRCs: 128 bits of the message are replaced by what they are congruent to some distance further on, which is
-// added to the message there. What is left at the end goes through hash/crc32. With 128-bit
-// vectors this is no faster than the processor's CRC instruction, which hash/crc32 uses.
+// The arithmetic is that of Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ" (Intel, 2009), for reflected
+// CRCs. Each step removes 128 bits of the message. It adds a congruent value to the message some distance further on. The rest at the
+// end goes through hash/crc32. With 128-bit vectors this is no faster than the processor's CRC instruction, which hash/crc32 uses.
 const (
 	foldPageBytes  = 4096
 	foldGroupBytes = 4 * foldPageBytes

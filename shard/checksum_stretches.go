@@ -13,9 +13,9 @@ import (
 // and so begins one a cycle, and on arm64 through one; crcStretches goes through eight, which is also good for waiting for memory
 // less.
 //
-// The states of the stretches are then put together: a state that n bytes follow counts x^8n times (modulo the polynomial).
-// The product of two reflected polynomials of 32 bits is one of 64 bits, times x, and the CRC instruction multiplies what
-// it is given by x^32 and reduces it. So the factor for n bytes is x^(8n−33).
+// Afterwards the states of the stretches are joined: a state that n bytes follow counts x^8n times (modulo the polynomial). The
+// product of two reflected polynomials of 32 bits is one of 64 bits, times x. The CRC instruction multiplies its operand by x^32 and
+// reduces it. So the factor for n bytes is x^(8n−33).
 //
 // A stretch is a cache line longer than a page, as lines that lie pages apart compete for the same places in the cache.
 const (
@@ -24,13 +24,13 @@ const (
 	shortStretch = 512 + 16
 )
 
-// crcStretches continues a CRC, whose state is given as the instruction has it, over 8·length bytes, of which powers belong
-// to the first seven stretches. length is a multiple of 16.
+// crcStretches continues a CRC, in the instruction's form of the state, over 8·length bytes. powers belong to the first seven
+// stretches. length is a multiple of 16.
 //
 //go:noescape
 func crcStretches(state uint32, p unsafe.Pointer, length int, powers *[stretches - 1][2]uint64) uint32
 
-type stretchPowers [stretches - 1][2]uint64 // for stretch i, whose state 7−i stretches follow; the second words are 0
+type stretchPowers [stretches - 1][2]uint64 // powers for stretch i, which 7−i stretches follow; the second words are 0
 
 var powersOnce = sync.OnceValues(func() (long, short *stretchPowers) {
 	return newStretchPowers(longStretch), newStretchPowers(shortStretch)

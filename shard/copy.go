@@ -20,18 +20,19 @@ import (
 // copiesUnderWay is how many files are copied at a time.
 const copiesUnderWay = 4
 
-// RejectsName is a file of a set that its manifest does not list. It names the files that were left out, {"key":…,"bytes":…,"reason":…} in
-// each line, in the order in which the samples would have stood; where none was, there is no such file.
+// RejectsName is a file of a set that its manifest does not list. It names the files left out, {"key":…,"bytes":…,"reason":…} in each
+// line, ordered as the samples would have been. If no file was left out, it does not exist.
 const RejectsName = "rejects.jsonl"
 
 // A CopyReport says what was copied.
 type CopyReport struct {
-	Files, Kept int // that were written, and that were there
+	Files, Kept int // files written, and files already there
 	Bytes       int64
 }
 
-// Copy copies the set at one place to another, a folder or a bucket, and compares each file with its checksum on the way. The manifest comes last: before it there is no
-// set. Files that an interrupted Copy has written are kept. progress gets the bytes that are done of all; it may be nil.
+// Copy copies the set at one place to another, a folder or a bucket, and compares each file with its checksum on the way. The
+// manifest comes last: before it there is no set. Files that an interrupted Copy has written are kept. progress gets the bytes done
+// and their total; it may be nil.
 func Copy(ctx context.Context, from, to string, progress func(done, total int64)) (report CopyReport, err error) {
 	source, err := storage.At(from)
 	if err != nil {
@@ -47,7 +48,8 @@ func Copy(ctx context.Context, from, to string, progress func(done, total int64)
 	}
 	there, err := target.ReadFile(manifestName, manifestBytesMax, nil)
 	if err == nil && !bytes.Equal(there, manifest) {
-		return report, &placeError{to, "holds another set, or its manifest is damaged: choose another place, or remove its " + manifestName + " to go on there"}
+		return report, &placeError{to, "holds another set, or its manifest is damaged: choose another place, or remove its " +
+			manifestName + " to go on there"}
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return report, err
@@ -79,7 +81,7 @@ type copiedFile struct {
 	sum  string
 }
 
-// copiedFiles returns the files of a set but for its manifest.
+// copiedFiles returns the files of a set except its manifest.
 func copiedFiles(source storage.Storage, m *Manifest) (files []copiedFile, err error) {
 	for _, s := range m.Shards {
 		size := s.Bytes
@@ -156,7 +158,7 @@ func (c *copier) count(bytes int64) {
 	}
 }
 
-// A checkedReader ends in an error if what it has read does not have the file's checksum.
+// A checkedReader ends in an error if the bytes read do not have the file's checksum.
 type checkedReader struct {
 	io.Reader
 	ctx    context.Context
@@ -174,7 +176,8 @@ func (r *checkedReader) Read(p []byte) (int, error) {
 	r.copier.count(int64(n))
 	if err == io.EOF {
 		if got := hex.EncodeToString(r.sha.Sum(nil)); got != r.file.sum {
-			err = corrupt(storage.Join(r.copier.source.String(), r.file.name), "file", 0, fmt.Errorf("SHA-256 %s, the manifest says %s", got, r.file.sum))
+			err = corrupt(storage.Join(r.copier.source.String(), r.file.name), "file", 0,
+				fmt.Errorf("SHA-256 %s, the manifest says %s", got, r.file.sum))
 		}
 	}
 	return n, err

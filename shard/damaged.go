@@ -19,10 +19,10 @@ import (
 // or another build's, as when copying it was interrupted. Unwrap gives what is wrong with each of those shards, mostly a
 // *CorruptError.
 type DamagedPartitionError struct {
-	Dir        string // of the set
+	Dir        string // folder of the set
 	Partition  int
-	Partitions int     // that the set was built for
-	Shards     int     // of the partition
+	Partitions int     // number of partitions in the set
+	Shards     int     // number of shards in the partition
 	Problems   []error // one for each shard that cannot be used
 }
 
@@ -57,16 +57,18 @@ func (e *DamagedPartitionError) Error() string {
 	if storage.IsRemote(e.Dir) {
 		return b.String() + "; put the partition there again; imgshard verify lists all damage"
 	}
-	fmt.Fprintf(&b, "; bring it back from a good copy of the set (imgshard copy GOOD %s) or rebuild the set; imgshard verify lists all damage", e.Dir)
+	fmt.Fprintf(&b, "; bring it back from a good copy of the set (imgshard copy GOOD %s) or rebuild the set; "+
+		"imgshard verify lists all damage",
+		e.Dir)
 	return b.String()
 }
 
 // Unwrap returns the fault of each bad shard.
 func (e *DamagedPartitionError) Unwrap() []error { return e.Problems }
 
-// OpenWhole opens the set in dir as OpenSet does, but serves what is whole: a partition that is here and damaged counts
-// as missing, and Damaged names it. The error is OpenSet's where the manifest is damaged or no partition with samples is
-// whole. Until all shards are open, say is called once a second with how many are, unless it is nil.
+// OpenWhole opens the set in dir as OpenSet does, but serves its whole partitions: a damaged one counts as missing, and Damaged names
+// it. The error is OpenSet's where the manifest is damaged or no partition with samples is whole. Until all shards are open,
+// OpenWhole calls say, unless nil, once a second with the number of open ones.
 func OpenWhole(dir string, say func(opened, shards int)) (*Set, error) {
 	return openWhole(storage.Default, dir, say)
 }
@@ -116,7 +118,7 @@ func (s *Set) report(say func(opened, shards int)) (stop func()) {
 	return func() { close(end) }
 }
 
-// Err returns the damage of the partitions that are here but not whole, nil if there are none.
+// Err returns the damage of the partitions here, or nil if they are whole.
 func (s *Set) Err() error {
 	if damaged := s.Damaged(); len(damaged) > 0 {
 		return joinDamage(damaged)
@@ -124,7 +126,7 @@ func (s *Set) Err() error {
 	return nil
 }
 
-// Damaged returns the partitions that are here but not whole, in order. They count as missing.
+// Damaged returns the damaged partitions here, in order. They count as missing.
 func (s *Set) Damaged() []*DamagedPartitionError {
 	var damaged []*DamagedPartitionError
 	for i := range s.partitions {
@@ -147,7 +149,7 @@ func (s *Set) Absence(partition int) error {
 	return &MissingPartitionError{Dir: s.dir, Partition: partition, Partitions: len(s.partitions)}
 }
 
-// joinDamage makes one error of damaged partitions, of which there is at least one.
+// joinDamage makes one error of damaged partitions, at least one.
 func joinDamage(damaged []*DamagedPartitionError) error {
 	if len(damaged) == 1 {
 		return damaged[0]
@@ -162,9 +164,9 @@ func joinDamage(damaged []*DamagedPartitionError) error {
 	return errors.Join(errs...)
 }
 
-// openShards opens the shards of the partitions that are present, several at a time. A partition with one that cannot be
-// used is no longer present. Entries that take more than ownBytes are mapped. The error is for what has nothing to do with the files: no
-// descriptors or memory are left, or a store does not answer.
+// openShards opens the shards of the partitions present, several at a time. A partition with an unusable shard is no longer present.
+// Entries that take more than ownBytes are mapped. The error is for causes outside the files: no descriptors or memory remain, or a
+// store does not answer.
 func (s *Set) openShards(ownBytes int) error {
 	if err := s.openObjects(); err != nil {
 		return err
@@ -212,13 +214,15 @@ func (s *Set) openShards(ownBytes int) error {
 	return nil
 }
 
-// dropDamaged closes a partition of which shards could not be opened, if there are any, and notes why.
+// dropDamaged closes a partition if some of its shards could not be opened, and notes why.
 func (s *Set) dropDamaged(partition int, problems []error) {
 	if len(problems) == 0 {
 		return
 	}
 	p := &s.partitions[partition]
-	p.damage = &DamagedPartitionError{Dir: s.dir, Partition: partition, Partitions: len(s.partitions), Shards: len(p.shards), Problems: problems}
+	p.damage = &DamagedPartitionError{
+		Dir: s.dir, Partition: partition, Partitions: len(s.partitions), Shards: len(p.shards), Problems: problems,
+	}
 	p.close()
 	p.present, p.shards, p.starts = false, nil, nil
 }
@@ -228,7 +232,7 @@ func isExhausted(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
 }
 
-// A DamagedSet is a folder that is a set, or part of one, but cannot be told to be which.
+// A DamagedSet is a folder that holds a set or part of one, too damaged to say which.
 type DamagedSet struct {
 	Dir string
 	Err error // names the manifest and what is wrong with it

@@ -6,15 +6,15 @@ import (
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
-// entryTable is the entries of a shard, 40 bytes for each sample: in memory of our own, where they were checked once, or in a mapping
-// of the file, whose pages all processes of the machine share. A page of a mapping may be dropped and read again from the disk, so that
-// what it holds is compared with what was checked at every use, 32 entries at a time.
+// entryTable is the entries of a shard, 40 bytes for each sample. They lie in memory of our own, checked once, or in a mapping of the
+// file, and all processes of the machine share its pages. The kernel may drop a page of a mapping and read it again from the disk, so
+// every use compares its bytes with the sums of the first check, 32 entries at a time.
 //
 //	entry   0 … 31 | 32 … 63 | …      1,280 bytes
 //	sums       0   |    1    | …      of our own: 4 bytes for 32 samples
 type entryTable struct {
 	bytes   []byte
-	mapping []byte   // that bytes lie in; nil if they are our own
+	mapping []byte   // mapping around bytes; nil if they are our own
 	sums    []uint32 // CRC-32C of each piece of a mapping
 	largest int      // the entry with the largest label
 }
@@ -23,8 +23,9 @@ const (
 	pieceEntries = 32
 	pieceBytes   = pieceEntries * entrySize
 
-	// entriesOwnBytesMax bounds what the entries of a set take of our own memory: those of 1.6 million samples, ImageNet's for one. Of
-	// larger sets they are mapped. To look one up then takes about twice as long, and a shard that is cut short loses all of its samples.
+	// entriesOwnBytesMax bounds the memory of our own that the entries of a set take: enough for 1.6 million samples, ImageNet's for
+	// one. Entries of larger sets are mapped. A lookup then takes about twice as long, and a truncated shard loses all of its
+	// samples.
 	entriesOwnBytesMax = 64 << 20
 )
 
@@ -55,7 +56,8 @@ func (t *entryTable) check(k int, take func(piece []byte)) error {
 	return guardMemory(piece, func() error {
 		take(piece)
 		if got := checksum(piece); got != t.sums[k] {
-			return fmt.Errorf("the file has changed since it was opened: %w", &ChecksumError{Length: int64(len(piece)), Want: t.sums[k], Got: got})
+			return fmt.Errorf("the file has changed since it was opened: %w",
+				&ChecksumError{Length: int64(len(piece)), Want: t.sums[k], Got: got})
 		}
 		return nil
 	})
@@ -86,7 +88,8 @@ func (r *reader) label(e *Entry) {
 }
 
 func (r *reader) corruptEntry(j int, err error) error {
-	return &CorruptError{Path: r.path, Section: "entries", Record: j, Index: -1, Offset: r.footer.entriesOffset + entrySize*int64(j), Err: err}
+	return &CorruptError{Path: r.path, Section: "entries", Record: j, Index: -1,
+		Offset: r.footer.entriesOffset + entrySize*int64(j), Err: err}
 }
 
 // checkEntry returns an entry's fault. Its record may begin at byte free.
@@ -118,7 +121,8 @@ func (r *reader) readEntries() error {
 	}
 	err := w.impossible
 	if w.crc != r.footer.entriesCRC {
-		err = corrupt(r.path, "entries", r.footer.entriesOffset, &ChecksumError{Length: int64(length), Want: r.footer.entriesCRC, Got: w.crc})
+		err = corrupt(r.path, "entries", r.footer.entriesOffset,
+			&ChecksumError{Length: int64(length), Want: r.footer.entriesCRC, Got: w.crc})
 	}
 	if err != nil {
 		t.close()
@@ -134,7 +138,8 @@ func (r *reader) newEntryTable() (*entryTable, []byte) {
 	length := entrySize * int64(r.footer.count)
 	if r.mapEntries {
 		first := r.footer.entriesOffset &^ (pageSize - 1)
-		if m, err := r.mapPart(first, r.footer.entriesOffset+length-first); err == nil { // else they are our own: a system that maps no files, or no more
+		// A system that maps no files, or no more of them, leaves the entries in memory of our own.
+		if m, err := r.mapPart(first, r.footer.entriesOffset+length-first); err == nil {
 			return &entryTable{bytes: m[r.footer.entriesOffset-first:], mapping: m, sums: []uint32{}}, make([]byte, min(length, readBytes))
 		}
 	}
@@ -152,7 +157,7 @@ type entryWalk struct {
 	impossible error // the first entry that cannot be
 }
 
-// read reads the entries that begin at byte at of theirs into p: whole pieces, but for the last.
+// read reads the entries from byte at of the table into p: whole pieces, except the last.
 func (w *entryWalk) read(p []byte, at int) error {
 	if err := w.readAt(p, w.footer.entriesOffset+int64(at), "entries"); err != nil {
 		return err
@@ -190,8 +195,8 @@ func (r *reader) checkLabels(classes []string) error {
 	return err
 }
 
-// Entries fills in what the index knows of consecutive samples, from first on; those whose partition is not here stay as they are. All of a
-// large set's take a fraction of what as many calls of Entry do, since entries that are mapped are checked 32 at a time.
+// Entries fills in the index's entries of consecutive samples, from first on; samples in missing partitions stay as they are. For a
+// large set it takes a fraction of the time of as many calls of Entry, since mapped entries are checked 32 at a time.
 func (s *Set) Entries(first int, entries []Entry) error {
 	return s.eachEntry(first, len(entries), func(k int, e *Entry) { entries[k] = *e }, func(int) {})
 }
@@ -207,7 +212,7 @@ func (s *Set) Sizes(first int, sizes [][2]int32) error {
 	return s.eachEntry(first, len(sizes), func(k int, e *Entry) { sizes[k] = [2]int32{e.Width, e.Height} }, func(int) {})
 }
 
-// eachEntry calls take with the entries of n samples from first on, and absent for those whose partition is not here, with the place
+// eachEntry calls take with the entries of n samples from first on, and absent for samples in missing partitions, with the place
 // after first; a partition's samples come together.
 func (s *Set) eachEntry(first, n int, take func(k int, e *Entry), absent func(k int)) error {
 	if end := first + n; first < 0 || end > s.Len() {
@@ -264,7 +269,7 @@ func (r *reader) each(record, n int, take func(j int, e *Entry)) (int, error) {
 		}
 		e := parseEntry(entries[entrySize*(at-first):])
 		if r.entries.sums != nil {
-			if err := r.checkEntry(&e, r.footer.recordsOffset); err != nil { // as Entry does
+			if err := r.checkEntry(&e, r.footer.recordsOffset); err != nil { // Entry checks it too.
 				return at, r.corruptEntry(at, err)
 			}
 		}

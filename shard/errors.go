@@ -19,17 +19,18 @@ var (
 
 // A CorruptError says that a file's bytes are not those written: cut short, flipped, foreign or made up.
 type CorruptError struct {
-	Path    string // of the file
+	Path    string // path of the file
 	Section string // "manifest", "header", "record", "entries", "keys" or "footer"; "file" for the whole
 	Record  int    // place of the record in the file, or -1
 	Index   int    // index of the sample in the set, or -1 where it isn't known
-	Offset  int64  // of the first byte concerned
+	Offset  int64  // place of the first byte concerned
 	Err     error  // what was wrong; *ChecksumError when a checksum told
 }
 
 // Error names file, section, record, offset, the finding and the remedy.
 func (e *CorruptError) Error() string {
-	return fmt.Sprintf("shard: %s; bring it back from a good copy of the set (imgshard copy GOOD SET) or rebuild the set; imgshard verify lists all damage", e.Finding())
+	return fmt.Sprintf("shard: %s; bring it back from a good copy of the set (imgshard copy GOOD SET) or rebuild the set; "+
+		"imgshard verify lists all damage", e.Finding())
 }
 
 // Finding is the error without the remedy.
@@ -65,25 +66,26 @@ func named(err error, record, index int) error {
 // Unwrap returns the fault.
 func (e *CorruptError) Unwrap() error { return e.Err }
 
-// corrupt makes a *CorruptError for a part of a file that is no record.
+// corrupt makes a *CorruptError for a part of a file outside the records.
 func corrupt(path, section string, offset int64, err error) *CorruptError {
 	return &CorruptError{Path: path, Section: section, Record: -1, Index: -1, Offset: offset, Err: err}
 }
 
 // ReadError says that the file system failed when a part of a file was read. The file may be in order.
 type ReadError struct {
-	Path    string // of the file
-	Section string // as in CorruptError
+	Path    string // path of the file
+	Section string // same names as in CorruptError
 	Record  int    // place of the record in the file, or -1
 	Index   int    // index of the sample in the set, or -1 where it isn't known
-	Offset  int64  // of the first byte asked for
-	Length  int    // bytes asked for
+	Offset  int64  // place of the first byte to read
+	Length  int    // number of bytes to read
 	Err     error  // the system's
 }
 
 // Error names file, section, record, offset, the system's error and the remedy.
 func (e *ReadError) Error() string {
-	remedy := "the disk failed, and the kernel's log says more: once it is well, go on; else copy the file from a good one (imgshard verify lists all damage)"
+	remedy := "the disk failed, and the kernel's log says more: once it is well, go on; " +
+		"else copy the file from a good one (imgshard verify lists all damage)"
 	for _, gone := range []error{syscall.ENOTCONN, syscall.ECONNABORTED, syscall.ESTALE, syscall.ENODEV} {
 		if errors.Is(e.Err, gone) {
 			remedy = "its file system is gone: mount it again, and have the server look again (imgfeed reload)"
@@ -94,7 +96,7 @@ func (e *ReadError) Error() string {
 	}
 	_, remote := errors.AsType[*storage.RemoteError](e.Err)
 	if object, ok := errors.AsType[*objectError](e.Err); remote || ok && object.advised {
-		return "shard: " + e.Finding() // which says what to do
+		return "shard: " + e.Finding() // The finding includes the remedy.
 	}
 	return fmt.Sprintf("shard: %s: %s", e.Finding(), remedy)
 }
@@ -109,7 +111,7 @@ func (e *ReadError) Unwrap() error { return e.Err }
 
 // ChecksumError says that bytes do not have the CRC-32C that was stored with them.
 type ChecksumError struct {
-	Length    int64 // of the bytes that the checksum covers
+	Length    int64 // number of bytes that the checksum covers
 	Want, Got uint32
 }
 
@@ -138,14 +140,15 @@ func (e *LimitError) Error() string {
 	return fmt.Sprintf("shard: %s: %d, and the limit is %d", e.What, e.Got, e.Max)
 }
 
-// MissingPartitionError says that a sample lies in a partition whose folder is not on this machine.
+// MissingPartitionError says that a sample lies in a partition missing on this machine.
 type MissingPartitionError struct {
-	Dir        string // of the set
+	Dir        string // folder of the set
 	Partition  int
-	Partitions int // that the set was built for
+	Partitions int // number of partitions in the set
 }
 
 func (e *MissingPartitionError) Error() string {
-	return fmt.Sprintf("shard: %s: partition %d of %d is not here: copy %s beside the manifest, or serve only the ranks whose partitions are here",
+	return fmt.Sprintf("shard: %s: partition %d of %d is not here: copy %s beside the manifest, "+
+		"or serve only the ranks whose partitions are here",
 		e.Dir, e.Partition, e.Partitions, partitionDir(e.Partition))
 }

@@ -36,7 +36,7 @@ const (
 type Field struct {
 	Name string    `json:"name"` // letters, digits, _, - and .
 	Type FieldType `json:"type"`
-	Size int       `json:"size,omitempty"` // of a vector of numbers; 0: a single number, or a type without a fixed size
+	Size int       `json:"size,omitempty"` // length of a vector of numbers; 0: a single number, or a type without a fixed size
 	// BytesMax is the length of the longest value in the set, in bytes, for types without a fixed size. The writer finds it.
 	BytesMax int `json:"bytes_max,omitempty"`
 }
@@ -63,7 +63,7 @@ func (f Field) String() string {
 	return fmt.Sprintf("%s %s", f.Name, f.Type)
 }
 
-// Fields are those of a set, in the order in which a record holds their values.
+// Fields are a set's fields; records hold their values in this order.
 type Fields []Field
 
 // UnmarshalJSON ends at the first field too many: a list of empty objects would take forty times the memory of its text.
@@ -109,7 +109,8 @@ func (f Fields) Check() error {
 	}
 	for i, one := range f {
 		sized := one.Numeric() && one.BytesMax == 0 && one.Size >= 0 && one.Size <= FieldSizeMax
-		unsized := slices.Contains([]FieldType{Bytes, Text, JSON}, one.Type) && one.Size == 0 && one.BytesMax >= 0 && one.BytesMax <= RecordBytesMax
+		unsized := slices.Contains([]FieldType{Bytes, Text, JSON}, one.Type) && one.Size == 0 &&
+			one.BytesMax >= 0 && one.BytesMax <= RecordBytesMax
 		switch {
 		case !validFieldName(one.Name):
 			return fmt.Errorf("field name %.80q: 1 to %d letters, digits, _, - and . were expected", one.Name, fieldNameBytesMax)
@@ -132,8 +133,9 @@ func validFieldName(name string) bool {
 	return name != "" && len(name) <= fieldNameBytesMax
 }
 
-// Split appends the value of each field in a record's field bytes to into: of numbers all bytes, little-endian, of the others the bytes
-// without their length. The error says what contradicts the schema; nothing outside the given bytes is looked at, and each length once.
+// Split appends the value of each field in a record's field bytes to into: all bytes of numbers, little-endian, and the bytes of
+// other values without their length. The error says what contradicts the schema. Split reads nothing outside the given bytes, and
+// each length once.
 func (f Fields) Split(values []byte, into [][]byte) ([][]byte, error) {
 	rest := values
 	for i := range f {
@@ -225,8 +227,8 @@ func AppendBytes(values, value []byte) []byte {
 	return append(values, value...)
 }
 
-// JSON writes a value, as [Fields.Split] gives it, as JSON: numbers that JSON has not as text, bytes in base64. A value of the type [JSON]
-// that is none becomes null.
+// JSON writes a value, as [Fields.Split] gives it, as JSON: numbers that JSON lacks as text, bytes in base64. An invalid value of the
+// type [JSON] becomes null.
 func (f Field) JSON(value []byte) []byte {
 	var shown any
 	switch {
@@ -249,7 +251,7 @@ func (f Field) JSON(value []byte) []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	enc.Encode(shown) // of numbers, text and bytes it cannot fail
+	enc.Encode(shown) // Numbers, text and bytes always encode.
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 

@@ -2,17 +2,17 @@
 // of a dataset, their labels and their keys, in the order that training serves them.
 //
 // The package moves bytes and checks them; what an image's bytes mean is the business of package transform.
-// docs/format/shard.md specifies every byte. In short, a shard file is
+// docs/format/shard.md specifies every byte. A shard file is, in short:
 //
 //	 0        16              16+H   R (8-aligned)
 //	+--------+---------------+------+----------------------+-------+---------+------+--------+
 //	| prefix | header (JSON) | CRC  | records              | slack | entries | keys | footer |
 //	+--------+---------------+------+----------------------+-------+---------+------+--------+
-//	 magic                           image+aux, each record  128     40 bytes  own    96 bytes,
+//	 magic                           image+aux, each record  128     40 bytes  own    96 bytes;
 //	 version                         fields, 8-aligned       zeros   a sample, CRC    own CRC,
-//	 H                               with a CRC each                 one CRC          end magic
+//	 H                               with a CRC each                 one CRC          end magic.
 //
-// and a shard set is
+// A shard set is:
 //
 //	train-shards/
 //	  manifest.json            what is here, in what order, with sizes and checksums
@@ -88,8 +88,8 @@ const (
 // alignUp rounds n up to a multiple of recordAlign.
 func alignUp(n int64) int64 { return (n + recordAlign - 1) &^ (recordAlign - 1) }
 
-// A Format tells what kind of file a record's image bytes are, by its number on disk. String names it. A sample whose Format is zero
-// is told by its first bytes where it is decoded.
+// A Format tells what kind of file a record's image bytes are, by its number on disk. String names it. If it is zero, the decoder
+// finds the kind by the image's first bytes.
 type Format = imagefile.Format
 
 // Encoding says how a set stores its images: a name ("jpeg": the original bytes; "pixels": resized once, lossless)
@@ -99,7 +99,7 @@ type Encoding struct {
 	Params json.RawMessage `json:"params,omitempty"`
 }
 
-// equal reports whether e and o have the same name and the same parameters, byte for byte but for white space.
+// equal reports whether e and o have the same name and the same parameters, byte for byte except white space.
 func (e Encoding) equal(o Encoding) bool {
 	return e.Name == o.Name && bytes.Equal(compactJSON(e.Params), compactJSON(o.Params))
 }
@@ -127,19 +127,19 @@ func compactJSON(text []byte) []byte {
 // Sample is one image on its way into a set.
 type Sample struct {
 	Key           string // path relative to the split's root, with forward slashes
-	Label         int32  // index into the classes, or -1 when the sample has none
-	Width, Height int    // of the stored image, in pixels
+	Label         int32  // index into the classes, or -1 without a label
+	Width, Height int    // size of the stored image, in pixels
 	Format        Format
 	Image         []byte
 	Aux           []byte // what helps to decode Image (for JPEG the row index); may be empty
 	Fields        []byte // the values of the set's fields, one after the other, as AppendInts, AppendFloats and AppendBytes write them
 
-	Outside *Outside // of an index, in place of Image
+	Outside *Outside // image's place, set instead of Image when the set is an index
 }
 
 // Entry is what the index knows of one sample.
 type Entry struct {
-	Offset        int64  // of the image bytes in the shard file; aux and field bytes follow at once
+	Offset        int64  // place of the image bytes in the shard file; aux and field bytes follow at once
 	ImageLength   uint32 // bytes
 	AuxLength     uint32 // bytes
 	Checksum      uint32 // CRC-32C of the image, aux and field bytes
@@ -194,7 +194,7 @@ type header struct {
 	Partitions int      `json:"world"`
 	Shard      int      `json:"shard"` // number within the partition
 	Encoding   Encoding `json:"encoding"`
-	Fields     Fields   `json:"fields,omitempty"` // without the lengths of values
+	Fields     Fields   `json:"fields,omitempty"` // fields, without the lengths of values
 }
 
 // footer is the fixed end of a shard file: where the sections lie, and their checksums.
@@ -204,13 +204,13 @@ type footer struct {
 	entriesOffset int64  // = recordsEnd + SlackBytes
 	keysOffset    int64  // = entriesOffset + 40·count
 	keysLength    int64  // 4·(count+1) bytes of offsets, then the keys
-	fileLength    int64  // of the whole file, footer included
+	fileLength    int64  // length of the whole file, footer included
 	count         uint32 // samples
 	headerCRC     uint32 // the same as after the header
 	entriesCRC    uint32
 	keysCRC       uint32
 	version       Version
-	crc           uint32 // of the footer's 84 bytes before it
+	crc           uint32 // checksum of the footer's 84 bytes before it
 }
 
 const (
@@ -235,7 +235,7 @@ func (f *footer) bytes() []byte {
 	return p
 }
 
-// parseFooter reads the fields of a footer whose magic and checksum the caller has checked.
+// parseFooter reads the fields of a footer. The caller has checked its magic and checksum.
 func parseFooter(p []byte) footer {
 	place := func(i int) int64 { return int64(binary.LittleEndian.Uint64(p[8*i:])) }
 	word := func(at int) uint32 { return binary.LittleEndian.Uint32(p[at:]) }
@@ -285,8 +285,8 @@ func OrderHash(seed uint64, key string) uint64 {
 	return binary.BigEndian.Uint64(sum[:8])
 }
 
-// PartitionLen returns how many of n samples lie in a partition of a set of so many: those whose index p has
-// p mod partitions = partition.
+// PartitionLen returns how many of n samples lie in a partition of a set with that many partitions. Sample p lies in partition p mod
+// partitions.
 func PartitionLen(n, partitions, partition int) int {
 	return (n - partition + partitions - 1) / partitions
 }

@@ -6,8 +6,8 @@ import (
 	"unsafe"
 )
 
-// Guard calls do, and returns its error. A panic in do becomes a [*PanicError], among them a fault of a mapped file, which was cut
-// short or whose disk failed.
+// Guard calls do, and returns its error. A panic in do becomes a [*PanicError], including a fault of a mapped file, truncated or on a
+// failed disk.
 func Guard(do func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -20,13 +20,13 @@ func Guard(do func() error) (err error) {
 
 // A PanicError is a panic within [Guard].
 type PanicError struct {
-	Value any // of the panic
+	Value any // value passed to panic
 	Stack []byte
 }
 
 func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v\n%s", e.Value, e.Stack) }
 
-// Fault returns an error that describes a fault in memory that is part of a file's mapping; nil if the panic was anything else.
+// Fault returns an error that describes a fault in memory mapped from a file; nil if the panic was anything else.
 func (e *PanicError) Fault(memory []byte) error {
 	fault, ok := e.Value.(interface {
 		error

@@ -16,37 +16,37 @@ import (
 
 // Index says that a set is an index: its files lack the images, which lie in objects of another place, such as tars in a bucket.
 //
-// A file of it is a shard with the images cut out, a table that says where each image is to be put in, and a trailer. [indexedFile] reads it as if it were the
-// shard, so that nothing else knows of indexes. docs/format/index.md specifies every byte.
+// A file of it is a shard without the images, a table of the images' places in the shard, and a trailer. [indexedFile] reads it as if
+// it were the shard, so nothing else knows of indexes. docs/format/index.md specifies every byte.
 type Index struct {
 	Source  string `json:"source"`  // place of the objects: a folder's path, or a URL
-	Objects int    `json:"objects"` // in ObjectsName
-	SHA256  string `json:"sha256"`  // of ObjectsName
+	Objects int    `json:"objects"` // number of lines in ObjectsName
+	SHA256  string `json:"sha256"`  // checksum of ObjectsName
 }
 
 // ShardIndex is what the manifest knows of a file of an index.
 type ShardIndex struct {
-	Bytes int64 `json:"bytes"` // of the file, where ShardInfo has those of the shard that it stands for
-	Tail  int64 `json:"tail"`  // where entries, keys, table and trailer begin, which are read when the file is opened
+	Bytes int64 `json:"bytes"` // length of the index's file; ShardInfo has the lengths of the shard that it represents
+	Tail  int64 `json:"tail"`  // start of entries, keys, table and trailer, all read when the file is opened
 }
 
 // Outside says where the image of a sample lies that an index does not hold.
 type Outside struct {
 	Object   int   // its line in ObjectsName, counted from 0
-	Offset   int64 // in the object
+	Offset   int64 // place in the object
 	Length   int
 	Checksum uint32 // CRC-32C
 }
 
-// OutsideOf returns what an index keeps of an image, but for where it lies.
+// OutsideOf returns an index's record of an image, without the image's place.
 func OutsideOf(image []byte) *Outside { return &Outside{Length: len(image), Checksum: checksum(image)} }
 
 const (
 	magicIndex   = "imgindex"
 	placeSize    = 32
 	trailerSize  = 64
-	tailMax      = 1 << 20 // of a file behind a network, that is read at once: twice that of a shard of photographs
-	indexedAlign = 4096    // of records: a cache's blocks hold one record each
+	tailMax      = 1 << 20 // bytes read at once from the end of a remote file: twice the tail of a shard of photographs
+	indexedAlign = 4096    // alignment of records: a cache's blocks hold one record each
 )
 
 // imagePlace says where an image goes: it is bytes [at, at+length) of the shard. What follows it there begins at byte rest of the file.
@@ -54,7 +54,7 @@ type imagePlace struct {
 	at, rest int64
 	length   uint32
 	object   uint32
-	offset   int64 // in the object
+	offset   int64 // place in the object
 }
 
 func (p *imagePlace) append(b []byte) []byte {
@@ -75,9 +75,9 @@ func (p *imagePlace) end() int64 { return p.at + int64(p.length) }
 // indexTrailer ends a file of an index.
 type indexTrailer struct {
 	count     uint32
-	size      int64 // of the shard
-	records   int64 // where records begin in it, and the rest of the first one in the file
-	entries   int64 // where the bytes after the records begin in it, and at tail in the file
+	size      int64 // length of the shard
+	records   int64 // start of the records in the shard, and of the rest of the first one in the file
+	entries   int64 // start of the bytes after the records in the shard; they are at tail in the file
 	tail      int64
 	placesCRC uint32
 }
@@ -108,10 +108,10 @@ type indexedStorage struct {
 	storage.Storage
 	source   storage.Storage
 	manifest *Manifest
-	infos    map[string]*ShardInfo // by path
+	infos    map[string]*ShardInfo // files of the index, by path
 	objects  *objectLines
 
-	tails sync.Map // of the files that are being opened, by path: their bytes from the tail on
+	tails sync.Map // bytes from the tail on of each file now opening, by path
 	mu    sync.RWMutex
 	open  map[uint32]openObject
 }
@@ -179,7 +179,8 @@ func (s *indexedStorage) object(p *imagePlace) (f openObject, done func(), err e
 		return openObject{path: s.objects.path}, nil, err
 	}
 	if !fs.ValidPath(o.Path) {
-		return openObject{path: s.objects.path}, nil, fmt.Errorf("line %d: %q does not lie below %s, the source of this index", p.object+1, o.Path, s.manifest.Index.Source)
+		return openObject{path: s.objects.path}, nil, fmt.Errorf("line %d: %q does not lie below %s, the source of this index",
+			p.object+1, o.Path, s.manifest.Index.Source)
 	}
 	f.path = storage.Join(s.manifest.Index.Source, o.Path)
 	if f.File, err = s.source.OpenObject(o.Path, o.Object); err != nil {
@@ -198,7 +199,7 @@ func (s *indexedStorage) object(p *imagePlace) (f openObject, done func(), err e
 	return f, done, nil
 }
 
-// Close closes the list of objects, and the objects that are open.
+// Close closes the list of objects, and the open objects.
 func (s *indexedStorage) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -219,7 +220,7 @@ func (s *indexedStorage) readObject(p *imagePlace, buf []byte, skip int64) error
 		n, err = f.ReadAt(buf, p.offset+skip)
 	}
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
-		err = p.Err // the path is told anyway
+		err = p.Err // objectError names the path.
 	}
 	advised := true
 	switch {
@@ -228,7 +229,8 @@ func (s *indexedStorage) readObject(p *imagePlace, buf []byte, skip int64) error
 	case errors.Is(err, storage.ErrReplaced):
 		err = fmt.Errorf("%w: it has changed since it was indexed: index it again (imgshard index; one in imgfeed's cache: remove it)", err)
 	case errors.Is(err, fs.ErrNotExist):
-		err = fmt.Errorf("%w: the images of this index are looked for where they were indexed: put them back, or index them where they are", err)
+		err = fmt.Errorf("%w: the images of this index are looked for where they were indexed: put them back, or index them where they are",
+			err)
 	case err == nil || err == io.EOF:
 		err = fmt.Errorf("it ends before byte %d, where an image lies: index it again", p.offset+int64(p.length))
 	default:
@@ -244,14 +246,14 @@ func (s *indexedStorage) readObject(p *imagePlace, buf []byte, skip int64) error
 type objectError struct {
 	path    string
 	err     error
-	advised bool // err says what to do
+	advised bool // err includes the remedy
 }
 
 func (e *objectError) Error() string { return e.path + ": " + e.err.Error() }
 
 func (e *objectError) Unwrap() error { return e.err }
 
-// An indexedFile is a shard whose images lie elsewhere.
+// An indexedFile is a shard with its images elsewhere.
 type indexedFile struct {
 	set  *indexedStorage
 	path string
@@ -275,18 +277,22 @@ func (f *indexedFile) openTable(info *ShardInfo) error {
 	}
 	from := table
 	if _, local := f.file.(storage.Mapper); !local && size-x.Tail <= tailMax {
-		from = x.Tail // so that one request brings all that is read at opening
+		from = x.Tail // One request brings all bytes needed at opening.
 	}
 	end := make([]byte, size-from)
 	if n, err := f.file.ReadAt(end, from); n < len(end) {
 		return err
 	}
 	le, t := binary.LittleEndian, end[len(end)-trailerSize:]
-	if got, want := checksum(t[:trailerSize-4]), le.Uint32(t[trailerSize-4:]); string(t[:8]) != magicIndex || le.Uint32(t[8:]) != uint32(Version1) || got != want {
+	if got, want := checksum(t[:trailerSize-4]), le.Uint32(t[trailerSize-4:]); string(t[:8]) != magicIndex ||
+		le.Uint32(t[8:]) != uint32(Version1) || got != want {
 		return bad(size-trailerSize, "ends in %.16q with the CRC-32C %08x: the file is damaged, or no index's", t, got)
 	}
 	number := func(at int) int64 { return int64(le.Uint64(t[at:])) }
-	f.indexTrailer = indexTrailer{count: le.Uint32(t[12:]), size: number(16), records: number(24), entries: number(32), tail: number(40), placesCRC: le.Uint32(t[56:])}
+	f.indexTrailer = indexTrailer{
+		count: le.Uint32(t[12:]), size: number(16), records: number(24),
+		entries: number(32), tail: number(40), placesCRC: le.Uint32(t[56:]),
+	}
 	switch {
 	case int(f.count) != info.Samples || f.size != info.Bytes || f.tail != x.Tail:
 		return bad(size-trailerSize, "%d samples in %d bytes, the manifest says %d in %d", f.count, f.size, info.Samples, info.Bytes)
@@ -304,7 +310,8 @@ func (f *indexedFile) openTable(info *ShardInfo) error {
 	last := imagePlace{at: f.records, rest: f.records}
 	for j := range int(f.count) {
 		p := f.place(j)
-		if p.at < last.end() || p.rest < last.rest || p.rest-last.rest > p.at-last.end() || int(p.object) >= f.set.objects.count || p.offset < 0 {
+		if p.at < last.end() || p.rest < last.rest || p.rest-last.rest > p.at-last.end() ||
+			int(p.object) >= f.set.objects.count || p.offset < 0 {
 			return bad(table+placeSize*int64(j), "image %d is said to lie where it can't", j)
 		}
 		last = p
@@ -317,7 +324,8 @@ func (f *indexedFile) openTable(info *ShardInfo) error {
 
 func (f *indexedFile) place(j int) imagePlace { return parsePlace(f.places[placeSize*j:]) }
 
-// piece returns the part of the shard that begins at an offset: its length, the image that it is of, if any, and else where it stands in the file, or -1 if it is zeros.
+// piece returns the length of the shard's part at an offset, and its image, if any. For other parts at is the place in the file, or
+// -1 for zeros.
 func (f *indexedFile) piece(offset int64) (length int64, image *imagePlace, at int64) {
 	if offset >= f.entries {
 		return f.size - offset, nil, f.tail + offset - f.entries

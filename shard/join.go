@@ -14,15 +14,18 @@ import (
 // first. It has one partition, so that every reader needs all of it.
 type joined struct {
 	parts  []*Set
-	starts []int // of each part: the index of its first sample
+	starts []int // index of each part's first sample
 }
 
-// Join makes one set of several of the same split, whose partitions must all be here, and which it closes from then on. A class keeps the
-// label that it has in the first set that knows it, and classes that only later sets have follow; with apart, each set's classes follow
-// those of the sets before it, also those of the same name. The error says which set does not go with the first.
+// Join makes one set of several of the same split. All their partitions must be here. The joined set owns the parts, and closes them.
+// A class keeps its label from the first set that knows it, and classes known only to later sets follow. If apart is set, each set's
+// classes follow those of the sets before it, even where names are equal. The error says which set does not go with the first.
 func Join(parts []*Set, apart bool) (*Set, error) {
 	first := parts[0].manifest
-	m := &Manifest{Format: first.Format, Version: first.Version, Split: first.Split, Encoding: first.Encoding, Partitions: 1, Fields: slices.Clone(first.Fields)}
+	m := &Manifest{
+		Format: first.Format, Version: first.Version, Split: first.Split, Encoding: first.Encoding,
+		Partitions: 1, Fields: slices.Clone(first.Fields),
+	}
 	s := &Set{manifest: m, partitions: []partition{{present: true}}, joined: &joined{parts: parts}}
 	var dirs []string
 	fingerprint, content := sha256.New(), sha256.New()

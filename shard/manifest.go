@@ -31,17 +31,17 @@ type Manifest struct {
 	Format      string            `json:"format"` // "imgshard"
 	Version     Version           `json:"version"`
 	Fingerprint string            `json:"fingerprint"`       // what is served in what order, whatever the encoding: 64 hex digits
-	Content     string            `json:"content,omitempty"` // what the records hold, and how they are encoded: 64 hex digits; "" of sets that were packed before it was kept
+	Content     string            `json:"content,omitempty"` // digest of the records and their encoding: 64 hex digits; "" in older sets
 	Split       string            `json:"split"`
 	Encoding    Encoding          `json:"encoding"`
 	Samples     int               `json:"samples"`
 	Partitions  int               `json:"world"`
-	Seed        uint64            `json:"seed"` // of the order
+	Seed        uint64            `json:"seed"` // seed of the order
 	Classes     []string          `json:"classes"`
-	Fields      Fields            `json:"fields,omitempty"` // that samples have beside the label
+	Fields      Fields            `json:"fields,omitempty"` // fields of the samples beside the label
 	Built       map[string]string `json:"built,omitempty"`  // how: the options of the build
-	Index       *Index            `json:"index,omitempty"`  // of a set whose images lie elsewhere
-	Shards      []ShardInfo       `json:"shards"`           // by partition, then by number
+	Index       *Index            `json:"index,omitempty"`  // nil: the images lie in the set
+	Shards      []ShardInfo       `json:"shards"`           // shards by partition, then by number
 }
 
 // ShardInfo is what the manifest knows of one shard file.
@@ -50,10 +50,10 @@ type ShardInfo struct {
 	Partition int    `json:"rank"`
 	Samples   int    `json:"samples"`
 	Bytes     int64  `json:"bytes"`
-	Footer    string `json:"footer"` // CRC-32C in the file's footer, 8 hex digits: told at opening, it pins the index, the keys and the header
-	SHA256    string `json:"sha256"` // of the whole file
+	Footer    string `json:"footer"` // CRC-32C in the file's footer, 8 hex digits: it pins the index, the keys and the header
+	SHA256    string `json:"sha256"` // checksum of the whole file
 
-	Index *ShardIndex `json:"index,omitempty"` // of a file of an index
+	Index *ShardIndex `json:"index,omitempty"` // nil: no index
 }
 
 // A shardList is a manifest's list of shards in JSON. Its decoding ends at the first shard that no writer makes: a list of empty
@@ -171,7 +171,8 @@ func (m *Manifest) check() error {
 	for i, s := range m.Shards {
 		if s.Partition != partition {
 			if s.Partition < partition || s.Partition >= m.Partitions {
-				return fmt.Errorf("shard %d is of partition %d in a set of %d partitions, after one of partition %d", i, s.Partition, m.Partitions, partition)
+				return fmt.Errorf("shard %d is of partition %d in a set of %d partitions, after one of partition %d",
+					i, s.Partition, m.Partitions, partition)
 			}
 			partition, number = s.Partition, 0
 		}
@@ -188,7 +189,8 @@ func (m *Manifest) check() error {
 	}
 	for r, got := range counts {
 		if want := PartitionLen(m.Samples, m.Partitions, r); got != want {
-			return fmt.Errorf("the shards of partition %d hold %d samples, expected %d of %d in %d partitions", r, got, want, m.Samples, m.Partitions)
+			return fmt.Errorf("the shards of partition %d hold %d samples, expected %d of %d in %d partitions",
+				r, got, want, m.Samples, m.Partitions)
 		}
 	}
 	return nil
@@ -197,8 +199,8 @@ func (m *Manifest) check() error {
 // placedShard is a shard with its place in its partition.
 type placedShard struct {
 	ShardInfo
-	number int // of the shard
-	start  int // of its first sample
+	number int // number within the partition
+	start  int // index of its first sample
 }
 
 // placed returns the manifest's shards with their places.
@@ -355,17 +357,17 @@ func Identity(fingerprint, content string) string {
 	return fmt.Sprintf("%.12s.%.12s", fingerprint, content)
 }
 
-// OtherContent reports whether two sets of one fingerprint are known to hold other images, or other fields, or to store them in another way.
+// OtherContent reports whether two sets of one fingerprint are known to hold other images or fields, or to store them in another way.
 func (m *Manifest) OtherContent(o *Manifest) bool {
 	return m.Content != "" && o.Content != "" && m.Content != o.Content
 }
 
-// Found is what a folder holds.
+// Found lists the sets in a folder.
 type Found struct {
 	Sets    map[string]string // the sets' folders by split, as their manifests name it
-	Damaged []DamagedSet      // sets whose manifest cannot be read, so that not even their split is known
+	Damaged []DamagedSet      // sets with an unreadable manifest, so even their split is unknown
 
-	Joined map[string][]string // the folders of the sets that are to be joined, by split, as FindJoined has them
+	Joined map[string][]string // folders of the sets to join, by split, as FindJoined finds them
 	Apart  bool                // joined sets share no class: see Join
 
 	Client *storage.Client // reads them; nil is the default one
@@ -398,7 +400,7 @@ func (f *Found) Open(split string, say func(opened, shards int)) (*Set, error) {
 	return joined, err
 }
 
-// Err joins the errors of the damaged sets; nil if none is damaged.
+// Err joins the errors of the damaged sets; nil if all are in order.
 func (f *Found) Err() error {
 	var errs []error
 	for _, d := range f.Damaged {
@@ -407,7 +409,7 @@ func (f *Found) Err() error {
 	return errors.Join(errs...)
 }
 
-// LabelsDiffer finds the first label that is another class in others than in classes, which may be fewer. differ is false if there is none.
+// LabelsDiffer finds the first label with another class in others than in classes, which may be fewer. differ is false if all agree.
 func LabelsDiffer(classes, others []string) (label int, differ bool) {
 	for i, c := range classes {
 		if i >= len(others) || others[i] != c {
@@ -429,9 +431,9 @@ func FindSets(data string) (map[string]string, error) {
 	return found.Sets, nil
 }
 
-// FindAll finds the sets that data means: data itself if it is a set, otherwise the sets in the folders right below it,
-// whatever they are called. Two sets of one split are an error. When there is none, not even a damaged one, the error
-// wraps ErrNotSet and says what is there instead.
+// FindAll finds the sets that data means: data itself if it is a set, otherwise the sets in the folders right below it, whatever they
+// are called. Two sets of one split are an error. If it finds no set, not even a damaged one, the error wraps ErrNotSet and says what
+// is there instead.
 func FindAll(data string) (Found, error) { return FindIn(storage.Default, data) }
 
 // FindIn finds sets as FindAll does. The client reaches them, and those that [Found.Open] opens.
@@ -454,7 +456,7 @@ func FindIn(client *storage.Client, data string) (Found, error) {
 	}
 	var others []string
 	for _, name := range names {
-		if strings.HasPrefix(name, ".") { // among them the sets that are being written
+		if strings.HasPrefix(name, ".") { // They include the sets that a build is writing.
 			continue
 		}
 		name, folder := strings.CutSuffix(name, "/")
@@ -469,7 +471,9 @@ func FindIn(client *storage.Client, data string) (Found, error) {
 	switch {
 	case len(found.Sets)+len(found.Damaged) > 0:
 	case !listed:
-		return found, fmt.Errorf("shard: %s: %w, nor is train, val or test below it, and a web server does not list other folders: name the set's own", data, ErrNotSet)
+		return found, fmt.Errorf("shard: %s: %w, nor is train, val or test below it, "+
+			"and a web server does not list other folders: name the set's own",
+			data, ErrNotSet)
 	default:
 		return found, fmt.Errorf("shard: %s: %w, nor is any folder in it; it holds %s", data, ErrNotSet, summarize(others))
 	}
@@ -499,7 +503,8 @@ func FindJoined(client *storage.Client, places []string) (Found, error) {
 	}
 	if len(found.Sets)+len(found.Damaged) == 0 {
 		slices.Sort(splits)
-		return found, fmt.Errorf("shard: %s: %w of one split in each, only of %s", strings.Join(places, ", "), ErrNotSet, strings.Join(splits, ", "))
+		return found, fmt.Errorf("shard: %s: %w of one split in each, only of %s",
+			strings.Join(places, ", "), ErrNotSet, strings.Join(splits, ", "))
 	}
 	return found, nil
 }

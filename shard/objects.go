@@ -63,7 +63,7 @@ type objectList struct {
 	count int
 }
 
-// finish ends the list, and says what the manifest needs to know.
+// finish ends the list, and returns the manifest's entry for it.
 func (l *objectList) finish(source string) (*Index, error) {
 	if l == nil {
 		return nil, nil
@@ -80,10 +80,10 @@ type objectLines struct {
 	}
 	path   string
 	count  int
-	starts []int64 // of every objectsStep-th line, and the end
+	starts []int64 // place of every objectsStep-th line, and the end
 }
 
-// openObjects opens the list of an index, whose SHA-256 is sum. A wrong answer of a network is asked for once more.
+// openObjects opens the list of an index and checks its SHA-256, sum. After a wrong answer of a network it asks once more.
 func openObjects(files storage.Storage, sum string) (*objectLines, error) {
 	l, err := readObjects(files, sum)
 	if _, damaged := errors.AsType[*CorruptError](err); damaged && storage.IsRemote(files.String()) {

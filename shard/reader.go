@@ -13,9 +13,9 @@ import (
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
-// reader reads one shard file. It keeps the file open, as long as there are descriptors enough, and its entries (40 bytes a sample) in
-// memory, its own or in a very large set the page cache's; keys and records are read when they are asked for. All methods may be called
-// by many goroutines at once.
+// reader reads one shard file. It keeps the file open while there are enough descriptors. Its entries (40 bytes a sample) stay in
+// memory, its own or, in a very large set, the page cache's. Keys and records are read on demand. All methods may be called by many
+// goroutines at once.
 type reader struct {
 	path    string
 	file    storage.File
@@ -25,7 +25,7 @@ type reader struct {
 	mapped  mapping
 
 	mapEntries bool    // not to have entries in memory of our own
-	labels     []int32 // that entries bear in place of their own; nil: their own
+	labels     []int32 // labels that replace those of the entries; nil: no change
 }
 
 // Record is a sample as read from a shard. Image, Aux and Fields lie in the buffer that was given to Read, with at least
@@ -69,15 +69,16 @@ func (r *reader) readAt(p []byte, offset int64, section string) error {
 // unread is the error of a read that gave n bytes, which were too few.
 func (r *reader) unread(n, length int, offset int64, section string, err error) error {
 	if err == nil || err == io.EOF || err == io.ErrUnexpectedEOF {
-		return corrupt(r.path, section, offset, fmt.Errorf("%d bytes, and the file ends after %d of them: %w", length, n, io.ErrUnexpectedEOF))
+		return corrupt(r.path, section, offset, fmt.Errorf("%d bytes, and the file ends after %d of them: %w",
+			length, n, io.ErrUnexpectedEOF))
 	}
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
-		err = p.Err // the path is told anyway
+		err = p.Err // ReadError names the path.
 	}
 	return &ReadError{Path: r.path, Section: section, Record: -1, Index: -1, Offset: offset, Length: length, Err: err}
 }
 
-// readFooter reads and checks the footer, and the prefix, whose version must be the same.
+// readFooter reads and checks the footer, and the prefix, which must have the same version.
 func (r *reader) readFooter() error {
 	size := r.file.Size()
 	if size < prefixSize+4+SlackBytes+footerSize {
@@ -126,7 +127,8 @@ func (r *reader) readHeader() error {
 	length := int64(binary.LittleEndian.Uint32(p[12:]))
 	end := prefixSize + length
 	if alignUp(end+4) != r.footer.recordsOffset {
-		return corrupt(r.path, "header", 12, fmt.Errorf("%d bytes do not end where the records begin, at byte %d", length, r.footer.recordsOffset))
+		return corrupt(r.path, "header", 12, fmt.Errorf("%d bytes do not end where the records begin, at byte %d",
+			length, r.footer.recordsOffset))
 	}
 	got, want := checksum(p[:end]), binary.LittleEndian.Uint32(p[end:])
 	if got != want || got != r.footer.headerCRC {
@@ -147,8 +149,8 @@ func (r *reader) readHeader() error {
 // Len returns the number of samples.
 func (r *reader) Len() int { return int(r.footer.count) }
 
-// Read reads sample j, 0 ≤ j < Len(), into buf and checks its checksum. A buf that is too small is replaced; the
-// buffer used is returned, also with an error, for the next call. The bytes after the record, up to SlackBytes, are 0.
+// Read reads sample j, 0 ≤ j < Len(), into buf and checks its checksum. It replaces a buf with too little room. The buffer used is
+// returned, also with an error, for the next call. The bytes after the record, up to SlackBytes, are 0.
 func (r *reader) Read(j int, buf []byte) (Record, []byte, error) {
 	e, err := r.Entry(j)
 	if err != nil {
@@ -160,8 +162,8 @@ func (r *reader) Read(j int, buf []byte) (Record, []byte, error) {
 	return record, buf, err
 }
 
-// record returns the record whose bytes were read, or could not be, as err says. Wrong bytes are read once more, from their origin if a
-// cache gave them; so is what a disk could not read. A store's error stays as it is: storage has tried again.
+// record returns the record in bytes; err is the error of reading them. Wrong bytes are read once more, from their origin if a cache
+// gave them; so are bytes that a disk could not read. A store's error stays as it is: storage has tried again.
 func (r *reader) record(j int, e Entry, bytes []byte, err error) (record Record, _ error) {
 	for again := false; ; again = true {
 		if err == nil {
@@ -184,7 +186,7 @@ func (r *reader) forget(offset, length int64) bool {
 	return is
 }
 
-// check returns the record whose bytes were read, if they have its checksum. It clears the bytes after them.
+// check returns the record in bytes, if they have its checksum. It clears the bytes after them.
 func (r *reader) check(j int, e Entry, bytes []byte) (Record, error) {
 	if got := checksum(bytes); got != e.Checksum {
 		return Record{}, r.corruptRecord(j, &e, &ChecksumError{Length: int64(len(bytes)), Want: e.Checksum, Got: got})
@@ -243,7 +245,8 @@ func (r *reader) Keys() (*keyTable, error) {
 	for j := range int(f.count) + 1 {
 		at := binary.LittleEndian.Uint32(k.offsets[4*j:])
 		if at < last || int64(at) > int64(len(k.blob)) || at-last > keyBytesMax || (j == 0) != (at == last) {
-			return nil, corrupt(r.path, "keys", f.keysOffset+4*int64(j), fmt.Errorf("key %d begins at byte %d of %d, after %d", j, at, len(k.blob), last))
+			return nil, corrupt(r.path, "keys", f.keysOffset+4*int64(j), fmt.Errorf("key %d begins at byte %d of %d, after %d",
+				j, at, len(k.blob), last))
 		}
 		last = at
 	}
@@ -253,7 +256,7 @@ func (r *reader) Keys() (*keyTable, error) {
 	return k, nil
 }
 
-// Close closes the file. Reads that are under way fail or finish; none reads another file. No view may be in use.
+// Close closes the file. Running reads fail or finish; they never read another file. No view may be in use.
 func (r *reader) Close() error {
 	r.mapped.once.Do(func() { r.mapped.err = os.ErrClosed }) // so that it is not mapped later
 	bytes := r.mapped.bytes
@@ -266,12 +269,12 @@ var pageSize = int64(os.Getpagesize())
 // mapping is a shard file in memory, made when it is first asked for.
 type mapping struct {
 	once  sync.Once
-	bytes []byte // of the whole file; nil if it could not be mapped
+	bytes []byte // the whole file; nil if it could not be mapped
 	err   error
 }
 
-// Map maps every shard that is here into memory, so that View can hand out records without copying them. It reads
-// nothing. It may be called more than once. The error says why a file can't be mapped; Read works all the same.
+// Map maps every shard here into memory, so that View can hand out records without copying them. It reads nothing. It may be called
+// more than once. The error says why a file can't be mapped; Read works all the same.
 func (s *Set) Map() error {
 	return s.each(func(part *Set, _ int) error {
 		for i := range part.partitions {
@@ -309,15 +312,15 @@ func (r *reader) mapPart(offset, length int64) ([]byte, error) {
 	return m.Map(offset, length)
 }
 
-// View returns sample i, as Read does, but without a copy: its slices lie in the file's mapping, read-only, and are
-// valid until the set is closed, for which the caller waits until no view is in use. Map must have succeeded.
+// View returns sample i, as Read does, but without a copy: its slices lie in the file's mapping, read-only. They are valid until the
+// set is closed, and the caller closes it only after the last use of a view. Map must have succeeded.
 //
-// It is for samples that are in memory, and likely to stay there. One that is not is read by faults, in each of which the
-// thread waits without Go's knowledge; and where memory is short, the kernel takes long to find out that mapped pages are not in use.
+// View is for samples in memory, likely to stay there. Others are read by page faults, and in each the thread waits without
+// Go's knowledge. Where memory is short, the kernel takes long to find out that mapped pages are not in use.
 //
-// The record's checksum has just been checked, on the very memory that is handed out. What View can't rule out is that
-// the file changes afterwards: a file that is cut short under a view makes the pages after its end fault. So whoever
-// uses the slices does so within [Guard], and relies on nothing that it has read before being the same when it reads it again.
+// View has just checked the record's checksum, on the very memory that it hands out. It can't rule out that the file changes
+// afterwards: truncation under a view makes the pages after the new end fault. So a caller uses the slices within [Guard], and never
+// assumes that a second read finds the same bytes.
 func (s *Set) View(i int) (Record, error) {
 	r, record, err := s.reader(i)
 	if err != nil {

@@ -14,14 +14,14 @@ import (
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
-// Set is an open shard set: the partitions of it that are on this machine. It holds 40 bytes for each sample, and an open file for each
-// shard: in a set of very many samples the bytes are mapped from the shards, and of very many shards those are open that were read
-// last. All methods may be called by many goroutines at once.
+// Set is an open shard set, or the partitions of one on this machine. It holds 40 bytes for each sample, and an open file for each
+// shard. In a set of very many samples the bytes are mapped from the shards; of very many shards only the last used stay open. All
+// methods may be called by many goroutines at once.
 type Set struct {
 	dir        string
 	manifest   *Manifest
-	partitions []partition  // of the whole set
-	opening    opening      // of shards
+	partitions []partition  // partitions of the whole set
+	opening    opening      // opening of shards
 	opened     atomic.Int64 // shards, while all are opened
 	*joined                 // nil: it lies in files
 }
@@ -30,7 +30,7 @@ type Set struct {
 type partition struct {
 	present bool // here, and whole
 	damage  *DamagedPartitionError
-	starts  []int                    // of each shard: the place in the partition of its first sample
+	starts  []int                    // place in the partition of each shard's first sample
 	shards  []atomic.Pointer[reader] // nil: not opened yet
 	open    func(shard int) (*reader, error)
 	opening sync.Mutex // held while one more shard is opened
@@ -58,7 +58,7 @@ func (p *partition) reader(shard int) (*reader, error) {
 	return r, err
 }
 
-// close closes the shards that are open.
+// close closes the open shards.
 func (p *partition) close() error {
 	p.opening.Lock()
 	defer p.opening.Unlock()
@@ -72,7 +72,7 @@ func (p *partition) close() error {
 	return errors.Join(errs...)
 }
 
-// shardKeys are the keys of the shard of a partition that was asked for last.
+// shardKeys are the keys of one shard, the last one that a caller needed in its partition.
 type shardKeys struct {
 	shard int
 	keys  *keyTable
@@ -82,17 +82,16 @@ type shardKeys struct {
 type Location struct {
 	Partition int
 	Shard     int    // number within the partition
-	Path      string // of the shard, relative to the set
+	Path      string // path of the shard, relative to the set
 	Record    int    // place in the shard
 }
 
 // openParallel is how many shards are opened at a time: opening waits for the disk, not for the CPU.
 const openParallel = 16
 
-// OpenSet opens the set in dir: the manifest and the partitions that are there, each of which must be whole; OpenWhole is
-// content with those that are. It reads and checks the entries of every shard, no key and no record. The error is or wraps
-// *DamagedPartitionError, *CorruptError or *UnsupportedError, wraps ErrNotSet, or is the file system's. A set with no
-// partition at all is *MissingPartitionError.
+// OpenSet opens the set in dir: the manifest and the partitions present. Each must be whole; OpenWhole accepts damaged ones. It reads
+// and checks the entries of every shard, but no key and no record. The error is or wraps *DamagedPartitionError, *CorruptError or
+// *UnsupportedError, wraps ErrNotSet, or is the file system's. A set with no partition at all is *MissingPartitionError.
 func OpenSet(dir string) (*Set, error) {
 	s, err := OpenWhole(dir, nil)
 	if err == nil && s.Err() != nil {
@@ -102,8 +101,8 @@ func OpenSet(dir string) (*Set, error) {
 	return s, err
 }
 
-// OpenLazily opens the set in dir for a look at some of its samples: the manifest, and a shard when it is first asked for, so that what is
-// wrong with one is told then. The error is OpenSet's for the manifest, and for a set with no partition at all.
+// OpenLazily opens the set in dir for a look at some of its samples. It reads the manifest now, and a shard at its first use, so
+// damage of a shard shows only then. The error is OpenSet's for the manifest, and for a set with no partition at all.
 func OpenLazily(dir string) (*Set, error) {
 	s, err := openPartitions(storage.Default, dir)
 	if err == nil {
@@ -115,7 +114,7 @@ func OpenLazily(dir string) (*Set, error) {
 	return s, nil
 }
 
-// openPartitions finds the partitions that are there, and opens none of their shards.
+// openPartitions finds the partitions present, without opening their shards.
 func openPartitions(client *storage.Client, dir string) (*Set, error) {
 	files, err := client.At(dir)
 	if err != nil {
@@ -148,7 +147,7 @@ func openAt(files storage.Storage) (*Set, error) {
 	return s, nil
 }
 
-// place says which shards the partitions that are here consist of.
+// place lists the shards of each partition here.
 func (s *Set) place() {
 	shards := s.manifest.placed()
 	for first := 0; first < len(shards); {
@@ -171,8 +170,8 @@ func (s *Set) place() {
 // opening says how shards are opened.
 type opening struct {
 	files      storage.Storage
-	mapEntries bool    // for a set of very many samples
-	labels     []int32 // that entries bear in place of their own; nil: their own
+	mapEntries bool    // true in a set of very many samples
+	labels     []int32 // labels that replace those of the entries; nil: no change
 }
 
 // openShard opens one shard of a set and checks that it is the one that the manifest means. If a store or its cache gave wrong bytes, the
@@ -212,7 +211,8 @@ func openShardOnce(m *Manifest, info placedShard, how opening) (r *reader, file 
 	case f.fileLength != info.Bytes:
 		err = fmt.Errorf("%d bytes, the manifest says %d", f.fileLength, info.Bytes)
 	case h.Split != m.Split || h.Partitions != m.Partitions || h.Partition != info.Partition || h.Shard != info.number:
-		err = fmt.Errorf("shard %d of partition %d of %d, of split %q, the manifest says %d of partition %d of %d, of split %q: it is another set's",
+		err = fmt.Errorf("shard %d of partition %d of %d, of split %q, "+
+			"the manifest says %d of partition %d of %d, of split %q: it is another set's",
 			h.Shard, h.Partition, h.Partitions, h.Split, info.number, info.Partition, m.Partitions, m.Split)
 	case f.version != m.Version:
 		err = fmt.Errorf("format version %d, the manifest says %d", f.version, m.Version)
@@ -237,7 +237,7 @@ func openShardOnce(m *Manifest, info placedShard, how opening) (r *reader, file 
 	return r, file, nil
 }
 
-// Close closes every shard. Reads that are under way fail or finish.
+// Close closes every shard. Running reads fail or finish.
 func (s *Set) Close() error {
 	var errs []error
 	s.each(func(part *Set, _ int) error {
@@ -274,7 +274,7 @@ func (s *Set) Manifest() *Manifest { return s.manifest }
 // Len returns the number of samples of the whole set, of missing partitions too.
 func (s *Set) Len() int { return s.manifest.Samples }
 
-// Bytes returns the size of the shards that are here.
+// Bytes returns the size of the shards here.
 func (s *Set) Bytes() (bytes int64) {
 	s.each(func(part *Set, _ int) error {
 		for _, info := range part.manifest.placed() {
@@ -293,7 +293,7 @@ func (s *Set) Partitions() int { return s.manifest.Partitions }
 // Has reports whether a partition, 0 ≤ partition < Partitions(), is here and whole. One that has no samples always is.
 func (s *Set) Has(partition int) bool { return s.partitions[partition].present }
 
-// Missing returns the partitions that are not here, or not whole.
+// Missing returns the absent and the damaged partitions.
 func (s *Set) Missing() []int {
 	var missing []int
 	for r := range s.partitions {
@@ -371,8 +371,8 @@ func (s *Set) Label(i int) (int32, error) {
 	return e.Label, err
 }
 
-// Read reads sample i into buf as Reader.Read does: it checks the checksum, replaces a buf that is too small, and
-// returns the buffer used for the next call, also with an error. It allocates nothing else.
+// Read reads sample i into buf as Reader.Read does: it checks the checksum, replaces a small buf, and returns the buffer used for the
+// next call, also with an error. It allocates nothing else.
 func (s *Set) Read(i int, buf []byte) (Record, []byte, error) {
 	r, record, err := s.reader(i)
 	if err != nil {
@@ -382,7 +382,7 @@ func (s *Set) Read(i int, buf []byte) (Record, []byte, error) {
 	return rec, buf, named(err, record, i)
 }
 
-// A Need says what it takes to read a sample ahead of its use.
+// A Need describes the cost of reading a sample ahead of its use.
 type Need struct {
 	Ready    bool // the record is in memory, or on this machine's disk where Read and View get it without waiting
 	Bytes    int  // size of the buffer that Fetch takes
@@ -390,7 +390,7 @@ type Need struct {
 	Blocks   bool // a read holds a thread for long: the file system is a network's or a program's
 }
 
-// WillNeed says that sample i will be read soon, and returns what that takes. Only Ready is set if the record is in memory.
+// WillNeed announces that sample i will be read soon, and returns the cost. Only Ready is set if the record is in memory.
 func (s *Set) WillNeed(i int) (Need, error) {
 	r, record, err := s.reader(i)
 	if err != nil {
@@ -406,8 +406,8 @@ func (s *Set) WillNeed(i int) (Need, error) {
 	return Need{Bytes: int(e.length()) + storage.FetchRoom + SlackBytes, ReadsMax: r.file.ReadsMax(), Blocks: storage.Blocks(r.file)}, nil
 }
 
-// Fetch reads sample i, of which WillNeed has said that it is not ready, as Read does. It chooses by itself which records the caches of
-// this machine keep. buf has the size that WillNeed returned and begins at a page.
+// Fetch reads sample i, as Read does, if WillNeed said that it is not ready. It chooses the records that the caches of this machine
+// keep. buf has the size that WillNeed returned and begins at a page.
 func (s *Set) Fetch(i int, buf []byte) (Record, error) {
 	r, record, err := s.reader(i)
 	if err != nil {
@@ -447,8 +447,8 @@ func (s *Set) Corrupt(i int, err error) error {
 	return &CorruptError{Path: r.path, Section: "record", Record: record, Index: i, Offset: e.Offset, Err: err}
 }
 
-// Key returns the key of sample i. Keys are read a shard at a time and the last shard's of each partition are kept, so
-// that going through them in order is fast, and one at random costs a read of some hundred KB.
+// Key returns the key of sample i. It reads the keys a shard at a time and keeps those of the last shard of each partition. So going
+// through them in order is fast, and a random one costs a read of some hundred KB.
 func (s *Set) Key(i int) (string, error) {
 	p, shard, record, err := s.locate(i)
 	if err != nil {
@@ -511,7 +511,7 @@ func (s *Set) Find(key string) (int, error) {
 	return 0, fmt.Errorf("shard: %s: key %q: %w", s.dir, key, ErrNotFound)
 }
 
-// find looks for a key, whose OrderHash is want: first for the last shard that doesn't begin after it, then in there.
+// find looks for a key with the OrderHash want: first for the last shard that doesn't begin after it, then in there.
 func (p *partition) find(seed, want uint64, key string) (shard, record int, ok bool, err error) {
 	after := func(k string) bool { // k stands after key
 		h := OrderHash(seed, k)
@@ -575,5 +575,5 @@ func findPartitions(files storage.Storage, m *Manifest) ([]bool, error) {
 	return here, nil
 }
 
-// isNotDir reports whether err says that a path leads through something that is no folder.
+// isNotDir reports whether err says that a path leads through a file.
 func isNotDir(err error) bool { return errors.Is(err, syscall.ENOTDIR) }

@@ -20,15 +20,15 @@ const ShardBytesDefault = 512 << 20
 type SetOptions struct {
 	Split        string
 	Encoding     Encoding
-	Classes      []string          // by label; may come later, by SetClasses
-	Fields       Fields            // that each sample has beside the label; their BytesMax is found
+	Classes      []string          // names by label; may come later, by SetClasses
+	Fields       Fields            // fields of each sample beside the label; the writer finds their BytesMax
 	Partitions   int               // partitions; 0 is 1
-	Seed         uint64            // of the order in which samples are appended, see OrderHash
-	ShardBytes   int64             // of a shard at most, but for one sample that is larger; 0 is ShardBytesDefault
-	ShardSamples int               // of a shard at most; 0 is ShardSamplesMax
+	Seed         uint64            // seed of the samples' order, see OrderHash
+	ShardBytes   int64             // limit of a shard, unless a single sample is larger; 0 is ShardBytesDefault
+	ShardSamples int               // limit of a shard; 0 is ShardSamplesMax
 	Built        map[string]string // how, for the manifest: the options of the build
-	Replace      bool              // a set that is there already
-	Source       string            // of an index: the place of the objects that its images lie in
+	Replace      bool              // replace an existing set
+	Source       string            // place of an index's objects; "": no index
 }
 
 // SetWriter writes a shard set. It is not safe for concurrent use. Everything is written to a hidden folder beside the
@@ -44,10 +44,10 @@ type SetWriter struct {
 	samples   int
 	lastHash  uint64
 	lastKey   string
-	split     [][]byte // of the last sample's fields
+	split     [][]byte // fields of the last sample
 	anyLength Fields   // the fields while the lengths of values are not known
 	failed    error
-	objects   *objectList // of an index
+	objects   *objectList // nil: no index
 
 	create func(path string) (writableFile, error)
 }
@@ -68,7 +68,8 @@ func NewSetWriter(dir string, options SetOptions) (*SetWriter, error) {
 	}
 	switch {
 	case o.Partitions < 0 || o.ShardBytes < 0 || o.ShardSamples < 0:
-		return nil, fmt.Errorf("shard: %d partitions, shard bytes %d, shard samples %d: they cannot be negative", o.Partitions, o.ShardBytes, o.ShardSamples)
+		return nil, fmt.Errorf("shard: %d partitions, shard bytes %d, shard samples %d: they cannot be negative",
+			o.Partitions, o.ShardBytes, o.ShardSamples)
 	case o.Partitions > PartitionsMax:
 		return nil, &LimitError{What: "number of partitions", Got: int64(o.Partitions), Max: PartitionsMax}
 	case o.Encoding.Name == "":
@@ -127,9 +128,9 @@ func (w *SetWriter) Scratch() (string, error) {
 	return dir, nil
 }
 
-// Append adds the next sample by index, to the partition whose turn it is. Samples come in the order of
-// (OrderHash(seed, key), key), each key once. After an error of the file system the set can only be aborted; a sample
-// that is refused (*LimitError, or out of order) leaves the set as it was. The bytes may be used again after Append.
+// Append adds the next sample by index, to the next partition in turn. Samples come in the order of (OrderHash(seed, key), key), each
+// key once. After an error of the file system the set can only be aborted. A refused sample (*LimitError, or out of order) leaves the
+// set as it was. The bytes may be used again after Append.
 func (w *SetWriter) Append(s Sample) error {
 	if w.failed != nil {
 		return w.failed
@@ -202,7 +203,10 @@ func (w *SetWriter) appendTo(partition int, s *Sample) (crc uint32, err error) {
 		if err != nil {
 			return 0, err
 		}
-		h := header{Split: o.Split, Partition: partition, Partitions: o.Partitions, Shard: len(w.infos[partition]), Encoding: o.Encoding, Fields: o.Fields.unmeasured()}
+		h := header{
+			Split: o.Split, Partition: partition, Partitions: o.Partitions, Shard: len(w.infos[partition]),
+			Encoding: o.Encoding, Fields: o.Fields.unmeasured(),
+		}
 		if w.open[partition], err = newFileWriter(file, h); err != nil {
 			file.Close()
 			return 0, err
@@ -268,7 +272,8 @@ func (w *SetWriter) commit() (*Manifest, error) {
 		return nil, err
 	}
 	if len(data) > manifestBytesMax {
-		return nil, &LimitError{What: fmt.Sprintf("bytes of the manifest, with %d shards (make larger ones)", len(m.Shards)), Got: int64(len(data)), Max: manifestBytesMax}
+		return nil, &LimitError{What: fmt.Sprintf("bytes of the manifest, with %d shards (make larger ones)", len(m.Shards)),
+			Got: int64(len(data)), Max: manifestBytesMax}
 	}
 	if _, err := decodeManifest(manifestName, data); err != nil {
 		return nil, err
@@ -328,13 +333,14 @@ func (w *SetWriter) Abort() error {
 	return w.stage.abort()
 }
 
-// CreateFile makes a file of the caller's in the set's folder, beside the manifest, that appears and goes with the set: a list of what was left
-// out, say. Its name may not be that of one of the set's own files. The caller writes, syncs and closes it before Commit.
+// CreateFile makes a file of the caller's in the set's folder, beside the manifest: a list of rejected files, say. It appears and
+// goes with the set. Its name may not be that of one of the set's own files. The caller writes, syncs and closes it before Commit.
 func (w *SetWriter) CreateFile(name string) (*os.File, error) {
 	if w.failed != nil {
 		return nil, w.failed
 	}
-	if name == "" || name == ".." || name != filepath.Base(name) || name == manifestName || name == scratchName || strings.HasPrefix(name, "rank-") || strings.HasPrefix(name, ".") {
+	if name == "" || name == ".." || name != filepath.Base(name) || name == manifestName || name == scratchName ||
+		strings.HasPrefix(name, "rank-") || strings.HasPrefix(name, ".") {
 		return nil, fmt.Errorf("shard: a set cannot have a file %q", name)
 	}
 	return os.Create(filepath.Join(w.stage.partial, name))

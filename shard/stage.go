@@ -16,13 +16,13 @@ import (
 
 const scratchName = "scratch"
 
-// stage is the hidden folder in which a set comes into being, and the lock that keeps a second build of it away:
+// stage is the hidden folder of an unfinished set, and the lock that keeps a second build of it away:
 //
 //	/data/.train-shards.partial-1a2b3c   the set, until it is whole
 //	/data/.train-shards.lock             held by flock while the build lives
 //
 // Whoever holds the lock knows that every partial folder is the remains of a build that was killed. Where the file system
-// cannot swap two folders, one more holds the set that is replaced, for the moment between two renames.
+// cannot swap two folders, another hidden folder holds the old set for the moment between two renames.
 type stage struct {
 	dir     string // the set's final place
 	partial string
@@ -31,7 +31,7 @@ type stage struct {
 
 	bucket  storage.Writer // nil: dir is a folder
 	mu      sync.Mutex
-	written []string // to the bucket
+	written []string // names written to the bucket
 }
 
 // newStage takes the lock, clears what earlier builds left, and makes the partial folder.
@@ -75,7 +75,7 @@ func newStage(dir string, replace bool) (*stage, error) {
 // partialPrefix begins the names of a set's partial folders.
 func partialPrefix(name string) string { return "." + name + ".partial-" }
 
-// clearStale removes the partial folders of builds that were killed, but for a set that one of them was about to replace.
+// clearStale removes the partial folders of killed builds, except a set that one of them was about to replace.
 func clearStale(dir string) error {
 	parent, name := filepath.Split(dir)
 	stale, err := namesWith(parent, partialPrefix(name))
@@ -93,8 +93,7 @@ func clearStale(dir string) error {
 	return nil
 }
 
-// checkPlace refuses a place that is taken: by a set, unless it may be replaced, or by anything else that isn't an
-// empty folder.
+// checkPlace refuses a place already in use: by a set, unless it may be replaced, or by anything except an empty folder.
 func checkPlace(dir string, replace bool) error {
 	names, err := os.ReadDir(dir)
 	switch {
@@ -157,7 +156,7 @@ func lockFile(path string) (*os.File, error) {
 	}
 }
 
-// locks are the files whose locks this process holds.
+// locks are the lock files that this process holds.
 var locks sync.Map
 
 // RemoveLocks removes the files of all locks that this process holds. It is for a program that ends at once, in the middle of
@@ -183,8 +182,8 @@ func (s *stage) unlock() {
 	}
 }
 
-// publish syncs the folders and gives the partial folder the set's name. A set that is replaced is swapped with it in
-// one step and then removed.
+// publish syncs the folders and gives the partial folder the set's name. It swaps a replaced set with it in one step and then removes
+// that.
 func (s *stage) publish() error {
 	if s.bucket != nil {
 		s.bucket, s.written = nil, nil
@@ -207,7 +206,7 @@ func (s *stage) publish() error {
 	if err := syncDir(s.partial); err != nil {
 		return err
 	}
-	err = unix.Rename(s.partial, s.dir) // which takes the place of an empty folder, where os.Rename refuses
+	err = unix.Rename(s.partial, s.dir) // unix.Rename replaces an empty folder, where os.Rename refuses.
 	if err != nil && s.replace && (errors.Is(err, fs.ErrExist) || errors.Is(err, unix.ENOTEMPTY)) {
 		if err = checkPlace(s.dir, true); err == nil {
 			err = exchange(s.partial, s.dir)
@@ -248,8 +247,8 @@ func syncDir(path string) error {
 // replacedSuffix is at the end of the name of a partial folder while exchangeByRenames keeps the replaced set there.
 const replacedSuffix = ".replaced"
 
-// exchangeByRenames puts folder a in the place of b, and b beside it. For a moment nothing is under the name b: a process that
-// is killed just then leaves that to restoreReplaced.
+// exchangeByRenames puts folder a in the place of b, and b beside it. For a moment nothing is under the name b; a process killed just
+// then leaves that to restoreReplaced.
 func exchangeByRenames(a, b string) error {
 	old := a + replacedSuffix
 	if err := os.Rename(b, old); err != nil {

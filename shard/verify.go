@@ -18,10 +18,10 @@ import (
 // VerifyOptions says how to verify a set.
 type VerifyOptions struct {
 	Jobs     int                  // shards read at a time; 0 is GOMAXPROCS
-	Problem  func(error)          // is told each problem when it is found; may be nil
-	Progress func(VerifyProgress) // is told now and then how far it is; may be nil
-	// NewCheck, unless nil, returns what looks into records, one for each goroutine. It is given each record whose
-	// checksum is right; its error is a problem. the worker of an encoding decodes the images.
+	Problem  func(error)          // receives each problem when it is found; may be nil
+	Progress func(VerifyProgress) // receives the progress now and then; may be nil
+	// NewCheck, unless nil, returns a check of records, one for each goroutine. The check gets each record with the right checksum;
+	// its error is a problem. The worker of an encoding decodes the images.
 	NewCheck func() func(*Record) error
 }
 
@@ -34,12 +34,12 @@ type VerifyProgress struct {
 // VerifyReport is the result of a verification.
 type VerifyReport struct {
 	VerifyProgress
-	Shards   int   // that were read to the end
-	Problems int   // each was told to VerifyOptions.Problem
-	Missing  []int // partitions that are not here, and were not verified
+	Shards   int   // shards read to the end
+	Problems int   // number of problems given to VerifyOptions.Problem
+	Missing  []int // absent partitions, not verified
 }
 
-// verifier is one verification under way.
+// verifier is one running verification.
 type verifier struct {
 	dir      string
 	files    storage.Storage
@@ -53,10 +53,10 @@ type verifier struct {
 // progressBytes is the number of bytes between calls of Progress.
 const progressBytes = 16 << 20
 
-// Verify reads every byte of the partitions of the set in dir that are there, and checks every checksum: footers,
-// headers, entries, keys, each record, each file's SHA-256; the order of the keys; and, if all partitions are there,
-// the fingerprint. Damage is told to options.Problem, as *CorruptError for each bad record or section, and counted;
-// it does not end the verification. The error is for what does: a manifest that can't be read, no partition, ctx.
+// Verify reads every byte of the set's partitions present in dir. It checks every checksum: footers, headers, entries, keys, each
+// record, and each file's SHA-256. It checks the order of the keys, and the fingerprint if all partitions are there. options.Problem
+// receives the damage, as *CorruptError for each bad record or section. The report counts it, and the verification continues. The
+// error is for its end: a manifest that can't be read, no partition, ctx.
 func Verify(ctx context.Context, dir string, options VerifyOptions) (VerifyReport, error) {
 	files, err := storage.At(dir)
 	if err != nil {
@@ -92,7 +92,7 @@ func Verify(ctx context.Context, dir string, options VerifyOptions) (VerifyRepor
 	return v.report, err
 }
 
-// shards verifies the shards of the partitions that are here, several at a time.
+// shards verifies the shards of the partitions here, several at a time.
 func (v *verifier) shards(ctx context.Context, here []bool) error {
 	for _, info := range v.manifest.Shards {
 		if here[info.Partition] {
@@ -177,7 +177,8 @@ func (v *verifier) shard(ctx context.Context, info placedShard) error {
 	}
 	if w.problems == 0 {
 		v.problem(corrupt(r.path, "file", 0, fmt.Errorf(
-			"SHA-256 %s, the manifest says %.64s, though all that is in use is in order: bytes between the records differ", got, info.SHA256)))
+			"SHA-256 %s, the manifest says %.64s, though all that is in use is in order: bytes between the records differ",
+			got, info.SHA256)))
 	}
 	return nil
 }
@@ -188,11 +189,11 @@ type shardWalk struct {
 	reader   *reader
 	info     placedShard
 	sha      hash.Hash
-	check    func(*Record) error // may be nil
+	check    func(*Record) error // optional
 	buf      []byte
 	problems int
 
-	inOrder io.Reader // of a file behind a network, which is asked for in large pieces: from byte at on
+	inOrder io.Reader // stream of a remote file, read in large pieces from byte at on
 	at      int64
 }
 
@@ -254,7 +255,7 @@ func (w *shardWalk) walk(ctx context.Context) error {
 	return nil
 }
 
-// checkRecord returns the fault of what a record holds, if any.
+// checkRecord returns the fault in a record's contents, if any.
 func (w *shardWalk) checkRecord(rec *Record) error {
 	if err := w.manifest.Fields.checkValues(rec.Fields); err != nil {
 		return err
@@ -330,7 +331,8 @@ func (v *verifier) order(ctx context.Context) error {
 		content.add(e.Checksum)
 	}
 	if got := content.sum(); len(v.report.Missing) == 0 && m.Content != "" && got != m.Content {
-		v.problem(corrupt(storage.Join(v.dir, manifestName), "manifest", 0, fmt.Errorf("content %s, expected %s of the records", m.Content, got)))
+		v.problem(corrupt(storage.Join(v.dir, manifestName), "manifest", 0,
+			fmt.Errorf("content %s, expected %s of the records", m.Content, got)))
 	}
 	if got := print.sum(); len(v.report.Missing) == 0 && got != m.Fingerprint {
 		v.problem(corrupt(storage.Join(v.dir, manifestName), "manifest", 0,

@@ -12,7 +12,7 @@ import (
 	"math"
 )
 
-// writableFile is what a fileWriter needs of a file; tests put failing ones in its place.
+// writableFile is a fileWriter's view of a file; tests put failing ones in its place.
 type writableFile interface {
 	io.Writer
 	Sync() error
@@ -25,11 +25,11 @@ type fileWriter struct {
 	buf     *bufio.Writer
 	sha     hash.Hash
 	offset  int64
-	cut     int64  // bytes before offset that the shard has and the file, being of an index, has not
-	places  []byte // of an index, where the images are
+	cut     int64  // bytes before offset that the shard has and an index's file lacks
+	places  []byte // the images' places; nil: no index
 	footer  footer
 	entries []byte
-	offsets []byte // of the keys: u32 each
+	offsets []byte // offsets of the keys, u32 each
 	keys    []byte
 }
 
@@ -92,7 +92,7 @@ func (s *Sample) ImageBytes() int {
 	return len(s.Image)
 }
 
-// checkSample refuses what the format cannot hold.
+// checkSample refuses values that the format cannot hold.
 func checkSample(s *Sample) error {
 	length := s.length()
 	switch {
@@ -150,7 +150,7 @@ func (w *fileWriter) full(s *Sample, bytesMax int64, samplesMax int) bool {
 		len(w.keys)+len(s.Key) > keyBlobBytesMax)
 }
 
-// finish writes the index and the footer and says what the manifest needs to know; the file is not yet synced.
+// finish writes the index and the footer and returns the manifest's entry; the file is not yet synced.
 func (w *fileWriter) finish() (ShardInfo, error) {
 	f, tail := &w.footer, w.offset
 	if w.places != nil {
@@ -176,7 +176,9 @@ func (w *fileWriter) finish() (ShardInfo, error) {
 	}
 	info := ShardInfo{Samples: int(f.count), Bytes: w.at(), Footer: fmt.Sprintf("%08x", f.crc)}
 	if w.places != nil {
-		t := indexTrailer{count: f.count, size: w.at(), records: f.recordsOffset, entries: f.recordsEnd, tail: tail, placesCRC: checksum(w.places)}
+		t := indexTrailer{
+			count: f.count, size: w.at(), records: f.recordsOffset, entries: f.recordsEnd, tail: tail, placesCRC: checksum(w.places),
+		}
 		if err := w.write(t.append(w.places)); err != nil {
 			return ShardInfo{}, err
 		}

@@ -8,8 +8,8 @@ import (
 	"strconv"
 )
 
-// An aliasTable draws from n columns in proportion to weights, in constant time (Walker 1977, as built by Vose 1991): a column
-// is chosen evenly, and stands for itself with its own probability, else for its alias.
+// An aliasTable draws from n columns in proportion to weights, in constant time (Walker 1977, as built by Vose 1991). It chooses a
+// column evenly. The column stands for itself with its own probability, else for its alias.
 //
 // The draw for b takes two outputs of SplitMix64: x = mix(key₀ + (2b+1)·γ) and y = mix(key₁ + (2b+2)·γ). The column is the high word
 // of x · n; it stands for itself if y is below its threshold. The keys are the first 16 bytes of
@@ -23,7 +23,8 @@ type aliasTable struct {
 type drawKeys [2]uint64
 
 func newDrawKeys(fingerprint string, seed int64, epoch int) drawKeys {
-	sum := sha256.Sum256([]byte("imgfeed weights v1\x00" + fingerprint + "\x00" + strconv.FormatInt(seed, 10) + "\x00" + strconv.Itoa(epoch)))
+	sum := sha256.Sum256([]byte("imgfeed weights v1\x00" + fingerprint + "\x00" +
+		strconv.FormatInt(seed, 10) + "\x00" + strconv.Itoa(epoch)))
 	return drawKeys{binary.BigEndian.Uint64(sum[:]), binary.BigEndian.Uint64(sum[8:])}
 }
 
@@ -43,7 +44,7 @@ func newAliasTable(weights []float64) (*aliasTable, error) {
 		return nil, selectionError("all weights are 0: nothing could be drawn")
 	}
 	n, sum := len(weights), 0.0
-	shares := make([]float64, n) // of the mean: 1 fills a column
+	shares := make([]float64, n) // multiples of the mean: 1 fills a column
 	for i, w := range weights {
 		shares[i] = w / largest // so that no sum overflows
 		sum += shares[i]

@@ -2,12 +2,12 @@ package plan
 
 import "sort"
 
-// Buckets are groups of samples, of which every batch holds one group's only: those of like aspect ratio, for instance.
+// Buckets are groups of samples, for instance those of like aspect ratio. Every batch holds samples of one group only.
 //
-// An epoch consists of batches, b samples each: of a bucket of n samples ⌈n/b⌉, of which the last may be short, or with Full
-// ⌊n/b⌋. They are numbered from the first bucket's on. Batch t of a shuffled epoch is that with number perm(t), perm a keyed
-// permutation (see [permutation], with as partition the number of buckets), and rank r of w has the batches r, r + w, ….
-// Place j of a bucket's batch i holds the sample at place perm(i·b + j) of the bucket, perm keyed with the bucket's number.
+// An epoch consists of batches of b samples each. A bucket of n samples has ⌈n/b⌉ batches, and the last may be short; with Full it
+// has ⌊n/b⌋. They are numbered from the first bucket's on. Batch t of a shuffled epoch is batch number perm(t). Here perm is a keyed
+// permutation (see [permutation]) with the number of buckets as its partition. Rank r of w has the batches r, r + w, …. Place j of a
+// bucket's batch i holds the sample at place perm(i·b + j) of the bucket, perm keyed with the bucket's number.
 //
 // Positions are numbered as if no batch were short: batch t begins at position t·b.
 type Buckets struct {
@@ -23,7 +23,7 @@ type Buckets struct {
 type bucketed struct {
 	batch   int
 	list    []uint32 // the samples, by bucket
-	starts  []int    // of each bucket in list, and its end
+	starts  []int    // start of each bucket in list, and the end of the last
 	batches []int    // the number of each bucket's first batch, and of all
 }
 

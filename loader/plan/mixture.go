@@ -8,13 +8,14 @@ import (
 
 // A mixture says how many positions of an epoch joined sets get, by weight: sets of n₀, n₁, … samples, one after the other.
 //
-// An epoch of P positions has P·w/Σw samples of a set with weight w, rounded so that they add up to P: those with the largest
-// remainders are rounded up, the first of equals first. They are in a keyed permutation of all positions (see [permutation], with as
-// partition the number of sets): counted through, the first stand for the first set's samples, the next for the second's, and so on.
-// The sample at place k of a set's is that at place k mod n of its own keyed permutation, with the set's number as partition; its
-// repetition is k div n.
+// An epoch of P positions has P·w/Σw samples of a set with weight w. The numbers are rounded so that they add up to P: those with the
+// largest remainders are rounded up, the first of equals first.
+//
+// The samples are in a keyed permutation of all positions (see [permutation]) with the number of sets as its partition. Its first
+// values stand for the first set's samples, the next for the second's, and so on. Sample k of a set's share is the one at place k mod
+// n of the set's own keyed permutation, with the set's number as partition; its repetition is k div n.
 type mixture struct {
-	lengths []int // of the sets
+	lengths []int // number of samples in each set
 	counts  []int // positions of each in an epoch
 }
 

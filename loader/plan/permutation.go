@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// tableMax is the size up to which a permutation is a shuffled table. A Feistel network over so few values has too few
+// tableMax is the largest size of a permutation stored as a shuffled table. A Feistel network over so few values has too few
 // distinct permutations to pass for random; a table of this size costs 4 KB.
 const tableMax = 1024
 
@@ -19,12 +19,12 @@ const feistelRounds = 8
 //
 // The key is SHA-256("imgfeed plan v1\0" fingerprint "\0" seed "\0" epoch "\0" partition), the numbers in decimal.
 //
-// Up to [tableMax] values it is a Fisher–Yates shuffle drawn from PCG-DXSM (math/rand/v2) seeded with the key's first
-// 16 bytes. Above, it is an eight-round Feistel network over the smallest 2^n ≥ size, n bits split into n/2 high and
-// n−n/2 low ones, applied again while its result is size or more (cycle walking: a bijection of a set that is left and
-// entered again stays one on the subset; fewer than two applications on average). Round i adds
-// mix(right + key[i]) to the left half by exclusive or and swaps the halves; mix is the finaliser of SplitMix64, and
-// key[i] comes from the hash's four words as words[i mod 4] + i·0x9E3779B97F4A7C15.
+// Up to [tableMax] values it is a Fisher–Yates shuffle drawn from PCG-DXSM (math/rand/v2) seeded with the key's first 16 bytes. A
+// larger one is an eight-round Feistel network over the smallest 2^n ≥ size. It splits n bits into n/2 high and n−n/2 low ones.
+//
+// The network is applied again while its result is size or more, fewer than twice on average. This cycle walking keeps the map a
+// bijection on the smaller range. Round i adds mix(right + key[i]) to the left half by exclusive or and swaps the halves. Here mix is
+// the finaliser of SplitMix64, and key[i] comes from the hash's four words as words[i mod 4] + i·0x9E3779B97F4A7C15.
 type permutation struct {
 	size  uint64
 	table []int32

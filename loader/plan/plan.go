@@ -1,29 +1,29 @@
-// Package plan is the pure function that says which sample stands where: from a shard set's fingerprint, a seed, an
-// epoch, a rank, a world and a batch size to the samples of each batch. It keeps no array of samples but a [Selection]'s, touches no
-// file and no clock, and gives the same answer in every process, so a run that is stopped goes on exactly where it was,
-// on the same or on another number of ranks.
+// Package plan is the pure function that says which sample stands where. It maps a shard set's fingerprint, a seed, an epoch, a rank,
+// a world and a batch size to the samples of each batch. It keeps no array of samples except a [Selection]'s, and touches no file and
+// no clock. It gives the same answer in every process, so an interrupted run continues exactly where it was, on the same or on
+// another number of ranks.
 //
 // # The sequence of an epoch
 //
-// A set of N samples in W partitions keeps sample p in partition p mod W at place p div W. The epoch's global
-// sequence has N positions. Position q lies in partition k = q mod W at place j = q div W, and holds
+// A set of N samples in W partitions keeps sample p in partition p mod W at place p div W. The epoch's global sequence has N
+// positions. Position q lies in partition k = q mod W at place j = q div W. It holds:
 //
-//	shuffled    sample k + W·perm(j), perm a keyed permutation of the partition's places (see [permutation])
-//	unshuffled  sample q
+//	shuffled    sample k + W·perm(j), perm a keyed permutation of the partition's places (see [permutation]);
+//	unshuffled  sample q.
 //
-// so that a world of W ranks reads from its own partition only, and yet any other world can serve the same sequence.
+// So a world of W ranks reads from its own partition only, and yet any other world can serve the same sequence.
 //
-// With `consumed` samples of the sequence already used by all ranks together, rank r of w takes the positions
-// consumed + r, consumed + r + w, consumed + r + 2w, …
+// All ranks together have used `consumed` samples of the sequence. Rank r of w then takes the positions consumed + r, consumed + r + w
+// and so on.
 //
 // For example, N = 10, W = 2, w = 2, unshuffled, batches of 2: rank 0 gets [0 2] [4 6] [8], rank 1 [1 3] [5 7] [9].
 // Stopped after the first batch (4 consumed) and resumed by three ranks, they get 4 7 · 5 8 · 6 9.
 //
 // # The end of an epoch
 //
-// N is rarely a multiple of w. [Pad] goes on beyond the last position, with samples from the same partition's beginning,
-// until all ranks have equally many, as torch's DistributedSampler does; [DropLast] leaves the rest and the last
-// incomplete batch out; [Uneven] gives each sample once in total, and ranks may then differ by one.
+// N is rarely a multiple of w. [Pad] continues beyond the last position, with samples from the beginning of the same partition, until
+// all ranks have equally many, as torch's DistributedSampler does. [DropLast] leaves out the rest and the last incomplete batch.
+// [Uneven] gives each sample once in total, and ranks may then differ by one.
 //
 // # Other sequences
 //
@@ -107,7 +107,7 @@ type Config struct {
 
 // A ConfigError says which field of a [Config] cannot be.
 type ConfigError struct {
-	Field  string // as on the wire: "rank", "batch_size", …
+	Field  string // name on the wire: "rank", "batch_size", …
 	Value  int
 	Reason string
 }
@@ -162,9 +162,9 @@ type Plan struct {
 	cfg     Config
 	local   int                  // this rank's number of samples
 	batches int                  // this rank's number of batches
-	perms   map[int]*permutation // of the partitions that this rank can meet; nil if unshuffled
-	places  *permutation         // of a selection's list; nil if unshuffled
-	draws   drawKeys             // of a selection with weights
+	perms   map[int]*permutation // permutations of the partitions that this rank can reach; nil if unshuffled
+	places  *permutation         // permutation of a selection's list; nil if unshuffled
+	draws   drawKeys             // keys for a selection with weights
 }
 
 // New returns the plan for cfg, or a [*ConfigError] or [*SelectionError].
@@ -284,7 +284,7 @@ func (p *Plan) Partitions() []int {
 		}
 		return partitions
 	}
-	// Steps of w modulo W meet every partition that is congruent to the first one modulo gcd(w, W).
+	// Steps of w modulo W reach every partition congruent to the first one modulo gcd(w, W).
 	step := gcd(p.cfg.World, built)
 	for k := (p.cfg.Consumed + p.cfg.Rank) % step; k < built; k += step {
 		partitions = append(partitions, k)

@@ -5,12 +5,12 @@ import (
 	"math"
 )
 
-// SelectionConfig says what the positions of an epoch hold, where that is not each sample of the set once.
+// SelectionConfig says what the positions of an epoch hold if they do not hold each sample of the set once.
 type SelectionConfig struct {
 	// Samples is N, the number of samples in the set, as in [Config].
 	Samples int
-	// List holds the samples to choose from, by index, in the order in which an unshuffled plan serves them; an index may
-	// come more than once. nil means all samples. The selection keeps it.
+	// List holds the indices of the samples to choose from, as an unshuffled plan serves them; an index may come more than once. nil
+	// means all samples. The selection keeps it.
 	List []uint32
 	// Weights holds a number for each sample to choose from: finite, 0 or more, and one of them more. A position then holds
 	// one of these samples, drawn with a probability in proportion, with replacement. nil means that each comes once.
@@ -20,8 +20,8 @@ type SelectionConfig struct {
 	Repeats int
 	// Positions is the length of the epoch's sequence; 0 means as many as there are samples to choose from.
 	Positions int
-	// OfRank means that List is the share of one rank, in its order, and not dealt to the ranks. It takes neither Weights nor
-	// Repeats, nor a plan that shuffles.
+	// OfRank means that List is the share of one rank, in its order, and not dealt to the ranks. It excludes Weights, Repeats and a
+	// plan that shuffles.
 	OfRank bool
 	// Joined holds the length of each set that the samples were joined of, and Mix a weight for each: an epoch has samples of the sets in
 	// proportion. It takes Positions, and nothing else.
@@ -31,15 +31,15 @@ type SelectionConfig struct {
 	Buckets *Buckets
 }
 
-// A Selection says what the positions of an epoch's sequence hold, where that is not each sample of the set once. With M
-// samples to choose from and R repeats, position q holds, with b = q div R,
+// A Selection says what the positions of an epoch's sequence hold if they do not hold each sample of the set once. There are M
+// samples to choose from and R repeats. Let b = q div R. Position q then holds:
 //
-//	with weights  the sample drawn for b (see [aliasTable])
-//	shuffled      the sample at place perm(b) of the list, or, without a list, at position b of the set's own sequence
-//	unshuffled    the same with perm(b) = b
+//	with weights  the sample drawn for b (see [aliasTable]);
+//	shuffled      the sample at place perm(b) of the list, or, without a list, at position b of the set's own sequence;
+//	unshuffled    the same with perm(b) = b.
 //
-// a mixture of joined sets what [mixture] says, buckets what [Buckets] say, and a list of one rank's own holds at place i what that
-// rank serves at position rank + i · world.
+// [mixture] says what the positions of joined sets hold, and [Buckets] those of buckets. A list of one rank's own holds at place i
+// the sample for position rank + i · world.
 //
 // A repetition is a number that tells the times apart at which a sample comes in an epoch, for its random draws. It is 0 where
 // each comes once, q mod R with repeats, and the position (of the list, where it is shuffled) wherever a sample may
@@ -149,13 +149,13 @@ func (s *Selection) Positions(world int) int {
 }
 
 const (
-	listBytes     = 4  // of a list's entry
-	weightBytes   = 12 // of an alias table's column
-	buildingBytes = 20 // of a weight, besides: itself, its share, and where it waits
+	listBytes     = 4  // bytes for an entry of the list
+	weightBytes   = 12 // bytes for a column of the alias table
+	buildingBytes = 20 // further bytes for a weight during the build: itself, its share, and its place in the queues
 )
 
-// SelectionBytes returns the memory that a selection with a list and weights of these lengths takes, and what it takes at
-// most while it is made.
+// SelectionBytes returns the memory that a selection with a list and weights of these lengths takes, and the most that making it
+// takes.
 func SelectionBytes(list, weights int) (lasting, building int64) {
 	lasting = int64(list)*listBytes + int64(weights)*weightBytes
 	return lasting, lasting + int64(weights)*buildingBytes
@@ -177,13 +177,15 @@ func (s *Selection) check(c *Config) error {
 	case s.buckets != nil && c.BatchSize != s.buckets.batch:
 		return &ConfigError{Field: "batch_size", Value: c.BatchSize, Reason: fmt.Sprintf("the %d of its buckets", s.buckets.batch)}
 	case s.buckets != nil && c.Consumed%c.BatchSize != 0:
-		return &ConfigError{Field: "consumed", Value: c.Consumed, Reason: fmt.Sprintf("a multiple of the batch size, %d, for batches of one bucket", c.BatchSize)}
+		return &ConfigError{Field: "consumed", Value: c.Consumed,
+			Reason: fmt.Sprintf("a multiple of the batch size, %d, for batches of one bucket", c.BatchSize)}
 	case s.ofRank && c.Shuffle:
 		return selectionError("a rank's own order is not shuffled")
 	case s.ofRank && s.positions > math.MaxInt/c.World:
 		return selectionError("%d samples for each of %d ranks are too many", s.positions, c.World)
 	case s.ofRank && c.Consumed%c.World != 0:
-		return &ConfigError{Field: "consumed", Value: c.Consumed, Reason: fmt.Sprintf("a multiple of the world, %d, for a rank's own order", c.World)}
+		return &ConfigError{Field: "consumed", Value: c.Consumed,
+			Reason: fmt.Sprintf("a multiple of the world, %d, for a rank's own order", c.World)}
 	}
 	return nil
 }

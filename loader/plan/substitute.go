@@ -8,16 +8,21 @@ import (
 	"strconv"
 )
 
-// Alternatives gives the samples that may stand where a sample would that cannot be read, in the order in which they are to be tried:
-// those that the plan chooses from and can draw, of the sample's own partition, which is in reach wherever the sample is to be
-// served. So they are the same on any rank of any world. The caller takes those of its class.
+// Alternatives gives the samples that may replace one that cannot be read, in the order to try them. They are the samples
+// that the plan chooses from and can draw, in the sample's own partition. That partition is within reach wherever the sample is
+// served, so they are the same on any rank of any world. The caller takes those of the right class.
 //
-// They stand in the order of the list, or of the set, from a place on that is drawn for the sample, and round. With M samples to choose
-// from it is the high word of x · M, for x = mix(mix(key + index·γ) + repetition·γ), mix and γ being SplitMix64's and the key the first
-// 8 bytes, big-endian, of SHA-256("imgfeed substitutes v1\0" fingerprint "\0" seed "\0" epoch), the numbers in decimal.
+// They follow the order of the list, or of the set, from a place drawn for the sample, and wrap around. The place is the high word of
+// x · M for M samples to choose from.
+//
+//	x = mix(mix(key + index·γ) + repetition·γ)
+//
+// Here mix and γ are SplitMix64's. The key is the first 8 bytes, big-endian, of SHA-256("imgfeed substitutes v1\0" fingerprint "\0"
+// seed "\0" epoch), the numbers in decimal.
 func (p *Plan) Alternatives(index, repetition int) iter.Seq[int] {
 	c := &p.cfg
-	sum := sha256.Sum256([]byte("imgfeed substitutes v1\x00" + c.Fingerprint + "\x00" + strconv.FormatInt(c.Seed, 10) + "\x00" + strconv.Itoa(c.Epoch)))
+	sum := sha256.Sum256([]byte("imgfeed substitutes v1\x00" + c.Fingerprint + "\x00" +
+		strconv.FormatInt(c.Seed, 10) + "\x00" + strconv.Itoa(c.Epoch)))
 	x := mix64(mix64(binary.BigEndian.Uint64(sum[:])+uint64(index)*goldenGamma) + uint64(repetition)*goldenGamma)
 	n, partitions := c.Samples, max(c.Partitions, 1)
 	if c.Selection != nil {

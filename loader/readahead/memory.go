@@ -11,9 +11,9 @@ import (
 const (
 	// processorsReading are for the goroutine that asks for the next samples: a decoding thread can delay it by up to 10 ms.
 	processorsReading = 1
-	// processorsBlocked are those where goroutines wait in reads, which hold one each until Go takes it back. With one, JPEGs on two
-	// threads came at 0.7 of the rate through a file system that takes 2 ms for a read, and pixels of which half are in memory at a
-	// fifth (Zen 5). From disks three cost some percent.
+	// processorsBlocked are those where goroutines wait in reads, which hold one each until Go takes it back. With one, JPEGs on
+	// two threads came at 0.7 of the rate through a file system that takes 2 ms for a read. Records of pixels, half of them in
+	// memory, came at a fifth of it (Zen 5). From disks three cost some percent.
 	processorsBlocked = 3
 )
 
@@ -24,17 +24,17 @@ type Pool struct {
 
 	mu      sync.Mutex
 	changed sync.Cond
-	queues  []*Queue // that may have memory
+	queues  []*Queue // queues that may have memory
 	arena   []byte   // nil while nobody reads
-	free    []extent // of arena, in their order
+	free    []extent // free parts of arena, in their order
 	failed  error    // why there is no memory
 	told    int      // processors
 	keepers int
-	spare   []entry // of a queue that is over
+	spare   []entry // entries of a finished queue
 }
 
-// NewPool returns a pool of so many bytes. It calls processors, unless that is nil, with the number of processors that reading takes
-// beside those that decode: when the first queue reads, and with 0 after the last one.
+// NewPool returns a pool of so many bytes. It calls processors, unless nil, with the number of processors that reading takes beside
+// the decoding ones: when the first queue reads, and with 0 after the last one.
 func NewPool(bytes int64, processors func(int)) *Pool {
 	p := &Pool{max: bytes &^ (pageBytes - 1), processors: processors}
 	p.changed.L = &p.mu

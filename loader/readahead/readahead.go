@@ -10,7 +10,7 @@
 // both, and starts a goroutine that reads.
 //
 // A worker calls Begin for the samples that it comes to, then Take for each of them. Take returns the record of a sample that has an
-// entry, for which it waits while that is being read. The worker itself reads all other samples. Release gives the memory of a taken
+// entry, and waits while a read of it is in flight. The worker itself reads all other samples. Release gives the memory of a taken
 // record back.
 //
 // # The states of an entry
@@ -25,10 +25,11 @@
 //
 //   - Samples get entries in the order of the plan, so reads begin in that order.
 //   - A sample that a worker has begun gets no entry any more. So it is read once, and a worker waits only for reads that have begun.
-//   - An entry that is not free holds memory. A queue holds no more than its share, or a single sample that is larger.
+//   - Every entry except a free one holds memory. A queue holds no more than its share, or a single larger sample.
 //   - No more than ReadsMax entries are in the states reading and dropped.
-//   - Memory that is being read into is kept until the read has ended, even if that takes a hung disk forever. Nobody waits for it.
-//   - After readyMax consecutive samples that need no waiting the planner pauses. Then no worker locks anything. Probe notices when that changes.
+//   - Memory stays reserved until the read into it has ended, even if that takes a hung disk forever. Nobody waits for it.
+//   - After readyMax consecutive samples that need no waiting the planner pauses. Then no worker locks anything. Probe notices when
+//     that changes.
 //
 // Everything is guarded by the mutex of the pool. The exceptions are five atomic values, which spare workers the lock, and the fields
 // of the planner. One condition wakes planners, and workers that wait for a read. An event wakes a planner only if a sixteenth of each
@@ -44,12 +45,12 @@ import (
 )
 
 const (
-	// After readyMax samples in a row that need no waiting the planner pauses, and every probeEvery-th sample is looked at.
+	// After readyMax samples in a row that need no waiting the planner pauses, and checks only every probeEvery-th sample.
 	readyMax   = 256
 	probeEvery = 16
 	// samplesPerRead is how many samples may be read ahead for each read that may be in flight.
 	samplesPerRead = 8
-	// slackShare is the part of each limit that is free before the planner goes on.
+	// slackShare is the part of each limit that must be free before the planner continues.
 	slackShare = 16
 )
 
@@ -80,13 +81,13 @@ type Queue struct {
 	cfg  Config
 
 	begun      atomic.Int64 // workers have begun the samples before this one
-	pending    atomic.Int64 // entries that are being read or were, and that nobody has taken or dropped
+	pending    atomic.Int64 // entries in the states reading and read
 	paused     atomic.Bool  // samples are in memory: nothing is read ahead
 	waiting    atomic.Bool  // the planner waits, and is not paused
 	localShare atomic.Int64 // moving average, in 1/1000, of the samples of a batch that workers take and remotes do not
 
 	// The planner's own.
-	next    int64 // the sample that is planned next
+	next    int64 // the sample to plan next
 	batch   int   // the batch that indices are of
 	indices []int
 	ready   int // samples in a row that need no waiting
@@ -95,7 +96,7 @@ type Queue struct {
 
 	// Guarded by the pool's mutex.
 	entries  []entry // sample n has entry n mod len(entries)
-	reads    int     // in flight at most
+	reads    int     // the most reads in flight
 	inFlight int
 	held     int64 // bytes
 	started  bool  // the first reads have begun, or it is known that no sample needs one
@@ -113,7 +114,7 @@ const (
 	taken
 )
 
-// An entry is a sample that is read ahead.
+// An entry is a sample that the queue reads ahead.
 type entry struct {
 	queue   *Queue
 	state   state
@@ -204,7 +205,7 @@ func (q *Queue) want(index int, need shard.Need) (wanted *entry) {
 	}
 	e := &q.entries[q.next%int64(len(q.entries))]
 	q.waitLocked(func() bool {
-		q.pending.Add(1) // before begun is read: a worker writes begun before it reads pending
+		q.pending.Add(1) // It precedes the read of begun: a worker writes begun before it reads pending.
 		fits, overtaken := true, q.begun.Load() > q.next
 		if !overtaken && q.inFlight < q.reads && e.state == free {
 			if e.memory, fits = q.pool.takeLocked(q, need.Bytes, need.Blocks); e.memory.to > 0 {
@@ -314,7 +315,7 @@ func (q *Queue) leaveLocked() {
 		return
 	}
 	if n := len(q.entries); 0 < n && n <= readyMax {
-		q.pool.spare = q.entries // which makes short plans, as of a feeder's pieces, cheap
+		q.pool.spare = q.entries // Reuse makes short plans, such as a feeder's pieces, cheap.
 	}
 	q.entries = nil
 	q.pool.leaveLocked(q)
@@ -344,7 +345,7 @@ func (q *Queue) cancel() {
 // that come before that would read by themselves, one sample after the other.
 func (q *Queue) AwaitStart() { q.await(func() bool { return q.started }) }
 
-// AwaitReads waits until all is read that there is memory for.
+// AwaitReads waits until every read that the memory allows has ended.
 func (q *Queue) AwaitReads() { q.await(func() bool { return q.started && q.inFlight == 0 }) }
 
 func (q *Queue) await(done func() bool) {
@@ -410,8 +411,8 @@ func (q *Queue) Release(number int64) {
 	q.freeLocked(&q.entries[number%int64(len(q.entries))])
 }
 
-// Exhausted notes that all samples of a batch are begun, the first one of which has a number, and how many of them workers took and
-// remotes did not.
+// Exhausted notes that all samples of a batch are begun. first is the number of its first sample, and workers how many of them
+// workers took and remotes did not.
 func (q *Queue) Exhausted(first int64, samples, workers int) {
 	q.Begin(first + int64(samples))
 	old, now := q.localShare.Load(), int64(1000*workers/samples)

@@ -1,5 +1,5 @@
-// Package encoding defines an encoding: a way of storing the images of a set, from the files that are packed to the pixels that are
-// served. Each encoding is a folder here; package registry lists them.
+// Package encoding defines an encoding: a way of storing the images of a set, from the packed files to the served pixels. Each
+// encoding is a folder here; package registry lists them.
 package encoding
 
 import (
@@ -10,10 +10,10 @@ import (
 	"github.com/imgfeed/imgfeed/transform"
 )
 
-// A Method is an encoding whose parameters are still open.
+// A Method is an encoding without values for its parameters.
 type Method struct {
-	Name    string // in text and on the command line
-	OnDisk  string // in manifests; it never changes
+	Name    string // name in text and on the command line
+	OnDisk  string // name in manifests; it never changes
 	Summary string // how images are stored, in a few words for help
 	// Lossless says that images are decoded once and stored without loss: the default for small images, and for repacking.
 	Lossless bool
@@ -31,7 +31,7 @@ type Option struct{ Name, Help string }
 
 // An Encoding is a method with its parameters. It is immutable, and used by many goroutines.
 type Encoding interface {
-	// Encoding decodes, for serving, the records that are not image files.
+	// Encoding decodes, for serving, the records that do not hold image files.
 	transform.Encoding
 	// Stored returns the encoding as a manifest keeps it: the name on disk, and every parameter that records depend on.
 	Stored() shard.Encoding
@@ -105,7 +105,7 @@ func CheckSize(r *shard.Record, width, height int) error {
 	return nil
 }
 
-// TooNarrow reports whether an image is so much longer in one direction than in the other that Resize(256), the first step of the presets, refuses it.
+// TooNarrow reports whether an image is so long in one direction that Resize(256), the first step of the presets, refuses it.
 func TooNarrow(width, height int) bool {
 	_, _, err := transform.Resize{Size: [2]int{256}}.Resized(width, height)
 	return err != nil

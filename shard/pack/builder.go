@@ -17,7 +17,7 @@ import (
 const (
 	// imagesPerWorker is how many images are in flight for each worker, so that a large one holds up nobody.
 	imagesPerWorker = 8
-	// keptBytesMax is the largest buffer that is kept for the next image.
+	// keptBytesMax is the largest buffer kept for the next image.
 	keptBytesMax = 4 << 20
 )
 
@@ -27,13 +27,14 @@ type sink interface {
 	close() error
 }
 
-// A builder takes every item of its input through the workers into its sinks. What it makes is chosen by these: a set, a part of one, an index.
+// A builder takes every item of its input through the workers into its sinks. These fields choose the result: a set, a part of one,
+// an index.
 type builder struct {
 	options *Options
 	split   string
 	input   input
-	built   map[string]string            // of the manifest
-	source  string                       // of an index: the place of its images
+	built   map[string]string            // options for the manifest
+	source  string                       // place of an index's images
 	listed  func(classes []string) error // gets the classes once they are known; may be nil
 	part    *partList                    // nil: a whole set
 	index   *indexer                     // nil: a set with its images
@@ -156,20 +157,21 @@ func (b *builder) report(stage Stage, images int, bytes, total int64) {
 	}
 }
 
-// inFlight is an item in flight: from the input, through a worker, to the writer. Images are used again and again: their number bounds the memory.
+// inFlight is an item in flight: from the input, through a worker, to the writer. Items are reused, so their
+// number bounds the memory.
 type inFlight struct {
 	key      string
 	reason   string      // why the file is left out, or ""
-	location location    // in a spool
-	index    int         // in another input
-	part     *partReader // of a merge
-	bytes    int64       // of a reject of which data is not known
+	location location    // place in a spool
+	index    int         // number in another input
+	part     *partReader // part that a merge reads
+	bytes    int64       // size of a reject without data
 	data     []byte      // the file's content
 	label    int32
 	fields   []byte            // values of the set's fields
-	offset   int64             // of an index, where the image lies in the tar at index,
-	pin      shard.IndexObject // or its file
-	outside  *shard.Outside    // of an index: where the image lies, nil for a reject
+	offset   int64             // place in the tar at index, for an index
+	pin      shard.IndexObject // file of the image, for an index of files
+	outside  *shard.Outside    // image's place, for an index; nil for a reject
 	scratch  encoding.Scratch
 	sample   shard.Sample // the encoder's result
 	encoded  bool         // load has found it made already
@@ -233,7 +235,7 @@ func (b *builder) pack(ctx context.Context) error {
 	return g.Wait()
 }
 
-// reset makes an image ready for the next item, and keeps its memory unless that is large.
+// reset makes an image ready for the next item, and keeps its memory unless it is large.
 func (im *inFlight) reset() {
 	im.reason, im.bytes, im.location, im.err, im.sample, im.encoded = "", 0, location{}, nil, shard.Sample{}, false
 	im.data, im.fields, im.pin, im.outside = im.data[:0], im.fields[:0], shard.IndexObject{}, nil
@@ -306,7 +308,8 @@ func (b *builder) check() error {
 	}
 	msg := fmt.Sprintf("%s has no image", b.input.path())
 	if r.count > 0 {
-		msg += fmt.Sprintf(": %s read, the first is %s: %s", bytesize.Counted(r.count, "file was", "files were"), r.first[0].Key, r.first[0].Reason)
+		msg += fmt.Sprintf(": %s read, the first is %s: %s",
+			bytesize.Counted(r.count, "file was", "files were"), r.first[0].Key, r.first[0].Reason)
 	}
 	return errors.New(msg)
 }

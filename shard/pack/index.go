@@ -18,16 +18,16 @@ import (
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
-// An index is a set whose images stay where they are, in files or in uncompressed tars. An indexer notes where. Of tars the spool holds what the index does,
-// and not the images: they are decoded while the tars are read.
+// An index is a set with its images still in their files or uncompressed tars. An indexer notes the places. For tars the spool holds
+// the index's entries instead of the images: they are decoded while the tars are read.
 type indexer struct {
 	writer *shard.SetWriter
 	split  *source.Split
 	files  storage.Storage // at the split's root
 
-	numbers map[string]int // of tars, in the order in which they are read
-	part    bool           // of an index: its set has no objects, and lists the tars
-	tars    lineList       // of a part
+	numbers map[string]int // tars, numbered as they are read
+	part    bool           // part of an index: its set has no objects, and lists the tars
+	tars    lineList       // tars of a part
 }
 
 func newIndexer(split *source.Split, root string) (*indexer, error) {
@@ -44,7 +44,8 @@ func (x *indexer) close() error { return x.tars.close() }
 // stat returns what pins the file at a path.
 func (x *indexer) stat(path string) (o shard.IndexObject, err error) {
 	if path == "" {
-		return o, &source.FormatError{Path: x.split.Path, Msg: x.split.Layout() + " cannot be indexed, as its images lie in no file byte for byte: pack it (imgshard build)"}
+		return o, &source.FormatError{Path: x.split.Path, Msg: x.split.Layout() +
+			" cannot be indexed, as its images lie in no file byte for byte: pack it (imgshard build)"}
 	}
 	o.Path = strings.TrimPrefix(strings.TrimPrefix(path, x.split.Root()), "/")
 	o.Object, err = x.files.Stat(o.Path)
@@ -95,7 +96,7 @@ func (x *indexer) add(im *inFlight) (err error) {
 	return err
 }
 
-// leftHere is what the spool holds of an encoded image, before its aux bytes and what was repaired.
+// leftHere is the spool's header of an encoded image, before its aux bytes and the note of repairs.
 type leftHere struct {
 	Length, Checksum, Width, Height, Object uint32
 	Offset                                  int64
@@ -211,13 +212,14 @@ func (im *inFlight) appendLeft(b []byte) ([]byte, error) {
 		return nil, fmt.Errorf("%s has %d×%d pixels", im.key, s.Width, s.Height)
 	}
 	b, err := binary.Append(b, binary.LittleEndian, leftHere{
-		Length: uint32(out.Length), Checksum: out.Checksum, Width: uint32(s.Width), Height: uint32(s.Height), Object: uint32(out.Object), Offset: out.Offset,
+		Length: uint32(out.Length), Checksum: out.Checksum, Width: uint32(s.Width), Height: uint32(s.Height),
+		Object: uint32(out.Object), Offset: out.Offset,
 		Format: s.Format, Aux: uint32(len(s.Aux)), Repaired: uint32(len(repaired)),
 	})
 	return append(append(b, s.Aux...), repaired...), err
 }
 
-// restoreLeft makes the sample of what appendLeft has written, which im.data holds.
+// restoreLeft makes the sample from im.data, written by appendLeft.
 func (im *inFlight) restoreLeft() error {
 	var h leftHere
 	n, err := binary.Decode(im.data, binary.LittleEndian, &h)

@@ -13,7 +13,7 @@ import (
 
 // An input lists and reads the images that a build packs.
 type input interface {
-	path() string // of the source, for messages
+	path() string // path of the source, for messages
 	// gather lists the items. It comes first, once.
 	gather(ctx context.Context, b *builder) error
 	classes() []string
@@ -42,7 +42,7 @@ func newInput(split *source.Split) input {
 type item struct {
 	hash  uint64 // shard.OrderHash of the key
 	key   string
-	index int // where the input finds it, if not by its key
+	index int // place in the input, if not found by key
 }
 
 func newItem(seed uint64, key string, index int) item {
@@ -60,7 +60,8 @@ func sortItems[T interface{ order() item }](path string, items []T) error {
 	})
 	for i := 1; i < len(items); i++ {
 		if key := items[i].order().key; key == items[i-1].order().key {
-			return &source.FormatError{Path: path, Entry: key, Msg: "occurs twice: a key must name one image, so remove or rename one of the two"}
+			return &source.FormatError{Path: path, Entry: key,
+				Msg: "occurs twice: a key must name one image, so remove or rename one of the two"}
 		}
 	}
 	return nil
@@ -90,7 +91,7 @@ func (l *itemList) next(im *inFlight) error {
 type folderInput struct {
 	itemList
 	split   *source.Split
-	reasons map[string]string // of the few files that cannot be samples, by key
+	reasons map[string]string // faults of the few files that cannot be samples, by key
 }
 
 func (f *folderInput) path() string         { return f.split.Path }
@@ -138,7 +139,7 @@ type setInput struct {
 	itemList
 	set     *shard.Set
 	stored  encoding.Encoding
-	rejects []Reject // of the set: the items behind its samples
+	rejects []Reject // rejects of the set: the items behind its samples
 }
 
 func (s *setInput) path() string         { return s.set.Dir() }
@@ -199,6 +200,7 @@ func (s *setInput) load(im *inFlight) error {
 func (im *inFlight) takeStored(r *shard.Record) {
 	im.data, im.encoded = r.Image, true
 	im.sample = shard.Sample{
-		Key: im.key, Label: r.Label, Width: int(r.Width), Height: int(r.Height), Format: r.Format, Image: r.Image, Aux: r.Aux, Fields: r.Fields,
+		Key: im.key, Label: r.Label, Width: int(r.Width), Height: int(r.Height), Format: r.Format,
+		Image: r.Image, Aux: r.Aux, Fields: r.Fields,
 	}
 }

@@ -57,7 +57,7 @@ func (l *lineList) close() error {
 	return err
 }
 
-// A rejectList lists the images that are left out.
+// A rejectList lists the rejected images.
 type rejectList struct {
 	lineList
 	count   int
@@ -77,11 +77,12 @@ func (l *rejectList) add(im *inFlight) error {
 	return l.write(r)
 }
 
-// rejectBytesMax bounds a line of a list: it holds a source's whole name, even one too long for a key, with up to six bytes for each of its bytes.
+// rejectBytesMax bounds a line of a list: it holds a source's whole name, even one too long for a key, with up to six bytes for each
+// of its bytes.
 const rejectBytesMax = 16 << 20
 
-// ReadRejects calls fn for each file that a build has left out, in the order of the list in the set's folder; a set without the list has left
-// out nothing. An error names file and line.
+// ReadRejects calls fn for each file that a build has left out, in the order of the list in the set's folder. A set without the list
+// has left out nothing. An error names file and line.
 func ReadRejects(dir string, fn func(Reject)) error {
 	r, err := openList(dir, shard.RejectsName)
 	if err != nil {
@@ -91,7 +92,7 @@ func ReadRejects(dir string, fn func(Reject)) error {
 	return readRejects(r, storage.Join(dir, shard.RejectsName), fn)
 }
 
-// openList opens what a lineList has written in a set's folder; where there is no file, it had no line.
+// openList opens a lineList's file in a set's folder; a missing file means an empty list.
 func openList(dir, name string) (io.ReadCloser, error) {
 	files, err := storage.At(dir)
 	if err != nil {
@@ -120,14 +121,16 @@ func readRejects(r io.Reader, path string, fn func(Reject)) error {
 			err = errors.New(`it has no "key"`)
 		}
 		if err != nil {
-			return fmt.Errorf("%s: line %d is none of a list of what a build left out: %w: copy the file again from where the set is whole", path, n, err)
+			return fmt.Errorf("%s: line %d is none of a list of what a build left out: %w: "+
+				"copy the file again from where the set is whole", path, n, err)
 		}
 		line.Reject.Key = *line.Key
 		fn(line.Reject)
 	}
 	switch err := lines.Err(); {
 	case errors.Is(err, bufio.ErrTooLong):
-		return fmt.Errorf("%s: line %d has more than %d bytes, and is none of a list of what a build left out: copy the file again from where the set is whole",
+		return fmt.Errorf("%s: line %d has more than %d bytes, and is none of a list of what a build left out: "+
+			"copy the file again from where the set is whole",
 			path, n, rejectBytesMax)
 	case err != nil:
 		return fmt.Errorf("%s: line %d: %w", path, n, err)
@@ -137,7 +140,7 @@ func readRejects(r io.Reader, path string, fn func(Reject)) error {
 
 // A Reason is why images were left out or repaired: how many, and one of them.
 type Reason struct {
-	Reason  string `json:"reason"` // that of the first, where others differ in numbers only
+	Reason  string `json:"reason"` // the first reason, where others differ in numbers only
 	Samples int    `json:"samples"`
 	Example string `json:"example"` // the key of the first
 }
@@ -176,8 +179,8 @@ func (r *Reasons) List() []Reason {
 // narrowShownMax is how many narrow images are named.
 const narrowShownMax = 3
 
-// narrowImages are images so much longer in one direction that Resize(256), which presets begin with, refuses them. They are packed all the same,
-// since RandomResizedCrop can take them, and a note names them.
+// narrowImages are images so much longer in one direction that Resize(256), the first step of presets, refuses them. They are packed
+// all the same, since RandomResizedCrop can take them, and a note names them.
 type narrowImages struct {
 	n     int
 	first []string
@@ -197,6 +200,7 @@ func (x *narrowImages) notes() []string {
 	if x.n == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("%s too narrow for Resize(256), with which the presets eval and train-resize begin, and an error there: remove such images (%s)",
+	return []string{fmt.Sprintf("%s too narrow for Resize(256), with which the presets eval and train-resize begin, "+
+		"and an error there: remove such images (%s)",
 		bytesize.Counted(x.n, "image is", "images are"), strings.Join(x.first, ", "))}
 }

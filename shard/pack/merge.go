@@ -14,11 +14,12 @@ import (
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
-// remoteReads are under way at a time where parts lie in a bucket: each record is a request.
+// remoteReads is the number of concurrent reads where parts lie in a bucket: each record is a request.
 const remoteReads = 64
 
-// Merge makes the set at out, or the sets of several splits in it, of parts: the bytes are those of a build on one machine. It copies every record once and
-// decodes none, and removes the parts at the end. Of the options Jobs, Replace and Progress count. done is called after each set.
+// Merge makes the set at out, or the sets of several splits in it, of parts: the bytes are those of a build on one machine. It copies
+// every record once and decodes none, and removes the parts at the end. Of the options Jobs, Replace and Progress count. done is
+// called after each set.
 func Merge(ctx context.Context, out string, o Options, done func(Summary)) error {
 	sets, err := findParts(out)
 	if err != nil {
@@ -67,12 +68,12 @@ type mergeInput struct {
 
 // partReader is an open part.
 type partReader struct {
-	set     *shard.Set // that has opened nothing before a sample is asked for
-	path    string     // of items
+	set     *shard.Set // part, opened lazily
+	path    string     // path of items
 	items   io.ReadCloser
 	lines   *json.Decoder
 	samples int          // listed so far
-	pending atomic.Int64 // samples that are not yet done; the set closes with the last
+	pending atomic.Int64 // unfinished samples; the set closes with the last
 }
 
 func (in *mergeInput) path() string           { return in.out }

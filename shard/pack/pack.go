@@ -1,5 +1,5 @@
-// Package pack builds shard sets. It takes the samples of a source, checks that each image can be decoded, encodes it, and writes the samples in
-// the order of their keys' hashes. That order is a shuffle that depends on the seed alone.
+// Package pack builds shard sets. It takes the samples of a source, checks that each image can be decoded, encodes it, and writes the
+// samples in the order of their keys' hashes. That order is a shuffle that depends on the seed alone.
 //
 // # The road of a sample
 //
@@ -7,15 +7,18 @@
 //	as Walk         its place in     an image's        of a part the list of its items; of an
 //	gives it        the set's order  content, label    index the files that hold the images
 //
-// An [input] lists its items, then hands them out in order: files in folders and the samples of another set (input.go), files in tars (spool.go), or the
-// parts that several machines have packed (merge.go). Workers read and encode the images in flight, and one goroutine gives the results to the sinks in order
-// again (builder.go). So the result depends neither on the order in which the file system lists names, nor on the number or speed of workers.
+// An [input] lists its items, then hands them out in order. There are three: files in folders and the samples of another set
+// (input.go), files in tars (spool.go), and the parts that several machines have packed (merge.go). Workers read and encode the
+// images in flight, and one goroutine gives the results to the sinks in order again (builder.go). So the result is the same for any
+// order of names in the file system, and for any number or speed of workers.
 //
-// A tar is read once, from front to back. Its samples come in the tar's order, so they are first spread over spool files in the output's file
-// system, one for each range of hashes. Then range after range is sorted and takes the steps above. A spool file is unlinked as soon as it is open,
-// and closed when its range is done. So the disk has to hold the tar's size once, and nothing is left, however the process ends.
+// A tar is read once, from front to back. Its samples come in the tar's order, so they are first spread over spool files in the
+// output's file system, one for each range of hashes. Then range after range is sorted and takes the steps above. A spool file is
+// unlinked as soon as it is open, and closed when its range is done. So the disk has to hold the tar's size once, and nothing
+// remains, however the process ends.
 //
-// Memory holds the items (of folders and sets: all of them, with 32 bytes and the key each; of tars: those of one range) and some images for each worker.
+// Memory holds some images for each worker, and the items, with 32 bytes and the key each: of folders and sets all of them, of tars
+// those of one range.
 package pack
 
 import (
@@ -35,11 +38,11 @@ import (
 // Options say how to build a set.
 type Options struct {
 	Partitions int    // partitions; 0 means 1
-	Seed       uint64 // of the order
+	Seed       uint64 // seed of the order
 	ShardBytes int64  // the size of a shard; 0 means shard.ShardBytesDefault
 	Jobs       int    // workers; 0 means one for each CPU
 	Strict     bool   // fail when a file cannot be read as an image
-	Replace    bool   // replace a set that is there already
+	Replace    bool   // replace an existing set
 	Index      bool   // make an index: the images stay where they are
 	Part       Part   // pack this share only, for Merge; of BuildAll only
 	// Encoding says how images are stored; nil means the files' own bytes.
@@ -51,8 +54,8 @@ type Options struct {
 	// Progress is called often, from one goroutine at a time; may be nil.
 	Progress func(Progress)
 
-	splits      []string // that are built together
-	bucketBytes int64    // of a spool file; 0 means bucketBytesDefault, tests set less
+	splits      []string // splits built together
+	bucketBytes int64    // size of a spool file; 0 means bucketBytesDefault, tests set less
 }
 
 func (o *Options) fill() {
@@ -73,7 +76,7 @@ func (o *Options) fill() {
 	}
 }
 
-// Stage names what a build is doing.
+// Stage names a step of a build.
 type Stage string
 
 // The stages of a build.
@@ -89,7 +92,7 @@ type Progress struct {
 	Split    string
 	Stage    Stage
 	Images   int   // so far in this stage
-	Bytes    int64 // of images, so far in this stage
+	Bytes    int64 // size of the images, so far in this stage
 	Rejected int
 	// Total is what Images or (StageRead) Bytes will be in the end; 0 when unknown. For compressed tars it is a guess.
 	Total int64
@@ -115,7 +118,7 @@ type Summary struct {
 	Notes       []string
 }
 
-// StrictError says that a strict build found files that are no images.
+// StrictError says that a strict build found files without a readable image.
 type StrictError struct {
 	Split    string
 	Rejected int
@@ -124,7 +127,8 @@ type StrictError struct {
 
 func (e *StrictError) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s, and the build is strict", e.Split, bytesize.Counted(e.Rejected, "file cannot be read as an image", "files cannot be read as images"))
+	fmt.Fprintf(&b, "%s: %s, and the build is strict", e.Split,
+		bytesize.Counted(e.Rejected, "file cannot be read as an image", "files cannot be read as images"))
 	for _, r := range e.Rejects {
 		fmt.Fprintf(&b, "\n  %s: %s", r.Key, r.Reason)
 	}
@@ -134,8 +138,8 @@ func (e *StrictError) Error() string {
 	return b.String()
 }
 
-// Build writes the set of a split to the folder out, which appears in one step when all is done. When it returns an error, or ctx ends, nothing
-// of it remains.
+// Build writes the set of a split to the folder out, which appears in one step when all is done. When it returns an error, or ctx
+// ends, nothing of it remains.
 func Build(ctx context.Context, split *source.Split, out string, o Options) (Summary, error) {
 	return buildSplit(ctx, split, out, o, nil)
 }
@@ -165,8 +169,9 @@ func buildSplit(ctx context.Context, split *source.Split, out string, o Options,
 	return sum, err
 }
 
-// Repack writes the samples of an open set to the folder out in another encoding, in other partitions or in another order. The result equals, byte for
-// byte, that of [Build] on the set's original files with the same options. The set must hold the files' own bytes and all of its partitions.
+// Repack writes the samples of an open set to the folder out in another encoding, in other partitions or in another order. The result
+// equals, byte for byte, that of [Build] on the set's original files with the same options. The set must hold the files' own bytes
+// and all of its partitions.
 func Repack(ctx context.Context, set *shard.Set, out string, o Options) (Summary, error) {
 	m := set.Manifest()
 	stored, err := registry.Open(m.Encoding)
@@ -175,9 +180,11 @@ func Repack(ctx context.Context, set *shard.Set, out string, o Options) (Summary
 	}
 	switch missing := set.Missing(); {
 	case !stored.HoldsOriginals():
-		return Summary{}, fmt.Errorf("%s has the encoding %v, which does not keep the original files: repack the set that it was made from", set.Dir(), stored)
+		return Summary{}, fmt.Errorf("%s has the encoding %v, which does not keep the original files: repack the set that it was made from",
+			set.Dir(), stored)
 	case len(missing) > 0:
-		return Summary{}, fmt.Errorf("repacking needs all of %s: %w", set.Dir(), &shard.MissingPartitionError{Dir: set.Dir(), Partition: missing[0], Partitions: m.Partitions})
+		return Summary{}, fmt.Errorf("repacking needs all of %s: %w", set.Dir(),
+			&shard.MissingPartitionError{Dir: set.Dir(), Partition: missing[0], Partitions: m.Partitions})
 	case sameFile(set.Dir(), out):
 		return Summary{}, fmt.Errorf("the output is the set that is read, %s: give another place with -o", set.Dir())
 	}

@@ -13,12 +13,12 @@ import (
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
-// A Part is a share of a set that one of several machines packs: the samples whose hashes lie in the Number-th of Of equal ranges, counted from 1. So parts
-// follow each other in the set's order. The zero value is the whole set.
+// A Part is a share of a set that one of several machines packs. The hashes are divided into Of equal ranges, and a part has the
+// samples in range Number, counted from 1. So parts follow each other in the set's order. The zero value is the whole set.
 //
 // A part is a shard set of its own, with the set's flags and the file partItemsName:
 //
-//	/data/train-shards                   what Merge makes
+//	/data/train-shards                   the result of Merge
 //	/data/.train-shards.parts/1-of-4/    a part; of several splits, the folder of the parts of each
 type Part struct{ Number, Of int }
 
@@ -75,12 +75,12 @@ func (p Part) Place(out string) (string, error) {
 	return storage.Join(parts, p.folder()), err
 }
 
-// What a part's manifest has in Built besides the flags.
+// A part's manifest has these entries in Built, in addition to the flags.
 const (
-	builtPart    = "part"    // as Part.String
+	builtPart    = "part"    // the part, from Part.String
 	builtListing = "listing" // a digest of all keys of the source
-	builtSplits  = "splits"  // that are built together, with commas between them
-	builtSource  = "source"  // of an index
+	builtSplits  = "splits"  // splits built together, with commas between them
+	builtSource  = "source"  // place of an index's images
 )
 
 // wholeBuilt returns the Built of the whole set, by that of a part.
@@ -96,14 +96,14 @@ func wholeBuilt(part map[string]string) map[string]string {
 // partItemsName lists a part's samples and rejects in the set's order, a [partItem] in each line.
 const partItemsName = "items.jsonl"
 
-// A partItem is what Merge has to know of a reject, or of a sample beside its record.
+// A partItem is Merge's record of a reject, or of a sample beside its record.
 type partItem struct {
 	Key      []byte             `json:"key"`              // perhaps of a reject, and not UTF-8
-	Reason   string             `json:"reason,omitempty"` // of a reject
-	Bytes    int64              `json:"bytes,omitempty"`  // of a reject
+	Reason   string             `json:"reason,omitempty"` // why a reject is left out
+	Bytes    int64              `json:"bytes,omitempty"`  // size of a reject
 	Repaired string             `json:"repaired,omitempty"`
-	Outside  *shard.Outside     `json:"outside,omitempty"` // of an index; the part holds no image either
-	File     *shard.IndexObject `json:"file,omitempty"`    // of an index of files, the image's
+	Outside  *shard.Outside     `json:"outside,omitempty"` // image's place, for an index; the part holds no image either
+	File     *shard.IndexObject `json:"file,omitempty"`    // the image's file, for an index of files
 }
 
 // A partList lists the items of a part.
@@ -111,8 +111,8 @@ type partList struct {
 	lineList
 	part Part
 	seed uint64
-	keys int    // of the source,
-	sum  uint64 // and the sum of their hashes
+	keys int    // number of the source's keys
+	sum  uint64 // sum of the keys' hashes
 }
 
 // takes reports whether a sample is in the part, and adds its key to the digest of all keys, whatever their order.

@@ -17,8 +17,8 @@ import (
 
 // partSet is all parts of a set.
 type partSet struct {
-	out       string   // where the set shall stand
-	places    []string // of the parts, in order
+	out       string   // place of the merged set
+	places    []string // places of the parts, in order
 	manifests []*shard.Manifest
 }
 
@@ -106,7 +106,8 @@ func (s *partSet) read(out string) error {
 		s.manifests = append(s.manifests, m)
 	}
 	if len(missing) > 0 {
-		return fmt.Errorf("%s lacks parts of %d: %s. %sRun each, as imgshard build SRC -o %s --part %s/%[2]d with the flags of the others, then merge again",
+		return fmt.Errorf("%s lacks parts of %d: %s. %s"+
+			"Run each, as imgshard build SRC -o %s --part %s/%[2]d with the flags of the others, then merge again",
 			s.out, len(s.places), bytesize.Listed(missing, 20), strings.Join(wrong, ""), out, missing[0])
 	}
 	first := s.manifests[0]
@@ -142,7 +143,7 @@ func partSource(m *shard.Manifest) string {
 	return fmt.Sprintf("%d classes %.4x, files %s%s", len(m.Classes), classes, m.Built[builtListing], m.Built[builtSource])
 }
 
-// removeParts removes all parts of the set at out. In a bucket that is a request for each file.
+// removeParts removes all parts of the set at out. A bucket takes a request for each file.
 func removeParts(out string) error {
 	place, err := partsPlace(out)
 	if err != nil || !storage.IsRemote(place) {

@@ -31,11 +31,10 @@ const (
 	spoolHeaderBytes  = 16
 )
 
-// spoolInput is the samples of tars, which gather spreads over buckets, each for one range of hashes. A bucket is a file of
+// spoolInput is the samples of tars. gather spreads them over buckets, each for one range of hashes. A bucket is a file with
+// the items in their order of arrival. Each item is:
 //
 //	content length u32 | fields length u32 | key length u32 | reason length u32 | key | reason | fields | content
-//
-// for each item, in the order in which they came.
 type spoolInput struct {
 	split   *source.Split
 	index   *indexer // nil: the content is the image; else what an index keeps of it
@@ -43,7 +42,7 @@ type spoolInput struct {
 	part    Part
 	buckets []*bucket
 	spooled int // items
-	// The next bucket to list, and the items of the one before it that are still to come.
+	// The next bucket to list, and the remaining items of the one before it.
 	at    int
 	items []spoolItem
 }
@@ -57,7 +56,7 @@ type spoolItem struct {
 // location is where an item lies in a spool file.
 type location struct {
 	bucket *bucket
-	offset int64 // of the fields, which the content follows
+	offset int64 // place of the fields, followed by the content
 	fields int64 // bytes
 	size   int64
 }
@@ -66,7 +65,7 @@ type bucket struct {
 	file    *os.File
 	w       *bufio.Writer
 	size    int64
-	pending atomic.Int64 // items that are not yet done; the file closes with the last
+	pending atomic.Int64 // unfinished items; the file closes with the last
 }
 
 func (s *spoolInput) path() string         { return s.split.Path }
@@ -248,7 +247,7 @@ func (s *spoolInput) load(im *inFlight) error {
 
 func (s *spoolInput) done(im *inFlight) {
 	if b := im.location.bucket; b.pending.Add(-1) == 0 {
-		b.file.Close() // which frees its room on the disk
+		b.file.Close() // Closing frees the file's room on the disk.
 	}
 }
 
@@ -271,7 +270,7 @@ func checkRoom(split *source.Split, out string, part Part) error {
 		return err
 	}
 	var st unix.Statfs_t
-	for err = errors.ErrUnsupported; err != nil; { // the nearest folder that is there
+	for err = errors.ErrUnsupported; err != nil; { // the nearest existing folder
 		parent := filepath.Dir(dir)
 		if parent == dir {
 			return nil

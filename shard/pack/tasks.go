@@ -22,7 +22,8 @@ type TakenError struct{ Output string }
 
 func (e *TakenError) Error() string {
 	if storage.IsRemote(e.Output) {
-		return e.Output + " is a finished shard set, built with other options, and in a bucket none is replaced: remove it, or choose another place"
+		return e.Output + " is a finished shard set, built with other options, and in a bucket none is replaced: " +
+			"remove it, or choose another place"
 	}
 	return e.Output + " is a finished shard set, built with other options: --force replaces it"
 }
@@ -36,8 +37,8 @@ type Task struct {
 	Output string
 }
 
-// Tasks says where the sets of the splits of one source go: to out, or, when there are several, to the folders in out that are called as the
-// splits are; without out, beside the splits.
+// Tasks says where the sets of the splits of one source go. A single set goes to out; several go to folders in
+// out named after the splits. If out is empty, they go beside the splits.
 func Tasks(splits []*source.Split, out string) []Task {
 	var tasks []Task
 	for _, s := range splits {
@@ -53,9 +54,9 @@ func Tasks(splits []*source.Split, out string) []Task {
 	return tasks
 }
 
-// BuildAll builds the splits of one source, one after the other, so that their labels agree: the classes of the first are those of the others.
-// Places that are taken are found before anything is read. Sets that an earlier run finished are kept if their options are the same, and the others
-// are built; done is called after each.
+// BuildAll builds the splits of one source, one after the other, so that their labels agree: the classes of the first are those of
+// the others. It finds places already in use before it reads anything. It keeps sets that an earlier run finished with the same
+// options, and builds the others; done is called after each.
 func BuildAll(ctx context.Context, tasks []Task, o Options, done func(Summary)) error {
 	o.fill()
 	for _, t := range tasks {
@@ -100,7 +101,7 @@ func BuildAll(ctx context.Context, tasks []Task, o Options, done func(Summary)) 
 	return nil
 }
 
-// checkOthers lists the splits that come after the first one, where that takes no reading of images, so that classes that do not agree with its own
+// checkOthers lists the splits after the first one, where that takes no reading of images. So classes that do not agree with its own
 // are known before it is packed.
 func checkOthers(ctx context.Context, tasks []Task, kept []*shard.Manifest, classes []string) error {
 	for i, t := range tasks {
@@ -116,7 +117,7 @@ func checkOthers(ctx context.Context, tasks []Task, kept []*shard.Manifest, clas
 	return nil
 }
 
-// checkPlace refuses an output that lies in its own source, and returns the manifest of a set that is there and not to be replaced.
+// checkPlace refuses an output inside its own source, and returns the manifest of a set already there and kept.
 func (o *Options) checkPlace(t Task) (*shard.Manifest, error) {
 	out, err := realPath(t.Output)
 	if err != nil {
@@ -135,7 +136,7 @@ func (o *Options) checkPlace(t Task) (*shard.Manifest, error) {
 	m, err := shard.ReadManifest(out)
 	if err != nil {
 		if errors.Is(err, shard.ErrNotSet) {
-			err = nil // the writer refuses what else may be there
+			err = nil // The writer refuses other files there.
 		}
 		return nil, err
 	}
@@ -160,7 +161,7 @@ func realPath(path string) (string, error) {
 	}
 }
 
-// builtShardBytes is what a manifest has in Built that Merge has to know.
+// builtShardBytes is an entry in a manifest's Built, for Merge.
 const builtShardBytes = "shard_bytes"
 
 // built are the options that a set's content depends on, for its manifest.

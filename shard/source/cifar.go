@@ -24,7 +24,7 @@ import (
 )
 
 // cifar is the binary version of CIFAR-10 and CIFAR-100 (Krizhevsky, "Learning Multiple Layers of Features from Tiny Images", 2009;
-// https://www.cs.toronto.edu/~kriz/cifar.html), each of 60,000 colour images of 32×32:
+// https://www.cs.toronto.edu/~kriz/cifar.html). Each has 60,000 colour images of 32×32:
 //
 //	cifar-10-batches-bin/  data_batch_1.bin … 5.bin, test_batch.bin  10,000 records: a byte of label, then the pixels
 //	                       batches.meta.txt                        the classes, one a line

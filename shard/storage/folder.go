@@ -162,8 +162,8 @@ func (f *localFile) open() (err error) {
 }
 
 // cacheEvery says which of the ranges that fit in the page cache are read into it: one in so many, on local disks and on slow file systems.
-// A JPEG of 110 KB costs 90 to 140 µs more processor time by the page cache than by a direct read, a sixth to a quarter of its decoding
-// (Zen 4, EPYC family 25 model 17). So few take that way while the processors are the limit.
+// A JPEG of 110 KB costs 90 to 140 µs more processor time by the page cache than by a direct read. That is a sixth to a quarter of its
+// decoding (Zen 4, EPYC family 25 model 17). So few take that way while the processors are the limit.
 var cacheEvery = map[bool]struct{ local, slow int64 }{
 	false: {1, 2},  // reads are waited for
 	true:  {4, 16}, // the processors are the limit

@@ -28,8 +28,8 @@ func (c *call) adviseWillNeed(f *os.File) error {
 // adviseRandom has reads of the file bring what they ask for into the page cache, and nothing beyond it.
 func adviseRandom(f *os.File) error { return unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_RANDOM) }
 
-// countCached returns errNotCached if a page of the part is not in the page cache, and another error where the system does not tell:
-// before Linux 6.5, and of files that are not the user's own.
+// countCached returns errNotCached if a page of the part is not in the page cache. It returns another error where the system does not
+// tell: before Linux 6.5, and for files of other users.
 func (c *call) countCached(f *os.File) error {
 	part := [2]uint64{uint64(c.offset), uint64(c.length)}
 	var pages [5]uint64 // in the cache; dirty; being written; evicted; evicted lately

@@ -1,11 +1,11 @@
-// Package synth writes small image datasets of ImageNet's shape, for demonstrations and tests where there is no ImageNet: class folders of JPEGs
-// of varied sizes, and among them, as in ImageNet, a PNG that is called .JPEG and a greyscale JPEG.
+// Package synth writes small image datasets of ImageNet's shape, for demonstrations and tests without ImageNet. They have class
+// folders of JPEGs of varied sizes. Among those, as in ImageNet, are a PNG called .JPEG and a greyscale JPEG.
 //
 //	DIR/train/n90000000/n90000000_0.JPEG …
 //	DIR/val/n90000000/ILSVRC2012_val_00000001.JPEG …
 //
-// The content is a function of the options alone: the drawing uses whole numbers, so every machine makes the same files (with the same release of
-// Go, whose JPEG encoder is used). Images of a class share a colour and a shape, so that a network can learn them.
+// The content is a function of the options alone. The drawing uses whole numbers, so every machine makes the same files with the same
+// release of Go and its JPEG encoder. Images of a class share a colour and a shape, so that a network can learn them.
 package synth
 
 import (
@@ -28,13 +28,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Options say what to make. Zero values mean the defaults in brackets.
+// Options choose the dataset. Zero values mean the defaults in brackets.
 type Options struct {
 	Classes int    // [10]
 	Train   int    // images of each class in train [100]
 	Val     int    // images of each class in val [10]; negative: no val
 	Size    int    // mean of the longer sides, in pixels; they vary from a half to one and a half of it [400]
-	Seed    uint64 // of everything
+	Seed    uint64 // seed of everything
 	Jobs    int    // workers [one for each CPU]; the files do not depend on it
 }
 
@@ -105,15 +105,15 @@ func Write(ctx context.Context, dir string, o Options) (Summary, error) {
 		}
 		*s.count, sum.Bytes = o.Classes*s.each, sum.Bytes+n
 	}
-	// Rename takes the place of no folder, not even of an empty one; and Remove takes none that is not empty.
+	// Rename replaces no folder, not even an empty one; and Remove removes only an empty one.
 	if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return sum, err
 	}
 	return sum, os.Rename(partial, dir)
 }
 
-// makePartial makes the hidden folder that becomes the dataset, and removes those of the same prefix whose process was
-// killed. Each is held by flock as long as its process lives. discard removes it, unless it has been renamed.
+// makePartial makes the hidden folder that becomes the dataset, and removes those of the same prefix left by killed processes. Each
+// is held by flock as long as its process lives. discard removes it, unless it has been renamed.
 func makePartial(parent, prefix string) (partial string, discard func(), err error) {
 	entries, err := os.ReadDir(parent)
 	if err != nil {
@@ -231,8 +231,8 @@ func Image(split string, class, k int, o Options) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// draw paints a landscape of nothing: a sky and a ground with the texture of noise, and lit bodies that cast shadows on them, spheres, rings, bars or
-// blocks by class. It computes in whole numbers, so that every processor paints the same.
+// draw paints a landscape of nothing: a sky and a ground with the texture of noise, and lit bodies that cast shadows on them,
+// spheres, rings, bars or blocks by class. It computes in whole numbers, so that every processor paints the same.
 func draw(rng *rand.Rand, w, h, class int) *image.RGBA {
 	img := image.NewRGBA(image.Rect(0, 0, w, h))
 	sky, ground, body := hue(class*157), hue(class*157+40+rng.IntN(60)), hue(class*157+220+rng.IntN(60))
@@ -263,7 +263,7 @@ func draw(rng *rand.Rand, w, h, class int) *image.RGBA {
 		for y := max(0, cy-r); y < min(h, cy+r); y++ {
 			for x := max(0, cx-r); x < min(w, cx+r); x++ {
 				if inside(class%4, x-cx, y-cy, r) {
-					lx, ly := x-cx+r/3, y-cy+r/3 // from the brightest point
+					lx, ly := x-cx+r/3, y-cy+r/3 // distance from the brightest point
 					paint(img, x, y, body, 260-140*(lx*lx+ly*ly)/(r*r)+(fractal(x, y, side/4, seed+1)-128)/3)
 				}
 			}
@@ -272,7 +272,7 @@ func draw(rng *rand.Rand, w, h, class int) *image.RGBA {
 	return img
 }
 
-// paint sets a pixel to a colour under a light, of which 255 is full.
+// paint sets a pixel to a colour under a light; 255 shows the colour as it is.
 func paint(img *image.RGBA, x, y int, colour [3]uint8, light int) {
 	pixel := img.Pix[y*img.Stride+4*x:]
 	for c := range 3 {

@@ -1,6 +1,6 @@
-// Package coefficients is the encoding that keeps JPEG files as their quantised coefficients, in a form that vector instructions unpack
-// (internal/image/coefficients): the pixels of the files, sooner, and the files themselves when they are asked for. What it does not
-// take is stored as it is, record by record.
+// Package coefficients is the encoding that keeps JPEG files as their quantised coefficients, in a form that vector instructions
+// unpack (internal/image/coefficients). It gives the same pixels as the files, sooner, and the files themselves on request. Other
+// images are stored as they are, record by record.
 package coefficients
 
 import (
@@ -42,7 +42,7 @@ func (Encoding) Mapped() bool                       { return false }
 func (Encoding) NotBitExact(*transform.Spec) string { return "" }
 func (Encoding) HoldsOriginals() bool               { return true }
 
-// NewDecoder makes a decoder of records that are coefficients; others are image files.
+// NewDecoder makes a decoder of records in coefficients; others are image files.
 func (Encoding) NewDecoder(level transform.Level) transform.Decoder {
 	return &decoder{coefficients.NewDecoder(level)}
 }
@@ -61,7 +61,7 @@ func (d *decoder) Decode(dst []byte, stride int, r image.Rectangle) error {
 
 func (d *decoder) DecodeTo(transform.Output, image.Rectangle) (bool, error) { return false, nil }
 
-// decoders are for files, which are asked for one at a time.
+// decoders are for files, restored one at a time.
 var decoders = sync.Pool{New: func() any { return coefficients.NewDecoder(kernel.Active()) }}
 
 func (Encoding) File(r *shard.Record) ([]byte, error) {

@@ -43,7 +43,7 @@ func (Encoding) NewWorker() encoding.Worker {
 
 type worker struct {
 	files *imagefile.Decoder
-	index []byte // of the record that is checked
+	index []byte // index of the record to check
 }
 
 func (w *worker) Encode(s *shard.Sample, scratch *encoding.Scratch) error {

@@ -35,9 +35,9 @@ const name = "pixels"
 // params are the parameters as a manifest keeps them in JSON: the codec's, and beside them how the images were resized.
 type params struct {
 	pixelcodec.Params
-	Resize        string `json:"resize"` // as ParseResize reads it
+	Resize        string `json:"resize"` // text for ParseResize
 	Interpolation string `json:"interpolation,omitempty"`
-	// Resampler is an algorithm's name. Sets that were made before there was a choice have none, and mean pillow-12.
+	// Resampler is an algorithm's name. Sets from before there was a choice lack it, and mean pillow-12.
 	Resampler string `json:"resampler,omitempty"`
 }
 
@@ -47,7 +47,7 @@ type Encoding struct {
 	resize Resize
 }
 
-// New returns the encoding with a codec (the zero Params is bitpack) and a resize (the zero value is none).
+// New returns the encoding with a codec (the zero Params is bitpack) and a resize (the zero value keeps all pixels).
 func New(codec pixelcodec.Params, resize Resize) (*Encoding, error) {
 	c, err := pixelcodec.New(codec, kernel.Generic)
 	if err != nil {
@@ -76,7 +76,8 @@ func parse(text json.RawMessage) (encoding.Encoding, error) {
 }
 
 var options = []encoding.Option{
-	{Name: "resize", Help: "256 (the shorter side), 256x256 (height and width), max:500 (limit of the longer side) or none (default 256; none for small images)"},
+	{Name: "resize", Help: "256 (the shorter side), 256x256 (height and width), max:500 (limit of the longer side) " +
+		"or none (default 256; none for small images)"},
 	{Name: "interpolation", Help: "filter of the resize: nearest, box, bilinear, hamming, bicubic or lanczos (default bilinear)"},
 	{Name: "resampler", Help: "resize like pillow-13 (Pillow 13) or pillow-12 (Pillow 9.4 to 12.3) (default pillow-13)"},
 	{Name: "codec", Help: strings.Join(pixelcodec.Names(), ", ") + " (default " + pixelcodec.Bitpack + ")"},
@@ -182,7 +183,8 @@ type worker struct {
 
 func (w *worker) Encode(s *shard.Sample, scratch *encoding.Scratch) error {
 	resize := &w.encoding.resize
-	pix, width, height, err := w.engine.DecodeResized(transform.Source{Image: s.Image}, resize.resized, resize.Interpolation, resize.Resampler)
+	pix, width, height, err := w.engine.DecodeResized(transform.Source{Image: s.Image},
+		resize.resized, resize.Interpolation, resize.Resampler)
 	if image, ok := errors.AsType[*transform.ImageError](err); ok {
 		err = image.Err
 	}

@@ -10,12 +10,12 @@ import (
 	"github.com/imgfeed/imgfeed/transform"
 )
 
-// A Resize is what a set's images went through before they were stored. The zero value is none: the originals' pixels.
+// A Resize is the change of size of a set's images before they were stored. The zero value means no change: the originals' pixels.
 type Resize struct {
 	// Height and Width are the size in pixels, as in [transform.Resize]: a Width of 0 means that Height is the length of the
 	// shorter side. Both are 0 if LongMax says the size, or nothing does.
 	Height, Width int
-	// LongMax is the most that the longer side may have, in pixels; images that are smaller stay as they are. 0: no bound.
+	// LongMax is the limit of the longer side, in pixels; smaller images stay as they are. 0: no bound.
 	LongMax int
 	// Interpolation is the filter.
 	Interpolation resample.Filter
@@ -51,7 +51,8 @@ func ParseResize(size, interpolation string) (Resize, error) {
 	}
 	for i, text := range texts {
 		if *numbers[i], err = strconv.Atoi(text); err != nil || *numbers[i] < 1 || *numbers[i] > pixelcodec.MaxDimension {
-			return Resize{}, fmt.Errorf("resize %q: want 256 (the shorter side), 256x256 (height and width), max:500 (the longer side at most) or none, each from 1 to %d",
+			return Resize{}, fmt.Errorf("resize %q: want 256 (the shorter side), 256x256 (height and width), "+
+				"max:500 (the longer side at most) or none, each from 1 to %d",
 				size, pixelcodec.MaxDimension)
 		}
 	}
@@ -85,7 +86,7 @@ func (s Resize) describe() string {
 	return fmt.Sprintf("Resize(%d, %s)", s.Height, s.Interpolation)
 }
 
-// resized returns the size in which a w × h image is stored.
+// resized returns the stored size of a w × h image.
 func (s Resize) resized(w, h int) (int, int, error) {
 	switch {
 	case s.Height > 0:
@@ -97,21 +98,23 @@ func (s Resize) resized(w, h int) (int, int, error) {
 	return w, h, nil
 }
 
-// NotBitExact says why a transform of images that were stored so does not give the bits that it gives of the originals, in a
-// sentence for the user; "" if it does. It does where nothing was resized, and where the transform begins with just the
-// resize that was done, by the same resampler: Resize of the stored image then changes nothing, and every later operation
-// starts from the same pixels.
+// NotBitExact says, in a sentence for the user, why a transform of the stored images gives other bits than of the originals; "" if
+// the bits agree. They agree if nothing was resized. They also agree if the transform begins with just the same resize, by the same
+// resampler. Resize of the stored image then changes nothing, and every later operation starts from the same pixels.
 func (s Resize) NotBitExact(spec *transform.Spec) string {
 	if s.none() {
 		return ""
 	}
 	first, resizes := spec.LeadingResize()
-	if s.LongMax == 0 && resizes && first.MaxSize == 0 && first.Size == (transform.Size{s.Height, s.Width}) && first.Interpolation == s.Interpolation {
-		if first.Resampler == s.Resampler || s.Interpolation == resample.Nearest { // which is the same in all releases
+	if s.LongMax == 0 && resizes && first.MaxSize == 0 &&
+		first.Size == (transform.Size{s.Height, s.Width}) && first.Interpolation == s.Interpolation {
+		if first.Resampler == s.Resampler || s.Interpolation == resample.Nearest { // Nearest is the same in all releases.
 			return ""
 		}
-		return fmt.Sprintf("the images were stored with %s by the resampler %s, and the transform asks for %s: it works on the stored images, whose results are those of "+
-			"the originals by %s; ask for that, or repack the originals by %s", s.describe(), s.Resampler, first.Resampler, s.Resampler, first.Resampler)
+		return fmt.Sprintf("the images were stored with %s by the resampler %s, and the transform asks for %s: "+
+			"it works on the stored images, whose results are those of the originals by %s; "+
+			"ask for that, or repack the originals by %s",
+			s.describe(), s.Resampler, first.Resampler, s.Resampler, first.Resampler)
 	}
 	begins := transform.NameOf(spec.Ops()[0])
 	if resizes && first.MaxSize > 0 {
@@ -119,6 +122,7 @@ func (s Resize) NotBitExact(spec *transform.Spec) string {
 	} else if resizes {
 		begins = Resize{Height: first.Size[0], Width: first.Size[1], Interpolation: first.Interpolation}.describe()
 	}
-	return fmt.Sprintf("the images were stored with %s, and the transform begins with %s: it works on the stored images, whose results are not those of the originals; "+
+	return fmt.Sprintf("the images were stored with %s, and the transform begins with %s: "+
+		"it works on the stored images, whose results are not those of the originals; "+
 		"a set of the original files, or of pixels without resize, gives those", s.describe(), begins)
 }

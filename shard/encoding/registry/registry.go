@@ -46,7 +46,7 @@ func Named(stored shard.Encoding) shard.Encoding {
 	return stored
 }
 
-// Default returns the encoding of files of which nobody says how they are stored.
+// Default returns the encoding for files if the user chooses no other.
 func Default() encoding.Encoding {
 	e, err := methods[0].Parse(nil)
 	if err != nil {

@@ -144,9 +144,8 @@ func pageValues(h *format.PageHeader) int64 {
 	return int64(n)
 }
 
-// compactStruct returns the length of a struct in Thrift's compact protocol
-// (https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md) that data begin with, if everything in it has the
-// length that it claims.
+// compactStruct returns the length of the struct at the beginning of data, if everything in it has the length that it claims. The struct
+// is in Thrift's compact protocol (https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md).
 func compactStruct(data []byte) (length int, ok bool) {
 	c := &compact{data: data}
 	c.value(compactTypeStruct, 0)
