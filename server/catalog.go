@@ -47,7 +47,7 @@ func openCatalog(found shard.Found, log *slog.Logger) *catalog {
 		}
 		c.sets[split] = &openSet{Set: set, described: describeSet(set), bytes: set.Bytes(), users: 1}
 	}
-	debug.FreeOSMemory() // that opening has used
+	debug.FreeOSMemory() // return the memory of opening
 	c.splits = slices.Sorted(maps.Keys(c.sets))
 	for _, split := range []string{"val", "test"} {
 		if c.sets["train"] == nil || c.sets[split] == nil {
@@ -179,7 +179,7 @@ func (next *catalog) replace(before *catalog) status.Reloaded {
 			if set != nil {
 				set.drop()
 			}
-			old.hold() // before has it, so it is open
+			old.hold() // it is open: before holds it
 			next.sets[split], next.found.Sets[split], next.broken[split] = old, before.found.Sets[split], fmt.Errorf("%s", text)
 		} else if more := old.lacks(set); len(more) > 0 {
 			done.Changes = append(done.Changes, fmt.Sprintf("split %s: partitions %v are served now", split, more))

@@ -8,7 +8,7 @@ import (
 
 // changeRequest gives the epochs that are started from now on another transform and batch size. The running epoch ends.
 type changeRequest struct {
-	Transform json.RawMessage `json:"transform"` // as of openRequest
+	Transform json.RawMessage `json:"transform"` // same form as in openRequest
 	Size      int             `json:"size,omitempty"`
 	BatchSize int             `json:"batch_size"`
 }
@@ -16,10 +16,10 @@ type changeRequest struct {
 // changedReply answers [changeRequest]. Where batches do not fit into the ring's slots any more, nothing has changed.
 type changedReply struct {
 	Fits   bool         `json:"fits"`
-	Arrays []ring.Array `json:"arrays,omitempty"` // of each slot, from now on
+	Arrays []ring.Array `json:"arrays,omitempty"` // arrays of each slot from now on
 	Notes  []string     `json:"notes,omitempty"`
 
-	Positions int64 `json:"positions,omitempty"` // as of openedReply
+	Positions int64 `json:"positions,omitempty"` // same meaning as in openedReply
 }
 
 func (s *session) change(m changeRequest) error {

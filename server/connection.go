@@ -56,14 +56,14 @@ func (c *connection) run(ctx context.Context) {
 	defer stop()
 	c.log.Debug("connected")
 	err := c.serve()
-	c.conn.Close() // before the epoch's end, which may be stuck in a write
+	c.conn.Close() // first, since the epoch may be stuck in a write
 	inEpoch := false
 	if s := c.session.Swap(nil); s != nil {
 		inEpoch = s.epoch != nil
 		s.close()
 	}
 	switch {
-	case ctx.Err() != nil || errors.Is(err, io.EOF) || errors.Is(err, errHangUp) || !inEpoch: // with batches unread, which the system calls a reset
+	case ctx.Err() != nil || errors.Is(err, io.EOF) || errors.Is(err, errHangUp) || !inEpoch: // a client that leaves batches unread resets the connection
 		c.log.Debug("disconnected")
 	default:
 		c.log.Info("connection lost", "err", err)
@@ -135,7 +135,7 @@ func (c *connection) fatal(request string, err error) error {
 // sayGoodbye tells the client that the server stops, unless it is not reading, and ends the connection.
 func (c *connection) sayGoodbye() {
 	defer c.conn.Close()
-	c.conn.SetWriteDeadline(time.Now().Add(goodbyeTimeout)) // for a message that is on its way, too
+	c.conn.SetWriteDeadline(time.Now().Add(goodbyeTimeout)) // the deadline holds for a message in flight, too
 	c.writeMu.Lock()
 	defer c.writeMu.Unlock()
 	frame, err := replies.AppendFrame(c.frame[:0], errorMessage{ErrKind: kindStopped, Message: "imgfeed was stopped", Fatal: true})

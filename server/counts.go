@@ -27,8 +27,8 @@ func countsOf(b loader.Batch, bytes int64) status.Counts {
 // A delivery is what was delivered, and the time that it took.
 type delivery struct {
 	status.Counts
-	slotWait time.Duration // that streams stood still for want of a free slot
-	write    time.Duration // to the socket
+	slotWait time.Duration // time that streams waited for a free slot
+	write    time.Duration // time of writes to the socket
 }
 
 func (d *delivery) add(e delivery) {
@@ -67,7 +67,7 @@ type totals struct {
 	splits map[string]*splitTally
 	errors map[string]int64 // sent to clients, by kind
 
-	batchWait, slotHeld *prometheus.HistogramVec // by split
+	batchWait, slotHeld *prometheus.HistogramVec // histograms by split
 }
 
 func newTotals() *totals {
@@ -82,7 +82,7 @@ func newTotals() *totals {
 // newHistogram makes one of times, by split: a mean would hide the batch in a hundred that a training step waits for.
 func newHistogram(name, help string) *prometheus.HistogramVec {
 	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "imgfeed_" + name, Help: help, Buckets: prometheus.ExponentialBuckets(0.0005, 4, 9), // to 33 s
+		Name: "imgfeed_" + name, Help: help, Buckets: prometheus.ExponentialBuckets(0.0005, 4, 9), // up to 33 s
 	}, []string{"split"})
 }
 

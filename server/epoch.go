@@ -23,7 +23,7 @@ type startRequest struct {
 // generation; none of an older generation comes after it.
 type startedReply struct {
 	Epoch      int64  `json:"epoch"`
-	Batches    int    `json:"batches"` // of this rank, from consumed on
+	Batches    int    `json:"batches"` // batches of this rank from consumed on
 	Generation uint64 `json:"generation"`
 }
 
@@ -38,15 +38,15 @@ type batchMessage struct {
 	Consumed   int64  `json:"consumed"` // the consumed of a start that goes on after this batch
 	// Bad are the samples that could not be served, by place.
 	Bad   []badPlace `json:"bad,omitempty"`
-	Shape []int      `json:"shape,omitempty"` // of one image, in a session with buckets; the images of all have the room of the largest
+	Shape []int      `json:"shape,omitempty"` // shape of one image, in a session with buckets; every image has the room of the largest
 }
 
 // A badPlace is a place in a batch whose sample could not be served.
 type badPlace struct {
 	Place int    `json:"place"`
-	Index int    `json:"index"`        // of the sample
+	Index int    `json:"index"`        // index of the bad sample
 	Key   string `json:"key"`          // its name, "" if that cannot be read either
-	By    *int   `json:"by,omitempty"` // of the one that stands there in its place; absent where it is blank
+	By    *int   `json:"by,omitempty"` // index of its substitute; absent if it is blank
 	Error string `json:"error"`
 }
 
@@ -76,7 +76,7 @@ type epoch struct {
 	cancel context.CancelFunc
 	done   chan struct{} // closed when nothing of the epoch is under way any more
 
-	slotWait time.Duration // of the stream, already counted
+	slotWait time.Duration // the stream's wait that is counted already
 	parts    [][]byte
 }
 
@@ -219,11 +219,11 @@ func (e *epoch) sendBatch(b loader.Batch, nextTook time.Duration) error {
 		m.Shape = s.imageShape(s.buckets[e.stream.Plan().Bucket(b.Number)])
 	}
 	counts := countsOf(b, size)
-	s.count(delivery{Counts: counts}) // before the client can know of it and ask
+	s.count(delivery{Counts: counts}) // first, since the client may ask once it knows
 	started := time.Now()
 	if s.shared {
 		m.Slot = &slot
-		s.lend(slot, started) // for the same reason: it may release it
+		s.lend(slot, started) // first, since the client may release the slot
 		if err := s.connection.send(m); err != nil {
 			return err
 		}

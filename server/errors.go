@@ -41,10 +41,10 @@ func bugError(panicked any) error {
 type reachError struct {
 	Dir         string
 	Rank, World int
-	Partitions  int   // that the set has
+	Partitions  int   // partitions of the set
 	Missing     []int // partitions
 	Selected    bool  // it is a selection that needs them
-	Damage      error // of the first of them that is here and not whole; nil if none is
+	Damage      error // damage of the first partition that is here in part; nil if there is no such one
 }
 
 // Unwrap returns the damage.

@@ -45,8 +45,8 @@ type gallery struct {
 	making sync.Mutex // one batch is made at a time
 
 	mu    sync.Mutex
-	shown []*batchPreview // that which was asked for last at the end
-	paid  time.Time       // when what pictures have taken so far is within galleryShare
+	shown []*batchPreview // the latest request comes last
+	paid  time.Time       // time from which the pictures so far are within galleryShare
 }
 
 // A batchPreview is some samples of a session's last batch, as batch.json describes them.
@@ -54,7 +54,7 @@ type batchPreview struct {
 	Epoch   int             `json:"epoch"`
 	Batch   int             `json:"batch"`
 	Count   int             `json:"count"` // samples of the batch
-	Time    float64         `json:"time"`  // when the pictures were made
+	Time    float64         `json:"time"`  // time of the pictures
 	Samples []previewSample `json:"samples"`
 
 	session, generation uint64
@@ -67,8 +67,8 @@ type previewSample struct {
 	Key      string           `json:"key"`
 	Label    int32            `json:"label"`
 	Class    string           `json:"class"`
-	Words    string           `json:"words,omitempty"` // that WordNet has for it, if it is one of ILSVRC2012's wnids
-	Width    int              `json:"width"`           // of the stored image; 0 if nothing was read
+	Words    string           `json:"words,omitempty"` // WordNet's words for one of ILSVRC2012's wnids
+	Width    int              `json:"width"`           // width of the stored image; 0 if nothing was read
 	Height   int              `json:"height"`
 	Original *previewPicture  `json:"original,omitempty"` // null where it is too large to be decoded for looking at
 	Views    []previewPicture `json:"views"`
@@ -79,7 +79,7 @@ type previewSample struct {
 }
 
 type previewPicture struct {
-	Width   int    `json:"width"` // of the image; its picture may be smaller
+	Width   int    `json:"width"` // width of the image; its picture may be smaller
 	Height  int    `json:"height"`
 	Picture string `json:"picture"`
 }
@@ -115,7 +115,7 @@ func (s *Server) serveBatch(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-cache") // who has this batch already is not sent it again
+	w.Header().Set("Cache-Control", "no-cache") // a browser with this batch does not get it again
 	w.Header().Set("ETag", fmt.Sprintf(`"%d.%d.%d.%d"`, s.started.UnixNano(), p.session, p.generation, p.Batch))
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(p.body))
 }

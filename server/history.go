@@ -21,15 +21,15 @@ const (
 type history struct {
 	mu      sync.Mutex
 	moments []status.Moment
-	looks   []look // of the last rateSpan seconds, the newest last
+	looks   []look // looks of the last rateSpan seconds, the newest last
 }
 
 // A look holds the totals that a later moment is compared with.
 type look struct {
 	at      time.Time
-	pool    loader.Counters // with reads that are under way
+	pool    loader.Counters // counters that include reads in flight
 	store   status.Store
-	feeders map[string]status.FeederCounts // by address
+	feeders map[string]status.FeederCounts // feeders by address
 	images  int64
 	sent    map[uint64]int64 // images, by session
 }
@@ -69,7 +69,7 @@ func (s *Server) addMoment(now time.Time) {
 		return // two within the clock's resolution
 	}
 	did := next.pool.Sub(last.pool)
-	threads := elapsed * float64(cmp.Or(st.Threads, runtime.GOMAXPROCS(0))) // without threads, those that stand in for feeders
+	threads := elapsed * float64(cmp.Or(st.Threads, runtime.GOMAXPROCS(0))) // without threads: those that help out for feeders
 	m := status.Moment{
 		Time: s.moment(now), Images: float64(next.images-last.images) / elapsed, Bytes: float64(did.BytesRead) / elapsed,
 		Read: max(0, did.Read.Seconds()/threads), Decode: did.Decode.Seconds() / threads, Resample: did.Resample.Seconds() / threads,

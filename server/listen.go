@@ -48,7 +48,7 @@ func (e *InUseError) Error() string {
 type Listener struct {
 	path   string
 	socket *net.UnixListener
-	own    os.FileInfo // of its file
+	own    os.FileInfo // identity of the socket's file
 	made   []string    // folders that were made for it, the innermost first
 }
 

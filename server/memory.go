@@ -17,7 +17,7 @@ const (
 	autoRingBytes  = 512 << 20
 	autoSlotsMin   = 3
 	autoSlotsMax   = 16
-	autoSlotsShort = 2 // when memory is short: one to fill, one to lend
+	autoSlotsShort = 2 // slots if memory is short: one to fill, one to lend
 
 	// endPatience is how long a new session waits for memory: sessions of clients that are gone may be about to end, as
 	// when a server that was stopped goes on, and its clients come back before their ends are seen.
@@ -43,8 +43,8 @@ func prefetchBytes(wish, memory int64) int64 {
 // A limitError means that a session asks for more memory than there is for it.
 type limitError struct {
 	Want, Used, Max int64 // bytes
-	Slots           int   // of a ring; 0 for a selection
-	Sessions        int   // that --sessions should name; 0 if it would not help
+	Slots           int   // slots of a ring; 0 for a selection
+	Sessions        int   // a value for --sessions; 0 if that would not help
 }
 
 func (e *limitError) Error() string {
@@ -65,7 +65,7 @@ func (e *limitError) Error() string {
 type budget struct {
 	mu        sync.Mutex
 	max, used int64
-	rings     int // that it is to suffice for, where their sizes are ours to choose; 0 if nobody knows
+	rings     int // rings that it must suffice for, if the server chooses their sizes; 0 if unknown
 }
 
 // take reserves a ring of slots slots, or, when slots is 0, of as many as are sensible, and no fewer than least. It returns their

@@ -21,7 +21,7 @@ import (
 
 // openRequest opens the connection's session: it says what to deliver, and how. A connection has one session at most.
 type openRequest struct {
-	Split      string          `json:"split,omitempty"`     // may be left out when the server has one set
+	Split      string          `json:"split,omitempty"`     // optional if the server has one set
 	Transform  json.RawMessage `json:"transform"`           // a preset's name, or a list of operations
 	BatchSize  int             `json:"batch_size"`          // samples, at least 1
 	Shuffle    bool            `json:"shuffle,omitempty"`   // a new order each epoch
@@ -35,9 +35,9 @@ type openRequest struct {
 	WithParams bool            `json:"with_params,omitempty"`
 	OnError    string          `json:"on_error,omitempty"` // error, blank or substitute
 
-	Resampler string   `json:"resampler,omitempty"` // of operations that name none: pillow-13 or pillow-12; the server's own when absent
+	Resampler string   `json:"resampler,omitempty"` // default of the operations: pillow-13 or pillow-12; absent: the server's own
 	BitExact  bool     `json:"bit_exact,omitempty"` // refuse a transform whose results are not those of the original images
-	Fields    []string `json:"fields,omitempty"`    // that are delivered too, in this order
+	Fields    []string `json:"fields,omitempty"`    // fields to deliver, in this order
 	Selects   bool     `json:"selects,omitempty"`   // a select comes before the first start, and tells which partitions are needed
 
 	WithRepetitions bool `json:"with_repetitions,omitempty"` // what records takes beside the indices
@@ -70,10 +70,10 @@ type openedReply struct {
 	World       int          `json:"world"`
 	Slots       int          `json:"slots"`
 	SlotBytes   int64        `json:"slot_bytes"`          // slot s lies at s*slot_bytes in the ring
-	Arrays      []ring.Array `json:"arrays"`              // of each slot
+	Arrays      []ring.Array `json:"arrays"`              // arrays of each slot
 	RingBytes   int64        `json:"ring_bytes"`          // 0 when the transport is the socket
 	Notes       []string     `json:"notes"`               // sentences for the user, if any
-	Positions   int64        `json:"positions,omitempty"` // of an epoch of buckets
+	Positions   int64        `json:"positions,omitempty"` // positions of an epoch with buckets
 }
 
 func (c *connection) open(m openRequest) error {
@@ -106,7 +106,7 @@ type openConfig struct {
 	split   string
 	set     *openSet
 	views   transform.Views
-	sized   []transform.Views // of each bucket; views then are those of the largest images
+	sized   []transform.Views // views of each bucket; views has those of the largest images
 	buckets [][2]int          // sorted
 	listed  bool              // the transform is a list of views, were it of one
 	plan    plan.Config       // all but epoch and consumed

@@ -88,7 +88,7 @@ type classesRequest struct {
 // classesReply answers [classesRequest]: as many names as a message has room for. Class i of the list has label First + i.
 type classesReply struct {
 	First   int      `json:"first"`
-	Count   int      `json:"count"` // of all
+	Count   int      `json:"count"` // number of all
 	Classes []string `json:"classes"`
 }
 
@@ -214,8 +214,8 @@ func (s *session) values(m valuesRequest) error {
 type recordsRequest struct {
 	Epoch       int64 `json:"epoch"`
 	Indices     []int `json:"indices"`
-	Repetitions []int `json:"repetitions,omitempty"` // of each, where samples are repeated; 0 when absent
-	View        int   `json:"view,omitempty"`        // of the transform
+	Repetitions []int `json:"repetitions,omitempty"` // repetition of each sample; 0 if absent
+	View        int   `json:"view,omitempty"`        // number of the view
 }
 
 // recordsReply answers [recordsRequest]: for each sample a list of functions with their arguments.

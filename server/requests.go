@@ -86,8 +86,8 @@ type stage int
 
 const (
 	anytime   stage = iota
-	greeted         // after hello
-	inSession       // after open
+	greeted         // a state: after hello
+	inSession       // a state: after open
 )
 
 func ofConnection[M any](from stage, serve func(*connection, M) error) request {
@@ -132,7 +132,7 @@ type helloRequest struct {
 
 // helloReply answers [helloRequest]: what the server is, and what it serves.
 type helloReply struct {
-	Version int                `json:"version"` // of the protocol, that both will speak
+	Version int                `json:"version"` // version of the protocol for both
 	Server  string             `json:"server"`  // name and version of the program
 	PID     int                `json:"pid"`
 	Rank    *int               `json:"rank,omitempty"`  // what a session gets that names no rank; absent when the server has no such default

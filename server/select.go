@@ -23,8 +23,8 @@ type selectRequest struct {
 
 // selectedReply answers [selectRequest].
 type selectedReply struct {
-	Positions int64 `json:"positions"` // of all ranks together, in an epoch
-	Bytes     int64 `json:"bytes"`     // of the server's memory that the selection takes
+	Positions int64 `json:"positions"` // positions of an epoch, all ranks together
+	Bytes     int64 `json:"bytes"`     // server memory of the selection
 }
 
 // followed implements [announcer].

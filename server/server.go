@@ -99,7 +99,7 @@ type Server struct {
 	host     *feeder.Host
 	feeders  *feeder.List
 	warnings warner
-	feeding  atomic.Pointer[feeder.Counters] // of a feeder
+	feeding  atomic.Pointer[feeder.Counters] // counters of a feeder
 	gallery  gallery
 
 	lastID   atomic.Uint64
@@ -285,7 +285,7 @@ func (s *Server) WatchIdle(ctx context.Context, after time.Duration) context.Con
 	go func() {
 		tick := time.NewTicker(min(after/4+1, time.Second))
 		defer tick.Stop()
-		last := time.Now() // when a client was last connected
+		last := time.Now() // last time with a client
 		var seen []*connection
 		for {
 			select {

@@ -18,15 +18,15 @@ type session struct {
 	server     *Server
 	samples    loader.Dataset
 
-	generation atomic.Uint64 // of the last epoch
-	epoch      *epoch        // that runs
+	generation atomic.Uint64 // number of the last epoch
+	epoch      *epoch        // the running epoch
 
-	selectionBytes int64 // of plan.Selection, reserved
+	selectionBytes int64 // memory reserved for plan.Selection
 
-	tally  tally // since it was opened
+	tally  tally // counts since the session was opened
 	totals *splitTally
 
-	stream atomic.Pointer[loader.Stream] // of the running epoch; nil if none runs
+	stream atomic.Pointer[loader.Stream] // stream of the running epoch; nil between epochs
 	made   atomic.Pointer[madeEpoch]     // the epoch before the running one, until that begins
 	lookMu sync.Mutex                    // held to look for the stream and its set, to take the stream away, and to take another set
 }

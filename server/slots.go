@@ -15,11 +15,11 @@ type slots struct {
 	slotBytes int64
 	byNumber  []*loader.Slot   // the arrays in the ring
 	slotPool  *loader.SlotPool // those that are free
-	memory    *budget          // that the ring is of
+	memory    *budget          // budget that holds the ring
 	log       *slog.Logger
 
-	started time.Time      // of the server: moments are ns since then, by a clock that nobody sets
-	lentAt  []atomic.Int64 // by number: when it was lent last
+	started time.Time      // start of the server; moments are ns since then, by the monotonic clock
+	lentAt  []atomic.Int64 // moment of each slot's last lending
 }
 
 // newSlots makes a ring of n slots, whose memory was taken.

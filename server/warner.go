@@ -12,7 +12,7 @@ const countFor = time.Minute
 // A warner logs a trouble at once. The same trouble is then counted for a minute, and logged with its count: a peer may bring it hundreds of times.
 type warner struct {
 	mu     sync.Mutex
-	counts map[string]int // of the troubles that are counted, by kind
+	counts map[string]int // number of troubles by kind
 }
 
 // warn logs a trouble of a kind, or counts it.

@@ -28,7 +28,7 @@ type Host struct {
 	Pool    *loader.Pool
 	Access  Access
 	Log     *slog.Logger
-	Running *sync.WaitGroup // of goroutines
+	Running *sync.WaitGroup // goroutines of the links
 	// Warn logs a trouble of a kind, or counts it if there were such before.
 	Warn func(log *slog.Logger, kind, message string, args ...any)
 	// Sets returns what is served now, and whether one of the sets lies behind a network. Hold keeps a set open until release is called.
@@ -66,7 +66,7 @@ type Hello struct {
 type HelloReply struct {
 	Version     int    `json:"version"`
 	Server      string `json:"server"`      // name and version of the program, which must be the other's
-	Connections int    `json:"connections"` // that keep it busy
+	Connections int    `json:"connections"` // connections that keep the feeder busy
 	Sets        []Set  `json:"sets"`
 }
 

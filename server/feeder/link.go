@@ -56,7 +56,7 @@ func (f *feeder) keepOne(ctx context.Context) {
 	for ctx.Err() == nil {
 		c, err := f.dial(ctx)
 		if err == nil {
-			closing := context.AfterFunc(ctx, func() { c.conn.Close() }) // which ends what it waits for
+			closing := context.AfterFunc(ctx, func() { c.conn.Close() }) // this ends the wait
 			f.connected.Add(1)
 			err = f.host.Pool.ServeRemote(ctx, c)
 			f.connected.Add(-1)
@@ -80,7 +80,7 @@ func (f *feeder) keepOne(ctx context.Context) {
 
 // report logs a trouble, or counts it.
 func (f *feeder) report(err error) {
-	if failed, is := errors.AsType[*net.OpError](err); is { // without the ports
+	if failed, is := errors.AsType[*net.OpError](err); is { // leave out the ports
 		err = fmt.Errorf("%s: %w", failed.Op, failed.Err)
 	}
 	f.mu.Lock()
@@ -173,7 +173,7 @@ func decodeReply[M any](text []byte) (m M, err error) {
 // An Offer describes a stream to feeders. It is the stream's [loader.StreamConfig].Feed.
 type Offer struct {
 	set         Set
-	frame       []byte // of the Request
+	frame       []byte // frame of the Request
 	sampleBytes int64
 }
 
@@ -196,7 +196,7 @@ type link struct {
 	out     []byte
 	parts   [][]byte
 	flags   [loader.PieceSamplesMax]byte
-	samples float64       // of the next piece
+	samples float64       // samples of the next piece
 	fastest time.Duration // a piece lately
 }
 

@@ -77,13 +77,13 @@ type connection struct {
 	host     *Host
 	counters *Counters
 	conn     net.Conn
-	token    string // that the server must show
+	token    string // token that the server must show
 	log      *slog.Logger
 	in       *bufio.Reader
 	frames   *wire.Reader
-	offers   map[string]*offered // by the text of their requests
+	offers   map[string]*offered // offers by the text of their requests
 	last     *offered            // the one that slot is for
-	piece    loader.Piece        // with the slot
+	piece    loader.Piece        // piece in work, with its slot
 	parts    [][]byte
 	flags    [loader.PieceSamplesMax]byte
 	made     [loader.PieceSamplesMax]bool
@@ -92,7 +92,7 @@ type connection struct {
 // An offered stream is one of a session of another server, of a set of this one.
 type offered struct {
 	loader.StreamConfig
-	samples int  // of the set
+	samples int  // samples of the set
 	params  bool // wanted
 	release func() error
 }

@@ -8,8 +8,8 @@ import (
 
 // Feeders are the other machines that make samples for a server, as they are listed now.
 type Feeders struct {
-	FeederWork          // of all
-	Each       []Feeder `json:"each"` // by address
+	FeederWork          // work of all feeders
+	Each       []Feeder `json:"each"` // feeders sorted by address
 }
 
 // A Feeder is one of them.
@@ -23,9 +23,9 @@ type Feeder struct {
 // FeederWork is what came from feeders.
 type FeederWork struct {
 	FeederCounts
-	SamplesPerSecond float64 `json:"samples_per_second"` // in the last seconds, as are the next two
+	SamplesPerSecond float64 `json:"samples_per_second"` // rate of the last seconds, like the next two
 	BytesPerSecond   float64 `json:"bytes_per_second"`
-	Share            float64 `json:"share"` // of all samples that were made
+	Share            float64 `json:"share"` // share of all samples
 }
 
 // FeederCounts are since a feeder was listed.
@@ -33,7 +33,7 @@ type FeederCounts struct {
 	Samples int64 `json:"samples"`
 	Again   int64 `json:"again"` // samples of pieces that were late or lost, or which it could not read: the server made them
 	Late    int64 `json:"late"`  // pieces
-	Bytes   int64 `json:"bytes"` // that came
+	Bytes   int64 `json:"bytes"` // bytes received
 }
 
 var feederCounters = []struct {

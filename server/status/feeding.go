@@ -8,8 +8,8 @@ import (
 
 // Feeding is what a feeder does for servers. Its [Status].Images are those that it made for them.
 type Feeding struct {
-	Connections int64   `json:"connections"` // of servers
-	Pieces      int64   `json:"pieces"`      // that it made
+	Connections int64   `json:"connections"` // connections of servers
+	Pieces      int64   `json:"pieces"`      // pieces made
 	Busy        float64 `json:"busy"`        // share of the threads' time in the last seconds
 }
 

@@ -27,27 +27,27 @@ type Status struct {
 	Advice  string  `json:"advice"`         // what to do about it, "" if nothing
 
 	Threads        int   `json:"threads"`
-	RingBytes      int64 `json:"ring_bytes"` // of all sessions
+	RingBytes      int64 `json:"ring_bytes"` // memory of all sessions' rings
 	RingLimitBytes int64 `json:"ring_limit_bytes"`
 
 	Counts
 	Errors          map[string]int64   `json:"errors"` // sent to clients, by kind
 	ReadBytes       int64              `json:"read_bytes"`
-	ImagesPerSecond float64            `json:"images_per_second"` // in the last seconds, as are the sessions'
-	Seconds         map[string]float64 `json:"seconds"`           // of all threads: read, decode, resample, wait; of all sessions: slot_wait, write
+	ImagesPerSecond float64            `json:"images_per_second"` // rate of the last seconds, like the sessions' rates
+	Seconds         map[string]float64 `json:"seconds"`           // read, decode, resample and wait of all threads; slot_wait and write of all sessions
 
-	Store   *Store   `json:"store,omitempty"`   // of sets in buckets and on web servers, if there are any
+	Store   *Store   `json:"store,omitempty"`   // nil without sets in buckets or on web servers
 	Feeders *Feeders `json:"feeders,omitempty"` // if the server has any
-	Feeding *Feeding `json:"feeding,omitempty"` // of a feeder
+	Feeding *Feeding `json:"feeding,omitempty"` // nil unless the server is a feeder
 
 	Sets     []Set       `json:"sets"`
 	Damaged  []string    `json:"damaged"`  // sets and partitions that are here but not served, a sentence each
-	Sessions []Session   `json:"sessions"` // by split and rank
+	Sessions []Session   `json:"sessions"` // sorted by split and rank
 	Bad      []BadSample `json:"bad"`      // the last samples that could not be served, the newest first
 	History  []Moment    `json:"history"`  // the last minutes, a moment each second, the newest last
 
 	// For the metrics alone.
-	Splits      map[string]Counts `json:"-"` // of those that are served
+	Splits      map[string]Counts `json:"-"` // counts of the served splits
 	Processed   int64             `json:"-"` // images that went through the decoding threads
 	Connections int               `json:"-"`
 }
@@ -70,8 +70,8 @@ type Session struct {
 	Transport string          `json:"transport"` // shm or socket
 
 	Epoch        *int `json:"epoch"`         // null when none runs
-	EpochBatches int  `json:"epoch_batches"` // of the rank, from where it started
-	EpochSent    int  `json:"epoch_sent"`    // of them
+	EpochBatches int  `json:"epoch_batches"` // batches of the rank from its start on
+	EpochSent    int  `json:"epoch_sent"`    // batches sent so far
 	// SecondsLeft of the epoch at this rate; null where that is not known.
 	SecondsLeft *float64 `json:"seconds_left"`
 
@@ -100,9 +100,9 @@ const SharedMemory = "shm"
 type Counts struct {
 	Images      int64 `json:"images"`
 	Batches     int64 `json:"batches"`
-	Bytes       int64 `json:"bytes"`       // of arrays
+	Bytes       int64 `json:"bytes"`       // bytes of arrays
 	Blanks      int64 `json:"blanks"`      // samples replaced by zeros under on_error: blank
-	Substitutes int64 `json:"substitutes"` // by another one of their class, under on_error: substitute
+	Substitutes int64 `json:"substitutes"` // samples replaced by another one of their class
 }
 
 var deliveryCounters = []struct {

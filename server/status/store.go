@@ -10,19 +10,19 @@ import (
 // A Store is what was read of buckets and web servers, and of their cache. Counts are since the server started.
 type Store struct {
 	Requests    int64 `json:"requests"`
-	Retries     int64 `json:"retries"` // of them: those that repeat one that failed
+	Retries     int64 `json:"retries"` // requests that repeat a failed one
 	UnderWay    int64 `json:"under_way"`
 	UnderWayMax int64 `json:"under_way_max"` // at the moment
-	Bytes       int64 `json:"bytes"`         // that came
-	SetBytes    int64 `json:"set_bytes"`     // of the sets that come from there, as far as they are served
-	HitBytes    int64 `json:"hit_bytes"`     // that were read from the cache
+	Bytes       int64 `json:"bytes"`         // bytes received
+	SetBytes    int64 `json:"set_bytes"`     // bytes of the served sets in the store
+	HitBytes    int64 `json:"hit_bytes"`     // bytes read from the cache
 	CacheUsed   int64 `json:"cache_used"`    // bytes that the cache keeps
 	CacheMax    int64 `json:"cache_max"`     // at most; 0 without a cache
 	// CacheFailure says why nothing is kept at the moment; "" if something is.
 	CacheFailure string `json:"cache_failure"`
 	// Failure is the last one for which a request was repeated; "" if there was none.
 	Failure       string     `json:"failure"`
-	FailureStatus int        `json:"failure_status"` // of HTTP, 0 without an answer
+	FailureStatus int        `json:"failure_status"` // HTTP status, 0 without an answer
 	Rates         StoreRates `json:"rates"`
 }
 
@@ -31,8 +31,8 @@ type StoreRates struct {
 	UnderWay   float64 `json:"under_way"` // requests, on average
 	Requests   float64 `json:"requests"`
 	Retries    float64 `json:"retries"`
-	StoreBytes float64 `json:"store_bytes"` // that came from the store
-	CacheBytes float64 `json:"cache_bytes"` // that were read from the cache
+	StoreBytes float64 `json:"store_bytes"` // bytes from the store
+	CacheBytes float64 `json:"cache_bytes"` // bytes read from the cache
 	// MemoryBytes were taken by samples beyond these two: they were read before, and lay in memory. Null where other sets are served too.
 	MemoryBytes *float64 `json:"memory_bytes"`
 }

@@ -15,7 +15,7 @@ const (
 	Labels  = "labels"
 	Indices = "indices"
 	Params  = "params"
-	Field   = "field" // whose name is the array's
+	Field   = "field" // a field of the set, by its name
 
 	Repetitions = "repetitions"
 )
@@ -27,11 +27,11 @@ var dtypes = map[string]int64{"uint8": 1, "int32": 4, "int64": 8, "float32": 4}
 // reply to open says of it.
 type Array struct {
 	Kind   string `json:"kind"`           // what it holds
-	Name   string `json:"name,omitempty"` // which of its kind, where there may be several
+	Name   string `json:"name,omitempty"` // name among several arrays of a kind
 	Dtype  string `json:"dtype"`
-	Shape  []int  `json:"shape"`  // of one sample; empty: a single number
+	Shape  []int  `json:"shape"`  // shape of one sample; empty: a single number
 	Offset int64  `json:"offset"` // within the slot, bytes
-	Stride int64  `json:"stride"` // from one sample to the next, bytes
+	Stride int64  `json:"stride"` // bytes from one sample to the next
 }
 
 // A Layout says which arrays a slot has and where they lie. For 256 samples of 224×224 with params:
@@ -43,7 +43,7 @@ type Array struct {
 //	Size                         38,547,456  a whole number of pages
 type Layout struct {
 	BatchSize int
-	Arrays    []Array // in the order in which they lie and travel
+	Arrays    []Array // arrays in the order of memory and wire
 	Size      int64
 }
 

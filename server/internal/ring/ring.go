@@ -46,7 +46,7 @@ type Ring struct {
 
 	mu    sync.Mutex
 	lent  []bool
-	count int // of lent slots
+	count int // number of lent slots
 }
 
 // New returns a ring of slots slots of slotSize bytes (a multiple of the page size) in a sealed anonymous file. All its
