@@ -22,7 +22,8 @@ func (c *openConfig) arrays() []ring.Array {
 		arrays = append(arrays, ring.Array{Kind: ring.Images, Name: c.viewName(v), Dtype: "uint8", Shape: shape})
 	}
 	none := []int{} // not nil, which JSON would write as null
-	arrays = append(arrays, ring.Array{Kind: ring.Labels, Dtype: "int64", Shape: none}, ring.Array{Kind: ring.Indices, Dtype: "int64", Shape: none})
+	arrays = append(arrays, ring.Array{Kind: ring.Labels, Dtype: "int64", Shape: none},
+		ring.Array{Kind: ring.Indices, Dtype: "int64", Shape: none})
 	for v := range c.views {
 		if c.params {
 			arrays = append(arrays, ring.Array{Kind: ring.Params, Name: c.viewName(v), Dtype: "int32", Shape: []int{transform.ParamsLen}})
@@ -53,7 +54,8 @@ func (c *openConfig) imageShape(size [2]int) []int {
 	return []int{size[0], size[1], channels}
 }
 
-// fieldRoomMax bounds what a slot holds of a field whose values have any length, bytes: there is room for the longest of the set for each sample.
+// fieldRoomMax bounds what a slot holds of a field whose values have any length, bytes: there is room for the longest of the set
+// for each sample.
 const fieldRoomMax = 256 << 20
 
 // checkFieldRoom refuses fields whose few long values would make every slot large.

@@ -115,7 +115,8 @@ func (s *openSet) drop() error {
 // same way.
 func (s *openSet) serves(other *openSet) bool {
 	a, b := s.Manifest(), other.Manifest()
-	return a.Fingerprint == b.Fingerprint && !a.OtherContent(b) && reflect.DeepEqual(a.Encoding, b.Encoding) && reflect.DeepEqual(a.Fields, b.Fields)
+	return a.Fingerprint == b.Fingerprint && !a.OtherContent(b) &&
+		reflect.DeepEqual(a.Encoding, b.Encoding) && reflect.DeepEqual(a.Fields, b.Fields)
 }
 
 // lacks returns the partitions that other has and s has not; both have as many.
@@ -188,7 +189,8 @@ func (next *catalog) replace(before *catalog) status.Reloaded {
 	next.splits = slices.Sorted(maps.Keys(next.sets))
 	for _, split := range next.splits {
 		if before.sets[split] == nil {
-			done.Changes = append(done.Changes, fmt.Sprintf("split %s is served now, %s", split, bytesize.Counted(next.sets[split].Len(), "sample", "samples")))
+			done.Changes = append(done.Changes,
+				fmt.Sprintf("split %s is served now, %s", split, bytesize.Counted(next.sets[split].Len(), "sample", "samples")))
 		}
 	}
 	return done

@@ -72,10 +72,11 @@ type totals struct {
 
 func newTotals() *totals {
 	return &totals{
-		splits:    map[string]*splitTally{},
-		errors:    map[string]int64{kindBadRequest: 0, kindCorrupt: 0, kindUnsupported: 0, kindMissing: 0, kindInternal: 0},
-		batchWait: newHistogram("batch_wait_seconds", "How long a session waited for its next batch with a slot free for it: for the disk or the CPU."),
-		slotHeld:  newHistogram("slot_held_seconds", "How long a client kept a batch in shared memory before it gave the slot back."),
+		splits: map[string]*splitTally{},
+		errors: map[string]int64{kindBadRequest: 0, kindCorrupt: 0, kindUnsupported: 0, kindMissing: 0, kindInternal: 0},
+		batchWait: newHistogram("batch_wait_seconds",
+			"How long a session waited for its next batch with a slot free for it: for the disk or the CPU."),
+		slotHeld: newHistogram("slot_held_seconds", "How long a client kept a batch in shared memory before it gave the slot back."),
 	}
 }
 

@@ -67,7 +67,8 @@ func (e *reachError) Error() string {
 	} else if e.World != e.Partitions {
 		advice += fmt.Sprintf(", use a world of %d, one rank for each partition, or build it with --partitions %d", e.Partitions, e.World)
 	}
-	return fmt.Sprintf("rank %d of world %d needs partitions that are not in %s: %s; %s", e.Rank, e.World, e.Dir, strings.Join(names, ", "), advice)
+	return fmt.Sprintf("rank %d of world %d needs partitions that are not in %s: %s; %s", e.Rank, e.World, e.Dir,
+		strings.Join(names, ", "), advice)
 }
 
 // checkReach returns a *reachError if the set lacks a partition that the rank needs.
@@ -85,7 +86,8 @@ func checkPlan(set *shard.Set, p *plan.Plan) error {
 		return nil
 	}
 	cfg := p.Config()
-	err := &reachError{Dir: set.Dir(), Rank: cfg.Rank, World: cfg.World, Partitions: set.Partitions(), Missing: missing, Selected: cfg.Selection != nil}
+	err := &reachError{Dir: set.Dir(), Rank: cfg.Rank, World: cfg.World, Partitions: set.Partitions(), Missing: missing,
+		Selected: cfg.Selection != nil}
 	for _, partition := range missing {
 		if absence := set.Absence(partition); is[*shard.DamagedPartitionError](absence) {
 			err.Damage = absence

@@ -21,8 +21,8 @@ import (
 
 // How much of a batch the page shows, and how much time that may take.
 const (
-	// previewSamples is how many samples are shown at most, previewPictures how many pictures of them, originals included; a sample with all
-	// of its views is shown whatever their number.
+	// previewSamples is how many samples are shown at most, previewPictures how many pictures of them, originals included; a
+	// sample with all of its views is shown whatever their number.
 	previewSamples  = 8
 	previewPictures = 48
 	// previewSide is the longer side of a picture at most, in pixels.
@@ -108,7 +108,8 @@ func (s *Server) serveBatch(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case wait > 0:
 		w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)+1))
-		http.Error(w, fmt.Sprintf("so many sessions were looked at that pictures of another one are made in %v only", wait.Round(time.Second)), http.StatusServiceUnavailable)
+		http.Error(w, fmt.Sprintf("so many sessions were looked at that pictures of another one are made in %v only",
+			wait.Round(time.Second)), http.StatusServiceUnavailable)
 		return
 	case err != nil:
 		http.Error(w, err.Error(), http.StatusNotFound)
@@ -220,8 +221,8 @@ func (g *gallery) forget(session uint64) {
 	g.shown = slices.DeleteFunc(g.shown, func(p *batchPreview) bool { return p.session == session })
 }
 
-// lookInto returns the running epoch's stream, its set and its generation; nil if no epoch runs. The set stays open, whatever becomes of the
-// epoch, until it is let go.
+// lookInto returns the running epoch's stream, its set and its generation; nil if no epoch runs. The set stays open, whatever
+// becomes of the epoch, until it is let go.
 func (s *session) lookInto() (stream *loader.Stream, set *openSet, generation uint64) {
 	s.lookMu.Lock()
 	defer s.lookMu.Unlock()
@@ -240,7 +241,8 @@ func (s *session) forgetStream() {
 
 // describe encodes a sample's pictures.
 func (s *session) describe(set *openSet, shown loader.Preview) (d previewSample, err error) {
-	d = previewSample{Index: shown.Index, Key: shown.Key, Label: shown.Label, Width: shown.Stored.X, Height: shown.Stored.Y, Views: []previewPicture{}}
+	d = previewSample{Index: shown.Index, Key: shown.Key, Label: shown.Label, Width: shown.Stored.X, Height: shown.Stored.Y,
+		Views: []previewPicture{}}
 	if classes := set.Manifest().Classes; shown.Label >= 0 && int(shown.Label) < len(classes) {
 		d.Class = classes[shown.Label]
 		d.Words = wordnet.Words(d.Class)

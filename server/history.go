@@ -145,7 +145,8 @@ type badSamples struct {
 	last []status.BadSample
 }
 
-// note remembers a bad sample of a split, met at a moment. It keeps each sample once: one that comes again in a later epoch moves to the end.
+// note remembers a bad sample of a split, met at a moment. It keeps each sample once: one that comes again in a later epoch moves
+// to the end.
 func (b *badSamples) note(moment float64, split string, e loader.BadSample) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

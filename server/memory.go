@@ -26,9 +26,9 @@ const (
 	takeAgain = 20 * time.Millisecond
 )
 
-// prefetchBytes is the part of a server's memory into which records are read before they are due: as much as was asked for, but half of the memory
-// at most. Without a wish it is a sixteenth of the memory, and 0 where that would hold hardly one record. 256 MiB fill a link of 10 Gbit/s
-// whose answers take 200 ms.
+// prefetchBytes is the part of a server's memory into which records are read before they are due: as much as was asked for, but
+// half of the memory at most. Without a wish it is a sixteenth of the memory, and 0 where that would hold hardly one record. 256
+// MiB fill a link of 10 Gbit/s whose answers take 200 ms.
 func prefetchBytes(wish, memory int64) int64 {
 	const least, most = 1 << 20, 256 << 20
 	switch {
@@ -58,7 +58,8 @@ func (e *limitError) Error() string {
 	}
 	return fmt.Sprintf("%s %s, and other sessions hold %s of the %s that the server may use for batches: "+
 		"start imgfeed with %sa larger --memory, or ask for fewer slots or smaller batches",
-		bytesize.Counted(e.Slots, "slot takes", "slots take"), bytesize.Format(e.Want), bytesize.Format(e.Used), bytesize.Format(e.Max), divide)
+		bytesize.Counted(e.Slots, "slot takes", "slots take"),
+		bytesize.Format(e.Want), bytesize.Format(e.Used), bytesize.Format(e.Max), divide)
 }
 
 // A budget is an amount of memory that sessions share.
@@ -88,8 +89,8 @@ func (b *budget) take(slots, least int, slotBytes int64) (int, error) {
 	return slots, nil
 }
 
-// autoSlots is how many slots a ring gets where its client asks for no number, and there is memory: of memory bytes for rings rings in all, 0 if
-// nobody knows how many.
+// autoSlots is how many slots a ring gets where its client asks for no number, and there is memory: of memory bytes for rings
+// rings in all, 0 if nobody knows how many.
 func autoSlots(slotBytes, memory int64, rings int) int {
 	size := int64(autoRingBytes)
 	if rings > 0 {

@@ -84,7 +84,8 @@ func (c *connection) open(m openRequest) error {
 	if err != nil {
 		return err
 	}
-	c.log.Info("session opened", "split", s.split, "transform", s.viewsText, "batch_size", m.BatchSize, "rank", s.plan.Rank, "world", s.plan.World,
+	c.log.Info("session opened", "split", s.split, "transform", s.viewsText, "batch_size", m.BatchSize, "rank", s.plan.Rank,
+		"world", s.plan.World,
 		"transport", s.transport(), "slots", s.ring.Slots(), "ring", bytesize.Format(s.ring.Size()))
 	reply := s.opened()
 	for _, note := range reply.Notes {

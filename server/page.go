@@ -26,8 +26,8 @@ import (
 var page embed.FS
 
 // Handler serves, for people, the status page at / (as sentences where HTML is not asked for); for programs, the [status.Status] at
-// /status.json; /metrics for Prometheus; and /healthz for supervisors: 200 while the server accepts sessions, 503 when it stops; after "ok",
-// a line for each damaged set or partition, since a restart would not mend it.
+// /status.json; /metrics for Prometheus; and /healthz for supervisors: 200 while the server accepts sessions, 503 when it stops;
+// after "ok", a line for each damaged set or partition, since a restart would not mend it.
 func (s *Server) Handler() http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(status.Metrics(s.sample), s.totals.batchWait, s.totals.slotHeld)
@@ -80,7 +80,8 @@ func (s *Server) servePage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	// All comes from here, and no other page may show this one in a frame.
-	w.Header().Set("Content-Security-Policy", "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'")
+	w.Header().Set("Content-Security-Policy",
+		"default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'")
 	http.ServeFileFS(w, r, page, "page/index.html")
 }
 

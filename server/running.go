@@ -12,8 +12,8 @@ import (
 	"github.com/imgfeed/imgfeed/server/status"
 )
 
-// runningFolder is where every server of the user has a socket by which it is found, beside the one that its clients are told of. A loader's own server has no other
-// once the loader has connected.
+// runningFolder is where every server of the user has a socket by which it is found, beside the one that its clients are told of.
+// A loader's own server has no other once the loader has connected.
 func runningFolder() string {
 	dir, file := filepath.Split(DefaultSocket())
 	return filepath.Join(dir, file+".d")
@@ -24,8 +24,8 @@ func ListenFound() (*Listener, error) {
 	return Listen(filepath.Join(runningFolder(), strconv.Itoa(os.Getpid())), SocketMode)
 }
 
-// Running asks all servers of the user, and returns the answers of those that answer within a time, by the paths of their sockets. Sockets of processes that have
-// ended are removed.
+// Running asks all servers of the user, and returns the answers of those that answer within a time, by the paths of their
+// sockets. Sockets of processes that have ended are removed.
 func Running(timeout time.Duration, since float64) (map[string]status.Status, error) {
 	entries, err := os.ReadDir(runningFolder())
 	if errors.Is(err, fs.ErrNotExist) {

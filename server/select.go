@@ -66,7 +66,8 @@ func (s *session) selectSamples(m selectRequest) error {
 	s.plan.Selection, s.selectionBytes = made, lasting
 	giveBack(building - lasting + dropped)
 	s.server.memory.give(building - lasting)
-	s.connection.log.Debug("selected", "list", m.List, "of_rank", m.OfRank, "weights", m.Weights, "repeats", m.Repeats, "positions", made.Positions(s.plan.World))
+	s.connection.log.Debug("selected", "list", m.List, "of_rank", m.OfRank, "weights", m.Weights, "repeats", m.Repeats, "positions",
+		made.Positions(s.plan.World))
 	return s.connection.send(selectedReply{Positions: int64(made.Positions(s.plan.World)), Bytes: lasting})
 }
 
@@ -89,7 +90,8 @@ func (s *session) dropSelection() {
 
 // readSelection makes a selection of a request and of what follows it.
 func (s *session) readSelection(m selectRequest) (*plan.Selection, error) {
-	cfg := plan.SelectionConfig{Samples: s.set.Len(), Repeats: m.Repeats, Positions: int(m.Positions), OfRank: m.OfRank, Joined: s.set.Parts(), Mix: m.Mix}
+	cfg := plan.SelectionConfig{Samples: s.set.Len(), Repeats: m.Repeats, Positions: int(m.Positions), OfRank: m.OfRank,
+		Joined: s.set.Parts(), Mix: m.Mix}
 	var err error
 	cfg.List, err = readWords(s.connection.body, m.List, func(i int, word uint64) (uint32, error) {
 		if word >= uint64(cfg.Samples) {

@@ -49,23 +49,26 @@ type Config struct {
 	Found shard.Found
 	// Find looks for sets again, for [Server.Reload]; nil looks at the folders in Found.
 	Find func() (shard.Found, error)
-	// Threads is the number of decoding workers that all sessions share; 0 means one for each CPU that Go may use. With Feeders, a negative number means none.
+	// Threads is the number of decoding workers that all sessions share; 0 means one for each CPU that Go may use. With Feeders,
+	// a negative number means none.
 	Threads int
-	// Feeders are addresses of servers whose [Server.Feed] makes samples for this one: host:port; dns:host:port for all addresses of a name; or file:PATH, a file
-	// that lists addresses. The last two are looked up again every few seconds.
+	// Feeders are addresses of servers whose [Server.Feed] makes samples for this one: host:port; dns:host:port for all addresses
+	// of a name; or file:PATH, a file that lists addresses. The last two are looked up again every few seconds.
 	Feeders []string
-	// FeedTLS is a folder with ca.crt, tls.crt and tls.key in PEM, for TLS with feeders, and with the servers of [Server.Feed]. With a file token (16 to 1,024 characters) in it
-	// servers show that instead of a certificate. "" means plain connections, on loopback addresses only.
+	// FeedTLS is a folder with ca.crt, tls.crt and tls.key in PEM, for TLS with feeders, and with the servers of [Server.Feed].
+	// With a file token (16 to 1,024 characters) in it servers show that instead of a certificate. "" means plain connections, on
+	// loopback addresses only.
 	FeedTLS string
-	// Reading, if not nil, is called when the server begins to read samples from the disk, with the processors of Go that this takes beside the threads,
-	// and with 0 when it no longer does.
+	// Reading, if not nil, is called when the server begins to read samples from the disk, with the processors of Go that this
+	// takes beside the threads, and with 0 when it no longer does.
 	Reading func(processors int)
 	// Rank and World are those of sessions that name none. With World 0 such a session is rank 0 of 1.
 	Rank, World int
 	// MemoryBytes bounds the rings of all sessions together, and with them what is read ahead into memory of the server's own.
 	// 0 means half of the machine's or the container's memory.
 	MemoryBytes int64
-	// PrefetchBytes is the part of MemoryBytes into which records are read before they are due; 0 means a sixteenth, and no more than 256 MiB.
+	// PrefetchBytes is the part of MemoryBytes into which records are read before they are due; 0 means a sixteenth, and no more
+	// than 256 MiB.
 	PrefetchBytes int64
 	// Sessions is how many rings MemoryBytes is dealt to, where their number of slots is the server's to choose; 0 means that
 	// nobody knows: each takes as much as is useful, and no more than half of the rest.
@@ -149,7 +152,8 @@ func New(cfg Config) (*Server, error) {
 	}
 	s.catalog.Store(c)
 	s.totals = newTotals()
-	s.pool = loader.NewPool(loader.PoolConfig{Threads: cfg.Threads, Remotes: len(cfg.Feeders) > 0, ReadAheadBytes: max(1, ahead), Reading: cfg.Reading})
+	s.pool = loader.NewPool(loader.PoolConfig{Threads: cfg.Threads, Remotes: len(cfg.Feeders) > 0, ReadAheadBytes: max(1, ahead),
+		Reading: cfg.Reading})
 	s.host.Pool = s.pool
 	return s, nil
 }

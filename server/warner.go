@@ -9,7 +9,8 @@ import (
 // countFor is how long a warner counts what it has logged.
 const countFor = time.Minute
 
-// A warner logs a trouble at once. The same trouble is then counted for a minute, and logged with its count: a peer may bring it hundreds of times.
+// A warner logs a trouble at once. The same trouble is then counted for a minute, and logged with its count: a peer may bring it
+// hundreds of times.
 type warner struct {
 	mu     sync.Mutex
 	counts map[string]int // number of troubles by kind

@@ -104,7 +104,8 @@ func (f *serveFlags) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.exitWithParent, "exit-with-parent", false, "stop when the parent process ends or closes the pipe at stdin")
 	flags.Var(durationFlag(&f.exitIdle, 0), "exit-idle", "stop after this long without clients, e.g. 30s (default never)")
 	flags.Var(cliutil.Int(&f.readyFD, 0, math.MaxInt), "ready-fd", "write the socket's address to this descriptor once clients can connect")
-	flags.Var(cliutil.Int(&f.progressFD, 0, math.MaxInt), "progress-fd", "show the progress of indexing on this descriptor (default stderr)")
+	flags.Var(cliutil.Int(&f.progressFD, 0, math.MaxInt), "progress-fd",
+		"show the progress of indexing on this descriptor (default stderr)")
 	f.log.register(flags)
 }
 

@@ -26,8 +26,8 @@ import (
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
-// An indexer makes an unpacked dataset servable: it indexes the dataset once, into the user's cache, and finds the index again there as long as the
-// dataset has the same files.
+// An indexer makes an unpacked dataset servable: it indexes the dataset once, into the user's cache, and finds the index again
+// there as long as the dataset has the same files.
 type indexer struct {
 	client   *storage.Client
 	log      *slog.Logger
@@ -35,8 +35,8 @@ type indexer struct {
 	notes    []string // about the datasets that were indexed
 }
 
-// set returns the path of a shard set: place itself, or the index of the dataset there. Where there is no dataset either, it returns place, for
-// whoever opens it to say what is wrong.
+// set returns the path of a shard set: place itself, or the index of the dataset there. Where there is no dataset either, it
+// returns place, for whoever opens it to say what is wrong.
 func (x *indexer) set(ctx context.Context, place string) (string, error) {
 	name, err := cliutil.Interruptible(ctx, func() (string, error) {
 		_, err := shard.FindIn(x.client, place)
@@ -117,8 +117,8 @@ func (x *indexer) make(ctx context.Context, place, folder string) error {
 	return os.Rename(partial, folder)
 }
 
-// indexName returns a folder's name for the index of the dataset at a place: another one whenever files were added, removed or renamed there, or a
-// file that is not an image was changed. An image that was changed is refused when it is read.
+// indexName returns a folder's name for the index of the dataset at a place: another one whenever files were added, removed or
+// renamed there, or a file that is not an image was changed. An image that was changed is refused when it is read.
 func indexName(client *storage.Client, place string) (string, error) {
 	sum := sha256.New()
 	fmt.Fprintf(sum, "imgfeed index 1\x00%s\x00", place)

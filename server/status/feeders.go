@@ -82,7 +82,8 @@ func (fs *Feeders) connected() (n int) {
 	return n
 }
 
-// advice says what to do where threads and feeders do not keep up. The server does not know how much more the client would take, but how much one feeder makes.
+// advice says what to do where threads and feeders do not keep up. The server does not know how much more the client would take,
+// but how much one feeder makes.
 func (fs *Feeders) advice() string {
 	n := fs.connected()
 	if n == 0 {
@@ -95,7 +96,8 @@ func (fs *Feeders) advice() string {
 		return text
 	}
 	if lost := len(fs.Each) - n; lost > 0 {
-		return fmt.Sprintf("%s not connected: the status names why. One feeder makes %s images/s now on average.", bytesize.Counted(lost, "feeder is", "feeders are"), fs.ofOne(n))
+		return fmt.Sprintf("%s not connected: the status names why. One feeder makes %s images/s now on average.",
+			bytesize.Counted(lost, "feeder is", "feeders are"), fs.ofOne(n))
 	}
 	return fmt.Sprintf("Add feeders: one makes %s images/s now on average, and another one like it adds about as many. Or give the server more cores (--threads).", fs.ofOne(n))
 }
@@ -118,6 +120,8 @@ func (fs *Feeders) lines() []string {
 }
 
 func (w *FeederWork) line() string {
-	return fmt.Sprintf("%s images/s, %.0f %% of all, %s/s; %s late, %s made again here", bytesize.Grouped(int(w.SamplesPerSecond+0.5)), 100*w.Share,
-		bytesize.Format(int64(w.BytesPerSecond)), bytesize.Counted(int(w.Late), "piece", "pieces"), bytesize.Counted(int(w.Again), "sample", "samples"))
+	return fmt.Sprintf("%s images/s, %.0f %% of all, %s/s; %s late, %s made again here",
+		bytesize.Grouped(int(w.SamplesPerSecond+0.5)), 100*w.Share,
+		bytesize.Format(int64(w.BytesPerSecond)), bytesize.Counted(int(w.Late), "piece", "pieces"),
+		bytesize.Counted(int(w.Again), "sample", "samples"))
 }

@@ -171,8 +171,8 @@ type Reloaded struct {
 // Unchanged describes a reload that finds the same splits and partitions, and yet opens every file anew.
 const Unchanged = "the same splits and partitions are served as before; their files were opened anew, and sessions read those from their next epoch on"
 
-// Judge says in WaitingFor, Verdict and Advice what a session of a server with so many threads waits for, and what to do about it. set is what it
-// reads, store where that comes from if it is a bucket or a web server, feeders those that help, if any may.
+// Judge says in WaitingFor, Verdict and Advice what a session of a server with so many threads waits for, and what to do about
+// it. set is what it reads, store where that comes from if it is a bucket or a web server, feeders those that help, if any may.
 func (s *Session) Judge(threads int, set *Set, store *Store, feeders *Feeders) {
 	if s.WaitingFor == loader.Disk && store != nil && !store.onlyCache() {
 		s.WaitingFor = loader.Store
@@ -203,10 +203,12 @@ func (s *Session) Judge(threads int, set *Set, store *Store, feeders *Feeders) {
 		s.Verdict = "the store is the limit: threads spent most of their time waiting for the bucket or web server"
 		s.Advice = store.advice(pixels)
 	case loader.CPU:
-		s.Verdict = fmt.Sprintf("the CPU is the limit: %s most of the time decoding and resizing", bytesize.Counted(threads, "thread spent", "threads spent"))
+		s.Verdict = fmt.Sprintf("the CPU is the limit: %s most of the time decoding and resizing",
+			bytesize.Counted(threads, "thread spent", "threads spent"))
 		s.Advice = "Give the server more cores (--threads), or have other machines help (imgfeed feed)." + coefficients + pixels
 		if feeders != nil {
-			s.Verdict = fmt.Sprintf("the CPU is the limit: %s and %s do not keep up", bytesize.Counted(threads, "thread", "threads"), bytesize.Counted(feeders.connected(), "feeder", "feeders"))
+			s.Verdict = fmt.Sprintf("the CPU is the limit: %s and %s do not keep up",
+				bytesize.Counted(threads, "thread", "threads"), bytesize.Counted(feeders.connected(), "feeder", "feeders"))
 			s.Advice = feeders.advice() + coefficients + pixels
 		}
 	default:

@@ -50,9 +50,11 @@ func (s *Store) advice(pixels string) string {
 	if s.Rates.Retries > retriesMax*s.Rates.Requests {
 		remedy := "Check the network and the store."
 		if s.FailureStatus == http.StatusTooManyRequests || s.FailureStatus == http.StatusServiceUnavailable {
-			remedy = fmt.Sprintf("The store asks for fewer requests: set --store-requests below %d, or have its limit raised.", s.UnderWayMax)
+			remedy = fmt.Sprintf("The store asks for fewer requests: set --store-requests below %d, or have its limit raised.",
+				s.UnderWayMax)
 		}
-		return fmt.Sprintf("%.0f %% of the requests fail and are repeated, the last for: %s. %s", 100*s.Rates.Retries/s.Rates.Requests, s.Failure, remedy)
+		return fmt.Sprintf("%.0f %% of the requests fail and are repeated, the last for: %s. %s",
+			100*s.Rates.Retries/s.Rates.Requests, s.Failure, remedy)
 	}
 	set, cache := bytesize.Format(s.SetBytes), bytesize.Format(s.CacheMax)
 	var text string
@@ -69,9 +71,11 @@ func (s *Store) advice(pixels string) string {
 		text = fmt.Sprintf("The cache of %s is full of other sets too: imgfeed cache ls lists them.", cache)
 	}
 	if s.Rates.UnderWay < float64(s.UnderWayMax)/2 {
-		return text + fmt.Sprintf(" Only %.0f of %d requests are under way: allow more memory for reading ahead (--prefetch).", s.Rates.UnderWay, s.UnderWayMax) + pixels
+		return text + fmt.Sprintf(" Only %.0f of %d requests are under way: allow more memory for reading ahead (--prefetch).",
+			s.Rates.UnderWay, s.UnderWayMax) + pixels
 	}
-	return text + fmt.Sprintf(" %.0f requests at a time bring %s/s: a faster link or a nearer store brings more.", s.Rates.UnderWay, bytesize.Format(int64(s.Rates.StoreBytes))) + pixels
+	return text + fmt.Sprintf(" %.0f requests at a time bring %s/s: a faster link or a nearer store brings more.", s.Rates.UnderWay,
+		bytesize.Format(int64(s.Rates.StoreBytes))) + pixels
 }
 
 // lines describe the store for a terminal.
@@ -88,13 +92,15 @@ func (s *Store) lines() []string {
 		inMemory = "–"
 	}
 	lines := []string{
-		fmt.Sprintf("store: %s/s, %.0f requests/s, %d of %d under way, %.1f/s repeated", bytesize.Format(int64(r.StoreBytes)), r.Requests, s.UnderWay, s.UnderWayMax, r.Retries),
+		fmt.Sprintf("store: %s/s, %.0f requests/s, %d of %d under way, %.1f/s repeated", bytesize.Format(int64(r.StoreBytes)),
+			r.Requests, s.UnderWay, s.UnderWayMax, r.Retries),
 		fmt.Sprintf("from memory %s, cache %s, store %s", inMemory, share(r.CacheBytes), share(r.StoreBytes)),
 	}
 	if s.CacheFailure != "" {
 		lines = append(lines, "cache keeps nothing: "+s.CacheFailure)
 	} else if s.CacheMax > 0 {
-		lines[1] += fmt.Sprintf("; cache %d %% of %s, hit rate %.0f %%", 100*s.CacheUsed/s.CacheMax, bytesize.Format(s.CacheMax), 100*r.CacheBytes/max(1, r.CacheBytes+r.StoreBytes))
+		lines[1] += fmt.Sprintf("; cache %d %% of %s, hit rate %.0f %%", 100*s.CacheUsed/s.CacheMax, bytesize.Format(s.CacheMax),
+			100*r.CacheBytes/max(1, r.CacheBytes+r.StoreBytes))
 	}
 	return lines
 }

@@ -5,9 +5,10 @@ import (
 	"time"
 )
 
-// A requestLimiter bounds how many requests to stores run at a time. A link fills with as many as its rate times its delay asks for, and the
-// limiter finds that number. While requests wait, it now and then allows half as many again, and keeps that only if more bytes come. So a
-// link of 10 Gbit/s at 30 ms gets 350 for JPEGs of 110 KB. A store that asks for fewer requests (429, 503) gets fewer.
+// A requestLimiter bounds how many requests to stores run at a time. A link fills with as many as its rate times its delay asks
+// for, and the limiter finds that number. While requests wait, it now and then allows half as many again, and keeps that only if
+// more bytes come. So a link of 10 Gbit/s at 30 ms gets 350 for JPEGs of 110 KB. A store that asks for fewer requests (429, 503)
+// gets fewer.
 type requestLimiter struct {
 	mu       sync.Mutex
 	queue    []chan struct{} // waiting requests, in order

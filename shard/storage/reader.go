@@ -3,8 +3,8 @@ package storage
 import "io"
 
 const (
-	// chunkBytesFirst is the size of the first request. It is small, as most files are only looked at. Each of the next ones is eight times as
-	// large, up to chunkBytesMax.
+	// chunkBytesFirst is the size of the first request. It is small, as most files are only looked at. Each of the next ones is
+	// eight times as large, up to chunkBytesMax.
 	chunkBytesFirst = 64 << 10
 	chunkBytesMax   = 4 << 20
 	// chunksAhead requests run at a time. They fill 8 Gbit/s at 30 ms.

@@ -208,7 +208,8 @@ func (r *remote) repeat(name string, offset, length int64, send try) error {
 		if !ok {
 			failed = &RemoteError{Err: err, Request: request}
 		}
-		failed.Place, failed.Offset, failed.Length, failed.Tries, failed.After = Join(r.place, name), offset, length, tries, time.Since(first)
+		failed.Place, failed.Offset, failed.Length = Join(r.place, name), offset, length
+		failed.Tries, failed.After = tries, time.Since(first)
 		pause := rand.N(min(pauseMax, 100*time.Millisecond<<min(tries, 10)))
 		if failed.wrong || failed.Status > 0 && !failed.retryable() {
 			r.outage.end(r.place)

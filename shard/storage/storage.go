@@ -68,7 +68,8 @@ type Waiter interface {
 
 // A Cacher is a cache, or a [Storage] with a cache before it.
 type Cacher interface {
-	// Cached puts the cache, if there is one, before a file whose bytes come from this storage. identity tells its content from any other's.
+	// Cached puts the cache, if there is one, before a file whose bytes come from this storage. identity tells its content from
+	// any other's.
 	Cached(f File, place, identity string) File
 }
 

@@ -71,7 +71,8 @@ func (w *web) sign() error {
 	if w.query == "" || w.client.signed.CompareAndSwap(nil, &w.base.Host) || *w.client.signed.Load() == w.base.Host {
 		return nil
 	}
-	return fmt.Errorf("IMGFEED_URL_QUERY signs requests to %s, and would go to %s too: use one host at a time", *w.client.signed.Load(), w.base.Host)
+	return fmt.Errorf("IMGFEED_URL_QUERY signs requests to %s, and would go to %s too: use one host at a time",
+		*w.client.signed.Load(), w.base.Host)
 }
 
 func (w *web) get(ctx context.Context, name string, offset, length int64, version string) (*object, error) {
@@ -207,7 +208,8 @@ func (h *hub) list(ctx context.Context, folder string, _ func(int)) ([]string, e
 		return nil, err
 	}
 	if len(entries) >= hubNamesMax {
-		return nil, fmt.Errorf("%w: the folder has %d names or more, of which a listing shows the first: name the files", errors.ErrUnsupported, hubNamesMax)
+		return nil, fmt.Errorf("%w: the folder has %d names or more, of which a listing shows the first: name the files",
+			errors.ErrUnsupported, hubNamesMax)
 	}
 	var names []string
 	for _, e := range entries {

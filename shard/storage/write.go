@@ -15,7 +15,8 @@ import (
 // A Writer is a storage that files can be written to.
 type Writer interface {
 	Storage
-	// Write makes a file of all that body has, and no file if that ends in an error. sum is the file's SHA-256 in hexadecimal digits, or "".
+	// Write makes a file of all that body has, and no file if that ends in an error. sum is the file's SHA-256 in hexadecimal
+	// digits, or "".
 	Write(name, sum string, body io.Reader) error
 	// Has reports whether a file is there that has been written whole, with this length and sum.
 	Has(name string, size int64, sum string) (bool, error)

@@ -110,7 +110,8 @@ func newBuildCommand() *cobra.Command {
 var buildGroups = []cliutil.Group{
 	{Title: "Output", Flags: []string{"output", "partitions", "part", "seed", "shard-size", "force", "json"}},
 	{Title: "Encoding", Flags: []string{"encoding", "codec", "resize", "interpolation", "resampler"}},
-	{Title: "Labels and fields", Flags: []string{"label", "classes", "class-order", "classes-from", "val-labels", "no-labels", "test", "force-classes", "field"}},
+	{Title: "Labels and fields", Flags: []string{"label", "classes", "class-order", "classes-from", "val-labels", "no-labels",
+		"test", "force-classes", "field"}},
 	{Title: "Samples", Flags: []string{"split", "only", "exclude", "images", "image-key", "allow-truncated", "strict"}},
 }
 
@@ -313,7 +314,8 @@ func addSourceFlags(fl *pflag.FlagSet, o *source.Options) {
 	fl.StringVar(&o.ImageKey, "image-key", "", "extension of the image in WebDataset samples, e.g. jpg or image.jpg (default any image)")
 	fl.StringVar(&o.Images, "images", "", "base folder of the paths in a list of images (default the list's own folder)")
 	fl.IntVar(&o.ClassesFrom, "classes-from", 1, "level of the class folders below SRC")
-	fl.StringVar(&o.ClassOrder, "class-order", source.ClassOrderNumeric, "order of numbers as class names: numeric, or string (ImageFolder)")
+	fl.StringVar(&o.ClassOrder, "class-order", source.ClassOrderNumeric,
+		"order of numbers as class names: numeric, or string (ImageFolder)")
 	const fieldHelp = "further value of each sample, `NAME=SOURCE[:TYPE]`: a column, or json, json.KEY, txt of a WebDataset; repeatable"
 	fl.Func("field", fieldHelp, func(text string) error {
 		field, err := source.ParseField(text)

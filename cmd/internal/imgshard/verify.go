@@ -114,7 +114,8 @@ func verify(cmd *cobra.Command, dir string, jobs int, images, complete bool) err
 		})
 	}
 	if n := len(result.Missing); n > 0 {
-		fmt.Fprintf(out, "%s: %s not on this machine, and not verified: %s\n", dir, bytesize.Counted(n, "partition is", "partitions are"), partitionNames(result.Missing))
+		fmt.Fprintf(out, "%s: %s not on this machine, and not verified: %s\n", dir,
+			bytesize.Counted(n, "partition is", "partitions are"), partitionNames(result.Missing))
 	}
 	fmt.Fprintf(out, "%s: read %s in %s, %s, in %.1f s\n", dir, bytesize.Counted(result.Samples, "sample", "samples"),
 		bytesize.Counted(result.Shards, "shard", "shards"), bytesize.Format(result.Bytes), time.Since(began).Seconds())

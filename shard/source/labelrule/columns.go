@@ -162,7 +162,8 @@ func (v *Column) resolveNames(r Resolved, path string, names ClassNames) (Resolv
 // chosen is the note that some classes are here, and others are not among the names. It refuses a dataset of other classes only.
 func (c ClassNames) chosen(path string, here int, others []string) (note string, err error) {
 	if here == 0 {
-		return "", transport.Refuse(path, "none of its classes (%s) is among the %d of %s", transport.SomeNames(others), len(c.Names), c.From)
+		return "", transport.Refuse(path, "none of its classes (%s) is among the %d of %s", transport.SomeNames(others),
+			len(c.Names), c.From)
 	}
 	return fmt.Sprintf("the labels are those of %s: of its %d classes %d are here, and %d others are left out",
 		c.From, len(c.Names), here, len(others)), nil

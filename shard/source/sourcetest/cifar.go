@@ -54,7 +54,8 @@ func CIFARBinary(batches []CIFARBatch) map[string][]byte {
 	return files
 }
 
-// CIFAR100Batches makes a batch for training and one for testing, of 300 and 40 random images, and the names of the classes, fine and coarse.
+// CIFAR100Batches makes a batch for training and one for testing, of 300 and 40 random images, and the names of the classes, fine
+// and coarse.
 func CIFAR100Batches(seed uint64) (batches []CIFARBatch, fine, coarse []string) {
 	rng := rand.NewChaCha8([32]byte{byte(seed)})
 	for _, n := range []int{300, 40} {
@@ -76,7 +77,8 @@ func CIFAR100Batches(seed uint64) (batches []CIFARBatch, fine, coarse []string) 
 
 // CIFAR100Binary returns the files of the binary version.
 func CIFAR100Binary(batches []CIFARBatch, fine, coarse []string) map[string][]byte {
-	files := map[string][]byte{"fine_label_names.txt": []byte(strings.Join(fine, "\n") + "\n"), "coarse_label_names.txt": []byte(strings.Join(coarse, "\n") + "\n")}
+	files := map[string][]byte{"fine_label_names.txt": []byte(strings.Join(fine, "\n") + "\n"),
+		"coarse_label_names.txt": []byte(strings.Join(coarse, "\n") + "\n")}
 	for i, name := range []string{"train.bin", "test.bin"} {
 		b := batches[i]
 		for k, label := range b.Labels {

@@ -16,8 +16,10 @@ import (
 
 // infoNames are the names of the file beside timm's tars of WebDataset that describes each split:
 //
-//	{"splits": {"train": {"name": "train", "filenames": ["imagenet1k-train-0000.tar", …], "shard_lengths": [1252, …], "num_samples": 1281167},
-//	            "validation": {…, "alt_label": "alt_label"}}}
+// {"splits": {"train": {"name": "train", "filenames": ["imagenet1k-train-0000.tar", …], "shard_lengths": [1252, …],
+// "num_samples": 1281167},
+//
+//	"validation": {…, "alt_label": "alt_label"}}}
 var infoNames = []string{"_info.json", "info.json"}
 
 // wdsInfo describes one split.

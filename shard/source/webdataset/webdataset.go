@@ -263,7 +263,8 @@ func (w *walker) readLabel(sm *sample, f *transport.File, content []byte) error 
 // readImage keeps the image until its sample ends.
 func (sm *sample) readImage(f *transport.File) error {
 	if sm.image != nil {
-		return f.Errorf("a second image for %q, after %s: a sample has one, whose extension --image-key says", sm.key, path.Base(sm.image.Name))
+		return f.Errorf("a second image for %q, after %s: a sample has one, whose extension --image-key says", sm.key,
+			path.Base(sm.image.Name))
 	}
 	sm.image = f
 	sm.content.Reset()
