@@ -204,7 +204,7 @@ test-containers: build $(READY) ## the images and compose.yaml on a real engine;
 	fi
 
 # Folders of Go code with comments that the check of prose reads.
-GO_PROSE := bench cmd internal loader shard transform
+GO_PROSE := bench cmd internal loader server shard transform
 check: $(READY) ## formatter, vet, staticcheck, the workflows, builds without acceleration, for arm64, of imgshard for macOS, and by other releases of Go, linter and types of Python, prose
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "gofmt -w $$unformatted"; exit 1; }
 	$(GO) vet ./...

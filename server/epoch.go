@@ -27,8 +27,8 @@ type startedReply struct {
 	Generation uint64 `json:"generation"`
 }
 
-// batchMessage delivers one batch: in a slot that is the client's until it releases it, or, when the transport is the socket,
-// as Bytes raw bytes that follow the message: the arrays in their order, without gaps.
+// batchMessage delivers one batch in a slot, which belongs to the client until it releases the slot. If the transport is the
+// socket, Bytes raw bytes follow the message: the arrays in their order, without gaps.
 type batchMessage struct {
 	Generation uint64 `json:"generation"`
 	Batch      int    `json:"batch"` // 0-based, from consumed on

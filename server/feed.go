@@ -55,7 +55,7 @@ func feederSet(split string, set *openSet) feeder.Set {
 	return feeder.Set{Split: split, Fingerprint: d.Fingerprint, Content: d.Content, Encoding: string(d.Encoding)}
 }
 
-// offer returns what feeders are told of the session's next stream; nil if there are none.
+// offer returns the description of the session's next stream for feeders, or nil without feeders.
 func (s *session) offer() any {
 	if len(s.server.cfg.Feeders) == 0 || s.buckets != nil { // pieces have one size
 		return nil

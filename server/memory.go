@@ -11,16 +11,16 @@ import (
 
 const (
 	slotsMax = 4096
-	// autoRingBytes is 13 batches of 256 × 224 × 224: 30 ms of two threads that serve a pixels set. From a batch that is
-	// ready to its slot's return both processes have to be woken, and on cores that are all busy each wake-up can take some
-	// milliseconds of the kernel's scheduler and of Go's. With 6 slots workers waited.
+	// autoRingBytes is 13 batches of 256 × 224 × 224: 30 ms of two threads that serve a pixels set. Between a batch
+	// that is ready and its slot's return both processes wake up. On busy cores a wake-up can take some milliseconds of the
+	// kernel's scheduler and of Go's. With 6 slots workers waited.
 	autoRingBytes  = 512 << 20
 	autoSlotsMin   = 3
 	autoSlotsMax   = 16
 	autoSlotsShort = 2 // slots if memory is short: one to fill, one to lend
 
-	// endPatience is how long a new session waits for memory: sessions of clients that are gone may be about to end, as
-	// when a server that was stopped goes on, and its clients come back before their ends are seen.
+	// endPatience is how long a new session waits for memory, since sessions of lost clients may be about to end. Clients of
+	// a server that was stopped, for instance, come back before it sees their ends.
 	endPatience = 2 * time.Second
 	// takeAgain is how often it looks meanwhile.
 	takeAgain = 20 * time.Millisecond

@@ -25,9 +25,9 @@ import (
 //go:embed page
 var page embed.FS
 
-// Handler serves, for people, the status page at / (as sentences where HTML is not asked for); for programs, the [status.Status] at
-// /status.json; /metrics for Prometheus; and /healthz for supervisors: 200 while the server accepts sessions, 503 when it stops;
-// after "ok", a line for each damaged set or partition, since a restart would not mend it.
+// Handler serves the status page at /, as sentences if the request does not accept HTML; the [status.Status] at /status.json;
+// /metrics for Prometheus; and /healthz for supervisors. Its status is 200 while the server accepts sessions, and 503 once it
+// stops. After "ok" comes a line for each damaged set or partition, since a restart would not mend it.
 func (s *Server) Handler() http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(status.Metrics(s.sample), s.totals.batchWait, s.totals.slotHeld)

@@ -12,8 +12,8 @@ import (
 	"github.com/imgfeed/imgfeed/server/status"
 )
 
-// runningFolder is where every server of the user has a socket by which it is found, beside the one that its clients are told of.
-// A loader's own server has no other once the loader has connected.
+// runningFolder is the folder with a socket of every server of the user, by which imgfeed status finds it. A loader's own server
+// has only this socket once the loader has connected.
 func runningFolder() string {
 	dir, file := filepath.Split(DefaultSocket())
 	return filepath.Join(dir, file+".d")

@@ -12,9 +12,9 @@
 // as long as the connection. While an epoch runs, a second goroutine takes finished batches from the loader and sends them. A
 // client that does not read, or that keeps all its slots, stops its own stream and no other.
 //
-// Whatever a client does, it can cost nothing but its own session: requests are bounded in size and checked before
-// anything changes, a slot comes back only if it was lent, memory is taken from one budget, and the end of a connection
-// frees all of it. The server never reads what a client can write to.
+// Whatever a client does, it can harm only its own session. Requests are bounded in size, and checked before anything
+// changes. A slot comes back only if it was lent. Memory comes from one budget, and the end of a connection frees all of
+// it. The server never reads what a client can write to.
 package server
 
 import (
@@ -70,8 +70,8 @@ type Config struct {
 	// PrefetchBytes is the part of MemoryBytes into which records are read before they are due; 0 means a sixteenth, and no more
 	// than 256 MiB.
 	PrefetchBytes int64
-	// Sessions is how many rings MemoryBytes is dealt to, where their number of slots is the server's to choose; 0 means that
-	// nobody knows: each takes as much as is useful, and no more than half of the rest.
+	// Sessions is the number of rings that share MemoryBytes, if the server chooses their number of slots. 0 means that it is
+	// unknown: each ring takes as much as is useful, and no more than half of the rest.
 	Sessions int
 	// BitExact refuses sessions whose transform of the stored images does not give the bits that it gives of the originals.
 	BitExact bool

@@ -2,8 +2,8 @@
 // client. The loader decides which of its own slots the server fills next; the ring keeps account of the lent ones, so that
 // a client gives back exactly those that it was given.
 //
-// The shared kind is an anonymous file (memfd_create(2)), sealed against shrinking and growing, so that no client can
-// pull the memory from under the server (which would be SIGBUS), and nothing is left behind however either side ends.
+// The shared kind is an anonymous file (memfd_create(2)), sealed against shrinking and growing. So no client can pull the
+// memory from under the server (which would be SIGBUS), and nothing remains however either side ends.
 // A ring belongs to one session: one client never sees another's pixels, whatever it does. The server only ever writes to
 // it, so it does not matter what a client writes there.
 package ring

@@ -1,5 +1,5 @@
-// Package wire is the protocol between imgfeed and its clients, as docs/format/wire.md specifies it: length-prefixed
-// JSON messages on a Unix stream socket, with the descriptor of the shared memory riding on one of them.
+// Package wire is the protocol between imgfeed and its clients, as docs/format/wire.md specifies it. It has
+// length-prefixed JSON messages on a Unix stream socket. The descriptor of the shared memory rides on one of them.
 //
 //	    4 bytes, little-endian        length bytes
 //	┌─────────────────────────┬──────────────────────────────┐
