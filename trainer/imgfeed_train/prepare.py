@@ -16,7 +16,6 @@ from typing import Any
 
 from imgfeed.launcher import find_binary
 
-from .data import NotPackedError, sets_in
 from .errors import TrainError
 
 VARIABLES = ("DATA", "OUTPUT", "PUID", "PGID")  # compose.yaml passes them on as they were given to it
@@ -29,6 +28,8 @@ def main(arguments: Sequence[str]) -> None:
     p.add_argument("--output", required=True, type=Path, help="folder of the run; made, and given to --user if it is empty")
     p.add_argument("--user", required=True, type=numbers, metavar="UID:GID", help="who feed and trainer run as")
     args = p.parse_args(arguments)
+    from .data import NotPackedError, sets_in  # noqa: PLC0415 - needs torch, which --help does not
+
     data, output, user = args.data, args.output, args.user
     given = " ".join(f"{name}={shlex.quote(os.environ[name])}" for name in VARIABLES if os.environ.get(name))
     command = f"{given} PACK=1 docker compose run --rm prepare"
