@@ -21,8 +21,10 @@ import (
 
 	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
 	"github.com/imgfeed/imgfeed/cmd/internal/imgshard"
+	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/pack"
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
@@ -59,9 +61,23 @@ func (x *indexer) set(ctx context.Context, place string) (string, error) {
 	if err := x.make(ctx, place, folder); err != nil {
 		return "", fmt.Errorf("%s is not packed, and cannot be indexed: %w", place, err)
 	}
-	x.notes = append(x.notes, fmt.Sprintf("%s is not packed: its images are read where they are, by the index %s; %s makes a set that is read faster",
-		place, folder, buildCommand(place, folder)))
+	note := fmt.Sprintf("%s is not packed: its images are read where they are, by the index %s; %s makes a set that is read faster",
+		place, folder, buildCommand(place, folder))
+	x.notes = append(append(x.notes, note), leftOut(place, folder)...)
 	return folder, nil
+}
+
+// leftOut says how many files the index leaves out, and where it lists them.
+func leftOut(place, folder string) (notes []string) {
+	found, _ := shard.FindAll(folder)
+	for _, dir := range found.Sets {
+		n := 0
+		if err := pack.ReadRejects(dir, func(pack.Reject) { n++ }); err == nil && n > 0 {
+			notes = append(notes, fmt.Sprintf("%s: %s not readable as an image, and left out: %s",
+				place, bytesize.Counted(n, "file is", "files are"), filepath.Join(dir, shard.RejectsName)))
+		}
+	}
+	return notes
 }
 
 // buildCommand returns the command that packs the dataset of an index with the same labels.

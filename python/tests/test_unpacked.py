@@ -47,6 +47,14 @@ def test_a_folder_of_images(folder: Path, caplog: pytest.LogCaptureFixture) -> N
     assert len(load(folder / "val")) == 4
 
 
+def test_a_file_that_is_no_image(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """It is left out, and the log says so and where it is listed."""
+    (folder / "val" / "2" / "broken.png").write_text("text")
+    assert len(load(folder / "val")) == 4
+    listed = next((folder.parent / "cache" / "imgfeed" / "indexes").glob("*/rejects.jsonl"))
+    assert f"1 file is not readable as an image, and left out: {listed}" in caplog.text
+
+
 def test_a_dataset_that_cannot_be_indexed(folder: Path) -> None:
     """The error says why, and what to do."""
     archive = folder / "images.tar"
