@@ -80,8 +80,7 @@ class EpochIterator(Iterator[Columns]):
     def __next__(self) -> Columns:
         """Return the next batch.
 
-        An exception of a signal's handler leaves the iteration where it was: handlers run after calls, and none follows the
-        last move of the place.
+        An exception from a signal handler leaves the iteration where it was: no call follows the last change of position.
         """
         needs, before = self._needs, self._at
         try:

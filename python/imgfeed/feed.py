@@ -66,8 +66,7 @@ class Feed:
     def __call__(self, after: int) -> Batch | None:
         """Return the batch after so many samples of the epoch, all ranks', None after the last.
 
-        A batch that a signal's handler lost on its way is asked for again. Raises LostError when the server is gone and none
-        comes back, and TimeoutError, after which the next call goes on.
+        Requests a batch lost to a signal handler again. Raises LostError, or TimeoutError, after which the next call goes on.
         """
         self._consumed = after
         service, timeout = self._service, self.timeout or None

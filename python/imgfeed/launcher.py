@@ -91,8 +91,7 @@ def _same(a: Path, b: Path) -> bool:
 class OwnServer:
     """An ``imgfeed serve`` that belongs to this process, and one connection to it.
 
-    The server removes its socket's private folder as soon as the connection stands. It ends when this process ends or becomes
-    another program (``--owner``), and with its stdin.
+    The server removes its socket's private folder once connected. It ends with its stdin or this process (``--owner``).
     """
 
     def __init__(self, *data: str, **flags: object) -> None:

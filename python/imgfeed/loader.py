@@ -67,9 +67,9 @@ class DataLoader:
         size: Pixels of the result's shorter side; all sizes of the transform change in proportion. A dictionary has the epochs
             in which a size begins, as ``{0: 160, 8: 192}``; a function gets the epoch's number.
         buckets: Heights and widths of images, or ``"sdxl"``: all images of a batch have the one nearest to their aspect ratios.
-        resampler: Whose bits resizing gives: ``pillow-13`` (Pillow 13) or ``pillow-12`` (Pillow 9.4 to 12.3). None takes the
-            server's, ``pillow-13`` unless it was started with another.
-        bit_exact: Refuse a transform whose results differ from those of the original images. Otherwise the log says so.
+        resampler: The Pillow that resizing matches: ``pillow-13`` (Pillow 13) or ``pillow-12`` (Pillow 9.4 to 12.3). None takes
+            the server's, ``pillow-13`` unless it was started with another.
+        bit_exact: Refuse a transform if its results differ from those of the original images. Otherwise the log says so.
         on_error: For an unreadable sample: ``error`` raises; ``blank`` gives a black image with the label -100 and fields that
             are NaN, 0 or empty; ``substitute`` gives another sample of its class.
         max_bad: With ``blank`` or ``substitute``, how many samples may be bad in the life of this loader. One more raises
@@ -331,8 +331,7 @@ class DataLoader:
     def set_transform(self, transform: Transform) -> None:
         """Change the transform of later iterations; a running one goes on as it is.
 
-        Raises ValueError for a transform that ends in other conversions to numbers. If the server refuses the transform, the
-        iteration raises BadRequestError.
+        Raises ValueError for a transform that ends in other conversions; iterating, BadRequestError if the server refuses it.
         """
         self._options.change("transform", transform)
 
@@ -366,8 +365,7 @@ class DataLoader:
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Go on at the place of a state: the next iteration gives the rest of its epoch.
 
-        Raises StateError for a state of other data, or of another seed, shuffle or choice of samples. The iteration itself
-        checks that order= or sampler= gives the same order again.
+        Raises StateError for a state of other data, seed, shuffle or choice of samples. Iterating checks order= and sampler=.
         """
         self._progress.load(self._selection.check(state.check(state_dict, self._identity)))
 
@@ -378,7 +376,7 @@ class DataLoader:
 
         A call is such as ``{"op": "crop", "top": 3, "left": 20, "height": 200, "width": 180}``; ``imgfeed.reference`` repeats
         them. indices are those of ``with_index=True``, repetitions tell repeated samples apart, view is one of several in the
-        transform. The server repeats the samples, one after the other.
+        transform.
         """
         asked = [INDEX.check("indices", i) for i in indices]
         again = None if repetitions is None else [INDEX.check("repetitions", i) for i in repetitions]

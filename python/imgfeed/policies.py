@@ -26,7 +26,7 @@ def is_policy(step: Any) -> bool:
 
 
 def policy_config(step: Any) -> str | None:
-    """Return the string by which timm makes a policy, or None."""
+    """Return the string from which timm makes this policy, or None."""
     kind, first = type(step).__name__, _steps(step)[0]
     if first.hparams.get("translate_pct", _TRANSLATE_OTHERS) != _TRANSLATE.get(kind, _TRANSLATE_OTHERS):
         return None

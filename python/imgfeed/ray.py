@@ -1,7 +1,4 @@
-"""Packing and feeding on the machines of a Ray cluster. It needs the package ray, and this package on all nodes.
-
-docs/scaling.md has an example.
-"""
+"""Packing and feeding on a Ray cluster, with ray and this package on all nodes. docs/scaling.md has an example."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Records of the work on samples, which a person can read and imgfeed.reference repeats.
 
-The server makes a record by repeating the sample, when somebody looks at it. By then the epoch may be over, or the server
-another one, so the batch keeps everything that the request needs.
+The server repeats the sample when you look at its record. The batch keeps everything needed for this later request.
 """
 
 from __future__ import annotations

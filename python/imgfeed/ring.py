@@ -3,8 +3,7 @@
 A batch's arrays are views of one ``_Lease``, which stands for the lent slot. numpy keeps it as the arrays' base, and every
 view, slice or DLPack capsule keeps its parent. When the last of them goes, the lease sends the slot back.
 
-The code for each batch runs with cold caches, as decoding threads sweep them, so everything that is the same for every batch
-is made once.
+Decoding threads sweep the caches, so everything that is the same for every batch is made once.
 """
 
 from __future__ import annotations

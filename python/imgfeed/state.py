@@ -92,10 +92,7 @@ def make(place: Place, identity: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check(state: Mapping[str, Any], identity: Mapping[str, Any]) -> Place:
-    """Return the place in state. Raises StateError if its identity names other data or another order.
-
-    Batch size, world and encoding may differ, and content with the encoding.
-    """
+    """Return the place in state; raise StateError for other data or order. Batch size, world and encoding may differ."""
     if not isinstance(state, Mapping):
         raise errors.StateError(f"imgfeed: state is {state!r:.80}, want the dictionary that state_dict() gave")
     if state.get("version") != VERSION:

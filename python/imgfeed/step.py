@@ -56,10 +56,7 @@ _STATE = np.dtype([("skip", "i8"), ("index", "i8"), ("begun", "f8"), ("why", "S1
 
 
 def wants(name: str, function: Callable[..., Any]) -> tuple[str, ...]:
-    """Return which of WANTED a function takes; ("",) if none: then it gets the image, or images, alone.
-
-    Raises TypeError for a function that needs other parameters, or has none.
-    """
+    """Return which of WANTED a function takes, or ("",) for the image or images alone; raise TypeError for others."""
     try:
         signature = inspect.signature(function)
     except ValueError:  # some functions in C

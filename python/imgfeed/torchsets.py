@@ -29,10 +29,7 @@ _HOW = (
 
 
 def source_of(dataset: Any, label: str | None) -> tuple[Source, Any]:
-    """Return the images of a dataset to pack, and the dataset's transform. label: the column of Hugging Face's labels.
-
-    Raises ValueError for a dataset that can't be packed.
-    """
+    """Return a dataset's images and transform; label is Hugging Face's column. Raises ValueError if it can't be packed."""
     inner, rows = _without_subsets(dataset)
     for of in (_files, _arrays, _table):
         found = of(inner, rows, label)
