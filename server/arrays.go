@@ -29,7 +29,7 @@ func (c *openConfig) arrays() []ring.Array {
 			arrays = append(arrays, ring.Array{Kind: ring.Params, Name: c.viewName(v), Dtype: "int32", Shape: []int{transform.ParamsLen}})
 		}
 	}
-	if c.again {
+	if c.repetitions {
 		arrays = append(arrays, ring.Array{Kind: ring.Repetitions, Dtype: "int64", Shape: none})
 	}
 	for k := range c.fields.Len() {

@@ -21,11 +21,11 @@ const (
 type history struct {
 	mu      sync.Mutex
 	moments []status.Moment
-	looks   []look // looks of the last rateSpan seconds, the newest last
+	looks   []snapshot // snapshots of the last rateSpan seconds, the newest last
 }
 
-// A look holds the totals that a later moment is compared with.
-type look struct {
+// A snapshot holds the totals that a later moment is compared with.
+type snapshot struct {
 	at      time.Time
 	pool    loader.Counters // counters that include reads in flight
 	store   status.Store
@@ -53,14 +53,14 @@ func (s *Server) watch(ctx context.Context) {
 
 func (s *Server) addMoment(now time.Time) {
 	st := s.sample()
-	next := look{
+	next := snapshot{
 		at: now, pool: s.pool.Counters(), store: s.storeCounts(), feeders: s.feeders.Counts(), images: st.Images, sent: map[uint64]int64{},
 	}
 	next.pool.Read += s.pool.Reading()
 	h := &s.history
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	last := look{at: s.started}
+	last := snapshot{at: s.started}
 	if len(h.looks) > 0 {
 		last = h.looks[len(h.looks)-1]
 	}

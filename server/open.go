@@ -104,22 +104,22 @@ func (c *connection) open(m openRequest) error {
 
 // An openConfig is what an open request asks for, checked and with its defaults filled in.
 type openConfig struct {
-	split   string
-	set     *openSet
-	views   transform.Views
-	sized   []transform.Views // views of each bucket; views has those of the largest images
-	buckets [][2]int          // sorted
-	listed  bool              // the transform is a list of views, were it of one
-	plan    plan.Config       // all but epoch and consumed
-	nchw    bool
-	shared  bool
-	onErr   loader.OnError
-	params  bool
-	again   bool // repetitions are delivered
-	fields  *loader.Fields
-	asked   int // slots; 0 leaves their number to the server
-	layout  ring.Layout
-	request openRequest
+	split       string
+	set         *openSet
+	views       transform.Views
+	sized       []transform.Views // views of each bucket; views has those of the largest images
+	buckets     [][2]int          // sorted
+	listed      bool              // the transform is a list of views, were it of one
+	plan        plan.Config       // all but epoch and consumed
+	nchw        bool
+	shared      bool
+	onErr       loader.OnError
+	params      bool
+	repetitions bool // repetitions are delivered
+	fields      *loader.Fields
+	asked       int // slots; 0 leaves their number to the server
+	layout      ring.Layout
+	request     openRequest
 
 	transformName string // the preset's, else the operations
 	viewsText     string // the operations
@@ -129,7 +129,7 @@ type openConfig struct {
 
 // checkOpen reads an open request. Without an error the set is held for the session.
 func (s *Server) checkOpen(m openRequest) (c openConfig, err error) {
-	c = openConfig{split: m.Split, params: m.WithParams, again: m.WithRepetitions, asked: m.Slots, request: m}
+	c = openConfig{split: m.Split, params: m.WithParams, repetitions: m.WithRepetitions, asked: m.Slots, request: m}
 	if c.set, err = s.chooseSet(&c.split); err != nil {
 		return c, err
 	}

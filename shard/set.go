@@ -143,12 +143,12 @@ func openAt(files storage.Storage) (*Set, error) {
 	if !any {
 		return nil, &MissingPartitionError{Dir: dir, Partition: 0, Partitions: m.Partitions}
 	}
-	s.place()
+	s.layoutShards()
 	return s, nil
 }
 
-// place lists the shards of each partition here.
-func (s *Set) place() {
+// layoutShards lists the shards of each partition here.
+func (s *Set) layoutShards() {
 	shards := s.manifest.placed()
 	for first := 0; first < len(shards); {
 		p, n := &s.partitions[shards[first].Partition], 1

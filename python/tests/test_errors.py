@@ -124,6 +124,15 @@ def test_an_empty_path_is_no_data() -> None:
         DataLoader("unix:", 2)
 
 
+def test_a_dataset_of_torch_is_for_from_torch() -> None:
+    class Images:
+        def __getitem__(self, index: int) -> tuple[bytes, int]:
+            return b"", index
+
+    with pytest.raises(TypeError, match=r"dataset is a Images, want .*; imgfeed\.from_torch takes a dataset of torch$"):
+        DataLoader(Images())  # type: ignore[arg-type]
+
+
 def test_torchs_defaults_are_taken(load: Load) -> None:
     loader = load(sampler=None, batch_sampler=None, pin_memory_device="", collate_fn=None, prefetch_factor=None)
     assert len(loader) > 0

@@ -108,7 +108,7 @@ func checkOthers(ctx context.Context, tasks []Task, kept []*shard.Manifest, clas
 		if t.Split.Streamed() || kept[i] != nil {
 			continue
 		}
-		again := t.Split.Again()
+		again := t.Split.Reopen()
 		again.ExpectClasses(classes)
 		if err := again.Walk(ctx, func(source.Item) error { return ctx.Err() }); err != nil {
 			return err

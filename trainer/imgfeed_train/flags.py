@@ -119,7 +119,7 @@ def flag(name: str) -> str:
 def near(name: str, known: Iterable[str]) -> str:
     """Return a question that suggests the closest known name; empty if no name is close."""
     found = difflib.get_close_matches(name, list(known), 1)
-    return f"; did you mean {found[0]}?" if found else ""
+    return f' (did you mean "{found[0]}"?)' if found else ""
 
 
 def parse(arguments: Sequence[str]) -> Settings:

@@ -148,8 +148,8 @@ def test_weights_that_do_not_fit(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--arch", "resnet5"], r"--arch resnet5 is in neither torchvision nor timm; did you mean resnet5\w+\?"),
-        (["--model", "timm/test_vitt"], r"did you mean test_vit\w*\?"),
+        (["--arch", "resnet5"], r"--arch resnet5 is in neither torchvision nor timm \(did you mean \"resnet5\w+\"\?\)"),
+        (["--model", "timm/test_vitt"], r"did you mean \"test_vit\w*\"\?"),
         (["--drop-path", "0.1"], "--drop-path: resnet18 has no stochastic depth"),
         (["--grad-checkpointing"], "--grad-checkpointing takes a model of timm: --arch timm/NAME"),
     ],

@@ -92,7 +92,7 @@ func (v *viewer) ofDataset(ctx context.Context, splits []*source.Split) (*viewSh
 	var found []foundItem
 	var paths []string
 	for _, split := range splits {
-		items, err := v.walk(ctx, split.Again(), viewLimit/time.Duration(len(splits)))
+		items, err := v.walk(ctx, split.Reopen(), viewLimit/time.Duration(len(splits)))
 		if err != nil {
 			return nil, err
 		}

@@ -134,7 +134,7 @@ func (s *Split) sibling() (path string, classes []string) {
 	if name == "" || path == s.Path {
 		return "", nil
 	}
-	return path, OrderClasses(s.Again(), foldersIn(path))
+	return path, OrderClasses(s.Reopen(), foldersIn(path))
 }
 
 // foldersIn lists the folders in a folder; an unreadable folder has none.

@@ -232,8 +232,8 @@ func andOthers(n int) string {
 	return fmt.Sprintf(", as %d others were", n)
 }
 
-// Again returns the same split for another walk. Standard input can be read only once.
-func (s *Split) Again() *Split {
+// Reopen returns the same split for another walk. Standard input can be read only once.
+func (s *Split) Reopen() *Split {
 	again := *s
 	again.notes, again.cut = slices.Clone(s.notes), nil
 	return &again
@@ -298,7 +298,7 @@ var errEnough = errors.New("enough")
 // Preview walks over a split until limit has passed, or, where its images are read one after the other out of tars, until there are samples
 // enough. Each split may be walked over once after that.
 func (s *Split) Preview(ctx context.Context, samples int, limit time.Duration) (Preview, error) {
-	look := s.Again() // Walk changes it
+	look := s.Reopen() // Walk changes it
 	var p Preview
 	until := time.Now().Add(limit)
 	err := look.Walk(ctx, func(it Item) error {
