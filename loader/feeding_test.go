@@ -30,8 +30,8 @@ func newTestRemote(far *Pool, cfg StreamConfig, fate func() string) *testRemote 
 	return &testRemote{far: far, cfg: cfg, slot: NewSlot(0, PieceSamplesMax, cfg.Views), fate: fate, pieces: new(atomic.Int64)}
 }
 
-func (r *testRemote) Takes(feed any) bool { return feed == "this" }
-func (r *testRemote) Samples() int        { return 5 }
+func (r *testRemote) Takes(offer any) bool { return offer == "this" }
+func (r *testRemote) Samples() int         { return 5 }
 
 var errTorn = errors.New("torn")
 
@@ -89,9 +89,9 @@ func TestRemotes(t *testing.T) {
 	set.bad[17], set.bad[200] = errors.New("bad"), errors.New("bad")
 	order := plan.Config{Samples: 300, Seed: 3, Epoch: 2, BatchSize: 32, Shuffle: true}
 	for _, onError := range []OnError{Blank, Substitute} {
-		config := func(feed any) StreamConfig {
+		config := func(offer any) StreamConfig {
 			cfg := testStream(t, set, order, 4)
-			cfg.OnError, cfg.Feed = onError, feed
+			cfg.OnError, cfg.Offer = onError, offer
 			return cfg
 		}
 		want, err := serve(t, newTestPool(t, 1), config(nil))
@@ -99,9 +99,9 @@ func TestRemotes(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, threads := range []int{-1, 1} {
-			for _, feed := range []any{"this", "another", nil} {
+			for _, offer := range []any{"this", "another", nil} {
 				for _, fate := range []string{"", "refuse", "tear", "part", "any"} {
-					t.Run(fmt.Sprint(onError, threads, feed, fate), func(t *testing.T) {
+					t.Run(fmt.Sprint(onError, threads, offer, fate), func(t *testing.T) {
 						near := NewPool(PoolConfig{Threads: threads, Remotes: true})
 						t.Cleanup(near.Close)
 						far := newTestPool(t, 2)
@@ -122,7 +122,7 @@ func TestRemotes(t *testing.T) {
 							return len(near.scheduler.remotes) == 3
 						})
 						within(t, "the stream", func() {
-							got, err := serve(t, near, config(feed))
+							got, err := serve(t, near, config(offer))
 							if err != nil || !got.equals(want) || len(got.batches) != len(want.batches) {
 								t.Errorf("other batches than without remotes (%v)", err)
 							}
@@ -132,7 +132,7 @@ func TestRemotes(t *testing.T) {
 								}
 							}
 						})
-						if made := pieces.Load() > 0; made != (feed == "this") && threads < 0 {
+						if made := pieces.Load() > 0; made != (offer == "this") && threads < 0 {
 							t.Errorf("remotes made %d pieces", pieces.Load())
 						}
 					})
@@ -156,7 +156,7 @@ func TestPrefetchBesideRemotes(t *testing.T) {
 	serveRemotes(t, near, 3, func() *testRemote {
 		return newTestRemote(newTestPool(t, 1), far, func() string { time.Sleep(5 * time.Millisecond); return "" })
 	})
-	cfg.Feed = "this"
+	cfg.Offer = "this"
 	got, err := serve(t, near, cfg)
 	made := int(farSet.reads.Load())
 	used := 4000 - made - int(set.reads.Load())
@@ -175,7 +175,7 @@ func TestPrefetchBesideRemotes(t *testing.T) {
 func TestRemoteHangs(t *testing.T) {
 	set := newMemorySet(t, 100)
 	cfg := testStream(t, set, plan.Config{Samples: 100, BatchSize: 10}, 4)
-	cfg.Feed = "this"
+	cfg.Offer = "this"
 	near := NewPool(PoolConfig{Threads: -1, Remotes: true})
 	asked, answer := make(chan struct{}, 100), make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -216,7 +216,7 @@ func TestRemotesAllocateNothing(t *testing.T) {
 		served := make(chan error)
 		go func() { served <- near.ServeRemote(ctx, r) }()
 		cfg := testStream(t, newMemorySet(t, samples), plan.Config{Samples: samples, BatchSize: 50}, 4)
-		cfg.Feed = "this"
+		cfg.Offer = "this"
 		s, err := near.NewStream(cfg)
 		if err != nil {
 			t.Fatal(err)

@@ -16,8 +16,8 @@ const PieceSamplesMax = 64
 // A Remote makes pieces of batches somewhere else, for [Pool.ServeRemote]: a connection to another machine, for instance. Its methods
 // are called by one goroutine at a time, but Takes, which must not block.
 type Remote interface {
-	// Takes reports whether the remote makes the samples of streams with this [StreamConfig].Feed.
-	Takes(feed any) bool
+	// Takes reports whether the remote makes the samples of streams with this [StreamConfig].Offer.
+	Takes(offer any) bool
 	// Samples is how many samples the next piece is to have at most, 1 to PieceSamplesMax.
 	Samples() int
 	// Make makes a piece and sets made[i] for each sample i that it has written. After an error no sample counts as made; the remote
@@ -27,7 +27,7 @@ type Remote interface {
 
 // A Piece is some samples of a batch in a row. Their results have a place in a slot.
 type Piece struct {
-	Feed        any // the stream's
+	Offer       any // the stream's
 	Seed        int64
 	Epoch       int
 	Slot        *Slot
@@ -80,7 +80,7 @@ type remoteRun struct {
 	made   [PieceSamplesMax]bool
 }
 
-func (r *remoteRun) takes(q *streamQueue) bool { return q.behindLocked() && r.remote.Takes(q.feed) }
+func (r *remoteRun) takes(q *streamQueue) bool { return q.behindLocked() && r.remote.Takes(q.offer) }
 func (r *remoteRun) samples() int              { return min(max(1, r.remote.Samples()), PieceSamplesMax) }
 func (r *remoteRun) over() bool                { return r.err != nil || r.ctx.Err() != nil }
 

@@ -33,7 +33,7 @@ type streamQueue struct {
 	account time.Duration // time of the workers given to it, as if it had been there and busy from the beginning
 	cost    time.Duration // average time of a sample over the last turns; 0: not yet known
 
-	feed         any  // the stream's; nil: nothing is for remotes
+	offer        any  // the stream's; nil: nothing is for remotes
 	offloadFirst bool // remotes need not wait until it is behind
 }
 
@@ -176,10 +176,10 @@ func (s *scheduler) join(r Remote) (leave func()) {
 }
 
 // offer lets remotes take a queue's work.
-func (s *scheduler) offer(q *streamQueue, feed any, offloadFirst bool) {
+func (s *scheduler) offer(q *streamQueue, offer any, offloadFirst bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	q.feed, q.offloadFirst = feed, offloadFirst
+	q.offer, q.offloadFirst = offer, offloadFirst
 }
 
 // wake lets all that wait for a turn look again.
@@ -191,7 +191,7 @@ func (s *scheduler) wake() {
 
 // hasRemoteLocked reports whether a remote takes a queue's work.
 func (s *scheduler) hasRemoteLocked(q *streamQueue) bool {
-	return q.feed != nil && slices.ContainsFunc(s.remotes, func(r Remote) bool { return r.Takes(q.feed) })
+	return q.offer != nil && slices.ContainsFunc(s.remotes, func(r Remote) bool { return r.Takes(q.offer) })
 }
 
 // offloadFirstSlots is the number of slots below which a stream is not seen to be behind, as the client has most of them.
@@ -205,7 +205,7 @@ func (q *streamQueue) behindLocked() bool {
 			batches++
 		}
 	}
-	return q.feed != nil && (batches > 1 || q.offloadFirst)
+	return q.offer != nil && (batches > 1 || q.offloadFirst)
 }
 
 // idle reports whether no sample waits for a worker.

@@ -25,8 +25,8 @@ type StreamConfig struct {
 	Layout transform.Layout
 	// Fields are the fields of the set to deliver; nil: none.
 	Fields *Fields
-	// Feed describes the stream's samples to remotes, which alone read it. Nil: remotes get nothing of the stream.
-	Feed any
+	// Offer describes the stream's samples to remotes, which alone read it. Nil: remotes get nothing of the stream.
+	Offer any
 	// OnError says what becomes of bad samples.
 	OnError OnError
 	// Bad, if not nil, is called for each sample served blank or replaced by a substitute, by several goroutines at a time.
@@ -116,7 +116,7 @@ func (p *Pool) NewStream(cfg StreamConfig) (*Stream, error) {
 		s.cancel()
 		return nil, err
 	}
-	p.scheduler.offer(s.queue, cfg.Feed, p.threads == 0 || cap(cfg.Slots.free) < offloadFirstSlots)
+	p.scheduler.offer(s.queue, cfg.Offer, p.threads == 0 || cap(cfg.Slots.free) < offloadFirstSlots)
 	ahead := readahead.Config{
 		Set: cfg.Dataset, Batches: cfg.Plan.Batches(), BatchSize: cfg.Plan.Config().BatchSize, Batch: cfg.Plan.Batch,
 		Spread: 1, RemotesOnly: p.threads == 0, Log: s.log,
@@ -292,7 +292,7 @@ func (s *Stream) newBatch(number int, slot *Slot) *pendingBatch {
 	}
 	b.number, b.views, b.first = number, s.cfg.viewsOf(number), int64(number)*int64(s.cfg.Plan.Config().BatchSize)
 	b.Piece = Piece{
-		Feed: s.cfg.Feed, Seed: s.seed, Epoch: s.epoch, Slot: slot,
+		Offer: s.cfg.Offer, Seed: s.seed, Epoch: s.epoch, Slot: slot,
 		Indices: s.cfg.Plan.Batch(number, b.Indices), Repetitions: s.cfg.Plan.Repetitions(number, b.Repetitions),
 	}
 	b.chunk = chunkFor(len(b.Indices), s.pool.Threads())

@@ -124,7 +124,7 @@ func (s *session) newStream(m startRequest) (*loader.Stream, *plan.Plan, error) 
 	}
 	st, err := s.server.pool.NewStream(loader.StreamConfig{
 		Dataset: s.samples, Plan: p, Views: s.views, Sized: s.sized, Layout: s.imageLayout(), OnError: s.onErr, Bad: s.noteBad, Fields: s.fields, Slots: s.slotPool, Log: s.connection.log,
-		Feed: s.offer(),
+		Offer: s.offer(),
 	})
 	return st, p, err
 }

@@ -170,7 +170,7 @@ func decodeReply[M any](text []byte) (m M, err error) {
 	return m, fmt.Errorf("the feeder sent %.80s", text)
 }
 
-// An Offer describes a stream to feeders. It is the stream's [loader.StreamConfig].Feed.
+// An Offer describes a stream to feeders. It is the stream's [loader.StreamConfig].Offer.
 type Offer struct {
 	set         Set
 	frame       []byte // frame of the Request
@@ -207,8 +207,8 @@ func newLink(f *feeder, conn net.Conn) *link {
 }
 
 // Takes implements [loader.Remote].
-func (c *link) Takes(feed any) bool {
-	offer, ok := feed.(*Offer)
+func (c *link) Takes(stream any) bool {
+	offer, ok := stream.(*Offer)
 	return ok && slices.Contains(c.sets, offer.set)
 }
 
@@ -217,7 +217,7 @@ func (c *link) Samples() int { return int(c.samples) }
 
 // Make implements [loader.Remote]. After an error the connection is closed, so that nothing is written to the slot any more.
 func (c *link) Make(p *loader.Piece, made []bool) error {
-	offer := p.Feed.(*Offer)
+	offer := p.Offer.(*Offer)
 	n := min(len(made), max(1, int(pieceBytesMax/offer.sampleBytes)))
 	started := time.Now()
 	c.conn.SetDeadline(started.Add(lateAfter))

@@ -34,7 +34,7 @@ func TestLinkAllocatesNothing(t *testing.T) {
 	roots := x509.NewCertPool()
 	roots.AddCert(certified.Certificate())
 	for secure, most := range map[bool]float64{false: 0, true: 6} { // crypto/tls allocates 24 bytes for each of the three records that are read, and its buffers where a pool drops them
-		p := &loader.Piece{Feed: offer, Slot: slot, Indices: make([]int, 16)}
+		p := &loader.Piece{Offer: offer, Slot: slot, Indices: make([]int, 16)}
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
@@ -88,7 +88,7 @@ func FuzzReplies(f *testing.F) {
 		clear(slot.Labels)
 		c := newLink(new(feeder), nowhere{})
 		c.in.Reset(bytes.NewReader(reply))
-		c.Make(&loader.Piece{Feed: offer, Slot: slot, First: 1, Indices: []int{1, 2}}, made)
+		c.Make(&loader.Piece{Offer: offer, Slot: slot, First: 1, Indices: []int{1, 2}}, made)
 		images := slot.Images[0]
 		stride := len(images) / 4
 		for _, part := range [][]byte{images[:stride], images[3*stride:]} {
