@@ -9,6 +9,7 @@ import (
 	"hash"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -61,16 +62,21 @@ func (x *indexer) set(ctx context.Context, place string) (string, error) {
 	if err := x.make(ctx, place, folder); err != nil {
 		return "", fmt.Errorf("%s is not packed, and cannot be indexed: %w", place, err)
 	}
-	note := fmt.Sprintf("%s is not packed: its images are read where they are, by the index %s; %s makes a set that is read faster",
-		place, folder, buildCommand(place, folder))
-	x.notes = append(append(x.notes, note), leftOut(place, folder)...)
+	found, err := shard.FindAll(folder)
+	if err != nil {
+		return "", err
+	}
+	sets := slices.Sorted(maps.Values(found.Sets))
+	x.notes = append(x.notes, fmt.Sprintf(
+		"%s is not packed: its images are read where they are, by the index %s; %s makes a set that is read faster",
+		place, folder, buildCommand(place, sets)))
+	x.notes = append(x.notes, leftOut(place, sets)...)
 	return folder, nil
 }
 
-// leftOut says how many files the index leaves out, and where it lists them.
-func leftOut(place, folder string) (notes []string) {
-	found, _ := shard.FindAll(folder)
-	for _, dir := range found.Sets {
+// leftOut says how many files the index's sets leave out, and where they list them.
+func leftOut(place string, sets []string) (notes []string) {
+	for _, dir := range sets {
 		n := 0
 		if err := pack.ReadRejects(dir, func(pack.Reject) { n++ }); err == nil && n > 0 {
 			notes = append(notes, fmt.Sprintf("%s: %s not readable as an image, and left out: %s",
@@ -80,12 +86,16 @@ func leftOut(place, folder string) (notes []string) {
 	return notes
 }
 
-// buildCommand returns the command that packs the dataset of an index with the same labels.
-func buildCommand(place, folder string) string {
-	found, _ := shard.FindAll(folder)
-	for _, dir := range found.Sets {
+// buildCommand returns the command that packs the dataset with the labels of its index's sets. Classes that are all numbers need
+// an option, since imgshard build sorts those as numbers by default.
+func buildCommand(place string, sets []string) string {
+	isWord := func(class string) bool {
+		_, err := strconv.Atoi(class)
+		return err != nil
+	}
+	for _, dir := range sets {
 		m, err := shard.ReadManifest(dir)
-		if err == nil && len(m.Classes) > 0 && !slices.ContainsFunc(m.Classes, func(class string) bool { _, err := strconv.Atoi(class); return err != nil }) {
+		if err == nil && len(m.Classes) > 0 && !slices.ContainsFunc(m.Classes, isWord) {
 			return "imgshard build --class-order string " + place
 		}
 	}

@@ -178,7 +178,7 @@ def _transform(name: str, value: Any) -> str | Pipeline:
     if foreign is not None or ops is not value:
         kind = type(value if foreign is None else foreign).__name__
         raise TypeError(
-            f"imgfeed: {name} holds a {kind}, want the name of a preset, a transform of torchvision, or a "
+            f"imgfeed: {name} holds {kind}, want the name of a preset, a transform of torchvision, or a "
             'list of operations such as [{"op": "Resize", "size": 256}, {"op": "CenterCrop", "size": 224}], or {"views": […]}'
         )
     return Pipeline([as_json(name, op) for op in ops], ())

@@ -18,16 +18,12 @@ from .dataset import INDEX, LoaderDataset
 from .epoch import EpochIterator, Needs
 from .feed import Feed
 from .meter import Meter
-from .numbers import INT64_MAX
 from .outputs import Fetch
 from .records import Record, ask
 from .sampler import BatchSampler, Sampler
 from .selection import Selection
 from .service import Form, Service
 from .step import Steps, step_of
-
-SKIP = kinds.at_least(0)
-EPOCH = kinds.whole(0, INT64_MAX, "an epoch's number, 0 or more")
 
 #: A list of operations, the name of a preset, a transform of torchvision, or {"views": [of these, …]}.
 Transform = str | Sequence[Mapping[str, Any]] | Mapping[str, Any] | Callable[..., Any]
@@ -353,7 +349,7 @@ class DataLoader:
         Skipped batches are not read, and ``state_dict`` counts them at once. A running iteration continues there. Beyond the
         epoch's end it ends, and the next one begins within the later epoch.
         """
-        self._progress.skip(self._selection.after(self._progress.reached, SKIP.check("batches", batches)))
+        self._progress.skip(self._selection.after(self._progress.reached, kinds.at_least(0).check("batches", batches)))
 
     def state_dict(self) -> dict[str, Any]:
         """Return the place after the last batch that was handed out, for a checkpoint. JSON can hold it.
@@ -380,7 +376,7 @@ class DataLoader:
         """
         asked = [INDEX.check("indices", i) for i in indices]
         again = None if repetitions is None else [INDEX.check("repetitions", i) for i in repetitions]
-        number, of = EPOCH.check("epoch", epoch), INDEX.check("view", view)
+        number, of = kinds.EPOCH.check("epoch", epoch), INDEX.check("view", view)
         if again is not None and len(again) != len(asked):
             raise ValueError(f"imgfeed: repetitions has {len(again)} numbers for {len(asked)} indices")
         return ask(self._service, number, asked, again, of)

@@ -134,7 +134,7 @@ def test_transform_and_batch_size_change_between_epochs(shards: Path) -> None:
         assert seen(loader) == first
         with pytest.raises(ValueError, match="batch_size is 0"):
             loader.set_batch_size(0)
-        with pytest.raises(TypeError, match="transform holds a int"):
+        with pytest.raises(TypeError, match="transform holds int"):
             loader.set_transform(7)  # type: ignore[arg-type]
         loader.set_transform("nonsense")
         with pytest.raises(BadRequestError, match="unknown transform"):

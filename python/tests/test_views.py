@@ -141,7 +141,7 @@ def test_objects_of_torchvision(load: Load) -> None:
         ({"views": "train"}, TypeError, r"want {\"views\": \[transform"),
         ({"views": [SMALL], "repeat": 2}, TypeError, r"want {\"views\": \[transform"),
         ({"views": [{"views": [SMALL]}]}, TypeError, "views hold no views"),
-        ({"views": [SMALL, 3]}, TypeError, "transform's view 1 holds a int"),
+        ({"views": [SMALL, 3]}, TypeError, "transform's view 1 holds int"),
         (
             {"views": [{"repeat": 2.5, "ops": "eval"}]},
             BadRequestError,

@@ -87,10 +87,10 @@ func (g *requestLimiter) enter() {
 		g.mu.Unlock()
 		return
 	}
-	cacheable := make(chan struct{})
-	g.queue = append(g.queue, cacheable)
+	turn := make(chan struct{})
+	g.queue = append(g.queue, turn)
 	g.mu.Unlock()
-	<-cacheable
+	<-turn
 }
 
 // leave gives a place back, after so many bytes.

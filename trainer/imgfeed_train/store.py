@@ -41,6 +41,7 @@ class Store:
         """Take the URL or folder, and this machine's folder for waiting files."""
         self.url, self._unsent, self._failed = url, unsent, ""
         self._thread: threading.Thread | None = None
+        self._placing = threading.Lock()  # held where a file begins to wait, so that an older one never replaces it
 
     def _open(self, name: str) -> tuple[Any, str]:
         """Return the file system of a name there, and its path in a folder that exists."""
@@ -109,7 +110,8 @@ class Store:
         """Send a file under its name, instead of one that still waits."""
         if self.url:
             self._unsent.mkdir(parents=True, exist_ok=True)
-            link(file, self._unsent / file.name)
+            with self._placing:
+                link(file, self._unsent / file.name)
             self._send_on()
 
     def wait(self) -> None:
@@ -148,7 +150,8 @@ class Store:
             except TrainError as e:
                 self._failed = str(e)
                 print(f"imgfeed-train: {e}. It is tried again with the next checkpoint", flush=True)
-                sending.unlink() if file.exists() else sending.replace(file)
+                with self._placing:
+                    sending.unlink() if file.exists() else sending.replace(file)
                 return
             sending.unlink()
 

@@ -57,9 +57,7 @@ def test_a_run_stopped_after_every_step(train: Train) -> None:
         ["--arch", "timm/test_resnet", "--amp", "bf16", "--schedule", "onecycle", "--batch-size", "20"],
         ["--arch", "timm/test_resnet", "--freeze", "--optimizer", "lamb", "--schedule", "linear"],
         pytest.param(["--grad-checkpointing", "--loss", "bce", "--mixup", "0.2", "--nan", "skip"], marks=pytest.mark.long),
-        pytest.param(
-            ["--optimizer", "lion", "--schedule", "constant", "--ema", "0.9", "--strategy", "fsdp"], marks=pytest.mark.long
-        ),
+        pytest.param(["--optimizer", "lion", "--schedule", "constant", "--strategy", "fsdp"], marks=pytest.mark.long),
     ],
 )
 def test_other_optimisers_and_models(train: Train, options: list[str]) -> None:

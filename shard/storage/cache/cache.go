@@ -206,7 +206,7 @@ func (c *Cache) clearLocked(bytes int64) int64 {
 	return room
 }
 
-// A object is what the cache keeps of one file.
+// An object is what the cache keeps of one file.
 type object struct {
 	cache  *Cache
 	info   Info
