@@ -1,24 +1,14 @@
 package imgshard
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
-	"image"
-	"image/color"
-	"image/draw"
-	_ "image/jpeg"
-	"image/png"
-	"io"
 	"math"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/image/font"
-	"golang.org/x/image/font/basicfont"
-	"golang.org/x/image/math/fixed"
 
 	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
 	"github.com/imgfeed/imgfeed/internal/bytesize"
@@ -54,12 +44,11 @@ func newViewCommand() *cobra.Command {
 	f := viewFlags{samples: 100}
 	cmd := &cobra.Command{
 		Use:   "view SET|SRC",
-		Short: "Make a contact sheet of samples: HTML or PNG",
+		Short: "Make a contact sheet of samples: a page of HTML",
 		Long: `Make a contact sheet of samples of the shard set SET, or of the unpacked dataset SRC. It shows the picture, key, label,
 class, size and location of each. --transform adds the results of a transform, drawn --draws times.
 
--o FILE.html writes a self-contained page, searchable by class, key and index; -o FILE.png a picture; -o - the page to
-standard output. Samples are spread evenly over the set, or chosen by --class, --find and --index.
+-o FILE.html writes a self-contained page, searchable by class, key and index. Samples are spread evenly over the set, or chosen by --class, --find and --index.
 For an unpacked dataset, samples come from a three-second scan.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -70,7 +59,7 @@ For an unpacked dataset, samples come from a three-second scan.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVarP(&f.output, "output", "o", "sheet.html", "file to write: .html or .png; - is standard output")
+	flags.StringVarP(&f.output, "output", "o", "sheet.html", "file to write: .html; - is standard output")
 	flags.VarP(cliutil.Int(&f.samples, 1, viewSamplesMax), "samples", "n", "number of samples")
 	flags.StringVar(&f.class, "class", "", "only samples of this class, by name")
 	flags.StringVar(&f.find, "find", "", "only samples with this text in their key")
@@ -100,8 +89,8 @@ func (f *viewFlags) check() error {
 	switch {
 	case f.draws > 0 && f.transform == "":
 		return fmt.Errorf("--draws needs --transform")
-	case f.output != "-" && !strings.HasSuffix(f.output, ".html") && !strings.HasSuffix(f.output, ".png"):
-		return fmt.Errorf("-o %s: want a file that ends in .html or .png, or - for standard output", f.output)
+	case f.output != "-" && !strings.HasSuffix(f.output, ".html"):
+		return fmt.Errorf("-o %s: want a file that ends in .html, or - for standard output", f.output)
 	}
 	return nil
 }
@@ -128,11 +117,7 @@ func (f *viewFlags) run(cmd *cobra.Command, path string) error {
 	if len(sheet.Samples) == 0 {
 		return fmt.Errorf("%s: no sample matches", path)
 	}
-	write := sheet.writePage
-	if strings.HasSuffix(f.output, ".png") {
-		write = sheet.writePNG
-	}
-	if err := writeFile(f.output, out, write); err != nil {
+	if err := writeFile(f.output, out, sheet.writePage); err != nil {
 		return err
 	}
 	if f.output != "-" {
@@ -268,83 +253,4 @@ func (s *viewSheet) ByClass() []viewClass {
 		classes[last].Samples = append(classes[last].Samples, sample)
 	}
 	return classes
-}
-
-const (
-	sheetColumns = 8  // columns of a sheet without draws
-	captionLines = 2  // lines below each picture
-	captionLine  = 13 // height of a line in pixels
-	cellGap      = 6
-)
-
-// writePNG writes one picture: a row for each sample with its draws, or, without draws, samples in rows.
-func (s *viewSheet) writePNG(out io.Writer) error {
-	columns, cells := sheetColumns, [][]*thumbnail.Picture{}
-	draws := len(s.Samples[0].Draws)
-	if draws > 0 {
-		columns = 1 + draws
-	}
-	height := thumbnailSide
-	for _, sample := range s.Samples {
-		row := append([]*thumbnail.Picture{sample.Original}, sample.Draws...)
-		for _, t := range row {
-			if t != nil {
-				height = max(height, t.Height)
-			}
-		}
-		cells = append(cells, row)
-	}
-	width := height
-	cellHeight := height + captionLines*captionLine + cellGap
-	rows := len(cells)
-	if draws == 0 {
-		rows = (len(cells) + sheetColumns - 1) / sheetColumns
-	}
-	captionWidth := width
-	if draws > 0 {
-		captionWidth = columns*(width+cellGap) - cellGap
-	}
-	sheet := image.NewRGBA(image.Rect(0, 0, columns*(width+cellGap), rows*cellHeight))
-	draw.Draw(sheet, sheet.Bounds(), image.White, image.Point{}, draw.Src)
-	for i, row := range cells {
-		left, top := 0, i*cellHeight
-		if draws == 0 {
-			left, top = i%sheetColumns*(width+cellGap), i/sheetColumns*cellHeight
-		}
-		for k, t := range row {
-			if err := drawThumbnail(sheet, t, left+k*(width+cellGap), top); err != nil {
-				return err
-			}
-		}
-		sample := s.Samples[i]
-		caption := fmt.Sprintf("%d %s", sample.Label, sample.Class)
-		if sample.Error != "" {
-			caption = sample.Error
-		}
-		drawText(sheet, left, top+height+captionLine-2, captionWidth, caption)
-		drawText(sheet, left, top+height+2*captionLine-2, captionWidth, sample.Key)
-	}
-	return png.Encode(out, sheet)
-}
-
-func drawThumbnail(sheet *image.RGBA, p *thumbnail.Picture, left, top int) error {
-	if p == nil {
-		return nil
-	}
-	picture, _, err := image.Decode(bytes.NewReader(p.Data))
-	if err != nil {
-		return err
-	}
-	draw.Draw(sheet, image.Rect(left, top, left+p.Width, top+p.Height), picture, image.Point{}, draw.Src)
-	return nil
-}
-
-// drawText writes a text, or its end if not all fits, because the end of a key is more specific.
-func drawText(sheet *image.RGBA, left, baseline, width int, text string) {
-	face := basicfont.Face7x13
-	if fits := width / face.Advance; len(text) > fits {
-		text = ".." + text[len(text)-fits+2:] // the face has no other ellipsis
-	}
-	d := font.Drawer{Dst: sheet, Src: image.NewUniform(color.Black), Face: face, Dot: fixed.P(left, baseline)}
-	d.DrawString(text)
 }
