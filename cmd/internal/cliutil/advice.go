@@ -14,14 +14,16 @@ import (
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/suggest"
+	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
-// known are the system's errors and their remedies.
+// known are common errors and their remedies.
 var known = []struct {
 	err  error
 	text string
 }{
+	{shard.ErrNotSet, "imgshard build or imgshard index makes a set of a dataset"},
 	{syscall.ENOSPC, "the disk is full: make room, or give another place"},
 	{syscall.EDQUOT, "the disk quota is used up: make room, or give another place"},
 	{syscall.EFBIG, "the file system or ulimit -f does not allow files of this size"},
@@ -110,7 +112,7 @@ func checkArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 				return Usage(empty(name))
 			}
 			check := Local
-			if slices.Contains([]string{"SET", "A", "B", "SET|SRC", "SRC", "PATH"}, name) {
+			if slices.Contains([]string{"SET", "A", "B", "SRC", "PATH"}, name) {
 				check = Readable
 			} else if cmd.Name() == "merge" {
 				check = Writable

@@ -1,12 +1,11 @@
 package imgshard
 
 import (
-	"cmp"
+	"context"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -14,7 +13,7 @@ import (
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/image/thumbnail"
 	"github.com/imgfeed/imgfeed/shard"
-	"github.com/imgfeed/imgfeed/shard/source"
+	"github.com/imgfeed/imgfeed/shard/encoding/registry"
 	"github.com/imgfeed/imgfeed/transform"
 )
 
@@ -23,8 +22,6 @@ const (
 	// thumbnailSideMax limits any picture.
 	thumbnailSide    = 160
 	thumbnailSideMax = 320
-	// viewLimit bounds the search for samples of an unpacked dataset.
-	viewLimit = 3 * time.Second
 	// viewSamplesMax bounds a sheet: each picture takes some kilobytes in it.
 	viewSamplesMax = 20000
 	viewDrawsMax   = 100
@@ -37,22 +34,21 @@ type viewFlags struct {
 	indices                        []int
 	seed                           int64
 	epoch                          int
-	source                         source.Options
 }
 
 func newViewCommand() *cobra.Command {
 	f := viewFlags{samples: 100}
 	cmd := &cobra.Command{
-		Use:   "view SET|SRC",
+		Use:   "view SET",
 		Short: "Make a contact sheet of samples: a page of HTML",
-		Long: `Make a contact sheet of samples of the shard set SET, or of the unpacked dataset SRC. It shows the picture, key, label,
-class, size and location of each. --transform adds the results of a transform, drawn --draws times.
+		Long: `Make a contact sheet of samples of the shard set SET. It shows the picture, key, label, class, size and location of each.
+--transform adds the results of a transform, drawn --draws times.
 
 -o FILE.html writes a self-contained page, searchable by class, key and index. Samples are spread evenly over the set, or chosen by --class, --find and --index.
-For an unpacked dataset, samples come from a three-second scan.`,
+A dataset that is not packed is shown by an index of it: imgshard index SRC -o SET.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := cmp.Or(f.check(), checkSourceFlags(f.source)); err != nil {
+			if err := f.check(); err != nil {
 				return cliutil.Usage(err)
 			}
 			return f.run(cmd, args[0])
@@ -68,7 +64,6 @@ For an unpacked dataset, samples come from a three-second scan.`,
 	flags.Var(cliutil.Int(&f.draws, 0, viewDrawsMax), "draws", "results per sample (default 8, or 1 if the transform is not random)")
 	flags.Var(cliutil.Seed(&f.seed), "seed", "seed of the random parameters, the same as a loader's")
 	flags.Var(cliutil.Int(&f.epoch, 0, math.MaxInt), "epoch", "epoch of the first result; further ones are of the following epochs")
-	addSourceFlags(flags, &f.source)
 	cmd.RegisterFlagCompletionFunc("class", classNames)
 	return cmd
 }
@@ -110,7 +105,12 @@ func (f *viewFlags) run(cmd *cobra.Command, path string) error {
 			}
 		}
 	}
-	sheet, err := v.sheet(cmd, path)
+	set, err := openSet(cmd, path, false)
+	if err != nil {
+		return err
+	}
+	defer set.Close()
+	sheet, err := v.sheet(cmd.Context(), set)
 	if err != nil {
 		return err
 	}
@@ -135,20 +135,14 @@ type viewSheet struct {
 	Samples   []viewSample // sorted by class, then by index
 }
 
-// A viewSample is a sample on the sheet. An unpacked one has the index -1, and the file or folder of its dataset
-// instead of a shard.
+// A viewSample is a sample on the sheet.
 type viewSample struct {
 	lsLine
 	Original *thumbnail.Picture
 	Draws    []*thumbnail.Picture
 	Done     []string // what each draw did, a JSON list of operations
 	Error    string
-
-	read func(*lsLine) (transform.Source, error)
 }
-
-// Size returns the size of the stored image as text.
-func (s viewSample) Size() string { return bytesize.Format(int64(s.Bytes)) }
 
 // A viewer makes the pictures.
 type viewer struct {
@@ -158,44 +152,70 @@ type viewer struct {
 	pix    []byte
 }
 
-// sheet finds a set or a dataset at path, and makes the sheet of its samples.
-func (v *viewer) sheet(cmd *cobra.Command, path string) (*viewSheet, error) {
-	ctx := cmd.Context()
-	_, splits, err := cliutil.FindData([]string{path}, v.flags.source)
+// sheet makes the sheet of a set's chosen samples.
+func (v *viewer) sheet(ctx context.Context, set *shard.Set) (*viewSheet, error) {
+	encoding, err := registry.Open(set.Manifest().Encoding)
 	if err != nil {
 		return nil, err
 	}
-	choose := func() (*viewSheet, error) { return v.ofDataset(ctx, splits) }
-	if splits == nil {
-		set, err := openSet(cmd, path, false)
-		if err != nil {
-			return nil, err
-		}
-		defer set.Close()
-		choose = func() (*viewSheet, error) { return v.ofSet(ctx, set) }
-	}
-	sheet, err := choose()
+	chosen, err := v.choose(ctx, set)
 	if err != nil {
 		return nil, err
 	}
+	sheet := &viewSheet{Title: set.Dir(), All: set.Len()}
 	if v.spec != nil {
 		sheet.Transform = v.spec.String()
 	}
-	for i := range sheet.Samples {
+	for _, i := range chosen {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		sample := &sheet.Samples[i]
-		src, err := sample.read(&sample.lsLine)
+		entry, err := set.Entry(i)
+		if err != nil {
+			return nil, err
+		}
+		line, err := describe(set, i, &entry)
+		if err != nil {
+			return nil, err
+		}
+		sample := viewSample{lsLine: line}
+		record, _, err := set.Read(i, nil)
 		if err == nil {
-			err = v.draw(sample, src)
+			err = v.draw(&sample, transform.Source{Format: record.Format, Image: record.Image, Aux: record.Aux, Encoding: encoding})
 		}
 		if err != nil {
 			sample.Error = err.Error()
 		}
+		sheet.Samples = append(sheet.Samples, sample)
 	}
 	slices.SortStableFunc(sheet.Samples, func(a, b viewSample) int { return int(a.Label) - int(b.Label) })
 	return sheet, nil
+}
+
+// choose returns the indices of the samples to show: those of --index, or those that match --class and --find, evenly spread.
+func (v *viewer) choose(ctx context.Context, set *shard.Set) ([]int, error) {
+	wanted := v.flags.indices
+	if wanted == nil {
+		err := eachEntry(ctx, set, func(i int, e *shard.Entry) error {
+			if v.flags.class != "" && set.Manifest().Class(e.Label) != v.flags.class {
+				return nil
+			}
+			key, err := set.Key(i)
+			if strings.Contains(key, v.flags.find) {
+				wanted = append(wanted, i)
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	n := min(len(wanted), v.flags.samples)
+	chosen := make([]int, n)
+	for k := range chosen {
+		chosen[k] = wanted[k*len(wanted)/n]
+	}
+	return chosen, nil
 }
 
 // draw makes the pictures of a sample: the stored image, and the transform's results.
@@ -220,7 +240,7 @@ func (v *viewer) draw(sample *viewSample, src transform.Source) error {
 	v.pix = append(v.pix[:0], make([]byte, v.spec.OutputBytes())...)
 	h, w = v.spec.OutputSize()
 	for draw := range v.flags.draws {
-		draws := transform.NewRNG(v.flags.seed, v.flags.epoch+draw, max(sample.Index, 0))
+		draws := transform.NewRNG(v.flags.seed, v.flags.epoch+draw, sample.Index)
 		_, done, err := v.engine.ApplyRecorded(v.spec, transform.Output{Pix: v.pix}, src, draws)
 		if err != nil {
 			return err
@@ -232,25 +252,4 @@ func (v *viewer) draw(sample *viewSample, src transform.Source) error {
 		sample.Draws, sample.Done = append(sample.Draws, t), append(sample.Done, done)
 	}
 	return nil
-}
-
-// A viewClass is the samples of one class.
-type viewClass struct {
-	Label   int32
-	Class   string
-	Samples []viewSample
-}
-
-// ByClass groups the samples for the page.
-func (s *viewSheet) ByClass() []viewClass {
-	var classes []viewClass
-	for _, sample := range s.Samples {
-		last := len(classes) - 1
-		if last < 0 || classes[last].Label != sample.Label || classes[last].Class != sample.Class {
-			classes = append(classes, viewClass{Label: sample.Label, Class: sample.Class})
-			last++
-		}
-		classes[last].Samples = append(classes[last].Samples, sample)
-	}
-	return classes
 }

@@ -3,12 +3,14 @@ package imgshard
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"io"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/image/thumbnail"
 	"github.com/imgfeed/imgfeed/internal/wordnet"
 )
@@ -22,32 +24,37 @@ func (s *viewSheet) writePage(out io.Writer) error {
 	if s.Transform != "" {
 		p.transform(s.Transform)
 	}
-	for _, class := range s.ByClass() {
-		p.add("<section>\n<h2>")
-		if class.Label >= 0 {
-			p.add("%d: ", class.Label)
+	words := ""
+	for i, sample := range s.Samples {
+		if i == 0 || sample.Label != s.Samples[i-1].Label {
+			if i > 0 {
+				p.add("</div>\n</section>\n")
+			}
+			words = wordnet.Words(sample.Class)
+			p.class(sample.Label, sample.Class, words)
 		}
-		p.add("%s", class.Class)
-		words := wordnet.Words(class.Class)
-		if words != "" {
-			p.add(` <span class="faint">%s</span>`, words)
-		}
-		p.add("</h2>\n<div class=\"samples\">\n")
-		for _, sample := range class.Samples {
-			p.sample(sample, words)
-		}
-		p.add("</div>\n</section>\n")
+		p.sample(sample, words)
 	}
+	p.add("</div>\n</section>\n")
 	return p.end(script)
+}
+
+// class begins the section of a class. words are WordNet's words for it.
+func (p page) class(label int32, class, words string) {
+	p.add("<section>\n<h2>")
+	if label >= 0 {
+		p.add("%d: ", label)
+	}
+	p.add("%s", class)
+	if words != "" {
+		p.add(` <span class="faint">%s</span>`, words)
+	}
+	p.add("</h2>\n<div class=\"samples\">\n")
 }
 
 // sample adds the pictures of a sample and their caption. words are WordNet's words for its class.
 func (p page) sample(s viewSample, words string) {
-	index := ""
-	if s.Index >= 0 {
-		index = strconv.Itoa(s.Index)
-	}
-	p.add(`<figure data-search="%s">`+"\n"+`<div class="pictures">`, strings.Join([]string{s.Class, s.Key, index, words}, " "))
+	p.add(`<figure data-search="%s">`+"\n"+`<div class="pictures">`, fmt.Sprint(s.Class, " ", s.Key, " ", s.Index, " ", words))
 	if s.Original != nil {
 		p.picture(s.Original, "stored image", "stored image")
 	}
@@ -55,11 +62,8 @@ func (p page) sample(s viewSample, words string) {
 		name := "draw " + strconv.Itoa(i)
 		p.picture(draw, name, name+": "+s.Done[i])
 	}
-	p.add("</div>\n<figcaption>")
-	if index != "" {
-		p.add("%s · ", index)
-	}
-	p.add(`%s<br><span class="faint">%d × %d, %s, %s<br>%s</span>`, s.Key, s.Width, s.Height, s.Format, s.Size(), s.Shard)
+	p.add("</div>\n"+`<figcaption>%d · %s<br><span class="faint">%d × %d, %s, %s<br>%s</span>`, s.Index, s.Key, s.Width, s.Height, s.Format,
+		bytesize.Format(int64(s.Bytes)), s.Shard)
 	if s.Error != "" {
 		p.add(`<br><span class="warn">%s</span>`, s.Error)
 	}

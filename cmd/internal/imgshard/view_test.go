@@ -96,20 +96,6 @@ func TestViewOfASet(t *testing.T) {
 	}
 }
 
-// TestViewOfADataset looks at folders and at a file that is no image before they are packed.
-func TestViewOfADataset(t *testing.T) {
-	tree := imageTree(t)
-	page, diag, status := imgshard(t, "view", tree, "-o", "-")
-	if status != 0 || strings.Count(page, "<figure") != 5 || !strings.Contains(page, "(not packed)") || !strings.Contains(page, "<h2>1: dog</h2>") ||
-		!strings.Contains(page, "not an image") || len(picturesOf(t, page)) != 4 {
-		t.Errorf("status %d, %d figures; %s", status, strings.Count(page, "<figure"), diag)
-	}
-	page, _, _ = imgshard(t, "view", tree, "-o", "-", "--class", "cat")
-	if strings.Count(page, "<figure") != 3 {
-		t.Errorf("%d figures of cat", strings.Count(page, "<figure"))
-	}
-}
-
 // TestCompletions offers shells the values of flags, and of --class those of the set.
 func TestCompletions(t *testing.T) {
 	for want, args := range map[string][]string{
@@ -126,19 +112,20 @@ func TestCompletions(t *testing.T) {
 }
 
 func TestViewMistakes(t *testing.T) {
-	tree := imageTree(t)
+	dir := t.TempDir()
 	for _, tt := range []struct {
 		args   []string
 		want   string
 		status int
 	}{
-		{[]string{tree, "-n", "0"}, `--samples "0": want a whole number from 1 to 20000`, 2},
-		{[]string{tree, "--draws", "3"}, "--draws needs --transform", 2},
-		{[]string{tree, "--transform", "nosuch"}, `unknown transform "nosuch"`, 2},
-		{[]string{tree, "-o", "sheet.png"}, "ends in .html", 2},
-		{[]string{tree, "-o", filepath.Join(tree, "no", "such.html")}, "no such file", 1},
-		{[]string{tree, "--class", "horse", "-o", "-"}, "no sample matches", 1},
-		{[]string{filepath.Join(tree, "nothing")}, "no such file", 1},
+		{[]string{trainSet, "-n", "0"}, `--samples "0": want a whole number from 1 to 20000`, 2},
+		{[]string{trainSet, "--draws", "3"}, "--draws needs --transform", 2},
+		{[]string{trainSet, "--transform", "nosuch"}, `unknown transform "nosuch"`, 2},
+		{[]string{trainSet, "-o", "sheet.png"}, "ends in .html", 2},
+		{[]string{trainSet, "-o", filepath.Join(dir, "no", "such.html")}, "no such file", 1},
+		{[]string{trainSet, "--class", "horse", "-o", "-"}, "no sample matches", 1},
+		{[]string{filepath.Join(dir, "nothing")}, "no such file", 1},
+		{[]string{images}, "not a shard set", 1},
 		{[]string{trainSet, "--index", "99", "-o", "-"}, "99", 1},
 	} {
 		out, diag, status := imgshard(t, append([]string{"view"}, tt.args...)...)
