@@ -64,7 +64,7 @@ func (b *builder) open(out string) (err error) {
 	b.set = &setSink{writer: b.writer}
 	b.sinks = []sink{b.rejects, b.set}
 	if b.index != nil {
-		b.index.open(b.writer, b.part != nil)
+		b.index.writer = b.writer
 		b.sinks = append([]sink{b.index}, b.sinks...)
 	}
 	if b.part != nil {

@@ -26,20 +26,12 @@ type indexer struct {
 	files  storage.Storage // at the split's root
 
 	numbers map[string]int // tars, numbered as they are read
-	part    bool           // part of an index: its set has no objects, and lists the tars
-	tars    lineList       // tars of a part
 }
 
 func newIndexer(split *source.Split, root string) (*indexer, error) {
 	files, err := storage.At(root)
 	return &indexer{split: split, files: files, numbers: map[string]int{}}, err
 }
-
-func (x *indexer) open(w *shard.SetWriter, part bool) {
-	x.writer, x.part, x.tars = w, part, lineList{writer: w, name: shard.ObjectsName}
-}
-
-func (x *indexer) close() error { return x.tars.close() }
 
 // stat returns what pins the file at a path.
 func (x *indexer) stat(path string) (o shard.IndexObject, err error) {
@@ -61,12 +53,8 @@ func (x *indexer) tar(path string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	n := len(x.numbers)
-	x.numbers[path] = n
-	if x.part {
-		return n, x.tars.write(o)
-	}
-	return x.writer.AddObject(o)
+	x.numbers[path], err = x.writer.AddObject(o)
+	return x.numbers[path], err
 }
 
 // leaveOut takes the image out of an encoded sample. Where it lies alone in a file, that is pinned.
@@ -84,9 +72,11 @@ func (x *indexer) leaveOut(im *inFlight) (err error) {
 	return err
 }
 
-// add lists the file of the next image in the set's order. A part leaves that to the merge.
+func (x *indexer) close() error { return nil }
+
+// add lists the file of the next image in the set's order.
 func (x *indexer) add(im *inFlight) (err error) {
-	if x.part || im.reason != "" {
+	if im.reason != "" {
 		return nil
 	}
 	if im.pin.Path != "" {

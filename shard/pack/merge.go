@@ -52,10 +52,7 @@ func (s *partSet) merge(ctx context.Context, o Options) (Summary, error) {
 		}
 	}
 	b := newBuilder(m.Split, &mergeInput{partSet: s}, o)
-	b.built, b.source = wholeBuilt(m.Built), m.Built[builtSource]
-	if b.source != "" {
-		b.index = &indexer{}
-	}
+	b.built = wholeBuilt(m.Built)
 	return b.build(ctx, s.out)
 }
 
@@ -88,28 +85,7 @@ func (in *mergeInput) count() (n int) {
 	return n
 }
 
-// gather lists the files of an index of tars, which all parts have met in the same order.
-func (in *mergeInput) gather(_ context.Context, b *builder) error {
-	if b.index == nil {
-		return nil
-	}
-	r, err := openList(in.places[0], shard.ObjectsName)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	for lines := json.NewDecoder(r); ; {
-		var o shard.IndexObject
-		if err := lines.Decode(&o); err == io.EOF {
-			return nil
-		} else if err != nil {
-			return fmt.Errorf("%s: %w: %s", storage.Join(in.places[0], shard.ObjectsName), err, again(in.out))
-		}
-		if _, err := b.writer.AddObject(o); err != nil {
-			return err
-		}
-	}
-}
+func (in *mergeInput) gather(context.Context, *builder) error { return nil }
 
 // open opens the next part; the error is io.EOF after the last.
 func (in *mergeInput) open() error {
@@ -162,10 +138,6 @@ func (in *mergeInput) next(im *inFlight) error {
 		return err
 	}
 	im.key, im.reason, im.bytes, im.part, im.index = string(it.Key), it.Reason, it.Bytes, in.part, in.part.samples-1
-	im.outside = it.Outside
-	if it.File != nil {
-		im.pin = *it.File
-	}
 	im.scratch.Repaired = nil
 	if it.Repaired != "" {
 		im.scratch.Repaired = errors.New(it.Repaired)

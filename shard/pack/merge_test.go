@@ -36,12 +36,9 @@ func mergeParts(t *testing.T, path, out string, o Options, n int) map[string]Sum
 	for _, i := range order {
 		if i == 0 && n < 60 { // else part 1 may have no sample
 			ctx, cancel := context.WithCancel(t.Context())
-			broken, stage := o, StagePack
-			if o.Index {
-				stage = StageIndex
-			}
+			broken := o
 			broken.Progress = func(p Progress) {
-				if p.Stage == stage {
+				if p.Stage == StagePack {
 					cancel()
 				}
 			}
@@ -137,29 +134,6 @@ func TestMergeGivesTheBytesOfOneBuild(t *testing.T) {
 				sameSets(t, out, want, sums, wantSums)
 				requireNothing(t, filepath.Dir(out), filepath.Base(out))
 			}
-		}
-	}
-}
-
-// TestMergeOfIndexes indexes files and tars by parts.
-func TestMergeOfIndexes(t *testing.T) {
-	train, _ := repeated(t)
-	dir := t.TempDir()
-	writeTree(t, filepath.Join(dir, "train"), train)
-	for class, data := range sourcetest.ClassTars(t, train, 1) {
-		sourcetest.Write(t, filepath.Join(dir, "tars", class+".tar"), data)
-	}
-	for _, src := range []string{"train", "tars"} {
-		o := Options{Seed: 3, Partitions: 2, Index: true}
-		path, want := filepath.Join(dir, src), filepath.Join(dir, "want", src)
-		wantSums, err := builtSets(t, path, want, o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, n := range []int{1, 7} {
-			out := filepath.Join(dir, "got", src+fmt.Sprint(n), "set")
-			sums := mergeParts(t, path, out, o, n)
-			sameSets(t, out, want, sums, wantSums)
 		}
 	}
 }

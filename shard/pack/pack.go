@@ -160,7 +160,6 @@ func buildSplit(ctx context.Context, split *source.Split, out string, o Options,
 	if o.Part.Of > 0 {
 		b.part = &partList{lineList: lineList{name: partItemsName}, part: o.Part, seed: o.Seed}
 		b.built[builtPart] = o.Part.String()
-		b.built[builtSource] = b.source
 		b.built[builtSplits] = strings.Join(o.splits, ",")
 	}
 	b.listed = listed

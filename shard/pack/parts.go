@@ -80,7 +80,6 @@ const (
 	builtPart    = "part"    // the part, from Part.String
 	builtListing = "listing" // a digest of all keys of the source
 	builtSplits  = "splits"  // splits built together, with commas between them
-	builtSource  = "source"  // place of an index's images
 )
 
 // wholeBuilt returns the Built of the whole set, by that of a part.
@@ -89,7 +88,6 @@ func wholeBuilt(part map[string]string) map[string]string {
 	delete(built, builtPart)
 	delete(built, builtListing)
 	delete(built, builtSplits)
-	delete(built, builtSource)
 	return built
 }
 
@@ -98,12 +96,10 @@ const partItemsName = "items.jsonl"
 
 // A partItem is Merge's record of a reject, or of a sample beside its record.
 type partItem struct {
-	Key      []byte             `json:"key"`              // perhaps of a reject, and not UTF-8
-	Reason   string             `json:"reason,omitempty"` // why a reject is left out
-	Bytes    int64              `json:"bytes,omitempty"`  // size of a reject
-	Repaired string             `json:"repaired,omitempty"`
-	Outside  *shard.Outside     `json:"outside,omitempty"` // image's place, for an index; the part holds no image either
-	File     *shard.IndexObject `json:"file,omitempty"`    // the image's file, for an index of files
+	Key      []byte `json:"key"`              // perhaps of a reject, and not UTF-8
+	Reason   string `json:"reason,omitempty"` // why a reject is left out
+	Bytes    int64  `json:"bytes,omitempty"`  // size of a reject
+	Repaired string `json:"repaired,omitempty"`
 }
 
 // A partList lists the items of a part.
@@ -127,14 +123,11 @@ func (l *partList) takes(key string) bool {
 func (l *partList) listing() string { return fmt.Sprintf("%d keys, %016x", l.keys, l.sum) }
 
 func (l *partList) add(im *inFlight) error {
-	it := partItem{Key: []byte(im.key), Outside: im.outside}
+	it := partItem{Key: []byte(im.key)}
 	if im.reason != "" {
 		it.Reason, it.Bytes = im.reason, im.rejectedBytes()
 	} else if im.scratch.Repaired != nil {
 		it.Repaired = im.scratch.Repaired.Error()
-	}
-	if im.pin.Path != "" {
-		it.File = &im.pin
 	}
 	return l.write(&it)
 }

@@ -140,7 +140,7 @@ func partFlags(m *shard.Manifest) string {
 // partSource describes the source of a part.
 func partSource(m *shard.Manifest) string {
 	classes := sha256.Sum256([]byte(strings.Join(m.Classes, "\n")))
-	return fmt.Sprintf("%d classes %.4x, files %s%s", len(m.Classes), classes, m.Built[builtListing], m.Built[builtSource])
+	return fmt.Sprintf("%d classes %.4x, files %s", len(m.Classes), classes, m.Built[builtListing])
 }
 
 // removeParts removes all parts of the set at out. A bucket takes a request for each file.

@@ -100,6 +100,8 @@ func newBuildCommand() *cobra.Command {
 	fl := c.Flags()
 	f.register(fl, false)
 	f.registerBuild(fl)
+	part := cliutil.Flag[pack.Part]{To: &f.part, Kind: "I/N", Parse: pack.ParsePart, Show: pack.Part.String}
+	fl.Var(part, "part", "pack only part I of N (0/N is N/N); imgshard merge OUT then joins the parts")
 	fl.BoolVar(&f.help, "help-sources", false, "list the forms of SRC, and the labels of each")
 	addJSONFlag(c)
 	cliutil.SetGroups(c, buildGroups...)
@@ -141,8 +143,6 @@ func (f *buildFlags) registerBuild(fl *pflag.FlagSet) {
 	addJobsFlag(fl, &f.jobs, "number of workers (default one for each CPU; use more if SRC is slow to open files)")
 	fl.BoolVar(&f.strict, "strict", false, "fail if a file cannot be read as an image")
 	addForceFlag(fl, &f.force)
-	part := cliutil.Flag[pack.Part]{To: &f.part, Kind: "I/N", Parse: pack.ParsePart, Show: pack.Part.String}
-	fl.Var(part, "part", "pack only part I of N (0/N is N/N); imgshard merge OUT then joins the parts")
 	addSourceFlags(fl, &f.sources)
 }
 

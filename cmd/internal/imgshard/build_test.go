@@ -44,7 +44,7 @@ func TestWordsOfMistakes(t *testing.T) {
 		"imgshard copy with 1 argument: want imgshard copy A B":             {"copy", "x"},
 		"imgshard build with 0 arguments: want imgshard build SRC":          {"build"},
 		`--part "5/4": want I/N, the I-th of N parts, as 1/4`:               {"build", "x", "-o", "y", "--part", "5/4"},
-		"--part needs -o OUT":                                               {"index", "x", "--part", "1/4"},
+		"--part needs -o OUT":                                               {"build", "x", "--part", "1/4"},
 		"--output ~/x would be a folder named ~":                            {"build", "x", "--output=~/x"},
 		"--output ~/y would be a folder named ~":                            {"repack", trainSet, "--output=~/y"},
 		"OUT ~/z would be a folder named ~":                                 {"synth", "~/z"},

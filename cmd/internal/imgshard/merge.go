@@ -8,7 +8,7 @@ import (
 	"github.com/imgfeed/imgfeed/shard/pack"
 )
 
-const mergeHelp = `Join the parts that N machines have made by imgshard build SRC -o OUT --part I/N, or by imgshard index, into the set OUT.
+const mergeHelp = `Join the parts that N machines have made by imgshard build SRC -o OUT --part I/N into the set OUT.
 
 The set has the same bytes and the same lists of rejected files as a build by one machine with the same flags. Records are
 copied once, without decoding. Errors name missing parts, and parts with other flags or of another SRC.
