@@ -104,9 +104,3 @@ func CheckSize(r *shard.Record, width, height int) error {
 	}
 	return nil
 }
-
-// TooNarrow reports whether an image is so long in one direction that Resize(256), the first step of the presets, refuses it.
-func TooNarrow(width, height int) bool {
-	_, _, err := transform.Resize{Size: [2]int{256}}.Resized(width, height)
-	return err != nil
-}

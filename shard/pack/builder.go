@@ -1,6 +1,7 @@
 package pack
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,11 +34,10 @@ type builder struct {
 	options *Options
 	split   string
 	input   input
-	built   map[string]string            // options for the manifest
-	source  string                       // place of an index's images
-	listed  func(classes []string) error // gets the classes once they are known; may be nil
-	part    *partList                    // nil: a whole set
-	index   *indexer                     // nil: a set with its images
+	built   map[string]string // options for the manifest
+	source  string            // place of an index's images
+	part    *partList         // nil: a whole set
+	index   *indexer          // nil: a set with its images
 
 	writer  *shard.SetWriter
 	sinks   []sink
@@ -60,7 +60,7 @@ func (b *builder) open(out string) (err error) {
 	if err != nil {
 		return err
 	}
-	b.rejects = &rejectList{lineList: lineList{writer: b.writer, name: shard.RejectsName}}
+	b.rejects = &rejectList{lineList: lineList{writer: b.writer, name: shard.RejectsName}, strict: o.Strict}
 	b.set = &setSink{writer: b.writer}
 	b.sinks = []sink{b.rejects, b.set}
 	if b.index != nil {
@@ -89,7 +89,7 @@ func (b *builder) build(ctx context.Context, out string) (sum Summary, err error
 	if err := b.gather(ctx); err != nil {
 		return sum, err
 	}
-	if err := b.pack(ctx); err != nil {
+	if err := b.run(ctx, b.input.next, b.load, b.write); err != nil {
 		return sum, err
 	}
 	if err := b.closeSinks(); err != nil {
@@ -107,10 +107,9 @@ func (b *builder) build(ctx context.Context, out string) (sum Summary, err error
 	}
 	sum = b.set.summary
 	sum.Split, sum.Output, sum.Manifest = b.split, out, m
-	sum.Rejected, sum.Rejects, sum.Reasons = b.rejects.count, b.rejects.first, b.rejects.reasons
-	sum.Notes = b.set.narrow.notes()
+	sum.Rejected, sum.Reasons = b.rejects.count, b.rejects.reasons
 	if b.part == nil {
-		sum.Notes = append(sum.Notes, b.set.emptyClasses(m.Classes)...)
+		sum.Notes = b.set.emptyClasses(m.Classes)
 	}
 	for _, s := range m.Shards {
 		if s.Index != nil {
@@ -131,10 +130,10 @@ func (b *builder) gather(ctx context.Context) error {
 	}
 	classes := b.input.classes()
 	b.set.labelled = make([]bool, len(classes))
-	if err := b.writer.SetClasses(classes); err != nil || b.listed == nil {
+	if err := b.writer.SetClasses(classes); err != nil || b.options.listed == nil {
 		return err
 	}
-	return b.listed(classes)
+	return b.options.listed(classes)
 }
 
 // closeSinks ends the sinks, once or more often.
@@ -149,9 +148,6 @@ func (b *builder) closeSinks() (err error) {
 func (b *builder) wants(key string) bool { return b.part == nil || b.part.takes(key) }
 
 func (b *builder) report(stage Stage, images int, bytes, total int64) {
-	if stage == StagePack && b.index != nil {
-		stage = StageIndex
-	}
 	if b.options.Progress != nil {
 		b.options.Progress(Progress{Split: b.split, Stage: stage, Images: images, Bytes: bytes, Total: total, Rejected: b.rejects.count})
 	}
@@ -179,8 +175,11 @@ type inFlight struct {
 	done     chan struct{}
 }
 
-// pack takes every item of the input through the workers, in order, into the set.
-func (b *builder) pack(ctx context.Context) error {
+// run takes images through the workers. next fills one and returns io.EOF after the last, work makes its sample, several at a time, and
+// write gets them in order.
+func (b *builder) run(
+	ctx context.Context, next func(*inFlight) error, work func(encoding.Worker, *inFlight), write func(*inFlight) error,
+) error {
 	n := b.options.Jobs * imagesPerWorker
 	free, todo, order := make(chan *inFlight, n), make(chan *inFlight, n), make(chan *inFlight, n)
 	for range n {
@@ -196,7 +195,7 @@ func (b *builder) pack(ctx context.Context) error {
 				return ctx.Err()
 			case im := <-free:
 				im.reset()
-				if err := b.input.next(im); err == io.EOF {
+				if err := next(im); err == io.EOF {
 					return nil
 				} else if err != nil {
 					return err
@@ -211,7 +210,7 @@ func (b *builder) pack(ctx context.Context) error {
 			worker := encoding.NewWorker(b.options.Encoding)
 			for im := range todo {
 				if ctx.Err() == nil {
-					b.encode(worker, im)
+					work(worker, im)
 				}
 				im.done <- struct{}{}
 			}
@@ -221,13 +220,12 @@ func (b *builder) pack(ctx context.Context) error {
 	g.Go(func() error {
 		for im := range order {
 			<-im.done
-			if err := ctx.Err(); err != nil {
+			if err := cmp.Or(ctx.Err(), im.err); err != nil {
 				return err
 			}
-			if err := b.write(im); err != nil {
+			if err := write(im); err != nil {
 				return err
 			}
-			b.input.done(im)
 			free <- im
 		}
 		return nil
@@ -253,21 +251,25 @@ func (im *inFlight) reset() {
 // rejectedBytes is the length of a rejected file, 0 if it was not read.
 func (im *inFlight) rejectedBytes() int64 { return max(im.bytes, int64(len(im.data))) }
 
-// encode reads and encodes one image.
-func (b *builder) encode(worker encoding.Worker, im *inFlight) {
+// load reads an image, and encodes it unless the input has the sample.
+func (b *builder) load(worker encoding.Worker, im *inFlight) {
 	if im.reason != "" {
 		return
 	}
 	if err := b.input.load(im); err != nil {
-		var reject *source.RejectError
-		if errors.As(err, &reject) {
+		if reject, ok := errors.AsType[*source.RejectError](err); ok {
 			im.reason = reject.Reason
 		} else {
 			im.err = err
 		}
-		return
+	} else if !im.encoded {
+		b.encode(worker, im)
 	}
-	if im.encoded {
+}
+
+// encode encodes an image.
+func (b *builder) encode(worker encoding.Worker, im *inFlight) {
+	if im.reason != "" {
 		return
 	}
 	im.sample = shard.Sample{Key: im.key, Label: im.label, Image: im.data}
@@ -284,9 +286,6 @@ func (b *builder) encode(worker encoding.Worker, im *inFlight) {
 
 // write gives an image to the sinks.
 func (b *builder) write(im *inFlight) error {
-	if im.err != nil {
-		return im.err
-	}
 	for _, s := range b.sinks {
 		if err := s.add(im); err != nil {
 			return err
@@ -294,22 +293,20 @@ func (b *builder) write(im *inFlight) error {
 	}
 	sum := &b.set.summary
 	b.report(StagePack, b.set.packed+b.rejects.count, sum.ImageBytes+sum.AuxBytes, int64(b.input.count()))
+	b.input.done(im)
 	return nil
 }
 
 // check reports whether the packed set is worth keeping.
 func (b *builder) check() error {
 	r := b.rejects
-	if b.options.Strict && r.count > 0 {
-		return &StrictError{Split: b.split, Rejected: r.count, Rejects: r.first}
-	}
 	if b.set.packed > 0 || b.part != nil {
 		return nil
 	}
 	msg := fmt.Sprintf("%s has no image", b.input.path())
 	if r.count > 0 {
-		msg += fmt.Sprintf(": %s read, the first is %s: %s",
-			bytesize.Counted(r.count, "file was", "files were"), r.first[0].Key, r.first[0].Reason)
+		most := r.reasons.List()[0]
+		msg += fmt.Sprintf(": %s read, such as %s: %s", bytesize.Counted(r.count, "file was", "files were"), most.Example, most.Reason)
 	}
 	return errors.New(msg)
 }
@@ -320,7 +317,6 @@ type setSink struct {
 	summary  Summary
 	packed   int
 	labelled []bool // classes with a packed sample
-	narrow   narrowImages
 }
 
 func (s *setSink) add(im *inFlight) error {
@@ -347,7 +343,6 @@ func (s *setSink) add(im *inFlight) error {
 		s.labelled[label] = true
 	}
 	s.packed++
-	s.narrow.add(&im.sample)
 	return nil
 }
 

@@ -134,8 +134,7 @@ func TestOtherFieldsAreOtherOptions(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(out, "val")); err != nil {
 		t.Fatal(err)
 	}
-	var taken *TakenError
-	if _, err := buildFields(both, out, Options{}, "caption=txt:bytes"); !errors.As(err, &taken) {
+	if _, err := buildFields(both, out, Options{}, "caption=txt:bytes"); !errors.Is(err, errTaken) {
 		t.Errorf("%v", err)
 	}
 	if sum, err := buildFields(both, out, Options{}, "caption=txt:text"); err != nil || sum.Split != "val" || sum.Kept {

@@ -5,15 +5,12 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"iter"
 	"math"
 	"slices"
 	"strings"
-	"sync"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/imgfeed/imgfeed/shard"
-	"github.com/imgfeed/imgfeed/shard/encoding"
 	"github.com/imgfeed/imgfeed/shard/source"
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
@@ -96,100 +93,57 @@ type leftHere struct {
 
 // walk reads the source's tars, has workers decode the images, and spools what is left of them.
 func (x *indexer) walk(ctx context.Context, b *builder, s *spoolInput) error {
-	jobs := b.options.Jobs
-	free, todo := make(chan *inFlight, jobs*imagesPerWorker), make(chan *inFlight, jobs*imagesPerWorker)
-	for range cap(free) {
-		free <- &inFlight{}
+	items, stop := pull(ctx, s.split)
+	defer stop()
+	next := func(im *inFlight) error {
+		it, err := items()
+		im.key, im.reason, im.offset = strings.Clone(it.Key), it.Reason, it.Offset
+		im.fields = append(im.fields, it.Fields...)
+		if err != nil || it.Reason != "" {
+			return err
+		}
+		if im.index, err = x.tar(it.Object); err != nil {
+			return err
+		}
+		im.data = slices.Grow(im.data, int(it.Size)+shard.SlackBytes)[:it.Size]
+		_, err = io.ReadFull(it.Data, im.data)
+		return err
 	}
-	var spool sync.Mutex
-	bytes := int64(0)
-	g, ctx := errgroup.WithContext(ctx)
-	for range jobs {
-		g.Go(func() error {
-			worker := encoding.NewWorker(b.options.Encoding)
-			var left []byte
-			for im := range todo {
-				var err error
-				size := len(im.data)
-				if left, err = x.left(im, worker, left[:0]); err != nil {
-					return err
-				}
-				spool.Lock()
-				err = s.add(source.Item{Key: im.key, Reason: im.reason, Fields: im.fields}, left)
-				bytes += int64(size)
-				b.report(StageRead, s.spooled, bytes, s.split.Bytes())
-				spool.Unlock()
-				if err != nil {
-					return s.wrap(err)
-				}
-				free <- im
-			}
-			return nil
-		})
-	}
-	g.Go(func() error {
-		defer close(todo)
-		return s.split.Walk(ctx, func(it source.Item) error {
-			number, err := 0, error(nil)
-			if it.Reason == "" {
-				number, err = x.tar(it.Object)
-			}
-			if err != nil || !b.wants(it.Key) {
+	bytes, left := int64(0), []byte(nil)
+	return b.run(ctx, next, b.encode, func(im *inFlight) (err error) {
+		left = left[:0]
+		if im.reason == "" {
+			if left, err = im.appendLeft(left); err != nil {
 				return err
 			}
-			im, err := receive(ctx, free)
-			if err == nil {
-				err = im.read(it, number)
-			}
-			if err != nil {
-				return err
-			}
-			select {
-			case todo <- im:
-			case <-ctx.Done():
+		}
+		bytes += int64(len(im.data))
+		b.report(StageRead, s.spooled+1, bytes, s.split.Bytes())
+		return s.add(source.Item{Key: im.key, Reason: im.reason, Fields: im.fields}, left)
+	})
+}
+
+// pull returns the items of a split's Walk one by one. The error is io.EOF after the last.
+func pull(ctx context.Context, split *source.Split) (next func() (source.Item, error), stop func()) {
+	items, stop := iter.Pull2(func(yield func(source.Item, error) bool) {
+		stopped := false
+		err := split.Walk(ctx, func(it source.Item) error {
+			if stopped = !yield(it, nil); stopped {
+				return context.Canceled
 			}
 			return ctx.Err()
 		})
+		if err == nil {
+			err = io.EOF
+		}
+		if !stopped {
+			yield(source.Item{}, err)
+		}
 	})
-	return g.Wait()
-}
-
-func receive(ctx context.Context, free <-chan *inFlight) (*inFlight, error) {
-	select {
-	case im := <-free:
-		return im, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-// read takes an image from the tar of that number.
-func (im *inFlight) read(it source.Item, tar int) error {
-	im.reset()
-	im.key, im.reason, im.index, im.offset = strings.Clone(it.Key), it.Reason, tar, it.Offset
-	im.fields = append(im.fields, it.Fields...)
-	if it.Reason != "" {
-		return nil
-	}
-	im.data = slices.Grow(im.data, int(it.Size)+shard.SlackBytes)[:it.Size]
-	_, err := io.ReadFull(it.Data, im.data)
-	return err
-}
-
-// left decodes an image and appends to b what the index keeps of it. An image that can't be decoded is rejected.
-func (x *indexer) left(im *inFlight, worker encoding.Worker, b []byte) ([]byte, error) {
-	if im.reason != "" {
-		return b, nil
-	}
-	im.sample = shard.Sample{Key: im.key, Image: im.data}
-	if err := worker.Encode(&im.sample, &im.scratch); err != nil {
-		im.reason = err.Error()
-		return b, nil
-	}
-	if err := x.leaveOut(im); err != nil {
-		return b, err
-	}
-	return im.appendLeft(b)
+	return func() (source.Item, error) {
+		it, err, _ := items()
+		return it, err
+	}, stop
 }
 
 // appendLeft appends what the index keeps of an image.

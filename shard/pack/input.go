@@ -195,12 +195,3 @@ func (s *setInput) load(im *inFlight) error {
 	}
 	return nil
 }
-
-// takeStored makes the sample of a record that was read into im.data, as it is.
-func (im *inFlight) takeStored(r *shard.Record) {
-	im.data, im.encoded = r.Image, true
-	im.sample = shard.Sample{
-		Key: im.key, Label: r.Label, Width: int(r.Width), Height: int(r.Height), Format: r.Format,
-		Image: r.Image, Aux: r.Aux, Fields: r.Fields,
-	}
-}

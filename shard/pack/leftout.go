@@ -13,9 +13,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/shard"
-	"github.com/imgfeed/imgfeed/shard/encoding"
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
@@ -60,8 +58,8 @@ func (l *lineList) close() error {
 // A rejectList lists the rejected images.
 type rejectList struct {
 	lineList
+	strict  bool
 	count   int
-	first   []Reject
 	reasons Reasons
 }
 
@@ -69,12 +67,12 @@ func (l *rejectList) add(im *inFlight) error {
 	if im.reason == "" {
 		return nil
 	}
-	r := Reject{Key: im.key, Bytes: im.rejectedBytes(), Reason: im.reason}
-	l.reasons.Add(r.Key, r.Reason)
-	if l.count++; len(l.first) < rejectsShownMax {
-		l.first = append(l.first, r)
+	if l.strict {
+		return fmt.Errorf("%s: %s, and the build is strict", im.key, im.reason)
 	}
-	return l.write(r)
+	l.reasons.Add(im.key, im.reason)
+	l.count++
+	return l.write(Reject{Key: im.key, Bytes: im.rejectedBytes(), Reason: im.reason})
 }
 
 // rejectBytesMax bounds a line of a list: it holds a source's whole name, even one too long for a key, with up to six bytes for each
@@ -110,30 +108,26 @@ func openList(dir, name string) (io.ReadCloser, error) {
 func readRejects(r io.Reader, path string, fn func(Reject)) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, rejectBytesMax)
-	n := 1
-	for ; lines.Scan(); n++ {
+	var err error
+	n := 0
+	for ; err == nil && lines.Scan(); n++ {
 		var line struct {
 			Key *string `json:"key"`
 			Reject
 		}
-		err := json.Unmarshal(lines.Bytes(), &line)
-		if err == nil && line.Key == nil {
+		if err = json.Unmarshal(lines.Bytes(), &line); err == nil && line.Key == nil {
 			err = errors.New(`it has no "key"`)
 		}
-		if err != nil {
-			return fmt.Errorf("%s: line %d is none of a list of what a build left out: %w: "+
-				"copy the file again from where the set is whole", path, n, err)
+		if err == nil {
+			line.Reject.Key = *line.Key
+			fn(line.Reject)
 		}
-		line.Reject.Key = *line.Key
-		fn(line.Reject)
 	}
-	switch err := lines.Err(); {
-	case errors.Is(err, bufio.ErrTooLong):
-		return fmt.Errorf("%s: line %d has more than %d bytes, and is none of a list of what a build left out: "+
-			"copy the file again from where the set is whole",
-			path, n, rejectBytesMax)
-	case err != nil:
-		return fmt.Errorf("%s: line %d: %w", path, n, err)
+	if err == nil && lines.Err() != nil {
+		n, err = n+1, lines.Err()
+	}
+	if err != nil {
+		return fmt.Errorf("%s: line %d: %w: copy the file again from where the set is whole", path, n, err)
 	}
 	return nil
 }
@@ -174,33 +168,4 @@ func (r *Reasons) List() []Reason {
 		return cmp.Or(b.Samples-a.Samples, strings.Compare(a.Reason, b.Reason))
 	})
 	return list
-}
-
-// narrowShownMax is how many narrow images are named.
-const narrowShownMax = 3
-
-// narrowImages are images so much longer in one direction that Resize(256), the first step of presets, refuses them. They are packed
-// all the same, since RandomResizedCrop can take them, and a note names them.
-type narrowImages struct {
-	n     int
-	first []string
-}
-
-func (x *narrowImages) add(s *shard.Sample) {
-	if !encoding.TooNarrow(s.Width, s.Height) {
-		return
-	}
-	if x.n++; len(x.first) < narrowShownMax {
-		x.first = append(x.first, fmt.Sprintf("%s of %d×%d", s.Key, s.Width, s.Height))
-	}
-}
-
-// notes names them.
-func (x *narrowImages) notes() []string {
-	if x.n == 0 {
-		return nil
-	}
-	return []string{fmt.Sprintf("%s too narrow for Resize(256), with which the presets eval and train-resize begin, "+
-		"and an error there: remove such images (%s)",
-		bytesize.Counted(x.n, "image is", "images are"), strings.Join(x.first, ", "))}
 }

@@ -16,12 +16,12 @@ func TestReadRejectsNamesTheLine(t *testing.T) {
 	dir := t.TempDir()
 	const good = `{"key":"a/1.jpg","bytes":3,"reason":"not an image"}` + "\n"
 	for _, c := range []struct{ text, want string }{
-		{good + "{\"key\":\"a/2", "line 2 is none of a list of what a build left out: unexpected end of JSON input"},
-		{good + good + "[1]\n", "line 3 is none"},
-		{good + "{\"reason\":\"x\"}\n", "line 2 is none of a list of what a build left out: it has no \"key\""},
-		{"{\"key\":null}\n", "line 1 is none"},
-		{"\n", "line 1 is none"},
-		{good + strings.Repeat("x", rejectBytesMax), "line 2 has more than 16777216 bytes"},
+		{good + "{\"key\":\"a/2", "line 2: unexpected end of JSON input"},
+		{good + good + "[1]\n", "line 3: "},
+		{good + "{\"reason\":\"x\"}\n", "line 2: it has no \"key\""},
+		{"{\"key\":null}\n", "line 1: "},
+		{"\n", "line 1: "},
+		{good + strings.Repeat("x", rejectBytesMax), "line 2: bufio.Scanner: token too long"},
 	} {
 		path := filepath.Join(dir, shard.RejectsName)
 		if err := os.WriteFile(path, []byte(c.text), 0o666); err != nil {

@@ -154,12 +154,13 @@ func (in *mergeInput) load(im *inFlight) error {
 	if err != nil {
 		return err
 	}
-	record, _, err := set.Read(im.index, im.data)
-	if err != nil {
-		return err
+	r, _, err := set.Read(im.index, im.data)
+	im.data, im.encoded = r.Image, true
+	im.sample = shard.Sample{
+		Key: im.key, Label: r.Label, Width: int(r.Width), Height: int(r.Height), Format: r.Format,
+		Image: r.Image, Aux: r.Aux, Fields: r.Fields,
 	}
-	im.takeStored(&record)
-	return nil
+	return err
 }
 
 func (in *mergeInput) done(im *inFlight) {

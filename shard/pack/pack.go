@@ -28,7 +28,6 @@ import (
 	"runtime"
 	"strings"
 
-	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/encoding"
 	"github.com/imgfeed/imgfeed/shard/encoding/registry"
@@ -54,8 +53,9 @@ type Options struct {
 	// Progress is called often, from one goroutine at a time; may be nil.
 	Progress func(Progress)
 
-	splits      []string // splits built together
-	bucketBytes int64    // size of a spool file; 0 means bucketBytesDefault, tests set less
+	splits      []string                     // splits built together
+	listed      func(classes []string) error // gets the classes before anything is packed, and may end the build; may be nil
+	bucketBytes int64                        // size of a spool file; 0 means bucketBytesDefault, tests set less
 }
 
 func (o *Options) fill() {
@@ -81,10 +81,9 @@ type Stage string
 
 // The stages of a build.
 const (
-	StageList  Stage = "listing"  // the names in folders; Total is unknown
-	StageRead  Stage = "reading"  // tars, into the spool; counted in bytes of the tars
-	StagePack  Stage = "packing"  // images, into the set; counted in images
-	StageIndex Stage = "indexing" // StagePack of an index
+	StageList Stage = "listing" // the names in folders; Total is unknown
+	StageRead Stage = "reading" // tars, into the spool; counted in bytes of the tars
+	StagePack Stage = "packing" // images, into the set; counted in images
 )
 
 // Progress says how far a build is.
@@ -98,9 +97,6 @@ type Progress struct {
 	Total int64
 }
 
-// rejectsShownMax bounds the rejects that a Summary carries; the set's file has them all.
-const rejectsShownMax = 20
-
 // A Summary describes a finished build.
 type Summary struct {
 	Split       string
@@ -112,40 +108,14 @@ type Summary struct {
 	OutputBytes int64
 	Formats     map[shard.Format]int
 	Rejected    int
-	Rejects     []Reject // the first few
-	Reasons     Reasons  // why they were rejected, of all
-	Repaired    Reasons  // damaged images that were packed, since libjpeg repairs them and so does our decoder
+	Reasons     Reasons // why they were rejected, of all
+	Repaired    Reasons // damaged images that were packed, since libjpeg repairs them and so does our decoder
 	Notes       []string
-}
-
-// StrictError says that a strict build found files without a readable image.
-type StrictError struct {
-	Split    string
-	Rejected int
-	Rejects  []Reject // the first few
-}
-
-func (e *StrictError) Error() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s, and the build is strict", e.Split,
-		bytesize.Counted(e.Rejected, "file cannot be read as an image", "files cannot be read as images"))
-	for _, r := range e.Rejects {
-		fmt.Fprintf(&b, "\n  %s: %s", r.Key, r.Reason)
-	}
-	if more := e.Rejected - len(e.Rejects); more > 0 {
-		fmt.Fprintf(&b, "\n  and %s more", bytesize.Grouped(more))
-	}
-	return b.String()
 }
 
 // Build writes the set of a split to the folder out, which appears in one step when all is done. When it returns an error, or ctx
 // ends, nothing of it remains.
 func Build(ctx context.Context, split *source.Split, out string, o Options) (Summary, error) {
-	return buildSplit(ctx, split, out, o, nil)
-}
-
-// buildSplit is Build. listed gets the classes before anything is packed; its error ends the build.
-func buildSplit(ctx context.Context, split *source.Split, out string, o Options, listed func(classes []string) error) (Summary, error) {
 	if err := checkRoom(split, out, o.Part); err != nil && !o.Index {
 		return Summary{}, err
 	}
@@ -162,7 +132,6 @@ func buildSplit(ctx context.Context, split *source.Split, out string, o Options,
 		b.built[builtPart] = o.Part.String()
 		b.built[builtSplits] = strings.Join(o.splits, ",")
 	}
-	b.listed = listed
 	sum, err := b.build(ctx, out)
 	sum.Notes = append(split.Notes(), sum.Notes...)
 	return sum, err

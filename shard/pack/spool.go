@@ -141,11 +141,8 @@ func (s *spoolInput) walk(ctx context.Context, b *builder) error {
 			buf = buf[:0]
 		}
 		bytes += int64(len(buf))
-		if err := s.add(it, buf); err != nil {
-			return s.wrap(err)
-		}
-		b.report(StageRead, s.spooled, bytes, s.split.Bytes())
-		return nil
+		b.report(StageRead, s.spooled+1, bytes, s.split.Bytes())
+		return s.add(it, buf)
 	})
 }
 
@@ -168,7 +165,10 @@ func (s *spoolInput) add(it source.Item, data []byte) error {
 	_, err := k.w.Write(data) // the writer keeps its first error
 	k.size += int64(len(h) + len(it.Key) + len(it.Reason) + len(it.Fields) + len(data))
 	s.spooled++
-	return err
+	if err != nil {
+		return s.wrap(err)
+	}
+	return nil
 }
 
 // list returns the items of a bucket, in order.

@@ -1,14 +1,13 @@
 package pack
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -17,19 +16,16 @@ import (
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
-// TakenError says that the output is a finished set that was built with other options. It is an fs.ErrExist.
-type TakenError struct{ Output string }
+var errTaken = errors.New("built with other options")
 
-func (e *TakenError) Error() string {
-	if storage.IsRemote(e.Output) {
-		return e.Output + " is a finished shard set, built with other options, and in a bucket none is replaced: " +
-			"remove it, or choose another place"
+// taken says that the output is a finished set that was built with other options.
+func taken(out string) error {
+	remedy := "--force replaces it"
+	if storage.IsRemote(out) {
+		remedy = "in a bucket none is replaced: remove it, or choose another place"
 	}
-	return e.Output + " is a finished shard set, built with other options: --force replaces it"
+	return fmt.Errorf("%s is a finished shard set, %w: %s", out, errTaken, remedy)
 }
-
-// Is makes the error an fs.ErrExist.
-func (e *TakenError) Is(target error) bool { return target == fs.ErrExist }
 
 // A Task is a split and the folder for its set.
 type Task struct {
@@ -64,12 +60,9 @@ func BuildAll(ctx context.Context, tasks []Task, o Options, done func(Summary)) 
 	}
 	kept := make([]*shard.Manifest, len(tasks))
 	for i, t := range tasks {
-		m, err := o.checkPlace(t)
-		if err != nil {
+		var err error
+		if kept[i], err = o.checkPlace(t); err != nil {
 			return err
-		}
-		if m != nil {
-			kept[i] = m
 		}
 	}
 	var classes []string
@@ -79,19 +72,19 @@ func BuildAll(ctx context.Context, tasks []Task, o Options, done func(Summary)) 
 		}
 		if m := kept[i]; m != nil {
 			if !o.builtAlike(m) || !m.Fields.Equal(t.Split.Fields()) {
-				return &TakenError{Output: t.Output}
+				return taken(t.Output)
 			}
 			classes = m.Classes
 			done(Summary{Split: t.Split.Name, Output: t.Output, Manifest: m, Kept: true})
 			continue
 		}
-		listed := func(classes []string) error {
+		o.listed = func(classes []string) error {
 			if warning := t.Split.SiblingClasses(classes); warning != "" && len(tasks) == 1 && o.Warn != nil {
 				o.Warn(warning)
 			}
 			return checkOthers(ctx, tasks[i+1:], kept[i+1:], classes)
 		}
-		s, err := buildSplit(ctx, t.Split, t.Output, o, listed)
+		s, err := Build(ctx, t.Split, t.Output, o)
 		if err != nil {
 			return err
 		}
@@ -184,14 +177,6 @@ func (o *Options) builtAlike(m *shard.Manifest) bool {
 }
 
 func sameJSON(a, b json.RawMessage) bool {
-	var x, y any
-	if len(a) == 0 || len(b) == 0 {
-		return len(a) == len(b)
-	}
-	if json.Unmarshal(a, &x) != nil || json.Unmarshal(b, &y) != nil {
-		return false
-	}
-	s, _ := json.Marshal(x)
-	t, _ := json.Marshal(y)
-	return slices.Equal(s, t)
+	var x, y bytes.Buffer
+	return json.Compact(&x, a) == nil && json.Compact(&y, b) == nil && bytes.Equal(x.Bytes(), y.Bytes()) || len(a)+len(b) == 0
 }

@@ -305,7 +305,7 @@ func TestTook(t *testing.T) {
 	clock := p.summed
 	p.now = func() time.Time { return clock }
 	for _, want := range []time.Duration{3 * time.Second, 5 * time.Second} {
-		p.update(pack.Progress{Split: "train", Stage: pack.StageIndex, Images: 1, Total: 2}) // which begins a stage and not a summary
+		p.update(pack.Progress{Split: "train", Stage: pack.StagePack, Images: 1, Total: 2}) // which begins a stage and not a summary
 		clock = clock.Add(want)
 		p.finish()
 		if got := p.took(); got != want {
