@@ -106,14 +106,14 @@ func TestBenchCommandErrors(t *testing.T) {
 		"--seconds":        {dir, "--seconds", "0"},
 		"--gpu-rate":       {dir, "--gpu-rate", "NaN"},
 		"--warm-up":        {dir, "--warm-up", "-1"},
-		"it holds nothing": {t.TempDir()},
+		"the folder is empty": {t.TempDir()},
 	} {
 		_, err := runBenchCommand(args...)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, want an error with %q", args, err, want)
 			continue
 		}
-		data := slices.Contains([]string{"no split \"train\"", "no such file", "it holds nothing"}, want)
+		data := slices.Contains([]string{"no split \"train\"", "no such file", "the folder is empty"}, want)
 		if usage := cliutil.ExitStatus(err) == 2; data == usage {
 			t.Errorf("%v: %v is taken for a mistake on the command line: %t", args, err, usage)
 		}

@@ -10,8 +10,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/imgfeed/imgfeed/internal/bytesize"
-	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
@@ -21,9 +19,9 @@ const dataEnv = "IMGFEED_DATA"
 
 // A place is a location that discover searches.
 type place struct {
-	why   string // "argument", "$IMGFEED_DATA", "current folder", "usual place"
-	path  string
-	found string // description of its content
+	why  string // "argument", "$IMGFEED_DATA", "current folder", "usual place"
+	path string
+	err  error // why it holds no set
 }
 
 // A notFoundError means that no place holds a shard set.
@@ -33,7 +31,7 @@ func (e *notFoundError) Error() string {
 	var b strings.Builder
 	b.WriteString("no shard set found; looked in")
 	for _, p := range e.places {
-		fmt.Fprintf(&b, "\n  %s (%s): %s", p.path, p.why, p.found)
+		fmt.Fprintf(&b, "\n  %s: %v", p.why, p.err)
 	}
 	b.WriteString("\nGive a folder made by `imgshard build`, as the argument or in $" + dataEnv)
 	return b.String()
@@ -57,7 +55,7 @@ func discover(client *storage.Client, arg string) (found shard.Found, at place, 
 			!errors.Is(err, fs.ErrPermission) && !errors.Is(err, unix.ENOTDIR):
 			return shard.Found{}, place, skipped, err
 		}
-		place.found = describe(place.path)
+		place.err = err
 		skipped = append(skipped, place)
 	}
 	return shard.Found{}, place{}, nil, &notFoundError{places: skipped}
@@ -105,83 +103,4 @@ func absolute(path string) string {
 		return abs
 	}
 	return path
-}
-
-// describe describes a path that holds no set.
-func describe(path string) string {
-	const namesMax = 5
-	info, err := os.Stat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return "does not exist"
-	case err != nil:
-		return err.Error()
-	case !info.IsDir():
-		return fmt.Sprintf("is a file of %s, not a folder", bytesize.Format(info.Size()))
-	}
-	entries, err := os.ReadDir(path)
-	if err != nil {
-		return err.Error()
-	}
-	if len(entries) == 0 {
-		return "is an empty folder"
-	}
-	var names []string
-	for _, e := range entries[:min(len(entries), namesMax)] {
-		name := e.Name()
-		if e.IsDir() {
-			name += "/"
-		}
-		names = append(names, name)
-	}
-	if len(entries) > namesMax {
-		names = append(names, "…")
-	}
-	found := fmt.Sprintf("a folder with %s (%s), but no manifest.json in it or in a folder below",
-		bytesize.Counted(len(entries), "entry", "entries"), strings.Join(names, " "))
-	if looksLikeSource(path, entries, 2) {
-		found += "; these seem to be unpacked images: `imgshard build " + path + "`"
-	}
-	return found
-}
-
-// isDataset reports whether a path seems to hold images that are not packed.
-func isDataset(path string) bool {
-	info, err := os.Stat(path)
-	if err != nil {
-		return false
-	}
-	if !info.IsDir() {
-		return looksLikeSource(filepath.Dir(path), []fs.DirEntry{fs.FileInfoToDirEntry(info)}, 0)
-	}
-	entries, err := os.ReadDir(path)
-	return err == nil && looksLikeSource(path, entries, 2)
-}
-
-// looksLikeSource reports whether a folder seems to hold images, class folders, splits or dataset tars. It looks at the
-// first entries, and at the first of each folder in it, down to depth below.
-func looksLikeSource(path string, entries []fs.DirEntry, below int) bool {
-	isSource := func(name string) bool {
-		extension := strings.TrimPrefix(strings.ToLower(filepath.Ext(name)), ".")
-		return extension == "tar" || imagefile.HasExtension(extension)
-	}
-	for _, e := range entries[:min(len(entries), 20)] {
-		if !e.IsDir() {
-			if isSource(e.Name()) {
-				return true
-			}
-			continue
-		}
-		folder := filepath.Join(path, e.Name())
-		dir, err := os.Open(folder)
-		if err != nil || below == 0 {
-			continue
-		}
-		first, _ := dir.ReadDir(1)
-		dir.Close()
-		if looksLikeSource(folder, first, below-1) {
-			return true
-		}
-	}
-	return false
 }

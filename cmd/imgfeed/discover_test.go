@@ -24,7 +24,7 @@ func TestDiscoverOrder(t *testing.T) {
 		if err != nil || at.path != tt.want || at.why != tt.why || found.Sets["train"] != filepath.Join(tt.want, "train-shards") {
 			t.Errorf("%+v: %v at %+v, %v", tt, found, at, err)
 		}
-		if tt.env == empty && (len(skipped) != 1 || skipped[0].found != "is an empty folder") {
+		if tt.env == empty && (len(skipped) != 1 || !strings.Contains(skipped[0].err.Error(), "it holds nothing")) {
 			t.Errorf("skipped %+v", skipped)
 		}
 	}
@@ -33,8 +33,7 @@ func TestDiscoverOrder(t *testing.T) {
 func TestDiscoverSaysWhatItFound(t *testing.T) {
 	t.Chdir(t.TempDir())
 	env := t.TempDir()
-	os.MkdirAll(filepath.Join(env, "n01440764"), 0o700)
-	os.WriteFile(filepath.Join(env, "n01440764", "n01440764_10026.JPEG"), nil, 0o600)
+	write(t, filepath.Join(env, "notes.txt"), nil)
 	t.Setenv(dataEnv, env)
 	var nf *notFoundError
 	if _, _, _, err := discover(storage.Default, ""); !errors.As(err, &nf) {
@@ -43,20 +42,12 @@ func TestDiscoverSaysWhatItFound(t *testing.T) {
 	if len(nf.places) != 3 {
 		t.Fatalf("looked in %+v, want three places", nf.places)
 	}
-	for _, want := range []string{env, "$IMGFEED_DATA", "n01440764/", "imgshard build", "is an empty folder", "/data"} {
+	for _, want := range []string{"$IMGFEED_DATA: ", env, "it holds notes.txt", "current folder: ", "it holds nothing", "/data"} {
 		if !strings.Contains(nf.Error(), want) {
 			t.Errorf("%q is not in:\n%v", want, nf)
 		}
 	}
-	splits := t.TempDir()
-	os.MkdirAll(filepath.Join(splits, "train", "cat"), 0o700)
-	os.WriteFile(filepath.Join(splits, "train", "cat", "1.jpg"), nil, 0o600)
-	if _, _, _, err := discover(storage.Default, splits); err == nil || !strings.Contains(err.Error(), "imgshard build "+splits) {
-		t.Errorf("a folder with train/: %v", err)
-	}
-	file := filepath.Join(env, "f")
-	os.WriteFile(file, []byte("x"), 0o600)
-	for path, want := range map[string]string{file: "not a folder", filepath.Join(env, "nothing"): "does not exist"} {
+	for path, want := range map[string]string{filepath.Join(env, "notes.txt"): "not a directory", filepath.Join(env, "nothing"): "no such file"} {
 		if _, _, _, err := discover(storage.Default, path); !errors.As(err, &nf) || len(nf.places) != 1 || !strings.Contains(err.Error(), want) {
 			t.Errorf("discover(%s): %v", path, err)
 		}

@@ -178,7 +178,7 @@ func openServer(
 			return openedServer{}, err
 		}
 		for _, p := range skipped {
-			c.Log.Warn("no shard set at a place with priority", "place", p.why, "path", p.path, "found", p.found)
+			c.Log.Warn("no shard set at a place with priority", "place", p.why, "err", p.err)
 		}
 		c.Find, c.Found, c.Name = find, found, "imgfeed "+version.Get().String()
 		srv, err := server.New(c)

@@ -541,7 +541,7 @@ func TestMistakes(t *testing.T) {
 		{[]string{"serve", "ftp://bucket/x"}, 2, "SET ftp://: an unknown kind of place"},
 		{[]string{"serve", data, "--socket", ""}, 2, "--"},
 		{[]string{"reload", "--socket", "/" + strings.Repeat("x", 107)}, 1, "socket path of 108 bytes, the system's limit is 107"},
-		{[]string{"serve", empty}, 1, "is an empty folder"},
+		{[]string{"serve", empty}, 1, "the folder is empty"},
 		{[]string{"serve", data, "--owner", strconv.Itoa(dead.Process.Pid)}, 1, "has ended"},
 		{[]string{"serve", data, "--socket", "/proc/none/s"}, 1, "socket"},
 		{[]string{"serve", data, "--socket=~/s"}, 2, "write $HOME, or ./~/s"},
@@ -555,7 +555,7 @@ func TestMistakes(t *testing.T) {
 		}
 	}
 	t.Setenv(dataEnv, "ftp://bucket/x")
-	for want, args := range map[string][]string{"$IMGFEED_DATA ftp://: an unknown kind of place": {"serve"}, "is an empty folder": {"serve", empty}} {
+	for want, args := range map[string][]string{"$IMGFEED_DATA ftp://: an unknown kind of place": {"serve"}, "the folder is empty": {"serve", empty}} {
 		if out, err := imgfeed(args...).CombinedOutput(); err == nil || !strings.Contains(string(out), want) {
 			t.Errorf("imgfeed %s: %v, %s; want %q", strings.Join(args, " "), err, out, want)
 		}

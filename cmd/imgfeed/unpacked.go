@@ -14,7 +14,6 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -26,6 +25,7 @@ import (
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/pack"
+	"github.com/imgfeed/imgfeed/shard/source"
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
@@ -38,13 +38,18 @@ type indexer struct {
 	notes    []string // about the datasets that were indexed
 }
 
-// set returns the path of a shard set: place itself, or the index of the dataset there. Where there is no dataset either, it
-// returns place, for whoever opens it to say what is wrong.
+// set returns the path of a shard set: place itself, or the index of the dataset there. If the place does not exist, it returns place,
+// and opening it gives the error.
 func (x *indexer) set(ctx context.Context, place string) (string, error) {
 	name, err := cliutil.Interruptible(ctx, func() (string, error) {
 		_, err := shard.FindIn(x.client, place)
-		if !errors.Is(err, shard.ErrNotSet) && !errors.Is(err, unix.ENOTDIR) || !storage.IsRemote(place) && !isDataset(place) {
+		if !errors.Is(err, shard.ErrNotSet) && !errors.Is(err, unix.ENOTDIR) {
 			return "", nil
+		}
+		if !storage.IsRemote(place) {
+			if _, err := source.Open(place, source.Options{}); err != nil {
+				return "", err
+			}
 		}
 		return indexName(x.client, place)
 	})
@@ -52,7 +57,7 @@ func (x *indexer) set(ctx context.Context, place string) (string, error) {
 	case err == nil && name == "":
 		return place, nil
 	case err != nil:
-		return "", fmt.Errorf("%s is not packed, and its files cannot be listed: %w", place, err)
+		return "", fmt.Errorf("%s is not packed, and cannot be indexed: %w", place, err)
 	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -68,8 +73,8 @@ func (x *indexer) set(ctx context.Context, place string) (string, error) {
 	}
 	sets := slices.Sorted(maps.Values(found.Sets))
 	x.notes = append(x.notes, fmt.Sprintf(
-		"%s is not packed: its images are read where they are, by the index %s; %s makes a set that is read faster",
-		place, folder, buildCommand(place, sets)))
+		"%s is not packed: its images are read where they are, by the index %s; imgshard build --class-order string %[1]s makes a set that is read faster",
+		place, folder))
 	x.notes = append(x.notes, leftOut(place, sets)...)
 	return folder, nil
 }
@@ -84,22 +89,6 @@ func leftOut(place string, sets []string) (notes []string) {
 		}
 	}
 	return notes
-}
-
-// buildCommand returns the command that packs the dataset with the labels of its index's sets. Classes that are all numbers need
-// an option, since imgshard build sorts those as numbers by default.
-func buildCommand(place string, sets []string) string {
-	isWord := func(class string) bool {
-		_, err := strconv.Atoi(class)
-		return err != nil
-	}
-	for _, dir := range sets {
-		m, err := shard.ReadManifest(dir)
-		if err == nil && len(m.Classes) > 0 && !slices.ContainsFunc(m.Classes, isWord) {
-			return "imgshard build --class-order string " + place
-		}
-	}
-	return "imgshard build " + place
 }
 
 // lockEvery is the time between two looks at a lock.

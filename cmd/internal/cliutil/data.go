@@ -29,7 +29,7 @@ func FindData(paths []string, options source.Options) (sets map[string]string, s
 	}
 	splits, why := source.OpenAll(paths, options)
 	if why != nil {
-		return nil, nil, fmt.Errorf("%w; and no dataset to pack: %w", err, why)
+		return nil, nil, fmt.Errorf("%v; and no dataset to pack: %w", err, why)
 	}
 	return nil, splits, nil
 }
