@@ -86,7 +86,7 @@ def row(name: str, command: dict[str, list[str]], core: int, env: dict[str, str]
 def contenders(args: argparse.Namespace, work: Path, sets: dict[str, Path], files: list[Path]) -> list[tuple[Contender, float]]:
     """Return the rows with their bytes a sample: memcpy first, FFCV second if it is there."""
     seconds, raw = str(args.seconds), sample_bytes(sets["none"])
-    copier = [str(build_go("./bench/peers/baselines", work / "baselines")), "memcpy", str(sets["none"]), seconds]
+    copier = [str(build_go("./bench/peers/memcpy", work / "memcpy")), str(sets["none"]), seconds]
     rows = [(row(MEMCPY, {t: [*copier, t] for t in ("eval", "train-resize")}, args.core), raw)]
     if output(args.ffcv_python, "-c", "import ffcv; print(1)"):
         listing, beton = work / "list.txt", work / "raw.beton"

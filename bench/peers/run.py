@@ -12,7 +12,6 @@ after round:
                  release, and each of --turbojpeg
   Python's       what training programs use today, out of memory into a batch (loaders.py): torchvision on Pillow and on
                  tensors of torchvision.io and of torchcodec, simplejpeg, OpenCV, TensorFlow, SPDL, DALI
-  Go             image/jpeg, and x/image's bilinear scaler, out of memory (baselines stdlib)
 
 Each process is pinned to one core. A figure is the median of the rounds, in images per second of CPU time; a ratio is the
 median of each round's ratio to the bare decode that opened the same column of the same round. With --cores A,B imgfeed also
@@ -190,9 +189,6 @@ def contenders(args: argparse.Namespace, work: Path, data: Path, listing: Path) 
         command = [about["python"], str(HERE / "loaders.py"), peer, str(listing), seconds]
         measured = ("full",) if peer in DECODERS else TRANSFORMS
         rows.append(Contender(about["title"], {t: [*command, t] for t in measured}, cores=one, versions=about["versions"]))
-    command = [str(build_go("./bench/peers/baselines", work / "baselines")), "stdlib", str(listing), seconds]
-    name = "Go: image/jpeg, x/image bilinear"
-    rows.append(Contender(name, {t: [*command, t] for t in ("eval", "full")}, cores=one))
     return rows
 
 
