@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/http/pprof"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -19,7 +18,6 @@ import (
 type metricsFlags struct {
 	metrics      string
 	metricsHosts []string
-	pprof        bool
 }
 
 func (f *metricsFlags) register(flags *pflag.FlagSet) {
@@ -36,16 +34,12 @@ func (f *metricsFlags) serve(ctx context.Context, srv *server.Server, log *slog.
 	if err != nil {
 		return "", fmt.Errorf("metrics: %w: choose another address, or port 0 for any free one", err)
 	}
-	handler := srv.Handler()
-	if f.pprof {
-		handler = withProfiles(handler)
-	}
 	names := f.metricsHosts
 	if host, _, err := net.SplitHostPort(f.metrics); err == nil {
 		names = append(names, host)
 	}
 	errorLog := slog.NewLogLogger(log.Handler(), slog.LevelWarn)
-	hs := &http.Server{Handler: onlyHosts(handler, names), ReadHeaderTimeout: 10 * time.Second, ErrorLog: errorLog}
+	hs := &http.Server{Handler: onlyHosts(srv.Handler(), names), ReadHeaderTimeout: 10 * time.Second, ErrorLog: errorLog}
 	srv.SetPage("http://" + l.Addr().String() + "/")
 	context.AfterFunc(ctx, func() { hs.Close() })
 	go func() {
@@ -54,24 +48,4 @@ func (f *metricsFlags) serve(ctx context.Context, srv *server.Server, log *slog.
 		}
 	}()
 	return l.Addr().String(), nil
-}
-
-// withProfiles adds Go's profiles to h, at /debug/pprof/, for clients on this machine only: profiling slows the server
-// down, and profiles reveal more than the page. A refusal explains how to connect from here.
-func withProfiles(h http.Handler) http.Handler {
-	mux := http.NewServeMux()
-	mux.Handle("/", h)
-	for path, profile := range map[string]http.HandlerFunc{
-		"": pprof.Index, "cmdline": pprof.Cmdline, "profile": pprof.Profile, "symbol": pprof.Symbol, "trace": pprof.Trace,
-	} {
-		mux.HandleFunc("/debug/pprof/"+path, func(w http.ResponseWriter, r *http.Request) {
-			host, _, err := net.SplitHostPort(r.RemoteAddr)
-			if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsLoopback() {
-				http.Error(w, "profiles are for this machine only: use ssh -L, or connect from inside the container", http.StatusForbidden)
-				return
-			}
-			profile(w, r)
-		})
-	}
-	return mux
 }

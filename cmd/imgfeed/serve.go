@@ -97,7 +97,6 @@ func (f *serveFlags) register(flags *pflag.FlagSet) {
 	flags.Var(cliutil.Int(&c.Sessions, 0, sessionsMax), "sessions",
 		"divide --memory among this many sessions (default $LOCAL_WORLD_SIZE, or half of the rest for each)")
 	f.metricsFlags.register(flags)
-	flags.BoolVar(&f.pprof, "pprof", false, "also serve Go's profiles, under /debug/pprof/ of --metrics, to this machine only")
 	flags.Var(cliutil.Int(&f.owner, 0, math.MaxInt), "owner", "stop when the process with this ID ends, and ignore SIGTERM")
 	flags.BoolVar(&c.BitExact, "bit-exact", false, bitExactHelp)
 	flags.TextVar(&c.Resampler, "resampler", resample.Pillow13, resamplerUsage+"; default for sessions")
@@ -123,8 +122,6 @@ func (f *serveFlags) check(cmd *cobra.Command) error {
 	switch {
 	case changed("rank") != changed("world"):
 		return cliutil.Usagef("--rank and --world belong together: give both")
-	case f.pprof && f.metrics == "":
-		return cliutil.Usagef("--pprof needs --metrics: profiles are served on that address")
 	case changed("world") && (world < 1 || rank < 0 || rank >= world):
 		return cliutil.Usagef("--rank %d --world %d: the rank must be 0 to world-1", rank, world)
 	}

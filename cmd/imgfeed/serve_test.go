@@ -378,7 +378,7 @@ func TestServeEndsWhileItOpens(t *testing.T) {
 
 func TestServeMetrics(t *testing.T) {
 	t.Parallel()
-	cmd := imgfeed("serve", oneSet(t), "--socket", socketPath(t), "--metrics", "127.0.0.1:0", "--threads", "3", "--pprof")
+	cmd := imgfeed("serve", oneSet(t), "--socket", socketPath(t), "--metrics", "127.0.0.1:0", "--threads", "3")
 	cmd.Env = append(cmd.Environ(), "GOMAXPROCS=")
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -395,7 +395,6 @@ func TestServeMetrics(t *testing.T) {
 	}
 	for page, wants := range map[string][]string{
 		"metrics": {"imgfeed_delivered_images_total", "go_sched_gomaxprocs_threads 3\n"}, "healthz": {"ok"}, "": {"no sessions"},
-		"debug/pprof/": {"goroutine"},
 	} {
 		resp, err := http.Get(url + page)
 		if err != nil {
@@ -532,7 +531,6 @@ func TestMistakes(t *testing.T) {
 		{[]string{"serve", data, "--memory", "1"}, 2, "want 1 MiB to "},
 		{[]string{"serve", data, "--memory", "1000TiB"}, 2, "the size of this machine's memory"},
 		{[]string{"serve", data, "--metrics", "a:b:c"}, 2, "metrics"},
-		{[]string{"serve", data, "--pprof"}, 2, "--pprof needs --metrics"},
 		{[]string{"serve", data, "--resampler", "rez"}, 2, "want one of pillow-13, pillow-12"},
 		{[]string{"serve", data, "--socket-mode", "0160"}, 2, "0660"},
 		{[]string{"serve", data, "--exit-idle", "-1s"}, 2, "--exit-idle"},
