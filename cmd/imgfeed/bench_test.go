@@ -103,9 +103,9 @@ func TestBenchCommandErrors(t *testing.T) {
 		"--batch-size":       {dir, "--batch-size", "0"},
 		"no such file":       {filepath.Join(dir, "nothing")},
 		"imgfeed bench with 0 arguments: want imgfeed bench SET": {},
-		"--seconds":        {dir, "--seconds", "0"},
-		"--gpu-rate":       {dir, "--gpu-rate", "NaN"},
-		"--warm-up":        {dir, "--warm-up", "-1"},
+		"--seconds":           {dir, "--seconds", "0"},
+		"--gpu-rate":          {dir, "--gpu-rate", "NaN"},
+		"--warm-up":           {dir, "--warm-up", "-1"},
 		"the folder is empty": {t.TempDir()},
 	} {
 		_, err := runBenchCommand(args...)

@@ -60,7 +60,7 @@ func (f *feedFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.listen, "listen", "", "address to listen on, e.g. :7400; without --tls only 127.0.0.1:7400")
 	flags.StringVar(&f.config.FeedTLS, "tls", "", tlsHelp)
 	flags.Var(cliutil.Int(&f.config.Threads, 0, threadsMax), "threads", "number of decoding threads (default one for each CPU)")
-	flags.IntVar(&f.owner, "owner", 0, "stop when the process with this ID ends")
+	flags.Var(cliutil.Int(&f.owner, 0, math.MaxInt), "owner", "stop when the process with this ID ends")
 	f.store.register(flags)
 	flags.BoolVar(&f.classesApart, "classes-apart", false, apartHelp)
 	f.metricsFlags.register(flags)

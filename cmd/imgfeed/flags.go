@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -45,16 +44,6 @@ func durationFlag(to *time.Duration, low time.Duration) cliutil.Flag[time.Durati
 		}
 		return d.String()
 	}}
-}
-
-// levelFlag is the lowest level to log.
-func levelFlag(to *slog.Level) cliutil.Flag[slog.Level] {
-	return cliutil.Flag[slog.Level]{To: to, Kind: "level", Parse: func(text string) (level slog.Level, err error) {
-		if level.UnmarshalText([]byte(text)) != nil {
-			err = errors.New("want debug, info, warn or error")
-		}
-		return level, err
-	}, Show: func(level slog.Level) string { return strings.ToLower(level.String()) }}
 }
 
 // layoutFlag is NHWC or NCHW.
@@ -115,7 +104,7 @@ type logFlags struct {
 }
 
 func (f *logFlags) register(flags *pflag.FlagSet) {
-	flags.Var(levelFlag(&f.level), "log-level", "debug, info, warn or error")
+	flags.TextVar(&f.level, "log-level", slog.LevelInfo, "debug, info, warn or error")
 	flags.BoolVar(&f.json, "log-json", false, "log JSON instead of text")
 }
 

@@ -543,7 +543,7 @@ func TestMistakes(t *testing.T) {
 		{[]string{"serve", data, "--owner", strconv.Itoa(dead.Process.Pid)}, 1, "has ended"},
 		{[]string{"serve", data, "--socket", "/proc/none/s"}, 1, "socket"},
 		{[]string{"serve", data, "--socket=~/s"}, 2, "write $HOME, or ./~/s"},
-		{[]string{"serve", data, "--log-level", "loud"}, 2, `--log-level "loud": want debug, info, warn or error`},
+		{[]string{"serve", data, "--log-level", "loud"}, 2, `--log-level "loud": slog: level string "loud": unknown name`},
 		{[]string{"serve", data, "--socket", socketPath(t), "--metrics", taken.Addr().String()}, 1, "choose another address, or port 0 for any free one"},
 	} {
 		out, err := imgfeed(tt.args...).CombinedOutput()

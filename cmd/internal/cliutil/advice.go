@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 
@@ -55,7 +54,7 @@ func adviseFlag(cmd *cobra.Command, err error) error {
 		if secret := storage.CheckSecret(invalid.GetValue()); secret != nil {
 			return fmt.Errorf("--%s %w", invalid.GetFlag().Name, secret)
 		}
-		return fmt.Errorf("--%s %q: %w", invalid.GetFlag().Name, invalid.GetValue(), wanted(invalid))
+		return fmt.Errorf("--%s %q: %w", invalid.GetFlag().Name, invalid.GetValue(), invalid.Unwrap())
 	}
 	missing, ok := errors.AsType[*pflag.NotExistError](err)
 	if !ok {
@@ -77,26 +76,6 @@ func adviseFlag(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w (did you mean --%s?)", err, name)
 	}
 	return err
-}
-
-// wanted describes a flag's accepted values, if its type does not.
-func wanted(invalid *pflag.InvalidValueError) error {
-	number, _ := errors.AsType[*strconv.NumError](invalid.Unwrap()) // nil for our own types, which name the accepted values
-	switch {
-	case number == nil:
-		return invalid.Unwrap()
-	case errors.Is(number.Err, strconv.ErrRange):
-		return errors.New("the number is too large")
-	}
-	switch invalid.GetFlag().Value.Type() {
-	case "int":
-		return errors.New("want a whole number")
-	case "float64":
-		return errors.New("want a number")
-	case "bool":
-		return errors.New("want true or false")
-	}
-	return invalid.Unwrap()
 }
 
 // checkArgs returns a command's check of its arguments. It refuses a wrong number of them, empty flags, empty

@@ -313,7 +313,8 @@ func addSourceFlags(fl *pflag.FlagSet, o *source.Options) {
 	fl.StringVar(&o.Label, "label", "", "label column of a parquet file or list, json.KEY of a WebDataset, or coarse (CIFAR-100)")
 	fl.StringVar(&o.ImageKey, "image-key", "", "extension of the image in WebDataset samples, e.g. jpg or image.jpg (default any image)")
 	fl.StringVar(&o.Images, "images", "", "base folder of the paths in a list of images (default the list's own folder)")
-	fl.IntVar(&o.ClassesFrom, "classes-from", 1, "level of the class folders below SRC")
+	o.ClassesFrom = 1
+	fl.Var(cliutil.Int(&o.ClassesFrom, 1, source.ClassesFromMax), "classes-from", "level of the class folders below SRC")
 	fl.StringVar(&o.ClassOrder, "class-order", source.ClassOrderNumeric,
 		"order of numbers as class names: numeric, or string (ImageFolder)")
 	const fieldHelp = "further value of each sample, `NAME=SOURCE[:TYPE]`: a column, or json, json.KEY, txt of a WebDataset; repeatable"
@@ -346,10 +347,7 @@ func printSelection(w io.Writer, s source.Selection) {
 
 // checkSourceFlags refuses invalid values of these flags.
 func checkSourceFlags(o source.Options) error {
-	switch {
-	case o.ClassesFrom < 1 || o.ClassesFrom > source.ClassesFromMax:
-		return fmt.Errorf("--classes-from %d: want 1 to %d levels", o.ClassesFrom, source.ClassesFromMax)
-	case o.ClassOrder != source.ClassOrderNumeric && o.ClassOrder != source.ClassOrderString:
+	if o.ClassOrder != source.ClassOrderNumeric && o.ClassOrder != source.ClassOrderString {
 		return fmt.Errorf("--class-order %q: want %s or %s", o.ClassOrder, source.ClassOrderNumeric, source.ClassOrderString)
 	}
 	return cmp.Or(cliutil.Local("--classes", o.Classes), cliutil.Local("--val-labels", o.ValLabels), cliutil.Readable("--images", o.Images))

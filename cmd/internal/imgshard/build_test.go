@@ -49,7 +49,7 @@ func TestWordsOfMistakes(t *testing.T) {
 		"--output ~/y would be a folder named ~":                            {"repack", trainSet, "--output=~/y"},
 		"OUT ~/z would be a folder named ~":                                 {"synth", "~/z"},
 		`--jobs "99999999999999999999": want a whole number from 0 to 4096`: {"build", "x", "--jobs", "99999999999999999999"},
-		`--val "99999999999999999999": the number is too large`:             {"synth", "x", "--val", "99999999999999999999"},
+		`--val "99999999999999999999": want a whole number, 0 or more`:      {"synth", "x", "--val", "99999999999999999999"},
 		`--resize "0": want 256 (the shorter side)`:                         {"build", "x", "--resize", "0"},
 		`--codec "zip": want one of bitpack, `:                              {"build", "x", "--encoding", "pixels", "--codec", "zip"},
 		`--interpolation: resample: unknown interpolation "cube"`:           {"build", "x", "--interpolation", "cube"},

@@ -41,7 +41,7 @@ func newSynthCommand() *cobra.Command {
 	fl := c.Flags()
 	fl.Var(cliutil.Int(&o.Classes, 1, math.MaxInt), "classes", "number of classes")
 	fl.Var(cliutil.Int(&o.Train, 1, math.MaxInt), "train", "training images per class")
-	fl.IntVar(&o.Val, "val", 10, "validation images per class; 0 for no val split")
+	fl.Var(cliutil.Int(&o.Val, 0, math.MaxInt), "val", "validation images per class; 0 for no val split")
 	fl.Var(cliutil.Int(&o.Size, 1, math.MaxInt), "size", "mean of the longer sides, in pixels")
 	fl.Var(cliutil.Seed(&o.Seed), "seed", "seed of the images")
 	addJobsFlag(fl, &o.Jobs, "number of workers (default one for each CPU)")
