@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"image"
-	"image/png"
 	"math"
 	"path/filepath"
 	"slices"
@@ -14,35 +12,12 @@ import (
 	"time"
 
 	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
-	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 	"github.com/imgfeed/imgfeed/internal/kernel"
 	"github.com/imgfeed/imgfeed/loader"
-	"github.com/imgfeed/imgfeed/shard"
 )
 
-// writeBenchSet writes a set of one PNG and returns its folder's folder.
-func writeBenchSet(t *testing.T, split string) string {
-	t.Helper()
-	dir := t.TempDir()
-	var b bytes.Buffer
-	if err := png.Encode(&b, image.NewGray(image.Rect(0, 0, 30, 20))); err != nil {
-		t.Fatal(err)
-	}
-	w, err := shard.NewSetWriter(filepath.Join(dir, split), shard.SetOptions{
-		Split: split, Encoding: shard.Encoding{Name: "jpeg"}, Classes: []string{"a"},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.Abort()
-	if err := w.Append(shard.Sample{Key: "a/1.png", Width: 30, Height: 20, Format: imagefile.PNG, Image: b.Bytes()}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.Commit(); err != nil {
-		t.Fatal(err)
-	}
-	return dir
-}
+// benchSet is a committed set of a few images.
+const benchSet = "../../shard/testdata/v1/train-shards"
 
 func runBenchCommand(args ...string) (string, error) {
 	cmd := newRootCommand()
@@ -55,8 +30,7 @@ func runBenchCommand(args ...string) (string, error) {
 }
 
 func TestBenchCommand(t *testing.T) {
-	dir := writeBenchSet(t, "val")
-	out, err := runBenchCommand(dir, "--transform", "eval", "--threads", "1", "--seconds", "0.05", "--batch-size", "4", "--json")
+	out, err := runBenchCommand(benchSet, "--transform", "eval", "--threads", "1", "--seconds", "0.05", "--batch-size", "4", "--json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,11 +43,11 @@ func TestBenchCommand(t *testing.T) {
 			t.Errorf("%s is missing in %s", field, out)
 		}
 	}
-	out, err = runBenchCommand(dir, "--resampler", "pillow-12", "--seconds", "0.05", "--batch-size", "4")
+	out, err = runBenchCommand(benchSet, "--resampler", "pillow-12", "--seconds", "0.05", "--batch-size", "4")
 	if err != nil || !strings.Contains(out, `"resampler": "pillow-12"`) {
 		t.Errorf("%s: %v", out, err)
 	}
-	out, err = runBenchCommand(dir, "--seconds", "0.05", "--batch-size", "4", "--gpu-rate", "0.5")
+	out, err = runBenchCommand(benchSet, "--seconds", "0.05", "--batch-size", "4", "--gpu-rate", "0.5")
 	var images, gpus float64
 	_, measured, _ := strings.Cut(out, "images per second")
 	_, feeds, _ := strings.Cut(out, "\nfeeds ")
@@ -83,29 +57,28 @@ func TestBenchCommand(t *testing.T) {
 		t.Errorf("%s: %v", out, err)
 	}
 	begun := time.Now()
-	out, err = runBenchCommand(dir, "--seconds", "0.05", "--batch-size", "4", "--warm-up", "0.2", "--json")
+	out, err = runBenchCommand(benchSet, "--seconds", "0.05", "--batch-size", "4", "--warm-up", "0.2", "--json")
 	if r = (loader.BenchResult{}); json.Unmarshal([]byte(out), &r) != nil || time.Since(begun) < 250*time.Millisecond || r.Seconds >= time.Since(begun).Seconds()-0.2 {
 		t.Errorf("%s after %v: %v", out, time.Since(begun), err)
 	}
-	out, err = runBenchCommand(dir, "--transform", "full", "--seconds", "0.05", "--split", "val", "--layout", "nchw")
+	out, err = runBenchCommand(benchSet, "--transform", "full", "--seconds", "0.05", "--split", "train", "--layout", "nchw")
 	if err != nil || !strings.Contains(out, "images per second") || !strings.Contains(out, "NCHW") {
 		t.Errorf("%s: %v", out, err)
 	}
 }
 
 func TestBenchCommandErrors(t *testing.T) {
-	dir := writeBenchSet(t, "val")
 	for want, args := range map[string][]string{
-		"unknown transform":  {dir, "--transform", "fast"},
-		"no split \"train\"": {dir, "--split", "train"},
-		"unknown resampler":  {dir, "--resampler", "pillow-11"},
-		"unknown layout":     {dir, "--layout", "CHWN"},
-		"--batch-size":       {dir, "--batch-size", "0"},
-		"no such file":       {filepath.Join(dir, "nothing")},
+		"unknown transform": {benchSet, "--transform", "fast"},
+		"no split \"val\"":  {benchSet, "--split", "val"},
+		"unknown resampler": {benchSet, "--resampler", "pillow-11"},
+		"unknown layout":    {benchSet, "--layout", "CHWN"},
+		"--batch-size":      {benchSet, "--batch-size", "0"},
+		"no such file":      {filepath.Join(benchSet, "nothing")},
 		"imgfeed bench with 0 arguments: want imgfeed bench SET": {},
-		"--seconds":           {dir, "--seconds", "0"},
-		"--gpu-rate":          {dir, "--gpu-rate", "NaN"},
-		"--warm-up":           {dir, "--warm-up", "-1"},
+		"--seconds":           {benchSet, "--seconds", "0"},
+		"--gpu-rate":          {benchSet, "--gpu-rate", "NaN"},
+		"--warm-up":           {benchSet, "--warm-up", "-1"},
 		"the folder is empty": {t.TempDir()},
 	} {
 		_, err := runBenchCommand(args...)
@@ -113,13 +86,13 @@ func TestBenchCommandErrors(t *testing.T) {
 			t.Errorf("%v: %v, want an error with %q", args, err, want)
 			continue
 		}
-		data := slices.Contains([]string{"no split \"train\"", "no such file", "the folder is empty"}, want)
+		data := slices.Contains([]string{"no split \"val\"", "no such file", "the folder is empty"}, want)
 		if usage := cliutil.ExitStatus(err) == 2; data == usage {
 			t.Errorf("%v: %v is taken for a mistake on the command line: %t", args, err, usage)
 		}
 	}
 	t.Setenv(kernel.EnvVar, "fast")
-	if _, err := runBenchCommand(writeBenchSet(t, "val")); err == nil || !strings.Contains(err.Error(), kernel.EnvVar) {
+	if _, err := runBenchCommand(benchSet); err == nil || !strings.Contains(err.Error(), kernel.EnvVar) {
 		t.Errorf("kernels that are none: %v", err)
 	}
 }

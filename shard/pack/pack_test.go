@@ -48,13 +48,7 @@ func writeTree(t testing.TB, root string, files map[string][]byte) string {
 
 // build builds the only split of a source.
 func build(path, out string, o Options) (Summary, error) {
-	splits, err := source.Open(path, source.Options{})
-	if err != nil {
-		return Summary{}, err
-	}
-	var sum Summary
-	err = BuildAll(context.Background(), Tasks(splits, out), o, func(s Summary) { sum = s })
-	return sum, err
+	return buildFields(path, out, o)
 }
 
 func mustBuild(t *testing.T, path, out string, o Options) Summary {

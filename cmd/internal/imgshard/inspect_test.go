@@ -30,8 +30,12 @@ func TestInspectOfSetsAndSources(t *testing.T) {
 		t.Fatal(err)
 	}
 	imgshard(t, "build", filepath.Join(src, "train"))
-	if r := report(t, src); len(r.Sets) != 1 || len(r.Sources) != 2 || r.Build == "" {
-		t.Errorf("%+v", r)
+	r := report(t, src)
+	if len(r.Sets) != 1 || len(r.Sources) != 2 || r.Build == "" {
+		t.Fatalf("%+v", r)
+	}
+	if s := r.Sources[0]; s.Split != "train" || s.Path != filepath.Join(src, "train") || s.Output != s.Path+"-shards" || s.Layout == "" {
+		t.Errorf("%+v", s)
 	}
 	text, _, _ := imgshard(t, "inspect", src)
 	for _, want := range []string{"train: set of ", "train: packed: a folder", "val: unpacked: a folder", "pack it: "} {
@@ -55,29 +59,6 @@ func TestInspectOfSets(t *testing.T) {
 	}
 	text, _, status := imgshard(t, "inspect", trainSet)
 	if status != 0 || !strings.HasPrefix(text, "train: set of 5 images in ") || !strings.Contains(text, "2 partitions, at "+trainSet) {
-		t.Errorf("status %d: %s", status, text)
-	}
-}
-
-func TestInspectOfADataset(t *testing.T) {
-	dir := t.TempDir()
-	for _, path := range []string{"train/cat/a.jpg", "train/dog/b.jpg", "val/cat/c.jpg", "val/dog/d.jpg"} {
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, path)), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, path), []byte("x"), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	r := report(t, dir)
-	if r.Sets == nil || len(r.Sets) != 0 || len(r.Sources) != 2 {
-		t.Fatalf("%+v", r)
-	}
-	if s := r.Sources[0]; s.Split != "train" || s.Path != filepath.Join(dir, "train") || s.Output != s.Path+"-shards" || s.Layout == "" {
-		t.Errorf("%+v", s)
-	}
-	text, _, status := imgshard(t, "inspect", dir)
-	if status != 0 || strings.Count(text, ": unpacked: ") != 2 {
 		t.Errorf("status %d: %s", status, text)
 	}
 }

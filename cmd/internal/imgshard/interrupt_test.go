@@ -96,17 +96,10 @@ func endTwice(t *testing.T, dir, begun string, args ...string) {
 
 // TestInterruptedIsAStatusOfItsOwn tells scripts an interrupted verify from one of a damaged set.
 func TestInterruptedIsAStatusOfItsOwn(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "raw")
-	if _, diag, status := imgshard(t, "synth", dir, "--classes", "2", "--train", "4", "--val", "0"); status != 0 {
-		t.Fatal(diag)
-	}
-	set := filepath.Join(dir, "set")
-	if _, diag, status := imgshard(t, "build", filepath.Join(dir, "train"), "-o", set); status != 0 {
-		t.Fatal(diag)
-	}
+	set := copySet(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	for _, words := range [][]string{{"verify", set}, {"stats", set}, {"build", filepath.Join(dir, "train"), "-o", set, "--force"}} {
+	for _, words := range [][]string{{"verify", set}, {"stats", set}, {"build", images, "-o", set, "--force"}} {
 		var diag strings.Builder
 		if status := run(ctx, words, io.Discard, &diag); status != interruptedStatus || !strings.Contains(diag.String(), "interrupted") {
 			t.Errorf("%s: status %d, %s", words[0], status, &diag)

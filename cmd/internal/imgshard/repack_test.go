@@ -40,23 +40,3 @@ func TestRepack(t *testing.T) {
 		t.Errorf("%q %q", out, diag)
 	}
 }
-
-// TestRepackUsage lists mistakes.
-func TestRepackUsage(t *testing.T) {
-	out := filepath.Join(t.TempDir(), "out")
-	for want, args := range map[string][]string{
-		"-o OUT": {"repack", trainSet},
-		`--partitions "0": want a whole number from 1 to`: {"repack", trainSet, "-o", out, "--partitions", "0"},
-		"--jobs": {"repack", trainSet, "-o", out, "--jobs", "-1"},
-		"--codec \"gzip\": want one of bitpack, ": {"repack", trainSet, "-o", out, "--codec", "gzip"},
-		"max:500":        {"repack", trainSet, "-o", out, "--resize", "big"},
-		"interpolation":  {"repack", trainSet, "-o", out, "--interpolation", "sharp"},
-		"resampler":      {"repack", trainSet, "-o", out, "--resampler", "rez"},
-		"--encoding png": {"build", images, "-o", out, "--encoding", "png"},
-		"for --encoding": {"build", images, "-o", out, "--resampler", "pillow-12"},
-	} {
-		if _, diag, status := imgshard(t, args...); status != 2 || !strings.Contains(diag, want) {
-			t.Errorf("%q: status %d, %q, want %q", args, status, diag, want)
-		}
-	}
-}
