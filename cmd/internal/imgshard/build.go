@@ -147,7 +147,7 @@ func (f *buildFlags) registerBuild(fl *pflag.FlagSet) {
 }
 
 func runBuild(c *cobra.Command, src []string, f buildFlags) error {
-	if err := cmp.Or(f.check(), f.encoding.check()); err != nil {
+	if err := cmp.Or(f.check(), checkSourceFlags(f.sources)); err != nil {
 		return cliutil.Usage(err)
 	}
 	switch {
@@ -158,9 +158,6 @@ func runBuild(c *cobra.Command, src []string, f buildFlags) error {
 		return cliutil.Usagef("standard input needs an output folder: --output OUT")
 	case storage.IsRemote(src[0]):
 		return cliutil.Usagef("a remote SRC needs an output folder: --output OUT")
-	}
-	if err := checkSourceFlags(f.sources); err != nil {
-		return cliutil.Usage(err)
 	}
 	stderr := c.ErrOrStderr()
 	return withProgress(c.Context(), stderr, "the unfinished set is removed", func(ctx context.Context, show *progress) error {

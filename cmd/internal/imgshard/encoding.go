@@ -34,29 +34,11 @@ func (f *encodingFlags) register(fl *pflag.FlagSet, repack bool) {
 	fl.StringVar(&f.name, "encoding", f.name, "how images are stored: "+strings.Join(choices[:last], ", ")+" or "+choices[last]+defaults)
 }
 
-func (f *encodingFlags) options() map[string]string {
+// choose returns the encoding for a source with small images, or with others.
+func (f *encodingFlags) choose(small bool) (encoding.Encoding, error) {
 	values := map[string]string{}
 	for name, value := range f.values {
 		values[name] = *value
 	}
-	return values
-}
-
-// choose returns the encoding for a source with small images, or with others.
-func (f *encodingFlags) choose(small bool) (encoding.Encoding, error) {
-	return registry.Choose(f.name, f.options(), small)
-}
-
-// check refuses flags that fit no source. Without --encoding the source decides on the encoding.
-func (f *encodingFlags) check() error {
-	if f.name != "" {
-		_, err := f.choose(false)
-		return err
-	}
-	for _, m := range registry.Methods() {
-		if _, err := m.New(f.options(), false); err != nil {
-			return err
-		}
-	}
-	return nil
+	return registry.Choose(f.name, values, small)
 }
