@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
+	"github.com/imgfeed/imgfeed/shard/encoding/registry"
 	"github.com/imgfeed/imgfeed/shard/pack"
 )
 
@@ -15,16 +16,10 @@ func (st *setStats) writePage(out io.Writer) error {
 	p := page{bufio.NewWriter(out)}
 	p.begin(st.Set, "stats.css", "")
 	p.add("<h1>%s</h1>\n<p>Split %s: samples %d, classes %d, partitions %d, stored as %s; images %s, row indexes and fields %s.\n",
-		st.Set, st.Split, st.Samples, st.Classes, st.Partitions, st.Stored(),
+		st.Set, st.Split, st.Samples, st.Classes, st.Partitions, registry.Describe(st.Encoding),
 		bytesize.Format(st.ImageBytes), bytesize.Format(st.ExtraBytes))
-	if st.Here != st.Samples {
-		p.add("Only the %d samples on this machine are counted.\n", st.Here)
-	}
-	if st.Unlabelled > 0 {
-		p.add("%d samples have no label.\n", st.Unlabelled)
-	}
-	if st.Empty > 0 {
-		p.add("%d classes have no sample.\n", st.Empty)
+	for _, fact := range st.facts() {
+		p.add("<br>%s\n", fact)
 	}
 	p.add("</p>\n<div class=\"plots\">\n")
 	for _, row := range st.Rows() {
@@ -33,16 +28,11 @@ func (st *setStats) writePage(out io.Writer) error {
 		}
 	}
 	p.add("</div>\n<div class=\"plots\">\n")
-	if len(st.Rarest) == st.Classes {
-		p.add("<section><h2>Classes, rarest first</h2>")
-		p.classes(st.Rarest)
-	} else {
-		p.add("<section><h2>Rarest classes</h2>")
-		p.classes(st.Rarest)
-		p.add("</section>\n<section><h2>Most frequent classes</h2>")
-		p.classes(st.Commonest)
+	p.classes("Rarest classes", st.Rarest)
+	if len(st.Rarest) < st.Classes {
+		p.classes("Most frequent classes", st.Commonest)
 	}
-	p.add("</section>\n</div>\n<h2>Formats</h2>\n")
+	p.add("</div>\n<h2>Formats</h2>\n")
 	p.add(`<div class="scroll"><table><tr><th>format<th class="number">images<th class="number">bytes</tr>`)
 	for _, f := range st.Formats {
 		p.add(`<tr><td>%s<td class="number">%d<td class="number">%s</tr>`, f.Format, f.Samples, bytesize.Format(f.Bytes))
@@ -77,13 +67,13 @@ func (p page) histogram(row namedDistribution) {
 		row.Write(d.Low), row.Write(d.High))
 }
 
-// classes adds a table of classes, each with a bar relative to the largest one.
-func (p page) classes(list []classCount) {
-	p.add(`<div class="scroll"><table><tr><th>class<th class="number">label<th class="number">samples<th></tr>`)
-	largest := 1
-	for _, c := range list {
-		largest = max(largest, c.Samples)
+// classes adds a table of classes, if there are any, each with a bar relative to the largest one.
+func (p page) classes(title string, list []classCount) {
+	if len(list) == 0 {
+		return
 	}
+	p.add(`<section><h2>%s</h2><div class="scroll"><table><tr><th>class<th class="number">label<th class="number">samples<th></tr>`, title)
+	largest := max(1, list[0].Samples, list[len(list)-1].Samples)
 	for _, c := range list {
 		p.add("<tr><td>%s", c.Class)
 		if word := firstWord(c.Class); word != "" {
@@ -92,7 +82,7 @@ func (p page) classes(list []classCount) {
 		p.add(`<td class="number">%d<td class="number">%d<td class="share"><span class="bar" style="width:%.4g%%"></span></tr>`,
 			c.Label, c.Samples, 100*float64(c.Samples)/float64(largest))
 	}
-	p.add("</table></div>")
+	p.add("</table></div></section>\n")
 }
 
 // reasons adds a table of reasons, if there are any.

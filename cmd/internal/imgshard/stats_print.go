@@ -17,16 +17,10 @@ import (
 // print writes the statistics as text.
 func (st *setStats) print(out io.Writer) {
 	fmt.Fprintf(out, "%s: split %s, %s of %s in %s, stored as %s\n", st.Set, st.Split, bytesize.Counted(st.Samples, "sample", "samples"),
-		bytesize.Counted(st.Classes, "class", "classes"), bytesize.Counted(st.Partitions, "partition", "partitions"), st.Stored())
+		bytesize.Counted(st.Classes, "class", "classes"), bytesize.Counted(st.Partitions, "partition", "partitions"), registry.Describe(st.Encoding))
 	fmt.Fprintf(out, "  data %s\n", st.Data)
-	if st.Here != st.Samples {
-		fmt.Fprintf(out, "  statistics of the %s on this machine\n", bytesize.Counted(st.Here, "sample", "samples"))
-	}
-	if st.Unlabelled > 0 {
-		fmt.Fprintf(out, "  %s no label\n", bytesize.Counted(st.Unlabelled, "sample has", "samples have"))
-	}
-	if st.Empty > 0 {
-		fmt.Fprintf(out, "  %s no sample\n", bytesize.Counted(st.Empty, "class has", "classes have"))
+	for _, fact := range st.facts() {
+		fmt.Fprintf(out, "  %s\n", fact)
 	}
 	fmt.Fprintf(out, "  images %s, row indexes and fields %s\n\n", bytesize.Format(st.ImageBytes), bytesize.Format(st.ExtraBytes))
 
@@ -56,8 +50,19 @@ func (st *setStats) print(out io.Writer) {
 	printReasons(out, st.Rejects.Reasons)
 }
 
-// Stored describes how images are stored, in a few words.
-func (st *setStats) Stored() string { return registry.Describe(st.Encoding) }
+// facts are sentences about samples that the numbers leave out.
+func (st *setStats) facts() (list []string) {
+	if st.Here != st.Samples {
+		list = append(list, fmt.Sprintf("statistics of the %s on this machine", bytesize.Counted(st.Here, "sample", "samples")))
+	}
+	if st.Unlabelled > 0 {
+		list = append(list, bytesize.Counted(st.Unlabelled, "sample has", "samples have")+" no label")
+	}
+	if st.Empty > 0 {
+		list = append(list, bytesize.Counted(st.Empty, "class has", "classes have")+" no sample")
+	}
+	return list
+}
 
 // A namedDistribution is a row of the table of distributions.
 type namedDistribution struct {
