@@ -24,6 +24,8 @@ type place struct {
 	err  error // why it holds no set
 }
 
+func (p place) String() string { return fmt.Sprintf("%s (%s)", p.path, p.why) }
+
 // A notFoundError means that no place holds a shard set.
 type notFoundError struct{ places []place }
 

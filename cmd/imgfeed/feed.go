@@ -106,14 +106,7 @@ func (f *feedFlags) run(ctx context.Context, out io.Writer, places []string) err
 	if notice := kernel.Notice(); notice != "" {
 		f.config.Log.Warn(notice)
 	}
-	st := srv.Status(math.MaxFloat64)
-	fmt.Fprintf(out, "%s makes samples of %s (%s)\n", st.Server, srv.place.path, srv.place.why)
-	for _, set := range st.Sets {
-		fmt.Fprintf(out, "  %v; %s\n", &set.ServedSet, set.Path)
-	}
-	fmt.Fprintf(out, "on %s\nconnect with imgfeed serve --feeders %[1]s\n", l.Addr())
-	if metrics != "" {
-		fmt.Fprintf(out, "status on http://%s/, metrics on http://%[1]s/metrics\n", metrics)
-	}
+	address := l.Addr().String()
+	printServing(out, srv.Status(math.MaxFloat64), "makes samples of "+srv.place.String(), address, "imgfeed serve --feeders "+address, metrics)
 	return srv.Feed(ctx, l)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -245,7 +246,9 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, places []string) er
 	if notice := kernel.Notice(); notice != "" {
 		log.Warn(notice)
 	}
-	f.printServing(out, srv.Status(math.MaxFloat64), srv.place, listener.Path(), metrics)
+	st := srv.Status(math.MaxFloat64)
+	connect := fmt.Sprintf("DataLoader(\"unix:%s\", split=%q, batch_size=256, transform=\"train\")", listener.Path(), st.Sets[0].Split)
+	printServing(out, st, "serves "+srv.place.String(), "unix:"+listener.Path(), connect, metrics)
 	if err := f.reportReady(listener.Path()); err != nil {
 		return err
 	}
@@ -254,14 +257,13 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, places []string) er
 	return err
 }
 
-// printServing prints the sets and their place, the socket, how to connect, and the address of the metrics.
-func (f *serveFlags) printServing(out io.Writer, st status.Status, at place, socket, metrics string) {
-	fmt.Fprintf(out, "%s serves %s (%s)\n", st.Server, at.path, at.why)
+// printServing prints what the server does with its sets, its address, how to connect, and the address of the metrics.
+func printServing(out io.Writer, st status.Status, does, address, connect, metrics string) {
+	fmt.Fprintf(out, "%s %s\n", st.Server, does)
 	for _, set := range st.Sets {
 		fmt.Fprintf(out, "  %v; %s\n", &set.ServedSet, set.Path)
 	}
-	fmt.Fprintf(out, "on unix:%s\n", socket)
-	fmt.Fprintf(out, "connect with DataLoader(\"unix:%s\", split=%q, batch_size=256, transform=\"train\")\n", socket, st.Sets[0].Split)
+	fmt.Fprintf(out, "on %s\nconnect with %s\n", address, connect)
 	if metrics != "" {
 		fmt.Fprintf(out, "status on http://%s/, metrics on http://%[1]s/metrics\n", metrics)
 	}
@@ -274,10 +276,7 @@ func (f *serveFlags) reportReady(socket string) error {
 	}
 	ready := os.NewFile(uintptr(f.readyFD), "ready")
 	_, err := fmt.Fprintf(ready, "unix:%s\n", socket)
-	if closeErr := ready.Close(); err == nil {
-		err = closeErr
-	}
-	if err != nil {
+	if err = cmp.Or(err, ready.Close()); err != nil {
 		return fmt.Errorf("--ready-fd %d: %w", f.readyFD, err)
 	}
 	return nil
