@@ -1,7 +1,7 @@
 // Large makes a shard set with a very large number of samples for run.py. It has 14,197,122 pictures of 8 × 8 pixels in
 // 72,000 classes, in as many shards as real photographs would need.
 //
-//	go run ./bench/large OUT [-samples 14197122] [-classes 72000] [-shard 4880]
+//	go run ./bench/large OUT [-samples 14197122] [-classes 72000]
 //
 // It does not encode the pictures one by one: every record is one of a few encoded in advance. Only the data beside the
 // images are large.
@@ -26,6 +26,7 @@ const (
 	side      = 8
 	pictures  = 16
 	nameBytes = 240
+	perShard  = 4880 // as many as photographs of 110 KB in 512 MiB
 )
 
 func main() {
@@ -39,15 +40,14 @@ func run() error {
 	flags := flag.NewFlagSet("large", flag.ExitOnError)
 	samples := flags.Int("samples", 14_197_122, "how many; ImageNet-21k's unless told")
 	classes := flags.Int("classes", 72_000, "how many, with names of 240 bytes")
-	perShard := flags.Int("shard", 4880, "samples of a shard: as many as photographs of 110 KB in 512 MiB")
 	if len(os.Args) < 2 || strings.HasPrefix(os.Args[1], "-") {
-		return fmt.Errorf("usage: large OUT [-samples N] [-classes N] [-shard N]")
+		return fmt.Errorf("usage: large OUT [-samples N] [-classes N]")
 	}
 	if err := flags.Parse(os.Args[2:]); err != nil {
 		return err
 	}
-	if *samples < 1 || *classes < 1 || *perShard < 1 {
-		return fmt.Errorf("-samples, -classes and -shard are at least 1")
+	if *samples < 1 || *classes < 1 {
+		return fmt.Errorf("-samples and -classes are at least 1")
 	}
 	encoding, err := pixels.New(codec.Params{}, pixels.Resize{})
 	if err != nil {
@@ -58,7 +58,7 @@ func run() error {
 		return err
 	}
 	w, err := shard.NewSetWriter(os.Args[1], shard.SetOptions{
-		Split: "train", Encoding: encoding.Stored(), Classes: names(*classes), ShardSamples: *perShard, Replace: true,
+		Split: "train", Encoding: encoding.Stored(), Classes: names(*classes), ShardSamples: perShard, Replace: true,
 	})
 	if err != nil {
 		return err
