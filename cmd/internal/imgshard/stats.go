@@ -13,20 +13,13 @@ import (
 
 	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
 	"github.com/imgfeed/imgfeed/internal/bytesize"
-	"github.com/imgfeed/imgfeed/internal/image/imagefile"
-	"github.com/imgfeed/imgfeed/internal/image/jpeg"
-	"github.com/imgfeed/imgfeed/internal/kernel"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/encoding/registry"
 	"github.com/imgfeed/imgfeed/shard/pack"
 )
 
-const (
-	// statsExtremes is the number of classes to name at each end.
-	statsExtremes = 10
-	// statsHeads is the number of JPEGs to decode: the index does not say how they are coded, or whether they are damaged.
-	statsHeads = 1000
-)
+// statsExtremes is the number of classes to name at each end.
+const statsExtremes = 10
 
 // setStats are the statistics of a set, of the samples on this machine.
 type setStats struct {
@@ -55,7 +48,6 @@ type setStats struct {
 	ImageBytes int64 `json:"image_bytes"` // sum of all
 	ExtraBytes int64 `json:"extra_bytes"` // row indexes and fields
 
-	JPEG    *jpegStats  `json:"jpeg,omitempty"`
 	Rejects rejectStats `json:"rejects"`
 }
 
@@ -71,17 +63,6 @@ type formatCount struct {
 	Bytes   int64  `json:"bytes"`
 }
 
-// jpegStats are the statistics of some of the set's JPEGs, evenly spread.
-type jpegStats struct {
-	LookedAt    int            `json:"looked_at"`
-	Subsampling map[string]int `json:"subsampling"` // 4:2:0, 4:4:4, …; 4:0:0 has no colour
-	Progressive int            `json:"progressive"`
-	FourColours int            `json:"four_colours"` // CMYK or YCCK
-	Unreadable  int            `json:"unreadable"`
-	// Repaired are damaged images with the pixels that libjpeg, and so Pillow, gives them.
-	Repaired []pack.Reason `json:"repaired"`
-}
-
 // rejectStats are the statistics of files that the build left out.
 type rejectStats struct {
 	Samples int           `json:"samples"`
@@ -95,9 +76,9 @@ func newStatsCommand() *cobra.Command {
 		Use:   "stats SET",
 		Short: "Show statistics of a shard set: classes, sizes, formats, rejected files",
 		Long: `Show statistics of the shard set SET: samples per class, the ten rarest and the ten most frequent classes, image sizes and
-aspect ratios, formats and bytes, coding and repairs of a thousand JPEGs, and the files left out by the build, by reason.
+aspect ratios, formats and bytes, and the files left out by the build, by reason.
 
-It reads the index and decodes a thousand images. Only samples on this machine count.
+It reads the index only. Only samples on this machine count.
 --json prints one object; -o FILE.html writes a self-contained page with plots.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -126,7 +107,7 @@ It reads the index and decodes a thousand images. Only samples on this machine c
 	return cmd
 }
 
-// collectStats computes the statistics from the index and some images.
+// collectStats computes the statistics from the index.
 func collectStats(ctx context.Context, set *shard.Set) (*setStats, error) {
 	m := set.Manifest()
 	st := &setStats{
@@ -135,12 +116,9 @@ func collectStats(ctx context.Context, set *shard.Set) (*setStats, error) {
 		Rarest: []classCount{}, Commonest: []classCount{},
 	}
 	perClass := make([]int, len(m.Classes))
-	stored, err := registry.Open(m.Encoding)
-	keepsFiles := err == nil && stored.HoldsOriginals() // its encoded files are JPEGs
 	formats := map[shard.Format]*formatCount{}
 	sizes, bytes := map[[2]int32]int{}, tally{}
-	var jpegs []uint32
-	err = eachEntry(ctx, set, func(i int, e *shard.Entry) error {
+	err := eachEntry(ctx, set, func(_ int, e *shard.Entry) error {
 		st.Here++
 		if e.Label >= 0 && int(e.Label) < len(perClass) {
 			perClass[e.Label]++
@@ -158,9 +136,6 @@ func collectStats(ctx context.Context, set *shard.Set) (*setStats, error) {
 		st.ExtraBytes += int64(e.AuxLength) + int64(e.FieldsLength)
 		sizes[[2]int32{e.Width, e.Height}]++
 		bytes[float64(e.ImageLength)]++
-		if e.Format == imagefile.JPEG || e.Format == imagefile.Encoded && keepsFiles {
-			jpegs = append(jpegs, uint32(i))
-		}
 		return nil
 	})
 	if err != nil {
@@ -175,9 +150,6 @@ func collectStats(ctx context.Context, set *shard.Set) (*setStats, error) {
 	slices.SortFunc(st.Formats, func(a, b formatCount) int {
 		return cmp.Or(b.Samples-a.Samples, strings.Compare(a.Format, b.Format))
 	})
-	if err := st.sampleJPEGs(ctx, set, jpegs); err != nil {
-		return nil, err
-	}
 	st.Rejects, err = readRejects(set.Dir())
 	return st, err
 }
@@ -211,54 +183,6 @@ func (st *setStats) countClasses(m *shard.Manifest, perClass []int) {
 	st.Rarest = append(st.Rarest, classes[:n]...)
 	st.Commonest = append(st.Commonest, classes[len(classes)-n:]...)
 	slices.Reverse(st.Commonest)
-}
-
-// sampleJPEGs decodes some JPEGs, evenly spread.
-func (st *setStats) sampleJPEGs(ctx context.Context, set *shard.Set, indices []uint32) error {
-	if len(indices) == 0 {
-		return nil
-	}
-	j := &jpegStats{LookedAt: min(statsHeads, len(indices)), Subsampling: map[string]int{}}
-	var repaired pack.Reasons
-	decoder := imagefile.NewDecoder(kernel.Active())
-	var buf, rows []byte
-	for k := range j.LookedAt {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		i := int(indices[k*len(indices)/j.LookedAt])
-		record, grown, err := set.Read(i, buf)
-		if err != nil {
-			return err
-		}
-		buf = grown
-		file, err := storedFile(set, i, &record)
-		if err != nil {
-			return err
-		}
-		config, err := jpeg.DecodeConfig(file)
-		if err != nil {
-			j.Unreadable++
-			continue
-		}
-		j.Subsampling[config.Subsampling]++
-		if config.Progressive {
-			j.Progressive++
-		}
-		if config.Components == 4 {
-			j.FourColours++
-		}
-		if _, rows, err = decoder.Check(rows[:0], file); err == nil && decoder.Repaired() != nil {
-			key, err := set.Key(i)
-			if err != nil {
-				return err
-			}
-			repaired.Add(key, decoder.Repaired().Error())
-		}
-	}
-	j.Repaired = repaired.List()
-	st.JPEG = j
-	return nil
 }
 
 // readRejects counts the files that a build left out, by reason.

@@ -38,10 +38,6 @@ func (st *setStats) writePage(out io.Writer) error {
 		p.add(`<tr><td>%s<td class="number">%d<td class="number">%s</tr>`, f.Format, f.Samples, bytesize.Format(f.Bytes))
 	}
 	p.add("</table></div>\n")
-	if st.JPEG != nil {
-		p.add("<p>%s</p>\n", st.JPEG)
-		p.reasons(st.JPEG.Repaired)
-	}
 	p.add("<h2>Left out by the build</h2>\n")
 	if st.Rejects.Samples == 0 {
 		p.add("<p>Nothing.</p>\n")

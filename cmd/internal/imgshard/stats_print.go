@@ -3,7 +3,6 @@ package imgshard
 import (
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -36,10 +35,6 @@ func (st *setStats) print(out io.Writer) {
 	fmt.Fprintln(out)
 	for _, f := range st.Formats {
 		fmt.Fprintf(out, "%s: %s, %s\n", f.Format, bytesize.Counted(f.Samples, "image", "images"), bytesize.Format(f.Bytes))
-	}
-	if st.JPEG != nil {
-		fmt.Fprintln(out, st.JPEG)
-		printReasons(out, st.JPEG.Repaired)
 	}
 	if n := len(st.Rarest); n > 0 && n == st.Classes {
 		fmt.Fprintf(out, "classes, rarest first: %s\n", classList(st.Rarest))
@@ -77,27 +72,6 @@ func (st *setStats) Rows() []namedDistribution {
 		{"samples per class", st.PerClass, number}, {"width", st.Width, number}, {"height", st.Height, number},
 		{"width / height", st.Aspect, number}, {"size of an image", st.Bytes, func(n float64) string { return bytesize.Format(int64(n)) }},
 	}
-}
-
-// String describes how the JPEGs are coded, in a line.
-func (j *jpegStats) String() string {
-	var parts []string
-	for _, name := range slices.SortedFunc(maps.Keys(j.Subsampling), func(a, b string) int { return j.Subsampling[b] - j.Subsampling[a] }) {
-		parts = append(parts, fmt.Sprintf("%s %s", bytesize.Grouped(j.Subsampling[name]), name))
-	}
-	parts = append(parts, fmt.Sprintf("%s progressive", bytesize.Grouped(j.Progressive)))
-	if j.FourColours > 0 {
-		parts = append(parts, fmt.Sprintf("%s with four colours", bytesize.Grouped(j.FourColours)))
-	}
-	if j.Unreadable > 0 {
-		parts = append(parts, fmt.Sprintf("%s with an unreadable header", bytesize.Grouped(j.Unreadable)))
-	}
-	repaired := 0
-	for _, r := range j.Repaired {
-		repaired += r.Samples
-	}
-	parts = append(parts, fmt.Sprintf("%s damaged and repaired as libjpeg does", bytesize.Grouped(repaired)))
-	return fmt.Sprintf("of %s: %s", bytesize.Counted(j.LookedAt, "JPEG", "JPEGs"), strings.Join(parts, ", "))
 }
 
 func classList(classes []classCount) string {
