@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -58,32 +59,24 @@ func layoutFlag(to *transform.Layout) cliutil.Flag[transform.Layout] {
 	}, Show: transform.Layout.String}
 }
 
-// addressFlag is the complete address of the metrics; "" disables them.
+// addressFlag is the address of the metrics; "" disables them. A port without a host means this machine only.
 func addressFlag(to *string) cliutil.Flag[string] {
 	return cliutil.Flag[string]{To: to, Kind: "address", Parse: func(text string) (string, error) {
 		if text == "" {
 			return "", nil
 		}
-		return completeAddress(text)
+		if !strings.Contains(text, ":") {
+			text = ":" + text
+		}
+		host, port, err := net.SplitHostPort(text)
+		if err == nil {
+			_, err = net.LookupPort("tcp", port)
+		}
+		if err != nil {
+			return "", fmt.Errorf("metrics address: %w", err)
+		}
+		return net.JoinHostPort(cmp.Or(host, "127.0.0.1"), port), nil
 	}, Show: func(address string) string { return address }}
-}
-
-// completeAddress completes the address of the metrics: a port without a host means this machine only.
-func completeAddress(text string) (string, error) {
-	if !strings.Contains(text, ":") {
-		text = ":" + text
-	}
-	host, port, err := net.SplitHostPort(text)
-	if err == nil {
-		_, err = net.LookupPort("tcp", port)
-	}
-	if err != nil {
-		return "", fmt.Errorf("metrics address: %w", err)
-	}
-	if host == "" {
-		host = "127.0.0.1"
-	}
-	return net.JoinHostPort(host, port), nil
 }
 
 // modeFlag is a socket's permissions in octal, such as 0660. Its user must be able to read and write.

@@ -65,14 +65,3 @@ func TestManual(t *testing.T) {
 		before = files
 	}
 }
-
-// TestManualNamesItsFolder asks for a folder where none can be made.
-func TestManualNamesItsFolder(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o666); err != nil {
-		t.Fatal(err)
-	}
-	if err := writeManual(program(), Manual{}, file); err == nil || !strings.Contains(err.Error(), file) {
-		t.Errorf("error %v", err)
-	}
-}

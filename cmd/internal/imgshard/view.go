@@ -64,20 +64,7 @@ A dataset that is not packed is shown by an index of it: imgshard index SRC -o S
 	flags.Var(cliutil.Int(&f.draws, 0, viewDrawsMax), "draws", "results per sample (default 8, or 1 if the transform is not random)")
 	flags.Var(cliutil.Seed(&f.seed), "seed", "seed of the random parameters, the same as a loader's")
 	flags.Var(cliutil.Int(&f.epoch, 0, math.MaxInt), "epoch", "epoch of the first result; further ones are of the following epochs")
-	cmd.RegisterFlagCompletionFunc("class", classNames)
 	return cmd
-}
-
-// classNames completes the classes of the set on the command line.
-func classNames(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	for _, path := range args {
-		if dir, err := setDir(path); err == nil {
-			if m, err := shard.ReadManifest(dir); err == nil {
-				return m.Classes, cobra.ShellCompDirectiveNoFileComp
-			}
-		}
-	}
-	return nil, cobra.ShellCompDirectiveNoFileComp
 }
 
 func (f *viewFlags) check() error {
