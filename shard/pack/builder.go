@@ -272,13 +272,11 @@ func (b *builder) encode(worker encoding.Worker, im *inFlight) {
 	if im.reason != "" {
 		return
 	}
-	im.sample = shard.Sample{Key: im.key, Label: im.label, Image: im.data}
+	im.sample = shard.Sample{Key: im.key, Label: im.label, Image: im.data, Fields: im.fields}
 	if err := worker.Encode(&im.sample, &im.scratch); err != nil {
-		im.reason = err.Error()
+		im.reason, im.err = err.Error(), nil
 		return
 	}
-	im.err = b.input.values(im)
-	im.sample.Fields = im.fields
 	if b.index != nil && im.err == nil {
 		im.err = b.index.leaveOut(im)
 	}

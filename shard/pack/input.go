@@ -21,10 +21,9 @@ type input interface {
 	count() int
 	// next makes im the next item in the set's order; it returns io.EOF after the last.
 	next(im *inFlight) error
-	// load reads an image's content and label; from many goroutines.
+	// load reads an image's content, label and fields; from many goroutines. An error of the fields goes to im.err, since it counts only
+	// if the image can be decoded.
 	load(im *inFlight) error
-	// values completes the fields of an image that can be decoded, after load; from many goroutines.
-	values(im *inFlight) error
 	// done says that an image is over and done with.
 	done(im *inFlight)
 	close()
@@ -73,10 +72,9 @@ type itemList struct {
 	at    int
 }
 
-func (l *itemList) count() int             { return len(l.items) }
-func (l *itemList) values(*inFlight) error { return nil }
-func (l *itemList) done(*inFlight)         {}
-func (l *itemList) close()                 {}
+func (l *itemList) count() int     { return len(l.items) }
+func (l *itemList) done(*inFlight) {}
+func (l *itemList) close()         {}
 
 func (l *itemList) next(im *inFlight) error {
 	if l.at == len(l.items) {
@@ -125,12 +123,8 @@ func (f *folderInput) load(im *inFlight) error {
 		return err
 	}
 	im.data = data
+	im.fields, im.err = f.split.AppendFields(im.fields[:0], im.key)
 	im.label, err = f.split.Label(im.key)
-	return err
-}
-
-func (f *folderInput) values(im *inFlight) (err error) {
-	im.fields, err = f.split.AppendFields(im.fields[:0], im.key)
 	return err
 }
 

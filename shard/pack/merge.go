@@ -73,10 +73,9 @@ type partReader struct {
 	pending atomic.Int64 // unfinished samples; the set closes with the last
 }
 
-func (in *mergeInput) path() string           { return in.out }
-func (in *mergeInput) classes() []string      { return in.manifests[0].Classes }
-func (in *mergeInput) fields() shard.Fields   { return in.manifests[0].Fields }
-func (in *mergeInput) values(*inFlight) error { return nil }
+func (in *mergeInput) path() string         { return in.out }
+func (in *mergeInput) classes() []string    { return in.manifests[0].Classes }
+func (in *mergeInput) fields() shard.Fields { return in.manifests[0].Fields }
 
 func (in *mergeInput) count() (n int) {
 	for _, m := range in.manifests {

@@ -222,8 +222,6 @@ func (s *spoolInput) next(im *inFlight) error {
 	return nil
 }
 
-func (s *spoolInput) values(*inFlight) error { return nil } // load has read them
-
 func (s *spoolInput) load(im *inFlight) error {
 	at := im.location
 	if int64(cap(im.data)) < at.size+shard.SlackBytes {
