@@ -109,12 +109,8 @@ func TestInterruptedIsAStatusOfItsOwn(t *testing.T) {
 
 // TestOneSignalEndsOpening interrupts commands whose set takes long to open, of which a line tells each second.
 func TestOneSignalEndsOpening(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "raw")
-	if _, diag, status := imgshard(t, "synth", dir, "--classes", "2", "--train", "4", "--val", "0"); status != 0 {
-		t.Fatal(diag)
-	}
-	set := filepath.Join(dir, "set")
-	if _, diag, status := imgshard(t, "build", filepath.Join(dir, "train"), "-o", set); status != 0 {
+	set := filepath.Join(t.TempDir(), "set")
+	if _, diag, status := imgshard(t, "build", images, "-o", set); status != 0 {
 		t.Fatal(diag)
 	}
 	testenv.Hold(t, filepath.Join(set, "rank-0000/00000.imgshard"))

@@ -29,13 +29,6 @@ func TestRepack(t *testing.T) {
 			t.Errorf("%s has no %s", got, want)
 		}
 	}
-	other := filepath.Join(parent, "other")
-	if _, diag, status := imgshard(t, "build", images, "-o", other, "--encoding", "pixels", "--partitions", "3"); status != 0 {
-		t.Error(diag)
-	}
-	if m, err := shard.ReadManifest(other); err != nil || !strings.Contains(string(m.Encoding.Params), `"256"`) || !strings.Contains(string(m.Encoding.Params), `"pillow-13"`) {
-		t.Errorf("%v, %v", m, err)
-	}
 	if out, diag, status := imgshard(t, "verify", small); status != 0 {
 		t.Errorf("%q %q", out, diag)
 	}
