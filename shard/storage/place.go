@@ -121,11 +121,8 @@ func Join(place, name string) string {
 func Root(place string) (root, name string) {
 	scheme, rest, _ := strings.Cut(place, "://")
 	parts := 1
-	switch scheme {
-	case "hf":
+	if scheme == "hf" {
 		parts = 3
-	case "az":
-		parts = 2
 	}
 	for i := range rest {
 		if rest[i] == '/' {
