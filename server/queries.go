@@ -23,9 +23,27 @@ type labelsReply struct {
 	Count int `json:"count"`
 }
 
-// keyRequest asks for the key of one sample.
-type keyRequest struct {
+// An indexRequest asks for something of one sample.
+type indexRequest struct {
 	Index int `json:"index"`
+}
+
+type (
+	keyRequest    indexRequest // the sample's key
+	sampleRequest indexRequest // the stored image, whole
+	fileRequest   indexRequest // the sample's file, as it was packed
+	valuesRequest indexRequest // the values of the sample's fields
+)
+
+// ofSample makes a request of a method that serves it for a sample that the set has.
+func ofSample[M keyRequest | sampleRequest | fileRequest | valuesRequest](serve func(s *session, index int) error) request {
+	return ofSession(func(s *session, m M) error {
+		index := indexRequest(m).Index
+		if err := s.checkIndex(index); err != nil {
+			return err
+		}
+		return serve(s, index)
+	})
 }
 
 // keyReply answers [keyRequest].
@@ -69,15 +87,12 @@ func (s *session) checkIndex(index int) error {
 	return nil
 }
 
-func (s *session) key(m keyRequest) error {
-	if err := s.checkIndex(m.Index); err != nil {
-		return err
-	}
-	key, err := s.set.Key(m.Index)
+func (s *session) key(index int) error {
+	key, err := s.set.Key(index)
 	if err != nil {
 		return err
 	}
-	return s.connection.send(keyReply{Index: m.Index, Key: key})
+	return s.connection.send(keyReply{Index: index, Key: key})
 }
 
 // classesRequest asks for the names of the classes, from the first of a label on.
@@ -116,11 +131,6 @@ func roomFor(names []string) []string {
 	return append([]string{}, names...)
 }
 
-// sampleRequest asks for one stored image, whole.
-type sampleRequest struct {
-	Index int `json:"index"`
-}
-
 // sampleReply answers [sampleRequest]. Height · Width · 3 bytes follow it: RGB, row after row.
 type sampleReply struct {
 	Index  int   `json:"index"`
@@ -129,25 +139,17 @@ type sampleReply struct {
 	Height int   `json:"height"`
 }
 
-func (s *session) sample(m sampleRequest) error {
-	if err := s.checkIndex(m.Index); err != nil {
-		return err
-	}
+func (s *session) sample(index int) error {
 	var image loader.Picture
 	var label int32
 	err := s.server.pool.Do(s.connection.ctx, 1, func(*transform.Engine, int) (err error) {
-		image, label, err = loader.Whole(s.set.Set, m.Index)
+		image, label, err = loader.Whole(s.set.Set, index)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	return s.connection.send(sampleReply{Index: m.Index, Label: label, Width: image.Width, Height: image.Height}, image.Pix)
-}
-
-// fileRequest asks for one sample's file, as it was packed.
-type fileRequest struct {
-	Index int `json:"index"`
+	return s.connection.send(sampleReply{Index: index, Label: label, Width: image.Width, Height: image.Height}, image.Pix)
 }
 
 // A noFilesError means that a set's encoding does not keep the files that it was packed from.
@@ -163,14 +165,11 @@ type fileReply struct {
 	Bytes int `json:"bytes"`
 }
 
-func (s *session) file(m fileRequest) error {
-	if err := s.checkIndex(m.Index); err != nil {
-		return err
-	}
+func (s *session) file(index int) error {
 	if !s.set.described.KeepsFiles {
 		return &noFilesError{string(s.set.described.Encoding)}
 	}
-	record, _, err := s.set.Read(m.Index, nil)
+	record, _, err := s.set.Read(index, nil)
 	if err != nil {
 		return err
 	}
@@ -180,34 +179,23 @@ func (s *session) file(m fileRequest) error {
 	}
 	file, err := stored.File(&record)
 	if err != nil {
-		return s.set.Corrupt(m.Index, err)
+		return s.set.Corrupt(index, err)
 	}
-	return s.connection.send(fileReply{Index: m.Index, Bytes: len(file)}, file)
-}
-
-// valuesRequest asks for the values of one sample's fields.
-type valuesRequest struct {
-	Index int `json:"index"`
+	return s.connection.send(fileReply{Index: index, Bytes: len(file)}, file)
 }
 
 // valuesReply answers [valuesRequest]. Bytes bytes follow it: the values as docs/format/shard.md has them in a record.
-type valuesReply struct {
-	Index int `json:"index"`
-	Bytes int `json:"bytes"`
-}
+type valuesReply fileReply
 
-func (s *session) values(m valuesRequest) error {
-	if err := s.checkIndex(m.Index); err != nil {
-		return err
-	}
-	record, _, err := s.set.Read(m.Index, nil)
+func (s *session) values(index int) error {
+	record, _, err := s.set.Read(index, nil)
 	if err != nil {
 		return err
 	}
 	if _, err := s.set.Manifest().Fields.Split(record.Fields, nil); err != nil {
-		return s.set.Corrupt(m.Index, err)
+		return s.set.Corrupt(index, err)
 	}
-	return s.connection.send(valuesReply{Index: m.Index, Bytes: len(record.Fields)}, record.Fields)
+	return s.connection.send(valuesReply{Index: index, Bytes: len(record.Fields)}, record.Fields)
 }
 
 // recordsRequest asks what the session's transform does to samples in an epoch. It begins nothing.
