@@ -1,6 +1,8 @@
 package status
 
 import (
+	"cmp"
+
 	"github.com/imgfeed/imgfeed/internal/version"
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -24,39 +26,21 @@ func metrics() []metric {
 		gauge("ring_limit_bytes", "Memory that all rings together may take.", "", func(st *Status) values { return one(st.RingLimitBytes) }),
 		gauge("build_info", "Always 1; the label is the version of the server.", "version", func(*Status) values { return values{version.Get().String(): 1} }),
 		gauge("damaged", "Sets and partitions that are here but damaged, and not served; the status page names them.", "", func(st *Status) values { return one(len(st.Damaged)) }),
-	}
-	for _, of := range []struct {
-		metric func(name, help, label string, values func(*Status) values) metric
-		name   string
-		help   string
-		value  func(*Store) int64
-	}{
-		{counter, "store_requests_total", "Requests to buckets and web servers.", func(s *Store) int64 { return s.Requests }},
-		{counter, "store_retries_total", "Requests to buckets and web servers that repeat one that failed.", func(s *Store) int64 { return s.Retries }},
-		{counter, "store_read_bytes_total", "Bytes that came from buckets and web servers.", func(s *Store) int64 { return s.Bytes }},
-		{gauge, "store_requests_under_way", "Requests to buckets and web servers under way.", func(s *Store) int64 { return s.UnderWay }},
-		{counter, "cache_hit_bytes_total", "Bytes that were read from the cache of buckets and web servers.", func(s *Store) int64 { return s.HitBytes }},
-		{gauge, "cache_bytes", "Bytes that the cache of buckets and web servers keeps.", func(s *Store) int64 { return s.CacheUsed }},
-		{gauge, "cache_limit_bytes", "Bytes that the cache of buckets and web servers may keep.", func(s *Store) int64 { return s.CacheMax }},
-	} {
-		list = append(list, of.metric(of.name, of.help, "", func(st *Status) values {
-			if st.Store == nil {
-				return one(0)
-			}
-			return one(of.value(st.Store))
-		}))
+		counter("store_requests_total", "Requests to buckets and web servers.", "", ofStore(func(s *Store) int64 { return s.Requests })),
+		counter("store_retries_total", "Requests to buckets and web servers that repeat one that failed.",
+			"", ofStore(func(s *Store) int64 { return s.Retries })),
+		counter("store_read_bytes_total", "Bytes that came from buckets and web servers.", "", ofStore(func(s *Store) int64 { return s.Bytes })),
+		gauge("store_requests_under_way", "Requests to buckets and web servers under way.",
+			"", ofStore(func(s *Store) int64 { return s.UnderWay })),
+		counter("cache_hit_bytes_total", "Bytes that were read from the cache of buckets and web servers.",
+			"", ofStore(func(s *Store) int64 { return s.HitBytes })),
+		gauge("cache_bytes", "Bytes that the cache of buckets and web servers keeps.", "", ofStore(func(s *Store) int64 { return s.CacheUsed })),
+		gauge("cache_limit_bytes", "Bytes that the cache of buckets and web servers may keep.",
+			"", ofStore(func(s *Store) int64 { return s.CacheMax })),
+		counter("feed_pieces_total", "Pieces of batches that imgfeed feed made for servers.", "", ofFeeding(func(f *Feeding) int64 { return f.Pieces })),
+		gauge("feed_connections", "Connections of servers to imgfeed feed.", "", ofFeeding(func(f *Feeding) int64 { return f.Connections })),
 	}
 	list = append(list, feederMetrics()...)
-	feeding := func(of func(*Feeding) int64) func(*Status) values {
-		return func(st *Status) values {
-			if st.Feeding == nil {
-				return one(0)
-			}
-			return one(of(st.Feeding))
-		}
-	}
-	list = append(list, counter("feed_pieces_total", "Pieces of batches that imgfeed feed made for servers.", "", feeding(func(f *Feeding) int64 { return f.Pieces })),
-		gauge("feed_connections", "Connections of servers to imgfeed feed.", "", feeding(func(f *Feeding) int64 { return f.Connections })))
 	for _, c := range deliveryCounters {
 		list = append(list, counter(c.metric, c.help, "split", func(st *Status) values {
 			v := values{}
@@ -67,6 +51,16 @@ func metrics() []metric {
 		}))
 	}
 	return list
+}
+
+// ofStore returns the only value of a metric of the store, 0 without one.
+func ofStore(value func(*Store) int64) func(*Status) values {
+	return func(st *Status) values { return one(value(cmp.Or(st.Store, &Store{}))) }
+}
+
+// ofFeeding returns the only value of a metric of a feeder, 0 in any other server.
+func ofFeeding(value func(*Feeding) int64) func(*Status) values {
+	return func(st *Status) values { return one(value(cmp.Or(st.Feeding, &Feeding{}))) }
 }
 
 // values are a metric's, by the value of its label; by "" for one without.
