@@ -19,7 +19,7 @@ func TestFetchWithoutDirectReads(t *testing.T) {
 	}
 }
 
-// TestReadsOfAFileThatChanges reports one that was cut short, and one that has been closed, as often as it is asked.
+// TestReadsOfAFileThatChanges reports one that was cut short, as often as it is asked.
 func TestReadsOfAFileThatChanges(t *testing.T) {
 	folder, f, _ := testFolder(t, 1<<20, 0)
 	buf := testMemory(t, 256<<10)
@@ -36,10 +36,6 @@ func TestReadsOfAFileThatChanges(t *testing.T) {
 				t.Errorf("%d bytes at %d beyond the end: %v", len(got), offset, err)
 			}
 		}
-	}
-	f.Close()
-	if _, err := f.Fetch(buf, 100_001, 100_000); !errors.Is(err, os.ErrClosed) {
-		t.Errorf("a file that was closed: %v", err)
 	}
 }
 

@@ -81,10 +81,8 @@ func (f *Folder) ReadFile(name string, max int64, check func([]byte) error) ([]b
 }
 
 // Stat implements [Storage].
-func (f *Folder) Stat(name string) (Object, error) { return statFile(f.path(name)) }
-
-func statFile(path string) (Object, error) {
-	info, err := os.Stat(path)
+func (f *Folder) Stat(name string) (Object, error) {
+	info, err := os.Stat(f.path(name))
 	if err != nil {
 		return Object{}, err
 	}

@@ -43,8 +43,6 @@ func testMemory(t *testing.T, bytes int) []byte {
 	return memory
 }
 
-// A testFetch keeps what it has allocated.
-
 // TestFetch reads ranges anywhere in a file, through the page cache and past it.
 func TestFetch(t *testing.T) {
 	const size = 1<<20 + 777

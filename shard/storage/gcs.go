@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -34,7 +35,7 @@ var cloudEndpoint = "https://storage.googleapis.com"
 const cloudScope = "https://www.googleapis.com/auth/devstorage.read_only"
 
 func newCloudBucket(c *Client, u *url.URL) (objects, error) {
-	host := defaulted(os.Getenv("STORAGE_EMULATOR_HOST"), cloudEndpoint) // Google's libraries read it too
+	host := cmp.Or(os.Getenv("STORAGE_EMULATOR_HOST"), cloudEndpoint) // Google's libraries read it too
 	if !strings.Contains(host, "://") {
 		host = "http://" + host
 	}

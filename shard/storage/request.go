@@ -127,7 +127,9 @@ func (o *outage) begin(place string, began time.Time, err error) time.Duration {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.since.IsZero() {
-		o.since = latest(began, o.answered)
+		if o.since = began; o.answered.After(began) {
+			o.since = o.answered
+		}
 	}
 	silent := time.Since(o.since)
 	if silent >= o.client.outageAfter() && !o.warned {
@@ -167,13 +169,6 @@ func (o *outage) context(asked time.Time) (context.Context, *RemoteError) {
 
 // outageAfter is how long a store must answer nothing for an outage, since single requests fail all the time.
 func (c *Client) outageAfter() time.Duration { return min(time.Second, c.Timeout/2) }
-
-func latest(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
 
 // A try makes a request once, reports the length of each piece of the answer, and returns the request's id in the store's log.
 type try func(ctx context.Context, received func(bytes int)) (request string, err error)

@@ -103,9 +103,3 @@ var (
 	// ErrNotMapped says that files are not mapped on this platform.
 	ErrNotMapped = errors.New("shard: files are not mapped on this platform")
 )
-
-// A Range is a part of a file.
-type Range struct {
-	File           File
-	Offset, Length int64
-}

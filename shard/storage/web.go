@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -154,7 +155,7 @@ func newHub(c *Client, u *url.URL) (objects, error) {
 	if !found {
 		revision = "main"
 	}
-	endpoint, err := url.Parse(defaulted(os.Getenv("HF_ENDPOINT"), "https://huggingface.co"))
+	endpoint, err := url.Parse(cmp.Or(os.Getenv("HF_ENDPOINT"), "https://huggingface.co"))
 	if err != nil || endpoint.Host == "" {
 		return nil, errors.New("HF_ENDPOINT is no URL")
 	}
@@ -176,20 +177,13 @@ func hubToken() string {
 	if token := os.Getenv("HF_TOKEN"); token != "" {
 		return token
 	}
-	caches := defaulted(os.Getenv("XDG_CACHE_HOME"), filepath.Join(os.Getenv("HOME"), ".cache"))
-	home := defaulted(os.Getenv("HF_HOME"), filepath.Join(caches, "huggingface"))
-	text, err := os.ReadFile(defaulted(os.Getenv("HF_TOKEN_PATH"), filepath.Join(home, "token")))
+	caches := cmp.Or(os.Getenv("XDG_CACHE_HOME"), filepath.Join(os.Getenv("HOME"), ".cache"))
+	home := cmp.Or(os.Getenv("HF_HOME"), filepath.Join(caches, "huggingface"))
+	text, err := os.ReadFile(cmp.Or(os.Getenv("HF_TOKEN_PATH"), filepath.Join(home, "token")))
 	if err != nil {
 		return ""
 	}
 	return strings.TrimSpace(string(text))
-}
-
-func defaulted(value, otherwise string) string {
-	if value == "" {
-		return otherwise
-	}
-	return value
 }
 
 // hubNamesMax is how many names a listing has at most: more come in pages.
