@@ -111,7 +111,7 @@ func (ts *testServer) dial() *client {
 		ts.t.Fatal(err)
 	}
 	conn.SetDeadline(time.Now().Add(testTimeout))
-	rights := newRightsReader(conn)
+	rights := &rightsReader{conn: conn}
 	c := &client{t: ts.t, conn: conn, rights: rights, frames: wire.NewReader(rights, wire.ReplyBytesMax)}
 	ts.t.Cleanup(c.close)
 	return c

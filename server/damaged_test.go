@@ -5,7 +5,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -78,14 +77,11 @@ func TestDamagedIsNamedAndTheRestServed(t *testing.T) {
 			}
 		}
 	}
-	health := httptest.NewRecorder()
-	ts.Handler().ServeHTTP(health, httptest.NewRequest(http.MethodGet, "/healthz", nil))
-	metrics := httptest.NewRecorder()
-	ts.Handler().ServeHTTP(metrics, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	health := ts.get("/healthz")
 	if health.Code != http.StatusOK || !strings.HasPrefix(health.Body.String(), "ok\n") {
 		t.Errorf("/healthz: %d %q", health.Code, health.Body)
 	}
-	if !strings.Contains(metrics.Body.String(), "imgfeed_damaged 3\n") {
+	if !strings.Contains(ts.get("/metrics").Body.String(), "imgfeed_damaged 3\n") {
 		t.Error("/metrics does not count three things damaged")
 	}
 	for name, text := range map[string]string{"the log": logged, "/healthz": health.Body.String(), "the status": strings.ReplaceAll(ts.Status(0).String(), "\n  ", " ")} {

@@ -82,11 +82,11 @@ func TestEachSessionLeavesHalf(t *testing.T) {
 	ts.checkIdle()
 }
 
-// TestSessionsThatComeTogether opens as many sessions at once as there is memory for, which the server was told.
+// TestSessionsThatComeTogether opens as many sessions at once as the server expects: each gets its share of the memory.
 func TestSessionsThatComeTogether(t *testing.T) {
 	large := json.RawMessage(`[{"op":"Resize","size":[256,256]}]`)
 	const sessions, slotBytes = 8, 397312
-	ts := startServer(t, oneSet(t, 4, 1), func(c *Config) { c.MemoryBytes, c.Sessions = sessions*3*slotBytes*17/16+1<<20, sessions })
+	ts := startServer(t, oneSet(t, 4, 1), func(c *Config) { c.MemoryBytes, c.Sessions = sessions*5*slotBytes, sessions })
 	for range 5 {
 		var all sync.WaitGroup
 		clients := make([]*client, sessions)
@@ -94,7 +94,7 @@ func TestSessionsThatComeTogether(t *testing.T) {
 			clients[i] = ts.dial().hello()
 			all.Go(func() {
 				c := clients[i].open(openRequest{BatchSize: 2, Transform: large})
-				if c.opened.Slots < 3 || c.opened.SlotBytes != slotBytes {
+				if c.opened.Slots != 5 || c.opened.SlotBytes != slotBytes {
 					t.Errorf("%d slots of %d bytes", c.opened.Slots, c.opened.SlotBytes)
 				}
 			})
@@ -119,19 +119,6 @@ func TestSessionsThatEndMakeRoom(t *testing.T) {
 		}
 		c.close()
 		ts.checkIdle()
-	}
-}
-
-// TestSessionsAreDealtTheMemory tells a server how many sessions will come.
-func TestSessionsAreDealtTheMemory(t *testing.T) {
-	dir := t.TempDir()
-	writeSet(t, filepath.Join(dir, "train"), "train", 4, 1)
-	ts := startServer(t, dir, func(c *Config) { c.MemoryBytes, c.Sessions = 40*4096, 8 })
-	for range 8 {
-		c := ts.dial().hello().open(openRequest{Split: "train", Transform: onePixel, BatchSize: 2})
-		if c.opened.Slots != 5 {
-			t.Errorf("%d slots, want 5", c.opened.Slots)
-		}
 	}
 }
 

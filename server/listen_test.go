@@ -11,41 +11,25 @@ import (
 	"testing"
 )
 
-func TestListenMakesAPrivateSocket(t *testing.T) {
-	old := syscall.Umask(0)
-	defer syscall.Umask(old)
-	path := filepath.Join(t.TempDir(), "new", "s.sock")
-	l, err := Listen(path, SocketMode)
-	if err != nil {
-		t.Fatal(err)
-	}
-	info, err := os.Stat(path)
-	if err != nil || info.Mode() != os.ModeSocket|0o600 {
-		t.Errorf("mode %v, %v; want a socket of mode 0600", info.Mode(), err)
-	}
-	if dir, err := os.Stat(filepath.Dir(path)); err != nil || dir.Mode().Perm() != 0o700 {
-		t.Errorf("folder mode %v, %v; want 0700", dir.Mode(), err)
-	}
-	l.Close()
-	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the socket remains after Close: %v", err)
-	}
-}
-
-func TestListenModeLetsAGroupIn(t *testing.T) {
-	old := syscall.Umask(0o077)
-	defer syscall.Umask(old)
-	path := filepath.Join(t.TempDir(), "new", "s.sock")
-	l, err := Listen(path, 0o660)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	if info, err := os.Stat(path); err != nil || info.Mode() != os.ModeSocket|0o660 {
-		t.Errorf("mode %v, %v; want a socket of mode 0660, whatever the umask", info.Mode(), err)
-	}
-	if dir, err := os.Stat(filepath.Dir(path)); err != nil || dir.Mode().Perm() != 0o710 {
-		t.Errorf("folder mode %v, %v; want 0710", dir.Mode(), err)
+// TestListenModes checks who may connect, whatever the umask.
+func TestListenModes(t *testing.T) {
+	for _, c := range []struct {
+		umask          int
+		socket, folder os.FileMode
+	}{{0, SocketMode, 0o700}, {0o077, 0o660, 0o710}} {
+		defer syscall.Umask(syscall.Umask(c.umask))
+		path := filepath.Join(t.TempDir(), "new", "s.sock")
+		l, err := Listen(path, c.socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		if info, err := os.Stat(path); err != nil || info.Mode() != os.ModeSocket|c.socket {
+			t.Errorf("mode %v, %v; want a socket of mode %o", info.Mode(), err, c.socket)
+		}
+		if dir, err := os.Stat(filepath.Dir(path)); err != nil || dir.Mode().Perm() != c.folder {
+			t.Errorf("folder mode %v, %v; want %o", dir.Mode(), err, c.folder)
+		}
 	}
 }
 

@@ -22,9 +22,6 @@ type rightsReader struct {
 	files []*os.File
 }
 
-// newRightsReader returns a reader of conn.
-func newRightsReader(conn *net.UnixConn) *rightsReader { return &rightsReader{conn: conn} }
-
 // Read implements io.Reader.
 func (r *rightsReader) Read(p []byte) (int, error) {
 	if len(p) == 0 {
@@ -112,7 +109,7 @@ func TestRights(t *testing.T) {
 		wire.WriteRights(server, frame(long), f)
 		server.Write(frame(endMessage{}))
 	}()
-	rr := newRightsReader(client)
+	rr := &rightsReader{conn: client}
 	r := wire.NewReader(rr, wire.ReplyBytesMax)
 	for i, wantFiles := range []int{0, 1, 0} {
 		text, err := r.Next()

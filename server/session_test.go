@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -214,12 +213,7 @@ func TestMetricsHealthAndStatus(t *testing.T) {
 	expect[batchMessage](c)
 	c.send(releaseRequest{Slot: 9})
 	expect[errorMessage](c)
-	get := func(path string) (int, string) {
-		w := httptest.NewRecorder()
-		ts.Handler().ServeHTTP(w, httptest.NewRequest("GET", path, nil))
-		return w.Code, w.Body.String()
-	}
-	_, metrics := get("/metrics")
+	metrics := ts.get("/metrics").Body.String()
 	for _, want := range []string{
 		`imgfeed_delivered_images_total{split="train"} 14`, `imgfeed_delivered_batches_total{split="train"} 7`, `imgfeed_delivered_bytes_total{split="train"} 266`,
 		`imgfeed_errors_total{kind="bad_request"} 1`, `imgfeed_errors_total{kind="corrupt"} 0`, `imgfeed_thread_seconds_total{stage="decode"}`,
@@ -238,10 +232,10 @@ func TestMetricsHealthAndStatus(t *testing.T) {
 			t.Errorf("against Prometheus' conventions: %s: %s", problem.Metric, problem.Text)
 		}
 	}
-	if code, body := get("/healthz"); code != 200 || body != "ok\n" {
-		t.Errorf("/healthz: %d %q", code, body)
+	if w := ts.get("/healthz"); w.Code != 200 || w.Body.String() != "ok\n" {
+		t.Errorf("/healthz: %d %q", w.Code, w.Body)
 	}
-	if _, status := get("/"); !strings.Contains(status, ", 14 delivered, ") || !strings.Contains(status, "training is the limit") {
+	if status := ts.get("/").Body.String(); !strings.Contains(status, ", 14 delivered, ") || !strings.Contains(status, "training is the limit") {
 		t.Errorf("the status says\n%s", status)
 	}
 	c.send(statsRequest{})
@@ -249,8 +243,8 @@ func TestMetricsHealthAndStatus(t *testing.T) {
 		t.Errorf("stats %+v", s)
 	}
 	ts.stop()
-	if code, _ := get("/healthz"); code != 503 {
-		t.Errorf("/healthz of a server that stops: %d", code)
+	if w := ts.get("/healthz"); w.Code != 503 {
+		t.Errorf("/healthz of a server that stops: %d", w.Code)
 	}
 }
 
