@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -27,10 +28,9 @@ const testTimeout = 20 * time.Second
 // A testServer is a real server on a real socket.
 type testServer struct {
 	*Server
-	t        testing.TB
-	path     string
-	listener *Listener
-	stop     func() error // ends it and returns what Serve returned
+	t    testing.TB
+	path string
+	stop func() error // ends it and returns what Serve returned
 }
 
 // startServer serves the sets in dir until the test ends.
@@ -60,13 +60,8 @@ func startServer(t testing.TB, dir string, change func(*Config)) *testServer {
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(ctx, l) }()
-	ts := &testServer{Server: srv, t: t, path: path, listener: l}
-	var stopped bool
-	ts.stop = func() error {
-		if stopped {
-			return nil
-		}
-		stopped = true
+	ts := &testServer{Server: srv, t: t, path: path}
+	ts.stop = sync.OnceValue(func() error {
 		cancel()
 		defer os.RemoveAll(socketDir)
 		select {
@@ -77,7 +72,7 @@ func startServer(t testing.TB, dir string, change func(*Config)) *testServer {
 			t.Fatal("the server does not stop")
 			return nil
 		}
-	}
+	})
 	t.Cleanup(func() { ts.stop() })
 	return ts
 }
@@ -85,13 +80,7 @@ func startServer(t testing.TB, dir string, change func(*Config)) *testServer {
 // checkIdle waits until all sessions have ended and fails unless they have given everything back.
 func (ts *testServer) checkIdle() {
 	ts.t.Helper()
-	deadline := time.Now().Add(testTimeout)
-	for len(ts.list()) > 0 || ts.memory.inUse() != 0 {
-		if time.Now().After(deadline) {
-			ts.t.Fatalf("%d sessions remain, with %d bytes", len(ts.list()), ts.memory.inUse())
-		}
-		time.Sleep(time.Millisecond)
-	}
+	until(ts.t, "all sessions end and give their memory back", func() bool { return len(ts.list()) == 0 && ts.memory.inUse() == 0 })
 }
 
 // A client is the plainest one possible.
@@ -309,7 +298,7 @@ func (c *client) epoch(number, consumed int64) [][]int64 {
 }
 
 // until waits for a condition.
-func until(t *testing.T, what string, is func() bool) {
+func until(t testing.TB, what string, is func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(testTimeout); !is(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"image"
 	"image/color"
@@ -38,22 +39,12 @@ func writeFieldSet(t testing.TB, dir, split string, samples, partitions int, fie
 // writeClassSet is writeFieldSet with two classes of other names.
 func writeClassSet(t testing.TB, dir, split string, samples, partitions int, classes []string, fields shard.Fields, values func(index int) []byte) {
 	t.Helper()
-	keys := make([]string, samples)
-	for i := range keys {
-		keys[i] = fmt.Sprintf("%04d.png", i)
-	}
-	slices.SortFunc(keys, func(a, b string) int {
-		if shard.OrderHash(0, a) < shard.OrderHash(0, b) {
-			return -1
-		}
-		return 1
-	})
 	w, err := shard.NewSetWriter(dir, shard.SetOptions{Split: split, Encoding: shard.Encoding{Name: "jpeg"}, Classes: classes, Partitions: partitions, Fields: fields})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer w.Abort()
-	for i, key := range keys {
+	for i, key := range keysInOrder(samples) {
 		label := i % 2
 		s := shard.Sample{Key: key, Label: int32(label), Width: 8, Height: 6, Format: imagefile.PNG, Image: onePNG(t, color.NRGBA{uint8(10 * label), uint8(i), 7, 255}), Fields: values(i)}
 		if err := w.Append(s); err != nil {
@@ -63,6 +54,16 @@ func writeClassSet(t testing.TB, dir, split string, samples, partitions int, cla
 	if _, err := w.Commit(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// keysInOrder returns the keys of a set in the order in which it is written.
+func keysInOrder(samples int) []string {
+	keys := make([]string, samples)
+	for i := range keys {
+		keys[i] = fmt.Sprintf("%04d.png", i)
+	}
+	slices.SortFunc(keys, func(a, b string) int { return cmp.Compare(shard.OrderHash(0, a), shard.OrderHash(0, b)) })
+	return keys
 }
 
 func onePNG(t testing.TB, c color.NRGBA) []byte {

@@ -170,11 +170,7 @@ func (ts *testServer) awaitFeeders(can bool) (made func() (samples int64)) {
 		}
 		return n
 	}
-	for deadline := time.Now().Add(testTimeout); can && connected() < 2; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			ts.t.Fatal("no connection to the feeder")
-		}
-	}
+	until(ts.t, "the feeder is connected", func() bool { return !can || connected() >= 2 })
 	return func() (samples int64) { return ts.feederStatus().Samples }
 }
 
@@ -189,17 +185,11 @@ func awaitLog(t *testing.T) (log *slog.Logger, await func(words string)) {
 	})
 	return slog.New(slog.NewTextHandler(write, nil)), func(words string) {
 		t.Helper()
-		for deadline := time.Now().Add(testTimeout); ; time.Sleep(time.Millisecond) {
+		until(t, "the log has "+words, func() bool {
 			mu.Lock()
-			has := text.String()
-			mu.Unlock()
-			if strings.Contains(has, words) {
-				return
-			}
-			if time.Now().After(deadline) {
-				t.Fatalf("the log has no %q:\n%s", words, has)
-			}
-		}
+			defer mu.Unlock()
+			return strings.Contains(text.String(), words)
+		})
 	}
 }
 
@@ -386,11 +376,7 @@ func TestFeederLists(t *testing.T) {
 	listed := func(want ...string) {
 		t.Helper()
 		slices.Sort(want)
-		for deadline := time.Now().Add(testTimeout); !slices.Equal(connected(), want); time.Sleep(10 * time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("connected to %v, want %v", connected(), want)
-			}
-		}
+		until(t, fmt.Sprintf("connected to %v", want), func() bool { return slices.Equal(connected(), want) })
 	}
 	session := ts.dial().hello().open(sessions[0])
 	check := func() {

@@ -2,11 +2,9 @@ package server
 
 import (
 	"encoding/json"
-	"fmt"
 	"math/rand/v2"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"testing"
 	"time"
 
@@ -35,22 +33,12 @@ func pixelSet(t testing.TB, samples, size int) string {
 		t.Fatal(err)
 	}
 	defer w.Abort()
-	keys := make([]string, samples)
-	for i := range keys {
-		keys[i] = fmt.Sprintf("%06d", i)
-	}
-	slices.SortFunc(keys, func(a, b string) int {
-		if shard.OrderHash(0, a) < shard.OrderHash(0, b) {
-			return -1
-		}
-		return 1
-	})
 	rng := rand.New(rand.NewPCG(1, 1))
 	rgb := make([]byte, size*size*3)
 	for i := range rgb {
 		rgb[i] = byte(120 + rng.IntN(16))
 	}
-	for _, key := range keys {
+	for _, key := range keysInOrder(samples) {
 		blob, err := codec.Encode(nil, rgb, 3*size, size, size)
 		if err != nil {
 			t.Fatal(err)
