@@ -161,31 +161,18 @@ func New(cfg Config) (*Server, error) {
 // checkServed returns an error when nothing can be served: no set is whole, or none has the partitions that rank and world need.
 func (s *Server) checkServed(c *catalog) error {
 	var errs []error
-	reached := 0
-	for _, split := range slices.Sorted(maps.Keys(c.found.Sets)) {
-		set := c.sets[split]
-		if set == nil {
-			errs = append(errs, c.broken[split])
-			continue
-		}
+	for _, split := range c.splits {
 		if s.cfg.World > 0 {
-			if err := checkReach(set.Set, s.cfg.Rank, s.cfg.World); err != nil {
+			if err := checkReach(c.sets[split].Set, s.cfg.Rank, s.cfg.World); err != nil {
 				errs = append(errs, fmt.Errorf("split %s: %w", split, err))
-				continue
 			}
 		}
-		reached++
 	}
-	if reached == 0 {
-		for _, d := range c.found.Damaged {
-			errs = append(errs, d.Err)
-		}
-		return errors.Join(errs...)
+	if len(errs) == len(c.splits) {
+		return errors.Join(append(errs, c.problems()...)...)
 	}
 	for _, err := range errs {
-		if is[*reachError](err) {
-			s.log.Error("sessions that name no rank cannot have this", "err", err)
-		}
+		s.log.Error("sessions that name no rank cannot have this", "err", err)
 	}
 	for _, err := range c.problems() {
 		s.log.Error("damaged, and not served", "err", err)
