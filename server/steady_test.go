@@ -70,6 +70,21 @@ func (c *client) drain(epoch int64) (images int) {
 	}
 }
 
+// mallocs returns how often two epochs of so many samples allocate, and closes the client.
+func (c *client) mallocs(samples int) float64 {
+	c.t.Helper()
+	defer c.close()
+	c.drain(0)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	n := c.drain(1) + c.drain(2)
+	runtime.ReadMemStats(&after)
+	if n != 2*samples {
+		c.t.Fatalf("%d images, want %d", n, 2*samples)
+	}
+	return float64(after.Mallocs - before.Mallocs)
+}
+
 // TestNothingIsAllocatedForASample compares epochs with few and with many samples in a batch: what a batch costs is
 // allowed, what a sample costs is not. Client and server share the process, so a batch's messages count twice.
 func TestNothingIsAllocatedForASample(t *testing.T) {
@@ -77,16 +92,7 @@ func TestNothingIsAllocatedForASample(t *testing.T) {
 	ts := startServer(t, pixelSet(t, samples, 32), nil)
 	mallocs := func(batch int) float64 {
 		c := ts.dial().hello().open(openRequest{Transform: json.RawMessage(`"cifar"`), BatchSize: batch, Shuffle: true, Seed: of[int64](1)})
-		defer c.close()
-		c.drain(0)
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		n := c.drain(1) + c.drain(2)
-		runtime.ReadMemStats(&after)
-		if n != 2*samples {
-			t.Fatalf("%d images, want %d", n, 2*samples)
-		}
-		return float64(after.Mallocs - before.Mallocs)
+		return c.mallocs(samples)
 	}
 	small, large := mallocs(50), mallocs(500)
 	perBatch := (small - large) / (2*samples/50 - 2*samples/500)

@@ -141,12 +141,10 @@ func (r *remote) Open(name string, size int64, identity string) (File, error) {
 	switch {
 	case size >= 0 && identity != "":
 		return r.Cached(f, Join(r.place, name), identity), nil
-	case size >= 0:
-		return f, nil
-	}
-	var head [1]byte
-	if _, err := f.ReadAt(head[:], 0); err != nil && err != io.EOF {
-		return nil, err
+	case size < 0:
+		if _, err := f.ReadAt(make([]byte, 1), 0); err != nil && err != io.EOF {
+			return nil, err
+		}
 	}
 	return f, nil
 }
@@ -154,8 +152,7 @@ func (r *remote) Open(name string, size int64, identity string) (File, error) {
 // Stat implements [Storage], by a request for one byte.
 func (r *remote) Stat(name string) (Object, error) {
 	f := &remoteFile{remote: r, name: name, size: -1}
-	var first [1]byte
-	if _, err := f.read(first[:], 0); err != nil && err != io.EOF {
+	if _, err := f.read(make([]byte, 1), 0); err != nil && err != io.EOF {
 		return Object{}, err
 	}
 	return Object{Bytes: f.size, Version: f.version}, nil
