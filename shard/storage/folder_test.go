@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // testFolder returns a storage with a file of random bytes, whose page cache has so much room.
@@ -31,6 +33,17 @@ func testFolder(t *testing.T, size int, room int64) (*Folder, File, []byte) {
 	}
 	t.Cleanup(func() { f.Close() })
 	return folder, f, data
+}
+
+// evict puts a file out of the page cache.
+func evict(t *testing.T, f *localFile) {
+	t.Helper()
+	if err := f.buffered.use(func(file *os.File) error {
+		file.Sync() // dirty pages stay
+		return unix.Fadvise(int(file.Fd()), 0, 0, unix.FADV_DONTNEED)
+	}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func testMemory(t *testing.T, bytes int) []byte {
