@@ -24,11 +24,7 @@ type slots struct {
 
 // newSlots makes a ring of n slots, whose memory was taken.
 func newSlots(n int, slotBytes int64, shared bool, memory *budget, log *slog.Logger, started time.Time) (*slots, error) {
-	newRing := ring.NewPrivate
-	if shared {
-		newRing = ring.New
-	}
-	r, err := newRing(n, slotBytes)
+	r, err := ring.New(n, slotBytes, shared)
 	if err != nil {
 		memory.give(int64(n) * slotBytes)
 		return nil, err

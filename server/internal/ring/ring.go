@@ -49,38 +49,30 @@ type Ring struct {
 	count int // number of lent slots
 }
 
-// New returns a ring of slots slots of slotSize bytes (a multiple of the page size) in a sealed anonymous file. All its
-// memory is reserved before it returns: when the machine or the container has too little, this is where the error comes,
-// not a signal later on.
-func New(slots int, slotSize int64) (*Ring, error) {
+// New returns a ring of slots slots of slotSize bytes (a multiple of the page size). A shared one lies in a sealed anonymous file. All its
+// memory is reserved before New returns: when the machine or the container has too little, this is where the error comes, not a signal
+// later on. Any other ring is seen by this process alone: it is for sessions whose batches travel through the socket.
+func New(slots int, slotSize int64, shared bool) (*Ring, error) {
 	size, err := totalSize(slots, slotSize)
 	if err != nil {
 		return nil, err
 	}
-	fd, err := unix.MemfdCreate("imgfeed-ring", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
-	if err != nil {
-		return nil, &UnavailableError{Err: os.NewSyscallError("memfd_create", err)}
+	r := &Ring{slotSize: slotSize, lent: make([]bool, slots)}
+	if !shared {
+		r.mem, err = unix.Mmap(-1, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	} else {
+		fd, unavailable := unix.MemfdCreate("imgfeed-ring", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+		if unavailable != nil {
+			return nil, &UnavailableError{Err: os.NewSyscallError("memfd_create", unavailable)}
+		}
+		r.file = os.NewFile(uintptr(fd), "imgfeed-ring")
+		r.mem, err = reserve(fd, size)
 	}
-	file := os.NewFile(uintptr(fd), "imgfeed-ring")
-	mem, err := reserve(fd, size)
 	if err != nil {
-		file.Close()
+		r.Close()
 		return nil, fmt.Errorf("ring: %d slots of %d bytes: %w", slots, slotSize, err)
 	}
-	return &Ring{file: file, mem: mem, slotSize: slotSize, lent: make([]bool, slots)}, nil
-}
-
-// NewPrivate returns a ring that only this process sees: for sessions whose batches travel through the socket.
-func NewPrivate(slots int, slotSize int64) (*Ring, error) {
-	size, err := totalSize(slots, slotSize)
-	if err != nil {
-		return nil, err
-	}
-	mem, err := unix.Mmap(-1, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
-	if err != nil {
-		return nil, fmt.Errorf("ring: %d slots of %d bytes: mmap: %w", slots, slotSize, err)
-	}
-	return &Ring{mem: mem, slotSize: slotSize, lent: make([]bool, slots)}, nil
+	return r, nil
 }
 
 func totalSize(slots int, slotSize int64) (int64, error) {
@@ -167,13 +159,13 @@ func (r *Ring) Lent() int {
 // Close unmaps the memory and closes the file. Nobody may be writing to a slot any more. The client's own mapping stays
 // valid.
 func (r *Ring) Close() error {
-	if r.mem == nil {
-		return nil
+	var err error
+	if r.mem != nil {
+		err = unix.Munmap(r.mem)
 	}
-	err := unix.Munmap(r.mem)
-	r.mem = nil
 	if r.file != nil {
 		err = errors.Join(err, r.file.Close())
 	}
+	r.mem, r.file = nil, nil
 	return err
 }

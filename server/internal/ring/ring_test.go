@@ -75,7 +75,7 @@ func TestLayoutRefusesImpossibleSizes(t *testing.T) {
 		slots int
 		size  int64
 	}{{0, 4096}, {-1, 4096}, {1, 0}, {1, 100}, {math.MaxInt, 1 << 30}} {
-		if _, err := New(s.slots, s.size); !errors.As(err, &size) {
+		if _, err := New(s.slots, s.size, true); !errors.As(err, &size) {
 			t.Errorf("New(%d, %d): %v, want a SizeError", s.slots, s.size, err)
 		}
 	}
@@ -84,7 +84,7 @@ func TestLayoutRefusesImpossibleSizes(t *testing.T) {
 func page() int64 { return int64(os.Getpagesize()) }
 
 func TestReleaseOnlyWhatIsLent(t *testing.T) {
-	r, err := New(3, page())
+	r, err := New(3, page(), true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func TestReleaseOnlyWhatIsLent(t *testing.T) {
 }
 
 func TestPrivateRing(t *testing.T) {
-	r, err := NewPrivate(2, page())
+	r, err := New(2, page(), false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestPrivateRing(t *testing.T) {
 }
 
 func TestFileIsSealedAndShared(t *testing.T) {
-	r, err := New(2, page())
+	r, err := New(2, page(), true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +164,7 @@ func TestFileIsSealedAndShared(t *testing.T) {
 // TestARingIsMappedWhole writes to every page of a new ring: page faults would be the workers' time.
 func TestARingIsMappedWhole(t *testing.T) {
 	const slots, size = 4, 4 << 20
-	r, err := New(slots, size)
+	r, err := New(slots, size, true)
 	if err != nil {
 		t.Fatal(err)
 	}
