@@ -1,7 +1,6 @@
 package transform
 
 import (
-	"math"
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/kernel"
@@ -169,35 +168,5 @@ func TestColorJitterReads(t *testing.T) {
 		if got := TextOf(op); got != want {
 			t.Errorf("%s is %s, want %s", text, got, want)
 		}
-	}
-}
-
-// TestColorJitterDraws: every order of the four is as likely, and factors are even in their ranges.
-func TestColorJitterDraws(t *testing.T) {
-	const n = 100000
-	orders, cells := map[[4]int]float64{}, [10]float64{}
-	for i := range n {
-		d := NewRNG(3, 4, i)
-		order := [4]int{0, 1, 2, 3}
-		d.shuffle(order[:])
-		orders[order]++
-		cells[int(10*(d.uniform(0.6, 1.4)-0.6)/0.8)]++
-	}
-	if len(orders) != 24 {
-		t.Fatalf("%d orders, want 24", len(orders))
-	}
-	chi2 := 0.0
-	for _, count := range orders {
-		chi2 += (count - n/24.) * (count - n/24.) / (n / 24.)
-	}
-	if limit := 23 + 6*math.Sqrt(2*23); chi2 > limit {
-		t.Errorf("orders: χ² = %.1f, want below %.1f: %v", chi2, limit, orders)
-	}
-	chi2 = 0
-	for _, count := range cells {
-		chi2 += (count - n/10.) * (count - n/10.) / (n / 10.)
-	}
-	if limit := 9 + 6*math.Sqrt(2*9); chi2 > limit {
-		t.Errorf("factors: χ² = %.1f, want below %.1f: %v", chi2, limit, cells)
 	}
 }

@@ -3,6 +3,7 @@ package transform
 import (
 	"fmt"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -126,6 +127,11 @@ func TestChoicesAndOrders(t *testing.T) {
 	orders, choices, weighted := map[string]int{}, map[string]int{}, map[string]int{}
 	eachRecord(t, `{"op":"RandomOrder","transforms":`+three+`}`, 3, 2, statisticsOf(), func(record string) { orders[record]++ })
 	evenly(t, "orders", orders, 6)
+	jitters, factor := map[string]int{}, regexp.MustCompile(`\w+_factor`)
+	eachRecord(t, `{"op":"ColorJitter","brightness":0.4,"contrast":0.4,"saturation":0.4,"hue":0.1}`, 3, 2, statisticsOf(), func(record string) {
+		jitters[fmt.Sprint(factor.FindAllString(record, -1))]++
+	})
+	evenly(t, "orders of ColorJitter", jitters, 24)
 	eachRecord(t, `{"op":"RandomChoice","transforms":`+three+`}`, 3, 2, statisticsOf(), func(record string) { choices[record]++ })
 	evenly(t, "choices", choices, 3)
 	eachRecord(t, `{"op":"RandomChoice","transforms":`+three+`,"p":[1,0,4]}`, 3, 2, statisticsOf(), func(record string) { weighted[record]++ })
