@@ -85,7 +85,8 @@ def launch(s: Settings, argv: Sequence[str]) -> int:
     except SignalException as e:
         return s.stopped_status if e.sigval in (signal.SIGTERM, signal.SIGINT) else 128 + e.sigval
     except ChildFailedError as e:
-        rank, failure = e.get_first_failure()
+        # A killed rank often ends the others within torchrun's second, with errors of their own.
+        rank, failure = min(e.failures.items(), key=lambda f: (f[1].exitcode != -signal.SIGKILL, f[1].timestamp))
         if failure.exitcode == s.stopped_status:
             return s.stopped_status
         how = "ended with the error above" if failure.exitcode > 0 else f"was killed by {failure.signal_name()}"

@@ -186,15 +186,16 @@ def test_prepare_looks_with_the_users_rights(sets: Path, tmp_path: Path) -> None
 
 def labelled(sets: Path, folder: Path) -> Path:
     """Return sets whose images have some of five labels each: their class, every other one 3, every ninth none."""
+    flags = ["--images", str(sets.parent / "raw"), "--field", "tags=tags:multihot[5]", "--field", "one=tags:json"]
     for split in ("train", "val"):
-        shutil.copytree(sets.parent / "raw" / split, folder / "raw" / split)
-        for label, of in enumerate(sorted((folder / "raw" / split).iterdir())):
-            for i, file in enumerate(sorted(of.iterdir())):
+        rows = []
+        for label, images in enumerate(sorted((sets.parent / "raw" / split).iterdir())):
+            for i, file in enumerate(sorted(images.iterdir())):
                 tags = [] if i % 9 == 8 else [label, 3] if i % 2 else [label]
-                file.with_suffix(".json").write_text(json.dumps({"tags": tags}))
-    fields = ["--field", "tags=json.tags:multihot[5]", "--field", "one=json.tags:json"]
-    command = [find_binary("imgshard"), "build", str(folder / "raw"), "-o", str(folder / "sets"), *fields]
-    subprocess.run(command, check=True, capture_output=True)
+                rows.append(json.dumps({"path": str(file), "label": label, "tags": tags}) + "\n")
+        (folder / f"{split}.jsonl").write_text("".join(rows))
+        build = [find_binary("imgshard"), "build", str(folder / f"{split}.jsonl"), "-o", str(folder / "sets" / split), *flags]
+        subprocess.run(build, check=True, capture_output=True)
     return folder / "sets"
 
 

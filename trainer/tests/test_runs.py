@@ -194,7 +194,7 @@ def test_a_rehearsal_takes_a_minute(train: Train, capsys: pytest.CaptureFixture[
 
 @pytest.mark.long
 def test_training_learns(train: Train) -> None:
-    run = train("run", "--epochs", "8", "--optimizer", "adamw", "--lr", "2e-3")
+    run = train("run", "--epochs", "16", "--optimizer", "adamw", "--lr", "2e-3")
     losses = [row["loss"] for row in events(run, "epoch")]
     assert losses[-1] < losses[0] / 2
 
