@@ -8,7 +8,7 @@
 set -eu
 folder=$1
 cd "$(dirname "$0")/.."
-packages="torch torchvision tensorboard tyro fsspec safetensors wandb torchmetrics nvidia-ml-py s3fs moto[server] pytest pytest-xdist"
+packages="torch torchvision tensorboard tyro fsspec safetensors wandb nvidia-ml-py s3fs moto[server] pytest pytest-xdist"
 # The environment is made again when the lists of packages change.
 [ "$folder/.ready" -nt python/requirements-programs.txt ] && [ "$folder/.ready" -nt scripts/torch.sh ] && exit
 free=$(($(df --output=avail -B1G . | tail -n 1)))

@@ -27,7 +27,7 @@ from .ranks import Rank, gather, on_first
 from .step import Step
 from .store import Store
 
-VERSION = 3
+VERSION = 4
 NAMES = ("last.pt", "previous.pt", "best.pt")
 PARTS: dict[str, Any] = dict.fromkeys(("model", "optimizer", "settings", "scaler", "loader", "progress", "images"), dict)
 PARTS |= {"random": list, "classes": list, "batch_size": int, "ema": dict | None}

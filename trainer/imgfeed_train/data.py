@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -96,19 +95,12 @@ def splits(s: Settings) -> Splits:
 
 
 def classes(s: Settings, rank: Rank, split: str, other: str | None = None) -> list[str]:
-    """Return the names of a split's classes, class i has label i; with --target they are numbers.
+    """Return the names of a split's classes, class i has label i.
 
     Raises TrainError if the other split has other classes, or another order: a label must mean one thing.
     """
     with contextlib.closing(_loader(s, split, rank, 1, framework="numpy")) as probe:
-        names, fields = list(probe.dataset.classes), probe.dataset.fields
-    if s.target is not None:
-        vector = re.fullmatch(r"(?:float32|int64)\[(\d+)\]", fields.get(s.target, ""))
-        if vector is None:
-            there = ", ".join(f"{name} ({of})" for name, of in fields.items()) or "no fields"
-            how = f"imgshard build --field {s.target}=json.{s.target}:multihot[1000]"
-            raise TrainError(f"--target {s.target}: the set {split} has {there}; want a vector, as {how} makes one")
-        names = [str(i) for i in range(int(vector[1]))]
+        names = list(probe.dataset.classes)
     theirs = names if other is None else classes(s, rank, other)
     if names != theirs:
         alone = sorted({*names} ^ {*theirs})[:SHOWN]
@@ -173,7 +165,7 @@ def _loader(s: Settings, split: str, rank: Rank, batch_size: int, images: Images
     if images is not None:
         tensors = {"framework": "torch", "normalize": (images.mean, images.std)}
         tensors |= {"layout": "NHWC" if s.channels_last else "NCHW"}
-        tensors |= {"device": rank.device if rank.device.type == "cuda" else None, "target": s.target}
+        tensors |= {"device": rank.device if rank.device.type == "cuda" else None}
     workers = 0 if s.data.startswith("unix:") else s.workers
     where: dict[str, Any] = {"split": split, "rank": rank.rank, "world": rank.world, "cache": s.cache, "num_workers": workers}
     return DataLoader(s.data, batch_size, **where, **tensors, **more)

@@ -35,7 +35,6 @@ class Settings:
     # Data
     data: str = ""  # A folder that holds the sets, its URL (s3://bucket/sets), or unix:SOCKET of a running imgfeed.
     cache: str | None = None  # With a URL: a folder on this machine's disk that keeps the bytes.
-    target: str | None = None  # A field that replaces the label: 0 or 1 for each class. Scored by mean average precision.
     transform: Literal["train", "square-flip", "resize-flip", "cifar", "eval"] = "train"
     """How training images are cropped. square-flip resizes to a square first, 256 x 256 for a crop of 224."""
     augment: str = "none"  # A policy after the crop: ta_wide, or one of timm's strings such as rand-m9-mstd0.5-inc1 or 3a.
@@ -182,10 +181,7 @@ def check(s: Settings) -> None:
         source_path("--data", s.data)
     except ValueError as e:
         raise TrainError(str(e).removeprefix("imgfeed: ")) from None
-    for name, package in (("target", "torchmetrics"), ("wandb", "wandb")):
-        if getattr(s, name) and importlib.util.find_spec(package) is None:
-            raise TrainError(f"{flag(name)} needs the package {package}: pip install {package}, or leave {flag(name)} out")
-    feed, mixed = s.data.startswith("unix:"), s.mixup or s.cutmix or s.label_smoothing
+    feed, wandb = s.data.startswith("unix:"), s.wandb and importlib.util.find_spec("wandb") is None
     for message, wrong in {
         "--output is missing: a folder for the log, the checkpoints and the report": not (s.output or s.dry_run or s.evaluate),
         f"--output {s.output} must be a folder on this machine; --checkpoints takes a URL": "://" in s.output,
@@ -193,7 +189,7 @@ def check(s: Settings) -> None:
         "--ema keeps a second whole model, which --strategy fsdp avoids: choose one": s.strategy == "fsdp" and s.ema,
         "--workers: the running feed has its own threads: `imgfeed serve --threads`": feed and s.workers,
         "--cache: the running feed has its own: `imgfeed serve --cache`": feed and s.cache,
-        "--target takes targets as they are: leave out --mixup, --cutmix and --label-smoothing": s.target and mixed,
+        "--wandb needs the package wandb: pip install wandb, or leave --wandb out": wandb,
         "--evaluate needs weights to score: --weights": s.evaluate and not s.weights,
         "--size takes one number, or two": not 1 <= len(s.size) <= 2,
         "--batch-size takes one number, or two": not 1 <= len(s.batch_size) <= 2 or s.batch_size[1:] == ("auto",),

@@ -181,7 +181,7 @@ class Log:
         if score:
             self._rank.say(f" * Val {score} ({score.samples:,} images, {seconds:.1f} s{', the best so far' if best else ''})")
             board = {"Loss/Val": score.loss, "Accuracy/Val": score.acc1, "Accuracy5/Val": score.acc5}
-            self.scalars(at.steps, board if score.mean_ap is None else board | {"mAP/Val": score.mean_ap})
+            self.scalars(at.steps, board)
 
     def close(self, **ending: Any) -> None:
         """Write how the run ended, and close all."""

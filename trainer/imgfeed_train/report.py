@@ -87,9 +87,7 @@ def summary(start: list[Row], step: list[Row], trained: list[Row], epoch: list[R
     }
     if best:
         found["best Acc@1"] = f"{best['acc1']:.3f} (epoch {best['epoch']})"
-        found |= {
-            f"its {name}": _number(best.get(key)) for key, name in {"acc5": "Acc@5", "loss": "loss", "mean_ap": "mAP"}.items()
-        }
+        found |= {f"its {name}": _number(best.get(key)) for key, name in {"acc5": "Acc@5", "loss": "loss"}.items()}
     return {name: text for name, text in found.items() if text}
 
 

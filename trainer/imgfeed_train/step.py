@@ -32,7 +32,7 @@ class Step:
         self.scaler = torch.amp.GradScaler(rank.device.type, enabled=s.amp == "fp16")
         self.ema = ModelEmaV3(bare(model), decay=s.ema, use_warmup=True) if s.ema else None
         self.loss: nn.Module = nn.CrossEntropyLoss(label_smoothing=s.label_smoothing)
-        if s.target or s.loss == "bce":
+        if s.loss == "bce":
             self.loss = BinaryCrossEntropy(s.label_smoothing)
         self.erase = RandomErasing(s.random_erasing) if s.random_erasing else None  # to the images' mean
         self.mix = data.mixer(s, classes)
@@ -47,14 +47,14 @@ class Step:
     def batch(self, images: torch.Tensor, labels: torch.Tensor, share: float, last: bool, step: int) -> None:
         """Add a batch's gradients, weighted by its share of the step's samples; with the step's last batch, do the step.
 
-        images are (B, 3, H, W) float32, labels (B,) int64 or (B, classes) with --target.
+        images are (B, 3, H, W) float32, labels (B,) int64.
         """
         self.skipped = ""
         self.schedule.at(step)
         form = torch.channels_last if self.s.channels_last else torch.preserve_format
         images = images.to(self.rank.device, non_blocking=True, memory_format=form)
         labels = labels.to(self.rank.device, non_blocking=True)
-        targets = labels = labels.float() if labels.dim() > 1 else labels
+        targets = labels
         if self.erase is not None:
             images = self.erase(images)
         if self.mix is not None:

@@ -20,7 +20,7 @@ from torch import nn
 from . import checkpoint, data, report
 from .checkpoint import Progress
 from .errors import TrainError
-from .evaluate import Precision, autocast, evaluate
+from .evaluate import autocast, evaluate
 from .flags import Settings
 from .log import Log
 from .model import build, weights
@@ -164,8 +164,7 @@ class Training:
         at, begun, score = self.at, time.perf_counter(), None
         if self.val is not None:
             model = self.step.ema.module if self.step.ema else self.step.model
-            precision = Precision(len(self.classes), self.rank) if self.s.target else None
-            score = evaluate(model, self.val, self.s, self.rank, precision)
+            score = evaluate(model, self.val, self.s, self.rank)
         best, before = score is not None and score.rank > at.best, at.best
         at.best = score.rank if score is not None and best else before
         self.log.end_epoch(at, score, time.perf_counter() - begun, best)
@@ -227,5 +226,5 @@ def score(s: Settings, rank: Rank) -> None:
         raise TrainError(f"{what}. A new head would be random: train it first, by --weights, or the head alone by --freeze")
     size = 64 if s.batch_size[-1] == "auto" else int(s.batch_size[-1])
     loader = data.eval_loader(s, split, rank, size, images)
-    result = evaluate(model.to(rank.device), loader, s, rank, Precision(count, rank) if s.target else None)
+    result = evaluate(model.to(rank.device), loader, s, rank)
     rank.say(f" * {result} on {result.samples:,} samples")

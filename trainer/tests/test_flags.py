@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -41,7 +40,6 @@ from imgfeed_train.flags import parse
         (["--strategy", "fsdp", "--ema", "0.9"], "--ema keeps a second whole model, which --strategy fsdp avoids"),
         (["--data", "unix:s", "--workers", "3"], "--workers: the running feed has its own threads"),
         (["--data", "unix:s", "--cache", "c"], "--cache: the running feed has its own"),
-        (["--target", "t", "--mixup", "1"], "--target takes targets as they are: leave out --mixup"),
         (["--evaluate"], "--evaluate needs weights to score"),
     ],
 )
@@ -182,35 +180,3 @@ def test_prepare_looks_with_the_users_rights(sets: Path, tmp_path: Path) -> None
     (tmp_path / "out" / "log.jsonl").touch(mode=0o600)
     with pytest.raises(TrainError, match=r"can't write .*log\.jsonl \(user 0's.*PUID=0 PGID=0"):
         prepare.main(arguments)
-
-
-def labelled(sets: Path, folder: Path) -> Path:
-    """Return sets whose images have some of five labels each: their class, every other one 3, every ninth none."""
-    flags = ["--images", str(sets.parent / "raw"), "--field", "tags=tags:multihot[5]", "--field", "one=tags:json"]
-    for split in ("train", "val"):
-        rows = []
-        for label, images in enumerate(sorted((sets.parent / "raw" / split).iterdir())):
-            for i, file in enumerate(sorted(images.iterdir())):
-                tags = [] if i % 9 == 8 else [label, 3] if i % 2 else [label]
-                rows.append(json.dumps({"path": str(file), "label": label, "tags": tags}) + "\n")
-        (folder / f"{split}.jsonl").write_text("".join(rows))
-        build = [find_binary("imgshard"), "build", str(folder / f"{split}.jsonl"), "-o", str(folder / "sets" / split), *flags]
-        subprocess.run(build, check=True, capture_output=True)
-    return folder / "sets"
-
-
-@pytest.mark.long
-def test_several_labels_for_each_image(sets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    base = ["--data", str(labelled(sets, tmp_path)), *TINY, *PLAIN, "--lr", "0.5", "--epochs", "4"]
-    main([*base, "--target", "tags", "--output", str(tmp_path / "run")])
-    rows = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()]
-    epochs = [row for row in rows if row["event"] == "epoch"]
-    assert all(0 < row["mean_ap"] <= 100 and row["samples"] == VAL for row in epochs)
-    assert f" * Val mAP {epochs[-1]['mean_ap']:.3f} Acc@1" in capsys.readouterr().out
-    assert "| its mAP |" in (tmp_path / "run" / "report.md").read_text()
-    for target, words in (
-        ("none", r"the set train has tags \(float32\[5\]\), one \(json\); want a vector"),
-        ("one", "want a vector"),
-    ):
-        with pytest.raises(SystemExit, match=words):
-            main([*base, "--target", target, "--output", str(tmp_path / "b")])
