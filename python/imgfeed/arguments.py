@@ -247,7 +247,7 @@ class Options:
                 )
         if made.resizes_tensors:
             text = (
-                f"imgfeed: transform has {made.resizes_tensors}: the feed resizes images, with Pillow's bits; torchvision's of "
+                f"imgfeed: transform has {made.resizes_tensors}: imgfeed resizes images, with Pillow's bits; torchvision's of "
                 "tensors differ by a level here and there"
             )
             if self.bit_exact:

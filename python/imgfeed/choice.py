@@ -32,7 +32,7 @@ class Chosen:
         self._fetch, self._places, self._key, self._with_index = fetch, places, (seed, epoch), with_index
 
     def __call__(self, after: int) -> Batch | None:
-        """Return the batch after so many samples of the epoch, None after the last. See ``imgfeed.feed.Feed``."""
+        """Return the batch after so many samples of the epoch, None after the last. See ``imgfeed.batchsource.BatchSource``."""
         batch = self._fetch(after)
         if batch is None:
             return None

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from . import accelerated, errors
 from .arguments import ARGUMENTS
+from .batchsource import BatchSource
 from .client import Batch
-from .feed import Feed
 from .meter import Meter, tell
 from .outputs import Columns, Fetch, Output, collated
 from .state import Place, Progress
@@ -41,32 +41,32 @@ class _At(NamedTuple):
 class EpochIterator(Iterator[Columns]):
     """Gives the batches of a running epoch. A newer iteration of the same loader ends it, and so does letting go of it."""
 
-    def __init__(self, needs: Needs, feed: Feed, number: int, fetch: Fetch, slots: int, *, remainder: int) -> None:
-        """Take an epoch that has begun. number is the iteration's by ``Progress.begin``; fetch gives feed's batches, or
+    def __init__(self, needs: Needs, source: BatchSource, number: int, fetch: Fetch, slots: int, *, remainder: int) -> None:
+        """Take an epoch that has begun. number is the iteration's by ``Progress.begin``; fetch gives the source's batches, or
         what was made of them, and slots is how many of these shared memory holds, 0 for none. remainder is for Accelerate.
         """
         self.remainder = remainder
         self._needs = needs
-        self._feed = feed
+        self._source = source
         self._number = number
-        self._at = _At(feed.place, feed.batches, needs.progress.skips)
+        self._at = _At(source.place, source.batches, needs.progress.skips)
         self._lock = threading.RLock()  # threads may share an iteration
         self._next = needs.output.batches(fetch, slots)
         self._over = False
-        self._half = feed.batches // 2  # left when the server is asked; at the end it waits for nothing
+        self._half = source.batches // 2  # left when the server is asked; at the end it waits for nothing
         self._verdict = "too short to tell what the server waits for"
         needs.meter.begin()
-        self._stop = weakref.finalize(self, feed.stop)
+        self._stop = weakref.finalize(self, source.stop)
         self._stop.atexit = False  # then the session ends, and the epoch with it
 
     @property
     def timeout(self) -> float:
         """Seconds to wait for a batch before TimeoutError; 0 waits for ever."""
-        return self._feed.timeout
+        return self._source.timeout
 
     @timeout.setter
     def timeout(self, seconds: float) -> None:
-        self._feed.timeout = ARGUMENTS["timeout"].metadata["kind"].check("timeout", seconds)
+        self._source.timeout = ARGUMENTS["timeout"].metadata["kind"].check("timeout", seconds)
 
     @property
     def end_of_dataloader(self) -> bool:
@@ -144,9 +144,9 @@ class EpochIterator(Iterator[Columns]):
             self._stop()
             self._over = True
             raise StopIteration
-        self._feed.begin(place)
+        self._source.begin(place)
         progress.resume(place)
-        self._at = _At(place, self._feed.batches, skips)
+        self._at = _At(place, self._source.batches, skips)
 
     def _finish(self) -> None:
         """Come to the epoch's end."""

@@ -11,12 +11,12 @@ from typing import Any, NoReturn
 
 from . import arguments, kinds, outputs, state
 from .bad import BadSample, BadSamples
+from .batchsource import BatchSource
 from .choice import Chosen, check_lists
 from .client import Session
 from .cuda import CudaOutput
 from .dataset import INDEX, LoaderDataset
 from .epoch import EpochIterator, Needs
-from .feed import Feed
 from .meter import Meter
 from .outputs import Fetch
 from .records import Record, ask
@@ -296,7 +296,7 @@ class DataLoader:
         self._selection.follow(progress)
         place, selected = self._selection.begin(progress.start)
         self._take(Form(options.transform, options.size_at(place.epoch), options.batch_size))
-        feed = Feed(
+        source = BatchSource(
             self._service,
             place,
             selected,
@@ -305,14 +305,14 @@ class DataLoader:
             with_records=options.with_params == "records",
             bad=self._bad,
         )
-        fetch: Fetch = feed
+        fetch: Fetch = source
         if self._steps is not None:
-            fetch = self._steps.begin(feed, with_index=options.with_index or bool(options.choose))
+            fetch = self._steps.begin(source, with_index=options.with_index or bool(options.choose))
         if options.choose:
             places = [options.fields.index(name) for name in options.choose]
             fetch = Chosen(fetch, places, options.order_seed, place.epoch, with_index=options.with_index)
-        slots, remainder = feed.slots if self._steps is None else 0, self._selection.remainder(place)
-        return EpochIterator(self._needs, feed, progress.begin(place), fetch, slots, remainder=remainder)
+        slots, remainder = source.slots if self._steps is None else 0, self._selection.remainder(place)
+        return EpochIterator(self._needs, source, progress.begin(place), fetch, slots, remainder=remainder)
 
     def _take(self, form: Form) -> None:
         """Have the iteration that begins give batches of a form."""

@@ -34,8 +34,8 @@ import numpy as np
 
 from . import choice, errors, outputs
 from .arguments import Options
+from .batchsource import BatchSource
 from .client import Batch
-from .feed import Feed
 from .ring import Array, Arrays, Packed
 from .service import Service
 
@@ -193,23 +193,23 @@ class Steps:
         self._owner = 0  # the process that started them
         self._lock = threading.RLock()
 
-    def begin(self, feed: Feed, *, with_index: bool) -> outputs.Fetch:
+    def begin(self, source: BatchSource, *, with_index: bool) -> outputs.Fetch:
         """Return a function that gives an epoch's batches as the caller's function made them."""
         self._at = None
-        return lambda after: self._next(feed, after, with_index=with_index)
+        return lambda after: self._next(source, after, with_index=with_index)
 
-    def _next(self, feed: Feed, after: int, *, with_index: bool) -> Batch | None:
-        """Return the batch after so many samples of the epoch, None after the last. See ``imgfeed.feed.Feed``."""
+    def _next(self, source: BatchSource, after: int, *, with_index: bool) -> Batch | None:
+        """Return the batch after so many samples of the epoch, None after the last. See ``imgfeed.batchsource.BatchSource``."""
         with self._lock:
             if self._owner != os.getpid():
                 self.close()  # the processes belong to the parent
             at, self._at = self._at, None
             if at != after:
-                self._drain(feed.timeout)
-            self._fill(feed, after)
+                self._drain(source.timeout)
+            self._fill(source, after)
             if not self._queue:
                 return None
-            self._wait(self._queue[0].number, self._queue[0].workers, feed.timeout)
+            self._wait(self._queue[0].number, self._queue[0].workers, source.timeout)
             batch = self._done(self._queue.popleft(), with_index=with_index)
             self._at = batch.consumed
             return batch
@@ -225,14 +225,14 @@ class Steps:
                 self._wait(self._queue[0].number, self._queue[0].workers, timeout)
                 self._queue.popleft()
 
-    def _fill(self, feed: Feed, after: int) -> None:
+    def _fill(self, source: BatchSource, after: int) -> None:
         """Have processes work on the batches that follow."""
         queue = self._queue
         if not queue and self._error is not None:
             raise self._error
         while not self._over and self._error is None and len(queue) < _AHEAD and (not queue or self._free()):
             try:
-                batch = feed(queue[-1].batch.consumed if queue else after)
+                batch = source(queue[-1].batch.consumed if queue else after)
             except errors.ImgfeedError as e:
                 if not queue:
                     raise
@@ -243,8 +243,8 @@ class Steps:
                 return
             if not self._owner:
                 self._start(batch)
-            queue.append(self._task(batch, feed.place.epoch))
-            self._give(queue[-1], feed.timeout)
+            queue.append(self._task(batch, source.place.epoch))
+            self._give(queue[-1], source.timeout)
 
     def _free(self) -> list[int]:
         """Return the numbers of the free buffers."""

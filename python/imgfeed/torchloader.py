@@ -1,4 +1,4 @@
-"""A loader of torch that a program has, as the feed's: its images are packed once, and the batches are the same."""
+"""A loader of torch that a program has, as imgfeed's: its images are packed once, and the batches are the same."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def from_torch(
     if "seed" in changes:
         given["generator"] = None  # which stands for a seed
     if changes.get("device") is not None:
-        given["pin_memory"] = False  # the feed's own ring is page-locked
+        given["pin_memory"] = False  # the loader's own ring is page-locked
     given.update(changes)
     source, own = source_of(loader.dataset, label)
     given = _with_transform(own if transform is None else transform, given, loader)
@@ -88,15 +88,13 @@ def _check_changes(changes: dict[str, Any]) -> None:
 
 
 def _arguments(data: Any, loader: Any, same_order: bool) -> dict[str, Any]:
-    """Return the arguments of a loader of torch as the feed's; indices are still those of torch's dataset."""
+    """Return the arguments of a loader of torch as imgfeed's; indices are still those of torch's dataset."""
     batches = loader.batch_sampler
     if batches is None:
-        raise ValueError(
-            "imgfeed: from_torch: batch_size is None, and the feed gives batches: make the loader with batch_size="
-        )
+        raise ValueError("imgfeed: from_torch: batch_size is None, and imgfeed gives batches: make the loader with batch_size=")
     if type(batches) is not data.BatchSampler:
         raise ValueError(
-            f"imgfeed: from_torch: batch_sampler is a {type(batches).__qualname__}, whose batches the feed can't know: make "
+            f"imgfeed: from_torch: batch_sampler is a {type(batches).__qualname__}, whose batches imgfeed can't know: make "
             "the loader with batch_size=, and with shuffle= or a sampler"
         )
     if getattr(loader, "pin_memory_device", ""):
@@ -118,7 +116,7 @@ def _arguments(data: Any, loader: Any, same_order: bool) -> dict[str, Any]:
 
 
 def _order(data: Any, batches: Any, samples: int, same_order: bool) -> dict[str, Any]:
-    """Return the arguments for the order of a sampler of torch: its own, or the feed's equivalent."""
+    """Return the arguments for the order of a sampler of torch: its own, or imgfeed's equivalent."""
     sampler, kind = batches.sampler, type(batches.sampler)
     distributed = sys.modules.get("torch.utils.data.distributed")
     if distributed is not None and isinstance(sampler, distributed.DistributedSampler):
@@ -171,7 +169,7 @@ def _with_transform(transform: Any, given: dict[str, Any], loader: Any) -> dict[
         )
     if given.get("collate_fn") is not None and not ends_in_tensors(transform):
         raise ValueError(
-            "imgfeed: from_torch: collate_fn gets tensors of the feed, and here the transform leaves images of Pillow: end it "
+            "imgfeed: from_torch: collate_fn gets tensors of imgfeed, and here the transform leaves images of Pillow: end it "
             "in PILToTensor or ToTensor"
         )
     done: list[Any] = []
@@ -188,7 +186,7 @@ def _with_transform(transform: Any, given: dict[str, Any], loader: Any) -> dict[
     workers = {"map_workers": loader.num_workers} if loader.num_workers else {}
     if not done:
         log.warning(
-            "imgfeed: from_torch: %.80r is no step of the feed, and comes before a crop: Python does all to each image", left[0]
+            "imgfeed: from_torch: %.80r is no step of imgfeed, and comes before a crop: Python does all to each image", left[0]
         )
         return {**workers, **given, "decode": "full", "map": by_python(left)}
     compose = importlib.import_module("torchvision.transforms").Compose

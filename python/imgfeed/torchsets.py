@@ -37,7 +37,7 @@ def source_of(dataset: Any, label: str | None) -> tuple[Source, Any]:
             return found
     kind = type(inner)
     raise ValueError(
-        f"imgfeed: from_torch: the dataset is a {kind.__module__}.{kind.__qualname__}, whose code the feed can't run. It takes "
+        f"imgfeed: from_torch: the dataset is a {kind.__module__}.{kind.__qualname__}, whose code imgfeed can't run. It takes "
         "ImageFolder, ImageNet, CIFAR10 and CIFAR100 of torchvision, datasets.Dataset of Hugging Face, and Subsets of these. "
         f"{_HOW}"
     )
@@ -155,7 +155,7 @@ class Table(Images):
             digest.update(self._dataset._indices.column(0).to_numpy().astype("<i8"))
 
     def files(self) -> Iterator[bytes]:
-        """Yield each as it is stored. One that EXIF turns, which the dataset does and the feed does not, comes turned."""
+        """Yield each as it is stored. One that EXIF turns, which the dataset does and imgfeed does not, comes turned."""
         images = importlib.import_module("datasets").Image(decode=False)
         for row in self._dataset.with_format(None).select_columns([self._column]).cast_column(self._column, images):
             yield _upright(_bytes_of(row[self._column]))
@@ -172,7 +172,7 @@ def _files(dataset: Any, rows: Sequence[int] | None, label: str | None) -> tuple
         loaders.append(folder.default_loader)
     if dataset.loader not in loaders:
         raise ValueError(
-            f"imgfeed: from_torch: the {type(dataset).__name__} has loader={dataset.loader!r:.80}: the feed gives the "
+            f"imgfeed: from_torch: the {type(dataset).__name__} has loader={dataset.loader!r:.80}: imgfeed gives the "
             "images that torchvision's pil_loader does. Leave out loader=, or pack the images by themselves"
         )
     samples = dataset.samples if rows is None else [dataset.samples[i] for i in rows]
@@ -250,11 +250,11 @@ def _refuse_code(dataset: Any, base: Any, label: str | None) -> None:
     ]
     if own:
         raise ValueError(
-            f"imgfeed: from_torch: {kind.__qualname__} has code of its own in {own[0]}, which the feed can't run. {_HOW}"
+            f"imgfeed: from_torch: {kind.__qualname__} has code of its own in {own[0]}, which imgfeed can't run. {_HOW}"
         )
     if dataset.target_transform is not None:
         raise ValueError(
-            f"imgfeed: from_torch: the {kind.__qualname__} has target_transform, which the feed can't run: leave it out and "
+            f"imgfeed: from_torch: the {kind.__qualname__} has target_transform, which imgfeed can't run: leave it out and "
             "change the labels in the loop, or pack a list of path and label in each line"
         )
     if label is not None:

@@ -21,11 +21,11 @@ from .policies import is_policy, policy_config
 
 #: The operations of a server and their parameters' names, as its hello lists them.
 Known = Mapping[str, Sequence[str]]
-#: These make a tensor of an image, with pixels from 0 to 255, as the feed gives them anyway.
+#: These make a tensor of an image, with pixels from 0 to 255, as imgfeed gives them anyway.
 TENSORS = ("ToImage", "PILToTensor", "ToPureTensor")
 #: These change a tensor's type and scale, pixel by pixel: torchvision's own objects do them to batches, except ToTensor.
 NUMBERS = ("ToTensor", "ConvertImageDtype", "ToDtype", "Normalize")
-#: These change nothing: the feed's images are RGB.
+#: These change nothing: imgfeed's images are RGB.
 NOTHING = ("Identity", "RGB")
 #: timm's replacements for some of torchvision's, which do the same.
 OF_TIMM = {
@@ -38,7 +38,7 @@ OF_TIMM = {
 SIZED = ("CenterCrop", "RandomCrop", "RandomResizedCrop")
 #: These make several images of one.
 CROPS = ("FiveCrop", "TenCrop")
-#: The feed's name for a policy of timm.
+#: imgfeed's name for a policy of timm.
 POLICY = "TimmAugment"
 
 
@@ -170,7 +170,7 @@ def by_python(steps: Sequence[Any]) -> Callable[..., Any]:
 
 
 def ends_in_tensors(value: Any) -> bool:
-    """Return whether a transform leaves tensors: one of the feed does, and one of torchvision where it says so."""
+    """Return whether a transform leaves tensors: one of imgfeed does, and one of torchvision where it says so."""
     if not is_torchvisions(value):
         return True
     return any(_kind(step) in TENSORS + NUMBERS for step in _flat(value))
@@ -297,7 +297,7 @@ def _unknown(name: str, step: Any, known: Known) -> str:
     kind = type(step)
     what = f"{kind.__module__}.{kind.__qualname__}" if isinstance(step, Callable) else repr(step)[:60]  # type: ignore[arg-type]
     return (
-        f"imgfeed: {name} holds {what}, which the feed does not do. It does {', '.join(known)} of torchvision, then "
+        f"imgfeed: {name} holds {what}, which imgfeed does not do. It does {', '.join(known)} of torchvision, then "
         f"{', '.join((*TENSORS, *NUMBERS))}. Do others after a crop by map=, a function of your own, or to the batch in the "
         "loop, on the GPU where there is one"
         + (". imgfeed.batch.RandomErasing is that for batches" if kind.__name__ == "RandomErasing" else "")
@@ -305,7 +305,7 @@ def _unknown(name: str, step: Any, known: Known) -> str:
 
 
 _AFTER_CROPS = (
-    ". Of the crops before it the feed makes a list of batches: leave it out, and torch.stack(images, 1) is (B, crops, C, H, W)"
+    ". Of the crops before it imgfeed makes a list of batches: leave it out, and torch.stack(images, 1) is (B, crops, C, H, W)"
 )
 
 

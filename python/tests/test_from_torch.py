@@ -109,7 +109,7 @@ def alike(theirs: Any, cache: Path, **changes: Any) -> None:
 @pytest.mark.parametrize("drop_last", [False, True])
 @pytest.mark.parametrize("of_sampler", [False, True])
 def test_the_same_order_of_a_sampler_of_torch(folder: Any, cache: Path, drop_last: bool, of_sampler: bool) -> None:
-    """Also where the two drop_last differ, which the feed has not."""
+    """Also where the two drop_last differ, which imgfeed does not have."""
     sampler = data.DistributedSampler(folder, 2, 1, seed=5, drop_last=of_sampler)
     theirs = data.DataLoader(folder, 53, sampler=sampler, drop_last=drop_last)
     with made(theirs, cache, same_order=True) as loader:
@@ -362,10 +362,10 @@ def test_what_can_not_be_honoured_is_refused(folder: Any, images: Path, tmp_path
     pictures = datasets.ImageFolder(images, transforms.CenterCrop(32))
     tensors = data.TensorDataset(torch.zeros(3, 3, 8, 8), torch.zeros(3))
     for theirs, words in [
-        (data.DataLoader(own, 8), "Own has code of its own in __getitem__, which the feed can't run. Pack .* imgshard build"),
-        (data.DataLoader(labelled, 8), "has target_transform, which the feed can't run: leave it out"),
+        (data.DataLoader(own, 8), "Own has code of its own in __getitem__, which imgfeed can't run. Pack .* imgshard build"),
+        (data.DataLoader(labelled, 8), "has target_transform, which imgfeed can't run: leave it out"),
         (data.DataLoader(arrays, 8), "has loader=<function load.*Leave out loader="),
-        (data.DataLoader(several, 8), "transform holds .*Lambda, which the feed does not do"),
+        (data.DataLoader(several, 8), "transform holds .*Lambda, which imgfeed does not do"),
         (data.DataLoader(datasets.ImageFolder(images), 8), "no transform that can be looked into: say with transform="),
         (data.DataLoader(pictures, 8, collate_fn=list), "collate_fn gets tensors .* end it in PILToTensor or ToTensor"),
         (
@@ -373,7 +373,7 @@ def test_what_can_not_be_honoured_is_refused(folder: Any, images: Path, tmp_path
             "the dataset is a torch.utils.data.dataset.TensorDataset, whose code .* It takes ImageFolder",
         ),
         (data.DataLoader(Stream(), 8), "the dataset is an iterable one"),
-        (data.DataLoader(folder, None), "batch_size is None, and the feed gives batches"),
+        (data.DataLoader(folder, None), "batch_size is None, and imgfeed gives batches"),
         (data.DataLoader(folder, batch_sampler=[[1, 2]]), "batch_sampler is a list, whose batches"),
         (data.DataLoader(data.Subset(folder, [1, 2, 1]), 2), "the Subset has an index twice"),
     ]:

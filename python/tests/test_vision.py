@@ -231,14 +231,14 @@ def test_what_the_feed_does_not_do_is_named(load: Load, t: Any) -> None:
     for steps, words in [
         (
             [t.RandomPerspective()],
-            r"holds torchvision\.transforms\..*RandomPerspective, which the feed does not do.*by map=",
+            r"holds torchvision\.transforms\..*RandomPerspective, which imgfeed does not do.*by map=",
         ),
         ([t.RandomApply([t.CenterCrop(3), t.ToTensor()])], "'s RandomApply holds ToTensor: numbers are made of whole batches"),
-        ([t.Resize(40), t.Lambda(lambda x: x)], "Lambda, which the feed does not do. It does Resize, CenterCrop"),
-        ([t.TenCrop(32), t.Lambda(torch.stack)], r"Lambda, which the feed does not do.*leave it out, and torch\.stack"),
-        ([t.Resize(40), Own()], "Own, which the feed does not do"),
-        ([Resize(40)], "Resize, which the feed does not do"),
-        ([t.CenterCrop(32), t.ToTensor(), t.RandomErasing()], "RandomErasing, which the feed does not do"),
+        ([t.Resize(40), t.Lambda(lambda x: x)], "Lambda, which imgfeed does not do. It does Resize, CenterCrop"),
+        ([t.TenCrop(32), t.Lambda(torch.stack)], r"Lambda, which imgfeed does not do.*leave it out, and torch\.stack"),
+        ([t.Resize(40), Own()], "Own, which imgfeed does not do"),
+        ([Resize(40)], "Resize, which imgfeed does not do"),
+        ([t.CenterCrop(32), t.ToTensor(), t.RandomErasing()], "RandomErasing, which imgfeed does not do"),
         ([t.ToTensor(), t.CenterCrop(32)], "CenterCrop after ToTensor: operations on images come first"),
         ([t.RandomApply([Resize(3)])], "RandomApply holds .*Resize, which"),
     ]:
@@ -290,7 +290,7 @@ def test_the_transforms_of_timm(load: Load) -> None:
     )
     assert counts.keys() == {"bilinear", "bicubic"} and min(counts.values()) > SAMPLES // 4
     assert next(iter(drawn))[0].shape == (8, 3, 32, 32)
-    with pytest.raises(ValueError, match=r"RandomErasing, which the feed does not do.*imgfeed\.batch\.RandomErasing is"):
+    with pytest.raises(ValueError, match=r"RandomErasing, which imgfeed does not do.*imgfeed\.batch\.RandomErasing is"):
         load(8, framework="torch", transform=create(32, **options, interpolation="bicubic", re_prob=0.2))
 
 
@@ -342,7 +342,7 @@ def test_tensors_that_would_be_resized(load: Load, caplog: pytest.LogCaptureFixt
     made = v1.Compose([v1.PILToTensor(), v1.Resize(40), v1.CenterCrop(32)])
     with caplog.at_level(logging.WARNING, "imgfeed"):
         assert len(load(8, transform=made)) > 0
-    assert "Resize after PILToTensor: the feed resizes images, with Pillow's bits" in caplog.text
+    assert "Resize after PILToTensor: imgfeed resizes images, with Pillow's bits" in caplog.text
     with pytest.raises(ValueError, match="bit_exact=True was asked for: convert after resizing"):
         load(8, transform=made, bit_exact=True)
 

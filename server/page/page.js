@@ -48,7 +48,7 @@ function duration(s) {
   return `${Math.round(s)} s`;
 }
 
-/** waits reports whether a session waits for the feed. */
+/** waits reports whether a session waits for batches. */
 const waits = (s) => s.waiting_for !== "client" && s.waiting_for !== "idle";
 
 const clock = (t) => new Date(t * 1000).toTimeString().slice(0, 8);

@@ -149,7 +149,7 @@ type Moment struct {
 	Decode   float64 `json:"decode"`
 	Resample float64 `json:"resample"`
 	Wait     float64 `json:"wait"`
-	Waiting  int     `json:"waiting"` // sessions with a running epoch that wait for the feed: for the disk or the CPU
+	Waiting  int     `json:"waiting"` // sessions with a running epoch that wait for batches: for the disk or the CPU
 }
 
 // A BadSample is one that could not be served.

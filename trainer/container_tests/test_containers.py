@@ -38,7 +38,7 @@ WNIDS = {
     "n01484850": (2338, 2752, 4311, 4329, 6491),
     "n01491361": (2922, 2969, 3183, 3204, 7743),
 }
-EXIT_IDLE = "20s"  # from the feed's start to the trainer's connection, above all
+EXIT_IDLE = "20s"  # from the server's start to the trainer's connection, above all
 STEP_LIMIT = 240.0  # seconds that any step may take; torch alone takes half a minute to load on a busy core
 TINY = "--arch timm/test_resnet --size 64 --batch-size 20 --log-every 1 --lr 0.05 --amp off"
 LONG = f"{TINY} --epochs 1000"  # more than any test waits for
@@ -224,7 +224,7 @@ def test_feed_image_holds_two_programs_and_no_more() -> None:
 
 
 def test_socket_between_users(sets: Path) -> None:
-    """A feed and its clients as different users: only those whom --socket-mode lets in get an answer."""
+    """A server and its clients as different users: only those whom --socket-mode lets in get an answer."""
     image, name = os.environ["FEED_IMAGE"], f"imgfeed-test-feed-{os.getpid()}"
     volume = f"{name}-run"  # a plain volume, which takes the folder's permissions from the image
     path = "/run/imgfeed/imgfeed.sock"
@@ -311,7 +311,7 @@ def test_raw_data_is_packed_when_told(project: Project, raw: Path) -> None:
     assert "set: train: " in said and "data: unix:/run/imgfeed/imgfeed.sock: train (" in said
     report = project.output / "report.md"
     assert report.is_file() and report.stat().st_uid == PUID
-    assert f"no client has been connected for {EXIT_IDLE}" in said, "the feed ends with the trainer, and so does up"
+    assert f"no client has been connected for {EXIT_IDLE}" in said, "the server ends with the trainer, and so does up"
     assert [e["epoch"] for e in project.events("epoch")] == [0]
     assert (raw / "train-shards" / "manifest.json").stat().st_uid == owner, "packed as the owner of the data, not as root"
     shutil.rmtree(raw / "train-shards")

@@ -47,7 +47,7 @@ def run(argv: list[str]) -> int:
         importlib.import_module(f".{argv[0]}", __package__).main(argv[1:])
         return 0
     s = flags.parse(argv)
-    with held_feed(s.data):
+    with held_server(s.data):
         if "RANK" in os.environ:
             if "TORCHELASTIC_RUN_ID" in os.environ:  # a killed torchrun stops its ranks by SIGTERM, with a checkpoint
                 ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
@@ -72,7 +72,7 @@ def launch(s: Settings, argv: Sequence[str]) -> int:
         raise TrainError(f"-n {s.nodes} needs the variable MASTER_ADDR: the host name of machine 0")
     meet = ["--master-addr", host, "--master-port", port, "--rdzv-conf", f"timeout={MEET}"] if s.nodes > 1 else ["--standalone"]
     ranks = ["--nnodes", str(s.nodes), "--node-rank", str(s.node_rank), "--nproc-per-node", str(here)]
-    os.environ.setdefault("OMP_NUM_THREADS", "1")  # as torchrun sets it; the feed decodes on the other CPUs
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # as torchrun sets it; imgfeed decodes on the other CPUs
     os.environ.setdefault("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "600")  # seconds to save after SIGTERM
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # its warnings are C++ frames of what the ranks say themselves
     logging.getLogger("torch").setLevel(logging.CRITICAL)
@@ -125,8 +125,8 @@ def work(s: Settings) -> int:
     return 0 if finished else s.stopped_status
 
 
-def held_feed(data: str) -> contextlib.AbstractContextManager[Any]:
-    """Keep a connection to a feed (``unix:SOCKET``), so that one with ``--exit-idle`` stays while torch and models load."""
+def held_server(data: str) -> contextlib.AbstractContextManager[Any]:
+    """Keep a connection to a server (``unix:SOCKET``), so that one with ``--exit-idle`` stays while torch and models load."""
     if data.startswith("unix:"):
         from imgfeed import ImgfeedError, client  # noqa: PLC0415
 

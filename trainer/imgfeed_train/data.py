@@ -21,7 +21,7 @@ from .flags import Settings
 from .ranks import Rank
 
 VAL_SPLITS = ("val", "valid", "validation", "test")
-PATIENCE = 120.0  # seconds that a feed may take to start
+PATIENCE = 120.0  # seconds that a server may take to start
 SHOWN = 3  # names of classes in an error
 IMAGENET_STATS = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 
@@ -81,7 +81,7 @@ def splits(s: Settings) -> Splits:
         with contextlib.closing(session):
             samples = {info.split: info.samples for info in session.sets}
     elif Path(s.data).is_socket():
-        raise TrainError(f"--data {s.data} is a socket: for the feed that listens there, say --data unix:{s.data}")
+        raise TrainError(f"--data {s.data} is a socket: for the server that listens there, give --data unix:{s.data}")
     else:
         samples = {split: one["samples"] for split, one in sets_in(s.data, f"imgshard build {s.data}").items()}
     has = f"it has {', '.join(sorted(samples))}"

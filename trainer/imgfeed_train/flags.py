@@ -181,14 +181,14 @@ def check(s: Settings) -> None:
         source_path("--data", s.data)
     except ValueError as e:
         raise TrainError(str(e).removeprefix("imgfeed: ")) from None
-    feed, wandb = s.data.startswith("unix:"), s.wandb and importlib.util.find_spec("wandb") is None
+    served, wandb = s.data.startswith("unix:"), s.wandb and importlib.util.find_spec("wandb") is None
     for message, wrong in {
         "--output is missing: a folder for the log, the checkpoints and the report": not (s.output or s.dry_run or s.evaluate),
         f"--output {s.output} must be a folder on this machine; --checkpoints takes a URL": "://" in s.output,
         f"-nr {s.node_rank} of {s.nodes} machines: want 0 to {s.nodes - 1}": s.node_rank >= s.nodes,
         "--ema keeps a second whole model, which --strategy fsdp avoids: choose one": s.strategy == "fsdp" and s.ema,
-        "--workers: the running feed has its own threads: `imgfeed serve --threads`": feed and s.workers,
-        "--cache: the running feed has its own: `imgfeed serve --cache`": feed and s.cache,
+        "--workers: the running server has its own threads: `imgfeed serve --threads`": served and s.workers,
+        "--cache: the running server has its own: `imgfeed serve --cache`": served and s.cache,
         "--wandb needs the package wandb: pip install wandb, or leave --wandb out": wandb,
         "--evaluate needs weights to score: --weights": s.evaluate and not s.weights,
         "--size takes one number, or two": not 1 <= len(s.size) <= 2,

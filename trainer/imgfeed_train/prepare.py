@@ -1,6 +1,6 @@
 """``imgfeed-train prepare``: the first service of compose.yaml, which packs the data if asked, and readies the output.
 
-It runs as root. Feed and trainer run as another user: it names the files that this user can't read or write.
+It runs as root. Server and trainer run as another user: it names the files that this user can't read or write.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ VARIABLES = ("DATA", "OUTPUT", "PUID", "PGID")  # compose.yaml passes them on as
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Pack, and check what feed and trainer need. Raises TrainError, which names the remedy."""
+    """Pack, and check what server and trainer need. Raises TrainError, which names the remedy."""
     p = argparse.ArgumentParser(prog="imgfeed-train prepare", description="Look at data and output before a training.")
     p.add_argument("--data", required=True, type=Path, help="folder with the sets, or with images to pack")
     p.add_argument("--output", required=True, type=Path, help="folder of the run; made, and given to --user if it is empty")
-    p.add_argument("--user", required=True, type=numbers, metavar="UID:GID", help="who feed and trainer run as")
+    p.add_argument("--user", required=True, type=numbers, metavar="UID:GID", help="who server and trainer run as")
     args = p.parse_args(arguments)
     from .data import NotPackedError, sets_in  # noqa: PLC0415 - needs torch, which --help does not
 

@@ -38,8 +38,8 @@ from imgfeed_train.flags import parse
         (["--size", "1", "2", "3"], "--size takes one number, or two"),
         (["--batch-size", "8", "auto"], "--batch-size takes one number, or two"),
         (["--strategy", "fsdp", "--ema", "0.9"], "--ema keeps a second whole model, which --strategy fsdp avoids"),
-        (["--data", "unix:s", "--workers", "3"], "--workers: the running feed has its own threads"),
-        (["--data", "unix:s", "--cache", "c"], "--cache: the running feed has its own"),
+        (["--data", "unix:s", "--workers", "3"], "--workers: the running server has its own threads"),
+        (["--data", "unix:s", "--cache", "c"], "--cache: the running server has its own"),
         (["--evaluate"], "--evaluate needs weights to score"),
     ],
 )

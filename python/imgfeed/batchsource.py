@@ -16,7 +16,7 @@ log = logging.getLogger("imgfeed")
 _LOSSES_MAX = 3  # of own servers without a batch in between: what ends one after the other is in the data, or in the machine
 
 
-class Feed:
+class BatchSource:
     """Gives the batches of the rest of an epoch. It holds no iterator, so that an iterator can be freed with its caller.
 
     The cursor is the client's: how many samples all ranks have had. After a loss the next session begins there.
