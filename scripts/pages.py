@@ -79,7 +79,7 @@ def said(command: Sequence[str | Path]) -> str:
     """Return a program's help, in a block."""
     env = {**os.environ, "PYTHONPATH": f"{ROOT / 'python'}:{ROOT / 'trainer'}", "COLUMNS": "120"}
     done = subprocess.run([*command, "--help"], check=True, capture_output=True, text=True, env=env)
-    return f"``` {{.text .help}}\n{done.stdout}```"
+    return f"``` text\n{done.stdout}```"
 
 
 def helps(title: str, *parts: tuple[str, Sequence[str | Path]]) -> str:
