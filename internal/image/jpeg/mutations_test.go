@@ -1,8 +1,8 @@
 package jpeg
 
 import (
+	"bytes"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"image"
@@ -42,37 +42,48 @@ func (o outcome) allowed() bool {
 	return o != otherPixels && o != onlyPillow && o != onlyHere
 }
 
-func (o outcome) taken() bool { return o == samePixels || o == sameRepaired }
-
-// A mutated is what this package makes of a file.
+// A mutated is a file with what this package makes of it.
 type mutated struct {
+	name         string
+	data         []byte
 	config       Config
 	pix          []byte
+	hash         string // as testdata/pillow.py has it
 	err          error
 	damaged, eoi bool
 	sparse       bool // fewer bytes than an eighth of the blocks
 }
 
-func decodeMutated(d *Decoder, data []byte) (m mutated) {
+// decodeMutated decodes a file whole, and a region of it, which must have the same pixels.
+func decodeMutated(t testing.TB, d *Decoder, name string, data []byte) *mutated {
+	t.Helper()
+	m := &mutated{name: name, data: data}
 	if m.config, m.err = DecodeConfig(data); m.err != nil || m.large() {
 		return m
 	}
 	m.pix, m.err = decodeRegion(d, data, nil, image.Rect(0, 0, m.config.Width, m.config.Height))
 	m.damaged, m.eoi = d.Damage() != nil, d.eoi
 	m.sparse = d.blockCount()/8 > len(data)
+	m.hash = fmt.Sprintf("%x", sha256.Sum256(m.pix))
+	if m.err == nil {
+		r := randomRegion(rand.New(rand.NewPCG(uint64(len(data)), 14)), m.config.Width, m.config.Height)
+		if part, err := decodeRegion(d, data, nil, r); err != nil || !bytes.Equal(part, cut(m.pix, m.config.Width, r)) {
+			t.Errorf("%s: region %v: other pixels than the whole image has, or error %v", name, r, err)
+		}
+	}
 	return m
 }
 
 // large reports whether the image is too large to be compared: a changed header may say anything.
 func (m *mutated) large() bool { return m.config.Width*m.config.Height > 1<<18 }
 
-// judge compares with Pillow's size and pixels, or what it refuses the file for.
-func (m *mutated) judge(size image.Point, refused error, equal func() bool) outcome {
+// judge compares with Pillow's verdict.
+func (m *mutated) judge(v verdict) outcome {
 	unsupported, left := errors.AsType[*UnsupportedError](m.err)
 	switch {
-	case m.large() || refused != nil && strings.Contains(refused.Error(), "too many pixels to be judged"):
+	case m.large() || v.refused != nil && strings.Contains(v.refused.Error(), "too many pixels to be judged"):
 		return tooLarge
-	case m.err != nil && refused != nil:
+	case m.err != nil && v.refused != nil:
 		return bothRefuse
 	case left:
 		return leftOut + outcome(unsupported.Msg)
@@ -80,13 +91,13 @@ func (m *mutated) judge(size image.Point, refused error, equal func() bool) outc
 		return tooFewBytes
 	case m.err != nil:
 		return onlyPillow
-	case refused != nil && strings.HasPrefix(refused.Error(), "UnidentifiedImageError"):
+	case v.refused != nil && strings.HasPrefix(v.refused.Error(), "UnidentifiedImageError"):
 		return pillowHeader
-	case refused != nil && m.damaged && !m.eoi:
+	case v.refused != nil && m.damaged && !m.eoi:
 		return noEOI
-	case refused != nil:
+	case v.refused != nil:
 		return onlyHere
-	case size != image.Pt(m.config.Width, m.config.Height) || !equal():
+	case v.size != image.Pt(m.config.Width, m.config.Height) || m.hash != v.hash:
 		return otherPixels
 	case m.damaged:
 		return sameRepaired
@@ -101,30 +112,34 @@ type verdict struct {
 	refused error
 }
 
-// verdicts has Pillow judge files.
-func (p *pillow) verdicts(t testing.TB, files [][]byte) []verdict {
+// compare compares files with Pillow, counts the outcomes, and keeps the first file with an outcome that is not allowed.
+func (p *pillow) compare(t testing.TB, files []*mutated, outcomes map[outcome]int) {
 	t.Helper()
-	request := []byte("judge")
-	for _, data := range files {
-		request = fmt.Append(request, " ", len(data))
+	request, all := []byte("judge"), []byte(nil)
+	for _, m := range files {
+		request, all = fmt.Append(request, " ", len(m.data)), append(all, m.data...)
 	}
-	request = append(request, '\n')
-	if _, err := p.in.Write(append(request, slices.Concat(files...)...)); err != nil {
+	if _, err := p.in.Write(slices.Concat(request, []byte("\n"), all)); err != nil {
 		t.Fatal(err)
 	}
-	all := make([]verdict, len(files))
-	for i := range all {
+	for _, m := range files {
 		line, err := p.out.ReadString('\n')
 		if err != nil {
 			t.Fatal(err)
 		}
+		var v verdict
 		if message, ok := strings.CutPrefix(line, "error "); ok {
-			all[i].refused = errors.New(strings.TrimSpace(message))
-		} else if _, err := fmt.Sscan(line, &all[i].size.X, &all[i].size.Y, &all[i].hash); err != nil {
+			v.refused = errors.New(strings.TrimSpace(message))
+		} else if _, err := fmt.Sscan(line, &v.size.X, &v.size.Y, &v.hash); err != nil {
 			t.Fatalf("%q: %v", line, err)
 		}
+		o := m.judge(v)
+		if outcomes[o]++; !o.allowed() {
+			keep := filepath.Join(os.TempDir(), fmt.Sprintf("imgfeed-mutated-%d.jpg", os.Getpid()))
+			_ = os.WriteFile(keep, m.data, 0o644)
+			t.Fatalf("%s of %+v: %s: this package says %v, Pillow %v; the file is kept as %s", m.name, m.config, o, m.err, v.refused, keep)
+		}
 	}
-	return all
 }
 
 // headerDamages are ways in which what stands before the scan comes to harm; damages mostly harms what follows.
@@ -188,7 +203,7 @@ func smallFiles(t testing.TB, py *pillow) (files [][]byte) {
 // mutationsAsked returns how many files to mutate, and the seed: IMGFEED_JPEG_MUTATIONS=1000000,7 asks for a million from the seed 7.
 func mutationsAsked(t testing.TB) (count int, seed uint64) {
 	t.Helper()
-	count, seed = 4000, 1
+	count, seed = 5000, 1
 	number, rest, _ := strings.Cut(os.Getenv("IMGFEED_JPEG_MUTATIONS"), ",")
 	for text, set := range map[string]func(uint64){number: func(n uint64) { count = int(n) }, rest: func(n uint64) { seed = n }} {
 		if text == "" {
@@ -203,25 +218,29 @@ func mutationsAsked(t testing.TB) (count int, seed uint64) {
 	return count, seed
 }
 
-// TestMutationsAgainstPillow mutates small files of all kinds, and holds each to an outcome that the package promises: Pillow's
-// pixels, or a refusal for a reason that is stated. It prints how many had which.
+// TestMutationsAgainstPillow mutates small and long files of all kinds, and holds each to an outcome that the package promises:
+// Pillow's pixels, or a refusal for a reason that is stated. It prints how many had which.
 func TestMutationsAgainstPillow(t *testing.T) {
-	t.Parallel()
+	for name, files := range map[string]func(testing.TB, *pillow) [][]byte{"small": smallFiles, "long": longFiles} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			py := startPillow(t)
+			mutateAll(t, py, files(t, py))
+		})
+	}
+}
+
+func mutateAll(t *testing.T, py *pillow, files [][]byte) {
 	count, seed := mutationsAsked(t)
-	py := startPillow(t)
-	files := smallFiles(t, py)
 	kinds := maps.Clone(damages)
 	maps.Copy(kinds, headerDamages)
 	names := slices.Sorted(maps.Keys(kinds))
 	rnd := rand.New(rand.NewPCG(seed, 15))
 	decoders := newDecoders()
 	outcomes := make(map[outcome]int)
-	faults := 0
-	for done := 0; done < count && faults < 20; {
-		var batch [][]byte
-		var kindOf []string
-		var ours []mutated
-		for ; len(batch) < 250 && done < count; done++ {
+	for done := 0; done < count; {
+		var batch []*mutated
+		for ; len(batch) < 50 && done < count; done++ {
 			data := slices.Clone(files[rnd.IntN(len(files))])
 			kind := names[rnd.IntN(len(names))]
 			data = kinds[kind](rnd, data, scanOf(data))
@@ -229,25 +248,12 @@ func TestMutationsAgainstPillow(t *testing.T) {
 				second := names[rnd.IntN(len(names))]
 				data, kind = kinds[second](rnd, data, scanOf(data)), kind+", "+second
 			}
-			batch, kindOf = append(batch, data), append(kindOf, kind)
-			m := decodeMutated(decoders[done%len(decoders)], data)
-			m.pix = hashOf(m.pix)
-			ours = append(ours, m)
+			batch = append(batch, decodeMutated(t, decoders[done%len(decoders)], kind, data))
 		}
-		for i, v := range py.verdicts(t, batch) {
-			m := &ours[i]
-			o := m.judge(v.size, v.refused, func() bool { return string(m.pix) == v.hash })
-			outcomes[o]++
-			if !o.allowed() {
-				faults++
-				keep := filepath.Join(os.TempDir(), fmt.Sprintf("imgfeed-mutated-%d-%d.jpg", os.Getpid(), faults))
-				_ = os.WriteFile(keep, batch[i], 0o644)
-				t.Errorf("%s of %+v: %s: this package says %v, Pillow %v; the file is kept as %s", kindOf[i], m.config, o, m.err, v.refused, keep)
-			}
-		}
+		py.compare(t, batch, outcomes)
 	}
 	for _, o := range slices.Sorted(maps.Keys(outcomes)) {
-		fmt.Printf("jpeg: %8d mutated files: %s\n", outcomes[o], o)
+		fmt.Printf("jpeg: %8d mutated files, %s: %s\n", outcomes[o], t.Name(), o)
 	}
 }
 
@@ -255,10 +261,4 @@ func TestMutationsAgainstPillow(t *testing.T) {
 func scanOf(data []byte) int {
 	at := strings.Index(string(data), "\xff\xda")
 	return min(max(at, 0)+4, len(data)-1)
-}
-
-// hashOf returns what Pillow's side says of pixels.
-func hashOf(pix []byte) []byte {
-	sum := sha256.Sum256(pix)
-	return hex.AppendEncode(nil, sum[:])
 }

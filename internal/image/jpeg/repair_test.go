@@ -101,9 +101,9 @@ var damages = map[string]func(rnd *rand.Rand, data []byte, scan int) []byte{
 	},
 }
 
-// wholeFiles returns the golden files, some that are long enough for libjpeg's fast Huffman decoder, which it leaves near the
+// longFiles returns the golden files, some that are long enough for libjpeg's fast Huffman decoder, which it leaves near the
 // end of its input, and photographs if there are any.
-func wholeFiles(t testing.TB, py *pillow) (files [][]byte) {
+func longFiles(t testing.TB, py *pillow) (files [][]byte) {
 	for _, name := range slices.Sorted(maps.Keys(goldenFiles(t))) {
 		files = append(files, golden(t, name))
 	}
@@ -123,101 +123,32 @@ func wholeFiles(t testing.TB, py *pillow) (files [][]byte) {
 	return append(files, synthetic(t, 400, 300))
 }
 
-// compareDamaged decodes a file that may be damaged with this package, whole and in a region, and with Pillow. What Pillow
-// takes must give its pixels, what it refuses an error. It reports whether both take it, and whether it was damaged.
-func compareDamaged(t testing.TB, d *Decoder, py *pillow, rnd *rand.Rand, path, name string, data []byte) (taken, damaged bool) {
-	t.Helper()
-	ours := decodeMutated(d, data)
-	if ours.large() {
-		return false, false
-	}
-	if err := os.WriteFile(path, data, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	size, want, refused := py.decode(t, path)
-	outcome := ours.judge(size, refused, func() bool { return bytes.Equal(ours.pix, want) })
-	switch {
-	case !outcome.allowed() && outcome == otherPixels:
-		t.Errorf("%s of %+v: %s", name, ours.config, difference(ours.pix, want, size.X))
-	case !outcome.allowed():
-		t.Errorf("%s of %+v: %s: this package says %v, Pillow %v", name, ours.config, outcome, ours.err, refused)
-	case outcome.taken():
-		r := randomRegion(rnd, size.X, size.Y)
-		part, err := decodeRegion(d, data, nil, r)
-		if err != nil || !bytes.Equal(part, cut(want, size.X, r)) {
-			t.Errorf("%s: region %v: other pixels than the whole image has, or error %v", name, r, err)
-		}
-		return true, ours.damaged
-	}
-	return false, ours.damaged
-}
-
-// TestDamageAgainstPillow harms files in many ways and compares with Pillow, both what is taken and its pixels.
-func TestDamageAgainstPillow(t *testing.T) {
-	t.Parallel()
-	py := startPillow(t)
-	files := wholeFiles(t, py)
-	rnd := rand.New(rand.NewPCG(10, 11))
-	count := 400
-	if os.Getenv("IMGFEED_EXHAUSTIVE") != "" {
-		rnd = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
-		count = 4000
-	}
-	d := newDecoders()
-	path := filepath.Join(t.TempDir(), "damaged.jpg")
-	all, taken, repaired := 0, 0, 0
-	for _, kind := range slices.Sorted(maps.Keys(damages)) {
-		for i := range count {
-			data := bytes.Clone(files[rnd.IntN(len(files))])
-			scan := bytes.Index(data, []byte{0xff, markerSOS}) + 4
-			data = damages[kind](rnd, data, scan)
-			before := t.Failed()
-			both, damaged := compareDamaged(t, d[i%len(d)], py, rnd, path, fmt.Sprintf("%s, %d", kind, i), data)
-			if t.Failed() && !before {
-				keep := filepath.Join(os.TempDir(), fmt.Sprintf("imgfeed-damaged-%d.jpg", os.Getpid()))
-				_ = os.WriteFile(keep, data, 0o644)
-				t.Fatalf("the file is kept as %s", keep)
-			}
-			all++
-			if both {
-				taken++
-			}
-			if both && damaged {
-				repaired++
-			}
-		}
-	}
-	fmt.Printf("jpeg: of %d damaged files Pillow takes %d, and this package with the same pixels; %d of them by repair\n", all, taken, repaired)
-}
-
 // TestDamagedGolden harms the golden files and compares with Pillow, or in a quick run with the checksums of what was Pillow's.
 func TestDamagedGolden(t *testing.T) {
 	t.Parallel()
 	answers := pillowtest.Load(t, "testdata/damaged.crc", *update)
-	compare := func(string, *Decoder, []byte) {}
 	rnd := rand.New(rand.NewPCG(12, 13))
-	if answers.Live {
-		py, regions, path := startPillow(t), rand.New(rand.NewPCG(14, 15)), filepath.Join(t.TempDir(), "damaged.jpg")
-		compare = func(name string, d *Decoder, data []byte) { compareDamaged(t, d, py, regions, path, name, data) }
-	}
 	var files [][]byte
 	for _, name := range slices.Sorted(maps.Keys(goldenFiles(t))) {
 		files = append(files, golden(t, name))
 	}
+	var all []*mutated
 	decoders, k := newDecoders(), 0
 	for _, kind := range slices.Sorted(maps.Keys(damages)) {
 		for i := range 40 {
 			data := bytes.Clone(files[rnd.IntN(len(files))])
-			data = damages[kind](rnd, data, bytes.Index(data, []byte{0xff, markerSOS})+4)
-			name := fmt.Sprintf("%s, %d", kind, i)
+			data = damages[kind](rnd, data, scanOf(data))
 			for _, d := range decoders {
-				compare(name, d, data)
-				ours := decodeMutated(d, data)
+				ours := decodeMutated(t, d, fmt.Sprintf("%s, %d", kind, i), data)
 				if err := answers.Compare(k, ours.pix, ours.pix); err != nil {
-					t.Errorf("%s: %v", name, err)
+					t.Errorf("%s: %v", ours.name, err)
 				}
+				all = append(all, ours)
 			}
 			k++
 		}
+	}
+	if answers.Live {
+		startPillow(t).compare(t, all, make(map[outcome]int))
 	}
 }
