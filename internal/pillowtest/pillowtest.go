@@ -1,7 +1,9 @@
-// Package pillowtest finds the Python that tests compare with, and the resampler that matches its Pillow.
+// Package pillowtest finds and starts the Python that tests compare with, and the resampler that matches its Pillow.
 package pillowtest
 
 import (
+	"bufio"
+	"io"
 	"os"
 	"os/exec"
 	"strconv"
@@ -44,6 +46,27 @@ func Find(t testing.TB, modules ...string) (python, resampler string) {
 	}
 	Skip(t, modules...)
 	return "", ""
+}
+
+// Start runs testdata/pillow.py with the Python that [Find] finds, until the test ends. The program reads in and writes out.
+func Start(t testing.TB) (in io.Writer, out *bufio.Reader, resampler string) {
+	t.Helper()
+	python, resampler := Find(t)
+	cmd := exec.Command(python, "-W", "ignore", "testdata/pillow.py")
+	cmd.Stderr = os.Stderr
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { stdin.Close(); _ = cmd.Wait() })
+	return stdin, bufio.NewReaderSize(stdout, 1<<20), resampler
 }
 
 // Skip skips a test because there is no Python with Pillow and modules.

@@ -6,7 +6,6 @@ import (
 	"image"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -16,29 +15,15 @@ import (
 
 // A pillow is a Python process that decodes files with Pillow.
 type pillow struct {
-	in  io.WriteCloser
+	in  io.Writer
 	out *bufio.Reader
 }
 
 // startPillow starts a Python that has Pillow, and skips the test without one.
 func startPillow(t testing.TB) *pillow {
 	t.Helper()
-	python, _ := pillowtest.Find(t)
-	cmd := exec.Command(python, filepath.Join("testdata", "pillow.py"))
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	p := &pillow{in, bufio.NewReaderSize(out, 1<<20)}
-	t.Cleanup(func() { in.Close(); _ = cmd.Wait() })
+	in, out, _ := pillowtest.Start(t)
+	p := &pillow{in, out}
 	version, err := p.out.ReadString('\n')
 	if err != nil {
 		t.Fatal(err)

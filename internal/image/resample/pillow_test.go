@@ -7,7 +7,6 @@ import (
 	"image"
 	"io"
 	"math/rand/v2"
-	"os/exec"
 	"slices"
 	"testing"
 
@@ -25,25 +24,12 @@ type pillow struct {
 
 func startPillow(t *testing.T) *pillow {
 	t.Helper()
-	python, name := pillowtest.Find(t)
+	in, out, name := pillowtest.Start(t)
 	algorithm, err := ParseAlgorithm(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(python, "testdata/pillow.py")
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { in.Close(); cmd.Wait() })
-	return &pillow{t, bufio.NewWriterSize(in, 1<<20), bufio.NewReaderSize(out, 1<<20), algorithm}
+	return &pillow{t, bufio.NewWriterSize(in, 1<<20), out, algorithm}
 }
 
 func (p *pillow) ask(payload []byte, format string, args ...any) []byte {

@@ -8,7 +8,6 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
-	"os/exec"
 	"strings"
 	"testing"
 
@@ -68,25 +67,11 @@ type pillow struct {
 
 func startPillow(t *testing.T, checksums string) *pillow {
 	t.Helper()
-	answers := pillowtest.Load(t, checksums, *update)
-	if !answers.Live {
-		return &pillow{t: t, answers: answers}
+	p := &pillow{t: t, answers: pillowtest.Load(t, checksums, *update)}
+	if p.answers.Live {
+		p.in, p.r, _ = pillowtest.Start(t)
 	}
-	python, _ := pillowtest.Find(t)
-	cmd := exec.Command(python, "-W", "ignore", "testdata/pillow.py")
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { in.Close(); cmd.Wait() })
-	return &pillow{t, in, bufio.NewReader(out), answers}
+	return p
 }
 
 // ask fills want with the answer to a question about src. In a quick run it asks nothing.

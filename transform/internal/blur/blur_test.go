@@ -1,14 +1,12 @@
 package blur
 
 import (
-	"bufio"
 	"bytes"
 	"flag"
 	"fmt"
 	"io"
 	"math"
 	"math/rand/v2"
-	"os/exec"
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
@@ -57,21 +55,7 @@ func blurred(t *testing.T, src *imagefile.RGB, blur func(dst *imagefile.RGB)) *i
 
 // startPillow starts a Python process and returns what asks it for Pillow's pixels.
 func startPillow(t *testing.T) func(src *imagefile.RGB, radius float64) []byte {
-	python, _ := pillowtest.Find(t)
-	cmd := exec.Command(python, "testdata/pillow.py")
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	pipe, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { in.Close(); cmd.Wait() })
-	out := bufio.NewReader(pipe)
+	in, out, _ := pillowtest.Start(t)
 	return func(src *imagefile.RGB, radius float64) []byte {
 		fmt.Fprintln(in, src.Width, src.Height, radius)
 		in.Write(src.Pix)
