@@ -40,12 +40,11 @@ func newGuarded(t *testing.T) *guarded {
 	return &guarded{src: pages(), dst: pages()}
 }
 
-// source copies the region have of c's source, ending at the guard page.
-func (g *guarded) source(c resizeCase, have image.Rectangle) []byte {
-	size := 3 * have.Dx() * have.Dy()
-	src := g.src[guardSize-size:]
+// source copies the region have of c's source, rows stride bytes apart, ending at the guard page.
+func (g *guarded) source(c resizeCase, have image.Rectangle, stride int) []byte {
+	src := g.src[guardSize-(have.Dy()-1)*stride-3*have.Dx():]
 	for y := range have.Dy() {
-		copy(src[3*y*have.Dx():][:3*have.Dx()], c.src[3*((have.Min.Y+y)*c.srcW+have.Min.X):])
+		copy(src[y*stride:][:3*have.Dx()], c.src[3*((have.Min.Y+y)*c.srcW+have.Min.X):])
 	}
 	return src
 }

@@ -111,31 +111,6 @@ func TestLayoutAndFlip(t *testing.T) {
 	}
 }
 
-// TestSourceRegionSuffices gives Resize nothing but the region, amid a larger buffer, and compares.
-func TestSourceRegionSuffices(t *testing.T) {
-	rng := rand.New(rand.NewPCG(17, 18))
-	for range 300 {
-		c := randomCase(rng, everyFilter[rng.IntN(6)], 150)
-		want := c.run(t, &Resampler{}, NHWC, false)
-		have := SourceRegion(c.srcW, c.srcH, c.outW, c.outH, c.keep, c.filter)
-		have = have.Inset(-rng.IntN(3)).Intersect(image.Rect(0, 0, c.srcW, c.srcH))
-		stride := 3*have.Dx() + rng.IntN(20)
-		src := make([]byte, stride*have.Dy())
-		for y := range have.Dy() {
-			copy(src[y*stride:][:3*have.Dx()], c.src[3*((have.Min.Y+y)*c.srcW+have.Min.X):])
-		}
-		for _, level := range kernel.Available() {
-			dst := Output{make([]byte, len(want)), c.keep.Dx(), c.keep.Dy(), NHWC, false}
-			if err := New(level).Resize(dst, src, stride, have, c.srcW, c.srcH, c.outW, c.outH, c.keep, c.filter, c.algorithm); err != nil {
-				t.Fatalf("%v: %v", c, err)
-			}
-			if i := firstDifference(dst.Pix, want); i >= 0 {
-				t.Fatalf("%v, %v, from region %v: byte %d differs", c, level, have, i)
-			}
-		}
-	}
-}
-
 func TestResizeErrors(t *testing.T) {
 	src := make([]byte, 3*10*10)
 	all := image.Rect(0, 0, 10, 10)
