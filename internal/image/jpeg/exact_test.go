@@ -72,7 +72,7 @@ func newDecoders() (decoders []*Decoder) {
 }
 
 // compareWith decodes a file with every decoder, whole and in some random regions, with and without index, and compares
-// with the pixels given. It returns how many decodes it compared.
+// with the pixels given. It also takes the file apart, and makes it again. It returns how many decodes it compared.
 func compareWith(t testing.TB, decoders []*Decoder, rnd *rand.Rand, name string, data, want []byte, size image.Point) int {
 	t.Helper()
 	index, config, err := decoders[0].AppendIndex(nil, data)
@@ -104,6 +104,7 @@ func compareWith(t testing.TB, decoders []*Decoder, rnd *rand.Rand, name string,
 			}
 		}
 	}
+	checkSplitWhole(t, decoders, rnd, name, data, config)
 	return 4*len(decoders) - 2
 }
 

@@ -14,8 +14,8 @@ import (
 
 func plannedOut(d *Decoder, q int) unsafe.Pointer { return unsafe.Pointer(&d.batch[q].quad[0]) }
 
-// checkAgreement decodes data at every level, whole and in a region with and without index, and fails unless all agree
-// and all errors are of this package's types.
+// checkAgreement decodes data at every level, whole and in a region, with and without index and from coefficients, and fails unless
+// all agree and all errors are of this package's types.
 func checkAgreement(t *testing.T, decoders []*Decoder, data []byte, seed uint64) {
 	config, err := DecodeConfig(data)
 	if err != nil {
@@ -55,6 +55,9 @@ func checkAgreement(t *testing.T, decoders []*Decoder, data []byte, seed uint64)
 				t.Fatalf("level %d, region %v, index %t: other pixels than the whole image has, or error %v", i, region, use != nil, err)
 			}
 		}
+	}
+	if err := checkSplit(t, decoders, rnd, "changed file", data); err != nil && !isOurs(err) && err != errOtherwise {
+		t.Fatalf("rebuilding from coefficients: error of type %T", err)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"image"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -63,18 +64,21 @@ func goldenFiles(t testing.TB) map[string]string {
 	return golden
 }
 
-// TestGolden compares small files with the checksums of what Pillow makes of them, where there is no Pillow.
+// TestGolden compares small files with the checksums of Pillow's pixels, where there is no Pillow, and takes them apart.
 func TestGolden(t *testing.T) {
 	if *update {
 		updateGolden(t)
 	}
+	decoders, rnd := newDecoders(), rand.New(rand.NewPCG(21, 22))
 	for name, want := range goldenFiles(t) {
-		data := readFile(t, filepath.Join("testdata", "files", name))
-		for i, d := range newDecoders() {
-			index, _, err := d.AppendIndex(nil, data)
+		data := golden(t, name)
+		var config Config
+		for i, d := range decoders {
+			index, fromHeader, err := d.AppendIndex(nil, data)
 			if err != nil {
 				t.Fatalf("%s: AppendIndex: %v", name, err)
 			}
+			config = fromHeader
 			for _, use := range [][]byte{nil, index} {
 				pix, err := decodeRegion(d, data, use, image.Rectangle{Max: goldenSize})
 				if err != nil {
@@ -85,5 +89,6 @@ func TestGolden(t *testing.T) {
 				}
 			}
 		}
+		checkSplitWhole(t, decoders, rnd, name, data, config)
 	}
 }
