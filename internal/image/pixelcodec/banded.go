@@ -6,7 +6,6 @@ import (
 	"image"
 	"slices"
 
-	"github.com/imgfeed/imgfeed/internal/image/resample"
 	"github.com/klauspost/compress/zstd"
 	"github.com/pierrec/lz4/v4"
 )
@@ -15,7 +14,6 @@ import (
 // and as many bytes. A band that would not become smaller is stored uncompressed, which its length shows.
 type bandedCodec struct {
 	base
-	id       int
 	compress blockCompressor
 	window   window
 	band     []byte // the residuals of one band
@@ -34,15 +32,13 @@ type blockCompressor interface {
 
 const bandLengthBytes = 4
 
-func newBanded(b base) (*bandedCodec, error) {
-	c := &bandedCodec{base: b}
-	switch b.params.Codec {
-	case Zstd:
-		c.id, c.compress = idZstd, &zstdCompressor{level: zstd.EncoderLevel(b.params.Level)}
-	case LZ4:
-		c.id, c.compress = idLZ4, new(lz4Compressor)
+func newBanded(b base) *bandedCodec {
+	c := &bandedCodec{base: b, compress: new(lz4Compressor)}
+	if b.params.Codec == Zstd {
+		c.compress = &zstdCompressor{level: zstd.EncoderLevel(b.params.Level)}
 	}
-	return c, nil
+	c.decoder = c
+	return c
 }
 
 func (c *bandedCodec) Encode(dst, rgb []byte, stride, w, h int) ([]byte, error) {
@@ -76,28 +72,7 @@ func (c *bandedCodec) Encode(dst, rgb []byte, stride, w, h int) ([]byte, error) 
 	return dst, nil
 }
 
-func (c *bandedCodec) Decode(dst []byte, stride int, blob []byte, r image.Rectangle) error {
-	h, err := open(blob, c.id, r)
-	if err != nil {
-		return err
-	}
-	t, err := rowsTarget(dst, stride, r)
-	if err != nil {
-		return err
-	}
-	c.window.begin(blob, h, r)
-	return decodeRows(&c.window, &c.base, c, &t, r)
-}
-
-func (c *bandedCodec) DecodeTo(out resample.Output, blob []byte, r image.Rectangle) error {
-	h, err := open(blob, c.id, r)
-	if err != nil {
-		return err
-	}
-	t, err := outputTarget(out, r, c.nonTemporal)
-	if err != nil {
-		return err
-	}
+func (c *bandedCodec) decode(t target, blob []byte, h header, r image.Rectangle) error {
 	c.window.begin(blob, h, r)
 	return decodeRows(&c.window, &c.base, c, &t, r)
 }

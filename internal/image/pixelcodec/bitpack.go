@@ -4,8 +4,6 @@ import (
 	"encoding/binary"
 	"image"
 	"slices"
-
-	"github.com/imgfeed/imgfeed/internal/image/resample"
 )
 
 // bitpackCodec packs groups of 8 by 2 residuals as bit planes.
@@ -35,42 +33,18 @@ const (
 )
 
 func newBitpack(b base) *bitpackCodec {
-	return &bitpackCodec{base: b, tables: newGroupTables(b.params.Groups)}
+	c := &bitpackCodec{base: b, tables: newGroupTables(b.params.Groups)}
+	c.decoder = c
+	return c
 }
 
-func (c *bitpackCodec) Decode(dst []byte, stride int, blob []byte, r image.Rectangle) error {
-	h, err := open(blob, idBitpack, r)
-	if err != nil {
-		return err
-	}
-	t, err := rowsTarget(dst, stride, r)
-	if err != nil {
-		return err
-	}
-	c.begin(blob, h, r)
-	return decodeRows(&c.window, &c.base, c, &t, r)
-}
-
-func (c *bitpackCodec) DecodeTo(out resample.Output, blob []byte, r image.Rectangle) error {
-	h, err := open(blob, idBitpack, r)
-	if err != nil {
-		return err
-	}
-	t, err := outputTarget(out, r, c.nonTemporal)
-	if err != nil {
-		return err
-	}
-	c.begin(blob, h, r)
-	return decodeRows(&c.window, &c.base, c, &t, r)
-}
-
-// begin moves to the rectangle r of blob, which has the header h.
-func (c *bitpackCodec) begin(blob []byte, h header, r image.Rectangle) {
+func (c *bitpackCodec) decode(t target, blob []byte, h header, r image.Rectangle) error {
 	c.window.begin(c.withSlack(blob), h, r)
 	if need := chunkHeaderBytes*h.chunks() + SlackBytes; cap(c.headers) < need {
 		c.headers = make([]byte, need)
 	}
 	c.headers = c.headers[:cap(c.headers)]
+	return decodeRows(&c.window, &c.base, c, &t, r)
 }
 
 func (c *bitpackCodec) seek(band int) (err error) {
@@ -115,7 +89,7 @@ func (c *bitpackCodec) Encode(dst, rgb []byte, stride, w, h int) ([]byte, error)
 	if c.codes == nil {
 		c.codes = newCodeTable(c.params.Groups)
 	}
-	head := header{width: w, height: h, bandLog: c.params.bandLog(), codec: idBitpack}
+	head := header{width: w, height: h, bandLog: c.params.bandLog(), codec: c.id}
 	c.enc.begin(&c.kernels, rgb, stride, head)
 
 	chunks, pairs := head.chunks(), (h+1)/2

@@ -202,7 +202,7 @@ func TestHostileWidths(t *testing.T) {
 	width := newGroupTables(DefaultGroups()).width
 	for range 300 {
 		w, h := 1+rng.IntN(400), 2
-		head := header{width: w, height: h, bandLog: 5, codec: idBitpack}
+		head := header{width: w, height: h, bandLog: 5, codec: 1}
 		blob := binary.LittleEndian.AppendUint32(head.append(nil), headerBytes+offsetBytes)
 		headers, payload := make([]byte, chunkHeaderBytes*head.chunks()), 0
 		few := rng.IntN(3) + 1

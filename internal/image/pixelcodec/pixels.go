@@ -24,6 +24,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"image"
+	"slices"
 
 	"github.com/imgfeed/imgfeed/internal/image/resample"
 	"github.com/imgfeed/imgfeed/internal/kernel"
@@ -37,7 +38,7 @@ const (
 	None    = "none"
 )
 
-// Names returns every codec's name, the default first.
+// Names returns every codec's name, the default first. The header of a blob has a codec's place in the list, from 1.
 func Names() []string { return []string{Bitpack, Zstd, LZ4, None} }
 
 // MaxDimension is the largest width or height of a blob.
@@ -49,14 +50,6 @@ const SlackBytes = 64
 const (
 	headerBytes = 8
 	offsetBytes = 4
-)
-
-// Codec numbers in a blob's header.
-const (
-	idBitpack = 1
-	idZstd    = 2
-	idLZ4     = 3
-	idNone    = 4
 )
 
 // A Codec writes and reads blobs of one kind. It keeps scratch memory from call to call, so it allocates nothing after
@@ -93,14 +86,16 @@ func New(p Params, level kernel.Level) (Codec, error) {
 	if err != nil {
 		return nil, err
 	}
-	base := base{params: p, kernels: kernelsFor(level)}
+	base := base{params: p, kernels: kernelsFor(level), id: 1 + slices.Index(Names(), p.Codec)}
 	switch p.Codec {
 	case Bitpack:
 		return newBitpack(base), nil
 	case Zstd, LZ4:
-		return newBanded(base)
+		return newBanded(base), nil
 	case None:
-		return &rawCodec{base: base}, nil
+		c := &rawCodec{base: base}
+		c.decoder = c
+		return c, nil
 	}
 	return nil, fmt.Errorf("pixels: unknown codec %q, want one of %v", p.Codec, Names())
 }
@@ -145,7 +140,7 @@ func readHeader(blob []byte) (header, error) {
 		return header{}, &FormatError{Offset: 2, Msg: "the height is out of range"}
 	case h.bandLog < minBandLog || h.bandLog > maxBandLog:
 		return header{}, &FormatError{Offset: 4, Msg: "the height of a band is out of range"}
-	case h.codec < idBitpack || h.codec > idNone:
+	case h.codec < 1 || h.codec > len(Names()):
 		return header{}, &FormatError{Offset: 5, Msg: "unknown codec"}
 	case blob[6] != 0 || blob[7] != 0:
 		return header{}, &FormatError{Offset: 6, Msg: "a reserved byte is not zero"}
@@ -189,9 +184,40 @@ func (e *LimitError) Error() string {
 type base struct {
 	params      Params
 	kernels     kernels
-	padded      []byte // copy of a blob without slack
-	nonTemporal bool   // outputs may bypass the caches
+	id          int     // codec number in headers
+	decoder     decoder // the codec itself
+	padded      []byte  // copy of a blob without slack
+	nonTemporal bool    // outputs may bypass the caches
 	prefetcher
+}
+
+// A decoder writes the pixels of a rectangle of a blob, whose header is h, to t.
+type decoder interface {
+	decode(t target, blob []byte, h header, r image.Rectangle) error
+}
+
+func (b *base) Decode(dst []byte, stride int, blob []byte, r image.Rectangle) error {
+	h, err := b.open(blob, r)
+	if err != nil {
+		return err
+	}
+	t, err := rowsTarget(dst, stride, r)
+	if err != nil {
+		return err
+	}
+	return b.decoder.decode(t, blob, h, r)
+}
+
+func (b *base) DecodeTo(out resample.Output, blob []byte, r image.Rectangle) error {
+	h, err := b.open(blob, r)
+	if err != nil {
+		return err
+	}
+	t, err := outputTarget(out, r, b.nonTemporal)
+	if err != nil {
+		return err
+	}
+	return b.decoder.decode(t, blob, h, r)
 }
 
 // Params returns the codec's settings, with the defaults filled in.
@@ -212,13 +238,13 @@ func (b *base) withSlack(blob []byte) []byte {
 }
 
 // open reads the header of a blob, and checks its codec and r.
-func open(blob []byte, codec int, r image.Rectangle) (header, error) {
+func (b *base) open(blob []byte, r image.Rectangle) (header, error) {
 	h, err := readHeader(blob)
 	if err != nil {
 		return h, err
 	}
-	if h.codec != codec {
-		return h, &FormatError{Offset: 5, Msg: "stored by codec " + Names()[h.codec-1] + ", not " + Names()[codec-1]}
+	if h.codec != b.id {
+		return h, &FormatError{Offset: 5, Msg: "stored by codec " + Names()[h.codec-1] + ", not " + b.params.Codec}
 	}
 	if r.Empty() || !r.In(image.Rect(0, 0, h.width, h.height)) {
 		return h, fmt.Errorf("pixels: rectangle %v is empty or outside the %d×%d image", r, h.width, h.height)

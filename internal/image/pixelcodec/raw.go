@@ -3,8 +3,6 @@ package pixelcodec
 import (
 	"image"
 	"slices"
-
-	"github.com/imgfeed/imgfeed/internal/image/resample"
 )
 
 // rawCodec stores the raw pixels, row after row behind the header.
@@ -18,41 +16,18 @@ func (c *rawCodec) Encode(dst, rgb []byte, stride, w, h int) ([]byte, error) {
 		return nil, err
 	}
 	dst = slices.Grow(dst, headerBytes+3*w*h+SlackBytes)
-	dst = header{width: w, height: h, bandLog: c.params.bandLog(), codec: idNone}.append(dst)
+	dst = header{width: w, height: h, bandLog: c.params.bandLog(), codec: c.id}.append(dst)
 	for y := range h {
 		dst = append(dst, rgb[y*stride:][:3*w]...)
 	}
 	return dst, nil
 }
 
-func (c *rawCodec) Decode(dst []byte, stride int, blob []byte, r image.Rectangle) error {
-	h, err := c.open(blob, r)
-	if err != nil {
-		return err
+// decode writes the pixels of r: by a copy if possible, otherwise through planes.
+func (c *rawCodec) decode(t target, blob []byte, h header, r image.Rectangle) error {
+	if want := headerBytes + 3*h.width*h.height; len(blob) != want {
+		return &FormatError{Offset: len(blob), Msg: "the length is not what the width and height ask for"}
 	}
-	t, err := rowsTarget(dst, stride, r)
-	if err != nil {
-		return err
-	}
-	c.copyRows(&t, blob, h, r)
-	return nil
-}
-
-func (c *rawCodec) DecodeTo(out resample.Output, blob []byte, r image.Rectangle) error {
-	h, err := c.open(blob, r)
-	if err != nil {
-		return err
-	}
-	t, err := outputTarget(out, r, c.nonTemporal)
-	if err != nil {
-		return err
-	}
-	c.copyRows(&t, blob, h, r)
-	return nil
-}
-
-// copyRows writes the pixels of r: by a copy if possible, otherwise through planes.
-func (c *rawCodec) copyRows(t *target, blob []byte, h header, r image.Rectangle) {
 	t.choose(&c.kernels)
 	if t.nonTemporal {
 		defer c.kernels.fence()
@@ -75,15 +50,5 @@ func (c *rawCodec) copyRows(t *target, blob []byte, h header, r image.Rectangle)
 			copy(t.pix[y*t.rowBytes:], src)
 		}
 	}
-}
-
-func (c *rawCodec) open(blob []byte, r image.Rectangle) (header, error) {
-	h, err := open(blob, idNone, r)
-	if err != nil {
-		return h, err
-	}
-	if want := headerBytes + 3*h.width*h.height; len(blob) != want {
-		return h, &FormatError{Offset: len(blob), Msg: "the length is not what the width and height ask for"}
-	}
-	return h, nil
+	return nil
 }
