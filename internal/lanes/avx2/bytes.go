@@ -79,21 +79,3 @@ func StorePixelsMirrored(v0, v1, v2 Bytes, p unsafe.Pointer) {
 func LoadPixels(p unsafe.Pointer) (v0, v1, v2 Bytes) {
 	return loadLanes(p, unsafe.Add(p, 48)), loadLanes(unsafe.Add(p, 16), unsafe.Add(p, 64)), loadLanes(unsafe.Add(p, 32), unsafe.Add(p, 80))
 }
-
-// channelOf extracts channels from pixels: entry [c][v] has the index of each byte of channel c in vector v.
-var channelOf = func() (t [3][3][16 * Count]uint8) {
-	for c := range 3 {
-		for i := range 16 * Count {
-			t[c][0][i], t[c][1][i], t[c][2][i] = 128, 128, 128
-			place := 3*(i%16) + c
-			t[c][place/16][i] = uint8(place % 16)
-		}
-	}
-	return t
-}()
-
-// Channel returns R, G or B (0, 1 or 2) of LoadPixels' vectors.
-func Channel(v0, v1, v2 Bytes, c int) Bytes {
-	t := &channelOf[c]
-	return Take(v0, Load(unsafe.Pointer(&t[0]))).Or(Take(v1, Load(unsafe.Pointer(&t[1])))).Or(Take(v2, Load(unsafe.Pointer(&t[2]))))
-}

@@ -2,10 +2,11 @@
 
 //go:generate go run ../generate -lanes avx512,neon common.go
 //go:generate go run ../generate -lanes avx512 x86.go
+//go:generate go run ../generate -lanes neon channels.go
 
 // Package lanes has the vectors of AVX2 for kernels with one text for several instruction sets; see the generator,
-// internal/lanes/generate. The generator also makes common.go of the other packages, and x86.go of AVX-512, from this
-// package's.
+// internal/lanes/generate. The generator also makes common.go of the other packages, x86.go of AVX-512 and channels.go of
+// NEON from this package's.
 package lanes
 
 import (

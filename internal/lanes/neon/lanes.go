@@ -1,7 +1,7 @@
 //go:build goexperiment.simd && go1.27 && !go1.28 && arm64
 
 // Package lanes has the vectors of NEON for kernels with one text for several instruction sets; see the generator,
-// internal/lanes/generate. The generator makes common.go from AVX2's.
+// internal/lanes/generate. The generator makes common.go and channels.go from AVX2's.
 package lanes
 
 import (
