@@ -106,21 +106,20 @@ func (p *parser) nextMarker() (byte, error) {
 
 // segment returns the payload of a marker's segment, which is at pos, and moves past it.
 func (p *parser) segment(m byte) ([]byte, error) {
-	name := markerName(m)
 	if len(p.data)-p.pos < 2 {
 		p.cut = true
-		return nil, formatError(len(p.data), "file ends in the length of %s: it is truncated", name)
+		return nil, formatError(len(p.data), "file ends in the length of marker ff%02x: it is truncated", m)
 	}
 	length := int(p.data[p.pos])<<8 | int(p.data[p.pos+1])
 	if m == markerDNL || m >= markerAPP0 { // libjpeg does not check their lengths
 		length = max(length, 2)
 	}
 	if length < 2 {
-		return nil, formatError(p.pos, "%s has the length %d, below 2", name, length)
+		return nil, formatError(p.pos, "marker ff%02x has the length %d, below 2", m, length)
 	}
 	if len(p.data)-p.pos < length {
 		p.cut = true
-		return nil, formatError(len(p.data), "file ends in %s, which has %d bytes: it is truncated", name, length)
+		return nil, formatError(len(p.data), "file ends in the segment of marker ff%02x, which has %d bytes: it is truncated", m, length)
 	}
 	s := p.data[p.pos+2 : p.pos+length]
 	p.pos += length
@@ -185,24 +184,6 @@ func (p *parser) advance(headerOnly bool) error {
 			return err
 		}
 	}
-}
-
-func markerName(m byte) string {
-	switch {
-	case m == markerDHT:
-		return "DHT"
-	case m == markerDQT:
-		return "DQT"
-	case m == markerDRI:
-		return "DRI"
-	case m == markerSOS:
-		return "SOS"
-	case m >= markerAPP0 && m <= markerAPP15:
-		return "APPn"
-	case m >= markerSOF0 && m <= markerSOF15:
-		return "SOFn"
-	}
-	return "a marker segment"
 }
 
 // checkDAC refuses the same arithmetic-coding conditions as libjpeg, although Huffman-coded files do not use them.
