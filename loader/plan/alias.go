@@ -3,9 +3,9 @@ package plan
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"fmt"
 	"math"
 	"math/bits"
-	"strconv"
 )
 
 // An aliasTable draws from n columns in proportion to weights, in constant time (Walker 1977, as built by Vose 1991). It chooses a
@@ -23,8 +23,7 @@ type aliasTable struct {
 type drawKeys [2]uint64
 
 func newDrawKeys(fingerprint string, seed int64, epoch int) drawKeys {
-	sum := sha256.Sum256([]byte("imgfeed weights v1\x00" + fingerprint + "\x00" +
-		strconv.FormatInt(seed, 10) + "\x00" + strconv.Itoa(epoch)))
+	sum := sha256.Sum256(fmt.Appendf(nil, "imgfeed weights v1\x00%s\x00%d\x00%d", fingerprint, seed, epoch))
 	return drawKeys{binary.BigEndian.Uint64(sum[:]), binary.BigEndian.Uint64(sum[8:])}
 }
 

@@ -89,16 +89,7 @@ func (p *Plan) keyBuckets(s *bucketed) {
 
 // shareBuckets counts this rank's batches and samples.
 func (p *Plan) shareBuckets(s *bucketed) {
-	left := s.all() - p.cfg.Consumed/s.batch
-	switch p.cfg.Policy {
-	case Pad:
-		p.batches = ceilDiv(left, p.cfg.World)
-	case DropLast:
-		p.batches = left / p.cfg.World
-	case Uneven:
-		p.batches = ceilDiv(left-p.cfg.Rank, p.cfg.World)
-	}
-	p.local = 0
+	p.batches = p.cfg.share(s.all() - p.cfg.Consumed/s.batch)
 	for b := range p.batches {
 		p.local += s.length(p.numberOf(s, b))
 	}

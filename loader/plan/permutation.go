@@ -3,9 +3,9 @@ package plan
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"fmt"
 	"math/bits"
 	"math/rand/v2"
-	"strconv"
 )
 
 // tableMax is the largest size of a permutation stored as a shuffled table. A Feistel network over so few values has too few
@@ -36,9 +36,7 @@ type permutation struct {
 const goldenGamma = 0x9E3779B97F4A7C15
 
 func newPermutation(fingerprint string, seed int64, epoch, partition, size int) *permutation {
-	text := "imgfeed plan v1\x00" + fingerprint + "\x00" + strconv.FormatInt(seed, 10) + "\x00" +
-		strconv.Itoa(epoch) + "\x00" + strconv.Itoa(partition)
-	sum := sha256.Sum256([]byte(text))
+	sum := sha256.Sum256(fmt.Appendf(nil, "imgfeed plan v1\x00%s\x00%d\x00%d\x00%d", fingerprint, seed, epoch, partition))
 	var words [4]uint64
 	for i := range words {
 		words[i] = binary.BigEndian.Uint64(sum[8*i:])

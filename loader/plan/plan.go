@@ -157,6 +157,17 @@ func (c *Config) positions() int {
 	return c.Samples
 }
 
+// share returns how many of the remaining samples or batches the rank gets.
+func (c *Config) share(remaining int) int {
+	switch c.Policy {
+	case DropLast:
+		return remaining / c.World
+	case Uneven:
+		return ceilDiv(remaining-c.Rank, c.World)
+	}
+	return ceilDiv(remaining, c.World)
+}
+
 // A Plan is one rank's share of one epoch, or of the rest of it. It is immutable and safe for concurrent use.
 type Plan struct {
 	cfg     Config
@@ -178,14 +189,9 @@ func New(cfg Config) (*Plan, error) {
 		p.shareBuckets(s.buckets)
 		return p, nil
 	}
-	left := cfg.positions() - cfg.Consumed
-	switch cfg.Policy {
-	case Pad:
-		p.local = ceilDiv(left, cfg.World)
-	case DropLast:
-		p.local = left / cfg.World / cfg.BatchSize * cfg.BatchSize
-	case Uneven:
-		p.local = max(0, ceilDiv(left-cfg.Rank, cfg.World))
+	p.local = cfg.share(cfg.positions() - cfg.Consumed)
+	if cfg.Policy == DropLast {
+		p.local -= p.local % cfg.BatchSize
 	}
 	p.batches = ceilDiv(p.local, cfg.BatchSize)
 	p.key()

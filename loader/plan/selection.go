@@ -74,10 +74,7 @@ const RepeatsMax = 1 << 16
 // NewSelection returns the selection for cfg, or a [*SelectionError].
 func NewSelection(cfg SelectionConfig) (*Selection, error) {
 	s := &Selection{samples: cfg.Samples, list: cfg.List, repeats: max(cfg.Repeats, 1), positions: cfg.Positions, ofRank: cfg.OfRank}
-	candidates := cfg.Samples
-	if cfg.List != nil {
-		candidates = len(cfg.List)
-	}
+	candidates := s.choices()
 	switch {
 	case cfg.Samples < 1 || cfg.Samples > SamplesMax:
 		return nil, selectionError("a set of %d samples, want 1 or more, and less than 2^31", cfg.Samples)
@@ -221,53 +218,38 @@ func (p *Plan) pick(q int) (index, repetition int) {
 }
 
 // selectedPartitions returns the partitions, in rising order, that hold the samples which a plan with a selection can meet.
-func (p *Plan) selectedPartitions() []int {
-	found := newPartitionSet(p.cfg.Samples, p.cfg.Partitions)
+func (p *Plan) selectedPartitions() (partitions []int) {
+	found := make([]bool, min(p.cfg.Samples, p.cfg.Partitions))
+	missing := len(found)
+	add := func(index int) {
+		if k := index % p.cfg.Partitions; !found[k] {
+			found[k] = true
+			missing--
+		}
+	}
 	switch s := p.cfg.Selection; {
 	case s.alias != nil:
-		for column := 0; column < len(s.alias.threshold) && found.missing > 0; column++ {
+		for column := 0; column < len(s.alias.threshold) && missing > 0; column++ {
 			first, second := s.alias.both(column)
-			found.add(s.candidate(first))
-			found.add(s.candidate(second))
+			add(s.candidate(first))
+			add(s.candidate(second))
 		}
 	case s.list == nil: // repetitions go to ranks in a row, so that any rank can meet any
-		for index := range found.has {
-			found.add(index)
+		for index := range found {
+			add(index)
 		}
 	case p.cfg.Shuffle:
-		for place := 0; place < len(s.list) && found.missing > 0; place++ {
-			found.add(int(s.list[place]))
+		for place := 0; place < len(s.list) && missing > 0; place++ {
+			add(int(s.list[place]))
 		}
 	default:
-		for i := 0; i < p.local && found.missing > 0; i++ {
+		for i := 0; i < p.local && missing > 0; i++ {
 			index, _ := p.pick(p.position(i))
-			found.add(index)
+			add(index)
 		}
 	}
-	return found.list()
-}
-
-// A partitionSet collects partitions. Sample i is in partition i mod built.
-type partitionSet struct {
-	has            []bool
-	missing, built int
-}
-
-func newPartitionSet(samples, built int) *partitionSet {
-	n := min(samples, built)
-	return &partitionSet{has: make([]bool, n), missing: n, built: built}
-}
-
-func (m *partitionSet) add(index int) {
-	if k := index % m.built; !m.has[k] {
-		m.has[k] = true
-		m.missing--
-	}
-}
-
-func (m *partitionSet) list() (partitions []int) {
-	for k, has := range m.has {
-		if has {
+	for k, is := range found {
+		if is {
 			partitions = append(partitions, k)
 		}
 	}

@@ -3,9 +3,9 @@ package plan
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"fmt"
 	"iter"
 	"math/bits"
-	"strconv"
 )
 
 // Alternatives gives the samples that may replace one that cannot be read, in the order to try them. They are the samples
@@ -21,10 +21,9 @@ import (
 // seed "\0" epoch), the numbers in decimal.
 func (p *Plan) Alternatives(index, repetition int) iter.Seq[int] {
 	c := &p.cfg
-	sum := sha256.Sum256([]byte("imgfeed substitutes v1\x00" + c.Fingerprint + "\x00" +
-		strconv.FormatInt(c.Seed, 10) + "\x00" + strconv.Itoa(c.Epoch)))
+	sum := sha256.Sum256(fmt.Appendf(nil, "imgfeed substitutes v1\x00%s\x00%d\x00%d", c.Fingerprint, c.Seed, c.Epoch))
 	x := mix64(mix64(binary.BigEndian.Uint64(sum[:])+uint64(index)*goldenGamma) + uint64(repetition)*goldenGamma)
-	n, partitions := c.Samples, max(c.Partitions, 1)
+	n := c.Samples
 	if c.Selection != nil {
 		n = c.Selection.choices()
 	}
@@ -38,7 +37,7 @@ func (p *Plan) Alternatives(index, repetition int) iter.Seq[int] {
 			} else if candidate = c.Selection.candidate(place); !c.Selection.drawn(place) {
 				continue
 			}
-			if candidate != index && candidate%partitions == index%partitions && !yield(candidate) {
+			if candidate != index && candidate%c.Partitions == index%c.Partitions && !yield(candidate) {
 				return
 			}
 		}
