@@ -14,10 +14,7 @@ func TestBuckets(t *testing.T) {
 	}
 	for _, shuffle := range []bool{false, true} {
 		for _, size := range []int{1, 4, 7, 200} {
-			s, err := NewSelection(SelectionConfig{Samples: len(of), Buckets: &Buckets{Of: of, BatchSize: size}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := mustSelect(t, SelectionConfig{Samples: len(of), Buckets: &Buckets{Of: of, BatchSize: size}})
 			cfg := Config{Fingerprint: "s", Samples: len(of), World: 1, BatchSize: size, Seed: 4, Epoch: 2, Shuffle: shuffle, Selection: s, Policy: Uneven}
 			all := bucketBatches(t, cfg, of)
 			var seen []int
@@ -89,10 +86,7 @@ func TestBucketsDropLast(t *testing.T) {
 	for i := range of {
 		of[i] = uint16(i % 3)
 	}
-	s, err := NewSelection(SelectionConfig{Samples: 50, Buckets: &Buckets{Of: of, BatchSize: 4, Full: true}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := mustSelect(t, SelectionConfig{Samples: 50, Buckets: &Buckets{Of: of, BatchSize: 4, Full: true}})
 	cfg := Config{Fingerprint: "s", Samples: 50, World: 5, BatchSize: 4, Shuffle: true, Selection: s, Policy: DropLast}
 	for _, batch := range bucketBatches(t, cfg, of) {
 		if len(batch) != 4 {
@@ -116,10 +110,7 @@ func TestBucketsRefused(t *testing.T) {
 			t.Errorf("%+v is taken", cfg)
 		}
 	}
-	s, err := NewSelection(SelectionConfig{Samples: 10, Buckets: &Buckets{Of: of, BatchSize: 4}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := mustSelect(t, SelectionConfig{Samples: 10, Buckets: &Buckets{Of: of, BatchSize: 4}})
 	for _, cfg := range []Config{{BatchSize: 3}, {BatchSize: 4, Consumed: 3}} {
 		cfg.Samples, cfg.Selection = 10, s
 		if _, err := New(cfg); err == nil {

@@ -10,10 +10,7 @@ import (
 func TestMixture(t *testing.T) {
 	lengths, starts := []int{50, 7, 0, 30}, []int{0, 50, 57, 57, 87}
 	for _, positions := range []int{1, 10, 64, 333} {
-		s, err := NewSelection(SelectionConfig{Samples: 87, Joined: lengths, Mix: []float64{6, 3, 0, 1}, Positions: positions})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := mustSelect(t, SelectionConfig{Samples: 87, Joined: lengths, Mix: []float64{6, 3, 0, 1}, Positions: positions})
 		cfg := Config{Fingerprint: "s", Samples: 87, World: 1, BatchSize: 3, Seed: 4, Epoch: 2, Selection: s, Policy: Uneven}
 		all := picks(t, cfg)
 		if len(all) != positions {

@@ -59,51 +59,25 @@ func randomConfigs(n int) []Config {
 	return cfgs
 }
 
-func TestUnevenIsDisjointAndComplete(t *testing.T) {
+// TestPolicies counts the samples of all ranks: none comes twice unless ranks are padded, and none is missing unless the rest is dropped.
+func TestPolicies(t *testing.T) {
 	for _, cfg := range randomConfigs(300) {
-		cfg.Policy = Uneven
-		for s, n := range counts(t, cfg) {
-			if n != 1 {
-				t.Fatalf("%+v: sample %d stands %d times", cfg, s, n)
+		for _, cfg.Policy = range []Policy{Pad, DropLast, Uneven} {
+			for s, n := range counts(t, cfg) {
+				if n == 0 && cfg.Policy != DropLast || n > 1 && cfg.Policy != Pad {
+					t.Fatalf("%+v: sample %d stands %d times", cfg, s, n)
+				}
 			}
-		}
-	}
-}
-
-func TestPadIsEvenAndComplete(t *testing.T) {
-	for _, cfg := range randomConfigs(300) {
-		cfg.Policy = Pad
-		total := 0
-		for s, n := range counts(t, cfg) {
-			if n == 0 {
-				t.Fatalf("%+v: sample %d is missing", cfg, s)
+			samples := (cfg.Samples + cfg.World - 1) / cfg.World
+			batches := (samples + cfg.BatchSize - 1) / cfg.BatchSize
+			if cfg.Policy == DropLast {
+				batches = cfg.Samples / cfg.World / cfg.BatchSize
+				samples = batches * cfg.BatchSize
 			}
-			total += n
-		}
-		perRank := (cfg.Samples + cfg.World - 1) / cfg.World
-		if total != perRank*cfg.World {
-			t.Fatalf("%+v: %d samples in total, want %d", cfg, total, perRank*cfg.World)
-		}
-		for cfg.Rank = range cfg.World {
-			if p, _ := New(cfg); p.Samples() != perRank || p.Batches() != (perRank+cfg.BatchSize-1)/cfg.BatchSize {
-				t.Fatalf("%+v: %d samples in %d batches", cfg, p.Samples(), p.Batches())
-			}
-		}
-	}
-}
-
-func TestDropLastIsEvenAndDisjoint(t *testing.T) {
-	for _, cfg := range randomConfigs(300) {
-		cfg.Policy = DropLast
-		for s, n := range counts(t, cfg) {
-			if n > 1 {
-				t.Fatalf("%+v: sample %d stands %d times", cfg, s, n)
-			}
-		}
-		want := cfg.Samples / cfg.World / cfg.BatchSize
-		for cfg.Rank = range cfg.World {
-			if p, _ := New(cfg); p.Batches() != want || p.Samples() != want*cfg.BatchSize {
-				t.Fatalf("%+v: %d samples in %d batches, want %d full batches", cfg, p.Samples(), p.Batches(), want)
+			for cfg.Rank = range cfg.World {
+				if p, _ := New(cfg); cfg.Policy != Uneven && (p.Samples() != samples || p.Batches() != batches) {
+					t.Fatalf("%+v: %d samples in %d batches, want %d in %d", cfg, p.Samples(), p.Batches(), samples, batches)
+				}
 			}
 		}
 	}

@@ -61,11 +61,7 @@ func selections(t *testing.T, n int) map[string]*Selection {
 		"shorter":           {Positions: (n + 1) / 2},
 	} {
 		cfg.Samples = n
-		s, err := NewSelection(cfg)
-		if err != nil {
-			t.Fatalf("%s of %d samples: %v", name, n, err)
-		}
-		made[name] = s
+		made[name] = mustSelect(t, cfg)
 	}
 	return made
 }

@@ -45,10 +45,7 @@ func TestAlternativesAreSelected(t *testing.T) {
 		weights []float64
 		want    []int
 	}{"list": {nil, []int{0, 2, 4, 4, 6}}, "weights": {[]float64{1, 0, 5, 0.5, 0, 2}, []int{0, 4, 4}}} {
-		s, err := NewSelection(SelectionConfig{Samples: 10, List: list, Weights: c.weights})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := mustSelect(t, SelectionConfig{Samples: 10, List: list, Weights: c.weights})
 		for seed := range int64(20) {
 			got := alternatives(t, Config{Samples: 10, World: 1, BatchSize: 1, Selection: s, Seed: seed}, 9, 0)
 			if slices.Sort(got); !slices.Equal(got, c.want) {
