@@ -283,25 +283,19 @@ func TestFailingDiskIsNoCorruption(t *testing.T) {
 	}
 }
 
-func entryOffset(r *reader, j int) int64 {
-	e, _ := r.Entry(j)
-	return e.Offset
-}
-
-func entryLength(r *reader, j int) int {
-	e, _ := r.Entry(j)
-	return int(e.length())
-}
-
 func TestReadErrorSaysWhereAndWhatToDo(t *testing.T) {
 	set := openSet(t, writeSet(t, makeSamples(6), testOptions(2)))
 	r := set.partitions[1].shards[0].Load()
+	entry, err := r.Entry(2)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for failure, want := range map[syscall.Errno]string{syscall.EIO: "disk failed", syscall.ESTALE: "mount it again", syscall.ENOTCONN: "imgfeed reload"} {
 		r.file.Close()
 		r.file = memoryFile{fail: func(int64) error { return &os.PathError{Op: "read", Path: r.path, Err: failure} }}
 		_, _, err := set.Read(5, nil)
 		got, ok := errors.AsType[*ReadError](err)
-		if !ok || got.Record != 2 || got.Index != 5 || got.Offset != entryOffset(r, 2) || got.Length != entryLength(r, 2) || !errors.Is(err, failure) {
+		if !ok || got.Record != 2 || got.Index != 5 || got.Offset != entry.Offset || got.Length != int(entry.length()) || !errors.Is(err, failure) {
 			t.Errorf("%v: %#v", failure, err)
 		}
 		if text := err.Error(); strings.Count(text, r.path) != 1 || !strings.Contains(text, want) || !strings.Contains(text, "record 2 (sample 5) at byte") {

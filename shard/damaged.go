@@ -84,17 +84,16 @@ func openWhole(client *storage.Client, dir string, say func(opened, shards int))
 	if err := s.openShards(entriesOwnBytesMax); err != nil {
 		return nil, err
 	}
-	damaged := s.Damaged()
 	for i := range s.partitions {
 		if s.partitions[i].present && PartitionLen(s.manifest.Samples, len(s.partitions), i) > 0 {
 			return s, nil
 		}
 	}
-	if len(damaged) == 0 {
-		return s, nil // no samples
+	if err := s.Err(); err != nil {
+		s.Close()
+		return nil, err
 	}
-	s.Close()
-	return nil, joinDamage(damaged)
+	return s, nil // no samples
 }
 
 // report calls say once a second until it is stopped.
@@ -120,10 +119,15 @@ func (s *Set) report(say func(opened, shards int)) (stop func()) {
 
 // Err returns the damage of the partitions here, or nil if they are whole.
 func (s *Set) Err() error {
-	if damaged := s.Damaged(); len(damaged) > 0 {
-		return joinDamage(damaged)
+	damaged := s.Damaged()
+	var errs []error
+	for _, d := range damaged[:min(len(damaged), namedMax)] {
+		errs = append(errs, d)
 	}
-	return nil
+	if more := len(damaged) - namedMax; more > 0 {
+		errs = append(errs, fmt.Errorf("shard: and %d more partitions of %s are not whole", more, s.dir))
+	}
+	return errors.Join(errs...)
 }
 
 // Damaged returns the damaged partitions here, in order. They count as missing.
@@ -147,21 +151,6 @@ func (s *Set) Absence(partition int) error {
 		return p.damage
 	}
 	return &MissingPartitionError{Dir: s.dir, Partition: partition, Partitions: len(s.partitions)}
-}
-
-// joinDamage makes one error of damaged partitions, at least one.
-func joinDamage(damaged []*DamagedPartitionError) error {
-	if len(damaged) == 1 {
-		return damaged[0]
-	}
-	var errs []error
-	for _, d := range damaged[:min(len(damaged), namedMax)] {
-		errs = append(errs, d)
-	}
-	if more := len(damaged) - namedMax; more > 0 {
-		errs = append(errs, fmt.Errorf("shard: and %d more partitions of %s are not whole", more, damaged[0].Dir))
-	}
-	return errors.Join(errs...)
 }
 
 // openShards opens the shards of the partitions present, several at a time. A partition with an unusable shard is no longer present.

@@ -15,6 +15,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
@@ -247,7 +248,7 @@ func readManifestFile(files storage.Storage) (m *Manifest, data []byte, err erro
 		return err
 	})
 	switch {
-	case errors.Is(err, fs.ErrNotExist) || isNotDir(err):
+	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR):
 		err = fmt.Errorf("shard: %s: %w (no %s there)", files, ErrNotSet, manifestName)
 	case errors.Is(err, storage.ErrTooLarge):
 		err = corrupt(path, "manifest", manifestBytesMax, err)

@@ -327,10 +327,7 @@ func (s *Set) View(i int) (Record, error) {
 		return Record{}, err
 	}
 	rec, err := r.view(record)
-	if c, ok := errors.AsType[*CorruptError](err); ok {
-		c.Index = i
-	}
-	return rec, err
+	return rec, named(err, record, i)
 }
 
 // view is View for sample j of the shard.

@@ -9,7 +9,6 @@ import (
 	"sort"
 	"sync"
 	"sync/atomic"
-	"syscall"
 
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
@@ -319,15 +318,8 @@ func (s *Set) locate(i int) (p *partition, shard, record int, err error) {
 		return nil, 0, 0, s.Absence(i % partitions)
 	}
 	place := i / partitions
-	lo, hi := 0, len(p.starts) // the shard is in [lo, hi)
-	for hi-lo > 1 {
-		if mid := int(uint(lo+hi) >> 1); p.starts[mid] <= place {
-			lo = mid
-		} else {
-			hi = mid
-		}
-	}
-	return p, lo, place - p.starts[lo], nil
+	shard = sort.SearchInts(p.starts, place+1) - 1
+	return p, shard, place - p.starts[shard], nil
 }
 
 // reader finds sample i: its shard, open, and the place there.
@@ -574,6 +566,3 @@ func findPartitions(files storage.Storage, m *Manifest) ([]bool, error) {
 	}
 	return here, nil
 }
-
-// isNotDir reports whether err says that a path leads through a file.
-func isNotDir(err error) bool { return errors.Is(err, syscall.ENOTDIR) }
