@@ -14,7 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"image"
-	"image/color"
+	"image/draw"
 	"image/jpeg"
 	"image/png"
 	"io/fs"
@@ -217,23 +217,25 @@ func Image(split string, class, k int, o Options) ([]byte, error) {
 	if rng.IntN(3) == 0 {
 		w, h = h, w
 	}
-	img := draw(rng, w, h, class)
+	img := landscape(rng, w, h, class)
 	var out bytes.Buffer
 	var err error
 	switch {
 	case class == 0 && k == pngImage:
 		err = png.Encode(&out, img)
 	case class == 0 && k == greyImage:
-		err = jpeg.Encode(&out, grey(img), &jpeg.Options{Quality: 90})
+		grey := image.NewGray(img.Rect)
+		draw.Draw(grey, grey.Rect, img, image.Point{}, draw.Src)
+		err = jpeg.Encode(&out, grey, &jpeg.Options{Quality: 90})
 	default:
 		err = jpeg.Encode(&out, img, &jpeg.Options{Quality: 75 + rng.IntN(21)})
 	}
 	return out.Bytes(), err
 }
 
-// draw paints a landscape of nothing: a sky and a ground with the texture of noise, and lit bodies that cast shadows on them,
+// landscape paints nothing in particular: a sky and a ground with the texture of noise, and lit bodies that cast shadows on them,
 // spheres, rings, bars or blocks by class. It computes in whole numbers, so that every processor paints the same.
-func draw(rng *rand.Rand, w, h, class int) *image.RGBA {
+func landscape(rng *rand.Rand, w, h, class int) *image.RGBA {
 	img := image.NewRGBA(image.Rect(0, 0, w, h))
 	sky, ground, body := hue(class*157), hue(class*157+40+rng.IntN(60)), hue(class*157+220+rng.IntN(60))
 	seed, horizon, side := rng.Uint32(), h*(30+rng.IntN(40))/100, min(w, h)
@@ -317,7 +319,6 @@ func inside(shape, x, y, r int) bool {
 
 // hue returns a saturated colour of an angle in degrees.
 func hue(angle int) [3]uint8 {
-	angle = (angle%360 + 360) % 360
 	var c [3]uint8
 	for i := range c {
 		d := (angle + 120*i) % 360 // distance from the channel's own angle, going round
@@ -327,15 +328,4 @@ func hue(angle int) [3]uint8 {
 		c[i] = uint8(min(max(60, 255*(120-d)/60), 235))
 	}
 	return c
-}
-
-// grey drops an image's colours.
-func grey(img *image.RGBA) *image.Gray {
-	g := image.NewGray(img.Bounds())
-	for y := range g.Rect.Dy() {
-		for x := range g.Rect.Dx() {
-			g.SetGray(x, y, color.GrayModel.Convert(img.RGBAAt(x, y)).(color.Gray))
-		}
-	}
-	return g
 }
