@@ -63,7 +63,7 @@ func NewPool(cfg PoolConfig) *Pool {
 		threads: threads, fallback: make(chan *worker, fallback), scheduler: newScheduler(),
 		ahead: readahead.NewPool(cmp.Or(max(0, cfg.ReadAheadBytes), readAheadBytes), cfg.Reading),
 	}
-	p.recent.reset(time.Now())
+	p.recent.lastAt = time.Now()
 	for range threads + fallback {
 		p.workers = append(p.workers, newWorker(level))
 	}

@@ -34,8 +34,7 @@ type storedSet struct {
 }
 
 func newStoredSet(t *testing.T, samples int) *storedSet {
-	s := &storedSet{memorySet: newMemorySet(t, samples), bytes: 1 << 20, reading: 4, ready: map[int]bool{}}
-	return s
+	return &storedSet{memorySet: newMemorySet(t, samples), bytes: 1 << 20, reading: 4, ready: map[int]bool{}}
 }
 
 func (s *storedSet) WillNeed(i int) (shard.Need, error) {

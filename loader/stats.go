@@ -83,8 +83,6 @@ const (
 	forgotAfter = 3 * time.Second // a longer pause between questions means that no epoch ran
 )
 
-func (r *recent) reset(now time.Time) { r.lastAt = now }
-
 // since returns the counts of the last one or two spans, as far back as questions were asked.
 func (r *recent) since(c Counters, now time.Time) Counters {
 	r.mu.Lock()

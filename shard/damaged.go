@@ -157,7 +157,8 @@ func (s *Set) Absence(partition int) error {
 // Entries that take more than ownBytes are mapped. The error is for causes outside the files: no descriptors or memory remain, or a
 // store does not answer.
 func (s *Set) openShards(ownBytes int) error {
-	if err := s.openObjects(); err != nil {
+	var err error
+	if s.opening.files, err = shardsOf(s.opening.files, s.manifest); err != nil {
 		return err
 	}
 	samples := 0

@@ -105,7 +105,7 @@ func OpenSet(dir string) (*Set, error) {
 func OpenLazily(dir string) (*Set, error) {
 	s, err := openPartitions(storage.Default, dir)
 	if err == nil {
-		err = s.openObjects()
+		s.opening.files, err = shardsOf(s.opening.files, s.manifest)
 	}
 	if err != nil {
 		return nil, err
@@ -497,8 +497,7 @@ func (s *Set) Find(key string) (int, error) {
 		}
 	}
 	if missing := s.Missing(); len(missing) > 0 {
-		return 0, fmt.Errorf("shard: key %q is in no partition that is here: %w", key,
-			s.Absence(missing[0]))
+		return 0, fmt.Errorf("shard: key %q is in no partition that is here: %w", key, s.Absence(missing[0]))
 	}
 	return 0, fmt.Errorf("shard: %s: key %q: %w", s.dir, key, ErrNotFound)
 }
@@ -528,16 +527,7 @@ func (p *partition) find(seed, want uint64, key string) (shard, record int, ok b
 	return shard, record, record >= 0 && keys.At(record) == key, nil
 }
 
-// openObjects opens the list of objects of an index. It comes before all shards.
-func (s *Set) openObjects() error {
-	files, err := shardsOf(s.opening.files, s.manifest)
-	if err == nil {
-		s.opening.files = files
-	}
-	return err
-}
-
-// shardsOf returns the storage of a set's shards.
+// shardsOf returns the storage of a set's shards. It opens the list of objects of an index.
 func shardsOf(files storage.Storage, m *Manifest) (storage.Storage, error) {
 	if m.Index == nil {
 		return files, nil

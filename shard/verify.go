@@ -307,7 +307,7 @@ func (v *verifier) order(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		label, err := s.Label(i)
+		e, err := s.Entry(i)
 		if err != nil {
 			return err
 		}
@@ -319,15 +319,7 @@ func (v *verifier) order(ctx context.Context) error {
 			return nil
 		}
 		lastHash, lastKey, first = hash, key, false
-		print.add(key, label)
-		r, record, err := s.reader(i)
-		if err != nil {
-			return err
-		}
-		e, err := r.Entry(record)
-		if err != nil {
-			return err
-		}
+		print.add(key, e.Label)
 		content.add(e.Checksum)
 	}
 	if got := content.sum(); len(v.report.Missing) == 0 && m.Content != "" && got != m.Content {

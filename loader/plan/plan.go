@@ -34,6 +34,7 @@ package plan
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // A Policy says what happens at the end of an epoch that does not divide evenly.
@@ -64,10 +65,8 @@ func ParsePolicy(s string) (Policy, error) {
 	if s == "" {
 		return Pad, nil
 	}
-	for i, name := range policyNames {
-		if s == name {
-			return Policy(i), nil
-		}
+	if i := slices.Index(policyNames[:], s); i >= 0 {
+		return Policy(i), nil
 	}
 	return Pad, fmt.Errorf("plan: unknown policy %q, want pad, drop_last or uneven", s)
 }
