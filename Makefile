@@ -113,17 +113,18 @@ endif
 
 # What programs of torch 2 share with the client's tests: make test runs these under torch 2 alone, if there is one, and make test-all under both.
 SHARED      := test_vision test_from_torch test_meter test_compatibility test_step_libraries
-HAS_TORCH_2  = $(TORCH_PYTHON) -c 'import torch, torchvision, pytest; assert int(torch.__version__.split(".")[0]) >= 2' 2>/dev/null
+# To ask for the versions is enough: an import of torch costs seconds.
+HAS_TORCH_2  = $(TORCH_PYTHON) -c 'from importlib.metadata import version as v; assert v("torch") >= "2" and v("torchvision") and v("$1")' 2>/dev/null
 
 test-python: build $(READY)
-	@if $(if $(GO_ONLY),$(HAS_TORCH_2),false); then left_out='$(SHARED:%=--ignore tests/%.py)'; fi; \
+	@if $(if $(GO_ONLY),$(call HAS_TORCH_2,pytest),false); then left_out='$(SHARED:%=--ignore tests/%.py)'; fi; \
 	cd python && IMGFEED_BIN=$(CURDIR)/bin/imgfeed PYTHONPATH=. $(PYTESTS) ../$(VENV)/bin/python ../$(REPORTS)/python.xml $$left_out
 
 # A start of one of these programs takes many seconds on a busy machine, and some tests start several.
-test-programs: build $(READY) ## frameworks as published on top of the loader; TORCH_PYTHON=/path/to/python that has torch 2, and of these what there is
-	@if $(HAS_TORCH_2); then \
+test-programs: build $(READY) ## the loader under torch 2, and with LONG=1 frameworks as published on top of it; TORCH_PYTHON=/path/to/python that has torch 2, and of these what there is
+	@if $(call HAS_TORCH_2,pytest); then \
 	  IMGFEED_BIN=$(CURDIR)/bin/imgfeed PYTHONPATH=$(CURDIR)/python $(PYTESTS) $(TORCH_PYTHON) $(REPORTS)/programs.xml -c python/pyproject.toml --rootdir python \
-	  python/tests/programs $(SHARED:%=python/tests/%.py); \
+	  $(if $(LONG),python/tests/programs) $(SHARED:%=python/tests/%.py); \
 	else $(VENV)/bin/python scripts/skipped.py --note $(REPORTS)/programs.xml python/tests/programs \
 	  'needs torch 2, torchvision and pytest: TORCH_PYTHON= names a Python that has them; $(TORCH_PYTHON) has not'; fi
 
@@ -147,7 +148,7 @@ test-versions: wheel ## the wheel in a fresh environment of each release of Pyth
 	  --report $(CURDIR)/$(REPORTS)/versions.json $(if $(ROWS),-s $(foreach row,$(ROWS),'versions($(row))'))
 
 test-trainer: build $(READY) ## the trainer's tests, on CPU; TORCH_PYTHON=/path/to/python that has torch 2.6 or later, and pytest
-	@if $(TORCH_PYTHON) -c 'import torch, torchvision, timm; assert int(torch.__version__.split(".")[0]) >= 2' 2>/dev/null; then \
+	@if $(call HAS_TORCH_2,timm); then \
 	  IMGFEED_BIN=$(CURDIR)/bin/imgfeed PYTHONPATH=$(CURDIR)/python:$(CURDIR)/trainer \
 	  $(PYTESTS) $(TORCH_PYTHON) $(REPORTS)/trainer.xml -c trainer/pyproject.toml --rootdir trainer $(TRAINER_TESTS); \
 	else $(VENV)/bin/python scripts/skipped.py --note $(REPORTS)/trainer.xml $(TRAINER_TESTS) \
