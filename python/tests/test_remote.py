@@ -27,12 +27,12 @@ from imgfeed import DataLoader, ServerError
 
 
 class Store(ThreadingHTTPServer):
-    """A web server with ranges, each third request of which fails."""
+    """A web server with ranges. Each third request may fail."""
 
     daemon_threads = True
     allow_reuse_address = True
 
-    def __init__(self, folder: Path, port: int = 0, certificate: Path | None = None) -> None:
+    def __init__(self, folder: Path, port: int = 0, certificate: Path | None = None, fails: bool = False) -> None:
         self.lock = threading.Lock()
 
         class Handler(SimpleHTTPRequestHandler):
@@ -45,8 +45,8 @@ class Store(ThreadingHTTPServer):
                 with self.server.lock:  # type: ignore[attr-defined]
                     self.server.count += 1  # type: ignore[attr-defined]
                     self.server.asked.append(self.path)  # type: ignore[attr-defined]
-                    third = self.server.count % 3 == 0  # type: ignore[attr-defined]
-                if third:
+                    refused = fails and self.server.count % 3 == 0  # type: ignore[attr-defined]
+                if refused:
                     self.send_error(503)
                     return
                 path = Path(self.translate_path(self.path))
@@ -89,7 +89,7 @@ class Store(ThreadingHTTPServer):
 
 @pytest.fixture
 def store(shards: Path) -> Iterator[Store]:
-    store = Store(shards.parent)
+    store = Store(shards.parent, fails=True)
     yield store
     store.end()
 
