@@ -21,7 +21,7 @@ from typing import Any
 
 import needs
 import pytest
-from conftest import copied, imgshard, same, wait_for
+from conftest import RANDOM, copied, imgshard, same, wait_for
 
 from imgfeed import DataLoader, ServerError
 
@@ -95,7 +95,7 @@ def store(shards: Path) -> Iterator[Store]:
 
 
 def batches(data: str | Path, **options: Any) -> list[Any]:
-    with DataLoader(data, batch_size=8, transform="train", seed=3, rank=0, world=1, **options) as loader:
+    with DataLoader(data, batch_size=8, transform=RANDOM, seed=3, rank=0, world=1, **options) as loader:
         return [copied(b) for _ in range(2) for b in loader]
 
 
@@ -127,7 +127,7 @@ def test_a_store_that_goes_away(shards: Path, store: Store) -> None:
     want = batches(shards)
     want = want[: len(want) // 2]
     with DataLoader(
-        f"{store.url}/{shards.name}", batch_size=8, transform="train", seed=3, rank=0, world=1, prefetch_factor=1
+        f"{store.url}/{shards.name}", batch_size=8, transform=RANDOM, seed=3, rank=0, world=1, prefetch_factor=1
     ) as loader:
         iterator = iter(loader)
         got = [copied(next(iterator)) for _ in range(3)]
@@ -149,7 +149,7 @@ def test_a_cache_on_the_disk(shards: Path, store: Store, tmp_path: Path) -> None
         store.count = 0
         options: dict[str, Any] = {"cache": tmp_path / "cache", "cache_size": "1GB", "metrics": "127.0.0.1:0"}
         with DataLoader(
-            f"{store.url}/{shards.name}", transform="train", batch_size=8, seed=3, rank=0, world=1, **options
+            f"{store.url}/{shards.name}", transform=RANDOM, batch_size=8, seed=3, rank=0, world=1, **options
         ) as loader:
             got = [copied(b) for _ in range(2) for b in loader]
             with urllib.request.urlopen(f"{loader.stats()['page']}status.json", timeout=10) as reply:
@@ -173,7 +173,7 @@ def test_two_nodes(tmp_path: Path, partitions: int) -> None:
         store.sent = 0
         cache = tmp_path / f"node-{node}"
         with DataLoader(
-            f"{store.url}/train", transform="train", batch_size=8, seed=3, rank=rank, world=2, cache=cache
+            f"{store.url}/train", transform=RANDOM, batch_size=8, seed=3, rank=rank, world=2, cache=cache
         ) as loader:
             assert sum(len(y) for _ in range(epochs) for _, y in loader) >= epochs * 4 * 40 / 2
         return store.sent / sum(parts)
@@ -195,7 +195,7 @@ def test_kills_with_a_cache_half_full(shards: Path, store: Store, tmp_path: Path
     options: dict[str, Any] = {"cache": tmp_path / "cache", "cache_size": str(size)}
     chance, kills = random.Random(7), 0
     with DataLoader(
-        f"{store.url}/{shards.name}", transform="train", batch_size=8, seed=3, rank=0, world=1, **options
+        f"{store.url}/{shards.name}", transform=RANDOM, batch_size=8, seed=3, rank=0, world=1, **options
     ) as loader:
         while kills < 100:
             loader.set_epoch(0)
