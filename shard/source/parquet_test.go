@@ -281,7 +281,7 @@ func TestParquetColumns(t *testing.T) {
 	flipped := bytes.Clone(whole)
 	copy(flipped[40:], "damage damage damage")
 	for want, data := range map[string][]byte{
-		"download is incomplete": whole[:len(whole)-20], "no parquet file": []byte("PAR1"), "it is damaged": append(whole[:len(whole)-8:len(whole)-8], "\xff\xff\xff\x7fPAR1"...),
+		"download is incomplete": whole[:len(whole)-20], "does not end as parquet files do": []byte("PAR1"), "it is damaged": append(whole[:len(whole)-8:len(whole)-8], "\xff\xff\xff\x7fPAR1"...),
 		"cannot be read as parquet": flipped,
 	} {
 		bad := sourcetest.Write(t, filepath.Join(dir, "bad.parquet"), data)

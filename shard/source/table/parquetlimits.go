@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
@@ -18,33 +17,25 @@ import (
 const (
 	// parquetFooterBytesMax bounds a file's metadata, which are held in memory.
 	parquetFooterBytesMax = 64 << 20
-	// parquetPageBytesMax bounds an unpacked page. Beyond parquetPageBytesFree, parquetRatioMax bounds its ratio to the packed size.
-	parquetPageBytesMax  = 1 << 30
-	parquetPageBytesFree = 8 << 20
-	parquetRatioMax      = 1000
-	// parquetPageValuesFree bounds the values of a page, plus parquetRatioMax for each byte. Writers end pages after some ten thousand.
-	parquetPageValuesFree = 1 << 20
 	// parquetHeaderBytesMax bounds the header of a page, which may hold a smallest and a largest value.
 	parquetHeaderBytesMax = 1 << 20
-	compactDepthMax       = 32
+	// parquetPageFree bounds the bytes and the values of an unpacked page, plus parquetPageRatio for each of its packed bytes.
+	parquetPageFree  = 8 << 20
+	parquetPageRatio = 1000
+	thriftDepthMax   = 32
 )
 
 var (
-	errCompact = errors.New("its metadata are damaged")
+	errThrift = errors.New("its metadata are damaged")
 	// errLZ4 refuses LZ4: parquet-go 0.32 reads pages as zeros if they were packed to more than a third
 	// (https://github.com/parquet-go/parquet-go/issues/608). For a damaged page it allocates ever more memory.
 	errLZ4 = errors.New("it is packed by LZ4, which is not read: write the file again with another compression, such as Zstandard")
 )
 
-// checkParquetFooter reads the end of a file, which tells the length of the metadata before it:
-//
-//	… | metadata | their length, 4 bytes | "PAR1"
+// checkParquetFooter checks the metadata at the end of a file, which 4 bytes with their length and "PAR1" follow.
 func checkParquetFooter(file io.ReaderAt, size int64) error {
 	var end [8]byte
-	if size < 12 {
-		return fmt.Errorf("%d bytes are no parquet file", size)
-	}
-	if _, err := file.ReadAt(end[:], size-8); err != nil {
+	if _, err := file.ReadAt(end[:], max(0, size-8)); err != nil && err != io.EOF {
 		return err
 	}
 	length := int64(binary.LittleEndian.Uint32(end[:]))
@@ -58,26 +49,26 @@ func checkParquetFooter(file io.ReaderAt, size int64) error {
 	if _, err := file.ReadAt(metadata, size-8-length); err != nil {
 		return err
 	}
-	if _, ok := compactStruct(metadata); !ok {
-		return errCompact
-	}
-	return nil
+	_, err := checkThrift(metadata)
+	return err
 }
 
 // checkGroup checks the claims of a row group about the columns to read.
 func (f *parquetFile) checkGroup(i int) error {
-	columns := slices.DeleteFunc([]int{f.image, f.label, f.imagePath}, func(column int) bool { return column < 0 })
+	columns := []int{f.image, f.label, f.imagePath}
 	for _, c := range f.fields {
 		columns = append(columns, c.leaf)
 	}
 	first, chunks := f.Metadata().RowGroups[0].Columns, f.Metadata().RowGroups[i].Columns
 	for _, column := range columns {
+		if column < 0 {
+			continue
+		}
 		if column >= len(chunks) || column >= len(first) {
-			return errCompact
+			return errThrift
 		}
 		// parquet-go takes the compression of a column from the first group, for all groups.
-		switch first[column].MetaData.Codec {
-		case format.Lz4Raw, format.Lz4:
+		if codec := first[column].MetaData.Codec; codec == format.Lz4Raw || codec == format.Lz4 {
 			return errLZ4
 		}
 		if err := checkParquetChunk(f.file, f.Size(), &chunks[column].MetaData); err != nil {
@@ -87,7 +78,7 @@ func (f *parquetFile) checkGroup(i int) error {
 	return nil
 }
 
-// checkParquetChunk checks where a column of a row group lies, and the headers of its pages.
+// checkParquetChunk checks the place of a column of a row group, and the headers of its pages.
 func checkParquetChunk(file io.ReaderAt, size int64, chunk *format.ColumnMetaData) error {
 	at := chunk.DataPageOffset
 	if chunk.DictionaryPageOffset > 0 {
@@ -101,14 +92,11 @@ func checkParquetChunk(file io.ReaderAt, size int64, chunk *format.ColumnMetaDat
 		if err != nil {
 			return fmt.Errorf("the page at byte %d: %w", at, err)
 		}
-		packed, unpacked, values := int64(header.CompressedPageSize), int64(header.UncompressedPageSize), pageValues(header)
-		switch {
-		case packed < 0 || packed > end-at-length:
-			return fmt.Errorf("the page at byte %d says that it has %d bytes, more than its column", at, packed)
-		case unpacked < 0 || unpacked > parquetPageBytesMax || unpacked > parquetPageBytesFree+parquetRatioMax*packed:
-			return fmt.Errorf("the page at byte %d says that its %d bytes unpack to %d, which is too many", at, packed, unpacked)
-		case values < 0 || values > parquetPageValuesFree+parquetRatioMax*packed:
-			return fmt.Errorf("the page at byte %d says that its %d bytes have %d values, which is too many", at, packed, values)
+		packed := int64(header.CompressedPageSize)
+		values := max(header.DataPageHeader.V.NumValues, header.DictionaryPageHeader.V.NumValues, header.DataPageHeaderV2.V.NumValues)
+		if packed < 0 || packed > end-at-length || int64(max(header.UncompressedPageSize, values)) > parquetPageFree+parquetPageRatio*packed {
+			return fmt.Errorf("the page at byte %d says that it has %d bytes, unpacked %d with %d values, which is too many", at, packed,
+				header.UncompressedPageSize, values)
 		}
 		at += length + packed
 	}
@@ -122,126 +110,60 @@ func readPageHeader(file io.ReaderAt, at, end int64) (*format.PageHeader, int64,
 		if _, err := file.ReadAt(head, at); err != nil {
 			return nil, 0, err
 		}
-		n, ok := compactStruct(head)
-		if !ok && size < min(end-at, parquetHeaderBytesMax) {
+		n, err := checkThrift(head)
+		if err != nil && size < min(end-at, parquetHeaderBytesMax) {
 			continue
 		}
-		if !ok {
-			return nil, 0, errCompact
-		}
 		header := new(format.PageHeader)
-		err := thrift.Unmarshal(new(thrift.CompactProtocol), head[:n], header)
+		if err == nil {
+			err = thrift.Unmarshal(new(thrift.CompactProtocol), head[:n], header)
+		}
 		return header, int64(n), err
 	}
 }
 
-// pageValues returns how many values a page claims to have: the largest number, if its header has several.
-func pageValues(h *format.PageHeader) int64 {
-	n := max(h.DataPageHeader.V.NumValues, h.DictionaryPageHeader.V.NumValues, h.DataPageHeaderV2.V.NumValues)
-	if least := min(h.DataPageHeader.V.NumValues, h.DictionaryPageHeader.V.NumValues, h.DataPageHeaderV2.V.NumValues); least < 0 {
-		n = least
+// checkThrift returns the length of the struct at the beginning of data, or an error if something in it is longer than data.
+func checkThrift(data []byte) (length int, err error) {
+	r := new(thrift.CompactProtocol).NewReaderFromBytes(data)
+	if checkThriftValue(r, thrift.STRUCT, len(data), thriftDepthMax) != nil {
+		err = errThrift
 	}
-	return int64(n)
+	return r.BytesRead(), err
 }
 
-// compactStruct returns the length of the struct at the beginning of data, if everything in it has the length that it claims. The struct
-// is in Thrift's compact protocol (https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md).
-func compactStruct(data []byte) (length int, ok bool) {
-	c := &compact{data: data}
-	c.value(compactTypeStruct, 0)
-	return len(data) - len(c.data), !c.bad
-}
-
-// Types of Thrift's compact protocol.
-const (
-	compactTypeTrue   = 1
-	compactTypeFalse  = 2
-	compactTypeByte   = 3
-	compactTypeI16    = 4
-	compactTypeI32    = 5
-	compactTypeI64    = 6
-	compactTypeDouble = 7
-	compactTypeBinary = 8
-	compactTypeList   = 9
-	compactTypeSet    = 10
-	compactTypeMap    = 11
-	compactTypeStruct = 12
-)
-
-// compact goes over values of the protocol; data are what is left.
-type compact struct {
-	data []byte
-	bad  bool
-}
-
-func (c *compact) skip(n uint64) {
-	c.bad = c.bad || n > uint64(len(c.data))
-	c.data = c.data[min(n, uint64(len(c.data))):]
-}
-
-func (c *compact) byte() (b byte) {
-	if len(c.data) > 0 {
-		b = c.data[0]
-	}
-	c.skip(1)
-	return b
-}
-
-func (c *compact) uvarint() uint64 {
-	v, n := binary.Uvarint(c.data)
-	c.bad = c.bad || n <= 0
-	c.skip(uint64(max(n, 0)))
-	return v
-}
-
-// value goes over a value.
-func (c *compact) value(kind byte, depth int) {
-	if c.bad = c.bad || depth > compactDepthMax; c.bad {
-		return
+// checkThriftValue goes over a value in data of a size; it may hold others to a depth.
+func checkThriftValue(r thrift.Reader, kind thrift.Type, size, depth int) (err error) {
+	if depth == 0 {
+		return errThrift
 	}
 	switch kind {
-	case compactTypeTrue, compactTypeFalse: // the type says which
-	case compactTypeByte:
-		c.skip(1)
-	case compactTypeI16, compactTypeI32, compactTypeI64:
-		c.uvarint()
-	case compactTypeDouble:
-		c.skip(8)
-	case compactTypeBinary:
-		c.skip(c.uvarint())
-	case compactTypeList, compactTypeSet:
-		head := c.byte()
-		n := uint64(head >> 4)
-		if n == 15 {
-			n = c.uvarint()
+	case thrift.TRUE, thrift.FALSE, thrift.I8:
+		_, err = r.ReadInt8()
+	case thrift.I16, thrift.I32, thrift.I64:
+		_, err = r.ReadInt64()
+	case thrift.DOUBLE:
+		_, err = r.ReadFloat64()
+	case thrift.BINARY:
+		_, err = r.ReadBytes()
+	case thrift.LIST, thrift.SET:
+		var list thrift.List
+		if list, err = r.ReadList(); int(list.Size) > size-r.BytesRead() {
+			return errThrift
 		}
-		c.elements(n, depth, head&15)
-	case compactTypeMap:
-		if n := c.uvarint(); n > 0 {
-			kinds := c.byte()
-			c.elements(n, depth, kinds>>4, kinds&15)
+		for i := 0; err == nil && i < int(list.Size); i++ {
+			err = checkThriftValue(r, list.Type, size, depth-1)
 		}
-	case compactTypeStruct:
-		for head := c.byte(); head != 0 && !c.bad; head = c.byte() {
-			if head>>4 == 0 { // the field's number follows; otherwise the head holds its distance from the last one
-				c.uvarint()
+	case thrift.STRUCT:
+		for field, err := r.ReadField(); err != nil || field.Type != thrift.STOP; field, err = r.ReadField() {
+			if err == nil && field.Type > thrift.FALSE { // the type of a boolean is its value
+				err = checkThriftValue(r, field.Type, size, depth-1)
 			}
-			c.value(head&15, depth+1)
-		}
-	default:
-		c.bad = true
-	}
-}
-
-// elements goes over n elements of a list, or n pairs of a map. Each takes a byte at least, booleans too.
-func (c *compact) elements(n uint64, depth int, kinds ...byte) {
-	c.bad = c.bad || n > uint64(len(c.data))
-	for ; n > 0 && !c.bad; n-- {
-		for _, kind := range kinds {
-			if kind == compactTypeTrue || kind == compactTypeFalse {
-				kind = compactTypeByte
+			if err != nil {
+				return err
 			}
-			c.value(kind, depth+1)
 		}
+	default: // parquet has no others
+		return errThrift
 	}
+	return err
 }

@@ -12,11 +12,11 @@ import (
 // TestParquetMetadata goes over structs of Thrift: the header of a page, and what claims more than there is.
 func TestParquetMetadata(t *testing.T) {
 	good := []byte{0x15, 0, 0x15, 20, 0x15, 10, 0x2c, 0x15, 6, 0, 0} // type 0, 10 bytes unpacked, 5 packed, a data page of 3 values
-	if n, ok := compactStruct(append(good, 1, 2, 3)); !ok || n != len(good) {
-		t.Errorf("%d, %v", n, ok)
+	if n, err := checkThrift(append(good, 1, 2, 3)); err != nil || n != len(good) {
+		t.Errorf("%d, %v", n, err)
 	}
 	for at := range good {
-		if _, ok := compactStruct(good[:at]); ok {
+		if _, err := checkThrift(good[:at]); err == nil {
 			t.Errorf("%d of %d bytes of a header pass", at, len(good))
 		}
 	}
@@ -27,7 +27,7 @@ func TestParquetMetadata(t *testing.T) {
 		bytes.Repeat([]byte{0x1c}, 100),               // structs in structs
 		{0x1d, 0},                                     // a type that does not exist
 	} {
-		if _, ok := compactStruct(bad); ok {
+		if _, err := checkThrift(bad); err == nil {
 			t.Errorf("% x passes", bad)
 		}
 	}
@@ -40,11 +40,10 @@ func TestParquetClaims(t *testing.T) {
 		want                     string
 	}{
 		{9, 100, 10, ""},
-		{9, 9, 1 << 30, "its 9 bytes have 1073741824 values, which is too many"},
-		{9, 9, -1, "its 9 bytes have -1 values, which is too many"},
-		{9, 1 << 30, 1, "its 9 bytes unpack to 1073741824, which is too many"},
-		{10, 10, 1, "it has 10 bytes, more than its column"},
-		{-1, 10, 1, "it has -1 bytes, more than its column"},
+		{9, 9, 1 << 30, "it has 9 bytes, unpacked 9 with 1073741824 values, which is too many"},
+		{9, 1 << 30, 1, "it has 9 bytes, unpacked 1073741824 with 1 values, which is too many"},
+		{10, 10, 1, "it has 10 bytes"},
+		{-1, 10, 1, "it has -1 bytes"},
 	} {
 		page := []byte("PAR1")
 		number := func(head byte, n int) { page = binary.AppendVarint(append(page, head), int64(n)) }
