@@ -23,7 +23,7 @@ import (
 // tarMembersMax bounds the members of a tar that are read to detect its format.
 const tarMembersMax = 1 << 16
 
-// sniffedMembersMax is how many files of a tar, from its front, tell whether it is of WebDataset, or has classes in its files' names.
+// sniffedMembersMax is how many files of a tar, from its front, tell whether it is of WebDataset.
 const sniffedMembersMax = 8
 
 // A candidate is a file or folder that may hold a dataset: what listing the folder tells, or the first members of the tar.

@@ -99,6 +99,10 @@ func openClassTars(c *candidate) ([]*Split, error) {
 		if err := c.noSets(); err != nil {
 			return nil, err
 		}
+		if !slices.ContainsFunc(names, func(name string) bool { return transport.NamedSplit(name) == "" }) {
+			return nil, transport.RefuseEntry(c.path, names[0], "named for a split and not for a class, as are all tars here: "+
+				"unpack them and sort the images into a folder for each class")
+		}
 		for _, name := range names {
 			if err := checkClassTar(c, name); err != nil {
 				return nil, err

@@ -1,9 +1,6 @@
 package source
 
 import (
-	"cmp"
-	"fmt"
-	"io"
 	"path"
 	"path/filepath"
 	"slices"
@@ -143,95 +140,4 @@ func (c *candidate) findSolution() error {
 		dir = filepath.Dir(dir)
 	}
 	return nil
-}
-
-// suffixTars is ILSVRC2012 as Hugging Face's hub had it before parquet, in compressed tars without folders, where a name ends in the
-// image's class:
-//
-//	data/train_images_0.tar.gz … train_images_4.tar.gz   n01440764_10026_n01440764.JPEG
-//	data/val_images.tar.gz                               ILSVRC2012_val_00000001_n01751748.JPEG
-//	data/test_images.tar.gz                              ILSVRC2012_test_00000001.JPEG
-//
-// A sample's key is its name.
-var suffixTars = Kind{
-	Name: "Hugging Face's image tars",
-	Forms: []string{"a folder with train_images_0.tar.gz to train_images_4.tar.gz and val_images.tar.gz, or with data/ that has them",
-		"one of these"},
-	Labels: "the wnid at the end of each name, by its place among ILSVRC2012's; --test adds test_images.tar.gz, whose labels are -1",
-}
-
-// isSuffixTar says that the first image of a tar has its class at the end of its name.
-func isSuffixTar(c *candidate) (bool, error) {
-	for i := range sniffedMembersMax {
-		m, err := c.member(i)
-		if err == io.EOF || err == nil && transport.NamedTar(m.name) {
-			break
-		}
-		if m.image || err != nil {
-			return labelrule.SuffixClass(m.name) != "", err
-		}
-	}
-	return false, nil
-}
-
-func openSuffixTars(c *candidate) ([]*Split, error) {
-	if c.folder == nil {
-		if is, err := isSuffixTar(c); !is || err != nil {
-			return nil, err
-		}
-		s, err := newSuffixTars(c, nil)
-		return []*Split{s}, err
-	}
-	names, _ := c.tars()
-	if len(names) == 0 && len(c.folders) == 1 {
-		q, err := c.inData()
-		if q == nil || err != nil {
-			return nil, err
-		}
-		c = q
-		names, _ = c.tars()
-	}
-	if len(c.folders) > 0 {
-		return nil, nil
-	}
-	for _, name := range names {
-		if split := transport.NamedSplit(name); split != "train" && split != "val" {
-			continue
-		}
-		q, err := c.child(name, "")
-		if err != nil {
-			return nil, err
-		}
-		defer q.close()
-		if is, err := isSuffixTar(q); !is || err != nil {
-			return nil, err
-		}
-		return c.bySplit(names, func(_ string, files []string) (*Split, error) { return newSuffixTars(c, files) })
-	}
-	return nil, nil
-}
-
-// inData returns the candidate in the folder "data", or nil without that folder. Its sets get the name of the folder around it.
-func (c *candidate) inData() (*candidate, error) {
-	if !slices.Contains(c.folders, "data") {
-		return nil, nil
-	}
-	q, err := c.child("data", "")
-	if err == nil {
-		q.output = cmp.Or(c.output, c.path)
-	}
-	return q, err
-}
-
-func newSuffixTars(c *candidate, names []string) (*Split, error) {
-	t, err := c.inTars(names...)
-	if err != nil {
-		return nil, err
-	}
-	what := "a tar of images with the class in their names"
-	if len(names) > 1 {
-		what = fmt.Sprintf("%d tars of images with the class in their names", len(names))
-	}
-	return c.newSplit(&labelrule.Files{Transport: t, What: what, Rule: labelrule.BySuffix,
-		Test: transport.NamedSplit(t.Paths[0]) == "test"}), nil
 }

@@ -70,7 +70,6 @@ func init() {
 		{&splitFolders, openSplitFolders},
 		{&webDatasets, openWebDatasets},
 		{&unlabelledImages, openUnlabelled},
-		{&suffixTars, openSuffixTars},
 		{&ilsvrcTest, openIlsvrcTest},
 		{&ilsvrcValidation, openIlsvrcValidation},
 		{&classTars, openClassTars},

@@ -189,8 +189,7 @@ func TestLabelOnlyInJSON(t *testing.T) {
 func TestChosenOfSeveral(t *testing.T) {
 	dir := t.TempDir()
 	for _, split := range []string{"train", "val"} {
-		image := sourcetest.File{Name: "n01440764/" + split + ".JPEG", Data: []byte(jpegStart)}
-		sourcetest.Write(t, filepath.Join(dir, "tars", split+"_images_0.tar.gz"), sourcetest.Gzip(t, sourcetest.Tar(t, sourcetest.File{Name: split + "_1_n01440764.JPEG", Data: image.Data})))
+		sourcetest.Write(t, filepath.Join(dir, "tars", "x-"+split+"-0.tar"), webDatasetTar(t, split+".jpg", jpegStart, split+".cls", "1"))
 		sourcetest.Write(t, filepath.Join(dir, "lists", split+".csv"), []byte("path,label\n"+split+".jpg,cat\n"))
 		sourcetest.Write(t, filepath.Join(dir, "lists", split+".jpg"), []byte(jpegStart))
 	}
@@ -207,5 +206,16 @@ func TestChosenOfSeveral(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestClassTarsNamedForSplits refuses tars of images without classes, which are named for splits.
+func TestClassTarsNamedForSplits(t *testing.T) {
+	dir := t.TempDir()
+	image := sourcetest.File{Name: "n01440764_1_n01440764.JPEG", Data: []byte(jpegStart)}
+	sourcetest.Write(t, filepath.Join(dir, "train_images_0.tar.gz"), sourcetest.Gzip(t, sourcetest.Tar(t, image)))
+	sourcetest.Write(t, filepath.Join(dir, "train_images_1.tar.gz"), sourcetest.Gzip(t, sourcetest.Tar(t, image)))
+	if err := refusal(dir, Options{}); err == nil || !strings.Contains(err.Error(), `"train_images_0.tar.gz": named for a split and not for a class`) {
+		t.Error(err)
 	}
 }

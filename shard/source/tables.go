@@ -67,6 +67,18 @@ func (f *folder) parquets() []string {
 	})
 }
 
+// inData returns the candidate in the folder "data", or nil without that folder. Its sets get the name of the folder around it.
+func (c *candidate) inData() (*candidate, error) {
+	if !slices.Contains(c.folders, "data") {
+		return nil, nil
+	}
+	q, err := c.child("data", "")
+	if err == nil {
+		q.output = cmp.Or(c.output, c.path)
+	}
+	return q, err
+}
+
 // newParquetSplit makes the split of some files. Their names tell whether files are missing.
 func newParquetSplit(c *candidate, paths []string) (*Split, error) {
 	l, err := table.NewParquet(paths, c.opts)

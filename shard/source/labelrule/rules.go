@@ -9,7 +9,6 @@ import (
 	"path"
 	"strings"
 
-	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/wordnet"
 	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
@@ -29,10 +28,7 @@ type Files struct {
 	transport.Transport
 	What string // a description for people
 	Rule func(s *dataset.Split) (Rule, error)
-	Test bool // the labels of these images are unknown
 }
-
-func (l *Files) Unlabelled() bool { return l.Test }
 
 func (l *Files) Describe() string { return l.What }
 
@@ -119,55 +115,4 @@ func (testRule) Labels(s *dataset.Split) (dataset.Labels, error) {
 	l := NoLabels()
 	l.Classes, l.Numbered = wordnet.Wnids(), false
 	return l, nil
-}
-
-// suffixRule labels files by the wnid at the end of their names, as n01440764_10026_n01440764.JPEG.
-type suffixRule struct {
-	index  map[string]int32 // wnid → label
-	differ int              // validation images of another class than is known
-}
-
-// BySuffix takes the wnid at the end of a name as the class.
-func BySuffix(*dataset.Split) (Rule, error) {
-	return &suffixRule{index: dataset.ClassIndex(wordnet.Wnids())}, nil
-}
-
-// SuffixClass returns the wnid at the end of a name, before the extension, or "".
-func SuffixClass(name string) string {
-	base := strings.TrimSuffix(name, path.Ext(name))
-	class := base[strings.LastIndexByte(base, '_')+1:]
-	if class == base || !dataset.IsWnid(class) || strings.Contains(name, "/") {
-		return ""
-	}
-	return class
-}
-
-// label is the label that a key says.
-func (r *suffixRule) label(key string) (int32, bool) {
-	if strings.HasPrefix(key, TestNamePrefix) {
-		return NoLabel, true
-	}
-	label, ok := r.index[SuffixClass(key)]
-	return label, ok
-}
-
-func (r *suffixRule) Take(f *transport.File) (bool, error) {
-	if f.Folder {
-		return false, nil
-	}
-	if f.Label, f.Labelled = r.label(f.Key); !f.Labelled {
-		return false, f.Errorf("the name does not end in one of ILSVRC2012's wnids, as those of other images do: move it elsewhere")
-	}
-	name := f.Key[:max(strings.LastIndexByte(f.Key, '_'), 0)] + valNameSuffix
-	if n, ok := valNumber(name); ok && ILSVRCVal().labels[n-1] != f.Label {
-		r.differ++
-	}
-	return true, nil
-}
-
-func (r *suffixRule) Labels(s *dataset.Split) (dataset.Labels, error) {
-	if r.differ > 0 {
-		s.Note("%s validation images have another class in their names than is known of them", bytesize.Grouped(r.differ))
-	}
-	return dataset.Labels{Classes: wordnet.Wnids(), ByKey: r.label}, nil
 }
