@@ -8,7 +8,6 @@ import json
 import os
 import platform
 import resource
-import secrets
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -84,7 +83,7 @@ class Log:
         self._replaced = self._file  # with its lock: another process may have opened it already
         self._open("".join(kept))
         if s.wandb:
-            self._wandb = _open_wandb(s)
+            self._wandb = _open_wandb(s, at.run)
         with contextlib.suppress(ImportError):
             from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415 - optional
 
@@ -211,14 +210,10 @@ def machine(rank: Rank) -> dict[str, str]:
     return {"host": platform.node(), "cpus": str(len(os.sched_getaffinity(0))), "gpu": gpu, "torch": torch.__version__}
 
 
-def _open_wandb(s: Settings) -> Any:
-    """Open Weights & Biases; a resumed run continues under its identifier."""
+def _open_wandb(s: Settings, run_id: str) -> Any:
+    """Open Weights & Biases; a resumed run continues under its identifier, which its checkpoints hold."""
     import wandb  # noqa: PLC0415 - optional
 
-    kept = Path(s.output) / "wandb-id"
-    if not kept.exists():
-        files.write(kept, secrets.token_hex(4) + "\n")
-    run_id = kept.read_text().strip()
     names = {"project": os.environ.get("WANDB_PROJECT", "imgfeed"), "name": Path(s.output).resolve().name}
     try:
         run = wandb.init(dir=s.output, config=asdict(s), id=run_id, resume="allow", **names)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import timm.optim
 import torch
 from timm.scheduler import create_scheduler_v2
 from torch import nn
+from torch.optim.lr_scheduler import OneCycleLR
 
 from .errors import TrainError
 from .flags import Settings
@@ -37,13 +37,18 @@ class Schedule:
         how = {"num_epochs": s.epochs, "updates_per_epoch": steps_per_epoch, "step_on_epochs": False, "decay_rate": 1.0}
         warm = {"warmup_epochs": s.warmup_epochs, "warmup_lr": s.lr / (1 + s.warmup_epochs * steps_per_epoch)}
         self._timm = None if s.schedule == "onecycle" else create_scheduler_v2(opt, names[s.schedule], **how, **warm)[0]
+        self._cycle = torch.optim.SGD([torch.zeros(1)], s.lr, momentum=0.9)  # has no part in the training but its rates
+        self._one_cycle = OneCycleLR(self._cycle, s.lr, total_steps=self.total)
+        self._cycle.step()  # torch warns of a schedule without one
         self.at(0)
 
     def at(self, step: int) -> None:
         """Set the rates of a step; the highest of them is ``rate``."""
-        rate, momentum = one_cycle(min(step, self.total - 1), self.total, self._s.lr)
         if self._timm is not None:
             self._timm.step_update(step)
+        self._one_cycle.last_epoch = min(step, self.total - 1) - 1
+        self._one_cycle.step()
+        rate, momentum = (self._cycle.param_groups[0][name] for name in ("lr", "momentum"))
         for group in self._opt.param_groups if self._timm is None else ():
             group["lr"] = rate
             if "momentum" in group:
@@ -51,16 +56,3 @@ class Schedule:
             elif "betas" in group:
                 group["betas"] = (momentum, *group["betas"][1:])
         self.rate = float(max(group["lr"] for group in self._opt.param_groups))
-
-
-def one_cycle(step: int, total: int, highest: float) -> tuple[float, float]:
-    """Return rate and momentum of a step, as torch's OneCycleLR with its defaults sets them."""
-    rise, lowest = 0.3 * total - 1, highest / 25
-
-    def between(start: float, end: float, part: float) -> float:
-        return end + (start - end) / 2 * (1 + math.cos(math.pi * part))
-
-    if step <= rise:
-        return between(lowest, highest, step / rise), between(0.95, 0.85, step / rise)
-    part = (step - rise) / (total - 1 - rise)
-    return between(highest, lowest / 1e4, part), between(0.85, 0.95, part)

@@ -21,7 +21,7 @@ from imgfeed_train import files, log
 from imgfeed_train.command import main
 from imgfeed_train.evaluate import Score, summed
 from imgfeed_train.flags import parse
-from imgfeed_train.optim import Schedule, one_cycle, optimizer
+from imgfeed_train.optim import Schedule, optimizer
 
 
 @pytest.fixture
@@ -243,14 +243,14 @@ def test_bad_steps_may_be_skipped_or_ignored(
 
 
 def test_one_cycle_is_torchs() -> None:
-    for total in (7, 12, 500):
-        opt = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.1, momentum=0.9)
-        theirs = OneCycleLR(opt, max_lr=0.4, total_steps=total)
-        for step in range(total):
-            group = opt.param_groups[0]
-            assert one_cycle(step, total, 0.4) == pytest.approx((group["lr"], group["momentum"]), rel=1e-12), step
-            opt.step()
-            theirs.step() if step + 1 < total else None
+    s = parse(["--data", "d", "--output", "o", "--epochs", "7", "--lr", "0.4", "--schedule", "onecycle"])
+    one, two = (torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.1, momentum=0.9) for _ in range(2))
+    mine, theirs = Schedule(one, s, 10), OneCycleLR(two, max_lr=0.4, total_steps=70)
+    for step in range(70):
+        mine.at(step)
+        assert [one.param_groups[0][name] == two.param_groups[0][name] for name in ("lr", "momentum")] == [True, True], step
+        two.step()
+        theirs.step() if step < 69 else None
 
 
 def test_schedules_depend_on_the_step_alone() -> None:
