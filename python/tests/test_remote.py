@@ -194,9 +194,7 @@ def test_kills_with_a_cache_half_full(shards: Path, store: Store, tmp_path: Path
     size = sum(path.stat().st_size for path in shards.rglob("*.imgshard")) // 2
     options: dict[str, Any] = {"cache": tmp_path / "cache", "cache_size": str(size)}
     chance, kills = random.Random(7), 0
-    with DataLoader(
-        f"{store.url}/{shards.name}", transform=RANDOM, batch_size=8, seed=3, rank=0, world=1, **options
-    ) as loader:
+    with DataLoader(f"{store.url}/{shards.name}", transform=RANDOM, batch_size=8, seed=3, rank=0, world=1, **options) as loader:
         while kills < 100:
             loader.set_epoch(0)
             got = []
