@@ -248,8 +248,8 @@ func (p *Plan) selectedPartitions() (partitions []int) {
 			add(index)
 		}
 	}
-	for k, is := range found {
-		if is {
+	for k, holds := range found {
+		if holds {
 			partitions = append(partitions, k)
 		}
 	}

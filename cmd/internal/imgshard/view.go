@@ -44,7 +44,8 @@ func newViewCommand() *cobra.Command {
 		Long: `Make a contact sheet of samples of the shard set SET. It shows the picture, key, label, class, size and location of each.
 --transform adds the results of a transform, drawn --draws times.
 
--o FILE.html writes a self-contained page, searchable by class, key and index. Samples are spread evenly over the set, or chosen by --class, --find and --index.
+-o FILE.html writes a self-contained page, searchable by class, key and index. Samples are spread evenly over the set, or
+chosen by --class, --find and --index.
 A dataset that is not packed is shown by an index of it: imgshard index SRC -o SET.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
