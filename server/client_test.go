@@ -99,7 +99,6 @@ func (ts *testServer) dial() *client {
 	if err != nil {
 		ts.t.Fatal(err)
 	}
-	conn.SetDeadline(time.Now().Add(testTimeout))
 	rights := &rightsReader{conn: conn}
 	c := &client{t: ts.t, conn: conn, rights: rights, frames: wire.NewReader(rights, wire.ReplyBytesMax)}
 	ts.t.Cleanup(c.close)

@@ -37,7 +37,6 @@ func TestSessionsShareByTime(t *testing.T) {
 		clients[i] = c
 	}
 	for i, c := range clients { // so that none has the server for itself for long, and comes to its epoch's end
-		c.conn.SetDeadline(time.Time{})
 		c.start(startRequest{})
 		go c.consume(&counts[i])
 	}
@@ -100,7 +99,6 @@ func hostile(ts *testServer) []*client {
 	lies := ts.dial().hello().open(openRequest{Split: "train", BatchSize: 1, Slots: 1})
 	all := []*client{stalls, holds, floods, lies}
 	for _, c := range all {
-		c.conn.SetDeadline(time.Time{})
 		c.send(startRequest{})
 	}
 	for c, m := range map[*client]any{floods: statsRequest{}, lies: releaseRequest{Slot: 7}} {

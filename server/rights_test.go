@@ -9,14 +9,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/imgfeed/imgfeed/server/internal/wire"
 )
 
-// A rightsReader reads from a connection and keeps the descriptors that come with the bytes, all close-on-exec. It reads
-// no more than it is asked for, so that a descriptor is there as soon as the first byte of its message is.
+// A rightsReader reads from a connection, for at most testTimeout each time, and keeps the descriptors that come with the bytes, all
+// close-on-exec. It never reads more than its caller wants, so that a descriptor comes with the first byte of its message.
 type rightsReader struct {
 	conn  *net.UnixConn
 	files []*os.File
@@ -28,6 +29,7 @@ func (r *rightsReader) Read(p []byte) (int, error) {
 		return 0, nil
 	}
 	oob := make([]byte, unix.CmsgSpace(4*4))
+	r.conn.SetReadDeadline(time.Now().Add(testTimeout))
 	n, oobn, flags, _, err := r.conn.ReadMsgUnix(p, oob)
 	if keepErr := r.keep(oob[:oobn]); keepErr != nil {
 		return n, keepErr

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"testing"
-	"time"
 
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 	"github.com/imgfeed/imgfeed/internal/image/pixelcodec"
@@ -108,9 +107,7 @@ func BenchmarkServe(b *testing.B) {
 	for _, transport := range []string{transportShm, transportSocket} {
 		b.Run(transport, func(b *testing.B) {
 			ts := startServer(b, dir, func(c *Config) { c.Threads = runtime.GOMAXPROCS(0) })
-			c := ts.dial().hello()
-			c.conn.SetDeadline(time.Time{})
-			c.open(openRequest{Transform: json.RawMessage(`"train"`), BatchSize: 128, Transport: transport})
+			c := ts.dial().hello().open(openRequest{Transform: json.RawMessage(`"train"`), BatchSize: 128, Transport: transport})
 			images := 0
 			b.ResetTimer()
 			for epoch := range int64(b.N) {
