@@ -27,10 +27,10 @@ from .ranks import Rank, gather, on_first
 from .step import Step
 from .store import Store
 
-VERSION = 4
+VERSION = 5
 NAMES = ("last.pt", "previous.pt", "best.pt")
 PARTS: dict[str, Any] = dict.fromkeys(("model", "optimizer", "settings", "scaler", "loader", "progress", "images"), dict)
-PARTS |= {"random": list, "classes": list, "batch_size": int, "ema": dict | None}
+PARTS |= {"random": list, "classes": list, "batch_size": int, "model_ema": dict | None}
 FULL = StateDictOptions(full_state_dict=True, cpu_offload=True)
 
 
@@ -61,7 +61,7 @@ def capture(step: Step, loader: Any, at: Progress, classes: list[str], images: I
     cuda = step.rank.device.type == "cuda"
     generators = [torch.get_rng_state(), *([torch.cuda.get_rng_state(step.rank.device)] if cuda else [])]
     average = None if step.ema is None else step.ema.module.state_dict()
-    state = {"version": VERSION, "settings": asdict(step.s), "model": model, "optimizer": moments, "ema": average}
+    state = {"version": VERSION, "settings": asdict(step.s), "model": model, "optimizer": moments, "model_ema": average}
     state |= {"scaler": step.scaler.state_dict(), "random": gather(generators), "progress": asdict(at)}
     data = {"loader": loader.state_dict(), "batch_size": loader.batch_size, "classes": classes, "images": asdict(images)}
     return state | data
@@ -78,7 +78,7 @@ def restore(step: Step, loader: Any, state: dict[str, Any], path: str) -> Progre
     try:
         set_state_dict(bare(step.model), step.optimizer, **states, options=FULL)
         if step.ema is not None:
-            step.ema.module.load_state_dict(state["ema"] or state["model"])
+            step.ema.module.load_state_dict(state["model_ema"] or state["model"])
         for group, values in zip(step.optimizer.param_groups, flags, strict=True):
             group.update(values)
     except (AssertionError, *DAMAGED) as e:
@@ -131,8 +131,6 @@ class Keeper:
     def _begin(self) -> None:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            (self.folder / ".probe").write_bytes(b"imgfeed-train")
-            (self.folder / ".probe").unlink()
         except OSError as e:
             raise TrainError(f"--output {self._s.output} can't be written: {e.strerror}") from e
         self.store.check()

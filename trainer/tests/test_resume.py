@@ -107,7 +107,7 @@ def test_another_batch_size_and_number_of_epochs_keep_the_place(train: Train, ca
 def test_an_average_may_begin_later(train: Train) -> None:
     train("run", "--max-steps", "4")
     state = weights(train("run", "--ema", "0.9", "--resume", "auto"))
-    assert state["ema"].keys() == state["model"].keys()
+    assert state["model_ema"].keys() == state["model"].keys()
 
 
 @pytest.mark.parametrize(

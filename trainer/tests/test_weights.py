@@ -90,7 +90,7 @@ def test_a_run_is_scored_as_it_was(train: Train, sets: Path, capsys: pytest.Capt
     want = f" * Acc@1 {best['acc1']:.3f} Acc@5 {best['acc5']:.3f} Loss {best['loss']:.4f} on {VAL} samples"
     assert want in capsys.readouterr().out
     model = build(3, *TINY[:2], "--weights", path)
-    assert not other(model, weights(run, "best.pt")["ema"])
+    assert not other(model, weights(run, "best.pt")["model_ema"])
     train("second", "--epochs", "1", "--weights", path)
 
 
@@ -136,9 +136,9 @@ def test_weights_that_do_not_fit(tmp_path: Path) -> None:
         ("resnet34", "18.pth", "does not fit --arch resnet34: Error"),
         ("resnet50", "18.pth", "does not fit --arch resnet50: Error"),
         ("timm/test_vit", "18.pth", "does not fit --arch timm/test_vit"),
-        ("resnet18", "list.pt", "holds no tensors by name"),
+        ("resnet18", "list.pt", "holds something else"),
         ("timm/test_vit", "text.pt", "is damaged or holds something else|pickled"),
-        ("resnet18", "text.safetensors", "can't be read"),
+        ("resnet18", "text.safetensors", "is damaged or holds something else"),
         ("resnet18", "none.pt", "there is no such file"),
     ):
         with pytest.raises(TrainError, match=said):

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import timm
 import torch
 
 from ..data import Images
 from ..errors import DAMAGED, TrainError
 
+ON_CPU = partial(torch.load, map_location="cpu")
 State = dict[str, torch.Tensor]
 #: Names of the head in the models of timm and torchvision. Formats sort their tensors, so that a place tells nothing.
 HEADS = (
@@ -20,14 +24,13 @@ HEADS = (
 )
 
 
-def load(file: str | Path, path: str = "") -> Any:
-    """Return what torch.save wrote, on the CPU, without running pickled code. Raises TrainError, which names the path."""
-    path = path or str(file)
+def load(file: str | Path, path: str, reader: Callable[..., Any] = ON_CPU) -> Any:
+    """Return the content of a file, on the CPU, without running pickled code. Raises TrainError, which names the path."""
     try:
-        return torch.load(file, map_location="cpu", weights_only=True)
-    except pickle.UnpicklingError as e:  # torch's own text advises to run such code
-        raise TrainError(f"{path} holds pickled code or objects, which are never run, or it is damaged") from e
+        return reader(file, weights_only=True)
     except Exception as e:
+        if pickle.UnpicklingError in (type(e), type(e.__cause__)):  # torch's own text advises to run such code
+            raise TrainError(f"{path} holds pickled code or objects, which are never run, or it is damaged") from e
         raise TrainError(f"{path} is damaged or holds something else: {str(e).partition(chr(10))[0][:200]}") from e
 
 
@@ -35,25 +38,10 @@ def read(path: str) -> State:
     """Return the tensors of a file by name. Of a checkpoint it takes the moving average where there is one."""
     if not Path(path).is_file():
         raise TrainError(f"--weights {path}: there is no such file")
-    content: Any
-    if path.endswith(".safetensors"):
-        from safetensors import SafetensorError  # noqa: PLC0415 - slow to import
-        from safetensors.torch import load_file  # noqa: PLC0415
-
-        try:
-            content = load_file(path)
-        except (SafetensorError, OSError, *DAMAGED) as e:
-            raise TrainError(f"--weights {path} can't be read: {str(e)[:200]}") from e
-    else:
-        content = load(path)
-    for key in ("ema", "state_dict", "model"):
-        if isinstance(content, dict) and isinstance(content.get(key), dict):
-            content = content[key]
-    if not (
-        isinstance(content, dict) and content and all(isinstance(n, str) and torch.is_tensor(t) for n, t in content.items())
-    ):
+    content = load(path, f"--weights {path}", timm.models.load_state_dict)
+    if not (content and all(isinstance(name, str) and torch.is_tensor(tensor) for name, tensor in content.items())):
         raise TrainError(f"--weights {path} holds no tensors by name")
-    return {name.removeprefix("module."): tensor for name, tensor in content.items()}
+    return dict(content)
 
 
 def head_size(state: State, path: str) -> int:
@@ -66,7 +54,7 @@ def head_size(state: State, path: str) -> int:
 
 def own(path: str) -> dict[str, Any]:
     """Return the content of a checkpoint of this trainer; {} for another file."""
-    content = {} if path.endswith(".safetensors") else load(path)
+    content = {} if path.endswith(".safetensors") else load(path, path)
     content = content if isinstance(content, dict) and "progress" in content else {}
     names = content.get("classes", [])
     if content and not (isinstance(names, list) and all(type(name) is str for name in names) and images_of(content)):
