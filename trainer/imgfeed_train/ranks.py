@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 import os
 import signal
-import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -50,26 +48,14 @@ def join() -> Rank:
     if gpus:
         torch.cuda.set_device(here)
     if world > 1:
-        if not gpus and world > int(os.environ.get("LOCAL_WORLD_SIZE", "1")):
-            name_interface()
         try:
             dist.init_process_group("nccl" if gpus else "gloo", timeout=TIMEOUT)
         except (RuntimeError, ValueError) as e:
             master = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}"
             what = f"rank {rank} does not find the other {world - 1} at {master}"
-            raise TrainError(f"{what}: are all started, is the port open? ({str(e)[:200]})") from e
+            how = "are all started, is the port open? On CPUs, GLOO_SOCKET_IFNAME names the network's interface"
+            raise TrainError(f"{what}: {how} ({str(e)[:200]})") from e
     return Rank(here, rank, world, local)
-
-
-def name_interface() -> None:
-    """Give gloo the first route's interface where the host's own name means 127.0.1.1, as Debian's installer writes it."""
-    try:
-        own = socket.gethostbyname(socket.gethostname())
-    except OSError:
-        own = "127.0.0.1"
-    routes = Path("/proc/net/route").read_text().splitlines()[1:]
-    if own.startswith("127.") and routes:
-        os.environ.setdefault("GLOO_SOCKET_IFNAME", routes[0].split()[0])
 
 
 def gather(value: Any) -> list[Any]:

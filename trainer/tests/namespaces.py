@@ -18,7 +18,7 @@ ENTER = 'mount --bind "$1" /etc/hosts && hostname "$2" && shift 2 && exec "$@"'
 
 @dataclass(frozen=True)
 class Node:
-    """One machine. Its own name stands for 127.0.1.1 there, as Debian's installer has it; the others' for their addresses."""
+    """One machine, with a name that stands for its address on both."""
 
     name: str
     address: str
@@ -44,8 +44,8 @@ def two_nodes(folder: Path, network: str) -> Iterator[list[Node]]:
     nodes = [
         Node(f"node{i}", f"{network}.{i + 1}", f"imgfeed-{os.getpid()}-{network}-{i}", folder / f"hosts{i}") for i in range(2)
     ]
+    rows = [f"{node.address} {node.name}\n" for node in nodes]
     for node in nodes:
-        rows = [f"{'127.0.1.1' if other is node else other.address} {other.name}\n" for other in nodes]
         node.hosts.write_text("127.0.0.1 localhost\n" + "".join(rows))
     try:
         try:
