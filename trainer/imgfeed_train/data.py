@@ -22,7 +22,6 @@ from .ranks import Rank
 
 VAL_SPLITS = ("val", "valid", "validation", "test")
 PATIENCE = 120.0  # seconds that a server may take to start
-SHOWN = 3  # names of classes in an error
 IMAGENET_STATS = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 
 
@@ -44,19 +43,9 @@ class Splits:
     val: str | None
     samples: dict[str, int]
 
-    def __str__(self) -> str:
-        return ", ".join(f"{name} ({samples:,})" for name, samples in sorted(self.samples.items()))
-
-
-class NotPackedError(TrainError):
-    """There is a dataset, but no shard set of it yet."""
-
 
 def sets_in(data: str, pack: str) -> dict[str, Any]:
-    """Return the report of `imgshard inspect` on each set in a folder or at a URL, by split.
-
-    Raises NotPackedError for an unpacked dataset. It names pack, the command to run.
-    """
+    """Return the report of `imgshard inspect` on each set in a folder or at a URL, by split. Errors advise the command pack."""
     command = [find_binary("imgshard"), "inspect", "--json", data]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     if done.returncode and not done.stdout:
@@ -68,7 +57,7 @@ def sets_in(data: str, pack: str) -> dict[str, Any]:
         return {one["split"]: one for one in found["sets"]}
     there = ", ".join(f"{one['path']} ({one['layout']})" for one in found["sources"])
     if all(Path(one["output"]).parent == Path(data).resolve() for one in found["sources"]):
-        raise NotPackedError(f"--data {data}: it holds {there}, not packed yet. Pack it, once: {pack}")
+        raise TrainError(f"--data {data}: it holds {there}, not packed yet. Pack it, once: {pack}")
     what = f"--data {data}: no shard set there; it looks like {there}"
     raise TrainError(f"{what}. Put each split into a folder of its name, as train/ and val/, then pack it, once: {pack}")
 
@@ -76,8 +65,7 @@ def sets_in(data: str, pack: str) -> dict[str, Any]:
 def splits(s: Settings) -> Splits:
     """Return the splits to train and to evaluate on. Raises TrainError for a missing one."""
     if s.data.startswith("unix:"):
-        path = s.data.removeprefix("unix:")
-        session = service.patiently(lambda: client.connect(path, service.HELLO_TIMEOUT), PATIENCE)
+        session = service.patiently(lambda: client.connect(s.data.removeprefix("unix:"), service.HELLO_TIMEOUT), PATIENCE)
         with contextlib.closing(session):
             samples = {info.split: info.samples for info in session.sets}
     elif Path(s.data).is_socket():
@@ -103,7 +91,7 @@ def classes(s: Settings, rank: Rank, split: str, other: str | None = None) -> li
         names = list(probe.dataset.classes)
     theirs = names if other is None else classes(s, rank, other)
     if names != theirs:
-        alone = sorted({*names} ^ {*theirs})[:SHOWN]
+        alone = sorted({*names} ^ {*theirs})[:3]
         what = f"not in both: {', '.join(alone)}" if alone else "their order differs"
         how = f"Pack both in one go: imgshard build of the folder with {split}/ and {other}/"
         raise TrainError(

@@ -28,14 +28,14 @@ def main(arguments: Sequence[str]) -> None:
     p.add_argument("--output", required=True, type=Path, help="folder of the run; made, and given to --user if it is empty")
     p.add_argument("--user", required=True, type=numbers, metavar="UID:GID", help="who server and trainer run as")
     args = p.parse_args(arguments)
-    from .data import NotPackedError, sets_in  # noqa: PLC0415 - needs torch, which --help does not
+    from .data import sets_in  # noqa: PLC0415 - needs torch, which --help does not
 
     data, output, user = args.data, args.output, args.user
     given = " ".join(f"{name}={shlex.quote(os.environ[name])}" for name in VARIABLES if os.environ.get(name))
     command = f"{given} PACK=1 docker compose run --rm prepare"
     try:
         found = sets_in(str(data), command)
-    except NotPackedError:
+    except TrainError:
         if os.environ.get("PACK", "").lower() in ("", "0", "no", "false"):
             raise
         pack(data)

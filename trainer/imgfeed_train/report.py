@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -93,7 +92,7 @@ def summary(start: list[Row], step: list[Row], trained: list[Row], epoch: list[R
 
 def _details(folder: Path, kinds: dict[str, list[Row]]) -> list[str]:
     """Return the sections below the numbers, as lines of Markdown."""
-    start, step, end = kinds["start"], kinds["step"], kinds["end"]
+    start, end = kinds["start"], kinds["end"]
     settings, scores = start[-1]["settings"], {row["epoch"]: row for row in kinds["epoch"]}
     lines = ["", f"The run ended with: {end[-1]['error']}"] if end and end[-1].get("error") else []
     columns = ("epoch", "train loss", "Acc@1", "Acc@5", "val loss", "val Acc@1", "val Acc@5", "time", "images/s")
@@ -103,10 +102,6 @@ def _details(folder: Path, kinds: dict[str, list[Row]]) -> list[str]:
         numbers = [_number(one.get(key)) for one in both for key in ("loss", "acc1", "acc5")]
         rows.append((str(row["epoch"]), *numbers, clock(row["seconds"]), f"{row['images_per_second']:,.0f}"))
     lines += ["", "## Epochs", "", *(_table(columns, rows) if rows else ["No epoch was finished."])]
-    said = Counter(row["feed"] for row in step if row["feed"])
-    if said:
-        lines += ["", "## Waits for data", "", "The server's words in the lines of the log where ranks waited:", ""]
-        lines += [f"- {text} ({count} of {len(step)} lines)" for text, count in said.most_common(5)]
     lines += ["", "## Links", ""]
     lines += [f"- [{name}]({name})" for name in LINKS if (folder / name).exists()]
     lines += [f"- checkpoints: {settings['checkpoints'].rstrip('/')}/best.pt and last.pt"] if settings["checkpoints"] else []

@@ -96,7 +96,8 @@ class Training:
     def _begin(self, path: str) -> None:
         s, at, rank = self.s, self.at, self.rank
         scored = "" if self.val else "; no split to evaluate on"
-        rank.say(f"data: {s.data}: {self.splits}{scored}; ranks: {rank.world}; rank 0 on {rank.device}")
+        sizes = ", ".join(f"{name} ({samples:,})" for name, samples in sorted(self.splits.samples.items()))
+        rank.say(f"data: {s.data}: {sizes}{scored}; ranks: {rank.world}; rank 0 on {rank.device}")
         if path:
             before = at.steps
             at.steps = min(at.epoch * self.steps_per_epoch + self._done() // s.accumulate, s.epochs * self.steps_per_epoch)

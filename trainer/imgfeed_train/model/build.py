@@ -188,10 +188,7 @@ def syncing(model: nn.Module, last: bool) -> contextlib.AbstractContextManager[A
 
 
 def largest_batch(run: Callable[[int], None], rank: Rank, multiple: int = 8) -> int:
-    """Return the most images, a multiple of 8, for which run(n) fits the memory of every rank. Doubles, then bisects.
-
-    A tenth of a GPU's memory stays free. Raises TrainError if not even ``multiple`` images fit.
-    """
+    """Return the most images for which run(n) leaves a tenth of each rank's memory free. Raises TrainError where 8 do not."""
 
     def fits(n: int) -> bool:
         try:
@@ -203,8 +200,7 @@ def largest_batch(run: Callable[[int], None], rank: Rank, multiple: int = 8) -> 
                 raise
             return False
         finally:
-            if rank.device.type == "cuda":
-                torch.cuda.empty_cache()
+            torch.cuda.empty_cache()
 
     low, high = 0, multiple
     while fits(high):
