@@ -19,7 +19,6 @@ import (
 	"github.com/imgfeed/imgfeed/shard"
 )
 
-// How much of a batch the page shows, and how much time that may take.
 const (
 	// previewSamples is how many samples are shown at most, previewPictures how many pictures of them, originals included; a
 	// sample with all of its views is shown whatever their number.
@@ -29,24 +28,18 @@ const (
 	previewSide = 256
 	// previewValueMax is how much of a field's value is shown, in bytes.
 	previewValueMax = 120
-	// galleryShare is the share of one core that pictures take in the long run: after those that took 50 ms no others are made for 20 s.
+	// galleryShare is the share of one core that a session's pictures take: after some that took 50 ms none are made for 20 s.
 	galleryShare = 0.0025
-	// galleryAdvance is the time that pictures of sessions which nobody has looked at before may take in advance.
-	galleryAdvance = 2 * time.Second
 	// galleryPatience is how long each sample waits for a decoding thread without work, before it is made all the same.
 	galleryPatience = 250 * time.Millisecond
-	// galleryMax is how many sessions' pictures are kept.
-	galleryMax = 8
 )
 
-// A gallery makes and keeps the pictures of the sessions' last batches, once for all who look, when somebody does. It has its turn
-// behind serving, and a budget.
+// A gallery keeps the pictures of a session's last batch for all who look. They are made when somebody does.
 type gallery struct {
-	making sync.Mutex // one batch is made at a time
-
-	mu    sync.Mutex
-	shown []*batchPreview // the latest request comes last
-	paid  time.Time       // time from which the pictures so far are within galleryShare
+	mu   sync.Mutex // held while pictures are made
+	json []byte     // a batchPreview; nil before somebody looks
+	made float64    // moment of the pictures
+	next time.Time  // earliest time of newer pictures
 }
 
 // A batchPreview is some samples of a session's last batch, as batch.json describes them.
@@ -56,9 +49,6 @@ type batchPreview struct {
 	Count   int             `json:"count"` // samples of the batch
 	Time    float64         `json:"time"`  // time of the pictures
 	Samples []previewSample `json:"samples"`
-
-	session, generation uint64
-	body                []byte // all of it, as JSON
 }
 
 // A previewSample is a sample as it was sent, its pictures as data URLs.
@@ -104,67 +94,35 @@ func (s *Server) serveBatch(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "there is no such session any more", http.StatusNotFound)
 		return
 	}
-	p, wait, err := s.gallery.look(r.Context(), sessions[i])
-	switch {
-	case wait > 0:
-		w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)+1))
-		http.Error(w, fmt.Sprintf("so many sessions were looked at that pictures of another one are made in %v only",
-			wait.Round(time.Second)), http.StatusServiceUnavailable)
-		return
-	case err != nil:
-		http.Error(w, err.Error(), http.StatusNotFound)
-		return
+	g := &sessions[i].gallery
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if time.Now().After(g.next) {
+		if err := g.make(r.Context(), sessions[i]); err != nil && g.json == nil {
+			http.Error(w, err.Error(), http.StatusNotFound)
+			return
+		}
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-cache") // a browser with this batch does not get it again
-	w.Header().Set("ETag", fmt.Sprintf(`"%d.%d.%d.%d"`, s.started.UnixNano(), p.session, p.generation, p.Batch))
-	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(p.body))
+	w.Header().Set("Cache-Control", "no-cache") // a browser with these pictures does not get them again
+	w.Header().Set("ETag", fmt.Sprintf(`"%d.%.3f"`, sessions[i].connection.id, g.made))
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(g.json))
 }
 
-// look returns the pictures of a session's last batch, or those of an earlier one while the time for pictures is not paid for. A wait
-// says that even the first ones of a session must wait so long.
-func (g *gallery) look(ctx context.Context, s *session) (p *batchPreview, wait time.Duration, err error) {
-	last, _ := g.kept(s)
-	if last != nil && !g.making.TryLock() {
-		return last, 0, nil // somebody else has newer ones made
-	} else if last == nil {
-		g.making.Lock()
-	}
-	defer g.making.Unlock()
-	last, owed := g.kept(s) // perhaps by now
-	stream, set, generation := s.lookInto()
+// make makes pictures of the session's last batch, each sample once a decoding thread has nothing to do.
+func (g *gallery) make(ctx context.Context, s *session) (err error) {
+	stream, set := s.lookInto()
 	if stream == nil {
-		if last != nil {
-			return last, 0, nil
-		}
-		return nil, 0, badRequest("no epoch is running")
+		return badRequest("no epoch is running")
 	}
 	defer s.letGo(set)
-	previewer := stream.Previewer()
-	switch {
-	case previewer == nil && last != nil, last != nil && owed > 0:
-		return last, 0, nil
-	case previewer == nil:
-		return nil, 0, badRequest("the epoch's first batch is not sent yet")
-	case last != nil && last.generation == generation && last.Batch == previewer.Batch():
-		return last, 0, nil
+	from := stream.Previewer()
+	if from == nil {
+		return badRequest("the epoch's first batch is not sent yet")
 	}
-	if advance := time.Duration(float64(galleryAdvance) / galleryShare); owed > advance {
-		return nil, owed - advance, nil
-	}
-	p = &batchPreview{
-		Epoch: stream.Plan().Config().Epoch, Batch: previewer.Batch(), Count: previewer.Len(), Time: s.server.moment(time.Now()), Samples: []previewSample{},
-		session: s.connection.id, generation: generation,
-	}
-	if err := g.fill(ctx, s, set, p, previewer); err != nil {
-		return nil, 0, err
-	}
-	g.keep(p)
-	return p, 0, nil
-}
-
-// fill makes the samples, each once a decoding thread has nothing to do.
-func (g *gallery) fill(ctx context.Context, s *session, set *openSet, p *batchPreview, from *loader.Previewer) error {
+	p := batchPreview{Epoch: stream.Plan().Config().Epoch, Batch: from.Batch(), Count: from.Len(), Time: s.server.moment(time.Now())}
+	took := time.Duration(0)
+	defer func() { g.next = time.Now().Add(time.Duration(float64(took) / galleryShare)) }()
 	_, views, _ := s.form()
 	for i := range max(1, min(previewSamples, previewPictures/(1+views), from.Len())) {
 		if err := s.server.pool.AwaitIdle(ctx, galleryPatience); err != nil {
@@ -172,64 +130,26 @@ func (g *gallery) fill(ctx context.Context, s *session, set *openSet, p *batchPr
 		}
 		started := time.Now()
 		sample, err := s.describe(set, from.Sample(i, previewSide))
-		g.spend(time.Since(started))
 		if err != nil {
 			return err
 		}
 		p.Samples = append(p.Samples, sample)
+		took += time.Since(started)
 	}
-	started := time.Now()
-	var err error
-	p.body, err = json.Marshal(p)
-	g.spend(time.Since(started))
+	g.json, err = json.Marshal(p)
+	g.made = p.Time
 	return err
 }
 
-// kept returns a session's pictures, nil if there are none, and how long it takes until the time for all pictures is paid for.
-func (g *gallery) kept(s *session) (last *batchPreview, owed time.Duration) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if i := slices.IndexFunc(g.shown, func(p *batchPreview) bool { return p.session == s.connection.id }); i >= 0 {
-		last = g.shown[i]
-		g.shown = append(slices.Delete(g.shown, i, i+1), last)
-	}
-	return last, time.Until(g.paid)
-}
-
-// spend notes what pictures have taken.
-func (g *gallery) spend(took time.Duration) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if now := time.Now(); g.paid.Before(now) {
-		g.paid = now
-	}
-	g.paid = g.paid.Add(time.Duration(float64(took) / galleryShare))
-}
-
-// keep puts pictures in the place of the session's older ones.
-func (g *gallery) keep(p *batchPreview) {
-	g.forget(p.session)
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.shown = appendBounded(g.shown, p, galleryMax)
-}
-
-// forget drops a session's pictures.
-func (g *gallery) forget(session uint64) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.shown = slices.DeleteFunc(g.shown, func(p *batchPreview) bool { return p.session == session })
-}
-
-// lookInto returns the running epoch's stream, its set and its generation; nil if no epoch runs. The set stays open, whatever
-// becomes of the epoch, until it is let go.
-func (s *session) lookInto() (stream *loader.Stream, set *openSet, generation uint64) {
+// lookInto returns the running epoch's stream and its set; nil if no epoch runs. The set stays open, whatever becomes of the
+// epoch, until it is let go.
+func (s *session) lookInto() (stream *loader.Stream, set *openSet) {
 	s.lookMu.Lock()
 	defer s.lookMu.Unlock()
 	if stream = s.stream.Load(); stream == nil || !s.set.hold() {
-		return nil, nil, 0
+		return nil, nil
 	}
-	return stream, s.set, s.generation.Load()
+	return stream, s.set
 }
 
 // forgetStream ends what others may begin to do with the running epoch's stream: after it, its set may be another one.

@@ -103,7 +103,6 @@ type Server struct {
 	feeders  *feeder.List
 	warnings warner
 	feeding  atomic.Pointer[feeder.Counters] // counters of a feeder
-	gallery  gallery
 
 	lastID   atomic.Uint64
 	stopping atomic.Bool

@@ -26,6 +26,8 @@ type session struct {
 	tally  tally // counts since the session was opened
 	totals *splitTally
 
+	gallery gallery
+
 	stream atomic.Pointer[loader.Stream] // stream of the running epoch; nil between epochs
 	made   atomic.Pointer[madeEpoch]     // the epoch before the running one, until that begins
 	lookMu sync.Mutex                    // held to look for the stream and its set, to take the stream away, and to take another set
@@ -76,7 +78,6 @@ func (s *session) close() {
 	selected := s.selectionBytes
 	s.dropSelection()
 	giveBack(selected)
-	s.server.gallery.forget(s.connection.id)
 	s.letGo(s.set)
 }
 
