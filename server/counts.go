@@ -3,7 +3,6 @@ package server
 import (
 	"maps"
 	"sync"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -24,55 +23,18 @@ func countsOf(b loader.Batch, bytes int64) status.Counts {
 	return c
 }
 
-// A delivery is what was delivered, and the time that it took.
-type delivery struct {
-	status.Counts
-	slotWait time.Duration // time that streams waited for a free slot
-	write    time.Duration // time of writes to the socket
-}
-
-func (d *delivery) add(e delivery) {
-	d.Counts.Add(e.Counts)
-	d.slotWait += e.slotWait
-	d.write += e.write
-}
-
-// A tally is the sum of a session's or a split's deliveries.
-type tally struct {
-	mu  sync.Mutex
-	sum delivery
-}
-
-func (t *tally) add(d delivery) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.sum.add(d)
-}
-
-func (t *tally) load() delivery {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.sum
-}
-
-// A splitTally is what the sessions of a split were delivered since the server started.
-type splitTally struct {
-	tally
-	batchWait, slotHeld prometheus.Observer
-}
-
-// totals are what the server has done since it started.
+// totals are what the server has done since it started. Its lock also guards the counts of sessions.
 type totals struct {
 	mu     sync.Mutex
-	splits map[string]*splitTally
-	errors map[string]int64 // sent to clients, by kind
+	splits map[string]*status.Counts // deliveries to the sessions of each split
+	errors map[string]int64          // sent to clients, by kind
 
 	batchWait, slotHeld *prometheus.HistogramVec // histograms by split
 }
 
 func newTotals() *totals {
 	return &totals{
-		splits: map[string]*splitTally{},
+		splits: map[string]*status.Counts{},
 		errors: map[string]int64{kindBadRequest: 0, kindCorrupt: 0, kindUnsupported: 0, kindMissing: 0, kindInternal: 0},
 		batchWait: newHistogram("batch_wait_seconds",
 			"How long a session waited for its next batch with a slot free for it: for the disk or the CPU."),
@@ -87,24 +49,23 @@ func newHistogram(name, help string) *prometheus.HistogramVec {
 	}, []string{"split"})
 }
 
-// ofSplit returns the tally of a split, which may be new.
-func (t *totals) ofSplit(split string) *splitTally {
+// count notes what was delivered.
+func (s *session) count(c status.Counts) {
+	t := s.server.totals
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.splits[split] == nil {
-		t.splits[split] = &splitTally{batchWait: t.batchWait.WithLabelValues(split), slotHeld: t.slotHeld.WithLabelValues(split)}
+	s.counts.Add(c)
+	if t.splits[s.split] == nil {
+		t.splits[s.split] = new(status.Counts)
 	}
-	return t.splits[split]
+	t.splits[s.split].Add(c)
 }
 
-// all returns the sum over all splits.
-func (t *totals) all() (sum delivery) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, of := range t.splits {
-		sum.add(of.load())
-	}
-	return sum
+// counted returns what was delivered to the session.
+func (s *session) counted() status.Counts {
+	s.server.totals.mu.Lock()
+	defer s.server.totals.mu.Unlock()
+	return s.counts
 }
 
 func (t *totals) countError(kind string) {
@@ -113,9 +74,13 @@ func (t *totals) countError(kind string) {
 	t.errors[kind]++
 }
 
-// errorsByKind returns how many errors were sent to clients.
-func (t *totals) errorsByKind() map[string]int64 {
+// load returns what was delivered to the sessions of each split, and how many errors of each kind were sent.
+func (t *totals) load() (splits map[string]status.Counts, errors map[string]int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return maps.Clone(t.errors)
+	splits = map[string]status.Counts{}
+	for split, c := range t.splits {
+		splits[split] = *c
+	}
+	return splits, maps.Clone(t.errors)
 }

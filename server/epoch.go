@@ -11,6 +11,7 @@ import (
 	"github.com/imgfeed/imgfeed/internal/termsafe"
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/loader/plan"
+	"github.com/imgfeed/imgfeed/server/status"
 )
 
 // startRequest begins an epoch, and ends the one that runs.
@@ -158,7 +159,7 @@ func (s *session) release(m releaseRequest) error {
 	if err != nil {
 		return err
 	}
-	s.totals.slotHeld.Observe(held.Seconds())
+	s.slotHeld.Observe(held.Seconds())
 	s.putBack(m.Slot)
 	return nil
 }
@@ -218,8 +219,7 @@ func (e *epoch) sendBatch(b loader.Batch, nextTook time.Duration) error {
 	if s.buckets != nil {
 		m.Shape = s.imageShape(s.buckets[e.stream.Plan().Bucket(b.Number)])
 	}
-	counts := countsOf(b, size)
-	s.count(delivery{Counts: counts}) // first, since the client may ask once it knows
+	s.count(countsOf(b, size)) // first, since the client may ask once it knows
 	started := time.Now()
 	if s.shared {
 		m.Slot = &slot
@@ -235,10 +235,10 @@ func (e *epoch) sendBatch(b loader.Batch, nextTook time.Duration) error {
 			return err
 		}
 	}
-	slotWait := e.stream.Stats().SlotWait
-	s.count(delivery{write: time.Since(started), slotWait: slotWait - e.slotWait})
-	s.totals.batchWait.Observe(max(0, nextTook-(slotWait-e.slotWait)).Seconds())
-	e.slotWait = slotWait
+	slotWait := e.stream.Stats().SlotWait - e.slotWait
+	e.slotWait += slotWait
+	s.count(status.Counts{Write: time.Since(started).Seconds(), SlotWait: slotWait.Seconds()})
+	s.batchWait.Observe(max(0, nextTook-slotWait).Seconds())
 	return nil
 }
 

@@ -74,23 +74,15 @@ func (s *session) offer() any {
 	return offer
 }
 
-func (s *Server) feederStatus() *status.Feeders { return s.feeders.Status(s.history.feederRates) }
+func (s *Server) feederStatus() *status.Feeders { return s.feeders.Status(s.history.rate) }
 
 // addFeeding completes the status of a feeder.
 func (s *Server) addFeeding(st *status.Status) {
-	counters, h := s.feeding.Load(), &s.history
+	counters, rate := s.feeding.Load(), s.history.rate
 	if counters == nil {
 		return
 	}
-	st.Feeding = &status.Feeding{Connections: counters.Connections.Load(), Pieces: counters.Pieces.Load()}
-	st.Images = counters.Samples.Load()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if len(h.looks) < 2 {
-		return
-	}
-	first, last := &h.looks[0], &h.looks[len(h.looks)-1]
-	elapsed, did := last.at.Sub(first.at).Seconds(), last.pool.Sub(first.pool)
-	st.ImagesPerSecond = float64(last.images-first.images) / elapsed
-	st.Feeding.Busy = min(1, (did.Read+did.Decode+did.Resample).Seconds()/(elapsed*float64(st.Threads)))
+	st.Images, st.ImagesPerSecond = counters.Samples.Load(), rate("images")
+	st.Feeding = &status.Feeding{Connections: counters.Connections.Load(), Pieces: counters.Pieces.Load(),
+		Busy: min(1, (rate("read")+rate("decode")+rate("resample"))/float64(st.Threads))}
 }

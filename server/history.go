@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"runtime"
 	"slices"
 	"sync"
@@ -24,14 +25,10 @@ type history struct {
 	looks   []snapshot // snapshots of the last rateSpan seconds, the newest last
 }
 
-// A snapshot holds the totals that a later moment is compared with.
+// A snapshot holds totals by name, which those of a later moment are compared with.
 type snapshot struct {
-	at      time.Time
-	pool    loader.Counters // counters that include reads in flight
-	store   status.Store
-	feeders map[string]status.FeederCounts // feeders by address
-	images  int64
-	sent    map[uint64]int64 // images, by session
+	at     time.Time
+	totals map[string]float64
 }
 
 // rateSpan is how many seconds a rate looks back.
@@ -52,11 +49,11 @@ func (s *Server) watch(ctx context.Context) {
 }
 
 func (s *Server) addMoment(now time.Time) {
-	st := s.sample()
-	next := snapshot{
-		at: now, pool: s.pool.Counters(), store: s.storeCounts(), feeders: s.feeders.Counts(), images: st.Images, sent: map[uint64]int64{},
+	st, pool := s.sample(), s.pool.Counters()
+	next := map[string]float64{
+		"images": float64(st.Images), "processed": float64(pool.Images), "bytes": float64(pool.BytesRead),
+		"read": (pool.Read + s.pool.Reading()).Seconds(), "decode": pool.Decode.Seconds(), "resample": pool.Resample.Seconds(),
 	}
-	next.pool.Read += s.pool.Reading()
 	h := &s.history
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -68,21 +65,49 @@ func (s *Server) addMoment(now time.Time) {
 	if elapsed <= 0 {
 		return // two within the clock's resolution
 	}
-	did := next.pool.Sub(last.pool)
-	threads := elapsed * float64(cmp.Or(st.Threads, runtime.GOMAXPROCS(0))) // without threads: those that help out for feeders
+	share := func(stage string) float64 { // without threads: of those that help out for feeders
+		return max(0, next[stage]-last.totals[stage]) / (elapsed * float64(cmp.Or(st.Threads, runtime.GOMAXPROCS(0))))
+	}
 	m := status.Moment{
-		Time: s.moment(now), Images: float64(next.images-last.images) / elapsed, Bytes: float64(did.BytesRead) / elapsed,
-		Read: max(0, did.Read.Seconds()/threads), Decode: did.Decode.Seconds() / threads, Resample: did.Resample.Seconds() / threads,
+		Time: s.moment(now), Images: (next["images"] - last.totals["images"]) / elapsed, Bytes: (next["bytes"] - last.totals["bytes"]) / elapsed,
+		Read: share("read"), Decode: share("decode"), Resample: share("resample"),
 	}
 	m.Wait = max(0, 1-m.Read-m.Decode-m.Resample) // the counter of waiting grows only when it ends
 	for _, sess := range st.Sessions {
-		next.sent[sess.Session] = sess.Images
+		next[sessionTotal(sess.Session)] = float64(sess.Images)
 		if sess.WaitingFor != loader.Client && sess.WaitingFor != loader.Idle {
 			m.Waiting++
 		}
 	}
-	h.looks = appendBounded(h.looks, next, rateSpan+1)
+	if st.Feeders != nil {
+		for _, f := range st.Feeders.Each {
+			next[f.Address+" samples"], next[f.Address+" bytes"] = float64(f.Samples), float64(f.Bytes)
+		}
+	}
+	if st.Store != nil {
+		next["under way"] = last.totals["under way"] + elapsed*float64(st.Store.UnderWay) // its rate is the mean
+		next["requests"], next["retries"] = float64(st.Store.Requests), float64(st.Store.Retries)
+		next["from store"], next["from cache"] = float64(st.Store.Bytes), float64(st.Store.HitBytes)
+	}
+	h.looks = appendBounded(h.looks, snapshot{now, next}, rateSpan+1)
 	h.moments = appendBounded(h.moments, m, historyMoments)
+}
+
+// sessionTotal is the name of a session's images.
+func sessionTotal(session uint64) string { return fmt.Sprint("session ", session) }
+
+// rate returns by how much a total grew in the last seconds, a second. It is 0 for one that is new, or has begun anew.
+func (h *history) rate(name string) float64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, first := range h.looks {
+		last := h.looks[len(h.looks)-1]
+		from, there := first.totals[name]
+		if grown := last.totals[name] - from; there && grown > 0 {
+			return grown / last.at.Sub(first.at).Seconds()
+		}
+	}
+	return 0
 }
 
 // appendBounded appends to a list, and drops its first element where it would have more than most.
@@ -91,38 +116,6 @@ func appendBounded[T any](list []T, value T, most int) []T {
 		list = slices.Delete(list, 0, 1)
 	}
 	return append(list, value)
-}
-
-// perSecond returns the rate at which a session was sent images in the last seconds.
-func (h *history) perSecond(session uint64) float64 {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, first := range h.looks {
-		last := h.looks[len(h.looks)-1]
-		if sent, there := first.sent[session]; there && last.at.After(first.at) {
-			return float64(last.sent[session]-sent) / last.at.Sub(first.at).Seconds()
-		}
-	}
-	return 0
-}
-
-// storeRates returns what came from the store and its cache in the last seconds, a second.
-func (h *history) storeRates() (r status.StoreRates) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if len(h.looks) < 2 {
-		return r
-	}
-	for i := range h.looks {
-		r.UnderWay += float64(h.looks[i].store.UnderWay) / float64(len(h.looks))
-	}
-	first, last := &h.looks[0], &h.looks[len(h.looks)-1]
-	rate := func(from, to int64) float64 { return float64(to-from) / last.at.Sub(first.at).Seconds() }
-	r.Requests, r.Retries = rate(first.store.Requests, last.store.Requests), rate(first.store.Retries, last.store.Retries)
-	r.StoreBytes, r.CacheBytes = rate(first.store.Bytes, last.store.Bytes), rate(first.store.HitBytes, last.store.HitBytes)
-	memory := max(0, rate(first.pool.BytesRead, last.pool.BytesRead)-r.StoreBytes-r.CacheBytes)
-	r.MemoryBytes = &memory
-	return r
 }
 
 // after returns the moments that came after a time.
@@ -167,26 +160,4 @@ func (b *badSamples) list() []status.BadSample {
 		list = append(list, bad)
 	}
 	return list
-}
-
-// feederRates returns what came of a feeder in the last seconds, a second, and its share of all samples.
-func (h *history) feederRates(address string) (samples, bytes, share float64) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for i := range h.looks {
-		first, last := &h.looks[i], &h.looks[len(h.looks)-1]
-		from, there := first.feeders[address]
-		to, still := last.feeders[address]
-		elapsed := last.at.Sub(first.at).Seconds()
-		if !there || !still || elapsed <= 0 || to.Samples < from.Samples { // a feeder that is listed again begins anew
-			continue
-		}
-		all := last.pool.Images - first.pool.Images
-		for other, counts := range last.feeders {
-			all += max(0, counts.Samples-first.feeders[other].Samples)
-		}
-		made := float64(to.Samples - from.Samples)
-		return made / elapsed, float64(to.Bytes-from.Bytes) / elapsed, made / float64(max(1, all))
-	}
-	return 0, 0, 0
 }

@@ -5,8 +5,11 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/loader/plan"
+	"github.com/imgfeed/imgfeed/server/status"
 	"github.com/imgfeed/imgfeed/transform"
 )
 
@@ -23,8 +26,8 @@ type session struct {
 
 	selectionBytes int64 // memory reserved for plan.Selection
 
-	tally  tally // counts since the session was opened
-	totals *splitTally
+	counts              status.Counts // deliveries since the session was opened
+	batchWait, slotHeld prometheus.Observer
 
 	gallery gallery
 
@@ -44,7 +47,8 @@ func (s *Server) newSession(c *connection, m openRequest) (sess *session, err er
 			cfg.set.drop()
 		}
 	}()
-	sess = &session{openConfig: cfg, connection: c, server: s, totals: s.totals.ofSplit(cfg.split)}
+	sess = &session{openConfig: cfg, connection: c, server: s,
+		batchWait: s.totals.batchWait.WithLabelValues(cfg.split), slotHeld: s.totals.slotHeld.WithLabelValues(cfg.split)}
 	if sess.samples, err = loader.FromShards(cfg.set.Set); err != nil {
 		return nil, err
 	}
@@ -160,10 +164,4 @@ func (s *session) imageLayout() transform.Layout {
 		return transform.NCHW
 	}
 	return transform.NHWC
-}
-
-// count notes what was delivered.
-func (s *session) count(d delivery) {
-	s.tally.add(d)
-	s.totals.add(d)
 }

@@ -32,20 +32,23 @@ func (s *Server) Status(since float64) status.Status {
 
 // sample takes the status, without history and bad samples.
 func (s *Server) sample() status.Status {
-	pool, catalog, sum := s.pool.Counters(), s.catalog.Load(), s.totals.all()
+	pool, catalog := s.pool.Counters(), s.catalog.Load()
 	st := status.Status{
 		Server: s.cfg.Name, PID: os.Getpid(), Now: s.moment(time.Now()), Started: seconds(s.started), Page: s.page(),
 		Threads: s.pool.Threads(), RingBytes: s.memory.inUse(), RingLimitBytes: s.memory.max,
-		Counts: sum.Counts, ReadBytes: pool.BytesRead, Errors: s.totals.errorsByKind(),
-		Seconds: map[string]float64{
-			"read": pool.Read.Seconds(), "decode": pool.Decode.Seconds(), "resample": pool.Resample.Seconds(), "wait": pool.Wait.Seconds(),
-			"slot_wait": sum.slotWait.Seconds(), "write": sum.write.Seconds(),
-		},
-		Sets: []status.Set{}, Damaged: []string{}, Sessions: []status.Session{},
-		Splits: map[string]status.Counts{}, Processed: pool.Images, Connections: len(s.list()), Store: s.store(), Feeders: s.feederStatus(),
+		ReadBytes: pool.BytesRead, Sets: []status.Set{}, Damaged: []string{}, Sessions: []status.Session{},
+		Processed: pool.Images, Connections: len(s.list()), Store: s.store(), Feeders: s.feederStatus(),
+	}
+	st.Splits, st.Errors = s.totals.load()
+	for _, counts := range st.Splits {
+		st.Add(counts)
+	}
+	st.Seconds = map[string]float64{
+		"read": pool.Read.Seconds(), "decode": pool.Decode.Seconds(), "resample": pool.Resample.Seconds(), "wait": pool.Wait.Seconds(),
+		"slot_wait": st.SlotWait, "write": st.Write,
 	}
 	for _, split := range catalog.splits {
-		st.Splits[split] = s.totals.ofSplit(split).load().Counts
+		st.Splits[split] = st.Splits[split] // zeros before the first delivery
 		st.Sets = append(st.Sets, status.Set{ServedSet: catalog.sets[split].described, Path: catalog.sets[split].Dir()})
 	}
 	for _, err := range catalog.problems() {
@@ -75,18 +78,25 @@ func (s *Server) store() *status.Store {
 	if sets == 0 {
 		return nil
 	}
-	st := s.storeCounts()
-	st.SetBytes, st.UnderWayMax = bytes, int64(s.storage().RequestsMax())
-	st.Rates = s.history.storeRates()
-	if sets < len(catalog.sets) {
-		st.Rates.MemoryBytes = nil // the others' samples take bytes too
+	client, rate := s.storage(), s.history.rate
+	counts := &client.Counts
+	st := status.Store{
+		Requests: counts.Requests.Load(), Retries: counts.Retries.Load(), UnderWay: counts.UnderWay.Load(), UnderWayMax: int64(client.RequestsMax()),
+		Bytes: counts.Bytes.Load(), SetBytes: bytes,
+		Rates: status.StoreRates{UnderWay: rate("under way"), Requests: rate("requests"), Retries: rate("retries"),
+			StoreBytes: rate("from store"), CacheBytes: rate("from cache")},
 	}
-	if failed := s.storage().Counts.Failed.Load(); failed != nil {
+	if sets == len(catalog.sets) { // other sets' samples take bytes too
+		memory := max(0, rate("bytes")-st.Rates.StoreBytes-st.Rates.CacheBytes)
+		st.Rates.MemoryBytes = &memory
+	}
+	if failed := counts.Failed.Load(); failed != nil {
 		st.Failure, st.FailureStatus = fmt.Sprintf("%s: %v", failed.Place, failed.Err), failed.Status
 	}
-	if cache, is := s.storage().Cache.(cacheCounts); is {
+	if cache, is := client.Cache.(cacheCounts); is {
 		used, limit, failure := cache.Status()
-		if st.CacheUsed, st.CacheMax = used, limit; failure != nil {
+		st.HitBytes, st.CacheUsed, st.CacheMax = cache.Hits(), used, limit
+		if failure != nil {
 			st.CacheFailure = failure.Error()
 		}
 	}
@@ -102,17 +112,6 @@ type cacheCounts interface {
 // storage returns the client that reads the sets.
 func (s *Server) storage() *storage.Client { return cmp.Or(s.cfg.Found.Client, storage.Default) }
 
-// storeCounts is what changes all the time.
-func (s *Server) storeCounts() (st status.Store) {
-	counts := &s.storage().Counts
-	st.Requests, st.Retries = counts.Requests.Load(), counts.Retries.Load()
-	st.UnderWay, st.Bytes = counts.UnderWay.Load(), counts.Bytes.Load()
-	if cache, is := s.storage().Cache.(cacheCounts); is {
-		st.HitBytes = cache.Hits()
-	}
-	return st
-}
-
 // moment is the time of day when the server started, and what a clock that nobody sets has counted from there to t. A page
 // asks for what came after the last moment that it has, and takes differences of moments: both go wrong where the machine's
 // clock is set.
@@ -126,12 +125,12 @@ const secondsLeftMax = 365 * 24 * 3600
 
 // status is the session's, store and feeders those of the server.
 func (s *session) status(store *status.Store, feeders *status.Feeders) status.Session {
-	stream, done := s.stream.Load(), s.tally.load()
+	stream := s.stream.Load()
 	transform, _, batchSize := s.form()
 	st := status.Session{
 		Session: s.connection.id, ClientPID: s.connection.pid, Split: s.split, Rank: s.plan.Rank, World: s.plan.World, BatchSize: batchSize,
 		Transform: json.RawMessage(transform), Transport: s.transport(), WaitingFor: loader.Idle,
-		Counts: done.Counts, ImagesPerSecond: s.server.history.perSecond(s.connection.id), SlotWait: done.slotWait.Seconds(), Write: done.write.Seconds(),
+		Counts: s.counted(), ImagesPerSecond: s.server.history.rate(sessionTotal(s.connection.id)),
 		Slots: s.ring.Slots(), SlotsFree: s.slotPool.Free(), SlotsLent: s.ring.Lent(), RingBytes: s.ring.Size(),
 	}
 	switch made := s.made.Load(); { // the stream of an epoch that is made is about to be forgotten
@@ -160,27 +159,19 @@ func (s *session) status(store *status.Store, feeders *status.Feeders) status.Se
 // statsRequest asks what the session has done and what it waits for.
 type statsRequest struct{}
 
-// statsReply answers [statsRequest]. Times are in seconds, counts since the session was opened.
+// statsReply answers [statsRequest] with the session's status.
 type statsReply struct {
-	WaitingFor loader.WaitingFor `json:"waiting_for"` // one of [status.Waits]
-	Verdict    string            `json:"verdict"`     // the same as a sentence
-	Advice     string            `json:"advice"`      // what to do about it, "" if nothing
-	status.Counts
-	Seconds   map[string]float64 `json:"seconds"` // slot_wait, write: of the session; the others: of all threads since the server started
-	SlotsFree int                `json:"slots_free"`
-	SlotsLent int                `json:"slots_lent"`
-	Threads   int                `json:"threads"`
-	Page      string             `json:"page,omitempty"` // the URL of the status page
+	status.Session
+	Seconds map[string]float64 `json:"seconds"` // slot_wait, write: of the session; the others: of all threads since the server started
+	Threads int                `json:"threads"`
+	Page    string             `json:"page,omitempty"` // the URL of the status page
 }
 
 func (s *session) stats(statsRequest) error {
 	st, pool := s.status(s.server.store(), s.server.feederStatus()), s.server.pool.Counters()
-	return s.connection.send(statsReply{
-		WaitingFor: st.WaitingFor, Verdict: st.Verdict, Advice: st.Advice, Counts: st.Counts,
-		Seconds: map[string]float64{
-			"read": pool.Read.Seconds(), "decode": pool.Decode.Seconds(), "resample": pool.Resample.Seconds(), "thread_wait": pool.Wait.Seconds(),
-			"slot_wait": st.SlotWait, "write": st.Write,
-		},
-		SlotsFree: st.SlotsFree, SlotsLent: st.SlotsLent, Threads: s.server.pool.Threads(), Page: s.server.page(),
-	})
+	seconds := map[string]float64{
+		"read": pool.Read.Seconds(), "decode": pool.Decode.Seconds(), "resample": pool.Resample.Seconds(), "thread_wait": pool.Wait.Seconds(),
+		"slot_wait": st.SlotWait, "write": st.Write,
+	}
+	return s.connection.send(statsReply{st, seconds, s.server.pool.Threads(), s.server.page()})
 }

@@ -52,13 +52,6 @@ func NewList(host *Host, names []string) (*List, error) {
 	return l, nil
 }
 
-// all returns the feeders on the list.
-func (l *List) all() []*feeder {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Clone(l.feeders)
-}
-
 // Run keeps the list up to date until ctx ends.
 func (l *List) Run(ctx context.Context) {
 	said := map[string]bool{}
@@ -140,37 +133,30 @@ func (l *List) update(ctx context.Context, listed []string, complete bool) {
 	slices.SortFunc(l.feeders, func(a, b *feeder) int { return cmp.Compare(a.address, b.address) })
 }
 
-// Status returns the status of the feeders on the list, nil if the server names no feeders. rates returns samples and bytes a second of the
-// feeder at an address, and its share of all samples.
-func (l *List) Status(rates func(address string) (samples, bytes, share float64)) *status.Feeders {
+// Status returns the status of the feeders on the list, nil if the server names no feeders. rate returns the growth of a total a second:
+// of "ADDRESS samples", "ADDRESS bytes" and, for the samples made here, "processed".
+func (l *List) Status(rate func(total string) float64) *status.Feeders {
 	if len(l.names) == 0 {
 		return nil
 	}
 	st := &status.Feeders{Each: []status.Feeder{}}
-	for _, f := range l.all() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, f := range l.feeders {
 		of := status.Feeder{Address: f.address, Connections: f.connected.Load(), Trouble: f.lastTrouble()}
-		of.FeederCounts = f.counts()
-		of.SamplesPerSecond, of.BytesPerSecond, of.Share = rates(f.address)
+		of.FeederCounts = status.FeederCounts{Samples: f.samples.Load(), Again: f.repeated.Load(), Late: f.late.Load(), Bytes: f.bytes.Load()}
+		of.SamplesPerSecond, of.BytesPerSecond = rate(f.address+" samples"), rate(f.address+" bytes")
 		st.Each = append(st.Each, of)
 		st.Add(of.FeederCounts)
 		st.SamplesPerSecond += of.SamplesPerSecond
 		st.BytesPerSecond += of.BytesPerSecond
-		st.Share += of.Share
 	}
+	all := max(1e-9, rate("processed")+st.SamplesPerSecond)
+	for i := range st.Each {
+		st.Each[i].Share = st.Each[i].SamplesPerSecond / all
+	}
+	st.Share = st.SamplesPerSecond / all
 	return st
-}
-
-// Counts returns the counts of all feeders by address.
-func (l *List) Counts() map[string]status.FeederCounts {
-	counts := map[string]status.FeederCounts{}
-	for _, f := range l.all() {
-		counts[f.address] = f.counts()
-	}
-	return counts
-}
-
-func (f *feeder) counts() status.FeederCounts {
-	return status.FeederCounts{Samples: f.samples.Load(), Again: f.repeated.Load(), Late: f.late.Load(), Bytes: f.bytes.Load()}
 }
 
 // lastTrouble returns the last trouble with the feeder in a line, "" if there was none. A peer may have worded it.

@@ -81,8 +81,6 @@ type Session struct {
 
 	Counts
 	ImagesPerSecond float64 `json:"images_per_second"`
-	SlotWait        float64 `json:"slot_wait"`
-	Write           float64 `json:"write"`
 
 	Slots     int   `json:"slots"`
 	SlotsFree int   `json:"slots_free"`
@@ -103,6 +101,9 @@ type Counts struct {
 	Bytes       int64 `json:"bytes"`       // bytes of arrays
 	Blanks      int64 `json:"blanks"`      // samples replaced by zeros under on_error: blank
 	Substitutes int64 `json:"substitutes"` // samples replaced by another one of their class
+
+	SlotWait float64 `json:"slot_wait"` // time in which no slot was free
+	Write    float64 `json:"write"`     // time of writes to the socket
 }
 
 var deliveryCounters = []struct {
@@ -121,6 +122,8 @@ func (c *Counts) Add(e Counts) {
 	for _, counter := range deliveryCounters {
 		*counter.of(c) += *counter.of(&e)
 	}
+	c.SlotWait += e.SlotWait
+	c.Write += e.Write
 }
 
 // ServedSet describes one split that a server can serve.
