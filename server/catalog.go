@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -35,7 +36,6 @@ type openSet struct {
 
 // openCatalog opens what was found. What cannot be served is noted. While opening takes long, the log says each second how far it is.
 func openCatalog(found shard.Found, log *slog.Logger) *catalog {
-	found.Sets = maps.Clone(found.Sets) // a reload changes it
 	c := &catalog{found: found, sets: map[string]*openSet{}, broken: map[string]error{}}
 	for split := range found.Sets {
 		set, err := found.Open(split, func(opened, shards int) {
@@ -119,100 +119,75 @@ func (s *openSet) serves(other *openSet) bool {
 		reflect.DeepEqual(a.Encoding, b.Encoding) && reflect.DeepEqual(a.Fields, b.Fields)
 }
 
-// lacks returns the partitions that other has and s has not; both have as many.
-func (s *openSet) lacks(other *openSet) []int {
-	return slices.DeleteFunc(s.Missing(), func(p int) bool { return !other.Has(p) })
-}
-
 // reloadRequest asks the server to look for its sets again.
 type reloadRequest struct{}
 
 func (c *connection) reload(reloadRequest) error {
-	done, err := c.server.Reload()
+	changes, err := c.server.Reload()
 	if err != nil {
 		return err
 	}
-	return c.send(done)
+	return c.send(status.Reloaded{Changes: changes})
 }
 
-// Reload looks for the sets again, and serves sets and partitions that have become whole since. Sessions read the new files from
-// their next epoch on. A set stays open as it was where the new one does not match it: the fingerprint says that it holds other
-// data, or it has fewer partitions. An error means that nothing has changed.
-func (s *Server) Reload() (status.Reloaded, error) {
+// Reload looks for the sets again, serves what has become whole since, and says what that is. Sessions read the new files from their
+// next epoch on. An error means that nothing has changed: a set that is served is damaged now, gone, or has other data or fewer
+// partitions.
+func (s *Server) Reload() (changes []string, err error) {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
 	found := s.cfg.Found
 	if s.cfg.Find != nil {
-		var err error
 		if found, err = s.cfg.Find(); err != nil {
-			return status.Reloaded{}, fmt.Errorf("reload: nothing has changed: %w", err)
+			return nil, fmt.Errorf("reload: nothing has changed: %w", err)
 		}
 	}
 	before, next := s.catalog.Load(), openCatalog(found, s.log)
-	done := next.replace(before)
+	if changes, err = next.changes(before); err != nil {
+		next.close()
+		return nil, fmt.Errorf("reload: nothing has changed, and what was opened before is served on: %w", err)
+	}
 	s.catalog.Store(next)
 	if err := before.close(); err != nil {
 		s.log.Error("closing a set failed", "err", err)
 	}
-	for _, text := range done.Changes {
+	for _, text := range changes {
 		s.log.Info("reload: " + text)
-	}
-	if len(done.Changes)+len(done.Refused) == 0 {
-		s.log.Info("reload: " + status.Unchanged)
-	}
-	for _, text := range done.Refused {
-		s.log.Error("reload: " + text)
 	}
 	for _, err := range next.problems() {
 		s.log.Error("damaged, and not served", "err", err)
 	}
-	return done, nil
+	return changes, nil
 }
 
-// replace takes over the sets of the catalog before it that next does not match, and says what is new and what was kept.
-func (next *catalog) replace(before *catalog) status.Reloaded {
-	done := status.Reloaded{Changes: []string{}, Refused: []string{}}
+// changes says what is new since the catalog before it, or as an error what is served there and not here.
+func (next *catalog) changes(before *catalog) (changes []string, err error) {
+	var errs []error
 	for _, split := range before.splits {
 		old, set := before.sets[split], next.sets[split]
-		if why := next.refusal(split, old); why != "" {
-			text := fmt.Sprintf("split %s: %s; what was opened before is served on", split, why)
-			done.Refused = append(done.Refused, text)
-			if set != nil {
-				set.drop()
-			}
-			old.hold() // it is open: before holds it
-			next.sets[split], next.found.Sets[split], next.broken[split] = old, before.found.Sets[split], fmt.Errorf("%s", text)
-		} else if more := old.lacks(set); len(more) > 0 {
-			done.Changes = append(done.Changes, fmt.Sprintf("split %s: partitions %v are served now", split, more))
+		if set == nil {
+			errs = append(errs, cmp.Or(next.broken[split], fmt.Errorf("split %s: %s holds no set of it any more", split, old.Dir())))
+			continue
+		}
+		here, there := set.Manifest(), old.Manifest()
+		less := slices.DeleteFunc(set.Missing(), func(p int) bool { return !old.Has(p) })
+		switch more := slices.DeleteFunc(old.Missing(), func(p int) bool { return !set.Has(p) }); {
+		case here.Fingerprint != there.Fingerprint || here.OtherContent(there):
+			errs = append(errs, fmt.Errorf("split %s: %s holds other data, %s, and %s is served: start imgfeed again to serve it", split, set.Dir(),
+				shard.Identity(here.Fingerprint, here.Content), shard.Identity(there.Fingerprint, there.Content)))
+		case len(less) > 0:
+			errs = append(errs, fmt.Errorf("split %s: %s lacks partitions %v, which were whole", split, set.Dir(), less))
+		case len(more) > 0:
+			changes = append(changes, fmt.Sprintf("split %s: partitions %v are served now", split, more))
 		}
 	}
-	next.splits = slices.Sorted(maps.Keys(next.sets))
 	for _, split := range next.splits {
 		if before.sets[split] == nil {
-			done.Changes = append(done.Changes,
-				fmt.Sprintf("split %s is served now, %s", split, bytesize.Counted(next.sets[split].Len(), "sample", "samples")))
+			changes = append(changes, fmt.Sprintf("split %s is served now, %s", split, bytesize.Counted(next.sets[split].Len(), "sample", "samples")))
 		}
 	}
-	return done
-}
-
-// refusal says why a set that is open cannot be replaced by what was found, or "".
-func (next *catalog) refusal(split string, old *openSet) string {
-	set, dir := next.sets[split], next.found.Sets[split]
-	switch {
-	case set == nil && dir == "":
-		return old.Dir() + " holds no set of it any more"
-	case set == nil:
-		return next.broken[split].Error()
-	case set.Manifest().Fingerprint != old.Manifest().Fingerprint:
-		return fmt.Sprintf("%s holds other data, of fingerprint %s, and %s is served: start imgfeed again to serve it",
-			dir, set.Manifest().Fingerprint, old.Manifest().Fingerprint)
-	case set.Manifest().OtherContent(old.Manifest()):
-		return fmt.Sprintf("%s holds the same samples with other content, %s, and %s is served: start imgfeed again to serve it",
-			dir, set.Manifest().Content, old.Manifest().Content)
+	if len(changes) == 0 {
+		changes = []string{status.Unchanged}
 	}
-	if less := set.lacks(old); len(less) > 0 {
-		return fmt.Sprintf("%s lacks partitions %v, which were whole", dir, less)
-	}
-	return ""
+	return changes, errors.Join(errs...)
 }

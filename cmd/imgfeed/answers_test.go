@@ -71,7 +71,7 @@ func FuzzAnswers(f *testing.F) {
 	f.Add(hello)
 	f.Add(slices.Concat(hello, message("status", members)))
 	f.Add(slices.Concat(hello, message("status", strings.ReplaceAll(members, "imgfeed", `img\u001b[2Jfeed`))))
-	f.Add(slices.Concat(hello, message("reloaded", `{"changes":["a\u001b[2Jb"],"refused":["\u009bc"]}`)))
+	f.Add(slices.Concat(hello, message("reloaded", `{"changes":["a\u001b[2Jb","\u009bc"]}`)))
 	f.Add(slices.Concat(hello, message("status", string(status))))
 	f.Add(slices.Concat(hello, message("error", `{"kind":"bad_request","message":"\u001b"}`)))
 	f.Add([]byte("\xff\xff\xff\xff{"))

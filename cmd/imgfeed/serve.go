@@ -57,7 +57,7 @@ is replaced.
 Intact data is served. Damaged and incomplete partitions are reported in the log, and to clients that need them.
 
 SIGHUP, or imgfeed reload, makes the server reload its data. Repaired data is served from a session's next epoch on;
-different data is refused.
+if a set has different data, nothing changes.
 
 Once the server listens, it prints its sets and how to connect. The log goes to stderr. SIGTERM and SIGINT stop the
 server. With --owner, it ignores SIGTERM and stops when the owner ends, which may need batches after a SIGTERM to both.`

@@ -31,10 +31,11 @@ func Ask(socket string, timeout time.Duration, since float64) (answer Status, er
 	return answer, err
 }
 
-// AskReload has the server on a socket reload, and returns its answer, which must come in time.
-func AskReload(socket string, timeout time.Duration) (answer Reloaded, err error) {
+// AskReload has the server on a socket reload, and returns what has changed. The answer must come in time.
+func AskReload(socket string, timeout time.Duration) (changes []string, err error) {
+	var answer Reloaded
 	err = request(socket, timeout, reload{}, "reloaded", &answer)
-	return answer, err
+	return answer.Changes, err
 }
 
 // request says hello to the server on a socket, sends it one request, and decodes its answer, which is of the wanted kind.

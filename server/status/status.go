@@ -165,13 +165,12 @@ type BadSample struct {
 	Error string  `json:"error"`
 }
 
-// Reloaded answers a reload: what is served since, and what was refused, a sentence each.
+// Reloaded answers a reload: what is served since, a sentence each.
 type Reloaded struct {
 	Changes []string `json:"changes"`
-	Refused []string `json:"refused"`
 }
 
-// Unchanged describes a reload that finds the same splits and partitions, and yet opens every file anew.
+// Unchanged is the only change of a reload that finds the same splits and partitions, and yet opens every file anew.
 const Unchanged = "the same splits and partitions are served as before; their files were opened anew, and sessions read those from their next epoch on"
 
 // Judge says in WaitingFor, Verdict and Advice what a session of a server with so many threads waits for, and what to do about
