@@ -27,13 +27,6 @@ import (
 // startFeeder feeds from the sets in dir until the test ends, and returns its address and how to stop it before.
 func startFeeder(t testing.TB, dir string, change func(*Config)) (address string, stop func()) {
 	t.Helper()
-	_, address, stop = startFeeding(t, dir, change)
-	return address, stop
-}
-
-// startFeeding is startFeeder, and returns the server too.
-func startFeeding(t testing.TB, dir string, change func(*Config)) (srv *Server, address string, stop func()) {
-	t.Helper()
 	found, err := shard.FindAll(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -42,7 +35,7 @@ func startFeeding(t testing.TB, dir string, change func(*Config)) (srv *Server, 
 	if change != nil {
 		change(&cfg)
 	}
-	srv, err = New(cfg)
+	srv, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +59,7 @@ func startFeeding(t testing.TB, dir string, change func(*Config)) (srv *Server, 
 		}
 	})
 	t.Cleanup(stop)
-	return srv, l.Addr().String(), stop
+	return l.Addr().String(), stop
 }
 
 // setsOf returns a server's sets as feeders know them.

@@ -56,8 +56,7 @@ type Config struct {
 	// of a name; or file:PATH, a file that lists addresses. The last two are looked up again every few seconds.
 	Feeders []string
 	// FeedTLS is a folder with ca.crt, tls.crt and tls.key in PEM, for TLS with feeders, and with the servers of [Server.Feed].
-	// With a file token (16 to 1,024 characters) in it servers show that instead of a certificate. "" means plain connections, on
-	// loopback addresses only.
+	// "" means plain connections, on loopback addresses only.
 	FeedTLS string
 	// Reading, if not nil, is called when the server begins to read samples from the disk, with the processors of Go that this
 	// takes beside the threads, and with 0 when it no longer does.

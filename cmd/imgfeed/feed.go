@@ -67,7 +67,7 @@ func (f *feedFlags) register(flags *pflag.FlagSet) {
 	f.log.register(flags)
 }
 
-const tlsHelp = "folder with ca.crt, tls.crt, tls.key and optionally token, for TLS between servers and feeders"
+const tlsHelp = "folder with ca.crt, tls.crt and tls.key, for TLS between servers and feeders"
 
 // run feeds until a signal.
 func (f *feedFlags) run(ctx context.Context, out io.Writer, places []string) error {

@@ -124,7 +124,7 @@ class DataLoader:
         allow_source: Below this URL an index in a bucket or on a web server may have its images. None: only its own host.
         feeders: Addresses of ``imgfeed feed`` on other machines, such as ``["cpu1:7400", "cpu2:7400"]`` or
             ``"dns:feeders:7400"``, which make samples for the loader's own server.
-        tls: Folder with certificates or a token for feeders. Without it only feeders of this machine are possible.
+        tls: Folder with certificates for feeders. Without it only feeders of this machine are possible.
         metrics: Address of the own server's status page, such as ``"127.0.0.1:0"`` for any free port; ``stats()["page"]`` has
             its URL. None takes ``$IMGFEED_METRICS``; empty: no page.
         slots: Batches in the ring of shared memory. 0 takes as many as fit 512 MiB, 3 to 16.

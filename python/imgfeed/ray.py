@@ -93,7 +93,7 @@ class Feeders:
             source: The shard set: a path that all nodes have, or a URL.
             count: Number of feeders.
             num_cpus: CPUs and threads of each.
-            tls: Folder with certificates or a token, the same path on all nodes. None: loaders on the same machine only.
+            tls: Folder with certificates, the same path on all nodes. None: loaders on the same machine only.
             flags: Further flags of ``imgfeed feed``, such as ``["--cache", "/nvme/cache"]``.
 
         Raises:

@@ -1,28 +1,21 @@
 package feeder
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
 	"unicode/utf8"
 )
 
-const (
-	// tlsName is the name that a feeder's certificate must be for, whatever the machine's: one certificate does for all.
-	tlsName = "imgfeed"
-	// tokenMin and tokenMax bound a token.
-	tokenMin, tokenMax = 16, 1024
-)
+// tlsName is the name that a feeder's certificate must be for, whatever the machine's: one certificate does for all.
+const tlsName = "imgfeed"
 
-// An Access is a folder of files that say who may connect: ca.crt, tls.crt, tls.key and perhaps token. They are read once for each
-// connection, so that they may be renewed. "" is no TLS.
+// An Access is a folder with ca.crt, tls.crt and tls.key, which say who may connect. They are read once for each connection, so that
+// they may be renewed. "" is no TLS.
 type Access string
 
 // Listen listens for servers that [Serve] makes samples for.
@@ -30,7 +23,7 @@ func (a Access) Listen(address string) (net.Listener, error) {
 	if err := a.check(address); err != nil {
 		return nil, err
 	}
-	if _, _, err := a.settings(true); err != nil {
+	if _, err := a.settings(); err != nil {
 		return nil, err
 	}
 	return net.Listen("tcp", address)
@@ -52,92 +45,47 @@ func (a Access) check(address string) error {
 		"as 127.0.0.1:7400 by way of ssh -L", address)
 }
 
-// settings returns those of TLS for one of the two ends, nil without TLS, and the token that a server must show. Without a token it
-// must show a certificate.
-func (a Access) settings(feeder bool) (cfg *tls.Config, token string, err error) {
+// settings returns those of TLS, nil without it. Both ends show a certificate that the other end's ca.crt has signed.
+func (a Access) settings() (*tls.Config, error) {
 	if a == "" {
-		return nil, "", nil
+		return nil, nil
 	}
 	path := func(name string) string { return filepath.Join(string(a), name) }
-	text, err := os.ReadFile(path("token"))
-	text = bytes.TrimSpace(text)
-	switch {
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return nil, "", err
-	case err == nil && (len(text) < tokenMin || len(text) > tokenMax):
-		return nil, "", fmt.Errorf("%s has %d characters: a token has %d to %d", path("token"), len(text), tokenMin, tokenMax)
-	}
-	cfg = &tls.Config{MinVersion: tls.VersionTLS13, ServerName: tlsName, SessionTicketsDisabled: feeder}
-	if feeder || len(text) == 0 {
-		own, err := tls.LoadX509KeyPair(path("tls.crt"), path("tls.key"))
-		if err != nil {
-			return nil, "", fmt.Errorf("%s and %s: %w", path("tls.crt"), path("tls.key"), err)
-		}
-		cfg.Certificates = []tls.Certificate{own}
-	}
-	if !feeder || len(text) == 0 { // the certificates that sign those of the other end
-		pem, err := os.ReadFile(path("ca.crt"))
-		cfg.RootCAs = x509.NewCertPool()
-		if err == nil && !cfg.RootCAs.AppendCertsFromPEM(pem) {
-			err = fmt.Errorf("%s holds no certificate in PEM", path("ca.crt"))
-		}
-		if err != nil {
-			return nil, "", err
-		}
-	}
-	if cfg.ClientCAs = cfg.RootCAs; len(text) == 0 {
-		cfg.ClientAuth = tls.RequireAndVerifyClientCert
-	}
-	return cfg, string(text), nil
-}
-
-// secure returns the connection from a server as TLS, if this feeder asks for it, and the token that the server must show. The
-// handshake comes with the first message.
-func (a Access) secure(conn net.Conn) (net.Conn, string, error) {
-	cfg, token, err := a.settings(true)
-	if err != nil || cfg == nil {
-		return conn, token, err
-	}
-	return tls.Server(conn, cfg), token, nil
-}
-
-// dial connects to a feeder, and returns the token to show it.
-func (a Access) dial(ctx context.Context, address string) (net.Conn, string, error) {
-	cfg, token, err := a.settings(false)
+	own, err := tls.LoadX509KeyPair(path("tls.crt"), path("tls.key"))
 	if err != nil {
-		return nil, "", err
+		return nil, fmt.Errorf("%s and %s: %w", path("tls.crt"), path("tls.key"), err)
 	}
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	pem, err := os.ReadFile(path("ca.crt"))
+	if err != nil {
+		return nil, err
+	}
+	signers := x509.NewCertPool()
+	if !signers.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("%s holds no certificate in PEM", path("ca.crt"))
+	}
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13, ServerName: tlsName, SessionTicketsDisabled: true, Certificates: []tls.Certificate{own},
+		RootCAs: signers, ClientCAs: signers, ClientAuth: tls.RequireAndVerifyClientCert,
+	}, nil
+}
+
+// secure returns the connection from a server as TLS, if this feeder asks for it. The handshake comes with the first message.
+func (a Access) secure(conn net.Conn) (net.Conn, error) {
+	cfg, err := a.settings()
 	if err != nil || cfg == nil {
-		return conn, "", err
+		return conn, err
 	}
-	secured := tls.Client(conn, cfg)
-	if err := secured.HandshakeContext(ctx); err != nil {
-		conn.Close()
-		return nil, "", a.explain(err)
-	}
-	return secured, token, nil
+	return tls.Server(conn, cfg), nil
 }
 
-// explain adds the remedy to the error of a greeting.
-func (a Access) explain(err error) error {
-	if alert, isOp := errors.AsType[*net.OpError](err); isOp && alert.Op == "remote error" {
-		return fmt.Errorf("the feeder does not take what %s has: %w", a, alert.Err)
+// dial connects to a feeder.
+func (a Access) dial(ctx context.Context, address string) (net.Conn, error) {
+	cfg, err := a.settings()
+	if err != nil {
+		return nil, err
 	}
-	switch {
-	case is[tls.RecordHeaderError](err):
-		return errors.New("the feeder does not speak TLS: start it with --tls")
-	case is[x509.UnknownAuthorityError](err):
-		return fmt.Errorf("the feeder's certificate is not signed by %s: %w", filepath.Join(string(a), "ca.crt"), err)
-	case is[x509.HostnameError](err):
-		return fmt.Errorf("the feeder's certificate is not for the name %s: make it with subjectAltName=DNS:%[1]s: %w", tlsName, err)
-	case is[x509.CertificateInvalidError](err):
-		return fmt.Errorf("the feeder's certificate: %w", err)
+	if cfg == nil {
+		return new(net.Dialer).DialContext(ctx, "tcp", address)
 	}
-	return fmt.Errorf("the feeder does not answer the greeting: %w", err)
-}
-
-func is[E error](err error) bool {
-	_, ok := errors.AsType[E](err)
-	return ok
+	return (&tls.Dialer{Config: cfg}).DialContext(ctx, "tcp", address)
 }

@@ -29,7 +29,7 @@ type Host struct {
 	Access  Access
 	Log     *slog.Logger
 	Running *sync.WaitGroup // goroutines of the links
-	// Warn logs a trouble of a kind, or counts it if there were such before.
+	// Warn logs a trouble of a kind, unless it has just logged another one of the kind.
 	Warn func(log *slog.Logger, kind, message string, args ...any)
 	// Sets returns what is served now, and whether one of the sets lies behind a network. Hold keeps a set open until release is called.
 	Sets func() (sets []Set, remote bool)
@@ -58,8 +58,7 @@ const (
 
 // Hello is the first message to a feeder.
 type Hello struct {
-	Version int    `json:"version"`
-	Token   string `json:"token,omitempty"`
+	Version int `json:"version"`
 }
 
 // HelloReply answers [Hello].

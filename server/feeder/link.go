@@ -93,9 +93,9 @@ func (f *feeder) report(err error) {
 func (f *feeder) dial(ctx context.Context) (c *link, err error) {
 	soon, cancel := context.WithTimeout(ctx, HelloTimeout)
 	defer cancel()
-	conn, token, err := f.host.Access.dial(soon, f.address)
+	conn, err := f.host.Access.dial(soon, f.address)
 	if err != nil {
-		return nil, err
+		return nil, greetingError(err)
 	}
 	defer context.AfterFunc(soon, func() { conn.Close() })()
 	defer func() {
@@ -104,7 +104,7 @@ func (f *feeder) dial(ctx context.Context) (c *link, err error) {
 		}
 	}()
 	c = newLink(f, conn)
-	frame, err := Requests.AppendFrame(nil, Hello{Version: wire.Version, Token: token})
+	frame, err := Requests.AppendFrame(nil, Hello{Version: wire.Version})
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +113,7 @@ func (f *feeder) dial(ctx context.Context) (c *link, err error) {
 	}
 	text, err := c.frames.Next()
 	if err != nil {
-		return nil, f.host.Access.explain(err)
+		return nil, greetingError(err)
 	}
 	hello, err := decodeReply[HelloReply](text)
 	if err != nil {
@@ -124,6 +124,18 @@ func (f *feeder) dial(ctx context.Context) (c *link, err error) {
 	}
 	f.keep(ctx, min(hello.Connections, connectionsMax))
 	return c, nil
+}
+
+// greetingError adds a remedy to the error of a connection that did not come about.
+func greetingError(err error) error {
+	if failed, isOp := errors.AsType[*net.OpError](err); isOp {
+		if failed.Op == "dial" {
+			return err
+		}
+		err = fmt.Errorf("%s: %w", failed.Op, failed.Err) // without the ports
+	}
+	return fmt.Errorf("the feeder does not answer the greeting: %w; both sides need --tls, or neither, with certificates that the other's "+
+		"ca.crt has signed, a feeder's with subjectAltName=DNS:%s", err, tlsName)
 }
 
 // common returns the sets that the feeder and the server both serve. The error says why there is no such set.

@@ -31,7 +31,7 @@ type List struct {
 func NewList(host *Host, names []string) (*List, error) {
 	l := &List{host: host, names: names}
 	if len(names) > 0 {
-		if _, _, err := host.Access.settings(false); err != nil {
+		if _, err := host.Access.settings(); err != nil {
 			return nil, err
 		}
 	}
@@ -54,7 +54,6 @@ func NewList(host *Host, names []string) (*List, error) {
 
 // Run keeps the list up to date until ctx ends.
 func (l *List) Run(ctx context.Context) {
-	said := map[string]bool{}
 	for ctx.Err() == nil {
 		var listed []string
 		complete := true
@@ -65,10 +64,7 @@ func (l *List) Run(ctx context.Context) {
 				continue
 			}
 			complete = false
-			if text := err.Error(); !said[text] && ctx.Err() == nil {
-				said[text] = true
-				l.host.Log.Warn("looking up feeders failed; those that were known stay", "feeders", name, "err", err)
-			}
+			l.host.Warn(l.host.Log, name+err.Error(), "looking up feeders failed; those that were known stay", "feeders", name, "err", err)
 		}
 		l.update(ctx, listed, complete)
 		select {

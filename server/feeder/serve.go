@@ -3,8 +3,6 @@ package feeder
 import (
 	"bufio"
 	"context"
-	"crypto/subtle"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -20,12 +18,8 @@ import (
 	"github.com/imgfeed/imgfeed/transform"
 )
 
-const (
-	// offersMax is how many sessions' offers a connection remembers.
-	offersMax = 64
-	// goodbyeTimeout bounds how long a peer that does not read delays the end of its connection.
-	goodbyeTimeout = 200 * time.Millisecond
-)
+// goodbyeTimeout bounds how long a peer that does not read delays the end of its connection.
+const goodbyeTimeout = 200 * time.Millisecond
 
 // Counters count a feeder's work for servers.
 type Counters struct{ Connections, Pieces, Samples atomic.Int64 }
@@ -56,7 +50,7 @@ func Serve(ctx context.Context, l net.Listener, host *Host, counters *Counters) 
 		counters.Connections.Add(1)
 		host.Running.Go(func() {
 			defer counters.Connections.Add(-1)
-			secured, token, err := host.Access.secure(conn)
+			secured, err := host.Access.secure(conn)
 			if err != nil {
 				conn.Close()
 				host.Warn(host.Log, "secure", "a connection was not accepted", "err", err)
@@ -64,8 +58,8 @@ func Serve(ctx context.Context, l net.Listener, host *Host, counters *Counters) 
 			}
 			in := bufio.NewReaderSize(secured, bufferBytes)
 			c := &connection{
-				host: host, counters: counters, conn: secured, token: token, log: host.Log.With("peer", conn.RemoteAddr().String()),
-				in: in, frames: wire.NewReader(in, wire.RequestBytesMax), offers: map[string]*offered{},
+				host: host, counters: counters, conn: secured, log: host.Log.With("peer", conn.RemoteAddr().String()),
+				in: in, frames: wire.NewReader(in, wire.RequestBytesMax),
 			}
 			c.run(ctx)
 		})
@@ -77,13 +71,11 @@ type connection struct {
 	host     *Host
 	counters *Counters
 	conn     net.Conn
-	token    string // token that the server must show
 	log      *slog.Logger
 	in       *bufio.Reader
 	frames   *wire.Reader
-	offers   map[string]*offered // offers by the text of their requests
-	last     *offered            // the one that slot is for
-	piece    loader.Piece        // piece in work, with its slot
+	offer    *offered     // of the last piece; nil before the first
+	piece    loader.Piece // piece in work, with its slot
 	parts    [][]byte
 	flags    [loader.PieceSamplesMax]byte
 	made     [loader.PieceSamplesMax]bool
@@ -92,15 +84,16 @@ type connection struct {
 // An offered stream is one of a session of another server, of a set of this one.
 type offered struct {
 	loader.StreamConfig
-	samples int  // samples of the set
-	params  bool // wanted
+	text    string // the request's
+	samples int    // samples of the set
+	params  bool   // wanted
 	release func() error
 }
 
 // run serves the connection until it or ctx ends.
 func (c *connection) run(ctx context.Context) {
 	defer context.AfterFunc(ctx, func() { c.conn.Close() })()
-	defer c.forget()
+	defer c.letGo()
 	defer c.conn.Close()
 	var request string
 	err := shard.Guard(func() (err error) {
@@ -111,19 +104,15 @@ func (c *connection) run(ctx context.Context) {
 		c.log.Error("panic", "value", panicked.Value, "stack", string(panicked.Stack))
 		err = fmt.Errorf("a bug in imgfeed: %v; please report it with the feeder's log", panicked.Value)
 	}
-	if ctx.Err() != nil || errors.Is(err, io.EOF) || is[*net.OpError](err) {
+	if _, broken := errors.AsType[*net.OpError](err); broken || ctx.Err() != nil || errors.Is(err, io.EOF) {
 		c.log.Debug("disconnected", "err", err)
 		return
 	}
-	conn := c.conn
-	if plain, is := errors.AsType[tls.RecordHeaderError](err); is && plain.Conn != nil {
-		conn, err = plain.Conn, errors.New("the feeder speaks TLS only: start the server with --tls")
-	}
 	c.host.Warn(c.log, request+" "+c.host.Kind(err), "ending the connection", "request", request, "err", err)
-	conn.SetWriteDeadline(time.Now().Add(goodbyeTimeout))
+	c.conn.SetWriteDeadline(time.Now().Add(goodbyeTimeout))
 	last := Error{Kind: c.host.Kind(err), Message: termsafe.Message(err.Error()), Fatal: true, Request: request}
 	goodbye, _ := Replies.AppendFrame(nil, last)
-	conn.Write(goodbye)
+	c.conn.Write(goodbye)
 }
 
 // serve answers requests until one of them, named with the error, fails.
@@ -166,9 +155,6 @@ func (c *connection) hello() error {
 		return badRequest("hello", "the server speaks version %d of the protocol, this feeder version %d: run the same release on both",
 			hello.Version, wire.Version)
 	}
-	if subtle.ConstantTimeCompare([]byte(c.token), []byte(hello.Token)) == 0 {
-		return badRequest("hello", "the server's token is not the feeder's: both need the same file token in the folder of --tls")
-	}
 	sets, _ := c.host.Sets()
 	reply := HelloReply{Version: wire.Version, Server: c.host.Name, Connections: c.host.connections(), Sets: sets}
 	frame, err := Replies.AppendFrame(nil, reply)
@@ -190,13 +176,12 @@ func (h *Host) connections() int {
 
 // feed makes one piece.
 func (c *connection) feed(ctx context.Context, text []byte) error {
-	o := c.offers[string(text)]
-	if o == nil {
-		var err error
-		if o, err = c.open(text); err != nil {
+	if c.offer == nil || c.offer.text != string(text) {
+		if err := c.open(text); err != nil {
 			return err
 		}
 	}
+	o := c.offer
 	if err := ReadNumbers(c.in, &c.piece, o.samples); err != nil {
 		return err
 	}
@@ -204,8 +189,8 @@ func (c *connection) feed(ctx context.Context, text []byte) error {
 	if bytes := o.sampleBytes(); n > 1 && int64(n)*bytes > 2*pieceBytesMax {
 		return badRequest("feed", "a piece of %d samples of %d bytes: at most %d bytes are possible", n, bytes, pieceBytesMax)
 	}
-	if c.last != o || len(c.piece.Slot.Labels) < n {
-		c.last, c.piece.Slot = o, o.newSlot(n)
+	if c.piece.Slot == nil || len(c.piece.Slot.Labels) < n {
+		c.piece.Slot = o.newSlot(n)
 	}
 	made, flags := c.made[:n], c.flags[:n]
 	clear(made)
@@ -247,19 +232,19 @@ func (o *offered) newSlot(n int) *loader.Slot {
 	return s
 }
 
-// open reads an offer.
-func (c *connection) open(text []byte) (_ *offered, err error) {
+// open reads an offer, which takes the place of the last one.
+func (c *connection) open(text []byte) (err error) {
 	_, m, err := Requests.DecodeRequest(text)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	r, ok := m.(Request)
 	if !ok {
-		return nil, badRequest("feed", "hello was said already")
+		return badRequest("feed", "hello was said already")
 	}
 	here, set, release, err := c.host.Hold(r.Set.Split)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() {
 		if err != nil {
@@ -267,37 +252,35 @@ func (c *connection) open(text []byte) (_ *offered, err error) {
 		}
 	}()
 	if here != r.Set {
-		return nil, &otherDataError{here, r.Set}
+		return &otherDataError{here, r.Set}
 	}
-	o := &offered{samples: set.Len(), params: r.WithParams, release: release}
+	o := &offered{text: string(text), samples: set.Len(), params: r.WithParams, release: release}
 	o.Log = c.log
 	if o.Views, err = transform.ParseViews(string(r.Transform), transform.Pillow13); err != nil {
-		return nil, err
+		return err
 	}
 	if o.Fields, err = loader.NewFields(set.Manifest().Fields, r.Fields); err != nil {
-		return nil, err
+		return err
 	}
 	if r.Layout == transform.NCHW.String() {
 		o.Layout = transform.NCHW
 	}
 	if o.Dataset, err = loader.FromShards(set); err != nil {
-		return nil, err
+		return err
 	}
-	if len(c.offers) >= offersMax {
-		c.forget()
-	}
-	c.offers[string(text)] = o
-	return o, nil
+	c.letGo()
+	c.offer, c.piece.Slot = o, nil
+	return nil
 }
 
-// forget lets go of the sets of all offers.
-func (c *connection) forget() {
-	for _, o := range c.offers {
-		if err := o.release(); err != nil {
-			c.log.Error("closing a set failed", "err", err)
-		}
+// letGo lets go of the set of the last offer.
+func (c *connection) letGo() {
+	if c.offer == nil {
+		return
 	}
-	clear(c.offers)
+	if err := c.offer.release(); err != nil {
+		c.log.Error("closing a set failed", "err", err)
+	}
 }
 
 // An otherDataError means that a feeder's set of a split is not the server's.
