@@ -43,13 +43,13 @@ func (e *InUseError) Error() string {
 	return fmt.Sprintf("%s already listens on %s; stop it, or choose another path with --socket", who, e.Path)
 }
 
-// A Listener is a Unix socket that removes its file when it is closed, if the file is still its own, and the folders that were
-// made for it, if nothing else is in them.
+// A Listener is a Unix socket that removes its file when it is closed, if the file is still its own, and the folder that was made for
+// it, if nothing else is in it.
 type Listener struct {
 	path   string
 	socket *net.UnixListener
 	own    os.FileInfo // identity of the socket's file
-	made   []string    // folders that were made for it, the innermost first
+	made   bool        // the folder was made for it
 }
 
 // Listen creates the socket at path with these permissions, [SocketMode] for instance; who may write may connect. A missing
@@ -61,16 +61,19 @@ func Listen(path string, mode fs.FileMode) (_ *Listener, err error) {
 	}
 	mode = mode.Perm()
 	dir := filepath.Dir(path)
-	l := &Listener{path: path, made: missingFolders(dir)}
-	defer func() {
-		if err != nil {
-			removeFolders(l.made)
-		}
-	}()
-	if err := makeFolder(dir, mode, path == DefaultSocket()); err != nil {
+	l := &Listener{path: path}
+	if l.made, err = makeFolder(dir, mode, path == DefaultSocket()); err != nil {
 		return nil, err
 	}
-	defer lockFolder(dir)() // so that two servers that start at once do not both replace the same stale socket
+	if folder, err := os.Open(dir); err == nil { // locked, so that two servers that start at once do not both replace a stale socket
+		defer folder.Close()
+		for range 100 { // after a second without the lock
+			if unix.Flock(int(folder.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
 	if err := removeStale(path); err != nil {
 		return nil, err
 	}
@@ -103,77 +106,40 @@ func (l *Listener) accept() (*net.UnixConn, error) { return l.socket.AcceptUnix(
 
 // Close stops listening and removes the socket's file, unless another server has replaced it.
 func (l *Listener) Close() error {
-	info, err := os.Lstat(l.path)
-	own := err == nil && os.SameFile(info, l.own)
-	if own {
+	if info, err := os.Lstat(l.path); err == nil && os.SameFile(info, l.own) {
 		os.Remove(l.path)
 	}
-	if own || errors.Is(err, fs.ErrNotExist) { // a client may have removed it, and ended before it removed its folder
-		removeFolders(l.made)
+	if l.made {
+		os.Remove(filepath.Dir(l.path))
 	}
 	return l.socket.Close()
 }
 
-// missingFolders returns dir and the folders above it that are not there, the innermost first. The default socket's folder is
-// there to stay.
-func missingFolders(dir string) (missing []string) {
-	if dir == filepath.Dir(DefaultSocket()) {
-		return nil
-	}
-	for ; ; dir = filepath.Dir(dir) {
-		if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
-			return missing
-		}
-		missing = append(missing, dir)
-	}
-}
-
-// removeFolders removes those that are empty, from the innermost on.
-func removeFolders(dirs []string) {
-	for _, dir := range dirs {
-		if os.Remove(dir) != nil {
-			return
-		}
-	}
-}
-
 // makeFolder makes the socket's folder if it is missing, open to this user and to whom mode lets write. The default one in
 // the shared folder for temporary files must also be ours alone: another user may have made it first, to stand between
-// server and clients.
-func makeFolder(dir string, mode fs.FileMode, mustBeOurs bool) error {
+// server and clients. It stays when the server ends.
+func makeFolder(dir string, mode fs.FileMode, isDefault bool) (made bool, err error) {
 	_, missing := os.Lstat(dir)
-	err := os.MkdirAll(dir, 0o700)
-	if through := mode & 0o022 >> 1; err == nil && through != 0 && errors.Is(missing, fs.ErrNotExist) {
+	made = errors.Is(missing, fs.ErrNotExist)
+	err = os.MkdirAll(dir, 0o700)
+	if through := mode & 0o022 >> 1; err == nil && through != 0 && made {
 		err = os.Chmod(dir, 0o700|through)
 	}
-	var info os.FileInfo
-	if err == nil {
-		info, err = os.Lstat(dir)
-	}
 	if err != nil {
-		return fmt.Errorf("socket folder: %w", err)
+		return made, fmt.Errorf("socket folder: %w", err)
 	}
-	owner := info.Sys().(*syscall.Stat_t).Uid
-	if mustBeOurs && (!info.IsDir() || owner != uint32(os.Getuid()) || info.Mode().Perm()&0o022 != 0) {
-		return fmt.Errorf("socket folder %s is not safe (%v, owner %d): it must be a folder of user %d that no other can write to; choose another path with --socket",
+	if !isDefault {
+		return made, nil
+	}
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return false, fmt.Errorf("socket folder: %w", err)
+	}
+	if owner := info.Sys().(*syscall.Stat_t).Uid; !info.IsDir() || owner != uint32(os.Getuid()) || info.Mode().Perm()&0o022 != 0 {
+		return false, fmt.Errorf("socket folder %s is not safe (%v, owner %d): it must be a folder of user %d that no other can write to; choose another path with --socket",
 			dir, info.Mode(), owner, os.Getuid())
 	}
-	return nil
-}
-
-// lockFolder takes an advisory lock for the moment between looking and binding, and goes on without it after a second.
-func lockFolder(dir string) (unlock func()) {
-	f, err := os.Open(dir)
-	if err != nil {
-		return func() {}
-	}
-	for range 100 {
-		if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
-			break
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	return func() { f.Close() }
+	return false, nil
 }
 
 // removeStale removes a socket that nobody listens on.
