@@ -47,23 +47,3 @@ func TestClassesOfAnyNumber(t *testing.T) {
 		t.Error("other names")
 	}
 }
-
-// TestRoomFor looks at the edges of what a message holds.
-func TestRoomFor(t *testing.T) {
-	long := strings.Repeat("\x01", namesBytes-len(`"",`))
-	for _, test := range []struct {
-		names []string
-		want  int
-	}{
-		{nil, 0}, {[]string{""}, 1}, {[]string{long}, 1}, {[]string{long, ""}, 1}, {[]string{long + "x", "y"}, 1},
-		{make([]string, namesBytes/len(`"",`)), namesBytes / len(`"",`)}, {make([]string, namesBytes), namesBytes / len(`"",`)},
-	} {
-		got := roomFor(test.names)
-		if got == nil || len(got) != test.want {
-			t.Errorf("%d names: %d of them, want %d", len(test.names), len(got), test.want)
-		}
-		if _, err := appendFrame(nil, classesReply{Classes: got}); err != nil {
-			t.Errorf("%d names: %v", len(test.names), err)
-		}
-	}
-}

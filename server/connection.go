@@ -7,12 +7,12 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/imgfeed/imgfeed/internal/termsafe"
+	"github.com/imgfeed/imgfeed/server/feeder"
 	"github.com/imgfeed/imgfeed/server/internal/wire"
 )
 
@@ -70,14 +70,8 @@ func (c *connection) run(ctx context.Context) {
 	}
 }
 
-// serve reads and answers requests. A panic is our bug; it costs this connection and no other.
-func (c *connection) serve() (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			c.log.Error("panic", "value", p, "stack", string(debug.Stack()))
-			err = c.fatal("", bugError(p))
-		}
-	}()
+// serve reads and answers requests.
+func (c *connection) serve() error {
 	c.in = bufio.NewReaderSize(c.conn, requestBufferBytes)
 	r := wire.NewReader(c.in, wire.RequestBytesMax)
 	for {
@@ -90,10 +84,9 @@ func (c *connection) serve() (err error) {
 		}
 		kind, m, err := requestMessages.DecodeRequest(text)
 		if err == nil {
-			err = c.handle(kind, m)
-		}
-		if err != nil && m == nil && kind == "select" {
-			err = &lostError{err} // it does not say how much follows it
+			err = feeder.Guard(c.log, func() error { return c.handle(kind, m) })
+		} else if kind == "select" {
+			err = &wire.SyntaxError{Msg: err.Error()} // nobody knows how much follows it
 		}
 		if err != nil {
 			if err = c.answerError(kind, err); err != nil {
@@ -103,16 +96,9 @@ func (c *connection) serve() (err error) {
 	}
 }
 
-// A lostError means that nobody knows where the client's next request begins.
-type lostError struct{ err error }
-
-func (e *lostError) Error() string { return e.err.Error() }
-
-func (e *lostError) Unwrap() error { return e.err }
-
 // answerError sends what went wrong with a request. It returns an error if the connection cannot go on.
 func (c *connection) answerError(request string, err error) error {
-	if is[*wire.SyntaxError](err) || is[*lostError](err) || !c.greeted {
+	if is[*wire.SyntaxError](err) || is[*feeder.BugError](err) || !c.greeted {
 		return c.fatal(request, err)
 	}
 	if errors.Is(err, errHangUp) || errors.Is(err, net.ErrClosed) || is[*net.OpError](err) {

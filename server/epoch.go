@@ -5,12 +5,12 @@ import (
 	"errors"
 	"io"
 	"net"
-	"runtime/debug"
 	"time"
 
 	"github.com/imgfeed/imgfeed/internal/termsafe"
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/loader/plan"
+	"github.com/imgfeed/imgfeed/server/feeder"
 	"github.com/imgfeed/imgfeed/server/status"
 )
 
@@ -169,7 +169,7 @@ func (e *epoch) run(ctx context.Context) {
 	defer close(e.done)
 	defer e.cancel()
 	s, c := e.session, e.session.connection
-	err := e.push(ctx)
+	err := feeder.Guard(c.log, func() error { return e.push(ctx) })
 	e.stream.Close() // puts the slots back that were not sent
 	s.forgetStream()
 	stopped := ctx.Err() != nil || errors.Is(err, loader.ErrClosed)
@@ -186,14 +186,8 @@ func (e *epoch) run(ctx context.Context) {
 	}
 }
 
-// push sends one batch after the other, and end after the last. A panic is our bug; it costs this epoch and no other.
-func (e *epoch) push(ctx context.Context) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			e.session.connection.log.Error("panic", "value", p, "stack", string(debug.Stack()))
-			err = bugError(p)
-		}
-	}()
+// push sends one batch after the other, and end after the last.
+func (e *epoch) push(ctx context.Context) error {
 	for {
 		started := time.Now()
 		b, err := e.stream.Next(ctx)

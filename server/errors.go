@@ -25,16 +25,17 @@ const (
 	kindStopped     = "stopped"     // no fault: the server ends, and another may take its place
 )
 
-// A requestError is a request that cannot be served as it is.
-type requestError struct{ msg string }
+// A kindError is an error of a kind.
+type kindError struct {
+	error
+	kind string
+}
 
-func (e *requestError) Error() string { return e.msg }
+func (e *kindError) Unwrap() error { return e.error }
 
-func badRequest(format string, args ...any) error { return &requestError{fmt.Sprintf(format, args...)} }
-
-// bugError is what a client hears of a panic.
-func bugError(panicked any) error {
-	return fmt.Errorf("a bug in imgfeed: %v; please report it with the server's log", panicked)
+// badRequest returns the error of a request that cannot be served as it is.
+func badRequest(format string, args ...any) error {
+	return &kindError{fmt.Errorf(format, args...), kindBadRequest}
 }
 
 // A reachError means that a rank needs partitions that are not on this machine, or not whole.
@@ -100,15 +101,18 @@ func checkPlan(set *shard.Set, p *plan.Plan) error {
 // kindOf tells the client whose fault an error is.
 func kindOf(err error) string {
 	switch {
-	case is[*requestError](err), is[*wire.RequestError](err), is[*wire.SyntaxError](err), is[*plan.ConfigError](err), is[*plan.SelectionError](err), is[*transform.SpecError](err),
-		is[*limitError](err), is[*ring.SizeError](err), is[*ring.SlotError](err), is[*transform.SizeError](err), is[*loader.NotBitExactError](err), is[*loader.FieldError](err):
+	case is[*wire.RequestError](err), is[*wire.SyntaxError](err), is[*plan.ConfigError](err), is[*plan.SelectionError](err), is[*transform.SpecError](err),
+		is[*ring.SizeError](err), is[*ring.SlotError](err), is[*transform.SizeError](err), is[*loader.NotBitExactError](err), is[*loader.FieldError](err):
 		return kindBadRequest
-	case is[*versionError](err), is[*shard.UnsupportedError](err), is[*ring.UnavailableError](err), is[*noFilesError](err), imagefile.IsUnsupported(err):
+	case is[*shard.UnsupportedError](err), is[*ring.UnavailableError](err), imagefile.IsUnsupported(err):
 		return kindUnsupported
 	case is[*shard.CorruptError](err), is[*shard.DamagedPartitionError](err), is[*transform.ImageError](err):
 		return kindCorrupt
-	case is[*splitError](err), is[*reachError](err), is[*shard.MissingPartitionError](err), errors.Is(err, shard.ErrNotFound):
+	case is[*reachError](err), is[*shard.MissingPartitionError](err), errors.Is(err, shard.ErrNotFound):
 		return kindMissing
+	}
+	if e, ok := errors.AsType[*kindError](err); ok {
+		return e.kind
 	}
 	return kindInternal
 }

@@ -1,7 +1,7 @@
 package server
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"sync"
 	"time"
@@ -40,28 +40,6 @@ func prefetchBytes(wish, memory int64) int64 {
 	return min(memory/16, most)
 }
 
-// A limitError means that a session asks for more memory than there is for it.
-type limitError struct {
-	Want, Used, Max int64 // bytes
-	Slots           int   // slots of a ring; 0 for a selection
-	Sessions        int   // a value for --sessions; 0 if that would not help
-}
-
-func (e *limitError) Error() string {
-	if e.Slots == 0 {
-		return fmt.Sprintf("the selection takes %s to set up, and rings and other selections hold %s of the %s that the server may use for them: start imgfeed with a larger --memory, or select fewer samples",
-			bytesize.Format(e.Want), bytesize.Format(e.Used), bytesize.Format(e.Max))
-	}
-	divide := ""
-	if e.Sessions > 0 {
-		divide = fmt.Sprintf("--sessions %d, which divides it evenly, or ", e.Sessions)
-	}
-	return fmt.Sprintf("%s %s, and other sessions hold %s of the %s that the server may use for batches: "+
-		"start imgfeed with %sa larger --memory, or ask for fewer slots or smaller batches",
-		bytesize.Counted(e.Slots, "slot takes", "slots take"),
-		bytesize.Format(e.Want), bytesize.Format(e.Used), bytesize.Format(e.Max), divide)
-}
-
 // A budget is an amount of memory that sessions share.
 type budget struct {
 	mu        sync.Mutex
@@ -70,8 +48,9 @@ type budget struct {
 }
 
 // take reserves a ring of slots slots, or, when slots is 0, of as many as are sensible, and no fewer than least. It returns their
-// number. Where nobody knows how many rings there will be, each leaves as much as it takes to those that come later.
-func (b *budget) take(slots, least int, slotBytes int64) (int, error) {
+// number, 0 if there is too little memory. Where nobody knows how many rings there will be, each leaves as much as it takes to those
+// that come later.
+func (b *budget) take(slots, least int, slotBytes int64) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	free := b.max - b.used
@@ -83,10 +62,10 @@ func (b *budget) take(slots, least int, slotBytes int64) (int, error) {
 		slots = int(max(min(int64(slots), free/slotBytes), int64(least)))
 	}
 	if slotBytes > free/int64(slots) {
-		return 0, &limitError{Want: int64(slots) * slotBytes, Used: b.used, Max: b.max, Slots: slots}
+		return 0
 	}
 	b.used += int64(slots) * slotBytes
-	return slots, nil
+	return slots
 }
 
 // autoSlots is how many slots a ring gets where its client asks for no number, and there is memory: of memory bytes for rings
@@ -99,12 +78,13 @@ func autoSlots(slotBytes, memory int64, rings int) int {
 	return int(min(max(size/slotBytes, autoSlotsMin), autoSlotsMax))
 }
 
-// reserve takes n bytes for something else than a ring.
+// reserve takes n bytes for a selection.
 func (b *budget) reserve(n int64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if n > b.max-b.used {
-		return &limitError{Want: n, Used: b.used, Max: b.max}
+		return badRequest("the selection takes %s to set up, and rings and other selections hold %s of the %s that the server may use "+
+			"for them: start imgfeed with a larger --memory, or select fewer samples", bytesize.Format(n), bytesize.Format(b.used), bytesize.Format(b.max))
 	}
 	b.used += n
 	return nil
@@ -127,21 +107,22 @@ func (b *budget) inUse() int64 {
 
 // takeSlots reserves the memory of a ring, for which it waits a while.
 func (s *Server) takeSlots(slots int, slotBytes int64) (int, error) {
-	for started := time.Now(); ; time.Sleep(takeAgain) {
-		got, err := s.memory.take(slots, autoSlotsMin, slotBytes)
-		limit, short := errors.AsType[*limitError](err)
-		if !short {
-			return got, err
+	b, started := &s.memory, time.Now()
+	for int64(cmp.Or(slots, autoSlotsMin)) <= b.max/slotBytes && time.Since(started) < endPatience {
+		if got := b.take(slots, autoSlotsMin, slotBytes); got > 0 {
+			return got, nil
 		}
-		if limit.Want > limit.Max || time.Since(started) >= endPatience {
-			break
-		}
+		time.Sleep(takeAgain)
 	}
-	got, err := s.memory.take(slots, autoSlotsShort, slotBytes)
-	if limit, short := errors.AsType[*limitError](err); short {
-		if sessions := len(s.openSessions()) + 1; sessions > max(1, s.memory.rings) {
-			limit.Sessions = sessions
-		}
+	if got := b.take(slots, autoSlotsShort, slotBytes); got > 0 {
+		return got, nil
 	}
-	return got, err
+	divide, least := "", cmp.Or(slots, autoSlotsShort)
+	if sessions := len(s.openSessions()) + 1; sessions > max(1, b.rings) {
+		divide = fmt.Sprintf("--sessions %d, which divides it evenly, or ", sessions)
+	}
+	return 0, badRequest("%s %s, and other sessions hold %s of the %s that the server may use for batches: "+
+		"start imgfeed with %sa larger --memory, or ask for fewer slots or smaller batches",
+		bytesize.Counted(least, "slot takes", "slots take"), bytesize.Format(int64(least)*slotBytes), bytesize.Format(b.inUse()),
+		bytesize.Format(b.max), divide)
 }

@@ -274,16 +274,6 @@ func (c *openConfig) readArrays(_ *Server, m openRequest) (err error) {
 	return err
 }
 
-// A splitError means that a split is not here.
-type splitError struct {
-	split string
-	here  []string
-}
-
-func (e *splitError) Error() string {
-	return fmt.Sprintf("no split %q here%s, only %s", e.split, suggest.Hint(e.split, e.here), strings.Join(e.here, ", "))
-}
-
 // chooseSet returns the set of a split, or of the only one if none is named, and holds it.
 func (s *Server) chooseSet(split *string) (*openSet, error) {
 	c := s.catalog.Load()
@@ -307,11 +297,11 @@ func (s *Server) chooseSet(split *string) (*openSet, error) {
 	if err := c.broken[*split]; err != nil {
 		return nil, err
 	}
-	var err error = &splitError{*split, here}
+	err := fmt.Errorf("no split %q here%s, only %s", *split, suggest.Hint(*split, here), strings.Join(here, ", "))
 	for _, d := range c.found.Damaged { // any of them may be the one that is meant
 		err = fmt.Errorf("%w; %w", err, d.Err)
 	}
-	return nil, err
+	return nil, &kindError{err, kindMissing}
 }
 
 // parseTransform takes a preset's name, a list of operations or an object with views; resampler is of operations that name none.

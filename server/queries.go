@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/binary"
 	"encoding/json"
+	"fmt"
 	"io"
 
 	"github.com/imgfeed/imgfeed/loader"
@@ -100,7 +101,10 @@ type classesRequest struct {
 	First int `json:"first"`
 }
 
-// classesReply answers [classesRequest]: as many names as a message has room for. Class i of the list has label First + i.
+// classesMax is how many names one message holds at most.
+const classesMax = 4096
+
+// classesReply answers [classesRequest] with some names. Class i of the list has label First + i.
 type classesReply struct {
 	First   int      `json:"first"`
 	Count   int      `json:"count"` // number of all
@@ -112,23 +116,8 @@ func (s *session) classes(m classesRequest) error {
 	if m.First < 0 || m.First > len(classes) {
 		return badRequest("first is %d: the set has %d classes, so want 0 to that", m.First, len(classes))
 	}
-	return s.connection.send(classesReply{First: m.First, Count: len(classes), Classes: roomFor(classes[m.First:])})
-}
-
-// namesBytes are those of a message's names, with a quotation mark on both sides and a comma: six times as many in JSON, where
-// every byte is escaped, are less than a frame takes.
-const namesBytes = 2 << 20
-
-// roomFor returns as many names, from the first on, as a message has room for: at least one, if there is any, and never nil, which
-// JSON writes as null.
-func roomFor(names []string) []string {
-	room := namesBytes
-	for i, name := range names {
-		if room -= len(name) + len(`"",`); room < 0 {
-			return names[:max(i, 1)]
-		}
-	}
-	return append([]string{}, names...)
+	some := append([]string{}, classes[m.First:min(m.First+classesMax, len(classes))]...) // not nil, which JSON would write as null
+	return s.connection.send(classesReply{First: m.First, Count: len(classes), Classes: some})
 }
 
 // sampleReply answers [sampleRequest]. Height · Width · 3 bytes follow it: RGB, row after row.
@@ -152,13 +141,6 @@ func (s *session) sample(index int) error {
 	return s.connection.send(sampleReply{Index: index, Label: label, Width: image.Width, Height: image.Height}, image.Pix)
 }
 
-// A noFilesError means that a set's encoding does not keep the files that it was packed from.
-type noFilesError struct{ encoding string }
-
-func (e *noFilesError) Error() string {
-	return "the set keeps no files: its images are stored as " + e.encoding
-}
-
 // fileReply answers [fileRequest]. Bytes bytes follow it.
 type fileReply struct {
 	Index int `json:"index"`
@@ -167,7 +149,7 @@ type fileReply struct {
 
 func (s *session) file(index int) error {
 	if !s.set.described.KeepsFiles {
-		return &noFilesError{string(s.set.described.Encoding)}
+		return &kindError{fmt.Errorf("the set keeps no files: its images are stored as %s", s.set.described.Encoding), kindUnsupported}
 	}
 	record, _, err := s.set.Read(index, nil)
 	if err != nil {

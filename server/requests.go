@@ -99,18 +99,12 @@ func ofSession[M any](serve func(*session, M) error) request {
 	return ofConnection(inSession, func(c *connection, m M) error { return serve(c.session.Load(), m) })
 }
 
-// An announcer is a request that raw bytes follow.
-type announcer interface {
-	// followed returns their number. An error ends the connection, as nobody knows then where the next request begins.
-	followed() (int64, error)
-}
-
 // handle serves one request. An error is the reply to it.
 func (c *connection) handle(kind string, m any) error {
-	if a, ok := m.(announcer); ok {
-		n, err := a.followed()
+	if s, ok := m.(selectRequest); ok {
+		n, err := s.followed()
 		if err != nil {
-			return &lostError{err}
+			return err
 		}
 		c.body = io.LimitReader(c.in, n)
 		defer io.Copy(io.Discard, c.body) // what a request that failed has left of it
@@ -152,19 +146,13 @@ var limits = map[string]int{
 	"repeats": plan.RepeatsMax, "positions": plan.SamplesMax, "request_bytes": wire.RequestBytesMax,
 }
 
-// A versionError means that the client speaks another version of the protocol.
-type versionError struct{ version int }
-
-func (e *versionError) Error() string {
-	return fmt.Sprintf("the client speaks version %d of the protocol, this server version %d: bring imgfeed and its client package to the same release", e.version, wire.Version)
-}
-
 func (c *connection) hello(m helloRequest) error {
 	if c.greeted {
 		return badRequest("hello was said already")
 	}
 	if m.Version != wire.Version {
-		return &versionError{m.Version}
+		return &kindError{fmt.Errorf("the client speaks version %d of the protocol, this server version %d: "+
+			"bring imgfeed and its client package to the same release", m.Version, wire.Version), kindUnsupported}
 	}
 	c.greeted = true
 	s, catalog := c.server, c.server.catalog.Load()

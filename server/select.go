@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"runtime/debug"
 
 	"github.com/imgfeed/imgfeed/loader/plan"
+	"github.com/imgfeed/imgfeed/server/internal/wire"
 )
 
 // selectRequest says which samples the session's epochs hold, from the next start on. List int64 follow it, then Weights
@@ -27,14 +27,14 @@ type selectedReply struct {
 	Bytes     int64 `json:"bytes"`     // server memory of the selection
 }
 
-// followed implements [announcer].
+// followed returns how many bytes follow the request. An error ends the connection: nobody knows where the next request begins.
 func (m selectRequest) followed() (int64, error) {
 	for _, f := range []struct {
 		name  string
 		value int64
 	}{{"list", m.List}, {"weights", m.Weights}} {
 		if f.value < 0 || f.value > plan.SamplesMax {
-			return 0, badRequest("%s is %d, want 0 to %d", f.name, f.value, plan.SamplesMax)
+			return 0, &wire.SyntaxError{Msg: fmt.Sprintf("%s is %d, want 0 to %d", f.name, f.value, plan.SamplesMax)}
 		}
 	}
 	return 8 * (m.List + m.Weights), nil
@@ -61,25 +61,12 @@ func (s *session) selectSamples(m selectRequest) error {
 		s.server.memory.give(building)
 		return err
 	}
-	dropped := s.selectionBytes
 	s.dropSelection()
 	s.plan.Selection, s.selectionBytes = made, lasting
-	giveBack(building - lasting + dropped)
 	s.server.memory.give(building - lasting)
 	s.connection.log.Debug("selected", "list", m.List, "of_rank", m.OfRank, "weights", m.Weights, "repeats", m.Repeats, "positions",
 		made.Positions(s.plan.World))
 	return s.connection.send(selectedReply{Positions: int64(made.Positions(s.plan.World)), Bytes: lasting})
-}
-
-// giveBackMin is how much memory nobody uses any more for the system to get it back at once: selections of two million weights and more.
-const giveBackMin = 64 << 20
-
-// giveBack returns memory to the system at once, if so many unused bytes are many. Go would keep them for minutes in a server that
-// allocates next to nothing, at the expense of its control group.
-func giveBack(unused int64) {
-	if unused >= giveBackMin {
-		debug.FreeOSMemory()
-	}
 }
 
 // dropSelection forgets the selection. An epoch that runs keeps it.

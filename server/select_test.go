@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -215,23 +214,5 @@ func TestWordsMustAllCome(t *testing.T) {
 	_, err := readWords(bytes.NewReader(make([]byte, 15)), 2, func(_ int, word uint64) (uint64, error) { return word, nil })
 	if err == nil {
 		t.Error("15 bytes are two words")
-	}
-}
-
-func TestMemoryOfLargeSelectionsIsGivenBack(t *testing.T) {
-	memory := func() int64 {
-		var stats runtime.MemStats
-		runtime.ReadMemStats(&stats)
-		return int64(stats.HeapSys - stats.HeapReleased)
-	}
-	kept := make([]byte, 2*giveBackMin)
-	for i := 0; i < len(kept); i += 4096 {
-		kept[i] = 1
-	}
-	before := memory()
-	runtime.KeepAlive(kept)
-	giveBack(giveBackMin)
-	if freed := before - memory(); freed < giveBackMin {
-		t.Errorf("%d bytes went back, want at least %d", freed, giveBackMin)
 	}
 }

@@ -79,9 +79,7 @@ func (s *Server) newSession(c *connection, m openRequest) (sess *session, err er
 func (s *session) close() {
 	s.stopEpoch()
 	s.slots.close()
-	selected := s.selectionBytes
 	s.dropSelection()
-	giveBack(selected)
 	s.letGo(s.set)
 }
 

@@ -351,7 +351,7 @@ func TestKindOf(t *testing.T) {
 		{&transform.ImageError{Err: fmt.Errorf("bmp: %w", bmp.ErrUnsupported)}, kindUnsupported},
 		{&transform.SizeError{}, kindBadRequest},
 		{&shard.MissingPartitionError{}, kindMissing},
-		{&limitError{}, kindBadRequest},
+		{badRequest("x"), kindBadRequest},
 		{&ring.UnavailableError{Err: os.ErrPermission}, kindUnsupported},
 		{os.ErrPermission, kindInternal},
 	} {

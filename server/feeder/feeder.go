@@ -11,6 +11,7 @@ package feeder
 import (
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -136,6 +137,23 @@ func ReadNumbers(r io.Reader, p *loader.Piece, samples int) error {
 		p.Indices, p.Repetitions = append(p.Indices, index), append(p.Repetitions, repetition)
 	}
 	return nil
+}
+
+// A BugError means that serving has panicked. It costs what was served, and nothing else.
+type BugError struct{ Value any }
+
+func (e *BugError) Error() string {
+	return fmt.Sprintf("a bug in imgfeed: %v; please report it with this server's log", e.Value)
+}
+
+// Guard calls serve, and returns its error. A panic is logged, and becomes a [*BugError].
+func Guard(log *slog.Logger, serve func() error) error {
+	err := shard.Guard(serve)
+	if panicked, ok := errors.AsType[*shard.PanicError](err); ok {
+		log.Error("panic", "value", panicked.Value, "stack", string(panicked.Stack))
+		return &BugError{panicked.Value}
+	}
+	return err
 }
 
 func badRequest(request, format string, args ...any) error {

@@ -14,7 +14,6 @@ import (
 	"github.com/imgfeed/imgfeed/internal/termsafe"
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/server/internal/wire"
-	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/transform"
 )
 
@@ -96,14 +95,10 @@ func (c *connection) run(ctx context.Context) {
 	defer c.letGo()
 	defer c.conn.Close()
 	var request string
-	err := shard.Guard(func() (err error) {
+	err := Guard(c.log, func() (err error) {
 		request, err = c.serve(ctx)
 		return err
 	})
-	if panicked, ok := err.(*shard.PanicError); ok { // our bug, which costs this connection and no other
-		c.log.Error("panic", "value", panicked.Value, "stack", string(panicked.Stack))
-		err = fmt.Errorf("a bug in imgfeed: %v; please report it with the feeder's log", panicked.Value)
-	}
 	if _, broken := errors.AsType[*net.OpError](err); broken || ctx.Err() != nil || errors.Is(err, io.EOF) {
 		c.log.Debug("disconnected", "err", err)
 		return
