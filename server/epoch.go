@@ -155,7 +155,7 @@ func (s *session) release(m releaseRequest) error {
 	if !s.shared {
 		return badRequest("release: batches of this session come through the socket, there are no slots to release")
 	}
-	held, err := s.slots.release(m.Slot)
+	held, err := s.ring.Release(m.Slot)
 	if err != nil {
 		return err
 	}
@@ -217,7 +217,7 @@ func (e *epoch) sendBatch(b loader.Batch, nextTook time.Duration) error {
 	started := time.Now()
 	if s.shared {
 		m.Slot = &slot
-		s.lend(slot, started) // first, since the client may release the slot
+		s.ring.Lend(slot) // first, since the client may release the slot
 		if err := s.connection.send(m); err != nil {
 			return err
 		}

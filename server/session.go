@@ -67,7 +67,7 @@ func (s *Server) newSession(c *connection, m openRequest) (sess *session, err er
 	if err != nil {
 		return nil, err
 	}
-	if sess.slots, err = newSlots(n, cfg.layout.Size, cfg.shared, &s.memory, c.log, s.started); err != nil {
+	if sess.slots, err = newSlots(n, cfg.layout.Size, cfg.shared, &s.memory, c.log); err != nil {
 		return nil, err
 	}
 	sess.lay(cfg.layout)

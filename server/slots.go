@@ -2,8 +2,6 @@ package server
 
 import (
 	"log/slog"
-	"sync/atomic"
-	"time"
 
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/server/internal/ring"
@@ -17,19 +15,16 @@ type slots struct {
 	slotPool  *loader.SlotPool // those that are free
 	memory    *budget          // budget that holds the ring
 	log       *slog.Logger
-
-	started time.Time      // start of the server; moments are ns since then, by the monotonic clock
-	lentAt  []atomic.Int64 // moment of each slot's last lending
 }
 
 // newSlots makes a ring of n slots, whose memory was taken.
-func newSlots(n int, slotBytes int64, shared bool, memory *budget, log *slog.Logger, started time.Time) (*slots, error) {
+func newSlots(n int, slotBytes int64, shared bool, memory *budget, log *slog.Logger) (*slots, error) {
 	r, err := ring.New(n, slotBytes, shared)
 	if err != nil {
 		memory.give(int64(n) * slotBytes)
 		return nil, err
 	}
-	s := &slots{ring: r, slotBytes: slotBytes, memory: memory, log: log, started: started, lentAt: make([]atomic.Int64, n)}
+	s := &slots{ring: r, slotBytes: slotBytes, memory: memory, log: log}
 	for i := range n {
 		s.byNumber = append(s.byNumber, &loader.Slot{ID: i})
 	}
@@ -42,20 +37,6 @@ func (s *slots) lay(layout ring.Layout) {
 	for i, slot := range s.byNumber {
 		*slot = *viewSlot(i, s.ring.Bytes(i), layout)
 	}
-}
-
-// lend notes that a slot is the client's from a moment on.
-func (s *slots) lend(slot int, at time.Time) {
-	s.lentAt[slot].Store(int64(at.Sub(s.started)))
-	s.ring.Lend(slot)
-}
-
-// release takes a slot back from the client, and returns for how long it was lent. It is free once it is put back.
-func (s *slots) release(slot int) (held time.Duration, err error) {
-	if err := s.ring.Release(slot); err != nil {
-		return 0, err
-	}
-	return time.Since(s.started) - time.Duration(s.lentAt[slot].Load()), nil
 }
 
 // putBack makes a slot free again.

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -45,8 +46,8 @@ type Ring struct {
 	slotSize int64
 
 	mu    sync.Mutex
-	lent  []bool
-	count int // number of lent slots
+	lent  []time.Time // since when each slot is lent; zero if it is not
+	count int         // number of lent slots
 }
 
 // New returns a ring of slots slots of slotSize bytes (a multiple of the page size). A shared one lies in a sealed anonymous file. All its
@@ -57,7 +58,7 @@ func New(slots int, slotSize int64, shared bool) (*Ring, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Ring{slotSize: slotSize, lent: make([]bool, slots)}
+	r := &Ring{slotSize: slotSize, lent: make([]time.Time, slots)}
 	if !shared {
 		r.mem, err = unix.Mmap(-1, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	} else {
@@ -129,24 +130,25 @@ func (r *Ring) Bytes(slot int) []byte {
 func (r *Ring) Lend(slot int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.lent[slot] {
+	if !r.lent[slot].IsZero() {
 		panic(fmt.Sprintf("ring: slot %d is lent already", slot))
 	}
-	r.lent[slot] = true
+	r.lent[slot] = time.Now()
 	r.count++
 }
 
-// Release notes that the client gives a slot back. It returns a [*SlotError] for a slot that is not lent, and changes
-// nothing then.
-func (r *Ring) Release(slot int) error {
+// Release notes that the client gives a slot back, and returns how long it was lent. It returns a [*SlotError] for a slot that is not
+// lent, and changes nothing then.
+func (r *Ring) Release(slot int) (lent time.Duration, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if slot < 0 || slot >= len(r.lent) || !r.lent[slot] {
-		return &SlotError{Slot: slot, Slots: len(r.lent)}
+	if slot < 0 || slot >= len(r.lent) || r.lent[slot].IsZero() {
+		return 0, &SlotError{Slot: slot, Slots: len(r.lent)}
 	}
-	r.lent[slot] = false
+	lent = time.Since(r.lent[slot])
+	r.lent[slot] = time.Time{}
 	r.count--
-	return nil
+	return lent, nil
 }
 
 // Lent returns how many slots are with the client.

@@ -5,7 +5,6 @@ import (
 	"math"
 	"os"
 	"reflect"
-	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -82,31 +81,6 @@ func TestLayoutRefusesImpossibleSizes(t *testing.T) {
 }
 
 func page() int64 { return int64(os.Getpagesize()) }
-
-func TestReleaseOnlyWhatIsLent(t *testing.T) {
-	r, err := New(3, page(), true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	r.Lend(1)
-	for slot, want := range map[int]string{-1: "no slot", 3: "no slot", math.MaxInt: "no slot", 0: "not lent", 2: "not lent"} {
-		var se *SlotError
-		if err := r.Release(slot); !errors.As(err, &se) || !strings.Contains(err.Error(), want) {
-			t.Errorf("release of slot %d: %v, want %q", slot, err, want)
-		}
-	}
-	if r.Lent() != 1 {
-		t.Errorf("%d slots are lent, want 1", r.Lent())
-	}
-	if err := r.Release(1); err != nil {
-		t.Error(err)
-	}
-	if err := r.Release(1); err == nil {
-		t.Error("a slot was released twice")
-	}
-	r.Lend(1) // and goes round again
-}
 
 func TestPrivateRing(t *testing.T) {
 	r, err := New(2, page(), false)
