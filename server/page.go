@@ -5,12 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"io/fs"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -36,29 +34,16 @@ func (s *Server) Handler() http.Handler {
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /healthz", s.serveHealth)
 	mux.HandleFunc("GET /{$}", s.servePage)
-	files, err := fs.Sub(page, "page")
-	if err != nil {
-		panic(err) // the folder is embedded
+	files, _ := page.ReadDir("page") // it is embedded
+	for _, f := range files {
+		mux.HandleFunc("GET /page/"+f.Name(), func(w http.ResponseWriter, r *http.Request) { http.ServeFileFS(w, r, page, "page/"+f.Name()) })
 	}
 	mux.HandleFunc("GET /page/style.css", func(w http.ResponseWriter, r *http.Request) {
 		http.ServeContent(w, r, "style.css", time.Time{}, strings.NewReader(style.CSS))
 	})
-	mux.Handle("GET /page/", http.StripPrefix("/page/", filesOf(files)))
 	mux.HandleFunc("GET /status.json", s.serveStatus)
 	mux.HandleFunc("GET /sessions/{session}/batch.json", s.serveBatch)
 	return mux
-}
-
-// filesOf serves files. net/http takes a name that is not UTF-8, which fs.FS has no files of, for an error of the server's own.
-func filesOf(files fs.FS) http.Handler {
-	found := http.FileServerFS(files)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !utf8.ValidString(r.URL.Path) {
-			http.NotFound(w, r)
-			return
-		}
-		found.ServeHTTP(w, r)
-	})
 }
 
 func (s *Server) serveHealth(w http.ResponseWriter, _ *http.Request) {
