@@ -107,9 +107,7 @@ func (ts *testServer) dial() *client {
 
 func (c *client) close() {
 	c.conn.Close()
-	for _, f := range c.rights.take() {
-		f.Close()
-	}
+	c.rights.file.Close()
 	if c.ring != nil {
 		unix.Munmap(c.ring)
 		c.ring = nil
@@ -231,12 +229,13 @@ func (c *client) open(m openRequest) *client {
 // mapRing maps the memory that came with opened.
 func (c *client) mapRing() {
 	c.t.Helper()
-	files := c.rights.take()
-	if len(files) != 1 {
-		c.t.Fatalf("%d descriptors came with opened, want 1", len(files))
+	file := c.rights.file
+	if file == nil {
+		c.t.Fatal("no descriptor came with opened")
 	}
-	defer files[0].Close()
-	ring, err := unix.Mmap(int(files[0].Fd()), 0, int(c.opened.RingBytes), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	defer file.Close()
+	c.rights.file = nil
+	ring, err := unix.Mmap(int(file.Fd()), 0, int(c.opened.RingBytes), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
 		c.t.Fatal(err)
 	}

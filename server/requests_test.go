@@ -6,11 +6,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"net"
-	"os"
 	"testing"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/imgfeed/imgfeed/server/internal/wire"
 )
@@ -47,22 +43,10 @@ func FuzzDecodeRequest(f *testing.F) {
 
 // TestReplyThatFailsEndsTheConnection fails a reply after its header: the client would take another message for numbers.
 func TestReplyThatFailsEndsTheConnection(t *testing.T) {
-	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var conns [2]net.Conn
-	for i, fd := range ends {
-		file := os.NewFile(uintptr(fd), "")
-		if conns[i], err = net.FileConn(file); err != nil {
-			t.Fatal(err)
-		}
-		file.Close()
-		defer conns[i].Close()
-	}
-	c := &connection{server: &Server{totals: newTotals()}, greeted: true, conn: conns[0].(*net.UnixConn), log: slog.New(slog.DiscardHandler)}
+	conns := socketPair(t)
+	c := &connection{server: &Server{totals: newTotals()}, greeted: true, conn: conns[0], log: slog.New(slog.DiscardHandler)}
 	const sent = 65 << 10
-	err = c.sendArray(labelsReply{Count: sent}, func(w *bufio.Writer) error {
+	err := c.sendArray(labelsReply{Count: sent}, func(w *bufio.Writer) error {
 		w.Write(make([]byte, sent))
 		return errors.New("unreadable")
 	})

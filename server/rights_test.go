@@ -1,12 +1,9 @@
 package server
 
 import (
-	"errors"
-	"fmt"
 	"io"
 	"net"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -16,118 +13,75 @@ import (
 	"github.com/imgfeed/imgfeed/server/internal/wire"
 )
 
-// A rightsReader reads from a connection, for at most testTimeout each time, and keeps the descriptors that come with the bytes, all
-// close-on-exec. It never reads more than its caller wants, so that a descriptor comes with the first byte of its message.
+// A rightsReader reads from a connection, for at most testTimeout each time, and keeps the descriptor that came with the bytes. It never
+// reads more than its caller wants, so that a descriptor comes with the first byte of its message.
 type rightsReader struct {
-	conn  *net.UnixConn
-	files []*os.File
+	conn *net.UnixConn
+	file *os.File // nil if none has come
 }
 
 // Read implements io.Reader.
 func (r *rightsReader) Read(p []byte) (int, error) {
-	if len(p) == 0 {
-		return 0, nil
-	}
-	oob := make([]byte, unix.CmsgSpace(4*4))
+	oob := make([]byte, unix.CmsgSpace(4))
 	r.conn.SetReadDeadline(time.Now().Add(testTimeout))
-	n, oobn, flags, _, err := r.conn.ReadMsgUnix(p, oob)
-	if keepErr := r.keep(oob[:oobn]); keepErr != nil {
-		return n, keepErr
-	}
-	if flags&unix.MSG_CTRUNC != 0 {
-		return n, errors.New("more descriptors than a message can carry")
-	}
+	n, oobn, _, _, err := r.conn.ReadMsgUnix(p, oob)
 	if n == 0 && err == nil {
-		err = io.EOF
+		return 0, io.EOF
+	}
+	if messages, _ := unix.ParseSocketControlMessage(oob[:oobn]); len(messages) > 0 {
+		fds, err := unix.ParseUnixRights(&messages[0])
+		if err != nil {
+			return n, err
+		}
+		r.file = os.NewFile(uintptr(fds[0]), "received")
 	}
 	return n, err
 }
 
-// keep takes the descriptors out of oob.
-func (r *rightsReader) keep(oob []byte) error {
-	if len(oob) == 0 {
-		return nil
-	}
-	messages, err := unix.ParseSocketControlMessage(oob)
-	if err != nil {
-		return fmt.Errorf("control message: %w", err)
-	}
-	for i := range messages {
-		fds, err := unix.ParseUnixRights(&messages[i])
-		if err != nil {
-			return fmt.Errorf("control message: %w", err)
-		}
-		for _, fd := range fds {
-			unix.CloseOnExec(fd)
-			r.files = append(r.files, os.NewFile(uintptr(fd), "received"))
-		}
-	}
-	return nil
-}
-
-// take returns the descriptors received since the last call; they are the caller's to close.
-func (r *rightsReader) take() []*os.File {
-	files := r.files
-	r.files = nil
-	return files
-}
-
-func TestRights(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "s")
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+// socketPair returns both ends of a connection.
+func socketPair(t testing.TB) (ends [2]*net.UnixConn) {
+	t.Helper()
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	client, err := net.DialUnix("unix", nil, l.Addr().(*net.UnixAddr))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	server, err := l.AcceptUnix()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Close()
-
-	f, err := os.CreateTemp(t.TempDir(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	f.WriteString("shared")
-
-	// A message before and one after; only the middle one carries the descriptor. It is larger than a socket buffer.
-	long := classesReply{Classes: []string{strings.Repeat("x", 1<<20)}}
-	frame := func(m any) []byte {
-		b, err := replies.AppendFrame(nil, m)
-		if err != nil {
-			t.Error(err)
-		}
-		return b
-	}
-	go func() {
-		server.Write(frame(endMessage{}))
-		wire.WriteRights(server, frame(long), f)
-		server.Write(frame(endMessage{}))
-	}()
-	rr := &rightsReader{conn: client}
-	r := wire.NewReader(rr, wire.ReplyBytesMax)
-	for i, wantFiles := range []int{0, 1, 0} {
-		text, err := r.Next()
+	for i, fd := range fds {
+		file := os.NewFile(uintptr(fd), "")
+		conn, err := net.FileConn(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		files := rr.take()
-		if len(files) != wantFiles {
-			t.Fatalf("message %d (%.30s) came with %d descriptors, want %d", i, text, len(files), wantFiles)
+		file.Close()
+		t.Cleanup(func() { conn.Close() })
+		ends[i] = conn.(*net.UnixConn)
+	}
+	return ends
+}
+
+// TestRights sends a descriptor with a message that is larger than a socket's buffer, between two others.
+func TestRights(t *testing.T) {
+	ends := socketPair(t)
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	end, _ := appendFrame(nil, endMessage{})
+	long, _ := appendFrame(nil, classesReply{Classes: []string{strings.Repeat("x", 1<<20)}})
+	go func() {
+		ends[0].Write(end)
+		wire.WriteRights(ends[0], long, null)
+		ends[0].Write(end)
+	}()
+	reader := &rightsReader{conn: ends[1]}
+	frames := wire.NewReader(reader, wire.ReplyBytesMax)
+	for i := range 3 {
+		if _, err := frames.Next(); err != nil {
+			t.Fatal(err)
 		}
-		for _, got := range files {
-			content := make([]byte, 6)
-			if _, err := got.ReadAt(content, 0); err != nil || string(content) != "shared" {
-				t.Errorf("the received file holds %q, %v", content, err)
-			}
-			got.Close()
+		if (reader.file != nil) != (i > 0) {
+			t.Errorf("after message %d: %v", i, reader.file)
 		}
 	}
+	reader.file.Close()
 }

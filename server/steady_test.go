@@ -100,31 +100,3 @@ func TestNothingIsAllocatedForASample(t *testing.T) {
 	}
 	t.Logf("allocations for %d samples: %.0f in 80 batches, %.0f in 8", 2*samples, small, large)
 }
-
-// BenchmarkServe measures the whole road from shards to a client that looks at nothing.
-func BenchmarkServe(b *testing.B) {
-	dir := pixelSet(b, 512, 256)
-	for _, transport := range []string{transportShm, transportSocket} {
-		b.Run(transport, func(b *testing.B) {
-			ts := startServer(b, dir, func(c *Config) { c.Threads = runtime.GOMAXPROCS(0) })
-			c := ts.dial().hello().open(openRequest{Transform: json.RawMessage(`"train"`), BatchSize: 128, Transport: transport})
-			images := 0
-			b.ResetTimer()
-			for epoch := range int64(b.N) {
-				if transport == transportShm {
-					images += c.drain(epoch)
-					continue
-				}
-				c.start(startRequest{Epoch: epoch})
-				for range 4 {
-					m := expect[batchMessage](c)
-					c.raw(m.Bytes)
-					images += m.Count
-				}
-				expect[endMessage](c)
-			}
-			b.ReportMetric(float64(images)/b.Elapsed().Seconds(), "images/s")
-			b.ReportMetric(0, "ns/op")
-		})
-	}
-}

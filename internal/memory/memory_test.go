@@ -1,8 +1,6 @@
 package memory
 
 import (
-	"path"
-	"strings"
 	"testing"
 )
 
@@ -49,43 +47,4 @@ func TestForCache(t *testing.T) {
 // fake is a system with these files.
 func fake(files map[string]string) system {
 	return func(path string) []byte { return []byte(files[path]) }
-}
-
-// Whatever stands in the files of the kernel, or of what a container shows in their place: what is said is from 0 to what the machine has.
-func FuzzFiles(f *testing.F) {
-	const meminfo = "MemTotal:       24684084 kB\nMemFree:        100 kB\nMemAvailable:   1000 kB\n"
-	f.Add(meminfo, "0::/a/b\n", "900000\n", "600000\n", "anon 1\nactive_file 100000\ninactive_file 50000\n")
-	f.Add(meminfo, "4:memory:/docker/123\n3:cpuset:/\n0::/\n", "9223372036854771712\n", "500000\n", "total_inactive_file 200000\ntotal_active_file 100000\n")
-	f.Add("MemAvailable: 9223372036854775807 kB\nMemTotal: 9223372036854775807 kB\n", "0::/../..\n", "max\n", "-1\n", "active_file -9223372036854775808\n")
-	if real := read("/proc/meminfo"); real != nil {
-		f.Add(string(real), string(read("/proc/self/cgroup")), "1", "0", string(read("/sys/fs/cgroup/memory.stat")))
-	}
-	f.Fuzz(func(t *testing.T, meminfo, groups, limit, usage, stat string) {
-		s := system(func(name string) []byte {
-			switch path.Base(name) {
-			case "meminfo":
-				return []byte(meminfo)
-			case "cgroup":
-				if name == "/proc/self/cgroup" {
-					return []byte(groups)
-				}
-			case version1.limit, version2.limit:
-				return []byte(limit)
-			case version1.usage, version2.usage:
-				return []byte(usage)
-			case "memory.stat":
-				return []byte(stat)
-			}
-			if !strings.HasPrefix(name, "/sys/fs/cgroup/") {
-				t.Errorf("%q is asked for", name)
-			}
-			return nil
-		})
-		for line, got := range map[string]int64{"MemAvailable:": s.forCache(), "MemTotal:": s.ofMachine()} {
-			kib, _ := number([]byte(meminfo), line)
-			if got < 0 || got>>10 > kib {
-				t.Errorf("%d bytes, of %d KiB", got, kib)
-			}
-		}
-	})
 }
