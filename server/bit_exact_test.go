@@ -1,22 +1,28 @@
 package server
 
 import (
+	"bytes"
 	"encoding/json"
+	"image"
+	"image/png"
+	"math/rand/v2"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 	"github.com/imgfeed/imgfeed/internal/image/pixelcodec"
 	"github.com/imgfeed/imgfeed/shard"
 	pixelsencoding "github.com/imgfeed/imgfeed/shard/encoding/pixels"
 	"github.com/imgfeed/imgfeed/shard/pack"
+	"github.com/imgfeed/imgfeed/transform"
 )
 
-// pixelsSet repacks the set of oneSet as pixels whose shorter side is 5.
-func pixelsSet(t *testing.T) string {
+// pixelsSet repacks a set of writeSet as pixels whose shorter side is 5.
+func pixelsSet(t *testing.T, samples int) string {
 	t.Helper()
 	original := filepath.Join(t.TempDir(), "set")
-	writeSet(t, original, "train", 8, 2)
+	writeSet(t, original, "train", samples, 2)
 	set, err := shard.OpenSet(original)
 	if err != nil {
 		t.Fatal(err)
@@ -35,7 +41,7 @@ func pixelsSet(t *testing.T) string {
 
 // TestNotBitExactSessions checks that a transform that stored pixels don't serve exactly is served with a note, or refused.
 func TestNotBitExactSessions(t *testing.T) {
-	dir := pixelsSet(t)
+	dir := pixelsSet(t, 8)
 	exact := json.RawMessage(`[{"op":"Resize","size":5},{"op":"CenterCrop","size":4}]`)
 	inexact := json.RawMessage(`[{"op":"RandomResizedCrop","size":4}]`)
 	for _, strict := range []bool{false, true} {
@@ -56,21 +62,57 @@ func TestNotBitExactSessions(t *testing.T) {
 		} {
 			c := ts.dial().hello()
 			c.send(openRequest{Transform: tt.transform, BatchSize: 2, Transport: transportSocket, Resampler: tt.resampler, BitExact: tt.ask})
-			switch m := c.receive().(type) {
-			case openedReply:
-				if tt.refused || (len(m.Notes) == 1) != (tt.word != "") || tt.word != "" && !strings.Contains(m.Notes[0], tt.word) {
-					t.Errorf("strict %v, %+v: opened with notes %q", strict, tt, m.Notes)
-				}
-			case errorMessage:
-				if !tt.refused || m.ErrKind != kindBadRequest || !strings.Contains(m.Message, tt.word) {
-					t.Errorf("strict %v, %+v: %+v", strict, tt, m)
-				}
-			default:
-				t.Errorf("strict %v, %+v: %+v", strict, tt, m)
+			if tt.refused {
+				c.refused(kindBadRequest, tt.word)
+			} else if m := expect[openedReply](c); (len(m.Notes) == 1) != (tt.word != "") || !strings.Contains(strings.Join(m.Notes, ""), tt.word) {
+				t.Errorf("strict %v, %+v: opened with notes %q", strict, tt, m.Notes)
 			}
 			c.close()
 		}
 		ts.checkIdle()
 		ts.stop()
+	}
+}
+
+// TestResamplerOfSessions names a resampler in the operation, in the session and in the server: the first that is named resizes a tall
+// image.
+func TestResamplerOfSessions(t *testing.T) {
+	img := image.NewGray(image.Rect(0, 0, 36, 200))
+	rng := rand.New(rand.NewPCG(1, 2))
+	for i := range img.Pix {
+		img.Pix[i] = byte(rng.Uint32())
+	}
+	var file bytes.Buffer
+	if err := png.Encode(&file, img); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "set")
+	set, err := shard.NewSetWriter(dir, shard.SetOptions{Split: "train", Encoding: shard.Encoding{Name: "jpeg"}, Classes: []string{"a"}})
+	if err == nil {
+		err = set.Append(shard.Sample{Key: "a/1.png", Width: 36, Height: 200, Format: imagefile.PNG, Image: file.Bytes()})
+	}
+	if err == nil {
+		_, err = set.Commit()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	bare := `[{"op":"Resize","size":[40,32]}]`
+	newer, older := strings.Replace(bare, "]}", `],"resampler":"pillow-13"}`, 1), strings.Replace(bare, "]}", `],"resampler":"pillow-12"}`, 1)
+	for _, server := range []transform.Resampler{transform.Pillow13, transform.Pillow12} {
+		ts := startServer(t, dir, func(c *Config) { c.Resampler = server })
+		digest := func(operations, resampler string) [32]byte {
+			return ts.dial().hello().open(openRequest{Transform: json.RawMessage(operations), BatchSize: 1, Resampler: resampler}).digest(0, nil)
+		}
+		want := map[transform.Resampler][32]byte{transform.Pillow13: digest(newer, ""), transform.Pillow12: digest(older, "pillow-13")}
+		if want[transform.Pillow13] == want[transform.Pillow12] {
+			t.Fatal("the image does not tell the resamplers apart")
+		}
+		if digest(bare, "") != want[server] || digest(bare, "pillow-12") != want[transform.Pillow12] || digest(bare, "pillow-13") != want[transform.Pillow13] {
+			t.Errorf("server's %v: other pixels", server)
+		}
+		c := ts.dial().hello()
+		c.send(openRequest{Transform: json.RawMessage(bare), BatchSize: 1, Resampler: "rez"})
+		c.refused(kindBadRequest, "pillow-13, pillow-12")
 	}
 }

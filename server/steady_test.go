@@ -2,55 +2,9 @@ package server
 
 import (
 	"encoding/json"
-	"math/rand/v2"
-	"path/filepath"
 	"runtime"
 	"testing"
-
-	"github.com/imgfeed/imgfeed/internal/image/imagefile"
-	"github.com/imgfeed/imgfeed/internal/image/pixelcodec"
-	"github.com/imgfeed/imgfeed/internal/kernel"
-	"github.com/imgfeed/imgfeed/shard"
 )
-
-// pixelSet writes a set of samples images of size×size noise in the pixels encoding and returns the folder above it.
-func pixelSet(t testing.TB, samples, size int) string {
-	t.Helper()
-	codec, err := pixelcodec.New(pixelcodec.Params{}, kernel.Active())
-	if err != nil {
-		t.Fatal(err)
-	}
-	params, err := json.Marshal(codec.Params())
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	w, err := shard.NewSetWriter(filepath.Join(dir, "train-shards"), shard.SetOptions{
-		Split: "train", Encoding: shard.Encoding{Name: "pixels", Params: params}, Classes: []string{"noise"},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.Abort()
-	rng := rand.New(rand.NewPCG(1, 1))
-	rgb := make([]byte, size*size*3)
-	for i := range rgb {
-		rgb[i] = byte(120 + rng.IntN(16))
-	}
-	for _, key := range keysInOrder(samples) {
-		blob, err := codec.Encode(nil, rgb, 3*size, size, size)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Append(shard.Sample{Key: key, Width: size, Height: size, Format: imagefile.Encoded, Image: blob}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := w.Commit(); err != nil {
-		t.Fatal(err)
-	}
-	return dir
-}
 
 // drain runs an epoch and gives every slot back at once.
 func (c *client) drain(epoch int64) (images int) {
@@ -88,9 +42,9 @@ func (c *client) mallocs(samples int) float64 {
 // allowed, what a sample costs is not. Client and server share the process, so a batch's messages count twice.
 func TestNothingIsAllocatedForASample(t *testing.T) {
 	const samples = 2000
-	ts := startServer(t, pixelSet(t, samples, 32), nil)
+	ts := startServer(t, pixelsSet(t, samples), nil)
 	mallocs := func(batch int) float64 {
-		c := ts.dial().hello().open(openRequest{Transform: json.RawMessage(`"cifar"`), BatchSize: batch, Shuffle: true, Seed: of[int64](1)})
+		c := ts.dial().hello().open(openRequest{Transform: json.RawMessage(`[{"op":"RandomCrop","size":4},{"op":"RandomHorizontalFlip"}]`), BatchSize: batch, Shuffle: true, Seed: of[int64](1)})
 		return c.mallocs(samples)
 	}
 	small, large := mallocs(50), mallocs(500)
