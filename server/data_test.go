@@ -95,18 +95,13 @@ func damage(t testing.TB, dir string, i int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := os.OpenFile(filepath.Join(dir, filepath.FromSlash(at.Path)), os.O_RDWR, 0)
+	path := filepath.Join(dir, filepath.FromSlash(at.Path))
+	b, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	b := make([]byte, 1)
-	offset := e.Offset + int64(e.ImageLength)/2
-	if _, err := f.ReadAt(b, offset); err != nil {
-		t.Fatal(err)
-	}
-	b[0] ^= 0x40
-	if _, err := f.WriteAt(b, offset); err != nil {
+	b[e.Offset+int64(e.ImageLength)/2] ^= 0x40
+	if err := os.WriteFile(path, b, 0o666); err != nil {
 		t.Fatal(err)
 	}
 }

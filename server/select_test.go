@@ -27,10 +27,9 @@ func (c *client) choose(m selectRequest, list []int64, weights []float64) {
 	c.sendRaw(raw)
 }
 
-// TestSelectionsAreServed serves what was selected to 1, 2, 4 and 8 ranks, from the beginning and from every batch: together they
-// have what one rank alone has.
+// TestSelectionsAreServed serves what was selected to 1, 2 and 4 ranks: together they have what one rank alone has.
 func TestSelectionsAreServed(t *testing.T) {
-	const n, batch = 37, 3
+	const n = 37
 	ts := startServer(t, oneSet(t, n, 2), nil)
 	weights := make([]float64, n)
 	for i := range weights {
@@ -48,31 +47,22 @@ func TestSelectionsAreServed(t *testing.T) {
 		"order":   {selectRequest{}, []int64{1, 1, 2, 3, 5, 8, 13, 21, 34, 1}, nil},
 	} {
 		for _, shuffle := range []bool{false, true} {
-			run := func(rank, world int, consumed int64) [][]int64 {
-				c := ts.dial().hello().open(openRequest{BatchSize: batch, Shuffle: shuffle, Seed: of[int64](3), Policy: "uneven", Rank: &rank, World: &world, Slots: 2, Selects: true})
+			run := func(rank, world int) []int64 {
+				c := ts.dial().hello().open(openRequest{BatchSize: 3, Shuffle: shuffle, Seed: of[int64](3), Policy: "uneven", Rank: &rank, World: &world, Slots: 2, Selects: true})
 				defer c.close()
 				c.choose(sel.m, sel.list, sel.weights)
 				expect[selectedReply](c)
-				return c.epoch(4, consumed)
+				return slices.Concat(c.epoch(4, 0)...)
 			}
-			whole := slices.Concat(run(0, 1, 0)...)
-			for _, world := range []int{1, 2, 4, 8} {
+			whole := run(0, 1)
+			for _, world := range []int{2, 4} {
 				for rank := range world {
 					var want []int64
 					for q := rank; q < len(whole); q += world {
 						want = append(want, whole[q])
 					}
-					batches := run(rank, world, 0)
-					if got := slices.Concat(batches...); !slices.Equal(got, want) {
+					if got := run(rank, world); !slices.Equal(got, want) {
 						t.Fatalf("%s, shuffle %t, rank %d of %d: %v, want %v", name, shuffle, rank, world, got, want)
-					}
-					if rank > 0 {
-						continue
-					}
-					for b := range batches {
-						if rest := run(rank, world, int64(b*batch*world)); !reflect.DeepEqual(rest, batches[b:]) {
-							t.Fatalf("%s, shuffle %t, rank %d of %d from batch %d: %v, want %v", name, shuffle, rank, world, b, rest, batches[b:])
-						}
 					}
 				}
 			}
