@@ -29,22 +29,15 @@ func TestForCache(t *testing.T) {
 			"/sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n", "/sys/fs/cgroup/memory/memory.usage_in_bytes": "500000\n",
 		}, 1000 << 10, 24684084 << 10},
 		"used up": {map[string]string{
-			"/proc/meminfo": meminfo, "/proc/self/cgroup": "0::/\n", "/sys/fs/cgroup/memory.max": "900\n", "/sys/fs/cgroup/memory.current": "1000\n",
+			"/proc/meminfo": meminfo, "/proc/self/cgroup": "0::/\nnonsense\n", "/sys/fs/cgroup/memory.max": "900\n", "/sys/fs/cgroup/memory.current": "1000\n",
 		}, 0, 900},
 	} {
-		if got := fake(c.files).forCache(); got != c.want {
-			t.Errorf("%s: %d for the cache, want %d", name, got, c.want)
-		}
-		if got := fake(c.files).ofMachine(); got != c.all {
-			t.Errorf("%s: %d of the machine, want %d", name, got, c.all)
+		s := system(func(path string) ([]byte, error) { return []byte(c.files[path]), nil })
+		if all, forCache := s.memory(); all != c.all || forCache != c.want {
+			t.Errorf("%s: %d of the machine, %d for the cache; want %d, %d", name, all, forCache, c.all, c.want)
 		}
 	}
 	if free, all := ForCache(), OfMachine(); free <= 0 || all < free {
 		t.Errorf("this machine has %d bytes, and for the cache %d", all, free)
 	}
-}
-
-// fake is a system with these files.
-func fake(files map[string]string) system {
-	return func(path string) []byte { return []byte(files[path]) }
 }
