@@ -19,7 +19,7 @@ const textColumns = 80
 // commandIndent begins the lines of an advice that are commands.
 const commandIndent = "    "
 
-// String describes the status for people, in lines of at most 80 columns. Words that are longer, such as paths, stay whole.
+// String describes the status for people, in lines of at most 80 columns. Longer words, such as paths, and commands stay whole.
 func (st Status) String() string {
 	up := time.Duration((st.Now - st.Started) * float64(time.Second)).Round(time.Second)
 	threads := bytesize.Counted(st.Threads, "decoding thread", "decoding threads")
@@ -99,30 +99,26 @@ func (set *ServedSet) String() string {
 		bytesize.Counted(set.Classes, "class", "classes"), set.Stored, partitions, shard.Identity(set.Fingerprint, set.Content))
 }
 
-// wrap writes a line in several where it is too long. A command goes on behind a backslash, so that it can be copied; one with quotes
-// stays in a line.
+// wrap writes a line in several where it is too long. A command stays in a line, so that it can be copied.
 func wrap(b *strings.Builder, line string) {
-	text := strings.TrimLeft(line, " ")
-	column := len(line) - len(text)
-	indent, end := column+2, ""
-	if strings.HasPrefix(line, commandIndent) {
-		end = ` \`
-	}
-	if utf8.RuneCountInString(line) <= textColumns || end != "" && strings.Contains(line, "'") {
+	if utf8.RuneCountInString(line) <= textColumns || strings.HasPrefix(line, commandIndent) {
 		b.WriteString(line + "\n")
 		return
 	}
-	b.WriteString(line[:column])
+	text := strings.TrimLeft(line, " ")
+	indent, column := line[:len(line)-len(text)], 0
 	for i, word := range strings.Split(text, " ") {
 		length := utf8.RuneCountInString(word)
 		switch {
 		case i == 0:
-		case column+1+length+len(end) <= textColumns:
+			b.WriteString(indent)
+			column = len(indent)
+		case column+1+length <= textColumns:
 			b.WriteByte(' ')
 			column++
 		default:
-			b.WriteString(end + "\n" + strings.Repeat(" ", indent))
-			column = indent
+			b.WriteString("\n  " + indent)
+			column = len(indent) + 2
 		}
 		b.WriteString(word)
 		column += length
