@@ -25,11 +25,11 @@ func (c *openConfig) arrays() []ring.Array {
 	arrays = append(arrays, ring.Array{Kind: ring.Labels, Dtype: "int64", Shape: none},
 		ring.Array{Kind: ring.Indices, Dtype: "int64", Shape: none})
 	for v := range c.views {
-		if c.params {
+		if c.WithParams {
 			arrays = append(arrays, ring.Array{Kind: ring.Params, Name: c.viewName(v), Dtype: "int32", Shape: []int{transform.ParamsLen}})
 		}
 	}
-	if c.repetitions {
+	if c.WithRepetitions {
 		arrays = append(arrays, ring.Array{Kind: ring.Repetitions, Dtype: "int64", Shape: none})
 	}
 	for k := range c.fields.Len() {

@@ -68,15 +68,15 @@ func bucketsOf(set *shard.Set, sorted [][2]int) ([]uint16, error) {
 }
 
 // readBuckets makes the views of each bucket.
-func (c *openConfig) readBuckets(m openRequest) (err error) {
+func (c *openConfig) readBuckets() (err error) {
 	c.sized, c.buckets = nil, nil
-	if len(m.Buckets) == 0 {
+	if len(c.Buckets) == 0 {
 		return nil
 	}
-	if m.Size != 0 || m.Selects {
+	if c.Size != 0 || c.Selects {
 		return badRequest("buckets say which samples a batch holds, and their size: leave out selects and size")
 	}
-	if c.buckets, err = sortBuckets(m.Buckets); err != nil {
+	if c.buckets, err = sortBuckets(c.Buckets); err != nil {
 		return err
 	}
 	base := c.views

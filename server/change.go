@@ -23,8 +23,9 @@ type changedReply struct {
 }
 
 func (s *session) change(m changeRequest) error {
-	next, err := s.openConfig.changed(s.server, m)
-	if err != nil {
+	next := s.openConfig
+	next.Transform, next.Size, next.BatchSize = m.Transform, m.Size, m.BatchSize
+	if err := next.readOutput(s.server); err != nil {
 		return err
 	}
 	if next.layout.Size > s.slotBytes {
@@ -32,12 +33,13 @@ func (s *session) change(m changeRequest) error {
 	}
 	s.stopEpoch()
 	s.lookMu.Lock()
-	s.sized, s.plan.Selection = next.sized, next.plan.Selection
-	s.views, s.listed, s.viewsText, s.transformName, s.notBitExact = next.views, next.listed, next.viewsText, next.transformName, next.notBitExact
-	s.plan.BatchSize, s.layout = next.plan.BatchSize, next.layout
+	s.output, s.plan.BatchSize = next.output, m.BatchSize
+	if s.buckets != nil {
+		s.plan.Selection = next.plan.Selection
+	}
 	s.lookMu.Unlock()
-	s.slots.lay(next.layout)
-	s.connection.log.Debug("changed", "transform", s.viewsText, "batch_size", s.plan.BatchSize)
+	s.slots.lay(s.layout)
+	s.connection.log.Debug("changed", "transform", s.viewsText, "batch_size", m.BatchSize)
 	return s.connection.send(changedReply{Fits: true, Arrays: s.layout.Arrays, Notes: s.notes(), Positions: s.positions()})
 }
 

@@ -55,10 +55,10 @@ func (s *session) count(c status.Counts) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s.counts.Add(c)
-	if t.splits[s.split] == nil {
-		t.splits[s.split] = new(status.Counts)
+	if t.splits[s.Split] == nil {
+		t.splits[s.Split] = new(status.Counts)
 	}
-	t.splits[s.split].Add(c)
+	t.splits[s.Split].Add(c)
 }
 
 // counted returns what was delivered to the session.

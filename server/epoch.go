@@ -131,7 +131,7 @@ func (s *session) newStream(m startRequest) (*loader.Stream, *plan.Plan, error) 
 }
 
 func (s *session) noteBad(bad loader.BadSample) {
-	s.server.bad.note(s.server.moment(time.Now()), s.split, bad)
+	s.server.bad.note(s.server.moment(time.Now()), s.Split, bad)
 }
 
 func (s *session) stop(m stopRequest) error {

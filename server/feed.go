@@ -61,7 +61,7 @@ func (s *session) offer() any {
 		return nil
 	}
 	r := feeder.Request{
-		Set: feederSet(s.split, s.set), Transform: json.RawMessage(s.viewsText), Layout: s.imageLayout().String(), WithParams: s.params,
+		Set: feederSet(s.Split, s.set), Transform: json.RawMessage(s.viewsText), Layout: s.imageLayout().String(), WithParams: s.WithParams,
 	}
 	for k := range s.fields.Len() {
 		r.Fields = append(r.Fields, s.fields.Field(k).Name)

@@ -1,7 +1,7 @@
 package server
 
 import (
-	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -84,7 +84,7 @@ func (c *connection) open(m openRequest) error {
 	if err != nil {
 		return err
 	}
-	c.log.Info("session opened", "split", s.split, "transform", s.viewsText, "batch_size", m.BatchSize, "rank", s.plan.Rank,
+	c.log.Info("session opened", "split", s.Split, "transform", s.viewsText, "batch_size", m.BatchSize, "rank", s.plan.Rank,
 		"world", s.plan.World,
 		"transport", s.transport(), "slots", s.ring.Slots(), "ring", bytesize.Format(s.ring.Size()))
 	reply := s.opened()
@@ -104,68 +104,68 @@ func (c *connection) open(m openRequest) error {
 
 // An openConfig is what an open request asks for, checked and with its defaults filled in.
 type openConfig struct {
-	split       string
-	set         *openSet
+	openRequest // with the split that was chosen
+	output
+	set    *openSet
+	plan   plan.Config // all but epoch and consumed
+	nchw   bool
+	shared bool
+	onErr  loader.OnError
+	fields *loader.Fields
+}
+
+// An output is what batches hold of images; a change request asks for another one.
+type output struct {
 	views       transform.Views
 	sized       []transform.Views // views of each bucket; views has those of the largest images
 	buckets     [][2]int          // sorted
 	listed      bool              // the transform is a list of views, were it of one
-	plan        plan.Config       // all but epoch and consumed
-	nchw        bool
-	shared      bool
-	onErr       loader.OnError
-	params      bool
-	repetitions bool // repetitions are delivered
-	fields      *loader.Fields
-	asked       int // slots; 0 leaves their number to the server
+	viewsText   string            // the operations
+	notBitExact string            // why the results are not those of the original images, or ""
 	layout      ring.Layout
-	request     openRequest
-
-	transformName string // the preset's, else the operations
-	viewsText     string // the operations
-
-	notBitExact string // why the results are not those of the original images, or ""
 }
 
 // checkOpen reads an open request. Without an error the set is held for the session.
 func (s *Server) checkOpen(m openRequest) (c openConfig, err error) {
-	c = openConfig{split: m.Split, params: m.WithParams, repetitions: m.WithRepetitions, asked: m.Slots, request: m}
-	if c.set, err = s.chooseSet(&c.split); err != nil {
+	c.openRequest = m
+	if c.set, err = s.chooseSet(&c.Split); err != nil {
 		return c, err
 	}
-	for _, read := range []func(*Server, openRequest) error{c.readTransform, c.readChoices, c.readPlan, c.readArrays} {
-		if err := read(s, m); err != nil {
-			c.set.drop()
-			return c, err
-		}
+	if err = c.readChoices(); err == nil {
+		err = c.readOutput(s)
 	}
-	return c, nil
+	if err != nil {
+		c.set.drop()
+	}
+	return c, err
 }
 
-// changed returns the configuration with what a change request asks for.
-func (c openConfig) changed(s *Server, r changeRequest) (openConfig, error) {
-	m, selection := c.request, c.plan.Selection
-	m.Transform, m.Size, m.BatchSize = r.Transform, r.Size, r.BatchSize
-	for _, read := range []func(*Server, openRequest) error{c.readTransform, c.readPlan, c.readArrays} {
-		if err := read(s, m); err != nil {
-			return c, err
+// readOutput reads the transform, the plan, and which arrays are delivered.
+func (c *openConfig) readOutput(s *Server) error {
+	for _, read := range []func(*Server) error{c.readTransform, c.readPlan, c.readArrays} {
+		if err := read(s); err != nil {
+			return err
 		}
 	}
-	if c.buckets == nil {
-		c.plan.Selection = selection
-	}
-	return c, nil
+	return nil
 }
 
 // readTransform reads the transform, and checks whether its results must be those of the original images.
-func (c *openConfig) readTransform(s *Server, m openRequest) (err error) {
-	resampler := s.cfg.Resampler
+func (c *openConfig) readTransform(s *Server) (err error) {
+	m, resampler := c.openRequest, s.cfg.Resampler
 	if m.Resampler != "" {
 		if resampler, err = resample.ParseAlgorithm(m.Resampler); err != nil {
 			return badRequest("resampler is %q, want one of %s", m.Resampler, strings.Join(resample.Algorithms(), ", "))
 		}
 	}
-	if c.views, err = parseTransform(m.Transform, resampler); err != nil {
+	var text string // a preset's name
+	if json.Unmarshal(m.Transform, &text) != nil {
+		text = string(m.Transform) // a list of operations or an object with views
+	}
+	if text == "" {
+		return badRequest("transform is missing; want one of %s, or a list of operations", strings.Join(transform.Presets(), ", "))
+	}
+	if c.views, err = transform.ParseViews(text, resampler); err != nil {
 		return err
 	}
 	if m.Size != 0 {
@@ -173,13 +173,10 @@ func (c *openConfig) readTransform(s *Server, m openRequest) (err error) {
 			return err
 		}
 	}
-	if err := c.readBuckets(m); err != nil {
+	if err := c.readBuckets(); err != nil {
 		return err
 	}
-	c.viewsText = c.views.String()
-	if json.Unmarshal(m.Transform, &c.transformName) != nil || strings.ContainsAny(c.transformName, "[{") {
-		c.transformName = c.viewsText
-	}
+	c.viewsText, c.notBitExact = c.views.String(), ""
 	c.listed = m.Transform[0] == '{' || len(c.views) > 1
 	if err := loader.CheckBitExact(c.set.Set, c.views); err != nil {
 		note, differs := errors.AsType[*loader.NotBitExactError](err)
@@ -192,41 +189,32 @@ func (c *openConfig) readTransform(s *Server, m openRequest) (err error) {
 }
 
 // readChoices reads the fields that take one of some words, and the number of slots.
-func (c *openConfig) readChoices(_ *Server, m openRequest) error {
-	layout, err := choose("layout", m.Layout, layoutNHWC, layoutNCHW)
-	if err != nil {
+func (c *openConfig) readChoices() error {
+	layout, err1 := choose("layout", c.Layout, layoutNHWC, layoutNCHW)
+	transport, err2 := choose("transport", c.Transport, transportShm, transportSocket)
+	onErr, err3 := choose("on_error", c.OnError, onErrorError, onErrorBlank, onErrorSubstitute)
+	if err := cmp.Or(err1, err2, err3); err != nil {
 		return err
 	}
-	transport, err := choose("transport", m.Transport, transportShm, transportSocket)
-	if err != nil {
-		return err
-	}
-	onErr, err := choose("on_error", m.OnError, onErrorError, onErrorBlank, onErrorSubstitute)
-	if err != nil {
-		return err
-	}
-	c.nchw, c.shared = layout == layoutNCHW, transport == transportShm
-	c.onErr = map[string]loader.OnError{onErrorError: loader.Fail, onErrorBlank: loader.Blank, onErrorSubstitute: loader.Substitute}[onErr]
-	if c.asked < 0 || c.asked > slotsMax {
-		return badRequest("slots is %d, want 0 to %d", c.asked, slotsMax)
+	c.nchw, c.shared, c.onErr = layout == 1, transport == 0, []loader.OnError{loader.Fail, loader.Blank, loader.Substitute}[onErr]
+	if c.Slots < 0 || c.Slots > slotsMax {
+		return badRequest("slots is %d, want 0 to %d", c.Slots, slotsMax)
 	}
 	return nil
 }
 
-// choose returns the value of a field that takes one of some words. The first word is the default.
-func choose(field, value string, words ...string) (string, error) {
-	if value == "" {
-		return words[0], nil
+// choose returns which of some words is the value of a field. The first word is the default.
+func choose(field, value string, words ...string) (int, error) {
+	i := max(0, slices.Index(words, value))
+	if value != "" && value != words[i] {
+		return 0, badRequest("%s is %q, want one of %q", field, value, words)
 	}
-	if !slices.Contains(words, value) {
-		last := len(words) - 1
-		return "", badRequest("%s is %q, want \"%s\" or %q", field, value, strings.Join(words[:last], `", "`), words[last])
-	}
-	return value, nil
+	return i, nil
 }
 
 // readPlan reads rank, world, seed and policy, and checks them by making the plan of epoch 0.
-func (c *openConfig) readPlan(s *Server, m openRequest) error {
+func (c *openConfig) readPlan(s *Server) error {
+	m := c.openRequest
 	policy, err := plan.ParsePolicy(m.Policy)
 	if err != nil {
 		return badRequest("policy is %q, want pad, drop_last or uneven", m.Policy)
@@ -263,14 +251,14 @@ func (c *openConfig) readPlan(s *Server, m openRequest) error {
 }
 
 // readArrays reads which fields are delivered, and lays out a slot.
-func (c *openConfig) readArrays(_ *Server, m openRequest) (err error) {
-	if c.fields, err = loader.NewFields(c.set.Manifest().Fields, m.Fields); err != nil {
+func (c *openConfig) readArrays(*Server) (err error) {
+	if c.fields, err = loader.NewFields(c.set.Manifest().Fields, c.Fields); err != nil {
 		return err
 	}
-	if err := checkFieldRoom(c.fields, m.BatchSize); err != nil {
+	if err := checkFieldRoom(c.fields, c.BatchSize); err != nil {
 		return err
 	}
-	c.layout, err = ring.NewLayout(m.BatchSize, c.arrays()...)
+	c.layout, err = ring.NewLayout(c.BatchSize, c.arrays()...)
 	return err
 }
 
@@ -302,20 +290,4 @@ func (s *Server) chooseSet(split *string) (*openSet, error) {
 		err = fmt.Errorf("%w; %w", err, d.Err)
 	}
 	return nil, &kindError{err, kindMissing}
-}
-
-// parseTransform takes a preset's name, a list of operations or an object with views; resampler is of operations that name none.
-func parseTransform(raw json.RawMessage, resampler transform.Resampler) (transform.Views, error) {
-	if len(raw) == 0 || bytes.Equal(raw, []byte("null")) {
-		return nil, badRequest("transform is missing; want one of %s, or a list of operations", strings.Join(transform.Presets(), ", "))
-	}
-	text := string(raw)
-	if raw[0] == '"' {
-		if err := json.Unmarshal(raw, &text); err != nil {
-			return nil, badRequest("transform: %v", err)
-		}
-	} else if raw[0] != '[' && raw[0] != '{' {
-		return nil, badRequest("transform is %.40s, want a string, a list, or an object with views", raw)
-	}
-	return transform.ParseViews(text, resampler)
 }

@@ -48,7 +48,7 @@ func (s *Server) newSession(c *connection, m openRequest) (sess *session, err er
 		}
 	}()
 	sess = &session{openConfig: cfg, connection: c, server: s,
-		batchWait: s.totals.batchWait.WithLabelValues(cfg.split), slotHeld: s.totals.slotHeld.WithLabelValues(cfg.split)}
+		batchWait: s.totals.batchWait.WithLabelValues(cfg.Split), slotHeld: s.totals.slotHeld.WithLabelValues(cfg.Split)}
 	if sess.samples, err = loader.FromShards(cfg.set.Set); err != nil {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ func (s *Server) newSession(c *connection, m openRequest) (sess *session, err er
 			}
 		}()
 	}
-	n, err := s.takeSlots(cfg.asked, cfg.layout.Size)
+	n, err := s.takeSlots(cfg.Slots, cfg.layout.Size)
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +93,7 @@ func (s *session) letGo(set *openSet) {
 // successor returns the set that takes the place of the session's after a reload, held: the session's own, not held once more, where
 // there is none.
 func (s *session) successor() *openSet {
-	set := s.server.catalog.Load().sets[s.split]
+	set := s.server.catalog.Load().sets[s.Split]
 	if set == nil || set == s.set || !set.serves(s.set) || !set.hold() {
 		return s.set
 	}
@@ -128,7 +128,7 @@ func (s *session) served() *openSet {
 func (s *session) opened() openedReply {
 	m := s.set.Manifest()
 	o := openedReply{
-		Session: s.connection.id, Split: s.split, Samples: s.set.Len(), Fingerprint: m.Fingerprint, Rank: s.plan.Rank, World: s.plan.World,
+		Session: s.connection.id, Split: s.Split, Samples: s.set.Len(), Fingerprint: m.Fingerprint, Rank: s.plan.Rank, World: s.plan.World,
 		Slots: s.ring.Slots(), SlotBytes: s.slotBytes, Arrays: s.layout.Arrays, Notes: s.notes(), Positions: s.positions(),
 	}
 	if s.shared {

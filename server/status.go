@@ -128,7 +128,7 @@ func (s *session) status(store *status.Store, feeders *status.Feeders) status.Se
 	stream := s.stream.Load()
 	transform, _, batchSize := s.form()
 	st := status.Session{
-		Session: s.connection.id, ClientPID: s.connection.pid, Split: s.split, Rank: s.plan.Rank, World: s.plan.World, BatchSize: batchSize,
+		Session: s.connection.id, ClientPID: s.connection.pid, Split: s.Split, Rank: s.plan.Rank, World: s.plan.World, BatchSize: batchSize,
 		Transform: json.RawMessage(transform), Transport: s.transport(), WaitingFor: loader.Idle,
 		Counts: s.counted(), ImagesPerSecond: s.server.history.rate(sessionTotal(s.connection.id)),
 		Slots: s.ring.Slots(), SlotsFree: s.slotPool.Free(), SlotsLent: s.ring.Lent(), RingBytes: s.ring.Size(),
