@@ -62,20 +62,23 @@ func openCatalog(found shard.Found, log *slog.Logger) *catalog {
 	return c
 }
 
-// problems returns what of the data is damaged, each in a sentence that names it and says what to do.
-func (c *catalog) problems() []error {
-	var errs []error
+// unserved returns why splits are not served, each in a sentence that names it and says what to do.
+func (c *catalog) unserved() (errs []error) {
 	for _, d := range c.found.Damaged {
 		errs = append(errs, d.Err)
 	}
-	for _, split := range slices.Sorted(maps.Keys(c.found.Sets)) {
-		if err := c.broken[split]; err != nil {
-			errs = append(errs, err)
-		}
-		if set := c.sets[split]; set != nil {
-			for _, d := range set.Damaged() {
-				errs = append(errs, fmt.Errorf("split %s: %w", split, d))
-			}
+	for _, split := range slices.Sorted(maps.Keys(c.broken)) {
+		errs = append(errs, c.broken[split])
+	}
+	return errs
+}
+
+// problems returns what of the data is damaged, in the same way: splits, and partitions of those that are served.
+func (c *catalog) problems() []error {
+	errs := c.unserved()
+	for _, split := range c.splits {
+		for _, d := range c.sets[split].Damaged() {
+			errs = append(errs, fmt.Errorf("split %s: %w", split, d))
 		}
 	}
 	return errs

@@ -52,8 +52,7 @@ func newConnection(s *Server, conn *net.UnixConn) *connection {
 // run serves the connection until it or ctx ends, and frees what the client had.
 func (c *connection) run(ctx context.Context) {
 	c.ctx = ctx
-	stop := context.AfterFunc(ctx, c.sayGoodbye)
-	defer stop()
+	defer context.AfterFunc(ctx, c.sayGoodbye)()
 	c.log.Debug("connected")
 	err := c.serve()
 	c.conn.Close() // first, since the epoch may be stuck in a write
@@ -62,12 +61,11 @@ func (c *connection) run(ctx context.Context) {
 		inEpoch = s.epoch != nil
 		s.close()
 	}
-	switch {
-	case ctx.Err() != nil || errors.Is(err, io.EOF) || errors.Is(err, errHangUp) || !inEpoch: // a client that leaves batches unread resets the connection
+	if ctx.Err() != nil || errors.Is(err, io.EOF) || errors.Is(err, errHangUp) || !inEpoch { // a client that leaves batches unread resets the connection
 		c.log.Debug("disconnected")
-	default:
-		c.log.Info("connection lost", "err", err)
+		return
 	}
+	c.log.Info("connection lost", "err", err)
 }
 
 // serve reads and answers requests.
@@ -122,12 +120,7 @@ func (c *connection) fatal(request string, err error) error {
 func (c *connection) sayGoodbye() {
 	defer c.conn.Close()
 	c.conn.SetWriteDeadline(time.Now().Add(goodbyeTimeout)) // the deadline holds for a message in flight, too
-	c.writeMu.Lock()
-	defer c.writeMu.Unlock()
-	frame, err := replies.AppendFrame(c.frame[:0], errorMessage{ErrKind: kindStopped, Message: "imgfeed was stopped", Fatal: true})
-	if err == nil {
-		c.conn.Write(frame)
-	}
+	c.send(errorMessage{ErrKind: kindStopped, Message: "imgfeed was stopped", Fatal: true})
 }
 
 // send writes one message, and the bytes that follow it.
@@ -137,12 +130,7 @@ func (c *connection) send(m any, raw ...[]byte) error {
 	if err := c.encode(m); err != nil {
 		return err
 	}
-	buffers := net.Buffers{c.frame}
-	for _, b := range raw {
-		if len(b) > 0 {
-			buffers = append(buffers, b)
-		}
-	}
+	buffers := append(net.Buffers{c.frame}, raw...)
 	_, err := buffers.WriteTo(c.conn)
 	return err
 }

@@ -126,8 +126,8 @@ func TestNothingToServe(t *testing.T) {
 	cfg := Config{Found: found, Rank: 1, World: 3, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
 	_, err = New(cfg)
 	for _, want := range []string{"train/rank-0001: partition 1", "test/rank-0000: partition 0", "extra/manifest.json"} {
-		if err == nil || !strings.Contains(err.Error(), filepath.Join(dir, want)) {
-			t.Errorf("%v does not name %s", err, want)
+		if err == nil || strings.Count(err.Error(), filepath.Join(dir, want)) != 1 {
+			t.Errorf("%v does not name %s once", err, want)
 		}
 	}
 	cfg.Rank = 2

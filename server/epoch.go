@@ -174,16 +174,15 @@ func (e *epoch) run(ctx context.Context) {
 	s.forgetStream()
 	stopped := ctx.Err() != nil || errors.Is(err, loader.ErrClosed)
 	gone := errors.Is(err, net.ErrClosed) || is[*net.OpError](err)
-	switch {
-	case err == nil || stopped || gone: // serve reads the client's last words, and then meets the same
-	default:
-		if bad, found := errors.AsType[*loader.SampleError](err); found {
-			s.noteBad(loader.BadSample{SampleError: bad, By: -1})
-		}
-		c.server.totals.countError(kindOf(err))
-		c.log.Warn("epoch failed", "epoch", e.number, "err", err)
-		c.send(errorMessage{ErrKind: kindOf(err), Message: termsafe.Message(err.Error()), Generation: e.generation})
+	if err == nil || stopped || gone { // serve reads the client's last words, and then meets the same
+		return
 	}
+	if bad, found := errors.AsType[*loader.SampleError](err); found {
+		s.noteBad(loader.BadSample{SampleError: bad, By: -1})
+	}
+	c.server.totals.countError(kindOf(err))
+	c.log.Warn("epoch failed", "epoch", e.number, "err", err)
+	c.send(errorMessage{ErrKind: kindOf(err), Message: termsafe.Message(err.Error()), Generation: e.generation})
 }
 
 // push sends one batch after the other, and end after the last.

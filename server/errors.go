@@ -55,7 +55,7 @@ func (e *reachError) Error() string {
 	if e.Damage != nil {
 		return fmt.Sprintf("rank %d of world %d needs a partition that is damaged: %v; then have the server look again (imgfeed reload), or start it", e.Rank, e.World, e.Damage)
 	}
-	names := make([]string, 0, 4)
+	var names []string
 	for _, p := range e.Missing[:min(len(e.Missing), 3)] {
 		names = append(names, fmt.Sprintf("rank-%04d", p))
 	}
@@ -102,7 +102,7 @@ func checkPlan(set *shard.Set, p *plan.Plan) error {
 func kindOf(err error) string {
 	switch {
 	case is[*wire.RequestError](err), is[*wire.SyntaxError](err), is[*plan.ConfigError](err), is[*plan.SelectionError](err), is[*transform.SpecError](err),
-		is[*ring.SizeError](err), is[*ring.SlotError](err), is[*transform.SizeError](err), is[*loader.NotBitExactError](err), is[*loader.FieldError](err):
+		is[*ring.RequestError](err), is[*transform.SizeError](err), is[*loader.NotBitExactError](err), is[*loader.FieldError](err):
 		return kindBadRequest
 	case is[*shard.UnsupportedError](err), is[*ring.UnavailableError](err), imagefile.IsUnsupported(err):
 		return kindUnsupported

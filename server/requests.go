@@ -18,10 +18,10 @@ import (
 // requests are the messages that clients send, each with the method that serves it. A message is added by its types, its
 // method, a line here and one in replies if it has a reply; docs/format/wire.md explains it with an example.
 var requests = map[string]request{
-	"hello":   ofConnection(anytime, (*connection).hello),
-	"status":  ofConnection(greeted, (*connection).status),
-	"open":    ofConnection(greeted, (*connection).open),
-	"reload":  ofConnection(greeted, (*connection).reload),
+	"hello":   ofConnection((*connection).hello),
+	"status":  ofConnection((*connection).status),
+	"open":    ofConnection((*connection).open),
+	"reload":  ofConnection((*connection).reload),
 	"labels":  ofSession((*session).labels),
 	"classes": ofSession((*session).classes),
 	"key":     ofSample[keyRequest]((*session).key),
@@ -74,29 +74,22 @@ func emptyRequests() map[string]any {
 	return empty
 }
 
-// A request is how messages of one kind are served: from when on, and by what. The error of serve is the reply.
+// A request is how messages of one kind are served. The error of serve is the reply.
 type request struct {
-	empty any
-	from  stage
-	serve func(c *connection, message any) error
+	empty     any
+	inSession bool // only after open
+	serve     func(c *connection, message any) error
 }
 
-// A stage is how far a connection has come.
-type stage int
-
-const (
-	anytime   stage = iota
-	greeted         // a state: after hello
-	inSession       // a state: after open
-)
-
-func ofConnection[M any](from stage, serve func(*connection, M) error) request {
+func ofConnection[M any](serve func(*connection, M) error) request {
 	var empty M
-	return request{empty, from, func(c *connection, m any) error { return serve(c, m.(M)) }}
+	return request{empty, false, func(c *connection, m any) error { return serve(c, m.(M)) }}
 }
 
 func ofSession[M any](serve func(*session, M) error) request {
-	return ofConnection(inSession, func(c *connection, m M) error { return serve(c.session.Load(), m) })
+	r := ofConnection(func(c *connection, m M) error { return serve(c.session.Load(), m) })
+	r.inSession = true
+	return r
 }
 
 // handle serves one request. An error is the reply to it.
@@ -111,9 +104,9 @@ func (c *connection) handle(kind string, m any) error {
 	}
 	r := requests[kind]
 	switch {
-	case r.from >= greeted && !c.greeted:
+	case kind != "hello" && !c.greeted:
 		return badRequest("the first message must be hello")
-	case r.from >= inSession && c.session.Load() == nil:
+	case r.inSession && c.session.Load() == nil:
 		return badRequest("%s needs an open session: send open first", kind)
 	}
 	return r.serve(c, m)

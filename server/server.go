@@ -160,14 +160,15 @@ func New(cfg Config) (*Server, error) {
 func (s *Server) checkServed(c *catalog) error {
 	var errs []error
 	for _, split := range c.splits {
-		if s.cfg.World > 0 {
-			if err := checkReach(c.sets[split].Set, s.cfg.Rank, s.cfg.World); err != nil {
-				errs = append(errs, fmt.Errorf("split %s: %w", split, err))
-			}
+		if s.cfg.World == 0 {
+			break
+		}
+		if err := checkReach(c.sets[split].Set, s.cfg.Rank, s.cfg.World); err != nil {
+			errs = append(errs, fmt.Errorf("split %s: %w", split, err))
 		}
 	}
 	if len(errs) == len(c.splits) {
-		return errors.Join(append(errs, c.problems()...)...)
+		return errors.Join(append(errs, c.unserved()...)...)
 	}
 	for _, err := range errs {
 		s.log.Error("sessions that name no rank cannot have this", "err", err)

@@ -47,20 +47,15 @@ type Layout struct {
 	Size      int64
 }
 
-// A SizeError means that a batch or a ring would be larger than it may be.
-type SizeError struct{ Msg string }
-
-func (e *SizeError) Error() string { return "ring: " + e.Msg }
-
 // sizeMax bounds a slot, so that sums of sizes do not overflow.
 const sizeMax = math.MaxInt64 / 4
 
-// NewLayout lays out batchSize samples: it sets Offset and Stride of the arrays, which it keeps. It returns a [*SizeError] for sizes
+// NewLayout lays out batchSize samples: it sets Offset and Stride of the arrays, which it keeps. It returns a [*RequestError] for sizes
 // that are not positive or whose product does not fit.
 func NewLayout(batchSize int, arrays ...Array) (Layout, error) {
 	l := Layout{BatchSize: batchSize, Arrays: arrays}
 	if batchSize < 1 || int64(batchSize) > sizeMax {
-		return Layout{}, &SizeError{fmt.Sprintf("a batch of %d samples is impossible", batchSize)}
+		return Layout{}, &RequestError{fmt.Sprintf("a batch of %d samples is impossible", batchSize)}
 	}
 	for i := range arrays {
 		a := &arrays[i]
@@ -72,7 +67,7 @@ func NewLayout(batchSize int, arrays ...Array) (Layout, error) {
 			return Layout{}, err
 		}
 		if int64(batchSize) > (sizeMax-l.Size)/a.Stride {
-			return Layout{}, &SizeError{fmt.Sprintf("a batch of %d samples of %d bytes of %s is impossible", batchSize, a.Stride, a.Kind)}
+			return Layout{}, &RequestError{fmt.Sprintf("a batch of %d samples of %d bytes of %s is impossible", batchSize, a.Stride, a.Kind)}
 		}
 		a.Offset = alignUp(l.Size, arrayAlign)
 		l.Size = a.Offset + int64(batchSize)*a.Stride
@@ -86,7 +81,7 @@ func (a *Array) sampleBytes() (int64, error) {
 	size := dtypes[a.Dtype]
 	for _, n := range a.Shape {
 		if n < 1 || size > sizeMax/int64(n) {
-			return 0, &SizeError{fmt.Sprintf("%s of the shape %v are impossible", a.Kind, a.Shape)}
+			return 0, &RequestError{fmt.Sprintf("%s of the shape %v are impossible", a.Kind, a.Shape)}
 		}
 		size *= int64(n)
 	}

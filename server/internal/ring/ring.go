@@ -18,17 +18,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A SlotError means that a client named a slot that is not lent to it: out of range, or released twice.
-type SlotError struct {
-	Slot, Slots int
-}
+// A RequestError means that a batch or a ring would be larger than it may be, or that a client named a slot that is not lent to it.
+type RequestError struct{ Msg string }
 
-func (e *SlotError) Error() string {
-	if e.Slot < 0 || e.Slot >= e.Slots {
-		return fmt.Sprintf("ring: there is no slot %d: slots are numbered 0 to %d", e.Slot, e.Slots-1)
-	}
-	return fmt.Sprintf("ring: slot %d is not lent: it was released already, or never delivered", e.Slot)
-}
+func (e *RequestError) Error() string { return "ring: " + e.Msg }
 
 // An UnavailableError means that this kernel or sandbox gives no shared memory at all.
 type UnavailableError struct{ Err error }
@@ -79,7 +72,7 @@ func New(slots int, slotSize int64, shared bool) (*Ring, error) {
 func totalSize(slots int, slotSize int64) (int64, error) {
 	const sizeMax = int64(^uint(0)>>1) / 2
 	if slots < 1 || slotSize < 1 || slotSize%int64(os.Getpagesize()) != 0 || int64(slots) > sizeMax/slotSize {
-		return 0, &SizeError{fmt.Sprintf("a ring of %d slots of %d bytes is impossible", slots, slotSize)}
+		return 0, &RequestError{fmt.Sprintf("a ring of %d slots of %d bytes is impossible", slots, slotSize)}
 	}
 	return int64(slots) * slotSize, nil
 }
@@ -137,13 +130,13 @@ func (r *Ring) Lend(slot int) {
 	r.count++
 }
 
-// Release notes that the client gives a slot back, and returns how long it was lent. It returns a [*SlotError] for a slot that is not
+// Release notes that the client gives a slot back, and returns how long it was lent. It returns a [*RequestError] for a slot that is not
 // lent, and changes nothing then.
 func (r *Ring) Release(slot int) (lent time.Duration, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if slot < 0 || slot >= len(r.lent) || r.lent[slot].IsZero() {
-		return 0, &SlotError{Slot: slot, Slots: len(r.lent)}
+		return 0, &RequestError{fmt.Sprintf("slot %d of %d is not lent: it was released already, or never delivered", slot, len(r.lent))}
 	}
 	lent = time.Since(r.lent[slot])
 	r.lent[slot] = time.Time{}

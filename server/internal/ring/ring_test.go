@@ -64,7 +64,7 @@ func TestLayoutKeepsArraysApart(t *testing.T) {
 }
 
 func TestLayoutRefusesImpossibleSizes(t *testing.T) {
-	var size *SizeError
+	var size *RequestError
 	for _, s := range [][4]int{{0, 1, 1, 1}, {-1, 1, 1, 1}, {1, 0, 1, 3}, {1, 1, -5, 3}, {math.MaxInt, 224, 224, 3}, {1, math.MaxInt, math.MaxInt, 3}, {1 << 40, 1 << 20, 1 << 20, 3}} {
 		if l, err := NewLayout(s[0], batchArrays(s[1], s[2], s[3], true)...); !errors.As(err, &size) {
 			t.Errorf("%v: %+v, %v; want a SizeError", s, l, err)
