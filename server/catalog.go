@@ -30,6 +30,7 @@ type openSet struct {
 	*shard.Set
 	described status.ServedSet
 	bytes     int64
+	log       *slog.Logger
 	mu        sync.Mutex
 	users     int
 }
@@ -45,7 +46,7 @@ func openCatalog(found shard.Found, log *slog.Logger) *catalog {
 			c.broken[split] = fmt.Errorf("split %s: %w", split, err)
 			continue
 		}
-		c.sets[split] = &openSet{Set: set, described: describeSet(set), bytes: set.Bytes(), users: 1}
+		c.sets[split] = &openSet{Set: set, described: describeSet(set), bytes: set.Bytes(), log: log, users: 1}
 	}
 	debug.FreeOSMemory() // return the memory of opening
 	c.splits = slices.Sorted(maps.Keys(c.sets))
@@ -85,12 +86,10 @@ func (c *catalog) problems() []error {
 }
 
 // close lets go of every set.
-func (c *catalog) close() error {
-	var errs []error
+func (c *catalog) close() {
 	for _, set := range c.sets {
-		errs = append(errs, set.drop())
+		set.drop()
 	}
-	return errors.Join(errs...)
 }
 
 // hold notes another user of a set. It reports false when the last one has let go of it already.
@@ -105,13 +104,15 @@ func (s *openSet) hold() bool {
 }
 
 // drop lets go of a set, and closes it if nobody else needs it.
-func (s *openSet) drop() error {
+func (s *openSet) drop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.users--; s.users > 0 {
-		return nil
+		return
 	}
-	return s.Close()
+	if err := s.Close(); err != nil {
+		s.log.Error("closing a set failed", "err", err)
+	}
 }
 
 // serves reports whether a session that was opened on other may go on with s: the same samples in the same order, stored in the
@@ -151,9 +152,7 @@ func (s *Server) Reload() (changes []string, err error) {
 		return nil, fmt.Errorf("reload: nothing has changed, and what was opened before is served on: %w", err)
 	}
 	s.catalog.Store(next)
-	if err := before.close(); err != nil {
-		s.log.Error("closing a set failed", "err", err)
-	}
+	before.close()
 	for _, text := range changes {
 		s.log.Info("reload: " + text)
 	}

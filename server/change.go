@@ -38,7 +38,7 @@ func (s *session) change(m changeRequest) error {
 		s.plan.Selection = next.plan.Selection
 	}
 	s.lookMu.Unlock()
-	s.slots.lay(s.layout)
+	s.lay()
 	s.connection.log.Debug("changed", "transform", s.viewsText, "batch_size", m.BatchSize)
 	return s.connection.send(changedReply{Fits: true, Arrays: s.layout.Arrays, Notes: s.notes(), Positions: s.positions()})
 }

@@ -115,7 +115,7 @@ func (s *session) newStream(m startRequest) (*loader.Stream, *plan.Plan, error) 
 	set := s.successor()
 	if err := checkPlan(set.Set, p); err != nil {
 		if set != s.set {
-			s.letGo(set)
+			set.drop()
 		}
 		return nil, nil, err
 	}
@@ -160,7 +160,7 @@ func (s *session) release(m releaseRequest) error {
 		return err
 	}
 	s.slotHeld.Observe(held.Seconds())
-	s.putBack(m.Slot)
+	s.slotPool.Put(s.slots[m.Slot])
 	return nil
 }
 
@@ -221,7 +221,7 @@ func (e *epoch) sendBatch(b loader.Batch, nextTook time.Duration) error {
 			return err
 		}
 	} else {
-		defer s.putBack(slot)
+		defer s.slotPool.Put(b.Slot)
 		m.Bytes = size
 		e.parts = s.layout.AppendParts(e.parts[:0], s.ring.Bytes(slot), b.Count)
 		if err := s.connection.send(m, e.parts...); err != nil {

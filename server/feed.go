@@ -40,7 +40,7 @@ func (s *Server) newHost() *feeder.Host {
 			}
 			return sets, remote
 		},
-		Hold: func(split string) (feeder.Set, *shard.Set, func() error, error) {
+		Hold: func(split string) (feeder.Set, *shard.Set, func(), error) {
 			set, err := s.chooseSet(&split)
 			if err != nil {
 				return feeder.Set{}, nil, nil, err

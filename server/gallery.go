@@ -115,7 +115,7 @@ func (g *gallery) make(ctx context.Context, s *session) (err error) {
 	if stream == nil {
 		return badRequest("no epoch is running")
 	}
-	defer s.letGo(set)
+	defer set.drop()
 	from := stream.Previewer()
 	if from == nil {
 		return badRequest("the epoch's first batch is not sent yet")

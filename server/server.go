@@ -239,9 +239,9 @@ func (s *Server) serveConn(ctx context.Context, conn *net.UnixConn) {
 }
 
 // Close stops the workers and closes the sets. Call it after Serve has returned.
-func (s *Server) Close() error {
+func (s *Server) Close() {
 	s.pool.Close()
-	return s.catalog.Load().close()
+	s.catalog.Load().close()
 }
 
 // list returns the connections in the order in which they came.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/loader/plan"
+	"github.com/imgfeed/imgfeed/server/internal/ring"
 	"github.com/imgfeed/imgfeed/server/status"
 	"github.com/imgfeed/imgfeed/transform"
 )
@@ -16,10 +17,14 @@ import (
 // A session is what an open request has set up: a set, a transform and a ring, from which epoch after epoch is served.
 type session struct {
 	openConfig
-	*slots
 	connection *connection
 	server     *Server
 	samples    loader.Dataset
+
+	ring      *ring.Ring
+	slotBytes int64
+	slots     []*loader.Slot   // the arrays in the ring; each slot is free, in a stream, or lent to the client
+	slotPool  *loader.SlotPool // those that are free
 
 	generation atomic.Uint64 // number of the last epoch
 	epoch      *epoch        // the running epoch
@@ -37,57 +42,70 @@ type session struct {
 }
 
 // newSession sets up what an open request asks for, as the connection's session.
-func (s *Server) newSession(c *connection, m openRequest) (sess *session, err error) {
+func (s *Server) newSession(c *connection, m openRequest) (*session, error) {
 	cfg, err := s.checkOpen(m)
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			cfg.set.drop()
-		}
-	}()
-	sess = &session{openConfig: cfg, connection: c, server: s,
+	sess := &session{openConfig: cfg, connection: c, server: s,
 		batchWait: s.totals.batchWait.WithLabelValues(cfg.Split), slotHeld: s.totals.slotHeld.WithLabelValues(cfg.Split)}
-	if sess.samples, err = loader.FromShards(cfg.set.Set); err != nil {
+	if err := sess.take(); err != nil {
+		sess.close()
 		return nil, err
 	}
-	if cfg.buckets != nil {
-		sess.selectionBytes, _ = plan.SelectionBytes(cfg.set.Len(), 0)
-		if err := s.memory.reserve(sess.selectionBytes); err != nil {
-			return nil, err
-		}
-		defer func() {
-			if err != nil {
-				s.memory.give(sess.selectionBytes)
-			}
-		}()
-	}
-	n, err := s.takeSlots(cfg.Slots, cfg.layout.Size)
-	if err != nil {
-		return nil, err
-	}
-	if sess.slots, err = newSlots(n, cfg.layout.Size, cfg.shared, &s.memory, c.log); err != nil {
-		return nil, err
-	}
-	sess.lay(cfg.layout)
 	c.session.Store(sess)
 	return sess, nil
 }
 
-// close ends the running epoch and frees the ring.
-func (s *session) close() {
-	s.stopEpoch()
-	s.slots.close()
-	s.dropSelection()
-	s.letGo(s.set)
+// take takes the memory of a session.
+func (s *session) take() (err error) {
+	if s.samples, err = loader.FromShards(s.set.Set); err != nil {
+		return err
+	}
+	memory := &s.server.memory
+	if s.buckets != nil {
+		selection, _ := plan.SelectionBytes(s.set.Len(), 0)
+		if err := memory.reserve(selection); err != nil {
+			return err
+		}
+		s.selectionBytes = selection
+	}
+	s.slotBytes = s.layout.Size
+	n, err := s.server.takeSlots(s.Slots, s.slotBytes)
+	if err != nil {
+		return err
+	}
+	if s.ring, err = ring.New(n, s.slotBytes, s.shared); err != nil {
+		memory.give(int64(n) * s.slotBytes)
+		return err
+	}
+	for i := range n {
+		s.slots = append(s.slots, &loader.Slot{ID: i})
+	}
+	s.slotPool = loader.NewSlotPool(s.slots...)
+	s.lay()
+	return nil
 }
 
-// letGo drops a set that this session has held.
-func (s *session) letGo(set *openSet) {
-	if err := set.drop(); err != nil {
-		s.server.log.Error("closing a set failed", "err", err)
+// lay lays arrays over the slots' memory. No epoch runs.
+func (s *session) lay() {
+	for i, slot := range s.slots {
+		*slot = *viewSlot(i, s.ring.Bytes(i), s.layout)
 	}
+}
+
+// close ends the running epoch and frees what the session has taken.
+func (s *session) close() {
+	s.stopEpoch()
+	if s.ring != nil {
+		size := s.ring.Size()
+		if err := s.ring.Close(); err != nil {
+			s.connection.log.Error("freeing a ring failed", "err", err)
+		}
+		s.server.memory.give(size)
+	}
+	s.dropSelection()
+	s.set.drop()
 }
 
 // successor returns the set that takes the place of the session's after a reload, held: the session's own, not held once more, where
@@ -107,10 +125,10 @@ func (s *session) follow(set *openSet) (err error) {
 	}
 	samples, err := loader.FromShards(set.Set)
 	if err != nil {
-		s.letGo(set)
+		set.drop()
 		return err
 	}
-	s.letGo(s.set)
+	s.set.drop()
 	s.lookMu.Lock()
 	defer s.lookMu.Unlock()
 	s.set, s.samples = set, samples

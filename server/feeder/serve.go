@@ -86,7 +86,7 @@ type offered struct {
 	text    string // the request's
 	samples int    // samples of the set
 	params  bool   // wanted
-	release func() error
+	release func()
 }
 
 // run serves the connection until it or ctx ends.
@@ -270,11 +270,8 @@ func (c *connection) open(text []byte) (err error) {
 
 // letGo lets go of the set of the last offer.
 func (c *connection) letGo() {
-	if c.offer == nil {
-		return
-	}
-	if err := c.offer.release(); err != nil {
-		c.log.Error("closing a set failed", "err", err)
+	if c.offer != nil {
+		c.offer.release()
 	}
 }
 
