@@ -24,7 +24,6 @@ type kernels struct {
 	upsampleH2V2 func(dst, near, far []byte, count int)
 
 	ycbcrToRGB func(dst, y, cb, cr []byte)
-	grayToRGB  func(dst, y []byte)
 
 	// listSymbols lists a block's AC coefficients, and returns how many there are.
 	listSymbols func(q *quadBlock, l *symbolList) int
@@ -35,7 +34,7 @@ var (
 	generic = kernels{
 		idct: idctGeneric, idctLow: idctGeneric, idctDC: idctDCGeneric,
 		upsampleH2V1: upsampleH2V1Generic, upsampleH1V2: upsampleH1V2Generic, upsampleH2V2: upsampleH2V2Generic,
-		ycbcrToRGB: ycbcrToRGBGeneric, grayToRGB: grayToRGBGeneric, listSymbols: listSymbolsGeneric,
+		ycbcrToRGB: ycbcrToRGBGeneric, listSymbols: listSymbolsGeneric,
 	}
 )
 

@@ -171,10 +171,3 @@ const (
 )
 
 func clamp8(v int32) byte { return byte(max(0, min(255, v))) }
-
-func grayToRGBGeneric(dst, y []byte) {
-	y = y[:len(dst)/3]
-	for i, v := range y {
-		dst[3*i], dst[3*i+1], dst[3*i+2] = v, v, v
-	}
-}

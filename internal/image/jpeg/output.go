@@ -1,6 +1,9 @@
 package jpeg
 
-import "image"
+import (
+	"bytes"
+	"image"
+)
 
 // An output is the caller's region, and the next row of it to write.
 type output struct {
@@ -74,11 +77,14 @@ func (c *component) nearAndFar(y int) (near, far int) {
 	return near, max(0, min(far, c.height-1))
 }
 
+// neutral is a row of the chroma of grey.
+var neutral = bytes.Repeat([]byte{128}, MaxSide+planeMargin)
+
 // convertRow converts rows of components to RGB.
 func (d *Decoder) convertRow(model colorModel, dst []byte, rows *[4][]byte) {
 	switch model {
 	case colorGray:
-		d.kernels.grayToRGB(dst, rows[0])
+		d.kernels.ycbcrToRGB(dst, rows[0], neutral, neutral)
 	case colorYCbCr:
 		d.kernels.ycbcrToRGB(dst, rows[0], rows[1], rows[2])
 	case colorRGB:

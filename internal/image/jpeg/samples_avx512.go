@@ -87,22 +87,3 @@ func ycbcrToRGBAVX512(dst, y, cb, cr []byte) {
 		}
 	}
 }
-
-func grayToRGBAVX512(dst, y []byte) {
-	const step = 8 * Count
-	n := len(dst) / 3
-	if n < step {
-		grayToRGBGeneric(dst, y)
-		return
-	}
-	_ = y[n-1]
-	out, in := unsafe.Pointer(unsafe.SliceData(dst)), unsafe.Pointer(unsafe.SliceData(y))
-	for i := 0; ; i += step {
-		i = min(i, n-step)
-		StoreTripled(unsafe.Add(in, i), unsafe.Add(out, 3*i))
-		if i == n-step {
-			Leave()
-			return
-		}
-	}
-}

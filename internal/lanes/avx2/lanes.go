@@ -84,22 +84,6 @@ func StoreRGB(r, g, b Words, p unsafe.Pointer) {
 	tail.GetHi().StoreArray((*[16]uint8)(unsafe.Add(p, 32)))
 }
 
-// tripled repeats each of 16 bytes three times: bytes 0 to 31, and 32 to 47.
-var tripled = func() (t [64]int8) {
-	for i := range 48 {
-		t[i] = int8(i / 3)
-	}
-	return t
-}()
-
-// StoreTripled stores each of LoadBytes' bytes three times.
-func StoreTripled(from, to unsafe.Pointer) {
-	v := archsimd.LoadUint8x16Array((*[16]uint8)(from))
-	both := archsimd.Uint8x32{}.SetLo(v).SetHi(v)
-	both.PermuteOrZeroGrouped(archsimd.LoadInt8x32Array((*[32]int8)(tripled[:]))).StoreArray((*[32]uint8)(to))
-	both.PermuteOrZeroGrouped(archsimd.LoadInt8x32Array((*[32]int8)(tripled[32:]))).GetLo().StoreArray((*[16]uint8)(unsafe.Add(to, 32)))
-}
-
 // Fours are vectors with four pixels in each lane and four unused bytes, for arithmetic in dwords.
 
 // FoursBytes is the size of four pixels for each lane. LoadFours reads FoursRoom more, and StoreFours overwrites as

@@ -55,22 +55,6 @@ func StoreRGB(r, g, b Words, p unsafe.Pointer) {
 	rg.ConcatPermute(bb, archsimd.LoadUint8x64Array((*[64]uint8)(rgbOrder[64:]))).GetLo().StoreArray((*[32]uint8)(unsafe.Add(p, 64)))
 }
 
-// tripled repeats each of 32 bytes three times.
-var tripled = func() (t [128]uint8) {
-	for i := range 96 {
-		t[i] = uint8(i / 3)
-	}
-	return t
-}()
-
-// StoreTripled stores each of LoadBytes' bytes three times.
-func StoreTripled(from, to unsafe.Pointer) {
-	var v archsimd.Uint8x64
-	v = v.SetLo(archsimd.LoadUint8x32Array((*[32]uint8)(from)))
-	v.Permute(archsimd.LoadUint8x64Array((*[64]uint8)(tripled[:]))).StoreArray((*[64]uint8)(to))
-	v.Permute(archsimd.LoadUint8x64Array((*[64]uint8)(tripled[64:]))).GetLo().StoreArray((*[32]uint8)(unsafe.Add(to, 64)))
-}
-
 // Fours are vectors with four pixels in each lane and four unused bytes, for arithmetic in dwords.
 
 // FoursBytes is the size of four pixels for each lane. LoadFours reads FoursRoom more, and StoreFours overwrites as

@@ -152,21 +152,6 @@ func StoreRGB(r, g, b Words, p unsafe.Pointer) {
 	tail.StoreArray((*[16]uint8)(unsafe.Add(p, 8)))
 }
 
-// tripled repeats each of 8 bytes three times: bytes 0 to 15, and 8 to 23.
-var tripled = func() (t [2][16]uint8) {
-	for i := range 16 {
-		t[0][i], t[1][i] = uint8(i/3), uint8((i+8)/3)
-	}
-	return t
-}()
-
-// StoreTripled stores each of LoadBytes' bytes three times.
-func StoreTripled(from, to unsafe.Pointer) {
-	v := archsimd.LoadUint8x16Array((*[16]uint8)(from))
-	v.LookupOrZero(archsimd.LoadUint8x16Array(&tripled[0])).StoreArray((*[16]uint8)(to))
-	v.LookupOrZero(archsimd.LoadUint8x16Array(&tripled[1])).StoreArray((*[16]uint8)(unsafe.Add(to, 8)))
-}
-
 // Leave does nothing: NEON has no second encoding to slow down.
 func Leave() {}
 
