@@ -12,8 +12,7 @@ import (
 func init() {
 	byLevel[kernel.AVX2] = &kernels{
 		idct: idctAVX2, idctLow: idctLowAVX2, idctDC: idctDCAVX2,
-		upsampleH2V1: upsampleH2V1AVX2, upsampleH1V2: upsampleH1V2AVX2, upsampleH2V2: upsampleH2V2AVX2,
-		ycbcrToRGB: ycbcrToRGBAVX2, listSymbols: listSymbolsAVX2,
+		upsampleH2: upsampleH2AVX2, ycbcrToRGB: ycbcrToRGBAVX2, grayToRGB: grayToRGBAVX2, listSymbols: listSymbolsAVX2,
 	}
 }
 

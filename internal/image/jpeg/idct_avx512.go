@@ -14,8 +14,7 @@ import (
 func init() {
 	byLevel[kernel.AVX512] = &kernels{
 		idct: idctAVX512, idctLow: idctLowAVX512, idctDC: idctDCAVX512,
-		upsampleH2V1: upsampleH2V1AVX512, upsampleH1V2: upsampleH1V2AVX512, upsampleH2V2: upsampleH2V2AVX512,
-		ycbcrToRGB: ycbcrToRGBAVX512, listSymbols: listSymbolsAVX512,
+		upsampleH2: upsampleH2AVX512, ycbcrToRGB: ycbcrToRGBAVX512, grayToRGB: grayToRGBAVX512, listSymbols: listSymbolsAVX512,
 	}
 }
 

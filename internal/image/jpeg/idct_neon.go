@@ -14,8 +14,7 @@ import (
 func init() {
 	byLevel[kernel.NEON] = &kernels{
 		idct: idctNEON, idctLow: idctLowNEON, idctDC: idctDCNEON,
-		upsampleH2V1: upsampleH2V1NEON, upsampleH1V2: upsampleH1V2NEON, upsampleH2V2: upsampleH2V2NEON,
-		ycbcrToRGB: ycbcrToRGBNEON, listSymbols: listSymbolsNEON,
+		upsampleH2: upsampleH2NEON, ycbcrToRGB: ycbcrToRGBNEON, grayToRGB: grayToRGBNEON, listSymbols: listSymbolsNEON,
 	}
 }
 

@@ -11,19 +11,17 @@ import "github.com/imgfeed/imgfeed/internal/kernel"
 // block's quantisation steps. idctDC may assume that all coefficients but each block's first are zero, idctLow that
 // those outside each block's first four rows and columns are.
 //
-// Upsampling makes two samples from each of count samples (H1V2 makes one). H2V1 and H2V2 take rows from one sample before the
-// first. H1V2's bias is 1 for the upper and 2 for the lower of two pixel rows. Rows may be read and dst written up to
-// planeMargin bytes beyond.
+// upsampleH2 makes two samples from each of count samples of two rows, the nearer one with three times the weight. left
+// and right are added to sixteen times the first and the second sample. The rows begin one sample before the first, and
+// may be read, and dst written, up to planeMargin bytes beyond.
 //
 // Conversion fills dst exactly, with three bytes per pixel. Sources may be read up to planeMargin bytes beyond.
 type kernels struct {
 	idct, idctLow, idctDC func(q, quant *quad, dst []byte, stride int)
 
-	upsampleH2V1 func(dst, row []byte, count int)
-	upsampleH1V2 func(dst, near, far []byte, count, bias int)
-	upsampleH2V2 func(dst, near, far []byte, count int)
-
+	upsampleH2 func(dst, near, far []byte, count, left, right int)
 	ycbcrToRGB func(dst, y, cb, cr []byte)
+	grayToRGB  func(dst, y []byte)
 
 	// listSymbols lists a block's AC coefficients, and returns how many there are.
 	listSymbols func(q *quadBlock, l *symbolList) int
@@ -33,8 +31,7 @@ var (
 	byLevel = kernel.Table[kernels]{kernel.Generic: &generic}
 	generic = kernels{
 		idct: idctGeneric, idctLow: idctGeneric, idctDC: idctDCGeneric,
-		upsampleH2V1: upsampleH2V1Generic, upsampleH1V2: upsampleH1V2Generic, upsampleH2V2: upsampleH2V2Generic,
-		ycbcrToRGB: ycbcrToRGBGeneric, listSymbols: listSymbolsGeneric,
+		upsampleH2: upsampleH2Generic, ycbcrToRGB: ycbcrToRGBGeneric, grayToRGB: grayToRGBGeneric, listSymbols: listSymbolsGeneric,
 	}
 )
 

@@ -1,5 +1,7 @@
 package jpeg
 
+import "encoding/binary"
+
 // Constants of the IDCT by Loeffler, Ligtenberg and Moschytz (ICASSP 1989), with 13 fractional bits, as in libjpeg's
 // jidctint.c.
 const (
@@ -117,34 +119,30 @@ func idctDCGeneric(q, quant *quad, dst []byte, stride int) {
 // sampleOfDC is the result of both passes for a DC coefficient alone: 4·DC, then (4·DC + 16) >> 5, plus 128.
 func sampleOfDC(dc int16) byte { return clamp8((int32(dc<<pass1Bits)+16)>>5 + 128) }
 
-// upsampleH2V1Generic is h2v1_fancy_upsample: 3/4 of the nearer sample and 1/4 of the further, rounded down and up in
-// turn. At the image's edges the missing sample equals the last, so the result is the last, as in libjpeg.
-func upsampleH2V1Generic(dst, row []byte, count int) {
-	row, dst = row[:count+2], dst[:2*count]
-	for i := range count {
-		near := 3 * uint(row[i+1])
-		dst[2*i] = byte((near + uint(row[i]) + 1) >> 2)
-		dst[2*i+1] = byte((near + uint(row[i+2]) + 2) >> 2)
-	}
-}
-
-// upsampleH1V2Generic is h1v2_fancy_upsample.
-func upsampleH1V2Generic(dst, near, far []byte, count, bias int) {
-	near, far, dst = near[:count], far[:count], dst[:count]
-	for i := range dst {
-		dst[i] = byte((3*uint(near[i]) + uint(far[i]) + uint(bias)) >> 2)
-	}
-}
-
-// upsampleH2V2Generic is h2v2_fancy_upsample: the triangle down without rounding, then the triangle across.
-func upsampleH2V2Generic(dst, near, far []byte, count int) {
+// upsampleH2Generic is h2v2_fancy_upsample with its rounding, 8 and 7: the triangle down without rounding, then the
+// triangle across. With the same row twice, and 4 and 8, it is h2v1_fancy_upsample. At the image's edges the missing
+// sample equals the last, so the result is the last, as in libjpeg.
+func upsampleH2Generic(dst, near, far []byte, count, left, right int) {
 	near, far, dst = near[:count+2], far[:count+2], dst[:2*count]
-	left, this := 3*uint(near[0])+uint(far[0]), 3*uint(near[1])+uint(far[1])
+	before, this := 3*uint(near[0])+uint(far[0]), 3*uint(near[1])+uint(far[1])
 	for i := range count {
-		right := 3*uint(near[i+2]) + uint(far[i+2])
-		dst[2*i] = byte((3*this + left + 8) >> 4)
-		dst[2*i+1] = byte((3*this + right + 7) >> 4)
-		left, this = this, right
+		after := 3*uint(near[i+2]) + uint(far[i+2])
+		dst[2*i] = byte((3*this + before + uint(left)) >> 4)
+		dst[2*i+1] = byte((3*this + after + uint(right)) >> 4)
+		before, this = this, after
+	}
+}
+
+// upsampleV2 is h1v2_fancy_upsample, the triangle only down, for a multiple of eight samples. bias is 1 for the upper and
+// 2 for the lower of two pixel rows. Few files have this subsampling.
+func upsampleV2(dst, near, far []byte, bias uint64) {
+	const bytes = 0x00ff00ff00ff00ff
+	bias *= 1 + 1<<16 + 1<<32 + 1<<48
+	for i := 0; i < len(dst); i += 8 {
+		n, f := binary.LittleEndian.Uint64(near[i:]), binary.LittleEndian.Uint64(far[i:])
+		even := (3*(n&bytes) + f&bytes + bias) >> 2 & bytes
+		odd := (3*(n>>8&bytes) + f>>8&bytes + bias) >> 2 & bytes
+		binary.LittleEndian.PutUint64(dst[i:], even|odd<<8)
 	}
 }
 
@@ -171,3 +169,9 @@ const (
 )
 
 func clamp8(v int32) byte { return byte(max(0, min(255, v))) }
+
+func grayToRGBGeneric(dst, y []byte) {
+	for i, v := range y[:len(dst)/3] {
+		dst[3*i], dst[3*i+1], dst[3*i+2] = v, v, v
+	}
+}

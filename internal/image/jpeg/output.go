@@ -1,9 +1,6 @@
 package jpeg
 
-import (
-	"bytes"
-	"image"
-)
+import "image"
 
 // An output is the caller's region, and the next row of it to write.
 type output struct {
@@ -42,24 +39,23 @@ func (d *Decoder) componentRow(i, y, x0, x1 int) []byte {
 	if c.upsampling == upsampleNone {
 		return p.row(y)[planeMargin+x0-p.x0:]
 	}
-	k, dst := &d.kernels, d.planes.upsampled[i]
+	dst := d.planes.upsampled[i]
+	near, far := c.nearAndFar(y)
+	s0, s1 := x0/2, (x1+1)/2
 	switch c.upsampling {
 	case upsampleH2V1:
-		s0, s1 := x0/2, (x1+1)/2
-		k.upsampleH2V1(dst, p.row(y)[planeMargin+s0-p.x0-1:], s1-s0)
+		row := p.row(y)[planeMargin+s0-p.x0-1:]
+		d.kernels.upsampleH2(dst, row, row, s1-s0, 4, 8)
 		return dst[x0-2*s0:]
 	case upsampleH1V2:
-		near, far := c.nearAndFar(y)
-		k.upsampleH1V2(dst, p.row(near)[planeMargin+x0-p.x0:], p.row(far)[planeMargin+x0-p.x0:], x1-x0, 1+y&1)
+		upsampleV2(dst[:(x1-x0+7)&^7], p.row(near)[planeMargin+x0-p.x0:], p.row(far)[planeMargin+x0-p.x0:], uint64(1+y&1))
 		return dst
 	case upsampleH2V2:
-		s0, s1 := x0/2, (x1+1)/2
-		near, far := c.nearAndFar(y)
-		k.upsampleH2V2(dst, p.row(near)[planeMargin+s0-p.x0-1:], p.row(far)[planeMargin+s0-p.x0-1:], s1-s0)
+		d.kernels.upsampleH2(dst, p.row(near)[planeMargin+s0-p.x0-1:], p.row(far)[planeMargin+s0-p.x0-1:], s1-s0, 8, 7)
 		return dst[x0-2*s0:]
 	}
 	hFactor, vFactor := d.hMax/c.h, d.vMax/c.v
-	s0, s1 := x0/hFactor, ceilDiv(x1, hFactor)
+	s0, s1 = x0/hFactor, ceilDiv(x1, hFactor)
 	src := p.row(y / vFactor)[planeMargin+s0-p.x0:]
 	for s := range s1 - s0 {
 		for j := range hFactor {
@@ -77,14 +73,11 @@ func (c *component) nearAndFar(y int) (near, far int) {
 	return near, max(0, min(far, c.height-1))
 }
 
-// neutral is a row of the chroma of grey.
-var neutral = bytes.Repeat([]byte{128}, MaxSide+planeMargin)
-
 // convertRow converts rows of components to RGB.
 func (d *Decoder) convertRow(model colorModel, dst []byte, rows *[4][]byte) {
 	switch model {
 	case colorGray:
-		d.kernels.ycbcrToRGB(dst, rows[0], neutral, neutral)
+		d.kernels.grayToRGB(dst, rows[0])
 	case colorYCbCr:
 		d.kernels.ycbcrToRGB(dst, rows[0], rows[1], rows[2])
 	case colorRGB:

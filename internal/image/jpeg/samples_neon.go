@@ -10,47 +10,17 @@ import (
 	. "github.com/imgfeed/imgfeed/internal/lanes/neon"
 )
 
-func upsampleH2V1NEON(dst, row []byte, count int) {
-	const step = 8 * Count
-	last := (count - 1) &^ (step - 1)
-	_, _ = dst[2*last+2*step-1], row[last+step+1]
-	out, in := unsafe.Pointer(unsafe.SliceData(dst)), unsafe.Pointer(unsafe.SliceData(row))
-	one, two, three := BroadcastWords(1), BroadcastWords(2), BroadcastWords(3)
-	for i := 0; i < count; i += step {
-		near := LoadBytes(unsafe.Add(in, i+1)).Mul(three)
-		left := ShiftRight(near.Add(LoadBytes(unsafe.Add(in, i))).Add(one), 2)
-		right := ShiftRight(near.Add(LoadBytes(unsafe.Add(in, i+2))).Add(two), 2)
-		StoreWords(PairBytes(left, right), unsafe.Add(out, 2*i))
-	}
-	Leave()
-}
-
-func upsampleH1V2NEON(dst, near, far []byte, count, bias int) {
-	const step = 16 * Count
-	last := (count - 1) &^ (step - 1)
-	_, _, _ = dst[last+step-1], near[last+step-1], far[last+step-1]
-	out := unsafe.Pointer(unsafe.SliceData(dst))
-	a, b := unsafe.Pointer(unsafe.SliceData(near)), unsafe.Pointer(unsafe.SliceData(far))
-	three, round := BroadcastWords(3), BroadcastWords(int16(bias))
-	for i := 0; i < count; i += step {
-		v := MulAdd(LoadBytes(unsafe.Add(a, i)), three, LoadBytes(unsafe.Add(b, i)))
-		w := MulAdd(LoadBytes(unsafe.Add(a, i+step/2)), three, LoadBytes(unsafe.Add(b, i+step/2)))
-		StoreLowBytes(ShiftRight(v.Add(round), 2), ShiftRight(w.Add(round), 2), unsafe.Add(out, i))
-	}
-	Leave()
-}
-
-func upsampleH2V2NEON(dst, near, far []byte, count int) {
+func upsampleH2NEON(dst, near, far []byte, count, left, right int) {
 	const step = 8 * Count
 	last := (count - 1) &^ (step - 1)
 	_, _, _ = dst[2*last+2*step-1], near[last+step+1], far[last+step+1]
 	out := unsafe.Pointer(unsafe.SliceData(dst))
 	a, b := unsafe.Pointer(unsafe.SliceData(near)), unsafe.Pointer(unsafe.SliceData(far))
-	three, seven, eight := BroadcastWords(3), BroadcastWords(7), BroadcastWords(8)
+	three, roundLeft, roundRight := BroadcastWords(3), BroadcastWords(int16(left)), BroadcastWords(int16(right))
 	for i := 0; i < count; i += step {
 		this := MulAdd(LoadBytes(unsafe.Add(a, i+1)), three, LoadBytes(unsafe.Add(b, i+1))).Mul(three)
-		left := MulAdd(LoadBytes(unsafe.Add(a, i)), three, LoadBytes(unsafe.Add(b, i))).Add(eight)
-		right := MulAdd(LoadBytes(unsafe.Add(a, i+2)), three, LoadBytes(unsafe.Add(b, i+2))).Add(seven)
+		left := MulAdd(LoadBytes(unsafe.Add(a, i)), three, LoadBytes(unsafe.Add(b, i))).Add(roundLeft)
+		right := MulAdd(LoadBytes(unsafe.Add(a, i+2)), three, LoadBytes(unsafe.Add(b, i+2))).Add(roundRight)
 		StoreWords(PairBytes(ShiftRight(this.Add(left), 4), ShiftRight(this.Add(right), 4)), unsafe.Add(out, 2*i))
 	}
 	Leave()
@@ -86,4 +56,19 @@ func ycbcrToRGBNEON(dst, y, cb, cr []byte) {
 			return
 		}
 	}
+}
+
+func grayToRGBNEON(dst, y []byte) {
+	const step = 16 * Count
+	n := len(dst) / 3
+	if n < step {
+		grayToRGBGeneric(dst, y)
+		return
+	}
+	out, in := unsafe.Pointer(unsafe.SliceData(dst)), unsafe.Pointer(unsafe.SliceData(y[:n]))
+	for i := 0; i < n; i += step {
+		i := min(i, n-step)
+		StoreGray(Load(unsafe.Add(in, i)), unsafe.Add(out, 3*i))
+	}
+	Leave()
 }
