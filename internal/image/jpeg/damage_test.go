@@ -255,7 +255,7 @@ func TestLongestBlocks(t *testing.T) {
 	var predictor [4]int32
 	var extent [mcuBlocksMax]uint8
 	r.seek(d.scan.bytes, 0)
-	if !r.decodeBlocks(blocks[:], &predictor, &extent) {
+	if !r.decodeBlocks(blocks[:], &predictor, &extent, false) {
 		t.Fatal("the longest blocks were taken for invalid")
 	}
 	used := r.position(d.scan.bytes)

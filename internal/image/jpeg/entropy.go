@@ -123,8 +123,8 @@ var extents = func() (t [256]uint8) {
 
 // decodeBlocks decodes blocks in order. It adds the DC differences to predictor and each block's extent to its quad's.
 // It does not test for extentInvalid, because a branch for each block would often be mispredicted. It reports whether
-// every DC code was valid.
-func (r *bitReader) decodeBlocks(blocks []plannedBlock, predictor *[4]int32, extent *[mcuBlocksMax]uint8) bool {
+// every DC code was valid. If skip is set, only the position and the predictors advance.
+func (r *bitReader) decodeBlocks(blocks []plannedBlock, predictor *[4]int32, extent *[mcuBlocksMax]uint8, skip bool) bool {
 	buf, n, next := r.buf, r.n, r.next
 	for i := range blocks {
 		b := &blocks[i]
@@ -147,9 +147,13 @@ func (r *bitReader) decodeBlocks(blocks []plannedBlock, predictor *[4]int32, ext
 		n -= length + size
 		c := b.component & 3
 		predictor[c] += diff
-		*(*int16)(b.out) = int16(predictor[c])
 		var k uint64
-		next, buf, n, k = decodeAC(b.ac, b.out, next, buf, n)
+		if skip {
+			next, buf, n, k = skipAC(b.ac, next, buf, n)
+		} else {
+			*(*int16)(b.out) = int16(predictor[c])
+			next, buf, n, k = decodeAC(b.ac, b.out, next, buf, n)
+		}
 		extent[b.quad] |= extents[uint8(k)]
 	}
 	r.buf, r.n, r.next = buf, n, next
@@ -244,42 +248,6 @@ func (t *huffmanTable) giveBack(next unsafe.Pointer, n, k, e uint64) (unsafe.Poi
 	length, symbol := t.long(buf)
 	used := length&63 + uint64(symbol&15)
 	return unsafe.Add(start, 8), buf << (used & 63), 64 - skip - used, 63
-}
-
-// skipMCUs is decodeBlocks without coefficients: only the position and the predictors advance. blocks are those of one
-// MCU.
-func (r *bitReader) skipMCUs(blocks []plannedBlock, count int, predictor *[4]int32) bool {
-	buf, n, next := r.buf, r.n, r.next
-	for range count {
-		for i := range blocks {
-			b := &blocks[i]
-			buf |= load64(next) >> (n & 63)
-			next = unsafe.Add(next, (63-n)>>3)
-			n |= 56
-			code := uint64(b.dc.codes[buf>>(64-lookupBits)])
-			length, size := code>>8, code&15
-			if code == 0 {
-				var symbol uint8
-				if length, symbol = b.dc.long(buf); length == badCode {
-					return false
-				}
-				size = uint64(symbol)
-			}
-			buf <<= length & 63
-			diff := int32(buf >> 1 >> ((63 - size) & 63))
-			diff += int32(^(int64(buf) >> 63)) & (1 - 1<<(size&31))
-			buf <<= size & 63
-			n -= length + size
-			predictor[b.component&3] += diff
-			var k uint64
-			next, buf, n, k = skipAC(b.ac, next, buf, n)
-			if k != 63 && k-endOfBlock >= 63 {
-				return false
-			}
-		}
-	}
-	r.buf, r.n, r.next = buf, n, next
-	return true
 }
 
 // skipAC is decodeAC without coefficients.

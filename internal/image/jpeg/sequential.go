@@ -152,12 +152,23 @@ func (d *Decoder) skip(s *sequentialScan, n int) error {
 			return err
 		}
 		count := d.untilRestart(s, min(n, batchMCUs))
-		valid := s.reader.skipMCUs(d.blocks[:s.perMCU], count, &s.predictor)
-		if !valid || s.reader.position(d.scan.bytes) > s.limit {
-			return d.scanError(s, valid)
+		if err := d.decodeMCUs(s, d.blocks[:count*s.perMCU], new([mcuBlocksMax]uint8), true); err != nil {
+			return err
 		}
 		s.mcu += count
 		n -= count
+	}
+	return nil
+}
+
+// decodeMCUs decodes the blocks of some MCUs, and checks the result.
+func (d *Decoder) decodeMCUs(s *sequentialScan, blocks []plannedBlock, extent *[mcuBlocksMax]uint8, skip bool) error {
+	valid := s.reader.decodeBlocks(blocks, &s.predictor, extent, skip)
+	for _, e := range extent {
+		valid = valid && e < extentInvalid
+	}
+	if !valid || s.reader.position(d.scan.bytes) > s.limit {
+		return d.scanError(s, valid)
 	}
 	return nil
 }
@@ -173,12 +184,8 @@ func (d *Decoder) decodeBatch(s *sequentialScan, n int, extent *[mcuBlocksMax]ui
 		if s.mcu < s.checkMCU {
 			count = min(count, s.checkMCU-s.mcu)
 		}
-		valid := s.reader.decodeBlocks(d.blocks[i*s.perMCU:(i+count)*s.perMCU], &s.predictor, extent)
-		for _, e := range extent {
-			valid = valid && e < extentInvalid
-		}
-		if !valid || s.reader.position(d.scan.bytes) > s.limit {
-			return d.scanError(s, valid)
+		if err := d.decodeMCUs(s, d.blocks[i*s.perMCU:(i+count)*s.perMCU], extent, false); err != nil {
+			return err
 		}
 		s.mcu += count
 		i += count
