@@ -17,9 +17,9 @@
 // reports the damage. Files that Pillow refuses give a [FormatError]. There is one exception: a sequential file that
 // only lacks EOI is always accepted, and by Pillow sometimes.
 //
-// Two things give an [UnsupportedError] on purpose. One is arithmetic coding, where Pillow fails above 64 KiB. The
-// other are progressive files that end before the last bits of their low coefficients, because each release of libjpeg
-// smooths them differently.
+// Three things give an [UnsupportedError] on purpose. One is arithmetic coding, where Pillow fails above 64 KiB. One is
+// progressive files that end before the last bits of their low coefficients, because each release of libjpeg smooths
+// them differently. The last is one kind of damage, the bytes ff ff 00 in a sequential scan.
 package jpeg
 
 import (

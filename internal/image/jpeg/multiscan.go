@@ -153,7 +153,9 @@ func (d *Decoder) decodeScan() error {
 	}
 	d.noteScan()
 	s := blockScan{sequential: !d.progressive}
-	d.openSegment(&s, d.pos)
+	if err := d.openSegment(&s, d.pos); err != nil {
+		return err
+	}
 	wide, high := d.mcusWide, d.mcusHigh
 	if len(h.components) == 1 {
 		c := &d.components[h.components[0]]
@@ -168,11 +170,7 @@ func (d *Decoder) decodeScan() error {
 		if s.exhausted {
 			continue
 		}
-		if d.followed(&s) {
-			d.decodeTwice(&s, d.blocksInMCU(), func() { d.decodeMCU(&s, mcu, wide) })
-		} else {
-			d.decodeMCU(&s, mcu, wide)
-		}
+		d.decodeMCU(&s, mcu, wide)
 		if s.bits.overrun || s.bits.invalid {
 			d.endMCU(&s)
 		}
@@ -182,17 +180,6 @@ func (d *Decoder) decodeScan() error {
 	}
 	d.pos = s.resume - 2 // position of the marker
 	return nil
-}
-
-// blocksInMCU returns how many blocks an MCU of the scan has.
-func (d *Decoder) blocksInMCU() (n int) {
-	if len(d.scanHeader.components) == 1 {
-		return 1
-	}
-	for _, c := range d.scanHeader.components {
-		n += d.components[c].h * d.components[c].v
-	}
-	return n
 }
 
 // noteScan records the precision of the low coefficients after the scan.

@@ -27,7 +27,9 @@ func (d *Decoder) decodeRepairing(out *output) error {
 	}
 	clear(d.batch)
 	s := blockScan{sequential: true}
-	d.openSegment(&s, d.pos)
+	if err := d.openSegment(&s, d.pos); err != nil {
+		return err
+	}
 	for y := range d.mcusHigh {
 		if err := d.repairRow(&s, &plan, y); err != nil {
 			clear(d.batch)
@@ -53,12 +55,7 @@ func (d *Decoder) repairRow(s *blockScan, plan *sequentialScan, y int) error {
 			return err
 		}
 		blocks := d.blocks[slot*plan.perMCU:][:plan.perMCU]
-		switch {
-		case s.exhausted:
-		case d.followed(s):
-			d.decodeTwice(s, plan.perMCU, func() { d.repairMCU(s, blocks) })
-			d.endMCU(s)
-		default:
+		if !s.exhausted {
 			d.repairMCU(s, blocks)
 			d.endMCU(s)
 		}

@@ -8,7 +8,7 @@ type scanBuffer struct {
 	bytes    []byte // the data, then scanSlack bytes
 	size     int    // bytes of data
 	segments []int  // first byte of each restart segment
-	fills    []int  // bytes, each 0xff, after a fill byte; valid files have no fill bytes
+	filled   bool   // a byte 0xff follows a fill byte, which valid files never have
 	begin    int    // position of the first byte in the file
 	end      int    // position after the last byte read in the file
 	bounded  bool   // unstuffing reached its limit before the end of the scan
@@ -19,7 +19,7 @@ type scanBuffer struct {
 // beginning with ff d0 + next&7. It reports whether the scan ended, by limit or marker, within data.
 func (s *scanBuffer) unstuff(data []byte, begin, limit int, restarts bool, next int) bool {
 	s.begin, s.bounded = begin, false
-	s.segments, s.fills = append(s.segments[:0], 0), nil
+	s.segments, s.filled = append(s.segments[:0], 0), false
 	src := data[begin:]
 	if need := min(len(src), limit+1<<12) + scanSlack; cap(s.bytes) < need {
 		s.bytes = make([]byte, need+need/4)
@@ -49,9 +49,7 @@ func (s *scanBuffer) unstuff(data []byte, begin, limit int, restarts bool, next 
 		case pos == len(src):
 			return s.finish(out, pos) && false
 		case src[pos] == 0:
-			if pos-marker > 1 {
-				s.fills = append(s.fills, out)
-			}
+			s.filled = s.filled || pos-marker > 1
 			s.bytes[out] = 0xff
 			out++
 			pos++

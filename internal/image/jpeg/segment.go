@@ -8,7 +8,6 @@ package jpeg
 //     MCU is complete. The segment's other MCUs stay unchanged: zero, which is grey, or as earlier scans left them.
 //   - Bits without a valid Huffman code count as the symbol 0, and seventeen of them are consumed.
 //   - A coefficient after the last one is stored as the last.
-//   - A byte ff after a fill byte, ff ff 00, is that byte, and may leave garbage; see twice.go.
 //   - An unexpected restart marker is skipped or kept for later; see [Decoder.nextSegment].
 
 // A blockScan is the state of decoding one scan block by block.
@@ -16,16 +15,15 @@ type blockScan struct {
 	sequential bool
 	bits       safeReader
 	predictor  [4]int32
-	endRun     int       // remaining blocks of an end-of-band run
-	exhausted  bool      // the segment has run out of data
-	marker     byte      // marker after the segment's data; 0 at the end of the file
-	resume     int       // position in the file after that marker
-	due        byte      // number of the next expected restart marker, 0 to 7
-	read       filePlace // end of libjpeg-turbo's read-ahead, in a scan with fill bytes
+	endRun     int  // remaining blocks of an end-of-band run
+	exhausted  bool // the segment has run out of data
+	marker     byte // marker after the segment's data; 0 at the end of the file
+	resume     int  // position in the file after that marker
+	due        byte // number of the next expected restart marker, 0 to 7
 }
 
 // openSegment begins the restart segment with its data at pos.
-func (d *Decoder) openSegment(s *blockScan, pos int) {
+func (d *Decoder) openSegment(s *blockScan, pos int) error {
 	s.marker, s.exhausted = 0, false
 	if d.scan.unstuff(d.data, pos, len(d.data), false, 0) {
 		d.pos = d.scan.end
@@ -33,11 +31,15 @@ func (d *Decoder) openSegment(s *blockScan, pos int) {
 		s.resume = d.pos
 	}
 	s.bits.reset(d.scan.bytes[:d.scan.size])
-	s.read = filePlace{pos: d.scan.begin}
-	if s.sequential && len(d.scan.fills) > 0 && d.damage == nil {
-		d.damage = formatError(d.scan.fileOffset(d.data, d.scan.fills[0]*8), "fill byte in entropy-coded data")
+	if s.sequential && d.scan.filled {
+		return errFilled
 	}
+	return nil
 }
+
+// errFilled is the error for ff ff 00 in a sequential scan. libjpeg-turbo decodes an MCU with it by two decoders, one
+// after the other, that read it differently, and leaves garbage of the first one.
+var errFilled = &UnsupportedError{Msg: "the bytes ff ff 00 in entropy-coded data, which is damage"}
 
 // nextSegment begins the next restart segment, by the rules of jpeg_resync_to_restart:
 //
@@ -64,8 +66,7 @@ func (d *Decoder) nextSegment(s *blockScan) error {
 			s.bits.reset(nil)
 			return nil
 		default:
-			d.openSegment(s, s.resume)
-			return nil
+			return d.openSegment(s, s.resume)
 		}
 	}
 	return d.truncated()
@@ -118,7 +119,6 @@ type safeReader struct {
 	n       int
 	overrun bool // more bits were consumed than the segment has
 	invalid bool // an invalid code, or a coefficient beyond the last
-	ahead   lookahead
 }
 
 func (r *safeReader) reset(data []byte) { *r = safeReader{data: data} }
@@ -159,9 +159,6 @@ func (r *safeReader) extend(size int) int32 {
 	if size == 0 {
 		return 0
 	}
-	if r.ahead.way != aheadUnknown {
-		r.ahead.value(size)
-	}
 	v := r.take(size)
 	if v < 1<<(size-1) {
 		v += 1 - 1<<size
@@ -174,9 +171,6 @@ func (r *safeReader) symbol(t *huffmanTable) uint8 {
 	r.need(17)
 	if code := t.codes[r.buf>>(64-lookupBits)]; code != 0 {
 		r.drop(int(code >> 8))
-		if r.ahead.way != aheadUnknown {
-			r.ahead.code(int(code >> 8))
-		}
 		return uint8(code)
 	}
 	length, symbol := t.long(r.buf)
@@ -185,8 +179,5 @@ func (r *safeReader) symbol(t *huffmanTable) uint8 {
 		length = 17
 	}
 	r.drop(int(length))
-	if r.ahead.way != aheadUnknown {
-		r.ahead.code(int(length))
-	}
 	return symbol
 }

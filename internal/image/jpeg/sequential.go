@@ -252,8 +252,8 @@ func (d *Decoder) openScan(s *sequentialScan) (indexed bool, err error) {
 	if !d.scan.unstuff(d.data, d.pos, len(d.data), d.restartInterval > 0, 0) {
 		return false, formatError(len(d.data), "file ends within a scan: it is truncated")
 	}
-	if len(d.scan.fills) > 0 {
-		return false, formatError(d.scan.fileOffset(d.data, d.scan.fills[0]*8), "fill byte in entropy-coded data")
+	if d.scan.filled {
+		return false, errFilled
 	}
 	s.reader.seek(d.scan.bytes, 0)
 	s.limit = d.scan.segmentEnd(0)
