@@ -12,9 +12,8 @@ import (
 func init() {
 	byLevel[kernel.AVX2] = &kernels{
 		level: kernel.AVX2, doubles: 2 * Count, weights: weightsAVX2, split: SplitWeight,
-		prepare: prepareAVX2, vertical: &verticalsAVX2, take: takeAVX2,
-		verticalFirst: [3]verticalFirstKernel{verticalFirstAVX2[clipped], verticalFirstAVX2[topByte], verticalFirst2AVX2},
-		splitPlanes:   splitPlanesAVX2, mirror: mirrorAVX2, bytes: 16 * Count,
+		prepare: prepareAVX2, pairRows: pairRowsAVX2, vertical: &verticalsAVX2,
+		splitPlanes: splitPlanesAVX2, mirror: mirrorAVX2, bytes: 16 * Count,
 	}
 }
 
@@ -41,6 +40,17 @@ func mirrorAVX2(dst, src []byte) {
 		LookupLane(unsafe.Pointer(&src[3*x:][:16][0]), unsafe.Pointer(&dst[3*(pixels-mirrorPixels-x)-1:][:16][0]), index)
 	}
 	mirror(dst[:3*(pixels-x)], src[3*x:3*pixels])
+}
+
+// pairRowsAVX2 stores the bytes of two rows as the words of pairs.
+func pairRowsAVX2(p *bandPlan, dst, src unsafe.Pointer, stride, pairs int) {
+	for pair := range pairs {
+		row, to := unsafe.Add(src, 2*pair*stride), unsafe.Add(dst, pair*p.ringStride)
+		for x := 0; x < 16*p.vectors; x += 4 * Count {
+			StoreWords(LoadPairs(unsafe.Add(row, x), unsafe.Add(row, stride+x)), unsafe.Add(to, 4*x))
+		}
+	}
+	Leave()
 }
 
 // weightsAVX2 is computeGeneric for adjacent outputs. The floating-point operations and their order are the same, so

@@ -14,9 +14,8 @@ import (
 func init() {
 	byLevel[kernel.AVX512] = &kernels{
 		level: kernel.AVX512, doubles: 2 * Count, weights: weightsAVX512, split: SplitWeight,
-		prepare: prepareAVX512, vertical: &verticalsAVX512, take: takeAVX512,
-		verticalFirst: [3]verticalFirstKernel{verticalFirstAVX512[clipped], verticalFirstAVX512[topByte], verticalFirst2AVX512},
-		splitPlanes:   splitPlanesAVX512, mirror: mirrorAVX512, bytes: 16 * Count,
+		prepare: prepareAVX512, pairRows: pairRowsAVX512, vertical: &verticalsAVX512,
+		splitPlanes: splitPlanesAVX512, mirror: mirrorAVX512, bytes: 16 * Count,
 	}
 }
 
@@ -43,6 +42,17 @@ func mirrorAVX512(dst, src []byte) {
 		LookupLane(unsafe.Pointer(&src[3*x:][:16][0]), unsafe.Pointer(&dst[3*(pixels-mirrorPixels-x)-1:][:16][0]), index)
 	}
 	mirror(dst[:3*(pixels-x)], src[3*x:3*pixels])
+}
+
+// pairRowsAVX512 stores the bytes of two rows as the words of pairs.
+func pairRowsAVX512(p *bandPlan, dst, src unsafe.Pointer, stride, pairs int) {
+	for pair := range pairs {
+		row, to := unsafe.Add(src, 2*pair*stride), unsafe.Add(dst, pair*p.ringStride)
+		for x := 0; x < 16*p.vectors; x += 4 * Count {
+			StoreWords(LoadPairs(unsafe.Add(row, x), unsafe.Add(row, stride+x)), unsafe.Add(to, 4*x))
+		}
+	}
+	Leave()
 }
 
 // weightsAVX512 is computeGeneric for adjacent outputs. The floating-point operations and their order are the same, so

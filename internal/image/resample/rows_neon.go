@@ -14,9 +14,8 @@ import (
 func init() {
 	byLevel[kernel.NEON] = &kernels{
 		level: kernel.NEON, doubles: 2 * Count, weights: weightsNEON, split: SplitWeight,
-		prepare: prepareNEON, vertical: &verticalsNEON, take: takeNEON,
-		verticalFirst: [3]verticalFirstKernel{verticalFirstNEON[clipped], verticalFirstNEON[topByte], verticalFirst2NEON},
-		splitPlanes:   splitPlanesNEON, mirror: mirrorNEON, bytes: 16 * Count,
+		prepare: prepareNEON, pairRows: pairRowsNEON, vertical: &verticalsNEON,
+		splitPlanes: splitPlanesNEON, mirror: mirrorNEON, bytes: 16 * Count,
 	}
 }
 
@@ -43,6 +42,17 @@ func mirrorNEON(dst, src []byte) {
 		LookupLane(unsafe.Pointer(&src[3*x:][:16][0]), unsafe.Pointer(&dst[3*(pixels-mirrorPixels-x)-1:][:16][0]), index)
 	}
 	mirror(dst[:3*(pixels-x)], src[3*x:3*pixels])
+}
+
+// pairRowsNEON stores the bytes of two rows as the words of pairs.
+func pairRowsNEON(p *bandPlan, dst, src unsafe.Pointer, stride, pairs int) {
+	for pair := range pairs {
+		row, to := unsafe.Add(src, 2*pair*stride), unsafe.Add(dst, pair*p.ringStride)
+		for x := 0; x < 16*p.vectors; x += 4 * Count {
+			StoreWords(LoadPairs(unsafe.Add(row, x), unsafe.Add(row, stride+x)), unsafe.Add(to, 4*x))
+		}
+	}
+	Leave()
 }
 
 // weightsNEON is computeGeneric for adjacent outputs. The floating-point operations and their order are the same, so

@@ -216,14 +216,6 @@ func Raise(high Dwords, top bool) Dwords {
 	return high.ShiftAllLeft(splitBits)
 }
 
-// WholeStart returns the initial value of sums for AddPairs, which keeps them in one part.
-func WholeStart(top bool) Dwords { return Raise(SumStart(top), top) }
-
-// AddPairs adds two taps to sums.
-func AddPairs(sum Dwords, pairs, high, low Words, top bool) Dwords {
-	return sum.Add(Raise(pairs.DotProductPairs(high), top)).Add(pairs.DotProductPairs(low))
-}
-
 // Interleave alternates the words of two vectors, of the lanes' lower halves and of their upper ones.
 func Interleave(a, b Words) (lo, hi Words) { return a.InterleaveLoGrouped(b), a.InterleaveHiGrouped(b) }
 
