@@ -161,7 +161,7 @@ func (d *Decoder) AppendIndex(dst, data []byte) ([]byte, Config, error) {
 	}
 	out, err := d.appendSequentialIndex(dst)
 	if err != nil {
-		return dst, config, d.repairWithoutPixels()
+		return dst, config, d.decodeRepairing(nil)
 	}
 	return out, config, nil
 }

@@ -70,11 +70,17 @@ func (d *Decoder) decodeMultiScan(out *output) error {
 	if err := d.decodeScans(); err != nil {
 		return err
 	}
-	for i := range d.components {
-		d.setQuant(i)
-	}
 	if err := d.checkComplete(); err != nil {
 		return err
+	}
+	d.transformRegion(out)
+	return nil
+}
+
+// transformRegion computes the pixels of the grid from the coefficients.
+func (d *Decoder) transformRegion(out *output) {
+	for i := range d.components {
+		d.setQuant(i)
 	}
 	g, k := &d.grid, &d.coefs
 	for y := g.mcuY0; y < g.mcuY1; y++ {
@@ -91,7 +97,6 @@ func (d *Decoder) decodeMultiScan(out *output) error {
 		}
 		d.emit(out, y)
 	}
-	return nil
 }
 
 // checkComplete refuses progressive files that libjpeg smooths over block borders, by the rules of smoothing_ok. In
@@ -126,9 +131,14 @@ func (d *Decoder) decodeScans() error {
 		if count > scansMax {
 			return formatError(d.pos, "more than %d scans", scansMax)
 		}
-		if err := d.decodeScan(); err != nil {
+		s, err := d.decodeScan()
+		if err != nil {
 			return err
 		}
+		if s.marker == 0 { // the scan cannot be the last
+			return d.truncated()
+		}
+		d.pos = s.resume - 2 // position of the marker
 		if err := d.advance(false); err != nil {
 			return err
 		}
@@ -136,25 +146,25 @@ func (d *Decoder) decodeScans() error {
 	return nil
 }
 
-// decodeScan decodes the scan at pos.
-func (d *Decoder) decodeScan() error {
+// decodeScan decodes the scan at pos, and returns the state after it.
+func (d *Decoder) decodeScan() (s blockScan, err error) {
 	h := &d.scanHeader
 	for i := range h.components {
 		if !d.progressive || h.ss == 0 && h.ah == 0 {
 			if err := d.buildTable(0, int(h.tables[i][0])); err != nil {
-				return err
+				return s, err
 			}
 		}
 		if !d.progressive || h.ss > 0 {
 			if err := d.buildTable(1, int(h.tables[i][1])); err != nil {
-				return err
+				return s, err
 			}
 		}
 	}
 	d.noteScan()
-	s := blockScan{sequential: !d.progressive}
+	s.sequential = !d.progressive
 	if err := d.openSegment(&s, d.pos); err != nil {
-		return err
+		return s, err
 	}
 	wide, high := d.mcusWide, d.mcusHigh
 	if len(h.components) == 1 {
@@ -164,7 +174,7 @@ func (d *Decoder) decodeScan() error {
 	for mcu := range wide * high {
 		if d.restartInterval > 0 {
 			if err := d.beginMCU(&s, mcu); err != nil {
-				return err
+				return s, err
 			}
 		}
 		if s.exhausted {
@@ -175,11 +185,7 @@ func (d *Decoder) decodeScan() error {
 			d.endMCU(&s)
 		}
 	}
-	if s.marker == 0 { // the scan cannot be the last
-		return d.truncated()
-	}
-	d.pos = s.resume - 2 // position of the marker
-	return nil
+	return s, nil
 }
 
 // noteScan records the precision of the low coefficients after the scan.
