@@ -245,7 +245,7 @@ func TestKernels(t *testing.T) {
 	}
 	const quads = 40
 	for _, level := range kernel.Available() {
-		k := kernelsFor(level)
+		k := byLevel[level]
 		codes, cells := random(quads), random(quads*32)
 		masks, want := make([]pairMasks, quads), make([]pairMasks, quads)
 		k.spread(masks, codes, withSlack(cells))

@@ -43,7 +43,7 @@ type openTile struct {
 
 // NewDecoder returns a Decoder with the kernels of a level, which must be one of [kernel.Available].
 func NewDecoder(level kernel.Level) *Decoder {
-	return &Decoder{kernels: kernelsFor(level), jpeg: jpeg.New(level)}
+	return &Decoder{kernels: *byLevel[level], jpeg: jpeg.New(level)}
 }
 
 func (d *Decoder) formatError(offset int, format string, args ...any) error {

@@ -42,7 +42,7 @@ type tileParts struct {
 
 // NewEncoder returns an Encoder with the kernels of a level.
 func NewEncoder(level kernel.Level) *Encoder {
-	return &Encoder{kernels: kernelsFor(level), jpeg: jpeg.New(level), check: NewDecoder(level)}
+	return &Encoder{kernels: *byLevel[level], jpeg: jpeg.New(level), check: NewDecoder(level)}
 }
 
 // ErrNotSame is the error of a file that cannot be restored byte for byte, because its encoder is unusual.

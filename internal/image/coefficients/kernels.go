@@ -36,11 +36,4 @@ var (
 	generic = kernels{spread: spreadGeneric, unpack: unpackGeneric, expand: expandGeneric, list: listGeneric}
 )
 
-func kernelsFor(level kernel.Level) kernels {
-	if k := byLevel[level]; k != nil {
-		return *k
-	}
-	return generic
-}
-
 func start(b []byte) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(b)) }

@@ -11,9 +11,8 @@ import (
 	"github.com/imgfeed/imgfeed/internal/kernel"
 )
 
-// The kernels of both levels of x86-64. AVX-512 can spread bytes or words by a mask, and multiply matrices of bits.
+// AVX-512 can spread bytes or words by a mask, and multiply matrices of bits.
 func init() {
-	byLevel[kernel.AVX2] = &kernels{spread: spreadAVX2, unpack: unpackAVX2, expand: expandAVX2, list: listAVX2}
 	byLevel[kernel.AVX512] = &kernels{spread: spreadAVX512, unpack: unpackAVX512, expand: expandAVX512, list: listAVX512}
 }
 

@@ -6,8 +6,13 @@ import (
 	"unsafe"
 
 	"github.com/imgfeed/imgfeed/internal/image/jpeg"
+	"github.com/imgfeed/imgfeed/internal/kernel"
 	. "github.com/imgfeed/imgfeed/internal/lanes/avx2"
 )
+
+func init() {
+	byLevel[kernel.AVX2] = &kernels{spread: spreadAVX2, unpack: unpackAVX2, expand: expandAVX2, list: listAVX2}
+}
 
 // spreadAVX2 spreads eight cells at a time by byte look-ups.
 func spreadAVX2(masks []pairMasks, codes, cells []byte) {

@@ -8,8 +8,13 @@ import (
 	"unsafe"
 
 	"github.com/imgfeed/imgfeed/internal/image/jpeg"
+	"github.com/imgfeed/imgfeed/internal/kernel"
 	. "github.com/imgfeed/imgfeed/internal/lanes/neon"
 )
+
+func init() {
+	byLevel[kernel.NEON] = &kernels{spread: spreadNEON, unpack: unpackNEON, expand: expandNEON, list: listNEON}
+}
 
 // spreadNEON spreads eight cells at a time by byte look-ups.
 func spreadNEON(masks []pairMasks, codes, cells []byte) {

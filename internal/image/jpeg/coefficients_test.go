@@ -222,7 +222,7 @@ func TestListSymbols(t *testing.T) {
 		count := listSymbolsGeneric(block, &want)
 		for _, level := range kernel.Available() {
 			var got symbolList
-			k := kernelsFor(level)
+			k := byLevel[level]
 			if c := k.listSymbols(block, &got); c != count || !slices.Equal(got.indices[:count], want.indices[:count]) ||
 				!slices.Equal(got.places[:1+count], want.places[:1+count]) {
 				t.Fatalf("%v: %d symbols %v at %v, want %d %v at %v", level, c, got.indices, got.places, count, want.indices, want.places)

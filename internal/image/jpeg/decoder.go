@@ -81,9 +81,7 @@ type Decoder struct {
 
 // New returns a Decoder with the kernels of a level, which must be one of [kernel.Available].
 func New(level kernel.Level) *Decoder {
-	d := new(Decoder)
-	d.kernels = kernelsFor(level)
-	return d
+	return &Decoder{kernels: *byLevel[level]}
 }
 
 // Reset begins an image: it reads the header up to the first scan. data is a whole file, and index is what AppendIndex
@@ -103,7 +101,7 @@ func (d *Decoder) Reset(data, index []byte) (Config, error) {
 		return Config{}, err
 	}
 	if d.kernels.idct == nil {
-		d.kernels = kernelsFor(kernel.Generic)
+		d.kernels = generic
 	}
 	if d.batch == nil {
 		d.batch = alignedQuads(mcuBlocksMax)

@@ -12,7 +12,7 @@ import (
 func init() {
 	byLevel[kernel.AVX2] = &kernels{
 		idct: idctAVX2, idctLow: idctLowAVX2, idctDC: idctDCAVX2,
-		upsampleH2: upsampleH2AVX2, ycbcrToRGB: ycbcrToRGBAVX2, grayToRGB: grayToRGBAVX2, listSymbols: listSymbolsAVX2,
+		upsampleH2: upsampleH2AVX2, ycbcrToRGB: ycbcrToRGBAVX2, grayToRGB: grayToRGBAVX2, listSymbols: listSymbolsGeneric,
 	}
 }
 

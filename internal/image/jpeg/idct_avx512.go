@@ -14,7 +14,7 @@ import (
 func init() {
 	byLevel[kernel.AVX512] = &kernels{
 		idct: idctAVX512, idctLow: idctLowAVX512, idctDC: idctDCAVX512,
-		upsampleH2: upsampleH2AVX512, ycbcrToRGB: ycbcrToRGBAVX512, grayToRGB: grayToRGBAVX512, listSymbols: listSymbolsAVX512,
+		upsampleH2: upsampleH2AVX512, ycbcrToRGB: ycbcrToRGBAVX512, grayToRGB: grayToRGBAVX512, listSymbols: listSymbolsGeneric,
 	}
 }
 

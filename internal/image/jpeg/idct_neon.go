@@ -14,7 +14,7 @@ import (
 func init() {
 	byLevel[kernel.NEON] = &kernels{
 		idct: idctNEON, idctLow: idctLowNEON, idctDC: idctDCNEON,
-		upsampleH2: upsampleH2NEON, ycbcrToRGB: ycbcrToRGBNEON, grayToRGB: grayToRGBNEON, listSymbols: listSymbolsNEON,
+		upsampleH2: upsampleH2NEON, ycbcrToRGB: ycbcrToRGBNEON, grayToRGB: grayToRGBNEON, listSymbols: listSymbolsGeneric,
 	}
 }
 

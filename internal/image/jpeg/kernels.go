@@ -34,11 +34,3 @@ var (
 		upsampleH2: upsampleH2Generic, ycbcrToRGB: ycbcrToRGBGeneric, grayToRGB: grayToRGBGeneric, listSymbols: listSymbolsGeneric,
 	}
 )
-
-// kernelsFor returns the kernels of a level, or the generic ones if the level is not compiled in.
-func kernelsFor(level kernel.Level) kernels {
-	if k := byLevel[level]; k != nil {
-		return *k
-	}
-	return generic
-}

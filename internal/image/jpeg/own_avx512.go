@@ -6,9 +6,11 @@ import (
 	"math/bits"
 	. "simd/archsimd"
 	"unsafe"
+
+	"github.com/imgfeed/imgfeed/internal/kernel"
 )
 
-func listSymbolsAVX2(q *quadBlock, l *symbolList) int { return listSymbolsGeneric(q, l) }
+func init() { byLevel[kernel.AVX512].listSymbols = listSymbolsAVX512 } // after idct_avx512.go's
 
 // scanPlaces are the numbers of a block's coefficients in the scan.
 var scanPlaces = func() (t [64]uint8) {

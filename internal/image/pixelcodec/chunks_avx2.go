@@ -5,8 +5,16 @@ package pixelcodec
 import (
 	"unsafe"
 
+	"github.com/imgfeed/imgfeed/internal/kernel"
 	. "github.com/imgfeed/imgfeed/internal/lanes/avx2"
 )
+
+func init() {
+	byLevel[kernel.AVX2] = &kernels{
+		measure: measureAVX2, unpack: unpackAVX2, predict: predictAVX2, interleave: interleaveAVX2,
+		planar: planarAVX2, split: splitAVX2, residuals: residualsAVX2, pack: packAVX2,
+	}
+}
 
 // Kernels along chunks. A row of one plane in a chunk is one vector of AVX2, or two of NEON. AVX-512 uses the kernels
 // of AVX2, except where its other instructions help. If Count is 1, the second step is written out, because the

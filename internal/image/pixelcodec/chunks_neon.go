@@ -7,8 +7,16 @@ package pixelcodec
 import (
 	"unsafe"
 
+	"github.com/imgfeed/imgfeed/internal/kernel"
 	. "github.com/imgfeed/imgfeed/internal/lanes/neon"
 )
+
+func init() {
+	byLevel[kernel.NEON] = &kernels{
+		measure: measureNEON, unpack: unpackNEON, predict: predictNEON, interleave: interleaveNEON,
+		planar: planarNEON, split: splitNEON, residuals: residualsNEON, pack: packNEON,
+	}
+}
 
 // Kernels along chunks. A row of one plane in a chunk is one vector of NEON, or two of NEON. AVX-512 uses the kernels
 // of NEON, except where its other instructions help. If Count is 1, the second step is written out, because the

@@ -29,7 +29,8 @@ type kernels struct {
 	interleave func(dst, planes []byte, stride, width int, flip bool)
 
 	// stream is interleave for one row, or two if bottom is not nil, one after the other, with stores that bypass the
-	// caches. dst must be aligned and width a multiple of streamAlign. nil if there is no such kernel.
+	// caches. dst must be aligned and width a multiple of streamAlign. nil if there is no such kernel: processors with
+	// NEON detect complete writes of lines, and do not read them first.
 	stream func(dst, top, bottom []byte, stride, width int, flip bool)
 
 	// streamCopy copies src to dst, bypassing the caches, with the same conditions for dst and its length. nil if
@@ -54,29 +55,13 @@ type kernels struct {
 	pack func(t *groupTables, codes *codeTable, headers, payload, residuals []byte, chunks int) int
 }
 
-var byLevel kernel.Table[kernels]
-
-var genericKernels = kernels{
-	measure:    measureGeneric,
-	unpack:     unpackGeneric,
-	predict:    predictGeneric,
-	interleave: interleaveGeneric,
-	planar:     planarGeneric,
-	split:      splitGeneric,
-	residuals:  residualsGeneric,
-	pack:       packGeneric,
-}
+var byLevel = kernel.Table[kernels]{kernel.Generic: {
+	measure: measureGeneric, unpack: unpackGeneric, predict: predictGeneric, interleave: interleaveGeneric,
+	planar: planarGeneric, split: splitGeneric, residuals: residualsGeneric, pack: packGeneric,
+}}
 
 // streamAlign divides the address and the length of a streamed row.
 const streamAlign = 32
-
-// kernelsFor returns the kernels of a level, or the generic ones if the level is not compiled in.
-func kernelsFor(level kernel.Level) kernels {
-	if k := byLevel[level]; k != nil {
-		return *k
-	}
-	return genericKernels
-}
 
 // start returns the address of a slice's first byte.
 //

@@ -9,34 +9,13 @@ import (
 	"github.com/imgfeed/imgfeed/internal/kernel"
 )
 
-// The kernels of both levels: AVX-512 uses some of AVX2's.
+// AVX-512 uses AVX2's kernels, except where its other instructions help.
 func init() {
-	byLevel[kernel.AVX2] = &kernels{
-		measure:    measureAVX2,
-		unpack:     unpackAVX2,
-		predict:    predictAVX2,
-		interleave: interleaveAVX2,
-		stream:     streamAVX2,
-		streamCopy: streamCopy,
-		fence:      fence,
-		planar:     planarAVX2,
-		split:      splitAVX2,
-		residuals:  residualsAVX2,
-		pack:       packAVX2,
-	}
-	byLevel[kernel.AVX512] = &kernels{
-		measure:    measureAVX2,
-		unpack:     unpackAVX512,
-		predict:    predictAVX2,
-		interleave: interleaveAVX512,
-		stream:     streamAVX512,
-		streamCopy: streamCopy,
-		fence:      fence,
-		planar:     planarAVX2,
-		split:      splitAVX2,
-		residuals:  residualsAVX2,
-		pack:       packAVX2,
-	}
+	k := byLevel[kernel.AVX2] // from chunks_avx2.go
+	k.stream, k.streamCopy, k.fence = streamAVX2, streamCopy, fence
+	wide := *k
+	wide.unpack, wide.interleave, wide.stream = unpackAVX512, interleaveAVX512, streamAVX512
+	byLevel[kernel.AVX512] = &wide
 }
 
 // constants512 are the constants of AVX-512's own kernels.

@@ -79,14 +79,13 @@ type Codec interface {
 	NonTemporal(on bool)
 }
 
-// New returns the codec of p, with kernels of the given level, or of the highest compiled level below it. This
-// processor must support the level.
+// New returns the codec of p, with kernels of a level, which must be one of [kernel.Available].
 func New(p Params, level kernel.Level) (Codec, error) {
 	p, err := p.normalise()
 	if err != nil {
 		return nil, err
 	}
-	base := base{params: p, kernels: kernelsFor(level), id: 1 + slices.Index(Names(), p.Codec)}
+	base := base{params: p, kernels: *byLevel[level], id: 1 + slices.Index(Names(), p.Codec)}
 	switch p.Codec {
 	case Bitpack:
 		return newBitpack(base), nil

@@ -9,21 +9,6 @@ import (
 	"github.com/imgfeed/imgfeed/internal/kernel"
 )
 
-// There are no kernels that bypass the caches: processors with NEON detect complete writes of lines, and do not read
-// them first.
-func init() {
-	byLevel[kernel.NEON] = &kernels{
-		measure:    measureNEON,
-		unpack:     unpackNEON,
-		predict:    predictNEON,
-		interleave: interleaveNEON,
-		planar:     planarNEON,
-		split:      splitNEON,
-		residuals:  residualsNEON,
-		pack:       packNEON,
-	}
-}
-
 // unpackNEON uses the algorithm of unpackAVX2. The left two groups of a chunk's plane and the right two correspond to
 // the lanes of a vector there. A byte look-up spreads the bit planes, and three exchanges of bits and four
 // interleavings turn planes into columns.
