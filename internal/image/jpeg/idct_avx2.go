@@ -59,7 +59,7 @@ var factorsAVX2 = &idctFactorsAVX2{
 // (7+3, 5+1), (7, 1) and (5, 3). evenLow and oddLow return those of (0, 2) and (1, 3), if inputs 4 to 7 are zero.
 
 func evenAVX2(k *idctFactorsAVX2, a, b Zipped, round Dwords) (e0, e1, e2, e3 Dwords) {
-	t0, t1 := First(a, &k.one[0]).Add(round), Second(a, &k.one[1]).Add(round)
+	t0, t1 := Dot(a, &k.one[0]).Add(round), Dot(a, &k.one[1]).Add(round)
 	t3, t2 := Dot(b, &k.even26[0]), Dot(b, &k.even26[1])
 	return t0.Add(t3), t1.Add(t2), t1.Sub(t2), t0.Sub(t3)
 }

@@ -74,16 +74,16 @@ func horizontalNEON[N few, E ending](p *bandPlan, dst, src unsafe.Pointer, strid
 		o0, o1 := Offsets(&p.bases[i])
 		sums := func(row unsafe.Pointer) (high, low Dwords) {
 			v := LoadApart(unsafe.Add(row, o0), unsafe.Add(row, o1))
-			high, low = MulPixels(start, v, first, high0, low0)
+			high, low = MulPairs(start, ToWords(Take(v, first)), high0, low0)
 			if n > 1 {
-				high, low = MulAddPixels(high, low, v, second, high1, low1)
+				high, low = MulAddPairs(high, low, ToWords(Take(v, second)), high1, low1)
 			}
 			if n > 2 {
 				v = LoadApart(unsafe.Add(row, o0+12), unsafe.Add(row, o1+12))
-				high, low = MulAddPixels(high, low, v, first, high2, low2)
+				high, low = MulAddPairs(high, low, ToWords(Take(v, first)), high2, low2)
 			}
 			if n > 3 {
-				high, low = MulAddPixels(high, low, v, second, high3, low3)
+				high, low = MulAddPairs(high, low, ToWords(Take(v, second)), high3, low3)
 			}
 			return high, low
 		}
@@ -123,14 +123,14 @@ func horizontalAnyNEON[E ending](p *bandPlan, dst, src unsafe.Pointer, stride, p
 				v := LoadApart(unsafe.Add(from, o0), unsafe.Add(from, o1))
 				w := LoadApart(unsafe.Add(from, stride+o0), unsafe.Add(from, stride+o1))
 				high, low := LoadWords(k), LoadWords(unsafe.Add(k, 16*Count))
-				xHigh, xLow = MulAddPixels(xHigh, xLow, v, first, high, low)
-				yHigh, yLow = MulAddPixels(yHigh, yLow, w, first, high, low)
+				xHigh, xLow = MulAddPairs(xHigh, xLow, ToWords(Take(v, first)), high, low)
+				yHigh, yLow = MulAddPairs(yHigh, yLow, ToWords(Take(w, first)), high, low)
 				if t == 1 {
 					break
 				}
 				high, low = LoadWords(unsafe.Add(k, 32*Count)), LoadWords(unsafe.Add(k, 48*Count))
-				xHigh, xLow = MulAddPixels(xHigh, xLow, v, second, high, low)
-				yHigh, yLow = MulAddPixels(yHigh, yLow, w, second, high, low)
+				xHigh, xLow = MulAddPairs(xHigh, xLow, ToWords(Take(v, second)), high, low)
+				yHigh, yLow = MulAddPairs(yHigh, yLow, ToWords(Take(w, second)), high, low)
 				if t -= 2; t == 0 {
 					break
 				}

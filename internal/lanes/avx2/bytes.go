@@ -7,17 +7,12 @@ import (
 	"unsafe"
 )
 
-// Qwords are four words of 64 bits.
-type Qwords = archsimd.Uint64x4
-
 // LoadRepeated loads 16 bytes into every lane.
 func LoadRepeated(p unsafe.Pointer) Bytes { return loadLanes(p, p) }
 
 func loadLanes(lo, hi unsafe.Pointer) Bytes {
 	return Bytes{}.SetLo(archsimd.LoadUint8x16Array((*[16]uint8)(lo))).SetHi(archsimd.LoadUint8x16Array((*[16]uint8)(hi)))
 }
-
-func BroadcastQwords(x uint64) Qwords { return archsimd.BroadcastUint64x4(x) }
 
 // backwards are the indices of a lane's bytes in reverse.
 var backwards = [32]uint8{
@@ -54,12 +49,6 @@ func Total(sums Sums) int {
 	two := sums.GetLo().Add(sums.GetHi())
 	return int(two.GetElem(0) + two.GetElem(1))
 }
-
-// ByteMask is a boolean for each byte.
-type ByteMask = archsimd.Mask8x32
-
-// LoadMask loads a mask: bytes of all ones or all zeros.
-func LoadMask(p unsafe.Pointer) ByteMask { return archsimd.LoadInt8x32Array((*[32]int8)(p)).ToMask() }
 
 // StorePixels stores 16·Count pixels of three bytes: lane 0 of v0, v1 and v2, then lane 1 of them, and so on.
 func StorePixels(v0, v1, v2 Bytes, p unsafe.Pointer) {

@@ -103,3 +103,50 @@ func StoreDoubles(v Doubles, p unsafe.Pointer) { v.StoreArray((*[4]float64)(p)) 
 func Negative(v Bytes) Bytes {
 	return archsimd.Int8x32{}.Greater(v.BitsToInt8()).ToInt8x32().ToBits()
 }
+
+// Transpose transposes 4×8 words of each lane: c0 has columns 0 and 1, c3 has 6 and 7.
+func Transpose(r0, r1, r2, r3 Words) (c0, c1, c2, c3 Words) {
+	a0, a1 := r0.InterleaveLoGrouped(r1).ToBits().ReshapeToUint32s(), r0.InterleaveHiGrouped(r1).ToBits().ReshapeToUint32s()
+	a2, a3 := r2.InterleaveLoGrouped(r3).ToBits().ReshapeToUint32s(), r2.InterleaveHiGrouped(r3).ToBits().ReshapeToUint32s()
+	return a0.InterleaveLoGrouped(a2).ReshapeToUint16s().BitsToInt16(), a0.InterleaveHiGrouped(a2).ReshapeToUint16s().BitsToInt16(),
+		a1.InterleaveLoGrouped(a3).ReshapeToUint16s().BitsToInt16(), a1.InterleaveHiGrouped(a3).ReshapeToUint16s().BitsToInt16()
+}
+
+// JoinHalves returns the lower halves of each lane of a and b, and the upper ones.
+func JoinHalves(a, b Words) (lo, hi Words) {
+	x, y := a.ToBits().ReshapeToUint64s(), b.ToBits().ReshapeToUint64s()
+	return x.InterleaveLoGrouped(y).ReshapeToUint16s().BitsToInt16(), x.InterleaveHiGrouped(y).ReshapeToUint16s().BitsToInt16()
+}
+
+// ToDwords returns unsigned words as dwords, in the order for ShiftNarrow.
+func ToDwords(v Words) (lo, hi Dwords) {
+	return v.InterleaveLoGrouped(Words{}).ToBits().ReshapeToUint32s().BitsToInt32(),
+		v.InterleaveHiGrouped(Words{}).ToBits().ReshapeToUint32s().BitsToInt32()
+}
+
+// Interleave alternates the words of two vectors, of the lanes' lower halves and of their upper ones.
+func Interleave(a, b Words) (lo, hi Words) { return a.InterleaveLoGrouped(b), a.InterleaveHiGrouped(b) }
+
+// PickBytes makes numbers from bytes of each lane, taken by indices like in Take, and the bits of 2⁵²: each number is
+// 2⁵² plus the byte taken as its lowest.
+func PickBytes(v, indices, bits Bytes) Doubles {
+	return Take(v, indices).Or(bits).ReshapeToUint64s().BitsToFloat64()
+}
+
+// Abs clears the signs.
+func Abs(v Doubles) Doubles {
+	return v.ToBits().AndNot(archsimd.BroadcastUint64x4(1 << 63)).BitsToFloat64()
+}
+
+// CopySigns gives v, which is not negative, the signs of another vector.
+func CopySigns(v, signs Doubles) Doubles {
+	return v.ToBits().Or(signs.ToBits().And(archsimd.BroadcastUint64x4(1 << 63))).BitsToFloat64()
+}
+
+// SpreadFirst puts the first word of each lane in all its places.
+func SpreadFirst(v Words) Words {
+	v, _ = Interleave(v, v)
+	v, _ = Interleave(v, v)
+	v, _ = JoinHalves(v, v)
+	return v
+}

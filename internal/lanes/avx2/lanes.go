@@ -106,9 +106,3 @@ func StoreFours(v Bytes, p unsafe.Pointer) {
 
 // LoadDoubles loads the first elements.
 func LoadDoubles(v *[8]float64) Doubles { return archsimd.LoadFloat64x4Array((*[4]float64)(v[:])) }
-
-// Trunc rounds towards zero.
-func Trunc(v Doubles) Doubles { return v.Trunc() }
-
-// Floor rounds down.
-func Floor(v Doubles) Doubles { return v.Floor() }

@@ -7,17 +7,6 @@ import (
 	"unsafe"
 )
 
-// MulPixels is MulPairs for the bytes of Take, and MulAddPixels is MulAddPairs for them.
-func MulPixels(start Dwords, v, indices Bytes, high, low Words) (Dwords, Dwords) {
-	pairs := v.PermuteOrZeroGrouped(indices.BitsToInt8()).ReshapeToUint16s().BitsToInt16()
-	return pairs.DotProductPairs(high).Add(start), pairs.DotProductPairs(low)
-}
-
-func MulAddPixels(sumHigh, sumLow Dwords, v, indices Bytes, high, low Words) (Dwords, Dwords) {
-	pairs := v.PermuteOrZeroGrouped(indices.BitsToInt8()).ReshapeToUint16s().BitsToInt16()
-	return sumHigh.Add(pairs.DotProductPairs(high)), sumLow.Add(pairs.DotProductPairs(low))
-}
-
 // Shuffles of bytes within lanes.
 var (
 	topFirst  = lanewise(3, -1, -1, -1, 7, -1, -1, -1, 11, -1, -1, -1, 15, -1, -1, -1) // each dword's top byte, to its first word

@@ -5,7 +5,6 @@ package lanes
 // The functions with the same text for AVX2 and AVX-512, except for the width of vectors.
 
 import (
-	"math"
 	"simd/archsimd"
 	"unsafe"
 )
@@ -27,25 +26,6 @@ func Zip(a, b Words) (lo, hi Zipped) { return a.InterleaveLoGrouped(b), a.Interl
 // Dot returns a·k0 + b·k1 of zipped words.
 func Dot(z Zipped, k *Pair) Dwords {
 	return z.DotProductPairs(archsimd.LoadInt16x16Array((*[16]int16)(k[:])))
-}
-
-// First is Dot with a pair (k0, 0), Second with (0, k1).
-func First(z Zipped, k *Pair) Dwords { return Dot(z, k) }
-
-func Second(z Zipped, k *Pair) Dwords { return Dot(z, k) }
-
-// Transpose transposes 4×8 words of each lane: c0 has columns 0 and 1, c3 has 6 and 7.
-func Transpose(r0, r1, r2, r3 Words) (c0, c1, c2, c3 Words) {
-	a0, a1 := r0.InterleaveLoGrouped(r1).ToBits().ReshapeToUint32s(), r0.InterleaveHiGrouped(r1).ToBits().ReshapeToUint32s()
-	a2, a3 := r2.InterleaveLoGrouped(r3).ToBits().ReshapeToUint32s(), r2.InterleaveHiGrouped(r3).ToBits().ReshapeToUint32s()
-	return a0.InterleaveLoGrouped(a2).ReshapeToUint16s().BitsToInt16(), a0.InterleaveHiGrouped(a2).ReshapeToUint16s().BitsToInt16(),
-		a1.InterleaveLoGrouped(a3).ReshapeToUint16s().BitsToInt16(), a1.InterleaveHiGrouped(a3).ReshapeToUint16s().BitsToInt16()
-}
-
-// JoinHalves returns the lower halves of each lane of a and b, and the upper ones.
-func JoinHalves(a, b Words) (lo, hi Words) {
-	x, y := a.ToBits().ReshapeToUint64s(), b.ToBits().ReshapeToUint64s()
-	return x.InterleaveLoGrouped(y).ReshapeToUint16s().BitsToInt16(), x.InterleaveHiGrouped(y).ReshapeToUint16s().BitsToInt16()
 }
 
 // ShiftRight shifts words arithmetically by a constant.
@@ -82,18 +62,6 @@ func Half(v Words) Words { return v.Sub(v.ShiftAllRight(1)) }
 // HighWords returns the upper halves of the dwords of lo and hi, by lane.
 func HighWords(lo, hi Dwords) Words { return ShiftNarrow(lo, hi, 16) }
 
-var firstWord = func() (t [32]int8) {
-	for i := range t {
-		t[i] = int8(i & 1)
-	}
-	return t
-}()
-
-// SpreadFirst puts the first word of each lane in all its places.
-func SpreadFirst(v Words) Words {
-	return v.ToBits().ReshapeToUint8s().PermuteOrZeroGrouped(archsimd.LoadInt8x32Array(&firstWord)).ReshapeToUint16s().BitsToInt16()
-}
-
 // Leave clears the upper halves of registers, which would slow down other code's SSE instructions. Kernels call it
 // before they return.
 func Leave() { archsimd.ClearAVXUpperBits() }
@@ -106,12 +74,6 @@ type Sums = archsimd.Uint64x4
 
 // AddBytes adds the bytes of v to sums. A sum can hold at least 65,535.
 func AddBytes(sums Sums, v Bytes) Sums { return sums.Add(v.SumOf8AbsDiff(Bytes{})) }
-
-// ToDwords returns unsigned words as dwords, in the order for ShiftNarrow.
-func ToDwords(v Words) (lo, hi Dwords) {
-	return v.InterleaveLoGrouped(Words{}).ToBits().ReshapeToUint32s().BitsToInt32(),
-		v.InterleaveHiGrouped(Words{}).ToBits().ReshapeToUint32s().BitsToInt32()
-}
 
 // Tables of fours: byte indices for the dwords of a channel, for the alternating words of two channels, and for pixels
 // from words of R and G, and of B.
@@ -143,17 +105,9 @@ func FourPairs(v Bytes, c int) Zipped {
 	return Take(v, Load(unsafe.Pointer(&fourPairs[c]))).ReshapeToUint16s().BitsToInt16()
 }
 
-// wordsMost is 255 in every word.
-var wordsMost = func() (t [16]uint16) {
-	for i := range t {
-		t[i] = 255
-	}
-	return t
-}()
-
 // JoinFours makes fours from channels, saturated to 0..255.
 func JoinFours(r, g, b Dwords) Bytes {
-	limit := archsimd.LoadUint16x16Array(&wordsMost)
+	limit := archsimd.BroadcastUint16x16(255)
 	rg, bb := r.SaturateToUint16ConcatGrouped(g).Min(limit).ReshapeToUint8s(), b.SaturateToUint16ConcatGrouped(b).Min(limit).ReshapeToUint8s()
 	return Take(rg, Load(unsafe.Pointer(&fourPixels[0]))).Or(Take(bb, Load(unsafe.Pointer(&fourPixels[1]))))
 }
@@ -216,25 +170,5 @@ func Raise(high Dwords, top bool) Dwords {
 	return high.ShiftAllLeft(splitBits)
 }
 
-// Interleave alternates the words of two vectors, of the lanes' lower halves and of their upper ones.
-func Interleave(a, b Words) (lo, hi Words) { return a.InterleaveLoGrouped(b), a.InterleaveHiGrouped(b) }
-
 // StoreInts stores numbers as int32, rounded towards zero.
 func StoreInts(v Doubles, p unsafe.Pointer) { v.ConvertToInt32().StoreArray((*[4]int32)(p)) }
-
-// PickBytes makes numbers from bytes of each lane, taken by indices like in Take, and the bits of 2⁵²: each number is
-// 2⁵² plus the byte taken as its lowest.
-func PickBytes(v, indices, bits Bytes) Doubles {
-	return v.PermuteOrZeroGrouped(indices.BitsToInt8()).Or(bits).ReshapeToUint64s().BitsToFloat64()
-}
-
-// Abs clears the signs.
-func Abs(v Doubles) Doubles {
-	return v.ToBits().BitsToInt64().AndNot(archsimd.BroadcastInt64x4(math.MinInt64)).ToBits().BitsToFloat64()
-}
-
-// CopySigns gives v, which is not negative, the signs of another vector.
-func CopySigns(v, signs Doubles) Doubles {
-	sign := signs.ToBits().BitsToInt64().And(archsimd.BroadcastInt64x4(math.MinInt64))
-	return v.ToBits().BitsToInt64().Or(sign).ToBits().BitsToFloat64()
-}

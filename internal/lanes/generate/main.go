@@ -10,7 +10,7 @@
 //
 // The last form is for the packages of lanes themselves. It writes ../avx512/x.go and ../neon/x.go, where vectors and
 // arrays of numbers have twice and half as many elements. Int16x16 becomes Int16x32 and Int16x8, [32]uint8 becomes
-// [64]uint8 and [16]uint8.
+// [64]uint8 and [16]uint8. NEON's methods lack the "Grouped" of names, because its vectors are single lanes.
 package main
 
 import (
@@ -97,7 +97,7 @@ func (j job) target(path string, l level) string {
 }
 
 var (
-	vectors = regexp.MustCompile(`(Int|Uint|Float)(8|16|32|64)x(\d+)`)
+	vectors = regexp.MustCompile(`(Int|Uint|Float|Mask)(8|16|32|64)x(\d+)`)
 	arrays  = regexp.MustCompile(`\[(\d+)\](u?int|float)\d`)
 )
 
@@ -113,6 +113,9 @@ func (j job) derive(name string, text []byte, l level) ([]byte, error) {
 	text = bytes.Replace(text, constraint, []byte("&& "+l.arch+"\n"), 1)
 	if j.lanes {
 		text = scale(scale(text, vectors, 3, l), arrays, 1, l)
+		if l.bytes == 16 { // a single lane
+			text = bytes.ReplaceAll(text, []byte("Grouped("), []byte("("))
+		}
 	} else {
 		text = bytes.Replace(text, importPath, []byte("internal/lanes/"+l.directory()+"\""), 1)
 		text = bytes.ReplaceAll(text, []byte(source.name), []byte(l.name))

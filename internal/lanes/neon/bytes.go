@@ -7,13 +7,8 @@ import (
 	"unsafe"
 )
 
-// Qwords are two words of 64 bits.
-type Qwords = archsimd.Uint64x2
-
 // LoadRepeated loads 16 bytes into every lane.
 func LoadRepeated(p unsafe.Pointer) Bytes { return Load(p) }
-
-func BroadcastQwords(x uint64) Qwords { return archsimd.BroadcastUint64x2(x) }
 
 // Take returns the bytes at the indices, and 0 for an index from 128 on. Other indices must be below 16.
 func Take(v, indices Bytes) Bytes { return v.LookupOrZero(indices) }
@@ -50,12 +45,6 @@ func Total(sums Sums) int {
 	all := sums.ExtendLo4ToUint32().Add(sums.HiToLo().ExtendLo4ToUint32())
 	return int(all.ReduceSum())
 }
-
-// ByteMask is a boolean for each byte.
-type ByteMask = archsimd.Mask8x16
-
-// LoadMask loads a mask: bytes of all ones or all zeros.
-func LoadMask(p unsafe.Pointer) ByteMask { return archsimd.LoadInt8x16Array((*[16]int8)(p)).ToMask() }
 
 // StorePixels stores 16·Count pixels of three bytes: lane 0 of v0, v1 and v2, then lane 1 of them, and so on.
 func StorePixels(v0, v1, v2 Bytes, p unsafe.Pointer) {

@@ -4,9 +4,29 @@
 
 package lanes
 
-// Channels of interleaved pixels, with the same text for AVX2 and NEON.
+// The functions with the same text for AVX2 and NEON, except for the width of vectors.
 
-import "unsafe"
+import (
+	"simd/archsimd"
+	"unsafe"
+)
+
+// Qwords are words of 64 bits.
+type Qwords = archsimd.Uint64x2
+
+func BroadcastQwords(x uint64) Qwords { return archsimd.BroadcastUint64x2(x) }
+
+// ByteMask is a boolean for each byte.
+type ByteMask = archsimd.Mask8x16
+
+// LoadMask loads a mask: bytes of all ones or all zeros.
+func LoadMask(p unsafe.Pointer) ByteMask { return archsimd.LoadInt8x16Array((*[16]int8)(p)).ToMask() }
+
+// Trunc rounds towards zero.
+func Trunc(v Doubles) Doubles { return v.Trunc() }
+
+// Floor rounds down.
+func Floor(v Doubles) Doubles { return v.Floor() }
 
 // channelOf extracts channels from pixels: entry [c][v] has the index of each byte of channel c in vector v.
 var channelOf = func() (t [3][3][16 * Count]uint8) {

@@ -6,12 +6,6 @@ import (
 	"unsafe"
 )
 
-// ToDwords returns unsigned words as dwords, in the order for ShiftNarrow.
-func ToDwords(v Words) (lo, hi Dwords) {
-	u := v.ToBits()
-	return u.ExtendLo4ToUint32().BitsToInt32(), u.HiToLo().ExtendLo4ToUint32().BitsToInt32()
-}
-
 // FillTable converts a table of 256 bytes for Replace: 16 entries for each value of a byte's upper half, in every lane.
 func FillTable(t *[1024]uint8, bytes *[256]uint8) {
 	for i := range 256 * Count {

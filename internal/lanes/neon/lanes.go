@@ -42,28 +42,6 @@ func Dot(z Zipped, k *Pair) Dwords {
 	return z.a.MulWidenLo(archsimd.LoadInt16x8Array((*[8]int16)(k[:8]))).Add(z.b.MulWidenLo(archsimd.LoadInt16x8Array((*[8]int16)(k[8:]))))
 }
 
-// First is Dot with a pair (k0, 0), Second with (0, k1).
-func First(z Zipped, k *Pair) Dwords {
-	return z.a.MulWidenLo(archsimd.LoadInt16x8Array((*[8]int16)(k[:8])))
-}
-func Second(z Zipped, k *Pair) Dwords {
-	return z.b.MulWidenLo(archsimd.LoadInt16x8Array((*[8]int16)(k[8:])))
-}
-
-// Transpose transposes 4×8 words: c0 has columns 0 and 1, c3 has 6 and 7.
-func Transpose(r0, r1, r2, r3 Words) (c0, c1, c2, c3 Words) {
-	a0, a1 := r0.InterleaveLo(r1).ToBits().ReshapeToUint32s(), r0.InterleaveHi(r1).ToBits().ReshapeToUint32s()
-	a2, a3 := r2.InterleaveLo(r3).ToBits().ReshapeToUint32s(), r2.InterleaveHi(r3).ToBits().ReshapeToUint32s()
-	return a0.InterleaveLo(a2).ReshapeToUint16s().BitsToInt16(), a0.InterleaveHi(a2).ReshapeToUint16s().BitsToInt16(),
-		a1.InterleaveLo(a3).ReshapeToUint16s().BitsToInt16(), a1.InterleaveHi(a3).ReshapeToUint16s().BitsToInt16()
-}
-
-// JoinHalves returns the lower halves of a and b, and the upper ones.
-func JoinHalves(a, b Words) (lo, hi Words) {
-	x, y := a.ToBits().ReshapeToUint64s(), b.ToBits().ReshapeToUint64s()
-	return x.InterleaveLo(y).ReshapeToUint16s().BitsToInt16(), x.InterleaveHi(y).ReshapeToUint16s().BitsToInt16()
-}
-
 // Shifts use vectors of counts, which the compiler makes once per basic block; for archsimd's shifts by a number it
 // would make them each time. A call of a function here costs a no-op for tracebacks if its line has no operation of its
 // own.
@@ -115,9 +93,6 @@ func Half(v Words) Words { return v.Average(Words{}) }
 func HighWords(lo, hi Dwords) Words {
 	return lo.ToBits().ReshapeToUint16s().ConcatOdd(hi.ToBits().ReshapeToUint16s()).BitsToInt16()
 }
-
-// SpreadFirst puts the first word in all places.
-func SpreadFirst(v Words) Words { return archsimd.BroadcastInt16x8(v.GetElem(0)) }
 
 // StoreLowBytes stores the words of a, which are bytes, then those of b.
 func StoreLowBytes(a, b Words, p unsafe.Pointer) {
@@ -212,25 +187,4 @@ func LoadDoubles(v *[8]float64) Doubles { return archsimd.LoadFloat64x2Array((*[
 // StoreInts stores numbers as int32, rounded towards zero.
 func StoreInts(v Doubles, p unsafe.Pointer) {
 	*(*float64)(p) = v.ConvertToInt64().TruncToInt32().ToBits().ReshapeToUint64s().BitsToFloat64().GetElem(0)
-}
-
-// Trunc rounds towards zero.
-func Trunc(v Doubles) Doubles { return v.Trunc() }
-
-// Floor rounds down.
-func Floor(v Doubles) Doubles { return v.Floor() }
-
-// PickBytes makes numbers from bytes of each lane, taken by indices like in Take, and the bits of 2⁵²: each number is
-// 2⁵² plus the byte taken as its lowest.
-func PickBytes(v, indices, bits Bytes) Doubles {
-	return v.LookupOrZero(indices).Or(bits).ReshapeToUint64s().BitsToFloat64()
-}
-
-// Abs clears the signs.
-func Abs(v Doubles) Doubles { return v.Abs() }
-
-// CopySigns gives v, which is not negative, the signs of another vector.
-func CopySigns(v, signs Doubles) Doubles {
-	sign := signs.ToBits().And(archsimd.BroadcastUint64x2(1 << 63))
-	return v.ToBits().Or(sign).BitsToFloat64()
 }

@@ -53,22 +53,8 @@ func MulAddPairs(sumHigh, sumLow Dwords, pairs, high, low Words) (Dwords, Dwords
 
 func dwords(v Words) Dwords { return v.ToBits().ReshapeToUint32s().BitsToInt32() }
 
-// MulPixels is MulPairs for the bytes of Take, and MulAddPixels is MulAddPairs for them.
-func MulPixels(start Dwords, v, indices Bytes, high, low Words) (Dwords, Dwords) {
-	w := v.LookupOrZero(indices).ReshapeToUint32s()
-	return w.BitsToInt32().MulAdd(dwords(high), start), w.ShiftAllRight(16).BitsToInt32().Mul(dwords(low))
-}
-
-func MulAddPixels(sumHigh, sumLow Dwords, v, indices Bytes, high, low Words) (Dwords, Dwords) {
-	w := v.LookupOrZero(indices).ReshapeToUint32s()
-	return w.BitsToInt32().MulAdd(dwords(high), sumHigh), w.ShiftAllRight(16).BitsToInt32().MulAdd(dwords(low), sumLow)
-}
-
 // Raise returns the addend for the low part of a sum: here the high part.
 func Raise(high Dwords, _ bool) Dwords { return high }
-
-// Interleave alternates the words of two vectors, of the lanes' lower halves and of their upper ones.
-func Interleave(a, b Words) (lo, hi Words) { return a.InterleaveLo(b), a.InterleaveHi(b) }
 
 // spreads repeats a dword.
 var spreads = [4][16]uint8{
