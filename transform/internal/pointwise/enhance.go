@@ -40,29 +40,13 @@ func (a *Adjuster) meanLuma(pix []byte) byte {
 
 // blendAll blends the image with one that has the same byte everywhere.
 func (a *Adjuster) blendAll(dst, src []byte, value byte, factor float32) {
-	dst = dst[:len(src)]
-	table := &a.tables[0]
-	identity(table)
-	if a.fast != nil {
-		a.fast.blend(table[:], table[:], value, a.keep(factor))
-	} else {
-		for v := range table {
-			table[v] = blend(value, byte(v), factor)
-		}
+	for v := range a.tables[0] {
+		a.tables[0][v] = blend(value, byte(v), factor)
 	}
-	switch {
-	case a.fast == nil:
-	case a.fast.table != nil:
-		a.fast.fill(&a.spread[0], table)
-		dst, src = skip(dst, src, a.fast.table(dst, src, &a.spread[0]))
-	case a.lines[0].fit(table, float64(factor), true):
-		dst, src = skip(dst, src, a.fast.line(dst, src, &a.lines[0]))
-	default:
-		dst, src = skip(dst, src, a.fast.blend(dst, src, value, a.keep(factor)))
+	if dst = dst[:len(src)]; a.fast != nil && a.line.fit(&a.tables[0], float64(factor)) {
+		dst, src = skip(dst, src, a.fast.line(dst, src, &a.line))
 	}
-	for i, v := range src {
-		dst[i] = table[v]
-	}
+	a.replaceAll(dst, src)
 }
 
 // Saturation is ImageEnhance.Color. Its degenerate image is the gray one.

@@ -5,15 +5,9 @@ import "math/bits"
 // Autocontrast is ImageOps.autocontrast without a cutoff: it stretches each channel so that its darkest byte becomes 0
 // and its brightest 255.
 func (a *Adjuster) Autocontrast(dst, src []byte) {
-	dst = dst[:len(src)]
 	low, high := a.extremes(src)
-	fit := a.fast != nil && a.fast.lines != nil
 	for c := range a.tables {
-		slope := spread(&a.tables[c], int(low[c]), int(high[c]))
-		fit = fit && a.lines[c].fit(&a.tables[c], slope, false)
-	}
-	if fit {
-		dst, src = skip(dst, src, a.fast.lines(dst, src, &a.lines))
+		spread(&a.tables[c], int(low[c]), int(high[c]))
 	}
 	a.lookup(dst, src)
 }
@@ -35,23 +29,18 @@ func (a *Adjuster) extremes(pix []byte) (low, high [3]byte) {
 	return low, high
 }
 
-// spread makes the table that maps low to 0 and high to 255, and returns its slope. Pillow's arithmetic is float64,
-// rounded after each step and then truncated.
-func spread(table *[256]byte, low, high int) float64 {
+// spread makes the table that maps low to 0 and high to 255. Pillow's arithmetic is float64, rounded after each step
+// and then truncated.
+func spread(table *[256]byte, low, high int) {
 	if high <= low {
-		identity(table)
-		return 1
+		*table = allBytes
+		return
 	}
 	scale := 255 / float64(high-low)
 	offset := float64(-float64(low) * scale)
-	clear(table[:low])
-	for v := low; v <= high; v++ {
-		table[v] = byte(min(max(int(float64(float64(v)*scale)+offset), 0), 255))
+	for v := range table {
+		table[v] = byte(min(max(float64(float64(v)*scale)+offset, 0), 255))
 	}
-	for v := high + 1; v < 256; v++ {
-		table[v] = 255
-	}
-	return scale
 }
 
 // Equalize is ImageOps.equalize: each channel's bytes are replaced so that their histogram becomes as flat as possible.
@@ -101,7 +90,7 @@ func equal(table *[256]byte, counts *[256]uint32) {
 	}
 	step := (total - last) / 255
 	if used <= 1 || step == 0 {
-		identity(table)
+		*table = allBytes
 		return
 	}
 	n, inverse := uint64(step/2), 1<<63/uint64(step)+1
@@ -110,10 +99,6 @@ func equal(table *[256]byte, counts *[256]uint32) {
 		table[v] = byte(min(steps, 255))
 		n += uint64(counts[v])
 	}
-}
-
-func identity(table *[256]byte) {
-	*table = allBytes
 }
 
 var allBytes = func() (t [256]byte) {

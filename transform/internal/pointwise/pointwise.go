@@ -18,7 +18,7 @@ type Adjuster struct {
 	counts [6][256]uint32 // histograms of each channel: of even pixels, then of odd ones
 	// Arguments of kernels.
 	spread    [3][1024]byte
-	lines     [3]line
+	line      line
 	factor    float32
 	low, high [192]byte
 }
@@ -27,53 +27,45 @@ type Adjuster struct {
 func New(level kernel.Level) *Adjuster { return &Adjuster{fast: byLevel[level]} }
 
 // Invert is ImageOps.invert: every byte is replaced by 255 minus it.
-func (a *Adjuster) Invert(dst, src []byte) {
-	if dst = dst[:len(src)]; a.fast != nil {
-		dst, src = skip(dst, src, a.fast.xor(dst, src, 255))
-	}
-	for i, v := range src {
-		dst[i] = ^v
-	}
-}
+func (a *Adjuster) Invert(dst, src []byte) { a.Solarize(dst, src, 0) }
 
 // Posterize is ImageOps.posterize: every byte keeps its upper bits, 0 to 8 of them.
 func (a *Adjuster) Posterize(dst, src []byte, bits int) {
 	mask := ^byte(0xff >> bits)
-	if dst = dst[:len(src)]; a.fast != nil {
-		dst, src = skip(dst, src, a.fast.and(dst, src, mask))
+	for v := range a.tables[0] {
+		a.tables[0][v] = byte(v) & mask
 	}
-	for i, v := range src {
-		dst[i] = v & mask
-	}
+	a.replaceAll(dst, src)
 }
 
 // Solarize is ImageOps.solarize: bytes of at least threshold, 0 to 256, are inverted.
 func (a *Adjuster) Solarize(dst, src []byte, threshold int) {
-	if threshold == 0 {
-		a.Invert(dst, src)
-		return
-	}
-	if dst = dst[:len(src)]; a.fast != nil && threshold < 256 {
-		dst, src = skip(dst, src, a.fast.solarize(dst, src, byte(threshold-1)))
-	}
-	for i, v := range src {
-		if int(v) >= threshold {
-			v = ^v
+	for v := range a.tables[0] {
+		if a.tables[0][v] = byte(v); v >= threshold {
+			a.tables[0][v] = ^byte(v)
 		}
-		dst[i] = v
 	}
+	a.replaceAll(dst, src)
 }
 
 // SolarizeAdd adds add, which is not negative, to bytes below threshold, 0 to 256. Sums are limited to 255.
 func (a *Adjuster) SolarizeAdd(dst, src []byte, add, threshold int) {
-	if dst = dst[:len(src)]; a.fast != nil && 0 < threshold && threshold < 256 {
-		dst, src = skip(dst, src, a.fast.solarizeAdd(dst, src, byte(min(add, 255)), byte(threshold-1)))
+	for v := range a.tables[0] {
+		if a.tables[0][v] = byte(v); v < threshold {
+			a.tables[0][v] = byte(min(v+add, 255))
+		}
+	}
+	a.replaceAll(dst, src)
+}
+
+// replaceAll replaces the bytes of all channels by those of the first table.
+func (a *Adjuster) replaceAll(dst, src []byte) {
+	if dst = dst[:len(src)]; a.fast != nil {
+		a.fast.fill(&a.spread[0], &a.tables[0])
+		dst, src = skip(dst, src, a.fast.table(dst, src, &a.spread[0]))
 	}
 	for i, v := range src {
-		if int(v) < threshold {
-			v = byte(min(int(v)+add, 255))
-		}
-		dst[i] = v
+		dst[i] = a.tables[0][v]
 	}
 }
 

@@ -5,14 +5,15 @@ package pointwise
 import (
 	"unsafe"
 
+	"github.com/imgfeed/imgfeed/internal/kernel"
 	. "github.com/imgfeed/imgfeed/internal/lanes/avx2"
 )
 
-// kernelsAVX2 are all kernels except those of tables, which other files add.
-var kernelsAVX2 = kernels{
-	xor: xorAVX2, and: andAVX2, solarize: solarizeAVX2, solarizeAdd: solarizeAddAVX2, gray: grayAVX2, sumLuma: sumLumaAVX2,
-	blend: blendAVX2, saturation: saturationAVX2, hue: hueAVX2, smooth: smoothAVX2, extremes: extremesAVX2, fill: FillTable,
-	replace: replaceAVX2, vector: vectorAVX2,
+func init() {
+	byLevel[kernel.AVX2] = &kernels{
+		gray: grayAVX2, sumLuma: sumLumaAVX2, saturation: saturationAVX2, hue: hueAVX2, smooth: smoothAVX2,
+		extremes: extremesAVX2, fill: FillTable, replace: replaceAVX2, table: tableAVX2, line: lineAVX2, vector: vectorAVX2,
+	}
 }
 
 // Kernels do whole vectors or groups of three, and return how many bytes those are; the generic code does the rest.
@@ -20,52 +21,6 @@ const (
 	vectorAVX2 = 16 * Count
 	pixelsAVX2 = 48 * Count
 )
-
-func xorAVX2(dst, src []byte, value byte) int {
-	n, x := len(src)&^(vectorAVX2-1), BroadcastBytes(value)
-	for at := 0; at < n; at += vectorAVX2 {
-		p := unsafe.Pointer(&src[at])
-		Store(Load(p).Xor(x), unsafe.Pointer(&dst[at]))
-	}
-	Leave()
-	return n
-}
-
-func andAVX2(dst, src []byte, value byte) int {
-	n, x := len(src)&^(vectorAVX2-1), BroadcastBytes(value)
-	for at := 0; at < n; at += vectorAVX2 {
-		p := unsafe.Pointer(&src[at])
-		Store(Load(p).And(x), unsafe.Pointer(&dst[at]))
-	}
-	Leave()
-	return n
-}
-
-// reachesAVX2 returns ones where a byte is above the limit below.
-func reachesAVX2(v, below, one Bytes) Bytes { return Bytes{}.Sub(v.SubSaturated(below).Min(one)) }
-
-func solarizeAVX2(dst, src []byte, below byte) int {
-	n, limit, one := len(src)&^(vectorAVX2-1), BroadcastBytes(below), BroadcastBytes(1)
-	for at := 0; at < n; at += vectorAVX2 {
-		p := unsafe.Pointer(&src[at])
-		v := Load(p)
-		Store(v.Xor(reachesAVX2(v, limit, one)), unsafe.Pointer(&dst[at]))
-	}
-	Leave()
-	return n
-}
-
-func solarizeAddAVX2(dst, src []byte, add, below byte) int {
-	n, limit, one, more := len(src)&^(vectorAVX2-1), BroadcastBytes(below), BroadcastBytes(1), BroadcastBytes(add)
-	for at := 0; at < n; at += vectorAVX2 {
-		p := unsafe.Pointer(&src[at])
-		v := Load(p)
-		keep := reachesAVX2(v, limit, one)
-		Store(v.And(keep).Or(v.AddSaturated(more).AndNot(keep)), unsafe.Pointer(&dst[at]))
-	}
-	Leave()
-	return n
-}
 
 // The weights of luma, in pairs that fit words: 38470, green's, is in both.
 var (
@@ -124,18 +79,6 @@ func blendWordsAVX2(a, b Words, factor Floats) Words {
 	lo := aLo.ConvertToFloat32().Add(bLo.Sub(aLo).ConvertToFloat32().Mul(factor)).ConvertToInt32()
 	hi := aHi.ConvertToFloat32().Add(bHi.Sub(aHi).ConvertToFloat32().Mul(factor)).ConvertToInt32()
 	return ToByteRange(ShiftNarrow(lo, hi, 0))
-}
-
-func blendAVX2(dst, src []byte, value byte, factor *float32) int {
-	n, a, f := len(src)&^(vectorAVX2-1), BroadcastWords(int16(value)), BroadcastFloat(factor)
-	for at := 0; at < n; at += vectorAVX2 {
-		p := unsafe.Pointer(&src[at])
-		v := Load(p)
-		even, odd := blendWordsAVX2(a, EvenBytes(v), f), blendWordsAVX2(a, OddBytes(v), f)
-		Store(ToBytes(PairBytes(even, odd)), unsafe.Pointer(&dst[at]))
-	}
-	Leave()
-	return n
 }
 
 // saturationAVX2 works on groups of four pixels, with luma and differences in dwords for the conversion to float.
@@ -236,6 +179,35 @@ func replaceAVX2(dst, src []byte, tables *[3][1024]byte) int {
 		r := Replace(Channel(v0, v1, v2, 0), &tables[0])
 		g := Replace(Channel(v0, v1, v2, 1), &tables[1])
 		StoreChannels(r, g, Replace(Channel(v0, v1, v2, 2), &tables[2]), unsafe.Pointer(&dst[at]))
+	}
+	Leave()
+	return n
+}
+
+func tableAVX2(dst, src []byte, table *[1024]byte) int {
+	n := len(src) &^ (vectorAVX2 - 1)
+	for at := 0; at < n; at += vectorAVX2 {
+		p := unsafe.Pointer(&src[at])
+		Store(Replace(Load(p), table), unsafe.Pointer(&dst[at]))
+	}
+	Leave()
+	return n
+}
+
+// lineAVX2 replaces all bytes by those of a line.
+func lineAVX2(dst, src []byte, t *line) int {
+	n, one, half := len(src)&^(vectorAVX2-1), BroadcastBytes(1), BroadcastBytes(15)
+	start, before, always := BroadcastBytes(t.start), BroadcastBytes(t.before), BroadcastBytes(t.always)
+	base, offset := Load(unsafe.Pointer(&t.base)), Load(unsafe.Pointer(&t.offset))
+	first, second := Load(unsafe.Pointer(&t.first)), Load(unsafe.Pointer(&t.second))
+	upTo7, from8 := Load(unsafe.Pointer(&halfBits[0])), Load(unsafe.Pointer(&halfBits[1]))
+	for at := 0; at < n; at += vectorAVX2 {
+		v := Load(unsafe.Pointer(&src[at]))
+		x := v.SubSaturated(start)
+		h, l := HalfOf(x).And(half), x.And(half)
+		more := Take(first, l).And(Take(upTo7, h)).Or(Take(second, l).And(Take(from8, h))).Min(one)
+		after := Bytes{}.Sub(v.SubSaturated(before).Min(one)).Or(always)
+		Store(Take(base, h).AddSaturated(Take(offset, l)).AddSaturated(more).And(after), unsafe.Pointer(&dst[at]))
 	}
 	Leave()
 	return n
