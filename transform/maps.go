@@ -132,20 +132,6 @@ func atanDegrees(x float64) float64 {
 	return angle * (180 / math.Pi)
 }
 
-// turn turns the image counterclockwise by a number of quarter turns from 1 to 3.
-func (c *canvas) turn(quarters int) error {
-	w, h := c.size()
-	if quarters != 2 {
-		w, h = h, w
-	}
-	from, to, err := c.redraw(w, h)
-	if err != nil {
-		return err
-	}
-	affine.Turn(to, from, quarters)
-	return nil
-}
-
 // rotate is Pillow's Image.rotate, and so torchvision's rotate: counterclockwise by an angle in degrees, about center
 // (nil for the image's middle). With expand the result is as large as the turned image needs.
 func (c *canvas) rotate(degrees float64, filter Interpolation, expand bool, center *[2]float64, fill Fill) error {
@@ -160,19 +146,17 @@ func (c *canvas) rotate(degrees float64, filter Interpolation, expand bool, cent
 	middle := [2]float64{float64(w) / 2, float64(h) / 2}
 	if center != nil {
 		middle = *center
-	} else {
-		switch {
-		case degrees == 0:
-			return nil
-		case degrees == 180:
-			return c.turn(2)
-		case (degrees == 90 || degrees == 270) && (expand || w == h):
-			return c.turn(int(degrees) / 90)
-		}
+	} else if degrees == 0 {
+		return nil
 	}
 	m := rotation(degrees, middle)
 	if expand {
-		w, h, m = expanded(w, h, m)
+		newW, newH := expanded(w, h, m)
+		if center == nil && m[0] == 0 { // a quarter turn, which Pillow makes by transposing
+			newW, newH = h, w
+		}
+		m[2], m[5] = mapped(m, -float64(newW-w)/2, -float64(newH-h)/2)
+		w, h = newW, newH
 	}
 	return c.affineMap(w, h, m, filter, fill)
 }
@@ -202,8 +186,8 @@ func mapped(m affine.Matrix, x, y float64) (float64, float64) {
 	return float64(m[0]*x) + float64(m[1]*y) + m[2], float64(m[3]*x) + float64(m[4]*y) + m[5]
 }
 
-// expanded returns the size of a result that holds a whole turned w × h image, and the matrix that centres it there.
-func expanded(w, h int, m affine.Matrix) (int, int, affine.Matrix) {
+// expanded returns the size of a result that holds a whole turned w × h image.
+func expanded(w, h int, m affine.Matrix) (int, int) {
 	width, height := float64(w), float64(h)
 	var low, high [2]float64
 	for i, corner := range [4][2]float64{{0, 0}, {width, 0}, {width, height}, {0, height}} {
@@ -213,9 +197,7 @@ func expanded(w, h int, m affine.Matrix) (int, int, affine.Matrix) {
 		}
 		low, high = [2]float64{min(low[0], x), min(low[1], y)}, [2]float64{max(high[0], x), max(high[1], y)}
 	}
-	newW, newH := math.Ceil(high[0])-math.Floor(low[0]), math.Ceil(high[1])-math.Floor(low[1])
-	m[2], m[5] = mapped(m, -(newW-width)/2, -(newH-height)/2)
-	return int(newW), int(newH), m
+	return int(math.Ceil(high[0]) - math.Floor(low[0])), int(math.Ceil(high[1]) - math.Floor(low[1]))
 }
 
 // inverseAffine is torchvision's _get_inverse_affine_matrix, with the same arithmetic in the same order: a rotation, a

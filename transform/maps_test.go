@@ -55,7 +55,9 @@ func (o RandomRotation) naive(m *naiveImage, d *RNG) error {
 	}
 	a, w, h := rotation(math.Mod(degrees+720, 360), center), m.w, m.h
 	if o.Expand {
-		w, h, a = expanded(w, h, a)
+		newW, newH := expanded(w, h, a)
+		a[2], a[5] = mapped(a, -float64(newW-w)/2, -float64(newH-h)/2)
+		w, h = newW, newH
 	}
 	m.affineMap(w, h, a, o.Interpolation, o.Fill)
 	return nil
@@ -121,6 +123,24 @@ func TestMapsMatchNaive(t *testing.T) {
 			for _, text := range slices.Concat(mapSpecs, blurSpecs) {
 				compareWithNaive(t, engine, mustParse(text), []Source{{Image: encodePNG(t, pix, w, h)}}, pix, w, h)
 			}
+		}
+	}
+}
+
+// TestQuarterTurns compares rotations by multiples of 90° with transposed pixels, for every filter.
+func TestQuarterTurns(t *testing.T) {
+	engine := NewEngine(kernel.Active())
+	for i := range 120 {
+		w, h, quarters := 1+i*7%23, 1+i*5%19, 1+i%3
+		m := &naiveImage{randomImage(w, h, uint64(i)), w, h}
+		src := Source{Image: encodePNG(t, m.pix, w, h)}
+		m.turn(quarters)
+		filter := []Interpolation{Nearest, Bilinear, Bicubic}[i/3%3]
+		turn := RandomRotation{Degrees: [2]float64{float64(90 * quarters), float64(90 * quarters)}, Interpolation: filter, Expand: true}
+		got := make([]byte, len(m.pix))
+		_, err := engine.Apply(must(NewSpec(turn, CenterCrop{Size: Size{m.h, m.w}})), Output{Pix: got}, src, RNG{})
+		if err != nil || !bytes.Equal(got, m.pix) {
+			t.Fatalf("%d×%d by %d quarters, %v: %v, differs from the transposed image", w, h, quarters, filter, err)
 		}
 	}
 }

@@ -67,6 +67,7 @@ func (m *Mapper) interpolateGroups(dst, src *imagefile.RGB, a *Matrix, colour [3
 	fill(g.last[1][:], float64(src.Height-1))
 	fill(g.reach[:], float64(min(src.Width-1, 1)))
 	fill(g.stride[:], float64(3*src.Width))
+	w, h := float64(src.Width), float64(src.Height)
 	first, behind := 0, dst.Width
 	for y := range dst.Height {
 		to := m.target(dst, y)
@@ -74,7 +75,12 @@ func (m *Mapper) interpolateGroups(dst, src *imagefile.RGB, a *Matrix, colour [3
 		alongX, alongY := float64(a[1]*v), float64(a[4]*v)
 		fill(g.rowTerm[0][:], alongX)
 		fill(g.rowTerm[1][:], alongY)
-		first, behind = inside(first, behind, dst, src, a, alongX, alongY)
+		// The terms along x are monotonic, and so is their rounded sum with the others: the pixels that show src are adjacent.
+		first, behind = span(first, behind, dst.Width, func(x int) bool {
+			u := float64(x) + 0.5
+			atX, atY := float64(a[0]*u)+alongX+a[2], float64(a[3]*u)+alongY+a[5]
+			return !(atX < 0 || atX >= w || atY < 0 || atY >= h)
+		})
 		resample.Paint(to[:3*first], colour)
 		for at := first; at < behind; at += groupLen {
 			n := min(groupLen, behind-at)
@@ -97,24 +103,17 @@ func (m *Mapper) interpolateGroups(dst, src *imagefile.RGB, a *Matrix, colour [3
 	}
 }
 
-// inside returns the first pixel of a row that shows src, and the one after the last, starting from those of the row above.
-// All pixels between show src, too: the terms along x are monotonic, and so is their rounded sum with the others.
-func inside(first, behind int, dst, src *imagefile.RGB, a *Matrix, alongX, alongY float64) (int, int) {
-	w, h := float64(src.Width), float64(src.Height)
-	shows := func(x int) bool {
-		u := float64(x) + 0.5
-		atX := float64(a[0]*u) + alongX + a[2]
-		atY := float64(a[3]*u) + alongY + a[5]
-		return !(atX < 0 || atX >= w || atY < 0 || atY >= h)
-	}
-	for first < dst.Width && !shows(first) {
+// span returns the first pixel of a row of the given width that shows the source, and the one after the last, starting
+// from those of the row above. All pixels between must show it, too.
+func span(first, behind, width int, shows func(x int) bool) (int, int) {
+	for first < width && !shows(first) {
 		first++
 	}
-	if first == dst.Width {
-		for first = 0; first < dst.Width && !shows(first); first++ {
+	if first == width {
+		for first = 0; first < width && !shows(first); first++ {
 		}
 	}
-	if first == dst.Width {
+	if first == width {
 		return 0, 0
 	}
 	for first > 0 && shows(first-1) {
@@ -122,7 +121,7 @@ func inside(first, behind int, dst, src *imagefile.RGB, a *Matrix, alongX, along
 	}
 	for behind = max(behind, first+1); !shows(behind - 1); behind-- {
 	}
-	for behind < dst.Width && shows(behind) {
+	for behind < width && shows(behind) {
 		behind++
 	}
 	return first, behind

@@ -108,7 +108,7 @@ func TestPillow(t *testing.T) {
 		got.Resize(w, h)
 		want.Resize(w, h)
 		matrix := strings.Trim(fmt.Sprint([6]float64(a)), "[]")
-		question := fmt.Sprintf("map %d %d %d %d %v %d %d %d %s", src.Width, src.Height, w, h, f, fill[0], fill[1], fill[2], matrix)
+		question := fmt.Sprintf("%d %d %d %d %v %d %d %d %s", src.Width, src.Height, w, h, f, fill[0], fill[1], fill[2], matrix)
 		p.ask(want, src, question)
 		for k, m := range mappers {
 			clear(got.Pix)
@@ -135,24 +135,6 @@ func firstDifference(got, want *imagefile.RGB) string {
 		n, pixel%want.Width, pixel/want.Width, want.Width, want.Height, got.Pix[first], want.Pix[first])
 }
 
-func TestTurnIsPillows(t *testing.T) {
-	p, rng := startPillow(t, "testdata/turns.crc"), rand.New(rand.NewPCG(5, 6))
-	for i := range 60 {
-		src, got, want := newImage(rng, 1+rng.IntN(20), 1+rng.IntN(20)), new(imagefile.RGB), new(imagefile.RGB)
-		quarters, w, h := 1+i%3, src.Width, src.Height
-		if quarters != 2 {
-			w, h = h, w
-		}
-		got.Resize(w, h)
-		want.Resize(w, h)
-		p.ask(want, src, fmt.Sprintf("turn %d %d %d", src.Width, src.Height, quarters))
-		Turn(got, src, quarters)
-		if err := p.answers.Compare(i, got.Pix, want.Pix); err != nil {
-			t.Fatalf("%d quarters of %d×%d: %v", quarters, src.Width, src.Height, err)
-		}
-	}
-}
-
 // TestLevels compares the levels' kernels with the generic code, on images and maps of every kind, and looks for bytes that were changed behind.
 func TestLevels(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 10))
@@ -162,9 +144,6 @@ func TestLevels(t *testing.T) {
 		got.Resize(1+rng.IntN(150), 1+rng.IntN(9))
 		want.Resize(got.Width, got.Height)
 		a, f := randomMatrix(rng, src.Width, src.Height), everyFilter[rng.IntN(3)]
-		if rng.IntN(8) == 0 { // along y, shifted, with runs of every length
-			a, f = Matrix{1, 0, math.Round(20 * rng.NormFloat64()), rng.NormFloat64() / 5, 1, 3 * rng.NormFloat64()}, resample.Nearest
-		}
 		generic.Map(want, src, a, f, [3]byte{1, 2, 3})
 		for _, level := range kernel.Available() {
 			clear(got.Pix)
