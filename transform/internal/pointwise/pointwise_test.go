@@ -50,23 +50,6 @@ func TestEqualTables(t *testing.T) {
 	}
 }
 
-// TestHueTables compares the way by tables with Pillow's own, written down, for colours of all orders and every shift.
-func TestHueTables(t *testing.T) {
-	a := New(kernel.Generic)
-	for shift := range 256 {
-		for c := range 4096 {
-			r, g, b := byte(c*31+shift), byte(c>>4*17), byte(c*7>>3+c&1*shift)
-			pix := []byte{r, g, b}
-			a.Hue(pix, pix, uint8(shift))
-			h, s, v := toHSV(r, g, b)
-			wantR, wantG, wantB := fromHSV(h+uint8(shift), s, v)
-			if want := []byte{wantR, wantG, wantB}; !bytes.Equal(pix, want) {
-				t.Fatalf("%d %d %d by %d: %v, want %v", r, g, b, shift, pix, want)
-			}
-		}
-	}
-}
-
 // TestEveryColour compares every level with the generic code for every colour there is, each with one of many shifts of hue and factors of
 // saturation.
 func TestEveryColour(t *testing.T) {
@@ -96,26 +79,4 @@ func TestEveryColour(t *testing.T) {
 			}
 		}
 	}
-}
-
-// fromHSV is Pillow's hsv2rgb. The middle channel is q in sextants of odd number, otherwise t.
-func fromHSV(h, s, v byte) (r, g, b byte) {
-	sextant, f := sextantOf(h)
-	fs := float32(float64(s) / 255)
-	p := lowOf(s, v)
-	q := rounded(float64(v) * (1 - float64(float32(fs*f))))
-	t := rounded(float64(v) * (1 - float64(float64(fs)*(1-float64(f)))))
-	switch sextant {
-	case 1:
-		return q, v, p
-	case 2:
-		return p, v, t
-	case 3:
-		return p, q, v
-	case 4:
-		return t, p, v
-	case 5:
-		return v, p, q
-	}
-	return v, t, p
 }
