@@ -18,8 +18,7 @@ import (
 var ilsvrcValidation = Kind{
 	Name:      "ILSVRC2012's validation images",
 	Forms:     []string{"ILSVRC2012_img_val.tar", "the folder of its images"},
-	Labels:    "as torchvision has them, without the development kit; --val-labels gives others",
-	Takes:     []*dataset.Option{dataset.OptionValLabels},
+	Labels:    "as torchvision has them, without the development kit",
 	Published: dataset.ILSVRCValidation,
 }
 
@@ -49,18 +48,11 @@ func openIlsvrcValidation(c *candidate) ([]*Split, error) {
 	}
 	if c.folder == nil {
 		c.strip = folder // it was packed with its name
-		if _, err := labelrule.ILSVRCVal().Find(name); err != nil {
-			return nil, c.tar.Errorf(first, "%v", err)
-		}
 	}
-	val, err := labelrule.OpenValLabels(c.opts)
-	if err != nil {
-		return nil, err
+	if _, err := labelrule.ValLabel(name); err != nil {
+		return nil, transport.RefuseEntry(c.path, first, "%v", err)
 	}
-	if _, err := val.Find(name); err != nil && c.folder != nil {
-		return nil, transport.RefuseEntry(c.path, name, "%v", err)
-	}
-	return c.images("ILSVRC2012's validation images", val.Rule)
+	return c.images("ILSVRC2012's validation images", labelrule.ByValName)
 }
 
 // ilsvrcTest is ILSVRC2012's 100,000 test images. Their labels were never published.
@@ -82,20 +74,16 @@ func openIlsvrcTest(c *candidate) ([]*Split, error) {
 // kaggle is ILSVRC2012 from Kaggle's competition imagenet-object-localization-challenge: any of its folders down to CLS-LOC, or the
 // downloaded zip, which need not be unpacked:
 //
-//	LOC_val_solution.csv                                  ImageId,PredictionString: the label and boxes of each validation image
 //	ILSVRC/Data/CLS-LOC/train/n01440764/n01440764_18.JPEG
 //	ILSVRC/Data/CLS-LOC/val/ILSVRC2012_val_00000001.JPEG
 //	ILSVRC/Data/CLS-LOC/test/ILSVRC2012_test_00000001.JPEG
-//	ILSVRC/Annotations/…, ILSVRC/ImageSets/…              not needed
+//	ILSVRC/Annotations/…, LOC_val_solution.csv, …         not needed
 var kaggle = Kind{
 	Name: "Kaggle's ImageNet",
 	Forms: []string{"the folder with LOC_val_solution.csv and ILSVRC/, or any on the way to CLS-LOC",
 		"imagenet-object-localization-challenge.zip"},
-	Labels: "those of ILSVRC2012; val's are compared with LOC_val_solution.csv; --test adds the test images, which have the label -1",
-	Takes:  []*dataset.Option{dataset.OptionValLabels},
+	Labels: "those of ILSVRC2012; --test adds the test images, which have the label -1",
 }
-
-const kaggleSolution = "LOC_val_solution.csv"
 
 func openKaggle(c *candidate) ([]*Split, error) {
 	if c.folder == nil || c.part || c.given {
@@ -115,29 +103,7 @@ func openKaggle(c *candidate) ([]*Split, error) {
 		if !slices.Contains(q.folders, "train") && !slices.Contains(q.folders, "val") {
 			continue
 		}
-		if err := q.findSolution(); err != nil {
-			return nil, err
-		}
 		return openSplitFolders(q)
 	}
 	return nil, nil
-}
-
-// findSolution takes the labels of the validation images from Kaggle's file, which lies three folders above CLS-LOC, and not from the
-// program's own table. A note says how many differ.
-func (c *candidate) findSolution() error {
-	if c.opts.ValLabels != "" {
-		return nil
-	}
-	dir := c.path
-	for range 4 {
-		file := filepath.Join(dir, kaggleSolution)
-		if info, err := c.tree.Stat(file); err == nil && info.Mode().IsRegular() {
-			text, err := transport.ReadLines(c.tree, file, "labels of the validation images")
-			c.opts.ValText, c.opts.ValFrom = text, file
-			return err
-		}
-		dir = filepath.Dir(dir)
-	}
-	return nil
 }

@@ -20,7 +20,7 @@ func valName(n int) string { return fmt.Sprintf("ILSVRC2012_val_%08d.JPEG", n) }
 
 // valLabel is the label of the validation image of that number.
 func valLabel(n int) int32 {
-	label, err := labelrule.ILSVRCVal().Find(valName(n))
+	label, err := labelrule.ValLabel(valName(n))
 	if err != nil {
 		panic(err)
 	}
@@ -114,113 +114,22 @@ func TestOtherImagesWithoutFolders(t *testing.T) {
 			}
 		}
 	}
-	twice := sourcetest.Tar(t, sourcetest.File{Name: valName(1), Data: []byte("x")}, sourcetest.File{Name: valName(1), Data: []byte("y")})
-	// What looks like no image is skipped before the first that does.
-	twice = append(sourcetest.Tar(t, sourcetest.File{Name: valName(2), Data: []byte(jpegStart + "12345678")})[:1024], twice...)
-	if _, err := items(open(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "val.tar"), twice), Options{})); err == nil || !strings.Contains(err.Error(), "occurs twice") {
-		t.Errorf("an image twice: %v", err)
-	}
 }
 
-func TestValLabelsOfAFile(t *testing.T) {
-	files, known := valTree()
-	dir := t.TempDir()
-	paths := layVal(t, dir, files)
-	classes := wordnet.Wnids()
-	inOrder, caffe, script, other := "", "", "#!/bin/bash\n\nmkdir -p n01751748 n02105855\n", ""
-	for k := range 5 {
-		label := valLabel(k + 1)
-		wnid := classes[label]
-		inOrder += wnid + "\r\n"
-		caffe += fmt.Sprintf("val/%s %d\n", valName(k+1), label)
-		script += fmt.Sprintf("mv %s ./%s/\n", valName(k+1), wnid)
-		other = fmt.Sprintf("%s class%d\n", valName(k+1), k%2) + other
-	}
-	changed := strings.Replace(caffe, " 65\n", " 66\n", 1)
-	of := func(labels ...int32) map[string]item {
-		want := maps.Clone(known)
-		for k, label := range labels {
-			it := want[valName(k+1)]
-			it.label = label
-			want[valName(k+1)] = it
-		}
-		return want
-	}
-	for name, tc := range map[string]struct {
-		text    string
-		want    map[string]item
-		classes []string
-		note    string
-	}{
-		"wnids":       {inOrder, known, classes, "agrees with ILSVRC2012"},
-		"Caffe":       {caffe, known, classes, "agrees"},
-		"MXNet":       {strings.ReplaceAll(caffe, "\n", ".000000\n"), known, classes, "agrees"},
-		"valprep.sh":  {script, known, classes, "agrees"},
-		"one differs": {changed, of(66), classes, "1 differ from"},
-		"own classes": {other, of(0, 1, 0, 1, 0), []string{"class0", "class1"}, "5 differ from"},
-	} {
-		file := sourcetest.Write(t, filepath.Join(dir, "labels"), []byte(tc.text))
-		for _, p := range paths {
-			s := open(t, p, Options{ValLabels: file})
-			if got := mustItems(t, s); !reflect.DeepEqual(got, tc.want) || !slices.Equal(s.Classes(), tc.classes) || !strings.Contains(strings.Join(s.Notes(), "\n"), tc.note) {
-				t.Errorf("%s, %s: items %v, want %v; %d classes, notes %q", name, p, got, tc.want, len(s.Classes()), s.Notes())
-			}
-		}
-	}
-	for text, want := range map[string]string{
-		"":                                      "has no labels",
-		"490\n361\n":                            `line 1: "490" is a number alone`,
-		"n01\n\nn02":                            "line 2: 0 words",
-		"a b c":                                 "line 1: 3 words",
-		"x.JPEG n01":                            `line 1: "x.JPEG": the validation images of ILSVRC2012 are called`,
-		valName(1) + " 1\n" + valName(1) + " 2": "line 2: a second label for image 1",
-		valName(1) + " 1000":                    "no label from 0 to 999",
-		valName(1) + " -1":                      "no label from 0 to 999",
-		valName(1) + " 1\n" + valName(2) + " n01": "no label from 0 to 999",
-		valName(1) + " n\xff":                     "not UTF-8",
-		strings.Repeat("n01\n", 50_001):           "line 50001: there are only 50000",
-	} {
-		file := sourcetest.Write(t, filepath.Join(dir, "labels"), []byte(text))
-		var format *FormatError
-		if _, err := Open(paths[0], Options{ValLabels: file}); !errors.As(err, &format) || format.Path != file || !strings.Contains(err.Error(), want) {
-			t.Errorf("%.40q: error %v, want one with %q", text, err, want)
-		}
-	}
-	file := sourcetest.Write(t, filepath.Join(dir, "labels"), []byte(valName(9)+" n01751748"))
-	if err := refusal(paths[1], Options{ValLabels: file}); err == nil || !strings.Contains(err.Error(), file+" does not say its label") {
-		t.Errorf("an image without a label: %v", err)
-	}
-	if _, err := Open(writeTree(t, filepath.Join(dir, "folders"), tree()), Options{ValLabels: file}); err == nil || !strings.Contains(err.Error(), "--val-labels is for") {
-		t.Errorf("labels for class folders: %v", err)
-	}
-}
-
-// TestValInWrongClasses refuses validation images most of which have another class than ILSVRC2012's, in folders and in a file of labels, unless told to take them.
+// TestValInWrongClasses refuses validation images most of which lie in the folder of another class than ILSVRC2012's, unless told to take
+// them.
 func TestValInWrongClasses(t *testing.T) {
-	dir, classes := t.TempDir(), wordnet.Wnids()
-	folders, flat, lines := map[string][]byte{}, map[string][]byte{}, ""
+	classes, folders := wordnet.Wnids(), map[string][]byte{}
 	for k := range 40 {
-		wrong := classes[(int(valLabel(k+1))+1)%len(classes)]
-		folders[wrong+"/"+valName(k+1)] = []byte(jpegStart)
-		flat[valName(k+1)] = []byte(jpegStart)
-		lines += wrong + "\n"
+		folders[classes[(int(valLabel(k+1))+1)%len(classes)]+"/"+valName(k+1)] = []byte(jpegStart)
 	}
-	labels := sourcetest.Write(t, filepath.Join(dir, "labels"), []byte(lines))
-	for _, c := range []struct {
-		path string
-		opts Options
-		want string
-	}{
-		{writeTree(t, filepath.Join(dir, "folders"), folders), Options{}, "40 of its 40 validation images of ILSVRC2012 lie in the folder of another class"},
-		{writeTree(t, filepath.Join(dir, "flat"), flat), Options{ValLabels: labels}, "40 of the 40 images have another class there than in ILSVRC2012"},
-	} {
-		if err := refusal(c.path, c.opts); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, want %q", c.path, err, c.want)
-		}
-		c.opts.ForceClasses = true
-		if got := mustItems(t, open(t, c.path, c.opts)); len(got) != 40 {
-			t.Errorf("%s: %d images by --force-classes", c.path, len(got))
-		}
+	path := writeTree(t, t.TempDir(), folders)
+	const want = "40 of its 40 validation images of ILSVRC2012 lie in the folder of another class"
+	if err := refusal(path, Options{}); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %q", err, want)
+	}
+	if got := mustItems(t, open(t, path, Options{ForceClasses: true})); len(got) != 40 {
+		t.Errorf("%d images by --force-classes", len(got))
 	}
 }
 

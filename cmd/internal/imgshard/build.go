@@ -112,7 +112,7 @@ func newBuildCommand() *cobra.Command {
 var buildGroups = []cliutil.Group{
 	{Title: "Output", Flags: []string{"output", "partitions", "part", "seed", "shard-size", "force", "json"}},
 	{Title: "Encoding", Flags: []string{"encoding", "codec", "resize", "interpolation", "resampler"}},
-	{Title: "Labels and fields", Flags: []string{"label", "classes", "class-order", "classes-from", "val-labels", "no-labels",
+	{Title: "Labels and fields", Flags: []string{"label", "classes", "class-order", "classes-from", "no-labels",
 		"test", "force-classes", "field"}},
 	{Title: "Samples", Flags: []string{"split", "only", "exclude", "images", "image-key", "allow-truncated", "strict"}},
 }
@@ -305,7 +305,6 @@ func printSummary(c *cobra.Command, s pack.Summary, took time.Duration) {
 // addSourceFlags adds the flags for facts that the source itself does not show.
 func addSourceFlags(fl *pflag.FlagSet, o *source.Options) {
 	fl.StringVar(&o.Split, "split", "", "split to pack, or name of the only one (default from SRC's name, or train)")
-	fl.StringVar(&o.ValLabels, "val-labels", "", "ILSVRC2012's validation labels: wnids, csv, val.txt or valprep.sh (default built in)")
 	fl.StringVar(&o.Classes, "classes", "", "classes to pack, in order: file with one per line, SET, or ilsvrc2012 (default classes.txt)")
 	fl.StringVar(&o.Label, "label", "", "label column of a parquet file or list, json.KEY of a WebDataset, or coarse (CIFAR-100)")
 	fl.StringVar(&o.ImageKey, "image-key", "", "extension of the image in WebDataset samples, e.g. jpg or image.jpg (default any image)")
@@ -347,5 +346,5 @@ func checkSourceFlags(o source.Options) error {
 	if o.ClassOrder != source.ClassOrderNumeric && o.ClassOrder != source.ClassOrderString {
 		return fmt.Errorf("--class-order %q: want %s or %s", o.ClassOrder, source.ClassOrderNumeric, source.ClassOrderString)
 	}
-	return cmp.Or(cliutil.Local("--classes", o.Classes), cliutil.Local("--val-labels", o.ValLabels), cliutil.Readable("--images", o.Images))
+	return cmp.Or(cliutil.Local("--classes", o.Classes), cliutil.Readable("--images", o.Images))
 }

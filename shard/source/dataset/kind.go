@@ -41,9 +41,7 @@ var (
 		func(o Options) bool { return o.Label != "" }}
 	OptionImageKey = &Option{"--image-key", "for WebDataset's tars, whose samples have files of several extensions",
 		func(o Options) bool { return o.ImageKey != "" }}
-	OptionImages    = &Option{"--images", "for lists of images, whose paths begin there", func(o Options) bool { return o.Images != "" }}
-	OptionValLabels = &Option{"--val-labels", "for ILSVRC2012's validation images, which have none",
-		func(o Options) bool { return o.ValLabels != "" }}
+	OptionImages   = &Option{"--images", "for lists of images, whose paths begin there", func(o Options) bool { return o.Images != "" }}
 	OptionNoLabels = &Option{"--no-labels", "for images in folders, tars, parquet files and lists",
 		func(o Options) bool { return o.NoLabels }}
 )

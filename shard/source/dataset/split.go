@@ -20,8 +20,6 @@ import (
 type Options struct {
 	// Split chooses one of several splits, or names the only one instead of the name that the path suggests.
 	Split string
-	// ValLabels is a file with the labels of ILSVRC2012's validation images; empty takes the program's own table.
-	ValLabels string
 	// Classes is a file with the name of a class in each line, label 0 first, for labels that are numbers. Empty looks for classes.txt or
 	// classnames.txt beside the data, and otherwise names the classes by their numbers. "ilsvrc2012" takes the wnids of ILSVRC2012. For
 	// class folders and tars it selects the classes and gives their order.
@@ -51,8 +49,6 @@ type Options struct {
 	NoLabels bool
 	// Select chooses samples by their keys.
 	Select Selection
-
-	ValFrom, ValText string // a file of the labels of ILSVRC2012's validation images that lay beside them, and its content
 }
 
 // Orders of classes if all are numbers.
@@ -129,7 +125,7 @@ func Bind(path string, splits []*Split, opts Options) error {
 		}
 		s.Path, s.first = transport.ShownPath(s.Path), splits[0]
 	}
-	for _, o := range []*Option{OptionClasses, OptionLabel, OptionImageKey, OptionImages, OptionValLabels, OptionNoLabels} {
+	for _, o := range []*Option{OptionClasses, OptionLabel, OptionImageKey, OptionImages, OptionNoLabels} {
 		taken := slices.ContainsFunc(splits, func(s *Split) bool { return slices.Contains(s.Kind.Takes, o) })
 		if o.given(opts) && !taken {
 			return transport.Refuse(path, "is %s, which has labels and class names itself: %s is %s", splits[0].Layout(), o.flag, o.of)

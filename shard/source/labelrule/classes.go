@@ -160,10 +160,12 @@ func (c *classRule) add(class, rest string) {
 	if !transport.NamedImage(rest) {
 		return
 	}
-	if number, is := valNumber(path.Base(rest)); is {
-		c.valImages++
-		if known := ILSVRCVal(); wordnet.Words(class) != "" && known.classes[known.labels[number-1]] != class {
-			c.valDiffer++
+	if name := path.Base(rest); strings.HasPrefix(name, ValNamePrefix) {
+		if label, err := ValLabel(name); err == nil {
+			c.valImages++
+			if wordnet.Words(class) != "" && wordnet.Wnids()[label] != class {
+				c.valDiffer++
+			}
 		}
 	}
 	folder := path.Dir(rest)
@@ -183,7 +185,7 @@ func (c *classRule) Labels(s *dataset.Split) (dataset.Labels, error) {
 			transport.SomeNames(c.links), transport.ReasonLink)
 	}
 	switch {
-	case mostDiffer(c.valDiffer, c.valImages) && !s.Options.ForceClasses:
+	case c.valImages >= 20 && 2*c.valDiffer > c.valImages && !s.Options.ForceClasses:
 		return dataset.Labels{}, transport.Refuse(s.Path, "%d of its %d validation images of ILSVRC2012 lie in the folder of another "+
 			"class than they have: sort them anew, or build the folder or tar of all of them, as the program knows their classes; "+
 			"--force-classes takes the folders as they are", c.valDiffer, c.valImages)
