@@ -172,15 +172,12 @@ func openUnlabelled(c *candidate) ([]*Split, error) {
 	return c.images("images without labels", labelrule.WithoutLabels)
 }
 
-// unlabelledTest says that a folder holds test images without class folders, and that the options take them. ILSVRC2012's have a kind of
-// their own.
+// unlabelledTest says that a folder holds test images without class folders, and that the options take them.
 func (c *candidate) unlabelledTest() bool {
 	if !c.opts.Test || c.split != "test" || c.folder == nil || len(c.folders) > 1 {
 		return false
 	}
-	return !slices.ContainsFunc(c.files, func(name string) bool {
-		return strings.HasPrefix(name, labelrule.TestNamePrefix) || transport.FileKind(name) != ""
-	})
+	return !slices.ContainsFunc(c.files, func(name string) bool { return transport.FileKind(name) != "" })
 }
 
 // besideImages says that a file is img2dataset's description of a tar or folder of images beside it.

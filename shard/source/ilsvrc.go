@@ -55,22 +55,6 @@ func openIlsvrcValidation(c *candidate) ([]*Split, error) {
 	return c.images("ILSVRC2012's validation images", labelrule.ByValName)
 }
 
-// ilsvrcTest is ILSVRC2012's 100,000 test images. Their labels were never published.
-var ilsvrcTest = Kind{
-	Name:      "ILSVRC2012's test images",
-	Forms:     []string{"ILSVRC2012_img_test_v10102019.tar", "the folder of its images"},
-	Labels:    "-1: they have none; the classes are those of ILSVRC2012",
-	Published: dataset.Published{Name: "ILSVRC2012's test set", Images: 100_000},
-}
-
-func openIlsvrcTest(c *candidate) ([]*Split, error) {
-	first, err := c.loose()
-	if err != nil || !strings.HasPrefix(path.Base(first), labelrule.TestNamePrefix) {
-		return nil, err
-	}
-	return c.images("ILSVRC2012's test images", labelrule.ByTestName)
-}
-
 // kaggle is ILSVRC2012 from Kaggle's competition imagenet-object-localization-challenge: any of its folders down to CLS-LOC, or the
 // downloaded zip, which need not be unpacked:
 //

@@ -84,7 +84,7 @@ func TestKaggle(t *testing.T) {
 		if path == archive {
 			splits[2].ExpectClasses(splits[0].Classes())
 		}
-		if got := mustItems(t, splits[2]); len(got) != 1 || got["ILSVRC2012_test_00000001.JPEG"].label != -1 || len(splits[2].Classes()) != 1000 {
+		if got := mustItems(t, splits[2]); len(got) != 1 || got["ILSVRC2012_test_00000001.JPEG"].label != -1 || path == archive && len(splits[2].Classes()) != 1000 {
 			t.Errorf("%s: test %v", path, got)
 		}
 		if notes := strings.Join(splits[0].Notes(), "\n"); path == archive && !strings.Contains(notes, "has 1,281,167 images, and here are 1,000: 1,280,167 are missing") {
@@ -97,13 +97,9 @@ func TestKaggle(t *testing.T) {
 	if splits, err := Open(top, Options{}); err != nil || len(splits) != 2 || !strings.Contains(strings.Join(splits[0].Notes(), "\n"), "--test takes it too") {
 		t.Errorf("without --test: %v, %v", splits, err)
 	}
-	alone := open(t, filepath.Join(top, "ILSVRC/Data/CLS-LOC/test"), Options{})
+	alone := open(t, filepath.Join(top, "ILSVRC/Data/CLS-LOC/test"), Options{NoLabels: true})
 	if got := mustItems(t, alone); alone.Name != "test" || len(got) != 1 || got["ILSVRC2012_test_00000001.JPEG"].label != -1 {
 		t.Errorf("test/ alone is %q: %v", alone.Name, got)
-	}
-	tar := sourcetest.Write(t, filepath.Join(dir, "ILSVRC2012_img_test_v10102019.tar"), sourcetest.Tar(t, sourcetest.File{Name: "./ILSVRC2012_test_00000002.JPEG", Data: []byte(jpegStart)}))
-	if got := mustItems(t, open(t, tar, Options{})); got["ILSVRC2012_test_00000002.JPEG"].label != -1 || len(got) != 1 {
-		t.Errorf("the tar of test images: %v", got)
 	}
 }
 

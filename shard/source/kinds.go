@@ -70,7 +70,6 @@ func init() {
 		{&splitFolders, openSplitFolders},
 		{&webDatasets, openWebDatasets},
 		{&unlabelledImages, openUnlabelled},
-		{&ilsvrcTest, openIlsvrcTest},
 		{&ilsvrcValidation, openIlsvrcValidation},
 		{&classTars, openClassTars},
 		{&classFolders, openClassFolders},

@@ -5,11 +5,7 @@ package labelrule
 import (
 	"cmp"
 	"context"
-	"io/fs"
-	"path"
-	"strings"
 
-	"github.com/imgfeed/imgfeed/internal/wordnet"
 	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
@@ -85,34 +81,4 @@ func (r *unlabelledRule) Labels(s *dataset.Split) (dataset.Labels, error) {
 // NoLabels are the labels of a split without any.
 func NoLabels() dataset.Labels {
 	return dataset.Labels{Numbered: true, ByKey: func(string) (int32, bool) { return NoLabel, true }}
-}
-
-// TestNamePrefix begins the names of the test images of ILSVRC2012.
-const TestNamePrefix = "ILSVRC2012_test_"
-
-// testRule gives the test images of ILSVRC2012 the label -1.
-type testRule struct{}
-
-// ByTestName takes the test images of ILSVRC2012 with the label -1.
-func ByTestName(*dataset.Split) (Rule, error) { return testRule{}, nil }
-
-func (testRule) Take(f *transport.File) (bool, error) {
-	if f.Folder && f.Tar != nil {
-		return false, nil
-	}
-	f.Key, f.Label, f.Labelled = path.Base(f.Key), NoLabel, true
-	if !strings.HasPrefix(f.Key, TestNamePrefix) {
-		return false, f.Errorf("is none of the test images, which are called %s00000001.JPEG and so on: move it elsewhere", TestNamePrefix)
-	}
-	if f.Folder {
-		return false, fs.SkipDir
-	}
-	return true, nil
-}
-
-func (testRule) Labels(s *dataset.Split) (dataset.Labels, error) {
-	s.Note("the test images have no labels: all have -1")
-	l := NoLabels()
-	l.Classes, l.Numbered = wordnet.Wnids(), false
-	return l, nil
 }
