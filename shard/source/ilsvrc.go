@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/labelrule"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
@@ -16,10 +15,9 @@ import (
 //
 //	ILSVRC2012_img_val.tar    ILSVRC2012_val_00000001.JPEG …
 var ilsvrcValidation = Kind{
-	Name:      "ILSVRC2012's validation images",
-	Forms:     []string{"ILSVRC2012_img_val.tar", "the folder of its images"},
-	Labels:    "as torchvision has them, without the development kit",
-	Published: dataset.ILSVRCValidation,
+	Name:   "ILSVRC2012's validation images",
+	Forms:  []string{"ILSVRC2012_img_val.tar", "the folder of its images"},
+	Labels: "as torchvision has them, without the development kit",
 }
 
 // loose returns the first image of a folder without subfolders, or of a tar with at most one; "" for any other layout.
