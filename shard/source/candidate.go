@@ -2,7 +2,6 @@ package source
 
 import (
 	"archive/tar"
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -82,9 +81,11 @@ func look(path string, opts Options, t transport.Tree) (*candidate, error) {
 		return c, err
 	case t != transport.FileSystem{}:
 		return nil, transport.Refuse(path, "a file in a zip, of which only folders of images are read: unpack the zip")
-	case strings.EqualFold(filepath.Ext(path), ".npz"): // a zip of arrays
-		return nil, unreadFile(path)
-	case info.Mode().IsRegular() && transport.IsZip(path):
+	}
+	if err := unreadFile(path, ""); err != nil {
+		return nil, err
+	}
+	if info.Mode().IsRegular() && transport.IsZip(path) {
 		return c, c.openZip()
 	}
 	r, err := transport.OpenTar(path)
@@ -211,11 +212,12 @@ func (c *candidate) open() ([]*Split, error) {
 
 // unknown says that a candidate is of no kind, and what is wanted.
 func (c *candidate) unknown() error {
-	if c.noTar {
-		return unreadFile(c.path)
-	}
 	msg := "not laid out as any dataset that is read"
 	switch {
+	case c.noTar:
+		return &FormatError{Path: c.path, Err: transport.ErrNotTar, Msg: "neither a tar nor a tar.gz, a zip or a parquet file. Of a " +
+			"single image give the folder. A list of images is called .csv, .tsv or .jsonl and begins with path,label: of lines such as " +
+			"a.jpg 3, (echo path,label; tr ' ' , < val.txt) > val.csv makes one"}
 	case c.folder == nil:
 	case len(c.sets) > 0:
 		msg = "the folder holds only shard sets (" + strings.Join(c.sets, ", ") + ")"
@@ -382,30 +384,13 @@ func newStdin(opts Options) (*candidate, error) {
 	}
 	in := transport.NewStdin(opts.Stdin)
 	t, err := transport.NewTarReader(transport.StdinName, in.Peek())
+	if errors.Is(err, transport.ErrNotTar) {
+		err = &FormatError{Path: transport.StdinName, Msg: "neither a tar nor a tar.gz, which alone are read from it: save anything else as " +
+			"a file, or unpack the tar by zstd -dc, bzip2 -dc or xz -dc", Err: err}
+	}
 	if err != nil {
-		return nil, noTar(in.Front(), err)
+		return nil, err
 	}
 	t.Peeking = true
 	return &candidate{path: transport.StdinName, opts: opts, naming: naming{split: "train"}, front: &front{tar: t, stdin: in}}, nil
-}
-
-// noTar says why standard input that begins so, and is no tar, is not read.
-func noTar(head []byte, err error) error {
-	what := "neither a tar nor a tar.gz"
-	switch {
-	case !errors.Is(err, transport.ErrNotTar):
-		return err
-	case len(head) == 0:
-		what = "is empty"
-	case bytes.HasPrefix(head, []byte("PK")):
-		what = "a zip, whose list of members stands at its end"
-	case bytes.HasPrefix(head, []byte("PAR1")):
-		what = "a parquet file, whose columns are found from its end"
-	}
-	for i := range unreadFormats {
-		if u := &unreadFormats[i]; u.has(StandardInput, head) {
-			return u.errorOf(transport.StdinName, "")
-		}
-	}
-	return &FormatError{Path: transport.StdinName, Msg: what + ": only tars are read from it, save anything else as a file", Err: err}
 }

@@ -183,7 +183,7 @@ func TestListsThatAreWrong(t *testing.T) {
 		"a JSON label":         {"x.jsonl", `{"path": "a.jpg", "label": [1]}`, Options{}, `line 1: "label": is [1], no string or number`},
 		"no path in JSON":      {"x.jsonl", `{"url": "a.jpg", "label": 1}`, Options{}, `line 1: no path: each line names an image`},
 		"no label in JSON":     {"x.jsonl", `{"path": "a.jpg", "what": 1}`, Options{}, "line 1: no label"},
-		"no list":              {"x.txt", "a.jpg 3\n", Options{}, "is called .csv, .tsv or .jsonl and begins with path,label. Of lines such as a.jpg 3 in val.txt, (echo path,label;"},
+		"no list":              {"x.txt", "a.jpg 3\n", Options{}, "is called .csv, .tsv or .jsonl and begins with path,label: of lines such as a.jpg 3, (echo path,label;"},
 		"a list in no tar":     {"x.tar", "\x00\x01,\x02.jpg\n", Options{}, "neither a tar nor a tar.gz"},
 		"no folder of images":  {"x.csv", "path,label\na.jpg,1\n", Options{Images: "/nowhere/at/all"}, "--images names no folder"},
 		"most of ILSVRC2012":   {"x.jsonl", someWnids.String(), Options{}, "has 950 of ILSVRC2012's 1,000 classes"},

@@ -54,7 +54,7 @@ func TestStandardInput(t *testing.T) {
 		}
 	}
 	for want, data := range map[string][]byte{
-		"standard input: is empty: only tars": nil, "standard input: neither a tar nor a tar.gz": []byte("words"), "a zip, whose list": zipOf(t, tree()), "a parquet file": []byte("PAR1....PAR1"),
+		"standard input: neither a tar nor a tar.gz":     []byte("words"),
 		"standard input: does not end in the two blocks": sourcetest.TarOfTree(t, tree(), "", 3)[:6*1024],
 		"ends in the middle of an entry":                 sourcetest.TarOfTars(t, tree(), 3)[:9000],
 	} {

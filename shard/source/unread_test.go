@@ -1,8 +1,6 @@
 package source
 
 import (
-	"encoding/binary"
-	"hash/crc32"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -10,55 +8,28 @@ import (
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
 )
 
-// tfRecord is a record of TensorFlow's.
-func tfRecord() []byte {
-	record := binary.LittleEndian.AppendUint64(nil, 5)
-	crc := crc32.Checksum(record, crc32.MakeTable(crc32.Castagnoli))
-	return append(binary.LittleEndian.AppendUint32(record, crc>>15|crc<<17+0xa282ead8), "hello\x00\x00\x00\x00"...)
-}
-
 // TestUnreadFormats names what is not read, and says what to do instead.
 func TestUnreadFormats(t *testing.T) {
-	arrow := map[string][]byte{"data-00000-of-00001.arrow": []byte("\xff\xff\xff\xff"), "dataset_info.json": []byte("{}"), "state.json": []byte("{}")}
-	coco := paths("train2017/1.jpg", "val2017/2.jpg")
-	coco["annotations/instances_train2017.json"] = []byte("{}")
-	yolo := paths("images/1.jpg", "images/2.jpg")
-	yolo["labels/1.txt"] = []byte("0 0.5 0.5 1 1")
-	for name, tc := range map[string]struct {
-		files map[string][]byte
-		path  string // below the folder
-		want  []string
-	}{
-		"TFRecord":      {map[string][]byte{"train-00000-of-00002": tfRecord()}, "train-00000-of-00002", []string{"TFRecord, which is not read", "WebDataset's tars"}},
-		"TFRecords":     {map[string][]byte{"train-00000-of-00002": tfRecord()}, "", []string{`entry "train-00000-of-00002": TFRecord`}},
-		"save_to_disk":  {arrow, "", []string{"save_to_disk", "to_parquet("}},
-		"LMDB":          {map[string][]byte{"data.mdb": []byte("x"), "lock.mdb": []byte("x")}, "", []string{"LMDB"}},
-		"MNIST":         {map[string][]byte{"train-images-idx3-ubyte": {0, 0, 8, 3}}, "", []string{"MNIST", "imgfeed.from_torch"}},
-		"numpy":         {map[string][]byte{"x.npy": []byte("\x93NUMPY")}, "x.npy", []string{"a file of numpy arrays"}},
-		"HDF5":          {map[string][]byte{"x.h5": []byte("\x89HDF\r\n\x1a\n")}, "x.h5", []string{"HDF5"}},
-		"RecordIO":      {map[string][]byte{"x": []byte("\x0a\x23\xd7\xce")}, "x", []string{"RecordIO"}},
-		"7z":            {map[string][]byte{"x.7z": []byte("7z\xbc\xaf\x27\x1c")}, "x.7z", []string{"7z", "unpack it"}},
-		"Zstandard":     {map[string][]byte{"x.tar.zst": []byte("\x28\xb5\x2f\xfd")}, "x.tar.zst", []string{"zstd -dc FILE | imgshard build - -o OUT"}},
-		"bzip2":         {map[string][]byte{"x.tar.bz2": []byte("BZh9")}, "x.tar.bz2", []string{"bzip2 -dc FILE | imgshard build - -o OUT"}},
-		"COCO":          {coco, "", []string{"laid out as COCO", "/train2017 --no-labels packs the images"}},
-		"COCO's JSON":   {coco, "annotations/instances_train2017.json", []string{"JSON, of which lists have an object in each line"}},
-		"YOLO":          {yolo, "", []string{"YOLO", "/images --no-labels packs the images"}},
-		"a single file": {paths("x.jpg"), "x.jpg", []string{"a single image"}},
-		"no list":       {map[string][]byte{"train.txt": []byte("apple_pie/0\napple_pie/1\n")}, "train.txt", []string{`a text file that begins with "apple_pie/0"`}},
-		"nothing":       {map[string][]byte{"x": nil}, "x", []string{"the file is empty"}},
+	for file, want := range map[string]string{
+		"train-00000-of-00002":    "TFRecord, which is not read: write its images into class folders, WebDataset's tars or parquet",
+		"data-0000.arrow":         "to_parquet(",
+		"data.mdb":                "LMDB",
+		"train-images-idx3-ubyte": "imgfeed.from_torch",
+		"x.npz":                   "a file of numpy arrays",
+		"data_batch_1.bin":        "imgfeed.from_torch packs torchvision's CIFAR10",
+		"x.H5":                    "HDF5",
+		"x.tar.zst":               "zstd -dc FILE | imgshard build - -o OUT",
 	} {
-		path := filepath.Join(writeTree(t, t.TempDir(), tc.files), tc.path)
-		_, err := Open(path, Options{})
-		for _, want := range tc.want {
-			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%s: %v, want %q", name, err, want)
+		dir := writeTree(t, t.TempDir(), map[string][]byte{file: []byte("PK\x03\x04"), "dataset_info.json": []byte("{}")})
+		for _, path := range []string{dir, filepath.Join(dir, file)} {
+			if _, err := Open(path, Options{}); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), file) {
+				t.Errorf("%s: %v, want %q", path, err, want)
 			}
 		}
 	}
-	// What the advice for COCO and YOLO does.
-	for _, path := range []string{filepath.Join(writeTree(t, t.TempDir(), coco), "train2017"), filepath.Join(writeTree(t, t.TempDir(), yolo), "images")} {
-		if got := mustItems(t, open(t, path, Options{NoLabels: true})); len(got) == 0 {
-			t.Errorf("%s: no images", path)
+	for file, want := range map[string]string{"a.json": "jq -c", "x.jpg": "Of a single image give the folder", "train.txt": ".csv, .tsv or .jsonl and begins with path,label"} {
+		if _, err := Open(sourcetest.Write(t, filepath.Join(t.TempDir(), file), []byte("apple_pie/0\n")), Options{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", file, err, want)
 		}
 	}
 	// A folder of images is read, whatever lies beside them.

@@ -223,9 +223,6 @@ type Stdin struct {
 // NewStdin returns the stream before anything is read.
 func NewStdin(r io.Reader) *Stdin { return &Stdin{r: r} }
 
-// Front is the part that peek has read.
-func (s *Stdin) Front() []byte { return s.head.Bytes() }
-
 // Peek reads from where the last peek ended, and keeps what it reads.
 func (s *Stdin) Peek() io.Reader {
 	return readerFunc(func(p []byte) (int, error) {
