@@ -22,10 +22,8 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strings"
 
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/sys/unix"
 )
 
 // Options choose the dataset. Zero values mean the defaults in brackets.
@@ -83,11 +81,11 @@ func Write(ctx context.Context, dir string, o Options) (Summary, error) {
 	if err := os.MkdirAll(parent, 0o777); err != nil {
 		return sum, err
 	}
-	partial, discard, err := makePartial(parent, "."+name+".synth-")
+	partial, err := os.MkdirTemp(parent, "."+name+".synth-")
 	if err != nil {
 		return sum, err
 	}
-	defer discard()
+	defer os.RemoveAll(partial)
 	if err := os.Chmod(partial, 0o755); err != nil {
 		return sum, err
 	}
@@ -110,50 +108,6 @@ func Write(ctx context.Context, dir string, o Options) (Summary, error) {
 		return sum, err
 	}
 	return sum, os.Rename(partial, dir)
-}
-
-// makePartial makes the hidden folder that becomes the dataset, and removes those of the same prefix left by killed processes. Each
-// is held by flock as long as its process lives. discard removes it, unless it has been renamed.
-func makePartial(parent, prefix string) (partial string, discard func(), err error) {
-	entries, err := os.ReadDir(parent)
-	if err != nil {
-		return "", nil, err
-	}
-	for _, e := range entries {
-		path := filepath.Join(parent, e.Name())
-		if !strings.HasPrefix(e.Name(), prefix) || !e.IsDir() {
-			continue
-		}
-		if f, err := lockFolder(path); err == nil {
-			err = os.RemoveAll(path)
-			f.Close()
-			if err != nil {
-				return "", nil, err
-			}
-		}
-	}
-	if partial, err = os.MkdirTemp(parent, prefix); err != nil {
-		return "", nil, err
-	}
-	f, err := lockFolder(partial)
-	if err != nil {
-		os.Remove(partial)
-		return "", nil, err
-	}
-	return partial, func() { os.RemoveAll(partial); f.Close() }, nil
-}
-
-// lockFolder locks a folder until the file that it returns is closed, or fails if another process has done so.
-func lockFolder(path string) (*os.File, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		f.Close()
-		return nil, fmt.Errorf("lock %s: %w", path, err)
-	}
-	return f, nil
 }
 
 // writeSplit writes the class folders of one split and returns the bytes in them.

@@ -14,7 +14,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"testing"
 
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
@@ -104,33 +103,6 @@ func TestDrawingIsStable(t *testing.T) {
 	sum := sha256.Sum256(pix)
 	if got, want := hex.EncodeToString(sum[:8]), "90dfd26627534750"; got != want {
 		t.Errorf("the pixels have the hash %s, want %s", got, want)
-	}
-}
-
-// TestWriteRemovesWhatAKilledProcessLeft leaves folders of another process that lives, and of other outputs, alone.
-func TestWriteRemovesWhatAKilledProcessLeft(t *testing.T) {
-	dir := t.TempDir()
-	for _, name := range []string{".new.synth-1/train/a", ".new.synth-2/train/a", ".newer.synth-1/a"} {
-		sourcetest.Write(t, filepath.Join(dir, name), nil)
-	}
-	alive, err := lockFolder(filepath.Join(dir, ".new.synth-2"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer alive.Close()
-	if _, err := Write(context.Background(), filepath.Join(dir, "new"), Options{Classes: 1, Train: 1, Val: -1, Size: 32}); err != nil {
-		t.Fatal(err)
-	}
-	var left []string
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range entries {
-		left = append(left, e.Name())
-	}
-	if want := []string{".new.synth-2", ".newer.synth-1", "new"}; !slices.Equal(left, want) {
-		t.Errorf("the folder holds %v, want %v", left, want)
 	}
 }
 
