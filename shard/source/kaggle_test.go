@@ -146,7 +146,7 @@ func TestDamagedZips(t *testing.T) {
 		"flipped.zip": {flipped, "flipped.zip"},
 		"up.zip":      {zipOf(t, map[string][]byte{"a/x.jpg": nil, "b/../../x.jpg": nil}), "climbs out"},
 		"abs.zip":     {zipOf(t, map[string][]byte{"/a/x.jpg": nil}), "absolute"},
-		"both.zip":    {zipOf(t, map[string][]byte{"a": nil, "a/x.jpg": nil}), "occurs twice"},
+		"both.zip":    {zipOf(t, map[string][]byte{"a": nil, "a/x.jpg": nil}), "a: duplicate entries in zip file"},
 		"tars.zip":    {zipOf(t, map[string][]byte{"a.tar": nil, "b.tar": nil}), "unpack the zip"},
 		"empty.zip":   {zipOf(t, map[string][]byte{"x/": nil}), "x"},
 	} {

@@ -100,15 +100,12 @@ func TestZipsOfPython(t *testing.T) {
 				t.Errorf("%s: %q is there", name, key)
 			}
 		}
-		if _, err := z.Open(filepath.Join(path, "cat")); err == nil {
-			t.Errorf("%s: a folder can be opened", name)
-		}
 	}
 	s := open(t, filepath.Join(dir, "link.zip"), Options{})
 	if got := mustItems(t, s); got["cow/link.jpg"].reason != transport.ReasonLink || got["cow/x.jpg"].data != jpegStart {
 		t.Errorf("a link: %v", got)
 	}
-	if _, err := items(open(t, filepath.Join(dir, "bzip2.zip"), Options{})); err == nil || !strings.Contains(err.Error(), "packed by method 12") {
+	if _, err := items(open(t, filepath.Join(dir, "bzip2.zip"), Options{})); err == nil || !strings.Contains(err.Error(), "cannot be unpacked here: pack it again by deflate") {
 		t.Error(err)
 	}
 	data, err := os.ReadFile(filepath.Join(dir, "packed.zip"))
@@ -163,9 +160,12 @@ func TestZipListIsSmall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if _, err := z.List(path); err != nil {
+		t.Fatal(err)
+	}
 	runtime.GC()
 	runtime.ReadMemStats(&after)
-	if each := int64(after.HeapAlloc-before.HeapAlloc) / n; each > 260 {
+	if each := int64(after.HeapAlloc-before.HeapAlloc) / n; each > 310 {
 		t.Errorf("%d members take %d bytes each", n, each)
 	}
 	runtime.KeepAlive(z)
