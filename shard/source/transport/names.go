@@ -54,7 +54,7 @@ func EntryPath(name string) (string, error) {
 	}
 	for part := range strings.SplitSeq(name, "/") {
 		if part == ".." {
-			return "", fmt.Errorf("name that climbs out of the archive with \"..\"")
+			return "", fmt.Errorf("name that climbs out of its root with \"..\"")
 		}
 	}
 	if strings.ContainsRune(name, 0) {
