@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"path"
 	"path/filepath"
@@ -21,9 +22,6 @@ import (
 	"github.com/imgfeed/imgfeed/shard/source/labelrule"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
-
-// parquetBatch is how many values are taken of a page at a time.
-const parquetBatch = 64
 
 // Parquet is the files of one split.
 type Parquet struct {
@@ -176,7 +174,7 @@ func (l *Parquet) label(key string) (int32, bool) {
 	return 0, false
 }
 
-// parquetRow is one row. The image and the fields are valid until the next one is read.
+// parquetRow is one row. The fields are valid until the next one is read.
 type parquetRow struct {
 	image  []byte
 	path   string
@@ -206,66 +204,90 @@ func (l *Parquet) file(ctx context.Context, name string, fn func(row int, r *par
 			err = wrong(fmt.Sprintf("cannot be read as parquet: %v", r), nil)
 		}
 	}()
-	for i, group := range f.RowGroups() {
-		if err := f.checkGroup(i); err != nil {
-			return wrong("cannot be read as parquet", err)
-		}
-		c := f.cursors(group)
-		for range group.NumRows() {
-			r, err := c.next()
+	for group := range f.RowGroups() {
+		for r, err := range f.rows(group) {
 			switch {
 			case err != nil:
-				err = wrong("cannot be read as parquet", err)
+				return wrong("cannot be read as parquet", err)
 			case r.invalid != nil && r.reason == "":
-				err = wrong(r.invalid.Error(), nil)
-			default:
-				err = errors.Join(ctx.Err(), fn(row, r))
+				return wrong(r.invalid.Error(), nil)
 			}
-			if err != nil {
-				c.close()
+			if err := errors.Join(ctx.Err(), fn(row, r)); err != nil {
 				return err
 			}
 			row++
 		}
-		c.close()
 	}
 	return nil
 }
 
-// rowCursors go through the columns of a row group together.
-type rowCursors struct {
-	image, name, label *parquetCursor
-	columns            []parquetColumn
-	fields             []*parquetCursor // one for each column
-	values             []parquet.Value  // the values of one field
-	encoded            []byte           // the fields of the row
+// chosenColumns is a row group of which only some columns are read.
+type chosenColumns struct {
+	parquet.RowGroup
+	chosen []parquet.ColumnChunk
 }
 
-func (f *parquetFile) cursors(group parquet.RowGroup) *rowCursors {
-	c := &rowCursors{image: newParquetCursor(group, f.image), name: newParquetCursor(group, f.imagePath),
-		label: newParquetCursor(group, f.label), columns: f.fields}
-	for i := range f.fields {
-		c.fields = append(c.fields, newParquetCursor(group, f.fields[i].leaf))
+func (c chosenColumns) ColumnChunks() []parquet.ColumnChunk { return c.chosen }
+
+// columns are those that are read.
+func (f *parquetFile) columns() []int {
+	columns := []int{f.image, f.label, f.imagePath}
+	for _, c := range f.fields {
+		columns = append(columns, c.leaf)
 	}
-	return c
+	slices.Sort(columns)
+	return slices.DeleteFunc(slices.Compact(columns), func(column int) bool { return column < 0 })
 }
 
-func (c *rowCursors) close() {
-	for _, cursor := range append(c.fields, c.image, c.name, c.label) {
-		cursor.close()
+// rows gives the rows of a row group.
+func (f *parquetFile) rows(group int) iter.Seq2[*parquetRow, error] {
+	return func(yield func(*parquetRow, error) bool) {
+		if err := f.checkGroup(group); err != nil {
+			yield(nil, err)
+			return
+		}
+		g := chosenColumns{RowGroup: f.RowGroups()[group]}
+		for _, column := range f.columns() {
+			g.chosen = append(g.chosen, g.RowGroup.ColumnChunks()[column])
+		}
+		rows := parquet.NewRowGroupRowReader(g)
+		defer rows.Close()
+		values := make([]parquet.Row, 1)
+		for range g.NumRows() {
+			var r *parquetRow
+			_, err := rows.ReadRows(values)
+			if err == nil || err == io.EOF { // which comes with the last row
+				r, err = f.row(values[0])
+			}
+			if !yield(r, err) || err != nil {
+				return
+			}
+		}
 	}
 }
 
-// next takes the next value of each column.
-func (c *rowCursors) next() (*parquetRow, error) {
-	data, err := c.image.next()
-	text, err2 := c.label.next()
-	file, err3 := c.name.next()
-	r := new(parquetRow)
-	err4 := c.nextFields(r)
-	if err := cmp.Or(err, err2, err3, err4); err != nil {
-		return nil, err
+// row takes a row apart.
+func (f *parquetFile) row(row parquet.Row) (*parquetRow, error) {
+	byColumn := make(map[int][]parquet.Value, 4)
+	for start, end := 0, 0; start < len(row); start = end {
+		column := row[start].Column()
+		for end < len(row) && row[end].Column() == column {
+			end++
+		}
+		byColumn[column] = row[start:end]
 	}
+	for _, column := range f.columns() {
+		if len(byColumn[column]) == 0 {
+			return nil, io.ErrUnexpectedEOF
+		}
+	}
+	one := func(column int) (v parquet.Value) {
+		if column >= 0 {
+			v = byColumn[column][0]
+		}
+		return v
+	}
+	data, file, r := one(f.image), one(f.imagePath), new(parquetRow)
 	switch n := len(data.ByteArray()); {
 	case data.IsNull():
 		r.reason = "the row has no bytes of an image (a path is not followed)"
@@ -274,7 +296,7 @@ func (c *rowCursors) next() (*parquetRow, error) {
 	default:
 		r.image = data.ByteArray()
 	}
-	switch x := parquetScalar(text).(type) {
+	switch x := parquetScalar(one(f.label)).(type) {
 	case nil:
 	case string:
 		r.label = strings.TrimSpace(x)
@@ -286,6 +308,19 @@ func (c *rowCursors) next() (*parquetRow, error) {
 	if !file.IsNull() {
 		r.path = string(file.ByteArray())
 	}
+	f.encoded = f.encoded[:0]
+	for i := range f.fields {
+		c := &f.fields[i]
+		values := byColumn[c.leaf]
+		if c.list && values[0].IsNull() { // an empty list is one null
+			values = nil
+		}
+		var err error
+		if f.encoded, err = c.appendParquet(f.encoded, values); err != nil {
+			r.invalid = cmp.Or(r.invalid, err)
+		}
+	}
+	r.fields = f.encoded
 	return r, nil
 }
 
@@ -308,70 +343,6 @@ func parquetScalar(v parquet.Value) any {
 	return string(v.ByteArray())
 }
 
-// parquetCursor goes through the values of a column in a row group; it holds one page. A nil cursor gives null for every row.
-type parquetCursor struct {
-	pages  parquet.Pages
-	page   parquet.Page
-	values parquet.ValueReader
-	batch  [parquetBatch]parquet.Value
-	at, n  int
-}
-
-// newParquetCursor starts at the first row of a column; the cursor of no column, -1, is nil.
-func newParquetCursor(group parquet.RowGroup, column int) *parquetCursor {
-	if column < 0 {
-		return nil
-	}
-	return &parquetCursor{pages: group.ColumnChunks()[column].Pages()}
-}
-
-// next returns the value of the next row, which is valid until the one after.
-func (c *parquetCursor) next() (parquet.Value, error) {
-	if c == nil {
-		return parquet.Value{}, nil
-	}
-	v, err := c.peek()
-	if err == io.EOF {
-		err = io.ErrUnexpectedEOF
-	}
-	if err == nil {
-		c.at++
-	}
-	return v, err
-}
-
-// peek returns the next value without taking it, or io.EOF at the end.
-func (c *parquetCursor) peek() (parquet.Value, error) {
-	for c.at == c.n {
-		if c.page == nil {
-			page, err := c.pages.ReadPage()
-			if err != nil {
-				return parquet.Value{}, err
-			}
-			c.page, c.values = page, page.Values()
-		}
-		n, err := c.values.ReadValues(c.batch[:])
-		if err != nil && err != io.EOF {
-			return parquet.Value{}, err
-		}
-		if c.at, c.n = 0, n; n == 0 {
-			parquet.Release(c.page)
-			c.page = nil
-		}
-	}
-	return c.batch[c.at], nil
-}
-
-func (c *parquetCursor) close() {
-	if c == nil {
-		return
-	}
-	if c.page != nil {
-		parquet.Release(c.page)
-	}
-	c.pages.Close()
-}
-
 // parquetFile is one open file.
 type parquetFile struct {
 	*parquet.File
@@ -379,6 +350,7 @@ type parquetFile struct {
 	image, imagePath, label int // columns; -1 if the file lacks one
 	classes                 []string
 	fields                  []parquetColumn
+	encoded                 []byte // the fields of the last row
 }
 
 func (f *parquetFile) Close() error { return f.file.Close() }

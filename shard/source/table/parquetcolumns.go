@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -263,38 +262,6 @@ func parquetFieldType(t parquet.Type) shard.FieldType {
 		}
 	}
 	return shard.Bytes
-}
-
-// nextFields takes the values of a row's fields.
-func (c *rowCursors) nextFields(r *parquetRow) error {
-	c.encoded = c.encoded[:0]
-	for i, cursor := range c.fields {
-		column := &c.columns[i]
-		v, err := cursor.next()
-		if err != nil {
-			return err
-		}
-		c.values = c.values[:0]
-		if !column.list || !v.IsNull() { // an empty list is one null
-			c.values = append(c.values, v.Clone())
-		}
-		for column.list {
-			more, err := cursor.peek()
-			if err == io.EOF || err == nil && more.RepetitionLevel() == 0 {
-				break
-			}
-			if err != nil {
-				return err
-			}
-			c.values = append(c.values, more.Clone())
-			cursor.at++
-		}
-		if c.encoded, err = column.appendParquet(c.encoded, c.values); err != nil {
-			r.invalid = cmp.Or(r.invalid, err)
-		}
-	}
-	r.fields = c.encoded
-	return nil
 }
 
 // appendParquet appends the value that a row has.

@@ -55,15 +55,8 @@ func checkParquetFooter(file io.ReaderAt, size int64) error {
 
 // checkGroup checks the claims of a row group about the columns to read.
 func (f *parquetFile) checkGroup(i int) error {
-	columns := []int{f.image, f.label, f.imagePath}
-	for _, c := range f.fields {
-		columns = append(columns, c.leaf)
-	}
 	first, chunks := f.Metadata().RowGroups[0].Columns, f.Metadata().RowGroups[i].Columns
-	for _, column := range columns {
-		if column < 0 {
-			continue
-		}
+	for _, column := range f.columns() {
 		if column >= len(chunks) || column >= len(first) {
 			return errThrift
 		}
