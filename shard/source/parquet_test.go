@@ -154,10 +154,10 @@ func TestParquetFilesThatDiffer(t *testing.T) {
 		want  string // "": no error
 	}{
 		{[2][]byte{first, first}, Options{}, ""},
-		{[2][]byte{first, second}, Options{}, "train-00001-of-00002.parquet: from label 0 on its schema names the classes dog, cat, and that of DIR/train-00000-of-00002.parquet names cat, dog"},
-		{[2][]byte{first, second}, Options{Classes: names}, "from label 0 on its schema names the classes dog, cat"},
-		{[2][]byte{first, goParquet(t, features(`"cat", "dog", "owl"`))}, Options{}, "from label 2 on its schema names the classes owl, and that of DIR/train-00000-of-00002.parquet names (none)"},
-		{[2][]byte{first, none}, Options{}, "from label 0 on its schema names the classes (none)"},
+		{[2][]byte{first, second}, Options{}, "train-00001-of-00002.parquet: its schema names the classes dog, cat, and that of DIR/train-00000-of-00002.parquet others"},
+		{[2][]byte{first, second}, Options{Classes: names}, "its schema names the classes dog, cat"},
+		{[2][]byte{first, goParquet(t, features(`"cat", "dog", "owl"`))}, Options{}, "its schema names the classes cat, dog, owl"},
+		{[2][]byte{first, none}, Options{}, "its schema names the classes (none)"},
 		{[2][]byte{first, text}, Options{}, "are not both names or both numbers"},
 		{[2][]byte{first, second}, Options{NoLabels: true}, ""},
 	} {
@@ -199,8 +199,8 @@ func TestParquetColumnsThatAreNone(t *testing.T) {
 		Label int64  `parquet:"label,decimal(2:10)"`
 	}
 	for want, data := range map[string][]byte{
-		`the column "image" holds text and no image files: write it as a CSV with the columns path,label`: parquetSort(t, func(int) listed { return listed{"a.jpg", 1} }),
-		`the column "label" of the labels has decimals: write it as int64`:                                parquetSort(t, func(int) priced { return priced{[]byte(jpegStart), 100} }),
+		`the column "image" holds no image files, as bytes or as a struct with bytes in it: if these are paths, write a CSV`: parquetSort(t, func(int) listed { return listed{"a.jpg", 1} }),
+		`has no column "label" with a number or a text for label in each row`:                                                parquetSort(t, func(int) priced { return priced{[]byte(jpegStart), 100} }),
 	} {
 		if err := refusal(sourcetest.Write(t, filepath.Join(t.TempDir(), "x.parquet"), data), Options{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
@@ -271,7 +271,7 @@ func TestParquetColumns(t *testing.T) {
 	}
 	two := strings.Replace(one, `"more": [`, `"coarse": {"_type": "ClassLabel", "names": ["a"]}, "more": [`, 1)
 	two = strings.Replace(two, `"label":`, `"text": {"_type": "ClassLabel"}, "absent":`, 1)
-	for want, opts := range map[string]Options{"name that of the labels by --label": {}, "has no column \"y\"": {Label: "y"}, "has no label in each row": {Label: "image"}} {
+	for want, opts := range map[string]Options{"name that of the labels by --label": {}, "has no column \"y\"": {Label: "y"}, "has no column \"image\" with a number": {Label: "image"}} {
 		bad := sourcetest.Write(t, filepath.Join(dir, "bad.parquet"), goParquet(t, two))
 		if _, err := Open(bad, opts); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)

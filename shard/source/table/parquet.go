@@ -55,7 +55,7 @@ func NewParquet(paths []string, opts dataset.Options) (*Parquet, error) {
 		}
 		l.Size += f.Size()
 	}
-	if l.named = first.textLabels(); len(l.names.Names) == 0 && len(first.classes) > 0 {
+	if l.named = first.named; len(l.names.Names) == 0 && len(first.classes) > 0 {
 		l.names = labelrule.ClassNames{Names: first.classes, From: "the schema of " + paths[0]}
 	}
 	return l, nil
@@ -347,7 +347,8 @@ func parquetScalar(v parquet.Value) any {
 type parquetFile struct {
 	*parquet.File
 	file                    *os.File
-	image, imagePath, label int // columns; -1 if the file lacks one
+	image, imagePath, label int  // columns; -1 if the file lacks one
+	named                   bool // the labels are text
 	classes                 []string
 	fields                  []parquetColumn
 	encoded                 []byte // the fields of the last row

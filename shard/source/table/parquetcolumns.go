@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -56,37 +55,37 @@ func (f *parquetFile) findColumns(name string, opts dataset.Options) error {
 	for _, field := range f.Schema().Fields() {
 		columns = append(columns, field.Name())
 	}
-	image, err := pickColumn(columns, imageColumns, features, "Image", "")
+	image, err := pickColumn(columns, imageColumns, features, "Image")
 	if err != nil {
 		return transport.Refuse(name, "%v", err)
 	}
-	f.imagePath = -1
-	leaf, ok := f.leaf(image, "bytes")
-	if ok && f.kind(leaf) == parquet.ByteArray {
-		if p, ok := f.leaf(image, "path"); ok && f.kind(p) == parquet.ByteArray {
-			f.imagePath = p
-		}
-	} else if leaf, ok = f.leaf(image); !ok || f.kind(leaf) != parquet.ByteArray {
-		return transport.Refuse(name, "the column %q holds no image files: wanted are bytes, or a struct with bytes in it", image)
-	} else if found, _ := f.Schema().Lookup(image); logical[*format.StringType](found) {
-		return transport.Refuse(name, "the column %q holds text and no image files: "+
-			"write it as a CSV with the columns path,label if these are paths", image)
+	bytes, ok := f.column(image, "bytes")
+	if !ok {
+		bytes, ok = f.column(image)
 	}
-	f.image, f.label = leaf, -1
+	if !ok || bytes.Node.Type().Kind() != parquet.ByteArray || hasLogical[*format.StringType](bytes) {
+		return transport.Refuse(name, "the column %q holds no image files, as bytes or as a struct with bytes in it: "+
+			"if these are paths, write a CSV with the columns path,label", image)
+	}
+	f.image, f.imagePath, f.label = bytes.ColumnIndex, -1, -1
+	if path, ok := f.column(image, "path"); ok && path.Node.Type().Kind() == parquet.ByteArray {
+		f.imagePath = path.ColumnIndex
+	}
 	if opts.NoLabels {
 		return nil
 	}
-	label, err := pickColumn(columns, labelColumns, features, "ClassLabel", opts.Label)
-	if err != nil {
-		return transport.Refuse(name, "%v: name that of the labels by --label, or take the images without labels by --no-labels", err)
+	label := opts.Label
+	if label == "" {
+		if label, err = pickColumn(columns, labelColumns, features, "ClassLabel"); err != nil {
+			return transport.Refuse(name, "%v: name that of the labels by --label, or take the images without labels by --no-labels", err)
+		}
 	}
-	if found, _ := f.Schema().Lookup(label); logical[*format.DecimalType](found) {
-		return transport.Refuse(name, "the column %q of the labels has decimals: write it as int64", label)
+	found, ok := f.column(label)
+	if !ok || label == image {
+		return transport.Refuse(name, "has no column %q with a number or a text for label in each row: --label COLUMN names another (%s)",
+			label, strings.Join(columns, ", "))
 	}
-	if f.label, ok = f.leaf(label); !ok || label == image {
-		return transport.Refuse(name, "the column %q has no label in each row: --label COLUMN names another (%s)", label,
-			strings.Join(columns, ", "))
-	}
+	f.label, f.named = found.ColumnIndex, found.Node.Type().Kind() == parquet.ByteArray
 	var names []string
 	if json.Unmarshal(features[label].Names, &names) == nil {
 		f.classes = names
@@ -102,63 +101,40 @@ func (f *parquetFile) findColumns(name string, opts dataset.Options) error {
 
 // checkLabels refuses a file if its labels mean something else than the first file's.
 func (f *parquetFile) checkLabels(name string, first *parquetFile, firstName string) error {
-	at := 0
-	for at < min(len(f.classes), len(first.classes)) && f.classes[at] == first.classes[at] {
-		at++
-	}
 	switch {
-	case max(len(f.classes), len(first.classes)) > at:
-		return transport.Refuse(name, "from label %d on its schema names the classes %s, and that of %s names %s: "+
-			"write the files again with one list of names",
-			at, cmp.Or(transport.SomeNames(f.classes[at:]), "(none)"), firstName, cmp.Or(transport.SomeNames(first.classes[at:]), "(none)"))
-	case f.textLabels() != first.textLabels():
+	case !slices.Equal(f.classes, first.classes):
+		return transport.Refuse(name, "its schema names the classes %s, and that of %s others, in number or order: "+
+			"write the files again with one list of names", cmp.Or(transport.SomeNames(f.classes), "(none)"), firstName)
+	case f.named != first.named:
 		return transport.Refuse(name, "its labels and those of %s are not both names or both numbers: write the files again with one type",
 			firstName)
 	}
 	return nil
 }
 
-func (f *parquetFile) textLabels() bool { return f.label >= 0 && f.kind(f.label) == parquet.ByteArray }
-
-// logical says that a column is one of values of the type.
-func logical[T any](column parquet.LeafColumn) bool {
-	if column.Node == nil || !column.Node.Leaf() || column.Node.Type().LogicalType() == nil {
+// hasLogical says that a column's values are of a logical type.
+func hasLogical[T any](column parquet.LeafColumn) bool {
+	t := column.Node.Type().LogicalType()
+	if t == nil {
 		return false
 	}
-	_, is := column.Node.Type().LogicalType().Value.(T)
+	_, is := t.Value.(T)
 	return is
 }
 
-// kind is the type of a column.
-func (f *parquetFile) kind(column int) parquet.Kind {
-	l, _ := f.Schema().Lookup(f.Schema().Columns()[column]...)
-	return l.Node.Type().Kind()
-}
-
-// leaf returns the index of a column with one value a row, text or a number.
-func (f *parquetFile) leaf(path ...string) (int, bool) {
+// column finds a column with one value a row, text or a number.
+func (f *parquetFile) column(path ...string) (parquet.LeafColumn, bool) {
 	l, ok := f.Schema().Lookup(path...)
-	if !ok || l.MaxRepetitionLevel > 0 || l.Node == nil || !l.Node.Leaf() {
-		return -1, false
+	if !ok || l.MaxRepetitionLevel > 0 || !l.Node.Leaf() {
+		return l, false
 	}
 	kind := l.Node.Type().Kind()
-	return int(l.ColumnIndex), kind != parquet.Int96 && kind != parquet.FixedLenByteArray
+	return l, kind != parquet.Int96 && kind != parquet.FixedLenByteArray && !hasLogical[*format.DecimalType](l)
 }
 
-// pickColumn returns the column that the options name, or the only one of the feature's type, or the likeliest by name.
-func pickColumn(columns, likely []string, features map[string]hubFeature, feature, asked string) (string, error) {
-	if asked != "" {
-		if !slices.Contains(columns, asked) {
-			return "", fmt.Errorf("has no column %q: there are %s", asked, strings.Join(columns, ", "))
-		}
-		return asked, nil
-	}
-	var typed []string
-	for _, c := range slices.Sorted(maps.Keys(features)) {
-		if features[c].Type == feature && slices.Contains(columns, c) {
-			typed = append(typed, c)
-		}
-	}
+// pickColumn returns the only column of the feature's type, or the likeliest by name.
+func pickColumn(columns, likely []string, features map[string]hubFeature, feature string) (string, error) {
+	typed := slices.DeleteFunc(slices.Clone(columns), func(c string) bool { return features[c].Type != feature })
 	if len(typed) == 1 {
 		return typed[0], nil
 	}
@@ -167,10 +143,7 @@ func pickColumn(columns, likely []string, features map[string]hubFeature, featur
 			return c, nil
 		}
 	}
-	if len(typed) > 1 {
-		return "", fmt.Errorf("has several columns of the type %s (%s)", feature, strings.Join(typed, ", "))
-	}
-	return "", fmt.Errorf("has no column that is known to be of the type %s (%s)", feature, strings.Join(columns, ", "))
+	return "", fmt.Errorf("has none or several columns of the type %s (%s)", feature, strings.Join(columns, ", "))
 }
 
 // parquetColumn is the column of a field.
@@ -205,7 +178,7 @@ func (f *parquetFile) bindFields(name string, fields []dataset.Field) error {
 		if c.list = found.MaxRepetitionLevel > 0; found.MaxRepetitionLevel > 1 {
 			return transport.Refuse(name, "%v", c.Errorf("the column %q has lists of lists", c.Source))
 		}
-		if logical[*format.DecimalType](found) {
+		if hasLogical[*format.DecimalType](found) {
 			return transport.Refuse(name, "%v", c.Errorf("the column %q has decimals: write them as doubles", c.Source))
 		}
 		if c.Type != "" {
