@@ -167,8 +167,8 @@ func TestFieldsOfPython(t *testing.T) {
 	}
 	for flag, want := range map[string]string{
 		"x=tags":              "lists: --field x=tags:TYPE needs a type",
-		"x=meta":              "several parts: name one (meta.author, meta.stars.list.element)",
-		"x=color":             `no column "color"`,
+		"x=meta":              "no single column \"meta\": name one (meta.author, meta.stars.list.element)",
+		"x=color":             "no single column \"color\"",
 		"x=score:int64":       `entry "row 1": field "x": 0.25 is no whole number`,
 		"x=caption:int64":     "has no numbers",
 		"x=box:float32[3]":    "has 4 numbers, and float32[3] is wanted",

@@ -170,52 +170,44 @@ func (f *parquetFile) bindFields(name string, fields []dataset.Field) error {
 	for i := range fields {
 		c := &f.fields[i]
 		c.Field = &fields[i]
-		var err error
-		if c.leaf, err = f.fieldLeaf(c.Field); err != nil {
+		column, err := f.fieldColumn(c.Field)
+		switch list := column.MaxRepetitionLevel; {
+		case err != nil:
+		case list > 1:
+			err = c.Errorf("the column %q has lists of lists", c.Source)
+		case hasLogical[*format.DecimalType](column):
+			err = c.Errorf("the column %q has decimals: write them as doubles", c.Source)
+		case c.Type == "" && list > 0:
+			err = c.Errorf("the column %q has lists: --field %s=%s:TYPE needs a type such as float32[40], multihot[N] or json",
+				c.Source, c.Name, c.Source)
+		case c.Type == "":
+			c.Type = parquetFieldType(column.Node.Type())
+		}
+		if err != nil {
 			return transport.Refuse(name, "%v", err)
 		}
-		found, _ := f.Schema().Lookup(f.Schema().Columns()[c.leaf]...)
-		if c.list = found.MaxRepetitionLevel > 0; found.MaxRepetitionLevel > 1 {
-			return transport.Refuse(name, "%v", c.Errorf("the column %q has lists of lists", c.Source))
-		}
-		if hasLogical[*format.DecimalType](found) {
-			return transport.Refuse(name, "%v", c.Errorf("the column %q has decimals: write them as doubles", c.Source))
-		}
-		if c.Type != "" {
-			continue
-		}
-		if c.list {
-			return transport.Refuse(name, "%v", c.Errorf("the column %q has lists: --field %s=%s:TYPE needs a type such as float32[40], "+
-				"multihot[N] or json", c.Source, c.Name, c.Source))
-		}
-		c.Type = parquetFieldType(found.Node.Type())
+		c.leaf, c.list = column.ColumnIndex, column.MaxRepetitionLevel > 0
 	}
 	return nil
 }
 
-// fieldLeaf finds the column of a field: that of this name, or the one with the elements of a list of this name.
-func (f *parquetFile) fieldLeaf(field *dataset.Field) (int, error) {
-	var below []string
-	leaf := -1
-	for i, column := range f.Schema().Columns() {
-		switch name := strings.Join(column, "."); {
-		case name == field.Source:
-			return i, nil
-		case strings.HasPrefix(name, field.Source+"."):
-			below, leaf = append(below, name), i
+// fieldColumn finds the column of a field: that of this name, or the one with the elements of a list of this name.
+func (f *parquetFile) fieldColumn(field *dataset.Field) (parquet.LeafColumn, error) {
+	var names, below, path []string
+	for _, column := range f.Schema().Columns() {
+		name := strings.Join(column, ".")
+		if names = append(names, name); name == field.Source || strings.HasPrefix(name, field.Source+".") {
+			below, path = append(below, name), column
 		}
 	}
 	if len(below) == 1 {
-		return leaf, nil
+		column, _ := f.Schema().Lookup(path...)
+		return column, nil
 	}
 	if len(below) > 1 {
-		return -1, field.Errorf("the column %q has several parts: name one (%s)", field.Source, transport.SomeNames(below))
+		names = below
 	}
-	var columns []string
-	for _, c := range f.Schema().Fields() {
-		columns = append(columns, c.Name())
-	}
-	return -1, field.Errorf("has no column %q: there are %s", field.Source, strings.Join(columns, ", "))
+	return parquet.LeafColumn{}, field.Errorf("there is no single column %q: name one (%s)", field.Source, transport.SomeNames(names))
 }
 
 // parquetFieldType is the default type of a field from a column's type.
