@@ -143,7 +143,7 @@ func TestHiddenImages(t *testing.T) {
 		s := open(t, path, Options{})
 		mustItems(t, s)
 		notes := strings.Join(s.Notes(), "\n")
-		if !strings.Contains(notes, "1 hidden image is skipped (n01/.x.jpg)") || strings.Contains(notes, "._x") {
+		if !strings.Contains(notes, "1 file or folder is skipped, as hidden or a system's (n01/.x.jpg)") || strings.Contains(notes, "._x") {
 			t.Errorf("%s: notes %q", path, notes)
 		}
 	}

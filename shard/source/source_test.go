@@ -201,7 +201,7 @@ func TestJunkIsSkippedAndOthersAreKept(t *testing.T) {
 		t.Errorf("items %v, want %v", got, want)
 	}
 	notes := strings.Join(s.Notes(), "\n")
-	skipped := "3 folders with images are skipped, as hidden or a system's (.ipynb_checkpoints, __MACOSX, n10/@eaDir)"
+	skipped := "3 files or folders are skipped, as hidden or a system's (.ipynb_checkpoints, __MACOSX, n10/@eaDir)"
 	if !strings.Contains(notes, "README.txt") || !strings.Contains(notes, skipped) || len(s.Notes()) != 2 {
 		t.Errorf("notes %q", s.Notes())
 	}

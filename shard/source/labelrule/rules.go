@@ -33,7 +33,7 @@ func (l *Files) Walk(ctx context.Context, s *dataset.Split, fn func(dataset.Item
 	if err != nil {
 		return dataset.Labels{}, err
 	}
-	w := &transport.Walk{Ctx: ctx, Skipped: make(transport.SkippedFolders)}
+	w := &transport.Walk{Ctx: ctx, Skipped: make(transport.Skipped)}
 	err = l.Transport.Files(w, func(f *transport.File) error {
 		if take, err := rule.Take(f); err != nil || !take {
 			return err
@@ -49,7 +49,7 @@ func (l *Files) Walk(ctx context.Context, s *dataset.Split, fn func(dataset.Item
 		return dataset.Labels{}, err
 	}
 	s.CutOff(w.Cut)
-	for _, note := range w.Skipped.Notes() {
+	if note := w.Skipped.Note(); note != "" {
 		s.Note("%s", note)
 	}
 	return rule.Labels(s)

@@ -149,9 +149,7 @@ func (w *Walk) Next(r *TarReader, strip string) (*tar.Header, error) {
 			continue
 		}
 		if junkPath(name) {
-			if w.Skipped != nil && h.Typeflag != tar.TypeDir {
-				w.Skipped.add(name)
-			}
+			w.Skipped.add(name, h.Typeflag == tar.TypeDir)
 			continue
 		}
 		h.Name = name

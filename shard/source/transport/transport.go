@@ -61,8 +61,8 @@ type Transport interface {
 // Walk is the state of one walk over files.
 type Walk struct {
 	Ctx     context.Context
-	Skipped SkippedFolders // nil: they are not noted
-	Cut     []string       // tars that were read to their end and were cut off there
+	Skipped Skipped  // nil: they are not noted
+	Cut     []string // tars that were read to their end and were cut off there
 }
 
 // FormatError says that a source is malformed, hostile, or in an unknown format. It ends the build: the source should be mended.

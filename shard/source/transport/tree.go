@@ -170,9 +170,9 @@ func ReadEntry(t Tree, folder string, d fs.DirEntry) (e FolderEntry, err error) 
 	return e, nil
 }
 
-// ReadFolder lists a folder without junk, in sorted order. Skipped folders with images are recorded in skipped, if it is not nil; key is
-// the folder's path in the dataset, "" for the root.
-func ReadFolder(t Tree, path, key string, skipped SkippedFolders) ([]FolderEntry, error) {
+// ReadFolder lists a folder without junk, in sorted order. Junk is recorded in skipped, if it is not nil; key is the folder's path
+// in the dataset, "" for the root.
+func ReadFolder(t Tree, path, key string, skipped Skipped) ([]FolderEntry, error) {
 	names, err := t.List(path)
 	if err != nil {
 		return nil, err
@@ -180,13 +180,7 @@ func ReadFolder(t Tree, path, key string, skipped SkippedFolders) ([]FolderEntry
 	entries := make([]FolderEntry, 0, len(names))
 	for _, d := range names {
 		if Junk(d.Name()) {
-			switch {
-			case skipped == nil:
-			case d.IsDir():
-				skipped.look(t, joinKey(key, d.Name()), filepath.Join(path, d.Name()))
-			default:
-				skipped.add(joinKey(key, d.Name()))
-			}
+			skipped.add(joinKey(key, d.Name()), d.IsDir())
 			continue
 		}
 		if key == "" && strings.HasPrefix(d.Name(), devkitPrefix) {
@@ -246,67 +240,32 @@ func ReadLines(t Tree, p, what string) (string, error) {
 	return strings.TrimRight(strings.TrimPrefix(string(data), "\ufeff"), " \t\r\n"), err
 }
 
-// skippedShownMax bounds the skipped folders in memory.
-const skippedShownMax = 1000
+// skippedMax bounds the skipped files and folders in memory.
+const skippedMax = 1000
 
-// skippedLooksMax bounds the names that are listed in a skipped folder.
-const skippedLooksMax = 256
+// Skipped holds the paths of hidden images, and of folders that are hidden or a system's. torchvision's ImageFolder takes them: a class
+// ".b" then moves all labels after it by one.
+type Skipped map[string]bool
 
-// SkippedFolders holds the paths of skipped folders with images (true), hidden or a system's, and of hidden images (false). torchvision's
-// ImageFolder takes them: a class ".b" then moves all labels after it by one.
-type SkippedFolders map[string]bool
-
-// add records a skipped file, by its path, if it may be an image of the dataset.
-func (k SkippedFolders) add(name string) {
-	base := path.Base(name)
-	if !junkPath(path.Dir(name)) && strings.HasPrefix(base, ".") && !strings.HasPrefix(base, "._") && path.Ext(base[1:]) != "" &&
-		NamedImage(base) && len(k) < skippedShownMax {
-		k[name] = false // macOS makes a file ._x.jpg beside x.jpg, which is no image
-	}
-	if Junk(base) || !strings.Contains(base, ".") || !NamedImage(base) || len(k) == skippedShownMax {
-		return
-	}
-	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
-		if Junk(path.Base(dir)) {
-			k[dir] = true
-		}
+// add records a path with a part that is junk.
+func (k Skipped) add(name string, folder bool) {
+	parts := strings.Split(name, "/")
+	first := slices.IndexFunc(parts, Junk)
+	base := parts[first]
+	switch {
+	case k == nil || len(k) == skippedMax:
+	case folder || first < len(parts)-1:
+		k[path.Join(parts[:first+1]...)] = true
+	case !strings.HasPrefix(base, "._") && path.Ext(base[1:]) != "" && NamedImage(base):
+		k[name] = true // macOS makes a file ._x.jpg beside x.jpg, which is no image
 	}
 }
 
-// look records a skipped folder if it holds an image.
-func (k SkippedFolders) look(t Tree, key, folder string) {
-	looked := 0
-	// Such a folder need not be readable.
-	entries, _ := t.List(folder)
-	for _, e := range entries {
-		if looked++; looked > skippedLooksMax || len(k) == skippedShownMax {
-			return
-		}
-		if e.IsDir() {
-			below, _ := t.List(path.Join(folder, e.Name()))
-			for _, b := range below[:min(len(below), skippedLooksMax)] {
-				k.add(path.Join(key, e.Name(), b.Name()))
-			}
-			continue
-		}
-		k.add(path.Join(key, e.Name()))
+// Note names them; "" if there are none.
+func (k Skipped) Note() string {
+	if len(k) == 0 {
+		return ""
 	}
-}
-
-// Notes name them.
-func (k SkippedFolders) Notes() (notes []string) {
-	names := make(map[bool][]string)
-	for _, name := range slices.Sorted(maps.Keys(k)) {
-		names[k[name]] = append(names[k[name]], name)
-	}
-	if hidden := names[false]; hidden != nil {
-		notes = append(notes, fmt.Sprintf("%s skipped (%s); torchvision's ImageFolder would take them: rename or remove them",
-			bytesize.Counted(len(hidden), "hidden image is", "hidden images are"), SomeNames(hidden)))
-	}
-	if folders := names[true]; folders != nil {
-		notes = append(notes, fmt.Sprintf("%s skipped, as hidden or a system's (%s); "+
-			"torchvision's ImageFolder would make a class of each: rename or remove such folders",
-			bytesize.Counted(len(folders), "folder with images is", "folders with images are"), SomeNames(folders)))
-	}
-	return notes
+	return fmt.Sprintf("%s skipped, as hidden or a system's (%s); torchvision's ImageFolder would read them: rename or remove them",
+		bytesize.Counted(len(k), "file or folder is", "files or folders are"), SomeNames(slices.Sorted(maps.Keys(k))))
 }
