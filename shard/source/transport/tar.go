@@ -8,8 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
-	"strings"
 )
 
 const (
@@ -186,25 +184,10 @@ func (t *TarReader) Errorf(entry, format string, args ...any) error {
 	return &FormatError{Path: t.Path, Entry: t.name(entry), Offset: t.count.n, Msg: fmt.Sprintf(format, args...)}
 }
 
-// isTar says that a file that begins so is a tar: its first block is a header with the right checksum, or all zeros (an
-// empty tar).
+// isTar says that a file that begins so is a tar: its first block is a header with the right checksum, or all zeros (an empty tar).
 func isTar(head []byte) bool {
-	if len(head) < tarBlockBytes {
-		return false
-	}
-	block := head[:tarBlockBytes]
-	sum := 0
-	for i, b := range block {
-		if i >= 148 && i < 156 { // the checksum counts itself as spaces
-			b = ' '
-		}
-		sum += int(b)
-	}
-	if sum == 8*' ' {
-		return true
-	}
-	stored, err := strconv.ParseInt(strings.Trim(string(block[148:156]), " \x00"), 8, 32)
-	return err == nil && int(stored) == sum
+	_, err := tar.NewReader(bytes.NewReader(head)).Next()
+	return len(head) >= tarBlockBytes && !errors.Is(err, tar.ErrHeader)
 }
 
 // StdinName is the name of standard input in errors.
