@@ -27,6 +27,8 @@ type Program struct {
 	Version  []string // arguments that make it print its version
 	Says     string   // regular expression that a line of the answer matches
 	Status   []int    // accepted exit statuses, in addition to 0
+
+	find func() string // searches once
 }
 
 //go:embed programs.json
@@ -36,6 +38,9 @@ var programsJSON []byte
 var programs = sync.OnceValue(func() (table map[string]*Program) {
 	if err := json.Unmarshal(programsJSON, &table); err != nil {
 		panic(err)
+	}
+	for _, p := range table {
+		p.find = sync.OnceValue(p.search)
 	}
 	return table
 })
@@ -60,10 +65,10 @@ var (
 // comes.
 const versionLimit = 20 * time.Second
 
-// Python returns a description of a Python with packages, for messages. Package pillowtest finds one.
-func Python(packages ...string) *Program {
+// Python says that a test needs a Python with packages. Package pillowtest finds one.
+func Python(packages ...string) string {
 	list := strings.Join(packages, " ")
-	return &Program{Name: "Python with " + list, Install: "pip install " + list + ", for the Python in PYTHON or IMGFEED_TEST_PYTHON"}
+	return fmt.Sprintf("needs Python with %s: pip install %[1]s, for the Python in PYTHON or IMGFEED_TEST_PYTHON", list)
 }
 
 // PythonWith returns the Python in IMGFEED_TEST_PYTHON, or python3, and skips the test if it cannot import modules.
@@ -76,13 +81,8 @@ func PythonWith(t testing.TB, modules ...string) string {
 	return python
 }
 
-var found sync.Map // *Program → func() string
-
 // Find returns the path of a program, or "" if it is not installed.
-func (p *Program) Find() string {
-	search, _ := found.LoadOrStore(p, sync.OnceValue(p.search))
-	return search.(func() string)()
-}
+func (p *Program) Find() string { return p.find() }
 
 func (p *Program) search() string {
 	says := regexp.MustCompile("(?m)" + p.Says)
@@ -115,27 +115,4 @@ func (p *Program) Path(t testing.TB) string {
 		t.Skip(p)
 	}
 	return path
-}
-
-// Missing collects missing programs of a test that does the rest of its work without them.
-type Missing []*Program
-
-// Add notes a program, once.
-func (m *Missing) Add(p *Program) {
-	if !slices.Contains(*m, p) {
-		*m = append(*m, p)
-	}
-}
-
-// Skip marks a test as skipped at its end if a program was missing, so that the list of skips shows it.
-func (m Missing) Skip(t testing.TB) {
-	t.Helper()
-	if len(m) == 0 {
-		return
-	}
-	lines := make([]string, len(m))
-	for i, p := range m {
-		lines[i] = p.String()
-	}
-	t.Skip(strings.Join(lines, "\n"))
 }
