@@ -2,6 +2,7 @@ package transport
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"path"
 	"path/filepath"
@@ -34,14 +35,7 @@ func Junk(name string) bool {
 }
 
 // junkPath says that some part of a slash-separated path is junk.
-func junkPath(p string) bool {
-	for part := range strings.SplitSeq(p, "/") {
-		if Junk(part) {
-			return true
-		}
-	}
-	return false
-}
+func junkPath(p string) bool { return slices.ContainsFunc(strings.Split(p, "/"), Junk) }
 
 // EntryPath cleans the name of a tar's entry: "./a//b" becomes "a/b"; "" is the archive's root. Absolute names and names that climb out
 // with ".." are refused: no honest dataset has them, and taking them as something else would give two files one key.
@@ -50,17 +44,12 @@ func EntryPath(name string) (string, error) {
 	case strings.Trim(name, "/") == "": // Python's tarfile writes the folder "/" so
 		return "", nil
 	case strings.HasPrefix(name, "/"):
-		return "", fmt.Errorf("absolute name")
-	}
-	for part := range strings.SplitSeq(name, "/") {
-		if part == ".." {
-			return "", fmt.Errorf("name that climbs out of its root with \"..\"")
-		}
-	}
-	if strings.ContainsRune(name, 0) {
-		return "", fmt.Errorf("name with a zero byte")
-	}
-	if len(name) > keyBytesMax {
+		return "", errors.New("absolute name")
+	case slices.Contains(strings.Split(name, "/"), ".."):
+		return "", errors.New("name that climbs out of its root with \"..\"")
+	case strings.ContainsRune(name, 0):
+		return "", errors.New("name with a zero byte")
+	case len(name) > keyBytesMax:
 		return "", fmt.Errorf("name of %d bytes, more than %d", len(name), keyBytesMax)
 	}
 	if name = path.Clean(name); name == "." {
@@ -110,40 +99,24 @@ func SplitName(p string) string {
 	return cmp.Or(NamedSplit(p), "train")
 }
 
-// splitNames are the usual names of splits. If a split has several folders, the first name counts.
-var splitNames = []struct {
-	split string
-	names []string
-}{
-	{"val", []string{"val", "valid", "validation"}},
-	{"test", []string{"test", "testing"}},
-	{"train", []string{"train", "training"}},
+// splitNames are the usual names of splits, and the splits.
+var splitNames = map[string]string{"val": "val", "valid": "val", "validation": "val", "test": "test", "testing": "test",
+	"train": "train", "training": "train"}
+
+// folderSplit is the split that a folder holds by custom, as its name in any case of letters says; "": none. ImageNet-21K-P has a prefix
+// before it.
+func folderSplit(name string) string {
+	return splitNames[strings.TrimPrefix(strings.ToLower(name), "imagenet21k_")]
 }
 
-// splitFolderPrefix begins the names of the splits' folders of ImageNet-21K-P.
-const splitFolderPrefix = "imagenet21k_"
+// IsSplitFolder says that a folder of this name holds a split by custom.
+func IsSplitFolder(name string) bool { return folderSplit(name) != "" }
 
-// IsSplitFolder says that a folder of this name holds a split by custom, in any case of letters.
-func IsSplitFolder(name string) bool {
-	name = strings.TrimPrefix(strings.ToLower(name), splitFolderPrefix)
-	for _, s := range splitNames {
-		if slices.Contains(s.names, name) {
-			return true
-		}
-	}
-	return false
-}
-
-// SplitFolder returns the folder that holds a split, or "".
+// SplitFolder returns the first of the folders that holds a split, or "".
 func SplitFolder(folders []string, split string) string {
-	for _, s := range splitNames {
-		for _, name := range s.names {
-			i := slices.IndexFunc(folders, func(in string) bool {
-				return strings.EqualFold(in, name) || strings.EqualFold(in, splitFolderPrefix+name)
-			})
-			if s.split == split && i >= 0 {
-				return folders[i]
-			}
+	for _, name := range folders {
+		if folderSplit(name) == split {
+			return name
 		}
 	}
 	return ""
@@ -152,9 +125,9 @@ func SplitFolder(folders []string, split string) string {
 // NamedSplit is the split that some part of a path's last name says; "": it says none.
 func NamedSplit(p string) string {
 	parts := strings.FieldsFunc(strings.ToLower(filepath.Base(Stem(p))), func(r rune) bool { return strings.ContainsRune("_-.", r) })
-	for _, s := range splitNames {
-		if slices.ContainsFunc(parts, func(part string) bool { return slices.Contains(s.names, part) }) {
-			return s.split
+	for _, split := range []string{"val", "test", "train"} {
+		if slices.ContainsFunc(parts, func(part string) bool { return splitNames[part] == split }) {
+			return split
 		}
 	}
 	return ""
