@@ -129,11 +129,7 @@ func (g *gallery) make(ctx context.Context, s *session) (err error) {
 			return err
 		}
 		started := time.Now()
-		sample, err := s.describe(set, from.Sample(i, previewSide))
-		if err != nil {
-			return err
-		}
-		p.Samples = append(p.Samples, sample)
+		p.Samples = append(p.Samples, s.describe(set, from.Sample(i, previewSide)))
 		took += time.Since(started)
 	}
 	g.json, err = json.Marshal(p)
@@ -160,8 +156,8 @@ func (s *session) forgetStream() {
 }
 
 // describe encodes a sample's pictures.
-func (s *session) describe(set *openSet, shown loader.Preview) (d previewSample, err error) {
-	d = previewSample{Index: shown.Index, Key: shown.Key, Label: shown.Label, Width: shown.Stored.X, Height: shown.Stored.Y,
+func (s *session) describe(set *openSet, shown loader.Preview) previewSample {
+	d := previewSample{Index: shown.Index, Key: shown.Key, Label: shown.Label, Width: shown.Stored.X, Height: shown.Stored.Y,
 		Views: []previewPicture{}}
 	if classes := set.Manifest().Classes; shown.Label >= 0 && int(shown.Label) < len(classes) {
 		d.Class = classes[shown.Label]
@@ -174,31 +170,25 @@ func (s *session) describe(set *openSet, shown loader.Preview) (d previewSample,
 		d.Error = shown.Err.Error()
 	}
 	if shown.Original.Pix != nil {
-		picture, err := showPicture(shown.Original)
-		if err != nil {
-			return d, err
-		}
-		d.Original = &picture
+		original := d.picture(shown.Original)
+		d.Original = &original
 	}
 	for _, view := range shown.Views {
-		picture, err := showPicture(view)
-		if err != nil {
-			return d, err
-		}
-		d.Views = append(d.Views, picture)
+		d.Views = append(d.Views, d.picture(view))
 	}
 	for k, value := range shown.Fields {
 		d.Fields = append(d.Fields, previewField{s.fields.Field(k).Name, showValue(s.fields.Field(k), value)})
 	}
-	return d, nil
+	return d
 }
 
-func showPicture(p loader.Picture) (previewPicture, error) {
+// picture encodes a picture of the sample.
+func (d *previewSample) picture(p loader.Picture) previewPicture {
 	t, err := thumbnail.New(p.Pix, p.Width, p.Height, previewSide)
 	if err != nil {
-		return previewPicture{}, err
+		d.Error = err.Error()
 	}
-	return previewPicture{p.Width, p.Height, t.URL()}, nil
+	return previewPicture{p.Width, p.Height, t.URL()}
 }
 
 // showValue writes a field's value in a few words.

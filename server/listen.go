@@ -101,9 +101,6 @@ func Listen(path string, mode fs.FileMode) (_ *Listener, err error) {
 // Path returns the socket's path.
 func (l *Listener) Path() string { return l.path }
 
-// accept waits for a client; after Close it returns [net.ErrClosed].
-func (l *Listener) accept() (*net.UnixConn, error) { return l.socket.AcceptUnix() }
-
 // Close stops listening and removes the socket's file, unless another server has replaced it.
 func (l *Listener) Close() error {
 	if info, err := os.Lstat(l.path); err == nil && os.SameFile(info, l.own) {

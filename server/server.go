@@ -183,45 +183,21 @@ func (s *Server) checkServed(c *catalog) error {
 // It closes the listeners.
 func (s *Server) Serve(ctx context.Context, listeners ...*Listener) error {
 	group, connections := errgroup.WithContext(ctx)
-	defer context.AfterFunc(connections, func() {
-		s.stopping.Store(ctx.Err() != nil)
-		for _, l := range listeners {
-			l.Close()
-		}
-	})()
+	defer context.AfterFunc(connections, func() { s.stopping.Store(ctx.Err() != nil) })()
 	s.running.Go(func() { s.watch(connections) })
 	s.running.Go(func() { s.feeders.Run(connections) })
+	failed := func(err error) { s.log.Warn("accepting a connection failed", "err", err) }
 	for _, l := range listeners {
-		group.Go(func() error { return s.accept(connections, l) })
+		group.Go(func() error {
+			defer l.Close()
+			return wire.Accept(connections, l.socket, failed, func(conn net.Conn) {
+				s.running.Go(func() { s.serveConn(connections, conn.(*net.UnixConn)) })
+			})
+		})
 	}
 	err := group.Wait() // ends connections
 	s.running.Wait()
 	return err
-}
-
-// accept accepts connections of a listener until their context ends.
-func (s *Server) accept(connections context.Context, l *Listener) error {
-	defer l.Close()
-	for {
-		conn, err := l.accept()
-		switch {
-		case connections.Err() != nil:
-			if err == nil {
-				conn.Close()
-			}
-			return nil
-		case errors.Is(err, net.ErrClosed):
-			return err
-		case err != nil: // out of descriptors, most likely: they come back when a session ends
-			s.log.Warn("accepting a connection failed", "err", err)
-			select {
-			case <-time.After(100 * time.Millisecond):
-			case <-connections.Done():
-			}
-			continue
-		}
-		s.running.Go(func() { s.serveConn(connections, conn) })
-	}
 }
 
 // serveConn runs one connection to its end.
@@ -230,12 +206,10 @@ func (s *Server) serveConn(ctx context.Context, conn *net.UnixConn) {
 	s.mu.Lock()
 	s.connections[c.id] = c
 	s.mu.Unlock()
-	defer func() {
-		s.mu.Lock()
-		delete(s.connections, c.id)
-		s.mu.Unlock()
-	}()
 	c.run(ctx)
+	s.mu.Lock()
+	delete(s.connections, c.id)
+	s.mu.Unlock()
 }
 
 // Close stops the workers and closes the sets. Call it after Serve has returned.
@@ -273,23 +247,18 @@ func (s *Server) WatchIdle(ctx context.Context, after time.Duration) context.Con
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	go func() {
-		tick := time.NewTicker(min(after/4+1, time.Second))
-		defer tick.Stop()
-		last := time.Now() // last time with a client
 		var seen []*connection
-		for {
-			select {
-			case <-ctx.Done():
+		last := time.Now() // last time with a client
+		for now := range time.Tick(min(after/4+1, time.Second)) {
+			before := seen
+			seen = s.list()
+			if slices.ContainsFunc(seen, func(c *connection) bool { return slices.Contains(before, c) }) {
+				last = now
+			} else if now.Sub(last) >= after {
+				cancel(fmt.Errorf("no client has been connected for %v", after))
+			}
+			if ctx.Err() != nil {
 				return
-			case now := <-tick.C:
-				before := seen
-				seen = s.list()
-				if slices.ContainsFunc(seen, func(c *connection) bool { return slices.Contains(before, c) }) {
-					last = now
-				} else if now.Sub(last) >= after {
-					cancel(fmt.Errorf("no client has been connected for %v", after))
-					return
-				}
 			}
 		}
 	}()

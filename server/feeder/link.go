@@ -153,7 +153,7 @@ func (f *feeder) common(hello HelloReply) ([]Set, error) {
 		case i < 0:
 			differ = append(differ, fmt.Errorf("the feeder does not serve split %s", ours.Split))
 		case hello.Sets[i] != ours:
-			differ = append(differ, &otherDataError{hello.Sets[i], ours})
+			differ = append(differ, otherData(hello.Sets[i], ours))
 		default:
 			common = append(common, ours)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/imgfeed/imgfeed/internal/termsafe"
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/server/internal/wire"
+	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/transform"
 )
 
@@ -26,35 +27,23 @@ type Counters struct{ Connections, Pieces, Samples atomic.Int64 }
 // Serve makes pieces of batches for servers on other machines until ctx ends, and then returns nil, or the listener's error. It closes
 // the listener.
 func Serve(ctx context.Context, l net.Listener, host *Host, counters *Counters) error {
-	defer context.AfterFunc(ctx, func() { l.Close() })()
 	defer host.Pool.KeepReadAhead()()
-	for {
-		conn, err := l.Accept()
-		switch connections := counters.Connections.Load(); {
-		case ctx.Err() != nil:
-			if err == nil {
-				conn.Close()
-			}
-			return nil
-		case errors.Is(err, net.ErrClosed):
-			return err
-		case err != nil || connections >= connectionsMax:
-			if err == nil {
-				conn.Close()
-			}
-			host.Warn(host.Log, "accept", "a connection was not accepted", "connections", connections, "err", err)
-			time.Sleep(10 * time.Millisecond)
-			continue
+	failed := func(err error) {
+		host.Warn(host.Log, "accept", "a connection was not accepted", "connections", counters.Connections.Load(), "err", err)
+	}
+	return wire.Accept(ctx, l, failed, func(conn net.Conn) {
+		secured, err := host.Access.secure(conn)
+		if counters.Connections.Load() >= connectionsMax {
+			err = errors.New("too many connections")
+		}
+		if err != nil {
+			conn.Close()
+			failed(err)
+			return
 		}
 		counters.Connections.Add(1)
 		host.Running.Go(func() {
 			defer counters.Connections.Add(-1)
-			secured, err := host.Access.secure(conn)
-			if err != nil {
-				conn.Close()
-				host.Warn(host.Log, "secure", "a connection was not accepted", "err", err)
-				return
-			}
 			in := bufio.NewReaderSize(secured, bufferBytes)
 			c := &connection{
 				host: host, counters: counters, conn: secured, log: host.Log.With("peer", conn.RemoteAddr().String()),
@@ -62,7 +51,7 @@ func Serve(ctx context.Context, l net.Listener, host *Host, counters *Counters) 
 			}
 			c.run(ctx)
 		})
-	}
+	})
 }
 
 // A connection is one of a server's, to this feeder.
@@ -247,7 +236,7 @@ func (c *connection) open(text []byte) (err error) {
 		}
 	}()
 	if here != r.Set {
-		return &otherDataError{here, r.Set}
+		return otherData(here, r.Set)
 	}
 	o := &offered{text: string(text), samples: set.Len(), params: r.WithParams, release: release}
 	o.Log = c.log
@@ -275,11 +264,8 @@ func (c *connection) letGo() {
 	}
 }
 
-// An otherDataError means that a feeder's set of a split is not the server's.
-type otherDataError struct{ feeder, server Set }
-
-func (e *otherDataError) Error() string {
-	return fmt.Sprintf("split %s: the feeder serves other data than the server: fingerprint %.12s, content %.12s and encoding %s; "+
-		"the server's are %.12s, %.12s and %s",
-		e.feeder.Split, e.feeder.Fingerprint, e.feeder.Content, e.feeder.Encoding, e.server.Fingerprint, e.server.Content, e.server.Encoding)
+// otherData returns the error of a split of which the feeder and the server have different sets.
+func otherData(feeder, server Set) error {
+	return fmt.Errorf("split %s: the feeder serves other data than the server: %s and encoding %s; the server's are %s and %s", feeder.Split,
+		shard.Identity(feeder.Fingerprint, feeder.Content), feeder.Encoding, shard.Identity(server.Fingerprint, server.Content), server.Encoding)
 }

@@ -15,6 +15,7 @@ package wire
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -24,6 +25,7 @@ import (
 	"os"
 	"reflect"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -187,6 +189,30 @@ func (r *Reader) Next() ([]byte, error) {
 		return nil, err
 	}
 	return text, nil
+}
+
+// Accept serves the connections to a listener until ctx ends, and then returns nil, or the listener's error. It closes the listener. failed
+// takes errors that pass.
+func Accept(ctx context.Context, l net.Listener, failed func(error), serve func(net.Conn)) error {
+	defer l.Close()
+	defer context.AfterFunc(ctx, func() { l.Close() })()
+	for {
+		conn, err := l.Accept()
+		switch {
+		case ctx.Err() != nil:
+			if err == nil {
+				conn.Close()
+			}
+			return nil
+		case err == nil:
+			serve(conn)
+		case errors.Is(err, net.ErrClosed):
+			return err
+		default: // out of descriptors, most likely: they come back when a connection ends
+			failed(err)
+			time.Sleep(100 * time.Millisecond)
+		}
+	}
 }
 
 // WriteRights writes frame, with the descriptor of f on its first byte (SCM_RIGHTS, unix(7)). f stays open.
