@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
+	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/server/status"
 	"github.com/imgfeed/imgfeed/shard"
 )
@@ -28,6 +29,7 @@ type catalog struct {
 // An openSet is a set that is closed when nobody needs it any more: neither the catalog nor a session.
 type openSet struct {
 	*shard.Set
+	dataset   loader.Dataset
 	described status.ServedSet
 	bytes     int64
 	log       *slog.Logger
@@ -46,7 +48,13 @@ func openCatalog(found shard.Found, log *slog.Logger) *catalog {
 			c.broken[split] = fmt.Errorf("split %s: %w", split, err)
 			continue
 		}
-		c.sets[split] = &openSet{Set: set, described: describeSet(set), bytes: set.Bytes(), log: log, users: 1}
+		dataset, err := loader.FromShards(set)
+		if err != nil {
+			set.Close()
+			c.broken[split] = fmt.Errorf("split %s: %w", split, err)
+			continue
+		}
+		c.sets[split] = &openSet{Set: set, dataset: dataset, described: describeSet(set), bytes: set.Bytes(), log: log, users: 1}
 	}
 	debug.FreeOSMemory() // return the memory of opening
 	c.splits = slices.Sorted(maps.Keys(c.sets))
@@ -115,14 +123,6 @@ func (s *openSet) drop() {
 	}
 }
 
-// serves reports whether a session that was opened on other may go on with s: the same samples in the same order, stored in the
-// same way.
-func (s *openSet) serves(other *openSet) bool {
-	a, b := s.Manifest(), other.Manifest()
-	return a.Fingerprint == b.Fingerprint && !a.OtherContent(b) &&
-		reflect.DeepEqual(a.Encoding, b.Encoding) && reflect.DeepEqual(a.Fields, b.Fields)
-}
-
 // reloadRequest asks the server to look for its sets again.
 type reloadRequest struct{}
 
@@ -174,7 +174,8 @@ func (next *catalog) changes(before *catalog) (changes []string, err error) {
 		here, there := set.Manifest(), old.Manifest()
 		less := slices.DeleteFunc(set.Missing(), func(p int) bool { return !old.Has(p) })
 		switch more := slices.DeleteFunc(old.Missing(), func(p int) bool { return !set.Has(p) }); {
-		case here.Fingerprint != there.Fingerprint || here.OtherContent(there):
+		case here.Fingerprint != there.Fingerprint || here.OtherContent(there) ||
+			!reflect.DeepEqual(here.Encoding, there.Encoding) || !reflect.DeepEqual(here.Fields, there.Fields):
 			errs = append(errs, fmt.Errorf("split %s: %s holds other data, %s, and %s is served: start imgfeed again to serve it", split, set.Dir(),
 				shard.Identity(here.Fingerprint, here.Content), shard.Identity(there.Fingerprint, there.Content)))
 		case len(less) > 0:

@@ -120,11 +120,9 @@ func (s *session) newStream(m startRequest) (*loader.Stream, *plan.Plan, error) 
 		return nil, nil, err
 	}
 	s.stopEpoch()
-	if err := s.follow(set); err != nil {
-		return nil, nil, err
-	}
+	s.follow(set)
 	st, err := s.server.pool.NewStream(loader.StreamConfig{
-		Dataset: s.samples, Plan: p, Views: s.views, Sized: s.sized, Layout: s.imageLayout(), OnError: s.onErr, Bad: s.noteBad, Fields: s.fields, Slots: s.slotPool, Log: s.connection.log,
+		Dataset: set.dataset, Plan: p, Views: s.views, Sized: s.sized, Layout: s.imageLayout(), OnError: s.onErr, Bad: s.noteBad, Fields: s.fields, Slots: s.slotPool, Log: s.connection.log,
 		Offer: s.offer(),
 	})
 	return st, p, err

@@ -66,10 +66,8 @@ func (s *session) labels(labelsRequest) error {
 			if err := s.set.Labels(first, some); err != nil {
 				return err
 			}
-			for _, label := range some {
-				if _, err := w.Write(binary.LittleEndian.AppendUint32(w.AvailableBuffer(), uint32(label))); err != nil {
-					return err
-				}
+			if err := binary.Write(w, binary.LittleEndian, some); err != nil {
+				return err
 			}
 		}
 		return nil
@@ -221,7 +219,7 @@ func (s *session) records(m recordsRequest) error {
 		if m.Repetitions != nil {
 			repetition = m.Repetitions[i]
 		}
-		record, err := loader.Recorded(s.samples, engine, s.views, s.plan.Seed, int(m.Epoch), m.Indices[i], repetition, m.View)
+		record, err := loader.Recorded(s.set.dataset, engine, s.views, s.plan.Seed, int(m.Epoch), m.Indices[i], repetition, m.View)
 		reply.Records[i] = json.RawMessage(record)
 		return err
 	})

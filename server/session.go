@@ -19,7 +19,6 @@ type session struct {
 	openConfig
 	connection *connection
 	server     *Server
-	samples    loader.Dataset
 
 	ring      *ring.Ring
 	slotBytes int64
@@ -59,9 +58,6 @@ func (s *Server) newSession(c *connection, m openRequest) (*session, error) {
 
 // take takes the memory of a session.
 func (s *session) take() (err error) {
-	if s.samples, err = loader.FromShards(s.set.Set); err != nil {
-		return err
-	}
 	memory := &s.server.memory
 	if s.buckets != nil {
 		selection, _ := plan.SelectionBytes(s.set.Len(), 0)
@@ -111,28 +107,20 @@ func (s *session) close() {
 // successor returns the set that takes the place of the session's after a reload, held: the session's own, not held once more, where
 // there is none.
 func (s *session) successor() *openSet {
-	set := s.server.catalog.Load().sets[s.Split]
-	if set == nil || set == s.set || !set.serves(s.set) || !set.hold() {
-		return s.set
+	if set := s.server.catalog.Load().sets[s.Split]; set != s.set && set.hold() {
+		return set
 	}
-	return set
+	return s.set
 }
 
 // follow takes the place of the session's set by another one that it holds. No epoch runs.
-func (s *session) follow(set *openSet) (err error) {
-	if set == s.set {
-		return nil
+func (s *session) follow(set *openSet) {
+	if set != s.set {
+		s.set.drop()
+		s.lookMu.Lock()
+		defer s.lookMu.Unlock()
+		s.set = set
 	}
-	samples, err := loader.FromShards(set.Set)
-	if err != nil {
-		set.drop()
-		return err
-	}
-	s.set.drop()
-	s.lookMu.Lock()
-	defer s.lookMu.Unlock()
-	s.set, s.samples = set, samples
-	return nil
 }
 
 // served returns the session's set, for those who look on.

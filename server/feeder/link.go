@@ -10,12 +10,14 @@ import (
 	"math/rand/v2"
 	"net"
 	"slices"
+	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
+	"github.com/imgfeed/imgfeed/internal/termsafe"
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/server/internal/wire"
+	"github.com/imgfeed/imgfeed/server/status"
 )
 
 const (
@@ -34,11 +36,17 @@ type feeder struct {
 	address string
 	stop    func()
 
-	connected, samples, repeated, late, bytes atomic.Int64
-
 	mu      sync.Mutex
-	keeping int    // connections kept open
-	trouble string // the last one
+	keeping int           // connections kept open
+	status  status.Feeder // without rates
+}
+
+// count adds to the feeder's counts.
+func (f *feeder) count(connections int64, c status.FeederCounts) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.status.Connections += connections
+	f.status.Add(c)
 }
 
 // keep keeps so many connections open, or more.
@@ -57,9 +65,9 @@ func (f *feeder) keepOne(ctx context.Context) {
 		c, err := f.dial(ctx)
 		if err == nil {
 			closing := context.AfterFunc(ctx, func() { c.conn.Close() }) // this ends the wait
-			f.connected.Add(1)
+			f.count(1, status.FeederCounts{})
 			err = f.host.Pool.ServeRemote(ctx, c)
-			f.connected.Add(-1)
+			f.count(-1, status.FeederCounts{})
 			closing()
 			c.conn.Close()
 			if c.fastest > 0 {
@@ -85,8 +93,8 @@ func (f *feeder) report(err error) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.trouble = err.Error()
-	f.host.Warn(f.host.Log, f.address+f.trouble, "feeder", "address", f.address, "err", err)
+	f.status.Trouble = fmt.Sprintf("%.300s", strings.ReplaceAll(termsafe.Message(err.Error()), "\n", "; "))
+	f.host.Warn(f.host.Log, f.address+err.Error(), "feeder", "address", f.address, "err", err)
 }
 
 // dial connects to the feeder, which must serve what this server serves.
@@ -235,9 +243,9 @@ func (c *link) Make(p *loader.Piece, made []bool) error {
 	c.conn.SetDeadline(started.Add(lateAfter))
 	if err := c.exchange(offer, p, made[:n]); err != nil {
 		c.conn.Close()
-		c.feeder.repeated.Add(int64(n))
+		c.feeder.count(0, status.FeederCounts{Again: int64(n)})
 		if failed, is := errors.AsType[net.Error](err); is && failed.Timeout() {
-			c.feeder.late.Add(1)
+			c.feeder.count(0, status.FeederCounts{Late: 1})
 			return fmt.Errorf("no piece within %v: it is made here", lateAfter)
 		}
 		return err
@@ -270,12 +278,13 @@ func (c *link) exchange(offer *Offer, p *loader.Piece, made []bool) error {
 		return err
 	}
 	c.parts = p.Slot.AppendPlaces(c.parts[:0], p.First, len(made))
+	size := 0
 	for _, part := range c.parts {
 		n, err := io.ReadFull(c.in, part)
 		if err != nil {
 			return err
 		}
-		c.feeder.bytes.Add(int64(n))
+		size += n
 	}
 	good := 0
 	for i, flag := range flags {
@@ -283,7 +292,6 @@ func (c *link) exchange(offer *Offer, p *loader.Piece, made []bool) error {
 			good++
 		}
 	}
-	c.feeder.samples.Add(int64(good))
-	c.feeder.repeated.Add(int64(len(made) - good))
+	c.feeder.count(0, status.FeederCounts{Samples: int64(good), Again: int64(len(made) - good), Bytes: int64(size)})
 	return nil
 }

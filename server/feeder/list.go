@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/imgfeed/imgfeed/internal/termsafe"
 	"github.com/imgfeed/imgfeed/server/status"
 )
 
@@ -120,7 +119,7 @@ func (l *List) update(ctx context.Context, listed []string, complete bool) {
 		if slices.ContainsFunc(l.feeders, func(f *feeder) bool { return f.address == address }) {
 			continue
 		}
-		f := &feeder{host: l.host, address: address}
+		f := &feeder{host: l.host, address: address, status: status.Feeder{Address: address}}
 		var feeding context.Context
 		feeding, f.stop = context.WithCancel(ctx)
 		f.keep(feeding, 1)
@@ -139,8 +138,9 @@ func (l *List) Status(rate func(total string) float64) *status.Feeders {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, f := range l.feeders {
-		of := status.Feeder{Address: f.address, Connections: f.connected.Load(), Trouble: f.lastTrouble()}
-		of.FeederCounts = status.FeederCounts{Samples: f.samples.Load(), Again: f.repeated.Load(), Late: f.late.Load(), Bytes: f.bytes.Load()}
+		f.mu.Lock()
+		of := f.status
+		f.mu.Unlock()
 		of.SamplesPerSecond, of.BytesPerSecond = rate(f.address+" samples"), rate(f.address+" bytes")
 		st.Each = append(st.Each, of)
 		st.Add(of.FeederCounts)
@@ -153,11 +153,4 @@ func (l *List) Status(rate func(total string) float64) *status.Feeders {
 	}
 	st.Share = st.SamplesPerSecond / all
 	return st
-}
-
-// lastTrouble returns the last trouble with the feeder in a line, "" if there was none. A peer may have worded it.
-func (f *feeder) lastTrouble() string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return fmt.Sprintf("%.300s", strings.ReplaceAll(termsafe.Message(f.trouble), "\n", "; "))
 }

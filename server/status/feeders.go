@@ -48,9 +48,10 @@ var feederCounters = []struct {
 
 // Add adds e to c.
 func (c *FeederCounts) Add(e FeederCounts) {
-	for _, counter := range feederCounters {
-		*counter.of(c) += *counter.of(&e)
-	}
+	c.Samples += e.Samples
+	c.Again += e.Again
+	c.Late += e.Late
+	c.Bytes += e.Bytes
 }
 
 // feederMetrics are metrics by the feeder's address.
@@ -124,4 +125,17 @@ func (w *FeederWork) line() string {
 		bytesize.Grouped(int(w.SamplesPerSecond+0.5)), 100*w.Share,
 		bytesize.Format(int64(w.BytesPerSecond)), bytesize.Counted(int(w.Late), "piece", "pieces"),
 		bytesize.Counted(int(w.Again), "sample", "samples"))
+}
+
+// Feeding is what a feeder does for servers. Its [Status].Images are those that it made for them.
+type Feeding struct {
+	Connections int64   `json:"connections"` // connections of servers
+	Pieces      int64   `json:"pieces"`      // pieces made
+	Busy        float64 `json:"busy"`        // share of the threads' time in the last seconds
+}
+
+// judge says in Verdict what a feeder does.
+func (f *Feeding) judge(st *Status) {
+	st.Verdict, st.Advice = fmt.Sprintf("this is a feeder: %s of servers, %s images/s, threads busy for %.0f %% of the time",
+		bytesize.Counted(int(f.Connections), "connection", "connections"), bytesize.Grouped(int(st.ImagesPerSecond+0.5)), 100*f.Busy), ""
 }
