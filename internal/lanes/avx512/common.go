@@ -145,10 +145,13 @@ func CopySigns(v, signs Doubles) Doubles {
 	return v.ToBits().Or(signs.ToBits().And(archsimd.BroadcastUint64x8(1 << 63))).BitsToFloat64()
 }
 
+// firstWord has the indices of a lane's first word.
+var firstWord = func() (t [16 * Count]uint8) {
+	for i := range t {
+		t[i] = uint8(i & 1)
+	}
+	return t
+}()
+
 // SpreadFirst puts the first word of each lane in all its places.
-func SpreadFirst(v Words) Words {
-	v, _ = Interleave(v, v)
-	v, _ = Interleave(v, v)
-	v, _ = JoinHalves(v, v)
-	return v
-}
+func SpreadFirst(v Words) Words { return ToWords(Take(ToBytes(v), Load(unsafe.Pointer(&firstWord)))) }
