@@ -73,7 +73,7 @@ func (c *canvas) cropFilled(r image.Rectangle, fill Fill) error {
 // resize resizes the image to w × h.
 func (c *canvas) resize(w, h int, method resizing) error {
 	if c.log != nil {
-		c.log.add("resize", "size", [2]int{h, w}, "interpolation", method.filter.String())
+		c.log.add("resize", "size", [2]int{h, w}, "interpolation", method.filter)
 	}
 	if c.step.resize(w, h, method) {
 		return nil

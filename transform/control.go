@@ -12,18 +12,19 @@ import (
 // nestingMax bounds the depth of nested operations.
 const nestingMax = 8
 
-func readOps(d *parameter, raw json.RawMessage, p *parameters) (any, error) {
+func readOps(d *parameter, raw json.RawMessage, p *parameters, field reflect.Value) error {
 	if !bytes.HasPrefix(raw, []byte("[")) || holdsNull(raw) {
-		return nil, fmt.Errorf("%s is %.100s, want a list of operations", d.name, raw)
+		return fmt.Errorf("%s is %.100s, want a list of operations", d.name, raw)
 	}
 	if p.nesting >= nestingMax {
-		return nil, fmt.Errorf("%s are nested more than %d deep", d.name, nestingMax)
+		return fmt.Errorf("%s are nested more than %d deep", d.name, nestingMax)
 	}
 	ops, err := parseNested(raw, p.resampler, p.nesting+1)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %s", d.name, reasonOf(err))
+		return fmt.Errorf("%s: %s", d.name, reasonOf(err))
 	}
-	return ops, nil
+	field.Set(reflect.ValueOf(ops))
+	return nil
 }
 
 // reasonOf returns what an error of a nested list says, without the package's name.

@@ -86,22 +86,22 @@ func TestControlErrors(t *testing.T) {
 		`[{"op":"RandomChoice","transforms":[{"op":"CenterCrop","size":3}],"p":[0]}]`:                 "want one weight above 0",
 		`[{"op":"RandomChoice","transforms":[{"op":"CenterCrop","size":3}],"p":[-1]}]`:                "want weights of at least 0",
 		`[{"op":"CenterCrop","size":9},` + deep + `]`:                                                 "nested more than 8 deep",
-		`[{"op":"RandomPosterize","bits":9}]`:                                                         "bits is 9, want a whole number from 0 to 8",
-		`[{"op":"RandomPosterize","bits":1e300}]`:                                                     "bits is 1e+300",
+		`[{"op":"RandomPosterize","bits":9}]`:                                                         "bits is 9, want 0 to 8",
+		`[{"op":"RandomPosterize","bits":1e300}]`:                                                     "bits is 1e300, want a whole number",
 		`[{"op":"RandomSolarize"}]`:                                                                   "threshold is missing",
 		`[{"op":"RandomSolarize","threshold":1e9}]`:                                                   "threshold is 1e+09",
-		`[{"op":"ColorJitter","brightness":-0.1}]`:                                                    "brightness is -0.1: if it is a single number, it must be non negative",
-		`[{"op":"ColorJitter","brightness":1e9}]`:                                                     "brightness values should be between 0 and 1e+06, but got",
-		`[{"op":"ColorJitter","contrast":[2,1]}]`:                                                     "contrast values should be between 0 and 1e+06, but got [2 1]",
-		`[{"op":"ColorJitter","hue":0.6}]`:                                                            "hue values should be between -0.5 and 0.5, but got [-0.6 0.6]",
-		`[{"op":"ColorJitter","saturation":"much"}]`:                                                  `saturation is "much", want a number or [low, high]`,
+		`[{"op":"ColorJitter","brightness":-0.1}]`:                                                    "brightness is -0.1: a single number must be positive",
+		`[{"op":"ColorJitter","brightness":1e9}]`:                                                     "brightness is 1.000000001e+09, want 0 to 1e+06",
+		`[{"op":"ColorJitter","contrast":[2,1]}]`:                                                     "contrast is [2 1], want the lower first",
+		`[{"op":"ColorJitter","hue":0.6}]`:                                                            "hue is 0.6, want -0.5 to 0.5",
+		`[{"op":"ColorJitter","saturation":"much"}]`:                                                  `saturation is "much", want a number or a list of numbers`,
 	} {
 		if spec, err := Parse(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, %v; want an error with %q", text, spec, err, want)
 		}
 	}
 	for want, op := range map[string]Op{
-		"hue values should be":        ColorJitter{Hue: &[2]float64{math.NaN(), 0}},
+		"hue is [NaN 0]":              ColorJitter{Hue: &[2]float64{math.NaN(), 0}},
 		"threshold is NaN":            RandomSolarize{Threshold: math.NaN()},
 		"bits is -1":                  RandomPosterize{Bits: -1},
 		"sharpness_factor is NaN":     RandomAdjustSharpness{Factor: math.NaN()},

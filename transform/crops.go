@@ -185,8 +185,8 @@ type RandomResizedCrop struct {
 	Size Size `param:"size"`
 	// Scale is the range of the box's area as a fraction of the image's, and Ratio the range of its width / height.
 	// The zero values are torchvision's defaults, 0.08 to 1 and 3/4 to 4/3.
-	Scale [2]float64 `param:"scale,nonzero" default:"[0.08, 1]"`
-	Ratio [2]float64 `param:"ratio,nonzero" default:"[0.75, 1.3333333333333333]"`
+	Scale [2]float64 `param:"scale,nonzero" default:"[0.08, 1]" range:"0 1e6"`
+	Ratio [2]float64 `param:"ratio,nonzero" default:"[0.75, 1.3333333333333333]" range:"1e-6 1e6"`
 	// Interpolation is the filter, and Resampler names the releases of Pillow that it matches bit for bit.
 	Interpolation Interpolation `param:"interpolation" default:"bilinear"`
 	Resampler     Resampler     `param:"resampler" default:"null"`
@@ -195,12 +195,6 @@ type RandomResizedCrop struct {
 }
 
 func (o RandomResizedCrop) prepare() (Op, error) {
-	if !(0 <= o.Scale[0] && o.Scale[0] <= o.Scale[1] && o.Scale[1] <= 1e6) {
-		return nil, fmt.Errorf("scale is %v, want 0 ≤ low ≤ high", o.Scale)
-	}
-	if !(1e-6 <= o.Ratio[0] && o.Ratio[0] <= o.Ratio[1] && o.Ratio[1] <= 1e6) {
-		return nil, fmt.Errorf("ratio is %v, want 0 < low ≤ high", o.Ratio)
-	}
 	o.logRatio = [2]float64{libm.Log(o.Ratio[0]), libm.Log(o.Ratio[1])}
 	return o, nil
 }

@@ -33,8 +33,8 @@ type parameter struct {
 	field              int // index in the operation's struct
 	required           bool
 	fallback           json.RawMessage // default value
-	bounded            bool
-	low, high          float64 // bounds, if bounded
+	bounded            bool            // a range is declared
+	low, high          float64
 	words              []string
 	omitEmpty, nonZero bool
 }
@@ -59,6 +59,9 @@ func declared(t reflect.Type) []parameter {
 				d.fallback = strconv.AppendQuote(nil, fallback)
 			}
 		}
+		if d.low, d.high = d.kind.low, d.kind.high; d.low == d.high && d.high == 0 {
+			d.low, d.high = math.Inf(-1), math.Inf(1)
+		}
 		if bounds := strings.Fields(tag.Get("range")); len(bounds) == 2 {
 			d.bounded, d.low, d.high = true, bound(bounds[0]), bound(bounds[1])
 		}
@@ -76,16 +79,20 @@ func bound(text string) float64 {
 	return v
 }
 
+// format is the verb for the parameter's numbers.
+func (d *parameter) format() string {
+	if strings.Contains(d.kind.of, "whole") {
+		return "%.0f"
+	}
+	return "%g"
+}
+
 // interval writes the range of a parameter.
 func (d *parameter) interval() string {
-	format := "%g"
-	if d.kind.name == "integer" {
-		format = "%.0f"
-	}
 	if math.IsInf(d.low, -1) {
-		return fmt.Sprintf("up to "+format, d.high)
+		return fmt.Sprintf("up to "+d.format(), d.high)
 	}
-	return fmt.Sprintf(format+" to "+format, d.low, d.high)
+	return fmt.Sprintf(d.format()+" to "+d.format(), d.low, d.high)
 }
 
 // parameters are the members of an operation's JSON object.
@@ -132,21 +139,20 @@ func (d *parameter) read(p *parameters, field reflect.Value) error {
 		}
 		return fmt.Errorf("%s is missing, want %s", d.name, d.kind.want)
 	}
-	value, err := d.kind.read(d, raw, p)
-	if err != nil {
-		return err
+	var err error
+	switch k := &d.kind; {
+	case k.read != nil:
+		err = k.read(d, raw, p, field)
+	case isNull(raw):
+	case k.parse != nil:
+		err = d.readText(raw, field)
+	default:
+		err = d.readNumbers(raw, field)
 	}
-	if value != nil {
-		field.Set(reflect.ValueOf(value))
+	if err == nil && explicit && d.nonZero && field.IsZero() {
+		err = fmt.Errorf("%s is [0, 0], want a high above 0", d.name)
 	}
-	if explicit && d.nonZero && field.IsZero() {
-		want := "a high above 0"
-		if d.bounded {
-			want = d.interval()
-		}
-		return fmt.Errorf("%s is [0, 0], want %s", d.name, want)
-	}
-	return nil
+	return err
 }
 
 // prepared returns an operation ready to run: checked, with its tables computed.
@@ -154,7 +160,13 @@ func prepared(op Op) (Op, error) {
 	v := reflect.New(reflect.TypeOf(op)).Elem()
 	v.Set(reflect.ValueOf(op))
 	for _, d := range declared(v.Type()) {
-		if err := d.check(v.Field(d.field)); err != nil {
+		field := v.Field(d.field)
+		if field.IsZero() && d.nonZero && !isNull(d.fallback) {
+			if err := d.readNumbers(d.fallback, field); err != nil {
+				return nil, err
+			}
+		}
+		if err := d.check(field); err != nil {
 			return nil, err
 		}
 	}
@@ -163,19 +175,6 @@ func prepared(op Op) (Op, error) {
 		return has.prepare()
 	}
 	return op, nil
-}
-
-// check returns the error in a field's value; it may also normalise the value.
-func (d *parameter) check(field reflect.Value) error {
-	if field.IsZero() && d.nonZero && !isNull(d.fallback) {
-		if err := d.read(&parameters{}, field); err != nil {
-			return err
-		}
-	}
-	if d.kind.check == nil || d.omitEmpty && field.IsZero() {
-		return nil
-	}
-	return d.kind.check(d, field)
 }
 
 // TextOf returns an operation as a JSON object with every parameter, as [Parse] reads it.

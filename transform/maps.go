@@ -17,7 +17,7 @@ type RandomRotation struct {
 	// Expand enlarges the result to hold the whole turned image.
 	Expand bool `param:"expand" default:"false"`
 	// Center is the point that stays where it is, x and y in pixels; nil for the image's middle.
-	Center *[2]float64 `param:"center" default:"null"`
+	Center *[2]float64 `param:"center" default:"null" range:"-1e6 1e6"`
 	// Fill is the colour of what shows nothing of the image.
 	Fill Fill `param:"fill" default:"0"`
 }
@@ -47,7 +47,7 @@ type RandomAffine struct {
 	// Fill is the colour of what shows nothing of the image.
 	Fill Fill `param:"fill" default:"0"`
 	// Center is the fixed point of rotation, scale and shear, x and y in pixels; nil for the image's middle.
-	Center *[2]float64 `param:"center" default:"null"`
+	Center *[2]float64 `param:"center" default:"null" range:"-1e6 1e6"`
 }
 
 func (o RandomAffine) apply(c *canvas) error {
@@ -103,7 +103,7 @@ type affineParams struct {
 func (c *canvas) affine(p affineParams, filter Interpolation, fill Fill) error {
 	if c.log != nil {
 		c.log.add("affine", "angle", p.angle, "translate", p.translate, "scale", p.scale, "shear", p.shear,
-			"interpolation", filter.String(), "fill", fill, "center", p.center)
+			"interpolation", filter, "fill", fill, "center", p.center)
 	}
 	w, h := c.size()
 	center := [2]float64{float64(w) * 0.5, float64(h) * 0.5}
@@ -116,7 +116,7 @@ func (c *canvas) affine(p affineParams, filter Interpolation, fill Fill) error {
 // pillowTransform is Pillow's Image.transform of the image's own size by a matrix.
 func (c *canvas) pillowTransform(matrix affine.Matrix, filter Interpolation, fill Fill) error {
 	if c.log != nil {
-		c.log.add("pillow_transform", "data", matrix, "resample", filter.String(), "fillcolor", fill)
+		c.log.add("pillow_transform", "data", matrix, "resample", filter, "fillcolor", fill)
 	}
 	w, h := c.size()
 	return c.affineMap(w, h, matrix, filter, fill)
@@ -136,7 +136,7 @@ func atanDegrees(x float64) float64 {
 // (nil for the image's middle). With expand the result is as large as the turned image needs.
 func (c *canvas) rotate(degrees float64, filter Interpolation, expand bool, center *[2]float64, fill Fill) error {
 	if c.log != nil {
-		c.log.add("rotate", "angle", degrees, "interpolation", filter.String(), "expand", expand, "center", center, "fill", fill)
+		c.log.add("rotate", "angle", degrees, "interpolation", filter, "expand", expand, "center", center, "fill", fill)
 	}
 	w, h := c.size()
 	degrees = math.Mod(degrees, 360)

@@ -57,13 +57,6 @@ const SizeMax = 1 << 14
 // A Size is torchvision's parameter size, in pixels: {n}, or {height, width}.
 type Size [2]int
 
-func (s Size) check() error {
-	if s[0] < 1 || s[0] > SizeMax || s[1] < 0 || s[1] > SizeMax {
-		return fmt.Errorf("size is %d×%d, want 1 to %d", s[0], s[1], SizeMax)
-	}
-	return nil
-}
-
 // MarshalJSON returns n or [height, width].
 func (s Size) MarshalJSON() ([]byte, error) {
 	if s[1] == 0 {

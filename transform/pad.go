@@ -3,7 +3,6 @@ package transform
 import (
 	"fmt"
 	"image"
-	"strconv"
 
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 )
@@ -53,9 +52,6 @@ func (m PaddingMode) String() string {
 	}
 	return fmt.Sprintf("transform.PaddingMode(%d)", uint8(m))
 }
-
-// MarshalJSON returns the name.
-func (m PaddingMode) MarshalJSON() ([]byte, error) { return strconv.AppendQuote(nil, m.String()), nil }
 
 // place returns which of n pixels is shown at position at, which may lie before or after them.
 func (m PaddingMode) place(at, n int) int {

@@ -97,8 +97,8 @@ func TestPaddingErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"op":"Pad"}`:                                              "padding is missing",
 		`{"op":"Pad","padding":null}`:                               "padding is missing",
-		`{"op":"Pad","padding":[]}`:                                 "padding is [], want whole numbers",
-		`{"op":"RandomCrop","size":4,"padding":[]}`:                 "padding is [], want whole numbers",
+		`{"op":"Pad","padding":[]}`:                                 "padding has 0 numbers, want n, [x, y] or",
+		`{"op":"RandomCrop","size":4,"padding":[]}`:                 "padding has 0 numbers, want n, [x, y] or",
 		`{"op":"Pad","padding":-1}`:                                 "padding is -1, want 0 to",
 		`{"op":"Pad","padding":[1,2,3]}`:                            "padding has 3 numbers",
 		`{"op":"Pad","padding":1.5}`:                                "padding is 1.5, want whole numbers",

@@ -119,11 +119,16 @@ func listString(ops []Op) string {
 func named(name string, pairs ...any) string {
 	b := fmt.Appendf(nil, `{"op": %q`, name)
 	for i := 0; i < len(pairs); i += 2 {
-		value, err := json.Marshal(pairs[i+1])
-		if err != nil {
-			value = fmt.Appendf(nil, "%q", err) // NaN and infinity, which a Spec refuses
+		value := pairs[i+1]
+		switch value.(type) {
+		case Interpolation, PaddingMode:
+			value = fmt.Sprint(value)
 		}
-		b = fmt.Appendf(b, `, %q: %s`, pairs[i], spaced(value))
+		text, err := json.Marshal(value)
+		if err != nil {
+			text = fmt.Appendf(nil, "%q", err) // NaN and infinity, which a Spec refuses
+		}
+		b = fmt.Appendf(b, `, %q: %s`, pairs[i], spaced(text))
 	}
 	return string(append(b, '}'))
 }

@@ -48,7 +48,7 @@ func (o RandomAdjustSharpness) apply(c *canvas) error {
 // RandomPosterize is torchvision.transforms.RandomPosterize(bits, p).
 type RandomPosterize struct {
 	// Bits is the number of upper bits to keep of each level, 0 to 8. With 0 the image is black; Pillow 12 and later refuse that.
-	Bits int     `param:"bits" is:"bits" range:"0 8"`
+	Bits int     `param:"bits" range:"0 8"`
 	P    float64 `param:"p" default:"0.5" range:"0 1"`
 }
 

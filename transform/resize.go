@@ -20,13 +20,11 @@ type Resize struct {
 }
 
 func (o Resize) prepare() (Op, error) {
-	switch err := o.Size.check(); {
+	switch {
 	case o.MaxSize == 0 && o.Size == Size{}:
 		return nil, errors.New("size is missing, want n or [h, w]")
 	case o.MaxSize < 0 || o.MaxSize > SizeMax:
 		return nil, fmt.Errorf("max_size is %d, want 1 to %d", o.MaxSize, SizeMax)
-	case err != nil && (o.MaxSize == 0 || o.Size != Size{}):
-		return nil, err
 	case o.MaxSize > 0 && o.Size[1] > 0:
 		return nil, errors.New("max_size is for a size of one number, which is that of the shorter side")
 	case o.MaxSize > 0 && o.MaxSize <= o.Size[0]:

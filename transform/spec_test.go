@@ -151,9 +151,9 @@ func TestParseErrors(t *testing.T) {
 		`[{"op":"RandomCrop","size":5,"padding":-1}]`:                         "padding is -1",
 		`[{"op":"RandomCrop","size":5,"fill":"red"}]`:                         "fill is \"red\"",
 		`[{"op":"RandomCrop","size":5,"padding_mode":"wrap"}]`:                "padding_mode is \"wrap\"",
-		`[{"op":"RandomResizedCrop","size":5,"scale":[-0.1,1]}]`:              "scale is [-0.1 1], want 0 ≤ low ≤ high",
+		`[{"op":"RandomResizedCrop","size":5,"scale":[-0.1,1]}]`:              "scale is -0.1, want 0 to 1e+06",
 		`[{"op":"RandomResizedCrop","size":5,"scale":[0,0]}]`:                 "scale is [0, 0], want a high above 0",
-		`[{"op":"RandomResizedCrop","size":5,"ratio":[0,0]}]`:                 "ratio is [0, 0], want a high above 0",
+		`[{"op":"RandomResizedCrop","size":5,"ratio":[0,0]}]`:                 "ratio is 0, want 1e-06 to 1e+06",
 		`[{"op":"RandomResizedCrop","size":5,"ratio":[2,1]}]`:                 "ratio",
 		`[{"op":"CenterCrop","size":3},{"op":"RandomHorizontalFlip","p":2}]`:  "p is 2",
 		`[{"op":"CenterCrop","size":[1,16000]},{"op":"Resize","size":16000}]`: "at most",
@@ -182,15 +182,15 @@ func TestNewSpec(t *testing.T) {
 		}
 	}
 	for want, op := range map[string]Op{
-		"operation 0 (CenterCrop): size is 0×0, want 1 to 16384": CenterCrop{},
-		"size is 0×5":              Resize{Size: Size{0, 5}},
-		"size is 5×-1":             RandomCrop{Size: Size{5, -1}},
-		"padding is -1":            RandomCrop{Size: Size{5}, Padding: [4]int{0, -1, 0, 0}},
-		"p is NaN":                 RandomHorizontalFlip{P: math.NaN()},
-		"scale is [2 1]":           RandomResizedCrop{Size: Size{5}, Scale: [2]float64{2, 1}},
-		"scale is [NaN NaN]":       RandomResizedCrop{Size: Size{5}, Scale: [2]float64{math.NaN(), math.NaN()}},
-		"unknown interpolation 99": RandomResizedCrop{Size: Size{5}, Interpolation: 99},
-		"unknown resampler 99":     Resize{Size: Size{5, 5}, Resampler: 99},
+		"operation 0 (CenterCrop): size is 0, want 1 to 16384": CenterCrop{},
+		"size is 0, want 1":             Resize{Size: Size{0, 5}},
+		"size is -1, want 1":            RandomCrop{Size: Size{5, -1}},
+		"padding is -1":                 RandomCrop{Size: Size{5}, Padding: [4]int{0, -1, 0, 0}},
+		"p is NaN":                      RandomHorizontalFlip{P: math.NaN()},
+		"scale is [2 1]":                RandomResizedCrop{Size: Size{5}, Scale: [2]float64{2, 1}},
+		"scale is NaN, want 0 to 1e+06": RandomResizedCrop{Size: Size{5}, Scale: [2]float64{math.NaN(), math.NaN()}},
+		"unknown interpolation":         RandomResizedCrop{Size: Size{5}, Interpolation: 99},
+		"unknown resampler":             Resize{Size: Size{5, 5}, Resampler: 99},
 	} {
 		if spec, err := NewSpec(op); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, %v; want %q", op, spec, err, want)
@@ -291,7 +291,7 @@ func TestSchemas(t *testing.T) {
 		for _, p := range schema.Parameters {
 			if op[p.Name] = p.Default; p.Default == nil {
 				op[p.Name] = map[string]json.RawMessage{
-					"number": json.RawMessage("1"), "bits": json.RawMessage("4"), "size": json.RawMessage("8"), "kernel": json.RawMessage("3"),
+					"number": json.RawMessage("1"), "integer": json.RawMessage("4"), "size": json.RawMessage("8"), "kernel": json.RawMessage("3"),
 					"text": json.RawMessage(`"rand"`), "padding": json.RawMessage("2"), "angle": json.RawMessage("5"), "operations": json.RawMessage(`[{"op": "RandomInvert"}]`),
 				}[p.Kind]
 			}

@@ -31,7 +31,7 @@ type TimmAugment struct {
 	Fill Fill `param:"fill" default:"128"`
 	// Interpolation is "bilinear", "bicubic", "nearest", or "random", which draws bilinear or bicubic each time. "random" is
 	// timm's default, and the default in JSON.
-	Interpolation string `param:"interpolation" is:"word" default:"random" oneof:"random bilinear bicubic nearest"`
+	Interpolation string `param:"interpolation" default:"random" oneof:"random bilinear bicubic nearest"`
 
 	plan timmPlan
 }
