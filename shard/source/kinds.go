@@ -94,8 +94,8 @@ func Open(path string, opts Options) ([]*Split, error) {
 // StandardInput is the path of a tar that comes by Options.Stdin.
 const StandardInput = "-"
 
-// OpenAll opens one path as [Open] does, or several files of one dataset: the tars of WebDataset or of classes, parquet files, or the lists
-// of several splits. StandardInput alone is a tar from Options.Stdin, which can be walked over once.
+// OpenAll opens one path as [Open] does, or several files of one dataset: the tars of WebDataset or of classes, or parquet files.
+// StandardInput alone is a tar from Options.Stdin, which can be walked over once.
 func OpenAll(paths []string, opts Options) ([]*Split, error) {
 	c, err := newCandidate(paths, opts)
 	if err != nil {

@@ -73,31 +73,22 @@ func TestSeveralFiles(t *testing.T) {
 func TestSeveralLists(t *testing.T) {
 	file := listOf(t, "train.csv", "path,label\na.jpg,dog\nsub/b.jpg,cat\n")
 	val := sourcetest.Write(t, filepath.Join(filepath.Dir(file), "val.csv"), []byte("path,label\nc.jpg,dog\n"))
-	splits, err := OpenAll([]string{val, file}, Options{})
-	if err != nil || len(splits) != 2 || splits[0].Name != "train" {
-		t.Fatal(splits, err)
+	if _, err := OpenAll([]string{val, file}, Options{}); err == nil || !strings.Contains(err.Error(), `"train.csv": one of several lists: build them one at a time`) {
+		t.Error(err)
 	}
-	if got := shown(t, splits[0]); got != "a.jpg=1 sub/b.jpg=0" {
-		t.Error(got)
-	}
-	splits[1].ExpectClasses(splits[0].Classes())
-	if got := shown(t, splits[1]); got != "c.jpg=1" || splits[1].Output != strings.TrimSuffix(val, ".csv")+"-shards" {
-		t.Error(got)
-	}
-	numbers := sourcetest.Write(t, filepath.Join(filepath.Dir(file), "test.csv"), []byte("path,label\nc.jpg,0\n"))
-	if splits, err = OpenAll([]string{numbers, file}, Options{}); err != nil {
+}
+
+// TestNumbersBesideNames has names for labels in one split, and numbers in the other.
+func TestNumbersBesideNames(t *testing.T) {
+	files := paths("train/1.jpg", "val/1.jpg")
+	files["train/metadata.csv"], files["val/metadata.csv"] = []byte("path,label\n1.jpg,dog\n"), []byte("path,label\n1.jpg,0\n")
+	splits, err := Open(writeTree(t, t.TempDir(), files), Options{})
+	if err != nil {
 		t.Fatal(err)
 	}
 	mustItems(t, splits[0])
 	splits[1].ExpectClasses(splits[0].Classes())
-	if _, err := items(splits[1]); err == nil || !strings.Contains(err.Error(), "test.csv: its labels are numbers, and those of "+file+" are names") {
-		t.Error(err)
-	}
-	again := sourcetest.Write(t, filepath.Join(filepath.Dir(file), "train2.csv"), []byte("path,label\nc.jpg,dog\n"))
-	if _, err := OpenAll([]string{again, file}, Options{}); err == nil || !strings.Contains(err.Error(), "two of the 2 lists are of the split train") {
-		t.Error(err)
-	}
-	if _, err := OpenAll([]string{val, file}, Options{Split: "x"}); err == nil || !strings.Contains(err.Error(), `has no split "x" among its 2, which are called as train`) {
+	if _, err := items(splits[1]); err == nil || !strings.Contains(err.Error(), "its labels are numbers, and those of "+splits[0].Path+" are names") {
 		t.Error(err)
 	}
 }
@@ -190,20 +181,15 @@ func TestChosenOfSeveral(t *testing.T) {
 	dir := t.TempDir()
 	for _, split := range []string{"train", "val"} {
 		sourcetest.Write(t, filepath.Join(dir, "tars", "x-"+split+"-0.tar"), webDatasetTar(t, split+".jpg", jpegStart, split+".cls", "1"))
-		sourcetest.Write(t, filepath.Join(dir, "lists", split+".csv"), []byte("path,label\n"+split+".jpg,cat\n"))
-		sourcetest.Write(t, filepath.Join(dir, "lists", split+".jpg"), []byte(jpegStart))
 	}
-	lists := []string{filepath.Join(dir, "lists", "train.csv"), filepath.Join(dir, "lists", "val.csv")}
 	for _, split := range []string{"train", "val"} {
-		for _, paths := range [][]string{{filepath.Join(dir, "tars")}, lists} {
-			splits, err := OpenAll(paths, Options{Split: split})
-			if err != nil || len(splits) != 1 || splits[0].Name != split {
-				t.Fatalf("%s of %q: %v, %v", split, paths, splits, err)
-			}
-			for key := range mustItems(t, splits[0]) {
-				if !strings.HasPrefix(filepath.Base(key), split) {
-					t.Errorf("%s of %q holds %s", split, paths, key)
-				}
+		splits, err := Open(filepath.Join(dir, "tars"), Options{Split: split})
+		if err != nil || len(splits) != 1 || splits[0].Name != split {
+			t.Fatalf("%s: %v, %v", split, splits, err)
+		}
+		for key := range mustItems(t, splits[0]) {
+			if !strings.HasPrefix(key, split) {
+				t.Errorf("%s holds %s", split, key)
 			}
 		}
 	}

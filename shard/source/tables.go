@@ -118,8 +118,9 @@ var imagefolderLists = []string{"metadata.csv", "metadata.jsonl"}
 
 func openList(c *candidate) ([]*Split, error) {
 	switch {
-	case c.folder != nil && c.given:
-		return openLists(c)
+	case c.folder != nil && c.given && table.NamedList(c.files[0]):
+		return nil, transport.RefuseEntry(c.path, c.files[0], "one of several lists: build them one at a time, the later ones with "+
+			"--classes SET, the set of the first, or join them in one list with a column split")
 	case c.folder != nil:
 		return openListInFolder(c)
 	case !c.noTar:
@@ -175,45 +176,4 @@ func (c *candidate) openListFile(file, root string) ([]*Split, error) {
 		splits = append(splits, s)
 	}
 	return splits, err
-}
-
-// openLists opens several lists, each of a split.
-func openLists(c *candidate) ([]*Split, error) {
-	if transport.FileKind(c.files[0]) != "" {
-		return nil, nil
-	}
-	var splits []*Split
-	for _, file := range c.files {
-		q, err := c.child(file, "")
-		if err != nil {
-			return nil, err
-		}
-		q.output, q.opts.Split = "", ""
-		parts, err := openList(q)
-		q.close()
-		if err != nil || parts == nil {
-			return nil, err
-		}
-		for _, s := range parts {
-			if at := slices.IndexFunc(splits, func(other *Split) bool { return other.Name == s.Name }); at >= 0 {
-				return nil, transport.Refuse(s.Path, "two of the %d lists are of the split %s, as %s is: join them, "+
-					"or call them by their splits",
-					len(c.files), s.Name, filepath.Base(splits[at].Path))
-			}
-		}
-		splits = append(splits, parts...)
-	}
-	// Labels are those of the first, which should be that of training.
-	slices.SortStableFunc(splits, func(a, b *Split) int {
-		return cmp.Compare(slices.Index(table.ListSplits, a.Name), slices.Index(table.ListSplits, b.Name))
-	})
-	if c.opts.Split == "" {
-		return splits, nil
-	}
-	for _, s := range splits {
-		if s.Name == c.opts.Split {
-			return []*Split{s}, nil
-		}
-	}
-	return nil, transport.Refuse(c.path, "has no split %q among its %d, which are called as %s", c.opts.Split, len(splits), splits[0].Name)
 }
