@@ -33,26 +33,6 @@ func TestRootOfATar(t *testing.T) {
 	}
 }
 
-// TestLinksBesideClasses names links in a tar and in a zip that may be class folders.
-func TestLinksBesideClasses(t *testing.T) {
-	dir := t.TempDir()
-	tar := sourcetest.Tar(t, sourcetest.File{Name: "a/1.jpg", Data: []byte("A")}, sourcetest.File{Name: "b/2.jpg", Data: []byte("B")}, sourcetest.File{Name: "c", Type: '2', Link: "a"})
-	zip := zipOf(t, paths("a/1.jpg", "b/2.jpg", "c"))
-	const unixLink = "\x00\x00\xff\xa1"
-	at := bytes.Index(zip, []byte("PK\x01\x02")) // of each member in the list: who made it at 5, and its mode at 38
-	for range 2 {
-		at += 4 + bytes.Index(zip[at+4:], []byte("PK\x01\x02"))
-	}
-	zip[at+5] = 3
-	copy(zip[at+38:], unixLink)
-	for _, path := range []string{sourcetest.Write(t, filepath.Join(dir, "x.tar"), tar), sourcetest.Write(t, filepath.Join(dir, "x.zip"), zip)} {
-		s := open(t, path, Options{})
-		if got := mustItems(t, s); len(got) != 2 || !strings.Contains(strings.Join(s.Notes(), "\n"), "1 link beside the classes is left out (c): a link in a tar or zip, which is not followed") {
-			t.Errorf("%s: %v, notes %q", path, got, s.Notes())
-		}
-	}
-}
-
 // TestBackslashes reads a zip with the names that .NET wrote on Windows.
 func TestBackslashes(t *testing.T) {
 	data := zipOf(t, map[string][]byte{`G\cat\1.jpg`: []byte("A"), `G\dog\2.jpg`: []byte("B"), `G\dog\`: nil})

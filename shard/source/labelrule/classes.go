@@ -42,7 +42,6 @@ type classRule struct {
 	index                map[string]int32
 	leftOut              map[string]bool // classes outside wanted
 	beside               []string        // files above all classes
-	links                []string        // links in a tar or zip above all classes
 	parents              map[string]bool // the folders that the classes lie in, if those are not the source itself
 	valImages, valDiffer int             // images named as ILSVRC2012's validation images; those in the folder of a wrong class
 }
@@ -80,9 +79,6 @@ func (c *classRule) Take(f *transport.File) (bool, error) {
 		}
 	}
 	switch {
-	case !below && f.Reason == transport.ReasonLink:
-		c.links = append(c.links, f.Key)
-		return false, nil
 	case !below:
 		c.beside = append(c.beside, f.Key)
 		return false, nil
@@ -180,10 +176,6 @@ func (c *classRule) add(class, rest string) {
 // Labels gives the classes their order, and refuses likely mistakes.
 func (c *classRule) Labels(s *dataset.Split) (dataset.Labels, error) {
 	s.NoteLeftOut(c.beside, "file beside the classes is", "files beside the classes are")
-	if n := len(c.links); n > 0 {
-		s.Note("%s left out (%s): %s", bytesize.Counted(n, "link beside the classes is", "links beside the classes are"),
-			transport.SomeNames(c.links), transport.ReasonLink)
-	}
 	switch {
 	case c.valImages >= 20 && 2*c.valDiffer > c.valImages && !s.Options.ForceClasses:
 		return dataset.Labels{}, transport.Refuse(s.Path, "%d of its %d validation images of ILSVRC2012 lie in the folder of another "+
@@ -251,65 +243,38 @@ func (c *classRule) checkDepth(s *dataset.Split, classes []string) error {
 	}
 	for _, name := range classes {
 		n := c.counts[name]
-		above, folders := "", []string(nil)
-		if len(n.folders) > 0 {
-			above, folders = fork(n.folders)
-		}
-		build := "build " + filepath.Join(s.Path, name, filepath.FromSlash(above))
-		if c.level > 1 || !s.InFolders() {
-			build = "unpack it"
-		}
-		deeper := fmt.Sprintf("--classes-from %d takes the folders there", c.level+1+strings.Count(above, "/"))
-		how := "probably are the classes: " + deeper
 		switch {
 		case n.parquet > 0 && n.parquet == n.files:
-			return refuseClasses(s, classes, "%s holds parquet files and no images, as a configuration at Hugging Face does: %s", name,
-				build)
-		case n.direct > 0, len(folders) == 0, len(folders) == 1 && !NamedNoClass(name):
+			return refuseClasses(s, classes, "%s holds parquet files and no images, as a configuration at Hugging Face does: "+
+				"build its unpacked folder", name)
+		case n.direct > 0, len(n.folders) == 0, len(n.folders) == 1 && !NamedNoClass(name):
 			continue
-		case looksLikeSplits(folders):
-			how = "look like splits: " + build
-		case looksLikeSplits(classes):
-			how = fmt.Sprintf("probably are the classes: %s look like splits, so build each by itself, or call them train, val and test",
-				transport.SomeNames(classes))
-		case c.level == 1 && s.InFolders():
-			how = "probably are the classes: " + build + ", or " + deeper
+		}
+		slices.Sort(n.folders)
+		how := fmt.Sprintf("--classes-from %d takes the folders there", c.level+1+strings.Count(n.folders[0], "/"))
+		if c.level == 1 && s.InFolders() {
+			how = "build " + filepath.Join(s.Path, name, filepath.Dir(n.folders[0])) + ", or " + how
+		}
+		how = "probably are the classes: " + how
+		if looksLikeSplits(n.folders) || looksLikeSplits(classes) {
+			how = "look like splits: build each by itself, or call them train, val and test"
 		}
 		return refuseClasses(s, classes, "%s holds no image itself, but folders that do (%s), which %s", name,
-			transport.SomeNames(folders), how)
+			transport.SomeNames(n.folders), how)
 	}
 	return nil
 }
 
-// looksLikeSplits says that folders are called as two splits are, such as training_set and test_set.
-func looksLikeSplits(folders []string) bool {
+// looksLikeSplits says that folders on these paths are called as two splits are, such as training_set and test_set.
+func looksLikeSplits(paths []string) bool {
 	splits := make(map[string]bool)
-	for _, name := range folders {
-		splits[transport.NamedSplit(name)] = true
+	for _, p := range paths {
+		for name := range strings.SplitSeq(p, "/") {
+			splits[transport.NamedSplit(name)] = true
+		}
 	}
 	delete(splits, "")
 	return len(splits) > 1
-}
-
-// fork returns the common path of folders, "" or "a/b/", and the names below it that tell them apart. If nothing does, it returns their
-// first folder.
-func fork(paths []string) (above string, folders []string) {
-	for rest := paths; ; {
-		first, _, _ := strings.Cut(rest[0], "/")
-		var heads, tails []string
-		for _, p := range rest {
-			head, tail, _ := strings.Cut(p, "/")
-			heads, tails = append(heads, head), append(tails, tail)
-		}
-		if slices.Sort(heads); len(slices.Compact(slices.Clone(heads))) > 1 {
-			return above, slices.Compact(heads)
-		}
-		if slices.Contains(tails, "") {
-			first, _, _ = strings.Cut(paths[0], "/")
-			return "", []string{first}
-		}
-		above, rest = above+first+"/", tails
-	}
 }
 
 // checkClassNames refuses classes with names of splits or of folders of images. One class "train" among others is the vehicle.
@@ -327,12 +292,8 @@ func checkClassNames(s *dataset.Split, classes []string) error {
 		s.Note("one of the %d classes is called %q", len(classes), bad[0])
 		return nil
 	}
-	what := "build " + filepath.Join(s.Path, bad[0])
-	if !s.InFolders() {
-		what = "unpack it and build the folder that holds the classes"
-	}
-	return refuseClasses(s, classes, "has folders that are not called as classes are (%s): %s, or move them elsewhere",
-		transport.SomeNames(bad), what)
+	return refuseClasses(s, classes, "has folders that are not called as classes are (%s): build the folder that holds the classes, or move "+
+		"these elsewhere", transport.SomeNames(bad))
 }
 
 // checkWnids finds classes that are not ImageNet's, and missing ones.
