@@ -16,7 +16,6 @@ func TestUnreadFormats(t *testing.T) {
 		"data.mdb":                "LMDB",
 		"train-images-idx3-ubyte": "imgfeed.from_torch",
 		"x.npz":                   "a file of numpy arrays",
-		"data_batch_1.bin":        "imgfeed.from_torch packs torchvision's CIFAR10",
 		"x.H5":                    "HDF5",
 		"x.tar.zst":               "zstd -dc FILE | imgshard build - -o OUT",
 	} {
