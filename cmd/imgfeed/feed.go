@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"os/signal"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -30,8 +31,8 @@ type feedFlags struct {
 
 const feedLong = `Make samples for servers on other machines: for imgfeed serve --feeders.
 
-SET is the shard set that they serve, or a copy of it. Without it, imgfeed feed searches like imgfeed serve. A server uses
-only feeders with the same data and the same version of imgfeed; otherwise it makes the samples itself.
+SET is the shard set that they serve, or a copy of it; the default is $IMGFEED_DATA. A server uses only feeders with the
+same data and the same version of imgfeed; otherwise it makes the samples itself.
 
 A feeder is stateless: start, stop or kill it at any time. Batches do not depend on the number of feeders.`
 
@@ -43,13 +44,14 @@ func newFeedCommand() *cobra.Command {
 		Long:  feedLong,
 		Args:  cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkDataEnv(len(args)); err != nil {
-				return cliutil.Usage(err)
-			}
 			if f.listen == "" {
 				return cliutil.Usagef("imgfeed feed makes samples for imgfeed serve on other machines: give it an address to listen at, e.g. --listen :7400")
 			}
-			return f.run(cmd.Context(), cmd.OutOrStdout(), args)
+			places, err := placesOf(args)
+			if err != nil {
+				return err
+			}
+			return f.run(cmd.Context(), cmd.OutOrStdout(), places)
 		},
 	}
 	f.register(cmd.Flags())
@@ -76,7 +78,7 @@ func (f *feedFlags) run(ctx context.Context, out io.Writer, places []string) err
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	if f.owner != 0 {
 		var err error
-		if ctx, err = untilOwnerEnds(ctx, f.owner, false); err != nil {
+		if ctx, err = untilOwnerEnds(ctx, f.owner); err != nil {
 			return err
 		}
 	}
@@ -98,7 +100,7 @@ func (f *feedFlags) run(ctx context.Context, out io.Writer, places []string) err
 	if err != nil {
 		return fmt.Errorf("--listen: %w", err)
 	}
-	metrics, err := f.metricsFlags.serve(ctx, srv.Server, f.config.Log)
+	metrics, err := f.metricsFlags.serve(ctx, srv, f.config.Log)
 	if err != nil {
 		l.Close()
 		return err
@@ -107,6 +109,6 @@ func (f *feedFlags) run(ctx context.Context, out io.Writer, places []string) err
 		f.config.Log.Warn(notice)
 	}
 	address := l.Addr().String()
-	printServing(out, srv.Status(math.MaxFloat64), "makes samples of "+srv.place.String(), address, "imgfeed serve --feeders "+address, metrics)
+	printServing(out, srv.Status(math.MaxFloat64), "makes samples of "+strings.Join(places, " + "), address, "imgfeed serve --feeders "+address, metrics)
 	return srv.Feed(ctx, l)
 }

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -27,45 +26,34 @@ func (f *serveFlags) untilEnd(ctx context.Context) (context.Context, context.Can
 	signal.Ignore(unix.SIGPIPE)  // the reader of our log may end before us
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	var err error
-	if f.owner != 0 || f.exitWithParent {
-		ctx, err = untilOwnerEnds(ctx, f.owner, f.exitWithParent)
+	if f.owner != 0 {
+		ctx, err = untilOwnerEnds(ctx, f.owner)
 	}
 	return ctx, stop, err
 }
 
-// untilOwnerEnds returns a context that ends with its owner, the process that started the server for itself; its cause
-// is the reason. owner is the process's ID, or 0 for our parent. An owner that has already ended is an error.
+// untilOwnerEnds returns a context that ends with its owner, the process that started the server for itself; its cause is the reason. An
+// owner that has already ended is an error.
 //
-// A pidfd of the owner (pidfd_open(2)) reports its end. It needs Linux 5.3 and a sandbox that allows it; without it, we
-// poll every half second. If watchStdin is set and stdin is a pipe or a socket, the end of stdin is another sign. The
-// owner keeps the other end open while it lives, and that works through any number of wrappers.
-func untilOwnerEnds(ctx context.Context, owner int, watchStdin bool) (context.Context, error) {
-	if owner == 0 {
-		owner = os.Getppid()
-	}
+// A pidfd of the owner (pidfd_open(2)) reports its end. It needs Linux 5.3 and a sandbox that allows it; without it, we poll. If stdin is
+// a pipe or a socket, its end is another sign: the owner keeps the other end open while it lives, through any number of wrappers.
+func untilOwnerEnds(ctx context.Context, owner int) (context.Context, error) {
 	died := fmt.Errorf("the owner, process %d, has ended", owner)
 	fd, err := unix.PidfdOpen(owner, 0)
 	if errors.Is(err, unix.ESRCH) || !alive(owner) {
 		return nil, died
 	}
-	isParent, pidfd := owner == os.Getppid(), []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	pidfd := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}} // poll passes over a negative descriptor, and waits
 	ctx, cancel := context.WithCancelCause(ctx)
 	go func() {
-		for ended := false; ctx.Err() == nil; {
-			if fd >= 0 {
-				n, _ := unix.Poll(pidfd, 1000)
-				ended = n > 0
-			} else {
-				time.Sleep(500 * time.Millisecond)
-				ended = !alive(owner) || isParent && os.Getppid() != owner
-			}
-			if ended {
+		for ctx.Err() == nil {
+			if n, _ := unix.Poll(pidfd, 500); n > 0 || fd < 0 && !alive(owner) {
 				cancel(died)
 			}
 		}
 		unix.Close(fd)
 	}()
-	if info, err := os.Stdin.Stat(); watchStdin && err == nil && info.Mode()&(os.ModeNamedPipe|os.ModeSocket) != 0 {
+	if info, err := os.Stdin.Stat(); err == nil && info.Mode()&(os.ModeNamedPipe|os.ModeSocket) != 0 {
 		go func() {
 			io.Copy(io.Discard, os.Stdin)
 			cancel(fmt.Errorf("stdin was closed: the owner, process %d, has ended or closed it", owner))

@@ -9,8 +9,9 @@ import (
 	"log/slog"
 	"math"
 	"os"
+	"path/filepath"
 	"runtime"
-	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,31 +25,31 @@ import (
 	"github.com/imgfeed/imgfeed/internal/version"
 	"github.com/imgfeed/imgfeed/server"
 	"github.com/imgfeed/imgfeed/server/status"
+	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
 // serveFlags are the flags of imgfeed serve: the server's own settings, and how the program runs it.
 type serveFlags struct {
 	metricsFlags
-	config         server.Config
-	socket         string
-	socketMode     fs.FileMode
-	owner          int
-	exitIdle       time.Duration
-	exitWithParent bool
-	classesApart   bool
-	readyFD        int
-	progressFD     int
-	store          storeFlags
-	log            logFlags
+	config       server.Config
+	socket       string
+	socketMode   fs.FileMode
+	owner        int
+	exitIdle     time.Duration
+	classesApart bool
+	readyFD      int
+	progressFD   int
+	store        storeFlags
+	log          logFlags
 }
 
 const serveLong = `Serve SET to training processes on this machine.
 
 SET is a shard set, or a folder with sets of several splits. A dataset that is not packed (a folder of images, tars, a
-bucket's prefix) is indexed once, into the user's cache, and read where it is. Without SET, the server searches
-$IMGFEED_DATA, the current folder and /data, in this order. Several SETs are joined split by split: the samples of the
-second follow those of the first, and classes of the same name become one. All must have the same encoding.
+bucket's prefix) is indexed once, into the user's cache, and read where it is. The default is $IMGFEED_DATA. Several SETs
+are joined split by split: the samples of the second follow those of the first, and classes of the same name become one.
+All must have the same encoding.
 
 Clients connect to a Unix socket. Only this user can open it, unless --socket-mode says otherwise. The default path is
 $XDG_RUNTIME_DIR/imgfeed.sock, or /tmp/imgfeed-UID/imgfeed.sock if that variable is not set. The socket of a dead server
@@ -70,10 +71,11 @@ func newServeCommand() *cobra.Command {
 		Long:  serveLong,
 		Args:  cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := f.check(cmd); err != nil {
+			places, err := placesOf(args)
+			if err = cmp.Or(err, f.check(cmd)); err != nil {
 				return err
 			}
-			return f.run(cmd.Context(), cmd.OutOrStdout(), args)
+			return f.run(cmd.Context(), cmd.OutOrStdout(), places)
 		},
 	}
 	f.register(cmd.Flags())
@@ -98,10 +100,9 @@ func (f *serveFlags) register(flags *pflag.FlagSet) {
 	flags.Var(cliutil.Int(&c.Sessions, 0, sessionsMax), "sessions",
 		"divide --memory among this many sessions (default $LOCAL_WORLD_SIZE, or half of the rest for each)")
 	f.metricsFlags.register(flags)
-	flags.Var(cliutil.Int(&f.owner, 0, math.MaxInt), "owner", "stop when the process with this ID ends, and ignore SIGTERM")
+	flags.Var(cliutil.Int(&f.owner, 0, math.MaxInt), "owner", "stop when the process with this ID ends or closes the pipe at stdin, and ignore SIGTERM")
 	flags.BoolVar(&c.BitExact, "bit-exact", false, bitExactHelp)
 	flags.TextVar(&c.Resampler, "resampler", resample.Pillow13, resamplerUsage+"; default for sessions")
-	flags.BoolVar(&f.exitWithParent, "exit-with-parent", false, "stop when the parent process ends or closes the pipe at stdin")
 	flags.Var(durationFlag(&f.exitIdle, 0), "exit-idle", "stop after this long without clients, e.g. 30s (default never)")
 	flags.Var(cliutil.Int(&f.readyFD, 0, math.MaxInt), "ready-fd", "write the socket's address to this descriptor once clients can connect")
 	flags.Var(cliutil.Int(&f.progressFD, 0, math.MaxInt), "progress-fd",
@@ -115,10 +116,8 @@ const bitExactHelp = "refuse transforms with different bits for the stored image
 // check finds mistakes in combinations of flags, and in the environment.
 func (f *serveFlags) check(cmd *cobra.Command) error {
 	changed, rank, world := cmd.Flags().Changed, f.config.Rank, f.config.World
-	for _, err := range []error{cliutil.Output("--socket", f.socket), checkDataEnv(cmd.Flags().NArg())} {
-		if err != nil {
-			return cliutil.Usage(err)
-		}
+	if err := cliutil.Output("--socket", f.socket); err != nil {
+		return cliutil.Usage(err)
 	}
 	switch {
 	case changed("rank") != changed("world"):
@@ -142,50 +141,65 @@ func (f *serveFlags) check(cmd *cobra.Command) error {
 	return nil
 }
 
-// checkDataEnv checks the environment variable with the data's folder, if there are no arguments.
-func checkDataEnv(args int) error {
-	if args > 0 {
-		return nil
+// dataEnv names the environment variable with the folder of the shard sets, for a command line without SET.
+const dataEnv = "IMGFEED_DATA"
+
+// apartHelp is the help of --classes-apart.
+const apartHelp = "with several SETs: keep classes of the same name apart"
+
+// placesOf returns the places that a command line names, or that of the environment.
+func placesOf(args []string) ([]string, error) {
+	if place := os.Getenv(dataEnv); len(args) == 0 {
+		if place == "" {
+			return nil, cliutil.Usagef("name the shard set, or a folder of sets or images: as SET, or in $%s", dataEnv)
+		}
+		return []string{place}, cliutil.Usage(cliutil.Readable("$"+dataEnv, place))
 	}
-	return cliutil.Readable("$"+dataEnv, os.Getenv(dataEnv))
+	return args, nil
 }
 
-// An openedServer is a server with open sets.
-type openedServer struct {
-	*server.Server
-	place place // location of the sets
+func absolute(path string) string {
+	if abs, err := filepath.Abs(path); err == nil && !storage.IsRemote(path) {
+		return abs
+	}
+	return path
 }
 
 // openServer indexes datasets that are not packed, finds the sets at places, joins them if there are several, and opens a
 // server for them. It fails as soon as ctx ends.
 func openServer(
 	ctx context.Context, client *storage.Client, places []string, classesApart bool, c server.Config, progress *os.File,
-) (openedServer, error) {
+) (*server.Server, error) {
 	x := indexer{client: client, log: c.Log, progress: progress}
-	places = slices.Clone(places)
-	for i := range places {
+	paths := make([]string, len(places))
+	for i, place := range places {
 		var err error
-		if places[i], err = x.set(ctx, absolute(places[i])); err != nil {
-			return openedServer{}, err
+		if paths[i], err = x.set(ctx, absolute(place)); err != nil {
+			return nil, err
 		}
 	}
-	c.Notes = x.notes
-	return cliutil.Interruptible(ctx, func() (openedServer, error) {
-		find, found, at, skipped, err := discoverAll(client, places, classesApart)
-		if err != nil {
-			return openedServer{}, err
+	c.Notes, c.Name = x.notes, "imgfeed "+version.Get().String()
+	c.Find = func() (found shard.Found, err error) {
+		if len(paths) == 1 {
+			found, err = shard.FindIn(client, paths[0])
+		} else {
+			found, err = shard.FindJoined(client, paths)
 		}
-		for _, p := range skipped {
-			c.Log.Warn("no shard set at a place with priority", "place", p.why, "err", p.err)
+		if found.Apart = classesApart; err == nil && len(found.Sets) == 0 {
+			err = found.Err()
 		}
-		c.Find, c.Found, c.Name = find, found, "imgfeed "+version.Get().String()
-		srv, err := server.New(c)
-		return openedServer{srv, at}, err
+		return found, err
+	}
+	return cliutil.Interruptible(ctx, func() (srv *server.Server, err error) {
+		if c.Found, err = c.Find(); err != nil {
+			return nil, err
+		}
+		return server.New(c)
 	})
 }
 
 // open opens the server for the sets at places.
-func (f *serveFlags) open(ctx context.Context, places []string, log *slog.Logger) (openedServer, error) {
+func (f *serveFlags) open(ctx context.Context, places []string, log *slog.Logger) (*server.Server, error) {
 	c := f.config
 	c.Log = log
 	if os.Getenv("GOMAXPROCS") == "" && len(c.Feeders) == 0 {
@@ -232,8 +246,8 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, places []string) er
 	defer listener.Close()
 	ctx, end := context.WithCancelCause(srv.WatchIdle(ctx, f.exitIdle))
 	defer end(nil)
-	go hangups.reload(ctx, srv.Server, log, end)
-	metrics, err := f.metricsFlags.serve(ctx, srv.Server, log)
+	go hangups.reload(ctx, srv, log, end)
+	metrics, err := f.metricsFlags.serve(ctx, srv, log)
 	if err != nil {
 		return err
 	}
@@ -248,7 +262,7 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, places []string) er
 	}
 	st := srv.Status(math.MaxFloat64)
 	connect := fmt.Sprintf("DataLoader(\"unix:%s\", split=%q, batch_size=256, transform=\"train\")", listener.Path(), st.Sets[0].Split)
-	printServing(out, st, "serves "+srv.place.String(), "unix:"+listener.Path(), connect, metrics)
+	printServing(out, st, "serves "+strings.Join(places, " + "), "unix:"+listener.Path(), connect, metrics)
 	if err := f.reportReady(listener.Path()); err != nil {
 		return err
 	}

@@ -188,7 +188,7 @@ func TestServePrintsAndStops(t *testing.T) {
 		if err := cmd.Wait(); err != nil {
 			t.Errorf("after %v: %v, %s", sig, err, &log)
 		}
-		for _, want := range []string{data, "(argument)", "train", "1 sample", "all 2 partitions", "on unix:" + path, `DataLoader("unix:` + path, "metrics on http://127.0.0.1:"} {
+		for _, want := range []string{data, "train", "1 sample", "all 2 partitions", "on unix:" + path, `DataLoader("unix:` + path, "metrics on http://127.0.0.1:"} {
 			if !strings.Contains(out.String(), want) {
 				t.Errorf("no %q in\n%s", want, &out)
 			}
@@ -414,20 +414,12 @@ func TestServeMetrics(t *testing.T) {
 func TestServerDiesWithItsOwner(t *testing.T) {
 	t.Parallel()
 	data := oneSet(t)
-	for _, tt := range []struct {
-		name  string
-		stdin bool
-		flags []string
-	}{
-		{"owner", false, []string{"--owner", "PID"}},
-		{"parent", false, []string{"--exit-with-parent"}},
-		{"parent_and_pipe", true, []string{"--exit-with-parent"}},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
+	for _, stdin := range []bool{false, true} {
+		t.Run(fmt.Sprintf("stdin=%v", stdin), func(t *testing.T) {
 			path := socketPath(t)
-			cmd := exec.Command(os.Args[0], append([]string{"serve", data, "--socket", path}, tt.flags...)...)
+			cmd := exec.Command(os.Args[0], "serve", data, "--socket", path, "--owner", "PID")
 			cmd.Env = append(os.Environ(), roleEnv+"=owner")
-			if tt.stdin {
+			if stdin {
 				cmd.Env = append(cmd.Env, "IMGFEED_TEST_STDIN=1")
 			}
 			out, err := cmd.StdoutPipe()
@@ -471,7 +463,7 @@ func TestServerDiesWithItsOwner(t *testing.T) {
 func TestServerStopsWhenStdinCloses(t *testing.T) {
 	t.Parallel()
 	path := socketPath(t)
-	cmd := imgfeed("serve", oneSet(t), "--socket", path, "--exit-with-parent")
+	cmd := imgfeed("serve", oneSet(t), "--socket", path, "--owner", strconv.Itoa(os.Getpid()))
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -98,7 +98,7 @@ class OwnServer:
         """Start a server of the sets at data, with these flags. Raises UnsupportedError on other systems than Linux."""
         if limits := limits_here():
             raise errors.UnsupportedError(limits)
-        command = [find_binary(), "serve", "--owner", str(os.getpid()), "--exit-with-parent", "--log-level", "warn"]
+        command = [find_binary(), "serve", "--owner", str(os.getpid()), "--log-level", "warn"]
         for name, value in flags.items():
             if value:
                 command.append(f"--{name.replace('_', '-')}={value}")

@@ -61,7 +61,7 @@ class _Feeder:
             str(os.getpid()),
         ]
         self._process = subprocess.Popen(
-            [*command, *(["--tls", tls] if tls else []), *flags], stdout=subprocess.PIPE, text=True
+            [*command, *(["--tls", tls] if tls else []), *flags], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
         )
         assert self._process.stdout is not None
         said = []

@@ -96,7 +96,8 @@ def test_nothing_is_left_of_a_start_that_was_killed(shards: Path, tmp_path: Path
         wait_for(lambda: len(list(tmp_path.glob("imgfeed-*/sock"))) == 1)
         process.kill()
         wait_for(lambda: not alive(pid))
-    assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.iterdir()) == [tmp_path / f"imgfeed-{os.getuid()}"], "the folder of all servers of this user"
+    assert list(tmp_path.glob("*/*")) == []
 
 
 def test_a_long_folder_for_temporary_files(shards: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
