@@ -61,7 +61,7 @@ func (s *session) offer() any {
 		return nil
 	}
 	r := feeder.Request{
-		Set: feederSet(s.Split, s.set), Transform: json.RawMessage(s.viewsText), Layout: s.imageLayout().String(), WithParams: s.WithParams,
+		Set: feederSet(s.Split, s.set), Transform: json.RawMessage(s.viewsText), Layout: s.images.String(), WithParams: s.WithParams,
 	}
 	for k := range s.fields.Len() {
 		r.Fields = append(r.Fields, s.fields.Field(k).Name)

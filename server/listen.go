@@ -29,20 +29,6 @@ func DefaultSocket() string {
 // SocketMode are the usual permissions of a socket: its user's alone.
 const SocketMode = 0o600
 
-// An InUseError means that another server answers on the socket.
-type InUseError struct {
-	Path string
-	PID  int // 0 if unknown
-}
-
-func (e *InUseError) Error() string {
-	who := "a server"
-	if e.PID != 0 {
-		who = fmt.Sprintf("process %d", e.PID)
-	}
-	return fmt.Sprintf("%s already listens on %s; stop it, or choose another path with --socket", who, e.Path)
-}
-
 // A Listener is a Unix socket that removes its file when it is closed, if the file is still its own, and the folder that was made for
 // it, if nothing else is in it.
 type Listener struct {
@@ -54,7 +40,7 @@ type Listener struct {
 
 // Listen creates the socket at path with these permissions, [SocketMode] for instance; who may write may connect. A missing
 // folder is made, and lets those through who may connect. A socket that a dead server left behind is replaced; one that a live
-// server listens on is an [*InUseError]; a file that is no socket is never removed.
+// server listens on is an error; a file that is no socket is never removed.
 func Listen(path string, mode fs.FileMode) (_ *Listener, err error) {
 	if err := wire.CheckPath(path); err != nil {
 		return nil, err
@@ -154,9 +140,7 @@ func removeStale(path string) error {
 	switch {
 	case err == nil:
 		defer conn.Close()
-		return &InUseError{Path: path, PID: peerPID(conn.(*net.UnixConn))}
-	case os.IsTimeout(err): // a full backlog: somebody may well be there
-		return &InUseError{Path: path}
+		return fmt.Errorf("process %d already listens on %s; stop it, or choose another path with --socket", peerPID(conn.(*net.UnixConn)), path)
 	case !errors.Is(err, unix.ECONNREFUSED): // no permission, for instance
 		return fmt.Errorf("socket %s: %w", path, err)
 	}

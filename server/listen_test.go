@@ -1,7 +1,7 @@
 package server
 
 import (
-	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -47,9 +47,8 @@ func TestListenReplacesOnlyDeadSockets(t *testing.T) {
 		t.Fatalf("a dead server's socket was not replaced: %v", err)
 	}
 	defer l.Close()
-	var inUse *InUseError
-	if _, err := Listen(path, SocketMode); !errors.As(err, &inUse) || inUse.PID != os.Getpid() || !strings.Contains(err.Error(), "--socket") {
-		t.Errorf("a live server's socket: %v, want an InUseError with our pid", err)
+	if _, err := Listen(path, SocketMode); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("process %d already listens on", os.Getpid())) {
+		t.Errorf("a live server's socket: %v, want our pid", err)
 	}
 	file := filepath.Join(t.TempDir(), "precious")
 	os.WriteFile(file, []byte("data"), 0o600)

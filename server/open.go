@@ -86,7 +86,7 @@ func (c *connection) open(m openRequest) error {
 	}
 	c.log.Info("session opened", "split", s.Split, "transform", s.viewsText, "batch_size", m.BatchSize, "rank", s.plan.Rank,
 		"world", s.plan.World,
-		"transport", s.transport(), "slots", s.ring.Slots(), "ring", bytesize.Format(s.ring.Size()))
+		"transport", s.Transport, "slots", s.ring.Slots(), "ring", bytesize.Format(s.ring.Size()))
 	reply := s.opened()
 	for _, note := range reply.Notes {
 		c.log.Warn("session: " + note)
@@ -108,7 +108,7 @@ type openConfig struct {
 	output
 	set    *openSet
 	plan   plan.Config // all but epoch and consumed
-	nchw   bool
+	images transform.Layout
 	shared bool
 	onErr  loader.OnError
 	fields *loader.Fields
@@ -196,7 +196,9 @@ func (c *openConfig) readChoices() error {
 	if err := cmp.Or(err1, err2, err3); err != nil {
 		return err
 	}
-	c.nchw, c.shared, c.onErr = layout == 1, transport == 0, []loader.OnError{loader.Fail, loader.Blank, loader.Substitute}[onErr]
+	c.images = []transform.Layout{transform.NHWC, transform.NCHW}[layout]
+	c.Transport, c.shared = cmp.Or(c.Transport, transportShm), transport == 0
+	c.onErr = []loader.OnError{loader.Fail, loader.Blank, loader.Substitute}[onErr]
 	if c.Slots < 0 || c.Slots > slotsMax {
 		return badRequest("slots is %d, want 0 to %d", c.Slots, slotsMax)
 	}

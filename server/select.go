@@ -29,13 +29,8 @@ type selectedReply struct {
 
 // followed returns how many bytes follow the request. An error ends the connection: nobody knows where the next request begins.
 func (m selectRequest) followed() (int64, error) {
-	for _, f := range []struct {
-		name  string
-		value int64
-	}{{"list", m.List}, {"weights", m.Weights}} {
-		if f.value < 0 || f.value > plan.SamplesMax {
-			return 0, &wire.SyntaxError{Msg: fmt.Sprintf("%s is %d, want 0 to %d", f.name, f.value, plan.SamplesMax)}
-		}
+	if min(m.List, m.Weights) < 0 || max(m.List, m.Weights) > plan.SamplesMax {
+		return 0, &wire.SyntaxError{Msg: fmt.Sprintf("list is %d and weights is %d, want 0 to %d", m.List, m.Weights, plan.SamplesMax)}
 	}
 	return 8 * (m.List + m.Weights), nil
 }

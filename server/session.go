@@ -11,7 +11,6 @@ import (
 	"github.com/imgfeed/imgfeed/loader/plan"
 	"github.com/imgfeed/imgfeed/server/internal/ring"
 	"github.com/imgfeed/imgfeed/server/status"
-	"github.com/imgfeed/imgfeed/transform"
 )
 
 // A session is what an open request has set up: a set, a transform and a ring, from which epoch after epoch is served.
@@ -154,18 +153,4 @@ func (s *session) notes() []string {
 			partitions, s.plan.World))
 	}
 	return notes
-}
-
-func (s *session) transport() string {
-	if s.shared {
-		return transportShm
-	}
-	return transportSocket
-}
-
-func (s *session) imageLayout() transform.Layout {
-	if s.nchw {
-		return transform.NCHW
-	}
-	return transform.NHWC
 }

@@ -217,7 +217,7 @@ func TestMetricsHealthAndStatus(t *testing.T) {
 	for _, want := range []string{
 		`imgfeed_delivered_images_total{split="train"} 14`, `imgfeed_delivered_batches_total{split="train"} 7`, `imgfeed_delivered_bytes_total{split="train"} 266`,
 		`imgfeed_errors_total{kind="bad_request"} 1`, `imgfeed_errors_total{kind="corrupt"} 0`, `imgfeed_thread_seconds_total{stage="decode"}`,
-		`imgfeed_batch_wait_seconds_count{split="train"} 7`, `imgfeed_slot_held_seconds_count{split="train"} 5`, `imgfeed_batches_in_flight{split="train"} 0`, `imgfeed_slots{state="lent"} 2`, `imgfeed_connections 1`, `imgfeed_sessions{waiting_for="client"} 1`, `imgfeed_ring_bytes 8192`, `imgfeed_build_info{version="`,
+		`imgfeed_batch_wait_seconds_count{split="train"} 7`, `imgfeed_slot_held_seconds_count{split="train"} 5`, `imgfeed_slots{state="lent"} 2`, `imgfeed_connections 1`, `imgfeed_sessions{waiting_for="client"} 1`, `imgfeed_ring_bytes 8192`, `imgfeed_build_info{version="`,
 	} {
 		if !strings.Contains(metrics, want) {
 			t.Errorf("no %s in\n%s", want, metrics)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"math"
 	"os"
 	"slices"
 	"strings"
@@ -120,16 +119,13 @@ func (s *Server) moment(t time.Time) float64 { return seconds(s.started.Add(t.Su
 // seconds is a moment as the status has it, to the millisecond.
 func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1e3 }
 
-// secondsLeftMax is where "time left" says nothing any more: a year.
-const secondsLeftMax = 365 * 24 * 3600
-
 // status is the session's, store and feeders those of the server.
 func (s *session) status(store *status.Store, feeders *status.Feeders) status.Session {
 	stream := s.stream.Load()
 	transform, _, batchSize := s.form()
 	st := status.Session{
 		Session: s.connection.id, ClientPID: s.connection.pid, Split: s.Split, Rank: s.plan.Rank, World: s.plan.World, BatchSize: batchSize,
-		Transform: json.RawMessage(transform), Transport: s.transport(), WaitingFor: loader.Idle,
+		Transform: json.RawMessage(transform), Transport: s.Transport, WaitingFor: loader.Idle,
 		Counts: s.counted(), ImagesPerSecond: s.server.history.rate(sessionTotal(s.connection.id)),
 		Slots: s.ring.Slots(), SlotsFree: s.slotPool.Free(), SlotsLent: s.ring.Lent(), RingBytes: s.ring.Size(),
 	}
@@ -140,8 +136,8 @@ func (s *session) status(store *status.Store, feeders *status.Feeders) status.Se
 		p, stats := stream.Plan(), stream.Stats()
 		epoch := p.Config().Epoch
 		st.Epoch, st.EpochBatches, st.EpochSent = &epoch, p.Batches(), stats.Batches
-		st.InFlight = stats.InFlight
-		if left := float64((st.EpochBatches-st.EpochSent)*st.BatchSize) / st.ImagesPerSecond; !math.IsNaN(left) && left < secondsLeftMax {
+		if st.ImagesPerSecond > 0 {
+			left := float64((st.EpochBatches-st.EpochSent)*st.BatchSize) / st.ImagesPerSecond
 			st.SecondsLeft = &left
 		}
 	}

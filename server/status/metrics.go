@@ -19,7 +19,6 @@ func metrics() []metric {
 		gauge("threads", "Decoding threads.", "", func(st *Status) values { return one(st.Threads) }),
 		gauge("connections", "Open connections.", "", func(st *Status) values { return one(st.Connections) }),
 		gauge("sessions", "Open sessions by what they wait for.", "waiting_for", (*Status).sessionsWaiting),
-		gauge("batches_in_flight", "Batches that are finished or under way and not yet sent.", "split", (*Status).batchesInFlight),
 		gauge("slots", "Slots of all rings by state; in_flight are those being filled or waiting to be sent.", "state",
 			(*Status).slotsByState),
 		gauge("ring_bytes", "Memory of all rings.", "", func(st *Status) values { return one(st.RingBytes) }),
@@ -146,17 +145,6 @@ func (st *Status) sessionsWaiting() values {
 	}
 	for _, sess := range st.Sessions {
 		v[string(sess.WaitingFor)]++
-	}
-	return v
-}
-
-func (st *Status) batchesInFlight() values {
-	v := values{}
-	for split := range st.Splits {
-		v[split] = 0
-	}
-	for _, sess := range st.Sessions {
-		v[sess.Split] += float64(sess.InFlight)
 	}
 	return v
 }

@@ -86,8 +86,6 @@ type Session struct {
 	SlotsFree int   `json:"slots_free"`
 	SlotsLent int   `json:"slots_lent"`
 	RingBytes int64 `json:"ring_bytes"`
-
-	InFlight int `json:"-"` // batches, for the metrics
 }
 
 // SharedMemory is the transport of sessions whose batches are in shared memory.

@@ -38,19 +38,15 @@ type Ring struct {
 	mem      []byte
 	slotSize int64
 
-	mu    sync.Mutex
-	lent  []time.Time // since when each slot is lent; zero if it is not
-	count int         // number of lent slots
+	mu   sync.Mutex
+	lent []time.Time // since when each slot is lent; zero if it is not
 }
 
-// New returns a ring of slots slots of slotSize bytes (a multiple of the page size). A shared one lies in a sealed anonymous file. All its
+// New returns a ring of slots slots of slotSize bytes (a [Layout].Size). A shared one lies in a sealed anonymous file. All its
 // memory is reserved before New returns: when the machine or the container has too little, this is where the error comes, not a signal
 // later on. Any other ring is seen by this process alone: it is for sessions whose batches travel through the socket.
-func New(slots int, slotSize int64, shared bool) (*Ring, error) {
-	size, err := totalSize(slots, slotSize)
-	if err != nil {
-		return nil, err
-	}
+func New(slots int, slotSize int64, shared bool) (_ *Ring, err error) {
+	size := int64(slots) * slotSize
 	r := &Ring{slotSize: slotSize, lent: make([]time.Time, slots)}
 	if !shared {
 		r.mem, err = unix.Mmap(-1, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
@@ -69,19 +65,9 @@ func New(slots int, slotSize int64, shared bool) (*Ring, error) {
 	return r, nil
 }
 
-func totalSize(slots int, slotSize int64) (int64, error) {
-	const sizeMax = int64(^uint(0)>>1) / 2
-	if slots < 1 || slotSize < 1 || slotSize%int64(os.Getpagesize()) != 0 || int64(slots) > sizeMax/slotSize {
-		return 0, &RequestError{fmt.Sprintf("a ring of %d slots of %d bytes is impossible", slots, slotSize)}
-	}
-	return int64(slots) * slotSize, nil
-}
-
 // reserve gives the file its size for good, and maps it.
 func reserve(fd int, size int64) ([]byte, error) {
-	if err := unix.Ftruncate(fd, size); err == unix.EFBIG {
-		return nil, fmt.Errorf("%w: raise the limit of a file's size (ulimit -f)", err)
-	} else if err != nil {
+	if err := unix.Ftruncate(fd, size); err != nil { // beyond ulimit -f, for instance
 		return nil, fmt.Errorf("ftruncate: %w", err)
 	}
 	for {
@@ -127,7 +113,6 @@ func (r *Ring) Lend(slot int) {
 		panic(fmt.Sprintf("ring: slot %d is lent already", slot))
 	}
 	r.lent[slot] = time.Now()
-	r.count++
 }
 
 // Release notes that the client gives a slot back, and returns how long it was lent. It returns a [*RequestError] for a slot that is not
@@ -140,15 +125,19 @@ func (r *Ring) Release(slot int) (lent time.Duration, err error) {
 	}
 	lent = time.Since(r.lent[slot])
 	r.lent[slot] = time.Time{}
-	r.count--
 	return lent, nil
 }
 
 // Lent returns how many slots are with the client.
-func (r *Ring) Lent() int {
+func (r *Ring) Lent() (n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.count
+	for _, since := range r.lent {
+		if !since.IsZero() {
+			n++
+		}
+	}
+	return n
 }
 
 // Close unmaps the memory and closes the file. Nobody may be writing to a slot any more. The client's own mapping stays

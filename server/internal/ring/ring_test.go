@@ -70,14 +70,6 @@ func TestLayoutRefusesImpossibleSizes(t *testing.T) {
 			t.Errorf("%v: %+v, %v; want a SizeError", s, l, err)
 		}
 	}
-	for _, s := range []struct {
-		slots int
-		size  int64
-	}{{0, 4096}, {-1, 4096}, {1, 0}, {1, 100}, {math.MaxInt, 1 << 30}} {
-		if _, err := New(s.slots, s.size, true); !errors.As(err, &size) {
-			t.Errorf("New(%d, %d): %v, want a SizeError", s.slots, s.size, err)
-		}
-	}
 }
 
 func page() int64 { return int64(os.Getpagesize()) }
