@@ -2,7 +2,6 @@ package loader
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"runtime"
 	"sync"
@@ -87,27 +86,6 @@ func (p *Pool) Threads() int { return p.threads }
 func (p *Pool) Close() {
 	p.scheduler.shutDown()
 	p.running.Wait()
-}
-
-// idlePoll is how often AwaitIdle looks.
-const idlePoll = 5 * time.Millisecond
-
-// AwaitIdle waits until no sample waits for a worker, but no longer than patience, so that people who look at samples do not take a
-// processor from serving. The error is ctx's.
-func (p *Pool) AwaitIdle(ctx context.Context, patience time.Duration) error {
-	until := time.After(patience)
-	tick := time.NewTicker(idlePoll)
-	defer tick.Stop()
-	for !p.scheduler.idle() {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-until:
-			return nil
-		case <-tick.C:
-		}
-	}
-	return ctx.Err()
 }
 
 // run is a worker's life.

@@ -2,11 +2,9 @@ package loader
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"image"
 	"testing"
-	"time"
 
 	"github.com/imgfeed/imgfeed/loader/plan"
 	"github.com/imgfeed/imgfeed/transform"
@@ -110,39 +108,5 @@ func TestPreviewOfASubstitute(t *testing.T) {
 			t.Errorf("a sample that cannot be read again: %+v", shown)
 		}
 		delete(set.bad, 10)
-	}
-}
-
-// TestAwaitIdle waits while all workers have something to do, and no longer than it may.
-func TestAwaitIdle(t *testing.T) {
-	set := newMemorySet(t, 20)
-	set.gate = make(chan struct{})
-	pool := newTestPool(t, 2)
-	if err := pool.AwaitIdle(t.Context(), time.Hour); err != nil { // the workers have nothing to do
-		t.Fatal(err)
-	}
-	s, err := pool.NewStream(testStream(t, set, plan.Config{Samples: 20, BatchSize: 20}, 1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	defer close(set.gate)
-	for pool.scheduler.idle() {
-		time.Sleep(time.Millisecond)
-	}
-	started := time.Now()
-	if err := pool.AwaitIdle(t.Context(), 30*time.Millisecond); err != nil || time.Since(started) < 30*time.Millisecond {
-		t.Errorf("%v after %v", err, time.Since(started))
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	time.AfterFunc(10*time.Millisecond, cancel)
-	if err := pool.AwaitIdle(ctx, time.Hour); !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
-	for range 20 {
-		set.gate <- struct{}{}
-	}
-	if err := pool.AwaitIdle(t.Context(), time.Hour); err != nil {
-		t.Error(err)
 	}
 }

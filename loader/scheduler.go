@@ -208,14 +208,6 @@ func (q *streamQueue) behindLocked() bool {
 	return q.offer != nil && (batches > 1 || q.offloadFirst)
 }
 
-// idle reports whether no sample waits for a worker.
-func (s *scheduler) idle() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	_, e := s.chooseLocked(localWorker{})
-	return e == nil
-}
-
 // chooseLocked returns the queue with the lowest account of those with work for a taker, and the oldest batch of it with samples left;
 // nil if no queue has work.
 func (s *scheduler) chooseLocked(who taker) (chosen *streamQueue, batch *entry) {

@@ -2,7 +2,6 @@ package server
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -30,8 +29,6 @@ const (
 	previewValueMax = 120
 	// galleryShare is the share of one core that a session's pictures take: after some that took 50 ms none are made for 20 s.
 	galleryShare = 0.0025
-	// galleryPatience is how long each sample waits for a decoding thread without work, before it is made all the same.
-	galleryPatience = 250 * time.Millisecond
 )
 
 // A gallery keeps the pictures of a session's last batch for all who look. They are made when somebody does.
@@ -98,7 +95,7 @@ func (s *Server) serveBatch(w http.ResponseWriter, r *http.Request) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if time.Now().After(g.next) {
-		if err := g.make(r.Context(), sessions[i]); err != nil && g.json == nil {
+		if err := g.make(sessions[i]); err != nil && g.json == nil {
 			http.Error(w, err.Error(), http.StatusNotFound)
 			return
 		}
@@ -109,8 +106,8 @@ func (s *Server) serveBatch(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(g.json))
 }
 
-// make makes pictures of the session's last batch, each sample once a decoding thread has nothing to do.
-func (g *gallery) make(ctx context.Context, s *session) (err error) {
+// make makes pictures of the session's last batch.
+func (g *gallery) make(s *session) (err error) {
 	stream, set := s.lookInto()
 	if stream == nil {
 		return badRequest("no epoch is running")
@@ -121,16 +118,11 @@ func (g *gallery) make(ctx context.Context, s *session) (err error) {
 		return badRequest("the epoch's first batch is not sent yet")
 	}
 	p := batchPreview{Epoch: stream.Plan().Config().Epoch, Batch: from.Batch(), Count: from.Len(), Time: s.server.moment(time.Now())}
-	took := time.Duration(0)
-	defer func() { g.next = time.Now().Add(time.Duration(float64(took) / galleryShare)) }()
+	started := time.Now()
+	defer func() { g.next = time.Now().Add(time.Duration(float64(time.Since(started)) / galleryShare)) }()
 	_, views, _ := s.form()
 	for i := range max(1, min(previewSamples, previewPictures/(1+views), from.Len())) {
-		if err := s.server.pool.AwaitIdle(ctx, galleryPatience); err != nil {
-			return err
-		}
-		started := time.Now()
 		p.Samples = append(p.Samples, s.describe(set, from.Sample(i, previewSide)))
-		took += time.Since(started)
 	}
 	g.json, err = json.Marshal(p)
 	g.made = p.Time
