@@ -71,20 +71,14 @@ func openCatalog(found shard.Found, log *slog.Logger) *catalog {
 	return c
 }
 
-// unserved returns why splits are not served, each in a sentence that names it and says what to do.
-func (c *catalog) unserved() (errs []error) {
+// problems returns what of the data is damaged, each in a sentence that names it and says what to do.
+func (c *catalog) problems() (errs []error) {
 	for _, d := range c.found.Damaged {
 		errs = append(errs, d.Err)
 	}
 	for _, split := range slices.Sorted(maps.Keys(c.broken)) {
 		errs = append(errs, c.broken[split])
 	}
-	return errs
-}
-
-// problems returns what of the data is damaged, in the same way: splits, and partitions of those that are served.
-func (c *catalog) problems() []error {
-	errs := c.unserved()
 	for _, split := range c.splits {
 		for _, d := range c.sets[split].Damaged() {
 			errs = append(errs, fmt.Errorf("split %s: %w", split, d))

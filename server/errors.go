@@ -72,15 +72,7 @@ func (e *reachError) Error() string {
 		strings.Join(names, ", "), advice)
 }
 
-// checkReach returns a *reachError if the set lacks a partition that the rank needs.
-func checkReach(set *shard.Set, rank, world int) error {
-	p, err := plan.New(plan.Config{Samples: set.Len(), Partitions: set.Partitions(), Rank: rank, World: world, BatchSize: 1})
-	if err != nil {
-		return err
-	}
-	return checkPlan(set, p)
-}
-
+// checkPlan returns a *reachError if the set lacks a partition that the plan needs.
 func checkPlan(set *shard.Set, p *plan.Plan) error {
 	missing := slices.DeleteFunc(p.Partitions(), set.Has)
 	if len(missing) == 0 {

@@ -27,8 +27,8 @@ type openRequest struct {
 	Shuffle    bool            `json:"shuffle,omitempty"`   // a new order each epoch
 	Seed       *int64          `json:"seed,omitempty"`      // shuffle needs it; 0 when absent
 	Policy     string          `json:"policy,omitempty"`    // pad, drop_last or uneven
-	Rank       *int            `json:"rank,omitempty"`      // the server's own when absent
-	World      *int            `json:"world,omitempty"`     // the server's own when absent
+	Rank       *int            `json:"rank,omitempty"`      // 0 of 1 when absent
+	World      *int            `json:"world,omitempty"`     // together with rank
 	Layout     string          `json:"layout,omitempty"`    // NHWC or NCHW
 	Transport  string          `json:"transport,omitempty"` // shm or socket
 	Slots      int             `json:"slots,omitempty"`     // 0 leaves it to the server
@@ -223,7 +223,7 @@ func (c *openConfig) readPlan(s *Server) error {
 	}
 	c.plan = plan.Config{
 		Fingerprint: c.set.Manifest().Fingerprint, Samples: c.set.Len(), Partitions: c.set.Partitions(),
-		Rank: s.cfg.Rank, World: max(s.cfg.World, 1), BatchSize: m.BatchSize, Policy: policy, Shuffle: m.Shuffle,
+		World: 1, BatchSize: m.BatchSize, Policy: policy, Shuffle: m.Shuffle,
 	}
 	switch {
 	case m.Shuffle && m.Seed == nil:
@@ -233,10 +233,6 @@ func (c *openConfig) readPlan(s *Server) error {
 	case m.Rank != nil && *m.World < 1:
 		return badRequest("world is %d, want 1 or more", *m.World)
 	case m.Rank != nil:
-		if s.cfg.World > 0 && (*m.Rank != s.cfg.Rank || *m.World != s.cfg.World) {
-			s.log.Info("a client is another rank than --rank and --world say, and is served as it asks",
-				"rank", *m.Rank, "world", *m.World, "server rank", s.cfg.Rank, "server world", s.cfg.World)
-		}
 		c.plan.Rank, c.plan.World = *m.Rank, *m.World
 	}
 	if m.Seed != nil {

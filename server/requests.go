@@ -122,8 +122,6 @@ type helloReply struct {
 	Version int                `json:"version"` // version of the protocol for both
 	Server  string             `json:"server"`  // name and version of the program
 	PID     int                `json:"pid"`
-	Rank    *int               `json:"rank,omitempty"`  // what a session gets that names no rank; absent when the server has no such default
-	World   *int               `json:"world,omitempty"` // the same for world
 	Sets    []status.ServedSet `json:"sets"`
 
 	// Operations are those that transforms may hold, with their parameters.
@@ -155,9 +153,6 @@ func (c *connection) hello(m helloRequest) error {
 	}
 	for _, split := range catalog.splits {
 		reply.Sets = append(reply.Sets, catalog.sets[split].described)
-	}
-	if s.cfg.World > 0 {
-		reply.Rank, reply.World = &s.cfg.Rank, &s.cfg.World
 	}
 	return c.send(reply)
 }

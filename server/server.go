@@ -61,8 +61,6 @@ type Config struct {
 	// Reading, if not nil, is called when the server begins to read samples from the disk, with the processors of Go that this
 	// takes beside the threads, and with 0 when it no longer does.
 	Reading func(processors int)
-	// Rank and World are those of sessions that name none. With World 0 such a session is rank 0 of 1.
-	Rank, World int
 	// MemoryBytes bounds the rings of all sessions together, and with them what is read ahead into memory of the server's own.
 	// 0 means half of the machine's or the container's memory.
 	MemoryBytes int64
@@ -113,8 +111,7 @@ type Server struct {
 }
 
 // New opens the sets and starts the workers. A damaged set or partition is logged, and is an error for the sessions that ask for
-// it; the rest is served. New returns an error that names the folders when nothing is left: no set can be read, or none has the
-// partitions that rank and world need.
+// it; the rest is served. New returns an error that names the folders when no set can be read.
 func New(cfg Config) (*Server, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -128,8 +125,6 @@ func New(cfg Config) (*Server, error) {
 	switch {
 	case cfg.Threads < 1 && len(cfg.Feeders) == 0:
 		return nil, fmt.Errorf("%d threads: at least 1 is needed", cfg.Threads)
-	case cfg.World < 0 || cfg.World == 0 && cfg.Rank != 0 || cfg.World > 0 && (cfg.Rank < 0 || cfg.Rank >= cfg.World):
-		return nil, fmt.Errorf("rank %d of world %d: the rank must be 0 to world-1", cfg.Rank, cfg.World)
 	case cfg.Sessions < 0:
 		return nil, fmt.Errorf("%d sessions: 0 or more are possible", cfg.Sessions)
 	case len(cfg.Found.Sets) == 0:
@@ -144,9 +139,11 @@ func New(cfg Config) (*Server, error) {
 	ahead := prefetchBytes(cfg.PrefetchBytes, cfg.MemoryBytes)
 	s.memory.max, s.memory.rings = cfg.MemoryBytes-ahead, cfg.Sessions
 	c := openCatalog(cfg.Found, s.log)
-	if err := s.checkServed(c); err != nil {
-		c.close()
-		return nil, err
+	if len(c.splits) == 0 {
+		return nil, errors.Join(c.problems()...)
+	}
+	for _, err := range c.problems() {
+		s.log.Error("damaged, and not served", "err", err)
 	}
 	s.catalog.Store(c)
 	s.totals = newTotals()
@@ -154,29 +151,6 @@ func New(cfg Config) (*Server, error) {
 		Reading: cfg.Reading})
 	s.host.Pool = s.pool
 	return s, nil
-}
-
-// checkServed returns an error when nothing can be served: no set is whole, or none has the partitions that rank and world need.
-func (s *Server) checkServed(c *catalog) error {
-	var errs []error
-	for _, split := range c.splits {
-		if s.cfg.World == 0 {
-			break
-		}
-		if err := checkReach(c.sets[split].Set, s.cfg.Rank, s.cfg.World); err != nil {
-			errs = append(errs, fmt.Errorf("split %s: %w", split, err))
-		}
-	}
-	if len(errs) == len(c.splits) {
-		return errors.Join(append(errs, c.unserved()...)...)
-	}
-	for _, err := range errs {
-		s.log.Error("sessions that name no rank cannot have this", "err", err)
-	}
-	for _, err := range c.problems() {
-		s.log.Error("damaged, and not served", "err", err)
-	}
-	return nil
 }
 
 // Serve accepts connections until ctx ends, then ends every session and returns nil, or returns a listener's error.

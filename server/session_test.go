@@ -3,7 +3,6 @@ package server
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -165,24 +164,17 @@ func TestPartitionsInReach(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	var reach *reachError
-	sets := map[string]string{"train": filepath.Join(dir, "train-shards")}
-	if _, err := New(Config{Found: shard.Found{Sets: sets}, Rank: 1, World: 4}); !errors.As(err, &reach) || !strings.Contains(err.Error(), "rank-0001") || !strings.Contains(err.Error(), "copy") {
-		t.Errorf("a server for a rank that is not here: %v", err)
-	}
-	if _, err := New(Config{Found: shard.Found{Sets: sets}, Rank: 0, World: 3}); !errors.As(err, &reach) || !strings.Contains(err.Error(), "world of 4") {
-		t.Errorf("a server for another world with partitions missing: %v", err)
-	}
-	if _, err := New(Config{Found: shard.Found{Sets: sets}, Rank: 4, World: 4}); err == nil {
-		t.Error("rank 4 of 4 was accepted")
-	}
-	ts := startServer(t, dir, func(c *Config) { c.Rank, c.World = 2, 4 })
+	ts := startServer(t, dir, nil)
 	c := ts.dial()
 	c.send(helloRequest{Version: 1})
-	if h := expect[helloReply](c); *h.Rank != 2 || *h.World != 4 || !reflect.DeepEqual(h.Sets[0].Here, []int{0, 2}) {
+	if h := expect[helloReply](c); !reflect.DeepEqual(h.Sets[0].Here, []int{0, 2}) {
 		t.Errorf("hello says %+v", h)
 	}
-	c.open(openRequest{BatchSize: 2}) // the server's own rank
+	c.send(openRequest{Transform: onePixel, BatchSize: 2, Rank: of(1), World: of(4)})
+	c.refused(kindMissing, "rank-0001", "copy")
+	c.send(openRequest{Transform: onePixel, BatchSize: 2, Rank: of(0), World: of(3)})
+	c.refused(kindMissing, "world of 4")
+	c.open(openRequest{BatchSize: 2, Rank: of(2), World: of(4)})
 	if got := c.epoch(0, 0); !reflect.DeepEqual(got, [][]int64{{2, 6}}) {
 		t.Errorf("rank 2 of 4 gets %v", got)
 	}

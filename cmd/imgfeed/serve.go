@@ -88,8 +88,6 @@ func (f *serveFlags) register(flags *pflag.FlagSet) {
 	c := &f.config
 	flags.StringVar(&f.socket, "socket", "", "path of the socket")
 	flags.Var(modeFlag(&f.socketMode), "socket-mode", "permissions of the socket; 0660 lets clients of the same group connect")
-	flags.Var(cliutil.Int(&c.Rank, 0, math.MaxInt), "rank", "default rank of sessions; its partition must be on this machine")
-	flags.Var(cliutil.Int(&c.World, 0, math.MaxInt), "world", "default number of ranks")
 	flags.Var(cliutil.Int(&c.Threads, 0, threadsMax), "threads", "number of decoding threads (default one for each CPU)")
 	flags.Var((*bytesize.Size)(&c.MemoryBytes), "memory", "limit for batches and prefetching, e.g. 8GiB (default half of the memory)")
 	flags.Var((*bytesize.Size)(&c.PrefetchBytes), "prefetch", "part of --memory for prefetching (default a sixteenth, up to 256MiB)")
@@ -115,15 +113,9 @@ const bitExactHelp = "refuse transforms with different bits for the stored image
 
 // check finds mistakes in combinations of flags, and in the environment.
 func (f *serveFlags) check(cmd *cobra.Command) error {
-	changed, rank, world := cmd.Flags().Changed, f.config.Rank, f.config.World
+	changed := cmd.Flags().Changed
 	if err := cliutil.Output("--socket", f.socket); err != nil {
 		return cliutil.Usage(err)
-	}
-	switch {
-	case changed("rank") != changed("world"):
-		return cliutil.Usagef("--rank and --world belong together: give both")
-	case changed("world") && rank >= world:
-		return cliutil.Usagef("--rank %d --world %d: the rank must be 0 to world-1", rank, world)
 	}
 	bytes, limit := f.config.MemoryBytes, memory.OfMachine()
 	if changed("memory") && (bytes < memoryMin || bytes > limit) {

@@ -150,7 +150,7 @@ func TestServePrintsAndStops(t *testing.T) {
 	data := oneSet(t)
 	for _, sig := range []os.Signal{syscall.SIGTERM, os.Interrupt} {
 		path := socketPath(t)
-		cmd := imgfeed("serve", data, "--socket", path, "--metrics", "0", "--ready-fd", "3", "--rank", "1", "--world", "2", "--threads", "1")
+		cmd := imgfeed("serve", data, "--socket", path, "--metrics", "0", "--ready-fd", "3", "--threads", "1")
 		ready, write, err := os.Pipe()
 		if err != nil {
 			t.Fatal(err)
@@ -169,15 +169,6 @@ func TestServePrintsAndStops(t *testing.T) {
 		if h := hello(t, path); h.PID != cmd.Process.Pid || h.Sets[0].Split != "train" {
 			t.Errorf("status: %+v", h)
 		}
-		conn, err := net.Dial("unix", path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		conn.Write(frame("hello", `{"version":1}`))
-		if text, err := nextFrame(conn); err != nil || !strings.Contains(string(text), `"rank":1,"world":2,`) {
-			t.Errorf("hello: %s, %v", text, err)
-		}
-		conn.Close()
 		if sig == syscall.SIGTERM {
 			second := imgfeed("serve", data, "--socket", path)
 			if text, err := second.CombinedOutput(); err == nil || !strings.Contains(string(text), fmt.Sprintf("process %d already listens", cmd.Process.Pid)) {
@@ -508,7 +499,6 @@ func TestMistakes(t *testing.T) {
 		{[]string{"bench", "a", "b"}, 2, "imgfeed bench with 2 arguments: want imgfeed bench "},
 		{[]string{"serve", data, data + "-none"}, 1, "-none: no such file"},
 		{[]string{"sevre"}, 2, `unknown command "sevre" (did you mean "serve"?)`},
-		{[]string{"serve", data, "--rank", "1"}, 2, "together"},
 		{[]string{"feed", data}, 2, "give it an address to listen at, e.g. --listen :7400"},
 		{[]string{"serve", data, "--threads", "1000000"}, 2, `--threads "1000000": want a whole number from 0 to 4096`},
 		{[]string{"bench", data, "--threads", "1000000"}, 2, "from 0 to 4096"},
@@ -518,7 +508,6 @@ func TestMistakes(t *testing.T) {
 		{[]string{"bench", data, "--seed", "x"}, 2, `--seed "x": want a whole number`},
 		{[]string{"bench", data, "--seed", "9223372036854775808"}, 2, `--seed "9223372036854775808": want a whole number from -9223372036854775808 to 9223372036854775807`},
 		{[]string{"serve", data, "--metrics", "99999"}, 2, `--metrics "99999": metrics address: address 99999: invalid port`},
-		{[]string{"serve", data, "--rank", "2", "--world", "2"}, 2, "world-1"},
 		{[]string{"serve", data, "--memory", "much"}, 2, `--memory "much": want a size, such as`},
 		{[]string{"serve", data, "--memory", "1"}, 2, "want 1 MiB to "},
 		{[]string{"serve", data, "--memory", "1000TiB"}, 2, "the size of this machine's memory"},
