@@ -43,9 +43,9 @@ func (s *session) change(m changeRequest) error {
 	return s.connection.send(changedReply{Fits: true, Arrays: s.layout.Arrays, Notes: s.notes(), Positions: s.positions()})
 }
 
-// form returns transform, number of views and batch size, for those who look on.
-func (s *session) form() (transform string, views, batchSize int) {
+// form returns what a change or a reload replaces, for those who look on.
+func (s *session) form() (transform string, views, batchSize int, set *openSet) {
 	s.lookMu.Lock()
 	defer s.lookMu.Unlock()
-	return s.viewsText, len(s.views), s.plan.BatchSize
+	return s.viewsText, len(s.views), s.plan.BatchSize, s.set
 }

@@ -3,7 +3,10 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"net"
+	"sync"
+	"time"
 
 	"github.com/imgfeed/imgfeed/server/feeder"
 	"github.com/imgfeed/imgfeed/server/status"
@@ -26,6 +29,17 @@ func (s *Server) Feed(ctx context.Context, l net.Listener) error {
 	s.feeding.Store(counters)
 	s.running.Go(func() { s.watch(ctx) })
 	return feeder.Serve(ctx, l, s.host, counters)
+}
+
+// A warner logs troubles, those of one kind once a minute: a peer may bring it hundreds of times.
+type warner struct{ logged sync.Map } // by kind
+
+// warn logs a trouble of a kind.
+func (w *warner) warn(log *slog.Logger, kind, message string, args ...any) {
+	if _, logged := w.logged.LoadOrStore(kind, true); !logged {
+		log.Warn(message, args...)
+		time.AfterFunc(time.Minute, func() { w.logged.Delete(kind) })
+	}
 }
 
 // newHost returns what feeders know of the server.

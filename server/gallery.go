@@ -120,7 +120,7 @@ func (g *gallery) make(s *session) (err error) {
 	p := batchPreview{Epoch: stream.Plan().Config().Epoch, Batch: from.Batch(), Count: from.Len(), Time: s.server.moment(time.Now())}
 	started := time.Now()
 	defer func() { g.next = time.Now().Add(time.Duration(float64(time.Since(started)) / galleryShare)) }()
-	_, views, _ := s.form()
+	_, views, _, _ := s.form()
 	for i := range max(1, min(previewSamples, previewPictures/(1+views), from.Len())) {
 		p.Samples = append(p.Samples, s.describe(set, from.Sample(i, previewSide)))
 	}

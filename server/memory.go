@@ -55,27 +55,18 @@ func (b *budget) take(slots, least int, slotBytes int64) int {
 	defer b.mu.Unlock()
 	free := b.max - b.used
 	if slots == 0 {
-		slots = autoSlots(slotBytes, b.max, b.rings)
+		size := min(autoRingBytes, b.max/int64(max(1, b.rings)))
+		sensible := min(max(size/slotBytes, autoSlotsMin), autoSlotsMax)
 		if b.rings == 0 {
-			slots = int(max(min(int64(slots), free/2/slotBytes), autoSlotsMin))
+			sensible = max(min(sensible, free/2/slotBytes), autoSlotsMin)
 		}
-		slots = int(max(min(int64(slots), free/slotBytes), int64(least)))
+		slots = int(max(min(sensible, free/slotBytes), int64(least)))
 	}
 	if slotBytes > free/int64(slots) {
 		return 0
 	}
 	b.used += int64(slots) * slotBytes
 	return slots
-}
-
-// autoSlots is how many slots a ring gets where its client asks for no number, and there is memory: of memory bytes for rings
-// rings in all, 0 if nobody knows how many.
-func autoSlots(slotBytes, memory int64, rings int) int {
-	size := int64(autoRingBytes)
-	if rings > 0 {
-		size = min(size, memory/int64(rings))
-	}
-	return int(min(max(size/slotBytes, autoSlotsMin), autoSlotsMax))
 }
 
 // reserve takes n bytes for a selection.

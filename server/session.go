@@ -122,13 +122,6 @@ func (s *session) follow(set *openSet) {
 	}
 }
 
-// served returns the session's set, for those who look on.
-func (s *session) served() *openSet {
-	s.lookMu.Lock()
-	defer s.lookMu.Unlock()
-	return s.set
-}
-
 // opened returns the reply to the open request.
 func (s *session) opened() openedReply {
 	m := s.set.Manifest()

@@ -122,7 +122,7 @@ func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1e3 }
 // status is the session's, store and feeders those of the server.
 func (s *session) status(store *status.Store, feeders *status.Feeders) status.Session {
 	stream := s.stream.Load()
-	transform, _, batchSize := s.form()
+	transform, _, batchSize, set := s.form()
 	st := status.Session{
 		Session: s.connection.id, ClientPID: s.connection.pid, Split: s.Split, Rank: s.plan.Rank, World: s.plan.World, BatchSize: batchSize,
 		Transform: json.RawMessage(transform), Transport: s.Transport, WaitingFor: loader.Idle,
@@ -144,7 +144,6 @@ func (s *session) status(store *status.Store, feeders *status.Feeders) status.Se
 	if st.Epoch != nil {
 		st.WaitingFor = s.server.pool.WaitingFor(s.slotPool)
 	}
-	set := s.served()
 	if set.Store() == "" {
 		store = nil
 	}
