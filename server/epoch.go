@@ -205,7 +205,7 @@ func (e *epoch) push(ctx context.Context) error {
 // sendBatch delivers one batch, which was waited for so long. Its slot is then the client's, or, on the socket, free again.
 func (e *epoch) sendBatch(b loader.Batch, nextTook time.Duration) error {
 	s := e.session
-	slot, size := b.Slot.ID, s.layout.BatchBytes(b.Count)
+	slot, size := b.Slot.ID, int64(b.Count)*s.layout.SampleBytes
 	m := batchMessage{Generation: e.generation, Batch: b.Number, Count: b.Count, Consumed: int64(b.Consumed), Bad: badPlaces(b)}
 	if s.buckets != nil {
 		m.Shape = s.imageShape(s.buckets[e.stream.Plan().Bucket(b.Number)])

@@ -196,12 +196,15 @@ type recordsReply struct {
 const recordsMax = 1024
 
 func (s *session) records(m recordsRequest) error {
+	if m.Repetitions == nil {
+		m.Repetitions = make([]int, len(m.Indices))
+	}
 	switch {
 	case m.Epoch < 0:
 		return badRequest("records: epoch is %d, want 0 or more", m.Epoch)
 	case len(m.Indices) == 0 || len(m.Indices) > recordsMax:
 		return badRequest("records: %d indices, want 1 to %d", len(m.Indices), recordsMax)
-	case m.Repetitions != nil && len(m.Repetitions) != len(m.Indices):
+	case len(m.Repetitions) != len(m.Indices):
 		return badRequest("records: %d repetitions for %d indices", len(m.Repetitions), len(m.Indices))
 	case s.buckets != nil:
 		return badRequest("records: with buckets only a batch knows its images' size: with_params tells the crops")
@@ -215,11 +218,7 @@ func (s *session) records(m recordsRequest) error {
 	}
 	reply := recordsReply{Epoch: m.Epoch, Records: make([]json.RawMessage, len(m.Indices))}
 	err := s.server.pool.Do(s.connection.ctx, len(m.Indices), func(engine *transform.Engine, i int) error {
-		repetition := 0
-		if m.Repetitions != nil {
-			repetition = m.Repetitions[i]
-		}
-		record, err := loader.Recorded(s.set.dataset, engine, s.views, s.plan.Seed, int(m.Epoch), m.Indices[i], repetition, m.View)
+		record, err := loader.Recorded(s.set.dataset, engine, s.views, s.plan.Seed, int(m.Epoch), m.Indices[i], m.Repetitions[i], m.View)
 		reply.Records[i] = json.RawMessage(record)
 		return err
 	})

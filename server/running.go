@@ -50,13 +50,5 @@ func Running(timeout time.Duration, since float64) (map[string]status.Status, er
 	return found, err
 }
 
-// SetPage says at which URL the status page is.
-func (s *Server) SetPage(url string) { s.pageURL.Store(&url) }
-
-// page returns the URL of the status page, "" without one.
-func (s *Server) page() string {
-	if url := s.pageURL.Load(); url != nil {
-		return *url
-	}
-	return ""
-}
+// SetPage says at which URL the status page is. Call it before anything is served.
+func (s *Server) SetPage(url string) { s.page = url }

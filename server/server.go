@@ -103,7 +103,7 @@ type Server struct {
 
 	lastID   atomic.Uint64
 	stopping atomic.Bool
-	pageURL  atomic.Pointer[string]
+	page     string // URL of the status page, "" without one
 
 	mu          sync.Mutex
 	connections map[uint64]*connection

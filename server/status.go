@@ -33,7 +33,7 @@ func (s *Server) Status(since float64) status.Status {
 func (s *Server) sample() status.Status {
 	pool, catalog := s.pool.Counters(), s.catalog.Load()
 	st := status.Status{
-		Server: s.cfg.Name, PID: os.Getpid(), Now: s.moment(time.Now()), Started: seconds(s.started), Page: s.page(),
+		Server: s.cfg.Name, PID: os.Getpid(), Now: s.moment(time.Now()), Started: seconds(s.started), Page: s.page,
 		Threads: s.pool.Threads(), RingBytes: s.memory.inUse(), RingLimitBytes: s.memory.max,
 		ReadBytes: pool.BytesRead, Sets: []status.Set{}, Damaged: []string{}, Sessions: []status.Session{},
 		Processed: pool.Images, Connections: len(s.list()), Store: s.store(), Feeders: s.feederStatus(),
@@ -168,5 +168,5 @@ func (s *session) stats(statsRequest) error {
 		"read": pool.Read.Seconds(), "decode": pool.Decode.Seconds(), "resample": pool.Resample.Seconds(), "thread_wait": pool.Wait.Seconds(),
 		"slot_wait": st.SlotWait, "write": st.Write,
 	}
-	return s.connection.send(statsReply{st, seconds, s.server.pool.Threads(), s.server.page()})
+	return s.connection.send(statsReply{st, seconds, s.server.pool.Threads(), s.server.page})
 }

@@ -104,7 +104,7 @@ func (fs *Feeders) advice() string {
 }
 
 func (fs *Feeders) ofOne(n int) string {
-	return bytesize.Grouped(int(fs.SamplesPerSecond/float64(n) + 0.5))
+	return grouped(fs.SamplesPerSecond / float64(n))
 }
 
 // lines describe the feeders for a terminal.
@@ -122,7 +122,7 @@ func (fs *Feeders) lines() []string {
 
 func (w *FeederWork) line() string {
 	return fmt.Sprintf("%s images/s, %.0f %% of all, %s/s; %s late, %s made again here",
-		bytesize.Grouped(int(w.SamplesPerSecond+0.5)), 100*w.Share,
+		grouped(w.SamplesPerSecond), 100*w.Share,
 		bytesize.Format(int64(w.BytesPerSecond)), bytesize.Counted(int(w.Late), "piece", "pieces"),
 		bytesize.Counted(int(w.Again), "sample", "samples"))
 }
@@ -132,10 +132,4 @@ type Feeding struct {
 	Connections int64   `json:"connections"` // connections of servers
 	Pieces      int64   `json:"pieces"`      // pieces made
 	Busy        float64 `json:"busy"`        // share of the threads' time in the last seconds
-}
-
-// judge says in Verdict what a feeder does.
-func (f *Feeding) judge(st *Status) {
-	st.Verdict, st.Advice = fmt.Sprintf("this is a feeder: %s of servers, %s images/s, threads busy for %.0f %% of the time",
-		bytesize.Counted(int(f.Connections), "connection", "connections"), bytesize.Grouped(int(st.ImagesPerSecond+0.5)), 100*f.Busy), ""
 }

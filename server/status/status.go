@@ -235,8 +235,9 @@ var Waits = []loader.WaitingFor{loader.Store, loader.Disk, loader.CPU, loader.Cl
 // Judge says in Verdict and Advice what the most urgent of the sessions says.
 func (st *Status) Judge() {
 	st.Verdict, st.Advice = "no training process is connected", ""
-	if st.Feeding != nil {
-		st.Feeding.judge(st)
+	if f := st.Feeding; f != nil {
+		st.Verdict = fmt.Sprintf("this is a feeder: %s of servers, %s images/s, threads busy for %.0f %% of the time",
+			bytesize.Counted(int(f.Connections), "connection", "connections"), grouped(st.ImagesPerSecond), 100*f.Busy)
 	}
 	worst := len(Waits)
 	for i := range st.Sessions {

@@ -45,6 +45,8 @@ type Layout struct {
 	BatchSize int
 	Arrays    []Array // arrays in the order of memory and wire
 	Size      int64
+
+	SampleBytes int64 // size of a sample in all arrays, without the gaps between them
 }
 
 // sizeMax bounds a slot, so that sums of sizes do not overflow.
@@ -71,6 +73,7 @@ func NewLayout(batchSize int, arrays ...Array) (Layout, error) {
 		}
 		a.Offset = alignUp(l.Size, arrayAlign)
 		l.Size = a.Offset + int64(batchSize)*a.Stride
+		l.SampleBytes += a.Stride
 	}
 	l.Size = alignUp(l.Size, int64(os.Getpagesize()))
 	return l, nil
@@ -86,15 +89,6 @@ func (a *Array) sampleBytes() (int64, error) {
 		size *= int64(n)
 	}
 	return size, nil
-}
-
-// BatchBytes returns the size of the arrays of count samples without the gaps between them.
-func (l Layout) BatchBytes(count int) int64 {
-	n := int64(0)
-	for i := range l.Arrays {
-		n += l.Arrays[i].Stride
-	}
-	return int64(count) * n
 }
 
 // AppendParts appends to parts those of slot that hold the arrays of count samples, in order.

@@ -56,8 +56,8 @@ func TestLayoutKeepsArraysApart(t *testing.T) {
 					t.Errorf("batch %d: not aligned: %+v", batch, l)
 				}
 			}
-			if int64(sum) != l.BatchBytes(batch) || l.Size%int64(os.Getpagesize()) != 0 {
-				t.Errorf("batch %d: BatchBytes %d, the arrays have %d, the slot %d", batch, l.BatchBytes(batch), sum, l.Size)
+			if int64(sum) != int64(batch)*l.SampleBytes || l.Size%int64(os.Getpagesize()) != 0 {
+				t.Errorf("batch %d: SampleBytes %d, the arrays have %d, the slot %d", batch, int64(batch)*l.SampleBytes, sum, l.Size)
 			}
 		}
 	}
