@@ -214,36 +214,3 @@ func TestShowValue(t *testing.T) {
 		}
 	}
 }
-
-// TestLookingOnWhileSessionsEnd asks for pictures while epochs begin and end.
-func TestLookingOnWhileSessionsEnd(t *testing.T) {
-	ts := startServer(t, oneSet(t, 50, 1), nil)
-	stop := make(chan struct{})
-	looked := make(chan int)
-	go func() {
-		n := 0
-		for {
-			select {
-			case <-stop:
-				looked <- n
-				return
-			default:
-			}
-			for _, sess := range ts.openSessions() {
-				sess.mayMake()
-				if ts.get(fmt.Sprintf("/sessions/%d/batch.json", sess.connection.id)).Code == 200 {
-					n++
-				}
-			}
-		}
-	}()
-	for range 8 {
-		c := ts.dial().hello().open(openRequest{BatchSize: 2, Slots: 2})
-		c.epoch(0, 0)
-		c.epoch(1, 10)
-		c.close()
-	}
-	close(stop)
-	t.Logf("%d pictures", <-looked)
-	ts.checkIdle()
-}

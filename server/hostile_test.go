@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/imgfeed/imgfeed/loader/plan"
-	"github.com/imgfeed/imgfeed/server/internal/wire"
 )
 
 // checkServes fails unless an ordinary client gets a whole and right epoch.
@@ -228,27 +227,6 @@ func TestEpochsRestartedAtOnce(t *testing.T) {
 			}
 		}
 		c.close()
-	})
-}
-
-// TestDescriptorsFromClients sends descriptors to a server that wants none.
-func TestDescriptorsFromClients(t *testing.T) {
-	ts := startServer(t, oneSet(t, 20, 1), nil)
-	noLeaks(ts, func() {
-		null, err := os.Open("/dev/null")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer null.Close()
-		for range 20 {
-			c := ts.dial()
-			frame, _ := appendFrame(nil, helloRequest{Version: 1})
-			if err := wire.WriteRights(c.conn, frame, null); err != nil {
-				t.Fatal(err)
-			}
-			expect[helloReply](c)
-			c.close()
-		}
 	})
 }
 

@@ -153,7 +153,7 @@ func TestReloadRefuses(t *testing.T) {
 	ts.checkIdle()
 }
 
-// TestReloadsUnderSessions reloads without an end while sessions come, serve epochs and go.
+// TestReloadsUnderSessions reloads and looks at pictures without an end while sessions come, serve epochs and go.
 func TestReloadsUnderSessions(t *testing.T) {
 	dir := t.TempDir()
 	writeSet(t, filepath.Join(dir, "train"), "train", 20, 2)
@@ -168,6 +168,10 @@ func TestReloadsUnderSessions(t *testing.T) {
 			default:
 				if done, err := ts.Reload(); err != nil || done[0] != status.Unchanged {
 					t.Error(done, err)
+				}
+				for _, sess := range ts.openSessions() {
+					sess.mayMake()
+					ts.batch(sess.connection.id)
 				}
 			}
 		}

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"golang.org/x/image/bmp"
@@ -309,24 +308,6 @@ func TestAnOrdinaryCloseIsNoLoss(t *testing.T) {
 		if lost := strings.Count(log.String(), "connection lost"); lost != 0 && stops || lost < 10 && !stops {
 			t.Errorf("stopped first: %v: %d of 20 connections are logged as lost", stops, lost)
 		}
-	}
-}
-
-// TestStopWaitsForAMessageOnItsWay ends a server while it writes to a client that reads.
-func TestStopWaitsForAMessageOnItsWay(t *testing.T) {
-	ts := startServer(t, oneSet(t, 20, 1), nil)
-	c := ts.dial().hello()
-	ts.mu.Lock()
-	for _, writing := range ts.connections {
-		writing.writeMu.Lock()
-		time.AfterFunc(goodbyeTimeout/4, writing.writeMu.Unlock)
-	}
-	ts.mu.Unlock()
-	if err := ts.stop(); err != nil {
-		t.Errorf("Serve: %v", err)
-	}
-	if e := expect[errorMessage](c); !e.Fatal || e.ErrKind != kindStopped {
-		t.Errorf("the client gets %+v", e)
 	}
 }
 

@@ -2,11 +2,8 @@ package feeder
 
 import (
 	"bytes"
-	"crypto/tls"
-	"crypto/x509"
 	"io"
 	"net"
-	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -23,56 +20,46 @@ func viewsOf(t testing.TB, size int) transform.Views {
 	return transform.Views{spec}
 }
 
-// TestLinkAllocatesNothing makes pieces over plain connections and TLS, to a feeder that allocates nothing either.
+// TestLinkAllocatesNothing makes pieces over a connection to a feeder that allocates nothing either.
 func TestLinkAllocatesNothing(t *testing.T) {
 	views := viewsOf(t, 32)
 	slot := loader.NewSlot(0, 32, views)
 	slot.Params = nil
 	offer := &Offer{frame: []byte("\x02\x00\x00\x00{}"), sampleBytes: int64(views.OutputBytes())}
-	certified := httptest.NewTLSServer(nil)
-	defer certified.Close()
-	roots := x509.NewCertPool()
-	roots.AddCert(certified.Certificate())
-	for secure, most := range map[bool]float64{false: 0, true: 6} { // crypto/tls allocates 24 bytes for each of the three records that are read, and its buffers where a pool drops them
-		p := &loader.Piece{Offer: offer, Slot: slot, Indices: make([]int, 16)}
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		near, err := net.Dial("tcp", l.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer near.Close()
-		far, err := l.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer far.Close()
-		if secure {
-			far = tls.Server(far, &tls.Config{Certificates: certified.TLS.Certificates, SessionTicketsDisabled: true})
-			near = tls.Client(near, &tls.Config{RootCAs: roots, ServerName: "example.com"})
-		}
-		go func() {
-			request := make([]byte, 6+8*3+16*16)
-			reply := append(bytes.Clone(MadeFrame), bytes.Repeat([]byte{1}, 16+16*(8+int(offer.sampleBytes)))...)
-			for {
-				if _, err := io.ReadFull(far, request); err != nil {
-					return
-				}
-				far.Write(reply)
+	p := &loader.Piece{Offer: offer, Slot: slot, Indices: make([]int, 16)}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	near, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer near.Close()
+	far, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer far.Close()
+	go func() {
+		request := make([]byte, 6+8*3+16*16)
+		reply := append(bytes.Clone(MadeFrame), bytes.Repeat([]byte{1}, 16+16*(8+int(offer.sampleBytes)))...)
+		for {
+			if _, err := io.ReadFull(far, request); err != nil {
+				return
 			}
-		}()
-		c := newLink(new(feeder), near)
-		made := make([]bool, 16)
-		if allocated := testing.AllocsPerRun(100, func() {
-			if err := c.Make(p, made); err != nil || !made[15] {
-				t.Fatal(err, made)
-			}
-		}); allocated > most {
-			t.Errorf("TLS %v: %.1f allocations for a piece", secure, allocated)
+			far.Write(reply)
 		}
+	}()
+	c := newLink(new(feeder), near)
+	made := make([]bool, 16)
+	if allocated := testing.AllocsPerRun(100, func() {
+		if err := c.Make(p, made); err != nil || !made[15] {
+			t.Fatal(err, made)
+		}
+	}); allocated > 0 {
+		t.Errorf("%.1f allocations for a piece", allocated)
 	}
 }
 

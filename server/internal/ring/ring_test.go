@@ -74,25 +74,6 @@ func TestLayoutRefusesImpossibleSizes(t *testing.T) {
 
 func page() int64 { return int64(os.Getpagesize()) }
 
-func TestPrivateRing(t *testing.T) {
-	r, err := New(2, page(), false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r.File() != nil {
-		t.Error("a private ring has a file")
-	}
-	copy(r.Bytes(1), "pixels")
-	if got := r.Bytes(1); int64(len(got)) != page() || int64(cap(got)) != page() || string(got[:6]) != "pixels" {
-		t.Errorf("slot 1 has %d bytes, capacity %d", len(got), cap(got))
-	}
-	for range 2 {
-		if err := r.Close(); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
 func TestFileIsSealedAndShared(t *testing.T) {
 	r, err := New(2, page(), true)
 	if err != nil {

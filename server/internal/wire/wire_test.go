@@ -1,10 +1,7 @@
 package wire
 
 import (
-	"bytes"
-	"encoding/binary"
 	"errors"
-	"io"
 	"strings"
 	"testing"
 )
@@ -22,32 +19,6 @@ type (
 )
 
 var testMessages = NewMessages(map[string]any{"hello": greeting{}, "release": slot{}, "stop": bare{}})
-
-func frame(t testing.TB, m any) []byte {
-	t.Helper()
-	b, err := testMessages.AppendFrame(nil, m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
-
-func TestReaderRefusesBadFrames(t *testing.T) {
-	header := func(n uint32) []byte { return binary.LittleEndian.AppendUint32(nil, n) }
-	var syntax *SyntaxError
-	for _, n := range []uint32{0, 1, RequestBytesMax + 1, 1 << 31, 1<<32 - 1} {
-		if _, err := NewReader(bytes.NewReader(header(n)), RequestBytesMax).Next(); !errors.As(err, &syntax) {
-			t.Errorf("length %d: %v, want a SyntaxError", n, err)
-		}
-	}
-	whole := frame(t, greeting{Version: 1})
-	for cut := range whole {
-		_, err := NewReader(bytes.NewReader(whole[:cut]), RequestBytesMax).Next()
-		if want := map[bool]error{true: io.EOF, false: io.ErrUnexpectedEOF}[cut == 0]; err != want {
-			t.Errorf("cut at %d: %v, want %v", cut, err, want)
-		}
-	}
-}
 
 func TestDecodeRequestErrors(t *testing.T) {
 	for _, tt := range []struct {
