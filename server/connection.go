@@ -43,15 +43,8 @@ type connection struct {
 // errHangUp ends a connection whose last message has been sent.
 var errHangUp = errors.New("connection ended")
 
-func newConnection(s *Server, conn *net.UnixConn) *connection {
-	id := s.lastID.Add(1)
-	pid := peerPID(conn)
-	return &connection{server: s, id: id, conn: conn, pid: pid, log: s.log.With("session", id, "client_pid", pid)}
-}
-
 // run serves the connection until it or ctx ends, and frees what the client had.
 func (c *connection) run(ctx context.Context) {
-	c.ctx = ctx
 	defer context.AfterFunc(ctx, c.sayGoodbye)()
 	c.log.Debug("connected")
 	err := c.serve()

@@ -80,12 +80,7 @@ func (s *session) offer() any {
 	for k := range s.fields.Len() {
 		r.Fields = append(r.Fields, s.fields.Field(k).Name)
 	}
-	offer, err := feeder.NewOffer(r, s.layout.SampleBytes)
-	if err != nil { // a transform that a session may have fits
-		s.connection.log.Warn("feeders are not asked for this session", "err", err)
-		return nil
-	}
-	return offer
+	return feeder.NewOffer(r, s.layout.SampleBytes)
 }
 
 func (s *Server) feederStatus() *status.Feeders { return s.feeders.Status(s.history.rate) }

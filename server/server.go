@@ -176,7 +176,8 @@ func (s *Server) Serve(ctx context.Context, listeners ...*Listener) error {
 
 // serveConn runs one connection to its end.
 func (s *Server) serveConn(ctx context.Context, conn *net.UnixConn) {
-	c := newConnection(s, conn)
+	c := &connection{server: s, id: s.lastID.Add(1), ctx: ctx, conn: conn, pid: peerPID(conn)}
+	c.log = s.log.With("session", c.id, "client_pid", c.pid)
 	s.mu.Lock()
 	s.connections[c.id] = c
 	s.mu.Unlock()

@@ -88,13 +88,14 @@ func (f *feeder) keepOne(ctx context.Context) {
 
 // report logs a trouble, or counts it.
 func (f *feeder) report(err error) {
+	trouble := err.Error()
 	if failed, is := errors.AsType[*net.OpError](err); is { // leave out the ports
-		err = fmt.Errorf("%s: %w", failed.Op, failed.Err)
+		trouble = strings.Replace(trouble, failed.Error(), failed.Op+": "+failed.Err.Error(), 1)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.status.Trouble = fmt.Sprintf("%.300s", strings.ReplaceAll(termsafe.Message(err.Error()), "\n", "; "))
-	f.host.Warn(f.host.Log, f.address+err.Error(), "feeder", "address", f.address, "err", err)
+	f.status.Trouble = fmt.Sprintf("%.300s", strings.ReplaceAll(termsafe.Message(trouble), "\n", "; "))
+	f.host.Warn(f.host.Log, f.address+trouble, "feeder", "address", f.address, "err", trouble)
 }
 
 // dial connects to the feeder, which must serve what this server serves.
@@ -136,11 +137,8 @@ func (f *feeder) dial(ctx context.Context) (c *link, err error) {
 
 // greetingError adds a remedy to the error of a connection that did not come about.
 func greetingError(err error) error {
-	if failed, isOp := errors.AsType[*net.OpError](err); isOp {
-		if failed.Op == "dial" {
-			return err
-		}
-		err = fmt.Errorf("%s: %w", failed.Op, failed.Err) // without the ports
+	if failed, isOp := errors.AsType[*net.OpError](err); isOp && failed.Op == "dial" {
+		return err
 	}
 	return fmt.Errorf("the feeder does not answer the greeting: %w; both sides need --tls, or neither, with certificates that the other's "+
 		"ca.crt has signed, a feeder's with subjectAltName=DNS:%s", err, tlsName)
@@ -197,13 +195,13 @@ type Offer struct {
 	sampleBytes int64
 }
 
-// NewOffer returns an offer of pieces with so many bytes a sample.
-func NewOffer(r Request, sampleBytes int64) (*Offer, error) {
+// NewOffer returns an [*Offer] of pieces with so many bytes a sample, or nil if the request is too long.
+func NewOffer(r Request, sampleBytes int64) any {
 	frame, err := Requests.AppendFrame(nil, r)
-	if err == nil && len(frame) > wire.RequestBytesMax {
-		err = fmt.Errorf("a request of %d bytes, at most %d are possible", len(frame), wire.RequestBytesMax)
+	if err != nil || len(frame) > wire.RequestBytesMax {
+		return nil
 	}
-	return &Offer{r.Set, frame, sampleBytes}, err
+	return &Offer{r.Set, frame, sampleBytes}
 }
 
 // A link is a connection to a feeder, as a [loader.Remote].
