@@ -44,13 +44,13 @@ func openCatalog(found shard.Found, log *slog.Logger) *catalog {
 		set, err := found.Open(split, func(opened, shards int) {
 			log.Warn("opening takes long: the index of every shard is read once", "split", split, "shards", opened, "of", shards)
 		})
-		if err != nil {
-			c.broken[split] = fmt.Errorf("split %s: %w", split, err)
-			continue
+		var dataset loader.Dataset
+		if err == nil {
+			if dataset, err = loader.FromShards(set); err != nil {
+				set.Close()
+			}
 		}
-		dataset, err := loader.FromShards(set)
 		if err != nil {
-			set.Close()
 			c.broken[split] = fmt.Errorf("split %s: %w", split, err)
 			continue
 		}

@@ -141,10 +141,6 @@ func (c *connection) sendArray(m any, write func(*bufio.Writer) error) error {
 		return err
 	}
 	if err := write(w); err != nil {
-		if is[*net.OpError](err) {
-			return err
-		}
-		c.server.totals.countError(kindOf(err))
 		c.log.Warn("ending the connection in the middle of a reply", "err", err)
 		return errHangUp
 	}

@@ -91,19 +91,25 @@ func (s *Server) serveBatch(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "there is no such session any more", http.StatusNotFound)
 		return
 	}
-	g := &sessions[i].gallery
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if time.Now().After(g.next) {
-		if err := g.make(sessions[i]); err != nil && g.json == nil {
-			http.Error(w, err.Error(), http.StatusNotFound)
-			return
-		}
+	pictures, made, err := sessions[i].gallery.look(sessions[i])
+	if pictures == nil {
+		http.Error(w, fmt.Sprint(err), http.StatusNotFound)
+		return
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-cache") // a browser with these pictures does not get them again
-	w.Header().Set("ETag", fmt.Sprintf(`"%d.%.3f"`, sessions[i].connection.id, g.made))
-	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(g.json))
+	w.Header().Set("ETag", fmt.Sprintf(`"%d.%.3f"`, sessions[i].connection.id, made))
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(pictures))
+}
+
+// look returns the pictures and their moment. They are newer ones if it is time for these; nil with an error if there are none.
+func (g *gallery) look(s *session) (pictures []byte, made float64, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if time.Now().After(g.next) {
+		err = g.make(s)
+	}
+	return g.json, g.made, err
 }
 
 // make makes pictures of the session's last batch.
@@ -138,13 +144,6 @@ func (s *session) lookInto() (stream *loader.Stream, set *openSet) {
 		return nil, nil
 	}
 	return stream, s.set
-}
-
-// forgetStream ends what others may begin to do with the running epoch's stream: after it, its set may be another one.
-func (s *session) forgetStream() {
-	s.lookMu.Lock()
-	defer s.lookMu.Unlock()
-	s.stream.Store(nil)
 }
 
 // describe encodes a sample's pictures.

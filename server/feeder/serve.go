@@ -75,7 +75,9 @@ type offered struct {
 	text    string // the request's
 	samples int    // samples of the set
 	params  bool   // wanted
-	release func()
+
+	sampleBytes int64 // size of a sample in a slot
+	release     func()
 }
 
 // run serves the connection until it or ctx ends.
@@ -170,8 +172,8 @@ func (c *connection) feed(ctx context.Context, text []byte) error {
 		return err
 	}
 	n := len(c.piece.Indices)
-	if bytes := o.sampleBytes(); n > 1 && int64(n)*bytes > 2*pieceBytesMax {
-		return badRequest("feed", "a piece of %d samples of %d bytes: at most %d bytes are possible", n, bytes, pieceBytesMax)
+	if n > 1 && int64(n)*o.sampleBytes > 2*pieceBytesMax {
+		return badRequest("feed", "a piece of %d samples of %d bytes: at most %d bytes are possible", n, o.sampleBytes, pieceBytesMax)
 	}
 	if c.piece.Slot == nil || len(c.piece.Slot.Labels) < n {
 		c.piece.Slot = o.newSlot(n)
@@ -193,15 +195,6 @@ func (c *connection) feed(ctx context.Context, text []byte) error {
 	buffers := net.Buffers(c.parts)
 	_, err := buffers.WriteTo(c.conn)
 	return err
-}
-
-// sampleBytes returns the size of a sample in a slot.
-func (o *offered) sampleBytes() int64 {
-	bytes := int64(o.Views.OutputBytes())
-	for k := range o.Fields.Len() {
-		bytes += int64(o.Fields.Stride(k))
-	}
-	return bytes
 }
 
 // newSlot returns a slot for n samples.
@@ -245,6 +238,10 @@ func (c *connection) open(text []byte) (err error) {
 	}
 	if o.Fields, err = loader.NewFields(set.Manifest().Fields, r.Fields); err != nil {
 		return err
+	}
+	o.sampleBytes = int64(o.Views.OutputBytes())
+	for k := range o.Fields.Len() {
+		o.sampleBytes += int64(o.Fields.Stride(k))
 	}
 	if r.Layout == transform.NCHW.String() {
 		o.Layout = transform.NCHW
