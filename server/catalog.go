@@ -170,8 +170,8 @@ func (next *catalog) changes(before *catalog) (changes []string, err error) {
 		switch more := slices.DeleteFunc(old.Missing(), func(p int) bool { return !set.Has(p) }); {
 		case here.Fingerprint != there.Fingerprint || here.OtherContent(there) ||
 			!reflect.DeepEqual(here.Encoding, there.Encoding) || !reflect.DeepEqual(here.Fields, there.Fields):
-			errs = append(errs, fmt.Errorf("split %s: %s holds other data, %s, and %s is served: start imgfeed again to serve it", split, set.Dir(),
-				shard.Identity(here.Fingerprint, here.Content), shard.Identity(there.Fingerprint, there.Content)))
+			errs = append(errs, fmt.Errorf("split %s: %s holds other data, %s, and %s is served: start imgfeed again to serve it", split,
+				set.Dir(), shard.Identity(here.Fingerprint, here.Content), shard.Identity(there.Fingerprint, there.Content)))
 		case len(less) > 0:
 			errs = append(errs, fmt.Errorf("split %s: %s lacks partitions %v, which were whole", split, set.Dir(), less))
 		case len(more) > 0:
@@ -180,7 +180,8 @@ func (next *catalog) changes(before *catalog) (changes []string, err error) {
 	}
 	for _, split := range next.splits {
 		if before.sets[split] == nil {
-			changes = append(changes, fmt.Sprintf("split %s is served now, %s", split, bytesize.Counted(next.sets[split].Len(), "sample", "samples")))
+			samples := bytesize.Counted(next.sets[split].Len(), "sample", "samples")
+			changes = append(changes, fmt.Sprintf("split %s is served now, %s", split, samples))
 		}
 	}
 	if len(changes) == 0 {

@@ -15,11 +15,9 @@ type changeRequest struct {
 
 // changedReply answers [changeRequest]. Where batches do not fit into the ring's slots any more, nothing has changed.
 type changedReply struct {
-	Fits   bool         `json:"fits"`
-	Arrays []ring.Array `json:"arrays,omitempty"` // arrays of each slot from now on
-	Notes  []string     `json:"notes,omitempty"`
-
-	Positions int64 `json:"positions,omitempty"` // same meaning as in openedReply
+	Fits      bool         `json:"fits"`
+	Arrays    []ring.Array `json:"arrays,omitempty"`    // arrays of each slot from now on
+	Positions int64        `json:"positions,omitempty"` // same meaning as in openedReply
 }
 
 func (s *session) change(m changeRequest) error {
@@ -40,7 +38,7 @@ func (s *session) change(m changeRequest) error {
 	s.lookMu.Unlock()
 	s.lay()
 	s.connection.log.Debug("changed", "transform", s.viewsText, "batch_size", m.BatchSize)
-	return s.connection.send(changedReply{Fits: true, Arrays: s.layout.Arrays, Notes: s.notes(), Positions: s.positions()})
+	return s.connection.send(changedReply{Fits: true, Arrays: s.layout.Arrays, Positions: s.positions()})
 }
 
 // form returns what a change or a reload replaces, for those who look on.

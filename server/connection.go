@@ -16,11 +16,8 @@ import (
 	"github.com/imgfeed/imgfeed/server/internal/wire"
 )
 
-const (
-	requestBufferBytes = 4 << 10
-	// goodbyeTimeout bounds how long a client that does not read can delay the end of its connection.
-	goodbyeTimeout = 200 * time.Millisecond
-)
+// goodbyeTimeout bounds how long a client that does not read can delay the end of its connection.
+const goodbyeTimeout = 200 * time.Millisecond
 
 // A connection is one client's: a goroutine that serves its requests in order, and what was opened on it.
 type connection struct {
@@ -63,7 +60,7 @@ func (c *connection) run(ctx context.Context) {
 
 // serve reads and answers requests.
 func (c *connection) serve() error {
-	c.in = bufio.NewReaderSize(c.conn, requestBufferBytes)
+	c.in = bufio.NewReader(c.conn)
 	r := wire.NewReader(c.in, wire.RequestBytesMax)
 	for {
 		text, err := r.Next()

@@ -169,7 +169,7 @@ func (e *epoch) run(ctx context.Context) {
 	s, c := e.session, e.session.connection
 	err := feeder.Guard(c.log, func() error { return e.push(ctx) })
 	e.stream.Close() // puts the slots back that were not sent
-	s.lookMu.Lock() // nobody begins to look into the stream any more, as the session's set may change
+	s.lookMu.Lock()  // nobody begins to look into the stream any more, as the session's set may change
 	s.stream.Store(nil)
 	s.lookMu.Unlock()
 	stopped := ctx.Err() != nil || errors.Is(err, loader.ErrClosed)

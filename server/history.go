@@ -13,10 +13,7 @@ import (
 	"github.com/imgfeed/imgfeed/server/status"
 )
 
-const (
-	historyStep    = time.Second
-	historyMoments = 600 // ten minutes
-)
+const historyMoments = 600 // ten minutes
 
 // A history keeps the moments of the last minutes.
 type history struct {
@@ -36,7 +33,7 @@ const rateSpan = 5
 
 // watch adds a moment each second until ctx ends.
 func (s *Server) watch(ctx context.Context) {
-	ticker := time.NewTicker(historyStep)
+	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
 	for {
 		select {
@@ -69,7 +66,8 @@ func (s *Server) addMoment(now time.Time) {
 		return max(0, next[stage]-last.totals[stage]) / (elapsed * float64(cmp.Or(st.Threads, runtime.GOMAXPROCS(0))))
 	}
 	m := status.Moment{
-		Time: s.moment(now), Images: (next["images"] - last.totals["images"]) / elapsed, Bytes: (next["bytes"] - last.totals["bytes"]) / elapsed,
+		Time:   s.moment(now),
+		Images: (next["images"] - last.totals["images"]) / elapsed, Bytes: (next["bytes"] - last.totals["bytes"]) / elapsed,
 		Read: share("read"), Decode: share("decode"), Resample: share("resample"),
 	}
 	m.Wait = max(0, 1-m.Read-m.Decode-m.Resample) // the counter of waiting grows only when it ends

@@ -140,7 +140,8 @@ func removeStale(path string) error {
 	switch {
 	case err == nil:
 		defer conn.Close()
-		return fmt.Errorf("process %d already listens on %s; stop it, or choose another path with --socket", peerPID(conn.(*net.UnixConn)), path)
+		pid := peerPID(conn.(*net.UnixConn))
+		return fmt.Errorf("process %d already listens on %s; stop it, or choose another path with --socket", pid, path)
 	case !errors.Is(err, unix.ECONNREFUSED): // no permission, for instance
 		return fmt.Errorf("socket %s: %w", path, err)
 	}

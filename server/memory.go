@@ -75,7 +75,8 @@ func (b *budget) reserve(n int64) error {
 	defer b.mu.Unlock()
 	if n > b.max-b.used {
 		return badRequest("the selection takes %s to set up, and rings and other selections hold %s of the %s that the server may use "+
-			"for them: start imgfeed with a larger --memory, or select fewer samples", bytesize.Format(n), bytesize.Format(b.used), bytesize.Format(b.max))
+			"for them: start imgfeed with a larger --memory, or select fewer samples",
+			bytesize.Format(n), bytesize.Format(b.used), bytesize.Format(b.max))
 	}
 	b.used += n
 	return nil

@@ -36,7 +36,8 @@ func (s *Server) Handler() http.Handler {
 	mux.HandleFunc("GET /{$}", s.servePage)
 	files, _ := page.ReadDir("page") // it is embedded
 	for _, f := range files {
-		mux.HandleFunc("GET /page/"+f.Name(), func(w http.ResponseWriter, r *http.Request) { http.ServeFileFS(w, r, page, "page/"+f.Name()) })
+		path := "page/" + f.Name()
+		mux.HandleFunc("GET /"+path, func(w http.ResponseWriter, r *http.Request) { http.ServeFileFS(w, r, page, path) })
 	}
 	mux.HandleFunc("GET /page/style.css", func(w http.ResponseWriter, r *http.Request) {
 		http.ServeContent(w, r, "style.css", time.Time{}, strings.NewReader(style.CSS))

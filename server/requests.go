@@ -161,7 +161,8 @@ func (c *connection) hello(m helloRequest) error {
 func describeSet(set *shard.Set) status.ServedSet {
 	m := set.Manifest()
 	d := status.ServedSet{
-		Split: m.Split, Samples: set.Len(), Classes: len(m.Classes), Partitions: set.Partitions(), Fingerprint: m.Fingerprint, Content: m.Content, Fields: m.Fields, Here: []int{},
+		Split: m.Split, Samples: set.Len(), Classes: len(m.Classes), Partitions: set.Partitions(),
+		Fingerprint: m.Fingerprint, Content: m.Content, Fields: m.Fields, Here: []int{},
 	}
 	d.Encoding, _ = json.Marshal(registry.Named(m.Encoding)) // it was JSON when it was read
 	d.Stored = registry.Describe(m.Encoding)

@@ -47,7 +47,9 @@ func (s *Server) sample() status.Status {
 		"slot_wait": st.SlotWait, "write": st.Write,
 	}
 	for _, split := range catalog.splits {
-		st.Splits[split] = st.Splits[split] // zeros before the first delivery
+		if _, delivered := st.Splits[split]; !delivered {
+			st.Splits[split] = status.Counts{}
+		}
 		st.Sets = append(st.Sets, status.Set{ServedSet: catalog.sets[split].described, Path: catalog.sets[split].Dir()})
 	}
 	for _, err := range catalog.problems() {

@@ -54,7 +54,6 @@ const (
 	// take one.
 	HelloTimeout   = 5 * time.Second
 	messageTimeout = 10 * time.Second
-	bufferBytes    = 4 << 10
 )
 
 // Hello is the first message to a feeder.

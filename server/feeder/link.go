@@ -219,7 +219,7 @@ type link struct {
 }
 
 func newLink(f *feeder, conn net.Conn) *link {
-	c := &link{feeder: f, conn: conn, in: bufio.NewReaderSize(conn, bufferBytes), samples: 4}
+	c := &link{feeder: f, conn: conn, in: bufio.NewReader(conn), samples: 4}
 	c.frames = wire.NewReader(c.in, wire.RequestBytesMax)
 	return c
 }

@@ -44,7 +44,7 @@ func Serve(ctx context.Context, l net.Listener, host *Host, counters *Counters) 
 		counters.Connections.Add(1)
 		host.Running.Go(func() {
 			defer counters.Connections.Add(-1)
-			in := bufio.NewReaderSize(secured, bufferBytes)
+			in := bufio.NewReader(secured)
 			c := &connection{
 				host: host, counters: counters, conn: secured, log: host.Log.With("peer", conn.RemoteAddr().String()),
 				in: in, frames: wire.NewReader(in, wire.RequestBytesMax),
@@ -263,6 +263,7 @@ func (c *connection) letGo() {
 
 // otherData returns the error of a split of which the feeder and the server have different sets.
 func otherData(feeder, server Set) error {
-	return fmt.Errorf("split %s: the feeder serves other data than the server: %s and encoding %s; the server's are %s and %s", feeder.Split,
-		shard.Identity(feeder.Fingerprint, feeder.Content), feeder.Encoding, shard.Identity(server.Fingerprint, server.Content), server.Encoding)
+	return fmt.Errorf("split %s: the feeder serves other data than the server: %s and encoding %s; the server's are %s and %s",
+		feeder.Split, shard.Identity(feeder.Fingerprint, feeder.Content), feeder.Encoding,
+		shard.Identity(server.Fingerprint, server.Content), server.Encoding)
 }
