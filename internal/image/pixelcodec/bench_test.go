@@ -3,7 +3,6 @@ package pixelcodec
 import (
 	"fmt"
 	"image"
-	"math/rand/v2"
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/image/resample"
@@ -78,32 +77,5 @@ func BenchmarkEncode(b *testing.B) {
 				}
 			})
 		}
-	}
-}
-
-// BenchmarkDecodeBox takes boxes as RandomResizedCrop draws them, as rows of RGB: what a resampler is then given.
-func BenchmarkDecodeBox(b *testing.B) {
-	images := benchImages()
-	for _, level := range kernel.Available() {
-		b.Run(level.String(), func(b *testing.B) {
-			c := mustNew(b, Params{}, level)
-			blobs := encodeAll(b, c, images)
-			rng := rand.New(rand.NewPCG(3, 3))
-			boxes := make([]image.Rectangle, len(images))
-			largest := 0
-			for i, img := range images {
-				w, h := 20+rng.IntN(img.w-20), 20+rng.IntN(img.h-20)
-				x, y := rng.IntN(img.w-w+1), rng.IntN(img.h-h+1)
-				boxes[i] = image.Rect(x, y, x+w, y+h)
-				largest = max(largest, 3*w*h)
-			}
-			dst := make([]byte, largest)
-			for n := 0; b.Loop(); n++ {
-				i := n % len(images)
-				if err := c.Decode(dst, 3*boxes[i].Dx(), blobs[i], boxes[i]); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
 	}
 }

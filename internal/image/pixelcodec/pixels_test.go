@@ -11,6 +11,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"testing"
+	"unsafe"
 
 	"github.com/imgfeed/imgfeed/internal/image/resample"
 	"github.com/imgfeed/imgfeed/internal/kernel"
@@ -55,9 +56,13 @@ func mustNew(tb testing.TB, p Params, level kernel.Level) Codec {
 // testRegions returns rectangles of a w×h image: all of it, its corners, and some drawn.
 func testRegions(w, h int, rng *rand.Rand) []image.Rectangle {
 	rs := []image.Rectangle{image.Rect(0, 0, w, h), image.Rect(0, 0, 1, 1), image.Rect(w-1, h-1, w, h), image.Rect(w/2, 0, w, h)}
-	for range 12 {
+	for i := range 12 {
 		x, y := rng.IntN(w), rng.IntN(h)
-		rs = append(rs, image.Rect(x, y, x+1+rng.IntN(w-x), y+1+rng.IntN(h-y)))
+		r := image.Rect(x, y, x+1+rng.IntN(w-x), y+1+rng.IntN(h-y))
+		if whole := r.Dx() / streamAlign * streamAlign; i%2 == 0 && whole > 0 { // these can be streamed
+			r.Max.X = r.Min.X + whole
+		}
+		rs = append(rs, r)
 	}
 	return rs
 }
@@ -112,7 +117,8 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
-// checkRegion decodes r in every way and compares each byte, also those around the destination.
+// checkRegion decodes r in every way and compares each byte, also those around the destination: past the caches and not, at
+// aligned places and at others, with another blob fetched meanwhile.
 func checkRegion(t *testing.T, c Codec, blob, pix []byte, w int, r image.Rectangle) {
 	t.Helper()
 	const guard = 0xA5
@@ -131,17 +137,20 @@ func checkRegion(t *testing.T, c Codec, blob, pix []byte, w int, r image.Rectang
 			t.Fatalf("Decode of %v: wrote behind row %d", r, y)
 		}
 	}
-	for _, layout := range []resample.Layout{resample.NHWC, resample.NCHW} {
-		for _, flip := range []bool{false, true} {
-			out := bytes.Repeat([]byte{guard}, 3*r.Dx()*r.Dy()+64)
-			o := resample.Output{Pix: out, Width: r.Dx(), Height: r.Dy(), Layout: layout, Flip: flip}
-			if err := c.DecodeTo(o, blob, r); err != nil {
-				t.Fatalf("DecodeTo of %v: %v", r, err)
-			}
-			want := append(wantOutput(pix, w, r, layout, flip), bytes.Repeat([]byte{guard}, 64)...)
-			if !bytes.Equal(out, want) {
-				t.Fatalf("DecodeTo of %v, layout %d, flip %v differs", r, layout, flip)
-			}
+	around := bytes.Repeat([]byte{guard}, 64)
+	for variant := range 16 {
+		layout, flip, shift := resample.Layout(variant&1), variant&2 != 0, variant>>2&1*16
+		n := 3 * r.Dx() * r.Dy()
+		all := bytes.Repeat([]byte{guard}, n+256)
+		all = all[streamAlign-int(uintptr(unsafe.Pointer(&all[0]))%streamAlign)+shift:][:n+128]
+		c.NonTemporal(variant&8 != 0)
+		c.Prefetch(blob[:len(blob)*variant/16])
+		o := resample.Output{Pix: all[64:], Width: r.Dx(), Height: r.Dy(), Layout: layout, Flip: flip}
+		if err := c.DecodeTo(o, blob, r); err != nil {
+			t.Fatalf("DecodeTo of %v: %v", r, err)
+		}
+		if !bytes.Equal(all, slices.Concat(around, wantOutput(pix, w, r, layout, flip), around)) {
+			t.Fatalf("DecodeTo of %v, variant %d differs", r, variant)
 		}
 	}
 }
