@@ -207,26 +207,3 @@ func TestLevelsWeights(t *testing.T) {
 		}
 	}
 }
-
-// FuzzLevels compares the accelerated kernels with the generic code on sizes, parts and pixels of the fuzzer's choice.
-func FuzzLevels(f *testing.F) {
-	f.Add(uint16(500), uint16(375), uint16(341), uint16(256), uint16(58), uint16(16), uint16(224), uint16(224), uint8(Bilinear), []byte("pixels"))
-	f.Add(uint16(3), uint16(2), uint16(60), uint16(1), uint16(1), uint16(0), uint16(59), uint16(1), uint8(Bicubic), []byte{0, 255})
-	f.Add(uint16(300), uint16(200), uint16(15), uint16(10), uint16(0), uint16(0), uint16(15), uint16(10), uint8(Lanczos), []byte{255, 0, 0, 255})
-	f.Fuzz(func(t *testing.T, srcW, srcH, outW, outH, x, y, w, h uint16, filter uint8, pixels []byte) {
-		side := func(n uint16) int { return 1 + int(n)%600 }
-		c := resizeCase{srcW: side(srcW), srcH: side(srcH), outW: side(outW), outH: side(outH), filter: Filter(filter) % (Lanczos + 1),
-			algorithm: Algorithm(filter>>7) % 2}
-		x0, y0 := int(x)%c.outW, int(y)%c.outH
-		c.keep = image.Rect(x0, y0, x0+1+int(w)%(c.outW-x0), y0+1+int(h)%(c.outH-y0))
-		if len(pixels) == 0 {
-			pixels = []byte{1}
-		}
-		c.src = make([]byte, c.srcW*c.srcH*3)
-		for i := range c.src {
-			c.src[i] = pixels[i%len(pixels)] + byte(i/len(pixels))
-		}
-		g := newGuarded(t)
-		compareLevels(t, g, c, newResamplers(accelerated(t)))
-	})
-}

@@ -7,7 +7,6 @@ import (
 	"image"
 	"io"
 	"math/rand/v2"
-	"slices"
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/kernel"
@@ -177,28 +176,6 @@ func compareTable(a *axis, want []int32) error {
 		}
 	}
 	return nil
-}
-
-func TestTorchvisionShortSide(t *testing.T) {
-	p := startPillow(t)
-	rng := rand.New(rand.NewPCG(5, 6))
-	sizes := 0
-	for range 300 {
-		w, h, size := 1+rng.IntN(700), 1+rng.IntN(700), 1+rng.IntN(300)
-		if w > 40*h || h > 40*w {
-			continue
-		}
-		want := p.ints("shortside %d %d %d", w, h, size)
-		if want[0] == 0 {
-			pillowtest.Skip(t, "torchvision")
-		}
-		gotW, gotH := ResizeShortSide(w, h, size)
-		if !slices.Equal([]int32{int32(gotW), int32(gotH)}, want) {
-			t.Fatalf("ResizeShortSide(%d, %d, %d) = %d, %d; torchvision gives %d", w, h, size, gotW, gotH, want)
-		}
-		sizes++
-	}
-	t.Logf("%d sizes identical to torchvision's", sizes)
 }
 
 // A resizeCase is one resize of a random image. The slice holds the whole source, rows tightly packed.

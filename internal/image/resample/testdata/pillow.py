@@ -2,8 +2,6 @@
 
 resize SRC_W SRC_H OUT_W OUT_H FILTER X0 Y0 X1 Y1   then SRC_W*SRC_H*3 bytes of RGB
     -> the box X0,Y0,X1,Y1 of the resized image, RGB
-shortside W H SIZE
-    -> two int32: the size of torchvision's Resize(SIZE); width 0 where torchvision is missing
 weights IN OUT FROM N FILTER
     -> int32 taps; N int32 first inputs; N int32 counts; N*taps int32 weights, those of one output together
 """
@@ -12,11 +10,6 @@ import sys
 from array import array
 
 from PIL import Image
-
-try:
-    from torchvision.transforms import functional
-except ImportError:
-    functional = None
 
 FILTERS = {
     "nearest": Image.NEAREST,
@@ -113,11 +106,6 @@ def answer(stdin, words):
         pixels = stdin.read(src_w * src_h * 3)
         image = Image.frombytes("RGB", (src_w, src_h), pixels).resize((out_w, out_h), FILTERS[words[5]])
         return image.crop(tuple(map(int, words[6:10]))).tobytes()
-    if words[0] == "shortside":
-        w, h, size = map(int, words[1:4])
-        if functional is None:
-            return array("i", [0, 0]).tobytes()
-        return array("i", functional.resize(Image.new("L", (w, h)), size, Image.NEAREST).size).tobytes()
     if words[0] == "weights":
         return weights(*map(int, words[1:5]), words[5])
     raise ValueError(words)
