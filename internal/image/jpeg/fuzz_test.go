@@ -2,7 +2,6 @@ package jpeg
 
 import (
 	"bytes"
-	"encoding/binary"
 	"image"
 	"maps"
 	"math/rand/v2"
@@ -67,6 +66,10 @@ func FuzzBytes(f *testing.F) {
 		data := readFile(f, filepath.Join("testdata", "files", name))
 		f.Add(data, uint64(1))
 		f.Add(append(data[:len(data)*3/4:len(data)*3/4], 0xff, markerEOI), uint64(2)) // which is repaired
+		for seed := range uint64(4) {
+			rnd := rand.New(rand.NewPCG(seed, uint64(len(data))))
+			f.Add(changed(data, rnd.IntN(len(data)), byte(rnd.Uint32())), seed)
+		}
 	}
 	decoders := newDecoders()
 	f.Fuzz(func(t *testing.T, data []byte, seed uint64) {
@@ -93,8 +96,13 @@ func FuzzStructure(f *testing.F) {
 	for _, name := range slices.Sorted(maps.Keys(goldenFiles(f))) {
 		files = append(files, readFile(f, filepath.Join("testdata", "files", name)))
 	}
-	for i := range uint64(64) {
-		f.Add(i, []byte{byte(i), 1, 2, byte(i * 7), 40, 3})
+	rnd := rand.New(rand.NewPCG(8, 9))
+	for range 400 {
+		operations := make([]byte, 3*(1+rnd.IntN(4)))
+		for j := range operations {
+			operations[j] = byte(rnd.Uint32())
+		}
+		f.Add(rnd.Uint64(), operations)
 	}
 	decoders := newDecoders()
 	f.Fuzz(func(t *testing.T, seed uint64, operations []byte) {
@@ -126,21 +134,6 @@ func mutate(files [][]byte, seed uint64, operations []byte) []byte {
 		}
 	}
 	return bytes.Join(segments, nil)
-}
-
-// FuzzTransform compares the kernels of all levels on any coefficients and quantisation steps.
-func FuzzTransform(f *testing.F) {
-	f.Add([]byte("coefficients"), uint16(63))
-	f.Add(bytes.Repeat([]byte{0x80, 0x7f, 0xff}, 200), uint16(9))
-	decoders := newDecoders()
-	f.Fuzz(func(t *testing.T, data []byte, last uint16) {
-		var q, quant quad
-		for i := 0; i+3 < len(data) && i/4 < 256; i += 4 {
-			q[i/4] = int16(binary.LittleEndian.Uint16(data[i:]))
-			quant[i/4] = int16(binary.LittleEndian.Uint16(data[i+2:]))
-		}
-		compareTransforms(t, decoders, q, &quant, int(last&63))
-	})
 }
 
 // compareTransforms runs every level's transform for blocks whose last coefficient is at the index last, and compares with
@@ -188,35 +181,5 @@ func TestTransforms(t *testing.T) {
 			quant[j] = int16(1 + rnd.IntN(255)>>(i%8))
 		}
 		compareTransforms(t, decoders, q, &quant, rnd.IntN(64)>>(i%5))
-	}
-}
-
-// TestMutations runs some thousand structural and byte mutations in every test run.
-func TestMutations(t *testing.T) {
-	var files [][]byte
-	for _, name := range slices.Sorted(maps.Keys(goldenFiles(t))) {
-		files = append(files, readFile(t, filepath.Join("testdata", "files", name)))
-	}
-	decoders := newDecoders()
-	rnd := rand.New(rand.NewPCG(8, 9))
-	count := 6000
-	if testing.Short() {
-		count = 500
-	}
-	for i := range count {
-		var data []byte
-		if i%2 == 0 {
-			operations := make([]byte, 3*(1+rnd.IntN(4)))
-			for j := range operations {
-				operations[j] = byte(rnd.Uint32())
-			}
-			data = mutate(files, rnd.Uint64(), operations)
-		} else {
-			data = append([]byte(nil), files[rnd.IntN(len(files))]...)
-			for range 1 + rnd.IntN(4) {
-				data[rnd.IntN(len(data))] = byte(rnd.Uint32())
-			}
-		}
-		checkAgreement(t, decoders, data, uint64(i))
 	}
 }

@@ -3,14 +3,9 @@ package jpeg
 import (
 	"bytes"
 	"fmt"
-	"image"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
-
-	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // adobeSegment is an APP14 segment with a colour transform.
@@ -79,34 +74,4 @@ func oddSteps(t *testing.T) (all []oddity) {
 		}
 	}
 	return all
-}
-
-// TestLongSides compares pictures of the longest sides, where products of sizes are largest.
-func TestLongSides(t *testing.T) {
-	t.Parallel()
-	py := startPillow(t)
-	rnd := rand.New(rand.NewPCG(32, 33))
-	decoders := newDecoders()
-	dir := t.TempDir()
-	ppm, path := filepath.Join(dir, "long.ppm"), filepath.Join(dir, "long.jpg")
-	sizes := []image.Point{{MaxSide, 1}, {1, MaxSide}, {MaxSide, 3}, {5, MaxSide}}
-	for i, size := range sizes {
-		writePPM(t, ppm, size, uint64(i))
-		for _, v := range []variant{
-			{"baseline", testenv.Cjpeg, []string{"-sample", "2x2"}}, {"progressive", testenv.Cjpeg, []string{"-progressive", "-sample", "2x1"}},
-		} {
-			data := v.encode(t, ppm)
-			if data == nil {
-				t.Skip(v.tool)
-			}
-			if err := os.WriteFile(path, data, 0o644); err != nil {
-				t.Fatal(err)
-			}
-			_, want, refused := py.decode(t, path)
-			if refused != nil {
-				t.Fatalf("%v %s: Pillow: %v", size, v.name, refused)
-			}
-			compareWith(t, decoders, rnd, fmt.Sprintf("%v %s", size, v.name), data, want, size)
-		}
-	}
 }
