@@ -85,12 +85,12 @@ func mirror(dst, src []byte) {
 const mirrorPixels = 5 // pixels in 15 bytes
 
 // mirrorIndex leaves the mirrored pixels in bytes 1..15; the next step overwrites byte 0.
-var mirrorIndex [16]int8
+var mirrorIndex [16]uint8
 
 func init() {
 	for i := range mirrorPixels {
 		for c := range 3 {
-			mirrorIndex[1+3*i+c] = int8(3*(mirrorPixels-1-i) + c)
+			mirrorIndex[1+3*i+c] = uint8(3*(mirrorPixels-1-i) + c)
 		}
 	}
 }

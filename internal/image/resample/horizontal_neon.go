@@ -147,3 +147,13 @@ func horizontalAnyNEON[E ending](p *bandPlan, dst, src unsafe.Pointer, stride, p
 	}
 	Leave()
 }
+
+// mirrorNEON takes 15 bytes at a time while 16 can be read, then single pixels.
+func mirrorNEON(dst, src []byte) {
+	index, pixels, x := LoadLane(unsafe.Pointer(&mirrorIndex)), len(src)/3, 0
+	for ; x+mirrorPixels < pixels; x += mirrorPixels {
+		v := TakeLane(LoadLane(unsafe.Pointer(&src[3*x:][:16][0])), index)
+		StoreLane(v, unsafe.Pointer(&dst[3*(pixels-mirrorPixels-x)-1:][:16][0]))
+	}
+	mirror(dst[:3*(pixels-x)], src[3*x:3*pixels])
+}

@@ -35,15 +35,6 @@ func splitPlanesNEON(red, green, blue, row []byte) {
 	Leave()
 }
 
-// mirrorNEON takes 15 bytes at a time while 16 can be read, then single pixels.
-func mirrorNEON(dst, src []byte) {
-	index, pixels, x := LoadLaneIndices(&mirrorIndex), len(src)/3, 0
-	for ; x+mirrorPixels < pixels; x += mirrorPixels {
-		LookupLane(unsafe.Pointer(&src[3*x:][:16][0]), unsafe.Pointer(&dst[3*(pixels-mirrorPixels-x)-1:][:16][0]), index)
-	}
-	mirror(dst[:3*(pixels-x)], src[3*x:3*pixels])
-}
-
 // pairRowsNEON stores the bytes of two rows as the words of pairs.
 func pairRowsNEON(p *bandPlan, dst, src unsafe.Pointer, stride, pairs int) {
 	for pair := range pairs {

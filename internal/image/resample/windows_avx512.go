@@ -46,6 +46,8 @@ func init() {
 	}
 }
 
+func mirrorAVX512(dst, src []byte) { mirrorAVX2(dst, src) }
+
 // prepareAVX512 builds the tables. If a window exceeds two registers (a scale above about 7.6), it uses the kernels
 // with a pixel in each lane.
 func prepareAVX512(r *Resampler, p *bandPlan) {

@@ -90,14 +90,6 @@ func StoreTriples(v Words, p unsafe.Pointer, table PackTable) {
 	v.ToBits().ReshapeToUint32s().Permute(table).BitsToInt32().StoreArray((*[8]int32)(p))
 }
 
-// LoadLaneIndices loads a table of LookupLane.
-func LoadLaneIndices(table *[16]int8) archsimd.Int8x16 { return archsimd.LoadInt8x16Array(table) }
-
-// LookupLane takes 16 bytes at p by a table, as Lookup does, and stores them at to.
-func LookupLane(p, to unsafe.Pointer, index archsimd.Int8x16) {
-	archsimd.LoadUint8x16Array((*[16]uint8)(p)).PermuteOrZero(index).StoreArray((*[16]uint8)(to))
-}
-
 // LoadPairs makes pairs of words from the bytes at a and b, one for each dword. It reads 16 bytes of each.
 func LoadPairs(a, b unsafe.Pointer) Words {
 	v, w := archsimd.LoadUint8x16Array((*[16]uint8)(a)).ExtendLo8ToUint32(), archsimd.LoadUint8x16Array((*[16]uint8)(b)).ExtendLo8ToUint32()

@@ -65,14 +65,6 @@ func PackClipped(a, b, c, d Dwords, _ Bytes, _ PackTable) Bytes {
 	return ab.ReshapeToUint8s().ConcatPermute(cd.ReshapeToUint8s(), archsimd.LoadUint8x64Array(&evenPack))
 }
 
-// LoadLaneIndices loads a table of LookupLane.
-func LoadLaneIndices(table *[16]int8) archsimd.Int8x16 { return archsimd.LoadInt8x16Array(table) }
-
-// LookupLane takes 16 bytes at p by a table, as Lookup does, and stores them at to.
-func LookupLane(p, to unsafe.Pointer, index archsimd.Int8x16) {
-	archsimd.LoadUint8x16Array((*[16]uint8)(p)).PermuteOrZero(index).StoreArray((*[16]uint8)(to))
-}
-
 // thirds takes byte 3j+c for each j from 192 bytes: modulo 128 from the first two vectors, modulo 64 from the third.
 // lastThirds marks the bytes from the third.
 var (

@@ -129,15 +129,5 @@ func TripleTable() PackTable { return PackTable{} }
 // StoreTriples stores the first three dwords, and overwrites a vector's length.
 func StoreTriples(v Words, p unsafe.Pointer, _ PackTable) { StoreWords(v, p) }
 
-// LoadLaneIndices loads a table of LookupLane.
-func LoadLaneIndices(table *[16]int8) archsimd.Uint8x16 {
-	return archsimd.LoadInt8x16Array(table).ToBits()
-}
-
-// LookupLane takes 16 bytes at p by a table, as Lookup does, and stores them at to.
-func LookupLane(p, to unsafe.Pointer, index archsimd.Uint8x16) {
-	archsimd.LoadUint8x16Array((*[16]uint8)(p)).LookupOrZero(index).StoreArray((*[16]uint8)(to))
-}
-
 // LoadPairs makes pairs of words from the bytes at a and b, one for each dword. It reads 16 bytes of each.
 func LoadPairs(a, b unsafe.Pointer) Words { return LoadBytes(a).InterleaveLo(LoadBytes(b)) }
