@@ -34,9 +34,9 @@ var formats = [...]format{
 	WebP:     webpFormat,
 	GIF:      gifFormat,
 	BMP:      bmpFormat,
-	TIFF:     tiffFormat,
-	AVIF:     avifFormat,
-	JPEG2000: jpeg2000Format,
+	TIFF:     {name: "tiff", magic: []string{"II*\x00", "MM\x00*"}},
+	AVIF:     {name: "avif", magic: []string{"????ftypavif", "????ftypavis"}},
+	JPEG2000: {name: "jpeg2000", magic: []string{"\x00\x00\x00\x0cjP  \r\n\x87\n", "\xff\x4f\xff\x51"}},
 }
 
 // A format describes one format. One without config is known by name, but not decoded.
@@ -162,17 +162,9 @@ var jpegFormat = format{
 	},
 }
 
-// TIFF is known by name, but not decoded.
-const TIFF Format = 7
-
-var tiffFormat = format{name: "tiff", magic: []string{"II*\x00", "MM\x00*"}}
-
-// AVIF is AV1's still images in ISO's base media file format, known by name, but not decoded.
-const AVIF Format = 8
-
-var avifFormat = format{name: "avif", magic: []string{"????ftypavif", "????ftypavis"}}
-
-// JPEG2000 is ISO/IEC 15444-1, in its file format or as a bare codestream, known by name, but not decoded.
-const JPEG2000 Format = 9
-
-var jpeg2000Format = format{name: "jpeg2000", magic: []string{"\x00\x00\x00\x0cjP  \r\n\x87\n", "\xff\x4f\xff\x51"}}
+// Formats that are known by name, but not decoded.
+const (
+	TIFF     Format = 7
+	AVIF     Format = 8 // AV1's still images in ISO's base media file format
+	JPEG2000 Format = 9 // ISO/IEC 15444-1, in its file format or as a bare codestream
+)

@@ -68,33 +68,24 @@ func decodeGIF(dst *RGB, config image.Config, data []byte) error {
 		copy(dst.Pix[i:], colors[frame.fill][:])
 	}
 	known := max(len(frame.palette)/3, frame.fill+1)
-	for row := range frame.box.Dy() {
-		y := frame.row(row)
-		at := (y*w + frame.box.Min.X) * 3
-		for _, index := range indices[row*frame.box.Dx():][:frame.box.Dx()] {
-			if int(index) >= known {
-				return errors.New("gif: a pixel has a colour that is not in the palette")
+	passes := [][2]int{{0, 1}} // the first row and the distance to the next
+	if frame.interlaced {
+		passes = [][2]int{{0, 8}, {4, 8}, {2, 4}, {1, 2}}
+	}
+	for _, pass := range passes {
+		for y := frame.box.Min.Y + pass[0]; y < frame.box.Max.Y; y += pass[1] {
+			at := (y*w + frame.box.Min.X) * 3
+			for _, index := range indices[:frame.box.Dx()] {
+				if int(index) >= known {
+					return errors.New("gif: a pixel has a colour that is not in the palette")
+				}
+				copy(dst.Pix[at:], colors[index][:])
+				at += 3
 			}
-			copy(dst.Pix[at:], colors[index][:])
-			at += 3
+			indices = indices[frame.box.Dx():]
 		}
 	}
 	return nil
-}
-
-// row returns the row of the screen for the frame's i-th row.
-func (f *gifFrame) row(i int) int {
-	if !f.interlaced {
-		return f.box.Min.Y + i
-	}
-	for _, pass := range [...]struct{ first, step int }{{0, 8}, {4, 8}, {2, 4}, {1, 2}} {
-		rows := (f.box.Dy() - pass.first + pass.step - 1) / pass.step
-		if i < rows {
-			return f.box.Min.Y + pass.first + i*pass.step
-		}
-		i -= max(rows, 0)
-	}
-	return f.box.Min.Y
 }
 
 // gifBytesMin is the size of the first frame: a code of twelve bits stands for at most 4,096 pixels. The screen around
