@@ -45,9 +45,6 @@ func NewEncoder(level kernel.Level) *Encoder {
 	return &Encoder{kernels: *byLevel[level], jpeg: jpeg.New(level), check: NewDecoder(level)}
 }
 
-// ErrNotSame is the error of a file that cannot be restored byte for byte, because its encoder is unusual.
-var ErrNotSame = errors.New("coefficients: the restored file differs")
-
 // Encode appends the record of a file to dst, followed by [SlackBytes] of capacity. It accepts the same files as
 // [jpeg.Decoder.ReadCoefficients], and checks that the record restores exactly this file. After an error the file
 // should be stored unchanged.
@@ -75,7 +72,7 @@ func (e *Encoder) Encode(dst, file []byte) ([]byte, jpeg.Config, error) {
 		return dst, config, err
 	}
 	if e.file, err = e.check.AppendFile(e.file[:0]); err == nil && !bytes.Equal(e.file, file) {
-		err = ErrNotSame
+		err = errors.New("coefficients: the restored file differs, because its encoder is unusual")
 	}
 	if err != nil {
 		return dst, config, err

@@ -32,9 +32,8 @@ import (
 // Config describes an image without its pixels.
 type Config struct {
 	Width, Height int
-	Components    int    // 1 (greyscale), 3 (YCbCr or RGB) or 4 (CMYK or YCCK)
-	Progressive   bool   // SOF2: no index, and the whole file is decoded for any region
-	Subsampling   string // chroma subsampling: 4:4:4, 4:2:2, 4:2:0, 4:4:0, 4:1:1, or other; 4:0:0 has no colour
+	Components    int  // 1 (greyscale), 3 (YCbCr or RGB) or 4 (CMYK or YCCK)
+	Progressive   bool // SOF2: no index, and the whole file is decoded for any region
 }
 
 // DecodeConfig reads a file's header up to its frame. The errors are those of [Decoder.Reset].

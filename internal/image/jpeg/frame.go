@@ -167,27 +167,3 @@ func (g *grid) plan(f *frame, r image.Rectangle, wholeQuads bool) {
 		g.mcuX0 &^= 3
 	}
 }
-
-// subsampling names the factors between the first component and the second.
-func (f *frame) subsampling() string {
-	switch {
-	case len(f.components) == 0:
-		return ""
-	case len(f.components) == 1:
-		return "4:0:0"
-	}
-	first, second := &f.components[0], &f.components[1]
-	switch [2]int{4 * first.h / second.h, 4 * first.v / second.v} {
-	case [2]int{4, 4}:
-		return "4:4:4"
-	case [2]int{8, 4}:
-		return "4:2:2"
-	case [2]int{8, 8}:
-		return "4:2:0"
-	case [2]int{4, 8}:
-		return "4:4:0"
-	case [2]int{16, 4}:
-		return "4:1:1"
-	}
-	return "other"
-}

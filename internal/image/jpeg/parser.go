@@ -68,7 +68,7 @@ func (p *parser) reset(data []byte) {
 }
 
 func (p *parser) config() Config {
-	return Config{Width: p.width, Height: p.height, Components: len(p.components), Progressive: p.progressive, Subsampling: p.subsampling()}
+	return Config{Width: p.width, Height: p.height, Components: len(p.components), Progressive: p.progressive}
 }
 
 // start checks for SOI.
