@@ -1,54 +1,10 @@
 package transform
 
 import (
-	"errors"
 	"math"
 	"strings"
 	"testing"
 )
-
-func naiveAll(ops []Op, m *naiveImage, d *RNG) error {
-	for _, op := range ops {
-		if err := op.(naiveOp).naive(m, d); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (o RandomApply) naive(m *naiveImage, d *RNG) error {
-	if d.unit() >= o.P {
-		return nil
-	}
-	return naiveAll(o.Transforms, m, d)
-}
-
-func (o RandomChoice) naive(m *naiveImage, d *RNG) error {
-	if o.P == nil {
-		i := d.below(len(o.Transforms))
-		return naiveAll(o.Transforms[i:i+1], m, d)
-	}
-	sum, cumulated := 0.0, 0.0
-	for _, p := range o.P {
-		sum += p
-	}
-	at := d.unit() * sum
-	for i, p := range o.P {
-		if cumulated += p; at < cumulated {
-			return naiveAll(o.Transforms[i:i+1], m, d)
-		}
-	}
-	return errors.New("nothing is chosen")
-}
-
-func (o RandomOrder) naive(m *naiveImage, d *RNG) error {
-	ops := append([]Op{}, o.Transforms...)
-	for i := len(ops) - 1; i > 0; i-- {
-		j := d.below(i + 1)
-		ops[i], ops[j] = ops[j], ops[i]
-	}
-	return naiveAll(ops, m, d)
-}
 
 var controlSpecs = []string{
 	`[{"op":"RandomApply","transforms":[{"op":"ColorJitter","brightness":0.4,"hue":0.1},{"op":"RandomInvert"}],"p":0.8},{"op":"CenterCrop","size":20}]`,
@@ -110,23 +66,6 @@ func TestControlErrors(t *testing.T) {
 	} {
 		if spec, err := NewSpec(CenterCrop{Size: Size{3}}, op); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, %v; want %q", op, spec, err, want)
-		}
-	}
-}
-
-// TestWeightedDraws compares how often each is chosen with its weight.
-func TestWeightedDraws(t *testing.T) {
-	const n = 100000
-	weights := []float64{1, 0, 3, 0.5, 0}
-	counts := make([]float64, len(weights))
-	for i := range n {
-		d := NewRNG(5, 6, i)
-		counts[d.weighted(weights)]++
-	}
-	for i, w := range weights {
-		p := w / 4.5
-		if sd := math.Sqrt(n * p * (1 - p)); math.Abs(counts[i]-n*p) > 5*sd {
-			t.Errorf("weight %v of 4.5: chosen %v times of %d", w, counts[i], n)
 		}
 	}
 }

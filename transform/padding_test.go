@@ -3,34 +3,12 @@ package transform
 import (
 	"bytes"
 	"fmt"
-	"image"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/kernel"
 )
-
-// pad puts padding around the image, a pixel at a time.
-func (m *naiveImage) pad(p [4]int, mode PaddingMode, fill Fill) {
-	out := &naiveImage{w: m.w + p[0] + p[2], h: m.h + p[1] + p[3]}
-	for y := range out.h {
-		for x := range out.w {
-			if mode == Constant && !image.Pt(x-p[0], y-p[1]).In(image.Rect(0, 0, m.w, m.h)) {
-				out.pix = append(out.pix, fill[:]...)
-				continue
-			}
-			at := 3 * (mode.place(y-p[1], m.h)*m.w + mode.place(x-p[0], m.w))
-			out.pix = append(out.pix, m.pix[at:at+3]...)
-		}
-	}
-	*m = *out
-}
-
-func (o Pad) naive(m *naiveImage, _ *RNG) error {
-	m.pad(o.Padding, o.Mode, o.Fill)
-	return nil
-}
 
 var paddingSpecs = []string{
 	`[{"op":"Resize","size":[20,21]},{"op":"Pad","padding":[1,2,3,40],"fill":[1,2,3]}]`,
@@ -44,32 +22,6 @@ var paddingSpecs = []string{
 	`[{"op":"Resize","size":[16,16]},{"op":"RandomCrop","size":10,"padding":4,"padding_mode":"edge"},{"op":"RandomHorizontalFlip"}]`,
 	`[{"op":"Resize","size":12,"max_size":15},{"op":"CenterCrop","size":[20,33]},{"op":"Pad","padding":2,"fill":255},{"op":"RandomCrop","size":30,"padding":4}]`,
 	`[{"op":"Resize","max_size":23},{"op":"CenterCrop","size":20}]`,
-}
-
-func TestPaddingMatchesNaive(t *testing.T) {
-	for _, level := range kernel.Available() {
-		engine := NewEngine(level)
-		for s, size := range [][2]int{{50, 37}, {32, 32}, {19, 64}, {3, 5}} {
-			w, h := size[0], size[1]
-			pix := randomImage(w, h, uint64(s))
-			for _, text := range paddingSpecs {
-				if w < 16 && strings.Contains(text, `"size":19`) {
-					continue // which is larger than the padded image
-				}
-				compareWithNaive(t, engine, mustParse(text), []Source{{Image: encodePNG(t, pix, w, h)}}, pix, w, h)
-			}
-		}
-	}
-}
-
-func TestPaddingDoesNotAllocate(t *testing.T) {
-	src, engine := Source{Image: encodePNG(t, randomImage(40, 41, 1), 40, 41)}, NewEngine(kernel.Active())
-	spec := mustParse(paddingSpecs[6])
-	dst := Output{Pix: make([]byte, spec.OutputBytes())}
-	decoding := testing.AllocsPerRun(100, func() { engine.DecodeFull(src) }) // Go's own decoder of PNG
-	if n := testing.AllocsPerRun(100, func() { engine.Apply(spec, dst, src, NewRNG(1, 1, 1)) }); n > decoding {
-		t.Errorf("%v allocations an image, of which decoding makes %v", n, decoding)
-	}
 }
 
 // TestPlaces has NumPy's own examples of its modes.

@@ -6,11 +6,6 @@ import (
 	"testing"
 )
 
-func (o RandomResizedCrop) naive(m *naiveImage, d *RNG) error {
-	m.cut(o.box(m.w, m.h, d))
-	return m.resize(o.Size[1], o.Size[0], o.Interpolation, o.Resampler)
-}
-
 // TestRandomBoxMatchesTorchvision compares the boxes with histograms of torchvision's own get_params, made by
 // testdata/boxes.py: χ² of the two samples within six standard deviations.
 func TestRandomBoxMatchesTorchvision(t *testing.T) {

@@ -1,7 +1,6 @@
 package transform
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -44,49 +43,6 @@ var pillowBlurSpecs = []string{`[{"op":"CenterCrop","size":[28,20]},{"op":"PILGa
 // recordedSpecs are all transforms of tests.
 func recordedSpecs() []string {
 	return slices.Concat(testSpecs, mapSpecs, paddingSpecs, pillowBlurSpecs, colourSpecs, controlSpecs, policySpecs)
-}
-
-// TestPoliciesAtEveryLevel: the levels' kernels give the same bytes, with or without a record, and nothing is allocated.
-func TestPoliciesAtEveryLevel(t *testing.T) {
-	w, h := 61, 47
-	src := Source{Image: encodePNG(t, randomImage(w, h, 8), w, h)}
-	for _, text := range policySpecs {
-		spec := mustParse(text)
-		want, got := make([]byte, spec.OutputBytes()), make([]byte, spec.OutputBytes())
-		for i := range 40 {
-			draws := NewRNG(2, 3, i)
-			_, record, err := NewEngine(kernel.Generic).ApplyRecorded(spec, Output{Pix: want}, src, draws)
-			if err != nil || !json.Valid([]byte(record)) {
-				t.Fatalf("%s: %v: %s", text, err, record)
-			}
-			for _, level := range kernel.Available() {
-				if _, err := NewEngine(level).Apply(spec, Output{Pix: got}, src, draws); err != nil || !bytes.Equal(got, want) {
-					t.Fatalf("%v: %s: differs from the generic code: %v, %s", level, text, err, record)
-				}
-			}
-		}
-	}
-}
-
-func TestPoliciesDoNotAllocate(t *testing.T) {
-	data, index := encodeJPEG(t, randomImage(100, 80, 1), 100, 80)
-	engine := NewEngine(kernel.Active())
-	for _, text := range policySpecs {
-		spec, i := mustParse(text), 0
-		dst := Output{Pix: make([]byte, spec.OutputBytes())}
-		run := func() {
-			i++
-			if _, err := engine.Apply(spec, dst, Source{Image: data, Aux: index}, NewRNG(1, 1, i%50)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for range 50 {
-			run()
-		}
-		if n := testing.AllocsPerRun(100, run); n != 0 {
-			t.Errorf("%s: %v allocations an image", text, n)
-		}
-	}
 }
 
 // TestRecord reads a record.

@@ -59,7 +59,7 @@ func within(t *testing.T, what string, count, n int, p float64) {
 // TestProbabilities: operations with a p are done with that probability, and nothing is done else.
 func TestProbabilities(t *testing.T) {
 	for _, text := range []string{
-		`{"op":"RandomVerticalFlip","p":%v}`, `{"op":"RandomInvert","p":%v}`, `{"op":"RandomGrayscale","p":%v}`,
+		`{"op":"RandomHorizontalFlip","p":%v}`, `{"op":"RandomVerticalFlip","p":%v}`, `{"op":"RandomInvert","p":%v}`, `{"op":"RandomGrayscale","p":%v}`,
 		`{"op":"RandomAdjustSharpness","sharpness_factor":2,"p":%v}`, `{"op":"RandomPosterize","bits":3,"p":%v}`,
 		`{"op":"RandomSolarize","threshold":9,"p":%v}`, `{"op":"RandomAutocontrast","p":%v}`, `{"op":"RandomEqualize","p":%v}`,
 		`{"op":"PILGaussianBlur","p":%v}`, `{"op":"RandomApply","transforms":[{"op":"RandomInvert","p":1},{"op":"RandomInvert","p":1}],"p":%v}`,
