@@ -37,8 +37,8 @@ type canvas struct {
 	params Params
 	log    *recorder // nil if the work is not recorded
 
-	op       Op          // the running operation
-	from     pixelSource // the stored image, a region of it, or one of the engine's scratch images
+	op       Op             // the running operation
+	from     *imagefile.RGB // a region of the stored image or one of the engine's scratch images; nil while it is undecoded
 	step     step
 	pending  change // change of all of from, done before the step
 	rendered int    // number of scratch images used so far, in turn; 0 while from is the stored image
@@ -119,7 +119,7 @@ func (c *canvas) tooLarge(w, h int) error {
 }
 
 // next returns the engine's image that the canvas is not on, with room for w × h pixels.
-func (c *canvas) next(w, h int) *rgbImage {
+func (c *canvas) next(w, h int) *imagefile.RGB {
 	to := &c.engine.scratch[c.rendered&1]
 	c.rendered++
 	to.Resize(w, h)
@@ -136,7 +136,7 @@ func (c *canvas) inMemory() (*imagefile.RGB, error) {
 		}
 	}
 	c.settle()
-	return c.from.raw(), nil
+	return c.from, nil
 }
 
 // redraw returns the image after the operations so far, and an image of w × h pixels that replaces it, for an operation
@@ -148,9 +148,9 @@ func (c *canvas) redraw(w, h int) (from, to *imagefile.RGB, err error) {
 	if from, err = c.inMemory(); err != nil {
 		return nil, nil, err
 	}
-	next := c.next(w, h)
-	c.from, c.step = next, wholeImage(w, h)
-	return from, &next.RGB, nil
+	to = c.next(w, h)
+	c.from, c.step = to, wholeImage(w, h)
+	return from, to, nil
 }
 
 // A step is one pass over the pixels: cut box out of a source image, resize it to width × height, keep a window of the
@@ -251,14 +251,12 @@ func (c *canvas) settle() {
 	if p.work == nil {
 		return
 	}
-	from := c.from.raw()
-	if p.inPlace {
-		p.work(c.engine, from, from, &p.params)
-	} else {
-		to := c.next(p.width, p.height)
-		p.work(c.engine, &to.RGB, from, &p.params)
-		c.from = to
+	to := c.from
+	if !p.inPlace {
+		to = c.next(p.width, p.height)
 	}
+	p.work(c.engine, to, c.from, &p.params)
+	c.from = to
 	p.work = nil
 }
 
@@ -267,7 +265,7 @@ func (c *canvas) finish(dst Output) error {
 	e, p := c.engine, &c.pending
 	if p.work != nil && dst.Layout == NHWC && c.step == wholeImage(p.width, p.height) && !c.step.flip {
 		e.final = imagefile.RGB{Pix: dst.Pix[:3*p.width*p.height], Width: p.width, Height: p.height}
-		p.work(e, &e.final, c.from.raw(), &p.params)
+		p.work(e, &e.final, c.from, &p.params)
 		e.final, p.work = imagefile.RGB{}, nil
 		return nil
 	}

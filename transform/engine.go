@@ -50,13 +50,13 @@ type Engine struct {
 	mapper    *affine.Mapper
 	blurrer   *blur.Blurrer
 	adjuster  *pointwise.Adjuster
-	stored    storedImage   // decodes the current source
-	canvas    canvas        // canvas of the current image
-	region    []byte        // pixels of the needed region
-	padded    []byte        // a resized image before it gets borders
-	scratch   [2]rgbImage   // images between two passes, used in turn
-	final     imagefile.RGB // the result, while a change is written to it
-	shared    rgbImage      // the region of an image that several views need
+	stored    storedImage      // decodes the current source
+	canvas    canvas           // canvas of the current image
+	region    []byte           // pixels of the needed region
+	padded    []byte           // a resized image before it gets borders
+	scratch   [2]imagefile.RGB // images between two passes, used in turn
+	final     imagefile.RGB    // the result, while a change is written to it
+	shared    imagefile.RGB    // the region of an image that several views need
 	single    [1]View
 	columns   []int32   // source columns that a padded image shows
 	rows      []int32   // source rows that a padded image shows
@@ -92,7 +92,7 @@ func (e *Engine) Apply(spec *Spec, dst Output, src Source, draws RNG) (Params, e
 }
 
 // applyTo makes one result of the image in from; whole is its first step, which changes nothing.
-func (e *Engine) applyTo(v *View, from pixelSource, whole step) error {
+func (e *Engine) applyTo(v *View, from *imagefile.RGB, whole step) error {
 	dst := v.Dst
 	if dst.Width, dst.Height = v.Spec.width, v.Spec.height; len(dst.Pix) < v.Spec.OutputBytes() {
 		return fmt.Errorf("%w: destination of %d bytes for %d×%d pixels", resample.ErrArgument, len(dst.Pix), dst.Width, dst.Height)
@@ -125,7 +125,7 @@ func (e *Engine) trim() {
 func (e *Engine) DecodeFull(src Source) (pix []byte, width, height int, err error) {
 	w, h, err := e.open(src)
 	if err == nil {
-		pix, _, err = e.pixelsOf(&e.stored, image.Rect(0, 0, w, h))
+		pix, _, err = e.pixelsOf(e.stored.inMemory(), image.Rect(0, 0, w, h))
 	}
 	if err != nil {
 		return nil, 0, 0, err
@@ -138,14 +138,14 @@ func (e *Engine) DecodeFull(src Source) (pix []byte, width, height int, err erro
 func (e *Engine) Repaired() error { return e.stored.files.Repaired() }
 
 // render writes the step's result to dst, which has keep's size.
-func (e *Engine) render(dst Output, from pixelSource, s *step) error {
+func (e *Engine) render(dst Output, from *imagefile.RGB, s *step) error {
 	inside, need := s.needs()
 	if inside.Empty() {
 		return e.resampler.CopyPadded(dst, nil, 0, image.Rectangle{}, s.keep, s.fill)
 	}
 	boxW, boxH := s.box.Dx(), s.box.Dy()
-	if !s.resizes() && inside == s.keep {
-		if done, err := e.decodeStraight(dst, from, need.Add(s.box.Min)); done {
+	if from == nil && !s.resizes() && inside == s.keep {
+		if done, err := e.decodeStraight(dst, need.Add(s.box.Min)); done {
 			return err
 		}
 	}
@@ -172,30 +172,27 @@ func (e *Engine) render(dst Output, from pixelSource, s *step) error {
 }
 
 // decodeStraight decodes region r directly into the output, if the decoder can.
-func (e *Engine) decodeStraight(dst Output, from pixelSource, r image.Rectangle) (done bool, err error) {
-	if from.raw() != nil {
-		return false, nil
-	}
+func (e *Engine) decodeStraight(dst Output, r image.Rectangle) (done bool, err error) {
 	started := time.Now()
-	if done, err = from.decodeTo(dst, r); !done && dst.Layout == NHWC && !dst.Flip {
-		done, err = true, from.decode(dst.Pix[:dst.Width*dst.Height*3], dst.Width*3, r)
+	if done, err = e.stored.decodeTo(dst, r); !done && dst.Layout == NHWC && !dst.Flip {
+		done, err = true, e.stored.decode(dst.Pix[:dst.Width*dst.Height*3], dst.Width*3, r)
 	}
 	e.times.Decode += time.Since(started)
 	return done, err
 }
 
-// pixelsOf returns the pixels of region r of an image, decoding them if they are not in memory. The slice begins at r's
+// pixelsOf returns the pixels of region r of an image, or if from is nil decodes those of the stored image. The slice begins at r's
 // first pixel, is as long as r needs, and has imagefile.SlackBytes of capacity after that.
-func (e *Engine) pixelsOf(from pixelSource, r image.Rectangle) (pix []byte, stride int, err error) {
-	if img := from.raw(); img != nil {
-		stride = img.Width * 3
+func (e *Engine) pixelsOf(from *imagefile.RGB, r image.Rectangle) (pix []byte, stride int, err error) {
+	if from != nil {
+		stride = from.Width * 3
 		first := r.Min.Y*stride + r.Min.X*3
-		return img.Pix[first : first+(r.Dy()-1)*stride+r.Dx()*3 : cap(img.Pix)], stride, nil
+		return from.Pix[first : first+(r.Dy()-1)*stride+r.Dx()*3 : cap(from.Pix)], stride, nil
 	}
 	stride = r.Dx() * 3
 	e.region = imagefile.Grown(e.region, stride*r.Dy())
 	started := time.Now()
-	err = from.decode(e.region, stride, r)
+	err = e.stored.decode(e.region, stride, r)
 	e.times.Decode += time.Since(started)
 	return e.region, stride, err
 }

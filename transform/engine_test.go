@@ -99,7 +99,7 @@ var plainEngine = NewEngine(kernel.Generic)
 // do applies an operation to the whole image.
 func (m *naiveImage) do(t *testing.T, op Op, d *RNG) {
 	t.Helper()
-	from := new(rgbImage)
+	from := new(imagefile.RGB)
 	from.Resize(m.w, m.h)
 	copy(from.Pix, m.pix)
 	c := &canvas{engine: plainEngine, op: op, draws: *d, from: from, step: wholeImage(m.w, m.h)}

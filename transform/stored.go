@@ -7,28 +7,6 @@ import (
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 )
 
-// A pixelSource provides the pixels of a pass.
-type pixelSource interface {
-	// raw returns the image if all of it is in memory, else nil.
-	raw() *imagefile.RGB
-	// decode writes the RGB pixels of r to dst, rows stride bytes apart, if raw returns nil.
-	// Only one call of decode or decodeTo is allowed.
-	decode(dst []byte, stride int, r image.Rectangle) error
-	// decodeTo writes the pixels of r to an output of r's size, if the decoder supports its flip and layout.
-	decodeTo(dst Output, r image.Rectangle) (done bool, err error)
-}
-
-// An rgbImage is a whole image in memory.
-type rgbImage struct{ imagefile.RGB }
-
-func (m *rgbImage) raw() *imagefile.RGB { return &m.RGB }
-
-func (m *rgbImage) decode([]byte, int, image.Rectangle) error {
-	panic("transform: decode of an image that is in memory")
-}
-
-func (m *rgbImage) decodeTo(Output, image.Rectangle) (bool, error) { return false, nil }
-
 // An Encoding makes decoders of images that are not stored as image files. All sources of a set share one value. It
 // must be comparable, because an Engine uses it as the key of its decoders.
 type Encoding interface {
@@ -49,7 +27,7 @@ type Decoder interface {
 // A storedImage is the current source. It chooses the decoder, and wraps its errors into an [ImageError].
 type storedImage struct {
 	level     Level
-	files     *imagefile.Decoder // open decodes all formats except JPEG at once: raw then returns the image
+	files     *imagefile.Decoder // open decodes all formats except JPEG at once
 	encodings map[Encoding]Decoder
 	encoded   Decoder // decoder of the current source; nil for an image file
 }
@@ -74,14 +52,11 @@ func (s *storedImage) open(src Source) (width, height int, err error) {
 	return width, height, imageError(err)
 }
 
-// decodersMax bounds the number of cached decoders; one process serves a few sets.
-const decodersMax = 64
-
 // decoderOf returns the decoder of an encoding, or nil.
 func (s *storedImage) decoderOf(e Encoding) Decoder {
 	d := s.encodings[e]
 	if d == nil && e != nil {
-		if len(s.encodings) >= decodersMax {
+		if len(s.encodings) >= 64 { // one process serves a few sets
 			clear(s.encodings)
 		}
 		d = e.NewDecoder(s.level)
@@ -90,13 +65,16 @@ func (s *storedImage) decoderOf(e Encoding) Decoder {
 	return d
 }
 
-func (s *storedImage) raw() *imagefile.RGB {
+// inMemory returns the image if open has decoded it, else nil.
+func (s *storedImage) inMemory() *imagefile.RGB {
 	if s.encoded != nil {
 		return nil
 	}
 	return s.files.Raw()
 }
 
+// decode writes the RGB pixels of r to dst, rows stride bytes apart, of an image that is not in memory. Only one call of
+// decode or decodeTo is allowed.
 func (s *storedImage) decode(dst []byte, stride int, r image.Rectangle) error {
 	if s.encoded == nil {
 		return imageError(s.files.Decode(dst, stride, r))
@@ -104,6 +82,7 @@ func (s *storedImage) decode(dst []byte, stride int, r image.Rectangle) error {
 	return imageError(s.encoded.Decode(dst, stride, r))
 }
 
+// decodeTo writes the pixels of r to an output of r's size, if the decoder supports its flip and layout.
 func (s *storedImage) decodeTo(dst Output, r image.Rectangle) (bool, error) {
 	if s.encoded == nil {
 		return false, nil
@@ -133,7 +112,7 @@ func (e *Engine) DecodeResized(src Source, size func(w, h int) (int, int, error)
 	now.resize(width, height, resizing{filter, by})
 	to := &e.scratch[0]
 	to.Resize(width, height)
-	err = e.render(Output{Pix: to.Pix, Width: width, Height: height}, &e.stored, &now)
+	err = e.render(Output{Pix: to.Pix, Width: width, Height: height}, e.stored.inMemory(), &now)
 	e.trim()
 	return to.Pix, width, height, err
 }

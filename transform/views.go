@@ -239,9 +239,9 @@ func (e *Engine) ApplyViews(src Source, views []View) error {
 		return err
 	}
 	whole := wholeImage(w, h)
-	var from pixelSource = &e.stored
+	from := e.stored.inMemory()
 	at := image.Point{}
-	if len(views) > 1 && from.raw() == nil {
+	if len(views) > 1 && from == nil {
 		region, err := e.sharedRegion(views, w, h)
 		if err != nil {
 			return err
@@ -255,7 +255,7 @@ func (e *Engine) ApplyViews(src Source, views []View) error {
 	}
 	whole.box = whole.box.Sub(at)
 	for i := range views {
-		if i > 0 && from.raw() == nil {
+		if i > 0 && from == nil {
 			if _, _, err := e.open(src); err != nil { // a decoder decodes once
 				return err
 			}
@@ -315,7 +315,7 @@ var errNeedsPixels = errors.New("transform: an operation needs pixels")
 // firstNeed returns the region of an image of w × h pixels that a view reads.
 func (e *Engine) firstNeed(v *View, w, h int) (image.Rectangle, error) {
 	c := &e.canvas
-	*c = canvas{engine: e, draws: v.RNG, from: &e.stored, step: wholeImage(w, h), dry: true}
+	*c = canvas{engine: e, draws: v.RNG, step: wholeImage(w, h), dry: true}
 	for _, c.op = range v.Spec.ops {
 		if err := c.op.apply(c); errors.Is(err, errNeedsPixels) {
 			break
