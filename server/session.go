@@ -137,7 +137,7 @@ func (s *session) opened() openedReply {
 
 // notes are sentences for the user, to be shown once.
 func (s *session) notes() []string {
-	notes := append(append([]string{}, s.server.cfg.Notes...), s.views.Notes()...)
+	notes := append([]string{}, s.server.cfg.Notes...)
 	if s.notBitExact != "" {
 		notes = append(notes, s.notBitExact)
 	}

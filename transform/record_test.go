@@ -34,8 +34,8 @@ var policySpecs = []string{
 	`[{"op":"CenterCrop","size":28},{"op":"TimmAugment","config":"v0r","interpolation":"nearest"}]`,
 	`[{"op":"CenterCrop","size":28},{"op":"TimmAugment","config":"augmix-m5-w2"}]`,
 	`[{"op":"CenterCrop","size":[19,31]},{"op":"TimmAugment","config":"augmix-m9-w3-b1"}]`,
-	`[{"op":"CenterCrop","size":28},{"op":"TimmAugment","config":"rand-m20-mmax20-inc1-tweights-n3-p1"}]`,
-	`[{"op":"CenterCrop","size":28},{"op":"TimmAugment","config":"3a"},{"op":"TimmAugment","config":"rand-t3aw-n3-p1"}]`,
+	`[{"op":"CenterCrop","size":28},{"op":"TimmAugment","config":"rand-m20-mmax20-inc1-n3-p1"}]`,
+	`[{"op":"CenterCrop","size":28},{"op":"TimmAugment","config":"3a"}]`,
 }
 
 var pillowBlurSpecs = []string{`[{"op":"CenterCrop","size":[28,20]},{"op":"PILGaussianBlur","p":0.8}]`}

@@ -144,13 +144,3 @@ func (d *RNG) dirichlet(alpha float64, weights []float32) {
 		weights[i] = float32(drawn[i] / sum)
 	}
 }
-
-// distinct fills places with different indices of weights, each drawn by the weights of the remaining ones.
-func (d *RNG) distinct(weights []float64, places []int) {
-	var remaining [opsMax]float64
-	copy(remaining[:], weights)
-	for i := range places {
-		places[i] = d.weighted(remaining[:len(weights)])
-		remaining[places[i]] = 0
-	}
-}

@@ -19,7 +19,6 @@ type TimmAugment struct {
 	//	        mstd0.5  standard deviation of the magnitude, default 0. Above 100 it is uniform from 0.
 	//	        mmax10   limit of the magnitude, default 10
 	//	        inc1     operations become stronger with the magnitude.
-	//	        t3a, t3aw, tweights  other sets of operations
 	//	augmix  m3, w3   magnitude and number of chains, default 3 each
 	//	        d3       depth of the chains, drawn from 1 to 3 by default
 	//	        a1       alpha, default 1
@@ -57,7 +56,6 @@ func (o TimmAugment) apply(c *canvas) error { return o.plan.apply(c) }
 // A timmPlan is a parsed string of timm.
 type timmPlan struct {
 	policies [][]policyStep // apply does one of them; rand and augmix have one, and choose steps from it
-	weights  []float64      // rand draws steps with these weights and without replacement; nil draws uniformly and with replacement
 	layers   int            // number of steps that rand draws; 0 for a policy
 
 	width, depth int // augmix only, otherwise 0
@@ -70,8 +68,6 @@ type timmPlan struct {
 
 	maps []Interpolation
 	fill Fill
-
-	ignored []string // parts of the string that timm ignores
 }
 
 // timmLevels is timm's _LEVEL_DENOM.
@@ -107,11 +103,10 @@ func parseTimm(config string) (timmPlan, error) {
 	case !chooses:
 		known = []timmSetting{{"mstd", 0, true}}
 	}
-	set, value, ignored, err := readTimmSettings(config, parts, known)
+	value, err := readTimmSettings(config, parts[1:], known)
 	if err != nil {
 		return p, err
 	}
-	p.ignored = ignored
 	p.layers, p.width, p.depth = int(value["n"]), int(value["w"]), int(value["d"])
 	p.blends, p.deviation = value["b"] != 0, value["mstd"]
 	if p.bound = value["mmax"]; p.bound == 0 { // timm treats 0 as None
@@ -121,7 +116,9 @@ func parseTimm(config string) (timmPlan, error) {
 	probability := 1.0
 	switch parts[0] {
 	case "rand":
-		names, p.weights = timmRandSteps(set, value["inc"] != 0)
+		if names = policySteps; value["inc"] != 0 {
+			names = timmIncreasing
+		}
 		if probability = value["p"]; p.deviation > 100 {
 			p.deviation = math.Inf(1)
 		}
@@ -138,51 +135,36 @@ func parseTimm(config string) (timmPlan, error) {
 	return p, p.check(config, probability)
 }
 
-// readTimmSettings returns the set of operations that a string names, or "", the numbers of all settings, and the parts
-// that timm ignores.
-func readTimmSettings(
-	config string, parts []string, known []timmSetting,
-) (set string, value map[string]float64, ignored []string, err error) {
-	value = make(map[string]float64)
+// readTimmSettings returns the numbers of all settings. It refuses parts that timm would ignore.
+func readTimmSettings(config string, parts []string, known []timmSetting) (map[string]float64, error) {
+	value := make(map[string]float64)
 	var names []string
 	for _, setting := range known {
 		value[setting.name] = setting.value
 		names = append(names, setting.name)
 	}
-	for _, part := range parts[1:] {
-		if name, ok := strings.CutPrefix(part, "t"); ok && parts[0] == "rand" {
-			if set = name; !slices.Contains([]string{"3a", "3aw", "weights"}, name) {
-				ignored = append(ignored, part)
-			}
-			continue
-		}
-		at := strings.IndexAny(part, "0123456789")
-		if at < 0 {
-			ignored = append(ignored, part)
-			continue
-		}
-		number, err := strconv.ParseFloat(part[at:], 64)
-		i := slices.Index(names, part[:at])
+	for _, part := range parts {
+		name := strings.TrimRight(part, "0123456789.")
+		number, err := strconv.ParseFloat(part[len(name):], 64)
+		i := slices.Index(names, name)
 		switch {
 		case err != nil || number > timmLimits || i < 0:
-			return "", nil, nil, fmt.Errorf("config %.60q: setting %.20q, want %s with a number", config, part, strings.Join(names, ", "))
+			return nil, fmt.Errorf("config %.60q: setting %.20q, want %s with a number", config, part, strings.Join(names, ", "))
 		case number != math.Trunc(number) && !known[i].fraction:
-			return "", nil, nil, fmt.Errorf("config %.60q: %s is %v, want a whole number", config, names[i], number)
+			return nil, fmt.Errorf("config %.60q: %s is %v, want a whole number", config, name, number)
 		}
-		value[names[i]] = number
+		value[name] = number
 	}
-	return set, value, ignored, nil
+	return value, nil
 }
 
 // check returns an error for the first number out of range.
 func (p timmPlan) check(config string, probability float64) error {
-	switch choices := len(p.policies[0]); {
+	switch {
 	case probability > 1:
 		return fmt.Errorf("config %.60q: p is %v, want 0 to 1", config, probability)
 	case p.layers > opsMax:
 		return fmt.Errorf("config %.60q: n is %d, want up to %d", config, p.layers, opsMax)
-	case p.weights != nil && p.layers > choices:
-		return fmt.Errorf("config %.60q: n is %d, and there are %d to choose from", config, p.layers, choices)
 	case p.width > mixWidthMax || p.depth > mixDepthMax:
 		return fmt.Errorf("config %.60q: w and d are %d and %d, want up to %d and %d", config, p.width, p.depth, mixWidthMax, mixDepthMax)
 	case !(alphaMin <= p.alpha && p.alpha <= alphaMax):

@@ -11,7 +11,7 @@ func (p *timmPlan) apply(c *canvas) error {
 	if p.width > 0 {
 		return p.applyMix(c)
 	}
-	if p.layers == 0 && p.weights == nil && len(p.policies) > 1 {
+	if p.layers == 0 && len(p.policies) > 1 {
 		for _, step := range p.policies[c.draws.below(len(p.policies))] {
 			if err := p.do(c, step); err != nil {
 				return err
@@ -22,12 +22,7 @@ func (p *timmPlan) apply(c *canvas) error {
 	steps := p.policies[0]
 	var chosen [opsMax]int
 	for i := range p.layers {
-		if p.weights == nil {
-			chosen[i] = c.draws.below(len(steps))
-		}
-	}
-	if p.weights != nil {
-		c.draws.distinct(p.weights, chosen[:p.layers])
+		chosen[i] = c.draws.below(len(steps))
 	}
 	for _, i := range chosen[:p.layers] {
 		if err := p.do(c, steps[i]); err != nil {

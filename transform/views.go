@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"image"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -59,31 +58,6 @@ func (v Views) RNG(seed int64, epoch, index, repetition, view int) RNG {
 
 // ViewsMax bounds the views of an image.
 const ViewsMax = 64
-
-// Notes are sentences for the user about ignored parts of the views, each once.
-func (v Views) Notes() []string {
-	var notes []string
-	for _, spec := range v {
-		notes = appendNotes(notes, spec.ops)
-	}
-	slices.Sort(notes)
-	return slices.Compact(notes)
-}
-
-func appendNotes(notes []string, ops []Op) []string {
-	for _, op := range ops {
-		if timm, ok := op.(TimmAugment); ok && timm.plan.ignored != nil {
-			notes = append(notes, fmt.Sprintf("TimmAugment %.60q: ignored, as timm does: %.60q", timm.Config, timm.plan.ignored))
-		}
-		value := reflect.ValueOf(op)
-		for _, d := range declared(value.Type()) {
-			if held, ok := value.Field(d.field).Interface().([]Op); ok {
-				notes = appendNotes(notes, held)
-			}
-		}
-	}
-	return notes
-}
 
 // A ViewError says which view's transform is wrong. Unwrap gives the reason, a [*SpecError].
 type ViewError struct {

@@ -289,17 +289,3 @@ func BenchmarkViews(b *testing.B) {
 		})
 	}
 }
-
-// TestNotes finds what timm ignores in a string, wherever the string stands.
-func TestNotes(t *testing.T) {
-	const crop = `{"op":"CenterCrop","size":3}`
-	for config, want := range map[string]string{"rand-m9-mstd0.5-inc1": "[]", "rand-t3a-tweights": "[]", "rand-mX-m9-tfoo": `["mX" "tfoo"]`, "v0-": `[""]`} {
-		policy := fmt.Sprintf(`{"op":"TimmAugment","config":%q}`, config)
-		for _, text := range []string{"[" + policy + "," + crop + "]", `[{"op":"RandomOrder","transforms":[` + policy + `]},` + crop + "]", `{"views":[[` + policy + "," + crop + "]]}"} {
-			notes := mustParseViews(t, text).Notes()
-			if want == "[]" && len(notes) > 0 || want != "[]" && (len(notes) != 1 || !strings.HasSuffix(notes[0], want)) {
-				t.Errorf("%s: %q, want %s", text, notes, want)
-			}
-		}
-	}
-}

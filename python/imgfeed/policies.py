@@ -51,7 +51,7 @@ def _configs(kind: str, step: Any, first: Any) -> Iterator[str]:
         yield f"augmix-m{first.magnitude}-w{step.width}{depth}-a{step.alpha}-b{int(step.blended)}{spread}"
     else:
         bound = f"-mmax{first.magnitude_max}" if first.magnitude_max else ""
-        for choice in ("", "-inc1", "-t3a", "-t3aw", "-tweights"):
+        for choice in ("", "-inc1"):
             magnitude = int(first.magnitude) if first.magnitude == int(first.magnitude) else first.magnitude
             yield f"rand-m{magnitude}-n{step.num_layers}-p{first.prob}{spread}{bound}{choice}"
 
@@ -62,10 +62,9 @@ def _steps(step: Any) -> list[Any]:
 
 def _content(step: Any) -> tuple[Any, ...]:
     """Return the content of a policy."""
-    weights = getattr(step, "choice_weights", None)
     return (
         [(one.name, one.prob, one.magnitude, one.magnitude_std, one.magnitude_max, one.kwargs) for one in _steps(step)],
         [len(pair) for pair in getattr(step, "policy", [])],
-        None if weights is None else list(weights),
+        getattr(step, "choice_weights", None) is None,
         *(getattr(step, name, None) for name in ("num_layers", "width", "depth", "alpha", "blended")),
     )

@@ -263,7 +263,7 @@ def _policy(name: str, step: Any) -> dict[str, Any]:
     """Return a policy of timm as the server takes it."""
     config = policy_config(step)
     if config is None:
-        raise ValueError(f"imgfeed: {name} holds a {type(step).__name__} of timm that no string of its create_transform makes")
+        raise ValueError(f"imgfeed: {name} holds a {type(step).__name__} of timm that imgfeed has no string for")
     first = step.policy[0][0] if hasattr(step, "policy") else step.ops[0]
     how = first.kwargs["resample"]
     interpolation = "random" if isinstance(how, (tuple, list)) else _filter(how)

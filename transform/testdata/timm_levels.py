@@ -9,7 +9,7 @@ from timm.data import auto_augment as timm
 from timm.data import create_transform
 
 CONFIGS = [
-    "rand-m9-mstd0.5-inc1", "rand-m7-n3-p0.7", "rand-mstd101", "rand-m15-mmax20-inc1", "rand-tweights-n4", "rand", "rand-t3a", "rand-m9-n2-t3aw-p0.8", "3a",
+    "rand-m9-mstd0.5-inc1", "rand-m7-n3-p0.7", "rand-mstd101", "rand-m15-mmax20-inc1", "rand", "3a",
     "original-mstd0.5", "originalr", "v0", "v0r-mstd1", "augmix-m5-w4-d2-a0.5", "augmix-mstd0.3", "augmix-m5-b1",
 ]  # fmt: skip
 
@@ -24,9 +24,6 @@ def transform(config: str) -> dict:
         return {
             "policies": [steps(made.ops)],
             "layers": made.num_layers,
-            "weights": None
-            if made.choice_weights is None
-            else list(made.choice_weights),
             **spread(made.ops[0]),
         }
     if config.startswith("augmix"):
