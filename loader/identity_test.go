@@ -131,10 +131,11 @@ func testServesTheBitsOfJPEG(t *testing.T, algorithm resample.Algorithm) {
 	reference := NewPool(PoolConfig{Threads: 2})
 	defer reference.Close()
 	for name, text := range identityTransforms {
-		spec, err := transform.ParseWith(text, algorithm)
+		views, err := transform.ParseViews(text, algorithm)
 		if err != nil {
 			t.Fatal(err)
 		}
+		spec := views[0]
 		for epoch := range draws {
 			for _, layout := range []resample.Layout{resample.NHWC, resample.NCHW} {
 				want := epochOf(t, reference, sets["jpeg"], spec, layout, epoch)

@@ -18,45 +18,35 @@ import (
 // with torchvision's parameter names and defaults. A name may also come as a JSON string. Operations that resize take
 // one parameter that torchvision lacks, "resampler": the releases of Pillow that they match, by default the newest.
 // Errors are [*SpecError].
-func Parse(text string) (*Spec, error) { return ParseWith(text, Pillow13) }
+func Parse(text string) (*Spec, error) {
+	views, err := ParseViews(text, Pillow13)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(views) > 1:
+		return nil, &SpecError{Op: -1, Reason: fmt.Sprintf("it makes %d views of an image, and one is wanted", len(views))}
+	}
+	return views[0], nil
+}
 
-// ParseWith is [Parse] with a default resampler for operations that do not name one, and for presets.
-func ParseWith(text string, resampler Resampler) (*Spec, error) {
-	ops, err := parseTransform(text, resampler)
+// parseTransform reads the views of one transform, a preset's name or a list; names are those to suggest.
+func parseTransform(text string, resampler Resampler, names []string) (Views, error) {
+	if !strings.HasPrefix(text, "[") {
+		name := unquoted(text)
+		if text = textOf(presets, name); text == "" {
+			hint := suggest.Hint(name, names)
+			if _, err := parseTimm(name); err == nil {
+				hint = fmt.Sprintf(` (put timm's policies into a list: {"op": "TimmAugment", "config": %q})`, name)
+			}
+			return nil, &SpecError{Op: -1, Reason: fmt.Sprintf("unknown transform %q%s, want %s, or a JSON list of operations",
+				name, hint, strings.Join(names, ", "))}
+		}
+	}
+	ops, err := parseNested([]byte(text), resampler, 0)
 	if err != nil {
 		return nil, err
 	}
-	return NewSpec(ops...)
-}
-
-// parseTransform reads the operations of a transform, a preset's name or a list.
-func parseTransform(text string, resampler Resampler) ([]Op, error) {
-	text = unquoted(strings.TrimSpace(text))
-	if !strings.HasPrefix(text, "[") {
-		ops := textOf(presets, text)
-		if ops == "" {
-			return nil, unknownTransform(text)
-		}
-		text = ops
-	}
-	return parseNested([]byte(text), resampler, 0)
-}
-
-// unknownTransform names the presets.
-func unknownTransform(text string) error {
-	if textOf(viewPresets, text) != "" {
-		return &SpecError{Op: -1, Reason: fmt.Sprintf("%q makes several views of an image, and one is wanted", text)}
-	}
-	return &SpecError{Op: -1, Reason: fmt.Sprintf("unknown transform %q%s, want %s or a JSON list of operations",
-		text, meant(text, Presets()), strings.Join(Presets(), ", "))}
-}
-
-// meant suggests a correction of an unknown name: a policy of timm, which belongs into a list, or a similar name.
-func meant(text string, known []string) string {
-	if _, err := parseTimm(text); err == nil {
-		return fmt.Sprintf(` (put timm's policies into a list: {"op": "TimmAugment", "config": %q})`, text)
-	}
-	return suggest.Hint(text, known)
+	return newViews(ops...)
 }
 
 // unquoted returns a name that may come as a JSON string.

@@ -65,7 +65,7 @@ func photographedViews(t *testing.T, algorithm Resampler) []photographedView {
 	t.Helper()
 	var list []photographedView
 	for _, op := range croppedOps {
-		spec := must(ParseWith(`[{"op":"RandomResizedCrop","size":224},`+op+`,{"op":"RandomHorizontalFlip"}]`, algorithm))
+		spec := parseWith(`[{"op":"RandomResizedCrop","size":224},`+op+`,{"op":"RandomHorizontalFlip"}]`, algorithm)
 		list = append(list, photographedView{name: op, spec: spec})
 	}
 	for _, text := range slices.Concat(otherSpecs, Presets(), ViewPresets()) {

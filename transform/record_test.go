@@ -116,7 +116,7 @@ func sendPresets(w io.Writer, resampler Resampler) error {
 			}
 		}
 		for _, name := range Presets() {
-			spec := must(ParseWith(name, resampler))
+			spec := parseWith(name, resampler)
 			for d := range 2 {
 				if d > 0 && !spec.Random() {
 					break
@@ -138,7 +138,7 @@ func sendGenerated(t *testing.T, w io.Writer, draws int, algorithm Resampler) er
 		pix := randomImage(width, height, uint64(s))
 		src := Source{Image: encodePNG(t, pix, width, height)}
 		for _, text := range recordedSpecs() {
-			spec := must(ParseWith(strings.NewReplacer(`,"resampler":"pillow-12"`, "").Replace(text), algorithm))
+			spec := parseWith(strings.ReplaceAll(text, `,"resampler":"pillow-12"`, ""), algorithm)
 			for d := range draws {
 				head := map[string]any{"transform": text, "width": width, "height": height}
 				if err := sendRecord(w, engine, spec, src, NewRNG(1, d, s), head, pix); err != nil {

@@ -71,7 +71,8 @@ func (e *ViewError) Error() string {
 
 func (e *ViewError) Unwrap() error { return e.Err }
 
-// ParseViews is [ParseWith], and also takes several views: the name of one of [ViewPresets], or
+// ParseViews is [Parse] with a default resampler, for operations that do not name one and for presets. It also takes several
+// views: the name of one of [ViewPresets], or
 //
 //	{"views": ["train", [{"op": "CenterCrop", "size": 96}], {"repeat": 8, "ops": "cifar"}]}
 //
@@ -83,16 +84,7 @@ func ParseViews(text string, resampler Resampler) (Views, error) {
 		text = views
 	}
 	if !strings.HasPrefix(text, "{") {
-		if name := unquoted(text); !strings.HasPrefix(name, "[") && textOf(presets, name) == "" {
-			known := append(Presets(), ViewPresets()...)
-			return nil, &SpecError{Op: -1, Reason: fmt.Sprintf("unknown transform %q%s, want %s, or a JSON list of operations",
-				name, meant(name, known), strings.Join(known, ", "))}
-		}
-		ops, err := parseTransform(text, resampler)
-		if err != nil {
-			return nil, err
-		}
-		return newViews(ops...)
+		return parseTransform(text, resampler, append(Presets(), ViewPresets()...))
 	}
 	var object struct {
 		Views []json.RawMessage `json:"views"`
@@ -145,10 +137,7 @@ func parseView(raw json.RawMessage, resampler Resampler) (views Views, repeat in
 	if !bytes.HasPrefix(raw, []byte("[")) && !bytes.HasPrefix(raw, []byte(`"`)) {
 		return nil, 0, &SpecError{Op: -1, Reason: fmt.Sprintf("%.40s is no transform, want a preset's name or a list of operations", raw)}
 	}
-	ops, err := parseTransform(string(raw), resampler)
-	if err == nil {
-		views, err = newViews(ops...)
-	}
+	views, err = parseTransform(string(raw), resampler, Presets())
 	return views, repeat, err
 }
 

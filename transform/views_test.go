@@ -209,7 +209,7 @@ func TestViewPresets(t *testing.T) {
 				t.Errorf("%s: view %d differs from its transform alone (%v)", name, v, err)
 			}
 		}
-		if _, err := Parse(name); err == nil || !strings.Contains(err.Error(), "makes several views of an image") {
+		if _, err := Parse(name); err == nil || !strings.Contains(err.Error(), "views of an image, and one is wanted") {
 			t.Errorf("%s as one transform: %v", name, err)
 		}
 	}

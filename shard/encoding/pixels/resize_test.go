@@ -43,11 +43,11 @@ func TestParams(t *testing.T) {
 func TestNotBitExactResampler(t *testing.T) {
 	stored := Resize{Height: 256, Interpolation: resample.Bilinear, Resampler: resample.Pillow12}
 	note := func(text string, by resample.Algorithm) string {
-		spec, err := transform.ParseWith(text, by)
+		views, err := transform.ParseViews(text, by)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return stored.NotBitExact(spec)
+		return stored.NotBitExact(views[0])
 	}
 	if note := note("eval", resample.Pillow12); note != "" {
 		t.Errorf("the same resampler: %s", note)
