@@ -59,7 +59,7 @@ func (o AugMix) chain(c *canvas) error {
 	}
 	for range depth {
 		a, k := augmentations[c.draws.below(len(augmentations))], 0
-		if a.leveled() {
+		if leveled(a) {
 			k = c.draws.below(o.Severity)
 		}
 		if err := c.augmentSigned(&mixSpace, a, k, mixBins, o.Interpolation, o.Fill); err != nil {

@@ -36,12 +36,11 @@ func (o AutoAugment) apply(c *canvas) error {
 		if at[i] >= step.p {
 			continue
 		}
-		a := augmentation(step.name)
-		magnitude := randSpace.magnitude(a, int(step.magnitude), autoAugmentBins, w, h)
-		if a.signed() && !positive[i] {
+		magnitude := randSpace.magnitude(step.name, int(step.magnitude), autoAugmentBins, w, h)
+		if signed(step.name) && !positive[i] {
 			magnitude = -magnitude
 		}
-		if err := c.augment(a, magnitude, o.Interpolation, o.Fill); err != nil {
+		if err := c.augment(step.name, magnitude, o.Interpolation, o.Fill); err != nil {
 			return err
 		}
 	}
@@ -90,17 +89,31 @@ type TrivialAugmentWide struct {
 
 func (o TrivialAugmentWide) apply(c *canvas) error {
 	a, k := wideSpace.augmentations[c.draws.below(len(wideSpace.augmentations))], 0
-	if a.leveled() {
+	if leveled(a) {
 		k = c.draws.below(o.Bins)
 	}
 	return c.augmentSigned(&wideSpace, a, k, o.Bins, o.Interpolation, o.Fill)
 }
 
-// An augmentation is one of torchvision's operations of policies, by its name there.
-type augmentation string
+// adjustments and enhancers are augmentations of policies by their names in torchvision and timm: those without a magnitude, and
+// those by a factor.
+var (
+	adjustments = map[string]func(c *canvas) error{
+		"AutoContrast": (*canvas).autocontrast, "Equalize": (*canvas).equalize, "Invert": (*canvas).invert,
+	}
+	enhancers = map[string]func(c *canvas, factor float64) error{
+		"Brightness": (*canvas).brightness, "Color": (*canvas).saturation, "Contrast": (*canvas).contrast, "Sharpness": (*canvas).sharpness,
+	}
+)
 
 // augment is torchvision's _apply_op.
-func (c *canvas) augment(a augmentation, magnitude float64, filter Interpolation, fill Fill) error {
+func (c *canvas) augment(a string, magnitude float64, filter Interpolation, fill Fill) error {
+	if adjust, ok := adjustments[a]; ok {
+		return adjust(c)
+	}
+	if enhance, ok := enhancers[a]; ok {
+		return enhance(c, 1+magnitude)
+	}
 	switch a {
 	case "ShearX":
 		return c.affine(affineParams{scale: 1, shear: [2]float64{atanDegrees(magnitude), 0}, center: &[2]float64{}}, filter, fill)
@@ -112,31 +125,17 @@ func (c *canvas) augment(a augmentation, magnitude float64, filter Interpolation
 		return c.affine(affineParams{scale: 1, translate: [2]float64{0, float64(int(magnitude))}}, filter, fill)
 	case "Rotate":
 		return c.rotate(magnitude, filter, false, nil, fill)
-	case "Brightness":
-		return c.brightness(1 + magnitude)
-	case "Color":
-		return c.saturation(1 + magnitude)
-	case "Contrast":
-		return c.contrast(1 + magnitude)
-	case "Sharpness":
-		return c.sharpness(1 + magnitude)
 	case "Posterize":
 		return c.posterize(int(magnitude))
 	case "Solarize":
 		return c.solarize(magnitude)
-	case "AutoContrast":
-		return c.autocontrast()
-	case "Equalize":
-		return c.equalize()
-	case "Invert":
-		return c.invert()
 	}
 	return nil
 }
 
 // A space is a policy's choice of augmentations, with the largest magnitude of each: torchvision's _augmentation_space.
 type space struct {
-	augmentations   []augmentation
+	augmentations   []string
 	shear           float64
 	translate       float64
 	share           bool // translate is a fraction of the image's side, not a number of pixels
@@ -146,12 +145,12 @@ type space struct {
 }
 
 var (
-	geometry     = []augmentation{"ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate"}
-	enhancements = []augmentation{"Brightness", "Color", "Contrast", "Sharpness"}
-	levels       = []augmentation{"Posterize", "Solarize", "AutoContrast", "Equalize"}
+	geometry     = []string{"ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate"}
+	enhancements = []string{"Brightness", "Color", "Contrast", "Sharpness"}
+	levels       = []string{"Posterize", "Solarize", "AutoContrast", "Equalize"}
 
 	randSpace = space{
-		augmentations: slices.Concat([]augmentation{"Identity"}, geometry, enhancements, levels),
+		augmentations: slices.Concat([]string{"Identity"}, geometry, enhancements, levels),
 		shear:         0.3, translate: 150. / 331, share: true, rotate: 30, enhance: 0.9, bits: 8, bitsFewer: 4,
 	}
 	wideSpace = space{
@@ -168,14 +167,12 @@ var (
 const mixFewer = 9
 
 // leveled reports whether an augmentation has magnitudes, and signed whether they may be negative.
-func (a augmentation) leveled() bool {
-	return a != "Identity" && a != "AutoContrast" && a != "Equalize" && a != "Invert"
-}
+func leveled(a string) bool { return a != "Identity" && adjustments[a] == nil }
 
-func (a augmentation) signed() bool { return a.leveled() && a != "Posterize" && a != "Solarize" }
+func signed(a string) bool { return leveled(a) && a != "Posterize" && a != "Solarize" }
 
 // magnitude returns magnitude k of bins, for an image of w × h pixels.
-func (s *space) magnitude(a augmentation, k, bins, w, h int) float64 {
+func (s *space) magnitude(a string, k, bins, w, h int) float64 {
 	switch a {
 	case "ShearX", "ShearY":
 		return spaced32(0, s.shear, k, bins)
@@ -212,10 +209,10 @@ func spaced32(low, high float64, k, bins int) float64 {
 }
 
 // augmentSigned augments the image with magnitude k of bins, and draws its sign where it may be negative.
-func (c *canvas) augmentSigned(s *space, a augmentation, k, bins int, filter Interpolation, fill Fill) error {
+func (c *canvas) augmentSigned(s *space, a string, k, bins int, filter Interpolation, fill Fill) error {
 	w, h := c.size()
 	magnitude := s.magnitude(a, k, bins, w, h)
-	if a.signed() && c.draws.below(2) == 1 {
+	if signed(a) && c.draws.below(2) == 1 {
 		magnitude = -magnitude
 	}
 	return c.augment(a, magnitude, filter, fill)

@@ -2,6 +2,7 @@ package transform
 
 import (
 	"math"
+	"strings"
 
 	"github.com/imgfeed/imgfeed/transform/internal/affine"
 )
@@ -105,14 +106,17 @@ func (p *timmPlan) interpolation(d *RNG) Interpolation {
 
 // act does the operation that timm calls name at a level, a tenth of the magnitude.
 func (p *timmPlan) act(c *canvas, name string, level float64) error {
+	if adjust, ok := adjustments[name]; ok {
+		return adjust(c)
+	}
+	base, increasing := strings.CutSuffix(name, "Increasing")
+	if enhance, ok := enhancers[base]; ok && increasing { // from 1 in both directions
+		return enhance(c, max(0.1, 1+negated(&c.draws, float64(level*0.9))))
+	} else if ok {
+		return enhance(c, float64(level*1.8)+0.1)
+	}
 	w, h := c.size()
 	switch name {
-	case "AutoContrast":
-		return c.autocontrast()
-	case "Equalize":
-		return c.equalize()
-	case "Invert":
-		return c.invert()
 	case "Rotate":
 		degrees := negated(&c.draws, float64(level*30))
 		return c.rotate(degrees, p.interpolation(&c.draws), false, nil, p.fill)
@@ -142,33 +146,6 @@ func (p *timmPlan) act(c *canvas, name string, level float64) error {
 		return c.pillowBlur(min(max(0.1+float64(1.9*level), 0.1), 2))
 	case "GaussianBlurRand":
 		return c.pillowBlur(c.draws.uniform(0.1, 2*min(max(level, 0), 1)))
-	}
-	return p.enhance(c, name, level)
-}
-
-// enhance does the four operations with two scales: from 0.1 to 1.9, or from 1 in both directions.
-func (p *timmPlan) enhance(c *canvas, name string, level float64) error {
-	factor := float64(level*1.8) + 0.1
-	switch name {
-	case "Color":
-		return c.saturation(factor)
-	case "Contrast":
-		return c.contrast(factor)
-	case "Brightness":
-		return c.brightness(factor)
-	case "Sharpness":
-		return c.sharpness(factor)
-	}
-	factor = max(0.1, 1+negated(&c.draws, float64(level*0.9)))
-	switch name {
-	case "ColorIncreasing":
-		return c.saturation(factor)
-	case "ContrastIncreasing":
-		return c.contrast(factor)
-	case "BrightnessIncreasing":
-		return c.brightness(factor)
-	case "SharpnessIncreasing":
-		return c.sharpness(factor)
 	}
 	panic("transform: timm has no " + name)
 }
