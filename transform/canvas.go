@@ -36,6 +36,7 @@ type canvas struct {
 	draws  RNG
 	params Params
 	log    *recorder // nil if the work is not recorded
+	part   int       // index of the view among those of one list
 
 	op       Op             // the running operation
 	from     *imagefile.RGB // a region of the stored image or one of the engine's scratch images; nil while it is undecoded
@@ -86,10 +87,11 @@ func (c *canvas) resize(w, h int, method resizing) error {
 }
 
 // flip mirrors the image left to right.
-func (c *canvas) flip() {
+func (c *canvas) flip() error {
 	c.note("hflip")
 	c.step.flip = !c.step.flip
 	c.params.Flip = !c.params.Flip
+	return nil
 }
 
 // renderedPixelsMax bounds an image between two passes.

@@ -48,7 +48,10 @@ func checkOps(d *parameter, field reflect.Value) error {
 	ready := make([]Op, len(ops))
 	for i, op := range ops {
 		var err error
-		if ready[i], err = prepared(op); err != nil {
+		if ready[i], err = prepared(op); err == nil {
+			err = severalError(op)
+		}
+		if err != nil {
 			return fmt.Errorf("%s: operation %d (%s): %w", d.name, i, NameOf(op), err)
 		}
 	}

@@ -39,15 +39,6 @@ func centerOffset(size, crop int) int {
 type FiveCrop struct {
 	// Size is a crop's; {n} is a square.
 	Size Size `param:"size"`
-
-	crop int // number of a view's crop, from 1; 0 before the transform is split into views
-}
-
-func (o FiveCrop) prepare() (Op, error) {
-	if o.crop == 0 {
-		return nil, severalError(o)
-	}
-	return o, nil
 }
 
 func (FiveCrop) random() bool { return false }
@@ -56,24 +47,7 @@ func (o FiveCrop) outputSize(int, int) (int, int) { return o.Size[0], o.Size[1] 
 
 func (FiveCrop) results() int { return 5 }
 
-func (o FiveCrop) result(i int) Op {
-	o.crop = i + 1
-	return o
-}
-
-func (o FiveCrop) apply(c *canvas) error { return TenCrop{Size: o.Size, crop: o.crop}.apply(c) }
-
-// fiveCrops returns crop i of an image of w × h pixels, in torchvision's order: top left, top right, bottom left, bottom right, centre.
-func fiveCrops(op Op, w, h int, size Size, i int) (image.Rectangle, error) {
-	if size[0] > h || size[1] > w {
-		return image.Rectangle{}, &SizeError{NameOf(op), w, h, fmt.Sprintf("the crops are %d×%d; resize first", size[1], size[0])}
-	}
-	at := image.Pt((w-size[1])*(i%2), (h-size[0])*(i/2))
-	if i == 4 {
-		at = image.Pt(centerOffset(w, size[1]), centerOffset(h, size[0]))
-	}
-	return image.Rect(at.X, at.Y, at.X+size[1], at.Y+size[0]), nil
-}
+func (o FiveCrop) apply(c *canvas) error { return TenCrop{Size: o.Size}.apply(c) }
 
 // TenCrop is torchvision.transforms.TenCrop(size, vertical_flip): the crops of [FiveCrop], then those of the mirrored
 // image. A transform with it makes ten views of an image, in this order, all with the draws of the first.
@@ -82,15 +56,6 @@ type TenCrop struct {
 	Size Size `param:"size"`
 	// VerticalFlip mirrors the image top to bottom instead of left to right.
 	VerticalFlip bool `param:"vertical_flip" default:"false"`
-
-	crop int // same as FiveCrop's
-}
-
-func (o TenCrop) prepare() (Op, error) {
-	if o.crop == 0 {
-		return nil, severalError(o)
-	}
-	return o, nil
 }
 
 func (TenCrop) random() bool { return false }
@@ -99,32 +64,31 @@ func (o TenCrop) outputSize(int, int) (int, int) { return o.Size[0], o.Size[1] }
 
 func (TenCrop) results() int { return 10 }
 
-func (o TenCrop) result(i int) Op {
-	o.crop = i + 1
-	return o
-}
-
 // apply crops before it mirrors. torchvision's order is the other one; the pixels are the same, and fewer are mirrored.
 func (o TenCrop) apply(c *canvas) error {
 	w, h := c.size()
-	i := o.crop - 1
-	r, err := fiveCrops(c.op, w, h, o.Size, i%5)
+	if o.Size[0] > h || o.Size[1] > w {
+		return &SizeError{NameOf(c.op), w, h, fmt.Sprintf("the crops are %d×%d; resize first", o.Size[1], o.Size[0])}
+	}
+	// Of FiveCrop: top left, top right, bottom left, bottom right, centre.
+	k, at := c.part%5, image.Pt(centerOffset(w, o.Size[1]), centerOffset(h, o.Size[0]))
+	if k < 4 {
+		at = image.Pt((w-o.Size[1])*(k%2), (h-o.Size[0])*(k/2))
+	}
+	mirror := (*canvas).flip
 	switch {
-	case err != nil:
-		return err
-	case i < 5:
-		return c.crop(r)
+	case c.part < 5:
+		mirror = nil
 	case o.VerticalFlip:
-		if err := c.crop(image.Rect(r.Min.X, h-r.Max.Y, r.Max.X, h-r.Min.Y)); err != nil {
-			return err
-		}
-		return c.flipVertically()
+		at.Y, mirror = h-o.Size[0]-at.Y, (*canvas).flipVertically
+	default:
+		at.X = w - o.Size[1] - at.X
 	}
-	if err := c.crop(image.Rect(w-r.Max.X, r.Min.Y, w-r.Min.X, r.Max.Y)); err != nil {
-		return err
+	err := c.crop(image.Rect(at.X, at.Y, at.X+o.Size[1], at.Y+o.Size[0]))
+	if err == nil && mirror != nil {
+		err = mirror(c)
 	}
-	c.flip()
-	return nil
+	return err
 }
 
 // RandomCrop is torchvision.transforms.RandomCrop(size, padding, pad_if_needed, fill, padding_mode).

@@ -98,7 +98,7 @@ func (e *Engine) applyTo(v *View, from *imagefile.RGB, whole step) error {
 		return fmt.Errorf("%w: destination of %d bytes for %d×%d pixels", resample.ErrArgument, len(dst.Pix), dst.Width, dst.Height)
 	}
 	c := &e.canvas
-	*c = canvas{engine: e, draws: v.RNG, log: e.log, from: from, step: whole}
+	*c = canvas{engine: e, draws: v.RNG, log: e.log, part: v.Spec.part, from: from, step: whole}
 	c.params.setCrop(whole.keep)
 	for _, c.op = range v.Spec.ops {
 		if err := c.op.apply(c); err != nil {

@@ -226,12 +226,7 @@ type RandomHorizontalFlip struct {
 	P float64 `param:"p" default:"0.5" range:"0 1"`
 }
 
-func (o RandomHorizontalFlip) apply(c *canvas) error {
-	if c.draws.unit() < o.P {
-		c.flip()
-	}
-	return nil
-}
+func (o RandomHorizontalFlip) apply(c *canvas) error { return c.chance(o.P, (*canvas).flip) }
 
 // RandomVerticalFlip is torchvision.transforms.RandomVerticalFlip(p).
 type RandomVerticalFlip struct {

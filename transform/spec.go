@@ -56,7 +56,10 @@ type Spec struct {
 const opsMax = 32
 
 // NewSpec checks the operations and returns their Spec, or a [*SpecError].
-func NewSpec(ops ...Op) (*Spec, error) {
+func NewSpec(ops ...Op) (*Spec, error) { return newSpec(ops, false) }
+
+// newSpec is NewSpec; several allows an operation with several results.
+func newSpec(ops []Op, several bool) (*Spec, error) {
 	if len(ops) == 0 {
 		return nil, &SpecError{Op: -1, Reason: fmt.Sprintf("no operations; want a preset (%s) or a list", strings.Join(Presets(), ", "))}
 	}
@@ -66,8 +69,14 @@ func NewSpec(ops ...Op) (*Spec, error) {
 	s := &Spec{ops: make([]Op, len(ops))}
 	for i, op := range ops {
 		var err error
-		if s.ops[i], err = prepared(op); err != nil {
+		if s.ops[i], err = prepared(op); err == nil && (!several || s.parts > 0) {
+			err = severalError(op)
+		}
+		if err != nil {
 			return nil, &SpecError{Op: i, Name: NameOf(op), Reason: err.Error()}
+		}
+		if makes, ok := op.(severalOp); ok {
+			s.parts = makes.results()
 		}
 		s.height, s.width = outputSize(s.ops[i], s.height, s.width)
 		if s.height > SizeMax || s.width > SizeMax { // several operations together

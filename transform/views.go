@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"image"
-	"slices"
 	"strings"
 	"time"
 )
@@ -16,39 +15,29 @@ type Views []*Spec
 
 // newViews returns the views of a list of operations: one, or several if it has a [FiveCrop] or [TenCrop]. The error is a [*SpecError].
 func newViews(ops ...Op) (Views, error) {
-	at := slices.IndexFunc(ops, func(op Op) bool { _, ok := op.(severalOp); return ok })
-	if at < 0 {
-		spec, err := NewSpec(ops...)
-		if err != nil {
-			return nil, err
-		}
-		return Views{spec}, nil
+	spec, err := newSpec(ops, true)
+	if err != nil {
+		return nil, err
 	}
-	several := ops[at].(severalOp)
-	views := make(Views, several.results())
-	for i := range views {
-		ops = slices.Clone(ops)
-		ops[at] = several.result(i)
-		var err error
-		if views[i], err = NewSpec(ops...); err != nil {
-			return nil, err
-		}
-		views[i].part, views[i].parts = i, len(views)
+	views := Views{spec}
+	for i := 1; i < spec.parts; i++ {
+		view := *spec
+		view.part = i
+		views = append(views, &view)
 	}
 	return views, nil
 }
 
-// A severalOp makes several results of an image, and so several views of the transform that holds it.
-type severalOp interface {
-	Op
-	results() int
-	// result returns the operation that makes one of them.
-	result(i int) Op
-}
+// A severalOp makes several results of an image, and so several views of the transform that holds it. It applies the one of
+// canvas.part.
+type severalOp interface{ results() int }
 
-// severalError is the error of a severalOp where only one result is allowed.
-func severalError(o severalOp) error {
-	return fmt.Errorf("it makes %d views of an image, and one is wanted", o.results())
+// severalError is the error of a severalOp where only one result is allowed, or nil.
+func severalError(op Op) error {
+	if several, ok := op.(severalOp); ok {
+		return fmt.Errorf("it makes %d views of an image, and one is wanted", several.results())
+	}
+	return nil
 }
 
 // RNG returns the source of a view's random parameters. Views made from one list all have the first one's.
@@ -278,7 +267,7 @@ var errNeedsPixels = errors.New("transform: an operation needs pixels")
 // firstNeed returns the region of an image of w × h pixels that a view reads.
 func (e *Engine) firstNeed(v *View, w, h int) (image.Rectangle, error) {
 	c := &e.canvas
-	*c = canvas{engine: e, draws: v.RNG, step: wholeImage(w, h), dry: true}
+	*c = canvas{engine: e, draws: v.RNG, part: v.Spec.part, step: wholeImage(w, h), dry: true}
 	for _, c.op = range v.Spec.ops {
 		if err := c.op.apply(c); errors.Is(err, errNeedsPixels) {
 			break

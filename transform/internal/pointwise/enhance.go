@@ -67,35 +67,28 @@ func (a *Adjuster) Saturation(dst, src []byte, factor float32) {
 // counting five times. Pillow sums in float32, but no sum divided by 13 is nearer than 1/26 to a rounding boundary, so
 // integers give the same.
 func (a *Adjuster) Sharpness(dst, src []byte, w, h int, factor float32) {
-	if a.fast != nil && 3*w-6 >= a.fast.vector {
-		a.sharpnessFast(dst, src, w, h, factor)
-		return
-	}
-	copy(dst, src[:3*w*h])
-	for y := 1; y < h-1; y++ {
-		at := 3 * w * y
-		above, row, below := src[at-3*w:][:3*w], src[at:][:3*w], src[at+3*w:][:3*w]
-		out := dst[at:][:3*w]
-		for i := 3; i < 3*w-3; i++ {
-			sum := int(above[i-3]) + int(above[i]) + int(above[i+3]) +
-				int(row[i-3]) + 5*int(row[i]) + int(row[i+3]) +
-				int(below[i-3]) + int(below[i]) + int(below[i+3])
-			out[i] = blend(byte((sum+6)/13), row[i], factor)
+	stride, f := 3*w, a.keep(factor)
+	fast := a.fast != nil && stride-6 >= a.fast.vector
+	for y := range h {
+		at := y * stride
+		if y == 0 || y == h-1 || w < 3 {
+			copy(dst[at:][:stride], src[at:])
+			continue
+		}
+		copy(dst[at:][:3], src[at:])
+		copy(dst[at+stride-3:][:3], src[at+stride-3:])
+		if fast {
+			a.fast.smooth(dst, src, at+3, at+stride-3, stride, f)
+			continue
+		}
+		for i := at + 3; i < at+stride-3; i++ {
+			sum := 4 * int(src[i])
+			for _, k := range [3]int{i - stride, i, i + stride} {
+				sum += int(src[k-3]) + int(src[k]) + int(src[k+3])
+			}
+			dst[i] = blend(byte((sum+6)/13), src[i], factor)
 		}
 	}
-}
-
-// sharpnessFast is Sharpness by the kernel, for rows of at least a vector.
-func (a *Adjuster) sharpnessFast(dst, src []byte, w, h int, factor float32) {
-	stride, f := 3*w, a.keep(factor)
-	copy(dst[:stride], src)
-	for y := 1; y < h-1; y++ {
-		at := y * stride
-		copy(dst[at:][:3], src[at:])
-		a.fast.smooth(dst, src, at+3, at+stride-3, stride, f)
-		copy(dst[at+stride-3:][:3], src[at+stride-3:])
-	}
-	copy(dst[(h-1)*stride:][:stride], src[(h-1)*stride:])
 }
 
 // keep stores a factor and returns its address for a kernel: the address of a local variable would allocate it.
