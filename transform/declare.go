@@ -23,8 +23,8 @@ import (
 // type does not imply it. After the name, "omitempty" leaves a zero value out of the JSON and unchecked, and "nonzero"
 // refuses zeros in JSON because in Go they stand for the default.
 //
-// Reading, checking and writing of parameters, the table in docs/transforms.md, and the schema that servers give to
-// clients all follow from these tags.
+// Reading, checking and writing of parameters, the table in docs/transforms.md, and the names that servers give to clients
+// all follow from these tags.
 
 // A parameter is the declaration of an operation's parameter.
 type parameter struct {
@@ -195,19 +195,10 @@ func TextOf(op Op) string {
 	return named(NameOf(op), pairs...)
 }
 
-// A Schema lists the parameters of an operation, for programs that make transforms.
+// A Schema names the parameters of an operation, for programs that make transforms.
 type Schema struct {
-	Op         string            `json:"op"`
-	Parameters []ParameterSchema `json:"parameters"`
-}
-
-// A ParameterSchema describes the accepted values of a parameter.
-type ParameterSchema struct {
-	Name    string          `json:"name"`
-	Kind    string          `json:"kind"`              // number, size, range, …
-	Default json.RawMessage `json:"default,omitempty"` // absent if the parameter is required
-	Range   string          `json:"range,omitempty"`   // bounds of its numbers, "0 to 1"
-	OneOf   []string        `json:"one_of,omitempty"`
+	Op         string   `json:"op"`
+	Parameters []string `json:"parameters"`
 }
 
 // Schemas returns the declarations of all operations, in the order of docs/transforms.md.
@@ -216,11 +207,7 @@ func Schemas() []Schema {
 	for _, listed := range operations() {
 		s := Schema{Op: NameOf(listed.op)}
 		for _, d := range declared(reflect.TypeOf(listed.op)) {
-			p := ParameterSchema{Name: d.name, Kind: d.kind.name, Default: d.fallback, OneOf: d.words}
-			if d.bounded {
-				p.Range = d.interval()
-			}
-			s.Parameters = append(s.Parameters, p)
+			s.Parameters = append(s.Parameters, d.name)
 		}
 		all = append(all, s)
 	}

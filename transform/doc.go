@@ -11,7 +11,7 @@
 //
 // An operation is a struct with a method apply, which draws and does the work. Tags of its fields declare the
 // parameters with their defaults in JSON, which are torchvision's (declare.go). Reading, checking and writing them, the
-// table in docs/transforms.md and the schema that servers give to clients follow from the tags. An operation that
+// table in docs/transforms.md and the names that servers give to clients follow from the tags. An operation that
 // changes the size of images, draws nothing, needs further checks or precomputes tables has a method for that, too
 // (operations.go). To add one, write the struct, a line in the list of operations.go, and a test. Parsing, checking and
 // the engine do not know operations by name.

@@ -1,7 +1,6 @@
 package transform
 
 import (
-	"encoding/json"
 	"errors"
 	"flag"
 	"math"
@@ -9,7 +8,6 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 )
@@ -275,38 +273,6 @@ func documented(listed listedOp) string {
 		row += listed.remarks + " "
 	}
 	return row + "|"
-}
-
-// TestSchemas gives every operation its own defaults, and holds what a schema says against what is taken.
-func TestSchemas(t *testing.T) {
-	for _, schema := range Schemas() {
-		raw, err := json.Marshal(schema)
-		if err != nil {
-			t.Fatal(err)
-		}
-		op := map[string]json.RawMessage{"op": json.RawMessage(strconv.Quote(schema.Op))}
-		for _, p := range schema.Parameters {
-			if op[p.Name] = p.Default; p.Default == nil {
-				op[p.Name] = map[string]json.RawMessage{
-					"number": json.RawMessage("1"), "integer": json.RawMessage("4"), "size": json.RawMessage("8"), "kernel": json.RawMessage("3"),
-					"text": json.RawMessage(`"rand"`), "padding": json.RawMessage("2"), "angle": json.RawMessage("5"), "operations": json.RawMessage(`[{"op": "RandomInvert"}]`),
-				}[p.Kind]
-			}
-		}
-		switch schema.Op {
-		case "Resize": // which takes a size or a max_size
-			op["size"] = json.RawMessage("8")
-		case "Grayscale": // whose default is torchvision's, and refused
-			op["num_output_channels"] = json.RawMessage("3")
-		}
-		text, err := json.Marshal([]any{map[string]any{"op": "CenterCrop", "size": 8}, op, map[string]any{"op": "CenterCrop", "size": 4}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := ParseViews(string(text), Pillow13); err != nil {
-			t.Errorf("%s: %s: %v", raw, text, err)
-		}
-	}
 }
 
 func FuzzParse(f *testing.F) {

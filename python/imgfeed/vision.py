@@ -67,7 +67,7 @@ class Step:
 
 def known_by(schemas: Iterable[Mapping[str, Any]]) -> Known:
     """Return the operations of a server's hello, or of ``imgfeed version --json``."""
-    return {of["op"]: tuple(p["name"] for p in of["parameters"]) for of in schemas}
+    return {of["op"]: tuple(of["parameters"]) for of in schemas}
 
 
 def operations(value: Any, known: Known) -> Any:
