@@ -7,6 +7,7 @@ import (
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 	"github.com/imgfeed/imgfeed/internal/image/resample"
 	"github.com/imgfeed/imgfeed/transform/internal/affine"
+	"github.com/imgfeed/imgfeed/transform/internal/pointwise"
 )
 
 // A canvas is the image that a transform's operations work on, one after the other, with the draws of its sample. It is
@@ -227,8 +228,8 @@ type changeWork func(e *Engine, to, from *imagefile.RGB, params *changeParams)
 
 // changeParams are the parameters of a change: the amount of an adjustment, or those of a map.
 type changeParams struct {
-	amount      float32
-	enhancement enhancement
+	adjustment pointwise.Adjustment
+	amount     float32
 
 	matrix affine.Matrix
 	filter Interpolation

@@ -124,30 +124,35 @@ var jitters = [4]func(c *canvas, factor float64) error{(*canvas).brightness, (*c
 
 // Changes of colours, named as in torchvision.transforms.functional.
 
-// adjust changes the image by work, which takes an amount or ignores it.
-func (c *canvas) adjust(work changeWork, amount float32) error {
+// adjust changes the image by an adjustment, which takes an amount or ignores it.
+func (c *canvas) adjust(adjustment pointwise.Adjustment, amount float32) error {
 	w, h := c.size()
-	return c.change(change{work: work, inPlace: true, width: w, height: h, params: changeParams{amount: amount}})
+	params := changeParams{adjustment: adjustment, amount: amount}
+	return c.change(change{work: adjustImage, inPlace: true, width: w, height: h, params: params})
+}
+
+func adjustImage(e *Engine, to, from *imagefile.RGB, params *changeParams) {
+	params.adjustment(e.adjuster, to.Pix, from.Pix, params.amount)
 }
 
 func (c *canvas) invert() error {
 	c.note("invert")
-	return c.adjust(func(e *Engine, to, from *imagefile.RGB, _ *changeParams) { e.adjuster.Invert(to.Pix, from.Pix) }, 0)
+	return c.adjust((*pointwise.Adjuster).Invert, 0)
 }
 
 func (c *canvas) grayscale() error {
 	c.noteBy("rgb_to_grayscale", "num_output_channels", 3)
-	return c.adjust(func(e *Engine, to, from *imagefile.RGB, _ *changeParams) { e.adjuster.Gray(to.Pix, from.Pix) }, 0)
+	return c.adjust((*pointwise.Adjuster).Gray, 0)
 }
 
 func (c *canvas) autocontrast() error {
 	c.note("autocontrast")
-	return c.adjust(func(e *Engine, to, from *imagefile.RGB, _ *changeParams) { e.adjuster.Autocontrast(to.Pix, from.Pix) }, 0)
+	return c.adjust((*pointwise.Adjuster).Autocontrast, 0)
 }
 
 func (c *canvas) equalize() error {
 	c.note("equalize")
-	return c.adjust(func(e *Engine, to, from *imagefile.RGB, _ *changeParams) { e.adjuster.Equalize(to.Pix, from.Pix) }, 0)
+	return c.adjust((*pointwise.Adjuster).Equalize, 0)
 }
 
 // posterize keeps the upper bits of every byte, 0 to 8. With 0 the image is black, as in Pillow before 12.
@@ -156,17 +161,13 @@ func (c *canvas) posterize(bits int) error {
 	if bits == 8 {
 		return nil
 	}
-	return c.adjust(func(e *Engine, to, from *imagefile.RGB, params *changeParams) {
-		e.adjuster.Posterize(to.Pix, from.Pix, int(params.amount))
-	}, float32(bits))
+	return c.adjust((*pointwise.Adjuster).Posterize, float32(bits))
 }
 
 // solarize inverts bytes of at least threshold.
 func (c *canvas) solarize(threshold float64) error {
 	c.noteBy("solarize", "threshold", threshold)
-	return c.adjust(func(e *Engine, to, from *imagefile.RGB, params *changeParams) {
-		e.adjuster.Solarize(to.Pix, from.Pix, int(params.amount))
-	}, float32(math.Ceil(min(max(threshold, 0), 256))))
+	return c.adjust((*pointwise.Adjuster).Solarize, float32(math.Ceil(min(max(threshold, 0), 256))))
 }
 
 // solarizeAdd is timm's: it adds to bytes below 128.
@@ -174,29 +175,18 @@ func (c *canvas) solarizeAdd(add int) error {
 	if c.log != nil {
 		c.log.add("solarize_add", "add", add, "threshold", 128)
 	}
-	return c.adjust(func(e *Engine, to, from *imagefile.RGB, params *changeParams) {
-		e.adjuster.SolarizeAdd(to.Pix, from.Pix, int(params.amount), 128)
-	}, float32(min(add, 255)))
+	return c.adjust((*pointwise.Adjuster).SolarizeAdd, float32(min(add, 255)))
 }
 
 // enhance blends the image with a degenerate one by an adjustment; factor 1 leaves it unchanged.
-func (c *canvas) enhance(name string, factor float64, adjustment enhancement) error {
+func (c *canvas) enhance(name string, factor float64, adjustment pointwise.Adjustment) error {
 	if c.log != nil {
 		c.log.add("adjust_"+name, name+"_factor", factor)
 	}
 	if float32(factor) == 1 {
 		return nil
 	}
-	w, h := c.size()
-	params := changeParams{amount: float32(factor), enhancement: adjustment}
-	return c.change(change{work: enhanceImage, inPlace: true, width: w, height: h, params: params})
-}
-
-// An enhancement is a method of [pointwise.Adjuster] with a factor.
-type enhancement func(a *pointwise.Adjuster, dst, src []byte, factor float32)
-
-func enhanceImage(e *Engine, to, from *imagefile.RGB, params *changeParams) {
-	params.enhancement(e.adjuster, to.Pix, from.Pix, params.amount)
+	return c.adjust(adjustment, float32(factor))
 }
 
 func (c *canvas) brightness(factor float64) error {
@@ -214,9 +204,7 @@ func (c *canvas) saturation(factor float64) error {
 // hue turns hues by factor, −0.5 to 0.5, of a whole turn. Pillow's conversion there and back shows even at 0.
 func (c *canvas) hue(factor float64) error {
 	c.noteBy("adjust_hue", "hue_factor", factor)
-	return c.adjust(func(e *Engine, to, from *imagefile.RGB, params *changeParams) {
-		e.adjuster.Hue(to.Pix, from.Pix, uint8(int(params.amount)))
-	}, float32(int(float64(factor*255))))
+	return c.adjust((*pointwise.Adjuster).Hue, float32(int(float64(factor*255))))
 }
 
 func (c *canvas) sharpness(factor float64) error {

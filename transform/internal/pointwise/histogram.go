@@ -4,7 +4,7 @@ import "math/bits"
 
 // Autocontrast is ImageOps.autocontrast without a cutoff: it stretches each channel so that its darkest byte becomes 0
 // and its brightest 255.
-func (a *Adjuster) Autocontrast(dst, src []byte) {
+func (a *Adjuster) Autocontrast(dst, src []byte, _ float32) {
 	low, high := a.extremes(src)
 	for c := range a.tables {
 		spread(&a.tables[c], int(low[c]), int(high[c]))
@@ -44,7 +44,7 @@ func spread(table *[256]byte, low, high int) {
 }
 
 // Equalize is ImageOps.equalize: each channel's bytes are replaced so that their histogram becomes as flat as possible.
-func (a *Adjuster) Equalize(dst, src []byte) {
+func (a *Adjuster) Equalize(dst, src []byte, _ float32) {
 	a.count(src)
 	for c := range a.tables {
 		equal(&a.tables[c], &a.counts[c])

@@ -2,9 +2,10 @@ package pointwise
 
 import "math"
 
-// Hue adds shift to every pixel's hue, mod 256, as torchvision's adjust_hue does to an image of Pillow: by Image.convert("HSV") and
+// Hue adds a shift to every pixel's hue, mod 256, as torchvision's adjust_hue does to an image of Pillow: by Image.convert("HSV") and
 // back, which changes pixels even where the shift is 0.
-func (a *Adjuster) Hue(dst, src []byte, shift uint8) {
+func (a *Adjuster) Hue(dst, src []byte, amount float32) {
+	shift := uint8(int(amount))
 	if dst = dst[:len(src)]; a.fast != nil {
 		dst, src = skip(dst, src, a.fast.hue(dst, src, shift))
 	}

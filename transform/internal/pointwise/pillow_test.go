@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
-	"math"
 	"math/rand/v2"
 	"os/exec"
 	"testing"
@@ -23,6 +22,13 @@ type adjustment struct {
 	value float64
 }
 
+// byName are the functions that change pixels in place.
+var byName = map[string]Adjustment{
+	"invert": (*Adjuster).Invert, "gray": (*Adjuster).Gray, "autocontrast": (*Adjuster).Autocontrast, "equalize": (*Adjuster).Equalize,
+	"posterize": (*Adjuster).Posterize, "solarize": (*Adjuster).Solarize, "solarize add": (*Adjuster).SolarizeAdd,
+	"brightness": (*Adjuster).Brightness, "contrast": (*Adjuster).Contrast, "saturation": (*Adjuster).Saturation, "hue": (*Adjuster).Hue,
+}
+
 // run adjusts an image of w × h pixels and returns the result, in new memory.
 func (a adjustment) run(adjuster *Adjuster, src []byte, w, h int) []byte {
 	dst := bytes.Repeat([]byte{0xA5}, len(src))
@@ -30,41 +36,17 @@ func (a adjustment) run(adjuster *Adjuster, src []byte, w, h int) []byte {
 	return dst
 }
 
-// inPlace adjusts pix, which holds what src does.
+// inPlace adjusts pix, which equals src.
 func (a adjustment) inPlace(adjuster *Adjuster, pix, src []byte, w, h int) {
 	a.into(adjuster, pix, pix, src, w, h)
 }
 
-// into adjusts src, which may be dst, or another image that holds the same for what cannot be done in place.
+// into adjusts src, which may be dst. other is an equal image in other memory, for sharpness.
 func (a adjustment) into(adjuster *Adjuster, dst, src, other []byte, w, h int) {
-	factor := float32(a.value)
-	switch a.op {
-	case "invert":
-		adjuster.Invert(dst, src)
-	case "gray":
-		adjuster.Gray(dst, src)
-	case "autocontrast":
-		adjuster.Autocontrast(dst, src)
-	case "equalize":
-		adjuster.Equalize(dst, src)
-	case "posterize":
-		adjuster.Posterize(dst, src, int(a.value))
-	case "solarize":
-		adjuster.Solarize(dst, src, int(math.Ceil(a.value)))
-	case "solarize add":
-		adjuster.SolarizeAdd(dst, src, int(a.value), 128)
-	case "brightness":
-		adjuster.Brightness(dst, src, factor)
-	case "contrast":
-		adjuster.Contrast(dst, src, factor)
-	case "saturation":
-		adjuster.Saturation(dst, src, factor)
-	case "hue":
-		adjuster.Hue(dst, src, uint8(a.value))
-	case "sharpness":
-		adjuster.Sharpness(dst, other, w, h, factor)
-	default:
-		panic("no adjustment " + a.op)
+	if a.op == "sharpness" {
+		adjuster.Sharpness(dst, other, w, h, float32(a.value))
+	} else {
+		byName[a.op](adjuster, dst, src, float32(a.value))
 	}
 }
 

@@ -23,15 +23,18 @@ type Adjuster struct {
 	low, high [192]byte
 }
 
+// An Adjustment is a method of [Adjuster] that changes pixels by an amount, or that ignores the amount.
+type Adjustment func(a *Adjuster, dst, src []byte, amount float32)
+
 // New returns an Adjuster that runs kernels of the given level, which must be one of [kernel.Available].
 func New(level kernel.Level) *Adjuster { return &Adjuster{fast: byLevel[level]} }
 
 // Invert is ImageOps.invert: every byte is replaced by 255 minus it.
-func (a *Adjuster) Invert(dst, src []byte) { a.Solarize(dst, src, 0) }
+func (a *Adjuster) Invert(dst, src []byte, _ float32) { a.Solarize(dst, src, 0) }
 
 // Posterize is ImageOps.posterize: every byte keeps its upper bits, 0 to 8 of them.
-func (a *Adjuster) Posterize(dst, src []byte, bits int) {
-	mask := ^byte(0xff >> bits)
+func (a *Adjuster) Posterize(dst, src []byte, bits float32) {
+	mask := ^byte(0xff >> int(bits))
 	for v := range a.tables[0] {
 		a.tables[0][v] = byte(v) & mask
 	}
@@ -39,20 +42,20 @@ func (a *Adjuster) Posterize(dst, src []byte, bits int) {
 }
 
 // Solarize is ImageOps.solarize: bytes of at least threshold, 0 to 256, are inverted.
-func (a *Adjuster) Solarize(dst, src []byte, threshold int) {
+func (a *Adjuster) Solarize(dst, src []byte, threshold float32) {
 	for v := range a.tables[0] {
-		if a.tables[0][v] = byte(v); v >= threshold {
+		if a.tables[0][v] = byte(v); float32(v) >= threshold {
 			a.tables[0][v] = ^byte(v)
 		}
 	}
 	a.replaceAll(dst, src)
 }
 
-// SolarizeAdd adds add, which is not negative, to bytes below threshold, 0 to 256. Sums are limited to 255.
-func (a *Adjuster) SolarizeAdd(dst, src []byte, add, threshold int) {
+// SolarizeAdd adds add, 0 to 255, to bytes below 128. Sums are limited to 255.
+func (a *Adjuster) SolarizeAdd(dst, src []byte, add float32) {
 	for v := range a.tables[0] {
-		if a.tables[0][v] = byte(v); v < threshold {
-			a.tables[0][v] = byte(min(v+add, 255))
+		if a.tables[0][v] = byte(v); v < 128 {
+			a.tables[0][v] = byte(min(v+int(add), 255))
 		}
 	}
 	a.replaceAll(dst, src)
@@ -70,7 +73,7 @@ func (a *Adjuster) replaceAll(dst, src []byte) {
 }
 
 // Gray is Image.convert("L").convert("RGB"): the channels of every pixel become its luma.
-func (a *Adjuster) Gray(dst, src []byte) {
+func (a *Adjuster) Gray(dst, src []byte, _ float32) {
 	if dst = dst[:len(src)]; a.fast != nil {
 		dst, src = skip(dst, src, a.fast.gray(dst, src))
 	}

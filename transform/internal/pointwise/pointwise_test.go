@@ -63,17 +63,17 @@ func TestEveryColour(t *testing.T) {
 		for i := range 1 << 16 {
 			src[3*i], src[3*i+1], src[3*i+2] = byte(red), byte(i>>8), byte(i)
 		}
-		shift, factor := uint8(red*37), float32(red*53%256)/100 // 0 to 2.55
+		shift, factor := float32(red*37%256), float32(red*53%256)/100 // 0 to 2.55
 		for name, work := range map[string]func(a *Adjuster, dst []byte){
 			"hue":        func(a *Adjuster, dst []byte) { a.Hue(dst, src, shift) },
 			"saturation": func(a *Adjuster, dst []byte) { a.Saturation(dst, src, factor) },
-			"gray":       func(a *Adjuster, dst []byte) { a.Gray(dst, src) },
+			"gray":       func(a *Adjuster, dst []byte) { a.Gray(dst, src, 0) },
 		} {
 			work(New(kernel.Generic), want)
 			for _, level := range levels[1:] {
 				work(New(level), got)
 				if i := firstDifference(got, want); i >= 0 {
-					t.Fatalf("%v: %s of %v (by %d, %v): %v, generic %v",
+					t.Fatalf("%v: %s of %v (by %v, %v): %v, generic %v",
 						level, name, src[i/3*3:i/3*3+3], shift, factor, got[i/3*3:i/3*3+3], want[i/3*3:i/3*3+3])
 				}
 			}
