@@ -265,39 +265,6 @@ func TestParamsReplay(t *testing.T) {
 	}
 }
 
-// TestStoredResizeIsExact compares transforms of a JPEG with the same transforms of its pixels, resized once and stored.
-func TestStoredResizeIsExact(t *testing.T) {
-	engine := NewEngine(kernel.Active())
-	for s, size := range [][2]int{{500, 375}, {333, 500}, {300, 300}, {257, 999}, {100, 80}} {
-		w, h := size[0], size[1]
-		data, index := encodeJPEG(t, randomImage(w, h, uint64(s)), w, h)
-		whole, _, _, err := engine.DecodeFull(Source{Image: data})
-		if err != nil {
-			t.Fatal(err)
-		}
-		toW, toH := resample.ResizeShortSide(w, h, 256)
-		resized := naive(t, mustParse(fmt.Sprintf(`[{"op":"Resize","size":[%d,%d]}]`, toH, toW)), bytes.Clone(whole), w, h, RNG{})
-		params := &testEncoding{}
-		stored := Source{Format: imagefile.Encoded, Image: encodePixels(t, params, resized, toW, toH), Encoding: params}
-		for _, name := range []string{"eval", "train-resize"} {
-			spec := mustParse(name)
-			for i := range 5 {
-				var got [2][]byte
-				var drawn [2]Params
-				for k, src := range []Source{{Image: data, Aux: index}, stored} {
-					got[k] = make([]byte, spec.OutputBytes())
-					if drawn[k], err = engine.Apply(spec, resample.Output{Pix: got[k]}, src, NewRNG(3, 0, i)); err != nil {
-						t.Fatal(err)
-					}
-				}
-				if drawn[0] != drawn[1] || !bytes.Equal(got[0], got[1]) {
-					t.Fatalf("%d×%d %s: the stored pixels give another result", w, h, name)
-				}
-			}
-		}
-	}
-}
-
 // TestTrim applies a transform to a large image: its memory must not stay.
 func TestTrim(t *testing.T) {
 	w, h := 6000, 4000
@@ -370,22 +337,5 @@ func TestApplyDoesNotAllocate(t *testing.T) {
 				t.Errorf("%v %s: %v allocations an image", src.Format, text, n)
 			}
 		}
-	}
-}
-
-func BenchmarkApply(b *testing.B) {
-	params := &testEncoding{}
-	src := Source{Format: imagefile.Encoded, Image: encodePixels(b, params, randomImage(341, 256, 1), 341, 256), Encoding: params}
-	for _, name := range []string{"eval", "train", "train-resize"} {
-		b.Run(name, func(b *testing.B) {
-			engine, spec := NewEngine(kernel.Active()), mustParse(name)
-			dst := resample.Output{Pix: make([]byte, spec.OutputBytes())}
-			for i := 0; b.Loop(); i++ {
-				if _, err := engine.Apply(spec, dst, src, NewRNG(1, 1, i)); err != nil {
-					b.Fatal(err)
-				}
-			}
-			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "images/s")
-		})
 	}
 }

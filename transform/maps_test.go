@@ -2,7 +2,6 @@ package transform
 
 import (
 	"bytes"
-	"math"
 	"strings"
 	"testing"
 
@@ -86,19 +85,8 @@ func TestMapErrors(t *testing.T) {
 		`{"op":"RandomRotation","degrees":3,"expand":true}`:             "would differ in size",
 	} {
 		_, err := Parse(`[{"op":"CenterCrop","size":8},` + text + `]`)
-		if err == nil || !bytes.Contains([]byte(err.Error()), []byte(want)) {
+		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", text, err, want)
-		}
-	}
-	nan := math.NaN()
-	for _, op := range []Op{
-		RandomRotation{Degrees: [2]float64{nan, nan}}, RandomRotation{Center: &[2]float64{nan, 0}}, RandomRotation{Interpolation: Box},
-		RandomAffine{Scale: [2]float64{nan, 1}}, RandomAffine{Shear: [4]float64{0, 0, nan, nan}}, RandomAffine{Translate: [2]float64{nan, 0}},
-		RandomAffine{Center: &[2]float64{0, math.Inf(1)}}, RandomAffine{Degrees: [2]float64{math.Inf(-1), 0}}, RandomVerticalFlip{P: nan},
-		GaussianBlur{KernelSize: [2]int{3}, Sigma: [2]float64{nan, nan}}, PILGaussianBlur{Radius: [2]float64{nan, nan}}, PILGaussianBlur{P: nan},
-	} {
-		if _, err := NewSpec(CenterCrop{Size: Size{4}}, op); err == nil {
-			t.Errorf("%s is taken", op)
 		}
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/imgfeed/imgfeed/internal/kernel"
 	"github.com/imgfeed/imgfeed/internal/pillowtest"
 )
 
@@ -80,21 +79,15 @@ func TestSpacedAsTorch(t *testing.T) {
 }
 
 // drawnRecords returns the calls that an operation has recorded for many samples.
-func drawnRecords(t *testing.T, text string, n int) [][]map[string]any {
+func drawnRecords(t *testing.T, text string, n int) (records [][]map[string]any) {
 	t.Helper()
-	op := mustParse(`[{"op":"CenterCrop","size":8},` + text + `]`).ops[1]
-	engine, log, records := NewEngine(kernel.Active()), &recorder{}, make([][]map[string]any, n)
-	engine.scratch[0].Resize(8, 8)
-	for i := range records {
-		log.text = log.text[:0]
-		c := &canvas{engine: engine, draws: NewRNG(4, 5, i), log: log, from: &engine.scratch[0], step: wholeImage(8, 8), rendered: 1}
-		if err := op.apply(c); err != nil {
+	eachRecord(t, text, 8, 8, n, func(record string) {
+		var calls []map[string]any
+		if err := json.Unmarshal([]byte(record), &calls); err != nil {
 			t.Fatal(err)
 		}
-		if err := json.Unmarshal([]byte(log.String()), &records[i]); err != nil {
-			t.Fatal(err)
-		}
-	}
+		records = append(records, calls)
+	})
 	return records
 }
 
@@ -144,16 +137,11 @@ func TestTrivialAugmentWideDraws(t *testing.T) {
 		if kind == "adjust_contrast" {
 			factors[fmt.Sprint(record[0]["contrast_factor"])]++
 		}
-		if strings.HasPrefix(kind, "affine") || strings.HasPrefix(kind, "shear") || strings.HasPrefix(kind, "translate") {
-			kind = "affine" // those by nothing are not told apart
-		}
-		kinds[kind]++
+		kinds[groupedKind(kind)]++ // maps by nothing are not told apart
 	}
-	affine := kinds["affine"]
-	delete(kinds, "affine")
-	if p, sd := 4./14, math.Sqrt(float64(n)*4/14*10/14); math.Abs(float64(affine)-p*float64(n)) > 5*sd {
-		t.Errorf("%d of %d shear or translate, want 4 of 14", affine, n)
-	}
+	maps := kinds["map"]
+	delete(kinds, "map")
+	within(t, "shear or translate", maps, n, 4./14)
 	evenly(t, "augmentations", kinds, 10)
 	if len(factors) != 61 { // 1, which comes with either sign, and 30 to each side
 		t.Fatalf("%d factors of contrast, want 61: %v", len(factors), factors)
@@ -178,10 +166,7 @@ func TestRandAugmentDraws(t *testing.T) {
 	}
 	evenly(t, "augmentations", kinds, 13)
 	evenly(t, "signs of angles", signs, 2)
-	drawn, p := float64(2*n), 13./14
-	if sd := math.Sqrt(drawn * p * (1 - p)); math.Abs(float64(calls)-p*drawn) > 5*sd {
-		t.Errorf("%d calls, want about %.0f: one of 14 does nothing", calls, p*drawn)
-	}
+	within(t, "calls: one of 14 does nothing", calls, 2*n, 13./14)
 }
 
 // TestDistributions compares mean and variance of normal and gamma numbers, and of the parts of a whole.

@@ -28,41 +28,26 @@ func TestDrawsGolden(t *testing.T) {
 	}
 }
 
+// TestDrawsDifferByKey checks that every part of the key changes the draws, and pins those of a repetition and of a view.
 func TestDrawsDifferByKey(t *testing.T) {
-	seen := map[uint64][3]int{}
-	for seed := range 20 {
-		for epoch := range 20 {
-			for index := range 20 {
-				d := NewRNG(int64(seed-10), epoch, index)
-				v, key := d.pcg.Uint64(), [3]int{seed, epoch, index}
-				if other, ok := seen[v]; ok {
-					t.Fatalf("%v and %v draw the same", key, other)
-				}
-				seen[v] = key
-			}
+	seen := map[RNG][5]int{}
+	for i := range 7 * 7 * 7 * 7 * 7 {
+		key := [5]int{i%7 - 3, i / 7 % 7, i / 49 % 7, i / 343 % 7, i / 2401}
+		d := NewViewRNG(int64(key[0]), key[1], key[2], key[3], key[4])
+		if other, ok := seen[d]; ok {
+			t.Fatalf("%v and %v draw the same", key, other)
+		}
+		if seen[d] = key; key[3] == 0 && key[4] == 0 && d != NewRNG(int64(key[0]), key[1], key[2]) {
+			t.Fatalf("%v has other draws than the sample", key)
 		}
 	}
-}
-
-// TestRepetitionsDifferByKey checks that a repetition has draws of its own, and repetition 0 those of the sample.
-func TestRepetitionsDifferByKey(t *testing.T) {
-	seen := map[uint64][2]int{}
-	for index := range 100 {
-		for repetition := range 100 {
-			d := NewViewRNG(3, 1, index, repetition, 0)
-			v, key := d.pcg.Uint64(), [2]int{index, repetition}
-			if other, ok := seen[v]; ok {
-				t.Fatalf("%v and %v draw the same", key, other)
-			}
-			seen[v] = key
+	for _, c := range []struct {
+		repetition, view int
+		want             uint64
+	}{{2, 0, 0x4bdb5a97c36e391a}, {2, 5, 0x8db50705ef9bf0f5}} {
+		d := NewViewRNG(42, 3, 1000, c.repetition, c.view)
+		if got := d.pcg.Uint64(); got != c.want {
+			t.Errorf("view %d of repetition %d draws %#x, want %#x", c.view, c.repetition, got, c.want)
 		}
-		first, plain := NewViewRNG(3, 1, index, 0, 0), NewRNG(3, 1, index)
-		if first != plain {
-			t.Fatalf("sample %d: repetition 0 has other draws than the sample", index)
-		}
-	}
-	d := NewViewRNG(42, 3, 1000, 2, 0)
-	if got, want := d.pcg.Uint64(), uint64(0x4bdb5a97c36e391a); got != want {
-		t.Errorf("repetition 2 draws %#x, want %#x", got, want)
 	}
 }

@@ -3,7 +3,6 @@ package transform
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"image"
 	"slices"
 	"strings"
@@ -108,20 +107,6 @@ func TestViewsDrawApart(t *testing.T) {
 	first, err := engine.Apply(views[0], Output{Pix: make([]byte, views[0].OutputBytes())}, src, NewRNG(7, 1, 4))
 	if err != nil || first != made[0].Params {
 		t.Errorf("the first view draws %v, the transform alone %v (%v)", made[0].Params, first, err)
-	}
-	seen := map[RNG][2]int{}
-	for repetition := range 50 {
-		for view := range 50 {
-			d := NewViewRNG(1, 2, 3, repetition, view)
-			if other, ok := seen[d]; ok {
-				t.Fatalf("repetition and view %v and %v draw the same", [2]int{repetition, view}, other)
-			}
-			seen[d] = [2]int{repetition, view}
-		}
-	}
-	d := NewViewRNG(42, 3, 1000, 2, 5)
-	if got, want := d.pcg.Uint64(), uint64(0x8db50705ef9bf0f5); got != want {
-		t.Errorf("view 5 of repetition 2 draws %#x, want %#x", got, want)
 	}
 }
 
@@ -264,28 +249,5 @@ func TestViewsDoNotAllocate(t *testing.T) {
 				t.Errorf("%v %s: %v allocations an image", src.Format, text, n)
 			}
 		}
-	}
-}
-
-// BenchmarkViews compares decoding once with decoding once a view.
-func BenchmarkViews(b *testing.B) {
-	pix := randomImage(500, 375, 1)
-	data, aux := encodeJPEG(b, pix, 500, 375)
-	views := mustParseViews(b, dinoLike)
-	for _, at := range []int{len(views), 1} {
-		b.Run(fmt.Sprintf("%d at a time", at), func(b *testing.B) {
-			engine, made := NewEngine(kernel.Active()), makeViews(views, resample.NHWC, 0)
-			for i := 0; b.Loop(); i++ {
-				for v := range made {
-					made[v].RNG = NewViewRNG(1, 1, i, 0, v)
-				}
-				for first := 0; first < len(made); first += at {
-					if err := engine.ApplyViews(Source{Image: data, Aux: aux}, made[first:first+at]); err != nil {
-						b.Fatal(err)
-					}
-				}
-			}
-			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "images/s")
-		})
 	}
 }

@@ -215,23 +215,3 @@ func TestAllocations(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkMap(b *testing.B) {
-	src, dst := newImage(rand.New(rand.NewPCG(13, 14)), 224, 224), new(imagefile.RGB)
-	dst.Resize(224, 224)
-	sin, cos := math.Sincos(15 * math.Pi / 180)
-	for name, a := range map[string]Matrix{
-		"rotate": {cos, sin, 112 - 112*cos - 112*sin, -sin, cos, 112 + 112*sin - 112*cos}, "shear-x": {1, 0.2, 0, 0, 1, 0}, "shear-y": {1, 0, 0, 0.2, 1, 0},
-	} {
-		for _, f := range everyFilter {
-			for _, level := range kernel.Available() {
-				b.Run(fmt.Sprintf("%s/%v/%v", name, f, level), func(b *testing.B) {
-					m := New(level)
-					for b.Loop() {
-						m.Map(dst, src, a, f, [3]byte{})
-					}
-				})
-			}
-		}
-	}
-}

@@ -160,24 +160,3 @@ func TestAllocations(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkBlur(b *testing.B) {
-	rng := rand.New(rand.NewPCG(7, 8))
-	src, dst := newImage(rng, 224, 224), new(imagefile.RGB)
-	dst.Resize(224, 224)
-	for k, r := range blurrers() {
-		for _, radius := range []float64{0.5, 2, 5} {
-			b.Run(fmt.Sprintf("pillow/%v/%v", radius, kernel.Available()[k]), func(b *testing.B) {
-				for b.Loop() {
-					r.Pillow(dst, src, radius)
-				}
-			})
-		}
-		weights := gaussian(23, 2)
-		b.Run(fmt.Sprintf("torchvision/23/%v", kernel.Available()[k]), func(b *testing.B) {
-			for b.Loop() {
-				r.Torchvision(dst, src, weights, weights)
-			}
-		})
-	}
-}

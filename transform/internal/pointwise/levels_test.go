@@ -36,26 +36,3 @@ func TestLevels(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkAdjust(b *testing.B) {
-	src := testImage(rand.New(rand.NewPCG(1, 1)), 224, 224)
-	for i := range src {
-		src[i] = byte(i/3%224/2 + i/672/2 + i%3*9 + i*7%13)
-	}
-	pix := bytes.Clone(src)
-	for _, a := range []adjustment{
-		{"invert", 0}, {"posterize", 3}, {"solarize", 100}, {"solarize add", 50}, {"gray", 0}, {"brightness", 1.3}, {"contrast", 0.6},
-		{"saturation", 1.4}, {"sharpness", 1.8}, {"hue", 30}, {"autocontrast", 0}, {"equalize", 0},
-	} {
-		for _, level := range kernel.Available() {
-			adjuster := New(level)
-			b.Run(a.op+"/"+level.String(), func(b *testing.B) {
-				b.SetBytes(int64(len(src)))
-				for b.Loop() {
-					copy(pix, src)
-					a.inPlace(adjuster, pix, src, 224, 224)
-				}
-			})
-		}
-	}
-}
