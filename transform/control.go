@@ -21,22 +21,10 @@ func readOps(d *parameter, raw json.RawMessage, p *parameters, field reflect.Val
 	}
 	ops, err := parseNested(raw, p.resampler, p.nesting+1)
 	if err != nil {
-		return fmt.Errorf("%s: %s", d.name, reasonOf(err))
+		return fmt.Errorf("%s: %w", d.name, err)
 	}
 	field.Set(reflect.ValueOf(ops))
 	return nil
-}
-
-// reasonOf returns what an error of a nested list says, without the package's name.
-func reasonOf(err error) string {
-	se, ok := err.(*SpecError)
-	switch {
-	case !ok:
-		return err.Error()
-	case se.Op < 0:
-		return se.Reason
-	}
-	return fmt.Sprintf("operation %d (%s): %s", se.Op, se.Name, se.Reason)
 }
 
 // checkOps makes the operations of a list ready to run.
@@ -52,7 +40,7 @@ func checkOps(d *parameter, field reflect.Value) error {
 			err = severalError(op)
 		}
 		if err != nil {
-			return fmt.Errorf("%s: operation %d (%s): %w", d.name, i, NameOf(op), err)
+			return fmt.Errorf("%s: %w", d.name, opError(i, NameOf(op), err))
 		}
 	}
 	field.Set(reflect.ValueOf(ready))

@@ -24,7 +24,7 @@ func Parse(text string) (*Spec, error) {
 	case err != nil:
 		return nil, err
 	case len(views) > 1:
-		return nil, &SpecError{Op: -1, Reason: fmt.Sprintf("it makes %d views of an image, and one is wanted", len(views))}
+		return nil, specError("it makes %d views of an image, and one is wanted", len(views))
 	}
 	return views[0], nil
 }
@@ -38,8 +38,7 @@ func parseTransform(text string, resampler Resampler, names []string) (Views, er
 			if _, err := parseTimm(name); err == nil {
 				hint = fmt.Sprintf(` (put timm's policies into a list: {"op": "TimmAugment", "config": %q})`, name)
 			}
-			return nil, &SpecError{Op: -1, Reason: fmt.Sprintf("unknown transform %q%s, want %s, or a JSON list of operations",
-				name, hint, strings.Join(names, ", "))}
+			return nil, specError("unknown transform %q%s, want %s, or a JSON list of operations", name, hint, strings.Join(names, ", "))
 		}
 	}
 	ops, err := parseNested([]byte(text), resampler, 0)
@@ -62,13 +61,13 @@ func unquoted(text string) string {
 func parseNested(text []byte, resampler Resampler, nesting int) ([]Op, error) {
 	var list []json.RawMessage
 	if err := json.Unmarshal(text, &list); err != nil {
-		return nil, &SpecError{Op: -1, Reason: "the list is no valid JSON: " + err.Error()}
+		return nil, specError("the list is no valid JSON: %v", err)
 	}
 	ops := make([]Op, len(list))
 	for i, raw := range list {
 		name, op, err := parseOp(raw, resampler, nesting)
 		if err != nil {
-			return nil, &SpecError{Op: i, Name: name, Reason: err.Error()}
+			return nil, opError(i, name, err)
 		}
 		ops[i] = op
 	}

@@ -2,7 +2,6 @@ package transform
 
 import (
 	"encoding/json"
-	"fmt"
 	"math"
 )
 
@@ -10,7 +9,7 @@ import (
 // their operations is multiplied by the same factor, and rounded. "eval" with 160 is Resize(183), CenterCrop(160).
 func (v Views) Resized(size int) (Views, error) {
 	if size < 1 || size > SizeMax {
-		return nil, &SpecError{Op: -1, Reason: fmt.Sprintf("a size of %d pixels, want 1 to %d", size, SizeMax)}
+		return nil, specError("a size of %d pixels, want 1 to %d", size, SizeMax)
 	}
 	height, width := v[0].OutputSize()
 	factor := float64(size) / float64(min(height, width))
@@ -38,7 +37,7 @@ func (v Views) Fitted(height, width int) (Views, error) {
 	}
 	for _, spec := range views {
 		if h, w := spec.OutputSize(); h != height || w != width {
-			return nil, &SpecError{Op: -1, Reason: "buckets take a transform whose only size is that of a RandomResizedCrop, in each view"}
+			return nil, specError("buckets take a transform whose only size is that of a RandomResizedCrop, in each view")
 		}
 	}
 	return views, nil

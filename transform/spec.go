@@ -6,32 +6,30 @@ import (
 	"strings"
 )
 
-// A SpecError names the error in a transform: the operation (from 0, or -1 for the whole list), the parameter, and the
-// accepted values.
-type SpecError struct {
-	Op     int
-	Name   string // the operation's name, if it has one
-	Reason string
-}
+// A SpecError says what is wrong with a transform: the view, the operation (from 0), the parameter, and the accepted values.
+type SpecError struct{ Reason string }
 
+// Error leaves out the middle of a reason that repeats a value of thousands of bytes.
 func (e *SpecError) Error() string {
-	switch reason := shortened(e.Reason); {
-	case e.Op < 0:
-		return "transform: " + reason
-	case e.Name == "":
-		return fmt.Sprintf("transform: operation %d: %s", e.Op, reason)
-	default:
-		return fmt.Sprintf("transform: operation %d (%s): %s", e.Op, e.Name, reason)
+	const head, tail = 600, 300
+	reason := e.Reason
+	if len(reason) > head+tail {
+		reason = strings.ToValidUTF8(reason[:head]+" … "+reason[len(reason)-tail:], "")
 	}
+	return "transform: " + reason
 }
 
-// shortened leaves out the middle of a reason that repeats a value of thousands of bytes.
-func shortened(reason string) string {
-	const head, tail = 600, 300
-	if len(reason) <= head+tail {
-		return reason
+// specError returns a SpecError, without the prefixes of those in its arguments.
+func specError(format string, args ...any) error {
+	return &SpecError{strings.ReplaceAll(fmt.Sprintf(format, args...), "transform: ", "")}
+}
+
+// opError is the error of operation i of a list.
+func opError(i int, name string, err error) error {
+	if name != "" {
+		name = " (" + name + ")"
 	}
-	return strings.ToValidUTF8(reason[:head]+" … "+reason[len(reason)-tail:], "")
+	return specError("operation %d%s: %v", i, name, err)
 }
 
 // A SizeError says that an operation cannot take an image of this size.
@@ -61,10 +59,10 @@ func NewSpec(ops ...Op) (*Spec, error) { return newSpec(ops, false) }
 // newSpec is NewSpec; several allows an operation with several results.
 func newSpec(ops []Op, several bool) (*Spec, error) {
 	if len(ops) == 0 {
-		return nil, &SpecError{Op: -1, Reason: fmt.Sprintf("no operations; want a preset (%s) or a list", strings.Join(Presets(), ", "))}
+		return nil, specError("no operations; want a preset (%s) or a list", strings.Join(Presets(), ", "))
 	}
 	if len(ops) > opsMax {
-		return nil, &SpecError{Op: -1, Reason: fmt.Sprintf("%d operations, want at most %d", len(ops), opsMax)}
+		return nil, specError("%d operations, want at most %d", len(ops), opsMax)
 	}
 	s := &Spec{ops: make([]Op, len(ops))}
 	for i, op := range ops {
@@ -73,19 +71,18 @@ func newSpec(ops []Op, several bool) (*Spec, error) {
 			err = severalError(op)
 		}
 		if err != nil {
-			return nil, &SpecError{Op: i, Name: NameOf(op), Reason: err.Error()}
+			return nil, opError(i, NameOf(op), err)
 		}
 		if makes, ok := op.(severalOp); ok {
 			s.parts = makes.results()
 		}
 		s.height, s.width = outputSize(s.ops[i], s.height, s.width)
 		if s.height > SizeMax || s.width > SizeMax { // several operations together
-			reason := fmt.Sprintf("the result would be %d×%d, want at most %d", s.height, s.width, SizeMax)
-			return nil, &SpecError{Op: i, Name: NameOf(op), Reason: reason}
+			return nil, opError(i, NameOf(op), fmt.Errorf("the result would be %d×%d, want at most %d", s.height, s.width, SizeMax))
 		}
 	}
 	if s.height == 0 {
-		return nil, &SpecError{Op: -1, Reason: "the images would differ in size; end with a crop, or give Resize a size [h, w]"}
+		return nil, specError("the images would differ in size; end with a crop, or give Resize a size [h, w]")
 	}
 	return s, nil
 }

@@ -48,25 +48,13 @@ func (v Views) RNG(seed int64, epoch, index, repetition, view int) RNG {
 // ViewsMax bounds the views of an image.
 const ViewsMax = 64
 
-// A ViewError says which view's transform is wrong. Unwrap gives the reason, a [*SpecError].
-type ViewError struct {
-	View int // index in the given list, from 0
-	Err  error
-}
-
-func (e *ViewError) Error() string {
-	return fmt.Sprintf("transform: view %d: %s", e.View, strings.TrimPrefix(e.Err.Error(), "transform: "))
-}
-
-func (e *ViewError) Unwrap() error { return e.Err }
-
 // ParseViews is [Parse] with a default resampler, for operations that do not name one and for presets. It also takes several
 // views: the name of one of [ViewPresets], or
 //
 //	{"views": ["train", [{"op": "CenterCrop", "size": 96}], {"repeat": 8, "ops": "cifar"}]}
 //
 // The elements are transforms as for [Parse], or objects with a transform and its number of views. Errors are
-// [*SpecError], within a [*ViewError] if they concern one view.
+// [*SpecError].
 func ParseViews(text string, resampler Resampler) (Views, error) {
 	text = strings.TrimSpace(text)
 	if views := textOf(viewPresets, unquoted(text)); views != "" {
@@ -80,26 +68,26 @@ func ParseViews(text string, resampler Resampler) (Views, error) {
 	}
 	err := decodeStrictly([]byte(text), &object)
 	if err != nil && strings.Contains(text, `"op"`) && object.Views == nil {
-		return nil, &SpecError{Op: -1, Reason: fmt.Sprintf("an operation must be in a list: [%.200s]", text)}
+		return nil, specError("an operation must be in a list: [%.200s]", text)
 	}
 	if err != nil {
-		return nil, &SpecError{Op: -1, Reason: `not {"views": [transform, …]}: ` + err.Error()}
+		return nil, specError(`not {"views": [transform, …]}: %v`, err)
 	}
 	var views Views
 	for i, raw := range object.Views {
 		added, repeat, err := parseView(raw, resampler)
 		if err != nil {
-			return nil, &ViewError{View: i, Err: err}
+			return nil, specError("view %d: %v", i, err)
 		}
 		if n := len(views) + repeat*len(added); n > ViewsMax {
-			return nil, &SpecError{Op: -1, Reason: fmt.Sprintf("at least %d views, want at most %d", n, ViewsMax)}
+			return nil, specError("at least %d views, want at most %d", n, ViewsMax)
 		}
 		for range repeat {
 			views = append(views, added...)
 		}
 	}
 	if len(views) == 0 {
-		return nil, &SpecError{Op: -1, Reason: "no views; want a list of transforms"}
+		return nil, specError("no views; want a list of transforms")
 	}
 	return views, nil
 }
@@ -113,18 +101,17 @@ func parseView(raw json.RawMessage, resampler Resampler) (views Views, repeat in
 			Ops    json.RawMessage `json:"ops"`
 		}
 		if err := decodeStrictly(raw, &object); err != nil {
-			return nil, 0, &SpecError{Op: -1, Reason: `not {"repeat": n, "ops": transform}: ` + err.Error()}
+			return nil, 0, specError(`not {"repeat": n, "ops": transform}: %v`, err)
 		}
 		if err := json.Unmarshal(object.Repeat, &repeat); object.Repeat != nil && err != nil || repeat < 1 || repeat > ViewsMax {
-			reason := fmt.Sprintf("repeat is %.40s, want a whole number from 1 to %d", object.Repeat, ViewsMax)
-			return nil, 0, &SpecError{Op: -1, Reason: reason}
+			return nil, 0, specError("repeat is %.40s, want a whole number from 1 to %d", object.Repeat, ViewsMax)
 		}
 		if raw = object.Ops; raw == nil {
-			return nil, 0, &SpecError{Op: -1, Reason: "ops is missing"}
+			return nil, 0, specError("ops is missing")
 		}
 	}
 	if !bytes.HasPrefix(raw, []byte("[")) && !bytes.HasPrefix(raw, []byte(`"`)) {
-		return nil, 0, &SpecError{Op: -1, Reason: fmt.Sprintf("%.40s is no transform, want a preset's name or a list of operations", raw)}
+		return nil, 0, specError("%.40s is no transform, want a preset's name or a list of operations", raw)
 	}
 	views, err = parseTransform(string(raw), resampler, Presets())
 	return views, repeat, err
