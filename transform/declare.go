@@ -112,9 +112,6 @@ func (p *parameters) read(known Op) (Op, error) {
 	var names []string
 	for _, d := range declared(v.Type()) {
 		names = append(names, d.name)
-		if d.kind.ignored != "" {
-			names = append(names, d.kind.ignored)
-		}
 		if err := d.read(p, v.Field(d.field)); err != nil && first == nil {
 			first = err
 		}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"reflect"
@@ -28,8 +27,6 @@ type kind struct {
 	check func(d *parameter, field reflect.Value) error
 	// write returns the value to marshal; nil marshals the field itself.
 	write func(value any) any
-	// ignored is a second parameter, accepted for compatibility with torchvision.
-	ignored string
 	// nullIsZero makes null the field's zero value instead of the default.
 	nullIsZero bool
 
@@ -105,7 +102,7 @@ func kinds() []kind {
 		{name: "boolean", read: readValue("true or false"), check: unchecked},
 		{name: "text", parse: parseWord},
 		{name: "padding_mode", parse: parsePaddingMode},
-		{name: "filter", read: readFilter, parse: parseFilter, ignored: "antialias"},
+		{name: "filter", parse: parseFilter},
 		{name: "map", parse: parseMap},
 		{name: "resampler", read: readResampler, parse: func(_ *parameter, text string) (any, error) { return resample.ParseAlgorithm(text) }},
 		{name: "operations", want: "a list of operations", read: readOps, check: checkOps, write: writeOps},
@@ -288,18 +285,6 @@ func parsePaddingMode(d *parameter, name string) (any, error) {
 
 func parseFilter(_ *parameter, name string) (any, error) {
 	return resample.ParseFilter(strings.ToLower(name))
-}
-
-// readFilter reads the filter of a resize. torchvision's antialias must be true, because Pillow always antialiases.
-func readFilter(d *parameter, raw json.RawMessage, p *parameters, field reflect.Value) error {
-	antialias := true
-	if value := p.values["antialias"]; !isNull(value) && json.Unmarshal(value, &antialias) != nil {
-		return fmt.Errorf("antialias is %.100s, want true or false", value)
-	}
-	if !antialias {
-		return errors.New("antialias is false, but Pillow always antialiases; leave it out or use \"nearest\"")
-	}
-	return d.readText(raw, field)
 }
 
 // parseMap takes the interpolation of an operation that maps points.

@@ -109,33 +109,31 @@ func Available() []Level {
 func Active() Level { return active() }
 
 var active = sync.OnceValue(func() Level {
-	level := min(Compiled(), Detected())
-	if s := os.Getenv(EnvVar); s != "" {
-		limit, _ := parseHere(s)
-		level = min(level, limit)
-	}
+	level, _ := chosen()
 	return level
 })
 
 // CheckEnv returns an error if IMGFEED_KERNELS is set but is not the name of a level. Programs call it at the start.
 func CheckEnv() error {
-	s := os.Getenv(EnvVar)
-	if s == "" {
-		return nil
-	}
-	if _, err := parseHere(s); err != nil {
-		return fmt.Errorf("%s: %w", EnvVar, err)
-	}
-	return nil
+	_, err := chosen()
+	return err
 }
 
-// parseHere is ParseLevel for the levels of this architecture.
-func parseHere(s string) (Level, error) {
-	l, err := ParseLevel(s)
-	if err == nil && !slices.Contains(ofArchitecture(runtime.GOARCH), l) {
-		return Generic, fmt.Errorf("kernel: %s has no level %q, its levels are %v", runtime.GOARCH, s, ofArchitecture(runtime.GOARCH))
+// chosen returns the level in use, and the error in IMGFEED_KERNELS.
+func chosen() (Level, error) {
+	level, here := min(Compiled(), Detected()), ofArchitecture(runtime.GOARCH)
+	s := os.Getenv(EnvVar)
+	if s == "" {
+		return level, nil
 	}
-	return l, err
+	limit, err := ParseLevel(s)
+	if err == nil && !slices.Contains(here, limit) {
+		err = fmt.Errorf("kernel: %s has no level %q, its levels are %v", runtime.GOARCH, s, here)
+	}
+	if err != nil {
+		return Generic, fmt.Errorf("%s: %w", EnvVar, err)
+	}
+	return min(level, limit), nil
 }
 
 // Toolchain is the release of Go that builds the accelerated kernels, as GOTOOLCHAIN takes it: that of go.mod's
