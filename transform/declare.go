@@ -62,21 +62,15 @@ func declared(t reflect.Type) []parameter {
 		if d.low, d.high = d.kind.low, d.kind.high; d.low == d.high && d.high == 0 {
 			d.low, d.high = math.Inf(-1), math.Inf(1)
 		}
-		if bounds := strings.Fields(tag.Get("range")); len(bounds) == 2 {
-			d.bounded, d.low, d.high = true, bound(bounds[0]), bound(bounds[1])
+		if bounds, ok := tag.Lookup("range"); ok {
+			if _, err := fmt.Sscan(bounds, &d.low, &d.high); err != nil {
+				panic("transform: a range is " + bounds)
+			}
+			d.bounded = true
 		}
 		all = append(all, d)
 	}
 	return all
-}
-
-// bound reads one end of a range.
-func bound(text string) float64 {
-	v, err := strconv.ParseFloat(text, 64)
-	if err != nil {
-		panic("transform: a range ends in " + text)
-	}
-	return v
 }
 
 // format is the verb for the parameter's numbers.

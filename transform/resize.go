@@ -13,7 +13,7 @@ type Resize struct {
 	Size Size `param:"size,omitempty" is:"sides" default:"null"`
 	// MaxSize bounds the longer side, if it is not 0: where Size would exceed it, both sides become shorter. Without a
 	// Size the longer side becomes MaxSize.
-	MaxSize int `param:"max_size,omitempty" default:"0"`
+	MaxSize int `param:"max_size,omitempty" default:"0" range:"0 16384"`
 	// Interpolation is the filter, and Resampler says which releases of Pillow it has the bits of.
 	Interpolation Interpolation `param:"interpolation" default:"bilinear"`
 	Resampler     Resampler     `param:"resampler" default:"null"`
@@ -23,8 +23,6 @@ func (o Resize) prepare() (Op, error) {
 	switch {
 	case o.MaxSize == 0 && o.Size == Size{}:
 		return nil, errors.New("size is missing, want n or [h, w]")
-	case o.MaxSize < 0 || o.MaxSize > SizeMax:
-		return nil, fmt.Errorf("max_size is %d, want 1 to %d", o.MaxSize, SizeMax)
 	case o.MaxSize > 0 && o.Size[1] > 0:
 		return nil, errors.New("max_size is for a size of one number, which is that of the shorter side")
 	case o.MaxSize > 0 && o.MaxSize <= o.Size[0]:
