@@ -18,13 +18,12 @@ func (CenterCrop) random() bool { return false }
 
 func (o CenterCrop) outputSize(int, int) (int, int) { return o.Size[0], o.Size[1] }
 
-func (o CenterCrop) apply(c *canvas) error { return c.crop(o.box(c.size())) }
-
-// box is torchvision's center_crop: pad first where the image is smaller, then cut at round((image − crop) / 2), half to
+// apply is torchvision's center_crop: pad first where the image is smaller, then cut at round((image − crop) / 2), half to
 // even.
-func (o CenterCrop) box(w, h int) image.Rectangle {
+func (o CenterCrop) apply(c *canvas) error {
+	w, h := c.size()
 	left, top := centerOffset(w, o.Size[1]), centerOffset(h, o.Size[0])
-	return image.Rect(left, top, left+o.Size[1], top+o.Size[0])
+	return c.crop(image.Rect(left, top, left+o.Size[1], top+o.Size[0]))
 }
 
 func centerOffset(size, crop int) int {
@@ -107,40 +106,27 @@ type RandomCrop struct {
 
 func (o RandomCrop) outputSize(int, int) (int, int) { return o.Size[0], o.Size[1] }
 
+// apply draws the top, then the left, where there is a choice.
 func (o RandomCrop) apply(c *canvas) error {
 	w, h := c.size()
-	r, ok := o.box(w, h, &c.draws)
-	if !ok {
-		reason := fmt.Sprintf("the crop is %d×%d; resize first, or set padding or pad_if_needed", o.Size[1], o.Size[0])
-		return &SizeError{NameOf(o), w, h, reason}
-	}
-	missingX, missingY := o.missing(w, h)
-	return c.pad(r, padding{o.Mode, o.Fill, o.Padding}, padding{pixels: [4]int{missingX, missingY, missingX, missingY}})
-}
-
-// missing returns the further padding of a padded w × h image, on each side along x and along y.
-func (o RandomCrop) missing(w, h int) (x, y int) {
-	if !o.PadIfNeeded {
-		return 0, 0
-	}
-	return max(0, o.Size[1]-(w+o.Padding[0]+o.Padding[2])), max(0, o.Size[0]-(h+o.Padding[1]+o.Padding[3]))
-}
-
-// box returns a uniformly drawn crop of the padded w × h image: top, then left, where there is a choice. It reports
-// whether the crop fits.
-func (o RandomCrop) box(w, h int, d *RNG) (r image.Rectangle, ok bool) {
 	cropH, cropW := o.Size[0], o.Size[1]
-	missingX, missingY := o.missing(w, h)
-	paddedW, paddedH := w+o.Padding[0]+o.Padding[2]+2*missingX, h+o.Padding[1]+o.Padding[3]+2*missingY
+	paddedW, paddedH := w+o.Padding[0]+o.Padding[2], h+o.Padding[1]+o.Padding[3]
+	missingX, missingY := 0, 0 // on each side
+	if o.PadIfNeeded {
+		missingX, missingY = max(0, cropW-paddedW), max(0, cropH-paddedH)
+		paddedW, paddedH = paddedW+2*missingX, paddedH+2*missingY
+	}
 	if paddedW < cropW || paddedH < cropH {
-		return image.Rectangle{}, false
+		reason := fmt.Sprintf("the crop is %d×%d; resize first, or set padding or pad_if_needed", cropW, cropH)
+		return &SizeError{NameOf(o), w, h, reason}
 	}
 	x, y := -o.Padding[0]-missingX, -o.Padding[1]-missingY
 	if paddedW != cropW || paddedH != cropH {
-		y += d.below(paddedH - cropH + 1)
-		x += d.below(paddedW - cropW + 1)
+		y += c.draws.below(paddedH - cropH + 1)
+		x += c.draws.below(paddedW - cropW + 1)
 	}
-	return image.Rect(x, y, x+cropW, y+cropH), true
+	r := image.Rect(x, y, x+cropW, y+cropH)
+	return c.pad(r, padding{o.Mode, o.Fill, o.Padding}, padding{pixels: [4]int{missingX, missingY, missingX, missingY}})
 }
 
 // RandomResizedCrop is torchvision.transforms.RandomResizedCrop(size, scale, ratio, interpolation, antialias=True).

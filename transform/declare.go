@@ -121,7 +121,7 @@ func (p *parameters) read(known Op) (Op, error) {
 // read sets a field to the given value, or to the default.
 func (d *parameter) read(p *parameters, field reflect.Value) error {
 	raw, explicit := p.values[d.name], true
-	if isNull(raw) && (raw == nil || !d.kind.nullIsZero) {
+	if isNull(raw) {
 		raw, explicit = d.fallback, false
 	}
 	if isNull(raw) && d.required {

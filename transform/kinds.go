@@ -27,8 +27,6 @@ type kind struct {
 	check func(d *parameter, field reflect.Value) error
 	// write returns the value to marshal; nil marshals the field itself.
 	write func(value any) any
-	// nullIsZero makes null the field's zero value instead of the default.
-	nullIsZero bool
 
 	of        string  // type of numbers in JSON
 	counts    []int   // accepted lengths of a list of numbers; nil takes a single number
@@ -86,7 +84,7 @@ func kinds() []kind {
 			name: "padding", want: "n, [x, y] or [left, top, right, bottom]", of: whole, counts: []int{1, 2, 4}, repeated: true,
 			low: 0, high: SizeMax,
 		},
-		{name: "fill", of: "a number or [red, green, blue]", counts: []int{1, 3}, repeated: true, nullIsZero: true},
+		{name: "fill", of: "a number or [red, green, blue]", counts: []int{1, 3}, repeated: true},
 		{name: "interval", want: lowHigh, of: "two numbers", counts: []int{2}, listed: true, ordered: true},
 		{name: "shares", want: "[x, y]", of: "two numbers", counts: []int{2}, listed: true},
 		{name: "point", want: "[x, y]", of: "two numbers", counts: []int{2}, listed: true},

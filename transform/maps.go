@@ -50,33 +50,27 @@ type RandomAffine struct {
 	Center *[2]float64 `param:"center" default:"null" range:"-1e6 1e6"`
 }
 
+// apply draws the angle, then the shift along x and y in whole pixels, the scale, and the shear along x and y: those that have
+// a range.
 func (o RandomAffine) apply(c *canvas) error {
 	w, h := c.size()
-	angle, translate, scale, shear := o.draw(w, h, &c.draws)
-	return c.affine(affineParams{angle, translate, scale, shear, o.Center}, o.Interpolation, o.Fill)
-}
-
-// draw draws the parameters for an image of w × h pixels: the angle, the shift along x and y in whole pixels, the
-// scale, the shear along x, and the shear along y. Except for the angle, it draws only those that have a range.
-func (o RandomAffine) draw(w, h int, d *RNG) (angle float64, translate [2]float64, scale float64, shear [2]float64) {
-	angle = d.uniform(o.Degrees[0], o.Degrees[1])
+	p := affineParams{angle: c.draws.uniform(o.Degrees[0], o.Degrees[1]), scale: 1, center: o.Center}
 	if o.Translate != [2]float64{} {
 		for i, side := range [2]int{w, h} {
 			limit := float64(o.Translate[i] * float64(side))
-			translate[i] = float64(roundToInt(d.uniform(-limit, limit)))
+			p.translate[i] = float64(roundToInt(c.draws.uniform(-limit, limit)))
 		}
 	}
-	scale = 1
 	if o.Scale != [2]float64{} {
-		scale = d.uniform(o.Scale[0], o.Scale[1])
+		p.scale = c.draws.uniform(o.Scale[0], o.Scale[1])
 	}
 	if o.Shear != [4]float64{} {
-		shear[0] = d.uniform(o.Shear[0], o.Shear[1])
+		p.shear[0] = c.draws.uniform(o.Shear[0], o.Shear[1])
 		if o.Shear[2] != 0 || o.Shear[3] != 0 {
-			shear[1] = d.uniform(o.Shear[2], o.Shear[3])
+			p.shear[1] = c.draws.uniform(o.Shear[2], o.Shear[3])
 		}
 	}
-	return angle, translate, scale, shear
+	return c.affine(p, o.Interpolation, o.Fill)
 }
 
 // affineMap replaces the image by one of w × h pixels. The matrix maps its pixels to those of the old image; pixels
@@ -110,7 +104,7 @@ func (c *canvas) affine(p affineParams, filter Interpolation, fill Fill) error {
 	if p.center != nil {
 		center = *p.center
 	}
-	return c.affineMap(w, h, inverseAffine(center, p.angle, p.translate, p.scale, p.shear), filter, fill)
+	return c.affineMap(w, h, p.inverse(center), filter, fill)
 }
 
 // pillowTransform is Pillow's Image.transform of the image's own size by a matrix.
@@ -200,22 +194,20 @@ func expanded(w, h int, m affine.Matrix) (int, int) {
 	return int(math.Ceil(high[0]) - math.Floor(low[0])), int(math.Ceil(high[1]) - math.Floor(low[1]))
 }
 
-// inverseAffine is torchvision's _get_inverse_affine_matrix, with the same arithmetic in the same order: a rotation, a
-// shift, a scale and shears along x and y about center, with angles in degrees.
-func inverseAffine(center [2]float64, angle float64, translate [2]float64, scale float64, shear [2]float64) affine.Matrix {
-	rot, shearY := libm.Radians(angle), libm.Radians(shear[1])
+// inverse is torchvision's _get_inverse_affine_matrix, with the same arithmetic in the same order.
+func (p *affineParams) inverse(center [2]float64) affine.Matrix {
+	rot, shearY := libm.Radians(p.angle), libm.Radians(p.shear[1])
 	sinRot, cosRot := libm.SinCos(rot)
 	sin, cos := libm.SinCos(rot - shearY)
 	_, cosY := libm.SinCos(shearY)
-	tanX := libm.Tan(libm.Radians(shear[0]))
+	tanX := libm.Tan(libm.Radians(p.shear[0]))
 	a := cos / cosY
 	b := float64(-cos*tanX)/cosY - sinRot
 	c := sin / cosY
 	d := float64(-sin*tanX)/cosY + cosRot
-	m := affine.Matrix{d / scale, -b / scale, 0, -c / scale, a / scale, 0}
-	x, y := -center[0]-translate[0], -center[1]-translate[1]
-	m[2] = float64(m[0]*x) + float64(m[1]*y)
-	m[5] = float64(m[3]*x) + float64(m[4]*y)
+	m := affine.Matrix{d / p.scale, -b / p.scale, 0, -c / p.scale, a / p.scale, 0}
+	x, y := -center[0]-p.translate[0], -center[1]-p.translate[1]
+	m[2], m[5] = mapped(m, x, y)
 	m[2] += center[0]
 	m[5] += center[1]
 	return m

@@ -17,8 +17,6 @@ type Pad struct {
 	Mode PaddingMode `param:"padding_mode" default:"constant"`
 }
 
-func (o Pad) around() padding { return padding{o.Mode, o.Fill, o.Padding} }
-
 func (Pad) random() bool { return false }
 
 func (o Pad) outputSize(h, w int) (int, int) {
@@ -30,7 +28,7 @@ func (o Pad) outputSize(h, w int) (int, int) {
 
 func (o Pad) apply(c *canvas) error {
 	w, h := c.size()
-	return c.pad(image.Rect(-o.Padding[0], -o.Padding[1], w+o.Padding[2], h+o.Padding[3]), o.around())
+	return c.pad(image.Rect(-o.Padding[0], -o.Padding[1], w+o.Padding[2], h+o.Padding[3]), padding{o.Mode, o.Fill, o.Padding})
 }
 
 // A PaddingMode chooses the pixels of padding: torchvision's parameter padding_mode. The zero value is torchvision's default.

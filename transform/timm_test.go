@@ -197,11 +197,11 @@ func TestTimmErrors(t *testing.T) {
 	}
 }
 
-// TestTimmFill: without a fill TimmAugment has timm's grey, and null is black.
+// TestTimmFill: without a fill, or with null, TimmAugment has timm's grey.
 func TestTimmFill(t *testing.T) {
 	for text, want := range map[string]Fill{
 		`[{"op":"CenterCrop","size":8},{"op":"TimmAugment","config":"rand"}]`:             {128, 128, 128},
-		`[{"op":"CenterCrop","size":8},{"op":"TimmAugment","config":"rand","fill":null}]`: {},
+		`[{"op":"CenterCrop","size":8},{"op":"TimmAugment","config":"rand","fill":null}]`: {128, 128, 128},
 		`[{"op":"CenterCrop","size":8},{"op":"TimmAugment","config":"rand","fill":7}]`:    {7, 7, 7},
 	} {
 		if got := mustParse(text).Ops()[1].(TimmAugment).Fill; got != want {
