@@ -44,29 +44,20 @@ func (o AugMix) apply(c *canvas) error {
 	for i := range o.Width {
 		weights[i] *= parts[1]
 	}
-	return c.mix(mixture{share: parts[0], weights: weights[:o.Width], factor: 1}, o.chain)
+	return c.mix(mixture{share: parts[0], weights: weights[:o.Width], factor: 1, depth: o.Depth}, o.step)
 }
 
-// chain does one chain's augmentations.
-func (o AugMix) chain(c *canvas) error {
-	depth := o.Depth
-	if depth <= 0 {
-		depth = 1 + c.draws.below(3)
-	}
+// step does one augmentation of a chain.
+func (o AugMix) step(c *canvas) error {
 	augmentations := mixSpace.augmentations
 	if !o.AllOps {
 		augmentations = augmentations[:mixFewer]
 	}
-	for range depth {
-		a, k := augmentations[c.draws.below(len(augmentations))], 0
-		if leveled(a) {
-			k = c.draws.below(o.Severity)
-		}
-		if err := c.augmentSigned(&mixSpace, a, k, mixBins, o.Interpolation, o.Fill); err != nil {
-			return err
-		}
+	a, k := augmentations[c.draws.below(len(augmentations))], 0
+	if leveled(a) {
+		k = c.draws.below(o.Severity)
 	}
-	return nil
+	return c.augmentSigned(&mixSpace, a, k, mixBins, o.Interpolation, o.Fill)
 }
 
 // A mixture is a weighted sum of several augmented copies of an image.
@@ -74,11 +65,12 @@ type mixture struct {
 	share   float32   // weight of the image itself in the sum
 	weights []float32 // weights of the chains' results
 	factor  float32   // blends the image with the sum, as Pillow does; 1 replaces it by the sum
+	depth   int       // number of augmentations in a chain; 0 or less draws 1 to 3
 	blends  bool      // no sum: the image is blended with each chain's result in turn, by its weight
 }
 
-// mix replaces the image by its mixture with one run of chain for each weight.
-func (c *canvas) mix(m mixture, chain func(c *canvas) error) error {
+// mix replaces the image by its mixture with one chain of steps for each weight.
+func (c *canvas) mix(m mixture, step func(c *canvas) error) error {
 	img, err := c.inMemory()
 	if err != nil {
 		return err
@@ -100,8 +92,14 @@ func (c *canvas) mix(m mixture, chain func(c *canvas) error) error {
 		if log != nil {
 			c.log = &recorder{}
 		}
-		if err := chain(c); err != nil {
-			return err
+		depth := m.depth
+		if depth <= 0 {
+			depth = 1 + c.draws.below(3)
+		}
+		for range depth {
+			if err := step(c); err != nil {
+				return err
+			}
 		}
 		if img, err = c.inMemory(); err != nil {
 			return err
@@ -115,13 +113,10 @@ func (c *canvas) mix(m mixture, chain func(c *canvas) error) error {
 			pointwise.Add(e.sums, img.Pix, weight)
 		}
 	}
-	switch {
-	case m.blends:
+	if m.blends {
 		copy(img.Pix, e.blended)
-	default:
-		if pointwise.Finish(img.Pix, e.sums); m.factor != 1 {
-			pointwise.Blend(img.Pix, e.unmixed, img.Pix, m.factor)
-		}
+	} else if pointwise.Finish(img.Pix, e.sums); m.factor != 1 {
+		pointwise.Blend(img.Pix, e.unmixed, img.Pix, m.factor)
 	}
 	if c.log = log; log != nil {
 		m.record(log, json.RawMessage("["+strings.Join(chains, ", ")+"]"))

@@ -42,18 +42,8 @@ func (p *timmPlan) applyMix(c *canvas) error {
 	if p.blends {
 		blendWeights(weights[:p.width], parts[0])
 	}
-	return c.mix(mixture{weights: weights[:p.width], factor: parts[0], blends: p.blends}, func(c *canvas) error {
-		depth := p.depth
-		if depth <= 0 {
-			depth = 1 + c.draws.below(3)
-		}
-		for range depth {
-			if err := p.do(c, p.policies[0][c.draws.below(len(p.policies[0]))]); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	m := mixture{weights: weights[:p.width], factor: parts[0], depth: p.depth, blends: p.blends}
+	return c.mix(m, func(c *canvas) error { return p.do(c, p.policies[0][c.draws.below(len(p.policies[0]))]) })
 }
 
 // blendWeights converts the weights of a sum to those of successive blends, as timm's _calc_blended_weights does. In
