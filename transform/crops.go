@@ -125,8 +125,14 @@ func (o RandomCrop) apply(c *canvas) error {
 		y += c.draws.below(paddedH - cropH + 1)
 		x += c.draws.below(paddedW - cropW + 1)
 	}
-	r := image.Rect(x, y, x+cropW, y+cropH)
-	return c.pad(r, padding{o.Mode, o.Fill, o.Padding}, padding{pixels: [4]int{missingX, missingY, missingX, missingY}})
+	b := padding{o.Mode, o.Fill, o.Padding}
+	if o.Mode != Constant && (missingX > 0 || missingY > 0) { // the second padding shows the first
+		if err := c.pad(image.Rect(-o.Padding[0], -o.Padding[1], w+o.Padding[2], h+o.Padding[3]), b); err != nil {
+			return err
+		}
+		x, y, b.pixels = x+o.Padding[0], y+o.Padding[1], [4]int{missingX, missingY, missingX, missingY}
+	}
+	return c.pad(image.Rect(x, y, x+cropW, y+cropH), b)
 }
 
 // RandomResizedCrop is torchvision.transforms.RandomResizedCrop(size, scale, ratio, interpolation, antialias=True).

@@ -58,8 +58,7 @@ type Engine struct {
 	final     imagefile.RGB    // the result, while a change is written to it
 	shared    imagefile.RGB    // the region of an image that several views need
 	single    [1]View
-	columns   []int32   // source columns that a padded image shows
-	rows      []int32   // source rows that a padded image shows
+	columns   []int     // source columns that a padded image shows
 	unmixed   []byte    // the image before mixing
 	blended   []byte    // the image blended with one chain after the other
 	sums      []float32 // weighted sum of the mixed images

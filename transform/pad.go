@@ -85,53 +85,35 @@ type padding struct {
 	pixels [4]int
 }
 
-// pad puts paddings around the image, one around the other, and cuts r out of the result. r counts from the image's own
-// first pixel and lies within the outermost padding. All paddings have the mode and colour of the first.
-func (c *canvas) pad(r image.Rectangle, paddings ...padding) error {
-	b := paddings[0]
+// pad puts a padding around the image and cuts r out of the result. r counts from the image's own first pixel.
+func (c *canvas) pad(r image.Rectangle, b padding) error {
 	w, h := c.size()
 	if b.mode == Constant || r.In(image.Rect(0, 0, w, h)) {
 		return c.cropFilled(r, b.fill)
 	}
 	if c.log != nil {
-		c.log.pad(r, paddings)
+		c.log.add("pad", "padding", b.pixels, "padding_mode", b.mode)
+		c.log.crop(r.Add(image.Pt(b.pixels[0], b.pixels[1])), r.Max.X+b.pixels[0], r.Max.Y+b.pixels[1], Fill{})
 	}
 	from, to, err := c.redraw(r.Dx(), r.Dy())
 	if err != nil {
 		return err
 	}
 	e := c.engine
-	e.columns = b.mode.places(e.columns[:0], r.Min.X, r.Max.X, w, 0, paddings)
-	e.rows = b.mode.places(e.rows[:0], r.Min.Y, r.Max.Y, h, 1, paddings)
+	e.columns = e.columns[:0]
+	for x := r.Min.X; x < r.Max.X; x++ {
+		e.columns = append(e.columns, b.mode.place(x, w))
+	}
 	inside := r.Intersect(image.Rect(0, 0, w, h))
-	for y, row := range e.rows {
-		copyPlaces(to.Pix[y*3*to.Width:][:3*to.Width], from, int(row), e.columns, inside.Min.X-r.Min.X, inside.Max.X-r.Min.X)
+	for y := range to.Height {
+		row := b.mode.place(r.Min.Y+y, h)
+		copyPlaces(to.Pix[y*3*to.Width:][:3*to.Width], from, row, e.columns, inside.Min.X-r.Min.X, inside.Max.X-r.Min.X)
 	}
 	return nil
 }
 
-// places appends the indices of the pixels shown at positions from .. end-1 of an axis, where the image has n pixels.
-// axis is 0 for columns, 1 for rows.
-func (m PaddingMode) places(to []int32, from, end, n, axis int, paddings []padding) []int32 {
-	for at := from; at < end; at++ {
-		place := at
-		for _, b := range paddings { // place now counts from the edge of the outermost padding
-			place += b.pixels[axis]
-		}
-		for i := len(paddings) - 1; i >= 0; i-- {
-			size := n
-			for _, inner := range paddings[:i] {
-				size += inner.pixels[axis] + inner.pixels[axis+2]
-			}
-			place = m.place(place-paddings[i].pixels[axis], size)
-		}
-		to = append(to, int32(place))
-	}
-	return to
-}
-
 // copyPlaces copies the pixels of a row at the given columns. Columns first .. behind-1 are adjacent in the source.
-func copyPlaces(to []byte, from *imagefile.RGB, row int, columns []int32, first, behind int) {
+func copyPlaces(to []byte, from *imagefile.RGB, row int, columns []int, first, behind int) {
 	line := from.Pix[row*3*from.Width:][:3*from.Width]
 	if first < behind {
 		copy(to[3*first:3*behind], line[3*columns[first]:])

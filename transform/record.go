@@ -43,17 +43,6 @@ func (r *recorder) crop(part image.Rectangle, w, h int, fill Fill) {
 	r.add("crop", "top", part.Min.Y, "left", part.Min.X, "height", part.Dy(), "width", part.Dx())
 }
 
-// pad appends paddings around an image and then the cut of a part, which counts from the image's first pixel.
-func (r *recorder) pad(part image.Rectangle, paddings []padding) {
-	for _, b := range paddings {
-		if b.pixels != [4]int{} {
-			r.add("pad", "padding", b.pixels, "padding_mode", paddings[0].mode)
-		}
-		part = part.Add(image.Pt(b.pixels[0], b.pixels[1]))
-	}
-	r.crop(part, part.Max.X, part.Max.Y, Fill{})
-}
-
 func (r *recorder) String() string {
 	if len(r.text) == 0 {
 		return "[]"
