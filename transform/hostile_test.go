@@ -180,7 +180,7 @@ func TestHostileViews(t *testing.T) {
 		`{"views": [{"repeat": 1e30, "ops": "eval"}]}`:                                 "repeat is 1e30, want a whole number",
 		`{"views": [{"repeat": "2", "ops": "eval"}]}`:                                  `repeat is "2", want a whole number`,
 		`{"views": null}`:   "no views",
-		`{"views": [null]}`: "null is no transform",
+		`{"views": [null]}`: `unknown transform "null"`,
 		`{"views": [[]]}`:   "no operations",
 		`{"views": [{}]}`:   "ops is missing",
 		"[" + strings.TrimSuffix(strings.Repeat(`{"op":"RandomInvert"},`, 40), ",") + "]": "40 operations, want at most 32",

@@ -11,11 +11,7 @@ import (
 // RNG is the source of one sample's random parameters: PCG-DXSM (math/rand/v2) seeded from (seed, epoch, index,
 // repetition, view). The same numbers give the same draws on every platform, in every process.
 //
-// The generator's two seeds are key = mix(mix(mix(s) + epoch·γ) + index·γ) for s = seed and s = seed + γ, where mix is
-// the finaliser of SplitMix64 and γ = 0x9E3779B97F4A7C15. A nonzero repetition turns the key into mix(key +
-// repetition·γ), and then a nonzero view into mix(key + 2^63 + view·γ). A real number in [0, 1) is the upper 53 bits of
-// an output; an integer below n is the high word of output · n. Operations draw in their order in the list, each as
-// docs/transforms.md says.
+// docs/transforms.md has the keys, the numbers made of its outputs, and the draws of each operation in their order.
 type RNG struct {
 	pcg rand.PCG
 }

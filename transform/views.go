@@ -110,9 +110,6 @@ func parseView(raw json.RawMessage, resampler Resampler) (views Views, repeat in
 			return nil, 0, specError("ops is missing")
 		}
 	}
-	if !bytes.HasPrefix(raw, []byte("[")) && !bytes.HasPrefix(raw, []byte(`"`)) {
-		return nil, 0, specError("%.40s is no transform, want a preset's name or a list of operations", raw)
-	}
 	views, err = parseTransform(string(raw), resampler, Presets())
 	return views, repeat, err
 }

@@ -77,12 +77,9 @@ func row(m *imagefile.RGB, y int) []byte { return m.Pix[3*m.Width*y:][:3*m.Width
 // spill is the largest number of bytes that kernels write past a row.
 const spill = 16
 
-// fits reports whether the bytes past row y are still in the image.
-func fits(dst *imagefile.RGB, y int) bool { return 3*dst.Width*(y+1)+spill <= len(dst.Pix) }
-
 // target returns the memory to write row y to: in the image, unless the bytes past the row would be behind it.
 func (m *Mapper) target(dst *imagefile.RGB, y int) []byte {
-	if fits(dst, y) {
+	if 3*dst.Width*(y+1)+spill <= len(dst.Pix) {
 		return row(dst, y)
 	}
 	m.line = imagefile.Grown(m.line, 3*dst.Width)

@@ -1,7 +1,5 @@
 package pointwise
 
-import "math/bits"
-
 // Autocontrast is ImageOps.autocontrast without a cutoff: it stretches each channel so that its darkest byte becomes 0
 // and its brightest 255.
 func (a *Adjuster) Autocontrast(dst, src []byte, _ float32) {
@@ -93,11 +91,10 @@ func equal(table *[256]byte, counts *[256]uint32) {
 		*table = allBytes
 		return
 	}
-	n, inverse := uint64(step/2), 1<<63/uint64(step)+1
+	n := step / 2
 	for v := range table {
-		steps, _ := bits.Mul64(2*n, inverse) // n / step, as n·step is below 2^63
-		table[v] = byte(min(steps, 255))
-		n += uint64(counts[v])
+		table[v] = byte(min(n/step, 255))
+		n += int(counts[v])
 	}
 }
 

@@ -2,7 +2,6 @@ package pointwise
 
 import (
 	"bytes"
-	"math/rand/v2"
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/kernel"
@@ -14,38 +13,6 @@ func TestPosterizeToZeroBits(t *testing.T) {
 	for _, level := range kernel.Available() {
 		if got := (adjustment{"posterize", 0}).run(New(level), src, 3, 1); !bytes.Equal(got, make([]byte, len(src))) {
 			t.Errorf("%v: %v, want zeros", level, got)
-		}
-	}
-}
-
-// TestEqualTables compares the tables of Equalize with Pillow's formula, which divides, for images of all sizes up to 2^30 pixels.
-func TestEqualTables(t *testing.T) {
-	rng := rand.New(rand.NewPCG(5, 6))
-	for i := range 2000 {
-		var counts [256]uint32
-		for v := range counts {
-			if counts[v] = 1 + rng.Uint32N(1<<(i%23)); i%3 == 0 && v%7 < 5 {
-				counts[v] = 0
-			}
-		}
-		total, last := 0, 0
-		for _, n := range counts {
-			if total += int(n); n > 0 {
-				last = int(n)
-			}
-		}
-		var got [256]byte
-		equal(&got, &counts)
-		step := (total - last) / 255
-		if step == 0 {
-			continue // no table
-		}
-		n := step / 2
-		for v := range got {
-			if want := byte(min(n/step, 255)); got[v] != want {
-				t.Fatalf("%d pixels, a step of %d: %d becomes %d, want %d", total, step, v, got[v], want)
-			}
-			n += int(counts[v])
 		}
 	}
 }
