@@ -73,23 +73,25 @@ type timmPlan struct {
 // timmLevels is timm's _LEVEL_DENOM.
 const timmLevels = 10
 
-// timmLimits bounds the numbers in a string.
-const timmLimits = 1e6
-
 // A timmSetting is a setting of a string: a name followed by a number.
 type timmSetting struct {
-	name     string
-	value    float64 // default value
-	fraction bool    // fractions are allowed
+	name      string
+	value     float64 // default value
+	low, high float64
+	fraction  bool // fractions are allowed
 }
 
 // timmSettings are the accepted settings by a string's first part. Policies accept only mstd.
 var timmSettings = map[string][]timmSetting{
 	"rand": {
-		{"m", timmLevels, false}, {"n", 2, false}, {"p", 0.5, true}, {"mstd", 0, true}, {"mmax", timmLevels, false}, {"inc", 0, false},
+		{"m", timmLevels, 0, 1e6, false}, {"n", 2, 0, opsMax, false}, {"p", 0.5, 0, 1, true}, {"mstd", 0, 0, 1e6, true},
+		{"mmax", timmLevels, 0, 1e6, false}, {"inc", 0, 0, 1e6, false},
 	},
 	// The defaults of timm's create_transform.
-	"augmix": {{"m", 3, false}, {"w", 3, false}, {"d", -1, false}, {"a", 1, true}, {"b", 0, false}, {"mstd", math.Inf(1), true}},
+	"augmix": {
+		{"m", 3, 0, 1e6, false}, {"w", 3, 1, mixWidthMax, false}, {"d", -1, 0, mixDepthMax, false}, {"a", 1, alphaMin, alphaMax, true},
+		{"b", 0, 0, 1e6, false}, {"mstd", math.Inf(1), 0, 1e6, true},
+	},
 }
 
 // parseTimm reads a string of timm.
@@ -101,7 +103,7 @@ func parseTimm(config string) (timmPlan, error) {
 	case !chooses && p.policies == nil:
 		return p, fmt.Errorf("config is %.60q, want rand, augmix, v0, v0r, original, originalr or 3a, then settings such as -m9", config)
 	case !chooses:
-		known = []timmSetting{{"mstd", 0, true}}
+		known = []timmSetting{{"mstd", 0, 0, 1e6, true}}
 	}
 	value, err := readTimmSettings(config, parts[1:], known)
 	if err != nil {
@@ -132,7 +134,7 @@ func parseTimm(config string) (timmPlan, error) {
 		}
 		p.policies = [][]policyStep{steps}
 	}
-	return p, p.check(config, probability)
+	return p, nil
 }
 
 // readTimmSettings returns the numbers of all settings. It refuses parts that timm would ignore.
@@ -148,27 +150,14 @@ func readTimmSettings(config string, parts []string, known []timmSetting) (map[s
 		number, err := strconv.ParseFloat(part[len(name):], 64)
 		i := slices.Index(names, name)
 		switch {
-		case err != nil || number > timmLimits || i < 0:
+		case err != nil || i < 0:
 			return nil, fmt.Errorf("config %.60q: setting %.20q, want %s with a number", config, part, strings.Join(names, ", "))
 		case number != math.Trunc(number) && !known[i].fraction:
 			return nil, fmt.Errorf("config %.60q: %s is %v, want a whole number", config, name, number)
+		case !(known[i].low <= number && number <= known[i].high):
+			return nil, fmt.Errorf("config %.60q: %s is %v, want %g to %g", config, name, number, known[i].low, known[i].high)
 		}
 		value[name] = number
 	}
 	return value, nil
-}
-
-// check returns an error for the first number out of range.
-func (p timmPlan) check(config string, probability float64) error {
-	switch {
-	case probability > 1:
-		return fmt.Errorf("config %.60q: p is %v, want 0 to 1", config, probability)
-	case p.layers > opsMax:
-		return fmt.Errorf("config %.60q: n is %d, want up to %d", config, p.layers, opsMax)
-	case p.width > mixWidthMax || p.depth > mixDepthMax:
-		return fmt.Errorf("config %.60q: w and d are %d and %d, want up to %d and %d", config, p.width, p.depth, mixWidthMax, mixDepthMax)
-	case !(alphaMin <= p.alpha && p.alpha <= alphaMax):
-		return fmt.Errorf("config %.60q: a is %v, want %g to %g", config, p.alpha, alphaMin, alphaMax)
-	}
-	return nil
 }

@@ -173,12 +173,12 @@ func TestTimmErrors(t *testing.T) {
 		`rand-m9.5`:        "m is 9.5, want a whole number",
 		`rand-m9e9`:        `setting "m9e9"`,
 		`rand-p1.5`:        "p is 1.5, want 0 to 1",
-		`rand-n33`:         "n is 33, want up to 32",
+		`rand-n33`:         "n is 33, want 0 to 32",
 		`rand-m9-tweights`: `setting "tweights", want m, n`,
 		`v0-`:              `setting "", want mstd`,
 		`original-m5`:      `setting "m5", want mstd with a number`,
-		`augmix-w40`:       "w and d are 40 and -1",
-		`augmix-a0`:        "a is 0, want 0.01",
+		`augmix-w40`:       "w is 40, want 1 to 32",
+		`augmix-a0`:        "a is 0, want 0.01 to 1e+06",
 	} {
 		text := fmt.Sprintf(`[{"op":"CenterCrop","size":3},{"op":"TimmAugment","config":%q}]`, config)
 		if spec, err := Parse(text); err == nil || !strings.Contains(err.Error(), want) {
