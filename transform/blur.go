@@ -78,10 +78,7 @@ type PILGaussianBlur struct {
 }
 
 func (o PILGaussianBlur) apply(c *canvas) error {
-	if c.draws.unit() >= o.P {
-		return nil
-	}
-	return c.pillowBlur(c.draws.uniform(o.Radius[0], o.Radius[1]))
+	return c.chance(o.P, func(c *canvas) error { return c.pillowBlur(c.draws.uniform(o.Radius[0], o.Radius[1])) })
 }
 
 // pillowBlur is ImageFilter.GaussianBlur(radius), for radii up to blur.RadiusMax.

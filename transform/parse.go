@@ -78,10 +78,10 @@ func parseNested(text []byte, resampler Resampler, nesting int) ([]Op, error) {
 func parseOp(raw json.RawMessage, resampler Resampler, nesting int) (name string, op Op, err error) {
 	p := parameters{resampler: resampler, nesting: nesting}
 	if json.Unmarshal(raw, &p.values) != nil || p.values == nil {
-		return "", nil, errNoObject
+		return "", nil, errors.New(`want an object, such as {"op": "CenterCrop", "size": 224}`)
 	}
 	if json.Unmarshal(p.values["op"], &name) != nil {
-		return "", nil, errNoName
+		return "", nil, errors.New(`want "op" with the operation's name, as in {"op": "CenterCrop", "size": 224}`)
 	}
 	delete(p.values, "op")
 	known := operations()
@@ -141,7 +141,3 @@ func spaced(compact []byte) []byte {
 	}
 	return b
 }
-
-var errNoName = errors.New(`want "op" with the operation's name, as in {"op": "CenterCrop", "size": 224}`)
-
-var errNoObject = errors.New(`want an object, such as {"op": "CenterCrop", "size": 224}`)

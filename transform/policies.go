@@ -14,21 +14,15 @@ type AutoAugment struct {
 	Interpolation Interpolation `param:"interpolation" default:"nearest" is:"map"`
 	// Fill is the colour of what shows nothing of the image.
 	Fill Fill `param:"fill" default:"0"`
-
-	pairs [][]policyStep
 }
 
 // autoAugmentBins is the number of magnitudes of its steps.
 const autoAugmentBins = 10
 
-func (o AutoAugment) prepare() (Op, error) {
-	o.pairs = autoAugmentPolicies[o.Policy]
-	return o, nil
-}
-
 // apply draws a pair of steps, whether to do each of them, and a sign for each.
 func (o AutoAugment) apply(c *canvas) error {
-	pair := o.pairs[c.draws.below(len(o.pairs))]
+	pairs := autoAugmentPolicies[o.Policy]
+	pair := pairs[c.draws.below(len(pairs))]
 	at := [2]float64{c.draws.unit(), c.draws.unit()}
 	positive := [2]bool{c.draws.below(2) == 1, c.draws.below(2) == 1}
 	w, h := c.size()

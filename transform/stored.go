@@ -36,8 +36,6 @@ func newStoredImage(level Level) storedImage {
 	return storedImage{level: level, files: imagefile.NewDecoder(level), encodings: make(map[Encoding]Decoder)}
 }
 
-var errNoEncoding = errors.New("not an image file, and the source has no encoding")
-
 // open starts on a source and returns its size in pixels.
 func (s *storedImage) open(src Source) (width, height int, err error) {
 	if src.Format != imagefile.Encoded {
@@ -46,7 +44,7 @@ func (s *storedImage) open(src Source) (width, height int, err error) {
 		return width, height, imageError(err)
 	}
 	if s.encoded = s.decoderOf(src.Encoding); s.encoded == nil {
-		return 0, 0, &ImageError{errNoEncoding}
+		return 0, 0, &ImageError{errors.New("not an image file, and the source has no encoding")}
 	}
 	width, height, err = s.encoded.Open(src)
 	return width, height, imageError(err)

@@ -178,11 +178,7 @@ func (e *Engine) ApplyViews(src Source, views []View) error {
 	from := e.stored.inMemory()
 	at := image.Point{}
 	if len(views) > 1 && from == nil {
-		region, err := e.sharedRegion(views, w, h)
-		if err != nil {
-			return err
-		}
-		if !region.Empty() {
+		if region := e.sharedRegion(views, w, h); !region.Empty() {
 			if err := e.decodeShared(region); err != nil {
 				return err
 			}
@@ -197,20 +193,14 @@ func (e *Engine) ApplyViews(src Source, views []View) error {
 			}
 		}
 		err := e.applyTo(&views[i], from, whole)
-		if views[i].Params = e.canvas.params; err != nil {
-			return viewError(views, i, err)
+		if views[i].Params = e.canvas.params; err != nil && len(views) > 1 {
+			return fmt.Errorf("view %d: %w", i, err)
+		} else if err != nil {
+			return err
 		}
 	}
 	e.trim()
 	return nil
-}
-
-// viewError names the view of an error, if there are several.
-func viewError(views []View, i int, err error) error {
-	if len(views) == 1 {
-		return err
-	}
-	return fmt.Errorf("view %d: %w", i, err)
 }
 
 // open starts on a source and returns its size.
@@ -224,21 +214,17 @@ func (e *Engine) open(src Source) (w, h int, err error) {
 // sharedRegion returns the region of an image of w × h pixels to decode once for all views: the bounding box of their
 // regions, or an empty one if decoding for each is less work. It runs each view's operations, with its draws, up to the
 // first one that needs a pixel.
-func (e *Engine) sharedRegion(views []View, w, h int) (image.Rectangle, error) {
-	var all image.Rectangle
+func (e *Engine) sharedRegion(views []View, w, h int) (all image.Rectangle) {
 	each := 0
 	for i := range views {
-		need, err := e.firstNeed(&views[i], w, h)
-		if err != nil {
-			return image.Rectangle{}, viewError(views, i, err)
-		}
+		need := e.firstNeed(&views[i], w, h)
 		all = all.Union(need)
 		each += decodingWork(need, w)
 	}
 	if decodingWork(all, w) > each {
-		return image.Rectangle{}, nil
+		return image.Rectangle{}
 	}
-	return all, nil
+	return all
 }
 
 // decodingWork estimates the work of decoding a region of an image with w pixels a row. The decoder reads whole rows of
@@ -248,22 +234,20 @@ func decodingWork(r image.Rectangle, w int) int { return r.Dy() * (w + r.Dx()) }
 // errNeedsPixels ends a dry run of a view's operations at the first one that needs pixels.
 var errNeedsPixels = errors.New("transform: an operation needs pixels")
 
-// firstNeed returns the region of an image of w × h pixels that a view reads.
-func (e *Engine) firstNeed(v *View, w, h int) (image.Rectangle, error) {
+// firstNeed returns the region of an image of w × h pixels that a view reads. A view that fails does so again when it is made.
+func (e *Engine) firstNeed(v *View, w, h int) image.Rectangle {
 	c := &e.canvas
 	*c = canvas{engine: e, draws: v.RNG, part: v.Spec.part, step: wholeImage(w, h), dry: true}
 	for _, c.op = range v.Spec.ops {
-		if err := c.op.apply(c); errors.Is(err, errNeedsPixels) {
+		if err := c.op.apply(c); err != nil {
 			break
-		} else if err != nil {
-			return image.Rectangle{}, err
 		}
 	}
 	inside, need := c.step.needs()
 	if inside.Empty() {
-		return image.Rectangle{}, nil
+		return image.Rectangle{}
 	}
-	return need.Add(c.step.box.Min), nil
+	return need.Add(c.step.box.Min)
 }
 
 // decodeShared decodes a region of the current source for all views.
