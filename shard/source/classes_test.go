@@ -206,7 +206,7 @@ func TestUnpackedBesideItself(t *testing.T) {
 		sourcetest.Write(t, filepath.Join(dir, class+".tar"), data)
 	}
 	sourcetest.Write(t, filepath.Join(dir, "all.tar"), sourcetest.TarOfTars(t, tree(), 1))
-	if _, err := Open(dir, Options{}); err == nil || !strings.Contains(err.Error(), "unpacked beside itself") {
+	if err := refusal(dir, Options{}); err == nil || !strings.Contains(err.Error(), "unpacked beside itself") {
 		t.Errorf("error %v", err)
 	}
 	if _, err := Open("", Options{}); err == nil || !strings.Contains(err.Error(), "empty") {

@@ -1,8 +1,6 @@
 package source
 
 import (
-	"compress/gzip"
-	"errors"
 	"fmt"
 	"path"
 	"path/filepath"
@@ -54,10 +52,6 @@ func (c *candidate) halfDone() error {
 			return transport.RefuseEntry(c.path, f, "lies beside folders that img2dataset wrote, which are no classes: "+
 				"--no-labels packs their images without labels")
 		}
-		if strings.HasPrefix(f, labelrule.ValNamePrefix) {
-			return transport.RefuseEntry(c.path, f, "a validation image beside class folders: finish sorting them into the folders, "+
-				"or move the folders elsewhere")
-		}
 	}
 	return nil
 }
@@ -103,11 +97,6 @@ func openClassTars(c *candidate) ([]*Split, error) {
 			return nil, transport.RefuseEntry(c.path, names[0], "named for a split and not for a class, as are all tars here: "+
 				"unpack them and sort the images into a folder for each class")
 		}
-		for _, name := range names {
-			if err := checkClassTar(c, name); err != nil {
-				return nil, err
-			}
-		}
 	} else if c.front == nil {
 		return nil, nil
 	} else if m, err := c.first(); err != nil || !transport.NamedTar(m.name) {
@@ -120,29 +109,6 @@ func openClassTars(c *candidate) ([]*Split, error) {
 	splits := c.newFiles(what, transport.NewClassTarFiles(t, c.folder == nil), labelrule.ByTar)
 	splits[0].NoteLeftOut(others, "file beside the class tars is", "files beside the class tars are")
 	return splits, nil
-}
-
-// checkClassTar checks that a file is a tar of images, as far as its first members say.
-func checkClassTar(c *candidate, name string) error {
-	q, err := c.child(name, "")
-	if errors.Is(err, gzip.ErrHeader) || err == nil && q.front == nil {
-		return &FormatError{Path: filepath.Join(c.path, name), Msg: "called a tar, but it is none", Err: transport.ErrNotTar}
-	}
-	if err != nil {
-		return err
-	}
-	defer q.close()
-	for i := range 3 {
-		m, err := q.member(i)
-		if err != nil {
-			return nil // the tar is empty or damaged; the walk names the damage
-		}
-		if transport.NamedTar(m.name) {
-			return transport.RefuseEntry(q.path, m.name, "a tar of tars among those of classes, as when it was unpacked beside itself: "+
-				"build it alone, or move it out of the folder")
-		}
-	}
-	return nil
 }
 
 // unlabelledImages are images anywhere, without labels. Other files beside them, as img2dataset writes them, are left out:

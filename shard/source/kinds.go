@@ -18,7 +18,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -112,16 +111,13 @@ func OpenAll(paths []string, opts Options) ([]*Split, error) {
 // newCandidate looks at the data at the paths.
 func newCandidate(paths []string, opts Options) (*candidate, error) {
 	for _, path := range paths {
-		if _, err := os.Lstat(path); err != nil && strings.Contains(path, "{") {
-			return nil, &FormatError{Path: path, Msg: "there is no such file: the shell expands braces where they stand without quotes",
-				Err: err}
+		if path == "" {
+			return nil, transport.Refuse(`""`, "the path is empty, as an unset variable is: name a file or folder (. is this one)")
 		}
 	}
 	switch {
 	case len(paths) > 1:
 		return newFiles(paths, opts)
-	case paths[0] == "":
-		return nil, transport.Refuse(`""`, "the path is empty, as an unset variable is: name a file or folder (. is this one)")
 	case paths[0] == StandardInput:
 		return newStdin(opts)
 	}
@@ -134,12 +130,11 @@ func newCandidate(paths []string, opts Options) (*candidate, error) {
 
 // newFiles is the candidate of several files, as if the folder around them held no others.
 func newFiles(paths []string, opts Options) (*candidate, error) {
-	folder := &folder{tree: transport.FileSystem{}, given: true}
-	c := &candidate{opts: opts, folder: folder}
+	var files []string
 	for _, path := range paths {
 		abs, err := transport.Absolute(path)
-		if err != nil || path == "" {
-			return nil, &FormatError{Path: fmt.Sprintf("%q", path), Msg: "the path is empty, as an unset variable is", Err: err}
+		if err != nil {
+			return nil, err
 		}
 		info, err := (transport.FileSystem{}).Stat(abs)
 		switch {
@@ -147,27 +142,20 @@ func newFiles(paths []string, opts Options) (*candidate, error) {
 			return nil, &FormatError{Path: abs, Msg: fmt.Sprintf("there is no such file, of the %d that are given", len(paths)), Err: err}
 		case err != nil:
 			return nil, err
-		case !info.Mode().IsRegular():
-			return nil, transport.Refuse(abs, "several paths must be files of one dataset, and this is none: "+
-				"build folders one at a time, or the folder that holds them")
+		case !info.Mode().IsRegular(), len(files) > 0 && transport.FileKind(abs) != transport.FileKind(files[0]):
+			return nil, transport.Refuse(abs, "several paths must be files of one dataset and of one format, and this is not: "+
+				"build them one at a time, or the folder that holds them")
 		}
-		folder.files = append(folder.files, abs)
+		files = append(files, abs)
 	}
-	c.path = transport.CommonFolder(folder.files)
-	slices.Sort(folder.files)
-	prefix, last, kind := folder.files[0], "", transport.FileKind(folder.files[0])
-	for i, file := range folder.files {
-		if file == last {
-			return nil, transport.Refuse(file, "is given twice")
-		}
-		if last = file; transport.FileKind(file) != kind {
-			return nil, transport.Refuse(file, "several paths must be files of one dataset, and this is not of the sort of others: "+
-				"build them one at a time")
-		}
+	slices.Sort(files)
+	c := &candidate{path: transport.CommonFolder(files), opts: opts, folder: &folder{tree: transport.FileSystem{}, given: true}}
+	prefix := files[0]
+	for _, file := range files {
 		for !strings.HasPrefix(file, prefix) {
 			prefix = prefix[:len(prefix)-1]
 		}
-		folder.files[i] = strings.TrimPrefix(strings.TrimPrefix(file, c.path), string(filepath.Separator))
+		c.files = append(c.files, strings.TrimPrefix(strings.TrimPrefix(file, c.path), string(filepath.Separator)))
 	}
 	c.split, c.output = transport.SplitName(prefix), strings.TrimRight(prefix, "-_.0123456789")
 	if transport.Below(c.path, c.output) || strings.HasSuffix(c.output, string(filepath.Separator)) {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"maps"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -74,15 +73,9 @@ func sniffWebDataset(c *candidate) (is, empty bool, err error) {
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(images)) {
-		name := images[key]
-		switch group, extension := webdataset.SplitMember(name); {
-		case labels[group]:
-			return false, false, c.tar.Errorf(name, "an image beside the label %s.%s under another name: "+
-				"--image-key %s takes the images with this extension",
-				path.Base(group), member, extension)
-		case beside[key] && !strings.Contains(key, "/"):
-			return false, false, c.tar.Errorf(name, "an image with JSON or text beside it as WebDataset has them, without a label .%s: "+
-				"--label json.KEY says which key of the JSON is the label, --no-labels takes the images without", transport.LabelExtension)
+		if len(labels) > 0 || beside[key] && !strings.Contains(key, "/") {
+			return false, false, c.tar.Errorf(images[key], "an image without a label .%s under its name: --label json.KEY says which key of its "+
+				"JSON is the label, --image-key which extension the images have, --no-labels takes the images without", member)
 		}
 	}
 	return false, false, nil

@@ -77,6 +77,9 @@ func (c *classRule) Take(f *transport.File) (bool, error) {
 		if err := f.Tar.NoLabel(f.Name); err != nil && (!below || c.takes(class)) {
 			return false, err
 		}
+		if below && transport.NamedTar(rest) {
+			return false, f.Errorf("a tar of tars among those of classes, as when it was unpacked beside itself: build it alone, or move it")
+		}
 	}
 	switch {
 	case !below:
