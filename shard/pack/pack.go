@@ -156,9 +156,6 @@ func Repack(ctx context.Context, set *shard.Set, out string, o Options) (Summary
 	case sameFile(set.Dir(), out):
 		return Summary{}, fmt.Errorf("the output is the set that is read, %s: give another place with -o", set.Dir())
 	}
-	if err := o.Select.Resolve(set.Len(), set.Key); err != nil {
-		return Summary{}, err
-	}
 	return newBuilder(m.Split, &setInput{set: set, stored: stored}, o).build(ctx, out)
 }
 

@@ -321,17 +321,17 @@ func addSourceFlags(fl *pflag.FlagSet, o *source.Options) {
 		}
 		return err
 	})
-	addSelectFlags(fl, &o.Select, "keys, one per line")
+	addSelectFlags(fl, &o.Select)
 	fl.BoolVar(&o.NoLabels, "no-labels", false, "ignore labels: all samples get -1, and there are no classes")
 	fl.BoolVar(&o.Test, "test", false, "include images without a known label, such as those of a folder test/, with label -1")
 	fl.BoolVar(&o.ForceClasses, "force-classes", false, "use folders as classes, even if they do not look like classes")
 	fl.BoolVar(&o.AllowTruncated, "allow-truncated", false, "pack the intact part of truncated tars")
 }
 
-// addSelectFlags adds the flags that select samples. listed describes the lines of their files.
-func addSelectFlags(fl *pflag.FlagSet, s *source.Selection, listed string) {
-	fl.Func("only", "pack only the samples listed in `FILE`: "+listed, s.Only)
-	fl.Func("exclude", "leave out the samples listed in `FILE`: "+listed, s.Exclude)
+// addSelectFlags adds the flags that select samples.
+func addSelectFlags(fl *pflag.FlagSet, s *source.Selection) {
+	fl.Func("only", "pack only the samples listed in `FILE`: keys, one per line", s.Only)
+	fl.Func("exclude", "leave out the samples listed in `FILE`: keys, one per line", s.Exclude)
 }
 
 // printSelection names selected keys that do not exist.

@@ -40,7 +40,7 @@ func newRepackCommand() *cobra.Command {
 	fl.Var(cliutil.Seed(&f.seed), "seed", "seed of the order of the samples (default as SET)")
 	addJobsFlag(fl, &f.jobs, "number of workers (default one for each CPU)")
 	addJSONFlag(c)
-	addSelectFlags(fl, &selected, "keys, or indices in SET, one per line")
+	addSelectFlags(fl, &selected)
 	return c
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
@@ -21,23 +20,23 @@ type Selection struct {
 
 // keyList holds the keys in a file, one a line; the value says whether a sample has the key.
 type keyList struct {
-	flag, path string
-	keys       map[string]bool
+	path string
+	keys map[string]bool
 }
 
 // Only takes only the samples with the keys in a file, one a line.
 func (s *Selection) Only(path string) (err error) {
-	s.only, err = readKeyList("--only", path)
+	s.only, err = readKeyList(path)
 	return err
 }
 
 // Exclude leaves out the samples with the keys in a file, one a line.
 func (s *Selection) Exclude(path string) (err error) {
-	s.exclude, err = readKeyList("--exclude", path)
+	s.exclude, err = readKeyList(path)
 	return err
 }
 
-func readKeyList(flag, path string) (*keyList, error) {
+func readKeyList(path string) (*keyList, error) {
 	if err := storage.CheckSecret(path); err != nil {
 		return nil, err
 	}
@@ -45,14 +44,14 @@ func readKeyList(flag, path string) (*keyList, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &keyList{flag: flag, path: path, keys: make(map[string]bool)}
+	l := &keyList{path: path, keys: make(map[string]bool)}
 	for line := range strings.Lines(text) {
 		if key := strings.TrimRight(line, "\r\n"); key != "" {
 			l.keys[key] = false
 		}
 	}
 	if len(l.keys) == 0 {
-		return nil, transport.Refuse(path, "%s: the file names no keys, one a line", flag)
+		return nil, transport.Refuse(path, "names no keys of samples, one a line")
 	}
 	return l, nil
 }
@@ -61,8 +60,8 @@ func (l *keyList) has(key string) bool {
 	if l == nil {
 		return false
 	}
-	seen, ok := l.keys[key]
-	if ok && !seen {
+	_, ok := l.keys[key]
+	if ok {
 		l.keys[key] = true
 	}
 	return ok
@@ -112,43 +111,4 @@ func (s *Selection) Notes() (notes []string) {
 		}
 	}
 	return notes
-}
-
-func notNumber(key string) bool { return strings.Trim(key, "0123456789") != "" }
-
-// Resolve turns indices of samples into keys, for a set of n samples. If all lines of a file are numbers, they are indices, unless each is
-// the key of a sample.
-func (s *Selection) Resolve(n int, key func(i int) (string, error)) error {
-	for _, l := range []*keyList{s.only, s.exclude} {
-		if l == nil || slices.ContainsFunc(slices.Collect(maps.Keys(l.keys)), notNumber) {
-			continue
-		}
-		keys, resolved, indices := 0, make(map[string]bool, len(l.keys)), map[int]bool{}
-		for text := range l.keys {
-			if i, err := strconv.Atoi(text); err == nil { // "007" is 7
-				indices[i] = true
-			}
-		}
-		for i := range n {
-			k, err := key(i)
-			if err != nil {
-				return err
-			}
-			if _, ok := l.keys[k]; ok {
-				keys++
-			}
-			if indices[i] {
-				resolved[k] = false
-			}
-		}
-		switch {
-		case keys == len(l.keys):
-		case len(resolved) < len(l.keys):
-			return transport.Refuse(l.path, "%s: %d of its %d indices are not from 0 to %d", l.flag, len(l.keys)-len(resolved),
-				len(l.keys), n-1)
-		default:
-			l.keys = resolved
-		}
-	}
-	return nil
 }
