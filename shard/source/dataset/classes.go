@@ -95,57 +95,29 @@ func IsWnid(name string) bool {
 	return len(name) == 9 && name[0] == 'n' && strings.Trim(name[1:], "0123456789") == ""
 }
 
-// SiblingClasses returns a warning if the training split beside this one, a set or a folder of class folders, has other classes, so that
-// its labels mean something else; otherwise "". classes are those of this split.
+// SiblingClasses returns a warning if the set of the training split beside this one has other classes, so that its labels mean something
+// else; otherwise "". classes are those of this split.
 func (s *Split) SiblingClasses(classes []string) string {
 	if s.Name == "train" || len(classes) == 0 {
 		return ""
 	}
-	path, train := s.sibling()
-	label, differ := shard.LabelsDiffer(classes, train)
-	if len(train) == 0 || !differ {
-		return ""
-	}
-	other := "none"
-	if label < len(train) {
-		other = train[label]
-	}
-	return fmt.Sprintf("%s has other classes than %s beside it: label %d is %s here and %s there. Build both together, "+
-		"or this one with --classes SET, the set of train",
-		s.Path, path, label, classes[label], other)
-}
-
-// sibling finds the training split beside this one, and its classes.
-func (s *Split) sibling() (path string, classes []string) {
 	for _, beside := range []string{filepath.Dir(s.Path), filepath.Dir(s.Output)} {
 		found, err := shard.FindAll(beside)
+		if err != nil || found.Sets["train"] == "" {
+			continue
+		}
+		m, err := shard.ReadManifest(found.Sets["train"])
 		if err != nil {
 			continue
 		}
-		if set := found.Sets["train"]; set != "" {
-			if m, err := shard.ReadManifest(set); err == nil {
-				return set, m.Classes
-			}
+		label, differ := shard.LabelsDiffer(classes, m.Classes)
+		if !differ || len(m.Classes) == 0 {
+			return ""
 		}
+		return fmt.Sprintf("%s has other classes than %s beside it, from label %d on: build it with --classes %[2]s, or both together",
+			s.Path, found.Sets["train"], label)
 	}
-	parent := filepath.Dir(s.Path)
-	name := transport.SplitFolder(foldersIn(parent), "train")
-	path = filepath.Join(parent, name)
-	if name == "" || path == s.Path {
-		return "", nil
-	}
-	return path, OrderClasses(s.Reopen(), foldersIn(path))
-}
-
-// foldersIn lists the folders in a folder; an unreadable folder has none.
-func foldersIn(path string) (names []string) {
-	entries, _ := transport.ReadFolder(transport.FileSystem{}, path, "", nil)
-	for _, e := range entries {
-		if e.Dir {
-			names = append(names, e.Name)
-		}
-	}
-	return names
+	return ""
 }
 
 // OrderClasses sorts classes by name, and those that all are numbers by number.
