@@ -61,11 +61,10 @@ type inspectedSource struct {
 }
 
 type inspectedSample struct {
-	Key    string `json:"key"`
-	Label  *int32 `json:"label"` // null if it depends on the whole split
-	Class  string `json:"class"`
-	Words  string `json:"words,omitempty"` // WordNet's words for a wnid of ILSVRC2012
-	Format string `json:"format"`
+	Key   string `json:"key"`
+	Label *int32 `json:"label"` // null if it depends on the whole split
+	Class string `json:"class"`
+	Words string `json:"words,omitempty"` // WordNet's words for a wnid of ILSVRC2012
 }
 
 func newInspectCommand() *cobra.Command {
@@ -84,7 +83,7 @@ Several PATHs are files of one dataset, as for build.
 
 --json prints one object: {"sets": [{"split", "path", "samples", "encoding", "partitions", "fingerprint", "content",
 "classes"}], "sources": [{"split", "path", "layout", "output", "images", "counted", "bytes", "classes", "first": [{"key",
-"label", "class", "words", "format"}], "warnings", "refused"}], "build"}.
+"label", "class", "words"}], "warnings", "refused"}], "build"}.
 The exit status is 1 if there is neither, if a set is damaged, or if build would refuse the dataset.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -164,7 +163,7 @@ func (r *inspection) addSources(ctx context.Context, paths []string, splits []*s
 			one.Refused, anyRefused = p.Refused.Error(), true
 		}
 		for _, sample := range p.Samples {
-			line := inspectedSample{Key: sample.Key, Class: sample.Class, Words: wordnet.Words(sample.Class), Format: sample.Format}
+			line := inspectedSample{Key: sample.Key, Class: sample.Class, Words: wordnet.Words(sample.Class)}
 			if sample.Known {
 				line.Label = &sample.Label
 			}
@@ -241,7 +240,7 @@ func (s inspectedSource) print(w io.Writer) {
 		if sample.Words != "" {
 			class += " (" + sample.Words + ")"
 		}
-		fmt.Fprintf(w, "  label %-4s %s  %s  (%s)\n", label, class, termsafe.Text(sample.Key), sample.Format)
+		fmt.Fprintf(w, "  label %-4s %s  %s\n", label, class, termsafe.Text(sample.Key))
 	}
 	for _, n := range s.Warnings {
 		fmt.Fprintf(w, "  note      %s\n", n)

@@ -92,9 +92,8 @@ func TestInspectSaysLabels(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	for _, sample := range s.First {
-		want := map[string]string{"0": "png", "2": "jpeg", "10": "not an image"}[sample.Class]
-		if sample.Format != want || sample.Label == nil || s.Classes[*sample.Label] != sample.Class {
-			t.Errorf("%+v, want %s", sample, want)
+		if sample.Label == nil || s.Classes[*sample.Label] != sample.Class || !strings.HasPrefix(sample.Key, sample.Class+"/") {
+			t.Errorf("%+v", sample)
 		}
 	}
 	if len(s.Warnings) != 1 || !strings.Contains(s.Warnings[0], "numeric order") || r.Build != `imgshard build '`+dir+`/it'\''s'` {
@@ -106,13 +105,13 @@ func TestInspectSaysLabels(t *testing.T) {
 		t.Errorf("words of wnids: %+v", s.First)
 	}
 	text, _, status := imgshard(t, "inspect", filepath.Join(dir, "wnids"))
-	if status != 0 || !strings.Contains(text, "label 0    n01440764 (tench, Tinca tinca)  n01440764/a.jpg  (jpeg)") {
+	if status != 0 || !strings.Contains(text, "label 0    n01440764 (tench, Tinca tinca)  n01440764/a.jpg\n") {
 		t.Errorf("status %d: %s", status, text)
 	}
 	tar := sourcetest.Write(t, filepath.Join(dir, "x.tar"), sourcetest.Tar(t, sourcetest.File{Name: "a.cls", Data: []byte("7")},
 		sourcetest.File{Name: "a.jpg", Data: files["2/b.jpg"]}, sourcetest.File{Name: "b.cls", Data: []byte("1")}, sourcetest.File{Name: "b.jpg", Data: files["2/b.jpg"]}))
 	s = report(t, tar).Sources[0]
-	if len(s.First) != 2 || *s.First[0].Label != 7 || s.First[0].Key != "a" || s.First[0].Format != "jpeg" || s.Bytes == 0 {
+	if len(s.First) != 2 || *s.First[0].Label != 7 || s.First[0].Key != "a" || s.Bytes == 0 {
 		t.Errorf("%+v", s)
 	}
 	sourcetest.Write(t, filepath.Join(dir, "G/data/cat/1.jpg"), nil)

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
-	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
@@ -281,11 +280,10 @@ type Preview struct {
 
 // PreviewSample is one of the first samples.
 type PreviewSample struct {
-	Key    string
-	Label  int32  // valid if Known
-	Class  string // "": not known either
-	Known  bool
-	Format string // the first bytes say it; "" if they cannot be read
+	Key   string
+	Label int32  // valid if Known
+	Class string // "": not known either
+	Known bool
 }
 
 // errEnough ends a walk.
@@ -302,13 +300,7 @@ func (s *Split) Preview(ctx context.Context, samples int, limit time.Duration) (
 			return nil
 		}
 		if len(p.Samples) < samples {
-			sample := PreviewSample{Key: it.Key, Label: it.Label, Known: it.Labelled}
-			if it.Data != nil {
-				head := make([]byte, 16)
-				n, _ := io.ReadFull(it.Data, head)
-				sample.Format = formatOf(head[:n])
-			}
-			p.Samples = append(p.Samples, sample)
+			p.Samples = append(p.Samples, PreviewSample{Key: it.Key, Label: it.Label, Known: it.Labelled})
 		}
 		p.Images++
 		if look.Streamed() && p.Images == samples || time.Now().After(until) {
@@ -327,34 +319,16 @@ func (s *Split) Preview(ctx context.Context, samples int, limit time.Duration) (
 		p.Classes = look.Classes()
 	}
 	for i := range p.Samples {
-		look.complete(&p.Samples[i], p.Whole)
-	}
-	return p, nil
-}
-
-// complete fills in what the walk did not say of a sample.
-func (s *Split) complete(sample *PreviewSample, walked bool) {
-	if walked {
-		if label, err := s.Label(sample.Key); err == nil {
+		sample := &p.Samples[i]
+		if label, err := look.Label(sample.Key); p.Whole && err == nil {
 			sample.Label, sample.Known = label, true
 		}
-	}
-	switch {
-	case sample.Known && walked && sample.Label >= 0:
-		sample.Class = s.Classes()[sample.Label]
-	case !sample.Known:
-		sample.Class, _, _ = transport.KeyClass(sample.Key, s.Options.ClassesFrom)
-	}
-	if sample.Format == "" && !s.Streamed() {
-		if data, err := s.Read(sample.Key, nil); err == nil {
-			sample.Format = formatOf(data)
+		switch {
+		case sample.Known && p.Whole && sample.Label >= 0:
+			sample.Class = p.Classes[sample.Label]
+		case !sample.Known:
+			sample.Class, _, _ = transport.KeyClass(sample.Key, s.Options.ClassesFrom)
 		}
 	}
-}
-
-func formatOf(head []byte) string {
-	if f := imagefile.Sniff(head); f != imagefile.Unknown {
-		return f.String()
-	}
-	return "not an image"
+	return p, nil
 }
