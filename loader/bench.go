@@ -177,7 +177,7 @@ func (p *Pool) decodeWhole(ctx context.Context, set Dataset, order *plan.Plan) e
 				return ctx.Err()
 			}
 			err := w.guard(set, index, func() error {
-				if err := w.read(set, index, reading{view: true}, new(bool)); err != nil {
+				if err := w.read(set, index, reading{view: true}); err != nil {
 					return err
 				}
 				_, _, _, err := w.engine.DecodeFull(w.source(set))

@@ -127,7 +127,8 @@ type worker struct {
 	pending  Counters        // not yet published
 	counted  transform.Times // the engine's times already in pending or published
 	counters counters
-	reading  time.Duration // spent in reads since the worker began
+	reading  time.Duration    // spent in reads since the worker began
+	lease    *readahead.Lease // the current sample's, if it was read ahead
 }
 
 func newWorker(level transform.Level) *worker { return &worker{sampler: newSampler(level)} }
@@ -145,10 +146,10 @@ type reading struct {
 
 // make makes a sample at place i of a piece: the plan's, or its substitute.
 func (w *worker) make(cfg *StreamConfig, views transform.Views, p *Piece, i, index int, from reading) error {
-	engine, held := w.engine, false
+	engine := w.engine
 	err := w.guard(cfg.Dataset, index, func() error {
 		p.Slot.name(p.First+i, index, p.Repetition(i))
-		if err := w.read(cfg.Dataset, index, from, &held); err != nil {
+		if err := w.read(cfg.Dataset, index, from); err != nil {
 			return err
 		}
 		source := w.source(cfg.Dataset)
@@ -162,22 +163,21 @@ func (w *worker) make(cfg *StreamConfig, views transform.Views, p *Piece, i, ind
 		w.counted = transform.Times{}
 		w.counters.reading.Store(0)
 	}
-	if held {
-		from.queue.Release(from.number)
-	}
+	w.lease.Release()
+	w.lease = nil
 	return err
 }
 
 // read gets the record of a sample, and counts that.
-func (w *worker) read(set Dataset, index int, from reading, held *bool) (err error) {
+func (w *worker) read(set Dataset, index int, from reading) (err error) {
 	started := time.Now()
 	w.counters.reading.Store(int64(started.Sub(clockStart)))
 	if from.queue != nil {
-		if w.record, *held, err = from.queue.Take(from.number); err != nil && !*held {
-			return err
-		}
+		w.lease, err = from.queue.Take(from.number)
 	}
-	if !*held {
+	if w.lease != nil {
+		w.record = w.lease.Record
+	} else if err == nil {
 		_, err = w.load(set, index, from.view)
 	}
 	took := time.Since(started)

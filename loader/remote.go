@@ -3,7 +3,6 @@ package loader
 import (
 	"cmp"
 	"context"
-	"log/slog"
 	"sync/atomic"
 	"time"
 
@@ -128,7 +127,7 @@ func (r *remoteRun) complete(b *pendingBatch, first int, made []bool) bool {
 	for _, position := range missing {
 		indices = append(indices, b.Indices[position])
 	}
-	queue := r.pool.readPiece(ctx, b.stream.cfg.Dataset, indices, b.stream.log)
+	queue := r.pool.readPiece(ctx, b.stream.cfg.Dataset, indices)
 	for k, position := range missing {
 		if ctx.Err() != nil {
 			return false
@@ -140,16 +139,13 @@ func (r *remoteRun) complete(b *pendingBatch, first int, made []bool) bool {
 }
 
 // readPiece returns a queue that reads some samples, once it has begun.
-func (p *Pool) readPiece(ctx context.Context, set Dataset, indices []int, log *slog.Logger) *readahead.Queue {
+func (p *Pool) readPiece(ctx context.Context, set Dataset, indices []int) *readahead.Queue {
 	queue := p.ahead.Open(ctx, readahead.Config{
-		Set: set, Batches: 1, BatchSize: len(indices), Batch: func(int, []int) []int { return indices }, Log: log,
+		Set: set, Batches: 1, BatchSize: len(indices), Batch: func(int, []int) []int { return indices },
 	})
 	queue.AwaitStart()
 	return queue
 }
-
-// KeepReadAhead keeps the memory that records are read into until release is called, for pools that make many pieces.
-func (p *Pool) KeepReadAhead() (release func()) { return p.ahead.Keep() }
 
 // Make makes a piece for a stream of another machine: it is the other end of a [Remote]. It makes the piece as a stream does that has
 // the set, views, layout and fields of cfg, and sets made[i] for each sample that it could make. The reads of all its samples begin at
@@ -157,7 +153,7 @@ func (p *Pool) KeepReadAhead() (release func()) { return p.ahead.Keep() }
 func (p *Pool) Make(ctx context.Context, cfg *StreamConfig, piece *Piece, made []bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	queue := p.readPiece(ctx, cfg.Dataset, piece.Indices, cmp.Or(cfg.Log, slog.Default()))
+	queue := p.readPiece(ctx, cfg.Dataset, piece.Indices)
 	queue.AwaitReads()
 	return p.do(ctx, len(piece.Indices), func(w *worker, i int) error {
 		queue.Begin(int64(i + 1))

@@ -89,9 +89,6 @@ type Stream struct {
 	lastBad atomic.Pointer[Batch] // the last batch that was handed out with bad samples, for those who look on
 }
 
-// remoteSpread is how many times as far reading ahead looks at most, where remotes take many of the samples.
-const remoteSpread = 8
-
 // NewStream starts to prepare batches. The stream must be closed.
 func (p *Pool) NewStream(cfg StreamConfig) (*Stream, error) {
 	switch {
@@ -117,14 +114,9 @@ func (p *Pool) NewStream(cfg StreamConfig) (*Stream, error) {
 		return nil, err
 	}
 	p.scheduler.offer(s.queue, cfg.Offer, p.threads == 0 || cap(cfg.Slots.free) < offloadFirstSlots)
-	ahead := readahead.Config{
+	s.ahead = p.ahead.Open(s.ctx, readahead.Config{
 		Set: cfg.Dataset, Batches: cfg.Plan.Batches(), BatchSize: cfg.Plan.Config().BatchSize, Batch: cfg.Plan.Batch,
-		Spread: 1, RemotesOnly: p.threads == 0, Log: s.log,
-	}
-	if cap(p.fallback) > 0 {
-		ahead.Spread = remoteSpread
-	}
-	s.ahead = p.ahead.Open(s.ctx, ahead)
+	})
 	go s.dispatch()
 	return s, nil
 }
@@ -253,8 +245,8 @@ func (s *Stream) dispatch() {
 			s.cfg.Slots.idle.end(time.Since(clockStart))
 		}
 		s.pool.scheduler.publish(s.queue, b)
-		s.order <- b             // The channel has room for every slot.
-		s.ahead.Probe(b.Indices) // Nobody else writes b.Indices.
+		s.order <- b                                                           // The channel has room for every slot.
+		s.ahead.Probe(b.Indices, b.first+int64(s.cfg.Plan.Config().BatchSize)) // Nobody else writes b.Indices.
 	}
 }
 

@@ -2,9 +2,11 @@ package readahead
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"sync"
 
+	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
@@ -25,12 +27,10 @@ type Pool struct {
 	mu      sync.Mutex
 	changed sync.Cond
 	queues  []*Queue // queues that may have memory
-	arena   []byte   // nil while nobody reads
+	arena   []byte   // nil until the first read; kept from then on
 	free    []extent // free parts of arena, in their order
-	failed  error    // why there is no memory
 	told    int      // processors
-	keepers int
-	spare   []entry // entries of a finished queue
+	spare   []*Lease // those that are free
 }
 
 // NewPool returns a pool of so many bytes. It calls processors, unless nil, with the number of processors that reading takes beside
@@ -48,57 +48,63 @@ const pageBytes = 4096
 
 // Open returns a queue, which is over once ctx ends. Nobody waits for it then.
 func (p *Pool) Open(ctx context.Context, cfg Config) *Queue {
-	q := &Queue{pool: p, cfg: cfg, batch: -1, reads: 1}
-	q.localShare.Store(1000)
-	if cfg.RemotesOnly {
-		q.localShare.Store(0)
-	}
+	q := &Queue{pool: p, cfg: cfg, batch: -1, reads: 1, localShare: 1000}
 	context.AfterFunc(ctx, q.cancel)
 	go q.plan()
 	return q
 }
 
-// takeLocked gives a queue an extent of at least so many bytes, or an empty one if its share or the memory is used up. fits is
-// false if that will never change.
-func (p *Pool) takeLocked(q *Queue, bytes int, blocks bool) (taken extent, fits bool) {
-	bytes = (bytes + pageBytes - 1) &^ (pageBytes - 1)
-	if int64(bytes) > p.max || !p.joinLocked(q, blocks) {
+// takeLocked gives a queue an extent for a read, or an empty one if its share or the memory is used up. fits is false if that will
+// never change.
+func (p *Pool) takeLocked(q *Queue, need shard.Need) (taken extent, fits bool) {
+	bytes := (need.Bytes + pageBytes - 1) &^ (pageBytes - 1)
+	if int64(bytes) > p.max || !p.joinLocked(q, need.Blocks) {
 		return extent{}, false
 	}
 	if q.held > 0 && q.held+int64(bytes) > p.shareLocked() {
 		return extent{}, true
 	}
-	for i := range p.free {
-		e := &p.free[i]
-		if e.to-e.from < bytes {
-			continue
-		}
-		taken = extent{e.from, e.from + bytes}
-		if e.from = taken.to; e.from == e.to {
-			p.free = slices.Delete(p.free, i, i+1)
-		}
-		q.held += int64(bytes)
-		return taken, true
+	i := slices.IndexFunc(p.free, func(e extent) bool { return e.to-e.from >= bytes })
+	if i < 0 {
+		return extent{}, true
 	}
-	return extent{}, true
+	e := &p.free[i]
+	taken = extent{e.from, e.from + bytes}
+	if e.from = taken.to; e.from == e.to {
+		p.free = slices.Delete(p.free, i, i+1)
+	}
+	q.held += int64(bytes)
+	return taken, true
+}
+
+// leaseLocked returns a lease to fill in.
+func (p *Pool) leaseLocked() *Lease {
+	if n := len(p.spare); n > 0 {
+		l := p.spare[n-1]
+		p.spare = p.spare[:n-1]
+		return l
+	}
+	l := &Lease{}
+	l.run = l.read
+	return l
 }
 
 // shareLocked is how many bytes each queue may hold.
 func (p *Pool) shareLocked() int64 { return p.max / int64(max(1, len(p.queues))) }
 
-// joinLocked makes q one of the queues that have a share, unless there is no memory.
+// joinLocked makes q one of the queues that have a share, unless the system has no memory.
 func (p *Pool) joinLocked(q *Queue, blocks bool) bool {
 	if slices.Contains(p.queues, q) {
 		return true
 	}
-	if p.arena == nil && p.failed == nil {
-		if p.arena, p.failed = storage.NewMemory(int(p.max)); p.failed != nil {
-			q.cfg.Log.Warn("samples are not read ahead: there is no memory for that", "bytes", p.max, "error", p.failed)
+	if p.arena == nil {
+		var err error
+		if p.arena, err = storage.NewMemory(int(p.max)); err != nil {
+			slog.Warn("samples are not read ahead: there is no memory for that", "bytes", p.max, "error", err)
+			p.max = 0
+			return false
 		}
-		p.free = append(p.free[:0], extent{0, len(p.arena)})
-	}
-	if p.failed != nil {
-		return false
+		p.free = append(p.free, extent{0, len(p.arena)})
 	}
 	processors := processorsReading
 	if blocks {
@@ -111,8 +117,10 @@ func (p *Pool) joinLocked(q *Queue, blocks bool) bool {
 	return true
 }
 
-// giveLocked takes an extent back from a queue.
-func (p *Pool) giveLocked(q *Queue, e extent) {
+// giveLocked takes a lease and its memory back from a queue.
+func (p *Pool) giveLocked(q *Queue, l *Lease) {
+	e := l.memory
+	p.spare = append(p.spare, l)
 	q.held -= int64(e.to - e.from)
 	i, _ := slices.BinarySearchFunc(p.free, e.from, func(f extent, from int) int { return f.from - from })
 	p.free = slices.Insert(p.free, i, e)
@@ -132,31 +140,10 @@ func (p *Pool) leaveLocked(q *Queue) {
 		return
 	}
 	p.queues = slices.Delete(p.queues, i, i+1)
-	p.wakeLocked()
-	p.unmapLocked()
-}
-
-// unmapLocked returns the memory to the system if nobody needs it any more.
-func (p *Pool) unmapLocked() {
-	if len(p.queues) == 0 && p.keepers == 0 && p.arena != nil {
-		storage.Unmap(p.arena)
-		p.arena = nil
+	if len(p.queues) == 0 {
 		p.tell(0)
 	}
-}
-
-// Keep keeps the memory, once a queue has used it, until release is called. Where many short queues follow each other, each would map
-// it anew.
-func (p *Pool) Keep() (release func()) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.keepers++
-	return func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.keepers--
-		p.unmapLocked()
-	}
+	p.wakeLocked()
 }
 
 func (p *Pool) tell(processors int) {

@@ -1,44 +1,44 @@
 // Package readahead reads records before they are due, in the order of a plan, into memory that it owns. It leaves alone what is in the
 // page cache.
 //
-//	          ┌─ Pool: memory, one mutex, one condition ────┐
-//	plan ──►  │ Queue: want ──► reading ──► read ──► taken  │  ──► worker
-//	          └─────────────────────────────────────────────┘
+//	          ┌─ Pool: memory, one mutex, one condition ──────────┐
+//	plan ──►  │ Queue: want ──► reading ──► read ──► Take ─► Lease │  ──► worker
+//	          └───────────────────────────────────────────────────┘
 //
 // A [Queue] reads for one stream. It knows samples by their numbers, 0, 1, 2 … in the order of the plan. Its planner, a goroutine, goes
-// along the plan. It skips the samples that need no waiting. For each of the others it takes an entry and memory, waits until there are
-// both, and starts a goroutine that reads.
+// along the plan. It skips the samples that need no waiting. For each of the others it waits until there is memory, puts a lease into
+// the queue, and starts a goroutine that reads.
 //
-// A worker calls Begin for the samples that it comes to, then Take for each of them. Take returns the record of a sample that has an
-// entry, and waits while a read of it is in flight. The worker itself reads all other samples. Release gives the memory of a taken
-// record back.
+// A worker calls Begin for the samples that it comes to, then Take for each of them. Take removes the sample's lease from the queue,
+// after waiting for its read. The worker itself reads the samples that have no lease. Release gives the memory of a lease back.
 //
-// # The states of an entry
+// # The states of a lease
 //
-//	free ──want──► reading ──landed──► read ──Take──► taken ──Release──► free
-//	                  │                  │
-//	                Drop               Drop                  Drop: a remote has made the sample, or the queue is over
-//	                  ▼                  ▼
-//	               dropped ──landed──► free
+//	want ──► reading ──landed──► read ──Take──► the worker's ──Release──► free
+//	            │                  │
+//	          Drop               Drop            Drop: a remote has made the sample, or the queue is over
+//	            ▼                  ▼
+//	         dropped ──landed──► free
 //
 // # What holds
 //
-//   - Samples get entries in the order of the plan, so reads begin in that order.
-//   - A sample that a worker has begun gets no entry any more. So it is read once, and a worker waits only for reads that have begun.
-//   - Every entry except a free one holds memory. A queue holds no more than its share, or a single larger sample.
-//   - No more than ReadsMax entries are in the states reading and dropped.
+//   - Samples get leases in the order of the plan, so reads begin in that order.
+//   - A sample that a worker has begun gets no lease any more. So it is read once, and a worker waits only for reads that have begun.
+//   - A queue holds no more memory than its share, or that of a single larger sample.
 //   - Memory stays reserved until the read into it has ended, even if that takes a hung disk forever. Nobody waits for it.
-//   - After readyMax consecutive samples that need no waiting the planner pauses. Then no worker locks anything. Probe notices when
-//     that changes.
+//   - After readyMax consecutive samples that need no waiting the planner pauses, once no lease is in the queue. Then no worker locks
+//     anything. Probe notices when that changes.
 //
-// Everything is guarded by the mutex of the pool. The exceptions are five atomic values, which spare workers the lock, and the fields
-// of the planner. One condition wakes planners, and workers that wait for a read. An event wakes a planner only if a sixteenth of each
-// limit is free, since to wake it for each sample would cost more than the reads.
+// Everything is guarded by the mutex of the pool, except the planner's fields. One condition wakes planners, and workers that wait for a
+// read. An event wakes a planner only if a sixteenth of each limit is free, since to wake it for each sample would cost more than the
+// reads.
 package readahead
 
 import (
+	"cmp"
 	"context"
-	"log/slog"
+	"math"
+	"slices"
 	"sync/atomic"
 
 	"github.com/imgfeed/imgfeed/shard"
@@ -50,6 +50,8 @@ const (
 	probeEvery = 16
 	// samplesPerRead is how many samples may be read ahead for each read that may be in flight.
 	samplesPerRead = 8
+	// remoteSpread is how many times as far the planner looks at most, where remotes take many of the samples.
+	remoteSpread = 8
 	// slackShare is the part of each limit that must be free before the planner continues.
 	slackShare = 16
 )
@@ -68,23 +70,13 @@ type Config struct {
 	BatchSize int
 	// Batch returns the samples of a batch, in the memory of buf if they fit. Those of batch k are numbered from k·BatchSize on.
 	Batch func(k int, buf []int) []int
-	// Spread is how many times as far the planner looks at most, where remotes take many of the samples.
-	Spread int
-	// RemotesOnly says that remotes are expected to take everything, until Exhausted says otherwise.
-	RemotesOnly bool
-	Log         *slog.Logger
 }
 
 // A Queue reads the samples of one plan ahead. Its methods may be called by many goroutines at a time.
 type Queue struct {
-	pool *Pool
-	cfg  Config
-
-	begun      atomic.Int64 // workers have begun the samples before this one
-	pending    atomic.Int64 // entries in the states reading and read
-	paused     atomic.Bool  // samples are in memory: nothing is read ahead
-	waiting    atomic.Bool  // the planner waits, and is not paused
-	localShare atomic.Int64 // moving average, in 1/1000, of the samples of a batch that workers take and remotes do not
+	pool   *Pool
+	cfg    Config
+	paused atomic.Bool // samples are in memory: nothing is read ahead, and nothing is in the queue
 
 	// The planner's own.
 	next    int64 // the sample to plan next
@@ -95,69 +87,65 @@ type Queue struct {
 	probed int // samples since the last one that Probe looked at
 
 	// Guarded by the pool's mutex.
-	entries  []entry // sample n has entry n mod len(entries)
-	reads    int     // the most reads in flight
-	inFlight int
-	held     int64 // bytes
-	started  bool  // the first reads have begun, or it is known that no sample needs one
-	over     bool  // ctx has ended
-	planned  bool  // the planner has ended
+	leases     []*Lease // in the order of their numbers, reading or read
+	begun      int64    // workers have begun the samples before this one
+	localShare int      // moving average, in 1/1000, of the samples of a batch that workers take and remotes do not
+	reads      int      // the most reads in flight
+	inFlight   int
+	held       int64 // bytes
+	waiting    bool  // the planner waits, and is not paused
+	started    bool  // the first reads have begun, or it is known that no sample needs one
+	over       bool  // ctx has ended
+	planned    bool  // the planner has ended
 }
 
 type state uint8
 
 const (
-	free    state = iota
-	reading       // somebody will want it
-	dropped       // it is being read, and nobody wants it any more
+	reading state = iota // somebody will want it
+	dropped              // it is being read, and nobody wants it any more
 	read
-	taken
 )
 
-// An entry is a sample that the queue reads ahead.
-type entry struct {
+// A Lease is a sample that was read ahead.
+type Lease struct {
+	Record  shard.Record
 	queue   *Queue
 	state   state
 	awaited bool // a worker waits for it
 	number  int64
 	index   int
 	memory  extent
-	record  shard.Record
 	err     error
-	run     func() // e.read, made once
+	run     func() // read, made once
 }
 
 // plan is the planner's life.
 func (q *Queue) plan() {
 	defer q.end()
 	for q.awaitWindow() {
-		index, local, more := q.sample(q.next)
+		index, local, more := q.sample()
 		if !more {
 			return
 		}
-		if !local {
-			q.next++
-			continue
-		}
-		need, err := q.cfg.Set.WillNeed(index)
-		if err != nil || need.Ready { // an error is the worker's to find
-			q.next++
-			q.ready++
-			continue
-		}
-		q.ready = 0
-		if e := q.want(index, need); e != nil {
-			go e.run()
+		if local {
+			need, err := q.cfg.Set.WillNeed(index)
+			if err != nil || need.Ready { // an error is the worker's to find
+				q.ready++
+			} else {
+				q.ready = 0
+				q.want(index, need)
+			}
 		}
 		q.next++
 	}
 }
 
-// sample returns the sample with a number, and whether a worker is likely to take it: all but those at the end of a batch, where
-// remotes took as many of the last batches. more is false at the end of the plan.
-func (q *Queue) sample(number int64) (index int, local, more bool) {
+// sample returns the next sample, and whether a worker is likely to take it: all but those at the end of a batch, where remotes took as
+// many of the last batches. more is false at the end of the plan.
+func (q *Queue) sample() (index int, local, more bool) {
 	size := int64(q.cfg.BatchSize)
-	batch, position := int(number/size), int(number%size)
+	batch, position := int(q.next/size), int(q.next%size)
 	if batch >= q.cfg.Batches {
 		return 0, false, false
 	}
@@ -168,14 +156,14 @@ func (q *Queue) sample(number int64) (index int, local, more bool) {
 	if position >= n { // a short batch, which in a plan of buckets need not be the last
 		return 0, false, batch+1 < q.cfg.Batches
 	}
-	share := int(q.localShare.Load())
-	return q.indices[position], share > 0 && position < n*share*9/8000+n/32, true
+	q.pool.mu.Lock()
+	defer q.pool.mu.Unlock()
+	return q.indices[position], position < n*q.localShare*9/8000+n/32, true
 }
 
-// window is how many samples the planner looks ahead at most.
-func (q *Queue) window() int64 {
-	remotes := min(1000/max(1, q.localShare.Load()), int64(max(1, q.cfg.Spread)))
-	return int64(max(readyMax, q.reads*samplesPerRead)) * remotes
+// windowLocked is how many samples the planner looks ahead at most.
+func (q *Queue) windowLocked() int64 {
+	return int64(max(readyMax, q.reads*samplesPerRead) * min(1000/max(1, q.localShare), remoteSpread))
 }
 
 // awaitWindow waits until the next sample is to be planned, and returns false once the queue is over.
@@ -185,81 +173,58 @@ func (q *Queue) awaitWindow() bool {
 	if q.next >= readyMax {
 		q.startLocked()
 	}
-	if q.ready >= readyMax {
-		q.ready = 0
-		q.paused.Store(true)
-	}
 	return q.waitLocked(func() bool {
-		q.next = max(q.next, q.begun.Load())
-		return !q.paused.Load() && q.next-q.begun.Load() < q.window()
+		if q.ready >= readyMax && len(q.leases) == 0 {
+			q.ready = 0
+			q.paused.Store(true)
+		}
+		q.next = max(q.next, q.begun)
+		return !q.paused.Load() && q.next-q.begun < q.windowLocked()
 	})
 }
 
-// want waits for an entry and memory for the next sample. It returns nil if workers have come to the sample meanwhile, if it is too
-// large, and once the queue is over.
-func (q *Queue) want(index int, need shard.Need) (wanted *entry) {
+// want waits for memory and starts to read the next sample, unless workers have come to it meanwhile or it is too large.
+func (q *Queue) want(index int, need shard.Need) {
 	q.pool.mu.Lock()
 	defer q.pool.mu.Unlock()
-	if q.entries == nil {
-		q.makeEntriesLocked(need.ReadsMax)
-	}
-	e := &q.entries[q.next%int64(len(q.entries))]
+	q.reads = max(1, need.ReadsMax)
 	q.waitLocked(func() bool {
-		q.pending.Add(1) // It precedes the read of begun: a worker writes begun before it reads pending.
-		fits, overtaken := true, q.begun.Load() > q.next
-		if !overtaken && q.inFlight < q.reads && e.state == free {
-			if e.memory, fits = q.pool.takeLocked(q, need.Bytes, need.Blocks); e.memory.to > 0 {
-				e.state, e.awaited, e.number, e.index = reading, false, q.next, index
-				q.inFlight++
-				wanted = e
-				return true
-			}
+		if q.begun > q.next {
+			return true
 		}
-		q.pending.Add(-1)
-		return overtaken || !fits
+		if q.inFlight >= q.reads {
+			return false
+		}
+		memory, fits := q.pool.takeLocked(q, need)
+		if memory.to == 0 {
+			return !fits
+		}
+		l := q.pool.leaseLocked()
+		l.queue, l.state, l.awaited, l.number, l.index, l.memory = q, reading, false, q.next, index, memory
+		q.leases = append(q.leases, l)
+		q.inFlight++
+		go l.run()
+		return true
 	})
-	return wanted
-}
-
-// makeEntriesLocked makes the entries for so many reads at a time.
-func (q *Queue) makeEntriesLocked(reads int) {
-	q.reads = max(1, reads)
-	n := min(max(readyMax, q.reads*samplesPerRead)*max(1, q.cfg.Spread), q.cfg.Batches*q.cfg.BatchSize)
-	if q.entries, q.pool.spare = q.pool.spare, nil; cap(q.entries) < n {
-		q.entries = make([]entry, n)
-	}
-	q.entries = q.entries[:n]
-	for i := range q.entries {
-		e := &q.entries[i]
-		e.queue, e.state, e.number = q, free, -1
-		if e.run == nil {
-			e.run = e.read
-		}
-	}
 }
 
 // waitLocked lets the planner wait until done returns true. It returns false once the queue is over.
 func (q *Queue) waitLocked(done func() bool) bool {
 	for !q.over && !done() {
-		if !q.paused.Load() && !q.waiting.Swap(true) {
-			continue // A worker writes begun before it reads waiting, so done must read begun after waiting is written.
-		}
+		q.waiting = !q.paused.Load()
 		q.startLocked()
 		q.pool.changed.Wait()
 	}
-	q.waiting.Store(false)
+	q.waiting = false
 	return !q.over
 }
 
 // wakeLocked wakes the planner if it waits and has enough to go on with.
 func (q *Queue) wakeLocked() {
-	if !q.waiting.Load() {
-		return
-	}
-	window := q.window()
-	if q.next-q.begun.Load() <= window-window/slackShare && q.inFlight <= q.reads-max(1, q.reads/slackShare) &&
+	window := q.windowLocked()
+	if q.waiting && q.next-q.begun <= window-window/slackShare && q.inFlight <= q.reads-max(1, q.reads/slackShare) &&
 		q.held <= q.pool.shareLocked()*(slackShare-1)/slackShare {
-		q.waiting.Store(false)
+		q.waiting = false
 		q.pool.changed.Broadcast()
 	}
 }
@@ -273,52 +238,54 @@ func (q *Queue) startLocked() {
 }
 
 // read reads a sample. It is a goroutine of its own.
-func (e *entry) read() {
-	q, p := e.queue, e.queue.pool
-	record, err := q.cfg.Set.Fetch(e.index, p.arena[e.memory.from:e.memory.to:e.memory.to])
+func (l *Lease) read() {
+	q, p := l.queue, l.queue.pool
+	record, err := q.cfg.Set.Fetch(l.index, p.arena[l.memory.from:l.memory.to:l.memory.to])
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	q.inFlight--
-	if e.state == dropped {
-		q.freeLocked(e)
+	if l.state == dropped {
+		q.freeLocked(l)
 		return
 	}
-	e.state, e.record, e.err = read, record, err
-	if e.awaited || q.inFlight == 0 {
+	l.state, l.Record, l.err = read, record, err
+	if l.awaited || q.inFlight == 0 {
 		p.changed.Broadcast()
 	}
 	q.wakeLocked()
 }
 
-// freeLocked frees an entry and gives its memory back.
-func (q *Queue) freeLocked(e *entry) {
-	e.state, e.number, e.record, e.err = free, -1, shard.Record{}, nil
-	q.pool.giveLocked(q, e.memory)
+// freeLocked gives the memory of a lease back.
+func (q *Queue) freeLocked(l *Lease) {
+	l.Record, l.err = shard.Record{}, nil
+	q.pool.giveLocked(q, l)
 	q.leaveLocked()
-}
-
-// dropLocked notes that nobody will take a sample.
-func (q *Queue) dropLocked(e *entry) {
-	switch e.state {
-	case reading:
-		e.state = dropped
-		q.pending.Add(-1)
-	case read:
-		q.pending.Add(-1)
-		q.freeLocked(e)
-	}
 }
 
 // leaveLocked leaves the pool if nothing is planned or held any more.
 func (q *Queue) leaveLocked() {
-	if !q.planned || q.held > 0 {
-		return
+	if q.planned && q.held == 0 {
+		q.pool.leaveLocked(q)
 	}
-	if n := len(q.entries); 0 < n && n <= readyMax {
-		q.pool.spare = q.entries // Reuse makes short plans, such as a feeder's pieces, cheap.
+}
+
+// find returns the place in the queue of the first lease from a number on.
+func (q *Queue) find(number int64) (place int, found bool) {
+	return slices.BinarySearchFunc(q.leases, number, func(l *Lease, number int64) int { return cmp.Compare(l.number, number) })
+}
+
+// dropLocked takes the leases of some samples, which nobody will take, out of the queue.
+func (q *Queue) dropLocked(first, end int64) {
+	i, _ := q.find(first)
+	j, _ := q.find(end)
+	for _, l := range q.leases[i:j] {
+		if l.state == reading {
+			l.state = dropped
+		} else {
+			q.freeLocked(l)
+		}
 	}
-	q.entries = nil
-	q.pool.leaveLocked(q)
+	q.leases = slices.Delete(q.leases, i, j)
 }
 
 // end notes that the planner has ended.
@@ -335,9 +302,7 @@ func (q *Queue) cancel() {
 	q.pool.mu.Lock()
 	defer q.pool.mu.Unlock()
 	q.over = true
-	for entries, i := q.entries, 0; i < len(entries); i++ {
-		q.dropLocked(&entries[i])
-	}
+	q.dropLocked(0, math.MaxInt64)
 	q.pool.changed.Broadcast()
 }
 
@@ -361,85 +326,85 @@ func (q *Queue) Paused() bool { return q.paused.Load() }
 
 // Begin notes that a worker comes to the samples before a number.
 func (q *Queue) Begin(number int64) {
-	for {
-		old := q.begun.Load()
-		if old >= number || q.begun.CompareAndSwap(old, number) {
-			break
-		}
-	}
-	if q.waiting.Load() {
-		q.pool.mu.Lock()
-		q.wakeLocked()
-		q.pool.mu.Unlock()
-	}
-}
-
-// Take returns the record of a sample that was read ahead, or why it could not be read, after waiting for the read. If held, it is to
-// be released. If not, the caller is to read the sample, or the queue is over if there is an error.
-func (q *Queue) Take(number int64) (record shard.Record, held bool, err error) {
-	if q.pending.Load() == 0 {
-		return shard.Record{}, false, nil
+	if q.paused.Load() {
+		return // Probe gives the number when the pause ends.
 	}
 	q.pool.mu.Lock()
 	defer q.pool.mu.Unlock()
-	if len(q.entries) == 0 {
-		return shard.Record{}, false, nil
+	q.beginLocked(number)
+}
+
+func (q *Queue) beginLocked(number int64) {
+	q.begun = max(q.begun, number)
+	q.wakeLocked()
+}
+
+// Take returns the lease of a sample that was read ahead, which is to be released, or why it could not be read, after waiting for the
+// read. The caller is to read a sample that has no lease.
+func (q *Queue) Take(number int64) (*Lease, error) {
+	if q.paused.Load() {
+		return nil, nil
 	}
-	e := &q.entries[number%int64(len(q.entries))]
-	if e.number != number {
-		return shard.Record{}, false, nil
+	q.pool.mu.Lock()
+	defer q.pool.mu.Unlock()
+	place, found := q.find(number)
+	if !found {
+		return nil, nil
 	}
-	if e.state == reading {
-		q.cfg.Set.Waited(e.index)
+	l := q.leases[place]
+	if l.state == reading {
+		q.cfg.Set.Waited(l.index)
 	}
-	for e.state == reading && !q.over {
-		e.awaited = true
+	for l.state == reading && !q.over {
+		l.awaited = true
 		q.pool.changed.Wait()
 	}
 	if q.over {
-		return shard.Record{}, false, context.Canceled
+		return nil, context.Canceled
 	}
-	e.state = taken
-	q.pending.Add(-1)
-	return e.record, true, e.err
+	place, _ = q.find(number)
+	q.leases = slices.Delete(q.leases, place, place+1)
+	if err := l.err; err != nil {
+		q.freeLocked(l)
+		return nil, err
+	}
+	return l, nil
 }
 
-// Release gives back the memory of a sample that was taken.
-func (q *Queue) Release(number int64) {
-	q.pool.mu.Lock()
-	defer q.pool.mu.Unlock()
-	q.freeLocked(&q.entries[number%int64(len(q.entries))])
+// Release gives the memory back. A lease that is nil has none.
+func (l *Lease) Release() {
+	if l != nil {
+		p := l.queue.pool
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		l.queue.freeLocked(l)
+	}
 }
 
 // Exhausted notes that all samples of a batch are begun. first is the number of its first sample, and workers how many of them
 // workers took and remotes did not.
 func (q *Queue) Exhausted(first int64, samples, workers int) {
-	q.Begin(first + int64(samples))
-	old, now := q.localShare.Load(), int64(1000*workers/samples)
-	if step := (now - old) / 4; step != 0 {
-		now = old + step
+	q.pool.mu.Lock()
+	defer q.pool.mu.Unlock()
+	share := 1000 * workers / samples
+	if step := (share - q.localShare) / 4; step != 0 {
+		share = q.localShare + step
 	}
-	q.localShare.Store(now)
+	q.localShare = share
+	q.beginLocked(first + int64(samples))
 }
 
 // Drop gives back the memory of samples that were read for workers, and made by remotes: of so many from a number on, which no worker
 // will take.
 func (q *Queue) Drop(first int64, samples int) {
-	if q.pending.Load() == 0 {
-		return
-	}
 	q.pool.mu.Lock()
 	defer q.pool.mu.Unlock()
-	for number := first; number < first+int64(samples) && len(q.entries) > 0; number++ {
-		if e := &q.entries[number%int64(len(q.entries))]; e.number == number {
-			q.dropLocked(e)
-		}
-	}
+	q.dropLocked(first, first+int64(samples))
 }
 
-// Probe looks at some of a batch's samples while the queue is paused, and ends the pause if they are in memory no longer. It is for one
-// goroutine at a time.
-func (q *Queue) Probe(indices []int) {
+// Probe looks at some of a batch's samples while the queue is paused, and ends the pause if they are in memory no longer. Workers have
+// begun no sample from next on, and do not before Probe returns. It is for one goroutine at a time.
+func (q *Queue) Probe(indices []int, next int64) {
 	if !q.paused.Load() {
 		return
 	}
@@ -450,9 +415,10 @@ func (q *Queue) Probe(indices []int) {
 		q.probed = 0
 		if need, err := q.cfg.Set.WillNeed(index); err == nil && !need.Ready {
 			q.pool.mu.Lock()
+			defer q.pool.mu.Unlock()
+			q.begun = max(q.begun, next)
 			q.paused.Store(false)
 			q.pool.changed.Broadcast()
-			q.pool.mu.Unlock()
 			return
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"log/slog"
 	"slices"
 	"sync"
 	"testing"
@@ -78,7 +77,7 @@ func (s *slowSet) became(ready func(i int) bool) {
 
 // reversed is a plan of samples n-1 to 0.
 func reversed(set Set, n int) Config {
-	return Config{Set: set, Batches: n / 10, BatchSize: 10, Log: slog.New(slog.DiscardHandler), Batch: func(k int, buf []int) []int {
+	return Config{Set: set, Batches: n / 10, BatchSize: 10, Batch: func(k int, buf []int) []int {
 		buf = buf[:0]
 		for i := range 10 {
 			buf = append(buf, n-1-10*k-i)
@@ -92,19 +91,17 @@ func use(t *testing.T, q *Queue, set *slowSet, n, first, end int) (ahead int) {
 	t.Helper()
 	for number := first; number < end; number++ {
 		q.Begin(int64(number + 1))
-		record, held, err := q.Take(int64(number))
+		l, err := q.Take(int64(number))
 		time.Sleep(2 * time.Second) // for decoding
 		i := n - 1 - number
 		switch {
-		case !held && err == nil:
+		case l == nil && err == nil:
 			continue
-		case set.failed[i] != (err != nil), err == nil && record.Image[0] != byte(i):
-			t.Errorf("sample %d: %v, %v", i, record.Image, err)
+		case set.failed[i] != (err != nil), err == nil && l.Record.Image[0] != byte(i):
+			t.Errorf("sample %d: %v, %v", i, l, err)
 		}
 		ahead++
-		if held {
-			q.Release(int64(number))
-		}
+		l.Release()
 	}
 	return ahead
 }
@@ -119,8 +116,11 @@ func inPool(t *testing.T, mib int64, test func(t *testing.T, p *Pool, ctx contex
 		test(t, p, ctx)
 		cancel()
 		synctest.Wait()
-		if len(p.queues) > 0 || p.arena != nil || len(told) > 0 && told[len(told)-1] != 0 {
-			t.Errorf("%d queues have memory in the end, %v processors", len(p.queues), told)
+		if len(p.queues) > 0 || len(p.free) > 1 || p.arena != nil && p.free[0].to-p.free[0].from != len(p.arena) {
+			t.Errorf("%d queues have memory in the end, %v is free", len(p.queues), p.free)
+		}
+		if len(told) > 0 && told[len(told)-1] != 0 {
+			t.Errorf("%v processors", told)
 		}
 	})
 }
@@ -195,12 +195,12 @@ func TestPause(t *testing.T) {
 		if use(t, q, set, 2000, 0, 1000) > 0 || len(set.fetched) > 0 {
 			t.Error("samples in memory were read")
 		}
-		q.Probe(make([]int, 160))
+		q.Probe(make([]int, 160), 1000)
 		if set.asked != readyMax+10 {
 			t.Errorf("%d of 160 samples were looked at", set.asked-readyMax)
 		}
 		set.became(func(i int) bool { return i%2 == 0 })
-		q.Probe([]int{1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31})
+		q.Probe([]int{1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31}, 1000)
 		synctest.Wait()
 		if ahead := use(t, q, set, 2000, 1000, 2000); ahead < 450 || len(set.fetched) != ahead {
 			t.Errorf("%d of 500 samples were read ahead, %d read", ahead, len(set.fetched))
@@ -219,8 +219,8 @@ func TestHang(t *testing.T) {
 		var worker sync.WaitGroup
 		worker.Go(func() {
 			q.Begin(1)
-			if _, held, err := q.Take(0); held || !errors.Is(err, context.Canceled) {
-				t.Errorf("a worker gets %v, %v", held, err)
+			if l, err := q.Take(0); l != nil || !errors.Is(err, context.Canceled) {
+				t.Errorf("a worker gets %v, %v", l, err)
 			}
 		})
 		time.Sleep(time.Hour)
@@ -237,10 +237,8 @@ func TestHang(t *testing.T) {
 // TestRemotesTakeMost reads few samples ahead that remotes take, and gives back those that they took.
 func TestRemotesTakeMost(t *testing.T) {
 	inPool(t, 256, func(t *testing.T, p *Pool, ctx context.Context) {
-		set, cfg := newSlowSet(8), Config{}
-		cfg = reversed(set, 4000)
-		cfg.Spread = 8
-		q := p.Open(ctx, cfg)
+		set := newSlowSet(8)
+		q := p.Open(ctx, reversed(set, 4000))
 		for batch := range 400 {
 			first := 10 * batch
 			use(t, q, set, 4000, first, first+2)
@@ -267,65 +265,39 @@ func TestAwaitReads(t *testing.T) {
 	})
 }
 
-// TestKeep reads two pieces one after the other, into the same memory.
-func TestKeep(t *testing.T) {
-	inPool(t, 40, func(t *testing.T, p *Pool, ctx context.Context) {
-		told := 0
-		p.processors = func(int) { told++ }
-		release := p.Keep()
-		for range 2 {
-			ctx, cancel := context.WithCancel(ctx)
-			set := newSlowSet(64)
-			q := p.Open(ctx, reversed(set, 20))
-			q.AwaitReads()
-			use(t, q, set, 20, 0, 20)
-			cancel()
-			settle()
-			if p.arena == nil || told != 1 || len(p.queues) > 0 {
-				t.Errorf("memory of %d bytes, processors told %d times", len(p.arena), told)
-			}
-		}
-		release()
-	})
-}
-
 // TestArena takes and gives extents at random, which never overlap and come together again.
 func TestArena(t *testing.T) {
 	p := NewPool(1<<20, nil)
 	q := &Queue{pool: p, cfg: reversed(nil, 10)}
-	var extents []extent
+	var leases []*Lease
 	for k := range 5000 {
-		if k%3 != 0 || len(extents) == 0 {
-			got, fits := p.takeLocked(q, 1+k*7919%60000, false)
+		if k%3 != 0 || len(leases) == 0 {
+			got, fits := p.takeLocked(q, shard.Need{Bytes: 1 + k*7919%60000})
 			if !fits {
 				t.Fatal("an extent does not fit that is smaller than the memory")
 			}
 			if got.to == 0 {
 				continue
 			}
-			for _, other := range extents {
-				if got.from < other.to && other.from < got.to {
-					t.Fatalf("%v overlaps %v", got, other)
+			for _, l := range leases {
+				if got.from < l.memory.to && l.memory.from < got.to {
+					t.Fatalf("%v overlaps %v", got, l.memory)
 				}
 			}
-			extents = append(extents, got)
+			leases = append(leases, &Lease{memory: got})
 			continue
 		}
-		i := k * 104729 % len(extents)
-		p.giveLocked(q, extents[i])
-		extents = slices.Delete(extents, i, i+1)
+		i := k * 104729 % len(leases)
+		p.giveLocked(q, leases[i])
+		leases = slices.Delete(leases, i, i+1)
 	}
-	for _, one := range extents {
+	for _, one := range leases {
 		p.giveLocked(q, one)
 	}
 	if len(p.free) != 1 || p.free[0] != (extent{0, 1 << 20}) || q.held != 0 {
 		t.Errorf("free is %v, held %d", p.free, q.held)
 	}
-	if _, fits := p.takeLocked(q, 1<<20+1, false); fits {
+	if _, fits := p.takeLocked(q, shard.Need{Bytes: 1<<20 + 1}); fits {
 		t.Error("more fits than there is")
-	}
-	p.leaveLocked(q)
-	if p.arena != nil {
-		t.Error("the memory is kept")
 	}
 }

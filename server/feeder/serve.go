@@ -27,7 +27,6 @@ type Counters struct{ Connections, Pieces, Samples atomic.Int64 }
 // Serve makes pieces of batches for servers on other machines until ctx ends, and then returns nil, or the listener's error. It closes
 // the listener.
 func Serve(ctx context.Context, l net.Listener, host *Host, counters *Counters) error {
-	defer host.Pool.KeepReadAhead()()
 	failed := func(err error) {
 		host.Warn(host.Log, "accept", "a connection was not accepted", "connections", counters.Connections.Load(), "err", err)
 	}
