@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -22,9 +23,9 @@ type BenchConfig struct {
 	Set       *shard.Set
 	Views     transform.Views // nil measures reading and decoding whole images, without a transform
 	Layout    transform.Layout
-	Threads   int           // 0 means one for each processor
-	BatchSize int           // 0 means 256
-	Duration  time.Duration // length of the measurement; 0 means 5 s
+	Threads   int // 0 means one for each processor
+	BatchSize int
+	Duration  time.Duration // length of the measurement
 	WarmUp    time.Duration // length of the work before it; 0 means a quarter of Duration
 	Seed      int64
 	BitExact  bool // refuse to measure a transform that gives other results than on the original images
@@ -56,25 +57,16 @@ type BenchStages struct {
 	Wait     float64 `json:"wait"`
 }
 
-// Bench measures the engine alone: it serves the set's samples, shuffled, over and over, in batches that nobody
-// reads. A bad sample is an error.
+// Bench measures the engine alone: it serves samples of the set, drawn at random, in batches that nobody reads. A bad sample is an error.
 func Bench(ctx context.Context, cfg BenchConfig) (BenchResult, error) {
-	if cfg.BatchSize <= 0 {
-		cfg.BatchSize = 256
-	}
-	if cfg.Duration <= 0 {
-		cfg.Duration = 5 * time.Second
-	}
 	if cfg.WarmUp <= 0 {
 		cfg.WarmUp = cfg.Duration / 4
 	}
-	set, err := newRepeatedSet(cfg.Set)
+	set, err := FromShards(cfg.Set)
 	if err != nil {
 		return BenchResult{}, err
 	}
-	order, err := plan.New(plan.Config{
-		Samples: set.virtual, BatchSize: cfg.BatchSize, Seed: cfg.Seed, Shuffle: true, Policy: plan.DropLast,
-	})
+	order, err := endlessPlan(cfg.Set, cfg.BatchSize, cfg.Seed)
 	if err != nil {
 		return BenchResult{}, err
 	}
@@ -104,9 +96,6 @@ func Bench(ctx context.Context, cfg BenchConfig) (BenchResult, error) {
 	cancel()
 	if err == nil {
 		<-failed
-	}
-	if bad, ok := errors.AsType[*SampleError](err); ok {
-		bad.Index = set.index(bad.Index)
 	}
 	return result, err
 }
@@ -201,57 +190,19 @@ func cpuSeconds() float64 {
 	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
 }
 
-// A repeatedSet is a set as large as a plan takes: it repeats the samples of a shard set, so a measurement never reaches the end of
-// an epoch. If partitions are missing, it has only the first partition present.
-type repeatedSet struct {
-	Dataset
-	first, step int // sample i stands for first + step · (i mod count)
-	count       int
-	virtual     int
-}
-
-func newRepeatedSet(set *shard.Set) (*repeatedSet, error) {
-	served, err := FromShards(set)
-	if err != nil {
-		return nil, err
-	}
-	r := &repeatedSet{Dataset: served, step: 1, count: set.Len()}
-	if len(set.Missing()) > 0 {
-		r.count = 0
-		for part := range set.Partitions() {
-			if n := shard.PartitionLen(set.Len(), set.Partitions(), part); set.Has(part) && n > 0 {
-				r.first, r.step, r.count = part, set.Partitions(), n
-				break
-			}
+// endlessPlan draws the samples that are here again and again, so that a measurement never reaches the end of an epoch.
+func endlessPlan(set *shard.Set, batchSize int, seed int64) (*plan.Plan, error) {
+	here := make([]uint32, 0, set.Len())
+	for i := range set.Len() {
+		if set.Has(i % set.Partitions()) {
+			here = append(here, uint32(i))
 		}
 	}
-	if r.count == 0 {
-		return nil, fmt.Errorf("loader: %s has no sample here to measure with", set.Dir())
+	selection, err := plan.NewSelection(plan.SelectionConfig{
+		Samples: set.Len(), List: here, Weights: slices.Repeat([]float64{1}, len(here)), Positions: plan.SamplesMax,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("loader: %s: %w", set.Dir(), err)
 	}
-	r.virtual = plan.SamplesMax / r.count * r.count
-	return r, nil
+	return plan.New(plan.Config{Samples: set.Len(), BatchSize: batchSize, Seed: seed, Selection: selection})
 }
-
-func (r *repeatedSet) index(i int) int {
-	return r.first + r.step*(i%r.count)
-}
-
-func (r *repeatedSet) WillNeed(i int) (shard.Need, error) { return r.Dataset.WillNeed(r.index(i)) }
-
-func (r *repeatedSet) Fetch(i int, buf []byte) (shard.Record, error) {
-	return r.Dataset.Fetch(r.index(i), buf)
-}
-
-func (r *repeatedSet) Waited(i int) { r.Dataset.Waited(r.index(i)) }
-
-func (r *repeatedSet) Read(i int, buf []byte, view bool) (shard.Record, []byte, error) {
-	return r.Dataset.Read(r.index(i), buf, view)
-}
-
-func (r *repeatedSet) Label(i int) (int32, bool) { return r.Dataset.Label(r.index(i)) }
-
-func (r *repeatedSet) Key(i int) (string, error) { return r.Dataset.Key(r.index(i)) }
-
-func (r *repeatedSet) Mapped(i int) []byte { return r.Dataset.Mapped(r.index(i)) }
-
-func (r *repeatedSet) Corrupt(i int, err error) error { return r.Dataset.Corrupt(r.index(i), err) }

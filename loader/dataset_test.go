@@ -191,7 +191,7 @@ func TestBench(t *testing.T) {
 func TestBenchWithoutTime(t *testing.T) {
 	set, _ := openTestSet(t, writeSet(t, "jpeg", 12, 1, 40, 30))
 	for _, views := range []transform.Views{nil, {mustSpec(t, "train")}} {
-		r, err := Bench(t.Context(), BenchConfig{Set: set, Views: views, Threads: 1, Duration: time.Microsecond, WarmUp: 1})
+		r, err := Bench(t.Context(), BenchConfig{Set: set, Views: views, BatchSize: 256, Threads: 1, Duration: time.Microsecond, WarmUp: 1})
 		if err != nil || r.Images == 0 || r.ImagesPerSecond <= 0 {
 			t.Errorf("%+v: %v", r, err)
 		}
@@ -203,12 +203,12 @@ func TestBenchErrors(t *testing.T) {
 	set, _ := openTestSet(t, dir)
 	spec := mustSpec(t, `[{"op":"RandomCrop","size":30}]`) // larger than the images
 	var bad *SampleError
-	if _, err := Bench(t.Context(), BenchConfig{Set: set, Views: transform.Views{spec}, Duration: time.Minute}); !errors.As(err, &bad) || bad.Index < 0 || bad.Index >= 4 {
+	if _, err := Bench(t.Context(), BenchConfig{Set: set, Views: transform.Views{spec}, BatchSize: 8, Duration: time.Minute}); !errors.As(err, &bad) || bad.Index < 0 || bad.Index >= 4 {
 		t.Errorf("images that are too small: %v, want a SampleError of one of the set's samples", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
 	defer cancel()
-	if _, err := Bench(ctx, BenchConfig{Set: set, Views: transform.Views{mustSpec(t, "eval")}, Duration: time.Minute}); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := Bench(ctx, BenchConfig{Set: set, Views: transform.Views{mustSpec(t, "eval")}, BatchSize: 8, Duration: time.Minute}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a context that ends: %v", err)
 	}
 }

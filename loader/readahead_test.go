@@ -183,7 +183,11 @@ func TestPrefetchAllocatesNothing(t *testing.T) {
 	allocated := func(samples int) uint64 {
 		set := newStoredSet(t, 100)
 		set.bytes = 100 << 10
-		cfg := testStream(t, &repeatedSet{Dataset: set, step: 1, count: 100}, plan.Config{Samples: samples, BatchSize: 50}, 3)
+		selection, err := plan.NewSelection(plan.SelectionConfig{Samples: 100, Repeats: samples / 100, Positions: samples})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg := testStream(t, set, plan.Config{Samples: 100, BatchSize: 50, Selection: selection}, 3)
 		set.fetched = make([]int, 0, samples)
 		stream, err := pool.NewStream(cfg)
 		if err != nil {
