@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/transform"
@@ -55,21 +54,18 @@ func (p *Pool) do(caller context.Context, n int, do func(w *worker, i int) error
 	return err
 }
 
-func (j *job) size() int             { return j.n }
 func (j *job) exhausted() bool       { return j.next.Load() >= int64(j.n) }
 func (j *job) release()              {}
 func (j *job) queueOf() *streamQueue { return j.queue }
 
-func (j *job) work(w *worker, limit int) (rest int, busy time.Duration) {
-	started := w.now()
-	for ; limit > 0; limit-- {
+func (j *job) work(w *worker, t turn) {
+	for !t.over() {
 		i := int(j.next.Add(1)) - 1
 		if i >= j.n {
-			break
+			return
 		}
 		j.end(j.call(w, i))
 	}
-	return limit, w.since(started)
 }
 
 // call does one. A panic is its error.

@@ -40,7 +40,6 @@ type failure struct {
 	err      *SampleError
 }
 
-func (b *pendingBatch) size() int             { return len(b.Indices) }
 func (b *pendingBatch) queueOf() *streamQueue { return b.stream.queue }
 
 // exhausted reports whether every sample has been taken.
@@ -52,15 +51,16 @@ func (b *pendingBatch) exhausted() bool {
 func split(taken uint64) (workers, remotes int) { return int(uint32(taken)), int(taken >> 32) }
 
 // work implements the interface of this name. It ends early if no sample is left to take, and once the stream is cancelled.
-func (b *pendingBatch) work(w *worker, limit int) (rest int, busy time.Duration) {
-	queue := b.stream.ahead
-	for limit > 0 && b.stream.ctx.Err() == nil {
-		started := w.now()
-		first, end := b.take(min(b.chunk, limit), false)
+func (b *pendingBatch) work(w *worker, t turn) {
+	queue, chunk := b.stream.ahead, b.chunk
+	if t.limited {
+		chunk = 1
+	}
+	for b.stream.ctx.Err() == nil && !t.over() {
+		first, end := b.take(chunk, false)
 		if first == end {
-			break
+			return
 		}
-		limit -= end - first
 		for i := first; i < end; i++ {
 			next := -1
 			if i+1 < end {
@@ -69,10 +69,8 @@ func (b *pendingBatch) work(w *worker, limit int) (rest int, busy time.Duration)
 			b.make(w, i, reading{queue: queue, number: b.first + int64(i), view: queue.Paused(), next: next})
 		}
 		w.publish()
-		busy += w.since(started) // Waking the batch's consumers comes later, and is not counted.
 		b.finish(end - first)
 	}
-	return limit, busy
 }
 
 // take takes at most limit samples of a batch for the caller to make. Workers take the first ones and remotes the last ones, so

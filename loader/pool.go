@@ -95,30 +95,8 @@ func (p *Pool) run(w *worker) {
 		if t = p.scheduler.next(localWorker{}, t, &w.counters.wait); t.work == nil {
 			return
 		}
-		t.samples, t.busy = t.work.work(w, t.samples)
+		t.work.work(w, t)
 	}
-}
-
-// A moment is when a worker began something.
-type moment struct {
-	at     time.Time
-	thread int           // thread that ran the worker
-	busy   time.Duration // processor time of the thread
-	read   time.Duration // time of the worker in reads
-}
-
-func (w *worker) now() moment {
-	thread, busy := threadTime()
-	return moment{time.Now(), thread, busy, w.reading}
-}
-
-// since returns how long the worker has been busy or reading, without the time that the system gave to other programs.
-func (w *worker) since(m moment) time.Duration {
-	took := time.Since(m.at)
-	if thread, busy := threadTime(); thread == m.thread && thread != 0 {
-		took = min(took, busy-m.busy+w.reading-m.read)
-	}
-	return took
 }
 
 // A worker is what one goroutine of the pool keeps from sample to sample.
@@ -127,7 +105,6 @@ type worker struct {
 	pending  Counters        // not yet published
 	counted  transform.Times // the engine's times already in pending or published
 	counters counters
-	reading  time.Duration    // spent in reads since the worker began
 	lease    *readahead.Lease // the current sample's, if it was read ahead
 }
 
@@ -182,7 +159,6 @@ func (w *worker) read(set Dataset, index int, from reading) (err error) {
 	}
 	took := time.Since(started)
 	w.pending.Read += took
-	w.reading += took
 	w.pending.Images++
 	if took > longRead {
 		w.publish()

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"sync/atomic"
-	"time"
 
 	"github.com/imgfeed/imgfeed/loader/readahead"
 )
@@ -64,7 +63,7 @@ func (p *Pool) ServeRemote(ctx context.Context, r Remote) error {
 		if t = p.scheduler.next(&run, t, &run.waited); t.work == nil {
 			return cmp.Or(run.err, ctx.Err(), ErrClosed)
 		}
-		t.samples, t.busy = run.work(t.work.(*pendingBatch), t.samples)
+		run.work(t.work.(*pendingBatch))
 	}
 }
 
@@ -80,16 +79,14 @@ type remoteRun struct {
 }
 
 func (r *remoteRun) takes(q *streamQueue) bool { return q.behindLocked() && r.remote.Takes(q.offer) }
-func (r *remoteRun) samples() int              { return min(max(1, r.remote.Samples()), PieceSamplesMax) }
 func (r *remoteRun) over() bool                { return r.err != nil || r.ctx.Err() != nil }
 
 // work lets the remote make a piece of a batch.
-func (r *remoteRun) work(b *pendingBatch, limit int) (rest int, busy time.Duration) {
-	first, end := b.take(limit, true)
+func (r *remoteRun) work(b *pendingBatch) {
+	first, end := b.take(min(max(1, r.remote.Samples()), PieceSamplesMax), true)
 	if first == end {
-		return limit, 0
+		return
 	}
-	started := time.Now()
 	r.piece = b.Piece.part(first, end)
 	made := r.made[:end-first]
 	clear(made)
@@ -97,10 +94,8 @@ func (r *remoteRun) work(b *pendingBatch, limit int) (rest int, busy time.Durati
 		clear(made)
 	}
 	if b.stream.ctx.Err() == nil && r.complete(b, first, made) {
-		busy = time.Since(started)
 		b.finish(end - first)
 	}
-	return limit - (end - first), busy
 }
 
 // complete makes the samples that the remote has not made. It returns false when the stream has ended before.
@@ -179,7 +174,7 @@ func (r reserve) run() {
 			return
 		}
 		w := <-r.pool.fallback
-		t.samples, t.busy = t.work.work(w, t.samples)
+		t.work.work(w, t)
 		r.pool.fallback <- w
 	}
 }

@@ -31,51 +31,41 @@ type streamQueue struct {
 	cancel  func()
 	entries []entry       // the oldest batch first
 	account time.Duration // time of the workers given to it, as if it had been there and busy from the beginning
-	cost    time.Duration // average time of a sample over the last turns; 0: not yet known
 
 	offer        any  // the stream's; nil: nothing is for remotes
 	offloadFirst bool // remotes need not wait until it is behind
 }
 
 const (
-	// turnTime is about how long a worker stays in a batch before another stream may have its turn, and turnSamplesMax how many samples it
-	// takes there at most. A turn costs a lock: nothing beside them.
-	turnTime       = time.Millisecond
-	turnSamplesMax = 64
+	// turnTime is how long a worker takes samples of a batch before another stream may have its turn. A turn costs a lock: nothing
+	// beside them.
+	turnTime = time.Millisecond
 	// creditTime is how far a stream may fall behind and still catch up. Small batches come and go, and a client that has just
 	// released a few slots must not lose its share for the moment before. A stream that has stood still for an hour gets no more
 	// credit than this.
 	creditTime = 50 * time.Millisecond
-	// costShare is the weight of a turn in the average cost of a sample, and costMax how many times that a turn is charged at most.
-	// A turn on two threads is timed by the wall clock. On a busy machine many are, and last for long. So the average grows by an
-	// eighth at most in a turn, and falls by a quarter.
-	costShare = 4
-	costMax   = 4
 )
 
 // work is samples that workers take: a batch of a stream, or a job.
 type work interface {
-	// size is how many samples there are in all.
-	size() int
 	// exhausted reports whether all of them are taken.
 	exhausted() bool
-	// work lets a worker take and finish samples, up to a limit. It returns the rest of the limit, and the time that the worker was busy.
-	work(w *worker, limit int) (rest int, busy time.Duration)
+	// work lets a worker take and finish samples until the turn is over.
+	work(w *worker, t turn)
 	// release is called once, when the last worker has left.
 	release()
 	queueOf() *streamQueue
 }
 
-// A turn is a worker's: a batch, and how many samples of it the worker may take. Those that it has not taken it gives back.
+// A turn is a worker's, in a batch.
 type turn struct {
 	work    work // nil means that the worker is to end
-	samples int
-
-	dealt   int           // samples, at first
-	charged time.Duration // time charged for them
-	busy    time.Duration // processor time of the worker, and its time in reads
-	limited bool          // it is a remote's, which takes another time than a worker
+	began   time.Time
+	limited bool // other streams wait for their turns
 }
+
+// over reports whether another stream may have its turn.
+func (t *turn) over() bool { return t.limited && time.Since(t.began) >= turnTime }
 
 // An entry is what the scheduler knows of one batch.
 type entry struct {
@@ -130,8 +120,6 @@ func (s *scheduler) close(q *streamQueue) {
 type taker interface {
 	// takes reports whether it takes turns of a queue. The scheduler is locked.
 	takes(q *streamQueue) bool
-	// samples is how many samples a turn has at most; 0: as the scheduler sees fit.
-	samples() int
 	// over reports that it takes no more turns.
 	over() bool
 }
@@ -140,7 +128,6 @@ type taker interface {
 type localWorker struct{}
 
 func (localWorker) takes(*streamQueue) bool { return true }
-func (localWorker) samples() int            { return 0 }
 func (localWorker) over() bool              { return false }
 
 // next takes a taker out of the batch of its last turn (none at first) and gives it another turn, for which it waits if need be; the
@@ -153,7 +140,7 @@ func (s *scheduler) next(who taker, last turn, waited *atomic.Int64) turn {
 	}
 	for !s.shutdown && !who.over() {
 		if q, e := s.chooseLocked(who); e != nil {
-			return s.dealLocked(q, e, who.samples())
+			return s.dealLocked(q, e)
 		}
 		started := time.Now()
 		s.work.Wait()
@@ -232,44 +219,19 @@ func (q *streamQueue) oldestLocked() *entry {
 	return nil
 }
 
-// dealLocked gives a turn in a batch: of so many samples, or if limit is 0 for about turnTime, and without a limit where there is
-// nobody to take turns with.
-func (s *scheduler) dealLocked(q *streamQueue, e *entry, limit int) turn {
-	samples := e.work.size()
-	if limit > 0 {
-		samples = limit
-	} else if len(s.queues) > 1 {
-		turn := 1
-		if q.cost > 0 {
-			turn = min(max(1, int(turnTime/q.cost)), turnSamplesMax)
-		}
-		samples = min(samples, turn)
-	}
+// dealLocked gives a turn in a batch. It is charged turnTime until it is over.
+func (s *scheduler) dealLocked(q *streamQueue, e *entry) turn {
 	s.clock = max(s.clock, q.account)
-	charged := time.Duration(samples) * q.cost
-	q.account += charged
+	q.account += turnTime
 	e.workers++
-	return turn{work: e.work, samples: samples, dealt: samples, charged: charged, limited: limit > 0}
+	return turn{work: e.work, began: time.Now(), limited: len(s.queues) > 1}
 }
 
 // leaveLocked notes that a worker has left a batch, charges the time that it took, and drops the batch if nobody has anything to do in
 // it any more.
 func (s *scheduler) leaveLocked(last turn) {
 	q := last.work.queueOf()
-	taken, busy := time.Duration(last.dealt-last.samples), last.busy
-	if q.cost > 0 {
-		busy = min(busy, costMax*q.cost*taken)
-	} else if !last.limited {
-		busy = min(busy, turnTime) // the first turn, and so the first cost
-	}
-	q.account += busy - last.charged
-	switch {
-	case last.limited:
-	case taken > 0 && q.cost > 0:
-		q.cost = max(1, q.cost+min(busy/taken-q.cost, q.cost/2+costShare)/costShare)
-	case taken > 0:
-		q.cost = max(1, busy/taken)
-	}
+	q.account += time.Since(last.began) - turnTime
 	i := slices.IndexFunc(q.entries, func(e entry) bool { return e.work == last.work })
 	e := &q.entries[i]
 	if e.workers--; e.workers > 0 {
