@@ -8,11 +8,11 @@ import (
 )
 
 // A scheduler says which batch a worker works on next. It owns its lock and everything under it: the queues and their entries belong
-// to it alone. Streams, workers and observers know it by six methods:
+// to it alone. Streams and workers know it by five methods:
 //
 //	open     a stream is there                          close   it is over: returns once no worker is in its batches;
 //	publish  a batch of it has samples to work on       next    a worker leaves a batch and has a turn in another one;
-//	shutDown all streams are cancelled, workers end     idle   no sample waits for a worker.
+//	shutDown all streams are cancelled, workers end.
 //
 // A batch stays from publish until all of its samples are taken and the last worker has left it.
 type scheduler struct {
