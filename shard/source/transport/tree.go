@@ -6,7 +6,6 @@ import (
 	"io"
 	"io/fs"
 	"maps"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -47,16 +46,16 @@ func (t *TreeFiles) Place(key string) string {
 func (t *TreeFiles) Streamed() bool { return false }
 func (t *TreeFiles) Bytes() int64   { return 0 }
 
-func (t *TreeFiles) Files(w *Walk, fn func(*File) error) error { return t.below(w, "", nil, fn) }
+func (t *TreeFiles) Files(w *Walk, fn func(*File) error) error { return t.below(w, "", 0, fn) }
 
-// below gives what lies below one folder, by its key; above are the folders on the way there, against links in circles.
-func (t *TreeFiles) below(w *Walk, key string, above []fs.FileInfo, fn func(*File) error) error {
+// below gives what lies below one folder, by its key.
+func (t *TreeFiles) below(w *Walk, key string, depth int, fn func(*File) error) error {
 	if err := w.Ctx.Err(); err != nil {
 		return err
 	}
 	dir := filepath.Join(t.Root, filepath.FromSlash(key))
-	if len(above) > folderDepthMax {
-		return Refuse(dir, "more than %d folders deep", folderDepthMax)
+	if depth > folderDepthMax {
+		return Refuse(dir, "more than %d folders deep: a link may lead to a folder that it lies in", folderDepthMax)
 	}
 	entries, err := ReadFolder(t.FS, dir, key, w.Skipped)
 	if err != nil {
@@ -64,18 +63,11 @@ func (t *TreeFiles) below(w *Walk, key string, above []fs.FileInfo, fn func(*Fil
 	}
 	for _, e := range entries {
 		f := &File{Key: joinKey(key, e.Name), Folder: e.Dir, Reason: e.Reason, dir: dir, Name: e.Name}
-		if err := fn(f); err == fs.SkipDir {
-			continue
-		} else if err != nil {
-			return err
+		err := fn(f)
+		if err == nil && e.Dir {
+			err = t.below(w, f.Key, depth+1, fn)
 		}
-		if !e.Dir {
-			continue
-		}
-		if slices.ContainsFunc(above, func(a fs.FileInfo) bool { return os.SameFile(a, e.info) }) {
-			return Refuse(filepath.Join(dir, e.Name), "a link to a folder that it lies in: remove it")
-		}
-		if err := t.below(w, f.Key, append(slices.Clip(above), e.info), fn); err != nil {
+		if err != nil && err != fs.SkipDir {
 			return err
 		}
 	}
@@ -139,16 +131,14 @@ func ReasonTooLarge(size int64) string {
 type FolderEntry struct {
 	Name   string
 	Dir    bool
-	Reason string      // why a file cannot be a sample, or ""
-	info   fs.FileInfo // set for folders and links
+	Reason string // why a file cannot be a sample, or ""
 }
 
-// ReadEntry follows a name in a folder, if it is a link.
-func ReadEntry(t Tree, folder string, d fs.DirEntry) (e FolderEntry, err error) {
-	e = FolderEntry{Name: d.Name(), Dir: d.IsDir()}
-	kind := d.Type()
-	if e.Dir || kind&fs.ModeSymlink != 0 {
-		e.info, err = t.Stat(filepath.Join(folder, e.Name))
+// readEntry follows a name in a folder, if it is a link.
+func readEntry(t Tree, folder string, d fs.DirEntry) (FolderEntry, error) {
+	e, kind := FolderEntry{Name: d.Name()}, d.Type()
+	if kind&fs.ModeSymlink != 0 {
+		info, err := t.Stat(filepath.Join(folder, e.Name))
 		if errors.Is(err, fs.ErrNotExist) {
 			e.Reason = ReasonDangling
 			return e, nil
@@ -156,10 +146,11 @@ func ReadEntry(t Tree, folder string, d fs.DirEntry) (e FolderEntry, err error) 
 		if err != nil {
 			return e, err
 		}
-		e.Dir, kind = e.info.IsDir(), e.info.Mode().Type()
+		kind = info.Mode().Type()
 	}
 	switch {
-	case e.Dir:
+	case kind.IsDir():
+		e.Dir = true
 	case kind&fs.ModeSymlink != 0: // in a zip
 		e.Reason = ReasonLink
 	case !kind.IsRegular():
@@ -186,7 +177,7 @@ func ReadFolder(t Tree, path, key string, skipped Skipped) ([]FolderEntry, error
 		if key == "" && strings.HasPrefix(d.Name(), devkitPrefix) {
 			continue
 		}
-		e, err := ReadEntry(t, path, d)
+		e, err := readEntry(t, path, d)
 		if err != nil {
 			return nil, err
 		}
