@@ -170,9 +170,6 @@ func (c *candidate) openListFile(file, root string) ([]*Split, error) {
 		if name := l.Name(); name != "" {
 			s.Name, s.Output = name, base+"-"+name+"-shards"
 		}
-		for _, note := range l.Notes {
-			s.Note("%s", note)
-		}
 		splits = append(splits, s)
 	}
 	return splits, err

@@ -10,6 +10,7 @@ package synth
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,6 +23,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -37,14 +39,8 @@ type Options struct {
 }
 
 func (o *Options) fill() error {
-	for _, d := range []struct {
-		value *int
-		zero  int
-	}{{&o.Classes, 10}, {&o.Train, 100}, {&o.Val, 10}, {&o.Size, 400}, {&o.Jobs, runtime.GOMAXPROCS(0)}} {
-		if *d.value == 0 {
-			*d.value = d.zero
-		}
-	}
+	o.Classes, o.Train, o.Val = cmp.Or(o.Classes, 10), cmp.Or(o.Train, 100), cmp.Or(o.Val, 10)
+	o.Size, o.Jobs = cmp.Or(o.Size, 400), cmp.Or(o.Jobs, runtime.GOMAXPROCS(0))
 	switch {
 	case o.Classes < 1 || o.Classes > 100_000:
 		return fmt.Errorf("%d classes: from 1 to 100,000 can be made", o.Classes)
@@ -89,19 +85,11 @@ func Write(ctx context.Context, dir string, o Options) (Summary, error) {
 	if err := os.Chmod(partial, 0o755); err != nil {
 		return sum, err
 	}
-	for _, s := range []struct {
-		name  string
-		each  int
-		count *int
-	}{{"train", o.Train, &sum.Train}, {"val", o.Val, &sum.Val}} {
-		if s.each < 1 {
-			continue
-		}
-		n, err := writeSplit(ctx, filepath.Join(partial, s.name), s.name, s.each, o)
-		if err != nil {
-			return sum, err
-		}
-		*s.count, sum.Bytes = o.Classes*s.each, sum.Bytes+n
+	if sum.Train, err = writeSplit(ctx, filepath.Join(partial, "train"), "train", o.Train, o, &sum.Bytes); err != nil {
+		return sum, err
+	}
+	if sum.Val, err = writeSplit(ctx, filepath.Join(partial, "val"), "val", o.Val, o, &sum.Bytes); err != nil {
+		return sum, err
 	}
 	// Rename replaces no folder, not even an empty one; and Remove removes only an empty one.
 	if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -110,9 +98,11 @@ func Write(ctx context.Context, dir string, o Options) (Summary, error) {
 	return sum, os.Rename(partial, dir)
 }
 
-// writeSplit writes the class folders of one split and returns the bytes in them.
-func writeSplit(ctx context.Context, dir, split string, each int, o Options) (int64, error) {
-	sizes := make([]int64, o.Classes)
+// writeSplit writes the class folders of one split, counts its bytes, and returns the number of its images.
+func writeSplit(ctx context.Context, dir, split string, each int, o Options, size *int64) (int, error) {
+	if each < 1 {
+		return 0, nil
+	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(o.Jobs)
 	for class := range o.Classes {
@@ -122,31 +112,23 @@ func writeSplit(ctx context.Context, dir, split string, each int, o Options) (in
 				return err
 			}
 			for k := range each {
-				if err := ctx.Err(); err != nil {
-					return err
-				}
 				name := fmt.Sprintf("%s_%d.JPEG", wnid, k)
 				if split == "val" {
 					name = fmt.Sprintf("ILSVRC2012_val_%08d.JPEG", class*each+k+1)
 				}
 				data, err := Image(split, class, k, o)
-				if err != nil {
+				if err := errors.Join(ctx.Err(), err); err != nil {
 					return err
 				}
 				if err := os.WriteFile(filepath.Join(dir, wnid, name), data, 0o666); err != nil {
 					return err
 				}
-				sizes[class] += int64(len(data))
+				atomic.AddInt64(size, int64(len(data)))
 			}
 			return nil
 		})
 	}
-	err := g.Wait()
-	var total int64
-	for _, n := range sizes {
-		total += n
-	}
-	return total, err
+	return o.Classes * each, g.Wait()
 }
 
 // WNID is the name of a class; the numbers are beyond those of WordNet.

@@ -37,7 +37,6 @@ type listFile struct {
 	values     labelrule.Column
 	labels     labelrule.Resolved // the labels of the values
 	names      labelrule.ClassNames
-	Notes      []string
 	fields     []dataset.Field
 	row        []byte // the fields of one row
 	encoded    []byte // those of all
@@ -108,9 +107,7 @@ func (l *listFile) resolve() error {
 		}
 	}
 	l.rows = slices.DeleteFunc(l.rows, func(r listRow) bool { return r.label == labelrule.LeftOutLabel })
-	if l.values = (labelrule.Column{}); l.labels.Note != "" {
-		l.Notes = append(l.Notes, l.labels.Note)
-	}
+	l.values = labelrule.Column{}
 	return nil
 }
 
@@ -136,6 +133,9 @@ func (l *List) Walk(ctx context.Context, s *dataset.Split, fn func(dataset.Item)
 	})
 	if err != nil {
 		return dataset.Labels{}, err
+	}
+	if l.labels.Note != "" {
+		s.Note("%s", l.labels.Note)
 	}
 	return all, l.walkFiles(ctx, fn)
 }

@@ -18,7 +18,7 @@ const (
 	// parquetFooterBytesMax bounds a file's metadata, which are held in memory.
 	parquetFooterBytesMax = 64 << 20
 	// parquetHeaderBytesMax bounds the header of a page, which may hold a smallest and a largest value.
-	parquetHeaderBytesMax = 1 << 20
+	parquetHeaderBytesMax = 64 << 10
 	// parquetPageFree bounds the bytes and the values of an unpacked page, plus parquetPageRatio for each of its packed bytes.
 	parquetPageFree  = 8 << 20
 	parquetPageRatio = 1000
@@ -98,21 +98,16 @@ func checkParquetChunk(file io.ReaderAt, size int64, chunk *format.ColumnMetaDat
 
 // readPageHeader reads the header of the page at an offset, and returns its length as well.
 func readPageHeader(file io.ReaderAt, at, end int64) (*format.PageHeader, int64, error) {
-	for size := int64(512); ; size *= 8 {
-		head := make([]byte, min(size, end-at))
-		if _, err := file.ReadAt(head, at); err != nil {
-			return nil, 0, err
-		}
-		n, err := checkThrift(head)
-		if err != nil && size < min(end-at, parquetHeaderBytesMax) {
-			continue
-		}
-		header := new(format.PageHeader)
-		if err == nil {
-			err = thrift.Unmarshal(new(thrift.CompactProtocol), head[:n], header)
-		}
-		return header, int64(n), err
+	head := make([]byte, min(parquetHeaderBytesMax, end-at))
+	if _, err := file.ReadAt(head, at); err != nil {
+		return nil, 0, err
 	}
+	n, err := checkThrift(head)
+	header := new(format.PageHeader)
+	if err == nil {
+		err = thrift.Unmarshal(new(thrift.CompactProtocol), head[:n], header)
+	}
+	return header, int64(n), err
 }
 
 // checkThrift returns the length of the struct at the beginning of data, or an error if something in it is longer than data.
