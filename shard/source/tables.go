@@ -96,7 +96,7 @@ func newParquetSplit(c *candidate, paths []string) (*Split, error) {
 	return s, nil
 }
 
-// lists is a file that names images and their labels, one in each line, as CSV, TSV, JSON lines, or MXNet's im2rec:
+// lists is a file that names images and their labels, one in each line, as CSV, TSV or JSON lines:
 //
 //	path,label                   path	label     {"file_name": "a.jpg", "label": "cat"}     0	3.000000	train/a.jpg
 //	"train/a, b.jpg",tabby cat   b.jpg	0         {"file_name": "b.jpg", "label": "dog"}     1	0.000000	train/b.jpg
@@ -105,7 +105,7 @@ func newParquetSplit(c *candidate, paths []string) (*Split, error) {
 // others are the names of classes, which stand in sorted order. A column "split" makes a split of each of its values.
 var lists = Kind{
 	Name: "list of images",
-	Forms: []string{"a CSV or TSV file that begins with path,label", "JSON lines with the keys path and label", "MXNet's .lst",
+	Forms: []string{"a CSV or TSV file that begins with path,label", "JSON lines with the keys path and label",
 		"a folder of images with metadata.csv or metadata.jsonl", "Tiny ImageNet's val/, with val_annotations.txt"},
 	Labels: "the column of labels, or that of --label: whole numbers as they are, " +
 		"names by their place in sorted order or in --classes FILE",

@@ -17,6 +17,7 @@ func TestUnreadFormats(t *testing.T) {
 		"train-images-idx3-ubyte": "imgfeed.from_torch",
 		"x.npz":                   "a file of numpy arrays",
 		"x.H5":                    "HDF5",
+		"x.lst":                   "cat x.lst) > x.tsv",
 		"x.tar.zst":               "zstd -dc FILE | imgshard build - -o OUT",
 	} {
 		dir := writeTree(t, t.TempDir(), map[string][]byte{file: []byte("PK\x03\x04"), "dataset_info.json": []byte("{}")})

@@ -33,13 +33,11 @@ const (
 	byteOrderMark   = "\ufeff"
 	// TinyAnnotations is the list of Tiny ImageNet's validation images: a name, a wnid and a box between tabs, without a header.
 	TinyAnnotations = "val_annotations.txt"
-	// mxnetExtension is that of im2rec's lists: a number, a label and a path between tabs, without a header.
-	mxnetExtension = ".lst"
 )
 
 // NamedList says that a file is called as lists are.
 func NamedList(file string) bool {
-	return slices.Contains([]string{".csv", ".tsv", ".jsonl", ".ndjson", mxnetExtension}, strings.ToLower(filepath.Ext(file)))
+	return slices.Contains([]string{".csv", ".tsv", ".jsonl", ".ndjson"}, strings.ToLower(filepath.Ext(file)))
 }
 
 // read reads the list.
@@ -84,15 +82,10 @@ func (l *listFile) readTable(r io.Reader, first []byte) (err error) {
 		}
 	}
 	var c *listColumns
-	switch {
-	case strings.EqualFold(filepath.Ext(l.path), mxnetExtension):
-		c, err = l.findColumns([]string{"", listLabelColumn, listPathColumn})
-		table.FieldsPerRecord = 3 // a list of several labels has more
-	case filepath.Base(l.path) == TinyAnnotations:
-		c, err = l.findColumns([]string{listPathColumn, listLabelColumn})
-	}
-	if err != nil {
-		return err
+	if filepath.Base(l.path) == TinyAnnotations {
+		if c, err = l.findColumns([]string{listPathColumn, listLabelColumn}); err != nil {
+			return err
+		}
 	}
 	for line := 0; ; {
 		limit.N = listLineBytesMax

@@ -207,15 +207,14 @@ type Stdin struct {
 func NewStdin(r io.Reader) *Stdin { return &Stdin{r: r} }
 
 // Peek reads from where the last peek ended, and keeps what it reads.
-func (s *Stdin) Peek() io.Reader {
-	return readerFunc(func(p []byte) (int, error) {
-		if s.head.Len() >= stdinHeadBytesMax {
-			return 0, Refuse(StdinName, "its front does not tell what it is: save it as a file, or unpack it")
-		}
-		n, err := s.r.Read(p)
-		s.head.Write(p[:n])
-		return n, err
-	})
+func (s *Stdin) Peek() io.Reader { return io.TeeReader(s.r, s) }
+
+// Write keeps bytes of the front.
+func (s *Stdin) Write(front []byte) (int, error) {
+	if s.head.Len() >= stdinHeadBytesMax {
+		return 0, Refuse(StdinName, "its front does not tell what it is: save it as a file, or unpack it")
+	}
+	return s.head.Write(front)
 }
 
 // all reads from the front.
@@ -226,7 +225,3 @@ func (s *Stdin) all() (io.Reader, error) {
 	s.used = true
 	return io.MultiReader(&s.head, s.r), nil
 }
-
-type readerFunc func([]byte) (int, error)
-
-func (f readerFunc) Read(p []byte) (int, error) { return f(p) }

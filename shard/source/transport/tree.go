@@ -212,22 +212,18 @@ const linesBytesMax = 64 << 20
 // ReadLines reads a file of lines that the user gave, without a byte order mark and without empty lines at its end; what says for what, in
 // errors.
 func ReadLines(t Tree, p, what string) (string, error) {
-	info, err := t.Stat(p)
+	f, err := t.Open(p)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", &FormatError{Path: p, Msg: "there is no such file of " + what, Err: err}
 	}
 	if err != nil {
 		return "", err
 	}
-	if !info.Mode().IsRegular() || info.Size() > linesBytesMax {
-		return "", Refuse(p, "no regular file of at most %d bytes: %s stand in one, a line for each", linesBytesMax, what)
-	}
-	f, err := t.Open(p)
-	if err != nil {
-		return "", err
-	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, linesBytesMax))
+	data, err := io.ReadAll(io.LimitReader(f, linesBytesMax+1))
+	if len(data) > linesBytesMax {
+		err = Refuse(p, "more than %d bytes: %s stand in a file, a line for each", linesBytesMax, what)
+	}
 	return strings.TrimRight(strings.TrimPrefix(string(data), "\ufeff"), " \t\r\n"), err
 }
 
