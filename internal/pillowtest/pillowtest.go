@@ -44,7 +44,7 @@ func Find(t testing.TB, modules ...string) (python, resampler string) {
 	if named != "" {
 		t.Fatalf("IMGFEED_TEST_PYTHON is %s: it cannot import %s, or its Pillow is older than 9.4 (%s%v)", named, imports, output, err)
 	}
-	Skip(t, modules...)
+	t.Skip(testenv.Python(append([]string{"pillow>=9.4"}, modules...)...))
 	return "", ""
 }
 
@@ -67,12 +67,6 @@ func Start(t testing.TB) (in io.Writer, out *bufio.Reader, resampler string) {
 	}
 	t.Cleanup(func() { stdin.Close(); _ = cmd.Wait() })
 	return stdin, bufio.NewReaderSize(stdout, 1<<20), resampler
-}
-
-// Skip skips a test because there is no Python with Pillow and modules.
-func Skip(t testing.TB, modules ...string) {
-	t.Helper()
-	t.Skip(testenv.Python(append([]string{"pillow>=9.4"}, modules...)...))
 }
 
 // resamplerOf returns the resampler of a release of Pillow such as "12.1.1", or "".

@@ -106,7 +106,7 @@ func openClassTars(c *candidate) ([]*Split, error) {
 	if err != nil {
 		return nil, err
 	}
-	splits := c.newFiles(what, transport.NewClassTarFiles(t, c.folder == nil), labelrule.ByTar)
+	splits := c.newFiles(what, &transport.ClassTarFiles{TarFiles: *t, Whole: c.folder == nil}, labelrule.ByTar)
 	splits[0].NoteLeftOut(others, "file beside the class tars is", "files beside the class tars are")
 	return splits, nil
 }

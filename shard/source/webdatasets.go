@@ -38,7 +38,7 @@ var webDatasets = Kind{
 // sniffWebDataset says whether one of a tar's first samples has an image and a label. empty says that the tar has no files, as the last tar
 // of a writer may.
 func sniffWebDataset(c *candidate) (is, empty bool, err error) {
-	names, member, n := webdataset.NewNames(c.opts), webdataset.LabelMember(c.opts.Label), 0
+	names, member, n := webdataset.Names(c.opts), webdataset.LabelMember(c.opts.Label), 0
 	images, labels, beside := make(map[string]string), make(map[string]bool), make(map[string]bool) // keyed by sample
 	for i := 0; n < sniffedMembersMax; i++ {
 		m, err := c.member(i)
@@ -58,7 +58,7 @@ func sniffWebDataset(c *candidate) (is, empty bool, err error) {
 			return false, false, nil
 		}
 		n++
-		key, extension, _ := names.Split(m.name)
+		key, extension, _ := names.SplitMember(m.name)
 		switch {
 		case key == "":
 		case names.IsImage(extension):

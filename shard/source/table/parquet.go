@@ -63,10 +63,9 @@ func NewParquet(paths []string, opts dataset.Options) (*Parquet, error) {
 
 // Missing compares the number of files with what their names say: train-00000-of-00294.parquet is one of 294. "" says that all are here.
 func (l *Parquet) Missing() string {
-	name := fileStem(l.paths[0])
-	at := strings.LastIndex(name, "-of-")
-	want, err := strconv.Atoi(name[at+1:][min(len("of-"), len(name)-at-1):])
-	if at < 0 || err != nil || want == len(l.paths) {
+	_, total, _ := strings.Cut(fileStem(l.paths[0]), "-of-")
+	want, err := strconv.Atoi(total)
+	if err != nil || want == len(l.paths) {
 		return ""
 	}
 	return fmt.Sprintf("is one of %d files by its name, and %d are here", want, len(l.paths))
@@ -298,12 +297,10 @@ func (f *parquetFile) row(row parquet.Row) (*parquetRow, error) {
 	}
 	switch x := parquetScalar(one(f.label)).(type) {
 	case nil:
-	case string:
-		r.label = strings.TrimSpace(x)
 	case bool:
 		r.label = map[bool]string{false: "0", true: "1"}[x]
 	default:
-		r.label = fmt.Sprint(x)
+		r.label = strings.TrimSpace(fmt.Sprint(x))
 	}
 	if !file.IsNull() {
 		r.path = string(file.ByteArray())

@@ -95,22 +95,17 @@ func (FileSystem) Stat(p string) (fs.FileInfo, error) {
 	if err != nil {
 		return nil, err
 	}
-	info := remoteInfo{name: path.Base(name), size: -1}
 	if name != "" {
 		object, err := pin(p, s, name)
-		if err == nil {
-			info.size = object.Bytes
-			return info, nil
-		}
 		if !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
+			return remoteInfo{path.Base(name), object.Bytes}, err
 		}
 	}
 	names, err := s.Names(name)
 	if err == nil && len(names) == 0 || errors.Is(err, errors.ErrUnsupported) {
 		err = &fs.PathError{Op: "stat", Path: ShownPath(p), Err: fs.ErrNotExist}
 	}
-	return info, err
+	return remoteInfo{path.Base(name), -1}, err
 }
 
 func (FileSystem) List(p string) ([]fs.DirEntry, error) {

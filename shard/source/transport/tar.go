@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bufio"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"errors"
 	"fmt"
@@ -40,12 +41,10 @@ func OpenTar(path string) (*TarReader, error) {
 		return nil, err
 	}
 	t, err := NewTarReader(path, f)
-	if err != nil {
+	if t.file = f; err != nil {
 		f.Close()
-		return nil, err
 	}
-	t.file = f
-	return t, nil
+	return t, err
 }
 
 // NewTarReader reads a tar that comes from anywhere.
@@ -58,10 +57,7 @@ func NewTarReader(path string, r io.Reader) (*TarReader, error) {
 func (t *TarReader) within(name string, buf *bufio.Reader) (*TarReader, error) {
 	inner := &TarReader{Path: t.Path, inner: name, count: t.count, begins: t.offset()}
 	buf.Reset(t.Tar)
-	if err := inner.start(buf); err != nil {
-		return nil, err
-	}
-	return inner, nil
+	return inner, inner.start(buf)
 }
 
 // start looks at the first bytes and sets up what unpacks them.
@@ -108,50 +104,43 @@ func (t *TarReader) offset() int64 {
 func (t *TarReader) next() (*tar.Header, error) {
 	h, err := t.Tar.Next()
 	if err == io.EOF && !t.Peeking {
-		if err := t.checkRest(); err != nil {
-			return nil, err
-		}
+		err = cmp.Or(t.checkRest(), io.EOF)
 	}
 	if err != nil && err != io.EOF {
-		return nil, t.wrap("", err)
+		err = t.wrap("", err)
 	}
 	return h, err
 }
 
-// checkRest reads what stands after the end of the archive, which is padding. Tars that were joined by cat, for one, have more
-// entries there, which would be left out without a word.
+// checkRest reads the padding after the end of the archive. Tars that were joined by cat, for one, have more entries there, which would be
+// left out without a word.
 func (t *TarReader) checkRest() error {
-	block := make([]byte, 64<<10)
-	for {
-		n, err := t.rest.Read(block)
-		if len(bytes.Trim(block[:n], "\x00")) > 0 {
-			return t.Errorf("", "there is more after the archive's end, as when tars are joined by cat: "+
-				"unpack it (tar --ignore-zeros) and build the folder")
-		}
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return t.wrap("", err)
-		}
+	end := t.rest.n - t.rest.zeros
+	if _, err := io.Copy(io.Discard, t.rest); err != nil {
+		return err
 	}
+	if t.rest.n-t.rest.zeros > end {
+		return t.Errorf("", "there is more after the archive's end, as when tars are joined by cat: "+
+			"unpack it (tar --ignore-zeros) and build the folder")
+	}
+	return nil
 }
 
 // endReader counts the bytes, and the zeros at their end: a tar ends in two blocks of zeros.
 type endReader struct {
 	r     io.Reader
 	n     int64 // bytes that were read
-	zeros int
+	zeros int64
 }
 
 func (e *endReader) Read(p []byte) (int, error) {
 	n, err := e.r.Read(p)
 	e.n += int64(n)
-	if tail := len(bytes.TrimRight(p[:n], "\x00")); tail > 0 {
-		e.zeros = n - tail
-	} else {
-		e.zeros += n
+	tail := len(bytes.TrimRight(p[:n], "\x00"))
+	if tail > 0 {
+		e.zeros = 0
 	}
+	e.zeros += int64(n - tail)
 	return n, err
 }
 

@@ -91,11 +91,7 @@ func (w *Walk) checkEnd(r *TarReader) {
 	if r.endMarked() {
 		return
 	}
-	name := r.Path
-	if r.inner != "" {
-		name += ": " + r.inner
-	}
-	w.Cut = append(w.Cut, name)
+	w.Cut = append(w.Cut, strings.TrimSuffix(r.Path+": "+r.inner, ": "))
 }
 
 // Files gives the members of a tar.
@@ -193,16 +189,13 @@ func (t *TarReader) NoLabel(name string) error {
 		"as 0000.jpg and 0000.%s do, and no other tars beside them", LabelExtension)
 }
 
-// classTarFiles is the transport of files in tars, where each tar stands for the folder of a class.
-type classTarFiles struct {
+// ClassTarFiles is the transport of files in tars, where each tar stands for the folder of a class.
+type ClassTarFiles struct {
 	TarFiles
-	whole bool // it is one tar of the tars
+	Whole bool // it is one tar of the tars
 }
 
-// NewClassTarFiles is the transport of the files in some class tars, or in one tar of such.
-func NewClassTarFiles(t *TarFiles, whole bool) Transport { return &classTarFiles{*t, whole} }
-
-func (t *classTarFiles) Files(w *Walk, fn func(*File) error) error {
+func (t *ClassTarFiles) Files(w *Walk, fn func(*File) error) error {
 	seen := make(map[string]bool)
 	// class gives the tar of one class, as a folder.
 	class := func(f File, open func(func(*TarReader) error) error) error {
@@ -227,7 +220,7 @@ func (t *classTarFiles) Files(w *Walk, fn func(*File) error) error {
 			})
 		})
 	}
-	if !t.whole {
+	if !t.Whole {
 		for _, p := range t.Paths {
 			err := class(File{dir: path.Dir(p), Name: path.Base(p)}, func(read func(*TarReader) error) error { return t.Each(w, p, read) })
 			if err != nil {

@@ -62,7 +62,7 @@ func (t *TreeFiles) below(w *Walk, key string, depth int, fn func(*File) error) 
 		return err
 	}
 	for _, e := range entries {
-		f := &File{Key: joinKey(key, e.Name), Folder: e.Dir, Reason: e.Reason, dir: dir, Name: e.Name}
+		f := &File{Key: path.Join(key, e.Name), Folder: e.Dir, Reason: e.Reason, dir: dir, Name: e.Name}
 		err := fn(f)
 		if err == nil && e.Dir {
 			err = t.below(w, f.Key, depth+1, fn)
@@ -163,35 +163,27 @@ func readEntry(t Tree, folder string, d fs.DirEntry) (FolderEntry, error) {
 
 // ReadFolder lists a folder without junk, in sorted order. Junk is recorded in skipped, if it is not nil; key is the folder's path
 // in the dataset, "" for the root.
-func ReadFolder(t Tree, path, key string, skipped Skipped) ([]FolderEntry, error) {
-	names, err := t.List(path)
+func ReadFolder(t Tree, folder, key string, skipped Skipped) ([]FolderEntry, error) {
+	names, err := t.List(folder)
 	if err != nil {
 		return nil, err
 	}
 	entries := make([]FolderEntry, 0, len(names))
 	for _, d := range names {
 		if Junk(d.Name()) {
-			skipped.add(joinKey(key, d.Name()), d.IsDir())
+			skipped.add(path.Join(key, d.Name()), d.IsDir())
 			continue
 		}
 		if key == "" && strings.HasPrefix(d.Name(), devkitPrefix) {
 			continue
 		}
-		e, err := readEntry(t, path, d)
+		e, err := readEntry(t, folder, d)
 		if err != nil {
 			return nil, err
 		}
 		entries = append(entries, e)
 	}
 	return entries, nil
-}
-
-// joinKey is the key of a name in a folder; "" is the dataset's own.
-func joinKey(folder, name string) string {
-	if folder == "" {
-		return name
-	}
-	return folder + "/" + name
 }
 
 // Head returns the first bytes of a file, as far as it can be read.

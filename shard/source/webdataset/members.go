@@ -34,20 +34,14 @@ func SplitMember(name string) (key, extension string) {
 	return folder + base, strings.ToLower(extension)
 }
 
-// Names finds the members of samples by their names.
-type Names struct {
-	imageKey string // the extension of the image; "" for any image
-	fields   []dataset.Field
-}
+// Names finds the members of samples by their names, as the options ask for them.
+type Names dataset.Options
 
-// NewNames finds the members that the options ask for.
-func NewNames(opts dataset.Options) Names { return Names{strings.ToLower(opts.ImageKey), opts.Fields} }
-
-// Split returns the key of a member's sample, and its extension. whole says that the key goes up to the first dot.
-func (n Names) Split(name string) (key, extension string, whole bool) {
+// SplitMember returns the key of a member's sample, and its extension. whole says that the key goes up to the first dot.
+func (n Names) SplitMember(name string) (key, extension string, whole bool) {
 	key, extension = SplitMember(name)
 	last := strings.LastIndexByte(extension, '.')
-	if last < 0 || n.imageKey != "" || n.wanted(extension) {
+	if last < 0 || n.ImageKey != "" || n.wanted(extension) {
 		return key, extension, true
 	}
 	return name[:strings.LastIndexByte(name, '.')], extension[last+1:], false
@@ -55,13 +49,13 @@ func (n Names) Split(name string) (key, extension string, whole bool) {
 
 // wanted says that fields are made of the members with an extension.
 func (n Names) wanted(extension string) bool {
-	return slices.ContainsFunc(n.fields, func(f dataset.Field) bool { e, _ := fieldMember(&f); return e == extension })
+	return slices.ContainsFunc(n.Fields, func(f dataset.Field) bool { e, _ := fieldMember(&f); return e == extension })
 }
 
 // IsImage says that members with an extension are images.
 func (n Names) IsImage(extension string) bool {
-	if n.imageKey != "" {
-		return extension == n.imageKey
+	if n.ImageKey != "" {
+		return strings.EqualFold(extension, n.ImageKey)
 	}
 	return imagefile.HasExtension(extension)
 }
@@ -138,11 +132,9 @@ type keptMember struct {
 
 // read keeps a member, and returns its content.
 func (m *keptMembers) read(f *transport.File, extension string, label bool) ([]byte, error) {
-	limit, what := int64(memberBytesMax), "fields are taken from regular files of at most %d bytes"
+	limit := int64(memberBytesMax)
 	if label && extension == transport.LabelExtension {
-		limit, what = labelBytesMax, "a label must be a regular file of at most %d bytes with a number in it"
-	} else if label {
-		limit, what = jsonBytesMax, "the JSON of a sample must be a regular file of at most %d bytes"
+		limit = labelBytesMax
 	}
 	if m.contents == nil {
 		m.contents = make(map[string]*keptMember)
@@ -156,7 +148,7 @@ func (m *keptMembers) read(f *transport.File, extension string, label bool) ([]b
 	case one.name != "":
 		return nil, f.Errorf("a second .%s for one image", extension)
 	case f.Kind != tar.TypeReg || f.Size > limit:
-		return nil, f.Errorf(what, limit)
+		return nil, f.Errorf("labels and fields are taken from regular files, of at most %d bytes for a .%s", limit, extension)
 	}
 	one.name = f.Name
 	_, err := one.content.ReadFrom(f.Data)

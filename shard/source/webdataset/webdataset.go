@@ -21,9 +21,7 @@ import (
 const (
 	// labelBytesMax bounds the file of a label.
 	labelBytesMax = 64
-	// jsonBytesMax bounds the JSON of a sample that holds its label.
-	jsonBytesMax = 1 << 20
-	imageKeyHint = "; if this is a mask or the like, name the images' extension by --image-key"
+	imageKeyHint  = "; if this is a mask or the like, name the images' extension by --image-key"
 	// extensionsShownMax bounds the extensions of left-out members in the note.
 	extensionsShownMax = 8
 )
@@ -94,17 +92,16 @@ type walker struct {
 	whole       sample // the sample of that key
 	dotted      sample // the last one with a key that goes on behind that dot
 	byKey       map[string]int32
-	incomplete  map[string]bool // keys of samples that lack image or label
-	counts      []int           // samples of each label
-	leftOut     map[string]int  // other members, by extension
-	negative    int             // samples without a class, by their JSON
-	complete    int             // samples of this tar
-	members     int             // members of this tar
+	counts      []int          // samples of each label
+	leftOut     map[string]int // other members, by extension
+	negative    int            // samples without a class, by their JSON
+	complete    int            // samples of this tar
+	members     int            // members of this tar
 }
 
 func (d *Tars) Walk(ctx context.Context, s *dataset.Split, fn func(dataset.Item) error) (dataset.Labels, error) {
-	w := &walker{Tars: d, split: s, fn: fn, walk: transport.Walk{Ctx: ctx}, find: NewNames(s.Options),
-		byKey: make(map[string]int32), incomplete: make(map[string]bool), leftOut: make(map[string]int)}
+	w := &walker{Tars: d, split: s, fn: fn, walk: transport.Walk{Ctx: ctx}, find: Names(s.Options),
+		byKey: make(map[string]int32), leftOut: make(map[string]int)}
 	if !s.Options.NoLabels {
 		w.labelMember, w.labelKey = LabelMember(d.label), strings.TrimPrefix(d.label, dataset.JSONPrefix)
 	}
@@ -192,7 +189,7 @@ func (w *walker) member(f *transport.File) error {
 
 // sampleOf is the sample of a file, and its extension; nil: it is of none. Samples that the file ends are handed on.
 func (w *walker) sampleOf(f *transport.File) (*sample, string, error) {
-	key, extension, whole := w.find.Split(f.Name)
+	key, extension, whole := w.find.SplitMember(f.Name)
 	group, _ := SplitMember(f.Name)
 	switch {
 	case key == "":
@@ -283,8 +280,9 @@ func (w *walker) flush(t *transport.TarReader, ended *sample) error {
 	if sm.image == nil && (sm.label < 0 || ended == &w.dotted && w.labelKey != "") {
 		return nil
 	}
-	if err := w.checkKey(t, sm); err != nil {
-		return err
+	if _, twice := w.byKey[sm.key]; twice {
+		return t.Errorf(sm.key, "the key %q occurs twice: write the tars again with keys that differ, and with the image and the label "+
+			"of a key one after the other (tar --sort=name)", sm.key)
 	}
 	if sm.none {
 		w.byKey[sm.key] = 0
@@ -307,9 +305,6 @@ func (w *walker) flush(t *transport.TarReader, ended *sample) error {
 		it.Reason = cmp.Or(transport.NameReason(sm.key), sm.image.Reason)
 		w.complete++
 	}
-	if sm.image == nil || sm.label < 0 && !unlabelled {
-		w.incomplete[sm.key] = true
-	}
 	if w.byKey[sm.key] = sm.label; !unlabelled {
 		w.byKey[sm.key] = max(sm.label, 0) // a left-out sample needs no label
 	}
@@ -327,23 +322,6 @@ func (w *walker) flush(t *transport.TarReader, ended *sample) error {
 		}
 	}
 	return w.fn(it)
-}
-
-// checkKey refuses a key that has occurred before.
-func (w *walker) checkKey(t *transport.TarReader, sm sample) error {
-	if _, twice := w.byKey[sm.key]; !twice {
-		return nil
-	}
-	member := sm.key + "." + w.labelMember
-	if sm.image != nil {
-		member = sm.image.Name
-	}
-	if w.incomplete[sm.key] || sm.image == nil || sm.label < 0 {
-		return t.Errorf(member, "the image and the label of %q do not stand one after the other: write the tar again, "+
-			"in the order of names (tar --sort=name)", sm.key)
-	}
-	return t.Errorf(member, "the key %q occurs twice: a key must name one image in all tars, so write them again with keys that differ",
-		sm.key)
 }
 
 // noteLeftOut notes the left-out members.
