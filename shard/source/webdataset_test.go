@@ -159,7 +159,7 @@ func TestWebDatasetSplits(t *testing.T) {
 		}
 	}
 	s := open(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "imagenet1k-validation-00.tar"), sample("a", 0)), Options{})
-	if got := mustItems(t, s); s.Name != "val" || s.Layout() != "a tar of WebDataset" || !strings.HasSuffix(s.Output, "validation-00-shards") || len(got) != 1 {
+	if got := mustItems(t, s); s.Name != "val" || s.Layout() != "1 tar of WebDataset" || !strings.HasSuffix(s.Output, "validation-00-shards") || len(got) != 1 {
 		t.Errorf("one tar: split %s, %s, output %s, %v", s.Name, s.Layout(), s.Output, got)
 	}
 	more := open(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "val.tar"), sample("a", 10)), Options{})

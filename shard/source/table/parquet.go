@@ -75,10 +75,7 @@ func (l *Parquet) Missing() string {
 func fileStem(file string) string { return strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)) }
 
 func (l *Parquet) Describe() string {
-	if len(l.paths) == 1 {
-		return "a parquet file"
-	}
-	return fmt.Sprintf("%d parquet files", len(l.paths))
+	return bytesize.Counted(len(l.paths), "parquet file", "parquet files")
 }
 
 // Unlabelled says that the first label is -1, as those of test images are.
@@ -256,7 +253,7 @@ func (f *parquetFile) rows(group int) iter.Seq2[*parquetRow, error] {
 			var r *parquetRow
 			_, err := rows.ReadRows(values)
 			if err == nil || err == io.EOF { // which comes with the last row
-				r, err = f.row(values[0])
+				r, err = f.row(values[0], len(g.chosen))
 			}
 			if !yield(r, err) || err != nil {
 				return
@@ -265,8 +262,8 @@ func (f *parquetFile) rows(group int) iter.Seq2[*parquetRow, error] {
 	}
 }
 
-// row takes a row apart.
-func (f *parquetFile) row(row parquet.Row) (*parquetRow, error) {
+// row takes a row of some columns apart.
+func (f *parquetFile) row(row parquet.Row, columns int) (*parquetRow, error) {
 	byColumn := make(map[int][]parquet.Value, 4)
 	for start, end := 0, 0; start < len(row); start = end {
 		column := row[start].Column()
@@ -275,10 +272,8 @@ func (f *parquetFile) row(row parquet.Row) (*parquetRow, error) {
 		}
 		byColumn[column] = row[start:end]
 	}
-	for _, column := range f.columns() {
-		if len(byColumn[column]) == 0 {
-			return nil, io.ErrUnexpectedEOF
-		}
+	if len(byColumn) < columns {
+		return nil, io.ErrUnexpectedEOF
 	}
 	one := func(column int) (v parquet.Value) {
 		if column >= 0 {

@@ -17,8 +17,8 @@ import (
 
 // hubFeature is the schema's description of a column: {"info": {"features": {"label": {"_type": "ClassLabel", "names": […]}}}}.
 type hubFeature struct {
-	Type  string          `json:"_type"`
-	Names json.RawMessage `json:"names"`
+	Type  string   `json:"_type"`
+	Names []string `json:"names"`
 }
 
 // hubFeatures reads the descriptions and skips malformed ones.
@@ -86,10 +86,7 @@ func (f *parquetFile) findColumns(name string, opts dataset.Options) error {
 			label, strings.Join(columns, ", "))
 	}
 	f.label, f.named = found.ColumnIndex, found.Node.Type().Kind() == parquet.ByteArray
-	var names []string
-	if json.Unmarshal(features[label].Names, &names) == nil {
-		f.classes = names
-	}
+	f.classes = features[label].Names
 	index := dataset.ClassIndex(f.classes)
 	for i, c := range f.classes {
 		if reason := transport.NameReason(c); reason != "" || index[c] != int32(i) {

@@ -21,7 +21,7 @@ const folderDepthMax = 32
 // devkitPrefix begins the name of ImageNet's development kit, packed or not, which often lies beside the images and is skipped.
 const devkitPrefix = "ILSVRC2012_devkit"
 
-// A fileTree is the file system, or a zip, where members have paths as if the zip were a folder. A zip can be read at any place, so it
+// A Tree is the file system, or a zip, where members have paths as if the zip were a folder. A zip can be read at any place, so it
 // needs no layouts of its own as tars do.
 type Tree interface {
 	Stat(path string) (fs.FileInfo, error) // links are followed
@@ -201,8 +201,8 @@ func Head(path string) []byte {
 // linesBytesMax bounds a file of lines.
 const linesBytesMax = 64 << 20
 
-// ReadLines reads a file of lines that the user gave, without a byte order mark and without empty lines at its end; what says for what, in
-// errors.
+// ReadLines reads a file of lines that the user gave, without a byte order mark and without empty lines at its end. Errors call the lines
+// by the name what.
 func ReadLines(t Tree, p, what string) (string, error) {
 	f, err := t.Open(p)
 	if errors.Is(err, fs.ErrNotExist) {

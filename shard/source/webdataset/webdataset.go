@@ -61,10 +61,7 @@ func (d *Tars) Reads(file string) bool {
 }
 
 func (d *Tars) Describe() string {
-	if len(d.Paths) == 1 {
-		return "a tar of WebDataset"
-	}
-	return fmt.Sprintf("%d tars of WebDataset", len(d.Paths))
+	return bytesize.Counted(len(d.Paths), "tar of WebDataset", "tars of WebDataset")
 }
 
 // sample is a sample, as far as it has been read.
