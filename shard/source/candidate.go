@@ -348,7 +348,7 @@ func (c *candidate) member(i int) (tarMember, error) {
 			f.end = err
 			continue
 		}
-		f.members = append(f.members, tarMember{h.Name, h.Typeflag, h.Typeflag == tar.TypeReg && looksLikeImage(f.tar.Tar)})
+		f.members = append(f.members, tarMember{h.Name, h.Typeflag, h.Typeflag == tar.TypeReg && looksLikeImage(f.tar)})
 	}
 	return f.members[i], nil
 }

@@ -21,7 +21,7 @@ var ErrNotTar = errors.New("not a tar")
 
 // TarReader reads one tar, from a file or from inside another tar, plain or compressed by gzip.
 type TarReader struct {
-	Tar     *tar.Reader
+	tar     *tar.Reader
 	Path    string    // the file
 	inner   string    // the name of the entry that holds this tar, "" for the file itself
 	file    io.Closer // nil: it is not to be closed
@@ -29,6 +29,16 @@ type TarReader struct {
 	rest    *endReader // the members, and at the end the rest of the file
 	begins  int64      // offset of the tar in the file; -1 if it is compressed
 	Peeking bool       // read only the front: nothing after the last member
+	member  string     // the name of the current one
+}
+
+// Read reads the content of the current member, with errors that say where.
+func (t *TarReader) Read(p []byte) (int, error) {
+	n, err := t.tar.Read(p)
+	if err != nil && err != io.EOF {
+		err = t.wrap(t.member, err)
+	}
+	return n, err
 }
 
 // OpenTar opens a tar file. A file of another format gives ErrNotTar.
@@ -56,7 +66,7 @@ func NewTarReader(path string, r io.Reader) (*TarReader, error) {
 // within opens the tar in the current member of this one.
 func (t *TarReader) within(name string, buf *bufio.Reader) (*TarReader, error) {
 	inner := &TarReader{Path: t.Path, inner: name, count: t.count, begins: t.offset()}
-	buf.Reset(t.Tar)
+	buf.Reset(t.tar)
 	return inner, inner.start(buf)
 }
 
@@ -81,7 +91,7 @@ func (t *TarReader) start(buf *bufio.Reader) error {
 		return &FormatError{Path: t.Path, Entry: t.inner, Msg: "neither a tar nor a tar.gz", Err: ErrNotTar}
 	}
 	t.rest = &endReader{r: buf}
-	t.Tar = tar.NewReader(t.rest)
+	t.tar = tar.NewReader(t.rest)
 	return nil
 }
 
@@ -102,7 +112,7 @@ func (t *TarReader) offset() int64 {
 
 // next returns the next header; io.EOF ends the archive. The checksum of a compressed tar is checked then.
 func (t *TarReader) next() (*tar.Header, error) {
-	h, err := t.Tar.Next()
+	h, err := t.tar.Next()
 	if err == io.EOF && !t.Peeking {
 		err = cmp.Or(t.checkRest(), io.EOF)
 	}

@@ -104,7 +104,7 @@ func (w *Walk) Files(r *TarReader, strip string, fn func(*File) error) error {
 		if err != nil {
 			return err
 		}
-		f := &File{Key: h.Name, Folder: h.Typeflag == tar.TypeDir, Reason: memberReason(h), Size: h.Size, Data: &memberReader{r, h.Name},
+		f := &File{Key: h.Name, Folder: h.Typeflag == tar.TypeDir, Reason: memberReason(h), Size: h.Size, Data: r,
 			Offset: r.offset(), Name: h.Name, Tar: r, Kind: h.Typeflag}
 		if _, sparse := h.PAXRecords["GNU.sparse.size"]; sparse || h.Typeflag == tar.TypeGNUSparse ||
 			h.PAXRecords["GNU.sparse.realsize"] != "" {
@@ -148,7 +148,7 @@ func (w *Walk) Next(r *TarReader, strip string) (*tar.Header, error) {
 			w.Skipped.add(name, h.Typeflag == tar.TypeDir)
 			continue
 		}
-		h.Name = name
+		h.Name, r.member = name, name
 		return h, nil
 	}
 }
@@ -164,20 +164,6 @@ func memberReason(h *tar.Header) string {
 		return ReasonTooLarge(h.Size)
 	}
 	return ""
-}
-
-// memberReader reads a member's content with errors that say where.
-type memberReader struct {
-	t    *TarReader
-	name string
-}
-
-func (r *memberReader) Read(p []byte) (int, error) {
-	n, err := r.t.Tar.Read(p)
-	if err != nil && err != io.EOF {
-		err = r.t.wrap(r.name, err)
-	}
-	return n, err
 }
 
 // NoLabel refuses a label where names stand for classes.
