@@ -3,6 +3,7 @@ package loader
 import (
 	"context"
 	"math"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -46,8 +47,6 @@ func TestStreamsShareByTime(t *testing.T) {
 			}
 		})
 	}
-	// From the moment at which all run: what each of them takes in a while.
-	time.Sleep(100 * time.Millisecond)
 	taken := func() []int64 {
 		n := make([]int64, len(sets))
 		for i, set := range sets {
@@ -55,8 +54,11 @@ func TestStreamsShareByTime(t *testing.T) {
 		}
 		return n
 	}
+	for slices.Min(taken()) < 100 { // until all run
+		time.Sleep(time.Millisecond)
+	}
 	before, now, mean := taken(), taken(), 0.0
-	for mean < 1000 {
+	for mean < 4000 {
 		time.Sleep(20 * time.Millisecond)
 		mean = 0
 		now = taken()
