@@ -17,8 +17,7 @@ import (
 	"github.com/imgfeed/imgfeed/shard"
 )
 
-// A catalog holds the sets that the server found at one moment, opened. It never changes: a reload makes another one, which takes
-// over the sets that have stayed the same.
+// A catalog holds the sets that the server found at one moment, opened. It never changes: a reload makes another one.
 type catalog struct {
 	found  shard.Found
 	sets   map[string]*openSet

@@ -103,8 +103,7 @@ func (s *session) close() {
 	s.set.drop()
 }
 
-// successor returns the set that takes the place of the session's after a reload, held: the session's own, not held once more, where
-// there is none.
+// successor returns the set that a reload has put in the place of the session's, held for the session; the session's own if it has not.
 func (s *session) successor() *openSet {
 	if set := s.server.catalog.Load().sets[s.Split]; set != s.set && set.hold() {
 		return set

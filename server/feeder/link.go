@@ -86,7 +86,7 @@ func (f *feeder) keepOne(ctx context.Context) {
 	}
 }
 
-// report logs a trouble, or counts it.
+// report notes a trouble, and logs it.
 func (f *feeder) report(err error) {
 	trouble := err.Error()
 	if failed, is := errors.AsType[*net.OpError](err); is { // leave out the ports
