@@ -45,7 +45,7 @@ func (w *warner) warn(log *slog.Logger, kind, message string, args ...any) {
 // newHost returns what feeders know of the server.
 func (s *Server) newHost() *feeder.Host {
 	return &feeder.Host{
-		Name: s.cfg.Name, Access: feeder.Access(s.cfg.FeedTLS), Log: s.log, Running: &s.running, Warn: s.warnings.warn, Kind: kindOf,
+		Name: s.cfg.Name, Access: feeder.Access(s.cfg.FeedTLS), Log: s.log, Running: &s.running, Warn: s.warnings.warn,
 		Sets: func() (sets []feeder.Set, remote bool) {
 			catalog := s.catalog.Load()
 			for _, split := range catalog.splits {

@@ -216,7 +216,7 @@ func TestHostileFeeders(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	refusal, err := feeder.Replies.AppendFrame(nil, feeder.Error{Kind: kindBadRequest, Message: "not today", Fatal: true, Request: "feed"})
+	refusal, err := feeder.Replies.AppendFrame(nil, feeder.Error{Message: "not today"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -302,7 +302,6 @@ func TestHostileServers(t *testing.T) {
 		return b
 	}
 	hello, _ := feeder.Requests.AppendFrame(nil, feeder.Hello{Version: 1})
-	old, _ := feeder.Requests.AppendFrame(nil, feeder.Hello{Version: 7})
 	for name, c := range map[string]struct {
 		sends []byte
 		words string
@@ -310,7 +309,6 @@ func TestHostileServers(t *testing.T) {
 		"garbage":     {[]byte("GET / HTTP/1.1\r\n\r\n"), ""},
 		"oversized":   {[]byte("\xff\xff\xff\x7f"), "frame of"},
 		"no hello":    {append(request(nil), numbers(1, 0, 0, 0, 0)...), "must be hello"},
-		"old":         {old, "version 7"},
 		"hello twice": {append(bytes.Clone(hello), hello...), "hello was said already"},
 		"split":       {append(bytes.Clone(hello), request(func(m *feeder.Request) { m.Set.Split = "x" })...), "no split"},
 		"data":        {append(bytes.Clone(hello), request(func(m *feeder.Request) { m.Set.Fingerprint = "x" })...), "other data"},

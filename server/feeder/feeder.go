@@ -35,8 +35,6 @@ type Host struct {
 	// Sets returns what is served now, and whether one of the sets lies behind a network. Hold keeps a set open until release is called.
 	Sets func() (sets []Set, remote bool)
 	Hold func(split string) (described Set, set *shard.Set, release func(), err error)
-	// Kind returns the kind of an error, for [Error].
-	Kind func(err error) string
 }
 
 // The messages of both directions.
@@ -92,12 +90,9 @@ type Made struct{}
 // MadeFrame is the frame of a Made: the same for every piece.
 var MadeFrame, _ = Replies.AppendFrame(nil, Made{})
 
-// An Error ends a connection. Its members are those of a server's other error messages.
+// An Error ends a connection.
 type Error struct {
-	Kind    string `json:"kind"`
 	Message string `json:"message"`
-	Fatal   bool   `json:"fatal"`
-	Request string `json:"request,omitempty"`
 }
 
 // AppendNumbers appends the numbers that follow a Request: count, seed and epoch, then of each sample index and repetition, all int64.

@@ -93,10 +93,9 @@ func (c *connection) run(ctx context.Context) {
 		c.log.Debug("disconnected", "err", err)
 		return
 	}
-	c.host.Warn(c.log, request+" "+c.host.Kind(err), "ending the connection", "request", request, "err", err)
+	c.host.Warn(c.log, request, "ending the connection", "request", request, "err", err)
 	c.conn.SetWriteDeadline(time.Now().Add(goodbyeTimeout))
-	last := Error{Kind: c.host.Kind(err), Message: termsafe.Message(err.Error()), Fatal: true, Request: request}
-	goodbye, _ := Replies.AppendFrame(nil, last)
+	goodbye, _ := Replies.AppendFrame(nil, Error{termsafe.Message(err.Error())})
 	c.conn.Write(goodbye)
 }
 
@@ -132,13 +131,8 @@ func (c *connection) hello() error {
 	if err != nil {
 		return err
 	}
-	hello, ok := m.(Hello)
-	switch {
-	case !ok:
+	if _, ok := m.(Hello); !ok {
 		return badRequest("hello", "the first message must be hello")
-	case hello.Version != wire.Version:
-		return badRequest("hello", "the server speaks version %d of the protocol, this feeder version %d: run the same release on both",
-			hello.Version, wire.Version)
 	}
 	sets, _ := c.host.Sets()
 	reply := HelloReply{Version: wire.Version, Server: c.host.Name, Connections: c.host.connections(), Sets: sets}
