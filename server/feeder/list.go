@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"slices"
@@ -23,12 +24,12 @@ type List struct {
 	names []string // host:port, dns:host:port or file:PATH
 
 	mu      sync.Mutex
-	feeders []*feeder // sorted by address
+	feeders map[string]*feeder // by address
 }
 
 // NewList checks names of feeders: host:port; dns:host:port for all addresses of a name; or file:PATH, a file that lists addresses.
 func NewList(host *Host, names []string) (*List, error) {
-	l := &List{host: host, names: names}
+	l := &List{host: host, names: names, feeders: map[string]*feeder{}}
 	if len(names) > 0 {
 		if _, err := host.Access.settings(); err != nil {
 			return nil, err
@@ -58,7 +59,7 @@ func (l *List) Run(ctx context.Context) {
 		complete := true
 		for _, name := range l.names {
 			addresses, err := l.lookUp(ctx, name)
-			if err == nil {
+			if err == nil || ctx.Err() != nil {
 				listed = append(listed, addresses...)
 				continue
 			}
@@ -106,26 +107,22 @@ func (l *List) check(addresses []string, err error) error {
 func (l *List) update(ctx context.Context, listed []string, complete bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if complete {
-		l.feeders = slices.DeleteFunc(l.feeders, func(f *feeder) bool {
-			gone := !slices.Contains(listed, f.address)
-			if gone {
-				f.stop()
-			}
-			return gone
-		})
+	for address, f := range l.feeders {
+		if complete && !slices.Contains(listed, address) {
+			f.stop()
+			delete(l.feeders, address)
+		}
 	}
 	for _, address := range listed {
-		if slices.ContainsFunc(l.feeders, func(f *feeder) bool { return f.address == address }) {
+		if l.feeders[address] != nil {
 			continue
 		}
 		f := &feeder{host: l.host, address: address, status: status.Feeder{Address: address}}
 		var feeding context.Context
 		feeding, f.stop = context.WithCancel(ctx)
 		f.keep(feeding, 1)
-		l.feeders = append(l.feeders, f)
+		l.feeders[address] = f
 	}
-	slices.SortFunc(l.feeders, func(a, b *feeder) int { return cmp.Compare(a.address, b.address) })
 }
 
 // Status returns the status of the feeders on the list, nil if the server names no feeders. rate returns the growth of a total a second:
@@ -137,11 +134,12 @@ func (l *List) Status(rate func(total string) float64) *status.Feeders {
 	st := &status.Feeders{Each: []status.Feeder{}}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, f := range l.feeders {
+	for _, address := range slices.Sorted(maps.Keys(l.feeders)) {
+		f := l.feeders[address]
 		f.mu.Lock()
 		of := f.status
 		f.mu.Unlock()
-		of.SamplesPerSecond, of.BytesPerSecond = rate(f.address+" samples"), rate(f.address+" bytes")
+		of.SamplesPerSecond, of.BytesPerSecond = rate(address+" samples"), rate(address+" bytes")
 		st.Each = append(st.Each, of)
 		st.Add(of.FeederCounts)
 		st.SamplesPerSecond += of.SamplesPerSecond
