@@ -81,9 +81,6 @@ type epoch struct {
 	parts    [][]byte
 }
 
-// A madeEpoch is one whose batches have all been sent, while the client still has some of them.
-type madeEpoch struct{ number, batches int }
-
 // start ends the running epoch and begins another.
 func (s *session) start(m startRequest) error {
 	st, p, err := s.newStream(m)
@@ -191,7 +188,7 @@ func (e *epoch) push(ctx context.Context) error {
 		started := time.Now()
 		b, err := e.stream.Next(ctx)
 		if err == io.EOF {
-			e.session.made.Store(&madeEpoch{int(e.number), e.stream.Plan().Batches()})
+			e.session.made.Store(e.stream)
 			return e.session.connection.send(endMessage{Generation: e.generation, Epoch: e.number})
 		}
 		if err != nil {

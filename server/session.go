@@ -35,7 +35,7 @@ type session struct {
 	gallery gallery
 
 	stream atomic.Pointer[loader.Stream] // stream of the running epoch; nil between epochs
-	made   atomic.Pointer[madeEpoch]     // the epoch before the running one, until that begins
+	made   atomic.Pointer[loader.Stream] // stream of the last epoch if all its batches were sent; nil from the next start on
 	lookMu sync.Mutex                    // held to look for the stream and its set, to take the stream away, and to take another set
 }
 

@@ -131,10 +131,12 @@ func (s *session) status(store *status.Store, feeders *status.Feeders) status.Se
 		Counts: s.counted(), ImagesPerSecond: s.server.history.rate(sessionTotal(s.connection.id)),
 		Slots: s.ring.Slots(), SlotsFree: s.slotPool.Free(), SlotsLent: s.ring.Lent(), RingBytes: s.ring.Size(),
 	}
-	switch made := s.made.Load(); { // the stream of an epoch that is made is about to be forgotten
-	case made != nil && st.SlotsLent > 0:
-		st.Epoch, st.EpochBatches, st.EpochSent = &made.number, made.batches, made.batches
-	case made == nil && stream != nil:
+	if made := s.made.Load(); made != nil { // its epoch goes on while the client has some of the batches
+		if stream = made; st.SlotsLent == 0 {
+			stream = nil
+		}
+	}
+	if stream != nil {
 		p, stats := stream.Plan(), stream.Stats()
 		epoch := p.Config().Epoch
 		st.Epoch, st.EpochBatches, st.EpochSent = &epoch, p.Batches(), stats.Batches
@@ -142,8 +144,6 @@ func (s *session) status(store *status.Store, feeders *status.Feeders) status.Se
 			left := float64((st.EpochBatches-st.EpochSent)*st.BatchSize) / st.ImagesPerSecond
 			st.SecondsLeft = &left
 		}
-	}
-	if st.Epoch != nil {
 		st.WaitingFor = s.server.pool.WaitingFor(s.slotPool)
 	}
 	if set.Store() == "" {
