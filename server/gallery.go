@@ -114,8 +114,11 @@ func (g *gallery) look(s *session) (pictures []byte, made float64, err error) {
 
 // make makes pictures of the session's last batch.
 func (g *gallery) make(s *session) (err error) {
-	stream, set := s.lookInto()
-	if stream == nil {
+	s.lookMu.Lock()
+	stream, set := s.stream.Load(), s.set
+	held := stream != nil && set.hold() // whatever becomes of the epoch
+	s.lookMu.Unlock()
+	if !held {
 		return badRequest("no epoch is running")
 	}
 	defer set.drop()
@@ -133,17 +136,6 @@ func (g *gallery) make(s *session) (err error) {
 	g.json, err = json.Marshal(p)
 	g.made = p.Time
 	return err
-}
-
-// lookInto returns the running epoch's stream and its set; nil if no epoch runs. The set stays open, whatever becomes of the
-// epoch, until it is let go.
-func (s *session) lookInto() (stream *loader.Stream, set *openSet) {
-	s.lookMu.Lock()
-	defer s.lookMu.Unlock()
-	if stream = s.stream.Load(); stream == nil || !s.set.hold() {
-		return nil, nil
-	}
-	return stream, s.set
 }
 
 // describe encodes a sample's pictures.
