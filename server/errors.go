@@ -38,56 +38,35 @@ func badRequest(format string, args ...any) error {
 	return &kindError{fmt.Errorf(format, args...), kindBadRequest}
 }
 
-// A reachError means that a rank needs partitions that are not on this machine, or not whole.
-type reachError struct {
-	Dir         string
-	Rank, World int
-	Partitions  int   // partitions of the set
-	Missing     []int // partitions
-	Selected    bool  // it is a selection that needs them
-	Damage      error // damage of the first partition that is here in part; nil if there is no such one
-}
-
-// Unwrap returns the damage.
-func (e *reachError) Unwrap() error { return e.Damage }
-
-func (e *reachError) Error() string {
-	if e.Damage != nil {
-		return fmt.Sprintf("rank %d of world %d needs a partition that is damaged: %v; then have the server look again (imgfeed reload), or start it", e.Rank, e.World, e.Damage)
-	}
-	var names []string
-	for _, p := range e.Missing[:min(len(e.Missing), 3)] {
-		names = append(names, fmt.Sprintf("rank-%04d", p))
-	}
-	if more := len(e.Missing) - len(names); more > 0 {
-		names = append(names, fmt.Sprintf("%d more", more))
-	}
-	advice := "copy what is missing"
-	if e.Selected {
-		advice += ", or select samples of the partitions that are here: weights, repeats and a shuffled subset give any rank any of their samples, an order gives each rank its own places"
-	} else if e.World != e.Partitions {
-		advice += fmt.Sprintf(", use a world of %d, one rank for each partition, or build it with --partitions %d", e.Partitions, e.World)
-	}
-	return fmt.Sprintf("rank %d of world %d needs partitions that are not in %s: %s; %s", e.Rank, e.World, e.Dir,
-		strings.Join(names, ", "), advice)
-}
-
-// checkPlan returns a *reachError if the set lacks a partition that the plan needs.
+// checkPlan returns an error if the set lacks a partition that the plan needs.
 func checkPlan(set *shard.Set, p *plan.Plan) error {
 	missing := slices.DeleteFunc(p.Partitions(), set.Has)
 	if len(missing) == 0 {
 		return nil
 	}
 	cfg := p.Config()
-	err := &reachError{Dir: set.Dir(), Rank: cfg.Rank, World: cfg.World, Partitions: set.Partitions(), Missing: missing,
-		Selected: cfg.Selection != nil}
 	for _, partition := range missing {
 		if absence := set.Absence(partition); is[*shard.DamagedPartitionError](absence) {
-			err.Damage = absence
-			break
+			return fmt.Errorf("rank %d of world %d needs a partition that is damaged: %w; "+
+				"then have the server look again (imgfeed reload), or start it", cfg.Rank, cfg.World, absence)
 		}
 	}
-	return err
+	var names []string
+	for _, partition := range missing[:min(len(missing), 3)] {
+		names = append(names, fmt.Sprintf("rank-%04d", partition))
+	}
+	if more := len(missing) - len(names); more > 0 {
+		names = append(names, fmt.Sprintf("%d more", more))
+	}
+	advice := "copy what is missing"
+	if cfg.Selection != nil {
+		advice += ", or select samples of the partitions that are here: weights, repeats and a shuffled subset give any rank any of " +
+			"their samples, an order gives each rank its own places"
+	} else if cfg.World != set.Partitions() {
+		advice += fmt.Sprintf(", use a world of %d, one rank for each partition, or build it with --partitions %d", set.Partitions(), cfg.World)
+	}
+	return &kindError{fmt.Errorf("rank %d of world %d needs partitions that are not in %s: %s; %s", cfg.Rank, cfg.World, set.Dir(),
+		strings.Join(names, ", "), advice), kindMissing}
 }
 
 // kindOf tells the client whose fault an error is.
@@ -100,7 +79,7 @@ func kindOf(err error) string {
 		return kindUnsupported
 	case is[*shard.CorruptError](err), is[*shard.DamagedPartitionError](err), is[*transform.ImageError](err):
 		return kindCorrupt
-	case is[*reachError](err), is[*shard.MissingPartitionError](err), errors.Is(err, shard.ErrNotFound):
+	case is[*shard.MissingPartitionError](err), errors.Is(err, shard.ErrNotFound):
 		return kindMissing
 	}
 	if e, ok := errors.AsType[*kindError](err); ok {
