@@ -1,17 +1,14 @@
 package jpeg
 
 import (
-	"bytes"
 	"image"
-	stdjpeg "image/jpeg"
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/kernel"
 )
 
 // BenchmarkDecode measures, over the sample photographs on one thread, full decodes, the crop that Resize(256) and
-// CenterCrop(224) keep with and without the index, and making the index. The standard library's decoder, which converts
-// no colours, stands beside them.
+// CenterCrop(224) keep with and without the index, and making the index.
 func BenchmarkDecode(b *testing.B) {
 	files := photographs(b)
 	var photos, indexes [][]byte
@@ -69,14 +66,6 @@ func BenchmarkDecode(b *testing.B) {
 		}
 		b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "images/s")
 		b.ReportMetric(100*float64(indexed)/float64(total), "%size")
-	})
-	b.Run("imageJPEG", func(b *testing.B) {
-		for i := 0; b.Loop(); i++ {
-			if _, err := stdjpeg.Decode(bytes.NewReader(photos[i%len(photos)])); err != nil {
-				b.Fatal(err)
-			}
-		}
-		b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "images/s")
 	})
 }
 

@@ -206,7 +206,8 @@ func TestWrongIndex(t *testing.T) {
 		t.Errorf("index of another file: error %v", err)
 	}
 	for i := range index {
-		for _, wrong := range [][]byte{index[:i], changed(index, i, index[i]^1), changed(index, i, index[i]^0x80), changed(index, i, ^index[i])} {
+		b := index[i]
+		for _, wrong := range [][]byte{index[:i], changed(index, i, b^1), changed(index, i, b^0x80), changed(index, i, ^b)} {
 			got, err := decodeRegion(d, data, wrong, r)
 			if err == nil && !bytes.Equal(got, want) || err != nil && !isOurs(err) {
 				t.Errorf("index %x: wrong pixels, or error %v", wrong, err)

@@ -206,11 +206,12 @@ func variants() (all []variant) {
 func transformed() (all []variant) {
 	for i, s := range []string{"1x1", "2x1", "2x2", "1x2", "4x1", "4x2", "1x4", "2x4", "3x2", "2x2,1x2,2x1", "1x1,2x2,1x1"} {
 		for _, options := range []string{
-			"-optimize", "-progressive", "-restart 1", "-restart 1B", "-optimize -restart 3B", "-progressive -restart 1", "-progressive -restart 1B",
-			"-crop 40x50+9+7", "-crop 61x49+40+22 -restart 1B", "-crop 40x50+9+7 -progressive", "-flip horizontal", "-flip horizontal -trim",
-			"-transpose", "-rotate 90 -trim -restart 1",
+			"-optimize", "-progressive", "-restart 1", "-restart 1B", "-optimize -restart 3B", "-progressive -restart 1",
+			"-progressive -restart 1B", "-crop 40x50+9+7", "-crop 61x49+40+22 -restart 1B", "-crop 40x50+9+7 -progressive",
+			"-flip horizontal", "-flip horizontal -trim", "-transpose", "-rotate 90 -trim -restart 1",
 		} {
-			all = append(all, variant{s + " " + options, testenv.Cjpeg, []string{"-quality", fmt.Sprint(40 + 5*i), "-sample", s}, strings.Fields(options)})
+			cjpeg := []string{"-quality", fmt.Sprint(40 + 5*i), "-sample", s}
+			all = append(all, variant{s + " " + options, testenv.Cjpeg, cjpeg, strings.Fields(options)})
 		}
 	}
 	return all

@@ -110,7 +110,8 @@ func FourPairs(v Bytes, c int) Zipped {
 // JoinFours makes fours from channels, saturated to 0..255.
 func JoinFours(r, g, b Dwords) Bytes {
 	limit := archsimd.BroadcastUint16x32(255)
-	rg, bb := r.SaturateToUint16ConcatGrouped(g).Min(limit).ReshapeToUint8s(), b.SaturateToUint16ConcatGrouped(b).Min(limit).ReshapeToUint8s()
+	rg := r.SaturateToUint16ConcatGrouped(g).Min(limit).ReshapeToUint8s()
+	bb := b.SaturateToUint16ConcatGrouped(b).Min(limit).ReshapeToUint8s()
 	return Take(rg, Load(unsafe.Pointer(&fourPixels[0]))).Or(Take(bb, Load(unsafe.Pointer(&fourPixels[1]))))
 }
 

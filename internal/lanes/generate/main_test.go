@@ -64,18 +64,3 @@ func TestDeriveRefusesOtherFiles(t *testing.T) {
 		}
 	}
 }
-
-// TestLanes: vectors and arrays of lanes have their level's width.
-func TestLanes(t *testing.T) {
-	j := parse([]string{"-lanes", "neon,avx512", "x.go"})
-	const text = "//go:build a && amd64\n\nvar x [3][32]uint8 // %s: %d\nfunc F(v archsimd.Int16x16) { archsimd.LoadFloat32x8Array((*[8]float32)(p)); v[16] = 8 }\n"
-	for i, want := range []string{
-		"//go:build a && amd64\n\nvar x [3][64]uint8 // %s: %d\nfunc F(v archsimd.Int16x32) { archsimd.LoadFloat32x16Array((*[16]float32)(p)); v[16] = 8 }\n",
-		"//go:build a && arm64\n\nvar x [3][16]uint8 // %s: %d\nfunc F(v archsimd.Int16x8) { archsimd.LoadFloat32x4Array((*[4]float32)(p)); v[16] = 8 }\n",
-	} {
-		got, err := j.derive("x.go", []byte(text), j.levels[i])
-		if err != nil || !strings.HasSuffix(string(got), "DO NOT EDIT.\n\n"+want) {
-			t.Errorf("%s, %v; want %s", got, err, want)
-		}
-	}
-}
