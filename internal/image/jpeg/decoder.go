@@ -38,11 +38,8 @@ type Config struct {
 
 // DecodeConfig reads a file's header up to its frame. The errors are those of [Decoder.Reset].
 func DecodeConfig(data []byte) (Config, error) {
-	p := parser{data: data}
-	if err := p.start(); err != nil {
-		return Config{}, err
-	}
-	if err := p.advance(true); err != nil {
+	var p parser
+	if err := p.open(data, true); err != nil {
 		return Config{}, err
 	}
 	return p.config(), nil
@@ -90,13 +87,9 @@ func New(level kernel.Level) *Decoder {
 // Errors are a [FormatError], an [UnsupportedError] or a [LimitError]. The index is not checked here.
 func (d *Decoder) Reset(data, index []byte) (Config, error) {
 	d.ready = false
-	d.parser.reset(data)
 	d.coefs.release()
 	d.index, d.damage, d.source = index, nil, nil
-	if err := d.start(); err != nil {
-		return Config{}, err
-	}
-	if err := d.advance(false); err != nil {
+	if err := d.parser.open(data, false); err != nil {
 		return Config{}, err
 	}
 	if d.kernels.idct == nil {

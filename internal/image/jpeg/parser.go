@@ -63,22 +63,17 @@ type scanHeader struct {
 	ah, al     uint        // successive approximation: bit position of the scan before and of this one
 }
 
-func (p *parser) reset(data []byte) {
-	*p = parser{data: data}
-}
-
 func (p *parser) config() Config {
 	return Config{Width: p.width, Height: p.height, Components: len(p.components), Progressive: p.progressive}
 }
 
-// start checks for SOI.
-func (p *parser) start() error {
-	p.adobeTransform = -1
-	if len(p.data) < 3 || p.data[0] != 0xff || p.data[1] != markerSOI || p.data[2] != 0xff {
+// open reads a file's segments up to the first scan, or up to the frame header.
+func (p *parser) open(data []byte, headerOnly bool) error {
+	*p = parser{data: data, pos: 2, adobeTransform: -1}
+	if len(data) < 3 || data[0] != 0xff || data[1] != markerSOI || data[2] != 0xff {
 		return formatError(0, "no SOI marker at the start: not a JPEG file")
 	}
-	p.pos = 2
-	return nil
+	return p.advance(headerOnly)
 }
 
 // nextMarker finds the next marker and moves past it. Like libjpeg it skips all other data.

@@ -4,11 +4,7 @@ package jpeg
 // damage: as if it were one of several scans. It reads the whole scan, so that the data after it are checked as in
 // libjpeg. Without an output it only returns the error.
 func (d *Decoder) decodeRepairing(out *output) error {
-	d.parser.reset(d.data)
-	if err := d.start(); err != nil {
-		return err
-	}
-	if err := d.advance(false); err != nil {
+	if err := d.parser.open(d.data, false); err != nil {
 		return err
 	}
 	d.streams = false // the tables decode one code at a time

@@ -114,8 +114,8 @@ func (d *Decoder) AppendSplit(header, rest []byte) (newHeader, newRest []byte, e
 			header = append(header, p.data[at[0]:at[1]]...)
 			end = at[1]
 		}
-		q := parser{data: header[start:]}
-		if q.start() == nil && q.advance(false) == nil && q.model() == d.colors {
+		var q parser
+		if q.open(header[start:], false) == nil && q.model() == d.colors {
 			break
 		}
 	}
@@ -225,11 +225,7 @@ func joinHeader(dst, header, plain []byte) (file, trailer []byte, err error) {
 // parseJoined parses the beginning of a file up to the scan, and checks that its blocks agree with the header.
 func (d *Decoder) parseJoined(data []byte) error {
 	before := d.Layout()
-	d.parser.reset(data)
-	if err := d.start(); err != nil {
-		return err
-	}
-	if err := d.advance(false); err != nil {
+	if err := d.parser.open(data, false); err != nil {
 		return err
 	}
 	d.streams = !d.progressive && len(d.scanHeader.components) == len(d.components)
