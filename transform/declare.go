@@ -75,7 +75,7 @@ func declared(t reflect.Type) []parameter {
 
 // format is the verb for the parameter's numbers.
 func (d *parameter) format() string {
-	if strings.Contains(d.kind.of, "whole") {
+	if d.kind.whole() {
 		return "%.0f"
 	}
 	return "%g"

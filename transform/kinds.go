@@ -21,7 +21,7 @@ type kind struct {
 	want string // accepted values, where the name does not say it
 	// read sets a field, which is zero, to a value in JSON.
 	read func(d *parameter, raw json.RawMessage, p *parameters, field reflect.Value) error
-	// parse returns the field's value of a text, whose String is that text.
+	// parse returns the field's value of a text. Printing the value gives the text again.
 	parse func(d *parameter, text string) (any, error)
 	// check returns the error in a field's value, or normalises it for running.
 	check func(d *parameter, field reflect.Value) error
@@ -37,6 +37,9 @@ type kind struct {
 	odd       bool    // odd numbers only
 	low, high float64 // bounds where the parameter declares no range
 }
+
+// whole reports whether the numbers are whole.
+func (k *kind) whole() bool { return strings.Contains(k.of, "whole") }
 
 // kindOf returns the kind of a field: the one its tag names, or the one of its type.
 func kindOf(field reflect.StructField) kind {
@@ -102,7 +105,7 @@ func kinds() []kind {
 		{name: "padding_mode", parse: parsePaddingMode},
 		{name: "filter", parse: parseFilter},
 		{name: "map", parse: parseMap},
-		{name: "resampler", read: readResampler, parse: func(_ *parameter, text string) (any, error) { return resample.ParseAlgorithm(text) }},
+		{name: "resampler", read: readResampler, parse: parseResampler},
 		{name: "operations", want: "a list of operations", read: readOps, check: checkOps, write: writeOps},
 	}
 }
@@ -144,7 +147,7 @@ func (d *parameter) readNumbers(raw json.RawMessage, field reflect.Value) error 
 	if single && k.listed || !single && !slices.Contains(k.counts, len(list)) {
 		return fmt.Errorf("%s has %s, want %s", d.name, bytesize.Counted(len(list), "number", "numbers"), cmp.Or(k.want, k.of))
 	}
-	if strings.Contains(k.of, "whole") && slices.ContainsFunc(list, func(v float64) bool { return v != math.Trunc(v) || math.Abs(v) > 1<<53 }) {
+	if k.whole() && slices.ContainsFunc(list, func(v float64) bool { return v != math.Trunc(v) || math.Abs(v) > 1<<53 }) {
 		return fmt.Errorf("%s is %.100s, want %s", d.name, raw, k.of)
 	}
 	middle := 0.0
@@ -157,20 +160,22 @@ func (d *parameter) readNumbers(raw json.RawMessage, field reflect.Value) error 
 		}
 		list = []float64{max(middle-list[0], d.low), middle + list[0]}
 	}
-	if k.name != "factor" || list[0] != middle || list[1] != middle { // which changes nothing
+	// A factor that changes nothing leaves its field nil.
+	if k.name != "factor" || list[0] != middle || list[1] != middle {
 		setNumbers(field, list, k.repeated)
 	}
 	return d.checkNumbers(list)
 }
 
-// setNumbers sets a field, or a part of one, to the first numbers of a list.
+// setNumbers sets a field, or a part of one, to the first numbers of a list. As torchvision and Pillow do, it cuts off the
+// fraction of a byte and limits it to 255.
 func setNumbers(field reflect.Value, list []float64, repeated bool) {
 	switch field.Kind() {
 	case reflect.Float64:
 		field.SetFloat(list[0])
 	case reflect.Int:
 		field.SetInt(int64(list[0]))
-	case reflect.Uint8: // as torchvision and Pillow do, cut off and limited to a byte
+	case reflect.Uint8:
 		field.SetUint(uint64(min(max(list[0], 0), 255)))
 	case reflect.Pointer:
 		field.Set(reflect.New(field.Type().Elem()))
@@ -232,7 +237,7 @@ func (d *parameter) check(field reflect.Value) error {
 		return err
 	}
 	list := numbersOf(field)
-	if strings.Contains(d.kind.of, "whole") && len(list) == 2 && list[1] == 0 { // a square
+	if d.kind.whole() && len(list) == 2 && list[1] == 0 { // a square
 		list[1] = list[0]
 		setNumbers(field, list, false)
 	}
@@ -293,6 +298,8 @@ func parseMap(d *parameter, name string) (any, error) {
 	}
 	return f, err
 }
+
+func parseResampler(_ *parameter, name string) (any, error) { return resample.ParseAlgorithm(name) }
 
 func readResampler(d *parameter, raw json.RawMessage, p *parameters, field reflect.Value) error {
 	if isNull(raw) {

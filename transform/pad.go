@@ -3,8 +3,6 @@ package transform
 import (
 	"fmt"
 	"image"
-
-	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 )
 
 // Pad is torchvision.transforms.Pad(padding, fill, padding_mode).
@@ -105,25 +103,17 @@ func (c *canvas) pad(r image.Rectangle, b padding) error {
 		e.columns = append(e.columns, b.mode.place(x, w))
 	}
 	inside := r.Intersect(image.Rect(0, 0, w, h))
+	first, behind := inside.Min.X-r.Min.X, inside.Max.X-r.Min.X // these columns are adjacent in the source
 	for y := range to.Height {
-		row := b.mode.place(r.Min.Y+y, h)
-		copyPlaces(to.Pix[y*3*to.Width:][:3*to.Width], from, row, e.columns, inside.Min.X-r.Min.X, inside.Max.X-r.Min.X)
+		line, shown := from.Pix[3*w*b.mode.place(r.Min.Y+y, h):][:3*w], to.Pix[3*to.Width*y:][:3*to.Width]
+		for x, column := range e.columns {
+			if x == first {
+				copy(shown[3*first:3*behind], line[3*column:])
+			}
+			if x < first || x >= behind {
+				copy(shown[3*x:][:3], line[3*column:])
+			}
+		}
 	}
 	return nil
-}
-
-// copyPlaces copies the pixels of a row at the given columns. Columns first .. behind-1 are adjacent in the source.
-func copyPlaces(to []byte, from *imagefile.RGB, row int, columns []int, first, behind int) {
-	line := from.Pix[row*3*from.Width:][:3*from.Width]
-	if first < behind {
-		copy(to[3*first:3*behind], line[3*columns[first]:])
-	} else {
-		first, behind = len(columns), len(columns)
-	}
-	for x, column := range columns[:first] {
-		copy(to[3*x:][:3], line[3*column:])
-	}
-	for x, column := range columns[behind:] {
-		copy(to[3*(behind+x):][:3], line[3*column:])
-	}
 }

@@ -98,7 +98,9 @@ func imageError(err error) error {
 
 // DecodeResized decodes all of src and resizes it; size returns the new width and height. It returns the RGB pixels,
 // rows without gaps, valid until the next call. The error is an [*ImageError] or size's.
-func (e *Engine) DecodeResized(src Source, size func(w, h int) (int, int, error), filter Interpolation, by Resampler) (pix []byte, width, height int, err error) {
+func (e *Engine) DecodeResized(
+	src Source, size func(w, h int) (int, int, error), filter Interpolation, by Resampler,
+) (pix []byte, width, height int, err error) {
 	w, h, err := e.stored.open(src)
 	if err != nil {
 		return nil, 0, 0, err

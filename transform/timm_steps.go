@@ -94,13 +94,14 @@ func (p *timmPlan) interpolation(d *RNG) Interpolation {
 	return p.maps[d.below(len(p.maps))]
 }
 
-// act does the operation that timm calls name at a level, a tenth of the magnitude.
+// act does the operation that timm calls name at a level, a tenth of the magnitude. Enhancements have a factor from 0.1 to 1.9,
+// or with Increasing one that moves away from 1 in either direction.
 func (p *timmPlan) act(c *canvas, name string, level float64) error {
 	if adjust, ok := adjustments[name]; ok {
 		return adjust(c)
 	}
 	base, increasing := strings.CutSuffix(name, "Increasing")
-	if enhance, ok := enhancers[base]; ok && increasing { // from 1 in both directions
+	if enhance, ok := enhancers[base]; ok && increasing {
 		return enhance(c, max(0.1, 1+negated(&c.draws, float64(level*0.9))))
 	} else if ok {
 		return enhance(c, float64(level*1.8)+0.1)
