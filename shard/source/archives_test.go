@@ -42,23 +42,29 @@ func TestBackslashes(t *testing.T) {
 	}
 }
 
-// TestDamagedArchives says what a file is that cannot be read, and what to do.
-func TestDamagedArchives(t *testing.T) {
+// TestDamagedZips gives zips that are cut, changed or hostile.
+func TestDamagedZips(t *testing.T) {
 	dir := t.TempDir()
 	whole := zipOf(t, map[string][]byte{"a/1.jpg": bytes.Repeat([]byte("A"), 99), "b/2.jpg": []byte("B")})
-	at := bytes.Index(whole, []byte("PK\x01\x02"))
 	damaged := bytes.Clone(whole)
-	damaged[at+16] ^= 1 // a checksum
+	damaged[bytes.Index(whole, []byte("PK\x01\x02"))+16] ^= 1 // a checksum
 	for name, tc := range map[string]struct {
 		data []byte
 		want string
 	}{
 		"damaged.zip": {damaged, "damaged.zip/a/1.jpg: zip: checksum error: the zip is damaged there: get it again, or leave out by --exclude the images that unzip -t names"},
-		"x.z01":       {append([]byte("PK\x07\x08"), whole...), "x.z01: a part of a split zip, which is not read: zip -s 0 FILE.zip --out WHOLE.zip joins the parts"},
-		"x.zip":       {whole[40:], "> val.csv makes one"},
+		"x.z01":       {whole, "x.z01: a part of a split zip, which is not read: zip -s 0 FILE.zip --out WHOLE.zip joins the parts"},
+		"front.zip":   {whole[40:], "> val.csv makes one"},
+		"cut.zip":     {whole[:len(whole)-30], "download is incomplete"},
+		"up.zip":      {zipOf(t, map[string][]byte{"a/x.jpg": nil, "b/../../x.jpg": nil}), "climbs out"},
+		"abs.zip":     {zipOf(t, map[string][]byte{"/a/x.jpg": nil}), "absolute"},
+		"both.zip":    {zipOf(t, map[string][]byte{"a": nil, "a/x.jpg": nil}), "duplicate entries"},
+		"tars.zip":    {zipOf(t, map[string][]byte{"a.tar": nil, "b.tar": nil}), "unpack the zip"},
+		"empty.zip":   {zipOf(t, map[string][]byte{"x/": nil}), "x"},
 	} {
-		if err := refusal(sourcetest.Write(t, filepath.Join(dir, name), tc.data), Options{}); err == nil || !strings.HasSuffix(err.Error(), tc.want) {
-			t.Errorf("%s: %v, want the end %q", name, err, tc.want)
+		path := sourcetest.Write(t, filepath.Join(dir, name), tc.data)
+		if err := refusal(path, Options{}); err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: error %v, want one with %q", name, err, tc.want)
 		}
 	}
 }

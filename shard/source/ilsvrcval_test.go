@@ -132,19 +132,3 @@ func TestValInWrongClasses(t *testing.T) {
 		t.Errorf("%d images by --force-classes", len(got))
 	}
 }
-
-// TestHiddenImages names images that are hidden, but for macOS's shadows.
-func TestHiddenImages(t *testing.T) {
-	files := tree()
-	for _, name := range []string{"n01/.x.jpg", "n01/._x.jpg", "n02/.DS_Store"} {
-		files[name] = []byte(jpegStart)
-	}
-	for _, path := range []string{writeTree(t, t.TempDir(), files), sourcetest.Write(t, filepath.Join(t.TempDir(), "x.tar"), sourcetest.TarOfTree(t, files, "", 1))} {
-		s := open(t, path, Options{})
-		mustItems(t, s)
-		notes := strings.Join(s.Notes(), "\n")
-		if !strings.Contains(notes, "1 file or folder is skipped, as hidden or a system's (n01/.x.jpg)") || strings.Contains(notes, "._x") {
-			t.Errorf("%s: notes %q", path, notes)
-		}
-	}
-}

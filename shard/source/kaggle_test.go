@@ -6,14 +6,12 @@ import (
 	"fmt"
 	"github.com/imgfeed/imgfeed/internal/wordnet"
 	"maps"
-	"os/exec"
 	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
 )
 
@@ -100,59 +98,5 @@ func TestKaggle(t *testing.T) {
 	alone := open(t, filepath.Join(top, "ILSVRC/Data/CLS-LOC/test"), Options{NoLabels: true})
 	if got := mustItems(t, alone); alone.Name != "test" || len(got) != 1 || got["ILSVRC2012_test_00000001.JPEG"].label != -1 {
 		t.Errorf("test/ alone is %q: %v", alone.Name, got)
-	}
-}
-
-// TestZipOfFolders reads zips by Python's zipfile and by Go's writer: class folders, within a folder or not, and both splits.
-func TestZipOfFolders(t *testing.T) {
-	dir := t.TempDir()
-	prefixed := make(map[string][]byte)
-	for key, data := range tree() {
-		prefixed["data/"+key] = data
-	}
-	made := map[string]string{
-		"plain.zip":  sourcetest.Write(t, filepath.Join(dir, "plain.zip"), zipOf(t, tree())),
-		"inside.zip": sourcetest.Write(t, filepath.Join(dir, "inside.zip"), zipOf(t, prefixed)),
-	}
-	python := testenv.PythonWith(t, "zipfile")
-	root := writeTree(t, filepath.Join(dir, "train"), tree())
-	made["python.zip"] = filepath.Join(dir, "python.zip")
-	if out, err := exec.Command(python, "-m", "zipfile", "-c", made["python.zip"], root).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	for name, path := range made {
-		s := open(t, path, Options{})
-		if got := mustItems(t, s); !reflect.DeepEqual(got, wantTree()) || !slices.Equal(s.Classes(), []string{"n01", "n02", "n10"}) {
-			t.Errorf("%s: %v", name, got)
-		}
-	}
-}
-
-// TestDamagedZips gives zips that are cut, changed or hostile.
-func TestDamagedZips(t *testing.T) {
-	whole := zipOf(t, tree())
-	dir := t.TempDir()
-	flipped := bytes.Clone(whole)
-	i := bytes.Index(flipped, []byte(jpegStart))
-	if i < 0 { // deflated
-		i = 60
-	}
-	flipped[i+5] ^= 0x55
-	for name, tc := range map[string]struct {
-		data []byte
-		want string
-	}{
-		"cut.zip":     {whole[:len(whole)-30], "download is incomplete"},
-		"flipped.zip": {flipped, "flipped.zip"},
-		"up.zip":      {zipOf(t, map[string][]byte{"a/x.jpg": nil, "b/../../x.jpg": nil}), "climbs out"},
-		"abs.zip":     {zipOf(t, map[string][]byte{"/a/x.jpg": nil}), "absolute"},
-		"both.zip":    {zipOf(t, map[string][]byte{"a": nil, "a/x.jpg": nil}), "a: duplicate entries in zip file"},
-		"tars.zip":    {zipOf(t, map[string][]byte{"a.tar": nil, "b.tar": nil}), "unpack the zip"},
-		"empty.zip":   {zipOf(t, map[string][]byte{"x/": nil}), "x"},
-	} {
-		path := sourcetest.Write(t, filepath.Join(dir, name), tc.data)
-		if err := refusal(path, Options{}); err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), name) {
-			t.Errorf("%s: error %v, want one with %q", name, err, tc.want)
-		}
 	}
 }

@@ -220,17 +220,6 @@ type goRow struct {
 	Text   string  `parquet:"text"`
 }
 
-// TestParquetLabelsInText reads whole numbers that are written as fractions, in a column of text.
-func TestParquetLabelsInText(t *testing.T) {
-	data := parquetSort(t, func(i int) goRow {
-		return goRow{Image: goImage{Bytes: []byte(jpegStart)}, Text: fmt.Sprintf("%d.0", i%3)}
-	})
-	s := open(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "x.parquet"), data), Options{Label: "text"})
-	if got := mustItems(t, s); got["x/00005"].label != 2 || !slices.Equal(s.Classes(), []string{"0", "1", "2"}) {
-		t.Errorf("%v of the classes %q", got, s.Classes())
-	}
-}
-
 // goParquet is a file by parquet-go's writer, for where there is no Python.
 func goParquet(t testing.TB, features string) []byte {
 	t.Helper()

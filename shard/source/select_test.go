@@ -18,11 +18,12 @@ func TestClassesSelectAndOrder(t *testing.T) {
 	dir := t.TempDir()
 	list := sourcetest.Write(t, filepath.Join(dir, "list"), []byte("n10\nn77\nn01\n"))
 	writeTree(t, filepath.Join(dir, "folders"), tree())
-	classTars := filepath.Join(dir, "classes")
+	classTars := make(map[string][]byte)
 	for class, data := range sourcetest.ClassTars(t, tree(), 1) {
-		sourcetest.Write(t, filepath.Join(classTars, class+".tar"), data)
+		classTars[class+".tar"] = data
 	}
-	sourcetest.Write(t, filepath.Join(dir, "winter21_whole.tar.gz"), sourcetest.Gzip(t, sourcetest.TarOfTars(t, tree(), 1)))
+	writeTree(t, filepath.Join(dir, "classes"), classTars)
+	sourcetest.Write(t, filepath.Join(dir, "winter21_whole.tar.gz"), sourcetest.Gzip(t, sourcetest.TarOfTree(t, classTars, "winter21_whole/", 1)))
 	sourcetest.Write(t, filepath.Join(dir, "x.tar"), sourcetest.TarOfTree(t, tree(), "x/", 1))
 	for _, name := range []string{"folders", "classes", "winter21_whole.tar.gz", "x.tar"} {
 		s := open(t, filepath.Join(dir, name), Options{Classes: list})

@@ -170,32 +170,21 @@ func TestLabelOnlyInJSON(t *testing.T) {
 	}
 }
 
-// TestChosenOfSeveral takes one split of the files that are named for several, as of folders.
-func TestChosenOfSeveral(t *testing.T) {
-	dir := t.TempDir()
+// TestChooseASplit takes one of several splits by --split: of folders, and of tars named for them.
+func TestChooseASplit(t *testing.T) {
+	folders, tars := writeTree(t, t.TempDir(), paths("train/cat/1.jpg", "train/dog/2.jpg", "val/cat/3.jpg", "val/dog/4.jpg")), t.TempDir()
 	for _, split := range []string{"train", "val"} {
-		sourcetest.Write(t, filepath.Join(dir, "tars", "x-"+split+"-0.tar"), webDatasetTar(t, split+".jpg", jpegStart, split+".cls", "1"))
+		sourcetest.Write(t, filepath.Join(tars, "x-"+split+"-0.tar"), webDatasetTar(t, split+"1.jpg", jpegStart, split+"1.cls", "1", split+"2.jpg", jpegStart, split+"2.cls", "1"))
 	}
 	for _, split := range []string{"train", "val"} {
-		splits, err := Open(filepath.Join(dir, "tars"), Options{Split: split})
-		if err != nil || len(splits) != 1 || splits[0].Name != split {
-			t.Fatalf("%s: %v, %v", split, splits, err)
+		if s := open(t, folders, Options{Split: split}); s.Name != split || s.Output != filepath.Join(folders, split+"-shards") || len(mustItems(t, s)) != 2 {
+			t.Errorf("%s: %s at %s", split, s.Name, s.Output)
 		}
-		for key := range mustItems(t, splits[0]) {
-			if !strings.HasPrefix(key, split) {
-				t.Errorf("%s holds %s", split, key)
-			}
+		if s := open(t, tars, Options{Split: split}); s.Name != split || mustItems(t, s)[split+"1"].label != 1 || len(mustItems(t, s)) != 2 {
+			t.Errorf("%s of tars: %s", split, s.Name)
 		}
 	}
-}
-
-// TestClassTarsNamedForSplits refuses tars of images without classes, which are named for splits.
-func TestClassTarsNamedForSplits(t *testing.T) {
-	dir := t.TempDir()
-	image := sourcetest.File{Name: "n01440764_1_n01440764.JPEG", Data: []byte(jpegStart)}
-	sourcetest.Write(t, filepath.Join(dir, "train_images_0.tar.gz"), sourcetest.Gzip(t, sourcetest.Tar(t, image)))
-	sourcetest.Write(t, filepath.Join(dir, "train_images_1.tar.gz"), sourcetest.Gzip(t, sourcetest.Tar(t, image)))
-	if err := refusal(dir, Options{}); err == nil || !strings.Contains(err.Error(), `"train_images_0.tar.gz": named for a split and not for a class`) {
+	if _, err := Open(folders, Options{Split: "other"}); err == nil || !strings.Contains(err.Error(), `cannot both be called "other"`) {
 		t.Error(err)
 	}
 }

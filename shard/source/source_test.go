@@ -150,6 +150,12 @@ func TestEveryLayoutGivesTheSame(t *testing.T) {
 	sourcetest.Write(t, filepath.Join(dir, "plain.tar"), sourcetest.TarOfTree(t, tree(), "", 3))
 	sourcetest.Write(t, filepath.Join(dir, "dot.tgz"), sourcetest.Gzip(t, sourcetest.TarOfTree(t, tree(), "./", 4)))
 	sourcetest.Write(t, filepath.Join(dir, "named.tar"), sourcetest.TarOfTree(t, tree(), "train/", 5))
+	sourcetest.Write(t, filepath.Join(dir, "plain.zip"), zipOf(t, tree()))
+	inside := make(map[string][]byte)
+	for key, data := range tree() {
+		inside["data/"+key] = data
+	}
+	sourcetest.Write(t, filepath.Join(dir, "inside.zip"), zipOf(t, inside))
 	for _, tc := range []struct{ path, layout, output string }{
 		{"folders/train", "a folder of class folders", "folders/train-shards"},
 		{"tars/train", "a folder of class tars", "tars/train-shards"},
@@ -158,6 +164,8 @@ func TestEveryLayoutGivesTheSame(t *testing.T) {
 		{"plain.tar", "a tar of class folders", "plain-shards"},
 		{"dot.tgz", "a tar of class folders", "dot-shards"},
 		{"named.tar", "a tar of class folders", "named-shards"},
+		{"plain.zip", "a folder of class folders", "plain-shards"},
+		{"inside.zip", "a folder of class folders", "inside-shards"},
 	} {
 		s := open(t, filepath.Join(dir, tc.path), Options{})
 		if s.Layout() != tc.layout || s.Name != "train" || s.Output != filepath.Join(dir, tc.output) {
@@ -177,7 +185,7 @@ func TestEveryLayoutGivesTheSame(t *testing.T) {
 
 func TestJunkIsSkippedAndOthersAreKept(t *testing.T) {
 	root := writeTree(t, filepath.Join(t.TempDir(), "train"), tree())
-	for _, p := range []string{".DS_Store", "n01/.DS_Store", "n01/._n01_2.JPEG", "n02/Thumbs.db", ".ipynb_checkpoints/x.JPEG", "__MACOSX/n01/x.JPEG", "n10/@eaDir/x.JPEG"} {
+	for _, p := range []string{".DS_Store", "n01/.DS_Store", "n01/._n01_2.JPEG", "n02/Thumbs.db", ".ipynb_checkpoints/x.JPEG", "__MACOSX/n01/x.JPEG", "n10/@eaDir/x.JPEG", "n02/.x.jpg"} {
 		sourcetest.Write(t, filepath.Join(root, p), []byte("junk"))
 	}
 	sourcetest.Write(t, filepath.Join(root, "README.txt"), []byte("beside"))
@@ -201,7 +209,7 @@ func TestJunkIsSkippedAndOthersAreKept(t *testing.T) {
 		t.Errorf("items %v, want %v", got, want)
 	}
 	notes := strings.Join(s.Notes(), "\n")
-	skipped := "3 files or folders are skipped, as hidden or a system's (.ipynb_checkpoints, __MACOSX, n10/@eaDir)"
+	skipped := "4 files or folders are skipped, as hidden or a system's (.ipynb_checkpoints, __MACOSX, n02/.x.jpg, n10/@eaDir)"
 	if !strings.Contains(notes, "README.txt") || !strings.Contains(notes, skipped) || len(s.Notes()) != 2 {
 		t.Errorf("notes %q", s.Notes())
 	}
@@ -253,6 +261,9 @@ func TestSplitsOfAFolder(t *testing.T) {
 	}{
 		"both":          {[]string{"train/a/1", "val/a/2"}, []string{"train train", "val val"}},
 		"valid":         {[]string{"train/a/1", "valid/a/2", "test/a/3"}, []string{"train train", "val valid"}},
+		"capitals":      {[]string{"Train/a/1", "Val/a/2"}, []string{"train Train", "val Val"}},
+		"long":          {[]string{"training/a/1", "validation/a/2"}, []string{"train training", "val validation"}},
+		"long capitals": {[]string{"Training/a/1", "VALID/a/2"}, []string{"train Training", "val VALID"}},
 		"train alone":   {[]string{"train/a/1"}, []string{"train train"}},
 		"val alone":     {[]string{"val/a/1"}, []string{"val val"}},
 		"a class train": {[]string{"train/1", "boat/2", "car/3"}, []string{"train "}},
@@ -326,12 +337,16 @@ func TestWhatCannotBeReadSaysWhy(t *testing.T) {
 	labelled := tar(sourcetest.File{Name: "0000.jpg", Data: []byte(jpegStart)}, sourcetest.File{Name: "0000.cls", Data: []byte("3")})
 	writeTree(t, filepath.Join(dir, "labelled"), map[string][]byte{"n01.tar": inner, "n02.tar": labelled})
 	writeTree(t, filepath.Join(dir, "flat"), map[string][]byte{"a.JPEG": []byte(jpegStart)})
-	if err := os.Mkdir(filepath.Join(dir, "empty"), 0o777); err != nil {
-		t.Fatal(err)
+	beside := map[string][]byte{"all.tar": whole}
+	for class, data := range sourcetest.ClassTars(t, tree(), 1) {
+		beside[class+".tar"] = data
 	}
+	writeTree(t, filepath.Join(dir, "beside"), beside)
+	writeTree(t, filepath.Join(dir, "named"), map[string][]byte{"train_images_0.tar": inner, "train_images_1.tar": inner})
 	for _, tc := range []struct{ path, want string }{
-		{filepath.Join(dir, "missing"), "no such file"},
-		{filepath.Join(dir, "empty"), "empty"},
+		{filepath.Join(dir, "beside"), "unpacked beside itself"},
+		{filepath.Join(dir, "named"), "named for a split and not for a class"},
+		{"", "the path is empty"},
 		{filepath.Join(dir, "mixed"), "class folders and class tars"},
 		{filepath.Join(dir, "nottar"), "n01.tar: neither a tar"},
 		{filepath.Join(dir, "flat"), "sort others into a folder for each class"},
@@ -353,7 +368,7 @@ func TestWhatCannotBeReadSaysWhy(t *testing.T) {
 		{write("beside.tar", tar(sourcetest.File{Name: "train/n01/x.JPEG"}, sourcetest.File{Name: "val/n01/x.JPEG"})), "lies beside train/"},
 		{write("several.tar", tar(sourcetest.File{Name: "several/train/n01/x.JPEG"})), "several splits"},
 	} {
-		if err := refusal(tc.path, Options{}); err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), filepath.Base(tc.path)) {
+		if err := refusal(tc.path, Options{}); err == nil || !strings.Contains(err.Error(), tc.want) || tc.path != "" && !strings.Contains(err.Error(), filepath.Base(tc.path)) {
 			t.Errorf("%s: error %v, want one with %q", filepath.Base(tc.path), err, tc.want)
 		}
 	}

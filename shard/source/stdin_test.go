@@ -91,23 +91,3 @@ func (r *smallReads) Read(p []byte) (int, error) {
 	r.data = r.data[n:]
 	return n, nil
 }
-
-// TestWinter21 packs as winter21_whole.tar.gz is: gzip around a folder of class tars, of which --classes selects.
-func TestWinter21(t *testing.T) {
-	var files []sourcetest.File
-	files = append(files, sourcetest.File{Name: "winter21_whole/"})
-	for class, data := range sourcetest.ClassTars(t, tree(), 1) {
-		files = append(files, sourcetest.File{Name: "winter21_whole/" + class + ".tar", Data: data})
-	}
-	dir := t.TempDir()
-	whole := sourcetest.Write(t, filepath.Join(dir, "winter21_whole.tar.gz"), sourcetest.Gzip(t, sourcetest.Tar(t, files...)))
-	s := open(t, whole, Options{})
-	if got := mustItems(t, s); !reflect.DeepEqual(got, wantTree()) || s.Output != filepath.Join(dir, "winter21_whole-shards") {
-		t.Errorf("%d items to %s", len(got), s.Output)
-	}
-	chosen := sourcetest.Write(t, filepath.Join(dir, "chosen"), []byte("n10\nn01\n"))
-	s = open(t, whole, Options{Classes: chosen})
-	if got := mustItems(t, s); len(got) != 4 || got["n10/n10_3.JPEG"].label != 0 || got["n01/n01_7.JPEG"].label != 1 {
-		t.Errorf("the chosen: %v", got)
-	}
-}

@@ -65,17 +65,3 @@ func TestNoLabels(t *testing.T) {
 		t.Errorf("captions %v, %v", got, err)
 	}
 }
-
-// TestChooseASplit takes one of the splits of a folder by --split.
-func TestChooseASplit(t *testing.T) {
-	dir := writeTree(t, t.TempDir(), paths("train/cat/1.jpg", "train/dog/2.jpg", "val/cat/3.jpg", "val/dog/4.jpg"))
-	for _, name := range []string{"train", "val"} {
-		s := open(t, dir, Options{Split: name})
-		if s.Name != name || s.Path != filepath.Join(dir, name) || s.Output != filepath.Join(dir, name+"-shards") || len(mustItems(t, s)) != 2 {
-			t.Errorf("%s: %s at %s", name, s.Name, s.Output)
-		}
-	}
-	if _, err := Open(dir, Options{Split: "other"}); err == nil || !strings.Contains(err.Error(), `cannot both be called "other"`) {
-		t.Error(err)
-	}
-}

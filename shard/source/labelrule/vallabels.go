@@ -22,8 +22,7 @@ const (
 	valNameSuffix = ".JPEG"
 )
 
-// valTable is, compressed by gzip, for each image the low byte of its label, then for each its high byte. go test -run TestValTable -update
-// FILE writes it from a file with the wnid of each image.
+// valTable is, compressed by gzip, for each image the low byte of its label, then for each its high byte.
 //
 //go:embed ilsvrc2012-val.gz
 var valTable []byte
