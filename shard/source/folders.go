@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/labelrule"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
@@ -19,7 +18,7 @@ var classFolders = Kind{
 	Name:   "class folders",
 	Forms:  []string{"a folder of them, as train/n01440764/….JPEG", "a tar or a zip of it"},
 	Labels: "the place of the class in sorted order, or in --classes FILE, which leaves out all others",
-	Takes:  []*dataset.Option{dataset.OptionClasses},
+	Takes:  []string{"--classes"},
 }
 
 func openClassFolders(c *candidate) ([]*Split, error) {
@@ -80,7 +79,7 @@ var classTars = Kind{
 	Name:   "class tars",
 	Forms:  []string{"a folder of them, as train/n01440764.tar", "a tar of them, as ILSVRC2012_img_train.tar"},
 	Labels: "the place of the class in sorted order, or in --classes FILE, which leaves out all others",
-	Takes:  []*dataset.Option{dataset.OptionClasses},
+	Takes:  []string{"--classes"},
 }
 
 func openClassTars(c *candidate) ([]*Split, error) {
@@ -119,7 +118,7 @@ var unlabelledImages = Kind{
 	Name:   "images without labels",
 	Forms:  []string{"with --no-labels a folder, a zip or a tar that has images anywhere in it", "a folder of such tars"},
 	Labels: "-1",
-	Takes:  []*dataset.Option{dataset.OptionNoLabels},
+	Takes:  []string{"--no-labels"},
 }
 
 func openUnlabelled(c *candidate) ([]*Split, error) {

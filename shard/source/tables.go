@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/table"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
@@ -22,7 +21,7 @@ var parquetFiles = Kind{
 	Name:   "Hugging Face parquet",
 	Forms:  []string{"a folder with train-00000-of-00294.parquet and so on, or with data/ that has them", "one parquet file"},
 	Labels: "the label column, or that of --label; the schema's class names, or those of --classes",
-	Takes:  []*dataset.Option{dataset.OptionClasses, dataset.OptionLabel, dataset.OptionNoLabels},
+	Takes:  []string{"--classes", "--label", "--no-labels"},
 }
 
 func openParquetFiles(c *candidate) ([]*Split, error) {
@@ -109,7 +108,7 @@ var lists = Kind{
 		"a folder of images with metadata.csv or metadata.jsonl", "Tiny ImageNet's val/, with val_annotations.txt"},
 	Labels: "the column of labels, or that of --label: whole numbers as they are, " +
 		"names by their place in sorted order or in --classes FILE",
-	Takes:        []*dataset.Option{dataset.OptionClasses, dataset.OptionLabel, dataset.OptionImages, dataset.OptionNoLabels},
+	Takes:        []string{"--classes", "--label", "--images", "--no-labels"},
 	TestLabelled: true,
 }
 

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 	"github.com/imgfeed/imgfeed/shard/source/webdataset"
 )
@@ -31,7 +30,7 @@ var webDatasets = Kind{
 	Forms: []string{"a tar with x.jpg next to x.cls", "a folder of such tars, whose names may tell splits apart, " +
 		"as imagenet-train-000000.tar"},
 	Labels:       "the number in x.cls, or with --label json.KEY that of a key in x.json; --classes names them",
-	Takes:        []*dataset.Option{dataset.OptionClasses, dataset.OptionLabel, dataset.OptionNoLabels, dataset.OptionImageKey},
+	Takes:        []string{"--classes", "--label", "--no-labels", "--image-key"},
 	TestLabelled: true,
 }
 

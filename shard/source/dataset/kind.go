@@ -16,33 +16,13 @@ type Kind struct {
 	Forms  []string
 	Labels string
 
-	// Takes lists the options for some kinds only that this kind takes.
-	Takes []*Option
+	// Takes lists the flags for some kinds only that this kind takes.
+	Takes []string
 	// TestLabelled says that test images have labels, so that they are a split like the others.
 	TestLabelled bool
 	// Decoded says that images are best packed decoded and in their own size, as in a dataset of small images.
 	Decoded bool
 }
-
-// Option is one of [Options] for some kinds only.
-type Option struct {
-	flag  string
-	of    string // the kinds that take it
-	given func(Options) bool
-}
-
-// The options for some kinds only.
-var (
-	OptionClasses = &Option{"--classes", "for sources whose labels are numbers, as WebDataset's tars, and for class folders and tars",
-		func(o Options) bool { return o.Classes != "" }}
-	OptionLabel = &Option{"--label", "for sources with several labels, in columns or under keys",
-		func(o Options) bool { return o.Label != "" }}
-	OptionImageKey = &Option{"--image-key", "for WebDataset's tars, whose samples have files of several extensions",
-		func(o Options) bool { return o.ImageKey != "" }}
-	OptionImages   = &Option{"--images", "for lists of images, whose paths begin there", func(o Options) bool { return o.Images != "" }}
-	OptionNoLabels = &Option{"--no-labels", "for images in folders, tars, parquet files and lists",
-		func(o Options) bool { return o.NoLabels }}
-)
 
 // noteKnown compares the number of images of ILSVRC2012, which the classes identify, with the published one.
 func (s *Split) noteKnown(images int, classes []string) {

@@ -124,9 +124,18 @@ func Bind(path string, splits []*Split, opts Options) error {
 		}
 		s.Path, s.first = transport.ShownPath(s.Path), splits[0]
 	}
-	for _, o := range []*Option{OptionClasses, OptionLabel, OptionImageKey, OptionImages, OptionNoLabels} {
-		taken := slices.ContainsFunc(splits, func(s *Split) bool { return slices.Contains(s.Kind.Takes, o) })
-		if o.given(opts) && !taken {
+	for _, o := range []struct {
+		given    bool
+		flag, of string
+	}{
+		{opts.Classes != "", "--classes", "for sources whose labels are numbers, as WebDataset's tars, and for class folders and tars"},
+		{opts.Label != "", "--label", "for sources with several labels, in columns or under keys"},
+		{opts.ImageKey != "", "--image-key", "for WebDataset's tars, whose samples have files of several extensions"},
+		{opts.Images != "", "--images", "for lists of images, whose paths begin there"},
+		{opts.NoLabels, "--no-labels", "for images in folders, tars, parquet files and lists"},
+	} {
+		taken := slices.ContainsFunc(splits, func(s *Split) bool { return slices.Contains(s.Kind.Takes, o.flag) })
+		if o.given && !taken {
 			return transport.Refuse(path, "is %s, which has labels and class names itself: %s is %s", splits[0].Layout(), o.flag, o.of)
 		}
 	}
@@ -215,16 +224,9 @@ func (s *Split) checkCut(images, classes int) error {
 			transport.SomeNames(s.cut))
 		return nil
 	}
-	return transport.Refuse(s.cut[0], "does not end in the two blocks of zeros that end a tar, so it was cut off%s: get it again. "+
+	return transport.Refuse(s.cut[0], "does not end in the two blocks of zeros that end a tar, so it was cut off (one of %d): get it again. "+
 		"What is there has %s images of %s classes, which --allow-truncated takes",
-		andOthers(len(s.cut)-1), bytesize.Grouped(images), bytesize.Grouped(classes))
-}
-
-func andOthers(n int) string {
-	if n == 0 {
-		return ""
-	}
-	return fmt.Sprintf(", as %d others were", n)
+		len(s.cut), bytesize.Grouped(images), bytesize.Grouped(classes))
 }
 
 // Reopen returns the same split for another walk. Standard input can be read only once.
