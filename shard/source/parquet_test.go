@@ -374,12 +374,11 @@ func FuzzParquet(f *testing.F) {
 		}
 	}
 	file := filepath.Join(f.TempDir(), "x.parquet")
-	set := sourcetest.MemoryFile(f, file)
 	f.Fuzz(func(t *testing.T, sort uint8, at uint32, change []byte, at2 uint32, change2 []byte) {
 		data := bytes.Clone(sorts[int(sort)%len(sorts)])
 		copy(data[int(at)%len(data):], change)
 		copy(data[int(at2)%len(data):], change2)
-		set(data)
+		sourcetest.Write(t, file, data)
 		before := allocated()
 		splits, err := Open(file, Options{})
 		var got map[string]item

@@ -474,9 +474,8 @@ func FuzzTar(f *testing.F) {
 	f.Add(webDatasetTar(f, "a.cls", "1", "a.jpg", jpegStart, "b.jpg", jpegStart, "b.json", "{}", "b.cls", "0"))
 	f.Add(webDatasetTar(f, "a.cls", "1", "a.jpg", jpegStart, "b.cls", "-1", "a.png", "", "b.jpg", ""))
 	path := filepath.Join(f.TempDir(), "x.tar")
-	set := sourcetest.MemoryFile(f, path)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		set(data)
+		sourcetest.Write(t, path, data)
 		splits, err := Open(path, Options{})
 		if err == nil {
 			err = splits[0].Walk(context.Background(), func(it Item) error {

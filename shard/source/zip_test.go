@@ -193,12 +193,11 @@ func FuzzZip(f *testing.F) {
 		}
 	}
 	path := filepath.Join(f.TempDir(), "x.zip")
-	set := sourcetest.MemoryFile(f, path)
 	f.Fuzz(func(t *testing.T, sort uint8, at uint16, change []byte, at2 uint16, change2 []byte) {
 		data := bytes.Clone(sorts[int(sort)%len(sorts)])
 		copy(data[int(at)%len(data):], change)
 		copy(data[int(at2)%len(data):], change2)
-		set(data)
+		sourcetest.Write(t, path, data)
 		before := allocated()
 		err := refusal(path, Options{})
 		after := allocated()

@@ -5,15 +5,12 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
-	"fmt"
 	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"golang.org/x/sys/unix"
 )
 
 // File is an entry of a tar. A Name that ends in "/" is a folder.
@@ -74,29 +71,6 @@ func Write(t testing.TB, path string, data []byte) string {
 		t.Fatal(err)
 	}
 	return path
-}
-
-// MemoryFile makes path a link to a file that lies in memory, and returns what gives it other bytes: fuzz targets do it thousands of
-// times a second.
-func MemoryFile(t testing.TB, path string) (set func(data []byte)) {
-	t.Helper()
-	fd, err := unix.MemfdCreate("sourcetest", unix.MFD_CLOEXEC)
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := os.NewFile(uintptr(fd), "memory")
-	t.Cleanup(func() { file.Close() })
-	if err := os.Symlink(fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), fd), path); err != nil {
-		t.Fatal(err)
-	}
-	return func(data []byte) {
-		if err := file.Truncate(int64(len(data))); err != nil {
-			panic(err)
-		}
-		if _, err := file.WriteAt(data, 0); err != nil {
-			panic(err)
-		}
-	}
 }
 
 // ReadTree returns the files below a folder, by their paths relative to it.
