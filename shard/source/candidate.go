@@ -385,8 +385,8 @@ func newStdin(opts Options) (*candidate, error) {
 	in := transport.NewStdin(opts.Stdin)
 	t, err := transport.NewTarReader(transport.StdinName, in.Peek())
 	if errors.Is(err, transport.ErrNotTar) {
-		err = &FormatError{Path: transport.StdinName, Msg: "neither a tar nor a tar.gz, which alone are read from it: save anything else as " +
-			"a file, or unpack the tar by zstd -dc, bzip2 -dc or xz -dc", Err: err}
+		err = &FormatError{Path: transport.StdinName, Err: err, Msg: "neither a tar nor a tar.gz, which alone are read from it: " +
+			"save anything else as a file, or unpack the tar by zstd -dc, bzip2 -dc or xz -dc"}
 	}
 	if err != nil {
 		return nil, err

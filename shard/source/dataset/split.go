@@ -224,8 +224,8 @@ func (s *Split) checkCut(images, classes int) error {
 			transport.SomeNames(s.cut))
 		return nil
 	}
-	return transport.Refuse(s.cut[0], "does not end in the two blocks of zeros that end a tar, so it was cut off (one of %d): get it again. "+
-		"What is there has %s images of %s classes, which --allow-truncated takes",
+	return transport.Refuse(s.cut[0], "does not end in the two blocks of zeros that end a tar, so it was cut off (one of %d): "+
+		"get it again. What is there has %s images of %s classes, which --allow-truncated takes",
 		len(s.cut), bytesize.Grouped(images), bytesize.Grouped(classes))
 }
 

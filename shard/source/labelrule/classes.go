@@ -78,7 +78,7 @@ func (c *classRule) Take(f *transport.File) (bool, error) {
 			return false, err
 		}
 		if below && transport.NamedTar(rest) {
-			return false, f.Errorf("a tar of tars among those of classes, as when it was unpacked beside itself: build it alone, or move it")
+			return false, f.Errorf("a tar of tars among those of classes, as one unpacked beside itself: build it alone, or move it")
 		}
 	}
 	switch {
@@ -295,8 +295,8 @@ func checkClassNames(s *dataset.Split, classes []string) error {
 		s.Note("one of the %d classes is called %q", len(classes), bad[0])
 		return nil
 	}
-	return refuseClasses(s, classes, "has folders that are not called as classes are (%s): build the folder that holds the classes, or move "+
-		"these elsewhere", transport.SomeNames(bad))
+	return refuseClasses(s, classes, "has folders that are not called as classes are (%s): build the folder that holds the classes, "+
+		"or move these elsewhere", transport.SomeNames(bad))
 }
 
 // checkWnids finds classes that are not ImageNet's, and missing ones.

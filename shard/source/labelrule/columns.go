@@ -125,7 +125,8 @@ func (v *Column) Resolve(path string, names ClassNames, opts dataset.Options) (r
 		return r, nil
 	case max(firstNumber, firstFraction) >= 0 && !opts.ForceClasses:
 		return r, v.errorf[firstName]("the label %.60q is a name, and others are numbers (%s): correct it, "+
-			"name another column by --label, or take all of them for names by --force-classes", v.Values[firstName], v.Values[max(firstNumber, firstFraction)])
+			"name another column by --label, or take all of them for names by --force-classes",
+			v.Values[firstName], v.Values[max(firstNumber, firstFraction)])
 	}
 	return v.resolveNames(r, path, names)
 }
