@@ -37,7 +37,7 @@ func openClassFolders(c *candidate) ([]*Split, error) {
 	return c.images("class folders", labelrule.ByFolder)
 }
 
-// halfDone refuses files beside class folders that should have been unpacked or sorted into them: leaving them out would lose much.
+// halfDone refuses class tars beside class folders, which leaving them out would lose, and folders that img2dataset wrote.
 func (c *candidate) halfDone() error {
 	tars, others := c.tars()
 	for _, t := range tars {

@@ -52,8 +52,8 @@ func ValLabel(name string) (int32, error) {
 	n, err := strconv.ParseUint(digits, 10, 32)
 	if !prefixed || !suffixed || len(digits) != 8 || err != nil || n < 1 || n > valImages {
 		return NoLabel, fmt.Errorf("an image without a class folder, whose label is unknown: the validation images of ILSVRC2012 are "+
-			"called %s00000001%s to %[1]s00050000%[2]s; sort others into a folder for each class, or pack them without labels by --no-labels",
-			ValNamePrefix, valNameSuffix)
+			"called %s00000001%s to %[1]s00050000%[2]s; sort others into a folder for each class, or pack them without labels by "+
+			"--no-labels", ValNamePrefix, valNameSuffix)
 	}
 	return valLabels()[n-1], nil
 }
