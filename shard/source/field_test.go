@@ -212,11 +212,13 @@ func TestFieldsOfWebDataset(t *testing.T) {
 func TestFieldsThatAreNotThere(t *testing.T) {
 	for name, tc := range map[string]struct{ meta, flag, want string }{
 		"no key":             {`{"label": 0}`, "x=json.score:float32", "no key score"},
-		"null":               {`{"label": 0, "score": null}`, "x=json.score:float32", "is null, and float32 is wanted"},
-		"a text":             {`{"label": 0, "score": "5"}`, "x=json.score:float32", `is "5", and float32 is wanted`},
+		"null":               {`{"label": 0, "score": null}`, "x=json.score:float32", `"null" is no number, and float32 is wanted`},
+		"a text":             {`{"label": 0, "score": "5"}`, "x=json.score:float32", `is no number, and float32 is wanted`},
 		"a fraction":         {`{"label": 0, "score": 1}`, "x=json.score:int64", "0.5 is no whole number"},
 		"a number":           {`{"label": 0, "score": 1}`, "x=json.score:text", "is 0.5, and text is wanted"},
 		"no list":            {`{"label": 0, "tags": 7}`, "x=json.tags:multihot[9]", "is 7, and multihot[9] is wanted"},
+		"a list of texts":    {`{"label": 0, "tags": ["1,2"]}`, "x=json.tags:int64[2]", `"\"1" is no number`},
+		"a list in a list":   {`{"label": 0, "tags": [[1], [2]]}`, "x=json.tags:int64[2]", `"[1]" is no number`},
 		"too far":            {`{"label": 0, "tags": [9]}`, "x=json.tags:multihot[9]", "the place 9 is not from 0 to 8"},
 		"too large":          {`{"label": 0, "score": 1e300}`, "x=json.score:float32", "too large for float32"},
 		"no exact float":     {`{"label": 0, "score": 16777217}`, "x=json.score:float32", "is no float32, which would round it"},

@@ -168,28 +168,10 @@ func (f *Field) AppendJSON(dst, raw []byte) ([]byte, error) {
 		}
 		return shard.AppendBytes(dst, []byte(text)), nil
 	}
-	var values []json.RawMessage
-	if f.Size == 0 {
-		values = []json.RawMessage{raw}
-	} else if json.Unmarshal(raw, &values) != nil || raw[0] != '[' {
+	if (f.Size > 0) != (raw[0] == '[') {
 		return dst, wrong()
 	}
-	w := f.Begin(dst)
-	for _, v := range values {
-		var err error
-		switch text := string(v); {
-		case text == "true" || text == "false":
-			err = w.Add(text == "true")
-		case text[0] == '-' || text[0] >= '0' && text[0] <= '9':
-			err = w.text(text)
-		default:
-			err = wrong()
-		}
-		if err != nil {
-			return dst, err
-		}
-	}
-	return w.End()
+	return f.AppendText(dst, string(raw))
 }
 
 // Numbers builds a value from its numbers, one by one.
@@ -209,16 +191,17 @@ func (f *Field) Begin(dst []byte) Numbers {
 	return w
 }
 
-var errNoNumber = errors.New("is no number")
-
-// text takes a number in decimal.
+// text takes a number in decimal, or true or false for 1 or 0.
 func (w *Numbers) text(text string) error {
+	if text == "true" || text == "false" {
+		return w.Add(text == "true")
+	}
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return w.int(n)
 	}
 	x, err := strconv.ParseFloat(text, 64)
 	if err != nil {
-		return w.field.Errorf("%.40q %v, and %s is wanted", text, errNoNumber, w.field.Want())
+		return w.field.Errorf("%.40q is no number, and %s is wanted", text, w.field.Want())
 	}
 	return w.float(x)
 }
