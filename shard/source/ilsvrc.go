@@ -3,7 +3,6 @@ package source
 import (
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/imgfeed/imgfeed/shard/source/labelrule"
@@ -71,21 +70,14 @@ func openKaggle(c *candidate) ([]*Split, error) {
 	if c.folder == nil || c.part || c.given {
 		return nil, nil
 	}
-	for _, below := range []string{"ILSVRC/Data/CLS-LOC", "Data/CLS-LOC", "CLS-LOC", "."} {
-		if below == "." && filepath.Base(c.path) != "CLS-LOC" {
-			continue
+	for _, below := range []string{"ILSVRC/Data/CLS-LOC", "Data/CLS-LOC", "CLS-LOC"} {
+		if info, err := c.tree.Stat(filepath.Join(c.path, below)); err == nil && info.IsDir() {
+			q, err := c.child(below, "")
+			if err != nil {
+				return nil, err
+			}
+			return openSplitFolders(q)
 		}
-		if info, err := c.tree.Stat(filepath.Join(c.path, below)); err != nil || !info.IsDir() {
-			continue
-		}
-		q, err := c.child(below, "")
-		if err != nil {
-			return nil, err
-		}
-		if !slices.Contains(q.folders, "train") && !slices.Contains(q.folders, "val") {
-			continue
-		}
-		return openSplitFolders(q)
 	}
-	return nil, nil
+	return nil, nil // CLS-LOC itself is a folder of both splits
 }
