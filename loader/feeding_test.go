@@ -102,7 +102,7 @@ func TestRemotes(t *testing.T) {
 			for _, offer := range []any{"this", "another", nil} {
 				for _, fate := range []string{"", "refuse", "tear", "part", "any"} {
 					t.Run(fmt.Sprint(onError, threads, offer, fate), func(t *testing.T) {
-						near := NewPool(PoolConfig{Threads: threads, Remotes: true})
+						near := NewPool(PoolConfig{Threads: threads})
 						t.Cleanup(near.Close)
 						far := newTestPool(t, 2)
 						var pieces atomic.Int64
@@ -151,7 +151,7 @@ func TestPrefetchBesideRemotes(t *testing.T) {
 	farSet := newMemorySet(t, 4000)
 	far.Dataset = farSet
 	var reading atomic.Int64
-	near := NewPool(PoolConfig{Threads: 1, Remotes: true, ReadAheadBytes: 64 << 20, Reading: func(processors int) { reading.Store(int64(processors)) }})
+	near := NewPool(PoolConfig{Threads: 1, ReadAheadBytes: 64 << 20, Reading: func(processors int) { reading.Store(int64(processors)) }})
 	defer near.Close()
 	serveRemotes(t, near, 3, func() *testRemote {
 		return newTestRemote(newTestPool(t, 1), far, func() string { time.Sleep(5 * time.Millisecond); return "" })
@@ -176,7 +176,7 @@ func TestRemoteHangs(t *testing.T) {
 	set := newMemorySet(t, 100)
 	cfg := testStream(t, set, plan.Config{Samples: 100, BatchSize: 10}, 4)
 	cfg.Offer = "this"
-	near := NewPool(PoolConfig{Threads: -1, Remotes: true})
+	near := NewPool(PoolConfig{Threads: -1})
 	asked, answer := make(chan struct{}, 100), make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan error)
@@ -209,7 +209,7 @@ func TestRemoteHangs(t *testing.T) {
 // TestRemotesAllocateNothing compares epochs of few and of many samples.
 func TestRemotesAllocateNothing(t *testing.T) {
 	mallocs := func(samples int) float64 {
-		near := NewPool(PoolConfig{Threads: -1, Remotes: true})
+		near := NewPool(PoolConfig{Threads: -1})
 		defer near.Close()
 		r := &idleRemote{}
 		ctx, cancel := context.WithCancel(t.Context())

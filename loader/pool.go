@@ -13,12 +13,9 @@ import (
 
 // PoolConfig describes a pool. The zero value is ready to use.
 type PoolConfig struct {
-	// Threads is the number of workers; 0 means one for each processor that the process may use. A negative number, which needs
-	// Remotes, leaves all samples to remotes. A worker for each processor then makes those that no remote makes.
+	// Threads is the number of workers; 0 means one for each processor that the process may use. A negative number leaves all samples
+	// to remotes. A worker for each processor then makes those of streams that no remote takes.
 	Threads int
-	// Remotes says that [Pool.ServeRemote] will be called. Remotes take samples of late streams, with samples left in
-	// two batches or more.
-	Remotes bool
 	// ReadAheadBytes is how much all streams together have read before it is wanted, at most; 0 means 64 MiB.
 	ReadAheadBytes int64
 	// Reading, if not nil, is called when streams begin to read ahead into memory, with the processors of Go that this takes beside the
@@ -33,9 +30,9 @@ const readAheadBytes = 64 << 20
 
 // A Pool is a set of workers that decode for any number of streams, each stream in its turn. Safe for concurrent use.
 type Pool struct {
-	workers   []*worker    // all workers, including the fallback
-	threads   int          // number of workers at work all the time
-	fallback  chan *worker // workers for samples that remotes have not made
+	level     transform.Level
+	threads   int         // number of workers at work all the time
+	counters  []*counters // the workers', and at last those of samples that remotes have not made
 	scheduler *scheduler
 	running   sync.WaitGroup // the workers
 	recent    recent
@@ -47,34 +44,26 @@ var ErrClosed = errors.New("loader: closed")
 
 // NewPool starts the workers.
 func NewPool(cfg PoolConfig) *Pool {
-	threads, fallback := cfg.Threads, 0
-	if threads == 0 || threads < 0 && !cfg.Remotes {
-		threads = runtime.GOMAXPROCS(0)
-	}
-	if cfg.Remotes {
-		threads, fallback = max(0, threads), runtime.GOMAXPROCS(0)
-	}
-	level := transform.ActiveLevel()
-	if cfg.Level != nil {
-		level = *cfg.Level
-	}
 	p := &Pool{
-		threads: threads, fallback: make(chan *worker, fallback), scheduler: newScheduler(),
+		level: transform.ActiveLevel(), threads: max(0, cfg.Threads), scheduler: newScheduler(),
 		ahead: readahead.NewPool(cmp.Or(max(0, cfg.ReadAheadBytes), readAheadBytes), cfg.Reading),
 	}
+	if cfg.Level != nil {
+		p.level = *cfg.Level
+	}
+	workers, who := cmp.Or(p.threads, runtime.GOMAXPROCS(0)), taker(localWorker{})
+	if cfg.Threads == 0 {
+		p.threads = workers
+	} else if cfg.Threads < 0 {
+		who = reserve{scheduler: p.scheduler}
+	}
 	p.recent.lastAt = time.Now()
-	for range threads + fallback {
-		p.workers = append(p.workers, newWorker(level))
+	for range workers {
+		w := p.newWorker(new(counters))
+		p.counters = append(p.counters, w.counters)
+		p.running.Go(func() { p.run(w, who) })
 	}
-	for _, w := range p.workers[:threads] {
-		p.running.Go(func() { p.run(w) })
-	}
-	for _, w := range p.workers[threads:] {
-		p.fallback <- w
-		if threads == 0 {
-			p.running.Go(reserve{pool: p}.run)
-		}
-	}
+	p.counters = append(p.counters, new(counters))
 	return p
 }
 
@@ -89,10 +78,10 @@ func (p *Pool) Close() {
 }
 
 // run is a worker's life.
-func (p *Pool) run(w *worker) {
+func (p *Pool) run(w *worker, who taker) {
 	var t turn
 	for {
-		if t = p.scheduler.next(localWorker{}, t, &w.counters.wait); t.work == nil {
+		if t = p.scheduler.next(who, t, &w.counters.wait); t.work == nil {
 			return
 		}
 		t.work.work(w, t)
@@ -104,11 +93,13 @@ type worker struct {
 	sampler
 	pending  Counters        // not yet published
 	counted  transform.Times // the engine's times already in pending or published
-	counters counters
+	counters *counters
 	lease    *readahead.Lease // the current sample's, if it was read ahead
 }
 
-func newWorker(level transform.Level) *worker { return &worker{sampler: newSampler(level)} }
+func (p *Pool) newWorker(c *counters) *worker {
+	return &worker{sampler: newSampler(p.level), counters: c}
+}
 
 // A read of longRead or more is counted at once, since Reading has already reported it while it lasted.
 const longRead = 10 * time.Millisecond

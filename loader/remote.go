@@ -74,6 +74,7 @@ type remoteRun struct {
 	ctx    context.Context
 	err    error // the remote's error
 	waited atomic.Int64
+	worker *worker // for what the remote has not made; nil until then
 	piece  Piece
 	made   [PieceSamplesMax]bool
 }
@@ -111,11 +112,10 @@ func (r *remoteRun) complete(b *pendingBatch, first int, made []bool) bool {
 	if len(missing) == 0 {
 		return true
 	}
-	w := <-r.pool.fallback
-	defer func() {
-		w.publish()
-		r.pool.fallback <- w
-	}()
+	if r.worker == nil {
+		r.worker = r.pool.newWorker(r.pool.counters[len(r.pool.counters)-1])
+	}
+	defer r.worker.publish()
 	ctx, cancel := context.WithCancel(b.stream.ctx)
 	defer cancel()
 	var indices []int
@@ -128,7 +128,7 @@ func (r *remoteRun) complete(b *pendingBatch, first int, made []bool) bool {
 			return false
 		}
 		queue.Begin(int64(k + 1))
-		b.make(w, position, reading{queue: queue, number: int64(k), view: true, next: -1})
+		b.make(r.worker, position, reading{queue: queue, number: int64(k), view: true, next: -1})
 	}
 	return true
 }
@@ -158,23 +158,10 @@ func (p *Pool) Make(ctx context.Context, cfg *StreamConfig, piece *Piece, made [
 	})
 }
 
-// A reserve takes the turns that no remote takes, in a pool without local workers.
+// A reserve takes the turns that no remote takes, in a pool without threads.
 type reserve struct {
 	localWorker
-	pool *Pool
+	scheduler *scheduler
 }
 
-func (r reserve) takes(q *streamQueue) bool { return !r.pool.scheduler.hasRemoteLocked(q) }
-
-// run is the life of a goroutine of the reserve.
-func (r reserve) run() {
-	var waited atomic.Int64
-	for t := (turn{}); ; {
-		if t = r.pool.scheduler.next(r, t, &waited); t.work == nil {
-			return
-		}
-		w := <-r.pool.fallback
-		t.work.work(w, t)
-		r.pool.fallback <- w
-	}
-}
+func (r reserve) takes(q *streamQueue) bool { return !r.scheduler.hasRemoteLocked(q) }

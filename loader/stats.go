@@ -44,8 +44,7 @@ func (c *counters) add(d *Counters) {
 // Counters returns the sum over the pool's workers.
 func (p *Pool) Counters() Counters {
 	var sum Counters
-	for _, w := range p.workers {
-		c := &w.counters
+	for _, c := range p.counters {
 		sum.Images += c.images.Load()
 		sum.BytesRead += c.bytesRead.Load()
 		sum.Read += time.Duration(c.read.Load())
@@ -62,8 +61,8 @@ var clockStart = time.Now()
 // Reading returns how long the reads that have not ended have taken, of all workers together. Counters count a read once it is over.
 func (p *Pool) Reading() (sum time.Duration) {
 	now := time.Since(clockStart)
-	for _, w := range p.workers {
-		if began := time.Duration(w.counters.reading.Load()); began > 0 {
+	for _, c := range p.counters {
+		if began := time.Duration(c.reading.Load()); began > 0 {
 			sum += max(0, now-began)
 		}
 	}

@@ -147,7 +147,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	s.catalog.Store(c)
 	s.totals = newTotals()
-	s.pool = loader.NewPool(loader.PoolConfig{Threads: cfg.Threads, Remotes: len(cfg.Feeders) > 0, ReadAheadBytes: max(1, ahead),
+	s.pool = loader.NewPool(loader.PoolConfig{Threads: cfg.Threads, ReadAheadBytes: max(1, ahead),
 		Reading: cfg.Reading})
 	s.host.Pool = s.pool
 	return s, nil
