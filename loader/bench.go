@@ -12,6 +12,7 @@ import (
 
 	"github.com/imgfeed/imgfeed/loader/plan"
 	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/encoding/registry"
 	"github.com/imgfeed/imgfeed/transform"
 )
 
@@ -75,7 +76,7 @@ func Bench(ctx context.Context, cfg BenchConfig) (BenchResult, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	result := BenchResult{
-		Threads: pool.Threads(), BatchSize: cfg.BatchSize, Encoding: DescribeEncoding(cfg.Set.Manifest().Encoding),
+		Threads: pool.Threads(), BatchSize: cfg.BatchSize, Encoding: registry.Describe(cfg.Set.Manifest().Encoding),
 		Layout: cfg.Layout.String(), Kernels: transform.ActiveLevel().String(), Transform: "full",
 	}
 	work := func(ctx context.Context) error { return pool.decodeWhole(ctx, set, order) }

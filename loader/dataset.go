@@ -133,9 +133,6 @@ func CheckBitExact(set *shard.Set, views transform.Views) error {
 	return nil
 }
 
-// DescribeEncoding says how a set's images are stored, in a few words: "pixels (bitpack, resize 256 bilinear, pillow-13)".
-func DescribeEncoding(stored shard.Encoding) string { return registry.Describe(stored) }
-
 // A shardSet is a shard set as a Dataset.
 type shardSet struct {
 	*shard.Set

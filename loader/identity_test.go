@@ -19,6 +19,7 @@ import (
 	"github.com/imgfeed/imgfeed/shard/encoding"
 	"github.com/imgfeed/imgfeed/shard/encoding/original"
 	pixelsencoding "github.com/imgfeed/imgfeed/shard/encoding/pixels"
+	"github.com/imgfeed/imgfeed/shard/encoding/registry"
 	"github.com/imgfeed/imgfeed/shard/pack"
 	"github.com/imgfeed/imgfeed/shard/source"
 	"github.com/imgfeed/imgfeed/shard/synth"
@@ -205,7 +206,7 @@ func TestCheckBitExact(t *testing.T) {
 		} else if err != nil && !strings.Contains(err.Error(), dir) {
 			t.Errorf("%v does not name the set", err)
 		}
-		if got := DescribeEncoding(set.Manifest().Encoding); !strings.Contains(got, c.size) {
+		if got := registry.Describe(set.Manifest().Encoding); !strings.Contains(got, c.size) {
 			t.Errorf("stored with %s is described as %s", c.size, got)
 		}
 	}

@@ -18,9 +18,8 @@ type job struct {
 	next  atomic.Int64 // the first that no worker has taken
 	done  chan struct{}
 
-	mu       sync.Mutex
-	finished int
-	err      error // the first, after which no more is done
+	failed sync.Once
+	err    error // the first, after which no more is done
 }
 
 // Do makes the workers call do for 0 to n-1, each with its own engine, in turn with the streams. Calls run at the same time. Do
@@ -35,7 +34,7 @@ func (p *Pool) do(caller context.Context, n int, do func(w *worker, i int) error
 	}
 	ctx, cancel := context.WithCancel(caller)
 	defer cancel()
-	q, err := p.scheduler.open(cancel)
+	q, err := p.scheduler.open(cancel, nil, false)
 	if err != nil {
 		return err
 	}
@@ -43,19 +42,18 @@ func (p *Pool) do(caller context.Context, n int, do func(w *worker, i int) error
 	p.scheduler.publish(q, j)
 	select {
 	case <-j.done:
-		err = j.err
 	case <-ctx.Done():
-		j.next.Store(int64(n))
 		if err = caller.Err(); err == nil {
 			err = ErrClosed
 		}
+		j.fail(err)
 	}
 	p.scheduler.close(q) // no worker is in it any more
-	return err
+	return j.err
 }
 
 func (j *job) exhausted() bool       { return j.next.Load() >= int64(j.n) }
-func (j *job) release()              {}
+func (j *job) release()              { close(j.done) }
 func (j *job) queueOf() *streamQueue { return j.queue }
 
 func (j *job) work(w *worker, t turn) {
@@ -64,7 +62,9 @@ func (j *job) work(w *worker, t turn) {
 		if i >= j.n {
 			return
 		}
-		j.end(j.call(w, i))
+		if err := j.call(w, i); err != nil {
+			j.fail(err)
+		}
 	}
 }
 
@@ -79,15 +79,10 @@ func (j *job) call(w *worker, i int) error {
 	return err
 }
 
-func (j *job) end(err error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.finished++
-	if err != nil && j.err == nil {
+// fail notes an error, and leaves the rest undone.
+func (j *job) fail(err error) {
+	j.failed.Do(func() {
 		j.err = err
-		j.finished += max(0, j.n-int(j.next.Swap(int64(j.n)))) // those that nobody takes
-	}
-	if j.finished == j.n {
-		close(j.done)
-	}
+		j.next.Store(int64(j.n))
+	})
 }

@@ -122,19 +122,14 @@ func (p *Previewer) draw(shown *Preview, position int, src transform.Source, sid
 	}
 	pix, w, h, err := p.engine.DecodeResized(src, func(w, h int) (int, int, error) {
 		if shown.Stored = image.Pt(w, h); w*h > originalPixelsMax {
-			return 0, 0, errTooLarge
+			return 0, 0, fmt.Errorf("an image of more than %d pixels is not decoded to be looked at", originalPixelsMax)
 		}
 		long := max(w, h, side)
 		return max(1, w*side/long), max(1, h*side/long), nil
 	}, transform.Bilinear, transform.Pillow13)
-	if err == errTooLarge {
-		return nil
-	}
 	shown.Original = Picture{w, h, pix}
 	return err
 }
-
-var errTooLarge = fmt.Errorf("loader: an image of more than %d pixels is not decoded to be looked at", originalPixelsMax)
 
 // Plan returns the plan that the stream serves.
 func (s *Stream) Plan() *plan.Plan { return s.cfg.Plan }

@@ -101,45 +101,22 @@ func (r *remoteRun) work(b *pendingBatch) {
 
 // complete makes the samples that the remote has not made. It returns false when the stream has ended before.
 func (r *remoteRun) complete(b *pendingBatch, first int, made []bool) bool {
-	var missing []int // positions
-	for i, is := range made {
-		if position := first + i; is {
+	for i, done := range made {
+		position := first + i
+		if done {
 			b.Slot.name(position, b.Indices[position], b.Repetition(position))
-		} else {
-			missing = append(missing, position)
+			continue
 		}
-	}
-	if len(missing) == 0 {
-		return true
-	}
-	if r.worker == nil {
-		r.worker = r.pool.newWorker(r.pool.counters[len(r.pool.counters)-1])
-	}
-	defer r.worker.publish()
-	ctx, cancel := context.WithCancel(b.stream.ctx)
-	defer cancel()
-	var indices []int
-	for _, position := range missing {
-		indices = append(indices, b.Indices[position])
-	}
-	queue := r.pool.readPiece(ctx, b.stream.cfg.Dataset, indices)
-	for k, position := range missing {
-		if ctx.Err() != nil {
+		if b.stream.ctx.Err() != nil {
 			return false
 		}
-		queue.Begin(int64(k + 1))
-		b.make(r.worker, position, reading{queue: queue, number: int64(k), view: true, next: -1})
+		if r.worker == nil {
+			r.worker = r.pool.newWorker(r.pool.counters[len(r.pool.counters)-1])
+		}
+		b.make(r.worker, position, reading{view: true, next: -1})
+		r.worker.publish()
 	}
 	return true
-}
-
-// readPiece returns a queue that reads some samples, once it has begun.
-func (p *Pool) readPiece(ctx context.Context, set Dataset, indices []int) *readahead.Queue {
-	queue := p.ahead.Open(ctx, readahead.Config{
-		Set: set, Batches: 1, BatchSize: len(indices), Batch: func(int, []int) []int { return indices },
-	})
-	queue.AwaitStart()
-	return queue
 }
 
 // Make makes a piece for a stream of another machine: it is the other end of a [Remote]. It makes the piece as a stream does that has
@@ -148,7 +125,9 @@ func (p *Pool) readPiece(ctx context.Context, set Dataset, indices []int) *reada
 func (p *Pool) Make(ctx context.Context, cfg *StreamConfig, piece *Piece, made []bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	queue := p.readPiece(ctx, cfg.Dataset, piece.Indices)
+	queue := p.ahead.Open(ctx, readahead.Config{
+		Set: cfg.Dataset, Batches: 1, BatchSize: len(piece.Indices), Batch: func(int, []int) []int { return piece.Indices },
+	})
 	queue.AwaitReads()
 	return p.do(ctx, len(piece.Indices), func(w *worker, i int) error {
 		queue.Begin(int64(i + 1))

@@ -79,14 +79,15 @@ func newScheduler() *scheduler {
 	return s
 }
 
-// open makes a queue for a stream; cancel is called when the workers end before the queue is closed.
-func (s *scheduler) open(cancel func()) (*streamQueue, error) {
+// open makes a queue for a stream, and lets remotes take work that is offered to them. cancel is called when the workers end before the
+// queue is closed.
+func (s *scheduler) open(cancel func(), offer any, offloadFirst bool) (*streamQueue, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.shutdown {
 		return nil, ErrClosed
 	}
-	q := &streamQueue{cancel: cancel, account: s.clock}
+	q := &streamQueue{cancel: cancel, account: s.clock, offer: offer, offloadFirst: offloadFirst}
 	s.queues = append(s.queues, q)
 	return q, nil
 }
@@ -160,13 +161,6 @@ func (s *scheduler) join(r Remote) (leave func()) {
 		s.remotes = slices.DeleteFunc(s.remotes, func(other Remote) bool { return other == r })
 		s.work.Broadcast()
 	}
-}
-
-// offer lets remotes take a queue's work.
-func (s *scheduler) offer(q *streamQueue, offer any, offloadFirst bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	q.offer, q.offloadFirst = offer, offloadFirst
 }
 
 // wake lets all that wait for a turn look again.

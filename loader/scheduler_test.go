@@ -33,8 +33,8 @@ func (t turn) take(samples int, cost time.Duration) int {
 func TestSchedulerTakesTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScheduler()
-		first, _ := s.open(func() {})
-		second, _ := s.open(func() {})
+		first, _ := s.open(func() {}, nil, false)
+		second, _ := s.open(func() {}, nil, false)
 		a1, a2, b1 := pendingOf(s, first, 12), pendingOf(s, first, 4), pendingOf(s, second, 20)
 		var waited atomic.Int64
 		var last turn
@@ -59,7 +59,7 @@ func TestSchedulerTakesTurns(t *testing.T) {
 func TestSchedulerKeepsABatchThatIsWorkedOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScheduler()
-		q, _ := s.open(func() {})
+		q, _ := s.open(func() {}, nil, false)
 		a1, a2 := pendingOf(s, q, 20), pendingOf(s, q, 4)
 		var waited atomic.Int64
 		first := s.next(localWorker{}, turn{}, &waited)
@@ -85,7 +85,7 @@ func TestSchedulerDealsByTime(t *testing.T) {
 		s := newScheduler()
 		queues, used := make([]*streamQueue, len(sizes)), make([]time.Duration, len(sizes))
 		open := func(i int) {
-			queues[i], _ = s.open(func() {})
+			queues[i], _ = s.open(func() {}, nil, false)
 			pendingOf(s, queues[i], sizes[i])
 			pendingOf(s, queues[i], sizes[i])
 		}
@@ -121,7 +121,7 @@ func TestSchedulerOnABusyMachine(t *testing.T) {
 		s := newScheduler()
 		queues, taken := make([]*streamQueue, 16), make([]int, 16)
 		for i := range queues {
-			queues[i], _ = s.open(func() {})
+			queues[i], _ = s.open(func() {}, nil, false)
 			pendingOf(s, queues[i], 1+i%8)
 		}
 		rng, last, waited := rand.New(rand.NewPCG(1, 2)), turn{}, atomic.Int64{}
@@ -145,8 +145,8 @@ func TestSchedulerOnABusyMachine(t *testing.T) {
 func TestSchedulerBoundsCredit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScheduler()
-		busy, _ := s.open(func() {})
-		still, _ := s.open(func() {})
+		busy, _ := s.open(func() {}, nil, false)
+		still, _ := s.open(func() {}, nil, false)
 		var waited atomic.Int64
 		var last turn
 		for range 1_000 {
@@ -174,7 +174,7 @@ func TestSchedulerBoundsCredit(t *testing.T) {
 // TestSchedulerCloseWaits closes a queue with a worker in one of its batches.
 func TestSchedulerCloseWaits(t *testing.T) {
 	s := newScheduler()
-	l, err := s.open(func() {})
+	l, err := s.open(func() {}, nil, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +207,7 @@ func TestSchedulerCloseWaits(t *testing.T) {
 
 func TestSchedulerShutDown(t *testing.T) {
 	s, cancelled := newScheduler(), false
-	l, err := s.open(func() { cancelled = true })
+	l, err := s.open(func() { cancelled = true }, nil, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +216,7 @@ func TestSchedulerShutDown(t *testing.T) {
 	if s.next(localWorker{}, turn{}, new(atomic.Int64)).work != nil || !cancelled {
 		t.Error("workers go on, or the stream is not cancelled")
 	}
-	if _, err := s.open(func() {}); !errors.Is(err, ErrClosed) {
+	if _, err := s.open(func() {}, nil, false); !errors.Is(err, ErrClosed) {
 		t.Errorf("a stream after the end: %v", err)
 	}
 	s.close(l)

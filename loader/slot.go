@@ -123,15 +123,5 @@ func (s *SlotPool) Put(slot *Slot) {
 	}
 }
 
-// Take removes a free slot for good. It returns nil if no slot is free.
-func (s *SlotPool) Take() *Slot {
-	select {
-	case slot := <-s.free:
-		return slot
-	default:
-		return nil
-	}
-}
-
 // Free returns the number of slots that wait to be filled.
 func (s *SlotPool) Free() int { return len(s.free) }

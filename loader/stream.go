@@ -83,8 +83,6 @@ type Stream struct {
 	starved    atomic.Int64 // start of dispatch's wait for a slot, in ns since the stream began; 0: no wait
 	slotWait   atomic.Int64 // ns
 	batches    atomic.Int64
-	samples    atomic.Int64
-	bad        atomic.Int64
 
 	lastBad atomic.Pointer[Batch] // the last batch that was handed out with bad samples, for those who look on
 }
@@ -109,11 +107,10 @@ func (p *Pool) NewStream(cfg StreamConfig) (*Stream, error) {
 	s.lastWanted.Store(math.MaxInt64)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	var err error
-	if s.queue, err = p.scheduler.open(s.cancel); err != nil {
+	if s.queue, err = p.scheduler.open(s.cancel, cfg.Offer, p.threads == 0 || cap(cfg.Slots.free) < offloadFirstSlots); err != nil {
 		s.cancel()
 		return nil, err
 	}
-	p.scheduler.offer(s.queue, cfg.Offer, p.threads == 0 || cap(cfg.Slots.free) < offloadFirstSlots)
 	s.ahead = p.ahead.Open(s.ctx, readahead.Config{
 		Set: cfg.Dataset, Batches: cfg.Plan.Batches(), BatchSize: cfg.Plan.Config().BatchSize, Batch: cfg.Plan.Batch,
 	})
@@ -185,8 +182,6 @@ func (s *Stream) handOut() Batch {
 		s.lastBad.Store(&Batch{Number: batch.Number, Bad: batch.Bad})
 	}
 	s.batches.Add(1)
-	s.samples.Add(int64(batch.Count))
-	s.bad.Add(int64(len(batch.Bad)))
 	b.Slot = nil
 	b.release()
 	return batch
@@ -215,8 +210,7 @@ func (s *Stream) Close() {
 // Stats describes the stream as it is now.
 func (s *Stream) Stats() StreamStats {
 	stats := StreamStats{
-		Batches: int(s.batches.Load()), Samples: int(s.samples.Load()), Bad: int(s.bad.Load()),
-		InFlight: len(s.order), SlotWait: time.Duration(s.slotWait.Load()),
+		Batches: int(s.batches.Load()), InFlight: len(s.order), SlotWait: time.Duration(s.slotWait.Load()),
 	}
 	if since := s.starved.Load(); since != 0 {
 		stats.SlotWait += time.Since(s.began) - time.Duration(since)
