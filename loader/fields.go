@@ -83,16 +83,6 @@ func (f *Fields) Field(k int) shard.Field { return *f.field(f.wanted[k]) }
 // Stride returns the bytes that a slot has for a sample's value of the k-th field.
 func (f *Fields) Stride(k int) int { return f.strides[k] }
 
-// fit reports whether a slot has room for n samples' values.
-func (f *Fields) fit(s *Slot, n int) bool {
-	for k := range f.Len() {
-		if k >= len(s.Fields) || len(s.Fields[k]) < n*f.strides[k] {
-			return false
-		}
-	}
-	return true
-}
-
 // values returns the values of a record.
 func (f *Fields) values(record *shard.Record) ([][]byte, error) {
 	if f.Len() == 0 {

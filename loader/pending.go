@@ -2,7 +2,6 @@ package loader
 
 import (
 	"fmt"
-	"iter"
 	"runtime"
 	"slices"
 	"sync"
@@ -25,11 +24,11 @@ type pendingBatch struct {
 
 	taken      atomic.Uint64 // samples: by workers, from the first on, and, 32 bits higher, by remotes, from the last on
 	unfinished atomic.Int64  // samples
-	failure    atomic.Pointer[failure]
 	done       chan struct{} // holds one token once all samples are finished
 
-	badMu sync.Mutex
-	bads  []BadSample // so far, without the failure
+	badMu   sync.Mutex
+	bads    []BadSample // so far, without the failure
+	failure *failure    // optional
 
 	holders atomic.Int32 // number of holders: the scheduler and the stream
 }
@@ -165,12 +164,16 @@ func (b *pendingBatch) bad(w *worker, position int, err error) {
 }
 
 // substitute serves another sample of the class of the plan's at a position, and returns its index, or -1 if no candidate can be
-// served. tried is the number of candidates that it tried.
+// served: of the plan's alternatives it tries at most substitutesMax of the class. tried is how many it tried.
 func (b *pendingBatch) substitute(w *worker, position int) (by, tried int) {
-	s := b.stream
-	for candidate := range s.substitutes(b.Indices[position], b.Repetition(position)) {
-		if s.ctx.Err() != nil {
+	s, index, repetition := b.stream, b.Indices[position], b.Repetition(position)
+	label, known := s.cfg.Dataset.Label(index)
+	for candidate := range s.cfg.Plan.Alternatives(index, repetition) {
+		if !known || tried == substitutesMax || s.ctx.Err() != nil {
 			break
+		}
+		if other, ok := s.cfg.Dataset.Label(candidate); !ok || other != label {
+			continue
 		}
 		tried++
 		if w.make(&s.cfg, b.views, &b.Piece, position, candidate, reading{view: s.ahead.Paused(), next: -1}) == nil {
@@ -187,12 +190,10 @@ func (b *pendingBatch) fail(position int, err *SampleError) {
 			break
 		}
 	}
-	f := &failure{position, err}
-	for {
-		old := b.failure.Load()
-		if old != nil && old.position < position || b.failure.CompareAndSwap(old, f) {
-			return
-		}
+	b.badMu.Lock()
+	defer b.badMu.Unlock()
+	if b.failure == nil || position < b.failure.position {
+		b.failure = &failure{position, err}
 	}
 }
 
@@ -218,27 +219,6 @@ func (b *pendingBatch) release() {
 // that the counter does not travel between cores for each.
 func chunkFor(batch, workers int) int {
 	return min(max(batch/(max(workers, 1)*8), 1), 8)
-}
-
-// substitutes gives the samples that may replace one that cannot be served: at most substitutesMax of the plan's alternatives, all of
-// its class.
-func (s *Stream) substitutes(index, repetition int) iter.Seq[int] {
-	return func(yield func(int) bool) {
-		label, known := s.cfg.Dataset.Label(index)
-		left := substitutesMax
-		for candidate := range s.cfg.Plan.Alternatives(index, repetition) {
-			if !known || left == 0 {
-				return
-			}
-			if of, ok := s.cfg.Dataset.Label(candidate); !ok || of != label {
-				continue
-			}
-			left--
-			if !yield(candidate) {
-				return
-			}
-		}
-	}
 }
 
 // report says what became of a bad sample, to the log and to whoever wants to know.

@@ -7,7 +7,7 @@ import (
 )
 
 // A Slot is the memory for one batch of up to len(Labels) samples. The stream writes it between taking it from its
-// [SlotPool] and handing it out with a [Batch]; in between nobody else may touch it.
+// [SlotPool] and handing it out with a [Batch]; in between nobody else may touch it. It must have room for the batch.
 type Slot struct {
 	// ID is the owner's name for the slot; the loader does not look at it.
 	ID int
@@ -34,22 +34,6 @@ func NewSlot(id, batchSize int, views transform.Views) *Slot {
 }
 
 const paramsPerSample = transform.ParamsLen
-
-// fits reports whether the slot has room for n samples.
-func (s *Slot) fits(n int, views transform.Views) bool {
-	if len(s.Images) != len(views) || len(s.Labels) < n || len(s.Indices) < n || s.Params != nil && len(s.Params) != len(views) {
-		return false
-	}
-	if s.Repetitions != nil && len(s.Repetitions) < n {
-		return false
-	}
-	for v, spec := range views {
-		if len(s.Images[v]) < n*spec.OutputBytes() || s.Params != nil && len(s.Params[v]) < n*paramsPerSample {
-			return false
-		}
-	}
-	return true
-}
 
 // name says which sample a place is for.
 func (s *Slot) name(position, index, repetition int) {

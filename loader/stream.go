@@ -62,17 +62,15 @@ type Stream struct {
 	log   *slog.Logger
 	seed  int64
 	epoch int
-	began time.Time // time of start, on a clock that nobody sets
 
-	queue       *streamQueue
-	ahead       *readahead.Queue
-	ctx         context.Context // ends when the stream or its pool is closed
-	cancel      context.CancelFunc
-	order       chan *pendingBatch // published batches, in order; closed after the last
-	dispatchErr error              // why there are no more, if not for the plan's end; for Next once order is closed
-	dispatched  chan struct{}      // closed when dispatch has returned
-	spare       chan *pendingBatch // finished batches, kept for their memory
-	closeOnce   sync.Once
+	queue      *streamQueue
+	ahead      *readahead.Queue
+	ctx        context.Context // ends when the stream or its pool is closed
+	cancel     context.CancelFunc
+	order      chan *pendingBatch // published batches, in order; closed after the last
+	dispatched chan struct{}      // closed when dispatch has returned
+	spare      chan *pendingBatch // finished batches, kept for their memory
+	closeOnce  sync.Once
 
 	mu   sync.Mutex    // Next's, and Close's once Next has returned
 	head *pendingBatch // batch taken from order, not handed out
@@ -80,7 +78,6 @@ type Stream struct {
 
 	lastWanted atomic.Int64 // sample of the stream, which ends it; those after it are not made
 	unfinished atomic.Int64 // published batches with unfinished samples
-	starved    atomic.Int64 // start of dispatch's wait for a slot, in ns since the stream began; 0: no wait
 	slotWait   atomic.Int64 // ns
 	batches    atomic.Int64
 
@@ -96,7 +93,7 @@ func (p *Pool) NewStream(cfg StreamConfig) (*Stream, error) {
 		return nil, fmt.Errorf("loader: unknown layout %d", cfg.Layout)
 	}
 	s := &Stream{
-		pool: p, cfg: cfg, log: cfg.Log, seed: cfg.Plan.Config().Seed, epoch: cfg.Plan.Config().Epoch, began: time.Now(),
+		pool: p, cfg: cfg, log: cfg.Log, seed: cfg.Plan.Config().Seed, epoch: cfg.Plan.Config().Epoch,
 		order: make(chan *pendingBatch, cap(cfg.Slots.free)), dispatched: make(chan struct{}),
 		// A batch outside spare has a slot, or a worker about to leave it.
 		spare: make(chan *pendingBatch, cap(cfg.Slots.free)+p.Threads()),
@@ -131,7 +128,10 @@ func (s *Stream) Next(ctx context.Context) (Batch, error) {
 		select {
 		case b, more := <-s.order:
 			if !more {
-				return Batch{}, s.end(s.endReason())
+				if s.ctx.Err() != nil {
+					return Batch{}, s.end(ErrClosed)
+				}
+				return Batch{}, s.end(io.EOF)
 			}
 			s.head = b
 		case <-s.ctx.Done():
@@ -147,7 +147,7 @@ func (s *Stream) Next(ctx context.Context) (Batch, error) {
 	case <-ctx.Done():
 		return Batch{}, ctx.Err()
 	}
-	if f := s.head.failure.Load(); f != nil {
+	if f := s.head.failure; f != nil {
 		return Batch{}, s.end(f.err)
 	}
 	return s.handOut(), nil
@@ -157,17 +157,6 @@ func (s *Stream) Next(ctx context.Context) (Batch, error) {
 func (s *Stream) end(err error) error {
 	s.err = err
 	return err
-}
-
-// endReason is why there are no more batches.
-func (s *Stream) endReason() error {
-	switch {
-	case s.ctx.Err() != nil:
-		return ErrClosed
-	case s.dispatchErr != nil:
-		return s.dispatchErr
-	}
-	return io.EOF
 }
 
 // handOut gives the finished batch at the head away.
@@ -209,13 +198,7 @@ func (s *Stream) Close() {
 
 // Stats describes the stream as it is now.
 func (s *Stream) Stats() StreamStats {
-	stats := StreamStats{
-		Batches: int(s.batches.Load()), InFlight: len(s.order), SlotWait: time.Duration(s.slotWait.Load()),
-	}
-	if since := s.starved.Load(); since != 0 {
-		stats.SlotWait += time.Since(s.began) - time.Duration(since)
-	}
-	return stats
+	return StreamStats{Batches: int(s.batches.Load()), InFlight: len(s.order), SlotWait: time.Duration(s.slotWait.Load())}
 }
 
 // dispatch publishes one batch after the other as slots become free. It is a goroutine of the stream.
@@ -226,12 +209,6 @@ func (s *Stream) dispatch() {
 	for number := range s.cfg.Plan.Batches() {
 		slot := s.takeSlot()
 		if slot == nil {
-			return
-		}
-		views := s.cfg.viewsOf(number)
-		if n := s.cfg.Plan.BatchLen(number); !slot.fits(n, views) || !s.cfg.Fields.fit(slot, n) {
-			s.dispatchErr = fmt.Errorf("loader: slot %d is too small for a batch of %d images of %d bytes", slot.ID, n, views.OutputBytes())
-			s.cfg.Slots.Put(slot)
 			return
 		}
 		b := s.newBatch(number, slot)
@@ -249,17 +226,8 @@ func (s *Stream) takeSlot() *Slot {
 	if s.ctx.Err() != nil {
 		return nil
 	}
-	select {
-	case slot := <-s.cfg.Slots.free:
-		return slot
-	default:
-	}
 	started := time.Now()
-	s.starved.Store(int64(started.Sub(s.began)))
-	defer func() {
-		s.starved.Store(0)
-		s.slotWait.Add(int64(time.Since(started)))
-	}()
+	defer func() { s.slotWait.Add(int64(time.Since(started))) }()
 	select {
 	case slot := <-s.cfg.Slots.free:
 		return slot
@@ -283,7 +251,7 @@ func (s *Stream) newBatch(number int, slot *Slot) *pendingBatch {
 	}
 	b.chunk = chunkFor(len(b.Indices), s.pool.Threads())
 	b.bads = nil
-	b.failure.Store(nil)
+	b.failure = nil
 	b.unfinished.Store(int64(len(b.Indices)))
 	b.taken.Store(0)
 	b.holders.Store(2)

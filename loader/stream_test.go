@@ -291,16 +291,6 @@ func TestStreamConfigErrors(t *testing.T) {
 	if _, err := pool.NewStream(StreamConfig{}); err == nil {
 		t.Error("an empty configuration is accepted")
 	}
-	cfg := testStream(t, newMemorySet(t, 4), plan.Config{Samples: 4, BatchSize: 4}, 1)
-	cfg.Slots = NewSlotPool(NewSlot(0, 3, cfg.Views))
-	s, err := pool.NewStream(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	if _, err := s.Next(t.Context()); err == nil || !strings.Contains(err.Error(), "slot 0") {
-		t.Errorf("a slot that is too small: %v", err)
-	}
 }
 
 // TestSteadyStateDoesNotAllocate counts the allocations of whole batches on two workers.

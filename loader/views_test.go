@@ -94,26 +94,3 @@ func TestBlankViews(t *testing.T) {
 		}
 	}
 }
-
-// TestSlotsOfViews refuses slots that lack a view, or room for one.
-func TestSlotsOfViews(t *testing.T) {
-	set := newMemorySet(t, 3)
-	cfg, views := viewStream(t, set, plan.Config{Samples: 3, BatchSize: 3}, 1)
-	short := NewSlot(0, 3, views)
-	short.Images[2] = short.Images[2][1:]
-	without := NewSlot(0, 3, views)
-	without.Params = without.Params[:2]
-	few := NewSlot(0, 3, views)
-	few.Repetitions = few.Repetitions[:2]
-	for _, slot := range []*Slot{NewSlot(0, 3, views[:2]), NewSlot(0, 2, views), short, without, few} {
-		cfg.Slots = NewSlotPool(slot)
-		stream, err := newTestPool(t, 1).NewStream(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := stream.Next(t.Context()); err == nil {
-			t.Error("a slot without room is taken")
-		}
-		stream.Close()
-	}
-}
