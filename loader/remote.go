@@ -128,7 +128,7 @@ func (p *Pool) Make(ctx context.Context, cfg *StreamConfig, piece *Piece, made [
 	queue := p.ahead.Open(ctx, readahead.Config{
 		Set: cfg.Dataset, Batches: 1, BatchSize: len(piece.Indices), Batch: func(int, []int) []int { return piece.Indices },
 	})
-	queue.AwaitReads()
+	queue.Await(true)
 	return p.do(ctx, len(piece.Indices), func(w *worker, i int) error {
 		queue.Begin(int64(i + 1))
 		made[i] = w.make(cfg, cfg.Views, piece, i, piece.Indices[i], reading{queue: queue, number: int64(i), view: true, next: -1}) == nil

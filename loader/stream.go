@@ -205,7 +205,7 @@ func (s *Stream) Stats() StreamStats {
 func (s *Stream) dispatch() {
 	defer close(s.dispatched)
 	defer close(s.order)
-	s.ahead.AwaitStart()
+	s.ahead.Await(false)
 	for number := range s.cfg.Plan.Batches() {
 		slot := s.takeSlot()
 		if slot == nil {

@@ -117,9 +117,10 @@ func (p *Pool) joinLocked(q *Queue, blocks bool) bool {
 	return true
 }
 
-// giveLocked takes a lease and its memory back from a queue.
-func (p *Pool) giveLocked(q *Queue, l *Lease) {
-	e := l.memory
+// giveLocked takes a lease and its memory back.
+func (p *Pool) giveLocked(l *Lease) {
+	q, e := l.queue, l.memory
+	l.Record, l.err = shard.Record{}, nil
 	p.spare = append(p.spare, l)
 	q.held -= int64(e.to - e.from)
 	i, _ := slices.BinarySearchFunc(p.free, e.from, func(f extent, from int) int { return f.from - from })
@@ -131,12 +132,13 @@ func (p *Pool) giveLocked(q *Queue, l *Lease) {
 		}
 	}
 	p.wakeLocked()
+	p.leaveLocked(q)
 }
 
-// leaveLocked takes a queue's share from it.
+// leaveLocked takes a queue's share from it if nothing is planned or held any more.
 func (p *Pool) leaveLocked(q *Queue) {
 	i := slices.Index(p.queues, q)
-	if i < 0 {
+	if i < 0 || !q.planned || q.held > 0 {
 		return
 	}
 	p.queues = slices.Delete(p.queues, i, i+1)

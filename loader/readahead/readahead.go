@@ -1,10 +1,6 @@
 // Package readahead reads records before they are due, in the order of a plan, into memory that it owns. It leaves alone what is in the
 // page cache.
 //
-//	          ┌─ Pool: memory, one mutex, one condition ──────────┐
-//	plan ──►  │ Queue: want ──► reading ──► read ──► Take ─► Lease │  ──► worker
-//	          └───────────────────────────────────────────────────┘
-//
 // A [Queue] reads for one stream. It knows samples by their numbers, 0, 1, 2 … in the order of the plan. Its planner, a goroutine, goes
 // along the plan. It skips the samples that need no waiting. For each of the others it waits until there is memory, puts a lease into
 // the queue, and starts a goroutine that reads.
@@ -12,15 +8,13 @@
 // A worker calls Begin for the samples that it comes to, then Take for each of them. Take removes the sample's lease from the queue,
 // after waiting for its read. The worker itself reads the samples that have no lease. Release gives the memory of a lease back.
 //
-// # The states of a lease
-//
 //	want ──► reading ──landed──► read ──Take──► the worker's ──Release──► free
 //	            │                  │
 //	          Drop               Drop            Drop: a remote has made the sample, or the queue is over
 //	            ▼                  ▼
 //	         dropped ──landed──► free
 //
-// # What holds
+// What holds:
 //
 //   - Samples get leases in the order of the plan, so reads begin in that order.
 //   - A sample that a worker has begun gets no lease any more. So it is read once, and a worker waits only for reads that have begun.
@@ -29,9 +23,8 @@
 //   - After readyMax consecutive samples that need no waiting the planner pauses, once no lease is in the queue. Then no worker locks
 //     anything. Probe notices when that changes.
 //
-// Everything is guarded by the mutex of the pool, except the planner's fields. One condition wakes planners, and workers that wait for a
-// read. An event wakes a planner only if a sixteenth of each limit is free, since to wake it for each sample would cost more than the
-// reads.
+// Everything is guarded by the mutex of the pool. One condition wakes planners, and workers that wait for a read. An event wakes a
+// planner only if a sixteenth of each limit is free, since to wake it for each sample would cost more than the reads.
 package readahead
 
 import (
@@ -77,16 +70,13 @@ type Queue struct {
 	pool   *Pool
 	cfg    Config
 	paused atomic.Bool // samples are in memory: nothing is read ahead, and nothing is in the queue
-
-	// The planner's own.
-	next    int64 // the sample to plan next
-	batch   int   // the batch that indices are of
-	indices []int
-	ready   int // samples in a row that need no waiting
-
-	probed int // samples since the last one that Probe looked at
+	probed int         // samples since the last one that Probe looked at
 
 	// Guarded by the pool's mutex.
+	next       int64 // the sample to plan next
+	batch      int   // the batch that indices are of
+	indices    []int
+	ready      int      // samples in a row that need no waiting
 	leases     []*Lease // in the order of their numbers, reading or read
 	begun      int64    // workers have begun the samples before this one
 	localShare int      // moving average, in 1/1000, of the samples of a batch that workers take and remotes do not
@@ -120,30 +110,36 @@ type Lease struct {
 	run     func() // read, made once
 }
 
-// plan is the planner's life.
+// plan is the planner's life. It holds the mutex, except to look at a sample and to wait.
 func (q *Queue) plan() {
-	defer q.end()
-	for q.awaitWindow() {
-		index, local, more := q.sample()
+	q.pool.mu.Lock()
+	defer q.pool.mu.Unlock()
+	for q.awaitWindowLocked() {
+		index, local, more := q.sampleLocked()
 		if !more {
-			return
+			break
 		}
 		if local {
+			q.pool.mu.Unlock()
 			need, err := q.cfg.Set.WillNeed(index)
+			q.pool.mu.Lock()
 			if err != nil || need.Ready { // an error is the worker's to find
 				q.ready++
 			} else {
 				q.ready = 0
-				q.want(index, need)
+				q.wantLocked(index, need)
 			}
 		}
 		q.next++
 	}
+	q.planned = true
+	q.startLocked()
+	q.pool.leaveLocked(q)
 }
 
-// sample returns the next sample, and whether a worker is likely to take it: all but those at the end of a batch, where remotes took as
-// many of the last batches. more is false at the end of the plan.
-func (q *Queue) sample() (index int, local, more bool) {
+// sampleLocked returns the next sample, and whether a worker is likely to take it: all but those at the end of a batch, where remotes
+// took as many of the last batches. more is false at the end of the plan.
+func (q *Queue) sampleLocked() (index int, local, more bool) {
 	size := int64(q.cfg.BatchSize)
 	batch, position := int(q.next/size), int(q.next%size)
 	if batch >= q.cfg.Batches {
@@ -156,8 +152,6 @@ func (q *Queue) sample() (index int, local, more bool) {
 	if position >= n { // a short batch, which in a plan of buckets need not be the last
 		return 0, false, batch+1 < q.cfg.Batches
 	}
-	q.pool.mu.Lock()
-	defer q.pool.mu.Unlock()
 	return q.indices[position], position < n*q.localShare*9/8000+n/32, true
 }
 
@@ -166,10 +160,8 @@ func (q *Queue) windowLocked() int64 {
 	return int64(max(readyMax, q.reads*samplesPerRead) * min(1000/max(1, q.localShare), remoteSpread))
 }
 
-// awaitWindow waits until the next sample is to be planned, and returns false once the queue is over.
-func (q *Queue) awaitWindow() bool {
-	q.pool.mu.Lock()
-	defer q.pool.mu.Unlock()
+// awaitWindowLocked waits until the next sample is to be planned, and returns false once the queue is over.
+func (q *Queue) awaitWindowLocked() bool {
 	if q.next >= readyMax {
 		q.startLocked()
 	}
@@ -183,10 +175,8 @@ func (q *Queue) awaitWindow() bool {
 	})
 }
 
-// want waits for memory and starts to read the next sample, unless workers have come to it meanwhile or it is too large.
-func (q *Queue) want(index int, need shard.Need) {
-	q.pool.mu.Lock()
-	defer q.pool.mu.Unlock()
+// wantLocked waits for memory and starts to read the next sample, unless workers have come to it meanwhile or it is too large.
+func (q *Queue) wantLocked(index int, need shard.Need) {
 	q.reads = max(1, need.ReadsMax)
 	q.waitLocked(func() bool {
 		if q.begun > q.next {
@@ -245,7 +235,7 @@ func (l *Lease) read() {
 	defer p.mu.Unlock()
 	q.inFlight--
 	if l.state == dropped {
-		q.freeLocked(l)
+		q.pool.giveLocked(l)
 		return
 	}
 	l.state, l.Record, l.err = read, record, err
@@ -253,20 +243,6 @@ func (l *Lease) read() {
 		p.changed.Broadcast()
 	}
 	q.wakeLocked()
-}
-
-// freeLocked gives the memory of a lease back.
-func (q *Queue) freeLocked(l *Lease) {
-	l.Record, l.err = shard.Record{}, nil
-	q.pool.giveLocked(q, l)
-	q.leaveLocked()
-}
-
-// leaveLocked leaves the pool if nothing is planned or held any more.
-func (q *Queue) leaveLocked() {
-	if q.planned && q.held == 0 {
-		q.pool.leaveLocked(q)
-	}
 }
 
 // find returns the place in the queue of the first lease from a number on.
@@ -282,19 +258,10 @@ func (q *Queue) dropLocked(first, end int64) {
 		if l.state == reading {
 			l.state = dropped
 		} else {
-			q.freeLocked(l)
+			q.pool.giveLocked(l)
 		}
 	}
 	q.leases = slices.Delete(q.leases, i, j)
-}
-
-// end notes that the planner has ended.
-func (q *Queue) end() {
-	q.pool.mu.Lock()
-	defer q.pool.mu.Unlock()
-	q.planned = true
-	q.startLocked()
-	q.leaveLocked()
 }
 
 // cancel ends the queue.
@@ -306,17 +273,13 @@ func (q *Queue) cancel() {
 	q.pool.changed.Broadcast()
 }
 
-// AwaitStart waits until the first reads have begun, as many as may be in flight, or until it is known that no sample needs one. Workers
-// that come before that would read by themselves, one sample after the other.
-func (q *Queue) AwaitStart() { q.await(func() bool { return q.started }) }
-
-// AwaitReads waits until every read that the memory allows has ended.
-func (q *Queue) AwaitReads() { q.await(func() bool { return q.started && q.inFlight == 0 }) }
-
-func (q *Queue) await(done func() bool) {
+// Await waits until the first reads have begun, as many as may be in flight, or until it is known that no sample needs one. Workers
+// that come before that would read by themselves, one sample after the other. If ended is true, it also waits until every read that the
+// memory allows has ended.
+func (q *Queue) Await(ended bool) {
 	q.pool.mu.Lock()
 	defer q.pool.mu.Unlock()
-	for !q.over && !done() {
+	for !q.over && (!q.started || ended && q.inFlight > 0) {
 		q.pool.changed.Wait()
 	}
 }
@@ -365,7 +328,7 @@ func (q *Queue) Take(number int64) (*Lease, error) {
 	place, _ = q.find(number)
 	q.leases = slices.Delete(q.leases, place, place+1)
 	if err := l.err; err != nil {
-		q.freeLocked(l)
+		q.pool.giveLocked(l)
 		return nil, err
 	}
 	return l, nil
@@ -377,7 +340,7 @@ func (l *Lease) Release() {
 		p := l.queue.pool
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		l.queue.freeLocked(l)
+		p.giveLocked(l)
 	}
 }
 

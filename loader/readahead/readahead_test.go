@@ -132,7 +132,7 @@ func TestOrder(t *testing.T) {
 			set := newSlowSet(reads)
 			set.failed = map[int]bool{7: true}
 			q := p.Open(ctx, reversed(set, 600))
-			q.AwaitStart()
+			q.Await(false)
 			if ahead := use(t, q, set, 600, 0, 600); ahead != 600 || set.most != reads || set.waited == 0 {
 				t.Errorf("%d reads: %d samples were read ahead, %d at a time, %d waited for", reads, ahead, set.most, set.waited)
 			}
@@ -187,7 +187,7 @@ func TestPause(t *testing.T) {
 		set := newSlowSet(4)
 		set.became(func(int) bool { return true })
 		q := p.Open(ctx, reversed(set, 2000))
-		q.AwaitStart()
+		q.Await(false)
 		synctest.Wait()
 		if !q.Paused() || set.asked != readyMax {
 			t.Errorf("paused: %v, after %d samples", q.Paused(), set.asked)
@@ -215,7 +215,7 @@ func TestHang(t *testing.T) {
 		set.hang = make(chan struct{})
 		ctx, cancel := context.WithCancel(ctx)
 		q := p.Open(ctx, reversed(set, 100))
-		q.AwaitStart()
+		q.Await(false)
 		var worker sync.WaitGroup
 		worker.Go(func() {
 			q.Begin(1)
@@ -251,12 +251,12 @@ func TestRemotesTakeMost(t *testing.T) {
 	})
 }
 
-// TestAwaitReads reads a piece at once.
-func TestAwaitReads(t *testing.T) {
+// TestAwait reads a piece at once.
+func TestAwait(t *testing.T) {
 	inPool(t, 40, func(t *testing.T, p *Pool, ctx context.Context) {
 		set, began := newSlowSet(64), time.Now()
 		q := p.Open(ctx, reversed(set, 60))
-		if q.AwaitReads(); len(set.fetched) != 40 || time.Since(began) > 2*time.Second {
+		if q.Await(true); len(set.fetched) != 40 || time.Since(began) > 2*time.Second {
 			t.Errorf("%d samples are read after %v", len(set.fetched), time.Since(began))
 		}
 		if ahead := use(t, q, set, 60, 0, 60); ahead != 60 {
@@ -284,15 +284,15 @@ func TestArena(t *testing.T) {
 					t.Fatalf("%v overlaps %v", got, l.memory)
 				}
 			}
-			leases = append(leases, &Lease{memory: got})
+			leases = append(leases, &Lease{queue: q, memory: got})
 			continue
 		}
 		i := k * 104729 % len(leases)
-		p.giveLocked(q, leases[i])
+		p.giveLocked(leases[i])
 		leases = slices.Delete(leases, i, i+1)
 	}
 	for _, one := range leases {
-		p.giveLocked(q, one)
+		p.giveLocked(one)
 	}
 	if len(p.free) != 1 || p.free[0] != (extent{0, 1 << 20}) || q.held != 0 {
 		t.Errorf("free is %v, held %d", p.free, q.held)
