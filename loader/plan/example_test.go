@@ -37,34 +37,3 @@ func Example() {
 	// rank 1: [5 8]
 	// rank 2: [6 9]
 }
-
-// Ten samples do not go evenly into three ranks; the policy says what becomes of the rest.
-func ExamplePolicy() {
-	for _, policy := range []plan.Policy{plan.Pad, plan.DropLast, plan.Uneven} {
-		fmt.Println(policy)
-		batches(plan.Config{Samples: 10, World: 3, BatchSize: 2, Policy: policy})
-	}
-	// Output:
-	// pad
-	// rank 0: [0 3] [6 9]
-	// rank 1: [1 4] [7 0]
-	// rank 2: [2 5] [8 1]
-	// drop_last
-	// rank 0: [0 3]
-	// rank 1: [1 4]
-	// rank 2: [2 5]
-	// uneven
-	// rank 0: [0 3] [6 9]
-	// rank 1: [1 4] [7]
-	// rank 2: [2 5] [8]
-}
-
-// A shuffled plan depends on the fingerprint, the seed and the epoch only.
-func ExamplePlan() {
-	for epoch := range 2 {
-		batches(plan.Config{Fingerprint: "e2ad6e99", Samples: 8, World: 1, BatchSize: 4, Shuffle: true, Seed: 1, Epoch: epoch})
-	}
-	// Output:
-	// rank 0: [1 4 2 6] [3 0 5 7]
-	// rank 0: [3 7 1 4] [6 2 5 0]
-}

@@ -106,25 +106,6 @@ func TestPadMatchesDistributedSampler(t *testing.T) {
 	}
 }
 
-// TestResumeAtEveryBatch stops after every batch and goes on with the same world: the rest must be the same.
-func TestResumeAtEveryBatch(t *testing.T) {
-	for _, cfg := range randomConfigs(60) {
-		for _, cfg.Policy = range []Policy{Pad, DropLast, Uneven} {
-			cfg.Rank = cfg.World - 1
-			whole := all(t, cfg)
-			p, _ := New(cfg)
-			for b := range p.Batches() {
-				rest := cfg
-				rest.Consumed = p.ConsumedAfter(b)
-				want := whole[min(len(whole), (b+1)*cfg.BatchSize):]
-				if got := all(t, rest); !slices.Equal(got, want) {
-					t.Fatalf("%+v: after batch %d: %v, want %v", cfg, b, got, want)
-				}
-			}
-		}
-	}
-}
-
 // TestElastic changes the world after every batch: what was consumed and what follows is each sample once.
 func TestElastic(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
@@ -163,22 +144,6 @@ func TestOwnPartitionOnly(t *testing.T) {
 			p, _ := New(cfg)
 			if parts := p.Partitions(); cfg.Samples >= cfg.World && !slices.Equal(parts, []int{cfg.Rank}) {
 				t.Fatalf("%+v: partitions %v", cfg, parts)
-			}
-		}
-	}
-}
-
-// TestPartitions checks that a plan meets exactly the partitions it names.
-func TestPartitions(t *testing.T) {
-	for _, cfg := range randomConfigs(300) {
-		cfg.Consumed = cfg.Samples / 5
-		for cfg.Rank = range cfg.World {
-			p, _ := New(cfg)
-			parts := p.Partitions()
-			for _, s := range all(t, cfg) {
-				if !slices.Contains(parts, s%cfg.Partitions) {
-					t.Fatalf("%+v: sample %d is in partition %d, not in %v", cfg, s, s%cfg.Partitions, parts)
-				}
 			}
 		}
 	}
@@ -262,14 +227,6 @@ func TestConfigErrors(t *testing.T) {
 	}
 	if _, err := ParsePolicy("drop"); err == nil {
 		t.Error("ParsePolicy accepted an unknown name")
-	}
-}
-
-func TestBatchDoesNotAllocate(t *testing.T) {
-	p, _ := New(Config{Samples: 1281167, BatchSize: 256, Shuffle: true})
-	dst := make([]int, 256)
-	if n := testing.AllocsPerRun(10, func() { dst = p.Batch(9, dst) }); n != 0 {
-		t.Errorf("Batch allocates %v times", n)
 	}
 }
 

@@ -21,7 +21,7 @@ func picks(t *testing.T, cfg Config) []pick {
 	}
 	var out []pick
 	for b := range p.Batches() {
-		again := p.Repetitions(b, nil)
+		again := append(p.Repetitions(b, nil), make([]int, p.BatchLen(b))...) // zeros without a selection
 		for i, index := range p.Batch(b, nil) {
 			out = append(out, pick{index, again[i]})
 		}
@@ -32,7 +32,7 @@ func picks(t *testing.T, cfg Config) []pick {
 	return out
 }
 
-// selections returns selections of every kind from a set of n samples, by name.
+// selections returns selections of every kind from a set of n samples, and none, by name.
 func selections(t *testing.T, n int) map[string]*Selection {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(uint64(n), 6))
@@ -47,7 +47,7 @@ func selections(t *testing.T, n int) map[string]*Selection {
 	}
 	weights[0] = 1
 	rng.Shuffle(len(half), func(i, j int) { half[i], half[j] = half[j], half[i] })
-	made := map[string]*Selection{}
+	made := map[string]*Selection{"none": nil}
 	for name, cfg := range map[string]SelectionConfig{
 		"subset":            {List: half},
 		"order":             {List: twice},
@@ -83,6 +83,9 @@ func selected(t *testing.T, f func(name string, cfg Config)) {
 // one rank alone is served, padded from its beginning.
 func TestRanksShareTheSequence(t *testing.T) {
 	selected(t, func(name string, cfg Config) {
+		if cfg.Selection == nil {
+			return // It is padded from the same partition, see TestPadMatchesDistributedSampler.
+		}
 		whole := picks(t, cfg)
 		for _, cfg.World = range []int{1, 2, 4, 8} {
 			for cfg.Rank = range cfg.World {
@@ -103,23 +106,25 @@ func TestRanksShareTheSequence(t *testing.T) {
 	})
 }
 
-// TestSelectionsResume stops after every batch, and goes on with the same world and with another.
-func TestSelectionsResume(t *testing.T) {
+// TestResume stops after every batch, and goes on with the same world and with another.
+func TestResume(t *testing.T) {
 	selected(t, func(name string, cfg Config) {
 		sequence := picks(t, cfg)
 		for _, cfg.World = range []int{1, 2, 4, 8} {
 			cfg.Rank = cfg.World - 1
-			whole := picks(t, cfg)
-			p, _ := New(cfg)
-			for b := range p.Batches() {
-				rest := cfg
-				rest.Consumed = p.ConsumedAfter(b)
-				if got, want := picks(t, rest), whole[min(len(whole), (b+1)*cfg.BatchSize):]; !slices.Equal(got, want) {
-					t.Fatalf("%s: after batch %d of rank %d of %d: %v, want %v", name, b, rest.Rank, rest.World, got, want)
-				}
-				rest.World, rest.Rank = 1, 0
-				if got := picks(t, rest); !slices.Equal(got, sequence[rest.Consumed:]) {
-					t.Fatalf("%s: after batch %d of %d ranks one alone goes on with %v, want %v", name, b, cfg.World, got, sequence[rest.Consumed:])
+			for _, cfg.Policy = range []Policy{Pad, DropLast, Uneven} {
+				whole := picks(t, cfg)
+				p, _ := New(cfg)
+				for b := range p.Batches() {
+					rest := cfg
+					rest.Consumed = p.ConsumedAfter(b)
+					if got, want := picks(t, rest), whole[min(len(whole), (b+1)*cfg.BatchSize):]; !slices.Equal(got, want) {
+						t.Fatalf("%s: after batch %d of rank %d of %d: %v, want %v", name, b, rest.Rank, rest.World, got, want)
+					}
+					rest.World, rest.Rank, rest.Policy = 1, 0, Uneven
+					if got := picks(t, rest); !slices.Equal(got, sequence[rest.Consumed:]) {
+						t.Fatalf("%s: after batch %d of %d ranks one alone goes on with %v, want %v", name, b, cfg.World, got, sequence[rest.Consumed:])
+					}
 				}
 			}
 		}
@@ -200,26 +205,6 @@ func indicesOf(of []pick) (indices []int) {
 		indices = append(indices, p.index)
 	}
 	return indices
-}
-
-// TestCopiesGoToDifferentRanks: of R repetitions, min(R, world) ranks have some.
-func TestCopiesGoToDifferentRanks(t *testing.T) {
-	cfg := Config{Fingerprint: "r", Samples: 48, World: 4, BatchSize: 8, Shuffle: true, Selection: mustSelect(t, SelectionConfig{Samples: 48, Repeats: 3, Positions: 144})}
-	ranks := map[int][]int{}
-	for cfg.Rank = range cfg.World {
-		for _, index := range all(t, cfg) {
-			ranks[index] = append(ranks[index], cfg.Rank)
-		}
-	}
-	for index, of := range ranks {
-		slices.Sort(of)
-		if len(of) != 3 || len(slices.Compact(of)) != 3 {
-			t.Errorf("sample %d goes to the ranks %v", index, of)
-		}
-	}
-	if len(ranks) != 48 {
-		t.Errorf("%d samples of 48", len(ranks))
-	}
 }
 
 // TestWeightedDrawsAreInProportion compares counts of a million draws with the weights: χ² within six standard deviations of its mean.
@@ -310,7 +295,7 @@ func TestARanksOwnOrder(t *testing.T) {
 
 func TestSelectedPartitions(t *testing.T) {
 	selected(t, func(name string, cfg Config) {
-		cfg.Partitions = 5
+		cfg.Partitions, cfg.Consumed = 5, cfg.positions()/5
 		for _, cfg.World = range []int{1, 2, 5} {
 			for cfg.Rank = range cfg.World {
 				p, err := New(cfg)
