@@ -227,12 +227,12 @@ func (s *Stream) report(bad BadSample) {
 		s.cfg.Bad(bad)
 	}
 	if bad.By < 0 {
-		s.log.Warn("blank sample", "index", bad.Index, "key", bad.Key, "error", bad.Err)
+		s.cfg.Log.Warn("blank sample", "index", bad.Index, "key", bad.Key, "error", bad.Err)
 		return
 	}
 	by, err := s.cfg.Dataset.Key(bad.By)
 	if err != nil {
 		by = ""
 	}
-	s.log.Warn("substituted sample", "index", bad.Index, "key", bad.Key, "by", bad.By, "by_key", by, "error", bad.Err)
+	s.cfg.Log.Warn("substituted sample", "index", bad.Index, "key", bad.Key, "by", bad.By, "by_key", by, "error", bad.Err)
 }

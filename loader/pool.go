@@ -156,7 +156,7 @@ func (w *worker) read(set Dataset, index int, from reading) (err error) {
 	}
 	w.counters.reading.Store(0)
 	if err == nil {
-		w.pending.BytesRead += w.stored()
+		w.pending.BytesRead += int64(len(w.record.Image) + len(w.record.Aux) + len(w.record.Fields))
 	}
 	return err
 }

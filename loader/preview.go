@@ -108,7 +108,7 @@ const originalPixelsMax = 1 << 25
 // draw makes a sample's pictures.
 func (p *Previewer) draw(shown *Preview, position int, src transform.Source, side int) error {
 	cfg := &p.stream.cfg
-	views := cfg.viewsOf(p.batch)
+	views, order := cfg.viewsOf(p.batch), cfg.Plan.Config()
 	for v, spec := range views {
 		if v == len(p.images) {
 			p.images = append(p.images, make([]byte, spec.OutputBytes()))
@@ -116,7 +116,7 @@ func (p *Previewer) draw(shown *Preview, position int, src transform.Source, sid
 		height, width := spec.OutputSize()
 		shown.Views = append(shown.Views, Picture{width, height, p.images[v]})
 	}
-	p.aim(views, transform.NHWC, p.images, 0, drawKey{p.stream.seed, p.stream.epoch, shown.Index, p.piece.Repetition(position)})
+	p.aim(views, transform.NHWC, p.images, 0, drawKey{order.Seed, order.Epoch, shown.Index, p.piece.Repetition(position)})
 	if err := p.engine.ApplyViews(src, p.views); err != nil {
 		return err
 	}

@@ -45,11 +45,6 @@ func (s *sampler) source(set Dataset) transform.Source {
 	return transform.Source{Format: s.record.Format, Image: s.record.Image, Aux: s.record.Aux, Encoding: set.Encoding()}
 }
 
-// stored returns how many bytes the record has.
-func (s *sampler) stored() int64 {
-	return int64(len(s.record.Image) + len(s.record.Aux) + len(s.record.Fields))
-}
-
 // aim has the views of a transform go to a position of the images' memory.
 func (s *sampler) aim(views transform.Views, layout transform.Layout, images [][]byte, position int, key drawKey) {
 	s.views = s.views[:0]

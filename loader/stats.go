@@ -137,11 +137,13 @@ type idleMeter struct {
 	from  atomic.Int64 // start of the current idle time, ns; 0: not idle
 	total atomic.Int64 // sum of the finished idle times, ns
 
-	mu              sync.Mutex
-	older, last     time.Duration // total at these times
-	olderAt, lastAt time.Duration
-	askedAt         time.Duration
+	mu          sync.Mutex
+	older, last idleMark
+	askedAt     time.Duration
 }
+
+// An idleMark is a total at a time.
+type idleMark struct{ total, at time.Duration }
 
 // begin is called when the last batch is finished, end when the next one has its slot.
 func (r *idleMeter) begin(now time.Duration) { r.from.Store(int64(now)) }
@@ -160,16 +162,15 @@ func (r *idleMeter) share(now time.Duration) float64 {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	mark := idleMark{total, now}
 	if r.askedAt == 0 || now-r.askedAt > forgotAfter {
-		r.last, r.lastAt = total, now
-		r.older, r.olderAt = total, now
-	} else if now-r.lastAt >= recentSpan {
-		r.older, r.olderAt = r.last, r.lastAt
-		r.last, r.lastAt = total, now
+		r.older, r.last = mark, mark
+	} else if now-r.last.at >= recentSpan {
+		r.older, r.last = r.last, mark
 	}
 	r.askedAt = now
-	if elapsed := now - r.olderAt; elapsed >= shareAfter {
-		share = float64(total-r.older) / float64(elapsed)
+	if elapsed := now - r.older.at; elapsed >= shareAfter {
+		share = float64(total-r.older.total) / float64(elapsed)
 	}
 	return share
 }

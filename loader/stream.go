@@ -1,8 +1,9 @@
 package loader
 
 import (
+	"cmp"
 	"context"
-	"fmt"
+	"errors"
 	"io"
 	"log/slog"
 	"math"
@@ -57,11 +58,8 @@ type Batch struct {
 // A Stream prepares the batches of one plan and hands them out in order. Next is for one goroutine at a time; the other
 // methods are safe for concurrent use.
 type Stream struct {
-	pool  *Pool
-	cfg   StreamConfig
-	log   *slog.Logger
-	seed  int64
-	epoch int
+	pool *Pool
+	cfg  StreamConfig
 
 	queue      *streamQueue
 	ahead      *readahead.Queue
@@ -86,20 +84,15 @@ type Stream struct {
 
 // NewStream starts to prepare batches. The stream must be closed.
 func (p *Pool) NewStream(cfg StreamConfig) (*Stream, error) {
-	switch {
-	case cfg.Dataset == nil || cfg.Plan == nil || len(cfg.Views) == 0 || cfg.Slots == nil:
-		return nil, fmt.Errorf("loader: a stream needs a set, a plan, a transform and a pool of slots")
-	case cfg.Layout > transform.NCHW:
-		return nil, fmt.Errorf("loader: unknown layout %d", cfg.Layout)
+	if cfg.Dataset == nil || cfg.Plan == nil || len(cfg.Views) == 0 || cfg.Slots == nil {
+		return nil, errors.New("loader: a stream needs a set, a plan, a transform and a pool of slots")
 	}
+	cfg.Log = cmp.Or(cfg.Log, slog.Default())
 	s := &Stream{
-		pool: p, cfg: cfg, log: cfg.Log, seed: cfg.Plan.Config().Seed, epoch: cfg.Plan.Config().Epoch,
+		pool: p, cfg: cfg,
 		order: make(chan *pendingBatch, cap(cfg.Slots.free)), dispatched: make(chan struct{}),
 		// A batch outside spare has a slot, or a worker about to leave it.
 		spare: make(chan *pendingBatch, cap(cfg.Slots.free)+p.Threads()),
-	}
-	if s.log == nil {
-		s.log = slog.Default()
 	}
 	s.lastWanted.Store(math.MaxInt64)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
@@ -244,9 +237,10 @@ func (s *Stream) newBatch(number int, slot *Slot) *pendingBatch {
 	default:
 		b = &pendingBatch{stream: s, done: make(chan struct{}, 1)}
 	}
-	b.number, b.views, b.first = number, s.cfg.viewsOf(number), int64(number)*int64(s.cfg.Plan.Config().BatchSize)
+	order := s.cfg.Plan.Config()
+	b.number, b.views, b.first = number, s.cfg.viewsOf(number), int64(number)*int64(order.BatchSize)
 	b.Piece = Piece{
-		Offer: s.cfg.Offer, Seed: s.seed, Epoch: s.epoch, Slot: slot,
+		Offer: s.cfg.Offer, Seed: order.Seed, Epoch: order.Epoch, Slot: slot,
 		Indices: s.cfg.Plan.Batch(number, b.Indices), Repetitions: s.cfg.Plan.Repetitions(number, b.Repetitions),
 	}
 	b.chunk = chunkFor(len(b.Indices), s.pool.Threads())
