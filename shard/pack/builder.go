@@ -36,7 +36,7 @@ type builder struct {
 	input   input
 	built   map[string]string // options for the manifest
 	source  string            // place of an index's images
-	part    *partList         // nil: a whole set
+	part    *partKeys         // nil: a whole set
 	index   *indexer          // nil: a set with its images
 
 	writer  *shard.SetWriter
@@ -60,16 +60,12 @@ func (b *builder) open(out string) (err error) {
 	if err != nil {
 		return err
 	}
-	b.rejects = &rejectList{lineList: lineList{writer: b.writer, name: shard.RejectsName}, strict: o.Strict}
+	b.rejects = &rejectList{writer: b.writer, strict: o.Strict}
 	b.set = &setSink{writer: b.writer}
 	b.sinks = []sink{b.rejects, b.set}
 	if b.index != nil {
 		b.index.writer = b.writer
 		b.sinks = append([]sink{b.index}, b.sinks...)
-	}
-	if b.part != nil {
-		b.part.writer = b.writer
-		b.sinks = append([]sink{b.part}, b.sinks...)
 	}
 	return nil
 }
@@ -157,12 +153,11 @@ func (b *builder) report(stage Stage, images int, bytes, total int64) {
 // number bounds the memory.
 type inFlight struct {
 	key      string
-	reason   string      // why the file is left out, or ""
-	location location    // place in a spool
-	index    int         // number in another input
-	part     *partReader // part that a merge reads
-	bytes    int64       // size of a reject without data
-	data     []byte      // the file's content
+	reason   string   // why the file is left out, or ""
+	location location // place in a spool
+	index    int      // number in another input
+	bytes    int64    // size of a reject without data, 0 if it was not read
+	data     []byte   // the file's content
 	label    int32
 	fields   []byte            // values of the set's fields
 	offset   int64             // place in the tar at index, for an index
@@ -247,9 +242,6 @@ func (im *inFlight) reset() {
 		im.scratch.Image = nil
 	}
 }
-
-// rejectedBytes is the length of a rejected file, 0 if it was not read.
-func (im *inFlight) rejectedBytes() int64 { return max(im.bytes, int64(len(im.data))) }
 
 // load reads an image, and encodes it unless the input has the sample.
 func (b *builder) load(worker encoding.Worker, im *inFlight) {

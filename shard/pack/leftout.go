@@ -24,55 +24,44 @@ type Reject struct {
 	Reason string `json:"reason"`
 }
 
-// lineList writes a file of JSON objects beside the set's own, which it makes for the first of them.
-type lineList struct {
-	writer *shard.SetWriter
-	name   string
-	file   *os.File
-	buf    *bufio.Writer
-	enc    *json.Encoder
-}
-
-func (l *lineList) write(line any) error {
-	if l.file == nil {
-		f, err := l.writer.CreateFile(l.name)
-		if err != nil {
-			return err
-		}
-		l.file, l.buf = f, bufio.NewWriter(f)
-		l.enc = json.NewEncoder(l.buf)
-		l.enc.SetEscapeHTML(false)
-	}
-	return l.enc.Encode(line)
-}
-
-func (l *lineList) close() error {
-	if l.file == nil {
-		return nil
-	}
-	err := errors.Join(l.buf.Flush(), l.file.Sync(), l.file.Close())
-	l.file = nil
-	return err
-}
-
-// A rejectList lists the rejected images.
+// A rejectList lists the rejected images in a file beside the set's own, which it makes for the first of them.
 type rejectList struct {
-	lineList
+	writer  *shard.SetWriter
 	strict  bool
+	file    *os.File
+	buf     *bufio.Writer
 	count   int
 	reasons Reasons
 }
 
-func (l *rejectList) add(im *inFlight) error {
+func (l *rejectList) add(im *inFlight) (err error) {
 	if im.reason == "" {
 		return nil
 	}
 	if l.strict {
 		return fmt.Errorf("%s: %s, and the build is strict", im.key, im.reason)
 	}
-	l.reasons.Add(im.key, im.reason)
+	if l.file == nil {
+		if l.file, err = l.writer.CreateFile(shard.RejectsName); err != nil {
+			return err
+		}
+		l.buf = bufio.NewWriter(l.file)
+	}
+	key := strings.ToValidUTF8(im.key, "\uFFFD") // as it will be read again
+	l.reasons.Add(key, im.reason)
 	l.count++
-	return l.write(Reject{Key: im.key, Bytes: im.rejectedBytes(), Reason: im.reason})
+	line := json.NewEncoder(l.buf)
+	line.SetEscapeHTML(false)
+	return line.Encode(Reject{Key: key, Bytes: max(im.bytes, int64(len(im.data))), Reason: im.reason})
+}
+
+func (l *rejectList) close() error {
+	if l.file == nil {
+		return nil
+	}
+	err := errors.Join(l.buf.Flush(), l.file.Sync(), l.file.Close())
+	l.file = nil
+	return err
 }
 
 // rejectBytesMax bounds a line of a list: it holds a source's whole name, even one too long for a key, with up to six bytes for each
@@ -82,27 +71,19 @@ const rejectBytesMax = 16 << 20
 // ReadRejects calls fn for each file that a build has left out, in the order of the list in the set's folder. A set without the list
 // has left out nothing. An error names file and line.
 func ReadRejects(dir string, fn func(Reject)) error {
-	r, err := openList(dir, shard.RejectsName)
+	files, err := storage.At(dir)
 	if err != nil {
 		return err
 	}
+	f, err := files.Open(shard.RejectsName, -1, "")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	r := storage.NewReader(f)
 	defer r.Close()
 	return readRejects(r, storage.Join(dir, shard.RejectsName), fn)
-}
-
-// openList opens a lineList's file in a set's folder; a missing file means an empty list.
-func openList(dir, name string) (io.ReadCloser, error) {
-	files, err := storage.At(dir)
-	if err != nil {
-		return nil, err
-	}
-	f, err := files.Open(name, -1, "")
-	if errors.Is(err, fs.ErrNotExist) {
-		return io.NopCloser(strings.NewReader("")), nil
-	} else if err != nil {
-		return nil, err
-	}
-	return storage.NewReader(f), nil
 }
 
 func readRejects(r io.Reader, path string, fn func(Reject)) error {

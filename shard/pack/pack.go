@@ -4,8 +4,8 @@
 // # The road of a sample
 //
 //	source.Item ──► item ──────────► inFlight ───────► sinks: the set; the list of rejects;
-//	as Walk         its place in     an image's        of a part the list of its items; of an
-//	gives it        the set's order  content, label    index the files that hold the images
+//	as Walk         its place in     an image's        of an index the files that hold
+//	gives it        the set's order  content, label    the images
 //
 // An [input] lists its items, then hands them out in order. There are three: files in folders and the samples of another set
 // (input.go), files in tars (spool.go), and the parts that several machines have packed (merge.go). Workers read and encode the
@@ -128,7 +128,7 @@ func Build(ctx context.Context, split *source.Split, out string, o Options) (Sum
 		}
 	}
 	if o.Part.Of > 0 {
-		b.part = &partList{lineList: lineList{name: partItemsName}, part: o.Part, seed: o.Seed}
+		b.part = &partKeys{part: o.Part, seed: o.Seed}
 		b.built[builtPart] = o.Part.String()
 		b.built[builtSplits] = strings.Join(o.splits, ",")
 	}

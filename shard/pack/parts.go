@@ -16,7 +16,7 @@ import (
 // A Part is a share of a set that one of several machines packs. The hashes are divided into Of equal ranges, and a part has the
 // samples in range Number, counted from 1. So parts follow each other in the set's order. The zero value is the whole set.
 //
-// A part is a shard set of its own, with the set's flags and the file partItemsName:
+// A part is a shard set of its own, with the set's flags:
 //
 //	/data/train-shards                   the result of Merge
 //	/data/.train-shards.parts/1-of-4/    a part; of several splits, the folder of the parts of each
@@ -91,20 +91,8 @@ func wholeBuilt(part map[string]string) map[string]string {
 	return built
 }
 
-// partItemsName lists a part's samples and rejects in the set's order, a [partItem] in each line.
-const partItemsName = "items.jsonl"
-
-// A partItem is Merge's record of a reject, or of a sample beside its record.
-type partItem struct {
-	Key      []byte `json:"key"`              // perhaps of a reject, and not UTF-8
-	Reason   string `json:"reason,omitempty"` // why a reject is left out
-	Bytes    int64  `json:"bytes,omitempty"`  // size of a reject
-	Repaired string `json:"repaired,omitempty"`
-}
-
-// A partList lists the items of a part.
-type partList struct {
-	lineList
+// A partKeys chooses a part's keys, and counts all of them.
+type partKeys struct {
 	part Part
 	seed uint64
 	keys int    // number of the source's keys
@@ -112,7 +100,7 @@ type partList struct {
 }
 
 // takes reports whether a sample is in the part, and adds its key to the digest of all keys, whatever their order.
-func (l *partList) takes(key string) bool {
+func (l *partKeys) takes(key string) bool {
 	hash := shard.OrderHash(l.seed, key)
 	l.keys, l.sum = l.keys+1, l.sum+hash
 	own, _ := l.part.share(hash)
@@ -120,14 +108,4 @@ func (l *partList) takes(key string) bool {
 }
 
 // listing is the digest of all keys.
-func (l *partList) listing() string { return fmt.Sprintf("%d keys, %016x", l.keys, l.sum) }
-
-func (l *partList) add(im *inFlight) error {
-	it := partItem{Key: []byte(im.key)}
-	if im.reason != "" {
-		it.Reason, it.Bytes = im.reason, im.rejectedBytes()
-	} else if im.scratch.Repaired != nil {
-		it.Repaired = im.scratch.Repaired.Error()
-	}
-	return l.write(&it)
-}
+func (l *partKeys) listing() string { return fmt.Sprintf("%d keys, %016x", l.keys, l.sum) }
