@@ -85,7 +85,7 @@ func (b *builder) build(ctx context.Context, out string) (sum Summary, err error
 	if err := b.gather(ctx); err != nil {
 		return sum, err
 	}
-	if err := b.run(ctx, b.input.next, b.load, b.write); err != nil {
+	if err := b.run(ctx); err != nil {
 		return sum, err
 	}
 	if err := b.closeSinks(); err != nil {
@@ -170,11 +170,8 @@ type inFlight struct {
 	done     chan struct{}
 }
 
-// run takes images through the workers. next fills one and returns io.EOF after the last, work makes its sample, several at a time, and
-// write gets them in order.
-func (b *builder) run(
-	ctx context.Context, next func(*inFlight) error, work func(encoding.Worker, *inFlight), write func(*inFlight) error,
-) error {
+// run takes all images through the workers, and writes them in order.
+func (b *builder) run(ctx context.Context) error {
 	n := b.options.Jobs * imagesPerWorker
 	free, todo, order := make(chan *inFlight, n), make(chan *inFlight, n), make(chan *inFlight, n)
 	for range n {
@@ -190,7 +187,7 @@ func (b *builder) run(
 				return ctx.Err()
 			case im := <-free:
 				im.reset()
-				if err := next(im); err == io.EOF {
+				if err := b.input.next(im); err == io.EOF {
 					return nil
 				} else if err != nil {
 					return err
@@ -205,7 +202,7 @@ func (b *builder) run(
 			worker := encoding.NewWorker(b.options.Encoding)
 			for im := range todo {
 				if ctx.Err() == nil {
-					work(worker, im)
+					b.load(worker, im)
 				}
 				im.done <- struct{}{}
 			}
@@ -218,7 +215,7 @@ func (b *builder) run(
 			if err := cmp.Or(ctx.Err(), im.err); err != nil {
 				return err
 			}
-			if err := write(im); err != nil {
+			if err := b.write(im); err != nil {
 				return err
 			}
 			free <- im
@@ -254,14 +251,9 @@ func (b *builder) load(worker encoding.Worker, im *inFlight) {
 		} else {
 			im.err = err
 		}
-	} else if !im.encoded {
-		b.encode(worker, im)
+		return
 	}
-}
-
-// encode encodes an image.
-func (b *builder) encode(worker encoding.Worker, im *inFlight) {
-	if im.reason != "" {
+	if im.encoded {
 		return
 	}
 	im.sample = shard.Sample{Key: im.key, Label: im.label, Image: im.data, Fields: im.fields}

@@ -11,7 +11,7 @@ import (
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
-// remoteReads is the number of concurrent reads where parts lie in a bucket: each record is a request.
+// remoteReads is the number of concurrent reads where parts, or the images of an index, lie in a bucket: each of them is a request.
 const remoteReads = 64
 
 // Merge makes the set at out, or the sets of several splits in it, of parts: the bytes are those of a build on one machine. It copies

@@ -32,6 +32,7 @@ import (
 	"github.com/imgfeed/imgfeed/shard/encoding"
 	"github.com/imgfeed/imgfeed/shard/encoding/registry"
 	"github.com/imgfeed/imgfeed/shard/source"
+	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
 // Options say how to build a set.
@@ -125,6 +126,9 @@ func Build(ctx context.Context, split *source.Split, out string, o Options) (Sum
 		var err error
 		if b.index, err = newIndexer(split, b.source); err != nil {
 			return Summary{}, err
+		}
+		if storage.IsRemote(b.source) {
+			b.options.Jobs = max(b.options.Jobs, remoteReads)
 		}
 	}
 	if o.Part.Of > 0 {

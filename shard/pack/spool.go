@@ -37,7 +37,7 @@ const (
 //	content length u32 | fields length u32 | key length u32 | reason length u32 | key | reason | fields | content
 type spoolInput struct {
 	split   *source.Split
-	index   *indexer // nil: the content is the image; else what an index keeps of it
+	index   *indexer // nil: the content is the image; else its place, a tarPlace
 	seed    uint64
 	part    Part
 	buckets []*bucket
@@ -103,13 +103,8 @@ func (s *spoolInput) gather(ctx context.Context, b *builder) error {
 	if err := s.makeBuckets(folder, n); err != nil {
 		return err
 	}
-	if b.index != nil {
-		s.index = b.index
-		err = b.index.walk(ctx, b, s)
-	} else {
-		err = s.walk(ctx, b)
-	}
-	if err != nil {
+	s.index = b.index
+	if err := s.walk(ctx, b); err != nil {
 		return err
 	}
 	for _, k := range s.buckets {
@@ -125,22 +120,23 @@ func (s *spoolInput) gather(ctx context.Context, b *builder) error {
 func (s *spoolInput) walk(ctx context.Context, b *builder) error {
 	var bytes int64
 	var buf []byte
-	return s.split.Walk(ctx, func(it source.Item) error {
+	return s.split.Walk(ctx, func(it source.Item) (err error) {
 		if !b.wants(it.Key) {
 			return nil
 		}
-		if it.Data != nil {
-			if int64(cap(buf)) < it.Size {
-				buf = make([]byte, it.Size+it.Size/4)
-			}
-			buf = buf[:it.Size]
-			if _, err := io.ReadFull(it.Data, buf); err != nil {
-				return err
-			}
-		} else {
+		switch {
+		case it.Data == nil || s.index != nil && it.Reason != "":
 			buf = buf[:0]
+		case s.index != nil:
+			buf, err = s.index.appendPlace(buf[:0], it)
+		default:
+			buf = slices.Grow(buf[:0], int(it.Size))[:it.Size]
+			_, err = io.ReadFull(it.Data, buf)
 		}
-		bytes += int64(len(buf))
+		if err != nil {
+			return err
+		}
+		bytes += it.Size
 		b.report(StageRead, s.spooled+1, bytes, s.split.Bytes())
 		return s.add(it, buf)
 	})
@@ -238,7 +234,7 @@ func (s *spoolInput) load(im *inFlight) error {
 	label, err := s.split.Label(im.key)
 	im.label = label
 	if err == nil && s.index != nil {
-		err = im.restoreLeft()
+		err = s.index.read(im)
 	}
 	return err
 }
