@@ -117,9 +117,6 @@ type Summary struct {
 // Build writes the set of a split to the folder out, which appears in one step when all is done. When it returns an error, or ctx
 // ends, nothing of it remains.
 func Build(ctx context.Context, split *source.Split, out string, o Options) (Summary, error) {
-	if err := checkRoom(split, out, o.Part); err != nil && !o.Index {
-		return Summary{}, err
-	}
 	b := newBuilder(split.Name, newInput(split), o)
 	if o.Index {
 		b.source = source.ShownPath(split.Root())

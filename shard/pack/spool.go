@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"math/bits"
@@ -17,7 +16,6 @@ import (
 
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/source"
-	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
 const (
@@ -95,7 +93,10 @@ func (s *spoolInput) gather(ctx context.Context, b *builder) error {
 	if err != nil {
 		return err
 	}
-	s.seed, s.part = b.options.Seed, b.options.Part
+	s.seed, s.part, s.index = b.options.Seed, b.options.Part, b.index
+	if err := s.checkRoom(folder); err != nil {
+		return err
+	}
 	n := s.split.Bytes()/int64(max(1, s.part.Of))/b.options.bucketBytes + 1
 	if s.split.Bytes() == 0 {
 		n = bucketsUnsized
@@ -103,7 +104,6 @@ func (s *spoolInput) gather(ctx context.Context, b *builder) error {
 	if err := s.makeBuckets(folder, n); err != nil {
 		return err
 	}
-	s.index = b.index
 	if err := s.walk(ctx, b); err != nil {
 		return err
 	}
@@ -149,17 +149,14 @@ func (s *spoolInput) add(it source.Item, data []byte) error {
 	_, at := s.part.share(shard.OrderHash(s.seed, it.Key))
 	i, _ := bits.Mul64(at, uint64(len(s.buckets)))
 	k := s.buckets[i]
-	var h [spoolHeaderBytes]byte
-	binary.LittleEndian.PutUint32(h[0:], uint32(len(data)))
-	binary.LittleEndian.PutUint32(h[4:], uint32(len(it.Fields)))
-	binary.LittleEndian.PutUint32(h[8:], uint32(len(it.Key)))
-	binary.LittleEndian.PutUint32(h[12:], uint32(len(it.Reason)))
-	k.w.Write(h[:])
+	for _, length := range []int{len(data), len(it.Fields), len(it.Key), len(it.Reason)} {
+		k.w.Write(binary.LittleEndian.AppendUint32(k.w.AvailableBuffer(), uint32(length)))
+	}
 	k.w.WriteString(it.Key)
 	k.w.WriteString(it.Reason)
 	k.w.Write(it.Fields)
 	_, err := k.w.Write(data) // the writer keeps its first error
-	k.size += int64(len(h) + len(it.Key) + len(it.Reason) + len(it.Fields) + len(data))
+	k.size += int64(spoolHeaderBytes + len(it.Key) + len(it.Reason) + len(it.Fields) + len(data))
 	s.spooled++
 	if err != nil {
 		return s.wrap(err)
@@ -252,31 +249,16 @@ func (s *spoolInput) close() {
 }
 
 // checkRoom refuses to start spooling a tar onto a disk that cannot hold it.
-func checkRoom(split *source.Split, out string, part Part) error {
-	if !split.Streamed() {
-		return nil
-	}
-	if storage.IsRemote(out) {
-		out = os.TempDir()
-	}
-	dir, err := filepath.Abs(out)
-	if err != nil {
-		return err
-	}
+func (s *spoolInput) checkRoom(folder string) error {
 	var st unix.Statfs_t
-	for err = errors.ErrUnsupported; err != nil; { // the nearest existing folder
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			return nil
-		}
-		dir = parent
-		err = unix.Statfs(dir, &st)
+	if unix.Statfs(folder, &st) != nil {
+		return nil // no reason to end
 	}
 	free := int64(st.Bavail) * int64(st.Bsize)
-	need := split.Bytes() / int64(max(1, part.Of))
-	if need += need / 50; free < need {
+	need := s.split.Bytes() / int64(max(1, s.part.Of))
+	if need += need / 50; free < need && s.index == nil {
 		return fmt.Errorf("%s has %.1f MB free, and packing %s takes about %.1f MB there: make room, or give another place with -o",
-			dir, float64(free)/1e6, split.Path, float64(need)/1e6)
+			filepath.Dir(folder), float64(free)/1e6, s.path(), float64(need)/1e6)
 	}
 	return nil
 }
