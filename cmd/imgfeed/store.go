@@ -26,7 +26,7 @@ func (f *storeFlags) register(flags *pflag.FlagSet) {
 	f.client = storage.NewClient()
 	flags.Var(durationFlag(&f.client.Timeout, time.Second), "store-timeout", "longest wait for an answer of remote storage")
 	flags.StringArrayVar(&f.client.Sources, "allow-source", nil, cliutil.AllowSource)
-	flags.Var(cliutil.Int(&f.requests, 0, 1024), "store-requests", "limit of concurrent requests to remote storage (default: measured)")
+	flags.Var(cliutil.Int(&f.requests, 0, 1024), "store-requests", "limit of concurrent requests to remote storage (default 512)")
 	flags.StringVar(&f.cache, "cache", "", "local folder that keeps data of buckets and web servers, shared by all servers of this machine")
 	flags.Var((*bytesize.Size)(&f.size), "cache-size", "limit of --cache, e.g. 400GB (default nine tenths of the free space)")
 }
@@ -34,7 +34,7 @@ func (f *storeFlags) register(flags *pflag.FlagSet) {
 // open prepares for reading until ctx ends, and opens the cache. closeStore closes it.
 func (f *storeFlags) open(ctx context.Context) (closeStore func(), err error) {
 	f.client.Context = ctx
-	f.client.PinRequests(f.requests)
+	f.client.SetRequestsMax(f.requests)
 	closeStore = func() {}
 	switch {
 	case f.cache == "" && f.size != 0:

@@ -19,7 +19,7 @@ type Client struct {
 	Sources []string
 	Counts  Counts
 
-	limiter requestLimiter
+	limiter *requestLimiter
 	stall   time.Duration // stallTimeout; tests shorten it
 	files   *FilePool
 	web     *http.Client
@@ -38,7 +38,7 @@ type Counts struct {
 func NewClient() *Client {
 	return &Client{
 		Context: context.Background(), Timeout: 5 * time.Minute,
-		limiter: requestLimiter{search: limitSearch{limit: requestsFirst}}, stall: stallTimeout, files: PoolOf(2), web: newWebClient(),
+		limiter: newRequestLimiter(requestsFirst), stall: stallTimeout, files: PoolOf(2), web: newWebClient(),
 	}
 }
 

@@ -1,88 +1,46 @@
 package storage
 
 import (
+	"cmp"
 	"sync"
 	"time"
 )
 
-// A requestLimiter bounds how many requests to stores run at a time. A link fills with as many as its rate times its delay asks
-// for, and the limiter finds that number. While requests wait, it now and then allows half as many again, and keeps that only if
-// more bytes come. So a link of 10 Gbit/s at 30 ms gets 350 for JPEGs of 110 KB. A store that asks for fewer requests (429, 503)
-// gets fewer.
+// A requestLimiter bounds how many requests to stores run at a time. A store that asks for fewer (429, 503) gets fewer, and then slowly more
+// again.
 type requestLimiter struct {
 	mu       sync.Mutex
 	queue    []chan struct{} // waiting requests, in order
 	inFlight int
-	pinned   bool
-	search   limitSearch
-
-	began   time.Time // start of the measured period
-	bytes   int64     // bytes of the period
-	waiting bool      // requests have waited all the time
+	limit    int // now
+	max      int
+	done     int       // requests since the limit has changed
+	lowered  time.Time // last time
 }
 
 const (
-	requestsMin   = 8
-	requestsFirst = 64
+	requestsMin = 8
+	// requestsFirst is the limit unless the user sets one. With JPEGs of 110 KB they fill 15 Gbit/s at 30 ms.
+	requestsFirst = 512
 	requestsMax   = 1024
-	limitPeriod   = time.Second
-	// limitRest is how many periods a limit stays after a higher one was no faster.
-	limitRest = 30
-	// limitGain is how much faster half as many requests again must be.
-	limitGain = 1.08
 )
 
-// limitSearch looks for the number of requests that pays.
-type limitSearch struct {
-	limit  int
-	before int     // the last limit, to compare with; 0: nothing is tried
-	rate   float64 // bytes a second with it
-	rest   int     // periods before the next try
-}
+func newRequestLimiter(max int) *requestLimiter { return &requestLimiter{limit: max, max: max} }
 
-// measured takes the rate of a period, in bytes a second. Requests have waited all the time.
-func (s *limitSearch) measured(rate float64) {
-	switch {
-	case s.rest > 0:
-		s.rest--
-		return
-	case s.before > 0 && rate < limitGain*s.rate:
-		s.limit, s.before, s.rest = s.before, 0, limitRest
-		return
-	case s.limit == requestsMax:
-		s.before, s.rest = 0, limitRest
-		return
-	}
-	s.before, s.rate, s.limit = s.limit, rate, min(s.limit+s.limit/2, requestsMax)
-}
-
-// backOff allows fewer requests.
-func (s *limitSearch) backOff() {
-	s.limit, s.before, s.rest = max(requestsMin, s.limit*3/4), 0, limitRest
-}
-
-// PinRequests sets how many requests run at a time. With 0 the client finds that number itself.
-func (c *Client) PinRequests(n int) {
-	g := &c.limiter
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.pinned, g.search.limit = n > 0, n
-	if n == 0 {
-		g.search = limitSearch{limit: requestsFirst}
-	}
-}
+// SetRequestsMax limits how many requests run at a time, before the first of them. 0 is the default.
+func (c *Client) SetRequestsMax(n int) { c.limiter = newRequestLimiter(cmp.Or(n, requestsFirst)) }
 
 // RequestsMax returns how many requests may run at the moment.
 func (c *Client) RequestsMax() int {
 	c.limiter.mu.Lock()
 	defer c.limiter.mu.Unlock()
-	return c.limiter.search.limit
+	return c.limiter.limit
 }
 
 // enter waits for a place.
 func (g *requestLimiter) enter() {
 	g.mu.Lock()
-	if g.inFlight < g.search.limit {
+	if g.inFlight < g.limit {
 		g.inFlight++
 		g.mu.Unlock()
 		return
@@ -93,34 +51,26 @@ func (g *requestLimiter) enter() {
 	<-turn
 }
 
-// leave gives a place back, after so many bytes.
-func (g *requestLimiter) leave(bytes int) {
+// leave gives a place back.
+func (g *requestLimiter) leave() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.inFlight--
-	g.bytes += int64(bytes)
-	now := time.Now()
-	switch took := now.Sub(g.began); {
-	case took < limitPeriod:
-		g.waiting = g.waiting && len(g.queue) > 0
-	default:
-		if g.waiting && took < 2*limitPeriod && !g.pinned {
-			g.search.measured(float64(g.bytes) / took.Seconds())
-		}
-		g.began, g.bytes, g.waiting = now, 0, len(g.queue) > 0
+	if g.done++; g.done >= g.limit {
+		g.limit, g.done = min(g.limit+1, g.max), 0
 	}
-	for len(g.queue) > 0 && g.inFlight < g.search.limit {
+	for len(g.queue) > 0 && g.inFlight < g.limit {
 		close(g.queue[0])
 		g.queue = g.queue[1:]
 		g.inFlight++
 	}
 }
 
-// backOff allows fewer requests, as a store has asked for that.
+// backOff allows fewer requests, as a store has asked for that. One of many such answers counts.
 func (g *requestLimiter) backOff() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !g.pinned && g.search.rest < limitRest-2 { // the first of many such answers counts
-		g.search.backOff()
+	if time.Since(g.lowered) > time.Second {
+		g.limit, g.done, g.lowered = min(g.limit, max(requestsMin, g.limit*3/4)), 0, time.Now()
 	}
 }

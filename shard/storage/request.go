@@ -178,9 +178,9 @@ type try func(ctx context.Context, received func(bytes int)) (request string, er
 // The time is [Client.Timeout], from the first try, or from the beginning of an outage. Then all waiting requests fail at once. Later ones
 // are tried once, so that they find out whether the store answers again.
 func (r *remote) repeat(name string, offset, length int64, send try) error {
-	asked, got := time.Now(), 0
+	asked := time.Now()
 	r.client.limiter.enter()
-	defer func() { r.client.limiter.leave(got) }()
+	defer r.client.limiter.leave()
 	first, wrong := time.Now(), false
 	for tries := 1; ; tries++ {
 		ctx, over := r.outage.context(asked)
@@ -189,8 +189,7 @@ func (r *remote) repeat(name string, offset, length int64, send try) error {
 			return over
 		}
 		began := time.Now()
-		bytes, request, err := r.once(ctx, began, send)
-		got += bytes
+		request, err := r.once(ctx, began, send)
 		switch {
 		case err == nil:
 			return nil
@@ -236,7 +235,7 @@ func (r *remote) repeat(name string, offset, length int64, send try) error {
 }
 
 // once makes a request, and ends it if it brings too little.
-func (r *remote) once(ctx context.Context, began time.Time, send try) (got int, request string, err error) {
+func (r *remote) once(ctx context.Context, began time.Time, send try) (request string, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	fresh := 0
@@ -248,10 +247,7 @@ func (r *remote) once(ctx context.Context, began time.Time, send try) (got int, 
 	r.client.Counts.UnderWay.Add(1)
 	defer r.client.Counts.UnderWay.Add(-1)
 	request, err = send(ctx, func(bytes int) {
-		if got == 0 {
-			quiet.Stop()
-		}
-		got += bytes
+		quiet.Stop()
 		r.client.Counts.Bytes.Add(int64(bytes))
 		if fresh += bytes; fresh >= stallBytes {
 			fresh = 0
@@ -264,7 +260,7 @@ func (r *remote) once(ctx context.Context, began time.Time, send try) (got int, 
 	} else if context.Cause(ctx) == errStalled {
 		err = fmt.Errorf("%d bytes came in %v", fresh, r.client.stall)
 	}
-	return got, request, err
+	return request, err
 }
 
 var errStalled = errors.New("too few bytes came")
