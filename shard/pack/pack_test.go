@@ -316,16 +316,6 @@ func TestPlacesThatAreTaken(t *testing.T) {
 	if _, err := build(src, filepath.Join(src, "shards"), Options{}); err == nil || !strings.Contains(err.Error(), "lies in the source") {
 		t.Errorf("an output in the source: %v", err)
 	}
-	link := filepath.Join(dir, "link")
-	if err := os.Symlink(src, link); err != nil {
-		t.Fatal(err)
-	}
-	for source, out := range map[string]string{src: filepath.Join(link, "deep", "shards"), link: filepath.Join(src, "shards")} {
-		if _, err := build(source, out, Options{}); err == nil || !strings.Contains(err.Error(), "lies in the source") {
-			t.Errorf("an output in the source by a link, %s: %v", out, err)
-		}
-	}
-	os.Remove(link)
 	other := writeTree(t, filepath.Join(dir, "other"), map[string][]byte{"thesis.txt": []byte("precious")})
 	if _, err := build(src, other, Options{Replace: true}); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("a folder of other files: %v", err)

@@ -78,11 +78,10 @@ func BuildAll(ctx context.Context, tasks []Task, o Options, done func(Summary)) 
 			done(Summary{Split: t.Split.Name, Output: t.Output, Manifest: m, Kept: true})
 			continue
 		}
-		o.listed = func(classes []string) error {
+		o.listed = func(classes []string) {
 			if warning := t.Split.SiblingClasses(classes); warning != "" && len(tasks) == 1 && o.Warn != nil {
 				o.Warn(warning)
 			}
-			return checkOthers(ctx, tasks[i+1:], kept[i+1:], classes)
 		}
 		s, err := Build(ctx, t.Split, t.Output, o)
 		if err != nil {
@@ -94,29 +93,13 @@ func BuildAll(ctx context.Context, tasks []Task, o Options, done func(Summary)) 
 	return nil
 }
 
-// checkOthers lists the splits after the first one, where that takes no reading of images. So classes that do not agree with its own
-// are known before it is packed.
-func checkOthers(ctx context.Context, tasks []Task, kept []*shard.Manifest, classes []string) error {
-	for i, t := range tasks {
-		if t.Split.Streamed() || kept[i] != nil {
-			continue
-		}
-		again := t.Split.Reopen()
-		again.ExpectClasses(classes)
-		if err := again.Walk(ctx, func(source.Item) error { return ctx.Err() }); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // checkPlace refuses an output inside its own source, and returns the manifest of a set already there and kept.
 func (o *Options) checkPlace(t Task) (*shard.Manifest, error) {
-	out, err := realPath(t.Output)
+	out, err := filepath.Abs(t.Output)
 	if err != nil {
 		return nil, err
 	}
-	path, err := realPath(t.Split.Path)
+	path, err := filepath.Abs(t.Split.Path)
 	if err != nil {
 		return nil, err
 	}
@@ -126,32 +109,11 @@ func (o *Options) checkPlace(t Task) (*shard.Manifest, error) {
 	if o.Replace {
 		return nil, nil
 	}
-	m, err := shard.ReadManifest(out)
-	if err != nil {
-		if errors.Is(err, shard.ErrNotSet) {
-			err = nil // The writer refuses other files there.
-		}
-		return nil, err
+	m, err := shard.ReadManifest(t.Output)
+	if errors.Is(err, shard.ErrNotSet) {
+		return nil, nil // The writer refuses other files there.
 	}
-	return m, nil
-}
-
-// realPath is the path of a file or folder, which need not be there, without links.
-func realPath(path string) (string, error) {
-	if storage.IsRemote(path) {
-		return path, nil
-	}
-	path, err := filepath.Abs(path)
-	if err != nil {
-		return "", err
-	}
-	rest := ""
-	for dir := path; ; dir = filepath.Dir(dir) {
-		if real, err := filepath.EvalSymlinks(dir); err == nil || dir == filepath.Dir(dir) {
-			return filepath.Join(real, rest), nil
-		}
-		rest = filepath.Join(filepath.Base(dir), rest)
-	}
+	return m, err
 }
 
 // builtShardBytes is an entry in a manifest's Built, for Merge.
