@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// A request that brings less than stallBytes in stallTimeout has failed.
+	// A request that brings less than stallBytes in stallTimeout, or in a shorter [Client.Timeout], has failed.
 	stallBytes   = 30 << 10
 	stallTimeout = 30 * time.Second
 	// pauseMax bounds the pause before a repeated request. Pauses are drawn at random, so that many machines do not come back at once.
@@ -99,17 +99,13 @@ func IsDown(err error) bool {
 	return is && failed.down
 }
 
-// An outage is a time without answers from a store. All requests wait for its end together, and fail together.
+// An outage is a time without answers from a store.
 type outage struct {
 	client   *Client
 	mu       sync.Mutex
 	answered time.Time // last
 	since    time.Time // begin of the first try without an answer; zero while the store answers
 	warned   bool      // the log has a warning
-	failed   *RemoteError
-	ended    time.Time       // end of the timeout; older requests fail for the same reason
-	tries    context.Context // ends then, and with it all running tries
-	cancel   context.CancelFunc
 }
 
 // end notes that the store answers.
@@ -119,7 +115,7 @@ func (o *outage) end(place string) {
 	if o.warned {
 		slog.Info("the store answers again", "store", place, "after", time.Since(o.since).Round(time.Second/10))
 	}
-	o.answered, o.since, o.warned, o.failed = time.Now(), time.Time{}, false, nil
+	o.answered, o.since, o.warned = time.Now(), time.Time{}, false
 }
 
 // begin notes a try without an answer, and returns for how long the store has answered nothing.
@@ -139,34 +135,6 @@ func (o *outage) begin(place string, began time.Time, err error) time.Duration {
 	return silent
 }
 
-// giveUp notes that the time is over for a request, and in an outage for all requests.
-func (o *outage) giveUp(failed *RemoteError) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if !failed.down {
-		return
-	}
-	o.failed, o.ended = failed, time.Now()
-	if o.cancel != nil {
-		o.cancel()
-	}
-	o.tries = nil
-}
-
-// context returns the context of a try, or the error of all requests that were made at that time.
-func (o *outage) context(asked time.Time) (context.Context, *RemoteError) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.failed != nil && !asked.After(o.ended) {
-		failed := *o.failed
-		return nil, &failed
-	}
-	if o.tries == nil {
-		o.tries, o.cancel = context.WithCancel(o.client.Context)
-	}
-	return o.tries, nil
-}
-
 // outageAfter is how long a store must answer nothing for an outage, since single requests fail all the time.
 func (c *Client) outageAfter() time.Duration { return min(time.Second, c.Timeout/2) }
 
@@ -175,28 +143,19 @@ type try func(ctx context.Context, received func(bytes int)) (request string, er
 
 // repeat makes a request until it succeeds, fails for good, or the time is over. Nothing else repeats requests for reading.
 //
-// The time is [Client.Timeout], from the first try, or from the beginning of an outage. Then all waiting requests fail at once. Later ones
-// are tried once, so that they find out whether the store answers again.
+// The time is [Client.Timeout], from the first try, or from the beginning of an outage. So all waiting requests fail with the first one, and
+// later ones are tried once, to find out whether the store answers again.
 func (r *remote) repeat(name string, offset, length int64, send try) error {
-	asked := time.Now()
 	r.client.limiter.enter()
 	defer r.client.limiter.leave()
 	first, wrong := time.Now(), false
 	for tries := 1; ; tries++ {
-		ctx, over := r.outage.context(asked)
-		if over != nil {
-			over.Place, over.Offset, over.Length = Join(r.place, name), offset, length
-			return over
-		}
 		began := time.Now()
-		request, err := r.once(ctx, began, send)
-		switch {
-		case err == nil:
+		request, err := r.once(began, send)
+		if err == nil {
 			return nil
-		case r.client.Context.Err() != nil:
-			return r.client.Context.Err()
-		case ctx.Err() != nil: // the time was over for another request
-			continue
+		} else if ended := r.client.Context.Err(); ended != nil {
+			return ended
 		}
 		failed, ok := errors.AsType[*RemoteError](err)
 		if !ok {
@@ -218,7 +177,6 @@ func (r *remote) repeat(name string, offset, length int64, send try) error {
 				failed.After, failed.down = silent, true
 			}
 			if pause = min(pause, r.client.Timeout-failed.After); pause <= 0 {
-				r.outage.giveUp(failed)
 				return failed
 			}
 		}
@@ -229,17 +187,17 @@ func (r *remote) repeat(name string, offset, length int64, send try) error {
 		}
 		select {
 		case <-time.After(pause):
-		case <-ctx.Done():
+		case <-r.client.Context.Done():
 		}
 	}
 }
 
 // once makes a request, and ends it if it brings too little.
-func (r *remote) once(ctx context.Context, began time.Time, send try) (request string, err error) {
-	ctx, cancel := context.WithCancelCause(ctx)
+func (r *remote) once(began time.Time, send try) (request string, err error) {
+	ctx, cancel := context.WithCancelCause(r.client.Context)
 	defer cancel(nil)
-	fresh := 0
-	stalled := time.AfterFunc(r.client.stall, func() { cancel(errStalled) })
+	fresh, stall := 0, min(r.client.stall, r.client.Timeout)
+	stalled := time.AfterFunc(stall, func() { cancel(errStalled) })
 	defer stalled.Stop()
 	quiet := time.AfterFunc(quietAfter, func() { r.outage.begin(r.place, began, fmt.Errorf("no answer for %v", quietAfter)) })
 	defer quiet.Stop()
@@ -251,14 +209,14 @@ func (r *remote) once(ctx context.Context, began time.Time, send try) (request s
 		r.client.Counts.Bytes.Add(int64(bytes))
 		if fresh += bytes; fresh >= stallBytes {
 			fresh = 0
-			stalled.Reset(r.client.stall)
+			stalled.Reset(stall)
 			r.outage.end(r.place)
 		}
 	})
 	if err == nil {
 		r.outage.end(r.place)
 	} else if context.Cause(ctx) == errStalled {
-		err = fmt.Errorf("%d bytes came in %v", fresh, r.client.stall)
+		err = fmt.Errorf("%d bytes came in %v", fresh, stall)
 	}
 	return request, err
 }

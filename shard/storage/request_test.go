@@ -127,7 +127,7 @@ func TestOneBadObject(t *testing.T) {
 
 // TestTrickle ends requests that bring less than stallBytes in stallTimeout, at opening too, and no others.
 func TestTrickle(t *testing.T) {
-	within(t, 100*time.Millisecond)
+	within(t, 300*time.Millisecond)
 	Default.stall = 300 * time.Millisecond
 	for _, c := range []struct {
 		piece, pieces int
