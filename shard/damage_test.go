@@ -259,7 +259,7 @@ func TestVersions(t *testing.T) {
 func TestFailingDiskIsNoCorruption(t *testing.T) {
 	data := shardBytes(t, 4)
 	boom := errors.New("input/output error")
-	for calls := range 6 {
+	for calls := range 5 {
 		n := 0
 		file := memoryFile{Reader: bytes.NewReader(data), fail: func(int64) error {
 			if n++; n > calls {

@@ -78,18 +78,11 @@ func (r *reader) unread(n, length int, offset int64, section string, err error) 
 	return &ReadError{Path: r.path, Section: section, Record: -1, Index: -1, Offset: offset, Length: length, Err: err}
 }
 
-// readFooter reads and checks the footer, and the prefix, which must have the same version.
+// readFooter reads and checks the footer.
 func (r *reader) readFooter() error {
 	size := r.file.Size()
 	if size < prefixSize+4+SlackBytes+footerSize {
 		return corrupt(r.path, "file", 0, fmt.Errorf("%d bytes are too few for a shard: %w", size, io.ErrUnexpectedEOF))
-	}
-	var prefix [prefixSize]byte
-	if err := r.readAt(prefix[:], 0, "header"); err != nil {
-		return err
-	}
-	if string(prefix[:8]) != magicStart {
-		return corrupt(r.path, "header", 0, fmt.Errorf("begins with %q, a shard with %q", prefix[:8], magicStart))
 	}
 	p := make([]byte, footerSize)
 	at := size - footerSize
@@ -100,16 +93,12 @@ func (r *reader) readFooter() error {
 		return corrupt(r.path, "footer", at+footerMagicAt,
 			fmt.Errorf("ends with %q, a shard with %q: the file is cut short or still being copied", p[footerMagicAt:], magicEnd))
 	}
-	first := Version(binary.LittleEndian.Uint32(prefix[8:]))
 	f := parseFooter(p)
-	if first != f.version {
-		return corrupt(r.path, "header", 8, fmt.Errorf("version %d, and %d in the footer", first, f.version))
-	}
-	if first < versionOldest || first > versionCurrent {
-		return &UnsupportedError{Path: r.path, Version: first}
-	}
 	if got := checksum(p[:footerCRCAt]); got != f.crc {
 		return corrupt(r.path, "footer", at, &ChecksumError{Length: footerCRCAt, Want: f.crc, Got: got})
+	}
+	if f.version < versionOldest || f.version > versionCurrent {
+		return &UnsupportedError{Path: r.path, Version: f.version}
 	}
 	if err := f.check(size); err != nil {
 		return corrupt(r.path, "footer", at, err)
@@ -118,11 +107,17 @@ func (r *reader) readFooter() error {
 	return nil
 }
 
-// readHeader reads and checks the prefix and the JSON after it.
+// readHeader reads and checks the prefix, which must have the footer's version, and the JSON after it.
 func (r *reader) readHeader() error {
 	p := make([]byte, r.footer.recordsOffset)
 	if err := r.readAt(p, 0, "header"); err != nil {
 		return err
+	}
+	if string(p[:8]) != magicStart {
+		return corrupt(r.path, "header", 0, fmt.Errorf("begins with %q, a shard with %q", p[:8], magicStart))
+	}
+	if first := Version(binary.LittleEndian.Uint32(p[8:])); first != r.footer.version {
+		return corrupt(r.path, "header", 8, fmt.Errorf("version %d, and %d in the footer", first, r.footer.version))
 	}
 	length := int64(binary.LittleEndian.Uint32(p[12:]))
 	end := prefixSize + length

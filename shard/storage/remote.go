@@ -64,9 +64,6 @@ func (o *object) wrong(format string, args ...any) error {
 	return &RemoteError{Request: o.request, Err: fmt.Errorf(format, args...), wrong: true}
 }
 
-// headBytes are read at once from the start of a file, as a shard's header takes two reads.
-const headBytes = 4 << 10
-
 // A remote is a storage behind a network. It repeats requests that fail for a reason that may pass: see [remote.repeat].
 type remote struct {
 	client  *Client
@@ -173,7 +170,6 @@ type remoteFile struct {
 
 	mu      sync.Mutex
 	version string
-	head    []byte // the first bytes, kept between two reads of them
 }
 
 func (f *remoteFile) Size() int64 {
@@ -207,33 +203,7 @@ func (f *remoteFile) ReadAt(p []byte, offset int64) (int, error) {
 	if f.closed.Load() {
 		return 0, fs.ErrClosed
 	}
-	if offset == 0 && len(p) < headBytes {
-		if n, ok := f.takeHead(p); ok {
-			return n, nil
-		}
-		head := make([]byte, headBytes)
-		n, err := f.read(head, 0)
-		f.mu.Lock()
-		f.head = head[:n]
-		f.mu.Unlock()
-		n = copy(p, head[:n])
-		if n == len(p) {
-			err = nil
-		}
-		return n, err
-	}
 	return f.read(p, offset)
-}
-
-// takeHead copies from the head, and lets go of it.
-func (f *remoteFile) takeHead(p []byte) (n int, ok bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if len(f.head) < len(p) {
-		return 0, false
-	}
-	n, f.head = copy(p, f.head), nil
-	return n, true
 }
 
 // read fills p from offset. A request that breaks off goes on where it was.
@@ -303,8 +273,4 @@ func (f *remoteFile) readOnce(ctx context.Context, p []byte, offset int64, recei
 }
 
 // Forget implements [Forgetter]: the next answer may be another one.
-func (f *remoteFile) Forget(int64, int64) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.head = nil
-}
+func (f *remoteFile) Forget(int64, int64) {}
