@@ -164,8 +164,8 @@ func TestMergeRefusesPartsThatDoNotMatch(t *testing.T) {
 	part(out, Options{Replace: true}, 1, 3)
 	sourcetest.Write(t, filepath.Join(src, "n90000000/more.JPEG"), []byte("x"))
 	part(out, Options{Replace: true}, 2, 3)
-	refused(out, "2-of-3 is of another source than part 1: run the part again with --force")
-	refused(out, "part 2: 3 classes bde8c9af, files 13 keys, ")
+	refused(out, "2-of-3 is of another source than part 1, or was made with other flags: run the part again with --force")
+	refused(out, "3 classes bde8c9af, files 13 keys, ")
 	part(out, Options{}, 1, 2)
 	refused(out, "remove those that are not meant")
 
@@ -178,7 +178,7 @@ func TestMergeRefusesPartsThatDoNotMatch(t *testing.T) {
 	if err := errors.Join(os.RemoveAll(second), os.CopyFS(second, os.DirFS(filepath.Join(dir, ".copied.parts/1-of-3")))); err != nil {
 		t.Fatal(err)
 	}
-	refused(out, "lacks parts of 3: 2. "+second+" is part 1/3: remove it. Run each, as imgshard build SRC -o "+out+" --part 2/3")
+	refused(out, "lacks parts of 3: 2. Run each, as imgshard build SRC -o "+out+" --part 2/3")
 	requireNothing(t, dir, ".copied.parts", ".out.parts", "train")
 }
 

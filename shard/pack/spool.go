@@ -217,10 +217,7 @@ func (s *spoolInput) next(im *inFlight) error {
 
 func (s *spoolInput) load(im *inFlight) error {
 	at := im.location
-	if int64(cap(im.data)) < at.size+shard.SlackBytes {
-		im.data = make([]byte, at.size+at.size/4+shard.SlackBytes)
-	}
-	im.data = im.data[:at.size]
+	im.data = slices.Grow(im.data[:0], int(at.size)+shard.SlackBytes)[:at.size]
 	im.fields = slices.Grow(im.fields[:0], int(at.fields))[:at.fields]
 	if _, err := at.bucket.file.ReadAt(im.fields, at.offset); err != nil {
 		return s.wrap(err)
