@@ -50,19 +50,16 @@ func bucketOf(sorted [][2]int, width, height int32) int {
 
 // bucketsOf returns which bucket each sample of a set is in, by the size of its stored image.
 func bucketsOf(set *shard.Set, sorted [][2]int) ([]uint16, error) {
-	const piece = 16 << 10
-	of, sizes := make([]uint16, set.Len()), make([][2]int32, min(piece, set.Len()))
-	for first := 0; first < len(of); first += piece {
-		some := sizes[:min(piece, len(of)-first)]
-		if err := set.Sizes(first, some); err != nil {
+	of := make([]uint16, set.Len())
+	for i := range of {
+		if !set.Has(i % set.Partitions()) {
+			return nil, badRequest("buckets take the size of every image, and the partition of sample %d is not here", i)
+		}
+		e, err := set.Entry(i)
+		if err != nil {
 			return nil, err
 		}
-		for i, size := range some {
-			if size[0] == 0 {
-				return nil, badRequest("buckets take the size of every image, and the partition of sample %d is not here", first+i)
-			}
-			of[first+i] = uint16(bucketOf(sorted, size[0], size[1]))
-		}
+		of[i] = uint16(bucketOf(sorted, e.Width, e.Height))
 	}
 	return of, nil
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"io"
 
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/loader/plan"
@@ -53,29 +52,20 @@ type keyReply struct {
 	Key   string `json:"key"`
 }
 
-// labels sends the labels a piece at a time, straight from the index: a manifest may claim any number of samples in
-// partitions that are not here. A mapped index may have become unreadable. So labels are read once before the reply begins, when an
-// error can still be the reply.
+// labels sends the labels one by one, straight from the index: a manifest may claim any number of samples in partitions that are not
+// here. Their labels are -1.
 func (s *session) labels(labelsRequest) error {
-	const piece = 16 << 10
 	count := s.set.Len()
-	write := func(w *bufio.Writer) error {
-		labels := make([]int32, min(piece, count))
-		for first := 0; first < count; first += piece {
-			some := labels[:min(piece, count-first)]
-			if err := s.set.Labels(first, some); err != nil {
-				return err
+	return s.connection.sendArray(labelsReply{Count: count}, func(w *bufio.Writer) (err error) {
+		for i := 0; i < count && err == nil; i++ {
+			label := int32(-1)
+			if e, failed := s.set.Entry(i); failed == nil {
+				label = e.Label
 			}
-			if err := binary.Write(w, binary.LittleEndian, some); err != nil {
-				return err
-			}
+			_, err = w.Write(binary.LittleEndian.AppendUint32(w.AvailableBuffer(), uint32(label)))
 		}
-		return nil
-	}
-	if err := write(bufio.NewWriter(io.Discard)); err != nil {
 		return err
-	}
-	return s.connection.sendArray(labelsReply{Count: count}, write)
+	})
 }
 
 // checkIndex refuses an index that no sample has.

@@ -81,7 +81,7 @@ func openWhole(client *storage.Client, dir string, say func(opened, shards int))
 	if say != nil {
 		defer s.report(say)()
 	}
-	if err := s.openShards(entriesOwnBytesMax); err != nil {
+	if err := s.openShards(); err != nil {
 		return nil, err
 	}
 	for i := range s.partitions {
@@ -154,20 +154,12 @@ func (s *Set) Absence(partition int) error {
 }
 
 // openShards opens the shards of the partitions present, several at a time. A partition with an unusable shard is no longer present.
-// Entries that take more than ownBytes are mapped. The error is for causes outside the files: no descriptors or memory remain, or a
-// store does not answer.
-func (s *Set) openShards(ownBytes int) error {
+// The error is for causes outside the files: no descriptors or memory remain, or a store does not answer.
+func (s *Set) openShards() error {
 	var err error
 	if s.opening.files, err = shardsOf(s.opening.files, s.manifest); err != nil {
 		return err
 	}
-	samples := 0
-	for i := range s.partitions {
-		if s.partitions[i].present {
-			samples += PartitionLen(s.manifest.Samples, len(s.partitions), i)
-		}
-	}
-	s.opening.mapEntries = entrySize*samples > ownBytes
 	group, ctx := errgroup.WithContext(context.Background())
 	group.SetLimit(openParallel)
 	problems := make([][]error, len(s.partitions))

@@ -17,7 +17,7 @@ func openPooled(t *testing.T, dir string, most int) (*Set, *storage.FilePool) {
 	pool := storage.NewFilePool(most)
 	s, err := openAt(storage.NewFolder(dir, pool))
 	if err == nil {
-		err = s.openShards(entriesOwnBytesMax)
+		err = s.openShards()
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -14,18 +14,15 @@ import (
 )
 
 // reader reads one shard file. It keeps the file open while there are enough descriptors. Its entries (40 bytes a sample) stay in
-// memory, its own or, in a very large set, the page cache's. Keys and records are read on demand. All methods may be called by many
-// goroutines at once.
+// memory. Keys and records are read on demand. All methods may be called by many goroutines at once.
 type reader struct {
 	path    string
 	file    storage.File
 	footer  footer
 	header  header
-	entries entryTable // checked
+	entries []byte // checked
 	mapped  mapping
-
-	mapEntries bool    // not to have entries in memory of our own
-	labels     []int32 // labels that replace those of the entries; nil: no change
+	labels  []int32 // labels that replace those of the entries; nil: no change
 }
 
 // Record is a sample as read from a shard. Image, Aux and Fields lie in the buffer that was given to Read, with at least
@@ -46,8 +43,8 @@ func makeRecord(e Entry, bytes []byte) Record {
 
 // openReader opens the shard that f holds, and closes f if that fails. It checks the shard's footer, header and entries, and every
 // place and length that they name, and reads no record and no key. The error is *CorruptError, *UnsupportedError, or the file system's.
-func openReader(path string, f storage.File, mapEntries bool) (*reader, error) {
-	r := &reader{path: path, file: f, mapEntries: mapEntries}
+func openReader(path string, f storage.File) (*reader, error) {
+	r := &reader{path: path, file: f}
 	for _, step := range []func() error{r.readFooter, r.readHeader, r.readEntries} {
 		if err := step(); err != nil {
 			f.Close()
@@ -147,10 +144,7 @@ func (r *reader) Len() int { return int(r.footer.count) }
 // Read reads sample j, 0 ≤ j < Len(), into buf and checks its checksum. It replaces a buf with too little room. The buffer used is
 // returned, also with an error, for the next call. The bytes after the record, up to SlackBytes, are 0.
 func (r *reader) Read(j int, buf []byte) (Record, []byte, error) {
-	e, err := r.Entry(j)
-	if err != nil {
-		return Record{}, buf, err
-	}
+	e := r.Entry(j)
 	length := int(e.length())
 	buf = growBuffer(buf, length+SlackBytes)
 	record, err := r.record(j, e, buf[:length], r.readAt(buf[:length], e.Offset, "record"))
@@ -256,10 +250,8 @@ func (r *reader) Close() error {
 	r.mapped.once.Do(func() { r.mapped.err = os.ErrClosed }) // so that it is not mapped later
 	bytes := r.mapped.bytes
 	r.mapped.bytes = nil
-	return errors.Join(r.entries.close(), storage.Unmap(bytes), r.file.Close())
+	return errors.Join(storage.Unmap(bytes), r.file.Close())
 }
-
-var pageSize = int64(os.Getpagesize())
 
 // mapping is a shard file in memory, made when it is first asked for.
 type mapping struct {
@@ -290,21 +282,17 @@ func (s *Set) Map() error {
 
 func (r *reader) mapFile() error {
 	r.mapped.once.Do(func() {
-		r.mapped.bytes, r.mapped.err = r.mapPart(0, r.footer.fileLength)
+		m, ok := r.file.(storage.Mapper)
+		if !ok {
+			r.mapped.err = storage.ErrNotMapped
+			return
+		}
+		r.mapped.bytes, r.mapped.err = m.Map(0, r.footer.fileLength)
 		if r.mapped.err != nil && !errors.Is(r.mapped.err, storage.ErrNotMapped) {
 			r.mapped.err = fmt.Errorf("shard: %s: map %d bytes: %w", r.path, r.footer.fileLength, r.mapped.err)
 		}
 	})
 	return r.mapped.err
-}
-
-// mapPart maps a part of the file, which begins at a page.
-func (r *reader) mapPart(offset, length int64) ([]byte, error) {
-	m, ok := r.file.(storage.Mapper)
-	if !ok {
-		return nil, storage.ErrNotMapped
-	}
-	return m.Map(offset, length)
 }
 
 // View returns sample i, as Read does, but without a copy: its slices lie in the file's mapping, read-only. They are valid until the
@@ -327,10 +315,7 @@ func (s *Set) View(i int) (Record, error) {
 
 // view is View for sample j of the shard.
 func (r *reader) view(j int) (rec Record, err error) {
-	e, err := r.Entry(j)
-	if err != nil {
-		return Record{}, err
-	}
+	e := r.Entry(j)
 	length := e.length()
 	// After the last record lie slack, entries and footer, so that the slices' capacity is within the file.
 	bytes := r.mapped.bytes[e.Offset : e.Offset+length : e.Offset+length+SlackBytes]
@@ -353,9 +338,6 @@ func (s *Set) Mapped(i int) []byte {
 	if err != nil || r.mapped.bytes == nil {
 		return nil
 	}
-	e, err := r.Entry(record)
-	if err != nil {
-		return nil
-	}
+	e := r.Entry(record)
 	return r.mapped.bytes[e.Offset : e.Offset+e.length()]
 }

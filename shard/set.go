@@ -14,8 +14,7 @@ import (
 )
 
 // Set is an open shard set, or the partitions of one on this machine. It holds 40 bytes for each sample, and an open file for each
-// shard. In a set of very many samples the bytes are mapped from the shards; of very many shards only the last used stay open. All
-// methods may be called by many goroutines at once.
+// shard; of very many shards only the last used stay open. All methods may be called by many goroutines at once.
 type Set struct {
 	dir        string
 	manifest   *Manifest
@@ -168,9 +167,8 @@ func (s *Set) layoutShards() {
 
 // opening says how shards are opened.
 type opening struct {
-	files      storage.Storage
-	mapEntries bool    // true in a set of very many samples
-	labels     []int32 // labels that replace those of the entries; nil: no change
+	files  storage.Storage
+	labels []int32 // labels that replace those of the entries; nil: no change
 }
 
 // openShard opens one shard of a set and checks that it is the one that the manifest means. If a store or its cache gave wrong bytes, the
@@ -192,7 +190,7 @@ func openShardOnce(m *Manifest, info placedShard, how opening) (r *reader, file 
 	path := storage.Join(how.files.String(), info.Path)
 	file, err = how.files.Open(info.Path, info.Bytes, info.SHA256)
 	if err == nil {
-		r, err = openReader(path, file, how.mapEntries)
+		r, err = openReader(path, file)
 	}
 	if indexed, is := how.files.(*indexedStorage); is {
 		indexed.tails.Delete(path)
@@ -353,8 +351,7 @@ func (s *Set) Entry(i int) (Entry, error) {
 	if err != nil {
 		return Entry{}, err
 	}
-	e, err := r.Entry(record)
-	return e, named(err, record, i)
+	return r.Entry(record), nil
 }
 
 // Label returns the label of sample i.
@@ -388,10 +385,7 @@ func (s *Set) WillNeed(i int) (Need, error) {
 	if err != nil {
 		return Need{}, err
 	}
-	e, err := r.Entry(record)
-	if err != nil {
-		return Need{}, named(err, record, i)
-	}
+	e := r.Entry(record)
 	if r.file.WillNeed(e.Offset, e.length()) {
 		return Need{Ready: true}, nil
 	}
@@ -405,10 +399,7 @@ func (s *Set) Fetch(i int, buf []byte) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
-	e, err := r.Entry(record)
-	if err != nil {
-		return Record{}, named(err, record, i)
-	}
+	e := r.Entry(record)
 	bytes, err := r.file.Fetch(buf, e.Offset, e.length())
 	if err != nil {
 		bytes, err = buf[:e.length()], r.unread(0, int(e.length()), e.Offset, "record", err)
@@ -432,11 +423,7 @@ func (s *Set) Corrupt(i int, err error) error {
 	if openErr != nil {
 		return err
 	}
-	e, entryErr := r.Entry(record)
-	if entryErr != nil {
-		return named(entryErr, record, i)
-	}
-	return &CorruptError{Path: r.path, Section: "record", Record: record, Index: i, Offset: e.Offset, Err: err}
+	return &CorruptError{Path: r.path, Section: "record", Record: record, Index: i, Offset: r.Entry(record).Offset, Err: err}
 }
 
 // Key returns the key of sample i. It reads the keys a shard at a time and keeps those of the last shard of each partition. So going

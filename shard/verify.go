@@ -222,10 +222,7 @@ func (w *shardWalk) walk(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		e, err := r.Entry(j)
-		if err != nil {
-			return w.named(err, j)
-		}
+		e := r.Entry(j)
 		end := e.Offset + e.length()
 		if err := w.hash(pos, e.Offset); err != nil { // what pads the record before
 			return err

@@ -57,22 +57,19 @@ func openSet(cmd *cobra.Command, path string, lazily bool) (*shard.Set, error) {
 // eachEntry calls do for every sample on this machine, in the order of their index, with the sample's entry in the
 // shard's index.
 func eachEntry(ctx context.Context, set *shard.Set, do func(i int, e *shard.Entry) error) error {
-	const some = 1 << 13
-	entries := make([]shard.Entry, min(some, set.Len()))
-	for first := 0; first < set.Len(); first += some {
-		if ctx.Err() != nil {
+	for i := range set.Len() {
+		if i%4096 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		piece := entries[:min(some, set.Len()-first)]
-		if err := set.Entries(first, piece); err != nil {
-			return err
+		if !set.Has(i % set.Partitions()) {
+			continue
 		}
-		for k := range piece {
-			if i := first + k; set.Has(i % set.Partitions()) {
-				if err := do(i, &piece[k]); err != nil {
-					return err
-				}
-			}
+		e, err := set.Entry(i)
+		if err == nil {
+			err = do(i, &e)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
