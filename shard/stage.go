@@ -149,35 +149,17 @@ func lockFile(path string) (*os.File, error) {
 			return nil, err
 		}
 		if there, err := os.Stat(path); err == nil && os.SameFile(mine, there) {
-			locks.Store(f, nil)
 			return f, nil
 		}
 		f.Close()
 	}
 }
 
-// locks are the lock files that this process holds.
-var locks sync.Map
-
-// RemoveLocks removes the files of all locks that this process holds. It is for a program that ends at once, in the middle of
-// writing a set: unfinished files stay, and the next writer of the set removes them.
-func RemoveLocks() {
-	locks.Range(func(f, _ any) bool {
-		os.Remove(f.(*os.File).Name())
-		return true
-	})
-}
-
-// unlock removes and releases a lock.
-func unlock(f *os.File) error {
-	locks.Delete(f) // its name may be another process's from now on
-	os.Remove(f.Name())
-	return f.Close()
-}
-
+// unlock removes and releases the lock.
 func (s *stage) unlock() {
 	if s.lock != nil {
-		unlock(s.lock)
+		os.Remove(s.lock.Name())
+		s.lock.Close()
 		s.lock = nil
 	}
 }

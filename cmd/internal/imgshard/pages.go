@@ -78,8 +78,6 @@ func writeFile(path string, out io.Writer, write func(io.Writer) error) error {
 	if err != nil {
 		return err
 	}
-	unfinished.Store(f.Name(), nil)
-	defer unfinished.Delete(f.Name())
 	defer os.Remove(f.Name())
 	w := bufio.NewWriter(f)
 	if err := errors.Join(write(w), w.Flush(), f.Chmod(0o644), f.Close()); err != nil {

@@ -10,25 +10,24 @@ import (
 	"log"
 	"os"
 	"os/signal"
-	"sync"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
 	"github.com/imgfeed/imgfeed/internal/version"
-	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/source"
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
 // Main is the main function: it takes the command line without the program's name, and ends the process.
 func Main(args []string) {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, func() {
-		endAtOnce(os.Interrupt, syscall.SIGTERM)
-		stop()
-	})
+	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores it
+		ends = append(ends, syscall.SIGHUP)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), ends...)
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	storage.Default.Context = ctx
 	log.SetFlags(0) // slog writes its lines through package log
 	log.SetPrefix("imgshard: ")
@@ -38,25 +37,6 @@ func Main(args []string) {
 // interruptedStatus is the exit status of a command ended by a signal, as in shells. Status 1 has another meaning:
 // verify has found damage.
 const interruptedStatus = 130
-
-// unfinished holds the names of files to remove when the program ends at once.
-var unfinished sync.Map
-
-// endAtOnce makes the next signal end the program as by default, after the removal of locks and unfinished files.
-func endAtOnce(signals ...os.Signal) {
-	next := make(chan os.Signal, 1)
-	signal.Notify(next, signals...)
-	go func() {
-		number := (<-next).(syscall.Signal)
-		shard.RemoveLocks()
-		unfinished.Range(func(name, _ any) bool {
-			os.Remove(name.(string))
-			return true
-		})
-		signal.Reset(number)
-		syscall.Kill(os.Getpid(), number)
-	}()
-}
 
 // run executes a command line and returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
@@ -104,15 +84,4 @@ func newVersionCommand() *cobra.Command {
 		v := version.Get()
 		return fmt.Sprintf("imgshard %s\n%s, %s", v, v.Go, v.Platform), v
 	})
-}
-
-// untilHangup makes a context end also when the terminal closes, unless the program was started to outlive it (nohup).
-// After the context's end, for this reason or by Ctrl-C, the next signal ends the program at once.
-func untilHangup(ctx context.Context) (context.Context, context.CancelFunc) {
-	stop := func() {}
-	if !signal.Ignored(syscall.SIGHUP) {
-		ctx, stop = signal.NotifyContext(ctx, syscall.SIGHUP)
-	}
-	keep := context.AfterFunc(ctx, func() { endAtOnce(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP) })
-	return ctx, func() { keep(); stop() }
 }

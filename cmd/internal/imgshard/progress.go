@@ -64,11 +64,8 @@ func isTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// withProgress calls work, and shows its progress on stderr. The context also ends when the terminal closes.
-// consequence tells the user the state after an interruption.
+// withProgress calls work, and shows its progress on stderr. consequence tells the user the state after an interruption.
 func withProgress(ctx context.Context, stderr io.Writer, consequence string, work func(ctx context.Context, show *progress) error) error {
-	ctx, stop := untilHangup(ctx)
-	defer stop()
 	show := newProgress(stderr)
 	err := work(ctx, show)
 	show.finish()
