@@ -1,7 +1,6 @@
 package shard
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -45,8 +44,7 @@ const (
 	magicIndex   = "imgindex"
 	placeSize    = 32
 	trailerSize  = 64
-	tailMax      = 1 << 20 // bytes read at once from the end of a remote file: twice the tail of a shard of photographs
-	indexedAlign = 4096    // alignment of records: a cache's blocks hold one record each
+	indexedAlign = 4096 // alignment of records: a cache's blocks hold one record each
 )
 
 // imagePlace says where an image goes: it is bytes [at, at+length) of the shard. What follows it there begins at byte rest of the file.
@@ -111,9 +109,8 @@ type indexedStorage struct {
 	infos    map[string]*ShardInfo // files of the index, by path
 	objects  *objectLines
 
-	tails sync.Map // bytes from the tail on of each file now opening, by path
-	mu    sync.RWMutex
-	open  map[uint32]openObject
+	mu   sync.RWMutex
+	open map[uint32]openObject
 }
 
 // openObject is the file of an object, and its path for messages.
@@ -130,7 +127,7 @@ func newIndexedStorage(files storage.Storage, m *Manifest) (storage.Storage, err
 		return nil, fmt.Errorf("shard: %s: the images of this index: %w", files, err)
 	}
 	slog.Info("the images of an index are read from where they are", "index", files, "images", m.Index.Source)
-	if s.objects, err = openObjects(files, m.Index.SHA256); err != nil {
+	if s.objects, err = readObjects(files, m.Index.SHA256); err != nil {
 		return nil, err
 	}
 	for i := range m.Shards {
@@ -151,8 +148,7 @@ func (s *indexedStorage) Open(name string, _ int64, identity string) (storage.Fi
 	}
 	f := &indexedFile{set: s, path: storage.Join(s.String(), name), file: file}
 	err = f.openTable(info)
-	if cached, is := file.(storage.Forgetter); is && err != nil {
-		cached.Forget(0, file.Size())
+	if err != nil && f.forgetOwn() {
 		err = f.openTable(info)
 	}
 	if err != nil {
@@ -199,11 +195,11 @@ func (s *indexedStorage) object(p *imagePlace) (f openObject, done func(), err e
 	return f, done, nil
 }
 
-// Close closes the list of objects, and the open objects.
+// Close closes the open objects.
 func (s *indexedStorage) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	errs := []error{s.objects.file.Close()}
+	var errs []error
 	for _, f := range s.open {
 		errs = append(errs, f.Close())
 	}
@@ -261,7 +257,6 @@ type indexedFile struct {
 
 	indexTrailer
 	places []byte // the table
-
 }
 
 // openTable reads the end of the file, and checks it.
@@ -275,12 +270,8 @@ func (f *indexedFile) openTable(info *ShardInfo) error {
 	if size != x.Bytes || x.Tail < 0 || table < x.Tail {
 		return bad(0, "%d bytes for %d images, the manifest says %d", size, info.Samples, x.Bytes)
 	}
-	from := table
-	if _, local := f.file.(storage.Mapper); !local && size-x.Tail <= tailMax {
-		from = x.Tail // One request brings all bytes needed at opening.
-	}
-	end := make([]byte, size-from)
-	if n, err := f.file.ReadAt(end, from); n < len(end) {
+	end := make([]byte, size-table)
+	if n, err := f.file.ReadAt(end, table); n < len(end) {
 		return err
 	}
 	le, t := binary.LittleEndian, end[len(end)-trailerSize:]
@@ -299,11 +290,7 @@ func (f *indexedFile) openTable(info *ShardInfo) error {
 	case f.size-f.entries != table-f.tail || f.records < 0 || f.records > f.tail || f.entries > f.size:
 		return bad(size-trailerSize, "its parts do not fill %d bytes", size)
 	}
-	f.places = end[table-from:][:length]
-	if from < table {
-		f.set.tails.Store(f.path, end)
-		f.places = bytes.Clone(f.places)
-	}
+	f.places = end[:length]
 	if got := checksum(f.places); got != f.placesCRC {
 		return corrupt(f.path, "table", table, &ChecksumError{Length: length, Want: f.placesCRC, Got: got})
 	}
@@ -311,7 +298,7 @@ func (f *indexedFile) openTable(info *ShardInfo) error {
 	for j := range int(f.count) {
 		p := f.place(j)
 		if p.at < last.end() || p.rest < last.rest || p.rest-last.rest > p.at-last.end() ||
-			int(p.object) >= f.set.objects.count || p.offset < 0 {
+			int(p.object) >= len(f.set.objects.starts) || p.offset < 0 {
 			return bad(table+placeSize*int64(j), "image %d is said to lie where it can't", j)
 		}
 		last = p
@@ -367,7 +354,7 @@ func (f *indexedFile) ReadAt(p []byte, offset int64) (n int, err error) {
 		case image != nil:
 			err = f.set.readObject(image, part, at-image.at)
 		case from >= 0:
-			err = f.readOwn(part, from)
+			_, err = io.ReadFull(io.NewSectionReader(f.file, from, int64(len(part))), part)
 		default:
 			clear(part)
 		}
@@ -382,34 +369,16 @@ func (f *indexedFile) ReadAt(p []byte, offset int64) (n int, err error) {
 	return n, nil
 }
 
-// readOwn reads bytes of the index's own file.
-func (f *indexedFile) readOwn(p []byte, at int64) error {
-	if at >= f.tail {
-		if tail, is := f.set.tails.Load(f.path); is {
-			copy(p, tail.([]byte)[at-f.tail:])
-			return nil
-		}
-	}
-	_, err := io.ReadFull(io.NewSectionReader(f.file, at, int64(len(p))), p)
-	return err
-}
+// Forget implements [storage.Forgetter].
+func (f *indexedFile) Forget(int64, int64) { f.forgetOwn() }
 
-// Forget implements [storage.Forgetter], where the index's own file lies in a cache.
-func (f *indexedFile) Forget(offset, length int64) {
+// forgetOwn makes a cache forget the index's own file, and reports whether reading it again may give other bytes.
+func (f *indexedFile) forgetOwn() bool {
 	cached, is := f.file.(storage.Forgetter)
-	f.set.tails.Delete(f.path)
-	if is && length >= f.size {
+	if is {
 		cached.Forget(0, f.file.Size())
-		return
 	}
-	for end := offset + length; is && offset < end; {
-		n, image, at := f.piece(offset)
-		n = min(n, end-offset)
-		if image == nil && at >= 0 {
-			cached.Forget(at, n)
-		}
-		offset += n
-	}
+	return is
 }
 
 // WillNeed implements [storage.File]: reading an image may wait for a disk or a network.

@@ -192,9 +192,6 @@ func openShardOnce(m *Manifest, info placedShard, how opening) (r *reader, file 
 	if err == nil {
 		r, err = openReader(path, file)
 	}
-	if indexed, is := how.files.(*indexedStorage); is {
-		indexed.tails.Delete(path)
-	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, file, corrupt(path, "file", 0, fmt.Errorf("%w, and the manifest names it", err))
 	}
