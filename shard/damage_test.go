@@ -285,7 +285,7 @@ func TestFailingDiskIsNoCorruption(t *testing.T) {
 
 func TestReadErrorSaysWhereAndWhatToDo(t *testing.T) {
 	set := openSet(t, writeSet(t, makeSamples(6), testOptions(2)))
-	r := set.partitions[1].shards[0].Load()
+	r := set.partitions[1].shards[0]
 	entry := r.Entry(2)
 	for failure, want := range map[syscall.Errno]string{syscall.EIO: "disk failed", syscall.ESTALE: "mount it again", syscall.ENOTCONN: "imgfeed reload"} {
 		r.file.Close()

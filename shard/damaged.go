@@ -1,16 +1,10 @@
 package shard
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
 	"strings"
-	"syscall"
-	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
@@ -66,57 +60,6 @@ func (e *DamagedPartitionError) Error() string {
 // Unwrap returns the fault of each bad shard.
 func (e *DamagedPartitionError) Unwrap() []error { return e.Problems }
 
-// OpenWhole opens the set in dir as OpenSet does, but serves its whole partitions: a damaged one counts as missing, and Damaged names
-// it. The error is OpenSet's where the manifest is damaged or no partition with samples is whole. Until all shards are open,
-// OpenWhole calls say, unless nil, once a second with the number of open ones.
-func OpenWhole(dir string, say func(opened, shards int)) (*Set, error) {
-	return openWhole(storage.Default, dir, say)
-}
-
-func openWhole(client *storage.Client, dir string, say func(opened, shards int)) (*Set, error) {
-	s, err := openPartitions(client, dir)
-	if err != nil {
-		return nil, err
-	}
-	if say != nil {
-		defer s.report(say)()
-	}
-	if err := s.openShards(); err != nil {
-		return nil, err
-	}
-	for i := range s.partitions {
-		if s.partitions[i].present && PartitionLen(s.manifest.Samples, len(s.partitions), i) > 0 {
-			return s, nil
-		}
-	}
-	if err := s.Err(); err != nil {
-		s.Close()
-		return nil, err
-	}
-	return s, nil // no samples
-}
-
-// report calls say once a second until it is stopped.
-func (s *Set) report(say func(opened, shards int)) (stop func()) {
-	shards := 0
-	for i := range s.partitions {
-		shards += len(s.partitions[i].shards)
-	}
-	end, tick := make(chan struct{}), time.NewTicker(time.Second)
-	go func() {
-		for {
-			select {
-			case <-tick.C:
-				say(int(s.opened.Load()), shards)
-			case <-end:
-				tick.Stop()
-				return
-			}
-		}
-	}()
-	return func() { close(end) }
-}
-
 // Err returns the damage of the partitions here, or nil if they are whole.
 func (s *Set) Err() error {
 	damaged := s.Damaged()
@@ -151,67 +94,6 @@ func (s *Set) Absence(partition int) error {
 		return p.damage
 	}
 	return &MissingPartitionError{Dir: s.dir, Partition: partition, Partitions: len(s.partitions)}
-}
-
-// openShards opens the shards of the partitions present, several at a time. A partition with an unusable shard is no longer present.
-// The error is for causes outside the files: no descriptors or memory remain, or a store does not answer.
-func (s *Set) openShards() error {
-	var err error
-	if s.opening.files, err = shardsOf(s.opening.files, s.manifest); err != nil {
-		return err
-	}
-	group, ctx := errgroup.WithContext(context.Background())
-	group.SetLimit(openParallel)
-	problems := make([][]error, len(s.partitions))
-	for i := range s.partitions {
-		p := &s.partitions[i]
-		problems[i] = make([]error, len(p.shards))
-		for k := range p.shards {
-			group.Go(func() error {
-				if ctx.Err() != nil {
-					return nil
-				}
-				r, err := p.open(k)
-				switch {
-				case storage.IsDown(err):
-					return err
-				case err == nil:
-					p.shards[k].Store(r)
-				case isExhausted(err):
-					return fmt.Errorf("%w: this process has used up what it may have (ulimit -n, ulimit -v)", err)
-				}
-				problems[i][k] = err
-				s.opened.Add(1)
-				return nil
-			})
-		}
-	}
-	if err := group.Wait(); err != nil {
-		s.Close()
-		return err
-	}
-	for i := range s.partitions {
-		s.dropDamaged(i, slices.DeleteFunc(problems[i], func(err error) bool { return err == nil }))
-	}
-	return nil
-}
-
-// dropDamaged closes a partition if some of its shards could not be opened, and notes why.
-func (s *Set) dropDamaged(partition int, problems []error) {
-	if len(problems) == 0 {
-		return
-	}
-	p := &s.partitions[partition]
-	p.damage = &DamagedPartitionError{
-		Dir: s.dir, Partition: partition, Partitions: len(s.partitions), Shards: len(p.shards), Problems: problems,
-	}
-	p.close()
-	p.present, p.shards, p.starts = false, nil, nil
-}
-
-// isExhausted tells a lack of the machine's means from a fault of a file.
-func isExhausted(err error) bool {
-	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
 }
 
 // A DamagedSet is a folder that holds a set or part of one, too damaged to say which.

@@ -15,10 +15,7 @@ import (
 func openPooled(t *testing.T, dir string, most int) (*Set, *storage.FilePool) {
 	t.Helper()
 	pool := storage.NewFilePool(most)
-	s, err := openAt(storage.NewFolder(dir, pool))
-	if err == nil {
-		err = s.openShards()
-	}
+	s, err := openAt(storage.NewFolder(dir, pool), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,34 +117,4 @@ func TestNoDescriptorIsLeft(t *testing.T) {
 		return
 	}
 	t.Error("files are opened without a descriptor")
-}
-
-// TestLazily opens a set and, of its shards, those that are needed.
-func TestLazily(t *testing.T) {
-	samples := makeSamples(64) // in two partitions of 8 shards
-	dir := writeSet(t, samples, testOptions(2))
-	if err := os.Truncate(filepath.Join(dir, "rank-0000/00000.imgshard"), 50); err != nil {
-		t.Fatal(err)
-	}
-	pool := storage.NewFilePool(100)
-	s, err := openAt(storage.NewFolder(dir, pool))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	if _, err := compareSample(s, 40, &samples[40], nil); err != nil || pool.Open() != 1 {
-		t.Errorf("by index: %v, %d files are open", err, pool.Open())
-	}
-	if i, err := s.Find(samples[63].Key); err != nil || i != 63 {
-		t.Errorf("by key: %d, %v", i, err)
-	}
-	if n := pool.Open(); n > 8 { // twice the logarithm of the shards, and what they have in common
-		t.Errorf("%d files are open for a key", n)
-	}
-	if _, _, err := s.Read(0, nil); !isCorrupt(err) {
-		t.Errorf("of a shard that is damaged: %v", err)
-	}
-	if _, err := OpenLazily(t.TempDir()); !errors.Is(err, ErrNotSet) {
-		t.Errorf("no set: %v", err)
-	}
 }

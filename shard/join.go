@@ -87,12 +87,9 @@ func (m *Manifest) addClasses(classes []string, apart bool) []int32 {
 
 // relabel has entries of a set bear other labels from now on. It comes before all readers.
 func (s *Set) relabel(labels []int32) {
-	s.opening.labels = labels
 	for i := range s.partitions {
-		for k := range s.partitions[i].shards {
-			if r := s.partitions[i].shards[k].Load(); r != nil {
-				r.labels = labels
-			}
+		for _, r := range s.partitions[i].shards {
+			r.labels = labels
 		}
 	}
 }

@@ -265,13 +265,8 @@ type mapping struct {
 func (s *Set) Map() error {
 	return s.each(func(part *Set, _ int) error {
 		for i := range part.partitions {
-			p := &part.partitions[i]
-			for k := range p.shards {
-				r, err := p.reader(k)
-				if err == nil {
-					err = r.mapFile()
-				}
-				if err != nil {
+			for _, r := range part.partitions[i].shards {
+				if err := r.mapFile(); err != nil {
 					return err
 				}
 			}

@@ -3,11 +3,7 @@ package shard
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"slices"
 	"sort"
-	"sync"
 	"sync/atomic"
 
 	"github.com/imgfeed/imgfeed/shard/storage"
@@ -18,52 +14,25 @@ import (
 type Set struct {
 	dir        string
 	manifest   *Manifest
-	partitions []partition  // partitions of the whole set
-	opening    opening      // opening of shards
-	opened     atomic.Int64 // shards, while all are opened
-	*joined                 // nil: it lies in files
+	partitions []partition     // partitions of the whole set
+	files      storage.Storage // shards; nil in joined sets
+	*joined                    // nil: it lies in files
 }
 
 // partition is a part of the samples, in consecutive shards: those that one rank needs of as many ranks as there are partitions.
 type partition struct {
 	present bool // here, and whole
 	damage  *DamagedPartitionError
-	starts  []int                    // place in the partition of each shard's first sample
-	shards  []atomic.Pointer[reader] // nil: not opened yet
-	open    func(shard int) (*reader, error)
-	opening sync.Mutex // held while one more shard is opened
-	closed  bool       // no more are; of opening
+	starts  []int // place in the partition of each shard's first sample
+	shards  []*reader
 	keys    atomic.Pointer[shardKeys]
-}
-
-// reader returns a shard, which it opens unless it is open.
-func (p *partition) reader(shard int) (*reader, error) {
-	if r := p.shards[shard].Load(); r != nil {
-		return r, nil
-	}
-	p.opening.Lock()
-	defer p.opening.Unlock()
-	if r := p.shards[shard].Load(); r != nil {
-		return r, nil
-	}
-	if p.closed {
-		return nil, fmt.Errorf("shard: %w", os.ErrClosed)
-	}
-	r, err := p.open(shard)
-	if err == nil {
-		p.shards[shard].Store(r)
-	}
-	return r, err
 }
 
 // close closes the open shards.
 func (p *partition) close() error {
-	p.opening.Lock()
-	defer p.opening.Unlock()
-	p.closed = true
 	var errs []error
-	for i := range p.shards {
-		if r := p.shards[i].Load(); r != nil {
+	for _, r := range p.shards {
+		if r != nil {
 			errs = append(errs, r.Close())
 		}
 	}
@@ -84,153 +53,6 @@ type Location struct {
 	Record    int    // place in the shard
 }
 
-// openParallel is how many shards are opened at a time: opening waits for the disk, not for the CPU.
-const openParallel = 16
-
-// OpenSet opens the set in dir: the manifest and the partitions present. Each must be whole; OpenWhole accepts damaged ones. It reads
-// and checks the entries of every shard, but no key and no record. The error is or wraps *DamagedPartitionError, *CorruptError or
-// *UnsupportedError, wraps ErrNotSet, or is the file system's. A set with no partition at all is *MissingPartitionError.
-func OpenSet(dir string) (*Set, error) {
-	s, err := OpenWhole(dir, nil)
-	if err == nil && s.Err() != nil {
-		s.Close()
-		return nil, s.Err()
-	}
-	return s, err
-}
-
-// OpenLazily opens the set in dir for a look at some of its samples. It reads the manifest now, and a shard at its first use, so
-// damage of a shard shows only then. The error is OpenSet's for the manifest, and for a set with no partition at all.
-func OpenLazily(dir string) (*Set, error) {
-	s, err := openPartitions(storage.Default, dir)
-	if err == nil {
-		s.opening.files, err = shardsOf(s.opening.files, s.manifest)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
-}
-
-// openPartitions finds the partitions present, without opening their shards.
-func openPartitions(client *storage.Client, dir string) (*Set, error) {
-	files, err := client.At(dir)
-	if err != nil {
-		return nil, err
-	}
-	return openAt(files)
-}
-
-func openAt(files storage.Storage) (*Set, error) {
-	dir := files.String()
-	m, err := readManifest(files)
-	if err != nil {
-		return nil, err
-	}
-	here, err := findPartitions(files, m)
-	if err != nil {
-		return nil, err
-	}
-	s := &Set{dir: dir, manifest: m, partitions: make([]partition, m.Partitions), opening: opening{files: files}}
-	any := m.Samples == 0
-	for r := range s.partitions {
-		p, empty := &s.partitions[r], PartitionLen(m.Samples, m.Partitions, r) == 0
-		p.present = empty || here[r]
-		any = any || here[r] && !empty
-	}
-	if !any {
-		return nil, &MissingPartitionError{Dir: dir, Partition: 0, Partitions: m.Partitions}
-	}
-	s.layoutShards()
-	return s, nil
-}
-
-// layoutShards lists the shards of each partition here.
-func (s *Set) layoutShards() {
-	shards := s.manifest.placed()
-	for first := 0; first < len(shards); {
-		p, n := &s.partitions[shards[first].Partition], 1
-		for first+n < len(shards) && shards[first+n].Partition == shards[first].Partition {
-			n++
-		}
-		if p.present {
-			infos := shards[first : first+n]
-			p.shards = make([]atomic.Pointer[reader], n)
-			p.open = func(shard int) (*reader, error) { return openShard(s.manifest, infos[shard], s.opening) }
-			for _, info := range infos {
-				p.starts = append(p.starts, info.start)
-			}
-		}
-		first += n
-	}
-}
-
-// opening says how shards are opened.
-type opening struct {
-	files  storage.Storage
-	labels []int32 // labels that replace those of the entries; nil: no change
-}
-
-// openShard opens one shard of a set and checks that it is the one that the manifest means. If a store or its cache gave wrong bytes, the
-// cache forgets all that it keeps of the shard, and it is opened once more.
-func openShard(m *Manifest, info placedShard, how opening) (*reader, error) {
-	r, file, err := openShardOnce(m, info, how)
-	if _, failed := errors.AsType[*storage.RemoteError](err); err == nil || failed {
-		return r, err
-	}
-	if f, is := file.(storage.Forgetter); is {
-		f.Forget(0, f.Size())
-		r, _, err = openShardOnce(m, info, how)
-	}
-	return r, err
-}
-
-// openShardOnce also returns the file, if there is one. It is closed after an error.
-func openShardOnce(m *Manifest, info placedShard, how opening) (r *reader, file storage.File, err error) {
-	path := storage.Join(how.files.String(), info.Path)
-	file, err = how.files.Open(info.Path, info.Bytes, info.SHA256)
-	if err == nil {
-		r, err = openReader(path, file)
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, file, corrupt(path, "file", 0, fmt.Errorf("%w, and the manifest names it", err))
-	}
-	if err != nil {
-		return nil, file, err
-	}
-	h, f := &r.header, &r.footer
-	switch {
-	case int(f.count) != info.Samples:
-		err = fmt.Errorf("%d samples, the manifest says %d", f.count, info.Samples)
-	case f.fileLength != info.Bytes:
-		err = fmt.Errorf("%d bytes, the manifest says %d", f.fileLength, info.Bytes)
-	case h.Split != m.Split || h.Partitions != m.Partitions || h.Partition != info.Partition || h.Shard != info.number:
-		err = fmt.Errorf("shard %d of partition %d of %d, of split %q, "+
-			"the manifest says %d of partition %d of %d, of split %q: it is another set's",
-			h.Shard, h.Partition, h.Partitions, h.Split, info.number, info.Partition, m.Partitions, m.Split)
-	case f.version != m.Version:
-		err = fmt.Errorf("format version %d, the manifest says %d", f.version, m.Version)
-	case !h.Fields.Equal(m.Fields):
-		err = fmt.Errorf("fields %v, the manifest says %v", h.Fields, m.Fields)
-	case !h.Encoding.equal(m.Encoding):
-		err = fmt.Errorf("encoding %s, the manifest says %s", h.Encoding, m.Encoding)
-	case fmt.Sprintf("%08x", f.crc) != info.Footer:
-		err = fmt.Errorf("footer CRC-32C %08x, the manifest says %.8s: it is another build's", f.crc, info.Footer)
-	}
-	if err == nil {
-		err = r.checkLabels(m.Classes)
-	}
-	if err != nil {
-		r.Close()
-		if _, ok := errors.AsType[*CorruptError](err); !ok {
-			err = corrupt(path, "file", 0, err)
-		}
-		return nil, file, err
-	}
-	r.labels = how.labels
-	return r, file, nil
-}
-
 // Close closes every shard. Running reads fail or finish.
 func (s *Set) Close() error {
 	var errs []error
@@ -238,7 +60,7 @@ func (s *Set) Close() error {
 		for i := range part.partitions {
 			errs = append(errs, part.partitions[i].close())
 		}
-		errs = append(errs, closeShards(part.opening.files))
+		errs = append(errs, closeShards(part.files))
 		return nil
 	})
 	return errors.Join(errs...)
@@ -323,8 +145,7 @@ func (s *Set) reader(i int) (r *reader, record int, err error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	r, err = p.reader(shard)
-	return r, record, err
+	return p.shards[shard], record, nil
 }
 
 // Locate says where sample i lies. The error wraps ErrNotFound or is *MissingPartitionError, as for all methods that
@@ -442,11 +263,7 @@ func (p *partition) shardKeys(shard int) (*keyTable, error) {
 	if k := p.keys.Load(); k != nil && k.shard == shard {
 		return k.keys, nil
 	}
-	r, err := p.reader(shard)
-	if err != nil {
-		return nil, err
-	}
-	keys, err := r.Keys()
+	keys, err := p.shards[shard].Keys()
 	if err != nil {
 		return nil, err
 	}
@@ -509,34 +326,4 @@ func (p *partition) find(seed, want uint64, key string) (shard, record int, ok b
 	}
 	record = sort.Search(keys.Len(), func(j int) bool { return after(keys.At(j)) }) - 1
 	return shard, record, record >= 0 && keys.At(record) == key, nil
-}
-
-// shardsOf returns the storage of a set's shards. It opens the list of objects of an index.
-func shardsOf(files storage.Storage, m *Manifest) (storage.Storage, error) {
-	if m.Index == nil {
-		return files, nil
-	}
-	return newIndexedStorage(files, m)
-}
-
-// closeShards closes what the storage of a set's shards has open beside them.
-func closeShards(files storage.Storage) error {
-	if indexed, is := files.(*indexedStorage); is {
-		return indexed.Close()
-	}
-	return nil
-}
-
-// findPartitions tells which partitions have a folder. Where the storage does not list its files, all do.
-func findPartitions(files storage.Storage, m *Manifest) ([]bool, error) {
-	here := make([]bool, m.Partitions)
-	names, err := files.Names("")
-	listed := err == nil
-	if err != nil && !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, fs.ErrPermission) {
-		return nil, fmt.Errorf("shard: %w", err)
-	}
-	for r := range here {
-		here[r] = !listed || slices.Contains(names, partitionDir(r)+"/")
-	}
-	return here, nil
 }

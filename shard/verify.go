@@ -72,12 +72,9 @@ func Verify(ctx context.Context, dir string, options VerifyOptions) (VerifyRepor
 		return VerifyReport{}, err
 	}
 	for r := range here {
-		if !here[r] && PartitionLen(m.Samples, m.Partitions, r) > 0 {
+		if !here[r] {
 			v.report.Missing = append(v.report.Missing, r)
 		}
-	}
-	if len(v.report.Missing) > 0 && len(v.report.Missing) == min(m.Partitions, m.Samples) {
-		return v.report, &MissingPartitionError{Dir: dir, Partition: 0, Partitions: m.Partitions}
 	}
 	if v.files, err = shardsOf(files, m); err != nil {
 		return v.report, err
@@ -141,7 +138,7 @@ func (v *verifier) progress(samples, shards int, bytes int64) {
 
 // shard verifies one shard. It returns an error only when ctx is over.
 func (v *verifier) shard(ctx context.Context, info placedShard) error {
-	r, err := openShard(v.manifest, info, opening{files: v.files})
+	r, err := openShard(v.manifest, info, v.files)
 	if storage.IsDown(err) {
 		return err
 	}

@@ -77,7 +77,7 @@ func (in *mergeInput) done(*inFlight)       {}
 
 func (in *mergeInput) gather(context.Context, *builder) (err error) {
 	for _, place := range in.places {
-		set, err := shard.OpenLazily(place)
+		set, err := shard.OpenSet(place)
 		if err != nil {
 			return err
 		}

@@ -38,7 +38,7 @@ var cifar = Kind{
 	Name:    "CIFAR",
 	Forms:   []string{"cifar-10-binary.tar.gz or cifar-100-binary.tar.gz", "what these unpack to"},
 	Labels:  "as torchvision has them, of CIFAR-100 the 100 fine ones, or with --label coarse the 20; the test images are val",
-	Takes:   []*dataset.Option{dataset.OptionLabel},
+	Takes:   []string{"--label"},
 	Decoded: true,
 }
 

@@ -23,7 +23,7 @@ With --field NAME the value of that field is written: text, JSON and bytes uncha
 The checksum is checked first, and a damaged record is not written. Other shards are not read: use verify to check them.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			set, err := openSet(cmd, args[0], true)
+			set, err := openSet(cmd, args[0])
 			if err != nil {
 				return err
 			}

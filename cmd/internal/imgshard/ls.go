@@ -63,7 +63,7 @@ type lister struct {
 
 // run lists the named samples, opening only their shards, or all.
 func (l *lister) run(cmd *cobra.Command, path string, names []string) (err error) {
-	if l.set, err = openSet(cmd, path, len(names) > 0); err != nil {
+	if l.set, err = openSet(cmd, path); err != nil {
 		return err
 	}
 	defer l.set.Close()

@@ -52,7 +52,7 @@ func runRepack(c *cobra.Command, path string, f packFlags, selected source.Selec
 	if err = cmp.Or(f.check(), err); err != nil {
 		return cliutil.Usage(err)
 	}
-	set, err := openSet(c, path, false)
+	set, err := openSet(c, path)
 	if err != nil {
 		return err
 	}

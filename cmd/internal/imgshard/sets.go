@@ -29,16 +29,12 @@ func setDir(path string) (string, error) {
 	return dirs[0], nil
 }
 
-// openSet opens the one set at path, and reports each second on stderr how many shards are open. If lazily is set, it
-// opens shards only when samples need them.
-func openSet(cmd *cobra.Command, path string, lazily bool) (*shard.Set, error) {
+// openSet opens the one set at path, and reports each second on stderr how many shards are open.
+func openSet(cmd *cobra.Command, path string) (*shard.Set, error) {
 	return cliutil.Interruptible(cmd.Context(), func() (*shard.Set, error) {
 		dir, err := setDir(path)
 		if err != nil {
 			return nil, err
-		}
-		if lazily {
-			return shard.OpenLazily(dir)
 		}
 		set, err := shard.OpenWhole(dir, func(opened, shards int) {
 			if !quiet {

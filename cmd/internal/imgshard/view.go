@@ -93,7 +93,7 @@ func (f *viewFlags) run(cmd *cobra.Command, path string) error {
 			}
 		}
 	}
-	set, err := openSet(cmd, path, false)
+	set, err := openSet(cmd, path)
 	if err != nil {
 		return err
 	}

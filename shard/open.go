@@ -1,0 +1,253 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/imgfeed/imgfeed/shard/storage"
+)
+
+// openParallel is how many shards are opened at a time: opening waits for the disk, not for the CPU.
+const openParallel = 16
+
+// OpenSet opens the set in dir: the manifest and the partitions present. Each must be whole; OpenWhole accepts damaged ones. It reads
+// and checks the entries of every shard, but no key and no record. The error is or wraps *DamagedPartitionError, *CorruptError or
+// *UnsupportedError, wraps ErrNotSet, or is the file system's. A set with no partition at all is *MissingPartitionError.
+func OpenSet(dir string) (*Set, error) {
+	s, err := OpenWhole(dir, nil)
+	if err == nil && s.Err() != nil {
+		s.Close()
+		return nil, s.Err()
+	}
+	return s, err
+}
+
+// OpenWhole opens the set in dir as OpenSet does, but serves its whole partitions: a damaged one counts as missing, and Damaged names
+// it. The error is OpenSet's where the manifest is damaged or no partition with samples is whole. Until all shards are open,
+// OpenWhole calls say, unless nil, once a second with the number of open ones.
+func OpenWhole(dir string, say func(opened, shards int)) (*Set, error) {
+	return openWhole(storage.Default, dir, say)
+}
+
+func openWhole(client *storage.Client, dir string, say func(opened, shards int)) (*Set, error) {
+	files, err := client.At(dir)
+	if err != nil {
+		return nil, err
+	}
+	return openAt(files, say)
+}
+
+func openAt(files storage.Storage, say func(opened, shards int)) (*Set, error) {
+	m, err := readManifest(files)
+	if err != nil {
+		return nil, err
+	}
+	here, err := findPartitions(files, m)
+	if err != nil {
+		return nil, err
+	}
+	s := &Set{dir: files.String(), manifest: m, partitions: make([]partition, m.Partitions)}
+	if s.files, err = shardsOf(files, m); err != nil {
+		return nil, err
+	}
+	for i := range s.partitions {
+		s.partitions[i].present = here[i]
+	}
+	err = s.openShards(say)
+	served := m.Samples == 0
+	for i := range s.partitions {
+		served = served || s.partitions[i].present && PartitionLen(m.Samples, m.Partitions, i) > 0
+	}
+	if err == nil && !served {
+		err = s.Err()
+	}
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// openShards opens the shards of the partitions present, several at a time. A partition with an unusable shard is no longer present.
+// The error is for causes outside the files: no descriptors or memory remain, or a store does not answer.
+func (s *Set) openShards(say func(opened, shards int)) error {
+	placed, total := s.manifest.placed(), 0
+	for _, info := range placed {
+		if p := &s.partitions[info.Partition]; p.present {
+			p.starts, p.shards = append(p.starts, info.start), append(p.shards, nil)
+			total++
+		}
+	}
+	var opened atomic.Int64
+	if say != nil {
+		defer eachSecond(func() { say(int(opened.Load()), total) })()
+	}
+	group, ctx := errgroup.WithContext(context.Background())
+	group.SetLimit(openParallel)
+	problems := make([]error, len(placed))
+	for i, info := range placed {
+		p := &s.partitions[info.Partition]
+		if !p.present {
+			continue
+		}
+		group.Go(func() error {
+			if ctx.Err() != nil {
+				return nil
+			}
+			r, err := openShard(s.manifest, info, s.files)
+			switch {
+			case storage.IsDown(err):
+				return err
+			case isExhausted(err):
+				return fmt.Errorf("%w: this process has used up what it may have (ulimit -n, ulimit -v)", err)
+			}
+			p.shards[info.number], problems[i] = r, err
+			opened.Add(1)
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	for i, err := range problems {
+		if p, number := &s.partitions[placed[i].Partition], placed[i].Partition; err != nil {
+			if p.damage == nil {
+				p.damage = &DamagedPartitionError{Dir: s.dir, Partition: number, Partitions: len(s.partitions), Shards: len(p.shards)}
+			}
+			p.damage.Problems = append(p.damage.Problems, err)
+		}
+	}
+	for i := range s.partitions {
+		if p := &s.partitions[i]; p.damage != nil {
+			p.close()
+			p.present, p.shards, p.starts = false, nil, nil
+		}
+	}
+	return nil
+}
+
+// isExhausted tells a lack of the machine's means from a fault of a file.
+func isExhausted(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
+}
+
+// eachSecond calls do once a second until it is stopped.
+func eachSecond(do func()) (stop func()) {
+	end, tick := make(chan struct{}), time.NewTicker(time.Second)
+	go func() {
+		for {
+			select {
+			case <-tick.C:
+				do()
+			case <-end:
+				tick.Stop()
+				return
+			}
+		}
+	}()
+	return func() { close(end) }
+}
+
+// findPartitions tells which partitions have a folder or no samples. Where the storage does not list its files, all do. A set without
+// any is an error.
+func findPartitions(files storage.Storage, m *Manifest) ([]bool, error) {
+	here := make([]bool, m.Partitions)
+	names, err := files.Names("")
+	listed := err == nil
+	if err != nil && !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, fs.ErrPermission) {
+		return nil, fmt.Errorf("shard: %w", err)
+	}
+	found := m.Samples == 0
+	for i := range here {
+		empty := PartitionLen(m.Samples, m.Partitions, i) == 0
+		here[i] = empty || !listed || slices.Contains(names, partitionDir(i)+"/")
+		found = found || here[i] && !empty
+	}
+	if !found {
+		return nil, &MissingPartitionError{Dir: files.String(), Partition: 0, Partitions: m.Partitions}
+	}
+	return here, nil
+}
+
+// openShard opens one shard of a set and checks that it is the one that the manifest means. If a store or its cache gave wrong bytes, the
+// cache forgets all that it keeps of the shard, and it is opened once more.
+func openShard(m *Manifest, info placedShard, files storage.Storage) (*reader, error) {
+	r, file, err := openShardOnce(m, info, files)
+	if _, failed := errors.AsType[*storage.RemoteError](err); err == nil || failed {
+		return r, err
+	}
+	if f, is := file.(storage.Forgetter); is {
+		f.Forget(0, f.Size())
+		r, _, err = openShardOnce(m, info, files)
+	}
+	return r, err
+}
+
+// openShardOnce also returns the file, if there is one. It is closed after an error.
+func openShardOnce(m *Manifest, info placedShard, files storage.Storage) (r *reader, file storage.File, err error) {
+	path := storage.Join(files.String(), info.Path)
+	file, err = files.Open(info.Path, info.Bytes, info.SHA256)
+	if err == nil {
+		r, err = openReader(path, file)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, file, corrupt(path, "file", 0, fmt.Errorf("%w, and the manifest names it", err))
+	}
+	if err != nil {
+		return nil, file, err
+	}
+	h, f := &r.header, &r.footer
+	switch {
+	case int(f.count) != info.Samples:
+		err = fmt.Errorf("%d samples, the manifest says %d", f.count, info.Samples)
+	case f.fileLength != info.Bytes:
+		err = fmt.Errorf("%d bytes, the manifest says %d", f.fileLength, info.Bytes)
+	case h.Split != m.Split || h.Partitions != m.Partitions || h.Partition != info.Partition || h.Shard != info.number:
+		err = fmt.Errorf("shard %d of partition %d of %d, of split %q, "+
+			"the manifest says %d of partition %d of %d, of split %q: it is another set's",
+			h.Shard, h.Partition, h.Partitions, h.Split, info.number, info.Partition, m.Partitions, m.Split)
+	case f.version != m.Version:
+		err = fmt.Errorf("format version %d, the manifest says %d", f.version, m.Version)
+	case !h.Fields.Equal(m.Fields):
+		err = fmt.Errorf("fields %v, the manifest says %v", h.Fields, m.Fields)
+	case !h.Encoding.equal(m.Encoding):
+		err = fmt.Errorf("encoding %s, the manifest says %s", h.Encoding, m.Encoding)
+	case fmt.Sprintf("%08x", f.crc) != info.Footer:
+		err = fmt.Errorf("footer CRC-32C %08x, the manifest says %.8s: it is another build's", f.crc, info.Footer)
+	}
+	if err == nil {
+		err = r.checkLabels(m.Classes)
+	}
+	if err != nil {
+		r.Close()
+		if _, ok := errors.AsType[*CorruptError](err); !ok {
+			err = corrupt(path, "file", 0, err)
+		}
+		return nil, file, err
+	}
+	return r, file, nil
+}
+
+// shardsOf returns the storage of a set's shards. It opens the list of objects of an index.
+func shardsOf(files storage.Storage, m *Manifest) (storage.Storage, error) {
+	if m.Index == nil {
+		return files, nil
+	}
+	return newIndexedStorage(files, m)
+}
+
+// closeShards closes what the storage of a set's shards has open beside them.
+func closeShards(files storage.Storage) error {
+	if indexed, is := files.(*indexedStorage); is {
+		return indexed.Close()
+	}
+	return nil
+}
