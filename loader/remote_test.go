@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"image"
 	"image/jpeg"
-	"math"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -81,7 +80,8 @@ func TestCacheHits(t *testing.T) {
 				hits, misses = hits+hit, misses+miss
 				rate := float64(hit) / float64(hit+miss)
 				t.Logf("epoch %d: %.3f from the cache, %d bytes kept", epoch, rate, cache.Used())
-				if epoch > 0 && math.Abs(rate-share) > 0.05 {
+				// A record of 41 KB takes parts of two blocks of the disk in addition.
+				if epoch > 0 && (rate < 0.85*share || rate > share+0.02) {
 					t.Errorf("epoch %d: %.3f of the bytes came from a cache of %.1f", epoch, rate, share)
 				}
 			}
