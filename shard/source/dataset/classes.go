@@ -134,12 +134,9 @@ func OrderClasses(s *Split, classes []string) []string {
 	ordered := slices.SortedFunc(slices.Values(classes), func(a, b string) int {
 		return cmp.Or(cmp.Compare(number(a), number(b)), cmp.Compare(a, b))
 	})
-	at := 0
-	for at < len(classes) && ordered[at] == classes[at] {
-		at++
-	}
+	at, differ := shard.LabelsDiffer(ordered, classes)
 	switch {
-	case at == len(classes):
+	case !differ:
 		return classes
 	case s.Options.ClassOrder == ClassOrderString:
 		s.Note("the classes are numbers and stand in the order of strings, as torchvision's ImageFolder has them: %s has the label %d",

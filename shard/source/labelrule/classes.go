@@ -282,12 +282,7 @@ func looksLikeSplits(paths []string) bool {
 
 // checkClassNames refuses classes with names of splits or of folders of images. One class "train" among others is the vehicle.
 func checkClassNames(s *dataset.Split, classes []string) error {
-	var bad []string
-	for _, name := range classes {
-		if NamedNoClass(name) {
-			bad = append(bad, name)
-		}
-	}
+	bad := slices.DeleteFunc(slices.Clone(classes), func(name string) bool { return !NamedNoClass(name) })
 	if len(bad) == 0 {
 		return nil
 	}
