@@ -28,7 +28,7 @@ type Pool struct {
 	changed sync.Cond
 	queues  []*Queue // queues that may have memory
 	arena   []byte   // nil until the first read; kept from then on
-	free    []extent // free parts of arena, in their order
+	taken   []extent // parts of arena, in their order
 	told    int      // processors
 	spare   []*Lease // those that are free
 }
@@ -64,15 +64,16 @@ func (p *Pool) takeLocked(q *Queue, need shard.Need) (taken extent, fits bool) {
 	if q.held > 0 && q.held+int64(bytes) > p.shareLocked() {
 		return extent{}, true
 	}
-	i := slices.IndexFunc(p.free, func(e extent) bool { return e.to-e.from >= bytes })
-	if i < 0 {
+	from, place := 0, 0 // the first gap that is large enough
+	for place < len(p.taken) && p.taken[place].from-from < bytes {
+		from = p.taken[place].to
+		place++
+	}
+	if from+bytes > len(p.arena) {
 		return extent{}, true
 	}
-	e := &p.free[i]
-	taken = extent{e.from, e.from + bytes}
-	if e.from = taken.to; e.from == e.to {
-		p.free = slices.Delete(p.free, i, i+1)
-	}
+	taken = extent{from, from + bytes}
+	p.taken = slices.Insert(p.taken, place, taken)
 	q.held += int64(bytes)
 	return taken, true
 }
@@ -104,7 +105,6 @@ func (p *Pool) joinLocked(q *Queue, blocks bool) bool {
 			p.max = 0
 			return false
 		}
-		p.free = append(p.free, extent{0, len(p.arena)})
 	}
 	processors := processorsReading
 	if blocks {
@@ -123,14 +123,8 @@ func (p *Pool) giveLocked(l *Lease) {
 	l.Record, l.err = shard.Record{}, nil
 	p.spare = append(p.spare, l)
 	q.held -= int64(e.to - e.from)
-	i, _ := slices.BinarySearchFunc(p.free, e.from, func(f extent, from int) int { return f.from - from })
-	p.free = slices.Insert(p.free, i, e)
-	for _, k := range [...]int{i + 1, i} { // join it with the next one, and with the one before
-		if k > 0 && k < len(p.free) && p.free[k-1].to == p.free[k].from {
-			p.free[k-1].to = p.free[k].to
-			p.free = slices.Delete(p.free, k, k+1)
-		}
-	}
+	i := slices.Index(p.taken, e)
+	p.taken = slices.Delete(p.taken, i, i+1)
 	p.wakeLocked()
 	p.leaveLocked(q)
 }

@@ -116,8 +116,8 @@ func inPool(t *testing.T, mib int64, test func(t *testing.T, p *Pool, ctx contex
 		test(t, p, ctx)
 		cancel()
 		synctest.Wait()
-		if len(p.queues) > 0 || len(p.free) > 1 || p.arena != nil && p.free[0].to-p.free[0].from != len(p.arena) {
-			t.Errorf("%d queues have memory in the end, %v is free", len(p.queues), p.free)
+		if len(p.queues) > 0 || len(p.taken) > 0 {
+			t.Errorf("%d queues have memory in the end: %v", len(p.queues), p.taken)
 		}
 		if len(told) > 0 && told[len(told)-1] != 0 {
 			t.Errorf("%v processors", told)
@@ -265,7 +265,7 @@ func TestAwait(t *testing.T) {
 	})
 }
 
-// TestArena takes and gives extents at random, which never overlap and come together again.
+// TestArena takes and gives extents at random, which never overlap, and all of it at the end.
 func TestArena(t *testing.T) {
 	p := NewPool(1<<20, nil)
 	q := &Queue{pool: p, cfg: reversed(nil, 10)}
@@ -294,8 +294,11 @@ func TestArena(t *testing.T) {
 	for _, one := range leases {
 		p.giveLocked(one)
 	}
-	if len(p.free) != 1 || p.free[0] != (extent{0, 1 << 20}) || q.held != 0 {
-		t.Errorf("free is %v, held %d", p.free, q.held)
+	if len(p.taken) > 0 || q.held != 0 {
+		t.Errorf("%v is taken, %d held", p.taken, q.held)
+	}
+	if got, _ := p.takeLocked(q, shard.Need{Bytes: 1 << 20}); got != (extent{0, 1 << 20}) {
+		t.Errorf("of the whole memory %v is free", got)
 	}
 	if _, fits := p.takeLocked(q, shard.Need{Bytes: 1<<20 + 1}); fits {
 		t.Error("more fits than there is")
