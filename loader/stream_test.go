@@ -59,28 +59,6 @@ func TestStream(t *testing.T) {
 	}
 }
 
-func TestResume(t *testing.T) {
-	set := newMemorySet(t, 100)
-	pool := newTestPool(t, 2)
-	config := plan.Config{Fingerprint: "f", Samples: 100, BatchSize: 8, Shuffle: true}
-	whole, err := serve(t, pool, testStream(t, set, config, 3))
-	if err != nil {
-		t.Fatal(err)
-	}
-	size := mustSpec(t, testSpec).OutputBytes()
-	for _, b := range whole.batches {
-		rest := config
-		rest.Consumed = b.Consumed
-		got, err := serve(t, pool, testStream(t, set, rest, 3))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if from := min((b.Number+1)*8, 100); !slices.Equal(got.indices, whole.indices[from:]) || !bytes.Equal(got.images, whole.images[from*size:]) {
-			t.Fatalf("the rest after batch %d differs", b.Number)
-		}
-	}
-}
-
 // TestManyStreams runs several consumers of different speeds on one pool.
 func TestManyStreams(t *testing.T) {
 	set := newMemorySet(t, 150)
