@@ -113,22 +113,16 @@ func Recorded(set Dataset, engine *transform.Engine, views transform.Views,
 // Whole decodes sample i of a set as it is stored, without a transform: the file's own pixels, or with an encoding that resized them
 // the resized ones. Every call makes an engine of its own.
 func Whole(set *shard.Set, i int) (image Picture, label int32, err error) {
-	stored, err := encodingOf(set)
+	served, err := FromShards(set)
 	if err != nil {
 		return Picture{}, 0, err
 	}
 	s := newSampler(transform.ActiveLevel())
-	source, err := s.load(&shardSet{Set: set, encoding: stored}, i, false)
+	source, err := s.load(served, i, false)
 	if err != nil {
 		return Picture{}, 0, err
 	}
-	image.Width, image.Height = int(s.record.Width), int(s.record.Height)
-	spec, err := transform.NewSpec(transform.CenterCrop{Size: transform.Size{image.Height, image.Width}})
-	if err == nil {
-		image.Pix = make([]byte, spec.OutputBytes())
-		_, err = s.engine.Apply(spec, transform.Output{Pix: image.Pix}, source, transform.RNG{})
-	}
-	if err != nil {
+	if image.Pix, image.Width, image.Height, err = s.engine.DecodeFull(source); err != nil {
 		return Picture{}, 0, fmt.Errorf("loader: sample %d: %w", i, err)
 	}
 	return image, s.record.Label, nil

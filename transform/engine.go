@@ -120,7 +120,7 @@ func (e *Engine) trim() {
 }
 
 // DecodeFull decodes the whole image and returns its RGB pixels, rows without gaps, valid until the next call. It
-// serves to measure decoding alone.
+// serves to measure decoding alone, and to show stored images.
 func (e *Engine) DecodeFull(src Source) (pix []byte, width, height int, err error) {
 	w, h, err := e.open(src)
 	if err == nil {
