@@ -3,10 +3,8 @@ package storage
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -79,18 +77,12 @@ func (b *cloudBucket) list(ctx context.Context, folder string, received func(int
 		list := *b.lists
 		fields := []string{"items/name,prefixes,nextPageToken"}
 		list.RawQuery = url.Values{"prefix": {prefix}, "delimiter": {"/"}, "fields": fields, "pageToken": {page}}.Encode()
-		o, err := (&web{client: b.client, base: &list, authorize: b.authorize}).get(ctx, "", 0, -1, "")
-		if err != nil {
-			return nil, err
-		}
 		var answer struct {
 			Items         []struct{ Name string }
 			Prefixes      []string
 			NextPageToken string
 		}
-		err = json.NewDecoder(io.LimitReader(o.body, 16<<20)).Decode(&answer)
-		o.body.Close()
-		if err != nil {
+		if err := b.getJSON(ctx, &list, &answer); err != nil {
 			return nil, err
 		}
 		received(stallBytes)

@@ -124,6 +124,16 @@ func (w *web) get(ctx context.Context, name string, offset, length int64, versio
 	return nil, failed
 }
 
+// getJSON requests a listing of another address, with the same authorization.
+func (w *web) getJSON(ctx context.Context, at *url.URL, into any) error {
+	o, err := (&web{client: w.client, base: at, authorize: w.authorize}).get(ctx, "", 0, -1, "")
+	if err != nil {
+		return err
+	}
+	defer o.body.Close()
+	return json.NewDecoder(io.LimitReader(o.body, 16<<20)).Decode(into)
+}
+
 // withoutURL removes the URL that errors of package http begin with: it may be signed.
 func withoutURL(err error) error {
 	u, ok := errors.AsType[*url.Error](err)
@@ -191,14 +201,8 @@ const hubNamesMax = 1000
 
 // list implements lister. It reads one page: a folder of sets has few names.
 func (h *hub) list(ctx context.Context, folder string, _ func(int)) ([]string, error) {
-	tree := &web{client: h.client, base: h.tree, authorize: h.authorize}
-	o, err := tree.get(ctx, folder, 0, -1, "")
-	if err != nil {
-		return nil, err
-	}
-	defer o.body.Close()
 	var entries []struct{ Type, Path string }
-	if err := json.NewDecoder(io.LimitReader(o.body, 16<<20)).Decode(&entries); err != nil {
+	if err := h.getJSON(ctx, h.tree.JoinPath((&url.URL{Path: folder}).EscapedPath()), &entries); err != nil {
 		return nil, err
 	}
 	if len(entries) >= hubNamesMax {
