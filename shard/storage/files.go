@@ -2,6 +2,7 @@ package storage
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"math"
@@ -57,41 +58,17 @@ type pooledFile struct {
 // tailBytes holds a shard's footer, which no other shard has.
 const tailBytes = 128
 
-// first opens the file for the first time, and returns its size.
-func (f *pooledFile) first() (int64, error) {
+// open opens the file, unless it is open, and takes a place in the pool. It refuses another file of the same name, which has its records
+// elsewhere.
+func (f *pooledFile) open() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.openLocked(); err != nil {
-		return 0, err
+	switch {
+	case f.closed:
+		return os.ErrClosed
+	case f.file != nil:
+		return nil
 	}
-	info, err := f.file.Stat()
-	if err != nil {
-		f.shutLocked()
-		return 0, err
-	}
-	f.size = info.Size()
-	f.tail, _ = f.readTailLocked(f.size) // whoever reads the file meets an error too, and says where
-	return f.size, nil
-}
-
-// readTailLocked returns the last bytes of the open file, which has so many.
-func (f *pooledFile) readTailLocked(size int64) ([]byte, error) {
-	// At a multiple of a sector and in memory that begins at one, as direct reads need it.
-	begin := max(0, size-tailBytes) &^ (sector - 1)
-	buf, err := NewMemory(2 * sector)
-	if err != nil {
-		return nil, err
-	}
-	defer Unmap(buf)
-	n, err := f.file.ReadAt(buf, begin) // an error at the end of the file is no matter: direct reads say EINVAL there
-	if begin+int64(n) < size {
-		return nil, errors.Join(io.ErrUnexpectedEOF, err)
-	}
-	return bytes.Clone(buf[max(0, n-tailBytes):n]), nil
-}
-
-// openLocked opens the file and takes a place in the pool.
-func (f *pooledFile) openLocked() error {
 	file, err := openRegular(f.path, f.flags)
 	for errors.Is(err, unix.EMFILE) && f.pool.evict() { // somebody else needs more than half of the descriptors
 		file, err = openRegular(f.path, f.flags)
@@ -99,12 +76,43 @@ func (f *pooledFile) openLocked() error {
 	if err != nil {
 		return err
 	}
+	size, tail, err := readTail(file)
+	switch {
+	case err == nil && f.tail == nil:
+		f.size, f.tail = size, tail
+	case err == nil && !f.changes && (size != f.size || !bytes.Equal(tail, f.tail)):
+		err = ErrReplaced
+	}
+	if err != nil {
+		return errors.Join(err, file.Close())
+	}
 	if f.random.Load() {
 		adviseRandom(file)
 	}
 	f.file = file
 	f.pool.admit(f)
 	return nil
+}
+
+// readTail returns a file's size and last bytes.
+func readTail(file *os.File) (size int64, tail []byte, err error) {
+	info, err := file.Stat()
+	if err != nil {
+		return 0, nil, err
+	}
+	// At a multiple of a sector and in memory that begins at one, as direct reads need it.
+	size = info.Size()
+	begin := max(0, size-tailBytes) &^ (sector - 1)
+	buf, err := NewMemory(2 * sector)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer Unmap(buf)
+	n, err := file.ReadAt(buf, begin)
+	if begin+int64(n) < size {
+		return 0, nil, cmp.Or(err, io.ErrUnexpectedEOF)
+	}
+	return size, bytes.Clone(buf[max(0, n-tailBytes):n]), nil // an error at the end of the file is no matter: direct reads say EINVAL there
 }
 
 // setRandom turns the system's reading ahead off. It takes neighbouring records in memory for a file that is read in order, and would read
@@ -143,33 +151,10 @@ func (f *pooledFile) use(do func(*os.File) error) error {
 			return err
 		}
 		f.mu.RUnlock()
-		if err := f.reopen(); err != nil {
+		if err := f.open(); err != nil {
 			return err
 		}
 	}
-}
-
-// reopen opens the file again. It refuses another file of the same name, which has its records elsewhere.
-func (f *pooledFile) reopen() error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.closed {
-		return os.ErrClosed
-	}
-	if f.file != nil {
-		return nil
-	}
-	if err := f.openLocked(); err != nil || f.changes {
-		return err
-	}
-	info, err := f.file.Stat()
-	if err == nil && info.Size() == f.size {
-		if tail, err := f.readTailLocked(f.size); err == nil && bytes.Equal(tail, f.tail) {
-			return nil
-		}
-	}
-	f.shutLocked()
-	return ErrReplaced
 }
 
 // ReadAt implements io.ReaderAt.

@@ -149,13 +149,13 @@ func (f *Folder) OpenToChange(path string) (ChangingFile, error) {
 	return ChangingFile{file}, file.open()
 }
 
-func (f *localFile) open() (err error) {
+func (f *localFile) open() error {
 	p := &f.buffered
-	if f.size, err = p.first(); err != nil {
+	if err := p.open(); err != nil {
 		return err
 	}
-	f.direct.path, f.direct.pool, f.direct.flags, f.direct.size, f.direct.tail = p.path, p.pool, directFlag, f.size, p.tail
-	f.folder.bytes.Add(f.size)
+	f.direct.path, f.direct.pool, f.direct.flags, f.direct.size, f.direct.tail = p.path, p.pool, directFlag, p.size, p.tail
+	f.folder.bytes.Add(p.size)
 	return nil
 }
 
@@ -213,7 +213,6 @@ type localFile struct {
 	folder   *Folder
 	buffered pooledFile // read through the page cache
 	direct   pooledFile // the same file, for direct reads
-	size     int64
 
 	randomAccess atomic.Bool // setRandom was called
 	classify     sync.Once   // sets slow
@@ -221,7 +220,7 @@ type localFile struct {
 	noCachestat  atomic.Bool // the system does not say which pages are in the page cache
 }
 
-func (f *localFile) Size() int64 { return f.size }
+func (f *localFile) Size() int64 { return f.buffered.size }
 
 func (f *localFile) ReadsMax() int { return readsMax }
 
@@ -229,7 +228,7 @@ func (f *localFile) ReadAt(p []byte, offset int64) (int, error) { return f.buffe
 
 // Close waits for those who use the file.
 func (f *localFile) Close() error {
-	f.folder.bytes.Add(-f.size)
+	f.folder.bytes.Add(-f.buffered.size)
 	f.direct.Close()
 	return f.buffered.Close()
 }
