@@ -126,10 +126,10 @@ func (b *builder) gather(ctx context.Context) error {
 	}
 	classes := b.input.classes()
 	b.set.labelled = make([]bool, len(classes))
-	if b.options.listed != nil {
-		b.options.listed(classes)
+	if err := b.writer.SetClasses(classes); err != nil || b.options.listed == nil {
+		return err
 	}
-	return b.writer.SetClasses(classes)
+	return b.options.listed(classes)
 }
 
 // closeSinks ends the sinks, once or more often.

@@ -54,9 +54,9 @@ type Options struct {
 	// Progress is called often, from one goroutine at a time; may be nil.
 	Progress func(Progress)
 
-	splits      []string               // splits built together
-	listed      func(classes []string) // gets the classes before anything is packed; may be nil
-	bucketBytes int64                  // size of a spool file; 0 means bucketBytesDefault, tests set less
+	splits      []string                     // splits built together
+	listed      func(classes []string) error // gets the classes before anything is packed, and may end the build; may be nil
+	bucketBytes int64                        // size of a spool file; 0 means bucketBytesDefault, tests set less
 }
 
 func (o *Options) fill() {

@@ -78,10 +78,11 @@ func BuildAll(ctx context.Context, tasks []Task, o Options, done func(Summary)) 
 			done(Summary{Split: t.Split.Name, Output: t.Output, Manifest: m, Kept: true})
 			continue
 		}
-		o.listed = func(classes []string) {
+		o.listed = func(classes []string) error {
 			if warning := t.Split.SiblingClasses(classes); warning != "" && len(tasks) == 1 && o.Warn != nil {
 				o.Warn(warning)
 			}
+			return checkOthers(ctx, tasks[i+1:], kept[i+1:], classes)
 		}
 		s, err := Build(ctx, t.Split, t.Output, o)
 		if err != nil {
@@ -89,6 +90,22 @@ func BuildAll(ctx context.Context, tasks []Task, o Options, done func(Summary)) 
 		}
 		classes = s.Manifest.Classes
 		done(s)
+	}
+	return nil
+}
+
+// checkOthers lists the splits after the first one, where that takes no reading of images. So classes that do not agree with its own
+// are known before it is packed.
+func checkOthers(ctx context.Context, tasks []Task, kept []*shard.Manifest, classes []string) error {
+	for i, t := range tasks {
+		if t.Split.Streamed() || kept[i] != nil {
+			continue
+		}
+		again := t.Split.Reopen()
+		again.ExpectClasses(classes)
+		if err := again.Walk(ctx, func(source.Item) error { return ctx.Err() }); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A requestLimiter bounds how many requests to stores run at a time. A store that asks for fewer (429, 503) gets fewer, and then slowly more
-// again.
+// A requestLimiter bounds how many requests to stores run at a time. A store that asks for fewer (429, 503) gets fewer, and then slowly
+// more again.
 type requestLimiter struct {
 	mu       sync.Mutex
 	queue    []chan struct{} // waiting requests, in order
