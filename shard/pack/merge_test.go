@@ -15,18 +15,19 @@ import (
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
 )
 
-// buildPart builds a part of all splits of a source.
-func buildPart(ctx context.Context, path, out string, o Options, number, of int) error {
+// buildPart builds a part of all splits of a source, or with 0 parts all of it, and returns the summaries by split.
+func buildPart(ctx context.Context, path, out string, o Options, number, of int) (map[string]Summary, error) {
 	splits, err := source.Open(path, source.Options{})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	o.Part = Part{number, of}
 	place, err := o.Part.Place(out)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return BuildAll(ctx, Tasks(splits, place), o, func(Summary) {})
+	sums := make(map[string]Summary)
+	return sums, BuildAll(ctx, Tasks(splits, place), o, func(s Summary) { sums[s.Split] = s })
 }
 
 // mergeParts builds a set by n parts in a random order, one of which is broken off at first, and merges them.
@@ -42,14 +43,14 @@ func mergeParts(t *testing.T, path, out string, o Options, n int) map[string]Sum
 					cancel()
 				}
 			}
-			if err := buildPart(ctx, path, out, broken, 1, n); !errors.Is(err, context.Canceled) {
+			if _, err := buildPart(ctx, path, out, broken, 1, n); !errors.Is(err, context.Canceled) {
 				t.Fatal(path, n, err)
 			}
 			if err := Merge(t.Context(), out, o, nil); err == nil || !strings.Contains(err.Error(), "1/") {
 				t.Fatalf("merged without part 1: %v", err)
 			}
 		}
-		if err := buildPart(t.Context(), path, out, o, i+1, n); err != nil {
+		if _, err := buildPart(t.Context(), path, out, o, i+1, n); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -75,17 +76,6 @@ func repeated(t *testing.T) (train, val map[string][]byte) {
 		"n90000002/w.JPEG": image(1, 0), "n90000001/w.JPEG": image(1, 0),
 	}
 	return train, val
-}
-
-// builtSets builds all splits of a source and returns the summaries by split.
-func builtSets(t *testing.T, path, out string, o Options) (map[string]Summary, error) {
-	t.Helper()
-	splits, err := source.Open(path, source.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	sums := make(map[string]Summary)
-	return sums, BuildAll(context.Background(), Tasks(splits, out), o, func(s Summary) { sums[s.Split] = s })
 }
 
 // sameSets compares sets, and what the program says of them.
@@ -122,7 +112,7 @@ func TestMergeGivesTheBytesOfOneBuild(t *testing.T) {
 	} {
 		for k, src := range []string{"d", "d/train", "tars/ILSVRC2012_img_train.tar"} {
 			path, want := filepath.Join(dir, src), filepath.Join(dir, "want", fmt.Sprint(i, k), "set")
-			wantSums, err := builtSets(t, path, want, o)
+			wantSums, err := buildPart(t.Context(), path, want, o, 0, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -144,7 +134,7 @@ func TestMergeRefusesPartsThatDoNotMatch(t *testing.T) {
 	src := writeTree(t, filepath.Join(dir, "train"), synthetic(t, 3, 4))
 	part := func(out string, o Options, number, of int) {
 		t.Helper()
-		if err := buildPart(t.Context(), src, out, o, number, of); err != nil {
+		if _, err := buildPart(t.Context(), src, out, o, number, of); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -190,7 +180,7 @@ func TestMergeAgain(t *testing.T) {
 	writeTree(t, filepath.Join(dir, "d/val"), val)
 	out := filepath.Join(dir, "out")
 	for i := range 2 {
-		if err := buildPart(t.Context(), filepath.Join(dir, "d"), out, Options{}, i+1, 2); err != nil {
+		if _, err := buildPart(t.Context(), filepath.Join(dir, "d"), out, Options{}, i+1, 2); err != nil {
 			t.Fatal(err)
 		}
 	}

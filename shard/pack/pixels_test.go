@@ -20,7 +20,6 @@ import (
 	"github.com/imgfeed/imgfeed/shard/encoding/coefficients"
 	"github.com/imgfeed/imgfeed/shard/encoding/original"
 	pixelsencoding "github.com/imgfeed/imgfeed/shard/encoding/pixels"
-	"github.com/imgfeed/imgfeed/shard/source"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
 	"github.com/imgfeed/imgfeed/shard/synth"
 	"github.com/imgfeed/imgfeed/transform"
@@ -53,12 +52,8 @@ func writeSource(t testing.TB) string {
 
 func buildSet(t testing.TB, src string, o Options) string {
 	t.Helper()
-	splits, err := source.Open(src, source.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
 	out := filepath.Join(t.TempDir(), "set")
-	if _, err := Build(t.Context(), splits[0], out, o); err != nil {
+	if _, err := build(src, out, o); err != nil {
 		t.Fatal(err)
 	}
 	return out
