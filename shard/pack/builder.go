@@ -61,7 +61,7 @@ func (b *builder) open(out string) (err error) {
 		return err
 	}
 	b.rejects = &rejectList{writer: b.writer, strict: o.Strict}
-	b.set = &setSink{writer: b.writer}
+	b.set = &setSink{writer: b.writer, summary: Summary{Formats: make(map[shard.Format]int)}}
 	b.sinks = []sink{b.rejects, b.set}
 	if b.index != nil {
 		b.index.writer = b.writer
@@ -311,9 +311,6 @@ func (s *setSink) add(im *inFlight) error {
 	sum := &s.summary
 	if im.scratch.Repaired != nil {
 		sum.Repaired.Add(im.key, im.scratch.Repaired.Error())
-	}
-	if sum.Formats == nil {
-		sum.Formats = make(map[shard.Format]int)
 	}
 	sum.Formats[im.sample.Format]++
 	sum.AuxBytes += int64(len(im.sample.Aux))

@@ -53,7 +53,13 @@ func NewFolder(dir string, pool *FilePool) *Folder {
 }
 
 // Open implements [Storage].
-func (f *Folder) Open(name string, _ int64, _ string) (File, error) { return f.open(f.path(name)) }
+func (f *Folder) Open(name string, _ int64, _ string) (File, error) {
+	file := &localFile{folder: f, buffered: pooledFile{path: f.path(name), pool: f.pool}}
+	if err := file.open(); err != nil {
+		return nil, err
+	}
+	return file, nil
+}
 
 func (f *Folder) path(name string) string { return filepath.Join(f.dir, filepath.FromSlash(name)) }
 
@@ -91,7 +97,7 @@ func (f *Folder) Stat(name string) (Object, error) {
 
 // OpenObject implements [Storage].
 func (f *Folder) OpenObject(name string, o Object) (File, error) {
-	file, err := f.open(f.path(name))
+	file, err := f.Open(name, o.Bytes, "")
 	if err != nil {
 		return nil, err
 	}
@@ -117,17 +123,6 @@ func (f *Folder) Names(folder string) (names []string, err error) {
 		names = append(names, name)
 	}
 	return names, err
-}
-
-// OpenFile opens the file at path alone, as a folder would.
-func OpenFile(path string) (File, error) { return NewFolder("", nil).open(path) }
-
-func (f *Folder) open(path string) (File, error) {
-	file := &localFile{folder: f, buffered: pooledFile{path: path, pool: f.pool}}
-	if err := file.open(); err != nil {
-		return nil, err
-	}
-	return file, nil
 }
 
 // A ChangingFile is open for reading and writing, while other processes write to it too.

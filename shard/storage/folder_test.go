@@ -174,10 +174,11 @@ func TestOpenWhatIsNoFile(t *testing.T) {
 	if err := syscall.Mkfifo(path, 0o666); err != nil {
 		t.Skip(err)
 	}
-	if _, err := OpenFile(path); err == nil {
+	folder := NewFolder("", nil)
+	if _, err := folder.Open(path, -1, ""); err == nil {
 		t.Error("a pipe was opened")
 	}
-	if _, err := OpenFile(filepath.Dir(path)); err == nil {
+	if _, err := folder.Open(filepath.Dir(path), -1, ""); err == nil {
 		t.Error("a folder was opened")
 	}
 }
