@@ -41,24 +41,18 @@ func newInput(split *source.Split) input {
 type item struct {
 	hash  uint64 // shard.OrderHash of the key
 	key   string
-	index int // place in the input, if not found by key
+	index int // place in the input, or in a bucket, if not found by key
 }
 
 func newItem(seed uint64, key string, index int) item {
 	return item{shard.OrderHash(seed, key), key, index}
 }
 
-// order returns the item itself, also for types that embed one.
-func (it item) order() item { return it }
-
 // sortItems sorts items into the set's order and finds keys that occur twice.
-func sortItems[T interface{ order() item }](path string, items []T) error {
-	slices.SortFunc(items, func(x, y T) int {
-		a, b := x.order(), y.order()
-		return cmp.Or(cmp.Compare(a.hash, b.hash), cmp.Compare(a.key, b.key))
-	})
+func sortItems(path string, items []item) error {
+	slices.SortFunc(items, func(a, b item) int { return cmp.Or(cmp.Compare(a.hash, b.hash), cmp.Compare(a.key, b.key)) })
 	for i := 1; i < len(items); i++ {
-		if key := items[i].order().key; key == items[i-1].order().key {
+		if key := items[i].key; key == items[i-1].key {
 			return &source.FormatError{Path: path, Entry: key,
 				Msg: "occurs twice: a key must name one image, so remove or rename one of the two"}
 		}

@@ -95,13 +95,13 @@ func TestSpoolOfLongNames(t *testing.T) {
 	if err := s.buckets[0].w.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	items, err := s.list(s.buckets[0])
-	if err != nil || len(items) != 2 {
-		t.Fatalf("%d items, %v", len(items), err)
+	if err := s.list(s.buckets[0]); err != nil || len(s.items) != 2 {
+		t.Fatalf("%d items, %v", len(s.items), err)
 	}
-	for _, it := range items {
-		if want := map[string]string{long: long + "r", "next": ""}; it.reason != want[it.key] || it.key == "" {
-			t.Errorf("a key of %d bytes has a reason of %d", len(it.key), len(it.reason))
+	for _, it := range s.items {
+		reason := s.places[it.index].reason
+		if want := map[string]string{long: long + "r", "next": ""}; reason != want[it.key] || it.key == "" {
+			t.Errorf("a key of %d bytes has a reason of %d", len(it.key), len(reason))
 		}
 	}
 }

@@ -40,14 +40,14 @@ type spoolInput struct {
 	part    Part
 	buckets []*bucket
 	spooled int // items
-	// The next bucket to list, and the remaining items of the one before it.
-	at    int
-	items []spoolItem
+	// The next bucket to list, and of the one before it the remaining items, and the places of all.
+	at     int
+	items  []item
+	places []spoolPlace
 }
 
-type spoolItem struct {
-	item
-	reason   string // why it cannot be a sample, or ""
+type spoolPlace struct {
+	reason   string // why the item cannot be a sample, or ""
 	location location
 }
 
@@ -164,14 +164,14 @@ func (s *spoolInput) add(it source.Item, data []byte) error {
 	return nil
 }
 
-// list returns the items of a bucket, in order.
-func (s *spoolInput) list(k *bucket) ([]spoolItem, error) {
-	var items []spoolItem
+// list makes the items of a bucket the next ones.
+func (s *spoolInput) list(k *bucket) error {
+	s.items, s.places = nil, nil
 	head := make([]byte, 256)
 	for at := int64(0); at < k.size; {
 		n, err := k.file.ReadAt(head, at)
 		if n < spoolHeaderBytes {
-			return nil, s.wrap(err)
+			return s.wrap(err)
 		}
 		size, fields := int64(binary.LittleEndian.Uint32(head)), int64(binary.LittleEndian.Uint32(head[4:]))
 		keyEnd := spoolHeaderBytes + int(binary.LittleEndian.Uint32(head[8:]))
@@ -179,17 +179,17 @@ func (s *spoolInput) list(k *bucket) ([]spoolItem, error) {
 		if reasonEnd > n {
 			head = make([]byte, max(reasonEnd, len(head)))
 			if n, err = k.file.ReadAt(head, at); n < reasonEnd {
-				return nil, s.wrap(err)
+				return s.wrap(err)
 			}
 		}
-		items = append(items, spoolItem{
-			item:     newItem(s.seed, string(head[spoolHeaderBytes:keyEnd]), 0),
+		s.items = append(s.items, newItem(s.seed, string(head[spoolHeaderBytes:keyEnd]), len(s.places)))
+		s.places = append(s.places, spoolPlace{
 			reason:   string(head[keyEnd:reasonEnd]),
 			location: location{bucket: k, offset: at + int64(reasonEnd), fields: fields, size: size},
 		})
 		at += int64(reasonEnd) + fields + size
 	}
-	return items, sortItems(s.path(), items)
+	return sortItems(s.path(), s.items)
 }
 
 func (s *spoolInput) next(im *inFlight) error {
@@ -199,18 +199,17 @@ func (s *spoolInput) next(im *inFlight) error {
 		}
 		k := s.buckets[s.at]
 		s.at++
-		items, err := s.list(k)
-		if err != nil {
+		if err := s.list(k); err != nil {
 			return err
 		}
-		if len(items) == 0 {
+		if len(s.items) == 0 {
 			k.file.Close()
 		}
-		k.pending.Store(int64(len(items)))
-		s.items = items
+		k.pending.Store(int64(len(s.items)))
 	}
-	it := &s.items[0]
-	im.key, im.reason, im.location = it.key, it.reason, it.location
+	it := s.items[0]
+	place := s.places[it.index]
+	im.key, im.reason, im.location = it.key, place.reason, place.location
 	s.items = s.items[1:]
 	return nil
 }
