@@ -58,8 +58,8 @@ func sourcesHelp() string {
 
 const indexHelp = `Make a set without copying the images: they stay where they are, on this machine or in a bucket.
 
-SRC is a dataset as for imgshard build, in folders or uncompressed tars. It may be a URL such as s3://bucket/tars. SRC is
-read once, and OUT gets everything except the images: 2 to 5 percent of the bytes. Use it like any other set: imgfeed
+SRC is a dataset as for imgshard build, in folders or uncompressed tars. It may be a URL such as s3://bucket/tars. All of
+SRC is read (tars twice), and OUT gets everything except the images: 2 to 5 percent of the bytes. Use it like any other set: imgfeed
 reads the images from SRC, in any order. Each image has a checksum, so changed files are refused.
 
 Use imgshard build instead for many small files, and to store pixels.`
