@@ -2,6 +2,7 @@ package shard
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -21,9 +22,9 @@ func newBucketStage(place string, replace bool) (*stage, error) {
 	case err != nil:
 		return nil, err
 	case replace:
-		return nil, &placeError{place, "holds a shard set, and in a bucket none is replaced: remove it, or choose another place"}
+		return nil, fmt.Errorf("shard: %s holds a shard set, and in a bucket none is replaced: remove it, or choose another place", place)
 	default:
-		return nil, &placeError{place, "holds a shard set already: remove it, or choose another place"}
+		return nil, fmt.Errorf("shard: %s holds a shard set already: remove it, or choose another place", place)
 	}
 	s := &stage{dir: place, bucket: bucket}
 	s.partial, err = os.MkdirTemp("", "imgshard-")

@@ -48,8 +48,8 @@ func Copy(ctx context.Context, from, to string, progress func(done, total int64)
 	}
 	there, err := target.ReadFile(manifestName, manifestBytesMax, nil)
 	if err == nil && !bytes.Equal(there, manifest) {
-		return report, &placeError{to, "holds another set, or its manifest is damaged: choose another place, or remove its " +
-			manifestName + " to go on there"}
+		return report, fmt.Errorf("shard: %s holds another set, or its manifest is damaged: "+
+			"choose another place, or remove its %s to go on there", to, manifestName)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return report, err

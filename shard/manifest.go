@@ -12,7 +12,6 @@ import (
 	"hash"
 	"io"
 	"io/fs"
-	"os"
 	"slices"
 	"strings"
 	"syscall"
@@ -267,18 +266,6 @@ func hasPartitions(files storage.Storage) bool {
 		number, is := strings.CutPrefix(name, "rank-")
 		return is && number != "" && '0' <= number[0] && number[0] <= '9'
 	})
-}
-
-// namesWith returns the names in a folder that begin with prefix.
-func namesWith(dir, prefix string) ([]string, error) {
-	entries, err := os.ReadDir(dir)
-	var names []string
-	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), prefix) {
-			names = append(names, e.Name())
-		}
-	}
-	return names, err
 }
 
 // fingerprint accumulates a set's fingerprint: SHA-256 of

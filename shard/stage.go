@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -18,11 +17,11 @@ const scratchName = "scratch"
 
 // stage is the hidden folder of an unfinished set, and the lock that keeps a second build of it away:
 //
-//	/data/.train-shards.partial-1a2b3c   the set, until it is whole
-//	/data/.train-shards.lock             held by flock while the build lives
+//	/data/.train-shards.partial   the set, until it is whole
+//	/data/.train-shards.lock      held by flock while the build lives
+//	/data/.train-shards.replaced  the old set, between two renames, where the file system cannot swap two folders
 //
-// Whoever holds the lock knows that every partial folder is the remains of a build that was killed. Where the file system
-// cannot swap two folders, another hidden folder holds the old set for the moment between two renames.
+// Whoever holds the lock knows that the other two are the remains of a build that was killed.
 type stage struct {
 	dir     string // the set's final place
 	partial string
@@ -43,52 +42,53 @@ func newStage(dir string, replace bool) (*stage, error) {
 	if err != nil {
 		return nil, fmt.Errorf("shard: %w", err)
 	}
-	if err := errors.Join(checkPlace(dir, replace), checkAround(dir)); err != nil {
+	if err := checkPlace(dir, replace); err != nil {
 		return nil, err
 	}
-	parent, name := filepath.Split(dir)
-	if err := os.MkdirAll(parent, 0o777); err != nil {
+	if err := os.MkdirAll(filepath.Dir(dir), 0o777); err != nil {
 		return nil, fmt.Errorf("shard: %w", err)
 	}
-	s := &stage{dir: dir, replace: replace}
-	if s.lock, err = lockFile(filepath.Join(parent, "."+name+".lock")); err != nil {
+	s := &stage{dir: dir, replace: replace, partial: hiddenBeside(dir, "partial")}
+	if s.lock, err = lockFile(hiddenBeside(dir, "lock")); err != nil {
 		if errors.Is(err, unix.EWOULDBLOCK) {
 			err = errors.New("another process is writing it: wait for that, or choose another place")
 		}
 		return nil, fmt.Errorf("shard: %s: %w", dir, err)
 	}
-	s.partial = filepath.Join(parent, fmt.Sprintf("%s%x", partialPrefix(name), os.Getpid()))
-	// Another build may have ended between the look at the place and the lock.
-	err = errors.Join(clearStale(dir), checkPlace(dir, replace))
-	if err == nil {
-		if err = os.Mkdir(s.partial, 0o777); err != nil {
-			err = fmt.Errorf("shard: %w", err)
-		}
-	}
-	if err != nil {
+	if err := s.prepare(); err != nil {
 		s.unlock()
 		return nil, err
 	}
 	return s, nil
 }
 
-// partialPrefix begins the names of a set's partial folders.
-func partialPrefix(name string) string { return "." + name + ".partial-" }
+// hiddenBeside returns the path of a hidden file or folder of a build.
+func hiddenBeside(dir, what string) string {
+	return filepath.Join(filepath.Dir(dir), "."+filepath.Base(dir)+"."+what)
+}
 
-// clearStale removes the partial folders of killed builds, except a set that one of them was about to replace.
-func clearStale(dir string) error {
-	parent, name := filepath.Split(dir)
-	stale, err := namesWith(parent, partialPrefix(name))
-	if err == nil {
-		err = restoreReplaced(dir, stale)
+// prepare makes the partial folder. The lock is held.
+func (s *stage) prepare() error {
+	old := hiddenBeside(s.dir, "replaced")
+	err := unix.Rename(old, s.dir) // It replaces an empty folder, where os.Rename refuses.
+	if errors.Is(err, fs.ErrExist) {
+		err = os.RemoveAll(old)
 	}
-	for _, name := range stale {
-		if err == nil {
-			err = os.RemoveAll(filepath.Join(parent, name))
-		}
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		err = os.RemoveAll(s.partial)
 	}
 	if err != nil {
-		return fmt.Errorf("shard: clear what an interrupted build left: %w", err)
+		return fmt.Errorf("shard: %s: clear what an interrupted build left: %w", s.dir, err)
+	}
+	// Another build may have ended between the look at the place and the lock.
+	if err := checkPlace(s.dir, s.replace); err != nil {
+		return err
+	}
+	if err := unix.Rmdir(s.dir); errors.Is(err, unix.EBUSY) {
+		return fmt.Errorf("shard: %s is a mount point, and a set gets its name by a rename: choose a folder in it", s.dir)
+	}
+	if err := os.Mkdir(s.partial, 0o777); err != nil {
+		return fmt.Errorf("shard: %w", err)
 	}
 	return nil
 }
@@ -97,39 +97,19 @@ func clearStale(dir string) error {
 func checkPlace(dir string, replace bool) error {
 	names, err := os.ReadDir(dir)
 	switch {
-	case err == nil && isMountPoint(dir):
-		return &placeError{dir, "is a mount point, and a set gets its name by a rename: choose a folder in it"}
 	case errors.Is(err, fs.ErrNotExist), err == nil && len(names) == 0:
 		return nil
 	case err != nil:
 		return fmt.Errorf("shard: %w", err)
 	}
 	if _, err := ReadManifest(dir); errors.Is(err, ErrNotSet) {
-		return &placeError{dir, "holds files and no shard set: choose another place"}
+		return fmt.Errorf("shard: %s holds files and no shard set: choose another place", dir)
 	}
 	if !replace {
-		return &placeError{dir, "holds a shard set already: replace it (--force), or choose another place"}
+		return fmt.Errorf("shard: %s holds a shard set already: replace it (--force), or choose another place", dir)
 	}
 	return nil
 }
-
-// checkAround refuses a place inside of a shard set: whoever replaces or copies that would lose or copy this one too.
-func checkAround(dir string) error {
-	for parent := filepath.Dir(dir); parent != filepath.Dir(parent); parent = filepath.Dir(parent) {
-		if _, err := ReadManifest(parent); err == nil {
-			return &placeError{dir, "lies in the shard set " + parent + ": choose another place"}
-		}
-	}
-	return nil
-}
-
-// A placeError refuses a place for a set because something is already there. It is an fs.ErrExist.
-type placeError struct{ dir, why string }
-
-func (e *placeError) Error() string { return fmt.Sprintf("shard: %s %s", e.dir, e.why) }
-
-// Is makes the error an fs.ErrExist.
-func (e *placeError) Is(target error) bool { return target == fs.ErrExist }
 
 // lockFile makes the file at path and locks it; the error is unix.EWOULDBLOCK if another process holds it.
 func lockFile(path string) (*os.File, error) {
@@ -188,8 +168,8 @@ func (s *stage) publish() error {
 	if err := syncDir(s.partial); err != nil {
 		return err
 	}
-	err = unix.Rename(s.partial, s.dir) // unix.Rename replaces an empty folder, where os.Rename refuses.
-	if err != nil && s.replace && (errors.Is(err, fs.ErrExist) || errors.Is(err, unix.ENOTEMPTY)) {
+	err = os.Rename(s.partial, s.dir)
+	if err != nil && s.replace && errors.Is(err, fs.ErrExist) {
 		if err = checkPlace(s.dir, true); err == nil {
 			err = exchange(s.partial, s.dir)
 		}
@@ -226,13 +206,10 @@ func syncDir(path string) error {
 	return errors.Join(err, f.Close())
 }
 
-// replacedSuffix is at the end of the name of a partial folder while exchangeByRenames keeps the replaced set there.
-const replacedSuffix = ".replaced"
-
-// exchangeByRenames puts folder a in the place of b, and b beside it. For a moment nothing is under the name b; a process killed just
-// then leaves that to restoreReplaced.
+// exchangeByRenames puts folder a in the place of b, and b beside it. For a moment nothing is under the name b; after a process was
+// killed just then, the next build's prepare gives the old set its name back.
 func exchangeByRenames(a, b string) error {
-	old := a + replacedSuffix
+	old := hiddenBeside(b, "replaced")
 	if err := os.Rename(b, old); err != nil {
 		return err
 	}
@@ -240,21 +217,4 @@ func exchangeByRenames(a, b string) error {
 		return errors.Join(err, os.Rename(old, b))
 	}
 	return os.Rename(old, a)
-}
-
-// restoreReplaced gives a set its name back if the build that was to replace it was killed between the two renames. The
-// names of its partial folders are given; the caller holds the lock.
-func restoreReplaced(dir string, partials []string) error {
-	for _, name := range partials {
-		if !strings.HasSuffix(name, replacedSuffix) {
-			continue
-		}
-		if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
-			return err // the new set is in place, or nobody knows
-		}
-		if err := os.Rename(filepath.Join(filepath.Dir(dir), name), dir); err != nil {
-			return err
-		}
-	}
-	return nil
 }

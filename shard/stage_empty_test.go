@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -22,7 +23,7 @@ func TestEmptyFolderIsTaken(t *testing.T) {
 			t.Fatal(err)
 		}
 		if meanwhile {
-			if err := os.WriteFile(filepath.Join(dir, "mine"), nil, 0o666); err != nil {
+			if err := errors.Join(os.Mkdir(dir, 0o777), os.WriteFile(filepath.Join(dir, "mine"), nil, 0o666)); err != nil {
 				t.Fatal(err)
 			}
 		}

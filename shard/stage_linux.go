@@ -15,10 +15,3 @@ func exchange(a, b string) error {
 	}
 	return err
 }
-
-// isMountPoint reports whether something is mounted at path; false where the kernel, before 5.8, does not say.
-func isMountPoint(path string) bool {
-	var st unix.Statx_t
-	err := unix.Statx(unix.AT_FDCWD, path, 0, unix.STATX_TYPE, &st)
-	return err == nil && st.Attributes&st.Attributes_mask&unix.STATX_ATTR_MOUNT_ROOT != 0
-}

@@ -29,7 +29,7 @@ def outcome(fault: str, comes: str, error: BaseException | str | None = None) ->
     """Say what came of a fault; error is what its user reads."""
     said = "" if error is None else str(error).splitlines()[0]
     said = re.sub(r"/\S*/(\S+-shards)", r"\1", said)
-    said = re.sub(r"(rank-\d+(?:/\d+)?)|\b[0-9a-f]{8}\b|(?<=partial-)\w+|\b\d+\b", lambda m: m[1] or "N", said)
+    said = re.sub(r"(rank-\d+(?:/\d+)?)|\b[0-9a-f]{8}\b|\b\d+\b", lambda m: m[1] or "N", said)
     kind = f"`{type(error).__name__}`: " if isinstance(error, BaseException) else ""
     cell = f"{kind}{said}".replace("|", r"\|")
     line = f"| {fault} | {comes} | {cell} |"
