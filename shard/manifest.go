@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"hash"
-	"io"
 	"io/fs"
 	"slices"
 	"strings"
@@ -268,74 +267,51 @@ func hasPartitions(files storage.Storage) bool {
 	})
 }
 
-// fingerprint accumulates a set's fingerprint: SHA-256 of
+// digests accumulates a set's fingerprint, SHA-256 of
 //
 //	"imgshard fingerprint v1" 0x00, u32 world, u32 number of classes, each class as u32 length and bytes,
-//	for each sample by index: u32 length of the key, the key, i32 label; at the end u64 number of samples.
-type fingerprint struct {
-	hash    hash.Hash
-	scratch []byte
-	samples uint64
-}
-
-func newFingerprint(partitions int, classes []string) *fingerprint {
-	f := &fingerprint{hash: sha256.New()}
-	b := append(f.scratch, "imgshard fingerprint v1\x00"...)
-	b = binary.LittleEndian.AppendUint32(b, uint32(partitions))
-	b = binary.LittleEndian.AppendUint32(b, uint32(len(classes)))
-	for _, c := range classes {
-		b = binary.LittleEndian.AppendUint32(b, uint32(len(c)))
-		b = append(b, c...)
-	}
-	f.hash.Write(b)
-	f.scratch = b[:0]
-	return f
-}
-
-// add takes the next sample by index.
-func (f *fingerprint) add(key string, label int32) {
-	b := binary.LittleEndian.AppendUint32(f.scratch[:0], uint32(len(key)))
-	b = append(b, key...)
-	b = binary.LittleEndian.AppendUint32(b, uint32(label))
-	f.hash.Write(b)
-	f.scratch = b[:0]
-	f.samples++
-}
-
-// sum ends the accumulation.
-func (f *fingerprint) sum() string {
-	f.hash.Write(binary.LittleEndian.AppendUint64(nil, f.samples))
-	return hex.EncodeToString(f.hash.Sum(nil))
-}
-
-// contentDigest accumulates what the records of a set hold: SHA-256 of
+//	for each sample by index: u32 length of the key, the key, i32 label; at the end u64 number of samples,
+//
+// and the digest of its content, SHA-256 of
 //
 //	"imgshard content v1" 0x00, u32 length of the encoding's name, the name, u32 length of its parameters as compact JSON, the parameters,
 //	for each sample by index: u32 CRC-32C of its record.
-type contentDigest struct {
-	hash    hash.Hash
-	scratch [4]byte
+type digests struct {
+	fingerprint, content hash.Hash
+	scratch              []byte
+	samples              uint64
 }
 
-func newContentDigest(e Encoding) *contentDigest {
-	d := &contentDigest{hash: sha256.New()}
-	var params bytes.Buffer
-	json.Compact(&params, e.Params) // it was JSON when it was made or read
-	d.hash.Write([]byte("imgshard content v1\x00"))
-	for _, text := range []string{e.Name, params.String()} {
-		d.add(uint32(len(text)))
-		io.WriteString(d.hash, text)
+// appendText appends a text after its length.
+func appendText(b []byte, text string) []byte {
+	return append(binary.LittleEndian.AppendUint32(b, uint32(len(text))), text...)
+}
+
+func newDigests(partitions int, classes []string, e Encoding) *digests {
+	b := binary.LittleEndian.AppendUint32([]byte("imgshard fingerprint v1\x00"), uint32(partitions))
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(classes)))
+	for _, c := range classes {
+		b = appendText(b, c)
 	}
+	d := &digests{fingerprint: sha256.New(), content: sha256.New()}
+	d.fingerprint.Write(b)
+	d.content.Write(appendText(appendText([]byte("imgshard content v1\x00"), e.Name), string(compactJSON(e.Params))))
 	return d
 }
 
-// add takes the CRC of the next record by index.
-func (d *contentDigest) add(crc uint32) {
-	binary.LittleEndian.PutUint32(d.scratch[:], crc)
-	d.hash.Write(d.scratch[:])
+// add takes the next sample by index. crc is of its record.
+func (d *digests) add(key string, label int32, crc uint32) {
+	d.scratch = binary.LittleEndian.AppendUint32(appendText(d.scratch[:0], key), uint32(label))
+	d.fingerprint.Write(d.scratch)
+	d.content.Write(binary.LittleEndian.AppendUint32(d.scratch[:0], crc))
+	d.samples++
 }
 
-func (d *contentDigest) sum() string { return hex.EncodeToString(d.hash.Sum(nil)) }
+// sums ends the accumulation.
+func (d *digests) sums() (fingerprint, content string) {
+	d.fingerprint.Write(binary.LittleEndian.AppendUint64(nil, d.samples))
+	return hex.EncodeToString(d.fingerprint.Sum(nil)), hex.EncodeToString(d.content.Sum(nil))
+}
 
 // Identity is what people compare sets by: the first digits of the fingerprint, a point, and those of the content.
 func Identity(fingerprint, content string) string {

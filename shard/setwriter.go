@@ -39,8 +39,7 @@ type SetWriter struct {
 	open      []*fileWriter // the partitions' unfinished shards
 	infos     [][]ShardInfo // the partitions' finished shards
 	syncs     errgroup.Group
-	print     *fingerprint
-	content   *contentDigest
+	digests   *digests // nil until the first sample
 	samples   int
 	lastHash  uint64
 	lastKey   string
@@ -98,7 +97,7 @@ func NewSetWriter(dir string, options SetOptions) (*SetWriter, error) {
 
 // SetClasses sets the names of the classes, by label. It must come before the first Append.
 func (w *SetWriter) SetClasses(classes []string) error {
-	if w.print != nil {
+	if w.digests != nil {
 		return errors.New("shard: SetClasses after Append")
 	}
 	if err := checkTexts(classes); err != nil {
@@ -138,8 +137,8 @@ func (w *SetWriter) Append(s Sample) error {
 	if err := w.check(&s); err != nil {
 		return err
 	}
-	if w.print == nil {
-		w.print, w.content = newFingerprint(w.options.Partitions, w.options.Classes), newContentDigest(w.options.Encoding)
+	if w.digests == nil {
+		w.digests = newDigests(w.options.Partitions, w.options.Classes, w.options.Encoding)
 	}
 	partition := w.samples % w.options.Partitions
 	crc, err := w.appendTo(partition, &s)
@@ -148,8 +147,7 @@ func (w *SetWriter) Append(s Sample) error {
 		return w.failed
 	}
 	w.measure(s.Fields)
-	w.print.add(s.Key, s.Label)
-	w.content.add(crc)
+	w.digests.add(s.Key, s.Label, crc)
 	w.samples++
 	return nil
 }
@@ -295,11 +293,12 @@ func (w *SetWriter) commit() (*Manifest, error) {
 // manifest describes the finished shards.
 func (w *SetWriter) manifest() *Manifest {
 	o := &w.options
-	if w.print == nil {
-		w.print, w.content = newFingerprint(o.Partitions, o.Classes), newContentDigest(o.Encoding)
+	if w.digests == nil {
+		w.digests = newDigests(o.Partitions, o.Classes, o.Encoding)
 	}
+	fingerprint, content := w.digests.sums()
 	m := &Manifest{
-		Format: manifestFormat, Version: o.Fields.version(), Fingerprint: w.print.sum(), Content: w.content.sum(),
+		Format: manifestFormat, Version: o.Fields.version(), Fingerprint: fingerprint, Content: content,
 		Split: o.Split, Encoding: o.Encoding, Samples: w.samples, Partitions: o.Partitions, Seed: o.Seed,
 		Classes: o.Classes, Fields: o.Fields, Built: o.Built, Shards: []ShardInfo{},
 	}
