@@ -68,21 +68,13 @@ type Fields []Field
 
 // UnmarshalJSON ends at the first field too many: a list of empty objects would take forty times the memory of its text.
 func (f *Fields) UnmarshalJSON(text []byte) error {
-	d := json.NewDecoder(bytes.NewReader(text))
-	if start, err := d.Token(); err != nil || start != json.Delim('[') {
-		return fmt.Errorf("fields is %.20q, expected a list", text)
-	}
 	*f = nil
-	for d.More() {
-		var one Field
-		if err := d.Decode(&one); err != nil {
-			return err
-		}
+	return decodeList("fields", text, func(one Field) error {
 		if *f = append(*f, one); len(*f) > fieldsMax {
 			return fmt.Errorf("more than %d fields, the most that a set has", fieldsMax)
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // Index returns the place of the field of that name, or -1.

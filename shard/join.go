@@ -17,26 +17,28 @@ type joined struct {
 	starts []int // index of each part's first sample
 }
 
-// Join makes one set of several of the same split. All their partitions must be here. The joined set owns the parts, and closes them.
-// A class keeps its label from the first set that knows it, and classes known only to later sets follow. If apart is set, each set's
-// classes follow those of the sets before it, even where names are equal. The error says which set does not go with the first.
+// Join makes one set of several of the same split. All their partitions must be here. The joined set owns the parts, and closes them;
+// so does Join before it returns an error. A class keeps its label from the first set that knows it, and classes known only to later
+// sets follow. If apart is set, each set's classes follow those of the sets before it, even where names are equal. The error says which
+// set does not go with the first.
 func Join(parts []*Set, apart bool) (*Set, error) {
 	first := parts[0].manifest
 	m := &Manifest{
 		Format: first.Format, Version: first.Version, Split: first.Split, Encoding: first.Encoding,
 		Partitions: 1, Fields: slices.Clone(first.Fields),
 	}
-	s := &Set{manifest: m, partitions: []partition{{present: true}}, joined: &joined{parts: parts}}
+	s := &Set{manifest: m, partitions: []partition{{present: true}}, joined: &joined{parts, make([]int, len(parts))}}
 	var dirs []string
 	fingerprint, content := sha256.New(), sha256.New()
 	fmt.Fprintf(fingerprint, "imgfeed join v1\x00%t", apart)
 	whole := true
-	for _, part := range parts {
+	for n, part := range parts {
 		if err := m.takes(part); err != nil {
+			s.Close()
 			return nil, fmt.Errorf("shard: %s can't be joined with %s: %w", part.dir, parts[0].dir, err)
 		}
 		dirs = append(dirs, part.dir)
-		s.starts = append(s.starts, m.Samples)
+		s.starts[n] = m.Samples
 		m.Samples += part.Len()
 		part.relabel(m.addClasses(part.manifest.Classes, apart))
 		fmt.Fprintf(fingerprint, "\x00%s %q", part.manifest.Fingerprint, part.manifest.Classes)

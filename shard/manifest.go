@@ -15,6 +15,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
@@ -60,22 +61,33 @@ type ShardInfo struct {
 type shardList []ShardInfo
 
 func (l *shardList) UnmarshalJSON(text []byte) error {
-	if string(text) == "null" {
-		return nil
-	}
-	d := json.NewDecoder(bytes.NewReader(text))
-	if start, err := d.Token(); err != nil || start != json.Delim('[') {
-		return fmt.Errorf("shards is %.20q, expected a list", text)
-	}
-	for d.More() {
-		var s ShardInfo
-		if err := d.Decode(&s); err != nil {
-			return err
-		}
+	return decodeList("shards", text, func(s ShardInfo) error {
 		if len(s.SHA256) != 2*sha256.Size {
 			return fmt.Errorf("shard %.80q has the SHA-256 %.80q, expected %d hex digits", s.Path, s.SHA256, 2*sha256.Size)
 		}
 		*l = append(*l, s)
+		return nil
+	})
+}
+
+// decodeList decodes a list in JSON, element by element, until add returns an error.
+func decodeList[T any](name string, text []byte, add func(T) error) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	start, err := d.Token()
+	if err == nil && start == nil {
+		return nil
+	}
+	if err != nil || start != json.Delim('[') {
+		return fmt.Errorf("%s is %.20q, expected a list", name, text)
+	}
+	for d.More() {
+		var one T
+		if err := d.Decode(&one); err != nil {
+			return err
+		}
+		if err := add(one); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -344,24 +356,17 @@ func (f *Found) Open(split string, say func(opened, shards int)) (*Set, error) {
 		return openWhole(client, f.Sets[split], say)
 	}
 	var parts []*Set
-	var joined *Set
-	var err error
 	for _, dir := range f.Joined[split] {
-		var part *Set
-		if part, err = openWhole(client, dir, say); err != nil {
-			break
+		part, err := openWhole(client, dir, say)
+		if err != nil {
+			for _, open := range parts {
+				open.Close()
+			}
+			return nil, err
 		}
 		parts = append(parts, part)
 	}
-	if err == nil {
-		joined, err = Join(parts, f.Apart)
-	}
-	if err != nil {
-		for _, part := range parts {
-			part.Close()
-		}
-	}
-	return joined, err
+	return Join(parts, f.Apart)
 }
 
 // Err joins the errors of the damaged sets; nil if all are in order.
@@ -439,7 +444,7 @@ func FindIn(client *storage.Client, data string) (Found, error) {
 			"and a web server does not list other folders: name the set's own",
 			data, ErrNotSet)
 	default:
-		return found, fmt.Errorf("shard: %s: %w, nor is any folder in it; it holds %s", data, ErrNotSet, summarize(others))
+		return found, fmt.Errorf("shard: %s: %w, nor is any folder in it; it holds %s", data, ErrNotSet, cmp.Or(bytesize.Listed(others, 8), "nothing"))
 	}
 	return found, nil
 }
@@ -488,17 +493,4 @@ func (f *Found) add(dir string) (bool, error) {
 	}
 	f.Sets[m.Split] = dir
 	return true, nil
-}
-
-// summarize names the first few of names.
-func summarize(names []string) string {
-	const most = 8
-	slices.Sort(names)
-	switch {
-	case len(names) == 0:
-		return "nothing"
-	case len(names) > most:
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
-	}
-	return strings.Join(names, ", ")
 }
