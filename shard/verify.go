@@ -17,23 +17,19 @@ import (
 
 // VerifyOptions says how to verify a set.
 type VerifyOptions struct {
-	Jobs     int                  // shards read at a time; 0 is GOMAXPROCS
-	Problem  func(error)          // receives each problem when it is found; may be nil
-	Progress func(VerifyProgress) // receives the progress now and then; may be nil
+	Jobs     int                     // shards read at a time; 0 is GOMAXPROCS
+	Problem  func(error)             // receives each problem when it is found; may be nil
+	Progress func(done, total int64) // receives the bytes read, after each record; may be nil
 	// NewCheck, unless nil, returns a check of records, one for each goroutine. The check gets each record with the right checksum;
 	// its error is a problem. The worker of an encoding decodes the images.
 	NewCheck func() func(*Record) error
 }
 
-// VerifyProgress says how far a verification is.
-type VerifyProgress struct {
-	Samples, SamplesTotal int
-	Bytes, BytesTotal     int64
-}
-
 // VerifyReport is the result of a verification.
 type VerifyReport struct {
-	VerifyProgress
+	Samples, SamplesTotal int
+	Bytes, BytesTotal     int64
+
 	Shards   int   // shards read to the end
 	Problems int   // number of problems given to VerifyOptions.Problem
 	Missing  []int // absent partitions, not verified
@@ -49,9 +45,6 @@ type verifier struct {
 	mu     sync.Mutex
 	report VerifyReport
 }
-
-// progressBytes is the number of bytes between calls of Progress.
-const progressBytes = 16 << 20
 
 // Verify reads every byte of the set's partitions present in dir. It checks every checksum: footers, headers, entries, keys, each
 // record, and each file's SHA-256. It checks the order of the keys, and the fingerprint if all partitions are there. options.Problem
@@ -132,7 +125,7 @@ func (v *verifier) progress(samples, shards int, bytes int64) {
 	v.report.Shards += shards
 	v.report.Bytes += bytes
 	if v.options.Progress != nil {
-		v.options.Progress(v.report.VerifyProgress)
+		v.options.Progress(v.report.Bytes, v.report.BytesTotal)
 	}
 }
 
@@ -209,55 +202,44 @@ func (w *shardWalk) readAt(p []byte, offset int64, section string) error {
 // walk hashes the whole file and checks each record on the way. It tells damaged records as problems; its error ends
 // the walk.
 func (w *shardWalk) walk(ctx context.Context) error {
-	r := w.reader
-	pos, told, toldSamples := int64(0), int64(0), 0
+	r, pos := w.reader, int64(0)
 	for j := range r.Len() {
-		if pos-told >= progressBytes {
-			w.progress(j-toldSamples, 0, pos-told)
-			told, toldSamples = pos, j
-		}
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		e := r.Entry(j)
-		end := e.Offset + e.length()
 		if err := w.hash(pos, e.Offset); err != nil { // what pads the record before
 			return err
 		}
-		w.buf = growBuffer(w.buf, int(end-e.Offset)+SlackBytes)
-		record := w.buf[:end-e.Offset]
-		checked, err := r.record(j, e, record, w.readAt(record, e.Offset, "record"))
+		w.buf = growBuffer(w.buf, int(e.length())+SlackBytes)
+		bytes := w.buf[:e.length()]
+		record, err := r.record(j, e, bytes, w.readAt(bytes, e.Offset, "record"))
 		if storage.IsDown(err) {
 			return err
 		}
 		if err == nil {
-			w.sha.Write(record)
-			if err = w.checkRecord(&checked); err != nil {
+			w.sha.Write(bytes)
+			err = w.manifest.Fields.checkValues(record.Fields)
+			if err == nil && w.check != nil {
+				err = w.check(&record)
+			}
+			if err != nil {
 				err = corrupt(r.path, "record", e.Offset, err)
 			}
 		}
 		if err != nil {
 			w.problems++
-			w.problem(w.named(err, j))
+			w.problem(named(err, j, (w.info.start+j)*w.manifest.Partitions+w.info.Partition))
 		}
+		end := e.Offset + e.length()
+		w.progress(1, 0, end-pos)
 		pos = end
 	}
 	if err := w.hash(pos, r.footer.fileLength); err != nil {
 		return err
 	}
-	w.progress(r.Len()-toldSamples, 1, r.footer.fileLength-told)
+	w.progress(0, 1, r.footer.fileLength-pos)
 	return nil
-}
-
-// checkRecord returns the fault in a record's contents, if any.
-func (w *shardWalk) checkRecord(rec *Record) error {
-	if err := w.manifest.Fields.checkValues(rec.Fields); err != nil {
-		return err
-	}
-	if w.check == nil {
-		return nil
-	}
-	return w.check(rec)
 }
 
 // hash adds the bytes from pos to end to the SHA-256.
@@ -273,11 +255,6 @@ func (w *shardWalk) hash(pos, end int64) error {
 		pos += n
 	}
 	return nil
-}
-
-// named adds to an error which record it is.
-func (w *shardWalk) named(err error, record int) error {
-	return named(err, record, (w.info.start+record)*w.manifest.Partitions+w.info.Partition)
 }
 
 // order checks that the samples are in the order of their keys, and the fingerprint and the digest of the content.

@@ -92,8 +92,8 @@ func verify(cmd *cobra.Command, dir string, jobs int, images, complete bool) err
 		options.NewCheck = func() func(*shard.Record) error { return encoding.NewWorker(stored).Check }
 	}
 	show := newProgress(diag)
-	options.Progress = func(p shard.VerifyProgress) {
-		show.update(pack.Progress{Split: dir, Stage: "verifying", Bytes: p.Bytes, Total: p.BytesTotal})
+	options.Progress = func(done, total int64) {
+		show.update(pack.Progress{Split: dir, Stage: "verifying", Bytes: done, Total: total})
 	}
 	options.Problem = func(err error) {
 		show.finish()
