@@ -84,9 +84,9 @@ func sections(t *testing.T, data []byte) map[string][2]int64 {
 	headerEnd := prefixSize + int64(binary.LittleEndian.Uint32(data[12:])) + 4
 	return map[string][2]int64{
 		"header":  {0, headerEnd},
-		"entries": {f.entriesOffset, f.keysOffset},
-		"keys":    {f.keysOffset, f.keysOffset + f.keysLength},
-		"footer":  {f.fileLength - footerSize, f.fileLength},
+		"entries": {f.EntriesOffset, f.KeysOffset},
+		"keys":    {f.KeysOffset, f.KeysOffset + f.KeysLength},
+		"footer":  {f.FileLength - footerSize, f.FileLength},
 	}
 }
 
@@ -182,7 +182,7 @@ func TestForgedFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	entryAt := func(p []byte, j int) []byte { return p[r.footer.entriesOffset+entrySize*int64(j):] }
+	entryAt := func(p []byte, j int) []byte { return p[r.footer.EntriesOffset+entrySize*int64(j):] }
 	le := binary.LittleEndian
 	forgeries := map[string]func(p []byte, f *footer){
 		"entry before the records":  func(p []byte, f *footer) { le.PutUint64(entryAt(p, 0), 0) },
@@ -195,20 +195,20 @@ func TestForgedFiles(t *testing.T) {
 		"label -2":                  func(p []byte, f *footer) { le.PutUint32(entryAt(p, 2)[20:], 1<<32-2) },
 		"no width":                  func(p []byte, f *footer) { le.PutUint32(entryAt(p, 2)[24:], 0) },
 		"negative height":           func(p []byte, f *footer) { le.PutUint32(entryAt(p, 2)[28:], 1<<31) },
-		"key that ends early":       func(p []byte, f *footer) { le.PutUint32(p[f.keysOffset+4:], 1<<32-1) },
-		"key that begins late":      func(p []byte, f *footer) { le.PutUint32(p[f.keysOffset:], 1) },
-		"keys that do not use all":  func(p []byte, f *footer) { le.PutUint32(p[f.keysOffset+16:], le.Uint32(p[f.keysOffset+16:])-1) },
-		"a key of no bytes":         func(p []byte, f *footer) { le.PutUint32(p[f.keysOffset+8:], le.Uint32(p[f.keysOffset+4:])) },
-		"more samples than entries": func(p []byte, f *footer) { f.count++ },
-		"too many samples":          func(p []byte, f *footer) { f.count = 1<<32 - 1 },
-		"records from the prefix":   func(p []byte, f *footer) { f.recordsOffset = 0 },
-		"records from far away":     func(p []byte, f *footer) { f.recordsOffset = 1 << 62 },
-		"records end far away":      func(p []byte, f *footer) { f.recordsEnd = 1 << 62 },
-		"entries far away":          func(p []byte, f *footer) { f.entriesOffset = -8 },
-		"keys far away":             func(p []byte, f *footer) { f.keysOffset = 1<<63 - 1 },
-		"keys too long":             func(p []byte, f *footer) { f.keysLength = 1<<63 - 1 },
-		"keys too short":            func(p []byte, f *footer) { f.keysLength = 0 },
-		"another file's length":     func(p []byte, f *footer) { f.fileLength++ },
+		"key that ends early":       func(p []byte, f *footer) { le.PutUint32(p[f.KeysOffset+4:], 1<<32-1) },
+		"key that begins late":      func(p []byte, f *footer) { le.PutUint32(p[f.KeysOffset:], 1) },
+		"keys that do not use all":  func(p []byte, f *footer) { le.PutUint32(p[f.KeysOffset+16:], le.Uint32(p[f.KeysOffset+16:])-1) },
+		"a key of no bytes":         func(p []byte, f *footer) { le.PutUint32(p[f.KeysOffset+8:], le.Uint32(p[f.KeysOffset+4:])) },
+		"more samples than entries": func(p []byte, f *footer) { f.Count++ },
+		"too many samples":          func(p []byte, f *footer) { f.Count = 1<<32 - 1 },
+		"records from the prefix":   func(p []byte, f *footer) { f.RecordsOffset = 0 },
+		"records from far away":     func(p []byte, f *footer) { f.RecordsOffset = 1 << 62 },
+		"records end far away":      func(p []byte, f *footer) { f.RecordsEnd = 1 << 62 },
+		"entries far away":          func(p []byte, f *footer) { f.EntriesOffset = -8 },
+		"keys far away":             func(p []byte, f *footer) { f.KeysOffset = 1<<63 - 1 },
+		"keys too long":             func(p []byte, f *footer) { f.KeysLength = 1<<63 - 1 },
+		"keys too short":            func(p []byte, f *footer) { f.KeysLength = 0 },
+		"another file's length":     func(p []byte, f *footer) { f.FileLength++ },
 		"header too long":           func(p []byte, f *footer) { le.PutUint32(p[12:], 1<<32-1) },
 		"header that is no JSON":    func(p []byte, f *footer) { p[prefixSize] = '[' },
 	}
@@ -228,15 +228,15 @@ func TestForgedFiles(t *testing.T) {
 func resign(p []byte, f *footer) {
 	headerEnd := prefixSize + int64(binary.LittleEndian.Uint32(p[12:]))
 	if headerEnd+4 <= int64(len(p)) {
-		f.headerCRC = checksum(p[:headerEnd])
-		binary.LittleEndian.PutUint32(p[headerEnd:], f.headerCRC)
+		f.HeaderCRC = checksum(p[:headerEnd])
+		binary.LittleEndian.PutUint32(p[headerEnd:], f.HeaderCRC)
 	}
 	inside := func(from, to int64) bool { return from >= 0 && from <= to && to <= int64(len(p)) }
-	if end := f.entriesOffset + entrySize*int64(f.count); inside(f.entriesOffset, end) {
-		f.entriesCRC = checksum(p[f.entriesOffset:end])
+	if end := f.EntriesOffset + entrySize*int64(f.Count); inside(f.EntriesOffset, end) {
+		f.EntriesCRC = checksum(p[f.EntriesOffset:end])
 	}
-	if end := f.keysOffset + f.keysLength; inside(f.keysOffset, end) {
-		f.keysCRC = checksum(p[f.keysOffset:end])
+	if end := f.KeysOffset + f.KeysLength; inside(f.KeysOffset, end) {
+		f.KeysCRC = checksum(p[f.KeysOffset:end])
 	}
 	copy(p[len(p)-footerSize:], f.bytes())
 }
@@ -246,7 +246,7 @@ func TestVersions(t *testing.T) {
 	for _, version := range []Version{0, versionCurrent + 1, 1 << 31} {
 		p := bytes.Clone(good)
 		f := parseFooter(p[len(p)-footerSize:])
-		f.version = version
+		f.Version = version
 		binary.LittleEndian.PutUint32(p[8:], uint32(version))
 		resign(p, &f)
 		_, err := openBytes(p)

@@ -13,15 +13,15 @@ func (r *reader) Entry(j int) Entry {
 
 func (r *reader) corruptEntry(j int, err error) error {
 	return &CorruptError{Path: r.path, Section: "entries", Record: j, Index: -1,
-		Offset: r.footer.entriesOffset + entrySize*int64(j), Err: err}
+		Offset: r.footer.EntriesOffset + entrySize*int64(j), Err: err}
 }
 
 // checkEntry returns an entry's fault. Its record may begin at byte free.
 func (r *reader) checkEntry(e *Entry, free int64) error {
 	f, length := &r.footer, e.length()
 	switch {
-	case e.Offset < free || e.Offset != alignUp(e.Offset) || e.Offset > f.recordsEnd || length > f.recordsEnd-e.Offset:
-		return fmt.Errorf("%d bytes at byte %d, not within the free bytes %d to %d", length, e.Offset, free, f.recordsEnd)
+	case e.Offset < free || e.Offset != alignUp(e.Offset) || e.Offset > f.RecordsEnd || length > f.RecordsEnd-e.Offset:
+		return fmt.Errorf("%d bytes at byte %d, not within the free bytes %d to %d", length, e.Offset, free, f.RecordsEnd)
 	case length > RecordBytesMax:
 		return fmt.Errorf("%d bytes, and a record has at most %d", length, RecordBytesMax)
 	case e.FieldsLength > 0 && len(r.header.Fields) == 0:
@@ -35,14 +35,14 @@ func (r *reader) checkEntry(e *Entry, free int64) error {
 // readEntries reads the entries and checks each.
 func (r *reader) readEntries() error {
 	f := &r.footer
-	r.entries = make([]byte, entrySize*int(f.count))
-	if err := r.readAt(r.entries, f.entriesOffset, "entries"); err != nil {
+	r.entries = make([]byte, entrySize*int(f.Count))
+	if err := r.readAt(r.entries, f.EntriesOffset, "entries"); err != nil {
 		return err
 	}
-	if got := checksum(r.entries); got != f.entriesCRC {
-		return corrupt(r.path, "entries", f.entriesOffset, &ChecksumError{Length: int64(len(r.entries)), Want: f.entriesCRC, Got: got})
+	if got := checksum(r.entries); got != f.EntriesCRC {
+		return corrupt(r.path, "entries", f.EntriesOffset, &ChecksumError{Length: int64(len(r.entries)), Want: f.EntriesCRC, Got: got})
 	}
-	free := f.recordsOffset
+	free := f.RecordsOffset
 	for j := range r.Len() {
 		e := r.Entry(j)
 		if err := r.checkEntry(&e, free); err != nil {

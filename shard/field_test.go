@@ -209,7 +209,7 @@ func TestForgedFields(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := parseFooter(p[len(p)-footerSize:])
-	at := f.entriesOffset + entrySize
+	at := f.EntriesOffset + entrySize
 	e := parseEntry(p[at:])
 	record := p[e.Offset : e.Offset+e.length()]
 	record[len(record)-11] = 8 // of 7 bytes
@@ -223,7 +223,7 @@ func TestForgedFields(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.Shards[0].Footer = fmt.Sprintf("%08x", f.crc)
+	m.Shards[0].Footer = fmt.Sprintf("%08x", f.CRC)
 	data, err := m.encode()
 	if err != nil {
 		t.Fatal(err)

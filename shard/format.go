@@ -197,77 +197,76 @@ type header struct {
 	Fields     Fields   `json:"fields,omitempty"` // fields, without the lengths of values
 }
 
-// footer is the fixed end of a shard file: where the sections lie, and their checksums.
+// footer is the fixed end of a shard file, as it lies there: where the sections lie, and their checksums.
 type footer struct {
-	recordsOffset int64  // first record
-	recordsEnd    int64  // end of the last record, 8-aligned; SlackBytes zeros follow
-	entriesOffset int64  // = recordsEnd + SlackBytes
-	keysOffset    int64  // = entriesOffset + 40·count
-	keysLength    int64  // 4·(count+1) bytes of offsets, then the keys
-	fileLength    int64  // length of the whole file, footer included
-	count         uint32 // samples
-	headerCRC     uint32 // the same as after the header
-	entriesCRC    uint32
-	keysCRC       uint32
-	version       Version
-	crc           uint32 // checksum of the footer's 84 bytes before it
+	RecordsOffset int64  // first record
+	RecordsEnd    int64  // end of the last record, 8-aligned; SlackBytes zeros follow
+	EntriesOffset int64  // = RecordsEnd + SlackBytes
+	KeysOffset    int64  // = EntriesOffset + 40·Count
+	KeysLength    int64  // 4·(Count+1) bytes of offsets, then the keys
+	FileLength    int64  // length of the whole file, footer included
+	Count         uint32 // samples
+	HeaderCRC     uint32 // the same as after the header
+	EntriesCRC    uint32
+	KeysCRC       uint32
+	_             [16]byte
+	Version       Version
+	CRC           uint32 // checksum of the footer's 84 bytes before it
+	Magic         [8]byte
 }
 
 const (
-	footerVersionAt = 80
-	footerCRCAt     = 84
-	footerMagicAt   = 88
+	footerCRCAt   = 84
+	footerMagicAt = 88
 )
 
-// bytes returns the footer's 96 bytes and sets f.crc.
-func (f *footer) bytes() []byte {
-	p := make([]byte, footerSize)
-	for i, v := range []int64{f.recordsOffset, f.recordsEnd, f.entriesOffset, f.keysOffset, f.keysLength, f.fileLength} {
-		binary.LittleEndian.PutUint64(p[8*i:], uint64(v))
+// encode returns a fixed structure's bytes. After crcAt bytes comes their checksum.
+func encode(v any, crcAt int) []byte {
+	p, err := binary.Append(nil, binary.LittleEndian, v)
+	if err != nil {
+		panic(err) // v has no fixed size
 	}
-	for i, v := range []uint32{f.count, f.headerCRC, f.entriesCRC, f.keysCRC} {
-		binary.LittleEndian.PutUint32(p[48+4*i:], v)
-	}
-	binary.LittleEndian.PutUint32(p[footerVersionAt:], uint32(f.version))
-	f.crc = checksum(p[:footerCRCAt])
-	binary.LittleEndian.PutUint32(p[footerCRCAt:], f.crc)
-	copy(p[footerMagicAt:], magicEnd)
+	binary.LittleEndian.PutUint32(p[crcAt:], checksum(p[:crcAt]))
 	return p
 }
 
-// parseFooter reads the fields of a footer. The caller has checked its magic and checksum.
-func parseFooter(p []byte) footer {
-	place := func(i int) int64 { return int64(binary.LittleEndian.Uint64(p[8*i:])) }
-	word := func(at int) uint32 { return binary.LittleEndian.Uint32(p[at:]) }
-	return footer{
-		recordsOffset: place(0), recordsEnd: place(1), entriesOffset: place(2),
-		keysOffset: place(3), keysLength: place(4), fileLength: place(5),
-		count: word(48), headerCRC: word(52), entriesCRC: word(56), keysCRC: word(60),
-		version: Version(word(footerVersionAt)), crc: word(footerCRCAt),
+// bytes returns the footer's 96 bytes and sets Magic and CRC.
+func (f *footer) bytes() []byte {
+	copy(f.Magic[:], magicEnd)
+	p := encode(f, footerCRCAt)
+	f.CRC = binary.LittleEndian.Uint32(p[footerCRCAt:])
+	return p
+}
+
+// parseFooter reads the fields of a footer. The caller checks its magic and checksum.
+func parseFooter(p []byte) (f footer) {
+	if _, err := binary.Decode(p, binary.LittleEndian, &f); err != nil {
+		panic(err) // p is too short
 	}
+	return f
 }
 
 // check returns the fault of the footer of a file of size bytes, or nil. After it, every place
 // lies in the file, in order, and no length is negative.
 func (f *footer) check(size int64) error {
 	switch {
-	case f.fileLength != size:
-		return fmt.Errorf("the file has %d bytes, its footer says %d", size, f.fileLength)
-	case f.count > ShardSamplesMax:
-		return fmt.Errorf("%d samples, and a shard has at most %d", f.count, ShardSamplesMax)
-	case f.recordsOffset < prefixSize+4 || f.recordsOffset > alignUp(prefixSize+headerBytesMax+4) ||
-		f.recordsOffset != alignUp(f.recordsOffset):
-		return fmt.Errorf("records cannot begin at byte %d", f.recordsOffset)
-	case f.recordsEnd < f.recordsOffset || f.recordsEnd > size || f.recordsEnd != alignUp(f.recordsEnd):
-		return fmt.Errorf("records that begin at byte %d cannot end at byte %d", f.recordsOffset, f.recordsEnd)
-	case f.entriesOffset != f.recordsEnd+SlackBytes:
-		return fmt.Errorf("entries at byte %d, expected at %d", f.entriesOffset, f.recordsEnd+SlackBytes)
-	case f.keysOffset != f.entriesOffset+entrySize*int64(f.count):
-		return fmt.Errorf("keys at byte %d, expected at %d", f.keysOffset, f.entriesOffset+entrySize*int64(f.count))
-	case f.keysLength < 4*(int64(f.count)+1) || f.keysLength > 4*(int64(f.count)+1)+keyBlobBytesMax:
-		return fmt.Errorf("%d samples cannot have a key section of %d bytes", f.count, f.keysLength)
-	case alignUp(f.keysOffset+f.keysLength)+footerSize != size:
-		return fmt.Errorf("keys end at byte %d, which leaves no footer at the end of %d bytes", f.keysOffset+f.keysLength, size)
+	case f.FileLength != size:
+		return fmt.Errorf("the file has %d bytes, its footer says %d", size, f.FileLength)
+	case f.Count > ShardSamplesMax:
+		return fmt.Errorf("%d samples, and a shard has at most %d", f.Count, ShardSamplesMax)
+	case f.RecordsOffset < prefixSize+4 || f.RecordsOffset > alignUp(prefixSize+headerBytesMax+4) ||
+		f.RecordsOffset != alignUp(f.RecordsOffset):
+		return fmt.Errorf("records cannot begin at byte %d", f.RecordsOffset)
+	case f.RecordsEnd < f.RecordsOffset || f.RecordsEnd > size || f.RecordsEnd != alignUp(f.RecordsEnd):
+		return fmt.Errorf("records that begin at byte %d cannot end at byte %d", f.RecordsOffset, f.RecordsEnd)
+	case f.EntriesOffset != f.RecordsEnd+SlackBytes:
+		return fmt.Errorf("entries at byte %d, expected at %d", f.EntriesOffset, f.RecordsEnd+SlackBytes)
+	case f.KeysOffset != f.EntriesOffset+entrySize*int64(f.Count):
+		return fmt.Errorf("keys at byte %d, expected at %d", f.KeysOffset, f.EntriesOffset+entrySize*int64(f.Count))
+	case f.KeysLength < 4*(int64(f.Count)+1) || f.KeysLength > 4*(int64(f.Count)+1)+keyBlobBytesMax:
+		return fmt.Errorf("%d samples cannot have a key section of %d bytes", f.Count, f.KeysLength)
+	case alignUp(f.KeysOffset+f.KeysLength)+footerSize != size:
+		return fmt.Errorf("keys end at byte %d, which leaves no footer at the end of %d bytes", f.KeysOffset+f.KeysLength, size)
 	}
 	return nil
 }

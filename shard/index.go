@@ -44,6 +44,7 @@ const (
 	magicIndex   = "imgindex"
 	placeSize    = 32
 	trailerSize  = 64
+	trailerCRCAt = 60
 	indexedAlign = 4096 // alignment of records: a cache's blocks hold one record each
 )
 
@@ -70,26 +71,18 @@ func parsePlace(b []byte) imagePlace {
 
 func (p *imagePlace) end() int64 { return p.at + int64(p.length) }
 
-// indexTrailer ends a file of an index.
+// indexTrailer ends a file of an index, as it lies there.
 type indexTrailer struct {
-	count     uint32
-	size      int64 // length of the shard
-	records   int64 // start of the records in the shard, and of the rest of the first one in the file
-	entries   int64 // start of the bytes after the records in the shard; they are at tail in the file
-	tail      int64
-	placesCRC uint32
-}
-
-func (t *indexTrailer) append(b []byte) []byte {
-	begin := len(b)
-	b = append(b, magicIndex...)
-	b = binary.LittleEndian.AppendUint32(b, uint32(Version1))
-	b = binary.LittleEndian.AppendUint32(b, t.count)
-	for _, n := range []int64{t.size, t.records, t.entries, t.tail, 0} {
-		b = binary.LittleEndian.AppendUint64(b, uint64(n))
-	}
-	b = binary.LittleEndian.AppendUint32(b, t.placesCRC)
-	return binary.LittleEndian.AppendUint32(b, checksum(b[begin:]))
+	Magic     [8]byte
+	Version   Version
+	Count     uint32
+	Length    int64 // length of the shard
+	Records   int64 // start of the records in the shard, and of the rest of the first one in the file
+	Entries   int64 // start of the bytes after the records in the shard; they are at Tail in the file
+	Tail      int64
+	_         int64
+	PlacesCRC uint32
+	CRC       uint32 // checksum of the bytes before it
 }
 
 func alignIndexed(n int64) int64 { return (n + indexedAlign - 1) &^ (indexedAlign - 1) }
@@ -274,28 +267,25 @@ func (f *indexedFile) openTable(info *ShardInfo) error {
 	if n, err := f.file.ReadAt(end, table); n < len(end) {
 		return err
 	}
-	le, t := binary.LittleEndian, end[len(end)-trailerSize:]
-	if got, want := checksum(t[:trailerSize-4]), le.Uint32(t[trailerSize-4:]); string(t[:8]) != magicIndex ||
-		le.Uint32(t[8:]) != uint32(Version1) || got != want {
+	t := end[len(end)-trailerSize:]
+	if _, err := binary.Decode(t, binary.LittleEndian, &f.indexTrailer); err != nil {
+		return err
+	}
+	if got := checksum(t[:trailerCRCAt]); string(f.Magic[:]) != magicIndex || f.Version != Version1 || got != f.CRC {
 		return bad(size-trailerSize, "ends in %.16q with the CRC-32C %08x: the file is damaged, or no index's", t, got)
 	}
-	number := func(at int) int64 { return int64(le.Uint64(t[at:])) }
-	f.indexTrailer = indexTrailer{
-		count: le.Uint32(t[12:]), size: number(16), records: number(24),
-		entries: number(32), tail: number(40), placesCRC: le.Uint32(t[56:]),
-	}
 	switch {
-	case int(f.count) != info.Samples || f.size != info.Bytes || f.tail != x.Tail:
-		return bad(size-trailerSize, "%d samples in %d bytes, the manifest says %d in %d", f.count, f.size, info.Samples, info.Bytes)
-	case f.size-f.entries != table-f.tail || f.records < 0 || f.records > f.tail || f.entries > f.size:
+	case int(f.Count) != info.Samples || f.Length != info.Bytes || f.Tail != x.Tail:
+		return bad(size-trailerSize, "%d samples in %d bytes, the manifest says %d in %d", f.Count, f.Length, info.Samples, info.Bytes)
+	case f.Length-f.Entries != table-f.Tail || f.Records < 0 || f.Records > f.Tail || f.Entries > f.Length:
 		return bad(size-trailerSize, "its parts do not fill %d bytes", size)
 	}
 	f.places = end[:length]
-	if got := checksum(f.places); got != f.placesCRC {
-		return corrupt(f.path, "table", table, &ChecksumError{Length: length, Want: f.placesCRC, Got: got})
+	if got := checksum(f.places); got != f.PlacesCRC {
+		return corrupt(f.path, "table", table, &ChecksumError{Length: length, Want: f.PlacesCRC, Got: got})
 	}
-	last := imagePlace{at: f.records, rest: f.records}
-	for j := range int(f.count) {
+	last := imagePlace{at: f.Records, rest: f.Records}
+	for j := range int(f.Count) {
 		p := f.place(j)
 		if p.at < last.end() || p.rest < last.rest || p.rest-last.rest > p.at-last.end() ||
 			int(p.object) >= len(f.set.objects.starts) || p.offset < 0 {
@@ -303,7 +293,7 @@ func (f *indexedFile) openTable(info *ShardInfo) error {
 		}
 		last = p
 	}
-	if last.end() > f.entries || f.tail < last.rest || f.tail-last.rest > f.entries-last.end() {
+	if last.end() > f.Entries || f.Tail < last.rest || f.Tail-last.rest > f.Entries-last.end() {
 		return bad(table, "the images go beyond the records")
 	}
 	return nil
@@ -314,15 +304,15 @@ func (f *indexedFile) place(j int) imagePlace { return parsePlace(f.places[place
 // piece returns the length of the shard's part at an offset, and its image, if any. For other parts at is the place in the file, or
 // -1 for zeros.
 func (f *indexedFile) piece(offset int64) (length int64, image *imagePlace, at int64) {
-	if offset >= f.entries {
-		return f.size - offset, nil, f.tail + offset - f.entries
+	if offset >= f.Entries {
+		return f.Length - offset, nil, f.Tail + offset - f.Entries
 	}
-	next := sort.Search(int(f.count), func(j int) bool { return f.place(j).at > offset })
-	before, after := imagePlace{}, imagePlace{at: f.entries, rest: f.tail}
+	next := sort.Search(int(f.Count), func(j int) bool { return f.place(j).at > offset })
+	before, after := imagePlace{}, imagePlace{at: f.Entries, rest: f.Tail}
 	if next > 0 {
 		before = f.place(next - 1)
 	}
-	if next < int(f.count) {
+	if next < int(f.Count) {
 		after = f.place(next)
 	}
 	if offset < before.end() {
@@ -336,7 +326,7 @@ func (f *indexedFile) piece(offset int64) (length int64, image *imagePlace, at i
 }
 
 // Size implements [storage.File].
-func (f *indexedFile) Size() int64 { return f.indexTrailer.size }
+func (f *indexedFile) Size() int64 { return f.Length }
 
 // ReadsMax implements [storage.File].
 func (f *indexedFile) ReadsMax() int { return f.file.ReadsMax() }
@@ -346,7 +336,7 @@ func (f *indexedFile) Close() error { return f.file.Close() }
 
 // ReadAt implements io.ReaderAt.
 func (f *indexedFile) ReadAt(p []byte, offset int64) (n int, err error) {
-	for n < len(p) && offset+int64(n) < f.size {
+	for n < len(p) && offset+int64(n) < f.Length {
 		at := offset + int64(n)
 		length, image, from := f.piece(at)
 		part := p[n:min(int64(len(p)), int64(n)+length)]

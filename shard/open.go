@@ -206,22 +206,22 @@ func openShardOnce(m *Manifest, info placedShard, files storage.Storage) (r *rea
 	}
 	h, f := &r.header, &r.footer
 	switch {
-	case int(f.count) != info.Samples:
-		err = fmt.Errorf("%d samples, the manifest says %d", f.count, info.Samples)
-	case f.fileLength != info.Bytes:
-		err = fmt.Errorf("%d bytes, the manifest says %d", f.fileLength, info.Bytes)
+	case int(f.Count) != info.Samples:
+		err = fmt.Errorf("%d samples, the manifest says %d", f.Count, info.Samples)
+	case f.FileLength != info.Bytes:
+		err = fmt.Errorf("%d bytes, the manifest says %d", f.FileLength, info.Bytes)
 	case h.Split != m.Split || h.Partitions != m.Partitions || h.Partition != info.Partition || h.Shard != info.number:
 		err = fmt.Errorf("shard %d of partition %d of %d, of split %q, "+
 			"the manifest says %d of partition %d of %d, of split %q: it is another set's",
 			h.Shard, h.Partition, h.Partitions, h.Split, info.number, info.Partition, m.Partitions, m.Split)
-	case f.version != m.Version:
-		err = fmt.Errorf("format version %d, the manifest says %d", f.version, m.Version)
+	case f.Version != m.Version:
+		err = fmt.Errorf("format version %d, the manifest says %d", f.Version, m.Version)
 	case !h.Fields.Equal(m.Fields):
 		err = fmt.Errorf("fields %v, the manifest says %v", h.Fields, m.Fields)
 	case !h.Encoding.equal(m.Encoding):
 		err = fmt.Errorf("encoding %s, the manifest says %s", h.Encoding, m.Encoding)
-	case fmt.Sprintf("%08x", f.crc) != info.Footer:
-		err = fmt.Errorf("footer CRC-32C %08x, the manifest says %.8s: it is another build's", f.crc, info.Footer)
+	case fmt.Sprintf("%08x", f.CRC) != info.Footer:
+		err = fmt.Errorf("footer CRC-32C %08x, the manifest says %.8s: it is another build's", f.CRC, info.Footer)
 	}
 	if err == nil {
 		err = r.checkLabels(m.Classes)

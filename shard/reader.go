@@ -91,11 +91,11 @@ func (r *reader) readFooter() error {
 			fmt.Errorf("ends with %q, a shard with %q: the file is cut short or still being copied", p[footerMagicAt:], magicEnd))
 	}
 	f := parseFooter(p)
-	if got := checksum(p[:footerCRCAt]); got != f.crc {
-		return corrupt(r.path, "footer", at, &ChecksumError{Length: footerCRCAt, Want: f.crc, Got: got})
+	if got := checksum(p[:footerCRCAt]); got != f.CRC {
+		return corrupt(r.path, "footer", at, &ChecksumError{Length: footerCRCAt, Want: f.CRC, Got: got})
 	}
-	if f.version < versionOldest || f.version > versionCurrent {
-		return &UnsupportedError{Path: r.path, Version: f.version}
+	if f.Version < versionOldest || f.Version > versionCurrent {
+		return &UnsupportedError{Path: r.path, Version: f.Version}
 	}
 	if err := f.check(size); err != nil {
 		return corrupt(r.path, "footer", at, err)
@@ -106,40 +106,40 @@ func (r *reader) readFooter() error {
 
 // readHeader reads and checks the prefix, which must have the footer's version, and the JSON after it.
 func (r *reader) readHeader() error {
-	p := make([]byte, r.footer.recordsOffset)
+	p := make([]byte, r.footer.RecordsOffset)
 	if err := r.readAt(p, 0, "header"); err != nil {
 		return err
 	}
 	if string(p[:8]) != magicStart {
 		return corrupt(r.path, "header", 0, fmt.Errorf("begins with %q, a shard with %q", p[:8], magicStart))
 	}
-	if first := Version(binary.LittleEndian.Uint32(p[8:])); first != r.footer.version {
-		return corrupt(r.path, "header", 8, fmt.Errorf("version %d, and %d in the footer", first, r.footer.version))
+	if first := Version(binary.LittleEndian.Uint32(p[8:])); first != r.footer.Version {
+		return corrupt(r.path, "header", 8, fmt.Errorf("version %d, and %d in the footer", first, r.footer.Version))
 	}
 	length := int64(binary.LittleEndian.Uint32(p[12:]))
 	end := prefixSize + length
-	if alignUp(end+4) != r.footer.recordsOffset {
+	if alignUp(end+4) != r.footer.RecordsOffset {
 		return corrupt(r.path, "header", 12, fmt.Errorf("%d bytes do not end where the records begin, at byte %d",
-			length, r.footer.recordsOffset))
+			length, r.footer.RecordsOffset))
 	}
 	got, want := checksum(p[:end]), binary.LittleEndian.Uint32(p[end:])
-	if got != want || got != r.footer.headerCRC {
+	if got != want || got != r.footer.HeaderCRC {
 		if got == want {
-			want = r.footer.headerCRC
+			want = r.footer.HeaderCRC
 		}
 		return corrupt(r.path, "header", 0, &ChecksumError{Length: end, Want: want, Got: got})
 	}
 	if err := json.Unmarshal(p[prefixSize:end], &r.header); err != nil {
 		return corrupt(r.path, "header", prefixSize, err)
 	}
-	if err := r.header.Fields.checkVersion(r.footer.version); err != nil {
+	if err := r.header.Fields.checkVersion(r.footer.Version); err != nil {
 		return corrupt(r.path, "header", prefixSize, err)
 	}
 	return nil
 }
 
 // Len returns the number of samples.
-func (r *reader) Len() int { return int(r.footer.count) }
+func (r *reader) Len() int { return int(r.footer.Count) }
 
 // Read reads sample j, 0 ≤ j < Len(), into buf and checks its checksum. It replaces a buf with too little room. The buffer used is
 // returned, also with an error, for the next call. The bytes after the record, up to SlackBytes, are 0.
@@ -214,33 +214,33 @@ func (k *keyTable) At(j int) string {
 // Keys reads the whole key section and checks it. It is large (some 30 bytes a sample): callers drop it when they can.
 func (r *reader) Keys() (*keyTable, error) {
 	f := &r.footer
-	p := make([]byte, f.keysLength)
-	if err := r.readAt(p, f.keysOffset, "keys"); err != nil {
+	p := make([]byte, f.KeysLength)
+	if err := r.readAt(p, f.KeysOffset, "keys"); err != nil {
 		return nil, err
 	}
 	got := checksum(p)
-	if got != f.keysCRC && r.forget(f.keysOffset, f.keysLength) {
-		if err := r.readAt(p, f.keysOffset, "keys"); err != nil {
+	if got != f.KeysCRC && r.forget(f.KeysOffset, f.KeysLength) {
+		if err := r.readAt(p, f.KeysOffset, "keys"); err != nil {
 			return nil, err
 		}
 		got = checksum(p)
 	}
-	if got != f.keysCRC {
-		return nil, corrupt(r.path, "keys", f.keysOffset, &ChecksumError{Length: f.keysLength, Want: f.keysCRC, Got: got})
+	if got != f.KeysCRC {
+		return nil, corrupt(r.path, "keys", f.KeysOffset, &ChecksumError{Length: f.KeysLength, Want: f.KeysCRC, Got: got})
 	}
-	table := 4 * (int(f.count) + 1)
+	table := 4 * (int(f.Count) + 1)
 	k := &keyTable{offsets: p[:table], blob: p[table:]}
 	last := uint32(0)
-	for j := range int(f.count) + 1 {
+	for j := range int(f.Count) + 1 {
 		at := binary.LittleEndian.Uint32(k.offsets[4*j:])
 		if at < last || int64(at) > int64(len(k.blob)) || at-last > keyBytesMax || (j == 0) != (at == last) {
-			return nil, corrupt(r.path, "keys", f.keysOffset+4*int64(j), fmt.Errorf("key %d begins at byte %d of %d, after %d",
+			return nil, corrupt(r.path, "keys", f.KeysOffset+4*int64(j), fmt.Errorf("key %d begins at byte %d of %d, after %d",
 				j, at, len(k.blob), last))
 		}
 		last = at
 	}
 	if int64(last) != int64(len(k.blob)) {
-		return nil, corrupt(r.path, "keys", f.keysOffset, fmt.Errorf("keys end at byte %d of %d", last, len(k.blob)))
+		return nil, corrupt(r.path, "keys", f.KeysOffset, fmt.Errorf("keys end at byte %d of %d", last, len(k.blob)))
 	}
 	return k, nil
 }
@@ -282,9 +282,9 @@ func (r *reader) mapFile() error {
 			r.mapped.err = storage.ErrNotMapped
 			return
 		}
-		r.mapped.bytes, r.mapped.err = m.Map(0, r.footer.fileLength)
+		r.mapped.bytes, r.mapped.err = m.Map(0, r.footer.FileLength)
 		if r.mapped.err != nil && !errors.Is(r.mapped.err, storage.ErrNotMapped) {
-			r.mapped.err = fmt.Errorf("shard: %s: map %d bytes: %w", r.path, r.footer.fileLength, r.mapped.err)
+			r.mapped.err = fmt.Errorf("shard: %s: map %d bytes: %w", r.path, r.footer.FileLength, r.mapped.err)
 		}
 	})
 	return r.mapped.err

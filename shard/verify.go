@@ -235,10 +235,10 @@ func (w *shardWalk) walk(ctx context.Context) error {
 		w.progress(1, 0, end-pos)
 		pos = end
 	}
-	if err := w.hash(pos, r.footer.fileLength); err != nil {
+	if err := w.hash(pos, r.footer.FileLength); err != nil {
 		return err
 	}
-	w.progress(0, 1, r.footer.fileLength-pos)
+	w.progress(0, 1, r.footer.FileLength-pos)
 	return nil
 }
 

@@ -52,15 +52,15 @@ func newFileWriter(f writableFile, h header) (*fileWriter, error) {
 	p = binary.LittleEndian.AppendUint32(p, uint32(h.Fields.version()))
 	p = binary.LittleEndian.AppendUint32(p, uint32(len(text)))
 	p = append(p, text...)
-	w.footer = footer{headerCRC: checksum(p), version: h.Fields.version()}
-	p = binary.LittleEndian.AppendUint32(p, w.footer.headerCRC)
+	w.footer = footer{HeaderCRC: checksum(p), Version: h.Fields.version()}
+	p = binary.LittleEndian.AppendUint32(p, w.footer.HeaderCRC)
 	if err := w.write(p); err != nil {
 		return nil, err
 	}
 	if err := w.align(); err != nil {
 		return nil, err
 	}
-	w.footer.recordsOffset = w.offset
+	w.footer.RecordsOffset = w.offset
 	w.offsets = binary.LittleEndian.AppendUint32(w.offsets, 0)
 	return w, nil
 }
@@ -139,14 +139,14 @@ func (w *fileWriter) append(s *Sample) (crc uint32, err error) {
 	w.entries = append(w.entries, p[:]...)
 	w.keys = append(w.keys, s.Key...)
 	w.offsets = binary.LittleEndian.AppendUint32(w.offsets, uint32(len(w.keys)))
-	w.footer.count++
+	w.footer.Count++
 	return e.Checksum, nil
 }
 
 // full reports whether the file has no room for s, given the bytes and samples that a shard should have.
 // The first sample always has room.
 func (w *fileWriter) full(s *Sample, bytesMax int64, samplesMax int) bool {
-	return w.footer.count > 0 && (w.at()+s.length() > bytesMax || int(w.footer.count) >= samplesMax ||
+	return w.footer.Count > 0 && (w.at()+s.length() > bytesMax || int(w.footer.Count) >= samplesMax ||
 		len(w.keys)+len(s.Key) > keyBlobBytesMax)
 }
 
@@ -156,13 +156,13 @@ func (w *fileWriter) finish() (ShardInfo, error) {
 	if w.places != nil {
 		w.cut = alignIndexed(w.at()) - tail
 	}
-	f.recordsEnd = w.at()
-	f.entriesOffset = f.recordsEnd + SlackBytes
-	f.entriesCRC = checksum(w.entries)
-	f.keysOffset = f.entriesOffset + int64(len(w.entries))
-	f.keysCRC = crc32Append(checksum(w.offsets), w.keys)
-	f.keysLength = int64(len(w.offsets) + len(w.keys))
-	f.fileLength = alignUp(f.keysOffset+f.keysLength) + footerSize
+	f.RecordsEnd = w.at()
+	f.EntriesOffset = f.RecordsEnd + SlackBytes
+	f.EntriesCRC = checksum(w.entries)
+	f.KeysOffset = f.EntriesOffset + int64(len(w.entries))
+	f.KeysCRC = crc32Append(checksum(w.offsets), w.keys)
+	f.KeysLength = int64(len(w.offsets) + len(w.keys))
+	f.FileLength = alignUp(f.KeysOffset+f.KeysLength) + footerSize
 	for _, p := range [][]byte{zeros[:], w.entries, w.offsets, w.keys} {
 		if err := w.write(p); err != nil {
 			return ShardInfo{}, err
@@ -174,12 +174,14 @@ func (w *fileWriter) finish() (ShardInfo, error) {
 	if err := w.write(f.bytes()); err != nil {
 		return ShardInfo{}, err
 	}
-	info := ShardInfo{Samples: int(f.count), Bytes: w.at(), Footer: fmt.Sprintf("%08x", f.crc)}
+	info := ShardInfo{Samples: int(f.Count), Bytes: w.at(), Footer: fmt.Sprintf("%08x", f.CRC)}
 	if w.places != nil {
 		t := indexTrailer{
-			count: f.count, size: w.at(), records: f.recordsOffset, entries: f.recordsEnd, tail: tail, placesCRC: checksum(w.places),
+			Version: Version1, Count: f.Count, Length: w.at(), Records: f.RecordsOffset, Entries: f.RecordsEnd, Tail: tail,
+			PlacesCRC: checksum(w.places),
 		}
-		if err := w.write(t.append(w.places)); err != nil {
+		copy(t.Magic[:], magicIndex)
+		if err := w.write(append(w.places, encode(t, trailerCRCAt)...)); err != nil {
 			return ShardInfo{}, err
 		}
 		info.Index = &ShardIndex{Bytes: w.offset, Tail: tail}
