@@ -301,6 +301,17 @@ func TestReadErrorSaysWhereAndWhatToDo(t *testing.T) {
 	}
 }
 
+func writeManifest(t *testing.T, dir string, m *Manifest) {
+	t.Helper()
+	data, err := m.encode()
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, manifestName), data, 0o666)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestManifestDamage(t *testing.T) {
 	samples := makeSamples(12)
 	dir := writeSet(t, samples, testOptions(2))
@@ -322,13 +333,7 @@ func TestManifestDamage(t *testing.T) {
 			t.Fatal(err)
 		}
 		change(m)
-		data, err := m.encode()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, data, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		writeManifest(t, dir, m)
 		if _, err := OpenSet(dir); !check(err) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -483,10 +488,7 @@ func TestVerifyFindsForgedOrder(t *testing.T) {
 			t.Fatal(err)
 		}
 		change(m)
-		data, _ := m.encode()
-		if err := os.WriteFile(filepath.Join(dir, manifestName), data, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		writeManifest(t, dir, m)
 		report, err := Verify(context.Background(), dir, VerifyOptions{})
 		if err != nil || report.Problems != 1 {
 			t.Errorf("%s: %+v, %v", name, report, err)

@@ -3,7 +3,6 @@ package shard
 import (
 	"fmt"
 	"math"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -11,24 +10,9 @@ import (
 
 // TestConventions holds what docs/format/shard.md says of keys, seeds, hexadecimal digits and unknown fields.
 func TestConventions(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "train-shards")
 	const seed, key = uint64(math.MaxUint64), "a/\xff\xfe not UTF-8"
-	w, err := NewSetWriter(dir, SetOptions{Split: "train", Encoding: Encoding{Name: "jpeg"}, Classes: []string{"a"}, Partitions: 1, Seed: seed})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.Abort()
-	if err := w.Append(Sample{Key: key, Width: 1, Height: 1, Format: 1, Image: []byte("image")}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.Commit(); err != nil {
-		t.Fatal(err)
-	}
-	set, err := OpenSet(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer set.Close()
+	set := openSet(t, writeSet(t, []Sample{{Key: key, Width: 1, Height: 1, Format: 1, Image: []byte("image")}},
+		SetOptions{Split: "train", Encoding: Encoding{Name: "jpeg"}, Classes: []string{"a"}, Partitions: 1, Seed: seed}))
 	m := set.Manifest()
 	if m.Seed != seed {
 		t.Errorf("seed %d, want %d", m.Seed, seed)

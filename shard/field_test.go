@@ -224,13 +224,7 @@ func TestForgedFields(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.Shards[0].Footer = fmt.Sprintf("%08x", f.CRC)
-	data, err := m.encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, manifestName), data, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	writeManifest(t, dir, m)
 	problems := 0
 	if _, err := Verify(context.Background(), dir, VerifyOptions{Problem: func(err error) {
 		if problems++; !isCorrupt(err) || !strings.Contains(err.Error(), `record 1 (sample 1)`) || !strings.Contains(err.Error(), `field "caption"`) {

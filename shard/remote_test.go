@@ -29,31 +29,17 @@ func TestRemoteSet(t *testing.T) {
 	}))
 	defer server.Close()
 	url := server.URL + "/" + filepath.Base(dir)
-	local, err := OpenSet(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer local.Close()
-	set, err := OpenSet(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer set.Close()
+	local, set := openSet(t, dir), openSet(t, url)
 	if n, most := requests.Load(), int64(1+3*len(set.Manifest().Shards)); n > most {
 		t.Errorf("%d requests open the set, want at most %d", n, most)
 	}
 	if set.Dir() != url || !reflect.DeepEqual(set.Manifest(), local.Manifest()) {
 		t.Errorf("%s: %+v", set.Dir(), set.Manifest())
 	}
+	if err := sameAs(local, url); err != nil {
+		t.Fatal(err)
+	}
 	for i := range local.Len() {
-		want, _, err := local.Read(i, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, _, err := set.Read(i, nil)
-		if err != nil || !reflect.DeepEqual(got, want) {
-			t.Fatalf("sample %d: %v", i, err)
-		}
 		key, err := set.Key(i)
 		if found, findErr := set.Find(key); err != nil || findErr != nil || found != i {
 			t.Fatalf("sample %d: key %q, %v, found at %d, %v", i, key, err, found, findErr)
