@@ -130,14 +130,9 @@ func (e *UnsupportedError) Error() string {
 		e.Path, e.Version, versionOldest, versionCurrent)
 }
 
-// LimitError says that a sample, a shard or a set is larger than the format allows.
-type LimitError struct {
-	What     string
-	Got, Max int64
-}
-
-func (e *LimitError) Error() string {
-	return fmt.Sprintf("shard: %s: %d, and the limit is %d", e.What, e.Got, e.Max)
+// tooLarge says that a sample, a shard or a set is larger than the format allows.
+func tooLarge(what string, got, limit int64) error {
+	return fmt.Errorf("shard: %s: %d, and the limit is %d", what, got, limit)
 }
 
 // MissingPartitionError says that a sample lies in a partition missing on this machine.

@@ -63,7 +63,7 @@ const (
 	SlackBytes = 128
 )
 
-// Limits. A writer refuses what exceeds them with *LimitError; a reader calls a file that claims more corrupt, so
+// Limits. A writer refuses what exceeds them; a reader calls a file that claims more corrupt, so
 // that a hostile file can't make it allocate without bound.
 const (
 	// PartitionsMax is the most partitions that a set can have.

@@ -70,7 +70,7 @@ func NewSetWriter(dir string, options SetOptions) (*SetWriter, error) {
 		return nil, fmt.Errorf("shard: %d partitions, shard bytes %d, shard samples %d: they cannot be negative",
 			o.Partitions, o.ShardBytes, o.ShardSamples)
 	case o.Partitions > PartitionsMax:
-		return nil, &LimitError{What: "number of partitions", Got: int64(o.Partitions), Max: PartitionsMax}
+		return nil, tooLarge("number of partitions", int64(o.Partitions), PartitionsMax)
 	case o.Encoding.Name == "":
 		return nil, errors.New("shard: a set needs an encoding")
 	case len(o.Encoding.Params) > 0 && !json.Valid(o.Encoding.Params):
@@ -128,7 +128,7 @@ func (w *SetWriter) Scratch() (string, error) {
 }
 
 // Append adds the next sample by index, to the next partition in turn. Samples come in the order of (OrderHash(seed, key), key), each
-// key once. After an error of the file system the set can only be aborted. A refused sample (*LimitError, or out of order) leaves the
+// key once. After an error of the file system the set can only be aborted. A refused sample (too large, or out of order) leaves the
 // set as it was. The bytes may be used again after Append.
 func (w *SetWriter) Append(s Sample) error {
 	if w.failed != nil {
@@ -270,8 +270,8 @@ func (w *SetWriter) commit() (*Manifest, error) {
 		return nil, err
 	}
 	if len(data) > manifestBytesMax {
-		return nil, &LimitError{What: fmt.Sprintf("bytes of the manifest, with %d shards (make larger ones)", len(m.Shards)),
-			Got: int64(len(data)), Max: manifestBytesMax}
+		return nil, tooLarge(fmt.Sprintf("bytes of the manifest, with %d shards (make larger ones)", len(m.Shards)),
+			int64(len(data)), manifestBytesMax)
 	}
 	if _, err := decodeManifest(manifestName, data); err != nil {
 		return nil, err

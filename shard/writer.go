@@ -46,7 +46,7 @@ func newFileWriter(f writableFile, h header) (*fileWriter, error) {
 	}
 	text = bytes.TrimSuffix(text, []byte("\n"))
 	if len(text) > headerBytesMax {
-		return nil, &LimitError{What: "bytes of the encoding's parameters", Got: int64(len(text)), Max: headerBytesMax}
+		return nil, tooLarge("bytes of the encoding's parameters", int64(len(text)), headerBytesMax)
 	}
 	p := append(make([]byte, 0, prefixSize+len(text)+4), magicStart...)
 	p = binary.LittleEndian.AppendUint32(p, uint32(h.Fields.version()))
@@ -99,15 +99,15 @@ func checkSample(s *Sample) error {
 	case s.Key == "":
 		return fmt.Errorf("shard: a sample without a key")
 	case len(s.Key) > keyBytesMax:
-		return &LimitError{What: fmt.Sprintf("bytes of the key %.60q…", s.Key), Got: int64(len(s.Key)), Max: keyBytesMax}
+		return tooLarge(fmt.Sprintf("bytes of the key %.60q…", s.Key), int64(len(s.Key)), keyBytesMax)
 	case length > RecordBytesMax:
-		return &LimitError{What: "bytes of " + s.Key, Got: length, Max: RecordBytesMax}
+		return tooLarge("bytes of "+s.Key, length, RecordBytesMax)
 	case s.Label < -1:
 		return fmt.Errorf("shard: %s: label %d", s.Key, s.Label)
 	case s.Width < 1 || s.Height < 1:
 		return fmt.Errorf("shard: %s: %d×%d pixels", s.Key, s.Width, s.Height)
 	case s.Width > math.MaxInt32 || s.Height > math.MaxInt32:
-		return &LimitError{What: "width or height of " + s.Key, Got: int64(max(s.Width, s.Height)), Max: math.MaxInt32}
+		return tooLarge("width or height of "+s.Key, int64(max(s.Width, s.Height)), math.MaxInt32)
 	}
 	return nil
 }
