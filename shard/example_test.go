@@ -3,7 +3,6 @@ package shard_test
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -87,16 +86,6 @@ func ExampleSet_Find() {
 	// Output:
 	// 3 <nil>
 	// shard: testdata/v1/train-shards: key "n01443537/n01443537_4.JPEG": no such sample
-}
-
-// What is wrong with a set is told record by record; the report counts.
-func ExampleVerify() {
-	report, err := shard.Verify(context.Background(), "testdata/v1/train-shards", shard.VerifyOptions{
-		Problem: func(err error) { fmt.Println(err) },
-	})
-	fmt.Println(report.Shards, report.Problems, err)
-	// Output:
-	// 3 0 <nil>
 }
 
 // Samples are written in an order that depends on the seed and their keys only, so that a set is the same bytes wherever

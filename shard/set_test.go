@@ -5,13 +5,11 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
-	"sync"
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
@@ -186,51 +184,6 @@ func TestMissingPartition(t *testing.T) {
 func isMissing(err error) bool {
 	_, ok := errors.AsType[*MissingPartitionError](err)
 	return ok
-}
-
-func TestSetIsDeterministic(t *testing.T) {
-	samples := makeSamples(30)
-	a, b := writeSet(t, samples, testOptions(2)), writeSet(t, samples, testOptions(2))
-	files := 0
-	err := fs.WalkDir(os.DirFS(a), ".", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		files++
-		one, err := os.ReadFile(filepath.Join(a, path))
-		if err != nil {
-			return err
-		}
-		two, err := os.ReadFile(filepath.Join(b, path))
-		if err == nil && !bytes.Equal(one, two) {
-			err = fmt.Errorf("%s differs", path)
-		}
-		return err
-	})
-	if err != nil || files != 1+8 {
-		t.Errorf("%d files: %v", files, err)
-	}
-}
-
-func TestConcurrentReads(t *testing.T) {
-	samples := makeSamples(50)
-	s := openSet(t, writeSet(t, samples, testOptions(2)))
-	var wg sync.WaitGroup
-	for g := range 8 {
-		wg.Go(func() {
-			rng := rand.New(rand.NewPCG(2, uint64(g)))
-			var buf []byte
-			for range 300 {
-				i := rng.IntN(len(samples))
-				var err error
-				if buf, err = compareSample(s, i, &samples[i], buf); err != nil {
-					t.Error(err)
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
 }
 
 func TestReadDoesNotAllocate(t *testing.T) {
