@@ -74,18 +74,6 @@ func TestFieldsRoundTrip(t *testing.T) {
 	}
 }
 
-// TestWithoutFieldsNothingChanges compares a set with one whose samples have fields: keys and labels are the same, and so is the fingerprint.
-func TestWithoutFieldsNothingChanges(t *testing.T) {
-	samples, options := makeSamples(6), testOptions(1)
-	without := openSet(t, writeSet(t, samples, options)).Manifest()
-	withFields(samples)
-	options.Fields = testFields
-	with := openSet(t, writeSet(t, samples, options)).Manifest()
-	if without.Version != Version1 || without.Fields != nil || with.Fingerprint != without.Fingerprint {
-		t.Errorf("version %d, fields %v, fingerprints %s and %s", without.Version, without.Fields, without.Fingerprint, with.Fingerprint)
-	}
-}
-
 func TestSplitRefusesWhatContradictsTheSchema(t *testing.T) {
 	samples := makeSamples(1)
 	withFields(samples)
