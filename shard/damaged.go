@@ -32,18 +32,7 @@ func (e *DamagedPartitionError) Error() string {
 		if i > 0 {
 			b.WriteString("; ")
 		}
-		text := strings.TrimPrefix(err.Error(), "shard: ")
-		corrupt, isCorrupt := errors.AsType[*CorruptError](err)
-		unread, isUnread := errors.AsType[*ReadError](err)
-		switch {
-		case isCorrupt && errors.Is(err, fs.ErrNotExist):
-			text = corrupt.Path + " is missing"
-		case isUnread:
-			text = unread.Finding()
-		case isCorrupt:
-			text = corrupt.Finding()
-		}
-		b.WriteString(text)
+		b.WriteString(finding(err))
 	}
 	if more := len(e.Problems) - namedMax; more > 0 {
 		fmt.Fprintf(&b, "; and %d more", more)
@@ -55,6 +44,19 @@ func (e *DamagedPartitionError) Error() string {
 		"imgshard verify lists all damage",
 		e.Dir)
 	return b.String()
+}
+
+// finding describes the fault of a shard without a remedy.
+func finding(err error) string {
+	if corrupt, ok := errors.AsType[*CorruptError](err); ok && errors.Is(err, fs.ErrNotExist) {
+		return corrupt.Path + " is missing"
+	} else if ok {
+		return corrupt.Finding()
+	}
+	if unread, ok := errors.AsType[*ReadError](err); ok {
+		return unread.Finding()
+	}
+	return strings.TrimPrefix(err.Error(), "shard: ")
 }
 
 // Unwrap returns the fault of each bad shard.

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
-	"sync"
 
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
@@ -20,8 +18,8 @@ type reader struct {
 	file    storage.File
 	footer  footer
 	header  header
-	entries []byte // checked
-	mapped  mapping
+	entries []byte  // checked
+	mapped  []byte  // the whole file; nil unless Map has mapped it
 	labels  []int32 // labels that replace those of the entries; nil: no change
 }
 
@@ -138,6 +136,67 @@ func (r *reader) readHeader() error {
 	return nil
 }
 
+// Entry returns the entry of sample j, 0 ≤ j < Len().
+func (r *reader) Entry(j int) Entry {
+	e := parseEntry(r.entries[entrySize*j:])
+	if e.Label >= 0 && int(e.Label) < len(r.labels) {
+		e.Label = r.labels[e.Label]
+	}
+	return e
+}
+
+func (r *reader) corruptEntry(j int, err error) error {
+	return &CorruptError{Path: r.path, Section: "entries", Record: j, Index: -1,
+		Offset: r.footer.EntriesOffset + entrySize*int64(j), Err: err}
+}
+
+// checkEntry returns an entry's fault. Its record may begin at byte free.
+func (r *reader) checkEntry(e *Entry, free int64) error {
+	f, length := &r.footer, e.length()
+	switch {
+	case e.Offset < free || e.Offset != alignUp(e.Offset) || e.Offset > f.RecordsEnd || length > f.RecordsEnd-e.Offset:
+		return fmt.Errorf("%d bytes at byte %d, not within the free bytes %d to %d", length, e.Offset, free, f.RecordsEnd)
+	case length > RecordBytesMax:
+		return fmt.Errorf("%d bytes, and a record has at most %d", length, RecordBytesMax)
+	case e.FieldsLength > 0 && len(r.header.Fields) == 0:
+		return fmt.Errorf("%d bytes of fields, and the shard has none", e.FieldsLength)
+	case e.Label < -1 || e.Width < 1 || e.Height < 1:
+		return fmt.Errorf("label %d, width %d, height %d", e.Label, e.Width, e.Height)
+	}
+	return nil
+}
+
+// readEntries reads the entries and checks each.
+func (r *reader) readEntries() error {
+	f := &r.footer
+	r.entries = make([]byte, entrySize*int(f.Count))
+	if err := r.readAt(r.entries, f.EntriesOffset, "entries"); err != nil {
+		return err
+	}
+	if got := checksum(r.entries); got != f.EntriesCRC {
+		return corrupt(r.path, "entries", f.EntriesOffset, &ChecksumError{Length: int64(len(r.entries)), Want: f.EntriesCRC, Got: got})
+	}
+	free := f.RecordsOffset
+	for j := range r.Len() {
+		e := r.Entry(j)
+		if err := r.checkEntry(&e, free); err != nil {
+			return r.corruptEntry(j, err)
+		}
+		free = e.Offset + e.length()
+	}
+	return nil
+}
+
+// checkLabels checks that every label is the index of a class. Without classes any label will do.
+func (r *reader) checkLabels(classes []string) error {
+	for j := range r.Len() {
+		if e := r.Entry(j); len(classes) > 0 && int(e.Label) >= len(classes) {
+			return r.corruptEntry(j, fmt.Errorf("label %d of %d classes", e.Label, len(classes)))
+		}
+	}
+	return nil
+}
+
 // Len returns the number of samples.
 func (r *reader) Len() int { return int(r.footer.Count) }
 
@@ -247,21 +306,13 @@ func (r *reader) Keys() (*keyTable, error) {
 
 // Close closes the file. Running reads fail or finish; they never read another file. No view may be in use.
 func (r *reader) Close() error {
-	r.mapped.once.Do(func() { r.mapped.err = os.ErrClosed }) // so that it is not mapped later
-	bytes := r.mapped.bytes
-	r.mapped.bytes = nil
+	bytes := r.mapped
+	r.mapped = nil
 	return errors.Join(storage.Unmap(bytes), r.file.Close())
 }
 
-// mapping is a shard file in memory, made when it is first asked for.
-type mapping struct {
-	once  sync.Once
-	bytes []byte // the whole file; nil if it could not be mapped
-	err   error
-}
-
-// Map maps every shard here into memory, so that View can hand out records without copying them. It reads nothing. It may be called
-// more than once. The error says why a file can't be mapped; Read works all the same.
+// Map maps every shard here into memory, so that View can hand out records without copying them. It reads nothing, and comes before all
+// other uses of the set. The error says why a file can't be mapped; Read works all the same.
 func (s *Set) Map() error {
 	return s.each(func(part *Set, _ int) error {
 		for i := range part.partitions {
@@ -275,19 +326,18 @@ func (s *Set) Map() error {
 	})
 }
 
-func (r *reader) mapFile() error {
-	r.mapped.once.Do(func() {
-		m, ok := r.file.(storage.Mapper)
-		if !ok {
-			r.mapped.err = storage.ErrNotMapped
-			return
-		}
-		r.mapped.bytes, r.mapped.err = m.Map(0, r.footer.FileLength)
-		if r.mapped.err != nil && !errors.Is(r.mapped.err, storage.ErrNotMapped) {
-			r.mapped.err = fmt.Errorf("shard: %s: map %d bytes: %w", r.path, r.footer.FileLength, r.mapped.err)
-		}
-	})
-	return r.mapped.err
+func (r *reader) mapFile() (err error) {
+	m, ok := r.file.(storage.Mapper)
+	if !ok {
+		return storage.ErrNotMapped
+	}
+	if r.mapped == nil {
+		r.mapped, err = m.Map(0, r.footer.FileLength)
+	}
+	if err != nil && !errors.Is(err, storage.ErrNotMapped) {
+		err = fmt.Errorf("shard: %s: map %d bytes: %w", r.path, r.footer.FileLength, err)
+	}
+	return err
 }
 
 // View returns sample i, as Read does, but without a copy: its slices lie in the file's mapping, read-only. They are valid until the
@@ -313,7 +363,7 @@ func (r *reader) view(j int) (rec Record, err error) {
 	e := r.Entry(j)
 	length := e.length()
 	// After the last record lie slack, entries and footer, so that the slices' capacity is within the file.
-	bytes := r.mapped.bytes[e.Offset : e.Offset+length : e.Offset+length+SlackBytes]
+	bytes := r.mapped[e.Offset : e.Offset+length : e.Offset+length+SlackBytes]
 	err = guardMemory(bytes, func() error {
 		if got := checksum(bytes); got != e.Checksum {
 			return &ChecksumError{Length: length, Want: e.Checksum, Got: got}
@@ -330,9 +380,9 @@ func (r *reader) view(j int) (rec Record, err error) {
 // brought nearer. Nothing of it may be read. It is nil if there is no such sample here, or no mapping.
 func (s *Set) Mapped(i int) []byte {
 	r, record, err := s.reader(i)
-	if err != nil || r.mapped.bytes == nil {
+	if err != nil || r.mapped == nil {
 		return nil
 	}
 	e := r.Entry(record)
-	return r.mapped.bytes[e.Offset : e.Offset+e.length()]
+	return r.mapped[e.Offset : e.Offset+e.length()]
 }
