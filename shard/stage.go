@@ -19,7 +19,7 @@ const scratchName = "scratch"
 //
 //	/data/.train-shards.partial   the set, until it is whole
 //	/data/.train-shards.lock      held by flock while the build lives
-//	/data/.train-shards.replaced  the old set, between two renames, where the file system cannot swap two folders
+//	/data/.train-shards.replaced  the old set, between two renames
 //
 // Whoever holds the lock knows that the other two are the remains of a build that was killed.
 type stage struct {
@@ -69,6 +69,7 @@ func hiddenBeside(dir, what string) string {
 
 // prepare makes the partial folder. The lock is held.
 func (s *stage) prepare() error {
+	// The set has no name if a build was killed between publish's two renames.
 	old := hiddenBeside(s.dir, "replaced")
 	err := unix.Rename(old, s.dir) // It replaces an empty folder, where os.Rename refuses.
 	if errors.Is(err, fs.ErrExist) {
@@ -144,8 +145,7 @@ func (s *stage) unlock() {
 	}
 }
 
-// publish syncs the folders and gives the partial folder the set's name. It swaps a replaced set with it in one step and then removes
-// that.
+// publish syncs the folders and gives the partial folder the set's name. A replaced set is renamed just before, and then removed.
 func (s *stage) publish() error {
 	if s.bucket != nil {
 		s.bucket, s.written = nil, nil
@@ -168,16 +168,22 @@ func (s *stage) publish() error {
 	if err := syncDir(s.partial); err != nil {
 		return err
 	}
+	old := hiddenBeside(s.dir, "replaced")
 	err = os.Rename(s.partial, s.dir)
 	if err != nil && s.replace && errors.Is(err, fs.ErrExist) {
 		if err = checkPlace(s.dir, true); err == nil {
-			err = exchange(s.partial, s.dir)
+			err = os.Rename(s.dir, old)
+		}
+		if err == nil {
+			if err = os.Rename(s.partial, s.dir); err != nil {
+				err = errors.Join(err, os.Rename(old, s.dir))
+			}
 		}
 	}
 	if err != nil {
 		return err
 	}
-	os.RemoveAll(s.partial) // the set that was replaced, if any; a later build would remove it too
+	os.RemoveAll(old) // a later build would remove it too
 	err = syncDir(filepath.Dir(s.dir))
 	s.unlock()
 	return err
@@ -204,17 +210,4 @@ func syncDir(path string) error {
 	}
 	err = f.Sync()
 	return errors.Join(err, f.Close())
-}
-
-// exchangeByRenames puts folder a in the place of b, and b beside it. For a moment nothing is under the name b; after a process was
-// killed just then, the next build's prepare gives the old set its name back.
-func exchangeByRenames(a, b string) error {
-	old := hiddenBeside(b, "replaced")
-	if err := os.Rename(b, old); err != nil {
-		return err
-	}
-	if err := os.Rename(a, b); err != nil {
-		return errors.Join(err, os.Rename(old, b))
-	}
-	return os.Rename(old, a)
 }
