@@ -2,6 +2,7 @@ package shard
 
 import (
 	"errors"
+	"golang.org/x/sys/unix"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -129,5 +130,22 @@ func TestFindAll(t *testing.T) {
 	}
 	if _, err := FindSets(parent); !isCorrupt(err) || !strings.Contains(err.Error(), "half") || !strings.Contains(err.Error(), "train-shards") {
 		t.Errorf("FindSets: %v", err)
+	}
+}
+
+// limitDescriptors lets the process open no descriptor with a number from n on, until the test ends.
+func limitDescriptors(t *testing.T, n uint64) {
+	t.Helper()
+	var old unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &old); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &old); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: n, Max: old.Max}); err != nil {
+		t.Fatal(err)
 	}
 }

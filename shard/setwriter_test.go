@@ -359,3 +359,93 @@ func TestShardOfManySamples(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestBuildKilledWhileItReplaced is killed between the two renames: the next build gives the old set its name back.
+func TestBuildKilledWhileItReplaced(t *testing.T) {
+	for _, replace := range []bool{false, true} {
+		dir := writeSet(t, makeSamples(3), testOptions(1))
+		if err := errors.Join(os.Mkdir(hiddenBeside(dir, "partial"), 0o777), os.Rename(dir, hiddenBeside(dir, "replaced"))); err != nil {
+			t.Fatal(err)
+		}
+		options := testOptions(1)
+		options.Replace = replace
+		w, err := NewSetWriter(dir, options)
+		if replace {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := w.Abort(); err != nil {
+				t.Fatal(err)
+			}
+		} else if err == nil || !strings.Contains(err.Error(), "--force") {
+			t.Errorf("over the set: %v", err)
+		}
+		if s := openSet(t, dir); s.Len() != 3 {
+			t.Errorf("%d samples are left", s.Len())
+		}
+	}
+}
+
+func TestCreateFileGoesWithTheSet(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "set")
+	w, err := NewSetWriter(dir, SetOptions{Split: "train", Encoding: Encoding{Name: "jpeg"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Abort()
+	for _, name := range []string{"manifest.json", "rank-0000", "scratch", ".hidden", "a/b", "..", ""} {
+		if f, err := w.CreateFile(name); err == nil {
+			f.Close()
+			t.Errorf("a file %q is made", name)
+		}
+	}
+	f, err := w.CreateFile("rejects.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteString("{}\n"); errors.Join(err, f.Close()) != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(dir); err == nil {
+		t.Error("the set is there before Commit")
+	}
+	if _, err := w.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if data, err := os.ReadFile(filepath.Join(dir, "rejects.jsonl")); err != nil || string(data) != "{}\n" {
+		t.Errorf("%q, %v", data, err)
+	}
+	if _, err := w.CreateFile("late"); err == nil {
+		t.Error("a file is made after Commit")
+	}
+}
+
+// TestEmptyFolderIsTaken commits a set to a place where an empty folder is, and to one that something was put into meanwhile.
+func TestEmptyFolderIsTaken(t *testing.T) {
+	for _, meanwhile := range []bool{false, true} {
+		dir := filepath.Join(t.TempDir(), "set")
+		if err := os.Mkdir(dir, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		w, err := NewSetWriter(dir, SetOptions{Encoding: Encoding{Name: "jpeg"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Abort()
+		if err := w.Append(Sample{Key: "a", Image: []byte("x"), Width: 1, Height: 1, Format: 1}); err != nil {
+			t.Fatal(err)
+		}
+		if meanwhile {
+			if err := errors.Join(os.Mkdir(dir, 0o777), os.WriteFile(filepath.Join(dir, "mine"), nil, 0o666)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err = w.Commit()
+		if (err != nil) != meanwhile {
+			t.Errorf("something there: %t, error %v", meanwhile, err)
+		}
+		if _, err := os.Stat(filepath.Join(dir, "mine")); meanwhile && err != nil {
+			t.Error(err)
+		}
+	}
+}
