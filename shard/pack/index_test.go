@@ -140,8 +140,8 @@ func TestIndexOfTheWeb(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer set.Close()
-	if n := requests.Load(); n > 5 {
-		t.Errorf("%d requests open an index, want at most 5", n)
+	if n := requests.Load(); n > 6 {
+		t.Errorf("%d requests open an index, want at most 6", n)
 	}
 	cacheDir := t.TempDir()
 	storage.Default.Cache, err = cache.Open(cacheDir, 1<<30)
