@@ -2,13 +2,14 @@ package shard
 
 import (
 	"errors"
-	"golang.org/x/sys/unix"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // partlyCopied writes a set of three partitions, of which partition 1 lacks a shard and has another one cut short.

@@ -120,12 +120,11 @@ func (r *reader) readHeader() error {
 		return corrupt(r.path, "header", 12, fmt.Errorf("%d bytes do not end where the records begin, at byte %d",
 			length, r.footer.RecordsOffset))
 	}
-	got, want := checksum(p[:end]), binary.LittleEndian.Uint32(p[end:])
-	if got != want || got != r.footer.HeaderCRC {
-		if got == want {
-			want = r.footer.HeaderCRC
+	got := checksum(p[:end])
+	for _, want := range []uint32{binary.LittleEndian.Uint32(p[end:]), r.footer.HeaderCRC} {
+		if got != want {
+			return corrupt(r.path, "header", 0, &ChecksumError{Length: end, Want: want, Got: got})
 		}
-		return corrupt(r.path, "header", 0, &ChecksumError{Length: end, Want: want, Got: got})
 	}
 	if err := json.Unmarshal(p[prefixSize:end], &r.header); err != nil {
 		return corrupt(r.path, "header", prefixSize, err)

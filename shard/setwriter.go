@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -56,15 +57,9 @@ type SetWriter struct {
 // Call Abort when done (after Commit it does nothing).
 func NewSetWriter(dir string, options SetOptions) (*SetWriter, error) {
 	o := options
-	if o.Partitions == 0 {
-		o.Partitions = 1
-	}
-	if o.ShardBytes == 0 {
-		o.ShardBytes = ShardBytesDefault
-	}
-	if o.ShardSamples == 0 {
-		o.ShardSamples = ShardSamplesMax
-	}
+	o.Partitions = cmp.Or(o.Partitions, 1)
+	o.ShardBytes = cmp.Or(o.ShardBytes, ShardBytesDefault)
+	o.ShardSamples = cmp.Or(o.ShardSamples, ShardSamplesMax)
 	switch {
 	case o.Partitions < 0 || o.ShardBytes < 0 || o.ShardSamples < 0:
 		return nil, fmt.Errorf("shard: %d partitions, shard bytes %d, shard samples %d: they cannot be negative",

@@ -125,11 +125,7 @@ func lockFile(path string) (*os.File, error) {
 		}
 		// The last holder may have removed the file between our open and our lock: then we hold a lock on nothing.
 		mine, err := f.Stat()
-		if err != nil {
-			f.Close()
-			return nil, err
-		}
-		if there, err := os.Stat(path); err == nil && os.SameFile(mine, there) {
+		if there, failed := os.Stat(path); err == nil && failed == nil && os.SameFile(mine, there) {
 			return f, nil
 		}
 		f.Close()
@@ -154,19 +150,14 @@ func (s *stage) publish() error {
 	if err := os.RemoveAll(filepath.Join(s.partial, scratchName)); err != nil {
 		return err
 	}
-	entries, err := os.ReadDir(s.partial)
+	folders, err := fs.Glob(os.DirFS(s.partial), "rank-*")
 	if err != nil {
 		return err
 	}
-	for _, e := range entries {
-		if e.IsDir() {
-			if err := syncDir(filepath.Join(s.partial, e.Name())); err != nil {
-				return err
-			}
+	for _, folder := range append(folders, ".") {
+		if err := syncDir(filepath.Join(s.partial, folder)); err != nil {
+			return err
 		}
-	}
-	if err := syncDir(s.partial); err != nil {
-		return err
 	}
 	old := hiddenBeside(s.dir, "replaced")
 	err = os.Rename(s.partial, s.dir)
