@@ -4,6 +4,7 @@ package shard
 
 import (
 	"hash/crc32"
+	"sync"
 	"unsafe"
 
 	"golang.org/x/sys/cpu"
@@ -41,24 +42,54 @@ const (
 // stretches. length is a multiple of 16.
 //
 //go:noescape
-func crcStretches(state uint32, p unsafe.Pointer, length int, powers *stretchPowers) uint32
+func crcStretches(state uint32, p unsafe.Pointer, length int, powers *[stretches - 1][2]uint64) uint32
 
-// stretchPowers are x^(8n−33), modulo the polynomial and reflected, for the n bytes that follow each stretch; the second words are 0.
-type stretchPowers [stretches - 1][2]uint64
+type stretchPowers [stretches - 1][2]uint64 // powers for stretch i, which 7−i stretches follow; the second words are 0
 
-var (
-	longPowers  = stretchPowers{{0x75111e66}, {0x4480d945}, {0xb6b60b9c}, {0xba14e742}, {0x7cfd7add}, {0xad630641}, {0xc4cedd32}}
-	shortPowers = stretchPowers{{0x93f3319c}, {0x1c2cce0a}, {0x2e7d11a7}, {0x021ac5ef}, {0x0b0bf8ca}, {0x6f345e45}, {0xf285651c}}
-)
+var powersOnce = sync.OnceValues(func() (long, short *stretchPowers) {
+	return newStretchPowers(longStretch), newStretchPowers(shortStretch)
+})
+
+func newStretchPowers(length int) *stretchPowers {
+	t := new(stretchPowers)
+	for i := range t {
+		t[i][0] = uint64(powerOfX(8*length*(stretches-1-i) - 33))
+	}
+	return t
+}
+
+// powerOfX returns x^n modulo the polynomial of CRC-32C, reflected: bit 31 is the coefficient of 1.
+func powerOfX(n int) uint32 {
+	result, square := uint32(1<<31), uint32(1<<30) // 1 and x
+	for ; n > 0; n >>= 1 {
+		if n&1 != 0 {
+			result = multiplyPolynomials(result, square)
+		}
+		square = multiplyPolynomials(square, square)
+	}
+	return result
+}
+
+// multiplyPolynomials returns a·b modulo the polynomial, all reflected.
+func multiplyPolynomials(a, b uint32) (product uint32) {
+	for ; a != 0; a <<= 1 {
+		if a&(1<<31) != 0 {
+			product ^= b
+		}
+		b = b>>1 ^ crc32.Castagnoli&-(b&1) // times x
+	}
+	return product
+}
 
 // checksumStretches is for AVX2 and NEON, and for processors that have CRC-32C and carry-less multiplication.
 func checksumStretches(p []byte) uint32 {
+	long, short := powersOnce()
 	state := ^uint32(0)
 	for ; len(p) >= stretches*longStretch; p = p[stretches*longStretch:] {
-		state = crcStretches(state, unsafe.Pointer(unsafe.SliceData(p)), longStretch, &longPowers)
+		state = crcStretches(state, unsafe.Pointer(unsafe.SliceData(p)), longStretch, (*[stretches - 1][2]uint64)(long))
 	}
 	for ; len(p) >= stretches*shortStretch; p = p[stretches*shortStretch:] {
-		state = crcStretches(state, unsafe.Pointer(unsafe.SliceData(p)), shortStretch, &shortPowers)
+		state = crcStretches(state, unsafe.Pointer(unsafe.SliceData(p)), shortStretch, (*[stretches - 1][2]uint64)(short))
 	}
 	return crc32.Update(^state, castagnoli, p)
 }
