@@ -6,21 +6,7 @@ import (
 	"hash/crc32"
 	"sync"
 	"unsafe"
-
-	"golang.org/x/sys/cpu"
-
-	"github.com/imgfeed/imgfeed/internal/kernel"
 )
-
-// checksumOf returns the checksum function for a level. AVX-512's carry-less multiplication of vectors is no faster than
-// checksumStretches.
-func checksumOf(level kernel.Level) func([]byte) uint32 {
-	x86 := level >= kernel.AVX2 && cpu.X86.HasSSE42 && cpu.X86.HasPCLMULQDQ
-	if x86 || level == kernel.NEON && cpu.ARM64.HasCRC32 && cpu.ARM64.HasPMULL {
-		return checksumStretches
-	}
-	return checksumGeneric
-}
 
 // A processor's CRC instruction takes eight bytes, its result comes three cycles later (two on Neoverse), and x86's newer
 // processors begin two or three of them in each, Neoverse one. hash/crc32 goes through three stretches of memory side by side

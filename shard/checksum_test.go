@@ -10,7 +10,7 @@ import (
 )
 
 // TestChecksumLevels compares every level's checksum with hash/crc32's, of all short lengths, of lengths about the ends of
-// stretches, and at every alignment.
+// pages and groups, and at every alignment.
 func TestChecksumLevels(t *testing.T) {
 	data := make([]byte, 300_000)
 	rng := rand.NewChaCha8([32]byte{1})
@@ -18,6 +18,9 @@ func TestChecksumLevels(t *testing.T) {
 	var lengths []int
 	for n := range 2200 {
 		lengths = append(lengths, n)
+	}
+	for n := 16384 - 70; n < 16384+140; n++ {
+		lengths = append(lengths, n, n+16384, n+5*16384)
 	}
 	for n := -20; n < 40; n++ { // about the ends of eight stretches of either length
 		lengths = append(lengths, 8*528+n, 2*8*528+n, 8*4160+n, 8*4160+8*528+n)
