@@ -56,7 +56,7 @@ func (e *testEncoding) NewDecoder(level Level) Decoder {
 }
 
 type testDecoder struct {
-	*pixelcodec.Codec
+	pixelcodec.Codec
 	blob []byte
 }
 

@@ -43,7 +43,7 @@ func (memory) NewDecoder(level transform.Level) transform.Decoder {
 }
 
 type decoder struct {
-	*pixelcodec.Codec
+	pixelcodec.Codec
 	blob []byte
 }
 

@@ -13,7 +13,7 @@ import (
 // bandedCodec compresses the residuals of each band with a general compressor. A band is the compressed length, u32,
 // and as many bytes. A band that would not become smaller is stored uncompressed, which its length shows.
 type bandedCodec struct {
-	*Codec
+	base
 	compress blockCompressor
 	window   window
 	band     []byte // the residuals of one band
@@ -32,7 +32,19 @@ type blockCompressor interface {
 
 const bandLengthBytes = 4
 
-func (c *bandedCodec) encode(dst, rgb []byte, stride, w, h int) ([]byte, error) {
+func newBanded(b base) *bandedCodec {
+	c := &bandedCodec{base: b, compress: new(lz4Compressor)}
+	if b.params.Codec == Zstd {
+		c.compress = &zstdCompressor{level: zstd.EncoderLevel(b.params.Level)}
+	}
+	c.decoder = c
+	return c
+}
+
+func (c *bandedCodec) Encode(dst, rgb []byte, stride, w, h int) ([]byte, error) {
+	if err := checkSource(rgb, stride, w, h); err != nil {
+		return nil, err
+	}
 	head := header{width: w, height: h, bandLog: c.params.bandLog(), codec: c.id}
 	c.enc.begin(&c.kernels, rgb, stride, head)
 	start := len(dst)
@@ -62,7 +74,7 @@ func (c *bandedCodec) encode(dst, rgb []byte, stride, w, h int) ([]byte, error) 
 
 func (c *bandedCodec) decode(t target, blob []byte, h header, r image.Rectangle) error {
 	c.window.begin(blob, h, r)
-	return decodeRows(&c.window, c.Codec, c, &t, r)
+	return decodeRows(&c.window, &c.base, c, &t, r)
 }
 
 // seek expands a whole band.
@@ -111,7 +123,7 @@ func (c *bandedCodec) next(first bool) error {
 
 // zstdCompressor makes Zstandard frames (RFC 8878) without checksums.
 type zstdCompressor struct {
-	level   int
+	level   zstd.EncoderLevel
 	encoder *zstd.Encoder
 	decoder *zstd.Decoder
 }
@@ -119,7 +131,7 @@ type zstdCompressor struct {
 func (z *zstdCompressor) append(dst, src []byte) ([]byte, error) {
 	if z.encoder == nil {
 		var err error
-		z.encoder, err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.EncoderLevel(z.level)),
+		z.encoder, err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(z.level),
 			zstd.WithEncoderCRC(false), zstd.WithSingleSegment(true))
 		if err != nil {
 			return nil, err

@@ -23,7 +23,7 @@ func benchImages() (images []rawImage) {
 	return images
 }
 
-func encodeAll(tb testing.TB, c *Codec, images []rawImage) (blobs [][]byte) {
+func encodeAll(tb testing.TB, c Codec, images []rawImage) (blobs [][]byte) {
 	for _, img := range images {
 		blob, err := c.Encode(nil, img.pix, 3*img.w, img.w, img.h)
 		if err != nil {

@@ -15,7 +15,7 @@ import (
 // and a chunk's payload holds, for each of its three planes, the bit planes of the top row of its four groups and then
 // those of the bottom row.
 type bitpackCodec struct {
-	*Codec
+	base
 	tables *groupTables
 	codes  *codeTable // made by the first Encode
 	window window
@@ -32,13 +32,19 @@ const (
 	chunkPayloadMax = chunkResiduals
 )
 
+func newBitpack(b base) *bitpackCodec {
+	c := &bitpackCodec{base: b, tables: newGroupTables(b.params.Groups)}
+	c.decoder = c
+	return c
+}
+
 func (c *bitpackCodec) decode(t target, blob []byte, h header, r image.Rectangle) error {
 	c.window.begin(c.withSlack(blob), h, r)
 	if need := chunkHeaderBytes*h.chunks() + SlackBytes; cap(c.headers) < need {
 		c.headers = make([]byte, need)
 	}
 	c.headers = c.headers[:cap(c.headers)]
-	return decodeRows(&c.window, c.Codec, c, &t, r)
+	return decodeRows(&c.window, &c.base, c, &t, r)
 }
 
 func (c *bitpackCodec) seek(band int) (err error) {
@@ -76,7 +82,10 @@ func (c *bitpackCodec) next(first bool) error {
 	return nil
 }
 
-func (c *bitpackCodec) encode(dst, rgb []byte, stride, w, h int) ([]byte, error) {
+func (c *bitpackCodec) Encode(dst, rgb []byte, stride, w, h int) ([]byte, error) {
+	if err := checkSource(rgb, stride, w, h); err != nil {
+		return nil, err
+	}
 	if c.codes == nil {
 		c.codes = newCodeTable(c.params.Groups)
 	}

@@ -23,7 +23,7 @@ func FuzzDecode(f *testing.F) {
 		f.Add(blob, uint16(0), uint16(0), uint16(70), uint16(37), false, false)
 		f.Add(blob, uint16(5), uint16(3), uint16(50), uint16(20), true, true)
 	}
-	codecs := make(map[string][]*Codec)
+	codecs := make(map[string][]Codec)
 	for _, name := range Names() {
 		for _, level := range kernel.Available() {
 			codecs[name] = append(codecs[name], mustNew(f, Params{Codec: name}, level))

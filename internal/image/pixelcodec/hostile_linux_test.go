@@ -88,7 +88,7 @@ func TestDamagedBetweenGuardPages(t *testing.T) {
 	for _, name := range Names() {
 		t.Run(name, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(8, 9))
-			codecs := make([]*Codec, 0, 3)
+			codecs := make([]Codec, 0, 3)
 			for _, level := range kernel.Available() {
 				codecs = append(codecs, mustNew(t, Params{Codec: name}, level))
 			}
@@ -119,7 +119,7 @@ func TestDamagedBetweenGuardPages(t *testing.T) {
 }
 
 // decodeGuarded decodes r from blob between guard pages at every level and reports whether that worked, for all alike.
-func decodeGuarded(t *testing.T, codecs []*Codec, src, dst guarded, blob []byte, r image.Rectangle, rng *rand.Rand) bool {
+func decodeGuarded(t *testing.T, codecs []Codec, src, dst guarded, blob []byte, r image.Rectangle, rng *rand.Rand) bool {
 	t.Helper()
 	in := src.first(len(blob))
 	if rng.IntN(2) == 0 {
@@ -194,7 +194,7 @@ func TestEncodeBetweenGuardPages(t *testing.T) {
 // the memory, with lengths that fit: nothing but the arithmetic of widths stands between the kernels and the guard page.
 func TestHostileWidths(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 5))
-	codecs := make([]*Codec, 0, 3)
+	codecs := make([]Codec, 0, 3)
 	for _, level := range kernel.Available() {
 		codecs = append(codecs, mustNew(t, Params{}, level))
 	}

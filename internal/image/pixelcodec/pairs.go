@@ -45,15 +45,15 @@ func (w *window) bandStart(band int) (int, error) {
 }
 
 // decodeRows writes the pixels of r, two rows at a time, which pairs decodes into w.rows.
-func decodeRows(w *window, c *Codec, pairs pairReader, t *target, r image.Rectangle) error {
-	k := &c.kernels
+func decodeRows(w *window, b *base, pairs pairReader, t *target, r image.Rectangle) error {
+	k := &b.kernels
 	t.choose(k)
 	if t.nonTemporal {
 		defer k.fence()
 	}
 	bandRows := 1 << w.head.bandLog
 	x := r.Min.X - w.firstChunk*chunkColumns
-	c.prefetcher.begin((r.Max.Y - r.Min.Y&^(bandRows-1)) / 2)
+	b.prefetcher.begin((r.Max.Y - r.Min.Y&^(bandRows-1)) / 2)
 	for y := r.Min.Y &^ (bandRows - 1); y < r.Max.Y; y += 2 {
 		first := y&(bandRows-1) == 0
 		if first {

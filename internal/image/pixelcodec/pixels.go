@@ -54,44 +54,49 @@ const (
 
 // A Codec writes and reads blobs of one kind. It keeps scratch memory from call to call, so it allocates nothing after
 // its largest image, and each goroutine needs its own.
-type Codec struct {
-	params      Params
-	kernels     kernels
-	id          int // codec number in headers
-	body        body
-	padded      []byte // copy of a blob without slack
-	nonTemporal bool   // outputs may bypass the caches
-	prefetcher
-}
+type Codec interface {
+	// Params returns the codec's settings for [New], which a set's manifest stores.
+	Params() Params
 
-// A body is the part of a codec that depends on its kind.
-type body interface {
-	// encode appends the blob of an image, whose size and buffer are valid.
-	encode(dst, rgb []byte, stride, w, h int) ([]byte, error)
-	// decode writes the pixels of a rectangle of a blob, whose header is h, to t.
-	decode(t target, blob []byte, h header, r image.Rectangle) error
+	// Encode appends the blob of a w×h image to dst and returns the extended slice. Row y of the image is the 3·w
+	// bytes R, G, B, R, … at rgb[y·stride]. It returns a *LimitError if a dimension is over MaxDimension, and an
+	// error if rgb is too short.
+	Encode(dst, rgb []byte, stride, w, h int) ([]byte, error)
+
+	// Decode writes the pixels of r, a rectangle of the image in blob, as rows of R, G, B: row y of r at
+	// dst[y·stride]. It writes no other byte of dst. A malformed blob gives a *FormatError.
+	Decode(dst []byte, stride int, blob []byte, r image.Rectangle) error
+
+	// DecodeTo writes the pixels of r into out, which has r's size, with out's layout and flip.
+	DecodeTo(out resample.Output, blob []byte, r image.Rectangle) error
+
+	// Prefetch sets the next blob: the following Decode or DecodeTo also fetches it into the processor's cache. This is
+	// a hint: the blob is not read.
+	Prefetch(next []byte)
+
+	// NonTemporal lets later calls of DecodeTo bypass the processor's caches, because the result will not be read soon.
+	// This is a hint, too.
+	NonTemporal(on bool)
 }
 
 // New returns the codec of p, with kernels of a level, which must be one of [kernel.Available].
-func New(p Params, level kernel.Level) (*Codec, error) {
+func New(p Params, level kernel.Level) (Codec, error) {
 	p, err := p.normalise()
 	if err != nil {
 		return nil, err
 	}
-	c := &Codec{params: p, kernels: *byLevel[level], id: 1 + slices.Index(Names(), p.Codec)}
+	base := base{params: p, kernels: *byLevel[level], id: 1 + slices.Index(Names(), p.Codec)}
 	switch p.Codec {
 	case Bitpack:
-		c.body = &bitpackCodec{Codec: c, tables: newGroupTables(p.Groups)}
-	case Zstd:
-		c.body = &bandedCodec{Codec: c, compress: &zstdCompressor{level: p.Level}}
-	case LZ4:
-		c.body = &bandedCodec{Codec: c, compress: new(lz4Compressor)}
+		return newBitpack(base), nil
+	case Zstd, LZ4:
+		return newBanded(base), nil
 	case None:
-		c.body = &rawCodec{Codec: c}
-	default:
-		return nil, fmt.Errorf("pixels: unknown codec %q, want one of %v", p.Codec, Names())
+		c := &rawCodec{base: base}
+		c.decoder = c
+		return c, nil
 	}
-	return c, nil
+	return nil, fmt.Errorf("pixels: unknown codec %q, want one of %v", p.Codec, Names())
 }
 
 // Config is the content of a blob's header.
@@ -174,20 +179,24 @@ func (e *LimitError) Error() string {
 		e.Width, e.Height, MaxDimension)
 }
 
-// Encode appends the blob of a w×h image to dst and returns the extended slice. Row y of the image is the 3·w bytes R,
-// G, B, R, … at rgb[y·stride]. It returns a *LimitError if a dimension is over MaxDimension, and an error if rgb is too
-// short.
-func (c *Codec) Encode(dst, rgb []byte, stride, w, h int) ([]byte, error) {
-	if err := checkSource(rgb, stride, w, h); err != nil {
-		return nil, err
-	}
-	return c.body.encode(dst, rgb, stride, w, h)
+// base is the common part of all codecs.
+type base struct {
+	params      Params
+	kernels     kernels
+	id          int     // codec number in headers
+	decoder     decoder // the codec itself
+	padded      []byte  // copy of a blob without slack
+	nonTemporal bool    // outputs may bypass the caches
+	prefetcher
 }
 
-// Decode writes the pixels of r, a rectangle of the image in blob, as rows of R, G, B: row y of r at dst[y·stride]. It
-// writes no other byte of dst. A malformed blob gives a *FormatError.
-func (c *Codec) Decode(dst []byte, stride int, blob []byte, r image.Rectangle) error {
-	h, err := c.open(blob, r)
+// A decoder writes the pixels of a rectangle of a blob, whose header is h, to t.
+type decoder interface {
+	decode(t target, blob []byte, h header, r image.Rectangle) error
+}
+
+func (b *base) Decode(dst []byte, stride int, blob []byte, r image.Rectangle) error {
+	h, err := b.open(blob, r)
 	if err != nil {
 		return err
 	}
@@ -195,48 +204,46 @@ func (c *Codec) Decode(dst []byte, stride int, blob []byte, r image.Rectangle) e
 	if err != nil {
 		return err
 	}
-	return c.body.decode(t, blob, h, r)
+	return b.decoder.decode(t, blob, h, r)
 }
 
-// DecodeTo writes the pixels of r into out, which has r's size, with out's layout and flip.
-func (c *Codec) DecodeTo(out resample.Output, blob []byte, r image.Rectangle) error {
-	h, err := c.open(blob, r)
+func (b *base) DecodeTo(out resample.Output, blob []byte, r image.Rectangle) error {
+	h, err := b.open(blob, r)
 	if err != nil {
 		return err
 	}
-	t, err := outputTarget(out, r, c.nonTemporal)
+	t, err := outputTarget(out, r, b.nonTemporal)
 	if err != nil {
 		return err
 	}
-	return c.body.decode(t, blob, h, r)
+	return b.decoder.decode(t, blob, h, r)
 }
 
-// Params returns the codec's settings for [New], with the defaults filled in. A set's manifest stores them.
-func (c *Codec) Params() Params { return c.params }
+// Params returns the codec's settings, with the defaults filled in.
+func (b *base) Params() Params { return b.params }
 
-// NonTemporal lets later calls of DecodeTo bypass the processor's caches, because the result will not be read soon. This
-// is a hint.
-func (c *Codec) NonTemporal(on bool) { c.nonTemporal = on }
+// NonTemporal lets outputs bypass the caches.
+func (b *base) NonTemporal(on bool) { b.nonTemporal = on }
 
 // withSlack returns blob with SlackBytes of capacity behind it.
-func (c *Codec) withSlack(blob []byte) []byte {
+func (b *base) withSlack(blob []byte) []byte {
 	if cap(blob)-len(blob) >= SlackBytes {
 		return blob
 	}
-	if need := len(blob) + SlackBytes; cap(c.padded) < need {
-		c.padded = make([]byte, need+need/4)
+	if need := len(blob) + SlackBytes; cap(b.padded) < need {
+		b.padded = make([]byte, need+need/4)
 	}
-	return c.padded[:copy(c.padded[:cap(c.padded)], blob)]
+	return b.padded[:copy(b.padded[:cap(b.padded)], blob)]
 }
 
 // open reads the header of a blob, and checks its codec and r.
-func (c *Codec) open(blob []byte, r image.Rectangle) (header, error) {
+func (b *base) open(blob []byte, r image.Rectangle) (header, error) {
 	h, err := readHeader(blob)
 	if err != nil {
 		return h, err
 	}
-	if h.codec != c.id {
-		return h, &FormatError{Offset: 5, Msg: "stored by codec " + Names()[h.codec-1] + ", not " + c.params.Codec}
+	if h.codec != b.id {
+		return h, &FormatError{Offset: 5, Msg: "stored by codec " + Names()[h.codec-1] + ", not " + b.params.Codec}
 	}
 	if r.Empty() || !r.In(image.Rect(0, 0, h.width, h.height)) {
 		return h, fmt.Errorf("pixels: rectangle %v is empty or outside the %d×%d image", r, h.width, h.height)

@@ -44,7 +44,7 @@ func testImage(w, h int, seed uint64) []byte {
 	return pix
 }
 
-func mustNew(tb testing.TB, p Params, level kernel.Level) *Codec {
+func mustNew(tb testing.TB, p Params, level kernel.Level) Codec {
 	tb.Helper()
 	c, err := New(p, level)
 	if err != nil {
@@ -119,7 +119,7 @@ func TestRoundTrip(t *testing.T) {
 
 // checkRegion decodes r in every way and compares each byte, also those around the destination: past the caches and not, at
 // aligned places and at others, with another blob fetched meanwhile.
-func checkRegion(t *testing.T, c *Codec, blob, pix []byte, w int, r image.Rectangle) {
+func checkRegion(t *testing.T, c Codec, blob, pix []byte, w int, r image.Rectangle) {
 	t.Helper()
 	const guard = 0xA5
 	stride := 3*r.Dx() + 5

@@ -7,11 +7,14 @@ import (
 
 // rawCodec stores the raw pixels, row after row behind the header.
 type rawCodec struct {
-	*Codec
+	base
 	row rowPair // only the top row is used, to mirror pixels and to split planes
 }
 
-func (c *rawCodec) encode(dst, rgb []byte, stride, w, h int) ([]byte, error) {
+func (c *rawCodec) Encode(dst, rgb []byte, stride, w, h int) ([]byte, error) {
+	if err := checkSource(rgb, stride, w, h); err != nil {
+		return nil, err
+	}
 	dst = slices.Grow(dst, headerBytes+3*w*h+SlackBytes)
 	dst = header{width: w, height: h, bandLog: c.params.bandLog(), codec: c.id}.append(dst)
 	for y := range h {

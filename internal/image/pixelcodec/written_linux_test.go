@@ -136,7 +136,7 @@ func flipAfterMeasure(k *kernels, mapped []byte, with byte) {
 func TestHeadersChangeAfterCheck(t *testing.T) {
 	for _, level := range kernel.Available() {
 		const w, h = 320, 2
-		c := mustNew(t, Params{}, level)
+		c := mustNew(t, Params{}, level).(*bitpackCodec)
 		pix := bytes.Repeat([]byte{128}, 3*w*h) // one colour: groups without planes, no payload but the first pixel's
 		blob, err := c.Encode(nil, pix, 3*w, w, h)
 		if err != nil {

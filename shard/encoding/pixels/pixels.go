@@ -141,7 +141,7 @@ func (e *Encoding) NewDecoder(level transform.Level) transform.Decoder {
 	return &decoder{codec: e.newCodec(level)}
 }
 
-func (e *Encoding) newCodec(level kernel.Level) *pixelcodec.Codec {
+func (e *Encoding) newCodec(level kernel.Level) pixelcodec.Codec {
 	codec, err := pixelcodec.New(e.codec, level)
 	if err != nil {
 		panic(err) // New has made one of the same parameters
@@ -151,7 +151,7 @@ func (e *Encoding) newCodec(level kernel.Level) *pixelcodec.Codec {
 
 // decoder implements [transform.Decoder].
 type decoder struct {
-	codec *pixelcodec.Codec
+	codec pixelcodec.Codec
 	blob  []byte
 }
 
@@ -178,7 +178,7 @@ func (e *Encoding) NewWorker() encoding.Worker {
 type worker struct {
 	encoding *Encoding
 	engine   *transform.Engine
-	codec    *pixelcodec.Codec
+	codec    pixelcodec.Codec
 }
 
 func (w *worker) Encode(s *shard.Sample, scratch *encoding.Scratch) error {
