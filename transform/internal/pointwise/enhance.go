@@ -43,7 +43,7 @@ func (a *Adjuster) blendAll(dst, src []byte, value byte, factor float32) {
 	for v := range a.tables[0] {
 		a.tables[0][v] = blend(value, byte(v), factor)
 	}
-	if dst = dst[:len(src)]; a.fast != nil && a.line.fit(&a.tables[0], float64(factor)) {
+	if dst = dst[:len(src)]; a.fast != nil && a.lines && a.line.fit(&a.tables[0], float64(factor)) {
 		dst, src = skip(dst, src, a.fast.line(dst, src, &a.line))
 	}
 	a.replaceAll(dst, src)

@@ -7,7 +7,8 @@ import "github.com/imgfeed/imgfeed/internal/kernel"
 // kernels are the functions that have a version for each level. Those that return a number have done that many bytes
 // from the start, and leave the others to the generic code.
 type kernels struct {
-	vector     int // number of bytes that smooth does at a time
+	vector     int                                                 // number of bytes that smooth does at a time
+	invert     func(dst, src []byte, below, always, mask byte) int // inverts bytes above below, or always, and masks all
 	gray       func(dst, src []byte) int
 	sumLuma    func(pix []byte) (sum, n int)
 	saturation func(dst, src []byte, factor *float32) int

@@ -8,12 +8,17 @@
 // GOEXPERIMENT=simd on amd64 and arm64 and chosen by the [kernel.Level] given to [New].
 package pointwise
 
-import "github.com/imgfeed/imgfeed/internal/kernel"
+import (
+	"math"
+
+	"github.com/imgfeed/imgfeed/internal/kernel"
+)
 
 // An Adjuster changes images. It keeps its tables from call to call, so that nothing is allocated. It serves one goroutine at a
 // time.
 type Adjuster struct {
 	fast   *kernels // nil for the generic code
+	lines  bool     // kernels compute a line faster than they look up its table
 	tables [3][256]byte
 	counts [6][256]uint32 // histograms of each channel: of even pixels, then of odd ones
 	// Arguments of kernels.
@@ -27,28 +32,34 @@ type Adjuster struct {
 type Adjustment func(a *Adjuster, dst, src []byte, amount float32)
 
 // New returns an Adjuster that runs kernels of the given level, which must be one of [kernel.Available].
-func New(level kernel.Level) *Adjuster { return &Adjuster{fast: byLevel[level]} }
+func New(level kernel.Level) *Adjuster {
+	return &Adjuster{fast: byLevel[level], lines: level != kernel.AVX512}
+}
 
 // Invert is ImageOps.invert: every byte is replaced by 255 minus it.
 func (a *Adjuster) Invert(dst, src []byte, _ float32) { a.Solarize(dst, src, 0) }
 
 // Posterize is ImageOps.posterize: every byte keeps its upper bits, 0 to 8 of them.
 func (a *Adjuster) Posterize(dst, src []byte, bits float32) {
-	mask := ^byte(0xff >> int(bits))
-	for v := range a.tables[0] {
-		a.tables[0][v] = byte(v) & mask
-	}
-	a.replaceAll(dst, src)
+	a.invert(dst, src, 256, ^byte(0xff>>int(bits)))
 }
 
 // Solarize is ImageOps.solarize: bytes of at least threshold, 0 to 256, are inverted.
 func (a *Adjuster) Solarize(dst, src []byte, threshold float32) {
-	for v := range a.tables[0] {
-		if a.tables[0][v] = byte(v); float32(v) >= threshold {
-			a.tables[0][v] = ^byte(v)
-		}
+	a.invert(dst, src, int(math.Ceil(float64(threshold))), 255)
+}
+
+// invert inverts bytes of at least threshold, 0 to 256, and keeps the bits of the mask.
+func (a *Adjuster) invert(dst, src []byte, threshold int, mask byte) {
+	if dst = dst[:len(src)]; a.fast != nil {
+		dst, src = skip(dst, src, a.fast.invert(dst, src, byte(max(threshold-1, 0)), byte(min(threshold, 1)-1), mask))
 	}
-	a.replaceAll(dst, src)
+	for i, v := range src {
+		if int(v) >= threshold {
+			v = ^v
+		}
+		dst[i] = v & mask
+	}
 }
 
 // SolarizeAdd adds add, 0 to 255, to bytes below 128. Sums are limited to 255.

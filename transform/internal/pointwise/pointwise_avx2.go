@@ -11,7 +11,7 @@ import (
 
 func init() {
 	byLevel[kernel.AVX2] = &kernels{
-		gray: grayAVX2, sumLuma: sumLumaAVX2, saturation: saturationAVX2, hue: hueAVX2, smooth: smoothAVX2,
+		invert: invertAVX2, gray: grayAVX2, sumLuma: sumLumaAVX2, saturation: saturationAVX2, hue: hueAVX2, smooth: smoothAVX2,
 		extremes: extremesAVX2, fill: FillTable, replace: replaceAVX2, table: tableAVX2, line: lineAVX2, vector: vectorAVX2,
 	}
 }
@@ -21,6 +21,19 @@ const (
 	vectorAVX2 = 16 * Count
 	pixelsAVX2 = 48 * Count
 )
+
+func invertAVX2(dst, src []byte, below, always, mask byte) int {
+	n, limit, one := len(src)&^(vectorAVX2-1), BroadcastBytes(below), BroadcastBytes(1)
+	all, kept := BroadcastBytes(always), BroadcastBytes(mask)
+	for at := 0; at < n; at += vectorAVX2 {
+		p := unsafe.Pointer(&src[at])
+		v := Load(p)
+		above := Bytes{}.Sub(v.SubSaturated(limit).Min(one))
+		Store(v.Xor(above.Or(all)).And(kept), unsafe.Pointer(&dst[at]))
+	}
+	Leave()
+	return n
+}
 
 // The weights of luma, in pairs that fit words: 38470, green's, is in both.
 var (

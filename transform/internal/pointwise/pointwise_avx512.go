@@ -13,7 +13,7 @@ import (
 
 func init() {
 	byLevel[kernel.AVX512] = &kernels{
-		gray: grayAVX512, sumLuma: sumLumaAVX512, saturation: saturationAVX512, hue: hueAVX512, smooth: smoothAVX512,
+		invert: invertAVX512, gray: grayAVX512, sumLuma: sumLumaAVX512, saturation: saturationAVX512, hue: hueAVX512, smooth: smoothAVX512,
 		extremes: extremesAVX512, fill: FillTable, replace: replaceAVX512, table: tableAVX512, line: lineAVX512, vector: vectorAVX512,
 	}
 }
@@ -23,6 +23,19 @@ const (
 	vectorAVX512 = 16 * Count
 	pixelsAVX512 = 48 * Count
 )
+
+func invertAVX512(dst, src []byte, below, always, mask byte) int {
+	n, limit, one := len(src)&^(vectorAVX512-1), BroadcastBytes(below), BroadcastBytes(1)
+	all, kept := BroadcastBytes(always), BroadcastBytes(mask)
+	for at := 0; at < n; at += vectorAVX512 {
+		p := unsafe.Pointer(&src[at])
+		v := Load(p)
+		above := Bytes{}.Sub(v.SubSaturated(limit).Min(one))
+		Store(v.Xor(above.Or(all)).And(kept), unsafe.Pointer(&dst[at]))
+	}
+	Leave()
+	return n
+}
 
 // The weights of luma, in pairs that fit words: 38470, green's, is in both.
 var (

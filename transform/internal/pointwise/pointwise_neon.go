@@ -13,7 +13,7 @@ import (
 
 func init() {
 	byLevel[kernel.NEON] = &kernels{
-		gray: grayNEON, sumLuma: sumLumaNEON, saturation: saturationNEON, hue: hueNEON, smooth: smoothNEON,
+		invert: invertNEON, gray: grayNEON, sumLuma: sumLumaNEON, saturation: saturationNEON, hue: hueNEON, smooth: smoothNEON,
 		extremes: extremesNEON, fill: FillTable, replace: replaceNEON, table: tableNEON, line: lineNEON, vector: vectorNEON,
 	}
 }
@@ -23,6 +23,19 @@ const (
 	vectorNEON = 16 * Count
 	pixelsNEON = 48 * Count
 )
+
+func invertNEON(dst, src []byte, below, always, mask byte) int {
+	n, limit, one := len(src)&^(vectorNEON-1), BroadcastBytes(below), BroadcastBytes(1)
+	all, kept := BroadcastBytes(always), BroadcastBytes(mask)
+	for at := 0; at < n; at += vectorNEON {
+		p := unsafe.Pointer(&src[at])
+		v := Load(p)
+		above := Bytes{}.Sub(v.SubSaturated(limit).Min(one))
+		Store(v.Xor(above.Or(all)).And(kept), unsafe.Pointer(&dst[at]))
+	}
+	Leave()
+	return n
+}
 
 // The weights of luma, in pairs that fit words: 38470, green's, is in both.
 var (
