@@ -94,7 +94,7 @@ type directSet struct {
 
 func newDirectSet(t *testing.T, set *shard.Set, served Dataset) *directSet {
 	t.Helper()
-	folder := storage.NewFolder(set.Dir(), nil)
+	folder := storage.NewFolder(set.Dir())
 	folder.Memory = func() int64 { return 0 }
 	d := &directSet{served, set, map[string]storage.File{}}
 	for _, path := range putOutOfMemory(t, set.Dir()) {

@@ -76,7 +76,7 @@ func TestIndexOfAStranger(t *testing.T) {
 					t.Fatal(err)
 				}
 			} else if info, err := os.Stat(filepath.Join(dir, "outside")); err == nil && !storage.IsRemote(source) {
-				object, _ = storage.NewFolder(dir, nil).Stat(info.Name())
+				object, _ = storage.NewFolder(dir).Stat(info.Name())
 			}
 			err = read(writeIndex(t, source, name, image, object))
 			if (err == nil) != is || err != nil && !strings.Contains(err.Error(), "does not lie below "+source) {

@@ -29,7 +29,7 @@ func TestObjectLines(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := readObjects(storage.NewFolder(dir, nil), m.Index.SHA256)
+	l, err := readObjects(storage.NewFolder(dir), m.Index.SHA256)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
-// reader reads one shard file. It keeps the file open while there are enough descriptors. Its entries (40 bytes a sample) stay in
+// reader reads one shard file. It keeps the file open. Its entries (40 bytes a sample) stay in
 // memory. Keys and records are read on demand. All methods may be called by many goroutines at once.
 type reader struct {
 	path    string
@@ -331,7 +331,7 @@ func (r *reader) mapFile() (err error) {
 		return storage.ErrNotMapped
 	}
 	if r.mapped == nil {
-		r.mapped, err = m.Map(0, r.footer.FileLength)
+		r.mapped, err = m.Map()
 	}
 	if err != nil && !errors.Is(err, storage.ErrNotMapped) {
 		err = fmt.Errorf("shard: %s: map %d bytes: %w", r.path, r.footer.FileLength, err)

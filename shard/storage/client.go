@@ -21,7 +21,6 @@ type Client struct {
 
 	limiter *requestLimiter
 	stall   time.Duration // stallTimeout; tests shorten it
-	files   *FilePool
 	web     *http.Client
 	signed  atomic.Pointer[string] // the only host that gets the query of IMGFEED_URL_QUERY
 }
@@ -38,7 +37,7 @@ type Counts struct {
 func NewClient() *Client {
 	return &Client{
 		Context: context.Background(), Timeout: 5 * time.Minute,
-		limiter: newRequestLimiter(requestsFirst), stall: stallTimeout, files: PoolOf(2), web: newWebClient(),
+		limiter: newRequestLimiter(requestsFirst), stall: stallTimeout, web: newWebClient(),
 	}
 }
 

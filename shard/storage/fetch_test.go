@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 )
 
@@ -36,21 +35,6 @@ func TestReadsOfAFileThatChanges(t *testing.T) {
 				t.Errorf("%d bytes at %d beyond the end: %v", len(got), offset, err)
 			}
 		}
-	}
-}
-
-// TestAnErrorNamesTheFile of a read that fails.
-func TestAnErrorNamesTheFile(t *testing.T) {
-	folder, f, _ := testFolder(t, 1<<20, 0)
-	path := filepath.Join(folder.dir, "rank-0000", "a")
-	for range 2 {
-		folder.pool.evict()
-	}
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.Fetch(testMemory(t, 256<<10), 0, 1000); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), path) {
-		t.Error(err)
 	}
 }
 

@@ -10,7 +10,10 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/imgfeed/imgfeed/internal/memory"
 )
@@ -27,7 +30,6 @@ type Folder struct {
 
 	client    *Client
 	dir       string
-	pool      *FilePool
 	bytes     atomic.Int64 // total size of the open files
 	direct    atomic.Bool  // direct reads are possible, as far as is known
 	cacheable atomic.Int64 // counter of ranges that the page cache may keep
@@ -42,23 +44,20 @@ type Folder struct {
 // readsMax keeps disks busy that have 32 requests in work at a time, and network file systems that take 2 ms for each.
 const readsMax = 64
 
-// NewFolder returns the storage of a folder. Its files share the descriptors of pool; nil is the default client's.
-func NewFolder(dir string, pool *FilePool) *Folder {
-	if pool == nil {
-		pool = Default.files
-	}
-	f := &Folder{Memory: memory.ForCache, client: Default, dir: dir, pool: pool}
-	f.direct.Store(directFlag != 0)
+// NewFolder returns the storage of a folder.
+func NewFolder(dir string) *Folder {
+	f := &Folder{Memory: memory.ForCache, client: Default, dir: dir}
+	f.direct.Store(true)
 	return f
 }
 
 // Open implements [Storage].
 func (f *Folder) Open(name string, _ int64, _ string) (File, error) {
-	file := &localFile{folder: f, buffered: pooledFile{path: f.path(name), pool: f.pool}}
-	if err := file.open(); err != nil {
+	file, err := OpenRegular(f.path(name))
+	if err != nil {
 		return nil, err
 	}
-	return file, nil
+	return f.open(file)
 }
 
 func (f *Folder) path(name string) string { return filepath.Join(f.dir, filepath.FromSlash(name)) }
@@ -129,29 +128,41 @@ func (f *Folder) Names(folder string) (names []string, err error) {
 type ChangingFile struct{ *localFile }
 
 // WriteAt implements io.WriterAt.
-func (f ChangingFile) WriteAt(p []byte, offset int64) (n int, err error) {
-	err = f.buffered.use(func(file *os.File) (err error) {
-		n, err = file.WriteAt(p, offset)
-		return err
-	})
-	return n, err
+func (f ChangingFile) WriteAt(p []byte, offset int64) (int, error) {
+	return f.buffered.WriteAt(p, offset)
 }
 
-// OpenToChange opens the file at a path, which must exist.
-func (f *Folder) OpenToChange(path string) (ChangingFile, error) {
-	file := &localFile{folder: f, buffered: pooledFile{path: path, pool: f.pool, flags: os.O_RDWR, changes: true}}
-	file.direct.changes = true
-	return ChangingFile{file}, file.open()
+// Clear fills the file with zeros.
+func (f ChangingFile) Clear() error {
+	return errors.Join(f.buffered.Truncate(0), f.buffered.Truncate(f.size))
 }
 
-func (f *localFile) open() error {
-	p := &f.buffered
-	if err := p.open(); err != nil {
-		return err
+// OpenToChange opens the file at a path, or makes it, and gives it a size.
+func (f *Folder) OpenToChange(path string, size int64) (ChangingFile, error) {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return ChangingFile{}, err
 	}
-	f.direct.path, f.direct.pool, f.direct.flags, f.direct.size, f.direct.tail = p.path, p.pool, directFlag, p.size, p.tail
-	f.folder.bytes.Add(p.size)
-	return nil
+	if err := file.Truncate(size); err != nil {
+		return ChangingFile{}, errors.Join(err, file.Close())
+	}
+	local, err := f.open(file)
+	return ChangingFile{local}, err
+}
+
+// open makes a file of the folder of an open one.
+func (f *Folder) open(file *os.File) (*localFile, error) {
+	info, err := file.Stat()
+	local := &localFile{folder: f, buffered: file}
+	if err == nil {
+		local.calls, err = file.SyscallConn()
+	}
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	local.size = info.Size()
+	f.bytes.Add(local.size)
+	return local, nil
 }
 
 // cacheEvery says which of the ranges that fit in the page cache are read into it: one in so many, on local disks and on slow file systems.
@@ -206,16 +217,20 @@ func cacheShare(bytes, room int64) float64 {
 // A localFile is a file of a Folder.
 type localFile struct {
 	folder   *Folder
-	buffered pooledFile // read through the page cache
-	direct   pooledFile // the same file, for direct reads
+	size     int64
+	buffered *os.File // read through the page cache
+	calls    syscall.RawConn
 
-	randomAccess atomic.Bool // setRandom was called
+	openDirect sync.Once
+	direct     *os.File // the same file, for direct reads, or nil
+
+	randomAccess atomic.Bool // reading ahead is off
 	classify     sync.Once   // sets slow
 	slow         bool        // reads always wait in the system, as on file systems of networks and programs
 	noCachestat  atomic.Bool // the system does not say which pages are in the page cache
 }
 
-func (f *localFile) Size() int64 { return f.buffered.size }
+func (f *localFile) Size() int64 { return f.size }
 
 func (f *localFile) ReadsMax() int { return readsMax }
 
@@ -223,22 +238,25 @@ func (f *localFile) ReadAt(p []byte, offset int64) (int, error) { return f.buffe
 
 // Close waits for those who use the file.
 func (f *localFile) Close() error {
-	f.folder.bytes.Add(-f.buffered.size)
-	f.direct.Close()
+	f.folder.bytes.Add(-f.size)
+	f.openDirect.Do(func() {})
+	if f.direct != nil {
+		f.direct.Close()
+	}
 	return f.buffered.Close()
 }
 
 // WillNeed implements [File]. It reports whether a range is in the page cache: all of it, or if the system does not say so, its middle, as
-// the ends share pages with other ranges.
+// the ends share pages with other ranges. The system no longer reads ahead then: it would read records that nobody wants.
 func (f *localFile) WillNeed(offset, length int64) bool {
-	if !f.randomAccess.Swap(true) {
-		f.buffered.setRandom()
-	}
 	c := spareCalls.Get().(*call)
 	defer spareCalls.Put(c)
+	if !f.randomAccess.Swap(true) {
+		c.do(f, c.adviseRandom)
+	}
 	if !f.noCachestat.Load() {
 		c.offset, c.length = offset, length
-		err := f.buffered.use(c.isCached)
+		err := c.do(f, c.countCached)
 		if err == nil || err == errNotCached {
 			return err == nil
 		}
@@ -246,7 +264,7 @@ func (f *localFile) WillNeed(offset, length int64) bool {
 	}
 	c.offset = offset + length/2
 	if !f.Blocks() {
-		return f.buffered.use(c.readNowait) != errNotCached // any other error is ReadAt's to find
+		return c.do(f, c.tryRead) != errNotCached // any other error is ReadAt's to find
 	}
 	started := time.Now()
 	f.buffered.ReadAt(c.byte[:], c.offset)
@@ -271,7 +289,7 @@ func (f *localFile) Blocks() bool {
 		c := spareCalls.Get().(*call)
 		defer spareCalls.Put(c)
 		c.offset = 0
-		err := f.buffered.use(c.readNowait)
+		err := c.do(f, c.tryRead)
 		f.slow = err != nil && err != errNotCached
 	})
 	return f.slow
@@ -290,6 +308,10 @@ func (f *localFile) Fetch(buf []byte, offset, length int64) ([]byte, error) {
 
 // readDirect reads a range past the page cache, or through it if the file system can't do that.
 func (f *localFile) readDirect(buf []byte, offset, length int64) ([]byte, error) {
+	f.openDirect.Do(func() { f.direct, _ = openDirect(f.buffered) })
+	if f.direct == nil {
+		return f.readBuffered(buf, offset, length)
+	}
 	begin := offset &^ (sector - 1)
 	skip := offset - begin
 	n, err := f.direct.ReadAt(buf[:(skip+length+sector-1)&^(sector-1)], begin)
@@ -323,40 +345,41 @@ func (f *localFile) requestPieces(offset, length int64) {
 	c := spareCalls.Get().(*call)
 	for end := offset + length; offset < end; offset += requestBytes {
 		c.offset, c.length = offset, min(requestBytes, end-offset)
-		f.buffered.use(c.willNeed)
+		c.do(f, c.adviseWillNeed)
 	}
 	spareCalls.Put(c)
 }
 
 // Map implements [Mapper].
-func (f *localFile) Map(offset, length int64) (bytes []byte, err error) {
-	err = f.buffered.use(func(file *os.File) (err error) {
-		bytes, err = mapFile(file, offset, length)
-		return err
-	})
-	return bytes, err
-}
+func (f *localFile) Map() ([]byte, error) { return mapFile(f.buffered, f.size) }
 
 // A call is a system call about a part of a file. It keeps its functions, so that nothing is allocated for one.
 type call struct {
-	offset, length                 int64
-	byte                           [1]byte
-	into                           [1][]byte
-	willNeed, isCached, readNowait func(*os.File) error
+	offset, length                                     int64
+	byte                                               [1]byte
+	into                                               [1][]byte
+	err                                                error
+	adviseRandom, adviseWillNeed, countCached, tryRead func(descriptor uintptr)
+}
+
+// do makes one of the calls, unless the file is closed.
+func (c *call) do(f *localFile, system func(uintptr)) error {
+	if err := f.calls.Control(system); err != nil {
+		return err
+	}
+	return c.err
 }
 
 var spareCalls = sync.Pool{New: func() any {
 	c := new(call)
 	c.into[0] = c.byte[:]
-	c.willNeed, c.isCached, c.readNowait = c.adviseWillNeed, c.countCached, c.tryRead
+	c.prepare()
 	return c
 }}
 
 // OpenRegular opens the file at path for reading. It refuses anything but a regular file before it opens it, since opening a pipe would
 // wait for its writer.
-func OpenRegular(path string) (*os.File, error) { return openRegular(path, 0) }
-
-func openRegular(path string, flags int) (*os.File, error) {
+func OpenRegular(path string) (*os.File, error) {
 	info, err := os.Stat(path)
 	if err == nil && !info.Mode().IsRegular() {
 		err = fmt.Errorf("%s is no file", path)
@@ -364,9 +387,17 @@ func openRegular(path string, flags int) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("shard: %w", err)
 	}
-	f, err := os.OpenFile(path, os.O_RDONLY|flags, 0)
+	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("shard: %w", err)
 	}
 	return f, nil
+}
+
+// Unmap gives back what [Mapper.Map] or [NewMemory] has returned. Nothing of it may be in use.
+func Unmap(bytes []byte) error {
+	if bytes == nil {
+		return nil
+	}
+	return unix.Munmap(bytes)
 }

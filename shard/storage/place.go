@@ -41,7 +41,7 @@ func (c *Client) source(place, index string) (Storage, error) {
 
 func (c *Client) at(place string, named bool) (Storage, error) {
 	if !IsRemote(place) {
-		f := NewFolder(place, c.files)
+		f := NewFolder(place)
 		f.client = c
 		return f, nil
 	}

@@ -45,8 +45,8 @@ type Object struct {
 	Version string `json:"version,omitempty"` // ETag or date, or in a folder the time of the last change in nanoseconds
 }
 
-// A File is open for reading, by many goroutines at a time. It stays the file that was opened: once another one has taken its place,
-// reads fail with [ErrReplaced].
+// A File is open for reading, by many goroutines at a time. It stays the file that was opened. Once another one has taken its place, reads
+// over a network fail with [ErrReplaced].
 type File interface {
 	io.ReaderAt
 	io.Closer
@@ -83,8 +83,8 @@ type Forgetter interface {
 // A Mapper is a File that can lie in memory without being read.
 type Mapper interface {
 	File
-	// Map returns a range, which begins at a page, until [Unmap] gives it back. It cannot be written to.
-	Map(offset, length int64) ([]byte, error)
+	// Map returns the whole file, until [Unmap] gives it back. It cannot be written to.
+	Map() ([]byte, error)
 }
 
 // FetchRoom is what [File.Fetch] needs beside the range: direct reads begin and end at multiples of a sector, and a cache keeps a few bytes

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -90,7 +89,7 @@ func Open(dir string, max int64) (*Cache, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cache: %w", err)
 	}
-	folder, objects := storage.NewFolder("", storage.PoolOf(4)), map[string]*object{}
+	folder, objects := storage.NewFolder(""), map[string]*object{}
 	return &Cache{Max: max, dir: dir, lock: lock, folder: folder, objects: objects, opened: time.Now()}, nil
 }
 
@@ -175,7 +174,7 @@ func (c *Cache) makeRoom(bytes int64) bool {
 	if c.allowance < bytes && time.Now().After(c.measureAt) {
 		room := c.clearLocked(bytes)
 		c.allowance, c.failure = max(room/8, bytes), nil // other processes write too
-		if room < bytes && c.unwritten.Load() > 0 { // promised bytes may be on the disk already, and count twice
+		if room < bytes && c.unwritten.Load() > 0 {      // promised bytes may be on the disk already, and count twice
 			c.allowance = 0
 		} else if room < bytes {
 			c.pauseLocked(nil)
@@ -201,7 +200,7 @@ func (c *Cache) clearLocked(bytes int64) int64 {
 	}
 	for _, info := range list {
 		o := c.objects[info.id]
-		if o != nil && !o.wanted.Load() && time.Since(c.opened) > pauseFor && room < bytes && o.create(os.O_TRUNC) == nil {
+		if o != nil && !o.wanted.Load() && time.Since(c.opened) > pauseFor && room < bytes && o.drop() == nil {
 			room += info.Kept
 		}
 	}
@@ -212,21 +211,19 @@ func (c *Cache) clearLocked(bytes int64) int64 {
 type object struct {
 	cache  *Cache
 	info   Info
-	path   string
-	local  storage.ChangingFile // at path
-	wanted atomic.Bool          // a record of it was read in this run
+	local  storage.ChangingFile
+	wanted atomic.Bool // a record of it was read in this run
 }
 
-// create makes the object's file, or mends its name and its size. With O_TRUNC it drops all ranges.
-func (o *object) create(flag int) error {
+// writeName writes the head of the object's file, or mends it.
+func (o *object) writeName() error {
 	name, _ := json.Marshal(o.info)
-	file, err := os.OpenFile(o.path, os.O_RDWR|os.O_CREATE|flag, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = file.WriteAt(append(name, make([]byte, keptName)...)[:keptName], 0)
-	return errors.Join(err, file.Truncate(keptAt(o.info.Bytes)+keptHead), file.Close())
+	_, err := o.local.WriteAt(append(name, make([]byte, keptName)...)[:keptName], 0)
+	return err
 }
+
+// drop drops all ranges.
+func (o *object) drop() error { return errors.Join(o.local.Clear(), o.writeName()) }
 
 // A file is a file of a network with the cache before it.
 type file struct {
@@ -242,10 +239,13 @@ func (c *Cache) Cached(f storage.File, place, identity string) storage.File {
 	defer c.mu.Unlock()
 	o := c.objects[id]
 	if o == nil {
-		o = &object{cache: c, info: Info{Place: place, Bytes: f.Size()}, path: c.path(id)}
-		err := errors.Join(c.lockObject(id, unix.F_RDLCK), o.create(0))
+		o = &object{cache: c, info: Info{Place: place, Bytes: f.Size()}}
+		err := c.lockObject(id, unix.F_RDLCK)
 		if err == nil {
-			o.local, err = c.folder.OpenToChange(o.path)
+			o.local, err = c.folder.OpenToChange(c.path(id), keptAt(o.info.Bytes)+keptHead)
+		}
+		if err == nil {
+			err = o.writeName()
 		}
 		if err != nil {
 			c.pauseLocked(err)
@@ -333,13 +333,9 @@ func (f *file) fill(p []byte, offset int64) (int, error) {
 	return n, nil
 }
 
-// write writes to the object's file. If somebody has removed that, it is made again for later ranges.
+// write writes to the object's file.
 func (f *file) write(at int64, p []byte) {
-	_, err := f.local.WriteAt(p, at)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = f.create(0)
-	}
-	if err != nil {
+	if _, err := f.local.WriteAt(p, at); err != nil {
 		f.cache.mu.Lock()
 		defer f.cache.mu.Unlock()
 		f.cache.pauseLocked(err)
@@ -349,7 +345,7 @@ func (f *file) write(at int64, p []byte) {
 // Forget implements [storage.Forgetter].
 func (f *file) Forget(offset, length int64) {
 	if offset == 0 && length >= f.info.Bytes {
-		f.create(os.O_TRUNC)
+		f.drop()
 	}
 	f.write(keptAt(offset), make([]byte, keptHead))
 	if inner, is := f.File.(storage.Forgetter); is {
