@@ -27,7 +27,7 @@ socket. Without it, all servers of this user answer, including those that loader
 
 The exit status is 1 if no server answers in time. So this serves as a health check for containers without a shell.`
 
-const reloadLong = `Make a server reload its data, like SIGHUP. Sets and partitions that were damaged or missing and are intact now
+const reloadLong = `Make a server reload its data. Sets and partitions that were damaged or missing and are intact now
 are served from each session's next epoch on. So are files that imgshard copy has repaired.
 If a served set is damaged now, or has different or less data, nothing changes: the server keeps serving all that it has opened,
 and the exit status is 1.

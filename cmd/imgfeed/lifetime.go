@@ -5,22 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"os/signal"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/imgfeed/imgfeed/server"
 )
 
 // untilEnd returns a context that ends by a signal or with the owner, and a function that frees it.
 func (f *serveFlags) untilEnd(ctx context.Context) (context.Context, context.CancelFunc, error) {
 	ends := []os.Signal{os.Interrupt, unix.SIGTERM}
 	if f.owner != 0 {
-		// Slurm sends SIGTERM to all processes of a job at once, but the owner needs batches until it has saved.
+		// Slurm sends SIGTERM to all processes of a job at once, and a closed terminal sends SIGHUP, but the owner needs batches
+		// until it has saved.
 		ends = ends[:1]
-		signal.Ignore(unix.SIGTERM)
+		signal.Ignore(unix.SIGTERM, unix.SIGHUP)
 	}
 	ctx, stop := signal.NotifyContext(ctx, ends...)
 	signal.Ignore(unix.SIGPIPE)  // the reader of our log may end before us
@@ -63,48 +61,3 @@ func untilOwnerEnds(ctx context.Context, owner int) (context.Context, error) {
 }
 
 func alive(pid int) bool { return !errors.Is(unix.Kill(pid, 0), unix.ESRCH) }
-
-// hangups are the SIGHUPs since the server's start. One that arrives while it opens its sets is handled as soon as it
-// serves.
-type hangups struct {
-	signals     chan os.Signal
-	hadTerminal bool
-}
-
-// takeHangups starts to collect them. If SIGHUP was ignored before, as by nohup, it stays ignored.
-func takeHangups() hangups {
-	h := hangups{make(chan os.Signal, 1), hasTerminal()}
-	if !signal.Ignored(unix.SIGHUP) {
-		signal.Notify(h.signals, unix.SIGHUP)
-	}
-	return h
-}
-
-// reload makes the server reload at each SIGHUP, until ctx ends. If the terminal is gone, SIGHUP ends the server, as
-// usual.
-func (h hangups) reload(ctx context.Context, srv *server.Server, log *slog.Logger, end func(error)) {
-	defer signal.Stop(h.signals)
-	for {
-		select {
-		case <-h.signals:
-			if h.hadTerminal && !hasTerminal() {
-				end(errors.New("the terminal was closed"))
-				return
-			}
-			if _, err := srv.Reload(); err != nil { // it logs everything else itself
-				log.Error("SIGHUP", "err", err)
-			}
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// hasTerminal reports whether the process has a controlling terminal.
-func hasTerminal() bool {
-	fd, err := unix.Open("/dev/tty", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
-	if err == nil {
-		unix.Close(fd)
-	}
-	return err == nil
-}

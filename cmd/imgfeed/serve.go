@@ -57,11 +57,12 @@ is replaced.
 
 Intact data is served. Damaged and incomplete partitions are reported in the log, and to clients that need them.
 
-SIGHUP, or imgfeed reload, makes the server reload its data. Repaired data is served from a session's next epoch on;
-if a set has different data, nothing changes.
+imgfeed reload makes the server reload its data. Repaired data is served from a session's next epoch on; if a set has
+different data, nothing changes.
 
 Once the server listens, it prints its sets and how to connect. The log goes to stderr. SIGTERM and SIGINT stop the
-server. With --owner, it ignores SIGTERM and stops when the owner ends, which may need batches after a SIGTERM to both.`
+server. With --owner, it ignores SIGTERM and SIGHUP and stops when the owner ends, which may need batches after a signal
+to both.`
 
 func newServeCommand() *cobra.Command {
 	f := serveFlags{socketMode: server.SocketMode}
@@ -98,7 +99,7 @@ func (f *serveFlags) register(flags *pflag.FlagSet) {
 	flags.Var(cliutil.Int(&c.Sessions, 0, sessionsMax), "sessions",
 		"divide --memory among this many sessions (default $LOCAL_WORLD_SIZE, or half of the rest for each)")
 	f.metricsFlags.register(flags)
-	flags.Var(cliutil.Int(&f.owner, 0, math.MaxInt), "owner", "stop when the process with this ID ends or closes the pipe at stdin, and ignore SIGTERM")
+	flags.Var(cliutil.Int(&f.owner, 0, math.MaxInt), "owner", "stop when the process with this ID ends or closes the pipe at stdin, and ignore SIGTERM and SIGHUP")
 	flags.BoolVar(&c.BitExact, "bit-exact", false, bitExactHelp)
 	flags.TextVar(&c.Resampler, "resampler", resample.Pillow13, resamplerUsage+"; default for sessions")
 	flags.Var(durationFlag(&f.exitIdle, 0), "exit-idle", "stop after this long without clients, e.g. 30s (default never)")
@@ -208,7 +209,7 @@ func (f *serveFlags) open(ctx context.Context, places []string, log *slog.Logger
 
 // run serves until a signal or the owner's end.
 func (f *serveFlags) run(ctx context.Context, out io.Writer, places []string) error {
-	log, hangups := f.log.logger(), takeHangups()
+	log := f.log.logger()
 	ctx, stop, err := f.untilEnd(ctx)
 	defer stop()
 	if err != nil {
@@ -236,9 +237,7 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, places []string) er
 		return err
 	}
 	defer listener.Close()
-	ctx, end := context.WithCancelCause(srv.WatchIdle(ctx, f.exitIdle))
-	defer end(nil)
-	go hangups.reload(ctx, srv, log, end)
+	ctx = srv.WatchIdle(ctx, f.exitIdle)
 	metrics, err := f.metricsFlags.serve(ctx, srv, log)
 	if err != nil {
 		return err

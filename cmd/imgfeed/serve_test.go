@@ -286,8 +286,8 @@ func openAndLeave(t *testing.T, path string, before net.Conn) {
 	hello(t, path)
 }
 
-// A job's SIGTERM reaches its processes all at once: the server serves on until its owner, here the test, has done.
-func TestServeLeavesSIGTERMToTheOwner(t *testing.T) {
+// A job's signals reach its processes all at once: the server serves on until its owner, here the test, has done.
+func TestServeLeavesSignalsToTheOwner(t *testing.T) {
 	t.Parallel()
 	path := socketPath(t)
 	cmd := imgfeed("serve", oneSet(t), "--socket", path, "--ready-fd", "3", "--owner", strconv.Itoa(os.Getpid()))
@@ -306,9 +306,10 @@ func TestServeLeavesSIGTERMToTheOwner(t *testing.T) {
 		t.Fatalf("%v; stderr: %s", err, &log)
 	}
 	cmd.Process.Signal(syscall.SIGTERM)
+	cmd.Process.Signal(syscall.SIGHUP)
 	time.Sleep(200 * time.Millisecond)
 	if h := hello(t, path); h.PID != cmd.Process.Pid {
-		t.Errorf("after SIGTERM: %+v", h)
+		t.Errorf("after SIGTERM and SIGHUP: %+v", h)
 	}
 	cmd.Process.Signal(os.Interrupt)
 	if err := cmd.Wait(); err != nil {

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from conftest import RANDOM, SAMPLES, SMALL, Feeder, imgshard, indices, seen, wait_for
+from conftest import RANDOM, SAMPLES, SMALL, Feeder, imgshard, indices, seen
 
 from imgfeed import DataLoader, ServerError, StateError
 
@@ -143,8 +144,7 @@ def test_a_server_joins_sets_for_all_its_clients(shards: Path, other: Path, tmp_
         ):
             assert seen(loader) == seen(own)
             assert feeder.process is not None
-            feeder.process.send_signal(signal.SIGHUP)
-            wait_for(lambda: feeder.process is not None and feeder.process.poll() is None)
+            subprocess.run([feeder.binary, "reload", "--socket", feeder.socket], check=True, stdout=subprocess.DEVNULL)
             assert seen(loader) == seen(own)
     finally:
         feeder.end(signal.SIGTERM)

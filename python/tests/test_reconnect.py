@@ -145,7 +145,6 @@ def test_a_shared_server_that_is_held_reloaded_killed_and_upgraded(
         time.sleep(0.02)
         feeder.process.send_signal(signal.SIGCONT)
         subprocess.run([feeder.binary, "reload", "--socket", feeder.socket], check=True, stdout=subprocess.DEVNULL)
-        feeder.process.send_signal(signal.SIGHUP)
         feeder.end(chance.choice([signal.SIGKILL, signal.SIGTERM]))
         ends += 1
         feeder.binary, feeder.threads = str(releases[ends % 2]), 1 + ends % 2

@@ -94,7 +94,7 @@ class Director:
         self.places.pack()
         self.mark = {MARK: str(root)}
         path = os.pathsep.join(p for p in sys.path if p)
-        self._env = {**os.environ, **self.mark, "TMPDIR": str(self.places.temporary), "PYTHONPATH": path}
+        self._env = {**os.environ, **self.mark, "XDG_RUNTIME_DIR": "", "TMPDIR": str(self.places.temporary), "PYTHONPATH": path}
 
     def _tasks(self) -> list[Task]:
         p = self.places
@@ -228,15 +228,12 @@ class Director:
     hang = hold
 
     def reload(self, event: Event) -> Callable[[], None] | None:
-        if event.dice < 0.5:
-            self.processes[event.whom].send_signal(signal.SIGHUP)
-        else:
-            self._reload(event.whom)
+        self._reload(self.places.socket(event.whom))
         return lambda: None
 
-    def _reload(self, name: str) -> None:
-        """Ask a server to look again; it may be down, held, or without a socket."""
-        tool("imgfeed", "reload", "--socket", self.places.socket(name), "--timeout", "5s", check=False)
+    def _reload(self, socket: Path) -> None:
+        """Make a server reload its data; it may be down, held, or without a socket."""
+        tool("imgfeed", "reload", "--socket", socket, "--timeout", "5s", check=False)
 
     def damage(self, event: Event) -> Callable[[], None] | None:
         """Damage a file of a set, in one of the ways in which files are damaged."""
@@ -266,10 +263,9 @@ class Director:
             new.replace(path)
             del self.damaged[event.whom]
             for server in ("feed", "steady"):
-                self._reload(server)
-            for pid in self._owned():
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGHUP)
+                self._reload(self.places.socket(server))
+            for socket in self.places.temporary.glob("imgfeed-*/imgfeed.sock.d/*"):  # of trainers, too
+                self._reload(socket)
 
         self.damaged[event.whom] = repair
         return repair
