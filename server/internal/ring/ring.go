@@ -67,8 +67,8 @@ func New(slots int, slotSize int64, shared bool) (_ *Ring, err error) {
 
 // reserve gives the file its size for good, and maps it.
 func reserve(fd int, size int64) ([]byte, error) {
-	if err := unix.Ftruncate(fd, size); err != nil { // beyond ulimit -f, for instance
-		return nil, fmt.Errorf("ftruncate: %w", err)
+	if err := unix.Ftruncate(fd, size); err != nil {
+		return nil, fmt.Errorf("%w: raise the limit of a file's size (ulimit -f)", err)
 	}
 	for {
 		err := unix.Fallocate(fd, 0, 0, size)
