@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measure sets of the encoding pixels beside memcpy and FFCV's raw mode, in one run, on one core, and print a table.
+"""Measure sets of the encoding pixels beside FFCV's raw mode, in one run, on one core, and print a table.
 
     python3 bench/peers/pixels.py IMAGES --repeat 8 --json result.json > table.md
     python3 bench/peers/pixels_plot.py result.json docs/pixels.svg
@@ -7,7 +7,6 @@
 IMAGES is a folder of JPEG files, in class folders or not. Each is packed --repeat times, so that the sets are far larger
 than the caches, as original and as pixels by every codec, resized to 256. Then, alternating, round after round:
 
-  memcpy   crops of 224 copied out of raw 256 images in memory (memcpy/main.go): centre (eval), random (train-resize)
   imgfeed  `imgfeed bench --threads 1`: all that serving does, checksums too; set in the page cache
   FFCV     raw mode, one worker: centre crop (eval), random resized crop (train)
 
@@ -40,7 +39,7 @@ from run import HERE, LEVELS, Contender, build_go, output, processor, say
 
 TRANSFORMS = ("eval", "train-resize", "train")
 CODECS = ("bitpack", "zstd", "lz4", "none")
-MEMCPY, FFCV = "memcpy of raw crops", "FFCV, raw"
+FFCV = "FFCV, raw"
 
 
 def pack(images: Path, repeat: int, work: Path, imgshard: Path) -> tuple[dict[str, Path], list[Path]]:
@@ -84,10 +83,9 @@ def row(name: str, command: dict[str, list[str]], core: int, env: dict[str, str]
 
 
 def contenders(args: argparse.Namespace, work: Path, sets: dict[str, Path], files: list[Path]) -> list[tuple[Contender, float]]:
-    """Return the rows with their bytes a sample: memcpy first, FFCV second if it is there."""
-    seconds, raw = str(args.seconds), sample_bytes(sets["none"])
-    copier = [str(build_go("./bench/peers/memcpy", work / "memcpy")), str(sets["none"]), seconds]
-    rows = [(row(MEMCPY, {t: [*copier, t] for t in ("eval", "train-resize")}, args.core), raw)]
+    """Return the rows with their bytes a sample: FFCV first if it is there."""
+    seconds = str(args.seconds)
+    rows = []
     if output(args.ffcv_python, "-c", "import ffcv; print(1)"):
         listing, beton = work / "list.txt", work / "raw.beton"
         listing.write_text("".join(f"{f}\n" for f in files))
@@ -126,25 +124,19 @@ def ratio(r: Contender, base: Contender | None, transform: str) -> str:
 
 
 def table(rows: list[tuple[Contender, float]]) -> str:
-    contenders = [r for r, _ in rows]
-    memcpy = contenders[0]
-    ffcv = next((r for r in contenders if r.name == FFCV), None)
-    raw = rows[0][1]
+    ffcv = next((r for r, _ in rows if r.name == FFCV), None)
     lines = [
-        "| images per second of one core | KB a sample | of raw | eval | × memcpy | × FFCV | train-resize | × memcpy | train | × FFCV |",
-        "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
+        "| images per second of one core | KB a sample | eval | × FFCV | train-resize | train | × FFCV |",
+        "|---|--:|--:|--:|--:|--:|--:|",
     ]
     for r, size in rows:
         figure = {t: f"{statistics.median(f):,.0f}" if f else "–" for t, f in r.figures.items()}
         cells = [
             r.name,
             f"{size / 1000:.0f}",
-            f"{size / raw:.3f}",
             figure["eval"],
-            ratio(r, memcpy, "eval"),
             ratio(r, ffcv, "eval"),
             figure["train-resize"],
-            ratio(r, memcpy, "train-resize"),
             figure["train"],
             ratio(r, ffcv, "train"),
         ]
