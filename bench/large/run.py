@@ -1,17 +1,10 @@
-"""How long everything takes that concerns a whole set, and how much memory, with a set of ImageNet-21k's 14,197,122 samples and 72,000 long names of classes.
+"""Measure how time and memory grow with a set's number of samples.
 
-    make build && python3 bench/large/run.py WORK [--samples 14197122] [--classes 72000] > table.md
+    make build && python3 bench/large/run.py WORK [--sizes 10000,100000,1280000] > table.md
 
-WORK is a folder with room for 2.2 GB, where the set (main.go makes it, in a minute or two, of pictures of 8 × 8 pixels) is left for the next run. It is read once
-before anything is timed, so that what is measured is work and not the disk. Each row of Python is a process of its own, and the server is the same for all of them: the time is from after
-`import imgfeed` on, memory is what the client's process had at most more than after that import, and what the server had at most of its own (not of the index,
-which is page cache). Needs numpy, and torch where it is installed. About five minutes on an idle machine with two cores.
-
-    python3 bench/large/run.py WORK --kinds [--sizes 10000,100000,1280000] > table.md
-
-makes datasets of JPEGs of about 16 pixels, and every kind of set of them, and measures each kind at each size. The bucket is Versity's
+This makes datasets of JPEGs of about 16 pixels, and every kind of set of them, and measures each kind at each size. The bucket is Versity's
 gateway, which it installs, behind a proxy that delays each request by 10 ms. It takes 12 GB and 10 minutes on an idle machine, and needs
-Go and tar. The memory of commands is the peak of their resident size, at least that of this program; servers have their own.
+Go, tar and numpy. The memory of commands is the peak of their resident size, at least that of this program; servers have their own.
 """
 
 from __future__ import annotations
@@ -21,7 +14,6 @@ import asyncio
 import contextlib
 import json
 import os
-import platform
 import signal
 import subprocess
 import sys
@@ -39,38 +31,16 @@ from run import processor
 
 # The work of a row, in Python. SIZE is the number of samples; load() makes a loader of the server.
 CLIENT = {
-    "a loader, and its `len`": "len(load())",
-    "`dataset.targets`": "assert len(load().dataset.targets) == SIZE",
-    "`dataset.classes`": "assert len(load().dataset.classes) > 1",
     "the first batch": "first(load())",
-    "the first batch of the set's order": "first(load(shuffle=False))",
-    "a thousand batches": "loader = load(); iterator = iter(loader); [next(iterator) for _ in range(1000)]",
-    "`subset=0.1`": "first(load(subset=0.1))",
-    "`subset=` a thousand classes": "first(load(subset=names(1000)))",
-    "`weights=` float64 by sample": "first(load(weights=np.linspace(0, 1, SIZE)))",
-    "`weights=` a list by sample": "first(load(weights=[1.0, 2.0] * (SIZE // 2) + [3.0] * (SIZE % 2)))",
-    '`weights="balanced"`': 'first(load(weights="balanced"))',
-    "`order=` int64": "first(load(shuffle=False, order=mixed()))",
-    "`order=` a function": "first(load(shuffle=False, order=lambda epoch: mixed()))",
-    "`sampler=` a list": "first(load(shuffle=False, sampler=mixed().tolist()))",
-    "`skip(50_000)`": "loader = load(); loader.skip(50_000); first(loader)",
     "`load_state_dict` in the middle": "first(resumed())",
-    "`load_state_dict` in the middle, with `order=`": "first(resumed(shuffle=False, order=mixed()))",
-    "`loader.sampler`'s order, gone through": "assert sum(1 for _ in load().sampler) == SIZE",
-    "`dataset.key` of a hundred": "d = load().dataset; [d.key(i * (SIZE // 100)) for i in range(100)]",
-}
-WITH_TORCH = {
-    "`order=` torch's int64": "import torch; order = torch.from_numpy(mixed()); begin(); first(load(shuffle=False, order=order))",
-    "`weights=` torch's float64": "import torch; w = torch.ones(SIZE, dtype=torch.float64); begin(); first(load(weights=w))",
-    "`sampler=` torch's RandomSampler": (
-        "from torch.utils.data import RandomSampler; begin(); first(load(shuffle=False, sampler=RandomSampler(range(SIZE))))"
-    ),
+    '`weights="balanced"`': 'first(load(weights="balanced"))',
+    "`sampler=` a list": "first(load(shuffle=False, sampler=mixed().tolist()))",
 }
 PROLOGUE = """
 import json, sys, time
 import numpy as np
 from imgfeed import DataLoader
-SOCKET, SIZE, CLASSES = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+SOCKET, SIZE = sys.argv[1], int(sys.argv[2])
 def peak():
     return next(int(line.split()[1]) * 1024 for line in open("/proc/self/status") if line.startswith("VmHWM"))
 def begin():
@@ -81,8 +51,6 @@ def load(**options):
     return DataLoader(SOCKET, 256, **options)
 def first(loader):
     return next(iter(loader))
-def names(count):
-    return load().dataset.classes[:: CLASSES // count][:count]
 def mixed():
     return np.arange(SIZE - 1, -1, -1)
 def resumed(**options):
@@ -149,14 +117,7 @@ def served(socket: Path, *data: str | Path) -> Iterator[tuple[int, float, int]]:
         server.terminate()
 
 
-def row(name: str, seconds: float, client: int | None, server: int | None) -> None:
-    cells = ["" if b is None else f"{b / 1e6:,.0f}" for b in (client, server)]
-    print(f"| {name} | {seconds:.2f} | {' | '.join(cells)} |", flush=True)
-
-
-def client(
-    code: str, folder: str, size: int, classes: int
-) -> subprocess.CompletedProcess[str]:
+def client(code: str, folder: str, size: int) -> subprocess.CompletedProcess[str]:
     """Run the work of a row in a process of its own."""
     return subprocess.run(
         [
@@ -165,7 +126,6 @@ def client(
             PROLOGUE + code + EPILOGUE,
             f"unix:{folder}/socket",
             str(size),
-            str(classes),
         ],
         env={**os.environ, "PYTHONPATH": str(ROOT / "python")},
         check=False,
@@ -197,12 +157,6 @@ def command(
     return time.monotonic() - start, usage.ru_maxrss * 1024
 
 
-KIND_ROWS = [
-    "the first batch",
-    "`load_state_dict` in the middle",
-    '`weights="balanced"`',
-    "`sampler=` a list",
-]
 GATEWAY = "github.com/versity/versitygw/cmd/versitygw@v1.8.0"
 GATEWAY_PORT, PROXY_PORT = 7070, 7071
 
@@ -267,9 +221,9 @@ def measured(data: list[str | Path], size: int) -> Iterator[tuple[str, str]]:
         served(Path(folder) / "socket", *data) as (pid, took, most),
     ):
         yield SERVING, f"{took:.2f} s, {most / 1e6:,.0f} MB"
-        for name in KIND_ROWS:
+        for name, code in CLIENT.items():
             with Watch(pid) as watch:
-                done = client(CLIENT[name], folder, size * len(data), 1000)
+                done = client(code, folder, size * len(data))
             if done.returncode:
                 raise SystemExit(f"run.py: {name}: {done.stderr}")
             seconds, own = json.loads(done.stdout)
@@ -381,80 +335,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("work", type=Path)
-    parser.add_argument("--samples", type=int, default=14_197_122)
-    parser.add_argument("--classes", type=int, default=72_000)
-    parser.add_argument("--only", default="", help="only rows whose names contain this")
-    parser.add_argument(
-        "--kinds",
-        action="store_true",
-        help="measure every kind of set, of several sizes",
-    )
-    parser.add_argument("--sizes", default="10000,100000,1280000", help="for --kinds")
+    parser.add_argument("--sizes", default="10000,100000,1280000")
     args = parser.parse_args()
-    if args.kinds:
-        return kinds(args.work, [int(size) for size in args.sizes.split(",")])
-    data = args.work / f"large-{args.samples}-{args.classes}"
-    args.work.mkdir(parents=True, exist_ok=True)
-    if not data.exists():
-        subprocess.run(
-            [
-                os.environ.get("GO", "go"),
-                "run",
-                "./bench/large",
-                data.resolve(),
-                "-samples",
-                str(args.samples),
-                "-classes",
-                str(args.classes),
-            ],
-            cwd=ROOT,
-            env={**os.environ, "CGO_ENABLED": "0"},
-            check=True,
-        )
-    for path in data.rglob("*.imgshard"):
-        path.read_bytes()
-    print(
-        f"{args.samples:,} samples, {args.classes:,} classes; {processor()}; Python {platform.python_version()}\n"
-    )
-    print("| | s | client, MB | server's own, MB |\n|---|--:|--:|--:|")
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        served(Path(folder) / "socket", data) as (pid, took, memory),
-    ):
-        row(SERVING, took, None, memory)
-        rows = dict(CLIENT)
-        if not subprocess.run(
-            [sys.executable, "-c", "import torch"], check=False, capture_output=True
-        ).returncode:
-            rows |= WITH_TORCH
-        for name, code in rows.items():
-            if args.only not in name:
-                continue
-            with Watch(pid) as watch:
-                done = client(code, folder, args.samples, args.classes)
-            if done.returncode:
-                print(
-                    f"| {name} | failed: {done.stderr.strip().splitlines()[-1]} | | |",
-                    flush=True,
-                )
-                continue
-            row(name, *json.loads(done.stdout), watch.most)
-    if args.only not in "imgshard":
-        return
-    line = subprocess.run(
-        [BIN / "imgshard", "ls", data, str(args.samples // 2)],
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    ).stdout
-    key = line.split("\t")[1]
-    row("imgshard ls SET KEY", *command("ls", data, key), None)
-    row("imgshard cat SET KEY", *command("cat", data, key), None)
-    row("imgshard inspect SET", *command("inspect", data), None)
-    row("imgshard view SET", *command("view", data, "-o", "-"), None)
-    row("imgshard stats SET", *command("stats", data), None)
-    row("imgshard ls SET", *command("ls", data), None)
-    row("imgshard verify SET", *command("verify", data), None)
+    kinds(args.work, [int(size) for size in args.sizes.split(",")])
 
 
 if __name__ == "__main__":
