@@ -12,12 +12,12 @@ type Store struct {
 	Requests    int64 `json:"requests"`
 	Retries     int64 `json:"retries"` // requests that repeat a failed one
 	UnderWay    int64 `json:"under_way"`
-	UnderWayMax int64 `json:"under_way_max"` // at the moment
-	Bytes       int64 `json:"bytes"`         // bytes received
-	SetBytes    int64 `json:"set_bytes"`     // bytes of the served sets in the store
-	HitBytes    int64 `json:"hit_bytes"`     // bytes read from the cache
-	CacheUsed   int64 `json:"cache_used"`    // bytes that the cache keeps
-	CacheMax    int64 `json:"cache_max"`     // at most; 0 without a cache
+	UnderWayMax int64 `json:"under_way_max"`
+	Bytes       int64 `json:"bytes"`      // bytes received
+	SetBytes    int64 `json:"set_bytes"`  // bytes of the served sets in the store
+	HitBytes    int64 `json:"hit_bytes"`  // bytes read from the cache
+	CacheUsed   int64 `json:"cache_used"` // bytes that the cache keeps
+	CacheMax    int64 `json:"cache_max"`  // at most; 0 without a cache
 	// CacheFailure says why nothing is kept at the moment; "" if something is.
 	CacheFailure string `json:"cache_failure"`
 	// Failure is the last one for which a request was repeated; "" if there was none.

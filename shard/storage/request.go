@@ -146,8 +146,8 @@ type try func(ctx context.Context, received func(bytes int)) (request string, er
 // The time is [Client.Timeout], from the first try, or from the beginning of an outage. So all waiting requests fail with the first one, and
 // later ones are tried once, to find out whether the store answers again.
 func (r *remote) repeat(name string, offset, length int64, send try) error {
-	r.client.limiter.enter()
-	defer r.client.limiter.leave()
+	r.client.slots <- struct{}{}
+	defer func() { <-r.client.slots }()
 	first, wrong := time.Now(), false
 	for tries := 1; ; tries++ {
 		began := time.Now()
@@ -182,9 +182,6 @@ func (r *remote) repeat(name string, offset, length int64, send try) error {
 		}
 		r.client.Counts.Retries.Add(1)
 		r.client.Counts.Failed.Store(failed)
-		if failed.Status == http.StatusTooManyRequests || failed.Status == http.StatusServiceUnavailable {
-			r.client.limiter.backOff()
-		}
 		select {
 		case <-time.After(pause):
 		case <-r.client.Context.Done():
