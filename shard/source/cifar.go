@@ -10,7 +10,6 @@ import (
 	"io"
 	"io/fs"
 	"path"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -51,28 +50,24 @@ const (
 
 // cifarFormat is one of the two.
 type cifarFormat struct {
-	name, folder, archive string
-	train, test           []string // the files of images
-	metas                 []string // the files of class names: of those in keys, and of the coarse ones
-	classes               [2]int   // number of classes in each of metas
+	name, folder string
+	train, test  []string // the files of images
+	metas        []string // the files of class names: of those in keys, and of the coarse ones
+	classes      [2]int   // number of classes in each of metas
 }
 
 var cifar10 = cifarFormat{
-	name: "CIFAR-10", folder: "cifar-10-batches-bin", archive: "cifar-10-binary.tar.gz",
+	name: "CIFAR-10", folder: "cifar-10-batches-bin",
 	train: []string{"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin"},
 	test:  []string{"test_batch.bin"},
 	metas: []string{"batches.meta.txt"}, classes: [2]int{10},
 }
 
 var cifar100 = cifarFormat{
-	name: "CIFAR-100", folder: "cifar-100-binary", archive: "cifar-100-binary.tar.gz",
+	name: "CIFAR-100", folder: "cifar-100-binary",
 	train: []string{"train.bin"}, test: []string{"test.bin"},
 	metas: []string{"fine_label_names.txt", "coarse_label_names.txt"}, classes: [2]int{100, 20},
 }
-
-// cifarUnread are the unsupported versions, by the folder in their archive.
-var cifarUnread = map[string]*cifarFormat{"cifar-10-batches-py": &cifar10, "cifar-10-batches-mat": &cifar10, "cifar-100-python": &cifar100,
-	"cifar-100-matlab": &cifar100}
 
 func (f *cifarFormat) files() []string { return slices.Concat(f.train, f.test, f.metas) }
 func (f *cifarFormat) record() int     { return len(f.metas) + cifarImageBytes } // a byte for each label
@@ -92,121 +87,86 @@ type cifarFiles struct {
 // cifarSplit is the training or the test files as a split.
 type cifarSplit struct {
 	*cifarFiles
-	prefix string // begins the keys: "train" or "test"
-	names  []string
-	images int // the published number
+	prefix  string // begins the keys: "train" or "test"
+	names   []string
+	records [][]byte
 }
 
 func openCIFAR(from *candidate) ([]*Split, error) {
 	if from.part || from.folder != nil && from.given {
 		return nil, nil
 	}
-	c, err := findCIFAR(from)
-	if c == nil || err != nil {
+	format, err := sniffCIFAR(from)
+	if format == nil || err != nil {
 		return nil, err
 	}
+	c := &cifarFiles{path: from.path, format: format}
 	switch label := from.opts.Label; {
 	case from.opts.Split != "":
 		return nil, transport.Refuse(c.path, "holds two splits, train and val (the test images), which cannot both be called %q",
 			from.opts.Split)
-	case label != "" && len(c.format.metas) == 1:
-		return nil, transport.Refuse(c.path, "--label %s: %s has one label for each image", label, c.format.name)
-	case label == "coarse":
+	case label == "coarse" && format == &cifar100:
 		c.label = 1
-	case label != "" && label != "fine":
-		return nil, transport.Refuse(c.path, "--label %s: %s has the labels fine and coarse", label, c.format.name)
+	case label != "" && (label != "fine" || format == &cifar10):
+		return nil, transport.Refuse(c.path, "--label %s: CIFAR-100 has the labels fine and coarse, CIFAR-10 has one label", label)
+	}
+	if from.folder != nil {
+		c.from = &transport.TreeFiles{FS: from.tree, Root: c.path}
+	} else if c.from, err = from.inTars(); err != nil {
+		return nil, err
 	}
 	out := transport.Stem(c.path)
 	return []*Split{
-		dataset.NewSplit("train", c.path, out+"-train-shards", &cifarSplit{c, "train", c.format.train, 50_000}, from.opts),
-		dataset.NewSplit("val", c.path, out+"-val-shards", &cifarSplit{c, "test", c.format.test, 10_000}, from.opts),
+		dataset.NewSplit("train", c.path, out+"-train-shards", &cifarSplit{cifarFiles: c, prefix: "train", names: format.train}, from.opts),
+		dataset.NewSplit("val", c.path, out+"-val-shards", &cifarSplit{cifarFiles: c, prefix: "test", names: format.test}, from.opts),
 	}, nil
 }
 
-// findCIFAR recognises an unpacked CIFAR, its archive, or a folder that holds only one of these. It returns nil for anything else.
-func findCIFAR(c *candidate) (*cifarFiles, error) {
-	if c.folder == nil {
-		return sniffCIFAR(c)
+// sniffCIFAR recognises an unpacked CIFAR by its files, and an archive by the first that is neither a folder nor its readme.html. It
+// returns nil for anything else.
+func sniffCIFAR(c *candidate) (*cifarFormat, error) {
+	if c.folder != nil {
+		for _, f := range []*cifarFormat{&cifar10, &cifar100} {
+			n := len(slices.DeleteFunc(f.files(), func(name string) bool { return !slices.Contains(c.files, name) }))
+			if n > 1 || n == 1 && f == &cifar10 && len(c.folders) == 0 { // a train.bin alone may be anything
+				return f, nil
+			}
+		}
+		return nil, nil
 	}
-	for _, f := range []*cifarFormat{&cifar10, &cifar100} {
-		n := len(slices.DeleteFunc(f.files(), func(name string) bool { return !slices.Contains(c.files, name) }))
-		if n > 1 || n == 1 && f == &cifar10 && len(c.folders) == 0 { // a train.bin alone may be anything
-			return &cifarFiles{path: c.path, from: &transport.TreeFiles{FS: c.tree, Root: c.path}, format: f}, nil
-		}
-		names, own := c.folders, f.folder
-		if len(names) == 0 {
-			names, _ = c.tars()
-			own = f.archive
-		}
-		if !slices.Contains(names, own) {
-			continue
-		}
-		if others := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == own }); len(others) > 0 {
-			return nil, transport.RefuseEntry(c.path, own, "%s beside other data (%s): build it by its own path, %s", f.name,
-				transport.SomeNames(others), filepath.Join(c.path, own))
-		}
-		inner, err := c.child(own, "")
-		if err != nil {
-			return nil, err
-		}
-		defer inner.close()
-		return findCIFAR(inner)
-	}
-	if len(c.folders) == 0 {
-		return nil, refuseCIFAR(c.path, filepath.Base(c.path))
-	}
-	return nil, refuseCIFAR(c.path, c.folders...)
-}
-
-// sniffCIFAR recognises an archive of CIFAR by its first relevant file. It returns nil for another tar.
-func sniffCIFAR(c *candidate) (*cifarFiles, error) {
-	for i := range 100 { // members that say nothing: folders, readme.html
+	for i := 0; ; i++ {
 		m, err := c.member(i)
 		if err == io.EOF {
 			return nil, nil
 		}
-		if err != nil {
-			return nil, err
-		}
 		folder, name := path.Split(m.name)
-		switch folder = path.Base(folder); {
-		case m.kind != tar.TypeReg || name == "readme.html" || strings.HasSuffix(name, "~"):
+		switch {
+		case err != nil:
+			return nil, err
+		case m.kind == tar.TypeDir || name == "readme.html":
 			continue
 		case slices.Contains(cifar10.files(), name):
-			return newCIFARArchive(c, &cifar10)
-		case slices.Contains(cifar100.files(), name) && folder == cifar100.folder:
-			return newCIFARArchive(c, &cifar100)
+			return &cifar10, nil
+		case slices.Contains(cifar100.files(), name) && path.Base(folder) == cifar100.folder:
+			return &cifar100, nil
 		}
-		return nil, refuseCIFAR(c.path, folder)
+		return nil, nil
 	}
-	return nil, nil
 }
 
-func newCIFARArchive(c *candidate, f *cifarFormat) (*cifarFiles, error) {
-	t, err := c.inTars()
-	return &cifarFiles{path: c.path, from: t, format: f}, err
-}
-
-// refuseCIFAR tells the versions for Python and MATLAB, which are not read, from folders and tars of images.
-func refuseCIFAR(p string, folders ...string) error {
-	for _, folder := range folders {
-		if f := cifarUnread[folder]; f != nil {
-			return &FormatError{Path: p, Entry: folder, Err: errors.ErrUnsupported,
-				Msg: fmt.Sprintf("of %s the binary version is read: get %s, which holds the same images, "+
-					"or pack torchvision's dataset by imgfeed.from_torch", f.name, f.archive)}
-		}
-	}
-	return nil
-}
-
-// load reads all files, once.
-func (c *cifarFiles) load(ctx context.Context) error {
+// load reads all files, once, and finds the records of the split.
+func (c *cifarSplit) load(ctx context.Context) error {
 	c.once.Do(func() {
 		c.data = make(map[string][]byte)
 		if c.err = c.from.Files(&transport.Walk{Ctx: ctx}, c.take); c.err == nil {
 			c.err = c.check()
 		}
 	})
+	if c.err == nil && c.records == nil {
+		for _, name := range c.names {
+			c.records = slices.AppendSeq(c.records, slices.Chunk(c.data[name], c.format.record()))
+		}
+	}
 	return c.err
 }
 
@@ -227,9 +187,8 @@ func (c *cifarFiles) take(f *transport.File) (err error) {
 		_, err = io.ReadFull(f.Data, c.data[name])
 		return err
 	}
-	c.data[name], err = c.from.Read(f.Key, nil)
-	if reject, ok := errors.AsType[*RejectError](err); ok {
-		return f.Errorf("not one of %s's files: %s", c.format.name, reject.Reason)
+	if c.data[name], err = c.from.Read(f.Key, nil); err != nil {
+		err = f.Errorf("%v", err)
 	}
 	return err
 }
@@ -301,30 +260,17 @@ func (c *cifarSplit) Bytes() int64   { return 0 }
 
 func (c *cifarSplit) Place(string) string { return "" }
 
-// record returns the record with an index in the split, and its key; nil after the last one.
-func (c *cifarSplit) record(place int) (record []byte, key string) {
-	size, rest := c.format.record(), place
-	for _, name := range c.names {
-		if n := len(c.data[name]) / size; rest >= n {
-			rest -= n
-			continue
-		}
-		record = c.data[name][rest*size:][:size]
-		return record, fmt.Sprintf("%s/%s/%05d", c.prefix, c.classes[0][record[len(c.format.metas)-1]], place)
-	}
-	return nil, ""
+func (c *cifarSplit) key(place int) string {
+	return fmt.Sprintf("%s/%s/%05d", c.prefix, c.classes[0][c.records[place][len(c.format.metas)-1]], place)
 }
 
 // find returns the record of a key, or nil.
 func (c *cifarSplit) find(key string) []byte {
 	place, err := strconv.Atoi(key[strings.LastIndexByte(key, '/')+1:])
-	if err != nil || place < 0 {
+	if err != nil || place < 0 || place >= len(c.records) || c.key(place) != key {
 		return nil
 	}
-	if record, own := c.record(place); own == key {
-		return record
-	}
-	return nil
+	return c.records[place]
 }
 
 func (c *cifarSplit) labelOf(record []byte) int32 {
@@ -339,16 +285,12 @@ func (c *cifarSplit) Walk(ctx context.Context, s *Split, fn func(Item) error) (d
 	if c.label > 0 {
 		s.Note("the labels are the %d coarse ones", len(classes))
 	}
-	images, counts := 0, make([]int, len(classes))
-	for record, key := c.record(0); record != nil; record, key = c.record(images) {
-		images++
+	counts := make([]int, len(classes))
+	for i, record := range c.records {
 		counts[c.labelOf(record)]++
-		if err := errors.Join(ctx.Err(), fn(Item{Key: key, Label: c.labelOf(record), Labelled: true})); err != nil {
+		if err := errors.Join(ctx.Err(), fn(Item{Key: c.key(i), Label: c.labelOf(record), Labelled: true})); err != nil {
 			return dataset.Labels{}, err
 		}
-	}
-	if images != c.images {
-		s.Note("%s has %d %s images, %s as published has %d", s.Path, images, c.prefix, c.format.name, c.images)
 	}
 	return dataset.Labels{Classes: classes, Used: dataset.UsedClasses(classes, counts), ByKey: func(key string) (int32, bool) {
 		if record := c.find(key); record != nil {

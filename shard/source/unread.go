@@ -13,10 +13,14 @@ import (
 const (
 	writeImages = "write its images into class folders, WebDataset's tars or parquet"
 	unpack      = "unpack it and build its folder"
+	cifarBinary = "get the binary version, as cifar-10-binary.tar.gz, or pack torchvision's dataset by imgfeed.from_torch"
 )
 
 // unreadFormats are unsupported formats of images, by the names of their files, with the remedy.
 var unreadFormats = []struct{ pattern, name, remedy string }{
+	{"cifar-*-python*", "CIFAR's version for Python", cifarBinary},
+	{"cifar-10-batches-py", "CIFAR's version for Python", cifarBinary},
+	{"cifar-*-mat*", "CIFAR's version for MATLAB", cifarBinary},
 	{"*.tfrecord", "TFRecord", writeImages},
 	{"*.tfrecords", "TFRecord", writeImages},
 	{"*-of-[0-9][0-9][0-9][0-9][0-9]", "TFRecord", writeImages},
@@ -56,6 +60,9 @@ func (c *candidate) unread() error {
 		return transport.NamedImage(name) && filepath.Ext(name) != "" || transport.FileKind(name) != "" || table.NamedList(name)
 	}) {
 		return nil
+	}
+	if err := unreadFile(c.path, ""); err != nil {
+		return err
 	}
 	for _, name := range c.files {
 		if err := unreadFile(c.path, name); err != nil && filepath.Ext(name) != ".json" {
