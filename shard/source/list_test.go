@@ -154,7 +154,7 @@ func TestListsThatAreWrong(t *testing.T) {
 		"a file is missing":    {"x.csv", "path,label\na.jpg,1\nnone.jpg,0\nsub/none.jpg,0\n", Options{}, "x.csv: line 3: there is no file DIR/none.jpg (2 lines name no file): complete"},
 		"all are missing":      {"x.csv", "path,label\np/a.jpg,1\np/b.jpg,0\n", Options{}, "--images DIR names the folder"},
 		"twice":                {"x.csv", "path,label\na.jpg,1\nc.jpg,0\n./a.jpg,1\n", Options{}, "x.csv: line 4: names the image of line 2 again (a.jpg)"},
-		"a fraction":           {"x.csv", "path,label\na.jpg,1\nc.jpg,0.5\n", Options{}, "line 3: the label 0.5 is no whole number"},
+		"a fraction":           {"x.csv", "path,label\na.jpg,1\nc.jpg,0.5\n", Options{}, "line 3: the label \"0.5\" is no whole number"},
 		"names and numbers":    {"x.csv", "path,label\na.jpg,1\nc.jpg,cat\n", Options{}, `line 3: the label "cat" is a name, and others are numbers (1)`},
 		"negative":             {"x.csv", "path,label\na.jpg,1\nc.jpg,-2\n", Options{}, "line 3: the label -2 is not from 0"},
 		"huge":                 {"x.csv", "path,label\na.jpg,99999999\n", Options{}, "line 2: the label 99999999 is not from 0"},

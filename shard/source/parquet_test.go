@@ -130,7 +130,7 @@ func TestParquetLabels(t *testing.T) {
 		}
 	}
 	for kind, want := range map[string]string{
-		"fraction": `"row 1": the label is no whole number`,
+		"fraction": `"row 1": the label "0.5" is no whole number`,
 		"mixed":    `"row 0": the label "dog" is a name, and others are numbers (7)`,
 		"none":     "or take the images without labels by --no-labels",
 	} {

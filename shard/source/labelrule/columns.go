@@ -37,6 +37,18 @@ func WholeNumber(text string) (n int32, whole, number bool) {
 	return int32(min(max(x, NoLabel-1), NumberedClassesMax)), true, true // beyond both, any label is refused
 }
 
+// ParseLabel reads a label, or -1 for none.
+func ParseLabel(text string, at Errorf) (int32, error) {
+	n, whole, _ := WholeNumber(text)
+	switch {
+	case !whole:
+		return 0, at("the label %.40q is no whole number: name another by --label", text)
+	case n < NoLabel || n >= NumberedClassesMax:
+		return 0, at("the label %.40s is not from 0 to %d", text, NumberedClassesMax-1)
+	}
+	return n, nil
+}
+
 // Column collects the distinct labels of a column. If all are whole numbers, they are the labels; otherwise they name classes.
 type Column struct {
 	Values []string
@@ -103,13 +115,14 @@ func (v *Column) Resolve(path string, names ClassNames, opts dataset.Options) (r
 	r.Labels = make([]int32, len(v.Values))
 	firstNumber, firstFraction, firstName := -1, -1, -1
 	for i, value := range v.Values {
-		n, whole, number := WholeNumber(value)
+		_, whole, number := WholeNumber(value)
 		first := &firstName
 		switch {
-		case whole && (n < NoLabel || n >= NumberedClassesMax):
-			return r, v.errorf[i]("the label %.40s is not from 0 to %d", value, NumberedClassesMax-1)
 		case whole:
-			r.Labels[i], first = n, &firstNumber
+			if r.Labels[i], err = ParseLabel(value, v.errorf[i]); err != nil {
+				return r, err
+			}
+			first = &firstNumber
 		case number:
 			first = &firstFraction
 		}
@@ -119,7 +132,8 @@ func (v *Column) Resolve(path string, names ClassNames, opts dataset.Options) (r
 	}
 	switch {
 	case firstFraction >= 0 && firstName < 0:
-		return r, v.errorf[firstFraction]("the label %s is no whole number: name another column by --label", v.Values[firstFraction])
+		_, err = ParseLabel(v.Values[firstFraction], v.errorf[firstFraction])
+		return r, err
 	case firstName < 0:
 		r.Numbered = true
 		return r, nil

@@ -145,18 +145,13 @@ func (l *Parquet) Walk(ctx context.Context, s *dataset.Split, fn func(dataset.It
 
 // rowLabel is the label of a row, or the place of its text among the texts.
 func (l *Parquet) rowLabel(text string, at labelrule.Errorf) (int32, error) {
-	n, whole, _ := labelrule.WholeNumber(text)
 	switch {
 	case text == "":
 		return labelrule.NoLabel, nil
 	case l.named:
 		return l.texts.Add(text, at)
-	case !whole:
-		return 0, at("the label is no whole number: name another column by --label")
-	case n < labelrule.NoLabel || n >= labelrule.NumberedClassesMax:
-		return 0, at("the label %s is not from 0 to %d", text, labelrule.NumberedClassesMax-1)
 	}
-	return n, nil
+	return labelrule.ParseLabel(text, at)
 }
 
 // label finds the label of a key by its file and row.

@@ -22,8 +22,8 @@ const (
 	// labelBytesMax bounds the file of a label.
 	labelBytesMax = 64
 	imageKeyHint  = "; if this is a mask or the like, name the images' extension by --image-key"
-	// extensionsShownMax bounds the extensions of left-out members in the note.
-	extensionsShownMax = 8
+	// extensionsNotedMax bounds the extensions of left-out members in the note.
+	extensionsNotedMax = 8
 )
 
 // Tars is the tars of one split.
@@ -89,16 +89,17 @@ type walker struct {
 	whole       sample // the sample of that key
 	dotted      sample // the last one with a key that goes on behind that dot
 	byKey       map[string]int32
-	counts      []int          // samples of each label
-	leftOut     map[string]int // other members, by extension
-	negative    int            // samples without a class, by their JSON
-	complete    int            // samples of this tar
-	members     int            // members of this tar
+	counts      []int           // samples of each label
+	others      int             // members that are left out
+	leftOut     map[string]bool // the extensions of some of them
+	negative    int             // samples without a class, by their JSON
+	complete    int             // samples of this tar
+	members     int             // members of this tar
 }
 
 func (d *Tars) Walk(ctx context.Context, s *dataset.Split, fn func(dataset.Item) error) (dataset.Labels, error) {
 	w := &walker{Tars: d, split: s, fn: fn, walk: transport.Walk{Ctx: ctx}, find: Names(s.Options),
-		byKey: make(map[string]int32), leftOut: make(map[string]int)}
+		byKey: make(map[string]int32), leftOut: make(map[string]bool)}
 	if !s.Options.NoLabels {
 		w.labelMember, w.labelKey = LabelMember(d.label), strings.TrimPrefix(d.label, dataset.JSONPrefix)
 	}
@@ -111,7 +112,10 @@ func (d *Tars) Walk(ctx context.Context, s *dataset.Split, fn func(dataset.Item)
 		}
 	}
 	s.CutOff(w.walk.Cut)
-	defer w.noteLeftOut()
+	if w.others > 0 {
+		s.Note("%s neither image nor label, and left out (%s)", bytesize.Counted(w.others, "file in the tars is", "files in the tars are"),
+			transport.SomeNames(slices.Sorted(maps.Keys(w.leftOut))))
+	}
 	if w.labelMember == "" {
 		return labelrule.NoLabels(), nil
 	}
@@ -145,7 +149,7 @@ func (w *walker) tar(t *transport.TarReader) error {
 		return w.member(f)
 	})
 	if err == nil {
-		err = w.flushGroup(t, "")
+		w.group, err = "", w.flushBoth(t)
 	}
 	if err == nil && w.members == 0 {
 		w.split.Note("%s has no files", t.Path)
@@ -177,40 +181,32 @@ func (w *walker) member(f *transport.File) error {
 	case w.find.IsImage(extension):
 		return sm.readImage(f)
 	}
-	if w.leftOut[extension] == 0 && len(w.leftOut) >= extensionsShownMax {
-		extension = ""
+	if w.others++; len(w.leftOut) < extensionsNotedMax {
+		w.leftOut[cmp.Or(extension, "others")] = true
 	}
-	w.leftOut[extension]++
 	return nil
 }
 
 // sampleOf is the sample of a file, and its extension; nil: it is of none. Samples that the file ends are handed on.
-func (w *walker) sampleOf(f *transport.File) (*sample, string, error) {
+func (w *walker) sampleOf(f *transport.File) (sm *sample, extension string, err error) {
 	key, extension, whole := w.find.SplitMember(f.Name)
-	group, _ := SplitMember(f.Name)
-	switch {
-	case key == "":
+	if key == "" {
 		return nil, extension, nil
-	case group != w.group:
-		if err := w.flushGroup(f.Tar, group); err != nil {
-			return nil, "", err
-		}
-	case !whole && key != w.dotted.key:
-		if err := w.flush(f.Tar, &w.dotted); err != nil {
-			return nil, "", err
-		}
 	}
-	sm := &w.whole
-	if !whole {
+	if group, _ := SplitMember(f.Name); group != w.group {
+		w.group, err = group, w.flushBoth(f.Tar)
+	} else if !whole && key != w.dotted.key {
+		err = w.flush(f.Tar, &w.dotted)
+	}
+	if sm = &w.whole; !whole {
 		sm = &w.dotted
 	}
 	sm.key = key
-	return sm, extension, nil
+	return sm, extension, err
 }
 
-// flushGroup hands on the samples of the group that ends where another begins.
-func (w *walker) flushGroup(t *transport.TarReader, next string) error {
-	w.group = next
+// flushBoth hands on the samples of a group that has ended.
+func (w *walker) flushBoth(t *transport.TarReader) error {
 	if err := w.flush(t, &w.whole); err != nil {
 		return err
 	}
@@ -223,7 +219,7 @@ func (w *walker) readLabel(sm *sample, f *transport.File, content []byte) error 
 	if w.labelKey != "" {
 		value, err := dataset.JSONAt(content, w.labelKey)
 		switch text = string(value); {
-		case err == nil && text == "null":
+		case err == nil && (text == "null" || strings.HasPrefix(text, "-")):
 			sm.none = true
 			return nil
 		case err == nil:
@@ -238,20 +234,12 @@ func (w *walker) readLabel(sm *sample, f *transport.File, content []byte) error 
 				sm.key, err, dataset.JSONPrefix, w.labelKey)
 		}
 	}
-	label, whole, _ := labelrule.WholeNumber(strings.TrimSpace(text))
-	switch {
-	case label >= labelrule.NumberedClassesMax:
-		return f.Errorf("the label %.40q is more than %d, the largest that is read", text, labelrule.NumberedClassesMax-1)
-	case !whole:
-		return f.Errorf("the label %.40q is no whole number", text)
-	case label < 0 && w.labelKey != "":
-		sm.none = true
-		return nil
-	case label < 0:
-		return f.Errorf("the label %.40s is negative: leave out images without a class", text)
+	label, err := labelrule.ParseLabel(strings.TrimSpace(text), f.Errorf)
+	if err == nil && label < 0 {
+		err = f.Errorf("the label %d is negative: leave out images without a class", label)
 	}
 	sm.label = label
-	return nil
+	return err
 }
 
 // readImage keeps the image until its sample ends.
@@ -319,23 +307,4 @@ func (w *walker) flush(t *transport.TarReader, ended *sample) error {
 		}
 	}
 	return w.fn(it)
-}
-
-// noteLeftOut notes the left-out members.
-func (w *walker) noteLeftOut() {
-	total, kinds := 0, []string(nil)
-	for _, extension := range slices.Sorted(maps.Keys(w.leftOut)) {
-		n := w.leftOut[extension]
-		total += n
-		if extension != "" {
-			kinds = append(kinds, fmt.Sprintf("%d .%.40s", n, extension))
-		}
-	}
-	if n := w.leftOut[""]; n > 0 {
-		kinds = append(kinds, bytesize.Counted(n, "other", "others"))
-	}
-	if total > 0 {
-		w.split.Note("%s neither image nor label, and left out (%s)",
-			bytesize.Counted(total, "file in the tars is", "files in the tars are"), strings.Join(kinds, ", "))
-	}
 }
