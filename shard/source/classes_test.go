@@ -83,8 +83,19 @@ func TestMistakenClasses(t *testing.T) {
 	}
 }
 
-// TestConfigurations refuses a zip of parquet files.
+// TestConfigurations lays out parquet files as Hugging Face does, in a folder for each configuration.
 func TestConfigurations(t *testing.T) {
+	for name, files := range map[string]map[string][]byte{
+		"default": paths("default/train/0000.parquet", "default/validation/0000.parquet"),
+		"de":      paths("en/0000.parquet", "de/0000.parquet"),
+	} {
+		dir := writeTree(t, t.TempDir(), files)
+		for _, path := range []string{dir, sourcetest.Write(t, filepath.Join(t.TempDir(), "x.tar"), sourcetest.TarOfTree(t, files, "", 3))} {
+			if err := refusal(path, Options{}); err == nil || !strings.Contains(err.Error(), name+" holds parquet files and no images, as a configuration at Hugging Face does: build") {
+				t.Errorf("%s: %v", path, err)
+			}
+		}
+	}
 	if err := refusal(sourcetest.Write(t, filepath.Join(t.TempDir(), "x.zip"), zipOf(t, paths("train/0000.parquet", "validation/0000.parquet"))), Options{}); err == nil ||
 		!strings.Contains(err.Error(), "parquet in a zip is not read: unpack the zip") {
 		t.Errorf("a zip: %v", err)

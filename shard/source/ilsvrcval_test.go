@@ -115,3 +115,20 @@ func TestOtherImagesWithoutFolders(t *testing.T) {
 		}
 	}
 }
+
+// TestValInWrongClasses refuses validation images most of which lie in the folder of another class than ILSVRC2012's, unless told to take
+// them.
+func TestValInWrongClasses(t *testing.T) {
+	classes, folders := wordnet.Wnids(), map[string][]byte{}
+	for k := range 40 {
+		folders[classes[(int(valLabel(k+1))+1)%len(classes)]+"/"+valName(k+1)] = []byte(jpegStart)
+	}
+	path := writeTree(t, t.TempDir(), folders)
+	const want = "40 of its 40 validation images of ILSVRC2012 lie in the folder of another class"
+	if err := refusal(path, Options{}); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %q", err, want)
+	}
+	if got := mustItems(t, open(t, path, Options{ForceClasses: true})); len(got) != 40 {
+		t.Errorf("%d images by --force-classes", len(got))
+	}
+}

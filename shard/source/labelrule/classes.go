@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/wordnet"
 	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
@@ -28,19 +29,21 @@ const (
 // classCount counts the files of one class.
 type classCount struct {
 	files   int
+	parquet int      // files of this name
 	direct  int      // images in the class's own folder, by their names
 	folders []string // the first few folders in it that hold images, by their paths in it
 }
 
 // classRule labels files by their folders, or by tars that stand for such. A class is the level-th folder of a key, counted from 1.
 type classRule struct {
-	level   int
-	counts  map[string]*classCount
-	wanted  ClassNames // if it has names, only these are taken, in this order
-	index   map[string]int32
-	leftOut map[string]bool // classes outside wanted
-	beside  []string        // files above all classes
-	parents map[string]bool // the folders that the classes lie in, if those are not the source itself
+	level                int
+	counts               map[string]*classCount
+	wanted               ClassNames // if it has names, only these are taken, in this order
+	index                map[string]int32
+	leftOut              map[string]bool // classes outside wanted
+	beside               []string        // files above all classes
+	parents              map[string]bool // the folders that the classes lie in, if those are not the source itself
+	valImages, valDiffer int             // images named as ILSVRC2012's validation images; those in the folder of a wrong class
 }
 
 // ByFolder is the classRule of a split.
@@ -150,8 +153,19 @@ func (c *classRule) class(name string) *classCount {
 func (c *classRule) add(class, rest string) {
 	n := c.class(class)
 	n.files++
+	if path.Ext(rest) == transport.ParquetExtension {
+		n.parquet++
+	}
 	if !transport.NamedImage(rest) {
 		return
+	}
+	if name := path.Base(rest); strings.HasPrefix(name, ValNamePrefix) {
+		if label, err := ValLabel(name); err == nil {
+			c.valImages++
+			if wordnet.Words(class) != "" && wordnet.Wnids()[label] != class {
+				c.valDiffer++
+			}
+		}
 	}
 	folder := path.Dir(rest)
 	switch {
@@ -165,6 +179,15 @@ func (c *classRule) add(class, rest string) {
 // Labels gives the classes their order, and refuses likely mistakes.
 func (c *classRule) Labels(s *dataset.Split) (dataset.Labels, error) {
 	s.NoteLeftOut(c.beside, "file beside the classes is", "files beside the classes are")
+	switch {
+	case c.valImages >= 20 && 2*c.valDiffer > c.valImages && !s.Options.ForceClasses:
+		return dataset.Labels{}, transport.Refuse(s.Path, "%d of its %d validation images of ILSVRC2012 lie in the folder of another "+
+			"class than they have: sort them anew, or build the folder or tar of all of them, as the program knows their classes; "+
+			"--force-classes takes the folders as they are", c.valDiffer, c.valImages)
+	case c.valDiffer > 0:
+		s.Note("%s of ILSVRC2012 in the folder of another class than is known of them", bytesize.Counted(c.valDiffer,
+			"validation image lies", "validation images lie"))
+	}
 	classes := slices.Sorted(maps.Keys(c.counts))
 	if c.index != nil {
 		return c.selected(s, classes)
@@ -223,7 +246,11 @@ func (c *classRule) checkDepth(s *dataset.Split, classes []string) error {
 	}
 	for _, name := range classes {
 		n := c.counts[name]
-		if n.direct > 0 || len(n.folders) == 0 || len(n.folders) == 1 && !NamedNoClass(name) {
+		switch {
+		case n.parquet > 0 && n.parquet == n.files:
+			return refuseClasses(s, classes, "%s holds parquet files and no images, as a configuration at Hugging Face does: "+
+				"build its unpacked folder", name)
+		case n.direct > 0, len(n.folders) == 0, len(n.folders) == 1 && !NamedNoClass(name):
 			continue
 		}
 		slices.Sort(n.folders)
