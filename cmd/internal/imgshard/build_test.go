@@ -287,7 +287,7 @@ func TestTook(t *testing.T) {
 	}
 }
 
-// TestDumbTerminal prints whole lines where a terminal cannot go back on its line.
+// TestDumbTerminal draws no bar where a terminal cannot go back on its line.
 func TestDumbTerminal(t *testing.T) {
 	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	if err != nil {

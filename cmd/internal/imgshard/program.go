@@ -56,7 +56,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 // Index indexes the dataset at place into the folder out, as imgshard index does, with the labels of torchvision's
-// ImageFolder. Its progress and its notes go to w.
+// ImageFolder. Its progress and its notes go to w, as a bar if w is a terminal.
 func Index(ctx context.Context, place, out string, w io.Writer) error {
 	storage.Default.Context = ctx
 	root := NewRoot()

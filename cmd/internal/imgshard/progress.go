@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
@@ -15,10 +16,16 @@ import (
 	"github.com/imgfeed/imgfeed/shard/pack"
 )
 
-// progress shows the progress of a build: one line that changes on a terminal, otherwise a line every ten seconds.
+const (
+	barEvery  = 100 * time.Millisecond
+	lineEvery = 10 * time.Second
+)
+
+// progress shows the progress of a build: a bar on a terminal, otherwise a line from time to time.
 type progress struct {
 	w        io.Writer
 	terminal bool
+	bar      *progressbar.ProgressBar
 	stage    pack.Stage
 	split    string
 	start    time.Time // start of the stage
@@ -74,19 +81,50 @@ func (p *progress) update(r pack.Progress) {
 	if r.Stage != p.stage || r.Split != p.split {
 		p.finish()
 		p.stage, p.split, p.start, p.shown = r.Stage, r.Split, now, now
+		if p.terminal {
+			p.bar = p.newBar(r.Total)
+		}
 	}
-	every, format := 10*time.Second, "%s\n"
+	every := lineEvery
 	if p.terminal {
-		every, format = 100*time.Millisecond, "\r\x1b[?7l%s\x1b[K\x1b[?7h" // long text does not wrap
+		every = barEvery
 	}
-	if now.Sub(p.shown) >= every {
-		p.shown = now
-		fmt.Fprintf(p.w, format, progressText(r, now.Sub(p.start)))
+	if now.Sub(p.shown) < every {
+		return
+	}
+	p.shown = now
+	text := p.describe(r, now.Sub(p.start))
+	if p.bar == nil {
+		fmt.Fprintln(p.w, text)
+		return
+	}
+	p.bar.Describe(text)
+	if r.Total > 0 {
+		p.bar.Set64(min(done(r), r.Total))
+	} else {
+		p.bar.Add(1)
 	}
 }
 
-// progressText returns a line such as "train: packing 12,345 of 50,000 images, 210.3 MB/s, 1m40s left".
-func progressText(r pack.Progress, took time.Duration) string {
+// done is the progress in the units of Total.
+func done(r pack.Progress) int64 {
+	if r.Stage == pack.StageRead || r.Images == 0 {
+		return r.Bytes
+	}
+	return int64(r.Images)
+}
+
+func (p *progress) newBar(total int64) *progressbar.ProgressBar {
+	if total <= 0 {
+		total = -1
+	}
+	return progressbar.NewOptions64(total,
+		progressbar.OptionSetWriter(p.w), progressbar.OptionFullWidth(), progressbar.OptionClearOnFinish(),
+		progressbar.OptionSetPredictTime(false), progressbar.OptionSetElapsedTime(false), progressbar.OptionThrottle(0))
+}
+
+// describe returns a line such as "train: packing 12,345 of 50,000 images, 210.3 MB/s, 1m40s left".
+func (p *progress) describe(r pack.Progress, took time.Duration) string {
 	text := fmt.Sprintf("%s: %s", r.Split, r.Stage)
 	if r.Images > 0 {
 		text += " " + bytesize.Grouped(r.Images)
@@ -98,12 +136,8 @@ func progressText(r pack.Progress, took time.Duration) string {
 	if r.Bytes > 0 && took > 0 {
 		text += fmt.Sprintf(", %s/s", bytesize.Format(int64(float64(r.Bytes)/took.Seconds())))
 	}
-	done := int64(r.Images) // in the units of Total
-	if r.Stage == pack.StageRead || r.Images == 0 {
-		done = r.Bytes
-	}
-	if r.Total > done && done > 0 {
-		remaining := time.Duration(float64(took) * float64(r.Total-done) / float64(done))
+	if d := done(r); r.Total > d && d > 0 {
+		remaining := time.Duration(float64(took) * float64(r.Total-d) / float64(d))
 		text += fmt.Sprintf(", %s left", remaining.Round(time.Second))
 	}
 	if r.Rejected > 0 {
@@ -112,10 +146,11 @@ func progressText(r pack.Progress, took time.Duration) string {
 	return text
 }
 
-// finish clears the terminal's line, so that other lines can follow.
+// finish clears the bar, so that other lines can follow.
 func (p *progress) finish() {
-	if p.terminal && p.stage != "" {
-		fmt.Fprint(p.w, "\r\x1b[K")
+	if p.bar != nil {
+		p.bar.Clear()
+		p.bar = nil
 	}
 	p.stage = ""
 }
