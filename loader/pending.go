@@ -163,8 +163,8 @@ func (b *pendingBatch) bad(w *worker, position int, err error) {
 	b.stream.report(bad)
 }
 
-// substitute serves another sample of the class of the plan's at a position, and returns its index, or -1 if no candidate can be
-// served: of the plan's alternatives it tries at most substitutesMax of the class. tried is how many it tried.
+// substitute serves another sample of the same class at a position, and returns its index, or -1 if no candidate can be served. It
+// tries at most substitutesMax of the plan's alternatives, and returns how many.
 func (b *pendingBatch) substitute(w *worker, position int) (by, tried int) {
 	s, index, repetition := b.stream, b.Indices[position], b.Repetition(position)
 	label, known := s.cfg.Dataset.Label(index)
