@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net/http"
 	"sync"
-	"sync/atomic"
 )
 
 // objects is a kind of storage behind a network. Each method makes one request, and a remote repeats it where that helps.
@@ -149,7 +147,7 @@ func (r *remote) Open(name string, size int64, identity string) (File, error) {
 // Stat implements [Storage], by a request for one byte.
 func (r *remote) Stat(name string) (Object, error) {
 	f := &remoteFile{remote: r, name: name, size: -1}
-	if _, err := f.read(make([]byte, 1), 0); err != nil && err != io.EOF {
+	if _, err := f.ReadAt(make([]byte, 1), 0); err != nil && err != io.EOF {
 		return Object{}, err
 	}
 	return Object{Bytes: f.size, Version: f.version}, nil
@@ -164,9 +162,8 @@ func (r *remote) OpenObject(name string, o Object) (File, error) {
 // without versions.
 type remoteFile struct {
 	*remote
-	name   string
-	size   int64
-	closed atomic.Bool
+	name string
+	size int64
 
 	mu      sync.Mutex
 	version string
@@ -181,10 +178,7 @@ func (f *remoteFile) Size() int64 {
 func (f *remoteFile) ReadsMax() int { return requestsMax }
 
 // Close implements io.Closer. Running requests end by themselves.
-func (f *remoteFile) Close() error {
-	f.closed.Store(true)
-	return nil
-}
+func (f *remoteFile) Close() error { return nil }
 
 // WillNeed implements [File]: every read takes a request.
 func (f *remoteFile) WillNeed(int64, int64) bool { return false }
@@ -198,16 +192,8 @@ func (f *remoteFile) Fetch(buf []byte, offset, length int64) ([]byte, error) {
 	return nil, err
 }
 
-// ReadAt implements io.ReaderAt.
-func (f *remoteFile) ReadAt(p []byte, offset int64) (int, error) {
-	if f.closed.Load() {
-		return 0, fs.ErrClosed
-	}
-	return f.read(p, offset)
-}
-
-// read fills p from offset. A request that breaks off goes on where it was.
-func (f *remoteFile) read(p []byte, offset int64) (n int, err error) {
+// ReadAt implements io.ReaderAt. A request that breaks off goes on where it was.
+func (f *remoteFile) ReadAt(p []byte, offset int64) (n int, err error) {
 	want := len(p)
 	if size := f.Size(); size >= 0 {
 		want = int(max(0, min(int64(want), size-offset)))
