@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"unicode/utf8"
 )
@@ -31,6 +32,8 @@ const (
 	// fieldNameBytesMax bounds the name of a field.
 	fieldNameBytesMax = 64
 )
+
+var fieldName = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
 
 // A Field is a named value that each sample of a set has beside its label.
 type Field struct {
@@ -83,13 +86,16 @@ func (f Fields) Index(name string) int {
 }
 
 // Equal reports whether both are the same fields, whatever the lengths of their values.
-func (f Fields) Equal(o Fields) bool { return slices.Equal(f.unmeasured(), o.unmeasured()) }
+func (f Fields) Equal(o Fields) bool { return slices.Equal(f.bounded(0), o.bounded(0)) }
 
-// unmeasured returns the fields without BytesMax.
-func (f Fields) unmeasured() Fields {
+// bounded returns the fields with one BytesMax: 0, or the most that there can be while nothing is known of the values.
+func (f Fields) bounded(bytesMax int) Fields {
 	u := slices.Clone(f)
 	for i := range u {
 		u[i].BytesMax = 0
+		if !u[i].Numeric() {
+			u[i].BytesMax = bytesMax
+		}
 	}
 	return u
 }
@@ -104,7 +110,7 @@ func (f Fields) Check() error {
 		unsized := slices.Contains([]FieldType{Bytes, Text, JSON}, one.Type) && one.Size == 0 &&
 			one.BytesMax >= 0 && one.BytesMax <= RecordBytesMax
 		switch {
-		case !validFieldName(one.Name):
+		case !fieldName.MatchString(one.Name) || len(one.Name) > fieldNameBytesMax:
 			return fmt.Errorf("field name %.80q: 1 to %d letters, digits, _, - and . were expected", one.Name, fieldNameBytesMax)
 		case f.Index(one.Name) != i:
 			return fmt.Errorf("field %q twice", one.Name)
@@ -113,16 +119,6 @@ func (f Fields) Check() error {
 		}
 	}
 	return nil
-}
-
-func validFieldName(name string) bool {
-	for _, c := range []byte(name) {
-		letter := 'a' <= c|0x20 && c|0x20 <= 'z'
-		if digit := '0' <= c && c <= '9'; !letter && !digit && c != '_' && c != '-' && c != '.' {
-			return false
-		}
-	}
-	return name != "" && len(name) <= fieldNameBytesMax
 }
 
 // Split appends the value of each field in a record's field bytes to into: all bytes of numbers, little-endian, and the bytes of
@@ -186,17 +182,6 @@ func (f Fields) checkVersion(v Version) error {
 	return f.Check()
 }
 
-// withoutBounds returns the fields as they are while nothing is known of their values' lengths.
-func (f Fields) withoutBounds() Fields {
-	u := slices.Clone(f)
-	for i := range u {
-		if !u[i].Numeric() {
-			u[i].BytesMax = RecordBytesMax
-		}
-	}
-	return u
-}
-
 // AppendInts appends the value of a field of type int64 to a record's field bytes.
 func AppendInts(values []byte, numbers ...int64) []byte {
 	for _, n := range numbers {
@@ -250,14 +235,11 @@ func (f Field) JSON(value []byte) []byte {
 // numbers returns those of a numeric field's value, as JSON has them.
 func (f Field) numbers(value []byte) []any {
 	var numbers []any
-	for at := 0; at < len(value); {
-		if f.Type == Int64 {
-			numbers = append(numbers, int64(binary.LittleEndian.Uint64(value[at:])))
-			at += 8
-			continue
-		}
-		x := math.Float32frombits(binary.LittleEndian.Uint32(value[at:]))
-		at += 4
+	for ; f.Type == Int64 && len(value) > 0; value = value[8:] {
+		numbers = append(numbers, int64(binary.LittleEndian.Uint64(value)))
+	}
+	for ; len(value) > 0; value = value[4:] {
+		x := math.Float32frombits(binary.LittleEndian.Uint32(value))
 		if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
 			numbers = append(numbers, fmt.Sprint(x))
 		} else {

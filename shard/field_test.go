@@ -78,7 +78,7 @@ func TestSplitRefusesWhatContradictsTheSchema(t *testing.T) {
 	samples := makeSamples(1)
 	withFields(samples)
 	good := samples[0].Fields
-	bounded := testFields.withoutBounds()
+	bounded := testFields.bounded(RecordBytesMax)
 	for n := range good {
 		if _, err := bounded.Split(good[:n], nil); err == nil {
 			t.Errorf("%d of %d bytes are taken", n, len(good))

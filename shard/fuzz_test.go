@@ -51,7 +51,7 @@ func FuzzReader(f *testing.F) {
 			}
 			if err == nil {
 				_, _ = rec.Image[:len(rec.Image)+SlackBytes], rec.Aux[:len(rec.Aux)+SlackBytes]
-				r.header.Fields.withoutBounds().Split(rec.Fields, nil)
+				r.header.Fields.bounded(RecordBytesMax).Split(rec.Fields, nil)
 			}
 			if keysErr == nil {
 				keys.At(j)

@@ -77,14 +77,14 @@ func NewSetWriter(dir string, options SetOptions) (*SetWriter, error) {
 	if err := o.Fields.Check(); err != nil {
 		return nil, fmt.Errorf("shard: %w", err)
 	}
-	o.Fields = o.Fields.unmeasured()
+	o.Fields = o.Fields.bounded(0)
 	o.ShardSamples = min(o.ShardSamples, ShardSamplesMax)
 	st, err := newStage(dir, o.Replace)
 	if err != nil {
 		return nil, err
 	}
 	return &SetWriter{
-		options: o, stage: st, anyLength: o.Fields.withoutBounds(),
+		options: o, stage: st, anyLength: o.Fields.bounded(RecordBytesMax),
 		open: make([]*fileWriter, o.Partitions), infos: make([][]ShardInfo, o.Partitions),
 		create: st.create,
 	}, nil
@@ -198,7 +198,7 @@ func (w *SetWriter) appendTo(partition int, s *Sample) (crc uint32, err error) {
 		}
 		h := header{
 			Split: o.Split, Partition: partition, Partitions: o.Partitions, Shard: len(w.infos[partition]),
-			Encoding: o.Encoding, Fields: o.Fields.unmeasured(),
+			Encoding: o.Encoding, Fields: o.Fields.bounded(0),
 		}
 		if w.open[partition], err = newFileWriter(file, h); err != nil {
 			file.Close()
