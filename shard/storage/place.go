@@ -120,16 +120,13 @@ func Join(place, name string) string {
 // Root divides a URL into the place of a bucket, a server or a repository, and a name there.
 func Root(place string) (root, name string) {
 	scheme, rest, _ := strings.Cut(place, "://")
-	parts := 1
+	depth := 1
 	if scheme == "hf" {
-		parts = 3
+		depth = 3
 	}
-	for i := range rest {
-		if rest[i] == '/' {
-			if parts--; parts == 0 {
-				return scheme + "://" + rest[:i], strings.Trim(rest[i:], "/")
-			}
-		}
+	parts := strings.SplitN(rest, "/", depth+1)
+	if len(parts) <= depth {
+		return place, ""
 	}
-	return place, ""
+	return scheme + "://" + strings.Join(parts[:depth], "/"), strings.Trim(parts[depth], "/")
 }
