@@ -12,7 +12,7 @@ import (
 
 // newBucketStage begins a set in a bucket. Its files are written to their final places, and the manifest last, so the set is whole or
 // absent. The partial folder, on this machine, is for temporary files.
-func newBucketStage(place string, replace bool) (*stage, error) {
+func newBucketStage(place string) (*stage, error) {
 	bucket, err := storage.WriterAt(place)
 	if err != nil {
 		return nil, err
@@ -21,10 +21,8 @@ func newBucketStage(place string, replace bool) (*stage, error) {
 	case errors.Is(err, ErrNotSet):
 	case err != nil:
 		return nil, err
-	case replace:
-		return nil, fmt.Errorf("shard: %s holds a shard set, and in a bucket none is replaced: remove it, or choose another place", place)
 	default:
-		return nil, fmt.Errorf("shard: %s holds a shard set already: remove it, or choose another place", place)
+		return nil, fmt.Errorf("shard: %s holds a shard set, and in a bucket none is replaced: remove it, or choose another place", place)
 	}
 	s := &stage{dir: place, bucket: bucket}
 	s.partial, err = os.MkdirTemp("", "imgshard-")

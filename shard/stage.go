@@ -36,7 +36,7 @@ type stage struct {
 // newStage takes the lock, clears what earlier builds left, and makes the partial folder.
 func newStage(dir string, replace bool) (*stage, error) {
 	if storage.IsRemote(dir) {
-		return newBucketStage(dir, replace)
+		return newBucketStage(dir)
 	}
 	dir, err := filepath.Abs(dir)
 	if err != nil {
