@@ -376,9 +376,5 @@ func (f *indexedFile) WillNeed(int64, int64) bool { return false }
 
 // Fetch implements [storage.File].
 func (f *indexedFile) Fetch(buf []byte, offset, length int64) ([]byte, error) {
-	n, err := f.ReadAt(buf[:length], offset)
-	if int64(n) == length {
-		return buf[:length], nil
-	}
-	return nil, err
+	return storage.ReadRange(f, buf, offset, length)
 }

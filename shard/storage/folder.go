@@ -311,11 +311,7 @@ func (f *localFile) readDirect(buf []byte, offset, length int64) ([]byte, error)
 // readBuffered reads a range through the page cache, where it stays.
 func (f *localFile) readBuffered(buf []byte, offset, length int64) ([]byte, error) {
 	f.requestPieces(offset, length)
-	n, err := f.buffered.ReadAt(buf[:length], offset)
-	if int64(n) == length {
-		return buf[:length], nil
-	}
-	return nil, err
+	return ReadRange(f.buffered, buf, offset, length)
 }
 
 // requestBytes is how much file systems of networks and programs read at a time, by default.

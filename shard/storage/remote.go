@@ -185,11 +185,7 @@ func (f *remoteFile) WillNeed(int64, int64) bool { return false }
 
 // Fetch implements [File].
 func (f *remoteFile) Fetch(buf []byte, offset, length int64) ([]byte, error) {
-	n, err := f.ReadAt(buf[:length], offset)
-	if int64(n) == length {
-		return buf[:length], nil
-	}
-	return nil, err
+	return ReadRange(f, buf, offset, length)
 }
 
 // ReadAt implements io.ReaderAt. A request that breaks off goes on where it was.

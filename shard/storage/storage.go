@@ -87,6 +87,15 @@ type Mapper interface {
 	Map() ([]byte, error)
 }
 
+// ReadRange reads a whole range into buf, as [File.Fetch] does.
+func ReadRange(f io.ReaderAt, buf []byte, offset, length int64) ([]byte, error) {
+	n, err := f.ReadAt(buf[:length], offset)
+	if int64(n) == length {
+		return buf[:length], nil
+	}
+	return nil, err
+}
+
 // FetchRoom is what [File.Fetch] needs beside the range: direct reads begin and end at multiples of a sector, and a cache keeps a few bytes
 // before each range.
 const FetchRoom = 3 * sector
