@@ -12,7 +12,7 @@ import (
 )
 
 // untilEnd returns a context that ends by a signal or with the owner, and a function that frees it.
-func (f *serveFlags) untilEnd(ctx context.Context) (context.Context, context.CancelFunc, error) {
+func (f *serverFlags) untilEnd(ctx context.Context) (context.Context, context.CancelFunc, error) {
 	ends := []os.Signal{os.Interrupt, unix.SIGTERM}
 	if f.owner != 0 {
 		// Slurm sends SIGTERM to all processes of a job at once, and a closed terminal sends SIGHUP, but the owner needs batches

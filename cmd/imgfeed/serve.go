@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"log/slog"
 	"math"
 	"os"
 	"path/filepath"
@@ -29,19 +28,24 @@ import (
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
-// serveFlags are the flags of imgfeed serve: the server's own settings, and how the program runs it.
-type serveFlags struct {
+// serverFlags are the flags that serve and feed share.
+type serverFlags struct {
 	metricsFlags
 	config       server.Config
-	socket       string
-	socketMode   fs.FileMode
 	owner        int
-	exitIdle     time.Duration
 	classesApart bool
-	readyFD      int
-	progressFD   int
 	store        storeFlags
 	log          logFlags
+}
+
+// serveFlags are the flags of imgfeed serve: the server's own settings, and how the program runs it.
+type serveFlags struct {
+	serverFlags
+	socket     string
+	socketMode fs.FileMode
+	exitIdle   time.Duration
+	readyFD    int
+	progressFD int
 }
 
 const serveLong = `Serve SET to training processes on this machine.
@@ -83,30 +87,36 @@ func newServeCommand() *cobra.Command {
 	return cmd
 }
 
+// register lists the flags.
+func (f *serverFlags) register(flags *pflag.FlagSet) {
+	flags.StringVar(&f.config.FeedTLS, "tls", "", "folder with ca.crt, tls.crt and tls.key, for TLS between servers and feeders")
+	flags.Var(cliutil.Int(&f.config.Threads, 0, threadsMax), "threads", "number of decoding threads (default one for each CPU)")
+	flags.Var(cliutil.Int(&f.owner, 0, math.MaxInt), "owner",
+		"stop when the process with this ID ends or closes the pipe at stdin, and ignore SIGTERM and SIGHUP")
+	flags.BoolVar(&f.classesApart, "classes-apart", false, "with several SETs: keep classes of the same name apart")
+	f.store.register(flags)
+	f.metricsFlags.register(flags)
+	f.log.register(flags)
+}
+
 // register lists the flags. To add one, add a line here, for a field of [server.Config] if the server needs it. A flag's type checks
 // its value; check checks which flags go together.
 func (f *serveFlags) register(flags *pflag.FlagSet) {
+	f.serverFlags.register(flags)
 	c := &f.config
 	flags.StringVar(&f.socket, "socket", "", "path of the socket")
 	flags.Var(modeFlag(&f.socketMode), "socket-mode", "permissions of the socket; 0660 lets clients of the same group connect")
-	flags.Var(cliutil.Int(&c.Threads, 0, threadsMax), "threads", "number of decoding threads (default one for each CPU)")
 	flags.Var((*bytesize.Size)(&c.MemoryBytes), "memory", "limit for batches and prefetching, e.g. 8GiB (default half of the memory)")
 	flags.Var((*bytesize.Size)(&c.PrefetchBytes), "prefetch", "part of --memory for prefetching (default a sixteenth, up to 256MiB)")
-	f.store.register(flags)
-	flags.BoolVar(&f.classesApart, "classes-apart", false, apartHelp)
 	flags.StringSliceVar(&c.Feeders, "feeders", nil, "addresses of imgfeed feed, e.g. a:7400,b:7400; with --threads 0 they do all work")
-	flags.StringVar(&c.FeedTLS, "tls", "", tlsHelp)
 	flags.Var(cliutil.Int(&c.Sessions, 0, sessionsMax), "sessions",
 		"divide --memory among this many sessions (default $LOCAL_WORLD_SIZE, or half of the rest for each)")
-	f.metricsFlags.register(flags)
-	flags.Var(cliutil.Int(&f.owner, 0, math.MaxInt), "owner", "stop when the process with this ID ends or closes the pipe at stdin, and ignore SIGTERM and SIGHUP")
 	flags.BoolVar(&c.BitExact, "bit-exact", false, bitExactHelp)
 	flags.TextVar(&c.Resampler, "resampler", resample.Pillow13, resamplerUsage+"; default for sessions")
 	flags.Var(durationFlag(&f.exitIdle, 0), "exit-idle", "stop after this long without clients, e.g. 30s (default never)")
 	flags.Var(cliutil.Int(&f.readyFD, 0, math.MaxInt), "ready-fd", "write the socket's address to this descriptor once clients can connect")
 	flags.Var(cliutil.Int(&f.progressFD, 0, math.MaxInt), "progress-fd",
 		"show the progress of indexing on this descriptor (default stderr)")
-	f.log.register(flags)
 }
 
 // bitExactHelp is the help of --bit-exact.
@@ -137,9 +147,6 @@ func (f *serveFlags) check(cmd *cobra.Command) error {
 // dataEnv names the environment variable with the folder of the shard sets, for a command line without SET.
 const dataEnv = "IMGFEED_DATA"
 
-// apartHelp is the help of --classes-apart.
-const apartHelp = "with several SETs: keep classes of the same name apart"
-
 // placesOf returns the places that a command line names, or that of the environment.
 func placesOf(args []string) ([]string, error) {
 	if place := os.Getenv(dataEnv); len(args) == 0 {
@@ -158,17 +165,19 @@ func absolute(path string) string {
 	return path
 }
 
-// openServer indexes datasets that are not packed, finds the sets at places, joins them if there are several, and opens a
-// server for them. It fails as soon as ctx ends.
-func openServer(
-	ctx context.Context, client *storage.Client, places []string, classesApart bool, c server.Config, progress *os.File,
-) (*server.Server, error) {
+// open indexes datasets that are not packed, finds the sets at places, joins them if there are several, and opens a server
+// for them, which closeServer closes. It fails as soon as ctx ends.
+func (f *serverFlags) open(ctx context.Context, places []string, progress *os.File) (srv *server.Server, closeServer func(), err error) {
+	closeStore, err := f.store.open(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	c, client := f.config, f.store.client
 	x := indexer{client: client, log: c.Log, progress: progress}
 	paths := make([]string, len(places))
 	for i, place := range places {
-		var err error
 		if paths[i], err = x.set(ctx, absolute(place)); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	c.Notes, c.Name = x.notes, "imgfeed "+version.Get().String()
@@ -178,23 +187,29 @@ func openServer(
 		} else {
 			found, err = shard.FindJoined(client, paths)
 		}
-		if found.Apart = classesApart; err == nil && len(found.Sets) == 0 {
+		if found.Apart = f.classesApart; err == nil && len(found.Sets) == 0 {
 			err = found.Err()
 		}
 		return found, err
 	}
-	return cliutil.Interruptible(ctx, func() (srv *server.Server, err error) {
+	srv, err = cliutil.Interruptible(ctx, func() (srv *server.Server, err error) {
 		if c.Found, err = c.Find(); err != nil {
 			return nil, err
 		}
 		return server.New(c)
 	})
+	if notice := kernel.Notice(); notice != "" {
+		c.Log.Warn(notice)
+	}
+	return srv, func() {
+		srv.Close()
+		closeStore()
+	}, err
 }
 
 // open opens the server for the sets at places.
-func (f *serveFlags) open(ctx context.Context, places []string, log *slog.Logger) (*server.Server, error) {
-	c := f.config
-	c.Log = log
+func (f *serveFlags) open(ctx context.Context, places []string) (srv *server.Server, closeServer func(), err error) {
+	c := &f.config
 	if os.Getenv("GOMAXPROCS") == "" && len(c.Feeders) == 0 {
 		setProcessors(c.Threads, 0)
 		c.Reading = func(more int) { setProcessors(c.Threads, more) }
@@ -204,7 +219,7 @@ func (f *serveFlags) open(ctx context.Context, places []string, log *slog.Logger
 		progress = os.NewFile(uintptr(f.progressFD), "progress")
 		defer progress.Close()
 	}
-	return openServer(ctx, f.store.client, places, f.classesApart, c, progress)
+	return f.serverFlags.open(ctx, places, progress)
 }
 
 // run serves until a signal or the owner's end.
@@ -215,11 +230,8 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, places []string) er
 	if err != nil {
 		return err
 	}
-	closeStore, err := f.store.open(ctx)
-	if err != nil {
-		return err
-	}
-	srv, err := f.open(ctx, places, log)
+	f.config.Log = log
+	srv, closeServer, err := f.open(ctx, places)
 	if ctx.Err() != nil {
 		log.Info("stopped", "because", context.Cause(ctx))
 		return nil
@@ -227,8 +239,7 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, places []string) er
 	if err != nil {
 		return err
 	}
-	defer closeStore() // not earlier: an interrupted openServer may still use the store
-	defer srv.Close()
+	defer closeServer()
 	if f.socket == "" {
 		f.socket = server.DefaultSocket()
 	}
@@ -247,9 +258,6 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, places []string) er
 		log.Info("imgfeed status finds this server by its socket only", "err", err)
 	} else {
 		listeners = append(listeners, found)
-	}
-	if notice := kernel.Notice(); notice != "" {
-		log.Warn(notice)
 	}
 	st := srv.Status(math.MaxFloat64)
 	connect := fmt.Sprintf("DataLoader(\"unix:%s\", split=%q, batch_size=256, transform=\"train\")", listener.Path(), st.Sets[0].Split)
