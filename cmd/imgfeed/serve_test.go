@@ -66,11 +66,6 @@ func owner() {
 	cmd := exec.Command(os.Args[0], args...)
 	cmd.Env = append(os.Environ(), roleEnv+"=imgfeed")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if os.Getenv("IMGFEED_TEST_STDIN") != "" {
-		if _, err := cmd.StdinPipe(); err != nil {
-			panic(err)
-		}
-	}
 	started := make(chan error)
 	if syscall.Gettid() != os.Getpid() {
 		panic("want the first thread, which never ends, held by this goroutine")
@@ -148,45 +143,41 @@ func hello(t *testing.T, path string) status.Status {
 func TestServePrintsAndStops(t *testing.T) {
 	t.Parallel()
 	data := oneSet(t)
-	for _, sig := range []os.Signal{syscall.SIGTERM, os.Interrupt} {
-		path := socketPath(t)
-		cmd := imgfeed("serve", data, "--socket", path, "--metrics", "0", "--ready-fd", "3", "--threads", "1")
-		ready, write, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
+	path := socketPath(t)
+	cmd := imgfeed("serve", data, "--socket", path, "--metrics", "0", "--ready-fd", "3", "--threads", "1")
+	ready, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.ExtraFiles = []*os.File{write}
+	var out, log bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	write.Close()
+	line, err := bufio.NewReader(ready).ReadString('\n')
+	if err != nil || line != "unix:"+path+"\n" {
+		t.Errorf("--ready-fd got %q, %v; stderr: %s", line, err, &log)
+	}
+	if h := hello(t, path); h.PID != cmd.Process.Pid || h.Sets[0].Split != "train" {
+		t.Errorf("status: %+v", h)
+	}
+	second := imgfeed("serve", data, "--socket", path)
+	if text, err := second.CombinedOutput(); err == nil || !strings.Contains(string(text), fmt.Sprintf("process %d already listens", cmd.Process.Pid)) {
+		t.Errorf("a second server on the socket: %v, %s", err, text)
+	}
+	cmd.Process.Signal(syscall.SIGTERM)
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("%v, %s", err, &log)
+	}
+	for _, want := range []string{data, "train", "1 sample", "all 2 partitions", "on unix:" + path, `DataLoader("unix:` + path, "metrics on http://127.0.0.1:"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, &out)
 		}
-		cmd.ExtraFiles = []*os.File{write}
-		var out, log bytes.Buffer
-		cmd.Stdout, cmd.Stderr = &out, &log
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		write.Close()
-		line, err := bufio.NewReader(ready).ReadString('\n')
-		if err != nil || line != "unix:"+path+"\n" {
-			t.Errorf("--ready-fd got %q, %v; stderr: %s", line, err, &log)
-		}
-		if h := hello(t, path); h.PID != cmd.Process.Pid || h.Sets[0].Split != "train" {
-			t.Errorf("status: %+v", h)
-		}
-		if sig == syscall.SIGTERM {
-			second := imgfeed("serve", data, "--socket", path)
-			if text, err := second.CombinedOutput(); err == nil || !strings.Contains(string(text), fmt.Sprintf("process %d already listens", cmd.Process.Pid)) {
-				t.Errorf("a second server on the socket: %v, %s", err, text)
-			}
-		}
-		cmd.Process.Signal(sig)
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("after %v: %v, %s", sig, err, &log)
-		}
-		for _, want := range []string{data, "train", "1 sample", "all 2 partitions", "on unix:" + path, `DataLoader("unix:` + path, "metrics on http://127.0.0.1:"} {
-			if !strings.Contains(out.String(), want) {
-				t.Errorf("no %q in\n%s", want, &out)
-			}
-		}
-		if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
-			t.Error("the socket remains")
-		}
+	}
+	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Error("the socket remains")
 	}
 }
 
@@ -405,49 +396,41 @@ func TestServeMetrics(t *testing.T) {
 // TestServerDiesWithItsOwner kills owners that have no chance to say goodbye.
 func TestServerDiesWithItsOwner(t *testing.T) {
 	t.Parallel()
-	data := oneSet(t)
-	for _, stdin := range []bool{false, true} {
-		t.Run(fmt.Sprintf("stdin=%v", stdin), func(t *testing.T) {
-			path := socketPath(t)
-			cmd := exec.Command(os.Args[0], "serve", data, "--socket", path, "--owner", "PID")
-			cmd.Env = append(os.Environ(), roleEnv+"=owner")
-			if stdin {
-				cmd.Env = append(cmd.Env, "IMGFEED_TEST_STDIN=1")
-			}
-			out, err := cmd.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			line, err := bufio.NewReader(out).ReadString('\n')
-			if err != nil {
-				t.Fatal(err)
-			}
-			pid, err := strconv.Atoi(strings.TrimSpace(line))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if h := hello(t, path); h.PID != pid {
-				t.Errorf("the server's process is %d, its owner started %d", h.PID, pid)
-			}
-			time.Sleep(100 * time.Millisecond) // the thread that started it is gone by now
-			if h := hello(t, path); h.PID != pid {
-				t.Errorf("the server ended with its owner's thread: %+v", h)
-			}
-			cmd.Process.Kill()
-			cmd.Wait()
-			for deadline := time.Now().Add(timeout); running(pid); time.Sleep(10 * time.Millisecond) {
-				if time.Now().After(deadline) {
-					syscall.Kill(pid, syscall.SIGKILL)
-					t.Fatal("the server outlives its owner")
-				}
-			}
-			if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
-				t.Error("the socket remains")
-			}
-		})
+	path := socketPath(t)
+	cmd := exec.Command(os.Args[0], "serve", oneSet(t), "--socket", path, "--owner", "PID")
+	cmd.Env = append(os.Environ(), roleEnv+"=owner")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(line))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h := hello(t, path); h.PID != pid {
+		t.Errorf("the server's process is %d, its owner started %d", h.PID, pid)
+	}
+	time.Sleep(100 * time.Millisecond) // the thread that started it is gone by now
+	if h := hello(t, path); h.PID != pid {
+		t.Errorf("the server ended with its owner's thread: %+v", h)
+	}
+	cmd.Process.Kill()
+	cmd.Wait()
+	for deadline := time.Now().Add(timeout); running(pid); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			syscall.Kill(pid, syscall.SIGKILL)
+			t.Fatal("the server outlives its owner")
+		}
+	}
+	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Error("the socket remains")
 	}
 }
 

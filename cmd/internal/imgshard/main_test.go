@@ -240,7 +240,8 @@ func TestUsage(t *testing.T) {
 		{"build", images, "-o", "nowhere", "--jobs", "4097"}, {"repack", trainSet, "-o", "nowhere", "--jobs", "4097"},
 		{"verify", "--jobs", "4097", trainSet}, {"synth", "nowhere", "--jobs", "-1"},
 		{"repack", trainSet, "-o", "nowhere", "--shard-size", "1"}, {"ls", ""}, {"ls", trainSet, ""}, {"ls", trainSet, "-1"}, {"build", images, "-o", ""}, {"build", images, "-o", "https://host/x"}, {"synth", "s3://bucket/x"},
-		{"build", "s3://bucket/x"}, {"build", images, "--classes", "https://host/x"},
+		{"build", "s3://bucket/x"}, {"build", images, "--classes", "https://host/x"}, {"build", ""}, {"build", images, "--classes-from", "0"},
+		{"build", images, "--class-order", "length"},
 	} {
 		if out, diag, status := imgshard(t, args...); status != 2 || out != "" || !strings.HasPrefix(diag, "imgshard: ") {
 			t.Errorf("%q: status %d, %q, %q", args, status, out, diag)
