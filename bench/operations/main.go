@@ -1,13 +1,6 @@
-// Operations measures the cost of operations in a transform, for run.py. It reads lines of JSON, {"level": "avx2",
-// "op": {"op": "RandomInvert", "p": 1}, "seconds": 0.2}, and answers each with the shortest time of a call, in
-// microseconds, for a 224 × 224 image in memory.
-//
-// The time is the difference between a transform with the operation and one without it: CenterCrop(224) alone, which
-// copies the image. Calls of the two alternate.
-//
-// With a folder of JPEG files it also measures whole transforms (pipelines.go): the answer to {"level": "avx2",
-// "transforms": ["train", "dino"], "seconds": 5} is a list of microseconds per image. With "draws": 1000 they get the
-// image in memory a thousand times, with different draws.
+// Operations measures transforms, for run.py. It reads lines of JSON, {"level": "avx2", "transforms": ["train", "dino"],
+// "draws": 1000, "seconds": 5}, and answers each with a list of microseconds per image. Transforms get the image of PIXELS
+// as often as "draws" says, each time with different draws; without "draws" the JPEG files of a folder (pipelines.go).
 package main
 
 import (
@@ -15,10 +8,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"image"
-	"math"
 	"os"
 	"slices"
-	"time"
 
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 	"github.com/imgfeed/imgfeed/internal/image/pixelcodec"
@@ -104,10 +95,9 @@ func run() error {
 	return nil
 }
 
-// A question is a line of the input: of an operation, or of transforms.
+// A question is a line of the input.
 type question struct {
 	Level      string
-	Op         json.RawMessage
 	Transforms []string
 	Draws      int
 	Seconds    float64
@@ -119,45 +109,12 @@ func (q *question) answer(src transform.Source, images []transform.Source) error
 	if err != nil {
 		return err
 	}
-	if q.Transforms != nil {
-		if q.Draws > 0 {
-			images = slices.Repeat([]transform.Source{src}, q.Draws)
-		}
-		spent, err := measurePipelines(level, q.Transforms, images, q.Seconds)
-		if err != nil {
-			return err
-		}
-		return json.NewEncoder(os.Stdout).Encode(spent)
+	if q.Draws > 0 {
+		images = slices.Repeat([]transform.Source{src}, q.Draws)
 	}
-	added, err := measure(level, string(q.Op), src, q.Seconds)
+	spent, err := measurePipelines(level, q.Transforms, images, q.Seconds)
 	if err != nil {
-		return fmt.Errorf("%s: %w", q.Op, err)
+		return err
 	}
-	fmt.Printf("%.2f\n", added)
-	return nil
-}
-
-// measure returns the time that an operation adds, in microseconds.
-func measure(level kernel.Level, op string, src transform.Source, seconds float64) (float64, error) {
-	const crop = `{"op":"CenterCrop","size":224}`
-	var specs [2]*transform.Spec
-	for i, text := range [2]string{"[" + crop + "]", "[" + crop + "," + op + "]"} {
-		spec, err := transform.Parse(text)
-		if err != nil {
-			return 0, err
-		}
-		specs[i] = spec
-	}
-	engine, dst := transform.NewEngine(level), transform.Output{Pix: make([]byte, 3*size*size)}
-	shortest := [2]float64{math.Inf(1), math.Inf(1)}
-	for began := time.Now(); time.Since(began).Seconds() < seconds; {
-		for i, spec := range specs {
-			started := time.Now()
-			if _, err := engine.Apply(spec, dst, src, transform.NewRNG(1, 1, 1)); err != nil {
-				return 0, err
-			}
-			shortest[i] = min(shortest[i], float64(time.Since(started).Nanoseconds())/1000)
-		}
-	}
-	return shortest[1] - shortest[0], nil
+	return json.NewEncoder(os.Stdout).Encode(spent)
 }

@@ -6,8 +6,9 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 	"github.com/imgfeed/imgfeed/internal/image/jpeg"
@@ -85,10 +86,9 @@ func measurePipelines(level kernel.Level, texts []string, images []transform.Sou
 
 // threadTime returns the CPU time that the thread has used.
 func threadTime() time.Duration {
-	const rusageThread = 1
-	var u syscall.Rusage
-	if err := syscall.Getrusage(rusageThread, &u); err != nil {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
 		panic(err)
 	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	return time.Duration(t.Nano())
 }

@@ -138,7 +138,7 @@ class Engine:
         self.process = subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def ask(self, **question: Any) -> Any:
-        """Return the answer: microseconds, or a list of them."""
+        """Return the answer: the microseconds of each transform."""
         assert self.process.stdin and self.process.stdout
         self.process.stdin.write(json.dumps(question) + "\n")
         self.process.stdin.flush()
@@ -177,6 +177,11 @@ class Table:
         print(f"| {' | '.join([name, *cells, *([given] if dali else [])])} |", flush=True)
 
 
+def cropped(*lists: list[dict[str, Any]]) -> list[str]:
+    """Return transforms of CenterCrop(224), which copies the image, and further operations."""
+    return [json.dumps([{"op": "CenterCrop", "size": 224}, *ops]) for ops in lists]
+
+
 def measure_operations(engine: Engine, image: Image.Image, batches: Any, options: argparse.Namespace) -> None:
     """Print the table of operations."""
     table, theirs = Table("µs an image", options.levels), dali.operations() if dali else {}
@@ -194,7 +199,8 @@ def measure_operations(engine: Engine, image: Image.Image, batches: Any, options
             if pipeline:
                 rounds.setdefault("dali", []).append(batches.shortest(pipeline, options.seconds))
             for level in options.levels:
-                rounds.setdefault(level, []).append(engine.ask(level=level, op=own, seconds=options.seconds))
+                alone, both = engine.ask(level=level, transforms=cropped([], [own]), draws=1, seconds=options.seconds)
+                rounds.setdefault(level, []).append(both - alone)
         table.row(name, rounds, given)
 
 
@@ -204,8 +210,7 @@ def measure_policies(engine: Engine, image: Image.Image, batches: Any, options: 
     pipelines = {name: batches.build(body, choosing=True) for name, (body, _) in theirs.items()}
     listed = policies()
     rounds: dict[str, dict[str, list[float]]] = {}
-    crop = {"op": "CenterCrop", "size": 224}
-    texts = [json.dumps([crop, *ops]) for ops in ([], *([own] for _, own, _ in listed))]
+    texts = cropped([], *([own] for _, own, _ in listed))
     for _ in range(options.rounds):
         for name, _, call in listed:
             of = rounds.setdefault(name, {})
