@@ -551,13 +551,14 @@ func TestSetProcessors(t *testing.T) {
 	}
 }
 
-// TestCompletions offers the values of flags to shells.
+// TestCompletions has both programs offer the values of flags to shells.
 func TestCompletions(t *testing.T) {
 	t.Parallel()
-	for want, args := range map[string][]string{
-		"pillow-12": {"serve", "--resampler", ""}, "simclr": {"bench", "--transform", ""}, "warn": {"serve", "--log-level", ""},
+	for want, args := range map[string]string{
+		"pillow-12": "__complete serve --resampler", "simclr": "__complete bench --transform", "warn": "__complete serve --log-level",
+		"dino": "imgshard __complete view --transform", "pixels": "imgshard __complete repack --encoding", "zstd": "imgshard __complete build --codec",
 	} {
-		out, err := imgfeed(append([]string{"__complete"}, args...)...).Output()
+		out, err := imgfeed(append(strings.Fields(args), "")...).Output()
 		if err != nil || !slices.Contains(strings.Fields(string(out)), want) {
 			t.Errorf("%q: %s, %v, want %s among them", args, out, err, want)
 		}

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -92,18 +91,6 @@ func TestViewOfASet(t *testing.T) {
 		page, diag, status := imgshard(t, append([]string{"view", set, "-o", "-"}, tt.args...)...)
 		if status != 0 || strings.Count(page, "<figure") != tt.want {
 			t.Errorf("%v: %d figures, want %d; %s", tt.args, strings.Count(page, "<figure"), tt.want, diag)
-		}
-	}
-}
-
-// TestCompletions offers shells the values of flags.
-func TestCompletions(t *testing.T) {
-	for want, args := range map[string][]string{
-		"dino": {"view", "--transform"}, "pixels": {"repack", "--encoding"}, "zstd": {"build", "--codec"},
-	} {
-		out, diag, status := imgshard(t, append(append([]string{"__complete"}, args...), "")...)
-		if status != 0 || !slices.Contains(strings.Fields(out), want) {
-			t.Errorf("%q: status %d, %s, %s, want %s among them", args, status, out, diag, want)
 		}
 	}
 }
