@@ -9,7 +9,6 @@ import (
 
 	"github.com/imgfeed/imgfeed/shard/source/labelrule"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
-	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
 // refusal is the error of opening a source and walking over its splits.
@@ -95,18 +94,5 @@ func TestUnlabelledTestFolder(t *testing.T) {
 				t.Errorf("%s without --test: %v, %v", path, splits, err)
 			}
 		}
-	}
-}
-
-// TestNamesThatLookAlike has a class in both forms of Unicode.
-func TestNamesThatLookAlike(t *testing.T) {
-	composed, decomposed := "caf\u00e9", "cafe\u0301"
-	s := open(t, writeTree(t, t.TempDir(), paths(decomposed+"/1.jpg", "tea/2.jpg")), Options{})
-	s.ExpectClasses([]string{composed, "tea"})
-	if _, err := items(s); err == nil || !strings.Contains(err.Error(), `(cafe\u0301)`) {
-		t.Error(err)
-	}
-	if got := transport.SomeNames([]string{composed, "\u1112\u1161", "\u304b\u3099", "ก\u0e31"}); got != "café, \\u1112\\u1161, か\\u3099, กั" {
-		t.Error(got)
 	}
 }

@@ -29,14 +29,15 @@ import (
 
 // The types that callers use.
 type (
-	Split       = dataset.Split
-	Item        = dataset.Item
-	Options     = dataset.Options
-	Selection   = dataset.Selection
-	Field       = dataset.Field
-	Kind        = dataset.Kind
-	FormatError = transport.FormatError
-	RejectError = transport.RejectError
+	Split         = dataset.Split
+	Item          = dataset.Item
+	Options       = dataset.Options
+	Selection     = dataset.Selection
+	Field         = dataset.Field
+	Kind          = dataset.Kind
+	PreviewSample = dataset.PreviewSample
+	FormatError   = transport.FormatError
+	RejectError   = transport.RejectError
 )
 
 const (

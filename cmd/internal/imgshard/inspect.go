@@ -14,7 +14,6 @@ import (
 	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/termsafe"
-	"github.com/imgfeed/imgfeed/internal/wordnet"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/encoding/registry"
 	"github.com/imgfeed/imgfeed/shard/source"
@@ -47,24 +46,17 @@ type inspectedSet struct {
 }
 
 type inspectedSource struct {
-	Split    string            `json:"split"`
-	Path     string            `json:"path"`
-	Layout   string            `json:"layout"`
-	Output   string            `json:"output"` // build's default output folder
-	Images   int               `json:"images"` // number found so far; all if Counted
-	Counted  bool              `json:"counted"`
-	Bytes    int64             `json:"bytes"`   // size of the tars; 0 for folders
-	Classes  []string          `json:"classes"` // null when not Counted
-	First    []inspectedSample `json:"first"`
-	Warnings []string          `json:"warnings"`
-	Refused  string            `json:"refused,omitempty"` // why build would not pack it
-}
-
-type inspectedSample struct {
-	Key   string `json:"key"`
-	Label *int32 `json:"label"` // null if it depends on the whole split
-	Class string `json:"class"`
-	Words string `json:"words,omitempty"` // WordNet's words for a wnid of ILSVRC2012
+	Split    string                 `json:"split"`
+	Path     string                 `json:"path"`
+	Layout   string                 `json:"layout"`
+	Output   string                 `json:"output"` // build's default output folder
+	Images   int                    `json:"images"` // number found so far; all if Counted
+	Counted  bool                   `json:"counted"`
+	Bytes    int64                  `json:"bytes"`   // size of the tars; 0 for folders
+	Classes  []string               `json:"classes"` // null when not Counted
+	First    []source.PreviewSample `json:"first"`
+	Warnings []string               `json:"warnings"`
+	Refused  string                 `json:"refused,omitempty"` // why build would not pack it
 }
 
 func newInspectCommand() *cobra.Command {
@@ -157,17 +149,10 @@ func (r *inspection) addSources(ctx context.Context, paths []string, splits []*s
 		one := inspectedSource{
 			Split: s.Name, Path: s.Path, Layout: s.Layout(), Output: s.Output,
 			Images: p.Images, Counted: p.Whole, Bytes: s.Bytes(), Classes: p.Classes,
-			First: []inspectedSample{}, Warnings: append([]string{}, p.Notes...),
+			First: p.Samples, Warnings: append([]string{}, p.Notes...),
 		}
 		if p.Refused != nil {
 			one.Refused, anyRefused = p.Refused.Error(), true
-		}
-		for _, sample := range p.Samples {
-			line := inspectedSample{Key: sample.Key, Class: sample.Class, Words: wordnet.Words(sample.Class)}
-			if sample.Known {
-				line.Label = &sample.Label
-			}
-			one.First = append(one.First, line)
 		}
 		r.Sources = append(r.Sources, one)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
+	"github.com/imgfeed/imgfeed/internal/wordnet"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
@@ -282,10 +283,10 @@ type Preview struct {
 
 // PreviewSample is one of the first samples.
 type PreviewSample struct {
-	Key   string
-	Label int32  // valid if Known
-	Class string // "": not known either
-	Known bool
+	Key   string `json:"key"`
+	Label *int32 `json:"label"`           // nil: it depends on the whole split
+	Class string `json:"class"`           // "": not known either
+	Words string `json:"words,omitempty"` // WordNet's words for a wnid of ILSVRC2012
 }
 
 // errEnough ends a walk.
@@ -295,14 +296,18 @@ var errEnough = errors.New("enough")
 // enough. Each split may be walked over once after that.
 func (s *Split) Preview(ctx context.Context, samples int, limit time.Duration) (Preview, error) {
 	look := s.Reopen() // Walk changes it
-	var p Preview
+	p := Preview{Samples: []PreviewSample{}}
 	until := time.Now().Add(limit)
 	err := look.Walk(ctx, func(it Item) error {
 		if it.Reason != "" {
 			return nil
 		}
 		if len(p.Samples) < samples {
-			p.Samples = append(p.Samples, PreviewSample{Key: it.Key, Label: it.Label, Known: it.Labelled})
+			sample := PreviewSample{Key: it.Key}
+			if it.Labelled {
+				sample.Label = &it.Label
+			}
+			p.Samples = append(p.Samples, sample)
 		}
 		p.Images++
 		if look.Streamed() && p.Images == samples || time.Now().After(until) {
@@ -323,14 +328,15 @@ func (s *Split) Preview(ctx context.Context, samples int, limit time.Duration) (
 	for i := range p.Samples {
 		sample := &p.Samples[i]
 		if label, err := look.Label(sample.Key); p.Whole && err == nil {
-			sample.Label, sample.Known = label, true
+			sample.Label = &label
 		}
 		switch {
-		case sample.Known && p.Whole && sample.Label >= 0:
-			sample.Class = p.Classes[sample.Label]
-		case !sample.Known:
+		case sample.Label == nil:
 			sample.Class, _, _ = transport.KeyClass(sample.Key, s.Options.ClassesFrom)
+		case p.Whole && *sample.Label >= 0:
+			sample.Class = p.Classes[*sample.Label]
 		}
+		sample.Words = wordnet.Words(sample.Class)
 	}
 	return p, nil
 }

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/imgfeed/imgfeed/shard/storage"
@@ -65,12 +64,8 @@ func remote(p string) (storage.Storage, string, error) {
 	return kept.(storage.Storage), name, nil
 }
 
-// pins holds the identity of the first files that were opened behind a network, by path, since a tar is opened several times.
+// pins holds the identity of the tars that were opened behind a network, by path, since a tar is opened several times.
 var pins sync.Map
-
-var pinned atomic.Int64 // number of pins
-
-const pinsMax = 100_000
 
 // pin returns what pins a file behind a network, of that storage and name.
 func pin(p string, s storage.Storage, name string) (storage.Object, error) {
@@ -78,7 +73,7 @@ func pin(p string, s storage.Storage, name string) (storage.Object, error) {
 		return o.(storage.Object), nil
 	}
 	o, err := s.Stat(name)
-	if err == nil && pinned.Add(1) <= pinsMax {
+	if err == nil && NamedTar(p) {
 		pins.Store(p, o)
 	}
 	return o, err

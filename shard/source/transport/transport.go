@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"regexp"
-	"strconv"
 	"strings"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
@@ -107,11 +105,5 @@ type RejectError struct{ Reason string }
 
 func (e *RejectError) Error() string { return e.Reason }
 
-// combining matches the marks and the parts of Korean letters that decomposed Unicode (NFD) writes instead of one letter (NFC).
-var combining = regexp.MustCompile(`[\x{300}-\x{36f}\x{1100}-\x{11ff}\x{3099}\x{309a}]`)
-
-// SomeNames lists the first few names for a message. A decomposed letter is shown as e\u0301, to distinguish it from the composed letter.
-func SomeNames(names []string) string {
-	return combining.ReplaceAllStringFunc(bytesize.Listed(names, 5),
-		func(mark string) string { return strings.Trim(strconv.QuoteToASCII(mark), `"`) })
-}
+// SomeNames lists the first few names for a message.
+func SomeNames(names []string) string { return bytesize.Listed(names, 5) }
