@@ -78,21 +78,13 @@ func (c *candidate) inData() (*candidate, error) {
 	return q, err
 }
 
-// newParquetSplit makes the split of some files. Their names tell whether files are missing.
+// newParquetSplit makes the split of some files.
 func newParquetSplit(c *candidate, paths []string) (*Split, error) {
 	l, err := table.NewParquet(paths, c.opts)
 	if err != nil {
 		return nil, err
 	}
-	s := c.newSplit(l)
-	switch missing := l.Missing(); {
-	case missing == "":
-	case c.opts.AllowTruncated:
-		s.Note("%s %s", paths[0], missing)
-	default:
-		return nil, transport.Refuse(paths[0], "%s: get the others, or take what is here with --allow-truncated", missing)
-	}
-	return s, nil
+	return c.newSplit(l), nil
 }
 
 // lists is a file that names images and their labels, one in each line, as CSV, TSV or JSON lines:

@@ -41,6 +41,11 @@ func NewParquet(paths []string, opts dataset.Options) (*Parquet, error) {
 	if err != nil {
 		return nil, err
 	}
+	_, total, _ := strings.Cut(fileStem(paths[0]), "-of-") // of train-00000-of-00294.parquet 294
+	if want, err := strconv.Atoi(total); err == nil && want != len(paths) && !opts.AllowTruncated {
+		return nil, transport.Refuse(paths[0], "is one of %d files by its name, and %d are here: get the others, or take what is here "+
+			"with --allow-truncated", want, len(paths))
+	}
 	l := &Parquet{paths: paths, names: names, opts: opts}
 	var first *parquetFile
 	for _, file := range paths {
@@ -59,16 +64,6 @@ func NewParquet(paths []string, opts dataset.Options) (*Parquet, error) {
 		l.names = labelrule.ClassNames{Names: first.classes, From: "the schema of " + paths[0]}
 	}
 	return l, nil
-}
-
-// Missing compares the number of files with what their names say: train-00000-of-00294.parquet is one of 294. "" says that all are here.
-func (l *Parquet) Missing() string {
-	_, total, _ := strings.Cut(fileStem(l.paths[0]), "-of-")
-	want, err := strconv.Atoi(total)
-	if err != nil || want == len(l.paths) {
-		return ""
-	}
-	return fmt.Sprintf("is one of %d files by its name, and %d are here", want, len(l.paths))
 }
 
 // fileStem is a file's name without folders and extension.
