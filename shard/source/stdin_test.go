@@ -22,10 +22,8 @@ func TestStandardInput(t *testing.T) {
 	val := sourcetest.Tar(t, sourcetest.File{Name: "ILSVRC2012_val_00000001.JPEG", Data: []byte(jpegStart)}, sourcetest.File{Name: "ILSVRC2012_val_00000490.JPEG", Data: []byte(jpegStart)})
 	for name, data := range map[string][]byte{
 		"class tars":      sourcetest.TarOfTars(t, tree(), 1),
-		"packed":          sourcetest.Gzip(t, sourcetest.TarOfTars(t, tree(), 2)),
 		"class folders":   sourcetest.TarOfTree(t, tree(), "train/", 3),
 		"WebDataset":      webDatasetTar(t, wds...),
-		"WebDataset, gz":  sourcetest.Gzip(t, webDatasetTar(t, wds...)),
 		"validation":      val,
 		"CIFAR-10":        sourcetest.Gzip(t, sourcetest.TarOfTree(t, sourcetest.CIFARBinary(sourcetest.CIFARBatches(1)), "cifar-10-batches-bin/", 4)),
 		"one large image": sourcetest.Tar(t, sourcetest.File{Name: "a/x.jpg", Data: []byte(jpegStart + strings.Repeat("y", 3<<20))}, sourcetest.File{Name: "b/x.jpg", Data: []byte(jpegStart)}),

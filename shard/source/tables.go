@@ -104,9 +104,6 @@ var lists = Kind{
 	TestLabelled: true,
 }
 
-// imagefolderLists are the names of lists beside the images of one folder (https://huggingface.co/docs/datasets/image_dataset).
-var imagefolderLists = []string{"metadata.csv", "metadata.jsonl"}
-
 func openList(c *candidate) ([]*Split, error) {
 	switch {
 	case c.folder != nil && c.given && table.NamedList(c.files[0]):
@@ -131,7 +128,7 @@ func openList(c *candidate) ([]*Split, error) {
 }
 
 // openListInFolder opens a folder of images with a list of their labels: the validation images of Tiny ImageNet, or Hugging Face's
-// imagefolder.
+// imagefolder (https://huggingface.co/docs/datasets/image_dataset).
 func openListInFolder(c *candidate) ([]*Split, error) {
 	if slices.Contains(c.files, table.TinyAnnotations) && slices.Equal(c.folders, []string{"images"}) {
 		return c.openListFile(filepath.Join(c.path, table.TinyAnnotations), filepath.Join(c.path, "images"))
@@ -139,7 +136,7 @@ func openListInFolder(c *candidate) ([]*Split, error) {
 	if len(c.folders) > 0 || c.tree != transport.Tree(transport.FileSystem{}) || !slices.ContainsFunc(c.files, transport.NamedImage) {
 		return nil, nil
 	}
-	for _, name := range imagefolderLists {
+	for _, name := range []string{"metadata.csv", "metadata.jsonl"} {
 		if slices.Contains(c.files, name) {
 			return c.openListFile(filepath.Join(c.path, name), c.path)
 		}

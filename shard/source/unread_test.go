@@ -13,10 +13,8 @@ func TestUnreadFormats(t *testing.T) {
 	for file, want := range map[string]string{
 		"train-00000-of-00002":    "TFRecord, which is not read: write its images into class folders, WebDataset's tars or parquet",
 		"data-0000.arrow":         "to_parquet(",
-		"data.mdb":                "LMDB",
 		"train-images-idx3-ubyte": "imgfeed.from_torch",
 		"x.npz":                   "a file of numpy arrays",
-		"x.H5":                    "HDF5",
 		"x.lst":                   "cat x.lst) > x.tsv",
 		"x.tar.zst":               "zstd -dc FILE | imgshard build - -o OUT",
 	} {

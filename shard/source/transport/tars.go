@@ -88,10 +88,9 @@ func (t *TarFiles) open(path string) (*TarReader, error) {
 
 // checkEnd notes a tar that was read to its end and was cut off there.
 func (w *Walk) checkEnd(r *TarReader) {
-	if r.endMarked() {
-		return
+	if !r.endMarked() {
+		w.Cut = append(w.Cut, strings.TrimSuffix(r.Path+": "+r.inner, ": "))
 	}
-	w.Cut = append(w.Cut, strings.TrimSuffix(r.Path+": "+r.inner, ": "))
 }
 
 // Files gives the members of a tar.

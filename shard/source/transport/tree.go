@@ -186,18 +186,6 @@ func ReadFolder(t Tree, folder, key string, skipped Skipped) ([]FolderEntry, err
 	return entries, nil
 }
 
-// Head returns the first bytes of a file, as far as it can be read.
-func Head(path string) []byte {
-	f, err := FileSystem{}.Open(path)
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	head := make([]byte, 512)
-	n, _ := io.ReadFull(f, head)
-	return head[:n]
-}
-
 // linesBytesMax bounds a file of lines.
 const linesBytesMax = 64 << 20
 

@@ -2,7 +2,6 @@ package transport
 
 import (
 	"archive/zip"
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -25,7 +24,16 @@ type ZipTree struct {
 }
 
 // IsZip says that a file begins as a zip with members does.
-func IsZip(name string) bool { return bytes.HasPrefix(Head(name), []byte("PK\x03\x04")) }
+func IsZip(name string) bool {
+	f, err := FileSystem{}.Open(name)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	head := make([]byte, 4)
+	io.ReadFull(f, head)
+	return string(head) == "PK\x03\x04"
+}
 
 // OpenZip reads the list of members at a zip's end.
 func OpenZip(name string) (t *ZipTree, err error) {
