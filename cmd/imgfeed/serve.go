@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"math"
 	"os"
 	"path/filepath"
@@ -198,9 +199,6 @@ func (f *serverFlags) open(ctx context.Context, places []string, progress *os.Fi
 		}
 		return server.New(c)
 	})
-	if notice := kernel.Notice(); notice != "" {
-		c.Log.Warn(notice)
-	}
 	return srv, func() {
 		srv.Close()
 		closeStore()
@@ -272,6 +270,9 @@ func (f *serveFlags) run(ctx context.Context, out io.Writer, places []string) er
 
 // printServing prints what the server does with its sets, its address, how to connect, and the address of the metrics.
 func printServing(out io.Writer, st status.Status, does, address, connect, metrics string) {
+	if notice := kernel.Notice(); notice != "" {
+		slog.Warn(notice)
+	}
 	fmt.Fprintf(out, "%s %s\n", st.Server, does)
 	for _, set := range st.Sets {
 		fmt.Fprintf(out, "  %v; %s\n", &set.ServedSet, set.Path)
