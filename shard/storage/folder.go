@@ -156,8 +156,7 @@ func (f *Folder) open(file *os.File) (*localFile, error) {
 		return nil, errors.Join(err, file.Close())
 	}
 	f.bytes.Add(info.Size())
-	err = tryRead(file, 0)
-	return &localFile{folder: f, buffered: file, size: info.Size(), slow: err != nil && err != errNotCached}, nil
+	return &localFile{folder: f, buffered: file, size: info.Size()}, nil
 }
 
 // cacheEvery says which of the ranges that fit in the page cache are read into it: one in so many, on local disks and on slow file systems.
@@ -219,7 +218,8 @@ type localFile struct {
 	direct     *os.File // the same file, for direct reads, or nil
 
 	randomAccess atomic.Bool // reading ahead is off
-	slow         bool        // no read starts without waiting for it, as on file systems of networks and programs
+	classify     sync.Once   // sets slow
+	slow         bool        // reads always wait in the system, as on file systems of networks and programs
 	noCachestat  atomic.Bool // the system does not say which pages are in the page cache
 }
 
@@ -276,8 +276,14 @@ func Blocks(f File) bool {
 	return is && b.Blocks()
 }
 
-// Blocks implements [Blocker].
-func (f *localFile) Blocks() bool { return f.slow }
+// Blocks reports whether the file system can't start a read without waiting for it.
+func (f *localFile) Blocks() bool {
+	f.classify.Do(func() {
+		err := tryRead(f.buffered, 0)
+		f.slow = err != nil && err != errNotCached
+	})
+	return f.slow
+}
 
 // Waited implements [Waiter].
 func (f *localFile) Waited() { f.folder.waits.Add(1) }
