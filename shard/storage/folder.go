@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -152,11 +153,16 @@ func (f *Folder) OpenToChange(path string, size int64) (ChangingFile, error) {
 // open makes a file of the folder of an open one.
 func (f *Folder) open(file *os.File) (*localFile, error) {
 	info, err := file.Stat()
+	local := &localFile{folder: f, buffered: file}
+	if err == nil {
+		local.calls, err = file.SyscallConn()
+	}
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
-	f.bytes.Add(info.Size())
-	return &localFile{folder: f, buffered: file, size: info.Size()}, nil
+	local.size = info.Size()
+	f.bytes.Add(local.size)
+	return local, nil
 }
 
 // cacheEvery says which of the ranges that fit in the page cache are read into it: one in so many, on local disks and on slow file systems.
@@ -213,6 +219,7 @@ type localFile struct {
 	folder   *Folder
 	size     int64
 	buffered *os.File // read through the page cache
+	calls    syscall.RawConn
 
 	openDirect sync.Once
 	direct     *os.File // the same file, for direct reads, or nil
@@ -242,27 +249,27 @@ func (f *localFile) Close() error {
 // WillNeed implements [File]. It reports whether a range is in the page cache: all of it, or if the system does not say so, its middle, as
 // the ends share pages with other ranges. The system no longer reads ahead then: it would read records that nobody wants.
 func (f *localFile) WillNeed(offset, length int64) bool {
+	c := spareCalls.Get().(*call)
+	defer spareCalls.Put(c)
 	if !f.randomAccess.Swap(true) {
-		adviseRandom(f.buffered)
+		c.do(f, c.adviseRandom)
 	}
 	if !f.noCachestat.Load() {
-		err := countCached(f.buffered, offset, length)
+		c.offset, c.length = offset, length
+		err := c.do(f, c.countCached)
 		if err == nil || err == errNotCached {
 			return err == nil
 		}
 		f.noCachestat.Store(true)
 	}
+	c.offset = offset + length/2
 	if !f.Blocks() {
-		return tryRead(f.buffered, offset+length/2) != errNotCached // any other error is ReadAt's to find
+		return c.do(f, c.tryRead) != errNotCached // any other error is ReadAt's to find
 	}
-	one := spareBytes.Get().(*[1]byte)
-	defer spareBytes.Put(one)
 	started := time.Now()
-	f.buffered.ReadAt(one[:], offset+length/2)
+	f.buffered.ReadAt(c.byte[:], c.offset)
 	return time.Since(started) < cachedBelow
 }
-
-var spareBytes = sync.Pool{New: func() any { return new([1]byte) }}
 
 // cachedBelow lies well above the time that a byte in memory takes, and well below that of a disk.
 const cachedBelow = 50 * time.Microsecond
@@ -279,7 +286,10 @@ func Blocks(f File) bool {
 // Blocks reports whether the file system can't start a read without waiting for it.
 func (f *localFile) Blocks() bool {
 	f.classify.Do(func() {
-		err := tryRead(f.buffered, 0)
+		c := spareCalls.Get().(*call)
+		defer spareCalls.Put(c)
+		c.offset = 0
+		err := c.do(f, c.tryRead)
 		f.slow = err != nil && err != errNotCached
 	})
 	return f.slow
@@ -328,13 +338,40 @@ func (f *localFile) requestPieces(offset, length int64) {
 	if length <= requestBytes || !f.Blocks() {
 		return
 	}
+	c := spareCalls.Get().(*call)
 	for end := offset + length; offset < end; offset += requestBytes {
-		adviseWillNeed(f.buffered, offset, min(requestBytes, end-offset))
+		c.offset, c.length = offset, min(requestBytes, end-offset)
+		c.do(f, c.adviseWillNeed)
 	}
+	spareCalls.Put(c)
 }
 
 // Map implements [Mapper].
 func (f *localFile) Map() ([]byte, error) { return mapFile(f.buffered, f.size) }
+
+// A call is a system call about a part of a file. It keeps its functions, so that nothing is allocated for one.
+type call struct {
+	offset, length                                     int64
+	byte                                               [1]byte
+	into                                               [1][]byte
+	err                                                error
+	adviseRandom, adviseWillNeed, countCached, tryRead func(descriptor uintptr)
+}
+
+// do makes one of the calls, unless the file is closed.
+func (c *call) do(f *localFile, system func(uintptr)) error {
+	if err := f.calls.Control(system); err != nil {
+		return err
+	}
+	return c.err
+}
+
+var spareCalls = sync.Pool{New: func() any {
+	c := new(call)
+	c.into[0] = c.byte[:]
+	c.prepare()
+	return c
+}}
 
 // OpenRegular opens the file at path for reading. It refuses anything but a regular file before it opens it, since opening a pipe would
 // wait for its writer.

@@ -94,7 +94,7 @@ func TestWillNeed(t *testing.T) {
 	}
 	local := f.(*localFile)
 	evict(t, local)
-	if countCached(local.buffered, 0, 1<<20) == nil {
+	if countCached(local.buffered.Fd(), 0, 1<<20) == nil {
 		t.Skip("this file system keeps everything in memory")
 	}
 	if f.WillNeed(1000, 500<<10) {

@@ -24,22 +24,27 @@ func openDirect(f *os.File) (*os.File, error) {
 	return os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", f.Fd()), os.O_RDONLY|unix.O_DIRECT, 0)
 }
 
-// The next four give the system hints, or ask it. A file that is closed meanwhile, and its number another one's, does no harm.
-
-// adviseRandom has reads of the file bring what they ask for into the page cache, and nothing beyond it.
-func adviseRandom(f *os.File) { unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_RANDOM) }
-
-// adviseWillNeed starts reading a range into the page cache.
-func adviseWillNeed(f *os.File, offset, length int64) {
-	unix.Fadvise(int(f.Fd()), offset, length, unix.FADV_WILLNEED)
+// prepare makes the functions of a call.
+func (c *call) prepare() {
+	// Reads of the file then bring what they ask for into the page cache, and nothing beyond it.
+	c.adviseRandom = func(fd uintptr) { c.err = unix.Fadvise(int(fd), 0, 0, unix.FADV_RANDOM) }
+	// It starts reading the part of the file into the page cache.
+	c.adviseWillNeed = func(fd uintptr) { c.err = unix.Fadvise(int(fd), c.offset, c.length, unix.FADV_WILLNEED) }
+	c.countCached = func(fd uintptr) { c.err = countCached(fd, c.offset, c.length) }
+	// The error is errNotCached if the first byte of the part is not in the page cache. Some kernels then begin to read its page.
+	c.tryRead = func(fd uintptr) {
+		if _, c.err = unix.Preadv2(int(fd), c.into[:], c.offset, unix.RWF_NOWAIT); c.err == unix.EAGAIN {
+			c.err = errNotCached
+		}
+	}
 }
 
-// countCached returns errNotCached if a page of the range is not in the page cache. It returns another error where the system does not
+// countCached returns errNotCached if a page of the part is not in the page cache. It returns another error where the system does not
 // tell: before Linux 6.5, and for files of other users.
-func countCached(f *os.File, offset, length int64) error {
+func countCached(fd uintptr, offset, length int64) error {
 	part := [2]uint64{uint64(offset), uint64(length)}
 	var pages [5]uint64 // in the cache; dirty; being written; evicted; evicted lately
-	_, _, errno := unix.Syscall6(unix.SYS_CACHESTAT, f.Fd(), uintptr(unsafe.Pointer(&part)), uintptr(unsafe.Pointer(&pages)), 0, 0, 0)
+	_, _, errno := unix.Syscall6(unix.SYS_CACHESTAT, fd, uintptr(unsafe.Pointer(&part)), uintptr(unsafe.Pointer(&pages)), 0, 0, 0)
 	switch {
 	case errno != 0:
 		return errno
@@ -47,20 +52,6 @@ func countCached(f *os.File, offset, length int64) error {
 		return errNotCached
 	}
 	return nil
-}
-
-// tryRead returns errNotCached if the byte at an offset is not in the page cache. Some kernels then begin to read its page.
-func tryRead(f *os.File, offset int64) error {
-	var b [1]byte
-	part := unix.Iovec{Base: &b[0], Len: 1}
-	_, _, errno := unix.Syscall6(unix.SYS_PREADV2, f.Fd(), uintptr(unsafe.Pointer(&part)), 1, uintptr(offset), 0, unix.RWF_NOWAIT)
-	switch errno {
-	case 0:
-		return nil
-	case unix.EAGAIN:
-		return errNotCached
-	}
-	return errno
 }
 
 // NewMemory returns memory to fetch into, which costs less where its pages are large. Nothing is taken of the machine before it is used.

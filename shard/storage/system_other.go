@@ -15,13 +15,10 @@ func isUnsupported(error) bool { return false }
 
 func openDirect(*os.File) (*os.File, error) { return nil, errors.ErrUnsupported }
 
-func adviseRandom(*os.File) {}
-
-func adviseWillNeed(*os.File, int64, int64) {}
-
-func countCached(*os.File, int64, int64) error { return nil }
-
-func tryRead(*os.File, int64) error { return nil }
+func (c *call) prepare() {
+	none := func(uintptr) {}
+	c.adviseRandom, c.adviseWillNeed, c.countCached, c.tryRead = none, none, none, none
+}
 
 // NewMemory returns memory to fetch into.
 func NewMemory(bytes int) ([]byte, error) {
