@@ -174,7 +174,8 @@ func (c *Cache) makeRoom(bytes int64) bool {
 	if c.allowance < bytes && time.Now().After(c.measureAt) {
 		room := c.clearLocked(bytes)
 		c.allowance, c.failure = max(room/8, bytes), nil // other processes write too
-		if room < bytes && c.unwritten.Load() > 0 {      // promised bytes may be on the disk already, and count twice
+		// Promised bytes may be on the disk already, and count twice.
+		if room < bytes && c.unwritten.Load() > 0 {
 			c.allowance = 0
 		} else if room < bytes {
 			c.pauseLocked(nil)
