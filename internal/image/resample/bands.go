@@ -9,8 +9,6 @@ import "unsafe"
 // output vectors and the inner one over rows, so that a vector's tables stay in registers. The inner loop exits before
 // the step after the last row pair, and there is at least one. A pointer outside the source, even an unused one, could
 // make the garbage collector end the process.
-//
-// A vertical pass that comes first is a resize of its own: its horizontal pass keeps the pixels.
 
 const (
 	tapsMax    = 4096 // the generic code does more taps, which reduce any photograph to less than 1/20; sums stay in range
@@ -29,7 +27,7 @@ type simdState struct {
 	bases    []int32 // offset of each window in the source row, in bytes
 	vertical []int32 // two entries of kernels.split for each output row and pair of taps
 	ring     []byte
-	tail     []byte // copies of source rows without slack after them
+	tail     []byte // copies of source rows without slack after them, or rows of a vertical pass that comes first
 	line     []byte // one output row, and room for whole vectors
 	plan     bandPlan
 }
@@ -47,11 +45,13 @@ type bandPlan struct {
 	taps       unsafe.Pointer
 	tapPairs   int // pairs of taps in each window of the horizontal pass
 	rowPairs   int // pairs of entries per output row in the vertical pass's table
+	tailStride int // bytes between the rows of a vertical pass that comes first
 	horizontal horizontalKernel
 }
 
-// resizeSIMD is resizeGeneric with the kernels of r.level. It returns false if the kernels do not support the case.
-func (r *Resampler) resizeSIMD(dst Output, src []byte, stride int) bool {
+// resizeSIMD is resizeGeneric and resizeGenericVerticalFirst with the kernels of r.level. It returns false if the
+// kernels do not support the case.
+func (r *Resampler) resizeSIMD(dst Output, src []byte, stride int, verticalFirst bool) bool {
 	h, v := &r.horizontal, &r.vertical
 	k := byLevel[r.level]
 	if k == nil || h.taps > tapsMax || v.taps > tapsMax {
@@ -61,12 +61,12 @@ func (r *Resampler) resizeSIMD(dst Output, src []byte, stride int) bool {
 	*p = bandPlan{kernels: k}
 	p.vectors = max(vectorsMin, (3*h.n+15)/16)
 	p.ringStride = 64*p.vectors + 64
-	if h.copies {
-		p.horizontal, p.batch, p.reach = k.pairRows, 4, 16*p.vectors+12
+	p.prepare(r, p)
+	if verticalFirst {
+		r.prepareVerticalFirst(p)
 	} else {
-		p.prepare(r, p)
+		r.prepareVertical(p)
 	}
-	r.prepareVertical(p)
 	slots := 8
 	for slots < p.rowPairs+p.batch {
 		slots *= 2
@@ -75,7 +75,11 @@ func (r *Resampler) resizeSIMD(dst Output, src []byte, stride int) bool {
 	r.simd.ring = grown(r.simd.ring, slots*p.ringStride)
 	p.ring = unsafe.Pointer(&r.simd.ring[0])
 	r.simd.line = grown(r.simd.line, 16*p.vectors)
-	r.runBands(dst, src, stride, p)
+	if verticalFirst {
+		r.runVerticalFirst(dst, src, stride, p)
+	} else {
+		r.runBands(dst, src, stride, p)
+	}
 	return true
 }
 
@@ -115,16 +119,9 @@ func (r *Resampler) runBands(dst Output, src []byte, stride int, p *bandPlan) {
 			done += r.fillRing(src, stride, rows, done, p)
 		}
 		pairs := endPair - firstPair
-		// Kernels write 16·vectors bytes: to dst if later rows will overwrite the excess.
-		to, at := unsafe.Pointer(&r.simd.line[0]), 3*dst.Width*y
-		direct := dst.Layout == NHWC && at+16*p.vectors <= 3*dst.Width*dst.Height
-		if direct {
-			to = unsafe.Pointer(&dst.Pix[at])
-		}
-		p.vertical.choose(v.signed, pairs)(p, to, firstPair, r.simd.vertical[2*p.rowPairs*y:][:2*pairs])
-		if !direct {
-			r.putRow(dst, y, r.simd.line[:3*dst.Width])
-		}
+		to, direct := r.rowPlace(dst, y, p)
+		p.vertical.choose(v.signed, pairs)(p, to, firstPair, r.verticalWeights(p, y)[:2*pairs])
+		r.putPlaced(dst, y, direct)
 	}
 }
 
@@ -153,7 +150,99 @@ func (r *Resampler) fillRing(src []byte, stride, rows, done int, p *bandPlan) in
 	return pairs
 }
 
+// rowPlace returns the memory for output row y. Kernels write 16·vectors bytes: to dst if later rows will overwrite the
+// excess, otherwise to a line, which putPlaced copies.
+func (r *Resampler) rowPlace(dst Output, y int, p *bandPlan) (to unsafe.Pointer, direct bool) {
+	at, size := 3*dst.Width*y, 3*dst.Width*dst.Height
+	if dst.Layout == NHWC && at+16*p.vectors <= size {
+		return unsafe.Pointer(&dst.Pix[at]), true
+	}
+	return unsafe.Pointer(&r.simd.line[0]), false
+}
+
+func (r *Resampler) putPlaced(dst Output, y int, direct bool) {
+	if !direct {
+		r.putRow(dst, y, r.simd.line[:3*dst.Width])
+	}
+}
+
 // ringRow returns the address of row pair i in the ring.
 func (p *bandPlan) ringRow(i int) unsafe.Pointer {
 	return unsafe.Add(p.ring, (i&p.ringMask)*p.ringStride)
+}
+
+// verticalWeights returns row y's table of split weights, two entries for each pair.
+func (r *Resampler) verticalWeights(p *bandPlan, y int) []int32 {
+	return r.simd.vertical[2*p.rowPairs*y:][:2*p.rowPairs]
+}
+
+// The vertical pass before the horizontal one. It makes whole rows, of all columns that the horizontal pass will read,
+// from the source's bytes: two rows are interleaved as pairs of words in registers. The rows of one batch go to the
+// tail, which the horizontal pass then reads instead of the source. Its results in the ring are final, and only need to
+// be extracted from the pairs.
+
+// prepareVerticalFirst splits the vertical weights, two taps together from the first one on.
+func (r *Resampler) prepareVerticalFirst(p *bandPlan) {
+	v := &r.vertical
+	pairs := (v.taps + 1) / 2
+	p.rowPairs = pairs
+	r.simd.vertical = grown(r.simd.vertical, 2*pairs*v.n)
+	for y := range v.n {
+		row := r.verticalWeights(p, y)
+		for i := range pairs {
+			// Taps after the output's window are zero, and so is the one after the table's last.
+			k0, k1 := v.weight[2*i*v.pitch+y], int32(0)
+			if 2*i+1 < v.taps {
+				k1 = v.weight[(2*i+1)*v.pitch+y]
+			}
+			row[2*i], row[2*i+1] = p.split(k0, k1, !v.signed)
+		}
+	}
+	p.tailStride = (max(p.reach, 3*(r.horizontal.end-r.horizontal.first)) + 63) &^ 63
+	r.simd.tail = grown(r.simd.tail, 2*p.batch*p.tailStride)
+}
+
+// runVerticalFirst makes the output's rows a batch at a time: the vertical pass to the tail, and the horizontal one to the
+// ring.
+func (r *Resampler) runVerticalFirst(dst Output, src []byte, stride int, p *bandPlan) {
+	rowBytes := 3 * (r.horizontal.end - r.horizontal.first)
+	for y := 0; y < dst.Height; y += 2 * p.batch {
+		rows := min(2*p.batch, dst.Height-y)
+		for i := range rows {
+			r.verticalFirstRow(r.simd.tail[i*p.tailStride:][:rowBytes], src, stride, y+i, p)
+		}
+		// The second row of a last pair is arbitrary.
+		p.horizontal(p, p.ring, unsafe.Pointer(&r.simd.tail[0]), p.tailStride, (rows+1)/2)
+		for i := range rows {
+			to, direct := r.rowPlace(dst, y+i, p)
+			p.take(p, to, i/2, i&1)
+			r.putPlaced(dst, y+i, direct)
+		}
+	}
+}
+
+// verticalFirstRow makes row y of the vertical pass from source rows that begin at the first needed column.
+func (r *Resampler) verticalFirstRow(dst, src []byte, stride, y int, p *bandPlan) {
+	v := &r.vertical
+	k := p.forRow(len(dst))
+	if k == nil {
+		r.scratch.sums = grown(r.scratch.sums, len(dst))
+		verticalGeneric(dst, src, stride, v, y, r.scratch.sums)
+		return
+	}
+	count := int(v.count[y])
+	weights := r.verticalWeights(p, y)[:(count+1)&^1]
+	last := stride
+	if count&1 == 1 {
+		last = 0 // an odd number of taps: the last row is read twice, the second time with weight 0
+	}
+	rows := src[(int(v.low[y])-v.first)*stride:][:(count-1)*stride+len(dst)]
+	kernel := k.verticalFirst[0]
+	if !v.signed {
+		kernel = k.verticalFirst[1]
+		if len(weights) == 4 {
+			kernel = k.verticalFirst[2]
+		}
+	}
+	kernel(unsafe.Pointer(&dst[0]), unsafe.Pointer(&rows[0]), stride, len(dst), weights, last)
 }

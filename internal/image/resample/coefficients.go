@@ -35,7 +35,6 @@ type axis struct {
 	end     int // the input after the last one with a weight
 	pitch   int // entries between the taps of an output in weight: n and slack
 	signed  bool
-	copies  bool // each output is its own input, in the same order
 	low     []int32
 	count   []int32
 	weight  []int32
@@ -56,7 +55,6 @@ func (a *axis) reserve(n, taps int) {
 // An axis that keeps its size gets weight 1 on each pixel itself, which equals skipping the pass.
 func (a *axis) compute(s axisSpec, level kernel.Level) {
 	a.signed = s.filter == Bicubic || s.filter == Lanczos
-	a.copies = s.in == s.out && !s.reverse
 	switch {
 	case s.in == s.out:
 		a.computeIdentity(s)

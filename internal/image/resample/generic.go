@@ -1,10 +1,12 @@
 package resample
 
-// resizeFiltered runs the horizontal pass and then the vertical one. src begins at the first pixel with a weight.
-func (r *Resampler) resizeFiltered(dst Output, src []byte, stride int, across, down axisSpec) {
-	r.horizontal.compute(across, r.level)
-	r.vertical.compute(down, r.level)
-	if !r.resizeSIMD(dst, src, stride) {
+// resizeFiltered runs both passes for the tables in r. src begins at the first pixel with a weight.
+func (r *Resampler) resizeFiltered(dst Output, src []byte, stride int, verticalFirst bool) {
+	switch {
+	case r.resizeSIMD(dst, src, stride, verticalFirst):
+	case verticalFirst:
+		r.resizeGenericVerticalFirst(dst, src, stride)
+	default:
 		r.resizeGeneric(dst, src, stride)
 	}
 }
@@ -23,6 +25,21 @@ func (r *Resampler) resizeGeneric(dst Output, src []byte, stride int) {
 	s.line = grown(s.line, rowBytes)
 	for y := range dst.Height {
 		verticalGeneric(s.line, s.rows, rowBytes, v, y, s.sums)
+		dst.putRow(y, s.line)
+	}
+}
+
+// resizeGenericVerticalFirst is the reference for the other order: each output row of all needed columns, and then
+// horizontally.
+func (r *Resampler) resizeGenericVerticalFirst(dst Output, src []byte, stride int) {
+	h, s := &r.horizontal, &r.scratch
+	rowBytes := 3 * (h.end - h.first)
+	s.rows, s.sums = grown(s.rows, rowBytes), grown(s.sums, rowBytes)
+	s.weights = h.sideBySide(grown(s.weights, h.n*h.taps))
+	s.line = grown(s.line, 3*h.n)
+	for y := range dst.Height {
+		verticalGeneric(s.rows, src, stride, &r.vertical, y, s.sums)
+		horizontalGeneric(s.line, s.rows, h, s.weights)
 		dst.putRow(y, s.line)
 	}
 }

@@ -11,16 +11,17 @@ import (
 
 // kernels are the functions that have a version for each level.
 type kernels struct {
-	doubles     int // float64 per step of weights
-	weights     func(a *axis, filter Filter, taps int)
-	split       func(k0, k1 int32, top bool) (high, low int32) // the weights of two taps, for vertical
-	prepare     func(r *Resampler, p *bandPlan)                // builds the tables of the horizontal pass and chooses its kernel
-	pairRows    horizontalKernel                               // the horizontal pass that keeps the pixels
-	vertical    *verticalKernels
-	splitPlanes func(red, green, blue, row []byte)
-	mirror      func(dst, src []byte)
-	bytes       int // bytes per step of splitPlanes; narrower rows use the level below
-	level       kernel.Level
+	doubles       int // float64 per step of weights
+	weights       func(a *axis, filter Filter, taps int)
+	split         func(k0, k1 int32, top bool) (high, low int32) // the weights of two taps, for vertical and verticalFirst
+	prepare       func(r *Resampler, p *bandPlan)                // builds the tables of the horizontal pass and chooses its kernel
+	vertical      *verticalKernels
+	verticalFirst [3]verticalFirstKernel // kernels for filters that clip, for others, and for others with 3 or 4 taps
+	take          func(p *bandPlan, dst unsafe.Pointer, pair, second int)
+	splitPlanes   func(red, green, blue, row []byte)
+	mirror        func(dst, src []byte)
+	bytes         int // bytes per step of verticalFirst and splitPlanes; narrower rows use the level below
+	level         kernel.Level
 }
 
 var byLevel kernel.Table[kernels]
@@ -44,8 +45,9 @@ type (
 )
 
 type (
-	horizontalKernel = func(p *bandPlan, dst, src unsafe.Pointer, stride, pairs int)
-	verticalKernel   = func(p *bandPlan, dst unsafe.Pointer, pair int, k []int32)
+	horizontalKernel    = func(p *bandPlan, dst, src unsafe.Pointer, stride, pairs int)
+	verticalKernel      = func(p *bandPlan, dst unsafe.Pointer, pair int, k []int32)
+	verticalFirstKernel = func(dst, src unsafe.Pointer, stride, rowBytes int, k []int32, last int)
 )
 
 // instances are kernels for filters that clip and for others, with 1, 2, 3, 4 and any number of pairs of taps.

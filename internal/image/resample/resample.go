@@ -143,22 +143,14 @@ func (r *Resampler) Resize(dst Output, src []byte, stride int, have image.Rectan
 	case f == Nearest:
 		r.resizeNearest(dst, src, stride, have, srcW, srcH, outW, outH, keep)
 	default:
-		src = src[(need.Min.Y-have.Min.Y)*stride+(need.Min.X-have.Min.X)*3:] // from the first pixel with a weight on
-		across, down := axisSpec{srcW, outW, keep.Min.X, keep.Dx(), f, dst.Flip}, axisSpec{srcH, outH, keep.Min.Y, keep.Dy(), f, false}
-		if a.verticalFirst(srcW, srcH, outW, outH) {
-			size := 3 * need.Dx() * keep.Dy()
-			r.scratch.between = grown(r.scratch.between, size+betweenSlack)
-			between := Output{Pix: r.scratch.between[:size], Width: need.Dx(), Height: keep.Dy()}
-			r.resizeFiltered(between, src, stride, axisSpec{srcW, srcW, need.Min.X, need.Dx(), f, false}, down)
-			src, stride, down = r.scratch.between, 3*need.Dx(), axisSpec{outH, outH, keep.Min.Y, keep.Dy(), f, false}
-		}
-		r.resizeFiltered(dst, src, stride, across, down)
+		r.horizontal.compute(axisSpec{srcW, outW, keep.Min.X, keep.Dx(), f, dst.Flip}, r.level)
+		r.vertical.compute(axisSpec{srcH, outH, keep.Min.Y, keep.Dy(), f, false}, r.level)
+		start := (r.vertical.first-have.Min.Y)*stride + (r.horizontal.first-have.Min.X)*3
+		// src now begins at the first pixel with a weight.
+		r.resizeFiltered(dst, src[start:], stride, a.verticalFirst(srcW, srcH, outW, outH))
 	}
 	return nil
 }
-
-// betweenSlack lets the kernels read the last rows between the passes like the others.
-const betweenSlack = 256
 
 func checkSizes(srcW, srcH, outW, outH int, keep image.Rectangle, f Filter) error {
 	if min(srcW, srcH) < 1 || max(srcW, srcH) > sourceSideMax {
@@ -205,10 +197,9 @@ func checkOutput(dst Output, keep image.Rectangle) error {
 
 // scratch is the memory of the row loops.
 type scratch struct {
-	rows     []byte  // generic: the source rows after the horizontal pass
+	rows     []byte  // generic: the source rows after the horizontal pass, or one row after a vertical pass that came first
 	weights  []int32 // generic: the horizontal table with the taps of one output adjacent
 	sums     []int32 // generic: one row of the vertical pass
-	between  []byte  // the image after a vertical pass that comes first
 	line     []byte  // one finished row, interleaved
 	mirrored []byte  // one row of a copy
 }

@@ -12,8 +12,9 @@ import (
 func init() {
 	byLevel[kernel.AVX2] = &kernels{
 		level: kernel.AVX2, doubles: 2 * Count, weights: weightsAVX2, split: SplitWeight,
-		prepare: prepareAVX2, pairRows: pairRowsAVX2, vertical: &verticalsAVX2,
-		splitPlanes: splitPlanesAVX2, mirror: mirrorAVX2, bytes: 16 * Count,
+		prepare: prepareAVX2, vertical: &verticalsAVX2, take: takeAVX2,
+		verticalFirst: [3]verticalFirstKernel{verticalFirstAVX2[clipped], verticalFirstAVX2[topByte], verticalFirst2AVX2},
+		splitPlanes:   splitPlanesAVX2, mirror: mirrorAVX2, bytes: 16 * Count,
 	}
 }
 
@@ -29,17 +30,6 @@ func splitPlanesAVX2(red, green, blue, row []byte) {
 		Store(Channel(a, b, c, 0), unsafe.Add(to0, x))
 		Store(Channel(a, b, c, 1), unsafe.Add(to1, x))
 		Store(Channel(a, b, c, 2), unsafe.Add(to2, x))
-	}
-	Leave()
-}
-
-// pairRowsAVX2 stores the bytes of two rows as the words of pairs.
-func pairRowsAVX2(p *bandPlan, dst, src unsafe.Pointer, stride, pairs int) {
-	for pair := range pairs {
-		row, to := unsafe.Add(src, 2*pair*stride), unsafe.Add(dst, pair*p.ringStride)
-		for x := 0; x < 16*p.vectors; x += 4 * Count {
-			StoreWords(LoadPairs(unsafe.Add(row, x), unsafe.Add(row, stride+x)), unsafe.Add(to, 4*x))
-		}
 	}
 	Leave()
 }

@@ -14,8 +14,9 @@ import (
 func init() {
 	byLevel[kernel.AVX512] = &kernels{
 		level: kernel.AVX512, doubles: 2 * Count, weights: weightsAVX512, split: SplitWeight,
-		prepare: prepareAVX512, pairRows: pairRowsAVX512, vertical: &verticalsAVX512,
-		splitPlanes: splitPlanesAVX512, mirror: mirrorAVX512, bytes: 16 * Count,
+		prepare: prepareAVX512, vertical: &verticalsAVX512, take: takeAVX512,
+		verticalFirst: [3]verticalFirstKernel{verticalFirstAVX512[clipped], verticalFirstAVX512[topByte], verticalFirst2AVX512},
+		splitPlanes:   splitPlanesAVX512, mirror: mirrorAVX512, bytes: 16 * Count,
 	}
 }
 
@@ -31,17 +32,6 @@ func splitPlanesAVX512(red, green, blue, row []byte) {
 		Store(Channel(a, b, c, 0), unsafe.Add(to0, x))
 		Store(Channel(a, b, c, 1), unsafe.Add(to1, x))
 		Store(Channel(a, b, c, 2), unsafe.Add(to2, x))
-	}
-	Leave()
-}
-
-// pairRowsAVX512 stores the bytes of two rows as the words of pairs.
-func pairRowsAVX512(p *bandPlan, dst, src unsafe.Pointer, stride, pairs int) {
-	for pair := range pairs {
-		row, to := unsafe.Add(src, 2*pair*stride), unsafe.Add(dst, pair*p.ringStride)
-		for x := 0; x < 16*p.vectors; x += 4 * Count {
-			StoreWords(LoadPairs(unsafe.Add(row, x), unsafe.Add(row, stride+x)), unsafe.Add(to, 4*x))
-		}
 	}
 	Leave()
 }

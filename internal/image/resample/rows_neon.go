@@ -14,8 +14,9 @@ import (
 func init() {
 	byLevel[kernel.NEON] = &kernels{
 		level: kernel.NEON, doubles: 2 * Count, weights: weightsNEON, split: SplitWeight,
-		prepare: prepareNEON, pairRows: pairRowsNEON, vertical: &verticalsNEON,
-		splitPlanes: splitPlanesNEON, mirror: mirrorNEON, bytes: 16 * Count,
+		prepare: prepareNEON, vertical: &verticalsNEON, take: takeNEON,
+		verticalFirst: [3]verticalFirstKernel{verticalFirstNEON[clipped], verticalFirstNEON[topByte], verticalFirst2NEON},
+		splitPlanes:   splitPlanesNEON, mirror: mirrorNEON, bytes: 16 * Count,
 	}
 }
 
@@ -31,17 +32,6 @@ func splitPlanesNEON(red, green, blue, row []byte) {
 		Store(Channel(a, b, c, 0), unsafe.Add(to0, x))
 		Store(Channel(a, b, c, 1), unsafe.Add(to1, x))
 		Store(Channel(a, b, c, 2), unsafe.Add(to2, x))
-	}
-	Leave()
-}
-
-// pairRowsNEON stores the bytes of two rows as the words of pairs.
-func pairRowsNEON(p *bandPlan, dst, src unsafe.Pointer, stride, pairs int) {
-	for pair := range pairs {
-		row, to := unsafe.Add(src, 2*pair*stride), unsafe.Add(dst, pair*p.ringStride)
-		for x := 0; x < 16*p.vectors; x += 4 * Count {
-			StoreWords(LoadPairs(unsafe.Add(row, x), unsafe.Add(row, stride+x)), unsafe.Add(to, 4*x))
-		}
 	}
 	Leave()
 }

@@ -16,8 +16,16 @@ var (
 	// joins the lanes' parts.
 	joinBytes  = lanewise(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15)
 	joinDwords = [8]uint32{0, 4, 1, 5, 2, 6, 3, 7}
-	triples    = [8]uint32{0, 1, 2, 4, 5, 6, 7, 7}
-	spreads    = [4][8]uint32{{0, 0, 0, 0, 1, 1, 1, 1}, {2, 2, 2, 2, 3, 3, 3, 3}, {4, 4, 4, 4, 5, 5, 5, 5}, {6, 6, 6, 6, 7, 7, 7, 7}}
+	// topParts move the top bytes of even outputs and of odd ones to their places in the lane's first half, and in
+	// its second.
+	topParts = [4][32]uint8{
+		lanewise(3, -1, 7, -1, 11, -1, 15, -1, -1, -1, -1, -1, -1, -1, -1, -1),
+		lanewise(-1, 3, -1, 7, -1, 11, -1, 15, -1, -1, -1, -1, -1, -1, -1, -1),
+		lanewise(-1, -1, -1, -1, -1, -1, -1, -1, 3, -1, 7, -1, 11, -1, 15, -1),
+		lanewise(-1, -1, -1, -1, -1, -1, -1, -1, -1, 3, -1, 7, -1, 11, -1, 15),
+	}
+	triples = [8]uint32{0, 1, 2, 4, 5, 6, 7, 7}
+	spreads = [4][8]uint32{{0, 0, 0, 0, 1, 1, 1, 1}, {2, 2, 2, 2, 3, 3, 3, 3}, {4, 4, 4, 4, 5, 5, 5, 5}, {6, 6, 6, 6, 7, 7, 7, 7}}
 )
 
 func lanewise(index ...int) (table [32]uint8) {
@@ -68,6 +76,19 @@ func PackClipped(a, b, c, d Dwords, bytes Bytes, dwords PackTable) Bytes {
 	return words.ReshapeToUint8s().PermuteOrZeroGrouped(bytes.BitsToInt8()).ReshapeToUint32s().Permute(dwords).ReshapeToUint8s()
 }
 
+// JoinTops interleaves the top bytes of even and odd outputs, of the lanes' first halves and of their second ones.
+func JoinTops(even0, odd0, even1, odd1 Dwords) Bytes {
+	return Take(even0.ToBits().ReshapeToUint8s(), Load(unsafe.Pointer(&topParts[0]))).
+		Or(Take(odd0.ToBits().ReshapeToUint8s(), Load(unsafe.Pointer(&topParts[1])))).
+		Or(Take(even1.ToBits().ReshapeToUint8s(), Load(unsafe.Pointer(&topParts[2])))).
+		Or(Take(odd1.ToBits().ReshapeToUint8s(), Load(unsafe.Pointer(&topParts[3]))))
+}
+
+// JoinClipped is JoinTops for sums, clipped to 0..255.
+func JoinClipped(even0, odd0, even1, odd1 Dwords) Bytes {
+	return clipWords(even0, even1).Or(clipWords(odd0, odd1).ShiftAllLeft(8)).ReshapeToUint8s()
+}
+
 // Spread spreads the dwords j·Count.. over the vector, each over a lane.
 func Spread(v Dwords, j int) Dwords { return v.Permute(archsimd.LoadUint32x8Array(&spreads[j])) }
 
@@ -88,10 +109,4 @@ func TripleTable() PackTable { return archsimd.LoadUint32x8Array(&triples) }
 // StoreTriples stores the first three dwords of each lane without gaps, and overwrites a vector's length.
 func StoreTriples(v Words, p unsafe.Pointer, table PackTable) {
 	v.ToBits().ReshapeToUint32s().Permute(table).BitsToInt32().StoreArray((*[8]int32)(p))
-}
-
-// LoadPairs makes pairs of words from the bytes at a and b, one for each dword. It reads 16 bytes of each.
-func LoadPairs(a, b unsafe.Pointer) Words {
-	v, w := archsimd.LoadUint8x16Array((*[16]uint8)(a)).ExtendLo8ToUint32(), archsimd.LoadUint8x16Array((*[16]uint8)(b)).ExtendLo8ToUint32()
-	return v.Or(w.ShiftAllLeft(16)).ReshapeToUint16s().BitsToInt16()
 }

@@ -11,12 +11,16 @@ import (
 var (
 	topPairs  = bytewise(func(i int) int { return i&2*32 + i&^3 + 3 }) // top bytes of two vectors, to the two words of dword i
 	highPairs = bytewise(func(i int) int { return i&2*32 + i&^3 + 2 + i&1 })
-	topPack   = bytewise(func(i int) int { return 4*(i&31) + 3 })      // top bytes of two vectors, in each half
-	highPack  = bytewise(func(i int) int { return 4*(i/2) + 2 + i&1 }) // upper words of two vectors
-	evenPack  = bytewise(func(i int) int { return 2 * i })             // even bytes of two vectors
+	topPack   = bytewise(func(i int) int { return 4*(i&31) + 3 })              // top bytes of two vectors, in each half
+	highPack  = bytewise(func(i int) int { return 4*(i/2) + 2 + i&1 })         // upper words of two vectors
+	evenPack  = bytewise(func(i int) int { return 2 * i })                     // even bytes of two vectors
+	topJoin   = bytewise(func(i int) int { return i&1*64 + i&48 + i&6*2 + 3 }) // alternating top bytes, in either half of each lane
 )
 
-const evenBytes = 0x5555555555555555
+const (
+	evenBytes   = 0x5555555555555555
+	firstHalves = 0x00ff00ff00ff00ff // mask of the lanes' first halves
+)
 
 func bytewise(index func(i int) int) (table [64]uint8) {
 	for i := range table {
@@ -65,6 +69,22 @@ func PackClipped(a, b, c, d Dwords, _ Bytes, _ PackTable) Bytes {
 	return ab.ReshapeToUint8s().ConcatPermute(cd.ReshapeToUint8s(), archsimd.LoadUint8x64Array(&evenPack))
 }
 
+// JoinTops interleaves the top bytes of even and odd outputs, of the lanes' first halves and of their second ones.
+func JoinTops(even0, odd0, even1, odd1 Dwords) Bytes {
+	join := archsimd.LoadUint8x64Array(&topJoin)
+	return even0.ToBits().ReshapeToUint8s().ConcatPermute(odd0.ToBits().ReshapeToUint8s(), join).
+		IfElse(archsimd.Mask8x64FromBits(firstHalves),
+			even1.ToBits().ReshapeToUint8s().ConcatPermute(odd1.ToBits().ReshapeToUint8s(), join))
+}
+
+// JoinClipped is JoinTops for sums, clipped to 0..255.
+func JoinClipped(even0, odd0, even1, odd1 Dwords) Bytes {
+	limit := archsimd.BroadcastUint16x32(255)
+	even := even0.ShiftAllRight(22).SaturateToUint16ConcatGrouped(even1.ShiftAllRight(22)).Min(limit)
+	odd := odd0.ShiftAllRight(22).SaturateToUint16ConcatGrouped(odd1.ShiftAllRight(22)).Min(limit)
+	return even.Or(odd.ShiftAllLeft(8)).ReshapeToUint8s()
+}
+
 // thirds takes byte 3j+c for each j from 192 bytes: modulo 128 from the first two vectors, modulo 64 from the third.
 // lastThirds marks the bytes from the third.
 var (
@@ -84,10 +104,4 @@ func LoadPixels(p unsafe.Pointer) (a, b, c Bytes) {
 func Channel(a, b, c Bytes, channel int) Bytes {
 	index := archsimd.LoadUint8x64Array(&thirds[channel])
 	return c.Permute(index).IfElse(archsimd.Mask8x64FromBits(lastThirds[channel]), a.ConcatPermute(b, index))
-}
-
-// LoadPairs makes pairs of words from the bytes at a and b, one for each dword. It reads 16 bytes of each.
-func LoadPairs(a, b unsafe.Pointer) Words {
-	v, w := archsimd.LoadUint8x16Array((*[16]uint8)(a)).ExtendToUint32(), archsimd.LoadUint8x16Array((*[16]uint8)(b)).ExtendToUint32()
-	return v.Or(w.ShiftAllLeft(16)).ReshapeToUint16s().BitsToInt16()
 }

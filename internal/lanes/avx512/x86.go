@@ -173,5 +173,13 @@ func Raise(high Dwords, top bool) Dwords {
 	return high.ShiftAllLeft(splitBits)
 }
 
+// WholeStart returns the initial value of sums for AddPairs, which keeps them in one part.
+func WholeStart(top bool) Dwords { return Raise(SumStart(top), top) }
+
+// AddPairs adds two taps to sums.
+func AddPairs(sum Dwords, pairs, high, low Words, top bool) Dwords {
+	return sum.Add(Raise(pairs.DotProductPairs(high), top)).Add(pairs.DotProductPairs(low))
+}
+
 // StoreInts stores numbers as int32, rounded towards zero.
 func StoreInts(v Doubles, p unsafe.Pointer) { v.ConvertToInt32().StoreArray((*[8]int32)(p)) }

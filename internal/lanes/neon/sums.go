@@ -56,6 +56,15 @@ func dwords(v Words) Dwords { return v.ToBits().ReshapeToUint32s().BitsToInt32()
 // Raise returns the addend for the low part of a sum: here the high part.
 func Raise(high Dwords, _ bool) Dwords { return high }
 
+// WholeStart returns the initial value of sums for AddPairs, which keeps them in one part.
+func WholeStart(top bool) Dwords { return SumStart(top) }
+
+// AddPairs adds two taps to sums.
+func AddPairs(sum Dwords, pairs, high, low Words, _ bool) Dwords {
+	w := pairs.ToBits().ReshapeToUint32s()
+	return w.ShiftAllRight(16).BitsToInt32().MulAdd(dwords(low), w.BitsToInt32().MulAdd(dwords(high), sum))
+}
+
 // spreads repeats a dword.
 var spreads = [4][16]uint8{
 	{0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3}, {4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7},
@@ -112,6 +121,16 @@ func PackClipped(a, b, c, d Dwords, _, _ PackTable) Bytes {
 	return joinLower(clip(upperWords(a, b)), clip(upperWords(c, d)))
 }
 
+// JoinTops interleaves the top bytes of even and odd outputs, of the first half and of the second.
+func JoinTops(even0, odd0, even1, odd1 Dwords) Bytes {
+	return upperPairs(even0, odd0).ReshapeToUint8s().ConcatOdd(upperPairs(even1, odd1).ReshapeToUint8s())
+}
+
+// JoinClipped is JoinTops for sums, clipped to 0..255.
+func JoinClipped(even0, odd0, even1, odd1 Dwords) Bytes {
+	return joinLower(clip(upperPairs(even0, odd0)), clip(upperPairs(even1, odd1)))
+}
+
 // Spread spreads dword j over the vector.
 func Spread(v Dwords, j int) Dwords {
 	return v.ToBits().ReshapeToUint8s().LookupOrZero(archsimd.LoadUint8x16Array(&spreads[j])).ReshapeToUint32s().BitsToInt32()
@@ -128,6 +147,3 @@ func TripleTable() PackTable { return PackTable{} }
 
 // StoreTriples stores the first three dwords, and overwrites a vector's length.
 func StoreTriples(v Words, p unsafe.Pointer, _ PackTable) { StoreWords(v, p) }
-
-// LoadPairs makes pairs of words from the bytes at a and b, one for each dword. It reads 16 bytes of each.
-func LoadPairs(a, b unsafe.Pointer) Words { return LoadBytes(a).InterleaveLo(LoadBytes(b)) }
