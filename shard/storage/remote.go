@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"sync"
 )
@@ -256,3 +257,110 @@ func (f *remoteFile) readOnce(ctx context.Context, p []byte, offset int64, recei
 
 // Forget implements [Forgetter]: the next answer may be another one.
 func (f *remoteFile) Forget(int64, int64) {}
+
+// An uploader is objects that takes some.
+type uploader interface {
+	// put makes an object of all that body has, in requests that it repeats itself.
+	put(ctx context.Context, name, sum string, body io.Reader) error
+	// sum returns an object's length, and the sum that it was put with. It makes one request, as remove does.
+	sum(ctx context.Context, name string) (size int64, sum string, err error)
+	remove(ctx context.Context, name string) error
+}
+
+// Write implements [Writer].
+func (r *remote) Write(name, sum string, body io.Reader) error {
+	err := r.objects.(uploader).put(r.client.Context, name, sum, body)
+	if failed, is := errors.AsType[*RemoteError](err); is {
+		failed.Place, failed.Length = Join(r.place, name), -1
+	}
+	return err
+}
+
+// Has implements [Writer].
+func (r *remote) Has(name string, size int64, sum string) (has bool, err error) {
+	err = r.repeat(name, 0, -1, func(ctx context.Context, _ func(int)) (string, error) {
+		n, put, err := r.objects.(uploader).sum(ctx, name)
+		has = err == nil && n == size && put == sum
+		return "", err
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return has, err
+}
+
+// Remove implements [Writer].
+func (r *remote) Remove(name string) error {
+	return r.repeat(name, 0, -1, func(ctx context.Context, _ func(int)) (string, error) {
+		return "", r.objects.(uploader).remove(ctx, name)
+	})
+}
+
+const (
+	// chunkBytesFirst is the size of the first request. It is small, as most files are only looked at. Each of the next ones is
+	// eight times as large, up to chunkBytesMax.
+	chunkBytesFirst = 64 << 10
+	chunkBytesMax   = 4 << 20
+	// chunksAhead requests run at a time. They fill 8 Gbit/s at 30 ms.
+	chunksAhead = 8
+)
+
+// NewReader returns a reader of a file from its front to its end. It closes the file.
+func NewReader(f File) io.ReadCloser { return &aheadReader{file: f} }
+
+// An aheadReader reads a file from its front, and requests the next chunks meanwhile.
+type aheadReader struct {
+	file   File
+	asked  int64 // end of the requested part
+	length int64 // size of the last request
+	queue  []chan chunk
+	rest   []byte
+	err    error
+}
+
+type chunk struct {
+	bytes []byte
+	err   error
+}
+
+func (r *aheadReader) Read(p []byte) (int, error) {
+	for len(r.rest) == 0 && r.err == nil {
+		r.ask()
+		if len(r.queue) == 0 {
+			return 0, io.EOF
+		}
+		got := <-r.queue[0]
+		r.queue, r.rest, r.err = r.queue[1:], got.bytes, got.err
+	}
+	if len(r.rest) == 0 {
+		return 0, r.err
+	}
+	n := copy(p, r.rest)
+	r.rest = r.rest[n:]
+	return n, nil
+}
+
+// ask begins requests: a second one with the second chunk, and then one more with each.
+func (r *aheadReader) ask() {
+	ahead := 1
+	if r.length > 0 {
+		ahead = chunksAhead
+	}
+	for len(r.queue) < ahead && r.asked < r.file.Size() {
+		r.length = max(chunkBytesFirst, min(8*r.length, chunkBytesMax))
+		offset, length := r.asked, min(r.length, r.file.Size()-r.asked)
+		r.asked += length
+		done := make(chan chunk, 1)
+		r.queue = append(r.queue, done)
+		go func() {
+			buf := make([]byte, length)
+			n, err := r.file.ReadAt(buf, offset)
+			if int64(n) == length {
+				err = nil
+			}
+			done <- chunk{buf[:n], err}
+		}()
+	}
+}
+
+func (r *aheadReader) Close() error { return r.file.Close() }

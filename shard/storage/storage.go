@@ -60,6 +60,18 @@ type File interface {
 	Fetch(buf []byte, offset, length int64) ([]byte, error)
 }
 
+// A Writer is a storage that files can be written to.
+type Writer interface {
+	Storage
+	// Write makes a file of all that body has, and no file if that ends in an error. sum is the file's SHA-256 in hexadecimal
+	// digits, or "".
+	Write(name, sum string, body io.Reader) error
+	// Has reports whether a file is there that has been written whole, with this length and sum.
+	Has(name string, size int64, sum string) (bool, error)
+	// Remove removes a file; a missing one is no error.
+	Remove(name string) error
+}
+
 // A Waiter is a [File] that reads in another way while its reads are waited for.
 type Waiter interface {
 	// Waited notes that somebody waits for a Fetch.

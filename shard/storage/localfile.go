@@ -1,0 +1,178 @@
+package storage
+
+import (
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A localFile is a file of a Folder.
+type localFile struct {
+	folder   *Folder
+	size     int64
+	buffered *os.File // read through the page cache
+	calls    syscall.RawConn
+
+	openDirect sync.Once
+	direct     *os.File // the same file, for direct reads, or nil
+
+	randomAccess atomic.Bool // reading ahead is off
+	classify     sync.Once   // sets slow
+	slow         bool        // reads always wait in the system, as on file systems of networks and programs
+	noCachestat  atomic.Bool // the system does not say which pages are in the page cache
+}
+
+func (f *localFile) Size() int64 { return f.size }
+
+func (f *localFile) ReadsMax() int { return readsMax }
+
+func (f *localFile) ReadAt(p []byte, offset int64) (int, error) { return f.buffered.ReadAt(p, offset) }
+
+// Close waits for those who use the file.
+func (f *localFile) Close() error {
+	f.folder.bytes.Add(-f.size)
+	f.openDirect.Do(func() {})
+	if f.direct != nil {
+		f.direct.Close()
+	}
+	return f.buffered.Close()
+}
+
+// WillNeed implements [File]. It reports whether a range is in the page cache: all of it, or if the system does not say so, its middle, as
+// the ends share pages with other ranges. The system no longer reads ahead then: it would read records that nobody wants.
+func (f *localFile) WillNeed(offset, length int64) bool {
+	c := spareCalls.Get().(*call)
+	defer spareCalls.Put(c)
+	if !f.randomAccess.Swap(true) {
+		c.do(f, c.adviseRandom)
+	}
+	if !f.noCachestat.Load() {
+		c.offset, c.length = offset, length
+		err := c.do(f, c.countCached)
+		if err == nil || err == errNotCached {
+			return err == nil
+		}
+		f.noCachestat.Store(true)
+	}
+	c.offset = offset + length/2
+	if !f.Blocks() {
+		return c.do(f, c.tryRead) != errNotCached // any other error is ReadAt's to find
+	}
+	started := time.Now()
+	f.buffered.ReadAt(c.byte[:], c.offset)
+	return time.Since(started) < cachedBelow
+}
+
+// cachedBelow lies well above the time that a byte in memory takes, and well below that of a disk.
+const cachedBelow = 50 * time.Microsecond
+
+// A Blocker is a file that may wait long in the system when it is read.
+type Blocker interface{ Blocks() bool }
+
+// Blocks reports whether reads of a file wait long in the system: those of networks and programs.
+func Blocks(f File) bool {
+	b, is := f.(Blocker)
+	return is && b.Blocks()
+}
+
+// Blocks reports whether the file system can't start a read without waiting for it.
+func (f *localFile) Blocks() bool {
+	f.classify.Do(func() {
+		c := spareCalls.Get().(*call)
+		defer spareCalls.Put(c)
+		c.offset = 0
+		err := c.do(f, c.tryRead)
+		f.slow = err != nil && err != errNotCached
+	})
+	return f.slow
+}
+
+// Waited implements [Waiter].
+func (f *localFile) Waited() { f.folder.waits.Add(1) }
+
+// Fetch implements [File]. It reads ranges that the page cache keeps through it, and the others directly.
+func (f *localFile) Fetch(buf []byte, offset, length int64) ([]byte, error) {
+	if !f.folder.direct.Load() || f.folder.keepsCached(offset, f.Blocks()) {
+		return f.readBuffered(buf, offset, length)
+	}
+	return f.readDirect(buf, offset, length)
+}
+
+// readDirect reads a range past the page cache, or through it if the file system can't do that.
+func (f *localFile) readDirect(buf []byte, offset, length int64) ([]byte, error) {
+	f.openDirect.Do(func() { f.direct, _ = openDirect(f.buffered) })
+	if f.direct == nil {
+		return f.readBuffered(buf, offset, length)
+	}
+	begin := offset &^ (sector - 1)
+	skip := offset - begin
+	n, err := f.direct.ReadAt(buf[:(skip+length+sector-1)&^(sector-1)], begin)
+	if int64(n) >= skip+length {
+		return buf[skip : skip+length], nil
+	}
+	if isUnsupported(err) {
+		f.folder.direct.Store(false)
+	}
+	return f.readBuffered(buf, offset, length)
+}
+
+// readBuffered reads a range through the page cache, where it stays.
+func (f *localFile) readBuffered(buf []byte, offset, length int64) ([]byte, error) {
+	f.requestPieces(offset, length)
+	return ReadRange(f.buffered, buf, offset, length)
+}
+
+// requestBytes is how much file systems of networks and programs read at a time, by default.
+const requestBytes = 128 << 10
+
+// requestPieces makes a slow file system read all pieces of a range at once. It would read them one after the other.
+func (f *localFile) requestPieces(offset, length int64) {
+	if length <= requestBytes || !f.Blocks() {
+		return
+	}
+	c := spareCalls.Get().(*call)
+	for end := offset + length; offset < end; offset += requestBytes {
+		c.offset, c.length = offset, min(requestBytes, end-offset)
+		c.do(f, c.adviseWillNeed)
+	}
+	spareCalls.Put(c)
+}
+
+// Map implements [Mapper].
+func (f *localFile) Map() ([]byte, error) { return mapFile(f.buffered, f.size) }
+
+// A call is a system call about a part of a file. It keeps its functions, so that nothing is allocated for one.
+type call struct {
+	offset, length                                     int64
+	byte                                               [1]byte
+	into                                               [1][]byte
+	err                                                error
+	adviseRandom, adviseWillNeed, countCached, tryRead func(descriptor uintptr)
+}
+
+// do makes one of the calls, unless the file is closed.
+func (c *call) do(f *localFile, system func(uintptr)) error {
+	if err := f.calls.Control(system); err != nil {
+		return err
+	}
+	return c.err
+}
+
+var spareCalls = sync.Pool{New: func() any {
+	c := new(call)
+	c.into[0] = c.byte[:]
+	c.prepare()
+	return c
+}}
+
+// Unmap gives back what [Mapper.Map] or [NewMemory] has returned. Nothing of it may be in use.
+func Unmap(bytes []byte) error {
+	if bytes == nil {
+		return nil
+	}
+	return unix.Munmap(bytes)
+}
