@@ -326,14 +326,12 @@ func (s *Set) Map() error {
 }
 
 func (r *reader) mapFile() (err error) {
-	m, ok := r.file.(storage.Mapper)
-	if !ok {
-		return storage.ErrNotMapped
-	}
-	if r.mapped == nil {
+	if m, ok := r.file.(storage.Mapper); !ok {
+		err = errors.ErrUnsupported
+	} else if r.mapped == nil {
 		r.mapped, err = m.Map()
 	}
-	if err != nil && !errors.Is(err, storage.ErrNotMapped) {
+	if err != nil {
 		err = fmt.Errorf("shard: %s: map %d bytes: %w", r.path, r.footer.FileLength, err)
 	}
 	return err

@@ -45,7 +45,7 @@ func TestRemoteSet(t *testing.T) {
 			t.Fatalf("sample %d: key %q, %v, found at %d, %v", i, key, err, found, findErr)
 		}
 	}
-	if err := set.Map(); !errors.Is(err, storage.ErrNotMapped) {
+	if err := set.Map(); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("mapped: %v", err)
 	}
 	report, err := Verify(t.Context(), url, VerifyOptions{})

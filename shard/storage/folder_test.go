@@ -225,9 +225,6 @@ func TestOpenWhatIsNoFile(t *testing.T) {
 func TestMap(t *testing.T) {
 	_, f, data := testFolder(t, 100_000, 0)
 	m, err := f.(Mapper).Map()
-	if errors.Is(err, ErrNotMapped) {
-		t.Skip(err)
-	}
 	if err != nil || !bytes.Equal(m, data) {
 		t.Error(err)
 	}

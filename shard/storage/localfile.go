@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"errors"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -143,7 +144,9 @@ func (f *localFile) requestPieces(offset, length int64) {
 }
 
 // Map implements [Mapper].
-func (f *localFile) Map() ([]byte, error) { return mapFile(f.buffered, f.size) }
+func (f *localFile) Map() ([]byte, error) {
+	return unix.Mmap(int(f.buffered.Fd()), 0, int(f.size), unix.PROT_READ, unix.MAP_SHARED)
+}
 
 // A call is a system call about a part of a file. It keeps its functions, so that nothing is allocated for one.
 type call struct {
@@ -153,6 +156,8 @@ type call struct {
 	err                                                error
 	adviseRandom, adviseWillNeed, countCached, tryRead func(descriptor uintptr)
 }
+
+var errNotCached = errors.New("shard: not in the page cache")
 
 // do makes one of the calls, unless the file is closed.
 func (c *call) do(f *localFile, system func(uintptr)) error {

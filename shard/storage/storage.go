@@ -121,6 +121,4 @@ var (
 	ErrTooLarge = errors.New("the file is too large")
 	// ErrInUse says that another process uses an object of a cache.
 	ErrInUse = errors.New("another process uses it")
-	// ErrNotMapped says that files are not mapped on this platform.
-	ErrNotMapped = errors.New("shard: files are not mapped on this platform")
 )

@@ -9,10 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-var (
-	errNotCached = errors.New("shard: not in the page cache")
-	pageSize     = int64(os.Getpagesize())
-)
+var pageSize = int64(os.Getpagesize())
 
 // isUnsupported reports whether err says that a file system has no direct reads.
 func isUnsupported(err error) bool {
@@ -62,9 +59,4 @@ func NewMemory(bytes int) ([]byte, error) {
 		unix.Madvise(memory, unix.MADV_DONTFORK)
 	}
 	return memory, err
-}
-
-// mapFile maps a whole file for reading.
-func mapFile(f *os.File, size int64) ([]byte, error) {
-	return unix.Mmap(int(f.Fd()), 0, int(size), unix.PROT_READ, unix.MAP_SHARED)
 }

@@ -9,8 +9,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-var errNotCached = errors.New("shard: not in the page cache")
-
 func isUnsupported(error) bool { return false }
 
 func openDirect(*os.File) (*os.File, error) { return nil, errors.ErrUnsupported }
@@ -24,5 +22,3 @@ func (c *call) prepare() {
 func NewMemory(bytes int) ([]byte, error) {
 	return unix.Mmap(-1, 0, bytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 }
-
-func mapFile(*os.File, int64) ([]byte, error) { return nil, ErrNotMapped }
