@@ -56,7 +56,7 @@ func (f *Folder) Open(name string, _ int64, _ string) (File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return f.open(file)
+	return f.Adopt(file)
 }
 
 func (f *Folder) path(name string) string { return filepath.Join(f.dir, filepath.FromSlash(name)) }
@@ -123,34 +123,8 @@ func (f *Folder) Names(folder string) (names []string, err error) {
 	return names, err
 }
 
-// A ChangingFile is open for reading and writing, while other processes write to it too.
-type ChangingFile struct{ *localFile }
-
-// WriteAt implements io.WriterAt.
-func (f ChangingFile) WriteAt(p []byte, offset int64) (int, error) {
-	return f.buffered.WriteAt(p, offset)
-}
-
-// Clear fills the file with zeros.
-func (f ChangingFile) Clear() error {
-	return errors.Join(f.buffered.Truncate(0), f.buffered.Truncate(f.size))
-}
-
-// OpenToChange opens the file at a path, or makes it, and gives it a size.
-func (f *Folder) OpenToChange(path string, size int64) (ChangingFile, error) {
-	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return ChangingFile{}, err
-	}
-	if err := file.Truncate(size); err != nil {
-		return ChangingFile{}, errors.Join(err, file.Close())
-	}
-	local, err := f.open(file)
-	return ChangingFile{local}, err
-}
-
-// open makes a file of the folder of an open one.
-func (f *Folder) open(file *os.File) (*localFile, error) {
+// Adopt makes an open file one of the folder, which closes it.
+func (f *Folder) Adopt(file *os.File) (File, error) {
 	info, err := file.Stat()
 	local := &localFile{folder: f, buffered: file}
 	if err == nil {

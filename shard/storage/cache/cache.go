@@ -212,19 +212,37 @@ func (c *Cache) clearLocked(bytes int64) int64 {
 type object struct {
 	cache  *Cache
 	info   Info
-	local  storage.ChangingFile
-	wanted atomic.Bool // a record of it was read in this run
+	disk   *os.File
+	local  storage.File // disk, for reading
+	wanted atomic.Bool  // a record of it was read in this run
 }
+
+// open opens the object's file, or makes it.
+func (o *object) open(path string) (err error) {
+	if o.disk, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+		return err
+	}
+	if err := errors.Join(o.disk.Truncate(o.diskBytes()), o.writeName()); err != nil {
+		return errors.Join(err, o.disk.Close())
+	}
+	o.local, err = o.cache.folder.Adopt(o.disk)
+	return err
+}
+
+// diskBytes is the length of the object's file.
+func (o *object) diskBytes() int64 { return keptAt(o.info.Bytes) + keptHead }
 
 // writeName writes the head of the object's file, or mends it.
 func (o *object) writeName() error {
 	name, _ := json.Marshal(o.info)
-	_, err := o.local.WriteAt(append(name, make([]byte, keptName)...)[:keptName], 0)
+	_, err := o.disk.WriteAt(append(name, make([]byte, keptName)...)[:keptName], 0)
 	return err
 }
 
 // drop drops all ranges.
-func (o *object) drop() error { return errors.Join(o.local.Clear(), o.writeName()) }
+func (o *object) drop() error {
+	return errors.Join(o.disk.Truncate(0), o.disk.Truncate(o.diskBytes()), o.writeName())
+}
 
 // A file is a file of a network with the cache before it.
 type file struct {
@@ -243,10 +261,7 @@ func (c *Cache) Cached(f storage.File, place, identity string) storage.File {
 		o = &object{cache: c, info: Info{Place: place, Bytes: f.Size()}}
 		err := c.lockObject(id, unix.F_RDLCK)
 		if err == nil {
-			o.local, err = c.folder.OpenToChange(c.path(id), keptAt(o.info.Bytes)+keptHead)
-		}
-		if err == nil {
-			err = o.writeName()
+			err = o.open(c.path(id))
 		}
 		if err != nil {
 			c.pauseLocked(err)
@@ -258,10 +273,10 @@ func (c *Cache) Cached(f storage.File, place, identity string) storage.File {
 }
 
 // Blocks implements [storage.Blocker].
-func (f *file) Blocks() bool { return f.local.Blocks() }
+func (f *file) Blocks() bool { return storage.Blocks(f.local) }
 
 // Waited implements [storage.Waiter].
-func (f *file) Waited() { f.local.Waited() }
+func (f *file) Waited() { f.local.(storage.Waiter).Waited() }
 
 var spareHeads = sync.Pool{New: func() any { return new([keptHead]byte) }}
 
@@ -336,7 +351,7 @@ func (f *file) fill(p []byte, offset int64) (int, error) {
 
 // write writes to the object's file.
 func (f *file) write(at int64, p []byte) {
-	if _, err := f.local.WriteAt(p, at); err != nil {
+	if _, err := f.disk.WriteAt(p, at); err != nil {
 		f.cache.mu.Lock()
 		defer f.cache.mu.Unlock()
 		f.cache.pauseLocked(err)
