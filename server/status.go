@@ -12,6 +12,7 @@ import (
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/server/status"
 	"github.com/imgfeed/imgfeed/shard/storage"
+	"github.com/imgfeed/imgfeed/shard/storage/cache"
 )
 
 // statusRequest asks what the server is doing. It takes no session.
@@ -94,20 +95,14 @@ func (s *Server) store() *status.Store {
 	if failed := counts.Failed.Load(); failed != nil {
 		st.Failure, st.FailureStatus = fmt.Sprintf("%s: %v", failed.Place, failed.Err), failed.Status
 	}
-	if cache, is := client.Cache.(cacheCounts); is {
-		used, limit, failure := cache.Status()
-		st.HitBytes, st.CacheUsed, st.CacheMax = cache.Hits(), used, limit
+	if kept, is := client.Cache.(*cache.Cache); is {
+		used, limit, failure := kept.Status()
+		st.HitBytes, st.CacheUsed, st.CacheMax = kept.HitBytes.Load(), used, limit
 		if failure != nil {
 			st.CacheFailure = failure.Error()
 		}
 	}
 	return &st
-}
-
-// cacheCounts are what a cache tells of itself.
-type cacheCounts interface {
-	Hits() int64
-	Status() (used, limit int64, failure error)
 }
 
 // storage returns the client that reads the sets.

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
-	"github.com/imgfeed/imgfeed/shard/storage"
 	"github.com/imgfeed/imgfeed/shard/storage/cache"
 )
 
@@ -51,7 +50,7 @@ func newCacheCommand() *cobra.Command {
 	})
 	remove := func(cmd *cobra.Command, kept *cache.Cache, info cache.Info) error {
 		err := kept.Remove(info)
-		if errors.Is(err, storage.ErrInUse) {
+		if errors.Is(err, cache.ErrInUse) {
 			fmt.Fprintf(cmd.OutOrStdout(), "%s stays: %v\n", info.Place, err)
 			return nil
 		}

@@ -119,6 +119,4 @@ var (
 	ErrReplaced = errors.New("it is another file now")
 	// ErrTooLarge says that a file is not small.
 	ErrTooLarge = errors.New("the file is too large")
-	// ErrInUse says that another process uses an object of a cache.
-	ErrInUse = errors.New("another process uses it")
 )

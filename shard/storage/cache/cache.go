@@ -64,6 +64,9 @@ const (
 // keptAt returns where the range is kept that begins at an offset. There is room for the heads of ranges that do not overlap.
 func keptAt(offset int64) int64 { return keptName + offset + (offset+keptStep-1)/keptStep*keptHead }
 
+// ErrInUse says that another process uses an object.
+var ErrInUse = errors.New("another process uses it")
+
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // headOf returns the head of a range. It depends on the offset, so that no range passes for another.
@@ -103,9 +106,6 @@ func (c *Cache) Close() error {
 
 // path returns the path of an object's file.
 func (c *Cache) path(id string) string { return filepath.Join(c.dir, id+".kept") }
-
-// Hits returns how many bytes this process has found in the cache.
-func (c *Cache) Hits() int64 { return c.HitBytes.Load() }
 
 // Status returns the bytes on the disk, their limit, and why nothing is kept at the moment, or nil.
 func (c *Cache) Status() (used, limit int64, failure error) {
@@ -148,16 +148,17 @@ func (c *Cache) Objects() (list []Info) {
 	return list
 }
 
-// lockObject locks an object until the cache is closed: for use, or to remove it, which fails while others use it.
+// lockObject locks an object until the cache is closed: for use, or to remove it, which fails while other caches use it, in this process or
+// another.
 func (c *Cache) lockObject(id string, how int16) error {
 	number, _ := strconv.ParseUint(id[:min(15, len(id))], 16, 63)
-	return unix.FcntlFlock(c.lock.Fd(), lockCommand, &unix.Flock_t{Type: how, Start: int64(number), Len: 1})
+	return unix.FcntlFlock(c.lock.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: how, Start: int64(number), Len: 1})
 }
 
-// Remove drops an object that this cache does not use, or returns [storage.ErrInUse].
+// Remove drops an object that this cache does not use, or returns [ErrInUse].
 func (c *Cache) Remove(o Info) error {
 	if c.lockObject(o.id, unix.F_WRLCK) != nil {
-		return storage.ErrInUse
+		return ErrInUse
 	}
 	defer c.lockObject(o.id, unix.F_UNLCK)
 	return os.Remove(c.path(o.id))

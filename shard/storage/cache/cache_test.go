@@ -245,7 +245,7 @@ func TestCacheMakesRoom(t *testing.T) {
 	if len(list) != 2 || list[0].Place != "https://host/a" || list[0].Kept < 64<<10 || list[1].Kept > 2*diskBlock {
 		t.Fatalf("%+v", list)
 	}
-	if err := other.Remove(list[0]); !errors.Is(err, storage.ErrInUse) {
+	if err := other.Remove(list[0]); !errors.Is(err, ErrInUse) {
 		t.Errorf("removed: %v", err)
 	}
 	c.Close()
