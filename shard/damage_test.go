@@ -38,6 +38,7 @@ type memoryFile struct {
 func (f memoryFile) Close() error { return nil }
 
 func (f memoryFile) ReadsMax() int { return 1 }
+func (f memoryFile) Blocks() bool  { return false }
 
 func (f memoryFile) WillNeed(int64, int64) bool { return true }
 

@@ -331,6 +331,9 @@ func (f *indexedFile) Size() int64 { return f.Length }
 // ReadsMax implements [storage.File].
 func (f *indexedFile) ReadsMax() int { return f.file.ReadsMax() }
 
+// Blocks implements [storage.File].
+func (f *indexedFile) Blocks() bool { return f.file.Blocks() }
+
 // Close implements io.Closer.
 func (f *indexedFile) Close() error { return f.file.Close() }
 

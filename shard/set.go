@@ -207,7 +207,7 @@ func (s *Set) WillNeed(i int) (Need, error) {
 	if r.file.WillNeed(e.Offset, e.length()) {
 		return Need{Ready: true}, nil
 	}
-	return Need{Bytes: int(e.length()) + storage.FetchRoom + SlackBytes, ReadsMax: r.file.ReadsMax(), Blocks: storage.Blocks(r.file)}, nil
+	return Need{Bytes: int(e.length()) + storage.FetchRoom + SlackBytes, ReadsMax: r.file.ReadsMax(), Blocks: r.file.Blocks()}, nil
 }
 
 // Fetch reads sample i, as Read does, if WillNeed said that it is not ready. It chooses the records that the caches of this machine

@@ -71,16 +71,7 @@ func (f *localFile) WillNeed(offset, length int64) bool {
 // cachedBelow lies well above the time that a byte in memory takes, and well below that of a disk.
 const cachedBelow = 50 * time.Microsecond
 
-// A Blocker is a file that may wait long in the system when it is read.
-type Blocker interface{ Blocks() bool }
-
-// Blocks reports whether reads of a file wait long in the system: those of networks and programs.
-func Blocks(f File) bool {
-	b, is := f.(Blocker)
-	return is && b.Blocks()
-}
-
-// Blocks reports whether the file system can't start a read without waiting for it.
+// Blocks implements [File]: such a file system can't start a read without waiting for it.
 func (f *localFile) Blocks() bool {
 	f.classify.Do(func() {
 		c := spareCalls.Get().(*call)

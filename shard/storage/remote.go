@@ -178,6 +178,8 @@ func (f *remoteFile) Size() int64 {
 
 func (f *remoteFile) ReadsMax() int { return requestsMax }
 
+func (f *remoteFile) Blocks() bool { return false }
+
 // Close implements io.Closer. Running requests end by themselves.
 func (f *remoteFile) Close() error { return nil }
 

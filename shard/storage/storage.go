@@ -53,6 +53,8 @@ type File interface {
 	Size() int64
 	// ReadsMax is how many reads of the storage's files pay at a time: more would only wait for each other.
 	ReadsMax() int
+	// Blocks reports whether a read holds a thread for long, as the file systems of networks and programs do.
+	Blocks() bool
 	// WillNeed says that a range will be read soon, and reports whether ReadAt would return it without waiting.
 	WillNeed(offset, length int64) (ready bool)
 	// Fetch reads a range that WillNeed has reported as not ready. The storage chooses which ranges its caches keep. buf comes from

@@ -273,8 +273,8 @@ func (c *Cache) Cached(f storage.File, place, identity string) storage.File {
 	return &file{f, o}
 }
 
-// Blocks implements [storage.Blocker].
-func (f *file) Blocks() bool { return storage.Blocks(f.local) }
+// Blocks implements [storage.File].
+func (f *file) Blocks() bool { return f.local.Blocks() }
 
 // Waited implements [storage.Waiter].
 func (f *file) Waited() { f.local.(storage.Waiter).Waited() }

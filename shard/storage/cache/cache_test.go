@@ -33,6 +33,7 @@ func (s *store) ReadAt(p []byte, offset int64) (int, error) {
 
 func (s *store) Size() int64                { return int64(len(s.data)) }
 func (s *store) ReadsMax() int              { return 1 }
+func (s *store) Blocks() bool               { return false }
 func (s *store) Close() error               { return nil }
 func (s *store) WillNeed(int64, int64) bool { return false }
 
