@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"path"
@@ -155,12 +156,8 @@ func CheckSecret(text string) error {
 func parsePlace(place string) (*url.URL, error) {
 	scheme, _, _ := strings.Cut(place, "://")
 	if remotes[scheme] == nil {
-		var known []string
-		for s := range remotes {
-			known = append(known, s+"://")
-		}
-		slices.Sort(known)
-		return nil, fmt.Errorf("%s://: an unknown kind of place, want a folder or one of %s", scheme, strings.Join(known, ", "))
+		known := strings.Join(slices.Sorted(maps.Keys(remotes)), "://, ")
+		return nil, fmt.Errorf("%s://: an unknown kind of place, want a folder or one of %s://", scheme, known)
 	}
 	if err := CheckSecret(place); err != nil {
 		return nil, err

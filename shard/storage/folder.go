@@ -30,7 +30,7 @@ type Folder struct {
 	client    *Client
 	dir       string
 	bytes     atomic.Int64 // total size of the open files
-	direct    atomic.Bool  // direct reads are possible, as far as is known
+	noDirect  atomic.Bool  // the file system has no direct reads
 	cacheable atomic.Int64 // counter of ranges that the page cache may keep
 	waits     atomic.Int64 // reads that somebody waited for, of the last waitedOf
 	cpuBound  atomic.Bool  // few reads were waited for lately
@@ -45,14 +45,12 @@ const readsMax = 64
 
 // NewFolder returns the storage of a folder.
 func NewFolder(dir string) *Folder {
-	f := &Folder{Memory: memory.ForCache, client: Default, dir: dir}
-	f.direct.Store(true)
-	return f
+	return &Folder{Memory: memory.ForCache, client: Default, dir: dir}
 }
 
 // Open implements [Storage].
 func (f *Folder) Open(name string, _ int64, _ string) (File, error) {
-	file, err := OpenRegular(f.path(name))
+	file, err := openRegular(f.path(name))
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +67,7 @@ func (f *Folder) String() string { return f.dir }
 
 // ReadFile implements [Storage].
 func (f *Folder) ReadFile(name string, max int64, check func([]byte) error) ([]byte, error) {
-	file, err := OpenRegular(f.path(name))
+	file, err := openRegular(f.path(name))
 	if err != nil {
 		return nil, err
 	}
@@ -161,7 +159,7 @@ func (f *Folder) Write(name, _ string, body io.Reader) error {
 
 // Has implements [Writer], by reading the file.
 func (f *Folder) Has(name string, size int64, sum string) (bool, error) {
-	file, err := OpenRegular(f.path(name))
+	file, err := openRegular(f.path(name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -183,21 +181,20 @@ func (f *Folder) Remove(name string) error {
 	return err
 }
 
-// OpenRegular opens the file at path for reading. It refuses anything but a regular file before it opens it, since opening a pipe would
+// openRegular opens the file at path for reading. It refuses anything but a regular file before it opens it, since opening a pipe would
 // wait for its writer.
-func OpenRegular(path string) (*os.File, error) {
+func openRegular(path string) (*os.File, error) {
+	var file *os.File
 	info, err := os.Stat(path)
 	if err == nil && !info.Mode().IsRegular() {
 		err = fmt.Errorf("%s is no file", path)
+	} else if err == nil {
+		file, err = os.Open(path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("shard: %w", err)
 	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("shard: %w", err)
-	}
-	return f, nil
+	return file, nil
 }
 
 // cacheEvery says which of the ranges that fit in the page cache are read into it: one in so many, on local disks and on slow file systems.

@@ -89,7 +89,7 @@ func TestFetch(t *testing.T) {
 // TestFetchWithoutDirectReads reads through the page cache where the file system has no direct reads.
 func TestFetchWithoutDirectReads(t *testing.T) {
 	folder, f, data := testFolder(t, 1<<20, 0)
-	folder.direct.Store(false)
+	folder.noDirect.Store(true)
 	if got, err := f.Fetch(testMemory(t, 100_000+FetchRoom), 5_001, 100_000); err != nil || !bytes.Equal(got, data[5_001:105_001]) {
 		t.Error(err)
 	}

@@ -88,7 +88,7 @@ func (f *localFile) Waited() { f.folder.waits.Add(1) }
 
 // Fetch implements [File]. It reads ranges that the page cache keeps through it, and the others directly.
 func (f *localFile) Fetch(buf []byte, offset, length int64) ([]byte, error) {
-	if !f.folder.direct.Load() || f.folder.keepsCached(offset, f.Blocks()) {
+	if f.folder.noDirect.Load() || f.folder.keepsCached(offset, f.Blocks()) {
 		return f.readBuffered(buf, offset, length)
 	}
 	return f.readDirect(buf, offset, length)
@@ -107,7 +107,7 @@ func (f *localFile) readDirect(buf []byte, offset, length int64) ([]byte, error)
 		return buf[skip : skip+length], nil
 	}
 	if isUnsupported(err) {
-		f.folder.direct.Store(false)
+		f.folder.noDirect.Store(true)
 	}
 	return f.readBuffered(buf, offset, length)
 }

@@ -201,9 +201,6 @@ func (f *remoteFile) ReadAt(p []byte, offset int64) (n int, err error) {
 		err = f.repeat(f.name, offset, int64(want), func(ctx context.Context, received func(int)) (string, error) {
 			got, request, err := f.readOnce(ctx, p[n:want], offset+int64(n), received)
 			n += got
-			if size := f.Size(); size >= 0 {
-				want = max(n, int(min(int64(want), size-offset)))
-			}
 			return request, err
 		})
 	}
