@@ -326,7 +326,7 @@ func (s *Set) Map() error {
 }
 
 func (r *reader) mapFile() (err error) {
-	if m, ok := r.file.(storage.Mapper); !ok {
+	if m, ok := r.file.(interface{ Map() ([]byte, error) }); !ok {
 		err = errors.ErrUnsupported
 	} else if r.mapped == nil {
 		r.mapped, err = m.Map()

@@ -224,7 +224,7 @@ func TestOpenWhatIsNoFile(t *testing.T) {
 // TestMap gives a file, which nothing is copied for.
 func TestMap(t *testing.T) {
 	_, f, data := testFolder(t, 100_000, 0)
-	m, err := f.(Mapper).Map()
+	m, err := f.(*localFile).Map()
 	if err != nil || !bytes.Equal(m, data) {
 		t.Error(err)
 	}

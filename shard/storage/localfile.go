@@ -134,7 +134,7 @@ func (f *localFile) requestPieces(offset, length int64) {
 	spareCalls.Put(c)
 }
 
-// Map implements [Mapper].
+// Map returns the whole file without reading it, until [Unmap] gives it back. It cannot be written to.
 func (f *localFile) Map() ([]byte, error) {
 	return unix.Mmap(int(f.buffered.Fd()), 0, int(f.size), unix.PROT_READ, unix.MAP_SHARED)
 }
@@ -165,7 +165,7 @@ var spareCalls = sync.Pool{New: func() any {
 	return c
 }}
 
-// Unmap gives back what [Mapper.Map] or [NewMemory] has returned. Nothing of it may be in use.
+// Unmap gives back a mapped file, or memory of [NewMemory]. Nothing of it may be in use.
 func Unmap(bytes []byte) error {
 	if bytes == nil {
 		return nil

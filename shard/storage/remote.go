@@ -331,11 +331,10 @@ func (r *aheadReader) Read(p []byte) (int, error) {
 		got := <-r.queue[0]
 		r.queue, r.rest, r.err = r.queue[1:], got.bytes, got.err
 	}
-	if len(r.rest) == 0 {
+	n := copy(p, r.rest)
+	if r.rest = r.rest[n:]; n == 0 {
 		return 0, r.err
 	}
-	n := copy(p, r.rest)
-	r.rest = r.rest[n:]
 	return n, nil
 }
 

@@ -141,6 +141,9 @@ var retryableCodes = map[string]bool{"ExpiredToken": true, "RequestTimeTooSkewed
 
 // fault makes a [RemoteError] of an error of the SDK, without its URL.
 func (b *bucket) fault(err error) error {
+	if err == nil {
+		return nil
+	}
 	failed := &RemoteError{Err: withoutURL(err)}
 	if answer, ok := errors.AsType[*awshttp.ResponseError](err); ok && answer.HTTPStatusCode() > 0 {
 		failed.Status, failed.Request = answer.HTTPStatusCode(), answer.ServiceRequestID()
@@ -204,10 +207,7 @@ func (b *bucket) put(ctx context.Context, name, sum string, body io.Reader) erro
 	_, err = transfermanager.New(repeating, func(o *transfermanager.Options) {
 		o.PartSizeBytes, o.MultipartUploadThreshold, o.Concurrency, o.FailTimeout = partBytes, partBytes, partsInFlight, 30*time.Second
 	}).UploadObject(ctx, input)
-	if err != nil {
-		return b.fault(err)
-	}
-	return nil
+	return b.fault(err)
 }
 
 func (b *bucket) sum(ctx context.Context, name string) (int64, string, error) {
@@ -227,8 +227,6 @@ func (b *bucket) remove(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := client.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &b.name, Key: aws.String(b.key(name))}); err != nil {
-		return b.fault(err)
-	}
-	return nil
+	_, err = client.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &b.name, Key: aws.String(b.key(name))})
+	return b.fault(err)
 }

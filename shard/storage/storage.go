@@ -1,10 +1,9 @@
-// Package storage reads and writes files of shard sets: in a [Folder] of this machine, or in a bucket or web server behind a network.
-// [At] opens either.
+// Package storage reads and writes files of shard sets: in a [Folder] of this machine, or behind a network. [At] opens either.
 //
 // A reader of shards asks for ranges of files, and says beforehand which ones it will want. The storage decides where they come from, and
 // which of them a cache keeps:
 //
-//	shard.Reader, loader's prefetcher
+//	shard.Set, loader/readahead
 //	      │ Open, ReadAt, WillNeed, Fetch
 //	   Storage ─┬─ Folder: open files, the page cache, direct reads
 //	            └─ remote: requests for ranges, repeated until they succeed
@@ -45,8 +44,8 @@ type Object struct {
 	Version string `json:"version,omitempty"` // ETag or date, or in a folder the time of the last change in nanoseconds
 }
 
-// A File is open for reading, by many goroutines at a time. It stays the file that was opened. Once another one has taken its place, reads
-// over a network fail with [ErrReplaced].
+// A File is open for reading, by many goroutines at a time. Once another file has taken its place, it stays the one that was opened, or its
+// reads over a network fail with [ErrReplaced].
 type File interface {
 	io.ReaderAt
 	io.Closer
@@ -65,8 +64,7 @@ type File interface {
 // A Writer is a storage that files can be written to.
 type Writer interface {
 	Storage
-	// Write makes a file of all that body has, and no file if that ends in an error. sum is the file's SHA-256 in hexadecimal
-	// digits, or "".
+	// Write makes a file of all that body has, and none if that ends in an error. sum is its SHA-256 in hexadecimal digits, or "".
 	Write(name, sum string, body io.Reader) error
 	// Has reports whether a file is there that has been written whole, with this length and sum.
 	Has(name string, size int64, sum string) (bool, error)
@@ -82,8 +80,7 @@ type Waiter interface {
 
 // A Cacher is a cache, or a [Storage] with a cache before it.
 type Cacher interface {
-	// Cached puts the cache, if there is one, before a file whose bytes come from this storage. identity tells its content from
-	// any other's.
+	// Cached puts the cache, if any, before a file of this storage. identity tells its content from any other's.
 	Cached(f File, place, identity string) File
 }
 
@@ -92,13 +89,6 @@ type Forgetter interface {
 	File
 	// Forget makes the next read of a range go to its origin. The range must begin where a read has begun, or be the whole file.
 	Forget(offset, length int64)
-}
-
-// A Mapper is a File that can lie in memory without being read.
-type Mapper interface {
-	File
-	// Map returns the whole file, until [Unmap] gives it back. It cannot be written to.
-	Map() ([]byte, error)
 }
 
 // ReadRange reads a whole range into buf, as [File.Fetch] does.
