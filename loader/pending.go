@@ -93,12 +93,10 @@ func (b *pendingBatch) take(limit int, remote bool) (first, end int) {
 		if !b.taken.CompareAndSwap(taken, uint64(remotes)<<32|uint64(workers)) {
 			continue
 		}
-		switch {
-		case workers+remotes == n:
-			b.stream.ahead.Exhausted(b.first, n, workers)
-		case !remote:
-			b.stream.ahead.Begin(b.first + int64(workers))
+		if workers+remotes == n {
+			workers = n // no sample is left to read for a worker
 		}
+		b.stream.ahead.Begin(b.first + int64(workers))
 		return first, first + count
 	}
 }
@@ -120,9 +118,8 @@ func (b *pendingBatch) finish(samples int) {
 	if b.unfinished.Add(-int64(samples)) > 0 {
 		return
 	}
-	if _, remotes := split(b.taken.Load()); remotes > 0 {
-		b.stream.ahead.Drop(b.first, len(b.Indices))
-	}
+	workers, _ := split(b.taken.Load())
+	b.stream.ahead.Finish(b.first, len(b.Indices), workers)
 	if b.stream.unfinished.Add(-1) == 0 {
 		b.stream.cfg.Slots.idle.begin(time.Since(clockStart))
 	}

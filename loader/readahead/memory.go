@@ -13,9 +13,8 @@ import (
 const (
 	// processorsReading are for the goroutine that asks for the next samples: a decoding thread can delay it by up to 10 ms.
 	processorsReading = 1
-	// processorsBlocked are those where goroutines wait in reads, which hold one each until Go takes it back. With one, JPEGs on
-	// two threads came at 0.7 of the rate through a file system that takes 2 ms for a read. Records of pixels, half of them in
-	// memory, came at a fifth of it (Zen 5). From disks three cost some percent.
+	// processorsBlocked are for goroutines that wait in reads, which hold a processor each until Go takes it back. Through a file system
+	// that takes 2 ms for a read, JPEGs come at 0.7 of the rate with one, and pixels at a fifth (Zen 5). From disks three cost some percent.
 	processorsBlocked = 3
 )
 
@@ -48,7 +47,7 @@ const pageBytes = 4096
 
 // Open returns a queue, which is over once ctx ends. Nobody waits for it then.
 func (p *Pool) Open(ctx context.Context, cfg Config) *Queue {
-	q := &Queue{pool: p, cfg: cfg, batch: -1, reads: 1, localShare: 1000}
+	q := &Queue{pool: p, cfg: cfg, batch: -1, reads: 1, localShare: 1}
 	context.AfterFunc(ctx, q.cancel)
 	go q.plan()
 	return q

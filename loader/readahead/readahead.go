@@ -10,7 +10,7 @@
 //
 //	want ──► reading ──landed──► read ──Take──► the worker's ──Release──► free
 //	            │                  │
-//	          Drop               Drop            Drop: a remote has made the sample, or the queue is over
+//	          drop               drop            drop: a remote has made the sample, or the queue is over
 //	            ▼                  ▼
 //	         dropped ──landed──► free
 //
@@ -43,8 +43,6 @@ const (
 	probeEvery = 16
 	// samplesPerRead is how many samples may be read ahead for each read that may be in flight.
 	samplesPerRead = 8
-	// remoteSpread is how many times as far the planner looks at most, where remotes take many of the samples.
-	remoteSpread = 8
 	// slackShare is the part of each limit that must be free before the planner continues.
 	slackShare = 16
 )
@@ -79,7 +77,7 @@ type Queue struct {
 	ready      int      // samples in a row that need no waiting
 	leases     []*Lease // in the order of their numbers, reading or read
 	begun      int64    // workers have begun the samples before this one
-	localShare int      // moving average, in 1/1000, of the samples of a batch that workers take and remotes do not
+	localShare float64  // moving average of the part of a batch that workers take and remotes do not
 	reads      int      // the most reads in flight
 	inFlight   int
 	held       int64 // bytes
@@ -152,12 +150,12 @@ func (q *Queue) sampleLocked() (index int, local, more bool) {
 	if position >= n { // a short batch, which in a plan of buckets need not be the last
 		return 0, false, batch+1 < q.cfg.Batches
 	}
-	return q.indices[position], position < n*q.localShare*9/8000+n/32, true
+	return q.indices[position], position < int(float64(n)*q.localShare*9/8)+n/32, true
 }
 
 // windowLocked is how many samples the planner looks ahead at most.
 func (q *Queue) windowLocked() int64 {
-	return int64(max(readyMax, q.reads*samplesPerRead) * min(1000/max(1, q.localShare), remoteSpread))
+	return int64(max(readyMax, q.reads*samplesPerRead))
 }
 
 // awaitWindowLocked waits until the next sample is to be planned, and returns false once the queue is over.
@@ -294,10 +292,6 @@ func (q *Queue) Begin(number int64) {
 	}
 	q.pool.mu.Lock()
 	defer q.pool.mu.Unlock()
-	q.beginLocked(number)
-}
-
-func (q *Queue) beginLocked(number int64) {
 	q.begun = max(q.begun, number)
 	q.wakeLocked()
 }
@@ -344,24 +338,12 @@ func (l *Lease) Release() {
 	}
 }
 
-// Exhausted notes that all samples of a batch are begun. first is the number of its first sample, and workers how many of them
-// workers took and remotes did not.
-func (q *Queue) Exhausted(first int64, samples, workers int) {
+// Finish notes that a batch is finished, and how many of its samples workers took. Remotes took the others: what was read of those is given
+// back. first is the number of the batch's first sample.
+func (q *Queue) Finish(first int64, samples, workers int) {
 	q.pool.mu.Lock()
 	defer q.pool.mu.Unlock()
-	share := 1000 * workers / samples
-	if step := (share - q.localShare) / 4; step != 0 {
-		share = q.localShare + step
-	}
-	q.localShare = share
-	q.beginLocked(first + int64(samples))
-}
-
-// Drop gives back the memory of samples that were read for workers, and made by remotes: of so many from a number on, which no worker
-// will take.
-func (q *Queue) Drop(first int64, samples int) {
-	q.pool.mu.Lock()
-	defer q.pool.mu.Unlock()
+	q.localShare += (float64(workers)/float64(samples) - q.localShare) / 4
 	q.dropLocked(first, first+int64(samples))
 }
 

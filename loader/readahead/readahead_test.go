@@ -242,8 +242,8 @@ func TestRemotesTakeMost(t *testing.T) {
 		for batch := range 400 {
 			first := 10 * batch
 			use(t, q, set, 4000, first, first+2)
-			q.Exhausted(int64(first), 10, 2)
-			q.Drop(int64(first), 10)
+			q.Begin(int64(first + 10))
+			q.Finish(int64(first), 10, 2)
 		}
 		if len(set.fetched) > 400*3+300 {
 			t.Errorf("%d samples are read ahead, and workers take 800", len(set.fetched))
