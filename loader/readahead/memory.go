@@ -27,7 +27,7 @@ type Pool struct {
 	changed sync.Cond
 	queues  []*Queue // queues that may have memory
 	arena   []byte   // nil until the first read; kept from then on
-	taken   []extent // parts of arena, in their order
+	taken   []*Lease // those that have a part of the arena, in its order
 	told    int      // processors
 	spare   []*Lease // those that are free
 }
@@ -40,9 +40,6 @@ func NewPool(bytes int64, processors func(int)) *Pool {
 	return p
 }
 
-// An extent is a part of the arena, of whole pages.
-type extent struct{ from, to int }
-
 const pageBytes = 4096
 
 // Open returns a queue, which is over once ctx ends. Nobody waits for it then.
@@ -53,15 +50,14 @@ func (p *Pool) Open(ctx context.Context, cfg Config) *Queue {
 	return q
 }
 
-// takeLocked gives a queue an extent for a read, or an empty one if its share or the memory is used up. fits is false if that will
-// never change.
-func (p *Pool) takeLocked(q *Queue, need shard.Need) (taken extent, fits bool) {
+// takeLocked gives a queue a lease with memory, or nil if its share or the memory is used up. fits is false if that will never change.
+func (p *Pool) takeLocked(q *Queue, need shard.Need) (l *Lease, fits bool) {
 	bytes := (need.Bytes + pageBytes - 1) &^ (pageBytes - 1)
 	if int64(bytes) > p.max || !p.joinLocked(q, need.Blocks) {
-		return extent{}, false
+		return nil, false
 	}
 	if q.held > 0 && q.held+int64(bytes) > p.shareLocked() {
-		return extent{}, true
+		return nil, true
 	}
 	from, place := 0, 0 // the first gap that is large enough
 	for place < len(p.taken) && p.taken[place].from-from < bytes {
@@ -69,24 +65,18 @@ func (p *Pool) takeLocked(q *Queue, need shard.Need) (taken extent, fits bool) {
 		place++
 	}
 	if from+bytes > len(p.arena) {
-		return extent{}, true
+		return nil, true
 	}
-	taken = extent{from, from + bytes}
-	p.taken = slices.Insert(p.taken, place, taken)
-	q.held += int64(bytes)
-	return taken, true
-}
-
-// leaseLocked returns a lease to fill in.
-func (p *Pool) leaseLocked() *Lease {
 	if n := len(p.spare); n > 0 {
-		l := p.spare[n-1]
-		p.spare = p.spare[:n-1]
-		return l
+		l, p.spare = p.spare[n-1], p.spare[:n-1]
+	} else {
+		l = &Lease{}
+		l.run = l.read
 	}
-	l := &Lease{}
-	l.run = l.read
-	return l
+	*l = Lease{queue: q, from: from, to: from + bytes, run: l.run}
+	p.taken = slices.Insert(p.taken, place, l)
+	q.held += int64(bytes)
+	return l, true
 }
 
 // shareLocked is how many bytes each queue may hold.
@@ -118,38 +108,28 @@ func (p *Pool) joinLocked(q *Queue, blocks bool) bool {
 
 // giveLocked takes a lease and its memory back.
 func (p *Pool) giveLocked(l *Lease) {
-	q, e := l.queue, l.memory
-	l.Record, l.err = shard.Record{}, nil
-	p.spare = append(p.spare, l)
-	q.held -= int64(e.to - e.from)
-	i := slices.Index(p.taken, e)
+	i := slices.Index(p.taken, l)
 	p.taken = slices.Delete(p.taken, i, i+1)
-	p.wakeLocked()
-	p.leaveLocked(q)
+	p.spare = append(p.spare, l)
+	l.queue.held -= int64(l.to - l.from)
+	p.leaveLocked(l.queue)
 }
 
-// leaveLocked takes a queue's share from it if nothing is planned or held any more.
+// leaveLocked takes a queue's share from it if nothing is planned or held any more, and wakes the planners that have enough to go on with.
 func (p *Pool) leaveLocked(q *Queue) {
-	i := slices.Index(p.queues, q)
-	if i < 0 || !q.planned || q.held > 0 {
-		return
+	if i := slices.Index(p.queues, q); i >= 0 && q.planned && q.held == 0 {
+		p.queues = slices.Delete(p.queues, i, i+1)
+		if len(p.queues) == 0 {
+			p.tell(0)
+		}
 	}
-	p.queues = slices.Delete(p.queues, i, i+1)
-	if len(p.queues) == 0 {
-		p.tell(0)
+	for _, other := range p.queues {
+		other.wakeLocked()
 	}
-	p.wakeLocked()
 }
 
 func (p *Pool) tell(processors int) {
 	if p.told = processors; p.processors != nil {
 		p.processors(processors)
-	}
-}
-
-// wakeLocked wakes the planners that have enough to go on with.
-func (p *Pool) wakeLocked() {
-	for _, q := range p.queues {
-		q.wakeLocked()
 	}
 }

@@ -1,5 +1,4 @@
-// Package readahead reads records before they are due, in the order of a plan, into memory that it owns. It leaves alone what is in the
-// page cache.
+// Package readahead reads records before they are due, in the order of a plan, into memory that it owns, unless the page cache has them.
 //
 // A [Queue] reads for one stream. It knows samples by their numbers, 0, 1, 2 … in the order of the plan. Its planner, a goroutine, goes
 // along the plan. It skips the samples that need no waiting. For each of the others it waits until there is memory, puts a lease into
@@ -68,7 +67,7 @@ type Queue struct {
 	pool   *Pool
 	cfg    Config
 	paused atomic.Bool // samples are in memory: nothing is read ahead, and nothing is in the queue
-	probed int         // samples since the last one that Probe looked at
+	probed int         // samples that Probe was given
 
 	// Guarded by the pool's mutex.
 	next       int64 // the sample to plan next
@@ -97,15 +96,15 @@ const (
 
 // A Lease is a sample that was read ahead.
 type Lease struct {
-	Record  shard.Record
-	queue   *Queue
-	state   state
-	awaited bool // a worker waits for it
-	number  int64
-	index   int
-	memory  extent
-	err     error
-	run     func() // read, made once
+	Record   shard.Record
+	queue    *Queue
+	state    state
+	awaited  bool // a worker waits for it
+	number   int64
+	index    int
+	from, to int // its part of the arena, of whole pages
+	err      error
+	run      func() // read, made once
 }
 
 // plan is the planner's life. It holds the mutex, except to look at a sample and to wait.
@@ -154,9 +153,7 @@ func (q *Queue) sampleLocked() (index int, local, more bool) {
 }
 
 // windowLocked is how many samples the planner looks ahead at most.
-func (q *Queue) windowLocked() int64 {
-	return int64(max(readyMax, q.reads*samplesPerRead))
-}
+func (q *Queue) windowLocked() int64 { return int64(max(readyMax, q.reads*samplesPerRead)) }
 
 // awaitWindowLocked waits until the next sample is to be planned, and returns false once the queue is over.
 func (q *Queue) awaitWindowLocked() bool {
@@ -183,12 +180,11 @@ func (q *Queue) wantLocked(index int, need shard.Need) {
 		if q.inFlight >= q.reads {
 			return false
 		}
-		memory, fits := q.pool.takeLocked(q, need)
-		if memory.to == 0 {
+		l, fits := q.pool.takeLocked(q, need)
+		if l == nil {
 			return !fits
 		}
-		l := q.pool.leaseLocked()
-		l.queue, l.state, l.awaited, l.number, l.index, l.memory = q, reading, false, q.next, index, memory
+		l.number, l.index = q.next, index
 		q.leases = append(q.leases, l)
 		q.inFlight++
 		go l.run()
@@ -228,7 +224,7 @@ func (q *Queue) startLocked() {
 // read reads a sample. It is a goroutine of its own.
 func (l *Lease) read() {
 	q, p := l.queue, l.queue.pool
-	record, err := q.cfg.Set.Fetch(l.index, p.arena[l.memory.from:l.memory.to:l.memory.to])
+	record, err := q.cfg.Set.Fetch(l.index, p.arena[l.from:l.to:l.to])
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	q.inFlight--
@@ -354,10 +350,9 @@ func (q *Queue) Probe(indices []int, next int64) {
 		return
 	}
 	for _, index := range indices {
-		if q.probed++; q.probed < probeEvery {
+		if q.probed++; q.probed%probeEvery > 0 {
 			continue
 		}
-		q.probed = 0
 		if need, err := q.cfg.Set.WillNeed(index); err == nil && !need.Ready {
 			q.pool.mu.Lock()
 			defer q.pool.mu.Unlock()
