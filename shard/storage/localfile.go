@@ -106,7 +106,7 @@ func (f *localFile) readDirect(buf []byte, offset, length int64) ([]byte, error)
 	if int64(n) >= skip+length {
 		return buf[skip : skip+length], nil
 	}
-	if isUnsupported(err) {
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EOPNOTSUPP) { // the file system has no direct reads
 		f.folder.noDirect.Store(true)
 	}
 	return f.readBuffered(buf, offset, length)

@@ -81,14 +81,12 @@ func (e *RemoteError) Unwrap() []error {
 
 // retryable reports whether a request that failed is worth repeating.
 func (e *RemoteError) retryable() bool {
-	switch e.Status {
-	case 0:
+	if e.Status == 0 {
 		_, untrusted := errors.AsType[*tls.CertificateVerificationError](e.Err)
 		return !untrusted && !errors.Is(e.Err, errNoRanges) && !errors.Is(e.Err, errConfig) && !errors.Is(e.Err, errRedirect)
-	case http.StatusRequestTimeout, http.StatusTooManyRequests:
-		return true
 	}
-	return e.Status >= 500 && e.Status != http.StatusNotImplemented
+	return e.Status == http.StatusRequestTimeout || e.Status == http.StatusTooManyRequests ||
+		e.Status >= 500 && e.Status != http.StatusNotImplemented
 }
 
 var errNoRanges = errors.New("the server sends whole files only: serve the place from one that answers range requests, as nginx does")

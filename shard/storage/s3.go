@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -94,15 +95,13 @@ func (b *bucket) get(ctx context.Context, name string, offset, length int64, ver
 	if err != nil {
 		return nil, b.fault(err)
 	}
-	o := &object{body: answer.Body, size: -1, version: aws.ToString(answer.ETag), encoding: aws.ToString(answer.ContentEncoding)}
+	o := &object{
+		body: answer.Body, size: *cmp.Or(answer.ContentLength, aws.Int64(-1)), header: aws.ToString(answer.ContentRange),
+		version: aws.ToString(answer.ETag), encoding: aws.ToString(answer.ContentEncoding),
+	}
 	o.request, _ = awsmiddleware.GetRequestIDMetadata(answer.ResultMetadata)
-	if answer.ContentLength != nil {
-		o.size = *answer.ContentLength
-	}
 	raw, is := awsmiddleware.GetRawResponse(answer.ResultMetadata).(*smithyhttp.Response)
-	if is && raw.StatusCode == http.StatusPartialContent {
-		o.partial, o.header = true, aws.ToString(answer.ContentRange)
-	}
+	o.partial = is && raw.StatusCode == http.StatusPartialContent
 	return o, nil
 }
 

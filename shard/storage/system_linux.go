@@ -1,20 +1,12 @@
 package storage
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
-
-var pageSize = int64(os.Getpagesize())
-
-// isUnsupported reports whether err says that a file system has no direct reads.
-func isUnsupported(err error) bool {
-	return errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EOPNOTSUPP)
-}
 
 // openDirect opens the same file again, for direct reads.
 func openDirect(f *os.File) (*os.File, error) {
@@ -39,7 +31,7 @@ func (c *call) prepare() {
 // countCached returns errNotCached if a page of the part is not in the page cache. It returns another error where the system does not
 // tell: before Linux 6.5, and for files of other users.
 func countCached(fd uintptr, offset, length int64) error {
-	part := [2]uint64{uint64(offset), uint64(length)}
+	part, pageSize := [2]uint64{uint64(offset), uint64(length)}, int64(os.Getpagesize())
 	var pages [5]uint64 // in the cache; dirty; being written; evicted; evicted lately
 	_, _, errno := unix.Syscall6(unix.SYS_CACHESTAT, fd, uintptr(unsafe.Pointer(&part)), uintptr(unsafe.Pointer(&pages)), 0, 0, 0)
 	switch {

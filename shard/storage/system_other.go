@@ -9,8 +9,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func isUnsupported(error) bool { return false }
-
 func openDirect(*os.File) (*os.File, error) { return nil, errors.ErrUnsupported }
 
 func (c *call) prepare() {

@@ -162,20 +162,18 @@ type hub struct {
 func newHub(c *Client, u *url.URL) (objects, error) {
 	owner, rest, _ := strings.Cut(strings.TrimPrefix(u.Path, "/"), "/")
 	name, folder, _ := strings.Cut(rest, "/")
-	name, revision, found := strings.Cut(name, "@")
+	name, revision, _ := strings.Cut(name, "@")
 	if u.Host != "datasets" || owner == "" || name == "" {
 		return nil, fmt.Errorf("%s: want hf://datasets/owner/name, with @revision and a folder after it if there are any", u)
 	}
-	if !found {
-		revision = "main"
-	}
+	revision = url.PathEscape(cmp.Or(revision, "main"))
 	endpoint, err := url.Parse(cmp.Or(os.Getenv("HF_ENDPOINT"), "https://huggingface.co"))
 	if err != nil || endpoint.Host == "" {
 		return nil, errors.New("HF_ENDPOINT is no URL")
 	}
 	h := &hub{
-		web:  web{client: c, base: endpoint.JoinPath("datasets", owner, name, "resolve", url.PathEscape(revision), folder)},
-		tree: endpoint.JoinPath("api/datasets", owner, name, "tree", url.PathEscape(revision), folder),
+		web:  web{client: c, base: endpoint.JoinPath("datasets", owner, name, "resolve", revision, folder)},
+		tree: endpoint.JoinPath("api/datasets", owner, name, "tree", revision, folder),
 	}
 	if token := hubToken(); token != "" {
 		h.authorize = func(r *http.Request) error {
@@ -193,10 +191,7 @@ func hubToken() string {
 	}
 	caches := cmp.Or(os.Getenv("XDG_CACHE_HOME"), filepath.Join(os.Getenv("HOME"), ".cache"))
 	home := cmp.Or(os.Getenv("HF_HOME"), filepath.Join(caches, "huggingface"))
-	text, err := os.ReadFile(cmp.Or(os.Getenv("HF_TOKEN_PATH"), filepath.Join(home, "token")))
-	if err != nil {
-		return ""
-	}
+	text, _ := os.ReadFile(cmp.Or(os.Getenv("HF_TOKEN_PATH"), filepath.Join(home, "token")))
 	return strings.TrimSpace(string(text))
 }
 

@@ -173,21 +173,19 @@ func (c *Cache) makeRoom(bytes int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.allowance < bytes && time.Now().After(c.measureAt) {
-		room := c.clearLocked(bytes)
-		c.allowance, c.failure = max(room/8, bytes), nil // other processes write too
-		// Promised bytes may be on the disk already, and count twice.
-		if room < bytes && c.unwritten.Load() > 0 {
-			c.allowance = 0
-		} else if room < bytes {
+		switch room := c.clearLocked(bytes); {
+		case room >= bytes:
+			c.allowance, c.failure = max(room/8, bytes), nil // other processes write too
+		case c.unwritten.Load() == 0: // Promised bytes may be on the disk already, and count twice.
 			c.pauseLocked(nil)
 		}
 	}
-	fits := c.allowance >= bytes
-	if fits {
-		c.allowance -= bytes
-		c.unwritten.Add(bytes)
+	if c.allowance < bytes {
+		return false
 	}
-	return fits
+	c.allowance -= bytes
+	c.unwritten.Add(bytes)
+	return true
 }
 
 // clearLocked drops objects until there is room for some bytes, the oldest first: first those that nobody uses, then those that
