@@ -3,6 +3,7 @@ package storage
 import (
 	"bytes"
 	"io"
+	"strings"
 	"testing"
 	"time"
 )
@@ -56,5 +57,74 @@ func TestClientsShareNothing(t *testing.T) {
 	}
 	if a.RequestsMax() != 3 || b.RequestsMax() == 3 || a.web == b.web {
 		t.Error("they share a limit or connections")
+	}
+}
+
+// TestPlaces tells folders from URLs, and shows no secret.
+func TestPlaces(t *testing.T) {
+	for place, says := range map[string]string{
+		"ftp://bucket/x":                  "unknown kind",
+		"https://user:secret@host/x":      "no user, password",
+		"https://host/x?signature=secret": "no user, password",
+		"s3://":                           "bucket is missing",
+		"hf://models/o/n":                 "want hf://datasets",
+		"https://host/%zzsecret":          "is no URL",
+		"hf://datasets/only":              "want hf://datasets",
+	} {
+		_, err := At(place)
+		if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v, want %q", place, err, says)
+		}
+	}
+	for _, path := range []string{"/data/x", "x", "./s3://x", "a/b://c"} {
+		if at, err := At(path); err != nil || IsRemote(path) || at.String() != path {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	if got := Join("s3://b/set/", "rank-0000/00000.imgshard"); got != "s3://b/set/rank-0000/00000.imgshard" {
+		t.Error(got)
+	}
+}
+
+// TestSources has indexes reach only what their user named.
+func TestSources(t *testing.T) {
+	t.Setenv("IMGFEED_URL_QUERY", "signature=secret")
+	within(t, time.Minute)
+	Default.Sources = []string{"https://cdn/open/", "s3://other"}
+	if _, err := At("https://a/sets"); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		place, index string
+		reached      bool
+	}{
+		{"https://a/images", "https://a/sets/index", true},
+		{"http://a/images", "https://a/sets/index", false},
+		{"https://a:444/images", "https://a/sets/index", false},
+		{"https://b/images", "https://a/sets/index", false},
+		{"https://cdn/closed", "https://a/sets/index", false},
+		{"https://cdn/opened", "https://a/sets/index", false},
+		{"https://cdn/open/../closed", "https://a/sets/index", false},
+		{"https://cdn/open/%2e%2e/closed", "https://a/sets/index", false},
+		{"s3://bucket/images", "s3://bucket/index", true},
+		{"s3://bucket2/images", "s3://bucket/index", false},
+		{"s3://other/images", "s3://bucket/index", true},
+		{"gs://bucket/images", "s3://bucket/index", false},
+		{"/etc", "s3://bucket/index", false},
+		{"/images", "/index", true},
+		{"https://b/images", "/index", true},
+		{"s3://bucket/images", "/index", true},
+		{"https://user:secret@b/images", "/index", false},
+	} {
+		s, err := Default.source(c.place, c.index)
+		if (err == nil) != c.reached || err != nil && strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s from %s: %v", c.place, c.index, err)
+		}
+		if r, is := s.(*remote); is && strings.HasPrefix(c.place, "https://b/") && (r.objects.(*web).query != "" || !r.objects.(*web).withheld) {
+			t.Errorf("%s gets the query", c.place)
+		}
+	}
+	if _, err := At("https://b/sets"); err == nil || strings.Contains(err.Error(), "secret") {
+		t.Errorf("another host gets the query: %v", err)
 	}
 }

@@ -1,0 +1,193 @@
+package storage
+
+import (
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestSignedRequests sends a query that signs requests with each, and shows it to nobody.
+func TestSignedRequests(t *testing.T) {
+	t.Setenv("IMGFEED_URL_QUERY", "?policy=all&signature=secret")
+	within(t, 5*time.Second)
+	var asked []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.URL.RequestURI())
+		w.WriteHeader(http.StatusForbidden)
+	}))
+	at, err := At(server.URL + "/set")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = at.ReadFile("a", 10, nil)
+	if want := []string{"/set/a?policy=all&signature=secret"}; !slices.Equal(asked, want) || !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("requests %q, %v", asked, err)
+	}
+	within(t, 200*time.Millisecond)
+	server.Close()
+	if _, gone := at.ReadFile("a", 10, nil); gone == nil || strings.Contains(err.Error()+gone.Error()+at.String(), "secret") {
+		t.Error(err, gone, at)
+	}
+}
+
+// TestRedirects follows a redirect, and shows the other host no secret.
+func TestRedirects(t *testing.T) {
+	t.Setenv("IMGFEED_URL_QUERY", "signature=secret")
+	within(t, 5*time.Second)
+	var seen []http.Header
+	s := newStore(t)
+	s.files["elsewhere/a"], s.files["set/x%2e/a"] = []byte("here"), []byte("a name with a percent sign")
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if seen = append(seen, r.Header); r.URL.RawQuery != "" {
+			t.Errorf("the other host is asked for %s", r.URL)
+		}
+		s.ServeHTTP(w, r)
+	}))
+	defer other.Close()
+	to := other.URL + "/elsewhere/a"
+	first := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.RawQuery != "signature=secret" {
+			t.Errorf("asked for %s", r.URL)
+		}
+		if strings.HasPrefix(r.URL.Path, "/set/x") {
+			s.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Location", to)
+		w.WriteHeader(http.StatusFound)
+	}))
+	defer first.Close()
+	at, err := At(first.URL + "/set")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at.(*remote).objects.(*web).authorize = func(r *http.Request) error {
+		r.Header.Set("Authorization", "Bearer secret")
+		return nil
+	}
+	if data, err := at.ReadFile("a", 10, nil); err != nil || string(data) != "here" {
+		t.Fatal(err)
+	}
+	if len(seen) != 1 || strings.Contains(fmt.Sprint(seen), "secret") {
+		t.Errorf("the other host sees %v", seen)
+	}
+	if _, err := at.ReadFile("x%2e/a", 100, nil); err != nil {
+		t.Error(err)
+	}
+	within(t, 200*time.Millisecond)
+	for _, to = range []string{"https://host/%zz?signature=secret", "file:///etc/passwd?signature=secret", first.URL + "/set/again?signature=secret"} {
+		began := time.Now()
+		_, err := at.ReadFile("a", 10, nil)
+		if err == nil || strings.Contains(err.Error(), "secret") || !errors.Is(err, errRedirect) || time.Since(began) > 5*time.Second {
+			t.Errorf("%s: %v", to, err)
+		}
+	}
+}
+
+// TestHub finds a dataset's files at Hugging Face's addresses, with the token.
+func TestHub(t *testing.T) {
+	s := newStore(t)
+	s.files["datasets/o/n/resolve/v2/sets/manifest.json"] = []byte("here")
+	s.places(t)
+	at, err := At("hf://datasets/o/n@v2/sets")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.fail(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer token" {
+			t.Error("no token")
+		}
+		w.WriteHeader(503)
+	})
+	if data, err := at.ReadFile("manifest.json", 10, nil); string(data) != "here" || err != nil {
+		t.Fatal(string(data), err)
+	}
+	s.fail(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/api/datasets/o/n/tree/v2/sets" {
+			t.Error(r.URL.Path)
+		}
+		w.Write([]byte(`[{"type": "directory", "path": "sets/train"}, {"type": "file", "path": "sets/a"}]`))
+	})
+	if names, err := at.Names(""); err != nil || !slices.Equal(names, []string{"train/", "a"}) {
+		t.Fatal(names, err)
+	}
+}
+
+// TestCloudStorage reads and lists a bucket of Google's, with a token of a service account and without.
+func TestCloudStorage(t *testing.T) {
+	s := newStore(t)
+	s.files["bucket/sets/manifest.json"] = []byte("here")
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	account, err := json.Marshal(map[string]string{
+		"type": "service_account", "client_email": "me@x", "token_uri": s.URL + "/token",
+		"private_key": string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "account.json")
+	if err := os.WriteFile(file, account, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", file)
+	for _, token := range []string{"Bearer t", ""} {
+		t.Setenv("STORAGE_EMULATOR_HOST", "")
+		if token == "" {
+			t.Setenv("STORAGE_EMULATOR_HOST", s.Listener.Addr().String())
+		}
+		cloudEndpoint = s.URL
+		at, err := At("gs://bucket/sets")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var answers []http.HandlerFunc
+		if token != "" {
+			answers = append(answers, func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				w.Write([]byte(`{"access_token": "t", "token_type": "Bearer", "expires_in": 3600}`))
+			})
+		}
+		s.fail(append(answers, func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Authorization") != token {
+				t.Errorf("authorized by %q, want %q", r.Header.Get("Authorization"), token)
+			}
+			w.WriteHeader(503)
+		})...)
+		if data, err := at.ReadFile("manifest.json", 10, nil); string(data) != "here" || err != nil {
+			t.Fatal(string(data), err)
+		}
+		answers = nil
+		for page, text := range []string{`{"prefixes": ["sets/train/"], "nextPageToken": "two"}`, `{"items": [{"name": "sets/"}, {"name": "sets/a"}]}`} {
+			answers = append(answers, func(w http.ResponseWriter, r *http.Request) {
+				if q := r.URL.Query(); r.URL.Path != "/storage/v1/b/bucket/o" || q.Get("prefix") != "sets/" || q.Get("pageToken") != []string{"", "two"}[page] {
+					t.Error(r.URL)
+				}
+				w.Write([]byte(text))
+			})
+		}
+		s.fail(answers...)
+		if names, err := at.Names(""); err != nil || !slices.Equal(names, []string{"train/", "a"}) {
+			t.Fatal(names, err)
+		}
+	}
+}
