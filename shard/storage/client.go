@@ -134,8 +134,7 @@ func IsRemote(place string) bool {
 	return found && scheme != "" && !strings.ContainsAny(scheme, "/.")
 }
 
-// CheckSecret refuses a URL with a secret in it, or name=URL, since command lines, logs, errors and pages show such texts. The
-// error does not show the secret.
+// CheckSecret refuses a URL with a secret in it, or name=URL, since command lines, logs and pages show such texts. The error hides it.
 func CheckSecret(text string) error {
 	before, rest, found := strings.Cut(text, "://")
 	scheme := before[strings.LastIndexAny(before, "=, ")+1:]

@@ -174,11 +174,10 @@ func (f *Folder) Has(name string, size int64, sum string) (bool, error) {
 
 // Remove implements [Writer].
 func (f *Folder) Remove(name string) error {
-	err := os.Remove(f.path(name))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+	if err := os.Remove(f.path(name)); !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
-	return err
+	return nil
 }
 
 // openRegular opens the file at path for reading. It refuses anything but a regular file before it opens it, since opening a pipe would

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
+	"slices"
 	"sync"
 )
 
@@ -18,7 +19,7 @@ type objects interface {
 	get(ctx context.Context, name string, offset, length int64, version string) (*object, error)
 }
 
-// A lister is objects that can list a folder, as [Storage.Names] does. It calls received with stallBytes for each page.
+// A lister can list a folder as [Storage.Names] does, with empty names among them. It calls received with stallBytes for each page.
 type lister interface {
 	list(ctx context.Context, folder string, received func(bytes int)) ([]string, error)
 }
@@ -95,7 +96,7 @@ func (r *remote) Names(folder string) (names []string, err error) {
 		names, err = l.list(ctx, folder, received)
 		return "", err
 	})
-	return names, err
+	return slices.DeleteFunc(names, func(name string) bool { return name == "" }), err // of an object that stands for the folder
 }
 
 // ReadFile implements [Storage].
@@ -296,8 +297,7 @@ func (r *remote) Remove(name string) error {
 }
 
 const (
-	// chunkBytesFirst is the size of the first request. It is small, as most files are only looked at. Each of the next ones is
-	// eight times as large, up to chunkBytesMax.
+	// The first request has chunkBytesFirst, as most files are only looked at, and each next one eight times as many, up to chunkBytesMax.
 	chunkBytesFirst = 64 << 10
 	chunkBytesMax   = 4 << 20
 	// chunksAhead requests run at a time. They fill 8 Gbit/s at 30 ms.

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 )
@@ -116,32 +117,30 @@ func (o *outage) end(place string) {
 	o.answered, o.since, o.warned = time.Now(), time.Time{}, false
 }
 
-// begin notes a try without an answer, and returns for how long the store has answered nothing.
+// begin notes a try without an answer. It returns the time since the last answer, or 0 for a moment: single requests fail all the time.
 func (o *outage) begin(place string, began time.Time, err error) time.Duration {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.since.IsZero() {
-		if o.since = began; o.answered.After(began) {
-			o.since = o.answered
-		}
+		o.since = slices.MaxFunc([]time.Time{began, o.answered}, time.Time.Compare)
 	}
 	silent := time.Since(o.since)
-	if silent >= o.client.outageAfter() && !o.warned {
+	if silent < min(time.Second, o.client.Timeout/2) {
+		return 0
+	}
+	if !o.warned {
 		o.warned = true
 		slog.Warn("the store does not answer", "store", place, "for", silent.Round(time.Second/10), "timeout", o.client.Timeout, "err", err)
 	}
 	return silent
 }
 
-// outageAfter is how long a store must answer nothing for an outage, since single requests fail all the time.
-func (c *Client) outageAfter() time.Duration { return min(time.Second, c.Timeout/2) }
-
 // A try makes a request once, reports the length of each piece of the answer, and returns the request's id in the store's log.
 type try func(ctx context.Context, received func(bytes int)) (request string, err error)
 
 // repeat makes a request until it succeeds, fails for good, or the time is over. Nothing else repeats requests for reading.
 //
-// The time is [Client.Timeout], from the first try, or from the beginning of an outage. So all waiting requests fail with the first one, and
+// The time is [Client.Timeout], from the first try, or the beginning of an outage. So all waiting requests fail with the first one, and
 // later ones are tried once, to find out whether the store answers again.
 func (r *remote) repeat(name string, offset, length int64, send try) error {
 	r.client.slots <- struct{}{}
@@ -171,7 +170,7 @@ func (r *remote) repeat(name string, offset, length int64, send try) error {
 		case failed.wrong || !failed.retryable():
 			return failed
 		default:
-			if silent := r.outage.begin(r.place, began, failed.Err); silent >= r.client.outageAfter() {
+			if silent := r.outage.begin(r.place, began, failed.Err); silent > 0 {
 				failed.After, failed.down = silent, true
 			}
 			if pause = min(pause, r.client.Timeout-failed.After); pause <= 0 {

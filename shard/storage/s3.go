@@ -127,9 +127,7 @@ func (b *bucket) list(ctx context.Context, folder string, received func(int)) ([
 			names = append(names, strings.TrimPrefix(aws.ToString(p.Prefix), prefix))
 		}
 		for _, o := range page.Contents {
-			if name := strings.TrimPrefix(aws.ToString(o.Key), prefix); name != "" {
-				names = append(names, name)
-			}
+			names = append(names, strings.TrimPrefix(aws.ToString(o.Key), prefix))
 		}
 	}
 	return names, nil

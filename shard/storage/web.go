@@ -293,9 +293,7 @@ func (b *cloudBucket) list(ctx context.Context, folder string, received func(int
 			names = append(names, strings.TrimPrefix(p, prefix))
 		}
 		for _, item := range answer.Items {
-			if name := strings.TrimPrefix(item.Name, prefix); name != "" {
-				names = append(names, name)
-			}
+			names = append(names, strings.TrimPrefix(item.Name, prefix))
 		}
 		if page = answer.NextPageToken; page == "" {
 			return names, nil

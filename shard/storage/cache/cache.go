@@ -188,9 +188,8 @@ func (c *Cache) makeRoom(bytes int64) bool {
 	return true
 }
 
-// clearLocked drops objects until there is room for some bytes, the oldest first: first those that nobody uses, then those that
-// this run has opened without reading a record, as another rank reads that partition. That is known only after a while. It
-// returns the room.
+// clearLocked drops objects until there is room for some bytes, and returns the room. The oldest go first: those that nobody uses, then
+// those that this run has opened for a while without reading a record, as another rank reads that partition.
 func (c *Cache) clearLocked(bytes int64) int64 {
 	list, room := c.Objects(), c.Max-c.Used()-c.unwritten.Load()
 	for _, info := range list {
