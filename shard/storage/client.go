@@ -28,7 +28,6 @@ type Client struct {
 	Counts  Counts
 
 	slots  chan struct{} // holds one for each request that runs
-	stall  time.Duration // stallTimeout; tests shorten it
 	web    *http.Client
 	signed atomic.Pointer[string] // the only host that gets the query of IMGFEED_URL_QUERY
 }
@@ -45,7 +44,7 @@ type Counts struct {
 func NewClient() *Client {
 	return &Client{
 		Context: context.Background(), Timeout: 5 * time.Minute,
-		slots: make(chan struct{}, requestsFirst), stall: stallTimeout, web: newWebClient(),
+		slots: make(chan struct{}, requestsFirst), web: newWebClient(),
 	}
 }
 

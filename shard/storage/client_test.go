@@ -34,7 +34,7 @@ func TestClientsShareNothing(t *testing.T) {
 	s := newStore(t)
 	s.files["set/a"] = numbered(100)
 	a, b := NewClient(), NewClient()
-	a.Cache, a.Timeout = memoryCache{}, time.Second
+	a.Cache = memoryCache{}
 	a.SetRequestsMax(3)
 	for range 2 {
 		for _, c := range []*Client{a, b} {

@@ -190,7 +190,7 @@ func (r *remote) repeat(name string, offset, length int64, send try) error {
 func (r *remote) once(began time.Time, send try) (request string, err error) {
 	ctx, cancel := context.WithCancelCause(r.client.Context)
 	defer cancel(nil)
-	fresh, stall := 0, min(r.client.stall, r.client.Timeout)
+	fresh, stall := 0, min(stallTimeout, r.client.Timeout)
 	stalled := time.AfterFunc(stall, func() { cancel(errStalled) })
 	defer stalled.Stop()
 	quiet := time.AfterFunc(quietAfter, func() { r.outage.begin(r.place, began, fmt.Errorf("no answer for %v", quietAfter)) })

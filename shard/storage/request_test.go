@@ -2,14 +2,16 @@ package storage
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -35,16 +37,50 @@ type writerFunc func(p []byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
+// onTestClock has http://store answered in this process, on synctest's clock: what comes late there is late by the code, not by other
+// work of the machine.
+func onTestClock(t *testing.T, timeout time.Duration, answer http.HandlerFunc, run func(t *testing.T, at Storage)) {
+	synctest.Test(t, func(t *testing.T) {
+		within(t, timeout)
+		dialled := make(pipes)
+		Default.web.Transport.(*http.Transport).DialContext = func(context.Context, string, string) (net.Conn, error) {
+			near, far := net.Pipe()
+			dialled <- far
+			return near, nil
+		}
+		server := &http.Server{Handler: answer}
+		go server.Serve(dialled)
+		at, err := At("http://store")
+		if err != nil {
+			t.Fatal(err)
+		}
+		run(t, at)
+		server.Close()
+	})
+}
+
+// pipes is a listener of connections in memory.
+type pipes chan net.Conn
+
+func (p pipes) Accept() (net.Conn, error) {
+	if conn, more := <-p; more {
+		return conn, nil
+	}
+	return nil, net.ErrClosed
+}
+
+func (p pipes) Close() error { close(p); return nil }
+
+func (p pipes) Addr() net.Addr { return &net.UnixAddr{} }
+
 // TestOutage has all requests of a store that answers none fail together, and one that comes later be tried. The log tells of the beginning and of the end.
 func TestOutage(t *testing.T) {
 	const timeout = time.Second
-	within(t, timeout)
 	text := logged(t)
-	s := newStore(t)
 	data := numbered(1 << 20)
-	s.files["x"] = data
+	s := &store{files: map[string][]byte{"x": data}}
 	var hangs atomic.Bool
-	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	onTestClock(t, timeout, func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case !hangs.Load():
 			s.ServeHTTP(w, r)
@@ -53,36 +89,32 @@ func TestOutage(t *testing.T) {
 		default:
 			<-r.Context().Done() // to its end: the request is given up with the others
 		}
-	}))
-	defer proxy.Close()
-	at, err := At(proxy.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := at.Open("x", int64(len(data)), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	hangs.Store(true)
-	began := time.Now()
-	var all sync.WaitGroup
-	for i := range 500 {
-		all.Go(func() {
-			_, err := f.ReadAt(make([]byte, 100_000), int64(i%9*100_000))
-			if took := time.Since(began); err == nil || !IsDown(err) || took < timeout/2 || took > 3*timeout {
-				t.Errorf("request %d: %v, after %v", i, err, took)
-			}
-		})
-	}
-	all.Wait()
-	if _, err := f.ReadAt(make([]byte, 10), 100_000); !IsDown(err) || !strings.Contains(err.Error(), "502 Bad Gateway, request id-7") && !strings.Contains(err.Error(), "502 Bad Gateway, and") {
-		t.Error(err)
-	}
-	hangs.Store(false)
-	got := make([]byte, 1000)
-	if _, err := f.ReadAt(got, 1000); err != nil || !bytes.Equal(got, data[1000:2000]) {
-		t.Error(err)
-	}
+	}, func(t *testing.T, at Storage) {
+		f, err := at.Open("x", int64(len(data)), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		hangs.Store(true)
+		began := time.Now()
+		var all sync.WaitGroup
+		for i := range 500 {
+			all.Go(func() {
+				_, err := f.ReadAt(make([]byte, 100_000), int64(i%9*100_000))
+				if took := time.Since(began); !IsDown(err) || took != timeout {
+					t.Errorf("request %d: %v, after %v", i, err, took)
+				}
+			})
+		}
+		all.Wait()
+		if _, err := f.ReadAt(make([]byte, 10), 100_000); !IsDown(err) || !strings.Contains(err.Error(), "502 Bad Gateway, and") || time.Since(began) != timeout {
+			t.Error(err)
+		}
+		hangs.Store(false)
+		got := make([]byte, 1000)
+		if _, err := f.ReadAt(got, 1000); err != nil || !bytes.Equal(got, data[1000:2000]) {
+			t.Error(err)
+		}
+	})
 	if log := text(); strings.Count(log, `level=WARN msg="the store does not answer"`) != 1 || strings.Count(log, `level=INFO msg="the store answers again"`) != 1 {
 		t.Error(log)
 	}
@@ -90,50 +122,42 @@ func TestOutage(t *testing.T) {
 
 // TestOneBadObject does not take one object that is always refused for an outage.
 func TestOneBadObject(t *testing.T) {
-	within(t, 600*time.Millisecond)
-	s := newStore(t)
-	s.files["x"] = numbered(1000)
-	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s := &store{files: map[string][]byte{"x": numbered(1000)}}
+	onTestClock(t, 600*time.Millisecond, func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/bad") {
 			w.WriteHeader(http.StatusInternalServerError)
 		} else {
 			s.ServeHTTP(w, r)
 		}
-	}))
-	defer proxy.Close()
-	at, err := At(proxy.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	over := make(chan error)
-	go func() {
-		_, err := at.ReadFile("bad", 1000, nil)
-		over <- err
-	}()
-	for {
-		select {
-		case err := <-over:
-			if err == nil || IsDown(err) {
-				t.Errorf("%v, down %v", err, IsDown(err))
-			}
-			return
-		case <-time.After(20 * time.Millisecond):
-			if _, err := at.ReadFile("x", 1000, nil); err != nil {
-				t.Fatal(err)
+	}, func(t *testing.T, at Storage) {
+		over := make(chan error)
+		go func() {
+			_, err := at.ReadFile("bad", 1000, nil)
+			over <- err
+		}()
+		for {
+			select {
+			case err := <-over:
+				if err == nil || IsDown(err) {
+					t.Errorf("%v, down %v", err, IsDown(err))
+				}
+				return
+			case <-time.After(20 * time.Millisecond):
+				if _, err := at.ReadFile("x", 1000, nil); err != nil {
+					t.Fatal(err)
+				}
 			}
 		}
-	}
+	})
 }
 
 // TestTrickle ends requests that bring less than stallBytes in stallTimeout, at opening too, and no others.
 func TestTrickle(t *testing.T) {
-	within(t, 300*time.Millisecond)
-	Default.stall = 300 * time.Millisecond
 	for _, c := range []struct {
 		piece, pieces int
 		ends          bool
-	}{{100, 1 << 20, false}, {20 << 10, 10, true}} {
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	}{{100, 1000, false}, {20 << 10, 50, true}} {
+		onTestClock(t, stallTimeout, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Range", fmt.Sprintf("bytes 0-%d/%[1]d", c.piece*c.pieces))
 			w.WriteHeader(http.StatusPartialContent)
 			for range c.pieces {
@@ -144,23 +168,19 @@ func TestTrickle(t *testing.T) {
 				select {
 				case <-r.Context().Done():
 					return
-				case <-time.After(60 * time.Millisecond):
+				case <-time.After(7 * time.Second):
 				}
 			}
-		}))
-		at, err := At(server.URL)
-		if err != nil {
-			t.Fatal(err)
-		}
-		began := time.Now()
-		f, err := at.OpenObject("x", Object{Bytes: int64(c.piece * c.pieces)})
-		if err == nil {
-			_, err = f.ReadAt(make([]byte, c.piece*c.pieces), 0)
-		}
-		if (err == nil) != c.ends || err != nil && !strings.Contains(err.Error(), "bytes came in 300ms") || time.Since(began) > 10*time.Second {
-			t.Errorf("pieces of %d bytes: %v after %v", c.piece, err, time.Since(began))
-		}
-		server.Close()
+		}, func(t *testing.T, at Storage) {
+			began := time.Now()
+			f, err := at.OpenObject("x", Object{Bytes: int64(c.piece * c.pieces)})
+			if err == nil {
+				_, err = f.ReadAt(make([]byte, c.piece*c.pieces), 0)
+			}
+			if took := time.Since(began); (err == nil) != c.ends || err != nil && (!strings.Contains(err.Error(), "500 bytes came in 30s") || took != stallTimeout) {
+				t.Errorf("pieces of %d bytes: %v after %v", c.piece, err, took)
+			}
+		})
 	}
 }
 
