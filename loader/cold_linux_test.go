@@ -188,7 +188,7 @@ func TestDirectlyFromTheDisk(t *testing.T) {
 		}
 		stream.Close()
 	}
-	eventually(t, "memory given back", func() bool { return reading.Load() == 0 })
+	until(func() bool { return reading.Load() == 0 })
 
 	paths := putOutOfMemory(t, dir)
 	info, err := os.Stat(paths[0])

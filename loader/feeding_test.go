@@ -116,22 +116,20 @@ func TestRemotes(t *testing.T) {
 							r.pieces = &pieces
 							return r
 						})
-						eventually(t, "three remotes", func() bool { // else workers that stand by may make all before
+						until(func() bool { // else workers that stand by may make all before
 							near.scheduler.mu.Lock()
 							defer near.scheduler.mu.Unlock()
 							return len(near.scheduler.remotes) == 3
 						})
-						within(t, "the stream", func() {
-							got, err := serve(t, near, config(offer))
-							if err != nil || !got.equals(want) || len(got.batches) != len(want.batches) {
-								t.Errorf("other batches than without remotes (%v)", err)
+						got, err := serve(t, near, config(offer))
+						if err != nil || !got.equals(want) || len(got.batches) != len(want.batches) {
+							t.Errorf("other batches than without remotes (%v)", err)
+						}
+						for i := range got.batches {
+							if len(got.batches[i].Bad) != len(want.batches[i].Bad) {
+								t.Errorf("batch %d: %d bad samples, want %d", i, len(got.batches[i].Bad), len(want.batches[i].Bad))
 							}
-							for i := range got.batches {
-								if len(got.batches[i].Bad) != len(want.batches[i].Bad) {
-									t.Errorf("batch %d: %d bad samples, want %d", i, len(got.batches[i].Bad), len(want.batches[i].Bad))
-								}
-							}
-						})
+						}
 						if made := pieces.Load() > 0; made != (offer == "this") && threads < 0 {
 							t.Errorf("remotes made %d pieces", pieces.Load())
 						}
@@ -144,31 +142,33 @@ func TestRemotes(t *testing.T) {
 
 // TestPrefetchBesideRemotes checks that of a set in a slow storage few samples are read ahead that remotes make.
 func TestPrefetchBesideRemotes(t *testing.T) {
-	set := newStoredSet(t, 4000)
-	set.delay = 2 * time.Millisecond
-	cfg := testStream(t, set, plan.Config{Samples: 4000, Seed: 3, BatchSize: 64, Shuffle: true}, 6)
-	far := cfg
-	farSet := newMemorySet(t, 4000)
-	far.Dataset = farSet
-	var reading atomic.Int64
-	near := NewPool(PoolConfig{Threads: 1, ReadAheadBytes: 64 << 20, Reading: func(processors int) { reading.Store(int64(processors)) }})
-	defer near.Close()
-	serveRemotes(t, near, 3, func() *testRemote {
-		return newTestRemote(newTestPool(t, 1), far, func() string { time.Sleep(5 * time.Millisecond); return "" })
+	onTestClock(t, func(t *testing.T) {
+		set := newStoredSet(t, 4000)
+		set.delay, set.memorySet.delay = 2*time.Millisecond, 2*time.Millisecond
+		cfg := testStream(t, set, plan.Config{Samples: 4000, Seed: 3, BatchSize: 64, Shuffle: true}, 6)
+		far := cfg
+		farSet := newMemorySet(t, 4000)
+		far.Dataset = farSet
+		var reading atomic.Int64
+		near := NewPool(PoolConfig{Threads: 1, ReadAheadBytes: 64 << 20, Reading: func(processors int) { reading.Store(int64(processors)) }})
+		defer near.Close()
+		serveRemotes(t, near, 3, func() *testRemote {
+			return newTestRemote(newTestPool(t, 1), far, func() string { time.Sleep(5 * time.Millisecond); return "" })
+		})
+		cfg.Offer = "this"
+		got, err := serve(t, near, cfg)
+		made := int(farSet.reads.Load())
+		used := 4000 - made - int(set.reads.Load())
+		if err != nil || !got.equals(expect(t, set.memorySet, cfg)) {
+			t.Errorf("other batches than without remotes (%v)", err)
+		}
+		until(func() bool { _, inFlight := set.state(); return inFlight == 0 })
+		fetched, _ := set.state()
+		if used == 0 || made < 500 || fetched-used > 4000/8 {
+			t.Errorf("%d samples were read ahead, %d of them used, and remotes made %d of 4000", fetched, used, made)
+		}
+		until(func() bool { return reading.Load() == 0 })
 	})
-	cfg.Offer = "this"
-	got, err := serve(t, near, cfg)
-	made := int(farSet.reads.Load())
-	used := 4000 - made - int(set.reads.Load())
-	if err != nil || !got.equals(expect(t, set.memorySet, cfg)) {
-		t.Errorf("other batches than without remotes (%v)", err)
-	}
-	eventually(t, "the end of all reads", func() bool { _, inFlight := set.state(); return inFlight == 0 })
-	fetched, _ := set.state()
-	if used == 0 || made < 500 || fetched-used > 4000/8 {
-		t.Errorf("%d samples were read ahead, %d of them used, and remotes made %d of 4000", fetched, used, made)
-	}
-	eventually(t, "the end of reading", func() bool { return reading.Load() == 0 })
 }
 
 // TestRemoteHangs closes a stream and a pool of which a remote has a piece that it does not make.
@@ -182,7 +182,7 @@ func TestRemoteHangs(t *testing.T) {
 	served := make(chan error)
 	r := newTestRemote(newTestPool(t, 1), cfg, func() string { asked <- struct{}{}; <-answer; return "refuse" })
 	go func() { served <- near.ServeRemote(ctx, r) }()
-	eventually(t, "the remote", func() bool {
+	until(func() bool {
 		near.scheduler.mu.Lock()
 		defer near.scheduler.mu.Unlock()
 		return len(near.scheduler.remotes) == 1
@@ -191,19 +191,17 @@ func TestRemoteHangs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	within(t, "a piece", func() { <-asked })
+	<-asked
 	cancel()
 	close(answer)
-	within(t, "the end", func() {
-		if err := <-served; !errors.Is(err, context.Canceled) {
-			t.Error(err)
-		}
-		if e, err := drain(t, s, cfg); err != nil || len(e.batches) != 10 {
-			t.Errorf("%d batches, %v", len(e.batches), err)
-		}
-		s.Close()
-		near.Close()
-	})
+	if err := <-served; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if e, err := drain(t, s, cfg); err != nil || len(e.batches) != 10 {
+		t.Errorf("%d batches, %v", len(e.batches), err)
+	}
+	s.Close()
+	near.Close()
 }
 
 // TestRemotesAllocateNothing compares epochs of few and of many samples.

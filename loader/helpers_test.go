@@ -1,13 +1,13 @@
 package loader
 
 import (
-	"context"
 	"errors"
 	"io"
 	"log/slog"
 	"math/rand/v2"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
@@ -226,17 +226,19 @@ func expect(t testing.TB, set *memorySet, cfg StreamConfig) (e epoch) {
 	return e
 }
 
-// within fails the test if do takes longer than a few seconds.
-func within(t testing.TB, what string, do func()) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	done := make(chan struct{})
-	go func() { defer close(done); do() }()
-	select {
-	case <-done:
-	case <-ctx.Done():
-		t.Fatalf("%s hangs", what)
+// onTestClock runs a test on synctest's clock: only sleeps take time on it, however busy the machine is.
+func onTestClock(t *testing.T, run func(t *testing.T)) {
+	defer func(start time.Time) { clockStart = start }(clockStart)
+	synctest.Test(t, func(t *testing.T) {
+		clockStart = time.Now().Add(-time.Second)
+		run(t)
+	})
+}
+
+// until waits for a condition, however busy the machine is: go test ends a test that hangs.
+func until(is func() bool) {
+	for !is() {
+		time.Sleep(time.Millisecond)
 	}
 }
 

@@ -13,55 +13,57 @@ import (
 
 // TestDo has the workers do jobs beside a stream: all of each, or up to the first error.
 func TestDo(t *testing.T) {
-	p := newTestPool(t, 3)
-	set := newMemorySet(t, 32)
-	stream, err := p.NewStream(testStream(t, set, plan.Config{Samples: 32, Partitions: 1, World: 1, BatchSize: 4}, 3))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stream.Close()
-	var done [100]atomic.Int32
-	if err := p.Do(t.Context(), len(done), func(engine *transform.Engine, i int) error {
-		if engine == nil {
-			return errors.New("no engine")
+	onTestClock(t, func(t *testing.T) {
+		p := newTestPool(t, 3)
+		set := newMemorySet(t, 32)
+		stream, err := p.NewStream(testStream(t, set, plan.Config{Samples: 32, Partitions: 1, World: 1, BatchSize: 4}, 3))
+		if err != nil {
+			t.Fatal(err)
 		}
-		done[i].Add(1)
-		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
-	for i := range done {
-		if n := done[i].Load(); n != 1 {
-			t.Errorf("%d was done %d times", i, n)
+		defer stream.Close()
+		var done [100]atomic.Int32
+		if err := p.Do(t.Context(), len(done), func(engine *transform.Engine, i int) error {
+			if engine == nil {
+				return errors.New("no engine")
+			}
+			done[i].Add(1)
+			return nil
+		}); err != nil {
+			t.Fatal(err)
 		}
-	}
-	bad := errors.New("bad")
-	calls := atomic.Int32{}
-	if err := p.Do(t.Context(), 1000, func(_ *transform.Engine, i int) error {
-		calls.Add(1)
-		if i == 5 {
-			return bad
+		for i := range done {
+			if n := done[i].Load(); n != 1 {
+				t.Errorf("%d was done %d times", i, n)
+			}
 		}
-		return nil
-	}); err != bad || calls.Load() > 1000-500 {
-		t.Errorf("%v, after %d calls", err, calls.Load())
-	}
-	if err := p.Do(t.Context(), 1, func(*transform.Engine, int) error { panic("broken") }); err == nil || err.Error() != "loader: broken" {
-		t.Error(err)
-	}
-	if err := p.Do(t.Context(), 0, nil); err != nil {
-		t.Error(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
-	if err := p.Do(ctx, 1<<20, func(*transform.Engine, int) error { time.Sleep(time.Millisecond); return nil }); !errors.Is(err, context.DeadlineExceeded) {
-		t.Error(err)
-	}
-	time.AfterFunc(20*time.Millisecond, p.Close)
-	if err := p.Do(t.Context(), 1<<20, func(*transform.Engine, int) error { time.Sleep(time.Millisecond); return nil }); !errors.Is(err, ErrClosed) {
-		t.Error(err)
-	}
-	if err := p.Do(t.Context(), 1, func(*transform.Engine, int) error { return nil }); !errors.Is(err, ErrClosed) {
-		t.Error(err)
-	}
+		bad := errors.New("bad")
+		calls := atomic.Int32{}
+		if err := p.Do(t.Context(), 1000, func(_ *transform.Engine, i int) error {
+			calls.Add(1)
+			if time.Sleep(time.Millisecond); i == 5 {
+				return bad
+			}
+			return nil
+		}); err != bad || calls.Load() > 5+3+3 {
+			t.Errorf("%v, after %d calls", err, calls.Load())
+		}
+		if err := p.Do(t.Context(), 1, func(*transform.Engine, int) error { panic("broken") }); err == nil || err.Error() != "loader: broken" {
+			t.Error(err)
+		}
+		if err := p.Do(t.Context(), 0, nil); err != nil {
+			t.Error(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		defer cancel()
+		if err := p.Do(ctx, 1<<20, func(*transform.Engine, int) error { time.Sleep(time.Millisecond); return nil }); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		time.AfterFunc(20*time.Millisecond, p.Close)
+		if err := p.Do(t.Context(), 1<<20, func(*transform.Engine, int) error { time.Sleep(time.Millisecond); return nil }); !errors.Is(err, ErrClosed) {
+			t.Error(err)
+		}
+		if err := p.Do(t.Context(), 1, func(*transform.Engine, int) error { return nil }); !errors.Is(err, ErrClosed) {
+			t.Error(err)
+		}
+	})
 }

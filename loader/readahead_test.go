@@ -81,16 +81,6 @@ func (s *storedSet) state() (fetched, inFlight int) {
 	return len(s.fetched), s.inFlight
 }
 
-// eventually waits until something is true that a goroutine is about to bring about.
-func eventually(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for began := time.Now(); !is(); time.Sleep(time.Millisecond) {
-		if time.Since(began) > 10*time.Second {
-			t.Fatalf("%s did not come about", what)
-		}
-	}
-}
-
 // TestPrefetchServesThePlan compares what is served with what a set in memory gives, whatever is read ahead: all or little, in time or
 // not, failed or at hand.
 func TestPrefetchServesThePlan(t *testing.T) {
@@ -123,7 +113,7 @@ func TestPrefetchServesThePlan(t *testing.T) {
 			}
 			set.reads.Store(0)
 		}
-		eventually(t, name+": memory given back", func() bool { return reading.Load() == 0 })
+		until(func() bool { return reading.Load() == 0 })
 		fetched, _ := set.state()
 		if name == "at hand" && (fetched > 0 || set.asked > 2*(256+600/16)) {
 			t.Errorf("%d samples in memory are read, %d looked at", fetched, set.asked)
@@ -164,16 +154,16 @@ func TestPrefetchFromAStorageThatHangs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "all reads", func() bool { _, inFlight := set.state(); return inFlight == set.reading })
-	within(t, "closing", stream.Close)
+	until(func() bool { _, inFlight := set.state(); return inFlight == set.reading })
+	stream.Close()
 	close(set.block)
-	eventually(t, "end of reading", func() bool {
+	until(func() bool { // the memory has come back
 		mu.Lock()
 		defer mu.Unlock()
 		return slices.Equal(told, []int{1, 0})
 	})
-	eventually(t, "end of the readers", func() bool { return runtime.NumGoroutine() <= goroutines })
-	within(t, "closing the pool", pool.Close)
+	until(func() bool { return runtime.NumGoroutine() <= goroutines })
+	pool.Close()
 }
 
 // TestPrefetchAllocatesNothing serves epochs of which one is four times as long as the other, from a storage and into memory that is short.

@@ -80,7 +80,10 @@ func TestManyStreams(t *testing.T) {
 			}
 		})
 	}
-	within(t, "serving six ranks", running.Wait)
+	running.Wait()
+	if c := pool.Counters(); c.Decode <= 0 {
+		t.Errorf("decoding took %v", c.Decode)
+	}
 }
 
 // TestSlowConsumerHoldsNobodyUp leaves one stream's batches untaken while another one runs to its end.
@@ -93,13 +96,10 @@ func TestSlowConsumerHoldsNobodyUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer slow.Close()
-	within(t, "the other stream", func() {
-		if _, err := serve(t, pool, testStream(t, set, plan.Config{Samples: 100, BatchSize: 10}, 2)); err != nil {
-			t.Error(err)
-		}
-	})
-	// Between the first batch's end and the second's beginning the stream waits for nobody else, too.
-	eventually(t, "two batches that wait for the client", func() bool {
+	if _, err := serve(t, pool, testStream(t, set, plan.Config{Samples: 100, BatchSize: 10}, 2)); err != nil {
+		t.Error(err)
+	}
+	until(func() bool { // two batches wait for the client
 		stats := slow.Stats()
 		return pool.WaitingFor(cfg.Slots) == Client && stats.InFlight == 2 && stats.Batches == 0
 	})
@@ -191,7 +191,7 @@ func TestCancel(t *testing.T) {
 			lent = append(lent, b.Slot)
 		}
 		time.Sleep(time.Duration(taken) * time.Millisecond)
-		within(t, "Close", s.Close)
+		s.Close()
 		if got, want := cfg.Slots.Free(), 4-len(lent); got != want {
 			t.Fatalf("%d slots came back, want %d", got, want)
 		}
@@ -243,25 +243,27 @@ func TestNextKeepsItsBatch(t *testing.T) {
 }
 
 func TestPoolClose(t *testing.T) {
-	set := newMemorySet(t, 100)
-	set.delay = time.Millisecond
-	pool := NewPool(PoolConfig{Threads: 2})
-	cfg := testStream(t, set, plan.Config{Samples: 100, BatchSize: 10}, 3)
-	s, err := pool.NewStream(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	within(t, "Pool.Close", pool.Close)
-	if _, err := s.Next(t.Context()); !errors.Is(err, ErrClosed) {
-		t.Errorf("Next: %v, want ErrClosed", err)
-	}
-	within(t, "Stream.Close", s.Close)
-	if cfg.Slots.Free() != 3 {
-		t.Errorf("%d of 3 slots came back", cfg.Slots.Free())
-	}
-	if _, err := pool.NewStream(cfg); !errors.Is(err, ErrClosed) {
-		t.Errorf("NewStream on a closed pool: %v", err)
-	}
+	onTestClock(t, func(t *testing.T) {
+		set := newMemorySet(t, 100)
+		set.delay = time.Millisecond
+		pool := NewPool(PoolConfig{Threads: 2})
+		cfg := testStream(t, set, plan.Config{Samples: 100, BatchSize: 10}, 3)
+		s, err := pool.NewStream(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pool.Close()
+		if _, err := s.Next(t.Context()); !errors.Is(err, ErrClosed) {
+			t.Errorf("Next: %v, want ErrClosed", err)
+		}
+		s.Close()
+		if cfg.Slots.Free() != 3 {
+			t.Errorf("%d of 3 slots came back", cfg.Slots.Free())
+		}
+		if _, err := pool.NewStream(cfg); !errors.Is(err, ErrClosed) {
+			t.Errorf("NewStream on a closed pool: %v", err)
+		}
+	})
 }
 
 func TestStreamConfigErrors(t *testing.T) {
@@ -302,61 +304,65 @@ func TestSteadyStateDoesNotAllocate(t *testing.T) {
 }
 
 func TestCounters(t *testing.T) {
-	set := newMemorySet(t, 40)
-	set.delay = 5 * time.Millisecond // 200 in all: decoding takes less even where the processor is taken away in the middle of it
-	pool := newTestPool(t, 2)
-	cfg := testStream(t, set, plan.Config{Samples: 40, BatchSize: 10}, 2)
-	s, err := pool.NewStream(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	if _, err := s.Next(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if w := pool.WaitingFor(cfg.Slots); w != Disk && w != Client {
-		t.Errorf("a stream whose reads are slow waits for %s", w)
-	}
-	for range 3 {
-		cfg.Slots.Put(newSlots(1, 10, cfg.Views[0])[0])
+	onTestClock(t, func(t *testing.T) {
+		set := newMemorySet(t, 40)
+		set.delay = 5 * time.Millisecond
+		pool := newTestPool(t, 2)
+		cfg := testStream(t, set, plan.Config{Samples: 40, BatchSize: 10}, 2)
+		s, err := pool.NewStream(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
 		if _, err := s.Next(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-	}
-	c := pool.Counters()
-	if c.Images != 40 || c.Read < 40*set.delay || c.Decode <= 0 || c.BytesRead == 0 {
-		t.Errorf("counters %+v", c)
-	}
-	if stats := s.Stats(); stats.Batches != 4 {
-		t.Errorf("stats %+v", stats)
-	}
-	if limit := pool.limit(); limit != Disk {
-		t.Errorf("the pool is bound by %s, want disk", limit)
-	}
+		if w := pool.WaitingFor(cfg.Slots); w != Disk && w != Client {
+			t.Errorf("a stream whose reads are slow waits for %s", w)
+		}
+		for range 3 {
+			cfg.Slots.Put(newSlots(1, 10, cfg.Views[0])[0])
+			if _, err := s.Next(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c := pool.Counters()
+		if c.Images != 40 || c.Read != 40*set.delay || c.BytesRead == 0 {
+			t.Errorf("counters %+v", c)
+		}
+		if stats := s.Stats(); stats.Batches != 4 {
+			t.Errorf("stats %+v", stats)
+		}
+		if limit := pool.limit(); limit != Disk {
+			t.Errorf("the pool is bound by %s, want disk", limit)
+		}
+	})
 }
 
 // TestLimitWhileReadsAreUnderWay looks at a pool before the first read, which takes long, has ended.
 func TestLimitWhileReadsAreUnderWay(t *testing.T) {
-	set := newMemorySet(t, 4)
-	set.delay = time.Second
-	pool := newTestPool(t, 2)
-	s, err := pool.NewStream(testStream(t, set, plan.Config{Samples: 4, BatchSize: 2}, 1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	for pool.Reading() == 0 {
-		time.Sleep(time.Millisecond)
-	}
-	if limit := pool.limit(); limit != Disk {
-		t.Errorf("the pool is bound by %s, want disk", limit)
-	}
-	if _, err := s.Next(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if c := pool.Counters(); pool.Reading() != 0 || c.Read < set.delay {
-		t.Errorf("after the reads: %v are under way, counters %+v", pool.Reading(), c)
-	}
+	onTestClock(t, func(t *testing.T) {
+		set := newMemorySet(t, 4)
+		set.delay = time.Second
+		pool := newTestPool(t, 2)
+		s, err := pool.NewStream(testStream(t, set, plan.Config{Samples: 4, BatchSize: 2}, 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		if time.Sleep(set.delay / 2); pool.Reading() != set.delay {
+			t.Errorf("two reads have taken %v, want %v", pool.Reading(), set.delay)
+		}
+		if limit := pool.limit(); limit != Disk {
+			t.Errorf("the pool is bound by %s, want disk", limit)
+		}
+		if _, err := s.Next(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if c := pool.Counters(); pool.Reading() != 0 || c.Read != 2*set.delay {
+			t.Errorf("after the reads: %v are under way, counters %+v", pool.Reading(), c)
+		}
+	})
 }
 
 // TestBatchesAreHandedOutWhenTheyEnd has one of Go's processors for a worker that never waits and for the consumer. By the
