@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"path/filepath"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/imgfeed/imgfeed/server/internal/wire"
@@ -105,19 +107,52 @@ func TestSessionsThatComeTogether(t *testing.T) {
 	}
 }
 
-// TestSessionsThatEndMakeRoom opens a session while those that hold the memory end.
+// TestSessionsThatEndMakeRoom takes memory while the session that holds most of it ends, in time or too late.
 func TestSessionsThatEndMakeRoom(t *testing.T) {
-	ts := startServer(t, oneSet(t, 20, 1), func(c *Config) { c.MemoryBytes = 10 * 4096 })
-	for _, slots := range []int{0, 8} {
-		held := ts.dial().hello().open(openRequest{BatchSize: 2, Slots: 8})
-		time.AfterFunc(100*time.Millisecond, func() { held.conn.Close() })
-		c := ts.dial().hello().open(openRequest{BatchSize: 2, Slots: slots})
-		if want := max(slots, 3); c.opened.Slots < want {
-			t.Errorf("%d slots, want %d", c.opened.Slots, want)
-		}
-		c.close()
-		ts.checkIdle()
+	const slotBytes = 4096
+	for _, c := range []struct {
+		slots, want int
+		after       time.Duration
+	}{{0, 5, 100 * time.Millisecond}, {8, 8, 100 * time.Millisecond}, {0, 2, time.Hour}, {8, 0, time.Hour}} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &Server{memory: budget{max: 10 * slotBytes, used: 8 * slotBytes}}
+			time.AfterFunc(c.after, func() { s.memory.give(8 * slotBytes) })
+			began := time.Now()
+			got, err := s.takeSlots(c.slots, slotBytes)
+			waits, took := min(c.after, endPatience), time.Since(began)
+			if got != c.want || (err == nil) != (got > 0) || took < waits || took > waits+takeAgain {
+				t.Errorf("%d slots, of which 8 come after %v: got %d after %v, %v", c.slots, c.after, got, took, err)
+			}
+		})
 	}
+}
+
+// TestWatchIdle has a client that stays, and ones that ask something and leave, which count for nothing.
+func TestWatchIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &Server{connections: map[uint64]*connection{}}
+		connect := func(id uint64, stays time.Duration) {
+			s.mu.Lock()
+			s.connections[id] = &connection{id: id}
+			s.mu.Unlock()
+			time.Sleep(stays)
+			s.mu.Lock()
+			delete(s.connections, id)
+			s.mu.Unlock()
+		}
+		const after = 10 * time.Second
+		ctx := s.WatchIdle(t.Context(), after)
+		if connect(1, 5*after+time.Second/2); ctx.Err() != nil {
+			t.Error("the client was connected until now")
+		}
+		left := time.Now()
+		for id := uint64(2); ctx.Err() == nil; id++ {
+			connect(id, time.Second/4)
+		}
+		if took := time.Since(left); took < after-time.Second || took > after || context.Cause(ctx).Error() != "no client has been connected for 10s" {
+			t.Errorf("after %v: %v", took, context.Cause(ctx))
+		}
+	})
 }
 
 // TestSixtyFourSessions serves 60 sessions of different splits, transforms and batches beside four that are hostile.

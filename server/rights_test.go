@@ -6,14 +6,13 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/imgfeed/imgfeed/server/internal/wire"
 )
 
-// A rightsReader reads from a connection, for at most testTimeout each time, and keeps the descriptor that came with the bytes. It never
+// A rightsReader reads from a connection and keeps the descriptor that came with the bytes. It never
 // reads more than its caller wants, so that a descriptor comes with the first byte of its message.
 type rightsReader struct {
 	conn *net.UnixConn
@@ -23,7 +22,6 @@ type rightsReader struct {
 // Read implements io.Reader.
 func (r *rightsReader) Read(p []byte) (int, error) {
 	oob := make([]byte, unix.CmsgSpace(4))
-	r.conn.SetReadDeadline(time.Now().Add(testTimeout))
 	n, oobn, _, _, err := r.conn.ReadMsgUnix(p, oob)
 	if n == 0 && err == nil {
 		return 0, io.EOF

@@ -12,12 +12,10 @@ import (
 
 // TestDeadStore tells a client that its set's store refuses connections, or closes them: these are not the client's own, nor is it the end of the epoch.
 func TestDeadStore(t *testing.T) {
-	before := storage.Default
-	defer func() { storage.Default = before }()
-	storage.Default = storage.NewClient()
-	storage.Default.Timeout = 300 * time.Millisecond
+	defer func(before *storage.Client) { storage.Default = before }(storage.Default)
 	dir := oneSet(t, 40, 1)
 	for _, name := range []string{"refused", "closed"} {
+		storage.Default = storage.NewClient()
 		files := http.FileServer(http.Dir(dir))
 		var dead atomic.Bool
 		web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -29,6 +27,7 @@ func TestDeadStore(t *testing.T) {
 		defer web.Close()
 		ts := startServer(t, web.URL+"/train-shards", nil)
 		c := ts.dial().hello().open(openRequest{Split: "train", BatchSize: 4})
+		storage.Default.Timeout = 300 * time.Millisecond // until now requests had all the time that a busy machine takes
 		if dead.Store(true); name == "refused" {
 			web.Close()
 		}
