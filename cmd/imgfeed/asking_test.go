@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -38,12 +37,8 @@ func nextFrame(r io.Reader) ([]byte, error) {
 func servedSession(t *testing.T) (socket string, serve *exec.Cmd) {
 	t.Helper()
 	socket = socketPath(t)
-	serve = imgfeed("serve", oneSet(t), "--socket", socket)
-	if err := serve.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { serve.Process.Kill(); serve.Wait() })
-	hello(t, socket)
+	serve = imgfeed("serve", oneSet(t), "--socket", socket, "--threads", "2")
+	start(t, serve)
 	conn, err := net.Dial("unix", socket)
 	if err != nil {
 		t.Fatal(err)
@@ -58,24 +53,24 @@ func servedSession(t *testing.T) (socket string, serve *exec.Cmd) {
 			t.Fatal(err)
 		}
 	}
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		st, err := status.Ask(socket, 5*time.Second, 0)
-		if err == nil && len(st.Sessions) == 1 && st.Sessions[0].Images > 0 && len(st.History) > 0 {
+	for {
+		if st := hello(t, socket); len(st.Sessions) == 1 && st.Sessions[0].Images > 0 && len(st.History) > 0 {
 			return socket, serve
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("no session: %+v, %v", st, err)
-		}
+		time.Sleep(10 * time.Millisecond)
 	}
 }
 
 // TestStatus asks about a session, as text of 80 columns and as data.
 func TestStatus(t *testing.T) {
 	t.Parallel()
-	socket, _ := servedSession(t)
+	socket, serve := servedSession(t)
 	for _, place := range []string{socket, "unix:" + socket} {
 		out, err := imgfeed("status", place).CombinedOutput()
-		for _, want := range []string{"unix:" + socket + "\n", "2 decoding threads", "1 sample, 1 class", "\ntrain  0/1   ", "threads: ", "training is the limit"} {
+		for _, want := range []string{
+			"unix:" + socket + "\n", fmt.Sprintf("process %d", serve.Process.Pid), "2 decoding threads", "1 sample, 1 class", "all 2 partitions",
+			"\ntrain  0/1   ", "threads: ", "training is the limit",
+		} {
 			if err != nil || !strings.Contains(string(out), want) {
 				t.Errorf("status %s: no %q, %v\n%s", place, want, err, out)
 			}
@@ -109,7 +104,6 @@ func TestStatusWatch(t *testing.T) {
 	ended := make(chan struct{})
 	go func() { defer close(ended); watch.Wait(); write.Close() }()
 	t.Cleanup(func() { watch.Process.Kill(); io.Copy(io.Discard, read); <-ended })
-	defer time.AfterFunc(timeout, func() { write.CloseWithError(errors.New("too late")) }).Stop()
 	lines, looks := bufio.NewScanner(read), 0
 	for _, want := range []string{"decoding threads", "decoding threads", "no server answers on " + socket} {
 		for found := false; !found; found = strings.Contains(lines.Text(), want) {

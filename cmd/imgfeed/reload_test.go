@@ -19,10 +19,7 @@ func TestReload(t *testing.T) {
 		t.Errorf("without a server: %v, %s", err, out)
 	}
 	serve := imgfeed("serve", dir, "--socket", path)
-	if err := serve.Start(); err != nil {
-		t.Fatal(err)
-	}
-	hello(t, path)
+	start(t, serve)
 	if out, err := imgfeed("reload", "--socket", path).CombinedOutput(); err != nil || string(out) != status.Unchanged+"\n" {
 		t.Errorf("%v, %s", err, out)
 	}
