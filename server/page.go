@@ -1,27 +1,33 @@
 package server
 
 import (
-	"embed"
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/imgfeed/imgfeed/internal/style"
+	"github.com/imgfeed/imgfeed/internal/page"
 	"github.com/imgfeed/imgfeed/server/status"
 )
 
-// page holds the status page, and uPlot (https://github.com/leeoniya/uPlot, MIT), which draws its plots.
-//
-//go:embed page
-var page embed.FS
+// The status page, and uPlot (https://github.com/leeoniya/uPlot, MIT), which draws its plots.
+var (
+	//go:embed page/body.html
+	pageBody string
+	//go:embed page/page.js
+	pageScript string
+	//go:embed page/uplot.js
+	plotScript string
+	//go:embed page/uplot.css
+	plotCSS string
+)
 
 // Handler serves the status page at /, as sentences if the request does not accept HTML; the [status.Status] at /status.json;
 // /metrics for Prometheus; and /healthz for supervisors. Its status is 200 while the server accepts sessions, and 503 once it
@@ -34,14 +40,6 @@ func (s *Server) Handler() http.Handler {
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /healthz", s.serveHealth)
 	mux.HandleFunc("GET /{$}", s.servePage)
-	files, _ := page.ReadDir("page") // it is embedded
-	for _, f := range files {
-		path := "page/" + f.Name()
-		mux.HandleFunc("GET /"+path, func(w http.ResponseWriter, r *http.Request) { http.ServeFileFS(w, r, page, path) })
-	}
-	mux.HandleFunc("GET /page/style.css", func(w http.ResponseWriter, r *http.Request) {
-		http.ServeContent(w, r, "style.css", time.Time{}, strings.NewReader(style.CSS))
-	})
 	mux.HandleFunc("GET /status.json", s.serveStatus)
 	mux.HandleFunc("GET /sessions/{session}/batch.json", s.serveBatch)
 	return mux
@@ -65,10 +63,11 @@ func (s *Server) servePage(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, s.Status(0).String())
 		return
 	}
-	// All comes from here, and no other page may show this one in a frame.
-	w.Header().Set("Content-Security-Policy",
-		"default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'")
-	http.ServeFileFS(w, r, page, "page/index.html")
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Content-Security-Policy", "frame-ancestors 'none'") // No other page may show this one in a frame.
+	p := page.Begin(w, "imgfeed", "status", `"use strict";`+plotScript+pageScript)
+	p.WriteString("<style>" + plotCSS + "</style>\n" + pageBody)
+	p.End()
 }
 
 func (s *Server) serveStatus(w http.ResponseWriter, r *http.Request) {

@@ -85,16 +85,13 @@ func TestBadSamplesAreListed(t *testing.T) {
 	}
 }
 
-// TestPage asks for the page and its files.
+// TestPage asks for the page, as a browser and as curl do.
 func TestPage(t *testing.T) {
 	ts := startServer(t, oneSet(t, 10, 1), nil)
 	w := ts.get("/", "Accept", "text/html,*/*")
-	if w.Code != 200 || !strings.Contains(w.Body.String(), `src="page/page.js"`) || !strings.Contains(w.Header().Get("Content-Security-Policy"), "default-src 'self'") {
-		t.Errorf("/: %d %v %s", w.Code, w.Header(), w.Body)
-	}
-	for _, name := range []string{"page.js", "style.css", "page.css", "uplot.js", "uplot.css", "uplot.LICENSE"} {
-		if w := ts.get("/page/" + name); w.Code != 200 || w.Body.Len() == 0 {
-			t.Errorf("%s: %d", name, w.Code)
+	for _, want := range []string{`<body class="status">`, "default-src &#39;none&#39;", "var uPlot=", "fetch(`status.json"} {
+		if w.Code != 200 || !strings.Contains(w.Body.String(), want) || w.Header().Get("Content-Security-Policy") != "frame-ancestors 'none'" {
+			t.Errorf("/: %d %v, no %s in %s", w.Code, w.Header(), want, w.Body)
 		}
 	}
 	if w := ts.get("/", "Accept", "*/*"); !strings.HasPrefix(w.Body.String(), "imgfeed test, process ") {

@@ -90,7 +90,7 @@ def test_picture_of_view(browser: Any, sheet: Path, kind: str) -> None:
     assert page.page.locator("figure").count() == 24
     assert page.page.evaluate("[...document.images].filter((i) => !i.naturalWidth || !i.alt).length") == 0
     assert page.tab_stops() == ["input#search"]
-    page.page.add_style_tag(content="section { content-visibility: visible }")  # a picture has all, a window what is in it
+    page.page.add_style_tag(content=".view section { content-visibility: visible }")  # a picture shows all sections
     page.close("view")
 
 

@@ -1,5 +1,4 @@
 // The status page of imgfeed: asks /status.json every two seconds and shows it. Nothing is loaded from elsewhere.
-"use strict";
 
 const PERIOD = 2000; // ms from one question to the next
 const PREVIEW_PERIOD = 10000; // ms from one look at a session's last batch to the next

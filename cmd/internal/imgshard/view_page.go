@@ -1,7 +1,7 @@
 package imgshard
 
 import (
-	"bufio"
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -12,14 +12,17 @@ import (
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/image/thumbnail"
+	"github.com/imgfeed/imgfeed/internal/page"
 	"github.com/imgfeed/imgfeed/internal/wordnet"
 )
 
+//go:embed view.js
+var viewScript string
+
 // writePage writes the sheet as a page.
 func (s *viewSheet) writePage(out io.Writer) error {
-	p, script := page{bufio.NewWriter(out)}, pageFile("view.js")
-	p.begin(s.Title, "view.css", script)
-	p.add("<header>\n<h1>%s</h1>\n"+`<label>Class, key or index: <input id="search" type="search" autofocus></label> `+
+	p := viewPage{page.Begin(out, s.Title, "view", viewScript)}
+	p.Add("<header>\n<h1>%s</h1>\n"+`<label>Class, key or index: <input id="search" type="search" autofocus></label> `+
 		`<span id="shown" class="faint" role="status">%d samples of %d</span>`+"\n</header>\n", s.Title, len(s.Samples), s.All)
 	if s.Transform != "" {
 		p.transform(s.Transform)
@@ -28,33 +31,35 @@ func (s *viewSheet) writePage(out io.Writer) error {
 	for i, sample := range s.Samples {
 		if i == 0 || sample.Label != s.Samples[i-1].Label {
 			if i > 0 {
-				p.add("</div>\n</section>\n")
+				p.Add("</div>\n</section>\n")
 			}
 			words = wordnet.Words(sample.Class)
 			p.class(sample.Label, sample.Class, words)
 		}
 		p.sample(sample, words)
 	}
-	p.add("</div>\n</section>\n")
-	return p.end(script)
+	p.Add("</div>\n</section>\n")
+	return p.End()
 }
 
+type viewPage struct{ page.Page }
+
 // class begins the section of a class. words are WordNet's words for it.
-func (p page) class(label int32, class, words string) {
-	p.add("<section>\n<h2>")
+func (p viewPage) class(label int32, class, words string) {
+	p.Add("<section>\n<h2>")
 	if label >= 0 {
-		p.add("%d: ", label)
+		p.Add("%d: ", label)
 	}
-	p.add("%s", class)
+	p.Add("%s", class)
 	if words != "" {
-		p.add(` <span class="faint">%s</span>`, words)
+		p.Add(` <span class="faint">%s</span>`, words)
 	}
-	p.add("</h2>\n<div class=\"samples\">\n")
+	p.Add("</h2>\n<div class=\"samples\">\n")
 }
 
 // sample adds the pictures of a sample and their caption. words are WordNet's words for its class.
-func (p page) sample(s viewSample, words string) {
-	p.add(`<figure data-search="%s">`+"\n"+`<div class="pictures">`, fmt.Sprint(s.Class, " ", s.Key, " ", s.Index, " ", words))
+func (p viewPage) sample(s viewSample, words string) {
+	p.Add(`<figure data-search="%s">`+"\n"+`<div class="pictures">`, fmt.Sprint(s.Class, " ", s.Key, " ", s.Index, " ", words))
 	if s.Original != nil {
 		p.picture(s.Original, "stored image", "stored image")
 	}
@@ -62,22 +67,22 @@ func (p page) sample(s viewSample, words string) {
 		name := "draw " + strconv.Itoa(i)
 		p.picture(draw, name, name+": "+s.Done[i])
 	}
-	p.add("</div>\n"+`<figcaption>%d · %s<br><span class="faint">%d × %d, %s, %s<br>%s</span>`, s.Index, s.Key, s.Width, s.Height, s.Format,
+	p.Add("</div>\n"+`<figcaption>%d · %s<br><span class="faint">%d × %d, %s, %s<br>%s</span>`, s.Index, s.Key, s.Width, s.Height, s.Format,
 		bytesize.Format(int64(s.Bytes)), s.Shard)
 	if s.Error != "" {
-		p.add(`<br><span class="warn">%s</span>`, s.Error)
+		p.Add(`<br><span class="warn">%s</span>`, s.Error)
 	}
-	p.add("</figcaption>\n</figure>\n")
+	p.Add("</figcaption>\n</figure>\n")
 }
 
 // transform adds a table of the operations, which text lists in JSON, and of their parameters.
-func (p page) transform(text string) {
+func (p viewPage) transform(text string) {
 	var ops []map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(text), &ops); err != nil {
-		p.add("<p><code>%s</code></p>\n", text)
+		p.Add("<p><code>%s</code></p>\n", text)
 		return
 	}
-	p.add(`<div class="scroll"><table><tr><th>operation<th>parameters</tr>`)
+	var rows [][]any
 	for _, op := range ops {
 		var parameters []string
 		for _, name := range slices.Sorted(maps.Keys(op)) {
@@ -85,12 +90,12 @@ func (p page) transform(text string) {
 				parameters = append(parameters, name+" "+string(op[name]))
 			}
 		}
-		p.add("<tr><td>%s<td><code>%s</code></tr>", strings.Trim(string(op["op"]), `"`), strings.Join(parameters, ", "))
+		rows = append(rows, []any{strings.Trim(string(op["op"]), `"`), page.Markup("<code>%s</code>", strings.Join(parameters, ", "))})
 	}
-	p.add("</table></div>\n")
+	p.Table([]string{"operation", "parameters"}, rows)
 }
 
-func (p page) picture(picture *thumbnail.Picture, name, title string) {
-	p.add(`<img src="%s" width="%d" height="%d" alt="%s" title="%s" loading="lazy" decoding="async">`,
+func (p viewPage) picture(picture *thumbnail.Picture, name, title string) {
+	p.Add(`<img src="%s" width="%d" height="%d" alt="%s" title="%s" loading="lazy" decoding="async">`,
 		picture.URL(), picture.Width, picture.Height, name, title)
 }
