@@ -28,8 +28,7 @@ type sink interface {
 	close() error
 }
 
-// A builder takes every item of its input through the workers into its sinks. These fields choose the result: a set, a part of one,
-// an index.
+// A builder takes every item of its input through the workers into its sinks.
 type builder struct {
 	options *Options
 	split   string
@@ -37,7 +36,6 @@ type builder struct {
 	built   map[string]string // options for the manifest
 	source  string            // place of an index's images
 	part    *partKeys         // nil: a whole set
-	index   *indexer          // nil: a set with its images
 
 	writer  *shard.SetWriter
 	sinks   []sink
@@ -63,10 +61,6 @@ func (b *builder) open(out string) (err error) {
 	b.rejects = &rejectList{writer: b.writer, strict: o.Strict}
 	b.set = &setSink{writer: b.writer, summary: Summary{Formats: make(map[shard.Format]int)}}
 	b.sinks = []sink{b.rejects, b.set}
-	if b.index != nil {
-		b.index.writer = b.writer
-		b.sinks = append([]sink{b.index}, b.sinks...)
-	}
 	return nil
 }
 
@@ -155,16 +149,14 @@ type inFlight struct {
 	key      string
 	reason   string   // why the file is left out, or ""
 	location location // place in a spool
-	index    int      // number in another input
+	index    int      // number in another set
 	bytes    int64    // size of a reject without data, 0 if it was not read
 	data     []byte   // the file's content
 	label    int32
 	fields   []byte            // values of the set's fields
-	offset   int64             // place in the tar at index, for an index
-	pin      shard.IndexObject // file of the image, for an index of files
-	outside  *shard.Outside    // image's place, for an index; nil for a reject
+	object   shard.IndexObject // file that holds the image alone, for an index
 	scratch  encoding.Scratch
-	sample   shard.Sample // the encoder's result
+	sample   shard.Sample // the encoder's result; the input sets Outside
 	encoded  bool         // load has found it made already
 	err      error        // ends the build
 	done     chan struct{}
@@ -228,7 +220,7 @@ func (b *builder) run(ctx context.Context) error {
 // reset makes an image ready for the next item, and keeps its memory unless it is large.
 func (im *inFlight) reset() {
 	im.reason, im.bytes, im.location, im.err, im.sample, im.encoded = "", 0, location{}, nil, shard.Sample{}, false
-	im.data, im.fields, im.pin, im.outside = im.data[:0], im.fields[:0], shard.IndexObject{}, nil
+	im.data, im.fields, im.object = im.data[:0], im.fields[:0], shard.IndexObject{}
 	if cap(im.data) > keptBytesMax {
 		im.data = nil
 	}
@@ -256,13 +248,13 @@ func (b *builder) load(worker encoding.Worker, im *inFlight) {
 	if im.encoded {
 		return
 	}
-	im.sample = shard.Sample{Key: im.key, Label: im.label, Image: im.data, Fields: im.fields}
+	im.sample = shard.Sample{Key: im.key, Label: im.label, Image: im.data, Fields: im.fields, Outside: im.sample.Outside}
 	if err := worker.Encode(&im.sample, &im.scratch); err != nil {
 		im.reason, im.err = err.Error(), nil
 		return
 	}
-	if b.index != nil && im.err == nil {
-		im.err = b.index.leaveOut(im)
+	if im.sample.Outside != nil {
+		im.sample.Image = nil
 	}
 }
 
@@ -301,9 +293,14 @@ type setSink struct {
 	labelled []bool // classes with a packed sample
 }
 
-func (s *setSink) add(im *inFlight) error {
+func (s *setSink) add(im *inFlight) (err error) {
 	if im.reason != "" {
 		return nil
+	}
+	if im.object.Path != "" {
+		if im.sample.Outside.Object, err = s.writer.AddObject(im.object); err != nil {
+			return err
+		}
 	}
 	if err := s.writer.Append(im.sample); err != nil {
 		return err
@@ -314,10 +311,7 @@ func (s *setSink) add(im *inFlight) error {
 	}
 	sum.Formats[im.sample.Format]++
 	sum.AuxBytes += int64(len(im.sample.Aux))
-	sum.ImageBytes += int64(len(im.sample.Image))
-	if im.outside != nil {
-		sum.ImageBytes += int64(im.outside.Length)
-	}
+	sum.ImageBytes += int64(im.sample.ImageBytes())
 	if label := int(im.sample.Label); label >= 0 && label < len(s.labelled) {
 		s.labelled[label] = true
 	}

@@ -21,20 +21,20 @@ type input interface {
 	count() int
 	// next makes im the next item in the set's order; it returns io.EOF after the last.
 	next(im *inFlight) error
-	// load reads an image's content, label and fields; from many goroutines. An error of the fields goes to im.err, since it counts only
-	// if the image can be decoded.
+	// load reads an image's content, label and fields; from many goroutines. An error of the fields or of the file's state goes to
+	// im.err, since it counts only if the image can be decoded.
 	load(im *inFlight) error
 	// done says that an image is over and done with.
 	done(im *inFlight)
 	close()
 }
 
-// newInput is the input that a split of a source needs.
-func newInput(split *source.Split) input {
+// newInput is the input that a split of a source needs. objects are those of an index, or nil.
+func newInput(split *source.Split, objects *objectFiles) input {
 	if split.Streamed() {
-		return &spoolInput{split: split}
+		return &spoolInput{split: split, objects: objects}
 	}
-	return &folderInput{split: split, reasons: make(map[string]string)}
+	return &folderInput{split: split, objects: objects, reasons: make(map[string]string)}
 }
 
 // An item describes a file until its turn comes, in 32 bytes and the key.
@@ -83,6 +83,7 @@ func (l *itemList) next(im *inFlight) error {
 type folderInput struct {
 	itemList
 	split   *source.Split
+	objects *objectFiles      // of an index; or nil
 	reasons map[string]string // faults of the few files that cannot be samples, by key
 }
 
@@ -118,6 +119,9 @@ func (f *folderInput) load(im *inFlight) error {
 	}
 	im.data = data
 	im.fields, im.err = f.split.AppendFields(im.fields[:0], im.key)
+	if f.objects != nil && im.err == nil {
+		im.err = f.objects.pin(im)
+	}
 	im.label, err = f.split.Label(im.key)
 	return err
 }

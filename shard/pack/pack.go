@@ -3,9 +3,9 @@
 //
 // # The road of a sample
 //
-//	source.Item ──► item ──────────► inFlight ───────► sinks: the set; the list of rejects;
-//	as Walk         its place in     an image's        of an index the files that hold
-//	gives it        the set's order  content, label    the images
+//	source.Item ──► item ──────────► inFlight ────────► sinks: the set;
+//	as Walk         its place in     an image's         the list of rejects
+//	gives it        the set's order  content, label
 //
 // An [input] lists its items, then hands them out in order. There are three: files in folders and the samples of another set
 // (input.go), files in tars (spool.go), and the parts that several machines have packed (merge.go). Workers read and encode the
@@ -117,16 +117,19 @@ type Summary struct {
 // Build writes the set of a split to the folder out, which appears in one step when all is done. When it returns an error, or ctx
 // ends, nothing of it remains.
 func Build(ctx context.Context, split *source.Split, out string, o Options) (Summary, error) {
-	b := newBuilder(split.Name, newInput(split), o)
+	root, objects := "", (*objectFiles)(nil)
 	if o.Index {
-		b.source = source.ShownPath(split.Root())
-		var err error
-		if b.index, err = newIndexer(split, b.source); err != nil {
+		root = source.ShownPath(split.Root())
+		files, err := storage.At(root)
+		if err != nil {
 			return Summary{}, err
 		}
-		if storage.IsRemote(b.source) {
-			b.options.Jobs = max(b.options.Jobs, remoteReads)
-		}
+		objects = &objectFiles{split: split, files: files, numbers: map[string]int{}}
+	}
+	b := newBuilder(split.Name, newInput(split, objects), o)
+	b.source = root
+	if storage.IsRemote(root) {
+		b.options.Jobs = max(b.options.Jobs, remoteReads)
 	}
 	if o.Part.Of > 0 {
 		b.part = &partKeys{part: o.Part, seed: o.Seed}
@@ -154,13 +157,14 @@ func Repack(ctx context.Context, set *shard.Set, out string, o Options) (Summary
 	case len(missing) > 0:
 		return Summary{}, fmt.Errorf("repacking needs all of %s: %w", set.Dir(),
 			&shard.MissingPartitionError{Dir: set.Dir(), Partition: missing[0], Partitions: m.Partitions})
-	case sameFile(set.Dir(), out):
+	case SameFile(set.Dir(), out):
 		return Summary{}, fmt.Errorf("the output is the set that is read, %s: give another place with -o", set.Dir())
 	}
 	return newBuilder(m.Split, &setInput{set: set, stored: stored}, o).build(ctx, out)
 }
 
-func sameFile(a, b string) bool {
+// SameFile reports whether two paths are of the same file or folder.
+func SameFile(a, b string) bool {
 	x, errX := os.Stat(a)
 	y, errY := os.Stat(b)
 	return errX == nil && errY == nil && os.SameFile(x, y)

@@ -35,7 +35,7 @@ const (
 //	content length u32 | fields length u32 | key length u32 | reason length u32 | key | reason | fields | content
 type spoolInput struct {
 	split   *source.Split
-	index   *indexer // nil: the content is the image; else its place, a tarPlace
+	objects *objectFiles // nil: the content is the image; else its place, a tarPlace
 	seed    uint64
 	part    Part
 	buckets []*bucket
@@ -93,7 +93,7 @@ func (s *spoolInput) gather(ctx context.Context, b *builder) error {
 	if err != nil {
 		return err
 	}
-	s.seed, s.part, s.index = b.options.Seed, b.options.Part, b.index
+	s.seed, s.part = b.options.Seed, b.options.Part
 	if err := s.checkRoom(folder); err != nil {
 		return err
 	}
@@ -125,10 +125,10 @@ func (s *spoolInput) walk(ctx context.Context, b *builder) error {
 			return nil
 		}
 		switch {
-		case it.Data == nil || s.index != nil && it.Reason != "":
+		case it.Data == nil || s.objects != nil && it.Reason != "":
 			buf = buf[:0]
-		case s.index != nil:
-			buf, err = s.index.appendPlace(buf[:0], it)
+		case s.objects != nil:
+			buf, err = s.objects.appendPlace(buf[:0], it, b.writer)
 		default:
 			buf = slices.Grow(buf[:0], int(it.Size))[:it.Size]
 			_, err = io.ReadFull(it.Data, buf)
@@ -226,8 +226,8 @@ func (s *spoolInput) load(im *inFlight) error {
 	}
 	label, err := s.split.Label(im.key)
 	im.label = label
-	if err == nil && s.index != nil {
-		err = s.index.read(im)
+	if err == nil && s.objects != nil {
+		err = s.objects.read(im)
 	}
 	return err
 }
@@ -242,6 +242,9 @@ func (s *spoolInput) close() {
 	for _, k := range s.buckets {
 		k.file.Close()
 	}
+	if s.objects != nil {
+		s.objects.close()
+	}
 }
 
 // checkRoom refuses to start spooling a tar onto a disk that cannot hold it.
@@ -252,7 +255,7 @@ func (s *spoolInput) checkRoom(folder string) error {
 	}
 	free := int64(st.Bavail) * int64(st.Bsize)
 	need := s.split.Bytes() / int64(max(1, s.part.Of))
-	if need += need / 50; free < need && s.index == nil {
+	if need += need / 50; free < need && s.objects == nil {
 		return fmt.Errorf("%s has %.1f MB free, and packing %s takes about %.1f MB there: make room, or give another place with -o",
 			filepath.Dir(folder), float64(free)/1e6, s.path(), float64(need)/1e6)
 	}
