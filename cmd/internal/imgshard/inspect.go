@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 	"github.com/imgfeed/imgfeed/internal/termsafe"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/encoding/registry"
+	"github.com/imgfeed/imgfeed/shard/pack"
 	"github.com/imgfeed/imgfeed/shard/source"
 )
 
@@ -188,7 +188,7 @@ func (r inspection) print(w io.Writer) {
 	packed := 0
 	for _, s := range r.Sources {
 		state, action := "unpacked", "would write"
-		if slices.ContainsFunc(r.Sets, func(set inspectedSet) bool { return sameFile(set.Path, s.Output) }) {
+		if slices.ContainsFunc(r.Sets, func(set inspectedSet) bool { return pack.SameFile(set.Path, s.Output) }) {
 			state, action, packed = "packed", "has written", packed+1
 		}
 		fmt.Fprintf(w, "%s: %s: %s at %s; imgshard build %s %s\n", s.Split, state, s.Layout, termsafe.Text(s.Path), action,
@@ -198,12 +198,6 @@ func (r inspection) print(w io.Writer) {
 	if r.Build != "" && packed < len(r.Sources) {
 		fmt.Fprintf(w, "pack it: %s\n", r.Build)
 	}
-}
-
-func sameFile(a, b string) bool {
-	x, err := os.Stat(a)
-	y, other := os.Stat(b)
-	return err == nil && other == nil && os.SameFile(x, y)
 }
 
 func (s inspectedSource) print(w io.Writer) {
