@@ -21,9 +21,9 @@ func LabelMember(label string) string {
 	return transport.LabelExtension
 }
 
-// SplitMember returns the key and the extension, in lower case, of a member by its cleaned name; both are empty for one that belongs to no
+// splitMember returns the key and the extension, in lower case, of a member by its cleaned name; both are empty for one that belongs to no
 // sample.
-func SplitMember(name string) (key, extension string) {
+func splitMember(name string) (key, extension string) {
 	folder, file := path.Split(name)
 	base, extension, ok := strings.Cut(file, ".")
 	first, _, _ := strings.Cut(name, "/")
@@ -39,7 +39,7 @@ type Names dataset.Options
 
 // SplitMember returns the key of a member's sample, and its extension. whole says that the key goes up to the first dot.
 func (n Names) SplitMember(name string) (key, extension string, whole bool) {
-	key, extension = SplitMember(name)
+	key, extension = splitMember(name)
 	last := strings.LastIndexByte(extension, '.')
 	if last < 0 || n.ImageKey != "" || n.wanted(extension) {
 		return key, extension, true

@@ -193,7 +193,7 @@ func (w *walker) sampleOf(f *transport.File) (sm *sample, extension string, err 
 	if key == "" {
 		return nil, extension, nil
 	}
-	if group, _ := SplitMember(f.Name); group != w.group {
+	if group, _ := splitMember(f.Name); group != w.group {
 		w.group, err = group, w.flushBoth(f.Tar)
 	} else if !whole && key != w.dotted.key {
 		err = w.flush(f.Tar, &w.dotted)
