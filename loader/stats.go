@@ -126,7 +126,6 @@ const idleShare = 0.5
 // StreamStats describe a stream at one moment.
 type StreamStats struct {
 	Batches  int           // handed out
-	InFlight int           // batches published and not handed out
 	SlotWait time.Duration // time that the stream stood still for want of a free slot
 }
 

@@ -191,7 +191,7 @@ func (s *Stream) Close() {
 
 // Stats describes the stream as it is now.
 func (s *Stream) Stats() StreamStats {
-	return StreamStats{Batches: int(s.batches.Load()), InFlight: len(s.order), SlotWait: time.Duration(s.slotWait.Load())}
+	return StreamStats{Batches: int(s.batches.Load()), SlotWait: time.Duration(s.slotWait.Load())}
 }
 
 // dispatch publishes one batch after the other as slots become free. It is a goroutine of the stream.

@@ -100,8 +100,7 @@ func TestSlowConsumerHoldsNobodyUp(t *testing.T) {
 		t.Error(err)
 	}
 	until(func() bool { // two batches wait for the client
-		stats := slow.Stats()
-		return pool.WaitingFor(cfg.Slots) == Client && stats.InFlight == 2 && stats.Batches == 0
+		return pool.WaitingFor(cfg.Slots) == Client && len(slow.order) == 2 && slow.Stats().Batches == 0
 	})
 }
 
