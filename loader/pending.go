@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/storage"
 	"github.com/imgfeed/imgfeed/transform"
 )
@@ -144,12 +145,7 @@ func (b *pendingBatch) bad(w *worker, position int, err error) {
 			b.fail(position, bad.SampleError)
 			return
 		}
-	case cfg.OnError == Blank:
-		b.Slot.blank(position, b.views)
-		b.Slot.Indices[position] = int64(bad.Index)
-		if cfg.Fields.Len() > 0 {
-			cfg.Fields.blank(b.Slot, position)
-		}
+	case cfg.OnError == Blank && shard.Guard(func() error { return b.blank(position) }) == nil: // It is noted below.
 	default:
 		b.fail(position, bad.SampleError)
 		return
@@ -158,6 +154,16 @@ func (b *pendingBatch) bad(w *worker, position int, err error) {
 	b.bads = append(b.bads, bad)
 	b.badMu.Unlock()
 	b.stream.report(bad)
+}
+
+// blank makes the sample at a position one of zeros.
+func (b *pendingBatch) blank(position int) error {
+	b.Slot.blank(position, b.views)
+	b.Slot.Indices[position] = int64(b.Indices[position])
+	if fields := b.stream.cfg.Fields; fields.Len() > 0 {
+		fields.blank(b.Slot, position)
+	}
+	return nil
 }
 
 // substitute serves another sample of the same class at a position, and returns its index, or -1 if no candidate can be served. It

@@ -160,6 +160,19 @@ func TestBadSampleIsBlank(t *testing.T) {
 	}
 }
 
+// TestBlankWithoutRoom has a slot that is too small for the zeros of a bad sample, too: the stream ends, and the process goes on.
+func TestBlankWithoutRoom(t *testing.T) {
+	cfg := testStream(t, newMemorySet(t, 10), plan.Config{Samples: 10, BatchSize: 5}, 1)
+	slot := NewSlot(0, 5, cfg.Views)
+	slot.Images[0] = slot.Images[0][:10:10]
+	cfg.Slots, cfg.OnError = NewSlotPool(slot), Blank
+	_, err := serve(t, newTestPool(t, 2), cfg)
+	var bad *SampleError
+	if !errors.As(err, &bad) || bad.Index != 0 {
+		t.Errorf("error %v, want sample 0's", err)
+	}
+}
+
 func TestPanicNamesItself(t *testing.T) {
 	set := newMemorySet(t, 10)
 	set.panics = 4
