@@ -227,15 +227,10 @@ func printReasons(w io.Writer, reasons []pack.Reason) {
 
 // A builtSet is a line of JSON about a set that was packed.
 type builtSet struct {
-	Split    string  `json:"split"`
-	Output   string  `json:"output"`
+	setFacts
 	Kept     bool    `json:"kept"` // it was there already
-	Samples  int     `json:"samples"`
-	Classes  int     `json:"classes"`
-	Shards   int     `json:"shards"`
 	Bytes    int64   `json:"bytes"`
 	Rejected int     `json:"rejected"` // files that are listed in rejects.jsonl
-	Data     string  `json:"data"`     // shard.Identity
 	Seconds  float64 `json:"seconds"`
 }
 
@@ -254,10 +249,7 @@ func wantsJSON(c *cobra.Command) bool {
 func printSummary(c *cobra.Command, s pack.Summary, took time.Duration) {
 	w, m := outcome(c), s.Manifest
 	if wantsJSON(c) {
-		cliutil.PrintJSON(c.OutOrStdout(), builtSet{
-			Split: s.Split, Output: s.Output, Kept: s.Kept, Samples: m.Samples, Classes: len(m.Classes), Shards: len(m.Shards),
-			Bytes: s.OutputBytes, Rejected: s.Rejected, Data: shard.Identity(m.Fingerprint, m.Content), Seconds: took.Seconds(),
-		})
+		cliutil.PrintJSON(c.OutOrStdout(), builtSet{factsOf(m, s.Output), s.Kept, s.OutputBytes, s.Rejected, took.Seconds()})
 		return
 	}
 	if s.Kept {

@@ -233,12 +233,12 @@ func TestJSON(t *testing.T) {
 	src = filepath.Join(src, "train")
 	text, _, status := imgshard(t, "build", src, "-o", out, "--json")
 	var built builtSet
-	if err := json.Unmarshal([]byte(text), &built); err != nil || status != 0 || built.Split != "train" || built.Output != out || built.Samples == 0 || built.Bytes == 0 {
+	if err := json.Unmarshal([]byte(text), &built); err != nil || status != 0 || built.Split != "train" || built.Path != out || built.Samples == 0 || built.Bytes == 0 {
 		t.Errorf("status %d, %v, %+v", status, err, built)
 	}
 	text, _, status = imgshard(t, "verify", out, "--json")
 	var verified verifiedSet
-	if err := json.Unmarshal([]byte(text), &verified); err != nil || status != 0 || verified.Samples != built.Samples || len(verified.Problems) != 0 {
+	if err := json.Unmarshal([]byte(text), &verified); err != nil || status != 0 || verified.Read != built.Samples || len(verified.Problems) != 0 {
 		t.Errorf("status %d, %v, %+v", status, err, verified)
 	}
 	shards, _ := filepath.Glob(filepath.Join(out, "*", "*.imgshard"))

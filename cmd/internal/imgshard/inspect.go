@@ -14,7 +14,6 @@ import (
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/termsafe"
 	"github.com/imgfeed/imgfeed/shard"
-	"github.com/imgfeed/imgfeed/shard/encoding/registry"
 	"github.com/imgfeed/imgfeed/shard/pack"
 	"github.com/imgfeed/imgfeed/shard/source"
 )
@@ -34,29 +33,22 @@ type inspection struct {
 }
 
 type inspectedSet struct {
-	Split       string         `json:"split"`
-	Path        string         `json:"path"`
-	Samples     int            `json:"samples"`
-	Encoding    shard.Encoding `json:"encoding"`
-	Partitions  int            `json:"partitions"`
-	Fingerprint string         `json:"fingerprint"`
-	Content     string         `json:"content,omitempty"`
-	Classes     []string       `json:"classes"`
-	Fields      shard.Fields   `json:"fields,omitempty"`
+	setFacts
+	ClassNames []string `json:"class_names"`
 }
 
 type inspectedSource struct {
-	Split    string                 `json:"split"`
-	Path     string                 `json:"path"`
-	Layout   string                 `json:"layout"`
-	Output   string                 `json:"output"` // build's default output folder
-	Images   int                    `json:"images"` // number found so far; all if Counted
-	Counted  bool                   `json:"counted"`
-	Bytes    int64                  `json:"bytes"`   // size of the tars; 0 for folders
-	Classes  []string               `json:"classes"` // null when not Counted
-	First    []source.PreviewSample `json:"first"`
-	Warnings []string               `json:"warnings"`
-	Refused  string                 `json:"refused,omitempty"` // why build would not pack it
+	Split      string                 `json:"split"`
+	Path       string                 `json:"path"`
+	Layout     string                 `json:"layout"`
+	Output     string                 `json:"output"` // build's default output folder
+	Images     int                    `json:"images"` // number found so far; all if Counted
+	Counted    bool                   `json:"counted"`
+	Bytes      int64                  `json:"bytes"`       // size of the tars; 0 for folders
+	ClassNames []string               `json:"class_names"` // null when not Counted
+	First      []source.PreviewSample `json:"first"`
+	Warnings   []string               `json:"warnings"`
+	Refused    string                 `json:"refused,omitempty"` // why build would not pack it
 }
 
 func newInspectCommand() *cobra.Command {
@@ -73,9 +65,9 @@ Images in tars are not counted. Their labels may be unknown ("?") until all tars
 
 Several PATHs are files of one dataset, as for build.
 
---json prints one object: {"sets": [{"split", "path", "samples", "encoding", "partitions", "fingerprint", "content",
-"classes"}], "sources": [{"split", "path", "layout", "output", "images", "counted", "bytes", "classes", "first": [{"key",
-"label", "class", "words"}], "warnings", "refused"}], "build"}.
+--json prints one object: {"sets": [{"split", "path", "data", "fingerprint", "content", "encoding", "samples", "classes",
+"partitions", "shards", "fields", "class_names"}], "sources": [{"split", "path", "layout", "output", "images", "counted",
+"bytes", "class_names", "first": [{"key", "label", "class", "words"}], "warnings", "refused"}], "build"}.
 The exit status is 1 if there is neither, if a set is damaged, or if build would refuse the dataset.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -114,10 +106,7 @@ func inspect(ctx context.Context, paths []string, options source.Options) (inspe
 		if err != nil {
 			return report, err
 		}
-		report.Sets = append(report.Sets, inspectedSet{
-			Split: m.Split, Path: found[split], Samples: m.Samples, Encoding: registry.Named(m.Encoding), Partitions: m.Partitions,
-			Fingerprint: m.Fingerprint, Content: m.Content, Classes: m.Classes, Fields: m.Fields,
-		})
+		report.Sets = append(report.Sets, inspectedSet{factsOf(m, found[split]), m.Classes})
 	}
 	if splits != nil {
 		return report, report.addSources(ctx, paths, splits)
@@ -148,7 +137,7 @@ func (r *inspection) addSources(ctx context.Context, paths []string, splits []*s
 		}
 		one := inspectedSource{
 			Split: s.Name, Path: s.Path, Layout: s.Layout(), Output: s.Output,
-			Images: p.Images, Counted: p.Whole, Bytes: s.Bytes(), Classes: p.Classes,
+			Images: p.Images, Counted: p.Whole, Bytes: s.Bytes(), ClassNames: p.Classes,
 			First: p.Samples, Warnings: append([]string{}, p.Notes...),
 		}
 		if p.Refused != nil {
@@ -181,8 +170,8 @@ func (r inspection) print(w io.Writer) {
 	for _, s := range r.Sets {
 		partitions := bytesize.Counted(s.Partitions, "partition", "partitions")
 		fmt.Fprintf(w, "%s: set of %s in %s, %s, at %s\n", s.Split, bytesize.Counted(s.Samples, "image", "images"),
-			bytesize.Counted(len(s.Classes), "class", "classes"), partitions, termsafe.Text(s.Path))
-		fmt.Fprintf(w, "  data      %s\n", shard.Identity(s.Fingerprint, s.Content))
+			bytesize.Counted(s.Classes, "class", "classes"), partitions, termsafe.Text(s.Path))
+		fmt.Fprintf(w, "  data      %s\n", s.Data)
 		printFields(w, s.Fields)
 	}
 	packed := 0
@@ -204,7 +193,7 @@ func (s inspectedSource) print(w io.Writer) {
 	switch {
 	case s.Counted:
 		fmt.Fprintf(w, "  holds     %s of %s\n",
-			bytesize.Counted(s.Images, "image", "images"), bytesize.Counted(len(s.Classes), "class", "classes"))
+			bytesize.Counted(s.Images, "image", "images"), bytesize.Counted(len(s.ClassNames), "class", "classes"))
 	case s.Bytes > 0:
 		fmt.Fprintf(w, "  holds     %s, not counted\n", bytesize.Format(s.Bytes))
 	case s.Refused == "":

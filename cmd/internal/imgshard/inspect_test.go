@@ -54,7 +54,7 @@ func TestInspectOfSets(t *testing.T) {
 	if s.Split != "train" || s.Path != trainSet || s.Samples != 5 || s.Partitions != 2 || len(s.Fingerprint) != 64 || s.Encoding.Name != "original" {
 		t.Errorf("%+v", s)
 	}
-	if !slices.Equal(s.Classes, report(t, filepath.Dir(trainSet)).Sets[0].Classes) || len(s.Classes) == 0 {
+	if !slices.Equal(s.ClassNames, report(t, filepath.Dir(trainSet)).Sets[0].ClassNames) || len(s.ClassNames) != s.Classes {
 		t.Errorf("the set, and the folder that holds it: %+v", s)
 	}
 	text, _, status := imgshard(t, "inspect", trainSet)
@@ -88,11 +88,11 @@ func TestInspectSaysLabels(t *testing.T) {
 	}
 	r := report(t, filepath.Join(dir, "it's"))
 	s := r.Sources[0]
-	if !s.Counted || s.Images != 3 || !slices.Equal(s.Classes, []string{"0", "2", "10"}) || len(s.First) != 3 || s.Refused != "" {
+	if !s.Counted || s.Images != 3 || !slices.Equal(s.ClassNames, []string{"0", "2", "10"}) || len(s.First) != 3 || s.Refused != "" {
 		t.Errorf("%+v", s)
 	}
 	for _, sample := range s.First {
-		if sample.Label == nil || s.Classes[*sample.Label] != sample.Class || !strings.HasPrefix(sample.Key, sample.Class+"/") {
+		if sample.Label == nil || s.ClassNames[*sample.Label] != sample.Class || !strings.HasPrefix(sample.Key, sample.Class+"/") {
 			t.Errorf("%+v", sample)
 		}
 	}

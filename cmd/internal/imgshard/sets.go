@@ -14,6 +14,7 @@ import (
 	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/encoding/registry"
 )
 
 // setDir returns the folder of the one set at path: path itself, or the only set in it.
@@ -48,6 +49,28 @@ func openSet(cmd *cobra.Command, path string) (*shard.Set, error) {
 		}
 		return set, err
 	})
+}
+
+// setFacts are the facts about a set in every report in JSON.
+type setFacts struct {
+	Split       string         `json:"split"`
+	Path        string         `json:"path"`
+	Data        string         `json:"data"` // shard.Identity
+	Fingerprint string         `json:"fingerprint"`
+	Content     string         `json:"content,omitempty"`
+	Encoding    shard.Encoding `json:"encoding"`
+	Samples     int            `json:"samples"` // total of the set
+	Classes     int            `json:"classes"`
+	Partitions  int            `json:"partitions"`
+	Shards      int            `json:"shards"`
+	Fields      shard.Fields   `json:"fields,omitempty"`
+}
+
+func factsOf(m *shard.Manifest, path string) setFacts {
+	return setFacts{
+		m.Split, path, shard.Identity(m.Fingerprint, m.Content), m.Fingerprint, m.Content, registry.Named(m.Encoding),
+		m.Samples, len(m.Classes), m.Partitions, len(m.Shards), m.Fields,
+	}
 }
 
 // eachEntry calls do for every sample on this machine, in the order of their index, with the sample's entry in the

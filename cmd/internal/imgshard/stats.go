@@ -14,7 +14,6 @@ import (
 	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/shard"
-	"github.com/imgfeed/imgfeed/shard/encoding/registry"
 	"github.com/imgfeed/imgfeed/shard/pack"
 )
 
@@ -23,16 +22,9 @@ const statsExtremes = 10
 
 // setStats are the statistics of a set, of the samples on this machine.
 type setStats struct {
-	Set        string         `json:"set"`
-	Split      string         `json:"split"`
-	Data       string         `json:"data"` // shard.Identity
-	Encoding   shard.Encoding `json:"encoding"`
-	Samples    int            `json:"samples"` // total of the set
-	Here       int            `json:"here"`    // number of them on this machine
-	Partitions int            `json:"partitions"`
-	Fields     shard.Fields   `json:"fields,omitempty"`
+	setFacts
+	Here int `json:"here"` // number of samples on this machine
 
-	Classes    int          `json:"classes"`
 	Unlabelled int          `json:"unlabelled"`
 	PerClass   distribution `json:"per_class"` // samples of a class
 	Empty      int          `json:"empty"`     // classes without samples here
@@ -110,11 +102,7 @@ It reads the index only. Only samples on this machine count.
 // collectStats computes the statistics from the index.
 func collectStats(ctx context.Context, set *shard.Set) (*setStats, error) {
 	m := set.Manifest()
-	st := &setStats{
-		Set: set.Dir(), Split: m.Split, Data: shard.Identity(m.Fingerprint, m.Content), Encoding: registry.Named(m.Encoding),
-		Samples: set.Len(), Partitions: set.Partitions(), Fields: m.Fields, Classes: len(m.Classes),
-		Rarest: []classCount{}, Commonest: []classCount{},
-	}
+	st := &setStats{setFacts: factsOf(m, set.Dir()), Rarest: []classCount{}, Commonest: []classCount{}}
 	perClass := make([]int, len(m.Classes))
 	formats := map[shard.Format]*formatCount{}
 	sizes, bytes := map[[2]int32]int{}, tally{}

@@ -7,17 +7,14 @@ import (
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/page"
-	"github.com/imgfeed/imgfeed/shard/encoding/registry"
 )
 
 // writePage writes the statistics as a page.
 func (st *setStats) writePage(out io.Writer) error {
-	p := page.Begin(out, st.Set, "stats", "")
-	p.Add("<h1>%s</h1>\n<p>Split %s: samples %d, classes %d, partitions %d, stored as %s; images %s, row indexes and fields %s.\n",
-		st.Set, st.Split, st.Samples, st.Classes, st.Partitions, registry.Describe(st.Encoding),
-		bytesize.Format(st.ImageBytes), bytesize.Format(st.ExtraBytes))
-	for _, fact := range st.facts() {
-		p.Add("<br>%s\n", fact)
+	p := page.Begin(out, st.Path, "stats", "")
+	p.Add("<h1>%s</h1>\n<p>", st.Path)
+	for _, fact := range st.summary() {
+		p.Add("%s<br>\n", fact)
 	}
 	p.Add("</p>\n<div class=\"plots\">\n")
 	for _, row := range st.Rows() {

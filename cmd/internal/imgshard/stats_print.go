@@ -15,13 +15,7 @@ import (
 
 // print writes the statistics as text.
 func (st *setStats) print(out io.Writer) {
-	fmt.Fprintf(out, "%s: split %s, %s of %s in %s, stored as %s\n", st.Set, st.Split, bytesize.Counted(st.Samples, "sample", "samples"),
-		bytesize.Counted(st.Classes, "class", "classes"), bytesize.Counted(st.Partitions, "partition", "partitions"), registry.Describe(st.Encoding))
-	fmt.Fprintf(out, "  data %s\n", st.Data)
-	for _, fact := range st.facts() {
-		fmt.Fprintf(out, "  %s\n", fact)
-	}
-	fmt.Fprintf(out, "  images %s, row indexes and fields %s\n\n", bytesize.Format(st.ImageBytes), bytesize.Format(st.ExtraBytes))
+	fmt.Fprintf(out, "%s: %s\n\n", st.Path, strings.Join(st.summary(), "\n  "))
 
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "\tmin\t5 %\tmedian\t95 %\tmax\t")
@@ -45,8 +39,14 @@ func (st *setStats) print(out io.Writer) {
 	printReasons(out, st.Rejects.Reasons)
 }
 
-// facts are sentences about samples that the numbers leave out.
-func (st *setStats) facts() (list []string) {
+// summary describes the set, a fact a line.
+func (st *setStats) summary() []string {
+	list := []string{
+		fmt.Sprintf("split %s, %s of %s in %s, stored as %s", st.Split, bytesize.Counted(st.Samples, "sample", "samples"),
+			bytesize.Counted(st.Classes, "class", "classes"), bytesize.Counted(st.Partitions, "partition", "partitions"),
+			registry.Describe(st.Encoding)),
+		"data " + st.Data,
+	}
 	if st.Here != st.Samples {
 		list = append(list, fmt.Sprintf("statistics of the %s on this machine", bytesize.Counted(st.Here, "sample", "samples")))
 	}
@@ -56,7 +56,7 @@ func (st *setStats) facts() (list []string) {
 	if st.Empty > 0 {
 		list = append(list, bytesize.Counted(st.Empty, "class has", "classes have")+" no sample")
 	}
-	return list
+	return append(list, fmt.Sprintf("images %s, row indexes and fields %s", bytesize.Format(st.ImageBytes), bytesize.Format(st.ExtraBytes)))
 }
 
 // A namedDistribution is a row of the table of distributions.

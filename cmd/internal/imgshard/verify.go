@@ -67,9 +67,8 @@ func verifyAll(cmd *cobra.Command, path string, verify func(dir string) error) e
 
 // A verifiedSet is the JSON about a set that was verified.
 type verifiedSet struct {
-	Set      string   `json:"set"`
-	Samples  int      `json:"samples"`
-	Shards   int      `json:"shards"`
+	setFacts
+	Read     int      `json:"read"` // samples that were read
 	Bytes    int64    `json:"bytes"`
 	Missing  []int    `json:"missing"`  // partitions
 	Problems []string `json:"problems"` // each names file, record and offset
@@ -80,11 +79,11 @@ type verifiedSet struct {
 func verify(cmd *cobra.Command, dir string, jobs int, images, complete bool) error {
 	out, diag, problems := outcome(cmd), cmd.ErrOrStderr(), []string{}
 	options := shard.VerifyOptions{Jobs: jobs}
+	m, err := shard.ReadManifest(dir)
+	if err != nil {
+		return err
+	}
 	if images {
-		m, err := shard.ReadManifest(dir)
-		if err != nil {
-			return err
-		}
 		stored, err := registry.Open(m.Encoding)
 		if err != nil {
 			return fmt.Errorf("%s: %w", dir, err)
@@ -109,7 +108,7 @@ func verify(cmd *cobra.Command, dir string, jobs int, images, complete bool) err
 	if wantsJSON(cmd) {
 		out = io.Discard
 		cliutil.PrintJSON(cmd.OutOrStdout(), verifiedSet{
-			Set: dir, Samples: result.Samples, Shards: result.Shards, Bytes: result.Bytes,
+			setFacts: factsOf(m, dir), Read: result.Samples, Bytes: result.Bytes,
 			Missing: append([]int{}, result.Missing...), Problems: problems, Seconds: time.Since(began).Seconds(),
 		})
 	}
