@@ -139,17 +139,9 @@ func (s *session) file(index int) error {
 	if !s.set.described.KeepsFiles {
 		return &kindError{fmt.Errorf("the set keeps no files: its images are stored as %s", s.set.described.Encoding), kindUnsupported}
 	}
-	record, _, err := s.set.Read(index, nil)
+	file, err := registry.File(s.set.Set, index)
 	if err != nil {
 		return err
-	}
-	stored, err := registry.Open(s.set.Manifest().Encoding)
-	if err != nil {
-		return err
-	}
-	file, err := stored.File(&record)
-	if err != nil {
-		return s.set.Corrupt(index, err)
 	}
 	return s.connection.send(fileReply{Index: index, Bytes: len(file)}, file)
 }

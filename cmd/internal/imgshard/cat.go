@@ -32,15 +32,11 @@ The checksum is checked first, and a damaged record is not written. Other shards
 			if err != nil {
 				return err
 			}
-			record, _, err := set.Read(index, nil)
-			if err != nil {
-				return err
-			}
 			var content []byte
 			if field != "" {
-				content, err = fieldContent(set, index, &record, field)
+				content, err = fieldContent(set, index, field)
 			} else {
-				content, err = storedFile(set, index, &record)
+				content, err = registry.File(set, index)
 			}
 			if err != nil {
 				return err
@@ -57,21 +53,8 @@ The checksum is checked first, and a damaged record is not written. Other shards
 	return cmd
 }
 
-// storedFile returns a record's original file, or the stored bytes if the encoding does not keep it or is unknown.
-func storedFile(set *shard.Set, i int, record *shard.Record) ([]byte, error) {
-	stored, err := registry.Open(set.Manifest().Encoding)
-	if err != nil || !stored.HoldsOriginals() {
-		return record.Image, nil
-	}
-	file, err := stored.File(record)
-	if err != nil {
-		return nil, set.Corrupt(i, err)
-	}
-	return file, nil
-}
-
 // fieldContent returns the bytes that cat writes for a sample's field.
-func fieldContent(set *shard.Set, i int, record *shard.Record, name string) ([]byte, error) {
+func fieldContent(set *shard.Set, i int, name string) ([]byte, error) {
 	fields := set.Manifest().Fields
 	k := fields.Index(name)
 	if k < 0 {
@@ -80,9 +63,9 @@ func fieldContent(set *shard.Set, i int, record *shard.Record, name string) ([]b
 		}
 		return nil, fmt.Errorf("no field %q: the set has %v", name, fields)
 	}
-	values, err := fields.Split(record.Fields, nil)
+	values, err := fieldValues(set, i)
 	if err != nil {
-		return nil, set.Corrupt(i, err)
+		return nil, err
 	}
 	if !fields[k].Numeric() {
 		return values[k], nil

@@ -145,14 +145,10 @@ func formatName(f shard.Format, e shard.Encoding) string {
 
 // fieldsJSON returns a JSON object with a sample's fields and their values.
 func fieldsJSON(set *shard.Set, i int) (*json.RawMessage, error) {
-	record, _, err := set.Read(i, nil)
+	fields := set.Manifest().Fields
+	values, err := fieldValues(set, i)
 	if err != nil {
 		return nil, err
-	}
-	fields := set.Manifest().Fields
-	values, err := fields.Split(record.Fields, nil)
-	if err != nil {
-		return nil, set.Corrupt(i, err)
 	}
 	var b bytes.Buffer
 	b.WriteByte('{')

@@ -94,6 +94,19 @@ func eachEntry(ctx context.Context, set *shard.Set, do func(i int, e *shard.Entr
 	return nil
 }
 
+// fieldValues reads the values of a sample's fields.
+func fieldValues(set *shard.Set, i int) ([][]byte, error) {
+	record, _, err := set.Read(i, nil)
+	if err != nil {
+		return nil, err
+	}
+	values, err := set.Manifest().Fields.Split(record.Fields, nil)
+	if err != nil {
+		return nil, set.Corrupt(i, err)
+	}
+	return values, nil
+}
+
 // findSample returns the index of the named sample. A number is an index, unless it is a sample's key.
 func findSample(set *shard.Set, name string) (int, error) {
 	index, numErr := strconv.Atoi(name)

@@ -64,6 +64,23 @@ func Describe(stored shard.Encoding) string {
 	return e.String()
 }
 
+// File returns the file that sample i of a set was made of, or the stored image if the encoding does not give files back.
+func File(set *shard.Set, i int) ([]byte, error) {
+	record, _, err := set.Read(i, nil)
+	if err != nil {
+		return nil, err
+	}
+	stored, err := Open(set.Manifest().Encoding)
+	if err != nil || !stored.HoldsOriginals() {
+		return record.Image, nil
+	}
+	file, err := stored.File(&record)
+	if err != nil {
+		return nil, set.Corrupt(i, err)
+	}
+	return file, nil
+}
+
 // Methods returns the encodings, the default one first.
 func Methods() []*encoding.Method { return methods }
 
