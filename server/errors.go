@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 	"github.com/imgfeed/imgfeed/loader"
@@ -51,13 +50,6 @@ func checkPlan(set *shard.Set, p *plan.Plan) error {
 				"then have the server look again (imgfeed reload), or start it", cfg.Rank, cfg.World, absence)
 		}
 	}
-	var names []string
-	for _, partition := range missing[:min(len(missing), 3)] {
-		names = append(names, fmt.Sprintf("rank-%04d", partition))
-	}
-	if more := len(missing) - len(names); more > 0 {
-		names = append(names, fmt.Sprintf("%d more", more))
-	}
 	advice := "copy what is missing"
 	if cfg.Selection != nil {
 		advice += ", or select samples of the partitions that are here: weights, repeats and a shuffled subset give any rank any of " +
@@ -66,7 +58,7 @@ func checkPlan(set *shard.Set, p *plan.Plan) error {
 		advice += fmt.Sprintf(", use a world of %d, one rank for each partition, or build it with --partitions %d", set.Partitions(), cfg.World)
 	}
 	return &kindError{fmt.Errorf("rank %d of world %d needs partitions that are not in %s: %s; %s", cfg.Rank, cfg.World, set.Dir(),
-		strings.Join(names, ", "), advice), kindMissing}
+		shard.PartitionNames(missing), advice), kindMissing}
 }
 
 // kindOf tells the client whose fault an error is.

@@ -94,6 +94,15 @@ func decodeList[T any](name string, text []byte, add func(T) error) error {
 
 func partitionDir(partition int) string { return fmt.Sprintf("rank-%04d", partition) }
 
+// PartitionNames names the folders of some partitions in a message, and counts those after the first few.
+func PartitionNames(partitions []int) string {
+	names := make([]string, len(partitions))
+	for i, p := range partitions {
+		names[i] = partitionDir(p)
+	}
+	return bytesize.Listed(names, 5)
+}
+
 func shardPath(partition, shard int) string {
 	return fmt.Sprintf("%s/%05d.imgshard", partitionDir(partition), shard)
 }

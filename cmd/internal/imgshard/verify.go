@@ -114,7 +114,7 @@ func verify(cmd *cobra.Command, dir string, jobs int, images, complete bool) err
 	}
 	if n := len(result.Missing); n > 0 {
 		fmt.Fprintf(out, "%s: %s not on this machine, and not verified: %s\n", dir,
-			bytesize.Counted(n, "partition is", "partitions are"), partitionNames(result.Missing))
+			bytesize.Counted(n, "partition is", "partitions are"), shard.PartitionNames(result.Missing))
 	}
 	fmt.Fprintf(out, "%s: read %s in %s, %s, in %.1f s\n", dir, bytesize.Counted(result.Samples, "sample", "samples"),
 		bytesize.Counted(result.Shards, "shard", "shards"), bytesize.Format(result.Bytes), time.Since(began).Seconds())
@@ -124,19 +124,10 @@ func verify(cmd *cobra.Command, dir string, jobs int, images, complete bool) err
 	fmt.Fprintf(out, "%s: every checksum is right\n", dir)
 	if n := len(result.Missing); complete && n > 0 {
 		return fmt.Errorf("%s: incomplete: %s missing: copy %s",
-			dir, bytesize.Counted(n, "partition is", "partitions are"), partitionNames(result.Missing))
+			dir, bytesize.Counted(n, "partition is", "partitions are"), shard.PartitionNames(result.Missing))
 	}
 	if images {
 		fmt.Fprintf(out, "%s: every image decodes, and matches its entry\n", dir)
 	}
 	return nil
-}
-
-// partitionNames names the folders of partitions.
-func partitionNames(partitions []int) string {
-	names := make([]string, len(partitions))
-	for i, p := range partitions {
-		names[i] = fmt.Sprintf("rank-%04d", p)
-	}
-	return bytesize.Listed(names, 8)
 }
