@@ -5,7 +5,6 @@ import (
 	"io"
 	"log/slog"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -150,8 +149,6 @@ func openChosen(client *storage.Client, path, split string) (*shard.Set, error) 
 	return set, err
 }
 
-func grouped(n float64) string { return bytesize.Grouped(int(math.Round(n))) }
-
 func printBench(w io.Writer, dir string, r *loader.BenchResult) {
 	threads := bytesize.Counted(r.Threads, "thread", "threads")
 	fmt.Fprintf(w, "%s (%s), %s kernels, %s, batches of %d %s\n", dir, r.Encoding, r.Kernels, threads, r.BatchSize, r.Layout)
@@ -159,10 +156,10 @@ func printBench(w io.Writer, dir string, r *loader.BenchResult) {
 	for _, note := range r.Notes {
 		fmt.Fprintf(w, "note                %s\n", note)
 	}
-	fmt.Fprintf(w, "images per second   %s\n", grouped(r.ImagesPerSecond))
+	fmt.Fprintf(w, "images per second   %s\n", bytesize.Rounded(r.ImagesPerSecond))
 	fmt.Fprintf(w, "measured            %s in %.2f s, %s read\n",
 		bytesize.Counted(int(r.Images), "image", "images"), r.Seconds, bytesize.Format(int64(r.BytesRead)))
-	fmt.Fprintf(w, "CPU time            %.2f s of the whole process, %s images per CPU second\n", r.CPUSeconds, grouped(r.ImagesPerCPU))
+	fmt.Fprintf(w, "CPU time            %.2f s of the whole process, %s images per CPU second\n", r.CPUSeconds, bytesize.Rounded(r.ImagesPerCPU))
 	fmt.Fprintf(w, "time of the threads, in all and for an image\n")
 	images := float64(max(r.Images, 1))
 	for _, stage := range []struct {

@@ -4,6 +4,7 @@ package bytesize
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 )
@@ -76,6 +77,9 @@ func Grouped(n int) string {
 	}
 	return s
 }
+
+// Rounded formats a number for people without its fraction.
+func Rounded(n float64) string { return Grouped(int(math.Round(n))) }
 
 // Counted formats a number with its noun for people: "1 shard", "1,000 classes".
 func Counted(n int, one, many string) string {

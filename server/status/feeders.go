@@ -48,10 +48,9 @@ var feederCounters = []struct {
 
 // Add adds e to c.
 func (c *FeederCounts) Add(e FeederCounts) {
-	c.Samples += e.Samples
-	c.Again += e.Again
-	c.Late += e.Late
-	c.Bytes += e.Bytes
+	for _, counter := range feederCounters {
+		*counter.of(c) += *counter.of(&e)
+	}
 }
 
 // feederMetrics are metrics by the feeder's address.
@@ -104,7 +103,7 @@ func (fs *Feeders) advice() string {
 }
 
 func (fs *Feeders) ofOne(n int) string {
-	return grouped(fs.SamplesPerSecond / float64(n))
+	return bytesize.Rounded(fs.SamplesPerSecond / float64(n))
 }
 
 // lines describe the feeders for a terminal.
@@ -122,7 +121,7 @@ func (fs *Feeders) lines() []string {
 
 func (w *FeederWork) line() string {
 	return fmt.Sprintf("%s images/s, %.0f %% of all, %s/s; %s late, %s made again here",
-		grouped(w.SamplesPerSecond), 100*w.Share,
+		bytesize.Rounded(w.SamplesPerSecond), 100*w.Share,
 		bytesize.Format(int64(w.BytesPerSecond)), bytesize.Counted(int(w.Late), "piece", "pieces"),
 		bytesize.Counted(int(w.Again), "sample", "samples"))
 }

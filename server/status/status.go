@@ -237,7 +237,7 @@ func (st *Status) Judge() {
 	st.Verdict, st.Advice = "no training process is connected", ""
 	if f := st.Feeding; f != nil {
 		st.Verdict = fmt.Sprintf("this is a feeder: %s of servers, %s images/s, threads busy for %.0f %% of the time",
-			bytesize.Counted(int(f.Connections), "connection", "connections"), grouped(st.ImagesPerSecond), 100*f.Busy)
+			bytesize.Counted(int(f.Connections), "connection", "connections"), bytesize.Rounded(st.ImagesPerSecond), 100*f.Busy)
 	}
 	worst := len(Waits)
 	for i := range st.Sessions {
