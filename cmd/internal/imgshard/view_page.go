@@ -3,9 +3,11 @@ package imgshard
 import (
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -98,4 +100,16 @@ func (p viewPage) transform(text string) {
 func (p viewPage) picture(picture *thumbnail.Picture, name, title string) {
 	p.Add(`<img src="%s" width="%d" height="%d" alt="%s" title="%s" loading="lazy" decoding="async">`,
 		picture.URL(), picture.Width, picture.Height, name, title)
+}
+
+// writeFile writes a file; "-" is out.
+func writeFile(path string, out io.Writer, write func(io.Writer) error) error {
+	if path == "-" {
+		return write(out)
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(write(f), f.Close())
 }
