@@ -64,6 +64,9 @@ func Report(stderr io.Writer, cmd *cobra.Command, err error) int {
 // Interruptible returns the result of work, or ctx's error as soon as ctx ends. Unfinished work then ends with the
 // process.
 func Interruptible[T any](ctx context.Context, work func() (T, error)) (result T, err error) {
+	if ctx.Err() != nil {
+		return result, ctx.Err()
+	}
 	done := make(chan func() (T, error), 1)
 	go func() {
 		result, err := work()
