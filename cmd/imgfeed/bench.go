@@ -136,7 +136,7 @@ func openChosen(client *storage.Client, path, split string) (*shard.Set, error) 
 		err = found.Err()
 	}
 	if err == nil {
-		split, err = cliutil.ChooseSplit(path, split, slices.Sorted(maps.Keys(found.Sets)))
+		split, err = chooseSplit(path, split, slices.Sorted(maps.Keys(found.Sets)))
 	}
 	if err != nil {
 		return nil, err
@@ -147,6 +147,21 @@ func openChosen(client *storage.Client, path, split string) (*shard.Set, error) 
 		return nil, set.Err()
 	}
 	return set, err
+}
+
+// chooseSplit chooses one of the splits at a path: the wanted one, the only one, or train.
+func chooseSplit(path, wanted string, names []string) (string, error) {
+	switch {
+	case wanted != "" && slices.Contains(names, wanted):
+		return wanted, nil
+	case wanted != "":
+		return "", fmt.Errorf("%s has no split %q, only %s", path, wanted, strings.Join(names, ", "))
+	case len(names) == 1:
+		return names[0], nil
+	case slices.Contains(names, "train"):
+		return "train", nil
+	}
+	return "", fmt.Errorf("%s holds %d splits, %s: choose one with --split", path, len(names), strings.Join(names, ", "))
 }
 
 func printBench(w io.Writer, dir string, r *loader.BenchResult) {

@@ -1,5 +1,5 @@
 // Package cliutil is shared by the command lines of both programs: root command and exit status, remedies for errors,
-// checks of arguments and flags, the search for sets and datasets, and the manual.
+// checks of arguments and flags, and the manual.
 package cliutil
 
 import (

@@ -2,10 +2,13 @@ package imgshard
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -94,12 +97,19 @@ The exit status is 1 if there is neither, if a set is damaged, or if build would
 	return cmd
 }
 
-// inspect searches for sets, and for a dataset.
+// inspect searches for sets, and for a dataset. Several paths are files of one dataset.
 func inspect(ctx context.Context, paths []string, options source.Options) (inspection, error) {
 	report := inspection{Sets: []inspectedSet{}, Sources: []inspectedSource{}}
-	found, splits, err := cliutil.FindData(paths, options)
-	if err != nil {
-		return report, err
+	if slices.Contains(paths, source.StandardInput) {
+		return report, cliutil.Usagef("standard input can be read only once: build it, or save it as a file")
+	}
+	found, noSets := map[string]string(nil), error(shard.ErrNotSet)
+	if len(paths) == 1 {
+		found, noSets = shard.FindSets(paths[0])
+	}
+	// A dataset may be a tar instead of a folder, or a pattern instead of an existing file.
+	if noSets != nil && !errors.Is(noSets, shard.ErrNotSet) && !errors.Is(noSets, syscall.ENOTDIR) && !errors.Is(noSets, fs.ErrNotExist) {
+		return report, noSets
 	}
 	for _, split := range slices.Sorted(maps.Keys(found)) {
 		m, err := shard.ReadManifest(found[split])
@@ -108,16 +118,20 @@ func inspect(ctx context.Context, paths []string, options source.Options) (inspe
 		}
 		report.Sets = append(report.Sets, inspectedSet{factsOf(m, found[split]), m.Classes})
 	}
-	if splits != nil {
-		return report, report.addSources(ctx, paths, splits)
+	splits, err := source.OpenAll(paths, options)
+	sets := report
+	switch {
+	case err != nil && found != nil, slices.Contains(slices.Collect(maps.Values(found)), paths[0]):
+		return sets, nil
+	case err != nil && len(paths) == 1:
+		return report, fmt.Errorf("%v; and no dataset to pack: %w", noSets, err)
+	case err == nil:
+		err = report.addSources(ctx, paths, splits)
 	}
-	if beside, err := source.OpenAll(paths, options); err == nil && !slices.Contains(slices.Collect(maps.Values(found)), paths[0]) {
-		sets := report
-		if err := report.addSources(ctx, paths, beside); err != nil || report.Build == "" { // it is not a dataset to pack
-			return sets, nil
-		}
+	if found != nil && (err != nil || report.Build == "") { // it is not a dataset to pack
+		return sets, nil
 	}
-	return report, nil
+	return report, err
 }
 
 // addSources inspects the splits of a dataset. Like build, it expects the classes of the first split in the others.
