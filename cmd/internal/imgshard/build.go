@@ -98,12 +98,11 @@ func newBuildCommand() *cobra.Command {
 		},
 	}
 	fl := c.Flags()
-	f.register(fl, false)
-	f.registerBuild(fl)
+	f.registerBuild(c)
+	f.registerEncoding(fl, false)
 	part := cliutil.Flag[pack.Part]{To: &f.part, Kind: "I/N", Parse: pack.ParsePart, Show: pack.Part.String}
 	fl.Var(part, "part", "pack only part I of N (0/N is N/N); imgshard merge OUT then joins the parts")
 	fl.BoolVar(&f.help, "help-sources", false, "list the forms of SRC, and the labels of each")
-	addJSONFlag(c)
 	cliutil.SetGroups(c, buildGroups...)
 	return c
 }
@@ -127,23 +126,17 @@ func newIndexCommand() *cobra.Command {
 		Args:    cobra.MinimumNArgs(1),
 		RunE:    func(c *cobra.Command, args []string) error { return runBuild(c, args, f) },
 	}
-	f.size = shard.ShardBytesDefault
-	f.registerBuild(c.Flags())
-	addJSONFlag(c)
+	f.registerBuild(c)
 	cliutil.SetGroups(c, append(buildGroups[:1:1], buildGroups[2:]...)...)
 	return c
 }
 
 // registerBuild lists the flags that build and index share.
-func (f *buildFlags) registerBuild(fl *pflag.FlagSet) {
-	fl.StringVarP(&f.out, "output", "o", "", "output folder (default SRC-shards)")
+func (f *buildFlags) registerBuild(c *cobra.Command) {
 	f.partitions = 1
-	fl.Var(cliutil.Int(&f.partitions, 1, shard.PartitionsMax), "partitions", "number of partitions; a rank needs only its own")
-	fl.Var(cliutil.Seed(&f.seed), "seed", "seed of the order of the samples")
-	addJobsFlag(fl, &f.jobs, "number of workers (default one for each CPU; use more if SRC is slow to open files)")
-	fl.BoolVar(&f.strict, "strict", false, "fail if a file cannot be read as an image")
-	addForceFlag(fl, &f.force)
-	addSourceFlags(fl, &f.sources)
+	f.register(c, " (default SRC-shards)", "")
+	c.Flags().BoolVar(&f.strict, "strict", false, "fail if a file cannot be read as an image")
+	addSourceFlags(c.Flags(), &f.sources)
 }
 
 func runBuild(c *cobra.Command, src []string, f buildFlags) error {

@@ -32,15 +32,9 @@ func newRepackCommand() *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(c *cobra.Command, args []string) error { return runRepack(c, args[0], f, selected) },
 	}
-	fl := c.Flags()
-	f.register(fl, true)
-	addForceFlag(fl, &f.force)
-	fl.StringVarP(&f.out, "output", "o", "", "output folder")
-	fl.Var(cliutil.Int(&f.partitions, 1, shard.PartitionsMax), "partitions", "number of partitions (default as SET)")
-	fl.Var(cliutil.Seed(&f.seed), "seed", "seed of the order of the samples (default as SET)")
-	addJobsFlag(fl, &f.jobs, "number of workers (default one for each CPU)")
-	addJSONFlag(c)
-	addSelectFlags(fl, &selected)
+	f.register(c, "", " (default as SET)")
+	f.registerEncoding(c.Flags(), true)
+	addSelectFlags(c.Flags(), &selected)
 	return c
 }
 
@@ -99,9 +93,20 @@ type packFlags struct {
 	encoding   encodingFlags
 }
 
-// register lists the flags with the same text in both commands.
-func (f *packFlags) register(fl *pflag.FlagSet, repack bool) {
+// register lists the flags of all commands that pack; output and asSet say the defaults.
+func (f *packFlags) register(c *cobra.Command, output, asSet string) {
+	fl := c.Flags()
 	f.size = shard.ShardBytesDefault
+	fl.StringVarP(&f.out, "output", "o", "", "output folder"+output)
+	fl.Var(cliutil.Int(&f.partitions, 1, shard.PartitionsMax), "partitions", "number of partitions; a rank needs only its own"+asSet)
+	fl.Var(cliutil.Seed(&f.seed), "seed", "seed of the order of the samples"+asSet)
+	addJobsFlag(fl, &f.jobs, "number of workers (default one for each CPU; use more if the source is slow)")
+	addForceFlag(fl, &f.force)
+	addJSONFlag(c)
+}
+
+// registerEncoding lists the flags of commands that store images.
+func (f *packFlags) registerEncoding(fl *pflag.FlagSet, repack bool) {
 	f.encoding.register(fl, repack)
 	usage := fmt.Sprintf("limit of a shard, e.g. 256MB or 1GiB; at most %s samples", bytesize.Grouped(shard.ShardSamplesMax))
 	fl.Var(&f.size, "shard-size", usage)
