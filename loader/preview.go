@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"image"
 
+	"github.com/imgfeed/imgfeed/internal/image/thumbnail"
 	"github.com/imgfeed/imgfeed/loader/plan"
 	"github.com/imgfeed/imgfeed/transform"
 )
@@ -124,8 +125,8 @@ func (p *Previewer) draw(shown *Preview, position int, src transform.Source, sid
 		if shown.Stored = image.Pt(w, h); w*h > originalPixelsMax {
 			return 0, 0, fmt.Errorf("an image of more than %d pixels is not decoded to be looked at", originalPixelsMax)
 		}
-		long := max(w, h, side)
-		return max(1, w*side/long), max(1, h*side/long), nil
+		w, h = thumbnail.Fit(w, h, side)
+		return w, h, nil
 	}, transform.Bilinear, transform.Pillow13)
 	shown.Original = Picture{w, h, pix}
 	return err

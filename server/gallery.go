@@ -171,7 +171,7 @@ func (d *previewSample) picture(p loader.Picture) previewPicture {
 	if err != nil {
 		d.Error = err.Error()
 	}
-	return previewPicture{p.Width, p.Height, t.URL()}
+	return previewPicture{p.Width, p.Height, t.URL}
 }
 
 // showValue writes a field's value in a few words.

@@ -99,7 +99,7 @@ func (p viewPage) transform(text string) {
 
 func (p viewPage) picture(picture *thumbnail.Picture, name, title string) {
 	p.Add(`<img src="%s" width="%d" height="%d" alt="%s" title="%s" loading="lazy" decoding="async">`,
-		picture.URL(), picture.Width, picture.Height, name, title)
+		picture.URL, picture.Width, picture.Height, name, title)
 }
 
 // writeFile writes a file; "-" is out.

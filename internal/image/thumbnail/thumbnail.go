@@ -22,8 +22,7 @@ const (
 // A Picture is an encoded image for a browser.
 type Picture struct {
 	Width, Height int
-	Type          string // image/png or image/jpeg
-	Data          []byte
+	URL           string // a data URL
 }
 
 // Fit returns the size of a w × h image, reduced if necessary so that its longer side has side pixels.
@@ -52,20 +51,13 @@ func New(pix []byte, w, h, side int) (*Picture, error) {
 		from, to := pix[3*i:3*i+3], shown.Pix[4*i:4*i+4]
 		to[0], to[1], to[2], to[3] = from[0], from[1], from[2], 255
 	}
-	p := &Picture{Width: w, Height: h, Type: "image/jpeg"}
+	kind, err := "image/jpeg", error(nil)
 	var b bytes.Buffer
-	var err error
 	if max(w, h) <= losslessSide {
-		p.Type = "image/png"
+		kind = "image/png"
 		err = (&png.Encoder{CompressionLevel: png.BestSpeed}).Encode(&b, shown)
 	} else {
 		err = jpeg.Encode(&b, shown, &jpeg.Options{Quality: jpegQuality})
 	}
-	p.Data = b.Bytes()
-	return p, err
-}
-
-// URL returns the picture as a data URL.
-func (p *Picture) URL() string {
-	return "data:" + p.Type + ";base64," + base64.StdEncoding.EncodeToString(p.Data)
+	return &Picture{w, h, "data:" + kind + ";base64," + base64.StdEncoding.EncodeToString(b.Bytes())}, err
 }

@@ -36,10 +36,10 @@ func TestNew(t *testing.T) {
 	} {
 		pix := gradient(tt.w, tt.h)
 		p, err := New(pix, tt.w, tt.h, tt.side)
-		if err != nil || p.Width != tt.wantW || p.Height != tt.wantH || p.Type != "image/"+tt.kind {
-			t.Fatalf("%d × %d: %d × %d %s, %v", tt.w, tt.h, p.Width, p.Height, p.Type, err)
+		if err != nil || p.Width != tt.wantW || p.Height != tt.wantH {
+			t.Fatalf("%d × %d: %d × %d, %v", tt.w, tt.h, p.Width, p.Height, err)
 		}
-		data, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(p.URL(), "data:"+p.Type+";base64,"))
+		data, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(p.URL, "data:image/"+tt.kind+";base64,"))
 		if err != nil {
 			t.Fatal(err)
 		}
