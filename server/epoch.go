@@ -44,11 +44,8 @@ type batchMessage struct {
 
 // A badPlace is a place in a batch whose sample could not be served.
 type badPlace struct {
-	Place int    `json:"place"`
-	Index int    `json:"index"`        // index of the bad sample
-	Key   string `json:"key"`          // its name, "" if that cannot be read either
-	By    *int   `json:"by,omitempty"` // index of its substitute; absent if it is blank
-	Error string `json:"error"`
+	Place int `json:"place"`
+	status.BadSample
 }
 
 // endMessage says that the epoch's last batch has been sent.
@@ -235,11 +232,7 @@ func (e *epoch) sendBatch(b loader.Batch, nextTook time.Duration) error {
 // badPlaces returns the places of the samples that could not be served.
 func badPlaces(b loader.Batch) (places []badPlace) {
 	for _, bad := range b.Bad {
-		p := badPlace{Place: bad.Position, Index: bad.Index, Key: bad.Key, Error: termsafe.Message(bad.Err.Error())}
-		if bad.By >= 0 {
-			p.By = &bad.By
-		}
-		places = append(places, p)
+		places = append(places, badPlace{bad.Position, status.NewBadSample(bad)})
 	}
 	return places
 }

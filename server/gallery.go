@@ -15,6 +15,7 @@ import (
 	"github.com/imgfeed/imgfeed/internal/image/thumbnail"
 	"github.com/imgfeed/imgfeed/internal/wordnet"
 	"github.com/imgfeed/imgfeed/loader"
+	"github.com/imgfeed/imgfeed/server/status"
 	"github.com/imgfeed/imgfeed/shard"
 )
 
@@ -60,9 +61,9 @@ type previewSample struct {
 	Original *previewPicture  `json:"original,omitempty"` // null where it is too large to be decoded for looking at
 	Views    []previewPicture `json:"views"`
 	Fields   []previewField   `json:"fields,omitempty"`
-	// Bad is the sample that could not be served: this one stands in its place, or, with Blank, zeros do.
-	Bad   *previewBad `json:"bad,omitempty"`
-	Error string      `json:"error,omitempty"` // why there are no pictures
+	// Bad is the sample that could not be served: this one stands in its place, or, without By, zeros do.
+	Bad   *status.BadSample `json:"bad,omitempty"`
+	Error string            `json:"error,omitempty"` // why there are no pictures
 }
 
 type previewPicture struct {
@@ -74,13 +75,6 @@ type previewPicture struct {
 type previewField struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
-}
-
-type previewBad struct {
-	Index int    `json:"index"`
-	Key   string `json:"key"`
-	Blank bool   `json:"blank"`
-	Error string `json:"error"`
 }
 
 // serveBatch shows the last batch that a session was sent.
@@ -147,7 +141,7 @@ func (s *session) describe(set *openSet, shown loader.Preview) previewSample {
 		d.Words = wordnet.Words(d.Class)
 	}
 	if shown.Bad != nil {
-		d.Bad = &previewBad{Index: shown.Bad.Index, Key: shown.Bad.Key, Blank: shown.Bad.By < 0, Error: shown.Bad.Err.Error()}
+		d.Bad = new(status.NewBadSample(*shown.Bad))
 	}
 	if shown.Err != nil {
 		d.Error = shown.Err.Error()

@@ -136,7 +136,7 @@ func TestBadSamplesOnThePage(t *testing.T) {
 		}
 		s := shown.Samples[3]
 		blank := onError == onErrorBlank
-		if s.Bad.Index != 3 || s.Bad.Key == "" || !strings.Contains(s.Bad.Error, "CRC-32C") || s.Bad.Blank != blank || (len(s.Views) == 0) != blank ||
+		if s.Bad.Index != 3 || s.Bad.Key == "" || !strings.Contains(s.Bad.Error, "CRC-32C") || (s.Bad.By == nil) != blank || (len(s.Views) == 0) != blank ||
 			blank && s.Label != loader.BlankLabel || !blank && (s.Index == 3 || s.Index%2 != 1 || s.Class == "") {
 			t.Errorf("%s: %+v, %+v", onError, s, s.Bad)
 		}

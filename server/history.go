@@ -133,7 +133,7 @@ const badMax = 100
 // badSamples remembers the last ones.
 type badSamples struct {
 	mu   sync.Mutex
-	last []status.BadSample
+	last []status.SeenBadSample
 }
 
 // note remembers a bad sample of a split, met at a moment. It keeps each sample once: one that comes again in a later epoch moves
@@ -141,19 +141,15 @@ type badSamples struct {
 func (b *badSamples) note(moment float64, split string, e loader.BadSample) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.last = slices.DeleteFunc(b.last, func(old status.BadSample) bool { return old.Split == split && old.Index == e.Index })
-	noted := status.BadSample{Time: moment, Split: split, Index: e.Index, Key: e.Key, Error: e.Err.Error()}
-	if e.By >= 0 {
-		noted.By = &e.By
-	}
-	b.last = appendBounded(b.last, noted, badMax)
+	b.last = slices.DeleteFunc(b.last, func(old status.SeenBadSample) bool { return old.Split == split && old.Index == e.Index })
+	b.last = appendBounded(b.last, status.SeenBadSample{Time: moment, Split: split, BadSample: status.NewBadSample(e)}, badMax)
 }
 
 // list returns them, the newest first.
-func (b *badSamples) list() []status.BadSample {
+func (b *badSamples) list() []status.SeenBadSample {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	list := make([]status.BadSample, 0, len(b.last))
+	list := make([]status.SeenBadSample, 0, len(b.last))
 	for _, bad := range slices.Backward(b.last) {
 		list = append(list, bad)
 	}

@@ -219,10 +219,11 @@ function sampleFigure(s) {
     const many = s.views.length > 1;
     pictures.append(picture(v, scale, many ? `${name}, view ${k}` : `${name}, as the model gets it`, `${many ? `view ${k}, ` : ""}${size(v)}`));
   });
-  const caption = element("figcaption", {}, element("b", { text: s.bad?.blank ? "blank" : name }), s.words && !s.bad?.blank ? ` ${s.words} ·` : "", ` label ${s.label} · index ${s.index} · `, element("code", { text: s.key }));
+  const blank = s.bad && s.bad.by === undefined;
+  const caption = element("figcaption", {}, element("b", { text: blank ? "blank" : name }), s.words && !blank ? ` ${s.words} ·` : "", ` label ${s.label} · index ${s.index} · `, element("code", { text: s.key }));
   for (const f of s.fields || []) caption.append(element("div", {}, `${f.name}: `, element("code", { text: f.value })));
   if (s.bad) {
-    const what = s.bad.blank ? "Zeros were sent for this sample" : `This one was sent in the place of sample ${s.bad.index} (${s.bad.key})`;
+    const what = blank ? "Zeros were sent for this sample" : `This one was sent in the place of sample ${s.bad.index} (${s.bad.key})`;
     caption.append(element("div", { class: "warn", text: `${what}: ${s.bad.error}` }));
   }
   if (s.error) caption.append(element("div", { class: "warn", text: s.error }));

@@ -40,11 +40,11 @@ type Status struct {
 	Feeders *Feeders `json:"feeders,omitempty"` // if the server has any
 	Feeding *Feeding `json:"feeding,omitempty"` // nil unless the server is a feeder
 
-	Sets     []Set       `json:"sets"`
-	Damaged  []string    `json:"damaged"`  // sets and partitions that are here but not served, a sentence each
-	Sessions []Session   `json:"sessions"` // sorted by split and rank
-	Bad      []BadSample `json:"bad"`      // the last samples that could not be served, the newest first
-	History  []Moment    `json:"history"`  // the last minutes, a moment each second, the newest last
+	Sets     []Set           `json:"sets"`
+	Damaged  []string        `json:"damaged"`  // sets and partitions that are here but not served, a sentence each
+	Sessions []Session       `json:"sessions"` // sorted by split and rank
+	Bad      []SeenBadSample `json:"bad"`      // the last samples that could not be served, the newest first
+	History  []Moment        `json:"history"`  // the last minutes, a moment each second, the newest last
 
 	// For the metrics alone.
 	Splits      map[string]Counts `json:"-"` // counts of the served splits
@@ -155,12 +155,26 @@ type Moment struct {
 
 // A BadSample is one that could not be served.
 type BadSample struct {
+	Index int    `json:"index"`
+	Key   string `json:"key"`          // "" if it cannot be read either
+	By    *int   `json:"by,omitempty"` // index of its substitute; absent if there is none
+	Error string `json:"error"`
+}
+
+// NewBadSample describes a bad sample of a batch.
+func NewBadSample(b loader.BadSample) BadSample {
+	bad := BadSample{Index: b.Index, Key: b.Key, Error: termsafe.Message(b.Err.Error())}
+	if b.By >= 0 {
+		bad.By = &b.By
+	}
+	return bad
+}
+
+// A SeenBadSample is the last occurrence of a bad sample.
+type SeenBadSample struct {
 	Time  float64 `json:"time"` // seconds since 1970
 	Split string  `json:"split"`
-	Index int     `json:"index"`
-	Key   string  `json:"key"`
-	By    *int    `json:"by,omitempty"` // the sample that was served in its place, where one was
-	Error string  `json:"error"`
+	BadSample
 }
 
 // Reloaded answers a reload: what is served since, a sentence each.
