@@ -2,7 +2,6 @@ package imgshard
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"io"
 	"maps"
@@ -71,9 +70,7 @@ func TestWordsOfMistakes(t *testing.T) {
 func TestParts(t *testing.T) {
 	dir := t.TempDir()
 	src, out := filepath.Join(dir, "src"), filepath.Join(dir, "out")
-	if _, err := synth.Write(t.Context(), src, synth.Options{Classes: 3, Train: 3, Val: 1, Size: 64}); err != nil {
-		t.Fatal(err)
-	}
+	writeDataset(t, src, synth.Options{Classes: 3, Train: 3, Val: 1, Size: 64})
 	part := func(text string) string {
 		t.Helper()
 		_, diag, status := imgshard(t, "build", src, "-o", out, "--part", text)
@@ -99,9 +96,7 @@ func TestParts(t *testing.T) {
 func TestSelect(t *testing.T) {
 	dir := t.TempDir()
 	src := filepath.Join(dir, "src")
-	if _, err := synth.Write(t.Context(), src, synth.Options{Classes: 3, Train: 3, Val: 1, Size: 64}); err != nil {
-		t.Fatal(err)
-	}
+	writeDataset(t, src, synth.Options{Classes: 3, Train: 3, Val: 1, Size: 64})
 	build := func(name string, args ...string) map[string]string {
 		t.Helper()
 		out := filepath.Join(dir, name)
@@ -144,9 +139,7 @@ func TestSelect(t *testing.T) {
 // TestClassesOfValAreCheckedFirst lays out a val whose classes are not train's: nothing is packed.
 func TestClassesOfValAreCheckedFirst(t *testing.T) {
 	src := filepath.Join(t.TempDir(), "src")
-	if _, err := synth.Write(t.Context(), src, synth.Options{Classes: 3, Train: 2, Val: 1, Size: 64}); err != nil {
-		t.Fatal(err)
-	}
+	writeDataset(t, src, synth.Options{Classes: 3, Train: 2, Val: 1, Size: 64})
 	if err := os.Mkdir(filepath.Join(src, "val", "other"), 0o777); err != nil {
 		t.Fatal(err)
 	}
@@ -167,9 +160,7 @@ func TestClassesOfValAreCheckedFirst(t *testing.T) {
 // TestClassesOfTrain builds val by itself: other classes than those of train beside it are told, and --classes takes train's.
 func TestClassesOfTrain(t *testing.T) {
 	src := filepath.Join(t.TempDir(), "src")
-	if _, err := synth.Write(t.Context(), src, synth.Options{Classes: 4, Train: 1, Val: 1, Size: 64}); err != nil {
-		t.Fatal(err)
-	}
+	writeDataset(t, src, synth.Options{Classes: 4, Train: 1, Val: 1, Size: 64})
 	classes, err := os.ReadDir(filepath.Join(src, "val"))
 	if err != nil {
 		t.Fatal(err)
@@ -227,9 +218,7 @@ func TestProgressPrintsALineNowAndThen(t *testing.T) {
 // TestJSON reads the reports of build and verify as programs do, and has --quiet print none.
 func TestJSON(t *testing.T) {
 	src, out := filepath.Join(t.TempDir(), "src"), filepath.Join(t.TempDir(), "out")
-	if _, err := synth.Write(t.Context(), src, synth.Options{Classes: 2, Train: 2, Size: 64}); err != nil {
-		t.Fatal(err)
-	}
+	writeDataset(t, src, synth.Options{Classes: 2, Train: 2, Size: 64})
 	src = filepath.Join(src, "train")
 	text, _, status := imgshard(t, "build", src, "-o", out, "--json")
 	var built builtSet
@@ -304,9 +293,7 @@ func TestDumbTerminal(t *testing.T) {
 
 func TestBuildPrintsWhatItMade(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := synth.Write(context.Background(), filepath.Join(dir, "demo"), synth.Options{Classes: 2, Train: 4, Val: 1, Size: 20}); err != nil {
-		t.Fatal(err)
-	}
+	writeDataset(t, filepath.Join(dir, "demo"), synth.Options{Classes: 2, Train: 4, Val: 1, Size: 20})
 	if err := os.WriteFile(filepath.Join(dir, "demo/train/n90000000/x.txt"), []byte("text"), 0o666); err != nil {
 		t.Fatal(err)
 	}
@@ -365,9 +352,7 @@ func TestSmallImagesArePackedAsPixels(t *testing.T) {
 // TestBuildTakesAnEmptyFolder packs to where an empty folder is, and insists on classes by flags.
 func TestBuildTakesAnEmptyFolder(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := synth.Write(context.Background(), filepath.Join(dir, "demo"), synth.Options{Classes: 2, Train: 2, Val: -1, Size: 20}); err != nil {
-		t.Fatal(err)
-	}
+	writeDataset(t, filepath.Join(dir, "demo"), synth.Options{Classes: 2, Train: 2, Val: -1, Size: 20})
 	out := filepath.Join(dir, "out")
 	if err := os.Mkdir(out, 0o777); err != nil {
 		t.Fatal(err)
@@ -390,9 +375,7 @@ func TestBuildTakesAnEmptyFolder(t *testing.T) {
 // TestBuildOfStandardInput packs a tar from a pipe, and wants to be told where to.
 func TestBuildOfStandardInput(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := synth.Write(context.Background(), filepath.Join(dir, "demo"), synth.Options{Classes: 2, Train: 2, Val: -1, Size: 20}); err != nil {
-		t.Fatal(err)
-	}
+	writeDataset(t, filepath.Join(dir, "demo"), synth.Options{Classes: 2, Train: 2, Val: -1, Size: 20})
 	read, write, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)

@@ -26,9 +26,7 @@ func report(t *testing.T, path string) inspection {
 // TestInspectOfSetsAndSources shows datasets that lie beside sets, and which of them are packed.
 func TestInspectOfSetsAndSources(t *testing.T) {
 	src := filepath.Join(t.TempDir(), "data")
-	if _, err := synth.Write(t.Context(), src, synth.Options{Classes: 2, Train: 2, Val: 1, Size: 64}); err != nil {
-		t.Fatal(err)
-	}
+	writeDataset(t, src, synth.Options{Classes: 2, Train: 2, Val: 1, Size: 64})
 	imgshard(t, "build", filepath.Join(src, "train"))
 	r := report(t, src)
 	if len(r.Sets) != 1 || len(r.Sources) != 2 || r.Build == "" {

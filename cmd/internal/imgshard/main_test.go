@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/synth"
 )
 
 // trainSet is the committed set of format version 1; see package shard.
@@ -28,6 +29,14 @@ func imgshard(t *testing.T, args ...string) (stdout, stderr string, status int) 
 	var out, diag bytes.Buffer
 	status = run(context.Background(), args, &out, &diag)
 	return out.String(), diag.String(), status
+}
+
+// writeDataset writes a small dataset of class folders.
+func writeDataset(t *testing.T, dir string, o synth.Options) {
+	t.Helper()
+	if _, err := synth.Write(t.Context(), dir, o); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // copySet returns a copy of trainSet to damage.
