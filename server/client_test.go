@@ -192,7 +192,7 @@ func (c *client) expectClosed() {
 
 func (c *client) hello() *client {
 	c.t.Helper()
-	c.send(helloRequest{Version: wire.Version})
+	c.send(wire.Hello{Version: wire.Version})
 	expect[helloReply](c)
 	return c
 }

@@ -207,7 +207,7 @@ func TestHostileFeeders(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	refusal, err := feeder.Replies.AppendFrame(nil, feeder.Error{Message: "not today"})
+	refusal, err := feeder.Replies.AppendFrame(nil, wire.Refusal{Message: "not today"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -292,7 +292,7 @@ func TestHostileServers(t *testing.T) {
 		}
 		return b
 	}
-	hello, _ := feeder.Requests.AppendFrame(nil, feeder.Hello{Version: 1})
+	hello, _ := feeder.Requests.AppendFrame(nil, wire.Hello{Version: 1})
 	for name, c := range map[string]struct {
 		sends []byte
 		words string

@@ -11,6 +11,7 @@ import (
 
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/server/feeder"
+	"github.com/imgfeed/imgfeed/server/internal/wire"
 )
 
 // FuzzFeedConnection sends anything to a feeder, which must end the connection.
@@ -18,7 +19,7 @@ func FuzzFeedConnection(f *testing.F) {
 	dir := oneSet(f, 8, 2)
 	ts := startServer(f, dir, nil)
 	address, _ := startFeeder(f, dir, func(c *Config) { c.MemoryBytes = 4 << 20 })
-	hello, _ := feeder.Requests.AppendFrame(nil, feeder.Hello{Version: 1})
+	hello, _ := feeder.Requests.AppendFrame(nil, wire.Hello{Version: 1})
 	f.Add(hello)
 	for _, m := range []feeder.Request{
 		{Set: setsOf(ts)[0], Transform: onePixel, Layout: layoutNHWC},

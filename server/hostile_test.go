@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/imgfeed/imgfeed/loader/plan"
+	"github.com/imgfeed/imgfeed/server/internal/wire"
 )
 
 // checkServes fails unless an ordinary client gets a whole and right epoch.
@@ -230,7 +231,7 @@ func FuzzConnection(f *testing.F) {
 		}
 		return b
 	}
-	hello := helloRequest{Version: 1}
+	hello := wire.Hello{Version: 1}
 	open := openRequest{Transform: onePixel, BatchSize: 2, Slots: 1}
 	f.Add(frames(hello))
 	f.Add(frames(hello, open, labelsRequest{}, classesRequest{}, keyRequest{Index: 1}, sampleRequest{Index: 1}, orderRequest{Epoch: 1}, statsRequest{}))

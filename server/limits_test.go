@@ -194,7 +194,7 @@ func TestSixtyFourSessions(t *testing.T) {
 func TestLimitsOfHello(t *testing.T) {
 	ts := startServer(t, oneSet(t, 10, 1), nil)
 	c := ts.dial()
-	c.send(helloRequest{Version: wire.Version})
+	c.send(wire.Hello{Version: wire.Version})
 	limits := expect[helloReply](c).Limits
 	c.open(openRequest{BatchSize: 2})
 	over := func(name string) int { return limits[name] + 1 }

@@ -112,12 +112,7 @@ func (c *connection) handle(kind string, m any) error {
 	return r.serve(c, m)
 }
 
-// helloRequest is the first message of every connection.
-type helloRequest struct {
-	Version int `json:"version"`
-}
-
-// helloReply answers [helloRequest]: what the server is, and what it serves.
+// helloReply answers [wire.Hello]: what the server is, and what it serves.
 type helloReply struct {
 	Version int                `json:"version"` // version of the protocol for both
 	Server  string             `json:"server"`  // name and version of the program
@@ -137,7 +132,7 @@ var limits = map[string]int{
 	"repeats": plan.RepeatsMax, "positions": plan.SamplesMax, "request_bytes": wire.RequestBytesMax,
 }
 
-func (c *connection) hello(m helloRequest) error {
+func (c *connection) hello(m wire.Hello) error {
 	if c.greeted {
 		return badRequest("hello was said already")
 	}

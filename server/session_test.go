@@ -19,6 +19,7 @@ import (
 	"github.com/imgfeed/imgfeed/internal/image/jpeg"
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/server/internal/ring"
+	"github.com/imgfeed/imgfeed/server/internal/wire"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/transform"
 )
@@ -165,7 +166,7 @@ func TestPartitionsInReach(t *testing.T) {
 	}
 	ts := startServer(t, dir, nil)
 	c := ts.dial()
-	c.send(helloRequest{Version: 1})
+	c.send(wire.Hello{Version: 1})
 	if h := expect[helloReply](c); !reflect.DeepEqual(h.Sets[0].Here, []int{0, 2}) {
 		t.Errorf("hello says %+v", h)
 	}

@@ -39,8 +39,8 @@ type Host struct {
 
 // The messages of both directions.
 var (
-	Requests = wire.NewMessages(map[string]any{"hello": Hello{}, "feed": Request{}})
-	Replies  = wire.NewMessages(map[string]any{"hello": HelloReply{}, "made": Made{}, "error": Error{}})
+	Requests = wire.NewMessages(map[string]any{"hello": wire.Hello{}, "feed": Request{}})
+	Replies  = wire.NewMessages(map[string]any{"hello": HelloReply{}, "made": Made{}, "error": wire.Refusal{}})
 )
 
 const (
@@ -54,12 +54,7 @@ const (
 	messageTimeout = 10 * time.Second
 )
 
-// Hello is the first message to a feeder.
-type Hello struct {
-	Version int `json:"version"`
-}
-
-// HelloReply answers [Hello].
+// HelloReply answers [wire.Hello].
 type HelloReply struct {
 	Version     int    `json:"version"`
 	Server      string `json:"server"`      // name and version of the program, which must be the other's
@@ -89,11 +84,6 @@ type Made struct{}
 
 // MadeFrame is the frame of a Made: the same for every piece.
 var MadeFrame, _ = Replies.AppendFrame(nil, Made{})
-
-// An Error ends a connection.
-type Error struct {
-	Message string `json:"message"`
-}
 
 // AppendNumbers appends the numbers that follow a Request: count, seed and epoch, then of each sample index and repetition, all int64.
 func AppendNumbers(dst []byte, p *loader.Piece, count int) []byte {

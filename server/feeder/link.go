@@ -113,20 +113,12 @@ func (f *feeder) dial(ctx context.Context) (c *link, err error) {
 		}
 	}()
 	c = newLink(f, conn)
-	frame, err := Requests.AppendFrame(nil, Hello{Version: wire.Version})
-	if err != nil {
-		return nil, err
+	hello, err := wire.Ask[HelloReply](conn, c.frames, Requests, Replies, wire.Hello{Version: wire.Version})
+	if refusal, refused := errors.AsType[wire.Refusal](err); refused {
+		return nil, fmt.Errorf("the feeder refuses: %w", refusal)
 	}
-	if _, err = conn.Write(frame); err != nil {
-		return nil, err
-	}
-	text, err := c.frames.Next()
 	if err != nil {
 		return nil, greetingError(err)
-	}
-	hello, err := decodeReply[HelloReply](text)
-	if err != nil {
-		return nil, err
 	}
 	if c.sets, err = f.common(hello); err != nil {
 		return nil, err
@@ -171,21 +163,6 @@ func (f *feeder) common(hello HelloReply) ([]Set, error) {
 		f.report(err)
 	}
 	return common, nil
-}
-
-// decodeReply decodes a feeder's message, which must be an M.
-func decodeReply[M any](text []byte) (m M, err error) {
-	_, message, err := Replies.DecodeReply(text)
-	if err != nil {
-		return m, err
-	}
-	switch message := message.(type) {
-	case M:
-		return message, nil
-	case Error:
-		return m, fmt.Errorf("the feeder refuses: %s", message.Message)
-	}
-	return m, fmt.Errorf("the feeder sent %.80s", text)
 }
 
 // An Offer describes a stream to feeders. It is the stream's [loader.StreamConfig].Offer.
@@ -268,8 +245,8 @@ func (c *link) exchange(offer *Offer, p *loader.Piece, made []bool) error {
 		return err
 	}
 	if !bytes.Equal(text, MadeFrame[4:]) {
-		_, err := decodeReply[Made](text)
-		return errors.Join(err, errors.New("the feeder refuses a piece"))
+		_, err := wire.Answer[Made](Replies, text)
+		return errors.Join(errors.New("the feeder refuses a piece"), err)
 	}
 	flags := c.flags[:len(made)]
 	if _, err := io.ReadFull(c.in, flags); err != nil {

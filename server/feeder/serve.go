@@ -95,7 +95,7 @@ func (c *connection) run(ctx context.Context) {
 	}
 	c.host.Warn(c.log, request, "ending the connection", "request", request, "err", err)
 	c.conn.SetWriteDeadline(time.Now().Add(goodbyeTimeout))
-	goodbye, _ := Replies.AppendFrame(nil, Error{termsafe.Message(err.Error())})
+	goodbye, _ := Replies.AppendFrame(nil, wire.Refusal{Message: termsafe.Message(err.Error())})
 	c.conn.Write(goodbye)
 }
 
@@ -131,7 +131,7 @@ func (c *connection) hello() error {
 	if err != nil {
 		return err
 	}
-	if _, ok := m.(Hello); !ok {
+	if _, ok := m.(wire.Hello); !ok {
 		return badRequest("hello", "the first message must be hello")
 	}
 	sets, _ := c.host.Sets()

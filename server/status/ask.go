@@ -1,7 +1,6 @@
 package status
 
 import (
-	"errors"
 	"net"
 	"time"
 
@@ -9,21 +8,15 @@ import (
 )
 
 type (
-	hello struct {
-		Version int `json:"version"`
-	}
 	look struct {
 		Since float64 `json:"since,omitempty"`
 	}
-	reload  struct{}
-	failure struct {
-		Message string `json:"message"`
-	}
+	reload struct{}
 )
 
 var (
-	requests = wire.NewMessages(map[string]any{"hello": hello{}, "status": look{}, "reload": reload{}})
-	answers  = wire.NewMessages(map[string]any{"hello": hello{}, "status": Status{}, "reloaded": Reloaded{}, "error": failure{}})
+	requests = wire.NewMessages(map[string]any{"hello": wire.Hello{}, "status": look{}, "reload": reload{}})
+	answers  = wire.NewMessages(map[string]any{"hello": wire.Hello{}, "status": Status{}, "reloaded": Reloaded{}, "error": wire.Refusal{}})
 )
 
 // Ask asks the server on a socket what it is doing, with the history after the moment since; the answer must come in
@@ -50,28 +43,8 @@ func request[M any](socket string, timeout time.Duration, message any) (answer M
 	defer conn.Close()
 	conn.SetDeadline(time.Now().Add(timeout))
 	frames := wire.NewReader(conn, wire.ReplyBytesMax)
-	for _, m := range []any{hello{wire.Version}, message} {
-		frame, err := requests.AppendFrame(nil, m)
-		if err != nil {
-			return answer, err
-		}
-		if _, err := conn.Write(frame); err != nil {
-			return answer, err
-		}
-		text, err := frames.Next()
-		if err != nil {
-			return answer, err
-		}
-		_, reply, err := answers.DecodeReply(text)
-		if err != nil {
-			return answer, err
-		}
-		switch reply := reply.(type) {
-		case failure:
-			return answer, errors.New(reply.Message)
-		case M:
-			return reply, nil
-		}
+	if _, err := wire.Ask[wire.Hello](conn, frames, requests, answers, wire.Hello{Version: wire.Version}); err != nil {
+		return answer, err
 	}
-	return answer, errors.New("it sends something else than the answer")
+	return wire.Ask[M](conn, frames, requests, answers, message)
 }

@@ -156,6 +156,49 @@ func explain(err error) string {
 	return strings.TrimPrefix(err.Error(), "json: ")
 }
 
+// Hello is the first message to a server or a feeder.
+type Hello struct {
+	Version int `json:"version"`
+}
+
+// A Refusal is the message "error" for peers that only read its text.
+type Refusal struct {
+	Message string `json:"message"`
+}
+
+func (r Refusal) Error() string { return r.Message }
+
+// Ask sends a message, and returns the answer, which must be an M. An error of the peer is a [Refusal].
+func Ask[M any](conn io.Writer, frames *Reader, requests, replies Messages, message any) (answer M, err error) {
+	frame, err := requests.AppendFrame(nil, message)
+	if err != nil {
+		return answer, err
+	}
+	if _, err := conn.Write(frame); err != nil {
+		return answer, err
+	}
+	text, err := frames.Next()
+	if err != nil {
+		return answer, err
+	}
+	return Answer[M](replies, text)
+}
+
+// Answer decodes an answer as [Ask] does.
+func Answer[M any](replies Messages, text []byte) (answer M, err error) {
+	_, reply, err := replies.DecodeReply(text)
+	if err != nil {
+		return answer, err
+	}
+	switch reply := reply.(type) {
+	case M:
+		return reply, nil
+	case Refusal:
+		return answer, reply
+	}
+	return answer, fmt.Errorf("the answer is %.80s", text)
+}
+
 // A Reader reads frames. It is not safe for concurrent use.
 type Reader struct {
 	r      io.Reader
