@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math"
 	"path/filepath"
 	"slices"
@@ -87,7 +88,7 @@ func TestBenchCommandErrors(t *testing.T) {
 			continue
 		}
 		data := slices.Contains([]string{"no split \"val\"", "no such file", "the folder is empty"}, want)
-		if usage := cliutil.ExitStatus(err) == 2; data == usage {
+		if usage := cliutil.Report(io.Discard, newBenchCommand(), err) == 2; data == usage {
 			t.Errorf("%v: %v is taken for a mistake on the command line: %t", args, err, usage)
 		}
 	}

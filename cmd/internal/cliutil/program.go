@@ -38,27 +38,19 @@ func Usage(err error) error {
 // Usagef is [Usage] with a formatted error.
 func Usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// ExitStatus returns 0 without an error, 2 for mistakes on the command line, and 1 for everything else.
-func ExitStatus(err error) int {
-	if _, mistake := errors.AsType[usageError](err); mistake {
-		return 2
+// Report prints a command's error, if any, with its remedy. It returns the exit status of the program: 0 without an error, 2 for
+// mistakes on the command line, and 1 for everything else.
+func Report(stderr io.Writer, cmd *cobra.Command, err error) int {
+	if err == nil {
+		return 0
 	}
-	if err != nil {
+	name := cmd.Root().Name()
+	fmt.Fprintln(termsafe.Writer{Writer: stderr}, name+":", termsafe.Message(Add(err)))
+	if _, mistake := errors.AsType[usageError](err); !mistake {
 		return 1
 	}
-	return 0
-}
-
-// Report prints a command's error, if any, with its remedy, and returns the exit status of the program.
-func Report(stderr io.Writer, cmd *cobra.Command, err error) int {
-	status, name := ExitStatus(err), cmd.Root().Name()
-	if err != nil {
-		fmt.Fprintln(termsafe.Writer{Writer: stderr}, name+":", termsafe.Message(Add(err)))
-	}
-	if status == 2 {
-		fmt.Fprintf(stderr, "%s: see %s --help\n", name, cmd.CommandPath())
-	}
-	return status
+	fmt.Fprintf(stderr, "%s: see %s --help\n", name, cmd.CommandPath())
+	return 2
 }
 
 // Interruptible returns the result of work, or ctx's error as soon as ctx ends. Unfinished work then ends with the

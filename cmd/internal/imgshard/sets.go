@@ -17,26 +17,18 @@ import (
 	"github.com/imgfeed/imgfeed/shard/encoding/registry"
 )
 
-// setDir returns the folder of the one set at path: path itself, or the only set in it.
-func setDir(path string) (string, error) {
-	sets, err := shard.FindSets(path)
-	if err != nil {
-		return "", err
-	}
-	dirs := slices.Sorted(maps.Values(sets))
-	if len(dirs) > 1 {
-		return "", cliutil.Usagef("%s holds %d sets, choose one: %s", path, len(dirs), strings.Join(dirs, ", "))
-	}
-	return dirs[0], nil
-}
-
-// openSet opens the one set at path, and reports each second on stderr how many shards are open.
+// openSet opens the one set at path: path itself, or the only set in it. It reports each second on stderr how many shards are open.
 func openSet(cmd *cobra.Command, path string) (*shard.Set, error) {
 	return cliutil.Interruptible(cmd.Context(), func() (*shard.Set, error) {
-		dir, err := setDir(path)
+		sets, err := shard.FindSets(path)
 		if err != nil {
 			return nil, err
 		}
+		dirs := slices.Sorted(maps.Values(sets))
+		if len(dirs) > 1 {
+			return nil, cliutil.Usagef("%s holds %d sets, choose one: %s", path, len(dirs), strings.Join(dirs, ", "))
+		}
+		dir := dirs[0]
 		set, err := shard.OpenWhole(dir, func(opened, shards int) {
 			if !quiet {
 				total := bytesize.Counted(shards, "shard", "shards")
