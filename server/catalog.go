@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"reflect"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -168,7 +167,7 @@ func (next *catalog) changes(before *catalog) (changes []string, err error) {
 		less := slices.DeleteFunc(set.Missing(), func(p int) bool { return !old.Has(p) })
 		switch more := slices.DeleteFunc(old.Missing(), func(p int) bool { return !set.Has(p) }); {
 		case here.Fingerprint != there.Fingerprint || here.OtherContent(there) ||
-			!reflect.DeepEqual(here.Encoding, there.Encoding) || !reflect.DeepEqual(here.Fields, there.Fields):
+			!here.Encoding.Equal(there.Encoding) || !here.Fields.Equal(there.Fields):
 			errs = append(errs, fmt.Errorf("split %s: %s holds other data, %s, and %s is served: start imgfeed again to serve it", split,
 				set.Dir(), shard.Identity(here.Fingerprint, here.Content), shard.Identity(there.Fingerprint, there.Content)))
 		case len(less) > 0:

@@ -99,8 +99,8 @@ type Encoding struct {
 	Params json.RawMessage `json:"params,omitempty"`
 }
 
-// equal reports whether e and o have the same name and the same parameters, byte for byte except white space.
-func (e Encoding) equal(o Encoding) bool {
+// Equal reports whether e and o have the same name and the same parameters, byte for byte except white space.
+func (e Encoding) Equal(o Encoding) bool {
 	return e.Name == o.Name && bytes.Equal(compactJSON(e.Params), compactJSON(o.Params))
 }
 

@@ -57,7 +57,7 @@ func Join(parts []*Set, apart bool) (*Set, error) {
 func (m *Manifest) takes(part *Set) error {
 	p := part.manifest
 	switch {
-	case !p.Encoding.equal(m.Encoding):
+	case !p.Encoding.Equal(m.Encoding):
 		return fmt.Errorf("its images are stored as %s, the others as %s: imgshard repack makes them alike", p.Encoding, m.Encoding)
 	case !p.Fields.Equal(m.Fields):
 		return fmt.Errorf("its fields are %v, the others' %v", p.Fields, m.Fields)

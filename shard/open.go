@@ -218,7 +218,7 @@ func openShardOnce(m *Manifest, info placedShard, files storage.Storage) (r *rea
 		err = fmt.Errorf("format version %d, the manifest says %d", f.Version, m.Version)
 	case !h.Fields.Equal(m.Fields):
 		err = fmt.Errorf("fields %v, the manifest says %v", h.Fields, m.Fields)
-	case !h.Encoding.equal(m.Encoding):
+	case !h.Encoding.Equal(m.Encoding):
 		err = fmt.Errorf("encoding %s, the manifest says %s", h.Encoding, m.Encoding)
 	case fmt.Sprintf("%08x", f.CRC) != info.Footer:
 		err = fmt.Errorf("footer CRC-32C %08x, the manifest says %.8s: it is another build's", f.CRC, info.Footer)

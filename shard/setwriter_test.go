@@ -223,7 +223,7 @@ func TestEncodingParameters(t *testing.T) {
 	samples, o := makeSamples(3), testOptions(1)
 	o.Encoding = Encoding{Name: "pixels", Params: []byte(`{ "codec": "<bit&pack>", "widths": [0, 8] }`)}
 	s := openSet(t, writeSet(t, samples, o))
-	if got := s.Manifest().Encoding; !got.equal(o.Encoding) {
+	if got := s.Manifest().Encoding; !got.Equal(o.Encoding) {
 		t.Errorf("%s", got)
 	}
 }

@@ -1,9 +1,7 @@
 package pack
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -150,12 +148,6 @@ func (o *Options) built() map[string]string {
 
 // builtAlike says that a set was built with these options.
 func (o *Options) builtAlike(m *shard.Manifest) bool {
-	enc := o.Encoding.Stored()
-	return m.Partitions == o.Partitions && m.Seed == o.Seed && m.Encoding.Name == enc.Name && sameJSON(m.Encoding.Params, enc.Params) &&
+	return m.Partitions == o.Partitions && m.Seed == o.Seed && m.Encoding.Equal(o.Encoding.Stored()) &&
 		maps.Equal(wholeBuilt(m.Built), o.built())
-}
-
-func sameJSON(a, b json.RawMessage) bool {
-	var x, y bytes.Buffer
-	return json.Compact(&x, a) == nil && json.Compact(&y, b) == nil && bytes.Equal(x.Bytes(), y.Bytes()) || len(a)+len(b) == 0
 }
