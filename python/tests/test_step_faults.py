@@ -130,7 +130,7 @@ def test_a_handlers_exception_beside_a_slow_process(shards: Path) -> None:
 
 @pytest.mark.usefixtures("deaf")
 def test_handlers_may_raise_anywhere(load: Callable[..., DataLoader]) -> None:
-    goes_on_after_interrupts(load(35, map_workers=1, map=lambda image: image), Interrupt)
+    goes_on_after_interrupts(load(2, subset=range(6), map_workers=1, map=lambda image: image), Interrupt)
 
 
 def shape_of(image: Array) -> tuple[Array, Array]:
