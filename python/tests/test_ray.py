@@ -5,28 +5,25 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from conftest import RANDOM
+from conftest import RANDOM, wait_for
 
 from imgfeed import DataLoader
 from imgfeed.launcher import find_binary
-
-ray = pytest.importorskip("ray", reason="needs Ray: pip install ray")
-cluster_utils = pytest.importorskip("ray.cluster_utils")
-
-from imgfeed.ray import Feeders, pack  # noqa: E402
 
 pytestmark = pytest.mark.long
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
+    """Three nodes. Ray is imported here, as that takes seconds, which quick runs save."""
+    ray = pytest.importorskip("ray", reason="needs Ray: pip install ray")
+    cluster_utils = pytest.importorskip("ray.cluster_utils")
     nodes = cluster_utils.Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     for _ in range(2):
         nodes.add_node(num_cpus=2)
@@ -50,6 +47,8 @@ def commands() -> Iterator[str]:
 
 @pytest.mark.usefixtures("cluster")
 def test_packing_by_tasks_makes_the_same_bytes(images: Path, tmp_path: Path) -> None:
+    from imgfeed.ray import pack
+
     subprocess.run([find_binary("imgshard"), "build", str(images), "-o", str(tmp_path / "one"), "-q"], check=True)
     for parts in (1, 4, 7):
         pack(str(images), str(tmp_path / f"of-{parts}"), parts=parts)
@@ -60,6 +59,10 @@ def test_packing_by_tasks_makes_the_same_bytes(images: Path, tmp_path: Path) -> 
 
 @pytest.mark.usefixtures("cluster")
 def test_actors_feed(shards: Path) -> None:
+    import ray
+
+    from imgfeed.ray import Feeders
+
     options: dict[str, Any] = {
         "transform": RANDOM,
         "shuffle": True,
@@ -91,7 +94,4 @@ def test_actors_feed(shards: Path) -> None:
         again = feeders.addresses()
         assert again[0] != first[0] and again[1] == first[1], "Ray has started it again"
         assert all(same(a, b) for a, b in zip(epochs(feeders=again), want, strict=True))
-    deadline = time.monotonic() + 20
-    while any(f"feed\0{shards}\0" in command for command in commands()):
-        assert time.monotonic() < deadline, "feeders end with their actors"
-        time.sleep(0.2)
+    wait_for(lambda: not any(f"feed\0{shards}\0" in command for command in commands()))  # feeders end with their actors
