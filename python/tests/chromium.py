@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import socket as sockets
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from conftest import RANDOM, answers, wait_for
+from conftest import PATIENCE, RANDOM, answers, free_port, wait_for
 
 from imgfeed import DataLoader
 from imgfeed.launcher import find_binary
@@ -84,6 +83,7 @@ class Page:
         self.kind = kind
         scheme = "light" if kind == "light" else "dark"
         self.context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
+        self.context.set_default_timeout(1000 * PATIENCE)
         self.page = self.context.new_page()
         self.said: list[str] = []
         self.page.on("console", lambda m: self.said.append(m.text) if m.type in ("error", "warning") else None)
@@ -100,7 +100,7 @@ class Page:
         return str(self.page.locator(selector).inner_text())
 
     def wait(self, script: str) -> None:
-        wait_for(lambda: self.page.evaluate(script), 20)  # what playwright waits with, the page's policy forbids
+        wait_for(lambda: self.page.evaluate(script))  # what playwright waits with, the page's policy forbids
 
     def check(self) -> None:
         """Fail for what is wrong with how the page looks, or where the console said something."""
@@ -132,9 +132,7 @@ class Feed:
     """A server with a page, at an address that stays the same when it is started again."""
 
     def __init__(self, shards: Path | str, folder: Path, *options: str) -> None:
-        with sockets.socket() as s:
-            s.bind(("127.0.0.1", 0))
-            self.address = f"127.0.0.1:{s.getsockname()[1]}"
+        self.address = f"127.0.0.1:{free_port()}"
         self.url = f"http://{self.address}/"
         self.shards, self.socket = shards, folder / "sock"
         self.options = ["--socket", str(self.socket), "--metrics", self.address, *options]

@@ -8,8 +8,10 @@ import hashlib
 import itertools
 import json
 import os
+import random
 import shutil
 import signal
+import socket as sockets
 import subprocess
 import sys
 import time
@@ -131,6 +133,8 @@ SMALL = [{"op": "Resize", "size": 40}, {"op": "CenterCrop", "size": 32}]
 RANDOM = [{"op": "RandomResizedCrop", "size": 32}, {"op": "RandomHorizontalFlip"}]
 #: Seconds for which disks, servers and clients stand still in tests; IMGFEED_STANDSTILL=60 is as long as some real ones do.
 STANDSTILL = float(os.environ.get("IMGFEED_STANDSTILL", "1"))
+#: Seconds after which a test that waits has failed. Only one that hangs takes so long, also on a busy machine.
+PATIENCE = 300.0
 
 
 def indices(batches: Any) -> list[int]:
@@ -195,12 +199,26 @@ def installed_resampler() -> str:
     return "pillow-13" if int(image.__version__.split(".")[0]) >= 13 else "pillow-12"
 
 
-def wait_for(condition: Callable[[], Any], seconds: float = 10) -> None:
-    """Wait until condition is true; fails when it is not in time."""
-    deadline = time.monotonic() + seconds
+def wait_for(condition: Callable[[], Any]) -> None:
+    """Wait until condition is true; fail after PATIENCE."""
+    deadline = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"
         time.sleep(0.005)
+
+
+def free_port() -> int:
+    """Return a port that nobody has, below those that Linux gives out by itself: so it stays free until it is used."""
+    while True:
+        port = random.randrange(10000, 30000)
+        if not listens(port):
+            return port
+
+
+def listens(port: int) -> bool:
+    """Whether somebody listens at a port."""
+    with sockets.socket() as s:
+        return s.connect_ex(("127.0.0.1", port)) == 0
 
 
 def answers(path: Path) -> bool:
@@ -268,9 +286,18 @@ def deaf(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The 30 seconds after which clients give a server up are half a second, unless it stands still for longer."""
+def impatient() -> Iterator[Callable[[], None]]:
+    """Has clients give a silent server up after half a second instead of 30, until one has: the next server may be slow."""
     assert client.QUIET + client.HUNG == 30
-    if STANDSTILL < 30:
-        monkeypatch.setattr(client, "QUIET", 0.2)
-        monkeypatch.setattr(client, "HUNG", 0.3)
+    close = wire.Connection.close
+    with pytest.MonkeyPatch.context() as patch:
+
+        def begin() -> None:
+            for owner, name, value in ((client, "QUIET", 0.2), (client, "HUNG", 0.3), (wire.Connection, "close", end)):
+                patch.setattr(owner, name, value)
+
+        def end(connection: wire.Connection) -> None:
+            patch.undo()
+            close(connection)
+
+        yield begin if STANDSTILL < 30 else lambda: None

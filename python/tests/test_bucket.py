@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import tarfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from typing import Any
 import boto3
 import numpy as np
 import pytest
-from conftest import imgshard
+from conftest import imgshard, wait_for
 from moto.server import ThreadedMotoServer
 
 from imgfeed import DataLoader
@@ -108,9 +107,7 @@ def test_parts_are_merged_in_a_bucket(large: Path, here: Path, s3: Any, tmp_path
 
 def test_interrupted_build_leaves_nothing(large: Path, s3: Any):
     with subprocess.Popen([find_binary("imgshard"), "build", large, "-o", "s3://sets/cut"], stderr=subprocess.PIPE) as build:
-        deadline = time.monotonic() + 30
-        while not s3.list_multipart_uploads(Bucket="sets").get("Uploads") and build.poll() is None:
-            assert time.monotonic() < deadline
+        wait_for(lambda: s3.list_multipart_uploads(Bucket="sets").get("Uploads") or build.poll() is not None)
         build.send_signal(signal.SIGINT)
         assert build.stderr is not None
         text = build.stderr.read().decode()

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from conftest import PATIENCE
 
 import imgfeed
 
@@ -16,7 +17,7 @@ import imgfeed
 def test_demo_ends_and_leaves_a_contact_sheet(images: Path, tmp_path: Path) -> None:
     image = pytest.importorskip("PIL.Image")
     command = [sys.executable, "-m", "imgfeed.demo", "--data", str(images), "--out", str(tmp_path), "--batch-size", "16"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=50)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     assert [line.split(":")[0] for line in done.stdout.splitlines()[-4:]] == [
         "rank 0",

@@ -6,13 +6,15 @@ import json
 from pathlib import Path
 
 import pytest
-from conftest import alive, script, wait_for
+from conftest import PATIENCE, alive, script, wait_for
 
 LOADER = """
 import json, sys
 from imgfeed import DataLoader
-loader = DataLoader(sys.argv[1], 4, num_workers=1, slots=3, **json.loads(sys.argv[2]))
+def made(): return DataLoader(sys.argv[1], 4, num_workers=1, slots=3, **json.loads(sys.argv[2]))
+loader = made()
 """
+NUMPY = '{"framework": "numpy"}'  # an import of torch takes seconds
 PID = "print(loader._service.server.pid, flush=True)\n"
 
 ENDS = {
@@ -21,7 +23,7 @@ ENDS = {
     "a batch that is kept": "held = [next(iter(loader))]",
     "early break": "for batch in loader: break",
     "sys.exit": "for batch in loader: sys.exit(0)",
-    "sys.exit in a function": "def train():\n    for batch in DataLoader(sys.argv[1], 4, num_workers=1): sys.exit(0)\ntrain()",
+    "sys.exit in a function": "def train():\n    for batch in made(): sys.exit(0)\ntrain()",
     "an exception that is caught": "try:\n    for batch in loader: raise RuntimeError\nexcept RuntimeError: pass",
     "a cycle": "loader.me = loader; loader.it = iter(loader); next(loader.it)",
     # A module older than imgfeed's is taken down after these, whose names are None by then.
@@ -48,15 +50,15 @@ def test_the_end_is_silent(shards: Path, end: str, framework: str, transport: st
         pytest.importorskip("torch")
     options = json.dumps({"transport": transport, "framework": framework})
     with script(LOADER + PID + ENDS[end], str(shards), options) as process:
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=PATIENCE)
     assert (process.returncode, err) == (0, "")
     wait_for(lambda: not alive(int(out)))
 
 
 @pytest.mark.parametrize("end", ["raise KeyError('mine')", "x = 1 / 0"])
 def test_an_exception_is_all_that_is_told(shards: Path, end: str) -> None:
-    with script(LOADER + PID + f"for batch in loader:\n    {end}", str(shards), "{}") as process:
-        out, err = process.communicate(timeout=60)
+    with script(LOADER + PID + f"for batch in loader:\n    {end}", str(shards), NUMPY) as process:
+        out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 1
     assert err.count("Traceback") == 1 and "Exception ignored" not in err
     assert err.splitlines()[-1].split(":")[0] in ("KeyError", "ZeroDivisionError")
@@ -66,17 +68,15 @@ def test_an_exception_is_all_that_is_told(shards: Path, end: str) -> None:
 def test_a_loader_goes_with_its_last_name(shards: Path) -> None:
     """No cycle keeps it, or an iteration: the server ends at once, and not when garbage is collected."""
     code = LOADER + PID + "import gc, time\ngc.disable()\nit = iter(loader); next(it)\ndel it, loader\ntime.sleep(60)"
-    with script(code, str(shards), '{"framework": "numpy"}') as process:
+    with script(code, str(shards), NUMPY) as process:
         assert process.stdout is not None
         pid = int(process.stdout.readline())
-        wait_for(lambda: not alive(pid), 20)
+        wait_for(lambda: not alive(pid))
         process.kill()
 
 
 def test_an_iteration_outlives_its_loader(shards: Path) -> None:
-    code = (
-        "import sys\nfrom imgfeed import DataLoader\nprint(sum(len(b[0]) for b in DataLoader(sys.argv[1], 4, num_workers=1)))"
-    )
-    with script(code, str(shards)) as process:
-        out, err = process.communicate(timeout=60)
+    code = LOADER + "print(sum(len(batch[0]) for batch in made()))"
+    with script(code, str(shards), NUMPY) as process:
+        out, err = process.communicate(timeout=PATIENCE)
     assert (out, err) == ("105\n", "")

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import CLASSES, RANDOM, SAMPLES, SMALL, copied, indices, same
+from conftest import CLASSES, PATIENCE, RANDOM, SAMPLES, SMALL, copied, indices, same
 
 from imgfeed import DataLoader, MissingError, ranks
 
@@ -172,7 +172,7 @@ def test_a_new_iteration_ends_the_one_before(load: Load) -> None:
 
 def test_an_iteration_that_goes_late_stops_no_newer_one(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that was broken off may be collected at any moment, such as between the next one's request and its first batch."""
-    loader = load(8, timeout=5)
+    loader = load(8, timeout=PATIENCE)
     late = [iter(loader)]
     next(late[0])
     session = loader._service.session()

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import RANDOM, STANDSTILL, Feeder, alive, script, seen, wait_for
+from conftest import PATIENCE, RANDOM, STANDSTILL, Feeder, alive, script, seen, wait_for
 from reliability import outcome
 
 import imgfeed
@@ -130,18 +130,20 @@ def test_a_server_that_stands_still(shards: Path) -> None:
     outcome("a server is stopped (SIGSTOP), for less than 30 s", "the batches wait for it, and come with the same bits")
 
 
-@pytest.mark.usefixtures("impatient")
-def test_a_server_that_stands_still_for_long(shards: Path, feeder: Feeder, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_server_that_stands_still_for_long(
+    shards: Path, feeder: Feeder, impatient: Callable[[], None], caplog: pytest.LogCaptureFixture
+) -> None:
     with DataLoader(shards, 4, num_workers=1, **OPTIONS) as loader:
         pid, iteration = own_pid(loader), iter(loader)
         got = seen([next(iteration)])
         os.kill(pid, signal.SIGSTOP)
+        impatient()
         assert got + seen(iteration) == plan(shards)
         assert not alive(pid) and loader.stats()["reconnects"] == 1
     caplog.clear()
 
     def replace() -> None:
-        wait_for(lambda: "waiting up to" in caplog.text, 60)
+        wait_for(lambda: "waiting up to" in caplog.text)
         feeder.end(signal.SIGKILL)
         feeder.start()
 
@@ -150,6 +152,7 @@ def test_a_server_that_stands_still_for_long(shards: Path, feeder: Feeder, caplo
         iteration = iter(loader)
         got = seen([next(iteration)])
         feeder.process.send_signal(signal.SIGSTOP)
+        impatient()
         replaces = threading.Thread(target=replace)
         replaces.start()
         assert got + seen(iteration) == plan(shards)
@@ -160,9 +163,12 @@ def test_a_server_that_stands_still_for_long(shards: Path, feeder: Feeder, caplo
     outcome("a server is stopped for longer", said, lost[0])
 
 
-@pytest.mark.usefixtures("impatient")
 def test_a_clock_that_jumps(
-    shards: Path, feeder: Feeder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    shards: Path,
+    feeder: Feeder,
+    impatient: Callable[[], None],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """The client's, by a year to and fro each time it is read, while a server hangs for too long and goes on."""
     jumps, clock = itertools.cycle((0.0, 3.2e7, -3.2e7)), time.time
@@ -170,7 +176,7 @@ def test_a_clock_that_jumps(
     begin = time.monotonic()
 
     def go_on() -> None:
-        wait_for(lambda: "waiting up to" in caplog.text, 60)
+        wait_for(lambda: "waiting up to" in caplog.text)
         feeder.process.send_signal(signal.SIGCONT)  # type: ignore[union-attr]
 
     with DataLoader(f"unix:{feeder.socket}", 4, **OPTIONS) as loader:
@@ -178,6 +184,7 @@ def test_a_clock_that_jumps(
         iteration = iter(loader)
         got = seen([next(iteration)])
         feeder.process.send_signal(signal.SIGSTOP)
+        impatient()
         goes_on = threading.Thread(target=go_on)
         goes_on.start()
         assert got + seen(iteration) == plan(shards)
@@ -272,7 +279,7 @@ def test_full_temporary_files(shards: Path, full: Callable[..., list[str]], tmp_
 def test_a_default_socket_without_room(shards: Path, full: Callable[..., list[str]], tmp_path: Path) -> None:
     env = {**os.environ, "TMPDIR": str(tmp_path), "XDG_RUNTIME_DIR": ""}
     command = [*full(tmp_path, names=True), find_binary(), "serve", str(shards)]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 1
     said = done.stderr.strip().replace(str(tmp_path), "/tmp")
     outcome("`/tmp` has no room for the default socket", "`imgfeed serve` does not start", said)

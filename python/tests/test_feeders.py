@@ -7,7 +7,6 @@ import contextlib
 import hashlib
 import os
 import random
-import re
 import signal
 import socket
 import struct
@@ -20,7 +19,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import RANDOM, answers, imgshard, wait_for
+from conftest import PATIENCE, RANDOM, answers, free_port, imgshard, wait_for
 
 from imgfeed import DataLoader
 from imgfeed.launcher import find_binary
@@ -35,7 +34,7 @@ class Feeding:
     """A feeder that can be ended and started again at the same address."""
 
     def __init__(self, data: Path) -> None:
-        self.data, self.address = data, "127.0.0.1:0"
+        self.data, self.address = data, f"127.0.0.1:{free_port()}"
         self.start()
 
     def start(self) -> None:
@@ -43,8 +42,7 @@ class Feeding:
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout
         for line in self.process.stdout:
-            if found := re.match(r"on (\S+)$", line):
-                self.address = found[1]
+            if line == f"on {self.address}\n":
                 return
         raise AssertionError("the feeder does not listen")
 
@@ -255,7 +253,7 @@ def test_batches_are_the_same_whatever_becomes_of_feeders(
     addresses = ",".join(fault.link.address for fault in faults)
     with (
         serving(damaged, sockets, "--threads", str(threads), "--feeders", addresses) as fed,
-        DataLoader(fed, 4, timeout=60, **options) as loader,
+        DataLoader(fed, 4, timeout=PATIENCE, **options) as loader,
     ):
         epoch = 0
         while len(events) < count:

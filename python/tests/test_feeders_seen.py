@@ -9,7 +9,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from conftest import wait_for
+from conftest import PATIENCE, wait_for
 
 from imgfeed import DataLoader
 from imgfeed.launcher import find_binary
@@ -34,7 +34,7 @@ def page(text: str) -> str:
 
 
 def get(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=10) as answer:
+    with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
         return str(answer.read().decode())
 
 
@@ -61,7 +61,7 @@ def test_server_and_feeder_show_each_other(shards: Path, tmp_path: Path) -> None
     socket = tmp_path / "s"
     server, serves = started("serve", str(shards), "--socket", str(socket), "--threads", "0", "--feeders", address)
     try:
-        wait_for(lambda: connections(serves) > 0, 30)
+        wait_for(lambda: connections(serves) > 0)
         images = epoch(socket)
         all_feeders = status(serves)["feeders"]
         assert all_feeders["each"][0]["address"] == address
@@ -78,7 +78,7 @@ def test_server_and_feeder_show_each_other(shards: Path, tmp_path: Path) -> None
 
         feeder.kill()
         epoch(socket)  # a server sees that a feeder has gone when it asks for a piece
-        wait_for(lambda: connections(serves) == 0, 30)
+        wait_for(lambda: connections(serves) == 0)
         assert status(serves)["feeders"]["each"][0]["trouble"]
     finally:
         for process in (feeder, server):
@@ -97,7 +97,7 @@ def test_certificates_of_the_document(shards: Path, tmp_path: Path) -> None:
     socket = tmp_path / "s"
     server, serves = started("serve", str(shards), "--socket", str(socket), "--threads", "0", "--feeders", listens[1], *secured)
     try:
-        wait_for(lambda: connections(serves) > 0, 30)
+        wait_for(lambda: connections(serves) > 0)
         epoch(socket)
         assert status(serves)["feeders"]["samples"] > 0
     finally:

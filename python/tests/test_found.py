@@ -10,6 +10,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from conftest import PATIENCE
 
 from imgfeed import DataLoader
 from imgfeed.launcher import find_binary
@@ -22,7 +23,7 @@ def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def imgfeed(*args: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([find_binary(), *args], capture_output=True, text=True, check=False, timeout=30)
+    return subprocess.run([find_binary(), *args], capture_output=True, text=True, check=False, timeout=PATIENCE)
 
 
 def test_own_servers_are_found(shards: Path, runtime: Path) -> None:
@@ -51,7 +52,7 @@ def test_the_page_of_an_own_server(
     metrics = "127.0.0.1:0" if how == "argument" else None
     with DataLoader(shards, batch_size=8, transform="eval", metrics=metrics, verbose=True) as loader:
         page = loader.stats()["page"]
-        with urllib.request.urlopen(f"{page}status.json", timeout=10) as reply:
+        with urllib.request.urlopen(f"{page}status.json", timeout=PATIENCE) as reply:
             assert json.load(reply)["page"] == page
         assert f"status page at {page}" in imgfeed("status").stdout
         for _ in loader:

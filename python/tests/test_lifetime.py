@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import RANDOM, SAMPLES, copied, goes_on_after_interrupts, indices, same, wait_for
+from conftest import PATIENCE, RANDOM, SAMPLES, copied, goes_on_after_interrupts, indices, same, wait_for
 
 from imgfeed import DataLoader
 from imgfeed.ring import _Lease
@@ -108,7 +108,7 @@ def test_batches_may_be_dropped_by_other_threads(load: Load) -> None:
 
 def test_an_interrupt_loses_no_slot(load: Load) -> None:
     """Ctrl-C may come between the arrival of a batch and the moment at which arrays stand for its slot."""
-    loader = load(4, slots=3, timeout=5, **OPTIONS)
+    loader = load(4, slots=3, timeout=PATIENCE, **OPTIONS)
 
     def interrupted(*_: object) -> Any:
         raise KeyboardInterrupt
@@ -126,7 +126,7 @@ def test_an_interrupt_loses_no_slot(load: Load) -> None:
 @pytest.mark.usefixtures("deaf")
 def test_interrupts_at_any_moment(load: Load) -> None:
     """After each the loader can be iterated again, and nobody waits for a lock or for slots that are lost."""
-    loader = load(4, slots=3, timeout=5)
+    loader = load(4, slots=3, timeout=PATIENCE)
     moments = random.Random(1)
 
     class Interrupt(BaseException):
@@ -169,14 +169,15 @@ def test_an_iterator_goes_on_after_an_interrupt(
 
 @pytest.mark.usefixtures("deaf")
 def test_an_iterator_goes_on_after_signals(load: Load, caplog: pytest.LogCaptureFixture) -> None:
-    loader = load(4, slots=3, timeout=5, **OPTIONS)
+    loader = load(4, slots=3, timeout=PATIENCE, **OPTIONS)
     want = [copied(b) for _ in range(2) for b in loader]
     moments, inside, signals, got = random.Random(1), False, 0, []
 
     def interrupt(number: int, frame: Any) -> None:
         nonlocal signals, inside
         signals += 1
-        signal.setitimer(signal.ITIMER_REAL, moments.uniform(1e-5, 2e-3))
+        if signals < 200:  # for ever, a slow machine would deliver no batch between two of them
+            signal.setitimer(signal.ITIMER_REAL, moments.uniform(1e-5, 2e-3))
         if inside:
             inside = False
             raise Watchdog
@@ -212,7 +213,7 @@ def test_an_iterator_goes_on_after_signals(load: Load, caplog: pytest.LogCapture
 
 
 def test_a_slot_whose_finalizer_was_ended_comes_back(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
-    loader = load(4, slots=3, timeout=20)
+    loader = load(4, slots=3, timeout=PATIENCE)
     with monkeypatch.context() as patch:
         patch.setattr(_Lease, "__del__", lambda lease: None)
         next(iter(loader))
@@ -229,7 +230,7 @@ def test_an_interrupt_while_a_slot_goes_back(load: Load) -> None:
             super().pop(*key)
             raise KeyboardInterrupt
 
-    loader = load(4, slots=3, timeout=20)
+    loader = load(4, slots=3, timeout=PATIENCE)
     batch = next(iter(loader))
     before = ring(loader)
     before._held = Interrupting(before._held)

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import alive, wait_for
+from conftest import PATIENCE, alive, wait_for
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "parts.py"
 #: In the place of make: a part named bad fails, one named wait waits for a process.
@@ -64,7 +64,7 @@ def test_a_signal_ends_all_that_was_started(tmp_path: Path, number: signal.Signa
     wait_for(lambda: pids.exists() and len(pids.read_text().split()) == 2)
     wait_for((tmp_path / "logs" / "two.log").exists)
     os.kill(run.pid, number)
-    said = run.communicate(timeout=30)[0]
+    said = run.communicate(timeout=PATIENCE)[0]
     assert run.returncode == 128 + number
     assert f"ended by {number.name}: wait" in said
     wait_for(lambda: not any(alive(int(pid)) for pid in pids.read_text().split()))

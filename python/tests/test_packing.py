@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import SAMPLES, script, wait_for
+from conftest import PATIENCE, SAMPLES, script, wait_for
 
 from imgfeed import DataLoader, ImgfeedError
 from imgfeed.launcher import find_binary
@@ -114,7 +114,7 @@ def start(images: Path, cache: Path) -> object:
 
 def test_processes_that_start_together_pack_once(images: Path, tmp_path: Path) -> None:
     together = [start(images, tmp_path) for _ in range(4)]
-    outputs = [process.communicate(timeout=60) for process in together]
+    outputs = [process.communicate(timeout=PATIENCE) for process in together]
     assert [out.strip() for out, _ in outputs] == [str(SAMPLES)] * 4, outputs
     assert sum(errors.count("once, into") for _, errors in outputs) == 1
     assert len(list(tmp_path.iterdir())) == 1
@@ -125,27 +125,27 @@ def test_what_is_interrupted_leaves_nothing(images: Path, tmp_path: Path, monkey
     programs, cache, begun = tmp_path / "bin", tmp_path / "cache", tmp_path / "begun"
     programs.mkdir()
     slow = programs / "imgshard"
-    slow.write_text(f"#!/bin/sh\necho $$ >{begun}.part && mv {begun}.part {begun}\nexec sleep 60\n")
+    slow.write_text(f"#!/bin/sh\necho $$ >{begun}.part && mv {begun}.part {begun}\nexec sleep 600\n")
     slow.chmod(0o755)
     shutil.copy(find_binary(), programs / "imgfeed")
     monkeypatch.setenv("IMGFEED_BIN", str(programs / "imgfeed"))
     with start(images, cache) as process:
-        wait_for(begun.exists, 30)
+        wait_for(begun.exists)
         assert sorted(one.suffix for one in cache.iterdir()) == [".lock", ".partial"]
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=20)
+        _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode and "KeyboardInterrupt" in errors
     assert list(cache.iterdir()) == []
 
     begun.unlink()
     with start(images, cache) as process:
-        wait_for(begun.exists, 30)
+        wait_for(begun.exists)
         process.kill()
     monkeypatch.undo()
     with start(images, cache) as process:
         assert "another process packs; waiting" in process.stderr.readline()
         os.kill(int(begun.read_text()), signal.SIGKILL)
-        out, _ = process.communicate(timeout=60)
+        out, _ = process.communicate(timeout=PATIENCE)
     assert out.strip() == str(SAMPLES)
     assert [Packed(one, SAMPLES).is_whole for one in cache.iterdir()] == [True]
 

@@ -50,7 +50,7 @@ def test_page_shows_what_the_server_does(browser: Any, feed: Feed, kind: str) ->
     first = [copied(next(batches)) for _ in range(2)]
     page = Page(browser, feed.url, kind)
     page.wait("document.querySelectorAll('details.session').length === 1")
-    assert "training is the limit" in page.text("details.session .verdict")
+    page.wait("document.querySelector('details.session .verdict').textContent.includes('training is the limit')")
     assert page.text("details.session .epoch") == "epoch 0"
     assert page.page.locator("#store-section").is_hidden()
     page.page.keyboard.press("Tab")  # by keyboard alone: to the session, and open it
@@ -73,7 +73,7 @@ def test_page_shows_what_the_server_does(browser: Any, feed: Feed, kind: str) ->
     page.wait("document.querySelectorAll('canvas').length === 2")
     assert [text for text in page.page.locator(".u-value").all_inner_texts() if text in ("", "–", "--")] == []
     assert page.text("details.session .rate").endswith(" images/s")
-    wait_for(lambda: drawn(page, "throughput") and drawn(page, "stages"), 20)
+    wait_for(lambda: drawn(page, "throughput") and drawn(page, "stages"))
     page.close("page-drawn")
     loader.close()
 
@@ -160,7 +160,7 @@ def test_page_shows_the_store(browser: Any, shards: Path, tmp_path: Path, kind: 
             shown = list(loader) and tiles(page)
             return shown.keys() == wanted.keys() and all(re.fullmatch(wanted[name], shown[name]) for name in wanted)
 
-        wait_for(settled, 20)
+        wait_for(settled)
         page.close("page-store")
     store.end()
 

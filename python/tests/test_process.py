@@ -18,7 +18,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from conftest import SAMPLES, SMALL, Feeder, alive, indices, script, wait_for
+from conftest import PATIENCE, SAMPLES, SMALL, Feeder, alive, indices, script, wait_for
 
 import imgfeed
 from imgfeed import DataLoader, launcher
@@ -158,10 +158,11 @@ def test_closing_wakes_a_thread_that_waits(shards: Path, tmp_path: Path) -> None
     os.waitpid(feeder.process.pid, os.WUNTRACED)
     with ThreadPoolExecutor(1) as pool:
         waits = pool.submit(list, iteration)
-        time.sleep(0.2)
+        (thread,) = pool._threads
+        wait_for(lambda: sys._current_frames()[thread.ident or 0].f_code.co_name == "ready")
         loader.close()
         with pytest.raises(imgfeed.ServerError, match=r"loader was closed while another thread waited for a batch$"):
-            waits.result(10)
+            waits.result(PATIENCE)
     feeder.process.send_signal(signal.SIGCONT)
     feeder.end(signal.SIGTERM)
     assert held[0].any()
@@ -194,15 +195,15 @@ loader = DataLoader(sys.argv[1], 4, framework="numpy", transform="eval", num_wor
 it = iter(loader)
 os.kill(loader._service.server.pid, signal.SIGSTOP)
 os.waitpid(loader._service.server.pid, os.WUNTRACED)
-threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
 try:
+    threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
     for _ in it: pass
 except KeyboardInterrupt:
     os.kill(loader._service.server.pid, signal.SIGCONT)
     print("interrupted", sum(len(i) for i, _ in loader), flush=True)
 """
     with script(code, str(shards)) as process:
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=PATIENCE)
         assert out.split() == ["interrupted", str(SAMPLES)], err
 
 
@@ -225,7 +226,7 @@ def test_a_forked_child_connects_anew(load: Load, shards: Path) -> None:
         results = fork.Queue()
         child = fork.Process(target=_in_child, args=(loader, iteration, results))
         child.start()
-        error, got = results.get(timeout=30)
+        error, got = results.get(timeout=PATIENCE)
         child.join()
         assert "fork" in error and "ended" not in error
         assert got == list(range(SAMPLES))
@@ -235,14 +236,15 @@ def test_a_forked_child_connects_anew(load: Load, shards: Path) -> None:
 
 
 def test_the_first_batch_waits_for_no_timeout(shards: Path) -> None:
-    """It takes a tenth of a second; a busy machine may make more of that, but not in three tries as much as a wait would."""
-    seconds = []
-    for _ in range(3):
+    """It takes a tenth of a second; a busy machine may make more of that, but not each time as much as a wait would."""
+
+    def seconds() -> float:
         begin = time.perf_counter()
         with own(shards) as loader:
             next(iter(loader))
-            seconds.append(time.perf_counter() - begin)
-    assert min(seconds) < 4
+            return time.perf_counter() - begin
+
+    assert any(seconds() < 4 for _ in range(20))
 
 
 def test_a_missing_program_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -258,20 +260,18 @@ def test_data_that_is_no_set_says_what_was_found(tmp_path: Path) -> None:
     assert str(tmp_path) in str(caught.value)
 
 
-def test_a_small_limit_of_virtual_memory_is_named(shards: Path) -> None:
-    limit = "resource.setrlimit(resource.RLIMIT_AS, (1 << 29, 1 << 29))"
-    program = f"import sys, resource, imgfeed; {limit}; imgfeed.DataLoader(sys.argv[1], 8, framework='numpy')"
-    done = subprocess.run([sys.executable, "-c", program, shards], capture_output=True, text=True, check=False, timeout=60)
-    assert done.stderr.splitlines()[-1].endswith(
-        "the server did not start: the limit of virtual memory (ulimit -v) is 0.5 GiB: raise it to 4 GiB or more"
-    )
-
-
-def test_a_small_limit_of_files_is_named(shards: Path) -> None:
-    limit = "resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))"
-    program = f"import sys, resource, imgfeed; {limit}; imgfeed.DataLoader(sys.argv[1], 8, framework='numpy')"
-    done = subprocess.run([sys.executable, "-c", program, shards], capture_output=True, text=True, check=False, timeout=60)
-    assert done.stderr.endswith("bytes: file too large: raise the limit of a file's size (ulimit -f)\n")
+@pytest.mark.parametrize(
+    ("limit", "size", "says"),
+    [
+        ("AS", 1 << 29, "start: the limit of virtual memory (ulimit -v) is 0.5 GiB: raise it to 4 GiB or more\n"),
+        ("FSIZE", 1 << 16, "bytes: file too large: raise the limit of a file's size (ulimit -f)\n"),
+    ],
+)
+def test_a_small_limit_is_named(shards: Path, limit: str, size: int, says: str) -> None:
+    small = f"resource.setrlimit(resource.RLIMIT_{limit}, ({size}, {size}))"
+    code = f"import sys, resource, imgfeed; {small}; imgfeed.DataLoader(sys.argv[1], 8, framework='numpy')"
+    with script(code, str(shards)) as process:
+        assert process.communicate(timeout=PATIENCE)[1].endswith(says)
 
 
 def test_of_a_server_that_crashed_the_reason_is_shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -301,7 +301,7 @@ def test_a_server_that_opens_its_data_slowly(
     monkeypatch.setattr(launcher, "time", clock)
     with own(shards) as loader:
         assert next(iter(loader)) is not None
-    assert clock.monotonic() > 2 * launcher.START_TIMEOUT and "is starting: opening: 2 of 4 shards" in caplog.text
+    assert clock.monotonic() > 2 * launcher.START_TIMEOUT and re.search(r"is starting: opening: \d of 4 shards", caplog.text)
     program.write_text(f"#!/bin/sh\necho hello >&2\nwhile sleep 0.1; do echo >>{lines}; done\n")
     with pytest.raises(imgfeed.TimeoutError, match=r"did not start within 5 s: hello"):
         own(shards)

@@ -7,7 +7,6 @@ import os
 import random
 import re
 import shutil
-import socket
 import ssl
 import subprocess
 import tarfile
@@ -21,7 +20,7 @@ from typing import Any
 
 import needs
 import pytest
-from conftest import RANDOM, copied, imgshard, same, wait_for
+from conftest import PATIENCE, RANDOM, copied, free_port, imgshard, listens, same, wait_for
 
 from imgfeed import DataLoader, ServerError
 
@@ -89,7 +88,7 @@ class Store(ThreadingHTTPServer):
 
 @pytest.fixture
 def store(shards: Path) -> Iterator[Store]:
-    store = Store(shards.parent, fails=True)
+    store = Store(shards.parent, free_port(), fails=True)
     yield store
     store.end()
 
@@ -152,7 +151,7 @@ def test_a_cache_on_the_disk(shards: Path, store: Store, tmp_path: Path) -> None
             f"{store.url}/{shards.name}", transform=RANDOM, batch_size=8, seed=3, rank=0, world=1, **options
         ) as loader:
             got = [copied(b) for _ in range(2) for b in loader]
-            with urllib.request.urlopen(f"{loader.stats()['page']}status.json", timeout=10) as reply:
+            with urllib.request.urlopen(f"{loader.stats()['page']}status.json", timeout=PATIENCE) as reply:
                 seen = json.load(reply)["store"]
         assert all(same(a, b) for a, b in zip(got, want, strict=True))
         assert store.count == seen["requests"] and seen["hit_bytes"] > 0 and seen["cache_used"] > 0
@@ -209,11 +208,6 @@ def test_kills_with_a_cache_half_full(shards: Path, store: Store, tmp_path: Path
             assert all(same(a, b) for a, b in zip(got, want, strict=True))
 
 
-def listens(port: int) -> bool:
-    with socket.socket() as s:
-        return s.connect_ex(("127.0.0.1", port)) == 0
-
-
 def test_what_is_not_there(store: Store) -> None:
     with pytest.raises(ServerError, match="/nothing: there is no such file or folder"):
         DataLoader(f"{store.url}/nothing", batch_size=8, transform="eval")
@@ -268,9 +262,7 @@ def test_an_index_of_a_stranger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_a_bucket(shards: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Versity's gateway is a real server of S3."""
     gateway = needs.program("versitygw")
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
+    port = free_port()
     shutil.copytree(shards, tmp_path / "root" / "bucket" / "sets" / "train")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
@@ -280,7 +272,7 @@ def test_a_bucket(shards: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     environment = {**os.environ, "ROOT_ACCESS_KEY": "key", "ROOT_SECRET_KEY": "secret"}
     with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
         try:
-            wait_for(lambda: listens(port), 30)
+            wait_for(lambda: listens(port))
             here, there = batches(shards), batches("s3://bucket/sets")
             assert all(same(a, b) for a, b in zip(here, there, strict=True))
         finally:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import SAMPLES, SMALL, alive, indices, script, wait_for
+from conftest import PATIENCE, SAMPLES, SMALL, alive, indices, script, wait_for
 
 from imgfeed import DataLoader
 
@@ -59,7 +59,7 @@ def test_a_loader_made_in_another_process(shards: Path, start: str, end: str) ->
         child = context.Process(target=_make_and_iterate, args=(shards, end, results), daemon=True)
         child.start()
         got, pid = results.get()
-        child.join(30)
+        child.join(PATIENCE)
         assert child.exitcode == (1 if end == "raise" else 0)
         assert got == want
         wait_for(lambda: not alive(pid))
@@ -88,7 +88,7 @@ for use in (False, True):
 print(count + sum(len(labels) for _, labels in it))
 """
     with script(code, str(shards)) as process:
-        assert process.communicate(timeout=60) == (f"{SAMPLES}\n", "")
+        assert process.communicate(timeout=PATIENCE) == (f"{SAMPLES}\n", "")
         assert process.returncode == 0
 
 
@@ -128,7 +128,7 @@ def test_an_iteration_goes_to_another_thread(shards: Path) -> None:
             iteration, seen = iter(loader), []
             thread = threading.Thread(target=lambda it, to: to.extend(indices(it)), args=(iteration, seen))
             thread.start()
-            thread.join(30)
+            thread.join(PATIENCE)
             assert seen == list(range(SAMPLES))
         assert alive(pid_of(loader))
 
@@ -138,7 +138,7 @@ def test_a_loader_made_by_a_thread_that_has_ended(shards: Path) -> None:
     made: list[DataLoader] = []
     thread = threading.Thread(target=lambda: made.append(own(shards)))
     thread.start()
-    thread.join(30)
+    thread.join(PATIENCE)
     with made[0] as loader:
         assert len(indices(loader)) == len(indices(loader)) == SAMPLES
 
@@ -165,4 +165,4 @@ except KeyboardInterrupt:
     ) as process:  # fmt: skip
         assert process.stdout is not None and process.stdout.readline() == "ready\n"
         os.killpg(process.pid, signal.SIGINT)
-        assert process.communicate(timeout=60) == (f"{SAMPLES}\n", "")
+        assert process.communicate(timeout=PATIENCE) == (f"{SAMPLES}\n", "")

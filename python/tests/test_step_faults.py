@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import re
 import signal
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from conftest import RANDOM, SAMPLES, alive, copied, goes_on_after_interrupts, same, script, wait_for
+from conftest import PATIENCE, RANDOM, SAMPLES, alive, copied, goes_on_after_interrupts, same, script, wait_for
 
 from imgfeed import DataLoader, MapError, from_torch
 
@@ -96,12 +97,12 @@ def test_any_number_of_iterations_may_be_left(shards: Path) -> None:
 
 def test_a_handlers_exception_beside_a_slow_process(shards: Path) -> None:
     """The process goes on for a while with a batch that the caller asks for again, and spoils neither that nor others."""
-    slow = mmap.mmap(-1, 1)
+    slow = mmap.mmap(-1, 2)
 
     def numbered(images: Array, indices: Array) -> Array:
         if indices[0] == 50 and not slow[0]:
             slow[0] = 1
-            time.sleep(1)
+            wait_for(lambda: slow[1])
             return np.full_like(images, 255)
         images[:] = indices.astype(np.uint8)[:, None, None, None]
         return images
@@ -116,9 +117,10 @@ def test_a_handlers_exception_beside_a_slow_process(shards: Path) -> None:
             iteration = iter(loader)
             held = [next(iteration) for _ in range(10)]
             wait_for(lambda: slow[0])
-            signal.setitimer(signal.ITIMER_REAL, 0.2)
             with pytest.raises(Interrupt):
+                signal.setitimer(signal.ITIMER_REAL, 0.2)
                 next(iteration)
+            threading.Timer(0.8, slow.__setitem__, (1, 1)).start()
             held += list(iteration)
             time.sleep(1)  # the process that fe78ee5 left to itself would have written by now
             assert [int(i) for _, _, indices in held for i in indices] == list(range(SAMPLES))
@@ -416,7 +418,7 @@ def test_processes_end_with_the_caller(shards: Path, how: str) -> None:
         worker = int(caller.stdout.readline())
         if how == "wait":
             caller.kill()
-        caller.wait(timeout=20)
+        caller.wait(timeout=PATIENCE)
         wait_for(lambda: not alive(worker))
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import PATIENCE
 
 import imgfeed
 from imgfeed import client, wire
@@ -219,7 +220,6 @@ def test_batches_of_an_older_epoch_are_given_back() -> None:
 def test_a_slow_server_is_asked_whether_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its answers are nobody else's, and one that does not answer is lost."""
     monkeypatch.setattr(client, "QUIET", 0.01)
-    monkeypatch.setattr(client, "HUNG", 0.5)
     late = threading.Event()
 
     def script(fake: Fake) -> None:
@@ -229,7 +229,7 @@ def test_a_slow_server_is_asked_whether_it_is_there(monkeypatch: pytest.MonkeyPa
         assert message == {"type": "key", "index": 7}
         fake.send({"type": "key", "index": 7, "key": "seven"})
         assert fake.read() == {"type": "stats"}
-        late.wait(10)
+        late.wait(PATIENCE)
 
     with served(script) as session:
         session.open({})
@@ -237,13 +237,13 @@ def test_a_slow_server_is_asked_whether_it_is_there(monkeypatch: pytest.MonkeyPa
         with pytest.raises(TimeoutError):
             session.next(0.25, watch=True)
         assert session.key(7) == "seven"
+        monkeypatch.setattr(client, "HUNG", 0.1)
         with pytest.raises(imgfeed.LostError, match="has not answered for"):
             session.next(watch=True)
         late.set()
 
 
-@pytest.mark.usefixtures("impatient")
-def test_a_server_that_is_silent_in_the_middle_of_a_message_is_lost() -> None:
+def test_a_server_that_is_silent_in_the_middle_of_a_message_is_lost(impatient: Callable[[], None]) -> None:
     asked = threading.Event()
 
     def script(fake: Fake) -> None:
@@ -251,10 +251,11 @@ def test_a_server_that_is_silent_in_the_middle_of_a_message_is_lost() -> None:
         assert fake.read() == {"type": "labels"}
         fake.send({"type": "labels", "count": 4})
         fake.sock.sendall(bytes(12))
-        asked.wait(10)
+        asked.wait(PATIENCE)
 
     with served(script) as session:
         session.open({})
+        impatient()
         with pytest.raises(imgfeed.LostError, match="s in the middle of a message"):
             session.labels()
         asked.set()
@@ -306,7 +307,7 @@ def test_closing_ends_a_connection_whose_socket_a_fork_has() -> None:
     connection = wire.Connection(ours)
     with ours.dup(), theirs:
         connection.close()
-        theirs.settimeout(5)
+        theirs.settimeout(PATIENCE)
         assert theirs.recv(1) == b""
 
 
@@ -319,7 +320,7 @@ def test_a_message_may_come_in_pieces_and_late() -> None:
         data = wire.encode(STARTED) + wire.encode({"type": "end", "generation": 1, "epoch": 0})
         for byte in data[:-3]:
             fake.sock.sendall(bytes([byte]))
-        go_on.wait(10)
+        go_on.wait(PATIENCE)
         fake.sock.sendall(data[-3:])
 
     with served(script) as session:
@@ -328,4 +329,4 @@ def test_a_message_may_come_in_pieces_and_late() -> None:
         with pytest.raises(TimeoutError):
             session.next(timeout=0.05)
         go_on.set()
-        assert session.next(timeout=10) is None
+        assert session.next(timeout=PATIENCE) is None

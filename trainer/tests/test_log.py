@@ -102,7 +102,7 @@ def test_the_log_book(train: Train, tmp_path: Path, capsys: pytest.CaptureFixtur
         "| batch_size | `[16]` |",
     ):
         assert line in text
-    assert re.search(r"\| training time \| 0:00:\d\d \(and 0:00:\d\d of evaluation\) \|", text)
+    assert re.search(r"\| training time \| 0:\d\d:\d\d \(and 0:\d\d:\d\d of evaluation\) \|", text)
     train("other", "--batch-size", "32")
     capsys.readouterr()
     main(["report", str(run), str(tmp_path / "other")])

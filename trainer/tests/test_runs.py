@@ -178,7 +178,7 @@ def test_a_rehearsal_writes_nothing(train: Train, capsys: pytest.CaptureFixture[
     train("run", "--dry-run", "--accumulate", "2")
     said = capsys.readouterr().out
     assert re.search(r"^batch +16 a rank, 32 a step$", said, re.MULTILINE)
-    assert re.search(r"^an epoch +0:00:\d\d; all 2: 0:00:\d\d, without evaluation$", said, re.MULTILINE)
+    assert re.search(r"^an epoch +0:\d\d:\d\d; all 2: 0:\d\d:\d\d, without evaluation$", said, re.MULTILINE)
     assert re.search(r"^images/s +[\d,]+$", said, re.MULTILINE) and "report: " not in said
     assert not (tmp_path / "run").exists()
 
