@@ -47,7 +47,7 @@ def test_the_order_of_every_rank_resumed_at_every_batch(load: Load, name: str) -
         whole = [np.concatenate(column) for column in zip(*map(copied, alone), strict=True)]  # images, labels, indices, params
         for world in (1, 2, 4, 8):
             for rank in range(world):
-                loader = load(4, rank=rank, world=world, **options)
+                loader = load(10, rank=rank, world=world, **options)
                 loader.set_epoch(2)
                 states, batches = [loader.state_dict()], []
                 assert len(loader) == len(iter(loader))

@@ -401,7 +401,8 @@ def hangs(image, index):
         os.write(begins, str(os.getpid()).encode())
         time.sleep(100)
     return image
-loader = DataLoader(sys.argv[1], 8, map=hangs, map_workers=2, transform=[{"op": "CenterCrop", "size": 32}], num_workers=1)
+options = {"framework": "numpy", "transform": [{"op": "CenterCrop", "size": 32}], "num_workers": 1}
+loader = DataLoader(sys.argv[1], 8, map=hangs, map_workers=2, **options)
 iteration = iter(loader)
 next(iteration)
 print(os.read(begun, 20).decode(), flush=True)
