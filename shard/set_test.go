@@ -22,7 +22,7 @@ var testClasses = []string{"n01440764", "n01443537", "n01484850"}
 // makeSamples returns n samples of made-up bytes, in the order of a set with testSeed.
 func makeSamples(n int) []Sample {
 	rng := rand.New(rand.NewPCG(1, uint64(n)))
-	samples := make([]Sample, n)
+	samples, hashes := make([]Sample, n), map[string]uint64{}
 	for i := range samples {
 		label := int32(rng.IntN(len(testClasses)))
 		s := Sample{
@@ -33,10 +33,10 @@ func makeSamples(n int) []Sample {
 		if i%3 != 0 {
 			s.Aux = randomBytes(rng, rng.IntN(40))
 		}
-		samples[i] = s
+		samples[i], hashes[s.Key] = s, OrderHash(testSeed, s.Key)
 	}
 	slices.SortFunc(samples, func(a, b Sample) int {
-		return cmp.Or(cmp.Compare(OrderHash(testSeed, a.Key), OrderHash(testSeed, b.Key)), cmp.Compare(a.Key, b.Key))
+		return cmp.Or(cmp.Compare(hashes[a.Key], hashes[b.Key]), cmp.Compare(a.Key, b.Key))
 	})
 	return samples
 }
