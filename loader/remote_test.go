@@ -50,7 +50,8 @@ func noiseSet(t *testing.T, n int) string {
 // TestCacheHits reads three epochs through caches of parts of a set: the same batches as from a folder, and from the second epoch on
 // the cache's share of them without a request.
 func TestCacheHits(t *testing.T) {
-	dir := noiseSet(t, 400)
+	const samples = 400
+	dir := noiseSet(t, samples)
 	server := httptest.NewServer(http.FileServer(http.Dir(filepath.Dir(dir))))
 	defer server.Close()
 	before := storage.Default
@@ -80,8 +81,9 @@ func TestCacheHits(t *testing.T) {
 				hits, misses = hits+hit, misses+miss
 				rate := float64(hit) / float64(hit+miss)
 				t.Logf("epoch %d: %.3f from the cache, %d bytes kept", epoch, rate, cache.Used())
-				// A record of 41 KB takes parts of two blocks of the disk in addition.
-				if epoch > 0 && (rate < 0.85*share || rate > share+0.02) {
+				// A record of 41 KB takes parts of two blocks of the disk in addition, and the room that is left may be too short for one
+				// more, or for two while each is promised it.
+				if epoch > 0 && (rate < 0.85*share-2./samples || rate > share+0.02) {
 					t.Errorf("epoch %d: %.3f of the bytes came from a cache of %.1f", epoch, rate, share)
 				}
 			}
