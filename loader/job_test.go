@@ -53,13 +53,14 @@ func TestDo(t *testing.T) {
 		if err := p.Do(t.Context(), 0, nil); err != nil {
 			t.Error(err)
 		}
+		sleep := func(*transform.Engine, int) error { time.Sleep(time.Millisecond); return nil }
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		defer cancel()
-		if err := p.Do(ctx, 1<<20, func(*transform.Engine, int) error { time.Sleep(time.Millisecond); return nil }); !errors.Is(err, context.DeadlineExceeded) {
+		if err := p.Do(ctx, 1<<20, sleep); !errors.Is(err, context.DeadlineExceeded) {
 			t.Error(err)
 		}
 		time.AfterFunc(20*time.Millisecond, p.Close)
-		if err := p.Do(t.Context(), 1<<20, func(*transform.Engine, int) error { time.Sleep(time.Millisecond); return nil }); !errors.Is(err, ErrClosed) {
+		if err := p.Do(t.Context(), 1<<20, sleep); !errors.Is(err, ErrClosed) {
 			t.Error(err)
 		}
 		if err := p.Do(t.Context(), 1, func(*transform.Engine, int) error { return nil }); !errors.Is(err, ErrClosed) {

@@ -30,7 +30,8 @@ func TestFeedersAreSeen(t *testing.T) {
 		}
 	}
 	all := st.Feeders
-	if len(all.Each) != 2 || all.Samples == 0 || all.Bytes == 0 || all.SamplesPerSecond <= 0 || all.BytesPerSecond <= 0 || all.Share <= 0 || all.Share > 1 {
+	if len(all.Each) != 2 || all.Samples == 0 || all.Bytes == 0 || all.SamplesPerSecond <= 0 || all.BytesPerSecond <= 0 ||
+		all.Share <= 0 || all.Share > 1 {
 		t.Errorf("%+v", all)
 	}
 	if all.Late == 0 && (all.Samples < 100 || all.Again != 1 || all.Share < 0.9) { // sample 42 is damaged

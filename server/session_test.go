@@ -299,7 +299,9 @@ func TestAnOrdinaryCloseIsNoLoss(t *testing.T) {
 			c := ts.dial().hello().open(openRequest{BatchSize: 2, Slots: 8})
 			started := c.start(startRequest{})
 			until(func() bool { // the client has not read all that it was sent
-				return slices.ContainsFunc(ts.openSessions(), func(s *session) bool { return s.connection.id == c.opened.Session && s.ring.Lent() == 8 })
+				return slices.ContainsFunc(ts.openSessions(), func(s *session) bool {
+					return s.connection.id == c.opened.Session && s.ring.Lent() == 8
+				})
 			})
 			if stops {
 				c.send(stopRequest{Generation: started.Generation})

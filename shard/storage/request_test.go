@@ -106,7 +106,8 @@ func TestOutage(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if _, err := f.ReadAt(make([]byte, 10), 100_000); !IsDown(err) || !strings.Contains(err.Error(), "502 Bad Gateway, and") || time.Since(began) != timeout {
+		_, err = f.ReadAt(make([]byte, 10), 100_000)
+		if !IsDown(err) || !strings.Contains(err.Error(), "502 Bad Gateway, and") || time.Since(began) != timeout {
 			t.Error(err)
 		}
 		hangs.Store(false)
@@ -177,7 +178,8 @@ func TestTrickle(t *testing.T) {
 			if err == nil {
 				_, err = f.ReadAt(make([]byte, c.piece*c.pieces), 0)
 			}
-			if took := time.Since(began); (err == nil) != c.ends || err != nil && (!strings.Contains(err.Error(), "500 bytes came in 30s") || took != stallTimeout) {
+			took := time.Since(began)
+			if (err == nil) != c.ends || err != nil && (!strings.Contains(err.Error(), "500 bytes came in 30s") || took != stallTimeout) {
 				t.Errorf("pieces of %d bytes: %v after %v", c.piece, err, took)
 			}
 		})
