@@ -22,17 +22,6 @@ func frame(kind, members string) []byte {
 	return append(binary.LittleEndian.AppendUint32(nil, uint32(len(text))), text...)
 }
 
-// nextFrame reads a message's text.
-func nextFrame(r io.Reader) ([]byte, error) {
-	var length uint32
-	if err := binary.Read(r, binary.LittleEndian, &length); err != nil {
-		return nil, err
-	}
-	text := make([]byte, length)
-	_, err := io.ReadFull(r, text)
-	return text, err
-}
-
 // servedSession starts a server, on which a client has a session whose epoch waits for it.
 func servedSession(t *testing.T) (socket string, serve *exec.Cmd) {
 	t.Helper()
