@@ -42,14 +42,10 @@ func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 func onTestClock(t *testing.T, timeout time.Duration, answer http.HandlerFunc, run func(t *testing.T, at Storage)) {
 	synctest.Test(t, func(t *testing.T) {
 		within(t, timeout)
-		dialled := make(pipes)
-		Default.web.Transport.(*http.Transport).DialContext = func(context.Context, string, string) (net.Conn, error) {
-			near, far := net.Pipe()
-			dialled <- far
-			return near, nil
-		}
+		l := pipes{make(chan net.Conn), make(chan struct{})}
+		Default.web.Transport.(*http.Transport).DialContext = l.dial
 		server := &http.Server{Handler: answer}
-		go server.Serve(dialled)
+		go server.Serve(l)
 		at, err := At("http://store")
 		if err != nil {
 			t.Fatal(err)
@@ -60,16 +56,31 @@ func onTestClock(t *testing.T, timeout time.Duration, answer http.HandlerFunc, r
 }
 
 // pipes is a listener of connections in memory.
-type pipes chan net.Conn
-
-func (p pipes) Accept() (net.Conn, error) {
-	if conn, more := <-p; more {
-		return conn, nil
-	}
-	return nil, net.ErrClosed
+type pipes struct {
+	dialled chan net.Conn
+	closed  chan struct{}
 }
 
-func (p pipes) Close() error { close(p); return nil }
+func (p pipes) dial(context.Context, string, string) (net.Conn, error) {
+	near, far := net.Pipe()
+	select {
+	case p.dialled <- far:
+		return near, nil
+	case <-p.closed: // a transport dials on when its request has got another connection
+		return nil, net.ErrClosed
+	}
+}
+
+func (p pipes) Accept() (net.Conn, error) {
+	select {
+	case conn := <-p.dialled:
+		return conn, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p pipes) Close() error { close(p.closed); return nil }
 
 func (p pipes) Addr() net.Addr { return &net.UnixAddr{} }
 
