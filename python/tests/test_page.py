@@ -139,7 +139,7 @@ def tiles(page: Page) -> dict[str, str]:
 @pytest.mark.parametrize("kind", SIZES)
 def test_page_shows_the_store(browser: Any, shards: Path, tmp_path: Path, kind: str) -> None:
     """Where bytes come from: a web server that fails now and then, and later the cache."""
-    store = Store(shards.parent, fails=True)
+    store = Store(shards.parent, fails=60)
     cache = ["--cache", str(tmp_path / "cache"), "--cache-size", "100MB"]
     with fed(f"{store.url}/{shards.name}", tmp_path, *cache) as feed, feed.loader(batch_size=8) as loader:
         for _ in loader:
