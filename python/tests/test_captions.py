@@ -122,6 +122,7 @@ def test_fields_beside_it_and_draws_of_repeats(packed: Path) -> None:
 @pytest.mark.parametrize("command", ["build", "index"])
 def test_what_img2dataset_writes(images: Path, tmp_path: Path, command: str) -> None:
     """Its own program fetches images with captions from a server of this machine."""
+    program = needs.program("img2dataset")  # before the server starts: if closed without shutdown(), its thread spins for good
     files = sorted(images.rglob("*.JPEG"))[:12]
     handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(images))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
@@ -132,7 +133,7 @@ def test_what_img2dataset_writes(images: Path, tmp_path: Path, command: str) -> 
         flags = "--input_format=json --url_col=url --caption_col=caption --output_format=webdataset --resize_mode=no"
         places = [f"--url_list={tmp_path / 'list.json'}", f"--output_folder={tmp_path / 'out'}", "--processes_count=1"]
         subprocess.run(
-            [needs.program("img2dataset"), *flags.split(), *places, "--number_sample_per_shard=5"],
+            [program, *flags.split(), *places, "--number_sample_per_shard=5"],
             check=True,
             capture_output=True,
         )
