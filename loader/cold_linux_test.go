@@ -128,12 +128,19 @@ func (d *directSet) WillNeed(i int) (shard.Need, error) {
 	return shard.Need{Bytes: int(length) + storage.FetchRoom + shard.SlackBytes, ReadsMax: f.ReadsMax()}, nil
 }
 
-func (d *directSet) Fetch(i int, buf []byte) (shard.Record, error) {
+func (d *directSet) Fetch(i int, buf []byte) ([]byte, error) {
 	f, e, length, err := d.find(i)
 	if err != nil {
-		return shard.Record{}, err
+		return nil, err
 	}
-	bytes, err := f.Fetch(buf, e.Offset, length)
+	return f.Fetch(buf, e.Offset, length)
+}
+
+func (d *directSet) Check(i int, bytes []byte, err error) (shard.Record, error) {
+	_, e, length, findErr := d.find(i)
+	if findErr != nil {
+		return shard.Record{}, findErr
+	}
 	if err != nil || crc32.Checksum(bytes, crc32.MakeTable(crc32.Castagnoli)) != e.Checksum {
 		record, _, err := d.Dataset.Read(i, nil, false)
 		return record, err

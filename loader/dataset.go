@@ -20,10 +20,11 @@ type Dataset interface {
 	Key(i int) (string, error)
 	// WillNeed announces that sample i will be read soon, and returns the cost of reading it. A sample in memory is ready.
 	WillNeed(i int) (shard.Need, error)
-	// Fetch reads a sample that was not ready, as Read does, into the memory described by its Need. A caller that waits for it calls
-	// Waited.
-	Fetch(i int, buf []byte) (shard.Record, error)
+	// Fetch reads the bytes of a sample that was not ready into the memory described by its Need. A caller that waits for it calls Waited.
+	Fetch(i int, buf []byte) ([]byte, error)
 	Waited(i int)
+	// Check returns the sample that Fetch has read, as Read does, or an error of both.
+	Check(i int, bytes []byte, err error) (shard.Record, error)
 	// Read checks the record of sample i against its checksum and returns it with the buffer for the next call, which may be larger.
 	// view allows the record to lie in a mapped file instead. While samples are read from a disk, copies cost less than the page
 	// faults of a mapping, and do not block their thread.

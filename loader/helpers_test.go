@@ -27,7 +27,9 @@ type baseSet struct{}
 
 func (baseSet) WillNeed(int) (shard.Need, error) { return shard.Need{Ready: true}, nil }
 
-func (baseSet) Fetch(int, []byte) (shard.Record, error) { return shard.Record{}, errors.ErrUnsupported }
+func (baseSet) Fetch(int, []byte) ([]byte, error) { return nil, errors.ErrUnsupported }
+
+func (baseSet) Check(_ int, _ []byte, err error) (shard.Record, error) { return shard.Record{}, err }
 
 func (baseSet) Waited(int) {}
 

@@ -47,7 +47,7 @@ func (s *storedSet) WillNeed(i int) (shard.Need, error) {
 	return shard.Need{Bytes: s.bytes, ReadsMax: s.reading}, nil
 }
 
-func (s *storedSet) Fetch(i int, buf []byte) (record shard.Record, err error) {
+func (s *storedSet) Fetch(i int, buf []byte) ([]byte, error) {
 	s.mu.Lock()
 	s.fetched = append(s.fetched, i)
 	s.inFlight++
@@ -60,11 +60,15 @@ func (s *storedSet) Fetch(i int, buf []byte) (record shard.Record, err error) {
 	defer s.mu.Unlock()
 	s.inFlight--
 	if s.failed[i] {
-		return shard.Record{}, io.ErrUnexpectedEOF
+		return nil, io.ErrUnexpectedEOF
 	}
 	n := copy(buf, s.blobs[i])
 	clear(buf[n : n+pixelcodec.SlackBytes])
-	return recordOf(i, buf[:n]), nil
+	return buf[:n], nil
+}
+
+func (s *storedSet) Check(i int, bytes []byte, err error) (shard.Record, error) {
+	return recordOf(i, bytes), err
 }
 
 func (s *storedSet) setReady(ready bool) {

@@ -272,6 +272,10 @@ func (f wrongFile) Fetch(buf []byte, _, length int64) ([]byte, error) {
 func TestFetchReadsAgain(t *testing.T) {
 	set := openSet(t, writeSet(t, makeSamples(5), testOptions(1)))
 	buf := make([]byte, 1<<20)
+	fetch := func(i int) (Record, error) {
+		bytes, err := set.Fetch(i, buf)
+		return set.Check(i, bytes, err)
+	}
 	for i := range set.Len() {
 		want, _, err := set.Read(i, nil)
 		if err != nil {
@@ -284,17 +288,17 @@ func TestFetchReadsAgain(t *testing.T) {
 		file := r.file
 		for _, fetchErr := range []error{nil, errors.New("EIO")} {
 			r.file = wrongFile{file, fetchErr}
-			if got, err := set.Fetch(i, buf); err != nil || !reflect.DeepEqual(got.Image, want.Image) {
+			if got, err := fetch(i); err != nil || !reflect.DeepEqual(got.Image, want.Image) {
 				t.Errorf("sample %d: %v", i, err)
 			}
 		}
 		r.file = wrongFile{file, &storage.RemoteError{Err: errors.New("denied"), Status: http.StatusForbidden}}
-		_, err = set.Fetch(i, buf)
+		_, err = fetch(i)
 		if failed, is := errors.AsType[*ReadError](err); !is || failed.Index != i || failed.Offset != want.Offset || !errors.Is(err, fs.ErrPermission) {
 			t.Errorf("sample %d: %v", i, err)
 		}
 		r.file = file
-		if got, err := set.Fetch(i, buf); err != nil || !reflect.DeepEqual(got, want) {
+		if got, err := fetch(i); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("sample %d: %v", i, err)
 		}
 	}

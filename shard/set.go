@@ -210,19 +210,29 @@ func (s *Set) WillNeed(i int) (Need, error) {
 	return Need{Bytes: int(e.length()) + storage.FetchRoom + SlackBytes, ReadsMax: r.file.ReadsMax(), Blocks: r.file.Blocks()}, nil
 }
 
-// Fetch reads sample i, as Read does, if WillNeed said that it is not ready. It chooses the records that the caches of this machine
-// keep. buf has the size that WillNeed returned and begins at a page.
-func (s *Set) Fetch(i int, buf []byte) (Record, error) {
+// Fetch reads the bytes of sample i, for Check, if WillNeed said that it is not ready. It chooses the records that the caches of this
+// machine keep. buf has the size that WillNeed returned and begins at a page.
+func (s *Set) Fetch(i int, buf []byte) ([]byte, error) {
 	r, record, err := s.reader(i)
 	if err != nil {
-		return Record{}, err
+		return nil, err
 	}
 	e := r.Entry(record)
 	bytes, err := r.file.Fetch(buf, e.Offset, e.length())
 	if err != nil {
-		bytes, err = buf[:e.length()], r.unread(0, int(e.length()), e.Offset, "record", err)
+		return buf[:e.length()], r.unread(0, int(e.length()), e.Offset, "record", err)
 	}
-	rec, err := r.record(record, e, bytes, err)
+	return bytes, nil
+}
+
+// Check returns sample i, as Read does, from the result of Fetch. The goroutine that decodes the record calls it, so that the bytes come
+// into the caches of one processor alone.
+func (s *Set) Check(i int, bytes []byte, err error) (Record, error) {
+	r, record, openErr := s.reader(i)
+	if openErr != nil {
+		return Record{}, openErr
+	}
+	rec, err := r.record(record, r.Entry(record), bytes, err)
 	return rec, named(err, record, i)
 }
 

@@ -49,7 +49,8 @@ const (
 // A Set is where records are read from. See the methods of [shard.Set] with these names.
 type Set interface {
 	WillNeed(i int) (shard.Need, error)
-	Fetch(i int, buf []byte) (shard.Record, error)
+	Fetch(i int, buf []byte) ([]byte, error)
+	Check(i int, bytes []byte, err error) (shard.Record, error)
 	Waited(i int)
 }
 
@@ -103,6 +104,7 @@ type Lease struct {
 	number   int64
 	index    int
 	from, to int // its part of the arena, of whole pages
+	bytes    []byte
 	err      error
 	run      func() // read, made once
 }
@@ -224,7 +226,7 @@ func (q *Queue) startLocked() {
 // read reads a sample. It is a goroutine of its own.
 func (l *Lease) read() {
 	q, p := l.queue, l.queue.pool
-	record, err := q.cfg.Set.Fetch(l.index, p.arena[l.from:l.to:l.to])
+	bytes, err := q.cfg.Set.Fetch(l.index, p.arena[l.from:l.to:l.to])
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	q.inFlight--
@@ -232,7 +234,7 @@ func (l *Lease) read() {
 		q.pool.giveLocked(l)
 		return
 	}
-	l.state, l.Record, l.err = read, record, err
+	l.state, l.bytes, l.err = read, bytes, err
 	if l.awaited || q.inFlight == 0 {
 		p.changed.Broadcast()
 	}
@@ -298,6 +300,19 @@ func (q *Queue) Take(number int64) (*Lease, error) {
 	if q.paused.Load() {
 		return nil, nil
 	}
+	l, err := q.await(number)
+	if l == nil {
+		return nil, err
+	}
+	if l.Record, err = q.cfg.Set.Check(l.index, l.bytes, l.err); err != nil {
+		l.Release()
+		return nil, err
+	}
+	return l, nil
+}
+
+// await takes a sample's lease out of the queue, after waiting for its read.
+func (q *Queue) await(number int64) (*Lease, error) {
 	q.pool.mu.Lock()
 	defer q.pool.mu.Unlock()
 	place, found := q.find(number)
@@ -317,10 +332,6 @@ func (q *Queue) Take(number int64) (*Lease, error) {
 	}
 	place, _ = q.find(number)
 	q.leases = slices.Delete(q.leases, place, place+1)
-	if err := l.err; err != nil {
-		q.pool.giveLocked(l)
-		return nil, err
-	}
 	return l, nil
 }
 

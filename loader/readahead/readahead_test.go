@@ -43,7 +43,7 @@ func (s *slowSet) WillNeed(i int) (shard.Need, error) {
 	return shard.Need{Bytes: s.bytes, ReadsMax: s.reads}, nil
 }
 
-func (s *slowSet) Fetch(i int, buf []byte) (shard.Record, error) {
+func (s *slowSet) Fetch(i int, buf []byte) ([]byte, error) {
 	s.mu.Lock()
 	s.fetched = append(s.fetched, i)
 	s.inFlight++
@@ -57,10 +57,14 @@ func (s *slowSet) Fetch(i int, buf []byte) (shard.Record, error) {
 	defer s.mu.Unlock()
 	s.inFlight--
 	if s.failed[i] {
-		return shard.Record{}, io.ErrUnexpectedEOF
+		return nil, io.ErrUnexpectedEOF
 	}
 	buf[0] = byte(i)
-	return shard.Record{Image: buf[:1]}, nil
+	return buf[:1], nil
+}
+
+func (s *slowSet) Check(_ int, bytes []byte, err error) (shard.Record, error) {
+	return shard.Record{Image: bytes}, err
 }
 
 func (s *slowSet) Waited(int) {
