@@ -145,7 +145,12 @@ func (b *pendingBatch) bad(w *worker, position int, err error) {
 			b.fail(position, bad.SampleError)
 			return
 		}
-	case cfg.OnError == Blank && shard.Guard(func() error { return b.blank(position) }) == nil: // It is noted below.
+	case cfg.OnError == Blank:
+		if err := shard.Guard(func() error { return b.blank(position) }); err != nil {
+			bad.Err = err
+			b.fail(position, bad.SampleError)
+			return
+		}
 	default:
 		b.fail(position, bad.SampleError)
 		return

@@ -4,8 +4,9 @@
 // along the plan. It skips the samples that need no waiting. For each of the others it waits until there is memory, puts a lease into
 // the queue, and starts a goroutine that reads.
 //
-// A worker calls Begin for the samples that it comes to, then Take for each of them. Take removes the sample's lease from the queue,
-// after waiting for its read. The worker itself reads the samples that have no lease. Release gives the memory of a lease back.
+// A worker calls Begin for the samples that it comes to, then Take for each of them. Take removes the sample's lease from the queue
+// after waiting for its read, and checks the record. The worker itself reads the samples that have no lease. Release gives the memory of a
+// lease back.
 //
 //	want ──► reading ──landed──► read ──Take──► the worker's ──Release──► free
 //	            │                  │
