@@ -104,8 +104,11 @@ def work(s: Settings) -> int:
 
     from . import ranks, train  # noqa: PLC0415
 
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # that cuBLAS needs to be deterministic
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.utils.deterministic.fill_uninitialized_memory = False  # nothing reads it
+    torch.backends.cuda.enable_cudnn_sdp(False)  # its backward is not deterministic
     rank, finished = ranks.join(), True
-    torch.backends.cudnn.benchmark = True
     torch.set_float32_matmul_precision("high")
     try:
         if s.evaluate or s.dry_run:

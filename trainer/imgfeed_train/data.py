@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from imgfeed import DataLoader, client, service
+from imgfeed.kinds import IMAGENET_MEAN, IMAGENET_STD
 from imgfeed.launcher import find_binary
 from torchvision.transforms import v2
 
@@ -22,15 +23,14 @@ from .ranks import Rank
 
 VAL_SPLITS = ("val", "valid", "validation", "test")
 PATIENCE = 120.0  # seconds that a server may take to start
-IMAGENET_STATS = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 
 
 @dataclass(frozen=True)
 class Images:
     """How a model wants its images: mean and deviation, the filter of resizes, the crop's part of the short side."""
 
-    mean: tuple[float, ...] = IMAGENET_STATS[0]
-    std: tuple[float, ...] = IMAGENET_STATS[1]
+    mean: tuple[float, ...] = IMAGENET_MEAN
+    std: tuple[float, ...] = IMAGENET_STD
     interpolation: str = "bilinear"
     crop: float = 0.875
 
@@ -151,9 +151,8 @@ def _loader(s: Settings, split: str, rank: Rank, batch_size: int, images: Images
     """Return an imgfeed loader; with images, of normalised float32 tensors (B, 3, H, W) and labels on the rank's device."""
     tensors: dict[str, Any] = {}
     if images is not None:
-        tensors = {"framework": "torch", "normalize": (images.mean, images.std)}
-        tensors |= {"layout": "NHWC" if s.channels_last else "NCHW"}
-        tensors |= {"device": rank.device if rank.device.type == "cuda" else None}
+        layout = "NHWC" if s.channels_last else "NCHW"
+        tensors = {"framework": "torch", "device": rank.device, "normalize": (images.mean, images.std), "layout": layout}
     workers = 0 if s.data.startswith("unix:") else s.workers
     where: dict[str, Any] = {"split": split, "rank": rank.rank, "world": rank.world, "cache": s.cache, "num_workers": workers}
     return DataLoader(s.data, batch_size, **where, **tensors, **more)

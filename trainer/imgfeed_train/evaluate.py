@@ -45,7 +45,7 @@ def score_of(sums: list[float]) -> Score:
 def summed(loss: torch.Tensor, output: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """Return the SUMS of a batch, float64, of logits (B, classes) and labels (B,). loss is the sum over its samples."""
     right = output.topk(min(5, output.shape[1]), dim=1).indices == labels[:, None]
-    parts = (loss, right[:, 0].sum(), right.any(1).sum(), torch.tensor(len(labels), device=output.device))
+    parts = (loss, right[:, 0].sum(), right.any(1).sum(), torch.full((), len(labels), device=output.device))
     return torch.stack([part.double() for part in parts])
 
 
@@ -70,10 +70,9 @@ def evaluate(model: nn.Module, loader: Any, s: Settings, rank: Rank) -> Score:
     sums, batches = torch.zeros(SUMS, dtype=torch.float64, device=rank.device), 0
     for images, labels in loader:
         batches += 1
-        right = labels.to(rank.device)
         with autocast(s, rank.device):
-            output = whole(images.to(rank.device)).float()
-        sums += summed(nn.functional.cross_entropy(output, right, reduction="sum"), output, right)
+            output = whole(images).float()
+        sums += summed(nn.functional.cross_entropy(output, labels, reduction="sum"), output, labels)
     for _ in range(int(most(batches, rank)) - batches if sharded else 0):
         whole(torch.zeros(1, 3, *2 * s.size[-1:], device=rank.device))
     if dist.is_initialized():

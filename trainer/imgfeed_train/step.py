@@ -47,13 +47,10 @@ class Step:
     def batch(self, images: torch.Tensor, labels: torch.Tensor, share: float, last: bool, step: int) -> None:
         """Add a batch's gradients, weighted by its share of the step's samples; with the step's last batch, do the step.
 
-        images are (B, 3, H, W) float32, labels (B,) int64.
+        images are (B, 3, H, W) float32, labels (B,) int64, on the rank's device.
         """
         self.skipped = ""
         self.schedule.at(step)
-        form = torch.channels_last if self.s.channels_last else torch.preserve_format
-        images = images.to(self.rank.device, non_blocking=True, memory_format=form)
-        labels = labels.to(self.rank.device, non_blocking=True)
         targets = labels
         if self.erase is not None:
             images = self.erase(images)

@@ -200,6 +200,7 @@ class Training:
                 nn.functional.cross_entropy(output, output.argmax(1)).backward()
 
         size = build.largest_batch(run, rank) * (torch.cuda.device_count() if s.strategy == "dp" else 1)
+        torch.cuda.reset_peak_memory_stats(rank.device)  # the training's alone is reported
         rank.say(f"--batch-size auto: {size} images a rank, {size * rank.world * s.accumulate} a step; --lr is as given")
         return size
 

@@ -100,20 +100,24 @@ def test_imagenet(train: Train, capsys: pytest.CaptureFixture[str]) -> None:
     assert re.search(r"^Training complete in: \d+:\d\d:\d\d$", said, re.MULTILINE)
     (start,) = events(run, "start")
     assert (start["batches"], start["val_batches"]) == (8, 6), "the last batch of five images is trained on"
+    assert torch.are_deterministic_algorithms_enabled()
 
 
 def test_the_largest_batch_that_fits() -> None:
-    tried = []
+    tried, limit = [], 77
 
     def run(images: int) -> None:
         tried.append(images)
-        if images > 77:
+        if images > limit:
             raise torch.cuda.OutOfMemoryError("CUDA out of memory")
 
     assert build.largest_batch(run, Rank(CPU)) == 72
     assert tried == [8, 16, 32, 64, 128, 96, 80, 72]
     with pytest.raises(Exception, match="not even 128 images fit"):
         build.largest_batch(run, Rank(CPU), multiple=128)
+    limit = 5000
+    assert build.largest_batch(run, Rank(CPU)) == 4864
+    assert tried[-5:] == [8192, 6144, 5120, 4608, 4864], "a sixteenth is near enough"
     with pytest.raises(RuntimeError, match="another error"):
         build.largest_batch(lambda _: (_ for _ in ()).throw(RuntimeError("another error")), Rank(CPU))
 
