@@ -179,8 +179,9 @@ def run(gpu: Gpu, args: argparse.Namespace, report: Report) -> None:
         copy = page_locked(gpu, fed, report)
     equal_bits(gpu, loader, report)
     with loader(device=gpu.device) as fed:
-        overlap(gpu, fed, copy, args.seconds, report)
-        rates(gpu, fed, args.seconds, report)
+        batches = forever(fed)
+        overlap(gpu, batches, copy, args.seconds, report)
+        rates(gpu, fed, batches, args.seconds, report)
 
 
 def facts(gpu: Gpu, loader: DataLoader) -> list[tuple[str, str]]:
@@ -250,13 +251,12 @@ def equal_bits(gpu: Gpu, loader: Callable[..., DataLoader], report: Report) -> N
         )
 
 
-def overlap(gpu: Gpu, loader: DataLoader, copy: float, seconds: float, report: Report) -> None:
+def overlap(gpu: Gpu, batches: Iterator[Any], copy: float, seconds: float, report: Report) -> None:
     """Time a computation alone and with the loader's copies, at a pace that the server keeps up with."""
-    alone = _per_batch(gpu, forever(loader), lambda batch: None, seconds / 3)
+    alone = _per_batch(gpu, batches, lambda batch: None, seconds / 3)
     work, pace = computation(gpu, max(4 * copy, 1.5 * alone))
     steps = max(3, int(seconds / 3 / pace))
     without = gpu.seconds(work, steps)
-    batches = forever(loader)
     begun = gpu.seconds(lambda: (next(batches), work()), steps)
     hidden = min(1.0, max(0.0, 1 - (begun - without) / copy))
     text = (
@@ -278,7 +278,7 @@ def computation(gpu: Gpu, seconds: float) -> tuple[Callable[[], None], float]:
     return work, gpu.seconds(work, 3)
 
 
-def rates(gpu: Gpu, loader: DataLoader, seconds: float, report: Report) -> None:
+def rates(gpu: Gpu, loader: DataLoader, batches: Iterator[Any], seconds: float, report: Report) -> None:
     """Train a small network on the loader's batches, and on one that is already on the GPU."""
     torch, size = gpu.torch, loader.batch_size
     name, network = _network(torch)
@@ -294,7 +294,6 @@ def rates(gpu: Gpu, loader: DataLoader, seconds: float, report: Report) -> None:
         loss.backward()
         optimizer.step()
 
-    batches = forever(loader)
     first = tuple(part.clone() for part in next(batches))
     synthetic_rate = size / _per_batch(gpu, iter(lambda: first, None), step, seconds)
     fed_rate = size / _per_batch(gpu, batches, step, seconds)
