@@ -4,8 +4,13 @@ package pointwise
 // and its brightest 255.
 func (a *Adjuster) Autocontrast(dst, src []byte, _ float32) {
 	low, high := a.extremes(src)
+	fits := a.fits
 	for c := range a.tables {
-		spread(&a.tables[c], int(low[c]), int(high[c]))
+		slope := spread(&a.tables[c], int(low[c]), int(high[c]))
+		fits = fits && a.lines[c].fit(&a.tables[c], slope, 0)
+	}
+	if fits {
+		dst, src = skip(dst, src, a.fast.lines(dst, src, &a.lines))
 	}
 	a.lookup(dst, src)
 }
@@ -27,18 +32,19 @@ func (a *Adjuster) extremes(pix []byte) (low, high [3]byte) {
 	return low, high
 }
 
-// spread makes the table that maps low to 0 and high to 255. Pillow's arithmetic is float64, rounded after each step
-// and then truncated.
-func spread(table *[256]byte, low, high int) {
+// spread makes the table that maps low to 0 and high to 255, and returns its slope. Pillow's arithmetic is float64,
+// rounded after each step and then truncated.
+func spread(table *[256]byte, low, high int) float64 {
 	if high <= low {
 		*table = allBytes
-		return
+		return 1
 	}
 	scale := 255 / float64(high-low)
 	offset := float64(-float64(low) * scale)
 	for v := range table {
 		table[v] = byte(min(max(float64(float64(v)*scale)+offset, 0), 255))
 	}
+	return scale
 }
 
 // Equalize is ImageOps.equalize: each channel's bytes are replaced so that their histogram becomes as flat as possible.

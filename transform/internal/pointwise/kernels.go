@@ -19,6 +19,7 @@ type kernels struct {
 	replace    func(dst, src []byte, tables *[3][1024]byte) int
 	table      func(dst, src []byte, table *[1024]byte) int // replaces the bytes of all channels
 	line       func(dst, src []byte, t *line) int           // table for a line, which is faster
+	lines      func(dst, src []byte, t *[3]line) int        // replace for lines, which is faster
 }
 
 var byLevel kernel.Table[kernels]

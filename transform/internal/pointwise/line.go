@@ -1,7 +1,7 @@
 package pointwise
 
-// A line is a compact form of a table of 256 bytes on a straight line, rounded down and limited to 0..255. After
-// the table's leading zeros, the byte for 16·h + l, counted from their end, is
+// A line is a compact form of a table of 256 bytes on a straight line, rounded down and limited to 0..255. The byte
+// for 16·h + l, counted from start, is
 //
 //	min(base[h] + offset[l] + 0 or 1, 255).
 //
@@ -10,7 +10,7 @@ package pointwise
 type line struct {
 	base, offset  [64]byte // 16 bytes in every lane
 	first, second [64]byte // index: l; a bit for each h up to 7, and from 8 on
-	start         byte     // the first byte on the line
+	start         byte     // the first byte on the line; 0 or at the end of the table's leading zeros
 	before        byte     // the last byte that becomes 0
 	always        byte     // 255 if no byte becomes 0
 }
@@ -28,14 +28,14 @@ var halfBits = func() (t [2][64]byte) {
 }()
 
 // fit makes t a line of the given slope, and reports whether it equals the table. The table must be monotonic. The line
-// begins after the table's leading zeros.
-func (t *line) fit(table *[256]byte, slope float64) bool {
+// begins step bytes, 0 or 1, after the last of the table's leading zeros: with 1 it need not pass through that zero.
+func (t *line) fit(table *[256]byte, slope float64, step byte) bool {
 	t.start, t.before, t.always = 0, 0, 255
 	if table[0] == 0 {
 		for t.before < 254 && table[t.before+1] == 0 {
 			t.before++
 		}
-		t.start, t.always = t.before+1, 0
+		t.start, t.always = t.before+step, 0
 	}
 	// Where a multiple of the slope is nearly a whole number, floats may have been rounded to it, or not.
 	return t.fitRows(table, slope, -1.0/4096) || t.fitRows(table, slope, 1.0/4096)

@@ -19,7 +19,7 @@ func (t *line) at(v byte) byte {
 	return byte(min(int(t.base[h])+int(t.offset[l])+int(bits>>(h%8)&1), 255))
 }
 
-// TestLines: the tables of blends are lines, which give the same bytes.
+// TestLines: the tables of blends and of autocontrast are lines, which give the same bytes.
 func TestLines(t *testing.T) {
 	var table [256]byte
 	var l line
@@ -43,15 +43,29 @@ func TestLines(t *testing.T) {
 		for v := range table {
 			table[v] = blend(with, byte(v), factor)
 		}
-		if !l.fit(&table, float64(factor)) {
+		if !l.fit(&table, float64(factor), 1) {
 			t.Errorf("the blend with %d by %v is no line", with, factor)
 		}
 		check("the blend with %d by %v", with, factor)
 	}
+	others := 0
+	for high := range 256 {
+		for low := range high + 1 {
+			if slope := spread(&table, low, high); !l.fit(&table, slope, 0) {
+				others++
+				continue
+			}
+			l.always = 255 // autocontrast's kernel does not look at leading zeros
+			check("the spread of %d to %d", low, high)
+		}
+	}
+	if others > 5 { // these five are looked up
+		t.Errorf("%d spreads are no lines, want 5", others)
+	}
 	for v := range table {
 		table[v] = byte(v * v >> 8)
 	}
-	if l.fit(&table, 1) {
+	if l.fit(&table, 1, 1) {
 		t.Error("a square is a line")
 	}
 }

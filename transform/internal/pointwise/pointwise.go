@@ -18,12 +18,12 @@ import (
 // time.
 type Adjuster struct {
 	fast   *kernels // nil for the generic code
-	lines  bool     // kernels compute a line faster than they look up its table
+	fits   bool     // kernels compute a line faster than they look up its table
 	tables [3][256]byte
 	counts [6][256]uint32 // histograms of each channel: of even pixels, then of odd ones
 	// Arguments of kernels.
 	spread    [3][1024]byte
-	line      line
+	lines     [3]line
 	factor    float32
 	low, high [192]byte
 }
@@ -33,7 +33,8 @@ type Adjustment func(a *Adjuster, dst, src []byte, amount float32)
 
 // New returns an Adjuster that runs kernels of the given level, which must be one of [kernel.Available].
 func New(level kernel.Level) *Adjuster {
-	return &Adjuster{fast: byLevel[level], lines: level != kernel.AVX512}
+	fast := byLevel[level]
+	return &Adjuster{fast: fast, fits: fast != nil && level != kernel.AVX512}
 }
 
 // Invert is ImageOps.invert: every byte is replaced by 255 minus it.

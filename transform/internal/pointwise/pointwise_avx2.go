@@ -12,7 +12,7 @@ import (
 func init() {
 	byLevel[kernel.AVX2] = &kernels{
 		invert: invertAVX2, gray: grayAVX2, sumLuma: sumLumaAVX2, saturation: saturationAVX2, hue: hueAVX2, smooth: smoothAVX2,
-		extremes: extremesAVX2, fill: FillTable, replace: replaceAVX2, table: tableAVX2, line: lineAVX2, vector: vectorAVX2,
+		extremes: extremesAVX2, fill: FillTable, replace: replaceAVX2, table: tableAVX2, line: lineAVX2, lines: linesAVX2, vector: vectorAVX2,
 	}
 }
 
@@ -196,6 +196,13 @@ func tableAVX2(dst, src []byte, table *[1024]byte) int {
 	return n
 }
 
+// raisedAVX2 returns the bytes of a line for x, counted from the line's start.
+func raisedAVX2(x, base, offset, first, second, upTo7, from8, one, half Bytes) Bytes {
+	h, l := HalfOf(x).And(half), x.And(half)
+	more := Take(first, l).And(Take(upTo7, h)).Or(Take(second, l).And(Take(from8, h))).Min(one)
+	return Take(base, h).AddSaturated(Take(offset, l)).AddSaturated(more)
+}
+
 // lineAVX2 replaces all bytes by those of a line.
 func lineAVX2(dst, src []byte, t *line) int {
 	n, one, half := len(src)&^(vectorAVX2-1), BroadcastBytes(1), BroadcastBytes(15)
@@ -205,11 +212,30 @@ func lineAVX2(dst, src []byte, t *line) int {
 	upTo7, from8 := Load(unsafe.Pointer(&halfBits[0])), Load(unsafe.Pointer(&halfBits[1]))
 	for at := 0; at < n; at += vectorAVX2 {
 		v := Load(unsafe.Pointer(&src[at]))
-		x := v.SubSaturated(start)
-		h, l := HalfOf(x).And(half), x.And(half)
-		more := Take(first, l).And(Take(upTo7, h)).Or(Take(second, l).And(Take(from8, h))).Min(one)
 		after := Bytes{}.Sub(v.SubSaturated(before).Min(one)).Or(always)
-		Store(Take(base, h).AddSaturated(Take(offset, l)).AddSaturated(more).And(after), unsafe.Pointer(&dst[at]))
+		raised := raisedAVX2(v.SubSaturated(start), base, offset, first, second, upTo7, from8, one, half)
+		Store(raised.And(after), unsafe.Pointer(&dst[at]))
+	}
+	Leave()
+	return n
+}
+
+// onLineAVX2 replaces bytes by those of a line that has no step after its leading zeros.
+func onLineAVX2(v Bytes, t *line, upTo7, from8, one, half Bytes) Bytes {
+	return raisedAVX2(v.SubSaturated(BroadcastBytes(t.start)), Load(unsafe.Pointer(&t.base)), Load(unsafe.Pointer(&t.offset)),
+		Load(unsafe.Pointer(&t.first)), Load(unsafe.Pointer(&t.second)), upTo7, from8, one, half)
+}
+
+// linesAVX2 replaces the bytes of each channel by those of its line.
+func linesAVX2(dst, src []byte, t *[3]line) int {
+	n, one, half := len(src)/pixelsAVX2*pixelsAVX2, BroadcastBytes(1), BroadcastBytes(15)
+	upTo7, from8 := Load(unsafe.Pointer(&halfBits[0])), Load(unsafe.Pointer(&halfBits[1]))
+	for at := 0; at < n; at += pixelsAVX2 {
+		v0, v1, v2 := LoadPixels(unsafe.Pointer(&src[at]))
+		r := onLineAVX2(Channel(v0, v1, v2, 0), &t[0], upTo7, from8, one, half)
+		g := onLineAVX2(Channel(v0, v1, v2, 1), &t[1], upTo7, from8, one, half)
+		b := onLineAVX2(Channel(v0, v1, v2, 2), &t[2], upTo7, from8, one, half)
+		StoreChannels(r, g, b, unsafe.Pointer(&dst[at]))
 	}
 	Leave()
 	return n

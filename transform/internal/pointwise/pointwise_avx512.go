@@ -14,7 +14,7 @@ import (
 func init() {
 	byLevel[kernel.AVX512] = &kernels{
 		invert: invertAVX512, gray: grayAVX512, sumLuma: sumLumaAVX512, saturation: saturationAVX512, hue: hueAVX512, smooth: smoothAVX512,
-		extremes: extremesAVX512, fill: FillTable, replace: replaceAVX512, table: tableAVX512, line: lineAVX512, vector: vectorAVX512,
+		extremes: extremesAVX512, fill: FillTable, replace: replaceAVX512, table: tableAVX512, line: lineAVX512, lines: linesAVX512, vector: vectorAVX512,
 	}
 }
 
@@ -198,6 +198,13 @@ func tableAVX512(dst, src []byte, table *[1024]byte) int {
 	return n
 }
 
+// raisedAVX512 returns the bytes of a line for x, counted from the line's start.
+func raisedAVX512(x, base, offset, first, second, upTo7, from8, one, half Bytes) Bytes {
+	h, l := HalfOf(x).And(half), x.And(half)
+	more := Take(first, l).And(Take(upTo7, h)).Or(Take(second, l).And(Take(from8, h))).Min(one)
+	return Take(base, h).AddSaturated(Take(offset, l)).AddSaturated(more)
+}
+
 // lineAVX512 replaces all bytes by those of a line.
 func lineAVX512(dst, src []byte, t *line) int {
 	n, one, half := len(src)&^(vectorAVX512-1), BroadcastBytes(1), BroadcastBytes(15)
@@ -207,11 +214,30 @@ func lineAVX512(dst, src []byte, t *line) int {
 	upTo7, from8 := Load(unsafe.Pointer(&halfBits[0])), Load(unsafe.Pointer(&halfBits[1]))
 	for at := 0; at < n; at += vectorAVX512 {
 		v := Load(unsafe.Pointer(&src[at]))
-		x := v.SubSaturated(start)
-		h, l := HalfOf(x).And(half), x.And(half)
-		more := Take(first, l).And(Take(upTo7, h)).Or(Take(second, l).And(Take(from8, h))).Min(one)
 		after := Bytes{}.Sub(v.SubSaturated(before).Min(one)).Or(always)
-		Store(Take(base, h).AddSaturated(Take(offset, l)).AddSaturated(more).And(after), unsafe.Pointer(&dst[at]))
+		raised := raisedAVX512(v.SubSaturated(start), base, offset, first, second, upTo7, from8, one, half)
+		Store(raised.And(after), unsafe.Pointer(&dst[at]))
+	}
+	Leave()
+	return n
+}
+
+// onLineAVX512 replaces bytes by those of a line that has no step after its leading zeros.
+func onLineAVX512(v Bytes, t *line, upTo7, from8, one, half Bytes) Bytes {
+	return raisedAVX512(v.SubSaturated(BroadcastBytes(t.start)), Load(unsafe.Pointer(&t.base)), Load(unsafe.Pointer(&t.offset)),
+		Load(unsafe.Pointer(&t.first)), Load(unsafe.Pointer(&t.second)), upTo7, from8, one, half)
+}
+
+// linesAVX512 replaces the bytes of each channel by those of its line.
+func linesAVX512(dst, src []byte, t *[3]line) int {
+	n, one, half := len(src)/pixelsAVX512*pixelsAVX512, BroadcastBytes(1), BroadcastBytes(15)
+	upTo7, from8 := Load(unsafe.Pointer(&halfBits[0])), Load(unsafe.Pointer(&halfBits[1]))
+	for at := 0; at < n; at += pixelsAVX512 {
+		v0, v1, v2 := LoadPixels(unsafe.Pointer(&src[at]))
+		r := onLineAVX512(Channel(v0, v1, v2, 0), &t[0], upTo7, from8, one, half)
+		g := onLineAVX512(Channel(v0, v1, v2, 1), &t[1], upTo7, from8, one, half)
+		b := onLineAVX512(Channel(v0, v1, v2, 2), &t[2], upTo7, from8, one, half)
+		StoreChannels(r, g, b, unsafe.Pointer(&dst[at]))
 	}
 	Leave()
 	return n

@@ -14,7 +14,7 @@ import (
 func init() {
 	byLevel[kernel.NEON] = &kernels{
 		invert: invertNEON, gray: grayNEON, sumLuma: sumLumaNEON, saturation: saturationNEON, hue: hueNEON, smooth: smoothNEON,
-		extremes: extremesNEON, fill: FillTable, replace: replaceNEON, table: tableNEON, line: lineNEON, vector: vectorNEON,
+		extremes: extremesNEON, fill: FillTable, replace: replaceNEON, table: tableNEON, line: lineNEON, lines: linesNEON, vector: vectorNEON,
 	}
 }
 
@@ -198,6 +198,13 @@ func tableNEON(dst, src []byte, table *[1024]byte) int {
 	return n
 }
 
+// raisedNEON returns the bytes of a line for x, counted from the line's start.
+func raisedNEON(x, base, offset, first, second, upTo7, from8, one, half Bytes) Bytes {
+	h, l := HalfOf(x).And(half), x.And(half)
+	more := Take(first, l).And(Take(upTo7, h)).Or(Take(second, l).And(Take(from8, h))).Min(one)
+	return Take(base, h).AddSaturated(Take(offset, l)).AddSaturated(more)
+}
+
 // lineNEON replaces all bytes by those of a line.
 func lineNEON(dst, src []byte, t *line) int {
 	n, one, half := len(src)&^(vectorNEON-1), BroadcastBytes(1), BroadcastBytes(15)
@@ -207,11 +214,30 @@ func lineNEON(dst, src []byte, t *line) int {
 	upTo7, from8 := Load(unsafe.Pointer(&halfBits[0])), Load(unsafe.Pointer(&halfBits[1]))
 	for at := 0; at < n; at += vectorNEON {
 		v := Load(unsafe.Pointer(&src[at]))
-		x := v.SubSaturated(start)
-		h, l := HalfOf(x).And(half), x.And(half)
-		more := Take(first, l).And(Take(upTo7, h)).Or(Take(second, l).And(Take(from8, h))).Min(one)
 		after := Bytes{}.Sub(v.SubSaturated(before).Min(one)).Or(always)
-		Store(Take(base, h).AddSaturated(Take(offset, l)).AddSaturated(more).And(after), unsafe.Pointer(&dst[at]))
+		raised := raisedNEON(v.SubSaturated(start), base, offset, first, second, upTo7, from8, one, half)
+		Store(raised.And(after), unsafe.Pointer(&dst[at]))
+	}
+	Leave()
+	return n
+}
+
+// onLineNEON replaces bytes by those of a line that has no step after its leading zeros.
+func onLineNEON(v Bytes, t *line, upTo7, from8, one, half Bytes) Bytes {
+	return raisedNEON(v.SubSaturated(BroadcastBytes(t.start)), Load(unsafe.Pointer(&t.base)), Load(unsafe.Pointer(&t.offset)),
+		Load(unsafe.Pointer(&t.first)), Load(unsafe.Pointer(&t.second)), upTo7, from8, one, half)
+}
+
+// linesNEON replaces the bytes of each channel by those of its line.
+func linesNEON(dst, src []byte, t *[3]line) int {
+	n, one, half := len(src)/pixelsNEON*pixelsNEON, BroadcastBytes(1), BroadcastBytes(15)
+	upTo7, from8 := Load(unsafe.Pointer(&halfBits[0])), Load(unsafe.Pointer(&halfBits[1]))
+	for at := 0; at < n; at += pixelsNEON {
+		v0, v1, v2 := LoadPixels(unsafe.Pointer(&src[at]))
+		r := onLineNEON(Channel(v0, v1, v2, 0), &t[0], upTo7, from8, one, half)
+		g := onLineNEON(Channel(v0, v1, v2, 1), &t[1], upTo7, from8, one, half)
+		b := onLineNEON(Channel(v0, v1, v2, 2), &t[2], upTo7, from8, one, half)
+		StoreChannels(r, g, b, unsafe.Pointer(&dst[at]))
 	}
 	Leave()
 	return n
