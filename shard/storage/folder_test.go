@@ -121,7 +121,7 @@ func TestWhatThePageCacheKeeps(t *testing.T) {
 		slow    bool
 		waits   int64 // of waitedOf reads
 		keepsOf int   // of 1,600
-	}{{false, 0, 400}, {false, waitsMin, 1600}, {true, waitsMin - 1, 100}, {true, waitedOf, 800}} {
+	}{{false, 0, 800}, {false, waitsMin, 1600}, {true, waitsMin - 1, 100}, {true, waitedOf, 800}} {
 		folder, _, _ := testFolder(t, 1<<20, 1<<40)
 		kept := 0
 		for k := range int64(1600 + waitedOf) {
