@@ -56,7 +56,7 @@ func (j *job) exhausted() bool       { return j.next.Load() >= int64(j.n) }
 func (j *job) release()              { close(j.done) }
 func (j *job) queueOf() *streamQueue { return j.queue }
 
-func (j *job) work(w *worker, t turn) {
+func (j *job) work(w *worker, t *turn) {
 	for !t.over() {
 		i := int(j.next.Add(1)) - 1
 		if i >= j.n {

@@ -51,7 +51,8 @@ func (b *pendingBatch) exhausted() bool {
 func split(taken uint64) (workers, remotes int) { return int(uint32(taken)), int(taken >> 32) }
 
 // work implements the interface of this name. It ends early if no sample is left to take, and once the stream is cancelled.
-func (b *pendingBatch) work(w *worker, t turn) {
+func (b *pendingBatch) work(w *worker, t *turn) {
+	processor, reads, made := threadTime(), w.counters.read.Load(), 0
 	queue, chunk := b.stream.ahead, b.chunk
 	if t.limited {
 		chunk = 1
@@ -59,7 +60,7 @@ func (b *pendingBatch) work(w *worker, t turn) {
 	for b.stream.ctx.Err() == nil && !t.over() {
 		first, end := b.take(chunk, false)
 		if first == end {
-			return
+			break
 		}
 		for i := first; i < end; i++ {
 			next := -1
@@ -69,7 +70,11 @@ func (b *pendingBatch) work(w *worker, t turn) {
 			b.make(w, i, reading{queue: queue, number: b.first + int64(i), view: queue.Paused(), next: next})
 		}
 		w.publish()
-		b.finish(end - first)
+		made += end - first
+	}
+	t.charge(threadTime()-processor, time.Duration(w.counters.read.Load()-reads))
+	if made > 0 {
+		b.finish(made) // Waking the consumer is not charged.
 	}
 }
 

@@ -84,7 +84,7 @@ func (p *Pool) run(w *worker, who taker) {
 		if t = p.scheduler.next(who, t, &w.counters.wait); t.work == nil {
 			return
 		}
-		t.work.work(w, t)
+		t.work.work(w, &t)
 	}
 }
 

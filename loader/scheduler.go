@@ -1,6 +1,7 @@
 package loader
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -51,7 +52,7 @@ type work interface {
 	// exhausted reports whether all of them are taken.
 	exhausted() bool
 	// work lets a worker take and finish samples until the turn is over.
-	work(w *worker, t turn)
+	work(w *worker, t *turn)
 	// release is called once, when the last worker has left.
 	release()
 	queueOf() *streamQueue
@@ -61,11 +62,22 @@ type work interface {
 type turn struct {
 	work    work // nil means that the worker is to end
 	began   time.Time
-	limited bool // other streams wait for their turns
+	cost    time.Duration // time that its stream pays for; 0: all since it began
+	limited bool          // other streams wait for their turns
 }
 
 // over reports whether another stream may have its turn.
 func (t *turn) over() bool { return t.limited && time.Since(t.began) >= turnTime }
+
+// charge has the stream pay for the processor time and the reads of a turn, and not for the time that the system gave to other
+// programs, except in a read. The processor time is the difference of two readings of a thread's clock. If the worker has changed its
+// thread, it may be anything: unless it is above 0 it does not count, and no turn costs more than the time since it began.
+func (t *turn) charge(processor, reads time.Duration) {
+	t.cost = time.Since(t.began)
+	if processor > 0 {
+		t.cost = min(t.cost, processor+reads)
+	}
+}
 
 // An entry is what the scheduler knows of one batch.
 type entry struct {
@@ -221,11 +233,11 @@ func (s *scheduler) dealLocked(q *streamQueue, e *entry) turn {
 	return turn{work: e.work, began: time.Now(), limited: len(s.queues) > 1}
 }
 
-// leaveLocked notes that a worker has left a batch, charges the time that it took, and drops the batch if nobody has anything to do in
+// leaveLocked notes that a worker has left a batch, charges what the turn cost, and drops the batch if nobody has anything to do in
 // it any more.
 func (s *scheduler) leaveLocked(last turn) {
 	q := last.work.queueOf()
-	q.account += time.Since(last.began) - turnTime
+	q.account += cmp.Or(last.cost, time.Since(last.began)) - turnTime
 	i := slices.IndexFunc(q.entries, func(e entry) bool { return e.work == last.work })
 	e := &q.entries[i]
 	if e.workers--; e.workers > 0 {

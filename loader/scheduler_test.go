@@ -141,6 +141,50 @@ func TestSchedulerOnABusyMachine(t *testing.T) {
 	})
 }
 
+// TestInterruptedTurnsCostNoMore has two queues. Every turn of one of them is interrupted for ten times as long as it works: both get as
+// many turns.
+func TestInterruptedTurnsCostNoMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScheduler()
+		quiet, _ := s.open(func() {}, nil, false)
+		interrupted, _ := s.open(func() {}, nil, false)
+		pendingOf(s, quiet, 1<<20)
+		pendingOf(s, interrupted, 1<<20)
+		turns, last, waited := 0, turn{}, atomic.Int64{}
+		for range 1000 {
+			last = s.next(localWorker{}, last, &waited)
+			last.take(8, turnTime/8)
+			if last.work.queueOf() == interrupted {
+				turns++
+				time.Sleep(10 * turnTime)
+			}
+			last.charge(turnTime, 0)
+		}
+		if turns != 500 {
+			t.Errorf("the queue with the interruptions got %d of 1000 turns", turns)
+		}
+	})
+}
+
+// TestTurnCharge charges a turn of 10 ms.
+func TestTurnCharge(t *testing.T) {
+	for _, c := range []struct{ processor, reads, want time.Duration }{
+		{3, 0, 3}, {3, 4, 7},
+		{9, 9, 10},   // a read's processor time is in both
+		{900, 0, 10}, // from the clock of another thread, as is the next one
+		{-900, 4, 10},
+		{0, 0, 10}, // no clock of the thread
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			turn := turn{began: time.Now()}
+			time.Sleep(10 * time.Millisecond)
+			if turn.charge(c.processor*time.Millisecond, c.reads*time.Millisecond); turn.cost != c.want*time.Millisecond {
+				t.Errorf("%d ms of the processor and %d ms of reads cost %v", c.processor, c.reads, turn.cost)
+			}
+		})
+	}
+}
+
 // TestSchedulerBoundsCredit has a queue stand still for long: then it gets ahead of the others by no more than the credit.
 func TestSchedulerBoundsCredit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

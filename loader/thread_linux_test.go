@@ -1,0 +1,44 @@
+package loader
+
+import (
+	"errors"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/imgfeed/imgfeed/loader/plan"
+	"github.com/imgfeed/imgfeed/loader/readahead"
+)
+
+// TestTurnCostsProcessorTimeAndReads makes a batch of two samples, in a turn that is interrupted for an hour of the test's clock after
+// each of them. The turn costs the two reads of a minute, and the processor time, which the test's clock does not rule.
+func TestTurnCostsProcessorTimeAndReads(t *testing.T) {
+	onTestClock(t, func(t *testing.T) {
+		p := &Pool{scheduler: newScheduler(), threads: 1, ahead: readahead.NewPool(readAheadBytes, nil)} // without workers
+		set := newMemorySet(t, 2)
+		set.bad[0], set.bad[1] = errors.New("bad"), errors.New("bad")
+		set.delay = time.Minute
+		cfg := testStream(t, set, plan.Config{Samples: 2, BatchSize: 2}, 1)
+		cfg.OnError, cfg.Bad = Blank, func(BadSample) { time.Sleep(time.Hour) }
+		stream, err := p.NewStream(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stream.Close()
+		runtime.LockOSThread() // its clock is read
+		defer runtime.UnlockOSThread()
+		var waited atomic.Int64
+		turn := p.scheduler.next(localWorker{}, turn{}, &waited)
+		turn.work.work(p.newWorker(new(counters)), &turn)
+		if turn.cost <= 2*set.delay || turn.cost > 3*set.delay || time.Since(turn.began) != 2*(set.delay+time.Hour) {
+			t.Errorf("a turn of %v costs %v", time.Since(turn.began), turn.cost)
+		}
+		p.scheduler.mu.Lock()
+		p.scheduler.leaveLocked(turn)
+		p.scheduler.mu.Unlock()
+		if stream.queue.account != turn.cost {
+			t.Errorf("the turn costs %v, and its stream has paid %v", turn.cost, stream.queue.account)
+		}
+	})
+}
