@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -9,19 +10,21 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
+from imgfeed.launcher import find_binary
+from packaging.version import Version
 
 os.environ["CUDA_VISIBLE_DEVICES"] = ""  # here and in children
-torch = pytest.importorskip("torch", minversion="2.6")
-pytest.importorskip("timm")
-pytest.importorskip("tyro")
-
-from imgfeed.launcher import find_binary  # noqa: E402
-
-from imgfeed_train.command import main  # noqa: E402
+# Functions import torch and the trainer, which takes seconds: xdist's first process runs no tests.
+for name, least in ("torch", "2.6"), ("timm", "0"), ("tyro", "0"):
+    with contextlib.suppress(metadata.PackageNotFoundError):
+        if Version(metadata.version(name)) >= Version(least):
+            continue
+    pytest.skip(f"needs {name}, {least} or later", allow_module_level=True)
 
 TRAIN, VAL, CLASSES = 96, 27, 3
 TINY = ["--arch", "timm/test_vit", "--size", "32", "--workers", "1", "--log-every", "2"]
@@ -33,6 +36,8 @@ PATIENCE = 300  # seconds; only a run that hangs takes so long
 @pytest.fixture(scope="session", autouse=True)
 def _one_thread() -> None:
     """Use one thread, here and in children: sums keep their order."""
+    import torch  # noqa: PLC0415 - slow to import
+
     os.environ["OMP_NUM_THREADS"] = "1"
     torch.set_num_threads(1)
 
@@ -60,6 +65,8 @@ Train = Callable[..., Path]
 @pytest.fixture
 def train(sets: Path, tmp_path: Path) -> Train:
     """Train in this process; return the run's folder."""
+
+    from imgfeed_train.command import main  # noqa: PLC0415 - slow to import
 
     def run(name: str, *arguments: str, base: Sequence[str] = (*TINY, *PLAIN)) -> Path:
         main(["--data", str(sets), "--output", str(tmp_path / name), *base, *arguments])
@@ -90,6 +97,8 @@ def events(run: Path, kind: str) -> list[dict[str, Any]]:
 
 def weights(run: Path, name: str = "last.pt") -> dict[str, Any]:
     """Return a checkpoint's state."""
+    import torch  # noqa: PLC0415 - slow to import
+
     state: dict[str, Any] = torch.load(run / "checkpoints" / name, weights_only=True)
     return state
 
@@ -105,6 +114,8 @@ def same(a: Path, b: Path) -> None:
 
 def equal(a: Any, b: Any) -> bool:
     """Return whether two states have the same bits."""
+    import torch  # noqa: PLC0415 - slow to import
+
     if torch.is_tensor(a):
         return torch.equal(a, b)
     if isinstance(a, dict):
