@@ -33,7 +33,8 @@ type Folder struct {
 	noDirect  atomic.Bool  // the file system has no direct reads
 	cacheable atomic.Int64 // counter of ranges that the page cache may keep
 	waits     atomic.Int64 // reads that somebody waited for, of the last waitedOf
-	cpuBound  atomic.Bool  // few reads were waited for lately
+	quiet     atomic.Bool  // few of the last waitedOf were waited for
+	cpuBound  atomic.Bool  // and few of those before
 
 	mu      sync.Mutex
 	share   float64   // part of the files that fits in the page cache
@@ -219,7 +220,8 @@ func (f *Folder) keepsCached(offset int64, slow bool) bool {
 	}
 	n := f.cacheable.Add(1)
 	if n%waitedOf == 0 {
-		f.cpuBound.Store(f.waits.Swap(0) < waitsMin)
+		quiet := f.waits.Swap(0) < waitsMin
+		f.cpuBound.Store(f.quiet.Swap(quiet) && quiet) // a single quiet window is often chance
 	}
 	if slow {
 		return n%cacheEvery[f.cpuBound.Load()].slow == 0

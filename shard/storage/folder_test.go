@@ -119,16 +119,19 @@ func TestReadsOfAFileThatChanges(t *testing.T) {
 func TestWhatThePageCacheKeeps(t *testing.T) {
 	for _, c := range []struct {
 		slow    bool
-		waits   int64 // of waitedOf reads
-		keepsOf int   // of 1,600
-	}{{false, 0, 800}, {false, waitsMin, 1600}, {true, waitsMin - 1, 100}, {true, waitedOf, 800}} {
+		waits   [2]int64 // of waitedOf reads, and of the next
+		keepsOf int      // of 1,600
+	}{
+		{false, [2]int64{}, 800}, {false, [2]int64{waitsMin, waitsMin}, 1600}, {false, [2]int64{waitsMin, 0}, 1600},
+		{true, [2]int64{waitsMin - 1, waitsMin - 1}, 100}, {true, [2]int64{waitedOf, waitedOf}, 800},
+	} {
 		folder, _, _ := testFolder(t, 1<<20, 1<<40)
 		kept := 0
-		for k := range int64(1600 + waitedOf) {
+		for k := range int64(1600 + 2*waitedOf) {
 			if k%waitedOf == 0 {
-				folder.waits.Store(c.waits)
+				folder.waits.Store(c.waits[k/waitedOf%2])
 			}
-			if folder.keepsCached(k*100_000, c.slow) && k >= waitedOf {
+			if folder.keepsCached(k*100_000, c.slow) && k >= 2*waitedOf {
 				kept++
 			}
 		}
