@@ -274,6 +274,29 @@ func TestRemoteRefusals(t *testing.T) {
 	}
 }
 
+// TestUploadCancelledAtItsBegin cancels an upload before the bucket has named it.
+func TestUploadCancelledAtItsBegin(t *testing.T) {
+	s := newStore(t)
+	objects := s.places(t)["s3"].(*remote).objects.(uploader)
+	ctx, cancel := context.WithCancel(t.Context())
+	var aborted string
+	s.fail(func(w http.ResponseWriter, r *http.Request) {
+		cancel()
+		select {
+		case <-r.Context().Done(): // the client has left
+		case <-time.After(50 * time.Millisecond):
+		}
+		io.WriteString(w, "<InitiateMultipartUploadResult><UploadId>7</UploadId></InitiateMultipartUploadResult>")
+	}, func(w http.ResponseWriter, r *http.Request) {
+		aborted = r.Method + r.URL.Query().Get("uploadId")
+		w.WriteHeader(http.StatusNoContent)
+	})
+	err := objects.put(ctx, "name", "", bytes.NewReader(make([]byte, partBytes+1)))
+	if err == nil || aborted != "DELETE7" {
+		t.Errorf("%v; then the upload was ended by %q, want DELETE7", err, aborted)
+	}
+}
+
 // TestRemoteTimeout repeats requests to a host that nobody knows, or that refuses them, until the time is over, and ends with the process
 // at once.
 func TestRemoteTimeout(t *testing.T) {

@@ -179,6 +179,8 @@ const (
 	partsInFlight = 4
 	// putTries is how often a part is sent before the upload fails; up to 20 seconds lie between.
 	putTries = 20
+	// abortTime is for the requests that end an upload, and beginTime for the answer that names a cancelled one.
+	abortTime, beginTime = 30 * time.Second, 5 * time.Second
 	// sumKey is the name of the metadata of an object that hold its SHA-256.
 	sumKey = "imgshard-sha256"
 )
@@ -201,10 +203,22 @@ func (b *bucket) put(ctx context.Context, name, sum string, body io.Reader) erro
 	if sum != "" {
 		input.Metadata = map[string]string{sumKey: sum}
 	}
-	_, err = transfermanager.New(repeating, func(o *transfermanager.Options) {
-		o.PartSizeBytes, o.MultipartUploadThreshold, o.Concurrency, o.FailTimeout = partBytes, partBytes, partsInFlight, 30*time.Second
+	_, err = transfermanager.New(uploads{repeating}, func(o *transfermanager.Options) {
+		o.PartSizeBytes, o.MultipartUploadThreshold, o.Concurrency, o.FailTimeout = partBytes, partBytes, partsInFlight, abortTime
 	}).UploadObject(ctx, input)
 	return b.fault(err)
+}
+
+// uploads is a client that waits for the name of an upload even if it is cancelled. Nobody can abort an upload without its name.
+type uploads struct{ *s3.Client }
+
+func (u uploads) CreateMultipartUpload(
+	ctx context.Context, input *s3.CreateMultipartUploadInput, options ...func(*s3.Options),
+) (*s3.CreateMultipartUploadOutput, error) {
+	begin, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(beginTime, cancel) })()
+	return u.Client.CreateMultipartUpload(begin, input, options...)
 }
 
 func (b *bucket) sum(ctx context.Context, name string) (int64, string, error) {
