@@ -68,13 +68,7 @@ class Group:
 
     def command(self, command: list[str]) -> list[str]:
         """The command, for a process that enters the group first."""
-        return [
-            "sh",
-            "-c",
-            'echo $$ > "$0" && exec "$@"',
-            str(self.folder / "cgroup.procs"),
-            *command,
-        ]
+        return ["sh", "-c", 'echo $$ > "$0" && exec "$@"', str(self.folder / "cgroup.procs"), *command]
 
     def close(self) -> None:
         for _ in range(100):  # the last program of it may still be ending
@@ -86,30 +80,13 @@ class Group:
 
 def limited(data: Path) -> Group:
     quarter = str(sum(p.stat().st_size for p in shards(data)) // 4)
-    return Group(
-        "memory",
-        "imgfeed-cold",
-        {"memory.limit_in_bytes": quarter, "memory.max": quarter},
-    )
+    return Group("memory", "imgfeed-cold", {"memory.limit_in_bytes": quarter, "memory.max": quarter})
 
 
 def throttled(data: Path, rate: int) -> Group:
-    disk = Path(
-        f"/sys/dev/block/{os.major(data.stat().st_dev)}:{os.minor(data.stat().st_dev)}"
-    ).resolve()
-    number = (
-        ((disk.parent if (disk / "partition").exists() else disk) / "dev")
-        .read_text()
-        .strip()
-    )
-    return Group(
-        "blkio",
-        "imgfeed-cold",
-        {
-            "blkio.throttle.read_bps_device": f"{number} {rate}",
-            "io.max": f"{number} rbps={rate}",
-        },
-    )
+    disk = Path(f"/sys/dev/block/{os.major(data.stat().st_dev)}:{os.minor(data.stat().st_dev)}").resolve()
+    number = ((disk.parent if (disk / "partition").exists() else disk) / "dev").read_text().strip()
+    return Group("blkio", "imgfeed-cold", {"blkio.throttle.read_bps_device": f"{number} {rate}", "io.max": f"{number} rbps={rate}"})
 
 
 @contextlib.contextmanager
@@ -117,9 +94,7 @@ def delayed(slowfs: Path, data: Path, work: Path) -> Iterator[tuple[Path, int]]:
     """Show the set through a file system with a delay; give the folder and the process."""
     mountpoint = work / "delayed"
     mountpoint.mkdir(exist_ok=True)
-    process = subprocess.Popen(
-        [str(slowfs), "-delay", DELAY, str(data), str(mountpoint)]
-    )
+    process = subprocess.Popen([str(slowfs), "-delay", DELAY, str(data), str(mountpoint)])
     while not os.path.ismount(mountpoint):
         if process.poll() is not None:
             raise OSError("the file system with a delay did not start")
@@ -134,12 +109,7 @@ def unmount(mountpoint: Path, process: subprocess.Popen[bytes]) -> None:
     """End a file system and its program; raise SystemExit if something uses it that does not end."""
     used = True
     for _ in range(100):  # the last program of it may still be ending
-        if (
-            subprocess.run(
-                ["umount", str(mountpoint)], stderr=subprocess.DEVNULL, check=False
-            ).returncode
-            == 0
-        ):
+        if subprocess.run(["umount", str(mountpoint)], stderr=subprocess.DEVNULL, check=False).returncode == 0:
             used = False
             break
         time.sleep(0.1)
@@ -148,16 +118,12 @@ def unmount(mountpoint: Path, process: subprocess.Popen[bytes]) -> None:
     process.kill()  # a container that began meanwhile may have a copy of the mount, with which it would go on
     process.wait()
     if used:
-        raise SystemExit(
-            f"cold.py: {mountpoint} was still in use after 10 s and was detached: what used it gets errors from now on"
-        )
+        raise SystemExit(f"cold.py: {mountpoint} was still in use after 10 s and was detached: what used it gets errors from now on")
 
 
 def processor_seconds(pid: int) -> float:
     """What a process has computed."""
-    user, system = (
-        Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
-    )
+    user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
     return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
@@ -182,42 +148,16 @@ def out_of_memory(data: Path) -> None:
 class Server:
     """`imgfeed serve` of a set, perhaps in a control group, and a loader of it."""
 
-    def __init__(
-        self,
-        imgfeed: Path,
-        data: Path,
-        transform: str,
-        threads: int,
-        work: Path,
-        group: Group | None,
-    ) -> None:
+    def __init__(self, imgfeed: Path, data: Path, transform: str, threads: int, work: Path, group: Group | None) -> None:
         path = work / "imgfeed.sock"
-        command = [
-            str(imgfeed),
-            "serve",
-            str(data),
-            "--socket",
-            str(path),
-            "--threads",
-            str(threads),
-            "--log-level",
-            "error",
-        ]
-        self._process = subprocess.Popen(
-            group.command(command) if group else command, stdout=subprocess.DEVNULL
-        )
+        command = [str(imgfeed), "serve", str(data), "--socket", str(path), "--threads", str(threads), "--log-level", "error"]
+        self._process = subprocess.Popen(group.command(command) if group else command, stdout=subprocess.DEVNULL)
         while not path.exists():
             if self._process.poll() is not None:
                 raise SystemExit("cold.py: imgfeed serve did not start")
             time.sleep(0.01)
         self.loader = DataLoader(
-            f"unix:{path}",
-            batch_size=BATCH,
-            transform=transform,
-            shuffle=True,
-            seed=0,
-            slots=SLOTS,
-            framework="numpy",
+            f"unix:{path}", batch_size=BATCH, transform=transform, shuffle=True, seed=0, slots=SLOTS, framework="numpy"
         )
 
     def epoch(self, number: int, seconds: float) -> tuple[float, str, bool]:
@@ -228,9 +168,7 @@ class Server:
         for _, labels in self.loader:
             images += len(labels)
             elapsed = time.perf_counter() - started
-            if not verdict and (
-                elapsed > seconds / 2 or images >= len(self.loader.dataset) * 3 // 4
-            ):
+            if not verdict and (elapsed > seconds / 2 or images >= len(self.loader.dataset) * 3 // 4):
                 verdict = self.loader.stats()["waiting_for"]
             if elapsed > seconds:
                 break
@@ -244,32 +182,14 @@ class Server:
 
 def fio(data: Path, size: int, group: Group | None) -> float:
     """Reads of size bytes per second."""
-    command = [
-        "fio",
-        "--name=cold",
-        f"--filename={':'.join(map(str, shards(data)))}",
-        "--rw=randread",
-        f"--bs={size}",
-        "--direct=1",
-    ]
-    command += [
-        "--ioengine=libaio",
-        "--iodepth=32",
-        "--time_based",
-        "--runtime=2",
-        "--readonly",
-        "--output-format=json",
-    ]
-    out = subprocess.run(
-        group.command(command) if group else command, stdout=subprocess.PIPE, check=True
-    ).stdout
+    command = ["fio", "--name=cold", f"--filename={':'.join(map(str, shards(data)))}", "--rw=randread", f"--bs={size}", "--direct=1"]
+    command += ["--ioengine=libaio", "--iodepth=32", "--time_based", "--runtime=2", "--readonly", "--output-format=json"]
+    out = subprocess.run(group.command(command) if group else command, stdout=subprocess.PIPE, check=True).stdout
     return float(json.loads(out[out.index(b"{") :])["jobs"][0]["read"]["iops"])
 
 
 class Measure:
-    def __init__(
-        self, args: argparse.Namespace, programs: dict[str, Path], work: Path
-    ) -> None:
+    def __init__(self, args: argparse.Namespace, programs: dict[str, Path], work: Path) -> None:
         self.args, self.programs, self.work = args, programs, work
         self.slowfs = 0  # the process, while it runs
         self.taken: list[str] = []  # by it
@@ -281,15 +201,9 @@ class Measure:
             try:
                 seen, self.slowfs = data, 0
                 if case == "delayed":
-                    seen, self.slowfs = stack.enter_context(
-                        delayed(self.programs["slowfs"], data, self.work)
-                    )
+                    seen, self.slowfs = stack.enter_context(delayed(self.programs["slowfs"], data, self.work))
                 if case in ("limited", "throttled"):
-                    group = (
-                        limited(data)
-                        if case == "limited"
-                        else throttled(data, self.args.throttle)
-                    )
+                    group = limited(data) if case == "limited" else throttled(data, self.args.throttle)
                     stack.callback(group.close)
             except OSError as e:
                 print(f"- {data.name}, {case}: left out: {e}", file=sys.stderr)
@@ -297,34 +211,19 @@ class Measure:
             for threads in (1, 2):
                 self.row(data, seen, case, threads, group)
 
-    def row(
-        self, data: Path, seen: Path, case: str, threads: int, group: Group | None
-    ) -> None:
+    def row(self, data: Path, seen: Path, case: str, threads: int, group: Group | None) -> None:
         samples = json.loads((data / "manifest.json").read_text())["samples"]
         mean = sum(p.stat().st_size for p in shards(data)) // samples
         cold, following, warm, reads, verdicts, shares = [], [], [], [], [], []
         for _ in range(self.args.rounds):
             reads.append(fio(seen, -(-mean // 4096) * 4096, group))
-            server = Server(
-                self.programs["imgfeed"],
-                seen,
-                TRANSFORMS[data.name],
-                threads,
-                self.work,
-                group,
-            )
+            server = Server(self.programs["imgfeed"], seen, TRANSFORMS[data.name], threads, self.work, group)
             out_of_memory(seen)
             out_of_memory(data)
-            started, computed = (
-                time.perf_counter(),
-                processor_seconds(self.slowfs) if self.slowfs else 0,
-            )
+            started, computed = time.perf_counter(), processor_seconds(self.slowfs) if self.slowfs else 0
             rate, verdict, ended = server.epoch(0, self.args.seconds)
             if self.slowfs:
-                shares.append(
-                    (processor_seconds(self.slowfs) - computed)
-                    / (time.perf_counter() - started)
-                )
+                shares.append((processor_seconds(self.slowfs) - computed) / (time.perf_counter() - started))
             cold.append(rate)
             verdicts.append(verdict)
             if ended:
@@ -332,13 +231,9 @@ class Measure:
             server.close()
             warm.append(self.in_memory(data, threads))
         if shares:
-            self.taken.append(
-                f"{data.name} on {threads}: {statistics.median(shares):.2f}"
-            )
+            self.taken.append(f"{data.name} on {threads}: {statistics.median(shares):.2f}")
         then = f"{statistics.median(following):,.0f}" if following else "–"
-        share = statistics.median(
-            c / min(w, r) for c, w, r in zip(cold, warm, reads, strict=True)
-        )
+        share = statistics.median(c / min(w, r) for c, w, r in zip(cold, warm, reads, strict=True))
         print(
             f"| {data.name} | {threads} | {case} | {statistics.median(cold):,.0f} | {then} | {statistics.median(warm):,.0f}"
             f" | {statistics.median(reads):,.0f} | {share:.2f} | {statistics.mode(verdicts)} |",
@@ -348,14 +243,7 @@ class Measure:
     def in_memory(self, data: Path, threads: int) -> float:
         """Images per second of an epoch of a set that is in memory, after one in which the server finds that out."""
         into_memory(data)
-        server = Server(
-            self.programs["imgfeed"],
-            data,
-            TRANSFORMS[data.name],
-            threads,
-            self.work,
-            None,
-        )
+        server = Server(self.programs["imgfeed"], data, TRANSFORMS[data.name], threads, self.work, None)
         server.epoch(0, self.args.seconds)
         rate = server.epoch(1, self.args.seconds)[0]
         server.close()
@@ -365,11 +253,7 @@ class Measure:
 def pack(args: argparse.Namespace, folder: Path, imgshard: Path) -> None:
     """Make the sets that are not there."""
     if not (folder / "jpeg").exists():
-        files = sorted(
-            p.resolve()
-            for p in args.images.rglob("*")
-            if p.suffix.lower() in (".jpg", ".jpeg") and p.is_file()
-        )
+        files = sorted(p.resolve() for p in args.images.rglob("*") if p.suffix.lower() in (".jpg", ".jpeg") and p.is_file())
         if not files:
             raise SystemExit(f"cold.py: no .jpg or .jpeg files in {args.images}")
         with tempfile.TemporaryDirectory(dir=folder) as images:
@@ -378,89 +262,39 @@ def pack(args: argparse.Namespace, folder: Path, imgshard: Path) -> None:
                 below.mkdir()
                 for number, path in enumerate(files):
                     (below / f"{number:07d}.jpg").symlink_to(path)
-            subprocess.run(
-                [str(imgshard), "build", images, "-o", str(folder / "jpeg")],
-                stdout=sys.stderr,
-                check=True,
-            )
+            subprocess.run([str(imgshard), "build", images, "-o", str(folder / "jpeg")], stdout=sys.stderr, check=True)
     if not (folder / "pixels").exists():
-        subprocess.run(
-            [
-                str(imgshard),
-                "repack",
-                str(folder / "jpeg"),
-                "-o",
-                str(folder / "pixels"),
-                "--codec",
-                "bitpack",
-            ],
-            stdout=sys.stderr,
-            check=True,
-        )
+        subprocess.run([str(imgshard), "repack", str(folder / "jpeg"), "-o", str(folder / "pixels"), "--codec", "bitpack"], stdout=sys.stderr, check=True)
     os.sync()
 
 
 def main() -> None:
-    p = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("images", type=Path)
-    p.add_argument(
-        "--sets",
-        type=Path,
-        help="folder of the sets, on the disk that is measured (default one that is removed)",
-    )
-    p.add_argument(
-        "--repeat",
-        type=int,
-        default=20,
-        help="how often each image is packed (default 20)",
-    )
+    p.add_argument("--sets", type=Path, help="folder of the sets, on the disk that is measured (default one that is removed)")
+    p.add_argument("--repeat", type=int, default=20, help="how often each image is packed (default 20)")
     p.add_argument("--rounds", type=int, default=3, help="of each row (default 3)")
-    p.add_argument(
-        "--seconds",
-        type=float,
-        default=10,
-        help="that an epoch is looked at, at most (default 10)",
-    )
-    p.add_argument(
-        "--throttle",
-        type=int,
-        default=60_000_000,
-        help="bytes a second of the throttled disk (default 60000000)",
-    )
-    p.add_argument(
-        "--cases",
-        nargs="+",
-        default=["disk", "limited", "delayed", "throttled"],
-        help="in this order",
-    )
+    p.add_argument("--seconds", type=float, default=10, help="that an epoch is looked at, at most (default 10)")
+    p.add_argument("--throttle", type=int, default=60_000_000, help="bytes a second of the throttled disk (default 60000000)")
+    p.add_argument("--cases", nargs="+", default=["disk", "limited", "delayed", "throttled"], help="in this order")
     args = p.parse_args()
     with tempfile.TemporaryDirectory(dir=args.sets, prefix="cold-") as temporary:
         work = Path(temporary)
         programs = {}
         for name in ("imgfeed", "imgshard"):
             programs[name] = build_go(f"./cmd/{name}", work / name)
-        programs["slowfs"] = build_go(
-            ".", work / "slowfs", Path(__file__).parent / "slowfs"
-        )
+        programs["slowfs"] = build_go(".", work / "slowfs", Path(__file__).parent / "slowfs")
         folder = args.sets or work
         pack(args, folder, programs["imgshard"])
-        print(
-            "| set | threads | case | cold | next | warm | fio | of lesser | verdict |"
-        )
+        print("| set | threads | case | cold | next | warm | fio | of lesser | verdict |")
         print("|---|--:|---|--:|--:|--:|--:|--:|---|")
         measure = Measure(args, programs, work)
         for case in args.cases:
             for name in ("jpeg", "pixels"):
                 measure.rows(folder / name, case)
-        print(
-            f"\n- processor: {processor()}\n- system: Linux {os.uname().release}; load average at the end {os.getloadavg()[0]:.1f}"
-        )
+        print(f"\n- processor: {processor()}\n- system: Linux {os.uname().release}; load average at the end {os.getloadavg()[0]:.1f}")
         if measure.taken:
-            print(
-                f"- processors that the file system with a delay took itself: {', '.join(measure.taken)}"
-            )
+            print(f"- processors that the file system with a delay took itself: {', '.join(measure.taken)}")
 
 
 if __name__ == "__main__":

@@ -33,18 +33,14 @@ def transform(row):
 
 
 def ray_data(folder):
-    images = ray.data.read_images(
-        [folder] * 10, mode="RGB", override_num_blocks=100
-    ).map(transform)
+    images = ray.data.read_images([folder] * 10, mode="RGB", override_num_blocks=100).map(transform)
     while True:
         for batch in images.iter_batches(batch_size=64, prefetch_batches=4):
             yield len(batch["image"])
 
 
 def imgfeed(data):
-    with DataLoader(
-        data, 64, transform="train", framework="numpy", shuffle=True
-    ) as loader:
+    with DataLoader(data, 64, transform="train", framework="numpy", shuffle=True) as loader:
         while True:
             for batch in loader:
                 yield len(batch[0])
@@ -64,9 +60,7 @@ def rate(counts, seconds):
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder")
     parser.add_argument("set")
     parser.add_argument("--rounds", type=int, default=3)
@@ -76,16 +70,11 @@ def main():
     ray.data.DataContext.get_current().enable_progress_bars = False
     rates = {"Ray Data": [], "imgfeed": []}
     for _ in range(args.rounds):
-        for name, counts in (
-            ("Ray Data", ray_data(args.folder)),
-            ("imgfeed", imgfeed(args.set)),
-        ):
+        for name, counts in (("Ray Data", ray_data(args.folder)), ("imgfeed", imgfeed(args.set))):
             rates[name].append(rate(counts, args.seconds))
             print(f"{name}: {rates[name][-1]:.0f} images/s", flush=True)
     medians = {name: statistics.median(each) for name, each in rates.items()}
-    print(
-        f"ray {ray.__version__}: Ray Data {medians['Ray Data']:.0f}, imgfeed {medians['imgfeed']:.0f} images/s: {medians['imgfeed'] / medians['Ray Data']:.1f} times"
-    )
+    print(f"ray {ray.__version__}: Ray Data {medians['Ray Data']:.0f}, imgfeed {medians['imgfeed']:.0f} images/s: {medians['imgfeed'] / medians['Ray Data']:.1f} times")
 
 
 if __name__ == "__main__":

@@ -16,18 +16,8 @@ import numpy as np
 
 system, out = sys.argv[1], Path(sys.argv[2])
 STORE = "http://127.0.0.1:7070"
-KEYS = {
-    "AWS_ACCESS_KEY_ID": "any",
-    "AWS_SECRET_ACCESS_KEY": "any",
-    "AWS_REGION": "us-east-1",
-    "AWS_DEFAULT_REGION": "us-east-1",
-}
-os.environ.update(
-    KEYS,
-    AWS_ENDPOINT_URL=STORE,
-    S3_ENDPOINT_URL=STORE,
-    AWS_EC2_METADATA_DISABLED="true",
-)
+KEYS = {"AWS_ACCESS_KEY_ID": "any", "AWS_SECRET_ACCESS_KEY": "any", "AWS_REGION": "us-east-1", "AWS_DEFAULT_REGION": "us-east-1"}
+os.environ.update(KEYS, AWS_ENDPOINT_URL=STORE, S3_ENDPOINT_URL=STORE, AWS_EC2_METADATA_DISABLED="true")
 BATCH, WORKERS = 256, 2
 GET_DOLLARS = 0.40 / 1e6  # list price of a GET in S3's us-east-1, within the region
 
@@ -48,10 +38,7 @@ def apart(storage: np.ndarray) -> float:
     return float(np.abs(np.diff(served)).mean() / len(storage))
 
 
-def measure(
-    opening: Callable[[], tuple[Iterable[Any], Callable[[Any], list[int]]]],
-    places: np.ndarray | None = None,
-) -> None:
+def measure(opening: Callable[[], tuple[Iterable[Any], Callable[[Any], list[int]]]], places: np.ndarray | None = None) -> None:
     """Time the opening, and two epochs. The loader's batches give numbers, which places turns into places in storage."""
     bytes_before, requests_before, begin = received(), requests(), time.perf_counter()
     loader, numbers = opening()
@@ -65,20 +52,8 @@ def measure(
         rate = (received() - epoch_bytes) / took
         time.sleep(1)  # for nginx to log
         storage = np.array(order) if places is None else places[order]
-        row = {
-            "system": system,
-            "epoch": epoch,
-            "images": len(order),
-            "opened": opened,
-            "first": first,
-            "took": took,
-            "rate": rate,
-        }
-        row |= {
-            "bytes": received() - bytes_before,
-            "requests": requests() - requests_before,
-            "apart": apart(storage),
-        }
+        row = {"system": system, "epoch": epoch, "images": len(order), "opened": opened, "first": first, "took": took, "rate": rate}
+        row |= {"bytes": received() - bytes_before, "requests": requests() - requests_before, "apart": apart(storage)}
         print(json.dumps(row), flush=True)
         bytes_before, requests_before, opened = received(), requests(), 0.0
 
@@ -90,23 +65,11 @@ def imgfeed() -> None:
     def opening() -> tuple[Any, Any]:
         place = "s3://ours/train"
         if system == "imgfeed-index":
-            tars = [
-                f"{STORE}/wds/train/{Path(t).name}"
-                for t in sorted(glob.glob(str(out / "data/wds/train/*.tar")))
-            ]
+            tars = [f"{STORE}/wds/train/{Path(t).name}" for t in sorted(glob.glob(str(out / "data/wds/train/*.tar")))]
             place = str(out / "index")
             imgshard = Path(__file__).parents[2] / "bin" / "imgshard"
-            subprocess.run(
-                [imgshard, "index", *tars, "-o", place], check=True, capture_output=True
-            )
-        loader = DataLoader(
-            place,
-            batch_size=BATCH,
-            transform="train",
-            shuffle=True,
-            with_index=True,
-            cache=str(out / "cache"),
-        )
+            subprocess.run([imgshard, "index", *tars, "-o", place], check=True, capture_output=True)
+        loader = DataLoader(place, batch_size=BATCH, transform="train", shuffle=True, with_index=True, cache=str(out / "cache"))
         return loader, lambda batch: batch[-1].tolist()
 
     measure(opening)
@@ -117,23 +80,11 @@ def litdata() -> None:
 
     stored = StreamingDataset(str(out / "data/lit/train"), shuffle=False)
     places = np.argsort([int(sample["label"]) for sample in stored])
-    options = {
-        "endpoint_url": STORE,
-        "aws_access_key_id": "any",
-        "aws_secret_access_key": "any",
-        "region_name": "us-east-1",
-    }
+    options = {"endpoint_url": STORE, "aws_access_key_id": "any", "aws_secret_access_key": "any", "region_name": "us-east-1"}
 
     def opening() -> tuple[Any, Any]:
-        dataset = StreamingDataset(
-            "s3://lit/train",
-            cache_dir=str(out / "cache"),
-            shuffle=True,
-            storage_options=options,
-        )
-        loader = StreamingDataLoader(
-            dataset, batch_size=BATCH, num_workers=WORKERS, collate_fn=list
-        )
+        dataset = StreamingDataset("s3://lit/train", cache_dir=str(out / "cache"), shuffle=True, storage_options=options)
+        loader = StreamingDataLoader(dataset, batch_size=BATCH, num_workers=WORKERS, collate_fn=list)
         return loader, lambda batch: [int(sample["label"]) for sample in batch]
 
     measure(opening, places)
@@ -147,15 +98,8 @@ def streaming() -> None:
     clean_stale_shared_memory()
 
     def opening() -> tuple[Any, Any]:
-        dataset = StreamingDataset(
-            remote="s3://mds/train",
-            local=str(out / "cache"),
-            shuffle=True,
-            batch_size=BATCH,
-        )
-        loader = DataLoader(
-            dataset, batch_size=BATCH, num_workers=WORKERS, collate_fn=list
-        )
+        dataset = StreamingDataset(remote="s3://mds/train", local=str(out / "cache"), shuffle=True, batch_size=BATCH)
+        loader = DataLoader(dataset, batch_size=BATCH, num_workers=WORKERS, collate_fn=list)
         return loader, lambda batch: [int(sample["label"]) for sample in batch]
 
     measure(opening)
@@ -169,9 +113,7 @@ def webdataset() -> None:
     def opening() -> tuple[Any, Any]:
         tars = f"pipe:curl -s {STORE}/wds/train/train-{{0000..{last:04}}}.tar"
         dataset = wds.WebDataset(tars, shardshuffle=last + 1).shuffle(1000)
-        return wds.WebLoader(
-            dataset, batch_size=BATCH, num_workers=WORKERS, collate_fn=list
-        ), lambda batch: [int(sample["cls"]) for sample in batch]
+        return wds.WebLoader(dataset, batch_size=BATCH, num_workers=WORKERS, collate_fn=list), lambda batch: [int(sample["cls"]) for sample in batch]
 
     measure(opening)
 
@@ -181,14 +123,10 @@ def table() -> None:
     for line in (out / "results.jsonl").read_text().splitlines():
         row = json.loads(line)
         rows[row["system"]].append(row)
-    print(
-        "| | rounds | to the first batch, s | first epoch, s | of 125 MB/s | second epoch, s | MB | requests | their price | apart |"
-    )
+    print("| | rounds | to the first batch, s | first epoch, s | of 125 MB/s | second epoch, s | MB | requests | their price | apart |")
     print("|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|")
     for name, measured in rows.items():
-        one, two = (
-            [row for row in measured if row["epoch"] == epoch] for epoch in (0, 1)
-        )
+        one, two = ([row for row in measured if row["epoch"] == epoch] for epoch in (0, 1))
 
         def median(of: list[dict[str, Any]], key: str) -> float:
             return statistics.median(row[key] for row in of)
@@ -203,11 +141,4 @@ def table() -> None:
 
 
 if __name__ == "__main__":
-    {
-        "imgfeed": imgfeed,
-        "imgfeed-index": imgfeed,
-        "litdata": litdata,
-        "streaming": streaming,
-        "webdataset": webdataset,
-        "table": table,
-    }[system]()
+    {"imgfeed": imgfeed, "imgfeed-index": imgfeed, "litdata": litdata, "streaming": streaming, "webdataset": webdataset, "table": table}[system]()

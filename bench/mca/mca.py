@@ -104,19 +104,9 @@ def tool(name: str, version: str | None) -> str:
 def build(arch: str, folder: str) -> list[Path]:
     """Both programs with their symbols, by the release of Go that go.mod names."""
     toolchain = re.search(r"(?m)^toolchain (\S+)", (ROOT / "go.mod").read_text())[1]
-    environment = dict(
-        os.environ,
-        GOTOOLCHAIN=toolchain,
-        GOEXPERIMENT="simd",
-        CGO_ENABLED="0",
-        GOOS="linux",
-        GOARCH=arch,
-    )
+    environment = dict(os.environ, GOTOOLCHAIN=toolchain, GOEXPERIMENT="simd", CGO_ENABLED="0", GOOS="linux", GOARCH=arch)
     subprocess.run(
-        ["go", "build", "-o", folder + "/", *(f"./cmd/{p}" for p in PROGRAMS)],
-        cwd=ROOT,
-        env=environment,
-        check=True,
+        ["go", "build", "-o", folder + "/", *(f"./cmd/{p}" for p in PROGRAMS)], cwd=ROOT, env=environment, check=True
     )
     return [Path(folder) / p for p in PROGRAMS]
 
@@ -131,13 +121,9 @@ def functions(objdump: str, program: Path):
             if code:
                 yield name, code
             name, code = head[1], []
-        elif name.startswith("github.com/imgfeed/") and (
-            m := re.match(r"\s*([0-9a-f]+):\s+(\S.*)$", line)
-        ):
+        elif name.startswith("github.com/imgfeed/") and (m := re.match(r"\s*([0-9a-f]+):\s+(\S.*)$", line)):
             text = re.split(r"\s+(?:#|//) ", m[2])[0]
-            code.append(
-                (int(m[1], 16), re.sub(r"\s*<.*>", "", text).replace("\t", " ").strip())
-            )
+            code.append((int(m[1], 16), re.sub(r"\s*<.*>", "", text).replace("\t", " ").strip()))
     if code:
         yield name, code
 
@@ -155,30 +141,16 @@ def loops(arch: str, name: str, code: list[tuple[int, str]]):
     ends: dict[int, int] = {}
     for address, text in code:
         if (m := BRANCH[arch].match(text)) and first <= int(m[2], 16) <= address:
-            start = int(
-                m[2], 16
-            )  # `continue` jumps to the same place as the loop's own end does
+            start = int(m[2], 16)  # `continue` jumps to the same place as the loop's own end does
             ends[start] = max(address, ends.get(start, 0))
     for start, end in ends.items():
-        inside = [
-            (s, e)
-            for s, e in ends.items()
-            if start <= s and e <= end and (s, e) != (start, end)
-        ]
-        body = [
-            text
-            for a, text in code
-            if start <= a <= end and not any(s <= a <= e for s, e in inside)
-        ]
+        inside = [(s, e) for s, e in ends.items() if start <= s and e <= end and (s, e) != (start, end)]
+        body = [text for a, text in code if start <= a <= end and not any(s <= a <= e for s, e in inside)]
         vectors = sum(bool(VECTOR[arch].search(text)) for text in body)
         if vectors >= (OUTER_MIN if inside else 1):
             function = name.removeprefix("github.com/imgfeed/imgfeed/")
-            function = re.sub(
-                r"go\.shape\.\[(\d+)\]struct \{\}", r"\1", function
-            )  # what a generic kernel was made for
-            yield Loop(
-                function, start - first, body, sum(stored(arch, text) for text in body)
-            )
+            function = re.sub(r"go\.shape\.\[(\d+)\]struct \{\}", r"\1", function)  # what a generic kernel was made for
+            yield Loop(function, start - first, body, sum(stored(arch, text) for text in body))
 
 
 def stored(arch: str, text: str) -> int:
@@ -186,17 +158,10 @@ def stored(arch: str, text: str) -> int:
     if arch == "arm64":
         m = re.match(r"st(?:n?p|u?r) ([qdsxw])\d+,(?: [qdsxw]\d+,)? \[(\w+)", text)
         if m and m[2] != "sp":
-            return {"q": 16, "d": 8, "x": 8, "s": 4, "w": 4}[m[1]] * (
-                2 if text.startswith(("stp", "stnp")) else 1
-            )
+            return {"q": 16, "d": 8, "x": 8, "s": 4, "w": 4}[m[1]] * (2 if text.startswith(("stp", "stnp")) else 1)
         m = re.match(r"st1 \{(.*?)\}.*\[(\w+)", text)
-        return (
-            16 * (m[1].count(",") + 1) if m and m[2] != "sp" and "][" not in text else 0
-        )
-    m = re.match(
-        r"v(?:mov\w+|extract\w+ \$\d+,|pextr\w+ \$\d+,|pmov\w+|pcompress\w+) %([xyz])mm\d+, [-\d]*\((%\w+).*\)",
-        text,
-    )
+        return 16 * (m[1].count(",") + 1) if m and m[2] != "sp" and "][" not in text else 0
+    m = re.match(r"v(?:mov\w+|extract\w+ \$\d+,|pextr\w+ \$\d+,|pmov\w+|pcompress\w+) %([xyz])mm\d+, [-\d]*\((%\w+).*\)", text)
     if not m or m[2] == "%rsp":
         return 0
     whole = {"x": 16, "y": 32, "z": 64}[m[1]]
@@ -243,10 +208,7 @@ def simulate(mca: str, arch: str, cpu: str, loop: Loop) -> None:
     )
     total = re.search(r"Total Cycles:\s+(\d+)", run.stdout)
     if not total:
-        print(
-            f"{loop.name} on {cpu}: {run.stderr.strip().splitlines()[-3:]}",
-            file=sys.stderr,
-        )
+        print(f"{loop.name} on {cpu}: {run.stderr.strip().splitlines()[-3:]}", file=sys.stderr)
         return
     loop.cycles[cpu] = int(total[1]) / ITERATIONS
     found = loop.microcode.setdefault(cpu, set())
@@ -254,10 +216,7 @@ def simulate(mca: str, arch: str, cpu: str, loop: Loop) -> None:
     for line in run.stdout.split("Instructions:")[-1].splitlines():
         if m := re.match(r"\s(\d+)\s+(\d+)\s+[\d.-]+\s.*\t(\S+)\t?(.*)$", line):
             instruction = f"{m[3]} {m[4]}".strip()
-            many = (
-                int(m[1]) > UOPS_MAX.get(cpu, UOPS_MAX_DEFAULT)
-                or int(m[2]) == LATENCY_MICROCODED
-            )
+            many = int(m[1]) > UOPS_MAX.get(cpu, UOPS_MAX_DEFAULT) or int(m[2]) == LATENCY_MICROCODED
             if many or (known and known.match(instruction)):
                 found.add(f"`{instruction}`")
 
@@ -266,21 +225,16 @@ def cell(loop: Loop, cpu: str) -> str:
     if cpu not in loop.cycles:
         return "–"
     cycles = loop.cycles[cpu]
-    return f"{cycles:.1f}" + (
-        f" ({cycles * 64 / loop.stored:.1f})" if loop.stored else ""
-    )
+    return f"{cycles:.1f}" + (f" ({cycles * 64 / loop.stored:.1f})" if loop.stored else "")
 
 
 def table(level: str, cpus: tuple[str, ...], found: list[Loop]) -> None:
     print(f"\n### {level}\n")
-    print(
-        "| loop | instructions | bytes stored |" + "".join(f" {cpu} |" for cpu in cpus)
-    )
+    print("| loop | instructions | bytes stored |" + "".join(f" {cpu} |" for cpu in cpus))
     print("|---|--:|--:|" + "--:|" * len(cpus))
     for loop in found:
         print(
-            f"| `{loop.name}` | {len(loop.lines)} | {loop.stored or '–'} |"
-            + "".join(f" {cell(loop, cpu)} |" for cpu in cpus)
+            f"| `{loop.name}` | {len(loop.lines)} | {loop.stored or '–'} |" + "".join(f" {cell(loop, cpu)} |" for cpu in cpus)
         )
     lines = [
         f"- {cpu}, `{loop.name}`: {', '.join(sorted(loop.microcode[cpu]))}"
@@ -293,29 +247,14 @@ def table(level: str, cpus: tuple[str, ...], found: list[Loop]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "function",
-        nargs="?",
-        default="",
-        help="a regular expression that functions' names are to match",
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("function", nargs="?", default="", help="a regular expression that functions' names are to match")
     parser.add_argument("--arch", choices=TRIPLE, default="amd64")
     parser.add_argument(
-        "--cpu",
-        action="append",
-        help="a processor as llvm-mca names it, instead of the usual ones; may be given again",
+        "--cpu", action="append", help="a processor as llvm-mca names it, instead of the usual ones; may be given again"
     )
-    parser.add_argument(
-        "--llvm",
-        metavar="VERSION",
-        help="take llvm-mca-VERSION instead of the newest there is",
-    )
-    parser.add_argument(
-        "--show", action="store_true", help="print the loops' instructions too"
-    )
+    parser.add_argument("--llvm", metavar="VERSION", help="take llvm-mca-VERSION instead of the newest there is")
+    parser.add_argument("--show", action="store_true", help="print the loops' instructions too")
     options = parser.parse_args()
     mca, objdump = tool("llvm-mca", options.llvm), tool("llvm-objdump", options.llvm)
     found: dict[str, Loop] = {}
@@ -323,21 +262,14 @@ def main() -> None:
         for program in build(options.arch, folder):
             for name, code in functions(objdump, program):
                 if re.search(options.function, name):
-                    found.update(
-                        (loop.name, loop) for loop in loops(options.arch, name, code)
-                    )
-    version = subprocess.run(
-        [mca, "--version"], capture_output=True, check=True, text=True
-    ).stdout
+                    found.update((loop.name, loop) for loop in loops(options.arch, name, code))
+    version = subprocess.run([mca, "--version"], capture_output=True, check=True, text=True).stdout
     number = re.search(r"version (\S+)", version)[1]
-    print(
-        f"Cycles an iteration and, in brackets, for 64 bytes stored; by llvm-mca {number}, {ITERATIONS} iterations."
-    )
+    print(f"Cycles an iteration and, in brackets, for 64 bytes stored; by llvm-mca {number}, {ITERATIONS} iterations.")
     for level, usual in PROCESSORS[options.arch].items():
         cpus = tuple(options.cpu) if options.cpu else usual
         of_level = sorted(
-            (loop for loop in found.values() if loop.level == level),
-            key=lambda loop: (loop.function, loop.offset),
+            (loop for loop in found.values() if loop.level == level), key=lambda loop: (loop.function, loop.offset)
         )
         left_out = [loop for loop in of_level if loop.calls]
         of_level = [loop for loop in of_level if not loop.calls]
@@ -347,10 +279,7 @@ def main() -> None:
         if of_level:
             table(level, cpus, of_level)
         if left_out:
-            print(
-                "\nLeft out, as they call functions: "
-                + ", ".join(f"`{loop.name}`" for loop in left_out)
-            )
+            print("\nLeft out, as they call functions: " + ", ".join(f"`{loop.name}`" for loop in left_out))
         if options.show:
             for loop in of_level:
                 print(f"\n`{loop.name}`\n\n    " + "\n    ".join(loop.lines))

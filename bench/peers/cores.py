@@ -43,8 +43,5 @@ class Others:
 
     def share(self, own_seconds: float) -> float:
         """Return the share from 0 to 1, when own_seconds of CPU time since then were the caller's."""
-        busy, elapsed = (
-            busy_seconds(self._cores) - self._busy,
-            time.perf_counter() - self._clock,
-        )
+        busy, elapsed = busy_seconds(self._cores) - self._busy, time.perf_counter() - self._clock
         return max(0.0, busy - own_seconds) / elapsed / len(self._cores)

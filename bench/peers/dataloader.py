@@ -29,9 +29,7 @@ def endless(loader: DataLoader) -> Iterator[int]:
             yield len(labels)
 
 
-def measure(
-    sizes: Iterator[int], server: ProcessClock, seconds: float
-) -> dict[str, float]:
+def measure(sizes: Iterator[int], server: ProcessClock, seconds: float) -> dict[str, float]:
     begin = time.perf_counter() + seconds / 4
     for taken, _ in enumerate(sizes, 1):
         if taken > RING_MAX and time.perf_counter() >= begin:
@@ -57,21 +55,13 @@ def measure(
 
 
 def main() -> None:
-    p = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("socket")
     p.add_argument("transform")
     p.add_argument("--server-pid", type=int, required=True)
     args = p.parse_args()
     server = ProcessClock(args.server_pid)
-    loader = DataLoader(
-        f"unix:{args.socket}",
-        batch_size=BATCH,
-        transform=args.transform,
-        shuffle=True,
-        seed=0,
-    )
+    loader = DataLoader(f"unix:{args.socket}", batch_size=BATCH, transform=args.transform, shuffle=True, seed=0)
     sizes = endless(loader)
     for line in sys.stdin:
         print(json.dumps(measure(sizes, server, float(line))), flush=True)

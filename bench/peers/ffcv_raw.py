@@ -45,17 +45,11 @@ class Resized:
 def write(listing: str, beton: str, repeat: int) -> None:
     paths = Path(listing).read_text().splitlines()
     fields = {"image": RGBImageField(write_mode="raw"), "label": IntField()}
-    DatasetWriter(beton, fields, num_workers=1).from_indexed_dataset(
-        Resized(paths, repeat)
-    )
+    DatasetWriter(beton, fields, num_workers=1).from_indexed_dataset(Resized(paths, repeat))
 
 
 def measure(name: str, beton: str, seconds: float) -> None:
-    decoder = (
-        CenterCropRGBImageDecoder((224, 224), ratio=224 / 256)
-        if name == "eval"
-        else RandomResizedCropRGBImageDecoder((224, 224))
-    )
+    decoder = CenterCropRGBImageDecoder((224, 224), ratio=224 / 256) if name == "eval" else RandomResizedCropRGBImageDecoder((224, 224))
     loader = Loader(
         beton,
         batch_size=BATCH,
@@ -74,17 +68,7 @@ def measure(name: str, beton: str, seconds: float) -> None:
     while time.perf_counter() - start < seconds:
         done += epoch()
     elapsed, cpu = time.perf_counter() - start, time.process_time() - cpu
-    print(
-        json.dumps(
-            {
-                "images_per_second": done / elapsed,
-                "images_per_cpu_second": done / cpu,
-                "cpu_seconds": cpu,
-                "images": done,
-                "seconds": elapsed,
-            }
-        )
-    )
+    print(json.dumps({"images_per_second": done / elapsed, "images_per_cpu_second": done / cpu, "cpu_seconds": cpu, "images": done, "seconds": elapsed}))
 
 
 if sys.argv[1] == "write":

@@ -41,9 +41,7 @@ SCALE, RATIO = (0.08, 1.0), (3 / 4, 4 / 3)
 Step = Callable[[], int]
 
 
-def into_batch(
-    files: Iterator[bytes], one: Callable[[bytes], "np.ndarray | None"]
-) -> Step:
+def into_batch(files: Iterator[bytes], one: Callable[[bytes], "np.ndarray | None"]) -> Step:
     """A step of one image, copied into its place in a batch unless the peer only decodes."""
     batch = np.empty((BATCH, SIZE, SIZE, 3), np.uint8)
     place = 0
@@ -78,12 +76,8 @@ def pillow(files: Iterator[bytes], name: str) -> Step:
 
     torch.set_num_threads(1)
     transform = {
-        "eval": transforms.Compose(
-            [transforms.Resize(SHORT), transforms.CenterCrop(SIZE)]
-        ),
-        "train": transforms.Compose(
-            [transforms.RandomResizedCrop(SIZE), transforms.RandomHorizontalFlip()]
-        ),
+        "eval": transforms.Compose([transforms.Resize(SHORT), transforms.CenterCrop(SIZE)]),
+        "train": transforms.Compose([transforms.RandomResizedCrop(SIZE), transforms.RandomHorizontalFlip()]),
         "full": None,
     }[name]
 
@@ -99,11 +93,7 @@ def tensors(files: Iterator[bytes], name: str) -> Step:
     from torchvision.io import ImageReadMode, decode_jpeg
 
     return on_tensors(
-        files,
-        name,
-        lambda data: decode_jpeg(
-            torch.frombuffer(bytearray(data), dtype=torch.uint8), mode=ImageReadMode.RGB
-        ),
+        files, name, lambda data: decode_jpeg(torch.frombuffer(bytearray(data), dtype=torch.uint8), mode=ImageReadMode.RGB)
     )
 
 
@@ -113,18 +103,14 @@ def torchcodec(files: Iterator[bytes], name: str) -> Step:
     return on_tensors(files, name, decode_jpeg)
 
 
-def on_tensors(
-    files: Iterator[bytes], name: str, decode: Callable[[bytes], "torch.Tensor"]
-) -> Step:
+def on_tensors(files: Iterator[bytes], name: str, decode: Callable[[bytes], "torch.Tensor"]) -> Step:
     import torch
     from torchvision.transforms import v2
 
     torch.set_num_threads(1)
     transform = {
         "eval": v2.Compose([v2.Resize(SHORT, antialias=True), v2.CenterCrop(SIZE)]),
-        "train": v2.Compose(
-            [v2.RandomResizedCrop(SIZE, antialias=True), v2.RandomHorizontalFlip()]
-        ),
+        "train": v2.Compose([v2.RandomResizedCrop(SIZE, antialias=True), v2.RandomHorizontalFlip()]),
         "full": None,
     }[name]
 
@@ -152,10 +138,7 @@ def opencv(files: Iterator[bytes], name: str) -> Step:
     cv2.setNumThreads(1)
 
     def one(data: bytes) -> np.ndarray | None:
-        image = cv2.imdecode(
-            np.frombuffer(data, np.uint8),
-            cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION,
-        )
+        image = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION)
         image = cv2.cvtColor(image, cv2.COLOR_BGR2RGB)
         height, width = image.shape[:2]
         if name == "eval":
@@ -166,11 +149,7 @@ def opencv(files: Iterator[bytes], name: str) -> Step:
             return image[top : top + SIZE, left : left + SIZE]
         if name == "train":
             left, top, w, h = random_box(width, height)
-            image = cv2.resize(
-                image[top : top + h, left : left + w],
-                (SIZE, SIZE),
-                interpolation=cv2.INTER_AREA,
-            )
+            image = cv2.resize(image[top : top + h, left : left + w], (SIZE, SIZE), interpolation=cv2.INTER_AREA)
             return image[:, ::-1] if random.random() < 0.5 else image
         return None
 
@@ -194,26 +173,17 @@ def tensorflow(files: Iterator[bytes], name: str) -> Step:
     def train(data: "tf.Tensor") -> "tf.Tensor":
         whole = tf.zeros([1, 1, 4]) + tf.constant([0.0, 0.0, 1.0, 1.0])
         begin, size, _ = tf.image.sample_distorted_bounding_box(
-            tf.io.extract_jpeg_shape(data),
-            whole,
-            aspect_ratio_range=RATIO,
-            area_range=SCALE,
-            max_attempts=10,
+            tf.io.extract_jpeg_shape(data), whole, aspect_ratio_range=RATIO, area_range=SCALE, max_attempts=10
         )
         window = tf.stack([begin[0], begin[1], size[0], size[1]])
-        image = tf.io.decode_and_crop_jpeg(
-            data, window, channels=3, dct_method="INTEGER_ACCURATE"
-        )
+        image = tf.io.decode_and_crop_jpeg(data, window, channels=3, dct_method="INTEGER_ACCURATE")
         image = tf.image.resize(image, [SIZE, SIZE], antialias=True)
         return tf.cast(tf.image.random_flip_left_right(image), tf.uint8)
 
     def full(data: "tf.Tensor") -> "tf.Tensor":
         return tf.io.decode_jpeg(data, channels=3, dct_method="INTEGER_ACCURATE")
 
-    function = tf.function(
-        {"eval": evaluate, "train": train, "full": full}[name],
-        input_signature=[tf.TensorSpec([], tf.string)],
-    )
+    function = tf.function({"eval": evaluate, "train": train, "full": full}[name], input_signature=[tf.TensorSpec([], tf.string)])
 
     def one(data: bytes) -> np.ndarray | None:
         image = function(tf.constant(data))
@@ -232,19 +202,11 @@ def spdl(files: Iterator[bytes], name: str) -> Step:
             scale = f"scale={SHORT}:{SHORT}:force_original_aspect_ratio=increase:flags=bilinear,crop={SIZE}:{SIZE}"
         elif name == "train":
             left, top, w, h = random_box(packets.codec.width, packets.codec.height)
-            scale = f"crop={w}:{h}:{left}:{top},scale={SIZE}:{SIZE}:flags=bilinear" + (
-                ",hflip" if random.random() < 0.5 else ""
-            )
+            scale = f"crop={w}:{h}:{left}:{top},scale={SIZE}:{SIZE}:flags=bilinear" + (",hflip" if random.random() < 0.5 else "")
         else:
             scale = None
-        description = spdl.io.get_filter_desc(
-            packets, filter_desc=scale, pix_fmt="rgb24"
-        )
-        image = spdl.io.to_numpy(
-            spdl.io.convert_frames(
-                spdl.io.decode_packets(packets, filter_desc=description)
-            )
-        )
+        description = spdl.io.get_filter_desc(packets, filter_desc=scale, pix_fmt="rgb24")
+        image = spdl.io.to_numpy(spdl.io.convert_frames(spdl.io.decode_packets(packets, filter_desc=description)))
         return None if name == "full" else image
 
     return into_batch(files, one)
@@ -257,39 +219,19 @@ def dali(files: Iterator[bytes], name: str) -> Step:
     def source() -> list[np.ndarray]:
         return [np.frombuffer(next(files), np.uint8) for _ in range(BATCH)]
 
-    @pipeline_def(
-        batch_size=BATCH, num_threads=1, device_id=None, prefetch_queue_depth=1, seed=0
-    )
+    @pipeline_def(batch_size=BATCH, num_threads=1, device_id=None, prefetch_queue_depth=1, seed=0)
     def pipeline():  # type: ignore[no-untyped-def]
         data = fn.external_source(source=source, batch=True, dtype=types.UINT8)
         if name == "full":
-            return fn.shapes(
-                fn.decoders.image(data, device="cpu", output_type=types.RGB)
-            )
+            return fn.shapes(fn.decoders.image(data, device="cpu", output_type=types.RGB))
         if name == "eval":
             image = fn.decoders.image(data, device="cpu", output_type=types.RGB)
-            image = fn.resize(
-                image,
-                resize_shorter=SHORT,
-                interp_type=types.INTERP_LINEAR,
-                antialias=True,
-            )
+            image = fn.resize(image, resize_shorter=SHORT, interp_type=types.INTERP_LINEAR, antialias=True)
             return fn.crop(image, crop=(SIZE, SIZE), dtype=types.UINT8)
         image = fn.decoders.image_random_crop(
-            data,
-            device="cpu",
-            output_type=types.RGB,
-            random_area=SCALE,
-            random_aspect_ratio=RATIO,
-            num_attempts=10,
+            data, device="cpu", output_type=types.RGB, random_area=SCALE, random_aspect_ratio=RATIO, num_attempts=10
         )
-        image = fn.resize(
-            image,
-            resize_x=SIZE,
-            resize_y=SIZE,
-            interp_type=types.INTERP_LINEAR,
-            antialias=True,
-        )
+        image = fn.resize(image, resize_x=SIZE, resize_y=SIZE, interp_type=types.INTERP_LINEAR, antialias=True)
         return fn.flip(image, horizontal=fn.random.coin_flip())
 
     pipe = pipeline()
@@ -308,11 +250,7 @@ def dali(files: Iterator[bytes], name: str) -> Step:
 PEERS = {
     "pillow": ("torchvision on Pillow", ("torchvision", "pillow"), pillow),
     "tensors": ("torchvision on tensors (decode_jpeg, v2)", ("torchvision",), tensors),
-    "torchcodec": (
-        "torchvision on tensors (torchcodec, v2)",
-        ("torchcodec", "torchvision"),
-        torchcodec,
-    ),
+    "torchcodec": ("torchvision on tensors (torchcodec, v2)", ("torchcodec", "torchvision"), torchcodec),
     "simplejpeg": ("simplejpeg", ("simplejpeg",), simplejpeg),
     "opencv": ("OpenCV (imdecode, area)", ("opencv-python-headless",), opencv),
     "tensorflow": ("TensorFlow (tf.io, tf.image)", ("tensorflow-cpu",), tensorflow),
@@ -337,20 +275,10 @@ def main() -> None:
     title, distributions, peer = PEERS[sys.argv[1]]
     if len(sys.argv) == 2:
         peer(iter(()), "full")
-        print(
-            json.dumps(
-                {
-                    "title": title,
-                    "versions": f"{versions(distributions)}, Python {platform.python_version()}",
-                }
-            )
-        )
+        print(json.dumps({"title": title, "versions": f"{versions(distributions)}, Python {platform.python_version()}"}))
         return
     listing, seconds, name = sys.argv[2], float(sys.argv[3]), sys.argv[4]
-    step = peer(
-        cycle([Path(p).read_bytes() for p in Path(listing).read_text().splitlines()]),
-        name,
-    )
+    step = peer(cycle([Path(p).read_bytes() for p in Path(listing).read_text().splitlines()]), name)
 
     def run(until: float) -> int:
         done = 0
@@ -363,16 +291,7 @@ def main() -> None:
     start, cpu = time.perf_counter(), time.process_time()
     done = run(start + seconds)
     elapsed, cpu = time.perf_counter() - start, time.process_time() - cpu
-    print(
-        json.dumps(
-            {
-                "images_per_second": done / elapsed,
-                "images": done,
-                "seconds": elapsed,
-                "cpu_seconds": cpu,
-            }
-        )
-    )
+    print(json.dumps({"images_per_second": done / elapsed, "images": done, "seconds": elapsed, "cpu_seconds": cpu}))
 
 
 if __name__ == "__main__":

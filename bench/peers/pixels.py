@@ -42,15 +42,9 @@ CODECS = ("bitpack", "zstd", "lz4", "none")
 FFCV = "FFCV, raw"
 
 
-def pack(
-    images: Path, repeat: int, work: Path, imgshard: Path
-) -> tuple[dict[str, Path], list[Path]]:
+def pack(images: Path, repeat: int, work: Path, imgshard: Path) -> tuple[dict[str, Path], list[Path]]:
     """Pack every image repeat times, unless that was done before; return the sets by what they store, and the images."""
-    files = sorted(
-        p.resolve()
-        for p in images.rglob("*")
-        if p.suffix.lower() in (".jpg", ".jpeg") and p.is_file()
-    )
+    files = sorted(p.resolve() for p in images.rglob("*") if p.suffix.lower() in (".jpg", ".jpeg") and p.is_file())
     if not files:
         raise SystemExit(f"pixels.py: no .jpg or .jpeg files in {images}")
     for i in range(repeat):
@@ -61,22 +55,10 @@ def pack(
             link.unlink(missing_ok=True)
             link.symlink_to(path)
     sets = {"original": work / "original"}
-    commands = [
-        [str(imgshard), "build", str(work / "images"), "-o", str(sets["original"])]
-    ]
+    commands = [[str(imgshard), "build", str(work / "images"), "-o", str(sets["original"])]]
     for codec in CODECS:
         sets[codec] = work / codec
-        commands.append(
-            [
-                str(imgshard),
-                "repack",
-                str(sets["original"]),
-                "-o",
-                str(sets[codec]),
-                "--codec",
-                codec,
-            ]
-        )
+        commands.append([str(imgshard), "repack", str(sets["original"]), "-o", str(sets[codec]), "--codec", codec])
     for command in commands:
         if not Path(command[command.index("-o") + 1]).exists():
             subprocess.run(command, stdout=sys.stderr, check=True)
@@ -89,12 +71,7 @@ def sample_bytes(folder: Path) -> float:
     return sum(s["bytes"] for s in manifest["shards"]) / manifest["samples"]
 
 
-def row(
-    name: str,
-    command: dict[str, list[str]],
-    core: int,
-    env: dict[str, str] | None = None,
-) -> Contender:
+def row(name: str, command: dict[str, list[str]], core: int, env: dict[str, str] | None = None) -> Contender:
     return Contender(
         name,
         command,
@@ -105,9 +82,7 @@ def row(
     )
 
 
-def contenders(
-    args: argparse.Namespace, work: Path, sets: dict[str, Path], files: list[Path]
-) -> list[tuple[Contender, float]]:
+def contenders(args: argparse.Namespace, work: Path, sets: dict[str, Path], files: list[Path]) -> list[tuple[Contender, float]]:
     """Return the rows with their bytes a sample: FFCV first if it is there."""
     seconds = str(args.seconds)
     rows = []
@@ -116,51 +91,20 @@ def contenders(
         listing.write_text("".join(f"{f}\n" for f in files))
         script = [args.ffcv_python, str(HERE / "ffcv_raw.py")]
         if not beton.exists():
-            subprocess.run(
-                [*script, "write", str(listing), str(beton), str(args.repeat)],
-                stdout=sys.stderr,
-                check=True,
-            )
+            subprocess.run([*script, "write", str(listing), str(beton), str(args.repeat)], stdout=sys.stderr, check=True)
         size = beton.stat().st_size / (len(files) * args.repeat)
-        rows.append(
-            (
-                row(
-                    FFCV,
-                    {t: [*script, t, str(beton), seconds] for t in ("eval", "train")},
-                    args.core,
-                ),
-                size,
-            )
-        )
+        rows.append((row(FFCV, {t: [*script, t, str(beton), seconds] for t in ("eval", "train")}, args.core), size))
     else:
         say(f"LEFT OUT: FFCV ({args.ffcv_python} cannot import it; see --ffcv-python)")
 
     def bench(name: str, level: str) -> Contender:
-        base = [
-            str(args.imgfeed),
-            "bench",
-            str(sets[name]),
-            "--threads",
-            "1",
-            "--seconds",
-            seconds,
-            "--json",
-        ]
-        return row(
-            f"imgfeed {name}, {level}",
-            {t: [*base, "--transform", t] for t in TRANSFORMS},
-            args.core,
-            {"IMGFEED_KERNELS": level},
-        )
+        base = [str(args.imgfeed), "bench", str(sets[name]), "--threads", "1", "--seconds", seconds, "--json"]
+        return row(f"imgfeed {name}, {level}", {t: [*base, "--transform", t] for t in TRANSFORMS}, args.core, {"IMGFEED_KERNELS": level})
 
     highest = json.loads(output(str(args.imgfeed), "version", "--json"))["kernels"]
     levels = LEVELS[LEVELS.index(highest) :]
-    names = [("bitpack", level) for level in levels] + [
-        (n, levels[0]) for n in ("none", "lz4", "zstd", "original")
-    ]
-    return rows + [
-        (bench(name, level), sample_bytes(sets[name])) for name, level in names
-    ]
+    names = [("bitpack", level) for level in levels] + [(n, levels[0]) for n in ("none", "lz4", "zstd", "original")]
+    return rows + [(bench(name, level), sample_bytes(sets[name])) for name, level in names]
 
 
 def measure(rows: list[Contender], rounds: int) -> None:
@@ -174,12 +118,7 @@ def measure(rows: list[Contender], rounds: int) -> None:
 
 
 def ratio(r: Contender, base: Contender | None, transform: str) -> str:
-    if (
-        base is None
-        or r is base
-        or not r.figures[transform]
-        or not base.figures[transform]
-    ):
+    if base is None or r is base or not r.figures[transform] or not base.figures[transform]:
         return "–"
     return f"{statistics.median(r.figures[transform]) / statistics.median(base.figures[transform]):.2f}"
 
@@ -191,10 +130,7 @@ def table(rows: list[tuple[Contender, float]]) -> str:
         "|---|--:|--:|--:|--:|--:|--:|",
     ]
     for r, size in rows:
-        figure = {
-            t: f"{statistics.median(f):,.0f}" if f else "–"
-            for t, f in r.figures.items()
-        }
+        figure = {t: f"{statistics.median(f):,.0f}" if f else "–" for t, f in r.figures.items()}
         cells = [
             r.name,
             f"{size / 1000:.0f}",
@@ -210,22 +146,14 @@ def table(rows: list[tuple[Contender, float]]) -> str:
 
 def facts(args: argparse.Namespace, count: int, rows: list[Contender]) -> list[str]:
     version = json.loads(output(str(args.imgfeed), "version", "--json"))
-    commit = (
-        output("git", "-C", str(run.ROOT), "rev-parse", "--short=12", "HEAD")
-        or "unknown"
-    )
+    commit = output("git", "-C", str(run.ROOT), "rev-parse", "--short=12", "HEAD") or "unknown"
     peers = output(
         args.ffcv_python,
         "-c",
         "import importlib.metadata as m, numba, cv2, platform;"
         "print(f'FFCV {m.version(\"ffcv\")}, numba {numba.__version__}, OpenCV {cv2.__version__}, Python {platform.python_version()}')",
     )
-    worst = max(
-        (max(f) - min(f)) / statistics.median(f)
-        for r in rows
-        for f in r.figures.values()
-        if f
-    )
+    worst = max((max(f) - min(f)) / statistics.median(f) for r in rows for f in r.figures.values() if f)
     share = min(statistics.median(r.shares) for r in rows)
     return [
         f"processor: {processor()}, kernels {version['kernels']}",
@@ -239,65 +167,35 @@ def facts(args: argparse.Namespace, count: int, rows: list[Contender]) -> list[s
 
 
 def parse() -> argparse.Namespace:
-    p = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("images", type=Path, help="folder of JPEG files")
-    p.add_argument(
-        "--imgfeed", type=Path, help="binary (default: built from this checkout)"
-    )
-    p.add_argument(
-        "--imgshard", type=Path, help="binary (default: built from this checkout)"
-    )
-    p.add_argument(
-        "--repeat", type=int, default=8, help="how often each image is packed"
-    )
+    p.add_argument("--imgfeed", type=Path, help="binary (default: built from this checkout)")
+    p.add_argument("--imgshard", type=Path, help="binary (default: built from this checkout)")
+    p.add_argument("--repeat", type=int, default=8, help="how often each image is packed")
     p.add_argument("--rounds", type=int, default=5)
-    p.add_argument(
-        "--seconds", type=float, default=1.5, help="measured in each cell of each round"
-    )
+    p.add_argument("--seconds", type=float, default=1.5, help="measured in each cell of each round")
     p.add_argument("--core", type=int, default=0, help="core to pin to")
-    p.add_argument(
-        "--ffcv-python",
-        default=sys.executable,
-        help="a Python that has ffcv and torchvision",
-    )
-    p.add_argument(
-        "--work",
-        type=Path,
-        help="keep the packed sets in this folder, and use those that are there (default: a temporary one)",
-    )
-    p.add_argument(
-        "--json", type=Path, help="write the result here, for pixels_plot.py"
-    )
+    p.add_argument("--ffcv-python", default=sys.executable, help="a Python that has ffcv and torchvision")
+    p.add_argument("--work", type=Path, help="keep the packed sets in this folder, and use those that are there (default: a temporary one)")
+    p.add_argument("--json", type=Path, help="write the result here, for pixels_plot.py")
     return p.parse_args()
 
 
 def main() -> None:
     args = parse()
     with contextlib.ExitStack() as stack:
-        work = args.work or Path(
-            stack.enter_context(tempfile.TemporaryDirectory(prefix="imgfeed-pixels-"))
-        )
+        work = args.work or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="imgfeed-pixels-")))
         work.mkdir(parents=True, exist_ok=True)
-        args.imgfeed = (
-            args.imgfeed or build_go("./cmd/imgfeed", work / "imgfeed")
-        ).resolve()
-        imgshard = (
-            args.imgshard or build_go("./cmd/imgshard", work / "imgshard")
-        ).resolve()
+        args.imgfeed = (args.imgfeed or build_go("./cmd/imgfeed", work / "imgfeed")).resolve()
+        imgshard = (args.imgshard or build_go("./cmd/imgshard", work / "imgshard")).resolve()
         sets, files = pack(args.images, args.repeat, work, imgshard)
         rows = contenders(args, work, sets, files)
         measure([r for r, _ in rows], args.rounds)
         about = facts(args, len(files), [r for r, _ in rows])
     print(table(rows), "\n".join(f"- {f}" for f in about), sep="\n\n")
     if args.json:
-        result = [
-            {"name": r.name, "bytes": size, "rounds": r.figures} for r, size in rows
-        ]
-        args.json.write_text(
-            json.dumps({"facts": about, "rows": result}, indent=1) + "\n"
-        )
+        result = [{"name": r.name, "bytes": size, "rounds": r.figures} for r, size in rows]
+        args.json.write_text(json.dumps({"facts": about, "rows": result}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -47,16 +47,7 @@ ROOT = HERE.parent.parent
 LEVELS = ("avx512", "avx2", "generic")
 TRANSFORMS = ("eval", "train", "full")
 TURBO = "libjpeg-turbo"  # how the names of its rows begin
-PEERS = (
-    "pillow",
-    "tensors",
-    "torchcodec",
-    "simplejpeg",
-    "opencv",
-    "tensorflow",
-    "spdl",
-    "dali",
-)  # of loaders.py
+PEERS = ("pillow", "tensors", "torchcodec", "simplejpeg", "opencv", "tensorflow", "spdl", "dali")  # of loaders.py
 DECODERS = ("simplejpeg",)  # of these, those that only decode
 
 
@@ -68,19 +59,11 @@ class Contender:
     command: dict[str, list[str]]
     env: dict[str, str] = field(default_factory=dict)
     cores: tuple[int, ...] = ()
-    figures: dict[str, list[float]] = field(
-        default_factory=lambda: {t: [] for t in TRANSFORMS}
-    )
-    ratios: dict[str, list[float]] = field(
-        default_factory=lambda: {t: [] for t in TRANSFORMS}
-    )
-    shares: list[float] = field(
-        default_factory=list
-    )  # CPU time over clock time, of each run
+    figures: dict[str, list[float]] = field(default_factory=lambda: {t: [] for t in TRANSFORMS})
+    ratios: dict[str, list[float]] = field(default_factory=lambda: {t: [] for t in TRANSFORMS})
+    shares: list[float] = field(default_factory=list)  # CPU time over clock time, of each run
     versions: str = ""
-    by_clock: dict[str, list[float]] = field(
-        default_factory=dict
-    )  # images per second of clock time, as figures
+    by_clock: dict[str, list[float]] = field(default_factory=dict)  # images per second of clock time, as figures
 
     def run(self, transform: str) -> float:
         """Return the images per second of CPU time of one run, pinned to the row's cores."""
@@ -107,31 +90,15 @@ def say(text: str) -> None:
 def output(*command: str) -> str:
     """Return a command's output, or "" if it cannot be had."""
     try:
-        return subprocess.run(
-            command, capture_output=True, text=True, check=True
-        ).stdout.strip()
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return ""
 
 
 def build_go(package: str, to: Path, module: Path = ROOT) -> Path:
-    toolchain = next(
-        line.split()[1]
-        for line in (ROOT / "go.mod").read_text().splitlines()
-        if line.startswith("toolchain ")
-    )
-    env = {
-        "GOEXPERIMENT": "simd",
-        "GOTOOLCHAIN": toolchain,
-        **os.environ,
-        "CGO_ENABLED": "0",
-    }
-    subprocess.run(
-        ["go", "build", "-trimpath", "-o", str(to), package],
-        cwd=module,
-        env=env,
-        check=True,
-    )
+    toolchain = next(line.split()[1] for line in (ROOT / "go.mod").read_text().splitlines() if line.startswith("toolchain "))
+    env = {"GOEXPERIMENT": "simd", "GOTOOLCHAIN": toolchain, **os.environ, "CGO_ENABLED": "0"}
+    subprocess.run(["go", "build", "-trimpath", "-o", str(to), package], cwd=module, env=env, check=True)
     return to
 
 
@@ -141,36 +108,22 @@ def build_turbo(to: Path) -> Path | None:
     try:
         subprocess.run(command, check=True)
     except (OSError, subprocess.CalledProcessError) as error:
-        say(
-            f"LEFT OUT: libjpeg-turbo ({error}); install libturbojpeg0-dev and a C compiler"
-        )
+        say(f"LEFT OUT: libjpeg-turbo ({error}); install libturbojpeg0-dev and a C compiler")
         return None
     return to
 
 
 def turbo_version(turbo: Path, env: dict[str, str]) -> str:
     """Return the release of the library that the program loads."""
-    libraries = subprocess.run(
-        ["ldd", str(turbo)],
-        env={**os.environ, **env},
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+    libraries = subprocess.run(["ldd", str(turbo)], env={**os.environ, **env}, capture_output=True, text=True, check=True).stdout
     path = re.search(r"libturbojpeg\S* => (\S+)", libraries)
-    found = path and re.search(
-        rb"libjpeg-turbo version ([0-9.]+)", Path(path[1]).read_bytes()
-    )
+    found = path and re.search(rb"libjpeg-turbo version ([0-9.]+)", Path(path[1]).read_bytes())
     return found[1].decode() if found else "of unknown version"
 
 
 def pack(images: Path, work: Path, imgshard: Path) -> tuple[Path, list[Path]]:
     """Pack the JPEG files below images as one class, and return the set and the files that it holds."""
-    files = sorted(
-        p
-        for p in images.rglob("*")
-        if p.suffix.lower() in (".jpg", ".jpeg") and p.is_file()
-    )
+    files = sorted(p for p in images.rglob("*") if p.suffix.lower() in (".jpg", ".jpeg") and p.is_file())
     if not files:
         raise SystemExit(f"run.py: no .jpg or .jpeg files in {images}")
     copies = []
@@ -179,27 +132,8 @@ def pack(images: Path, work: Path, imgshard: Path) -> tuple[Path, list[Path]]:
         copies.append(work / "images" / "class" / f"{i:07d}.jpg")
         shutil.copyfile(path, copies[-1])
     data = work / "set"
-    subprocess.run(
-        [
-            str(imgshard),
-            "build",
-            str(work / "images"),
-            "-o",
-            str(data),
-            "--force-classes",
-        ],
-        stdout=sys.stderr,
-        check=True,
-    )
-    repack = [
-        str(imgshard),
-        "repack",
-        str(data),
-        "-o",
-        str(work / "coefficients"),
-        "--encoding",
-        "coefficients",
-    ]
+    subprocess.run([str(imgshard), "build", str(work / "images"), "-o", str(data), "--force-classes"], stdout=sys.stderr, check=True)
+    repack = [str(imgshard), "repack", str(data), "-o", str(work / "coefficients"), "--encoding", "coefficients"]
     subprocess.run(repack, stdout=sys.stderr, check=True)
     rejects = data / "rejects.jsonl"
     if rejects.exists():
@@ -223,9 +157,7 @@ def find_peer(pythons: list[str], peer: str) -> dict[str, str] | None:
     return None
 
 
-def contenders(
-    args: argparse.Namespace, work: Path, data: Path, listing: Path
-) -> list[Contender]:
+def contenders(args: argparse.Namespace, work: Path, data: Path, listing: Path) -> list[Contender]:
     """Return the rows, the bare decode first."""
     one, seconds = (args.cores[0],), str(args.seconds)
     rows = []
@@ -234,84 +166,35 @@ def contenders(
             env = {} if folder is None else {"LD_LIBRARY_PATH": str(folder.resolve())}
             name = f"{TURBO} {turbo_version(turbo, env)}, bare decode to RGB"
             measured = TRANSFORMS if folder is None else ("full",)
-            rows.append(
-                Contender(
-                    name,
-                    {t: [str(turbo), str(listing), seconds] for t in measured},
-                    env,
-                    one,
-                )
-            )
+            rows.append(Contender(name, {t: [str(turbo), str(listing), seconds] for t in measured}, env, one))
 
     def bench(threads: int, stored: Path = data) -> dict[str, list[str]]:
-        base = [
-            str(args.imgfeed),
-            "bench",
-            str(stored),
-            "--threads",
-            str(threads),
-            "--seconds",
-            seconds,
-            "--json",
-        ]
+        base = [str(args.imgfeed), "bench", str(stored), "--threads", str(threads), "--seconds", seconds, "--json"]
         base += ["--resampler", resampler(args.python[0])]
         return {t: [*base, "--transform", t] for t in TRANSFORMS}
 
     highest = json.loads(output(str(args.imgfeed), "version", "--json"))["kernels"]
     for level in LEVELS[LEVELS.index(highest) :]:
-        rows.append(
-            Contender(f"imgfeed, {level}", bench(1), {"IMGFEED_KERNELS": level}, one)
-        )
+        rows.append(Contender(f"imgfeed, {level}", bench(1), {"IMGFEED_KERNELS": level}, one))
     for level in LEVELS[LEVELS.index(highest) : -1]:
-        rows.append(
-            Contender(
-                f"imgfeed, `coefficients`, {level}",
-                bench(1, work / "coefficients"),
-                {"IMGFEED_KERNELS": level},
-                one,
-            )
-        )
+        rows.append(Contender(f"imgfeed, `coefficients`, {level}", bench(1, work / "coefficients"), {"IMGFEED_KERNELS": level}, one))
     if len(args.cores) > 1:
         two = tuple(args.cores[:2])
-        rows.append(
-            Contender(
-                f"imgfeed, {highest}, two threads on two cores",
-                bench(2),
-                {"IMGFEED_KERNELS": highest},
-                two,
-            )
-        )
+        rows.append(Contender(f"imgfeed, {highest}, two threads on two cores", bench(2), {"IMGFEED_KERNELS": highest}, two))
     for peer in args.peers:
         about = find_peer(args.python, peer)
         if not about:
-            say(
-                f"LEFT OUT: {peer} (none of {', '.join(args.python)} can run it; see --python)"
-            )
+            say(f"LEFT OUT: {peer} (none of {', '.join(args.python)} can run it; see --python)")
             continue
-        command = [
-            about["python"],
-            str(HERE / "loaders.py"),
-            peer,
-            str(listing),
-            seconds,
-        ]
+        command = [about["python"], str(HERE / "loaders.py"), peer, str(listing), seconds]
         measured = ("full",) if peer in DECODERS else TRANSFORMS
-        rows.append(
-            Contender(
-                about["title"],
-                {t: [*command, t] for t in measured},
-                cores=one,
-                versions=about["versions"],
-            )
-        )
+        rows.append(Contender(about["title"], {t: [*command, t] for t in measured}, cores=one, versions=about["versions"]))
     return rows
 
 
 def measure(rows: list[Contender], rounds: int) -> None:
     """Run all rows round after round; the order of those after the bare decode rotates."""
-    baseline, others = (
-        (rows[0], rows[1:]) if rows[0].name.startswith(TURBO) else (None, rows)
-    )
+    baseline, others = (rows[0], rows[1:]) if rows[0].name.startswith(TURBO) else (None, rows)
     for number in range(rounds):
         turn = number % len(others)
         for transform in TRANSFORMS:
@@ -340,9 +223,7 @@ def table(rows: list[Contender]) -> str:
         for transform in TRANSFORMS:
             figures, ratios = row.figures[transform], row.ratios[transform]
             if row is rows[0] and row.name.startswith(TURBO):
-                figures, ratios = (
-                    (row.figures["full"], [1.0]) if transform == "full" else ([], [])
-                )
+                figures, ratios = (row.figures["full"], [1.0]) if transform == "full" else ([], [])
             cells.append(f"{statistics.median(figures):,.0f}" if figures else "–")
             cells.append(f"{statistics.median(ratios):.2f}" if ratios else "–")
         lines.append("| " + " | ".join(cells) + " |")
@@ -365,9 +246,7 @@ def idle(rows: list[Contender]) -> str:
     share = min(statistics.median(row.shares) for row in rows)
     if share > 0.95:
         return f"- the processes had their cores for {100 * share:.0f} % of the time at least"
-    say(
-        f"WARNING: other programs took part of the cores ({100 * share:.0f} % left for a row): measure again when they rest"
-    )
+    say(f"WARNING: other programs took part of the cores ({100 * share:.0f} % left for a row): measure again when they rest")
     return f"- **not to be relied on**: other programs were running, and left a row {100 * share:.0f} % of its core's time"
 
 
@@ -400,26 +279,16 @@ def processor() -> str:
 def facts(args: argparse.Namespace, files: list[Path], rows: list[Contender]) -> str:
     mean = statistics.mean(f.stat().st_size for f in files) / 1000
     version = json.loads(output(str(args.imgfeed), "version", "--json"))
-    commit = (
-        output("git", "-C", str(ROOT), "rev-parse", "--short=12", "HEAD") or "unknown"
-    )
-    dirty = (
-        ", with changes not committed"
-        if output("git", "-C", str(ROOT), "status", "--porcelain", "-uno")
-        else ""
-    )
-    compiler = (
-        output(os.environ.get("CC", "cc"), "--version").partition("\n")[0]
-        or "no compiler"
-    )
+    commit = output("git", "-C", str(ROOT), "rev-parse", "--short=12", "HEAD") or "unknown"
+    dirty = ", with changes not committed" if output("git", "-C", str(ROOT), "status", "--porcelain", "-uno") else ""
+    compiler = output(os.environ.get("CC", "cc"), "--version").partition("\n")[0] or "no compiler"
     peers = "; ".join(row.versions for row in rows if row.versions)
     lines = [
         f"- processor: {processor()}",
         f"- system: {platform.system()} {platform.release()}; each process on core {args.cores[0]}",
         f"- imgfeed: commit {commit}{dirty}, {version['go']}, batches of 256 NHWC, shard set in the page cache",
         f"- resampler of imgfeed: {resampler(args.python[0])}",
-        f"- peers: libjpeg-turbo by TurboJPEG, called from C by {compiler}"
-        + (f"; {peers}" if peers else ""),
+        f"- peers: libjpeg-turbo by TurboJPEG, called from C by {compiler}" + (f"; {peers}" if peers else ""),
         f"- images: {len(files)} JPEG files, {mean:.0f} KB on average",
         f"- {args.rounds} alternating rounds of {args.seconds:g} s a cell, medians; rounds are {spread(rows)} apart",
         idle(rows),
@@ -429,43 +298,16 @@ def facts(args: argparse.Namespace, files: list[Path], rows: list[Contender]) ->
 
 
 def parse() -> argparse.Namespace:
-    p = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("images", type=Path, help="folder of JPEG files")
-    p.add_argument(
-        "--imgfeed", type=Path, help="binary (default: built from this checkout)"
-    )
-    p.add_argument(
-        "--imgshard", type=Path, help="binary (default: built from this checkout)"
-    )
+    p.add_argument("--imgfeed", type=Path, help="binary (default: built from this checkout)")
+    p.add_argument("--imgshard", type=Path, help="binary (default: built from this checkout)")
     p.add_argument("--rounds", type=int, default=5)
-    p.add_argument(
-        "--seconds", type=float, default=2, help="measured in each cell of each round"
-    )
-    p.add_argument(
-        "--cores",
-        default="0",
-        help="core to pin to; two, as 0,1, also measure two threads",
-    )
-    p.add_argument(
-        "--turbojpeg",
-        type=Path,
-        action="append",
-        default=[],
-        help="folder of another libturbojpeg.so.0 to measure",
-    )
-    p.add_argument(
-        "--peers",
-        type=lambda s: s.split(","),
-        default=PEERS,
-        help="of Python's, as pillow,torchcodec (default: all)",
-    )
-    p.add_argument(
-        "--python",
-        action="append",
-        help="a Python that has peers; several times for several (default: this one)",
-    )
+    p.add_argument("--seconds", type=float, default=2, help="measured in each cell of each round")
+    p.add_argument("--cores", default="0", help="core to pin to; two, as 0,1, also measure two threads")
+    p.add_argument("--turbojpeg", type=Path, action="append", default=[], help="folder of another libturbojpeg.so.0 to measure")
+    p.add_argument("--peers", type=lambda s: s.split(","), default=PEERS, help="of Python's, as pillow,torchcodec (default: all)")
+    p.add_argument("--python", action="append", help="a Python that has peers; several times for several (default: this one)")
     args = p.parse_args()
     args.python = args.python or [sys.executable]
     args.cores = [int(c) for c in args.cores.split(",")]
@@ -476,12 +318,8 @@ def main() -> None:
     args = parse()
     with tempfile.TemporaryDirectory(prefix="imgfeed-peers-") as folder:
         work = Path(folder)
-        args.imgfeed = (
-            args.imgfeed or build_go("./cmd/imgfeed", work / "imgfeed")
-        ).resolve()
-        imgshard = (
-            args.imgshard or build_go("./cmd/imgshard", work / "imgshard")
-        ).resolve()
+        args.imgfeed = (args.imgfeed or build_go("./cmd/imgfeed", work / "imgfeed")).resolve()
+        imgshard = (args.imgshard or build_go("./cmd/imgshard", work / "imgshard")).resolve()
         data, files = pack(args.images, work, imgshard)
         listing = work / "list.txt"
         listing.write_text("".join(f"{f}\n" for f in files))

@@ -41,23 +41,9 @@ import run
 from cores import Others
 from run import build_go, output, processor, say
 
-ENGINE = (
-    ("original", "eval"),
-    ("original", "train"),
-    ("original", "full"),
-    ("pixels", "eval"),
-    ("pixels", "train-resize"),
-    ("pixels", "train"),
-)
-CLIENT = (
-    ("original", "eval"),
-    ("pixels", "eval"),
-    ("pixels", "train-resize"),
-    ("pixels", "train"),
-)
-QUIET = (
-    0.02  # the share of the cores that other programs may take before the table says so
-)
+ENGINE = (("original", "eval"), ("original", "train"), ("original", "full"), ("pixels", "eval"), ("pixels", "train-resize"), ("pixels", "train"))
+CLIENT = (("original", "eval"), ("pixels", "eval"), ("pixels", "train-resize"), ("pixels", "train"))
+QUIET = 0.02  # the share of the cores that other programs may take before the table says so
 
 
 @dataclass
@@ -65,18 +51,10 @@ class Way:
     """What one way of serving a set gave, by round."""
 
     rates: list[float] = field(default_factory=list)  # images per second of clock time
-    cpu_rates: list[float] = field(
-        default_factory=list
-    )  # images per second of CPU time, of the server where there is a client
-    shares: list[float] = field(
-        default_factory=list
-    )  # the client's CPU time over the server's
-    batch: list[float] = field(
-        default_factory=list
-    )  # the client's CPU seconds for a batch
-    others: list[float] = field(
-        default_factory=list
-    )  # of the cores, taken by other programs
+    cpu_rates: list[float] = field(default_factory=list)  # images per second of CPU time, of the server where there is a client
+    shares: list[float] = field(default_factory=list)  # the client's CPU time over the server's
+    batch: list[float] = field(default_factory=list)  # the client's CPU seconds for a batch
+    others: list[float] = field(default_factory=list)  # of the cores, taken by other programs
 
     def rate(self) -> str:
         return f"{statistics.median(self.rates):,.0f}"
@@ -88,15 +66,9 @@ class Way:
         return f"{statistics.median(2 * b / a for a, b in zip(one.cpu_rates, self.cpu_rates, strict=True)):.2f}"
 
 
-def pack(
-    args: argparse.Namespace, work: Path, imgshard: Path
-) -> tuple[dict[str, Path], int]:
+def pack(args: argparse.Namespace, work: Path, imgshard: Path) -> tuple[dict[str, Path], int]:
     """Pack the JPEG files below the folder, and return the sets by encoding, and the number of files."""
-    files = sorted(
-        p.resolve()
-        for p in args.images.rglob("*")
-        if p.suffix.lower() in (".jpg", ".jpeg") and p.is_file()
-    )
+    files = sorted(p.resolve() for p in args.images.rglob("*") if p.suffix.lower() in (".jpg", ".jpeg") and p.is_file())
     if not files:
         raise SystemExit(f"scaling.py: no .jpg or .jpeg files in {args.images}")
     for i in range(args.repeat):
@@ -107,14 +79,7 @@ def pack(
     sets = {"original": work / "original", "pixels": work / "pixels"}
     for command in (
         ["build", str(work / "images"), "-o", str(sets["original"])],
-        [
-            "repack",
-            str(sets["original"]),
-            "-o",
-            str(sets["pixels"]),
-            "--codec",
-            "bitpack",
-        ],
+        ["repack", str(sets["original"]), "-o", str(sets["pixels"]), "--codec", "bitpack"],
     ):
         subprocess.run([str(imgshard), *command], stdout=sys.stderr, check=True)
     os.sync()  # else the system writes the sets while the first cells are measured
@@ -137,91 +102,39 @@ class Bench:
     """`imgfeed bench` of one set and transform."""
 
     def __init__(self, args: argparse.Namespace, data: Path, transform: str) -> None:
-        self._command = [
-            str(args.imgfeed),
-            "bench",
-            str(data),
-            "--transform",
-            transform,
-            "--seconds",
-            str(args.seconds),
-            "--json",
-        ]
+        self._command = [str(args.imgfeed), "bench", str(data), "--transform", transform, "--seconds", str(args.seconds), "--json"]
         if data.name == "pixels":
             self._command += ["--warm-up", str(args.warm_up)]
 
     def _start(self, threads: int, cores: set[int]) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            pinned(cores, [*self._command, "--threads", str(threads)]),
-            stdout=subprocess.PIPE,
-        )
+        return subprocess.Popen(pinned(cores, [*self._command, "--threads", str(threads)]), stdout=subprocess.PIPE)
 
     def run(self, way: Way, threads: int, *places: set[int]) -> None:
         """Run a process on each of places, all at the same time, and add up what they did."""
         others, before = Others(set().union(*places)), os.times()
-        results = [
-            json.loads(p.communicate()[0])
-            for p in [self._start(threads, cores) for cores in places]
-        ]
+        results = [json.loads(p.communicate()[0]) for p in [self._start(threads, cores) for cores in places]]
         after = os.times()
-        own = (
-            after.children_user
-            + after.children_system
-            - before.children_user
-            - before.children_system
-        )
+        own = after.children_user + after.children_system - before.children_user - before.children_system
         way.others.append(others.share(own))
         way.rates.append(sum(r["images_per_second"] for r in results))
-        way.cpu_rates.append(
-            sum(r["images"] for r in results) / sum(r["cpu_seconds"] for r in results)
-        )
+        way.cpu_rates.append(sum(r["images"] for r in results) / sum(r["cpu_seconds"] for r in results))
 
 
 class Feed:
     """A server with some threads and a DataLoader that takes its batches, both on the same cores."""
 
-    def __init__(
-        self,
-        args: argparse.Namespace,
-        work: Path,
-        data: Path,
-        transform: str,
-        threads: int,
-    ) -> None:
+    def __init__(self, args: argparse.Namespace, work: Path, data: Path, transform: str, threads: int) -> None:
         path = work / f"{threads}.sock"
-        command = [
-            str(args.imgfeed),
-            "serve",
-            str(data),
-            "--socket",
-            str(path),
-            "--threads",
-            str(threads),
-            "--log-level",
-            "error",
-        ]
-        self._server = subprocess.Popen(
-            pinned(args.cores, command), stdout=subprocess.DEVNULL
-        )  # taskset becomes the server
+        command = [str(args.imgfeed), "serve", str(data), "--socket", str(path), "--threads", str(threads), "--log-level", "error"]
+        self._server = subprocess.Popen(pinned(args.cores, command), stdout=subprocess.DEVNULL)  # taskset becomes the server
         while not path.exists():
             if self._server.poll() is not None:
                 raise SystemExit("scaling.py: imgfeed serve did not start")
             time.sleep(0.01)
-        script = [
-            args.python,
-            str(run.HERE / "dataloader.py"),
-            str(path),
-            transform,
-            "--server-pid",
-            str(self._server.pid),
-        ]
+        script = [args.python, str(run.HERE / "dataloader.py"), str(path), transform, "--server-pid", str(self._server.pid)]
         env = {**os.environ, "PYTHONPATH": str(run.ROOT / "python")}
         self._client = subprocess.Popen(
-            pinned(args.cores, script),
-            env=env,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
+            pinned(args.cores, script), env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
     def run(self, way: Way | None, seconds: float) -> None:
@@ -246,9 +159,7 @@ class Feed:
         self._server.wait()
 
 
-def measure_engine(
-    args: argparse.Namespace, sets: dict[str, Path]
-) -> dict[tuple[str, str], list[Way]]:
+def measure_engine(args: argparse.Namespace, sets: dict[str, Path]) -> dict[tuple[str, str], list[Way]]:
     """Return one thread, two threads and two processes of each row."""
     first, second = ({c} for c in args.cores)
     both = first | second
@@ -270,20 +181,14 @@ def measure_engine(
     return ways
 
 
-def measure_client(
-    args: argparse.Namespace, sets: dict[str, Path], work: Path
-) -> dict[tuple[str, str], list[Way]]:
+def measure_client(args: argparse.Namespace, sets: dict[str, Path], work: Path) -> dict[tuple[str, str], list[Way]]:
     """Return one thread and two threads of each row."""
     ways = {row: [Way(), Way()] for row in CLIENT}
     for encoding, transform in CLIENT:
-        feeds = [
-            Feed(args, work, sets[encoding], transform, threads) for threads in (1, 2)
-        ]
+        feeds = [Feed(args, work, sets[encoding], transform, threads) for threads in (1, 2)]
         into_memory(sets[encoding])
         for feed in feeds:
-            feed.run(
-                None, max(args.seconds, args.warm_up)
-            )  # the first time touches the ring's pages, and the set's
+            feed.run(None, max(args.seconds, args.warm_up))  # the first time touches the ring's pages, and the set's
         for number in range(2 * args.rounds):  # these are quick: nothing has to start
             for i in (0, 1) if number % 2 else (1, 0):
                 feeds[i].run(ways[encoding, transform][i], args.seconds)
@@ -300,11 +205,7 @@ def engine_table(ways: dict[tuple[str, str], list[Way]]) -> str:
     ]
     for (encoding, transform), (one, two, both) in ways.items():
         name = f"`{encoding}`, {'full decode' if transform == 'full' else transform}"
-        pairs = [
-            cell
-            for w in (two, both)
-            for cell in (w.rate(), w.over(one), w.over_by_cpu(one))
-        ]
+        pairs = [cell for w in (two, both) for cell in (w.rate(), w.over(one), w.over_by_cpu(one))]
         lines.append("| " + " | ".join([name, one.rate(), *pairs]) + " |")
     return "\n".join(lines)
 
@@ -316,19 +217,8 @@ def client_table(ways: dict[tuple[str, str], list[Way]]) -> str:
     ]
     for (encoding, transform), (one, two) in ways.items():
         share = [f"{100 * statistics.median(w.shares):.1f} %" for w in (one, two)]
-        batch = " and ".join(
-            f"{1e6 * statistics.median(w.batch):.0f}" for w in (one, two)
-        )
-        cells = [
-            f"`{encoding}`, {transform}",
-            one.rate(),
-            share[0],
-            two.rate(),
-            share[1],
-            two.over(one),
-            two.over_by_cpu(one),
-            batch,
-        ]
+        batch = " and ".join(f"{1e6 * statistics.median(w.batch):.0f}" for w in (one, two))
+        cells = [f"`{encoding}`, {transform}", one.rate(), share[0], two.rate(), share[1], two.over(one), two.over_by_cpu(one), batch]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
@@ -338,27 +228,16 @@ def quiet(ways: list[Way]) -> str:
     share = max(statistics.median(w.others) for w in ways)
     if share <= QUIET:
         return f"- other programs took {100 * share:.1f} % of the cores at most, by the median of a cell's rounds"
-    say(
-        f"WARNING: other programs took up to {100 * share:.0f} % of the cores: measure again when they rest"
-    )
+    say(f"WARNING: other programs took up to {100 * share:.0f} % of the cores: measure again when they rest")
     return f"- **not to be relied on**: other programs were running, and took up to {100 * share:.0f} % of the cores, by the median of a cell's rounds"
 
 
 def facts(args: argparse.Namespace, count: int, ways: list[Way]) -> str:
     version = json.loads(output(str(args.imgfeed), "version", "--json"))
-    commit = (
-        output("git", "-C", str(run.ROOT), "rev-parse", "--short=12", "HEAD")
-        or "unknown"
-    )
-    dirty = (
-        ", with changes not committed"
-        if output("git", "-C", str(run.ROOT), "status", "--porcelain", "-uno")
-        else ""
-    )
+    commit = output("git", "-C", str(run.ROOT), "rev-parse", "--short=12", "HEAD") or "unknown"
+    dirty = ", with changes not committed" if output("git", "-C", str(run.ROOT), "status", "--porcelain", "-uno") else ""
     about = "import platform, numpy; print(f'Python {platform.python_version()}, numpy {numpy.__version__}', end='')"
-    torch = output(
-        args.python, "-c", "import torch; print(f', torch {torch.__version__}', end='')"
-    )
+    torch = output(args.python, "-c", "import torch; print(f', torch {torch.__version__}', end='')")
     lines = [
         f"- processor: {processor()}, kernels {version['kernels']}",
         f"- system: {os.uname().sysname} {os.uname().release}; on cores {args.cores[0]} and {args.cores[1]}",
@@ -372,42 +251,19 @@ def facts(args: argparse.Namespace, count: int, ways: list[Way]) -> str:
 
 
 def parse() -> argparse.Namespace:
-    p = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("images", type=Path, help="folder of JPEG files")
-    p.add_argument(
-        "--imgfeed", type=Path, help="binary (default: built from this checkout)"
-    )
-    p.add_argument(
-        "--imgshard", type=Path, help="binary (default: built from this checkout)"
-    )
-    p.add_argument(
-        "--repeat", type=int, default=40, help="how often each image is packed"
-    )
+    p.add_argument("--imgfeed", type=Path, help="binary (default: built from this checkout)")
+    p.add_argument("--imgshard", type=Path, help="binary (default: built from this checkout)")
+    p.add_argument("--repeat", type=int, default=40, help="how often each image is packed")
     p.add_argument("--rounds", type=int, default=5)
-    p.add_argument(
-        "--seconds", type=float, default=0.8, help="measured in each cell of each round"
-    )
-    p.add_argument(
-        "--warm-up",
-        type=float,
-        default=3.0,
-        help="seconds before each of these, with sets of pixels",
-    )
+    p.add_argument("--seconds", type=float, default=0.8, help="measured in each cell of each round")
+    p.add_argument("--warm-up", type=float, default=3.0, help="seconds before each of these, with sets of pixels")
     p.add_argument("--cores", default="0,1", help="the two cores to use")
-    p.add_argument(
-        "--python",
-        default=sys.executable,
-        help="a Python that has numpy, and torch or not",
-    )
+    p.add_argument("--python", default=sys.executable, help="a Python that has numpy, and torch or not")
     args = p.parse_args()
-    if subprocess.run(
-        [args.python, "-c", "import numpy"], capture_output=True, check=False
-    ).returncode:
-        p.error(
-            f"{args.python} has no numpy, which the client needs: --python names another"
-        )
+    if subprocess.run([args.python, "-c", "import numpy"], capture_output=True, check=False).returncode:
+        p.error(f"{args.python} has no numpy, which the client needs: --python names another")
     args.cores = [int(c) for c in args.cores.split(",")]
     if len(set(args.cores)) != 2:
         p.error("--cores wants two cores, as 0,1")
@@ -418,21 +274,12 @@ def main() -> None:
     args = parse()
     with tempfile.TemporaryDirectory(prefix="imgfeed-scaling-") as folder:
         work = Path(folder)
-        args.imgfeed = (
-            args.imgfeed or build_go("./cmd/imgfeed", work / "imgfeed")
-        ).resolve()
-        imgshard = (
-            args.imgshard or build_go("./cmd/imgshard", work / "imgshard")
-        ).resolve()
+        args.imgfeed = (args.imgfeed or build_go("./cmd/imgfeed", work / "imgfeed")).resolve()
+        imgshard = (args.imgshard or build_go("./cmd/imgshard", work / "imgshard")).resolve()
         sets, count = pack(args, work, imgshard)
         client, engine = measure_client(args, sets, work), measure_engine(args, sets)
         ways = [w for row in (*engine.values(), *client.values()) for w in row]
-        print(
-            engine_table(engine),
-            client_table(client),
-            facts(args, count, ways),
-            sep="\n\n",
-        )
+        print(engine_table(engine), client_table(client), facts(args, count, ways), sep="\n\n")
 
 
 if __name__ == "__main__":

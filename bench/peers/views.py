@@ -32,35 +32,22 @@ def published(preset: str) -> list:
     from torchvision import transforms as t
 
     def pil_blur(p: float) -> t.Lambda:  # of MoCo and DINO
-        blur = lambda image: image.filter(
-            ImageFilter.GaussianBlur(random.uniform(0.1, 2))
-        )
+        blur = lambda image: image.filter(ImageFilter.GaussianBlur(random.uniform(0.1, 2)))
         return t.RandomApply([t.Lambda(blur)], p)
 
     def blur(kernel: int, p: float) -> t.RandomApply:
         return t.RandomApply([t.GaussianBlur(kernel, (0.1, 2))], p)
 
     bicubic = t.InterpolationMode.BICUBIC
-    soft = [
-        t.RandomApply([t.ColorJitter(0.4, 0.4, 0.2, 0.1)], 0.8),
-        t.RandomGrayscale(0.2),
-    ]
+    soft = [t.RandomApply([t.ColorJitter(0.4, 0.4, 0.2, 0.1)], 0.8), t.RandomGrayscale(0.2)]
     solarize, flip = t.RandomSolarize(128, 0.2), t.RandomHorizontalFlip()
     if preset == "simclr":
-        strong = [
-            t.RandomApply([t.ColorJitter(0.8, 0.8, 0.8, 0.2)], 0.8),
-            t.RandomGrayscale(0.2),
-        ]
+        strong = [t.RandomApply([t.ColorJitter(0.8, 0.8, 0.8, 0.2)], 0.8), t.RandomGrayscale(0.2)]
         return [t.Compose([t.RandomResizedCrop(224), flip, *strong, blur(23, 0.5)])] * 2
     if preset == "moco-v3":
         crop = t.RandomResizedCrop(224)
-        return [
-            t.Compose([crop, *soft, pil_blur(1), flip]),
-            t.Compose([crop, *soft, pil_blur(0.1), solarize, flip]),
-        ]
-    low, high, of = (
-        (0.4, 0.4, pil_blur) if preset == "dino" else (0.32, 0.32, lambda p: blur(9, p))
-    )
+        return [t.Compose([crop, *soft, pil_blur(1), flip]), t.Compose([crop, *soft, pil_blur(0.1), solarize, flip])]
+    low, high, of = (0.4, 0.4, pil_blur) if preset == "dino" else (0.32, 0.32, lambda p: blur(9, p))
     crop = t.RandomResizedCrop(224, (low, 1), interpolation=bicubic)
     local = t.RandomResizedCrop(96, (0.05, high), interpolation=bicubic)
     return [
@@ -89,27 +76,15 @@ def serve_torchvision(preset: str, folder: str, seconds: float) -> None:
 
 
 def main() -> None:
-    p = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("images", type=Path)
-    p.add_argument(
-        "--imgfeed", type=Path, help="binary (default: built from this checkout)"
-    )
-    p.add_argument(
-        "--imgshard", type=Path, help="binary (default: built from this checkout)"
-    )
+    p.add_argument("--imgfeed", type=Path, help="binary (default: built from this checkout)")
+    p.add_argument("--imgshard", type=Path, help="binary (default: built from this checkout)")
     p.add_argument("--presets", nargs="+", default=PRESETS, choices=PRESETS)
     p.add_argument("--rounds", type=int, default=5)
-    p.add_argument(
-        "--seconds", type=float, default=3, help="measured in each cell of each round"
-    )
+    p.add_argument("--seconds", type=float, default=3, help="measured in each cell of each round")
     p.add_argument("--core", type=int, default=0)
-    p.add_argument(
-        "--python",
-        default=sys.executable,
-        help="a Python that has torchvision (default: this one)",
-    )
+    p.add_argument("--python", default=sys.executable, help="a Python that has torchvision (default: this one)")
     p.add_argument("--serve", choices=PRESETS, help=argparse.SUPPRESS)
     args = p.parse_args()
     if args.serve:
@@ -118,69 +93,30 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
         imgfeed = args.imgfeed or build_go("./cmd/imgfeed", work / "imgfeed")
-        data, files = pack(
-            args.images,
-            work,
-            args.imgshard or build_go("./cmd/imgshard", work / "imgshard"),
-        )
+        data, files = pack(args.images, work, args.imgshard or build_go("./cmd/imgshard", work / "imgshard"))
         pinned = ["taskset", "-c", str(args.core)]
-        print(
-            "| samples per second of one core | torchvision on Pillow | imgfeed | × |\n|---|--:|--:|--:|"
-        )
+        print("| samples per second of one core | torchvision on Pillow | imgfeed | × |\n|---|--:|--:|--:|")
         kernels = ""
         for preset in args.presets:
             figures = []
             for n in range(args.rounds):
                 theirs = float(
                     subprocess.check_output(
-                        [
-                            *pinned,
-                            args.python,
-                            __file__,
-                            str(files[0].parent),
-                            "--serve",
-                            preset,
-                            "--seconds",
-                            str(args.seconds),
-                        ]
+                        [*pinned, args.python, __file__, str(files[0].parent), "--serve", preset, "--seconds", str(args.seconds)]
                     )
                 )
-                command = [
-                    "bench",
-                    str(data),
-                    "--transform",
-                    preset,
-                    "--resampler",
-                    resampler(args.python),
-                    "--threads",
-                    "1",
-                ]
-                bench = [
-                    *pinned,
-                    str(imgfeed),
-                    *command,
-                    "--batch-size",
-                    "64",
-                    "--seconds",
-                    str(args.seconds),
-                    "--json",
-                ]
+                command = ["bench", str(data), "--transform", preset, "--resampler", resampler(args.python), "--threads", "1"]
+                bench = [*pinned, str(imgfeed), *command, "--batch-size", "64", "--seconds", str(args.seconds), "--json"]
                 ours = json.loads(subprocess.check_output(bench))
                 figures.append((theirs, ours["images_per_cpu_second"]))
                 kernels = ours["kernels"]
                 say(f"{preset}, round {n}: {figures[-1]}")
-            median = [
-                statistics.median(column) for column in zip(*figures, strict=True)
-            ]
+            median = [statistics.median(column) for column in zip(*figures, strict=True)]
             ratio = statistics.median(b / a for a, b in figures)
             print(f"| {preset} | {median[0]:,.1f} | {median[1]:,.0f} | {ratio:.1f} |")
         versions = "import torchvision, PIL; print('torchvision', torchvision.__version__, 'on Pillow', PIL.__version__)"
-        print(
-            f"\n- processor: {processor()}\n- imgfeed: kernels {kernels}; {output(args.python, '-c', versions)}"
-        )
-        print(
-            f"- images: {len(files)} JPEG files; {args.rounds} alternating rounds of {args.seconds:g} s of CPU time"
-        )
+        print(f"\n- processor: {processor()}\n- imgfeed: kernels {kernels}; {output(args.python, '-c', versions)}")
+        print(f"- images: {len(files)} JPEG files; {args.rounds} alternating rounds of {args.seconds:g} s of CPU time")
         print(f"- load of the machine at the end: {os.getloadavg()[0]:.1f}")
 
 

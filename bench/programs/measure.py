@@ -34,11 +34,7 @@ sys.path.insert(0, str(ROOT / "bench/peers"))
 from cores import busy_seconds
 from run import output, processor, say
 
-PROGRAMS = {
-    "lightning": "PyTorch Lightning",
-    "accelerate": "Accelerate",
-    "reference": "torchvision's reference",
-}
+PROGRAMS = {"lightning": "PyTorch Lightning", "accelerate": "Accelerate", "reference": "torchvision's reference"}
 KINDS = ("usual", "imgfeed")
 CLASSES = 10
 VERSIONS = "import sys; from importlib.metadata import version as v; print(', '.join(f'{p} {v(p)}' for p in sys.argv[1:]))"
@@ -47,27 +43,14 @@ REFERENCE = "vision/references/classification"
 
 def prepare(args: argparse.Namespace, work: Path) -> int:
     """Lay out the dataset, pack it, and put the reference beside it, as published and patched; return how many images there are."""
-    files = sorted(
-        p.resolve()
-        for p in args.images.rglob("*")
-        if p.suffix.lower() in (".jpg", ".jpeg") and p.is_file()
-    )
+    files = sorted(p.resolve() for p in args.images.rglob("*") if p.suffix.lower() in (".jpg", ".jpeg") and p.is_file())
     if len(files) < CLASSES:
-        raise SystemExit(
-            f"measure.py: {len(files)} .jpg or .jpeg files in {args.images}, want {CLASSES} at least"
-        )
+        raise SystemExit(f"measure.py: {len(files)} .jpg or .jpeg files in {args.images}, want {CLASSES} at least")
     for number, path in enumerate(files * args.repeat):
         folder = work / "train" / f"class{number % CLASSES}"
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{number:07d}.jpg").symlink_to(path)
-    build = [
-        str(args.bin / "imgshard"),
-        "build",
-        str(work / "train"),
-        "-o",
-        str(work / "train-shards"),
-        "--force-classes",
-    ]
+    build = [str(args.bin / "imgshard"), "build", str(work / "train"), "-o", str(work / "train-shards"), "--force-classes"]
     subprocess.run(build, stdout=sys.stderr, check=True)
     for name in ("train", "train-shards"):
         (work / name.replace("train", "val")).symlink_to(work / name)
@@ -77,9 +60,7 @@ def prepare(args: argparse.Namespace, work: Path) -> int:
         patch = ROOT / "examples/torchvision/train.patch"
         subprocess.run(["git", "apply", str(patch)], cwd=work / "imgfeed", check=True)
     else:
-        say(
-            f"LEFT OUT: torchvision's reference: no {args.published / REFERENCE}; `make published` fetches it"
-        )
+        say(f"LEFT OUT: torchvision's reference: no {args.published / REFERENCE}; `make published` fetches it")
         del PROGRAMS["reference"]
     os.sync()
     return len(files) * args.repeat
@@ -87,26 +68,10 @@ def prepare(args: argparse.Namespace, work: Path) -> int:
 
 def run(args: argparse.Namespace, work: Path, program: str, kind: str) -> float:
     """Return the images per second of one run."""
-    env = {
-        **os.environ,
-        "OMP_NUM_THREADS": "1",
-        "CUDA_VISIBLE_DEVICES": "",
-        "PYTHONWARNINGS": "ignore",
-    }
-    env |= {
-        "PYTHONPATH": str(ROOT / "python"),
-        "IMGFEED_BIN": str(args.bin / "imgfeed"),
-        "TQDM_DISABLE": "1",
-    }
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "PYTHONWARNINGS": "ignore"}
+    env |= {"PYTHONPATH": str(ROOT / "python"), "IMGFEED_BIN": str(args.bin / "imgfeed"), "TQDM_DISABLE": "1"}
     process = subprocess.Popen(
-        [
-            args.python,
-            str(HERE / "train.py"),
-            program,
-            kind,
-            str(work),
-            str(args.seconds),
-        ],
+        [args.python, str(HERE / "train.py"), program, kind, str(work), str(args.seconds)],
         env=env,
         stdout=subprocess.PIPE,
         stderr=(work / "log").open("wb"),
@@ -116,15 +81,11 @@ def run(args: argparse.Namespace, work: Path, program: str, kind: str) -> float:
         out, _ = process.communicate(timeout=args.seconds + 300)
     finally:
         try:
-            os.killpg(
-                process.pid, signal.SIGKILL
-            )  # torch's workers look for their parent every five seconds only
+            os.killpg(process.pid, signal.SIGKILL)  # torch's workers look for their parent every five seconds only
         except ProcessLookupError:
             pass
     if process.returncode or not out:
-        raise SystemExit(
-            f"measure.py: {program} with {kind} failed:\n{(work / 'log').read_text()[-3000:]}"
-        )
+        raise SystemExit(f"measure.py: {program} with {kind} failed:\n{(work / 'log').read_text()[-3000:]}")
     result = json.loads(out)
     return float(result["images"] / result["seconds"])
 
@@ -142,10 +103,7 @@ def table(figures: dict[tuple[str, str], list[float]]) -> str:
     lines = ["| | its usual loader | imgfeed | ratio |", "|---|--:|--:|--:|"]
     for program, title in PROGRAMS.items():
         usual, feed = (figures[program, kind] for kind in KINDS)
-        cells = (
-            f"{statistics.median(f):,.0f} ({min(f):,.0f} to {max(f):,.0f})"
-            for f in (usual, feed)
-        )
+        cells = (f"{statistics.median(f):,.0f} ({min(f):,.0f} to {max(f):,.0f})" for f in (usual, feed))
         ratio = statistics.median(b / a for a, b in zip(usual, feed, strict=True))
         lines.append(f"| {title} | {' | '.join(cells)} | {ratio:.2f} |")
     return "\n".join(lines)
@@ -153,30 +111,9 @@ def table(figures: dict[tuple[str, str], list[float]]) -> str:
 
 def facts(args: argparse.Namespace, images: int, taken: list[float]) -> str:
     """Return the conditions, as lines of a list."""
-    commit = (
-        output(
-            "git",
-            "-C",
-            str(ROOT),
-            "describe",
-            "--always",
-            "--dirty",
-            "--abbrev=12",
-            "--exclude=*",
-        )
-        or "unknown"
-    )
+    commit = output("git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*") or "unknown"
     version = json.loads(output(str(args.bin / "imgfeed"), "version", "--json"))
-    packages = output(
-        args.python,
-        "-c",
-        VERSIONS,
-        "torch",
-        "torchvision",
-        "pillow",
-        "lightning",
-        "accelerate",
-    )
+    packages = output(args.python, "-c", VERSIONS, "torch", "torchvision", "pillow", "lightning", "accelerate")
     tag = output("git", "-C", str(args.published / "vision"), "describe", "--tags")
     busy = statistics.median(taken)
     lines = [
@@ -196,42 +133,16 @@ def facts(args: argparse.Namespace, images: int, taken: list[float]) -> str:
 
 
 def parse() -> argparse.Namespace:
-    p = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("images", type=Path, help="folder of JPEG files")
-    p.add_argument(
-        "--python",
-        default=sys.executable,
-        help="a Python that has the programs (default: this one)",
-    )
-    p.add_argument(
-        "--bin",
-        type=Path,
-        default=ROOT / "bin",
-        help="folder of imgfeed and imgshard (default: of this checkout)",
-    )
-    p.add_argument(
-        "--published",
-        type=Path,
-        default=ROOT / "build/published",
-        help="where `make published` put the reference",
-    )
-    p.add_argument(
-        "--cores", default="0,1", help="the cores that all processes of a run share"
-    )
+    p.add_argument("--python", default=sys.executable, help="a Python that has the programs (default: this one)")
+    p.add_argument("--bin", type=Path, default=ROOT / "bin", help="folder of imgfeed and imgshard (default: of this checkout)")
+    p.add_argument("--published", type=Path, default=ROOT / "build/published", help="where `make published` put the reference")
+    p.add_argument("--cores", default="0,1", help="the cores that all processes of a run share")
     p.add_argument("--rounds", type=int, default=4)
-    p.add_argument(
-        "--seconds", type=float, default=5, help="measured in each run, at most"
-    )
-    p.add_argument(
-        "--repeat", type=int, default=24, help="how often each image is packed"
-    )
-    p.add_argument(
-        "--work",
-        type=Path,
-        help="folder for what is packed (default: of temporary files)",
-    )
+    p.add_argument("--seconds", type=float, default=5, help="measured in each run, at most")
+    p.add_argument("--repeat", type=int, default=24, help="how often each image is packed")
+    p.add_argument("--work", type=Path, help="folder for what is packed (default: of temporary files)")
     args = p.parse_args()
     args.cores = [int(c) for c in args.cores.split(",")]
     args.bin, args.published = args.bin.resolve(), args.published.resolve()
@@ -240,24 +151,18 @@ def parse() -> argparse.Namespace:
 
 def main() -> None:
     args = parse()
-    with tempfile.TemporaryDirectory(
-        prefix="imgfeed-programs-", dir=args.work
-    ) as folder:
+    with tempfile.TemporaryDirectory(prefix="imgfeed-programs-", dir=args.work) as folder:
         work = Path(folder)
         images = prepare(args, work)
         os.sched_setaffinity(0, args.cores)  # and so all processes from now on
-        figures: dict[tuple[str, str], list[float]] = {
-            (program, kind): [] for program in PROGRAMS for kind in KINDS
-        }
+        figures: dict[tuple[str, str], list[float]] = {(program, kind): [] for program in PROGRAMS for kind in KINDS}
         taken = []
         for number in range(args.rounds):
             for program in PROGRAMS:
                 for kind in KINDS if number % 2 == 0 else KINDS[::-1]:
                     taken.append(others(args.cores))
                     figures[program, kind].append(run(args, work, program, kind))
-                    say(
-                        f"round {number + 1}: {program} with {kind}: {figures[program, kind][-1]:,.0f} images/s"
-                    )
+                    say(f"round {number + 1}: {program} with {kind}: {figures[program, kind][-1]:,.0f} images/s")
         print(table(figures), facts(args, images, taken), sep="\n\n")
 
 

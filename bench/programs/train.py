@@ -60,14 +60,8 @@ class Clock:
     def end(self) -> None:
         """Say what was measured, and end the process: neither the program nor its loader has any more to do."""
         if not self.images:
-            raise SystemExit(
-                f"train.py: {self.batches} batches are too few: --repeat more"
-            )
-        print(
-            json.dumps({"images": self.images, "seconds": self.last - self.began}),
-            file=self.out,
-            flush=True,
-        )
+            raise SystemExit(f"train.py: {self.batches} batches are too few: --repeat more")
+        print(json.dumps({"images": self.images, "seconds": self.last - self.began}), file=self.out, flush=True)
         os._exit(0)
 
 
@@ -78,9 +72,7 @@ class Model(nn.Module):
 
     def __init__(self, num_classes: int = CLASSES) -> None:
         super().__init__()
-        self.layers = nn.Sequential(
-            nn.AvgPool2d(32), nn.Flatten(), nn.Linear(3 * 7 * 7, num_classes)
-        )
+        self.layers = nn.Sequential(nn.AvgPool2d(32), nn.Flatten(), nn.Linear(3 * 7 * 7, num_classes))
 
     def forward(self, images: Any) -> Any:
         if not self.training:
@@ -94,17 +86,9 @@ def loader(kind: str, data: Path) -> Any:
     if kind == "imgfeed":
         from imgfeed import DataLoader
 
-        return DataLoader(
-            data / "train-shards",
-            BATCH,
-            shuffle=True,
-            transform=TRANSFORM,
-            num_workers=WORKERS,
-        )
+        return DataLoader(data / "train-shards", BATCH, shuffle=True, transform=TRANSFORM, num_workers=WORKERS)
     dataset = torchvision.datasets.ImageFolder(str(data / "train"), TRANSFORM)
-    return torch.utils.data.DataLoader(
-        dataset, BATCH, shuffle=True, num_workers=WORKERS, persistent_workers=True
-    )
+    return torch.utils.data.DataLoader(dataset, BATCH, shuffle=True, num_workers=WORKERS, persistent_workers=True)
 
 
 def lightning(kind: str, data: Path) -> None:
@@ -121,15 +105,8 @@ def lightning(kind: str, data: Path) -> None:
         def configure_optimizers(self) -> Any:
             return torch.optim.SGD(self.parameters(), lr=1e-3)
 
-    quiet = {
-        "logger": False,
-        "enable_progress_bar": False,
-        "enable_model_summary": False,
-        "enable_checkpointing": False,
-    }
-    lightning.Trainer(max_epochs=1, accelerator="cpu", **quiet).fit(
-        Module(), loader(kind, data)
-    )
+    quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False, "enable_checkpointing": False}
+    lightning.Trainer(max_epochs=1, accelerator="cpu", **quiet).fit(Module(), loader(kind, data))
 
 
 def accelerate(kind: str, data: Path) -> None:
@@ -138,9 +115,7 @@ def accelerate(kind: str, data: Path) -> None:
     accelerator = Accelerator(cpu=True)
     model = Model()
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
-    model, optimizer, batches = accelerator.prepare(
-        model, optimizer, loader(kind, data)
-    )
+    model, optimizer, batches = accelerator.prepare(model, optimizer, loader(kind, data))
     for images, labels in batches:
         optimizer.zero_grad()
         accelerator.backward(nn.functional.cross_entropy(model(images), labels))
@@ -157,42 +132,17 @@ def reference(kind: str, data: Path) -> None:
 
     program = data / kind / "train.py"
     sys.path.insert(0, str(program.parent))
-    sys.argv = [
-        str(program),
-        "--data-path",
-        str(data),
-        "--model",
-        "next_to_nothing",
-        "--epochs",
-        "1",
-        "--device",
-        "cpu",
-    ]
-    sys.argv += [
-        "--batch-size",
-        str(BATCH),
-        "--workers",
-        str(WORKERS),
-        "--print-freq",
-        "1000000",
-        "--lr",
-        "0.001",
-    ]
+    sys.argv = [str(program), "--data-path", str(data), "--model", "next_to_nothing", "--epochs", "1", "--device", "cpu"]
+    sys.argv += ["--batch-size", str(BATCH), "--workers", str(WORKERS), "--print-freq", "1000000", "--lr", "0.001"]
     runpy.run_path(str(program), run_name="__main__")
 
 
-PROGRAMS: dict[str, Callable[[str, Path], None]] = {
-    "lightning": lightning,
-    "accelerate": accelerate,
-    "reference": reference,
-}
+PROGRAMS: dict[str, Callable[[str, Path], None]] = {"lightning": lightning, "accelerate": accelerate, "reference": reference}
 
 
 def main() -> None:
     program, kind, data, seconds = sys.argv[1:]
-    torch.set_num_threads(
-        1
-    )  # as torch's own workers have it; both cores are the loader's
+    torch.set_num_threads(1)  # as torch's own workers have it; both cores are the loader's
     Model.clock = Clock(float(seconds), os.fdopen(os.dup(1), "w"))
     os.dup2(2, 1)  # the programs print
     PROGRAMS[program](kind, Path(data))

@@ -24,30 +24,18 @@ def write(images: list[bytes], copies: int, folder: Path) -> int:
 
     n = len(images) * copies
     (folder / "wds").mkdir()
-    with wds.ShardWriter(
-        str(folder / "wds/x-train-%06d.tar"), maxcount=500, verbose=0
-    ) as tars:
+    with wds.ShardWriter(str(folder / "wds/x-train-%06d.tar"), maxcount=500, verbose=0) as tars:
         for i in range(n):
-            tars.write(
-                {"__key__": f"{i:07d}", "jpg": images[i % len(images)], "cls": i % 10}
-            )
+            tars.write({"__key__": f"{i:07d}", "jpg": images[i % len(images)], "cls": i % 10})
     (folder / "parquet").mkdir()
     files = -(-n // 500)
     for f in range(files):
         rows = range(f * 500, min((f + 1) * 500, n))
-        table = pa.table(
-            {
-                "image": [
-                    {"bytes": images[i % len(images)], "path": f"{i}.jpg"} for i in rows
-                ],
-                "label": pa.array([i % 10 for i in rows], pa.int64()),
-            }
-        )
-        pq.write_table(
-            table,
-            folder / f"parquet/train-{f:05d}-of-{files:05d}.parquet",
-            row_group_size=100,
-        )
+        table = pa.table({
+            "image": [{"bytes": images[i % len(images)], "path": f"{i}.jpg"} for i in rows],
+            "label": pa.array([i % 10 for i in rows], pa.int64()),
+        })
+        pq.write_table(table, folder / f"parquet/train-{f:05d}-of-{files:05d}.parquet", row_group_size=100)
     return n
 
 
@@ -56,9 +44,7 @@ def read_webdataset(folder: Path) -> int:
     import webdataset as wds
 
     tars = sorted(str(p) for p in (folder / "wds").iterdir())
-    return sum(
-        len(sample["jpg"]) for sample in wds.WebDataset(tars, shardshuffle=False)
-    )
+    return sum(len(sample["jpg"]) for sample in wds.WebDataset(tars, shardshuffle=False))
 
 
 def read_datasets(folder: Path) -> int:
@@ -66,17 +52,13 @@ def read_datasets(folder: Path) -> int:
     from datasets import Image, load_dataset
 
     files = sorted(str(p) for p in (folder / "parquet").iterdir())
-    rows = load_dataset(
-        "parquet", data_files=files, split="train", streaming=True
-    ).cast_column("image", Image(decode=False))
+    rows = load_dataset("parquet", data_files=files, split="train", streaming=True).cast_column("image", Image(decode=False))
     return sum(len(row["image"]["bytes"]) for row in rows)
 
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("images", type=Path)
     parser.add_argument("--imgshard", default="bin/imgshard")
     parser.add_argument("--copies", type=int, default=4)
@@ -88,11 +70,7 @@ def main() -> None:
         n = write(images, args.copies, folder)
 
         def build(source: str) -> None:
-            subprocess.run(
-                [args.imgshard, "build", folder / source, "-o", folder / "set"],
-                check=True,
-                capture_output=True,
-            )
+            subprocess.run([args.imgshard, "build", folder / source, "-o", folder / "set"], check=True, capture_output=True)
             shutil.rmtree(folder / "set")
 
         work = {
@@ -110,13 +88,8 @@ def main() -> None:
     rates = {name: n / statistics.median(taken) for name, taken in seconds.items()}
     for name, rate in rates.items():
         print(f"{name:24} {rate:9.0f} samples/s")
-    for reader, packer in [
-        ("webdataset, reading", "imgshard build, tars"),
-        ("datasets, reading", "imgshard build, parquet"),
-    ]:
-        ratio = statistics.median(
-            r / p for r, p in zip(seconds[reader], seconds[packer])
-        )
+    for reader, packer in [("webdataset, reading", "imgshard build, tars"), ("datasets, reading", "imgshard build, parquet")]:
+        ratio = statistics.median(r / p for r, p in zip(seconds[reader], seconds[packer]))
         print(f"{packer} / {reader}: {ratio:.2f}")
 
 
