@@ -70,8 +70,8 @@ type turn struct {
 func (t *turn) over() bool { return t.limited && time.Since(t.began) >= turnTime }
 
 // charge has the stream pay for the processor time and the reads of a turn, and not for the time that the system gave to other
-// programs, except in a read. The processor time is the difference of two readings of a thread's clock. If the worker has changed its
-// thread, it may be anything: unless it is above 0 it does not count, and no turn costs more than the time since it began.
+// programs, except in a read. The processor time is the difference of two readings of a thread's clock. It may be anything if the worker
+// has changed its thread: it counts only above 0, and no turn costs more than the time since it began.
 func (t *turn) charge(processor, reads time.Duration) {
 	t.cost = time.Since(t.began)
 	if processor > 0 {
@@ -233,7 +233,7 @@ func (s *scheduler) dealLocked(q *streamQueue, e *entry) turn {
 	return turn{work: e.work, began: time.Now(), limited: len(s.queues) > 1}
 }
 
-// leaveLocked notes that a worker has left a batch, charges what the turn cost, and drops the batch if nobody has anything to do in
+// leaveLocked notes that a worker has left a batch, charges the turn's cost, and drops the batch if nobody has anything to do in
 // it any more.
 func (s *scheduler) leaveLocked(last turn) {
 	q := last.work.queueOf()

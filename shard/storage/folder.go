@@ -33,8 +33,8 @@ type Folder struct {
 	noDirect  atomic.Bool  // the file system has no direct reads
 	cacheable atomic.Int64 // counter of ranges that the page cache may keep
 	waits     atomic.Int64 // reads that somebody waited for, of the last waitedOf
-	quiet     atomic.Bool  // few of the last waitedOf were waited for
-	cpuBound  atomic.Bool  // and few of those before
+	quiet     atomic.Bool  // few of the last waitedOf reads were waited for
+	cpuBound  atomic.Bool  // and few of the waitedOf before them
 
 	mu      sync.Mutex
 	share   float64   // part of the files that fits in the page cache
@@ -199,7 +199,7 @@ func openRegular(path string) (*os.File, error) {
 
 // cacheEvery says which of the ranges that fit in the page cache are read into it: one in so many, on local disks and on slow file systems.
 // A JPEG of 110 KB costs 90 to 140 µs more processor time by the page cache than by a direct read. That is a sixth to a quarter of its
-// decoding (Zen 4, EPYC family 25 model 17). So not all take that way while the processors are the limit. With one in four
+// decoding (Zen 4, EPYC family 25 model 17). Not all take that way while the processors are the limit. With one in four
 // the next epoch of pixels on one thread is 4 to 9 % slower than with one in two (Intel, family 6 model 167).
 var cacheEvery = map[bool]struct{ local, slow int64 }{
 	false: {1, 2},  // reads are waited for
@@ -229,7 +229,7 @@ func (f *Folder) keepsCached(offset int64, slow bool) bool {
 	return n%cacheEvery[f.cpuBound.Load() && share == 1].local == 0
 }
 
-// If the disk is the limit, at least waitsMin of waitedOf reads are waited for. Measured: 9 to 21 of JPEGs and pixels from a disk that gives
+// If the disk is the limit, at least waitsMin of waitedOf reads are waited for. Measured: 9 to 21 of JPEGs and pixels from a disk of
 // 60 MB/s, and 0 to 6 where the processors are the limit (Intel, family 6 model 167).
 const (
 	waitedOf = 256

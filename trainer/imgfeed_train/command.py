@@ -104,7 +104,7 @@ def work(s: Settings) -> int:
 
     from . import ranks, train  # noqa: PLC0415
 
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # that cuBLAS needs to be deterministic
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS is deterministic only with it
     torch.use_deterministic_algorithms(True, warn_only=True)
     torch.utils.deterministic.fill_uninitialized_memory = False  # nothing reads it
     torch.backends.cuda.enable_cudnn_sdp(False)  # its backward is not deterministic

@@ -43,7 +43,7 @@ func (a *Adjuster) blendAll(dst, src []byte, value byte, factor float32) {
 	for v := range a.tables[0] {
 		a.tables[0][v] = blend(value, byte(v), factor)
 	}
-	if dst = dst[:len(src)]; a.fits && a.lines[0].fit(&a.tables[0], float64(factor), 1) {
+	if dst = dst[:len(src)]; a.byLine && a.lines[0].fit(&a.tables[0], float64(factor), 1) {
 		dst, src = skip(dst, src, a.fast.line(dst, src, &a.lines[0]))
 	}
 	a.replaceAll(dst, src)

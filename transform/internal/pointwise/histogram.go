@@ -4,7 +4,7 @@ package pointwise
 // and its brightest 255.
 func (a *Adjuster) Autocontrast(dst, src []byte, _ float32) {
 	low, high := a.extremes(src)
-	fits := a.fits
+	fits := a.byLine
 	for c := range a.tables {
 		slope := spread(&a.tables[c], int(low[c]), int(high[c]))
 		fits = fits && a.lines[c].fit(&a.tables[c], slope, 0)

@@ -18,7 +18,7 @@ import (
 // time.
 type Adjuster struct {
 	fast   *kernels // nil for the generic code
-	fits   bool     // kernels compute a line faster than they look up its table
+	byLine bool     // kernels compute a line faster than they look up its table
 	tables [3][256]byte
 	counts [6][256]uint32 // histograms of each channel: of even pixels, then of odd ones
 	// Arguments of kernels.
@@ -34,7 +34,7 @@ type Adjustment func(a *Adjuster, dst, src []byte, amount float32)
 // New returns an Adjuster that runs kernels of the given level, which must be one of [kernel.Available].
 func New(level kernel.Level) *Adjuster {
 	fast := byLevel[level]
-	return &Adjuster{fast: fast, fits: fast != nil && level != kernel.AVX512}
+	return &Adjuster{fast: fast, byLine: fast != nil && level != kernel.AVX512}
 }
 
 // Invert is ImageOps.invert: every byte is replaced by 255 minus it.

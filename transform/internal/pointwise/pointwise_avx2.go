@@ -12,7 +12,8 @@ import (
 func init() {
 	byLevel[kernel.AVX2] = &kernels{
 		invert: invertAVX2, gray: grayAVX2, sumLuma: sumLumaAVX2, saturation: saturationAVX2, hue: hueAVX2, smooth: smoothAVX2,
-		extremes: extremesAVX2, fill: FillTable, replace: replaceAVX2, table: tableAVX2, line: lineAVX2, lines: linesAVX2, vector: vectorAVX2,
+		extremes: extremesAVX2, fill: FillTable, replace: replaceAVX2, table: tableAVX2, line: lineAVX2, lines: linesAVX2,
+		vector: vectorAVX2,
 	}
 }
 

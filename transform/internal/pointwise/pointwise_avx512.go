@@ -14,7 +14,8 @@ import (
 func init() {
 	byLevel[kernel.AVX512] = &kernels{
 		invert: invertAVX512, gray: grayAVX512, sumLuma: sumLumaAVX512, saturation: saturationAVX512, hue: hueAVX512, smooth: smoothAVX512,
-		extremes: extremesAVX512, fill: FillTable, replace: replaceAVX512, table: tableAVX512, line: lineAVX512, lines: linesAVX512, vector: vectorAVX512,
+		extremes: extremesAVX512, fill: FillTable, replace: replaceAVX512, table: tableAVX512, line: lineAVX512, lines: linesAVX512,
+		vector: vectorAVX512,
 	}
 }
 

@@ -14,7 +14,8 @@ import (
 func init() {
 	byLevel[kernel.NEON] = &kernels{
 		invert: invertNEON, gray: grayNEON, sumLuma: sumLumaNEON, saturation: saturationNEON, hue: hueNEON, smooth: smoothNEON,
-		extremes: extremesNEON, fill: FillTable, replace: replaceNEON, table: tableNEON, line: lineNEON, lines: linesNEON, vector: vectorNEON,
+		extremes: extremesNEON, fill: FillTable, replace: replaceNEON, table: tableNEON, line: lineNEON, lines: linesNEON,
+		vector: vectorNEON,
 	}
 }
 
