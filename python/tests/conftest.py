@@ -238,6 +238,12 @@ def alive(pid: int) -> bool:
         return False
 
 
+def halt(pid: int) -> None:
+    """Stop a process that this one has started. On a busy machine its threads run on for a while, until this returns."""
+    os.kill(pid, signal.SIGSTOP)
+    os.waitid(os.P_PID, pid, os.WSTOPPED)
+
+
 def script(code: str, *args: str, prefix: Sequence[str] = ()) -> subprocess.Popen[str]:
     """Start a Python process that can import this package and these helpers; prefix is a program that runs it."""
     path = os.pathsep.join(p for p in sys.path if p)

@@ -16,7 +16,7 @@ from typing import Any
 
 import needs
 import pytest
-from conftest import RANDOM, SMALL, STANDSTILL, Feeder, imgshard, seen
+from conftest import RANDOM, SMALL, STANDSTILL, Feeder, halt, imgshard, seen
 from faultfs import Disk, Fault
 from reliability import outcome
 
@@ -138,7 +138,7 @@ def test_a_disk_that_stops(shards: Path, pixels: Path, mounted: Callable[..., Di
     data = shards if direct else pixels
     disk = mounted(data, direct=direct)
     with DataLoader(disk.path, 4, **OPTIONS) as loader:
-        os.kill(disk.process.pid, signal.SIGSTOP)
+        halt(disk.process.pid)
         begin = time.monotonic()
         threading.Timer(STANDSTILL, os.kill, (disk.process.pid, signal.SIGCONT)).start()
         assert seen(loader) == plan(data)

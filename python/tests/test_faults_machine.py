@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import PATIENCE, RANDOM, STANDSTILL, Feeder, alive, script, seen, wait_for
+from conftest import PATIENCE, RANDOM, STANDSTILL, Feeder, alive, halt, script, seen, wait_for
 from reliability import outcome
 
 import imgfeed
@@ -121,7 +121,7 @@ def test_a_server_that_takes_too_much_memory(shards: Path, feeder: Feeder, littl
 
 def test_a_server_that_stands_still(shards: Path) -> None:
     with DataLoader(shards, 4, num_workers=1, **OPTIONS) as loader:
-        os.kill(own_pid(loader), signal.SIGSTOP)
+        halt(own_pid(loader))
         begin, length = time.monotonic(), min(STANDSTILL, 25.0)
         threading.Timer(length, os.kill, (own_pid(loader), signal.SIGCONT)).start()
         assert seen(loader) == plan(shards)
@@ -136,7 +136,7 @@ def test_a_server_that_stands_still_for_long(
     with DataLoader(shards, 4, num_workers=1, **OPTIONS) as loader:
         pid, iteration = own_pid(loader), iter(loader)
         got = seen([next(iteration)])
-        os.kill(pid, signal.SIGSTOP)
+        halt(pid)
         impatient()
         assert got + seen(iteration) == plan(shards)
         assert not alive(pid) and loader.stats()["reconnects"] == 1
@@ -151,7 +151,7 @@ def test_a_server_that_stands_still_for_long(
         assert feeder.process is not None
         iteration = iter(loader)
         got = seen([next(iteration)])
-        feeder.process.send_signal(signal.SIGSTOP)
+        halt(feeder.process.pid)
         impatient()
         replaces = threading.Thread(target=replace)
         replaces.start()
@@ -183,7 +183,7 @@ def test_a_clock_that_jumps(
         assert feeder.process is not None
         iteration = iter(loader)
         got = seen([next(iteration)])
-        feeder.process.send_signal(signal.SIGSTOP)
+        halt(feeder.process.pid)
         impatient()
         goes_on = threading.Thread(target=go_on)
         goes_on.start()

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 import random
 import signal
 import socket
@@ -19,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import PATIENCE, RANDOM, answers, free_port, imgshard, wait_for
+from conftest import PATIENCE, RANDOM, answers, free_port, halt, imgshard, wait_for
 
 from imgfeed import DataLoader
 from imgfeed.launcher import find_binary
@@ -49,9 +48,6 @@ class Feeding:
     def kill(self) -> None:
         self.process.kill()
         self.process.communicate()
-
-    def send(self, sig: signal.Signals) -> None:
-        os.kill(self.process.pid, sig)
 
 
 @contextlib.contextmanager
@@ -153,8 +149,8 @@ class Fault:
         return self.feeder.start
 
     def stop(self) -> Callable[[], None]:
-        self.feeder.send(signal.SIGSTOP)
-        return lambda: self.feeder.send(signal.SIGCONT)
+        halt(self.feeder.process.pid)
+        return lambda: self.feeder.process.send_signal(signal.SIGCONT)
 
     def slow(self) -> Callable[[], None]:
         self.link.pause = 0.01

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from conftest import PATIENCE, SAMPLES, SMALL, Feeder, alive, indices, script, wait_for
+from conftest import PATIENCE, SAMPLES, SMALL, Feeder, alive, halt, indices, script, wait_for
 
 import imgfeed
 from imgfeed import DataLoader, launcher
@@ -154,8 +154,7 @@ def test_closing_wakes_a_thread_that_waits(shards: Path, tmp_path: Path) -> None
     loader = DataLoader(f"unix:{feeder.socket}", 4, framework="numpy", transform=SMALL, slots=1)
     iteration = iter(loader)
     held = next(iteration)
-    feeder.process.send_signal(signal.SIGSTOP)
-    os.waitpid(feeder.process.pid, os.WUNTRACED)
+    halt(feeder.process.pid)
     with ThreadPoolExecutor(1) as pool:
         waits = pool.submit(list, iteration)
         (thread,) = pool._threads
@@ -173,8 +172,7 @@ def test_timeout_leaves_the_epoch_whole(shards: Path) -> None:
         iteration = iter(loader)
         seen = indices([next(iteration)])
         assert loader._service.server is not None
-        os.kill(loader._service.server.pid, signal.SIGSTOP)
-        os.waitpid(loader._service.server.pid, os.WUNTRACED)  # on a busy machine its other threads run on for a while
+        halt(loader._service.server.pid)
         iteration.timeout = 0.2  # and none while the server runs, which on a busy machine may be held up for as long
         try:
             with pytest.raises(TimeoutError):
@@ -190,11 +188,11 @@ def test_timeout_leaves_the_epoch_whole(shards: Path) -> None:
 def test_ctrl_c_interrupts_the_wait_for_a_batch(shards: Path) -> None:
     code = """
 import os, signal, sys, threading, time
+from conftest import halt
 from imgfeed import DataLoader
 loader = DataLoader(sys.argv[1], 4, framework="numpy", transform="eval", num_workers=1, slots=1)
 it = iter(loader)
-os.kill(loader._service.server.pid, signal.SIGSTOP)
-os.waitpid(loader._service.server.pid, os.WUNTRACED)
+halt(loader._service.server.pid)
 try:
     threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
     for _ in it: pass

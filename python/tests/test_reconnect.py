@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import PATIENCE, RANDOM, SAMPLES, Feeder, alive, copied, imgshard, indices, same, seen, wait_for
+from conftest import PATIENCE, RANDOM, SAMPLES, Feeder, alive, copied, halt, imgshard, indices, same, seen, wait_for
 
 import imgfeed
 from imgfeed import DataLoader, LostError, ServerError, StateError, client, launcher
@@ -141,7 +141,7 @@ def test_a_shared_server_that_is_held_reloaded_killed_and_upgraded(
     wait_for(lambda: len(begun) == ranks)
     while ends < 5:
         time.sleep(chance.uniform(0.0, 0.1))
-        feeder.process.send_signal(signal.SIGSTOP)
+        halt(feeder.process.pid)
         time.sleep(0.02)
         feeder.process.send_signal(signal.SIGCONT)
         subprocess.run([feeder.binary, "reload", "--socket", feeder.socket], check=True, stdout=subprocess.DEVNULL)
