@@ -54,9 +54,7 @@ func newFileWriter(f writableFile, h header) (*fileWriter, error) {
 	p = append(p, text...)
 	w.footer = footer{HeaderCRC: checksum(p), Version: h.Fields.version()}
 	p = binary.LittleEndian.AppendUint32(p, w.footer.HeaderCRC)
-	if err := w.write(p); err != nil {
-		return nil, err
-	}
+	w.write(p)
 	if err := w.align(); err != nil {
 		return nil, err
 	}
@@ -65,7 +63,7 @@ func newFileWriter(f writableFile, h header) (*fileWriter, error) {
 	return w, nil
 }
 
-// write appends p to the file.
+// write appends p to the file. The buffer keeps its first error, so the last write or Flush returns that of any before it.
 func (w *fileWriter) write(p []byte) error {
 	w.sha.Write(p)
 	w.offset += int64(len(p))
@@ -125,14 +123,10 @@ func (w *fileWriter) append(s *Sample) (crc uint32, err error) {
 	}
 	e.Checksum = crc32Append(crc32Append(sum, s.Aux), s.Fields)
 	for _, p := range [][]byte{s.Image, s.Aux, s.Fields} {
-		if err := w.write(p); err != nil {
-			return 0, err
-		}
+		err = w.write(p)
 	}
 	if s.Outside == nil {
-		if err := w.align(); err != nil {
-			return 0, err
-		}
+		err = w.align()
 	}
 	var p [entrySize]byte
 	e.put(p[:])
@@ -140,7 +134,7 @@ func (w *fileWriter) append(s *Sample) (crc uint32, err error) {
 	w.keys = append(w.keys, s.Key...)
 	w.offsets = binary.LittleEndian.AppendUint32(w.offsets, uint32(len(w.keys)))
 	w.footer.Count++
-	return e.Checksum, nil
+	return e.Checksum, err
 }
 
 // full reports whether the file has no room for s, given the bytes and samples that a shard should have.
@@ -164,16 +158,10 @@ func (w *fileWriter) finish() (ShardInfo, error) {
 	f.KeysLength = int64(len(w.offsets) + len(w.keys))
 	f.FileLength = alignUp(f.KeysOffset+f.KeysLength) + footerSize
 	for _, p := range [][]byte{zeros[:], w.entries, w.offsets, w.keys} {
-		if err := w.write(p); err != nil {
-			return ShardInfo{}, err
-		}
+		w.write(p)
 	}
-	if err := w.align(); err != nil {
-		return ShardInfo{}, err
-	}
-	if err := w.write(f.bytes()); err != nil {
-		return ShardInfo{}, err
-	}
+	w.align()
+	w.write(f.bytes())
 	info := ShardInfo{Samples: int(f.Count), Bytes: w.at(), Footer: fmt.Sprintf("%08x", f.CRC)}
 	if w.places != nil {
 		t := indexTrailer{
@@ -181,14 +169,9 @@ func (w *fileWriter) finish() (ShardInfo, error) {
 			PlacesCRC: checksum(w.places),
 		}
 		copy(t.Magic[:], magicIndex)
-		if err := w.write(append(w.places, encode(t, trailerCRCAt)...)); err != nil {
-			return ShardInfo{}, err
-		}
+		w.write(append(w.places, encode(t, trailerCRCAt)...))
 		info.Index = &ShardIndex{Bytes: w.offset, Tail: tail}
 	}
-	if err := w.buf.Flush(); err != nil {
-		return ShardInfo{}, err
-	}
 	info.SHA256 = hex.EncodeToString(w.sha.Sum(nil))
-	return info, nil
+	return info, w.buf.Flush()
 }
