@@ -219,16 +219,15 @@ func (b *builder) run(ctx context.Context) error {
 
 // reset makes an image ready for the next item, and keeps its memory unless it is large.
 func (im *inFlight) reset() {
-	im.reason, im.bytes, im.location, im.err, im.sample, im.encoded = "", 0, location{}, nil, shard.Sample{}, false
-	im.data, im.fields, im.object = im.data[:0], im.fields[:0], shard.IndexObject{}
-	if cap(im.data) > keptBytesMax {
-		im.data = nil
+	kept := func(buf []byte) []byte {
+		if cap(buf) > keptBytesMax {
+			return nil
+		}
+		return buf[:0]
 	}
-	if cap(im.fields) > keptBytesMax {
-		im.fields = nil
-	}
-	if cap(im.scratch.Image) > keptBytesMax {
-		im.scratch.Image = nil
+	*im = inFlight{
+		data: kept(im.data), fields: kept(im.fields), done: im.done,
+		scratch: encoding.Scratch{Image: kept(im.scratch.Image), Aux: kept(im.scratch.Aux)},
 	}
 }
 

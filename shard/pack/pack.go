@@ -22,6 +22,7 @@
 package pack
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -60,18 +61,10 @@ type Options struct {
 }
 
 func (o *Options) fill() {
-	if o.bucketBytes == 0 {
-		o.bucketBytes = bucketBytesDefault
-	}
-	if o.Partitions == 0 {
-		o.Partitions = 1
-	}
-	if o.ShardBytes == 0 {
-		o.ShardBytes = shard.ShardBytesDefault
-	}
-	if o.Jobs <= 0 {
-		o.Jobs = runtime.GOMAXPROCS(0)
-	}
+	o.bucketBytes = cmp.Or(o.bucketBytes, bucketBytesDefault)
+	o.Partitions = cmp.Or(o.Partitions, 1)
+	o.ShardBytes = cmp.Or(o.ShardBytes, shard.ShardBytesDefault)
+	o.Jobs = cmp.Or(max(o.Jobs, 0), runtime.GOMAXPROCS(0))
 	if o.Encoding == nil {
 		o.Encoding = registry.Default()
 	}
@@ -155,8 +148,7 @@ func Repack(ctx context.Context, set *shard.Set, out string, o Options) (Summary
 		return Summary{}, fmt.Errorf("%s has the encoding %v, which does not keep the original files: repack the set that it was made from",
 			set.Dir(), stored)
 	case len(missing) > 0:
-		return Summary{}, fmt.Errorf("repacking needs all of %s: %w", set.Dir(),
-			&shard.MissingPartitionError{Dir: set.Dir(), Partition: missing[0], Partitions: m.Partitions})
+		return Summary{}, fmt.Errorf("repacking needs all of %s: %w", set.Dir(), set.Absence(missing[0]))
 	case SameFile(set.Dir(), out):
 		return Summary{}, fmt.Errorf("the output is the set that is read, %s: give another place with -o", set.Dir())
 	}
