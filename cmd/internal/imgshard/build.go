@@ -67,9 +67,6 @@ Use imgshard build instead for many small files, and to store pixels.`
 // buildFlags are the flags of imgshard build.
 type buildFlags struct {
 	packFlags
-	index   bool
-	strict  bool
-	part    pack.Part
 	sources source.Options
 	help    bool // list the kinds of sources
 }
@@ -100,7 +97,7 @@ func newBuildCommand() *cobra.Command {
 	fl := c.Flags()
 	f.registerBuild(c)
 	f.registerEncoding(fl, false)
-	part := cliutil.Flag[pack.Part]{To: &f.part, Kind: "I/N", Parse: pack.ParsePart, Show: pack.Part.String}
+	part := cliutil.Flag[pack.Part]{To: &f.Part, Kind: "I/N", Parse: pack.ParsePart, Show: pack.Part.String}
 	fl.Var(part, "part", "pack only part I of N (0/N is N/N); imgshard merge OUT then joins the parts")
 	fl.BoolVar(&f.help, "help-sources", false, "list the forms of SRC, and the labels of each")
 	cliutil.SetGroups(c, buildGroups...)
@@ -117,7 +114,7 @@ var buildGroups = []cliutil.Group{
 }
 
 func newIndexCommand() *cobra.Command {
-	f := buildFlags{index: true}
+	f := buildFlags{packFlags: packFlags{Options: pack.Options{Index: true}}}
 	c := &cobra.Command{
 		Use:     "index SRC... -o OUT",
 		Short:   "Make a set of a dataset without copying its images",
@@ -133,9 +130,9 @@ func newIndexCommand() *cobra.Command {
 
 // registerBuild lists the flags that build and index share.
 func (f *buildFlags) registerBuild(c *cobra.Command) {
-	f.partitions = 1
+	f.Partitions = 1
 	f.register(c, " (default SRC-shards)", "")
-	c.Flags().BoolVar(&f.strict, "strict", false, "fail if a file cannot be read as an image")
+	c.Flags().BoolVar(&f.Strict, "strict", false, "fail if a file cannot be read as an image")
 	addSourceFlags(c.Flags(), &f.sources)
 }
 
@@ -144,7 +141,7 @@ func runBuild(c *cobra.Command, src []string, f buildFlags) error {
 		return cliutil.Usage(err)
 	}
 	switch {
-	case f.part.Of > 0 && f.out == "":
+	case f.Part.Of > 0 && f.out == "":
 		return cliutil.Usagef("--part needs -o OUT, a place that all machines can reach")
 	case f.out != "":
 	case src[0] == source.StandardInput:
@@ -161,7 +158,7 @@ func runBuild(c *cobra.Command, src []string, f buildFlags) error {
 		for _, s := range splits {
 			fmt.Fprintf(show.w, "%s: %s is %s\n", s.Name, s.Path, s.Layout())
 		}
-		small := !f.index && !slices.ContainsFunc(splits, func(s *source.Split) bool { return !s.Decoded() })
+		small := !f.Index && !slices.ContainsFunc(splits, func(s *source.Split) bool { return !s.Decoded() })
 		stored, err := f.encoding.choose(small)
 		if err != nil {
 			return cliutil.Usage(err)
@@ -169,14 +166,13 @@ func runBuild(c *cobra.Command, src []string, f buildFlags) error {
 		if small && f.encoding.name == "" {
 			fmt.Fprintf(stderr, "small images: packed as %v (--encoding %v keeps the files)\n", stored, registry.Default())
 		}
-		options := f.options(stored, show)
-		options.Strict, options.Index, options.Part, options.Select = f.strict, f.index, f.part, f.sources.Select
-		options.Warn = func(text string) { fmt.Fprintf(stderr, "warning: %s\n", termsafe.Text(text)) }
+		f.Encoding, f.Progress, f.Select = stored, show.update, f.sources.Select
+		f.Warn = func(text string) { fmt.Fprintf(stderr, "warning: %s\n", termsafe.Text(text)) }
 		out, err := f.place(len(splits))
 		if err != nil {
 			return err
 		}
-		err = pack.BuildAll(ctx, pack.Tasks(splits, out), options, func(s pack.Summary) {
+		err = pack.BuildAll(ctx, pack.Tasks(splits, out), f.Options, func(s pack.Summary) {
 			show.finish()
 			printSummary(c, s, show.took())
 		})
@@ -189,7 +185,7 @@ func runBuild(c *cobra.Command, src []string, f buildFlags) error {
 
 // place returns the output folder of the sets of so many splits, or of their parts. It refuses parts of finished sets.
 func (f *buildFlags) place(splits int) (string, error) {
-	if f.part.Of > 0 && !f.force {
+	if f.Part.Of > 0 && !f.Replace {
 		if sets, err := shard.FindSets(f.out); err == nil && len(sets) == splits {
 			if storage.IsRemote(f.out) {
 				return "", fmt.Errorf("%s is complete: remove it first, or choose another place", f.out)
@@ -197,7 +193,7 @@ func (f *buildFlags) place(splits int) (string, error) {
 			return "", fmt.Errorf("%s is complete: use --force here and for imgshard merge to replace it", f.out)
 		}
 	}
-	return f.part.Place(f.out)
+	return f.Part.Place(f.out)
 }
 
 // reasonsShown is the number of reasons to print.

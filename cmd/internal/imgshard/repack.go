@@ -11,9 +11,7 @@ import (
 	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/shard"
-	"github.com/imgfeed/imgfeed/shard/encoding"
 	"github.com/imgfeed/imgfeed/shard/pack"
-	"github.com/imgfeed/imgfeed/shard/source"
 )
 
 const repackHelp = `Make a new set from one that keeps the original files, with another encoding, other partitions, or another order.
@@ -23,22 +21,21 @@ default to those of SET. If both are the same, batches hold the same samples, an
 
 func newRepackCommand() *cobra.Command {
 	var f packFlags
-	var selected source.Selection
 	c := &cobra.Command{
 		Use:     "repack SET -o OUT",
 		Short:   "Change the encoding, partitions or order of a set",
 		Long:    repackHelp,
 		Example: "  imgshard repack /data/train-shards -o /nvme/train-pixels --resize 256",
 		Args:    cobra.ExactArgs(1),
-		RunE:    func(c *cobra.Command, args []string) error { return runRepack(c, args[0], f, selected) },
+		RunE:    func(c *cobra.Command, args []string) error { return runRepack(c, args[0], f) },
 	}
 	f.register(c, "", " (default as SET)")
 	f.registerEncoding(c.Flags(), true)
-	addSelectFlags(c.Flags(), &selected)
+	addSelectFlags(c.Flags(), &f.Select)
 	return c
 }
 
-func runRepack(c *cobra.Command, path string, f packFlags, selected source.Selection) error {
+func runRepack(c *cobra.Command, path string, f packFlags) error {
 	if f.out == "" {
 		return cliutil.Usagef("repack needs an output folder: -o OUT")
 	}
@@ -52,18 +49,17 @@ func runRepack(c *cobra.Command, path string, f packFlags, selected source.Selec
 	}
 	defer set.Close()
 	if !c.Flags().Changed("partitions") {
-		f.partitions = set.Partitions()
+		f.Partitions = set.Partitions()
 	}
 	if !c.Flags().Changed("seed") {
-		f.seed = set.Manifest().Seed
+		f.Seed = set.Manifest().Seed
 	}
 	return withProgress(c.Context(), c.ErrOrStderr(), "the unfinished set is removed", func(ctx context.Context, show *progress) error {
-		options := f.options(stored, show)
-		options.Select = selected
-		summary, err := pack.Repack(ctx, set, f.out, options)
+		f.Encoding, f.Progress = stored, show.update
+		summary, err := pack.Repack(ctx, set, f.out, f.Options)
 		show.finish()
 		if err == nil {
-			printSelection(c.ErrOrStderr(), selected)
+			printSelection(c.ErrOrStderr(), f.Select)
 			printSummary(c, summary, show.took())
 		}
 		return err
@@ -71,7 +67,7 @@ func runRepack(c *cobra.Command, path string, f packFlags, selected source.Selec
 }
 
 // shardBytesMin prevents that a wrong unit makes a million files.
-const shardBytesMin = bytesize.Size(1 << 20)
+const shardBytesMin = 1 << 20
 
 // jobsMax exceeds the useful number of workers for the slowest source. A larger number is a typing error that would
 // exhaust the memory.
@@ -84,24 +80,20 @@ func addJobsFlag(fl *pflag.FlagSet, jobs *int, usage string) {
 
 // packFlags are the flags that build and repack share.
 type packFlags struct {
-	out        string
-	partitions int
-	seed       uint64
-	size       bytesize.Size
-	jobs       int
-	force      bool
-	encoding   encodingFlags
+	pack.Options
+	out      string
+	encoding encodingFlags
 }
 
 // register lists the flags of all commands that pack; output and asSet say the defaults.
 func (f *packFlags) register(c *cobra.Command, output, asSet string) {
 	fl := c.Flags()
-	f.size = shard.ShardBytesDefault
+	f.ShardBytes = shard.ShardBytesDefault
 	fl.StringVarP(&f.out, "output", "o", "", "output folder"+output)
-	fl.Var(cliutil.Int(&f.partitions, 1, shard.PartitionsMax), "partitions", "number of partitions; a rank needs only its own"+asSet)
-	fl.Var(cliutil.Seed(&f.seed), "seed", "seed of the order of the samples"+asSet)
-	addJobsFlag(fl, &f.jobs, "number of workers (default one for each CPU; use more if the source is slow)")
-	addForceFlag(fl, &f.force)
+	fl.Var(cliutil.Int(&f.Partitions, 1, shard.PartitionsMax), "partitions", "number of partitions; a rank needs only its own"+asSet)
+	fl.Var(cliutil.Seed(&f.Seed), "seed", "seed of the order of the samples"+asSet)
+	addJobsFlag(fl, &f.Jobs, "number of workers (default one for each CPU; use more if the source is slow)")
+	addForceFlag(fl, &f.Replace)
 	addJSONFlag(c)
 }
 
@@ -109,7 +101,7 @@ func (f *packFlags) register(c *cobra.Command, output, asSet string) {
 func (f *packFlags) registerEncoding(fl *pflag.FlagSet, repack bool) {
 	f.encoding.register(fl, repack)
 	usage := fmt.Sprintf("limit of a shard, e.g. 256MB or 1GiB; at most %s samples", bytesize.Grouped(shard.ShardSamplesMax))
-	fl.Var(&f.size, "shard-size", usage)
+	fl.Var((*bytesize.Size)(&f.ShardBytes), "shard-size", usage)
 }
 
 func addForceFlag(fl *pflag.FlagSet, force *bool) {
@@ -118,16 +110,8 @@ func addForceFlag(fl *pflag.FlagSet, force *bool) {
 
 // check refuses invalid values.
 func (f *packFlags) check() error {
-	if f.size < shardBytesMin {
-		return fmt.Errorf("--shard-size %v: a shard has at least 1MiB", &f.size)
+	if f.ShardBytes < shardBytesMin {
+		return fmt.Errorf("--shard-size %v: a shard has at least 1MiB", (*bytesize.Size)(&f.ShardBytes))
 	}
 	return cliutil.Writable("--output", f.out)
-}
-
-// options returns the packer's options.
-func (f *packFlags) options(stored encoding.Encoding, show *progress) pack.Options {
-	return pack.Options{
-		Partitions: f.partitions, Seed: f.seed, ShardBytes: int64(f.size), Jobs: f.jobs, Replace: f.force,
-		Encoding: stored, Progress: show.update,
-	}
 }
