@@ -2,11 +2,11 @@ package imgshard
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -31,7 +31,7 @@ type lsLine struct {
 	Partition int    `json:"partition"`
 	Format    string `json:"format"`
 
-	Fields *json.RawMessage `json:"fields,omitempty"` // object of the values, with --fields
+	Fields json.RawMessage `json:"fields,omitempty"` // object of the values, with --fields
 }
 
 func newLsCommand() *cobra.Command {
@@ -70,12 +70,16 @@ func (l *lister) run(cmd *cobra.Command, path string, names []string) (err error
 	out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
 	l.out = out
 	for _, name := range names {
-		if err = l.named(name); err != nil {
+		var index int
+		if index, err = findSample(l.set, name); err == nil {
+			err = l.line(index)
+		}
+		if err != nil {
 			break
 		}
 	}
 	if len(names) == 0 {
-		err = eachEntry(cmd.Context(), l.set, l.line)
+		err = eachEntry(cmd.Context(), l.set, func(i int, _ *shard.Entry) error { return l.line(i) })
 	}
 	if err = cmp.Or(err, out.Flush()); err != nil {
 		return err
@@ -87,22 +91,9 @@ func (l *lister) run(cmd *cobra.Command, path string, names []string) (err error
 	return nil
 }
 
-// named writes the line of a sample, which is named by index or key.
-func (l *lister) named(name string) error {
-	index, err := findSample(l.set, name)
-	if err != nil {
-		return err
-	}
-	entry, err := l.set.Entry(index)
-	if err != nil {
-		return err
-	}
-	return l.line(index, &entry)
-}
-
-// line writes the line of sample i with the entry e.
-func (l *lister) line(i int, e *shard.Entry) error {
-	line, err := describe(l.set, i, e)
+// line writes the line of sample i.
+func (l *lister) line(i int) error {
+	line, err := describe(l.set, i)
 	if err == nil && l.fields {
 		line.Fields, err = fieldsJSON(l.set, i)
 	}
@@ -114,7 +105,7 @@ func (l *lister) line(i int, e *shard.Entry) error {
 	}
 	fields := ""
 	if l.fields {
-		fields = "\t" + string(*line.Fields)
+		fields = "\t" + string(line.Fields)
 	}
 	_, err = fmt.Fprintf(l.out, "%d\t%s\t%d\t%s\t%d\t%d\t%d\t%s\t%d%s\n", line.Index, termsafe.Text(line.Key), line.Label,
 		termsafe.Text(line.Class), line.Width, line.Height, line.Bytes, line.Shard, line.Partition, fields)
@@ -122,7 +113,11 @@ func (l *lister) line(i int, e *shard.Entry) error {
 }
 
 // describe returns the line of sample i.
-func describe(set *shard.Set, i int, entry *shard.Entry) (lsLine, error) {
+func describe(set *shard.Set, i int) (lsLine, error) {
+	entry, err := set.Entry(i)
+	if err != nil {
+		return lsLine{}, err
+	}
 	key, err := set.Key(i)
 	if err != nil {
 		return lsLine{}, err
@@ -144,20 +139,12 @@ func formatName(f shard.Format, e shard.Encoding) string {
 }
 
 // fieldsJSON returns a JSON object with a sample's fields and their values.
-func fieldsJSON(set *shard.Set, i int) (*json.RawMessage, error) {
-	fields := set.Manifest().Fields
+func fieldsJSON(set *shard.Set, i int) (json.RawMessage, error) {
 	values, err := fieldValues(set, i)
-	if err != nil {
-		return nil, err
-	}
-	var b bytes.Buffer
-	b.WriteByte('{')
+	var members []string
 	for k, v := range values {
-		if k > 0 {
-			b.WriteByte(',')
-		}
-		fmt.Fprintf(&b, "%q:%s", fields[k].Name, fields[k].JSON(v))
+		field := set.Manifest().Fields[k]
+		members = append(members, fmt.Sprintf("%q:%s", field.Name, field.JSON(v)))
 	}
-	b.WriteByte('}')
-	return (*json.RawMessage)(new(b.Bytes())), nil
+	return json.RawMessage("{" + strings.Join(members, ",") + "}"), err
 }

@@ -158,11 +158,7 @@ func (v *viewer) sheet(ctx context.Context, set *shard.Set) (*viewSheet, error) 
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		entry, err := set.Entry(i)
-		if err != nil {
-			return nil, err
-		}
-		line, err := describe(set, i, &entry)
+		line, err := describe(set, i)
 		if err != nil {
 			return nil, err
 		}
