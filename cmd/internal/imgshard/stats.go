@@ -138,7 +138,12 @@ func collectStats(ctx context.Context, set *shard.Set) (*setStats, error) {
 	slices.SortFunc(st.Formats, func(a, b formatCount) int {
 		return cmp.Or(b.Samples-a.Samples, strings.Compare(a.Format, b.Format))
 	})
-	st.Rejects, err = readRejects(set.Dir())
+	var reasons pack.Reasons
+	err = pack.ReadRejects(set.Dir(), func(r pack.Reject) {
+		st.Rejects.Samples++
+		reasons.Add(r.Key, r.Reason)
+	})
+	st.Rejects.Reasons = reasons.List()
 	return st, err
 }
 
@@ -171,18 +176,6 @@ func (st *setStats) countClasses(m *shard.Manifest, perClass []int) {
 	st.Rarest = append(st.Rarest, classes[:n]...)
 	st.Commonest = append(st.Commonest, classes[len(classes)-n:]...)
 	slices.Reverse(st.Commonest)
-}
-
-// readRejects counts the files that a build left out, by reason.
-func readRejects(dir string) (rejectStats, error) {
-	var st rejectStats
-	var reasons pack.Reasons
-	err := pack.ReadRejects(dir, func(r pack.Reject) {
-		st.Samples++
-		reasons.Add(r.Key, r.Reason)
-	})
-	st.Reasons = reasons.List()
-	return st, err
 }
 
 // A distribution describes numbers: count, range, percentiles and histogram.

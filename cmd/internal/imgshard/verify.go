@@ -50,10 +50,7 @@ func verifyAll(cmd *cobra.Command, path string, verify func(dir string) error) e
 	if err != nil {
 		return err
 	}
-	var errs []error
-	for _, d := range found.Damaged {
-		errs = append(errs, d.Err)
-	}
+	errs := []error{found.Err()}
 	for _, dir := range slices.Sorted(maps.Values(found.Sets)) {
 		if err := verify(dir); err != nil {
 			errs = append(errs, err)
