@@ -141,7 +141,7 @@ func (s *indexedStorage) Open(name string, _ int64, identity string) (storage.Fi
 	}
 	f := &indexedFile{set: s, path: storage.Join(s.String(), name), file: file}
 	err = f.openTable(info)
-	if err != nil && f.forgetOwn() {
+	if err != nil && forget(file, 0, file.Size()) {
 		err = f.openTable(info)
 	}
 	if err != nil {
@@ -362,17 +362,8 @@ func (f *indexedFile) ReadAt(p []byte, offset int64) (n int, err error) {
 	return n, nil
 }
 
-// Forget implements [storage.Forgetter].
-func (f *indexedFile) Forget(int64, int64) { f.forgetOwn() }
-
-// forgetOwn makes a cache forget the index's own file, and reports whether reading it again may give other bytes.
-func (f *indexedFile) forgetOwn() bool {
-	cached, is := f.file.(storage.Forgetter)
-	if is {
-		cached.Forget(0, f.file.Size())
-	}
-	return is
-}
+// Forget implements [storage.Forgetter], for the index's own file.
+func (f *indexedFile) Forget(int64, int64) { forget(f.file, 0, f.file.Size()) }
 
 // WillNeed implements [storage.File]: reading an image may wait for a disk or a network.
 func (f *indexedFile) WillNeed(int64, int64) bool { return false }

@@ -184,8 +184,7 @@ func openShard(m *Manifest, info placedShard, files storage.Storage) (*reader, e
 	if _, failed := errors.AsType[*storage.RemoteError](err); err == nil || failed {
 		return r, err
 	}
-	if f, is := file.(storage.Forgetter); is {
-		f.Forget(0, f.Size())
+	if file != nil && forget(file, 0, file.Size()) {
 		r, _, err = openShardOnce(m, info, files)
 	}
 	return r, err

@@ -219,16 +219,16 @@ func (r *reader) record(j int, e Entry, bytes []byte, err error) (record Record,
 		if _, remote := errors.AsType[*storage.RemoteError](err); err == nil || again || remote {
 			return record, named(err, j, -1)
 		}
-		r.forget(e.Offset, int64(len(bytes)))
+		forget(r.file, e.Offset, int64(len(bytes)))
 		err = r.readAt(bytes, e.Offset, "record")
 	}
 }
 
 // forget reports whether another read of a range may give other bytes: those of a store, and not of its cache, which has forgotten them.
-func (r *reader) forget(offset, length int64) bool {
-	f, is := r.file.(storage.Forgetter)
+func forget(f storage.File, offset, length int64) bool {
+	cached, is := f.(storage.Forgetter)
 	if is {
-		f.Forget(offset, length)
+		cached.Forget(offset, length)
 	}
 	return is
 }
@@ -277,7 +277,7 @@ func (r *reader) Keys() (*keyTable, error) {
 		return nil, err
 	}
 	got := checksum(p)
-	if got != f.KeysCRC && r.forget(f.KeysOffset, f.KeysLength) {
+	if got != f.KeysCRC && forget(r.file, f.KeysOffset, f.KeysLength) {
 		if err := r.readAt(p, f.KeysOffset, "keys"); err != nil {
 			return nil, err
 		}
