@@ -38,26 +38,11 @@ func OpenWhole(dir string, say func(opened, shards int)) (*Set, error) {
 }
 
 func openWhole(client *storage.Client, dir string, say func(opened, shards int)) (*Set, error) {
-	files, err := client.At(dir)
+	m, here, files, err := findShards(client, dir)
 	if err != nil {
 		return nil, err
 	}
-	return openAt(files, say)
-}
-
-func openAt(files storage.Storage, say func(opened, shards int)) (*Set, error) {
-	m, err := readManifest(files)
-	if err != nil {
-		return nil, err
-	}
-	here, err := findPartitions(files, m)
-	if err != nil {
-		return nil, err
-	}
-	s := &Set{dir: files.String(), manifest: m, partitions: make([]partition, m.Partitions)}
-	if s.files, err = shardsOf(files, m); err != nil {
-		return nil, err
-	}
+	s := &Set{dir: files.String(), manifest: m, partitions: make([]partition, m.Partitions), files: files}
 	for i := range s.partitions {
 		s.partitions[i].present = here[i]
 	}
@@ -235,12 +220,19 @@ func openShardOnce(m *Manifest, info placedShard, files storage.Storage) (r *rea
 	return r, file, nil
 }
 
-// shardsOf returns the storage of a set's shards. It opens the list of objects of an index.
-func shardsOf(files storage.Storage, m *Manifest) (storage.Storage, error) {
-	if m.Index == nil {
-		return files, nil
+// findShards returns a set's manifest, the partitions that are here, and the storage of its shards, to close with closeShards. It opens
+// the list of objects of an index.
+func findShards(client *storage.Client, dir string) (m *Manifest, here []bool, files storage.Storage, err error) {
+	if files, err = client.At(dir); err != nil {
+		return nil, nil, nil, err
 	}
-	return newIndexedStorage(files, m)
+	if m, err = readManifest(files); err != nil {
+		return nil, nil, nil, err
+	}
+	if here, err = findPartitions(files, m); err == nil && m.Index != nil {
+		files, err = newIndexedStorage(files, m)
+	}
+	return m, here, files, err
 }
 
 // closeShards closes what the storage of a set's shards has open beside them.

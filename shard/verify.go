@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -51,28 +52,17 @@ type verifier struct {
 // receives the damage, as *CorruptError for each bad record or section. The report counts it, and the verification continues. The
 // error is for its end: a manifest that can't be read, no partition, ctx.
 func Verify(ctx context.Context, dir string, options VerifyOptions) (VerifyReport, error) {
-	files, err := storage.At(dir)
+	m, here, files, err := findShards(storage.Default, dir)
 	if err != nil {
 		return VerifyReport{}, err
 	}
-	m, err := readManifest(files)
-	if err != nil {
-		return VerifyReport{}, err
-	}
+	defer closeShards(files)
 	v := &verifier{dir: dir, files: files, manifest: m, options: options}
-	here, err := findPartitions(files, m)
-	if err != nil {
-		return VerifyReport{}, err
-	}
 	for r := range here {
 		if !here[r] {
 			v.report.Missing = append(v.report.Missing, r)
 		}
 	}
-	if v.files, err = shardsOf(files, m); err != nil {
-		return v.report, err
-	}
-	defer closeShards(v.files)
 	if err := v.shards(ctx, here); err != nil {
 		return v.report, err
 	}
@@ -91,11 +81,7 @@ func (v *verifier) shards(ctx context.Context, here []bool) error {
 		}
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	jobs := v.options.Jobs
-	if jobs <= 0 {
-		jobs = runtime.GOMAXPROCS(0)
-	}
-	group.SetLimit(jobs)
+	group.SetLimit(cmp.Or(max(v.options.Jobs, 0), runtime.GOMAXPROCS(0)))
 	for _, info := range v.manifest.placed() {
 		if here[info.Partition] {
 			group.Go(func() error { return v.shard(ctx, info) })
