@@ -210,11 +210,10 @@ func (f Field) JSON(value []byte) []byte {
 	var shown any
 	switch {
 	case f.Type == JSON:
-		var b bytes.Buffer
-		if json.Compact(&b, value) != nil {
+		if !json.Valid(value) {
 			return []byte("null")
 		}
-		return b.Bytes()
+		return compactJSON(value)
 	case f.Type == Text:
 		shown = string(value)
 	case f.Type == Bytes:
@@ -225,11 +224,8 @@ func (f Field) JSON(value []byte) []byte {
 			shown = numbers[0]
 		}
 	}
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	enc.Encode(shown) // Numbers, text and bytes always encode.
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+	text, _ := encodeJSON(shown, "") // Numbers, text and bytes always encode.
+	return bytes.TrimSuffix(text, []byte("\n"))
 }
 
 // numbers returns those of a numeric field's value, as JSON has them.
