@@ -145,8 +145,7 @@ func (r *reader) Entry(j int) Entry {
 }
 
 func (r *reader) corruptEntry(j int, err error) error {
-	return &CorruptError{Path: r.path, Section: "entries", Record: j, Index: -1,
-		Offset: r.footer.EntriesOffset + entrySize*int64(j), Err: err}
+	return named(corrupt(r.path, "entries", r.footer.EntriesOffset+entrySize*int64(j), err), j, -1)
 }
 
 // checkEntry returns an entry's fault. Its record may begin at byte free.
@@ -214,7 +213,7 @@ func (r *reader) Read(j int, buf []byte) (Record, []byte, error) {
 func (r *reader) record(j int, e Entry, bytes []byte, err error) (record Record, _ error) {
 	for again := false; ; again = true {
 		if err == nil {
-			record, err = r.check(j, e, bytes)
+			record, err = r.check(e, bytes)
 		}
 		if _, remote := errors.AsType[*storage.RemoteError](err); err == nil || again || remote {
 			return record, named(err, j, -1)
@@ -234,16 +233,12 @@ func forget(f storage.File, offset, length int64) bool {
 }
 
 // check returns the record in bytes, if they have its checksum. It clears the bytes after them.
-func (r *reader) check(j int, e Entry, bytes []byte) (Record, error) {
+func (r *reader) check(e Entry, bytes []byte) (Record, error) {
 	if got := checksum(bytes); got != e.Checksum {
-		return Record{}, r.corruptRecord(j, &e, &ChecksumError{Length: int64(len(bytes)), Want: e.Checksum, Got: got})
+		return Record{}, corrupt(r.path, "record", e.Offset, &ChecksumError{Length: int64(len(bytes)), Want: e.Checksum, Got: got})
 	}
 	clear(bytes[len(bytes) : len(bytes)+SlackBytes])
 	return makeRecord(e, bytes[:len(bytes):len(bytes)+SlackBytes]), nil
-}
-
-func (r *reader) corruptRecord(j int, e *Entry, err error) error {
-	return &CorruptError{Path: r.path, Section: "record", Record: j, Index: -1, Offset: e.Offset, Err: err}
 }
 
 // growBuffer returns buf with at least n bytes of length, or a new buffer with an eighth to spare.
@@ -368,7 +363,7 @@ func (r *reader) view(j int) (rec Record, err error) {
 		return nil
 	})
 	if err != nil {
-		return Record{}, r.corruptRecord(j, &e, err)
+		return Record{}, corrupt(r.path, "record", e.Offset, err)
 	}
 	return makeRecord(e, bytes), nil
 }

@@ -271,8 +271,8 @@ func (v *verifier) order(ctx context.Context) error {
 		hash := OrderHash(m.Seed, key)
 		if !first && (hash < lastHash || hash == lastHash && key <= lastKey) {
 			at, _ := s.Locate(i)
-			v.problem(&CorruptError{Path: storage.Join(v.dir, at.Path), Section: "keys", Record: at.Record, Index: i,
-				Err: fmt.Errorf("key %q does not belong after %q: it cannot be found by its key", key, lastKey)})
+			err := fmt.Errorf("key %q does not belong after %q: it cannot be found by its key", key, lastKey)
+			v.problem(named(corrupt(storage.Join(v.dir, at.Path), "keys", 0, err), at.Record, i))
 			return nil
 		}
 		lastHash, lastKey, first = hash, key, false
