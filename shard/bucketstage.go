@@ -32,25 +32,35 @@ func newBucketStage(place string) (*stage, error) {
 // create begins a file of the set, by its path in the partial folder.
 func (s *stage) create(path string) (writableFile, error) {
 	if s.bucket == nil {
-		return os.Create(path)
+		f, err := os.Create(path)
+		if err != nil {
+			return nil, err
+		}
+		return localFile{f}, nil
 	}
 	name, err := filepath.Rel(s.partial, path)
 	if err != nil {
 		return nil, err
 	}
 	name = filepath.ToSlash(name)
-	s.mu.Lock()
 	s.written = append(s.written, name)
-	s.mu.Unlock()
 	r, w := io.Pipe()
 	f := &bucketFile{w, make(chan error, 1)}
 	go func() {
 		err := s.bucket.Write(name, "", r)
 		r.CloseWithError(errors.Join(err, io.ErrClosedPipe))
 		f.done <- err
+		close(f.done)
 	}()
 	return f, nil
 }
+
+// A localFile is a file in the partial folder.
+type localFile struct{ *os.File }
+
+func (f localFile) Close() error { return errors.Join(f.Sync(), f.File.Close()) }
+
+func (f localFile) abort() { f.File.Close() }
 
 // A bucketFile is a file on its way to a bucket. It is there once Close has returned.
 type bucketFile struct {
@@ -58,41 +68,15 @@ type bucketFile struct {
 	done chan error
 }
 
-func (f *bucketFile) Sync() error { return nil }
-
 func (f *bucketFile) Close() error {
 	f.PipeWriter.Close()
 	return <-f.done
 }
 
-// Abort leaves nothing of the file.
-func (f *bucketFile) Abort() {
+// abort leaves nothing of the file.
+func (f *bucketFile) abort() {
 	f.CloseWithError(errors.New("the set was given up"))
 	<-f.done
-}
-
-// side writes the caller's files in the partial folder to the bucket.
-func (s *stage) side() error {
-	if s.bucket == nil {
-		return nil
-	}
-	entries, err := os.ReadDir(s.partial)
-	for _, e := range entries {
-		if err == nil && e.Type().IsRegular() {
-			err = s.put(e.Name())
-		}
-	}
-	return err
-}
-
-func (s *stage) put(name string) error {
-	file, err := os.Open(filepath.Join(s.partial, name))
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	s.written = append(s.written, name)
-	return s.bucket.Write(name, "", file)
 }
 
 // abortBucket removes what was written.

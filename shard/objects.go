@@ -9,7 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"hash"
-	"os"
+	"io"
 
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
@@ -49,7 +49,7 @@ func (w *SetWriter) AddObject(o IndexObject) (number int, err error) {
 
 // An objectList is ObjectsName as it is written.
 type objectList struct {
-	file  *os.File
+	file  io.WriteCloser
 	lines *bufio.Writer
 	sha   hash.Hash
 	count int
@@ -60,7 +60,7 @@ func (l *objectList) finish(source string) (*Index, error) {
 	if l == nil {
 		return nil, nil
 	}
-	err := errors.Join(l.lines.Flush(), l.file.Sync(), l.file.Close())
+	err := errors.Join(l.lines.Flush(), l.file.Close())
 	return &Index{Source: source, Objects: l.count, SHA256: hex.EncodeToString(l.sha.Sum(nil))}, err
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -218,10 +219,7 @@ func (w *SetWriter) finish(partition int) error {
 	info.Partition, info.Path = partition, shardPath(partition, len(w.infos[partition]))
 	w.infos[partition] = append(w.infos[partition], info)
 	w.open[partition] = nil
-	w.syncs.Go(func() error {
-		err := f.file.Sync()
-		return errors.Join(err, f.file.Close())
-	})
+	w.syncs.Go(f.file.Close)
 	return nil
 }
 
@@ -257,9 +255,6 @@ func (w *SetWriter) commit() (*Manifest, error) {
 	if m.Index, err = w.objects.finish(w.options.Source); err != nil {
 		return nil, err
 	}
-	if err := w.stage.side(); err != nil {
-		return nil, err
-	}
 	data, err := m.encode()
 	if err != nil {
 		return nil, err
@@ -276,9 +271,6 @@ func (w *SetWriter) commit() (*Manifest, error) {
 		return nil, err
 	}
 	_, err = file.Write(data)
-	if err == nil {
-		err = file.Sync()
-	}
 	if err = errors.Join(err, file.Close()); err != nil {
 		return nil, err
 	}
@@ -313,11 +305,7 @@ func (w *SetWriter) Abort() error {
 		if f == nil {
 			continue
 		}
-		if upload, is := f.file.(*bucketFile); is {
-			upload.Abort()
-		} else {
-			f.file.Close()
-		}
+		f.file.abort()
 		w.open[partition] = nil
 	}
 	if w.objects != nil {
@@ -328,8 +316,8 @@ func (w *SetWriter) Abort() error {
 }
 
 // CreateFile makes a file of the caller's in the set's folder, beside the manifest: a list of rejected files, say. It appears and
-// goes with the set. Its name may not be that of one of the set's own files. The caller writes, syncs and closes it before Commit.
-func (w *SetWriter) CreateFile(name string) (*os.File, error) {
+// goes with the set. Its name may not be that of one of the set's own files. The caller closes it before Commit.
+func (w *SetWriter) CreateFile(name string) (io.WriteCloser, error) {
 	if w.failed != nil {
 		return nil, w.failed
 	}
@@ -337,5 +325,5 @@ func (w *SetWriter) CreateFile(name string) (*os.File, error) {
 		strings.HasPrefix(name, "rank-") || strings.HasPrefix(name, ".") {
 		return nil, fmt.Errorf("shard: a set cannot have a file %q", name)
 	}
-	return os.Create(filepath.Join(w.stage.partial, name))
+	return w.create(filepath.Join(w.stage.partial, name))
 }

@@ -2,6 +2,7 @@ package shard
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -250,7 +251,7 @@ func (f failingFile) Write(p []byte) (int, error) {
 	return f.writableFile.Write(p)
 }
 
-func (f failingFile) Sync() error { return errors.Join(f.spend(), f.writableFile.Sync()) }
+func (f failingFile) Close() error { return errors.Join(f.spend(), f.writableFile.Close()) }
 
 // TestFailingWrites lets each write and sync of a build fail in turn: the error must surface, and nothing appear.
 func TestFailingWrites(t *testing.T) {
@@ -403,7 +404,7 @@ func TestCreateFileGoesWithTheSet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.WriteString("{}\n"); errors.Join(err, f.Close()) != nil {
+	if _, err := io.WriteString(f, "{}\n"); errors.Join(err, f.Close()) != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(dir); err == nil {

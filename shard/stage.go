@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -29,8 +28,7 @@ type stage struct {
 	lock    *os.File // nil when all is over
 
 	bucket  storage.Writer // nil: dir is a folder
-	mu      sync.Mutex
-	written []string // names written to the bucket
+	written []string       // names written to the bucket
 }
 
 // newStage takes the lock, clears what earlier builds left, and makes the partial folder.

@@ -12,11 +12,10 @@ import (
 	"math"
 )
 
-// writableFile is a fileWriter's view of a file; tests put failing ones in its place.
+// writableFile is a file of a set that is written. Close makes it durable, and abort gives it up. Tests put failing ones in its place.
 type writableFile interface {
-	io.Writer
-	Sync() error
-	Close() error
+	io.WriteCloser
+	abort()
 }
 
 // fileWriter writes one shard file from front to back. After an error it is of no more use.

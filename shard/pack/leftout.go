@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -28,7 +27,7 @@ type Reject struct {
 type rejectList struct {
 	writer  *shard.SetWriter
 	strict  bool
-	file    *os.File
+	file    io.WriteCloser
 	buf     *bufio.Writer
 	count   int
 	reasons Reasons
@@ -59,7 +58,7 @@ func (l *rejectList) close() error {
 	if l.file == nil {
 		return nil
 	}
-	err := errors.Join(l.buf.Flush(), l.file.Sync(), l.file.Close())
+	err := errors.Join(l.buf.Flush(), l.file.Close())
 	l.file = nil
 	return err
 }
