@@ -146,20 +146,20 @@ func (b *builder) report(stage Stage, images int, bytes, total int64) {
 // inFlight is an item in flight: from the input, through a worker, to the writer. Items are reused, so their
 // number bounds the memory.
 type inFlight struct {
-	key      string
-	reason   string   // why the file is left out, or ""
-	location location // place in a spool
-	index    int      // number in another set
-	bytes    int64    // size of a reject without data, 0 if it was not read
-	data     []byte   // the file's content
-	label    int32
-	fields   []byte            // values of the set's fields
-	object   shard.IndexObject // file that holds the image alone, for an index
-	scratch  encoding.Scratch
-	sample   shard.Sample // the encoder's result; the input sets Outside
-	encoded  bool         // load has found it made already
-	err      error        // ends the build
-	done     chan struct{}
+	key     string
+	reason  string // why the file is left out, or ""
+	place   spoolPlace
+	index   int    // number in another set
+	bytes   int64  // size of a reject without data, 0 if it was not read
+	data    []byte // the file's content
+	label   int32
+	fields  []byte            // values of the set's fields
+	object  shard.IndexObject // file that holds the image alone, for an index
+	scratch encoding.Scratch
+	sample  shard.Sample // the encoder's result; the input sets Outside
+	encoded bool         // load has found it made already
+	err     error        // ends the build
+	done    chan struct{}
 }
 
 // run takes all images through the workers, and writes them in order.

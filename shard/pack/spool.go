@@ -46,13 +46,9 @@ type spoolInput struct {
 	places []spoolPlace
 }
 
+// spoolPlace is where an item lies in a spool file.
 type spoolPlace struct {
-	reason   string // why the item cannot be a sample, or ""
-	location location
-}
-
-// location is where an item lies in a spool file.
-type location struct {
+	reason string // why the item cannot be a sample, or ""
 	bucket *bucket
 	offset int64 // place of the fields, followed by the content
 	fields int64 // bytes
@@ -183,10 +179,8 @@ func (s *spoolInput) list(k *bucket) error {
 			}
 		}
 		s.items = append(s.items, newItem(s.seed, string(head[spoolHeaderBytes:keyEnd]), len(s.places)))
-		s.places = append(s.places, spoolPlace{
-			reason:   string(head[keyEnd:reasonEnd]),
-			location: location{bucket: k, offset: at + int64(reasonEnd), fields: fields, size: size},
-		})
+		reason := string(head[keyEnd:reasonEnd])
+		s.places = append(s.places, spoolPlace{reason, k, at + int64(reasonEnd), fields, size})
 		at += int64(reasonEnd) + fields + size
 	}
 	return sortItems(s.path(), s.items)
@@ -209,13 +203,13 @@ func (s *spoolInput) next(im *inFlight) error {
 	}
 	it := s.items[0]
 	place := s.places[it.index]
-	im.key, im.reason, im.location = it.key, place.reason, place.location
+	im.key, im.reason, im.place = it.key, place.reason, place
 	s.items = s.items[1:]
 	return nil
 }
 
 func (s *spoolInput) load(im *inFlight) error {
-	at := im.location
+	at := im.place
 	im.data = slices.Grow(im.data[:0], int(at.size)+shard.SlackBytes)[:at.size]
 	im.fields = slices.Grow(im.fields[:0], int(at.fields))[:at.fields]
 	if _, err := at.bucket.file.ReadAt(im.fields, at.offset); err != nil {
@@ -233,7 +227,7 @@ func (s *spoolInput) load(im *inFlight) error {
 }
 
 func (s *spoolInput) done(im *inFlight) {
-	if b := im.location.bucket; b.pending.Add(-1) == 0 {
+	if b := im.place.bucket; b.pending.Add(-1) == 0 {
 		b.file.Close() // Closing frees the file's room on the disk.
 	}
 }
