@@ -44,7 +44,7 @@ func openWhole(client *storage.Client, dir string, say func(opened, shards int))
 	}
 	s := &Set{dir: files.String(), manifest: m, partitions: make([]partition, m.Partitions), files: files}
 	for i := range s.partitions {
-		s.partitions[i].present = here[i]
+		s.partitions[i].number, s.partitions[i].present = i, here[i]
 	}
 	err = s.openShards(say)
 	served := m.Samples == 0

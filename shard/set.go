@@ -21,6 +21,7 @@ type Set struct {
 
 // partition is a part of the samples, in consecutive shards: those that one rank needs of as many ranks as there are partitions.
 type partition struct {
+	number  int
 	present bool // here, and whole
 	damage  *DamagedPartitionError
 	starts  []int // place in the partition of each shard's first sample
@@ -151,16 +152,11 @@ func (s *Set) reader(i int) (r *reader, record int, err error) {
 // Locate says where sample i lies. The error wraps ErrNotFound or is *MissingPartitionError, as for all methods that
 // take an index.
 func (s *Set) Locate(i int) (Location, error) {
-	_, shard, record, err := s.locate(i)
+	p, shard, record, err := s.locate(i)
 	if err != nil {
 		return Location{}, err
 	}
-	if s.joined != nil {
-		part, j := s.part(i)
-		return part.Locate(j)
-	}
-	partition := i % len(s.partitions)
-	return Location{Partition: partition, Shard: shard, Path: shardPath(partition, shard), Record: record}, nil
+	return Location{Partition: p.number, Shard: shard, Path: shardPath(p.number, shard), Record: record}, nil
 }
 
 // Entry returns what the index knows of sample i.
