@@ -223,15 +223,17 @@ type placedShard struct {
 	start  int // index of its first sample
 }
 
-// placed returns the manifest's shards with their places.
-func (m *Manifest) placed() []placedShard {
-	shards := make([]placedShard, len(m.Shards))
+// placed returns the shards of the partitions that are here, with their places.
+func (m *Manifest) placed(here []bool) (shards []placedShard) {
+	number, start := 0, 0
 	for i, info := range m.Shards {
-		shards[i].ShardInfo = info
-		if i > 0 && m.Shards[i-1].Partition == info.Partition {
-			shards[i].number = shards[i-1].number + 1
-			shards[i].start = shards[i-1].start + shards[i-1].Samples
+		if i > 0 && m.Shards[i-1].Partition != info.Partition {
+			number, start = 0, 0
 		}
+		if here[info.Partition] {
+			shards = append(shards, placedShard{info, number, start})
+		}
+		number, start = number+1, start+info.Samples
 	}
 	return shards
 }

@@ -46,10 +46,10 @@ func openWhole(client *storage.Client, dir string, say func(opened, shards int))
 	for i := range s.partitions {
 		s.partitions[i].number, s.partitions[i].present = i, here[i]
 	}
-	err = s.openShards(say)
+	err = s.openShards(m.placed(here), say)
 	served := m.Samples == 0
 	for i := range s.partitions {
-		served = served || s.partitions[i].present && PartitionLen(m.Samples, m.Partitions, i) > 0
+		served = served || len(s.partitions[i].shards) > 0
 	}
 	if err == nil && !served {
 		err = s.Err()
@@ -61,28 +61,22 @@ func openWhole(client *storage.Client, dir string, say func(opened, shards int))
 	return s, nil
 }
 
-// openShards opens the shards of the partitions present, several at a time. A partition with an unusable shard is no longer present.
+// openShards opens shards of the partitions present, several at a time. A partition with an unusable shard is no longer present.
 // The error is for causes outside the files: no descriptors or memory remain, or a store does not answer.
-func (s *Set) openShards(say func(opened, shards int)) error {
-	placed, total := s.manifest.placed(), 0
+func (s *Set) openShards(placed []placedShard, say func(opened, shards int)) error {
 	for _, info := range placed {
-		if p := &s.partitions[info.Partition]; p.present {
-			p.starts, p.shards = append(p.starts, info.start), append(p.shards, nil)
-			total++
-		}
+		p := &s.partitions[info.Partition]
+		p.starts, p.shards = append(p.starts, info.start), append(p.shards, nil)
 	}
 	var opened atomic.Int64
 	if say != nil {
-		defer eachSecond(func() { say(int(opened.Load()), total) })()
+		defer eachSecond(func() { say(int(opened.Load()), len(placed)) })()
 	}
 	group, ctx := errgroup.WithContext(context.Background())
 	group.SetLimit(openParallel)
 	problems := make([]error, len(placed))
 	for i, info := range placed {
 		p := &s.partitions[info.Partition]
-		if !p.present {
-			continue
-		}
 		group.Go(func() error {
 			if ctx.Err() != nil {
 				return nil
@@ -103,9 +97,9 @@ func (s *Set) openShards(say func(opened, shards int)) error {
 		return err
 	}
 	for i, err := range problems {
-		if p, number := &s.partitions[placed[i].Partition], placed[i].Partition; err != nil {
+		if p := &s.partitions[placed[i].Partition]; err != nil {
 			if p.damage == nil {
-				p.damage = &DamagedPartitionError{Dir: s.dir, Partition: number, Partitions: len(s.partitions), Shards: len(p.shards)}
+				p.damage = &DamagedPartitionError{Dir: s.dir, Partition: p.number, Partitions: len(s.partitions), Shards: len(p.shards)}
 			}
 			p.damage.Problems = append(p.damage.Problems, err)
 		}

@@ -94,7 +94,7 @@ func (s *Set) Len() int { return s.manifest.Samples }
 // Bytes returns the size of the shards here.
 func (s *Set) Bytes() (bytes int64) {
 	s.each(func(part *Set, _ int) error {
-		for _, info := range part.manifest.placed() {
+		for _, info := range part.manifest.Shards {
 			if part.partitions[info.Partition].present {
 				bytes += info.Bytes
 			}

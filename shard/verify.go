@@ -63,7 +63,7 @@ func Verify(ctx context.Context, dir string, options VerifyOptions) (VerifyRepor
 			v.report.Missing = append(v.report.Missing, r)
 		}
 	}
-	if err := v.shards(ctx, here); err != nil {
+	if err := v.shards(ctx, m.placed(here)); err != nil {
 		return v.report, err
 	}
 	if v.report.Problems == 0 {
@@ -72,20 +72,16 @@ func Verify(ctx context.Context, dir string, options VerifyOptions) (VerifyRepor
 	return v.report, err
 }
 
-// shards verifies the shards of the partitions here, several at a time.
-func (v *verifier) shards(ctx context.Context, here []bool) error {
-	for _, info := range v.manifest.Shards {
-		if here[info.Partition] {
-			v.report.SamplesTotal += info.Samples
-			v.report.BytesTotal += info.Bytes
-		}
+// shards verifies shards, several at a time.
+func (v *verifier) shards(ctx context.Context, placed []placedShard) error {
+	for _, info := range placed {
+		v.report.SamplesTotal += info.Samples
+		v.report.BytesTotal += info.Bytes
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(cmp.Or(max(v.options.Jobs, 0), runtime.GOMAXPROCS(0)))
-	for _, info := range v.manifest.placed() {
-		if here[info.Partition] {
-			group.Go(func() error { return v.shard(ctx, info) })
-		}
+	for _, info := range placed {
+		group.Go(func() error { return v.shard(ctx, info) })
 	}
 	return group.Wait()
 }
