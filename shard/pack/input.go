@@ -168,11 +168,18 @@ func (s *setInput) gather(ctx context.Context, b *builder) error {
 
 func (s *setInput) next(im *inFlight) error {
 	err := s.itemList.next(im)
-	if err == nil && im.index >= s.set.Len() {
-		r := s.rejects[im.index-s.set.Len()]
-		im.reason, im.bytes = r.Reason, r.Bytes
+	if err == nil {
+		s.reject(im)
 	}
 	return err
+}
+
+// reject makes im a reject if its index is beyond the samples.
+func (s *setInput) reject(im *inFlight) {
+	if im.index >= s.set.Len() {
+		r := s.rejects[im.index-s.set.Len()]
+		im.key, im.reason, im.bytes = r.Key, r.Reason, r.Bytes
+	}
 }
 
 func (s *setInput) load(im *inFlight) error {

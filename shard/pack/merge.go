@@ -55,74 +55,55 @@ func (s *partSet) merge(ctx context.Context, o Options) (Summary, error) {
 			return Summary{}, fmt.Errorf("%s: %w", s.places[0], err)
 		}
 	}
-	b := newBuilder(m.Split, &mergeInput{partSet: s}, o)
+	found := shard.Found{Joined: map[string][]string{m.Split: s.places}}
+	parts, err := found.Open(m.Split, nil)
+	if err != nil {
+		return Summary{}, err
+	}
+	defer parts.Close()
+	b := newBuilder(m.Split, &mergeInput{setInput: setInput{set: parts}, partSet: s}, o)
 	b.built = wholeBuilt(m.Built)
 	return b.build(ctx, s.out)
 }
 
-// mergeInput is the samples of all parts of a set, in order, and then the rejects.
+// mergeInput is the samples of all parts of a set, joined, and then the rejects.
 type mergeInput struct {
+	setInput
 	*partSet
-	sets    []*shard.Set
-	joined  *shard.Set // all of sets
-	rejects []Reject
-	at      int // the next sample or reject
 }
 
-func (in *mergeInput) path() string         { return in.out }
-func (in *mergeInput) classes() []string    { return in.manifests[0].Classes }
-func (in *mergeInput) fields() shard.Fields { return in.manifests[0].Fields }
-func (in *mergeInput) count() int           { return in.joined.Len() + len(in.rejects) }
-func (in *mergeInput) done(*inFlight)       {}
+func (in *mergeInput) path() string { return in.out }
+func (in *mergeInput) count() int   { return in.set.Len() + len(in.rejects) }
 
 func (in *mergeInput) gather(context.Context, *builder) (err error) {
 	for _, place := range in.places {
-		set, err := shard.OpenSet(place)
-		if err != nil {
-			return err
-		}
-		in.sets = append(in.sets, set)
-		if err := ReadRejects(place, func(r Reject) { in.rejects = append(in.rejects, r) }); err != nil {
-			return err
-		}
+		err = errors.Join(err, ReadRejects(place, func(r Reject) { in.rejects = append(in.rejects, r) }))
 	}
-	in.joined, err = shard.Join(in.sets, false)
 	return err
 }
 
 func (in *mergeInput) next(im *inFlight) error {
-	samples := in.joined.Len()
-	switch {
-	case in.at < samples:
-		im.index = in.at
-	case in.at < in.count():
-		r := in.rejects[in.at-samples]
-		im.key, im.reason, im.bytes = r.Key, r.Reason, r.Bytes
-	default:
+	if in.at == in.count() {
 		return io.EOF
 	}
+	im.index = in.at
 	in.at++
+	in.reject(im)
 	return nil
 }
 
 func (in *mergeInput) load(im *inFlight) error {
-	key, err := in.joined.Key(im.index)
+	key, err := in.set.Key(im.index)
 	if err != nil {
 		return err
 	}
-	r, _, err := in.joined.Read(im.index, im.data)
+	r, _, err := in.set.Read(im.index, im.data)
 	im.data, im.encoded = r.Image, true
 	im.sample = shard.Sample{
 		Key: key, Label: r.Label, Width: int(r.Width), Height: int(r.Height), Format: r.Format,
 		Image: r.Image, Aux: r.Aux, Fields: r.Fields,
 	}
 	return err
-}
-
-func (in *mergeInput) close() {
-	for _, set := range in.sets {
-		set.Close()
-	}
 }
 
 // partSet is all parts of a set.
