@@ -25,25 +25,20 @@ const namedMax = 3
 
 // Error names the partition, the first few of its bad shards with their faults, and the remedy.
 func (e *DamagedPartitionError) Error() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "shard: %s: partition %d of %d is not whole, %d of its %d shards cannot be used: ",
-		storage.Join(e.Dir, partitionDir(e.Partition)), e.Partition, e.Partitions, len(e.Problems), e.Shards)
-	for i, err := range e.Problems[:min(len(e.Problems), namedMax)] {
-		if i > 0 {
-			b.WriteString("; ")
-		}
-		b.WriteString(finding(err))
+	var list []string
+	for _, err := range e.Problems[:min(len(e.Problems), namedMax)] {
+		list = append(list, finding(err))
 	}
 	if more := len(e.Problems) - namedMax; more > 0 {
-		fmt.Fprintf(&b, "; and %d more", more)
+		list = append(list, fmt.Sprintf("and %d more", more))
 	}
+	remedy := fmt.Sprintf("bring it back from a good copy of the set (imgshard copy GOOD %s) or rebuild the set", e.Dir)
 	if storage.IsRemote(e.Dir) {
-		return b.String() + "; put the partition there again; imgshard verify lists all damage"
+		remedy = "put the partition there again"
 	}
-	fmt.Fprintf(&b, "; bring it back from a good copy of the set (imgshard copy GOOD %s) or rebuild the set; "+
+	return fmt.Sprintf("shard: %s: partition %d of %d is not whole, %d of its %d shards cannot be used: %s; %s; "+
 		"imgshard verify lists all damage",
-		e.Dir)
-	return b.String()
+		storage.Join(e.Dir, partitionDir(e.Partition)), e.Partition, e.Partitions, len(e.Problems), e.Shards, strings.Join(list, "; "), remedy)
 }
 
 // finding describes the fault of a shard without a remedy.
