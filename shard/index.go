@@ -139,7 +139,7 @@ func (s *indexedStorage) Open(name string, _ int64, identity string) (storage.Fi
 	if err != nil {
 		return nil, err
 	}
-	f := &indexedFile{set: s, path: storage.Join(s.String(), name), file: file}
+	f := &indexedFile{set: s, path: storage.Join(s.String(), name), File: file}
 	err = f.openTable(info)
 	if err != nil && forget(file, 0, file.Size()) {
 		err = f.openTable(info)
@@ -244,9 +244,9 @@ func (e *objectError) Unwrap() error { return e.err }
 
 // An indexedFile is a shard with its images elsewhere.
 type indexedFile struct {
-	set  *indexedStorage
-	path string
-	file storage.File
+	storage.File // the index's own
+	set          *indexedStorage
+	path         string
 
 	indexTrailer
 	places []byte // the table
@@ -258,13 +258,13 @@ func (f *indexedFile) openTable(info *ShardInfo) error {
 	bad := func(offset int64, format string, args ...any) error {
 		return corrupt(f.path, "table", offset, fmt.Errorf(format, args...))
 	}
-	size, length := f.file.Size(), placeSize*int64(info.Samples)
+	size, length := f.File.Size(), placeSize*int64(info.Samples)
 	table := size - trailerSize - length
 	if size != x.Bytes || x.Tail < 0 || table < x.Tail {
 		return bad(0, "%d bytes for %d images, the manifest says %d", size, info.Samples, x.Bytes)
 	}
 	end := make([]byte, size-table)
-	if n, err := f.file.ReadAt(end, table); n < len(end) {
+	if n, err := f.File.ReadAt(end, table); n < len(end) {
 		return err
 	}
 	t := end[len(end)-trailerSize:]
@@ -328,15 +328,6 @@ func (f *indexedFile) piece(offset int64) (length int64, image *imagePlace, at i
 // Size implements [storage.File].
 func (f *indexedFile) Size() int64 { return f.Length }
 
-// ReadsMax implements [storage.File].
-func (f *indexedFile) ReadsMax() int { return f.file.ReadsMax() }
-
-// Blocks implements [storage.File].
-func (f *indexedFile) Blocks() bool { return f.file.Blocks() }
-
-// Close implements io.Closer.
-func (f *indexedFile) Close() error { return f.file.Close() }
-
 // ReadAt implements io.ReaderAt.
 func (f *indexedFile) ReadAt(p []byte, offset int64) (n int, err error) {
 	for n < len(p) && offset+int64(n) < f.Length {
@@ -347,7 +338,7 @@ func (f *indexedFile) ReadAt(p []byte, offset int64) (n int, err error) {
 		case image != nil:
 			err = f.set.readObject(image, part, at-image.at)
 		case from >= 0:
-			_, err = io.ReadFull(io.NewSectionReader(f.file, from, int64(len(part))), part)
+			_, err = io.ReadFull(io.NewSectionReader(f.File, from, int64(len(part))), part)
 		default:
 			clear(part)
 		}
@@ -363,7 +354,7 @@ func (f *indexedFile) ReadAt(p []byte, offset int64) (n int, err error) {
 }
 
 // Forget implements [storage.Forgetter], for the index's own file.
-func (f *indexedFile) Forget(int64, int64) { forget(f.file, 0, f.file.Size()) }
+func (f *indexedFile) Forget(int64, int64) { forget(f.File, 0, f.File.Size()) }
 
 // WillNeed implements [storage.File]: reading an image may wait for a disk or a network.
 func (f *indexedFile) WillNeed(int64, int64) bool { return false }
