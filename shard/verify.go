@@ -28,8 +28,8 @@ type VerifyOptions struct {
 
 // VerifyReport is the result of a verification.
 type VerifyReport struct {
-	Samples, SamplesTotal int
-	Bytes, BytesTotal     int64
+	Samples           int
+	Bytes, BytesTotal int64
 
 	Shards   int   // shards read to the end
 	Problems int   // number of problems given to VerifyOptions.Problem
@@ -75,7 +75,6 @@ func Verify(ctx context.Context, dir string, options VerifyOptions) (VerifyRepor
 // shards verifies shards, several at a time.
 func (v *verifier) shards(ctx context.Context, placed []placedShard) error {
 	for _, info := range placed {
-		v.report.SamplesTotal += info.Samples
 		v.report.BytesTotal += info.Bytes
 	}
 	group, ctx := errgroup.WithContext(ctx)
