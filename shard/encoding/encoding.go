@@ -46,8 +46,8 @@ type Encoding interface {
 	NotBitExact(*transform.Spec) string
 	// HoldsOriginals reports whether records give the files back, so that a set can be packed anew from them.
 	HoldsOriginals() bool
-	// File returns the file that a record was made of, if the encoding holds originals, with shard.SlackBytes of capacity after it. It may
-	// lie in the record.
+	// File returns the file that a record was made of, or the stored image if the encoding does not hold originals, with shard.SlackBytes
+	// of capacity after it. It may lie in the record.
 	File(*shard.Record) ([]byte, error)
 }
 

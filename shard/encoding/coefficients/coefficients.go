@@ -33,14 +33,11 @@ const name = "coefficients"
 // growthMax is how many times the bytes of a file its record may have, in tenths; a larger one is not worth its reading.
 const growthMax = 13
 
-// Encoding implements [encoding.Encoding].
-type Encoding struct{}
+// Encoding implements [encoding.Encoding]. It answers as [original.Encoding] does where the form of a record makes no difference.
+type Encoding struct{ original.Encoding }
 
-func (Encoding) Stored() shard.Encoding             { return shard.Encoding{Name: name} }
-func (Encoding) String() string                     { return name }
-func (Encoding) Mapped() bool                       { return false }
-func (Encoding) NotBitExact(*transform.Spec) string { return "" }
-func (Encoding) HoldsOriginals() bool               { return true }
+func (Encoding) Stored() shard.Encoding { return shard.Encoding{Name: name} }
+func (Encoding) String() string         { return name }
 
 // NewDecoder makes a decoder of records in coefficients; others are image files.
 func (Encoding) NewDecoder(level transform.Level) transform.Decoder {

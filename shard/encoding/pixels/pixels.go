@@ -132,10 +132,7 @@ func (e *Encoding) String() string {
 func (e *Encoding) Mapped() bool                            { return true }
 func (e *Encoding) NotBitExact(spec *transform.Spec) string { return e.resize.NotBitExact(spec) }
 func (e *Encoding) HoldsOriginals() bool                    { return false }
-
-func (e *Encoding) File(*shard.Record) ([]byte, error) {
-	return nil, fmt.Errorf("images are stored as %v, and not the files", e)
-}
+func (e *Encoding) File(r *shard.Record) ([]byte, error)    { return r.Image, nil }
 
 func (e *Encoding) NewDecoder(level transform.Level) transform.Decoder {
 	return &decoder{codec: e.newCodec(level)}

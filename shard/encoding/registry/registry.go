@@ -71,7 +71,7 @@ func File(set *shard.Set, i int) ([]byte, error) {
 		return nil, err
 	}
 	stored, err := Open(set.Manifest().Encoding)
-	if err != nil || !stored.HoldsOriginals() {
+	if err != nil {
 		return record.Image, nil
 	}
 	file, err := stored.File(&record)
