@@ -29,20 +29,19 @@ func newBucketStage(place string) (*stage, error) {
 	return s, err
 }
 
-// create begins a file of the set, by its path in the partial folder.
-func (s *stage) create(path string) (writableFile, error) {
+// create begins a file of the set, by its name there.
+func (s *stage) create(name string) (writableFile, error) {
 	if s.bucket == nil {
+		path := filepath.Join(s.partial, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+			return nil, err
+		}
 		f, err := os.Create(path)
 		if err != nil {
 			return nil, err
 		}
 		return localFile{f}, nil
 	}
-	name, err := filepath.Rel(s.partial, path)
-	if err != nil {
-		return nil, err
-	}
-	name = filepath.ToSlash(name)
 	s.written = append(s.written, name)
 	r, w := io.Pipe()
 	f := &bucketFile{w, make(chan error, 1)}

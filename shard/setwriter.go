@@ -50,7 +50,7 @@ type SetWriter struct {
 	failed    error
 	objects   *objectList // nil: no index
 
-	create func(path string) (writableFile, error)
+	create func(name string) (writableFile, error)
 }
 
 // NewSetWriter begins a set in dir. It fails at once if something else is there, or if another
@@ -189,11 +189,7 @@ func (w *SetWriter) appendTo(partition int, s *Sample) (crc uint32, err error) {
 		}
 	}
 	if w.open[partition] == nil {
-		path := filepath.Join(w.stage.partial, filepath.FromSlash(shardPath(partition, len(w.infos[partition]))))
-		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
-			return 0, err
-		}
-		file, err := w.create(path)
+		file, err := w.create(shardPath(partition, len(w.infos[partition])))
 		if err != nil {
 			return 0, err
 		}
@@ -266,7 +262,7 @@ func (w *SetWriter) commit() (*Manifest, error) {
 	if _, err := decodeManifest(manifestName, data); err != nil {
 		return nil, err
 	}
-	file, err := w.create(filepath.Join(w.stage.partial, manifestName))
+	file, err := w.create(manifestName)
 	if err != nil {
 		return nil, err
 	}
@@ -325,5 +321,5 @@ func (w *SetWriter) CreateFile(name string) (io.WriteCloser, error) {
 		strings.HasPrefix(name, "rank-") || strings.HasPrefix(name, ".") {
 		return nil, fmt.Errorf("shard: a set cannot have a file %q", name)
 	}
-	return w.create(filepath.Join(w.stage.partial, name))
+	return w.create(name)
 }

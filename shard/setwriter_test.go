@@ -266,8 +266,8 @@ func TestFailingWrites(t *testing.T) {
 		var budget atomic.Int64
 		budget.Store(calls)
 		create := w.create
-		w.create = func(path string) (writableFile, error) {
-			f, err := create(path)
+		w.create = func(name string) (writableFile, error) {
+			f, err := create(name)
 			return failingFile{f, &budget}, err
 		}
 		for _, s := range samples {
