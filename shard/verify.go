@@ -143,10 +143,7 @@ func (v *verifier) shard(ctx context.Context, info placedShard) error {
 		v.problem(err)
 	}
 	got := hex.EncodeToString(w.sha.Sum(nil))
-	if got == info.SHA256 || info.Index != nil && w.problems == 0 { // an index's images have checksums each, and no other
-		return nil
-	}
-	if w.problems == 0 {
+	if got != info.SHA256 && info.Index == nil && w.problems == 0 { // an index's images have checksums each, and no other
 		v.problem(corrupt(r.path, "file", 0, fmt.Errorf(
 			"SHA-256 %s, the manifest says %.64s, though all that is in use is in order: bytes between the records differ",
 			got, info.SHA256)))
