@@ -170,12 +170,10 @@ func (r *inspection) addSources(ctx context.Context, paths []string, splits []*s
 
 // printFields names the fields of a set.
 func printFields(w io.Writer, fields shard.Fields) {
-	for i, f := range fields {
-		title := ""
-		if i == 0 {
-			title = "fields"
-		}
+	title := "fields" // for the first one
+	for _, f := range fields {
 		fmt.Fprintf(w, "  %-9s %s\n", title, f)
+		title = ""
 	}
 }
 

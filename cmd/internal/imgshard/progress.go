@@ -1,6 +1,7 @@
 package imgshard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,7 +50,9 @@ func newProgress(w io.Writer) *progress {
 	if quiet {
 		w = io.Discard
 	}
-	return &progress{w: w, terminal: isTerminal(w) && os.Getenv("TERM") != "dumb", now: time.Now, summed: time.Now()}
+	f, isFile := w.(*os.File)
+	terminal := isFile && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb"
+	return &progress{w: w, terminal: terminal, now: time.Now, summed: time.Now()}
 }
 
 // took returns the time since its last call, or since the command's start: the time of one split.
@@ -57,11 +60,6 @@ func (p *progress) took() time.Duration {
 	last := p.summed
 	p.summed = p.now()
 	return p.summed.Sub(last)
-}
-
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 // withProgress calls work, and shows its progress on stderr. consequence tells the user the state after an interruption.
@@ -82,7 +80,9 @@ func (p *progress) update(r pack.Progress) {
 		p.finish()
 		p.stage, p.split, p.start, p.shown = r.Stage, r.Split, now, now
 		if p.terminal {
-			p.bar = p.newBar(r.Total)
+			p.bar = progressbar.NewOptions64(cmp.Or(r.Total, -1), // -1: it only moves
+				progressbar.OptionSetWriter(p.w), progressbar.OptionFullWidth(), progressbar.OptionClearOnFinish(),
+				progressbar.OptionSetPredictTime(false), progressbar.OptionSetElapsedTime(false), progressbar.OptionThrottle(0))
 		}
 	}
 	every := lineEvery
@@ -112,15 +112,6 @@ func done(r pack.Progress) int64 {
 		return r.Bytes
 	}
 	return int64(r.Images)
-}
-
-func (p *progress) newBar(total int64) *progressbar.ProgressBar {
-	if total <= 0 {
-		total = -1
-	}
-	return progressbar.NewOptions64(total,
-		progressbar.OptionSetWriter(p.w), progressbar.OptionFullWidth(), progressbar.OptionClearOnFinish(),
-		progressbar.OptionSetPredictTime(false), progressbar.OptionSetElapsedTime(false), progressbar.OptionThrottle(0))
 }
 
 // describe returns a line such as "train: packing 12,345 of 50,000 images, 210.3 MB/s, 1m40s left".
