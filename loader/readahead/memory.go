@@ -11,6 +11,7 @@ import (
 )
 
 const (
+	pageBytes = 4096 // leases are of whole pages, for direct reads
 	// processorsReading are for the goroutine that asks for the next samples: a decoding thread can delay it by up to 10 ms.
 	processorsReading = 1
 	// processorsBlocked are for goroutines that wait in reads, which hold a processor each until Go takes it back. Through a file system
@@ -39,8 +40,6 @@ func NewPool(bytes int64, processors func(int)) *Pool {
 	p.changed.L = &p.mu
 	return p
 }
-
-const pageBytes = 4096
 
 // Open returns a queue, which is over once ctx ends. Nobody waits for it then.
 func (p *Pool) Open(ctx context.Context, cfg Config) *Queue {
@@ -99,9 +98,7 @@ func (p *Pool) joinLocked(q *Queue, blocks bool) bool {
 	if blocks {
 		processors = processorsBlocked
 	}
-	if processors > p.told {
-		p.tell(processors)
-	}
+	p.tell(max(processors, p.told))
 	p.queues = append(p.queues, q)
 	return true
 }
@@ -117,19 +114,21 @@ func (p *Pool) giveLocked(l *Lease) {
 
 // leaveLocked takes a queue's share from it if nothing is planned or held any more, and wakes the planners that have enough to go on with.
 func (p *Pool) leaveLocked(q *Queue) {
-	if i := slices.Index(p.queues, q); i >= 0 && q.planned && q.held == 0 {
-		p.queues = slices.Delete(p.queues, i, i+1)
-		if len(p.queues) == 0 {
-			p.tell(0)
-		}
+	if q.planned && q.held == 0 {
+		p.queues = slices.DeleteFunc(p.queues, func(other *Queue) bool { return other == q })
+	}
+	if len(p.queues) == 0 {
+		p.tell(0)
 	}
 	for _, other := range p.queues {
 		other.wakeLocked()
 	}
 }
 
+// tell says how many processors reading takes from now on.
 func (p *Pool) tell(processors int) {
-	if p.told = processors; p.processors != nil {
+	if processors != p.told && p.processors != nil {
 		p.processors(processors)
 	}
+	p.told = processors
 }

@@ -6,13 +6,11 @@
 //
 // A worker calls Begin for the samples that it comes to, then Take for each of them. Take removes the sample's lease from the queue
 // after waiting for its read, and checks the record. The worker itself reads the samples that have no lease. Release gives the memory of a
-// lease back.
+// lease back. A lease is dropped once a remote has made its sample, or the queue is over.
 //
-//	want ──► reading ──landed──► read ──Take──► the worker's ──Release──► free
-//	            │                  │
-//	          drop               drop            drop: a remote has made the sample, or the queue is over
-//	            ▼                  ▼
-//	         dropped ──landed──► free
+//	want ──► in the queue ──Take──► the worker's ──Release──► free
+//	              │                                            ▲
+//	              └──drop, then the end of its read────────────┘
 //
 // What holds:
 //
@@ -88,19 +86,11 @@ type Queue struct {
 	planned    bool  // the planner has ended
 }
 
-type state uint8
-
-const (
-	reading state = iota // somebody will want it
-	dropped              // it is being read, and nobody wants it any more
-	read
-)
-
 // A Lease is a sample that was read ahead.
 type Lease struct {
 	Record   shard.Record
 	queue    *Queue
-	state    state
+	landed   bool // its read has ended
 	awaited  bool // a worker waits for it
 	number   int64
 	index    int
@@ -231,11 +221,11 @@ func (l *Lease) read() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	q.inFlight--
-	if l.state == dropped {
-		q.pool.giveLocked(l)
+	if _, wanted := q.find(l.number); !wanted {
+		p.giveLocked(l)
 		return
 	}
-	l.state, l.bytes, l.err = read, bytes, err
+	l.landed, l.bytes, l.err = true, bytes, err
 	if l.awaited || q.inFlight == 0 {
 		p.changed.Broadcast()
 	}
@@ -247,14 +237,12 @@ func (q *Queue) find(number int64) (place int, found bool) {
 	return slices.BinarySearchFunc(q.leases, number, func(l *Lease, number int64) int { return cmp.Compare(l.number, number) })
 }
 
-// dropLocked takes the leases of some samples, which nobody will take, out of the queue.
+// dropLocked takes the leases of some samples, which nobody will take, out of the queue. Reads that have not ended give theirs back later.
 func (q *Queue) dropLocked(first, end int64) {
 	i, _ := q.find(first)
 	j, _ := q.find(end)
 	for _, l := range q.leases[i:j] {
-		if l.state == reading {
-			l.state = dropped
-		} else {
+		if l.landed {
 			q.pool.giveLocked(l)
 		}
 	}
@@ -321,10 +309,10 @@ func (q *Queue) await(number int64) (*Lease, error) {
 		return nil, nil
 	}
 	l := q.leases[place]
-	if l.state == reading {
+	if !l.landed {
 		q.cfg.Set.Waited(l.index)
 	}
-	for l.state == reading && !q.over {
+	for !l.landed && !q.over {
 		l.awaited = true
 		q.pool.changed.Wait()
 	}
