@@ -59,18 +59,17 @@ func feederMetrics() (list []metric) {
 	each := func(of func(*Feeder) int64) func(*Status) values {
 		return func(st *Status) values {
 			v := values{}
-			if st.Feeders != nil {
-				for i := range st.Feeders.Each {
-					v[st.Feeders.Each[i].Address] = float64(of(&st.Feeders.Each[i]))
-				}
+			for i := range st.Feeders.Each {
+				v[st.Feeders.Each[i].Address] = float64(of(&st.Feeders.Each[i]))
 			}
 			return v
 		}
 	}
 	for _, c := range feederCounters {
-		list = append(list, counter(c.metric, c.help, "feeder", each(func(f *Feeder) int64 { return *c.of(&f.FeederCounts) })))
+		list = append(list, metric{counter, c.metric, c.help, "feeder", each(func(f *Feeder) int64 { return *c.of(&f.FeederCounts) })})
 	}
-	return append(list, gauge("feeder_connections", "Open connections to feeders; 0 where a feeder is not connected.", "feeder", each(func(f *Feeder) int64 { return f.Connections })))
+	return append(list, metric{gauge, "feeder_connections", "Open connections to feeders; 0 where a feeder is not connected.", "feeder",
+		each(func(f *Feeder) int64 { return f.Connections })})
 }
 
 // connected returns how many feeders are connected.

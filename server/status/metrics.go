@@ -11,82 +11,77 @@ import (
 // or in deliveryCounters. All are taken from one status when somebody asks.
 func metrics() []metric {
 	list := []metric{
-		counter("errors_total", "Errors sent to clients, by kind.", "kind", func(st *Status) values { return floats(st.Errors) }),
-		counter("thread_seconds_total", "Time of all decoding threads by stage; wait is time without work.", "stage", func(st *Status) values { return st.stages("read", "decode", "resample", "wait") }),
-		counter("session_seconds_total", "Time of all sessions by stage: slot_wait for the client to release a slot, write to the socket.", "stage", func(st *Status) values { return st.stages("slot_wait", "write") }),
-		counter("read_bytes_total", "Stored bytes read from shards.", "", func(st *Status) values { return one(st.ReadBytes) }),
-		counter("processed_images_total", "Images that went through the decoding threads, delivered or not.", "", func(st *Status) values { return one(st.Processed) }),
-		gauge("threads", "Decoding threads.", "", func(st *Status) values { return one(st.Threads) }),
-		gauge("connections", "Open connections.", "", func(st *Status) values { return one(st.Connections) }),
-		gauge("sessions", "Open sessions by what they wait for.", "waiting_for", (*Status).sessionsWaiting),
-		gauge("slots", "Slots of all rings by state; in_flight are those being filled or waiting to be sent.", "state",
-			(*Status).slotsByState),
-		gauge("ring_bytes", "Memory of all rings.", "", func(st *Status) values { return one(st.RingBytes) }),
-		gauge("ring_limit_bytes", "Memory that all rings together may take.", "", func(st *Status) values { return one(st.RingLimitBytes) }),
-		gauge("build_info", "Always 1; the label is the version of the server.", "version", func(*Status) values { return values{version.Get().String(): 1} }),
-		gauge("damaged", "Sets and partitions that are here but damaged, and not served; the status page names them.", "", func(st *Status) values { return one(len(st.Damaged)) }),
-		counter("store_requests_total", "Requests to buckets and web servers.", "", ofStore(func(s *Store) int64 { return s.Requests })),
-		counter("store_retries_total", "Requests to buckets and web servers that repeat one that failed.",
-			"", ofStore(func(s *Store) int64 { return s.Retries })),
-		counter("store_read_bytes_total", "Bytes that came from buckets and web servers.", "", ofStore(func(s *Store) int64 { return s.Bytes })),
-		gauge("store_requests_under_way", "Requests to buckets and web servers under way.",
-			"", ofStore(func(s *Store) int64 { return s.UnderWay })),
-		counter("cache_hit_bytes_total", "Bytes that were read from the cache of buckets and web servers.",
-			"", ofStore(func(s *Store) int64 { return s.HitBytes })),
-		gauge("cache_bytes", "Bytes that the cache of buckets and web servers keeps.", "", ofStore(func(s *Store) int64 { return s.CacheUsed })),
-		gauge("cache_limit_bytes", "Bytes that the cache of buckets and web servers may keep.",
-			"", ofStore(func(s *Store) int64 { return s.CacheMax })),
-		counter("feed_pieces_total", "Pieces of batches that imgfeed feed made for servers.", "", ofFeeding(func(f *Feeding) int64 { return f.Pieces })),
-		gauge("feed_connections", "Connections of servers to imgfeed feed.", "", ofFeeding(func(f *Feeding) int64 { return f.Connections })),
+		{counter, "errors_total", "Errors sent to clients, by kind.", "kind", func(st *Status) values { return floats(st.Errors) }},
+		{counter, "thread_seconds_total", "Time of all decoding threads by stage; wait is time without work.", "stage", func(st *Status) values { return st.stages("read", "decode", "resample", "wait") }},
+		{counter, "session_seconds_total", "Time of all sessions by stage: slot_wait for the client to release a slot, write to the socket.", "stage", func(st *Status) values { return st.stages("slot_wait", "write") }},
+		{counter, "read_bytes_total", "Stored bytes read from shards.", "", func(st *Status) values { return one(st.ReadBytes) }},
+		{counter, "processed_images_total", "Images that went through the decoding threads, delivered or not.", "", func(st *Status) values { return one(st.Processed) }},
+		{gauge, "threads", "Decoding threads.", "", func(st *Status) values { return one(st.Threads) }},
+		{gauge, "connections", "Open connections.", "", func(st *Status) values { return one(st.Connections) }},
+		{gauge, "sessions", "Open sessions by what they wait for.", "waiting_for", (*Status).sessionsWaiting},
+		{gauge, "slots", "Slots of all rings by state; in_flight are those being filled or waiting to be sent.",
+			"state", (*Status).slotsByState},
+		{gauge, "ring_bytes", "Memory of all rings.", "", func(st *Status) values { return one(st.RingBytes) }},
+		{gauge, "ring_limit_bytes", "Memory that all rings together may take.", "", func(st *Status) values { return one(st.RingLimitBytes) }},
+		{gauge, "build_info", "Always 1; the label is the version of the server.", "version", func(*Status) values { return values{version.Get().String(): 1} }},
+		{gauge, "damaged", "Sets and partitions that are here but damaged, and not served; the status page names them.", "", func(st *Status) values { return one(len(st.Damaged)) }},
+		{counter, "store_requests_total", "Requests to buckets and web servers.",
+			"", func(st *Status) values { return one(st.Store.Requests) }},
+		{counter, "store_retries_total", "Requests to buckets and web servers that repeat one that failed.",
+			"", func(st *Status) values { return one(st.Store.Retries) }},
+		{counter, "store_read_bytes_total", "Bytes that came from buckets and web servers.",
+			"", func(st *Status) values { return one(st.Store.Bytes) }},
+		{gauge, "store_requests_under_way", "Requests to buckets and web servers under way.",
+			"", func(st *Status) values { return one(st.Store.UnderWay) }},
+		{counter, "cache_hit_bytes_total", "Bytes that were read from the cache of buckets and web servers.",
+			"", func(st *Status) values { return one(st.Store.HitBytes) }},
+		{gauge, "cache_bytes", "Bytes that the cache of buckets and web servers keeps.",
+			"", func(st *Status) values { return one(st.Store.CacheUsed) }},
+		{gauge, "cache_limit_bytes", "Bytes that the cache of buckets and web servers may keep.",
+			"", func(st *Status) values { return one(st.Store.CacheMax) }},
+		{counter, "feed_pieces_total", "Pieces of batches that imgfeed feed made for servers.",
+			"", func(st *Status) values { return one(st.Feeding.Pieces) }},
+		{gauge, "feed_connections", "Connections of servers to imgfeed feed.",
+			"", func(st *Status) values { return one(st.Feeding.Connections) }},
 	}
 	list = append(list, feederMetrics()...)
 	for _, c := range deliveryCounters {
-		list = append(list, counter(c.metric, c.help, "split", func(st *Status) values {
+		list = append(list, metric{counter, c.metric, c.help, "split", func(st *Status) values {
 			v := values{}
 			for split, counts := range st.Splits {
 				v[split] = float64(*c.of(&counts))
 			}
 			return v
-		}))
+		}})
 	}
 	return list
-}
-
-// ofStore returns the only value of a metric of the store, 0 without one.
-func ofStore(value func(*Store) int64) func(*Status) values {
-	return func(st *Status) values { return one(value(cmp.Or(st.Store, &Store{}))) }
-}
-
-// ofFeeding returns the only value of a metric of a feeder, 0 in any other server.
-func ofFeeding(value func(*Feeding) int64) func(*Status) values {
-	return func(st *Status) values { return one(value(cmp.Or(st.Feeding, &Feeding{}))) }
 }
 
 // values are a metric's, by the value of its label; by "" for one without.
 type values map[string]float64
 
-// A metric is a view of the status.
+const (
+	counter = prometheus.CounterValue
+	gauge   = prometheus.GaugeValue
+)
+
+// A metric is a view of a status with a store, feeders and feeding, empty ones if the server has none.
 type metric struct {
-	desc   *prometheus.Desc
-	kind   prometheus.ValueType
-	label  string
-	values func(*Status) values
+	kind              prometheus.ValueType
+	name, help, label string // label is "" for a single value
+	values            func(*Status) values
 }
 
-func counter(name, help, label string, values func(*Status) values) metric {
-	return newMetric(prometheus.CounterValue, name, help, label, values)
-}
-
-func gauge(name, help, label string, values func(*Status) values) metric {
-	return newMetric(prometheus.GaugeValue, name, help, label, values)
-}
-
-func newMetric(kind prometheus.ValueType, name, help, label string, values func(*Status) values) metric {
-	var labels []string
-	if label != "" {
-		labels = []string{label}
+// labels returns the metric's labels, given the only one that it may have.
+func (m *metric) labels(label string) []string {
+	if m.label == "" {
+		return nil
 	}
-	return metric{prometheus.NewDesc("imgfeed_"+name, help, labels, nil), kind, label, values}
+	return []string{label}
+}
+
+func (m *metric) desc() *prometheus.Desc {
+	return prometheus.NewDesc("imgfeed_"+m.name, m.help, m.labels(m.label), nil)
 }
 
 // A collector takes the status for all metrics at once.
@@ -101,20 +96,18 @@ func Metrics(take func() Status) prometheus.Collector { return collector{take, m
 // Describe implements prometheus.Collector.
 func (c collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, m := range c.metrics {
-		ch <- m.desc
+		ch <- m.desc()
 	}
 }
 
 // Collect implements prometheus.Collector.
 func (c collector) Collect(ch chan<- prometheus.Metric) {
 	st := c.take()
+	st.Store, st.Feeders, st.Feeding = cmp.Or(st.Store, &Store{}), cmp.Or(st.Feeders, &Feeders{}), cmp.Or(st.Feeding, &Feeding{})
 	for _, m := range c.metrics {
-		for value, v := range m.values(&st) {
-			var labels []string
-			if m.label != "" {
-				labels = []string{value}
-			}
-			ch <- prometheus.MustNewConstMetric(m.desc, m.kind, v, labels...)
+		desc := m.desc()
+		for label, v := range m.values(&st) {
+			ch <- prometheus.MustNewConstMetric(desc, m.kind, v, m.labels(label)...)
 		}
 	}
 }
