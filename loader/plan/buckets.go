@@ -1,6 +1,9 @@
 package plan
 
-import "sort"
+import (
+	"slices"
+	"sort"
+)
 
 // Buckets are groups of samples, for instance those of like aspect ratio. Every batch holds samples of one group only.
 //
@@ -22,8 +25,9 @@ type Buckets struct {
 // bucketed is what a selection keeps of [Buckets].
 type bucketed struct {
 	batch   int
+	sizes   []int    // number of samples in each bucket
 	list    []uint32 // the samples, by bucket
-	starts  []int    // start of each bucket in list, and the end of the last
+	starts  []int    // start of each bucket in list
 	batches []int    // the number of each bucket's first batch, and of all
 }
 
@@ -31,22 +35,19 @@ func newBucketed(b *Buckets) (*bucketed, error) {
 	if b.BatchSize < 1 || b.BatchSize > BatchSizeMax {
 		return nil, &ConfigError{Field: "batch_size", Value: b.BatchSize, Reason: "1 or more"}
 	}
-	counts := make([]int, 1)
-	for _, k := range b.Of {
-		for int(k) >= len(counts) {
-			counts = append(counts, 0)
-		}
-		counts[k]++
-	}
 	s := &bucketed{batch: b.BatchSize, list: make([]uint32, len(b.Of)), starts: make([]int, 1), batches: make([]int, 1)}
-	for k, n := range counts {
+	s.sizes = make([]int, slices.Max(b.Of)+1)
+	for _, k := range b.Of {
+		s.sizes[k]++
+	}
+	for k, n := range s.sizes {
 		batches := ceilDiv(n, b.BatchSize)
 		if b.Full {
 			batches = n / b.BatchSize
 		}
 		s.starts, s.batches = append(s.starts, s.starts[k]+n), append(s.batches, s.batches[k]+batches)
 	}
-	next := append([]int(nil), s.starts...)
+	next := slices.Clone(s.starts)
 	for i, k := range b.Of {
 		s.list[next[k]] = uint32(i)
 		next[k]++
@@ -69,22 +70,7 @@ func (s *bucketed) bucketOf(number int) int { return sort.SearchInts(s.batches, 
 // length returns the number of samples in the batch with a number.
 func (s *bucketed) length(number int) int {
 	k := s.bucketOf(number)
-	return min(s.batch, s.starts[k+1]-s.starts[k]-(number-s.batches[k])*s.batch)
-}
-
-// keyBuckets makes the permutations of a shuffled plan of buckets.
-func (p *Plan) keyBuckets(s *bucketed) {
-	c := &p.cfg
-	if !c.Shuffle {
-		return
-	}
-	p.places = newPermutation(c.Fingerprint, c.Seed, c.Epoch, len(s.starts)-1, s.all())
-	p.perms = make(map[int]*permutation)
-	for k := range len(s.starts) - 1 {
-		if n := s.starts[k+1] - s.starts[k]; n > 0 {
-			p.perms[k] = newPermutation(c.Fingerprint, c.Seed, c.Epoch, k, n)
-		}
-	}
+	return min(s.batch, s.sizes[k]-(number-s.batches[k])*s.batch)
 }
 
 // shareBuckets counts this rank's batches and samples.

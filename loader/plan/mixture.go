@@ -56,18 +56,6 @@ func newMixture(lengths []int, weights []float64, positions int) (*mixture, erro
 	return m, nil
 }
 
-// keyMixture makes the permutations of a plan's mixture.
-func (p *Plan) keyMixture(m *mixture, positions int) {
-	c := &p.cfg
-	p.places = newPermutation(c.Fingerprint, c.Seed, c.Epoch, len(m.lengths), positions)
-	p.perms = make(map[int]*permutation)
-	for i, n := range m.lengths {
-		if m.counts[i] > 0 {
-			p.perms[i] = newPermutation(c.Fingerprint, c.Seed, c.Epoch, i, n)
-		}
-	}
-}
-
 // pickMixed returns the sample at position q of an epoch of joined sets, and which repetition of it that is.
 func (p *Plan) pickMixed(m *mixture, q int) (index, repetition int) {
 	k, start := p.places.at(q), 0

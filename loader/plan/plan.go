@@ -183,8 +183,8 @@ func New(cfg Config) (*Plan, error) {
 		return nil, err
 	}
 	p := &Plan{cfg: cfg}
+	p.key()
 	if s := cfg.Selection; s != nil && s.buckets != nil {
-		p.keyBuckets(s.buckets)
 		p.shareBuckets(s.buckets)
 		return p, nil
 	}
@@ -193,7 +193,6 @@ func New(cfg Config) (*Plan, error) {
 		p.local -= p.local % cfg.BatchSize
 	}
 	p.batches = ceilDiv(p.local, cfg.BatchSize)
-	p.key()
 	return p, nil
 }
 
@@ -202,18 +201,36 @@ func (p *Plan) key() {
 	c, s := &p.cfg, p.cfg.Selection
 	switch {
 	case s != nil && s.mixture != nil:
-		p.keyMixture(s.mixture, s.positions)
+		p.keyGroups(s.mixture.lengths, s.positions)
 	case s != nil && s.alias != nil:
 		p.draws = newDrawKeys(c.Fingerprint, c.Seed, c.Epoch)
 	case !c.Shuffle:
+	case s != nil && s.buckets != nil:
+		p.keyGroups(s.buckets.sizes, s.buckets.all())
 	case s != nil && s.list != nil:
-		p.places = newPermutation(c.Fingerprint, c.Seed, c.Epoch, 0, len(s.list))
+		p.places = c.permutation(0, len(s.list))
 	default:
 		p.perms = make(map[int]*permutation)
 		for _, k := range p.Partitions() {
-			p.perms[k] = newPermutation(c.Fingerprint, c.Seed, c.Epoch, k, p.partitionSize(k))
+			p.perms[k] = c.permutation(k, p.partitionSize(k))
 		}
 	}
+}
+
+// keyGroups makes the permutations of groups of samples, joined sets or buckets, and that of the places which all of them fill.
+func (p *Plan) keyGroups(sizes []int, places int) {
+	p.places = p.cfg.permutation(len(sizes), places)
+	p.perms = make(map[int]*permutation)
+	for k, n := range sizes {
+		if n > 0 {
+			p.perms[k] = p.cfg.permutation(k, n)
+		}
+	}
+}
+
+// permutation returns the epoch's keyed permutation of so many values.
+func (c *Config) permutation(partition, size int) *permutation {
+	return newPermutation(c.Fingerprint, c.Seed, c.Epoch, partition, size)
 }
 
 // Config returns the configuration of the plan, with its defaults filled in.
