@@ -3,7 +3,6 @@ package loader
 import (
 	"fmt"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -139,24 +138,22 @@ func (b *pendingBatch) finish(samples int) {
 func (b *pendingBatch) bad(w *worker, position int, err error) {
 	cfg := &b.stream.cfg
 	bad := BadSample{newSampleError(cfg.Dataset, b.Indices[position], err), position, -1}
+	failed := false
 	switch {
-	case storage.IsDown(err): // The storage is bad, not the sample.
-		b.fail(position, bad.SampleError)
-		return
+	case storage.IsDown(err) || cfg.OnError == Fail: // Storage that is down is no fault of the sample.
+		failed = true
 	case cfg.OnError == Substitute:
 		tried := 0
 		if bad.By, tried = b.substitute(w, position); bad.By < 0 {
+			failed = true
 			bad.Err = fmt.Errorf("%w; nor can another sample of its class be served in its place, of which %d were tried", err, tried)
-			b.fail(position, bad.SampleError)
-			return
-		}
-	case cfg.OnError == Blank:
-		if err := shard.Guard(func() error { return b.blank(position) }); err != nil {
-			bad.Err = err
-			b.fail(position, bad.SampleError)
-			return
 		}
 	default:
+		if err := shard.Guard(func() error { return b.blank(position) }); err != nil {
+			failed, bad.Err = true, err
+		}
+	}
+	if failed {
 		b.fail(position, bad.SampleError)
 		return
 	}
@@ -208,14 +205,6 @@ func (b *pendingBatch) fail(position int, err *SampleError) {
 	if b.failure == nil || position < b.failure.position {
 		b.failure = &failure{position, err}
 	}
-}
-
-// takeBads hands over the bad samples, by position, once the batch is finished.
-func (b *pendingBatch) takeBads() []BadSample {
-	bads := b.bads
-	b.bads = nil
-	slices.SortFunc(bads, func(x, y BadSample) int { return x.Position - y.Position })
-	return bads
 }
 
 // release is called by each holder once, and gives the memory back to the stream after the last one.

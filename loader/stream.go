@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -68,7 +69,6 @@ type Stream struct {
 	order      chan *pendingBatch // published batches, in order; closed after the last
 	dispatched chan struct{}      // closed when dispatch has returned
 	spare      chan *pendingBatch // finished batches, kept for their memory
-	closeOnce  sync.Once
 
 	mu   sync.Mutex    // Next's, and Close's once Next has returned
 	head *pendingBatch // batch taken from order, not handed out
@@ -156,8 +156,9 @@ func (s *Stream) end(err error) error {
 func (s *Stream) handOut() Batch {
 	b := s.head
 	s.head = nil
+	slices.SortFunc(b.bads, func(x, y BadSample) int { return x.Position - y.Position })
 	batch := Batch{
-		Number: b.number, Slot: b.Slot, Count: len(b.Indices), Bad: b.takeBads(),
+		Number: b.number, Slot: b.Slot, Count: len(b.Indices), Bad: b.bads,
 		Consumed: s.cfg.Plan.ConsumedAfter(b.number),
 	}
 	if len(batch.Bad) > 0 {
@@ -172,21 +173,19 @@ func (s *Stream) handOut() Batch {
 // Close cancels the stream and waits until no worker touches the slots any more, at most the time of a sample or of a remote's piece.
 // Then it puts all slots that were not handed out back into the pool.
 func (s *Stream) Close() {
-	s.closeOnce.Do(func() {
-		s.cancel()
-		<-s.dispatched
-		s.pool.scheduler.close(s.queue)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.end(ErrClosed)
-		if s.head != nil {
-			s.cfg.Slots.Put(s.head.Slot)
-			s.head = nil
-		}
-		for b := range s.order {
-			s.cfg.Slots.Put(b.Slot)
-		}
-	})
+	s.cancel()
+	<-s.dispatched
+	s.pool.scheduler.close(s.queue)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.end(ErrClosed)
+	if s.head != nil {
+		s.cfg.Slots.Put(s.head.Slot)
+		s.head = nil
+	}
+	for b := range s.order {
+		s.cfg.Slots.Put(b.Slot)
+	}
 }
 
 // Stats describes the stream as it is now.
