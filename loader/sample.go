@@ -112,13 +112,9 @@ func Recorded(set Dataset, engine *transform.Engine, views transform.Views,
 
 // Whole decodes sample i of a set as it is stored, without a transform: the file's own pixels, or with an encoding that resized them
 // the resized ones. Every call makes an engine of its own.
-func Whole(set *shard.Set, i int) (image Picture, label int32, err error) {
-	served, err := FromShards(set)
-	if err != nil {
-		return Picture{}, 0, err
-	}
+func Whole(set Dataset, i int) (image Picture, label int32, err error) {
 	s := newSampler(transform.ActiveLevel())
-	source, err := s.load(served, i, false)
+	source, err := s.load(set, i, false)
 	if err != nil {
 		return Picture{}, 0, err
 	}

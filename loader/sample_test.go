@@ -14,12 +14,16 @@ func TestWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer set.Close()
+	samples, err := FromShards(set)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for i := range set.Len() {
 		record, _, err := set.Read(i, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		image, label, err := Whole(set, i)
+		image, label, err := Whole(samples, i)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -28,7 +32,7 @@ func TestWhole(t *testing.T) {
 				i, image.Width, image.Height, label, len(image.Pix), record.Width, record.Height, record.Label)
 		}
 	}
-	if _, _, err := Whole(set, set.Len()); !errors.Is(err, shard.ErrNotFound) {
+	if _, _, err := Whole(samples, set.Len()); !errors.Is(err, shard.ErrNotFound) {
 		t.Errorf("a sample beyond the end: %v", err)
 	}
 }

@@ -120,7 +120,7 @@ func (s *session) sample(index int) error {
 	var image loader.Picture
 	var label int32
 	err := s.server.pool.Do(s.connection.ctx, 1, func(*transform.Engine, int) (err error) {
-		image, label, err = loader.Whole(s.set.Set, index)
+		image, label, err = loader.Whole(s.set.dataset, index)
 		return err
 	})
 	if err != nil {

@@ -122,14 +122,8 @@ func (e *Engine) trim() {
 // DecodeFull decodes the whole image and returns its RGB pixels, rows without gaps, valid until the next call. It
 // serves to measure decoding alone, and to show stored images.
 func (e *Engine) DecodeFull(src Source) (pix []byte, width, height int, err error) {
-	w, h, err := e.open(src)
-	if err == nil {
-		pix, _, err = e.pixelsOf(e.stored.inMemory(), image.Rect(0, 0, w, h))
-	}
-	if err != nil {
-		return nil, 0, 0, err
-	}
-	return pix, w, h, nil
+	same := func(w, h int) (int, int, error) { return w, h, nil }
+	return e.DecodeResized(src, same, Bilinear, Pillow13)
 }
 
 // Repaired returns the damage that was repaired in the decoded part of the last image file, as libjpeg repairs it, or

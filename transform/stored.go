@@ -101,11 +101,11 @@ func imageError(err error) error {
 func (e *Engine) DecodeResized(
 	src Source, size func(w, h int) (int, int, error), filter Interpolation, by Resampler,
 ) (pix []byte, width, height int, err error) {
-	w, h, err := e.stored.open(src)
-	if err != nil {
-		return nil, 0, 0, err
+	w, h, err := e.open(src)
+	if err == nil {
+		width, height, err = size(w, h)
 	}
-	if width, height, err = size(w, h); err != nil {
+	if err != nil {
 		return nil, 0, 0, err
 	}
 	now := wholeImage(w, h)
