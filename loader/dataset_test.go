@@ -176,12 +176,12 @@ func TestBench(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if r.Images == 0 || r.ImagesPerSecond <= 0 || r.CPUSeconds <= 0 || r.Stages.Decode <= 0 || r.Stages.Read <= 0 ||
+			if r.Images == 0 || r.ImagesPerSecond <= 0 || r.CPUSeconds <= 0 || r.Stages["decode"] <= 0 || r.Stages["read"] <= 0 ||
 				r.BytesRead == 0 || r.Encoding != text || r.Threads != 2 || r.Layout != "NCHW" {
 				t.Errorf("%s %s: %+v", encoding, name, r)
 			}
-			if (name == "full") != (r.Stages.Resample == 0) {
-				t.Errorf("%s %s: %v s of resampling", encoding, name, r.Stages.Resample)
+			if (name == "full") != (r.Stages["resample"] == 0) {
+				t.Errorf("%s %s: %v s of resampling", encoding, name, r.Stages["resample"])
 			}
 		}
 	}

@@ -25,6 +25,13 @@ func (c Counters) Sub(d Counters) Counters {
 	}
 }
 
+// Seconds returns the times by stage: read, decode, resample and wait.
+func (c Counters) Seconds() map[string]float64 {
+	return map[string]float64{
+		"read": c.Read.Seconds(), "decode": c.Decode.Seconds(), "resample": c.Resample.Seconds(), "wait": c.Wait.Seconds(),
+	}
+}
+
 // counters are one worker's, written by it alone and merged when read. The padding keeps two workers' apart in the cache.
 type counters struct {
 	_                                               [64]byte

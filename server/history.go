@@ -47,10 +47,9 @@ func (s *Server) watch(ctx context.Context) {
 
 func (s *Server) addMoment(now time.Time) {
 	st, pool := s.sample(), s.pool.Counters()
-	next := map[string]float64{
-		"images": float64(st.Images), "processed": float64(pool.Images), "bytes": float64(pool.BytesRead),
-		"read": (pool.Read + s.pool.Reading()).Seconds(), "decode": pool.Decode.Seconds(), "resample": pool.Resample.Seconds(),
-	}
+	next := pool.Seconds()
+	next["read"] += s.pool.Reading().Seconds()
+	next["images"], next["processed"], next["bytes"] = float64(st.Images), float64(pool.Images), float64(pool.BytesRead)
 	h := &s.history
 	h.mu.Lock()
 	defer h.mu.Unlock()

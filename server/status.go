@@ -43,10 +43,8 @@ func (s *Server) sample() status.Status {
 	for _, counts := range st.Splits {
 		st.Add(counts)
 	}
-	st.Seconds = map[string]float64{
-		"read": pool.Read.Seconds(), "decode": pool.Decode.Seconds(), "resample": pool.Resample.Seconds(), "wait": pool.Wait.Seconds(),
-		"slot_wait": st.SlotWait, "write": st.Write,
-	}
+	st.Seconds = pool.Seconds()
+	st.Seconds["slot_wait"], st.Seconds["write"] = st.SlotWait, st.Write
 	for _, split := range catalog.splits {
 		if _, delivered := st.Splits[split]; !delivered {
 			st.Splits[split] = status.Counts{}
@@ -160,10 +158,8 @@ type statsReply struct {
 }
 
 func (s *session) stats(statsRequest) error {
-	st, pool := s.status(s.server.store(), s.server.feederStatus()), s.server.pool.Counters()
-	seconds := map[string]float64{
-		"read": pool.Read.Seconds(), "decode": pool.Decode.Seconds(), "resample": pool.Resample.Seconds(), "thread_wait": pool.Wait.Seconds(),
-		"slot_wait": st.SlotWait, "write": st.Write,
-	}
+	st, seconds := s.status(s.server.store(), s.server.feederStatus()), s.server.pool.Counters().Seconds()
+	seconds["thread_wait"], seconds["slot_wait"], seconds["write"] = seconds["wait"], st.SlotWait, st.Write
+	delete(seconds, "wait") // its name here is thread_wait
 	return s.connection.send(statsReply{st, seconds, s.server.pool.Threads(), s.server.page})
 }

@@ -177,10 +177,8 @@ func printBench(w io.Writer, dir string, r *loader.BenchResult) {
 	fmt.Fprintf(w, "CPU time            %.2f s of the whole process, %s images per CPU second\n", r.CPUSeconds, bytesize.Rounded(r.ImagesPerCPU))
 	fmt.Fprintf(w, "time of the threads, in all and for an image\n")
 	images := float64(max(r.Images, 1))
-	for _, stage := range []struct {
-		name    string
-		seconds float64
-	}{{"read", r.Stages.Read}, {"decode", r.Stages.Decode}, {"resample", r.Stages.Resample}, {"wait for work", r.Stages.Wait}} {
-		fmt.Fprintf(w, "  %-17s %.2f s, %.1f µs\n", stage.name, stage.seconds, stage.seconds/images*1e6)
+	for _, stage := range [][2]string{{"read", "read"}, {"decode", "decode"}, {"resample", "resample"}, {"wait", "wait for work"}} {
+		seconds := r.Stages[stage[0]]
+		fmt.Fprintf(w, "  %-17s %.2f s, %.1f µs\n", stage[1], seconds, seconds/images*1e6)
 	}
 }
