@@ -158,7 +158,7 @@ func TestRejects(t *testing.T) {
 		"n90000000/head.JPEG":  {good[:3], "jpeg"},
 		"n90000001/cut.PNG":    {png[:len(png)-30], "png: invalid format: not enough pixel data"},
 		"n90000002/only.JPEG":  {nil, "the file is empty"},
-		"n90000001/x.tiff":     {[]byte("II*\x00rest"), "images of the format tiff are not read"},
+		"n90000001/x.tiff":     {[]byte("II*\x00rest"), "images of the format TIFF are not read"},
 	}
 	for key, b := range bad {
 		files[key] = b.data

@@ -1,7 +1,7 @@
 // Package imagefile detects the formats of image files by their first bytes, and decodes them to the same pixels as
 // Pillow's Image.open(f).convert("RGB").
 //
-// Each decoded format has its own source file, and each known format a line in [formats].
+// Each decoded format has its own source file and a line in [formats].
 package imagefile
 
 import (
@@ -26,20 +26,17 @@ const (
 	Encoded Format = 3
 )
 
-// formats lists the known formats, by number.
+// formats lists the decoded formats, by number. The numbers 7 to 9 were TIFF, AVIF and JPEG 2000, which are not packed.
 var formats = [...]format{
-	JPEG:     jpegFormat,
-	PNG:      pngFormat,
-	Encoded:  {name: "encoded"},
-	WebP:     webpFormat,
-	GIF:      gifFormat,
-	BMP:      bmpFormat,
-	TIFF:     {name: "tiff", magic: []string{"II*\x00", "MM\x00*"}},
-	AVIF:     {name: "avif", magic: []string{"????ftypavif", "????ftypavis"}},
-	JPEG2000: {name: "jpeg2000", magic: []string{"\x00\x00\x00\x0cjP  \r\n\x87\n", "\xff\x4f\xff\x51"}},
+	JPEG:    jpegFormat,
+	PNG:     pngFormat,
+	Encoded: {name: "encoded"},
+	WebP:    webpFormat,
+	GIF:     gifFormat,
+	BMP:     bmpFormat,
 }
 
-// A format describes one format. One without config is known by name, but not decoded.
+// A format says how the files of one format are recognised and decoded.
 type format struct {
 	name  string
 	magic []string // its files begin with one of these; '?' stands for any byte
@@ -88,6 +85,8 @@ func unread(data []byte) string {
 	for _, f := range [...]struct{ magic, name string }{
 		{"????ftypheic", "HEIC"}, {"????ftypheix", "HEIC"}, {"????ftyphevc", "HEIC"}, {"????ftypmif1", "HEIF"}, {"????ftypmsf1", "HEIF"},
 		{"\xff\x0a", "JPEG XL"}, {"\x00\x00\x00\x0cJXL \r\n\x87\n", "JPEG XL"}, {"\x00\x00\x01\x00", "ICO"}, {"<svg", "SVG"},
+		{"II*\x00", "TIFF"}, {"MM\x00*", "TIFF"}, {"????ftypavif", "AVIF"}, {"????ftypavis", "AVIF"},
+		{"\x00\x00\x00\x0cjP  \r\n\x87\n", "JPEG 2000"}, {"\xff\x4f\xff\x51", "JPEG 2000"},
 		{"P2\n", "PGM"}, {"P3\n", "PPM"}, {"P5\n", "PGM"}, {"P6\n", "PPM"}, {"8BPS", "PSD"},
 	} {
 		if begins(data, f.magic) {
@@ -161,10 +160,3 @@ var jpegFormat = format{
 		return hasType[*jpeg.UnsupportedError](err) || hasType[*jpeg.LimitError](err)
 	},
 }
-
-// Formats that are known by name, but not decoded.
-const (
-	TIFF     Format = 7
-	AVIF     Format = 8 // AV1's still images in ISO's base media file format
-	JPEG2000 Format = 9 // ISO/IEC 15444-1, in its file format or as a bare codestream
-)
