@@ -130,14 +130,14 @@ func TestSessionsThatEndMakeRoom(t *testing.T) {
 // TestWatchIdle has a client that stays, and ones that ask something and leave, which count for nothing.
 func TestWatchIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &Server{connections: map[uint64]*connection{}}
+		s := &Server{}
 		connect := func(id uint64, stays time.Duration) {
 			s.mu.Lock()
-			s.connections[id] = &connection{id: id}
+			s.connections = []*connection{{id: id}}
 			s.mu.Unlock()
 			time.Sleep(stays)
 			s.mu.Lock()
-			delete(s.connections, id)
+			s.connections = nil
 			s.mu.Unlock()
 		}
 		const after = 10 * time.Second

@@ -22,7 +22,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net"
 	"runtime"
 	"slices"
@@ -106,7 +105,7 @@ type Server struct {
 	page     string // URL of the status page, "" without one
 
 	mu          sync.Mutex
-	connections map[uint64]*connection
+	connections []*connection // in the order in which they came
 	running     sync.WaitGroup
 }
 
@@ -130,7 +129,7 @@ func New(cfg Config) (*Server, error) {
 	case len(cfg.Found.Sets) == 0:
 		return nil, errors.New("no shard set to serve")
 	}
-	s := &Server{cfg: cfg, log: cfg.Log, connections: map[uint64]*connection{}, started: time.Now()}
+	s := &Server{cfg: cfg, log: cfg.Log, started: time.Now()}
 	var err error
 	s.host = s.newHost()
 	if s.feeders, err = feeder.NewList(s.host, cfg.Feeders); err != nil {
@@ -179,11 +178,11 @@ func (s *Server) serveConn(ctx context.Context, conn *net.UnixConn) {
 	c := &connection{server: s, id: s.lastID.Add(1), ctx: ctx, conn: conn, pid: peerPID(conn)}
 	c.log = s.log.With("session", c.id, "client_pid", c.pid)
 	s.mu.Lock()
-	s.connections[c.id] = c
+	s.connections = append(s.connections, c)
 	s.mu.Unlock()
 	c.run(ctx)
 	s.mu.Lock()
-	delete(s.connections, c.id)
+	s.connections = slices.DeleteFunc(s.connections, func(other *connection) bool { return other == c })
 	s.mu.Unlock()
 }
 
@@ -197,7 +196,7 @@ func (s *Server) Close() {
 func (s *Server) list() []*connection {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.SortedFunc(maps.Values(s.connections), func(a, b *connection) int { return int(a.id) - int(b.id) })
+	return slices.Clone(s.connections)
 }
 
 // openSessions returns the sessions in the order in which their connections came.

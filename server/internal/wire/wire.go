@@ -133,10 +133,7 @@ func (m Messages) decode(text []byte, strict bool) (kind string, message any, er
 		return kind, nil, &RequestError{Type: kind, Msg: "unknown message type"}
 	}
 	delete(fields, "type")
-	body, err := json.Marshal(fields)
-	if err != nil {
-		return kind, nil, &SyntaxError{err.Error()}
-	}
+	body, _ := json.Marshal(fields) // they were JSON
 	value := reflect.New(t)
 	d := json.NewDecoder(bytes.NewReader(body))
 	if strict {
