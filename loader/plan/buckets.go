@@ -36,7 +36,7 @@ func newBucketed(b *Buckets) (*bucketed, error) {
 		return nil, &ConfigError{Field: "batch_size", Value: b.BatchSize, Reason: "1 or more"}
 	}
 	s := &bucketed{batch: b.BatchSize, list: make([]uint32, len(b.Of)), starts: make([]int, 1), batches: make([]int, 1)}
-	s.sizes = make([]int, slices.Max(b.Of)+1)
+	s.sizes = make([]int, int(slices.Max(b.Of))+1)
 	for _, k := range b.Of {
 		s.sizes[k]++
 	}

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"math"
 	"slices"
 	"testing"
 )
@@ -94,6 +95,13 @@ func TestBucketsDropLast(t *testing.T) {
 		}
 	}
 	if p, err := New(cfg); err != nil || p.Batches() != 12/5 || len(p.Partitions()) != 1 {
+		t.Errorf("%d batches, %v", p.Batches(), err)
+	}
+}
+
+func TestTheLastBucket(t *testing.T) {
+	s := mustSelect(t, SelectionConfig{Samples: 2, Buckets: &Buckets{Of: []uint16{0, math.MaxUint16}, BatchSize: 4}})
+	if p, err := New(Config{Samples: 2, BatchSize: 4, Selection: s}); err != nil || p.Batches() != 2 {
 		t.Errorf("%d batches, %v", p.Batches(), err)
 	}
 }

@@ -128,7 +128,7 @@ func mendPNG(data []byte) []byte {
 		return nil
 	}
 	var stored bytes.Buffer
-	w, _ := zlib.NewWriterLevel(&stored, zlib.NoCompression) // a level that exists, and memory, which takes all
+	w, _ := zlib.NewWriterLevel(&stored, zlib.NoCompression) // The level is valid, and writes to memory do not fail.
 	w.Write(pixels)
 	w.Close()
 	return appendChunk(appendChunk(out, "IDAT", stored.Bytes()), "IEND", nil)
