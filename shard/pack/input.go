@@ -41,7 +41,7 @@ func newInput(split *source.Split, objects *objectFiles) input {
 type item struct {
 	hash  uint64 // shard.OrderHash of the key
 	key   string
-	index int // place in the input, or in a bucket, if not found by key
+	index int // place in the input or in a bucket; of a file its source.Item.Label
 }
 
 func newItem(seed uint64, key string, index int) item {
@@ -96,7 +96,7 @@ func (f *folderInput) gather(ctx context.Context, b *builder) error {
 		if !b.wants(it.Key) {
 			return nil
 		}
-		f.items = append(f.items, newItem(b.options.Seed, it.Key, 0))
+		f.items = append(f.items, newItem(b.options.Seed, it.Key, int(it.Label)))
 		if it.Reason != "" {
 			f.reasons[it.Key] = it.Reason
 		}
@@ -122,8 +122,8 @@ func (f *folderInput) load(im *inFlight) error {
 	if f.objects != nil && im.err == nil {
 		im.err = f.objects.pin(im)
 	}
-	im.label, err = f.split.Label(im.key)
-	return err
+	im.label = f.split.Label(int32(im.index))
+	return nil
 }
 
 // setInput is the samples of a set, in another order or for another encoding.

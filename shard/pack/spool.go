@@ -26,13 +26,13 @@ const (
 	bucketsUnsized = 128
 	// bucketBufferBytes times bucketsMax is the memory that spooling takes.
 	bucketBufferBytes = 128 << 10
-	spoolHeaderBytes  = 16
+	spoolHeaderBytes  = 20
 )
 
 // spoolInput is the samples of tars. gather spreads them over buckets, each for one range of hashes. A bucket is a file with
 // the items in their order of arrival. Each item is:
 //
-//	content length u32 | fields length u32 | key length u32 | reason length u32 | key | reason | fields | content
+//	content length u32 | fields length u32 | key length u32 | reason length u32 | label i32 | key | reason | fields | content
 type spoolInput struct {
 	split   *source.Split
 	objects *objectFiles // nil: the content is the image; else its place, a tarPlace
@@ -49,6 +49,7 @@ type spoolInput struct {
 // spoolPlace is where an item lies in a spool file.
 type spoolPlace struct {
 	reason string // why the item cannot be a sample, or ""
+	label  int32  // source.Item.Label
 	bucket *bucket
 	offset int64 // place of the fields, followed by the content
 	fields int64 // bytes
@@ -145,8 +146,8 @@ func (s *spoolInput) add(it source.Item, data []byte) error {
 	_, at := s.part.share(shard.OrderHash(s.seed, it.Key))
 	i, _ := bits.Mul64(at, uint64(len(s.buckets)))
 	k := s.buckets[i]
-	for _, length := range []int{len(data), len(it.Fields), len(it.Key), len(it.Reason)} {
-		k.w.Write(binary.LittleEndian.AppendUint32(k.w.AvailableBuffer(), uint32(length)))
+	for _, n := range []int{len(data), len(it.Fields), len(it.Key), len(it.Reason), int(it.Label)} {
+		k.w.Write(binary.LittleEndian.AppendUint32(k.w.AvailableBuffer(), uint32(n)))
 	}
 	k.w.WriteString(it.Key)
 	k.w.WriteString(it.Reason)
@@ -179,8 +180,8 @@ func (s *spoolInput) list(k *bucket) error {
 			}
 		}
 		s.items = append(s.items, newItem(s.seed, string(head[spoolHeaderBytes:keyEnd]), len(s.places)))
-		reason := string(head[keyEnd:reasonEnd])
-		s.places = append(s.places, spoolPlace{reason, k, at + int64(reasonEnd), fields, size})
+		reason, label := string(head[keyEnd:reasonEnd]), int32(binary.LittleEndian.Uint32(head[16:]))
+		s.places = append(s.places, spoolPlace{reason, label, k, at + int64(reasonEnd), fields, size})
 		at += int64(reasonEnd) + fields + size
 	}
 	return sortItems(s.path(), s.items)
@@ -203,7 +204,7 @@ func (s *spoolInput) next(im *inFlight) error {
 	}
 	it := s.items[0]
 	place := s.places[it.index]
-	im.key, im.reason, im.place = it.key, place.reason, place
+	im.key, im.reason, im.place, im.label = it.key, place.reason, place, s.split.Label(place.label)
 	s.items = s.items[1:]
 	return nil
 }
@@ -218,12 +219,10 @@ func (s *spoolInput) load(im *inFlight) error {
 	if _, err := at.bucket.file.ReadAt(im.data, at.offset+at.fields); err != nil {
 		return s.wrap(err)
 	}
-	label, err := s.split.Label(im.key)
-	im.label = label
-	if err == nil && s.objects != nil {
-		err = s.objects.read(im)
+	if s.objects != nil {
+		return s.objects.read(im)
 	}
-	return err
+	return nil
 }
 
 func (s *spoolInput) done(im *inFlight) {

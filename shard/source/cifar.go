@@ -273,10 +273,6 @@ func (c *cifarSplit) find(key string) []byte {
 	return c.records[place]
 }
 
-func (c *cifarSplit) labelOf(record []byte) int32 {
-	return int32(record[len(c.format.metas)-1-c.label])
-}
-
 func (c *cifarSplit) Walk(ctx context.Context, s *Split, fn func(Item) error) (dataset.Labels, error) {
 	if err := c.load(ctx); err != nil {
 		return dataset.Labels{}, err
@@ -285,19 +281,13 @@ func (c *cifarSplit) Walk(ctx context.Context, s *Split, fn func(Item) error) (d
 	if c.label > 0 {
 		s.Note("the labels are the %d coarse ones", len(classes))
 	}
-	counts := make([]int, len(classes))
 	for i, record := range c.records {
-		counts[c.labelOf(record)]++
-		if err := errors.Join(ctx.Err(), fn(Item{Key: c.key(i), Label: c.labelOf(record), Labelled: true})); err != nil {
+		label := int32(record[len(c.format.metas)-1-c.label])
+		if err := errors.Join(ctx.Err(), fn(Item{Key: c.key(i), Label: label, Labelled: true})); err != nil {
 			return dataset.Labels{}, err
 		}
 	}
-	return dataset.Labels{Classes: classes, Used: dataset.UsedClasses(classes, counts), ByKey: func(key string) (int32, bool) {
-		if record := c.find(key); record != nil {
-			return c.labelOf(record), true
-		}
-		return 0, false
-	}}, nil
+	return dataset.Labels{Classes: classes}, nil
 }
 
 // Read returns the image of a key as a file in the format BMP, which every reader of images knows, loses nothing and takes no time to make.

@@ -204,8 +204,8 @@ func TestFieldsOfWebDataset(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%v, %v; want %v", got, err, want)
 	}
-	if label, err := s.Label("a"); err != nil || label != 1 {
-		t.Errorf("label %d, %v", label, err)
+	if label := mustItems(t, s)["a"].label; label != 1 {
+		t.Errorf("label %d", label)
 	}
 }
 
@@ -266,8 +266,8 @@ func TestFieldsOfLists(t *testing.T) {
 	if want := map[string]any{"age": 40.0, "ages": []any{40.0}}; err != nil || !reflect.DeepEqual(got["c.jpg"], want) {
 		t.Errorf("%v, %v", got, err)
 	}
-	if label, err := s.Label("a.jpg"); err != nil || label != 1 {
-		t.Error(label, err)
+	if label := mustItems(t, s)["a.jpg"].label; label != 1 {
+		t.Errorf("label %d", label)
 	}
 }
 

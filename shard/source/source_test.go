@@ -56,16 +56,14 @@ func items(s *Split) (map[string]item, error) {
 				return fmt.Errorf("%s: size %d, read %d", it.Key, it.Size, len(data))
 			}
 		}
-		got[it.Key] = item{data: string(data), reason: it.Reason}
+		got[it.Key] = item{data: string(data), reason: it.Reason, label: it.Label}
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
 	for key, it := range got {
-		if it.label, err = s.Label(key); err != nil {
-			return nil, err
-		}
+		it.label = s.Label(it.label)
 		if !s.Streamed() && it.reason == "" {
 			data, err := s.Read(key, nil)
 			if err != nil {

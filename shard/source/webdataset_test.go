@@ -43,9 +43,9 @@ func TestWebDatasetSamples(t *testing.T) {
 		t.Errorf("%q, split %q, output %s", s.Layout(), s.Name, s.Output)
 	}
 	want := map[string]item{"n01/a": {label: 3, data: "A"}, "b.v1/b": {label: 0, data: "B"}, "c": {label: 12, data: "C"}, "f": {label: 3, data: "F"},
-		"c.seg": {reason: "no label: there is no c.seg.cls beside c.seg.png in imagenet-train-000000.tar" + "; if this is a mask or the like, name the images' extension by --image-key"},
+		"c.seg": {label: -1, reason: "no label: there is no c.seg.cls beside c.seg.png in imagenet-train-000000.tar" + "; if this is a mask or the like, name the images' extension by --image-key"},
 		"d":     {label: 1, reason: "no image beside d.cls in imagenet-train-000000.tar"},
-		"e":     {reason: "no label: there is no e.cls beside e.webp in imagenet-train-000000.tar"}}
+		"e":     {label: -1, reason: "no label: there is no e.cls beside e.webp in imagenet-train-000000.tar"}}
 	if got := mustItems(t, s); !reflect.DeepEqual(got, want) {
 		t.Errorf("items %v, want %v", got, want)
 	}

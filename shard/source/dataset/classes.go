@@ -12,11 +12,10 @@ import (
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
-// Labels are the classes of a split and the label of each key.
+// Labels are the classes of a split and the labels of its items.
 type Labels struct {
 	Classes []string
-	ByKey   func(key string) (label int32, ok bool)
-	Used    []string // those of the classes that samples have; nil: all
+	Of      []int32 // the label of each Item.Label from 0 on; nil: those are the labels
 	// Folders says that each class is a folder or a tar, and so is known to be there.
 	Folders bool
 	// Numbered says that the classes are called by their labels only: the names that another split has for these labels are better.
@@ -33,20 +32,17 @@ func ClassIndex(classes []string) map[string]int32 {
 	return index
 }
 
-// UsedClasses returns the classes with samples.
-func UsedClasses(classes []string, counts []int) []string {
-	var used []string
-	for i, n := range counts {
-		if n > 0 {
-			used = append(used, classes[i])
-		}
+// of is the label of an Item.Label.
+func (l Labels) of(n int32) int32 {
+	if n < 0 || l.Of == nil {
+		return n
 	}
-	return used
+	return l.Of[n]
 }
 
 // relabel maps the labels of the split's own classes to those of the expected classes.
 func (s *Split) relabel(own Labels) (Labels, error) {
-	l := Labels{Classes: s.expected, ByKey: own.ByKey}
+	l := Labels{Classes: s.expected, Of: own.Of}
 	if own.Numbered {
 		if s.first.labels.Texts && len(own.Classes) > 0 {
 			return Labels{}, transport.Refuse(s.Path, "its labels are numbers, and those of %s are names: write both alike, "+
@@ -58,11 +54,13 @@ func (s *Split) relabel(own Labels) (Labels, error) {
 		}
 		return l, nil
 	}
-	used := own.Used
-	if used == nil {
-		used = own.Classes
+	used, index := own.Classes, ClassIndex(s.expected)
+	if !own.Folders {
+		used = nil
+		for _, label := range s.used(own) {
+			used = append(used, own.Classes[label])
+		}
 	}
-	index := ClassIndex(s.expected)
 	if foreign := Without(used, index); len(foreign) > 0 {
 		return Labels{}, transport.Refuse(s.Path, "%d of its %d classes are not among the %d of the other split (%s): "+
 			"the two splits' labels would not agree. Build the others by itself with --classes SET, the set of this split, "+
@@ -75,14 +73,42 @@ func (s *Split) relabel(own Labels) (Labels, error) {
 			len(used), len(s.expected), transport.SomeNames(Without(s.expected, ClassIndex(used))))
 	}
 	s.Note("%s has %d of the other split's %d classes and is labelled by those", s.Path, len(used), len(s.expected))
-	l.ByKey = func(key string) (int32, bool) {
-		label, ok := own.ByKey(key)
-		if label >= 0 && ok {
-			label = index[own.Classes[label]]
+	l.Of = make([]int32, len(s.seen))
+	for n := range l.Of {
+		if l.Of[n] = own.of(int32(n)); l.Of[n] >= 0 {
+			l.Of[n] = index[own.Classes[l.Of[n]]]
 		}
-		return label, ok
 	}
 	return l, nil
+}
+
+// see notes the label of an item.
+func (s *Split) see(label int32) {
+	if label < 0 {
+		s.unlabelled++
+		return
+	}
+	s.seen = append(s.seen, make([]bool, max(0, int(label)+1-len(s.seen)))...)
+	s.seen[label] = true
+}
+
+// used returns the labels of the items so far, in order.
+func (s *Split) used(l Labels) (labels []int32) {
+	for n, seen := range s.seen {
+		if label := l.of(int32(n)); seen && label >= 0 {
+			labels = append(labels, label)
+		}
+	}
+	slices.Sort(labels)
+	return slices.Compact(labels)
+}
+
+// Seen returns the number of labels that the items so far need, from 0 to the largest, and how many items have no label.
+func (s *Split) Seen(l Labels) (n, unlabelled int) {
+	for _, label := range s.used(l) {
+		n = int(label) + 1
+	}
+	return n, s.unlabelled
 }
 
 // Without returns the names that an index lacks.

@@ -70,7 +70,7 @@ type Item struct {
 	// Streamed, Split.Place returns the file.
 	Object string
 	Offset int64
-	// Label is valid if Labelled; otherwise Split.Label returns it after the walk.
+	// Label is the label already if Labelled; otherwise Split.Label turns it into the label after the walk.
 	Label    int32
 	Labelled bool
 	// Fields holds the values of the fields if the split is Streamed and Reason is empty, valid as long as Data; otherwise nil, and
@@ -101,15 +101,17 @@ type Split struct {
 	// Output is the default folder of the packed set: "/data/train-shards" for "/data/train".
 	Output string
 
-	Kind     *Kind
-	Options  Options
-	layout   Layout
-	fields   []Field // the fields of the options, with their types
-	labels   Labels
-	first    *Split // the first split of the same source
-	expected []string
-	notes    []string
-	cut      []string // tars without their end
+	Kind       *Kind
+	Options    Options
+	layout     Layout
+	fields     []Field // the fields of the options, with their types
+	labels     Labels
+	seen       []bool // the Item.Label of the items so far
+	unlabelled int    // items so far without a label
+	first      *Split // the first split of the same source
+	expected   []string
+	notes      []string
+	cut        []string // tars without their end
 }
 
 // NewSplit is a split of that layout.
@@ -179,7 +181,9 @@ func (s *Split) ExpectClasses(classes []string) { s.expected = slices.Clone(clas
 // data end it with a *FormatError.
 func (s *Split) Walk(ctx context.Context, fn func(Item) error) error {
 	images := 0
+	s.seen, s.unlabelled = nil, 0
 	l, err := s.layout.Walk(ctx, s, func(it Item) error {
+		s.see(it.Label)
 		if !s.Options.Select.Takes(it.Key) {
 			return nil
 		}
@@ -240,15 +244,8 @@ func (s *Split) Reopen() *Split {
 // Classes are the names of the labels 0, 1, …; they are known after Walk.
 func (s *Split) Classes() []string { return s.labels.Classes }
 
-// Label returns the label of a key from Walk.
-func (s *Split) Label(key string) (int32, error) {
-	if s.labels.ByKey != nil { // else nothing was walked over
-		if label, ok := s.labels.ByKey(key); ok {
-			return label, nil
-		}
-	}
-	return 0, fmt.Errorf("source: %s: no label for %q", s.Path, key)
-}
+// Label returns the label of an item by its Item.Label; it is known after Walk.
+func (s *Split) Label(of int32) int32 { return s.labels.of(of) }
 
 // Read returns the content of an item, in buf if it is large enough. The split must not be Streamed. A file that is too large or not
 // regular gives a *RejectError. Many goroutines may call it.
@@ -297,6 +294,7 @@ var errEnough = errors.New("enough")
 func (s *Split) Preview(ctx context.Context, samples int, limit time.Duration) (Preview, error) {
 	look := s.Reopen() // Walk changes it
 	p := Preview{Samples: []PreviewSample{}}
+	var labels []int32 // the Item.Label of each sample
 	until := time.Now().Add(limit)
 	err := look.Walk(ctx, func(it Item) error {
 		if it.Reason != "" {
@@ -307,7 +305,7 @@ func (s *Split) Preview(ctx context.Context, samples int, limit time.Duration) (
 			if it.Labelled {
 				sample.Label = &it.Label
 			}
-			p.Samples = append(p.Samples, sample)
+			p.Samples, labels = append(p.Samples, sample), append(labels, it.Label)
 		}
 		p.Images++
 		if look.Streamed() && p.Images == samples || time.Now().After(until) {
@@ -327,8 +325,8 @@ func (s *Split) Preview(ctx context.Context, samples int, limit time.Duration) (
 	}
 	for i := range p.Samples {
 		sample := &p.Samples[i]
-		if label, err := look.Label(sample.Key); p.Whole && err == nil {
-			sample.Label = &label
+		if p.Whole {
+			sample.Label = new(look.Label(labels[i]))
 		}
 		switch {
 		case sample.Label == nil:

@@ -28,6 +28,7 @@ const (
 
 // classCount counts the files of one class.
 type classCount struct {
+	label   int32 // the File.Label of its files: the place of the class among those in the order of their first files
 	files   int
 	parquet int      // files of this name
 	direct  int      // images in the class's own folder, by their names
@@ -95,6 +96,7 @@ func (c *classRule) Take(f *transport.File) (bool, error) {
 		c.parents[parent] = true
 	}
 	c.add(class, rest)
+	f.Label = c.counts[class].label
 	return true, nil
 }
 
@@ -128,7 +130,7 @@ func (c *classRule) takes(class string) bool {
 
 // selected gives the classes of the list, in its order.
 func (c *classRule) selected(s *dataset.Split, found []string) (dataset.Labels, error) {
-	l := c.labelsOf(c.wanted.Names, c.index)
+	l := c.labelsOf(c.wanted.Names)
 	note, err := c.wanted.chosen(s.Path, len(found), slices.Sorted(maps.Keys(c.leftOut)))
 	if err == nil && !s.Options.ForceClasses {
 		err = c.checkDepth(s, found)
@@ -143,7 +145,7 @@ func (c *classRule) selected(s *dataset.Split, found []string) (dataset.Labels, 
 func (c *classRule) class(name string) *classCount {
 	n := c.counts[name]
 	if n == nil {
-		n = new(classCount)
+		n = &classCount{label: int32(len(c.counts))}
 		c.counts[name] = n
 	}
 	return n
@@ -198,16 +200,16 @@ func (c *classRule) Labels(s *dataset.Split) (dataset.Labels, error) {
 		}
 	}
 	classes = dataset.OrderClasses(s, classes)
-	return c.labelsOf(classes, dataset.ClassIndex(classes)), nil
+	return c.labelsOf(classes), nil
 }
 
 // labelsOf are the labels by class folders.
-func (c *classRule) labelsOf(classes []string, index map[string]int32) dataset.Labels {
-	return dataset.Labels{Classes: classes, Folders: true, ByKey: func(key string) (int32, bool) {
-		class, _, _ := transport.KeyClass(key, c.level)
-		label, ok := index[class]
-		return label, ok
-	}}
+func (c *classRule) labelsOf(classes []string) dataset.Labels {
+	l, index := dataset.Labels{Classes: classes, Folders: true, Of: make([]int32, len(c.counts))}, dataset.ClassIndex(classes)
+	for name, n := range c.counts {
+		l.Of[n.label] = index[name]
+	}
+	return l
 }
 
 // notClasses are names of folders that hold classes or splits, and not images of one class.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"iter"
 	"math"
 	"path/filepath"
 	"slices"
@@ -86,15 +85,9 @@ type Resolved struct {
 	Note     string
 }
 
-// SplitLabels gives the labels of a split: all of them, and each by its key.
-func (r *Resolved) SplitLabels(s *dataset.Split, names ClassNames, byKey func(string) (int32, bool), all iter.Seq[int32],
-) (l dataset.Labels, err error) {
-	n, unlabelled := 0, 0
-	for label := range all {
-		if n = max(n, int(label)+1); label == NoLabel {
-			unlabelled++
-		}
-	}
+// SplitLabels gives the labels of a split after its walk; of is their Labels.Of.
+func (r *Resolved) SplitLabels(s *dataset.Split, names ClassNames, of []int32) (l dataset.Labels, err error) {
+	n, unlabelled := s.Seen(dataset.Labels{Of: of})
 	if unlabelled > 0 {
 		s.Note("%s no label: -1 stands for it", bytesize.Counted(unlabelled, "image has", "images have"))
 	}
@@ -106,7 +99,7 @@ func (r *Resolved) SplitLabels(s *dataset.Split, names ClassNames, byKey func(st
 			err = checkWnids(s, r.classes)
 		}
 	}
-	l.ByKey = byKey
+	l.Of = of
 	return l, err
 }
 

@@ -12,10 +12,10 @@ import (
 
 // A labelRule tells the labels of files by their names.
 type Rule interface {
-	// Take says whether a file is a sample. It may set the file's label and change its key. It also sees folders, which are never samples;
-	// the error fs.SkipDir leaves out their files.
+	// Take says whether a file is a sample. It sets the label of a sample, as Item has it. It also sees folders, which are never samples; the
+	// error fs.SkipDir leaves out their files.
 	Take(f *transport.File) (bool, error)
-	// Labels are those of the files that were taken.
+	// Labels are those of the files that were taken; s has seen all of them.
 	Labels(s *dataset.Split) (dataset.Labels, error)
 }
 
@@ -75,10 +75,5 @@ func (r *unlabelledRule) Take(f *transport.File) (bool, error) {
 
 func (r *unlabelledRule) Labels(s *dataset.Split) (dataset.Labels, error) {
 	s.NoteLeftOut(r.others, "file is not called as images are, and", "files are not called as images are, and")
-	return NoLabels(), nil
-}
-
-// NoLabels are the labels of a split without any.
-func NoLabels() dataset.Labels {
-	return dataset.Labels{Numbered: true, ByKey: func(string) (int32, bool) { return NoLabel, true }}
+	return dataset.Labels{Numbered: true}, nil
 }

@@ -59,15 +59,10 @@ func ValLabel(name string) (int32, error) {
 }
 
 // valRule labels the validation images of ILSVRC2012 by their numbers.
-type valRule struct {
-	s      *dataset.Split
-	counts []int // images of each label
-}
+type valRule struct{ s *dataset.Split }
 
 // ByValName labels the validation images of ILSVRC2012 by their numbers.
-func ByValName(s *dataset.Split) (Rule, error) {
-	return &valRule{s: s, counts: make([]int, len(wordnet.Wnids()))}, nil
-}
+func ByValName(s *dataset.Split) (Rule, error) { return &valRule{s}, nil }
 
 func (r *valRule) Take(f *transport.File) (bool, error) {
 	if f.Folder {
@@ -81,14 +76,9 @@ func (r *valRule) Take(f *transport.File) (bool, error) {
 		return false, f.Errorf("%v", err)
 	}
 	f.Label, f.Labelled = label, true
-	r.counts[label]++
 	return true, nil
 }
 
 func (r *valRule) Labels(*dataset.Split) (dataset.Labels, error) {
-	classes := wordnet.Wnids()
-	return dataset.Labels{Classes: classes, Used: dataset.UsedClasses(classes, r.counts), ByKey: func(key string) (int32, bool) {
-		label, err := ValLabel(key)
-		return label, err == nil
-	}}, nil
+	return dataset.Labels{Classes: wordnet.Wnids()}, nil
 }

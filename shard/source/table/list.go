@@ -119,25 +119,13 @@ func (l *listFile) errorf(line int, format string, args ...any) error {
 func (l *List) Describe() string { return "a list of images" }
 
 func (l *List) Walk(ctx context.Context, s *dataset.Split, fn func(dataset.Item) error) (dataset.Labels, error) {
-	label := func(key string) (int32, bool) {
-		i, ok := l.find(key)
-		if !ok {
-			return 0, false
-		}
-		return l.rows[i].label, true
-	}
-	all, err := l.labels.SplitLabels(s, l.names, label, func(yield func(int32) bool) {
-		for _, r := range l.rows {
-			yield(r.label)
-		}
-	})
-	if err != nil {
+	if err := l.walkFiles(ctx, fn); err != nil {
 		return dataset.Labels{}, err
 	}
 	if l.labels.Note != "" {
 		s.Note("%s", l.labels.Note)
 	}
-	return all, l.walkFiles(ctx, fn)
+	return l.labels.SplitLabels(s, l.names, nil)
 }
 
 // find returns the place of a key's row, or of the first row behind it.

@@ -30,8 +30,7 @@ type Parquet struct {
 	names  labelrule.ClassNames
 	named  bool // the labels are names of classes, or numbers as text
 	opts   dataset.Options
-	rows   map[string][]int32 // the label of each row, by its file's name without the extension
-	texts  labelrule.Column   // if named; until all rows are read their labels are places in it
+	texts  labelrule.Column // if named; until all rows are read their labels are places in it
 	fields []dataset.Field
 }
 
@@ -84,7 +83,7 @@ func (l *Parquet) Unlabelled() (is bool) {
 }
 
 func (l *Parquet) Walk(ctx context.Context, s *dataset.Split, fn func(dataset.Item) error) (dataset.Labels, error) {
-	l.rows, l.texts = make(map[string][]int32), labelrule.Column{}
+	l.texts = labelrule.Column{}
 	leftOut, wanted := 0, dataset.ClassIndex(l.names.Names)
 	for _, file := range l.paths {
 		stem := fileStem(file)
@@ -95,7 +94,6 @@ func (l *Parquet) Walk(ctx context.Context, s *dataset.Split, fn func(dataset.It
 			if err != nil {
 				return err
 			}
-			l.rows[stem] = append(l.rows[stem], label)
 			_, _, number := labelrule.WholeNumber(r.label)
 			if _, ok := wanted[r.label]; r.label != "" && len(wanted) > 0 && !ok && !number {
 				leftOut++
@@ -126,16 +124,7 @@ func (l *Parquet) Walk(ctx context.Context, s *dataset.Split, fn func(dataset.It
 			return dataset.Labels{}, err
 		}
 	}
-	return r.SplitLabels(s, l.names, l.label, func(yield func(int32) bool) {
-		for _, rows := range l.rows {
-			for i, label := range rows {
-				if r.Labels != nil && label >= 0 {
-					rows[i] = r.Labels[label]
-				}
-				yield(rows[i])
-			}
-		}
-	})
+	return r.SplitLabels(s, l.names, r.Labels)
 }
 
 // rowLabel is the label of a row, or the place of its text among the texts.
@@ -147,17 +136,6 @@ func (l *Parquet) rowLabel(text string, at labelrule.Errorf) (int32, error) {
 		return l.texts.Add(text, at)
 	}
 	return labelrule.ParseLabel(text, at)
-}
-
-// label finds the label of a key by its file and row.
-func (l *Parquet) label(key string) (int32, bool) {
-	stem, rest, _ := strings.Cut(key, "/")
-	digits, _, _ := strings.Cut(rest, "-")
-	row, err := strconv.Atoi(digits)
-	if labels := l.rows[stem]; err == nil && row >= 0 && row < len(labels) {
-		return labels[row], true
-	}
-	return 0, false
 }
 
 // parquetRow is one row. The fields are valid until the next one is read.

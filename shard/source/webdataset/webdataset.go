@@ -88,8 +88,7 @@ type walker struct {
 	group       string // the members' names up to the first dot
 	whole       sample // the sample of that key
 	dotted      sample // the last one with a key that goes on behind that dot
-	byKey       map[string]int32
-	counts      []int           // samples of each label
+	keys        map[string]bool
 	others      int             // members that are left out
 	leftOut     map[string]bool // the extensions of some of them
 	negative    int             // samples without a class, by their JSON
@@ -99,7 +98,7 @@ type walker struct {
 
 func (d *Tars) Walk(ctx context.Context, s *dataset.Split, fn func(dataset.Item) error) (dataset.Labels, error) {
 	w := &walker{Tars: d, split: s, fn: fn, walk: transport.Walk{Ctx: ctx}, find: Names(s.Options),
-		byKey: make(map[string]int32), leftOut: make(map[string]bool)}
+		keys: make(map[string]bool), leftOut: make(map[string]bool)}
 	if !s.Options.NoLabels {
 		w.labelMember, w.labelKey = LabelMember(d.label), strings.TrimPrefix(d.label, dataset.JSONPrefix)
 	}
@@ -117,18 +116,15 @@ func (d *Tars) Walk(ctx context.Context, s *dataset.Split, fn func(dataset.Item)
 			transport.SomeNames(slices.Sorted(maps.Keys(w.leftOut))))
 	}
 	if w.labelMember == "" {
-		return labelrule.NoLabels(), nil
+		return dataset.Labels{Numbered: true}, nil
 	}
-	l, err := d.names.Labels(s, len(w.counts))
+	n, _ := s.Seen(dataset.Labels{})
+	l, err := d.names.Labels(s, n)
 	if err != nil {
 		return dataset.Labels{}, err
 	}
-	l.Used, l.ByKey = dataset.UsedClasses(l.Classes, w.counts), func(key string) (int32, bool) {
-		label, ok := w.byKey[key]
-		return label, ok
-	}
 	if d.info != nil {
-		d.info.noteSamples(s, d.samples, len(w.byKey))
+		d.info.noteSamples(s, d.samples, len(w.keys))
 	}
 	if d.label != s.Options.Label {
 		s.Note("the labels are those of %s in the samples' JSON, as %s says", d.label, d.info.from)
@@ -265,18 +261,18 @@ func (w *walker) flush(t *transport.TarReader, ended *sample) error {
 	if sm.image == nil && (sm.label < 0 || ended == &w.dotted && w.labelKey != "") {
 		return nil
 	}
-	if _, twice := w.byKey[sm.key]; twice {
+	if w.keys[sm.key] {
 		return t.Errorf(sm.key, "the key %q occurs twice: write the tars again with keys that differ, and with the image and the label "+
 			"of a key one after the other (tar --sort=name)", sm.key)
 	}
+	w.keys[sm.key] = true
 	if sm.none {
-		w.byKey[sm.key] = 0
 		w.negative++
 		w.complete++
 		return nil
 	}
 	unlabelled := w.labelMember == "" || sm.unlabelled
-	it, hint := dataset.Item{Key: sm.key}, ""
+	it, hint := dataset.Item{Key: sm.key, Label: sm.label, Labelled: true}, ""
 	if ended == &w.dotted {
 		hint = imageKeyHint
 	}
@@ -290,15 +286,7 @@ func (w *walker) flush(t *transport.TarReader, ended *sample) error {
 		it.Reason = cmp.Or(transport.NameReason(sm.key), sm.image.Reason)
 		w.complete++
 	}
-	if w.byKey[sm.key] = sm.label; !unlabelled {
-		w.byKey[sm.key] = max(sm.label, 0) // a left-out sample needs no label
-	}
-	if sm.label >= 0 {
-		w.counts = append(w.counts, make([]int, max(0, int(sm.label)+1-len(w.counts)))...)
-		w.counts[sm.label]++
-	}
 	if it.Reason == "" {
-		it.Label, it.Labelled = sm.label, true
 		it.Size, it.Data = int64(sm.content.Len()), bytes.NewReader(sm.content.Bytes())
 		it.SetLocation(sm.image)
 		var err error
