@@ -24,7 +24,7 @@ type objectFiles struct {
 // stat returns what pins the file at a path.
 func (x *objectFiles) stat(path string) (o shard.IndexObject, err error) {
 	if path == "" {
-		return o, &source.FormatError{Path: x.split.Path, Msg: x.split.Layout() +
+		return o, &source.FormatError{Path: x.split.Path, Msg: x.split.Format +
 			" cannot be indexed, as its images lie in no file byte for byte: pack it (imgshard build)"}
 	}
 	o.Path = strings.TrimPrefix(strings.TrimPrefix(path, x.split.Root()), "/")

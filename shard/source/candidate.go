@@ -232,8 +232,9 @@ func (c *candidate) unknown() error {
 }
 
 // newSplit makes the only split of a candidate.
-func (c *candidate) newSplit(l dataset.Layout) *Split {
-	return dataset.NewSplit(cmp.Or(c.opts.Split, c.split), c.path, cmp.Or(c.output, transport.Stem(c.path))+"-shards", l, c.opts)
+func (c *candidate) newSplit(format string, l dataset.Layout) *Split {
+	return &Split{Name: cmp.Or(c.opts.Split, c.split), Path: c.path, Output: cmp.Or(c.output, transport.Stem(c.path)) + "-shards",
+		Format: format, Layout: l, Options: c.opts}
 }
 
 // images makes the split of a folder or tar in which each file is a sample. things names the samples in messages.
@@ -268,8 +269,8 @@ func (c *candidate) inTars(names ...string) (*transport.TarFiles, error) {
 }
 
 // newFiles makes the split of a candidate in which each file is a sample.
-func (c *candidate) newFiles(what string, t transport.Transport, rule func(*Split) (labelrule.Rule, error)) []*Split {
-	return []*Split{c.newSplit(&labelrule.Files{Transport: t, What: what, Rule: rule})}
+func (c *candidate) newFiles(format string, t transport.Transport, rule func(*Split) (labelrule.Rule, error)) []*Split {
+	return []*Split{c.newSplit(format, &labelrule.Files{Transport: t, Rule: rule})}
 }
 
 // bySplit makes one split of the files, or several if their names tell splits apart. open makes one of these from its files; its name is ""

@@ -115,11 +115,15 @@ func openCIFAR(from *candidate) ([]*Split, error) {
 	} else if c.from, err = from.inTars(); err != nil {
 		return nil, err
 	}
-	out := transport.Stem(c.path)
-	return []*Split{
-		dataset.NewSplit("train", c.path, out+"-train-shards", &cifarSplit{cifarFiles: c, prefix: "train", names: format.train}, from.opts),
-		dataset.NewSplit("val", c.path, out+"-val-shards", &cifarSplit{cifarFiles: c, prefix: "test", names: format.test}, from.opts),
-	}, nil
+	place := "folder"
+	if c.from.Streamed() {
+		place = "archive"
+	}
+	of := fmt.Sprintf("images of %s, the binary version's %s", format.name, place)
+	train := from.newSplit("the training "+of, &cifarSplit{cifarFiles: c, prefix: "train", names: format.train})
+	val := from.newSplit("the test "+of, &cifarSplit{cifarFiles: c, prefix: "test", names: format.test})
+	train.Name, train.Output, val.Name, val.Output = "train", transport.Stem(c.path)+"-train-shards", "val", transport.Stem(c.path)+"-val-shards"
+	return []*Split{train, val}, nil
 }
 
 // sniffCIFAR recognises an unpacked CIFAR by its files, and an archive by the first that is neither a folder nor its readme.html. It
@@ -245,14 +249,6 @@ func cifarClasses(data []byte, n int) (names []string, err error) {
 		return nil, fmt.Errorf("%d classes, not %d", len(names), n)
 	}
 	return names, nil
-}
-
-func (c *cifarSplit) Describe() string {
-	what, place := map[string]string{"train": "training", "test": "test"}[c.prefix], "folder"
-	if c.from.Streamed() {
-		place = "archive"
-	}
-	return fmt.Sprintf("the %s images of %s, the binary version's %s", what, c.format.name, place)
 }
 
 func (c *cifarSplit) Streamed() bool { return false }

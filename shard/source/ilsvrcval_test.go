@@ -55,8 +55,8 @@ func TestValidationImagesNeedNoLabels(t *testing.T) {
 	sourcetest.Write(t, filepath.Join(dir, "val/ILSVRC2012_devkit_t12.tar.gz"), []byte("the kit, which is not read"))
 	for _, path := range paths {
 		s := open(t, path, Options{})
-		if got := mustItems(t, s); !reflect.DeepEqual(got, want) || s.Name != "val" || !strings.HasSuffix(s.Layout(), "of ILSVRC2012's validation images") {
-			t.Errorf("%s: split %q, %s, items %v, want %v", path, s.Name, s.Layout(), got, want)
+		if got := mustItems(t, s); !reflect.DeepEqual(got, want) || s.Name != "val" || !strings.HasSuffix(s.Format, "of ILSVRC2012's validation images") {
+			t.Errorf("%s: split %q, %s, items %v, want %v", path, s.Name, s.Format, got, want)
 		}
 		if !slices.Equal(s.Classes(), wordnet.Wnids()) || len(s.Notes()) != 1 || !strings.Contains(s.Notes()[0], "has 50,000 images, and here are 5") {
 			t.Errorf("%s: %d classes, notes %q", path, len(s.Classes()), s.Notes())

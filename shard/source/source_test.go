@@ -166,8 +166,8 @@ func TestEveryLayoutGivesTheSame(t *testing.T) {
 		{"inside.zip", "a folder of class folders", "inside-shards"},
 	} {
 		s := open(t, filepath.Join(dir, tc.path), Options{})
-		if s.Layout() != tc.layout || s.Name != "train" || s.Output != filepath.Join(dir, tc.output) {
-			t.Errorf("%s: %q, split %q, output %s", tc.path, s.Layout(), s.Name, s.Output)
+		if s.Format != tc.layout || s.Name != "train" || s.Output != filepath.Join(dir, tc.output) {
+			t.Errorf("%s: %q, split %q, output %s", tc.path, s.Format, s.Name, s.Output)
 		}
 		if got := mustItems(t, s); !reflect.DeepEqual(got, wantTree()) {
 			t.Errorf("%s: items %v, want %v", tc.path, got, wantTree())

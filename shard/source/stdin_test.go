@@ -40,8 +40,8 @@ func TestStandardInput(t *testing.T) {
 		}
 		for i, s := range got {
 			gotItems, wantItems := mustItems(t, s), mustItems(t, want[i])
-			if !reflect.DeepEqual(gotItems, wantItems) || len(gotItems) == 0 || !reflect.DeepEqual(s.Classes(), want[i].Classes()) || s.Layout() != want[i].Layout() {
-				t.Errorf("%s: %d items from standard input, %d from the file; %s, %s", name, len(gotItems), len(wantItems), s.Layout(), want[i].Layout())
+			if !reflect.DeepEqual(gotItems, wantItems) || len(gotItems) == 0 || !reflect.DeepEqual(s.Classes(), want[i].Classes()) || s.Format != want[i].Format {
+				t.Errorf("%s: %d items from standard input, %d from the file; %s, %s", name, len(gotItems), len(wantItems), s.Format, want[i].Format)
 			}
 			if s.Streamed() && s.Bytes() != 0 {
 				t.Errorf("%s: %d bytes", name, s.Bytes())

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/shard/source/table"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
@@ -84,7 +85,7 @@ func newParquetSplit(c *candidate, paths []string) (*Split, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.newSplit(l), nil
+	return c.newSplit(bytesize.Counted(len(paths), "parquet file", "parquet files"), l), nil
 }
 
 // lists is a file that names images and their labels, one in each line, as CSV, TSV or JSON lines:
@@ -153,7 +154,7 @@ func (c *candidate) openListFile(file, root string) ([]*Split, error) {
 	}
 	var splits []*Split
 	for _, l := range parts {
-		s := c.newSplit(l)
+		s := c.newSplit("a list of images", l)
 		s.Output = base + "-shards"
 		if name := l.Name(); name != "" {
 			s.Name, s.Output = name, base+"-"+name+"-shards"

@@ -39,8 +39,8 @@ func TestWebDatasetSamples(t *testing.T) {
 	sourcetest.Write(t, filepath.Join(dir, "wds/imagenet-train-000002.tar"), webDatasetTar(t))
 	sourcetest.Write(t, filepath.Join(dir, "wds/_info.json"), []byte("{}"))
 	s := open(t, filepath.Join(dir, "wds"), Options{})
-	if s.Layout() != "3 tars of WebDataset" || s.Name != "train" || s.Output != filepath.Join(dir, "wds-shards") || !s.Streamed() {
-		t.Errorf("%q, split %q, output %s", s.Layout(), s.Name, s.Output)
+	if s.Format != "3 tars of WebDataset" || s.Name != "train" || s.Output != filepath.Join(dir, "wds-shards") || !s.Streamed() {
+		t.Errorf("%q, split %q, output %s", s.Format, s.Name, s.Output)
 	}
 	want := map[string]item{"n01/a": {label: 3, data: "A"}, "b.v1/b": {label: 0, data: "B"}, "c": {label: 12, data: "C"}, "f": {label: 3, data: "F"},
 		"c.seg": {label: -1, reason: "no label: there is no c.seg.cls beside c.seg.png in imagenet-train-000000.tar" + "; if this is a mask or the like, name the images' extension by --image-key"},
@@ -159,8 +159,8 @@ func TestWebDatasetSplits(t *testing.T) {
 		}
 	}
 	s := open(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "imagenet1k-validation-00.tar"), sample("a", 0)), Options{})
-	if got := mustItems(t, s); s.Name != "val" || s.Layout() != "1 tar of WebDataset" || !strings.HasSuffix(s.Output, "validation-00-shards") || len(got) != 1 {
-		t.Errorf("one tar: split %s, %s, output %s, %v", s.Name, s.Layout(), s.Output, got)
+	if got := mustItems(t, s); s.Name != "val" || s.Format != "1 tar of WebDataset" || !strings.HasSuffix(s.Output, "validation-00-shards") || len(got) != 1 {
+		t.Errorf("one tar: split %s, %s, output %s, %v", s.Name, s.Format, s.Output, got)
 	}
 	more := open(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "val.tar"), sample("a", 10)), Options{})
 	more.ExpectClasses(s.Classes())

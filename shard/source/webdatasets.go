@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 	"github.com/imgfeed/imgfeed/shard/source/webdataset"
 )
@@ -142,7 +143,7 @@ func newWebDatasetSplit(c *candidate, tars, others, nameFolders []string, split 
 	if err != nil {
 		return nil, err
 	}
-	s := c.newSplit(d)
+	s := c.newSplit(bytesize.Counted(len(in.Paths), "tar of WebDataset", "tars of WebDataset"), d)
 	others = slices.DeleteFunc(slices.Clone(others), func(f string) bool { return d.Reads(filepath.Join(c.path, f)) })
 	s.NoteLeftOut(others, "file beside the tars is", "files beside the tars are")
 	return s, nil

@@ -156,7 +156,7 @@ func runBuild(c *cobra.Command, src []string, f buildFlags) error {
 			return err
 		}
 		for _, s := range splits {
-			fmt.Fprintf(show.w, "%s: %s is %s\n", s.Name, s.Path, s.Layout())
+			fmt.Fprintf(show.w, "%s: %s is %s\n", s.Name, s.Path, s.Format)
 		}
 		small := !f.Index && !slices.ContainsFunc(splits, func(s *source.Split) bool { return !s.Decoded() })
 		stored, err := f.encoding.choose(small)

@@ -150,7 +150,7 @@ func (r *inspection) addSources(ctx context.Context, paths []string, splits []*s
 			classes = p.Classes
 		}
 		one := inspectedSource{
-			Split: s.Name, Path: s.Path, Layout: s.Layout(), Output: s.Output,
+			Split: s.Name, Path: s.Path, Layout: s.Format, Output: s.Output,
 			Images: p.Images, Counted: p.Whole, Bytes: s.Bytes(), ClassNames: p.Classes,
 			First: p.Samples, Warnings: append([]string{}, p.Notes...),
 		}

@@ -96,10 +96,10 @@ func (s *Split) bind() error {
 	if len(s.Options.Fields) == 0 {
 		return nil
 	}
-	l, ok := s.layout.(fielded)
+	l, ok := s.Layout.(fielded)
 	if !ok {
 		return transport.Refuse(s.Path, "is %s, which has no fields: --field takes columns of parquet files and of lists, and members of "+
-			"WebDataset's samples: list the images with their values in a file of CSV or JSON lines", s.Layout())
+			"WebDataset's samples: list the images with their values in a file of CSV or JSON lines", s.Format)
 	}
 	s.fields = append([]Field(nil), s.Options.Fields...)
 	if err := l.BindFields(s.fields); err != nil {
@@ -122,7 +122,7 @@ func (s *Split) AppendFields(dst []byte, key string) ([]byte, error) {
 	if len(s.fields) == 0 {
 		return dst, nil
 	}
-	return s.layout.(fielded).AppendFields(dst, key)
+	return s.Layout.(fielded).AppendFields(dst, key)
 }
 
 // AppendText appends a value given as text: a cell of a table, or the content of a file.

@@ -80,18 +80,9 @@ type Item struct {
 
 // Layout is how a split lies on disk.
 type Layout interface {
-	// Describe names the layout for people.
-	Describe() string
+	transport.Contents
 	// Walk calls fn for every item and returns the classes and labels.
 	Walk(ctx context.Context, s *Split, fn func(Item) error) (Labels, error)
-	// Read returns the content of an item that walk gave without Data.
-	Read(key string, buf []byte) ([]byte, error)
-	// Streamed says that walk gives Data.
-	Streamed() bool
-	// Place returns the path of an item's file, and for "" the folder of all; "" if items are not files of their own.
-	Place(key string) string
-	// Bytes is about how many bytes walk reads, 0 when it reads only folders.
-	Bytes() int64
 }
 
 // Split is one split of a dataset. Walk it once, then ask for labels and contents.
@@ -100,10 +91,12 @@ type Split struct {
 	Path string // the folder or tar
 	// Output is the default folder of the packed set: "/data/train-shards" for "/data/train".
 	Output string
+	// Format describes the layout in words, such as "a folder of class folders".
+	Format string
 
-	Kind       *Kind
-	Options    Options
-	layout     Layout
+	Kind    *Kind
+	Options Options
+	Layout
 	fields     []Field // the fields of the options, with their types
 	labels     Labels
 	seen       []bool // the Item.Label of the items so far
@@ -112,11 +105,6 @@ type Split struct {
 	expected   []string
 	notes      []string
 	cut        []string // tars without their end
-}
-
-// NewSplit is a split of that layout.
-func NewSplit(name, path, output string, l Layout, opts Options) *Split {
-	return &Split{Name: name, Path: path, Output: output, layout: l, Options: opts}
 }
 
 // Bind completes the splits of a source that the options were given for: their fields, and that the labels of all are those of the first.
@@ -139,24 +127,15 @@ func Bind(path string, splits []*Split, opts Options) error {
 	} {
 		taken := slices.ContainsFunc(splits, func(s *Split) bool { return slices.Contains(s.Kind.Takes, o.flag) })
 		if o.given && !taken {
-			return transport.Refuse(path, "is %s, which has labels and class names itself: %s is %s", splits[0].Layout(), o.flag, o.of)
+			return transport.Refuse(path, "is %s, which has labels and class names itself: %s is %s", splits[0].Format, o.flag, o.of)
 		}
 	}
 	return nil
 }
 
-// Layout describes the format in words, such as "a folder of class folders".
-func (s *Split) Layout() string { return s.layout.Describe() }
-
-// Streamed says that Walk passes the contents along in the order of the tars, and that Read cannot return them later.
-func (s *Split) Streamed() bool { return s.layout.Streamed() }
-
 // Decoded says that the images are best packed decoded and in their own size: they are so small that files save nothing and resizing gains
 // nothing.
 func (s *Split) Decoded() bool { return s.Kind.Decoded }
-
-// Bytes is the size of the tars that Walk reads; 0 for folders.
-func (s *Split) Bytes() int64 { return s.layout.Bytes() }
 
 // Notes returns messages for the user, such as files that were left out and why. They are complete after Walk.
 func (s *Split) Notes() []string { return s.notes }
@@ -182,7 +161,7 @@ func (s *Split) ExpectClasses(classes []string) { s.expected = slices.Clone(clas
 func (s *Split) Walk(ctx context.Context, fn func(Item) error) error {
 	images := 0
 	s.seen, s.unlabelled = nil, 0
-	l, err := s.layout.Walk(ctx, s, func(it Item) error {
+	l, err := s.Layout.Walk(ctx, s, func(it Item) error {
 		s.see(it.Label)
 		if !s.Options.Select.Takes(it.Key) {
 			return nil
@@ -215,7 +194,7 @@ func (s *Split) CutOff(tars []string) { s.cut = tars }
 
 // Unlabelled says that the layout has no labels, as for test images.
 func (s *Split) Unlabelled() bool {
-	l, ok := s.layout.(interface{ Unlabelled() bool })
+	l, ok := s.Layout.(interface{ Unlabelled() bool })
 	return ok && l.Unlabelled()
 }
 
@@ -247,15 +226,8 @@ func (s *Split) Classes() []string { return s.labels.Classes }
 // Label returns the label of an item by its Item.Label; it is known after Walk.
 func (s *Split) Label(of int32) int32 { return s.labels.of(of) }
 
-// Read returns the content of an item, in buf if it is large enough. The split must not be Streamed. A file that is too large or not
-// regular gives a *RejectError. Many goroutines may call it.
-func (s *Split) Read(key string, buf []byte) ([]byte, error) { return s.layout.Read(key, buf) }
-
 // Root is the folder or URL that holds the files named by Item.Object and Place.
-func (s *Split) Root() string { return cmp.Or(s.layout.Place(""), s.Path) }
-
-// Place returns the path of an item's file if the split is not Streamed; "" if the item is not a file of its own, as in a zip.
-func (s *Split) Place(key string) string { return s.layout.Place(key) }
+func (s *Split) Root() string { return cmp.Or(s.Place(""), s.Path) }
 
 // InFolders says that the split's folders can be built by themselves, as those in tars and zips cannot.
 func (s *Split) InFolders() bool { return !s.Streamed() && s.Place("") != "" }

@@ -22,11 +22,8 @@ type Rule interface {
 // Files is the layout of a dataset in which each file is a sample.
 type Files struct {
 	transport.Transport
-	What string // a description for people
 	Rule func(s *dataset.Split) (Rule, error)
 }
-
-func (l *Files) Describe() string { return l.What }
 
 func (l *Files) Walk(ctx context.Context, s *dataset.Split, fn func(dataset.Item) error) (dataset.Labels, error) {
 	rule, err := l.Rule(s)

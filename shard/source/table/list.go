@@ -116,8 +116,6 @@ func (l *listFile) errorf(line int, format string, args ...any) error {
 	return transport.Refuse(l.path, "line %d: %s", line, fmt.Sprintf(format, args...))
 }
 
-func (l *List) Describe() string { return "a list of images" }
-
 func (l *List) Walk(ctx context.Context, s *dataset.Split, fn func(dataset.Item) error) (dataset.Labels, error) {
 	if err := l.walkFiles(ctx, fn); err != nil {
 		return dataset.Labels{}, err

@@ -68,10 +68,6 @@ func NewParquet(paths []string, opts dataset.Options) (*Parquet, error) {
 // fileStem is a file's name without folders and extension.
 func fileStem(file string) string { return strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)) }
 
-func (l *Parquet) Describe() string {
-	return bytesize.Counted(len(l.paths), "parquet file", "parquet files")
-}
-
 // Unlabelled says that the first label is -1, as those of test images are.
 func (l *Parquet) Unlabelled() (is bool) {
 	l.file(context.Background(), l.paths[0], func(_ int, r *parquetRow) error {

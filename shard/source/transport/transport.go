@@ -42,18 +42,25 @@ func (f *File) Errorf(format string, args ...any) error {
 	return RefuseEntry(f.dir, f.Name, format, args...)
 }
 
-// A transport is where files lie.
+// Contents are those of files or samples with keys.
+type Contents interface {
+	// Streamed says that a walk passes the contents along, in the order of the tars, and that Read cannot return them later.
+	Streamed() bool
+	// Read returns a content that is not Streamed, in buf if it is large enough. A file that is too large or not regular gives a
+	// *RejectError. Many goroutines may call it.
+	Read(key string, buf []byte) ([]byte, error)
+	// Place returns the path of the file with a content that is not Streamed, or "" if it has no file of its own, as in a zip; for the key
+	// "" it returns the folder of all files, or "".
+	Place(key string) string
+	// Bytes is about how many bytes a walk reads; 0 when it reads only folders.
+	Bytes() int64
+}
+
+// A Transport is where files lie.
 type Transport interface {
+	Contents
 	// Files calls fn for every file, and for folders before the files in them. fn returns fs.SkipDir to leave out a folder.
 	Files(w *Walk, fn func(*File) error) error
-	// Read returns the content of a file that was given without data.
-	Read(key string, buf []byte) ([]byte, error)
-	// Streamed says that files come with data, and cannot be read afterwards.
-	Streamed() bool
-	// Place returns the path of a file, and for "" the folder of all; "" if there is no such path.
-	Place(key string) string
-	// Bytes is about how many bytes files reads; 0 when it reads only folders.
-	Bytes() int64
 }
 
 // Walk is the state of one walk over files.

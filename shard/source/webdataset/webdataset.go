@@ -60,10 +60,6 @@ func (d *Tars) Reads(file string) bool {
 	return file == d.names.From || d.info != nil && slices.Contains(infoNames, filepath.Base(file))
 }
 
-func (d *Tars) Describe() string {
-	return bytesize.Counted(len(d.Paths), "tar of WebDataset", "tars of WebDataset")
-}
-
 // sample is a sample, as far as it has been read.
 type sample struct {
 	key     string
