@@ -273,9 +273,19 @@ func (c *candidate) newFiles(format string, t transport.Transport, rule func(*Sp
 	return []*Split{c.newSplit(format, &labelrule.Files{Transport: t, Rule: rule})}
 }
 
-// bySplit makes one split of the files, or several if their names tell splits apart. open makes one of these from its files; its name is ""
-// if the names say nothing. Test images without labels are left out unless Options.Test takes them.
-func (c *candidate) bySplit(names []string, open func(split string, files []string) (*Split, error)) ([]*Split, error) {
+// one is the candidate of one split, of several in the same place; it is c for "".
+func (c *candidate) one(split string) *candidate {
+	if split == "" {
+		return c
+	}
+	q := *c
+	q.split, q.output = split, cmp.Or(c.output, transport.Stem(c.path))+"-"+split
+	return &q
+}
+
+// bySplit makes one split of the files, or several if their names tell splits apart. open makes one of these from its files. Test images
+// without labels are left out unless Options.Test takes them.
+func (c *candidate) bySplit(names []string, open func(c *candidate, files []string) (*Split, error)) ([]*Split, error) {
 	groups := make(map[string][]string)
 	for _, name := range names {
 		split := transport.NamedSplit(name)
@@ -304,19 +314,17 @@ func (c *candidate) bySplit(names []string, open func(split string, files []stri
 		if groups[name] == nil {
 			continue
 		}
-		s, err := open(name, groups[name])
+		q := c.one(name)
+		if !several {
+			q.output = c.output
+		}
+		s, err := open(q, groups[name])
 		if err != nil {
 			return nil, err
 		}
 		if name == "test" && len(splits) > 0 && !c.opts.Test && s.Unlabelled() {
 			splits[0].Note("the test images have no labels and are left out: --test takes them, with the label -1")
 			continue
-		}
-		if c.opts.Split == "" {
-			s.Name = cmp.Or(name, s.Name)
-		}
-		if several {
-			s.Output = cmp.Or(c.output, c.path) + "-" + name + "-shards"
 		}
 		splits = append(splits, s)
 	}

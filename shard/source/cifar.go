@@ -120,10 +120,10 @@ func openCIFAR(from *candidate) ([]*Split, error) {
 		place = "archive"
 	}
 	of := fmt.Sprintf("images of %s, the binary version's %s", format.name, place)
-	train := from.newSplit("the training "+of, &cifarSplit{cifarFiles: c, prefix: "train", names: format.train})
-	val := from.newSplit("the test "+of, &cifarSplit{cifarFiles: c, prefix: "test", names: format.test})
-	train.Name, train.Output, val.Name, val.Output = "train", transport.Stem(c.path)+"-train-shards", "val", transport.Stem(c.path)+"-val-shards"
-	return []*Split{train, val}, nil
+	return []*Split{
+		from.one("train").newSplit("the training "+of, &cifarSplit{cifarFiles: c, prefix: "train", names: format.train}),
+		from.one("val").newSplit("the test "+of, &cifarSplit{cifarFiles: c, prefix: "test", names: format.test}),
+	}, nil
 }
 
 // sniffCIFAR recognises an unpacked CIFAR by its files, and an archive by the first that is neither a folder nor its readme.html. It

@@ -128,7 +128,7 @@ func openUnlabelled(c *candidate) ([]*Split, error) {
 	if c.folder != nil {
 		names, others := c.tars()
 		if len(names) > 0 && len(c.folders)+len(c.sets) == 0 && !slices.ContainsFunc(others, transport.NamedImage) {
-			return c.bySplit(names, func(_ string, files []string) (*Split, error) {
+			return c.bySplit(names, func(c *candidate, files []string) (*Split, error) {
 				t, err := c.inTars(files...)
 				return c.newFiles(fmt.Sprintf("%d tars of images without labels", len(files)), t, labelrule.WithoutLabels)[0], err
 			})

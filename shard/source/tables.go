@@ -51,7 +51,7 @@ func openParquetFiles(c *candidate) ([]*Split, error) {
 	if len(names) == 0 {
 		return nil, nil
 	}
-	return c.bySplit(names, func(_ string, files []string) (*Split, error) {
+	return c.bySplit(names, func(c *candidate, files []string) (*Split, error) {
 		var paths []string
 		for _, f := range files {
 			paths = append(paths, filepath.Join(c.path, f))
@@ -116,6 +116,7 @@ func openList(c *candidate) ([]*Split, error) {
 		return nil, nil
 	}
 	root := filepath.Dir(c.path)
+	c.output = strings.TrimSuffix(c.path, filepath.Ext(c.path))
 	if c.opts.Images != "" {
 		var err error
 		if root, err = transport.Absolute(c.opts.Images); err != nil {
@@ -148,18 +149,9 @@ func openListInFolder(c *candidate) ([]*Split, error) {
 // openListFile makes a split of a list, or one for each value of its column "split". It returns no splits if the file is not a list.
 func (c *candidate) openListFile(file, root string) ([]*Split, error) {
 	parts, err := table.ReadLists(file, root, c.opts)
-	base := strings.TrimSuffix(c.path, filepath.Ext(c.path))
-	if c.folder != nil {
-		base = cmp.Or(c.output, c.path)
-	}
 	var splits []*Split
 	for _, l := range parts {
-		s := c.newSplit("a list of images", l)
-		s.Output = base + "-shards"
-		if name := l.Name(); name != "" {
-			s.Name, s.Output = name, base+"-"+name+"-shards"
-		}
-		splits = append(splits, s)
+		splits = append(splits, c.one(l.Name()).newSplit("a list of images", l))
 	}
 	return splits, err
 }

@@ -2,7 +2,6 @@ package source
 
 import (
 	"archive/tar"
-	"cmp"
 	"errors"
 	"io"
 	"maps"
@@ -93,8 +92,8 @@ func openWebDatasets(c *candidate) ([]*Split, error) {
 	if c.part {
 		nameFolders = append(nameFolders, filepath.Dir(c.path))
 	}
-	return c.bySplit(tars, func(split string, files []string) (*Split, error) {
-		return newWebDatasetSplit(c, files, others, nameFolders, cmp.Or(split, c.split))
+	return c.bySplit(tars, func(c *candidate, files []string) (*Split, error) {
+		return newWebDatasetSplit(c, files, others, nameFolders)
 	})
 }
 
@@ -129,17 +128,17 @@ func openWebDatasetTar(c *candidate) ([]*Split, error) {
 	if c.stdin == nil {
 		nameFolders = []string{filepath.Dir(c.path)}
 	}
-	s, err := newWebDatasetSplit(c, nil, nil, nameFolders, c.split)
+	s, err := newWebDatasetSplit(c, nil, nil, nameFolders)
 	return []*Split{s}, err
 }
 
 // newWebDatasetSplit is the split of some tars in a folder, beside which others lie, or of the candidate itself.
-func newWebDatasetSplit(c *candidate, tars, others, nameFolders []string, split string) (*Split, error) {
+func newWebDatasetSplit(c *candidate, tars, others, nameFolders []string) (*Split, error) {
 	in, err := c.inTars(tars...)
 	if err != nil {
 		return nil, err
 	}
-	d, err := webdataset.New(in, c.opts, nameFolders, split, c.folder != nil && !c.given)
+	d, err := webdataset.New(in, c.opts, nameFolders, c.split, c.folder != nil && !c.given)
 	if err != nil {
 		return nil, err
 	}
