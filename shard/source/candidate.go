@@ -118,7 +118,7 @@ func (c *candidate) openZip() error {
 		if c.folder, err = listFolder(z, c.path); err != nil {
 			return err
 		}
-		if len(c.folders) != 1 || len(c.files)+len(c.sets) > 0 || transport.IsSplitFolder(c.folders[0]) ||
+		if len(c.folders) != 1 || len(c.files)+len(c.sets) > 0 || transport.FolderSplit(c.folders[0]) != "" ||
 			labelrule.NamedNoClass(c.folders[0]) && c.folders[0] != "data" {
 			return nil
 		}

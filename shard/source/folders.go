@@ -62,11 +62,11 @@ func (c *candidate) enterTarFolder() error {
 		return err
 	}
 	parts := strings.Split(m.name, "/")
-	if len(parts) <= 2 || parts[0] != path.Base(transport.Stem(c.path)) && !transport.IsSplitFolder(parts[0]) {
+	if len(parts) <= 2 || parts[0] != path.Base(transport.Stem(c.path)) && transport.FolderSplit(parts[0]) == "" {
 		return nil
 	}
 	c.strip = parts[0] + "/"
-	if transport.IsSplitFolder(parts[1]) {
+	if transport.FolderSplit(parts[1]) != "" {
 		return transport.RefuseEntry(c.path, m.name, "a tar that holds several splits: unpack it and build its folder")
 	}
 	return nil
@@ -169,33 +169,37 @@ var splitFolders = Kind{
 	Labels: "those of each; val's classes are among train's and have their labels",
 }
 
-// findSplits finds the names of the two splits in a folder. A folder "train" or "val" alone makes a split only where there is no other
-// folder, since a class may be called so.
-func (f *folder) findSplits() (train, val string) {
-	train, val = transport.SplitFolder(f.folders, "train"), transport.SplitFolder(f.folders, "val")
-	onlySplits := !slices.ContainsFunc(f.folders, func(name string) bool { return !transport.IsSplitFolder(name) })
-	foldersSayIt := (train != "" && val != "") || (onlySplits && (train != "" || val != ""))
-	if len(f.folders) > 0 && !foldersSayIt {
-		return "", ""
+// findSplits finds the names of the splits in a folder. A folder "train" or "val" alone makes a split only where there is no other folder,
+// since a class may be called so.
+func (f *folder) findSplits() map[string]string {
+	names := make(map[string]string) // keyed by split, "" for another folder
+	for _, name := range slices.Backward(f.folders) {
+		names[transport.FolderSplit(name)] = name
 	}
-	if train == "" && slices.Contains(f.files, trainTarName) {
-		train = trainTarName
+	train, val := names["train"] != "", names["val"] != ""
+	if len(f.folders) > 0 && !(train && val) && (names[""] != "" || !train && !val) {
+		return nil
 	}
-	if val == "" && slices.Contains(f.files, valTarName) {
-		val = valTarName
+	delete(names, "")
+	if !train && slices.Contains(f.files, trainTarName) {
+		names["train"] = trainTarName
 	}
-	return train, val
+	if !val && slices.Contains(f.files, valTarName) {
+		names["val"] = valTarName
+	}
+	return names
 }
 
 func openSplitFolders(c *candidate) ([]*Split, error) {
 	if c.folder == nil || c.part {
 		return nil, nil
 	}
-	train, val := c.findSplits()
+	names := c.findSplits()
+	train, val := names["train"], names["val"]
 	if train == "" && val == "" {
 		return nil, nil
 	}
-	names, both := map[string]string{"train": train, "val": val, "test": transport.SplitFolder(c.folders, "test")}, train != "" && val != ""
+	both := train != "" && val != ""
 	if name := names[c.opts.Split]; both && name != "" {
 		return c.openPart(name, c.opts.Split)
 	}
@@ -222,7 +226,7 @@ func openSplitFolders(c *candidate) ([]*Split, error) {
 	for _, f := range c.folders {
 		if !slices.Contains(taken, f) {
 			hint := "build it by itself if it is wanted"
-			if transport.IsSplitFolder(f) {
+			if transport.FolderSplit(f) != "" {
 				hint += ", or --test takes it too"
 			}
 			splits[0].Note("folder %s is left out; %s", filepath.Join(c.path, f), hint)

@@ -217,7 +217,7 @@ var notClasses = []string{"data", "images", "image", "imgs", "img", "dataset", "
 
 // NamedNoClass says that a folder has the name of a split or of a folder of images.
 func NamedNoClass(name string) bool {
-	return transport.IsSplitFolder(name) || slices.Contains(notClasses, strings.ToLower(name))
+	return transport.FolderSplit(name) != "" || slices.Contains(notClasses, strings.ToLower(name))
 }
 
 // check refuses classes that look like a mistake.

@@ -103,23 +103,10 @@ func SplitName(p string) string {
 var splitNames = map[string]string{"val": "val", "valid": "val", "validation": "val", "test": "test", "testing": "test",
 	"train": "train", "training": "train"}
 
-// folderSplit is the split that a folder holds by custom, as its name in any case of letters says; "": none. ImageNet-21K-P has a prefix
+// FolderSplit is the split that a folder holds by custom, as its name in any case of letters says; "": none. ImageNet-21K-P has a prefix
 // before it.
-func folderSplit(name string) string {
+func FolderSplit(name string) string {
 	return splitNames[strings.TrimPrefix(strings.ToLower(name), "imagenet21k_")]
-}
-
-// IsSplitFolder says that a folder of this name holds a split by custom.
-func IsSplitFolder(name string) bool { return folderSplit(name) != "" }
-
-// SplitFolder returns the first of the folders that holds a split, or "".
-func SplitFolder(folders []string, split string) string {
-	for _, name := range folders {
-		if folderSplit(name) == split {
-			return name
-		}
-	}
-	return ""
 }
 
 // NamedSplit is the split that some part of a path's last name says; "": it says none.
