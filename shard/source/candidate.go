@@ -30,9 +30,8 @@ type candidate struct {
 	path string
 	opts Options
 	naming
-	*folder      // nil: it is a file
-	*front       // nil: it is no tar
-	noTar   bool // a file, and not a tar
+	*folder // nil: it is a file
+	*front  // nil: it is no tar
 }
 
 // naming gives the names of a candidate's splits.
@@ -89,15 +88,14 @@ func look(path string, opts Options, t transport.Tree) (*candidate, error) {
 		return c, c.openZip()
 	}
 	r, err := transport.OpenTar(path)
-	switch {
-	case err == nil:
-		r.Peeking = true
-		c.front = &front{tar: r}
-	case errors.Is(err, transport.ErrNotTar):
-		c.noTar = true
-	default:
+	if errors.Is(err, transport.ErrNotTar) {
+		return c, nil
+	}
+	if err != nil {
 		return nil, err
 	}
+	r.Peeking = true
+	c.front = &front{tar: r}
 	return c, nil
 }
 
@@ -214,11 +212,11 @@ func (c *candidate) open() ([]*Split, error) {
 func (c *candidate) unknown() error {
 	msg := "not laid out as any dataset that is read"
 	switch {
-	case c.noTar:
+	case c.front != nil:
+	case c.folder == nil:
 		return &FormatError{Path: c.path, Err: transport.ErrNotTar, Msg: "neither a tar nor a tar.gz, a zip or a parquet file. Of a " +
 			"single image give the folder. A list of images is called .csv, .tsv or .jsonl and begins with path,label: of lines such as " +
 			"a.jpg 3, (echo path,label; tr ' ' , < val.txt) > val.csv makes one"}
-	case c.folder == nil:
 	case len(c.sets) > 0:
 		msg = "the folder holds only shard sets (" + strings.Join(c.sets, ", ") + ")"
 	case len(c.folders)+len(c.files) == 0:

@@ -112,7 +112,7 @@ func openList(c *candidate) ([]*Split, error) {
 			"--classes SET, the set of the first, or join them in one list with a column split")
 	case c.folder != nil:
 		return openListInFolder(c)
-	case !c.noTar:
+	case c.front != nil:
 		return nil, nil
 	}
 	root := filepath.Dir(c.path)
