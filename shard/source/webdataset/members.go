@@ -2,7 +2,7 @@ package webdataset
 
 import (
 	"archive/tar"
-	"bytes"
+	"io"
 	"path"
 	"slices"
 	"strings"
@@ -118,65 +118,37 @@ func (d *Tars) BindFields(fields []dataset.Field) error {
 	return nil
 }
 
-// keptMembers keeps the members of a sample that hold its label and fields.
-type keptMembers struct {
-	fields   []dataset.Field
-	contents map[string]*keptMember // keyed by extension
-	encoded  []byte                 // the last sample's fields
-}
-
-type keptMember struct {
-	name    string // in the tar; "" before the member is read
-	content bytes.Buffer
-}
-
-// read keeps a member, and returns its content.
-func (m *keptMembers) read(f *transport.File, extension string, label bool) ([]byte, error) {
+// readMember keeps the content of a member with the sample's label or a field, and returns it.
+func (sm *sample) readMember(f *transport.File, extension string, label bool) ([]byte, error) {
 	limit := int64(memberBytesMax)
 	if label && extension == transport.LabelExtension {
 		limit = labelBytesMax
 	}
-	if m.contents == nil {
-		m.contents = make(map[string]*keptMember)
-	}
-	one := m.contents[extension]
-	if one == nil {
-		one = new(keptMember)
-		m.contents[extension] = one
-	}
-	switch {
-	case one.name != "":
+	if _, twice := sm.members[extension]; twice {
 		return nil, f.Errorf("a second .%s for one image", extension)
-	case f.Kind != tar.TypeReg || f.Size > limit:
+	}
+	if f.Kind != tar.TypeReg || f.Size > limit {
 		return nil, f.Errorf("labels and fields are taken from regular files, of at most %d bytes for a .%s", limit, extension)
 	}
-	one.name = f.Name
-	_, err := one.content.ReadFrom(f.Data)
-	return one.content.Bytes(), err
+	content := make([]byte, f.Size)
+	sm.members[extension] = content
+	_, err := io.ReadFull(f.Data, content)
+	return content, err
 }
 
-// values are those of the sample that has been read, valid until the next.
-func (m *keptMembers) values() ([]byte, error) {
-	m.encoded = m.encoded[:0]
-	for i := range m.fields {
-		f := &m.fields[i]
+// fieldValues are those of a sample that has been read, valid until the next.
+func (w *walker) fieldValues(sm *sample) (_ []byte, err error) {
+	w.values = w.values[:0]
+	for i := range w.fields {
+		f := &w.fields[i]
 		extension, _ := fieldMember(f)
-		one := m.contents[extension]
-		if one == nil || one.name == "" {
+		content, ok := sm.members[extension]
+		if !ok {
 			return nil, f.Errorf("there is no .%s beside the image", extension)
 		}
-		var err error
-		if m.encoded, err = appendMember(f, m.encoded, one.content.Bytes()); err != nil {
+		if w.values, err = appendMember(f, w.values, content); err != nil {
 			return nil, err
 		}
 	}
-	return m.encoded, nil
-}
-
-// reset begins the next sample.
-func (m *keptMembers) reset() {
-	for _, one := range m.contents {
-		one.name = ""
-		one.content.Reset()
-	}
+	return w.values, nil
 }

@@ -69,7 +69,13 @@ type sample struct {
 	none    bool            // the JSON gives null or a negative label: no class
 	// unlabelled says that the label is missing, and that this is not a fault.
 	unlabelled bool
-	members    *keptMembers
+	members    map[string][]byte // those with the label and the fields, by extension
+}
+
+// newSample is a sample before its first member; content is memory for its image.
+func newSample(content *bytes.Buffer) sample {
+	content.Reset()
+	return sample{label: -1, content: content, members: make(map[string][]byte)}
 }
 
 // walker is the state of one walk.
@@ -90,6 +96,7 @@ type walker struct {
 	negative    int             // samples without a class, by their JSON
 	complete    int             // samples of this tar
 	members     int             // members of this tar
+	values      []byte          // the fields of the last sample
 }
 
 func (d *Tars) Walk(ctx context.Context, s *dataset.Split, fn func(dataset.Item) error) (dataset.Labels, error) {
@@ -98,9 +105,7 @@ func (d *Tars) Walk(ctx context.Context, s *dataset.Split, fn func(dataset.Item)
 	if !s.Options.NoLabels {
 		w.labelMember, w.labelKey = LabelMember(d.label), strings.TrimPrefix(d.label, dataset.JSONPrefix)
 	}
-	for _, sm := range []*sample{&w.whole, &w.dotted} {
-		*sm = sample{label: -1, content: new(bytes.Buffer), members: &keptMembers{fields: d.fields}}
-	}
+	w.whole, w.dotted = newSample(new(bytes.Buffer)), newSample(new(bytes.Buffer))
 	for _, path := range d.Paths {
 		if err := d.Each(&w.walk, path, w.tar); err != nil {
 			return dataset.Labels{}, err
@@ -165,7 +170,7 @@ func (w *walker) member(f *transport.File) error {
 		if label && sm.label >= 0 {
 			return f.Errorf("a second label for %q", sm.key)
 		}
-		content, err := sm.members.read(f, extension, label)
+		content, err := sm.readMember(f, extension, label)
 		if err == nil && label {
 			err = w.readLabel(sm, f, content)
 		}
@@ -241,7 +246,6 @@ func (sm *sample) readImage(f *transport.File) error {
 			path.Base(sm.image.Name))
 	}
 	sm.image = f
-	sm.content.Reset()
 	if f.Reason != "" {
 		return nil
 	}
@@ -250,11 +254,9 @@ func (sm *sample) readImage(f *transport.File) error {
 }
 
 // flush hands on a sample that has ended. Without image and label it is not a sample, but a file like a README.
-func (w *walker) flush(t *transport.TarReader, ended *sample) error {
-	sm := *ended
-	*ended = sample{label: -1, content: sm.content, members: sm.members}
-	defer sm.members.reset()
-	if sm.image == nil && (sm.label < 0 || ended == &w.dotted && w.labelKey != "") {
+func (w *walker) flush(t *transport.TarReader, sm *sample) error {
+	defer func() { *sm = newSample(sm.content) }()
+	if sm.image == nil && (sm.label < 0 || sm == &w.dotted && w.labelKey != "") {
 		return nil
 	}
 	if w.keys[sm.key] {
@@ -269,7 +271,7 @@ func (w *walker) flush(t *transport.TarReader, ended *sample) error {
 	}
 	unlabelled := w.labelMember == "" || sm.unlabelled
 	it, hint := dataset.Item{Key: sm.key, Label: sm.label, Labelled: true}, ""
-	if ended == &w.dotted {
+	if sm == &w.dotted {
 		hint = imageKeyHint
 	}
 	switch {
@@ -286,7 +288,7 @@ func (w *walker) flush(t *transport.TarReader, ended *sample) error {
 		it.Size, it.Data = int64(sm.content.Len()), bytes.NewReader(sm.content.Bytes())
 		it.SetLocation(sm.image)
 		var err error
-		if it.Fields, err = sm.members.values(); err != nil {
+		if it.Fields, err = w.fieldValues(sm); err != nil {
 			return t.Errorf(sm.image.Name, "%v%s", err, hint)
 		}
 	}
