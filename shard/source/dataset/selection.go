@@ -15,10 +15,10 @@ import (
 
 // A Selection chooses samples by their keys: only those in one file, or all except those in another. The zero value takes all.
 type Selection struct {
-	only, exclude *keyList
+	only, exclude keyList
 }
 
-// keyList holds the keys in a file, one a line; the value says whether a sample has the key.
+// keyList holds the keys in a file, one a line; the value says whether a sample has the key. Without a file there is no map.
 type keyList struct {
 	path string
 	keys map[string]bool
@@ -36,30 +36,27 @@ func (s *Selection) Exclude(path string) (err error) {
 	return err
 }
 
-func readKeyList(path string) (*keyList, error) {
+func readKeyList(path string) (l keyList, err error) {
 	if err := storage.CheckSecret(path); err != nil {
-		return nil, err
+		return l, err
 	}
 	text, err := transport.ReadLines(transport.FileSystem{}, path, "keys of samples")
 	if err != nil {
-		return nil, err
+		return l, err
 	}
-	l := &keyList{path: path, keys: make(map[string]bool)}
+	l = keyList{path: path, keys: make(map[string]bool)}
 	for line := range strings.Lines(text) {
 		if key := strings.TrimRight(line, "\r\n"); key != "" {
 			l.keys[key] = false
 		}
 	}
 	if len(l.keys) == 0 {
-		return nil, transport.Refuse(path, "names no keys of samples, one a line")
+		return l, transport.Refuse(path, "names no keys of samples, one a line")
 	}
 	return l, nil
 }
 
 func (l *keyList) has(key string) bool {
-	if l == nil {
-		return false
-	}
 	_, ok := l.keys[key]
 	if ok {
 		l.keys[key] = true
@@ -69,11 +66,11 @@ func (l *keyList) has(key string) bool {
 
 // Takes says whether a sample is taken. Only one goroutine may call it at a time.
 func (s *Selection) Takes(key string) bool {
-	return (s.only == nil || s.only.has(key)) && !s.exclude.has(key)
+	return (s.only.keys == nil || s.only.has(key)) && !s.exclude.has(key)
 }
 
 // All says whether all samples are taken.
-func (s *Selection) All() bool { return s.only == nil && s.exclude == nil }
+func (s *Selection) All() bool { return s.only.keys == nil && s.exclude.keys == nil }
 
 // Digest identifies a selection by its keys; it is "" for all samples.
 func (s *Selection) Digest() string {
@@ -81,10 +78,9 @@ func (s *Selection) Digest() string {
 		return ""
 	}
 	h := sha256.New()
-	for _, l := range []*keyList{s.only, s.exclude} {
-		if l == nil {
+	for _, l := range []keyList{s.only, s.exclude} {
+		if l.keys == nil {
 			fmt.Fprintln(h)
-			continue
 		}
 		for _, key := range slices.Sorted(maps.Keys(l.keys)) {
 			fmt.Fprintf(h, "%q ", key)
@@ -95,10 +91,7 @@ func (s *Selection) Digest() string {
 
 // Notes names the keys that no sample has.
 func (s *Selection) Notes() (notes []string) {
-	for _, l := range []*keyList{s.only, s.exclude} {
-		if l == nil {
-			continue
-		}
+	for _, l := range []keyList{s.only, s.exclude} {
 		var missing []string
 		for _, key := range slices.Sorted(maps.Keys(l.keys)) {
 			if !l.keys[key] {
