@@ -27,10 +27,10 @@ import (
 type Parquet struct {
 	transport.Stream
 	paths  []string
+	first  *parquetFile // the first of them, closed; its schema stays in memory
 	names  labelrule.ClassNames
-	named  bool // the labels are names of classes, or numbers as text
 	opts   dataset.Options
-	texts  labelrule.Column // if named; until all rows are read their labels are places in it
+	texts  labelrule.Column // if the labels are texts; until all rows are read their labels are places in it
 	fields []dataset.Field
 }
 
@@ -46,21 +46,20 @@ func NewParquet(paths []string, opts dataset.Options) (*Parquet, error) {
 			"with --allow-truncated", want, len(paths))
 	}
 	l := &Parquet{paths: paths, names: names, opts: opts}
-	var first *parquetFile
 	for _, file := range paths {
 		f, err := openParquet(file, l.opts)
 		if err != nil {
 			return nil, err
 		}
-		f.Close() // its schema stays in memory
-		first = cmp.Or(first, f)
-		if err := f.checkLabels(file, first, paths[0]); err != nil {
+		f.Close()
+		l.first = cmp.Or(l.first, f)
+		if err := f.checkLabels(file, l.first, paths[0]); err != nil {
 			return nil, err
 		}
 		l.Size += f.Size()
 	}
-	if l.named = first.named; len(l.names.Names) == 0 && len(first.classes) > 0 {
-		l.names = labelrule.ClassNames{Names: first.classes, From: "the schema of " + paths[0]}
+	if len(l.names.Names) == 0 && len(l.first.classes) > 0 {
+		l.names = labelrule.ClassNames{Names: l.first.classes, From: "the schema of " + paths[0]}
 	}
 	return l, nil
 }
@@ -100,7 +99,7 @@ func (l *Parquet) Walk(ctx context.Context, s *dataset.Split, fn func(dataset.It
 				key += "-" + path.Base(r.path)
 			}
 			it := dataset.Item{Key: key, Reason: cmp.Or(transport.NameReason(key), r.reason), Label: label}
-			it.Labelled = !l.named || label == labelrule.NoLabel
+			it.Labelled = !l.first.named || label == labelrule.NoLabel
 			if it.Reason == "" {
 				it.Size, it.Data, it.Fields = int64(len(r.image)), bytes.NewReader(r.image), r.fields
 			}
@@ -114,7 +113,7 @@ func (l *Parquet) Walk(ctx context.Context, s *dataset.Split, fn func(dataset.It
 		s.Note("%s left out, of other classes than those of %s", bytesize.Counted(leftOut, "row is", "rows are"), l.names.From)
 	}
 	r := labelrule.Resolved{Numbered: true}
-	if l.named && l.texts.Values != nil {
+	if l.first.named && l.texts.Values != nil {
 		var err error
 		if r, err = l.texts.Resolve(s.Path, l.names, l.opts); err != nil {
 			return dataset.Labels{}, err
@@ -128,7 +127,7 @@ func (l *Parquet) rowLabel(text string, at labelrule.Errorf) (int32, error) {
 	switch {
 	case text == "":
 		return labelrule.NoLabel, nil
-	case l.named:
+	case l.first.named:
 		return l.texts.Add(text, at)
 	}
 	return labelrule.ParseLabel(text, at)

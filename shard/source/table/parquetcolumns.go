@@ -152,13 +152,8 @@ type parquetColumn struct {
 
 // BindFields completes the types of the fields by the schema of the first file.
 func (l *Parquet) BindFields(fields []dataset.Field) error {
-	f, err := openParquet(l.paths[0], l.opts)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
 	l.fields = fields
-	return f.bindFields(l.paths[0], fields)
+	return l.first.bindFields(l.paths[0], fields)
 }
 
 // bindFields finds the columns of fields, and sets missing types.
