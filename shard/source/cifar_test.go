@@ -85,8 +85,8 @@ func (w cifarWant) require(t *testing.T, path, layout, output string) {
 			it.data = string(decodeBMP(t, it.data))
 			got[key] = it
 		}
-		if s.Name != tc.name || s.Format != tc.describe+w.name+", "+layout || s.Output != output+"-"+tc.name+"-shards" || !s.Decoded() || s.Streamed() {
-			t.Errorf("%s: split %q, %q, output %s, decoded %t", path, s.Name, s.Format, s.Output, s.Decoded())
+		if s.Name != tc.name || s.Format != tc.describe+w.name+", "+layout || s.Output != output+"-"+tc.name+"-shards" || !s.Kind.Decoded || s.Streamed() {
+			t.Errorf("%s: split %q, %q, output %s, decoded %t", path, s.Name, s.Format, s.Output, s.Kind.Decoded)
 		}
 		if !reflect.DeepEqual(got, want) || !slices.Equal(s.Classes(), w.classes) {
 			t.Errorf("%s, label %q, %s: %d items of %q differ from the %d wanted", path, w.label, tc.name, len(got), s.Classes(), len(want))
@@ -213,7 +213,7 @@ func TestCIFARThatIsNotRead(t *testing.T) {
 	} {
 		splits, err := Open(path, Options{})
 		if want == "classes" {
-			if err != nil || len(splits) != 1 || splits[0].Decoded() || splits[0].Format != "a folder of class folders" {
+			if err != nil || len(splits) != 1 || splits[0].Kind.Decoded || splits[0].Format != "a folder of class folders" {
 				t.Errorf("%s: %v, want class folders", path, err)
 			}
 			continue

@@ -158,7 +158,7 @@ func runBuild(c *cobra.Command, src []string, f buildFlags) error {
 		for _, s := range splits {
 			fmt.Fprintf(show.w, "%s: %s is %s\n", s.Name, s.Path, s.Format)
 		}
-		small := !f.Index && !slices.ContainsFunc(splits, func(s *source.Split) bool { return !s.Decoded() })
+		small := !f.Index && !slices.ContainsFunc(splits, func(s *source.Split) bool { return !s.Kind.Decoded })
 		stored, err := f.encoding.choose(small)
 		if err != nil {
 			return cliutil.Usage(err)

@@ -20,7 +20,8 @@ type Kind struct {
 	Takes []string
 	// TestLabelled says that test images have labels, so that they are a split like the others.
 	TestLabelled bool
-	// Decoded says that images are best packed decoded and in their own size, as in a dataset of small images.
+	// Decoded says that images are best packed decoded and in their own size: they are so small that files save nothing and resizing
+	// gains nothing.
 	Decoded bool
 }
 

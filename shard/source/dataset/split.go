@@ -93,6 +93,8 @@ type Split struct {
 	Output string
 	// Format describes the layout in words, such as "a folder of class folders".
 	Format string
+	// Cut are tars without their end, as the layout's walk finds them. The end of Walk refuses them, or a note names them.
+	Cut []string
 
 	Kind    *Kind
 	Options Options
@@ -104,7 +106,6 @@ type Split struct {
 	first      *Split // the first split of the same source
 	expected   []string
 	notes      []string
-	cut        []string // tars without their end
 }
 
 // Bind completes the splits of a source that the options were given for: their fields, and that the labels of all are those of the first.
@@ -132,10 +133,6 @@ func Bind(path string, splits []*Split, opts Options) error {
 	}
 	return nil
 }
-
-// Decoded says that the images are best packed decoded and in their own size: they are so small that files save nothing and resizing gains
-// nothing.
-func (s *Split) Decoded() bool { return s.Kind.Decoded }
 
 // Notes returns messages for the user, such as files that were left out and why. They are complete after Walk.
 func (s *Split) Notes() []string { return s.notes }
@@ -189,9 +186,6 @@ func (s *Split) Walk(ctx context.Context, fn func(Item) error) error {
 	return nil
 }
 
-// CutOff records tars without their end. The end of the walk refuses them, or a note names them.
-func (s *Split) CutOff(tars []string) { s.cut = tars }
-
 // Unlabelled says that the layout has no labels, as for test images.
 func (s *Split) Unlabelled() bool {
 	l, ok := s.Layout.(interface{ Unlabelled() bool })
@@ -200,23 +194,23 @@ func (s *Split) Unlabelled() bool {
 
 // checkCut refuses tars without their end.
 func (s *Split) checkCut(images, classes int) error {
-	if len(s.cut) == 0 {
+	if len(s.Cut) == 0 {
 		return nil
 	}
 	if s.Options.AllowTruncated {
-		s.Note("%s missing (%s)", bytesize.Counted(len(s.cut), "tar is taken though its end is", "tars are taken though their end is"),
-			transport.SomeNames(s.cut))
+		s.Note("%s missing (%s)", bytesize.Counted(len(s.Cut), "tar is taken though its end is", "tars are taken though their end is"),
+			transport.SomeNames(s.Cut))
 		return nil
 	}
-	return transport.Refuse(s.cut[0], "does not end in the two blocks of zeros that end a tar, so it was cut off (one of %d): "+
+	return transport.Refuse(s.Cut[0], "does not end in the two blocks of zeros that end a tar, so it was cut off (one of %d): "+
 		"get it again. What is there has %s images of %s classes, which --allow-truncated takes",
-		len(s.cut), bytesize.Grouped(images), bytesize.Grouped(classes))
+		len(s.Cut), bytesize.Grouped(images), bytesize.Grouped(classes))
 }
 
 // Reopen returns the same split for another walk. Standard input can be read only once.
 func (s *Split) Reopen() *Split {
 	again := *s
-	again.notes, again.cut = slices.Clone(s.notes), nil
+	again.notes, again.Cut = slices.Clone(s.notes), nil
 	return &again
 }
 

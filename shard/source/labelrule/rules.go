@@ -45,7 +45,7 @@ func (l *Files) Walk(ctx context.Context, s *dataset.Split, fn func(dataset.Item
 	if err != nil {
 		return dataset.Labels{}, err
 	}
-	s.CutOff(w.Cut)
+	s.Cut = w.Cut
 	if note := w.Skipped.Note(); note != "" {
 		s.Note("%s", note)
 	}

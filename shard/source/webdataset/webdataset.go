@@ -111,7 +111,7 @@ func (d *Tars) Walk(ctx context.Context, s *dataset.Split, fn func(dataset.Item)
 			return dataset.Labels{}, err
 		}
 	}
-	s.CutOff(w.walk.Cut)
+	s.Cut = w.walk.Cut
 	if w.others > 0 {
 		s.Note("%s neither image nor label, and left out (%s)", bytesize.Counted(w.others, "file in the tars is", "files in the tars are"),
 			transport.SomeNames(slices.Sorted(maps.Keys(w.leftOut))))
