@@ -1,15 +1,12 @@
 package labelrule
 
 import (
-	"bytes"
-	"compress/gzip"
 	_ "embed"
+	"encoding/binary"
 	"fmt"
-	"io"
 	"io/fs"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/imgfeed/imgfeed/internal/wordnet"
 	"github.com/imgfeed/imgfeed/shard/source/dataset"
@@ -22,28 +19,11 @@ const (
 	valNameSuffix = ".JPEG"
 )
 
-// valTable is, compressed by gzip, for each image the low byte of its label, then for each its high byte.
+// valLabels has the label of each validation image as a uint16, little-endian. Labels are, as anywhere in PyTorch, the places of the wnids
+// in sorted order.
 //
-//go:embed ilsvrc2012-val.gz
-var valTable []byte
-
-// valLabels has the label of validation image i+1. Labels are, as anywhere in PyTorch, the places of the wnids in sorted order.
-var valLabels = sync.OnceValue(func() []int32 {
-	zr, err := gzip.NewReader(bytes.NewReader(valTable))
-	if err != nil {
-		panic(err)
-	}
-	data, err := io.ReadAll(zr)
-	if err != nil || len(data) != 2*valImages {
-		panic(fmt.Sprintf("source: %d bytes in the table of ILSVRC2012's validation images: %v", len(data), err))
-	}
-	labels := make([]int32, valImages)
-	low, high := data[:valImages], data[valImages:]
-	for i := range labels {
-		labels[i] = int32(low[i]) | int32(high[i])<<8
-	}
-	return labels
-})
+//go:embed ilsvrc2012-val.labels
+var valLabels []byte
 
 // ValLabel returns the label of a validation image of ILSVRC2012 by its name; its error says what is wrong with the name.
 func ValLabel(name string) (int32, error) {
@@ -55,7 +35,7 @@ func ValLabel(name string) (int32, error) {
 			"called %s00000001%s to %[1]s00050000%[2]s; sort others into a folder for each class, or pack them without labels by "+
 			"--no-labels", ValNamePrefix, valNameSuffix)
 	}
-	return valLabels()[n-1], nil
+	return int32(binary.LittleEndian.Uint16(valLabels[2*(n-1):])), nil
 }
 
 // valRule labels the validation images of ILSVRC2012 by their numbers.
