@@ -5,7 +5,14 @@ package labelrule
 import (
 	"cmp"
 	"context"
+	_ "embed"
+	"encoding/binary"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"strings"
 
+	"github.com/imgfeed/imgfeed/internal/wordnet"
 	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
@@ -73,4 +80,54 @@ func (r *unlabelledRule) Take(f *transport.File) (bool, error) {
 func (r *unlabelledRule) Labels(s *dataset.Split) (dataset.Labels, error) {
 	s.NoteLeftOut(r.others, "file is not called as images are, and", "files are not called as images are, and")
 	return dataset.Labels{Numbered: true}, nil
+}
+
+const (
+	valImages     = 50_000
+	ValNamePrefix = "ILSVRC2012_val_"
+	valNameSuffix = ".JPEG"
+)
+
+// valLabels has the label of each validation image as a uint16, little-endian. Labels are, as anywhere in PyTorch, the places of the wnids
+// in sorted order.
+//
+//go:embed ilsvrc2012-val.labels
+var valLabels []byte
+
+// ValLabel returns the label of a validation image of ILSVRC2012 by its name; its error says what is wrong with the name.
+func ValLabel(name string) (int32, error) {
+	digits, prefixed := strings.CutPrefix(name, ValNamePrefix)
+	digits, suffixed := strings.CutSuffix(digits, valNameSuffix)
+	n, err := strconv.ParseUint(digits, 10, 32)
+	if !prefixed || !suffixed || len(digits) != 8 || err != nil || n < 1 || n > valImages {
+		return NoLabel, fmt.Errorf("an image without a class folder, whose label is unknown: the validation images of ILSVRC2012 are "+
+			"called %s00000001%s to %[1]s00050000%[2]s; sort others into a folder for each class, or pack them without labels by "+
+			"--no-labels", ValNamePrefix, valNameSuffix)
+	}
+	return int32(binary.LittleEndian.Uint16(valLabels[2*(n-1):])), nil
+}
+
+// valRule labels the validation images of ILSVRC2012 by their numbers.
+type valRule struct{ s *dataset.Split }
+
+// ByValName labels the validation images of ILSVRC2012 by their numbers.
+func ByValName(s *dataset.Split) (Rule, error) { return &valRule{s}, nil }
+
+func (r *valRule) Take(f *transport.File) (bool, error) {
+	if f.Folder {
+		if f.Tar == nil {
+			r.s.Note("folder %s among the images is left out", f.Name)
+		}
+		return false, fs.SkipDir
+	}
+	label, err := ValLabel(f.Key)
+	if err != nil {
+		return false, f.Errorf("%v", err)
+	}
+	f.Label, f.Labelled = label, true
+	return true, nil
+}
+
+func (r *valRule) Labels(*dataset.Split) (dataset.Labels, error) {
+	return dataset.Labels{Classes: wordnet.Wnids()}, nil
 }
