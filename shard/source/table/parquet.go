@@ -313,10 +313,7 @@ func (f *parquetFile) Close() error { return f.file.Close() }
 
 // openParquet reads a file's schema and finds the columns in it.
 func openParquet(name string, opts dataset.Options) (f *parquetFile, err error) {
-	if err := transport.NoRemote(name, "parquet"); err != nil {
-		return nil, err
-	}
-	file, err := os.Open(name)
+	file, size, err := transport.OpenLocal(name, "parquet")
 	if err != nil {
 		return nil, err
 	}
@@ -328,14 +325,10 @@ func openParquet(name string, opts dataset.Options) (f *parquetFile, err error) 
 			file.Close()
 		}
 	}()
-	info, err := file.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if err := checkParquetFooter(file, info.Size()); err != nil {
+	if err := checkParquetFooter(file, size); err != nil {
 		return nil, transport.Refuse(name, "%v", err)
 	}
-	opened, err := parquet.OpenFile(file, info.Size(), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
+	opened, err := parquet.OpenFile(file, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
 	if err != nil {
 		return nil, &transport.FormatError{Path: name, Msg: "cannot be read as parquet", Err: err}
 	}

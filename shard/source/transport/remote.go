@@ -39,12 +39,20 @@ func ShownPath(p string) string {
 
 func isRemote(p string) bool { return storage.IsRemote(ShownPath(p)) }
 
-// NoRemote refuses a path behind a network, for formats that need random access.
-func NoRemote(p, what string) error {
-	if !isRemote(p) {
-		return nil
+// OpenLocal opens a file of a format that needs random access, which is refused behind a network. It returns the size too.
+func OpenLocal(p, format string) (f *os.File, size int64, err error) {
+	if isRemote(p) {
+		return nil, 0, Refuse(p, "%s in a bucket or on a web server is not read: download it", format)
 	}
-	return Refuse(p, "%s in a bucket or on a web server is not read: download it", what)
+	if f, err = os.Open(p); err != nil {
+		return nil, 0, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		f.Close()
+		return nil, 0, err
+	}
+	return f, info.Size(), nil
 }
 
 // remotes are the open storages, by their roots.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -37,10 +36,7 @@ func IsZip(name string) bool {
 
 // OpenZip reads the list of members at a zip's end.
 func OpenZip(name string) (t *ZipTree, err error) {
-	if err := NoRemote(name, "a zip"); err != nil {
-		return nil, err
-	}
-	file, err := os.Open(name)
+	file, size, err := OpenLocal(name, "a zip")
 	if err != nil {
 		return nil, err
 	}
@@ -49,18 +45,14 @@ func OpenZip(name string) (t *ZipTree, err error) {
 			file.Close()
 		}
 	}()
-	info, err := file.Stat()
-	if err != nil {
-		return nil, err
-	}
-	list, err := zip.NewReader(file, info.Size())
+	list, err := zip.NewReader(file, size)
 	if err != nil {
 		return nil, &FormatError{Path: name, Err: err,
 			Msg: "begins as a zip does, but the list of its members, which stands at the end, cannot be read: it is damaged, " +
 				"or the download is incomplete"}
 	}
 	for _, f := range list.File {
-		clean, err := checkZipMember(f, uint64(info.Size()))
+		clean, err := checkZipMember(f, uint64(size))
 		if err != nil {
 			return nil, RefuseEntry(name, f.Name, "refused: %v", err)
 		}
