@@ -55,14 +55,12 @@ func ByFolder(s *dataset.Split) (Rule, error) {
 // ByTar is the classRule of a split in which each tar is a class.
 func ByTar(s *dataset.Split) (Rule, error) { return newClassRule(s.Options, 1) }
 
-func newClassRule(o dataset.Options, level int) (*classRule, error) {
-	c := &classRule{level: level, counts: make(map[string]*classCount), leftOut: make(map[string]bool), parents: make(map[string]bool)}
-	if o.Classes == "" {
-		return c, nil
+func newClassRule(o dataset.Options, level int) (c *classRule, err error) {
+	c = &classRule{level: level, counts: make(map[string]*classCount), leftOut: make(map[string]bool), parents: make(map[string]bool)}
+	if o.Classes != "" {
+		c.wanted, err = FindClassNames(nil, o)
+		c.index = dataset.ClassIndex(c.wanted.Names)
 	}
-	var err error
-	c.wanted, err = FindClassNames(nil, o)
-	c.index = dataset.ClassIndex(c.wanted.Names)
 	return c, err
 }
 
