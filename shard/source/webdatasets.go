@@ -82,18 +82,18 @@ func sniffWebDataset(c *candidate) (is, empty bool, err error) {
 
 func openWebDatasets(c *candidate) ([]*Split, error) {
 	if c.folder == nil {
-		return openWebDatasetTar(c)
+		if is, _, err := sniffWebDataset(c); !is || err != nil {
+			return nil, err
+		}
+		s, err := newWebDatasetSplit(c, nil, nil)
+		return []*Split{s}, err
 	}
 	tars, others := c.tars()
 	if is, err := holdsWebDataset(c, tars); !is || err != nil {
 		return nil, err
 	}
-	nameFolders := []string{c.path}
-	if c.part {
-		nameFolders = append(nameFolders, filepath.Dir(c.path))
-	}
 	return c.bySplit(tars, func(c *candidate, files []string) (*Split, error) {
-		return newWebDatasetSplit(c, files, others, nameFolders)
+		return newWebDatasetSplit(c, files, others)
 	})
 }
 
@@ -119,24 +119,18 @@ func holdsWebDataset(c *candidate, tars []string) (bool, error) {
 	return false, nil
 }
 
-// openWebDatasetTar opens one tar.
-func openWebDatasetTar(c *candidate) ([]*Split, error) {
-	if is, _, err := sniffWebDataset(c); !is || err != nil {
-		return nil, err
-	}
-	var nameFolders []string
-	if c.stdin == nil {
-		nameFolders = []string{filepath.Dir(c.path)}
-	}
-	s, err := newWebDatasetSplit(c, nil, nil, nameFolders)
-	return []*Split{s}, err
-}
-
 // newWebDatasetSplit is the split of some tars in a folder, beside which others lie, or of the candidate itself.
-func newWebDatasetSplit(c *candidate, tars, others, nameFolders []string) (*Split, error) {
+func newWebDatasetSplit(c *candidate, tars, others []string) (*Split, error) {
 	in, err := c.inTars(tars...)
 	if err != nil {
 		return nil, err
+	}
+	var nameFolders []string
+	if c.folder != nil {
+		nameFolders = []string{c.path}
+	}
+	if c.folder == nil && c.stdin == nil || c.part {
+		nameFolders = append(nameFolders, filepath.Dir(c.path))
 	}
 	d, err := webdataset.New(in, c.opts, nameFolders, c.split, c.folder != nil && !c.given)
 	if err != nil {
