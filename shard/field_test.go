@@ -202,7 +202,9 @@ func TestForgedFields(t *testing.T) {
 	record := p[e.Offset : e.Offset+e.length()]
 	record[len(record)-11] = 8 // of 7 bytes
 	e.Checksum = checksum(record)
-	e.put(p[at:])
+	if _, err := binary.Encode(p[at:], binary.LittleEndian, &e); err != nil {
+		t.Fatal(err)
+	}
 	resign(p, &f)
 	if err := os.WriteFile(path, p, 0o666); err != nil {
 		t.Fatal(err)

@@ -137,7 +137,7 @@ type Sample struct {
 	Outside *Outside // image's place, set instead of Image when the set is an index
 }
 
-// Entry is what the index knows of one sample.
+// Entry is what the index knows of one sample, as its 40 bytes lie in the shard file.
 type Entry struct {
 	Offset        int64  // place of the image bytes in the shard file; aux and field bytes follow at once
 	ImageLength   uint32 // bytes
@@ -146,6 +146,7 @@ type Entry struct {
 	Label         int32  // index into the classes, or -1
 	Width, Height int32  // pixels
 	Format        Format
+	_             [3]byte
 	FieldsLength  uint32 // bytes
 }
 
@@ -154,22 +155,7 @@ func (e *Entry) length() int64 {
 	return int64(e.ImageLength) + int64(e.AuxLength) + int64(e.FieldsLength)
 }
 
-// put writes e's 40 bytes to p.
-func (e *Entry) put(p []byte) {
-	_ = p[entrySize-1]
-	binary.LittleEndian.PutUint64(p[0:], uint64(e.Offset))
-	binary.LittleEndian.PutUint32(p[8:], e.ImageLength)
-	binary.LittleEndian.PutUint32(p[12:], e.AuxLength)
-	binary.LittleEndian.PutUint32(p[16:], e.Checksum)
-	binary.LittleEndian.PutUint32(p[20:], uint32(e.Label))
-	binary.LittleEndian.PutUint32(p[24:], uint32(e.Width))
-	binary.LittleEndian.PutUint32(p[28:], uint32(e.Height))
-	p[32] = byte(e.Format)
-	clear(p[33:36])
-	binary.LittleEndian.PutUint32(p[36:], e.FieldsLength)
-}
-
-// parseEntry reads an entry from its 40 bytes.
+// parseEntry reads an entry from its 40 bytes. It does what binary.Decode would do, without allocating.
 func parseEntry(p []byte) Entry {
 	_ = p[entrySize-1]
 	return Entry{

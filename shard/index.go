@@ -48,20 +48,13 @@ const (
 	indexedAlign = 4096 // alignment of records: a cache's blocks hold one record each
 )
 
-// imagePlace says where an image goes: it is bytes [at, at+length) of the shard. What follows it there begins at byte rest of the file.
+// imagePlace says where an image goes, as it lies in the table: it is bytes [at, at+length) of the shard. What follows it there begins at
+// byte rest of the file.
 type imagePlace struct {
 	at, rest int64
 	length   uint32
 	object   uint32
 	offset   int64 // place in the object
-}
-
-func (p *imagePlace) append(b []byte) []byte {
-	b = binary.LittleEndian.AppendUint64(b, uint64(p.at))
-	b = binary.LittleEndian.AppendUint64(b, uint64(p.rest))
-	b = binary.LittleEndian.AppendUint32(b, p.length)
-	b = binary.LittleEndian.AppendUint32(b, p.object)
-	return binary.LittleEndian.AppendUint64(b, uint64(p.offset))
 }
 
 func parsePlace(b []byte) imagePlace {
@@ -90,7 +83,7 @@ func alignIndexed(n int64) int64 { return (n + indexedAlign - 1) &^ (indexedAlig
 // leaveOut notes where an image lies, for which the shard has room.
 func (w *fileWriter) leaveOut(o *Outside) {
 	p := imagePlace{at: alignIndexed(w.at()), rest: w.offset, length: uint32(o.Length), object: uint32(o.Object), offset: o.Offset}
-	w.places = p.append(w.places)
+	w.places, _ = binary.Append(w.places, binary.LittleEndian, &p) // The size of a place is fixed.
 	w.cut = p.end() - w.offset
 }
 

@@ -127,9 +127,7 @@ func (w *fileWriter) append(s *Sample) (crc uint32, err error) {
 	if s.Outside == nil {
 		err = w.align()
 	}
-	var p [entrySize]byte
-	e.put(p[:])
-	w.entries = append(w.entries, p[:]...)
+	w.entries, _ = binary.Append(w.entries, binary.LittleEndian, &e) // The size of an entry is fixed.
 	w.keys = append(w.keys, s.Key...)
 	w.offsets = binary.LittleEndian.AppendUint32(w.offsets, uint32(len(w.keys)))
 	w.footer.Count++
