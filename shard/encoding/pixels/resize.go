@@ -3,7 +3,6 @@ package pixels
 import (
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/imgfeed/imgfeed/internal/image/pixelcodec"
 	"github.com/imgfeed/imgfeed/internal/image/resample"
@@ -39,22 +38,12 @@ func ParseResize(size, interpolation string) (Resize, error) {
 	if s.Interpolation, err = resample.ParseFilter(interpolation); err != nil {
 		return Resize{}, err
 	}
-	most, isMax := strings.CutPrefix(size, "max:")
-	height, width, isBoth := strings.Cut(size, "x")
-	numbers := []*int{&s.Height}
-	texts := []string{size}
-	switch {
-	case isMax:
-		numbers, texts = []*int{&s.LongMax}, []string{most}
-	case isBoth:
-		numbers, texts = []*int{&s.Height, &s.Width}, []string{height, width}
-	}
-	for i, text := range texts {
-		if *numbers[i], err = strconv.Atoi(text); err != nil || *numbers[i] < 1 || *numbers[i] > pixelcodec.MaxDimension {
-			return Resize{}, fmt.Errorf("resize %q: want 256 (the shorter side), 256x256 (height and width), "+
-				"max:500 (the longer side at most) or none, each from 1 to %d",
-				size, pixelcodec.MaxDimension)
-		}
+	fmt.Sscanf(size, "max:%d", &s.LongMax)
+	fmt.Sscanf(size, "%dx%d", &s.Height, &s.Width) // of a single number it is the height
+	if s.String() != size || max(s.Height, s.Width, s.LongMax) > pixelcodec.MaxDimension {
+		return Resize{}, fmt.Errorf("resize %q: want 256 (the shorter side), 256x256 (height and width), "+
+			"max:500 (the longer side at most) or none, each from 1 to %d",
+			size, pixelcodec.MaxDimension)
 	}
 	return s, nil
 }

@@ -37,6 +37,11 @@ func TestParams(t *testing.T) {
 	if _, err := parse(json.RawMessage(`{"codec":"none","resize":"256","resampler":"pillow-99"}`)); err == nil || !strings.Contains(err.Error(), "pillow-99") {
 		t.Errorf("a resampler of the future: %v", err)
 	}
+	for _, size := range []string{"0", "-5", "+5", "256 ", "256x", "x256", "256x0", "256x-1", "2x3x4", "max:", "max:0", "max:-1", "1e3", "99999999", "max:99999999"} {
+		if resize, err := ParseResize(size, ""); err == nil {
+			t.Errorf("%q is read as %+v", size, resize)
+		}
+	}
 }
 
 // TestNotBitExactResampler stores with one resampler and asks for another.
