@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -280,29 +281,23 @@ func (w *SetWriter) manifest() *Manifest {
 		w.digests = newDigests(o.Partitions, o.Classes, o.Encoding)
 	}
 	fingerprint, content := w.digests.sums()
-	m := &Manifest{
+	return &Manifest{
 		Format: manifestFormat, Version: o.Fields.version(), Fingerprint: fingerprint, Content: content,
 		Split: o.Split, Encoding: o.Encoding, Samples: w.samples, Partitions: o.Partitions, Seed: o.Seed,
-		Classes: o.Classes, Fields: o.Fields, Built: o.Built, Shards: []ShardInfo{},
+		Fields: o.Fields, Built: o.Built,
+		Classes: append([]string{}, o.Classes...), // Without any, JSON has an empty list.
+		Shards:  append([]ShardInfo{}, slices.Concat(w.infos...)...),
 	}
-	if m.Classes == nil {
-		m.Classes = []string{}
-	}
-	for _, infos := range w.infos {
-		m.Shards = append(m.Shards, infos...)
-	}
-	return m
 }
 
 // Abort gives the set up and removes its files. After Commit it does nothing.
 func (w *SetWriter) Abort() error {
 	w.failed = errors.New("shard: the set is already committed or aborted")
 	for partition, f := range w.open {
-		if f == nil {
-			continue
+		if f != nil {
+			f.file.abort()
+			w.open[partition] = nil
 		}
-		f.file.abort()
-		w.open[partition] = nil
 	}
 	if w.objects != nil {
 		w.objects.file.Close()
