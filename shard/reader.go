@@ -252,6 +252,7 @@ func growBuffer(buf []byte, n int) []byte {
 
 // keyTable holds the keys of one shard, checked. It is read-only.
 type keyTable struct {
+	shard   int    // number within the partition
 	offsets []byte // count+1 u32, from the start of blob
 	blob    []byte
 }
@@ -282,7 +283,7 @@ func (r *reader) Keys() (*keyTable, error) {
 		return nil, corrupt(r.path, "keys", f.KeysOffset, &ChecksumError{Length: f.KeysLength, Want: f.KeysCRC, Got: got})
 	}
 	table := 4 * (int(f.Count) + 1)
-	k := &keyTable{offsets: p[:table], blob: p[table:]}
+	k := &keyTable{shard: r.header.Shard, offsets: p[:table], blob: p[table:]}
 	last := uint32(0)
 	for j := range int(f.Count) + 1 {
 		at := binary.LittleEndian.Uint32(k.offsets[4*j:])

@@ -26,7 +26,7 @@ type partition struct {
 	damage  *DamagedPartitionError
 	starts  []int // place in the partition of each shard's first sample
 	shards  []*reader
-	keys    atomic.Pointer[shardKeys]
+	keys    atomic.Pointer[keyTable] // of the last shard that a caller needed
 }
 
 // close closes the open shards.
@@ -38,12 +38,6 @@ func (p *partition) close() error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// shardKeys are the keys of one shard, the last one that a caller needed in its partition.
-type shardKeys struct {
-	shard int
-	keys  *keyTable
 }
 
 // Location says where a sample lies.
@@ -266,14 +260,14 @@ func (s *Set) Key(i int) (string, error) {
 
 // shardKeys returns the keys of a shard, from the last call or from the disk.
 func (p *partition) shardKeys(shard int) (*keyTable, error) {
-	if k := p.keys.Load(); k != nil && k.shard == shard {
-		return k.keys, nil
+	if keys := p.keys.Load(); keys != nil && keys.shard == shard {
+		return keys, nil
 	}
 	keys, err := p.shards[shard].Keys()
 	if err != nil {
 		return nil, err
 	}
-	p.keys.Store(&shardKeys{shard: shard, keys: keys})
+	p.keys.Store(keys)
 	return keys, nil
 }
 
