@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"strings"
 	"syscall"
 
 	"github.com/imgfeed/imgfeed/shard/storage"
@@ -40,16 +39,13 @@ func (e *CorruptError) Finding() string {
 
 // place says where in a file something is: "a.imgshard: record 3 (sample 7) at byte 4096".
 func place(path, section string, record, index int, offset int64) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s", path, section)
 	if record >= 0 {
-		fmt.Fprintf(&b, " %d", record)
+		section += fmt.Sprintf(" %d", record)
 	}
 	if index >= 0 {
-		fmt.Fprintf(&b, " (sample %d)", index)
+		section += fmt.Sprintf(" (sample %d)", index)
 	}
-	fmt.Fprintf(&b, " at byte %d", offset)
-	return b.String()
+	return fmt.Sprintf("%s: %s at byte %d", path, section, offset)
 }
 
 // named adds to a *CorruptError or a *ReadError which record it is of, and to what sample that belongs.
