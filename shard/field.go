@@ -169,7 +169,7 @@ func (f Fields) checkValues(values []byte) error {
 // version returns the oldest version that can hold the fields.
 func (f Fields) version() Version {
 	if len(f) == 0 {
-		return Version1
+		return version1
 	}
 	return version2
 }

@@ -39,14 +39,14 @@ type Version uint32
 // The version ledger: what each version added. A reader names the versions that it reads (VersionOldest to
 // VersionCurrent) and refuses others with *UnsupportedError; a writer writes the oldest that can hold the set.
 const (
-	// Version1 is the first: header, records of image and aux bytes, 40-byte entries, a key section, a 96-byte footer.
-	Version1 Version = 1
+	// version1 is the first: header, records of image and aux bytes, 40-byte entries, a key section, a 96-byte footer.
+	version1 Version = 1
 	// version2 adds fields: values behind the aux bytes of a record, their length in the entry, their names and types in header and
-	// manifest. A set without fields is written as Version1.
+	// manifest. A set without fields is written as version1.
 	version2 Version = 2
 
 	// versionOldest is the oldest version that this package reads.
-	versionOldest = Version1
+	versionOldest = version1
 	// versionCurrent is the newest version that this package reads and writes.
 	versionCurrent = version2
 )
@@ -270,8 +270,8 @@ func OrderHash(seed uint64, key string) uint64 {
 	return binary.BigEndian.Uint64(sum[:8])
 }
 
-// PartitionLen returns how many of n samples lie in a partition of a set with that many partitions. Sample p lies in partition p mod
+// partitionLen returns how many of n samples lie in a partition of a set with that many partitions. Sample p lies in partition p mod
 // partitions.
-func PartitionLen(n, partitions, partition int) int {
+func partitionLen(n, partitions, partition int) int {
 	return (n - partition + partitions - 1) / partitions
 }

@@ -264,7 +264,7 @@ func (f *indexedFile) openTable(info *ShardInfo) error {
 	if _, err := binary.Decode(t, binary.LittleEndian, &f.indexTrailer); err != nil {
 		return err
 	}
-	if got := checksum(t[:trailerCRCAt]); string(f.Magic[:]) != magicIndex || f.Version != Version1 || got != f.CRC {
+	if got := checksum(t[:trailerCRCAt]); string(f.Magic[:]) != magicIndex || f.Version != version1 || got != f.CRC {
 		return bad(size-trailerSize, "ends in %.16q with the CRC-32C %08x: the file is damaged, or no index's", t, got)
 	}
 	switch {

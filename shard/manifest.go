@@ -208,7 +208,7 @@ func (m *Manifest) check() error {
 		number++
 	}
 	for r, got := range counts {
-		if want := PartitionLen(m.Samples, m.Partitions, r); got != want {
+		if want := partitionLen(m.Samples, m.Partitions, r); got != want {
 			return fmt.Errorf("the shards of partition %d hold %d samples, expected %d of %d in %d partitions",
 				r, got, want, m.Samples, m.Partitions)
 		}

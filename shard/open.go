@@ -146,7 +146,7 @@ func findPartitions(files storage.Storage, m *Manifest) ([]bool, error) {
 	}
 	found := m.Samples == 0
 	for i := range here {
-		empty := PartitionLen(m.Samples, m.Partitions, i) == 0
+		empty := partitionLen(m.Samples, m.Partitions, i) == 0
 		here[i] = empty || !listed || slices.Contains(names, partitionDir(i)+"/")
 		found = found || here[i] && !empty
 	}

@@ -162,7 +162,7 @@ func (w *fileWriter) finish() (ShardInfo, error) {
 	info := ShardInfo{Samples: int(f.Count), Bytes: w.at(), Footer: fmt.Sprintf("%08x", f.CRC)}
 	if w.places != nil {
 		t := indexTrailer{
-			Version: Version1, Count: f.Count, Length: w.at(), Records: f.RecordsOffset, Entries: f.RecordsEnd, Tail: tail,
+			Version: version1, Count: f.Count, Length: w.at(), Records: f.RecordsOffset, Entries: f.RecordsEnd, Tail: tail,
 			PlacesCRC: checksum(w.places),
 		}
 		copy(t.Magic[:], magicIndex)
