@@ -30,26 +30,23 @@ import (
 
 // Options choose the dataset. Zero values mean the defaults in brackets.
 type Options struct {
-	Classes int    // [10]
+	Classes int    // from 1 to ClassesMax [10]
 	Train   int    // images of each class in train [100]
 	Val     int    // images of each class in val [10]; negative: no val
-	Size    int    // mean of the longer sides, in pixels; they vary from a half to one and a half of it [400]
+	Size    int    // mean of the longer sides, from SizeMin to SizeMax; they vary from a half to one and a half of it [400]
 	Seed    uint64 // seed of everything
 	Jobs    int    // workers [one for each CPU]; the files do not depend on it
 }
 
-func (o *Options) fill() error {
+// Limits of options.
+const (
+	ClassesMax       = 100_000
+	SizeMin, SizeMax = 2, 8192 // pixels
+)
+
+func (o *Options) fill() {
 	o.Classes, o.Train, o.Val = cmp.Or(o.Classes, 10), cmp.Or(o.Train, 100), cmp.Or(o.Val, 10)
 	o.Size, o.Jobs = cmp.Or(o.Size, 400), cmp.Or(o.Jobs, runtime.GOMAXPROCS(0))
-	switch {
-	case o.Classes < 1 || o.Classes > 100_000:
-		return fmt.Errorf("%d classes: from 1 to 100,000 can be made", o.Classes)
-	case o.Train < 1:
-		return fmt.Errorf("%d training images of each class: at least 1 is needed", o.Train)
-	case o.Size < 2 || o.Size > 8192:
-		return fmt.Errorf("size %d: from 2 to 8,192 pixels can be made", o.Size)
-	}
-	return nil
 }
 
 // A Summary describes the written dataset.
@@ -61,9 +58,7 @@ type Summary struct {
 // Write makes a dataset in a folder, which must be new or empty, and which appears when all is written.
 func Write(ctx context.Context, dir string, o Options) (Summary, error) {
 	var sum Summary
-	if err := o.fill(); err != nil {
-		return sum, err
-	}
+	o.fill()
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return sum, err
@@ -142,9 +137,7 @@ const (
 
 // Image returns the file of one image. Of the first class in each split, image 1 is a PNG and image 2 a greyscale JPEG.
 func Image(split string, class, k int, o Options) ([]byte, error) {
-	if err := o.fill(); err != nil {
-		return nil, err
-	}
+	o.fill()
 	salt := uint64(len(split)) // "train" and "val" differ
 	rng := rand.New(rand.NewPCG(o.Seed, salt<<56|uint64(class)<<32|uint64(k)))
 	long := max(2, o.Size/2+rng.IntN(o.Size+1))

@@ -121,11 +121,6 @@ func TestWriteTakesAnEmptyFolderAndNoOther(t *testing.T) {
 	if err != nil || len(entries) != 1 {
 		t.Errorf("left over: %v, %v", entries, err)
 	}
-	for _, o := range []Options{{Classes: -1}, {Train: -1}, {Size: 1}, {Size: 10000}} {
-		if _, err := Write(context.Background(), filepath.Join(dir, "new"), o); err == nil {
-			t.Errorf("%+v is taken", o)
-		}
-	}
 	if sum, err := Write(context.Background(), t.TempDir(), Options{Classes: 1, Train: 1, Val: -1, Size: 16}); err != nil || sum.Train != 1 {
 		t.Errorf("an empty folder: %+v, %v", sum, err)
 	}

@@ -56,7 +56,8 @@ func TestWordsOfMistakes(t *testing.T) {
 		`--codec "zip": want one of bitpack, `:                              {"repack", trainSet, "-o", "x", "--codec", "zip"},
 		`--interpolation: resample: unknown interpolation "cube"`:           {"repack", trainSet, "-o", "x", "--interpolation", "cube"},
 		"--shard-size 1: a shard has at least 1MiB":                         {"repack", trainSet, "-o", "nowhere", "--shard-size", "1"},
-		`--classes "0": want a whole number, 1 or more`:                     {"synth", "z", "--classes", "0"},
+		`--classes "0": want a whole number from 1 to 100000`:               {"synth", "z", "--classes", "0"},
+		`--size "8193": want a whole number from 2 to 8192`:                 {"synth", "z", "--size", "8193"},
 		"repack needs an output folder: -o OUT":                             {"repack", trainSet},
 		`--partitions "0": want a whole number from 1 to`:                   {"repack", trainSet, "-o", "x", "--partitions", "0"},
 	} {

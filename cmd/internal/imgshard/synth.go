@@ -39,10 +39,10 @@ func newSynthCommand() *cobra.Command {
 		},
 	}
 	fl := c.Flags()
-	fl.Var(cliutil.Int(&o.Classes, 1, math.MaxInt), "classes", "number of classes")
+	fl.Var(cliutil.Int(&o.Classes, 1, synth.ClassesMax), "classes", "number of classes")
 	fl.Var(cliutil.Int(&o.Train, 1, math.MaxInt), "train", "training images per class")
 	fl.Var(cliutil.Int(&o.Val, 0, math.MaxInt), "val", "validation images per class; 0 for no val split")
-	fl.Var(cliutil.Int(&o.Size, 1, math.MaxInt), "size", "mean of the longer sides, in pixels")
+	fl.Var(cliutil.Int(&o.Size, synth.SizeMin, synth.SizeMax), "size", "mean of the longer sides, in pixels")
 	fl.Var(cliutil.Seed(&o.Seed), "seed", "seed of the images")
 	addJobsFlag(fl, &o.Jobs, "number of workers (default one for each CPU)")
 	return c
