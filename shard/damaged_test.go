@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
 // partlyCopied writes a set of three partitions, of which partition 1 lacks a shard and has another one cut short.
@@ -25,10 +27,10 @@ func partlyCopied(t *testing.T) string {
 	return dir
 }
 
-// TestOpenWhole checks that the partitions that are whole are served, and what is said of the other.
-func TestOpenWhole(t *testing.T) {
+// TestWholePartitions checks that the partitions that are whole are served, and what is said of the other.
+func TestWholePartitions(t *testing.T) {
 	dir := partlyCopied(t)
-	s, err := OpenWhole(dir, nil)
+	s, err := openWhole(storage.Default, dir, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +83,7 @@ func TestNothingWhole(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		_, err := OpenWhole(dir, nil)
+		_, err := openWhole(storage.Default, dir, nil)
 		if !errors.As(err, new(*DamagedPartitionError)) || !strings.Contains(err.Error(), "rank-0000/00000.imgshard") {
 			t.Errorf("partitions %d: %v", partitions+1, err)
 		}

@@ -360,7 +360,9 @@ type Found struct {
 	Client *storage.Client // reads them; nil is the default one
 }
 
-// Open opens the set of a split as OpenWhole does, or joins the sets of it.
+// Open opens the set of a split, or joins the sets of it. It opens a set as OpenSet does, but serves its whole partitions: a damaged one
+// counts as missing, and Damaged names it. The error is OpenSet's where the manifest is damaged or no partition with samples is whole.
+// Until all shards are open, Open calls say, unless nil, once a second with the number of open ones.
 func (f *Found) Open(split string, say func(opened, shards int)) (*Set, error) {
 	client := cmp.Or(f.Client, storage.Default)
 	if f.Joined == nil {

@@ -18,11 +18,11 @@ import (
 // openParallel is how many shards are opened at a time: opening waits for the disk, not for the CPU.
 const openParallel = 16
 
-// OpenSet opens the set in dir: the manifest and the partitions present. Each must be whole; OpenWhole accepts damaged ones. It reads
+// OpenSet opens the set in dir: the manifest and the partitions present. Each must be whole; Found.Open accepts damaged ones. It reads
 // and checks the entries of every shard, but no key and no record. The error is or wraps *DamagedPartitionError, *CorruptError or
 // *UnsupportedError, wraps ErrNotSet, or is the file system's. A set with no partition at all is *MissingPartitionError.
 func OpenSet(dir string) (*Set, error) {
-	s, err := OpenWhole(dir, nil)
+	s, err := openWhole(storage.Default, dir, nil)
 	if err == nil && s.Err() != nil {
 		s.Close()
 		return nil, s.Err()
@@ -30,13 +30,7 @@ func OpenSet(dir string) (*Set, error) {
 	return s, err
 }
 
-// OpenWhole opens the set in dir as OpenSet does, but serves its whole partitions: a damaged one counts as missing, and Damaged names
-// it. The error is OpenSet's where the manifest is damaged or no partition with samples is whole. Until all shards are open,
-// OpenWhole calls say, unless nil, once a second with the number of open ones.
-func OpenWhole(dir string, say func(opened, shards int)) (*Set, error) {
-	return openWhole(storage.Default, dir, say)
-}
-
+// openWhole opens the set in dir as OpenSet does, but serves its whole partitions.
 func openWhole(client *storage.Client, dir string, say func(opened, shards int)) (*Set, error) {
 	m, here, files, err := findShards(client, dir)
 	if err != nil {

@@ -1,6 +1,7 @@
 package imgshard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,19 +21,18 @@ import (
 // openSet opens the one set at path: path itself, or the only set in it. It reports each second on stderr how many shards are open.
 func openSet(cmd *cobra.Command, path string) (*shard.Set, error) {
 	return cliutil.Interruptible(cmd.Context(), func() (*shard.Set, error) {
-		sets, err := shard.FindSets(path)
-		if err != nil {
+		found, err := shard.FindAll(path)
+		if err = cmp.Or(err, found.Err()); err != nil {
 			return nil, err
 		}
-		dirs := slices.Sorted(maps.Values(sets))
+		splits, dirs := slices.Sorted(maps.Keys(found.Sets)), slices.Sorted(maps.Values(found.Sets))
 		if len(dirs) > 1 {
 			return nil, cliutil.Usagef("%s holds %d sets, choose one: %s", path, len(dirs), strings.Join(dirs, ", "))
 		}
-		dir := dirs[0]
-		set, err := shard.OpenWhole(dir, func(opened, shards int) {
+		set, err := found.Open(splits[0], func(opened, shards int) {
 			if !quiet {
 				total := bytesize.Counted(shards, "shard", "shards")
-				fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s of %s opened\n", dir, bytesize.Grouped(opened), total)
+				fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s of %s opened\n", dirs[0], bytesize.Grouped(opened), total)
 			}
 		})
 		if err == nil && set.Err() != nil {
