@@ -64,7 +64,7 @@ func checkPlan(set *shard.Set, p *plan.Plan) error {
 // kindOf tells the client whose fault an error is.
 func kindOf(err error) string {
 	switch {
-	case is[*wire.RequestError](err), is[*wire.SyntaxError](err), is[*plan.ConfigError](err), is[*plan.SelectionError](err), is[*transform.SpecError](err),
+	case is[*wire.RequestError](err), is[*wire.SyntaxError](err), is[*plan.ConfigError](err), is[*transform.SpecError](err),
 		is[*ring.RequestError](err), is[*transform.SizeError](err), is[*loader.NotBitExactError](err), is[*loader.FieldError](err):
 		return kindBadRequest
 	case is[*shard.UnsupportedError](err), is[*ring.UnavailableError](err), imagefile.IsUnsupported(err):

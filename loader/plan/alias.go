@@ -33,14 +33,14 @@ func newAliasTable(weights []float64) (*aliasTable, error) {
 	largest, heaviest := 0.0, 0
 	for i, w := range weights {
 		if !(w >= 0) || math.IsInf(w, 1) {
-			return nil, selectionError("weight %d is %v, want a finite number, 0 or more", i, w)
+			return nil, configError("weight %d is %v, want a finite number, 0 or more", i, w)
 		}
 		if w > largest {
 			largest, heaviest = w, i
 		}
 	}
 	if largest == 0 {
-		return nil, selectionError("all weights are 0: nothing could be drawn")
+		return nil, configError("all weights are 0: nothing could be drawn")
 	}
 	n, sum := len(weights), 0.0
 	shares := make([]float64, n) // multiples of the mean: 1 fills a column

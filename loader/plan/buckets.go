@@ -33,7 +33,7 @@ type bucketed struct {
 
 func newBucketed(b *Buckets) (*bucketed, error) {
 	if b.BatchSize < 1 || b.BatchSize > BatchSizeMax {
-		return nil, &ConfigError{Field: "batch_size", Value: b.BatchSize, Reason: "1 or more"}
+		return nil, configError("batch_size is %d, want 1 or more", b.BatchSize)
 	}
 	s := &bucketed{batch: b.BatchSize, list: make([]uint32, len(b.Of)), starts: make([]int, 1), batches: make([]int, 1)}
 	s.sizes = make([]int, int(slices.Max(b.Of))+1)
@@ -53,10 +53,10 @@ func newBucketed(b *Buckets) (*bucketed, error) {
 		next[k]++
 	}
 	if s.all() > SamplesMax/b.BatchSize {
-		return nil, selectionError("%d batches of %d samples are too many", s.all(), b.BatchSize)
+		return nil, configError("%d batches of %d samples are too many", s.all(), b.BatchSize)
 	}
 	if s.all() == 0 {
-		return nil, selectionError("no bucket has the %d samples of a batch", b.BatchSize)
+		return nil, configError("no bucket has the %d samples of a batch", b.BatchSize)
 	}
 	return s, nil
 }

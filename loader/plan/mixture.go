@@ -22,23 +22,23 @@ type mixture struct {
 // newMixture returns the mixture of an epoch.
 func newMixture(lengths []int, weights []float64, positions int) (*mixture, error) {
 	if len(weights) != len(lengths) {
-		return nil, selectionError("%d weights for %d joined sets", len(weights), len(lengths))
+		return nil, configError("%d weights for %d joined sets", len(weights), len(lengths))
 	}
 	sum := 0.0
 	for i, w := range weights {
 		if !(w >= 0) || math.IsInf(w, 1) {
-			return nil, selectionError("the weight of set %d is %v, want a finite number, 0 or more", i, w)
+			return nil, configError("the weight of set %d is %v, want a finite number, 0 or more", i, w)
 		}
 		if w > 0 && lengths[i] == 0 {
-			return nil, selectionError("set %d has a weight and no samples", i)
+			return nil, configError("set %d has a weight and no samples", i)
 		}
 		sum += w
 	}
 	if sum == 0 || math.IsInf(sum, 1) {
-		return nil, selectionError("the weights of the sets add up to %v", sum)
+		return nil, configError("the weights of the sets add up to %v", sum)
 	}
 	if positions < 1 {
-		return nil, selectionError("a mixture needs the number of its samples in an epoch")
+		return nil, configError("a mixture needs the number of its samples in an epoch")
 	}
 	m := &mixture{lengths: lengths, counts: make([]int, len(lengths))}
 	order, rests, left := make([]int, len(lengths)), make([]float64, len(lengths)), positions

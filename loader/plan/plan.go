@@ -104,15 +104,13 @@ type Config struct {
 	Selection *Selection
 }
 
-// A ConfigError says which field of a [Config] cannot be.
-type ConfigError struct {
-	Field  string // name on the wire: "rank", "batch_size", …
-	Value  int
-	Reason string
-}
+// A ConfigError says why there can't be such a plan or selection.
+type ConfigError struct{ Reason string }
 
-func (e *ConfigError) Error() string {
-	return fmt.Sprintf("plan: %s is %d, want %s", e.Field, e.Value, e.Reason)
+func (e *ConfigError) Error() string { return "plan: " + e.Reason }
+
+func configError(format string, args ...any) error {
+	return &ConfigError{fmt.Sprintf(format, args...)}
 }
 
 // check fills in the defaults and refuses what makes no sense.
@@ -139,7 +137,7 @@ func (c *Config) check() error {
 		{"policy", int(c.Policy), int(Pad), int(Uneven), "pad, drop_last or uneven"},
 	} {
 		if f.value < f.low || f.value > f.limit {
-			return &ConfigError{Field: f.name, Value: f.value, Reason: f.reason}
+			return configError("%s is %d, want %s", f.name, f.value, f.reason)
 		}
 	}
 	if c.Selection != nil {
@@ -177,7 +175,7 @@ type Plan struct {
 	draws   drawKeys             // keys for a selection with weights
 }
 
-// New returns the plan for cfg, or a [*ConfigError] or [*SelectionError].
+// New returns the plan for cfg, or a [*ConfigError].
 func New(cfg Config) (*Plan, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err

@@ -212,7 +212,7 @@ func TestConfigErrors(t *testing.T) {
 		change(&cfg)
 		_, err := New(cfg)
 		var ce *ConfigError
-		if !errors.As(err, &ce) || ce.Field != field {
+		if !errors.As(err, &ce) || !strings.HasPrefix(ce.Reason, field+" is ") {
 			t.Errorf("bad %s: %v", field, err)
 		}
 	}

@@ -1,9 +1,6 @@
 package plan
 
-import (
-	"fmt"
-	"math"
-)
+import "math"
 
 // SelectionConfig says what the positions of an epoch hold if they do not hold each sample of the set once.
 type SelectionConfig struct {
@@ -59,46 +56,37 @@ type Selection struct {
 	buckets   *bucketed
 }
 
-// A SelectionError says why there can't be such a selection.
-type SelectionError struct{ Reason string }
-
-func (e *SelectionError) Error() string { return "plan: " + e.Reason }
-
-func selectionError(format string, args ...any) error {
-	return &SelectionError{fmt.Sprintf(format, args...)}
-}
-
 // RepeatsMax bounds [SelectionConfig.Repeats].
 const RepeatsMax = 1 << 16
 
-// NewSelection returns the selection for cfg, or a [*SelectionError].
+// NewSelection returns the selection for cfg, or a [*ConfigError].
 func NewSelection(cfg SelectionConfig) (*Selection, error) {
 	s := &Selection{samples: cfg.Samples, list: cfg.List, repeats: max(cfg.Repeats, 1), positions: cfg.Positions, ofRank: cfg.OfRank}
 	candidates := s.choices()
 	switch {
 	case cfg.Samples < 1 || cfg.Samples > SamplesMax:
-		return nil, selectionError("a set of %d samples, want 1 or more, and less than 2^31", cfg.Samples)
+		return nil, configError("a set of %d samples, want 1 or more, and less than 2^31", cfg.Samples)
 	case candidates == 0:
-		return nil, selectionError("no sample is selected")
+		return nil, configError("no sample is selected")
 	case candidates > SamplesMax:
-		return nil, selectionError("%d samples are selected, want less than 2^31", candidates)
+		return nil, configError("%d samples are selected, want less than 2^31", candidates)
 	case cfg.Repeats < 0 || cfg.Repeats > RepeatsMax:
-		return nil, selectionError("repeats is %d, want 1 to %d", cfg.Repeats, RepeatsMax)
+		return nil, configError("repeats is %d, want 1 to %d", cfg.Repeats, RepeatsMax)
 	case cfg.Positions < 0 || cfg.Positions > SamplesMax:
-		return nil, selectionError("an epoch of %d samples, want 1 or more, and less than 2^31", cfg.Positions)
+		return nil, configError("an epoch of %d samples, want 1 or more, and less than 2^31", cfg.Positions)
 	case cfg.OfRank && (cfg.List == nil || cfg.Weights != nil || s.repeats > 1 || cfg.Positions != 0):
-		return nil, selectionError("a rank's own order is a list of samples, without weights, repeats or another length")
+		return nil, configError("a rank's own order is a list of samples, without weights, repeats or another length")
 	case cfg.Mix != nil && (cfg.List != nil || cfg.Weights != nil || s.repeats > 1):
-		return nil, selectionError("a mixture of joined sets takes no list, weights or repeats")
+		return nil, configError("a mixture of joined sets takes no list, weights or repeats")
 	case cfg.Buckets != nil && (cfg.List != nil || cfg.Weights != nil || cfg.Mix != nil || s.repeats > 1 || cfg.Positions != 0):
-		return nil, selectionError("buckets take no list, weights, mixture, repeats or another length")
+		return nil, configError("buckets take no list, weights, mixture, repeats or another length")
 	case cfg.Buckets != nil && len(cfg.Buckets.Of) != cfg.Samples:
-		return nil, selectionError("buckets of %d samples, and there are %d", len(cfg.Buckets.Of), cfg.Samples)
+		return nil, configError("buckets of %d samples, and there are %d", len(cfg.Buckets.Of), cfg.Samples)
 	case cfg.Weights == nil && cfg.Mix == nil && cfg.Positions > candidates*s.repeats:
-		return nil, selectionError("an epoch of %d samples, and there are %d, each %d times: it takes weights to draw one more often",
+		return nil, configError("an epoch of %d samples, and there are %d, each %d times: it takes weights to draw one more often",
 			cfg.Positions, candidates, s.repeats)
 	case cfg.Weights != nil && len(cfg.Weights) != candidates:
-		return nil, selectionError("%d weights for %d samples", len(cfg.Weights), candidates)
+		return nil, configError("%d weights for %d samples", len(cfg.Weights), candidates)
 	}
 	if err := s.checkList(); err != nil {
 		return nil, err
@@ -128,7 +116,7 @@ func (s *Selection) checkList() error {
 	seen := make([]uint64, (s.samples+63)/64)
 	for place, index := range s.list {
 		if int64(index) >= int64(s.samples) {
-			return selectionError("place %d of the list holds sample %d: indices are 0 to %d", place, index, s.samples-1)
+			return configError("place %d of the list holds sample %d: indices are 0 to %d", place, index, s.samples-1)
 		}
 		word, bit := index/64, uint64(1)<<(index%64)
 		s.twice = s.twice || seen[word]&bit != 0
@@ -170,19 +158,17 @@ func (s *Selection) candidate(place int) int {
 func (s *Selection) check(c *Config) error {
 	switch {
 	case s.samples != c.Samples:
-		return &ConfigError{Field: "samples", Value: c.Samples, Reason: fmt.Sprintf("the %d of its selection", s.samples)}
+		return configError("samples is %d, want the %d of its selection", c.Samples, s.samples)
 	case s.buckets != nil && c.BatchSize != s.buckets.batch:
-		return &ConfigError{Field: "batch_size", Value: c.BatchSize, Reason: fmt.Sprintf("the %d of its buckets", s.buckets.batch)}
+		return configError("batch_size is %d, want the %d of its buckets", c.BatchSize, s.buckets.batch)
 	case s.buckets != nil && c.Consumed%c.BatchSize != 0:
-		return &ConfigError{Field: "consumed", Value: c.Consumed,
-			Reason: fmt.Sprintf("a multiple of the batch size, %d, for batches of one bucket", c.BatchSize)}
+		return configError("consumed is %d, want a multiple of the batch size, %d, for batches of one bucket", c.Consumed, c.BatchSize)
 	case s.ofRank && c.Shuffle:
-		return selectionError("a rank's own order is not shuffled")
+		return configError("a rank's own order is not shuffled")
 	case s.ofRank && s.positions > math.MaxInt/c.World:
-		return selectionError("%d samples for each of %d ranks are too many", s.positions, c.World)
+		return configError("%d samples for each of %d ranks are too many", s.positions, c.World)
 	case s.ofRank && c.Consumed%c.World != 0:
-		return &ConfigError{Field: "consumed", Value: c.Consumed,
-			Reason: fmt.Sprintf("a multiple of the world, %d, for a rank's own order", c.World)}
+		return configError("consumed is %d, want a multiple of the world, %d, for a rank's own order", c.Consumed, c.World)
 	}
 	return nil
 }
