@@ -151,16 +151,13 @@ func newFiles(paths []string, opts Options) (*candidate, error) {
 		files = append(files, abs)
 	}
 	slices.Sort(files)
-	c := &candidate{path: transport.CommonFolder(files), opts: opts, folder: &folder{tree: transport.FileSystem{}, given: true}}
-	prefix := files[0]
+	prefix := transport.CommonPrefix(files)
+	c := &candidate{path: filepath.Dir(prefix), opts: opts, folder: &folder{tree: transport.FileSystem{}, given: true}}
 	for _, file := range files {
-		for !strings.HasPrefix(file, prefix) {
-			prefix = prefix[:len(prefix)-1]
-		}
 		c.files = append(c.files, strings.TrimPrefix(strings.TrimPrefix(file, c.path), string(filepath.Separator)))
 	}
 	c.split, c.output = transport.SplitName(prefix), strings.TrimRight(prefix, "-_.0123456789")
-	if transport.Below(c.path, c.output) || strings.HasSuffix(c.output, string(filepath.Separator)) {
+	if strings.HasSuffix(c.output, string(filepath.Separator)) {
 		c.output = c.path
 	}
 	return c, nil

@@ -148,18 +148,13 @@ func FileKind(file string) string {
 	return ""
 }
 
-// Below says that a path lies in a folder, or is it.
-func Below(path, folder string) bool {
-	return path == folder || strings.HasPrefix(path, strings.TrimSuffix(folder, "/")+"/")
-}
-
-// CommonFolder is the innermost folder that holds all of the files.
-func CommonFolder(files []string) string {
-	folder := filepath.Dir(files[0])
+// CommonPrefix is the longest text with which the paths of all files begin. Its filepath.Dir is the innermost folder that holds all.
+func CommonPrefix(files []string) string {
+	prefix := files[0]
 	for _, file := range files {
-		for !Below(file, folder) {
-			folder = filepath.Dir(folder)
+		for !strings.HasPrefix(file, prefix) {
+			prefix = prefix[:len(prefix)-1]
 		}
 	}
-	return folder
+	return prefix
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"path"
+	"path/filepath"
 	"strings"
 )
 
@@ -33,7 +34,7 @@ type TarFiles struct {
 }
 
 // Place returns the folder of all tars; the tar of a key is unknown.
-func (t *TarFiles) Place(string) string { return CommonFolder(t.Paths) }
+func (t *TarFiles) Place(string) string { return filepath.Dir(CommonPrefix(t.Paths)) }
 
 // NewTarFiles is the transport of the files in some tars.
 func NewTarFiles(paths []string) (*TarFiles, error) {
