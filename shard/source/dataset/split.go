@@ -210,7 +210,7 @@ func (s *Split) checkCut(images, classes int) error {
 // Reopen returns the same split for another walk. Standard input can be read only once.
 func (s *Split) Reopen() *Split {
 	again := *s
-	again.notes, again.Cut = slices.Clone(s.notes), nil
+	again.notes, again.Cut, again.labels = slices.Clone(s.notes), nil, Labels{}
 	return &again
 }
 
@@ -260,18 +260,14 @@ var errEnough = errors.New("enough")
 func (s *Split) Preview(ctx context.Context, samples int, limit time.Duration) (Preview, error) {
 	look := s.Reopen() // Walk changes it
 	p := Preview{Samples: []PreviewSample{}}
-	var labels []int32 // the Item.Label of each sample
+	var first []Item
 	until := time.Now().Add(limit)
 	err := look.Walk(ctx, func(it Item) error {
 		if it.Reason != "" {
 			return nil
 		}
-		if len(p.Samples) < samples {
-			sample := PreviewSample{Key: it.Key}
-			if it.Labelled {
-				sample.Label = &it.Label
-			}
-			p.Samples, labels = append(p.Samples, sample), append(labels, it.Label)
+		if len(first) < samples {
+			first = append(first, it)
 		}
 		p.Images++
 		if look.Streamed() && p.Images == samples || time.Now().After(until) {
@@ -289,18 +285,18 @@ func (s *Split) Preview(ctx context.Context, samples int, limit time.Duration) (
 	if p.Whole {
 		p.Classes = look.Classes()
 	}
-	for i := range p.Samples {
-		sample := &p.Samples[i]
-		if p.Whole {
-			sample.Label = new(look.Label(labels[i]))
-		}
-		switch {
-		case sample.Label == nil:
-			sample.Class, _, _ = transport.KeyClass(sample.Key, s.Options.ClassesFrom)
-		case p.Whole && *sample.Label >= 0:
-			sample.Class = p.Classes[*sample.Label]
+	for _, it := range first {
+		sample := PreviewSample{Key: it.Key}
+		switch label := look.Label(it.Label); {
+		case p.Whole && label >= 0:
+			sample.Label, sample.Class = &label, p.Classes[label]
+		case p.Whole, it.Labelled:
+			sample.Label = &label
+		default:
+			sample.Class, _, _ = transport.KeyClass(it.Key, s.Options.ClassesFrom)
 		}
 		sample.Words = wordnet.Words(sample.Class)
+		p.Samples = append(p.Samples, sample)
 	}
 	return p, nil
 }
