@@ -15,7 +15,7 @@ import (
 // Labels are the classes of a split and the labels of its items.
 type Labels struct {
 	Classes []string
-	Of      []int32 // the label of each Item.Label from 0 on; nil: those are the labels
+	Of      []int32 // the label of each Item.Label from 0 on; empty: those are the labels
 	// Folders says that each class is a folder or a tar, and so is known to be there.
 	Folders bool
 	// Numbered says that the classes are called by their labels only: the names that another split has for these labels are better.
@@ -34,7 +34,7 @@ func ClassIndex(classes []string) map[string]int32 {
 
 // of is the label of an Item.Label.
 func (l Labels) of(n int32) int32 {
-	if n < 0 || l.Of == nil {
+	if n < 0 || len(l.Of) == 0 {
 		return n
 	}
 	return l.Of[n]

@@ -30,7 +30,6 @@ type Parquet struct {
 	first  *parquetFile // the first of them, closed; its schema stays in memory
 	names  labelrule.ClassNames
 	opts   dataset.Options
-	texts  labelrule.Column // if the labels are texts; until all rows are read their labels are places in it
 	fields []dataset.Field
 }
 
@@ -78,14 +77,20 @@ func (l *Parquet) Unlabelled() (is bool) {
 }
 
 func (l *Parquet) Walk(ctx context.Context, s *dataset.Split, fn func(dataset.Item) error) (dataset.Labels, error) {
-	l.texts = labelrule.Column{}
+	var texts labelrule.Column // if the labels are texts; until all rows are read, their labels are places in it
 	leftOut, wanted := 0, dataset.ClassIndex(l.names.Names)
 	for _, file := range l.paths {
 		stem := fileStem(file)
-		err := l.file(ctx, file, func(row int, r *parquetRow) error {
-			label, err := l.rowLabel(r.label, func(format string, args ...any) error {
+		err := l.file(ctx, file, func(row int, r *parquetRow) (err error) {
+			at := func(format string, args ...any) error {
 				return transport.RefuseEntry(file, fmt.Sprintf("row %d", row), format, args...)
-			})
+			}
+			label := int32(labelrule.NoLabel)
+			if r.label != "" && l.first.named {
+				label, err = texts.Add(r.label, at)
+			} else if r.label != "" {
+				label, err = labelrule.ParseLabel(r.label, at)
+			}
 			if err != nil {
 				return err
 			}
@@ -112,25 +117,11 @@ func (l *Parquet) Walk(ctx context.Context, s *dataset.Split, fn func(dataset.It
 	if leftOut > 0 {
 		s.Note("%s left out, of other classes than those of %s", bytesize.Counted(leftOut, "row is", "rows are"), l.names.From)
 	}
-	r := labelrule.Resolved{Numbered: true}
-	if l.first.named && l.texts.Values != nil {
-		var err error
-		if r, err = l.texts.Resolve(s.Path, l.names, l.opts); err != nil {
-			return dataset.Labels{}, err
-		}
+	r, err := texts.Resolve(s.Path, l.names, l.opts)
+	if err != nil {
+		return dataset.Labels{}, err
 	}
 	return r.SplitLabels(s, l.names, r.Labels)
-}
-
-// rowLabel is the label of a row, or the place of its text among the texts.
-func (l *Parquet) rowLabel(text string, at labelrule.Errorf) (int32, error) {
-	switch {
-	case text == "":
-		return labelrule.NoLabel, nil
-	case l.first.named:
-		return l.texts.Add(text, at)
-	}
-	return labelrule.ParseLabel(text, at)
 }
 
 // parquetRow is one row. The fields are valid until the next one is read.
