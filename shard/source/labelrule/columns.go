@@ -106,34 +106,32 @@ func (r *Resolved) SplitLabels(s *dataset.Split, names ClassNames, of []int32) (
 // Resolve finds the labels of all values. names come from --classes or a file beside the data; path is the source's.
 func (v *Column) Resolve(path string, names ClassNames, opts dataset.Options) (r Resolved, err error) {
 	r.Labels = make([]int32, len(v.Values))
-	firstNumber, firstFraction, firstName := -1, -1, -1
+	var whole, fractions, texts []int // the places of such values
 	for i, value := range v.Values {
-		_, whole, number := WholeNumber(value)
-		first := &firstName
-		switch {
-		case whole:
+		switch _, isWhole, isNumber := WholeNumber(value); {
+		case isWhole:
 			if r.Labels[i], err = ParseLabel(value, v.errorf[i]); err != nil {
 				return r, err
 			}
-			first = &firstNumber
-		case number:
-			first = &firstFraction
-		}
-		if *first < 0 {
-			*first = i
+			whole = append(whole, i)
+		case isNumber:
+			fractions = append(fractions, i)
+		default:
+			texts = append(texts, i)
 		}
 	}
+	numbers := slices.Concat(whole, fractions)
 	switch {
-	case firstFraction >= 0 && firstName < 0:
-		_, err = ParseLabel(v.Values[firstFraction], v.errorf[firstFraction])
+	case len(texts) == 0 && len(fractions) > 0:
+		_, err = ParseLabel(v.Values[fractions[0]], v.errorf[fractions[0]])
 		return r, err
-	case firstName < 0:
+	case len(texts) == 0:
 		r.Numbered = true
 		return r, nil
-	case max(firstNumber, firstFraction) >= 0 && !opts.ForceClasses:
-		return r, v.errorf[firstName]("the label %.60q is a name, and others are numbers (%s): correct it, "+
+	case len(numbers) > 0 && !opts.ForceClasses:
+		return r, v.errorf[texts[0]]("the label %.60q is a name, and others are numbers (%s): correct it, "+
 			"name another column by --label, or take all of them for names by --force-classes",
-			v.Values[firstName], v.Values[max(firstNumber, firstFraction)])
+			v.Values[texts[0]], v.Values[numbers[0]])
 	}
 	return v.resolveNames(r, path, names)
 }
