@@ -35,21 +35,22 @@ func openParquetFiles(c *candidate) ([]*Split, error) {
 		return []*Split{s}, err
 	}
 	names := c.parquets()
-	switch zipped := c.tree != transport.Tree(transport.FileSystem{}); {
-	case slices.ContainsFunc(names, c.besideImages), zipped && len(names) == 0:
+	if slices.ContainsFunc(names, c.besideImages) {
 		return nil, nil
-	case zipped:
-		return nil, transport.RefuseEntry(c.path, names[0], "parquet in a zip is not read: unpack the zip")
 	}
-	if len(names) == 0 {
-		q, err := c.inData()
-		if q == nil || err != nil {
+	if len(names) == 0 && slices.Contains(c.folders, "data") {
+		q, err := c.child("data", "")
+		if err != nil {
 			return nil, err
 		}
+		q.output = cmp.Or(c.output, c.path)
 		c, names = q, q.parquets()
 	}
-	if len(names) == 0 {
+	switch {
+	case len(names) == 0:
 		return nil, nil
+	case c.tree != transport.Tree(transport.FileSystem{}):
+		return nil, transport.RefuseEntry(c.path, names[0], "parquet in a zip is not read: unpack the zip")
 	}
 	return c.bySplit(names, func(c *candidate, files []string) (*Split, error) {
 		var paths []string
@@ -65,18 +66,6 @@ func (f *folder) parquets() []string {
 	return slices.DeleteFunc(slices.Clone(f.files), func(name string) bool {
 		return transport.FileKind(name) != transport.ParquetExtension
 	})
-}
-
-// inData returns the candidate in the folder "data", or nil without that folder. Its sets get the name of the folder around it.
-func (c *candidate) inData() (*candidate, error) {
-	if !slices.Contains(c.folders, "data") {
-		return nil, nil
-	}
-	q, err := c.child("data", "")
-	if err == nil {
-		q.output = cmp.Or(c.output, c.path)
-	}
-	return q, err
 }
 
 // newParquetSplit makes the split of some files.
