@@ -65,11 +65,16 @@ func (t *TarFiles) Each(w *Walk, path string, fn func(*TarReader) error) error {
 		return err
 	}
 	defer r.Close()
-	if err := fn(r); err != nil {
-		return err
+	return w.read(r, fn)
+}
+
+// read calls fn, which reads a tar to its end, and notes a tar that was cut off there.
+func (w *Walk) read(r *TarReader, fn func(*TarReader) error) error {
+	err := fn(r)
+	if err == nil && !r.endMarked() {
+		w.Cut = append(w.Cut, strings.TrimSuffix(r.Path+": "+r.inner, ": "))
 	}
-	w.checkEnd(r)
-	return nil
+	return err
 }
 
 func (t *TarFiles) open(path string) (*TarReader, error) {
@@ -85,13 +90,6 @@ func (t *TarFiles) open(path string) (*TarReader, error) {
 		in.begins = -1 // it cannot be read again
 	}
 	return in, err
-}
-
-// checkEnd notes a tar that was read to its end and was cut off there.
-func (w *Walk) checkEnd(r *TarReader) {
-	if !r.endMarked() {
-		w.Cut = append(w.Cut, strings.TrimSuffix(r.Path+": "+r.inner, ": "))
-	}
 }
 
 // Files gives the members of a tar.
@@ -230,10 +228,7 @@ func (t *ClassTarFiles) Files(w *Walk, fn func(*File) error) error {
 				if err != nil {
 					return err
 				}
-				if err = read(inner); err == nil {
-					w.checkEnd(inner)
-				}
-				return err
+				return w.read(inner, read)
 			})
 		})
 	})
