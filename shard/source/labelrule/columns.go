@@ -23,8 +23,8 @@ const (
 	NoLabel = -1
 	// LeftOutLabel is the label of a sample with a class outside --classes.
 	LeftOutLabel = -2
-	// NumberedClassesMax bounds the labels, and so the list of classes that one hostile label can ask for.
-	NumberedClassesMax = 1 << 20
+	// numberedClassesMax bounds the labels, and so the list of classes that one hostile label can ask for.
+	numberedClassesMax = 1 << 20
 )
 
 // WholeNumber reads a number as a label: 3, or 3.0 as MXNet and pandas write it. number says that the text is a number, whole or not.
@@ -33,7 +33,7 @@ func WholeNumber(text string) (n int32, whole, number bool) {
 	if err != nil || x != math.Trunc(x) {
 		return 0, false, err == nil
 	}
-	return int32(min(max(x, NoLabel-1), NumberedClassesMax)), true, true // beyond both, any label is refused
+	return int32(min(max(x, NoLabel-1), numberedClassesMax)), true, true // beyond both, any label is refused
 }
 
 // ParseLabel reads a label, or -1 for none.
@@ -42,8 +42,8 @@ func ParseLabel(text string, at Errorf) (int32, error) {
 	switch {
 	case !whole:
 		return 0, at("the label %.40q is no whole number: name another by --label", text)
-	case n < NoLabel || n >= NumberedClassesMax:
-		return 0, at("the label %.40s is not from 0 to %d", text, NumberedClassesMax-1)
+	case n < NoLabel || n >= numberedClassesMax:
+		return 0, at("the label %.40s is not from 0 to %d", text, numberedClassesMax-1)
 	}
 	return n, nil
 }
@@ -64,8 +64,8 @@ func (v *Column) Add(label string, at Errorf) (int32, error) {
 	if ok {
 		return i, nil
 	}
-	if len(v.Values) == NumberedClassesMax {
-		return 0, at("more than %d labels that differ: name the column of the labels by --label", NumberedClassesMax)
+	if len(v.Values) == numberedClassesMax {
+		return 0, at("more than %d labels that differ: name the column of the labels by --label", numberedClassesMax)
 	}
 	if v.index == nil {
 		v.index = make(map[string]int32)

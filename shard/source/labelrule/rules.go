@@ -17,7 +17,7 @@ import (
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
-// A labelRule tells the labels of files by their names.
+// A Rule tells the labels of files by their names.
 type Rule interface {
 	// Take says whether a file is a sample. It sets the label of a sample, as Item has it. It also sees folders, which are never samples; the
 	// error fs.SkipDir leaves out their files.

@@ -22,12 +22,12 @@ type listRow struct {
 	key    string
 	line   int32
 	label  int32 // while the list is read a place in its values; noLabel in both
-	split  int8  // index into ListSplits
+	split  int8  // index into listSplits
 	fields int64 // the values of the fields, behind their length, begin here in listFile.encoded
 }
 
-// ListSplits are the splits that a column may tell apart; the first is that of a list without one.
-var ListSplits = []string{"", "train", "val", "test"}
+// listSplits are the splits that a column may tell apart; the first is that of a list without one.
+var listSplits = []string{"", "train", "val", "test"}
 
 // listFile is a file that was read.
 type listFile struct {
@@ -64,14 +64,14 @@ func ReadLists(file, root string, opts dataset.Options) ([]*List, error) {
 	if err := l.resolve(); err != nil {
 		return nil, err
 	}
-	parts := make([][]listRow, len(ListSplits))
+	parts := make([][]listRow, len(listSplits))
 	for _, r := range l.rows {
 		parts[r.split] = append(parts[r.split], r)
 	}
 	l.rows = nil
 	var splits []*List
 	for i, rows := range parts {
-		if len(rows) == 0 || i > 0 && opts.Split != "" && opts.Split != ListSplits[i] {
+		if len(rows) == 0 || i > 0 && opts.Split != "" && opts.Split != listSplits[i] {
 			continue
 		}
 		slices.SortFunc(rows, func(a, b listRow) int { return cmp.Or(strings.Compare(a.key, b.key), cmp.Compare(a.line, b.line)) })
@@ -90,7 +90,7 @@ func ReadLists(file, root string, opts dataset.Options) ([]*List, error) {
 }
 
 // Name is the value of the column "split", or "" without that column.
-func (l *List) Name() string { return ListSplits[l.rows[0].split] }
+func (l *List) Name() string { return listSplits[l.rows[0].split] }
 
 // resolve turns the texts in the rows into labels, once all are read.
 func (l *listFile) resolve() error {

@@ -255,7 +255,7 @@ func (l *listFile) add(file, label, split string, line int) error {
 	}
 	r := listRow{key: key, line: int32(line), label: labelrule.NoLabel, fields: int64(len(l.encoded))}
 	if split != "" {
-		if r.split = int8(slices.Index(ListSplits, transport.NamedSplit(split))); r.split == 0 {
+		if r.split = int8(slices.Index(listSplits, transport.NamedSplit(split))); r.split == 0 {
 			return l.errorf(line, "the split %.40q is none of train, val and test", split)
 		}
 	}
