@@ -3,12 +3,12 @@ package source
 import (
 	"bytes"
 	"fmt"
-	"github.com/imgfeed/imgfeed/internal/wordnet"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/internal/wordnet"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
 )
 

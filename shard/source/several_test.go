@@ -157,19 +157,6 @@ func TestTimmInfo(t *testing.T) {
 	}
 }
 
-// TestLabelOnlyInJSON asks for the key where there is no .cls, and takes it.
-func TestLabelOnlyInJSON(t *testing.T) {
-	for _, members := range [][]string{{"a.jpg", jpegStart, "a.json", `{"label": 3}`}, {"a.json", `{"label": 3}`, "a.jpg", jpegStart, "README.md", ""}} {
-		file := sourcetest.Write(t, filepath.Join(t.TempDir(), "x.tar"), webDatasetTar(t, members...))
-		if _, err := Open(file, Options{}); err == nil || !strings.Contains(err.Error(), "--label json.KEY says which") {
-			t.Error(err)
-		}
-		if got := mustItems(t, open(t, file, Options{Label: "json.label"})); got["a"].label != 3 {
-			t.Error(got)
-		}
-	}
-}
-
 // TestChooseASplit takes one of several splits by --split: of folders, and of tars named for them.
 func TestChooseASplit(t *testing.T) {
 	folders, tars := writeTree(t, t.TempDir(), paths("train/cat/1.jpg", "train/dog/2.jpg", "val/cat/3.jpg", "val/dog/4.jpg")), t.TempDir()
