@@ -40,10 +40,7 @@ func ParseField(text string) (Field, error) {
 	if !ok || f.Source == "" {
 		return f, fmt.Errorf("%q: NAME=SOURCE[:TYPE] is wanted, as score=json.score:float32", text)
 	}
-	if err := (shard.Fields{{Name: name, Type: shard.Int64}}).Check(); err != nil {
-		return f, err
-	}
-	return f, nil
+	return f, (shard.Fields{{Name: name, Type: shard.Int64}}).Check()
 }
 
 // setType reads a type.
