@@ -49,7 +49,7 @@ type Contents interface {
 	// Read returns a content that is not Streamed, in buf if it is large enough. A file that is too large or not regular gives a
 	// *RejectError. Many goroutines may call it.
 	Read(key string, buf []byte) ([]byte, error)
-	// Place returns the path of the file with a content that is not Streamed, or "" if it has no file of its own, as in a zip; for the key
+	// Place returns the path of the file with a content that is not Streamed, or "" if it has no file of its own, as in a zip. For the key
 	// "" it returns the folder of all files, or "".
 	Place(key string) string
 	// Bytes is about how many bytes a walk reads; 0 when it reads only folders.
