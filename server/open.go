@@ -111,6 +111,7 @@ type openConfig struct {
 	images transform.Layout
 	shared bool
 	onErr  loader.OnError
+	policy plan.Policy
 	fields *loader.Fields
 }
 
@@ -193,11 +194,13 @@ func (c *openConfig) readChoices() error {
 	layout, err1 := choose("layout", c.Layout, layoutNHWC, layoutNCHW)
 	transport, err2 := choose("transport", c.Transport, transportShm, transportSocket)
 	onErr, err3 := choose("on_error", c.OnError, onErrorError, onErrorBlank, onErrorSubstitute)
-	if err := cmp.Or(err1, err2, err3); err != nil {
+	policy, err4 := choose("policy", c.Policy, plan.Pad.String(), plan.DropLast.String(), plan.Uneven.String())
+	if err := cmp.Or(err1, err2, err3, err4); err != nil {
 		return err
 	}
 	c.images = []transform.Layout{transform.NHWC, transform.NCHW}[layout]
 	c.Transport, c.shared = cmp.Or(c.Transport, transportShm), transport == 0
+	c.policy = plan.Policy(policy)
 	c.onErr = []loader.OnError{loader.Fail, loader.Blank, loader.Substitute}[onErr]
 	if c.Slots < 0 || c.Slots > slotsMax {
 		return badRequest("slots is %d, want 0 to %d", c.Slots, slotsMax)
@@ -214,16 +217,12 @@ func choose(field, value string, words ...string) (int, error) {
 	return i, nil
 }
 
-// readPlan reads rank, world, seed and policy, and checks them by making the plan of epoch 0.
+// readPlan reads rank, world and seed, and checks them by making the plan of epoch 0.
 func (c *openConfig) readPlan(s *Server) error {
 	m := c.openRequest
-	policy, err := plan.ParsePolicy(m.Policy)
-	if err != nil {
-		return badRequest("policy is %q, want pad, drop_last or uneven", m.Policy)
-	}
 	c.plan = plan.Config{
 		Fingerprint: c.set.Manifest().Fingerprint, Samples: c.set.Len(), Partitions: c.set.Partitions(),
-		World: 1, BatchSize: m.BatchSize, Policy: policy, Shuffle: m.Shuffle,
+		World: 1, BatchSize: m.BatchSize, Policy: c.policy, Shuffle: m.Shuffle,
 	}
 	switch {
 	case m.Shuffle && m.Seed == nil:

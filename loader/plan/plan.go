@@ -34,7 +34,6 @@ package plan
 import (
 	"fmt"
 	"math"
-	"slices"
 )
 
 // A Policy says what happens at the end of an epoch that does not divide evenly.
@@ -58,17 +57,6 @@ func (p Policy) String() string {
 		return policyNames[p]
 	}
 	return fmt.Sprintf("plan.Policy(%d)", uint8(p))
-}
-
-// ParsePolicy is the inverse of [Policy.String]; the empty string is [Pad].
-func ParsePolicy(s string) (Policy, error) {
-	if s == "" {
-		return Pad, nil
-	}
-	if i := slices.Index(policyNames[:], s); i >= 0 {
-		return Policy(i), nil
-	}
-	return Pad, fmt.Errorf("plan: unknown policy %q, want pad, drop_last or uneven", s)
 }
 
 // SamplesMax is the largest number of samples that a plan takes.

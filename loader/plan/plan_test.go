@@ -220,14 +220,6 @@ func TestConfigErrors(t *testing.T) {
 	if _, err := New(good); err == nil || !strings.Contains(err.Error(), "1 to 16777216") {
 		t.Errorf("a batch that is too large: %v", err)
 	}
-	for _, p := range []Policy{Pad, DropLast, Uneven} {
-		if got, err := ParsePolicy(p.String()); err != nil || got != p {
-			t.Errorf("ParsePolicy(%q) = %v, %v", p, got, err)
-		}
-	}
-	if _, err := ParsePolicy("drop"); err == nil {
-		t.Error("ParsePolicy accepted an unknown name")
-	}
 }
 
 func BenchmarkBatch(b *testing.B) {
