@@ -73,12 +73,12 @@ func Bench(ctx context.Context, cfg BenchConfig) (BenchResult, error) {
 	}
 	work := func(ctx context.Context) error { return pool.decodeWhole(ctx, set, order) }
 	if cfg.Views != nil {
-		if err := CheckBitExact(cfg.Set, cfg.Views); err != nil {
-			note, differs := errors.AsType[*NotBitExactError](err)
-			if !differs || cfg.BitExact {
-				return BenchResult{}, err
-			}
-			result.Notes = append(result.Notes, note.Note)
+		note, err := CheckBitExact(cfg.Set, cfg.Views, cfg.BitExact)
+		if err != nil {
+			return BenchResult{}, err
+		}
+		if note != "" {
+			result.Notes = append(result.Notes, note)
 		}
 		result.Transform = cfg.Views.String()
 		work = func(ctx context.Context) error { return pool.serveBatches(ctx, cfg, set, order) }

@@ -1,6 +1,7 @@
 package loader
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/imgfeed/imgfeed/shard"
@@ -110,28 +111,23 @@ func encodingOf(set *shard.Set) (encoding.Encoding, error) {
 }
 
 // A NotBitExactError says that a transform of a set's stored images does not give the bits that it gives of the originals.
-type NotBitExactError struct {
-	Dir  string
-	Note string // why
-}
+type NotBitExactError struct{ msg string }
 
-func (e *NotBitExactError) Error() string {
-	return fmt.Sprintf("loader: %s: bit-exact results were asked for: %s", e.Dir, e.Note)
-}
+func (e *NotBitExactError) Error() string { return e.msg }
 
-// CheckBitExact returns a [*NotBitExactError] if the transform's results of the set's stored images differ from those of the
-// originals, of any view. Its Note is for the user.
-func CheckBitExact(set *shard.Set, views transform.Views) error {
+// CheckBitExact returns a note for the user if the transform's results of the set's stored images differ from those of the originals, in
+// any view. Where they must not, that is a [*NotBitExactError].
+func CheckBitExact(set *shard.Set, views transform.Views, required bool) (note string, err error) {
 	e, err := encodingOf(set)
 	if err != nil {
-		return err
+		return "", err
 	}
 	for _, spec := range views {
-		if note := e.NotBitExact(spec); note != "" {
-			return &NotBitExactError{Dir: set.Dir(), Note: note}
+		if note = cmp.Or(note, e.NotBitExact(spec)); note != "" && required {
+			return "", &NotBitExactError{fmt.Sprintf("loader: %s: bit-exact results were asked for: %s", set.Dir(), note)}
 		}
 	}
-	return nil
+	return note, nil
 }
 
 // A shardSet is a shard set as a Dataset.

@@ -143,7 +143,7 @@ func testServesTheBitsOfJPEG(t *testing.T, algorithm resample.Algorithm) {
 				for _, level := range kernel.Available() {
 					pool := NewPool(PoolConfig{Threads: 2, Level: &level})
 					for _, codec := range pixelcodec.Names() {
-						if err := CheckBitExact(sets[codec], transform.Views{spec}); err != nil {
+						if _, err := CheckBitExact(sets[codec], transform.Views{spec}, true); err != nil {
 							t.Errorf("%s: %v", name, err)
 						}
 						if !bytes.Equal(epochOf(t, pool, sets[codec], spec, layout, epoch), want) {
@@ -201,7 +201,11 @@ func TestCheckBitExact(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := CheckBitExact(set, transform.Views{spec}); (err == nil) != c.exact {
+		note, err := CheckBitExact(set, transform.Views{spec}, false)
+		if err != nil || (note == "") != c.exact {
+			t.Errorf("stored with %s %s, %s: %q, %v", c.size, c.interpolation, c.transform, note, err)
+		}
+		if _, err := CheckBitExact(set, transform.Views{spec}, true); (err == nil) != c.exact {
 			t.Errorf("stored with %s %s, %s: %v", c.size, c.interpolation, c.transform, err)
 		} else if err != nil && !strings.Contains(err.Error(), dir) {
 			t.Errorf("%v does not name the set", err)

@@ -3,7 +3,6 @@ package server
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -177,16 +176,10 @@ func (c *openConfig) readTransform(s *Server) (err error) {
 	if err := c.readBuckets(); err != nil {
 		return err
 	}
-	c.viewsText, c.notBitExact = c.views.String(), ""
+	c.viewsText = c.views.String()
 	c.listed = m.Transform[0] == '{' || len(c.views) > 1
-	if err := loader.CheckBitExact(c.set.Set, c.views); err != nil {
-		note, differs := errors.AsType[*loader.NotBitExactError](err)
-		if !differs || m.BitExact || s.cfg.BitExact {
-			return err
-		}
-		c.notBitExact = note.Note
-	}
-	return nil
+	c.notBitExact, err = loader.CheckBitExact(c.set.Set, c.views, m.BitExact || s.cfg.BitExact)
+	return err
 }
 
 // readChoices reads the fields that take one of some words, and the number of slots.
