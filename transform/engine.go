@@ -52,7 +52,7 @@ type Engine struct {
 	adjuster  *pointwise.Adjuster
 	stored    storedImage      // decodes the current source
 	canvas    canvas           // canvas of the current image
-	region    []byte           // pixels of the needed region
+	region    imagefile.RGB    // the needed region of an undecoded image
 	padded    []byte           // a resized image before it gets borders
 	scratch   [2]imagefile.RGB // images between two passes, used in turn
 	final     imagefile.RGB    // the result, while a change is written to it
@@ -109,7 +109,7 @@ func (e *Engine) applyTo(v *View, from *imagefile.RGB, whole step) error {
 
 // trim releases scratch memory that an unusually large image needed.
 func (e *Engine) trim() {
-	for _, memory := range []*[]byte{&e.region, &e.padded, &e.shared.Pix, &e.unmixed, &e.blended, &e.scratch[0].Pix, &e.scratch[1].Pix} {
+	for _, memory := range []*[]byte{&e.region.Pix, &e.padded, &e.shared.Pix, &e.unmixed, &e.blended, &e.scratch[0].Pix, &e.scratch[1].Pix} {
 		if cap(*memory) > imagefile.KeepBytesMax {
 			*memory = nil
 		}
@@ -182,10 +182,15 @@ func (e *Engine) pixelsOf(from *imagefile.RGB, r image.Rectangle) (pix []byte, s
 		first := r.Min.Y*stride + r.Min.X*3
 		return from.Pix[first : first+(r.Dy()-1)*stride+r.Dx()*3 : cap(from.Pix)], stride, nil
 	}
-	stride = r.Dx() * 3
-	e.region = imagefile.Grown(e.region, stride*r.Dy())
+	err = e.decode(&e.region, r)
+	return e.region.Pix, r.Dx() * 3, err
+}
+
+// decode decodes region r of the stored image.
+func (e *Engine) decode(to *imagefile.RGB, r image.Rectangle) error {
+	to.Resize(r.Dx(), r.Dy())
 	started := time.Now()
-	err = e.stored.decode(e.region, stride, r)
+	err := e.stored.decode(to.Pix, r.Dx()*3, r)
 	e.times.Decode += time.Since(started)
-	return e.region, stride, err
+	return err
 }

@@ -275,7 +275,7 @@ func TestTrim(t *testing.T) {
 	if _, err := engine.Apply(spec, resample.Output{Pix: make([]byte, spec.OutputBytes())}, src, RNG{}); err != nil {
 		t.Fatal(err)
 	}
-	if n := cap(engine.region); n > imagefile.KeepBytesMax {
+	if n := cap(engine.region.Pix); n > imagefile.KeepBytesMax {
 		t.Errorf("%d bytes are kept", n)
 	}
 }

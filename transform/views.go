@@ -179,7 +179,7 @@ func (e *Engine) ApplyViews(src Source, views []View) error {
 	at := image.Point{}
 	if len(views) > 1 && from == nil {
 		if region := e.sharedRegion(views, w, h); !region.Empty() {
-			if err := e.decodeShared(region); err != nil {
+			if err := e.decode(&e.shared, region); err != nil {
 				return err
 			}
 			from, at = &e.shared, region.Min
@@ -248,13 +248,4 @@ func (e *Engine) firstNeed(v *View, w, h int) image.Rectangle {
 		return image.Rectangle{}
 	}
 	return need.Add(c.step.box.Min)
-}
-
-// decodeShared decodes a region of the current source for all views.
-func (e *Engine) decodeShared(r image.Rectangle) error {
-	started := time.Now()
-	e.shared.Resize(r.Dx(), r.Dy())
-	err := e.stored.decode(e.shared.Pix, r.Dx()*3, r)
-	e.times.Decode += time.Since(started)
-	return err
 }
