@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
+	"github.com/imgfeed/imgfeed/server"
 )
 
 // feedFlags are the flags of imgfeed feed.
@@ -41,7 +41,7 @@ func newFeedCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return f.run(cmd.Context(), cmd.OutOrStdout(), places)
+			return f.run(cmd, places, f.feed)
 		},
 	}
 	f.register(cmd.Flags())
@@ -49,22 +49,8 @@ func newFeedCommand() *cobra.Command {
 	return cmd
 }
 
-// run feeds until a signal.
-func (f *feedFlags) run(ctx context.Context, out io.Writer, places []string) error {
-	ctx, stop, err := f.untilEnd(ctx)
-	defer stop()
-	if err != nil {
-		return err
-	}
-	f.config.Log = f.log.logger()
-	srv, closeServer, err := f.open(ctx, places, os.Stderr)
-	if ctx.Err() != nil {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer closeServer()
+// feed makes samples for servers.
+func (f *feedFlags) feed(ctx context.Context, srv *server.Server, out io.Writer, places []string) error {
 	l, err := srv.ListenFeed(f.listen)
 	if err != nil {
 		return fmt.Errorf("--listen: %w", err)

@@ -34,6 +34,7 @@ type serverFlags struct {
 	metricsFlags
 	config       server.Config
 	owner        int
+	progressFD   int // 0: stderr
 	classesApart bool
 	store        storeFlags
 	log          logFlags
@@ -46,7 +47,6 @@ type serveFlags struct {
 	socketMode fs.FileMode
 	exitIdle   time.Duration
 	readyFD    int
-	progressFD int
 }
 
 const serveLong = `Serve SET to training processes on this machine.
@@ -81,7 +81,12 @@ func newServeCommand() *cobra.Command {
 			if err = cmp.Or(err, f.check(cmd)); err != nil {
 				return err
 			}
-			return f.run(cmd.Context(), cmd.OutOrStdout(), places)
+			c := &f.config
+			if os.Getenv("GOMAXPROCS") == "" && len(c.Feeders) == 0 {
+				setProcessors(c.Threads, 0)
+				c.Reading = func(more int) { setProcessors(c.Threads, more) }
+			}
+			return f.run(cmd, places, f.serve)
 		},
 	}
 	f.register(cmd.Flags())
@@ -168,7 +173,12 @@ func absolute(path string) string {
 
 // open indexes datasets that are not packed, finds the sets at places, joins them if there are several, and opens a server
 // for them, which closeServer closes. It fails as soon as ctx ends.
-func (f *serverFlags) open(ctx context.Context, places []string, progress *os.File) (srv *server.Server, closeServer func(), err error) {
+func (f *serverFlags) open(ctx context.Context, places []string) (srv *server.Server, closeServer func(), err error) {
+	progress := os.Stderr
+	if f.progressFD != 0 {
+		progress = os.NewFile(uintptr(f.progressFD), "progress")
+		defer progress.Close()
+	}
 	closeStore, err := f.store.open(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -205,39 +215,31 @@ func (f *serverFlags) open(ctx context.Context, places []string, progress *os.Fi
 	}, err
 }
 
-// open opens the server for the sets at places.
-func (f *serveFlags) open(ctx context.Context, places []string) (srv *server.Server, closeServer func(), err error) {
-	c := &f.config
-	if os.Getenv("GOMAXPROCS") == "" && len(c.Feeders) == 0 {
-		setProcessors(c.Threads, 0)
-		c.Reading = func(more int) { setProcessors(c.Threads, more) }
-	}
-	progress := os.Stderr
-	if f.progressFD != 0 {
-		progress = os.NewFile(uintptr(f.progressFD), "progress")
-		defer progress.Close()
-	}
-	return f.serverFlags.open(ctx, places, progress)
-}
-
-// run serves until a signal or the owner's end.
-func (f *serveFlags) run(ctx context.Context, out io.Writer, places []string) error {
-	log := f.log.logger()
-	ctx, stop, err := f.untilEnd(ctx)
+// run opens the server for the sets at places, and has serve serve until a signal or the owner's end.
+func (f *serverFlags) run(
+	cmd *cobra.Command, places []string, serve func(ctx context.Context, srv *server.Server, out io.Writer, places []string) error,
+) error {
+	f.config.Log = f.log.logger()
+	ctx, stop, err := f.untilEnd(cmd.Context())
 	defer stop()
 	if err != nil {
 		return err
 	}
-	f.config.Log = log
 	srv, closeServer, err := f.open(ctx, places)
 	if ctx.Err() != nil {
-		log.Info("stopped", "because", context.Cause(ctx))
+		f.config.Log.Info("stopped", "because", context.Cause(ctx))
 		return nil
 	}
 	if err != nil {
 		return err
 	}
 	defer closeServer()
+	return serve(ctx, srv, cmd.OutOrStdout(), places)
+}
+
+// serve serves clients.
+func (f *serveFlags) serve(ctx context.Context, srv *server.Server, out io.Writer, places []string) error {
+	log := f.config.Log
 	if f.socket == "" {
 		f.socket = server.DefaultSocket()
 	}
