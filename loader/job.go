@@ -12,11 +12,10 @@ import (
 
 // A job is work beside the streams, such as samples that somebody looks at. It has its turns as a stream has.
 type job struct {
-	n     int
-	do    func(w *worker, i int) error
-	queue *streamQueue
-	next  atomic.Int64 // the first that no worker has taken
-	done  chan struct{}
+	n    int
+	do   func(w *worker, i int) error
+	next atomic.Int64 // the first that no worker has taken
+	done chan struct{}
 
 	failed sync.Once
 	err    error // the first, after which no more is done
@@ -38,7 +37,7 @@ func (p *Pool) do(caller context.Context, n int, do func(w *worker, i int) error
 	if err != nil {
 		return err
 	}
-	j := &job{n: n, do: do, queue: q, done: make(chan struct{})}
+	j := &job{n: n, do: do, done: make(chan struct{})}
 	p.scheduler.publish(q, j)
 	select {
 	case <-j.done:
@@ -52,9 +51,8 @@ func (p *Pool) do(caller context.Context, n int, do func(w *worker, i int) error
 	return j.err
 }
 
-func (j *job) exhausted() bool       { return j.next.Load() >= int64(j.n) }
-func (j *job) release()              { close(j.done) }
-func (j *job) queueOf() *streamQueue { return j.queue }
+func (j *job) exhausted() bool { return j.next.Load() >= int64(j.n) }
+func (j *job) release()        { close(j.done) }
 
 func (j *job) work(w *worker, t *turn) {
 	for !t.over() {

@@ -39,8 +39,6 @@ type failure struct {
 	err      *SampleError
 }
 
-func (b *pendingBatch) queueOf() *streamQueue { return b.stream.queue }
-
 // exhausted reports whether every sample has been taken.
 func (b *pendingBatch) exhausted() bool {
 	workers, remotes := split(b.taken.Load())

@@ -55,12 +55,12 @@ type work interface {
 	work(w *worker, t *turn)
 	// release is called once, when the last worker has left.
 	release()
-	queueOf() *streamQueue
 }
 
 // A turn is a worker's, in a batch.
 type turn struct {
 	work    work // nil means that the worker is to end
+	queue   *streamQueue
 	began   time.Time
 	cost    time.Duration // time that its stream pays for; 0: all since it began
 	limited bool          // other streams wait for their turns
@@ -230,13 +230,13 @@ func (s *scheduler) dealLocked(q *streamQueue, e *entry) turn {
 	s.clock = max(s.clock, q.account)
 	q.account += turnTime
 	e.workers++
-	return turn{work: e.work, began: time.Now(), limited: len(s.queues) > 1}
+	return turn{work: e.work, queue: q, began: time.Now(), limited: len(s.queues) > 1}
 }
 
 // leaveLocked notes that a worker has left a batch, charges the turn's cost, and drops the batch if nobody has anything to do in
 // it any more.
 func (s *scheduler) leaveLocked(last turn) {
-	q := last.work.queueOf()
+	q := last.queue
 	q.account += cmp.Or(last.cost, time.Since(last.began)) - turnTime
 	i := slices.IndexFunc(q.entries, func(e entry) bool { return e.work == last.work })
 	e := &q.entries[i]

@@ -100,7 +100,7 @@ func TestSchedulerDealsByTime(t *testing.T) {
 				open(late)
 			}
 			last = s.next(localWorker{}, last, &waited)
-			at := slices.Index(queues, last.work.queueOf())
+			at := slices.Index(queues, last.queue)
 			used[at] += time.Duration(last.take(max(1, int(turnTime/costs[at])), costs[at])) * costs[at]
 			if last.work.exhausted() && (turns%3 > 0 || queues[at].oldestLocked() == nil) { // its client is late at times
 				pendingOf(s, queues[at], sizes[at])
@@ -127,7 +127,7 @@ func TestSchedulerOnABusyMachine(t *testing.T) {
 		rng, last, waited := rand.New(rand.NewPCG(1, 2)), turn{}, atomic.Int64{}
 		for range 60_000 {
 			last = s.next(localWorker{}, last, &waited)
-			at, cost := slices.Index(queues, last.work.queueOf()), 200*time.Microsecond
+			at, cost := slices.Index(queues, last.queue), 200*time.Microsecond
 			if rng.IntN(4) == 0 {
 				cost *= 1000
 			}
@@ -154,7 +154,7 @@ func TestInterruptedTurnsCostNoMore(t *testing.T) {
 		for range 1000 {
 			last = s.next(localWorker{}, last, &waited)
 			last.take(8, turnTime/8)
-			if last.work.queueOf() == interrupted {
+			if last.queue == interrupted {
 				turns++
 				time.Sleep(10 * turnTime)
 			}
@@ -204,7 +204,7 @@ func TestSchedulerBoundsCredit(t *testing.T) {
 		pendingOf(s, busy, 1<<20)
 		ahead := 0
 		for ; ; ahead++ {
-			if last = s.next(localWorker{}, last, &waited); last.work.queueOf() == busy {
+			if last = s.next(localWorker{}, last, &waited); last.queue == busy {
 				break
 			}
 			last.take(8, turnTime/8)
