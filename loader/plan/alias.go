@@ -94,12 +94,3 @@ func (t *aliasTable) draw(keys drawKeys, b int) int {
 	}
 	return int(t.alias[column])
 }
-
-// both returns what a draw of the column can give: twice the same where there is one only.
-func (t *aliasTable) both(column int) (int, int) {
-	alias := int(t.alias[column])
-	if t.threshold[column] == 0 {
-		return alias, alias
-	}
-	return column, alias
-}

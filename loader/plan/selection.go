@@ -216,9 +216,10 @@ func (p *Plan) selectedPartitions() (partitions []int) {
 	switch s := p.cfg.Selection; {
 	case s.alias != nil:
 		for column := 0; column < len(s.alias.threshold) && missing > 0; column++ {
-			first, second := s.alias.both(column)
-			add(s.candidate(first))
-			add(s.candidate(second))
+			add(s.candidate(int(s.alias.alias[column])))
+			if s.alias.threshold[column] > 0 {
+				add(s.candidate(column))
+			}
 		}
 	case s.list == nil: // repetitions go to ranks in a row, so that any rank can meet any
 		for index := range found {
