@@ -147,8 +147,7 @@ func (s *session) describe(set *openSet, shown loader.Preview) previewSample {
 		d.Error = shown.Err.Error()
 	}
 	if shown.Original.Pix != nil {
-		original := d.picture(shown.Original)
-		d.Original = &original
+		d.Original = new(d.picture(shown.Original))
 	}
 	for _, view := range shown.Views {
 		d.Views = append(d.Views, d.picture(view))

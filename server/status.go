@@ -87,8 +87,7 @@ func (s *Server) store() *status.Store {
 			StoreBytes: rate("from store"), CacheBytes: rate("from cache")},
 	}
 	if sets == len(catalog.sets) { // other sets' samples take bytes too
-		memory := max(0, rate("bytes")-st.Rates.StoreBytes-st.Rates.CacheBytes)
-		st.Rates.MemoryBytes = &memory
+		st.Rates.MemoryBytes = new(max(0, rate("bytes")-st.Rates.StoreBytes-st.Rates.CacheBytes))
 	}
 	if failed := counts.Failed.Load(); failed != nil {
 		st.Failure, st.FailureStatus = fmt.Sprintf("%s: %v", failed.Place, failed.Err), failed.Status
@@ -131,11 +130,9 @@ func (s *session) status(store *status.Store, feeders *status.Feeders) status.Se
 	}
 	if stream != nil {
 		p, stats := stream.Plan(), stream.Stats()
-		epoch := p.Config().Epoch
-		st.Epoch, st.EpochBatches, st.EpochSent = &epoch, p.Batches(), stats.Batches
+		st.Epoch, st.EpochBatches, st.EpochSent = new(p.Config().Epoch), p.Batches(), stats.Batches
 		if st.ImagesPerSecond > 0 {
-			left := float64((st.EpochBatches-st.EpochSent)*st.BatchSize) / st.ImagesPerSecond
-			st.SecondsLeft = &left
+			st.SecondsLeft = new(float64((st.EpochBatches-st.EpochSent)*st.BatchSize) / st.ImagesPerSecond)
 		}
 		st.WaitingFor = s.server.pool.WaitingFor(s.slotPool)
 	}
