@@ -98,17 +98,3 @@ type DamagedSet struct {
 	Dir string
 	Err error // names the manifest and what is wrong with it
 }
-
-// checkManifest reads the manifest of a folder that may be a set. A folder with partitions but no manifest is a damaged set.
-func checkManifest(client *storage.Client, dir string) (*Manifest, error) {
-	files, err := client.At(dir)
-	if err != nil {
-		return nil, err
-	}
-	m, err := readManifest(files)
-	if errors.Is(err, ErrNotSet) && hasPartitions(files) {
-		return nil, corrupt(storage.Join(dir, manifestName), "manifest", 0,
-			errors.New("it is missing, and there are partitions beside it: copy it too"))
-	}
-	return m, err
-}

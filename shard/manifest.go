@@ -491,9 +491,17 @@ func FindJoined(client *storage.Client, places []string) (Found, error) {
 	return found, nil
 }
 
-// add notes the set in dir and reports whether there is one.
+// add notes the set in dir and reports whether there is one. A folder with partitions but no manifest is a damaged set.
 func (f *Found) add(dir string) (bool, error) {
-	m, err := checkManifest(f.Client, dir)
+	files, err := f.Client.At(dir)
+	var m *Manifest
+	if err == nil {
+		m, err = readManifest(files)
+	}
+	if errors.Is(err, ErrNotSet) && hasPartitions(files) {
+		err = corrupt(storage.Join(dir, manifestName), "manifest", 0,
+			errors.New("it is missing, and there are partitions beside it: copy it too"))
+	}
 	switch {
 	case errors.Is(err, ErrNotSet):
 		return false, nil
