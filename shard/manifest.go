@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"hash"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 	"syscall"
@@ -476,17 +477,14 @@ func FindJoined(client *storage.Client, places []string) (Found, error) {
 			found.Joined[split] = append(found.Joined[split], dir)
 		}
 	}
-	var splits []string
 	for split, dirs := range found.Joined {
-		splits = append(splits, split)
 		if len(dirs) == len(places) {
 			found.Sets[split] = dirs[0]
 		}
 	}
 	if len(found.Sets)+len(found.Damaged) == 0 {
-		slices.Sort(splits)
 		return found, fmt.Errorf("shard: %s: %w of one split in each, only of %s",
-			strings.Join(places, ", "), ErrNotSet, strings.Join(splits, ", "))
+			strings.Join(places, ", "), ErrNotSet, strings.Join(slices.Sorted(maps.Keys(found.Joined)), ", "))
 	}
 	return found, nil
 }
