@@ -63,26 +63,22 @@ func Verify(ctx context.Context, dir string, options VerifyOptions) (VerifyRepor
 			v.report.Missing = append(v.report.Missing, r)
 		}
 	}
-	if err := v.shards(ctx, m.placed(here)); err != nil {
+	placed := m.placed(here)
+	for _, info := range placed {
+		v.report.BytesTotal += info.Bytes
+	}
+	group, reading := errgroup.WithContext(ctx)
+	group.SetLimit(cmp.Or(max(options.Jobs, 0), runtime.GOMAXPROCS(0)))
+	for _, info := range placed {
+		group.Go(func() error { return v.shard(reading, info) })
+	}
+	if err := group.Wait(); err != nil {
 		return v.report, err
 	}
 	if v.report.Problems == 0 {
 		err = v.order(ctx)
 	}
 	return v.report, err
-}
-
-// shards verifies shards, several at a time.
-func (v *verifier) shards(ctx context.Context, placed []placedShard) error {
-	for _, info := range placed {
-		v.report.BytesTotal += info.Bytes
-	}
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(cmp.Or(max(v.options.Jobs, 0), runtime.GOMAXPROCS(0)))
-	for _, info := range placed {
-		group.Go(func() error { return v.shard(ctx, info) })
-	}
-	return group.Wait()
 }
 
 // problem reports one, but not a read from a bucket that was interrupted.
