@@ -32,6 +32,8 @@ type sink interface {
 type builder struct {
 	options *Options
 	split   string
+	path    string       // of the source, for messages
+	fields  shard.Fields // of its samples
 	input   input
 	built   map[string]string // options for the manifest
 	source  string            // place of an index's images
@@ -43,9 +45,9 @@ type builder struct {
 	set     *setSink
 }
 
-func newBuilder(split string, in input, o Options) *builder {
+func newBuilder(split, path string, fields shard.Fields, in input, o Options) *builder {
 	o.fill()
-	return &builder{options: &o, split: split, input: in, built: o.built()}
+	return &builder{options: &o, split: split, path: path, fields: fields, input: in, built: o.built()}
 }
 
 // open starts the set at the folder out, and its sinks.
@@ -53,7 +55,7 @@ func (b *builder) open(out string) (err error) {
 	o := b.options
 	b.writer, err = shard.NewSetWriter(out, shard.SetOptions{
 		Split: b.split, Encoding: o.Encoding.Stored(), Partitions: o.Partitions, Seed: o.Seed, ShardBytes: o.ShardBytes,
-		Built: b.built, Replace: o.Replace, Fields: b.input.fields(), Source: b.source,
+		Built: b.built, Replace: o.Replace, Fields: b.fields, Source: b.source,
 	})
 	if err != nil {
 		return err
@@ -112,13 +114,13 @@ func (b *builder) build(ctx context.Context, out string) (sum Summary, err error
 
 // gather lists the items and learns the classes.
 func (b *builder) gather(ctx context.Context) error {
-	if err := b.input.gather(ctx, b); err != nil {
+	classes, err := b.input.gather(ctx, b)
+	if err != nil {
 		return err
 	}
 	if b.part != nil {
 		b.built[builtListing] = b.part.listing() // the writer encodes the map in Commit
 	}
-	classes := b.input.classes()
 	b.set.labelled = make([]bool, len(classes))
 	if err := b.writer.SetClasses(classes); err != nil || b.options.listed == nil {
 		return err
@@ -276,7 +278,7 @@ func (b *builder) check() error {
 	if b.set.packed > 0 || b.part != nil {
 		return nil
 	}
-	msg := fmt.Sprintf("%s has no image", b.input.path())
+	msg := fmt.Sprintf("%s has no image", b.path)
 	if r.count > 0 {
 		most := r.reasons.List()[0]
 		msg += fmt.Sprintf(": %s read, such as %s: %s", bytesize.Counted(r.count, "file was", "files were"), most.Example, most.Reason)

@@ -13,11 +13,8 @@ import (
 
 // An input lists and reads the images that a build packs.
 type input interface {
-	path() string // path of the source, for messages
-	// gather lists the items. It comes first, once.
-	gather(ctx context.Context, b *builder) error
-	classes() []string
-	fields() shard.Fields
+	// gather lists the items, and returns the classes. It comes first, once.
+	gather(ctx context.Context, b *builder) (classes []string, err error)
 	count() int
 	// next makes im the next item in the set's order; it returns io.EOF after the last.
 	next(im *inFlight) error
@@ -87,11 +84,7 @@ type folderInput struct {
 	reasons map[string]string // faults of the few files that cannot be samples, by key
 }
 
-func (f *folderInput) path() string         { return f.split.Path }
-func (f *folderInput) classes() []string    { return f.split.Classes() }
-func (f *folderInput) fields() shard.Fields { return f.split.Fields() }
-
-func (f *folderInput) gather(ctx context.Context, b *builder) error {
+func (f *folderInput) gather(ctx context.Context, b *builder) ([]string, error) {
 	err := f.split.Walk(ctx, func(it source.Item) error {
 		if !b.wants(it.Key) {
 			return nil
@@ -104,9 +97,9 @@ func (f *folderInput) gather(ctx context.Context, b *builder) error {
 		return nil
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return sortItems(f.path(), f.items)
+	return f.split.Classes(), sortItems(b.path, f.items)
 }
 
 func (f *folderInput) load(im *inFlight) error {
@@ -134,19 +127,15 @@ type setInput struct {
 	rejects []Reject // rejects of the set: the items behind its samples
 }
 
-func (s *setInput) path() string         { return s.set.Dir() }
-func (s *setInput) classes() []string    { return s.set.Manifest().Classes }
-func (s *setInput) fields() shard.Fields { return s.set.Manifest().Fields }
-
-func (s *setInput) gather(ctx context.Context, b *builder) error {
+func (s *setInput) gather(ctx context.Context, b *builder) ([]string, error) {
 	s.items = make([]item, 0, min(s.set.Len(), 1<<20))
 	for i := range s.set.Len() {
 		if err := ctx.Err(); err != nil {
-			return err
+			return nil, err
 		}
 		key, err := s.set.Key(i)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if !b.options.Select.Takes(key) {
 			continue
@@ -161,9 +150,9 @@ func (s *setInput) gather(ctx context.Context, b *builder) error {
 		}
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return sortItems(s.path(), s.items)
+	return s.set.Manifest().Classes, sortItems(b.path, s.items)
 }
 
 func (s *setInput) next(im *inFlight) error {

@@ -61,7 +61,7 @@ func (s *partSet) merge(ctx context.Context, o Options) (Summary, error) {
 		return Summary{}, err
 	}
 	defer parts.Close()
-	b := newBuilder(m.Split, &mergeInput{setInput: setInput{set: parts}, partSet: s}, o)
+	b := newBuilder(m.Split, s.out, m.Fields, &mergeInput{setInput{set: parts}, s.places}, o)
 	b.built = wholeBuilt(m.Built)
 	return b.build(ctx, s.out)
 }
@@ -69,17 +69,16 @@ func (s *partSet) merge(ctx context.Context, o Options) (Summary, error) {
 // mergeInput is the samples of all parts of a set, joined, and then the rejects.
 type mergeInput struct {
 	setInput
-	*partSet
+	places []string // of the parts, in order
 }
 
-func (in *mergeInput) path() string { return in.out }
-func (in *mergeInput) count() int   { return in.set.Len() + len(in.rejects) }
+func (in *mergeInput) count() int { return in.set.Len() + len(in.rejects) }
 
-func (in *mergeInput) gather(context.Context, *builder) (err error) {
+func (in *mergeInput) gather(context.Context, *builder) (_ []string, err error) {
 	for _, place := range in.places {
 		err = errors.Join(err, ReadRejects(place, func(r Reject) { in.rejects = append(in.rejects, r) }))
 	}
-	return err
+	return in.set.Manifest().Classes, err
 }
 
 func (in *mergeInput) next(im *inFlight) error {

@@ -119,7 +119,7 @@ func Build(ctx context.Context, split *source.Split, out string, o Options) (Sum
 		}
 		objects = &objectFiles{split: split, files: files, numbers: map[string]int{}}
 	}
-	b := newBuilder(split.Name, newInput(split, objects), o)
+	b := newBuilder(split.Name, split.Path, split.Fields(), newInput(split, objects), o)
 	b.source = root
 	if storage.IsRemote(root) {
 		b.options.Jobs = max(b.options.Jobs, remoteReads)
@@ -152,7 +152,7 @@ func Repack(ctx context.Context, set *shard.Set, out string, o Options) (Summary
 	case SameFile(set.Dir(), out):
 		return Summary{}, fmt.Errorf("the output is the set that is read, %s: give another place with -o", set.Dir())
 	}
-	return newBuilder(m.Split, &setInput{set: set, stored: stored}, o).build(ctx, out)
+	return newBuilder(m.Split, set.Dir(), m.Fields, &setInput{set: set, stored: stored}, o).build(ctx, out)
 }
 
 // SameFile reports whether two paths are of the same file or folder.

@@ -63,10 +63,7 @@ type bucket struct {
 	pending atomic.Int64 // unfinished items; the file closes with the last
 }
 
-func (s *spoolInput) path() string         { return s.split.Path }
-func (s *spoolInput) classes() []string    { return s.split.Classes() }
-func (s *spoolInput) fields() shard.Fields { return s.split.Fields() }
-func (s *spoolInput) count() int           { return s.spooled }
+func (s *spoolInput) count() int { return s.spooled }
 
 // makeBuckets makes the buckets' files in a folder and unlinks them at once.
 func (s *spoolInput) makeBuckets(folder string, n int64) error {
@@ -85,32 +82,32 @@ func (s *spoolInput) makeBuckets(folder string, n int64) error {
 }
 
 // gather reads the source's tars into buckets.
-func (s *spoolInput) gather(ctx context.Context, b *builder) error {
+func (s *spoolInput) gather(ctx context.Context, b *builder) ([]string, error) {
 	folder, err := b.writer.Scratch()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	s.seed, s.part = b.options.Seed, b.options.Part
 	if err := s.checkRoom(folder); err != nil {
-		return err
+		return nil, err
 	}
 	n := s.split.Bytes()/int64(max(1, s.part.Of))/b.options.bucketBytes + 1
 	if s.split.Bytes() == 0 {
 		n = bucketsUnsized
 	}
 	if err := s.makeBuckets(folder, n); err != nil {
-		return err
+		return nil, err
 	}
 	if err := s.walk(ctx, b); err != nil {
-		return err
+		return nil, err
 	}
 	for _, k := range s.buckets {
 		if err := k.w.Flush(); err != nil {
-			return s.wrap(err)
+			return nil, s.wrap(err)
 		}
 		k.w = nil
 	}
-	return nil
+	return s.split.Classes(), nil
 }
 
 // walk reads the source's tars and spools all of them.
@@ -139,7 +136,7 @@ func (s *spoolInput) walk(ctx context.Context, b *builder) error {
 	})
 }
 
-func (s *spoolInput) wrap(err error) error { return fmt.Errorf("spool %s: %w", s.path(), err) }
+func (s *spoolInput) wrap(err error) error { return fmt.Errorf("spool %s: %w", s.split.Path, err) }
 
 // add appends an item to the bucket of its hash.
 func (s *spoolInput) add(it source.Item, data []byte) error {
@@ -184,7 +181,7 @@ func (s *spoolInput) list(k *bucket) error {
 		s.places = append(s.places, spoolPlace{reason, label, k, at + int64(reasonEnd), fields, size})
 		at += int64(reasonEnd) + fields + size
 	}
-	return sortItems(s.path(), s.items)
+	return sortItems(s.split.Path, s.items)
 }
 
 func (s *spoolInput) next(im *inFlight) error {
@@ -250,7 +247,7 @@ func (s *spoolInput) checkRoom(folder string) error {
 	need := s.split.Bytes() / int64(max(1, s.part.Of))
 	if need += need / 50; free < need && s.objects == nil {
 		return fmt.Errorf("%s has %.1f MB free, and packing %s takes about %.1f MB there: make room, or give another place with -o",
-			filepath.Dir(folder), float64(free)/1e6, s.path(), float64(need)/1e6)
+			filepath.Dir(folder), float64(free)/1e6, s.split.Path, float64(need)/1e6)
 	}
 	return nil
 }
