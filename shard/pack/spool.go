@@ -67,14 +67,13 @@ func (s *spoolInput) count() int { return s.spooled }
 
 // makeBuckets makes the buckets' files in a folder and unlinks them at once.
 func (s *spoolInput) makeBuckets(folder string, n int64) error {
-	for i := range min(max(1, n), bucketsMax) {
-		name := filepath.Join(folder, fmt.Sprintf("bucket-%03d", i))
-		file, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	for range min(max(1, n), bucketsMax) {
+		file, err := os.CreateTemp(folder, "bucket-")
 		if err != nil {
 			return err
 		}
 		s.buckets = append(s.buckets, &bucket{file: file, w: bufio.NewWriterSize(file, bucketBufferBytes)})
-		if err := os.Remove(name); err != nil {
+		if err := os.Remove(file.Name()); err != nil {
 			return err
 		}
 	}
