@@ -159,11 +159,11 @@ func runBuild(c *cobra.Command, src []string, f buildFlags) error {
 			fmt.Fprintf(show.w, "%s: %s is %s\n", s.Name, s.Path, s.Format)
 		}
 		small := !f.Index && !slices.ContainsFunc(splits, func(s *source.Split) bool { return !s.Kind.Decoded })
-		stored, err := f.encoding.choose(small)
+		stored, err := f.chooseEncoding(small)
 		if err != nil {
 			return cliutil.Usage(err)
 		}
-		if small && f.encoding.name == "" {
+		if small && f.encoding == "" {
 			fmt.Fprintf(stderr, "small images: packed as %v (--encoding %v keeps the files)\n", stored, registry.Default())
 		}
 		f.Encoding, f.Progress, f.Select = stored, show.update, f.sources.Select

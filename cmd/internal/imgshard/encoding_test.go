@@ -33,13 +33,13 @@ func TestEncodingFlags(t *testing.T) {
 		{"--encoding pixels --resampler pillow-1", false, false, "--resampler: "},
 	} {
 		fl := pflag.NewFlagSet("build", pflag.ContinueOnError)
-		var f encodingFlags
-		f.register(fl, c.repack)
+		var f packFlags
+		f.registerEncoding(fl, c.repack)
 		if err := fl.Parse(strings.Fields(c.args)); err != nil {
 			t.Fatal(err)
 		}
 		got := ""
-		e, err := f.choose(c.small)
+		e, err := f.chooseEncoding(c.small)
 		if err != nil {
 			got = err.Error()
 		} else {

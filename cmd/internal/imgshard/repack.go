@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -11,6 +12,8 @@ import (
 	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/encoding"
+	"github.com/imgfeed/imgfeed/shard/encoding/registry"
 	"github.com/imgfeed/imgfeed/shard/pack"
 )
 
@@ -39,7 +42,7 @@ func runRepack(c *cobra.Command, path string, f packFlags) error {
 	if f.out == "" {
 		return cliutil.Usagef("repack needs an output folder: -o OUT")
 	}
-	stored, err := f.encoding.choose(false)
+	stored, err := f.chooseEncoding(false)
 	if err = cmp.Or(f.check(), err); err != nil {
 		return cliutil.Usage(err)
 	}
@@ -82,7 +85,8 @@ func addJobsFlag(fl *pflag.FlagSet, jobs *int, usage string) {
 type packFlags struct {
 	pack.Options
 	out      string
-	encoding encodingFlags
+	encoding string             // name of an encoding
+	values   map[string]*string // of the encodings' options
 }
 
 // register lists the flags of all commands that pack; output and asSet say the defaults.
@@ -97,11 +101,35 @@ func (f *packFlags) register(c *cobra.Command, output, asSet string) {
 	addJSONFlag(c)
 }
 
-// registerEncoding lists the flags of commands that store images.
+// registerEncoding lists the flags of commands that store images, with one for each option of an encoding. repack chooses the lossless
+// encoding by default.
 func (f *packFlags) registerEncoding(fl *pflag.FlagSet, repack bool) {
-	f.encoding.register(fl, repack)
+	defaults := fmt.Sprintf(" (default %s; %s for small images)", registry.Methods()[0].Name, registry.Lossless().Name)
+	if repack {
+		f.encoding, defaults = registry.Lossless().Name, ""
+	}
+	var choices []string
+	f.values = map[string]*string{}
+	for _, m := range registry.Methods() {
+		choices = append(choices, m.Name+" ("+m.Summary+")")
+		for _, o := range m.Options {
+			f.values[o.Name] = fl.String(o.Name, "", m.Name+": "+o.Help)
+		}
+	}
+	last := len(choices) - 1
+	fl.StringVar(&f.encoding, "encoding", f.encoding,
+		"how images are stored: "+strings.Join(choices[:last], ", ")+" or "+choices[last]+defaults)
 	usage := fmt.Sprintf("limit of a shard, e.g. 256MB or 1GiB; at most %s samples", bytesize.Grouped(shard.ShardSamplesMax))
 	fl.Var((*bytesize.Size)(&f.ShardBytes), "shard-size", usage)
+}
+
+// chooseEncoding returns the encoding for a source with small images, or with others.
+func (f *packFlags) chooseEncoding(small bool) (encoding.Encoding, error) {
+	values := map[string]string{}
+	for name, value := range f.values {
+		values[name] = *value
+	}
+	return registry.Choose(f.encoding, values, small)
 }
 
 func addForceFlag(fl *pflag.FlagSet, force *bool) {
