@@ -55,7 +55,7 @@ type tarPlace struct{ Tar, Offset, Size int64 }
 
 // appendPlace appends the place of an item's image.
 func (x *objectFiles) appendPlace(b []byte, it source.Item, set *shard.SetWriter) ([]byte, error) {
-	n, err := x.tar(it.Object, set)
+	n, err := x.tar(it.Object(), set)
 	if err != nil {
 		return b, err
 	}

@@ -175,7 +175,7 @@ func (c *cifarSplit) load(ctx context.Context) error {
 }
 
 // take keeps the content of a file that belongs to the format.
-func (c *cifarFiles) take(f *transport.File) (err error) {
+func (c *cifarFiles) take(f *transport.Item) (err error) {
 	name := path.Base(f.Name)
 	switch {
 	case f.Folder:

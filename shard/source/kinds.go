@@ -31,7 +31,7 @@ import (
 // The types that callers use.
 type (
 	Split         = dataset.Split
-	Item          = dataset.Item
+	Item          = transport.Item
 	Options       = dataset.Options
 	Selection     = dataset.Selection
 	Field         = dataset.Field

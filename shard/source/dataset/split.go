@@ -57,32 +57,11 @@ const (
 	ClassOrderString  = "string" // torchvision's ImageFolder does so
 )
 
-// Item is one sample of a split, or a file that cannot be a sample.
-type Item struct {
-	Key string
-	// Reason says why the file cannot be a sample although nothing failed (a dangling link, an invalid name); empty for samples.
-	Reason string
-	// Size is the number of bytes of Data.
-	Size int64
-	// Data is the content if the split is Streamed, valid until the callback returns; otherwise nil, and Split.Read returns the content.
-	Data io.Reader
-	// Object is the file that holds Data verbatim from Offset on; "" if no file does, as for a compressed tar. If the split is not
-	// Streamed, Split.Place returns the file.
-	Object string
-	Offset int64
-	// Label is the label already if Labelled; otherwise Split.Label turns it into the label after the walk.
-	Label    int32
-	Labelled bool
-	// Fields holds the values of the fields if the split is Streamed and Reason is empty, valid as long as Data; otherwise nil, and
-	// Split.AppendFields returns them.
-	Fields []byte
-}
-
 // Layout is how a split lies on disk.
 type Layout interface {
 	transport.Contents
-	// Walk calls fn for every item and returns the classes and labels.
-	Walk(ctx context.Context, s *Split, fn func(Item) error) (Labels, error)
+	// Walk calls fn for every sample, and every file that cannot be one, and returns the classes and labels.
+	Walk(ctx context.Context, s *Split, fn func(transport.Item) error) (Labels, error)
 }
 
 // Split is one split of a dataset. Walk it once, then ask for labels and contents.
@@ -155,10 +134,10 @@ func (s *Split) ExpectClasses(classes []string) { s.expected = slices.Clone(clas
 
 // Walk calls fn once for every item of the split, from one goroutine, in no promised order, and stops with fn's error. Hostile or malformed
 // data end it with a *FormatError.
-func (s *Split) Walk(ctx context.Context, fn func(Item) error) error {
+func (s *Split) Walk(ctx context.Context, fn func(transport.Item) error) error {
 	images := 0
 	s.seen, s.unlabelled = nil, 0
-	l, err := s.Layout.Walk(ctx, s, func(it Item) error {
+	l, err := s.Layout.Walk(ctx, s, func(it transport.Item) error {
 		s.see(it.Label)
 		if !s.Options.Select.Takes(it.Key) {
 			return nil
@@ -226,13 +205,6 @@ func (s *Split) Root() string { return cmp.Or(s.Place(""), s.Path) }
 // InFolders says that the split's folders can be built by themselves, as those in tars and zips cannot.
 func (s *Split) InFolders() bool { return !s.Streamed() && s.Place("") != "" }
 
-// SetLocation records the byte range of a file's data, if the data are stored verbatim.
-func (it *Item) SetLocation(f *transport.File) {
-	if f.Offset >= 0 && f.Tar != nil {
-		it.Object, it.Offset = f.Tar.Path, f.Offset
-	}
-}
-
 // Preview is the result of a short look at a split, without reading all of it.
 type Preview struct {
 	Images  int  // images seen so far
@@ -260,9 +232,9 @@ var errEnough = errors.New("enough")
 func (s *Split) Preview(ctx context.Context, samples int, limit time.Duration) (Preview, error) {
 	look := s.Reopen() // Walk changes it
 	p := Preview{Samples: []PreviewSample{}}
-	var first []Item
+	var first []transport.Item
 	until := time.Now().Add(limit)
-	err := look.Walk(ctx, func(it Item) error {
+	err := look.Walk(ctx, func(it transport.Item) error {
 		if it.Reason != "" {
 			return nil
 		}

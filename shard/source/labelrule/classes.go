@@ -28,7 +28,7 @@ const (
 
 // classCount counts the files of one class.
 type classCount struct {
-	label   int32 // the File.Label of its files: the place of the class among those in the order of their first files
+	label   int32 // the Item.Label of its files: the place of the class among those in the order of their first files
 	files   int
 	parquet int      // files of this name
 	direct  int      // images in the class's own folder, by their names
@@ -64,7 +64,7 @@ func newClassRule(o dataset.Options, level int) (c *classRule, err error) {
 	return c, err
 }
 
-func (c *classRule) Take(f *transport.File) (bool, error) {
+func (c *classRule) Take(f *transport.Item) (bool, error) {
 	class, rest, below := transport.KeyClass(f.Key, c.level)
 	if f.Folder {
 		if below && rest != "" {
@@ -99,7 +99,7 @@ func (c *classRule) Take(f *transport.File) (bool, error) {
 }
 
 // takeFolder records a class folder, or a folder above the classes.
-func (c *classRule) takeFolder(f *transport.File) error {
+func (c *classRule) takeFolder(f *transport.Item) error {
 	name := path.Base(f.Key)
 	if reason := transport.NameReason(name); reason != "" {
 		return f.Errorf("a class folder cannot be used because %s: rename it", reason)

@@ -21,7 +21,7 @@ import (
 type Rule interface {
 	// Take says whether a file is a sample, and gives a sample its label, as Item has it. It also sees folders, which are never samples;
 	// the error fs.SkipDir leaves out their files.
-	Take(f *transport.File) (bool, error)
+	Take(f *transport.Item) (bool, error)
 	// Labels are those of the files that were taken; s has seen all of them.
 	Labels(s *dataset.Split) (dataset.Labels, error)
 }
@@ -32,22 +32,20 @@ type Files struct {
 	Rule func(s *dataset.Split) (Rule, error)
 }
 
-func (l *Files) Walk(ctx context.Context, s *dataset.Split, fn func(dataset.Item) error) (dataset.Labels, error) {
+func (l *Files) Walk(ctx context.Context, s *dataset.Split, fn func(transport.Item) error) (dataset.Labels, error) {
 	rule, err := l.Rule(s)
 	if err != nil {
 		return dataset.Labels{}, err
 	}
 	w := &transport.Walk{Ctx: ctx, Skipped: make(transport.Skipped)}
-	err = l.Transport.Files(w, func(f *transport.File) error {
+	err = l.Transport.Files(w, func(f *transport.Item) error {
 		if take, err := rule.Take(f); err != nil || !take {
 			return err
 		}
-		it := dataset.Item{Key: f.Key, Reason: cmp.Or(f.Reason, transport.NameReason(f.Key)), Label: f.Label, Labelled: f.Labelled}
-		if it.Reason == "" && f.Data != nil {
-			it.Size, it.Data = f.Size, f.Data
-			it.SetLocation(f)
+		if f.Reason = cmp.Or(f.Reason, transport.NameReason(f.Key)); f.Reason != "" {
+			f.Size, f.Data = 0, nil
 		}
-		return fn(it)
+		return fn(*f)
 	})
 	if err != nil {
 		return dataset.Labels{}, err
@@ -65,7 +63,7 @@ type unlabelledRule struct{ others []string }
 // WithoutLabels takes all images with the label -1.
 func WithoutLabels(*dataset.Split) (Rule, error) { return &unlabelledRule{}, nil }
 
-func (r *unlabelledRule) Take(f *transport.File) (bool, error) {
+func (r *unlabelledRule) Take(f *transport.Item) (bool, error) {
 	if f.Folder {
 		return false, nil
 	}
@@ -113,7 +111,7 @@ type valRule struct{ s *dataset.Split }
 // ByValName labels the validation images of ILSVRC2012 by their numbers.
 func ByValName(s *dataset.Split) (Rule, error) { return &valRule{s}, nil }
 
-func (r *valRule) Take(f *transport.File) (bool, error) {
+func (r *valRule) Take(f *transport.Item) (bool, error) {
 	if f.Folder {
 		if f.Tar == nil {
 			r.s.Note("folder %s among the images is left out", f.Name)

@@ -116,7 +116,7 @@ func (l *listFile) errorf(line int, format string, args ...any) error {
 	return transport.Refuse(l.path, "line %d: %s", line, fmt.Sprintf(format, args...))
 }
 
-func (l *List) Walk(ctx context.Context, s *dataset.Split, fn func(dataset.Item) error) (dataset.Labels, error) {
+func (l *List) Walk(ctx context.Context, s *dataset.Split, fn func(transport.Item) error) (dataset.Labels, error) {
 	if err := l.walkFiles(ctx, fn); err != nil {
 		return dataset.Labels{}, err
 	}
@@ -132,9 +132,9 @@ func (l *List) find(key string) (int, bool) {
 }
 
 // walkFiles gives the files of the rows. It lists the folders that hold them: that is cheaper than a request for each file.
-func (l *List) walkFiles(ctx context.Context, fn func(dataset.Item) error) error {
+func (l *List) walkFiles(ctx context.Context, fn func(transport.Item) error) error {
 	found := make([]bool, len(l.rows))
-	err := l.Files(&transport.Walk{Ctx: ctx}, func(f *transport.File) error {
+	err := l.Files(&transport.Walk{Ctx: ctx}, func(f *transport.Item) error {
 		i, listed := l.find(f.Key)
 		switch {
 		case f.Folder && listed:
@@ -148,8 +148,8 @@ func (l *List) walkFiles(ctx context.Context, fn func(dataset.Item) error) error
 			return nil
 		}
 		found[i] = true
-		reason := cmp.Or(f.Reason, transport.NameReason(f.Key))
-		return fn(dataset.Item{Key: f.Key, Reason: reason, Label: l.rows[i].label, Labelled: true})
+		f.Reason, f.Label, f.Labelled = cmp.Or(f.Reason, transport.NameReason(f.Key)), l.rows[i].label, true
+		return fn(*f)
 	})
 	if err != nil {
 		return err

@@ -76,7 +76,7 @@ func (l *Parquet) Unlabelled() (is bool) {
 	return is
 }
 
-func (l *Parquet) Walk(ctx context.Context, s *dataset.Split, fn func(dataset.Item) error) (dataset.Labels, error) {
+func (l *Parquet) Walk(ctx context.Context, s *dataset.Split, fn func(transport.Item) error) (dataset.Labels, error) {
 	var texts labelrule.Column // if the labels are texts; until all rows are read, their labels are places in it
 	leftOut, wanted := 0, dataset.ClassIndex(l.names.Names)
 	for _, file := range l.paths {
@@ -103,7 +103,7 @@ func (l *Parquet) Walk(ctx context.Context, s *dataset.Split, fn func(dataset.It
 			if r.path != "" {
 				key += "-" + path.Base(r.path)
 			}
-			it := dataset.Item{Key: key, Reason: cmp.Or(transport.NameReason(key), r.reason), Label: label}
+			it := transport.Item{Key: key, Reason: cmp.Or(transport.NameReason(key), r.reason), Label: label}
 			it.Labelled = !l.first.named || label == labelrule.NoLabel
 			if it.Reason == "" {
 				it.Size, it.Data, it.Fields = int64(len(r.image)), bytes.NewReader(r.image), r.fields

@@ -49,7 +49,7 @@ func NewTarFiles(paths []string) (*TarFiles, error) {
 	return t, nil
 }
 
-func (t *TarFiles) Files(w *Walk, fn func(*File) error) error {
+func (t *TarFiles) Files(w *Walk, fn func(*Item) error) error {
 	for _, path := range t.Paths {
 		if err := t.Each(w, path, func(r *TarReader) error { return w.Files(r, t.Strip, fn) }); err != nil {
 			return err
@@ -93,7 +93,7 @@ func (t *TarFiles) open(path string) (*TarReader, error) {
 }
 
 // Files gives the members of a tar.
-func (w *Walk) Files(r *TarReader, strip string, fn func(*File) error) error {
+func (w *Walk) Files(r *TarReader, strip string, fn func(*Item) error) error {
 	for {
 		h, err := w.Next(r, strip)
 		if err == io.EOF {
@@ -102,7 +102,7 @@ func (w *Walk) Files(r *TarReader, strip string, fn func(*File) error) error {
 		if err != nil {
 			return err
 		}
-		f := &File{Key: h.Name, Folder: h.Typeflag == tar.TypeDir, Reason: memberReason(h), Size: h.Size, Data: r,
+		f := &Item{Key: h.Name, Folder: h.Typeflag == tar.TypeDir, Reason: memberReason(h), Size: h.Size, Data: r,
 			Offset: r.offset(), Name: h.Name, Tar: r, Kind: h.Typeflag}
 		if _, sparse := h.PAXRecords["GNU.sparse.size"]; sparse || h.Typeflag == tar.TypeGNUSparse ||
 			h.PAXRecords["GNU.sparse.realsize"] != "" {
@@ -179,10 +179,10 @@ type ClassTarFiles struct {
 	Whole bool // it is one tar of the tars
 }
 
-func (t *ClassTarFiles) Files(w *Walk, fn func(*File) error) error {
+func (t *ClassTarFiles) Files(w *Walk, fn func(*Item) error) error {
 	seen := make(map[string]bool)
 	// class gives the tar of one class, as a folder.
-	class := func(f File, open func(func(*TarReader) error) error) error {
+	class := func(f Item, open func(func(*TarReader) error) error) error {
 		f.Key, f.Folder = path.Base(Stem(f.Name)), true
 		if err := fn(&f); err == fs.SkipDir {
 			return nil
@@ -194,7 +194,7 @@ func (t *ClassTarFiles) Files(w *Walk, fn func(*File) error) error {
 		}
 		seen[f.Key] = true
 		return open(func(r *TarReader) error {
-			return w.Files(r, "", func(in *File) error {
+			return w.Files(r, "", func(in *Item) error {
 				if in.Folder {
 					return nil
 				}
@@ -206,7 +206,7 @@ func (t *ClassTarFiles) Files(w *Walk, fn func(*File) error) error {
 	}
 	if !t.Whole {
 		for _, p := range t.Paths {
-			err := class(File{dir: path.Dir(p), Name: path.Base(p)}, func(read func(*TarReader) error) error { return t.Each(w, p, read) })
+			err := class(Item{dir: path.Dir(p), Name: path.Base(p)}, func(read func(*TarReader) error) error { return t.Each(w, p, read) })
 			if err != nil {
 				return err
 			}
@@ -215,7 +215,7 @@ func (t *ClassTarFiles) Files(w *Walk, fn func(*File) error) error {
 	}
 	buf := bufio.NewReaderSize(nil, readAheadBytes)
 	return t.Each(w, t.Paths[0], func(outer *TarReader) error {
-		return w.Files(outer, "", func(f *File) error {
+		return w.Files(outer, "", func(f *Item) error {
 			if f.Folder {
 				return nil
 			}

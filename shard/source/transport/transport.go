@@ -1,5 +1,5 @@
 // Package transport reads the files of a dataset where they lie: in folders, in zips, in tars that may be compressed by gzip, on standard
-// input, in buckets and on web servers. Every kind of place gives the same [File], with a key that does not depend on the place.
+// input, in buckets and on web servers. Every kind of place gives the same [Item], with a key that does not depend on the place.
 package transport
 
 import (
@@ -16,26 +16,40 @@ import (
 // ImageBytesMax bounds image files. A larger file becomes an Item with a Reason.
 const ImageBytesMax = 256 << 20
 
-// A file is one file of a dataset, or a folder, as a transport meets it.
-type File struct {
-	Key    string // its path below the split's root, with forward slashes
+// An Item is a file of a dataset, a folder or a row, as a walk meets it. A walk over a split gives only samples, and files that cannot be
+// one.
+type Item struct {
+	Key    string // of a file its path below the split's root, with forward slashes
 	Folder bool
-	Reason string // why it cannot be read as an image; "": it may be one
-
-	Size   int64     // length of Data
-	Data   io.Reader // its content, of transports that stream
-	Offset int64     // offset of Data in the tar's file; -1 if it is not stored verbatim
-
-	Label    int32 // set by a rule that knows it at once
+	// Reason says why a file cannot be a sample although nothing failed (a dangling link, an invalid name); empty for samples.
+	Reason string
+	// Size is the number of bytes of Data.
+	Size int64
+	// Data is the content if the items are Streamed, valid until the callback returns; otherwise nil, and Read returns the content.
+	Data io.Reader
+	// Offset is where Data begins in the tar's file; -1 if the content does not lie there verbatim.
+	Offset int64
+	// Label is the label already if Labelled; otherwise Split.Label turns it into the label after the walk.
+	Label    int32
 	Labelled bool
+	// Fields holds the values of the fields of a Streamed sample, valid as long as Data; Split.AppendFields returns those of others.
+	Fields []byte
 
 	dir, Name string     // the folder that it lies in, and its name there
 	Tar       *TarReader // the tar that it lies in under its name; nil: it lies in a folder
 	Kind      byte       // the type of a tar's member: tar.TypeReg and so on
 }
 
+// Object is the tar that holds Data verbatim from Offset on; "" if no file does, as for a compressed tar.
+func (f *Item) Object() string {
+	if f.Tar == nil || f.Offset < 0 {
+		return ""
+	}
+	return f.Tar.Path
+}
+
 // Errorf says what is wrong with a file, and where it is.
-func (f *File) Errorf(format string, args ...any) error {
+func (f *Item) Errorf(format string, args ...any) error {
 	if f.Tar != nil {
 		return f.Tar.Errorf(f.Name, format, args...)
 	}
@@ -60,7 +74,7 @@ type Contents interface {
 type Transport interface {
 	Contents
 	// Files calls fn for every file, and for folders before the files in them. fn returns fs.SkipDir to leave out a folder.
-	Files(w *Walk, fn func(*File) error) error
+	Files(w *Walk, fn func(*Item) error) error
 }
 
 // Walk is the state of one walk over files.

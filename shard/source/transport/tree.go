@@ -46,10 +46,10 @@ func (t *TreeFiles) Place(key string) string {
 func (t *TreeFiles) Streamed() bool { return false }
 func (t *TreeFiles) Bytes() int64   { return 0 }
 
-func (t *TreeFiles) Files(w *Walk, fn func(*File) error) error { return t.below(w, "", 0, fn) }
+func (t *TreeFiles) Files(w *Walk, fn func(*Item) error) error { return t.below(w, "", 0, fn) }
 
 // below gives what lies below one folder, by its key.
-func (t *TreeFiles) below(w *Walk, key string, depth int, fn func(*File) error) error {
+func (t *TreeFiles) below(w *Walk, key string, depth int, fn func(*Item) error) error {
 	if err := w.Ctx.Err(); err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func (t *TreeFiles) below(w *Walk, key string, depth int, fn func(*File) error) 
 		return err
 	}
 	for _, e := range entries {
-		f := &File{Key: path.Join(key, e.Name), Folder: e.Dir, Reason: e.Reason, dir: dir, Name: e.Name}
+		f := &Item{Key: path.Join(key, e.Name), Folder: e.Dir, Reason: e.Reason, dir: dir, Name: e.Name}
 		err := fn(f)
 		if err == nil && e.Dir {
 			err = t.below(w, f.Key, depth+1, fn)

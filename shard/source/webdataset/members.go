@@ -119,7 +119,7 @@ func (d *Tars) BindFields(fields []dataset.Field) error {
 }
 
 // readMember keeps the content of a member with the sample's label or a field, and returns it.
-func (sm *sample) readMember(f *transport.File, extension string, label bool) ([]byte, error) {
+func (sm *sample) readMember(f *transport.Item, extension string, label bool) ([]byte, error) {
 	limit := int64(memberBytesMax)
 	if label && extension == transport.LabelExtension {
 		limit = labelBytesMax

@@ -63,7 +63,7 @@ func (d *Tars) Reads(file string) bool {
 // sample is a sample, as far as it has been read.
 type sample struct {
 	key     string
-	image   *transport.File // nil before it is read
+	image   *transport.Item // nil before it is read
 	content *bytes.Buffer   // the image, which may stand before its label
 	label   int32           // -1 before it is read
 	none    bool            // the JSON gives null or a negative label: no class
@@ -82,7 +82,7 @@ func newSample(content *bytes.Buffer) sample {
 type walker struct {
 	*Tars
 	split       *dataset.Split
-	fn          func(dataset.Item) error
+	fn          func(transport.Item) error
 	walk        transport.Walk
 	labelMember string // the extension of the member with the label; "" with --no-labels
 	labelKey    string // the key in it, if it is JSON
@@ -99,7 +99,7 @@ type walker struct {
 	values      []byte          // the fields of the last sample
 }
 
-func (d *Tars) Walk(ctx context.Context, s *dataset.Split, fn func(dataset.Item) error) (dataset.Labels, error) {
+func (d *Tars) Walk(ctx context.Context, s *dataset.Split, fn func(transport.Item) error) (dataset.Labels, error) {
 	w := &walker{Tars: d, split: s, fn: fn, walk: transport.Walk{Ctx: ctx}, find: Names(s.Options),
 		keys: make(map[string]bool), leftOut: make(map[string]bool)}
 	if !s.Options.NoLabels {
@@ -139,7 +139,7 @@ func (d *Tars) Walk(ctx context.Context, s *dataset.Split, fn func(dataset.Item)
 // tar walks over one tar.
 func (w *walker) tar(t *transport.TarReader) error {
 	w.complete, w.members = 0, 0
-	err := w.walk.Files(t, "", func(f *transport.File) error {
+	err := w.walk.Files(t, "", func(f *transport.Item) error {
 		if f.Folder {
 			return nil
 		}
@@ -158,7 +158,7 @@ func (w *walker) tar(t *transport.TarReader) error {
 }
 
 // member takes one file of a tar.
-func (w *walker) member(f *transport.File) error {
+func (w *walker) member(f *transport.Item) error {
 	w.members++
 	sm, extension, err := w.sampleOf(f)
 	if err != nil {
@@ -185,7 +185,7 @@ func (w *walker) member(f *transport.File) error {
 }
 
 // sampleOf is the sample of a file, and its extension; nil: it is of none. Samples that the file ends are handed on.
-func (w *walker) sampleOf(f *transport.File) (sm *sample, extension string, err error) {
+func (w *walker) sampleOf(f *transport.Item) (sm *sample, extension string, err error) {
 	key, extension, whole := w.find.SplitMember(f.Name)
 	if key == "" {
 		return nil, extension, nil
@@ -211,7 +211,7 @@ func (w *walker) flushBoth(t *transport.TarReader) error {
 }
 
 // readLabel reads the number in the member of a label, or that of a key in a sample's JSON.
-func (w *walker) readLabel(sm *sample, f *transport.File, content []byte) error {
+func (w *walker) readLabel(sm *sample, f *transport.Item, content []byte) error {
 	text := string(content)
 	if w.labelKey != "" {
 		value, err := dataset.JSONAt(content, w.labelKey)
@@ -240,7 +240,7 @@ func (w *walker) readLabel(sm *sample, f *transport.File, content []byte) error 
 }
 
 // readImage keeps the image until its sample ends.
-func (sm *sample) readImage(f *transport.File) error {
+func (sm *sample) readImage(f *transport.Item) error {
 	if sm.image != nil {
 		return f.Errorf("a second image for %q, after %s: a sample has one, whose extension --image-key says", sm.key,
 			path.Base(sm.image.Name))
@@ -270,7 +270,7 @@ func (w *walker) flush(t *transport.TarReader, sm *sample) error {
 		return nil
 	}
 	unlabelled := w.labelMember == "" || sm.unlabelled
-	it, hint := dataset.Item{Key: sm.key, Label: sm.label, Labelled: true}, ""
+	it, hint := transport.Item{Key: sm.key, Label: sm.label, Labelled: true}, ""
 	if sm == &w.dotted {
 		hint = imageKeyHint
 	}
@@ -286,7 +286,7 @@ func (w *walker) flush(t *transport.TarReader, sm *sample) error {
 	}
 	if it.Reason == "" {
 		it.Size, it.Data = int64(sm.content.Len()), bytes.NewReader(sm.content.Bytes())
-		it.SetLocation(sm.image)
+		it.Tar, it.Offset = sm.image.Tar, sm.image.Offset
 		var err error
 		if it.Fields, err = w.fieldValues(sm); err != nil {
 			return t.Errorf(sm.image.Name, "%v%s", err, hint)
