@@ -112,44 +112,36 @@ func (c *candidate) openZip() error {
 		return err
 	}
 	c.split, c.output = transport.SplitName(c.path), transport.Stem(c.path)
-	for {
-		if c.folder, err = listFolder(z, c.path); err != nil {
-			return err
+	c.folder, err = listFolder(z, c.path)
+	for err == nil && len(c.folders) == 1 && len(c.files)+len(c.sets) == 0 {
+		name := c.folders[0]
+		inside, err := listFolder(z, filepath.Join(c.path, name))
+		if err != nil || len(inside.folders) == 0 || labelrule.NamedNoClass(name) && name != "data" {
+			return nil // it is a class or a split
 		}
-		if len(c.folders) != 1 || len(c.files)+len(c.sets) > 0 || transport.FolderSplit(c.folders[0]) != "" ||
-			labelrule.NamedNoClass(c.folders[0]) && c.folders[0] != "data" {
-			return nil
-		}
-		only := filepath.Join(c.path, c.folders[0])
-		inside, err := transport.ReadFolder(z, only, "", nil)
-		if err != nil || !slices.ContainsFunc(inside, func(e transport.FolderEntry) bool { return e.Dir }) {
-			return nil // it is a class
-		}
-		c.path = only
+		c.path, c.folder = filepath.Join(c.path, name), inside
 	}
+	return err
 }
 
 // listFolder lists a folder.
 func listFolder(t transport.Tree, path string) (*folder, error) {
-	entries, err := transport.ReadFolder(t, path, "", nil)
-	if err != nil {
-		return nil, err
-	}
 	if isShardSet(path) {
 		return nil, transport.Refuse(path, "already a shard set: give the dataset that it was built from")
 	}
 	f := &folder{tree: t}
-	for _, e := range entries {
+	err := transport.ReadFolder(t, path, "", nil, func(it *transport.Item) error {
 		switch {
-		case e.Dir && isShardSet(filepath.Join(path, e.Name)):
-			f.sets = append(f.sets, e.Name)
-		case e.Dir:
-			f.folders = append(f.folders, e.Name)
+		case it.Folder && isShardSet(filepath.Join(path, it.Name)):
+			f.sets = append(f.sets, it.Name)
+		case it.Folder:
+			f.folders = append(f.folders, it.Name)
 		default:
-			f.files = append(f.files, e.Name)
+			f.files = append(f.files, it.Name)
 		}
-	}
-	return f, nil
+		return nil
+	})
+	return f, err
 }
 
 // isShardSet says that a folder is the output of a build, whole or damaged.

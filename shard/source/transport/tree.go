@@ -57,21 +57,16 @@ func (t *TreeFiles) below(w *Walk, key string, depth int, fn func(*Item) error) 
 	if depth > folderDepthMax {
 		return Refuse(dir, "more than %d folders deep: a link may lead to a folder that it lies in", folderDepthMax)
 	}
-	entries, err := ReadFolder(t.FS, dir, key, w.Skipped)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		f := &Item{Key: path.Join(key, e.Name), Folder: e.Dir, Reason: e.Reason, dir: dir, Name: e.Name}
+	return ReadFolder(t.FS, dir, key, w.Skipped, func(f *Item) error {
 		err := fn(f)
-		if err == nil && e.Dir {
+		if err == nil && f.Folder {
 			err = t.below(w, f.Key, depth+1, fn)
 		}
-		if err != nil && err != fs.SkipDir {
-			return err
+		if err == fs.SkipDir {
+			return nil
 		}
-	}
-	return nil
+		return err
+	})
 }
 
 // Read returns a file's content. It never opens what is no regular file: reading a pipe would wait for ever.
@@ -127,48 +122,39 @@ func ReasonTooLarge(size int64) string {
 	return fmt.Sprintf("%d bytes, more than %d: too large for an image", size, ImageBytesMax)
 }
 
-// FolderEntry is one name in a folder, links followed.
-type FolderEntry struct {
-	Name   string
-	Dir    bool
-	Reason string // why a file cannot be a sample, or ""
-}
-
-// readEntry follows a name in a folder, if it is a link.
-func readEntry(t Tree, folder string, d fs.DirEntry) (FolderEntry, error) {
-	e, kind := FolderEntry{Name: d.Name()}, d.Type()
+// follow says of a file whether it is a folder, and why it cannot be a sample. Links are followed.
+func (f *Item) follow(t Tree, kind fs.FileMode) error {
 	if kind&fs.ModeSymlink != 0 {
-		info, err := t.Stat(filepath.Join(folder, e.Name))
+		info, err := t.Stat(filepath.Join(f.dir, f.Name))
 		if errors.Is(err, fs.ErrNotExist) {
-			e.Reason = ReasonDangling
-			return e, nil
+			f.Reason = ReasonDangling
+			return nil
 		}
 		if err != nil {
-			return e, err
+			return err
 		}
 		kind = info.Mode().Type()
 	}
 	switch {
 	case kind.IsDir():
-		e.Dir = true
+		f.Folder = true
 	case kind&fs.ModeSymlink != 0: // in a zip
-		e.Reason = ReasonLink
+		f.Reason = ReasonLink
 	case !kind.IsRegular():
-		e.Reason = ReasonNotRegular
+		f.Reason = ReasonNotRegular
 	default:
-		e.Reason = NameReason(e.Name)
+		f.Reason = NameReason(f.Name)
 	}
-	return e, nil
+	return nil
 }
 
-// ReadFolder lists a folder without junk, in sorted order. Junk is recorded in skipped, if it is not nil; key is the folder's path
-// in the dataset, "" for the root.
-func ReadFolder(t Tree, folder, key string, skipped Skipped) ([]FolderEntry, error) {
+// ReadFolder calls fn for what lies in a folder except junk, in sorted order. Junk is recorded in skipped, if it is not nil; key is the
+// folder's path in the dataset, "" for the root.
+func ReadFolder(t Tree, folder, key string, skipped Skipped, fn func(*Item) error) error {
 	names, err := t.List(folder)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	entries := make([]FolderEntry, 0, len(names))
 	for _, d := range names {
 		if Junk(d.Name()) {
 			skipped.add(path.Join(key, d.Name()), d.IsDir())
@@ -177,13 +163,15 @@ func ReadFolder(t Tree, folder, key string, skipped Skipped) ([]FolderEntry, err
 		if key == "" && strings.HasPrefix(d.Name(), devkitPrefix) {
 			continue
 		}
-		e, err := readEntry(t, folder, d)
-		if err != nil {
-			return nil, err
+		f := &Item{Key: path.Join(key, d.Name()), dir: folder, Name: d.Name()}
+		if err := f.follow(t, d.Type()); err != nil {
+			return err
 		}
-		entries = append(entries, e)
+		if err := fn(f); err != nil {
+			return err
+		}
 	}
-	return entries, nil
+	return nil
 }
 
 // linesBytesMax bounds a file of lines.
