@@ -60,7 +60,8 @@ const (
 // Layout is how a split lies on disk.
 type Layout interface {
 	transport.Contents
-	// Walk calls fn for every sample, and every file that cannot be one, and returns the classes and labels.
+	// Walk calls fn for every sample, and every file that cannot be one, and returns the classes and labels. Split.Walk finds the keys that
+	// no sample can have.
 	Walk(ctx context.Context, s *Split, fn func(transport.Item) error) (Labels, error)
 }
 
@@ -142,8 +143,10 @@ func (s *Split) Walk(ctx context.Context, fn func(transport.Item) error) error {
 		if !s.Options.Select.Takes(it.Key) {
 			return nil
 		}
-		if it.Reason == "" {
+		if it.Reason = cmp.Or(it.Reason, transport.NameReason(it.Key)); it.Reason == "" {
 			images++
+		} else {
+			it.Size, it.Data, it.Fields = 0, nil, nil
 		}
 		return fn(it)
 	})

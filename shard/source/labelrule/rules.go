@@ -3,7 +3,6 @@
 package labelrule
 
 import (
-	"cmp"
 	"context"
 	_ "embed"
 	"encoding/binary"
@@ -41,9 +40,6 @@ func (l *Files) Walk(ctx context.Context, s *dataset.Split, fn func(transport.It
 	err = l.Transport.Files(w, func(f *transport.Item) error {
 		if take, err := rule.Take(f); err != nil || !take {
 			return err
-		}
-		if f.Reason = cmp.Or(f.Reason, transport.NameReason(f.Key)); f.Reason != "" {
-			f.Size, f.Data = 0, nil
 		}
 		return fn(*f)
 	})

@@ -148,7 +148,7 @@ func (l *List) walkFiles(ctx context.Context, fn func(transport.Item) error) err
 			return nil
 		}
 		found[i] = true
-		f.Reason, f.Label, f.Labelled = cmp.Or(f.Reason, transport.NameReason(f.Key)), l.rows[i].label, true
+		f.Label, f.Labelled = l.rows[i].label, true
 		return fn(*f)
 	})
 	if err != nil {

@@ -103,12 +103,8 @@ func (l *Parquet) Walk(ctx context.Context, s *dataset.Split, fn func(transport.
 			if r.path != "" {
 				key += "-" + path.Base(r.path)
 			}
-			it := transport.Item{Key: key, Reason: cmp.Or(transport.NameReason(key), r.reason), Label: label}
-			it.Labelled = !l.first.named || label == labelrule.NoLabel
-			if it.Reason == "" {
-				it.Size, it.Data, it.Fields = int64(len(r.image)), bytes.NewReader(r.image), r.fields
-			}
-			return fn(it)
+			return fn(transport.Item{Key: key, Reason: r.reason, Label: label, Labelled: !l.first.named || label == labelrule.NoLabel,
+				Size: int64(len(r.image)), Data: bytes.NewReader(r.image), Fields: r.fields})
 		})
 		if err != nil {
 			return dataset.Labels{}, err
