@@ -260,17 +260,8 @@ func (c *cifarSplit) key(place int) string {
 	return fmt.Sprintf("%s/%s/%05d", c.prefix, c.classes[0][c.records[place][len(c.format.metas)-1]], place)
 }
 
-// find returns the record of a key, or nil.
-func (c *cifarSplit) find(key string) []byte {
-	place, err := strconv.Atoi(key[strings.LastIndexByte(key, '/')+1:])
-	if err != nil || place < 0 || place >= len(c.records) || c.key(place) != key {
-		return nil
-	}
-	return c.records[place]
-}
-
-func (c *cifarSplit) Walk(ctx context.Context, s *Split, fn func(Item) error) (dataset.Labels, error) {
-	if err := c.load(ctx); err != nil {
+func (c *cifarSplit) Walk(w *transport.Walk, s *Split, fn func(Item) error) (dataset.Labels, error) {
+	if err := c.load(w.Ctx); err != nil {
 		return dataset.Labels{}, err
 	}
 	classes := c.classes[c.label]
@@ -279,7 +270,7 @@ func (c *cifarSplit) Walk(ctx context.Context, s *Split, fn func(Item) error) (d
 	}
 	for i, record := range c.records {
 		label := int32(record[len(c.format.metas)-1-c.label])
-		if err := errors.Join(ctx.Err(), fn(Item{Key: c.key(i), Label: label, Labelled: true})); err != nil {
+		if err := errors.Join(w.Ctx.Err(), fn(Item{Key: c.key(i), Label: label, Labelled: true})); err != nil {
 			return dataset.Labels{}, err
 		}
 	}
@@ -289,16 +280,16 @@ func (c *cifarSplit) Walk(ctx context.Context, s *Split, fn func(Item) error) (d
 // Read returns the image of a key as a file in the format BMP, which every reader of images knows, loses nothing and takes no time to make.
 // At least shard.SlackBytes of capacity are left after it.
 func (c *cifarSplit) Read(key string, buf []byte) ([]byte, error) {
-	record := c.find(key)
-	if record == nil {
+	place, err := strconv.Atoi(path.Base(key))
+	if err != nil || place < 0 || place >= len(c.records) || c.key(place) != key {
 		return nil, fmt.Errorf("source: %s: no image %q", c.path, key)
 	}
-	planes := record[len(c.format.metas):]
+	planes := c.records[place][len(c.format.metas):]
 	img := image.NewRGBA(image.Rect(0, 0, cifarSide, cifarSide))
 	for i := range cifarPlane {
 		copy(img.Pix[4*i:], []byte{planes[i], planes[cifarPlane+i], planes[2*cifarPlane+i], 0xff})
 	}
 	w := bytes.NewBuffer(slices.Grow(buf[:0], cifarBMPBytes+shard.SlackBytes))
-	err := bmp.Encode(w, img)
+	err = bmp.Encode(w, img)
 	return w.Bytes(), err
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
+	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
 // cifarArchive packs files into a folder of a tar.gz.
@@ -282,7 +283,7 @@ func FuzzCIFAR(f *testing.F) {
 		}
 		for _, split := range []*cifarSplit{{got, "train", c.of.train, nil}, {got, "test", c.of.test, nil}} {
 			var given []int32
-			labels, err := split.Walk(t.Context(), &Split{Path: "cifar"}, func(it Item) error {
+			labels, err := split.Walk(&transport.Walk{Ctx: t.Context()}, &Split{Path: "cifar"}, func(it Item) error {
 				given = append(given, it.Label)
 				image, err := split.Read(it.Key, nil)
 				if len(image) != cifarBMPBytes {

@@ -62,7 +62,7 @@ type Layout interface {
 	transport.Contents
 	// Walk calls fn for every sample, and every file that cannot be one, and returns the classes and labels. Split.Walk finds the keys that
 	// no sample can have.
-	Walk(ctx context.Context, s *Split, fn func(transport.Item) error) (Labels, error)
+	Walk(w *transport.Walk, s *Split, fn func(transport.Item) error) (Labels, error)
 }
 
 // Split is one split of a dataset. Walk it once, then ask for labels and contents.
@@ -73,8 +73,6 @@ type Split struct {
 	Output string
 	// Format describes the layout in words, such as "a folder of class folders".
 	Format string
-	// Cut are tars without their end, as the layout's walk finds them. The end of Walk refuses them, or a note names them.
-	Cut []string
 
 	Kind    *Kind
 	Options Options
@@ -138,7 +136,8 @@ func (s *Split) ExpectClasses(classes []string) { s.expected = slices.Clone(clas
 func (s *Split) Walk(ctx context.Context, fn func(transport.Item) error) error {
 	images := 0
 	s.seen, s.unlabelled = nil, 0
-	l, err := s.Layout.Walk(ctx, s, func(it transport.Item) error {
+	w := &transport.Walk{Ctx: ctx}
+	l, err := s.Layout.Walk(w, s, func(it transport.Item) error {
 		s.see(it.Label)
 		if !s.Options.Select.Takes(it.Key) {
 			return nil
@@ -153,7 +152,7 @@ func (s *Split) Walk(ctx context.Context, fn func(transport.Item) error) error {
 	if err != nil {
 		return err
 	}
-	if err := s.checkCut(images, len(l.Classes)); err != nil {
+	if err := s.checkCut(w.Cut, images, len(l.Classes)); err != nil {
 		return err
 	}
 	if s.Options.Select.All() {
@@ -174,25 +173,25 @@ func (s *Split) Unlabelled() bool {
 	return ok && l.Unlabelled()
 }
 
-// checkCut refuses tars without their end.
-func (s *Split) checkCut(images, classes int) error {
-	if len(s.Cut) == 0 {
+// checkCut refuses tars without their end, or notes them.
+func (s *Split) checkCut(tars []string, images, classes int) error {
+	if len(tars) == 0 {
 		return nil
 	}
 	if s.Options.AllowTruncated {
-		s.Note("%s missing (%s)", bytesize.Counted(len(s.Cut), "tar is taken though its end is", "tars are taken though their end is"),
-			transport.SomeNames(s.Cut))
+		s.Note("%s missing (%s)", bytesize.Counted(len(tars), "tar is taken though its end is", "tars are taken though their end is"),
+			transport.SomeNames(tars))
 		return nil
 	}
-	return transport.Refuse(s.Cut[0], "does not end in the two blocks of zeros that end a tar, so it was cut off (one of %d): "+
+	return transport.Refuse(tars[0], "does not end in the two blocks of zeros that end a tar, so it was cut off (one of %d): "+
 		"get it again. What is there has %s images of %s classes, which --allow-truncated takes",
-		len(s.Cut), bytesize.Grouped(images), bytesize.Grouped(classes))
+		len(tars), bytesize.Grouped(images), bytesize.Grouped(classes))
 }
 
 // Reopen returns the same split for another walk. Standard input can be read only once.
 func (s *Split) Reopen() *Split {
 	again := *s
-	again.notes, again.Cut, again.labels = slices.Clone(s.notes), nil, Labels{}
+	again.notes, again.labels = slices.Clone(s.notes), Labels{}
 	return &again
 }
 

@@ -3,7 +3,6 @@
 package labelrule
 
 import (
-	"context"
 	_ "embed"
 	"encoding/binary"
 	"fmt"
@@ -31,12 +30,12 @@ type Files struct {
 	Rule func(s *dataset.Split) (Rule, error)
 }
 
-func (l *Files) Walk(ctx context.Context, s *dataset.Split, fn func(transport.Item) error) (dataset.Labels, error) {
+func (l *Files) Walk(w *transport.Walk, s *dataset.Split, fn func(transport.Item) error) (dataset.Labels, error) {
 	rule, err := l.Rule(s)
 	if err != nil {
 		return dataset.Labels{}, err
 	}
-	w := &transport.Walk{Ctx: ctx, Skipped: make(transport.Skipped)}
+	w.Skipped = make(transport.Skipped)
 	err = l.Transport.Files(w, func(f *transport.Item) error {
 		if take, err := rule.Take(f); err != nil || !take {
 			return err
@@ -46,7 +45,6 @@ func (l *Files) Walk(ctx context.Context, s *dataset.Split, fn func(transport.It
 	if err != nil {
 		return dataset.Labels{}, err
 	}
-	s.Cut = w.Cut
 	if note := w.Skipped.Note(); note != "" {
 		s.Note("%s", note)
 	}

@@ -3,7 +3,6 @@ package table
 
 import (
 	"cmp"
-	"context"
 	"encoding/binary"
 	"fmt"
 	"io/fs"
@@ -116,8 +115,8 @@ func (l *listFile) errorf(line int, format string, args ...any) error {
 	return transport.Refuse(l.path, "line %d: %s", line, fmt.Sprintf(format, args...))
 }
 
-func (l *List) Walk(ctx context.Context, s *dataset.Split, fn func(transport.Item) error) (dataset.Labels, error) {
-	if err := l.walkFiles(ctx, fn); err != nil {
+func (l *List) Walk(w *transport.Walk, s *dataset.Split, fn func(transport.Item) error) (dataset.Labels, error) {
+	if err := l.walkFiles(w, fn); err != nil {
 		return dataset.Labels{}, err
 	}
 	if l.labels.Note != "" {
@@ -132,9 +131,9 @@ func (l *List) find(key string) (int, bool) {
 }
 
 // walkFiles gives the files of the rows. It lists the folders that hold them: that is cheaper than a request for each file.
-func (l *List) walkFiles(ctx context.Context, fn func(transport.Item) error) error {
+func (l *List) walkFiles(w *transport.Walk, fn func(transport.Item) error) error {
 	found := make([]bool, len(l.rows))
-	err := l.Files(&transport.Walk{Ctx: ctx}, func(f *transport.Item) error {
+	err := l.Files(w, func(f *transport.Item) error {
 		i, listed := l.find(f.Key)
 		switch {
 		case f.Folder && listed:

@@ -76,12 +76,12 @@ func (l *Parquet) Unlabelled() (is bool) {
 	return is
 }
 
-func (l *Parquet) Walk(ctx context.Context, s *dataset.Split, fn func(transport.Item) error) (dataset.Labels, error) {
+func (l *Parquet) Walk(w *transport.Walk, s *dataset.Split, fn func(transport.Item) error) (dataset.Labels, error) {
 	var texts labelrule.Column // if the labels are texts; until all rows are read, their labels are places in it
 	leftOut, wanted := 0, dataset.ClassIndex(l.names.Names)
 	for _, file := range l.paths {
 		stem := fileStem(file)
-		err := l.file(ctx, file, func(row int, r *parquetRow) (err error) {
+		err := l.file(w.Ctx, file, func(row int, r *parquetRow) (err error) {
 			at := func(format string, args ...any) error {
 				return transport.RefuseEntry(file, fmt.Sprintf("row %d", row), format, args...)
 			}

@@ -4,7 +4,6 @@ package webdataset
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"fmt"
 	"maps"
 	"path"
@@ -83,7 +82,7 @@ type walker struct {
 	*Tars
 	split       *dataset.Split
 	fn          func(transport.Item) error
-	walk        transport.Walk
+	walk        *transport.Walk
 	labelMember string // the extension of the member with the label; "" with --no-labels
 	labelKey    string // the key in it, if it is JSON
 	find        Names
@@ -99,19 +98,18 @@ type walker struct {
 	values      []byte          // the fields of the last sample
 }
 
-func (d *Tars) Walk(ctx context.Context, s *dataset.Split, fn func(transport.Item) error) (dataset.Labels, error) {
-	w := &walker{Tars: d, split: s, fn: fn, walk: transport.Walk{Ctx: ctx}, find: Names(s.Options),
+func (d *Tars) Walk(walk *transport.Walk, s *dataset.Split, fn func(transport.Item) error) (dataset.Labels, error) {
+	w := &walker{Tars: d, split: s, fn: fn, walk: walk, find: Names(s.Options),
 		keys: make(map[string]bool), leftOut: make(map[string]bool)}
 	if !s.Options.NoLabels {
 		w.labelMember, w.labelKey = LabelMember(d.label), strings.TrimPrefix(d.label, dataset.JSONPrefix)
 	}
 	w.whole, w.dotted = newSample(new(bytes.Buffer)), newSample(new(bytes.Buffer))
 	for _, path := range d.Paths {
-		if err := d.Each(&w.walk, path, w.tar); err != nil {
+		if err := d.Each(walk, path, w.tar); err != nil {
 			return dataset.Labels{}, err
 		}
 	}
-	s.Cut = w.walk.Cut
 	if w.others > 0 {
 		s.Note("%s neither image nor label, and left out (%s)", bytesize.Counted(w.others, "file in the tars is", "files in the tars are"),
 			transport.SomeNames(slices.Sorted(maps.Keys(w.leftOut))))
