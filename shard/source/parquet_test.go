@@ -180,6 +180,16 @@ func TestParquetFilesThatDiffer(t *testing.T) {
 	if got := mustItems(t, splits[1]); got["validation-00000-of-00001/00000-0.jpg"].label != 1 {
 		t.Errorf("%v", got)
 	}
+	// A class of the schema that no row has need not be among the other split's.
+	s := open(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "val.parquet"), goParquet(t, features(`"cat", "dog", "owl"`))), Options{})
+	s.ExpectClasses([]string{"dog", "cat"})
+	if got := mustItems(t, s); got["val/00000-0.jpg"].label != 1 || got["val/00001-1.jpg"].label != 0 {
+		t.Errorf("%v", got)
+	}
+	s.ExpectClasses([]string{"cat", "owl"})
+	if _, err := items(s); err == nil || !strings.Contains(err.Error(), "1 of its 2 classes are not among the 2 of the other split (dog)") {
+		t.Error(err)
+	}
 }
 
 // goTextRow is a row with a label in text.
