@@ -173,7 +173,7 @@ func (f *parquetFile) bindFields(name string, fields []dataset.Field) error {
 			err = c.Errorf("the column %q has lists: --field %s=%s:TYPE needs a type such as float32[40], multihot[N] or json",
 				c.Source, c.Name, c.Source)
 		case c.Type == "":
-			c.Type = parquetFieldType(column.Node.Type())
+			c.Type = parquetFieldType(column)
 		}
 		if err != nil {
 			return transport.Refuse(name, "%v", err)
@@ -203,20 +203,18 @@ func (f *parquetFile) fieldColumn(field *dataset.Field) (parquet.LeafColumn, err
 }
 
 // parquetFieldType is the default type of a field from a column's type.
-func parquetFieldType(t parquet.Type) shard.FieldType {
-	switch t.Kind() {
+func parquetFieldType(column parquet.LeafColumn) shard.FieldType {
+	switch column.Node.Type().Kind() {
 	case parquet.Boolean, parquet.Int32, parquet.Int64:
 		return shard.Int64
 	case parquet.Float, parquet.Double:
 		return shard.Float32
 	}
-	if logical := t.LogicalType(); logical != nil {
-		switch logical.Value.(type) {
-		case *format.StringType, *format.EnumType:
-			return shard.Text
-		case *format.JsonType:
-			return shard.JSON
-		}
+	switch {
+	case hasLogical[*format.StringType](column), hasLogical[*format.EnumType](column):
+		return shard.Text
+	case hasLogical[*format.JsonType](column):
+		return shard.JSON
 	}
 	return shard.Bytes
 }
