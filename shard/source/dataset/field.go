@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -98,25 +99,24 @@ func (s *Split) bind() error {
 		return transport.Refuse(s.Path, "is %s, which has no fields: --field takes columns of parquet files and of lists, and members of "+
 			"WebDataset's samples: list the images with their values in a file of CSV or JSON lines", s.Format)
 	}
-	s.fields = append([]Field(nil), s.Options.Fields...)
-	if err := l.BindFields(s.fields); err != nil {
+	s.Options.Fields = slices.Clone(s.Options.Fields)
+	if err := l.BindFields(s.Options.Fields); err != nil {
 		return err
 	}
 	return s.Fields().Check()
 }
 
 // Fields returns the fields of the options, with their types.
-func (s *Split) Fields() shard.Fields {
-	var fields shard.Fields
-	for i := range s.fields {
-		fields = append(fields, s.fields[i].Field)
+func (s *Split) Fields() (fields shard.Fields) {
+	for _, f := range s.Options.Fields {
+		fields = append(fields, f.Field)
 	}
 	return fields
 }
 
 // AppendFields appends the values of the fields for a key from Walk, if the split is not Streamed. Many goroutines may call it.
 func (s *Split) AppendFields(dst []byte, key string) ([]byte, error) {
-	if len(s.fields) == 0 {
+	if len(s.Options.Fields) == 0 {
 		return dst, nil
 	}
 	return s.Layout.(fielded).AppendFields(dst, key)

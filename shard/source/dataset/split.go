@@ -41,7 +41,7 @@ type Options struct {
 	ForceClasses bool
 	// AllowTruncated accepts tars without their end.
 	AllowTruncated bool
-	// Fields are the values of each sample beside its label.
+	// Fields are the values of each sample beside its label. Those of a Split have types.
 	Fields []Field
 	// Test takes test images too. Their labels are unknown: -1.
 	Test bool
@@ -77,7 +77,6 @@ type Split struct {
 	Kind    *Kind
 	Options Options
 	Layout
-	fields     []Field // the fields of the options, with their types
 	labels     Labels
 	seen       []bool // the Item.Label of the items so far
 	unlabelled int    // items so far without a label

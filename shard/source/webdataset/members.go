@@ -114,7 +114,6 @@ func (d *Tars) BindFields(fields []dataset.Field) error {
 			return err
 		}
 	}
-	d.fields = fields
 	return nil
 }
 
@@ -139,8 +138,8 @@ func (sm *sample) readMember(f *transport.Item, extension string, label bool) ([
 // fieldValues are those of a sample that has been read, valid until the next.
 func (w *walker) fieldValues(sm *sample) (_ []byte, err error) {
 	w.values = w.values[:0]
-	for i := range w.fields {
-		f := &w.fields[i]
+	for i := range w.split.Options.Fields {
+		f := &w.split.Options.Fields[i]
 		extension, _ := fieldMember(f)
 		content, ok := sm.members[extension]
 		if !ok {

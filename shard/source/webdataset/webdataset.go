@@ -32,7 +32,6 @@ type Tars struct {
 	label   string // in the form of Options.Label
 	info    *wdsInfo
 	samples int // expected number, from info
-	fields  []dataset.Field
 }
 
 // New is the layout of the tars of a split. It looks in nameFolders for the files with the classes and with timm's description.
