@@ -3,6 +3,7 @@
 package pixels
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -65,9 +66,7 @@ func parse(text json.RawMessage) (encoding.Encoding, error) {
 	}
 	resize, err := ParseResize(p.Resize, p.Interpolation)
 	if err == nil && !resize.none() {
-		if resize.Resampler = resample.Pillow12; p.Resampler != "" {
-			resize.Resampler, err = resample.ParseAlgorithm(p.Resampler)
-		}
+		resize.Resampler, err = resample.ParseAlgorithm(cmp.Or(p.Resampler, resample.Pillow12.String()))
 	}
 	if err != nil {
 		return nil, err

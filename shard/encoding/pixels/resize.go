@@ -1,6 +1,7 @@
 package pixels
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 
@@ -32,10 +33,7 @@ func ParseResize(size, interpolation string) (Resize, error) {
 	if size == "" || size == noResize {
 		return s, nil
 	}
-	if interpolation == "" {
-		interpolation = resample.Bilinear.String()
-	}
-	if s.Interpolation, err = resample.ParseFilter(interpolation); err != nil {
+	if s.Interpolation, err = resample.ParseFilter(cmp.Or(interpolation, resample.Bilinear.String())); err != nil {
 		return Resize{}, err
 	}
 	fmt.Sscanf(size, "max:%d", &s.LongMax)
