@@ -70,8 +70,7 @@ func Copy(ctx context.Context, from, to string, progress func(done, total int64)
 	if err := group.Wait(); err != nil {
 		return c.report, err
 	}
-	sum := sha256.Sum256(manifest)
-	return c.report, target.Write(manifestName, hex.EncodeToString(sum[:]), bytes.NewReader(manifest))
+	return c.report, target.Write(manifestName, fmt.Sprintf("%x", sha256.Sum256(manifest)), bytes.NewReader(manifest))
 }
 
 // copiedFile is a file of a set.
@@ -98,8 +97,7 @@ func copiedFiles(source storage.Storage, m *Manifest) (files []copiedFile, err e
 		if err != nil {
 			return nil, err
 		}
-		sum := sha256.Sum256(data)
-		files = append(files, copiedFile{name, int64(len(data)), hex.EncodeToString(sum[:])})
+		files = append(files, copiedFile{name, int64(len(data)), fmt.Sprintf("%x", sha256.Sum256(data))})
 	}
 	return files, nil
 }

@@ -339,10 +339,7 @@ func (d *digests) sums() (fingerprint, content string) {
 
 // Identity is what people compare sets by: the first digits of the fingerprint, a point, and those of the content.
 func Identity(fingerprint, content string) string {
-	if content == "" {
-		content = "unknown"
-	}
-	return fmt.Sprintf("%.12s.%.12s", fingerprint, content)
+	return fmt.Sprintf("%.12s.%.12s", fingerprint, cmp.Or(content, "unknown"))
 }
 
 // OtherContent reports whether two sets of one fingerprint are known to hold other images or fields, or to store them in another way.
@@ -405,10 +402,7 @@ func LabelsDiffer(classes, others []string) (label int, differ bool) {
 // FindSets finds the sets that data means, as FindAll does. A damaged one is an error.
 func FindSets(data string) (map[string]string, error) {
 	found, err := FindAll(data)
-	if err == nil {
-		err = found.Err()
-	}
-	if err != nil {
+	if err = cmp.Or(err, found.Err()); err != nil {
 		return nil, err
 	}
 	return found.Sets, nil

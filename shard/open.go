@@ -94,14 +94,10 @@ func (s *Set) openShards(placed []placedShard, say func(opened, shards int)) err
 		if p := &s.partitions[placed[i].Partition]; err != nil {
 			if p.damage == nil {
 				p.damage = &DamagedPartitionError{Dir: s.dir, Partition: p.number, Partitions: len(s.partitions), Shards: len(p.shards)}
+				p.close()
+				p.present, p.shards, p.starts = false, nil, nil
 			}
 			p.damage.Problems = append(p.damage.Problems, err)
-		}
-	}
-	for i := range s.partitions {
-		if p := &s.partitions[i]; p.damage != nil {
-			p.close()
-			p.present, p.shards, p.starts = false, nil, nil
 		}
 	}
 	return nil
