@@ -381,19 +381,16 @@ func (w *SetWriter) AddObject(o IndexObject) (number int, err error) {
 		if err != nil {
 			return 0, err
 		}
-		w.objects = &objectList{file: file, lines: bufio.NewWriter(file), sha: sha256.New()}
+		sha := sha256.New()
+		w.objects = &objectList{file: file, lines: bufio.NewWriter(io.MultiWriter(file, sha)), sha: sha}
 	}
 	l := w.objects
 	line, err := encodeJSON(o, "")
 	if err == nil {
-		l.sha.Write(line)
 		_, err = l.lines.Write(line)
 	}
-	if err != nil {
-		return 0, err
-	}
 	l.count++
-	return l.count - 1, nil
+	return l.count - 1, err
 }
 
 // An objectList is ObjectsName as it is written.
