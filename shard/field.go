@@ -149,21 +149,20 @@ func (f Fields) Split(values []byte, into [][]byte) ([][]byte, error) {
 	return into, nil
 }
 
-// checkValues returns the fault of a record's field bytes, if any.
-func (f Fields) checkValues(values []byte) error {
-	split, err := f.Split(values, nil)
-	if err != nil {
-		return err
+// checkValues splits a record's field bytes as Split does, and refuses values that are not of their type.
+func (f Fields) checkValues(values []byte) (split [][]byte, err error) {
+	if split, err = f.Split(values, nil); err != nil {
+		return nil, err
 	}
 	for i, v := range split {
 		switch {
 		case f[i].Type == Text && !utf8.Valid(v):
-			return fmt.Errorf("field %q: %.40q is not UTF-8", f[i].Name, v)
+			return nil, fmt.Errorf("field %q: %.40q is not UTF-8", f[i].Name, v)
 		case f[i].Type == JSON && !json.Valid(v):
-			return fmt.Errorf("field %q: %.40q is no JSON", f[i].Name, v)
+			return nil, fmt.Errorf("field %q: %.40q is no JSON", f[i].Name, v)
 		}
 	}
-	return nil
+	return split, nil
 }
 
 // version returns the oldest version that can hold the fields.

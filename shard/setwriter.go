@@ -143,20 +143,14 @@ func (w *SetWriter) Append(s Sample) error {
 		w.failed = fmt.Errorf("shard: write %s: %w", shardPath(partition, len(w.infos[partition])), err)
 		return w.failed
 	}
-	w.measure(s.Fields)
-	w.digests.add(s.Key, s.Label, crc)
-	w.samples++
-	return nil
-}
-
-// measure raises each field's BytesMax to the length of its value in a sample that was checked.
-func (w *SetWriter) measure(values []byte) {
-	w.split, _ = w.anyLength.Split(values, w.split[:0])
 	for i, v := range w.split {
 		if f := &w.options.Fields[i]; !f.Numeric() {
 			f.BytesMax = max(f.BytesMax, len(v))
 		}
 	}
+	w.digests.add(s.Key, s.Label, crc)
+	w.samples++
+	return nil
 }
 
 // check refuses a sample that the set cannot take, and remembers the place in the order of one that it can.
@@ -167,7 +161,8 @@ func (w *SetWriter) check(s *Sample) error {
 	if n := len(w.options.Classes); n > 0 && int(s.Label) >= n {
 		return fmt.Errorf("shard: %s: label %d of %d classes", s.Key, s.Label, n)
 	}
-	if err := w.anyLength.checkValues(s.Fields); err != nil {
+	split, err := w.anyLength.checkValues(s.Fields)
+	if err != nil {
 		return fmt.Errorf("shard: %s: %w", s.Key, err)
 	}
 	hash := OrderHash(w.options.Seed, s.Key)
@@ -177,7 +172,7 @@ func (w *SetWriter) check(s *Sample) error {
 		}
 		return fmt.Errorf("shard: key %q after %q is out of order", s.Key, w.lastKey)
 	}
-	w.lastHash, w.lastKey = hash, s.Key
+	w.lastHash, w.lastKey, w.split = hash, s.Key, split
 	return nil
 }
 

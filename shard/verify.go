@@ -193,7 +193,7 @@ func (w *shardWalk) walk(ctx context.Context) error {
 		}
 		if err == nil {
 			w.sha.Write(bytes)
-			err = w.manifest.Fields.checkValues(record.Fields)
+			_, err = w.manifest.Fields.checkValues(record.Fields)
 			if err == nil && w.check != nil {
 				err = w.check(&record)
 			}
