@@ -70,11 +70,11 @@ type Scratch struct {
 
 // NewWorker returns a worker of e that turns panics into errors: one hostile file must not end a build of hours. After a panic the
 // worker's state is unknown, so the next image gets a new worker.
-func NewWorker(e Encoding) Worker { return &guarded{encoding: e} }
+func NewWorker(e Encoding) Worker { return &guarded{e, e.NewWorker()} }
 
 type guarded struct {
 	encoding Encoding
-	worker   Worker // nil until an image comes
+	worker   Worker
 }
 
 func (g *guarded) Encode(s *shard.Sample, scratch *Scratch) error {
@@ -86,12 +86,9 @@ func (g *guarded) Check(r *shard.Record) error {
 }
 
 func (g *guarded) do(work func(Worker) error) (err error) {
-	if g.worker == nil {
-		g.worker = g.encoding.NewWorker()
-	}
 	defer func() {
 		if p := recover(); p != nil {
-			g.worker, err = nil, fmt.Errorf("the decoder failed on it: %v", p)
+			g.worker, err = g.encoding.NewWorker(), fmt.Errorf("the decoder failed on it: %v", p)
 		}
 	}()
 	return work(g.worker)
