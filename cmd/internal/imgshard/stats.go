@@ -3,7 +3,6 @@ package imgshard
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -83,9 +82,8 @@ It reads the index only. Only samples on this machine count.
 			switch out := cmd.OutOrStdout(); {
 			case err != nil:
 			case output != "":
-				if err = writeFile(output, out, stats.writePage); err == nil && output != "-" {
-					fmt.Fprintf(outcome(cmd), "%s: statistics of %s\n", output, bytesize.Counted(stats.Here, "sample", "samples"))
-				}
+				content := "statistics of " + bytesize.Counted(stats.Here, "sample", "samples")
+				err = writeFile(cmd, output, stats.writePage, output+": "+content)
 			case asJSON:
 				err = cliutil.PrintJSON(out, stats)
 			default:

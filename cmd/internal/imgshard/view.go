@@ -88,7 +88,6 @@ func (f *viewFlags) check() error {
 }
 
 func (f *viewFlags) run(cmd *cobra.Command, path string) error {
-	out := cmd.OutOrStdout()
 	v := viewer{flags: f, engine: transform.NewEngine(transform.ActiveLevel())}
 	if f.transform != "" {
 		var err error
@@ -114,14 +113,8 @@ func (f *viewFlags) run(cmd *cobra.Command, path string) error {
 	if len(sheet.Samples) == 0 {
 		return fmt.Errorf("%s: no sample matches", path)
 	}
-	if err := writeFile(f.output, out, sheet.writePage); err != nil {
-		return err
-	}
-	if f.output != "-" {
-		samples := bytesize.Counted(len(sheet.Samples), "sample", "samples")
-		fmt.Fprintf(outcome(cmd), "%s of %s on %s\n", samples, bytesize.Grouped(sheet.All), f.output)
-	}
-	return nil
+	samples := bytesize.Counted(len(sheet.Samples), "sample", "samples")
+	return writeFile(cmd, f.output, sheet.writePage, fmt.Sprintf("%s of %s on %s", samples, bytesize.Grouped(sheet.All), f.output))
 }
 
 // A viewSheet is the content of a sheet.
@@ -252,11 +245,11 @@ var viewScript string
 
 // writePage writes the sheet as a page.
 func (s *viewSheet) writePage(out io.Writer) error {
-	p := viewPage{page.Begin(out, s.Title, "view", viewScript)}
+	p := page.Begin(out, s.Title, "view", viewScript)
 	p.Add("<header>\n<h1>%s</h1>\n"+`<label>Class, key or index: <input id="search" type="search" autofocus></label> `+
 		`<span id="shown" class="faint" role="status">%d samples of %d</span>`+"\n</header>\n", s.Title, len(s.Samples), s.All)
 	if s.Transform != "" {
-		p.transform(s.Transform)
+		addTransform(p, s.Transform)
 	}
 	words := ""
 	for i, sample := range s.Samples {
@@ -265,18 +258,16 @@ func (s *viewSheet) writePage(out io.Writer) error {
 				p.Add("</div>\n</section>\n")
 			}
 			words = wordnet.Words(sample.Class)
-			p.class(sample.Label, sample.Class, words)
+			addClass(p, sample.Label, sample.Class, words)
 		}
-		p.sample(sample, words)
+		addSample(p, sample, words)
 	}
 	p.Add("</div>\n</section>\n")
 	return p.End()
 }
 
-type viewPage struct{ page.Page }
-
-// class begins the section of a class. words are WordNet's words for it.
-func (p viewPage) class(label int32, class, words string) {
+// addClass begins the section of a class. words are WordNet's words for it.
+func addClass(p page.Page, label int32, class, words string) {
 	p.Add("<section>\n<h2>")
 	if label >= 0 {
 		p.Add("%d: ", label)
@@ -288,15 +279,15 @@ func (p viewPage) class(label int32, class, words string) {
 	p.Add("</h2>\n<div class=\"samples\">\n")
 }
 
-// sample adds the pictures of a sample and their caption. words are WordNet's words for its class.
-func (p viewPage) sample(s viewSample, words string) {
+// addSample adds the pictures of a sample and their caption. words are WordNet's words for its class.
+func addSample(p page.Page, s viewSample, words string) {
 	p.Add(`<figure data-search="%s">`+"\n"+`<div class="pictures">`, fmt.Sprint(s.Class, " ", s.Key, " ", s.Index, " ", words))
 	if s.Original != nil {
-		p.picture(s.Original, "stored image", "stored image")
+		addPicture(p, s.Original, "stored image", "stored image")
 	}
 	for i, draw := range s.Draws {
 		name := "draw " + strconv.Itoa(i)
-		p.picture(draw, name, name+": "+s.Done[i])
+		addPicture(p, draw, name, name+": "+s.Done[i])
 	}
 	p.Add("</div>\n"+`<figcaption>%d · %s<br><span class="faint">%d × %d, %s, %s<br>%s</span>`, s.Index, s.Key, s.Width, s.Height, s.Format,
 		bytesize.Format(int64(s.Bytes)), s.Shard)
@@ -306,8 +297,8 @@ func (p viewPage) sample(s viewSample, words string) {
 	p.Add("</figcaption>\n</figure>\n")
 }
 
-// transform adds a table of the operations, which text lists in JSON, and of their parameters.
-func (p viewPage) transform(text string) {
+// addTransform adds a table of the operations, which text lists in JSON, and of their parameters.
+func addTransform(p page.Page, text string) {
 	var ops []map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(text), &ops); err != nil {
 		p.Add("<p><code>%s</code></p>\n", text)
@@ -326,19 +317,23 @@ func (p viewPage) transform(text string) {
 	p.Table([]string{"operation", "parameters"}, rows)
 }
 
-func (p viewPage) picture(picture *thumbnail.Picture, name, title string) {
+func addPicture(p page.Page, picture *thumbnail.Picture, name, title string) {
 	p.Add(`<img src="%s" width="%d" height="%d" alt="%s" title="%s" loading="lazy" decoding="async">`,
 		picture.URL, picture.Width, picture.Height, name, title)
 }
 
-// writeFile writes a file; "-" is out.
-func writeFile(path string, out io.Writer, write func(io.Writer) error) error {
+// writeFile writes a file, and prints what it holds then; "-" is standard output.
+func writeFile(cmd *cobra.Command, path string, write func(io.Writer) error, content string) error {
 	if path == "-" {
-		return write(out)
+		return write(cmd.OutOrStdout())
 	}
 	f, err := os.Create(path)
 	if err != nil {
 		return err
 	}
-	return errors.Join(write(f), f.Close())
+	if err := errors.Join(write(f), f.Close()); err != nil {
+		return err
+	}
+	fmt.Fprintln(outcome(cmd), content)
+	return nil
 }
