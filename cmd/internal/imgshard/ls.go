@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -58,7 +57,7 @@ Samples in partitions missing on this machine are left out, with a note on stder
 type lister struct {
 	asJSON, fields bool
 	set            *shard.Set
-	out            io.Writer
+	out            *bufio.Writer
 }
 
 // run lists the named samples, opening only their shards, or all.
@@ -67,8 +66,7 @@ func (l *lister) run(cmd *cobra.Command, path string, names []string) (err error
 		return err
 	}
 	defer l.set.Close()
-	out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
-	l.out = out
+	l.out = bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
 	for _, name := range names {
 		var index int
 		if index, err = findSample(l.set, name); err == nil {
@@ -81,7 +79,7 @@ func (l *lister) run(cmd *cobra.Command, path string, names []string) (err error
 	if len(names) == 0 {
 		err = eachEntry(cmd.Context(), l.set, func(i int, _ *shard.Entry) error { return l.line(i) })
 	}
-	if err = cmp.Or(err, out.Flush()); err != nil {
+	if err = cmp.Or(err, l.out.Flush()); err != nil {
 		return err
 	}
 	if missing := l.set.Missing(); len(missing) > 0 && len(names) == 0 {
