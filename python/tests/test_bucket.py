@@ -105,16 +105,23 @@ def test_parts_are_merged_in_a_bucket(large: Path, here: Path, s3: Any, tmp_path
     assert names(s3, ".merged.parts/") == []
 
 
-def test_interrupted_build_leaves_nothing(large: Path, s3: Any):
-    with subprocess.Popen([find_binary("imgshard"), "build", large, "-o", "s3://sets/cut"], stderr=subprocess.PIPE) as build:
-        wait_for(lambda: s3.list_multipart_uploads(Bucket="sets").get("Uploads") or build.poll() is not None)
+@pytest.mark.parametrize("whole", [False, True])
+def test_interrupted_build_leaves_nothing(large: Path, s3: Any, whole: bool):
+    """The interrupt comes while the first file goes up, or when it is whole."""
+
+    def seen() -> Any:
+        return names(s3, f"cut-{whole}/") if whole else s3.list_multipart_uploads(Bucket="sets").get("Uploads")
+
+    command = [find_binary("imgshard"), "build", large, "-o", f"s3://sets/cut-{whole}"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE) as build:
+        wait_for(lambda: seen() or build.poll() is not None)
         build.send_signal(signal.SIGINT)
         assert build.stderr is not None
         text = build.stderr.read().decode()
     if build.returncode == 0:
         pytest.skip("the build was faster than the interrupt")
-    assert build.returncode == 130 and "interrupted" in text
-    assert names(s3, "cut/") == []
+    assert build.returncode == 130 and (whole or "interrupted" in text)
+    assert names(s3, f"cut-{whole}/") == []
     assert s3.list_multipart_uploads(Bucket="sets").get("Uploads", []) == []
 
 

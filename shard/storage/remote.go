@@ -289,8 +289,13 @@ func (r *remote) Has(name string, size int64, sum string) (has bool, err error) 
 	return has, err
 }
 
-// Remove implements [Writer].
+// Remove implements [Writer]. After an interrupt it makes a single request, so that an unfinished set can still be cleaned up.
 func (r *remote) Remove(name string) error {
+	if ended := r.client.Context; ended.Err() != nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ended), abortTime)
+		defer cancel()
+		return r.objects.(uploader).remove(ctx, name)
+	}
 	return r.repeat(name, 0, -1, func(ctx context.Context, _ func(int)) (string, error) {
 		return "", r.objects.(uploader).remove(ctx, name)
 	})
