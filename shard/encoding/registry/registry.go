@@ -48,10 +48,7 @@ func Named(stored shard.Encoding) shard.Encoding {
 
 // Default returns the encoding for files if the user chooses no other.
 func Default() encoding.Encoding {
-	e, err := methods[0].Parse(nil)
-	if err != nil {
-		panic(err) // it has no parameters that must be given
-	}
+	e, _ := methods[0].New(nil, false) // It needs no values.
 	return e
 }
 
