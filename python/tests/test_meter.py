@@ -103,6 +103,7 @@ def test_tensorboard_has_the_scalars(load: Load, tmp_path: Path) -> None:
         assert [scalar.step for scalar in found.Scalars(name)] == [7, 14]
 
 
+@pytest.mark.long
 def test_lightnings_loggers_have_them(load: Load, tmp_path: Path) -> None:
     lightning = pytest.importorskip("lightning")
     torch = pytest.importorskip("torch")
