@@ -41,7 +41,7 @@ def tiny_models(monkeypatch: pytest.MonkeyPatch) -> None:
         return real("test_vit" if "vit" in name or "deit" in name else "test_resnet", **options)
 
     def narrow(name: str, **options: Any) -> nn.Module:
-        return torchvision.models.shufflenet_v2_x0_5(**options)
+        return torchvision.models.ShuffleNetV2([1, 1, 1], [8, 8, 16, 16, 32], **options)
 
     def published(*_: Any, **__: Any) -> dict[str, torch.Tensor]:
         return narrow("", num_classes=1000).state_dict()
