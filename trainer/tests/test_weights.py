@@ -21,13 +21,15 @@ from imgfeed_train.model import build as models
 from imgfeed_train.model import weights as files
 from imgfeed_train.ranks import Rank
 
+#: A model of torchvision's with few weights and, as ResNets have, batch norm and a linear head.
+SMALL = "shufflenet_v2_x0_5"
 HEAD = {
     "timm/test_resnet": "fc",
     "timm/test_vit": "head",
     "timm/test_convnext": "head.fc",
     "timm/test_efficientnet": "classifier",
 }
-HEAD |= {"resnet18": "fc", "squeezenet1_1": "classifier.1"}
+HEAD |= {SMALL: "fc", "squeezenet1_1": "classifier.1"}
 
 
 def build(classes: int, *arguments: str) -> torch.nn.Module:
@@ -63,7 +65,7 @@ def test_the_head_of_a_file(tmp_path: Path, arch: str, kind: str, capsys: pytest
 
 
 @pytest.mark.parametrize("kind", ["pth", "safetensors"])
-@pytest.mark.parametrize("arch", ["timm/test_resnet", "timm/test_vit", "resnet18"])
+@pytest.mark.parametrize("arch", ["timm/test_resnet", "timm/test_vit", SMALL])
 def test_only_a_whole_model_is_scored(
     sets: Path, tmp_path: Path, arch: str, kind: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -101,19 +103,19 @@ def test_published_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
     monkeypatch.setattr(torch.hub, "download_url_to_file", fails)
     monkeypatch.setattr(timm.models._builder, "load_state_dict_from_hf", fails)
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))
-    with pytest.raises(TrainError, match=r"https:.*resnet18-f37072fd\.pth can't be fetched.*give it by --weights"):
-        build(3, "--arch", "resnet18", "--weights", "pretrained")
+    with pytest.raises(TrainError, match=r"https:.*shufflenetv2_x0\.5-f707e7126e\.pth can't be fetched.*give it by --weights"):
+        build(3, "--arch", SMALL, "--weights", "pretrained")
     with pytest.raises(TrainError, match=r"timm/test_vit\.r160_in1k can't be fetched.*give it by --weights.*no network here"):
         build(3, "--arch", "timm/test_vit", "--weights", "pretrained")
-    file = tmp_path / "hub/checkpoints/resnet18-f37072fd.pth"
+    file = tmp_path / "hub/checkpoints/shufflenetv2_x0.5-f707e7126e.pth"
     file.parent.mkdir(parents=True, exist_ok=True)
-    theirs = torchvision.models.resnet18().state_dict()
+    theirs = torchvision.models.shufflenet_v2_x0_5().state_dict()
     torch.save(theirs, file)
-    small = build(3, "--arch", "resnet18", "--weights", "pretrained")
+    small = build(3, "--arch", SMALL, "--weights", "pretrained")
     assert other(small, {**theirs, "fc.weight": theirs["fc.weight"][:3]}) == {"fc.weight", "fc.bias"}
-    assert "weights: published ones of resnet18; THE HEAD IS NEW" in capsys.readouterr().out
-    assert not other(build(1000, "--arch", "resnet18", "--weights", "pretrained"), theirs)
-    s = parse(["--data", "d", "--output", "o", "--arch", "resnet18", "--weights", "pretrained"])
+    assert f"weights: published ones of {SMALL}; THE HEAD IS NEW" in capsys.readouterr().out
+    assert not other(build(1000, "--arch", SMALL, "--weights", "pretrained"), theirs)
+    s = parse(["--data", "d", "--output", "o", "--arch", SMALL, "--weights", "pretrained"])
     assert models.build(s, None, Rank(torch.device("cpu")))[2] == 1000
 
 
@@ -128,18 +130,18 @@ def test_a_vision_transformer_takes_the_size_of_its_images(tmp_path: Path) -> No
 
 
 def test_weights_that_do_not_fit(tmp_path: Path) -> None:
-    written(tmp_path / "18.pth", torchvision.models.resnet18().state_dict())
+    written(tmp_path / "small.pth", torchvision.models.shufflenet_v2_x0_5().state_dict())
     torch.save([1, 2], tmp_path / "list.pt")
     (tmp_path / "text.pt").write_text("weights")
     (tmp_path / "text.safetensors").write_text("weights")
     for arch, name, said in (
-        ("resnet34", "18.pth", "does not fit --arch resnet34: Error"),
-        ("resnet50", "18.pth", "does not fit --arch resnet50: Error"),
-        ("timm/test_vit", "18.pth", "does not fit --arch timm/test_vit"),
-        ("resnet18", "list.pt", "holds something else"),
+        ("shufflenet_v2_x1_0", "small.pth", "does not fit --arch shufflenet_v2_x1_0: Error"),
+        ("mobilenet_v3_small", "small.pth", "does not fit --arch mobilenet_v3_small: Error"),
+        ("timm/test_vit", "small.pth", "does not fit --arch timm/test_vit"),
+        (SMALL, "list.pt", "holds something else"),
         ("timm/test_vit", "text.pt", "is damaged or holds something else|pickled"),
-        ("resnet18", "text.safetensors", "is damaged or holds something else"),
-        ("resnet18", "none.pt", "there is no such file"),
+        (SMALL, "text.safetensors", "is damaged or holds something else"),
+        (SMALL, "none.pt", "there is no such file"),
     ):
         with pytest.raises(TrainError, match=said):
             build(3, "--arch", arch, "--weights", str(tmp_path / name))
