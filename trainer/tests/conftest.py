@@ -65,12 +65,22 @@ Train = Callable[..., Path]
 @pytest.fixture
 def train(sets: Path, tmp_path: Path) -> Train:
     """Train in this process; return the run's folder."""
+    return runner(sets, tmp_path)
 
+
+@pytest.fixture(scope="session")
+def whole(sets: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that nothing interrupted; others must equal it, and leave it as it is."""
+    return runner(sets, tmp_path_factory.mktemp("runs"))("whole")
+
+
+def runner(sets: Path, folder: Path) -> Train:
+    """Return the function that trains in this process, with runs in folder."""
     from imgfeed_train.command import main  # noqa: PLC0415 - slow to import
 
     def run(name: str, *arguments: str, base: Sequence[str] = (*TINY, *PLAIN)) -> Path:
-        main(["--data", str(sets), "--output", str(tmp_path / name), *base, *arguments])
-        return tmp_path / name
+        main(["--data", str(sets), "--output", str(folder / name), *base, *arguments])
+        return folder / name
 
     return run
 

@@ -7,6 +7,7 @@ import json
 import os
 import pickle
 import random
+import shutil
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import Train, equal, events, same, weights
+from conftest import Train, equal, events, runner, same, weights
 
 from imgfeed_train import checkpoint, report
 from imgfeed_train.checkpoint import Progress
@@ -38,11 +39,18 @@ def flip(path: Path, part: str) -> None:
     path.write_bytes(data)
 
 
+@pytest.fixture(scope="module")
+def stopped(sets: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of eight steps with a checkpoint after each."""
+    return runner(sets, tmp_path_factory.mktemp("runs"))("stopped", "--checkpoint-every", "1", "--max-steps", "8")
+
+
 @pytest.mark.parametrize("how", ["flipped", "cut", "removed"])
-def test_the_checkpoint_before_a_damaged_one_is_taken(train: Train, how: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_checkpoint_before_a_damaged_one_is_taken(
+    train: Train, whole: Path, stopped: Path, how: str, *, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A flipped bit in the weights is found by the archive's own checksum, which torch.load does not look at."""
-    whole = train("whole")
-    run = train("run", "--checkpoint-every", "1", "--max-steps", "8")
+    run = shutil.copytree(stopped, tmp_path / "run")
     last = run / "checkpoints" / "last.pt"
     if how == "flipped":
         flip(last, "data/")
@@ -214,7 +222,7 @@ class Full:
 
 
 def test_a_full_disk_does_not_end_the_training(
-    train: Train, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    train: Train, whole: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     disk, real, saves = Full(monkeypatch), checkpoint.Keeper.save, []
 
@@ -229,10 +237,12 @@ def test_a_full_disk_does_not_end_the_training(
     said = capsys.readouterr().out
     assert said.count("last.pt can't be written: No space left on device; what was there before is still there") == 2
     assert [path.name for path in sorted((run / "checkpoints").iterdir())] == ["best.pt", "last.pt", "previous.pt"]
-    assert all(torch.equal(t, weights(run)["model"][n]) for n, t in weights(train("whole"))["model"].items())
+    assert all(torch.equal(t, weights(run)["model"][n]) for n, t in weights(whole)["model"].items())
 
 
-def test_a_disk_that_stays_full_is_an_error_at_the_end(train: Train, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_disk_that_stays_full_is_an_error_at_the_end(
+    train: Train, whole: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     train("run", "--max-steps", "2")
     disk = Full(monkeypatch)
     disk.full = True
@@ -241,7 +251,7 @@ def test_a_disk_that_stays_full_is_an_error_at_the_end(train: Train, monkeypatch
     assert weights(tmp_path / "run")["progress"]["steps"] == 2, "what was there before"
     assert events(tmp_path / "run", "end")[-1]["state"] == "failed"
     disk.full = False
-    same(train("whole"), train("run", "--resume", "auto"))
+    same(whole, train("run", "--resume", "auto"))
 
 
 def test_an_output_that_takes_no_checkpoints(train: Train, tmp_path: Path) -> None:

@@ -192,7 +192,7 @@ def test_a_full_disk_takes_no_lines(train: Train, monkeypatch: pytest.MonkeyPatc
     assert "can't be written: No space left on device" in capsys.readouterr().out
 
 
-def test_files_of_a_run_are_replaced_whole(train: Train, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_files_of_a_run_are_replaced_whole(train: Train, whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that ends as it writes a new log, recipe or report leaves the old ones."""
     run = train("run", "--max-steps", "4")
     before = {name: (run / name).read_text() for name in ("log.jsonl", "run.yaml", "report.md")}
@@ -207,7 +207,7 @@ def test_files_of_a_run_are_replaced_whole(train: Train, monkeypatch: pytest.Mon
                 train("run", "--resume", "auto")
         for name, text in before.items():
             assert (run / name).read_text().startswith(text), name
-    same(train("whole"), train("run", "--resume", "auto"))
+    same(whole, train("run", "--resume", "auto"))
 
 
 def test_a_loss_that_is_no_number_ends_the_run(train: Train, tmp_path: Path) -> None:

@@ -56,9 +56,8 @@ def test_two_ranks_stop_and_continue_with_the_same_bits(ranks: Train, strategy: 
     same(whole, ranks("part", *options, "--resume", "auto"))
 
 
-def test_another_number_of_ranks_and_strategy_continue(train: Train, ranks: Train) -> None:
+def test_another_number_of_ranks_and_strategy_continue(train: Train, whole: Path, ranks: Train) -> None:
     """Two ranks to the middle of the first epoch, one to the middle of the second, two of fsdp to the end."""
-    whole = train("whole")
     ranks("run", *TWO, "--max-steps", "4")
     train("run", "--max-steps", "8", "--resume", "auto")
     run = ranks("run", *TWO, "--strategy", "fsdp", "--resume", "auto")

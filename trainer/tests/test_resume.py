@@ -67,16 +67,17 @@ def test_other_optimisers_and_models(train: Train, options: list[str]) -> None:
     same(whole, train("parts", *options, "--resume", "auto"))
 
 
-def test_an_epoch_is_kept_before_its_evaluation(train: Train, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = train("whole")
+def test_an_epoch_is_kept_before_its_evaluation(
+    train: Train, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(training, "evaluate", lambda *_: (_ for _ in ()).throw(RuntimeError("the disk of val is gone")))
         with pytest.raises(RuntimeError, match="is gone"):
             train("run")
-    progress = weights(whole.parent / "run")["progress"]
+    progress = weights(tmp_path / "run")["progress"]
     assert (progress["epoch"], progress["scored"], progress["steps"]) == (1, 0, 6)
     same(whole, train("run", "--resume", "auto"))
-    assert [row["epoch"] for row in events(whole.parent / "run", "epoch")] == [0, 1]
+    assert [row["epoch"] for row in events(tmp_path / "run", "epoch")] == [0, 1]
 
 
 @pytest.mark.parametrize(("most", "epoch", "batches"), [(6, 1, 0), (7, 1, 1)])
@@ -178,9 +179,8 @@ def test_a_second_press_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_signal_saves_the_next_step(
-    train: Train, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    train: Train, whole: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    whole = train("whole")
     step, before = training.Step.batch, signal.getsignal(signal.SIGTERM)
 
     def signalled(self: Any, *arguments: Any) -> None:
