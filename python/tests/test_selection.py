@@ -275,16 +275,16 @@ def test_partitions_that_are_not_here(shards: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("running", [True, False])
 @pytest.mark.parametrize("policy", [{}, {"drop_last": True}, {"even_batches": False}])
 def test_skip(load: Load, policy: dict[str, Any], running: bool) -> None:
-    options = {**OPTIONS, **policy, "shuffle": True, "rank": 1, "world": 2}
+    options = {**OPTIONS, **policy, "shuffle": True, "rank": 1, "world": 2, "subset": range(39)}
     whole = []
-    loader = load(8, **options)
+    loader = load(3, **options)
     for _ in range(4):
         whole.append([copied(b) for b in loader])
     per = len(whole[0])
     line = [(epoch, batch) for epoch in range(4) for batch in range(per)]
     for done in (0, 1, 3):
         for n in (0, 1, 2, per - done - 1, per - done, per - done + 1, 2 * per, 2 * per + 3):
-            loader = load(8, **options)
+            loader = load(3, **options)
             iteration = iter(loader)
             for batch in range(done):
                 assert same(copied(next(iteration)), whole[0][batch])
@@ -293,7 +293,7 @@ def test_skip(load: Load, policy: dict[str, Any], running: bool) -> None:
             loader.skip(n)
             epoch, batch = line[done + n]
             state = loader.state_dict()
-            assert (state["epoch"], state["consumed"]) == (epoch, 16 * batch)
+            assert (state["epoch"], state["consumed"]) == (epoch, 6 * batch)
             loader.set_epoch(epoch)  # as a loop does that counts; the place stays
             if running and epoch == 0:
                 rest = [copied(b) for b in iteration]
@@ -304,7 +304,7 @@ def test_skip(load: Load, policy: dict[str, Any], running: bool) -> None:
             assert all(same(a, b) for a, b in zip(whole[epoch][batch:], rest, strict=True))
             assert loader.state_dict()["epoch"] == epoch + 1
             assert same(copied(next(iter(loader))), load_first(load, options, epoch + 1))
-            resumed = load(8, **options)
+            resumed = load(3, **options)
             resumed.load_state_dict(state)
             assert len(list(resumed)) == per - batch
             for made in (loader, resumed):
@@ -312,7 +312,7 @@ def test_skip(load: Load, policy: dict[str, Any], running: bool) -> None:
 
 
 def load_first(load: Load, options: dict[str, Any], epoch: int) -> Any:
-    loader = load(8, **options)
+    loader = load(3, **options)
     loader.set_epoch(epoch)
     first = copied(next(iter(loader)))
     loader.close()
