@@ -165,7 +165,7 @@ def test_a_cache_on_the_disk(shards: Path, store: Store, tmp_path: Path) -> None
 @pytest.mark.parametrize("partitions", [1, 2])
 def test_two_nodes(tmp_path: Path, partitions: int) -> None:
     """In an epoch they fetch the set once. Of a set with a partition for each, a node fetches its part once."""
-    imgshard("synth", tmp_path / "images", "--classes", "4", "--train", "40", "--val", "0", "--size", "300")
+    imgshard("synth", tmp_path / "images", "--classes", "4", "--train", "40", "--val", "0", "--size", "150")
     imgshard("build", tmp_path / "images" / "train", "-o", tmp_path / "sets" / "train", "--partitions", str(partitions))
     parts = [path.stat().st_size for path in sorted((tmp_path / "sets").rglob("*.imgshard"))]
     store = Store(tmp_path / "sets")
