@@ -25,6 +25,8 @@ from imgfeed import DataLoader, MapError, from_torch
 
 Array = npt.NDArray[Any]
 OPTIONS: dict[str, Any] = {"transform": RANDOM, "shuffle": True, "seed": 5, "framework": "numpy", "num_workers": 1}
+#: With one process that runs the function, where a second one shows nothing more.
+ALONE: dict[str, Any] = {**OPTIONS, "map_workers": 1}
 
 
 class Interrupt(Exception):
@@ -142,7 +144,7 @@ def shape_of(image: Array) -> tuple[Array, Array]:
 @pytest.mark.parametrize("framework", ["numpy", "torch"])
 def test_functions_get_images_in_one_layout(shards: Path, framework: str) -> None:
     torch = pytest.importorskip("torch")
-    options = {**OPTIONS, "framework": framework, "layout": "NCHW"}
+    options = {**ALONE, "framework": framework, "layout": "NCHW"}
 
     def as_tensor(image: Array) -> Any:
         return torch.from_numpy(shape_of(image)[0]).permute(2, 0, 1)
@@ -207,7 +209,7 @@ def test_nothing_is_cast_cut_or_broadcast(shards: Path, first: Any, other: Any, 
 @pytest.mark.parametrize("made", [np.zeros(3, np.longdouble), np.zeros(3, ">i4"), np.zeros(3, "M8[s]"), b"x", ["x"], [{}]])
 def test_types_that_no_batch_has(shards: Path, made: Any) -> None:
     for function in (lambda image: made, lambda image: (image, made)):
-        with DataLoader(shards, 8, map=function, **OPTIONS) as loader, pytest.raises(MapError, match="want numbers of a type"):
+        with DataLoader(shards, 8, map=function, **ALONE) as loader, pytest.raises(MapError, match="want numbers of a type"):
             next(iter(loader))
 
 
@@ -232,7 +234,7 @@ def test_nothing_is_cast_cut_or_broadcast_in_batches(shards: Path) -> None:
 def test_texts_as_labels(shards: Path, framework: str) -> None:
     if framework == "torch":
         pytest.importorskip("torch")
-    options = {**OPTIONS, "framework": framework, "with_index": True}
+    options = {**ALONE, "framework": framework, "with_index": True}
     text = "größer "
     with (
         DataLoader(shards, 8, map=lambda image, index: (image, text * index), **options) as loader,
@@ -258,7 +260,7 @@ def test_results_that_are_no_images_come_as_they_are(shards: Path, framework: st
     with DataLoader(shards, 8, subset=0.2, **OPTIONS) as loader:
         plain = in_order(loader, 0)
     for function in made:
-        with DataLoader(shards, 8, subset=0.2, map=function, **{**OPTIONS, "framework": framework, "layout": layout}) as loader:
+        with DataLoader(shards, 8, subset=0.2, map=function, **{**ALONE, "framework": framework, "layout": layout}) as loader:
             for (got, _), (images, _) in zip(loader, plain, strict=True):
                 want = np.stack([np.asarray(function(image)) for image in images])
                 assert (type(got) is torch.Tensor) == (framework == "torch")
@@ -272,7 +274,7 @@ def test_results_that_are_no_images_come_as_they_are(shards: Path, framework: st
 
 def test_torchs_own_types(shards: Path) -> None:
     torch = pytest.importorskip("torch")
-    options = {**OPTIONS, "framework": "torch", "subset": 0.1}
+    options = {**ALONE, "framework": "torch", "subset": 0.1}
     for dtype in (np.bool_, np.int8, np.int64, np.float16, np.float64, np.complex64):
         with DataLoader(shards, 8, map=lambda image, dtype=dtype: image.astype(dtype), **options) as loader:
             assert all(images.dtype == torch.from_numpy(np.zeros(1, dtype)).dtype for images, _ in loader)
@@ -347,7 +349,7 @@ def test_functions_that_can_not_be_called(shards: Path, function: Any, says: str
 
 
 def test_parameters_with_defaults_and_without_names(shards: Path) -> None:
-    options = {**OPTIONS, "with_index": True, "subset": 0.2}
+    options = {**ALONE, "with_index": True, "subset": 0.2}
     with DataLoader(shards, 8, map=lambda index=0: np.array([index]), **options) as loader:
         for made, _, indices in loader:
             assert np.array_equal(made[:, 0], indices)
