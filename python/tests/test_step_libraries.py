@@ -41,7 +41,14 @@ def function(name: str) -> Any:
 def test_the_documents_functions(shards: Path, name: str) -> None:
     """By any number of workers, they do what they do on each image of a loader without them."""
     of_mine = function(name)
-    options: dict[str, Any] = {"shuffle": True, "seed": 4, "with_index": True, "num_workers": 1, "framework": "numpy"}
+    options: dict[str, Any] = {
+        "shuffle": True,
+        "seed": 4,
+        "with_index": True,
+        "num_workers": 1,
+        "framework": "numpy",
+        "subset": 0.4,
+    }
     size = [{**op, "size": 8 * op["size"]} for op in SMALL]  # type: ignore[operator]
     want: dict[int, Any] = {}
     with DataLoader(shards, 8, transform=size, **options) as plain:
