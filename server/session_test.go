@@ -243,7 +243,7 @@ func TestMetricsHealthAndStatus(t *testing.T) {
 // TestStatsHoldWhatTheClientHas asks for the numbers as soon as a batch is there.
 func TestStatsHoldWhatTheClientHas(t *testing.T) {
 	t.Parallel()
-	const samples = 4000
+	const samples = 1000
 	ts := startServer(t, oneSet(t, samples, 1), nil)
 	c := ts.dial().hello().open(openRequest{BatchSize: 1, Slots: 1})
 	c.start(startRequest{})
