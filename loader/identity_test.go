@@ -121,13 +121,13 @@ func epochOf(t *testing.T, pool *Pool, set *shard.Set, spec *transform.Spec, lay
 // TestPixelsServeTheBitsOfJPEG serves the same epochs from the originals and from pixels of every codec, at every level
 // and in both layouts, and wants identical batches: images, labels, indices and draws.
 func TestPixelsServeTheBitsOfJPEG(t *testing.T) {
+	src, draws := identitySource(t)
 	for _, algorithm := range []resample.Algorithm{resample.Pillow13, resample.Pillow12} {
-		t.Run(algorithm.String(), func(t *testing.T) { testServesTheBitsOfJPEG(t, algorithm) })
+		t.Run(algorithm.String(), func(t *testing.T) { testServesTheBitsOfJPEG(t, src, draws, algorithm) })
 	}
 }
 
-func testServesTheBitsOfJPEG(t *testing.T, algorithm resample.Algorithm) {
-	src, draws := identitySource(t)
+func testServesTheBitsOfJPEG(t *testing.T, src string, draws int, algorithm resample.Algorithm) {
 	sets := identitySets(t, src, algorithm)
 	reference := NewPool(PoolConfig{Threads: 2})
 	defer reference.Close()
