@@ -74,7 +74,7 @@ type remoteRun struct {
 	ctx    context.Context
 	err    error // the remote's error
 	waited atomic.Int64
-	worker *worker // for what the remote has not made; nil until then
+	worker *worker // makes samples that the remote did not; nil before the first
 	piece  Piece
 	made   [PieceSamplesMax]bool
 }

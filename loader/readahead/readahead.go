@@ -74,7 +74,7 @@ type Queue struct {
 	batch      int   // the batch that indices are of
 	indices    []int
 	ready      int      // samples in a row that need no waiting
-	leases     []*Lease // in the order of their numbers, reading or read
+	leases     []*Lease // sorted by number
 	begun      int64    // workers have begun the samples before this one
 	localShare float64  // moving average of the part of a batch that workers take and remotes do not
 	reads      int      // the most reads in flight

@@ -61,7 +61,7 @@ type connection struct {
 	log      *slog.Logger
 	in       *bufio.Reader
 	frames   *wire.Reader
-	offer    *offered     // of the last piece; nil before the first
+	offer    *offered     // the last piece's; nil before the first
 	piece    loader.Piece // piece in work, with its slot
 	parts    [][]byte
 	flags    [loader.PieceSamplesMax]byte

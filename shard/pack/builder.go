@@ -32,8 +32,8 @@ type sink interface {
 type builder struct {
 	options *Options
 	split   string
-	path    string       // of the source, for messages
-	fields  shard.Fields // of its samples
+	path    string       // the source's, for messages
+	fields  shard.Fields // the samples' fields
 	input   input
 	built   map[string]string // options for the manifest
 	source  string            // place of an index's images

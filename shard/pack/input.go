@@ -84,7 +84,7 @@ func (l *itemList) next(im *inFlight) error {
 type folderInput struct {
 	itemList
 	split   *source.Split
-	objects *objectFiles      // of an index; or nil
+	objects *objectFiles      // the index's files; nil: the images are packed
 	reasons map[string]string // faults of the few files that cannot be samples, by key
 }
 

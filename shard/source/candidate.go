@@ -56,7 +56,7 @@ type front struct {
 	stdin   *transport.Stdin // the tar comes from it, and not from a file
 	strip   string           // the dataset begins in this folder of the tar, "train/"
 	members []tarMember
-	end     error // after the members: io.EOF, or the fault
+	end     error // io.EOF after the last member, or the fault
 }
 
 // tarMember is a member of a tar's front.

@@ -86,7 +86,7 @@ type packFlags struct {
 	pack.Options
 	out      string
 	encoding string             // name of an encoding
-	values   map[string]*string // of the encodings' options
+	values   map[string]*string // values of the encodings' options, by name
 }
 
 // register lists the flags of all commands that pack; output and asSet say the defaults.

@@ -37,7 +37,7 @@ func ParseResize(size, interpolation string) (Resize, error) {
 		return Resize{}, err
 	}
 	fmt.Sscanf(size, "max:%d", &s.LongMax)
-	fmt.Sscanf(size, "%dx%d", &s.Height, &s.Width) // of a single number it is the height
+	fmt.Sscanf(size, "%dx%d", &s.Height, &s.Width) // A single number is the height.
 	if s.String() != size || max(s.Height, s.Width, s.LongMax) > pixelcodec.MaxDimension {
 		return Resize{}, fmt.Errorf("resize %q: want 256 (the shorter side), 256x256 (height and width), "+
 			"max:500 (the longer side at most) or none, each from 1 to %d",
