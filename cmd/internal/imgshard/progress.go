@@ -67,7 +67,7 @@ func withProgress(ctx context.Context, stderr io.Writer, consequence string, wor
 	show := newProgress(stderr)
 	err := work(ctx, show)
 	show.finish()
-	if errors.Is(err, context.Canceled) {
+	if err != nil && ctx.Err() != nil { // The error may be that of an upload, which the interrupt has ended.
 		err = errors.New("interrupted; " + consequence)
 	}
 	return err
