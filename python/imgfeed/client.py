@@ -399,7 +399,7 @@ class Session:
         """End the session. Arrays in use stay as they are."""
         if self._running:  # with batches unread the server would take it for a loss
             self._stop(self._generation)
-        self.connection.close()
+        self.connection.close(errors.ServerError("imgfeed: the loader was closed during this iteration"))
 
     def _ask(
         self,

@@ -315,7 +315,7 @@ class Steps:
 
     def _lost(self, n: int, why: str = "") -> NoReturn:
         if not self._owner:
-            raise errors.ServerError("imgfeed: the loader was closed while another thread waited for a batch")
+            raise errors.ServerError("imgfeed: the loader was closed during this iteration")
         process, step, index = self._processes[n], self._step, int(self._states[n]["index"])
         if not why:
             process.join(5)

@@ -201,8 +201,9 @@ class Connection:
         """Return a file descriptor that came with the last messages, or None. The caller closes it."""
         return self._fds.pop(0) if self._fds else None
 
-    def close(self) -> None:
-        """Close the connection; a thread that waits for a message gets an error. A fork leaves its parent's alone."""
+    def close(self, why: errors.ServerError | None = None) -> None:
+        """Close the connection. A waiting thread, and any later use, get the error why. A fork leaves its parent's alone."""
+        self._why = self._why or why
         self.closed = True
         for fd in self._fds:
             os.close(fd)
@@ -239,9 +240,8 @@ class Connection:
         except BaseException:
             self.break_off()
             raise
-        if not data and self.closed:
-            raise errors.ServerError("imgfeed: the loader was closed while another thread waited for a batch")
         if not data:
+            self._check()
             self.close()
             raise errors.LostError("imgfeed: the server closed the connection")
 
