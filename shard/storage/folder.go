@@ -20,7 +20,7 @@ import (
 // A Folder is a storage on this machine: a local disk, or a file system of a network or a program. Create it with [NewFolder].
 //
 // Its cache is the page cache. A range in there is read from there. If the page cache has room for all open files, it keeps the other
-// ranges too, as many as cacheKept says. Otherwise it keeps a fixed choice of ranges, as many as fit, and finds them again in the next
+// ranges too, at the pace of cacheEvery. Otherwise it keeps a fixed choice of ranges, as many as fit, and finds them again in the next
 // epoch. The others are read directly, as they would only push those out. For a set four times as large as the memory, direct reads double
 // the rate of pixels, and take 10 to 20 % of the CPU time off a JPEG.
 type Folder struct {
@@ -197,16 +197,14 @@ func openRegular(path string) (*os.File, error) {
 	return file, nil
 }
 
-// cacheKept says how many of cacheOf ranges that fit in the page cache are read into it, on local disks and on slow file systems.
+// cacheEvery says which of the ranges that fit in the page cache are read into it: one in so many, on local disks and on slow file systems.
 // A JPEG of 110 KB costs 90 to 140 µs more processor time by the page cache than by a direct read. That is a sixth to a quarter of its
-// decoding (Zen 4, EPYC family 25 model 17). Not all take that way while the processors are the limit. With two of three the first epoch
-// of JPEGs on two threads is 1 to 2 % slower than with one of two, and the next one of pixels is faster (Intel, family 6 model 167).
-var cacheKept = map[bool]struct{ local, slow int64 }{
-	false: {cacheOf, 24}, // reads are waited for
-	true:  {32, 3},       // the processors are the limit
+// decoding (Zen 4, EPYC family 25 model 17). Not all take that way while the processors are the limit. With one in four
+// the next epoch of pixels on one thread is 4 to 9 % slower than with one in two (Intel, family 6 model 167).
+var cacheEvery = map[bool]struct{ local, slow int64 }{
+	false: {1, 2},  // reads are waited for
+	true:  {2, 16}, // the processors are the limit
 }
-
-const cacheOf = 48
 
 // keepsCached reports whether the range at offset is read through the page cache, which then keeps it.
 func (f *Folder) keepsCached(offset int64, slow bool) bool {
@@ -225,18 +223,18 @@ func (f *Folder) keepsCached(offset int64, slow bool) bool {
 		quiet := f.waits.Swap(0) < waitsMin
 		f.cpuBound.Store(f.quiet.Swap(quiet) && quiet) // a single quiet window is often chance
 	}
-	kept := cacheKept[f.cpuBound.Load() && share == 1].local
 	if slow {
-		kept = cacheKept[f.cpuBound.Load()].slow
+		return n%cacheEvery[f.cpuBound.Load()].slow == 0
 	}
-	return n*kept%cacheOf < kept
+	return n%cacheEvery[f.cpuBound.Load() && share == 1].local == 0
 }
 
 // If the disk is the limit, at least waitsMin of waitedOf reads are waited for. Measured: 9 to 21 of JPEGs and pixels from a disk of
-// 60 MB/s, and 0 to 6 where the processors are the limit (Intel, family 6 model 167).
+// 60 MB/s, and 0 to 6 where the processors are the limit. With 4, and not 8, pixels from a fast disk are kept sooner, so that the next
+// epoch on one thread is faster, and JPEGs are as fast as before (Intel, family 6 model 167).
 const (
 	waitedOf = 256
-	waitsMin = 8
+	waitsMin = 4
 )
 
 // shareFor is how long a share holds: what other programs leave of the memory changes slowly.

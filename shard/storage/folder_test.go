@@ -120,14 +120,14 @@ func TestWhatThePageCacheKeeps(t *testing.T) {
 	for _, c := range []struct {
 		slow    bool
 		waits   [2]int64 // of waitedOf reads, and of the next
-		keepsOf int      // of 1,584
+		keepsOf int      // of 1,600
 	}{
-		{false, [2]int64{}, 1056}, {false, [2]int64{waitsMin, waitsMin}, 1584}, {false, [2]int64{waitsMin, 0}, 1584},
-		{true, [2]int64{waitsMin - 1, waitsMin - 1}, 99}, {true, [2]int64{waitedOf, waitedOf}, 792},
+		{false, [2]int64{}, 800}, {false, [2]int64{waitsMin, waitsMin}, 1600}, {false, [2]int64{waitsMin, 0}, 1600},
+		{true, [2]int64{waitsMin - 1, waitsMin - 1}, 100}, {true, [2]int64{waitedOf, waitedOf}, 800},
 	} {
 		folder, _, _ := testFolder(t, 1<<20, 1<<40)
 		kept := 0
-		for k := range int64(1584 + 2*waitedOf) {
+		for k := range int64(1600 + 2*waitedOf) {
 			if k%waitedOf == 0 {
 				folder.waits.Store(c.waits[k/waitedOf%2])
 			}
@@ -136,7 +136,7 @@ func TestWhatThePageCacheKeeps(t *testing.T) {
 			}
 		}
 		if kept < c.keepsOf-1 || kept > c.keepsOf+1 {
-			t.Errorf("slow %v, %d of %d reads waited for: %d of 1,584 ranges are kept, want %d", c.slow, c.waits, waitedOf, kept, c.keepsOf)
+			t.Errorf("slow %v, %d of %d reads waited for: %d of 1,600 ranges are kept, want %d", c.slow, c.waits, waitedOf, kept, c.keepsOf)
 		}
 	}
 }
