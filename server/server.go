@@ -19,7 +19,6 @@ package server
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -36,7 +35,6 @@ import (
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/server/feeder"
 	"github.com/imgfeed/imgfeed/server/internal/wire"
-	"github.com/imgfeed/imgfeed/server/status"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/transform"
 )
@@ -239,87 +237,4 @@ func (s *Server) WatchIdle(ctx context.Context, after time.Duration) context.Con
 		}
 	}()
 	return ctx
-}
-
-// ListenFeed listens for servers that [Server.Feed] makes samples for.
-func (s *Server) ListenFeed(address string) (net.Listener, error) {
-	return s.host.Access.Listen(address)
-}
-
-// Feed makes pieces of batches for servers on other machines until ctx ends, and then returns nil, or the listener's error. It closes
-// the listener. It keeps nothing of who asks: each piece comes with all that its samples depend on.
-func (s *Server) Feed(ctx context.Context, l net.Listener) error {
-	defer s.running.Wait()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(ctx, func() { s.stopping.Store(true) })()
-	counters := new(feeder.Counters)
-	s.feeding.Store(counters)
-	s.running.Go(func() { s.watch(ctx) })
-	return feeder.Serve(ctx, l, s.host, counters)
-}
-
-// A warner logs troubles, those of one kind once a minute: a peer may bring it hundreds of times.
-type warner struct{ logged sync.Map } // by kind
-
-// warn logs a trouble of a kind.
-func (w *warner) warn(log *slog.Logger, kind, message string, args ...any) {
-	if _, logged := w.logged.LoadOrStore(kind, true); !logged {
-		log.Warn(message, args...)
-		time.AfterFunc(time.Minute, func() { w.logged.Delete(kind) })
-	}
-}
-
-// newHost returns what feeders know of the server.
-func (s *Server) newHost() *feeder.Host {
-	return &feeder.Host{
-		Name: s.cfg.Name, Access: feeder.Access(s.cfg.FeedTLS), Log: s.log, Running: &s.running, Warn: s.warnings.warn,
-		Sets: func() (sets []feeder.Set, remote bool) {
-			catalog := s.catalog.Load()
-			for _, split := range catalog.splits {
-				set := catalog.sets[split]
-				sets, remote = append(sets, feederSet(split, set)), remote || set.Store() != ""
-			}
-			return sets, remote
-		},
-		Hold: func(split string) (feeder.Set, *shard.Set, func(), error) {
-			set, err := s.chooseSet(&split)
-			if err != nil {
-				return feeder.Set{}, nil, nil, err
-			}
-			return feederSet(split, set), set.Set, set.drop, nil
-		},
-	}
-}
-
-func feederSet(split string, set *openSet) feeder.Set {
-	d := set.described
-	return feeder.Set{Split: split, Fingerprint: d.Fingerprint, Content: d.Content, Encoding: string(d.Encoding)}
-}
-
-// offer returns the description of the session's next stream for feeders, or nil without feeders.
-func (s *session) offer() any {
-	if len(s.server.cfg.Feeders) == 0 || s.buckets != nil { // pieces have one size
-		return nil
-	}
-	r := feeder.Request{
-		Set: feederSet(s.Split, s.set), Transform: json.RawMessage(s.viewsText), Layout: s.images.String(), WithParams: s.WithParams,
-	}
-	for k := range s.fields.Len() {
-		r.Fields = append(r.Fields, s.fields.Field(k).Name)
-	}
-	return feeder.NewOffer(r, s.layout.SampleBytes)
-}
-
-func (s *Server) feederStatus() *status.Feeders { return s.feeders.Status(s.history.rate) }
-
-// addFeeding completes the status of a feeder.
-func (s *Server) addFeeding(st *status.Status) {
-	counters, rate := s.feeding.Load(), s.history.rate
-	if counters == nil {
-		return
-	}
-	st.Images, st.ImagesPerSecond = counters.Samples.Load(), rate("images")
-	st.Feeding = &status.Feeding{Connections: counters.Connections.Load(), Pieces: counters.Pieces.Load(),
-		Busy: min(1, (rate("read")+rate("decode")+rate("resample"))/float64(st.Threads))}
 }

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"encoding/json"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -146,46 +145,4 @@ func (s *session) notes() []string {
 			partitions, s.plan.World))
 	}
 	return notes
-}
-
-// changeRequest gives the epochs that are started from now on another transform and batch size. The running epoch ends.
-type changeRequest struct {
-	Transform json.RawMessage `json:"transform"` // same form as in openRequest
-	Size      int             `json:"size,omitempty"`
-	BatchSize int             `json:"batch_size"`
-}
-
-// changedReply answers [changeRequest]. Where batches do not fit into the ring's slots any more, nothing has changed.
-type changedReply struct {
-	Fits      bool         `json:"fits"`
-	Arrays    []ring.Array `json:"arrays,omitempty"`    // arrays of each slot from now on
-	Positions int64        `json:"positions,omitempty"` // same meaning as in openedReply
-}
-
-func (s *session) change(m changeRequest) error {
-	next := s.openConfig
-	next.Transform, next.Size, next.BatchSize = m.Transform, m.Size, m.BatchSize
-	if err := next.readOutput(s.server); err != nil {
-		return err
-	}
-	if next.layout.Size > s.slotBytes {
-		return s.connection.send(changedReply{})
-	}
-	s.stopEpoch()
-	s.lookMu.Lock()
-	s.output, s.plan.BatchSize = next.output, m.BatchSize
-	if s.buckets != nil {
-		s.plan.Selection = next.plan.Selection
-	}
-	s.lookMu.Unlock()
-	s.lay()
-	s.connection.log.Debug("changed", "transform", s.viewsText, "batch_size", m.BatchSize)
-	return s.connection.send(changedReply{Fits: true, Arrays: s.layout.Arrays, Positions: s.positions()})
-}
-
-// form returns what a change or a reload replaces, for those who look on.
-func (s *session) form() (transform string, views, batchSize int, set *openSet) {
-	s.lookMu.Lock()
-	defer s.lookMu.Unlock()
-	return s.viewsText, len(s.views), s.plan.BatchSize, s.set
 }

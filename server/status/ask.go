@@ -1,0 +1,50 @@
+package status
+
+import (
+	"net"
+	"time"
+
+	"github.com/imgfeed/imgfeed/server/internal/wire"
+)
+
+type (
+	look struct {
+		Since float64 `json:"since,omitempty"`
+	}
+	reload struct{}
+)
+
+var (
+	requests = wire.NewMessages(map[string]any{"hello": wire.Hello{}, "status": look{}, "reload": reload{}})
+	answers  = wire.NewMessages(map[string]any{"hello": wire.Hello{}, "status": Status{}, "reloaded": Reloaded{}, "error": wire.Refusal{}})
+)
+
+// Ask asks the server on a socket what it is doing, with the history after the moment since; the answer must come in
+// time.
+func Ask(socket string, timeout time.Duration, since float64) (Status, error) {
+	return request[Status](socket, timeout, look{since})
+}
+
+// AskReload has the server on a socket reload, and returns what has changed. The answer must come in time.
+func AskReload(socket string, timeout time.Duration) (changes []string, err error) {
+	answer, err := request[Reloaded](socket, timeout, reload{})
+	return answer.Changes, err
+}
+
+// request says hello to the server on a socket, sends it one request, and returns its answer.
+func request[M any](socket string, timeout time.Duration, message any) (answer M, err error) {
+	if err := wire.CheckPath(socket); err != nil {
+		return answer, err
+	}
+	conn, err := net.DialTimeout("unix", socket, timeout)
+	if err != nil {
+		return answer, err
+	}
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(timeout))
+	frames := wire.NewReader(conn, wire.ReplyBytesMax)
+	if _, err := wire.Ask[wire.Hello](conn, frames, requests, answers, wire.Hello{Version: wire.Version}); err != nil {
+		return answer, err
+	}
+	return wire.Ask[M](conn, frames, requests, answers, message)
+}

@@ -1,0 +1,195 @@
+package storage
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// A Client opens storages, and holds what they share. Two clients share nothing.
+type Client struct {
+	// Context ends every request when it ends.
+	Context context.Context
+	// Timeout is how long requests are repeated before they fail.
+	Timeout time.Duration
+	// Cache keeps what is read over a network. It may be nil.
+	Cache Cacher
+	// Sources are places that indexes may name as their source, see [Storage.Source].
+	Sources []string
+	Counts  Counts
+
+	slots  chan struct{} // holds one for each request that runs
+	web    *http.Client
+	signed atomic.Pointer[string] // the only host that gets the query of IMGFEED_URL_QUERY
+}
+
+// Counts count a client's requests.
+type Counts struct {
+	Requests, Retries atomic.Int64 // all, and those of them that repeat one that failed
+	UnderWay          atomic.Int64
+	Bytes             atomic.Int64                // bytes of bodies
+	Failed            atomic.Pointer[RemoteError] // the last one for which a request was repeated
+}
+
+// NewClient returns a client without a cache. Its fields may be set before it is used.
+func NewClient() *Client {
+	return &Client{
+		Context: context.Background(), Timeout: 5 * time.Minute,
+		slots: make(chan struct{}, requestsFirst), web: newWebClient(),
+	}
+}
+
+const (
+	// requestsFirst is how many requests run at a time unless the user says so. With JPEGs of 110 KB they fill 15 Gbit/s at 30 ms.
+	requestsFirst = 512
+	requestsMax   = 1024
+)
+
+// SetRequestsMax limits how many requests run at a time, before the first of them. 0 is the default.
+func (c *Client) SetRequestsMax(n int) { c.slots = make(chan struct{}, cmp.Or(n, requestsFirst)) }
+
+// RequestsMax returns how many requests may run at a time.
+func (c *Client) RequestsMax() int { return cap(c.slots) }
+
+// Default is the client of [At], [WriterAt] and [NewFolder].
+var Default = NewClient()
+
+// remotes are the kinds of storage behind a network, by the scheme of their URLs.
+var remotes = map[string]func(*Client, *url.URL) (objects, error){
+	"s3":    newBucket,
+	"gs":    newCloudBucket,
+	"https": newWeb,
+	"http":  newWeb,
+	"hf":    newHub,
+}
+
+// At is [Client.At] of the default client.
+func At(place string) (Storage, error) { return Default.At(place) }
+
+// At returns the storage at a place that the user names: a folder's path, or a URL of one of the schemes of remotes. It makes no request.
+func (c *Client) At(place string) (Storage, error) { return c.at(place, true) }
+
+// WriterAt returns the default client's storage at a place, to write to: a folder's path, or the URL of a bucket.
+func WriterAt(place string) (Writer, error) {
+	s, err := At(place)
+	if err != nil {
+		return nil, err
+	}
+	if r, is := s.(*remote); is {
+		if _, is := r.objects.(uploader); !is {
+			return nil, fmt.Errorf("%s: nothing can be written there: name a folder or a bucket (s3://)", place)
+		}
+	}
+	return s.(Writer), nil
+}
+
+// source is [Storage.Source] of the storage at a place.
+func (c *Client) source(place, index string) (Storage, error) {
+	named := slices.ContainsFunc(c.Sources, func(allowed string) bool {
+		return strings.HasPrefix(place+"/", strings.TrimSuffix(allowed, "/")+"/")
+	})
+	if IsRemote(index) {
+		root, _ := Root(place)
+		own, _ := Root(index)
+		if named = named && IsRemote(place) || root == own; !named {
+			return nil, fmt.Errorf("they are said to lie at %s, and an index that is read over a network reaches only its own host and bucket: if you trust it, name a URL by --allow-source, or copy the index to this machine", place)
+		}
+	}
+	return c.at(place, named)
+}
+
+func (c *Client) at(place string, named bool) (Storage, error) {
+	if !IsRemote(place) {
+		f := NewFolder(place)
+		f.client = c
+		return f, nil
+	}
+	u, err := parsePlace(place)
+	if err != nil {
+		return nil, err
+	}
+	o, err := remotes[u.Scheme](c, u)
+	if w, is := o.(*web); is && named {
+		err = w.sign()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &remote{client: c, place: place, objects: o, outage: outage{client: c}}, nil
+}
+
+// IsRemote reports whether a place is a URL. A path may hold :// elsewhere than after a scheme.
+func IsRemote(place string) bool {
+	scheme, _, found := strings.Cut(place, "://")
+	return found && scheme != "" && !strings.ContainsAny(scheme, "/.")
+}
+
+// CheckSecret refuses a URL with a secret in it, or name=URL, since command lines, logs and pages show such texts. The error hides it.
+func CheckSecret(text string) error {
+	before, rest, found := strings.Cut(text, "://")
+	scheme := before[strings.LastIndexAny(before, "=, ")+1:]
+	if !found || scheme == "" || strings.ContainsAny(scheme, "/.") {
+		return nil
+	}
+	u, err := url.Parse(scheme + "://" + rest)
+	if err != nil {
+		return fmt.Errorf("a text that begins with %s:// is no URL", scheme)
+	}
+	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return fmt.Errorf("%s://%s%s: a URL has no user, password, query or fragment here: credentials come from the environment or their usual files, and a query that signs requests from IMGFEED_URL_QUERY", scheme, u.Host, u.Path)
+	}
+	return nil
+}
+
+// parsePlace checks a URL.
+func parsePlace(place string) (*url.URL, error) {
+	scheme, _, _ := strings.Cut(place, "://")
+	if remotes[scheme] == nil {
+		known := strings.Join(slices.Sorted(maps.Keys(remotes)), "://, ")
+		return nil, fmt.Errorf("%s://: an unknown kind of place, want a folder or one of %s://", scheme, known)
+	}
+	if err := CheckSecret(place); err != nil {
+		return nil, err
+	}
+	u, err := url.Parse(place)
+	switch {
+	case err != nil:
+		return nil, err
+	case slices.Contains(strings.Split(u.Path, "/"), ".."):
+		return nil, fmt.Errorf("%s: a place has no .. in it", place)
+	case u.Host == "":
+		return nil, fmt.Errorf("%s: the host or bucket is missing", place)
+	}
+	return u, nil
+}
+
+// Join returns the place of a name, with forward slashes, below another place.
+func Join(place, name string) string {
+	if IsRemote(place) {
+		return strings.TrimSuffix(place, "/") + "/" + strings.TrimPrefix(path.Clean("/"+name), "/")
+	}
+	return filepath.Join(place, filepath.FromSlash(name))
+}
+
+// Root divides a URL into the place of a bucket, a server or a repository, and a name there.
+func Root(place string) (root, name string) {
+	scheme, rest, _ := strings.Cut(place, "://")
+	depth := 1
+	if scheme == "hf" {
+		depth = 3
+	}
+	parts := strings.SplitN(rest, "/", depth+1)
+	if len(parts) <= depth {
+		return place, ""
+	}
+	return scheme + "://" + strings.Join(parts[:depth], "/"), strings.Trim(parts[depth], "/")
+}
