@@ -1,0 +1,94 @@
+package pack
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/source"
+	"github.com/imgfeed/imgfeed/shard/storage"
+)
+
+// An index is a set with its images still in their files or uncompressed tars. objectFiles are these files. Images in tars are listed
+// while the tars are read from front to back, and then read by range, as from the finished index.
+type objectFiles struct {
+	split *source.Split
+	files storage.Storage // at the split's root
+
+	tars    []storage.File
+	numbers map[string]int // indexes of tars, by path
+}
+
+// stat returns what pins the file at a path.
+func (x *objectFiles) stat(path string) (o shard.IndexObject, err error) {
+	if path == "" {
+		return o, &source.FormatError{Path: x.split.Path, Msg: x.split.Format +
+			" cannot be indexed, as its images lie in no file byte for byte: pack it (imgshard build)"}
+	}
+	o.Path = strings.TrimPrefix(strings.TrimPrefix(path, x.split.Root()), "/")
+	o.Object, err = x.files.Stat(o.Path)
+	return o, err
+}
+
+// tar returns the number of a tar, and the first time opens it and adds it to the set.
+func (x *objectFiles) tar(path string, set *shard.SetWriter) (int, error) {
+	if n, ok := x.numbers[path]; ok {
+		return n, nil
+	}
+	o, err := x.stat(path)
+	if err != nil {
+		return 0, err
+	}
+	file, err := x.files.OpenObject(o.Path, o.Object)
+	if err != nil {
+		return 0, err
+	}
+	x.tars = append(x.tars, file)
+	x.numbers[path], err = set.AddObject(o)
+	return x.numbers[path], err
+}
+
+// A tarPlace is what the spool holds of an image in a tar.
+type tarPlace struct{ Tar, Offset, Size int64 }
+
+// appendPlace appends the place of an item's image.
+func (x *objectFiles) appendPlace(b []byte, it source.Item, set *shard.SetWriter) ([]byte, error) {
+	n, err := x.tar(it.Object(), set)
+	if err != nil {
+		return b, err
+	}
+	return binary.Append(b, binary.LittleEndian, tarPlace{int64(n), it.Offset, it.Size})
+}
+
+// read reads the image from the place in im.data.
+func (x *objectFiles) read(im *inFlight) error {
+	var p tarPlace
+	if _, err := binary.Decode(im.data, binary.LittleEndian, &p); err != nil {
+		return err
+	}
+	im.data = slices.Grow(im.data[:0], int(p.Size)+shard.SlackBytes)[:p.Size]
+	if _, err := x.tars[p.Tar].ReadAt(im.data, p.Offset); err != nil {
+		return err
+	}
+	im.sample.Outside = shard.OutsideOf(im.data)
+	im.sample.Outside.Object, im.sample.Outside.Offset = int(p.Tar), p.Offset
+	return nil
+}
+
+// pin notes the file that holds an image alone.
+func (x *objectFiles) pin(im *inFlight) (err error) {
+	im.sample.Outside = shard.OutsideOf(im.data)
+	im.object, err = x.stat(x.split.Place(im.key))
+	if err == nil && im.object.Bytes != int64(len(im.data)) {
+		err = fmt.Errorf("%s changed while it was read", im.object.Path)
+	}
+	return err
+}
+
+func (x *objectFiles) close() {
+	for _, file := range x.tars {
+		file.Close()
+	}
+}
