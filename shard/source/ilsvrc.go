@@ -1,0 +1,83 @@
+package source
+
+import (
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/imgfeed/imgfeed/shard/source/labelrule"
+	"github.com/imgfeed/imgfeed/shard/source/transport"
+)
+
+// ilsvrcValidation is ILSVRC2012's 50,000 validation images, which are published without folders, and their classes apart from them, in the
+// development kit. Which image has which class is a fact that never changes, so the program knows it (labelrule.ByValName):
+//
+//	ILSVRC2012_img_val.tar    ILSVRC2012_val_00000001.JPEG …
+var ilsvrcValidation = Kind{
+	Name:   "ILSVRC2012's validation images",
+	Forms:  []string{"ILSVRC2012_img_val.tar", "the folder of its images"},
+	Labels: "as torchvision has them, without the development kit",
+}
+
+// loose returns the first image of a folder without subfolders, or of a tar with at most one; "" for any other layout.
+func (c *candidate) loose() (name string, err error) {
+	if c.folder != nil {
+		if tars, _ := c.tars(); c.given || len(c.folders) > 0 || len(c.files) == 0 || len(tars) > 0 {
+			return "", nil
+		}
+		return c.files[0], nil
+	}
+	if c.front == nil {
+		return "", nil
+	}
+	m, err := c.first()
+	if err != nil || transport.NamedTar(m.name) || strings.Count(m.name, "/") > 1 {
+		return "", err
+	}
+	return m.name, nil
+}
+
+func openIlsvrcValidation(c *candidate) ([]*Split, error) {
+	first, err := c.loose()
+	folder, name := path.Split(first)
+	if first == "" || err != nil || folder != "" && !strings.HasPrefix(name, labelrule.ValNamePrefix) {
+		return nil, err
+	}
+	if c.folder == nil {
+		c.strip = folder // it was packed with its name
+	}
+	if _, err := labelrule.ValLabel(name); err != nil {
+		return nil, transport.RefuseEntry(c.path, first, "%v", err)
+	}
+	return c.images("ILSVRC2012's validation images", labelrule.ByValName)
+}
+
+// kaggle is ILSVRC2012 from Kaggle's competition imagenet-object-localization-challenge: any of its folders down to CLS-LOC, or the
+// downloaded zip, which need not be unpacked:
+//
+//	ILSVRC/Data/CLS-LOC/train/n01440764/n01440764_18.JPEG
+//	ILSVRC/Data/CLS-LOC/val/ILSVRC2012_val_00000001.JPEG
+//	ILSVRC/Data/CLS-LOC/test/ILSVRC2012_test_00000001.JPEG
+//	ILSVRC/Annotations/…, LOC_val_solution.csv, …         not needed
+var kaggle = Kind{
+	Name: "Kaggle's ImageNet",
+	Forms: []string{"the folder with LOC_val_solution.csv and ILSVRC/, or any on the way to CLS-LOC",
+		"imagenet-object-localization-challenge.zip"},
+	Labels: "those of ILSVRC2012; --test adds the test images, which have the label -1",
+}
+
+func openKaggle(c *candidate) ([]*Split, error) {
+	if c.folder == nil || c.part || c.given {
+		return nil, nil
+	}
+	for _, below := range []string{"ILSVRC/Data/CLS-LOC", "Data/CLS-LOC", "CLS-LOC"} {
+		if info, err := c.tree.Stat(filepath.Join(c.path, below)); err == nil && info.IsDir() {
+			q, err := c.child(below, "")
+			if err != nil {
+				return nil, err
+			}
+			return openSplitFolders(q)
+		}
+	}
+	return nil, nil // CLS-LOC itself is a folder of both splits
+}
