@@ -263,7 +263,7 @@ func (c *candidate) newFiles(format string, t transport.Transport, rule func(*Sp
 	return []*Split{c.newSplit(format, &labelrule.Files{Transport: t, Rule: rule})}
 }
 
-// one is the candidate of one split, of several in the same place; it is c for "".
+// one returns the candidate for one of several splits in the same place, and c for "".
 func (c *candidate) one(split string) *candidate {
 	if split == "" {
 		return c

@@ -15,7 +15,7 @@ import (
 // Labels are the classes of a split and the labels of its items.
 type Labels struct {
 	Classes []string
-	Of      []int32 // the label of each Item.Label from 0 on; empty: those are the labels
+	Of      []int32 // maps an Item.Label to its label; empty: it is the label
 	// Folders says that each class is a folder or a tar, and so is known to be there.
 	Folders bool
 	// Numbered says that the classes are called by their labels only: the names that another split has for these labels are better.
@@ -103,7 +103,7 @@ func (s *Split) used(l Labels) (labels []int32) {
 	return slices.Compact(labels)
 }
 
-// Seen returns the number of labels that the items so far need, from 0 to the largest, and how many items have no label.
+// Seen returns one more than the largest label of the items so far, and how many items have no label.
 func (s *Split) Seen(l Labels) (n, unlabelled int) {
 	for _, label := range s.used(l) {
 		n = int(label) + 1

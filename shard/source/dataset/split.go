@@ -78,7 +78,7 @@ type Split struct {
 	Options Options
 	Layout
 	labels     Labels
-	seen       []bool // the Item.Label of the items so far
+	seen       []bool // by Item.Label: whether an item so far has it
 	unlabelled int    // items so far without a label
 	first      *Split // the first split of the same source
 	expected   []string
