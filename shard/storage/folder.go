@@ -199,11 +199,12 @@ func openRegular(path string) (*os.File, error) {
 
 // cacheEvery says which of the ranges that fit in the page cache are read into it: one in so many, on local disks and on slow file systems.
 // A JPEG of 110 KB costs 90 to 140 µs more processor time by the page cache than by a direct read. That is a sixth to a quarter of its
-// decoding (Zen 4, EPYC family 25 model 17). Not all take that way while the processors are the limit. With one in four
-// the next epoch of pixels on one thread is 4 to 9 % slower than with one in two (Intel, family 6 model 167).
+// decoding (Zen 4, EPYC family 25 model 17). Not all take that way while the processors are the limit. One in two makes
+// the first epoch of JPEGs on two threads 3 % slower than one in three. One in four makes the next epoch of pixels on one thread 4 to 9 %
+// slower, as more is read from the disk again (Intel, family 6 model 167).
 var cacheEvery = map[bool]struct{ local, slow int64 }{
 	false: {1, 2},  // reads are waited for
-	true:  {2, 16}, // the processors are the limit
+	true:  {3, 16}, // the processors are the limit
 }
 
 // keepsCached reports whether the range at offset is read through the page cache, which then keeps it.

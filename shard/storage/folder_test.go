@@ -122,7 +122,7 @@ func TestWhatThePageCacheKeeps(t *testing.T) {
 		waits   [2]int64 // of waitedOf reads, and of the next
 		keepsOf int      // of 1,600
 	}{
-		{false, [2]int64{}, 800}, {false, [2]int64{waitsMin, waitsMin}, 1600}, {false, [2]int64{waitsMin, 0}, 1600},
+		{false, [2]int64{}, 533}, {false, [2]int64{waitsMin, waitsMin}, 1600}, {false, [2]int64{waitsMin, 0}, 1600},
 		{true, [2]int64{waitsMin - 1, waitsMin - 1}, 100}, {true, [2]int64{waitedOf, waitedOf}, 800},
 	} {
 		folder, _, _ := testFolder(t, 1<<20, 1<<40)
