@@ -15,8 +15,8 @@ const (
 	// processorsReading are for the goroutine that asks for the next samples: a decoding thread can delay it by up to 10 ms.
 	processorsReading = 1
 	// processorsBlocked are for goroutines that wait in reads, which hold a processor each until Go takes it back, at a cost. Through a file
-	// system that takes 2 ms for a read, JPEGs on one and two threads come at 0.86 of their rate with three, and at 0.7 with one (Intel,
-	// family 6 model 167, and Zen 5). From disks that many cost some percent.
+	// system that takes 2 ms for a read, JPEGs come at 0.86 of their rate with three (Intel, family 6 model 167), and at 0.7 with one
+	// (Zen 5). From disks that many cost some percent.
 	processorsBlocked = 16
 )
 
