@@ -81,11 +81,11 @@ func newServeCommand() *cobra.Command {
 			if err = cmp.Or(err, f.check(cmd)); err != nil {
 				return err
 			}
-			c := &f.config
-			if os.Getenv("GOMAXPROCS") == "" && len(c.Feeders) == 0 {
-				setProcessors(c.Threads, 0)
-				c.Reading = func(more int) { setProcessors(c.Threads, more) }
+			threads := f.config.Threads
+			if len(f.config.Feeders) > 0 {
+				threads = 0 // the links to feeders work too
 			}
+			f.giveProcessors(threads)
 			return f.run(cmd, places, f.serve)
 		},
 	}
@@ -296,6 +296,14 @@ func (f *serveFlags) reportReady(socket string) error {
 		return fmt.Errorf("--ready-fd %d: %w", f.readyFD, err)
 	}
 	return nil
+}
+
+// giveProcessors lets Go have processors for the threads, and while the server reads samples from the disk, for that too.
+func (f *serverFlags) giveProcessors(threads int) {
+	if os.Getenv("GOMAXPROCS") == "" {
+		setProcessors(threads, 0)
+		f.config.Reading = func(more int) { setProcessors(threads, more) }
+	}
 }
 
 // setProcessors sets Go's number of processors to the decoding threads (0: one for each CPU) plus those needed for

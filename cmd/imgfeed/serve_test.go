@@ -459,14 +459,18 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-func TestSetProcessors(t *testing.T) {
+func TestGiveProcessors(t *testing.T) {
 	t.Parallel()
 	defer runtime.SetDefaultGOMAXPROCS()
 	cpus := runtime.GOMAXPROCS(0)
 	for _, c := range []struct {
 		threads, reading, want int
 	}{{3, 0, 3}, {3, 1, 4}, {0, 3, cpus + 3}, {0, 0, cpus}} {
-		setProcessors(c.threads, c.reading)
+		var f serverFlags
+		if f.giveProcessors(c.threads); os.Getenv("GOMAXPROCS") != "" {
+			t.Skip("the number of processors is set by GOMAXPROCS")
+		}
+		f.config.Reading(c.reading)
 		if got := runtime.GOMAXPROCS(0); got != c.want {
 			t.Errorf("%d threads, reading takes %d: Go has %d processors, want %d", c.threads, c.reading, got, c.want)
 		}
