@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -62,7 +61,7 @@ func (s *Server) addMoment(now time.Time) {
 		return // two within the clock's resolution
 	}
 	share := func(stage string) float64 { // without threads: of those that help out for feeders
-		return max(0, next[stage]-last.totals[stage]) / (elapsed * float64(cmp.Or(st.Threads, runtime.GOMAXPROCS(0))))
+		return max(0, next[stage]-last.totals[stage]) / (elapsed * float64(cmp.Or(st.Threads, s.cpus)))
 	}
 	m := status.Moment{
 		Time:   s.moment(now),

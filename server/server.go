@@ -86,6 +86,7 @@ type Server struct {
 	cfg    Config
 	log    *slog.Logger
 	pool   *loader.Pool
+	cpus   int // that Go may use, without those for reading
 	memory budget
 	totals *totals
 
@@ -145,7 +146,7 @@ func New(cfg Config) (*Server, error) {
 		s.log.Error("damaged, and not served", "err", err)
 	}
 	s.catalog.Store(c)
-	s.totals = newTotals()
+	s.totals, s.cpus = newTotals(), runtime.GOMAXPROCS(0)
 	s.pool = loader.NewPool(loader.PoolConfig{Threads: cfg.Threads, ReadAheadBytes: max(1, ahead),
 		Reading: cfg.Reading})
 	s.host.Pool = s.pool
