@@ -29,7 +29,8 @@ type BenchConfig struct {
 	Duration  time.Duration // length of the measurement
 	WarmUp    time.Duration // length of the work before it; 0 means a quarter of Duration
 	Seed      int64
-	BitExact  bool // refuse to measure a transform that gives other results than on the original images
+	BitExact  bool                 // refuse to measure a transform that gives other results than on the original images
+	Reading   func(processors int) // as in PoolConfig
 }
 
 // BenchResult is what [Bench] has measured, warm-up excluded.
@@ -63,7 +64,7 @@ func Bench(ctx context.Context, cfg BenchConfig) (BenchResult, error) {
 	if err != nil {
 		return BenchResult{}, err
 	}
-	pool := NewPool(PoolConfig{Threads: cfg.Threads})
+	pool := NewPool(PoolConfig{Threads: cfg.Threads, Reading: cfg.Reading})
 	defer pool.Close()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -100,6 +100,7 @@ func (f *benchFlags) run(cmd *cobra.Command, path string) error {
 		return err
 	}
 	defer c.Set.Close()
+	c.Reading = giveProcessors(0)
 	result, err := loader.Bench(cmd.Context(), c)
 	if err != nil {
 		return err

@@ -41,7 +41,7 @@ func newFeedCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			f.giveProcessors(0)
+			f.config.Reading = giveProcessors(0)
 			return f.run(cmd, places, f.feed)
 		},
 	}

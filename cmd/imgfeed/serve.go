@@ -85,7 +85,7 @@ func newServeCommand() *cobra.Command {
 			if len(f.config.Feeders) > 0 {
 				threads = 0 // the links to feeders work too
 			}
-			f.giveProcessors(threads)
+			f.config.Reading = giveProcessors(threads)
 			return f.run(cmd, places, f.serve)
 		},
 	}
@@ -298,12 +298,14 @@ func (f *serveFlags) reportReady(socket string) error {
 	return nil
 }
 
-// giveProcessors lets Go have processors for the threads, and while the server reads samples from the disk, for that too.
-func (f *serverFlags) giveProcessors(threads int) {
-	if os.Getenv("GOMAXPROCS") == "" {
-		setProcessors(threads, 0)
-		f.config.Reading = func(more int) { setProcessors(threads, more) }
+// giveProcessors lets Go have processors for the threads, unless GOMAXPROCS says how many. The function that it returns adds those for
+// reading samples from the disk.
+func giveProcessors(threads int) (reading func(more int)) {
+	if os.Getenv("GOMAXPROCS") != "" {
+		return nil
 	}
+	setProcessors(threads, 0)
+	return func(more int) { setProcessors(threads, more) }
 }
 
 // setProcessors sets Go's number of processors to the decoding threads (0: one for each CPU) plus those needed for
