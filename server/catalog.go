@@ -12,6 +12,7 @@ import (
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/loader"
+	"github.com/imgfeed/imgfeed/loader/plan"
 	"github.com/imgfeed/imgfeed/server/status"
 	"github.com/imgfeed/imgfeed/shard"
 )
@@ -80,6 +81,24 @@ func (c *catalog) problems() (errs []error) {
 	for _, split := range c.splits {
 		for _, d := range c.sets[split].Damaged() {
 			errs = append(errs, fmt.Errorf("split %s: %w", split, d))
+		}
+	}
+	return errs
+}
+
+// absent returns an error for each split that lacks partitions which a rank needs; none if the world is 0.
+func (c *catalog) absent(rank, world int) (errs []error) {
+	for _, split := range c.splits {
+		if world == 0 {
+			break
+		}
+		set := c.sets[split].Set
+		p, err := plan.New(plan.Config{Samples: set.Len(), Partitions: set.Partitions(), Rank: rank, World: world, BatchSize: 1})
+		if err == nil {
+			err = checkPlan(set, p)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("split %s: %w", split, err))
 		}
 	}
 	return errs

@@ -112,6 +112,26 @@ func TestOnlyAWholeSetIsImplied(t *testing.T) {
 	}
 }
 
+// TestRankOfDamaged starts servers for ranks of a set with a damaged partition.
+func TestRankOfDamaged(t *testing.T) {
+	dir := damagedSets(t)
+	if err := os.RemoveAll(filepath.Join(dir, "val")); err != nil {
+		t.Fatal(err)
+	}
+	found, err := shard.FindAll(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = New(Config{Found: found, Rank: 1, World: 3}); err == nil || strings.Count(err.Error(), "train/rank-0001: partition 1") != 1 {
+		t.Errorf("rank 1, whose partition is damaged: %v", err)
+	}
+	s, err := New(Config{Found: found, Rank: 2, World: 3})
+	if err != nil {
+		t.Fatalf("rank 2, whose partition is whole: %v", err)
+	}
+	s.Close()
+}
+
 // TestNothingToServe checks that a server with nothing to serve does not start, and names each damage once.
 func TestNothingToServe(t *testing.T) {
 	dir := damagedSets(t)

@@ -26,7 +26,7 @@ type openRequest struct {
 	Shuffle    bool            `json:"shuffle,omitempty"`   // a new order each epoch
 	Seed       *int64          `json:"seed,omitempty"`      // shuffle needs it; 0 when absent
 	Policy     string          `json:"policy,omitempty"`    // pad, drop_last or uneven
-	Rank       *int            `json:"rank,omitempty"`      // 0 of 1 when absent
+	Rank       *int            `json:"rank,omitempty"`      // the server's own when absent, or 0 of 1
 	World      *int            `json:"world,omitempty"`     // together with rank
 	Layout     string          `json:"layout,omitempty"`    // NHWC or NCHW
 	Transport  string          `json:"transport,omitempty"` // shm or socket
@@ -215,7 +215,7 @@ func (c *openConfig) readPlan(s *Server) error {
 	m := c.openRequest
 	c.plan = plan.Config{
 		Fingerprint: c.set.Manifest().Fingerprint, Samples: c.set.Len(), Partitions: c.set.Partitions(),
-		World: 1, BatchSize: m.BatchSize, Policy: c.policy, Shuffle: m.Shuffle,
+		Rank: s.cfg.Rank, World: max(s.cfg.World, 1), BatchSize: m.BatchSize, Policy: c.policy, Shuffle: m.Shuffle,
 	}
 	switch {
 	case m.Shuffle && m.Seed == nil:

@@ -60,6 +60,8 @@ type Config struct {
 	// Reading, if not nil, is called when the server begins to read samples from the disk, with the processors of Go that this
 	// takes beside the threads, and with 0 when it no longer does.
 	Reading func(processors int)
+	// Rank and World are those of sessions that name none. With World 0 such a session is rank 0 of 1.
+	Rank, World int
 	// MemoryBytes bounds the rings of all sessions together, and with them what is read ahead into memory of the server's own.
 	// 0 means half of the machine's or the container's memory.
 	MemoryBytes int64
@@ -111,7 +113,8 @@ type Server struct {
 }
 
 // New opens the sets and starts the workers. A damaged set or partition is logged, and is an error for the sessions that ask for
-// it; the rest is served. New returns an error that names the folders when no set can be read.
+// it; the rest is served. New returns an error that names the folders when no set can be read, or none has the partitions that Rank
+// needs.
 func New(cfg Config) (*Server, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -125,6 +128,8 @@ func New(cfg Config) (*Server, error) {
 	switch {
 	case cfg.Threads < 1 && len(cfg.Feeders) == 0:
 		return nil, fmt.Errorf("%d threads: at least 1 is needed", cfg.Threads)
+	case cfg.World < 0 || cfg.Rank < 0 || cfg.Rank >= max(1, cfg.World):
+		return nil, fmt.Errorf("rank %d of world %d: ranks are 0 to world-1", cfg.Rank, cfg.World)
 	case cfg.Sessions < 0:
 		return nil, fmt.Errorf("%d sessions: 0 or more are possible", cfg.Sessions)
 	case len(cfg.Found.Sets) == 0:
@@ -144,6 +149,14 @@ func New(cfg Config) (*Server, error) {
 	}
 	for _, err := range c.problems() {
 		s.log.Error("damaged, and not served", "err", err)
+	}
+	absent := c.absent(cfg.Rank, cfg.World)
+	if len(absent) == len(c.splits) {
+		c.close()
+		return nil, errors.Join(absent...)
+	}
+	for _, err := range absent {
+		s.log.Error("clients that name no rank cannot have this split", "err", err)
 	}
 	s.catalog.Store(c)
 	s.totals, s.cpus = newTotals(), runtime.GOMAXPROCS(0)

@@ -164,7 +164,19 @@ func TestPartitionsInReach(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	ts := startServer(t, dir, nil)
+	sets := map[string]string{"train": filepath.Join(dir, "train-shards")}
+	for _, tt := range []struct {
+		rank, world int
+		wants       []string
+	}{{1, 4, []string{"split train: rank 1 of world 4 needs", "rank-0001", "copy"}}, {0, 3, []string{"world of 4"}}, {4, 4, []string{"0 to world-1"}}, {1, 0, []string{"0 to world-1"}}} {
+		_, err := New(Config{Found: shard.Found{Sets: sets}, Rank: tt.rank, World: tt.world})
+		for _, want := range tt.wants {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("a server for rank %d of %d: %v, want %q", tt.rank, tt.world, err, want)
+			}
+		}
+	}
+	ts := startServer(t, dir, func(c *Config) { c.Rank, c.World = 2, 4 })
 	c := ts.dial()
 	c.send(wire.Hello{Version: 1})
 	if h := expect[helloReply](c); !reflect.DeepEqual(h.Sets[0].Here, []int{0, 2}) {
@@ -174,7 +186,7 @@ func TestPartitionsInReach(t *testing.T) {
 	c.refused(kindMissing, "rank-0001", "copy")
 	c.send(openRequest{Transform: onePixel, BatchSize: 2, Rank: of(0), World: of(3)})
 	c.refused(kindMissing, "world of 4")
-	c.open(openRequest{BatchSize: 2, Rank: of(2), World: of(4)})
+	c.open(openRequest{BatchSize: 2}) // of the server's rank
 	if got := c.epoch(0, 0); !reflect.DeepEqual(got, [][]int64{{2, 6}}) {
 		t.Errorf("rank 2 of 4 gets %v", got)
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -21,8 +20,10 @@ type feedFlags struct {
 
 const feedLong = `Make samples for servers on other machines: for imgfeed serve --feeders.
 
-SET is the shard set that they serve, or a copy of it; the default is $IMGFEED_DATA. A server uses only feeders with the
-same data and the same version of imgfeed; otherwise it makes the samples itself.
+SET is the shard set that they serve, or a copy of it. A server uses only feeders with the same data and the same version
+of imgfeed; otherwise it makes the samples itself.
+
+` + defaultHelp + `
 
 A feeder is stateless: start, stop or kill it at any time. Batches do not depend on the number of feeders.`
 
@@ -51,7 +52,7 @@ func newFeedCommand() *cobra.Command {
 }
 
 // feed makes samples for servers.
-func (f *feedFlags) feed(ctx context.Context, srv *server.Server, out io.Writer, places []string) error {
+func (f *feedFlags) feed(ctx context.Context, srv *server.Server, out io.Writer, places places) error {
 	l, err := srv.ListenFeed(f.listen)
 	if err != nil {
 		return fmt.Errorf("--listen: %w", err)
@@ -62,6 +63,6 @@ func (f *feedFlags) feed(ctx context.Context, srv *server.Server, out io.Writer,
 		return err
 	}
 	address := l.Addr().String()
-	printServing(out, srv.Status(math.MaxFloat64), "makes samples of "+strings.Join(places, " + "), address, "imgfeed serve --feeders "+address, metrics)
+	printServing(out, srv.Status(math.MaxFloat64), "makes samples of "+places.String(), address, "imgfeed serve --feeders "+address, metrics)
 	return srv.Feed(ctx, l)
 }

@@ -9,9 +9,7 @@ import (
 	"log/slog"
 	"math"
 	"os"
-	"path/filepath"
 	"runtime"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,10 +21,10 @@ import (
 	"github.com/imgfeed/imgfeed/internal/kernel"
 	"github.com/imgfeed/imgfeed/internal/memory"
 	"github.com/imgfeed/imgfeed/internal/version"
+	"github.com/imgfeed/imgfeed/loader/plan"
 	"github.com/imgfeed/imgfeed/server"
 	"github.com/imgfeed/imgfeed/server/status"
 	"github.com/imgfeed/imgfeed/shard"
-	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
 // serverFlags are the flags that serve and feed share.
@@ -52,9 +50,13 @@ type serveFlags struct {
 const serveLong = `Serve SET to training processes on this machine.
 
 SET is a shard set, or a folder with sets of several splits. A dataset that is not packed (a folder of images, tars, a
-bucket's prefix) is indexed once, into the user's cache, and read where it is. The default is $IMGFEED_DATA. Several SETs
-are joined split by split: the samples of the second follow those of the first, and classes of the same name become one.
-All must have the same encoding.
+bucket's prefix) is indexed once, into the user's cache, and read where it is. Several SETs are joined split by split: the
+samples of the second follow those of the first, and classes of the same name become one. All must have the same encoding.
+
+` + defaultHelp + `
+
+--rank and --world are for clients that know neither: torch.distributed, RANK and WORLD_SIZE, and the arguments rank= and
+world= come first. The partitions of this rank must be here.
 
 Clients connect to a Unix socket. Only this user can open it, unless --socket-mode says otherwise. The default path is
 $XDG_RUNTIME_DIR/imgfeed.sock, or /tmp/imgfeed-UID/imgfeed.sock if that variable is not set. The socket of a dead server
@@ -112,6 +114,8 @@ func (f *serveFlags) register(flags *pflag.FlagSet) {
 	c := &f.config
 	flags.StringVar(&f.socket, "socket", "", "path of the socket")
 	flags.Var(modeFlag(&f.socketMode), "socket-mode", "permissions of the socket; 0660 lets clients of the same group connect")
+	flags.Var(cliutil.Int(&c.Rank, 0, plan.WorldMax-1), "rank", "rank of clients that know theirs from nowhere else; its partitions must be here")
+	flags.Var(cliutil.Int(&c.World, 1, plan.WorldMax), "world", "number of ranks, for the same clients (default rank 0 of 1)")
 	flags.Var((*bytesize.Size)(&c.MemoryBytes), "memory", "limit for batches and prefetching, e.g. 8GiB (default half of the memory)")
 	flags.Var((*bytesize.Size)(&c.PrefetchBytes), "prefetch", "part of --memory for prefetching (default a sixteenth, up to 256MiB)")
 	flags.StringSliceVar(&c.Feeders, "feeders", nil, "addresses of imgfeed feed, e.g. a:7400,b:7400; with --threads 0 they do all work")
@@ -134,6 +138,13 @@ func (f *serveFlags) check(cmd *cobra.Command) error {
 	if err := cliutil.Output("--socket", f.socket); err != nil {
 		return cliutil.Usage(err)
 	}
+	rank, world := f.config.Rank, f.config.World
+	switch {
+	case changed("rank") != changed("world"):
+		return cliutil.Usagef("--rank and --world belong together: give both, as in --rank 1 --world 2")
+	case changed("rank") && rank >= world:
+		return cliutil.Usagef("--rank %d --world %d: ranks count from 0, so the last of this world is %d", rank, world, world-1)
+	}
 	bytes, limit := f.config.MemoryBytes, memory.OfMachine()
 	if changed("memory") && (bytes < memoryMin || bytes > limit) {
 		return cliutil.Usagef("--memory is %s: want 1 MiB to %s, the size of this machine's memory",
@@ -150,30 +161,9 @@ func (f *serveFlags) check(cmd *cobra.Command) error {
 	return nil
 }
 
-// dataEnv names the environment variable with the folder of the shard sets, for a command line without SET.
-const dataEnv = "IMGFEED_DATA"
-
-// placesOf returns the places that a command line names, or that of the environment.
-func placesOf(args []string) ([]string, error) {
-	if place := os.Getenv(dataEnv); len(args) == 0 {
-		if place == "" {
-			return nil, cliutil.Usagef("name the shard set, or a folder of sets or images: as SET, or in $%s", dataEnv)
-		}
-		return []string{place}, cliutil.Usage(cliutil.Readable("$"+dataEnv, place))
-	}
-	return args, nil
-}
-
-func absolute(path string) string {
-	if abs, err := filepath.Abs(path); err == nil && !storage.IsRemote(path) {
-		return abs
-	}
-	return path
-}
-
 // open indexes datasets that are not packed, finds the sets at places, joins them if there are several, and opens a server
 // for them, which closeServer closes. It fails as soon as ctx ends.
-func (f *serverFlags) open(ctx context.Context, places []string) (srv *server.Server, closeServer func(), err error) {
+func (f *serverFlags) open(ctx context.Context, places places) (srv *server.Server, closeServer func(), err error) {
 	progress := os.Stderr
 	if f.progressFD != 0 {
 		progress = os.NewFile(uintptr(f.progressFD), "progress")
@@ -185,8 +175,8 @@ func (f *serverFlags) open(ctx context.Context, places []string) (srv *server.Se
 	}
 	c, client := f.config, f.store.client
 	x := indexer{client: client, log: c.Log, progress: progress}
-	paths := make([]string, len(places))
-	for i, place := range places {
+	paths := make([]string, len(places.paths))
+	for i, place := range places.paths {
 		if paths[i], err = x.set(ctx, absolute(place)); err != nil {
 			return nil, nil, err
 		}
@@ -217,7 +207,7 @@ func (f *serverFlags) open(ctx context.Context, places []string) (srv *server.Se
 
 // run opens the server for the sets at places, and has serve serve until a signal or the owner's end.
 func (f *serverFlags) run(
-	cmd *cobra.Command, places []string, serve func(ctx context.Context, srv *server.Server, out io.Writer, places []string) error,
+	cmd *cobra.Command, places places, serve func(ctx context.Context, srv *server.Server, out io.Writer, places places) error,
 ) error {
 	f.config.Log = f.log.logger()
 	ctx, stop, err := f.untilEnd(cmd.Context())
@@ -238,7 +228,7 @@ func (f *serverFlags) run(
 }
 
 // serve serves clients.
-func (f *serveFlags) serve(ctx context.Context, srv *server.Server, out io.Writer, places []string) error {
+func (f *serveFlags) serve(ctx context.Context, srv *server.Server, out io.Writer, places places) error {
 	log := f.config.Log
 	if f.socket == "" {
 		f.socket = server.DefaultSocket()
@@ -261,7 +251,11 @@ func (f *serveFlags) serve(ctx context.Context, srv *server.Server, out io.Write
 	}
 	st := srv.Status(math.MaxFloat64)
 	connect := fmt.Sprintf("DataLoader(\"unix:%s\", split=%q, batch_size=256, transform=\"train\")", listener.Path(), st.Sets[0].Split)
-	printServing(out, st, "serves "+strings.Join(places, " + "), "unix:"+listener.Path(), connect, metrics)
+	does := "serves " + places.String()
+	if c := f.config; c.World > 0 {
+		does += fmt.Sprintf(", by default to rank %d of %d", c.Rank, c.World)
+	}
+	printServing(out, st, does, "unix:"+listener.Path(), connect, metrics)
 	if err := f.reportReady(listener.Path()); err != nil {
 		return err
 	}

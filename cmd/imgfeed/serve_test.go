@@ -163,7 +163,7 @@ func TestServePrintsAndStops(t *testing.T) {
 	t.Parallel()
 	data := oneSet(t)
 	path := socketPath(t)
-	cmd := imgfeed("serve", data, "--socket", path, "--socket-mode", "0666", "--metrics", "0", "--threads", "1")
+	cmd := imgfeed("serve", data, "--socket", path, "--socket-mode", "0666", "--metrics", "0", "--threads", "1", "--rank", "1", "--world", "2")
 	var out, log bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &log
 	start(t, cmd)
@@ -181,7 +181,7 @@ func TestServePrintsAndStops(t *testing.T) {
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("%v, %s", err, &log)
 	}
-	for _, want := range []string{data, "train", "1 sample", "all 2 partitions", "on unix:" + path, `DataLoader("unix:` + path, "metrics on http://127.0.0.1:"} {
+	for _, want := range []string{"serves " + data + ", by default to rank 1 of 2\n", "train", "1 sample", "all 2 partitions", "on unix:" + path, `DataLoader("unix:` + path, "metrics on http://127.0.0.1:"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, &out)
 		}
@@ -405,6 +405,11 @@ func TestMistakes(t *testing.T) {
 		{[]string{"bench", "a", "b"}, 2, "imgfeed bench with 2 arguments: want imgfeed bench "},
 		{[]string{"serve", data, data + "-none"}, 1, "-none: no such file"},
 		{[]string{"sevre"}, 2, `unknown command "sevre" (did you mean "serve"?)`},
+		{[]string{"serve", data, "--rank", "1"}, 2, "--rank and --world belong together"},
+		{[]string{"serve", data, "--world", "2"}, 2, "--rank and --world belong together"},
+		{[]string{"serve", data, "--rank", "2", "--world", "2"}, 2, "--rank 2 --world 2: ranks count from 0, so the last of this world is 1"},
+		{[]string{"serve", data, "--rank", "-1", "--world", "2"}, 2, `--rank "-1": want a whole number from 0`},
+		{[]string{"serve", data, "--rank", "0", "--world", "0"}, 2, `--world "0": want a whole number from 1`},
 		{[]string{"feed", data}, 2, "give it an address to listen at, e.g. --listen :7400"},
 		{[]string{"serve", data, "--threads", "1000000"}, 2, `--threads "1000000": want a whole number from 0 to 4096`},
 		{[]string{"bench", data, "--threads", "1000000"}, 2, "from 0 to 4096"},

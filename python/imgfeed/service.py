@@ -92,7 +92,8 @@ class Service:
         self._server: OwnServer | None = None
         self._end: weakref.finalize[[], Any] | None = None
         self._served: SetInfo | None = None
-        self._opened_as: Ranks | None = None  # rank and world that the session was opened with; None: nothing said them
+        self._opened_as: Ranks | None = None  # rank and world that the session was opened with; None: the server's
+        self._served_as: Ranks | None = None  # those that the server gave when nothing said them
         self._opening = threading.RLock()  # held while a session is opened
         self._opening_pid = os.getpid()  # its threads may hold it
         #: Whether the loader was closed, and not used since.
@@ -192,13 +193,13 @@ class Service:
 
     @property
     def _own_ranks(self) -> Ranks | None:
-        """The rank of this process and the world's size, as they are now; None: nothing says them."""
+        """The rank of this process and the world's size, as they are now; None: they are the server's to say."""
         return ranks.rank_and_world(self._options.rank, self._options.world)
 
     @property
     def rank_and_world(self) -> Ranks:
-        """The rank and the world's size that batches are of."""
-        return self._own_ranks or (0, 1)
+        """The rank and the world's size that batches are of: this process's, or those of the server's --rank and --world."""
+        return self._own_ranks or self._served_as or (0, 1)
 
     def close(self) -> None:
         """Close the connection, and end the server if it is this process's own. Batches in use stay valid."""
@@ -295,6 +296,14 @@ class Service:
                 log.warning("imgfeed: %s", note)
         elif other := served.differs(self._served):
             raise errors.ServerError(f"imgfeed: {options.dataset} holds other data than when this loader was made: {other}")
+        if opened_as is None:
+            given = (opened["rank"], opened["world"])
+            if self._served_as not in (None, given):
+                raise errors.ServerError(
+                    f"imgfeed: {options.dataset} serves rank {given[0]} of {given[1]} now, and served another one when this "
+                    "loader was made: start it with the same --rank and --world, or give rank= and world="
+                )
+            self._served_as = given
         self._served, self._opened_as = served, opened_as
         if session.ring is not None:
             self._attach(session.ring)

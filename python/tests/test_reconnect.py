@@ -244,6 +244,38 @@ def test_closing_wakes_a_thread_that_waits_for_a_server(feeder: Feeder, caplog: 
         list(iteration)
 
 
+def test_the_server_says_the_rank(feeder: Feeder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that nothing tells its rank takes that of ``imgfeed serve SET --rank 1 --world 2``."""
+    for name in ("RANK", "WORLD_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+    feeder.flags = ["--rank", "1", "--world", "2"]
+    feeder.start()
+    address, options = f"unix:{feeder.socket}", {"with_index": True, "framework": "numpy", "slots": 1}
+    with DataLoader(address, 4, rank=1, world=2, **options) as told, DataLoader(address, 4, **options) as loader:
+        assert (loader.rank, loader.world) == (1, 2)
+        assert repr(loader).endswith("rank=1, world=2)")
+        assert indices(loader) == indices(told)
+        assert len(loader) == len(told) == -(-SAMPLES // 2 // 4)
+        next(iter(loader))
+        assert loader.state_dict()["consumed"] == 2 * 4  # of both ranks
+    with DataLoader(address, 4, rank=0, world=1, **options) as other:
+        assert sorted(indices(other)) == list(range(SAMPLES))
+    with DataLoader(address, 4, **options) as loader:
+        next(iter(loader))
+        feeder.end(signal.SIGTERM)
+        feeder.start()
+        assert len(indices(loader)) == -(-SAMPLES // 2)
+        feeder.end(signal.SIGTERM)
+        feeder.flags = ["--rank", "0", "--world", "2"]
+        feeder.start()
+        with pytest.raises(ServerError, match="serves rank 0 of 2 now, and served another one"):
+            list(loader)
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    with DataLoader(address, 4, **options) as loader:
+        assert (loader.rank, loader.world) == (1, 4)
+
+
 @pytest.mark.parametrize(
     ("other", "why"),
     [

@@ -35,11 +35,14 @@ def test_readme(tmp_path: Path) -> None:
     pytest.importorskip("timm")
     imgshard("synth", tmp_path / "data", "--classes", "2", "--train", "8", "--val", "0", "--size", "100")
     (pack,) = [block for block in blocks("../../README.md", "sh") if "imgshard" in block]
+    (serve,) = [block for block in blocks("../../README.md", "sh") if "serve" in block]
     (script,) = blocks("../../README.md", "python")
     data = str(tmp_path / "data" / "train")
     shell(pack, tmp_path, **{"/data/train": data})
     (tmp_path / "train.py").write_text(script.replace("/data/train", data).replace("range(10)", "range(1)"))
     assert re.fullmatch(r"epoch 0: loss \d+\.\d+\n", shell("python train.py", tmp_path))
+    said = shell(f"cd data && {serve}", tmp_path, **{"serve": f"serve --socket {tmp_path}/sock --exit-idle 0.1s"})
+    assert said.splitlines()[0].endswith(f" serves {tmp_path}/data (the working folder), by default to rank 1 of 2")
 
 
 def shell(commands: str, folder: Path, **replaced: str) -> str:

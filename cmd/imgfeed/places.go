@@ -1,0 +1,70 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
+	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/storage"
+)
+
+// dataEnv names the environment variable with the folder of the shard sets, for a command line without SET.
+const dataEnv = "IMGFEED_DATA"
+
+// usualPlace is the folder of the shard sets if nothing names another.
+const usualPlace = "/data"
+
+// defaultHelp says in the help of serve and feed which set they take without SET.
+const defaultHelp = `Without SET, $IMGFEED_DATA names it. If that is not set, the sets in the working folder are taken, or the set
+beside it that imgshard build makes of it, or else the sets in /data.`
+
+// places are the paths and URLs of the sets to serve.
+type places struct {
+	paths []string
+	from  string // says where paths come from; "" is the command line
+}
+
+// String returns the places as messages show them.
+func (p places) String() string { return strings.Join(p.paths, " + ") + p.from }
+
+// placesOf returns the places that a command line names, or that of the environment, or else the first default place with a set.
+func placesOf(args []string) (places, error) {
+	if len(args) > 0 {
+		return places{paths: args}, nil
+	}
+	if place := os.Getenv(dataEnv); place != "" {
+		return places{[]string{place}, " ($" + dataEnv + ")"}, cliutil.Usage(cliutil.Readable("$"+dataEnv, place))
+	}
+	here := absolute(".")
+	text := "name the shard set, or a folder of sets or images: as SET, or in $" + dataEnv + "; without it, the sets are looked for in"
+	for _, place := range []places{
+		{[]string{here}, " (the working folder)"},
+		{[]string{here + "-shards"}, " (beside the working folder)"},
+		{[]string{usualPlace}, " (the usual folder)"},
+	} {
+		_, err := shard.FindAll(place.paths[0])
+		absent := errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR)
+		if !absent && !errors.Is(err, shard.ErrNotSet) && !errors.Is(err, fs.ErrPermission) {
+			return place, nil // if it is damaged, the server says so
+		}
+		if absent {
+			err = fs.ErrNotExist
+		}
+		text += fmt.Sprintf("\n  %v: %v", place, err)
+	}
+	return places{}, cliutil.Usagef("%s", text)
+}
+
+func absolute(path string) string {
+	if abs, err := filepath.Abs(path); err == nil && !storage.IsRemote(path) {
+		return abs
+	}
+	return path
+}
