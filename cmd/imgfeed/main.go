@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -24,7 +25,7 @@ func main() {
 	case len(os.Args) > 1 && os.Args[1] == "imgshard":
 		imgshard.Main(os.Args[2:])
 	}
-	cmd, err := newRootCommand().ExecuteC()
+	cmd, err := cliutil.Execute(context.Background(), newRootCommand(), os.Stdout, os.Stderr)
 	os.Exit(cliutil.Report(os.Stderr, cmd, err))
 }
 

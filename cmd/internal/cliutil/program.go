@@ -3,11 +3,13 @@
 package cliutil
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -37,6 +39,38 @@ func Usage(err error) error {
 
 // Usagef is [Usage] with a formatted error.
 func Usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// A checkedWriter is a program's stdout, and keeps the first failure.
+type checkedWriter struct {
+	io.Writer
+	used bool
+	err  error
+}
+
+// Write implements io.Writer. The end of the reader is no failure: it has all that it wants.
+func (w *checkedWriter) Write(text []byte) (n int, err error) {
+	w.used = true
+	if n, err = w.Writer.Write(text); w.err == nil && !errors.Is(err, syscall.EPIPE) {
+		w.err = err
+	}
+	return n, err
+}
+
+// Execute runs a program's command line, and returns the command with its error. Lost output is an error too: a full disk may
+// report it only when stdout is closed.
+func Execute(ctx context.Context, root *cobra.Command, stdout, stderr io.Writer) (*cobra.Command, error) {
+	out := &checkedWriter{Writer: stdout}
+	root.SetOut(out)
+	root.SetErr(stderr)
+	cmd, err := root.ExecuteContextC(ctx)
+	if file, ok := stdout.(io.Closer); ok && out.used {
+		out.err = cmp.Or(out.err, file.Close())
+	}
+	if err == nil && out.err != nil {
+		err = fmt.Errorf("the output is incomplete: %w", out.err)
+	}
+	return cmd, err
+}
 
 // Report prints a command's error, if any, with its remedy. It returns the exit status of the program: 0 without an error, 2 for
 // mistakes on the command line, and 1 for everything else.

@@ -42,9 +42,7 @@ const interruptedStatus = 130
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := NewRoot()
 	root.SetArgs(args)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
-	cmd, err := root.ExecuteContextC(ctx)
+	cmd, err := cliutil.Execute(ctx, root, stdout, stderr)
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		err = errors.New("interrupted")
 	}

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/imgfeed/imgfeed/shard/synth"
+)
+
+// TestLostOutput runs commands whose output finds no room on the disk: none may end well.
+func TestLostOutput(t *testing.T) {
+	t.Parallel()
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip("needs /dev/full: ", err)
+	}
+	defer full.Close()
+	dir, path := t.TempDir(), socketPath(t)
+	src, set, out := filepath.Join(dir, "src"), filepath.Join(dir, "set"), filepath.Join(dir, "out")
+	if _, err := synth.Write(t.Context(), src, synth.Options{Classes: 2, Train: 2, Size: 20}); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := imgfeed("imgshard", "build", filepath.Join(src, "train"), "-o", set).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	serve := imgfeed("serve", set, "--socket", path)
+	serve.Stdout = full
+	start(t, serve)
+	for _, line := range []string{
+		"version", "version --json", "--help", "serve --help", "completion bash", "__complete serve --",
+		"status --socket PATH", "status --socket PATH --json", "reload --socket PATH", "bench SET --seconds 0.05 --json", "bench SET --seconds 0.05",
+		"imgshard build SRC -o OUT", "imgshard build SRC -o OUT --json", "imgshard build SRC -o OUT --force", "imgshard repack SET -o OUT2",
+		"imgshard copy SET OUT3", "imgshard index SRC -o OUT4", "imgshard synth OUT5 --classes 1 --train 1 --val 0", "imgshard inspect SET",
+		"imgshard inspect SRC --json", "imgshard stats SET", "imgshard stats SET --json", "imgshard stats SET -o -", "imgshard ls SET",
+		"imgshard ls SET --json", "imgshard cat SET 0", "imgshard view SET -o -", "imgshard view SET -o OUT6.html", "imgshard verify SET",
+		"imgshard verify SET --json",
+	} {
+		cmd := imgfeed(strings.Fields(strings.NewReplacer("PATH", path, "SET", set, "SRC", filepath.Join(src, "train"), "OUT", out).Replace(line))...)
+		var log bytes.Buffer
+		cmd.Stdout, cmd.Stderr = full, &log
+		if err := cmd.Run(); cmd.ProcessState.ExitCode() != 1 || !strings.Contains(log.String(), "write /dev/stdout: no space left on device") {
+			t.Errorf("%s: %v, %s", line, err, &log)
+		}
+	}
+	serve.Process.Signal(syscall.SIGTERM)
+	if err := serve.Wait(); serve.ProcessState.ExitCode() != 1 {
+		t.Errorf("serve, whose first lines are lost: %v", err)
+	}
+}
+
+// TestServeOutlivesItsReader serves on, and ends well, when the reader of its first lines has gone.
+func TestServeOutlivesItsReader(t *testing.T) {
+	t.Parallel()
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader.Close()
+	serve := imgfeed("serve", oneSet(t), "--socket", socketPath(t))
+	serve.Stdout = writer
+	start(t, serve)
+	writer.Close()
+	serve.Process.Signal(syscall.SIGTERM)
+	if err := serve.Wait(); err != nil {
+		t.Errorf("%v: %s", err, serve.Stderr)
+	}
+}
