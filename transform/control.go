@@ -3,6 +3,7 @@ package transform
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 )
@@ -30,8 +31,8 @@ func readOps(d *parameter, raw json.RawMessage, p *parameters, field reflect.Val
 // checkOps makes the operations of a list ready to run.
 func checkOps(d *parameter, field reflect.Value) error {
 	ops := field.Interface().([]Op)
-	if len(ops) == 0 || len(ops) > opsMax {
-		return fmt.Errorf("%s has %d operations, want 1 to %d", d.name, len(ops), opsMax)
+	if len(ops) > opsMax {
+		return fmt.Errorf("%s has %d operations, want up to %d", d.name, len(ops), opsMax)
 	}
 	ready := make([]Op, len(ops))
 	for i, op := range ops {
@@ -102,6 +103,9 @@ type RandomChoice struct {
 }
 
 func (o RandomChoice) prepare() (Op, error) {
+	if len(o.Transforms) == 0 {
+		return nil, errors.New("transforms is empty, and one of them is to be chosen; an empty RandomApply does nothing")
+	}
 	if o.P == nil {
 		return o, nil
 	}

@@ -1,6 +1,8 @@
 package transform
 
 import (
+	"bytes"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -23,13 +25,29 @@ func TestNestedStrings(t *testing.T) {
 	}
 }
 
+// TestEmptyLists: lists without operations do nothing to the pixels.
+func TestEmptyLists(t *testing.T) {
+	const empty = `{"op":"RandomOrder","transforms":[]},{"op":"RandomChoice","transforms":[{"op":"RandomApply","transforms":[]}]}`
+	w, h := 30, 20
+	pix := randomImage(w, h, 1)
+	source := []Source{{Image: encodePNG(t, pix, w, h)}}
+	without, with := mustParse(`[{"op":"CenterCrop","size":18}]`), mustParse(`[`+empty+`,{"op":"CenterCrop","size":18},`+empty+`]`)
+	if !bytes.Equal(naive(t, with, pix, w, h, NewRNG(1, 0, 0)), naive(t, without, pix, w, h, NewRNG(1, 0, 0))) {
+		t.Errorf("%s changes pixels", empty)
+	}
+	compareWithNaive(t, with, source, pix, w, h)
+	if again := mustParse(with.String()); again.String() != with.String() {
+		t.Errorf("%s gives %s", with, again)
+	}
+}
+
 func TestControlErrors(t *testing.T) {
 	deep := strings.Repeat(`{"op":"RandomOrder","transforms":[`, 10) + `{"op":"RandomInvert"}` + strings.Repeat("]}", 10)
 	for text, want := range map[string]string{
 		`[{"op":"RandomApply"}]`:                                                                      "operation 0 (RandomApply): transforms is missing",
 		`[{"op":"RandomApply","transforms":3}]`:                                                       "transforms is 3, want a list of operations",
 		`[{"op":"RandomApply","transforms":{"op":"RandomInvert"}}]`:                                   `transforms is {"op":"RandomInvert"}, want a list`,
-		`[{"op":"RandomApply","transforms":[]}]`:                                                      "transforms has 0 operations",
+		`[{"op":"CenterCrop","size":9},{"op":"RandomChoice","transforms":[]}]`:                        "transforms is empty, and one of them is to be chosen",
 		`[{"op":"RandomApply","transforms":[{"op":"CenterCrop"}]}]`:                                   "operation 0 (RandomApply): transforms: operation 0 (CenterCrop): size is missing",
 		`[{"op":"RandomOrder","transforms":[{"op":"Turn"}]}]`:                                         "transforms: operation 0 (Turn): unknown operation",
 		`[{"op":"RandomOrder","transforms":[{"op":"RandomInvert","p":3}]}]`:                           "transforms: operation 0 (RandomInvert): p is 3",
@@ -56,8 +74,8 @@ func TestControlErrors(t *testing.T) {
 		}
 	}
 	for want, op := range map[string]Op{
-		"bits is -1":                  RandomPosterize{Bits: -1},
-		"transforms has 0 operations": RandomOrder{},
+		"bits is -1":                   RandomPosterize{Bits: -1},
+		"transforms has 33 operations": RandomOrder{slices.Repeat([]Op{RandomInvert{P: 1}}, opsMax+1)},
 	} {
 		if spec, err := NewSpec(CenterCrop{Size: Size{3}}, op); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, %v; want %q", op, spec, err, want)

@@ -199,12 +199,12 @@ def _of_255(torch: Any, images: Any, dtype: Any) -> Any:
 
 def _kind(step: Any) -> str:
     """Return a transform's name in torchvision; an empty one if it is no transform of torchvision's or timm's."""
-    kind = type(step)
-    if kind.__module__.startswith("torchvision.transforms"):
-        return kind.__name__
+    module, kind = type(step).__module__, type(step).__name__
+    if module.startswith("torchvision.transforms") or (module.startswith("torch.nn") and kind in NOTHING):
+        return kind
     if is_policy(step):
         return POLICY
-    return OF_TIMM.get(kind.__name__, "") if kind.__module__.startswith("timm.data.transforms") else ""
+    return OF_TIMM.get(kind, "") if module.startswith("timm.data.transforms") else ""
 
 
 def _steps(value: Any) -> Sequence[Any] | None:
@@ -271,7 +271,10 @@ def _policy(name: str, step: Any) -> dict[str, Any]:
 
 
 def _held(name: str, kind: str, steps: Sequence[Any], known: Known) -> list[dict[str, Any]]:
-    """Return what RandomApply, RandomChoice or RandomOrder holds, as one operation for each; a Compose is one, too."""
+    """Return what RandomApply, RandomChoice or RandomOrder holds, as one operation for each.
+
+    A Compose is one, too, and so is what does nothing: RandomChoice counts it.
+    """
     held: list[dict[str, Any]] = []
     for step in steps:
         inner = pipeline(f"{name}'s {kind}", step)

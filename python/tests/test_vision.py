@@ -154,9 +154,19 @@ def test_colours_are_torchvisions_bit_for_bit(load: Load, images: Path, t: Any) 
         t.RandomApply([t.RandomInvert(1.0)], p=0.0),
         t.RandomChoice([t.Compose([t.RandomInvert(1.0), t.RandomSolarize(80, 1.0)]), t.RandomInvert(1.0)], p=[1, 0]),
         t.RandomOrder([t.RandomInvert(1.0)]),
+        v1.RandomOrder([]),
+        v1.RandomApply(torch.nn.ModuleList(), p=1.0),
+        torch.nn.Identity(),
+        t.RandomApply([torch.nn.Identity(), t.RandomInvert(1.0)], p=1.0),
+        t.RandomOrder([torch.nn.Sequential(), t.RandomInvert(1.0), v1.RandomApply([])]),
+        t.RandomChoice([torch.nn.Identity(), t.RandomInvert(1.0)], p=[1, 0]),
+        t.RandomChoice([v1.RandomApply([]), t.RandomInvert(1.0)], p=[0, 1]),
     ):
         compare(load, images, t.Compose([crop, step]))
         compare(load, images, t.Compose([t.Resize((20, 30)), step, t.PILToTensor()]))
+    compare(load, images, v1.Compose([v1.CenterCrop(40), v1.RandomChoice([v1.Compose([]), v1.RandomInvert(1.0)], p=[1, 0])]))
+    if v2 is not None:
+        compare(load, images, v2.Compose([crop, v2.RandomChoice([v2.Identity(), v2.RandomInvert(1.0)], p=[1, 0])]))
 
 
 @pytest.mark.parametrize("t", versions)
