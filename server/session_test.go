@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"image/png"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -13,7 +14,6 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
-	"golang.org/x/image/bmp"
 
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 	"github.com/imgfeed/imgfeed/internal/image/jpeg"
@@ -338,7 +338,7 @@ func TestKindOf(t *testing.T) {
 		{&transform.ImageError{Err: &jpeg.UnsupportedError{}}, kindUnsupported},
 		{&transform.ImageError{Err: &imagefile.UnsupportedError{}}, kindUnsupported},
 		{&transform.ImageError{Err: &imagefile.LimitError{}}, kindUnsupported},
-		{&transform.ImageError{Err: fmt.Errorf("bmp: %w", bmp.ErrUnsupported)}, kindUnsupported},
+		{&transform.ImageError{Err: fmt.Errorf("png: %w", png.UnsupportedError("x"))}, kindUnsupported},
 		{&transform.SizeError{}, kindBadRequest},
 		{&shard.MissingPartitionError{}, kindMissing},
 		{badRequest("x"), kindBadRequest},

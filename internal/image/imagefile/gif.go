@@ -45,6 +45,8 @@ func decodeGIF(dst *RGB, config image.Config, data []byte) error {
 		return err
 	case len(frame.palette) == 0:
 		return errors.New("gif: the first frame has no palette")
+	case frame.box.Empty():
+		return errors.New("gif: the first frame has no pixels")
 	case frame.box.Max.X > w, frame.box.Max.Y > h:
 		return errors.New("gif: the first frame reaches over the screen")
 	case len(frame.data) == 0 || frame.data[0] < 2 || frame.data[0] > 8:

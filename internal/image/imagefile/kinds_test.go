@@ -51,12 +51,12 @@ func decodeFull(d *Decoder, data []byte) (pix []byte, width, height int, err err
 	return pix, width, height, d.Decode(pix, width*3, image.Rect(0, 0, width, height))
 }
 
-// forEachKind calls do with each file of testdata/kinds and Pillow's pixels of it.
+// forEachKind calls do with each file of testdata and Pillow's pixels of it.
 func forEachKind(t testing.TB, do func(name string, data, want []byte)) {
 	t.Helper()
-	files, err := filepath.Glob("testdata/kinds/*.rgb")
+	files, err := filepath.Glob("testdata/*/*.rgb")
 	if err != nil || len(files) < 20 {
-		t.Fatalf("%d files in testdata/kinds, %v", len(files), err)
+		t.Fatalf("%d files in testdata, %v", len(files), err)
 	}
 	for _, file := range files {
 		want, err := os.ReadFile(file)
@@ -95,10 +95,13 @@ func TestDamagedImages(t *testing.T) {
 	})
 }
 
-// kind returns a file of testdata/kinds, changed at some places.
+// kind returns a file of testdata, changed at some places.
 func kind(t *testing.T, name string, change func(data []byte)) []byte {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("testdata/kinds", name))
+	if os.IsNotExist(err) {
+		data, err = os.ReadFile(filepath.Join("testdata/unusual", name))
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +134,17 @@ func TestUnsupported(t *testing.T) {
 			binary.BigEndian.PutUint32(data[29:], crc32.ChecksumIEEE(data[12:29]))
 		}), "png: unsupported", true},
 		{"half a bitmap", kind(t, "rgb.bmp", func([]byte) {})[:60], "bmp: the file is cut short", false},
-		{"compressed bitmap", kind(t, "rgb.bmp", func(data []byte) { data[30] = 1 }), "bmp: unsupported", true},
+		{"compressed bitmap", kind(t, "rgb.bmp", func(data []byte) { data[30] = 1 }), "bmp: unsupported compression 1: convert it to PNG", true},
+		{"bitmap of two bits", kind(t, "palette.bmp", func(data []byte) { data[28] = 2 }), "bmp: unsupported depth of 2 bits", true},
+		{"bitmap of another header", kind(t, "rgb.bmp", func(data []byte) { data[14] = 16 }), "bmp: unsupported header of 16 bytes", true},
+		{"bitmap of unknown masks", kind(t, "masks0.bmp", func(data []byte) { data[54] = 1 }), "bmp: unsupported masks [ff000001 ", true},
+		{"bitmap of many colours", kind(t, "palette.bmp", func(data []byte) { data[47] = 2 }), "bmp: unsupported palette of ", true},
+		{"bitmap without room for a byte a pixel", kind(t, "grey-ramp.bmp", func(data []byte) { data[28] = 4 }), "bmp: unsupported grey palette of 100 colours", true},
+		{"bitmap of 2³² rows", kind(t, "rgb.bmp", func(data []byte) { copy(data[18:], "\xff\xff\xff\xff\xff\xff\xff\xfe") }), "more than the limit", true},
+		{"GIF with a first frame of width 0", kind(t, "palette.gif", func(data []byte) {
+			data[bytes.IndexByte(data[13+3*32:], 0x2c)+13+3*32+5] = 0
+		}), "gif: the first frame has no pixels", false},
+		{"JPEG with a marker that Pillow refuses", append([]byte("\xff\xd8\xff\x01"), kind(t, "bytes.jpg", func([]byte) {})[2:]...), "jpeg: invalid format at byte 4: marker ff01", false},
 		{"huge bitmap", kind(t, "rgb.bmp", huge(18)), "16384×16384 pixels, more than the limit", true},
 		{"half a GIF", kind(t, "palette.gif", func([]byte) {})[:40], "gif: ", false},
 		{"half a WebP", kind(t, "lossless.webp", func([]byte) {})[:40], "webp: ", false},

@@ -18,10 +18,23 @@ var pngFormat = format{
 	name:        "png",
 	magic:       []string{pngSignature},
 	extensions:  []string{"png"},
-	config:      png.DecodeConfig,
+	config:      configPNG,
 	bytesMin:    pngBytesMin,
 	decode:      decodePNG,
 	unsupported: hasType[png.UnsupportedError],
+}
+
+// configPNG returns the size by IHDR, which is the first chunk. The chunks after it may be damaged.
+func configPNG(r io.Reader) (c image.Config, err error) {
+	var start [pngHeaderAt + pngHeaderBytes]byte
+	if _, err := io.ReadFull(r, start[:]); err != nil {
+		return c, err
+	}
+	c.Width, c.Height = int(int32(binary.BigEndian.Uint32(start[pngHeaderAt:]))), int(int32(binary.BigEndian.Uint32(start[pngHeaderAt+4:])))
+	if string(start[pngHeaderAt-4:pngHeaderAt]) != "IHDR" {
+		err = png.FormatError("the first chunk is not IHDR")
+	}
+	return c, err
 }
 
 // decodePNG writes the pixels of a PNG. Of 16 bits it keeps the high byte, except for greyscale, which Pillow reads as
@@ -65,7 +78,8 @@ func (m *RGB) clipGrey16(img image.Image) {
 }
 
 // openPNG decodes a PNG file. It accepts the files of [png.Decode], and the damaged ones that Pillow reads, with
-// Pillow's pixels: Pillow ignores the checksums of IDAT chunks, the data after them, and superfluous pixels.
+// Pillow's pixels: Pillow ignores the checksums of IDAT chunks, the data after them, and superfluous pixels. It wants neither a
+// palette nor chunks in order.
 func openPNG(data []byte) (image.Image, error) {
 	img, err := png.Decode(bytes.NewReader(data))
 	if err == nil {
@@ -87,40 +101,39 @@ const (
 	pngSignature    = "\x89PNG\r\n\x1a\n"
 	pngHeaderBytes  = 13 // size of IHDR's data
 	pngChunkBytes   = 12 // size of a chunk without data
+	pngHeaderAt     = len(pngSignature) + 8
 	pngColorIndexed = 3
 )
 
 // mendPNG rewrites a file with only the chunks that define its pixels, correct checksums, and as much image data as the
-// header requires, or returns nil if that is impossible. Checksums of chunks before the image data stay unchanged.
+// header requires, or returns nil if that is impossible. Checksums of chunks before the image data must be right.
 func mendPNG(data []byte) []byte {
-	if !bytes.HasPrefix(data, []byte(pngSignature)) {
-		return nil
-	}
-	var header, packed []byte
-	out := []byte(pngSignature)
-	for remaining := data[len(pngSignature):]; len(remaining) >= pngChunkBytes; {
+	var header, palette, packed []byte
+	for remaining := data[min(len(data), len(pngSignature)):]; len(remaining) >= 8; {
 		n, kind := int(binary.BigEndian.Uint32(remaining)), string(remaining[4:8])
-		if n > len(remaining)-pngChunkBytes {
-			break
-		}
-		chunk := remaining[:n+pngChunkBytes]
-		content := chunk[8 : 8+n]
-		remaining = remaining[len(chunk):]
+		content := remaining[8:]
+		content = content[:min(n, len(content))]
+		last := len(remaining) < n+pngChunkBytes // the file ends in this chunk
 		switch {
 		case kind == "IDAT":
 			packed = append(packed, content...)
-			continue
 		case len(packed) > 0: // the image data are over
-			remaining = nil
-			continue
-		case kind == "IHDR" && n == pngHeaderBytes:
-			header = content
-		case kind == "PLTE" && (header == nil || header[9] != pngColorIndexed):
-			continue // a suggestion only
+			last = true
+		case last || binary.BigEndian.Uint32(remaining[8+n:]) != crc32.ChecksumIEEE(remaining[4:8+n]):
+			return nil
+		case kind == "IHDR" && n >= pngHeaderBytes:
+			header = content[:pngHeaderBytes]
+		case kind == "PLTE":
+			palette = content
+		case kind == "tRNS" && header != nil && n < [8]int{0: 2, 2: 6}[header[9]&7]: // other ones do not change the pixels
+			return nil
 		}
-		out = append(out, chunk...)
+		if last {
+			break
+		}
+		remaining = remaining[n+pngChunkBytes:]
 	}
-	if header == nil {
+	if header == nil || len(palette)/3 > 256 {
 		return nil
 	}
 	pixels := unpackPNG(packed, pngDataBytes(header))
@@ -131,6 +144,12 @@ func mendPNG(data []byte) []byte {
 	w, _ := zlib.NewWriterLevel(&stored, zlib.NoCompression) // The level is valid, and writes to memory do not fail.
 	w.Write(pixels)
 	w.Close()
+	out := appendChunk([]byte(pngSignature), "IHDR", header)
+	if header[9] == pngColorIndexed {
+		entries := make([]byte, 3*max(1, min(len(palette)/3, 1<<min(header[8], 8)))) // those that are missing are black
+		copy(entries, palette[:len(palette)/3*3])
+		out = appendChunk(out, "PLTE", entries)
+	}
 	return appendChunk(appendChunk(out, "IDAT", stored.Bytes()), "IEND", nil)
 }
 
@@ -159,11 +178,10 @@ const deflateRatioMax = 1032
 
 // pngBytesMin uses IHDR, which is the first chunk.
 func pngBytesMin(_ image.Config, data []byte) int {
-	const at = len(pngSignature) + 8
-	if len(data) < at+pngHeaderBytes {
+	if len(data) < pngHeaderAt+pngHeaderBytes {
 		return 0
 	}
-	return pngDataBytes(data[at:]) / deflateRatioMax
+	return pngDataBytes(data[pngHeaderAt:]) / deflateRatioMax
 }
 
 // pngDataBytes returns the size of the image data by IHDR, including filter bytes.

@@ -60,6 +60,9 @@ func TestDamagedPNG(t *testing.T) {
 		if n := pngDataBytes(data[16:29]); n != len(raw) {
 			t.Errorf("%s: %d bytes of image data, of which %d are counted", name, len(raw), n)
 		}
+		insert := func(kind string, content []byte) []byte { // behind IHDR
+			return bytes.Join([][]byte{data[:33], appendChunk(nil, kind, content), data[33:]}, nil)
+		}
 		wrong := func(chunk []byte) []byte {
 			chunk[len(chunk)-1] ^= 1
 			return chunk
@@ -72,6 +75,13 @@ func TestDamagedPNG(t *testing.T) {
 			"wrong checksum after IDAT":    file(idat, wrong(appendChunk(nil, "tEXt", []byte("a\x00b"))), iend),
 			"too many pixels":              file(appendChunk(nil, "IDAT", deflated(append(bytes.Clone(raw), raw...))), iend),
 			"no checksum of deflated data": file(appendChunk(nil, "IDAT", packed[:len(packed)-4]), iend),
+			"cut in the checksum":          file(idat[:len(idat)-2]),
+			"cut after the pixels":         file(idat[:len(idat)-8]),
+			"cut in a second IDAT":         file(idat, idat[:11]),
+			"another tRNS":                 insert("tRNS", make([]byte, 257)),
+			"another PLTE":                 insert("PLTE", make([]byte, 9)),
+			"an empty PLTE":                insert("PLTE", nil),
+			"IHDR with more":               file(appendChunk(nil, "IHDR", append(bytes.Clone(data[16:29]), 1)), idat),
 		} {
 			pix, w, h, err := decodeFull(d, damaged)
 			if err != nil || w != int(want[0]) || h != int(want[1]) || !bytes.Equal(pix, want[2:]) {
@@ -83,6 +93,8 @@ func TestDamagedPNG(t *testing.T) {
 			"wrong checksum of deflated data": file(appendChunk(nil, "IDAT", append(bytes.Clone(packed[:len(packed)-4]), 1, 2, 3, 4)), iend),
 			"too few pixels":                  file(appendChunk(nil, "IDAT", deflated(raw[:len(raw)/2])), iend),
 			"no image data":                   file(iend),
+			"wrong checksum of tRNS":          bytes.Join([][]byte{data[:33], wrong(appendChunk(nil, "tRNS", make([]byte, 257))), data[33:]}, nil),
+			"cut in the pixels":               file(idat[:len(idat)-12]),
 		} {
 			if _, _, _, err := decodeFull(d, damaged); err == nil {
 				t.Errorf("%s, %s: no error", name, what)

@@ -139,7 +139,7 @@ func (p *parser) advance(headerOnly bool) error {
 			return nil
 		case m == markerSOI:
 			return formatError(start, "a second SOI marker")
-		case m >= markerRST0 && m <= markerRST7 || m == markerTEM:
+		case m >= markerRST0 && m <= markerRST7, m == markerTEM && p.scanHeader.components != nil: // earlier, Pillow refuses TEM
 			continue
 		case m == markerDHP || m == markerEXP:
 			return &UnsupportedError{Msg: "hierarchical coding"}

@@ -1,7 +1,7 @@
 """Small images of every kind, and what Pillow's Image.open(f).convert("RGB") makes of them.
 
-Run: python3 kinds.py  (needs Pillow and numpy). Writes kinds/NAME.EXT and, as raw pixels, kinds/NAME.EXT.rgb after
-their width and height as two bytes.
+Run: python3 kinds.py  (needs Pillow 13 and numpy). Writes kinds/NAME.EXT and, as raw pixels, kinds/NAME.EXT.rgb after
+their width and height as two bytes. unusual/ has kinds that Pillow reads and few programs write.
 """
 
 import io
@@ -13,7 +13,7 @@ import numpy as np
 from PIL import Image
 
 W, H = 19, 13
-OUT = pathlib.Path(__file__).parent / "kinds"
+OUT = pathlib.Path(__file__).parent
 
 
 def png(depth: int, colour: int, rows: bytes, extra: tuple[tuple[bytes, bytes], ...] = ()) -> bytes:
@@ -48,6 +48,45 @@ def animated(canvas: tuple[int, int], frames: list[tuple[int, int, bytes]]) -> b
     for x, y, still in frames:
         body += chunk(b"ANMF", numbers(x // 2, y // 2, W - 1, H - 1, 100) + b"\0" + still[12:])
     return b"RIFF" + struct.pack("<I", 4 + len(body)) + b"WEBP" + body
+
+
+def bmp(bits: int, pixels: bytes, header: int = 40, palette: bytes = b"", colours: int = 0, masks: tuple[int, ...] = (), gap: int = 0, height: int = H) -> bytes:
+    """A BMP of kinds that Pillow does not write. Its last row has no padding."""
+    if header == 12:
+        head = struct.pack("<IHHHH", 12, W, height, 1, bits)
+    else:
+        head = struct.pack("<IiiHHIIiiII", header, W, height, 1, bits, 3 if masks else 0, 0, 0, 0, colours, 0)
+        head = (head + struct.pack(f"<{len(masks)}I", *masks)).ljust(header, b"\0")
+    stride = (W * bits + 31) // 32 * 4
+    used = stride * (abs(height) - 1) + (W * bits + 7) // 8
+    start = 14 + len(head) + len(palette) + gap
+    return b"BM" + struct.pack("<IHHI", start + used, 0, 0, start) + head + palette + bytes(gap) + pixels[:used]
+
+
+def unusual() -> dict[str, bytes]:
+    rng = np.random.default_rng(8)
+    pixels = rng.integers(0, 256, 4 * (W + 3) * H, dtype=np.uint8).tobytes()
+    palette = rng.integers(0, 256, 1024, dtype=np.uint8).tobytes()
+    ramp = b"".join(bytes((i, i, i, 0)) for i in range(256))
+    out = {
+        "rgb555.bmp": bmp(16, pixels),
+        "rgb565.bmp": bmp(16, pixels, masks=(0xF800, 0x7E0, 0x1F), gap=3),
+        "rgb565-v4.bmp": bmp(16, pixels, 108, masks=(0xF800, 0x7E0, 0x1F, 0)),
+        "os2.bmp": bmp(24, pixels, 12),
+        "os2-palette.bmp": bmp(4, pixels, 12, palette[:48]),
+        "os2-v2.bmp": bmp(24, pixels, 64),
+        "gap.bmp": bmp(24, pixels, gap=6, height=-H),
+        "rgbx.bmp": bmp(32, pixels),
+        "palette1.bmp": bmp(1, pixels, palette=palette[:8]),
+        "palette-short.bmp": bmp(8, pixels, palette=palette[:400], colours=100),
+        "grey-ramp.bmp": bmp(8, pixels, palette=ramp[:400], colours=100),
+        "grey-two.bmp": bmp(8, pixels, palette=ramp[:4] + ramp[-4:], colours=2),
+    }
+    for i, masks in enumerate(((0xFF000000, 0xFF0000, 0xFF00, 0), (0xFF, 0xFF00, 0xFF0000, 0xFF000000), (0xFF000000, 0xFF00, 0xFF, 0xFF0000), (0, 0, 0, 0))):
+        out[f"masks{i}.bmp"] = bmp(32, pixels, 124, masks=masks)
+    out["no-palette.png"] = png(8, 3, pixels[: W * H])
+    out["long-palette.png"] = png(2, 3, pixels[: (W + 3) // 4 * H], ((b"tRNS", b"\1"), (b"PLTE", palette[:99])))
+    return out
 
 
 def files() -> dict[str, bytes]:
@@ -102,11 +141,12 @@ def files() -> dict[str, bytes]:
 
 
 def main() -> None:
-    OUT.mkdir(exist_ok=True)
-    for name, data in files().items():
-        (OUT / name).write_bytes(data)
-        image = Image.open(io.BytesIO(data)).convert("RGB")
-        (OUT / (name + ".rgb")).write_bytes(bytes(image.size) + image.tobytes())
+    for folder, made in (("kinds", files()), ("unusual", unusual())):
+        (OUT / folder).mkdir(exist_ok=True)
+        for name, data in made.items():
+            (OUT / folder / name).write_bytes(data)
+            image = Image.open(io.BytesIO(data)).convert("RGB")
+            (OUT / folder / (name + ".rgb")).write_bytes(bytes(image.size) + image.tobytes())
 
 
 if __name__ == "__main__":
