@@ -44,6 +44,7 @@ func TestNotBitExactSessions(t *testing.T) {
 	dir := pixelsSet(t, 8)
 	exact := json.RawMessage(`[{"op":"Resize","size":5},{"op":"CenterCrop","size":4}]`)
 	inexact := json.RawMessage(`[{"op":"RandomResizedCrop","size":4}]`)
+	pixel := json.RawMessage(`[{"op":"CenterCrop","size":1}]`) // of a client that asks for whole samples
 	for _, strict := range []bool{false, true} {
 		ts := startServer(t, dir, func(c *Config) { c.BitExact = strict })
 		for _, tt := range []struct {
@@ -59,6 +60,8 @@ func TestNotBitExactSessions(t *testing.T) {
 			{exact, "pillow-12", true, true, "ask for that"},
 			{inexact, "", false, strict, "RandomResizedCrop"},
 			{inexact, "", true, true, "stored with Resize(5, bilinear)"},
+			{pixel, "", true, true, "stored with Resize(5, bilinear)"},
+			{pixel, "", false, strict, map[bool]string{true: "CenterCrop"}[strict]},
 		} {
 			c := ts.dial().hello()
 			c.send(openRequest{Transform: tt.transform, BatchSize: 2, Transport: transportSocket, Resampler: tt.resampler, BitExact: tt.ask})

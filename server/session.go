@@ -137,7 +137,7 @@ func (s *session) opened() openedReply {
 // notes are sentences for the user, to be shown once.
 func (s *session) notes() []string {
 	notes := append([]string{}, s.server.cfg.Notes...)
-	if s.notBitExact != "" {
+	if s.notBitExact != "" && s.views.OutputBytes() > 3 { // clients that want no images of batches ask for a pixel
 		notes = append(notes, s.notBitExact)
 	}
 	if partitions := s.set.Partitions(); partitions > 1 && s.plan.World > 1 && s.plan.World != partitions {

@@ -63,3 +63,7 @@ def test_other_transforms_are_noted_or_refused(pixels: Path, caplog: pytest.LogC
     assert sum("Resize(48, bilinear)" in message for message in caplog.messages) == 1
     with pytest.raises(imgfeed.BadRequestError, match="RandomResizedCrop"):
         DataLoader(pixels, 16, transform=train, bit_exact=True)
+    caplog.clear()
+    with caplog.at_level(logging.WARNING, logger="imgfeed"):
+        assert min(imgfeed.Dataset(pixels)[0][0].size) == 48
+    assert caplog.messages == [], "of the crop that Dataset asks for, as it needs no images of batches"
