@@ -52,6 +52,8 @@ const serveLong = `Serve SET to training processes on this machine.
 SET is a shard set, or a folder with sets of several splits. A dataset that is not packed (a folder of images, tars, a
 bucket's prefix) is indexed once, into the user's cache, and read where it is. Several SETs are joined split by split: the
 samples of the second follow those of the first, and classes of the same name become one. All must have the same encoding.
+If the dataset needs flags for its labels, such as --classes-from or --force-classes, make the index with them: imgshard
+index DATASET -o SET.
 
 ` + defaultHelp + `
 
