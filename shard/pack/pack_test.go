@@ -304,6 +304,21 @@ func TestPlacesThatAreTaken(t *testing.T) {
 	if _, err := build(src, filepath.Join(src, "shards"), Options{}); err == nil || !strings.Contains(err.Error(), "lies in the source") {
 		t.Errorf("an output in the source: %v", err)
 	}
+	links := t.TempDir()
+	for link, to := range map[string]string{"source": src, "class": filepath.Join(src, "n90000000")} {
+		if err := os.Symlink(to, filepath.Join(links, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, out := range []string{"source/shards", "source/new/shards", "class/shards", "source"} {
+		if _, err := build(src, filepath.Join(links, out), Options{Replace: true}); err == nil || !strings.Contains(err.Error(), "lies in the source") {
+			t.Errorf("an output in the source by a link, %s: %v", out, err)
+		}
+	}
+	if _, err := build(filepath.Join(links, "source"), filepath.Join(src, "shards"), Options{}); err == nil || !strings.Contains(err.Error(), "lies in the source") {
+		t.Errorf("an output in a source that is a link: %v", err)
+	}
+	requireNothing(t, src, "n90000000", "n90000001")
 	other := writeTree(t, filepath.Join(dir, "other"), map[string][]byte{"thesis.txt": []byte("precious")})
 	if _, err := build(src, other, Options{Replace: true}); err == nil || !strings.Contains(err.Error(), "holds files") {
 		t.Errorf("a folder of other files: %v", err)

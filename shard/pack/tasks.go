@@ -7,7 +7,6 @@ import (
 	"maps"
 	"path/filepath"
 	"strconv"
-	"strings"
 
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/source"
@@ -114,11 +113,7 @@ func (o *Options) checkPlace(t Task) (*shard.Manifest, error) {
 	if err != nil {
 		return nil, err
 	}
-	path, err := filepath.Abs(t.Split.Path)
-	if err != nil {
-		return nil, err
-	}
-	if rel, err := filepath.Rel(path, out); err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator)) {
+	if !storage.IsRemote(t.Output) && liesIn(out, t.Split.Path) {
 		return nil, fmt.Errorf("the output %s lies in the source %s: give another place with -o", t.Output, t.Split.Path)
 	}
 	if o.Replace {
@@ -129,6 +124,23 @@ func (o *Options) checkPlace(t Task) (*shard.Manifest, error) {
 		return nil, nil // The writer refuses other files there.
 	}
 	return m, err
+}
+
+// liesIn reports whether a path is that of a file or folder, or lies below it. The path, and folders around it, may be missing.
+func liesIn(path, folder string) bool {
+	for {
+		if whole, err := filepath.EvalSymlinks(path); err == nil {
+			path = whole
+		}
+		switch above := filepath.Dir(path); {
+		case SameFile(path, folder):
+			return true
+		case above == path:
+			return false
+		default:
+			path = above
+		}
+	}
 }
 
 // builtShardBytes is an entry in a manifest's Built, for Merge.
