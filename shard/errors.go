@@ -29,6 +29,9 @@ type CorruptError struct {
 
 // Error names file, section, record, offset, the finding and the remedy.
 func (e *CorruptError) Error() string {
+	if isAdvised(e.Err) {
+		return "shard: " + e.Finding()
+	}
 	return fmt.Sprintf("shard: %s; bring it back from a good copy of the set (imgshard copy GOOD SET) or rebuild the set; "+
 		"imgshard verify lists all damage", e.Finding())
 }
@@ -91,11 +94,16 @@ func (e *ReadError) Error() string {
 	if errors.Is(e.Err, storage.ErrReplaced) || errors.Is(e.Err, fs.ErrNotExist) {
 		remedy = "the set was replaced or removed since it was opened: have the server look again (imgfeed reload)"
 	}
-	_, remote := errors.AsType[*storage.RemoteError](e.Err)
-	if object, ok := errors.AsType[*objectError](e.Err); remote || ok && object.advised {
+	if _, remote := errors.AsType[*storage.RemoteError](e.Err); remote || isAdvised(e.Err) {
 		return "shard: " + e.Finding() // The finding includes the remedy.
 	}
 	return fmt.Sprintf("shard: %s: %s", e.Finding(), remedy)
+}
+
+// isAdvised reports whether an error about an index says what to do.
+func isAdvised(err error) bool {
+	object, ok := errors.AsType[*objectError](err)
+	return ok && object.advised
 }
 
 // Finding is the error without the remedy.
@@ -154,6 +162,7 @@ type DamagedPartitionError struct {
 	Partitions int     // number of partitions in the set
 	Shards     int     // number of shards in the partition
 	Problems   []error // one for each shard that cannot be used
+	index      bool    // the set is an index
 }
 
 // namedMax is how many of many things an error names.
@@ -169,7 +178,10 @@ func (e *DamagedPartitionError) Error() string {
 		list = append(list, fmt.Sprintf("and %d more", more))
 	}
 	remedy := fmt.Sprintf("bring it back from a good copy of the set (imgshard copy GOOD %s) or rebuild the set", e.Dir)
-	if storage.IsRemote(e.Dir) {
+	switch {
+	case e.index:
+		remedy = "index the images again (rm -r " + e.Dir + ", and imgshard index if you made it by that)"
+	case storage.IsRemote(e.Dir):
 		remedy = "put the partition there again"
 	}
 	return fmt.Sprintf("shard: %s: partition %d of %d is not whole, %d of its %d shards cannot be used: %s; %s; "+

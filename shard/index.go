@@ -98,7 +98,8 @@ type indexedStorage struct {
 	storage.Storage
 	source   storage.Storage
 	manifest *Manifest
-	infos    map[string]*ShardInfo // files of the index, by path
+	infos    map[string]*ShardInfo   // files of the index, by path
+	files    map[string]*indexedFile // those that are open
 	objects  *objectLines
 
 	mu   sync.RWMutex
@@ -113,7 +114,7 @@ type openObject struct {
 
 // newIndexedStorage returns the storage of the shards of an index. It reads the list of objects.
 func newIndexedStorage(files storage.Storage, m *Manifest) (storage.Storage, error) {
-	s := &indexedStorage{Storage: files, manifest: m, infos: map[string]*ShardInfo{}, open: map[uint32]openObject{}}
+	s := &indexedStorage{Storage: files, manifest: m, infos: map[string]*ShardInfo{}, files: map[string]*indexedFile{}, open: map[uint32]openObject{}}
 	var err error
 	if s.source, err = files.Source(m.Index.Source); err != nil {
 		return nil, fmt.Errorf("shard: %s: the images of this index: %w", files, err)
@@ -147,6 +148,9 @@ func (s *indexedStorage) Open(name string, _ int64, identity string) (storage.Fi
 		file.Close()
 		return nil, err
 	}
+	s.mu.Lock()
+	s.files[name] = f
+	s.mu.Unlock()
 	if c, is := s.source.(storage.Cacher); is {
 		return c.Cached(f, f.path, identity+" with its images"), nil
 	}
@@ -215,12 +219,12 @@ func (s *indexedStorage) readObject(p *imagePlace, buf []byte, skip int64) error
 	case n == len(buf):
 		return nil
 	case errors.Is(err, storage.ErrReplaced):
-		err = fmt.Errorf("%w: it has changed since it was indexed: index it again (imgshard index; one in imgfeed's cache: remove it)", err)
+		err = fmt.Errorf("%w: it has changed since it was indexed: %s", err, s.again())
 	case errors.Is(err, fs.ErrNotExist):
 		err = fmt.Errorf("%w: the images of this index are looked for where they were indexed: put them back, or index them where they are",
 			err)
 	case err == nil || err == io.EOF:
-		err = fmt.Errorf("it ends before byte %d, where an image lies: index it again", p.offset+int64(p.length))
+		err = fmt.Errorf("it ends before byte %d, where an image lies: %s", p.offset+int64(p.length), s.again())
 	default:
 		advised = false
 	}
@@ -228,6 +232,31 @@ func (s *indexedStorage) readObject(p *imagePlace, buf []byte, skip int64) error
 		return err
 	}
 	return &objectError{f.path, err, advised}
+}
+
+// again says how to make the index anew.
+func (s *indexedStorage) again() string {
+	return fmt.Sprintf("index it again: imgfeed makes an index in its cache anew if you remove it (rm -r %s), and imgshard index --force any other",
+		s.Storage)
+}
+
+// damage adds to the fault of a record the path of its image, or that it is of an index, with the remedy.
+func (s *indexedStorage) damage(name string, offset int64, err error) error {
+	path := "the index is damaged"
+	s.mu.RLock()
+	f := s.files[name]
+	s.mu.RUnlock()
+	for j := range int(f.Count) {
+		p := f.place(j)
+		if p.at != offset {
+			continue
+		}
+		if o, unknown := s.objects.at(p.object); unknown == nil {
+			path = storage.Join(s.manifest.Index.Source, o.Path)
+			err = fmt.Errorf("not the image that was indexed, or the index is damaged: %w", err)
+		}
+	}
+	return &objectError{path, fmt.Errorf("%w: %s", err, s.again()), true}
 }
 
 // An objectError names the object that could not be read.

@@ -93,7 +93,8 @@ func (s *Set) openShards(placed []placedShard, say func(opened, shards int)) err
 	for i, err := range problems {
 		if p := &s.partitions[placed[i].Partition]; err != nil {
 			if p.damage == nil {
-				p.damage = &DamagedPartitionError{Dir: s.dir, Partition: p.number, Partitions: len(s.partitions), Shards: len(p.shards)}
+				p.damage = &DamagedPartitionError{Dir: s.dir, Partition: p.number, Partitions: len(s.partitions), Shards: len(p.shards),
+					index: s.manifest.Index != nil}
 				p.close()
 				p.present, p.shards, p.starts = false, nil, nil
 			}
@@ -193,6 +194,9 @@ func openShardOnce(m *Manifest, info placedShard, files storage.Storage) (r *rea
 	}
 	if err == nil {
 		err = r.checkLabels(m.Classes)
+	}
+	if x, is := files.(*indexedStorage); is {
+		r.index = func(offset int64, err error) error { return x.damage(info.Path, offset, err) }
 	}
 	if err != nil {
 		r.Close()

@@ -18,9 +18,10 @@ type reader struct {
 	file    storage.File
 	footer  footer
 	header  header
-	entries []byte  // checked
-	mapped  []byte  // the whole file; nil unless Map has mapped it
-	labels  []int32 // labels that replace those of the entries; nil: no change
+	entries []byte                              // checked
+	mapped  []byte                              // the whole file; nil unless Map has mapped it
+	index   func(offset int64, err error) error // says whose record is damaged, in an index; nil: it is of a shard
+	labels  []int32                             // labels that replace those of the entries; nil: no change
 }
 
 // Record is a sample as read from a shard. Image, Aux and Fields lie in the buffer that was given to Read, with at least
@@ -64,13 +65,21 @@ func (r *reader) readAt(p []byte, offset int64, section string) error {
 // unread is the error of a read that gave n bytes, which were too few.
 func (r *reader) unread(n, length int, offset int64, section string, err error) error {
 	if err == nil || err == io.EOF || err == io.ErrUnexpectedEOF {
-		return corrupt(r.path, section, offset, fmt.Errorf("%d bytes, and the file ends after %d of them: %w",
+		return r.corrupt(section, offset, fmt.Errorf("%d bytes, and the file ends after %d of them: %w",
 			length, n, io.ErrUnexpectedEOF))
 	}
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		err = p.Err // ReadError names the path.
 	}
 	return &ReadError{Path: r.path, Section: section, Record: -1, Index: -1, Offset: offset, Length: length, Err: err}
+}
+
+// corrupt makes a *CorruptError for a part of an open shard.
+func (r *reader) corrupt(section string, offset int64, err error) *CorruptError {
+	if r.index != nil {
+		err = r.index(offset, err)
+	}
+	return corrupt(r.path, section, offset, err)
 }
 
 // readFooter reads and checks the footer.
@@ -235,7 +244,7 @@ func forget(f storage.File, offset, length int64) bool {
 // check returns the record in bytes, if they have its checksum. It clears the bytes after them.
 func (r *reader) check(e Entry, bytes []byte) (Record, error) {
 	if got := checksum(bytes); got != e.Checksum {
-		return Record{}, corrupt(r.path, "record", e.Offset, &ChecksumError{Length: int64(len(bytes)), Want: e.Checksum, Got: got})
+		return Record{}, r.corrupt("record", e.Offset, &ChecksumError{Length: int64(len(bytes)), Want: e.Checksum, Got: got})
 	}
 	clear(bytes[len(bytes) : len(bytes)+SlackBytes])
 	return makeRecord(e, bytes[:len(bytes):len(bytes)+SlackBytes]), nil
@@ -280,7 +289,7 @@ func (r *reader) Keys() (*keyTable, error) {
 		got = checksum(p)
 	}
 	if got != f.KeysCRC {
-		return nil, corrupt(r.path, "keys", f.KeysOffset, &ChecksumError{Length: f.KeysLength, Want: f.KeysCRC, Got: got})
+		return nil, r.corrupt("keys", f.KeysOffset, &ChecksumError{Length: f.KeysLength, Want: f.KeysCRC, Got: got})
 	}
 	table := 4 * (int(f.Count) + 1)
 	k := &keyTable{shard: r.header.Shard, offsets: p[:table], blob: p[table:]}

@@ -246,7 +246,7 @@ func (s *Set) Corrupt(i int, err error) error {
 	if openErr != nil {
 		return err
 	}
-	return named(corrupt(r.path, "record", r.Entry(record).Offset, err), record, i)
+	return named(r.corrupt("record", r.Entry(record).Offset, err), record, i)
 }
 
 // Key returns the key of sample i. It reads the keys a shard at a time and keeps those of the last shard of each partition. So going

@@ -98,7 +98,7 @@ func (f *Folder) OpenObject(name string, o Object) (File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if now, err := f.Stat(name); err != nil || now != o {
+	if now, err := f.Stat(name); err != nil || now.Bytes != o.Bytes {
 		file.Close()
 		return nil, errors.Join(err, ErrReplaced)
 	}
