@@ -251,6 +251,8 @@ func cifarClasses(data []byte, n int) (names []string, err error) {
 	return names, nil
 }
 
+func (c *cifarSplit) Inputs() []string { return nil }
+
 func (c *cifarSplit) Streamed() bool { return false }
 func (c *cifarSplit) Bytes() int64   { return 0 }
 

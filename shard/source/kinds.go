@@ -33,6 +33,7 @@ type (
 	Item          = transport.Item
 	Options       = dataset.Options
 	Selection     = dataset.Selection
+	Digest        = dataset.Digest
 	Field         = dataset.Field
 	Kind          = dataset.Kind
 	PreviewSample = dataset.PreviewSample

@@ -137,6 +137,7 @@ func newWebDatasetSplit(c *candidate, tars, others []string) (*Split, error) {
 		return nil, err
 	}
 	s := c.newSplit(bytesize.Counted(len(in.Paths), "tar of WebDataset", "tars of WebDataset"), d)
+	s.LabelFiles = d.LabelFiles(c.opts)
 	others = slices.DeleteFunc(slices.Clone(others), func(f string) bool { return d.Reads(filepath.Join(c.path, f)) })
 	s.NoteLeftOut(others, "file beside the tars is", "files beside the tars are")
 	return s, nil

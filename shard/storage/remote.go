@@ -19,9 +19,9 @@ type objects interface {
 	get(ctx context.Context, name string, offset, length int64, version string) (*object, error)
 }
 
-// A lister can list a folder as [Storage.Names] does, with empty names among them. It calls received with stallBytes for each page.
+// A lister can list a folder as [Lister] does, with empty names among them. It calls received with stallBytes for each page.
 type lister interface {
-	list(ctx context.Context, folder string, received func(bytes int)) ([]string, error)
+	list(ctx context.Context, folder string, received func(bytes int)) ([]Listed, error)
 }
 
 // An object is the answer to a get.
@@ -88,15 +88,24 @@ func (r *remote) Cached(f File, place, identity string) File {
 
 // Names implements [Storage].
 func (r *remote) Names(folder string) (names []string, err error) {
+	files, err := r.List(folder)
+	for _, f := range files {
+		names = append(names, f.Name)
+	}
+	return names, err
+}
+
+// List implements [Lister].
+func (r *remote) List(folder string) (files []Listed, err error) {
 	l, ok := r.objects.(lister)
 	if !ok {
 		return nil, errors.ErrUnsupported
 	}
 	err = r.repeat(folder, 0, -1, func(ctx context.Context, received func(int)) (string, error) {
-		names, err = l.list(ctx, folder, received)
+		files, err = l.list(ctx, folder, received)
 		return "", err
 	})
-	return slices.DeleteFunc(names, func(name string) bool { return name == "" }), err // of an object that stands for the folder
+	return slices.DeleteFunc(files, func(f Listed) bool { return f.Name == "" }), err // of an object that stands for the folder
 }
 
 // ReadFile implements [Storage].

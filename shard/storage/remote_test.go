@@ -68,8 +68,11 @@ func (s *store) list(w http.ResponseWriter, r *http.Request) {
 		XMLName               xml.Name `xml:"ListBucketResult"`
 		IsTruncated           bool
 		NextContinuationToken string
-		Contents              []struct{ Key string }
-		CommonPrefixes        []struct{ Prefix string }
+		Contents              []struct {
+			Key, ETag string
+			Size      int
+		}
+		CommonPrefixes []struct{ Prefix string }
 	}
 	prefix := strings.TrimPrefix(r.URL.Path, "/") + "/" + r.URL.Query().Get("prefix")
 	seen := map[string]bool{}
@@ -97,7 +100,10 @@ func (s *store) list(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(n, "/") {
 			answer.CommonPrefixes = append(answer.CommonPrefixes, struct{ Prefix string }{n})
 		} else {
-			answer.Contents = append(answer.Contents, struct{ Key string }{n})
+			answer.Contents = append(answer.Contents, struct {
+				Key, ETag string
+				Size      int
+			}{n, "tag", len(s.files[prefix[:len(prefix)-len(r.URL.Query().Get("prefix"))]+n])})
 		}
 	}
 	xml.NewEncoder(w).Encode(answer)
@@ -351,6 +357,9 @@ func TestRemoteNames(t *testing.T) {
 	names, err := all["s3"].Names("")
 	if want := []string{"manifest.json", "rank-0000/", "rank-0001/", "rank-0002/", "z"}; err != nil || !slices.Equal(slices.Sorted(slices.Values(names)), want) {
 		t.Errorf("%q, %v, want %q", names, err, want)
+	}
+	if files, err := all["s3"].(Lister).List(""); err != nil || !slices.Contains(files, Listed{"z", Object{1, "tag"}}) {
+		t.Error(files, err)
 	}
 	if _, err := all["http"].Names(""); !errors.Is(err, errors.ErrUnsupported) {
 		t.Error(err)

@@ -106,7 +106,7 @@ func (b *bucket) get(ctx context.Context, name string, offset, length int64, ver
 }
 
 // list implements lister.
-func (b *bucket) list(ctx context.Context, folder string, received func(int)) ([]string, error) {
+func (b *bucket) list(ctx context.Context, folder string, received func(int)) (files []Listed, err error) {
 	client, err := b.open(ctx)
 	if err != nil {
 		return nil, err
@@ -115,7 +115,6 @@ func (b *bucket) list(ctx context.Context, folder string, received func(int)) ([
 	if prefix != "" {
 		prefix += "/"
 	}
-	var names []string
 	pages := s3.NewListObjectsV2Paginator(client, &s3.ListObjectsV2Input{Bucket: &b.name, Prefix: &prefix, Delimiter: aws.String("/")})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
@@ -124,13 +123,13 @@ func (b *bucket) list(ctx context.Context, folder string, received func(int)) ([
 		}
 		received(stallBytes)
 		for _, p := range page.CommonPrefixes {
-			names = append(names, strings.TrimPrefix(aws.ToString(p.Prefix), prefix))
+			files = append(files, Listed{Name: strings.TrimPrefix(aws.ToString(p.Prefix), prefix)})
 		}
 		for _, o := range page.Contents {
-			names = append(names, strings.TrimPrefix(aws.ToString(o.Key), prefix))
+			files = append(files, Listed{strings.TrimPrefix(aws.ToString(o.Key), prefix), Object{aws.ToInt64(o.Size), aws.ToString(o.ETag)}})
 		}
 	}
-	return names, nil
+	return files, nil
 }
 
 // retryableCodes are codes of errors that may pass, though their status says otherwise, as credentials are renewed meanwhile.

@@ -25,7 +25,8 @@ type Storage interface {
 	ReadFile(name string, max int64, check func(data []byte) error) ([]byte, error)
 	// Stat returns what pins a file.
 	Stat(name string) (Object, error)
-	// OpenObject opens the file that was pinned. For any other it fails with [ErrReplaced], now or when the file is read.
+	// OpenObject opens the file that was pinned. For any other it fails with [ErrReplaced], now or when the file is read. A folder
+	// compares only the length, as a copy has another date: who reads the file has a checksum.
 	OpenObject(name string, o Object) (File, error)
 	// Names returns the names right below a folder, "" for the place itself. Names of folders end in a slash. The error is
 	// errors.ErrUnsupported if the storage can't list.
@@ -41,7 +42,7 @@ type Storage interface {
 // An Object pins a file: it is another one when either differs.
 type Object struct {
 	Bytes   int64  `json:"bytes"`
-	Version string `json:"version,omitempty"` // ETag or date, or in a folder the time of the last change in nanoseconds
+	Version string `json:"version,omitempty"` // ETag, generation or date, or in a folder the time of the last change in nanoseconds
 }
 
 // A File is open for reading, by many goroutines at a time. Once another file has taken its place, it stays the one that was opened, or its
@@ -76,6 +77,18 @@ type Writer interface {
 type Waiter interface {
 	// Waited notes that somebody waits for a Fetch.
 	Waited()
+}
+
+// A Lister is a [Storage] whose lists of names say what pins each file.
+type Lister interface {
+	// List returns what [Storage.Names] does, with the Object of each file.
+	List(folder string) ([]Listed, error)
+}
+
+// Listed is a name in a folder. That of a folder ends in a slash, and has no Object.
+type Listed struct {
+	Name string
+	Object
 }
 
 // A Cacher is a cache, or a [Storage] with a cache before it.

@@ -199,8 +199,11 @@ func hubToken() string {
 const hubNamesMax = 1000
 
 // list implements lister. It reads one page: a folder of sets has few names.
-func (h *hub) list(ctx context.Context, folder string, _ func(int)) ([]string, error) {
-	var entries []struct{ Type, Path string }
+func (h *hub) list(ctx context.Context, folder string, _ func(int)) (files []Listed, err error) {
+	var entries []struct {
+		Type, Path, OID string
+		Size            int64
+	}
 	if err := h.getJSON(ctx, h.tree.JoinPath((&url.URL{Path: folder}).EscapedPath()), &entries); err != nil {
 		return nil, err
 	}
@@ -208,15 +211,14 @@ func (h *hub) list(ctx context.Context, folder string, _ func(int)) ([]string, e
 		return nil, fmt.Errorf("%w: the folder has %d names or more, of which a listing shows the first: name the files",
 			errors.ErrUnsupported, hubNamesMax)
 	}
-	var names []string
 	for _, e := range entries {
-		name := path.Base(e.Path)
+		f := Listed{path.Base(e.Path), Object{e.Size, e.OID}}
 		if e.Type == "directory" {
-			name += "/"
+			f = Listed{Name: f.Name + "/"}
 		}
-		names = append(names, name)
+		files = append(files, f)
 	}
-	return names, nil
+	return files, nil
 }
 
 // A cloudBucket is a prefix of a bucket of Google Cloud Storage, read by its XML interface, which is plain HTTP. Credentials come from the
@@ -271,17 +273,20 @@ func (b *cloudBucket) authorizeRequest(r *http.Request) error {
 }
 
 // list implements lister.
-func (b *cloudBucket) list(ctx context.Context, folder string, received func(int)) (names []string, err error) {
+func (b *cloudBucket) list(ctx context.Context, folder string, received func(int)) (files []Listed, err error) {
 	prefix := path.Join(b.path, folder)
 	if prefix != "" {
 		prefix += "/"
 	}
 	for page := ""; ; {
 		list := *b.lists
-		fields := []string{"items/name,prefixes,nextPageToken"}
+		fields := []string{"items(name,size,generation),prefixes,nextPageToken"}
 		list.RawQuery = url.Values{"prefix": {prefix}, "delimiter": {"/"}, "fields": fields, "pageToken": {page}}.Encode()
 		var answer struct {
-			Items         []struct{ Name string }
+			Items []struct {
+				Name, Generation string
+				Size             int64 `json:",string"`
+			}
 			Prefixes      []string
 			NextPageToken string
 		}
@@ -290,13 +295,13 @@ func (b *cloudBucket) list(ctx context.Context, folder string, received func(int
 		}
 		received(stallBytes)
 		for _, p := range answer.Prefixes {
-			names = append(names, strings.TrimPrefix(p, prefix))
+			files = append(files, Listed{Name: strings.TrimPrefix(p, prefix)})
 		}
 		for _, item := range answer.Items {
-			names = append(names, strings.TrimPrefix(item.Name, prefix))
+			files = append(files, Listed{strings.TrimPrefix(item.Name, prefix), Object{item.Size, item.Generation}})
 		}
 		if page = answer.NextPageToken; page == "" {
-			return names, nil
+			return files, nil
 		}
 	}
 }

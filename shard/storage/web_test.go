@@ -118,10 +118,10 @@ func TestHub(t *testing.T) {
 		if r.URL.Path != "/api/datasets/o/n/tree/v2/sets" {
 			t.Error(r.URL.Path)
 		}
-		w.Write([]byte(`[{"type": "directory", "path": "sets/train"}, {"type": "file", "path": "sets/a"}]`))
+		w.Write([]byte(`[{"type": "directory", "path": "sets/train"}, {"type": "file", "path": "sets/a", "size": 7, "oid": "ab"}]`))
 	})
-	if names, err := at.Names(""); err != nil || !slices.Equal(names, []string{"train/", "a"}) {
-		t.Fatal(names, err)
+	if files, err := at.(Lister).List(""); err != nil || !slices.Equal(files, []Listed{{Name: "train/"}, {"a", Object{7, "ab"}}}) {
+		t.Fatal(files, err)
 	}
 }
 
@@ -176,7 +176,7 @@ func TestCloudStorage(t *testing.T) {
 			t.Fatal(string(data), err)
 		}
 		answers = nil
-		for page, text := range []string{`{"prefixes": ["sets/train/"], "nextPageToken": "two"}`, `{"items": [{"name": "sets/"}, {"name": "sets/a"}]}`} {
+		for page, text := range []string{`{"prefixes": ["sets/train/"], "nextPageToken": "two"}`, `{"items": [{"name": "sets/"}, {"name": "sets/a", "size": "7", "generation": "9"}]}`} {
 			answers = append(answers, func(w http.ResponseWriter, r *http.Request) {
 				if q := r.URL.Query(); r.URL.Path != "/storage/v1/b/bucket/o" || q.Get("prefix") != "sets/" || q.Get("pageToken") != []string{"", "two"}[page] {
 					t.Error(r.URL)
@@ -185,8 +185,8 @@ func TestCloudStorage(t *testing.T) {
 			})
 		}
 		s.fail(answers...)
-		if names, err := at.Names(""); err != nil || !slices.Equal(names, []string{"train/", "a"}) {
-			t.Fatal(names, err)
+		if files, err := at.(Lister).List(""); err != nil || !slices.Equal(files, []Listed{{Name: "train/"}, {"a", Object{7, "9"}}}) {
+			t.Fatal(files, err)
 		}
 	}
 }

@@ -74,6 +74,9 @@ type Split struct {
 	// Format describes the layout in words, such as "a folder of class folders".
 	Format string
 
+	// LabelFiles are files beside tars that labels or classes come from.
+	LabelFiles []string
+
 	Kind    *Kind
 	Options Options
 	Layout

@@ -8,6 +8,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -101,14 +102,14 @@ func (FileSystem) Stat(p string) (fs.FileInfo, error) {
 	if name != "" {
 		object, err := pin(p, s, name)
 		if !errors.Is(err, fs.ErrNotExist) {
-			return remoteInfo{path.Base(name), object.Bytes}, err
+			return remoteInfo{path.Base(name), object}, err
 		}
 	}
 	names, err := s.Names(name)
 	if err == nil && len(names) == 0 || errors.Is(err, errors.ErrUnsupported) {
 		err = &fs.PathError{Op: "stat", Path: ShownPath(p), Err: fs.ErrNotExist}
 	}
-	return remoteInfo{path.Base(name), -1}, err
+	return remoteInfo{path.Base(name), storage.Object{Bytes: -1}}, err
 }
 
 func (FileSystem) List(p string) ([]fs.DirEntry, error) {
@@ -119,15 +120,17 @@ func (FileSystem) List(p string) ([]fs.DirEntry, error) {
 	if err != nil {
 		return nil, err
 	}
-	names, err := s.Names(name)
+	names, err := s.(storage.Lister).List(name) // as all storages behind a network are
+	if err == errors.ErrUnsupported {
+		err = &FormatError{Path: p, Err: err, Msg: "a web server does not list its files: name a tar, or download the images"}
+	}
 	entries := make([]fs.DirEntry, len(names))
 	for i, n := range names {
-		bare, folder := strings.CutSuffix(n, "/")
-		info := remoteInfo{name: bare}
+		bare, folder := strings.CutSuffix(n.Name, "/")
 		if folder {
-			info.size = -1
+			n.Bytes = -1
 		}
-		entries[i] = fs.FileInfoToDirEntry(info)
+		entries[i] = fs.FileInfoToDirEntry(remoteInfo{bare, n.Object})
 	}
 	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	return entries, err
@@ -149,17 +152,34 @@ func (FileSystem) Open(p string) (io.ReadCloser, error) {
 	return storage.NewReader(f), err
 }
 
+// versionOf is the date or ETag of a file.
+func versionOf(info fs.FileInfo) string {
+	if o, remote := info.Sys().(storage.Object); remote {
+		return o.Version
+	}
+	return strconv.FormatInt(info.ModTime().UnixNano(), 10)
+}
+
+// Pinned is Item.Pin of a file by its path.
+func Pinned(p string) (size int64, version string, err error) {
+	info, err := FileSystem{}.Stat(p)
+	if err != nil {
+		return 0, "", err
+	}
+	return info.Size(), versionOf(info), nil
+}
+
 // remoteInfo describes a name behind a network. A folder's size is -1.
 type remoteInfo struct {
 	name string
-	size int64
+	storage.Object
 }
 
 func (i remoteInfo) Name() string       { return i.name }
-func (i remoteInfo) Size() int64        { return i.size }
+func (i remoteInfo) Size() int64        { return i.Bytes }
 func (i remoteInfo) ModTime() time.Time { return time.Time{} }
-func (i remoteInfo) IsDir() bool        { return i.size < 0 }
-func (i remoteInfo) Sys() any           { return nil }
+func (i remoteInfo) IsDir() bool        { return i.Bytes < 0 }
+func (i remoteInfo) Sys() any           { return i.Object }
 func (i remoteInfo) Mode() fs.FileMode {
 	if i.IsDir() {
 		return fs.ModeDir

@@ -19,6 +19,8 @@ func (s *Stream) Bytes() int64   { return s.Size }
 
 func (s *Stream) Place(string) string { return "" }
 
+func (s *Stream) Inputs() []string { return nil }
+
 func (s *Stream) Read(key string, _ []byte) ([]byte, error) {
 	return nil, fmt.Errorf("source: %q lies in a tar or a table, and cannot be read by its key", key)
 }
@@ -35,6 +37,8 @@ type TarFiles struct {
 
 // Place returns the folder of all tars; the tar of a key is unknown.
 func (t *TarFiles) Place(string) string { return filepath.Dir(CommonPrefix(t.Paths)) }
+
+func (t *TarFiles) Inputs() []string { return t.Paths }
 
 // NewTarFiles is the transport of the files in some tars.
 func NewTarFiles(paths []string) (*TarFiles, error) {

@@ -8,9 +8,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
+	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 )
 
 // ImageBytesMax bounds image files. A larger file becomes an Item with a Reason.
@@ -35,9 +38,43 @@ type Item struct {
 	// Fields holds the values of the fields of a Streamed sample, valid as long as Data; Split.AppendFields returns those of others.
 	Fields []byte
 
-	dir, Name string     // the folder that it lies in, and its name there
+	dir, Name string // the folder that it lies in, and its name there
+	tree      Tree   // that the folder is of; nil: it lies in no folder
+	entry     fs.DirEntry
 	Tar       *TarReader // the tar that it lies in under its name; nil: it lies in a folder
 	Kind      byte       // the type of a tar's member: tar.TypeReg and so on
+}
+
+// Pin returns the size of a file, and its date or ETag, without reading it; those of a file that a walk passes along are its size alone.
+// A file of this machine that is not called as images are, nor begins as one, is no sample whatever its size: a log may grow.
+func (f *Item) Pin() (size int64, version string, err error) {
+	if f.tree == nil || f.Reason != "" {
+		return f.Size, f.Reason, nil
+	}
+	at := filepath.Join(f.dir, f.Name)
+	if f.tree == Tree(FileSystem{}) && !isRemote(at) && !NamedImage(f.Name) && !beginsAsImage(at) {
+		return 0, "no image", nil
+	}
+	info, err := f.entry.Info()
+	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		info, err = f.tree.Stat(at)
+	}
+	if err != nil {
+		return 0, "", err
+	}
+	return info.Size(), versionOf(info), nil
+}
+
+// beginsAsImage says that the first bytes of a file are an image's, or cannot be read.
+func beginsAsImage(at string) bool {
+	f, err := os.Open(at)
+	if err != nil {
+		return true
+	}
+	defer f.Close()
+	head := make([]byte, 12)
+	n, _ := io.ReadFull(f, head)
+	return imagefile.Sniff(head[:n]) != imagefile.Unknown
 }
 
 // Object is the tar that holds Data verbatim from Offset on; "" if no file does, as for a compressed tar.
@@ -68,6 +105,8 @@ type Contents interface {
 	Place(key string) string
 	// Bytes is about how many bytes a walk reads; 0 when it reads only folders.
 	Bytes() int64
+	// Inputs are the files that a walk reads; none when it reads only folders.
+	Inputs() []string
 }
 
 // A Transport is where files lie.

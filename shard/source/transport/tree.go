@@ -46,6 +46,8 @@ func (t *TreeFiles) Place(key string) string {
 func (t *TreeFiles) Streamed() bool { return false }
 func (t *TreeFiles) Bytes() int64   { return 0 }
 
+func (t *TreeFiles) Inputs() []string { return nil }
+
 func (t *TreeFiles) Files(w *Walk, fn func(*Item) error) error { return t.below(w, "", 0, fn) }
 
 // below gives what lies below one folder, by its key.
@@ -163,7 +165,7 @@ func ReadFolder(t Tree, folder, key string, skipped Skipped, fn func(*Item) erro
 		if key == "" && strings.HasPrefix(d.Name(), devkitPrefix) {
 			continue
 		}
-		f := &Item{Key: path.Join(key, d.Name()), dir: folder, Name: d.Name()}
+		f := &Item{Key: path.Join(key, d.Name()), dir: folder, Name: d.Name(), tree: t, entry: d}
 		if err := f.follow(t, d.Type()); err != nil {
 			return err
 		}

@@ -58,6 +58,17 @@ func (d *Tars) Reads(file string) bool {
 	return file == d.names.From || d.info != nil && slices.Contains(infoNames, filepath.Base(file))
 }
 
+// LabelFiles are the files beside the tars that name the classes, and timm's.
+func (d *Tars) LabelFiles(opts dataset.Options) (files []string) {
+	if d.names.From != "" && opts.Classes == "" {
+		files = append(files, d.names.From)
+	}
+	if d.info != nil {
+		files = append(files, d.info.from)
+	}
+	return files
+}
+
 // sample is a sample, as far as it has been read.
 type sample struct {
 	key     string
