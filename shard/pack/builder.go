@@ -37,7 +37,7 @@ type builder struct {
 	input   input
 	built   map[string]string // options for the manifest
 	source  string            // place of an index's images
-	part    *partKeys         // nil: a whole set
+	part    *partChoice       // nil: a whole set
 
 	writer  *shard.SetWriter
 	sinks   []sink
@@ -136,8 +136,13 @@ func (b *builder) closeSinks() (err error) {
 	return err
 }
 
-// wants reports whether to gather a key.
-func (b *builder) wants(key string) bool { return b.part == nil || b.part.takes(key) }
+// wants reports whether to gather an item.
+func (b *builder) wants(it *source.Item) (bool, error) {
+	if b.part == nil {
+		return true, nil
+	}
+	return b.part.takes(it)
+}
 
 func (b *builder) report(stage Stage, images int, bytes, total int64) {
 	if b.options.Progress != nil {

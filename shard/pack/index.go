@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/source"
@@ -21,11 +22,22 @@ type objectFiles struct {
 	numbers map[string]int // indexes of tars, by path
 }
 
+// checkIndexable refuses a path that an index, which is JSON, cannot name.
+func checkIndexable(path string) error {
+	if utf8.ValidString(path) {
+		return nil
+	}
+	return &source.FormatError{Path: path, Msg: "its path is not UTF-8, and an index names where the images lie: rename it, or pack it (imgshard build)"}
+}
+
 // stat returns what pins the file at a path.
 func (x *objectFiles) stat(path string) (o shard.IndexObject, err error) {
 	if path == "" {
 		return o, &source.FormatError{Path: x.split.Path, Msg: x.split.Format +
 			" cannot be indexed, as its images lie in no file byte for byte: pack it (imgshard build)"}
+	}
+	if err := checkIndexable(path); err != nil {
+		return o, err
 	}
 	o.Path = strings.TrimPrefix(strings.TrimPrefix(path, x.split.Root()), "/")
 	o.Object, err = x.files.Stat(o.Path)

@@ -86,8 +86,8 @@ type folderInput struct {
 
 func (f *folderInput) gather(ctx context.Context, b *builder) ([]string, error) {
 	err := f.split.Walk(ctx, func(it source.Item) error {
-		if !b.wants(it.Key) {
-			return nil
+		if own, err := b.wants(&it); err != nil || !own {
+			return err
 		}
 		f.items = append(f.items, newItem(b.options.Seed, it.Key, int(it.Label)))
 		if it.Reason != "" {

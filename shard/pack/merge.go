@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
-	"path"
 	"strconv"
 	"strings"
 
@@ -22,9 +20,15 @@ import (
 const remoteReads = 64
 
 // Merge makes the set at out, or the sets of several splits in it, of parts: the bytes are those of a build on one machine. It copies
-// every record once and decodes none, and removes the parts at the end. The summaries have no repaired images: those of the parts name
+// every record once and decodes none, and removes the parts at the end. If it was killed there, it finds the sets complete. The summaries have no repaired images: those of the parts name
 // them. Of the options Jobs, Replace and Progress count. done is called after each set.
 func Merge(ctx context.Context, out string, o Options, done func(Summary)) error {
+	if sums := alreadyMerged(out); sums != nil {
+		for _, s := range sums {
+			done(s)
+		}
+		return removeParts(out)
+	}
 	sets, err := findParts(out)
 	if err != nil {
 		return err
@@ -212,35 +216,12 @@ func (s *partSet) read(out string) error {
 
 // partOrigin describes the source of a part, and the flags, which all parts of a set have in common.
 func partOrigin(m *shard.Manifest) string {
+	return fmt.Sprintf("%s, files %s", setOrigin(m), m.Built[builtListing])
+}
+
+// setOrigin describes what a part and its set have in common.
+func setOrigin(m *shard.Manifest) string {
 	classes := sha256.Sum256([]byte(strings.Join(m.Classes, "\n")))
-	return fmt.Sprintf("split %s, encoding %s%s, seed %d, partitions %d, fields %v, %v, %d classes %.4x, files %s", m.Split, m.Encoding.Name,
-		string(m.Encoding.Params), m.Seed, m.Partitions, m.Fields, wholeBuilt(m.Built), len(m.Classes), classes, m.Built[builtListing])
-}
-
-// removeParts removes all parts of the set at out. A bucket takes a request for each file.
-func removeParts(out string) error {
-	place, err := partsPlace(out)
-	if err != nil || !storage.IsRemote(place) {
-		return errors.Join(err, os.RemoveAll(place))
-	}
-	files, err := storage.WriterAt(place)
-	if err != nil {
-		return err
-	}
-	return removeBelow(files, "")
-}
-
-func removeBelow(files storage.Writer, folder string) error {
-	names, err := files.Names(folder)
-	for _, name := range names {
-		if err != nil {
-			return err
-		}
-		if strings.HasSuffix(name, "/") {
-			err = removeBelow(files, path.Join(folder, name))
-		} else {
-			err = files.Remove(path.Join(folder, name))
-		}
-	}
-	return err
+	return fmt.Sprintf("split %s, encoding %s%s, seed %d, partitions %d, fields %v, %v, %d classes %.4x", m.Split, m.Encoding.Name,
+		string(m.Encoding.Params), m.Seed, m.Partitions, m.Fields, wholeBuilt(m.Built), len(m.Classes), classes)
 }

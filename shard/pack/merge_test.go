@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/imgfeed/imgfeed/shard/source"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
@@ -170,6 +172,115 @@ func TestMergeRefusesPartsThatDoNotMatch(t *testing.T) {
 	}
 	refused(out, "lacks parts of 3: 2. Run each, as imgshard build SRC -o "+out+" --part 2/3")
 	requireNothing(t, dir, ".copied.parts", ".out.parts", "train")
+}
+
+// TestMergeOfAChangedSource changes labels, fields and sizes between two parts, of the same keys. A change of dates is none: another machine
+// may have a copy.
+func TestMergeOfAChangedSource(t *testing.T) {
+	dir := t.TempDir()
+	list, image := filepath.Join(dir, "l.csv"), filepath.Join(dir, "n90000000/n90000000_0.JPEG")
+	const same = "path,label,note\nn90000000/n90000000_0.JPEG,0,x\nn90000001/n90000001_0.JPEG,1,y\n"
+	for name, tt := range map[string]struct {
+		change func() error
+		wrong  bool
+	}{
+		"dates": {func() error { return os.Chtimes(image, time.Time{}, time.Now().Add(time.Hour)) }, false},
+		"labels": {func() error {
+			return os.WriteFile(list, []byte(strings.NewReplacer("0,x", "1,x", "1,y", "0,y").Replace(same)), 0o600)
+		}, true},
+		"fields": {func() error { return os.WriteFile(list, []byte(strings.Replace(same, "0,x", "0,z", 1)), 0o600) }, true},
+		"size":   {func() error { return os.WriteFile(image, []byte("cut"), 0o600) }, true},
+	} {
+		writeTree(t, dir, synthetic(t, 2, 1))
+		sourcetest.Write(t, list, []byte(same))
+		out := filepath.Join(dir, "out of "+name)
+		for number := range 2 {
+			o := Options{Part: Part{number + 1, 2}}
+			place, err := o.Part.Place(out)
+			if err == nil {
+				_, err = buildFields(list, place, o, "note=note")
+			}
+			if err == nil && number == 0 {
+				err = tt.change()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		err := Merge(t.Context(), out, Options{}, func(Summary) {})
+		if tt.wrong != (err != nil && strings.Contains(err.Error(), "2-of-2 is of another source than part 1")) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestMergeKilledAtItsEnd merges again what a merge leaves that is killed while it removes the parts.
+func TestMergeKilledAtItsEnd(t *testing.T) {
+	train, val := repeated(t)
+	delete(train, "n90000000/\xff\xfe.JPEG") // os.CopyFS takes no such name
+	parts := t.TempDir()
+	writeTree(t, filepath.Join(parts, "d/train"), train)
+	writeTree(t, filepath.Join(parts, "d/val"), val)
+	for i := range 2 {
+		if _, err := buildPart(t.Context(), filepath.Join(parts, "d"), filepath.Join(parts, "out"), Options{}, i+1, 2); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for lost, complete := range map[string]bool{
+		"":                                      true,
+		".out.parts":                            true,
+		".out.parts/1-of-2":                     true,
+		".out.parts/2-of-2/train/manifest.json": true,
+		".out.parts/2-of-2/val/rank-0000":       true,
+		".out.parts/*/*/rank-0000":              true,
+		".out.parts/*/*/manifest.json":          true,
+		"out/val":                               false, // it was killed before
+		"d/train/n90000002/n90000002_0.JPEG":    false, // the parts are newer
+	} {
+		dir := t.TempDir()
+		out := filepath.Join(dir, "out")
+		if err := os.CopyFS(dir, os.DirFS(parts)); err != nil {
+			t.Fatal(err)
+		}
+		if err := Merge(t.Context(), out, Options{}, func(Summary) {}); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.CopyFS(filepath.Join(dir, ".out.parts"), os.DirFS(filepath.Join(parts, ".out.parts"))); err != nil {
+			t.Fatal(err)
+		}
+		found, err := filepath.Glob(filepath.Join(dir, lost))
+		if err != nil || lost != "" && len(found) == 0 {
+			t.Fatal(found, err)
+		}
+		for _, path := range found {
+			if lost != "" {
+				os.RemoveAll(path)
+			}
+		}
+		if strings.HasPrefix(lost, "d/") {
+			for i := range 2 {
+				if _, err := buildPart(t.Context(), filepath.Join(dir, "d"), out, Options{Replace: true}, i+1, 2); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		before := sourcetest.ReadTree(t, out)
+		kept := 0
+		err = Merge(t.Context(), out, Options{}, func(s Summary) {
+			if s.Kept {
+				kept++
+			}
+		})
+		if complete != (err == nil && kept == 2) {
+			t.Errorf("without %q: %d are kept, %v", lost, kept, err)
+		}
+		if _, err := os.Stat(filepath.Join(dir, ".out.parts")); complete != errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("without %q: the parts: %v", lost, err)
+		}
+		if complete && !reflect.DeepEqual(sourcetest.ReadTree(t, out), before) {
+			t.Errorf("without %q: the sets changed", lost)
+		}
+	}
 }
 
 // TestMergeAgain ends a merge between two splits: the parts stay, and --force makes both sets of them.

@@ -114,7 +114,7 @@ func Build(ctx context.Context, split *source.Split, out string, o Options) (Sum
 	if o.Index {
 		root = source.ShownPath(split.Root())
 		files, err := storage.At(root)
-		if err != nil {
+		if err = cmp.Or(err, checkIndexable(root)); err != nil {
 			return Summary{}, err
 		}
 		objects = &objectFiles{split: split, files: files, numbers: map[string]int{}}
@@ -125,7 +125,7 @@ func Build(ctx context.Context, split *source.Split, out string, o Options) (Sum
 		b.options.Jobs = max(b.options.Jobs, remoteReads)
 	}
 	if o.Part.Of > 0 {
-		b.part = &partKeys{part: o.Part, seed: o.Seed}
+		b.part = &partChoice{part: o.Part, seed: o.Seed, split: split}
 		b.built[builtPart] = o.Part.String()
 		b.built[builtSplits] = strings.Join(o.splits, ",")
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/source"
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
@@ -78,7 +79,7 @@ func (p Part) Place(out string) (string, error) {
 // A part's manifest has these entries in Built, in addition to the flags.
 const (
 	builtPart    = "part"    // the part, from Part.String
-	builtListing = "listing" // a digest of all keys of the source
+	builtListing = "listing" // a digest of all samples of the source
 	builtSplits  = "splits"  // splits built together, with commas between them
 )
 
@@ -91,21 +92,24 @@ func wholeBuilt(part map[string]string) map[string]string {
 	return built
 }
 
-// A partKeys chooses a part's keys, and counts all of them.
-type partKeys struct {
-	part Part
-	seed uint64
-	keys int    // number of the source's keys
-	sum  uint64 // sum of the keys' hashes
+// A partChoice chooses a part's samples, and has the digest of all.
+type partChoice struct {
+	part   Part
+	seed   uint64
+	split  *source.Split
+	digest source.Digest
 }
 
-// takes reports whether a sample is in the part, and adds its key to the digest of all keys, whatever their order.
-func (l *partKeys) takes(key string) bool {
-	hash := shard.OrderHash(l.seed, key)
-	l.keys, l.sum = l.keys+1, l.sum+hash
-	own, _ := l.part.share(hash)
-	return own
+// takes reports whether an item is in the part.
+func (l *partChoice) takes(it *source.Item) (bool, error) {
+	own, _ := l.part.share(shard.OrderHash(l.seed, it.Key))
+	return own, l.digest.Add(l.split, it)
 }
 
-// listing is the digest of all keys.
-func (l *partKeys) listing() string { return fmt.Sprintf("%d keys, %016x", l.keys, l.sum) }
+// listingKeys begins a listing: the number of samples and rejects of the source.
+const listingKeys = "%d keys, "
+
+// listing is the digest of all samples, after the walk.
+func (l *partChoice) listing() string {
+	return fmt.Sprintf(listingKeys, l.digest.Items) + l.digest.Sum(l.split)
+}

@@ -114,8 +114,8 @@ func (s *spoolInput) walk(ctx context.Context, b *builder) error {
 	var bytes int64
 	var buf []byte
 	return s.split.Walk(ctx, func(it source.Item) (err error) {
-		if !b.wants(it.Key) {
-			return nil
+		if own, err := b.wants(&it); err != nil || !own {
+			return err
 		}
 		switch {
 		case it.Data == nil || s.objects != nil && it.Reason != "":

@@ -243,7 +243,7 @@ func printSummary(c *cobra.Command, s pack.Summary, took time.Duration) {
 	}
 	if s.Kept {
 		remedy := " (--force replaces it)"
-		if storage.IsRemote(s.Output) {
+		if storage.IsRemote(s.Output) || c.Name() == "merge" {
 			remedy = ""
 		}
 		fmt.Fprintf(w, "%s: %s is complete, with the same options: nothing to do%s\n", s.Split, s.Output, remedy)

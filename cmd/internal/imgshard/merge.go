@@ -12,7 +12,7 @@ const mergeHelp = `Join the parts that N machines have made by imgshard build SR
 
 The set has the same bytes and the same lists of rejected files as a build by one machine with the same flags. Records are
 copied once, without decoding. Errors name missing parts, and parts with other flags or of another SRC.
-The parts are in .OUT.parts beside OUT, and are removed at the end.`
+The parts are in .OUT.parts beside OUT, and are removed at the end. If a merge is killed there, another one finds OUT complete.`
 
 func newMergeCommand() *cobra.Command {
 	var o pack.Options
