@@ -183,6 +183,9 @@ func (f *serverFlags) open(ctx context.Context, places places) (srv *server.Serv
 			return nil, nil, err
 		}
 	}
+	for _, note := range x.notes {
+		c.Log.Info(note)
+	}
 	c.Notes, c.Name = x.notes, "imgfeed "+version.Get().String()
 	c.Find = func() (found shard.Found, err error) {
 		if len(paths) == 1 {

@@ -34,6 +34,7 @@ func (f *storeFlags) register(flags *pflag.FlagSet) {
 // open prepares for reading until ctx ends, and opens the cache. closeStore closes it.
 func (f *storeFlags) open(ctx context.Context) (closeStore func(), err error) {
 	f.client.Context = ctx
+	storage.Default.Context, storage.Default.Timeout = ctx, f.client.Timeout // reads datasets that are not packed
 	f.client.SetRequestsMax(f.requests)
 	closeStore = func() {}
 	switch {

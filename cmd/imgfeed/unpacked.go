@@ -4,16 +4,15 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
+	"io/fs"
 	"log/slog"
-	"maps"
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -22,20 +21,18 @@ import (
 	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
 	"github.com/imgfeed/imgfeed/cmd/internal/imgshard"
 	"github.com/imgfeed/imgfeed/internal/bytesize"
-	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/pack"
-	"github.com/imgfeed/imgfeed/shard/source"
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
 // An indexer makes an unpacked dataset servable: it indexes the dataset once, into the user's cache, and finds the index again
-// there as long as the dataset has the same files.
+// there as long as the dataset is the same, by [source.Split.Identity].
 type indexer struct {
 	client   *storage.Client
 	log      *slog.Logger
 	progress io.Writer
-	notes    []string // about the datasets that were indexed
+	notes    []string // about the datasets that are read in place
 }
 
 // set returns the path of a shard set: place itself, or the index of the dataset there. If the place does not exist, it returns place,
@@ -46,12 +43,8 @@ func (x *indexer) set(ctx context.Context, place string) (string, error) {
 		if !errors.Is(err, shard.ErrNotSet) && !errors.Is(err, unix.ENOTDIR) {
 			return "", nil
 		}
-		if !storage.IsRemote(place) {
-			if _, err := source.Open(place, source.Options{}); err != nil {
-				return "", err
-			}
-		}
-		return indexName(x.client, place)
+		defer x.alive("listing the images", place)()
+		return indexName(ctx, place)
 	})
 	switch {
 	case err == nil && name == "":
@@ -64,129 +57,223 @@ func (x *indexer) set(ctx context.Context, place string) (string, error) {
 		return "", fmt.Errorf("%s is not packed, and there is no folder for its index: %w", place, err)
 	}
 	folder := filepath.Join(cache, "imgfeed", "indexes", name)
-	if err := x.make(ctx, place, folder); err != nil {
+	index, err := x.make(ctx, place, folder)
+	if err != nil {
 		return "", fmt.Errorf("%s is not packed, and cannot be indexed: %w", place, err)
 	}
-	found, err := shard.FindAll(folder)
-	if err != nil {
-		return "", err
-	}
-	sets := slices.Sorted(maps.Values(found.Sets))
 	x.notes = append(x.notes, fmt.Sprintf(
 		"%s is not packed: its images are read where they are, by the index %s; imgshard build --class-order string %[1]s makes a set that is read faster",
 		place, folder))
-	x.notes = append(x.notes, leftOut(place, sets)...)
+	for _, note := range index.Notes {
+		x.notes = append(x.notes, place+": "+note)
+	}
 	return folder, nil
 }
 
-// leftOut says how many files the index's sets leave out, and where they list them.
-func leftOut(place string, sets []string) (notes []string) {
-	for _, dir := range sets {
-		n := 0
-		if err := pack.ReadRejects(dir, func(pack.Reject) { n++ }); err == nil && n > 0 {
-			notes = append(notes, fmt.Sprintf("%s: %s not readable as an image, and left out: %s",
-				place, bytesize.Counted(n, "file is", "files are"), filepath.Join(dir, shard.RejectsName)))
+// aliveEvery is shorter than the time after which a loader gives up a server that says nothing.
+const aliveEvery = 10 * time.Second
+
+// alive logs from time to time what is going on with the images at a place, until the function that it returns is called.
+func (x *indexer) alive(what, place string) (stop func()) {
+	ticker := time.NewTicker(aliveEvery)
+	done := make(chan struct{})
+	go func() {
+		for {
+			select {
+			case <-ticker.C:
+				x.log.Warn(what, "images", place)
+			case <-done:
+				ticker.Stop()
+				return
+			}
+		}
+	}()
+	return func() { close(done) }
+}
+
+// A madeIndex describes an index in the cache, in a file beside its sets.
+type madeIndex struct {
+	Sets  int      `json:"sets"`
+	Notes []string `json:"notes"` // for the user, at every start
+}
+
+const madeIndexName = "made.json"
+
+// open returns what describes an index, if its sets can be opened.
+func (x *indexer) open(folder string) (made madeIndex, err error) {
+	text, err := os.ReadFile(filepath.Join(folder, madeIndexName))
+	if err != nil {
+		return made, err
+	}
+	found, err := shard.FindIn(x.client, folder)
+	if err = cmp.Or(err, found.Err()); err != nil {
+		return made, err
+	}
+	for split := range found.Sets {
+		set, err := found.Open(split, nil)
+		if err != nil {
+			return made, err
+		}
+		set.Close()
+		if err := set.Err(); err != nil {
+			return made, err
 		}
 	}
-	return notes
+	if json.Unmarshal(text, &made) != nil || made.Sets != len(found.Sets) {
+		return made, fmt.Errorf("%s: %w", folder, shard.ErrNotSet)
+	}
+	return made, nil
+}
+
+// isDamage reports whether an index can't be opened because its files are missing or are not those that were written.
+func isDamage(err error) bool {
+	_, corrupt := errors.AsType[*shard.CorruptError](err)
+	_, partial := errors.AsType[*shard.DamagedPartitionError](err)
+	_, missing := errors.AsType[*shard.MissingPartitionError](err)
+	_, unsupported := errors.AsType[*shard.UnsupportedError](err)
+	return corrupt || partial || missing || unsupported || errors.Is(err, shard.ErrNotSet) || errors.Is(err, fs.ErrNotExist)
+}
+
+// triesMax is how often an index is made that is deleted meanwhile.
+const triesMax = 5
+
+// make indexes a dataset, unless its index is there. One process at a time makes it, and it appears at folder whole. It makes an index anew
+// that is damaged, or that was deleted meanwhile.
+func (x *indexer) make(ctx context.Context, place, folder string) (made madeIndex, err error) {
+	for range triesMax {
+		if made, err = x.open(folder); err == nil || !isDamage(err) {
+			return made, err
+		}
+		if err = x.makeLocked(ctx, place, folder); err != nil && !errors.Is(err, fs.ErrNotExist) || ctx.Err() != nil {
+			return made, cmp.Or(err, ctx.Err())
+		}
+	}
+	if err == nil {
+		made, err = x.open(folder)
+	}
+	return made, err
+}
+
+// makeLocked makes an index while no other process does. If somebody deletes what it writes, the error is fs.ErrNotExist, or nil.
+func (x *indexer) makeLocked(ctx context.Context, place, folder string) error {
+	lock, err := x.lock(ctx, place, folder)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	if _, err := x.open(folder); err == nil {
+		return nil
+	} else if !isDamage(err) {
+		return err
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		x.log.Warn("the index is damaged, and made anew", "index", folder, "err", err)
+	}
+	indexes, name := filepath.Split(folder)
+	entries, err := os.ReadDir(indexes)
+	if err == nil {
+		err = os.RemoveAll(folder)
+	}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), name+".partial") && err == nil { // a process that was killed has left it
+			err = os.RemoveAll(filepath.Join(indexes, e.Name()))
+		}
+	}
+	if err != nil {
+		return err
+	}
+	partial, err := os.MkdirTemp(indexes, name+".partial-*")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(partial)
+	x.log.Info("indexing the images, once", "images", place, "index", folder)
+	var made madeIndex
+	if made.Notes, err = imgshard.Index(ctx, place, partial, x.progress); err != nil {
+		return err
+	}
+	found, err := shard.FindAll(partial)
+	if err != nil {
+		return err
+	}
+	for _, dir := range found.Sets {
+		made.Notes = append(made.Notes, leftOut(dir, strings.Replace(dir, partial, folder, 1))...)
+	}
+	made.Sets = len(found.Sets)
+	text, err := json.Marshal(made)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(partial, madeIndexName), text, 0o600)
+	}
+	if err != nil {
+		return err
+	}
+	if err = os.Rename(partial, folder); errors.Is(err, fs.ErrExist) { // the lock was deleted, and another process was faster
+		err = nil
+	}
+	return err
+}
+
+// leftOut says how many files an index leaves out, where it will list them, and by what the remaining samples are compared: another
+// machine may have left out others.
+func leftOut(dir, place string) []string {
+	n := 0
+	m, err := shard.ReadManifest(dir)
+	if err = cmp.Or(err, pack.ReadRejects(dir, func(pack.Reject) { n++ })); err != nil || n == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s not readable as an image, and left out: %s; the samples of %s that remain have the fingerprint %s, "+
+		"which must be the same on all machines of a training",
+		bytesize.Counted(n, "file is", "files are"), filepath.Join(place, shard.RejectsName), m.Split, m.Fingerprint)}
 }
 
 // lockEvery is the time between two looks at a lock.
 const lockEvery = 200 * time.Millisecond
 
-// make indexes a dataset, unless its index is there. One process at a time makes it, and it appears at folder whole.
-func (x *indexer) make(ctx context.Context, place, folder string) error {
-	if _, err := os.Stat(folder); err == nil {
-		return nil
-	}
-	if err := os.MkdirAll(filepath.Dir(folder), 0o700); err != nil {
-		return err
-	}
-	lock, err := os.OpenFile(folder+".lock", os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return err
-	}
-	defer lock.Close()
-	for told := false; unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil; told = true {
-		if !told {
+// lock waits until no other process makes an index. A lock whose file is deleted is none.
+func (x *indexer) lock(ctx context.Context, place, folder string) (*os.File, error) {
+	for told := false; ; told = true {
+		if err := os.MkdirAll(filepath.Dir(folder), 0o700); err != nil {
+			return nil, err
+		}
+		lock, err := os.OpenFile(folder+".lock", os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		if err = unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err == nil {
+			now, _ := os.Stat(lock.Name())
+			if held, err := lock.Stat(); err == nil && now != nil && os.SameFile(now, held) {
+				return lock, nil
+			}
+		}
+		lock.Close()
+		if !told && err != nil {
 			x.log.Warn("waiting for another process that indexes the images", "images", place, "lock", lock.Name())
 		}
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return nil, ctx.Err()
 		case <-time.After(lockEvery):
 		}
 	}
-	if _, err := os.Stat(folder); err == nil {
-		return nil
-	}
-	partial := folder + ".partial"
-	defer os.RemoveAll(partial)
-	if err := os.RemoveAll(partial); err != nil { // a killed process has left it
-		return err
-	}
-	x.log.Info("indexing the images, once", "images", place, "index", folder)
-	if err := imgshard.Index(ctx, place, partial, x.progress); err != nil {
-		return err
-	}
-	return os.Rename(partial, folder)
 }
 
-// indexName returns a folder's name for the index of the dataset at a place: another one whenever files were added, removed or
-// renamed there, or a file that is not an image was changed. An image that was changed is refused when it is read.
-func indexName(client *storage.Client, place string) (string, error) {
+// indexName returns a folder's name for the index of the dataset at a place: another one whenever its samples or labels may be others.
+func indexName(ctx context.Context, place string) (string, error) {
+	splits, err := imgshard.OpenInPlace(place)
+	if err != nil {
+		return "", err
+	}
 	sum := sha256.New()
-	fmt.Fprintf(sum, "imgfeed index 1\x00%s\x00", place)
-	folder, file := place, ""
-	if info, err := os.Stat(place); err == nil && !info.IsDir() {
-		folder, file = filepath.Split(place)
-	}
-	files, err := client.At(folder)
-	switch {
-	case err != nil:
-	case file != "":
-		err = hashFile(sum, files, file)
-	default:
-		err = hashFolder(sum, files, "", 0)
-	}
-	if errors.Is(err, errors.ErrUnsupported) { // a web server has no list
-		err = nil
+	fmt.Fprintf(sum, "imgfeed index 2\x00%s\x00", place)
+	for _, s := range splits {
+		if classes := splits[0].Classes(); s != splits[0] && classes != nil {
+			s.ExpectClasses(classes)
+		}
+		identity, err := s.Identity(ctx)
+		if err != nil {
+			return "", err
+		}
+		io.WriteString(sum, identity)
 	}
 	base := strings.Trim(path.Base(filepath.ToSlash(place)), "./")
-	return fmt.Sprintf("%s-%x", cmp.Or(base, "data"), sum.Sum(nil)[:8]), err
-}
-
-// datasetDepth is how deep folders are looked into: splits, classes, and more.
-const datasetDepth = 6
-
-// hashFolder hashes the files below a folder.
-func hashFolder(sum hash.Hash, files storage.Storage, folder string, depth int) error {
-	names, err := files.Names(folder)
-	if err != nil {
-		return err
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		name = path.Join(folder, name) + name[len(strings.TrimSuffix(name, "/")):]
-		if !strings.HasSuffix(name, "/") {
-			err = hashFile(sum, files, name)
-		} else if depth < datasetDepth {
-			err = hashFolder(sum, files, name, depth+1)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// hashFile hashes a file's name, and if it is not an image its size and date.
-func hashFile(sum hash.Hash, files storage.Storage, name string) error {
-	fmt.Fprintf(sum, "%s\x00", name)
-	if imagefile.HasExtension(strings.TrimPrefix(strings.ToLower(path.Ext(name)), ".")) {
-		return nil
-	}
-	o, err := files.Stat(name)
-	fmt.Fprintf(sum, "%d %s\x00", o.Bytes, o.Version)
-	return err
+	return fmt.Sprintf("%.40s-%x", cmp.Or(base, "data"), sum.Sum(nil)[:8]), nil
 }

@@ -47,7 +47,7 @@ func testIndexer(t *testing.T) (x *indexer, progress *bytes.Buffer) {
 	return &indexer{client: storage.Default, log: slog.New(slog.NewTextHandler(io.Discard, nil)), progress: progress}, progress
 }
 
-// TestUnpackedDataset is indexed once, and again when a file comes, or a list changes. Its labels are those of ImageFolder.
+// TestUnpackedDataset is indexed once, and again when an image changes, and not for other files. Its labels are those of ImageFolder.
 func TestUnpackedDataset(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	dir := classFolders(t, "2", "10")
@@ -57,14 +57,19 @@ func TestUnpackedDataset(t *testing.T) {
 	for _, change := range []struct {
 		make    func()
 		samples int
+		same    bool
 	}{
-		{func() {}, 4},
-		{func() { write(t, filepath.Join(dir, "notes.txt"), []byte("12")) }, 4},
-		{func() { os.Rename(filepath.Join(dir, "2", "b.png"), filepath.Join(dir, "2", "c.png")) }, 4},
-		{func() { os.Remove(filepath.Join(dir, "2", "c.png")) }, 3},
+		{func() {}, 4, false},
+		{func() { write(t, filepath.Join(dir, "notes.txt"), []byte("12")) }, 4, true},
+		{func() { os.Rename(filepath.Join(dir, "2", "b.png"), filepath.Join(dir, "2", "c.png")) }, 4, false},
+		{func() { write(t, filepath.Join(dir, "2", "c.png"), []byte("cut")) }, 3, false},
+		{func() { os.Rename(filepath.Join(dir, "10", "b.png"), filepath.Join(dir, "2", "c.png")) }, 3, false},
 	} {
 		change.make()
 		for again := range 2 {
+			if change.same {
+				again = 1
+			}
 			progress.Reset()
 			set, err := x.set(t.Context(), dir)
 			if err != nil {
@@ -92,7 +97,7 @@ func TestUnpackedDataset(t *testing.T) {
 func TestUnpackedTogether(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	dir := classFolders(t, "cat", "dog")
-	name, err := indexName(storage.Default, dir)
+	name, err := indexName(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +129,7 @@ func TestNotADataset(t *testing.T) {
 			t.Errorf("%s: %s, %v", place, set, err)
 		}
 	}
-	dir := classFolders(t, "cat")
+	dir := classFolders(t, "cat", "dog")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := x.set(ctx, dir); !errors.Is(err, context.Canceled) {
@@ -138,6 +143,120 @@ func TestNotADataset(t *testing.T) {
 	write(t, file, []byte("not a tar"))
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	if _, err := x.set(t.Context(), file); err == nil || !strings.Contains(err.Error(), file+" is not packed, and cannot be indexed: ") {
+		t.Error(err)
+	}
+}
+
+// TestUnpackedNotes tells at each start which folders were skipped, which classes are empty, and what was left out.
+func TestUnpackedNotes(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	dir := classFolders(t, "cat", "dog", "fox", ".thumbs")
+	for _, name := range []string{"a.png", "b.png"} {
+		write(t, filepath.Join(dir, "fox", name), []byte("cut"))
+	}
+	for range 2 {
+		x, _ := testIndexer(t)
+		set, err := x.set(t.Context(), dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := shard.ReadManifest(set)
+		if err != nil {
+			t.Fatal(err)
+		}
+		notes := strings.Join(x.notes, "\n")
+		for _, want := range []string{dir + ": 1 file or folder is skipped, as hidden or a system's (.thumbs)", dir + ": 1 class has no sample (fox)",
+			dir + ": 2 files are not readable as an image, and left out: " + filepath.Join(set, shard.RejectsName), m.Fingerprint} {
+			if strings.Count(notes, want) != 1 {
+				t.Errorf("%q, want %q once", notes, want)
+			}
+		}
+	}
+}
+
+// TestDamagedUnpackedIndex is made anew by itself.
+func TestDamagedUnpackedIndex(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	dir := t.TempDir()
+	for _, split := range []string{"train", "val"} {
+		if err := os.Rename(classFolders(t, "cat", "dog"), filepath.Join(dir, split)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	x, _ := testIndexer(t)
+	set, err := x.set(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, damage := range map[string]func() error{
+		"cut":          func() error { return os.Truncate(filepath.Join(set, "train/rank-0000/00000.imgshard"), 100) },
+		"emptied":      func() error { return errors.Join(os.RemoveAll(set), os.Mkdir(set, 0o700)) },
+		"no split":     func() error { return os.RemoveAll(filepath.Join(set, "val")) },
+		"no partition": func() error { return os.RemoveAll(filepath.Join(set, "val/rank-0000")) },
+		"no manifest":  func() error { return os.Truncate(filepath.Join(set, "val/manifest.json"), 0) },
+		"no objects":   func() error { return os.Remove(filepath.Join(set, "train/objects.jsonl")) },
+		"no notes":     func() error { return os.Truncate(filepath.Join(set, madeIndexName), 0) },
+	} {
+		if err := damage(); err != nil {
+			t.Fatal(err)
+		}
+		if again, err := x.set(t.Context(), dir); err != nil || again != set {
+			t.Errorf("%s: %s, %v", what, again, err)
+		}
+		for _, split := range []string{"train", "val"} {
+			if s, err := shard.OpenSet(filepath.Join(set, split)); err != nil {
+				t.Errorf("%s: %v", what, err)
+			} else {
+				s.Close()
+			}
+		}
+	}
+}
+
+// deleting is where progress is shown: the first lines delete all indexes.
+type deleting struct{ times int }
+
+func (d *deleting) Write(text []byte) (int, error) {
+	if d.times > 0 {
+		d.times--
+		if err := os.RemoveAll(filepath.Join(os.Getenv("XDG_CACHE_HOME"), "imgfeed/indexes")); err != nil {
+			return 0, err
+		}
+	}
+	return len(text), nil
+}
+
+// TestUnpackedDeleted deletes indexes while they are made, which is allowed at any time.
+func TestUnpackedDeleted(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	dir := classFolders(t, "cat", "dog")
+	var all sync.WaitGroup
+	var sets [3]string
+	for i := range sets {
+		all.Go(func() {
+			x, _ := testIndexer(t)
+			x.progress = &deleting{times: 1}
+			var err error
+			if sets[i], err = x.set(t.Context(), dir); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if _, err := shard.ReadManifest(sets[0]); err != nil || sets[1] != sets[0] || sets[2] != sets[0] {
+		t.Error(sets, err)
+	}
+}
+
+// TestUnpackedNotUTF8 is refused at the start: an index could not name its images.
+func TestUnpackedNotUTF8(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	dir := filepath.Join(t.TempDir(), "caf\xe9")
+	if err := os.Rename(classFolders(t, "cat", "dog"), dir); err != nil {
+		t.Skip(err) // a file system without such names
+	}
+	x, _ := testIndexer(t)
+	if _, err := x.set(t.Context(), dir); err == nil || !strings.Contains(err.Error(), "is not UTF-8, and an index names where the images lie: rename it") {
 		t.Error(err)
 	}
 }

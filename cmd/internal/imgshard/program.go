@@ -15,7 +15,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
+	"github.com/imgfeed/imgfeed/internal/termsafe"
 	"github.com/imgfeed/imgfeed/internal/version"
+	"github.com/imgfeed/imgfeed/shard/pack"
 	"github.com/imgfeed/imgfeed/shard/source"
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
@@ -53,15 +55,31 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return status
 }
 
-// Index indexes the dataset at place into the folder out, as imgshard index does, with the labels of torchvision's
-// ImageFolder. Its progress and its notes go to w, as a bar if w is a terminal.
-func Index(ctx context.Context, place, out string, w io.Writer) error {
-	storage.Default.Context = ctx
-	root := NewRoot()
-	root.SetArgs([]string{"index", "--class-order", source.ClassOrderString, "--output", out, "--", place})
-	root.SetOut(io.Discard)
-	root.SetErr(w)
-	return root.ExecuteContext(ctx)
+// OpenInPlace opens the dataset at place to be read where it lies, with the labels of torchvision's ImageFolder.
+func OpenInPlace(place string) ([]*source.Split, error) {
+	return source.Open(place, source.Options{ClassOrder: source.ClassOrderString})
+}
+
+// Index indexes the dataset at place into the folder out, as imgshard index does, and returns the notes about it. Its progress goes to w, as
+// a bar if w is a terminal.
+func Index(ctx context.Context, place, out string, w io.Writer) (notes []string, err error) {
+	note := func(text string) { notes = append(notes, termsafe.Text(text)) }
+	err = withProgress(ctx, w, "the unfinished index is removed", func(ctx context.Context, show *progress) error {
+		splits, err := OpenInPlace(place)
+		if err != nil {
+			return err
+		}
+		for _, s := range splits {
+			fmt.Fprintf(show.w, "%s: %s is %s\n", s.Name, s.Path, s.Format)
+		}
+		options := pack.Options{Index: true, Progress: show.update, Warn: note}
+		return pack.BuildAll(ctx, pack.Tasks(splits, out), options, func(s pack.Summary) {
+			for _, text := range s.Notes {
+				note(text)
+			}
+		})
+	})
+	return notes, err
 }
 
 // NewRoot makes the command with all its subcommands; each is in the file of its name.
