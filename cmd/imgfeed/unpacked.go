@@ -57,6 +57,9 @@ func (x *indexer) set(ctx context.Context, place string) (string, error) {
 		return "", fmt.Errorf("%s is not packed, and there is no folder for its index: %w", place, err)
 	}
 	folder := filepath.Join(cache, "imgfeed", "indexes", name)
+	if x.progress != io.Writer(os.Stderr) { // a loader doesn't see it
+		defer x.alive("indexing the images", place)()
+	}
 	index, err := x.make(ctx, place, folder)
 	if err != nil {
 		return "", fmt.Errorf("%s is not packed, and cannot be indexed: %w", place, err)
@@ -70,8 +73,8 @@ func (x *indexer) set(ctx context.Context, place string) (string, error) {
 	return folder, nil
 }
 
-// aliveEvery is shorter than the time after which a loader gives up a server that says nothing.
-const aliveEvery = 10 * time.Second
+// aliveEvery is shorter than the time after which a loader gives up a server that says nothing. Tests set less.
+var aliveEvery = 10 * time.Second
 
 // alive logs from time to time what is going on with the images at a place, until the function that it returns is called.
 func (x *indexer) alive(what, place string) (stop func()) {

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/storage"
@@ -258,5 +259,45 @@ func TestUnpackedNotUTF8(t *testing.T) {
 	x, _ := testIndexer(t)
 	if _, err := x.set(t.Context(), dir); err == nil || !strings.Contains(err.Error(), "is not UTF-8, and an index names where the images lie: rename it") {
 		t.Error(err)
+	}
+}
+
+// awaited is a log; each line goes to who waits for one.
+type awaited struct{ line chan string }
+
+func (a awaited) Write(text []byte) (int, error) {
+	select {
+	case a.line <- string(text):
+	default:
+	}
+	return len(text), nil
+}
+
+// progressAfter shows progress when the log has a line with a text.
+type progressAfter struct {
+	line chan string
+	want string
+}
+
+func (p progressAfter) Write(text []byte) (int, error) {
+	for line := range p.line {
+		if strings.Contains(line, p.want) {
+			break
+		}
+	}
+	return len(text), nil
+}
+
+// TestUnpackedAlive logs that the images are indexed while it takes long, as a loader gives up a server that says nothing.
+func TestUnpackedAlive(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	defer func(every time.Duration) { aliveEvery = every }(aliveEvery)
+	aliveEvery = time.Millisecond
+	x, _ := testIndexer(t)
+	line := make(chan string)
+	x.log = slog.New(slog.NewTextHandler(awaited{line}, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	x.progress = progressAfter{line, "indexing the images"}
+	if _, err := x.set(t.Context(), classFolders(t, "cat", "dog")); err != nil {
+		t.Fatal(err)
 	}
 }
