@@ -7,6 +7,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/imgfeed/imgfeed/internal/termsafe"
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
@@ -180,7 +181,7 @@ func (e *DamagedPartitionError) Error() string {
 	remedy := fmt.Sprintf("bring it back from a good copy of the set (imgshard copy GOOD %s) or rebuild the set", e.Dir)
 	switch {
 	case e.index:
-		remedy = "index the images again (rm -r " + e.Dir + ", and imgshard index if you made it by that)"
+		remedy = "index the images again (rm -r " + termsafe.Shell(e.Dir) + ", and imgshard index if you made it by that)"
 	case storage.IsRemote(e.Dir):
 		remedy = "put the partition there again"
 	}

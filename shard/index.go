@@ -16,6 +16,7 @@ import (
 	"sort"
 	"sync"
 
+	"github.com/imgfeed/imgfeed/internal/termsafe"
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
@@ -237,7 +238,7 @@ func (s *indexedStorage) readObject(p *imagePlace, buf []byte, skip int64) error
 // again says how to make the index anew.
 func (s *indexedStorage) again() string {
 	return fmt.Sprintf("index it again: imgfeed makes an index in its cache anew if you remove it (rm -r %s), and imgshard index --force any other",
-		s.Storage)
+		termsafe.Shell(s.String()))
 }
 
 // damage adds to the fault of a record the path of its image, or that it is of an index, with the remedy.

@@ -21,6 +21,7 @@ import (
 	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
 	"github.com/imgfeed/imgfeed/cmd/internal/imgshard"
 	"github.com/imgfeed/imgfeed/internal/bytesize"
+	"github.com/imgfeed/imgfeed/internal/termsafe"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/pack"
 	"github.com/imgfeed/imgfeed/shard/storage"
@@ -65,8 +66,8 @@ func (x *indexer) set(ctx context.Context, place string) (string, error) {
 		return "", fmt.Errorf("%s is not packed, and cannot be indexed: %w", place, err)
 	}
 	x.notes = append(x.notes, fmt.Sprintf(
-		"%s is not packed: its images are read where they are, by the index %s; imgshard build --class-order string %[1]s makes a set that is read faster",
-		place, folder))
+		"%s is not packed: its images are read where they are, by the index %s; imgshard build --class-order string %s makes a set that is read faster",
+		place, folder, termsafe.Shell(place)))
 	for _, note := range index.Notes {
 		x.notes = append(x.notes, place+": "+note)
 	}
