@@ -48,11 +48,18 @@ def test_a_folder_of_images(folder: Path, caplog: pytest.LogCaptureFixture) -> N
 
 
 def test_a_file_that_is_no_image(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """It is left out, and the log says so and where it is listed."""
-    (folder / "val" / "2" / "broken.png").write_text("text")
-    assert len(load(folder / "val")) == 4
-    listed = next((folder.parent / "cache" / "imgfeed" / "indexes").glob("*/rejects.jsonl"))
-    assert f"1 file is not readable as an image, and left out: {listed}" in caplog.text
+    """It is left out. The log of each start says so, with the list, and the fingerprint of the rest. Once whole, it is read."""
+    broken = folder / "val" / "2" / "broken.png"
+    broken.write_text("text")
+    for _ in range(2):
+        caplog.clear()
+        with DataLoader(folder / "val", 4, transform="eval", framework="numpy") as loader:
+            assert len(loader.dataset) == 4
+            listed = next((folder.parent / "cache" / "imgfeed" / "indexes").glob("*/rejects.jsonl"))
+            assert caplog.text.count(f"1 file is not readable as an image, and left out: {listed}; the samples of val ") == 1
+            assert loader.dataset.fingerprint in caplog.text
+    Image.new("RGB", (9, 9), (100, 0, 0)).save(broken)
+    assert len(load(folder / "val")) == 5
 
 
 def test_a_dataset_that_cannot_be_indexed(folder: Path) -> None:

@@ -2,6 +2,7 @@ package source
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -86,6 +87,10 @@ func TestIdentity(t *testing.T) {
 			{"an image more", true, content("b/y.png", pngHead)},
 			{"it goes to the other class", true, rename("b/y.png", "a/y.png")},
 			{"a class more", true, content("c/x.png", pngHead)},
+			{"a link to an image elsewhere", true, func(root string) error {
+				return errors.Join(content("../elsewhere.png", pngHead)(root), os.Symlink("../../elsewhere.png", filepath.Join(root, "a/link.png")))
+			}},
+			{"that image", true, content("../elsewhere.png", pngHead+"more")},
 			{"a list that nobody reads", false, content("classes.txt", "z\ny\n")},
 		}},
 		"splits": {map[string][]byte{"train/a/x.png": image, "train/b/x.png": image, "val/a/x.png": image, "val/b/x.png": image}, "", []change{
@@ -126,7 +131,7 @@ func TestIdentity(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			root := writeTree(t, t.TempDir(), tt.files)
+			root := writeTree(t, filepath.Join(t.TempDir(), "data"), tt.files)
 			path := filepath.Join(root, tt.open)
 			before := identity(t, path)
 			for _, c := range tt.changes {
