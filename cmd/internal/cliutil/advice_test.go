@@ -38,9 +38,9 @@ func TestArgs(t *testing.T) {
 		args []string
 		want string
 	}{
-		{"ls SET [INDEX|KEY]...", []string{"set", "s3://key", "7"}, ""},
-		{"ls SET [INDEX|KEY]...", []string{""}, "SET is empty (an unset variable?): name one"},
-		{"ls SET [INDEX|KEY]...", []string{"set", "7", ""}, "INDEX|KEY is empty (an unset variable?): name one"},
+		{"ls SET [KEY|INDEX]...", []string{"set", "s3://key", "7"}, ""},
+		{"ls SET [KEY|INDEX]...", []string{""}, "SET is empty (an unset variable?): name one"},
+		{"ls SET [KEY|INDEX]...", []string{"set", "7", ""}, "KEY|INDEX is empty (an unset variable?): name one"},
 		{"serve [SET]", []string{}, ""},
 		{"serve [SET]", []string{""}, "SET is empty"},
 		{"serve [SET]", []string{"s3://bucket/x"}, ""},

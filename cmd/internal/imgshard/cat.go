@@ -12,23 +12,34 @@ import (
 
 func newCatCommand() *cobra.Command {
 	var file, field string
+	var index int
 	cmd := &cobra.Command{
-		Use:   "cat SET INDEX|KEY",
+		Use:   "cat SET KEY|INDEX",
 		Short: "Write one sample's stored image, or a field's value, to standard output",
 		Long: `Write the stored image of one sample of the shard set SET. With the encodings "original" and "coefficients" these
 are the bytes of the original file.
 
-Name the sample by its index (a number, as ls prints it) or by its key (n01440764/n01440764_10026.JPEG).
+Name the sample by its key (n01440764/n01440764_10026.JPEG) or by its index, a number as ls prints it. A number that is
+a sample's key is this key; cat SET --index N takes the sample with the index N in any case.
 With --field NAME the value of that field is written: text, JSON and bytes unchanged, numbers as a line of JSON.
 The checksum is checked first, and a damaged record is not written. Other shards are not read: use verify to check them.`,
-		Args: cobra.ExactArgs(2),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("index") {
+				return cobra.ExactArgs(1)(cmd, args)
+			}
+			return cobra.ExactArgs(2)(cmd, args)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			set, err := openSet(cmd, args[0])
 			if err != nil {
 				return err
 			}
 			defer set.Close()
-			index, err := findSample(set, args[1])
+			if len(args) == 1 {
+				index, err = checkIndex(set, index)
+			} else {
+				index, err = findSample(cmd, set, args[1])
+			}
 			if err != nil {
 				return err
 			}
@@ -48,6 +59,7 @@ The checksum is checked first, and a damaged record is not written. Other shards
 			return err
 		},
 	}
+	cmd.Flags().IntVar(&index, "index", 0, "index of the sample, instead of KEY")
 	cmd.Flags().StringVar(&field, "field", "", "write this field's value instead of the image")
 	cmd.Flags().StringVarP(&file, "output", "o", "", "write to this file instead of standard output")
 	return cmd

@@ -36,9 +36,10 @@ type lsLine struct {
 func newLsCommand() *cobra.Command {
 	var l lister
 	cmd := &cobra.Command{
-		Use:   "ls SET [INDEX|KEY]...",
+		Use:   "ls SET [KEY|INDEX]...",
 		Short: "List the samples of a shard set",
-		Long: `List the samples of the shard set SET, one per line, in the order of their index, or only those named by index or key.
+		Long: `List the samples of the shard set SET, one per line, in the order of their index, or only those named by key or index.
+A number that is a sample's key is this key; --index N lists the sample with the index N in any case.
 
 The columns, separated by tabs: index, key, label, class, width, height, bytes of the stored image, shard, partition.
 With --json each line is an object with these names, "format" (jpeg, png, ...; pixels), and "checksum", the CRC-32C of
@@ -49,6 +50,7 @@ Samples in partitions missing on this machine are left out, with a note on stder
 		RunE: func(cmd *cobra.Command, args []string) error { return l.run(cmd, args[0], args[1:]) },
 	}
 	cmd.Flags().BoolVar(&l.asJSON, "json", false, "print a JSON object for each sample")
+	cmd.Flags().IntSliceVar(&l.indexes, "index", nil, "list the sample with this index; repeatable")
 	cmd.Flags().BoolVar(&l.fields, "fields", false, "add the values of each sample's fields")
 	return cmd
 }
@@ -56,6 +58,7 @@ Samples in partitions missing on this machine are left out, with a note on stder
 // A lister writes lines of samples.
 type lister struct {
 	asJSON, fields bool
+	indexes        []int // samples to list by index
 	set            *shard.Set
 	out            *bufio.Writer
 }
@@ -67,22 +70,25 @@ func (l *lister) run(cmd *cobra.Command, path string, names []string) (err error
 	}
 	defer l.set.Close()
 	l.out = bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
-	for _, name := range names {
+	all := len(names)+len(l.indexes) == 0
+	for i := 0; err == nil && i < len(names)+len(l.indexes); i++ {
 		var index int
-		if index, err = findSample(l.set, name); err == nil {
+		if i < len(names) {
+			index, err = findSample(cmd, l.set, names[i])
+		} else {
+			index, err = checkIndex(l.set, l.indexes[i-len(names)])
+		}
+		if err == nil {
 			err = l.line(index)
 		}
-		if err != nil {
-			break
-		}
 	}
-	if len(names) == 0 {
+	if all {
 		err = eachEntry(cmd.Context(), l.set, func(i int, _ *shard.Entry) error { return l.line(i) })
 	}
 	if err = cmp.Or(err, l.out.Flush()); err != nil {
 		return err
 	}
-	if missing := l.set.Missing(); len(missing) > 0 && len(names) == 0 {
+	if missing := l.set.Missing(); len(missing) > 0 && all {
 		fmt.Fprintf(cmd.ErrOrStderr(), "imgshard: samples of %d of %s are not on this machine, and not listed\n",
 			len(missing), bytesize.Counted(l.set.Partitions(), "partition", "partitions"))
 	}

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/crc32"
+	"image"
+	"image/png"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
 	"github.com/imgfeed/imgfeed/shard/synth"
 )
 
@@ -158,6 +161,51 @@ func TestCat(t *testing.T) {
 	for _, name := range []string{"5", "99999999999999999999", "n01443537/none.JPEG"} {
 		if out, diag, status := imgshard(t, "cat", trainSet, name); status != 1 || out != "" || !strings.Contains(diag, "no such sample") {
 			t.Errorf("cat %s: status %d, %q, %q", name, status, out, diag)
+		}
+	}
+}
+
+// TestNumbersAsKeys names samples with keys that are numbers: a key goes before an index, and --index tells them apart.
+func TestNumbersAsKeys(t *testing.T) {
+	dir := t.TempDir()
+	var files []sourcetest.File
+	for i := range 8 {
+		content := bytes.NewBuffer(nil)
+		if err := png.Encode(content, image.NewGray(image.Rect(0, 0, i+1, 1))); err != nil {
+			t.Fatal(err)
+		}
+		key := []string{fmt.Sprintf("%09d", i), fmt.Sprint(i)}[i%2]
+		files = append(files, sourcetest.File{Name: key + ".png", Data: content.Bytes()}, sourcetest.File{Name: key + ".cls", Data: []byte("0")})
+	}
+	set := filepath.Join(dir, "set")
+	if _, diag, status := imgshard(t, "build", sourcetest.Write(t, filepath.Join(dir, "x.tar"), sourcetest.Tar(t, files...)), "-o", set); status != 0 {
+		t.Fatal(diag)
+	}
+	indexes := make(map[string]string) // by key
+	lines, _, _ := imgshard(t, "ls", set)
+	for line := range strings.Lines(lines) {
+		columns := strings.Split(line, "\t")
+		indexes[columns[1]] = columns[0]
+	}
+	for i := 0; i < len(files); i += 2 {
+		key := strings.TrimSuffix(files[i].Name, ".png")
+		got, diag, status := imgshard(t, "cat", set, key)
+		both := len(key) == 1 && key != indexes[key]
+		if status != 0 || got != string(files[i].Data) || strings.Contains(diag, "--index "+key) != both {
+			t.Errorf("cat %s, of index %s: status %d, %q, right %v", key, indexes[key], status, diag, got == string(files[i].Data))
+		}
+		if got, diag, status := imgshard(t, "cat", set, "--index", indexes[key]); status != 0 || diag != "" || got != string(files[i].Data) {
+			t.Errorf("cat --index %s: status %d, %q", indexes[key], status, diag)
+		}
+		byKey, _, _ := imgshard(t, "ls", set, key)
+		byIndex, diag, status := imgshard(t, "ls", set, "--index", indexes[key])
+		if status != 0 || byKey != byIndex || !strings.HasPrefix(byKey, indexes[key]+"\t"+key+"\t") {
+			t.Errorf("ls %s: %q, by index %q, %s", key, byKey, byIndex, diag)
+		}
+	}
+	for _, args := range [][]string{{"000000001"}, {"--index", "8"}, {"--index", "-1"}} {
+		if out, diag, status := imgshard(t, append([]string{"cat", set}, args...)...); status != 1 || out != "" || !strings.Contains(diag, "no such sample") {
+			t.Errorf("cat %v: status %d, %q", args, status, diag)
 		}
 	}
 }

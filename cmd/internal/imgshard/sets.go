@@ -99,15 +99,27 @@ func fieldValues(set *shard.Set, i int) ([][]byte, error) {
 	return values, nil
 }
 
-// findSample returns the index of the named sample. A number is an index, unless it is a sample's key.
-func findSample(set *shard.Set, name string) (int, error) {
-	index, numErr := strconv.Atoi(name)
-	if numErr == nil && index >= 0 && index < set.Len() {
-		return index, nil
-	}
+// findSample returns the index of the sample with a key, or else the index that a number is. A note on stderr says when both are there.
+func findSample(cmd *cobra.Command, set *shard.Set, name string) (int, error) {
+	index, err := strconv.Atoi(name)
+	isIndex := err == nil && strconv.Itoa(index) == name // 007 can only be a key
 	found, err := set.Find(name)
-	if numErr == nil && errors.Is(err, shard.ErrNotFound) {
-		return 0, fmt.Errorf("index %d: %w: want 0 to %d", index, shard.ErrNotFound, set.Len()-1)
+	switch {
+	case err == nil && isIndex && index < set.Len() && found != index:
+		fmt.Fprintf(cmd.ErrOrStderr(), "note: %s is the key of sample %d; --index %[1]s takes the sample with this index\n", name, found)
+	case err != nil && isIndex:
+		if !errors.Is(err, shard.ErrNotFound) {
+			fmt.Fprintf(cmd.ErrOrStderr(), "note: %s is taken for an index, as the keys cannot all be read: %v\n", name, err)
+		}
+		return checkIndex(set, index)
 	}
 	return found, err
+}
+
+// checkIndex refuses an index outside a set.
+func checkIndex(set *shard.Set, index int) (int, error) {
+	if index < 0 || index >= set.Len() {
+		return 0, fmt.Errorf("index %d: %w: want 0 to %d", index, shard.ErrNotFound, set.Len()-1)
+	}
+	return index, nil
 }
