@@ -387,6 +387,54 @@ func TestBuildKilledWhileItReplaced(t *testing.T) {
 	}
 }
 
+// TestReplacedSetLeavesOtherFiles replaces a set with other files and another set in its folder, at once and after a kill.
+func TestReplacedSetLeavesOtherFiles(t *testing.T) {
+	for _, killed := range []bool{false, true} {
+		dir := writeSet(t, makeSamples(3), testOptions(2))
+		if err := os.CopyFS(filepath.Join(dir, "val"), os.DirFS(writeSet(t, makeSamples(2), testOptions(1)))); err != nil {
+			t.Fatal(err)
+		}
+		others := []string{"checkpoints/best.pt", "rank-0001/notes.txt", ".hidden", "rejects.jsonl"}
+		for _, name := range others {
+			path := filepath.Join(dir, name)
+			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o777), os.WriteFile(path, []byte(name), 0o666)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		options := testOptions(1)
+		options.Replace = true
+		if killed { // after the renames
+			if err := errors.Join(os.Rename(dir, hiddenBeside(dir, "replaced")), os.CopyFS(dir, os.DirFS(writeSet(t, makeSamples(5), options)))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w, err := NewSetWriter(dir, options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range makeSamples(5) {
+			if err := w.Append(s); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := w.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range others {
+			data, err := os.ReadFile(filepath.Join(dir, name))
+			if own := name == "rejects.jsonl"; own != (err != nil) || !own && string(data) != name {
+				t.Errorf("killed %v: %s: %q, %v", killed, name, data, err)
+			}
+		}
+		if s, val := openSet(t, dir), openSet(t, filepath.Join(dir, "val")); s.Len() != 5 || val.Len() != 2 {
+			t.Errorf("killed %v: %d and %d samples", killed, s.Len(), val.Len())
+		}
+		if got := names(t, filepath.Dir(dir)); len(got) != 1 {
+			t.Errorf("killed %v: left beside it: %v", killed, got)
+		}
+	}
+}
+
 func TestCreateFileGoesWithTheSet(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "set")
 	w, err := NewSetWriter(dir, SetOptions{Split: "train", Encoding: Encoding{Name: "jpeg"}})

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -72,7 +74,7 @@ func (s *stage) prepare() error {
 	old := hiddenBeside(s.dir, "replaced")
 	err := unix.Rename(old, s.dir) // It replaces an empty folder, where os.Rename refuses.
 	if errors.Is(err, fs.ErrExist) {
-		err = os.RemoveAll(old)
+		err = removeReplaced(old, s.dir)
 	}
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
 		err = os.RemoveAll(s.partial)
@@ -173,10 +175,42 @@ func (s *stage) publish() error {
 	if err != nil {
 		return err
 	}
-	os.RemoveAll(old) // a later build would remove it too
-	err = syncDir(filepath.Dir(s.dir))
+	err = errors.Join(removeReplaced(old, s.dir), syncDir(filepath.Dir(s.dir)))
 	s.unlock()
 	return err
+}
+
+// setFiles are the names that a set's own files have in its folder.
+var setFiles = regexp.MustCompile(`^(manifest\.json|rejects\.jsonl|objects\.jsonl|rank-\d+/\d+\.imgshard)$`)
+
+// removeReplaced removes the files of a replaced set. Other files and folders in it, such as checkpoints, move to the new set's folder. If
+// it is interrupted, it can be repeated.
+func removeReplaced(old, dir string) error {
+	if info, err := os.Lstat(old); err != nil || !info.IsDir() { // of a link to a set, the link alone was replaced
+		return os.RemoveAll(old)
+	}
+	err := fs.WalkDir(os.DirFS(old), ".", func(name string, d fs.DirEntry, err error) error {
+		ours := setFiles.MatchString(name) || d != nil && d.IsDir() && strings.HasPrefix(name, "rank-") && !strings.Contains(name, "/")
+		if err != nil || ours || name == "." {
+			return err
+		}
+		to := filepath.Join(dir, name)
+		if _, err := os.Lstat(to); !errors.Is(err, fs.ErrNotExist) {
+			return errors.Join(err, fmt.Errorf("%s stays in the replaced set, as the new one has a file of this name: move it, and remove %s",
+				filepath.Join(old, name), old))
+		}
+		if err := errors.Join(os.MkdirAll(filepath.Dir(to), 0o777), os.Rename(filepath.Join(old, name), to)); err != nil {
+			return err
+		}
+		if d.IsDir() {
+			return fs.SkipDir
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return os.RemoveAll(old)
 }
 
 // abort removes the partial folder, unless it was published.
