@@ -195,9 +195,8 @@ func removeReplaced(old, dir string) error {
 			return err
 		}
 		to := filepath.Join(dir, name)
-		if _, err := os.Lstat(to); !errors.Is(err, fs.ErrNotExist) {
-			return errors.Join(err, fmt.Errorf("%s stays in the replaced set, as the new one has a file of this name: move it, and remove %s",
-				filepath.Join(old, name), old))
+		if _, err := os.Lstat(to); err == nil {
+			return fmt.Errorf("%s and %s are both there: remove one of them", filepath.Join(old, name), to)
 		}
 		if err := errors.Join(os.MkdirAll(filepath.Dir(to), 0o777), os.Rename(filepath.Join(old, name), to)); err != nil {
 			return err

@@ -1,6 +1,7 @@
 package pack
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"slices"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/source"
+	"github.com/imgfeed/imgfeed/shard/source/remedy"
+	"github.com/imgfeed/imgfeed/shard/source/transport"
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
@@ -34,7 +37,8 @@ func checkIndexable(path string) error {
 func (x *objectFiles) stat(path string) (o shard.IndexObject, err error) {
 	if path == "" {
 		return o, &source.FormatError{Path: x.split.Path, Msg: x.split.Format +
-			" cannot be indexed, as its images lie in no file byte for byte: pack it (imgshard build)"}
+			" cannot be indexed, as its images lie in no file byte for byte",
+			Remedies: []remedy.Remedy{remedy.Pack.With("FILE", cmp.Or(transport.Archive(x.split.Path), x.split.Path))}}
 	}
 	if err := checkIndexable(path); err != nil {
 		return o, err

@@ -219,7 +219,7 @@ func TestIndexRefuses(t *testing.T) {
 		"CIFAR":  writeTree(t, filepath.Join(dir, "cifar-10-batches-bin"), sourcetest.CIFARBinary(sourcetest.CIFARBatches(3))),
 	} {
 		_, err := build(path, filepath.Join(dir, name, "set"), Options{Index: true})
-		if err == nil || !strings.Contains(err.Error(), "cannot be indexed, as its images lie in no file byte for byte: pack it (imgshard build)") {
+		if err == nil || !strings.Contains(err.Error(), "cannot be indexed, as its images lie in no file byte for byte\n  to pack it instead:\n    imgshard build "+path) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if sets, err := filepath.Glob(filepath.Join(dir, name, "set*/*")); err != nil || len(sets) > 0 {

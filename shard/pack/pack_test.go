@@ -209,8 +209,8 @@ func TestRejects(t *testing.T) {
 
 func TestNoImageAtAll(t *testing.T) {
 	dir := t.TempDir()
-	src := writeTree(t, filepath.Join(dir, "train"), map[string][]byte{"a/x": []byte("text"), "b/y": []byte("text")})
-	if _, err := build(src, "", Options{}); err == nil || !strings.Contains(err.Error(), "has no image") || !strings.Contains(err.Error(), "a/x") {
+	src := writeTree(t, filepath.Join(dir, "train"), map[string][]byte{"a/x.jpg": []byte("text"), "b/y.jpg": []byte("text")})
+	if _, err := build(src, "", Options{}); err == nil || !strings.Contains(err.Error(), "has no image: 2 files were read, such as ") {
 		t.Errorf("error %v", err)
 	}
 	requireNothing(t, dir, "train")

@@ -51,14 +51,14 @@ func TestDamagedZips(t *testing.T) {
 		data []byte
 		want string
 	}{
-		"damaged.zip": {damaged, "damaged.zip/a/1.jpg: zip: checksum error: the zip is damaged there: get it again, or leave out by --exclude the images that unzip -t names"},
-		"x.z01":       {whole, "x.z01: a part of a split zip, which is not read: zip -s 0 FILE.zip --out WHOLE.zip joins the parts"},
-		"front.zip":   {whole[40:], "> val.csv makes one"},
+		"damaged.zip": {damaged, "damaged.zip/a/1.jpg: zip: checksum error: the zip is damaged there: get it again, or leave out the images that unzip -t names; to leave out the samples with the keys in a file, add --exclude FILE"},
+		"x.z01":       {whole, "x.z01: a part of a split zip, which is not read\n  to join its parts:\n    zip -q -s 0 " + dir + "/x.zip --out " + dir + "/x-whole.zip && imgshard build " + dir + "/x-whole.zip"},
+		"front.zip":   {whole[40:], "begins with path,label"},
 		"cut.zip":     {whole[:len(whole)-30], "download is incomplete"},
 		"up.zip":      {zipOf(t, map[string][]byte{"a/x.jpg": nil, "b/../../x.jpg": nil}), "climbs out"},
 		"abs.zip":     {zipOf(t, map[string][]byte{"/a/x.jpg": nil}), "absolute"},
 		"both.zip":    {zipOf(t, map[string][]byte{"a": nil, "a/x.jpg": nil}), "duplicate entries"},
-		"tars.zip":    {zipOf(t, map[string][]byte{"a.tar": nil, "b.tar": nil}), "unpack the zip"},
+		"tars.zip":    {zipOf(t, map[string][]byte{"a.tar": nil, "b.tar": nil}), "to unpack it, and build its folder:\n    unzip -q " + dir + "/tars.zip -d " + dir + "/tars-unpacked && imgshard build "},
 		"empty.zip":   {zipOf(t, map[string][]byte{"x/": nil}), "x"},
 	} {
 		path := sourcetest.Write(t, filepath.Join(dir, name), tc.data)

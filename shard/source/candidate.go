@@ -12,10 +12,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/labelrule"
+	"github.com/imgfeed/imgfeed/shard/source/remedy"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
@@ -79,7 +79,7 @@ func look(path string, opts Options, t transport.Tree) (*candidate, error) {
 		c.folder, err = listFolder(t, path)
 		return c, err
 	case t != transport.FileSystem{}:
-		return nil, transport.Refuse(path, "a file in a zip, of which only folders of images are read: unpack the zip")
+		return nil, transport.Refuse(path, "a file in a zip, of which only folders of images are read").Or(transport.Unpack(path)...)
 	}
 	if err := unreadFile(path, ""); err != nil {
 		return nil, err
@@ -152,6 +152,16 @@ func isShardSet(path string) bool {
 	return err == nil || errors.As(err, &corrupt) || errors.As(err, &unsupported)
 }
 
+// zips are the archives in a folder that must be given themselves.
+func (f *folder) zips() (zips []string) {
+	for i := 0; f != nil && i < len(f.files); i++ {
+		if strings.EqualFold(filepath.Ext(f.files[i]), ".zip") {
+			zips = append(zips, f.files[i])
+		}
+	}
+	return zips
+}
+
 // tars splits the files into those with a tar's extension and the others.
 func (f *folder) tars() (tars, others []string) {
 	for _, name := range f.files {
@@ -206,19 +216,27 @@ func (c *candidate) unknown() error {
 	switch {
 	case c.front != nil:
 	case c.folder == nil:
-		return &FormatError{Path: c.path, Err: transport.ErrNotTar, Msg: "neither a tar nor a tar.gz, a zip or a parquet file. Of a " +
-			"single image give the folder. A list of images is called .csv, .tsv or .jsonl and begins with path,label: of lines such as " +
-			"a.jpg 3, (echo path,label; tr ' ' , < val.txt) > val.csv makes one"}
+		no := &FormatError{Path: c.path, Err: transport.ErrNotTar, Msg: "neither a tar nor a tar.gz, a zip or a parquet file. Of a " +
+			"single image give the folder. A list of images is called .csv, .tsv or .jsonl and begins with path,label"}
+		if strings.EqualFold(filepath.Ext(c.path), ".txt") {
+			return no.Or(remedy.CaffeList.Of(c.path, strings.TrimSuffix(c.path, filepath.Ext(c.path))))
+		}
+		return no
 	case len(c.sets) > 0:
 		msg = "the folder holds only shard sets (" + strings.Join(c.sets, ", ") + ")"
 	case len(c.folders)+len(c.files) == 0:
 		msg = "the folder is empty"
 	}
+	no := &FormatError{Path: c.path, Err: errors.ErrUnsupported}
+	for _, name := range c.zips() {
+		no.Or(remedy.Archive.With("FILE", filepath.Join(c.path, name)))
+	}
 	var names []string
 	for _, k := range kinds {
 		names = append(names, k.Name)
 	}
-	return &FormatError{Path: c.path, Msg: msg + "; wanted: " + strings.Join(names, ", "), Err: errors.ErrUnsupported}
+	no.Msg = msg + "; wanted: " + strings.Join(names, ", ")
+	return no
 }
 
 // newSplit makes the only split of a candidate.
@@ -313,7 +331,7 @@ func (c *candidate) bySplit(names []string, open func(c *candidate, files []stri
 			return nil, err
 		}
 		if name == "test" && len(splits) > 0 && !c.opts.Test && s.Unlabelled() {
-			splits[0].Note("the test images have no labels and are left out: --test takes them, with the label -1")
+			splits[0].Note("the test images have no labels and are left out; %v", remedy.Unlabelled)
 			continue
 		}
 		splits = append(splits, s)
@@ -337,7 +355,8 @@ func (c *candidate) member(i int) (tarMember, error) {
 	f, w := c.front, transport.Walk{Ctx: context.Background()}
 	for len(f.members) <= i {
 		if f.end == nil && len(f.members) == tarMembersMax {
-			f.end = transport.Refuse(c.path, "the first %d members do not tell what it is: unpack it and build its folder", tarMembersMax)
+			f.end = transport.Refuse(c.path, "the first %d members do not tell what it is", tarMembersMax).Or(
+				transport.Unpack(c.path)...)
 		}
 		if f.end != nil {
 			return tarMember{}, f.end
@@ -347,33 +366,32 @@ func (c *candidate) member(i int) (tarMember, error) {
 			f.end = err
 			continue
 		}
-		f.members = append(f.members, tarMember{h.Name, h.Typeflag, h.Typeflag == tar.TypeReg && looksLikeImage(f.tar)})
+		f.members = append(f.members, tarMember{h.Name, h.Typeflag, h.Typeflag == tar.TypeReg && transport.LooksLikeImage(f.tar)})
 	}
 	return f.members[i], nil
 }
 
-// first returns the first member that can tell the format of a tar: not a folder, and not a file like a README.
+// first returns the first member that can tell the format of a tar: an image or a tar, wherever other files stand, or else the first file
+// in a folder.
 func (c *candidate) first() (tarMember, error) {
+	var other tarMember
 	for i := 0; ; i++ {
 		m, err := c.member(i)
-		if err == io.EOF {
-			err = transport.Refuse(c.path, "the tar has no files")
-		}
-		if err == nil {
+		switch {
+		case err != nil && other.name != "" && c.stdin == nil:
+			return other, nil
+		case err == io.EOF:
+			return m, transport.Refuse(c.path, "the tar has no files")
+		case err == nil:
 			err = c.tar.NoLabel(m.name)
 		}
-		beside := !strings.Contains(m.name, "/") && !m.image && !transport.NamedTar(m.name)
-		if err != nil || m.kind != tar.TypeDir && !beside {
+		if err != nil || m.kind != tar.TypeDir && (m.image || transport.NamedTar(m.name)) {
 			return m, err
 		}
+		if other.name == "" && m.kind != tar.TypeDir && strings.Contains(m.name, "/") {
+			other = m
+		}
 	}
-}
-
-// looksLikeImage tells by its first bytes that a file is an image.
-func looksLikeImage(r io.Reader) bool {
-	head := make([]byte, 12)
-	n, _ := io.ReadFull(r, head)
-	return imagefile.Sniff(head[:n]) != imagefile.Unknown
 }
 
 // newStdin is the candidate on standard input: a tar.
@@ -385,7 +403,7 @@ func newStdin(opts Options) (*candidate, error) {
 	t, err := transport.NewTarReader(transport.StdinName, in.Peek())
 	if errors.Is(err, transport.ErrNotTar) {
 		err = &FormatError{Path: transport.StdinName, Err: err, Msg: "neither a tar nor a tar.gz, which alone are read from it: " +
-			"save anything else as a file, or unpack the tar by zstd -dc, bzip2 -dc or xz -dc"}
+			"save anything else as a file, and decompress the tar by zstd -dc, bzip2 -dc or xz -dc first"}
 	}
 	if err != nil {
 		return nil, err

@@ -41,15 +41,15 @@ func TestMistakenClasses(t *testing.T) {
 		want  []string
 	}{
 		"a folder between": {paths("data/cat/1.jpg", "data/cat/2.jpg", "data/dog/3.jpg"), []string{"data holds no image itself", "(cat, dog)", "--classes-from 2", "--force-classes"}},
-		"splits between":   {paths("images/train/cat/1.jpg", "images/val/cat/2.jpg"), []string{"images holds no image itself", "(train/cat, val/cat), which look like splits: "}},
-		"sets as splits":   {paths("training_set/cat/1.jpg", "test_set/cat/2.jpg", "test_set/dog/2.jpg"), []string{"test_set holds no image itself", "(cat, dog), which look like splits: build each by itself"}},
+		"splits between":   {paths("images/train/cat/1.jpg", "images/val/cat/2.jpg"), []string{"images holds no image itself", "(train/cat, val/cat), which look like splits"}},
+		"sets as splits":   {paths("training_set/cat/1.jpg", "test_set/cat/2.jpg", "test_set/dog/2.jpg"), []string{"test_set holds no image itself", "(cat, dog), which look like splits"}},
 
 		"one class":             {paths("cat/1.jpg", "cat/2.jpg"), []string{"one class only, cat"}},
 		"a split of another":    {paths("cat/1.jpg", "dog/2.jpg", "test/3.jpg"), []string{"not called as classes are (test)"}},
 		"two names of no class": {paths("cat/1.jpg", "train/2.jpg", "data/3.jpg"), []string{"(data, train)"}},
 		"groups among classes":  {paths("cat/1.jpg", "birds/owl/2.jpg", "birds/tit/3.jpg"), []string{"birds holds no image itself", "(owl, tit)"}},
 		"Kaggle's Intel": {paths("seg_train/seg_train/forest/1.jpg", "seg_train/seg_train/sea/2.jpg", "seg_test/seg_test/forest/3.jpg", "seg_test/seg_test/sea/3.jpg",
-			"seg_pred/seg_pred/4.jpg"), []string{"(seg_test/forest, seg_test/sea), which look like splits: build each by itself"}},
+			"seg_pred/seg_pred/4.jpg"), []string{"(seg_test/forest, seg_test/sea), which look like splits"}},
 		"two archives":    {paths("a1/images/cat/1.jpg", "a1/images/dog/2.jpg", "a2/images/cat/3.jpg", "a2/images/dog/4.jpg"), []string{"a1 holds no image itself", "(images/cat, images/dog)", "--classes-from 3"}},
 		"wnids missing":   {paths(most...), []string{"950 of ILSVRC2012's 1,000 classes", "complete the copy"}},
 		"another folder":  {paths(extra...), []string{"1000 wnids and beside them ILSVRC2012_img_val"}},
@@ -63,6 +63,9 @@ func TestMistakenClasses(t *testing.T) {
 		for _, root := range roots {
 			if name == "a folder between" && filepath.Ext(root) == ".zip" {
 				continue // which is read as its only folder
+			}
+			if strings.Contains(strings.Join(tc.want, ""), "look like splits") && filepath.Ext(root) != ".tar" {
+				continue // they are splits, see TestSplitsOfAFolder
 			}
 			_, err := items(open(t, root, Options{}))
 			if err != nil && strings.Contains(err.Error(), "look like splits") && strings.Contains(err.Error(), "--classes-from") {
@@ -91,14 +94,83 @@ func TestConfigurations(t *testing.T) {
 	} {
 		dir := writeTree(t, t.TempDir(), files)
 		for _, path := range []string{dir, sourcetest.Write(t, filepath.Join(t.TempDir(), "x.tar"), sourcetest.TarOfTree(t, files, "", 3))} {
-			if err := refusal(path, Options{}); err == nil || !strings.Contains(err.Error(), name+" holds parquet files and no images, as a configuration at Hugging Face does: build") {
-				t.Errorf("%s: %v", path, err)
+			want := name + " holds parquet files and no images, as a configuration at Hugging Face does"
+			if name == "default" && path == dir { // which holds splits, and is opened
+				want = "default/train/0000.parquet: does not end as parquet files do"
+			}
+			if err := refusal(path, Options{}); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v, want %q", path, err, want)
 			}
 		}
 	}
 	if err := refusal(sourcetest.Write(t, filepath.Join(t.TempDir(), "x.zip"), zipOf(t, paths("train/0000.parquet", "validation/0000.parquet"))), Options{}); err == nil ||
-		!strings.Contains(err.Error(), "parquet in a zip is not read: unpack the zip") {
+		!strings.Contains(err.Error(), "parquet in a zip is not read\n  to unpack it") {
 		t.Errorf("a zip: %v", err)
+	}
+}
+
+// TestFolderWithoutImages finds folders among the classes that hold files and no image, by content where no name tells it.
+func TestFolderWithoutImages(t *testing.T) {
+	for name, tc := range map[string]struct{ file, content, want string }{
+		"checkpoints":   {"checkpoints/last.pt", "PK\x03\x04", "1 folder among the classes holds no image (checkpoints)"},
+		"logs":          {"logs/events.out.tfevents.17", "x", "holds no image (logs)"},
+		"no extension":  {"notes/README", "read me", "holds no image (notes)"},
+		"deeper":        {"runs/a/b/x.txt", "x", "holds no image (runs)"},
+		"other names":   {"owl/1.JPG_large", jpegStart, ""},
+		"no name":       {"owl/1", jpegStart, ""},
+		"a broken file": {"owl/1.jpg", "", ""},
+	} {
+		files := paths("cat/1.jpg", "dog/2.jpg")
+		files[tc.file] = []byte(tc.content)
+		dir := t.TempDir()
+		for _, path := range []string{writeTree(t, filepath.Join(dir, "G"), files), sourcetest.Write(t, filepath.Join(dir, "x.tar"), sourcetest.TarOfTree(t, files, "", 3)),
+			sourcetest.Write(t, filepath.Join(dir, "x.zip"), zipOf(t, files))} {
+			err := refusal(path, Options{})
+			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("%s, %s: %v, want %q", name, filepath.Base(path), err, tc.want)
+			}
+			s := open(t, path, Options{ForceClasses: true})
+			if got := mustItems(t, s); got[tc.file].data != tc.content || len(s.Classes()) != 3 {
+				t.Errorf("%s, %s: insisted on: %v of the classes %q", name, filepath.Base(path), got, s.Classes())
+			}
+		}
+	}
+}
+
+// TestImagesAboveTheLevel does not leave out images by a level of classes that is too deep for them.
+func TestImagesAboveTheLevel(t *testing.T) {
+	files := paths("a/airfield/1.jpg", "a/apt/in/2.jpg", "a/apt/out/3.jpg", "b/bar/4.jpg")
+	dir := writeTree(t, t.TempDir(), files)
+	for level, want := range map[int]string{0: "a holds no image itself", 2: "apt holds no image itself", 3: "2 images lie above the folders of level 3"} {
+		if err := refusal(dir, Options{ClassesFrom: level}); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "--classes-from") {
+			t.Errorf("level %d: %v", level, err)
+		}
+	}
+}
+
+// TestFilesBeforeImages reads tars that begin with other files as those that end with them.
+func TestFilesBeforeImages(t *testing.T) {
+	other := func(name string) sourcetest.File { return sourcetest.File{Name: name, Data: []byte("text")} }
+	image := func(name string) sourcetest.File { return sourcetest.File{Name: name, Data: []byte(jpegStart)} }
+	for name, files := range map[string][]sourcetest.File{
+		"a licence":     {other("fl/LICENSE.txt"), image("fl/daisy/1.jpg"), image("fl/tulip/2.jpg")},
+		"annotations":   {other("fl/xml/1.xml"), other("fl/xml/2.xml"), image("fl/a/1.jpg"), image("fl/b/2.jpg")},
+		"splits":        {other("fl/a.csv"), image("fl/train/a/1.jpg"), image("fl/val/a/2.jpg")},
+		"val in folder": {other("val/README"), image("val/ILSVRC2012_val_00000001.JPEG")},
+	} {
+		var said []string
+		for range 2 {
+			err := refusal(sourcetest.Write(t, filepath.Join(t.TempDir(), "fl.tar"), sourcetest.Tar(t, files...)), Options{})
+			said = append(said, "")
+			if err != nil {
+				_, said[len(said)-1], _ = strings.Cut(err.Error(), "fl.tar: ")
+				said[len(said)-1], _, _ = strings.Cut(said[len(said)-1], "\n")
+			}
+			files = append(slices.Clone(files[1:]), files[0])
+		}
+		if said[0] != said[1] || (said[0] != "") != (name == "annotations" || name == "splits" || strings.HasPrefix(name, "val")) {
+			t.Errorf("%s first: %q; last: %q", name, said[0], said[1])
+		}
 	}
 }
 
@@ -169,7 +241,7 @@ func TestNumberedClasses(t *testing.T) {
 				t.Errorf("%s has the label %d", key, got[key].label)
 			}
 		}
-		if notes := s.Notes(); len(notes) != 1 || !strings.Contains(notes[0], "2 has the label 2; torchvision's ImageFolder, which sorts them as strings, would give it 4 (--class-order string") {
+		if notes := s.Notes(); len(notes) != 1 || !strings.Contains(notes[0], "2 has the label 2; torchvision's ImageFolder, which sorts them as strings, would give it 4; to take the order of ImageFolder, add --class-order string") {
 			t.Errorf("notes %q", notes)
 		}
 		s = open(t, root, Options{ClassOrder: dataset.ClassOrderString})

@@ -223,7 +223,7 @@ func TestFieldsThatAreNotThere(t *testing.T) {
 		"no exact float":     {`{"label": 0, "score": 16777217}`, "x=json.score:float32", "is no float32, which would round it"},
 		"no such member":     {`{"label": 0}`, "x=vec:float32", "no .vec beside the image"},
 		"text, no number":    {`{"label": 0}`, "x=txt:int64", `"one" is no number`},
-		"the type is wanted": {`{"label": 0}`, "x=mask.png", "x=mask.png:TYPE needs the type"},
+		"the type is wanted": {`{"label": 0}`, "x=mask.png", "add --field x=mask.png:TYPE"},
 	} {
 		file := fieldTar(t, tc.meta)
 		splits, err := Open(file, Options{Label: "json.label", Fields: asked(t, tc.flag)})

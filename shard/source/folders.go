@@ -1,13 +1,16 @@
 package source
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/imgfeed/imgfeed/shard/source/labelrule"
+	"github.com/imgfeed/imgfeed/shard/source/remedy"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
@@ -37,19 +40,21 @@ func openClassFolders(c *candidate) ([]*Split, error) {
 	return c.images("class folders", labelrule.ByFolder)
 }
 
+// img2datasetFiles are the names of files that img2dataset writes beside its folders and tars, which are numbered.
+var img2datasetFiles = regexp.MustCompile(`^\d{5,}(_stats)?\.(json|parquet)$`)
+
 // halfDone refuses class tars beside class folders, which leaving them out would lose, and folders that img2dataset wrote.
 func (c *candidate) halfDone() error {
 	tars, others := c.tars()
 	for _, t := range tars {
 		if _, unpacked := slices.BinarySearch(c.folders, transport.Stem(t)); !unpacked {
-			return transport.RefuseEntry(c.path, t, "class folders and class tars in one place, and this tar has no folder: "+
+			return transport.RefuseEntry(c.path, t, "class folders and class tars lie together, and this tar has no folder: "+
 				"unpack it too, or move the tars (or the folders) elsewhere")
 		}
 	}
 	for _, f := range others {
-		if c.besideImages(f) {
-			return transport.RefuseEntry(c.path, f, "lies beside folders that img2dataset wrote, which are no classes: "+
-				"--no-labels packs their images without labels")
+		if img2datasetFiles.MatchString(f) && c.besideImages(f) {
+			return transport.RefuseEntry(c.path, f, "lies beside folders that img2dataset wrote, which are no classes").Or(remedy.NoLabels)
 		}
 	}
 	return nil
@@ -67,7 +72,7 @@ func (c *candidate) enterTarFolder() error {
 	}
 	c.strip = parts[0] + "/"
 	if transport.FolderSplit(parts[1]) != "" {
-		return transport.RefuseEntry(c.path, m.name, "a tar that holds several splits: unpack it and build its folder")
+		return transport.RefuseEntry(c.path, m.name, "a tar that holds several splits").Or(transport.Unpack(c.path)...)
 	}
 	return nil
 }
@@ -170,42 +175,100 @@ var splitFolders = Kind{
 }
 
 // findSplits finds the names of the splits in a folder. A folder "train" or "val" alone makes a split only where there is no other folder,
-// since a class may be called so.
-func (f *folder) findSplits() map[string]string {
+// since a class may be called so. Folders that only have the word of a split in their names, as cars_train, are splits if most folders are
+// named so.
+func (c *candidate) findSplits() (map[string]string, error) {
 	names := make(map[string]string) // keyed by split, "" for another folder
-	for _, name := range slices.Backward(f.folders) {
+	for _, name := range slices.Backward(c.folders) {
 		names[transport.FolderSplit(name)] = name
 	}
 	train, val := names["train"] != "", names["val"] != ""
-	if len(f.folders) > 0 && !(train && val) && (names[""] != "" || !train && !val) {
-		return nil
+	if len(c.folders) > 0 && !(train && val) && (names[""] != "" || !train && !val) {
+		return c.findNamedSplits()
 	}
 	delete(names, "")
-	if !train && slices.Contains(f.files, trainTarName) {
+	if !train && slices.Contains(c.files, trainTarName) {
 		names["train"] = trainTarName
 	}
-	if !val && slices.Contains(f.files, valTarName) {
+	if !val && slices.Contains(c.files, valTarName) {
 		names["val"] = valTarName
 	}
-	return names
+	return names, nil
+}
+
+// findNamedSplits finds splits by words in the names of folders.
+func (c *candidate) findNamedSplits() (map[string]string, error) {
+	alone := len(c.folders) == 1 && transport.NamedSplit(c.folders[0]) != "" && transport.FolderSplit(c.folders[0]) == ""
+	if c.opts.ClassesFrom > 1 || c.opts.ForceClasses || !alone && !transport.AreSplits(c.folders) {
+		return nil, nil
+	}
+	names := make(map[string]string)
+	for _, name := range c.folders {
+		split := transport.NamedSplit(name)
+		if other := names[split]; split != "" && other != "" && transport.FolderSplit(other) == "" && transport.FolderSplit(name) == "" {
+			return nil, transport.Refuse(c.path, "%s and %s are both named for the split %s", other, name, split).Or(
+				remedy.Folder.With("DIR", filepath.Join(c.path, other)), remedy.Folder.With("DIR", filepath.Join(c.path, name)))
+		}
+		if transport.FolderSplit(names[split]) == "" {
+			names[split] = name
+		}
+	}
+	delete(names, "")
+	return names, nil
+}
+
+// openInner opens the only folder in that of a split, if it is named for the same split: seg_train/seg_train.
+func (c *candidate) openInner() ([]*Split, error) {
+	if len(c.folders) != 1 || len(c.files) > 0 || transport.NamedSplit(c.folders[0]) != c.split {
+		return nil, nil
+	}
+	q, err := c.child(c.folders[0], c.split)
+	if err != nil {
+		return nil, err
+	}
+	q.output = cmp.Or(c.output, c.path)
+	return q.open()
+}
+
+// openOuter opens the only folder of a folder, if it holds splits, as an archive unpacks to.
+func (c *candidate) openOuter() ([]*Split, error) {
+	if len(c.folders) != 1 || slices.ContainsFunc(c.files, func(f string) bool {
+		return transport.ImageExtension(f) || transport.FileKind(f) != ""
+	}) {
+		return nil, nil
+	}
+	q, err := c.child(c.folders[0], "")
+	if err != nil {
+		return nil, err
+	}
+	if names, err := q.findSplits(); err != nil || len(names) < 2 {
+		return nil, err
+	}
+	return openSplitFolders(q)
 }
 
 func openSplitFolders(c *candidate) ([]*Split, error) {
-	if c.folder == nil || c.part {
+	switch {
+	case c.folder == nil:
 		return nil, nil
+	case c.part:
+		return c.openInner()
 	}
-	names := c.findSplits()
+	names, err := c.findSplits()
+	if err != nil {
+		return nil, err
+	}
 	train, val := names["train"], names["val"]
 	if train == "" && val == "" {
-		return nil, nil
+		return c.openOuter()
 	}
 	both := train != "" && val != ""
 	if name := names[c.opts.Split]; both && name != "" {
 		return c.openPart(name, c.opts.Split)
 	}
 	if c.opts.Split != "" && both {
-		return nil, transport.Refuse(c.path, "holds two splits, %s and %s, which cannot both be called %q: build them one at a time",
-			train, val, c.opts.Split)
+		return nil, transport.Refuse(c.path, "holds two splits, %s and %s, which cannot both be called %q",
+			train, val, c.opts.Split).Or(remedy.Folder.With("DIR", filepath.Join(c.path, train)), remedy.Folder.With("DIR", filepath.Join(c.path, val)))
 	}
 	var splits []*Split
 	var taken []string
@@ -225,11 +288,11 @@ func openSplitFolders(c *candidate) ([]*Split, error) {
 	}
 	for _, f := range c.folders {
 		if !slices.Contains(taken, f) {
-			hint := "build it by itself if it is wanted"
-			if transport.FolderSplit(f) != "" {
-				hint += ", or --test takes it too"
+			note := fmt.Sprintf("folder %s is left out; build it by itself if it is wanted", filepath.Join(c.path, f))
+			if transport.NamedSplit(f) != "" {
+				note += "; " + remedy.Unlabelled.String()
 			}
-			splits[0].Note("folder %s is left out; %s", filepath.Join(c.path, f), hint)
+			splits[0].Note("%s", note)
 		}
 	}
 	return splits, nil

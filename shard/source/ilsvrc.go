@@ -3,9 +3,11 @@ package source
 import (
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/imgfeed/imgfeed/shard/source/labelrule"
+	"github.com/imgfeed/imgfeed/shard/source/remedy"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
@@ -22,10 +24,14 @@ var ilsvrcValidation = Kind{
 // loose returns the first image of a folder without subfolders, or of a tar with at most one; "" for any other layout.
 func (c *candidate) loose() (name string, err error) {
 	if c.folder != nil {
-		if tars, _ := c.tars(); c.given || len(c.folders) > 0 || len(c.files) == 0 || len(tars) > 0 {
+		if tars, _ := c.tars(); c.given || len(c.folders) > 0 || len(tars) > 0 {
 			return "", nil
 		}
-		return c.files[0], nil
+		i := slices.IndexFunc(c.files, transport.NamedImage)
+		if i < 0 || len(c.zips()) > 0 && !transport.ImageExtension(c.files[i]) {
+			return "", nil
+		}
+		return c.files[i], nil
 	}
 	if c.front == nil {
 		return "", nil
@@ -46,8 +52,13 @@ func openIlsvrcValidation(c *candidate) ([]*Split, error) {
 	if c.folder == nil {
 		c.strip = folder // it was packed with its name
 	}
+	ofVal := func(name string) bool { return strings.HasPrefix(name, labelrule.ValNamePrefix) }
+	if !ofVal(name) && (c.folder == nil || !slices.ContainsFunc(c.files, ofVal)) {
+		return nil, transport.RefuseEntry(c.path, first, "an image without a class folder, whose label is unknown: sort the images into a "+
+			"folder for each class, or list them in a file of CSV that begins with path,label").Or(remedy.NoLabels)
+	}
 	if _, err := labelrule.ValLabel(name); err != nil {
-		return nil, transport.RefuseEntry(c.path, first, "%v", err)
+		return nil, transport.RefuseEntry(c.path, first, "%v", err).Or(remedy.NoLabels)
 	}
 	return c.images("ILSVRC2012's validation images", labelrule.ByValName)
 }

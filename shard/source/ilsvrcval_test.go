@@ -108,7 +108,11 @@ func TestOtherImagesWithoutFolders(t *testing.T) {
 				}
 				err := refusal(p, Options{})
 				var format *FormatError
-				if !errors.As(err, &format) || !strings.Contains(err.Error(), "are called ILSVRC2012_val_00000001.JPEG to") || !strings.Contains(err.Error(), name) {
+				want := "are called ILSVRC2012_val_00000001.JPEG to"
+				if len(others) == 0 && !strings.HasPrefix(name, labelrule.ValNamePrefix) {
+					want = "sort the images into a folder for each class, or list them"
+				}
+				if !errors.As(err, &format) || !strings.Contains(err.Error(), want) || !strings.HasSuffix(err.Error(), "add --no-labels") || !strings.Contains(err.Error(), name) {
 					t.Errorf("%s, %s: error %v", name, p, err)
 				}
 			}

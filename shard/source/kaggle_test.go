@@ -92,7 +92,7 @@ func TestKaggle(t *testing.T) {
 			t.Errorf("the zip's set would stand at %s", splits[0].Output)
 		}
 	}
-	if splits, err := Open(top, Options{}); err != nil || len(splits) != 2 || !strings.Contains(strings.Join(splits[0].Notes(), "\n"), "--test takes it too") {
+	if splits, err := Open(top, Options{}); err != nil || len(splits) != 2 || !strings.Contains(strings.Join(splits[0].Notes(), "\n"), "to take images without a label as -1, add --test") {
 		t.Errorf("without --test: %v, %v", splits, err)
 	}
 	alone := open(t, filepath.Join(top, "ILSVRC/Data/CLS-LOC/test"), Options{NoLabels: true})

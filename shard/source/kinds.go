@@ -50,6 +50,15 @@ const (
 // ParseField reads NAME=SOURCE[:TYPE], as --field has it.
 func ParseField(text string) (Field, error) { return dataset.ParseField(text) }
 
+// InPlace makes the remedies of an error about a dataset commands that index it, for a program that reads it at place and lacks the flags
+// of imgshard.
+func InPlace(err error, place string) error {
+	if no, ok := errors.AsType[*FormatError](err); ok {
+		no.InPlace = place
+	}
+	return err
+}
+
 // ShownPath returns a path as people write it: that of a file behind a network is its URL.
 func ShownPath(p string) string { return transport.ShownPath(p) }
 

@@ -102,10 +102,16 @@ func TestListColumns(t *testing.T) {
 		"JSON with some":      {"x.jsonl", `{"path": "a.jpg"}` + "\n" + `{"path": "c.jpg", "label": 1}`, Options{Test: true}, "a.jpg=-1 c.jpg=1", "0 1"},
 		"JSON without":        {"x.jsonl", `{"path": "a.jpg", "label": [1]}`, Options{NoLabels: true}, "a.jpg=-1", ""},
 		"JSON by key":         {"x.txt.jsonl", `{"path": "a.jpg", "alt": "x"}`, Options{Label: "json.alt"}, "a.jpg=0", "x"},
+		"another path":        {"x.csv", "id,image_id,label\n7,a.jpg,1\n9,sub/b.jpg,0\n", Options{Path: "image_id"}, "a.jpg=1 sub/b.jpg=0", "0 1"},
+		"path by number":      {"x.csv", "id,image_id,label\n7,a.jpg,1\n9,sub/b.jpg,0\n", Options{Path: "2"}, "a.jpg=1 sub/b.jpg=0", "0 1"},
+		"no extensions":       {"x.csv", "path,label\na,1\nsub/b,0\n", Options{}, "a.jpg=1 sub/b.jpg=0", "0 1"},
+		"a path in JSON":      {"x.jsonl", `{"image": {"id": "a"}, "label": 1}`, Options{Path: "image.id"}, "a.jpg=1", "0 1"},
+		"slashes":             {"x.csv", "path,label\n/a.jpg,1\n/sub/b.jpg,0\n", Options{Images: "DIR"}, "a.jpg=1 sub/b.jpg=0", "0 1"},
 		"absolute":            {"x.csv", "path,label\nDIR/a.jpg,1\nDIR/sub/b.jpg,0\n", Options{}, "a.jpg=1 sub/b.jpg=0", "0 1"},
 	} {
 		file := listOf(t, tc.file, "")
 		sourcetest.Write(t, file, []byte(strings.ReplaceAll(tc.text, "DIR", filepath.Dir(file))))
+		tc.opts.Images = strings.ReplaceAll(tc.opts.Images, "DIR", filepath.Dir(file))
 		s := open(t, file, tc.opts)
 		if got := shown(t, s); got != tc.want || tc.classes != "" && strings.Join(s.Classes(), " ") != tc.classes {
 			t.Errorf("%s: %s, classes %q; want %s", name, got, s.Classes(), tc.want)
@@ -136,6 +142,10 @@ func TestListOfSplits(t *testing.T) {
 	if got := shown(t, open(t, file, Options{Split: "val"})); got != "c.jpg=1" {
 		t.Errorf("val alone: %s", got)
 	}
+	blank := listOf(t, "blank.csv", "path,label,split\na.jpg,1,\nc.jpg,0,train\n")
+	if got := shown(t, open(t, blank, Options{Split: "train"})); got != "c.jpg=0" {
+		t.Errorf("train of a list with blanks: %s", got)
+	}
 	if _, err := Open(file, Options{Split: "more"}); err == nil || !strings.Contains(err.Error(), `no row is of the split "more"`) {
 		t.Error(err)
 	}
@@ -152,13 +162,13 @@ func TestListsThatAreWrong(t *testing.T) {
 		want       string
 	}{
 		"a file is missing":    {"x.csv", "path,label\na.jpg,1\nnone.jpg,0\nsub/none.jpg,0\n", Options{}, "x.csv: line 3: there is no file DIR/none.jpg (2 lines name no file): complete"},
-		"all are missing":      {"x.csv", "path,label\np/a.jpg,1\np/b.jpg,0\n", Options{}, "--images DIR names the folder"},
+		"all are missing":      {"x.csv", "path,label\np/a.jpg,1\np/b.jpg,0\n", Options{}, "(2 lines name no file); to begin the paths in another folder, add --images"},
 		"twice":                {"x.csv", "path,label\na.jpg,1\nc.jpg,0\n./a.jpg,1\n", Options{}, "x.csv: line 4: names the image of line 2 again (a.jpg)"},
 		"a fraction":           {"x.csv", "path,label\na.jpg,1\nc.jpg,0.5\n", Options{}, "line 3: the label \"0.5\" is no whole number"},
 		"names and numbers":    {"x.csv", "path,label\na.jpg,1\nc.jpg,cat\n", Options{}, `line 3: the label "cat" is a name, and others are numbers (1)`},
 		"negative":             {"x.csv", "path,label\na.jpg,1\nc.jpg,-2\n", Options{}, "line 3: the label -2 is not from 0"},
 		"no label":             {"x.csv", "path,label\na.jpg,1\nc.jpg,\n", Options{}, "line 3: no label"},
-		"no column of labels":  {"x.csv", "path,x\na.jpg,1\n", Options{}, `x.csv: has no column "label" of labels (path, x): --label COLUMN names it`},
+		"no column of labels":  {"x.csv", "path,x\na.jpg,1\n", Options{}, `x.csv: has no column "label" of labels (path, x), which can be named by number too, from 1 on; to take another column for the labels, add --label COLUMN`},
 		"no such column":       {"x.csv", "path,x,y\na.jpg,1,2\n", Options{Label: "z"}, `has no column "z" of labels (path, x, y)`},
 		"no header":            {"x.csv", "a.jpg,1\nc.jpg,0\n", Options{}, `x.csv: has no column "path" (a.jpg, 1): the first line names the columns in UTF-8, as path,label`},
 		"another number":       {"x.csv", "path,label\na.jpg,1\nb,c.jpg,0\n", Options{}, "line 3: wrong number of fields: put a field with the delimiter or a quotation mark in quotes"},
@@ -167,14 +177,17 @@ func TestListsThatAreWrong(t *testing.T) {
 		"a stray quote":        {"x.csv", "path,label\na.jpg,1\nc\".jpg,0\n", Options{}, "line 3: bare \" in non-quoted-field: put a field with the delimiter or a quotation mark in quotes"},
 		"climbing":             {"x.csv", "path,label\na.jpg,1\n../c.jpg,0\n", Options{}, `line 3: "../c.jpg" is a name that climbs out`},
 		"elsewhere":            {"x.csv", "path,label\na.jpg,1\n/etc/passwd,0\n", Options{}, `line 3: "/etc/passwd" does not lie in DIR`},
-		"an address":           {"x.csv", "path,label\na.jpg,1\ns3://bucket/c.jpg,0\n", Options{}, "--images DIR or URL names the place"},
+		"slashes":              {"x.csv", "path,label\n/a.jpg,1\n/sub/b.jpg,0\n", Options{}, `line 2: "/a.jpg" does not lie in DIR; to begin the paths in another folder, add --images DIR`},
+		"blank splits":         {"x.csv", "path,label,split\na.jpg,1,val\nc.jpg,0,\nd.jpg,0,\n", Options{}, "line 3: no split, and other lines have one: write it in 2 lines; to take one split alone, add --split val"},
+		"no such path":         {"x.csv", "path,label\na.jpg,1\n", Options{Path: "id"}, `has no column "id" (path, label)`},
+		"an address":           {"x.csv", "path,label\na.jpg,1\ns3://bucket/c.jpg,0\n", Options{}, "does not lie in DIR; to begin the paths in another folder, add --images"},
 		"a folder":             {"x.csv", "path,label\na.jpg,1\nsub,0\n", Options{}, "line 3: sub is a folder"},
 		"a strange split":      {"x.csv", "path,label,split\na.jpg,1,fold3\n", Options{}, `line 2: the split "fold3" is none`},
 		"empty":                {"x.csv", "", Options{}, "names no images"},
 		"no JSON":              {"x.jsonl", `{"path": "a.jpg", "label": 1}` + "\n{", Options{}, "line 2: no JSON object"},
 		"a JSON label":         {"x.jsonl", `{"path": "a.jpg", "label": [1]}`, Options{}, `line 1: "label": is [1], no string or number`},
 		"no path in JSON":      {"x.jsonl", `{"url": "a.jpg", "label": 1}`, Options{}, `line 1: no path: each line names an image`},
-		"no list":              {"x.txt", "a.jpg 3\n", Options{}, "is called .csv, .tsv or .jsonl and begins with path,label: of lines such as a.jpg 3, (echo path,label;"},
+		"no list":              {"x.txt", "a.jpg 3\n", Options{}, "is called .csv, .tsv or .jsonl and begins with path,label\n  to make a list of lines such as a.jpg 3:\n    (echo path,label;"},
 		"a list in no tar":     {"x.tar", "\x00\x01,\x02.jpg\n", Options{}, "neither a tar nor a tar.gz"},
 		"no folder of images":  {"x.csv", "path,label\na.jpg,1\n", Options{Images: "/nowhere/at/all"}, "--images names no folder"},
 		"most of ILSVRC2012":   {"x.jsonl", someWnids.String(), Options{}, "has 950 of ILSVRC2012's 1,000 classes"},
@@ -189,6 +202,23 @@ func TestListsThatAreWrong(t *testing.T) {
 		if want := strings.ReplaceAll(tc.want, "DIR", filepath.Dir(file)); err == nil || !strings.Contains(err.Error(), want) && !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: %v, want %q", name, err, want)
 		}
+	}
+}
+
+// TestListWithoutExtensions gives fields and images by names without an extension, unless two files have one.
+func TestListWithoutExtensions(t *testing.T) {
+	file := listOf(t, "x.csv", "image_id,label,score\na,1,7\nsub/b,0,9\n")
+	s := open(t, file, Options{Path: "image_id", Fields: asked(t, "score=score:int64")})
+	if got, err := fieldsOf(s); err != nil || fmt.Sprint(got["a.jpg"]["score"], got["sub/b.jpg"]["score"]) != "7 9" {
+		t.Errorf("%v, %v", got, err)
+	}
+	sourcetest.Write(t, filepath.Join(filepath.Dir(file), "a"), []byte(jpegStart+"a"))
+	if got := shown(t, open(t, file, Options{Path: "1"})); got != "a=1 sub/b.jpg=0" {
+		t.Errorf("beside a file of that name: %s", got)
+	}
+	sourcetest.Write(t, filepath.Join(filepath.Dir(file), "sub/b.png"), []byte(jpegStart))
+	if err := refusal(file, Options{Path: "1"}); err == nil || !strings.Contains(err.Error(), "line 3: sub/b may be sub/b.jpg or sub/b.png: write the extension") {
+		t.Error(err)
 	}
 }
 

@@ -270,7 +270,7 @@ func TestParquetColumns(t *testing.T) {
 	}
 	two := strings.Replace(one, `"more": [`, `"coarse": {"_type": "ClassLabel", "names": ["a"]}, "more": [`, 1)
 	two = strings.Replace(two, `"label":`, `"text": {"_type": "ClassLabel"}, "absent":`, 1)
-	for want, opts := range map[string]Options{"name that of the labels by --label": {}, "has no column \"y\"": {Label: "y"}, "has no column \"image\" with a number": {Label: "image"}} {
+	for want, opts := range map[string]Options{"to take another column for the labels, add --label": {}, "has no column \"y\"": {Label: "y"}, "has no column \"image\" with a number": {Label: "image"}} {
 		bad := sourcetest.Write(t, filepath.Join(dir, "bad.parquet"), goParquet(t, two))
 		if _, err := Open(bad, opts); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)

@@ -124,7 +124,7 @@ func TestErrorsEndWithWhatToDo(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{
-		file:                          " > val.csv makes one",
+		file:                          ".csv && imgshard build " + filepath.Join(dir, "notes.csv"),
 		empty:                         ", class folders",
 		filepath.Join(dir, "nowhere"): ": there is no such file or folder",
 	} {
@@ -199,7 +199,7 @@ func TestJunkIsSkippedAndOthersAreKept(t *testing.T) {
 			want[key] = it
 		}
 	}
-	if _, err := items(open(t, root, Options{})); err == nil || !strings.Contains(err.Error(), "no files (n03)") || !strings.Contains(err.Error(), "--force-classes") {
+	if _, err := items(open(t, root, Options{})); err == nil || !strings.Contains(err.Error(), "holds no image (n03)") || !strings.Contains(err.Error(), "--force-classes") {
 		t.Errorf("an empty class gives %v", err)
 	}
 	s := open(t, root, Options{ForceClasses: true})
@@ -266,6 +266,17 @@ func TestSplitsOfAFolder(t *testing.T) {
 		"val alone":     {[]string{"val/a/1"}, []string{"val val"}},
 		"a class train": {[]string{"train/1", "boat/2", "car/3"}, []string{"train "}},
 		"no split name": {[]string{"cat/1", "dog/2"}, []string{"train "}},
+		"sets":          {[]string{"training_set/a/1", "validation_set/a/2", "test_set/a/3"}, []string{"train training_set", "val validation_set"}},
+		"one word":      {[]string{"trainset/a/1", "valset/a/2"}, []string{"train trainset", "val valset"}},
+		"capital words": {[]string{"TrainImages/a/1", "DevImages/a/2"}, []string{"train TrainImages", "val DevImages"}},
+		"COCO's":        {[]string{"train2017/a/1", "val2017/a/2", "annotations/x.json"}, []string{"train train2017", "val val2017"}},
+		"trainval":      {[]string{"trainval_set/a/1", "test_set/a/2"}, []string{"train trainval_set"}},
+		"no val":        {[]string{"cars_train/a/1", "cars_test/a/2", "devkit/x.mat"}, []string{"train cars_train"}},
+		"one and mini":  {[]string{"train/a/1", "train_mini/a/1", "val/a/2"}, []string{"train train", "val val"}},
+		"Kaggle's Intel": {[]string{"seg_train/seg_train/sea/1", "seg_test/seg_test/sea/2", "seg_pred/seg_pred/3.jpg"},
+			[]string{"train seg_train/seg_train"}},
+		"unpacked":         {[]string{"imagenette2/train/a/1", "imagenette2/val/a/2"}, []string{"train imagenette2/train", "val imagenette2/val"}},
+		"words in classes": {[]string{"bullet_train/1", "test_tube/2", "cat/3", "dog/4", "owl/5"}, []string{"train "}},
 	} {
 		root := filepath.Join(t.TempDir(), "data")
 		for _, p := range tc.files {
@@ -285,15 +296,24 @@ func TestSplitsOfAFolder(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)
 		}
 	}
-	for path, want := range map[string]string{"/d/train": "train", "/d/ILSVRC2012_img_val.tar": "val", "/d/imagenet_validation": "val", "/d/test": "test", "/d/cats": "train", "/d/interval": "train"} {
+	for path, want := range map[string]string{"/d/train": "train", "/d/ILSVRC2012_img_val.tar": "val", "/d/imagenet_validation": "val", "/d/test": "test", "/d/cats": "train", "/d/interval": "train", "/d/val2017": "val",
+		"/d/testset": "test", "/d/HoldoutDev": "val", "/d/eval": "test", "/d/valve_testosterone": "train"} {
 		if got := transport.SplitName(path); got != want {
 			t.Errorf("split of %s is %q, want %q", path, got, want)
 		}
 	}
 }
 
+// TestSplitsOfOneName refuses two folders that are named for one split.
+func TestSplitsOfOneName(t *testing.T) {
+	dir := writeTree(t, t.TempDir(), paths("train2014/a/1.jpg", "train2017/a/2.jpg", "val2014/a/3.jpg"))
+	if _, err := Open(dir, Options{}); err == nil || !strings.Contains(err.Error(), "train2014 and train2017 are both named for the split train") {
+		t.Error(err)
+	}
+}
+
 func TestSplitsAgreeOnLabels(t *testing.T) {
-	root := writeTree(t, t.TempDir(), map[string][]byte{"train/a/1": nil, "train/b/1": nil, "train/c/1": nil, "val/c/2": nil, "val/a/2": nil})
+	root := writeTree(t, t.TempDir(), paths("train/a/1", "train/b/1", "train/c/1", "val/c/2", "val/a/2"))
 	splits, err := Open(root, Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -311,7 +331,7 @@ func TestSplitsAgreeOnLabels(t *testing.T) {
 	if got["c/2"].label != 2 || got["a/2"].label != 0 || len(splits[1].Classes()) != 3 {
 		t.Errorf("val: %v, classes %q", got, splits[1].Classes())
 	}
-	sourcetest.Write(t, filepath.Join(root, "val/d/2"), nil)
+	sourcetest.Write(t, filepath.Join(root, "val/d/2"), []byte(jpegStart))
 	splits, err = Open(root, Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -347,7 +367,7 @@ func TestWhatCannotBeReadSaysWhy(t *testing.T) {
 		{"", "the path is empty"},
 		{filepath.Join(dir, "mixed"), "class folders and class tars"},
 		{filepath.Join(dir, "nottar"), "n01.tar: neither a tar"},
-		{filepath.Join(dir, "flat"), "sort others into a folder for each class"},
+		{filepath.Join(dir, "flat"), "sort the images into a folder for each class"},
 		{filepath.Join(dir, "labelled"), "as WebDataset has it"},
 		{write("text.tar", []byte("hello")), "neither a tar"},
 		{write("nofiles.tar", tar()), "no files"},
@@ -413,7 +433,7 @@ func TestTarWithoutItsEnd(t *testing.T) {
 		"train.tar": whole[:len(whole)-end], "train.tgz": sourcetest.Gzip(t, whole[:len(whole)-end]), "classes.tar": sourcetest.Tar(t, cutInside...),
 	} {
 		path := sourcetest.Write(t, filepath.Join(t.TempDir(), name), data)
-		if _, err := items(open(t, path, Options{})); err == nil || !strings.Contains(err.Error(), "has 6 images of 3 classes, which --allow-truncated takes") {
+		if _, err := items(open(t, path, Options{})); err == nil || !strings.Contains(err.Error(), "has 6 images of 3 classes; to take the part that is here, add --allow-truncated") {
 			t.Errorf("%s: error %v", name, err)
 		}
 		s := open(t, path, Options{AllowTruncated: true})

@@ -2,11 +2,13 @@ package source
 
 import (
 	"cmp"
+	"errors"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
+	"github.com/imgfeed/imgfeed/shard/source/remedy"
 	"github.com/imgfeed/imgfeed/shard/source/table"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
@@ -50,7 +52,7 @@ func openParquetFiles(c *candidate) ([]*Split, error) {
 	case len(names) == 0:
 		return nil, nil
 	case c.tree != transport.Tree(transport.FileSystem{}):
-		return nil, transport.RefuseEntry(c.path, names[0], "parquet in a zip is not read: unpack the zip")
+		return nil, transport.RefuseEntry(c.path, names[0], "parquet in a zip is not read").Or(transport.Unpack(c.path)...)
 	}
 	return c.bySplit(names, func(c *candidate, files []string) (*Split, error) {
 		var paths []string
@@ -87,18 +89,19 @@ func newParquetSplit(c *candidate, paths []string) (*Split, error) {
 var lists = Kind{
 	Name: "list of images",
 	Forms: []string{"a CSV or TSV file that begins with path,label", "JSON lines with the keys path and label",
-		"a folder of images with metadata.csv or metadata.jsonl", "Tiny ImageNet's val/, with val_annotations.txt"},
+		"a folder with metadata.csv or metadata.jsonl, which names images in it and below", "Tiny ImageNet's val/, with val_annotations.txt"},
 	Labels: "the column of labels, or that of --label: whole numbers as they are, " +
 		"names by their place in sorted order or in --classes FILE",
-	Takes:        []string{"--classes", "--label", "--images", "--no-labels"},
+	Takes:        []string{"--classes", "--label", "--path", "--images", "--no-labels"},
 	TestLabelled: true,
 }
 
 func openList(c *candidate) ([]*Split, error) {
 	switch {
 	case c.folder != nil && c.given && table.NamedList(c.files[0]):
-		return nil, transport.RefuseEntry(c.path, c.files[0], "one of several lists: build them one at a time, the later ones with "+
-			"--classes SET, the set of the first, or join them in one list with a column split")
+		return nil, transport.RefuseEntry(c.path, c.files[0], "one of several lists: build them one at a time, the first "+
+			"alone and the later ones with its labels, or join them in one list with a column split").Or(
+			remedy.Folder.With("DIR", filepath.Join(c.path, c.files[0])))
 	case c.folder != nil:
 		return openListInFolder(c)
 	case c.front != nil:
@@ -115,29 +118,39 @@ func openList(c *candidate) ([]*Split, error) {
 			return nil, transport.Refuse(root, "--images names no folder")
 		}
 	}
-	return c.openListFile(c.path, root)
+	return c.openListFile(table.Location{Tree: transport.FileSystem{}, File: c.path, Root: root})
 }
 
 // openListInFolder opens a folder of images with a list of their labels: the validation images of Tiny ImageNet, or Hugging Face's
-// imagefolder (https://huggingface.co/docs/datasets/image_dataset).
+// imagefolder (https://huggingface.co/docs/datasets/image_dataset). If its folders are of splits, they tell the splits of the list.
 func openListInFolder(c *candidate) ([]*Split, error) {
 	if slices.Contains(c.files, table.TinyAnnotations) && slices.Equal(c.folders, []string{"images"}) {
-		return c.openListFile(filepath.Join(c.path, table.TinyAnnotations), filepath.Join(c.path, "images"))
-	}
-	if len(c.folders) > 0 || c.tree != transport.Tree(transport.FileSystem{}) || !slices.ContainsFunc(c.files, transport.NamedImage) {
-		return nil, nil
+		return c.openListFile(table.Location{Tree: c.tree, File: filepath.Join(c.path, table.TinyAnnotations), Root: filepath.Join(c.path, "images")})
 	}
 	for _, name := range []string{"metadata.csv", "metadata.jsonl"} {
-		if slices.Contains(c.files, name) {
-			return c.openListFile(filepath.Join(c.path, name), c.path)
+		if c.given || !slices.Contains(c.files, name) {
+			continue
 		}
+		splits, err := c.findSplits()
+		if err != nil {
+			return nil, err
+		}
+		of := make(map[string]string)
+		for split, folder := range splits {
+			of[folder] = split
+		}
+		parts, err := c.openListFile(table.Location{Tree: c.tree, File: filepath.Join(c.path, name), Root: c.path, Whole: true, Folders: of})
+		if errors.Is(err, table.ErrNoColumn) && len(c.folders) > 0 && len(c.opts.Fields) == 0 { // the folders are the classes
+			continue
+		}
+		return parts, err
 	}
 	return nil, nil
 }
 
 // openListFile makes a split of a list, or one for each value of its column "split". It returns no splits if the file is not a list.
-func (c *candidate) openListFile(file, root string) ([]*Split, error) {
-	parts, err := table.ReadLists(file, root, c.opts)
+func (c *candidate) openListFile(p table.Location) ([]*Split, error) {
+	parts, err := table.ReadLists(p, c.opts)
 	var splits []*Split
 	for _, l := range parts {
 		splits = append(splits, c.one(l.Name()).newSplit("a list of images", l))

@@ -27,13 +27,13 @@ func TestNoLabels(t *testing.T) {
 		error string // without --no-labels
 	}{
 		{writeTree(t, filepath.Join(dir, "flat"), flat), "1.jpg 2.jpg deep/down/3.png", ""},
-		{writeTree(t, filepath.Join(dir, "only"), paths("1.jpg", "2.jpg")), "1.jpg 2.jpg", "without labels by --no-labels"},
+		{writeTree(t, filepath.Join(dir, "only"), paths("1.jpg", "2.jpg")), "1.jpg 2.jpg", "add --no-labels"},
 		{writeTree(t, filepath.Join(dir, "beside"), beside), "a/000.jpg", "one class only"},
 		{sourcetest.Write(t, filepath.Join(dir, "flat.tar"), sourcetest.TarOfTree(t, flat, "", 1)), "1.jpg 2.jpg deep/down/3.png", "--no-labels"},
 		{sourcetest.Write(t, filepath.Join(dir, "flat.zip"), zipOf(t, flat)), "1.jpg 2.jpg deep/down/3.png", ""},
-		{sourcetest.Write(t, filepath.Join(dir, "pairs.tar"), pairs), "000 001", "--no-labels takes the images without"},
-		{writeTree(t, filepath.Join(dir, "tars"), hub), "000 001", "--no-labels takes the images without"},
-		{writeTree(t, filepath.Join(dir, "files"), written), "00000/000.jpg 00001/001.jpg", "--no-labels packs their images"},
+		{sourcetest.Write(t, filepath.Join(dir, "pairs.tar"), pairs), "000 001", "add --no-labels"},
+		{writeTree(t, filepath.Join(dir, "tars"), hub), "000 001", "add --no-labels"},
+		{writeTree(t, filepath.Join(dir, "files"), written), "00000/000.jpg 00001/001.jpg", "img2dataset wrote, which are no classes; to take the images without labels, add --no-labels"},
 		{writeTree(t, filepath.Join(dir, "classes"), paths("cat/1.jpg", "dog/2.jpg")), "cat/1.jpg dog/2.jpg", ""},
 		{writeTree(t, filepath.Join(dir, "splits"), splits), "1.jpg 2.jpg", "--no-labels"},
 		{filepath.Join(writeTree(t, filepath.Join(dir, "list"), list), "names.csv"), "i/a.jpg i/b.jpg", ""},
@@ -58,6 +58,17 @@ func TestNoLabels(t *testing.T) {
 		}
 		if tc.error != "" && (err == nil || !strings.Contains(err.Error(), tc.error)) {
 			t.Errorf("%s, with labels: %v, want %q", tc.path, err, tc.error)
+		}
+	}
+	nested := paths("images/train2017/1.jpg", "images/val2017/2.jpg", "images/more/3.jpg", "labels/train2017/1.txt", "labels/val2017/2.txt")
+	for _, path := range []string{writeTree(t, filepath.Join(dir, "G"), nested), sourcetest.Write(t, filepath.Join(dir, "G.tar"), sourcetest.TarOfTree(t, nested, "", 1))} {
+		err := refusal(path, Options{NoLabels: true})
+		if err == nil || !strings.Contains(err.Error(), "holds folders of several splits (images/more, images/train2017, images/val2017), and this would join them; to take it as it is, add --force-classes\n") ||
+			strings.HasSuffix(path, "G") != strings.HasSuffix(err.Error(), "imgshard build "+path+"/images --no-labels") {
+			t.Errorf("%s: %v", path, err)
+		}
+		if got := mustItems(t, open(t, path, Options{NoLabels: true, ForceClasses: true})); len(got) != 3 {
+			t.Errorf("%s, insisted on: %v", path, got)
 		}
 	}
 	captioned := open(t, filepath.Join(dir, "pairs.tar"), Options{NoLabels: true, Fields: asked(t, "caption=txt")})

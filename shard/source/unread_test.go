@@ -1,6 +1,7 @@
 package source
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -15,8 +16,8 @@ func TestUnreadFormats(t *testing.T) {
 		"data-0000.arrow":         "to_parquet(",
 		"train-images-idx3-ubyte": "imgfeed.from_torch",
 		"x.npz":                   "a file of numpy arrays",
-		"x.lst":                   "cat x.lst) > x.tsv",
-		"x.tar.zst":               "zstd -dc FILE | imgshard build - -o OUT",
+		"x.lst":                   "x.lst) > ",
+		"x.tar.zst":               "x.tar.zst | imgshard build - -o ",
 	} {
 		dir := writeTree(t, t.TempDir(), map[string][]byte{file: []byte("PK\x03\x04"), "dataset_info.json": []byte("{}")})
 		for _, path := range []string{dir, filepath.Join(dir, file)} {
@@ -25,7 +26,7 @@ func TestUnreadFormats(t *testing.T) {
 			}
 		}
 	}
-	for file, want := range map[string]string{"a.json": "jq -c", "x.jpg": "Of a single image give the folder", "train.txt": ".csv, .tsv or .jsonl and begins with path,label"} {
+	for file, want := range map[string]string{"a.json": "JSON, of which lists have an object in each line", "x.jpg": "Of a single image give the folder", "train.txt": ".csv, .tsv or .jsonl and begins with path,label"} {
 		if _, err := Open(sourcetest.Write(t, filepath.Join(t.TempDir(), file), []byte("apple_pie/0\n")), Options{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", file, err, want)
 		}
@@ -56,6 +57,54 @@ func TestTinyImageNet(t *testing.T) {
 	}
 }
 
+// TestTinyImageNetInAZip opens the archive as it is downloaded.
+func TestTinyImageNetInAZip(t *testing.T) {
+	files := paths("t/train/n01443537/images/1.JPEG", "t/train/n01629819/images/2.JPEG", "t/val/images/val_0.JPEG", "t/val/images/val_1.JPEG")
+	files["t/val/val_annotations.txt"] = []byte("val_0.JPEG\tn01629819\t0\t32\t44\t62\nval_1.JPEG\tn01443537\t52\t55\t57\t59\n")
+	splits, err := Open(sourcetest.Write(t, filepath.Join(t.TempDir(), "t.zip"), zipOf(t, files)), Options{})
+	if err != nil || len(splits) != 2 {
+		t.Fatal(splits, err)
+	}
+	mustItems(t, splits[0])
+	splits[1].ExpectClasses(splits[0].Classes())
+	if got := mustItems(t, splits[1]); len(got) != 2 || got["val_0.JPEG"].label != 1 || got["val_1.JPEG"].label != 0 {
+		t.Errorf("%v", got)
+	}
+}
+
+// TestMetadataAboveFolders takes the labels of metadata above numbered folders, and the splits of folders below it.
+func TestMetadataAboveFolders(t *testing.T) {
+	for name, tc := range map[string]struct{ file, text, want, note string }{
+		"numbered folders": {"metadata.csv", "file_name,label\n00/1.jpg,cat\n00/2.jpg,dog\n01/3.jpg,cat\n", "train: 00/1.jpg=0 00/2.jpg=1 01/3.jpg=0",
+			"1 image that metadata.csv does not name is left out (01/4.jpg)"},
+		"JSON lines":  {"metadata.jsonl", `{"file_name": "00/1.jpg", "label": 3}` + "\n" + `{"file_name": "01/4.jpg", "label": 0}`, "train: 00/1.jpg=3 01/4.jpg=0", "2 images that"},
+		"no labels":   {"metadata.csv", "file_name,caption\n00/1.jpg,one\n", "train: 00/1.jpg=0 00/2.jpg=0 01/3.jpg=1 01/4.jpg=1", "(metadata.csv)"},
+		"no captions": {"metadata.jsonl", `{"file_name": "00/1.jpg", "caption": "one"}`, "train: 00/1.jpg=0 00/2.jpg=0 01/3.jpg=1 01/4.jpg=1", "(metadata.jsonl)"},
+		"no paths":    {"metadata.csv", "key,label\n1,2\n", "train: 00/1.jpg=0 00/2.jpg=0 01/3.jpg=1 01/4.jpg=1", "(metadata.csv)"},
+	} {
+		files := paths("00/1.jpg", "00/2.jpg", "01/3.jpg", "01/4.jpg")
+		files[tc.file] = []byte(tc.text)
+		dir := t.TempDir()
+		for _, path := range []string{writeTree(t, filepath.Join(dir, "G"), files), sourcetest.Write(t, filepath.Join(dir, "x.zip"), zipOf(t, files))} {
+			s := open(t, path, Options{})
+			if got := s.Name + ": " + shown(t, s); got != tc.want || !strings.Contains(strings.Join(s.Notes(), "\n"), tc.note) {
+				t.Errorf("%s, %s: %s, notes %q", name, filepath.Base(path), got, s.Notes())
+			}
+		}
+	}
+	files := paths("train/a/1.jpg", "train/b/2.jpg", "validation/a/3.jpg")
+	files["metadata.csv"] = []byte("file_name,label\ntrain/a/1.jpg,cat\ntrain/b/2.jpg,dog\nvalidation/a/3.jpg,dog\n")
+	splits, err := Open(writeTree(t, t.TempDir(), files), Options{})
+	if err != nil || len(splits) != 2 {
+		t.Fatal(splits, err)
+	}
+	for i, want := range []string{"train train/a/1.jpg=0 train/b/2.jpg=1 []", "val validation/a/3.jpg=1 []"} {
+		if got := fmt.Sprint(splits[i].Name, " ", shown(t, splits[i]), " ", splits[i].Notes()); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
 // TestImagefolder opens a folder of images with metadata.csv, which the package datasets calls an imagefolder.
 func TestImagefolder(t *testing.T) {
 	files := paths("train/1.jpg", "train/2.jpg")
@@ -66,7 +115,7 @@ func TestImagefolder(t *testing.T) {
 		t.Errorf("%v at %s", got, s.Output)
 	}
 	sourcetest.Write(t, filepath.Join(dir, "train/metadata.csv"), []byte("file_name,caption,more\n1.jpg,one,x\n2.jpg,two,y\n"))
-	if _, err := Open(filepath.Join(dir, "train"), Options{}); err == nil || !strings.Contains(err.Error(), `has no column "label" of labels (file_name, caption, more): --label COLUMN`) {
+	if _, err := Open(filepath.Join(dir, "train"), Options{}); err == nil || !strings.Contains(err.Error(), `has no column "label" of labels (file_name, caption, more), which can be named by number too, from 1 on; to take another column for the labels, add --label COLUMN`) {
 		t.Error(err)
 	}
 	if got := mustItems(t, open(t, filepath.Join(dir, "train"), Options{NoLabels: true, Fields: asked(t, "caption=caption")})); len(got) != 2 || got["1.jpg"].label != -1 {

@@ -107,7 +107,7 @@ func TestWebDatasetDots(t *testing.T) {
 		}
 	}
 	tar := sourcetest.Write(t, filepath.Join(t.TempDir(), "x.tar"), webDatasetTar(t, "0.image.jpg", "0", "0.cls", "0"))
-	if _, err := Open(tar, Options{}); err == nil || !strings.Contains(err.Error(), `x.tar: entry "0.image.jpg" near byte`) || !strings.Contains(err.Error(), "without a label .cls under its name: --label json.KEY") {
+	if _, err := Open(tar, Options{}); err == nil || !strings.Contains(err.Error(), `x.tar: entry "0.image.jpg" near byte`) || !strings.Contains(err.Error(), "without a label .cls under its name; to take the labels from a key") {
 		t.Error(err)
 	}
 	folder := writeTree(t, t.TempDir(), paths("a/1.jpg", "b/2.jpg"))

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
+	"github.com/imgfeed/imgfeed/shard/source/remedy"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 	"github.com/imgfeed/imgfeed/shard/source/webdataset"
 )
@@ -73,8 +74,8 @@ func sniffWebDataset(c *candidate) (is, empty bool, err error) {
 	}
 	for _, key := range slices.Sorted(maps.Keys(images)) {
 		if len(labels) > 0 || beside[key] && !strings.Contains(key, "/") {
-			return false, false, c.tar.Errorf(images[key], "an image without a label .%s under its name: --label json.KEY says which key "+
-				"of its JSON is the label, --image-key which extension the images have, --no-labels takes the images without", member)
+			return false, false, c.tar.Errorf(images[key], "an image without a label .%s under its name", member).Or(remedy.JSONLabel, remedy.ImageKey,
+				remedy.NoLabels)
 		}
 	}
 	return false, false, nil

@@ -110,7 +110,7 @@ var buildGroups = []cliutil.Group{
 	{Title: "Encoding", Flags: []string{"encoding", "codec", "resize", "interpolation", "resampler"}},
 	{Title: "Labels and fields", Flags: []string{"label", "classes", "class-order", "classes-from", "no-labels",
 		"test", "force-classes", "field"}},
-	{Title: "Samples", Flags: []string{"split", "only", "exclude", "images", "image-key", "allow-truncated", "strict"}},
+	{Title: "Samples", Flags: []string{"split", "only", "exclude", "path", "images", "image-key", "allow-truncated", "strict"}},
 }
 
 func newIndexCommand() *cobra.Command {
@@ -290,6 +290,7 @@ func addSourceFlags(fl *pflag.FlagSet, o *source.Options) {
 	fl.StringVar(&o.Label, "label", "", "label column of a parquet file or list, json.KEY of a WebDataset, or coarse (CIFAR-100)")
 	fl.StringVar(&o.ImageKey, "image-key", "", "extension of the image in WebDataset samples, e.g. jpg or image.jpg (default any image)")
 	fl.StringVar(&o.Images, "images", "", "base folder of the paths in a list of images (default the list's own folder)")
+	fl.StringVar(&o.Path, "path", "", "column of the images' paths in a list (default path or file_name)")
 	o.ClassesFrom = 1
 	fl.Var(cliutil.Int(&o.ClassesFrom, 1, source.ClassesFromMax), "classes-from", "level of the class folders below SRC")
 	fl.StringVar(&o.ClassOrder, "class-order", source.ClassOrderNumeric,

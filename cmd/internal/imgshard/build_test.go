@@ -362,7 +362,7 @@ func TestBuildTakesAnEmptyFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	src := filepath.Join(dir, "demo")
-	if _, diag, status := imgshard(t, "build", src, "-o", out); status != 1 || !strings.Contains(diag, "build "+src+"/classes, or --classes-from 2") {
+	if _, diag, status := imgshard(t, "build", src, "-o", out); status != 1 || !strings.Contains(diag, "--classes-from 2; to take it as it is, add --force-classes\n  to take the folder that is meant:\n    imgshard build "+src+"/classes\n") {
 		t.Errorf("status %d, %s", status, diag)
 	}
 	if _, diag, status := imgshard(t, "build", src, "-o", out, "--classes-from", "2"); status != 0 {

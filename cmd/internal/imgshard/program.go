@@ -57,7 +57,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 // OpenInPlace opens the dataset at place to be read where it lies, with the labels of torchvision's ImageFolder.
 func OpenInPlace(place string) ([]*source.Split, error) {
-	return source.Open(place, source.Options{ClassOrder: source.ClassOrderString})
+	splits, err := source.Open(place, source.Options{ClassOrder: source.ClassOrderString})
+	return splits, source.InPlace(err, place)
 }
 
 // Index indexes the dataset at place into the folder out, as imgshard index does, and returns the notes about it. Its progress goes to w, as
@@ -73,11 +74,12 @@ func Index(ctx context.Context, place, out string, w io.Writer) (notes []string,
 			fmt.Fprintf(show.w, "%s: %s is %s\n", s.Name, s.Path, s.Format)
 		}
 		options := pack.Options{Index: true, Progress: show.update, Warn: note}
-		return pack.BuildAll(ctx, pack.Tasks(splits, out), options, func(s pack.Summary) {
+		err = pack.BuildAll(ctx, pack.Tasks(splits, out), options, func(s pack.Summary) {
 			for _, text := range s.Notes {
 				note(text)
 			}
 		})
+		return source.InPlace(err, place)
 	})
 	return notes, err
 }

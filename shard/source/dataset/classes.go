@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/source/remedy"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
@@ -45,12 +46,12 @@ func (s *Split) relabel(own Labels) (Labels, error) {
 	l := Labels{Classes: s.expected, Of: own.Of}
 	if own.Numbered {
 		if s.first.labels.Texts && len(own.Classes) > 0 {
-			return Labels{}, transport.Refuse(s.Path, "its labels are numbers, and those of %s are names: write both alike, "+
-				"or name the numbers by --classes FILE", s.first.Path)
+			return Labels{}, transport.Refuse(s.Path, "its labels are numbers, and those of %s are names: write both alike",
+				s.first.Path).Or(remedy.NameClasses)
 		}
 		if len(own.Classes) > len(s.expected) {
-			return Labels{}, transport.Refuse(s.Path, "has the label %d, and the other split has only %d classes: "+
-				"name them all by --classes FILE, or build the splits one at a time", len(own.Classes)-1, len(s.expected))
+			return Labels{}, transport.Refuse(s.Path, "has the label %d, and the other split has only %d classes",
+				len(own.Classes)-1, len(s.expected)).Or(remedy.NameClasses)
 		}
 		return l, nil
 	}
@@ -63,14 +64,13 @@ func (s *Split) relabel(own Labels) (Labels, error) {
 	}
 	if foreign := Without(used, index); len(foreign) > 0 {
 		return Labels{}, transport.Refuse(s.Path, "%d of its %d classes are not among the %d of the other split (%s): "+
-			"the two splits' labels would not agree. Build the others by itself with --classes SET, the set of this split, "+
-			"which leaves those out", len(foreign), len(used), len(s.expected), transport.SomeNames(foreign))
+			"the two splits' labels would not agree. Give each split alone, this one with the labels of the other's set", len(foreign),
+			len(used), len(s.expected), transport.SomeNames(foreign)).Or(remedy.ClassesOf)
 	}
 	if own.Folders && len(used) < len(s.expected) && !s.Options.ForceClasses {
 		return Labels{}, transport.Refuse(s.Path, "has %d of the other split's %d classes (%s missing): complete it. "+
-			"torchvision's ImageFolder would give the two splits labels that disagree; "+
-			"--force-classes labels both by the other split's classes",
-			len(used), len(s.expected), transport.SomeNames(Without(s.expected, ClassIndex(used))))
+			"torchvision's ImageFolder would give the two splits labels that disagree",
+			len(used), len(s.expected), transport.SomeNames(Without(s.expected, ClassIndex(used)))).Or(remedy.ForceClasses)
 	}
 	s.Note("%s has %d of the other split's %d classes and is labelled by those", s.Path, len(used), len(s.expected))
 	l.Of = make([]int32, len(s.seen))
@@ -140,8 +140,8 @@ func (s *Split) SiblingClasses(classes []string) string {
 		if !differ || len(m.Classes) == 0 {
 			return ""
 		}
-		return fmt.Sprintf("%s has other classes than %s beside it, from label %d on: build it with --classes %[2]s, or both together",
-			s.Path, found.Sets["train"], label)
+		return fmt.Sprintf("%s has other classes than %s beside it, from label %d on; %v",
+			s.Path, found.Sets["train"], label, remedy.ClassesOf.With("SET", found.Sets["train"]))
 	}
 	return ""
 }
@@ -170,7 +170,7 @@ func OrderClasses(s *Split, classes []string) []string {
 		return classes
 	}
 	s.Note("the classes are numbers and stand in numeric order: %s has the label %d; torchvision's ImageFolder, "+
-		"which sorts them as strings, would give it %d "+
-		"(--class-order string does that too)", ordered[at], at, slices.Index(classes, ordered[at]))
+		"which sorts them as strings, would give it %d; %v",
+		ordered[at], at, slices.Index(classes, ordered[at]), remedy.StringOrder)
 	return ordered
 }

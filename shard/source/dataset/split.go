@@ -13,6 +13,7 @@ import (
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/wordnet"
+	"github.com/imgfeed/imgfeed/shard/source/remedy"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
@@ -29,6 +30,8 @@ type Options struct {
 	Label string
 	// ImageKey is the extension of images in WebDataset's samples, from the first dot on; empty takes any image.
 	ImageKey string
+	// Path is the column of the images' paths in a list; empty takes "path" or "file_name".
+	Path string
 	// Images is the folder where the paths of a list begin; empty takes the list's own folder.
 	Images string
 	// Stdin is read for the path StandardInput.
@@ -104,6 +107,7 @@ func Bind(path string, splits []*Split, opts Options) error {
 		{opts.Label != "", "--label", "for sources with several labels, in columns or under keys"},
 		{opts.ImageKey != "", "--image-key", "for WebDataset's tars, whose samples have files of several extensions"},
 		{opts.Images != "", "--images", "for lists of images, whose paths begin there"},
+		{opts.Path != "", "--path", "for lists of images"},
 		{opts.NoLabels, "--no-labels", "for images in folders, tars, parquet files and lists"},
 	} {
 		taken := slices.ContainsFunc(splits, func(s *Split) bool { return slices.Contains(s.Kind.Takes, o.flag) })
@@ -175,6 +179,12 @@ func (s *Split) Unlabelled() bool {
 	return ok && l.Unlabelled()
 }
 
+// TakenByContent says that a sample is not called as images are, in a layout that takes all files.
+func (s *Split) TakenByContent(key string) bool {
+	_, all := s.Layout.(interface{ AllFiles() })
+	return all && !transport.ImageExtension(key)
+}
+
 // checkCut refuses tars without their end, or notes them.
 func (s *Split) checkCut(tars []string, images, classes int) error {
 	if len(tars) == 0 {
@@ -186,8 +196,8 @@ func (s *Split) checkCut(tars []string, images, classes int) error {
 		return nil
 	}
 	return transport.Refuse(tars[0], "does not end in the two blocks of zeros that end a tar, so it was cut off (one of %d): "+
-		"get it again. What is there has %s images of %s classes, which --allow-truncated takes",
-		len(tars), bytesize.Grouped(images), bytesize.Grouped(classes))
+		"get it again. The part that is here has %s images of %s classes",
+		len(tars), bytesize.Grouped(images), bytesize.Grouped(classes)).Or(remedy.Truncated)
 }
 
 // Reopen returns the same split for another walk. Standard input can be read only once.

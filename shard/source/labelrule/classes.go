@@ -1,18 +1,21 @@
 package labelrule
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"maps"
 	"path"
-	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/wordnet"
 	"github.com/imgfeed/imgfeed/shard/source/dataset"
+	"github.com/imgfeed/imgfeed/shard/source/remedy"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
+	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
 // ClassesFromMax bounds [Options.ClassesFrom].
@@ -21,6 +24,8 @@ const ClassesFromMax = 16
 const (
 	// foldersNotedMax is how many folders within a class are remembered: it takes two to see that they may be the classes.
 	foldersNotedMax = 8
+	// filesSniffedMax bounds the files that are looked into before a class is taken to have no image.
+	filesSniffedMax = 100
 	// wnidsMissingMax bounds the missing classes of an incomplete copy of ILSVRC2012. If more are missing, it is a selection, such as
 	// ImageNet-100.
 	wnidsMissingMax = 99
@@ -28,7 +33,9 @@ const (
 
 // classCount counts the files of one class.
 type classCount struct {
-	label   int32 // the Item.Label of its files: the place of the class among those in the order of their first files
+	label   int32    // the Item.Label of its files: the place of the class among those in the order of their first files
+	images  bool     // an image is in it, by a name or by content
+	others  []string // the first keys that are not called as images are, while images is false
 	files   int
 	parquet int      // files of this name
 	direct  int      // images in the class's own folder, by their names
@@ -44,6 +51,9 @@ type classRule struct {
 	leftOut              map[string]bool // classes outside wanted
 	beside               []string        // files above all classes
 	parents              map[string]bool // the folders that the classes lie in, if those are not the source itself
+	depths               [2]int          // the fewest and the most folders above an image; 0: there is none
+	inner                string          // the name of the innermost folder of all images; "/": there are several
+	above                []string        // images above all classes
 	valImages, valDiffer int             // images named as ILSVRC2012's validation images; those in the folder of a wrong class
 }
 
@@ -58,7 +68,7 @@ func ByTar(s *dataset.Split) (Rule, error) { return newClassRule(s.Options, 1) }
 func newClassRule(o dataset.Options, level int) (c *classRule, err error) {
 	c = &classRule{level: level, counts: make(map[string]*classCount), leftOut: make(map[string]bool), parents: make(map[string]bool)}
 	if o.Classes != "" {
-		c.wanted, err = FindClassNames(nil, o)
+		c.wanted, err = FindClassNames(nil, nil, o)
 		c.index = dataset.ClassIndex(c.wanted.Names)
 	}
 	return c, err
@@ -83,6 +93,9 @@ func (c *classRule) Take(f *transport.Item) (bool, error) {
 	switch {
 	case !below:
 		c.beside = append(c.beside, f.Key)
+		if c.level > 1 && transport.ImageExtension(f.Key) {
+			c.above = append(c.above, f.Key)
+		}
 		return false, nil
 	case !c.takes(class):
 		return false, nil
@@ -93,7 +106,7 @@ func (c *classRule) Take(f *transport.Item) (bool, error) {
 		parent, _, _ := transport.KeyClass(f.Key, c.level-1)
 		c.parents[parent] = true
 	}
-	c.add(class, rest)
+	c.add(f, class, rest)
 	f.Label = c.counts[class].label
 	return true, nil
 }
@@ -150,14 +163,29 @@ func (c *classRule) class(name string) *classCount {
 }
 
 // add notes a file: rest is its path in the class's folder.
-func (c *classRule) add(class, rest string) {
+func (c *classRule) add(f *transport.Item, class, rest string) {
 	n := c.class(class)
 	n.files++
+	switch {
+	case n.images:
+	case transport.ImageExtension(rest), f.PeekImage():
+		n.images, n.others = true, nil
+	case len(n.others) < filesSniffedMax:
+		n.others = append(n.others, f.Key)
+	}
 	if path.Ext(rest) == transport.ParquetExtension {
 		n.parquet++
 	}
 	if !transport.NamedImage(rest) {
 		return
+	}
+	if depth := strings.Count(f.Key, "/"); transport.ImageExtension(rest) {
+		if name := path.Base(path.Dir(f.Key)); cmp.Or(c.inner, name) != name {
+			c.inner = "/"
+		} else {
+			c.inner = name
+		}
+		c.depths[0], c.depths[1] = min(cmp.Or(c.depths[0], depth), depth), max(c.depths[1], depth)
 	}
 	if name := path.Base(rest); strings.HasPrefix(name, ValNamePrefix) {
 		if label, err := ValLabel(name); err == nil {
@@ -182,8 +210,8 @@ func (c *classRule) Labels(s *dataset.Split) (dataset.Labels, error) {
 	switch {
 	case c.valImages >= 20 && 2*c.valDiffer > c.valImages && !s.Options.ForceClasses:
 		return dataset.Labels{}, transport.Refuse(s.Path, "%d of its %d validation images of ILSVRC2012 lie in the folder of another "+
-			"class than they have: sort them anew, or build the folder or tar of all of them, as the program knows their classes; "+
-			"--force-classes takes the folders as they are", c.valDiffer, c.valImages)
+			"class than they have: sort them anew, or give the folder or tar of all of them, as the program knows their classes",
+			c.valDiffer, c.valImages).Or(remedy.ForceClasses)
 	case c.valDiffer > 0:
 		s.Note("%s of ILSVRC2012 in the folder of another class than is known of them", bytesize.Counted(c.valDiffer,
 			"validation image lies", "validation images lie"))
@@ -220,52 +248,102 @@ func NamedNoClass(name string) bool {
 
 // check refuses classes that look like a mistake.
 func (c *classRule) check(s *dataset.Split, classes []string) error {
-	for _, err := range []error{c.checkDepth(s, classes), checkClassNames(s, classes), checkWnids(s, classes), c.checkEmpty(s, classes)} {
+	for _, err := range []error{c.checkDepth(s, classes), checkClassNames(s, classes), checkWnids(s, classes), c.checkImages(s, classes)} {
 		if err != nil {
 			return err
 		}
 	}
 	if len(classes) == 1 {
-		return refuseClasses(s, classes, "holds one class only, %s: give the folder whose folders are the classes, "+
-			"or pack its images without labels by --no-labels", classes[0])
+		return refuseClasses(s, classes, nil, "holds one class only, %s: give the folder whose folders are the classes",
+			classes[0]).Or(remedy.NoLabels, remedy.ForceClasses)
 	}
 	return nil
 }
 
-// refuseClasses is the error for classes that look like a mistake; it names the flag that accepts them.
-func refuseClasses(s *dataset.Split, classes []string, format string, args ...any) error {
-	return transport.Refuse(s.Path, "%s. torchvision's ImageFolder would make %d of it (%s), and --force-classes does so",
-		fmt.Sprintf(format, args...), len(classes), transport.SomeNames(classes))
+// refuseClasses is the error for classes that look like a mistake.
+func refuseClasses(s *dataset.Split, classes []string, ways []remedy.Remedy, format string, args ...any) *transport.FormatError {
+	return transport.Refuse(s.Path, "%s. torchvision's ImageFolder would make %d of it (%s)",
+		fmt.Sprintf(format, args...), len(classes), transport.SomeNames(classes)).Or(ways...)
 }
 
-// checkDepth finds class folders that hold the real class folders: no image lies in them, but two or more folders below have images.
+// checkDepth finds class folders that hold the real class folders: no image lies in them, but two or more folders below have images. It
+// refuses to leave out images above the level of the classes.
 func (c *classRule) checkDepth(s *dataset.Split, classes []string) error {
-	if parents := slices.Sorted(maps.Keys(c.parents)); looksLikeSplits(parents) {
-		return transport.Refuse(s.Path, "the folders above the classes look like splits (%s), and this would join them: "+
-			"build each by itself, or join them by --force-classes", transport.SomeNames(parents))
+	if parents := slices.Sorted(maps.Keys(c.parents)); transport.AreSplits(parents) {
+		return transport.Refuse(s.Path, "the folders above the classes look like splits (%s), and this would join them",
+			transport.SomeNames(parents)).Or(ways(s, parents...)...).Or(remedy.ForceClasses)
+	}
+	if len(c.above) > 0 {
+		return transport.Refuse(s.Path, "%s above the folders of level %d and would be left out (%s)", bytesize.Counted(len(c.above),
+			"image lies", "images lie"), c.level, transport.SomeNames(c.above)).Or(c.levels(s)...).Or(remedy.ForceClasses)
 	}
 	for _, name := range classes {
 		n := c.counts[name]
 		switch {
 		case n.parquet > 0 && n.parquet == n.files:
-			return refuseClasses(s, classes, "%s holds parquet files and no images, as a configuration at Hugging Face does: "+
-				"build its unpacked folder", name)
+			return refuseClasses(s, classes, ways(s, name), "%s holds parquet files and no images, as a configuration at Hugging Face does",
+				name).Or(remedy.ForceClasses)
 		case n.direct > 0, len(n.folders) == 0, len(n.folders) == 1 && !NamedNoClass(name):
 			continue
 		}
 		slices.Sort(n.folders)
-		how := fmt.Sprintf("--classes-from %d takes the folders there", c.level+1+strings.Count(n.folders[0], "/"))
-		if c.level == 1 && s.InFolders() {
-			how = "build " + filepath.Join(s.Path, name, filepath.Dir(n.folders[0])) + ", or " + how
+		how, to := "probably are the classes", c.levels(s)
+		switch first, _, _ := strings.Cut(n.folders[0], "/"); {
+		case looksLikeSplits(n.folders):
+			how, to = "look like splits", ways(s, path.Join(name, path.Dir(n.folders[0])))
+			if transport.NamedSplit(first) != "" {
+				to = ways(s, name)
+			}
+		case transport.AreSplits(classes):
+			how, to = "look like splits", ways(s, classes...)
+		case c.deepest() > 1 && c.level == 1 && !slices.ContainsFunc(classes, func(other string) bool {
+			return other != name && c.counts[other].images
+		}):
+			folders := strings.Split(name+"/"+n.folders[0], "/")
+			to = append(ways(s, strings.Join(folders[:c.deepest()-1], "/")), to...)
 		}
-		how = "probably are the classes: " + how
-		if looksLikeSplits(n.folders) || looksLikeSplits(classes) {
-			how = "look like splits: build each by itself, or call them train, val and test"
-		}
-		return refuseClasses(s, classes, "%s holds no image itself, but folders that do (%s), which %s", name,
-			transport.SomeNames(n.folders), how)
+		return refuseClasses(s, classes, to, "%s holds no image itself, but folders that do (%s), which %s", name,
+			transport.SomeNames(n.folders), how).Or(remedy.ForceClasses)
 	}
 	return nil
+}
+
+// ways gives folders below a split instead, or unpacks the archive that holds them.
+func ways(s *dataset.Split, folders ...string) (to []remedy.Remedy) {
+	if !s.InFolders() {
+		return transport.Unpack(s.Path)
+	}
+	for _, name := range folders[:min(len(folders), 4)] {
+		to = append(to, remedy.Folder.With("DIR", s.Path+"/"+name))
+	}
+	return to
+}
+
+// deepest is the level of the classes if all images lie in folders of one level, else 0. Folders of images in each class are none.
+func (c *classRule) deepest() int {
+	switch {
+	case c.depths[0] != c.depths[1]:
+		return 0
+	case NamedNoClass(c.inner):
+		return c.depths[0] - 1
+	}
+	return c.depths[0]
+}
+
+// levels takes the deeper folders for the classes: by their level, or by a list.
+func (c *classRule) levels(s *dataset.Split) []remedy.Remedy {
+	switch level := c.deepest(); {
+	case level > 0 && level != c.level:
+		return []remedy.Remedy{remedy.ClassesFrom.With("LEVEL", strconv.Itoa(level))}
+	case s.InFolders() && !storage.IsRemote(s.Path):
+		return []remedy.Remedy{remedy.FolderList.With("DIR", s.Path)}
+	}
+	unpacked := transport.Unpack(s.Path)
+	for i, r := range unpacked {
+		unpacked[i] = remedy.FolderList.With("DIR", transport.Stem(transport.Archive(s.Path))+"-unpacked")
+		unpacked[i].Shell = r.Shell + " && " + unpacked[i].Shell
+	}
+	return unpacked
 }
 
 // looksLikeSplits says that folders on these paths are called as two splits are, such as training_set and test_set.
@@ -283,6 +361,14 @@ func looksLikeSplits(paths []string) bool {
 // checkClassNames refuses classes with names of splits or of folders of images. One class "train" among others is the vehicle.
 func checkClassNames(s *dataset.Split, classes []string) error {
 	bad := slices.DeleteFunc(slices.Clone(classes), func(name string) bool { return !NamedNoClass(name) })
+	to := []remedy.Remedy{remedy.NoLabels}
+	if transport.AreSplits(classes) {
+		bad = slices.DeleteFunc(slices.Clone(classes), func(name string) bool { return transport.NamedSplit(name) == "" })
+		to = ways(s, bad...)
+		for i := range to {
+			to[i].Flags = remedy.NoLabels.Flags // their images lie in no class folders
+		}
+	}
 	if len(bad) == 0 {
 		return nil
 	}
@@ -290,8 +376,8 @@ func checkClassNames(s *dataset.Split, classes []string) error {
 		s.Note("one of the %d classes is called %q", len(classes), bad[0])
 		return nil
 	}
-	return refuseClasses(s, classes, "has folders that are not called as classes are (%s): build the folder that holds the classes, "+
-		"or move these elsewhere", transport.SomeNames(bad))
+	return refuseClasses(s, classes, to, "has folders that are not called as classes are (%s): give the folder that holds the classes, "+
+		"or move these elsewhere", transport.SomeNames(bad)).Or(remedy.ForceClasses)
 }
 
 // checkWnids finds classes that are not ImageNet's, and missing ones.
@@ -299,8 +385,8 @@ func checkWnids(s *dataset.Split, classes []string) error {
 	others := slices.DeleteFunc(slices.Clone(classes), dataset.IsWnid)
 	wnids := len(classes) - len(others)
 	if len(others) > 0 && wnids >= 10*len(others) {
-		return refuseClasses(s, classes, "has %d wnids and beside them %s, which is none: move it elsewhere", wnids,
-			transport.SomeNames(others))
+		return refuseClasses(s, classes, nil, "has %d wnids and beside them %s, which is none: move it elsewhere", wnids,
+			transport.SomeNames(others)).Or(remedy.ForceClasses)
 	}
 	known := wordnet.Wnids()
 	if len(others) > 0 || wnids >= len(known) || wnids < len(known)-wnidsMissingMax {
@@ -310,17 +396,25 @@ func checkWnids(s *dataset.Split, classes []string) error {
 	if len(missing) != len(known)-wnids {
 		return nil // not a part of ILSVRC2012
 	}
-	return refuseClasses(s, classes, "has %d of ILSVRC2012's 1,000 classes; without %s, "+
-		"labels after these would be others than everywhere else: complete the copy", wnids, transport.SomeNames(missing))
+	return refuseClasses(s, classes, nil, "has %d of ILSVRC2012's 1,000 classes; without %s, labels after these would be others than "+
+		"everywhere else: complete the copy", wnids, transport.SomeNames(missing)).Or(remedy.ForceClasses)
 }
 
-// checkEmpty refuses classes without files, as ImageFolder does.
-func (c *classRule) checkEmpty(s *dataset.Split, classes []string) error {
-	empty := slices.DeleteFunc(slices.Clone(classes), func(name string) bool { return c.counts[name].files > 0 })
+// checkImages refuses folders without an image among the classes, as ImageFolder does. Content decides where no name does.
+func (c *classRule) checkImages(s *dataset.Split, classes []string) error {
+	files, _ := s.Layout.(*Files)
+	var tree *transport.TreeFiles
+	if files != nil {
+		tree, _ = files.Transport.(*transport.TreeFiles)
+	}
+	empty := slices.DeleteFunc(slices.Clone(classes), func(name string) bool {
+		n := c.counts[name]
+		return n.images || tree != nil && slices.ContainsFunc(n.others, tree.IsImage)
+	})
 	if len(empty) == 0 {
 		return nil
 	}
-	return transport.Refuse(s.Path, "%d of the %d classes have no files (%s): complete or remove them. torchvision's ImageFolder "+
-		"refuses them too, unless told allow_empty=True, which --force-classes is "+
-		"here", len(empty), len(classes), transport.SomeNames(empty))
+	return transport.Refuse(s.Path, "%s no image (%s): move or complete it. torchvision's ImageFolder refuses it too, unless told "+
+		"allow_empty=True", bytesize.Counted(len(empty), "folder among the classes holds", "folders among the classes hold"),
+		transport.SomeNames(empty)).Or(remedy.NameClasses, remedy.ForceClasses)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/imgfeed/imgfeed/internal/wordnet"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/source/dataset"
+	"github.com/imgfeed/imgfeed/shard/source/remedy"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
@@ -41,7 +42,7 @@ func ParseLabel(text string, at Errorf) (int32, error) {
 	n, whole, _ := WholeNumber(text)
 	switch {
 	case !whole:
-		return 0, at("the label %.40q is no whole number: name another by --label", text)
+		return 0, at("the label %.40q is no whole number", text).Or(remedy.Label)
 	case n < NoLabel || n >= numberedClassesMax:
 		return 0, at("the label %.40s is not from 0 to %d", text, numberedClassesMax-1)
 	}
@@ -56,7 +57,7 @@ type Column struct {
 }
 
 // Errorf makes an error about one line or row.
-type Errorf func(format string, args ...any) error
+type Errorf func(format string, args ...any) *transport.FormatError
 
 // Add returns the index of a label among the distinct ones.
 func (v *Column) Add(label string, at Errorf) (int32, error) {
@@ -65,7 +66,7 @@ func (v *Column) Add(label string, at Errorf) (int32, error) {
 		return i, nil
 	}
 	if len(v.Values) == numberedClassesMax {
-		return 0, at("more than %d labels that differ: name the column of the labels by --label", numberedClassesMax)
+		return 0, at("more than %d labels that differ", numberedClassesMax).Or(remedy.Label)
 	}
 	if v.index == nil {
 		v.index = make(map[string]int32)
@@ -129,9 +130,8 @@ func (v *Column) Resolve(path string, names ClassNames, opts dataset.Options) (r
 		r.Numbered = true
 		return r, nil
 	case len(numbers) > 0 && !opts.ForceClasses:
-		return r, v.errorf[texts[0]]("the label %.60q is a name, and others are numbers (%s): correct it, "+
-			"name another column by --label, or take all of them for names by --force-classes",
-			v.Values[texts[0]], v.Values[numbers[0]])
+		return r, v.errorf[texts[0]]("the label %.60q is a name, and others are numbers (%s): correct it",
+			v.Values[texts[0]], v.Values[numbers[0]]).Or(remedy.Label, remedy.ForceClasses)
 	}
 	return v.resolveNames(r, path, names)
 }
@@ -187,8 +187,8 @@ type ClassNames struct {
 // ilsvrcClasses is the value of --classes for the 1,000 wnids of ILSVRC2012.
 const ilsvrcClasses = "ilsvrc2012"
 
-// FindClassNames takes the file that was given, or looks in the folders for one.
-func FindClassNames(folders []string, opts dataset.Options) (ClassNames, error) {
+// FindClassNames takes the file that was given, or looks in the folders of a tree for one.
+func FindClassNames(tree transport.Tree, folders []string, opts dataset.Options) (ClassNames, error) {
 	switch opts.Classes {
 	case "":
 	case ilsvrcClasses:
@@ -200,11 +200,11 @@ func FindClassNames(folders []string, opts dataset.Options) (ClassNames, error) 
 			}
 			return ClassNames{Names: m.Classes, From: opts.Classes}, nil
 		}
-		return readClassNames(opts.Classes)
+		return readClassNames(transport.FileSystem{}, opts.Classes)
 	}
 	for _, folder := range folders {
 		for _, name := range classNamesFiles {
-			c, err := readClassNames(filepath.Join(folder, name))
+			c, err := readClassNames(tree, filepath.Join(folder, name))
 			if !errors.Is(err, fs.ErrNotExist) {
 				return c, err
 			}
@@ -214,8 +214,8 @@ func FindClassNames(folders []string, opts dataset.Options) (ClassNames, error) 
 }
 
 // readClassNames reads a file of names, one a line, the first for label 0.
-func readClassNames(p string) (ClassNames, error) {
-	text, err := transport.ReadLines(transport.FileSystem{}, p, "class names")
+func readClassNames(tree transport.Tree, p string) (ClassNames, error) {
+	text, err := transport.ReadLines(tree, p, "class names")
 	if err != nil {
 		return ClassNames{}, err
 	}
@@ -248,11 +248,11 @@ func (c ClassNames) Labels(s *dataset.Split, n int) (dataset.Labels, error) {
 	case len(names) == 0:
 		names, numbered = numberNames(n), true
 		if n > 0 {
-			s.Note("the classes are called by their numbers, %s to %s: %s beside the tars, or --classes FILE, would name them, one a line",
-				names[0], names[len(names)-1], classNamesFiles[0])
+			s.Note("the classes are called by their numbers, %s to %s, as there is no %s beside them; %v",
+				names[0], names[len(names)-1], classNamesFiles[0], remedy.NameClasses)
 		}
 		if n == len(wordnet.Wnids()) {
-			s.Note("if they are ILSVRC2012's, --classes %s calls them by their wnids", ilsvrcClasses)
+			s.Note("there are as many classes as in ILSVRC2012; %v", remedy.ILSVRC)
 		}
 	case len(names) < n:
 		return dataset.Labels{}, transport.Refuse(c.From, "names %d classes, but %s has the label %d: "+

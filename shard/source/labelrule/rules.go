@@ -7,11 +7,15 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io/fs"
+	"maps"
+	"path"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/imgfeed/imgfeed/internal/wordnet"
 	"github.com/imgfeed/imgfeed/shard/source/dataset"
+	"github.com/imgfeed/imgfeed/shard/source/remedy"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
@@ -52,10 +56,15 @@ func (l *Files) Walk(w *transport.Walk, s *dataset.Split, fn func(transport.Item
 }
 
 // unlabelledRule takes all images.
-type unlabelledRule struct{ others []string }
+type unlabelledRule struct {
+	others  []string
+	folders map[string]bool // those of images
+}
 
 // WithoutLabels takes all images with the label -1.
-func WithoutLabels(*dataset.Split) (Rule, error) { return &unlabelledRule{}, nil }
+func WithoutLabels(*dataset.Split) (Rule, error) {
+	return &unlabelledRule{folders: make(map[string]bool)}, nil
+}
 
 func (r *unlabelledRule) Take(f *transport.Item) (bool, error) {
 	if f.Folder {
@@ -65,13 +74,49 @@ func (r *unlabelledRule) Take(f *transport.Item) (bool, error) {
 		r.others = append(r.others, f.Key)
 		return false, nil
 	}
+	r.folders[path.Dir(f.Key)] = true
 	f.Label, f.Labelled = NoLabel, true
 	return true, nil
 }
 
 func (r *unlabelledRule) Labels(s *dataset.Split) (dataset.Labels, error) {
+	if err := r.checkSplits(s); err != nil {
+		return dataset.Labels{}, err
+	}
 	s.NoteLeftOut(r.others, "file is not called as images are, and", "files are not called as images are, and")
 	return dataset.Labels{Numbered: true}, nil
+}
+
+// checkSplits refuses to join the images of several splits.
+func (r *unlabelledRule) checkSplits(s *dataset.Split) error {
+	inside := make(map[string]map[string]bool) // folders by the one that they lie in
+	for folder := range r.folders {
+		for ; folder != "." && !inside[path.Dir(folder)][folder]; folder = path.Dir(folder) {
+			if inside[path.Dir(folder)] == nil {
+				inside[path.Dir(folder)] = make(map[string]bool)
+			}
+			inside[path.Dir(folder)][folder] = true
+		}
+	}
+	var names []string
+	var to []remedy.Remedy
+	for _, parent := range slices.Sorted(maps.Keys(inside)) {
+		switch folders := slices.Sorted(maps.Keys(inside[parent])); {
+		case !transport.AreSplits(folders):
+		case parent == ".":
+			names, to = append(names, folders...), append(to, ways(s, folders...)...)
+		default:
+			names, to = append(names, folders...), append(to, ways(s, parent)...)
+		}
+	}
+	if len(names) == 0 || s.Options.ForceClasses {
+		return nil
+	}
+	for i := range to {
+		to[i].Flags = remedy.NoLabels.Flags
+	}
+	return transport.Refuse(s.Path, "holds folders of several splits (%s), and this would join them", transport.SomeNames(names)).Or(
+		remedy.ForceClasses).Or(slices.Compact(to)...)
 }
 
 const (
@@ -93,14 +138,16 @@ func ValLabel(name string) (int32, error) {
 	n, err := strconv.ParseUint(digits, 10, 32)
 	if !prefixed || !suffixed || len(digits) != 8 || err != nil || n < 1 || n > valImages {
 		return NoLabel, fmt.Errorf("an image without a class folder, whose label is unknown: the validation images of ILSVRC2012 are "+
-			"called %s00000001%s to %[1]s00050000%[2]s; sort others into a folder for each class, or pack them without labels by "+
-			"--no-labels", ValNamePrefix, valNameSuffix)
+			"called %s00000001%s to %[1]s00050000%[2]s", ValNamePrefix, valNameSuffix)
 	}
 	return int32(binary.LittleEndian.Uint16(valLabels[2*(n-1):])), nil
 }
 
 // valRule labels the validation images of ILSVRC2012 by their numbers.
 type valRule struct{ s *dataset.Split }
+
+// AllFiles says that each file is a sample whose content is an image, whatever its name.
+func (l *Files) AllFiles() {}
 
 // ByValName labels the validation images of ILSVRC2012 by their numbers.
 func ByValName(s *dataset.Split) (Rule, error) { return &valRule{s}, nil }
@@ -114,7 +161,7 @@ func (r *valRule) Take(f *transport.Item) (bool, error) {
 	}
 	label, err := ValLabel(f.Key)
 	if err != nil {
-		return false, f.Errorf("%v", err)
+		return false, f.Errorf("%v", err).Or(remedy.NoLabels)
 	}
 	f.Label, f.Labelled = label, true
 	return true, nil

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io/fs"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/labelrule"
+	"github.com/imgfeed/imgfeed/shard/source/remedy"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
@@ -28,10 +30,21 @@ type listRow struct {
 // listSplits are the splits that a column may tell apart; the first is that of a list without one.
 var listSplits = []string{"", "train", "val", "test"}
 
+// A Location is where a list lies, and what lies around it.
+type Location struct {
+	Tree       transport.Tree
+	File, Root string            // Root is where the paths begin
+	Whole      bool              // the list is of all images below Root: those that it does not name are noted
+	Folders    map[string]string // the splits that folders in Root hold, by their names
+}
+
 // listFile is a file that was read.
 type listFile struct {
-	path, root string // root is where the paths begin
+	Location
 	opts       dataset.Options
+	parts      []*List
+	absolute   [2]string // the first path that does not lie below the root, and how all such begin
+	absoluteAt int       // its line
 	rows       []listRow
 	values     labelrule.Column
 	labels     labelrule.Resolved // the labels of the values
@@ -49,12 +62,16 @@ type List struct {
 }
 
 // ReadLists reads a list and returns the splits that the options choose. It returns no splits if the file is not a list.
-func ReadLists(file, root string, opts dataset.Options) ([]*List, error) {
+func ReadLists(p Location, opts dataset.Options) ([]*List, error) {
+	file := p.File
 	if !NamedList(file) && filepath.Base(file) != TinyAnnotations {
 		return nil, nil
 	}
-	l := &listFile{path: file, root: root, opts: opts, fields: slices.Clone(opts.Fields)}
+	l := &listFile{Location: p, opts: opts, fields: slices.Clone(opts.Fields)}
 	if err := l.read(); err != nil {
+		return nil, err
+	}
+	if err := l.checkPaths(); err != nil {
 		return nil, err
 	}
 	if len(l.rows) == 0 {
@@ -67,10 +84,15 @@ func ReadLists(file, root string, opts dataset.Options) ([]*List, error) {
 	for _, r := range l.rows {
 		parts[r.split] = append(parts[r.split], r)
 	}
+	named := len(parts[0]) < len(l.rows)
+	if blank := parts[0]; named && len(blank) > 0 && opts.Split == "" {
+		first := slices.IndexFunc(l.rows, func(r listRow) bool { return r.split != 0 })
+		return nil, l.errorf(int(blank[0].line), "no %s, and other lines have one: write it in %s", listSplitColumn,
+			bytesize.Counted(len(blank), "line", "lines")).Or(remedy.OneSplit.With("NAME", listSplits[l.rows[first].split]))
+	}
 	l.rows = nil
-	var splits []*List
-	for i, rows := range parts {
-		if len(rows) == 0 || i > 0 && opts.Split != "" && opts.Split != listSplits[i] {
+	for _, rows := range parts {
+		if len(rows) == 0 {
 			continue
 		}
 		slices.SortFunc(rows, func(a, b listRow) int { return cmp.Or(strings.Compare(a.key, b.key), cmp.Compare(a.line, b.line)) })
@@ -80,10 +102,14 @@ func ReadLists(file, root string, opts dataset.Options) ([]*List, error) {
 					"so remove one of the two", rows[i-1].line, rows[i].key)
 			}
 		}
-		splits = append(splits, &List{transport.TreeFiles{Root: root, FS: transport.FileSystem{}}, l, rows})
+		l.parts = append(l.parts, &List{transport.TreeFiles{Root: p.Root, FS: p.Tree}, l, rows})
+	}
+	splits := slices.Clone(l.parts)
+	if named && opts.Split != "" {
+		splits = slices.DeleteFunc(splits, func(p *List) bool { return p.Name() != opts.Split })
 	}
 	if len(splits) == 0 {
-		return nil, transport.Refuse(l.path, "no row is of the split %q by the column %q", opts.Split, listSplitColumn)
+		return nil, transport.Refuse(l.File, "no row is of the split %q by the column %q", opts.Split, listSplitColumn)
 	}
 	return splits, nil
 }
@@ -94,10 +120,10 @@ func (l *List) Name() string { return listSplits[l.rows[0].split] }
 // resolve turns the texts in the rows into labels, once all are read.
 func (l *listFile) resolve() error {
 	var err error
-	if l.names, err = labelrule.FindClassNames([]string{filepath.Dir(l.path)}, l.opts); err != nil {
+	if l.names, err = labelrule.FindClassNames(l.Tree, []string{filepath.Dir(l.File)}, l.opts); err != nil {
 		return err
 	}
-	if l.labels, err = l.values.Resolve(l.path, l.names, l.opts); err != nil {
+	if l.labels, err = l.values.Resolve(l.File, l.names, l.opts); err != nil {
 		return err
 	}
 	for i := range l.rows {
@@ -111,14 +137,16 @@ func (l *listFile) resolve() error {
 }
 
 // errorf is about a line.
-func (l *listFile) errorf(line int, format string, args ...any) error {
-	return transport.Refuse(l.path, "line %d: %s", line, fmt.Sprintf(format, args...))
+func (l *listFile) errorf(line int, format string, args ...any) *transport.FormatError {
+	return transport.Refuse(l.File, "line %d: %s", line, fmt.Sprintf(format, args...))
 }
 
 func (l *List) Walk(w *transport.Walk, s *dataset.Split, fn func(transport.Item) error) (dataset.Labels, error) {
-	if err := l.walkFiles(w, fn); err != nil {
+	unnamed, err := l.walkFiles(w, fn)
+	if err != nil {
 		return dataset.Labels{}, err
 	}
+	s.NoteLeftOut(unnamed, "image that "+filepath.Base(l.File)+" does not name is", "images that "+filepath.Base(l.File)+" does not name are")
 	if l.labels.Note != "" {
 		s.Note("%s", l.labels.Note)
 	}
@@ -130,46 +158,65 @@ func (l *List) find(key string) (int, bool) {
 	return slices.BinarySearchFunc(l.rows, key, func(r listRow, key string) int { return strings.Compare(r.key, key) })
 }
 
-// walkFiles gives the files of the rows. It lists the folders that hold them: that is cheaper than a request for each file.
-func (l *List) walkFiles(w *transport.Walk, fn func(transport.Item) error) error {
-	found := make([]bool, len(l.rows))
-	err := l.Files(w, func(f *transport.Item) error {
-		i, listed := l.find(f.Key)
+// row returns the row of a file: that of its key, or of its key without the extension of an image.
+func (l *List) row(key string) (i int, listed, bare bool) {
+	if i, listed = l.find(key); listed || !transport.ImageExtension(key) {
+		return i, listed, false
+	}
+	i, listed = l.find(strings.TrimSuffix(key, path.Ext(key)))
+	return i, listed, true
+}
+
+// walkFiles gives the files of the rows, and returns the images that no split of the list names, if it is of all. It lists the folders
+// that hold them: that is cheaper than a request for each file.
+func (l *List) walkFiles(w *transport.Walk, fn func(transport.Item) error) (unnamed []string, err error) {
+	found := make([]string, len(l.rows)) // the file of each row
+	err = l.Files(w, func(f *transport.Item) error {
+		i, listed, bare := l.row(f.Key)
 		switch {
 		case f.Folder && listed:
 			return l.errorf(int(l.rows[i].line), "%s is a folder: a line names an image", f.Key)
 		case f.Folder:
-			if i, _ = l.find(f.Key + "/"); i == len(l.rows) || !strings.HasPrefix(l.rows[i].key, f.Key+"/") {
+			if i, _ = l.find(f.Key + "/"); !l.Whole && (i == len(l.rows) || !strings.HasPrefix(l.rows[i].key, f.Key+"/")) {
 				return fs.SkipDir
 			}
 			return nil
-		case !listed:
-			return nil
+		case listed && bare && found[i] == l.rows[i].key: // the row is of a file without an extension
+		case listed && bare && found[i] != "":
+			return l.errorf(int(l.rows[i].line), "%s may be %s or %s: write the extension", l.rows[i].key, found[i], f.Key)
+		case listed:
+			found[i] = f.Key
+			f.Label, f.Labelled = l.rows[i].label, true
+			return fn(*f)
+		case l.Whole && transport.ImageExtension(f.Key) && !slices.ContainsFunc(l.parts, func(other *List) bool {
+			_, listed, _ := other.row(f.Key)
+			return listed
+		}):
+			unnamed = append(unnamed, f.Key)
 		}
-		found[i] = true
-		f.Label, f.Labelled = l.rows[i].label, true
-		return fn(*f)
+		return nil
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	missing, first := 0, listRow{}
 	for i, r := range l.rows {
-		if !found[i] {
+		if found[i] == "" {
 			if missing++; missing == 1 || r.line < first.line {
 				first = r
 			}
 		}
 	}
 	if missing == 0 {
-		return nil
+		return unnamed, nil
 	}
-	hint := "complete the images, or remove such lines; hidden files are not read"
+	no := l.errorf(int(first.line), "there is no file %s (%s)", filepath.Join(l.Root, filepath.FromSlash(first.key)),
+		bytesize.Counted(missing, "line names no file", "lines name no file"))
 	if missing == len(l.rows) {
-		hint = "--images DIR names the folder where the paths begin"
+		return nil, no.Or(remedy.Images, remedy.Path)
 	}
-	return l.errorf(int(first.line), "there is no file %s (%s): %s", filepath.Join(l.root, filepath.FromSlash(first.key)),
-		bytesize.Counted(missing, "line names no file", "lines name no file"), hint)
+	no.Msg += ": complete the images, or remove such lines; hidden files are not read"
+	return nil, no
 }
 
 // BindFields completes the types: a cell is text, and the value of a key JSON, unless the option says another.
@@ -180,9 +227,9 @@ func (l *List) BindFields(fields []dataset.Field) error {
 
 // AppendFields appends the values for an image.
 func (l *List) AppendFields(dst []byte, key string) ([]byte, error) {
-	i, ok := l.find(key)
+	i, ok, _ := l.row(key)
 	if !ok {
-		return dst, transport.Refuse(l.path, "no row for %q", key)
+		return dst, transport.Refuse(l.File, "no row for %q", key)
 	}
 	values := l.encoded[l.rows[i].fields:]
 	return append(dst, values[4:][:binary.LittleEndian.Uint32(values)]...), nil

@@ -18,6 +18,7 @@ import (
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/labelrule"
+	"github.com/imgfeed/imgfeed/shard/source/remedy"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
@@ -42,7 +43,7 @@ func NamedList(file string) bool {
 
 // read reads the list.
 func (l *listFile) read() error {
-	f, err := transport.FileSystem{}.Open(l.path)
+	f, err := l.Tree.Open(l.File)
 	if err != nil {
 		return err
 	}
@@ -53,7 +54,7 @@ func (l *listFile) read() error {
 	}
 	head, err := buf.Peek(listHeadBytes)
 	if err != nil && err != io.EOF {
-		return fmt.Errorf("%s: %w", l.path, err)
+		return fmt.Errorf("%s: %w", l.File, err)
 	}
 	if bytes.HasPrefix(bytes.TrimSpace(head), []byte("{")) {
 		return l.readJSON(buf)
@@ -82,7 +83,7 @@ func (l *listFile) readTable(r io.Reader, first []byte) (err error) {
 		}
 	}
 	var c *listColumns
-	if filepath.Base(l.path) == TinyAnnotations {
+	if filepath.Base(l.File) == TinyAnnotations {
 		if c, err = l.findColumns([]string{listPathColumn, listLabelColumn}); err != nil {
 			return err
 		}
@@ -99,7 +100,7 @@ func (l *listFile) readTable(r io.Reader, first []byte) (err error) {
 		case malformed:
 			return l.errorf(bad.Line, "%v: put a field with the delimiter or a quotation mark in quotes, and double each mark in it", bad.Err)
 		case err != nil:
-			return fmt.Errorf("%s: %w", l.path, err)
+			return fmt.Errorf("%s: %w", l.File, err)
 		}
 		line, _ = table.FieldPos(0)
 		if c == nil {
@@ -119,29 +120,44 @@ type listColumns struct {
 	fields             []int
 }
 
+// ErrNoColumn says that a list lacks the paths or the labels.
+var ErrNoColumn = fmt.Errorf("no such column: %w", errors.ErrUnsupported)
+
+func noColumn(file, format string, args ...any) *transport.FormatError {
+	return &transport.FormatError{Path: file, Msg: fmt.Sprintf(format, args...), Err: ErrNoColumn}
+}
+
 // findColumns finds the columns of a table by their names.
 func (l *listFile) findColumns(names []string) (*listColumns, error) {
 	names = slices.Clone(names)
 	for i := range names {
 		names[i] = strings.TrimSpace(names[i])
 	}
-	c := &listColumns{label: -1, split: slices.Index(names, listSplitColumn)}
-	c.path = slices.IndexFunc(names, func(name string) bool { return name == listPathColumn || name == hubPathColumn })
+	c := &listColumns{path: -1, label: -1, split: slices.Index(names, listSplitColumn)}
+	if asked := l.opts.Path; asked != "" {
+		c.path = findColumn(names, asked)
+	} else {
+		c.path = slices.IndexFunc(names, func(name string) bool { return name == listPathColumn || name == hubPathColumn })
+	}
 	if c.path < 0 {
-		return c, transport.Refuse(l.path, "has no column %q (%s): the first line names the columns in UTF-8, as path,label",
-			listPathColumn, transport.SomeNames(names))
+		no := noColumn(l.File, "has no column %q (%s): the first line names the columns in UTF-8, as path,label",
+			cmp.Or(l.opts.Path, listPathColumn), transport.SomeNames(names))
+		if len(names) == 2 && transport.ImageExtension(names[0]) {
+			return c, no.Or(remedy.Header.Of(l.File, strings.TrimSuffix(l.File, filepath.Ext(l.File))))
+		}
+		return c, no.Or(remedy.Path)
 	}
 	if label := cmp.Or(l.opts.Label, listLabelColumn); !l.opts.NoLabels {
 		c.label = findColumn(names, label)
 		if c.label < 0 && (l.opts.Label != "" || !l.opts.Test) {
-			return c, transport.Refuse(l.path, "has no column %q of labels (%s): --label COLUMN names it, or its number from 1 on; "+
-				"--no-labels takes the images without", label, transport.SomeNames(names))
+			return c, noColumn(l.File, "has no column %q of labels (%s), which can be named by number too, from 1 on", label,
+				transport.SomeNames(names)).Or(remedy.Label, remedy.NoLabels)
 		}
 	}
 	for i := range l.fields {
 		column := findColumn(names, l.fields[i].Source)
 		if column < 0 {
-			return c, transport.Refuse(l.path, "%v", l.fields[i].Errorf("there is no column %q among the %d (%s), "+
+			return c, transport.Refuse(l.File, "%v", l.fields[i].Errorf("there is no column %q among the %d (%s), "+
 				"which can be named by number too, from 1 on", l.fields[i].Source, len(names), transport.SomeNames(names)))
 		}
 		c.fields = append(c.fields, column)
@@ -200,7 +216,9 @@ func (l *listFile) addObject(text []byte, line int) error {
 	if err := json.Unmarshal(text, &object); err != nil {
 		return l.errorf(line, "no JSON object: %v", err)
 	}
-	if object[listPathColumn] == nil {
+	if l.opts.Path != "" {
+		object[listPathColumn], _ = dataset.JSONAt(text, l.opts.Path)
+	} else if object[listPathColumn] == nil {
 		object[listPathColumn] = object[hubPathColumn]
 	}
 	label := cmp.Or(strings.TrimPrefix(l.opts.Label, dataset.JSONPrefix), listLabelColumn)
@@ -246,26 +264,33 @@ func jsonScalar(raw json.RawMessage) (string, error) {
 
 // add takes a row with the fields in l.row.
 func (l *listFile) add(file, label, split string, line int) error {
-	key, err := l.key(file)
+	key, err := l.key(file, line)
 	if err != nil {
-		return l.errorf(line, "%v", err)
+		return err
 	}
 	if line > math.MaxInt32 {
 		return l.errorf(line, "more lines than can be numbered: make several lists of it")
 	}
 	r := listRow{key: key, line: int32(line), label: labelrule.NoLabel, fields: int64(len(l.encoded))}
+	if first, _, _ := strings.Cut(key, "/"); split == "" {
+		split = l.Folders[first]
+	}
 	if split != "" {
 		if r.split = int8(slices.Index(listSplits, transport.NamedSplit(split))); r.split == 0 {
 			return l.errorf(line, "the split %.40q is none of train, val and test", split)
 		}
 	}
 	if label != "" {
-		at := func(format string, args ...any) error { return l.errorf(line, format, args...) }
+		at := func(format string, args ...any) *transport.FormatError { return l.errorf(line, format, args...) }
 		if r.label, err = l.values.Add(label, at); err != nil {
 			return err
 		}
 	} else if !l.opts.Test && !l.opts.NoLabels {
-		return l.errorf(line, "no label: add one, remove the line, or take images without labels by --test")
+		no := l.errorf(line, "no label: add one, or remove the line").Or(remedy.Unlabelled)
+		if len(l.rows) == 0 { // JSON lines have no header
+			no.Err = ErrNoColumn
+		}
+		return no
 	}
 	if len(l.fields) > 0 {
 		l.encoded, l.row = shard.AppendBytes(l.encoded, l.row), l.row[:0]
@@ -274,24 +299,46 @@ func (l *listFile) add(file, label, split string, line int) error {
 	return nil
 }
 
-// key is the path of an image below the list's root.
-func (l *listFile) key(file string) (string, error) {
-	root := transport.ShownPath(l.root)
+// key is the path of an image below the list's root. A path that begins with a slash lies below the root that the options name.
+func (l *listFile) key(file string, line int) (string, error) {
+	root := transport.ShownPath(l.Root)
 	below, inside := strings.CutPrefix(file, strings.TrimSuffix(root, "/")+"/")
 	switch {
 	case file == "":
-		return "", fmt.Errorf("no %s: each line names an image", listPathColumn)
+		no := l.errorf(line, "no %s: each line names an image", cmp.Or(l.opts.Path, listPathColumn)).Or(remedy.Path)
+		no.Err = ErrNoColumn
+		return "", no
 	case inside:
 		file = below
-	case strings.Contains(file, "://") || filepath.IsAbs(file):
-		return "", fmt.Errorf("%.200q does not lie in %s: --images DIR or URL names the place that holds all of them", file, root)
+	case strings.Contains(file, "://"):
+		return "", l.errorf(line, "%.200q does not lie in %s", file, root).Or(remedy.Images)
+	case filepath.IsAbs(file):
+		if l.absoluteAt == 0 {
+			l.absoluteAt, l.absolute = line, [2]string{file, file}
+		}
+		l.absolute[1] = transport.CommonPrefix([]string{l.absolute[1], file})
+		file = strings.TrimLeft(file, "/")
 	}
 	key, err := transport.EntryPath(file)
 	if err != nil {
-		return "", fmt.Errorf("%.200q is a %w: --images DIR names the folder where the paths begin", file, err)
+		return "", l.errorf(line, "%.200q is a %v", file, err).Or(remedy.Images)
 	}
 	if key == "" {
-		return "", fmt.Errorf("%.80q is a folder", file)
+		return "", l.errorf(line, "%.80q is a folder", file)
 	}
 	return strings.Clone(key), nil
+}
+
+// checkPaths refuses paths that begin with a slash, unless the options say where they begin.
+func (l *listFile) checkPaths() error {
+	first, way := l.absolute[0], remedy.Images
+	if first == "" || l.opts.Images != "" {
+		return nil
+	}
+	if _, err := l.Tree.Stat(filepath.Join(l.Root, first)); err == nil {
+		way = way.With("DIR", l.Root)
+	} else if _, err := l.Tree.Stat(first); err == nil {
+		way = way.With("DIR", filepath.Dir(l.absolute[1]))
+	}
+	return l.errorf(l.absoluteAt, "%.200q does not lie in %s", first, transport.ShownPath(l.Root)).Or(way)
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/labelrule"
+	"github.com/imgfeed/imgfeed/shard/source/remedy"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
@@ -35,14 +36,14 @@ type Parquet struct {
 
 // NewParquet reads the schemas of the files of one split.
 func NewParquet(paths []string, opts dataset.Options) (*Parquet, error) {
-	names, err := labelrule.FindClassNames([]string{filepath.Dir(paths[0])}, opts)
+	names, err := labelrule.FindClassNames(transport.FileSystem{}, []string{filepath.Dir(paths[0])}, opts)
 	if err != nil {
 		return nil, err
 	}
 	_, total, _ := strings.Cut(fileStem(paths[0]), "-of-") // of train-00000-of-00294.parquet 294
 	if want, err := strconv.Atoi(total); err == nil && want != len(paths) && !opts.AllowTruncated {
-		return nil, transport.Refuse(paths[0], "is one of %d files by its name, and %d are here: get the others, or take what is here "+
-			"with --allow-truncated", want, len(paths))
+		return nil, transport.Refuse(paths[0], "is one of %d files by its name, and %d are here: get the others",
+			want, len(paths)).Or(remedy.Truncated)
 	}
 	l := &Parquet{paths: paths, names: names, opts: opts}
 	for _, file := range paths {
@@ -82,7 +83,7 @@ func (l *Parquet) Walk(w *transport.Walk, s *dataset.Split, fn func(transport.It
 	for _, file := range l.paths {
 		stem := fileStem(file)
 		err := l.file(w.Ctx, file, func(row int, r *parquetRow) (err error) {
-			at := func(format string, args ...any) error {
+			at := func(format string, args ...any) *transport.FormatError {
 				return transport.RefuseEntry(file, fmt.Sprintf("row %d", row), format, args...)
 			}
 			label := int32(labelrule.NoLabel)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/source/dataset"
+	"github.com/imgfeed/imgfeed/shard/source/remedy"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
@@ -77,13 +78,13 @@ func (f *parquetFile) findColumns(name string, opts dataset.Options) error {
 	label := opts.Label
 	if label == "" {
 		if label, err = pickColumn(columns, labelColumns, features, "ClassLabel"); err != nil {
-			return transport.Refuse(name, "%v: name that of the labels by --label, or take the images without labels by --no-labels", err)
+			return transport.Refuse(name, "%v", err).Or(remedy.Label, remedy.NoLabels)
 		}
 	}
 	found, ok := f.column(label)
 	if !ok || label == image {
-		return transport.Refuse(name, "has no column %q with a number or a text for label in each row: --label COLUMN names another (%s)",
-			label, strings.Join(columns, ", "))
+		return transport.Refuse(name, "has no column %q with a number or a text for label in each row (%s)",
+			label, strings.Join(columns, ", ")).Or(remedy.Label, remedy.NoLabels)
 	}
 	f.label, f.named = found.ColumnIndex, found.Node.Type().Kind() == parquet.ByteArray
 	f.classes = features[label].Names
@@ -170,8 +171,8 @@ func (f *parquetFile) bindFields(name string, fields []dataset.Field) error {
 		case hasLogical[*format.DecimalType](column):
 			err = c.Errorf("the column %q has decimals: write them as doubles", c.Source)
 		case c.Type == "" && list > 0:
-			err = c.Errorf("the column %q has lists: --field %s=%s:TYPE needs a type such as float32[40], multihot[N] or json",
-				c.Source, c.Name, c.Source)
+			return transport.Refuse(name, "%v", c.Errorf("the column %q has lists, which need a type such as float32[40], multihot[N] or json",
+				c.Source)).Or(remedy.FieldType.With("NAME", c.Name).With("SOURCE", c.Source))
 		case c.Type == "":
 			c.Type = parquetFieldType(column)
 		}

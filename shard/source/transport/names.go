@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
@@ -99,31 +101,50 @@ func SplitName(p string) string {
 	return cmp.Or(NamedSplit(p), "train")
 }
 
-// splitNames are the usual names of splits, and the splits.
-var splitNames = map[string]string{"val": "val", "valid": "val", "validation": "val", "test": "test", "testing": "test",
-	"train": "train", "training": "train"}
+// splitNames are the words that name splits, as in Hugging Face's package datasets, and the splits.
+var splitNames = map[string]string{"train": "train", "training": "train", "trainval": "train", "val": "val", "valid": "val", "validation": "val", "dev": "val",
+	"test": "test", "testing": "test", "eval": "test", "evaluation": "test"}
 
-// FolderSplit is the split that a folder holds by custom, as its name in any case of letters says; "": none. ImageNet-21K-P has a prefix
-// before it.
+// FolderSplit is the split that a folder's whole name says, in any case of letters; "": none. ImageNet-21K-P has a prefix before it.
 func FolderSplit(name string) string {
 	return splitNames[strings.TrimPrefix(strings.ToLower(name), "imagenet21k_")]
 }
 
-// NamedSplit is the split that some part of a path's last name says; "": it says none.
+// capitals are where words begin in TrainImages.
+var capitals = regexp.MustCompile(`([a-z])([A-Z])`)
+
+// NamedSplit is the split that some word of a path's last name says, as train2017, cars_train, training_set or TestSet; "": none.
 func NamedSplit(p string) string {
-	parts := strings.FieldsFunc(strings.ToLower(filepath.Base(Stem(p))), func(r rune) bool { return strings.ContainsRune("_-.", r) })
+	name := strings.ToLower(capitals.ReplaceAllString(filepath.Base(Stem(p)), "$1 $2"))
+	words := strings.FieldsFunc(name, func(r rune) bool { return !unicode.IsLetter(r) })
 	for _, split := range []string{"val", "test", "train"} {
-		if slices.ContainsFunc(parts, func(part string) bool { return splitNames[part] == split }) {
+		if slices.ContainsFunc(words, func(word string) bool { return splitNames[strings.TrimSuffix(word, "set")] == split }) {
 			return split
 		}
 	}
 	return ""
 }
 
+// AreSplits says that folders hold several splits, and not classes: half of them and more are named for splits, and not all for the same.
+func AreSplits(folders []string) bool {
+	named, splits := 0, make(map[string]bool)
+	for _, name := range folders {
+		if split := NamedSplit(name); split != "" {
+			named++
+			splits[split] = true
+		}
+	}
+	return len(splits) > 1 && 2*named >= len(folders)
+}
+
 // NamedImage says that a file may be an image, by its name; one without an extension may.
 func NamedImage(name string) bool {
-	extension := path.Ext(name)
-	return extension == "" || imagefile.HasExtension(strings.ToLower(extension[1:]))
+	return path.Ext(name) == "" || ImageExtension(name)
+}
+
+// ImageExtension says that a file has the extension of an image.
+func ImageExtension(name string) bool {
+	return path.Ext(name) != "" && imagefile.HasExtension(strings.ToLower(path.Ext(name)[1:]))
 }
 
 // KeyClass returns the class of a key and the path in its folder; ok is false for a file that lies above all classes.

@@ -9,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/imgfeed/imgfeed/shard/source/remedy"
 )
 
 const (
@@ -130,8 +132,11 @@ func (t *TarReader) checkRest() error {
 		return err
 	}
 	if t.rest.n-t.rest.zeros > end {
-		return t.Errorf("", "there is more after the archive's end, as when tars are joined by cat: "+
-			"unpack it (tar --ignore-zeros) and build the folder")
+		no := t.Errorf("", "there is more after the archive's end, as when tars are joined by cat")
+		if t.inner == "" && Unpack(t.Path) != nil {
+			no.Or(remedy.UntarAll.Of(t.Path, Stem(t.Path)))
+		}
+		return no
 	}
 	return nil
 }
@@ -179,7 +184,7 @@ func (t *TarReader) wrap(entry string, err error) error {
 }
 
 // Errorf is an error about a member; "" is the tar itself.
-func (t *TarReader) Errorf(entry, format string, args ...any) error {
+func (t *TarReader) Errorf(entry, format string, args ...any) *FormatError {
 	return &FormatError{Path: t.Path, Entry: t.name(entry), Offset: t.count.n, Msg: fmt.Sprintf(format, args...)}
 }
 
@@ -211,7 +216,7 @@ func (s *Stdin) Peek() io.Reader { return io.TeeReader(s.r, s) }
 // Write keeps bytes of the front.
 func (s *Stdin) Write(front []byte) (int, error) {
 	if s.head.Len() >= stdinHeadBytesMax {
-		return 0, Refuse(StdinName, "its front does not tell what it is: save it as a file, or unpack it")
+		return 0, Refuse(StdinName, "its front does not tell what it is: save it as a file")
 	}
 	return s.head.Write(front)
 }

@@ -9,6 +9,8 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+
+	"github.com/imgfeed/imgfeed/internal/termsafe"
 )
 
 // Stream is the common part of layouts and transports that read files one after the other. They cannot find a file by its key.
@@ -138,8 +140,11 @@ func (w *Walk) Next(r *TarReader, strip string) (*tar.Header, error) {
 		if strip != "" {
 			rest, ok := strings.CutPrefix(name+"/", strip)
 			if !ok {
-				return nil, r.Errorf(h.Name, "lies beside %s, in which the first image lies: "+
-					"unpack the tar and build the folder that is meant", strip)
+				ways := Unpack(r.Path)
+				if folder := strings.TrimSuffix(strip, "/"); ways != nil && FolderSplit(folder) == "" {
+					ways[0].Source += "/" + termsafe.Shell(folder)
+				}
+				return nil, r.Errorf(h.Name, "lies beside %s, in which the first image lies", strip).Or(ways...)
 			}
 			name = strings.TrimSuffix(rest, "/")
 		}

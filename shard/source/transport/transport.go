@@ -14,6 +14,7 @@ import (
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
+	"github.com/imgfeed/imgfeed/shard/source/remedy"
 )
 
 // ImageBytesMax bounds image files. A larger file becomes an Item with a Reason.
@@ -86,7 +87,7 @@ func (f *Item) Object() string {
 }
 
 // Errorf says what is wrong with a file, and where it is.
-func (f *Item) Errorf(format string, args ...any) error {
+func (f *Item) Errorf(format string, args ...any) *FormatError {
 	if f.Tar != nil {
 		return f.Tar.Errorf(f.Name, format, args...)
 	}
@@ -130,13 +131,24 @@ type FormatError struct {
 	Offset int64  // offset in the tar if Entry is its member, otherwise 0
 	Msg    string // the fault and the remedy
 	Err    error  // what caused it, may be nil
+	// Remedies are the ways out that the message ends with.
+	Remedies []remedy.Remedy
+	InPlace  string // the dataset that a program reads in place, which has no flags; "" for imgshard
+}
+
+// Or adds ways out.
+func (e *FormatError) Or(remedies ...remedy.Remedy) *FormatError {
+	e.Remedies = append(e.Remedies, remedies...)
+	return e
 }
 
 // Refuse is a FormatError about a path.
-func Refuse(path, format string, args ...any) error { return RefuseEntry(path, "", format, args...) }
+func Refuse(path, format string, args ...any) *FormatError {
+	return RefuseEntry(path, "", format, args...)
+}
 
 // RefuseEntry is a FormatError about a file in a folder, or a member of an archive.
-func RefuseEntry(path, entry, format string, args ...any) error {
+func RefuseEntry(path, entry, format string, args ...any) *FormatError {
 	return &FormatError{Path: path, Entry: entry, Msg: fmt.Sprintf(format, args...)}
 }
 
@@ -154,6 +166,7 @@ func (e *FormatError) Error() string {
 	if e.Err != nil && !errors.Is(e.Err, errors.ErrUnsupported) && !errors.Is(e.Err, ErrNotTar) && !errors.Is(e.Err, fs.ErrNotExist) {
 		b.WriteString(": " + e.Err.Error())
 	}
+	b.WriteString(remedy.Text(e.Remedies, e.InPlace))
 	return b.String()
 }
 

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -12,7 +13,9 @@ import (
 	"strings"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
+	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/source/remedy"
 )
 
 // folderDepthMax bounds how deep folders are followed.
@@ -91,9 +94,44 @@ func (t *TreeFiles) Read(key string, buf []byte) ([]byte, error) {
 	defer file.Close()
 	data, err := readSized(file, path, info.Size(), buf)
 	if _, zipped := t.FS.(*ZipTree); zipped && err != nil {
-		err = fmt.Errorf("%w: the zip is damaged there: get it again, or leave out by --exclude the images that unzip -t names", err)
+		err = Refuse(path, "%v: the zip is damaged there: get it again, or leave out the images that unzip -t names", err).Or(remedy.Exclude)
 	}
 	return data, err
+}
+
+// IsImage says that a file begins as an image.
+func (t *TreeFiles) IsImage(key string) bool {
+	path := filepath.Join(t.Root, filepath.FromSlash(key))
+	info, err := t.FS.Stat(path)
+	if err != nil || !info.Mode().IsRegular() {
+		return false
+	}
+	f, err := t.FS.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return LooksLikeImage(f)
+}
+
+// LooksLikeImage tells by its first bytes that a file is an image.
+func LooksLikeImage(r io.Reader) bool {
+	head := make([]byte, imageHeadBytes)
+	n, _ := io.ReadFull(r, head)
+	return imagefile.Sniff(head[:n]) != imagefile.Unknown
+}
+
+// imageHeadBytes is how many bytes tell an image's format.
+const imageHeadBytes = 12
+
+// PeekImage says that a streamed file begins as an image, and leaves its content whole.
+func (f *Item) PeekImage() bool {
+	var head bytes.Buffer
+	is := f.Data != nil && f.Reason == "" && LooksLikeImage(io.TeeReader(f.Data, &head))
+	if f.Data != nil {
+		f.Data = io.MultiReader(&head, f.Data)
+	}
+	return is
 }
 
 // readSized reads exactly size bytes, and refuses a file that has more.

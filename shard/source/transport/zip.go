@@ -7,9 +7,13 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/imgfeed/imgfeed/shard/source/remedy"
 )
 
 // zipRatioMax is how much deflate can pack: no honest member claims more, and memory must not be allocated for bytes that do not exist.
@@ -32,6 +36,31 @@ func IsZip(name string) bool {
 	head := make([]byte, 4)
 	io.ReadFull(f, head)
 	return string(head) == "PK\x03\x04"
+}
+
+// Archive is the archive on this machine that a path is, or lies in; "" for one in folders.
+func Archive(p string) string {
+	for ; p != filepath.Dir(p); p = filepath.Dir(p) {
+		if info, err := os.Stat(p); err == nil {
+			if info.Mode().IsRegular() {
+				return p
+			}
+			break
+		}
+	}
+	return ""
+}
+
+// Unpack is how to unpack the archive that a path is, or lies in.
+func Unpack(p string) []remedy.Remedy {
+	file := Archive(p)
+	switch {
+	case file == "":
+		return nil
+	case IsZip(file):
+		return []remedy.Remedy{remedy.Unzip.Of(file, Stem(file))}
+	}
+	return []remedy.Remedy{remedy.Untar.Of(file, Stem(file))}
 }
 
 // OpenZip reads the list of members at a zip's end.
@@ -116,7 +145,7 @@ func (t *ZipTree) open(name string) (fs.File, error) {
 	f, err := t.reader.Open(t.key(name))
 	if err != nil {
 		return nil, &FormatError{Path: t.path, Entry: t.key(name), Err: err,
-			Msg: "cannot be unpacked here: pack it again by deflate, or unpack the zip"}
+			Msg: "cannot be unpacked here: pack it again by deflate", Remedies: Unpack(t.path)}
 	}
 	return f, nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/shard/source/dataset"
+	"github.com/imgfeed/imgfeed/shard/source/remedy"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
@@ -87,8 +88,8 @@ func (i *wdsInfo) check(tars []string, whole bool) (samples int, err error) {
 	}
 	missing := slices.Sorted(maps.Keys(lengths))
 	if whole && len(missing) > 0 {
-		return samples, transport.Refuse(i.from, "names %d tars, of which %d are not here (%s): get them, give the tars that are meant, "+
-			"or take what is here with --allow-truncated", len(i.Filenames), len(missing), transport.SomeNames(missing))
+		return samples, transport.Refuse(i.from, "names %d tars, of which %d are not here (%s): get them, or give the tars that are meant",
+			len(i.Filenames), len(missing), transport.SomeNames(missing)).Or(remedy.Truncated)
 	}
 	return samples, nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/source/dataset"
+	"github.com/imgfeed/imgfeed/shard/source/remedy"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
@@ -73,14 +74,15 @@ func fieldMember(f *dataset.Field) (extension, key string) {
 }
 
 // bindMember completes the type of a field from a member.
-func bindMember(f *dataset.Field) error {
+func bindMember(path string, f *dataset.Field) error {
 	extension, _ := fieldMember(f)
 	known, ok := map[string]shard.FieldType{"json": shard.JSON, "txt": shard.Text}[extension]
 	switch {
 	case f.Type == "" && ok:
 		f.Type = known
 	case f.Type == "":
-		return f.Errorf("--field %s=%s:TYPE needs the type (%s)", f.Name, f.Source, dataset.FieldTypes)
+		return transport.Refuse(path, "%v", f.Errorf("needs a type: %s", dataset.FieldTypes)).Or(
+			remedy.FieldType.With("NAME", f.Name).With("SOURCE", f.Source))
 	}
 	return nil
 }
@@ -110,7 +112,7 @@ func appendMember(f *dataset.Field, dst, content []byte) ([]byte, error) {
 // BindFields takes fields from the members beside the images.
 func (d *Tars) BindFields(fields []dataset.Field) error {
 	for i := range fields {
-		if err := bindMember(&fields[i]); err != nil {
+		if err := bindMember(d.Paths[0], &fields[i]); err != nil {
 			return err
 		}
 	}

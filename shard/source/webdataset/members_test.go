@@ -15,7 +15,7 @@ func FuzzFieldValues(f *testing.F) {
 		for _, flag := range []string{"x=json.score:float32[2]", "x=json.a.b:int64", "x=json", "x=txt", "x=txt:int64[2]", "x=txt:multihot[9]"} {
 			field, err := dataset.ParseField(flag)
 			if err == nil {
-				err = bindMember(&field)
+				err = bindMember("x.tar", &field)
 			}
 			if err != nil {
 				t.Fatal(err)

@@ -4,6 +4,8 @@ package webdataset
 import (
 	"bytes"
 	"cmp"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"path"
@@ -12,8 +14,10 @@ import (
 	"strings"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
+	"github.com/imgfeed/imgfeed/internal/wordnet"
 	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/labelrule"
+	"github.com/imgfeed/imgfeed/shard/source/remedy"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
@@ -40,7 +44,7 @@ func New(in *transport.TarFiles, opts dataset.Options, nameFolders []string, spl
 	if opts.Label != "" && LabelMember(opts.Label) == transport.LabelExtension {
 		return nil, transport.Refuse(in.Paths[0], "--label %s: in WebDataset's tars it is json.KEY, as json.label", opts.Label)
 	}
-	names, err := labelrule.FindClassNames(nameFolders, opts)
+	names, err := labelrule.FindClassNames(transport.FileSystem{}, nameFolders, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -100,12 +104,14 @@ type walker struct {
 	whole       sample // the sample of that key
 	dotted      sample // the last one with a key that goes on behind that dot
 	keys        map[string]bool
-	others      int             // members that are left out
-	leftOut     map[string]bool // the extensions of some of them
-	negative    int             // samples without a class, by their JSON
-	complete    int             // samples of this tar
-	members     int             // members of this tar
-	values      []byte          // the fields of the last sample
+	others      int              // members that are left out
+	leftOut     map[string]bool  // the extensions of some of them
+	classes     map[string]int32 // the labels of class names, once one is met
+	foreign     int              // samples of classes that are not wanted
+	negative    int              // samples without a class, by their JSON
+	complete    int              // samples of this tar
+	members     int              // members of this tar
+	values      []byte           // the fields of the last sample
 }
 
 func (d *Tars) Walk(walk *transport.Walk, s *dataset.Split, fn func(transport.Item) error) (dataset.Labels, error) {
@@ -137,6 +143,10 @@ func (d *Tars) Walk(walk *transport.Walk, s *dataset.Split, fn func(transport.It
 	}
 	if d.label != s.Options.Label {
 		s.Note("the labels are those of %s in the samples' JSON, as %s says", d.label, d.info.from)
+	}
+	if w.foreign > 0 {
+		w.negative -= w.foreign
+		s.Note("%s left out: %s does not name its class", bytesize.Counted(w.foreign, "sample is", "samples are"), d.names.From)
 	}
 	if w.negative > 0 {
 		s.Note("%s left out: a %s that is null or negative is no class", bytesize.Counted(w.negative, "sample is", "samples are"), d.label)
@@ -234,12 +244,21 @@ func (w *walker) readLabel(sm *sample, f *transport.Item, content []byte) error 
 		case sm == &w.dotted:
 			return nil // x.meta.json beside x.json has no image, or becomes a reject
 		default:
-			return f.Errorf("the sample %q has no label: %v (--label %s%s). Correct --label, leave samples out by --exclude FILE, "+
-				"or take those without a label as -1 by --test",
-				sm.key, err, dataset.JSONPrefix, w.labelKey)
+			return f.Errorf("the sample %q has no label: %v (its label is %s%s)",
+				sm.key, err, dataset.JSONPrefix, w.labelKey).Or(remedy.JSONLabel, remedy.Exclude, remedy.Unlabelled)
 		}
 	}
-	label, err := labelrule.ParseLabel(strings.TrimSpace(text), f.Errorf)
+	var class string
+	if json.Unmarshal([]byte(text), &class) != nil {
+		class = strings.TrimSpace(text)
+	}
+	if _, _, number := labelrule.WholeNumber(class); !number && class != "" {
+		return w.readClass(sm, f, class)
+	}
+	label, err := labelrule.ParseLabel(class, f.Errorf)
+	if no, ok := errors.AsType[*transport.FormatError](err); ok {
+		no.Remedies = []remedy.Remedy{remedy.JSONLabel} // there are no columns
+	}
 	if err == nil && label < 0 {
 		err = f.Errorf("the label %d is negative: leave out images without a class", label)
 	}
@@ -247,11 +266,32 @@ func (w *walker) readLabel(sm *sample, f *transport.Item, content []byte) error 
 	return err
 }
 
+// readClass gives a label that is the name of a class, as timm's class ids are, its number among the classes.
+func (w *walker) readClass(sm *sample, f *transport.Item, class string) error {
+	if w.classes == nil {
+		w.classes = dataset.ClassIndex(w.names.Names)
+	}
+	if label, ok := w.classes[class]; ok {
+		sm.label = label
+		return nil
+	}
+	if w.names.Names != nil {
+		sm.none = true
+		w.foreign++
+		return nil
+	}
+	ways := []remedy.Remedy{remedy.NameClasses, remedy.JSONLabel}
+	if wordnet.Words(class) != "" {
+		ways[0] = remedy.ILSVRC
+	}
+	return f.Errorf("the label %.40q is no whole number: if it is the name of a class, the names of all are wanted", class).Or(ways...)
+}
+
 // readImage keeps the image until its sample ends.
 func (sm *sample) readImage(f *transport.Item) error {
 	if sm.image != nil {
-		return f.Errorf("a second image for %q, after %s: a sample has one, whose extension --image-key says", sm.key,
-			path.Base(sm.image.Name))
+		return f.Errorf("a second image for %q, after %s: a sample has one", sm.key,
+			path.Base(sm.image.Name)).Or(remedy.ImageKey)
 	}
 	sm.image = f
 	if f.Reason != "" {

@@ -1,0 +1,66 @@
+package remedy
+
+import (
+	"io/fs"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestRemediesHaveOneHome finds remedies outside the table: no message of package source and those below it names a flag or a command
+// itself, except where it says what a flag is for.
+func TestRemediesHaveOneHome(t *testing.T) {
+	advice := regexp.MustCompile("[\"`].*(--[a-z]{2}|imgshard (build|index))")
+	allowed := regexp.MustCompile(`^(Forms|Labels|Takes):|^"names by their|^\{opts\.|"--images names no folder"|"--label %s: |^imageKeyHint|^labelMember |tar --(sort|dereference)|is %s, which has no fields`)
+	err := fs.WalkDir(os.DirFS(".."), ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") || strings.HasPrefix(name, "remedy/") {
+			return err
+		}
+		text, err := os.ReadFile("../" + name)
+		for i, line := range strings.Split(string(text), "\n") {
+			line = strings.TrimSpace(line)
+			if advice.MatchString(line) && !allowed.MatchString(line) && !strings.HasPrefix(line, "//") {
+				t.Errorf("%s:%d has a remedy of its own: %s", name, i+1, line)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, err := os.ReadFile("remedy.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(regexp.MustCompile(`(?m)^\t\w+ += Remedy\{`).FindAll(table, -1)); n != len(All()) {
+		t.Errorf("All has %d of %d remedies", len(All()), n)
+	}
+	seen := make(map[string]bool)
+	for _, r := range All() {
+		if seen[r.To] {
+			t.Errorf("two remedies are %q", r.To)
+		}
+		seen[r.To] = true
+	}
+}
+
+// TestText quotes paths as a shell needs it, and writes beside them.
+func TestText(t *testing.T) {
+	for _, tc := range []struct {
+		remedies []Remedy
+		inPlace  string
+		want     string
+	}{
+		{[]Remedy{NoLabels, ForceClasses}, "", "; to take the images without labels, add --no-labels; to take it as it is, add --force-classes"},
+		{[]Remedy{NoLabels}, "/d/a b", "\n  to take the images without labels:\n    imgshard index '/d/a b' -o '/d/a b-index' --no-labels\n  and then open the index"},
+		{[]Remedy{Folder.With("DIR", "/d/a b"), Folder.With("DIR", "c")}, "", "\n  to take the folder that is meant:\n    imgshard build '/d/a b'\n    imgshard build c"},
+		{[]Remedy{Folder.With("DIR", "s3://b/x")}, "", "\n  to take the folder that is meant:\n    imgshard build s3://b/x -o x-shards"},
+		{[]Remedy{NoLabels}, "s3://b/x", "\n  to take the images without labels:\n    imgshard index s3://b/x -o x-index --no-labels\n  and then open the index"},
+		{[]Remedy{Unzip.Of("/d/it's.zip", "/d/it's")}, "", "\n  to unpack it, and build its folder:\n    unzip -q '/d/it'\\''s.zip' -d '/d/it'\\''s'-unpacked && imgshard build '/d/it'\\''s'-unpacked"},
+	} {
+		if got := Text(tc.remedies, tc.inPlace); got != tc.want {
+			t.Errorf("%q\nwant %q", got, tc.want)
+		}
+	}
+}
