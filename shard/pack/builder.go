@@ -13,6 +13,7 @@ import (
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/encoding"
 	"github.com/imgfeed/imgfeed/shard/source"
+	"github.com/imgfeed/imgfeed/shard/source/remedy"
 )
 
 const (
@@ -30,14 +31,15 @@ type sink interface {
 
 // A builder takes every item of its input through the workers into its sinks.
 type builder struct {
-	options *Options
-	split   string
-	path    string       // the source's, for messages
-	fields  shard.Fields // the samples' fields
-	input   input
-	built   map[string]string // options for the manifest
-	source  string            // place of an index's images
-	part    *partChoice       // nil: a whole set
+	options   *Options
+	split     string
+	path      string       // the source's, for messages
+	fields    shard.Fields // the samples' fields
+	input     input
+	built     map[string]string     // options for the manifest
+	byContent func(key string) bool // see setSink.byContent
+	source    string                // place of an index's images
+	part      *partChoice           // nil: a whole set
 
 	writer  *shard.SetWriter
 	sinks   []sink
@@ -61,7 +63,7 @@ func (b *builder) open(out string) (err error) {
 		return err
 	}
 	b.rejects = &rejectList{writer: b.writer, strict: o.Strict}
-	b.set = &setSink{writer: b.writer, summary: Summary{Formats: make(map[shard.Format]int)}}
+	b.set = &setSink{writer: b.writer, byContent: b.byContent, summary: Summary{Formats: make(map[shard.Format]int)}}
 	b.sinks = []sink{b.rejects, b.set}
 	return nil
 }
@@ -102,6 +104,11 @@ func (b *builder) build(ctx context.Context, out string) (sum Summary, err error
 	sum.Rejected, sum.Reasons = b.rejects.count, b.rejects.reasons
 	if b.part == nil {
 		sum.Notes = b.set.emptyClasses(m.Classes)
+	}
+	if keys := b.set.unnamed; len(keys) > 0 {
+		sum.Notes = append(sum.Notes, fmt.Sprintf("%s, and packed by content (%s); torchvision's ImageFolder leaves them out; %v",
+			bytesize.Counted(len(keys), "image is not called as images are", "images are not called as images are"),
+			bytesize.Listed(keys, 5), remedy.Exclude))
 	}
 	for _, s := range m.Shards {
 		if s.Index != nil {
@@ -283,6 +290,9 @@ func (b *builder) check() error {
 	if b.set.packed > 0 || b.part != nil {
 		return nil
 	}
+	if missed := b.options.Select.Missed(); missed != "" && r.count == 0 {
+		return errors.New(missed)
+	}
 	msg := fmt.Sprintf("%s has no image", b.path)
 	if r.count > 0 {
 		most := r.reasons.List()[0]
@@ -297,6 +307,9 @@ type setSink struct {
 	summary  Summary
 	packed   int
 	labelled []bool // classes with a packed sample
+	// byContent says that a key is not that of an image; nil: it is not asked. unnamed are such keys.
+	byContent func(key string) bool
+	unnamed   []string
 }
 
 func (s *setSink) add(im *inFlight) (err error) {
@@ -320,6 +333,9 @@ func (s *setSink) add(im *inFlight) (err error) {
 	sum.ImageBytes += int64(im.sample.ImageBytes())
 	if label := int(im.sample.Label); label >= 0 && label < len(s.labelled) {
 		s.labelled[label] = true
+	}
+	if s.byContent != nil && s.byContent(im.key) {
+		s.unnamed = append(s.unnamed, im.key)
 	}
 	s.packed++
 	return nil

@@ -120,7 +120,7 @@ func Build(ctx context.Context, split *source.Split, out string, o Options) (Sum
 		objects = &objectFiles{split: split, files: files, numbers: map[string]int{}}
 	}
 	b := newBuilder(split.Name, split.Path, split.Fields(), newInput(split, objects), o)
-	b.source = root
+	b.source, b.byContent = root, split.TakenByContent
 	if storage.IsRemote(root) {
 		b.options.Jobs = max(b.options.Jobs, remoteReads)
 	}

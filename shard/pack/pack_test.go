@@ -207,6 +207,71 @@ func TestRejects(t *testing.T) {
 	requireNothing(t, dir, "out", "src")
 }
 
+// TestImagesOfOtherNames notes images that are not called so: torchvision's ImageFolder leaves them out.
+func TestImagesOfOtherNames(t *testing.T) {
+	tree := synthetic(t, 2, 2)
+	var image []byte
+	for name, data := range tree {
+		if strings.HasSuffix(name, ".JPEG") {
+			image = data
+		}
+	}
+	for i, name := range []string{"1.jpg~", "1.jpg.bak", "2.JPG_large", "noname"} {
+		tree[fmt.Sprintf("n%08d/%s", 90000000+i%2, name)] = image
+	}
+	dir := t.TempDir()
+	for _, src := range []string{writeTree(t, filepath.Join(dir, "train"), tree), sourcetest.Write(t, filepath.Join(dir, "x.tar"), sourcetest.TarOfTree(t, tree, "", 1))} {
+		sum := mustBuild(t, src, src+"-set", Options{})
+		if sum.Manifest.Samples != 8 || !strings.Contains(strings.Join(sum.Notes, "\n"), "4 images are not called as images are, and packed by content (") {
+			t.Errorf("%d samples, notes %q", sum.Manifest.Samples, sum.Notes)
+		}
+	}
+}
+
+// TestOnlyOtherKeys selects by names that are no keys.
+func TestOnlyOtherKeys(t *testing.T) {
+	dir := t.TempDir()
+	src := writeTree(t, filepath.Join(dir, "train"), synthetic(t, 2, 2))
+	set := filepath.Join(dir, "set")
+	mustBuild(t, src, set, Options{})
+	var selection source.Selection
+	list := sourcetest.Write(t, filepath.Join(dir, "names"), []byte("90000000_0.JPEG\n"))
+	const want = "/names names no key that is here: keys are such as n90000000/"
+	if err := selection.Only(list); err != nil {
+		t.Fatal(err)
+	}
+	splits, err := source.Open(src, source.Options{Select: selection})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Build(t.Context(), splits[0], filepath.Join(dir, "out"), Options{Select: selection}); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("a build: %v", err)
+	}
+	if err := selection.Only(list); err != nil {
+		t.Fatal(err)
+	}
+	opened := openSet(t, set)
+	if _, err := Repack(t.Context(), opened, filepath.Join(dir, "out"), Options{Select: selection}); err == nil || !strings.Contains(err.Error(), "keys are such as n9000000") {
+		t.Errorf("a repack: %v", err)
+	}
+	requireNothing(t, dir, "names", "set", "train")
+}
+
+// TestSplitsOfOneName packs nothing of two splits with one name.
+func TestSplitsOfOneName(t *testing.T) {
+	dir := t.TempDir()
+	splits, err := source.Open(writeTree(t, filepath.Join(dir, "train"), synthetic(t, 2, 2)), source.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	splits = append(splits, splits[0].Reopen())
+	err = BuildAll(t.Context(), Tasks(splits, filepath.Join(dir, "out")), Options{Replace: true}, func(Summary) { t.Error("a set is built") })
+	if err == nil || !strings.Contains(err.Error(), "are both called train") {
+		t.Error(err)
+	}
+	requireNothing(t, dir, "train")
+}
+
 func TestNoImageAtAll(t *testing.T) {
 	dir := t.TempDir()
 	src := writeTree(t, filepath.Join(dir, "train"), map[string][]byte{"a/x.jpg": []byte("text"), "b/y.jpg": []byte("text")})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"github.com/imgfeed/imgfeed/shard"
@@ -53,6 +54,9 @@ func Tasks(splits []*source.Split, out string) []Task {
 func BuildAll(ctx context.Context, tasks []Task, o Options, done func(Summary)) error {
 	o.fill()
 	for _, t := range tasks {
+		if slices.Contains(o.splits, t.Split.Name) {
+			return fmt.Errorf("%s and another split of it are both called %s: build them one at a time, each with -o", t.Split.Path, t.Split.Name)
+		}
 		o.splits = append(o.splits, t.Split.Name)
 	}
 	kept := make([]*shard.Manifest, len(tasks))

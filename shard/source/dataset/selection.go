@@ -20,8 +20,9 @@ type Selection struct {
 
 // keyList holds the keys in a file, one a line; the value says whether a sample has the key. Without a file there is no map.
 type keyList struct {
-	path string
-	keys map[string]bool
+	path  string
+	keys  map[string]bool
+	tried *[]string // the first keys of samples that it lacks
 }
 
 // Only takes only the samples with the keys in a file, one a line.
@@ -44,7 +45,7 @@ func readKeyList(path string) (l keyList, err error) {
 	if err != nil {
 		return l, err
 	}
-	l = keyList{path: path, keys: make(map[string]bool)}
+	l = keyList{path: path, keys: make(map[string]bool), tried: new([]string)}
 	for line := range strings.Lines(text) {
 		if key := strings.TrimRight(line, "\r\n"); key != "" {
 			l.keys[key] = false
@@ -60,6 +61,8 @@ func (l *keyList) has(key string) bool {
 	_, ok := l.keys[key]
 	if ok {
 		l.keys[key] = true
+	} else if l.tried != nil && len(*l.tried) < keysNamed {
+		*l.tried = append(*l.tried, key)
 	}
 	return ok
 }
@@ -67,6 +70,17 @@ func (l *keyList) has(key string) bool {
 // Takes says whether a sample is taken. Only one goroutine may call it at a time.
 func (s *Selection) Takes(key string) bool {
 	return (s.only.keys == nil || s.only.has(key)) && !s.exclude.has(key)
+}
+
+// keysNamed is how many keys of samples a message names.
+const keysNamed = 3
+
+// Missed says that no sample has a key of those to take, and what keys there are; otherwise "".
+func (s *Selection) Missed() string {
+	if s.only.keys == nil || slices.Contains(slices.Collect(maps.Values(s.only.keys)), true) {
+		return ""
+	}
+	return fmt.Sprintf("%s names no key that is here: keys are such as %s", s.only.path, strings.Join(*s.only.tried, ", "))
 }
 
 // All says whether all samples are taken.
