@@ -24,6 +24,7 @@ import (
 	"github.com/imgfeed/imgfeed/internal/termsafe"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/pack"
+	"github.com/imgfeed/imgfeed/shard/source"
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
@@ -51,7 +52,7 @@ func (x *indexer) set(ctx context.Context, place string) (string, error) {
 	case err == nil && name == "":
 		return place, nil
 	case err != nil:
-		return "", fmt.Errorf("%s is not packed, and cannot be indexed: %w", place, err)
+		return "", fmt.Errorf("%s is not packed, and cannot be indexed: %w", place, source.InPlace(err, place))
 	}
 	cache, err := os.UserCacheDir()
 	if err != nil {

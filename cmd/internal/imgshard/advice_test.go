@@ -157,7 +157,7 @@ func TestEveryRemedy(t *testing.T) {
 			src, named := strings.CutSuffix(src, " -o out")
 			if plain && named && tc.follow == tc.command && tc.remedy.Shell == "" && !strings.Contains(src, " ") {
 				indexing.Lock() // it sets the context of all storages
-				err := Index(context.Background(), filepath.Join(dir, src), filepath.Join(dir, "index"), io.Discard)
+				_, err := Index(context.Background(), filepath.Join(dir, src), filepath.Join(dir, "index"), io.Discard)
 				if indexing.Unlock(); err == nil {
 					t.Fatal("it is indexed")
 				}

@@ -57,8 +57,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 // OpenInPlace opens the dataset at place to be read where it lies, with the labels of torchvision's ImageFolder.
 func OpenInPlace(place string) ([]*source.Split, error) {
-	splits, err := source.Open(place, source.Options{ClassOrder: source.ClassOrderString})
-	return splits, source.InPlace(err, place)
+	return source.Open(place, source.Options{ClassOrder: source.ClassOrderString})
 }
 
 // Index indexes the dataset at place into the folder out, as imgshard index does, and returns the notes about it. Its progress goes to w, as
@@ -68,7 +67,7 @@ func Index(ctx context.Context, place, out string, w io.Writer) (notes []string,
 	err = withProgress(ctx, w, "the unfinished index is removed", func(ctx context.Context, show *progress) error {
 		splits, err := OpenInPlace(place)
 		if err != nil {
-			return err
+			return source.InPlace(err, place)
 		}
 		for _, s := range splits {
 			fmt.Fprintf(show.w, "%s: %s is %s\n", s.Name, s.Path, s.Format)
