@@ -73,7 +73,7 @@ def restore(step: Step, loader: Any, state: dict[str, Any], path: str) -> Progre
     if before != step.s.optimizer:
         raise TrainError(f"{path} is of --optimizer {before}: its moments do not fit {step.s.optimizer}; give {before}")
     groups = step.optimizer.param_groups
-    flags = [{name: group[name] for name in ("initial_lr", "weight_decay") if name in group} for group in groups]
+    flags = [{name: group[name] for name in ("initial_lr", "weight_decay", "momentum") if name in group} for group in groups]
     states = {"model_state_dict": state["model"], "optim_state_dict": state["optimizer"]}
     try:
         set_state_dict(bare(step.model), step.optimizer, **states, options=FULL)

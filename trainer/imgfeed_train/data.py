@@ -6,16 +6,13 @@ import contextlib
 import json
 import os
 import subprocess
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from imgfeed import DataLoader, client, service
 from imgfeed.kinds import IMAGENET_MEAN, IMAGENET_STD
 from imgfeed.launcher import find_binary
-from torchvision.transforms import v2
 
 from .errors import TrainError
 from .flags import Settings
@@ -161,10 +158,3 @@ def _loader(s: Settings, split: str, rank: Rank, batch_size: int, images: Images
 def samples_left(loader: Any, rank: Rank) -> int:
     """Return the number of samples that this rank still trains on in its epoch. Ranks have equal numbers."""
     return -(-max(0, len(loader.dataset) - int(loader.state_dict()["consumed"])) // rank.world)
-
-
-def mixer(s: Settings, classes: int) -> Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]] | None:
-    """Return torchvision's mixup, cutmix, or either by chance, with targets (B, classes); None if both are off."""
-    mixes: list[Any] = [v2.MixUp(alpha=s.mixup, num_classes=classes)] if s.mixup else []
-    mixes += [v2.CutMix(alpha=s.cutmix, num_classes=classes)] if s.cutmix else []
-    return v2.RandomChoice(mixes) if mixes else None

@@ -59,8 +59,7 @@ def autocast(s: Settings, device: torch.device) -> Any:
 def evaluate(model: nn.Module, loader: Any, s: Settings, rank: Rank) -> Score:
     """Return the score of a model over a loader with ``even_batches=False``, the same on all ranks.
 
-    Ranks may differ by one batch. Only a sharded model, which gathers weights in each forward, then runs on an image that
-    does not count.
+    Ranks may differ by a batch. A sharded model, whose ranks need each forward, then runs on an image that does not count.
     """
     whole = bare(model)
     whole.eval()

@@ -55,15 +55,22 @@ class Settings:
     """Images per rank and batch; auto: as many as fit the GPU. A second number is for evaluation."""
     accumulate: int = 1  # Batches that make one step.
     optimizer: str = "sgd"  # sgd, or any of timm's: adamw, lamb, lion, rmsprop. All but sgd leave norms and biases undecayed.
-    lr: float = 0.1  # The highest learning rate.
+    momentum: float = 0.9  # Momentum of sgd, rmsprop and the like; onecycle has its own.
+    lr: float = 0.1
+    """The highest learning rate. After --warmup-epochs, cosine and linear go on below it, as timm's do, where they would be
+    without a warm-up: 0.1 after 5 of 20 epochs at 0.085."""
     weight_decay: float = 1e-4  # Weight decay.
-    schedule: Literal["onecycle", "cosine", "linear", "constant"] = "cosine"  # Course of the learning rate over all steps.
+    schedule: Literal["onecycle", "cosine", "linear", "step", "constant"] = "cosine"
+    """Course of the learning rate over all steps. step multiplies it by --decay-rate after each --decay-epochs."""
+    decay_epochs: float = 30.0  # With --schedule step: epochs between two decays.
+    decay_rate: float = 0.1  # With --schedule step: the factor of each decay.
     warmup_epochs: float = 0.0  # Epochs of a linear rise of the rate; onecycle has its own.
     loss: Literal["ce", "bce"] = "ce"  # Cross-entropy, or binary cross-entropy of each class.
+    bce_threshold: float = 0.0  # With bce: parts of a target above this count as 1, others as 0. 0: as they are.
     label_smoothing: float = 0.0  # The part of a target that all classes share.
     mixup: float = 0.0  # Alpha of mixup; 0: off.
     cutmix: float = 0.0  # Alpha of cutmix; 0: off. With both, a batch takes either by chance.
-    ema: float = 0.0  # Decay of a moving average of the weights, such as 0.9999, which is evaluated; 0: off.
+    ema: float = 0.0  # Decay of an average of the weights, which is evaluated; 0: off. After n steps n / (n + 10) at most.
     clip_grad: float = 0.0  # The largest norm of the gradient; 0: any.
     nan: Literal["stop", "skip", "ignore"] = "stop"
     """After an infinite or undefined loss: stop at ten such steps in a row, skip the step, or ignore it."""
@@ -71,6 +78,8 @@ class Settings:
     # Machine
     strategy: Literal["ddp", "fsdp", "dp"] = "ddp"  # How GPUs share the work; dp is one process for all GPUs of a machine.
     amp: Literal["fp16", "bf16", "off"] = "off"  # Precision of the forward pass.
+    compile: bool = False  # Compile the model by torch.compile, which needs a C compiler.
+    sync_bn: bool = False  # Batch norm over the images of all ranks. On GPUs.
     # Machines, for which MASTER_ADDR names the first. torchrun and other launchers set RANK, and need no flag.
     nodes: Annotated[int, tyro.conf.arg(aliases=["-n"])] = 1  # Number of machines.
     gpus: Annotated[int, tyro.conf.arg(aliases=["-g"])] = 0  # Ranks on this machine; 0: its GPUs.
@@ -100,11 +109,11 @@ class Settings:
 
 #: The numbers that flags take, from the first to the second.
 RANGES: dict[tuple[float, float], str] = {
-    (1, 2**31 - 1): "epochs accumulate log_every nodes batch_size size",
+    (1, 2**31 - 1): "epochs decay_epochs accumulate log_every nodes batch_size size",
     (0, 2**31 - 1): "max_steps checkpoint_every node_rank gpus workers",
     (0, 1e9): "lr weight_decay warmup_epochs mixup cutmix clip_grad",
-    (0, 1): "label_smoothing random_erasing",
-    (0, 0.9999999): "ema drop_path",
+    (0, 1): "random_erasing decay_rate",
+    (0, 0.9999999): "ema drop_path momentum bce_threshold label_smoothing",
     (0, 255): "stopped_status",
     (-(2**63), 2**63 - 1): "seed",
 }
@@ -187,6 +196,8 @@ def check(s: Settings) -> None:
         f"--output {s.output} must be a folder on this machine; --checkpoints takes a URL": "://" in s.output,
         f"-nr {s.node_rank} of {s.nodes} machines: want 0 to {s.nodes - 1}": s.node_rank >= s.nodes,
         "--ema keeps a second whole model, which --strategy fsdp avoids: choose one": s.strategy == "fsdp" and s.ema,
+        "--compile and --sync-bn are not for --strategy dp: use ddp": s.strategy == "dp" and (s.compile or s.sync_bn),
+        "--bce-threshold is for the targets of --loss bce": s.bce_threshold and s.loss != "bce",
         "--workers: the running server has its own threads: `imgfeed serve --threads`": served and s.workers,
         "--cache: the running server has its own: `imgfeed serve --cache`": served and s.cache,
         "--wandb needs the package wandb: pip install wandb, or leave --wandb out": wandb,

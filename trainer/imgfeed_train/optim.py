@@ -18,7 +18,7 @@ from .model.build import bare
 def optimizer(model: nn.Module, s: Settings) -> torch.optim.Optimizer:
     """Return timm's optimiser of that name. sgd is plain momentum, as torch's; timm's own sgd is nesterov."""
     plain = s.optimizer == "sgd"
-    how: dict[str, Any] = {"lr": s.lr, "weight_decay": s.weight_decay, "momentum": 0.9, "filter_bias_and_bn": not plain}
+    how: dict[str, Any] = {"lr": s.lr, "weight_decay": s.weight_decay, "momentum": s.momentum, "filter_bias_and_bn": not plain}
     try:
         made: torch.optim.Optimizer = timm.optim.create_optimizer_v2(bare(model), "momentum" if plain else s.optimizer, **how)
     except (AssertionError, ValueError) as e:
@@ -31,10 +31,10 @@ class Schedule:
     """Sets the learning rate of each step, counted from 0, so that a resumed run needs no state of it."""
 
     def __init__(self, opt: torch.optim.Optimizer, s: Settings, steps_per_epoch: int) -> None:
-        """Take the optimiser; steps_per_epoch counts its steps."""
         self._opt, self._s, self.total = opt, s, s.epochs * steps_per_epoch
-        names = {"cosine": "cosine", "linear": "poly", "constant": "step"}
-        how = {"num_epochs": s.epochs, "updates_per_epoch": steps_per_epoch, "step_on_epochs": False, "decay_rate": 1.0}
+        names = {"cosine": "cosine", "linear": "poly", "step": "step", "constant": "step"}
+        how: dict[str, Any] = {"num_epochs": s.epochs, "updates_per_epoch": steps_per_epoch, "step_on_epochs": False}
+        how |= {"decay_epochs": s.decay_epochs, "decay_rate": s.decay_rate if s.schedule == "step" else 1.0}
         warm = {"warmup_epochs": s.warmup_epochs, "warmup_lr": s.lr / (1 + s.warmup_epochs * steps_per_epoch)}
         self._timm = None if s.schedule == "onecycle" else create_scheduler_v2(opt, names[s.schedule], **how, **warm)[0]
         self._cycle = torch.optim.SGD([torch.zeros(1)], s.lr, momentum=0.9)  # has no part in the training but its rates

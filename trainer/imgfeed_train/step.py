@@ -10,8 +10,9 @@ from imgfeed.batch import RandomErasing
 from timm.loss import BinaryCrossEntropy
 from timm.utils import ModelEmaV3
 from torch import nn
+from torchvision.transforms import v2
 
-from . import data, optim
+from . import optim
 from .errors import TrainError
 from .evaluate import SUMS, autocast, summed
 from .flags import Settings
@@ -21,21 +22,31 @@ from .ranks import Rank
 NOT_FINITE_STEPS = 10  # in a row end a run
 
 
+class MixedBinaryCrossEntropy(BinaryCrossEntropy):
+    """timm's, which leaves the smoothing of mixed targets (B, classes) to whoever mixes them: torchvision does not smooth."""
+
+    def forward(self, x: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        """Return the loss of logits x (B, classes), by labels (B,) or targets."""
+        even = self.smoothing * (1 / x.shape[1] - target) if target.shape == x.shape else 0
+        return super().forward(x, target + even)  # type: ignore[no-any-return]
+
+
 class Step:
     """A model with its optimiser, schedule, loss scale and moving average. Each rank has one."""
 
     def __init__(self, s: Settings, rank: Rank, model: nn.Module, classes: int, steps_per_epoch: int) -> None:
-        """Take the distributed model; steps_per_epoch counts the optimiser's steps."""
         self.s, self.rank, self.model = s, rank, model
         self.optimizer = optim.optimizer(model, s)
         self.schedule = optim.Schedule(self.optimizer, s, steps_per_epoch)
         self.scaler = torch.amp.GradScaler(rank.device.type, enabled=s.amp == "fp16")
-        self.ema = ModelEmaV3(bare(model), decay=s.ema, use_warmup=True) if s.ema else None
-        self.loss: nn.Module = nn.CrossEntropyLoss(label_smoothing=s.label_smoothing)
-        if s.loss == "bce":
-            self.loss = BinaryCrossEntropy(s.label_smoothing)
+        rise = {"use_warmup": True, "warmup_gamma": 10.0, "warmup_power": 1.0}  # to n / (n + 10) in n steps
+        self.ema = ModelEmaV3(bare(model), decay=s.ema, **rise) if s.ema else None
+        bce = MixedBinaryCrossEntropy(s.label_smoothing, s.bce_threshold or None)
+        self.loss = bce if s.loss == "bce" else nn.CrossEntropyLoss(label_smoothing=s.label_smoothing)
         self.erase = RandomErasing(s.random_erasing) if s.random_erasing else None  # to the images' mean
-        self.mix = data.mixer(s, classes)
+        mixes: list[Any] = [v2.MixUp(alpha=s.mixup, num_classes=classes)] if s.mixup else []
+        mixes += [v2.CutMix(alpha=s.cutmix, num_classes=classes)] if s.cutmix else []
+        self.mix = v2.RandomChoice(mixes) if mixes else None  # with targets (B, classes)
         self.sums = torch.zeros(SUMS, dtype=torch.float64, device=rank.device)  # since the last line of the log
         self.skipped = ""  # why the last step was skipped, if it was
         self._moved = False  # whether the optimiser has stepped; to ask the scaler would wait for the GPU

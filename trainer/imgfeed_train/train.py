@@ -103,6 +103,9 @@ class Training:
             at.steps = min(at.epoch * self.steps_per_epoch + self._done() // s.accumulate, s.epochs * self.steps_per_epoch)
             other = f"; this is step {at.steps} of the schedule, and was {before}" if at.steps != before else ""
             rank.say(f"resumed {path}: epoch {at.epoch}, batch {self._done()}{other}")
+        decay = self.step.ema.get_decay(s.epochs * self.steps_per_epoch) if self.step.ema else s.ema
+        if decay < s.ema:
+            rank.say(f"--ema {s.ema:.7g}: this run's steps are too few for it; the decay rises to {decay:.7g}")
         plan = {"world": rank.world, "batch_size": self.loader.batch_size, "batches": len(self.loader)}
         plan |= {"val_batches": len(self.val) if self.val else 0, "samples": self.splits.samples, "classes": len(self.classes)}
         self.log.begin(at, path, parameters=sum(p.numel() for p in self.step.model.parameters()), **plan)

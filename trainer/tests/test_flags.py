@@ -41,6 +41,11 @@ from imgfeed_train.flags import parse
         (["--data", "unix:s", "--workers", "3"], "--workers: the running server has its own threads"),
         (["--data", "unix:s", "--cache", "c"], "--cache: the running server has its own"),
         (["--evaluate"], "--evaluate needs weights to score"),
+        (["--strategy", "dp", "--sync-bn"], "--compile and --sync-bn are not for --strategy dp: use ddp"),
+        (["--strategy", "dp", "--compile"], "--compile and --sync-bn are not for --strategy dp: use ddp"),
+        (["--bce-threshold", "0.2"], "--bce-threshold is for the targets of --loss bce"),
+        (["--momentum", "1"], "--momentum is 1.0, want 0 to 0.9999999"),
+        (["--decay-epochs", "0"], "--decay-epochs is 0.0, want 1 to 2147483647"),
     ],
 )
 def test_what_flags_refuse(flags: list[str], said: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,7 +76,8 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
     for argument in ("report", ""):
         with pytest.raises(SystemExit):
             main([*([argument] if argument else []), "--help"])
-    assert "--grad-checkpointing" in capsys.readouterr().out
+    said = " ".join(capsys.readouterr().out.split())
+    assert "--grad-checkpointing" in said and "cosine and linear go on below it" in said
 
 
 @pytest.mark.long

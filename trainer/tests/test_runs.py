@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import tarfile
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -16,13 +17,14 @@ import pytest
 import timm
 import torch
 import torchvision
-from conftest import TINY, Train, events, weights
+from conftest import TINY, Train, events, same, weights
 from imgfeed.launcher import find_binary
 from torch import nn
 
-from imgfeed_train import data, flags
+from imgfeed_train import data, flags, optim
 from imgfeed_train import train as training
 from imgfeed_train.command import main
+from imgfeed_train.evaluate import autocast
 from imgfeed_train.flags import RECIPES, parse
 from imgfeed_train.model import build
 from imgfeed_train.ranks import Rank
@@ -209,6 +211,125 @@ def test_a_last_batch_of_one_image(train: Train) -> None:
         train("run", base=base)
 
 
+class Threads:
+    """Runs replicas as DataParallel does on GPUs: each in a thread of its own, whose autocast has the default type."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        patch.setattr(nn.DataParallel, "parallel_apply", self.parallel_apply)
+
+    def parallel_apply(self, replicas: Any, inputs: Any, kwargs: Any) -> list[Any]:
+        def run(replica: Any, given: Any, named: Any) -> Any:
+            with torch.autocast("cpu", enabled=torch.is_autocast_enabled("cpu")):
+                return replica(*given, **named)
+
+        with ThreadPoolExecutor() as pool:
+            return list(pool.map(run, replicas, inputs, kwargs))
+
+
+@pytest.mark.parametrize(("amp", "want"), [("fp16", torch.float16), ("bf16", torch.bfloat16), ("off", torch.float32)])
+def test_data_parallel_computes_in_the_type_of_amp(amp: str, want: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    Threads(monkeypatch)
+    model = build.DataParallel(nn.Linear(2, 2))
+    s = parse(["--data", "d", "--output", "o", "--strategy", "dp", "--amp", amp])
+    with autocast(s, CPU):
+        found = model.parallel_apply([model.module] * 2, [(torch.ones(1, 2),)] * 2, [{}] * 2)
+    assert [output.dtype for output in found] == [want, want]
+
+
+@pytest.mark.parametrize("threshold", [0.0, 0.2])
+def test_binary_cross_entropy_of_mixed_targets(threshold: float) -> None:
+    """As of timm's mixup and --bce-target-thresh: smoothed as a label is, then counted as whole or not."""
+    options = ["--loss", "bce", "--mixup", "0.2", "--label-smoothing", "0.1", "--bce-threshold", str(threshold)]
+    s = parse(["--data", "d", "--output", "o", *options])
+    step = training.Step(s, Rank(CPU), nn.Linear(2, 5), 5, 10)
+    output, labels = torch.randn(4, 5, generator=torch.Generator().manual_seed(1)), torch.arange(4)
+    loss, mix = nn.functional.binary_cross_entropy_with_logits, timm.data.mixup.mixup_target
+    for share, targets in ((0.7, mix(labels, 5, 0.7, 0.0)), (1.0, labels)):
+        want = mix(labels, 5, share, 0.1)
+        want = want.gt(threshold).float() if threshold else want
+        assert float(step.loss(output, targets)) == pytest.approx(float(loss(output, want)))
+
+
+def test_an_average_reaches_its_decay(train: Train, capsys: pytest.CaptureFixture[str]) -> None:
+    s = parse(["--data", "d", "--output", "o", "--recipe", "deit-s"])
+    ema = training.Step(s, Rank(CPU), nn.Linear(2, 2), 2, 1251).ema
+    assert ema is not None and ema.get_decay(300 * 1251) == s.ema == 0.99996
+    assert ema.get_decay(1 + 90) == pytest.approx(0.9)
+    train("run", "--ema", "0.9999", "--epochs", "1")
+    assert "--ema 0.9999: this run's steps are too few for it; the decay rises to 0.3333333" in capsys.readouterr().out
+    train("enough", "--ema", "0.3", "--epochs", "1")
+    assert "--ema" not in capsys.readouterr().out
+
+
+def test_batch_norm_over_all_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ddp(model: nn.Module, device_ids: Any = None, broadcast_buffers: bool = True) -> nn.Module:
+        return model
+
+    monkeypatch.setattr(nn.parallel, "DistributedDataParallel", ddp)
+    s, model = parse(["--data", "d", "--output", "o", "--sync-bn"]), timm.create_model("test_efficientnet")
+    names = [name for name, _ in model.named_parameters()]
+    with pytest.raises(flags.TrainError, match="--sync-bn: torch shares the statistics of batch norm between GPUs alone"):
+        build.distribute(model, s, Rank(CPU, 0, 2))
+    shared = build.distribute(model, s, Rank(torch.device("cuda"), 0, 2))
+    kinds = {type(m).__name__ for m in shared.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)}
+    assert kinds and all("Sync" in kind for kind in kinds)
+    assert [name for name, _ in shared.named_parameters()] == names
+
+
+@pytest.mark.long
+def test_a_compiled_run_is_the_same_training(train: Train, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the tracer alone: inductor, which compiles what was traced, takes a minute here. Its average is not compiled."""
+    used, real = [], nn.Module.compile
+
+    def traced(module: nn.Module, **how: Any) -> None:
+        used.append(module)
+        real(module, backend="aot_eager", **how)
+
+    monkeypatch.setattr(nn.Module, "compile", traced)
+    plain, compiled = train("plain", "--ema", "0.9"), train("compiled", "--compile", "--ema", "0.9")
+    assert len(used) == 1
+    for name, tensor in weights(plain)["model"].items():
+        torch.testing.assert_close(weights(compiled)["model"][name], tensor, rtol=1e-4, atol=1e-5, msg=name)
+    train("parts", "--compile", "--ema", "0.9", "--max-steps", "4")
+    same(compiled, train("parts", "--compile", "--ema", "0.9", "--resume", "auto"))
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "rmsprop"])
+def test_momentum(optimizer: str) -> None:
+    base = ["--data", "d", "--output", "o", "--optimizer", optimizer]
+    for given, want in (([], 0.9), (["--momentum", "0.8"], 0.8)):
+        made = optim.optimizer(nn.Linear(2, 2), parse([*base, *given]))
+        assert {group["momentum"] for group in made.param_groups} == {want}
+
+
+def test_momentum_may_change_in_between(train: Train) -> None:
+    train("run", "--schedule", "constant", "--max-steps", "2")
+    state = weights(train("run", "--schedule", "constant", "--momentum", "0.5", "--resume", "auto"))
+    assert all(value == 0.5 for name, value in flat(state["optimizer"]) if name.endswith("momentum"))
+
+
+def flat(value: Any, name: str = "") -> list[tuple[str, Any]]:
+    """Return the leaves of a state, by path."""
+    if not isinstance(value, dict | list):
+        return [(name, value)]
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    return [leaf for key, one in items for leaf in flat(one, f"{name}.{key}")]
+
+
+def test_a_rate_that_falls_by_steps() -> None:
+    """As in torch's example: a tenth after each 30 epochs. And as in timm's: by other numbers, after a warm-up."""
+    base = ["--data", "d", "--output", "o", "--schedule", "step", "--epochs", "90", "--lr", "0.1"]
+    for more, want in (
+        ([], {0: 0.1, 299: 0.1, 300: 0.01, 600: 0.001, 899: 0.001}),
+        (["--decay-epochs", "2.5", "--decay-rate", "0.5", "--warmup-epochs", "2"], {20: 0.1, 24: 0.1, 25: 0.05, 50: 0.025}),
+    ):
+        s = parse([*base, *more])
+        schedule = optim.Schedule(optim.optimizer(nn.Linear(2, 2), s), s, 10)
+        for step, rate in want.items():
+            schedule.at(step)
+            assert schedule.rate == pytest.approx(rate)
+
+
 def test_an_unreadable_image_is_named(sets: Path, tmp_path: Path) -> None:
     shutil.copytree(sets, tmp_path / "sets")
     shard = next((tmp_path / "sets" / "train").rglob("*.imgshard"))
@@ -249,5 +370,6 @@ def test_images_of_a3() -> None:
     """Trained on at 160 x 160, scored at 224 x 224 of 236, as in the paper."""
     s = parse(["--data", "d", "--output", "o", "--recipe", "resnet50-a3"])
     images = build.build(s, 3, Rank(CPU))[1]
+    assert (s.loss, s.bce_threshold) == ("bce", 0.2)
     assert data.train_transform(s, images)[0] == {"op": "RandomResizedCrop", "size": 160, "interpolation": "bicubic"}
     assert [op["size"] for op in data.eval_transform(s, images)] == [236, 224]

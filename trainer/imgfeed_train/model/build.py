@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import timm
@@ -146,12 +146,34 @@ def check_last_batch(model: nn.Module, samples: int, batch_size: int) -> None:
         raise TrainError(f"{why}: take another --batch-size than {batch_size}")
 
 
+def rest_norms(model: nn.Module) -> None:
+    """Have batch norm use its running statistics, for a batch that has none, up to the next ``set_training``."""
+    for norm in (m for m in model.modules() if isinstance(m, _BatchNorm)):
+        norm.eval()
+
+
+class DataParallel(nn.DataParallel):
+    """Computes in --amp's type on each GPU. The type belongs to a thread, and torch's own threads would take fp16."""
+
+    def parallel_apply(self, replicas: Sequence[Any], inputs: Any, kwargs: Any) -> list[Any]:
+        """Run each replica in a thread of its own."""
+        kind = inputs[0][0].device.type
+        how = {"dtype": torch.get_autocast_dtype(kind), "enabled": torch.is_autocast_enabled(kind)}
+        return super().parallel_apply([torch.autocast(kind, **how)(replica) for replica in replicas], inputs, kwargs)  # type: ignore[no-any-return]
+
+
 def distribute(model: nn.Module, s: Settings, rank: Rank) -> nn.Module:
     """Return the model under the strategy of the settings. Its own state stays reachable through ``bare``."""
     if s.strategy == "dp" and rank.world > 1:
         raise TrainError(f"--strategy dp is one process for all GPUs of a machine, and here are {rank.world}: use ddp")
+    if s.sync_bn and rank.world > 1:
+        if rank.device.type != "cuda":
+            raise TrainError("--sync-bn: torch shares the statistics of batch norm between GPUs alone; leave it out")
+        model = timm.layers.convert_sync_batchnorm(model)
+    if s.compile:
+        model.compile(dynamic=False)  # else the kernels of a resumed run depend on the shape that it begins with
     if s.strategy == "dp" and rank.device.type == "cuda":
-        return nn.DataParallel(model)
+        return DataParallel(model)
     if s.strategy == "fsdp" and rank.world > 1:
         from torch.distributed.fsdp import fully_shard  # noqa: PLC0415 - slow to import
 
