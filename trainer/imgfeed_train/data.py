@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import platform
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from imgfeed.launcher import find_binary
 
 from .errors import TrainError
 from .flags import Settings
-from .ranks import Rank
+from .ranks import Rank, gather
 
 VAL_SPLITS = ("val", "valid", "validation", "test")
 PATIENCE = 120.0  # seconds that a server may take to start
@@ -80,20 +81,24 @@ def splits(s: Settings) -> Splits:
 
 
 def classes(s: Settings, rank: Rank, split: str, other: str | None = None) -> list[str]:
-    """Return the names of a split's classes, class i has label i.
+    """Return the names of a split's classes, class i has label i. All ranks call it.
 
-    Raises TrainError if the other split has other classes, or another order: a label must mean one thing.
+    Raises TrainError if the other split has other classes, or another order, or ranks have different data.
     """
     with contextlib.closing(_loader(s, split, rank, 1, framework="numpy")) as probe:
-        names = list(probe.dataset.classes)
+        names, mine = list(probe.dataset.classes), (probe.dataset.fingerprint, len(probe.dataset), platform.node())
+    each = gather(mine)
+    for i, (fingerprint, samples, host) in enumerate(each):
+        if fingerprint != each[0][0]:
+            what = f"rank {i} on {host} has {samples:,} samples of {split} with the fingerprint {fingerprint}"
+            there = f"rank 0 on {each[0][2]} has {each[0][1]:,} with {each[0][0]}"
+            raise TrainError(f"--data {s.data}: {what}; {there}. Give all ranks the same data")
     theirs = names if other is None else classes(s, rank, other)
     if names != theirs:
         alone = sorted({*names} ^ {*theirs})[:3]
-        what = f"not in both: {', '.join(alone)}" if alone else "their order differs"
-        how = f"Pack both in one go: imgshard build of the folder with {split}/ and {other}/"
-        raise TrainError(
-            f"{split} has {len(names)} classes and {other} {len(theirs)}, and they are not the same: {what}. {how}"
-        )
+        how = f"not in both: {', '.join(alone)}" if alone else "their order differs"
+        how += f". Pack both in one go: imgshard build of the folder with {split}/ and {other}/"
+        raise TrainError(f"{split} has {len(names)} classes and {other} {len(theirs)}, and they are not the same: {how}")
     return names
 
 

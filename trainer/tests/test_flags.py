@@ -133,6 +133,14 @@ def test_classes_of_train_and_val_are_compared(sets: Path, tmp_path: Path) -> No
         main(["--data", str(tmp_path / "data"), "--output", str(tmp_path / "run"), *TINY, *PLAIN])
 
 
+def test_ranks_with_other_data(train: Train, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of a rank whose images were not all readable: its loader would go through an order of its own."""
+    monkeypatch.setattr(sets_of, "gather", lambda mine: [mine, mine, ("0123", 95, "node2")])
+    said = r"rank 2 on node2 has 95 samples of train with the fingerprint 0123; rank 0 on \S+ has 96 with [0-9a-f]+\. Give all"
+    with pytest.raises(SystemExit, match=said):
+        train("run")
+
+
 @pytest.fixture
 def raw(tmp_path: Path) -> Path:
     """A folder with train/ and val/ of images."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import PATIENCE, PLAIN, TINY, VAL, Train, command, events, free_port, same, weights
+from conftest import CLASSES, PATIENCE, PLAIN, TINY, VAL, Train, command, events, free_port, pack, same, weights
 
 from imgfeed_train import command as launcher
 
@@ -137,6 +137,19 @@ def test_two_machines(train: Train, sets: Path, tmp_path: Path, how: str) -> Non
     assert f"ranks: 2 (2 x 1); master 127.0.0.1:{port}" in said[0] and "Training complete in:" in said[0]
     near(train("one"), tmp_path / "run0")
     assert not (tmp_path / "run1").exists()
+
+
+def test_two_machines_with_other_data(sets: Path, tmp_path: Path) -> None:
+    """Of a run and of a score, each machine says so."""
+    other = pack(tmp_path / "other", CLASSES + 1)
+    for more in (["--output", str(tmp_path / "run")], ["--evaluate", "--weights", "pretrained"]):
+        processes, env = [], {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+        for node, data in enumerate((sets, other)):
+            words = command("--data", str(data), *TINY, *PLAIN, *more, "-g", "1", "-n", "2", "-nr", str(node))
+            processes.append(subprocess.Popen(words, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))
+        said = [process.communicate(timeout=PATIENCE)[0] for process in processes]
+        assert [process.returncode for process in processes] == [1, 1]
+        assert all("rank 1 on " in text and "Give all ranks the same data" in text for text in said), said
 
 
 def test_a_machine_that_the_others_do_not_reach(sets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
