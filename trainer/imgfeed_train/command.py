@@ -51,7 +51,7 @@ def run(argv: list[str]) -> int:
         if "RANK" in os.environ:
             if "TORCHELASTIC_RUN_ID" in os.environ:  # a killed torchrun stops its ranks by SIGTERM, with a checkpoint
                 ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-            return work(s)
+            return work(s, argv)
         if "NODE_RANK" in os.environ and s.nodes == 1:  # many a cluster counts machines by these
             s.nodes, s.node_rank = int(os.environ.pop("WORLD_SIZE", "1")), int(os.environ["NODE_RANK"])
         return launch(s, argv)
@@ -66,7 +66,7 @@ def launch(s: Settings, argv: Sequence[str]) -> int:
 
     here = s.gpus or (0 if s.strategy == "dp" else torch.cuda.device_count()) or 1
     if s.nodes * here == 1:
-        return work(s)
+        return work(s, argv)
     host, port = os.environ.get("MASTER_ADDR", ""), os.environ.get("MASTER_PORT", "29500")
     if s.nodes > 1 and not host:
         raise TrainError(f"-n {s.nodes} needs the variable MASTER_ADDR: the host name of machine 0")
@@ -97,7 +97,7 @@ def launch(s: Settings, argv: Sequence[str]) -> int:
         raise TrainError(f"{what}: does machine 0 run, is the port open? ({str(e)[:200]})") from e
 
 
-def work(s: Settings) -> int:
+def work(s: Settings, argv: Sequence[str]) -> int:
     """Do this rank's work: train, score, or try. Errors of imgfeed and torch become ones that name the rank."""
     import torch  # noqa: PLC0415 - slow to import
     from imgfeed import ImgfeedError  # noqa: PLC0415
@@ -111,8 +111,10 @@ def work(s: Settings) -> int:
     rank, finished = ranks.join(), True
     torch.set_float32_matmul_precision("high")
     try:
-        if s.evaluate or s.dry_run:
-            (train.score if s.evaluate else train.dry_run)(s, rank)
+        if s.evaluate:
+            train.score(s, rank, argv)
+        elif s.dry_run:
+            train.dry_run(s, rank)
         else:
             finished = train.train(s, rank)
     except (ImgfeedError, LookupError, TrainError) as e:

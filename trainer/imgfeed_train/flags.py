@@ -94,7 +94,7 @@ class Settings:
     log_every: int = 100  # Batches between lines of the log.
     wandb: bool = False  # Log to Weights & Biases. WANDB_MODE=offline needs no network.
     dry_run: bool = False  # Train for up to a minute, show plan, memory and time, and write nothing.
-    evaluate: bool = False  # Score --weights on the validation split, and end.
+    evaluate: bool = False  # Score --weights, and end. A checkpoint brings its run's --arch, --size, --transform and --amp.
 
     @property
     def file(self) -> str | None:
@@ -130,15 +130,15 @@ def near(name: str, known: Iterable[str]) -> str:
     return f' (did you mean "{found[0]}"?)' if found else ""
 
 
-def parse(arguments: Sequence[str]) -> Settings:
-    """Return the settings of a command line. Raises TrainError where they do not fit; tyro exits with 2 for a slip."""
+def parse(arguments: Sequence[str], before: Sequence[str] = ()) -> Settings:
+    """Return the settings of flags, behind those before. Raises TrainError if they do not fit; tyro exits with 2 for a slip."""
     given = list(arguments)
     names = [(i, a) for i, a in enumerate(given) if a == "--recipe" or a.startswith("--recipe=")]
     if names:
         at, found = names[-1]
         name = found.partition("=")[2] or "".join(given[at + 1 : at + 2])
         given = [*recipe_flags(name), *given]
-    s: Settings = tyro.cli(Settings, args=given, prog="imgfeed-train")
+    s: Settings = tyro.cli(Settings, args=[*before, *given], prog="imgfeed-train")
     check(s)
     return s
 
@@ -154,6 +154,11 @@ def recipe_flags(name: str) -> list[str]:
         raise TrainError(f"--recipe {name} can't be read{said}. Recipes: {', '.join(known)}, or a file.yaml") from e
     if not isinstance(content, dict):
         raise TrainError(f"--recipe {name} holds no flags: want lines such as `batch_size: 256`")
+    return as_flags(content, str(path))
+
+
+def as_flags(content: dict[Any, Any], path: str) -> list[str]:
+    """Return settings by name, which came from path, as flags. Raises TrainError for a name that is not a flag."""
     known = [f.name for f in dataclasses.fields(Settings)]
     flags = []
     for key, value in content.items():
@@ -162,7 +167,7 @@ def recipe_flags(name: str) -> list[str]:
             raise TrainError(f"{path}: {key} is no flag{near(field, known)}")
         if isinstance(value, bool):
             flags.append(flag(field) if value else "--no-" + flag(field)[2:])
-        elif isinstance(value, list):
+        elif isinstance(value, list | tuple):
             flags += [flag(field), *map(str, value)]
         elif value is not None:
             flags.append(f"{flag(field)}={value}")

@@ -11,13 +11,14 @@ import math
 import secrets
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
-from . import checkpoint, data, report
+from . import checkpoint, data, flags, report
 from .checkpoint import Progress
 from .errors import TrainError
 from .evaluate import autocast, evaluate
@@ -28,6 +29,7 @@ from .ranks import Rank, Stop, on_first
 from .step import Step
 
 DRY_RUN = 60.0  # seconds
+SCORED = ("arch", "size", "transform", "amp")  # settings that a score depends on
 
 
 def train(s: Settings, rank: Rank, limit: float = math.inf) -> bool:
@@ -219,12 +221,16 @@ def dry_run(s: Settings, rank: Rank) -> None:
     rank.say("nothing was written; leave --dry-run out to train")
 
 
-def score(s: Settings, rank: Rank) -> None:
-    """Print the score of weights on the split to evaluate on. A head for other classes is refused: it would be random."""
+def score(s: Settings, rank: Rank, argv: Sequence[str]) -> None:
+    """Print the score of weights on the split to evaluate on. A checkpoint brings the settings in SCORED; flags in argv win."""
+    own = weights.own(s.file) if s.file else {}
+    theirs, names, own = {n: v for n, v in own.get("settings", {}).items() if n in SCORED}, own.get("classes"), {}
+    s = flags.parse(argv, flags.as_flags(theirs, str(s.file)))
+    for name in (name for name, value in theirs.items() if getattr(s, name) != value):
+        rank.say(f"{flags.flag(name)} is {getattr(s, name)} here, and was {theirs[name]} in the run of {s.file}")
     split = str(data.splits(s).val)
     classes = data.classes(s, rank, split)
     model, images, count = build.build(s, None, rank)
-    names = weights.own(s.file).get("classes") if s.file else None
     if count != len(classes) or (names and names != classes):
         which = f"a head of {count} classes{f' ({names[0]}, ...)' if names else ''}"
         what = f"the weights have {which}, the set {split} has {len(classes)} ({classes[0]}, ...)"

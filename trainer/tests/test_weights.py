@@ -96,6 +96,34 @@ def test_a_run_is_scored_as_it_was(train: Train, sets: Path, capsys: pytest.Capt
     train("second", "--epochs", "1", "--weights", path)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--transform", "cifar"],
+        ["--transform", "square-flip", "--amp", "bf16"],
+        ["--arch", "timm/test_resnet", "--size", "32", "64"],
+    ],
+)
+def test_a_score_is_taken_as_in_the_run(
+    train: Train, sets: Path, options: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A checkpoint brings what its score depends on. Flags win, with a line, also those that give a default."""
+    run = train("run", *options, "--epochs", "1")
+    (best,) = events(run, "epoch")
+    base = ["--data", str(sets), "--workers", "1", "--evaluate", "--weights", str(run / "checkpoints" / "best.pt")]
+    capsys.readouterr()
+    main(base)
+    said = capsys.readouterr().out
+    assert f" * Acc@1 {best['acc1']:.3f} Acc@5 {best['acc5']:.3f} Loss {best['loss']:.4f} on {VAL} samples" in said
+    assert "in the run of" not in said
+    main([*base, "--transform", "train", "--size", "48"])
+    said = capsys.readouterr().out
+    assert f"--size is (48,) here, and was ({options[-2] if options[-2] == '32' else '32'}" in said
+    assert ("--transform is train here, and was " in said) == ("--transform" in options)
+    main([*base, "--recipe", str(run / "run.yaml")])
+    assert "in the run of" not in capsys.readouterr().out
+
+
 def test_published_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     def fails(*arguments: Any, **options: Any) -> None:
         raise urllib.error.URLError("no network here")

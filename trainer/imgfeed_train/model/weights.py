@@ -54,11 +54,12 @@ def head_size(state: State, path: str) -> int:
 
 def own(path: str) -> dict[str, Any]:
     """Return the content of a checkpoint of this trainer; {} for another file."""
-    content = {} if path.endswith(".safetensors") else load(path, path)
+    content = {} if path.endswith(".safetensors") or not Path(path).is_file() else load(path, path)
     content = content if isinstance(content, dict) and "progress" in content else {}
     names = content.get("classes", [])
-    if content and not (isinstance(names, list) and all(type(name) is str for name in names) and images_of(content)):
-        raise TrainError(f"--weights {path} is damaged: its images or classes can't be used")
+    whole = isinstance(names, list) and all(type(name) is str for name in names) and images_of(content)
+    if content and not (whole and isinstance(content.get("settings"), dict)):
+        raise TrainError(f"--weights {path} is damaged: its images, classes or settings can't be used")
     return content
 
 
