@@ -62,11 +62,13 @@ class Log:
             raise TrainError(f"--output {self._s.output} can't be written: {e.strerror}") from e
 
     def begin(self, at: Progress, resumed: str, **plan: Any) -> None:
-        """Begin the log of this start. A resumed run continues its log, without the lines that it will write again.
+        """Begin the log of this start, at a checkpoint's progress. A resumed run continues its log, without lines behind it.
 
         Raises TrainError where the folder has the log of another run.
         """
-        machines = gather(machine(self._rank))
+        gpu = torch.cuda.get_device_name(self._rank.device) if self._rank.device.type == "cuda" else "none"
+        cpus = str(len(os.sched_getaffinity(0)))
+        machines = gather({"host": platform.node(), "cpus": cpus, "gpu": gpu, "torch": torch.__version__})
         on_first(self._rank, lambda: self._begin(at, resumed, machines=machines, **plan))
 
     def _begin(self, at: Progress, resumed: str, **plan: Any) -> None:
@@ -78,7 +80,8 @@ class Log:
         kept = []
         for row in rows if own else []:
             again = row["event"] == "epoch" and row["epoch"] >= at.scored
-            if not again and row.get("step", 0) <= at.steps and row.get("epoch", 0) <= at.epoch:
+            place = row.get("epoch", 0), row.get("step", 0), row.get("batch", 0)
+            if not again and place <= (at.epoch, at.steps, at.batches):
                 kept.append(json.dumps(row) + "\n")
         self._replaced = self._file  # with its lock: another process may have opened it already
         self._open("".join(kept))
@@ -202,12 +205,6 @@ class Log:
             yield
         except OSError as e:
             print(f"imgfeed-train: the log in {self._folder} can't be written: {e.strerror}", flush=True)
-
-
-def machine(rank: Rank) -> dict[str, str]:
-    """Return the hardware of a rank."""
-    gpu = torch.cuda.get_device_name(rank.device) if rank.device.type == "cuda" else "none"
-    return {"host": platform.node(), "cpus": str(len(os.sched_getaffinity(0))), "gpu": gpu, "torch": torch.__version__}
 
 
 def _open_wandb(s: Settings, run_id: str) -> Any:

@@ -69,7 +69,7 @@ class Training:
 
         # Model: the same weights on all ranks, and as many images as fit.
         torch.manual_seed(s.seed)
-        model, images, _ = build.build(s, len(self.classes), rank)
+        model, images, _ = build.build(s, len(self.classes), rank, resumed=bool(state))
         model = model.to(rank.device)
         if s.channels_last:
             model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -96,21 +96,20 @@ class Training:
         self._begin(path)
 
     def _begin(self, path: str) -> None:
-        s, at, rank = self.s, self.at, self.rank
+        s, at, rank, saved = self.s, self.at, self.rank, dataclasses.replace(self.at)
         scored = "" if self.val else "; no split to evaluate on"
         sizes = ", ".join(f"{name} ({samples:,})" for name, samples in sorted(self.splits.samples.items()))
         rank.say(f"data: {s.data}: {sizes}{scored}; ranks: {rank.world}; rank 0 on {rank.device}")
         if path:
-            before = at.steps
             at.steps = min(at.epoch * self.steps_per_epoch + self._done() // s.accumulate, s.epochs * self.steps_per_epoch)
-            other = f"; this is step {at.steps} of the schedule, and was {before}" if at.steps != before else ""
+            other = f"; this is step {at.steps} of the schedule, and was {saved.steps}" if at.steps != saved.steps else ""
             rank.say(f"resumed {path}: epoch {at.epoch}, batch {self._done()}{other}")
         decay = self.step.ema.get_decay(s.epochs * self.steps_per_epoch) if self.step.ema else s.ema
         if decay < s.ema:
             rank.say(f"--ema {s.ema:.7g}: this run's steps are too few for it; the decay rises to {decay:.7g}")
         plan = {"world": rank.world, "batch_size": self.loader.batch_size, "batches": len(self.loader)}
         plan |= {"val_batches": len(self.val) if self.val else 0, "samples": self.splits.samples, "classes": len(self.classes)}
-        self.log.begin(at, path, parameters=sum(p.numel() for p in self.step.model.parameters()), **plan)
+        self.log.begin(saved, path, parameters=sum(p.numel() for p in self.step.model.parameters()), **plan)
 
     def _done(self) -> int:
         """Return how many batches of its epoch the loader has given."""
@@ -146,6 +145,8 @@ class Training:
                 group = min(samples, s.accumulate * self.loader.batch_size)
                 samples -= group
             stepped = i % s.accumulate == 0 or i == left
+            if len(labels) == 1 < self.loader.batch_size:  # the rest of a resumed epoch: one image has no statistics
+                build.rest_norms(step.model)
             step.batch(images, labels, len(labels) / group, stepped, at.steps)
             at.batches, at.steps = at.batches + 1, at.steps + stepped
             if step.skipped:

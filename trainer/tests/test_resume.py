@@ -150,6 +150,42 @@ def test_two_jobs_do_not_share_a_folder(train: Train, tmp_path: Path) -> None:
             train("run")
 
 
+def test_the_rest_of_an_epoch_is_one_image(train: Train) -> None:
+    """64 of 96 images are left, in batches of 63: batch norm takes its running statistics for the last."""
+    options = ["--arch", "timm/test_resnet"]
+    train("run", *options, "--max-steps", "2")
+    run = train("run", *options, "--batch-size", "63", "--resume", "auto")
+    assert [row["samples"] for row in events(run, "trained")] == [TRAIN, TRAIN]
+    assert all(tensor.isfinite().all() for tensor in weights(run)["model"].values())
+
+
+def test_a_resumed_run_does_not_need_the_weights_it_began_with(train: Train, tmp_path: Path) -> None:
+    train("first", "--epochs", "1")
+    begun = tmp_path / "first" / "checkpoints" / "best.pt"
+    whole = train("whole", "--weights", str(begun))
+    train("run", "--weights", str(begun), "--max-steps", "7")
+    begun.unlink()
+    same(whole, train("run", "--weights", str(begun), "--resume", "auto"))
+
+
+def test_lines_between_two_steps_come_once(train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = ["--batch-size", "10", "--accumulate", "4", "--log-every", "1", "--checkpoint-every", "1", "--epochs", "1"]
+    real = training.Log.batch
+
+    def ends(self: Any, at: Any, due: bool) -> bool:
+        said = real(self, at, due)
+        if at.batches == 7:
+            raise KeyboardInterrupt
+        return said
+
+    with monkeypatch.context() as patch:
+        patch.setattr(training.Log, "batch", ends)
+        with pytest.raises(SystemExit):
+            train("run", *options)
+    rows = events(train("run", *options, "--resume", "auto"), "step")
+    assert [row["batch"] for row in rows] == list(range(1, 11)) and sum(row["samples"] for row in rows) == TRAIN
+
+
 def test_a_second_press_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
     monkeypatch.setattr(ranks.time, "monotonic", lambda: now[0])

@@ -189,6 +189,16 @@ def test_models_that_there_are_not(arguments: list[str], said: str) -> None:
         build(3, *arguments)
 
 
+def test_weights_that_want_other_images(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """torchvision's GoogLeNet and Inception had TensorFlow's normalisation; a model that begins anew has ImageNet's."""
+    s = parse(["--data", "d", "--output", "o", "--arch", "googlenet", "--weights", str(tmp_path / "g.pth")])
+    model, images, _ = models.build(s, 3, Rank(torch.device("cpu")), resumed=True)
+    assert images.mean == models.Images().mean
+    torch.save(model.state_dict(), tmp_path / "g.pth")
+    model, images, _ = models.build(s, 3, Rank(torch.device("cpu")))
+    assert (images.mean, images.std, model.transform_input) == ((0.5,) * 3, (0.5,) * 3, False)
+
+
 def test_a_linear_probe_trains_the_head_alone(train: Train) -> None:
     run = train("run", "--arch", "timm/test_resnet", "--freeze", "--epochs", "1")
     begun = weights(train("begun", "--arch", "timm/test_resnet", "--freeze", "--epochs", "1", "--lr", "0"))["model"]

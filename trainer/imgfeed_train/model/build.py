@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -23,11 +24,12 @@ from . import weights
 TORCHVISION = torchvision.models.list_models(module=torchvision.models)
 
 
-def build(s: Settings, classes: int | None, rank: Rank) -> tuple[nn.Module, Images, int]:
+def build(s: Settings, classes: int | None, rank: Rank, resumed: bool = False) -> tuple[nn.Module, Images, int]:
     """Return the model, how it wants its images, and how many classes its weights tell apart.
 
     It has an output for each class; with None, those of its weights. Raises TrainError where no library has the name.
     """
+    s = dataclasses.replace(s, weights=None) if resumed else s  # the checkpoint has all; the file may be gone
     wait = dist.is_initialized() and s.weights is not None  # a machine's first rank fetches for the others
     if wait and rank.local_rank:
         dist.barrier()
@@ -96,7 +98,6 @@ def _torchvision(name: str, s: Settings, classes: int | None) -> tuple[nn.Module
     except TypeError as e:
         raise TrainError(f"--drop-path: {name} has no stochastic depth; timm's model of that name may have it") from e
     if state:
-        model.transform_input = plain  # as these weights want it
         try:
             if name.startswith("vit_"):  # the embedding of places is resampled
                 vision = torchvision.models.vision_transformer
@@ -104,7 +105,8 @@ def _torchvision(name: str, s: Settings, classes: int | None) -> tuple[nn.Module
             model.load_state_dict({n: t for n, t in state.items() if not n.lower().startswith("aux")})
         except (KeyError, RuntimeError, ValueError) as e:
             raise TrainError(f"{s.weights} does not fit --arch {s.arch}: {str(e)[:300]}") from e
-    return model, Images(), count
+    half = (0.5,) * 3  # of the weights that torchvision took from TensorFlow
+    return model, Images(half, half) if plain and state else Images(), count
 
 
 def _timm(name: str, s: Settings, classes: int | None) -> tuple[nn.Module, Images, int]:
@@ -140,7 +142,7 @@ def _timm(name: str, s: Settings, classes: int | None) -> tuple[nn.Module, Image
 
 
 def check_last_batch(model: nn.Module, samples: int, batch_size: int) -> None:
-    """Raise TrainError where batch norm would see a batch of one image, which has no statistics."""
+    """Raise TrainError where batch norm would see a batch of one image, which has no statistics, in each epoch."""
     if samples % batch_size == 1 and any(isinstance(m, _BatchNorm) for m in model.modules()):
         why = "the last batch of an epoch would have one image, over which batch norm has no statistics"
         raise TrainError(f"{why}: take another --batch-size than {batch_size}")
