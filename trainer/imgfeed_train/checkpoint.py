@@ -6,7 +6,9 @@ so any strategy and any number of ranks can take them.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import secrets
 import zipfile
 import zlib
 from dataclasses import asdict, dataclass, field
@@ -31,6 +33,7 @@ VERSION = 5
 NAMES = ("last.pt", "previous.pt", "best.pt")
 PARTS: dict[str, Any] = dict.fromkeys(("model", "optimizer", "settings", "scaler", "loader", "progress", "images"), dict)
 PARTS |= {"random": list, "classes": list, "batch_size": int, "model_ema": dict | None}
+State = dict[str, Any]
 FULL = StateDictOptions(full_state_dict=True, cpu_offload=True)
 
 
@@ -50,12 +53,12 @@ class Progress:
     def __post_init__(self) -> None:
         """Raise ValueError for numbers that no training reaches."""
         numbers = [self.epoch, self.scored, self.batches, self.steps, self.seconds, self.best + 1]
-        whole = all(type(value) is int for value in numbers[:4])
+        whole = all(type(value) is int for value in numbers[:4]) and type(self.run) is str
         if not whole or not all(value >= 0 for value in numbers) or len([float(v) for v in self.sums]) != SUMS:
             raise ValueError(f"no training is at {self}"[:200])
 
 
-def capture(step: Step, loader: Any, at: Progress, classes: list[str], images: Images) -> dict[str, Any]:
+def capture(step: Step, loader: Any, at: Progress, classes: list[str], images: Images) -> State:
     """Return the whole state of a training. All ranks call it; with fsdp rank 0 alone gets the tensors."""
     model, moments = get_state_dict(bare(step.model), step.optimizer, options=FULL)
     cuda = step.rank.device.type == "cuda"
@@ -67,7 +70,7 @@ def capture(step: Step, loader: Any, at: Progress, classes: list[str], images: I
     return state | data
 
 
-def restore(step: Step, loader: Any, state: dict[str, Any], path: str) -> Progress:
+def restore(step: Step, loader: Any, state: State, path: str) -> Progress:
     """Give model, optimiser, loader and generators the state that came from path. Raises TrainError where it does not fit."""
     before = state["settings"].get("optimizer")
     if before != step.s.optimizer:
@@ -99,7 +102,7 @@ def restore(step: Step, loader: Any, state: dict[str, Any], path: str) -> Progre
     return at
 
 
-def read(file: Path, path: str) -> dict[str, Any]:
+def read(file: Path, path: str) -> State:
     """Return the state in a file, which came from path. Raises TrainError with what is wrong with it."""
     try:
         with zipfile.ZipFile(file) as archive:
@@ -113,9 +116,16 @@ def read(file: Path, path: str) -> dict[str, Any]:
         found = state.get("version") if isinstance(state, dict) else None
         raise TrainError(f"{path} is a checkpoint of version {found!r:.20}, want {VERSION}, or another program's")
     wrong = [name for name, kind in PARTS.items() if not isinstance(state.get(name), kind)]
-    if wrong or weights.images_of(state) is None:
-        raise TrainError(f"{path} is damaged, or another program's: its {', '.join(wrong) or 'images'} can't be used")
-    return state
+    with contextlib.suppress(*DAMAGED):
+        if not wrong and weights.images_of(state) and reached(state):
+            return state
+    raise TrainError(f"{path} is damaged, or another program's: its {', '.join(wrong) or 'images or progress'} can't be used")
+
+
+def reached(state: State) -> tuple[int, int, int]:
+    """Return how far a state is: epochs, samples of the next one, evaluated epochs. Of two states the greater is further."""
+    at = Progress(**state["progress"])
+    return at.epoch, int(state["loader"]["consumed"]), at.scored
 
 
 class Keeper:
@@ -124,6 +134,7 @@ class Keeper:
     def __init__(self, s: Settings, rank: Rank) -> None:
         """Try the folder and the store, so that they fail now, not after an epoch."""
         self._s, self._rank, self._failed = s, rank, ""
+        self.ahead: list[Path] = []  # files that the store has an older copy of, or none
         self.folder, self.store = Path(s.output) / "checkpoints", Store(s.checkpoints, Path(s.output) / "unsent")
         self.resume = s.resume or ("auto" if int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) else None)
         on_first(rank, self._begin)
@@ -133,43 +144,54 @@ class Keeper:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as e:
             raise TrainError(f"--output {self._s.output} can't be written: {e.strerror}") from e
-        self.store.check()
-        there = [str(self.folder / name) for name in NAMES if (self.folder / name).exists()]
+        self.store.recover()
+        there = [str(path) for name in NAMES for path in (self.folder / name, self.store.unsent / name) if path.exists()]
         there += [self.store.path(name) for name in NAMES if self.store.has(name)]
         if there and not self.resume:
             choice = "continue it by --resume auto, take another --output or --checkpoints, or remove them"
             raise TrainError(f"there are checkpoints of a run ({', '.join(there)}): {choice}")
-        self.store.recover()
 
-    def find(self) -> tuple[str, dict[str, Any] | None]:
-        """Return, on rank 0, the path and the state to continue from; None where the run begins anew."""
-        if not self.resume:
-            return "", None
-        if self.resume != "auto":
-            with self.store.local(self.resume) as here:
-                if here is None:
-                    raise TrainError(f"--resume {self.resume}: there is no such checkpoint")
-                return self.resume, read(here, self.resume)
-        damaged: dict[str, str] = {}
-        for name in ("last.pt", "previous.pt"):
-            path = self.store.newest(name, self.folder)
+    def find(self) -> tuple[str, State | None, str]:
+        """Return, on rank 0, the path and the state to continue from, None to begin anew, and the run's name."""
+        path, state, auto, damaged = self.resume or "", None, self.resume == "auto", dict[str, str]()
+        if path and not auto:
             with self.store.local(path) as here:
                 if here is None:
-                    continue
+                    raise TrainError(f"--resume {path}: there is no such checkpoint")
+                state = read(here, path)
+        for place in [*([str(self.folder), str(self.store.unsent)] if auto else []), self.store.url] if path else []:
+            at, found = self._newest(place, damaged)
+            if found and state and found["progress"]["run"] != state["progress"]["run"]:
+                raise TrainError(f"{at} is of another run than {path}: take another --checkpoints or --output, or remove one")
+            if auto and found and (state is None or reached(found) > reached(state)):
+                path, state = at, found
+        if state is None:
+            if damaged:
+                raise TrainError(f"{'; '.join(damaged.values())}; no other checkpoint is left: remove them to begin anew")
+            return "", None, (auto and self.store.holder()[4:].partition(",")[0]) or secrets.token_hex(8)
+        for bad in damaged if auto else ():  # else the next checkpoint would make it previous.pt
+            with self.store.local(path) as here:
+                self.store.replace(bad, here or Path(path))
+        for name in ("last.pt", "best.pt") if auto else ():
+            if at == path:  # the store's, which the files of this machine are behind
+                (self.store.unsent / name).unlink(missing_ok=True)
+            elif Path(path).parent == self.folder and (found is None or reached(found) < reached(state)):
+                self.ahead += [self.folder / name] if (self.folder / name).exists() else []
+        return path, state, state["progress"]["run"]
+
+    def _newest(self, place: str | None, damaged: dict[str, str]) -> tuple[str, State | None]:
+        """Return the path and the state of the newest whole checkpoint of a folder or URL; add those that are damaged."""
+        for path in [f"{place.rstrip('/')}/{name}" for name in ("last.pt", "previous.pt")] if place else []:
+            with self.store.local(path) as here:
                 try:
-                    state = read(here, path)
+                    if here is not None:
+                        return path, read(here, path)
                 except TrainError as e:
                     damaged[path] = str(e)
                     print(f"{e}; the checkpoint before it is tried", flush=True)
-                    continue
-                for bad in damaged:  # else the next checkpoint would make it previous.pt
-                    self.store.replace(bad, here)
-                return path, state
-        if damaged:
-            raise TrainError(f"{'; '.join(damaged.values())}; no other checkpoint is left: remove them to begin anew")
         return "", None
 
-    def save(self, state: dict[str, Any], best: bool = False) -> bool:
+    def save(self, state: State, best: bool = False) -> bool:
         """Keep a state as the last, and as the best if it is. Return False where the disk did not take it."""
         partial, last = self.folder / ".partial", self.folder / "last.pt"
         if self._rank.rank:
@@ -195,8 +217,8 @@ class Keeper:
             partial.unlink(missing_ok=True)
         return not self._failed
 
-    def finish(self) -> None:
-        """Wait, on rank 0, until the store has all. Raises TrainError for what is not kept or not sent."""
+    def finish(self, told: bool) -> None:
+        """Wait, on rank 0, for the store, briefly if told to stop. Raises TrainError for what is not kept or not sent."""
         if self._failed:
             raise TrainError(self._failed)
-        self.store.wait()
+        self.store.wait(told)

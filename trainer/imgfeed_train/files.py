@@ -26,3 +26,4 @@ def link(file: Path, name: Path) -> None:
     except OSError:  # a file system without links
         shutil.copyfile(file, new)
     new.replace(name)
+    new.unlink(missing_ok=True)  # rename(2) leaves it if both names have the same file

@@ -93,25 +93,21 @@ def most(value: float, rank: Rank, of: Any = dist.ReduceOp.MAX) -> float:
 class Stop:
     """Whether the run was asked to stop, by SIGTERM or Ctrl-C. A second Ctrl-C ends it at once.
 
-    A rank may get its signal after the others have agreed to stop. So once they have, SIGTERM is ignored.
+    A rank may get its signal after the others have agreed to stop (``told``). So once they have, SIGTERM is ignored.
     """
 
     def __init__(self, rank: Rank, limit: float = math.inf) -> None:
         """Stop this rank after limit seconds without a signal, too."""
-        self._rank, self._asked, self._agreed, self._first = rank, False, False, 0.0
+        self._rank, self._asked, self.told, self._first = rank, False, False, 0.0
         self._end = time.monotonic() + limit
 
     def __enter__(self) -> Stop:
-        """Take the signals."""
         self._before = {number: signal.signal(number, self._ask) for number in (signal.SIGTERM, signal.SIGINT)}
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         """Give the signals back, unless the run stops."""
-        if self._agreed:
-            signal.signal(signal.SIGTERM, signal.SIG_IGN)
-            return
-        for number, handler in self._before.items():
+        for number, handler in ({signal.SIGTERM: signal.SIG_IGN} if self.told else self._before).items():
             signal.signal(number, handler)
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
@@ -126,5 +122,5 @@ class Stop:
         """Return whether any rank was asked, the same on all. All ranks call it after as many steps."""
         if self._rank.world > 1 and steps % AGREE_EVERY:
             return False
-        self._agreed = bool(most(self._asked or time.monotonic() > self._end, self._rank))
-        return self._agreed
+        self.told = bool(most(self._asked or time.monotonic() > self._end, self._rank))
+        return self.told

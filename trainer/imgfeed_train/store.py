@@ -9,22 +9,26 @@ checkpoint tries again.
 from __future__ import annotations
 
 import contextlib
+import platform
 import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import fsspec
 
+from . import files
 from .errors import TrainError
 from .files import link
 
 #: Stores that show an object when its upload is complete.
 WHOLE_OBJECTS = ("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss")
 PATIENCE, PAUSE = 120.0, 5.0  # seconds that a run retries at its end, and between two tries
+STOPPING = 10.0  # seconds that a run waits for the store after it was told to stop: it may be killed soon
+CLAIM = "run.txt"  # names the run that keeps its checkpoints there, and this start of it, until it ends
 ADVICE = {
     "credentials": "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give a role",
     "access key id": "check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
@@ -38,51 +42,63 @@ class Store:
     """A place for copies of the checkpoints, or none. Its methods are called by one thread of rank 0."""
 
     def __init__(self, url: str | None, unsent: Path) -> None:
-        """Take the URL or folder, and this machine's folder for waiting files."""
-        self.url, self._unsent, self._failed = url, unsent, ""
+        self.url, self.unsent, self._failed, self._claim = url, unsent, "", ""
+        self._using = f"--checkpoints {url} can't be used"
+        self._lost = False  # whether another run, or another start of this one, has the store
         self._thread: threading.Thread | None = None
         self._placing = threading.Lock()  # held where a file begins to wait, so that an older one never replaces it
-
-    def _open(self, name: str) -> tuple[Any, str]:
-        """Return the file system of a name there, and its path in a folder that exists."""
-        fs, path = _open(self.path(name))
-        if str(self.url).partition("://")[0] not in WHOLE_OBJECTS:  # where this would make a mistyped bucket
-            fs.makedirs(path.rpartition("/")[0], exist_ok=True)
-        return fs, path
 
     def path(self, name: str) -> str:
         """Return the path of a file there."""
         return f"{(self.url or '').rstrip('/')}/{name}"
 
-    def check(self) -> None:
-        """Write, read and remove a small file. Raises TrainError where the store refuses."""
-        if not self.url:
-            return
-        with _naming(f"--checkpoints {self.url} can't be used"):
-            fs, path = self._open(f".imgfeed-train-{uuid.uuid4().hex}")
-            fs.pipe_file(path, b"imgfeed-train")
-            if fs.cat_file(path) != b"imgfeed-train":
-                raise OSError("it does not give back what was written there")
-        with contextlib.suppress(Exception):  # whoever may not delete can still train
-            fs.rm_file(path)
-
     def recover(self) -> None:
         """Let files that a killed process was sending wait for the next checkpoint."""
-        for sending in self._unsent.glob(".*.sending"):
-            waiting = self._unsent / sending.name[1 : -len(".sending")]
+        for sending in self.unsent.glob(".*.sending"):
+            waiting = self.unsent / sending.name[1 : -len(".sending")]
             sending.unlink() if waiting.exists() else sending.replace(waiting)
 
     def has(self, name: str) -> bool:
         """Return whether a file is there."""
-        with _naming(self.path(name)):
+        with _naming(self._using):
             fs, path = _open(self.path(name)) if self.url else (None, "")
             return bool(fs and fs.exists(path))
 
-    def newest(self, name: str, folder: Path) -> str:
-        """Return the path of the newest file of a name: unsent, at the URL, or in the run's folder."""
-        if (self._unsent / name).exists():
-            return str(self._unsent / name)
-        return self.path(name) if self.has(name) else str(folder / name)
+    def holder(self) -> str:
+        """Return the claim there, in words; "" where no run has one."""
+        with _naming(self._using):
+            fs, path = _open(self.path(CLAIM))
+            return str(fs.cat_file(path).decode(errors="replace")) if self.has(CLAIM) else ""
+
+    def claim(self, run: str, ahead: Sequence[Path]) -> None:
+        """Take the store for this start of a run, and send the files ahead of it. Of two runs the second keeps its files."""
+        if not self.url:
+            return
+        held, mine = self.holder(), self.unsent / CLAIM
+        killed = mine.exists() and mine.read_text() == held  # an earlier start here: the log's lock tells that it is over
+        if held and not killed and not held.startswith(f"run {run},"):
+            self._lost, how = True, f"take another, or, if that run is dead, remove {self.path(CLAIM)} and start again"
+            self._failed = f"--checkpoints {self.url} is held by {held}, which has not ended; it gets no copies: {how}"
+            print(f"imgfeed-train: {self._failed}", flush=True)
+            return
+        self._claim = f"run {run}, start {uuid.uuid4().hex}, on {platform.node()}"
+        self.unsent.mkdir(parents=True, exist_ok=True)
+        files.write(mine, self._claim)
+        with _naming(self._using):
+            fs, path = _open(self.path(CLAIM))
+            if self.url.partition("://")[0] not in WHOLE_OBJECTS:  # where this would make a mistyped bucket
+                fs.makedirs(path.rpartition("/")[0], exist_ok=True)
+            fs.pipe_file(path, self._claim.encode())
+        for file in ahead:
+            self.leave(file)
+
+    def close(self) -> None:
+        """Remove the claim, unless files wait for the store."""
+        with contextlib.suppress(Exception):  # the same run may claim it anyway
+            if self._claim and not self._busy() and self.holder() == self._claim:
+                fs, path = _open(self.path(CLAIM))
+                fs.rm_file(path)
+                (self.unsent / CLAIM).unlink()
 
     @contextlib.contextmanager
     def local(self, path: str) -> Iterator[Path | None]:
@@ -109,31 +125,39 @@ class Store:
     def leave(self, file: Path) -> None:
         """Send a file under its name, instead of one that still waits."""
         if self.url:
-            self._unsent.mkdir(parents=True, exist_ok=True)
+            self.unsent.mkdir(parents=True, exist_ok=True)
             with self._placing:
-                link(file, self._unsent / file.name)
+                link(file, self.unsent / file.name)
             self._send_on()
 
-    def wait(self) -> None:
-        """Return when all files are sent. Raises TrainError where one stays in the folder."""
-        until = time.monotonic() + PATIENCE
+    def wait(self, told: bool = False) -> None:
+        """Return when all files are sent; if told to stop, after STOPPING. Raises TrainError where one stays in the folder."""
+        until = time.monotonic() + (STOPPING if told else PATIENCE)
         while True:
             self._send_on()
             if self._thread:
-                self._thread.join()
-            if not self._waiting():
+                self._thread.join(max(0.0, until - time.monotonic()) if told else None)
+            if not self._busy():
                 return
-            if time.monotonic() >= until:
-                raise TrainError(f"{self._failed}; the newest checkpoints stay in {self._unsent}: --resume auto sends them")
-            time.sleep(PAUSE)
+            if self._lost or time.monotonic() >= until:
+                what = f"the newest checkpoints stay in {self.unsent}: --resume auto sends them"
+                if self._lost or not told:
+                    raise TrainError(f"{self._failed}; {what}")
+                print(f"imgfeed-train: {self._failed or f'{self.url} is slow'}; {what}", flush=True)
+                return
+            time.sleep(min(PAUSE, max(0.0, until - time.monotonic())))
+
+    def _busy(self) -> bool:
+        """Return whether a file waits or is being sent."""
+        return bool(self._waiting() or (self._thread and self._thread.is_alive()))
 
     def _waiting(self) -> list[Path]:
         """Return the waiting files."""
-        return [file for name in ("best.pt", "last.pt") if (file := self._unsent / name).exists()]
+        return [file for name in ("best.pt", "last.pt") if (file := self.unsent / name).exists()]
 
     def _send_on(self) -> None:
         """Start a thread that sends the waiting files, unless one runs."""
-        if self.url and self._waiting() and not (self._thread and self._thread.is_alive()):
+        if self.url and not self._lost and self._waiting() and not (self._thread and self._thread.is_alive()):
             self._thread = threading.Thread(target=self._send, name="checkpoints", daemon=True)
             self._thread.start()
 
@@ -142,6 +166,9 @@ class Store:
             file = waiting[0]
             sending = file.replace(file.with_name(f".{file.name}.sending"))
             try:
+                if self._claim and self.holder() != self._claim:
+                    self._lost = True
+                    raise TrainError(f"another start of this run has taken --checkpoints {self.url}, or {CLAIM} there is gone")
                 with _naming(f"{self.path(file.name)} can't be written"):
                     if file.name == "last.pt" and self.has("last.pt"):
                         fs, path = _open(self.path("last.pt"))
@@ -149,14 +176,14 @@ class Store:
                     self._upload(sending, file.name)
             except TrainError as e:
                 self._failed = str(e)
-                print(f"imgfeed-train: {e}. It is tried again with the next checkpoint", flush=True)
+                print(f"imgfeed-train: {e}{'' if self._lost else '. It is tried again with the next checkpoint'}", flush=True)
                 with self._placing:
                     sending.unlink() if file.exists() else sending.replace(file)
                 return
             sending.unlink()
 
     def _upload(self, here: Path, name: str) -> None:
-        fs, path = self._open(name)
+        fs, path = _open(self.path(name))
         if str(self.url).partition("://")[0] in WHOLE_OBJECTS:
             fs.put_file(str(here), path)
         else:

@@ -5,10 +5,10 @@ One batch is in step.py, an exact evaluation in evaluate.py, checkpoints are in 
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
 import math
-import secrets
 import tempfile
 import time
 from collections.abc import Sequence
@@ -40,8 +40,10 @@ def train(s: Settings, rank: Rank, limit: float = math.inf) -> bool:
     ending = {"state": "failed"}
     try:
         training = Training(s, rank, log, splits)
-        finished = training.run(limit)
-        on_first(rank, training.keeper.finish)
+        with contextlib.closing(training.keeper.store) as store:
+            on_first(rank, lambda: store.claim(training.at.run, training.keeper.ahead))
+            finished = training.run(limit)
+            on_first(rank, lambda: training.keeper.finish(training.stop.told))
         ending = {"state": "finished" if finished else "stopped"}
         if finished:
             rank.say(f"Training complete in: {report.clock(time.monotonic() - begun)}")
@@ -59,10 +61,9 @@ class Training:
     """A training with its state. Each rank has one, and all call its methods in the same order."""
 
     def __init__(self, s: Settings, rank: Rank, log: Log, splits: data.Splits) -> None:
-        """Make data, model and optimiser, and continue from the checkpoint if there is one."""
         self.s, self.rank, self.splits, self.log = s, rank, splits, log
         self.keeper = checkpoint.Keeper(s, rank)
-        path, state = on_first(rank, self.keeper.find)  # its machine alone needs the file
+        path, state, run = on_first(rank, self.keeper.find)  # its machine alone needs the file
 
         # Data: what the labels of the sets mean.
         self.classes = data.classes(s, rank, splits.train, splits.val)
@@ -89,7 +90,7 @@ class Training:
         self.step = Step(s, rank, build.distribute(model, s, rank), len(self.classes), self.steps_per_epoch)
 
         # Where it continues. Each rank mixes and drops by numbers of its own.
-        self.at = Progress(run=secrets.token_hex(8))
+        self.at = Progress(run=run)
         torch.manual_seed(s.seed + rank.rank)
         if state:
             self.at = checkpoint.restore(self.step, self.loader, state, path)

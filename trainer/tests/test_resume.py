@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import fcntl
 import json
+import shutil
 import signal
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from conftest import CLASSES, PLAIN, TINY, TRAIN, Train, events, pack, same, weights
+from conftest import CLASSES, PLAIN, TINY, TRAIN, Train, equal, events, pack, same, weights
 
-from imgfeed_train import ranks
+from imgfeed_train import ranks, store
 from imgfeed_train import train as training
 from imgfeed_train.flags import parse
 from imgfeed_train.optim import Schedule, optimizer
@@ -150,6 +152,35 @@ def test_two_jobs_do_not_share_a_folder(train: Train, tmp_path: Path) -> None:
             train("run")
 
 
+def test_the_furthest_copy_is_continued(train: Train, whole: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Whether it is the store's, which other starts did not use, or one on this machine; a damaged one is replaced by it."""
+
+    def resumed(name: str, steps: int, *more: str) -> str:
+        train(name, "--resume", "auto", "--max-steps", str(steps), *more)
+        return next((line for line in capsys.readouterr().out.splitlines() if line.startswith("resumed ")), "")
+
+    store, local = tmp_path / "store", tmp_path / "run" / "checkpoints"
+    use = ["--checkpoints", str(store)]
+    assert resumed("run", 2, *use) == ""
+    assert f"resumed {local}/last.pt: epoch 0, batch 2" in resumed("run", 7)
+    assert f"resumed {local}/last.pt: epoch 1, batch 1" in resumed("run", 7, *use)
+    assert equal(torch.load(store / "last.pt"), weights(tmp_path / "run")), "the store is brought up to date"
+    assert equal(torch.load(store / "best.pt"), weights(tmp_path / "run", "best.pt"))
+    assert f"resumed {store}/last.pt: epoch 1, batch 1" in resumed("elsewhere", 9, *use)
+    (tmp_path / "run" / "unsent" / "last.pt").hardlink_to(local / "last.pt")
+    assert f"resumed {store}/last.pt: epoch 1, batch 3" in resumed("run", 9, *use)
+    assert torch.load(store / "last.pt")["progress"]["steps"] == 9, "what waited since then is not sent over it"
+    resumed("run", 10, *use)
+    resumed("run", 11)
+    (local / "last.pt").write_bytes(b"torn")
+    (tmp_path / "run" / "unsent" / "last.pt").hardlink_to(store / "previous.pt")  # as of a store that failed long ago
+    shutil.copyfile(store / "previous.pt", store / "last.pt")
+    assert f"resumed {local}/previous.pt: epoch 1, batch 4" in resumed("run", 10, *use)
+    assert equal(torch.load(store / "last.pt"), weights(tmp_path / "run"))
+    assert weights(tmp_path / "run")["progress"]["steps"] == 10
+    same(whole, train("run", "--resume", "auto", *use))
+
+
 def test_the_rest_of_an_epoch_is_one_image(train: Train) -> None:
     """64 of 96 images are left, in batches of 63: batch norm takes its running statistics for the last."""
     options = ["--arch", "timm/test_resnet"]
@@ -184,6 +215,43 @@ def test_lines_between_two_steps_come_once(train: Train, tmp_path: Path, monkeyp
             train("run", *options)
     rows = events(train("run", *options, "--resume", "auto"), "step")
     assert [row["batch"] for row in rows] == list(range(1, 11)) and sum(row["samples"] for row in rows) == TRAIN
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_stop_does_not_wait_for_a_slow_store(
+    train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The checkpoint stays on this machine, and the next start sends it."""
+    step, before, answer = training.Step.batch, signal.getsignal(signal.SIGTERM), threading.Event()
+
+    def signalled(self: Any, *arguments: Any) -> None:
+        step(self, *arguments)
+        signal.raise_signal(signal.SIGTERM)
+
+    threads: list[threading.Thread] = []
+
+    def hangs(*_: Any) -> None:
+        threads.append(threading.current_thread())
+        answer.wait()
+        raise SystemExit  # of its thread, which a process would not have outlived
+
+    use = ["--checkpoints", str(tmp_path / "store")]
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(store, "STOPPING", 0.1)
+            patch.setattr(store.Store, "_upload", hangs)
+            patch.setattr(training.Step, "batch", signalled)
+            with pytest.raises(SystemExit) as e:
+                train("run", *use, "--stopped-status", "75")
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    said = capsys.readouterr().out
+    assert e.value.code == 75 and f"store is slow; the newest checkpoints stay in {tmp_path}/run/unsent: --resume auto" in said
+    train("run", *use, "--resume", "auto", "--max-steps", "1")
+    assert torch.load(tmp_path / "store" / "last.pt")["progress"]["steps"] == 1
+    answer.set()
+    for thread in threads:
+        thread.join()
 
 
 def test_a_second_press_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -142,7 +142,7 @@ def test_what_a_store_does_not_take_is_sent_by_the_next_checkpoint_or_run(
         TrainError, match=rf"the line is cut; the newest checkpoints stay in {unsent}: --resume auto sends them"
     ):
         mine.wait()
-    assert mine.newest("last.pt", tmp_path) == str(unsent / "last.pt"), "newer than the store's"
+    assert (unsent / "last.pt").read_text() == "4"
     (unsent / "last.pt").rename(unsent / ".last.pt.sending")  # as of a process that was killed
     gate.fails = False
     again = Store("memory://runs/fails", unsent)
@@ -183,12 +183,66 @@ def test_a_store_that_fails_is_an_error_at_the_start(train: Train, s3: Any, monk
             train("run", "--checkpoints", url)
 
 
+def test_one_start_has_a_store(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another run sends nothing there. A later start of the same run takes it over, and the earlier one then sends nothing."""
+    first, other, again = (Store("memory://held/run", tmp_path / name / "unsent") for name in ("first", "other", "again"))
+    memory = fsspec.filesystem("memory")
+    first.claim("a", [])
+    other.claim("b", [])
+    assert "--checkpoints memory://held/run is held by run a, start " in capsys.readouterr().out
+    leave(other, tmp_path, 1, "best.pt")
+    for told in (True, False):
+        with pytest.raises(TrainError, match=r"is held by run a, .* remove memory://held/run/run.txt .*checkpoints stay in"):
+            other.wait(told)
+    other.close()
+    leave(first, tmp_path, 2, "last.pt")
+    first.wait()
+    again.claim("a", [tmp_path / "last.pt"])
+    again.wait()
+    leave(first, tmp_path, 3, "last.pt")
+    with pytest.raises(TrainError, match="another start of this run has taken --checkpoints memory://held/run"):
+        first.wait()
+    first.close()
+    assert memory.cat_file("/held/run/last.pt") == b"2" and memory.cat_file("/held/run/previous.pt") == b"2"
+    killed = Store("memory://held/run", tmp_path / "again" / "unsent")
+    killed.claim("c", [])
+    assert killed.holder().startswith("run c, "), "of an earlier start here, which had not kept a checkpoint"
+    killed.close()
+    assert sorted(memory.ls("/held/run", detail=False)) == ["/held/run/last.pt", "/held/run/previous.pt"]
+
+
+def test_a_store_that_another_run_has(train: Train, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The run goes on without it, and ends with an error. With --resume auto it is the other run, on another machine."""
+    held = tmp_path / "store" / "run.txt"
+    held.parent.mkdir()
+    held.write_text("run 0123456789abcdef, start 1, on node7")
+    options = ["--checkpoints", str(held.parent), "--epochs", "1"]
+    with pytest.raises(SystemExit, match=r"store is held by run 0123456789abcdef, start 1, on node7, which has not ended"):
+        train("run", *options)
+    assert weights(tmp_path / "run", "best.pt")["progress"]["epoch"] == 1 and list(held.parent.iterdir()) == [held]
+    run = train("elsewhere", *options, "--resume", "auto")
+    assert events(run, "start")[0]["run"] == "0123456789abcdef"
+    assert sorted(path.name for path in held.parent.iterdir()) == ["best.pt", "last.pt", "previous.pt"]
+    for more in (["--resume", "auto"], ["--resume", str(tmp_path / "run" / "checkpoints" / "best.pt")]):
+        with pytest.raises(SystemExit, match=r"is of another run than .*: take another --checkpoints or --output"):
+            train("run", *options, *more)
+
+
+def test_a_run_that_fails_leaves_its_store(train: Train, tmp_path: Path) -> None:
+    options = ["--checkpoints", str(tmp_path / "store"), "--schedule", "constant"]
+    with pytest.raises(SystemExit, match="the loss was not finite"):
+        train("run", *options, "--lr", "1e8")
+    assert list((tmp_path / "store").iterdir()) == []
+    train("run", *options, "--max-steps", "1")
+
+
 def test_a_store_without_whole_objects_gets_its_files_renamed(tmp_path: Path) -> None:
     mine = Store("memory://bucket/run", tmp_path / "unsent")
-    mine.check()
+    mine.claim("run", [])
     for content in (5, 6):
         leave(mine, tmp_path, content, "last.pt")
         mine.wait()
+    mine.close()
     memory = fsspec.filesystem("memory")
     assert sorted(memory.ls("/bucket/run", detail=False)) == ["/bucket/run/last.pt", "/bucket/run/previous.pt"]
     assert memory.cat_file("/bucket/run/last.pt") == b"6" and memory.cat_file("/bucket/run/previous.pt") == b"5"
