@@ -15,6 +15,7 @@ from typing import Any
 
 from .kinds import at_least
 from .loader import DataLoader
+from .numbers import kind_of
 
 #: The logged values: the share of time that the loop waited for a batch, 0 to 1, and its images a second.
 WAIT, RATE = "imgfeed/data_wait", "imgfeed/images_per_second"
@@ -72,9 +73,7 @@ def lightning_callback(every: int = 50) -> Any:
         def on_train_start(self, trainer: Any, module: Any) -> None:
             loader = trainer.train_dataloader
             if not isinstance(loader, DataLoader):
-                raise TypeError(
-                    f"imgfeed: the Trainer's train_dataloader is a {type(loader).__name__}, want an imgfeed.DataLoader"
-                )
+                raise TypeError(f"imgfeed: the Trainer's train_dataloader is {kind_of(loader)}, want an imgfeed.DataLoader")
 
             def log(values: dict[str, float], step: int) -> None:
                 for logger in trainer.loggers:

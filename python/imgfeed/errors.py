@@ -25,8 +25,8 @@ class UnsupportedError(ImgfeedError):
     """The data or the request is well formed, but of a kind that this version can't serve."""
 
 
-class MissingError(ImgfeedError, LookupError):
-    """A split is missing, or a partition's folder isn't on this machine."""
+class MissingError(ImgfeedError, LookupError, FileNotFoundError):
+    """The dataset's path, a split, or a partition's folder isn't on this machine."""
 
 
 class ServerError(ImgfeedError, ConnectionError):

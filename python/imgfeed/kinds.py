@@ -170,7 +170,13 @@ def _transform(name: str, value: Any) -> str | Pipeline:
     if isinstance(value, Mapping) and "views" in value:
         return _views(name, value)
     if is_torchvisions(value):
-        return pipeline(name, value)
+        made = pipeline(name, value)
+        if not made.operations:
+            raise ValueError(
+                f"imgfeed: {name} is {value!r:.80}, and the images of a batch need one size: begin with a crop, such as "
+                "RandomResizedCrop(224), or CenterCrop(32) for images of 32 by 32 pixels"
+            )
+        return made
     if isinstance(value, Mapping) and "op" in value:
         raise TypeError(f"imgfeed: {name} is {value!r:.80}, one operation, want a list of them: [{value!r:.80}]")
     ops = value if isinstance(value, Sequence) else [value]
@@ -403,10 +409,6 @@ def _order(name: str, value: Any) -> Any:
 EPOCH = at_least(0)
 
 
-def _is_generator(value: Any) -> bool:
-    return callable(getattr(value, "initial_seed", None))
-
-
 def _is_sampler(value: Any) -> bool:
     ordered = hasattr(type(value), "__iter__") and hasattr(type(value), "__len__")
     return ordered and not isinstance(value, (set, frozenset, str, bytes, Mapping))
@@ -428,7 +430,7 @@ CONTEXT = Kind("'fork', 'spawn', 'forkserver', their context, or None", _context
 PARAMS = kind("True or False, or 'records'", _params)
 FOLDER = kind("a folder's path, or None", absolute, optional=True)
 ADDRESSES = kind("addresses, as text or a list of texts, or None", _joined, optional=True)
-GENERATOR = having("a torch.Generator, or None", _is_generator)
+GENERATOR = having("a torch.Generator, or None", lambda value: callable(getattr(value, "initial_seed", None)))
 SAMPLER = having("a sampler of torch or another iterable of indices with a length, or None", _is_sampler)
 FIELDS = Kind("names of fields, or none", _names)
 LISTS = Kind("names among fields, or none", _names)

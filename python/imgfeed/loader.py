@@ -19,6 +19,7 @@ from .dataset import INDEX, LoaderDataset
 from .epoch import EpochIterator, Needs
 from .meter import Meter
 from .outputs import Fetch
+from .paths import check_there
 from .records import Record, ask
 from .sampler import BatchSampler, Sampler
 from .selection import Selection
@@ -224,6 +225,7 @@ class DataLoader:
     ) -> None:
         """Open the data; the server decodes nothing before the first iteration."""
         options = arguments.check(locals(), others)
+        check_there(options.dataset)
         self._options = options
         # Frameworks make a loader of torch's with these, which refuses them without workers.
         unused = {"persistent_workers": False, "prefetch_factor": None, "multiprocessing_context": None}

@@ -28,6 +28,12 @@ def shown(value: Any) -> str:
     return f"{value[:80] if isinstance(value, (list, tuple)) else value!r:.80}"
 
 
+def kind_of(value: Any) -> str:
+    """Return a value's type with its article, as ``an int``."""
+    name = type(value).__name__
+    return "None" if value is None else f"{'an' if name[0] in 'AEIOUaeio' else 'a'} {name}"
+
+
 def listed(value: Any) -> Any:
     """Return numpy's and torch's numbers as an array of numpy's, in the same memory if possible, and else as a list.
 

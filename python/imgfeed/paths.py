@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from . import errors
+from .numbers import kind_of
 from .wire import SOCKET_PATH_MAX
 
 REMOTE = ("s3://", "https://", "http://", "hf://", "gs://")
@@ -48,7 +50,7 @@ def sources(name: str, value: Any) -> str | Joined:
         return value
     if not isinstance(value, (list, tuple, Mapping)):
         return source_path(name, value)
-    paths = tuple(source_path(name, path) for path in value)
+    paths = tuple(source_path(f"{name}[{i}]", path) for i, path in enumerate(value))
     if not paths:
         raise ValueError(f"imgfeed: {name} is empty, want paths of sets")
     if socket := next((path for path in paths if path.startswith("unix:")), None):
@@ -60,13 +62,23 @@ def sources(name: str, value: Any) -> str | Joined:
     return Joined(paths) if len(paths) > 1 else paths[0]
 
 
+def check_there(dataset: str | Joined) -> None:
+    """Raise MissingError for a local path of a dataset that does not exist. Of any other fault the server says more."""
+    for path in dataset.paths if isinstance(dataset, Joined) else (dataset,):
+        try:
+            os.stat(path if os.path.isabs(path) else "/")
+        except OSError as e:
+            if isinstance(e, FileNotFoundError):
+                raise errors.MissingError(f"imgfeed: dataset is {path}: no such file or folder") from None
+
+
 def source_path(name: str, value: Any) -> str:
     """Return where samples come from: an absolute path, a URL or unix:PATH. Raises TypeError or ValueError for the argument."""
     try:
         path = os.fsdecode(value)
     except TypeError:
         raise TypeError(
-            f"imgfeed: {name} is a {type(value).__name__}, want the path of a shard set or of a folder of images, or unix:PATH "
+            f"imgfeed: {name} is {kind_of(value)}, want the path of a shard set or of a folder of images, or unix:PATH "
             "of a server that runs" + ("; imgfeed.from_torch takes a dataset of torch" if hasattr(value, "__getitem__") else "")
         ) from None
     scheme = "unix:" if path.startswith("unix:") else ""

@@ -95,6 +95,11 @@ def check(state: Mapping[str, Any], identity: Mapping[str, Any]) -> Place:
     """Return the place in state; raise StateError for other data or order. Batch size, world and encoding may differ."""
     if not isinstance(state, Mapping):
         raise errors.StateError(f"imgfeed: state is {state!r:.80}, want the dictionary that state_dict() gave")
+    if missing := [name for name in make(Place(0, 0), identity) if name not in (*state, "content", "encoding", "selection")]:
+        holds = ", ".join(map(str, state)) or "nothing"
+        raise errors.StateError(
+            f"imgfeed: state holds {holds:.80}, and no {missing[0]}: want the dictionary that a loader's state_dict() gave"
+        )
     if state.get("version") != VERSION:
         raise errors.StateError(f"imgfeed: state of version {state.get('version')!r}; this package reads version {VERSION}")
     reasons = {

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from . import arguments, launcher, outputs
 from .arguments import ARGUMENTS
 from .loader import DataLoader
+from .numbers import kind_of
 from .packing import cache_folder, pack
 from .ranks import rank_batches
 from .torchsets import source_of
@@ -56,7 +57,7 @@ def from_torch(
     """
     data = sys.modules.get("torch.utils.data")
     if data is None or not isinstance(loader, data.DataLoader):
-        raise TypeError(f"imgfeed: from_torch: want a torch.utils.data.DataLoader, and this is a {type(loader).__name__}")
+        raise TypeError(f"imgfeed: from_torch: want a torch.utils.data.DataLoader, and this is {kind_of(loader)}")
     _check_changes(changes)
     if isinstance(loader.dataset, data.IterableDataset):
         raise ValueError(
@@ -94,7 +95,7 @@ def _arguments(data: Any, loader: Any, same_order: bool) -> dict[str, Any]:
         raise ValueError("imgfeed: from_torch: batch_size is None, and imgfeed gives batches: make the loader with batch_size=")
     if type(batches) is not data.BatchSampler:
         raise ValueError(
-            f"imgfeed: from_torch: batch_sampler is a {type(batches).__qualname__}, whose batches imgfeed can't know: make "
+            f"imgfeed: from_torch: batch_sampler is {kind_of(batches)}, whose batches imgfeed can't know: make "
             "the loader with batch_size=, and with shuffle= or a sampler"
         )
     if getattr(loader, "pin_memory_device", ""):

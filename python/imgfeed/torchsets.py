@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from .numbers import kind_of
 from .packing import Source, folder_name
 
 _ORIENTATION = 0x0112  # the tag of EXIF
@@ -259,7 +260,7 @@ def _refuse_code(dataset: Any, base: Any, label: str | None) -> None:
         )
     if label is not None:
         raise ValueError(
-            f"imgfeed: from_torch: label= names a column of a dataset of Hugging Face, and this is a {kind.__qualname__}"
+            f"imgfeed: from_torch: label= names a column of a dataset of Hugging Face, and this is {kind_of(dataset)}"
         )
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from .numbers import as_json
+from .numbers import as_json, kind_of
 from .policies import is_policy, policy_config
 
 #: The operations of a server and their parameters' names, as its hello lists them.
@@ -263,7 +263,7 @@ def _policy(name: str, step: Any) -> dict[str, Any]:
     """Return a policy of timm as the server takes it."""
     config = policy_config(step)
     if config is None:
-        raise ValueError(f"imgfeed: {name} holds a {type(step).__name__} of timm that imgfeed has no string for")
+        raise ValueError(f"imgfeed: {name} holds {kind_of(step)} of timm that imgfeed has no string for")
     first = step.policy[0][0] if hasattr(step, "policy") else step.ops[0]
     how = first.kwargs["resample"]
     interpolation = "random" if isinstance(how, (tuple, list)) else _filter(how)

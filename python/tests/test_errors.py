@@ -104,6 +104,30 @@ def test_a_dataset_of_torch_is_no_path() -> None:
         DataLoader(Compose())  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("given", "came"),
+    [(3, "dataset is an int"), (None, "dataset is None"), (["/", 2], r"dataset\[1\] is an int"), (1.5, "is a float")],
+)
+def test_data_that_are_no_path(given: Any, came: str) -> None:
+    with pytest.raises(TypeError, match=f"{came}, want the path of a shard set"):
+        DataLoader(given, 4)
+
+
+def test_a_missing_path_is_a_file_not_found(shards: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "dangling").symlink_to("nowhere")
+    sets: list[Any] = [tmp_path / "none", "none", "none/", "dangling", b"none", [shards, "none"], {str(shards): 1, "none": 2}]
+    for given in sets:
+        with pytest.raises(FileNotFoundError, match=rf"^imgfeed: dataset is {tmp_path}/\w+: no such file or folder$") as e:
+            DataLoader(given, 4)
+        assert isinstance(e.value, imgfeed.MissingError) and not isinstance(e.value, imgfeed.ServerError)
+    with pytest.raises(FileNotFoundError, match="no such file or folder"):
+        imgfeed.Dataset("none")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(imgfeed.ServerError, match="file/below"):  # the server says why
+        DataLoader(tmp_path / "file" / "below", 4)
+
+
 def test_numbers_of_numpy_are_taken(load: Load) -> None:
     size: Any = np.int64(40)
     transform = [{"op": "Resize", "size": size}, {"op": "CenterCrop", "size": np.array([32, 32])}]
@@ -129,7 +153,7 @@ def test_a_dataset_of_torch_is_for_from_torch() -> None:
         def __getitem__(self, index: int) -> tuple[bytes, int]:
             return b"", index
 
-    with pytest.raises(TypeError, match=r"dataset is a Images, want .*; imgfeed\.from_torch takes a dataset of torch$"):
+    with pytest.raises(TypeError, match=r"dataset is an Images, want .*; imgfeed\.from_torch takes a dataset of torch$"):
         DataLoader(Images())  # type: ignore[arg-type]
 
 

@@ -384,7 +384,7 @@ def test_what_can_not_be_honoured_is_refused(folder: Any, images: Path, tmp_path
         from_torch([], cache=tmp_path)
     with pytest.raises(TypeError, match="neither it nor DataLoader has an argument 'batchsize'"):
         from_torch(data.DataLoader(folder, 8), cache=tmp_path, batchsize=3)
-    with pytest.raises(ValueError, match="label= names a column of a dataset of Hugging Face, and this is a ImageFolder"):
+    with pytest.raises(ValueError, match="label= names a column of a dataset of Hugging Face, and this is an ImageFolder"):
         from_torch(data.DataLoader(folder, 8), cache=tmp_path, label="x")
     for name in ("shuffle", "order", "dataset"):
         with pytest.raises(ValueError, match=f"torch's loader says {name}= itself"):

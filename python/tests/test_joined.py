@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from conftest import RANDOM, SAMPLES, SMALL, Feeder, imgshard, indices, seen
 
-from imgfeed import DataLoader, ServerError, StateError
+from imgfeed import DataLoader, MissingError, ServerError, StateError
 
 OTHERS = 30
 OPTIONS: dict[str, Any] = {"framework": "numpy", "with_index": True, "transform": RANDOM, "seed": 3, "num_workers": 1}
@@ -165,7 +165,7 @@ def test_a_server_joins_sets_for_all_its_clients(shards: Path, other: Path, tmp_
         (["SET", "OTHER"], {"mix": [1, 2], "repeats": 3}, ValueError, "leave out repeats="),
         (["SET", "OTHER"], {"mix": [1, 2], "subset": [1]}, ValueError, "leave out subset="),
         ({"SET": 1, "OTHER": 2}, {"mix": [1, 2]}, ValueError, "mix has others"),
-        (["SET", "/none"], {}, ServerError, "no such file"),
+        (["SET", "/none"], {}, MissingError, "dataset is /none: no such file or folder"),
         (["SET", "PIXELS"], {}, ServerError, "stored as pixels .*, the others as original: imgshard repack makes them alike"),
     ],
 )

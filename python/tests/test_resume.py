@@ -96,6 +96,19 @@ def test_no_state_is_refused(load: Load) -> None:
         load(8).load_state_dict(None)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        ({}, "state holds nothing, and no version"),
+        ({"epoch": 1, 2: 3}, "state holds epoch, 2, and no version"),
+        ({"version": 1, "split": "train", "epoch": 0}, "state holds version, split, epoch, and no fingerprint"),
+    ],
+)
+def test_a_state_of_something_else_is_refused(load: Load, state: Any, words: str) -> None:
+    with pytest.raises(StateError, match=f"^imgfeed: {words}: want the dictionary that a loader's state_dict"):
+        load(8).load_state_dict(state)
+
+
 def test_a_place_beyond_the_end_of_its_epoch_is_refused(load: Load) -> None:
     loader = load(8)
     for consumed in (SAMPLES + 1, 10**12):
