@@ -138,6 +138,10 @@ class Options:
         if self.framework == "numpy" and self.of_torch:
             raise ValueError(f"imgfeed: these need torch, and framework is 'numpy': {', '.join(self.of_torch)}")
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a copy is made of: not every torch can pickle a generator."""
+        return {**self.__dict__, "seed": self.order_seed, "generator": None}
+
     def _check_map(self) -> None:
         if strange := [name for name in self.choose if name not in self.fields]:
             raise ValueError(f"imgfeed: choose names {', '.join(strange)}: give fields= with it")

@@ -6,6 +6,7 @@ import logging
 import time
 
 from . import errors, records
+from .arguments import Options
 from .bad import BadSamples
 from .client import Batch, Selected
 from .service import Service
@@ -22,24 +23,14 @@ class BatchSource:
     The cursor is the client's: how many samples all ranks have had. After a loss the next session begins there.
     """
 
-    def __init__(
-        self,
-        service: Service,
-        place: Place,
-        selected: Selected | None,
-        *,
-        timeout: float,
-        with_index: bool,
-        with_records: bool,
-        bad: BadSamples,
-    ) -> None:
-        """Begin at a place in the selection. timeout, in seconds, is for each batch; bad collects unreadable samples."""
-        self.timeout = timeout
+    def __init__(self, service: Service, place: Place, selected: Selected | None, options: Options, bad: BadSamples) -> None:
+        """Begin at a place in the selection. bad collects unreadable samples."""
+        self.timeout = options.timeout  # seconds for each batch
         self._bad = bad
         self._service = service
         self._selected = selected
-        self._with_index = with_index
-        self._with_records = with_records
+        self._with_index = options.with_index or options.keyed
+        self._with_records = options.with_params == "records"
         self._losses = 0  # since the last batch
         self._lost_at = 0.0  # time of the first of them
         self._session = service.session_of_rank()
@@ -75,9 +66,10 @@ class BatchSource:
             self._resume(None, deadline)  # another thread has met the loss, or this one's wait for its end was broken off
         while True:
             try:
-                if self._session.place != after:
-                    self._start()
-                batch = self._session.next(timeout, watch=service.patience > 0)
+                with self._session.lock:  # another thread may begin an epoch of its own
+                    if self._session.place != after or self._session.generation != self._started.generation:
+                        self._start()
+                    batch = self._session.next(timeout, watch=service.patience > 0)
                 break
             except errors.LostError as e:
                 self._resume(None if self._session.connection.broken_off else e, deadline)
@@ -96,7 +88,7 @@ class BatchSource:
 
     def stop(self) -> None:
         """Have the server decode no more. It is for finalizers: it waits for nothing, and raises nothing."""
-        self._session.stop(self._started)
+        self._session.stop(self._started.generation)
 
     def _start(self) -> None:
         try:

@@ -141,7 +141,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             world=1,
             framework="numpy",
             with_index=True,
-            resampler=args.resampler or _resampler(pillow),
+            resampler=args.resampler or ("pillow-13" if int(pillow.partition(".")[0]) >= 13 else "pillow-12"),
         ) as loader:
             stopped = False
             try:
@@ -165,10 +165,6 @@ def _transform(text: str) -> Any:
     except json.JSONDecodeError as e:
         said = f"{e.msg} (names stand in double quotes)"
         raise ValueError(f"imgfeed: --transform is no JSON at character {e.pos + 1}: {said}") from e
-
-
-def _resampler(pillow: str) -> str:
-    return "pillow-13" if int(pillow.partition(".")[0]) >= 13 else "pillow-12"
 
 
 def _tell(report: Report, loader: DataLoader, other: str) -> None:

@@ -146,14 +146,16 @@ class Session:
     def __init__(self, connection: wire.Connection, timeout: float = REPLY_TIMEOUT) -> None:
         """Say hello, which the server answers within timeout seconds. connection becomes the session's own."""
         self.connection = connection
-        self._lock = threading.RLock()
+        #: Held by every call. Who holds it longer has no other thread's calls in between.
+        self.lock = threading.RLock()
         self._pushed: deque[tuple[wire.Message, Array | None]] = deque()
-        self._ring: Ring | None = None
+        #: The ring, or None when the transport is the socket.
+        self.ring: Ring | None = None
         self._shape: Shape | None = None
         self._held_max = 0  # slots that the caller's arrays may hold
         #: How many samples of the epoch all ranks have had after the last batch, if the next one follows there for certain.
         self.place: int | None = None
-        self._generation = 0
+        self.generation = 0  # of the epoch begun last
         self._batches = 0  # of the running epoch
         self._running = False
         self._asked = 0  # stats requests on their way that only ask whether the server is there
@@ -180,18 +182,13 @@ class Session:
             self.limits: dict[str, int] = hello.get("limits", {})
             self.sets = [
                 SetInfo(
-                    s["split"],
-                    s["samples"],
-                    s["classes"],
-                    s["partitions"],
-                    s["fingerprint"],
-                    s.get("content", ""),
-                    s["encoding"],
-                    s.get("stored", ""),
-                    s.get("keeps_files", False),
-                    tuple(s["partitions_here"]),
-                    tuple(FieldInfo(f["name"], f["type"], f.get("size", 0)) for f in s.get("fields") or ()),
-                    tuple(s.get("joined") or ()),
+                    **{name: s[name] for name in ("split", "samples", "classes", "partitions", "fingerprint", "encoding")},
+                    content=s.get("content", ""),
+                    stored=s.get("stored", ""),
+                    keeps_files=s.get("keeps_files", False),
+                    partitions_here=tuple(s["partitions_here"]),
+                    fields=tuple(FieldInfo(f["name"], f["type"], f.get("size", 0)) for f in s.get("fields") or ()),
+                    joined=tuple(s.get("joined") or ()),
                 )
                 for s in hello["sets"]
             ]
@@ -206,15 +203,10 @@ class Session:
         """Whether this process got the session through a fork, and must leave it to its parent."""
         return self.connection.inherited
 
-    @property
-    def ring(self) -> Ring | None:
-        """The ring, or None when the transport is the socket."""
-        return self._ring
-
     def open(self, options: wire.Message, fields: Sequence[str] = (), target: str | None = None) -> wire.Message:
         """Open the session with the members of the wire's ``open``, and return ``opened``. target replaces the labels."""
         wanted = list(dict.fromkeys([*fields, *([] if target is None else [target])]))
-        with self._lock:
+        with self.lock:
             request = {"type": "open", **options, **({"fields": wanted} if wanted else {})}
             self._check_room(request)
             opened = self._ask(request, dict, "opened")
@@ -229,15 +221,15 @@ class Session:
                     release = functools.partial(_release, self.connection)  # not self: the ring would then never go
                     with _understood(self.connection, opened):
                         size, slots, break_off = opened["ring_bytes"], opened["slots"], self.connection.break_off
-                        self._ring = Ring(fd, size, slots, self._shape, release, break_off=break_off)
-                        self._held_max = self._ring.slots - _spare(self._ring.slots)
+                        self.ring = Ring(fd, size, slots, self._shape, release, break_off=break_off)
+                        self._held_max = slots - (2 if slots >= 4 else 1)  # the server has one to fill, and maybe a ready one
                 finally:
                     os.close(fd)
             return opened
 
     def change(self, options: wire.Message) -> bool:
         """Change transform and batch size of later epochs, and end the running one. False: no room in the ring, no change."""
-        with self._lock:
+        with self.lock:
             request = {"type": "change", **options}
             self._check_room(request)
             changed = self._ask(request, dict, "changed")
@@ -246,24 +238,24 @@ class Session:
             with _understood(self.connection, changed):
                 assert self._shape is not None
                 self._shape = self._shape.of(changed["arrays"])
-                if self._ring is not None:
-                    self._ring.change(self._shape)
+                if self.ring is not None:
+                    self.ring.change(self._shape)
             self._running = False
             return True
 
     def select(self, selected: Selected | None) -> None:
         """Select the samples of later epochs, unless they are selected; None changes nothing."""
-        with self._lock:
+        with self.lock:
             if selected is not None and (self._selected is None or self._selected.digest != selected.digest):
                 self._ask(selected.message(), dict, "selected", following=selected.raw())
                 self._selected = selected
 
     def start(self, epoch: int, consumed: int, selected: Selected | None = None) -> Epoch:
         """Begin an epoch of the selection, after the first consumed samples (of all ranks). The running one ends."""
-        with self._lock:
+        with self.lock:
             self.place = None
-            if self._ring is not None:
-                self._ring.reclaim()
+            if self.ring is not None:
+                self.ring.reclaim()
             self.select(selected)
             self._drop_pushed()
             epoch_started = self._ask(
@@ -272,16 +264,13 @@ class Session:
                 "started",
             )
             self._drop_pushed()
-            self._generation, self._batches = epoch_started.generation, epoch_started.batches
+            self.generation, self._batches = epoch_started.generation, epoch_started.batches
             self._running = True
             self.place = consumed
             return epoch_started
 
-    def stop(self, epoch: Epoch) -> None:
+    def stop(self, generation: int) -> None:
         """Stop decoding an epoch, but not a later one. For finalizers: it takes no lock, waits for nothing and never raises."""
-        self._stop(epoch.generation)
-
-    def _stop(self, generation: int) -> None:
         try:
             self.connection.send_later(wire.encode({"type": "stop", "generation": generation}))
         except BaseException as e:  # Ctrl-C: the next use of the connection raises it
@@ -298,14 +287,14 @@ class Session:
         comes later, ``place`` is not the caller's any more, or the connection has ended: start the epoch again.
         """
         end = math.inf if timeout is None else time.monotonic() + timeout
-        with self._lock:
+        with self.lock:
             while self._running:
                 if not self._pushed:
                     self._wait(end, watch)
                 place, self.place = self.place, None  # not known until this has come to its end
                 try:
                     message, raw = self._pushed.popleft() if self._pushed else self._receive()
-                    if message.get("generation") != self._generation and not message.get("fatal"):
+                    if message.get("generation") != self.generation and not message.get("fatal"):
                         self._drop(message)
                     elif message["type"] == "batch":
                         with _understood(self.connection, message):
@@ -330,7 +319,7 @@ class Session:
 
     def classes(self) -> list[str]:
         """Return the names of the classes; class i has label i."""
-        with self._lock:
+        with self.lock:
             names: list[str] = []
             while True:  # a message holds some MB of them
                 reply = self._ask({"type": "classes", "first": len(names)} if names else {"type": "classes"}, dict)
@@ -380,7 +369,7 @@ class Session:
 
     def order(self, epoch: int, selected: Selected | None = None) -> Array:
         """Return the index of every sample that an epoch of the selection gives this rank, int64, batch after batch."""
-        with self._lock:
+        with self.lock:
             self.select(selected)
             return self._ask({"type": "order", "epoch": epoch}, lambda reply: self._raw(reply["count"], "<i8"))
 
@@ -398,7 +387,7 @@ class Session:
     def close(self) -> None:
         """End the session. Arrays in use stay as they are."""
         if self._running:  # with batches unread the server would take it for a loss
-            self._stop(self._generation)
+            self.stop(self.generation)
         self.connection.close(errors.ServerError("imgfeed: the loader was closed during this iteration"))
 
     def _ask(
@@ -411,7 +400,7 @@ class Session:
     ) -> T:
         """Send a request, and what follows it; return the reply, of type want or the request's own, as read converts it."""
         try:
-            with self._lock:
+            with self.lock:
                 self.connection.send(message, *following)
                 while True:
                     if not self.connection.ready(timeout):
@@ -459,7 +448,7 @@ class Session:
     def _receive(self) -> tuple[wire.Message, Array | None]:
         message = self.connection.receive()
         raw: Array | None = None
-        if message["type"] == "batch" and self._ring is None:
+        if message["type"] == "batch" and self.ring is None:
             with _understood(self.connection, message):
                 raw = np.empty(message["bytes"], dtype=np.uint8)
                 self.connection.receive_raw(raw.data, QUIET + HUNG)
@@ -474,12 +463,12 @@ class Session:
         assert self._shape is not None
         count = message["count"]
         image = tuple(message["shape"]) if "shape" in message else None
-        if self._ring is None:
+        if self.ring is None:
             assert raw is not None
             arrays = split_raw(raw, count, self._shape, image)
         else:
-            arrays = self._ring.lend(message["slot"], count, image)
-            if self._ring.held > self._held_max:
+            arrays = self.ring.lend(message["slot"], count, image)
+            if self.ring.held > self._held_max:
                 arrays = arrays.copy()
         number = message["batch"]
         return Batch(number, message["consumed"], self._batches - number - 1, message.get("bad") or [], arrays)
@@ -501,7 +490,7 @@ class Session:
             )
 
     def _drop(self, message: wire.Message) -> None:
-        if message["type"] == "batch" and self._ring is not None:
+        if message["type"] == "batch" and self.ring is not None:
             with _understood(self.connection, message):
                 _release(self.connection, message["slot"])
 
@@ -526,11 +515,6 @@ def _release_message(slot: int) -> bytes:
 
 def _release(connection: wire.Connection, slot: int) -> None:
     connection.send_later(_release_message(slot))
-
-
-def _spare(slots: int) -> int:
-    """How many slots stay with the server: one to fill and, if there are enough, a ready one."""
-    return 2 if slots >= 4 else 1
 
 
 def _error(message: wire.Message) -> errors.ImgfeedError:

@@ -15,7 +15,9 @@ from .batchsource import BatchSource
 from .client import Batch
 from .meter import Meter, tell
 from .outputs import Columns, Fetch, Output, collated
-from .state import Place, Progress
+from .state import Mark, Place, Progress
+
+_ENDED = "imgfeed: a newer iteration of this loader has ended this one: threads share one iter(loader), or have a loader each"
 
 
 @dataclass(frozen=True)
@@ -35,21 +37,21 @@ class _At(NamedTuple):
 
     place: Place
     left: int  # batches
-    skips: int  # how often the loader's place had been moved by hand
+    skips: int  # how often the loader's place had been moved on by hand
 
 
 class EpochIterator(Iterator[Columns]):
     """Gives the batches of a running epoch. A newer iteration of the same loader ends it, and so does letting go of it."""
 
-    def __init__(self, needs: Needs, source: BatchSource, number: int, fetch: Fetch, slots: int, *, remainder: int) -> None:
-        """Take an epoch that has begun. number is the iteration's by ``Progress.begin``; fetch gives the source's batches, or
+    def __init__(self, needs: Needs, source: BatchSource, mark: Mark, fetch: Fetch, slots: int, *, remainder: int) -> None:
+        """Take an epoch that has begun. mark is the iteration's by ``Progress.begin``; fetch gives the source's batches, or
         what was made of them, and slots is how many of these shared memory holds, 0 for none. remainder is for Accelerate.
         """
         self.remainder = remainder
         self._needs = needs
         self._source = source
-        self._number = number
-        self._at = _At(source.place, source.batches, needs.progress.skips)
+        self._number = mark.owner
+        self._at = _At(source.place, source.batches, mark.skips)
         self._lock = threading.RLock()  # threads may share an iteration
         self._next = needs.output.batches(fetch, slots)
         self._over = False
@@ -82,7 +84,8 @@ class EpochIterator(Iterator[Columns]):
 
         An exception from a signal handler leaves the iteration where it was: no call follows the last change of position.
         """
-        needs, before = self._needs, self._at
+        needs, before, progress = self._needs, self._at, self._needs.progress
+        seen = moved = progress.mark
         try:
             with self._lock:
                 before = self._at
@@ -93,8 +96,9 @@ class EpochIterator(Iterator[Columns]):
                 if needs.collate is not None:
                     try:
                         columns = collated(columns, needs.collate)
-                    except Exception:
-                        before = at  # the caller's own function fails, and would again
+                    except Exception as e:
+                        if not _of_a_signal(e):
+                            before = at  # the caller's own function fails, and would again
                         raise
                 if needs.verdict is not None and batch.left == self._half and batch.left:
                     self._verdict = f"the server, half-way: {needs.verdict()}"
@@ -102,11 +106,17 @@ class EpochIterator(Iterator[Columns]):
                 if needs.verdict is not None and not batch.left:
                     tell(place.epoch, needs.meter.epoch, self._verdict)
                 accelerated.begin(self)
-                moved = needs.progress.moved(place if batch.left else needs.after(place))
-                self._at, (needs.progress.reached, needs.progress.start) = at, moved
+                reached = place if batch.left else needs.after(place)
+                while self._at is not at:
+                    seen = progress.mark
+                    moved = seen.after(self._number, at.skips, place.epoch, reached)
+                    if progress.mark is seen:  # no other thread has moved it meanwhile
+                        self._at, progress.mark = at, moved
             return columns
         except BaseException:
             self._at = before
+            if progress.mark is moved:
+                progress.mark = seen
             raise
 
     def _take(self) -> tuple[Batch, Columns]:
@@ -115,10 +125,11 @@ class EpochIterator(Iterator[Columns]):
         if self._over:
             raise StopIteration
         if needs.progress.iteration != self._number:
-            raise errors.ImgfeedError("imgfeed: a newer iteration of this loader has ended this one")
+            raise errors.ImgfeedError(_ENDED)
         try:
-            if needs.progress.skips != self._at.skips:
-                self._skip()
+            mark = needs.progress.mark
+            if mark.owner == self._number and mark.skips != self._at.skips:
+                self._skip(mark)
             following = self._next(self._at.place.consumed) if self._at.left else None
         except errors.TimeoutError:
             raise
@@ -136,22 +147,20 @@ class EpochIterator(Iterator[Columns]):
             raise StopIteration
         return following
 
-    def _skip(self) -> None:
+    def _skip(self, mark: Mark) -> None:
         """Continue at the loader's new place. If that lies in another epoch, this iteration is over."""
-        progress = self._needs.progress
-        skips, place = progress.skips, progress.reached
-        if place.epoch != self._at.place.epoch:
+        if mark.reached.epoch != self._at.place.epoch:
             self._stop()
             self._over = True
             raise StopIteration
-        self._source.begin(place)
-        progress.resume(place)
-        self._at = _At(place, self._source.batches, skips)
+        self._source.begin(mark.reached)
+        self._at = _At(mark.reached, self._source.batches, mark.skips)
 
     def _finish(self) -> None:
         """Come to the epoch's end."""
         self._needs.output.drain()
-        self._needs.progress.end(self._at.place.epoch)
+        at = self._at
+        self._needs.progress.move(lambda mark: mark.after(self._number, at.skips, at.place.epoch, None))
         accelerated.end(self)
         self._end()
 
@@ -159,3 +168,16 @@ class EpochIterator(Iterator[Columns]):
         """Give no more, and leave it to the server, which has ended the epoch."""
         self._over = True
         self._stop.detach()
+
+
+def _of_a_signal(error: BaseException | None) -> bool:
+    """Return whether a signal's handler raised an error, or what caused it: a handler is a call with its caller's frame."""
+    while error is not None:
+        caller, trace = None, error.__traceback__
+        while trace is not None:
+            values = trace.tb_frame.f_locals.values()
+            if caller and any((v[-1] if isinstance(v, tuple) and v else v) is caller for v in values):
+                return True
+            caller, trace = trace.tb_frame, trace.tb_next
+        error = error.__cause__
+    return False

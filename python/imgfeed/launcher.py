@@ -46,9 +46,9 @@ def find_binary(name: str = "imgfeed") -> str:
     if override:
         raise errors.BinaryNotFoundError(f"imgfeed: IMGFEED_BIN is {override}, and {candidates[0]} is no program")
     # The wheel's console script of the same name calls this function: taking it for the program would never end.
-    script = Path(sysconfig.get_path("scripts")) / name
+    script = os.path.join(sysconfig.get_path("scripts"), name)
     on_path = shutil.which(name)
-    if on_path and not _same(Path(on_path), script):
+    if on_path and not (os.path.exists(script) and os.path.samefile(on_path, script)):
         return on_path
     looked = ", ".join(str(c) for c in candidates)
     raise errors.BinaryNotFoundError(
@@ -76,18 +76,6 @@ def operations() -> vision.Known:
     return vision.known_by(json.loads(said)["operations"])
 
 
-def _terminal() -> int | None:
-    """Return a new descriptor of the terminal that stderr is, or None."""
-    return os.dup(2) if os.isatty(2) else None
-
-
-def _same(a: Path, b: Path) -> bool:
-    try:
-        return a.samefile(b)
-    except OSError:
-        return False
-
-
 class OwnServer:
     """An ``imgfeed serve`` that belongs to this process, and one connection to it.
 
@@ -105,7 +93,7 @@ class OwnServer:
                 paths.check_secrets(name, command[-1])
         self._owner = os.getpid()
         path = _socket_path()
-        shown = _terminal()  # of the progress, where a dataset is indexed first
+        shown = os.dup(2) if os.isatty(2) else None  # the terminal, for the progress where a dataset is indexed first
         if shown is not None:
             command.append(f"--progress-fd={shown}")
         self._log = os.fdopen(os.memfd_create("imgfeed-log"), "w+b")  # in memory: disks may be full; close closes it
@@ -210,18 +198,13 @@ class OwnServer:
 
 
 def _socket_path() -> str:
-    """Return the path of a new socket in a folder for temporary files."""
+    """Return the path of a new socket in a folder for temporary files, or in /tmp where that would be too long."""
     try:
-        folder = _socket_folder()
+        folder = tempfile.gettempdir()
     except OSError as e:  # no folder can be written to
         raise errors.ServerError(f"imgfeed: the server did not start: it needs a temporary folder: {e.strerror}") from e
-    return os.path.join(folder, f"imgfeed-{secrets.token_hex(8)}", "sock")
-
-
-def _socket_folder() -> str:
-    """Return the folder for temporary files, or /tmp where a socket's path in that would be longer than the system takes."""
-    folder = tempfile.gettempdir()
-    return folder if len(os.fsencode(folder)) <= TEMP_PATH_MAX else "/tmp"
+    short = folder if len(os.fsencode(folder)) <= TEMP_PATH_MAX else "/tmp"
+    return os.path.join(short, f"imgfeed-{secrets.token_hex(8)}", "sock")
 
 
 def _end(process: subprocess.Popen[bytes], owner: int, log: IO[bytes]) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, NoReturn
 
-from . import arguments, kinds, outputs, state
+from . import arguments, kinds, outputs, ranks, state
 from .bad import BadSample, BadSamples
 from .batchsource import BatchSource
 from .choice import Chosen, check_lists
@@ -250,9 +250,7 @@ class DataLoader:
         self._form: Form | None = None  # of the last iteration
         served = self._service.served
         self._identity = {
-            "split": served.split,
-            "fingerprint": served.fingerprint,
-            "encoding": served.encoding,
+            **{name: getattr(served, name) for name in ("split", "fingerprint", "encoding")},
             "content": served.content or None,
             "seed": options.order_seed,
             "shuffle": options.shuffle,
@@ -271,7 +269,7 @@ class DataLoader:
 
     def __len__(self) -> int:
         """Return how many batches this rank gets in a whole epoch: that of the last batch."""
-        return self._selection.batches(self._selection.positions(self._progress.reached.epoch), self.rank, self.world)
+        return self._selection.batches(self._selection.positions(self._progress.mark.reached.epoch), self.rank, self.world)
 
     def __repr__(self) -> str:
         """Return data, split, batch size, transform, rank and world."""
@@ -294,19 +292,18 @@ class DataLoader:
 
     def __iter__(self) -> EpochIterator:
         """Begin an epoch, where a loaded state says or at its start."""
-        options, progress = self._options, self._progress
-        self._selection.follow(progress)
-        place, selected = self._selection.begin(progress.start)
+        ranks.warn_in_worker()
+        with self._service.opening():  # one thread at a time
+            self._selection.follow(self._progress)
+            iteration = self._begun(self._progress.mark)
+            return iter(self) if iteration is None else iteration
+
+    def _begun(self, mark: state.Mark) -> EpochIterator | None:
+        """Return an iteration that has begun at the mark; None if another thread has moved that meanwhile."""
+        options = self._options
+        place, selected = self._selection.begin(mark.start)
         self._take(Form(options.transform, options.size_at(place.epoch), options.batch_size))
-        source = BatchSource(
-            self._service,
-            place,
-            selected,
-            timeout=options.timeout,
-            with_index=options.with_index or options.keyed,
-            with_records=options.with_params == "records",
-            bad=self._bad,
-        )
+        source = BatchSource(self._service, place, selected, options, self._bad)
         fetch: Fetch = source
         if self._steps is not None:
             fetch = self._steps.begin(source, with_index=options.with_index or bool(options.choose))
@@ -314,7 +311,8 @@ class DataLoader:
             places = [options.fields.index(name) for name in options.choose]
             fetch = Chosen(fetch, places, options.order_seed, place.epoch, with_index=options.with_index)
         slots, remainder = source.slots if self._steps is None else 0, self._selection.remainder(place)
-        return EpochIterator(self._needs, source, progress.begin(place), fetch, slots, remainder=remainder)
+        begun = self._progress.begin(mark, place)
+        return begun and EpochIterator(self._needs, source, begun, fetch, slots, remainder=remainder)
 
     def _take(self, form: Form) -> None:
         """Have the iteration that begins give batches of a form."""
@@ -351,14 +349,15 @@ class DataLoader:
         Skipped batches are not read, and ``state_dict`` counts them at once. A running iteration continues there. Beyond the
         epoch's end it ends, and the next one begins within the later epoch.
         """
-        self._progress.skip(self._selection.after(self._progress.reached, kinds.at_least(0).check("batches", batches)))
+        number = kinds.at_least(0).check("batches", batches)
+        self._progress.skip(lambda reached: self._selection.after(reached, number))
 
     def state_dict(self) -> dict[str, Any]:
         """Return the place after the last batch that was handed out, for a checkpoint. JSON can hold it.
 
         It is the same on all ranks after as many batches, and may be loaded with another world or batch size.
         """
-        return state.make(self._progress.reached, self._identity)
+        return state.make(self._progress.mark.reached, self._identity)
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Go on at the place of a state: the next iteration gives the rest of its epoch.
@@ -417,15 +416,13 @@ class DataLoader:
         super().__setattr__(name, value)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return what makes the same loader again: its arguments, and where the next iteration begins."""
-        recipe = {f.name: getattr(self._options, f.name) for f in dataclasses.fields(self._options)}
-        recipe.update(seed=self._options.order_seed, generator=None)  # not every torch can pickle a generator
-        return _remade, (type(self), recipe, tuple(self._progress.start))
+        """Return what makes the same loader again: its arguments, and the place reached, where the next iteration begins."""
+        return _remade, (type(self), self._options, tuple(self._progress.mark.reached))
 
 
-def _remade(kind: type[DataLoader], recipe: dict[str, Any], start: tuple[int, int, str | None]) -> DataLoader:
-    loader = kind(**recipe)
-    loader._progress.load(state.Place(*start))
+def _remade(kind: type[DataLoader], options: arguments.Options, reached: tuple[int, int, str | None]) -> DataLoader:
+    loader = kind(**{f.name: getattr(options, f.name) for f in dataclasses.fields(options)})
+    loader._progress.load(state.Place(*reached))
     return loader
 
 

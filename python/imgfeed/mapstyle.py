@@ -36,7 +36,7 @@ class Dataset(Samples):
             target_transform: Called with each label.
 
         Raises:
-            ServerError: The set can't be read; the message says why.
+            ImgfeedError: The set can't be read; the message says why.
         """
         self.source = source_path("source", source)
         self.transform = transform

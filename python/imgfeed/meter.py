@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 
@@ -19,9 +20,7 @@ class Account:
 
     def __sub__(self, other: Account) -> Account:
         """Return the difference from other."""
-        return Account(
-            self.images - other.images, self.batches - other.batches, self.seconds - other.seconds, self.waited - other.waited
-        )
+        return Account(*map(operator.sub, astuple(self), astuple(other)))
 
     @property
     def images_per_second(self) -> float:

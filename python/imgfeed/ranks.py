@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import sys
 from pathlib import Path
 
 from .numbers import INT64_MAX
+
+log = logging.getLogger("imgfeed")
 
 _CPU_LIMIT = "/sys/fs/cgroup/cpu.max"  # "QUOTA PERIOD" in microseconds, of this control group
 
@@ -44,6 +47,17 @@ def check_told(rank: int | None) -> None:
             f"imgfeed: WORLD_SIZE is {world} and RANK is not set, so every process would take the samples of rank 0: "
             "initialise torch.distributed first, set RANK, or give rank= and world="
         )
+
+
+def warn_in_worker() -> None:
+    """Log what iterating a loader in a worker of torch's DataLoader gives, if this process is the first of them."""
+    data = sys.modules.get("torch.utils.data")
+    if data is not None and (worker := data.get_worker_info()) is not None and worker.id == 0:
+        text = (
+            "imgfeed: torch's DataLoader iterates this loader in its workers: each of them (num_workers=%d) gives every "
+            "sample, and new ones repeat the epoch. Iterate the loader itself, which decodes in threads of its own"
+        )
+        log.warning(text, worker.num_workers)
 
 
 def rank_samples(samples: int, rank: int, world: int, policy: str) -> int:

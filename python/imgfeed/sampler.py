@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from typing import Any
 
 from .arguments import Options
 from .ranks import rank_batches, rank_samples
@@ -25,6 +24,9 @@ class Sampler:
         self._service = service
         self._progress = progress
         self._options = options
+        #: As the loader's.
+        self.shuffle, self.seed, self.drop_last = options.shuffle, options.order_seed, options.drop_last
+        self.buckets = options.buckets
 
     def __repr__(self) -> str:
         """Return the number of samples, epoch, rank and world."""
@@ -58,14 +60,9 @@ class Sampler:
         return self._service.ask(lambda session: session.order(self.epoch, self._selection.of(self.epoch)))
 
     @property
-    def buckets(self) -> Any:
-        """As the loader's."""
-        return self._options.buckets
-
-    @property
     def epoch(self) -> int:
         """The epoch that the next iteration is of."""
-        return self._progress.start.epoch
+        return self._progress.mark.start.epoch
 
     @property
     def rank(self) -> int:
@@ -76,21 +73,6 @@ class Sampler:
     def num_replicas(self) -> int:
         """The world's size."""
         return self._service.rank_and_world[1]
-
-    @property
-    def shuffle(self) -> bool:
-        """As the loader's."""
-        return self._options.shuffle
-
-    @property
-    def seed(self) -> int:
-        """As the loader's."""
-        return self._options.order_seed
-
-    @property
-    def drop_last(self) -> bool:
-        """As the loader's."""
-        return self._options.drop_last
 
 
 class BatchSampler:

@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
-from . import client, errors, ranks
+from . import client, errors, ranks, wire
 from .arguments import Options
 from .client import Session, SetInfo
 from .launcher import OwnServer
@@ -80,7 +80,7 @@ class Service:
     It ends with the last object that uses it, such as an iteration that outlives its loader, or with the interpreter.
     """
 
-    def __init__(self, options: Options, attach: Callable[[Ring], None]) -> None:
+    def __init__(self, options: Options, attach: Callable[[Ring], None] | None = None) -> None:
         """Open the data. attach is called with the ring of every session that has one."""
         self._options = options
         sizes = options.size.values() if isinstance(options.size, dict) else [options.size_at(0)]
@@ -88,8 +88,12 @@ class Service:
         self._largest = Form(options.transform, max(sizes) if all(sizes) else None, options.batch_size)
         self._form = self._largest
         self._attach = attach
-        self._session: Session | None = None
-        self._server: OwnServer | None = None
+        #: The present session, which may be lost without notice; or None.
+        self.current: Session | None = None
+        #: The server, where it is this process's own.
+        self.server: OwnServer | None = None
+        #: Seconds to wait for an absent server; an own one is started again at once, unless this is 0.
+        self.patience = options.reconnect
         self._end: weakref.finalize[[], Any] | None = None
         self._served: SetInfo | None = None
         self._opened_as: Ranks | None = None  # rank and world that the session was opened with; None: the server's
@@ -108,31 +112,25 @@ class Service:
         assert self._served is not None  # the constructor has connected
         return self._served
 
-    @property
-    def server(self) -> OwnServer | None:
-        """The server, where it is this process's own."""
-        return self._server
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return what opens the same data again, for the dataset and the sampler of a loader."""
+        return Service, (self._options,)
 
-    @property
-    def current(self) -> Session | None:
-        """The present session, which may be lost without notice; or None."""
-        return self._session
-
-    @property
-    def patience(self) -> float:
-        """Seconds to wait for an absent server; an own one is started again at once, unless this is 0."""
-        return self._options.reconnect
+    def opening(self) -> threading.RLock:
+        """Return the lock that is held while a session is opened, or an iteration begun."""
+        if self._opening_pid != os.getpid():
+            self._opening, self._opening_pid = threading.RLock(), os.getpid()
+        return self._opening
 
     def session(self) -> Session:
         """Return the session; in a forked child, or after the connection ended, a new one."""
-        if self._opening_pid != os.getpid():
-            self._opening, self._opening_pid = threading.RLock(), os.getpid()
-        if self._session is not None and self._session.usable:
-            return self._session
-        with self._opening:
-            if self._session is not None and self._session.usable:
-                return self._session
-            self.reconnects += self._session is not None and not self._session.inherited
+        if self.current is not None and self.current.usable:
+            return self.current
+        with self.opening():
+            if self.current is not None and self.current.usable:
+                return self.current
+            wire.end_with_interpreter()
+            self.reconnects += self.current is not None and not self.current.inherited
             self._drop()
             self.closed = False
             return self._opened(self._own_ranks, None, told=False)
@@ -143,7 +141,7 @@ class Service:
         Raises ValueError if there are several processes, and nothing says which this is.
         """
         ranks.check_told(self._options.rank)
-        if self._session is not None and self._opened_as != self._own_ranks:
+        if self.current is not None and self._opened_as != self._own_ranks:
             self._drop()
         return self.session()
 
@@ -151,7 +149,7 @@ class Service:
         """Change the form of later epochs. A session ends if its ring has no room for it."""
         if form == self._form:
             return
-        self._form, session = form, self._session
+        self._form, session = form, self.current
         if session is None or not session.usable:
             return  # the next one is opened so
         try:
@@ -166,13 +164,13 @@ class Service:
 
         Raises LostError when none is there in time, and TimeoutError at deadline, a time of time.monotonic().
         """
-        with self._opening:
-            if self._session is not None and self._session is not lost and self._session.usable:
-                return self._session  # another thread has met the loss, too
+        with self.opening():
+            if self.current is not None and self.current is not lost and self.current.usable:
+                return self.current  # another thread has met the loss, too
             self._check_open()
             begin, opened_as = time.monotonic(), self._opened_as
-            if self._server is not None:
-                self._server.kill()  # it may be unable to end
+            if self.server is not None:
+                self.server.kill()  # it may be unable to end
             self._drop()
             session = self._opened(opened_as, deadline, told=True)
             self.reconnects += 1
@@ -209,13 +207,13 @@ class Service:
     def _drop(self) -> None:
         if self._end is not None:
             self._end()
-        if self._server is not None:
-            self._server.close()
-        self._session = self._server = self._end = None
+        if self.server is not None:
+            self.server.close()
+        self.current = self.server = self._end = None
 
     def explained(self, error: errors.ServerError) -> errors.ServerError:
         """Return error, with what an own server printed last if its end is the cause."""
-        return error if self._server is None else self._server.explain(error)
+        return error if self.server is None else self.server.explain(error)
 
     def reraise(self, error: errors.ServerError) -> NoReturn:
         """Raise error, with what an own server printed last if its end is the cause."""
@@ -254,8 +252,8 @@ class Service:
             metrics = os.environ.get("IMGFEED_METRICS") if o.metrics is None else o.metrics
             stores = {name: getattr(o, name) for name in ("cache", "cache_size", "allow_source", "feeders", "tls")}
             paths = o.dataset.paths if isinstance(o.dataset, Joined) else (o.dataset,)
-            self._server = OwnServer(*paths, threads=threads, metrics=metrics, classes_apart=o.classes_apart, **stores)
-            session = self._server.session
+            self.server = OwnServer(*paths, threads=threads, metrics=metrics, classes_apart=o.classes_apart, **stores)
+            session = self.server.session
         self._end = weakref.finalize(self, session.close)  # not __del__: at the interpreter's end modules are half gone
         try:
             self._open(session, opened_as)
@@ -269,7 +267,7 @@ class Service:
                 raise explained from e
             finally:
                 del explained  # as in reraise
-        self._session = session
+        self.current = session
         return session
 
     def _check_open(self) -> None:
@@ -305,7 +303,7 @@ class Service:
                 )
             self._served_as = given
         self._served, self._opened_as = served, opened_as
-        if session.ring is not None:
+        if session.ring is not None and self._attach is not None:
             self._attach(session.ring)
 
     def _request(self, session: Session, opened_as: Ranks | None) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from . import errors
@@ -23,6 +23,30 @@ class Place(NamedTuple):
     order: str | None = None
 
 
+class Mark(NamedTuple):
+    """Where a loader is. Each move makes another mark, so that a thread knows whether another one has moved it meanwhile."""
+
+    reached: Place = Place(0, 0)  # after the last batch that the caller has had; never an epoch's end
+    start: Place = Place(0, 0)  # where the next iteration begins
+    follows: bool = False  # start is where the running iteration is: its next batch makes start the next epoch
+    owner: int = 0  # the number of the iteration whose batches move the mark; 0: none
+    skips: int = 0  # how often the caller has moved it on; the owner's batches from before the last skip don't move it
+    loaded: bool = False  # from a state, of which no batch has come yet
+
+    def to(self, place: Place, **others: Any) -> Mark:
+        """Return the mark at another place, with other values."""
+        return self._replace(reached=place, start=place, **others)
+
+    def after(self, owner: int, skips: int, epoch: int, reached: Place | None) -> Mark:
+        """Return the mark after an iteration's batch of an epoch, or after its end. It is this one if it is not the owner's."""
+        if (self.owner, self.skips) != (owner, skips):
+            return self
+        if reached is None:
+            reached = Place(epoch + 1, 0) if self.reached.epoch == epoch else self.reached
+        start = Place(epoch + 1, 0) if self.follows else self.start
+        return self._replace(reached=reached, start=start, follows=False, loaded=False)
+
+
 class Progress:
     """How far a loader has come. The loader moves it by hand, its running iteration with every batch.
 
@@ -31,25 +55,42 @@ class Progress:
 
     def __init__(self) -> None:
         """Begin with epoch 0."""
-        self.reached = Place(0, 0)  # after the last batch that the caller has had; never an epoch's end
-        self.start = Place(0, 0)  # where the next iteration begins
-        self.begun: Place | None = None  # the very start of the running iteration
+        self.mark = Mark()
         self.iteration = 0  # the number of the one that runs; a newer one has ended the others
-        self.skips = 0  # how often the place was moved on by hand
         self._warned = False
 
-    def set_epoch(self, epoch: int) -> None:
-        """Say which epoch the next iteration is. Naming that of a state just loaded keeps the place in it."""
-        epoch = EPOCH.check("epoch", epoch)
-        if self.start.epoch != epoch:
-            self.start = Place(epoch, 0)
-        if self.reached.epoch != epoch:
-            self.reached = Place(epoch, 0)
+    def move(self, change: Callable[[Mark], Mark]) -> None:
+        """Change the mark: anew if another thread has moved it before that, which none can between the last two lines."""
+        while True:
+            seen = self.mark
+            changed = change(seen)
+            if self.mark is seen:
+                self.mark = changed
+                return
 
-    def begin(self, place: Place) -> int:
-        """Note that an iteration has begun at place, and return its number."""
-        left = self.reached
-        if left.consumed and left.epoch < self.start.epoch and not self._warned:
+    def set_epoch(self, epoch: int) -> None:
+        """Say which epoch the next iteration is. Naming that of a state just loaded keeps the place in it.
+
+        Once an iteration has begun at a loaded place, and before its first batch, an earlier epoch changes nothing either.
+        """
+        epoch = EPOCH.check("epoch", epoch)
+
+        def change(mark: Mark) -> Mark:
+            if mark.loaded and mark.follows and epoch < mark.start.epoch:
+                return mark
+            if mark.start.epoch != epoch:
+                mark = mark._replace(start=Place(epoch, 0), follows=False)
+            return mark if mark.reached.epoch == epoch else mark._replace(reached=Place(epoch, 0))
+
+        self.move(change)
+
+    def begin(self, seen: Mark, place: Place) -> Mark | None:
+        """Note that an iteration has begun at place, and return its mark; None if that has moved since it was seen."""
+        left, mark = seen.reached, seen.to(place, follows=True, owner=self.iteration + 1)
+        if self.mark is not seen:
+            return None
+        self.mark, self.iteration = mark, mark.owner
+        if left.consumed and left.epoch < seen.start.epoch and not self._warned:
             self._warned = True
             log.warning(
                 "imgfeed: epoch %d was left after %d samples, and this iteration begins epoch %d; set_epoch() chooses another",
@@ -57,31 +98,15 @@ class Progress:
                 left.consumed,
                 place.epoch,
             )
-        self.resume(place)
-        self.iteration += 1
-        return self.iteration
+        return mark
 
-    def resume(self, place: Place) -> None:
-        """Note that the running iteration is at place, and has given no batch from there on."""
-        self.reached = self.start = self.begun = place
-
-    def moved(self, reached: Place) -> tuple[Place, Place]:
-        """Return reached and start once the running iteration has given a batch, up to reached."""
-        assert self.begun is not None
-        return reached, Place(self.begun.epoch + 1, 0) if self.start is self.begun else self.start
-
-    def skip(self, place: Place) -> None:
-        """Continue at place, beyond the place reached; so does a running iteration."""
-        self.load(place)
-        self.skips += 1
-
-    def end(self, epoch: int) -> None:
-        """Note that the running iteration has come to the end of its epoch."""
-        self.reached, self.start = self.moved(Place(epoch + 1, 0) if self.reached.epoch == epoch else self.reached)
+    def skip(self, beyond: Callable[[Place], Place]) -> None:
+        """Continue at the place beyond the one reached; so does a running iteration."""
+        self.move(lambda mark: mark.to(beyond(mark.reached), follows=True, skips=mark.skips + 1))
 
     def load(self, place: Place) -> None:
-        """Go on at place."""
-        self.start = self.reached = place
+        """Go on at place, which no running iteration moves any more."""
+        self.move(lambda mark: mark.to(place, follows=False, owner=0, loaded=True))
 
 
 def make(place: Place, identity: Mapping[str, Any]) -> dict[str, Any]:

@@ -203,6 +203,7 @@ class Connection:
 
     def close(self, why: errors.ServerError | None = None) -> None:
         """Close the connection. A waiting thread, and any later use, get the error why. A fork leaves its parent's alone."""
+        end_with_interpreter()
         self._why = self._why or why
         self.closed = True
         for fd in self._fds:
@@ -223,6 +224,7 @@ class Connection:
             cause, self._cause = self._cause, None
             raise cause
         if self.closed:
+            end_with_interpreter()
             why = self._why or errors.ServerError(_CLOSED)
             raise type(why)(str(why))  # kept and raised, its traceback would hold this connection, and its ring, for good
 
@@ -258,6 +260,18 @@ class Connection:
             if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
                 count = len(data) // 4
                 self._fds.extend(struct.unpack(f"{count}i", data[: count * 4]))
+
+
+_ended = threading.Event()  # set once the interpreter's end has closed a connection
+
+
+def end_with_interpreter() -> None:
+    """End a daemon thread that goes on while the interpreter's end closes the connections, without a traceback."""
+    current, main = threading.current_thread(), threading.main_thread()
+    if current is main and not main.is_alive():
+        _ended.set()
+    if current.daemon and _ended.is_set():
+        raise SystemExit
 
 
 def _lost(e: OSError) -> errors.LostError:

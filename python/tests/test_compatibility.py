@@ -175,6 +175,37 @@ def test_a_pickled_loader_is_its_recipe(load: Load, how: Callable[[Any], Any]) -
         rest = [copied(batch) for batch in other]
         assert len(rest) == len(loader) - 1
         assert all(same(a, b) for a, b in zip(loader, rest, strict=True))
+    iteration = iter(loader)
+    next(iteration)
+    with how(loader) as other:  # in the middle of an epoch with the place reached
+        assert other.state_dict() == loader.state_dict() and other.state_dict()["consumed"] == 16
+        assert all(same(a, b) for a, b in zip(iteration, other, strict=True))
+        assert other.state_dict() == loader.state_dict()
+
+
+@pytest.mark.parametrize("how", [lambda x: pickle.loads(pickle.dumps(x)), copy.deepcopy])
+def test_dataset_and_sampler_are_copied_by_themselves(
+    load: Load, shards: Path, how: Callable[[Any], Any], listing: list[dict[str, Any]]
+) -> None:
+    pytest.importorskip("PIL")
+    for loader in (
+        load(8, shuffle=True, seed=3, rank=1, world=2),
+        DataLoader(shards, 8, framework="numpy", shuffle=True, num_workers=1),
+    ):
+        with loader:
+            next(iter(loader))
+            dataset, sampler, batches = how(loader.dataset), how(loader.sampler), how(loader.batch_sampler)
+            assert dataset.targets.tolist() == [row["label"] for row in listing] and repr(dataset) == repr(loader.dataset)
+            assert (len(dataset), dataset.classes, dataset.key(3)) == (
+                len(loader.dataset),
+                loader.dataset.classes,
+                listing[3]["key"],
+            )
+            assert dataset[3][0].tobytes() == loader.dataset[3][0].tobytes()
+            assert (sampler.epoch, len(sampler), list(sampler)) == (1, len(loader.sampler), list(loader.sampler))
+            assert list(batches) == list(loader.batch_sampler)
+            sampler.set_epoch(4)
+            assert loader.sampler.epoch == 1 and list(sampler) != list(loader.sampler)
 
 
 def _indices(loader: DataLoader) -> list[int]:

@@ -11,8 +11,16 @@ from conftest import PATIENCE, alive, script, wait_for
 LOADER = """
 import json, sys
 from imgfeed import DataLoader
-def made(): return DataLoader(sys.argv[1], 4, num_workers=1, slots=3, **json.loads(sys.argv[2]))
+def made(**others): return DataLoader(sys.argv[1], 4, num_workers=1, slots=3, **json.loads(sys.argv[2]), **others)
 loader = made()
+def work(loader):
+    import threading
+    begun = threading.Event()
+    def iterate():
+        while True:
+            for batch in loader: begun.set()
+    threading.Thread(target=iterate, daemon=True).start()
+    begun.wait()
 """
 NUMPY = '{"framework": "numpy"}'  # an import of torch takes seconds
 PID = "print(loader._service.server.pid, flush=True)\n"
@@ -31,12 +39,15 @@ ENDS = {
     "an older module holds a cycle": "loader.me = json.loader = loader; json.it = iter(loader); next(json.it)",
     "an older module holds a batch": "json.batch = next(iter(loader))",
     "a whole epoch": "list(loader)",
+    "a daemon thread": "work(loader)",
+    "a daemon thread with a function": "work(made(map=lambda image: image))",
+    "a thread that outlives the main one": "import threading; threading.Thread(target=lambda: list(made())).start()",
     "closed": "it = iter(loader); next(it); loader.close()",
     "no iteration": "",
 }
 
 
-OTHERS = ("the first batch", "an iteration that is kept", "an older module holds it", "sys.exit")
+OTHERS = ("a daemon thread", "the first batch", "an iteration that is kept", "an older module holds it", "sys.exit")
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import shutil
+import types
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -185,6 +186,49 @@ def test_an_iteration_that_goes_late_stops_no_newer_one(load: Load, monkeypatch:
 
     monkeypatch.setattr(session, "start", start_and_collect)
     assert indices(loader) == list(range(SAMPLES))
+
+
+def test_an_epoch_set_once_an_iteration_of_a_state_has_begun(load: Load) -> None:
+    """Lightning's order of calls. Its CombinedLoader begins a shorter loader several times in one of its own epochs."""
+    whole, loader = load(8, shuffle=True), load(8, shuffle=True)
+    epochs = [indices(whole) for _ in range(6)]
+    loader.load_state_dict({**whole.state_dict(), "epoch": 2, "consumed": 24})
+    state = loader.state_dict()
+    for trainers in (0, 2):
+        loader.load_state_dict(state)
+        iteration = iter(loader)
+        loader.set_epoch(trainers)
+        assert loader.state_dict() == state
+        assert indices(iteration) == epochs[2][24:] and indices(loader) == epochs[3]
+        loader.set_epoch(trainers)  # no state was loaded since
+        assert indices(loader) == epochs[trainers]
+    loader.load_state_dict(state)
+    iteration = iter(loader)
+    loader.set_epoch(5)
+    assert indices(iteration) == epochs[2][24:] and indices(loader) == epochs[5]
+    loader.load_state_dict(state)
+    loader.set_epoch(0)  # no iteration has begun: the caller goes back
+    assert indices(loader) == epochs[0]
+
+
+def test_workers_of_torch_say_that_each_gives_every_sample(
+    load: Load, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = pytest.importorskip("torch.utils.data")
+
+    class Batches(data.IterableDataset):  # type: ignore[name-defined, misc]
+        def __iter__(self) -> Iterator[Any]:
+            return map(copied, loader)
+
+    loader, worker = load(), data.get_worker_info
+    assert len(indices(data.DataLoader(Batches(), batch_size=None, num_workers=2))) == 2 * SAMPLES
+    assert not caplog.records  # here; each worker has a log of its own
+    for number in range(2):
+        monkeypatch.setattr(data, "get_worker_info", lambda number=number: types.SimpleNamespace(id=number, num_workers=2))
+        assert len(indices(loader)) == SAMPLES
+    (record,) = caplog.records
+    assert "num_workers=2) gives every sample" in record.getMessage()
+    monkeypatch.setattr(data, "get_worker_info", worker)
 
 
 def test_transport_layout_and_threads_change_nothing(load: Load, shards: Path) -> None:
