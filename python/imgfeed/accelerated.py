@@ -1,6 +1,6 @@
-"""Registers a running iteration with Accelerate, as its own loaders do.
+"""Registers a running iteration with Accelerate, as its own loaders do, and a resumed epoch with Hugging Face's Trainer.
 
-Its gradient accumulation then ends with an epoch, and it drops repeated samples.
+Gradient accumulation then ends with an epoch, and Accelerate drops repeated samples.
 """
 
 from __future__ import annotations
@@ -44,3 +44,24 @@ def _watch_saves() -> None:
         return save(self, *args, **options)
 
     accelerator.save_state = save_state
+
+
+@functools.cache
+def watch_epochs(module: Any) -> None:
+    """Have Hugging Face's Trainer count the rest of a resumed epoch: else its last gradients go into the next epoch's step.
+
+    module is transformers.trainer, None in a program without it.
+    """
+    if module is None:
+        return
+    run = module.Trainer._run_epoch
+
+    @functools.wraps(run)
+    def run_epoch(self: Any, *args: Any, **given: Any) -> Any:
+        rest = getattr(given.get("train_dataloader"), "_rest", None)
+        if rest is not None and (batches := rest(given["epoch"])):
+            steps = -(-batches // self.args.gradient_accumulation_steps)
+            given |= {"steps_in_epoch": batches, "num_update_steps_per_epoch": steps}
+        return run(self, *args, **given)
+
+    module.Trainer._run_epoch = run_epoch

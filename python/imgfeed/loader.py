@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, NoReturn
 
-from . import arguments, kinds, outputs, ranks, state
+from . import accelerated, arguments, kinds, outputs, ranks, state
 from .bad import BadSample, BadSamples
 from .batchsource import BatchSource
 from .choice import Chosen, check_lists
@@ -271,6 +272,12 @@ class DataLoader:
         """Return how many batches this rank gets in a whole epoch: that of the last batch."""
         return self._selection.batches(self._selection.positions(self._progress.mark.reached.epoch), self.rank, self.world)
 
+    def _rest(self, epoch: int) -> int:
+        """Return how many batches an epoch has left where the next iteration begins; 0 if that is another one, or its start."""
+        start = self._progress.mark.start
+        left = self._selection.positions(epoch) - start.consumed
+        return self._selection.batches(left, self.rank, self.world) if start.epoch == epoch and start.consumed else 0
+
     def __repr__(self) -> str:
         """Return data, split, batch size, transform, rank and world."""
         o = self._options
@@ -365,6 +372,7 @@ class DataLoader:
         Raises StateError for a state of other data, seed, shuffle or choice of samples. Iterating checks order= and sampler=.
         """
         self._progress.load(self._selection.check(state.check(state_dict, self._identity)))
+        accelerated.watch_epochs(sys.modules.get("transformers.trainer"))
 
     def records(
         self, indices: Iterable[int], epoch: int, repetitions: Iterable[int] | None = None, view: int = 0

@@ -1,4 +1,4 @@
-"""A loop with Accelerate that notes which samples each rank has had; it saves its state in an epoch, or goes on from there."""
+"""A loop with Accelerate that notes each rank's samples and optimizer steps, and saves its state in an epoch, or loads it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch import nn
 from imgfeed import DataLoader
 
 SMALL = [{"op": "Resize", "size": 40}, {"op": "CenterCrop", "size": 32}]
-SAVED_AT = (1, 2)  # epoch, and batches of it
+SAVED_AT = (1, 4)  # epoch, and batches of it
 
 
 def main() -> None:
@@ -27,12 +27,12 @@ def main() -> None:
     options: dict[str, Any] = {"transform": SMALL, "normalize": "imagenet", "with_index": True, "num_workers": 1}
     train = DataLoader(args.data, 8, shuffle=True, seed=3, **options)  # before Accelerator(), as in its examples
     val = DataLoader(args.data, 8, even_batches=False, **options)
-    accelerator = Accelerator(cpu=True)
+    accelerator = Accelerator(cpu=True, gradient_accumulation_steps=4)
     model: Any = nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, 5))
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
     model, optimizer, train, val = accelerator.prepare(model, optimizer, train, val)
     accelerator.register_for_checkpointing(train)
-    noted: dict[str, Any] = {"trained": [], "validated": [], "counted": []}
+    noted: dict[str, Any] = {"trained": [], "optimized": [], "validated": [], "counted": []}
     begun = 0
     if args.resume:
         accelerator.load_state(args.resume)
@@ -41,9 +41,12 @@ def main() -> None:
         model.train()
         for images, labels, index in train:
             noted["trained"].append([epoch, index.tolist()])
-            optimizer.zero_grad()
-            accelerator.backward(nn.functional.cross_entropy(model(images), labels))
-            optimizer.step()
+            with accelerator.accumulate(model):
+                accelerator.backward(nn.functional.cross_entropy(model(images), labels))
+                optimizer.step()
+                optimizer.zero_grad()
+            if accelerator.sync_gradients:
+                noted["optimized"].append(len(noted["trained"]))
             if (epoch, sum(e == epoch for e, _ in noted["trained"])) == SAVED_AT and not args.resume:
                 accelerator.save_state(str(Path(args.out, "state")))
         model.eval()

@@ -52,3 +52,9 @@ def plain(shards: Path, rank: int, world: int, epochs: int, size: int = 8, **opt
     given: dict[str, Any] = {"framework": "numpy", "transform": SMALL, "with_index": True, "num_workers": 1, **options}
     with DataLoader(shards, size, rank=rank, world=world, **given) as loader:
         return [[batch[2].tolist() for batch in loader] for _ in range(epochs)]
+
+
+def optimizer_steps(batches: int, epochs: int, accumulate: int) -> list[int]:
+    """Return how many batches were seen at each optimizer step that sums so many; an epoch's last one may sum fewer."""
+    ends = [*range(accumulate, batches, accumulate), batches]
+    return [epoch * batches + end for epoch in range(epochs) for end in ends]

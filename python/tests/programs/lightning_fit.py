@@ -25,6 +25,7 @@ class Model(lightning.LightningModule):
         self.layer = nn.Linear(3 * 32 * 32, 5)
         self.trained: list[tuple[int, int, list[int]]] = []
         self.validated: list[tuple[int, list[int]]] = []
+        self.optimized: list[int] = []  # how many batches the model had seen at each optimizer step
 
     def loss(self, batch: Any) -> Any:
         images, labels, _ = batch
@@ -38,6 +39,9 @@ class Model(lightning.LightningModule):
         self.validated.append((self.current_epoch, batch[2].tolist()))
         self.log("val_loss", self.loss(batch), sync_dist=True)
 
+    def on_before_optimizer_step(self, optimizer: Any) -> None:
+        self.optimized.append(len(self.trained))
+
     def configure_optimizers(self) -> Any:
         return torch.optim.SGD(self.parameters(), lr=1e-3)
 
@@ -48,6 +52,7 @@ def main() -> None:
     for name in ("data", "out"):
         parser.add_argument(name)
     parser.add_argument("--devices", type=int, default=1)
+    parser.add_argument("--accumulate", type=int, default=1)
     parser.add_argument("--resume")
     args = parser.parse_args()
     options: dict[str, Any] = {"transform": SMALL, "normalize": "imagenet", "with_index": True, "num_workers": 1}
@@ -56,6 +61,7 @@ def main() -> None:
     val = DataLoader(args.data, 26, even_batches=False, **options)
     trainer = lightning.Trainer(
         max_epochs=3,
+        accumulate_grad_batches=args.accumulate,
         accelerator="cpu",
         devices=args.devices,
         strategy="ddp" if args.devices > 1 else "auto",
@@ -67,7 +73,8 @@ def main() -> None:
     )
     model = Model()
     trainer.fit(model, train, val, ckpt_path=args.resume)
-    noted = {"trained": model.trained, "validated": model.validated, "world": [train.rank, train.world]}
+    noted = {"trained": model.trained, "optimized": model.optimized, "validated": model.validated}
+    noted |= {"world": [train.rank, train.world], "weights": [float(p.detach().double().sum()) for p in model.parameters()]}
     Path(args.out, f"rank{trainer.global_rank}.json").write_text(json.dumps(noted))
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from imgfeed import DataLoader
-from programs.conftest import plain, run
+from programs.conftest import optimizer_steps, plain, run
 
 pytest.importorskip("accelerate")
 EPOCHS = 3
-SAVED_AT = (1, 2)  # epoch, and batches of it: as in the program
+SAVED_AT = (1, 4)  # epoch, and batches of it: as in the program
 
 
 @pytest.mark.parametrize("processes", [1, 2])
@@ -26,12 +26,14 @@ def test_a_loop_gives_the_samples_of_a_plain_one(shards: Path, tmp_path: Path, p
         once = plain(shards, rank, processes, EPOCHS, even_batches=False)
         assert noted["validated"] == [[e, batch] for e, epoch in enumerate(once) for batch in epoch]
         assert noted["counted"] == [len(samples)] * EPOCHS
+        assert noted["optimized"] == optimizer_steps(len(want[0]), EPOCHS, 4)
         done = SAVED_AT[0] * len(want[0]) + SAVED_AT[1]
     assert sorted(i for noted in ranks for e, batch in noted["validated"] if e == 0 for i in batch) == samples
 
     resumed = run("accelerate_loop.py", shards, tmp_path / "resumed", processes, "--resume", str(tmp_path / "whole" / "state"))
     for noted, rest in zip(ranks, resumed, strict=True):
         assert rest["trained"] == noted["trained"][done:]
+        assert rest["optimized"] == [batches - done for batches in noted["optimized"] if batches > done]
         assert rest["weights"] == noted["weights"]  # and so the training is the same
 
 

@@ -30,6 +30,7 @@ class Model(nn.Module):
         super().__init__()
         self.layer = nn.Linear(3 * 32 * 32, 5)
         self.trained: list[list[int]] = []
+        self.optimized: list[int] = []  # how many batches the model had seen at each optimizer step
         self.evaluated: list[list[int]] = []
 
     def forward(self, pixel_values: Any, labels: Any, index: Any) -> dict[str, Any]:
@@ -46,6 +47,10 @@ class Place(TrainerCallback):
 
     def on_save(self, args: Any, state: Any, control: Any, **others: Any) -> None:
         Path(args.output_dir, f"checkpoint-{state.global_step}", "loader.json").write_text(json.dumps(self.loader.state_dict()))
+
+    def on_optimizer_step(self, args: Any, state: Any, control: Any, *, model: Model, **others: Any) -> None:
+        of: Any = getattr(model, "module", model)
+        of.optimized.append(len(of.trained))
 
 
 class ImageTrainer(Trainer):
@@ -70,11 +75,12 @@ def counted(prediction: Any) -> dict[str, float]:
 
 
 def main() -> None:
-    """Train for three epochs, each with an evaluation and two checkpoints."""
+    """Train for three epochs, each with an evaluation and checkpoints."""
     parser = argparse.ArgumentParser()
     for name in ("data", "out"):
         parser.add_argument(name)
     parser.add_argument("--resume", help="a checkpoint of the Trainer")
+    parser.add_argument("--accumulate", type=int, default=1, help="batches that an optimizer step sums")
     args = parser.parse_args()
     settings = TrainingArguments(
         args.out,
@@ -82,7 +88,8 @@ def main() -> None:
         per_device_train_batch_size=8,
         eval_strategy="epoch",
         save_strategy="steps",
-        save_steps=3,
+        save_steps=3 if args.accumulate == 1 else 1,
+        gradient_accumulation_steps=args.accumulate,
         label_names=["labels", "index"],
         ignore_data_skip=True,
         use_cpu=True,
@@ -102,6 +109,7 @@ def main() -> None:
     trainer.train(resume_from_checkpoint=args.resume)
     noted = {
         "trained": model.trained,
+        "optimized": model.optimized,
         "evaluated": model.evaluated,
         "steps": trainer.state.global_step,
         "counted": [entry["eval_samples"] for entry in trainer.state.log_history if "eval_samples" in entry],
