@@ -518,7 +518,7 @@ def _release(connection: wire.Connection, slot: int) -> None:
 
 
 def _error(message: wire.Message) -> errors.ImgfeedError:
-    return errors.from_server(str(message.get("kind")), str(message.get("message")))
+    return errors.BY_KIND.get(str(message.get("kind")), errors.ServerError)(str(message.get("message")))
 
 
 def connect(path: str, timeout: float = REPLY_TIMEOUT) -> Session:

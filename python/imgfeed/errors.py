@@ -57,7 +57,8 @@ class StateError(ImgfeedError, ValueError):
     """A state given to ``load_state_dict`` belongs to other data, another seed or another version."""
 
 
-_BY_KIND: dict[str, type[ImgfeedError]] = {
+#: The exception for each kind of an ``error`` message of the server; any other is a ServerError.
+BY_KIND: dict[str, type[ImgfeedError]] = {
     "bad_request": BadRequestError,
     "corrupt": CorruptError,
     "unsupported": UnsupportedError,
@@ -65,8 +66,3 @@ _BY_KIND: dict[str, type[ImgfeedError]] = {
     "internal": ServerError,
     "stopped": LostError,
 }
-
-
-def from_server(kind: str, message: str) -> ImgfeedError:
-    """Return the exception for an ``error`` message of the server."""
-    return _BY_KIND.get(kind, ServerError)(message)

@@ -79,10 +79,6 @@ def _truth(value: Any) -> bool:
     raise TypeError
 
 
-def _params(value: Any) -> bool | str:
-    return value if isinstance(value, str) and value == "records" else _truth(value)
-
-
 def choice(*names: str) -> Kind:
     """One of several words."""
 
@@ -400,12 +396,6 @@ def _length(name: str, value: Any) -> int | str | None:
 
 
 _ORDER = "the indices of an epoch, a function that gives them for an epoch's number, or None"
-
-
-def _order(name: str, value: Any) -> Any:
-    return value if value is None or callable(value) else indices(name, value, _ORDER)
-
-
 EPOCH = at_least(0)
 
 
@@ -425,9 +415,9 @@ SUBSET = Kind(_SUBSET, _subset)
 WEIGHTS = Kind(_WEIGHTS, _weights)
 MIX = Kind(_MIX, _mix)
 LENGTH = Kind(_LENGTH, _length)
-ORDER = Kind(_ORDER, _order)
+ORDER = Kind(_ORDER, lambda name, value: value if value is None or callable(value) else indices(name, value, _ORDER))
 CONTEXT = Kind("'fork', 'spawn', 'forkserver', their context, or None", _context)
-PARAMS = kind("True or False, or 'records'", _params)
+PARAMS = kind("True or False, or 'records'", lambda of: of if isinstance(of, str) and of == "records" else _truth(of))
 FOLDER = kind("a folder's path, or None", absolute, optional=True)
 ADDRESSES = kind("addresses, as text or a list of texts, or None", _joined, optional=True)
 GENERATOR = having("a torch.Generator, or None", lambda value: callable(getattr(value, "initial_seed", None)))
