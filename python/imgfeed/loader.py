@@ -8,7 +8,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 from . import accelerated, arguments, kinds, outputs, ranks, state
 from .bad import BadSample, BadSamples
@@ -174,7 +174,7 @@ class DataLoader:
         buckets: str | Sequence[tuple[int, int]] | None = None,
         resampler: str | None = None,
         bit_exact: bool = False,
-        on_error: str = "error",
+        on_error: Literal["error", "blank", "substitute"] = "error",
         max_bad: int | None = None,
         drop_last: bool = False,
         even_batches: bool = True,
@@ -183,7 +183,7 @@ class DataLoader:
         target: str | None = None,
         map: Callable[..., Any] | None = None,  # noqa: A002
         map_batch: Callable[..., Any] | None = None,
-        decode: str = "crop",
+        decode: Literal["crop", "full"] = "crop",
         with_index: bool = False,
         with_params: bool | str = False,
         seed: int = 0,
@@ -196,8 +196,8 @@ class DataLoader:
         sampler: Iterable[int] | None = None,
         rank: int | None = None,
         world: int | None = None,
-        framework: str = "auto",
-        layout: str = "NHWC",
+        framework: Literal["auto", "torch", "numpy"] = "auto",
+        layout: Literal["NHWC", "NCHW"] = "NHWC",
         device: Any = None,
         normalize: Any = None,
         dtype: Any = None,
@@ -212,7 +212,7 @@ class DataLoader:
         tls: str | os.PathLike[str] | None = None,
         metrics: str | None = None,
         slots: int = 0,
-        transport: str = "auto",
+        transport: Literal["auto", "shm", "socket"] = "auto",
         timeout: float = 0,
         reconnect: float = 120,
         persistent_workers: bool = True,
