@@ -21,6 +21,10 @@ const (
 	Bytes   FieldType = "bytes"
 	Text    FieldType = "text" // UTF-8
 	JSON    FieldType = "json" // one value, as text
+
+	// Targets, which follow the image when a transform moves it. From version3 on.
+	Objects FieldType = "objects" // boxes with labels and numbers, see ObjectValue
+	Mask    FieldType = "mask"    // a label for each pixel, see internal/image/mask
 )
 
 // Limits of fields.
@@ -31,6 +35,9 @@ const (
 	FieldSizeMax = 1 << 16
 	// fieldNameBytesMax bounds the name of a field.
 	fieldNameBytesMax = 64
+	// fieldClassesMax bounds the classes of a target, and fieldColumnsMax the numbers of an object.
+	fieldClassesMax = 1 << 16
+	fieldColumnsMax = 16
 )
 
 var fieldName = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
@@ -42,7 +49,22 @@ type Field struct {
 	Size int       `json:"size,omitempty"` // length of a vector of numbers; 0: a single number, or a type without a fixed size
 	// BytesMax is the length of the longest value in the set, in bytes, for types without a fixed size. The writer finds it.
 	BytesMax int `json:"bytes_max,omitempty"`
+
+	// Classes are the names of a target's labels, by label, and Ids the numbers that the dataset has for them, if they differ.
+	Classes []string `json:"classes,omitempty"`
+	Ids     []int64  `json:"ids,omitempty"`
+	// Columns are the numbers of each object beside box and label, such as area and iscrowd.
+	Columns []Column `json:"columns,omitempty"`
 }
+
+// A Column is a number that each object of a field has.
+type Column struct {
+	Name string    `json:"name"`
+	Type FieldType `json:"type"` // Int64 or Float32
+}
+
+// Target reports whether the field's values follow the image: objects and masks.
+func (f Field) Target() bool { return f.Type == Objects || f.Type == Mask }
 
 // Numeric reports whether the field's values are numbers, one or a vector of them.
 func (f Field) Numeric() bool { return f.Type == Int64 || f.Type == Float32 }
@@ -86,7 +108,12 @@ func (f Fields) Index(name string) int {
 }
 
 // Equal reports whether both are the same fields, whatever the lengths of their values.
-func (f Fields) Equal(o Fields) bool { return slices.Equal(f.bounded(0), o.bounded(0)) }
+func (f Fields) Equal(o Fields) bool {
+	return slices.EqualFunc(f.bounded(0), o.bounded(0), func(a, b Field) bool {
+		same := a.Name == b.Name && a.Type == b.Type && a.Size == b.Size
+		return same && slices.Equal(a.Classes, b.Classes) && slices.Equal(a.Ids, b.Ids) && slices.Equal(a.Columns, b.Columns)
+	})
+}
 
 // bounded returns the fields with one BytesMax: 0, or the most that there can be while nothing is known of the values.
 func (f Fields) bounded(bytesMax int) Fields {
@@ -107,7 +134,7 @@ func (f Fields) Check() error {
 	}
 	for i, one := range f {
 		sized := one.Numeric() && one.BytesMax == 0 && one.Size >= 0 && one.Size <= FieldSizeMax
-		unsized := slices.Contains([]FieldType{Bytes, Text, JSON}, one.Type) && one.Size == 0 &&
+		unsized := slices.Contains([]FieldType{Bytes, Text, JSON, Objects, Mask}, one.Type) && one.Size == 0 &&
 			one.BytesMax >= 0 && one.BytesMax <= RecordBytesMax
 		switch {
 		case !fieldName.MatchString(one.Name) || len(one.Name) > fieldNameBytesMax:
@@ -116,6 +143,30 @@ func (f Fields) Check() error {
 			return fmt.Errorf("field %q twice", one.Name)
 		case !sized && !unsized:
 			return fmt.Errorf("field %q cannot have the type %.40q, %d numbers and %d bytes", one.Name, one.Type, one.Size, one.BytesMax)
+		}
+		if err := one.checkTarget(); err != nil {
+			return fmt.Errorf("field %q %w", one.Name, err)
+		}
+	}
+	return nil
+}
+
+// checkTarget returns a fault of what only targets have.
+func (f Field) checkTarget() error {
+	switch {
+	case !f.Target() && (f.Classes != nil || f.Ids != nil || f.Columns != nil):
+		return fmt.Errorf("of type %s cannot have classes, ids or columns", f.Type)
+	case len(f.Classes) > fieldClassesMax || f.Ids != nil && len(f.Ids) != len(f.Classes):
+		return fmt.Errorf("has %d classes and %d ids", len(f.Classes), len(f.Ids))
+	case len(f.Columns) > fieldColumnsMax || f.Type == Mask && f.Columns != nil:
+		return fmt.Errorf("of type %s cannot have %d columns", f.Type, len(f.Columns))
+	}
+	for i, c := range f.Columns {
+		if c.Type != Int64 && c.Type != Float32 || !fieldName.MatchString(c.Name) || len(c.Name) > fieldNameBytesMax {
+			return fmt.Errorf("cannot have the column %.80q of type %.40q", c.Name, c.Type)
+		}
+		if slices.ContainsFunc(f.Columns[:i], func(o Column) bool { return o.Name == c.Name }) || c.Name == "boxes" || c.Name == "labels" {
+			return fmt.Errorf("has the column %q twice", c.Name)
 		}
 	}
 	return nil
@@ -160,6 +211,10 @@ func (f Fields) checkValues(values []byte) (split [][]byte, err error) {
 			return nil, fmt.Errorf("field %q: %.40q is not UTF-8", f[i].Name, v)
 		case f[i].Type == JSON && !json.Valid(v):
 			return nil, fmt.Errorf("field %q: %.40q is no JSON", f[i].Name, v)
+		case f[i].Target():
+			if err := f[i].checkTargetValue(v); err != nil {
+				return nil, fmt.Errorf("field %q: %w", f[i].Name, err)
+			}
 		}
 	}
 	return split, nil
@@ -167,8 +222,11 @@ func (f Fields) checkValues(values []byte) (split [][]byte, err error) {
 
 // version returns the oldest version that can hold the fields.
 func (f Fields) version() Version {
-	if len(f) == 0 {
+	switch {
+	case len(f) == 0:
 		return version1
+	case slices.ContainsFunc(f, Field.Target):
+		return version3
 	}
 	return version2
 }
@@ -176,7 +234,7 @@ func (f Fields) version() Version {
 // checkVersion returns a fault of the fields for a file's version.
 func (f Fields) checkVersion(v Version) error {
 	if v < f.version() {
-		return fmt.Errorf("%d fields, which format version %d does not have", len(f), v)
+		return fmt.Errorf("%d fields (%s), which format version %d does not have", len(f), f[len(f)-1], v)
 	}
 	return f.Check()
 }
@@ -217,6 +275,8 @@ func (f Field) JSON(value []byte) []byte {
 		shown = string(value)
 	case f.Type == Bytes:
 		shown = value
+	case f.Target():
+		shown = f.targetJSON(value)
 	default:
 		numbers := f.numbers(value)
 		if shown = numbers; f.Size == 0 && len(numbers) == 1 {

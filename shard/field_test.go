@@ -126,13 +126,19 @@ func TestImpossibleFields(t *testing.T) {
 		"a great length":    {{Name: "a", Type: Bytes, BytesMax: RecordBytesMax + 1}},
 		"a measured number": {{Name: "a", Type: Int64, BytesMax: 8}},
 		"too many":          many,
+		"ids of nothing":    {{Name: "a", Type: Objects, Ids: []int64{1}}},
+		"classes of text":   {{Name: "a", Type: Text, Classes: []string{"cat"}}},
+		"a mask of columns": {{Name: "a", Type: Mask, Columns: []Column{{Name: "area", Type: Float32}}}},
+		"a column of text":  {{Name: "a", Type: Objects, Columns: []Column{{Name: "area", Type: Text}}}},
+		"a column twice":    {{Name: "a", Type: Objects, Columns: []Column{{Name: "area", Type: Int64}, {Name: "area", Type: Int64}}}},
+		"a column of boxes": {{Name: "a", Type: Objects, Columns: []Column{{Name: "boxes", Type: Int64}}}},
 	} {
 		options := testOptions(1)
 		options.Fields = fields
 		if _, err := NewSetWriter(filepath.Join(t.TempDir(), "x"), options); err == nil {
 			t.Errorf("%s: a set is begun", name)
 		}
-		m := Manifest{Format: manifestFormat, Version: version2, Fingerprint: strings.Repeat("0", 64), Encoding: Encoding{Name: "jpeg"}, Partitions: 1, Fields: fields}
+		m := Manifest{Format: manifestFormat, Version: version3, Fingerprint: strings.Repeat("0", 64), Encoding: Encoding{Name: "jpeg"}, Partitions: 1, Fields: fields}
 		data, err := m.encode()
 		if err != nil {
 			t.Fatal(err)

@@ -44,11 +44,13 @@ const (
 	// version2 adds fields: values behind the aux bytes of a record, their length in the entry, their names and types in header and
 	// manifest. A set without fields is written as version1.
 	version2 Version = 2
+	// version3 adds the types objects and mask to fields. A set without them is written as version1 or version2.
+	version3 Version = 3
 
 	// versionOldest is the oldest version that this package reads.
 	versionOldest = version1
 	// versionCurrent is the newest version that this package reads and writes.
-	versionCurrent = version2
+	versionCurrent = version3
 )
 
 // Sizes of the fixed parts, in bytes.

@@ -27,6 +27,7 @@ var update = flag.Bool("update", false, "write the sets in testdata anew")
 const (
 	goldenV1 = "testdata/v1"
 	goldenV2 = "testdata/v2"
+	goldenV3 = "testdata/v3"
 )
 
 // goldenSets are the committed sets, by their folders: train of the images in testdata, the others of made-up bytes; these are the worked
@@ -53,6 +54,10 @@ func goldenSets(t *testing.T) map[string]goldenSet {
 			Split: "val", Encoding: Encoding{Name: "example"}, Classes: []string{"cat", "dog"}, Seed: 3,
 			Fields: Fields{{Name: "box", Type: Float32, Size: 2}, {Name: "age", Type: Int64}, {Name: "caption", Type: Text}},
 		}},
+		goldenV3 + "/val-shards": {[]Sample{
+			{Key: "b.JPEG", Label: -1, Width: 3, Height: 2, Format: imagefile.JPEG, Image: []byte("first image"), Fields: targetValues(2, 3, 2)},
+			{Key: "a.JPEG", Label: -1, Width: 640, Height: 480, Format: imagefile.PNG, Image: []byte("second"), Fields: targetValues(0, 640, 480)},
+		}, SetOptions{Split: "val", Encoding: Encoding{Name: "example"}, Seed: 3, Fields: targetFields}},
 	}
 }
 

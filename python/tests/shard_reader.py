@@ -69,8 +69,8 @@ def load_manifest(path: Path) -> dict[str, Any]:
     need(data[-12:-4] == b"%08x" % crc32c(data[:-23]), path, "checksum")
     manifest = json.loads(data)
     need(manifest["format"] == "imgshard", path, "is no manifest of a shard set")
-    need(manifest["version"] in {1, 2}, path, f"is of version {manifest['version']}; this reader knows 1 and 2")
-    need(manifest["version"] == 2 or not manifest.get("fields"), path, "fields in version 1")
+    need(manifest["version"] in {1, 2, 3}, path, f"is of version {manifest['version']}; this reader knows 1 to 3")
+    need(manifest["version"] >= 2 or not manifest.get("fields"), path, "fields in version 1")
     need(1 <= manifest["world"] <= 65536 and 0 <= manifest["seed"] < 1 << 64, path, "world or seed out of range")
     world, samples = manifest["world"], manifest["samples"]
     of_rank = [0] * world
@@ -217,13 +217,33 @@ class Shard:
                 need(length <= room, self.path, f"field {field['name']}: {length} bytes, and there is room for {room}")
                 value = data[at : at + length]
                 at += length
-                if field["type"] != "bytes":
+                if field["type"] in {"objects", "mask"}:
+                    value = target(field, value)
+                elif field["type"] != "bytes":
                     value = value.decode()
                 if field["type"] == "json":
                     value = json.loads(value)
             found[field["name"]] = value
         need(at == len(data), self.path, "fields do not fill their bytes")
         return found
+
+
+def target(field: dict[str, Any], value: bytes) -> dict[str, Any]:
+    """Return a value of type objects, or the size of a mask."""
+    if field["type"] == "mask":
+        width, height = struct.unpack_from("<2I", value)
+        need(value[8:12] == b"\x28\xb5\x2f\xfd", field["name"], "the mask is not a Zstandard frame")
+        return {"width": width, "height": height}
+    (n,) = struct.unpack_from("<I", value)
+    numbers = struct.unpack_from(f"<{4 * n}f", value, 4)
+    found: dict[str, Any] = {"boxes": [list(numbers[4 * i : 4 * i + 4]) for i in range(n)]}
+    at = 4 + 16 * n
+    for name, letter in [("labels", "q"), *((c["name"], NUMBERS[c["type"]]) for c in field.get("columns", []))]:
+        column = struct.Struct(f"<{n}{letter}")
+        found[name] = list(column.unpack_from(value, at))
+        at += column.size
+    need(at == len(value), field["name"], "objects do not fill their bytes")
+    return found
 
 
 class ShardSet:

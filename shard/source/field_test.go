@@ -280,7 +280,7 @@ func TestParseField(t *testing.T) {
 		"m=mask.png:bytes":           {Field: shard.Field{Name: "m", Type: shard.Bytes}, Source: "mask.png"},
 		"my_field-1.x=a column:json": {Field: shard.Field{Name: "my_field-1.x", Type: shard.JSON}, Source: "a column"},
 	} {
-		if got, err := dataset.ParseField(text); err != nil || got != want {
+		if got, err := dataset.ParseField(text); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %+v, %v", text, got, err)
 		}
 	}

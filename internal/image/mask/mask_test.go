@@ -1,0 +1,77 @@
+package mask
+
+import (
+	"bytes"
+	"encoding/binary"
+	"testing"
+)
+
+func made(width, height int) []byte {
+	labels := make([]byte, width*height)
+	for i := range labels {
+		labels[i] = byte(i / 7 % 21)
+	}
+	return labels
+}
+
+func TestDecodeGivesTheLabelsBack(t *testing.T) {
+	var d Decoder
+	for _, size := range [][2]int{{1, 1}, {3, 2}, {640, 480}, {5, 7}} {
+		want := made(size[0], size[1])
+		stored := Append([]byte("before"), size[0], size[1], want)[len("before"):]
+		got, err := d.Decode(stored, size[0], size[1])
+		if err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%v: other labels came back, error %v", size, err)
+		}
+	}
+}
+
+func TestDecodeAllocatesNothing(t *testing.T) {
+	var d Decoder
+	stored := Append(nil, 320, 240, made(320, 240))
+	decode := func() {
+		if _, err := d.Decode(stored, 320, 240); err != nil {
+			t.Fatal(err)
+		}
+	}
+	decode()
+	if n := testing.AllocsPerRun(20, decode); n > 0 {
+		t.Errorf("%v allocations a mask", n)
+	}
+}
+
+func TestDecodeRefuses(t *testing.T) {
+	whole := Append(nil, 4, 4, made(4, 4))
+	larger := bytes.Clone(whole)
+	binary.LittleEndian.PutUint32(larger, 5)
+	huge := bytes.Clone(whole)
+	binary.LittleEndian.PutUint64(huge, 1<<63-1)
+	for name, stored := range map[string][]byte{
+		"empty": nil, "only a size": whole[:8], "cut": whole[:len(whole)-3], "another size": larger, "a huge size": huge,
+		"garbage": append(bytes.Clone(whole[:8]), "garbage"...),
+	} {
+		var d Decoder
+		if _, err := d.Decode(stored, 4, 4); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	var d Decoder
+	if _, err := d.Decode(larger, 5, 4); err == nil {
+		t.Error("16 labels were taken for 20 pixels")
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add(Append(nil, 4, 4, made(4, 4)))
+	f.Add(Append(nil, 64, 1, made(64, 1)))
+	f.Fuzz(func(t *testing.T, stored []byte) {
+		w, h, err := Size(stored)
+		if err != nil || w*h > 1<<20 {
+			return
+		}
+		var d Decoder
+		if labels, err := d.Decode(stored, w, h); err == nil && len(labels) != w*h {
+			t.Errorf("%d labels of %d×%d pixels", len(labels), w, h)
+		}
+	})
+}
