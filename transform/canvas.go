@@ -39,6 +39,8 @@ type canvas struct {
 	log    *recorder // nil if the work is not recorded
 	part   int       // index of the view among those of one list
 
+	targets *Targets // what follows the image; nil if nothing does
+
 	op       Op             // the running operation
 	from     *imagefile.RGB // a region of the stored image or one of the engine's scratch images; nil while it is undecoded
 	step     step
@@ -51,13 +53,20 @@ type canvas struct {
 func (c *canvas) size() (w, h int) { return c.step.keep.Dx(), c.step.keep.Dy() }
 
 // crop cuts r out of the image; pixels outside the image are black.
-func (c *canvas) crop(r image.Rectangle) error { return c.cropFilled(r, Fill{}) }
+func (c *canvas) crop(r image.Rectangle) error {
+	if c.targets != nil {
+		c.noteCrop(r)
+		c.targets.crop(r)
+	}
+	return c.cropFilled(r, Fill{})
+}
 
-// cropFilled cuts r out of the image; pixels outside the image have the colour fill.
+// cropFilled cuts r out of the image; pixels outside the image have the colour fill. Targets stay where they are, and whoever has moved
+// them has recorded it.
 func (c *canvas) cropFilled(r image.Rectangle, fill Fill) error {
 	w, h := c.size()
 	outside := !r.In(image.Rect(0, 0, w, h))
-	if c.log != nil {
+	if c.log != nil && c.targets == nil {
 		c.log.crop(r, w, h, fill)
 	}
 	if c.step.flip || outside && c.step.fill != fill && c.step.keep != c.step.visible { // r counts from the flipped image's left edge
@@ -77,6 +86,9 @@ func (c *canvas) resize(w, h int, method resizing) error {
 	if c.log != nil {
 		c.log.add("resize", "size", [2]int{h, w}, "interpolation", method.filter)
 	}
+	if c.targets != nil {
+		c.targets.resize(w, h)
+	}
 	if c.step.resize(w, h, method) {
 		return nil
 	}
@@ -90,6 +102,9 @@ func (c *canvas) resize(w, h int, method resizing) error {
 // flip mirrors the image left to right.
 func (c *canvas) flip() error {
 	c.note("hflip")
+	if c.targets != nil {
+		c.targets.flip(false)
+	}
 	c.step.flip = !c.step.flip
 	c.params.Flip = !c.params.Flip
 	return nil
@@ -230,6 +245,7 @@ type changeWork func(e *Engine, to, from *imagefile.RGB, params *changeParams)
 type changeParams struct {
 	adjustment pointwise.Adjustment
 	amount     float32
+	channels   [3]int
 
 	matrix affine.Matrix
 	filter Interpolation

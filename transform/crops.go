@@ -23,7 +23,14 @@ func (o CenterCrop) outputSize(int, int) (int, int) { return o.Size[0], o.Size[1
 func (o CenterCrop) apply(c *canvas) error {
 	w, h := c.size()
 	left, top := centerOffset(w, o.Size[1]), centerOffset(h, o.Size[0])
-	return c.crop(image.Rect(left, top, left+o.Size[1], top+o.Size[0]))
+	r := image.Rect(left, top, left+o.Size[1], top+o.Size[0])
+	if c.targets != nil {
+		if c.log != nil {
+			c.log.add("center_crop", "output_size", [2]int{o.Size[0], o.Size[1]})
+		}
+		c.targets.centerCrop(r)
+	}
+	return c.cropFilled(r, Fill{})
 }
 
 func centerOffset(size, crop int) int {
@@ -102,6 +109,8 @@ type RandomCrop struct {
 	Fill Fill `param:"fill,omitempty" default:"0"`
 	// Mode says what the padding shows.
 	Mode PaddingMode `param:"padding_mode,omitempty" default:"constant"`
+	// MaskFill is the padding's label in masks, if Mode is Constant.
+	MaskFill int `param:"mask_fill,omitempty" default:"0" range:"0 255"`
 }
 
 func (o RandomCrop) outputSize(int, int) (int, int) { return o.Size[0], o.Size[1] }
@@ -124,6 +133,15 @@ func (o RandomCrop) apply(c *canvas) error {
 	if paddedW != cropW || paddedH != cropH {
 		y += c.draws.below(paddedH - cropH + 1)
 		x += c.draws.below(paddedW - cropW + 1)
+	}
+	if c.targets != nil {
+		border := [4]int{o.Padding[0] + missingX, o.Padding[1] + missingY, o.Padding[2] + missingX, o.Padding[3] + missingY}
+		c.padTargets(padding{o.Mode, o.Fill, border}, o.MaskFill)
+		if paddedW != cropW || paddedH != cropH {
+			part := image.Rect(x, y, x+cropW, y+cropH).Add(image.Pt(border[0], border[1]))
+			c.noteCrop(part)
+			c.targets.crop(part)
+		}
 	}
 	b := padding{o.Mode, o.Fill, o.Padding}
 	if o.Mode != Constant && (missingX > 0 || missingY > 0) { // the second padding shows the first

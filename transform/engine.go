@@ -97,12 +97,17 @@ func (e *Engine) applyTo(v *View, from *imagefile.RGB, whole step) error {
 		return fmt.Errorf("%w: destination of %d bytes for %d×%d pixels", resample.ErrArgument, len(dst.Pix), dst.Width, dst.Height)
 	}
 	c := &e.canvas
-	*c = canvas{engine: e, draws: v.RNG, log: e.log, part: v.Spec.part, from: from, step: whole}
-	c.params.setCrop(whole.keep)
+	*c = canvas{engine: e, draws: v.RNG, log: e.log, part: v.Spec.part, targets: v.Targets, from: from, step: whole}
+	if c.params.setCrop(whole.keep); c.targets != nil {
+		c.targets.begin(c.size())
+	}
 	for _, c.op = range v.Spec.ops {
 		if err := c.op.apply(c); err != nil {
 			return err
 		}
+	}
+	if c.targets != nil {
+		c.targets.finish()
 	}
 	return c.finish(dst)
 }

@@ -18,8 +18,9 @@ type RandomRotation struct {
 	Expand bool `param:"expand" default:"false"`
 	// Center is the point that stays where it is, x and y in pixels; nil for the image's middle.
 	Center *[2]float64 `param:"center" default:"null" range:"-1e6 1e6"`
-	// Fill is the colour of what shows nothing of the image.
-	Fill Fill `param:"fill" default:"0"`
+	// Fill is the colour of what shows nothing of the image, and MaskFill the label in masks.
+	Fill     Fill `param:"fill" default:"0"`
+	MaskFill int  `param:"mask_fill,omitempty" default:"0" range:"0 255"`
 }
 
 func (o RandomRotation) outputSize(h, w int) (int, int) {
@@ -30,7 +31,7 @@ func (o RandomRotation) outputSize(h, w int) (int, int) {
 }
 
 func (o RandomRotation) apply(c *canvas) error {
-	return c.rotate(c.draws.uniform(o.Degrees[0], o.Degrees[1]), o.Interpolation, o.Expand, o.Center, o.Fill)
+	return c.rotate(c.draws.uniform(o.Degrees[0], o.Degrees[1]), o.Interpolation, o.Expand, o.Center, o.Fill, o.MaskFill)
 }
 
 // RandomAffine is torchvision.transforms.RandomAffine(degrees, translate, scale, shear, interpolation, fill, center).
@@ -48,6 +49,8 @@ type RandomAffine struct {
 	Fill Fill `param:"fill" default:"0"`
 	// Center is the fixed point of rotation, scale and shear, x and y in pixels; nil for the image's middle.
 	Center *[2]float64 `param:"center" default:"null" range:"-1e6 1e6"`
+	// MaskFill is the label in masks of what shows nothing of the image.
+	MaskFill int `param:"mask_fill,omitempty" default:"0" range:"0 255"`
 }
 
 // apply draws the angle, then the shift along x and y in whole pixels, the scale, and the shear along x and y: those that have
@@ -70,7 +73,7 @@ func (o RandomAffine) apply(c *canvas) error {
 			p.shear[1] = c.draws.uniform(o.Shear[2], o.Shear[3])
 		}
 	}
-	return c.affine(p, o.Interpolation, o.Fill)
+	return c.affine(p, o.Interpolation, o.Fill, o.MaskFill)
 }
 
 // affineMap replaces the image by one of w × h pixels. The matrix maps its pixels to those of the old image; pixels
@@ -94,10 +97,14 @@ type affineParams struct {
 }
 
 // affine is torchvision's affine.
-func (c *canvas) affine(p affineParams, filter Interpolation, fill Fill) error {
+func (c *canvas) affine(p affineParams, filter Interpolation, fill Fill, label int) error {
 	if c.log != nil {
 		c.log.add("affine", "angle", p.angle, "translate", p.translate, "scale", p.scale, "shear", p.shear,
 			"interpolation", filter, "fill", fill, "center", p.center)
+	}
+	if c.targets != nil {
+		c.noteBy("mask_fill", "label", float64(label))
+		c.targets.affine(p, byte(label))
 	}
 	w, h := c.size()
 	center := [2]float64{float64(w) * 0.5, float64(h) * 0.5}
@@ -128,9 +135,13 @@ func atanDegrees(x float64) float64 {
 
 // rotate is Pillow's Image.rotate, and so torchvision's rotate: counterclockwise by an angle in degrees, about center
 // (nil for the image's middle). With expand the result is as large as the turned image needs.
-func (c *canvas) rotate(degrees float64, filter Interpolation, expand bool, center *[2]float64, fill Fill) error {
+func (c *canvas) rotate(degrees float64, filter Interpolation, expand bool, center *[2]float64, fill Fill, label int) error {
 	if c.log != nil {
 		c.log.add("rotate", "angle", degrees, "interpolation", filter, "expand", expand, "center", center, "fill", fill)
+	}
+	if c.targets != nil {
+		c.noteBy("mask_fill", "label", float64(label))
+		c.targets.rotate(degrees, center, byte(label))
 	}
 	w, h := c.size()
 	degrees = math.Mod(degrees, 360)
@@ -191,17 +202,29 @@ func expanded(w, h int, m affine.Matrix) (int, int) {
 	return int(math.Ceil(high[0]) - math.Floor(low[0])), int(math.Ceil(high[1]) - math.Floor(low[1]))
 }
 
-// inverse is torchvision's _get_inverse_affine_matrix, with the same arithmetic in the same order.
-func (p *affineParams) inverse(center [2]float64) affine.Matrix {
+// turn returns rotation and shear, a b / c d, as torchvision's _get_inverse_affine_matrix computes them.
+func (p *affineParams) turn() (a, b, c, d float64) {
 	rot, shearY := libm.Radians(p.angle), libm.Radians(p.shear[1])
 	sinRot, cosRot := libm.SinCos(rot)
 	sin, cos := libm.SinCos(rot - shearY)
 	_, cosY := libm.SinCos(shearY)
 	tanX := libm.Tan(libm.Radians(p.shear[0]))
-	a := cos / cosY
-	b := float64(-cos*tanX)/cosY - sinRot
-	c := sin / cosY
-	d := float64(-sin*tanX)/cosY + cosRot
+	return cos / cosY, float64(-cos*tanX)/cosY - sinRot, sin / cosY, float64(-sin*tanX)/cosY + cosRot
+}
+
+// forward maps points of the image to those of the result: torchvision's _get_inverse_affine_matrix without inversion.
+func (p *affineParams) forward(center [2]float64) affine.Matrix {
+	a, b, c, d := p.turn()
+	m := affine.Matrix{a * p.scale, b * p.scale, 0, c * p.scale, d * p.scale, 0}
+	m[2], m[5] = mapped(m, -center[0], -center[1])
+	m[2] += center[0] + p.translate[0]
+	m[5] += center[1] + p.translate[1]
+	return m
+}
+
+// inverse is torchvision's _get_inverse_affine_matrix, with the same arithmetic in the same order.
+func (p *affineParams) inverse(center [2]float64) affine.Matrix {
+	a, b, c, d := p.turn()
 	m := affine.Matrix{d / p.scale, -b / p.scale, 0, -c / p.scale, a / p.scale, 0}
 	x, y := -center[0]-p.translate[0], -center[1]-p.translate[1]
 	m[2], m[5] = mapped(m, x, y)
@@ -227,6 +250,9 @@ func (o RandomVerticalFlip) apply(c *canvas) error { return c.chance(o.P, (*canv
 // flipVertically mirrors the image top to bottom.
 func (c *canvas) flipVertically() error {
 	c.note("vflip")
+	if c.targets != nil {
+		c.targets.flip(true)
+	}
 	w, h := c.size()
 	return c.change(change{work: mirrorRows, width: w, height: h})
 }

@@ -18,6 +18,8 @@ type (
 	// A sizer changes the size of images. outputSize returns the size of an h × w image after the operation;
 	// 0, 0 means images that differ in size.
 	sizer interface{ outputSize(h, w int) (int, int) }
+	// A fixture cannot move targets, or not always. fixed returns why, or "" if it can; boxes tells whether there are boxes.
+	fixture interface{ fixed(boxes bool) string }
 	// A drawer reports whether it draws. Operations without this method draw.
 	drawer interface{ random() bool }
 )
@@ -54,6 +56,17 @@ func operations() []listedOp {
 		{RandomAutocontrast{}, ""},
 		{RandomEqualize{}, ""},
 		{ColorJitter{}, "x stands for 1 − x to 1 + x, of `hue` for −x to x"},
+		{RandomPhotometricDistort{}, "three of the four adjustments, contrast before or after the others, and the channels in another order"},
+		{RandomZoomOut{}, "`mask_fill` is the label around a mask"},
+		{RandomIoUCrop{}, "needs boxes; after 100 shares without a crop the image stays as it is"},
+		{SanitizeBoundingBoxes{}, "drops labels and numbers with the boxes"},
+		{ClampBoundingBoxes{}, ""},
+		{ConvertBoundingBoxFormat{}, "later operations compute in that format"},
+		{RandomResize{}, "`max_size` is never drawn, as in torchvision"},
+		{ScaleJitter{}, ""},
+		{RandomShortestSize{}, ""},
+		{FixedSizeCrop{}, "as in torchvision's references/detection"},
+		{Letterbox{}, "as Ultralytics' LetterBox, by Pillow's resize"},
 		{RandomApply{}, "all of them or none"},
 		{RandomChoice{}, "one of them; without `p` each is as likely"},
 		{RandomOrder{}, "all of them, in a random order"},

@@ -13,6 +13,8 @@ type Pad struct {
 	Fill Fill `param:"fill" default:"0"`
 	// Mode chooses the pixels of the padding.
 	Mode PaddingMode `param:"padding_mode" default:"constant"`
+	// MaskFill is the padding's label in masks, if Mode is Constant.
+	MaskFill int `param:"mask_fill,omitempty" default:"0" range:"0 255"`
 }
 
 func (Pad) random() bool { return false }
@@ -26,6 +28,7 @@ func (o Pad) outputSize(h, w int) (int, int) {
 
 func (o Pad) apply(c *canvas) error {
 	w, h := c.size()
+	c.padTargets(padding{o.Mode, o.Fill, o.Padding}, o.MaskFill)
 	return c.pad(image.Rect(-o.Padding[0], -o.Padding[1], w+o.Padding[2], h+o.Padding[3]), padding{o.Mode, o.Fill, o.Padding})
 }
 
@@ -83,13 +86,24 @@ type padding struct {
 	pixels [4]int
 }
 
-// pad puts a padding around the image and cuts r out of the result. r counts from the image's own first pixel.
+// padTargets puts a padding around what follows the image.
+func (c *canvas) padTargets(b padding, label int) {
+	if c.targets == nil || b.pixels == [4]int{} {
+		return
+	}
+	if c.log != nil {
+		c.log.add("pad", "padding", b.pixels, "fill", b.fill, "padding_mode", b.mode, "mask_fill", label)
+	}
+	c.targets.pad(b.pixels, b.mode, byte(label))
+}
+
+// pad puts a padding around the image and cuts r out of the result. r counts from the image's own first pixel. Targets stay where they are.
 func (c *canvas) pad(r image.Rectangle, b padding) error {
 	w, h := c.size()
 	if b.mode == Constant || r.In(image.Rect(0, 0, w, h)) {
 		return c.cropFilled(r, b.fill)
 	}
-	if c.log != nil {
+	if c.log != nil && c.targets == nil {
 		c.log.add("pad", "padding", b.pixels, "padding_mode", b.mode)
 		c.log.crop(r.Add(image.Pt(b.pixels[0], b.pixels[1])), r.Max.X+b.pixels[0], r.Max.Y+b.pixels[1], Fill{})
 	}

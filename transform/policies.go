@@ -110,15 +110,15 @@ func (c *canvas) augment(a string, magnitude float64, filter Interpolation, fill
 	}
 	switch a {
 	case "ShearX":
-		return c.affine(affineParams{scale: 1, shear: [2]float64{atanDegrees(magnitude), 0}, center: &[2]float64{}}, filter, fill)
+		return c.affine(affineParams{scale: 1, shear: [2]float64{atanDegrees(magnitude), 0}, center: &[2]float64{}}, filter, fill, 0)
 	case "ShearY":
-		return c.affine(affineParams{scale: 1, shear: [2]float64{0, atanDegrees(magnitude)}, center: &[2]float64{}}, filter, fill)
+		return c.affine(affineParams{scale: 1, shear: [2]float64{0, atanDegrees(magnitude)}, center: &[2]float64{}}, filter, fill, 0)
 	case "TranslateX":
-		return c.affine(affineParams{scale: 1, translate: [2]float64{float64(int(magnitude)), 0}}, filter, fill)
+		return c.affine(affineParams{scale: 1, translate: [2]float64{float64(int(magnitude)), 0}}, filter, fill, 0)
 	case "TranslateY":
-		return c.affine(affineParams{scale: 1, translate: [2]float64{0, float64(int(magnitude))}}, filter, fill)
+		return c.affine(affineParams{scale: 1, translate: [2]float64{0, float64(int(magnitude))}}, filter, fill, 0)
 	case "Rotate":
-		return c.rotate(magnitude, filter, false, nil, fill)
+		return c.rotate(magnitude, filter, false, nil, fill, 0)
 	case "Posterize":
 		return c.posterize(int(magnitude))
 	case "Solarize":

@@ -11,6 +11,20 @@ var presets = []preset{
 	{"train", `[{"op": "RandomResizedCrop", "size": 224}, {"op": "RandomHorizontalFlip"}]`},
 	{"train-resize", `[{"op": "Resize", "size": 256}, {"op": "RandomCrop", "size": 224}, {"op": "RandomHorizontalFlip"}]`},
 	{"cifar", `[{"op": "RandomCrop", "size": 32, "padding": 4}, {"op": "RandomHorizontalFlip"}]`},
+	// Peterande/D-FINE, configs/dfine/include/dataloader.yml, and RT-DETRv2's.
+	{"detection", `[{"op": "RandomPhotometricDistort", "p": 0.5}, {"op": "RandomZoomOut"},
+		{"op": "RandomApply", "p": 0.8, "transforms": [{"op": "RandomIoUCrop"}]}, {"op": "SanitizeBoundingBoxes"},
+		{"op": "RandomHorizontalFlip"}, {"op": "Resize", "size": [640, 640]}, {"op": "SanitizeBoundingBoxes"}]`},
+	// pytorch/vision, references/detection, preset ssd, with the resize of the model.
+	{"ssd300", `[{"op": "RandomPhotometricDistort"}, {"op": "RandomZoomOut", "fill": [123, 117, 104]}, {"op": "RandomIoUCrop"},
+		{"op": "RandomHorizontalFlip"}, {"op": "Resize", "size": [300, 300]}, {"op": "SanitizeBoundingBoxes"}]`},
+	// pytorch/vision, references/detection, preset lsj.
+	{"lsj1024", `[{"op": "ScaleJitter", "target_size": [1024, 1024]}, {"op": "FixedSizeCrop", "size": [1024, 1024], "fill": [123, 117, 104],
+		"mask_fill": 255}, {"op": "RandomHorizontalFlip"}, {"op": "SanitizeBoundingBoxes"}]`},
+	// pytorch/vision, references/segmentation.
+	{"segmentation", `[{"op": "RandomResize", "min_size": 260, "max_size": 1040}, {"op": "RandomHorizontalFlip"},
+		{"op": "RandomCrop", "size": 480, "pad_if_needed": true, "mask_fill": 255}]`},
+	{"segmentation-eval", `[{"op": "Resize", "size": [520, 520]}]`},
 }
 
 // viewPresets are the named transforms with several views, in the order of the documents. They come from the programs

@@ -43,6 +43,13 @@ func (r *recorder) crop(part image.Rectangle, w, h int, fill Fill) {
 	r.add("crop", "top", part.Min.Y, "left", part.Min.X, "height", part.Dy(), "width", part.Dx())
 }
 
+// noteCrop writes down the cut of a part that lies in the image, or of one with black and label 0 around it.
+func (c *canvas) noteCrop(part image.Rectangle) {
+	if c.log != nil {
+		c.log.add("crop", "top", part.Min.Y, "left", part.Min.X, "height", part.Dy(), "width", part.Dx())
+	}
+}
+
 func (r *recorder) String() string {
 	if len(r.text) == 0 {
 		return "[]"
@@ -56,11 +63,20 @@ func (r *recorder) String() string {
 //
 // docs/transforms.md lists the functions. Unlike Apply it allocates memory.
 func (e *Engine) ApplyRecorded(spec *Spec, dst Output, src Source, draws RNG) (Params, string, error) {
+	view := View{Spec: spec, Dst: dst, RNG: draws}
+	record, err := e.recorded(&view, src)
+	return view.Params, record, err
+}
+
+// recorded makes a view, and returns the record of the work on the image and what follows it.
+func (e *Engine) recorded(view *View, src Source) (string, error) {
 	var r recorder
 	e.log = &r
 	defer func() { e.log = nil }()
-	params, err := e.Apply(spec, dst, src, draws)
-	return params, r.String(), err
+	views := []View{*view}
+	err := e.ApplyViews(src, views)
+	view.Params = views[0].Params
+	return r.String(), err
 }
 
 // Params are the draws for a sample. With torchvision they replay as functional.resized_crop(image, top, left,

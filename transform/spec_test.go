@@ -33,7 +33,7 @@ func TestPresets(t *testing.T) {
 			t.Errorf("the JSON string %q gives %v, %v", name, quoted, err)
 		}
 	}
-	if len(Presets()) != 4 {
+	if want := []string{"eval", "train", "train-resize", "cifar", "detection", "ssd300", "lsj1024", "segmentation", "segmentation-eval"}; !slices.Equal(Presets(), want) {
 		t.Errorf("Presets() = %v", Presets())
 	}
 }

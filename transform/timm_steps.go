@@ -110,7 +110,7 @@ func (p *timmPlan) act(c *canvas, name string, level float64) error {
 	switch name {
 	case "Rotate":
 		degrees := negated(&c.draws, float64(level*30))
-		return c.rotate(degrees, p.interpolation(&c.draws), false, nil, p.fill)
+		return c.rotate(degrees, p.interpolation(&c.draws), false, nil, p.fill, 0)
 	case "ShearX":
 		return p.transform(c, 1, negated(&c.draws, float64(level*0.3)))
 	case "ShearY":

@@ -163,6 +163,8 @@ type View struct {
 	Spec *Spec
 	Dst  Output // see [Engine.Apply]
 	RNG  RNG
+	// Targets follow the image; nil if it has none. They are for transforms of one view that can move them, see [Views.CheckTargets].
+	Targets *Targets
 	// Params are the draws; ApplyViews sets them.
 	Params Params
 }

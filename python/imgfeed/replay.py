@@ -76,7 +76,14 @@ def _blends(image: Any, weights: Sequence[float], chains: Sequence[Sequence[Call
     return blended
 
 
+def _permute_channels(image: Any, permutation: Sequence[int]) -> Any:
+    """Give an image the channels of these numbers, as torchvision.transforms.v2 does."""
+    bands = image.split()
+    return importlib.import_module("PIL.Image").merge("RGB", [bands[i] for i in permutation])
+
+
 _OWN: dict[str, Callable[..., Any]] = {
+    "permute_channels": _permute_channels,
     "solarize_add": _solarize_add,
     "pillow_transform": _pillow_transform,
     "pillow_gaussian_blur": _pillow_gaussian_blur,

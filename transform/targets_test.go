@@ -1,0 +1,197 @@
+package transform
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/kernel"
+)
+
+// targetSpecs are the operations that move boxes and masks, alone and as published recipes have them.
+var targetSpecs = []string{
+	`[{"op":"Resize","size":[37,50]}]`,
+	`[{"op":"RandomHorizontalFlip"},{"op":"RandomVerticalFlip"},{"op":"Resize","size":[37,50]}]`,
+	`[{"op":"CenterCrop","size":[41,80]}]`, `[{"op":"CenterCrop","size":[91,20]}]`,
+	`[{"op":"RandomCrop","size":30,"pad_if_needed":true,"mask_fill":255}]`,
+	`[{"op":"RandomCrop","size":[60,61],"padding":[3,40,0,9],"pad_if_needed":true,"fill":[1,2,3],"mask_fill":7}]`,
+	`[{"op":"RandomResizedCrop","size":[33,29]},{"op":"RandomHorizontalFlip"}]`,
+	`[{"op":"Pad","padding":[5,0,1,7],"fill":9,"mask_fill":3},{"op":"Resize","size":[31,44]}]`,
+	`[{"op":"ConvertBoundingBoxFormat","format":"xywh"},{"op":"RandomResizedCrop","size":[33,29]},{"op":"RandomHorizontalFlip"},{"op":"Pad","padding":[5,0,1,7]}]`,
+	`[{"op":"ConvertBoundingBoxFormat","format":"cxcywh"},{"op":"RandomResizedCrop","size":[33,29]},{"op":"RandomVerticalFlip"},{"op":"RandomHorizontalFlip"},` +
+		`{"op":"ConvertBoundingBoxFormat","format":"xywh"},{"op":"ClampBoundingBoxes"}]`,
+	`[{"op":"RandomPhotometricDistort"},{"op":"RandomZoomOut"},{"op":"RandomApply","transforms":[{"op":"RandomIoUCrop"}],"p":0.8},{"op":"SanitizeBoundingBoxes"},` +
+		`{"op":"RandomHorizontalFlip"},{"op":"Resize","size":[64,64]},{"op":"SanitizeBoundingBoxes"}]`,
+	`[{"op":"RandomZoomOut","fill":[123,117,104],"mask_fill":255},{"op":"RandomIoUCrop"},{"op":"RandomHorizontalFlip"},{"op":"Resize","size":[30,30]},{"op":"SanitizeBoundingBoxes"}]`,
+	`[{"op":"ScaleJitter","target_size":[64,64]},{"op":"FixedSizeCrop","size":[64,64],"fill":[123,117,104],"mask_fill":255},{"op":"RandomHorizontalFlip"},{"op":"SanitizeBoundingBoxes"}]`,
+	`[{"op":"RandomResize","min_size":26,"max_size":104},{"op":"RandomHorizontalFlip"},{"op":"RandomCrop","size":48,"pad_if_needed":true,"mask_fill":255}]`,
+	`[{"op":"RandomResize","min_size":26,"max_size":104},{"op":"RandomCrop","size":51,"pad_if_needed":true,"mask_fill":255},{"op":"RandomHorizontalFlip"},{"op":"RandomPhotometricDistort"}]`,
+	`[{"op":"RandomShortestSize","min_size":[20,30,40],"max_size":50},{"op":"CenterCrop","size":52}]`,
+	`[{"op":"Letterbox","size":[50,70]}]`, `[{"op":"Resize","max_size":64},{"op":"CenterCrop","size":64}]`,
+}
+
+// targetMapSpecs are those of rotations and affine maps.
+var targetMapSpecs = []string{
+	`[{"op":"RandomRotation","degrees":180,"mask_fill":255},{"op":"CenterCrop","size":[40,41]}]`,
+	`[{"op":"CenterCrop","size":[40,52]},{"op":"RandomRotation","degrees":[90,90]}]`,
+	`[{"op":"CenterCrop","size":[40,40]},{"op":"RandomChoice","transforms":[{"op":"RandomRotation","degrees":[90,90]},{"op":"RandomRotation","degrees":[180,180]},{"op":"RandomRotation","degrees":[-90,-90]}]}]`,
+	`[{"op":"RandomRotation","degrees":30,"center":[10,20],"mask_fill":4},{"op":"Resize","size":[40,41]}]`,
+	`[{"op":"RandomAffine","degrees":30,"translate":[0.2,0.1],"scale":[0.6,1.7],"shear":[-20,20,-10,10],"mask_fill":9},{"op":"Resize","size":[40,41]}]`,
+	`[{"op":"RandomCrop","size":[30,40]},{"op":"RandomAffine","degrees":5,"translate":[0.1,0.1],"scale":[0.8,1.2],"shear":5},{"op":"RandomResizedCrop","size":32}]`,
+}
+
+// madeBoxes makes boxes of an image of w × h pixels: some touch its edges, reach over them, are empty or turned over.
+func madeBoxes(rng *rand.Rand, w, h int) []float32 {
+	var boxes []float32
+	for range rng.IntN(9) {
+		var x, y [2]float64
+		for i := range 2 {
+			x[i], y[i] = (rng.Float64()*1.2-0.1)*float64(w), (rng.Float64()*1.2-0.1)*float64(h)
+			if rng.IntN(5) == 0 {
+				x[i], y[i] = float64(i*w), float64(i*h)
+			}
+		}
+		slices.Sort(x[:])
+		slices.Sort(y[:])
+		box := []float32{float32(x[0]), float32(y[0]), float32(x[1]), float32(y[1])}
+		if rng.IntN(10) == 0 {
+			box[2] = 0
+		}
+		boxes = append(boxes, box...)
+	}
+	return boxes
+}
+
+func floatBytes(numbers []float32) (b []byte) {
+	for _, n := range numbers {
+		bits := math.Float32bits(n)
+		b = append(b, byte(bits), byte(bits>>8), byte(bits>>16), byte(bits>>24))
+	}
+	return b
+}
+
+// TestTargetsAreTorchvisions has torchvision.transforms.v2 repeat records of images with boxes and masks, and compares every bit.
+func TestTargetsAreTorchvisions(t *testing.T) {
+	var result struct {
+		Compared              int
+		MappedNumbers         int `json:"mapped_numbers"`
+		NumbersOff            int `json:"numbers_off"`
+		MappedLabels          int `json:"mapped_labels"`
+		LabelsOff             int `json:"labels_off"`
+		Transforms, Functions map[string]int
+		Differ                []string
+	}
+	if !judge(t, "targets", &result, func(w io.Writer, resampler Resampler) error {
+		return sendTargets(t, w, drawsAsked(12), resampler)
+	}) {
+		return
+	}
+	t.Logf("compared %d results with torchvision's, which called %v", result.Compared, result.Functions)
+	t.Logf("off after affine maps: %d of %d numbers of boxes, %d of %d labels", result.NumbersOff, result.MappedNumbers, result.LabelsOff, result.MappedLabels)
+	if len(result.Differ) > 0 || result.Compared == 0 {
+		t.Errorf("%d of %d differ: %.3000s", len(result.Differ), result.Compared, strings.Join(result.Differ, "\n"))
+	}
+}
+
+func sendTargets(t *testing.T, w io.Writer, draws int, resampler Resampler) error {
+	engine := NewEngine(kernel.Active())
+	var targets Targets
+	rng := rand.New(rand.NewPCG(1, 2))
+	for s, size := range [][2]int{{61, 47}, {33, 50}, {100, 75}} {
+		width, height := size[0], size[1]
+		pix := randomImage(width, height, uint64(s))
+		src := Source{Image: encodePNG(t, pix, width, height)}
+		for _, text := range slices.Concat(targetSpecs, targetMapSpecs) {
+			spec := parseWith(text, resampler)
+			for d := range draws {
+				boxes, mask := madeBoxes(rng, width, height), make([]byte, width*height)
+				for i := range mask {
+					mask[i] = byte(rng.IntN(256))
+				}
+				targets.Boxes = append(targets.Boxes[:0], boxes...)
+				targets.Format = BoxFormat(d % 3)
+				targets.Mask, targets.MaskTo = mask, make([]byte, spec.height*spec.width)
+				view := View{Spec: spec, Dst: Output{Pix: make([]byte, spec.OutputBytes())}, RNG: NewRNG(1, d, s), Targets: &targets}
+				record, err := engine.recorded(&view, src)
+				if _, small := errors.AsType[*SizeError](err); small {
+					continue
+				}
+				if err != nil {
+					return fmt.Errorf("%s: %w", text, err)
+				}
+				line, err := json.Marshal(map[string]any{"transform": text, "width": width, "height": height, "objects": len(boxes) / 4,
+					"record": json.RawMessage(record), "size": []int{spec.height, spec.width}, "format": targets.Format.String(),
+					"kept": append([]int32{}, targets.Kept...)})
+				if err != nil {
+					return err
+				}
+				if _, err = w.Write(slices.Concat(line, []byte("\n"), pix, mask, floatBytes(boxes), view.Dst.Pix, targets.MaskTo, floatBytes(targets.Boxes))); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func TestCheckTargets(t *testing.T) {
+	for text, want := range map[string]string{
+		"detection": "", "segmentation": "", "lsj1024": "",
+		"simclr": "the transform makes 2",
+		`[{"op":"CenterCrop","size":9},{"op":"RandAugment"}]`:                                                                          "operation 1 (RandAugment)",
+		`[{"op":"CenterCrop","size":9},{"op":"RandomApply","transforms":[{"op":"TrivialAugmentWide"}]}]`:                               "operation 1 (RandomApply): operation 0 (TrivialAugmentWide)",
+		`[{"op":"RandomRotation","degrees":9,"expand":true},{"op":"CenterCrop","size":9}]`:                                             "leave expand out",
+		`[{"op":"RandomCrop","size":9,"padding":3,"padding_mode":"edge"}]`:                                                             "constant only",
+		`[{"op":"RandomApply","transforms":[{"op":"RandomIoUCrop"}]},{"op":"Resize","size":[9,9]}]`:                                    "",
+		`[{"op":"RandomRotation","degrees":9},{"op":"RandomOrder","transforms":[{"op":"RandomInvert"}]},{"op":"CenterCrop","size":9}]`: "",
+	} {
+		err := mustParseViews(t, text).CheckTargets(true, true)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+	if err := mustParseViews(t, "detection").CheckTargets(false, true); err == nil || !strings.Contains(err.Error(), "it needs boxes") {
+		t.Errorf("RandomIoUCrop without boxes: %v", err)
+	}
+	masks := mustParseViews(t, `[{"op":"RandomCrop","size":9,"padding":3,"padding_mode":"edge"}]`)
+	if err := masks.CheckTargets(false, true); err != nil {
+		t.Errorf("a mask with another padding_mode: %v", err)
+	}
+	if err := mustParseViews(t, "simclr").CheckTargets(false, false); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestTargetsAllocateNothing makes samples with boxes and a mask again and again.
+func TestTargetsAllocateNothing(t *testing.T) {
+	const w, h = 64, 48
+	data, index := encodeJPEG(t, randomImage(w, h, 1), w, h)
+	src := Source{Image: data, Aux: index}
+	engine, boxes, mask := NewEngine(kernel.Active()), madeBoxes(rand.New(rand.NewPCG(3, 3)), w, h), make([]byte, w*h)
+	for _, name := range []string{"detection", "segmentation", "lsj1024"} {
+		spec := mustParse(name)
+		targets := Targets{Mask: mask, MaskTo: make([]byte, spec.height*spec.width)}
+		views := []View{{Spec: spec, Dst: Output{Pix: make([]byte, spec.OutputBytes())}, Targets: &targets}}
+		draw := 0
+		apply := func() {
+			views[0].RNG = NewRNG(1, draw%8, 0)
+			draw++
+			targets.Boxes = append(targets.Boxes[:0], boxes...)
+			if err := engine.ApplyViews(src, views); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 8 {
+			apply()
+		}
+		if n := testing.AllocsPerRun(8, apply); n > 0 {
+			t.Errorf("%s: %v allocations a sample", name, n)
+		}
+	}
+}
