@@ -17,6 +17,9 @@ type Fields struct {
 	schema  shard.Fields
 	wanted  []int // places in the schema; below 0 in sizeFields, from its end
 	strides []int
+
+	objects, mask int // which of wanted follow the image, or -1
+	boxes         BoxForm
 }
 
 // sizeFields are fields of every set: the stored image's pixels. One of the set's own hides the one of its name.
@@ -49,7 +52,7 @@ func unknownField(name string, here shard.Fields) *FieldError {
 // NewFields chooses fields of a set's schema by name, in this order. It returns a [*FieldError] for an unknown name or a repeated
 // one.
 func NewFields(schema shard.Fields, names []string) (*Fields, error) {
-	f := &Fields{schema: schema}
+	f := &Fields{schema: schema, objects: -1, mask: -1}
 	for _, name := range names {
 		i := schema.Index(name)
 		if size := sizeFields.Index(name); i < 0 && size >= 0 {
@@ -110,13 +113,12 @@ func sizeValue(record *shard.Record, place int, dst []byte) []byte {
 	return dst
 }
 
-// put writes the values of a record to a slot; values is memory for their places, which it returns for the next call.
-func (f *Fields) put(s *Slot, position int, record *shard.Record, values [][]byte) ([][]byte, error) {
-	values, err := f.schema.Split(record.Fields, values[:0])
-	if err != nil {
-		return values, err
-	}
+// put writes the values of a record, all those of the schema, to a slot. Targets are not among them.
+func (f *Fields) put(s *Slot, position int, record *shard.Record, values [][]byte) {
 	for k, i := range f.wanted {
+		if k == f.objects || k == f.mask {
+			continue
+		}
 		dst := s.Fields[k][position*f.strides[k]:][:f.strides[k]]
 		if i < 0 {
 			sizeValue(record, i, dst)
@@ -128,14 +130,16 @@ func (f *Fields) put(s *Slot, position int, record *shard.Record, values [][]byt
 		}
 		copy(dst, values[i])
 	}
-	return values, nil
 }
 
-// blank writes the values of a sample that cannot be read: NaN, 0, and nothing of the types without a fixed size.
+// blank writes the values of a sample that cannot be read: NaN, 0, nothing of the types without a fixed size, and masks to be ignored.
 func (f *Fields) blank(s *Slot, position int) {
 	for k, i := range f.wanted {
 		dst := s.Fields[k][position*f.strides[k]:][:f.strides[k]]
 		clear(dst)
+		for at := 0; k == f.mask && at < len(dst); at++ {
+			dst[at] = maskIgnored
+		}
 		if f.field(i).Type == shard.Float32 {
 			for at := 0; at < len(dst); at += 4 {
 				binary.LittleEndian.PutUint32(dst[at:], math.Float32bits(float32(math.NaN())))

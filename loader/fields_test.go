@@ -32,14 +32,16 @@ func TestFieldsArePut(t *testing.T) {
 		t.Fatalf("%+v, %v", f, err)
 	}
 	s := fieldSlot(f, 3)
-	if _, err := f.put(s, 1, &shard.Record{Fields: record}, nil); err != nil {
+	values, err := schema.Split(record, nil)
+	if err != nil {
 		t.Fatal(err)
 	}
+	f.put(s, 1, &shard.Record{Fields: record}, values)
 	age, caption := s.Fields[0][8:16], s.Fields[1][28:56]
 	if int64(binary.LittleEndian.Uint64(age)) != -3 || binary.LittleEndian.Uint32(caption) != 9 || !strings.HasPrefix(string(caption[4:]), "a caption") {
 		t.Errorf("% x, %q", age, caption)
 	}
-	if _, err := f.put(s, 0, &shard.Record{Fields: record[:100]}, nil); err == nil {
+	if _, err := f.values(&shard.Record{Fields: record[:100]}); err == nil {
 		t.Error("half a record is taken")
 	}
 	floats, err := NewFields(schema, []string{"attributes"})
@@ -68,8 +70,9 @@ func BenchmarkFieldsPut(b *testing.B) {
 	s, values := fieldSlot(f, 256), make([][]byte, 0, 3)
 	b.ReportAllocs()
 	for i := range b.N {
-		if values, err = f.put(s, i%256, &shard.Record{Fields: record}, values); err != nil {
+		if values, err = schema.Split(record, values[:0]); err != nil {
 			b.Fatal(err)
 		}
+		f.put(s, i%256, &shard.Record{Fields: record}, values)
 	}
 }

@@ -16,6 +16,7 @@ type sampler struct {
 	record shard.Record     // the current sample's record
 	views  []transform.View // the current sample's views
 	values [][]byte         // the current sample's fields
+	target targetMaker
 }
 
 func newSampler(level transform.Level) sampler {
@@ -61,13 +62,25 @@ func (s *sampler) aim(views transform.Views, layout transform.Layout, images [][
 func (s *sampler) fill(cfg *StreamConfig, views transform.Views, slot *Slot, position int,
 	source transform.Source, key drawKey) (err error) {
 	s.aim(views, cfg.Layout, slot.Images, position, key)
+	fields := cfg.Fields
+	if fields.Len() > 0 {
+		s.values, err = fields.schema.Split(s.record.Fields, s.values[:0])
+		if err == nil && fields.HasTargets() {
+			err = s.target.read(fields, slot, position, &s.record, s.values)
+			s.views[0].Targets = &s.target.Targets
+		}
+		if err != nil {
+			return cfg.Dataset.Corrupt(key.index, err)
+		}
+	}
 	if err := s.engine.ApplyViews(source, s.views); err != nil {
 		return err
 	}
-	if cfg.Fields.Len() > 0 {
-		if s.values, err = cfg.Fields.put(slot, position, &s.record, s.values); err != nil {
-			return cfg.Dataset.Corrupt(key.index, err)
-		}
+	if fields.Len() > 0 {
+		fields.put(slot, position, &s.record, s.values)
+	}
+	if fields.HasTargets() {
+		s.target.put(fields, slot, position)
 	}
 	slot.Labels[position] = int64(s.record.Label)
 	for v := range slot.Params {

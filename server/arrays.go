@@ -7,6 +7,7 @@ import (
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/server/internal/ring"
+	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/transform"
 )
 
@@ -38,8 +39,12 @@ func (c *openConfig) arrays() []ring.Array {
 		if f.Size > 0 {
 			a.Shape = []int{f.Size}
 		}
-		if !f.Numeric() {
-			a.Stride = int64(c.fields.Stride(k))
+		switch {
+		case f.Type == shard.Mask:
+			height, width := c.views[0].OutputSize()
+			a.Dtype, a.Shape = "uint8", []int{height, width}
+		case !f.Numeric():
+			a.Stride, a.Columns = int64(c.fields.Stride(k)), f.Columns
 		}
 		arrays = append(arrays, a)
 	}
@@ -62,7 +67,7 @@ const fieldRoomMax = 256 << 20
 func checkFieldRoom(fields *loader.Fields, batchSize int) error {
 	for k := range fields.Len() {
 		f, stride := fields.Field(k), int64(fields.Stride(k))
-		if !f.Numeric() && int64(batchSize) > fieldRoomMax/stride {
+		if !f.Numeric() && f.Type != shard.Mask && int64(batchSize) > fieldRoomMax/stride {
 			return badRequest("field %q: its longest value has %d bytes, and a slot has room for that for each of %d samples, at most %s in all: "+
 				"take batches of at most %d, or ask for the values by index, as dataset.get does", f.Name, f.BytesMax, batchSize, bytesize.Format(fieldRoomMax), fieldRoomMax/stride)
 		}

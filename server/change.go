@@ -31,7 +31,7 @@ func (s *session) change(m changeRequest) error {
 	}
 	s.stopEpoch()
 	s.lookMu.Lock()
-	s.output, s.plan.BatchSize = next.output, m.BatchSize
+	s.output, s.fields, s.plan.BatchSize = next.output, next.fields, m.BatchSize
 	if s.buckets != nil {
 		s.plan.Selection = next.plan.Selection
 	}

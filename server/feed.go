@@ -76,6 +76,7 @@ func (s *session) offer() any {
 	}
 	r := feeder.Request{
 		Set: feederSet(s.Split, s.set), Transform: json.RawMessage(s.viewsText), Layout: s.images.String(), WithParams: s.WithParams,
+		Boxes: s.Boxes, BoxesUnit: s.BoxesUnit,
 	}
 	for k := range s.fields.Len() {
 		r.Fields = append(r.Fields, s.fields.Field(k).Name)

@@ -34,10 +34,12 @@ type openRequest struct {
 	WithParams bool            `json:"with_params,omitempty"`
 	OnError    string          `json:"on_error,omitempty"` // error, blank or substitute
 
-	Resampler string   `json:"resampler,omitempty"` // default of the operations: pillow-13 or pillow-12; absent: the server's own
-	BitExact  bool     `json:"bit_exact,omitempty"` // refuse a transform whose results are not those of the original images
-	Fields    []string `json:"fields,omitempty"`    // fields to deliver, in this order
-	Selects   bool     `json:"selects,omitempty"`   // a select comes before the first start, and tells which partitions are needed
+	Resampler string   `json:"resampler,omitempty"`  // default of the operations: pillow-13 or pillow-12; absent: the server's own
+	BitExact  bool     `json:"bit_exact,omitempty"`  // refuse a transform whose results are not those of the original images
+	Fields    []string `json:"fields,omitempty"`     // fields to deliver, in this order
+	Boxes     string   `json:"boxes,omitempty"`      // format of the boxes of a field of objects: xyxy, xywh or cxcywh
+	BoxesUnit string   `json:"boxes_unit,omitempty"` // pixels, or fraction of the image's width and height
+	Selects   bool     `json:"selects,omitempty"`    // a select comes before the first start, and tells which partitions are needed
 
 	WithRepetitions bool `json:"with_repetitions,omitempty"` // what records takes beside the indices
 
@@ -245,11 +247,29 @@ func (c *openConfig) readArrays(*Server) (err error) {
 	if c.fields, err = loader.NewFields(c.set.Manifest().Fields, c.Fields); err != nil {
 		return err
 	}
+	if err := c.followImages(); err != nil {
+		return err
+	}
 	if err := checkFieldRoom(c.fields, c.BatchSize); err != nil {
 		return err
 	}
 	c.layout, err = ring.NewLayout(c.BatchSize, c.arrays()...)
 	return err
+}
+
+// followImages makes objects and masks among the fields follow the images.
+func (c *openConfig) followImages() error {
+	boxes, err := loader.ParseBoxForm(c.Boxes, c.BoxesUnit)
+	if err != nil {
+		return err
+	}
+	if err := c.fields.Follow(c.views, boxes); err != nil {
+		return err
+	}
+	if c.buckets != nil && c.fields.HasTargets() {
+		return badRequest("boxes and masks need images of one size: leave buckets out")
+	}
+	return nil
 }
 
 // chooseSet returns the set of a split, or of the only one if none is named, and holds it.

@@ -30,12 +30,13 @@ const ObjectsMax = 1 << 20
 func (f Field) rowBytes() int {
 	n := 4*4 + 8
 	for _, c := range f.Columns {
-		n += c.width()
+		n += c.Width()
 	}
 	return n
 }
 
-func (c Column) width() int {
+// Width returns the bytes of a number of the column.
+func (c Column) Width() int {
 	if c.Type == Float32 {
 		return 4
 	}
@@ -71,8 +72,8 @@ func (f Field) ReadObjects(value []byte, o *ObjectValue) error {
 	}
 	value = value[8*n:]
 	for _, c := range f.Columns {
-		o.Columns = append(o.Columns, value[:n*c.width():n*c.width()])
-		value = value[n*c.width():]
+		o.Columns = append(o.Columns, value[:n*c.Width():n*c.Width()])
+		value = value[n*c.Width():]
 	}
 	return nil
 }

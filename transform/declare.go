@@ -196,7 +196,7 @@ type Schema struct {
 func Schemas() []Schema {
 	var all []Schema
 	for _, listed := range operations() {
-		s := Schema{Op: NameOf(listed.op)}
+		s := Schema{Op: NameOf(listed.op), Parameters: []string{}} // not nil, which JSON would write as null
 		for _, d := range declared(reflect.TypeOf(listed.op)) {
 			s.Parameters = append(s.Parameters, d.name)
 		}

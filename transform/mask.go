@@ -7,9 +7,9 @@ import (
 	"github.com/imgfeed/imgfeed/transform/internal/affine"
 )
 
-// maskSteps are what a canvas has done to a mask. Crops, flips, resizes and borders treat columns and rows alike, so two tables of indices
-// hold all of them, whatever their number: they are gathered as the canvas gathers its step, and the mask is read once. Rotations and
-// affine maps need both coordinates of a pixel: they write the mask as it is then, and begin new tables.
+// maskSteps are what a canvas has done to a mask. Crops, flips, resizes and borders treat all rows alike, and all columns. So two tables
+// of indices hold them, whatever their number, and the mask is read once at the end. A rotation or an affine map needs both coordinates
+// of a pixel: it writes the mask as it is then, and begins new tables.
 type maskSteps struct {
 	pix           []byte // the labels that the tables index
 	stride        int

@@ -54,6 +54,8 @@ class Options:
     even_batches: bool = field(metadata=_row("batches", SWITCH))
     fields: tuple[str, ...] = field(metadata=_row("batches", kinds.FIELDS))
     choose: tuple[str, ...] = field(metadata=_row("batches", kinds.LISTS))
+    boxes: str | None = field(metadata=_row("batches", choice("xyxy", "xywh", "cxcywh", optional=True)))
+    boxes_unit: str | None = field(metadata=_row("batches", choice("pixels", "fraction", optional=True)))
     target: str | None = field(metadata=_row("batches", text("a field's name, or None")))
     map: Any = field(metadata=_row("batches", having("a function of a sample, or None", callable)))
     map_batch: Any = field(metadata=_row("batches", having("a function of a batch, or None", callable)))
@@ -143,6 +145,10 @@ class Options:
         return {**self.__dict__, "seed": self.order_seed, "generator": None}
 
     def _check_map(self) -> None:
+        if self.boxes is None and self.boxes_unit is not None:
+            raise ValueError("imgfeed: boxes_unit goes with boxes=, the format of the boxes")
+        if self.boxes is not None and self.target is not None:
+            raise ValueError("imgfeed: boxes= makes dictionaries of the targets: take another field by fields=, not target=")
         if strange := [name for name in self.choose if name not in self.fields]:
             raise ValueError(f"imgfeed: choose names {', '.join(strange)}: give fields= with it")
         if self.decode == "full":

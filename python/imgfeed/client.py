@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from . import errors, vision, wire
 from .ring import DECODERS, Array, Arrays, Ring, Shape, split_raw
+from .targets import TargetFields
 
 T = TypeVar("T")
 
@@ -203,15 +204,25 @@ class Session:
         """Whether this process got the session through a fork, and must leave it to its parent."""
         return self.connection.inherited
 
-    def open(self, options: wire.Message, fields: Sequence[str] = (), target: str | None = None) -> wire.Message:
-        """Open the session with the members of the wire's ``open``, and return ``opened``. target replaces the labels."""
-        wanted = list(dict.fromkeys([*fields, *([] if target is None else [target])]))
+    def open(
+        self,
+        options: wire.Message,
+        fields: Sequence[str] = (),
+        target: str | None = None,
+        follow: tuple[TargetFields, str] | None = None,
+    ) -> wire.Message:
+        """Open the session with the members of the wire's ``open``, and return ``opened``. target replaces the labels.
+
+        follow replaces them by dictionaries: their fields, and the format of their boxes.
+        """
+        wanted = [*fields, *([] if target is None else [target]), *([] if follow is None else follow[0].names)]
+        wanted = list(dict.fromkeys(wanted))
         with self.lock:
             request = {"type": "open", **options, **({"fields": wanted} if wanted else {})}
             self._check_room(request)
             opened = self._ask(request, dict, "opened")
             with _understood(self.connection, opened):
-                self._shape = Shape(opened["arrays"], opened["slot_bytes"], fields, target)
+                self._shape = Shape(opened["arrays"], opened["slot_bytes"], fields, target, follow)
                 self.positions = opened.get("positions", 0)
             fd = self.connection.take_fd()
             if options.get("transport", "shm") == "shm":

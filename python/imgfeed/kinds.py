@@ -79,8 +79,8 @@ def _truth(value: Any) -> bool:
     raise TypeError
 
 
-def choice(*names: str) -> Kind:
-    """One of several words."""
+def choice(*names: str, optional: bool = False) -> Kind:
+    """One of several words; with optional also None."""
 
     def convert(value: Any) -> str:
         if not isinstance(value, str):
@@ -89,7 +89,8 @@ def choice(*names: str) -> Kind:
             raise ValueError
         return value
 
-    return kind(f"{', '.join(map(repr, names[:-1]))} or {names[-1]!r}", convert)
+    last = "None" if optional else repr(names[-1])
+    return kind(f"{', '.join(map(repr, names if optional else names[:-1]))} or {last}", convert, optional=optional)
 
 
 def having(want: str, accepts: Callable[[Any], bool]) -> Kind:

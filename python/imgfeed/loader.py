@@ -80,6 +80,11 @@ class DataLoader:
             each sample once over all ranks, for evaluation; ranks may then differ by one batch.
         fields: Names of the set's values beside each label (``imgshard build --field``), which follow the labels.
         choose: Those of the fields that hold lists, such as several captions: one element comes, another one in each epoch.
+        boxes: The format of a set's boxes, ``xyxy``, ``xywh`` or ``cxcywh``: the labels become a list of dictionaries, one for
+            each image: boxes (float32, (n, 4)) moved with the image, labels (int64, (n,)), the set's numbers of each box,
+            image_id, orig_size (height, width), label and mask if the set has them. Masks alone (uint8, (B, H, W)) replace the
+            labels without it. docs/targets.md is the guide.
+        boxes_unit: ``pixels``, or ``fraction`` of the image's width and height. None is ``pixels``.
         target: A field that replaces the labels: a multi-hot vector, a number, a text.
         map: A function that gets each sample after the transform, and returns its image, or its image and label. Its parameters
             choose among image, label, rng, index, view, fields and params.
@@ -180,6 +185,8 @@ class DataLoader:
         even_batches: bool = True,
         fields: Sequence[str] = (),
         choose: Sequence[str] = (),
+        boxes: str | None = None,
+        boxes_unit: str | None = None,
         target: str | None = None,
         map: Callable[..., Any] | None = None,  # noqa: A002
         map_batch: Callable[..., Any] | None = None,

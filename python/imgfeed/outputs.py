@@ -13,6 +13,7 @@ from .arguments import Options
 from .client import Batch
 from .records import Records
 from .ring import Arrays, Ring
+from .targets import Dictionaries, as_tensors
 
 Columns = tuple[Any, ...]
 #: Gives the batch after so many samples of the epoch, as it came and as the caller gets it; None at the end.
@@ -66,6 +67,8 @@ class TorchOutput(Output):
     def host(self, arrays: Arrays) -> Columns:
         """Return the batch as tensors in host memory, without a copy."""
         images, *rest = (each(self._torch.from_numpy, column) for column in arrays.columns())
+        if isinstance(arrays.target, Dictionaries):
+            rest[0] = as_tensors(self._torch, rest[0], arrays.target)
         if self._nhwc:
             images = each(lambda view: view.permute(0, 3, 1, 2) if view.ndim == 4 else view, images)
         return (images, *rest)

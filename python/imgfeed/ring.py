@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import errors
+from .targets import Dictionaries, TargetFields
 
 Array = npt.NDArray[Any]
 Part = tuple[tuple[int, ...], np.dtype[Any], int]
@@ -33,10 +34,11 @@ class ArrayInfo:
 
     kind: str
     name: str
-    packed: str | None  # text, json or bytes: each sample has a length, and so many bytes
+    packed: str | None  # text, json, bytes or objects: each sample has a length, and so many bytes
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
     offset: int
+    columns: Sequence[Mapping[str, str]] = ()  # of objects: name and type of each one's numbers
 
 
 def _numbers(name: Any) -> np.dtype[Any]:
@@ -48,8 +50,9 @@ def _numbers(name: Any) -> np.dtype[Any]:
 
 def _info(array: Mapping[str, Any]) -> ArrayInfo:
     kind, name, dtype = array["kind"], array.get("name", ""), array["dtype"]
-    if kind == "field" and dtype in DECODERS:
-        return ArrayInfo(kind, name, dtype, np.dtype(np.uint8), (array["stride"],), array["offset"])
+    if kind == "field" and (dtype in DECODERS or dtype == "objects"):
+        columns = array.get("columns", ())
+        return ArrayInfo(kind, name, dtype, np.dtype(np.uint8), (array["stride"],), array["offset"], columns)
     if kind in ("images", "labels", "indices", "params", "repetitions", "field"):
         return ArrayInfo(kind, name, None, _numbers(dtype), tuple(array["shape"]), array["offset"])
     return ArrayInfo(kind, name, None, np.dtype(np.uint8), (array["stride"],), array["offset"])  # not known, and passed over
@@ -59,20 +62,27 @@ class Shape:
     """The content of a slot: its arrays, in the order of the socket."""
 
     def __init__(
-        self, arrays: Sequence[Mapping[str, Any]], slot_bytes: int, fields: Sequence[str] = (), target: str | None = None
+        self,
+        arrays: Sequence[Mapping[str, Any]],
+        slot_bytes: int,
+        fields: Sequence[str] = (),
+        target: str | None = None,
+        follow: tuple[TargetFields, str] | None = None,
     ) -> None:
         """Take arrays as the reply to ``open`` lists them, and the caller's fields; target replaces the labels.
 
-        Raises ProtocolError if an array that every batch has is missing.
+        follow are the fields that dictionaries are made of instead, and the format of their boxes. Raises ProtocolError if
+        an array that every batch has is missing.
         """
         self.slot_bytes = slot_bytes
-        self._caller = fields, target
+        self._caller = fields, target, follow
+        self._follow = follow
         self._arrays = [_info(a) for a in arrays]
         places = {info.kind: i for i, info in enumerate(self._arrays) if info.kind != "field"}
         views = [i for i, info in enumerate(self._arrays) if info.kind == "images" and info.name]
         drawn = [i for i, info in enumerate(self._arrays) if info.kind == "params" and info.name]
         named = {info.name: i for i, info in enumerate(self._arrays) if info.kind == "field"}
-        wanted = [*fields, *([] if target is None else [target])]
+        wanted = [*fields, *([] if target is None else [target]), *([] if follow is None else follow[0].names)]
         missing = [*sorted({"images", "labels", "indices"} - places.keys()), *(name for name in wanted if name not in named)]
         if missing:
             raise errors.ProtocolError(f"imgfeed: the server's batches have no {', '.join(missing)}")
@@ -82,6 +92,7 @@ class Shape:
         self._repetitions = places.get("repetitions")
         self._fields = [named[name] for name in fields]
         self._target = None if target is None else named[target]
+        self._named = named
 
     def of(self, arrays: Sequence[Mapping[str, Any]]) -> Shape:
         """Return the content of the same slots with other arrays."""
@@ -96,9 +107,22 @@ class Shape:
         """Return the batch of these arrays, one for each part."""
         params = None if self._params is None else _of(views, self._params)
         repetitions = None if self._repetitions is None else views[self._repetitions]
-        target = None if self._target is None else self._field(views, self._target)
+        target: Any = None if self._target is None else self._field(views, self._target)
+        if self._follow is not None:
+            target = self._dictionaries(views, *self._follow)
         fields = [self._field(views, i) for i in self._fields]
         return Arrays(_of(views, self._images), views[self._labels], views[self._indices], params, target, fields, repetitions)
+
+    def _dictionaries(self, views: list[Array], of: TargetFields, boxes: str) -> Dictionaries:
+        at, labels = self._named, views[self._labels]
+        assert of.objects is not None
+        masks = None if of.mask is None else views[at[of.mask]]
+        ids = views[self._indices if of.image_id is None else at[of.image_id]]
+        images = self._arrays[self._images if isinstance(self._images, int) else self._images[0]].shape
+        canvas = (images[0], images[1]) if images[-1] == 3 else (images[1], images[2])
+        objects, sizes = at[of.objects], (views[at["height"]], views[at["width"]])
+        columns = self._arrays[objects].columns
+        return Dictionaries(views[objects], columns, sizes, ids, labels if of.label else None, masks, boxes, canvas)
 
     def _field(self, views: list[Array], i: int) -> Array | Packed:
         packed = self._arrays[i].packed
@@ -146,7 +170,7 @@ class Arrays:
     labels: Array
     indices: Array | None
     params: Any  # an array, a list of them, or records instead
-    target: Array | Packed | None  # instead of the labels
+    target: Array | Packed | Dictionaries | None  # instead of the labels
     fields: list[Any]  # an array or Packed each, or values that were made of them
     repetitions: Array | None = None
 
@@ -175,8 +199,8 @@ def _copied(arrays: Array | list[Array]) -> Array | list[Array]:
     return [array.copy() for array in arrays] if isinstance(arrays, list) else arrays.copy()
 
 
-def _values(column: Array | Packed | list[Any]) -> Array | list[Any]:
-    return column.values() if isinstance(column, Packed) else column
+def _values(column: Array | Packed | Dictionaries | list[Any]) -> Array | list[Any]:
+    return column.values() if isinstance(column, (Packed, Dictionaries)) else column
 
 
 class _Lease:

@@ -16,6 +16,7 @@ from .client import Session, SetInfo
 from .launcher import OwnServer
 from .paths import Joined
 from .ring import Ring
+from .targets import target_fields
 from .vision import Pipeline
 
 log = logging.getLogger("imgfeed")
@@ -280,12 +281,19 @@ class Service:
         if options.split is None and len(session.sets) > 1:
             names = ", ".join(s.split for s in session.sets)
             raise errors.MissingError(f"imgfeed: the server has {len(session.sets)} splits ({names}): name one with split=")
+        split = next((s for s in session.sets if options.split in (None, s.split)), None)
+        follow = None if split is None else target_fields(split, options.boxes, options.target)
+        target, made = options.target, None
+        if follow is not None and follow.objects is None:
+            target = follow.mask
+        elif follow is not None:
+            made = (follow, options.boxes or "")
         try:
-            opened = session.open(request, options.fields, options.target)
+            opened = session.open(request, options.fields, target, made)
         except errors.UnsupportedError:
             if options.transport != "auto":
                 raise
-            opened = session.open({**request, "transport": "socket"}, options.fields, options.target)
+            opened = session.open({**request, "transport": "socket"}, options.fields, target, made)
         if self._form != self._largest:
             session.change(self._form.request(session))
         served = next(s for s in session.sets if s.split == opened["split"])
@@ -312,7 +320,7 @@ class Service:
         recorded = o.with_params == "records"
         rank, world = opened_as or (None, None)
         optional = {"split": o.split, "resampler": o.resampler, "with_repetitions": recorded or o.keyed or None}
-        optional["buckets"] = o.buckets
+        optional |= {"buckets": o.buckets, "boxes": o.boxes, "boxes_unit": o.boxes_unit}
         return {
             **self._largest.request(session),
             "seed": o.order_seed,

@@ -38,6 +38,8 @@ OF_TIMM = {
 SIZED = ("CenterCrop", "RandomCrop", "RandomResizedCrop")
 #: These make several images of one.
 CROPS = ("FiveCrop", "TenCrop")
+#: Parameters that torchvision's objects keep under another name.
+RENAMED = {"sampler_options": "options"}
 #: imgfeed's name for a policy of timm.
 POLICY = "TimmAugment"
 
@@ -238,9 +240,15 @@ def _flat(value: Any) -> Iterator[Any]:
 
 def _operation(name: str, kind: str, step: Any, known: Known) -> dict[str, Any]:
     """Return an operation as the server takes it. The server itself refuses parameters that it lacks."""
-    if isinstance(getattr(step, "fill", None), dict):
-        raise ValueError(f"imgfeed: {name}'s {kind} has a fill for each type: give it a number, or red, green and blue")
-    given = {parameter: getattr(step, parameter) for parameter in known[kind] if parameter != "resampler"}
+    given = {
+        parameter: getattr(step, RENAMED.get(parameter, parameter))
+        for parameter in known[kind]
+        if parameter not in ("resampler", "mask_fill")
+    }
+    if "mask_fill" in known[kind] and "fill" in given:
+        given |= _fills(given["fill"])
+    if "format" in given:
+        given["format"] = str(getattr(given["format"], "name", given["format"])).lower()
     if kind == "RandomCrop" and _of_v2(step) and step.padding is not None:
         # It keeps left, right, top, bottom of left, top, right, bottom, and pads once where the other version pads twice.
         left, right, top, bottom = step.padding
@@ -257,6 +265,15 @@ def _operation(name: str, kind: str, step: Any, known: Known) -> dict[str, Any]:
     if "transforms" in given:
         given["transforms"] = _held(name, kind, given["transforms"], known)
     return {"op": kind, **given}
+
+
+def _fills(fill: Any) -> dict[str, Any]:
+    """Return the fill of images and the label of masks: torchvision's fill may be a dictionary by type."""
+    label = fill
+    if isinstance(fill, dict):
+        by = {key if isinstance(key, str) else key.__name__: value for key, value in fill.items()}
+        fill, label = by.get("Image", by.get("others")), by.get("Mask", by.get("others"))
+    return {"fill": 0 if fill is None else fill, **({"mask_fill": label} if isinstance(label, (int, float)) and label else {})}
 
 
 def _policy(name: str, step: Any) -> dict[str, Any]:

@@ -77,6 +77,8 @@ type Request struct {
 	Layout     string          `json:"layout"`
 	Fields     []string        `json:"fields,omitempty"`
 	WithParams bool            `json:"with_params,omitempty"`
+	Boxes      string          `json:"boxes,omitempty"` // as in a server's open request
+	BoxesUnit  string          `json:"boxes_unit,omitempty"`
 }
 
 // Made is followed by a byte for each sample of the piece, 1 if it was made, and by the memory of [loader.Slot.AppendPlaces].

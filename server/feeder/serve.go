@@ -232,6 +232,13 @@ func (c *connection) open(text []byte) (err error) {
 	if o.Fields, err = loader.NewFields(set.Manifest().Fields, r.Fields); err != nil {
 		return err
 	}
+	boxes, err := loader.ParseBoxForm(r.Boxes, r.BoxesUnit)
+	if err != nil {
+		return err
+	}
+	if err = o.Fields.Follow(o.Views, boxes); err != nil {
+		return err
+	}
 	o.sampleBytes = int64(o.Views.OutputBytes())
 	for k := range o.Fields.Len() {
 		o.sampleBytes += int64(o.Fields.Stride(k))

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"os"
+
+	"github.com/imgfeed/imgfeed/shard"
 )
 
 // arrayAlign is the alignment of each array within a slot: a cache line, and the width of the widest vector.
@@ -32,6 +34,8 @@ type Array struct {
 	Shape  []int  `json:"shape"`  // shape of one sample; empty: a single number
 	Offset int64  `json:"offset"` // within the slot, bytes
 	Stride int64  `json:"stride"` // bytes from one sample to the next
+
+	Columns []shard.Column `json:"columns,omitempty"` // numbers of each object, in an array of objects
 }
 
 // A Layout says which arrays a slot has and where they lie. For 256 samples of 224×224 with params:

@@ -1,0 +1,117 @@
+"""What follows the images: boxes with labels, and masks, as the second element of a batch."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from . import errors
+
+if TYPE_CHECKING:
+    from .client import SetInfo
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class TargetFields:
+    """The fields that a batch's dictionaries are made of, by name; a mask alone is the second element itself."""
+
+    objects: str | None
+    mask: str | None
+    image_id: str | None
+    label: bool  # the set has class labels, too
+
+    @property
+    def names(self) -> list[str]:
+        """The names to ask the server for."""
+        if self.objects is None:
+            return [] if self.mask is None else [self.mask]
+        return [name for name in (self.objects, self.mask, self.image_id, "height", "width") if name is not None]
+
+
+def target_fields(served: SetInfo, boxes: str | None, target: str | None) -> TargetFields | None:
+    """Return the target fields of a split for boxes= and target=, or None where labels and fields come as they are."""
+    of = {kind: next((f.name for f in served.fields if f.type == kind), None) for kind in ("objects", "mask")}
+    if boxes is None and (of["mask"] is None or of["objects"] is not None or target is not None):
+        return None
+    image_id = next((f.name for f in served.fields if f.name == "image_id" and f.type == "int64" and not f.size), None)
+    return TargetFields(None if boxes is None else of["objects"], of["mask"], image_id, served.classes > 0)
+
+
+@dataclass(slots=True)
+class Dictionaries:
+    """Each sample's target as a dictionary."""
+
+    objects: Array  # uint8, (B, stride): a length, and the value of docs/format/shard.md
+    columns: Sequence[Mapping[str, str]]  # name and type of each object's numbers
+    sizes: tuple[Array, Array]  # height and width of each stored image
+    ids: Array
+    labels: Array | None
+    masks: Array | None
+    boxes: str  # their format
+    canvas: tuple[int, int]  # height and width of the images
+
+    def values(self) -> list[dict[str, Any]]:
+        """Return each sample's dictionary of numpy arrays; masks are views of the batch's."""
+        return [self._of(i) for i in range(len(self.objects))]
+
+    def _of(self, i: int) -> dict[str, Any]:
+        row = self.objects[i]
+        length, n, at = int(row[:4].view("<u4")[0]), 0, 8
+        if length > row.size - 4:
+            raise errors.ProtocolError(f"imgfeed: objects of {length} bytes came where {row.size - 4} have room")
+        if length:  # nothing came of a blank sample
+            n = int(row[4:8].view("<u4")[0])
+
+        def numbers(count: int, dtype: str) -> Array:
+            nonlocal at
+            begin, at = at, at + count * np.dtype(dtype).itemsize
+            if at > 4 + max(length, 4):
+                raise errors.ProtocolError(f"imgfeed: {n} objects came in {length} bytes")
+            return np.frombuffer(row[begin:at].tobytes(), dtype).copy()
+
+        made: dict[str, Any] = {"boxes": numbers(4 * n, "<f4").reshape(n, 4), "labels": numbers(n, "<i8")}
+        for column in self.columns:
+            made[column["name"]] = numbers(n, {"int64": "<i8", "float32": "<f4"}[column["type"]])
+        made["image_id"] = int(self.ids[i])
+        made["orig_size"] = np.array([self.sizes[0][i], self.sizes[1][i]], np.int64)
+        if self.labels is not None:
+            made["label"] = int(self.labels[i])
+        if self.masks is not None:
+            made["mask"] = self.masks[i]
+        return made
+
+    def copy(self) -> Dictionaries:
+        """Return the same in memory of its own."""
+        labels, masks = (None if a is None else a.copy() for a in (self.labels, self.masks))
+        height, width = self.sizes
+        sizes = (height.copy(), width.copy())
+        return Dictionaries(self.objects.copy(), self.columns, sizes, self.ids.copy(), labels, masks, self.boxes, self.canvas)
+
+
+def as_tensors(torch: Any, made: list[dict[str, Any]], of: Dictionaries) -> list[dict[str, Any]]:
+    """Return dictionaries with torch's tensors; boxes are torchvision's BoundingBoxes where it is installed."""
+    tv = importlib.import_module("torchvision.tv_tensors") if _has_tv_tensors() else None
+
+    def tensor(name: str, value: Any) -> Any:
+        if not isinstance(value, np.ndarray):
+            return value
+        t = torch.from_numpy(value)
+        if tv is None or name not in ("boxes", "mask"):
+            return t
+        return tv.Mask(t) if name == "mask" else tv.BoundingBoxes(t, format=of.boxes.upper(), canvas_size=of.canvas)
+
+    return [{name: tensor(name, value) for name, value in one.items()} for one in made]
+
+
+def _has_tv_tensors() -> bool:
+    return (
+        importlib.util.find_spec("torchvision") is not None and importlib.util.find_spec("torchvision.tv_tensors") is not None
+    )
