@@ -3,6 +3,7 @@ package transform
 import (
 	"fmt"
 	"image"
+	"sort"
 
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 	"github.com/imgfeed/imgfeed/internal/image/resample"
@@ -92,11 +93,58 @@ func (c *canvas) resize(w, h int, method resizing) error {
 	if c.step.resize(w, h, method) {
 		return nil
 	}
+	if !c.step.resizes() && c.step.keep != c.step.visible {
+		return c.resizeBordered(w, h, method)
+	}
 	if err := c.render(); err != nil {
 		return err
 	}
 	c.step.resize(w, h, method)
 	return nil
+}
+
+// resizeBordered resizes an image with borders of one colour. What shows only borders is of that colour after the resize, too, so only
+// the image is rendered, with as much of the borders as the filter mixes with it.
+func (c *canvas) resizeBordered(w, h int, method resizing) error {
+	s := &c.step
+	whole := image.Rectangle{Max: s.keep.Size()}
+	inside := s.keep.Intersect(s.visible).Sub(s.keep.Min)
+	if s.flip {
+		inside.Min.X, inside.Max.X = whole.Max.X-inside.Max.X, whole.Max.X-inside.Min.X
+	}
+	shown := touched(whole.Size(), image.Pt(w, h), inside, method.filter)
+	if shown.Empty() {
+		shown = image.Rect(0, 0, 1, 1)
+	}
+	need := resample.SourceRegion(whole.Max.X, whole.Max.Y, w, h, shown, method.filter)
+	fill, part := s.fill, need
+	if s.flip {
+		part.Min.X, part.Max.X = whole.Max.X-need.Max.X, whole.Max.X-need.Min.X
+	}
+	s.crop(part)
+	if err := c.render(); err != nil {
+		return err
+	}
+	s.box, s.width, s.height, s.method = whole.Sub(need.Min), w, h, method
+	s.keep, s.visible, s.fill = image.Rect(0, 0, w, h), shown, fill
+	return nil
+}
+
+// touched returns the part of a resized image of which each pixel shows some of the part inside of the image.
+func touched(from, to image.Point, inside image.Rectangle, filter Interpolation) image.Rectangle {
+	if inside.Empty() {
+		return image.Rectangle{}
+	}
+	// The windows of pixels move to the right and down with them.
+	window := func(x, y int) image.Rectangle {
+		return resample.SourceRegion(from.X, from.Y, to.X, to.Y, image.Rect(x, y, x+1, y+1), filter)
+	}
+	return image.Rect(
+		sort.Search(to.X, func(x int) bool { return window(x, 0).Max.X > inside.Min.X }),
+		sort.Search(to.Y, func(y int) bool { return window(0, y).Max.Y > inside.Min.Y }),
+		sort.Search(to.X, func(x int) bool { return window(x, 0).Min.X >= inside.Max.X }),
+		sort.Search(to.Y, func(y int) bool { return window(0, y).Min.Y >= inside.Max.Y }),
+	)
 }
 
 // flip mirrors the image left to right.
