@@ -89,7 +89,7 @@ func TestTargetsAreTorchvisions(t *testing.T) {
 	}
 	if !judge(t, "targets", &result, func(w io.Writer, resampler Resampler) error {
 		return sendTargets(t, w, drawsAsked(12), resampler)
-	}) {
+	}, "torchvision.tv_tensors") {
 		return
 	}
 	t.Logf("compared %d results with torchvision's, which called %v", result.Compared, result.Functions)

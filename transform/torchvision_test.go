@@ -29,9 +29,9 @@ func drawsAsked(otherwise int) int {
 	return otherwise
 }
 
-// judge has a Python program of testdata compare what write sends it with torchvision's results, one result at a time, and decodes
-// its answer. A quick run compares with the checksums of results that were the same, and returns false.
-func judge(t *testing.T, program string, answer any, write func(w io.Writer, resampler Resampler) error) bool {
+// judge has a Python program of testdata, which needs modules, compare what write sends it with torchvision's results, one result at a
+// time, and decodes its answer. A quick run compares with the checksums of results that were the same, and returns false.
+func judge(t *testing.T, program string, answer any, write func(w io.Writer, resampler Resampler) error, modules ...string) bool {
 	t.Helper()
 	answers := pillowtest.Load(t, "testdata/"+program+".crc", *update)
 	if !answers.Live {
@@ -40,7 +40,7 @@ func judge(t *testing.T, program string, answer any, write func(w io.Writer, res
 		}
 		return false
 	}
-	python, name := pillowtest.Find(t, "torchvision", "numpy")
+	python, name := pillowtest.Find(t, append(modules, "torchvision", "numpy")...)
 	resampler, err := resample.ParseAlgorithm(name)
 	if err != nil || *update && resampler != Pillow13 {
 		t.Fatalf("Pillow has the bits of %v, %v; the checksums are those of pillow-13", resampler, err)
