@@ -173,7 +173,7 @@ test-arm64: ## the kernels for arm64 and what uses them, shortened, under qemu-u
 test-photographs: ## every operation, policy and preset of the images in PHOTOGRAPHS=, DRAWS=20 draws each, beside torchvision on TORCH_PYTHON's Pillow; takes hours
 	@test -n "$(PHOTOGRAPHS)" || { echo 'PHOTOGRAPHS= names a folder of images'; exit 1; }
 	IMGFEED_TEST_PYTHON=$(abspath $(TORCH_PYTHON)) IMGFEED_TEST_IMAGES=$(abspath $(PHOTOGRAPHS)) IMGFEED_TEST_DRAWS=$(or $(DRAWS),20) \
-	  $(GO) test ./transform -run RecordsAreTorchvisions -count 1 -timeout 0 -v
+	  $(GO) test ./transform -run AreTorchvisions -count 1 -timeout 0 -v
 
 MINUTES ?= 1
 SEED ?=

@@ -7,6 +7,8 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -99,17 +101,44 @@ func TestTargetsAreTorchvisions(t *testing.T) {
 	}
 }
 
+// targetPresets are those of published recipes.
+var targetPresets = []string{"detection", "ssd300", "lsj1024", "segmentation", "segmentation-eval"}
+
+// sendTargets sends made images, or photographs of the folder IMGFEED_TEST_IMAGES, with made boxes and masks.
 func sendTargets(t *testing.T, w io.Writer, draws int, resampler Resampler) error {
 	engine := NewEngine(kernel.Active())
 	var targets Targets
 	rng := rand.New(rand.NewPCG(1, 2))
-	for s, size := range [][2]int{{61, 47}, {33, 50}, {100, 75}} {
+	sizes, specs := [][2]int{{61, 47}, {33, 50}, {100, 75}}, slices.Concat(targetSpecs, targetMapSpecs)
+	files, _ := filepath.Glob(filepath.Join(liveOnly("IMGFEED_TEST_IMAGES"), "*.*"))
+	if liveOnly("IMGFEED_TEST_IMAGES") != "" {
+		sizes, specs = make([][2]int, len(files)), slices.Concat(targetSpecs, targetPresets)
+	}
+	for s, size := range sizes {
 		width, height := size[0], size[1]
-		pix := randomImage(width, height, uint64(s))
-		src := Source{Image: encodePNG(t, pix, width, height)}
-		for _, text := range slices.Concat(targetSpecs, targetMapSpecs) {
+		var src Source
+		var pix []byte
+		if width > 0 {
+			pix = randomImage(width, height, uint64(s))
+			src = Source{Image: encodePNG(t, pix, width, height)}
+		} else {
+			data, err := os.ReadFile(files[s])
+			if err != nil {
+				return err
+			}
+			src.Image = data
+			var whole []byte
+			if whole, width, height, err = engine.DecodeFull(src); err != nil {
+				return fmt.Errorf("%s: %w", files[s], err)
+			}
+			pix = slices.Clone(whole)
+		}
+		for _, text := range specs {
 			spec := parseWith(text, resampler)
 			for d := range draws {
+				if width*height > 3e6 {
+					continue
+				}
 				boxes, mask := madeBoxes(rng, width, height), make([]byte, width*height)
 				for i := range mask {
 					mask[i] = byte(rng.IntN(256))
