@@ -81,7 +81,7 @@ func (s *Server) store() *status.Store {
 	client, rate := s.storage(), s.history.rate
 	counts := &client.Counts
 	st := status.Store{
-		Requests: counts.Requests.Load(), Retries: counts.Retries.Load(), UnderWay: counts.UnderWay.Load(), UnderWayMax: int64(client.RequestsMax()),
+		Requests: counts.Requests.Load(), Retries: counts.Retries.Load(), UnderWay: counts.UnderWay.Load(), UnderWayMax: counts.Allowed.Load(),
 		Bytes: counts.Bytes.Load(), SetBytes: bytes,
 		Rates: status.StoreRates{UnderWay: rate("under way"), Requests: rate("requests"), Retries: rate("retries"),
 			StoreBytes: rate("from store"), CacheBytes: rate("from cache")},

@@ -416,10 +416,12 @@ func FindAll(data string) (Found, error) { return FindIn(storage.Default, data) 
 // FindIn finds sets as FindAll does. The client reaches them, and those that [Found.Open] opens.
 func FindIn(client *storage.Client, data string) (Found, error) {
 	found := Found{Sets: make(map[string]string), Client: client}
-	if is, err := found.add(data); is || err != nil {
+	opening := client.Opening()
+	defer opening.End()
+	if is, err := found.add(opening, data); is || err != nil {
 		return found, err
 	}
-	files, err := client.At(data)
+	files, err := opening.At(data)
 	if err != nil {
 		return found, err
 	}
@@ -441,7 +443,7 @@ func FindIn(client *storage.Client, data string) (Found, error) {
 		if !folder {
 			continue
 		}
-		if _, err := found.add(storage.Join(data, name)); err != nil {
+		if _, err := found.add(opening, storage.Join(data, name)); err != nil {
 			return found, err
 		}
 	}
@@ -483,9 +485,10 @@ func FindJoined(client *storage.Client, places []string) (Found, error) {
 	return found, nil
 }
 
-// add notes the set in dir and reports whether there is one. A folder with partitions but no manifest is a damaged set.
-func (f *Found) add(dir string) (bool, error) {
-	files, err := f.Client.At(dir)
+// add notes the set in dir and reports whether there is one. A folder with partitions but no manifest is a damaged set. The error may be
+// that the store does not answer, before any set is found.
+func (f *Found) add(opening *storage.Opening, dir string) (bool, error) {
+	files, err := opening.At(dir)
 	var m *Manifest
 	if err == nil {
 		m, err = readManifest(files)
@@ -497,6 +500,8 @@ func (f *Found) add(dir string) (bool, error) {
 	switch {
 	case errors.Is(err, ErrNotSet):
 		return false, nil
+	case storage.IsDown(err) && len(f.Sets) == 0:
+		return false, err
 	case err != nil:
 		f.Damaged = append(f.Damaged, DamagedSet{Dir: dir, Err: err})
 		return true, nil

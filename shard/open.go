@@ -32,10 +32,13 @@ func OpenSet(dir string) (*Set, error) {
 
 // openWhole opens the set in dir as OpenSet does, but serves its whole partitions.
 func openWhole(client *storage.Client, dir string, say func(opened, shards int)) (*Set, error) {
-	m, here, files, err := findShards(client, dir)
+	opening := client.Opening()
+	defer opening.End()
+	m, here, files, err := findShards(opening, dir)
 	if err != nil {
 		return nil, err
 	}
+	opening.Steps()
 	s := &Set{dir: files.String(), manifest: m, partitions: make([]partition, m.Partitions), files: files}
 	for i := range s.partitions {
 		s.partitions[i].number, s.partitions[i].present = i, here[i]
@@ -210,8 +213,8 @@ func openShardOnce(m *Manifest, info placedShard, files storage.Storage) (r *rea
 
 // findShards returns a set's manifest, the partitions that are here, and the storage of its shards, to close with closeShards. It opens
 // the list of objects of an index.
-func findShards(client *storage.Client, dir string) (m *Manifest, here []bool, files storage.Storage, err error) {
-	if files, err = client.At(dir); err != nil {
+func findShards(opening *storage.Opening, dir string) (m *Manifest, here []bool, files storage.Storage, err error) {
+	if files, err = opening.At(dir); err != nil {
 		return nil, nil, nil, err
 	}
 	if m, err = readManifest(files); err != nil {

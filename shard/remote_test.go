@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/imgfeed/imgfeed/shard/storage"
 	"github.com/imgfeed/imgfeed/shard/storage/cache"
@@ -79,6 +80,25 @@ func TestRemoteSetsFound(t *testing.T) {
 	}
 	if _, err := OpenSet(server.URL + "/val"); err == nil || !strings.Contains(err.Error(), server.URL+"/val/"+lost+" is missing") {
 		t.Error(err)
+	}
+}
+
+// TestHungStoreIsAskedOnce looks for sets in a store that trickles, which ends with the first request: neither the usual splits are tried, nor
+// is the store said to hold no set.
+func TestHungStoreIsAskedOnce(t *testing.T) {
+	var requests atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		requests.Add(1)
+		w.Write([]byte("{"))
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	}))
+	defer server.Close()
+	client := storage.NewClient()
+	client.Timeout = 200 * time.Millisecond
+	_, err := FindIn(client, server.URL)
+	if !storage.IsDown(err) || errors.Is(err, ErrNotSet) || requests.Load() != 1 {
+		t.Errorf("%v after %d requests", err, requests.Load())
 	}
 }
 

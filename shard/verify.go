@@ -52,7 +52,9 @@ type verifier struct {
 // receives the damage, as *CorruptError for each bad record or section. The report counts it, and the verification continues. The
 // error is for its end: a manifest that can't be read, no partition, ctx.
 func Verify(ctx context.Context, dir string, options VerifyOptions) (VerifyReport, error) {
-	m, here, files, err := findShards(storage.Default, dir)
+	opening := storage.Default.Opening()
+	m, here, files, err := findShards(opening, dir)
+	opening.End()
 	if err != nil {
 		return VerifyReport{}, err
 	}

@@ -176,6 +176,8 @@ func (f *serverFlags) open(ctx context.Context, places places) (srv *server.Serv
 		return nil, nil, err
 	}
 	c, client := f.config, f.store.client
+	opening := client.Opening()
+	defer opening.End()
 	x := indexer{client: client, log: c.Log, progress: progress}
 	paths := make([]string, len(places.paths))
 	for i, place := range places.paths {

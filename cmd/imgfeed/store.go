@@ -24,9 +24,9 @@ type storeFlags struct {
 
 func (f *storeFlags) register(flags *pflag.FlagSet) {
 	f.client = storage.NewClient()
-	flags.Var(durationFlag(&f.client.Timeout, time.Second), "store-timeout", "longest wait for an answer of remote storage")
+	flags.Var(durationFlag(&f.client.Timeout, time.Second), "store-timeout", "longest wait for an answer of remote storage, and for sets to be found there")
 	flags.StringArrayVar(&f.client.Sources, "allow-source", nil, cliutil.AllowSource)
-	flags.Var(cliutil.Int(&f.requests, 0, 1024), "store-requests", "limit of concurrent requests to remote storage (default 512)")
+	flags.Var(cliutil.Int(&f.requests, 0, 1024), "store-requests", "limit of concurrent requests to the storage of a set; as many as it answers well are made (default 512)")
 	flags.StringVar(&f.cache, "cache", "", "local folder that keeps data of buckets and web servers, shared by all servers of this machine")
 	flags.Var((*bytesize.Size)(&f.size), "cache-size", "limit of --cache, e.g. 400GB (default nine tenths of the free space)")
 }

@@ -42,6 +42,9 @@ type indexer struct {
 func (x *indexer) set(ctx context.Context, place string) (string, error) {
 	name, err := cliutil.Interruptible(ctx, func() (string, error) {
 		_, err := shard.FindIn(x.client, place)
+		if storage.IsDown(err) {
+			return "", err
+		}
 		if !errors.Is(err, shard.ErrNotSet) && !errors.Is(err, unix.ENOTDIR) {
 			return "", nil
 		}
@@ -51,6 +54,8 @@ func (x *indexer) set(ctx context.Context, place string) (string, error) {
 	switch {
 	case err == nil && name == "":
 		return place, nil
+	case storage.IsDown(err):
+		return "", err
 	case err != nil:
 		return "", fmt.Errorf("%s is not packed, and cannot be indexed: %w", place, source.InPlace(err, place))
 	}

@@ -3,6 +3,7 @@ package storage
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -27,15 +29,18 @@ type Client struct {
 	Sources []string
 	Counts  Counts
 
-	slots  chan struct{} // holds one for each request that runs
-	web    *http.Client
-	signed atomic.Pointer[string] // the only host that gets the query of IMGFEED_URL_QUERY
+	requestsMax int // for each storage
+	web         *http.Client
+	signed      atomic.Pointer[string] // the only host that gets the query of IMGFEED_URL_QUERY
+
+	mu      sync.Mutex
+	opening *Opening // the one that has not ended
 }
 
 // Counts count a client's requests.
 type Counts struct {
 	Requests, Retries atomic.Int64 // all, and those of them that repeat one that failed
-	UnderWay          atomic.Int64
+	UnderWay, Allowed atomic.Int64 // in flight, and how many may be to the storage that has answered last
 	Bytes             atomic.Int64                // bytes of bodies
 	Failed            atomic.Pointer[RemoteError] // the last one for which a request was repeated
 }
@@ -44,21 +49,22 @@ type Counts struct {
 func NewClient() *Client {
 	return &Client{
 		Context: context.Background(), Timeout: 5 * time.Minute,
-		slots: make(chan struct{}, requestsFirst), web: newWebClient(),
+		requestsMax: requestsFirst, web: newWebClient(),
 	}
 }
 
 const (
-	// requestsFirst is how many requests run at a time unless the user says so. With JPEGs of 110 KB they fill 15 Gbit/s at 30 ms.
+	// requestsFirst is how many requests to a storage run at a time at most unless the user says so. With JPEGs of 110 KB they fill 15 Gbit/s
+	// at 30 ms.
 	requestsFirst = 512
 	requestsMax   = 1024
 )
 
-// SetRequestsMax limits how many requests run at a time, before the first of them. 0 is the default.
-func (c *Client) SetRequestsMax(n int) { c.slots = make(chan struct{}, cmp.Or(n, requestsFirst)) }
+// SetRequestsMax limits how many requests to a storage run at a time, in storages that are opened from now on. 0 is the default.
+func (c *Client) SetRequestsMax(n int) { c.requestsMax = cmp.Or(n, requestsFirst) }
 
-// RequestsMax returns how many requests may run at a time.
-func (c *Client) RequestsMax() int { return cap(c.slots) }
+// RequestsMax returns how many requests to a storage may run at a time.
+func (c *Client) RequestsMax() int { return c.requestsMax }
 
 // Default is the client of [At], [WriterAt] and [NewFolder].
 var Default = NewClient()
@@ -124,7 +130,66 @@ func (c *Client) at(place string, named bool) (Storage, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &remote{client: c, place: place, objects: o, outage: outage{client: c}}, nil
+	return &remote{client: c, place: place, objects: o, gate: newGate(c), outage: outage{client: c}}, nil
+}
+
+// An Opening bounds the time in which sets are found and opened: [Client.Timeout] for all requests together, also of other openings that
+// begin before it ends.
+type Opening struct {
+	client *Client
+	ctx    context.Context
+	begun  time.Time
+	timer  *time.Timer
+	users  int         // guarded by the client's mutex
+	steps  atomic.Bool // each answer begins the time anew
+	over   atomic.Bool
+}
+
+var errOpening = errors.New("opening took too long")
+
+// Opening begins one.
+func (c *Client) Opening() *Opening {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.opening == nil {
+		ctx, cancel := context.WithCancelCause(c.Context)
+		timer := time.AfterFunc(c.Timeout, func() { cancel(errOpening) })
+		c.opening = &Opening{client: c, ctx: ctx, begun: time.Now(), timer: timer}
+	}
+	c.opening.users++
+	return c.opening
+}
+
+// At is [Client.At] for a storage whose requests are part of the opening.
+func (o *Opening) At(place string) (Storage, error) {
+	s, err := o.client.At(place)
+	if r, is := s.(*remote); is {
+		r.opening = o
+	}
+	return s, err
+}
+
+// Steps begins the time anew with each answer from now on: sets of many shards take many.
+func (o *Opening) Steps() {
+	o.steps.Store(true)
+	o.answered()
+}
+
+func (o *Opening) answered() {
+	if o != nil && o.steps.Load() && !o.over.Load() {
+		o.timer.Reset(o.client.Timeout)
+	}
+}
+
+// End ends the opening. What was opened is read without a limit for all together.
+func (o *Opening) End() {
+	o.client.mu.Lock()
+	defer o.client.mu.Unlock()
+	if o.users--; o.users == 0 {
+		o.client.opening = nil
+		o.over.Store(true)
+		o.timer.Stop()
+	}
 }
 
 // IsRemote reports whether a place is a URL. A path may hold :// elsewhere than after a scheme.

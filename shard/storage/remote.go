@@ -69,7 +69,9 @@ type remote struct {
 	client  *Client
 	place   string
 	objects objects
+	gate    *gate
 	outage  outage
+	opening *Opening // nil if it is part of none
 }
 
 // String implements fmt.Stringer.
@@ -135,10 +137,12 @@ func (r *remote) ReadFile(name string, max int64, check func([]byte) error) (dat
 	switch {
 	case bad != nil:
 		return data, bad
-	case err == nil && int64(len(data)) > max:
+	case err != nil:
+		return nil, err
+	case int64(len(data)) > max:
 		return nil, fmt.Errorf("%s: %w: more than %d bytes", Join(r.place, name), ErrTooLarge, max)
 	}
-	return data, err
+	return data, nil
 }
 
 // Open implements [Storage]. It makes a request only where size is not known.
@@ -186,7 +190,8 @@ func (f *remoteFile) Size() int64 {
 	return f.size
 }
 
-func (f *remoteFile) ReadsMax() int { return requestsMax }
+// ReadsMax implements [File]: the next request always waits for the answer before.
+func (f *remoteFile) ReadsMax() int { return 2 * int(f.gate.limit.Load()) }
 
 func (f *remoteFile) Blocks() bool { return false }
 

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -8,17 +9,23 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"math"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
 const (
-	// A request that brings less than stallBytes in stallTimeout, or in a shorter [Client.Timeout], has failed.
+	// A request that brings less than stallBytes in stallTimeout, or in a shorter [Client.Timeout], has failed, unless the store still
+	// answers those that were sent before.
 	stallBytes   = 30 << 10
 	stallTimeout = 30 * time.Second
+	// movesMax is how often a request follows a bucket to another region.
+	movesMax = 3
 	// pauseMax bounds the pause before a repeated request. Pauses are drawn at random, so that many machines do not come back at once.
 	pauseMax = 10 * time.Second
 	// quietAfter is how long one request may take before the log says so if no other one is answered either.
@@ -37,8 +44,11 @@ type RemoteError struct {
 	After          time.Duration // time since the first try
 	Err            error
 
-	wrong bool // the answer belongs to another request
-	down  bool // the store answered no request in that time
+	wrong   bool // the answer belongs to another request
+	moved   bool // the bucket is in another region
+	refused bool // the credentials are not, or no longer, valid
+	down    bool // the store fulfilled no request in that time
+	heard   bool // something came from it meanwhile
 }
 
 func (e *RemoteError) Error() string {
@@ -50,15 +60,27 @@ func (e *RemoteError) Error() string {
 	if e.Request != "" {
 		text += ", request " + e.Request
 	}
+	after := e.After.Round(time.Second / 10)
 	switch {
+	case e.down && e.heard:
+		text += fmt.Sprintf(", and no request has succeeded for %v", after)
 	case e.down:
-		text += fmt.Sprintf(", and the store has answered nothing for %v", e.After.Round(time.Second/10))
+		text += fmt.Sprintf(", and the store has answered nothing for %v", after)
 	case e.Tries > 1:
-		text += fmt.Sprintf(", after %d tries in %v", e.Tries, e.After.Round(time.Second/10))
+		text += fmt.Sprintf(", after %d tries in %v", e.Tries, after)
 	}
+	_, unknown := errors.AsType[*net.DNSError](e.Err)
 	switch {
+	case e.refused:
+		text += ": renew or correct the credentials; docs/serving.md names where each storage's are read from"
 	case e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden:
 		text += ": check the credentials, and that they may read this object; some storages answer so for objects that are not there too"
+	case e.moved || e.Status/100 == 3:
+		text += ": check AWS_REGION and AWS_ENDPOINT_URL"
+	case unknown:
+		text += ": check the name of the host, also in AWS_ENDPOINT_URL, and the network; imgfeed waits as long as --store-timeout says"
+	case e.heard && e.retryable() && (e.down || e.Tries > 1 && !e.wrong):
+		text += ": the store is reached, so check its state and what lies before it; imgfeed repeats requests as long as --store-timeout says"
 	case e.down || e.Tries > 1 && !e.wrong:
 		text += ": check the network and the storage; imgfeed waits as long as --store-timeout says"
 	}
@@ -84,7 +106,7 @@ func (e *RemoteError) Unwrap() []error {
 func (e *RemoteError) retryable() bool {
 	if e.Status == 0 {
 		_, untrusted := errors.AsType[*tls.CertificateVerificationError](e.Err)
-		return !untrusted && !errors.Is(e.Err, errNoRanges) && !errors.Is(e.Err, errConfig) && !errors.Is(e.Err, errRedirect)
+		return !untrusted && !slices.ContainsFunc(finalErrors, func(err error) bool { return errors.Is(e.Err, err) })
 	}
 	return e.Status == http.StatusRequestTimeout || e.Status == http.StatusTooManyRequests ||
 		e.Status >= 500 && e.Status != http.StatusNotImplemented
@@ -92,7 +114,16 @@ func (e *RemoteError) retryable() bool {
 
 var errNoRanges = errors.New("the server sends whole files only: serve the place from one that answers range requests, as nginx does")
 
-// IsDown reports whether err says that a store has answered no request for [Client.Timeout]: then other reads from it fail too.
+// finalErrors are those that come again with each try.
+var finalErrors = []error{errNoRanges, errConfig, errRedirect, http.ErrSchemeMismatch}
+
+// isUnknownHost reports whether nobody knows the host. Later that may pass: the network's names are away for a moment.
+func isUnknownHost(err error) bool {
+	failed, is := errors.AsType[*net.DNSError](err)
+	return is && failed.IsNotFound
+}
+
+// IsDown reports whether err says that a store has fulfilled no request for [Client.Timeout]: then other reads from it fail too.
 func IsDown(err error) bool {
 	failed, is := errors.AsType[*RemoteError](err)
 	return is && failed.down
@@ -102,9 +133,11 @@ func IsDown(err error) bool {
 type outage struct {
 	client   *Client
 	mu       sync.Mutex
-	answered time.Time // last
-	since    time.Time // begin of the first try without an answer; zero while the store answers
-	warned   bool      // the log has a warning
+	answered time.Time   // last
+	since    time.Time   // begin of the first try without an answer; zero while the store answers
+	warned   bool        // the log has a warning
+	heard    bool        // something has come since
+	gave     atomic.Bool // the store has fulfilled a request, at any time
 }
 
 // end notes that the store answers.
@@ -114,18 +147,27 @@ func (o *outage) end(place string) {
 	if o.warned {
 		slog.Info("the store answers again", "store", place, "after", time.Since(o.since).Round(time.Second/10))
 	}
-	o.answered, o.since, o.warned = time.Now(), time.Time{}, false
+	o.answered, o.since, o.warned, o.heard = time.Now(), time.Time{}, false, false
 }
 
-// begin notes a try without an answer. It returns the time since the last answer, or 0 for a moment: single requests fail all the time.
-func (o *outage) begin(place string, began time.Time, err error) time.Duration {
+// hear notes that something has come, if so, and returns whether that is so since the last success.
+func (o *outage) hear(now bool) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.heard = o.heard || now
+	return o.heard
+}
+
+// begin notes a try without an answer. It returns the time since the last answer, or 0 for less than a moment: single requests fail all the
+// time.
+func (o *outage) begin(place string, began time.Time, err error, moment time.Duration) time.Duration {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.since.IsZero() {
 		o.since = slices.MaxFunc([]time.Time{began, o.answered}, time.Time.Compare)
 	}
 	silent := time.Since(o.since)
-	if silent < min(time.Second, o.client.Timeout/2) {
+	if silent < min(moment, o.client.Timeout/2) {
 		return 0
 	}
 	if !o.warned {
@@ -141,59 +183,140 @@ type try func(ctx context.Context, received func(bytes int)) (request string, er
 // repeat makes a request until it succeeds, fails for good, or the time is over. Nothing else repeats requests for reading.
 //
 // The time is [Client.Timeout], from the first try, or the beginning of an outage. So all waiting requests fail with the first one, and
-// later ones are tried once, to find out whether the store answers again.
+// later ones are tried once, to find out whether the store answers again. While sets are opened it is that of all requests together.
 func (r *remote) repeat(name string, offset, length int64, send try) error {
-	r.client.slots <- struct{}{}
-	defer func() { <-r.client.slots }()
-	first, wrong := time.Now(), false
-	for tries := 1; ; tries++ {
-		began := time.Now()
-		request, err := r.once(began, send)
-		if err == nil {
-			return nil
-		} else if ended := r.client.Context.Err(); ended != nil {
-			return ended
-		}
-		failed, ok := errors.AsType[*RemoteError](err)
-		if !ok {
-			failed = &RemoteError{Err: err, Request: request}
-		}
-		failed.Place, failed.Offset, failed.Length = Join(r.place, name), offset, length
-		failed.Tries, failed.After = tries, time.Since(first)
-		pause := rand.N(min(pauseMax, 100*time.Millisecond<<min(tries, 10)))
-		if failed.wrong || failed.Status > 0 && !failed.retryable() {
-			r.outage.end(r.place)
-		}
-		switch {
-		case failed.wrong && !wrong:
-			wrong = true
-		case failed.wrong || !failed.retryable():
-			return failed
-		default:
-			if silent := r.outage.begin(r.place, began, failed.Err); silent > 0 {
-				failed.After, failed.down = silent, true
-			}
-			if pause = min(pause, r.client.Timeout-failed.After); pause <= 0 {
-				return failed
+	ctx := r.client.Context
+	if r.opening != nil && !r.opening.over.Load() {
+		ctx = r.opening.ctx
+	}
+	q := &request{remote: r, first: time.Now(), ticket: r.gate.ticket()}
+	for {
+		pause, err := q.try(ctx, send)
+		if failed, is := errors.AsType[*RemoteError](err); is {
+			failed.Place, failed.Offset, failed.Length = Join(r.place, name), offset, length
+			if pause > 0 {
+				r.client.Counts.Retries.Add(1)
+				r.client.Counts.Failed.Store(failed)
 			}
 		}
-		r.client.Counts.Retries.Add(1)
-		r.client.Counts.Failed.Store(failed)
+		if pause <= 0 {
+			return err
+		}
 		select {
 		case <-time.After(pause):
-		case <-r.client.Context.Done():
+		case <-ctx.Done():
 		}
 	}
 }
 
-// once makes a request, and ends it if it brings too little.
-func (r *remote) once(began time.Time, send try) (request string, err error) {
-	ctx, cancel := context.WithCancelCause(r.client.Context)
+// A request is repeated until it is answered.
+type request struct {
+	*remote
+	ticket       int64
+	first        time.Time // of the first try
+	tries, moves int
+	wrong        bool // a wrong answer came
+	refused      bool // credentials were refused, and read anew
+	last         error
+}
+
+// try makes the request once, when its turn comes. If it is to be made again, it returns a pause before that.
+func (q *request) try(ctx context.Context, send try) (pause time.Duration, err error) {
+	r := q.remote
+	if err := r.gate.enter(ctx, q.ticket); err != nil {
+		if other, is := errors.AsType[*RemoteError](err); is { // the store is down
+			failed := *other
+			return 0, &failed
+		}
+		return 0, q.ended(ctx, 0, r.client.Context.Err())
+	}
+	began, got := time.Now(), 0
+	if q.tries++; q.tries == 1 {
+		q.first = began
+	}
+	name, err := r.once(ctx, began, send, &got)
+	failed, ok := errors.AsType[*RemoteError](err)
+	if err != nil && !ok {
+		failed = &RemoteError{Err: err, Request: name}
+	}
+	r.gate.leave(began, err == nil, err != nil && (failed.Status == http.StatusTooManyRequests || failed.Status == http.StatusServiceUnavailable))
+	switch {
+	case err == nil:
+		r.outage.gave.Store(true)
+		r.opening.answered()
+		return 0, nil
+	case ctx.Err() != nil:
+		return 0, q.ended(ctx, got, r.client.Context.Err())
+	}
+	failed.Tries, failed.After = q.tries, time.Since(q.first)
+	failed.heard = r.outage.hear(failed.Status > 0 || failed.moved || failed.wrong || got > 0)
+	q.last = failed.Err
+	if failed.wrong || failed.Status > 0 && !failed.retryable() {
+		r.outage.end(r.place)
+	}
+	if pause = q.pause(began, failed); pause <= 0 && failed.down {
+		r.gate.fail(failed)
+	}
+	return pause, failed
+}
+
+// pause returns the pause before the next try, or 0 if there is none.
+func (q *request) pause(began time.Time, failed *RemoteError) time.Duration {
+	r, pause := q.remote, rand.N(min(pauseMax, 100*time.Millisecond<<min(q.tries, 10)))+1
+	switch {
+	case failed.wrong:
+		first := !q.wrong
+		if q.wrong = true; first {
+			return pause
+		}
+		return 0
+	case failed.moved:
+		if q.moves++; q.moves > movesMax {
+			return 0
+		}
+		return pause
+	case failed.refused && !q.refused: // they may have been renewed
+		q.refused = true
+		return pause
+	case (failed.refused || isUnknownHost(failed.Err)) && !r.outage.gave.Load(), !failed.refused && !failed.retryable():
+		return 0
+	}
+	if silent := r.outage.begin(r.place, began, failed.Err, time.Second); silent > 0 {
+		failed.After, failed.down = silent, true
+	}
+	return min(pause, r.client.Timeout-failed.After)
+}
+
+// ended returns the error of a request that its context has ended.
+func (q *request) ended(ctx context.Context, got int, stopped error) error {
+	if context.Cause(ctx) != errOpening || stopped != nil {
+		return cmp.Or(stopped, ctx.Err())
+	}
+	heard := q.outage.hear(got > 0)
+	if got > 0 || q.last == nil {
+		q.last = fmt.Errorf("%d bytes of the answer came", got)
+	}
+	return &RemoteError{Err: q.last, Tries: q.tries, After: time.Since(q.opening.begun), down: true, heard: heard}
+}
+
+// once makes a request, and ends it if it brings too little. It counts its bytes in got.
+func (r *remote) once(parent context.Context, began time.Time, send try, got *int) (request string, err error) {
+	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
-	fresh, stall := 0, min(stallTimeout, r.client.Timeout)
-	stalled := time.AfterFunc(stall, func() { cancel(errStalled) })
+	fresh, stall, turn := 0, min(stallTimeout, r.client.Timeout), r.gate.turn()
+	var stalled *time.Timer
+	stalled = time.AfterFunc(math.MaxInt64, func() {
+		if turn.waits(stall) {
+			stalled.Reset(stall)
+		} else {
+			cancel(errStalled)
+		}
+	})
+	stalled.Reset(stall)
 	defer stalled.Stop()
-	quiet := time.AfterFunc(quietAfter, func() { r.outage.begin(r.place, began, fmt.Errorf("no answer for %v", quietAfter)) })
+	quiet := time.AfterFunc(quietAfter, func() {
+		r.outage.begin(r.place, began, fmt.Errorf("no answer for %v", quietAfter), quietAfter)
+	})
 	defer quiet.Stop()
 	r.client.Counts.Requests.Add(1)
 	r.client.Counts.UnderWay.Add(1)
@@ -201,16 +324,20 @@ func (r *remote) once(began time.Time, send try) (request string, err error) {
 	request, err = send(ctx, func(bytes int) {
 		quiet.Stop()
 		r.client.Counts.Bytes.Add(int64(bytes))
+		*got += bytes
 		if fresh += bytes; fresh >= stallBytes {
 			fresh = 0
 			stalled.Reset(stall)
 			r.outage.end(r.place)
 		}
 	})
-	if err == nil {
+	switch {
+	case err == nil:
 		r.outage.end(r.place)
-	} else if context.Cause(ctx) == errStalled {
+	case context.Cause(ctx) == errStalled:
 		err = fmt.Errorf("%d bytes came in %v", fresh, stall)
+	case err == io.ErrUnexpectedEOF:
+		err = fmt.Errorf("the answer broke off after %d bytes", *got)
 	}
 	return request, err
 }

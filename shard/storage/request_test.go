@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -195,6 +196,136 @@ func TestTrickle(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestOpening bounds all requests of an opening together, whatever trickles in, and those of none by themselves.
+func TestOpening(t *testing.T) {
+	const timeout = time.Minute
+	onTestClock(t, timeout, func(w http.ResponseWriter, r *http.Request) {
+		pieces, gap := 1, 20*time.Second
+		if r.URL.Path == "/trickle" {
+			pieces, gap = 50, 5*time.Second
+		}
+		for range pieces {
+			select {
+			case <-r.Context().Done():
+				return
+			case <-time.After(gap):
+			}
+			w.Write(make([]byte, 8<<10))
+			w.(http.Flusher).Flush()
+		}
+	}, func(t *testing.T, _ Storage) {
+		for name, c := range map[string]struct {
+			steps, opening bool
+			takes          time.Duration
+			says           string
+		}{
+			"finding": {false, true, timeout, "bytes of the answer came, and no request has succeeded for 1m0s: the store is reached"},
+			"steps":   {true, true, 40*time.Second + timeout, "--store-timeout"},
+			"reading": {false, false, 290 * time.Second, ""},
+		} {
+			began, opening := time.Now(), Default.Opening()
+			same := Default.Opening()
+			at, err := opening.At("http://store")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if same.End(); c.steps {
+				opening.Steps()
+			}
+			if !c.opening {
+				opening.End()
+			}
+			for _, file := range []string{"late", "late", "trickle"} {
+				if _, err = at.ReadFile(file, 1<<20, nil); err != nil {
+					break
+				}
+			}
+			if took := time.Since(began); took != c.takes || (err == nil) != (c.says == "") || err != nil && (!IsDown(err) || !strings.Contains(err.Error(), c.says)) {
+				t.Errorf("%s: %v, after %v, want %q after %v", name, err, took, c.says, c.takes)
+			}
+			if c.opening {
+				opening.End()
+			}
+		}
+	})
+}
+
+// TestRefusedCredentials quotes a store that does not accept credentials: at once, after they were read anew. Once it has accepted them, they
+// may be renewed.
+func TestRefusedCredentials(t *testing.T) {
+	within(t, time.Second)
+	s := newStore(t)
+	s.files["bucket/set/a"] = numbered(100)
+	at := s.places(t)["s3"]
+	for _, code := range []string{"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired", "InvalidAccessKeyId"} {
+		refusals := slices.Repeat([]http.HandlerFunc{refuse(400, code)}, 3)
+		s.fail(refusals...)
+		_, err := at.ReadFile("a", 1000, nil)
+		if n := len(s.asked()); n != 2 || err == nil || !strings.Contains(err.Error(), code+": no") || !strings.Contains(err.Error(), "renew or correct the credentials") {
+			t.Errorf("%d requests, %v", n, err)
+		}
+	}
+	s.fail()
+	if _, err := at.ReadFile("a", 1000, nil); err != nil {
+		t.Fatal(err)
+	}
+	s.fail(slices.Repeat([]http.HandlerFunc{refuse(400, "ExpiredToken")}, 3)...)
+	if _, err := at.ReadFile("a", 1000, nil); err != nil || len(s.asked()) != 4 {
+		t.Errorf("%d requests, %v", len(s.asked()), err)
+	}
+}
+
+// TestLoops follows a bucket from region to region, and from address to address, three times.
+func TestLoops(t *testing.T) {
+	within(t, time.Minute)
+	s := newStore(t)
+	at := s.places(t)["s3"]
+	for name, c := range map[string]struct {
+		status int
+		header string
+		value  string
+	}{"region": {301, "X-Amz-Bucket-Region", "r"}, "another region": {400, "X-Amz-Bucket-Region", "r2"}, "address": {307, "Location", s.URL + "/bucket/set/a"}} {
+		s.fail(slices.Repeat([]http.HandlerFunc{func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set(c.header, c.value)
+			w.WriteHeader(c.status)
+		}}, 10)...)
+		_, err := at.ReadFile("a", 1000, nil)
+		if n := len(s.asked()); n != 1+movesMax || err == nil || !strings.Contains(err.Error(), "check AWS_REGION and AWS_ENDPOINT_URL") {
+			t.Errorf("%s: %d requests, %v", name, n, err)
+		}
+	}
+}
+
+// TestUnknownHost ends at once for a host that nobody knows, unless it has given something.
+func TestUnknownHost(t *testing.T) {
+	s := &store{files: map[string][]byte{"x": numbered(1000)}}
+	onTestClock(t, time.Minute, s.ServeHTTP, func(t *testing.T, at Storage) {
+		transport := Default.web.Transport.(*http.Transport)
+		dial, unknown := transport.DialContext, true
+		transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+			if unknown {
+				return nil, &net.DNSError{Err: "no such host", Name: "store", IsNotFound: true}
+			}
+			return dial(ctx, network, address)
+		}
+		began := time.Now()
+		_, err := at.ReadFile("x", 1000, nil)
+		if time.Since(began) > 0 || err == nil || !strings.Contains(err.Error(), "no such host: check the name of the host") {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		unknown = false
+		if _, err := at.ReadFile("x", 1000, nil); err != nil {
+			t.Fatal(err)
+		}
+		transport.CloseIdleConnections()
+		unknown = true
+		time.AfterFunc(20*time.Second, func() { unknown = false })
+		if _, err := at.ReadFile("x", 1000, nil); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // TestWrongAnswers asks once more, and says what came if that is wrong too.

@@ -35,7 +35,7 @@ type bucket struct {
 	mu        sync.Mutex
 	client    *s3.Client // made with the first request
 	region    string     // region that the bucket has named
-	anonymous bool
+	anonymous error      // why there are no credentials
 }
 
 func newBucket(_ *Client, u *url.URL) (objects, error) {
@@ -64,10 +64,14 @@ func (b *bucket) open(ctx context.Context) (*s3.Client, error) {
 	case c.Region == "":
 		c.Region = "us-east-1"
 	}
+	if t, is := c.HTTPClient.(*awshttp.BuildableClient); is { // its own client follows redirects without an end
+		c.HTTPClient = &http.Client{Transport: t.GetTransport(), CheckRedirect: checkBucketRedirect}
+	}
 	looking, cancel := context.WithTimeout(ctx, credentialsTimeout)
 	defer cancel()
+	b.anonymous = nil
 	if _, err := c.Credentials.Retrieve(looking); err != nil {
-		c.Credentials, b.anonymous = aws.AnonymousCredentials{}, true
+		c.Credentials, b.anonymous = aws.AnonymousCredentials{}, err
 	}
 	b.client = s3.NewFromConfig(c, func(o *s3.Options) {
 		o.UsePathStyle = o.BaseEndpoint != nil // other storages understand it, and AWS for names with dots
@@ -75,6 +79,17 @@ func (b *bucket) open(ctx context.Context) (*s3.Client, error) {
 		o.DisableLogOutputChecksumValidationSkipped = true
 	})
 	return b.client, nil
+}
+
+// checkBucketRedirect follows few redirects, and only those that the protocol has.
+func checkBucketRedirect(r *http.Request, before []*http.Request) error {
+	switch code := r.Response.StatusCode; {
+	case code != http.StatusTemporaryRedirect && code != http.StatusPermanentRedirect:
+		return http.ErrUseLastResponse
+	case len(before) > movesMax:
+		return fmt.Errorf("%w: there were %d before", errRedirect, movesMax)
+	}
+	return checkRedirect(r, before)
 }
 
 func (b *bucket) key(name string) string { return path.Join(b.prefix, name) }
@@ -132,43 +147,51 @@ func (b *bucket) list(ctx context.Context, folder string, received func(int)) (f
 	return files, nil
 }
 
-// retryableCodes are codes of errors that may pass, though their status says otherwise, as credentials are renewed meanwhile.
-var retryableCodes = map[string]bool{"ExpiredToken": true, "RequestTimeTooSkewed": true, "RequestExpired": true, "RequestTimeout": true}
+// retryableCodes are codes of errors that may pass, though their status says otherwise, and refusedCodes those of credentials that are not
+// valid, until they are renewed.
+var (
+	retryableCodes = map[string]bool{"RequestTimeTooSkewed": true, "RequestExpired": true, "RequestTimeout": true}
+	refusedCodes   = map[string]bool{"ExpiredToken": true, "ExpiredTokenException": true, "TokenRefreshRequired": true, "InvalidAccessKeyId": true,
+		"InvalidToken": true, "InvalidClientTokenId": true, "InvalidIdentityToken": true, "UnrecognizedClientException": true}
+)
 
 // fault makes a [RemoteError] of an error of the SDK, without its URL.
 func (b *bucket) fault(err error) error {
 	if err == nil {
 		return nil
 	}
-	failed := &RemoteError{Err: withoutURL(err)}
+	region := ""
+	failed := &RemoteError{Err: withoutURL(err), refused: strings.Contains(err.Error(), "get identity: get credentials:")}
 	if answer, ok := errors.AsType[*awshttp.ResponseError](err); ok && answer.HTTPStatusCode() > 0 {
 		failed.Status, failed.Request = answer.HTTPStatusCode(), answer.ServiceRequestID()
 		failed.Err = fmt.Errorf("status %d %s", failed.Status, http.StatusText(failed.Status))
-		region, status := answer.Response.Header.Get("X-Amz-Bucket-Region"), failed.Status
-		if region != "" && (status == http.StatusMovedPermanently || status == http.StatusBadRequest) {
-			b.move(region)
-			failed.Status = 0 // repeated, there
-		}
+		region = answer.Response.Header.Get("X-Amz-Bucket-Region")
 	}
 	if code, ok := errors.AsType[smithy.APIError](err); ok {
 		failed.Err = fmt.Errorf("%s: %s", code.ErrorCode(), code.ErrorMessage())
+		failed.refused = failed.refused || refusedCodes[code.ErrorCode()]
 		if retryableCodes[code.ErrorCode()] {
 			failed.Status = http.StatusInternalServerError
 		}
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.anonymous && failed.Status == http.StatusForbidden {
+	status := failed.Status
+	switch {
+	case failed.refused:
+		b.client = nil // the next request reads the credentials anew
+	case region != "" && (status == http.StatusMovedPermanently || status == http.StatusBadRequest):
+		if failed.moved = true; b.region != region {
+			b.region, b.client = region, nil
+		}
+		failed.Err = fmt.Errorf("%w (the store sends requests on to region %s)", failed.Err, region)
+	case b.anonymous != nil && failed.Status == http.StatusForbidden:
 		failed.Err = fmt.Errorf("%w (there are no credentials, so the request was anonymous)", failed.Err)
+		if text := b.anonymous.Error(); !strings.Contains(text, "no EC2 IMDS role found") {
+			failed.Err = fmt.Errorf("%w: %s", failed.Err, text)
+		}
 	}
 	return failed
-}
-
-// move sends further requests to the bucket's own region.
-func (b *bucket) move(region string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.region, b.client = region, nil
 }
 
 const (

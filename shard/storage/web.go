@@ -50,7 +50,7 @@ func checkRedirect(r *http.Request, before []*http.Request) error {
 
 func prepareTransport(t *http.Transport) {
 	t.DialContext = (&net.Dialer{Timeout: 10 * time.Second}).DialContext
-	t.ResponseHeaderTimeout = stallTimeout
+	t.ResponseHeaderTimeout = 10 * stallTimeout // of uploads; what reads ends sooner, as the other answers say
 	t.MaxIdleConns, t.MaxIdleConnsPerHost, t.MaxConnsPerHost = 0, requestsMax, 0
 	t.DisableCompression = true
 	t.ForceAttemptHTTP2, t.Protocols = false, new(http.Protocols)
@@ -266,7 +266,12 @@ func (b *cloudBucket) authorizeRequest(r *http.Request) error {
 	}
 	token, err := b.tokens.Token()
 	if err != nil {
-		return fmt.Errorf("no token for Google Cloud Storage: %w", withoutURL(err))
+		refused, is := errors.AsType[*oauth2.RetrieveError](err)
+		failed := &RemoteError{Err: fmt.Errorf("no token for Google Cloud Storage: %w", withoutURL(err))}
+		if is && refused.Response.StatusCode < http.StatusInternalServerError {
+			failed.Status, failed.refused = refused.Response.StatusCode, true
+		}
+		return failed
 	}
 	token.SetAuthHeader(r)
 	return nil
