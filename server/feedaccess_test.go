@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -186,6 +187,33 @@ func TestHostileTLS(t *testing.T) {
 		near.awaitFeeders(true)
 		checkServes(near)
 	})
+}
+
+// TestSilentCrowd has a server reach its feeder past a thousand connections that say nothing. The feeder keeps few of them.
+func TestSilentCrowd(t *testing.T) {
+	dir := oneSet(t, 20, 1)
+	folder := newAuthority(t).folder(nil)
+	address, _ := startFeeder(t, dir, func(c *Config) { c.FeedTLS = folder })
+	var open atomic.Int64
+	for range 1100 {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		open.Add(1)
+		go func() {
+			io.Copy(io.Discard, conn) // until the feeder closes it
+			open.Add(-1)
+		}()
+	}
+	began := time.Now()
+	near := startServer(t, dir, func(c *Config) { c.Threads, c.Feeders, c.FeedTLS = -1, []string{address}, folder })
+	near.awaitFeeders(true)
+	if n, took := open.Load(), time.Since(began); n > 1000 || took > feeder.HelloTimeout*4/5 {
+		t.Errorf("after %v the feeder keeps %d connections that say nothing", took, n)
+	}
+	checkServes(near)
 }
 
 // TestBadConnectionsAreLoggedOnce logs one of hundreds of bad connections, of each kind.

@@ -46,8 +46,9 @@ var (
 const (
 	// pieceBytesMax bounds a piece of more than one sample.
 	pieceBytesMax = 256 << 20
-	// connectionsMax bounds how many connections a feeder may ask for.
+	// connectionsMax bounds how many connections a feeder may ask for, and greetingsMax how many of it may not have said who they are.
 	connectionsMax = 1024
+	greetingsMax   = 256
 	// HelloTimeout bounds how long a peer may take to say who it is, and messageTimeout how long for a message once it has begun, or to
 	// take one.
 	HelloTimeout   = 5 * time.Second

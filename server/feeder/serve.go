@@ -8,6 +8,8 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -30,27 +32,48 @@ func Serve(ctx context.Context, l net.Listener, host *Host, counters *Counters) 
 	failed := func(err error) {
 		host.Warn(host.Log, "accept", "a connection was not accepted", "connections", counters.Connections.Load(), "err", err)
 	}
+	g := &greetings{}
 	return wire.Accept(ctx, l, failed, func(conn net.Conn) {
-		secured, err := host.Access.secure(conn)
-		if counters.Connections.Load() >= connectionsMax {
-			err = errors.New("too many connections")
-		}
-		if err != nil {
-			conn.Close()
-			failed(err)
-			return
-		}
-		counters.Connections.Add(1)
+		g.begin(conn)
 		host.Running.Go(func() {
-			defer counters.Connections.Add(-1)
+			defer g.end(conn)
+			secured, err := host.Access.secure(conn)
+			if err != nil {
+				conn.Close()
+				failed(err)
+				return
+			}
 			in := bufio.NewReader(secured)
 			c := &connection{
 				host: host, counters: counters, conn: secured, log: host.Log.With("peer", conn.RemoteAddr().String()),
-				in: in, frames: wire.NewReader(in, wire.RequestBytesMax),
+				in: in, frames: wire.NewReader(in, wire.RequestBytesMax), greeted: func() { g.end(conn) },
 			}
 			c.run(ctx)
 		})
 	})
+}
+
+// greetings are connections that have not said who they are. If there are many, a new one ends the oldest: a server takes a moment, so it comes
+// through whatever others do.
+type greetings struct {
+	mu    sync.Mutex
+	conns []net.Conn
+}
+
+func (g *greetings) begin(conn net.Conn) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.conns) == greetingsMax {
+		g.conns[0].Close()
+		g.conns = slices.Delete(g.conns, 0, 1)
+	}
+	g.conns = append(g.conns, conn)
+}
+
+func (g *greetings) end(conn net.Conn) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.conns = slices.DeleteFunc(g.conns, func(c net.Conn) bool { return c == conn })
 }
 
 // A connection is one of a server's, to this feeder.
@@ -61,6 +84,7 @@ type connection struct {
 	log      *slog.Logger
 	in       *bufio.Reader
 	frames   *wire.Reader
+	greeted  func()       // to be called once the peer has said who it is
 	offer    *offered     // the last piece's; nil before the first
 	piece    loader.Piece // piece in work, with its slot
 	parts    [][]byte
@@ -103,6 +127,11 @@ func (c *connection) run(ctx context.Context) {
 func (c *connection) serve(ctx context.Context) (request string, err error) {
 	if err := c.hello(); err != nil {
 		return "hello", err
+	}
+	c.greeted()
+	defer c.counters.Connections.Add(-1)
+	if c.counters.Connections.Add(1) > connectionsMax {
+		return "hello", errors.New("too many connections")
 	}
 	for {
 		if _, err := c.in.Peek(1); err != nil { // however long there is nothing to do
@@ -165,8 +194,8 @@ func (c *connection) feed(ctx context.Context, text []byte) error {
 		return err
 	}
 	n := len(c.piece.Indices)
-	if n > 1 && int64(n)*o.sampleBytes > 2*pieceBytesMax {
-		return badRequest("feed", "a piece of %d samples of %d bytes: at most %d bytes are possible", n, o.sampleBytes, pieceBytesMax)
+	if n > 1 && int64(n)*o.sampleBytes > pieceBytesMax {
+		return badRequest("feed", "a piece of %d samples of %d bytes: at most %d MiB are possible", n, o.sampleBytes, pieceBytesMax>>20)
 	}
 	if c.piece.Slot == nil || len(c.piece.Slot.Labels) < n {
 		c.piece.Slot = o.newSlot(n)
