@@ -152,10 +152,13 @@ func (s *indexedStorage) Open(name string, _ int64, identity string) (storage.Fi
 	s.mu.Lock()
 	s.files[name] = f
 	s.mu.Unlock()
-	if c, is := s.source.(storage.Cacher); is {
-		return c.Cached(f, f.path, identity+" with its images"), nil
+	c, cached := s.source.(storage.Cacher)
+	own, known := file.(storage.Original)
+	if !cached || !known || own.Origin() == "" {
+		return f, nil
 	}
-	return f, nil
+	m := s.manifest.Index // of which the list of objects has been checked
+	return c.Cached(f, f.path, fmt.Sprintf("%s %s with images of %s %s", own.Origin(), identity, m.Source, m.SHA256)), nil
 }
 
 // object returns the file of the object that an image lies in, and a function to call after its use.

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
+	"github.com/imgfeed/imgfeed/internal/termsafe"
 	"github.com/imgfeed/imgfeed/shard/storage/cache"
 )
 
@@ -26,32 +27,39 @@ func newCacheCommand() *cobra.Command {
 				if _, err := os.Stat(filepath.Join(args[0], "lock")); err != nil {
 					return fmt.Errorf("%s is not a cache: give the folder of imgfeed serve --cache", args[0])
 				}
-				kept, err := cache.Open(args[0], 0)
+				kept, err := cache.Look(args[0])
 				if err != nil {
 					return err
 				}
 				defer kept.Close()
+				var errs []error
 				for _, info := range kept.Objects() {
-					if !strings.HasPrefix(info.Place, append(args, "")[1]) {
-						continue
-					}
-					if err := each(cmd, kept, info); err != nil {
-						return err
+					if strings.HasPrefix(info.Place, append(args, "")[1]) {
+						errs = append(errs, each(cmd, kept, info))
 					}
 				}
 				fmt.Fprintf(cmd.OutOrStdout(), "%s: %s cached\n", args[0], bytesize.Format(kept.Used()))
-				return nil
+				return errors.Join(errs...)
 			},
 		})
 	}
+	named := func(info cache.Info) string {
+		if info.Place == "" {
+			return termsafe.Text(info.Name) + ", a file that is not the cache's, or damaged"
+		}
+		return termsafe.Text(info.Place)
+	}
 	do("ls DIR [PLACE]", "List the cached files", func(cmd *cobra.Command, _ *cache.Cache, info cache.Info) error {
-		fmt.Fprintf(cmd.OutOrStdout(), "%10s of %10s  %s\n", bytesize.Format(info.Kept), bytesize.Format(info.Bytes), info.Place)
+		if info.Kept == 0 && strings.HasSuffix(info.Name, ".kept") {
+			return nil // it was opened, and nothing of it read
+		}
+		fmt.Fprintf(cmd.OutOrStdout(), "%10s of %10s  %s\n", bytesize.Format(info.Kept), bytesize.Format(info.Bytes), named(info))
 		return nil
 	})
 	remove := func(cmd *cobra.Command, kept *cache.Cache, info cache.Info) error {
 		err := kept.Remove(info)
 		if errors.Is(err, cache.ErrInUse) {
-			fmt.Fprintf(cmd.OutOrStdout(), "%s stays: %v\n", info.Place, err)
+			fmt.Fprintf(cmd.OutOrStdout(), "%s stays: %v\n", named(info), err)
 			return nil
 		}
 		return err

@@ -2,11 +2,9 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/spf13/pflag"
-	"golang.org/x/sys/unix"
 
 	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
 	"github.com/imgfeed/imgfeed/internal/bytesize"
@@ -27,7 +25,7 @@ func (f *storeFlags) register(flags *pflag.FlagSet) {
 	flags.Var(durationFlag(&f.client.Timeout, time.Second), "store-timeout", "longest wait for an answer of remote storage, and for sets to be found there")
 	flags.StringArrayVar(&f.client.Sources, "allow-source", nil, cliutil.AllowSource)
 	flags.Var(cliutil.Int(&f.requests, 0, 1024), "store-requests", "limit of concurrent requests to the storage of a set; as many as it answers well are made (default 512)")
-	flags.StringVar(&f.cache, "cache", "", "local folder that keeps data of buckets and web servers, shared by all servers of this machine")
+	flags.StringVar(&f.cache, "cache", "", "folder of your own that keeps data of buckets and web servers, for all your servers on this machine")
 	flags.Var((*bytesize.Size)(&f.size), "cache-size", "limit of --cache, e.g. 400GB (default nine tenths of the free space)")
 }
 
@@ -49,13 +47,6 @@ func (f *storeFlags) open(ctx context.Context) (closeStore func(), err error) {
 	cache, err := cache.Open(f.cache, f.size)
 	if err != nil {
 		return nil, err
-	}
-	if f.size == 0 {
-		var disk unix.Statfs_t
-		if err := unix.Statfs(f.cache, &disk); err != nil {
-			return nil, fmt.Errorf("--cache %s: %w", f.cache, err)
-		}
-		cache.Max = (int64(disk.Bavail)*int64(disk.Bsize) + cache.Used()) / 10 * 9
 	}
 	f.client.Cache = cache
 	return func() { cache.Close() }, nil

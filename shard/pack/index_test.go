@@ -163,8 +163,8 @@ func TestIndexOfTheWeb(t *testing.T) {
 			}
 		}
 	}
-	if n := requests.Load(); n > 3 {
-		t.Errorf("%d requests where all is in the cache, want those for the manifest and the objects", n)
+	if n := requests.Load(); n > 4 {
+		t.Errorf("%d requests where all is in the cache, want those for the manifest, the objects, and the version of each shard", n)
 	}
 	damageCache(t, cacheDir)
 	requireSame(t, packed, remote)

@@ -39,8 +39,8 @@ type Client struct {
 
 // Counts count a client's requests.
 type Counts struct {
-	Requests, Retries atomic.Int64 // all, and those of them that repeat one that failed
-	UnderWay, Allowed atomic.Int64 // in flight, and how many may be to the storage that has answered last
+	Requests, Retries atomic.Int64                // all, and those of them that repeat one that failed
+	UnderWay, Allowed atomic.Int64                // in flight, and how many may be to the storage that has answered last
 	Bytes             atomic.Int64                // bytes of bodies
 	Failed            atomic.Pointer[RemoteError] // the last one for which a request was repeated
 }

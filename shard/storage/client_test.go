@@ -52,8 +52,8 @@ func TestClientsShareNothing(t *testing.T) {
 			f.Close()
 		}
 	}
-	if a, b := a.Counts.Requests.Load(), b.Counts.Requests.Load(); a != 1 || b != 2 {
-		t.Errorf("%d and %d requests, want 1 and 2", a, b)
+	if a, b := a.Counts.Requests.Load(), b.Counts.Requests.Load(); a != 3 || b != 2 {
+		t.Errorf("%d and %d requests, want 3, as the version takes one each time, and 2", a, b)
 	}
 	if a.RequestsMax() != 3 || b.RequestsMax() == 3 || a.web == b.web {
 		t.Error("they share a limit or connections")
@@ -126,5 +126,46 @@ func TestSources(t *testing.T) {
 	}
 	if _, err := At("https://b/sets"); err == nil || strings.Contains(err.Error(), "secret") {
 		t.Errorf("another host gets the query: %v", err)
+	}
+}
+
+// A claimCache notes by which identities files are kept.
+type claimCache []string
+
+func (c *claimCache) Cached(f File, _, identity string) File {
+	*c = append(*c, identity)
+	return f
+}
+
+// TestCacheKnowsOrigins keeps files with one claimed identity apart: those of two servers, of two endpoints of one bucket's name, and of two
+// versions at one URL. A file that has not changed stays the same.
+func TestCacheKnowsOrigins(t *testing.T) {
+	within(t, time.Minute)
+	var seen claimCache
+	Default.Cache = &seen
+	open := func(at Storage) {
+		t.Helper()
+		if _, err := at.Open("a", 100, "claimed"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		s := newStore(t)
+		for _, at := range s.places(t) {
+			s.files["bucket/set/a"] = numbered(100)
+			open(at)
+			open(at)
+			s.files["bucket/set/a"] = numbered(101)[1:]
+			open(at)
+		}
+	}
+	different := map[string]bool{}
+	for i, identity := range seen {
+		if different[identity] = true; i%3 == 1 && identity != seen[i-1] {
+			t.Errorf("one file is kept as %q and as %q", seen[i-1], identity)
+		}
+	}
+	if len(seen) != 12 || len(different) != 8 {
+		t.Errorf("%d identities of %d files: %q", len(different), len(seen), seen)
 	}
 }

@@ -2,7 +2,9 @@ package storage
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -28,6 +30,16 @@ type localFile struct {
 }
 
 func (f *localFile) Size() int64 { return f.size }
+
+// Origin implements [Original].
+func (f *localFile) Origin() string {
+	info, err := f.buffered.Stat()
+	path, absErr := filepath.Abs(f.buffered.Name())
+	if err != nil || absErr != nil {
+		return ""
+	}
+	return fmt.Sprintf("%s\n%d %d", path, info.Size(), info.ModTime().UnixNano())
+}
 
 func (f *localFile) ReadsMax() int { return readsMax }
 

@@ -17,6 +17,8 @@ type objects interface {
 	// get requests bytes of an object from offset on, to its end if length is -1. With version it asks only for that version of the
 	// object, if the storage knows versions. The caller closes the body.
 	get(ctx context.Context, name string, offset, length int64, version string) (*object, error)
+	// origin names an object to anybody, with its host. It follows a get.
+	origin(name string) string
 }
 
 // A lister can list a folder as [Lister] does, with empty names among them. It calls received with stallBytes for each page.
@@ -145,18 +147,20 @@ func (r *remote) ReadFile(name string, max int64, check func([]byte) error) (dat
 	return data, nil
 }
 
-// Open implements [Storage]. It makes a request only where size is not known.
+// Open implements [Storage]. It makes a request only where size is not known, and with a cache. That knows an object by its origin, length and
+// version: anybody can claim an identity.
 func (r *remote) Open(name string, size int64, identity string) (File, error) {
 	f := &remoteFile{remote: r, name: name, size: size}
-	switch {
-	case size >= 0 && identity != "":
-		return r.Cached(f, Join(r.place, name), identity), nil
-	case size < 0:
+	cached := identity != "" && r.client.Cache != nil
+	if cached || size < 0 {
 		if _, err := f.ReadAt(make([]byte, 1), 0); err != nil && err != io.EOF {
 			return nil, err
 		}
 	}
-	return f, nil
+	if !cached {
+		return f, nil
+	}
+	return r.Cached(f, Join(r.place, name), f.Origin()+" "+identity), nil
 }
 
 // Stat implements [Storage], by a request for one byte.
@@ -188,6 +192,13 @@ func (f *remoteFile) Size() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.size
+}
+
+// Origin implements [Original], once something was read.
+func (f *remoteFile) Origin() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return fmt.Sprintf("%s\n%d %q", f.objects.origin(f.name), f.size, f.version)
 }
 
 // ReadsMax implements [File]: the next request always waits for the answer before.

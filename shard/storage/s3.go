@@ -94,6 +94,16 @@ func checkBucketRedirect(r *http.Request, before []*http.Request) error {
 
 func (b *bucket) key(name string) string { return path.Join(b.prefix, name) }
 
+func (b *bucket) origin(name string) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	endpoint := ""
+	if b.client != nil {
+		endpoint = aws.ToString(b.client.Options().BaseEndpoint)
+	}
+	return endpoint + " s3://" + path.Join(b.name, b.key(name))
+}
+
 func (b *bucket) get(ctx context.Context, name string, offset, length int64, version string) (*object, error) {
 	client, err := b.open(ctx)
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 
 // A Storage holds the files of shard sets. It knows them by their names, relative to its place and with forward slashes.
 type Storage interface {
-	// Open opens a file. size is its length in bytes, which saves a request, or -1. identity tells its content from any other's; with
-	// "" no cache keeps it.
+	// Open opens a file. size is its length in bytes, which saves a request, or -1. identity changes with its content, as the manifest
+	// says; with "" no cache keeps it.
 	Open(name string, size int64, identity string) (File, error)
 	// ReadFile returns a whole small file. One of more than max bytes is [ErrTooLarge]. check may be nil. Otherwise it returns the fault
 	// of the bytes, which are returned all the same. A storage behind a network asks once more then.
@@ -91,9 +91,15 @@ type Listed struct {
 	Object
 }
 
+// An Original is a [File] that knows its place, with the host, and its length and version there; "" if it does not. Nobody else can claim them.
+type Original interface {
+	Origin() string
+}
+
 // A Cacher is a cache, or a [Storage] with a cache before it.
 type Cacher interface {
-	// Cached puts the cache, if any, before a file of this storage. identity tells its content from any other's.
+	// Cached puts the cache, if any, before a file of this storage. identity tells its content from any other's, by what nobody else can
+	// claim.
 	Cached(f File, place, identity string) File
 }
 

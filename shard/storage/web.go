@@ -81,13 +81,12 @@ func (w *web) sign() error {
 }
 
 func (w *web) get(ctx context.Context, name string, offset, length int64, version string) (*object, error) {
-	target := w.base.JoinPath((&url.URL{Path: name}).EscapedPath())
-	if w.query != "" {
-		target.RawQuery = w.query
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, w.origin(name), nil)
 	if err != nil {
 		return nil, err
+	}
+	if w.query != "" {
+		request.URL.RawQuery = w.query
 	}
 	if w.authorize != nil {
 		if err := w.authorize(request); err != nil {
@@ -126,6 +125,10 @@ func (w *web) get(ctx context.Context, name string, offset, length int64, versio
 		failed.Err = fmt.Errorf("%w (IMGFEED_URL_QUERY goes to places that you name, and not to this one, which an index names: --allow-source)", failed.Err)
 	}
 	return nil, failed
+}
+
+func (w *web) origin(name string) string {
+	return w.base.JoinPath((&url.URL{Path: name}).EscapedPath()).String()
 }
 
 // getJSON requests a listing of another address, with the same authorization.

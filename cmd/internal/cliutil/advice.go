@@ -102,7 +102,7 @@ func checkArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 			if err := storage.CheckSecret(text); err != nil {
 				return Usagef("%s %w", name, err)
 			}
-			if err := check(name, text); err != nil && name != "SERVER" {
+			if err := check(name, text); err != nil && name != "SERVER" && name != "PLACE" {
 				return Usage(err)
 			}
 		}

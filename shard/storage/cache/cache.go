@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,14 +26,15 @@ import (
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
-// A Cache keeps ranges of remote files in a folder of this machine: records and other parts of shards, as they were read. All processes
-// of the machine that name the folder share it, and it outlives them.
+// A Cache keeps ranges of remote files in a folder of this user: records and other parts of shards, as they were read. All processes
+// of the user that name the folder share it, and it outlives them.
 //
-//	DIR/lock        processes lock a byte of it (fcntl) for each object that they use
+//	DIR/lock        a tally of the folder; processes lock a byte of it (fcntl) for each object that they use
 //	DIR/<id>.kept   the ranges of an object, in a sparse file
 //
 //	0 … 4095        place and size of the object, JSON with zeros behind it
 //	keptAt(offset)  CRC-32C u32 | length u32 | the range that begins at offset in the object
+//	blockAt(offset) the same of a block, for ranges too short for a place of their own
 //
 // There is no index. A read goes to the place where its range would be, and the checksum tells whether it is there. So no order of
 // writes matters, processes see each other's ranges at once, and damage of any kind costs a request.
@@ -42,13 +44,14 @@ type Cache struct {
 	dir                 string
 	lock                *os.File
 	folder              *storage.Folder
-	unwritten           atomic.Int64 // bytes with a promise of room
 
 	mu        sync.Mutex
 	objects   map[string]*object // objects in use, by id
-	allowance int64              // bytes that may be written before the folder is measured again
-	measureAt time.Time          // earliest time for that
-	failure   error              // reason of the disk for keeping nothing until then
+	owed      tally              // changes that the folder's tally does not have yet
+	last      tally
+	measureAt time.Time // earliest time to measure the folder and make room
+	failure   error     // reason of the disk for keeping nothing until then
+	unusable  error     // why an object is not kept
 	opened    time.Time
 }
 
@@ -64,6 +67,9 @@ const (
 // keptAt returns where the range is kept that begins at an offset. There is room for the heads of ranges that do not overlap.
 func keptAt(offset int64) int64 { return keptName + offset + (offset+keptStep-1)/keptStep*keptHead }
 
+// idBytes of a hash name an object.
+const idBytes = 16
+
 // ErrInUse says that another process uses an object.
 var ErrInUse = errors.New("another process uses it")
 
@@ -74,26 +80,57 @@ func headOf(offset int64, data []byte) uint64 {
 	return uint64(len(data))<<32 | uint64(crc32.Checksum(data, castagnoli)^uint32(offset))
 }
 
-// An Info describes an object of the cache.
+// An Info describes a file of the cache.
 type Info struct {
-	Place   string `json:"place"` // URL of the remote file
+	Place   string `json:"place"` // URL of the remote file; "" if the name is damaged, or the file is not the cache's
 	Bytes   int64  `json:"bytes"` // length of the remote file
 	Kept    int64  `json:"-"`     // bytes of the disk that the cache uses for it
-	id      string
+	Name    string `json:"-"`     // of the file in the folder
+	id      string // "" if it is not the cache's
 	changed time.Time
 }
 
-// Open opens the cache in a folder, which it makes if need be. At most max bytes are kept there.
+// Open opens the cache in a folder, which it makes if need be. At most max bytes are kept there, by all processes together: the lowest limit
+// counts. 0 is nine tenths of the free space.
 func Open(dir string, max int64) (*Cache, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("cache: %w", err)
-	}
-	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	err := os.MkdirAll(dir, 0o700)
 	if err != nil {
 		return nil, fmt.Errorf("cache: %w", err)
 	}
-	folder, objects := storage.NewFolder(""), map[string]*object{}
-	return &Cache{Max: max, dir: dir, lock: lock, folder: folder, objects: objects, opened: time.Now()}, nil
+	c, err := Look(dir)
+	if err != nil {
+		return nil, err
+	}
+	if c.Max = max; max == 0 {
+		var disk unix.Statfs_t
+		if err := unix.Statfs(dir, &disk); err != nil {
+			return nil, fmt.Errorf("cache: %s: %w", dir, errors.Join(err, c.Close()))
+		}
+		c.Max = (int64(disk.Bavail)*int64(disk.Bsize) + c.Used()) / 10 * 9
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.countLocked(func(t *tally) { t.Limit = min(t.Limit, c.Max) })
+	if c.last.Used > c.last.Limit {
+		c.clearLocked(0, true)
+	}
+	return c, nil
+}
+
+// Look opens the cache in a folder to list and remove what it keeps.
+func Look(dir string) (*Cache, error) {
+	if err := checkFolder(dir); err != nil {
+		return nil, fmt.Errorf("cache: %w", err)
+	}
+	lock, err := openOwn(filepath.Join(dir, "lock"))
+	if err != nil {
+		return nil, fmt.Errorf("cache: %w", err)
+	}
+	c := &Cache{dir: dir, lock: lock, folder: storage.NewFolder(""), objects: map[string]*object{}, opened: time.Now()}
+	if err := c.join(); err != nil {
+		return nil, fmt.Errorf("cache: %s: %w", lock.Name(), errors.Join(err, lock.Close()))
+	}
+	return c, nil
 }
 
 // Close lets go of the cache. Nobody may use files that were opened through it.
@@ -107,44 +144,62 @@ func (c *Cache) Close() error {
 // path returns the path of an object's file.
 func (c *Cache) path(id string) string { return filepath.Join(c.dir, id+".kept") }
 
-// Status returns the bytes on the disk, their limit, and why nothing is kept at the moment, or nil.
+// Status returns the bytes on the disk, their limit, and why nothing is kept at the moment, or nil. It reads nothing but the tally.
 func (c *Cache) Status() (used, limit int64, failure error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.Used(), c.Max, c.failure
+	if t, ok := c.readTally(); ok {
+		c.last = t
+	}
+	if failure = c.failure; failure == nil {
+		failure = c.unusable
+	}
+	return c.last.Used, min(c.Max, c.last.Limit), failure
 }
 
 // pauseLocked keeps nothing for a while, after an error or because there is no room.
 func (c *Cache) pauseLocked(err error) {
-	c.allowance, c.measureAt, c.failure = 0, time.Now().Add(pauseFor), err
+	if err != nil && c.failure == nil {
+		slog.Warn("the cache keeps nothing for now", "cache", c.dir, "for", pauseFor, "err", err)
+	}
+	c.measureAt, c.failure = time.Now().Add(pauseFor), err
 }
 
-// Used measures how many bytes of the disk the cache uses.
+// Used measures how many bytes of the disk the folder uses.
 func (c *Cache) Used() (bytes int64) {
-	for _, o := range c.Objects() {
+	for _, o := range c.list() {
 		bytes += o.Kept
 	}
 	return bytes
 }
 
-// Objects lists the objects, the one that was opened or written last at the end. The place is "" where the name is damaged.
-func (c *Cache) Objects() (list []Info) {
+// list lists the files beside the lock, the one that was opened or written last at the end. It opens none.
+func (c *Cache) list() (list []Info) {
 	entries, _ := os.ReadDir(c.dir)
 	for _, e := range entries {
-		id, is := strings.CutSuffix(e.Name(), ".kept")
 		info, err := e.Info()
-		if !is || err != nil || !info.Mode().IsRegular() {
+		if err != nil || e.Name() == "lock" {
 			continue
 		}
-		o := Info{id: id, changed: info.ModTime()}
-		if file, err := os.Open(c.path(id)); err == nil {
-			json.NewDecoder(io.LimitReader(file, keptName)).Decode(&o)
-			file.Close()
+		o := Info{Name: e.Name(), Kept: 512 * int64(info.Sys().(*syscall.Stat_t).Blocks), changed: info.ModTime()}
+		if id, is := strings.CutSuffix(e.Name(), ".kept"); is && info.Mode().IsRegular() && len(id) == 2*idBytes {
+			o.id = id
 		}
-		o.Kept = 512 * int64(info.Sys().(*syscall.Stat_t).Blocks)
 		list = append(list, o)
 	}
 	slices.SortFunc(list, func(a, b Info) int { return a.changed.Compare(b.changed) })
+	return list
+}
+
+// Objects lists the files as list does, with their places.
+func (c *Cache) Objects() []Info {
+	list := c.list()
+	for i, o := range list {
+		if file, err := os.OpenFile(filepath.Join(c.dir, o.Name), os.O_RDONLY|unix.O_NOFOLLOW, 0); o.id != "" && err == nil {
+			json.NewDecoder(io.LimitReader(file, keptName)).Decode(&list[i])
+			file.Close()
+		}
+	}
 	return list
 }
 
@@ -152,58 +207,93 @@ func (c *Cache) Objects() (list []Info) {
 // another.
 func (c *Cache) lockObject(id string, how int16) error {
 	number, _ := strconv.ParseUint(id[:min(15, len(id))], 16, 63)
-	return unix.FcntlFlock(c.lock.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: how, Start: int64(number), Len: 1})
+	return c.lockByte(int64(number), how)
 }
 
-// Remove drops an object that this cache does not use, or returns [ErrInUse].
+// Remove removes a file: an object that this cache does not use, or else returns [ErrInUse], or a file that is not the cache's.
 func (c *Cache) Remove(o Info) error {
-	if c.lockObject(o.id, unix.F_WRLCK) != nil {
-		return ErrInUse
-	}
-	defer c.lockObject(o.id, unix.F_UNLCK)
-	return os.Remove(c.path(o.id))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.removeLocked(o)
 }
 
-// makeRoom reports whether some more bytes may be kept. If need be it drops objects that this run does not read.
+func (c *Cache) removeLocked(o Info) error {
+	if o.id != "" {
+		if c.lockObject(o.id, unix.F_WRLCK) != nil {
+			return ErrInUse
+		}
+		defer c.lockObject(o.id, unix.F_UNLCK)
+	}
+	err := os.Remove(filepath.Join(c.dir, o.Name))
+	if err == nil {
+		c.countLocked(func(t *tally) { t.Used -= o.Kept })
+	}
+	return err
+}
+
+// makeRoom promises room for some more bytes, if there is any. If need be it drops objects that this run does not read.
 //
 // It never drops what this run reads. An epoch has each record once, so no rule finds more in an epoch than the share of the set that the
 // cache holds. A part that stays finds all of that, evenly over the epoch. Dropping the least recently used would find 0.005, 0.15 and 0.67
 // of the records with caches of 0.1, 0.5 and 0.9 of the set.
-func (c *Cache) makeRoom(bytes int64) bool {
+func (c *Cache) makeRoom(bytes int64) (room bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.allowance < bytes && time.Now().After(c.measureAt) {
-		switch room := c.clearLocked(bytes); {
-		case room >= bytes:
-			c.allowance, c.failure = max(room/8, bytes), nil // other processes write too
-		case c.unwritten.Load() == 0: // Promised bytes may be on the disk already, and count twice.
-			c.pauseLocked(nil)
-		}
-	}
-	if c.allowance < bytes {
+	if c.failure != nil && time.Now().Before(c.measureAt) {
 		return false
 	}
-	c.allowance -= bytes
-	c.unwritten.Add(bytes)
-	return true
+	promise := func(t *tally) {
+		if room = t.Used+bytes <= min(c.Max, t.Limit); room {
+			t.Used, t.Promised = t.Used+bytes, t.Promised+bytes
+		}
+	}
+	if c.countLocked(promise); room || time.Now().Before(c.measureAt) {
+		return room
+	}
+	switch c.clearLocked(bytes, false); {
+	case !c.countLocked(promise):
+	case room:
+		c.failure = nil
+	case c.last.Promised > 0: // Promised bytes may be on the disk already, and count twice.
+		c.measureAt = time.Now().Add(time.Second)
+	default:
+		c.pauseLocked(nil)
+	}
+	return room
 }
 
-// clearLocked drops objects until there is room for some bytes, and returns the room. The oldest go first: those that nobody uses, then
-// those that this run has opened for a while without reading a record, as another rank reads that partition.
-func (c *Cache) clearLocked(bytes int64) int64 {
-	list, room := c.Objects(), c.Max-c.Used()-c.unwritten.Load()
+// clearLocked measures the folder, and drops objects until there is room for some bytes. The oldest go first: those that nobody uses, then
+// those that this run has opened for a while without reading a record, as another rank reads that partition. All go for a lower limit.
+func (c *Cache) clearLocked(bytes int64, all bool) {
+	if c.lockByte(measureByte, unix.F_WRLCK) != nil {
+		return // another process does it
+	}
+	defer c.lockByte(measureByte, unix.F_UNLCK)
+	if !c.countLocked(func(*tally) {}) {
+		return
+	}
+	before, list, used := c.last, c.list(), int64(0)
+	for _, o := range list {
+		used += o.Kept
+	}
+	c.countLocked(func(t *tally) { t.Used += used + before.Promised - before.Used })
+	full := func() bool { return c.last.Used+bytes > min(c.Max, c.last.Limit) }
 	for _, info := range list {
-		if c.objects[info.id] == nil && room < bytes && c.Remove(info) == nil {
-			room += info.Kept
+		if info.id != "" && c.objects[info.id] == nil && full() {
+			c.removeLocked(info)
 		}
 	}
 	for _, info := range list {
 		o := c.objects[info.id]
-		if o != nil && !o.wanted.Load() && time.Since(c.opened) > pauseFor && room < bytes && o.drop() == nil {
-			room += info.Kept
+		if o != nil && !o.wanted.Load() && time.Since(c.opened) > pauseFor && full() {
+			o.dropLocked()
 		}
 	}
-	return room
+	for _, info := range list {
+		if info.id != "" && all && full() && os.Truncate(c.path(info.id), keptName) == nil { // its users find nothing any more
+			c.countLocked(func(t *tally) { t.Used -= max(0, info.Kept-keptName) })
+		}
+	}
 }
 
 // An object is what the cache keeps of one file.
@@ -213,14 +303,19 @@ type object struct {
 	disk   *os.File
 	local  storage.File // disk, for reading
 	wanted atomic.Bool  // a record of it was read in this run
+	mu     sync.Mutex   // held while it is written
+	named  bool         // it has its head, which a file without ranges need not have
 }
 
 // open opens the object's file, or makes it.
 func (o *object) open(path string) (err error) {
-	if o.disk, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+	if o.disk, err = openOwn(path); err != nil {
 		return err
 	}
-	if err := errors.Join(o.disk.Truncate(o.diskBytes()), o.writeName()); err != nil {
+	if err = o.disk.Truncate(o.diskBytes()); err == nil && o.blocks() > 0 {
+		err = o.writeName()
+	}
+	if err != nil {
 		return errors.Join(err, o.disk.Close())
 	}
 	o.local, err = o.cache.folder.Adopt(o.disk)
@@ -228,18 +323,41 @@ func (o *object) open(path string) (err error) {
 }
 
 // diskBytes is the length of the object's file.
-func (o *object) diskBytes() int64 { return keptAt(o.info.Bytes) + keptHead }
+func (o *object) diskBytes() int64 {
+	_, length, at := o.block(o.info.Bytes)
+	return at + keptHead + length
+}
+
+// block returns the block that a short range at an offset is kept with, and where. It is so long that it has all of that range.
+func (o *object) block(offset int64) (from, length, at int64) {
+	from = offset &^ (diskBlock - 1)
+	const most = diskBlock + keptStep
+	return from, min(most, o.info.Bytes-from), keptAt(o.info.Bytes) + keptHead + from/diskBlock*(most+keptHead)
+}
+
+// blocks returns the bytes of the disk that the object uses.
+func (o *object) blocks() int64 {
+	info, err := o.disk.Stat()
+	if err != nil {
+		return 0
+	}
+	return 512 * int64(info.Sys().(*syscall.Stat_t).Blocks)
+}
 
 // writeName writes the head of the object's file, or mends it.
 func (o *object) writeName() error {
+	o.named = true
 	name, _ := json.Marshal(o.info)
 	_, err := o.disk.WriteAt(append(name, make([]byte, keptName)...)[:keptName], 0)
 	return err
 }
 
-// drop drops all ranges.
-func (o *object) drop() error {
-	return errors.Join(o.disk.Truncate(0), o.disk.Truncate(o.diskBytes()), o.writeName())
+// dropLocked drops all ranges.
+func (o *object) dropLocked() error {
+	kept := o.blocks()
+	err := errors.Join(o.disk.Truncate(0), o.disk.Truncate(o.diskBytes()), o.writeName())
+	o.cache.countLocked(func(t *tally) { t.Used += o.blocks() - kept })
+	return err
 }
 
 // A file is a file of a network with the cache before it.
@@ -251,7 +369,7 @@ type file struct {
 // Cached implements [storage.Cacher]. If the cache does not work, it returns f.
 func (c *Cache) Cached(f storage.File, place, identity string) storage.File {
 	sum := sha256.Sum256([]byte(identity))
-	id := hex.EncodeToString(sum[:16])
+	id := hex.EncodeToString(sum[:idBytes])
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	o := c.objects[id]
@@ -262,12 +380,23 @@ func (c *Cache) Cached(f storage.File, place, identity string) storage.File {
 			err = o.open(c.path(id))
 		}
 		if err != nil {
-			c.pauseLocked(err)
+			if c.unusable == nil {
+				slog.Warn("the cache can't keep a file", "cache", c.dir, "file", place, "err", err)
+			}
+			c.unusable = err
 			return f
 		}
 		c.objects[id] = o
 	}
 	return &file{f, o}
+}
+
+// Origin implements [storage.Original].
+func (f *file) Origin() string {
+	if o, is := f.File.(storage.Original); is {
+		return o.Origin()
+	}
+	return ""
 }
 
 // Blocks implements [storage.File].
@@ -278,37 +407,51 @@ func (f *file) Waited() { f.local.(storage.Waiter).Waited() }
 
 var spareHeads = sync.Pool{New: func() any { return new([keptHead]byte) }}
 
-// head reads the head of the range kept at an offset. Without a range it is 0 or random.
-func (f *file) head(offset int64) uint64 {
+// head reads the head of the range kept at a place. Without a range it is 0 or random.
+func (f *file) head(at int64) uint64 {
 	head := spareHeads.Get().(*[keptHead]byte)
 	defer spareHeads.Put(head)
 	clear(head[:])
-	f.local.ReadAt(head[:], keptAt(offset))
+	f.local.ReadAt(head[:], at)
 	return binary.LittleEndian.Uint64(head[:])
 }
 
+// ReadsMax implements [storage.File]: the disk takes more reads than a slow store.
+func (f *file) ReadsMax() int { return max(f.File.ReadsMax(), f.local.ReadsMax()) }
+
 // WillNeed implements [storage.File].
 func (f *file) WillNeed(offset, length int64) bool {
-	return f.local.WillNeed(keptAt(offset), keptHead+length) && int64(f.head(offset)>>32) >= length
+	at := keptAt(offset)
+	if length < keptStep {
+		_, length, at = f.block(offset)
+	}
+	return f.local.WillNeed(at, keptHead+length) && int64(f.head(at)>>32) >= length
 }
 
 // Fetch implements [storage.File].
 func (f *file) Fetch(buf []byte, offset, length int64) ([]byte, error) {
 	f.wanted.Store(true)
+	if length < keptStep {
+		return storage.ReadRange(f, buf, offset, length)
+	}
 	got, err := f.local.Fetch(buf, keptAt(offset), keptHead+length)
 	if err == nil && headOf(offset, got[keptHead:]) == binary.LittleEndian.Uint64(got) {
 		f.cache.HitBytes.Add(length)
 		return got[keptHead:], nil
 	}
-	_, err = f.fill(buf[:length], offset)
+	_, err = f.fill(buf[:length], offset, keptAt(offset))
 	return buf[:length], err
 }
 
 // ReadAt implements io.ReaderAt.
 func (f *file) ReadAt(p []byte, offset int64) (n int, err error) {
 	part := p[:max(0, min(int64(len(p)), f.info.Bytes-offset))]
-	if n = len(part); !f.readKept(part, offset) {
-		n, err = f.fill(part, offset)
+	if n = len(part); !f.readKept(part, offset, keptAt(offset)) {
+		if n < keptStep && n > 0 {
+			n, err = f.readSmall(part, offset)
+		} else {
+			n, err = f.fill(part, offset, keptAt(offset))
+		}
 	}
 	if err == nil && n < len(p) {
 		err = io.EOF
@@ -316,33 +459,56 @@ func (f *file) ReadAt(p []byte, offset int64) (n int, err error) {
 	return n, err
 }
 
-// readKept fills p with the beginning of the range kept at an offset, if that is long enough and whole.
-func (f *file) readKept(p []byte, offset int64) bool {
-	head, data := f.head(offset), p
+var spareBlocks = sync.Pool{New: func() any { return new([diskBlock + keptStep]byte) }}
+
+// readSmall reads a short range, with the block around it.
+func (f *file) readSmall(p []byte, offset int64) (int, error) {
+	spare := spareBlocks.Get().(*[diskBlock + keptStep]byte)
+	defer spareBlocks.Put(spare)
+	from, length, at := f.block(offset)
+	block := spare[:length]
+	if !f.readKept(block, from, at) {
+		if n, err := f.fill(block, from, at); n < len(block) {
+			return 0, err
+		}
+	}
+	return copy(p, block[offset-from:]), nil
+}
+
+// readKept fills p with the beginning of the range at an offset that is kept at a place, if that is long enough and whole.
+func (f *file) readKept(p []byte, offset, at int64) bool {
+	head, data := f.head(at), p
 	switch more := int64(head>>32) - int64(len(p)); {
 	case more < 0 || more > prefixMax:
 		return false
 	case more > 0:
 		data = make([]byte, head>>32)
 	}
-	if n, _ := f.local.ReadAt(data, keptAt(offset)+keptHead); n < len(data) || headOf(offset, data) != head {
+	if n, _ := f.local.ReadAt(data, at+keptHead); n < len(data) || headOf(offset, data) != head {
 		return false
 	}
 	f.cache.HitBytes.Add(int64(copy(p, data)))
 	return true
 }
 
-// fill reads a range from the remote file, and keeps it. The error is nil if p is full.
-func (f *file) fill(p []byte, offset int64) (int, error) {
+// fill reads a range from the remote file, and keeps it at a place. The error is nil if p is full.
+func (f *file) fill(p []byte, offset, at int64) (int, error) {
 	n, err := f.File.ReadAt(p, offset)
 	if len(p) == 0 || n < len(p) {
 		return n, err
 	}
 	f.cache.MissBytes.Add(int64(n))
-	if room := int64(n) + 2*diskBlock; f.cache.makeRoom(room) { // parts of its first and last block
-		defer f.cache.unwritten.Add(-room)
-		f.write(keptAt(offset)+keptHead, p)
-		f.write(keptAt(offset), binary.LittleEndian.AppendUint64(nil, headOf(offset, p)))
+	if room := int64(n) + 4*diskBlock; f.cache.makeRoom(room) { // parts of its first and last block, the name, and the file's map
+		f.mu.Lock()
+		kept := f.blocks()
+		if !f.named {
+			f.writeName()
+		}
+		f.write(at+keptHead, p)
+		f.write(at, binary.LittleEndian.AppendUint64(nil, headOf(offset, p)))
+		kept = f.blocks() - kept
+		f.mu.Unlock()
+		f.cache.settle(room, max(0, min(kept, room)))
 	}
 	return n, nil
 }
@@ -359,9 +525,13 @@ func (f *file) write(at int64, p []byte) {
 // Forget implements [storage.Forgetter].
 func (f *file) Forget(offset, length int64) {
 	if offset == 0 && length >= f.info.Bytes {
-		f.drop()
+		f.cache.mu.Lock()
+		f.dropLocked()
+		f.cache.mu.Unlock()
 	}
+	_, _, at := f.block(offset)
 	f.write(keptAt(offset), make([]byte, keptHead))
+	f.write(at, make([]byte, keptHead))
 	if inner, is := f.File.(storage.Forgetter); is {
 		inner.Forget(offset, length)
 	}

@@ -3,11 +3,17 @@ package cache
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
+	"log/slog"
 	"os"
+	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
@@ -271,7 +277,7 @@ func TestCacheDropsWhatIsNotRead(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, file := range []*file{unread.(*file), f} {
-			if kept := file.readKept(make([]byte, 64<<10), 0); kept != want.kept[i] {
+			if kept := file.readKept(make([]byte, 64<<10), 0, keptAt(0)); kept != want.kept[i] {
 				t.Errorf("after %v: file %d is kept: %v, want %v", want.since, i, kept, want.kept[i])
 			}
 		}
@@ -311,5 +317,211 @@ func TestCacheFetch(t *testing.T) {
 	s.err = os.ErrPermission
 	if _, err := f.Fetch(buf, 600_000, 150_000); !errors.Is(err, os.ErrPermission) {
 		t.Error(err)
+	}
+}
+
+// logged has the test's log in a buffer.
+func logged(t *testing.T) *bytes.Buffer {
+	var text bytes.Buffer
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&text, nil)))
+	t.Cleanup(func() { slog.SetDefault(before) })
+	return &text
+}
+
+// TestCacheFolderIsOwn refuses folders that others can write to, and touches no file that is not a regular one of this user alone.
+func TestCacheFolderIsOwn(t *testing.T) {
+	const precious = "precious"
+	open := filepath.Join(t.TempDir(), "open")
+	if err := errors.Join(os.Mkdir(open, 0o700), os.Chmod(open, 0o720)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(open, 1<<20); err == nil || !strings.Contains(err.Error(), "chmod go-w") {
+		t.Errorf("a folder of a group: %v", err)
+	}
+	if os.Geteuid() == 0 {
+		if err := errors.Join(os.Chmod(open, 0o700), os.Chown(open, 65534, -1)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Look(open); err == nil || !strings.Contains(err.Error(), "owner 65534") {
+			t.Errorf("a folder of another user: %v", err)
+		}
+	}
+	for name, plant := range map[string]func(victim, path string) error{
+		"link":      os.Symlink,
+		"hard link": os.Link,
+		"pipe":      func(_, path string) error { return unix.Mkfifo(path, 0o600) },
+		"folder":    func(_, path string) error { return os.Mkdir(path, 0o700) },
+	} {
+		for _, object := range []bool{true, false} {
+			text, dir, victim := logged(t), t.TempDir(), filepath.Join(t.TempDir(), "victim")
+			path := filepath.Join(dir, "lock")
+			if object {
+				c, err := Open(dir, 1<<20)
+				if err != nil {
+					t.Fatal(err)
+				}
+				another(c)
+				path = c.path(onlyID(c))
+				os.Remove(path)
+				c.Close()
+			}
+			if err := errors.Join(os.WriteFile(victim, []byte(precious), 0o600), plant(victim, path)); err != nil {
+				t.Fatal(err)
+			}
+			c, err := Open(dir, 1<<20)
+			if !object {
+				if err == nil || !strings.Contains(err.Error(), path+" is not a regular file") {
+					t.Errorf("%s for the lock: %v", name, err)
+				}
+			} else if err != nil {
+				t.Fatal(err)
+			} else {
+				keepAll(t, c.Cached(&store{data: numbered(64 << 10)}, "https://host/b", "b"))
+				_, _, failure := c.Status()
+				if says := path + " is not a regular file"; failure == nil || !strings.Contains(failure.Error(), says) || !strings.Contains(text.String(), "level=WARN") {
+					t.Errorf("%s: status %v, log %s", name, failure, text)
+				}
+				c.Close()
+			}
+			if got, err := os.ReadFile(victim); string(got) != precious {
+				t.Errorf("%s: the file that it leads to has %q, %v", name, got, err)
+			}
+		}
+	}
+}
+
+// onlyID returns the id of the only object that is open.
+func onlyID(c *Cache) string {
+	for id := range c.objects {
+		return id
+	}
+	return ""
+}
+
+// TestCacheLimitOfAll fills a cache from 16 processes' caches at once. They keep no more than one may. One with a lower limit shrinks it, and
+// others keep to that too. Promises of one that was killed are forgotten.
+func TestCacheLimitOfAll(t *testing.T) {
+	const limit = 2 << 20
+	dir, data := t.TempDir(), numbered(1<<20)
+	var caches []*Cache
+	var all sync.WaitGroup
+	fill := func(c *Cache, k int) {
+		f := c.Cached(&store{data: data}, "https://host/x", fmt.Sprint(k))
+		for i := range 32 {
+			got := make([]byte, 30_000)
+			if _, err := f.ReadAt(got, int64(i)*32<<10); err != nil || !bytes.Equal(got, data[i*32<<10:][:30_000]) {
+				t.Error(err)
+			}
+		}
+	}
+	for k := range 16 {
+		c, err := Open(dir, limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		caches = append(caches, c)
+		all.Go(func() { fill(c, k) })
+	}
+	all.Wait()
+	if used := caches[0].Used(); used > limit || used < limit*3/4 {
+		t.Errorf("%d bytes are kept, of at most %d", used, limit)
+	}
+	lower, err := Open(dir, limit/4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lower.Close()
+	if used := lower.Used(); used > limit/4+17*keptName {
+		t.Errorf("%d bytes are kept, of at most %d", used, limit/4)
+	}
+	for k, c := range caches {
+		fill(c, k+16)
+		c.Close()
+	}
+	used, shown, _ := lower.Status()
+	if real := lower.Used(); real > limit/4+17*keptName || used < real || shown != limit/4 {
+		t.Errorf("%d bytes are kept, %d are said to be, of at most %d", real, used, shown)
+	}
+	if lower.makeRoom(1 << 30) {
+		t.Error("there is room for a gigabyte")
+	}
+	lower.countLocked(func(t *tally) { t.Used, t.Promised = t.Used+1<<20, 1<<20 })
+	lower.Close()
+	next, err := Open(dir, limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer next.Close()
+	if used, shown, _ := next.Status(); used != next.Used() || shown != limit || next.last.Promised != 0 {
+		t.Errorf("after the last one: %d bytes of %d, are said to be %d of %d", next.Used(), limit, used, shown)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "lock"), []byte("damaged, and longer than a tally is"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	fill(next, 99)
+	if used := next.Used(); used > limit {
+		t.Errorf("%d bytes are kept with a damaged tally", used)
+	}
+}
+
+// TestCacheSmallRecords reads records shorter than a range of their own may be: each request brings a block of them, and the next epochs none.
+func TestCacheSmallRecords(t *testing.T) {
+	const records, length = 800, 100
+	data, dir := numbered(records*length+5000), t.TempDir()
+	s, c, f := cachedStore(t, data, dir, 1<<22)
+	read := func() {
+		for i := range records {
+			offset := int64(i*37%records) * length
+			if got, err := f.Fetch(memory(t, length), offset, length); err != nil || !bytes.Equal(got, data[offset:offset+length]) {
+				t.Fatalf("record at %d: %v", offset, err)
+			}
+		}
+	}
+	read()
+	if most := records*length/diskBlock + 2; s.requests > most {
+		t.Errorf("%d requests for %d records, want %d at most", s.requests, records, most)
+	}
+	f.(*file).Forget(100, 100)
+	for range 2 {
+		if !f.WillNeed(5000, 100) || f.WillNeed(100, 100) {
+			t.Error("it does not know which are on the disk")
+		}
+		c.Close()
+		s, c, f = cachedStore(t, data, dir, 1<<22)
+		if read(); s.requests > 1 {
+			t.Errorf("%d requests after the first epoch", s.requests)
+		}
+		f.(*file).Forget(100, 100)
+	}
+}
+
+// TestCacheOtherFiles lists and counts files that are not the cache's, and removes them when asked to.
+func TestCacheOtherFiles(t *testing.T) {
+	dir := t.TempDir()
+	_, c, f := cachedStore(t, numbered(64<<10), dir, 1<<20)
+	keepAll(t, f)
+	before := c.Used()
+	if err := os.WriteFile(filepath.Join(dir, "notes.txt"), numbered(1<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if used, _, _ := c.Status(); used < before || used >= before+1<<20 {
+		t.Errorf("the status measures the folder: %d bytes, %d before", used, before)
+	}
+	list := c.Objects()
+	if len(list) != 2 || list[1].Name != "notes.txt" || list[1].Place != "" || c.Used() < before+1<<20 {
+		t.Fatalf("%+v, %d bytes", list, c.Used())
+	}
+	c.Close()
+	look, err := Look(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer look.Close()
+	if err := look.Remove(list[1]); err != nil || look.Used() != before {
+		t.Errorf("%v, %d bytes", err, look.Used())
+	}
+	if used, _, _ := look.Status(); used != before {
+		t.Errorf("%d bytes are said to be kept, want %d", used, before)
 	}
 }

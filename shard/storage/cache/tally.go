@@ -1,0 +1,133 @@
+package cache
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"math"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A tally says how full the folder is, for all processes. It begins the lock's file, with its CRC-32C behind it.
+type tally struct {
+	Used     int64 // bytes on the disk, and those that are promised
+	Promised int64 // bytes that are being written
+	Limit    int64 // the lowest of the caches that are open
+}
+
+// Bytes of the lock's file that processes lock, beyond those of objects: for use of the folder, to change the tally, and to measure.
+const (
+	useByte = 1<<62 + iota
+	tallyByte
+	measureByte
+)
+
+func (c *Cache) lockByte(at int64, how int16) error {
+	return unix.FcntlFlock(c.lock.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: how, Start: at, Len: 1})
+}
+
+// join notes that this process uses the folder. The first one measures it: processes that were killed leave a wrong tally.
+func (c *Cache) join() error {
+	if c.lockByte(useByte, unix.F_WRLCK) == nil {
+		if err := c.lock.Truncate(0); err != nil {
+			return err
+		}
+		c.countLocked(func(*tally) {})
+	}
+	return unix.FcntlFlock(c.lock.Fd(), unix.F_OFD_SETLKW, &unix.Flock_t{Type: unix.F_RDLCK, Start: useByte, Len: 1})
+}
+
+// readTally returns the tally, and whether it is whole.
+func (c *Cache) readTally() (t tally, whole bool) {
+	var buf [28]byte
+	c.lock.ReadAt(buf[:], 0)
+	binary.Decode(buf[:], binary.LittleEndian, &t) // The size of a tally is fixed.
+	return t, binary.LittleEndian.Uint32(buf[24:]) == ^crc32.Checksum(buf[:24], castagnoli)
+}
+
+// countLocked changes the tally. Nobody waits for another process that has stopped while it held the tally: then the change is made later,
+// or not at all if it is a promise, and the result is false.
+func (c *Cache) countLocked(change func(t *tally)) bool {
+	for tries := 0; c.lockByte(tallyByte, unix.F_WRLCK) != nil; tries++ {
+		if tries == 20 {
+			later := c.last
+			later.Used, later.Promised = math.MaxInt64/2, 0 // leaves no room for a promise
+			before := later
+			change(&later)
+			c.owed.Used, c.owed.Promised = c.owed.Used+later.Used-before.Used, c.owed.Promised+later.Promised-before.Promised
+			return false
+		}
+		time.Sleep(50 * time.Microsecond)
+	}
+	defer c.lockByte(tallyByte, unix.F_UNLCK)
+	t, whole := c.readTally()
+	if !whole {
+		t = tally{Used: c.Used(), Limit: math.MaxInt64}
+		if c.Max > 0 {
+			t.Limit = c.Max
+		}
+	}
+	t.Used, t.Promised = t.Used+c.owed.Used, t.Promised+c.owed.Promised
+	c.owed = tally{}
+	change(&t)
+	t.Used, t.Promised = max(0, t.Used), max(0, t.Promised)
+	c.last = t
+	buf, _ := binary.Append(nil, binary.LittleEndian, &t)
+	_, err := c.lock.WriteAt(binary.LittleEndian.AppendUint32(buf, ^crc32.Checksum(buf, castagnoli)), 0)
+	return err == nil
+}
+
+// settle replaces a promise by what it took.
+func (c *Cache) settle(promised, took int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.countLocked(func(t *tally) { t.Used, t.Promised = t.Used+took-promised, t.Promised-promised })
+}
+
+// isOwn reports whether a file is this user's.
+func isOwn(info fs.FileInfo) bool { return info.Sys().(*syscall.Stat_t).Uid == uint32(os.Geteuid()) }
+
+// checkFolder refuses a folder that another user owns or can write to: a file there may be a link to any file of this user.
+func checkFolder(dir string) error {
+	link, err := os.Lstat(dir)
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return err
+	}
+	if root := link.Sys().(*syscall.Stat_t).Uid == 0; info.IsDir() && isOwn(info) && info.Mode().Perm()&0o022 == 0 && (isOwn(link) || root) {
+		return nil
+	}
+	return fmt.Errorf("%s is not safe (%v, owner %d): it must be a folder of user %d that no other can write to: chmod go-w it if it is yours, or name another one",
+		dir, info.Mode(), info.Sys().(*syscall.Stat_t).Uid, os.Geteuid())
+}
+
+// openOwn opens a regular file of this user, or makes it. It follows no link.
+func openOwn(path string) (*os.File, error) {
+	const flags = os.O_RDWR | unix.O_NOFOLLOW | unix.O_NONBLOCK
+	file, err := os.OpenFile(path, flags, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		if file, err = os.OpenFile(path, flags|os.O_CREATE|os.O_EXCL, 0o600); errors.Is(err, fs.ErrExist) { // another process made it
+			file, err = os.OpenFile(path, flags, 0)
+		}
+	}
+	info, statErr := os.Lstat(path)
+	if err == nil {
+		info, statErr = file.Stat()
+	}
+	if statErr == nil && (!info.Mode().IsRegular() || !isOwn(info) || info.Sys().(*syscall.Stat_t).Nlink > 1) {
+		if err == nil {
+			file.Close()
+		}
+		return nil, fmt.Errorf("%s is not a regular file of user %d alone (%v): remove it", path, os.Geteuid(), info.Mode())
+	}
+	return file, err
+}
