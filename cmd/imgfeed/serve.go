@@ -176,8 +176,6 @@ func (f *serverFlags) open(ctx context.Context, places places) (srv *server.Serv
 		return nil, nil, err
 	}
 	c, client := f.config, f.store.client
-	opening := client.Opening()
-	defer opening.End()
 	x := indexer{client: client, log: c.Log, progress: progress}
 	paths := make([]string, len(places.paths))
 	for i, place := range places.paths {
@@ -201,6 +199,8 @@ func (f *serverFlags) open(ctx context.Context, places places) (srv *server.Serv
 		return found, err
 	}
 	srv, err = cliutil.Interruptible(ctx, func() (srv *server.Server, err error) {
+		opening := client.Opening()
+		defer opening.End()
 		if c.Found, err = c.Find(); err != nil {
 			return nil, err
 		}
