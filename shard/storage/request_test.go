@@ -303,9 +303,11 @@ func TestUnknownHost(t *testing.T) {
 	s := &store{files: map[string][]byte{"x": numbered(1000)}}
 	onTestClock(t, time.Minute, s.ServeHTTP, func(t *testing.T, at Storage) {
 		transport := Default.web.Transport.(*http.Transport)
-		dial, unknown := transport.DialContext, true
+		dial := transport.DialContext
+		var unknown atomic.Bool
+		unknown.Store(true)
 		transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
-			if unknown {
+			if unknown.Load() {
 				return nil, &net.DNSError{Err: "no such host", Name: "store", IsNotFound: true}
 			}
 			return dial(ctx, network, address)
@@ -315,13 +317,13 @@ func TestUnknownHost(t *testing.T) {
 		if time.Since(began) > 0 || err == nil || !strings.Contains(err.Error(), "no such host: check the name of the host") {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
-		unknown = false
+		unknown.Store(false)
 		if _, err := at.ReadFile("x", 1000, nil); err != nil {
 			t.Fatal(err)
 		}
 		transport.CloseIdleConnections()
-		unknown = true
-		time.AfterFunc(20*time.Second, func() { unknown = false })
+		unknown.Store(true)
+		time.AfterFunc(20*time.Second, func() { unknown.Store(false) })
 		if _, err := at.ReadFile("x", 1000, nil); err != nil {
 			t.Error(err)
 		}

@@ -2,6 +2,7 @@
 package cache
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -47,11 +48,10 @@ type Cache struct {
 
 	mu        sync.Mutex
 	objects   map[string]*object // objects in use, by id
-	owed      tally              // changes that the folder's tally does not have yet
-	last      tally
-	measureAt time.Time // earliest time to measure the folder and make room
-	failure   error     // reason of the disk for keeping nothing until then
-	unusable  error     // why an object is not kept
+	last      tally              // as this process has seen it
+	measureAt time.Time          // earliest time to measure the folder and make room
+	failure   error              // reason of the disk for keeping nothing until then
+	unusable  error              // why an object is not kept
 	opened    time.Time
 }
 
@@ -93,8 +93,7 @@ type Info struct {
 // Open opens the cache in a folder, which it makes if need be. At most max bytes are kept there, by all processes together: the lowest limit
 // counts. 0 is nine tenths of the free space.
 func Open(dir string, max int64) (*Cache, error) {
-	err := os.MkdirAll(dir, 0o700)
-	if err != nil {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("cache: %w", err)
 	}
 	c, err := Look(dir)
@@ -118,17 +117,16 @@ func Open(dir string, max int64) (*Cache, error) {
 }
 
 // Look opens the cache in a folder to list and remove what it keeps.
-func Look(dir string) (*Cache, error) {
-	if err := checkFolder(dir); err != nil {
-		return nil, fmt.Errorf("cache: %w", err)
+func Look(dir string) (c *Cache, err error) {
+	c = &Cache{dir: dir, folder: storage.NewFolder(""), objects: map[string]*object{}, opened: time.Now()}
+	if err = checkFolder(dir); err == nil {
+		c.lock, err = openOwn(filepath.Join(dir, "lock"))
 	}
-	lock, err := openOwn(filepath.Join(dir, "lock"))
+	if err == nil {
+		err = c.join()
+	}
 	if err != nil {
 		return nil, fmt.Errorf("cache: %w", err)
-	}
-	c := &Cache{dir: dir, lock: lock, folder: storage.NewFolder(""), objects: map[string]*object{}, opened: time.Now()}
-	if err := c.join(); err != nil {
-		return nil, fmt.Errorf("cache: %s: %w", lock.Name(), errors.Join(err, lock.Close()))
 	}
 	return c, nil
 }
@@ -151,10 +149,7 @@ func (c *Cache) Status() (used, limit int64, failure error) {
 	if t, ok := c.readTally(); ok {
 		c.last = t
 	}
-	if failure = c.failure; failure == nil {
-		failure = c.unusable
-	}
-	return c.last.Used, min(c.Max, c.last.Limit), failure
+	return c.last.Used, min(c.Max, c.last.Limit), cmp.Or(c.failure, c.unusable)
 }
 
 // pauseLocked keeps nothing for a while, after an error or because there is no room.
@@ -250,8 +245,8 @@ func (c *Cache) makeRoom(bytes int64) (room bool) {
 	if c.countLocked(promise); room || time.Now().Before(c.measureAt) {
 		return room
 	}
-	switch c.clearLocked(bytes, false); {
-	case !c.countLocked(promise):
+	c.clearLocked(bytes, false)
+	switch c.countLocked(promise); {
 	case room:
 		c.failure = nil
 	case c.last.Promised > 0: // Promised bytes may be on the disk already, and count twice.
@@ -269,9 +264,7 @@ func (c *Cache) clearLocked(bytes int64, all bool) {
 		return // another process does it
 	}
 	defer c.lockByte(measureByte, unix.F_UNLCK)
-	if !c.countLocked(func(*tally) {}) {
-		return
-	}
+	c.countLocked(func(*tally) {})
 	before, list, used := c.last, c.list(), int64(0)
 	for _, o := range list {
 		used += o.Kept

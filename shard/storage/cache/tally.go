@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -9,7 +10,6 @@ import (
 	"math"
 	"os"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -32,15 +32,21 @@ func (c *Cache) lockByte(at int64, how int16) error {
 	return unix.FcntlFlock(c.lock.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: how, Start: at, Len: 1})
 }
 
+// awaitByte locks a byte that other processes hold for a moment.
+func (c *Cache) awaitByte(at int64, how int16) (err error) {
+	for err = unix.EINTR; err == unix.EINTR; {
+		err = unix.FcntlFlock(c.lock.Fd(), unix.F_OFD_SETLKW, &unix.Flock_t{Type: how, Start: at, Len: 1})
+	}
+	return err
+}
+
 // join notes that this process uses the folder. The first one measures it: processes that were killed leave a wrong tally.
-func (c *Cache) join() error {
+func (c *Cache) join() (err error) {
 	if c.lockByte(useByte, unix.F_WRLCK) == nil {
-		if err := c.lock.Truncate(0); err != nil {
-			return err
-		}
+		err = c.lock.Truncate(0)
 		c.countLocked(func(*tally) {})
 	}
-	return unix.FcntlFlock(c.lock.Fd(), unix.F_OFD_SETLKW, &unix.Flock_t{Type: unix.F_RDLCK, Start: useByte, Len: 1})
+	return errors.Join(err, c.awaitByte(useByte, unix.F_RDLCK))
 }
 
 // readTally returns the tally, and whether it is whole.
@@ -51,36 +57,22 @@ func (c *Cache) readTally() (t tally, whole bool) {
 	return t, binary.LittleEndian.Uint32(buf[24:]) == ^crc32.Checksum(buf[:24], castagnoli)
 }
 
-// countLocked changes the tally. Nobody waits for another process that has stopped while it held the tally: then the change is made later,
-// or not at all if it is a promise, and the result is false.
-func (c *Cache) countLocked(change func(t *tally)) bool {
-	for tries := 0; c.lockByte(tallyByte, unix.F_WRLCK) != nil; tries++ {
-		if tries == 20 {
-			later := c.last
-			later.Used, later.Promised = math.MaxInt64/2, 0 // leaves no room for a promise
-			before := later
-			change(&later)
-			c.owed.Used, c.owed.Promised = c.owed.Used+later.Used-before.Used, c.owed.Promised+later.Promised-before.Promised
-			return false
-		}
-		time.Sleep(50 * time.Microsecond)
+// countLocked changes the tally. If it is damaged, the folder is measured.
+func (c *Cache) countLocked(change func(t *tally)) {
+	if err := c.awaitByte(tallyByte, unix.F_WRLCK); err != nil {
+		c.pauseLocked(err)
+		return
 	}
 	defer c.lockByte(tallyByte, unix.F_UNLCK)
 	t, whole := c.readTally()
 	if !whole {
-		t = tally{Used: c.Used(), Limit: math.MaxInt64}
-		if c.Max > 0 {
-			t.Limit = c.Max
-		}
+		t = tally{Used: c.Used(), Limit: cmp.Or(c.Max, math.MaxInt64)}
 	}
-	t.Used, t.Promised = t.Used+c.owed.Used, t.Promised+c.owed.Promised
-	c.owed = tally{}
 	change(&t)
 	t.Used, t.Promised = max(0, t.Used), max(0, t.Promised)
 	c.last = t
 	buf, _ := binary.Append(nil, binary.LittleEndian, &t)
-	_, err := c.lock.WriteAt(binary.LittleEndian.AppendUint32(buf, ^crc32.Checksum(buf, castagnoli)), 0)
-	return err == nil
+	c.lock.WriteAt(binary.LittleEndian.AppendUint32(buf, ^crc32.Checksum(buf, castagnoli)), 0)
 }
 
 // settle replaces a promise by what it took.
@@ -100,11 +92,8 @@ func checkFolder(dir string) error {
 		return err
 	}
 	info, err := os.Stat(dir)
-	if err != nil {
+	if err != nil || info.IsDir() && isOwn(info) && info.Mode().Perm()&0o022 == 0 && (isOwn(link) || link.Sys().(*syscall.Stat_t).Uid == 0) {
 		return err
-	}
-	if root := link.Sys().(*syscall.Stat_t).Uid == 0; info.IsDir() && isOwn(info) && info.Mode().Perm()&0o022 == 0 && (isOwn(link) || root) {
-		return nil
 	}
 	return fmt.Errorf("%s is not safe (%v, owner %d): it must be a folder of user %d that no other can write to: chmod go-w it if it is yours, or name another one",
 		dir, info.Mode(), info.Sys().(*syscall.Stat_t).Uid, os.Geteuid())
