@@ -251,11 +251,12 @@ func (q *request) try(ctx context.Context, send try) (pause time.Duration, err e
 	failed.Tries, failed.After = q.tries, time.Since(q.first)
 	failed.heard = r.outage.hear(failed.Status > 0 || failed.moved || failed.wrong || got > 0)
 	q.last = failed.Err
-	if failed.wrong || failed.Status > 0 && !failed.retryable() {
+	if failed.wrong || failed.Status > 0 && !failed.retryable() && !failed.refused {
 		r.outage.end(r.place)
 	}
 	if pause = q.pause(began, failed); pause <= 0 && failed.down {
-		r.gate.fail(failed)
+		other := *failed
+		r.gate.fail(&other)
 	}
 	return pause, failed
 }

@@ -275,6 +275,10 @@ func TestRefusedCredentials(t *testing.T) {
 	if _, err := at.ReadFile("a", 1000, nil); err != nil || len(s.asked()) != 4 {
 		t.Errorf("%d requests, %v", len(s.asked()), err)
 	}
+	s.fail(slices.Repeat([]http.HandlerFunc{refuse(400, "ExpiredToken")}, 100)...)
+	if _, err := at.ReadFile("a", 1000, nil); !IsDown(err) || !strings.Contains(err.Error(), "ExpiredToken: no, request id-7, and no request has succeeded for 1") {
+		t.Error(err)
+	}
 }
 
 // TestLoops follows a bucket from region to region, and from address to address, three times.
