@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -39,6 +40,8 @@ func (f memoryFile) Close() error { return nil }
 
 func (f memoryFile) ReadsMax() int { return 1 }
 func (f memoryFile) Blocks() bool  { return false }
+
+func (f memoryFile) Hangs() (bool, time.Duration) { return false, 0 }
 
 func (f memoryFile) WillNeed(int64, int64) bool { return true }
 

@@ -15,6 +15,7 @@ import (
 	"log/slog"
 	"sort"
 	"sync"
+	"time"
 
 	"github.com/imgfeed/imgfeed/internal/termsafe"
 	"github.com/imgfeed/imgfeed/shard/storage"
@@ -387,6 +388,14 @@ func (f *indexedFile) ReadAt(p []byte, offset int64) (n int, err error) {
 
 // Forget implements [storage.Forgetter], for the index's own file.
 func (f *indexedFile) Forget(int64, int64) { forget(f.File, 0, f.File.Size()) }
+
+// Hangs implements [storage.File]: images may lie anywhere.
+func (f *indexedFile) Hangs() (may bool, limit time.Duration) {
+	if folder, is := f.set.source.(*storage.Folder); is {
+		limit = folder.Timeout()
+	}
+	return true, limit
+}
 
 // WillNeed implements [storage.File]: reading an image may wait for a disk or a network.
 func (f *indexedFile) WillNeed(int64, int64) bool { return false }

@@ -10,6 +10,7 @@ import (
 	"sort"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
@@ -190,6 +191,23 @@ type Need struct {
 	Bytes    int  // size of the buffer that Fetch takes
 	ReadsMax int  // reads of the set that pay at a time
 	Blocks   bool // a read holds a thread for long: the file system is a network's or a program's
+	// Timeout is how long to wait for Fetch, which may not end by itself: then the error is Overdue's. 0 means that it does.
+	Timeout time.Duration
+}
+
+// MayHang reports whether reading samples may wait for a network or a program, even if they are in memory. None of those is ready.
+func (s *Set) MayHang() bool {
+	may := false
+	s.each(func(part *Set, _ int) error {
+		for i := range part.partitions {
+			if shards := part.partitions[i].shards; len(shards) > 0 {
+				hangs, _ := shards[0].file.Hangs()
+				may = may || hangs
+			}
+		}
+		return nil
+	})
+	return may
 }
 
 // WillNeed announces that sample i will be read soon, and returns the cost. Only Ready is set if the record is in memory.
@@ -199,10 +217,13 @@ func (s *Set) WillNeed(i int) (Need, error) {
 		return Need{}, err
 	}
 	e := r.Entry(record)
-	if r.file.WillNeed(e.Offset, e.length()) {
+	hangs, limit := r.file.Hangs()
+	if !hangs && r.file.WillNeed(e.Offset, e.length()) {
 		return Need{Ready: true}, nil
 	}
-	return Need{Bytes: int(e.length()) + storage.FetchRoom + SlackBytes, ReadsMax: r.file.ReadsMax(), Blocks: r.file.Blocks()}, nil
+	return Need{
+		Bytes: int(e.length()) + storage.FetchRoom + SlackBytes, ReadsMax: r.file.ReadsMax(), Blocks: r.file.Blocks(), Timeout: limit,
+	}, nil
 }
 
 // Fetch reads the bytes of sample i, for Check, if WillNeed said that it is not ready. It chooses the records that the caches of this
@@ -229,6 +250,19 @@ func (s *Set) Check(i int, bytes []byte, err error) (Record, error) {
 	}
 	rec, err := r.record(record, r.Entry(record), bytes, err)
 	return rec, named(err, record, i)
+}
+
+// Overdue returns the error of sample i if Fetch has not returned for so long.
+func (s *Set) Overdue(i int, after time.Duration) error {
+	r, record, err := s.reader(i)
+	if err != nil {
+		return err
+	}
+	if p, is := r.file.(*indexedFile); is { // the images lie elsewhere
+		return storage.Overdue(p.set.source.String(), 0, -1, after)
+	}
+	e := r.Entry(record)
+	return storage.Overdue(r.path, e.Offset, e.length(), after)
 }
 
 // Waited notes that somebody waits for a Fetch of sample i, which tells the storage that its reads are the limit.

@@ -94,7 +94,11 @@ func (f *Folder) Stat(name string) (Object, error) {
 
 // OpenObject implements [Storage].
 func (f *Folder) OpenObject(name string, o Object) (File, error) {
-	file, err := f.Open(name, o.Bytes, "")
+	opened, err := openRegular(f.path(name))
+	if err != nil {
+		return nil, err
+	}
+	file, err := f.adopt(opened)
 	if err != nil {
 		return nil, err
 	}
@@ -124,6 +128,15 @@ func (f *Folder) Names(folder string) (names []string, err error) {
 
 // Adopt makes an open file one of the folder, which closes it.
 func (f *Folder) Adopt(file *os.File) (File, error) {
+	local, err := f.adopt(file)
+	if err != nil {
+		return nil, err
+	}
+	local.classify()
+	return local, nil
+}
+
+func (f *Folder) adopt(file *os.File) (*localFile, error) {
 	info, err := file.Stat()
 	local := &localFile{folder: f, buffered: file}
 	if err == nil {
@@ -136,6 +149,16 @@ func (f *Folder) Adopt(file *os.File) (File, error) {
 	f.bytes.Add(local.size)
 	return local, nil
 }
+
+// Timeout is how long a caller is to wait for a read of a file.
+func (f *Folder) Timeout() time.Duration { return f.client.Timeout }
+
+// Overdue returns the error of a read that has not ended for so long, as of a store that does not answer.
+func Overdue(place string, offset, length int64, after time.Duration) error {
+	return &RemoteError{Place: place, Offset: offset, Length: length, Tries: 1, After: after, Err: errOverdue, down: true}
+}
+
+var errOverdue = errors.New("the file system does not answer")
 
 // Write implements [Writer]. Before it is whole, the file has a hidden name.
 func (f *Folder) Write(name, _ string, body io.Reader) error {

@@ -24,9 +24,9 @@ type localFile struct {
 	direct     *os.File // the same file, for direct reads, or nil
 
 	randomAccess atomic.Bool // reading ahead is off
-	classify     sync.Once   // sets slow
-	slow         bool        // reads always wait in the system, as on file systems of networks and programs
 	noCachestat  atomic.Bool // the system does not say which pages are in the page cache
+	blocks       bool        // reads always wait in the system, as on file systems of networks and programs
+	hangs        bool        // they wait for a network or a program
 }
 
 func (f *localFile) Size() int64 { return f.size }
@@ -45,9 +45,17 @@ func (f *localFile) ReadsMax() int { return readsMax }
 
 func (f *localFile) ReadAt(p []byte, offset int64) (int, error) { return f.buffered.ReadAt(p, offset) }
 
-// Close waits for those who use the file.
+// Close waits for those who use the file, unless they may hang.
 func (f *localFile) Close() error {
 	f.folder.bytes.Add(-f.size)
+	if f.hangs {
+		go f.close()
+		return nil
+	}
+	return f.close()
+}
+
+func (f *localFile) close() error {
 	f.openDirect.Do(func() {})
 	if f.direct != nil {
 		f.direct.Close()
@@ -55,9 +63,12 @@ func (f *localFile) Close() error {
 	return f.buffered.Close()
 }
 
-// WillNeed implements [File]. It reports whether a range is in the page cache: all of it, or if the system does not say so, its middle, as
+// WillNeed implements [File]. Of a file that may hang, no range is ready.
+func (f *localFile) WillNeed(offset, length int64) bool { return !f.hangs && f.cached(offset, length) }
+
+// cached reports whether a range is in the page cache: all of it, or if the system does not say so, its middle, as
 // the ends share pages with other ranges. The system no longer reads ahead then: it would read records that nobody wants.
-func (f *localFile) WillNeed(offset, length int64) bool {
+func (f *localFile) cached(offset, length int64) bool {
 	c := spareCalls.Get().(*call)
 	defer spareCalls.Put(c)
 	if !f.randomAccess.Swap(true) {
@@ -72,7 +83,7 @@ func (f *localFile) WillNeed(offset, length int64) bool {
 		f.noCachestat.Store(true)
 	}
 	c.offset = offset + length/2
-	if !f.Blocks() {
+	if !f.blocks {
 		return c.do(f, c.tryRead) != errNotCached // any other error is ReadAt's to find
 	}
 	started := time.Now()
@@ -84,23 +95,27 @@ func (f *localFile) WillNeed(offset, length int64) bool {
 const cachedBelow = 50 * time.Microsecond
 
 // Blocks implements [File]: such a file system can't start a read without waiting for it.
-func (f *localFile) Blocks() bool {
-	f.classify.Do(func() {
-		c := spareCalls.Get().(*call)
-		defer spareCalls.Put(c)
-		c.offset = 0
-		err := c.do(f, c.tryRead)
-		f.slow = err != nil && err != errNotCached
-	})
-	return f.slow
+func (f *localFile) Blocks() bool { return f.blocks }
+
+// Hangs implements [File].
+func (f *localFile) Hangs() (may bool, limit time.Duration) { return f.hangs, f.folder.Timeout() }
+
+// classify finds out what the file system is like: whether it can read what is in memory, and nothing else.
+func (f *localFile) classify() {
+	c := spareCalls.Get().(*call)
+	defer spareCalls.Put(c)
+	c.offset = 0
+	err := c.do(f, c.tryRead)
+	f.blocks = err != nil && err != errNotCached
+	f.hangs = f.blocks && !isLocal(f.buffered)
 }
 
 // Waited implements [Waiter].
 func (f *localFile) Waited() { f.folder.waits.Add(1) }
 
-// Fetch implements [File]. It reads ranges that the page cache keeps through it, and the others directly.
+// Fetch implements [File]. It reads ranges that the page cache has or keeps through it, and the others directly.
 func (f *localFile) Fetch(buf []byte, offset, length int64) ([]byte, error) {
-	if f.folder.noDirect.Load() || f.folder.keepsCached(offset, f.Blocks()) {
+	if f.cached(offset, length) || f.folder.noDirect.Load() || f.folder.keepsCached(offset, f.blocks) {
 		return f.readBuffered(buf, offset, length)
 	}
 	return f.readDirect(buf, offset, length)
@@ -135,7 +150,7 @@ const requestBytes = 128 << 10
 
 // requestPieces makes a slow file system read all pieces of a range at once. It would read them one after the other.
 func (f *localFile) requestPieces(offset, length int64) {
-	if length <= requestBytes || !f.Blocks() {
+	if length <= requestBytes || !f.blocks {
 		return
 	}
 	c := spareCalls.Get().(*call)

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"time"
 )
 
 // objects is a kind of storage behind a network. Each method makes one request, and a remote repeats it where that helps.
@@ -205,6 +206,9 @@ func (f *remoteFile) Origin() string {
 func (f *remoteFile) ReadsMax() int { return 2 * int(f.gate.limit.Load()) }
 
 func (f *remoteFile) Blocks() bool { return false }
+
+// Hangs implements [File]: every request ends by itself.
+func (f *remoteFile) Hangs() (may bool, limit time.Duration) { return true, 0 }
 
 // Close implements io.Closer. Running requests end by themselves.
 func (f *remoteFile) Close() error { return nil }

@@ -13,6 +13,7 @@ package storage
 import (
 	"errors"
 	"io"
+	"time"
 )
 
 // A Storage holds the files of shard sets. It knows them by their names, relative to its place and with forward slashes.
@@ -55,7 +56,10 @@ type File interface {
 	ReadsMax() int
 	// Blocks reports whether a read holds a thread for long, as the file systems of networks and programs do.
 	Blocks() bool
-	// WillNeed says that a range will be read soon, and reports whether ReadAt would return it without waiting.
+	// Hangs reports whether a read may wait for a network or a program, even one of bytes that are in memory. limit is how long
+	// a caller is to wait for a read, as it may never end; 0 means that each ends by itself.
+	Hangs() (may bool, limit time.Duration)
+	// WillNeed says that a range will be read soon, and reports whether ReadAt would return it without waiting. It does not wait itself.
 	WillNeed(offset, length int64) (ready bool)
 	// Fetch reads a range that WillNeed has reported as not ready. The storage chooses which ranges its caches keep. buf comes from
 	// [NewMemory], begins at a page and is FetchRoom bytes longer than the range; the result is a part of it.

@@ -3,6 +3,7 @@ package storage
 import (
 	"fmt"
 	"os"
+	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -11,6 +12,18 @@ import (
 // openDirect opens the same file again, for direct reads.
 func openDirect(f *os.File) (*os.File, error) {
 	return os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", f.Fd()), os.O_RDONLY|unix.O_DIRECT, 0)
+}
+
+// localSystems are file systems of this machine that have no way to read what is in memory alone: of memory, layers, ZFS, FAT and others.
+var localSystems = []int64{
+	unix.TMPFS_MAGIC, unix.RAMFS_MAGIC, unix.OVERLAYFS_SUPER_MAGIC, 0x2fc12fc1, unix.SQUASHFS_MAGIC, unix.EROFS_SUPER_MAGIC_V1,
+	unix.ISOFS_SUPER_MAGIC, unix.UDF_SUPER_MAGIC, unix.MSDOS_SUPER_MAGIC, unix.EXFAT_SUPER_MAGIC, 0x7366746e, unix.HUGETLBFS_MAGIC,
+}
+
+// isLocal reports whether a file lies on one of them.
+func isLocal(f *os.File) bool {
+	var s unix.Statfs_t
+	return unix.Fstatfs(int(f.Fd()), &s) == nil && slices.Contains(localSystems, int64(s.Type))
 }
 
 // prepare makes the functions of a call.

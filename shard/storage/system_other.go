@@ -11,6 +11,8 @@ import (
 
 func openDirect(*os.File) (*os.File, error) { return nil, errors.ErrUnsupported }
 
+func isLocal(*os.File) bool { return true }
+
 func (c *call) prepare() {
 	none := func(uintptr) {}
 	c.adviseRandom, c.adviseWillNeed, c.countCached, c.tryRead = none, none, none, none

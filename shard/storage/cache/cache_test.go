@@ -37,11 +37,12 @@ func (s *store) ReadAt(p []byte, offset int64) (int, error) {
 	return bytes.NewReader(s.data).ReadAt(p, offset)
 }
 
-func (s *store) Size() int64                { return int64(len(s.data)) }
-func (s *store) ReadsMax() int              { return 1 }
-func (s *store) Blocks() bool               { return false }
-func (s *store) Close() error               { return nil }
-func (s *store) WillNeed(int64, int64) bool { return false }
+func (s *store) Size() int64                  { return int64(len(s.data)) }
+func (s *store) ReadsMax() int                { return 1 }
+func (s *store) Blocks() bool                 { return false }
+func (s *store) Hangs() (bool, time.Duration) { return true, 0 }
+func (s *store) Close() error                 { return nil }
+func (s *store) WillNeed(int64, int64) bool   { return false }
 
 func (s *store) Fetch(buf []byte, offset, length int64) ([]byte, error) {
 	_, err := s.ReadAt(buf[:length], offset)
