@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"unicode"
 
@@ -19,7 +20,7 @@ import (
 // A speaker says the same to whoever connects to its socket, whatever he says.
 type speaker struct {
 	socket string
-	says   []byte
+	says   atomic.Pointer[[]byte]
 }
 
 func newSpeaker(f *testing.F) *speaker {
@@ -45,7 +46,7 @@ func newSpeaker(f *testing.F) *speaker {
 			}
 			go func() {
 				defer conn.Close()
-				conn.Write(s.says)
+				conn.Write(*s.says.Load())
 				conn.(*net.UnixConn).CloseWrite()
 				io.Copy(io.Discard, conn)
 			}()
@@ -77,7 +78,7 @@ func FuzzAnswers(f *testing.F) {
 	f.Add([]byte("\xff\xff\xff\xff{"))
 	s := newSpeaker(f)
 	f.Fuzz(func(t *testing.T, says []byte) {
-		s.says = says
+		s.says.Store(&says)
 		var out bytes.Buffer
 		run := func(args ...string) {
 			root := newRootCommand()
