@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/imgfeed/imgfeed/loader/plan"
+	"github.com/imgfeed/imgfeed/loader/readahead"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/encoding/registry"
 	"github.com/imgfeed/imgfeed/transform"
@@ -160,7 +161,7 @@ func (p *Pool) decodeWhole(ctx context.Context, set Dataset, order *plan.Plan) e
 				return ctx.Err()
 			}
 			err := w.guard(set, index, func() error {
-				if err := w.read(set, index, reading{view: true}); err != nil {
+				if err := w.read(set, readahead.Sample{Index: index}, true); err != nil {
 					return err
 				}
 				_, _, _, err := w.engine.DecodeFull(w.source(set))

@@ -3,6 +3,7 @@ package loader
 import (
 	"cmp"
 	"fmt"
+	"time"
 
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/encoding"
@@ -19,11 +20,15 @@ type Dataset interface {
 	Label(i int) (label int32, ok bool)
 	// Key returns the name of sample i, for messages.
 	Key(i int) (string, error)
+	// MayHang reports whether reading may wait for a network or a program. No sample is ready then.
+	MayHang() bool
 	// WillNeed announces that sample i will be read soon, and returns the cost of reading it. A sample in memory is ready.
 	WillNeed(i int) (shard.Need, error)
 	// Fetch reads the bytes of a sample that was not ready into the memory described by its Need. A caller that waits for it calls Waited.
+	// If it has not ended in the Need's time, Overdue is the sample's error.
 	Fetch(i int, buf []byte) ([]byte, error)
 	Waited(i int)
+	Overdue(i int, after time.Duration) error
 	// Check returns the sample that Fetch has read, as Read does, or an error of both.
 	Check(i int, bytes []byte, err error) (shard.Record, error)
 	// Read checks the record of sample i against its checksum and returns it with the buffer for the next call, which may be larger.
@@ -83,6 +88,8 @@ const (
 	// [plan.Plan.Alternatives] that has the class and can be served, so the choice depends only on seed, epoch, sample and data. If
 	// the first 16 candidates fail, it does as Fail does.
 	Substitute
+	// leave notes the sample for its caller, and does nothing else.
+	leave
 )
 
 // substitutesMax is how many samples are tried in the place of one that cannot be served: a dead disk must not be tried for each sample

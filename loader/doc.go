@@ -11,7 +11,8 @@
 //	      └─► readahead ─► records ───────┘
 //
 // Each stream has a goroutine called dispatch. It takes a free slot, lists the batch's samples and publishes the batch to the pool's
-// scheduler, which says what batch a worker works on next. Workers take samples of it by adding to its atomic counter, a few at a
-// time. Package loader/readahead reads the records that memory does not hold. Where memory holds all records, a sample takes no
-// channel and no lock, and in the steady state it allocates nothing.
+// scheduler, which says what batch a worker works on next: one with samples at hand. Package loader/readahead reads the records that memory
+// does not hold, and says which samples are at hand. Workers take a few of them at a time, under one lock, in any order; draws depend on a
+// sample's key alone, so the bits stay the same. A worker never waits for a read. Where memory holds all records, workers take samples by
+// adding to an atomic counter of the batch, so a sample takes no channel and no lock. In the steady state it allocates nothing.
 package loader

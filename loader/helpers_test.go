@@ -17,6 +17,7 @@ import (
 	"github.com/imgfeed/imgfeed/loader/plan"
 	"github.com/imgfeed/imgfeed/shard"
 	pixelsencoding "github.com/imgfeed/imgfeed/shard/encoding/pixels"
+	"github.com/imgfeed/imgfeed/shard/storage"
 	"github.com/imgfeed/imgfeed/transform"
 )
 
@@ -31,7 +32,13 @@ func (baseSet) Fetch(int, []byte) ([]byte, error) { return nil, errors.ErrUnsupp
 
 func (baseSet) Check(_ int, _ []byte, err error) (shard.Record, error) { return shard.Record{}, err }
 
+func (baseSet) MayHang() bool { return false }
+
 func (baseSet) Waited(int) {}
+
+func (baseSet) Overdue(_ int, after time.Duration) error {
+	return storage.Overdue("a file", 0, 1, after)
+}
 
 func (baseSet) Mapped(int) []byte { return nil }
 

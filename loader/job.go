@@ -51,8 +51,11 @@ func (p *Pool) do(caller context.Context, n int, do func(w *worker, i int) error
 	return j.err
 }
 
-func (j *job) exhausted() bool { return j.next.Load() >= int64(j.n) }
-func (j *job) release()        { close(j.done) }
+func (j *job) Exhausted() bool  { return j.next.Load() >= int64(j.n) }
+func (j *job) AtHand() bool     { return !j.Exhausted() }
+func (j *job) ForRemotes() bool { return false }
+func (j *job) Want()            {}
+func (j *job) release()         { close(j.done) }
 
 func (j *job) work(w *worker, t *turn) {
 	for !t.over() {

@@ -7,28 +7,30 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/imgfeed/imgfeed/loader/readahead"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/storage"
 	"github.com/imgfeed/imgfeed/transform"
 )
 
-// A pendingBatch is a batch from the moment that it has a slot until it is handed out. Its stream fills it in, workers fill its
-// slot, and Next waits for it. Its memory is used again for a later batch of the stream.
+// A pendingBatch is a batch from the moment that it has a slot until it is handed out. Its stream fills it in, workers and remotes take
+// its samples from readahead and fill its slot, and Next waits for it. Its memory is used again for a later batch of the stream.
 type pendingBatch struct {
-	Piece  // all of the batch
+	Piece // all of the batch
+	*readahead.Batch
 	stream *Stream
 	number int // the batch's number in the plan
 	views  transform.Views
 	first  int64 // the number in the stream of the batch's first sample
 	chunk  int   // samples that a worker takes at a time
 
-	taken      atomic.Uint64 // samples: by workers, from the first on, and, 32 bits higher, by remotes, from the last on
 	unfinished atomic.Int64  // samples
 	done       chan struct{} // holds one token once all samples are finished
 
 	badMu   sync.Mutex
 	bads    []BadSample // so far, without the failure
 	failure *failure    // optional
+	trials  map[int]*trial
 
 	holders atomic.Int32 // number of holders: the scheduler and the stream
 }
@@ -39,81 +41,55 @@ type failure struct {
 	err      *SampleError
 }
 
-// exhausted reports whether every sample has been taken.
-func (b *pendingBatch) exhausted() bool {
-	workers, remotes := split(b.taken.Load())
-	return workers+remotes >= len(b.Indices)
+// A trial is the search for a substitute of a sample, by position.
+type trial struct {
+	err   error // why the sample can't be served
+	tried int
 }
 
-func split(taken uint64) (workers, remotes int) { return int(uint32(taken)), int(taken >> 32) }
-
-// work implements the interface of this name. It ends early if no sample is left to take, and once the stream is cancelled.
+// work implements the interface of this name. It ends early if no sample is at hand, and once the stream is cancelled.
 func (b *pendingBatch) work(w *worker, t *turn) {
 	processor, reads, made := threadTime(), w.counters.read.Load(), 0
-	queue, chunk := b.stream.ahead, b.chunk
+	view, chunk := b.stream.ahead.Paused() || b.stream.cfg.OnError == leave, b.chunk // a piece is too short for a pause
 	if t.limited {
 		chunk = 1
 	}
 	for b.stream.ctx.Err() == nil && !t.over() {
-		first, end := b.take(chunk, false)
-		if first == end {
+		if w.samples = b.Take(chunk, w.samples); len(w.samples) == 0 {
 			break
 		}
-		for i := first; i < end; i++ {
+		for i := range w.samples {
 			next := -1
-			if i+1 < end {
-				next = b.Indices[i+1]
+			if i+1 < len(w.samples) {
+				next = w.samples[i+1].Index
 			}
-			b.make(w, i, reading{queue: queue, number: b.first + int64(i), view: queue.Paused(), next: next})
+			if b.make(w, &w.samples[i], view, next) {
+				made++
+			}
 		}
 		w.publish()
-		made += end - first
 	}
+	w.samples = b.Take(0, w.samples)
 	t.charge(threadTime()-processor, time.Duration(w.counters.read.Load()-reads))
 	if made > 0 {
 		b.finish(made) // Waking the consumer is not charged.
 	}
 }
 
-// take takes at most limit samples of a batch for the caller to make. Workers take the first ones and remotes the last ones, so
-// readahead knows which samples workers will need. No samples were left if end is first.
-func (b *pendingBatch) take(limit int, remote bool) (first, end int) {
-	n := len(b.Indices)
-	for {
-		taken := b.taken.Load()
-		workers, remotes := split(taken)
-		count := min(limit, n-workers-remotes)
-		if count <= 0 {
-			return n, n
-		}
-		if remote {
-			remotes += count
-			first = n - remotes
-		} else {
-			first = workers
-			workers += count
-		}
-		if !b.taken.CompareAndSwap(taken, uint64(remotes)<<32|uint64(workers)) {
-			continue
-		}
-		if workers+remotes == n {
-			workers = n // no sample is left to read for a worker
-		}
-		b.stream.ahead.Begin(b.first + int64(workers))
-		return first, first + count
+// make makes a sample that was taken, or deals with what is wrong with it. It returns false if the sample comes again, or is finished
+// later. Nobody waits for what comes after the sample that ends the stream.
+func (b *pendingBatch) make(w *worker, s *readahead.Sample, view bool, next int) (done bool) {
+	if b.first+int64(s.Position) > b.stream.lastWanted.Load() {
+		return true
 	}
-}
-
-// make makes a sample that was taken, or deals with what is wrong with it. Nobody waits for what comes after the sample that ends the
-// stream.
-func (b *pendingBatch) make(w *worker, position int, from reading) {
-	if b.first+int64(position) > b.stream.lastWanted.Load() {
-		return
+	err := w.make(&b.stream.cfg, b.views, &b.Piece, *s, view, next)
+	switch {
+	case err != nil && b.stream.ctx.Err() == nil:
+		return b.bad(s, err)
+	case err == nil && s.Index != b.Indices[s.Position]:
+		return b.note(s.Position, b.trial(s.Position, nil).err, s.Index)
 	}
-	err := w.make(&b.stream.cfg, b.views, &b.Piece, position, b.Indices[position], from)
-	if err != nil && b.stream.ctx.Err() == nil {
-		b.bad(w, position, err)
-	}
+	return true
 }
 
 // finish notes that so many of the samples are finished.
@@ -121,10 +97,9 @@ func (b *pendingBatch) finish(samples int) {
 	if b.unfinished.Add(-int64(samples)) > 0 {
 		return
 	}
-	workers, _ := split(b.taken.Load())
-	b.stream.ahead.Finish(b.first, len(b.Indices), workers)
+	b.Finish()
 	if b.stream.unfinished.Add(-1) == 0 {
-		b.stream.cfg.Slots.idle.begin(time.Since(clockStart))
+		b.stream.cfg.Slots.idle.set(true)
 	}
 	b.done <- struct{}{}
 	// Whoever waits for the batch runs now, on this processor. When all are taken by workers, it would otherwise
@@ -132,33 +107,56 @@ func (b *pendingBatch) finish(samples int) {
 	runtime.Gosched()
 }
 
-// bad deals with a sample that could not be served.
-func (b *pendingBatch) bad(w *worker, position int, err error) {
+// bad deals with a sample that could not be served. It returns false if the sample, or a substitute, comes again, or if it is finished later.
+func (b *pendingBatch) bad(s *readahead.Sample, err error) (done bool) {
 	cfg := &b.stream.cfg
-	bad := BadSample{newSampleError(cfg.Dataset, b.Indices[position], err), position, -1}
-	failed := false
 	switch {
+	case s.Lease.Wrong():
+		b.Again(s, s.Index)
+		return false
+	case cfg.OnError == leave:
+		return b.note(s.Position, err, -1)
 	case storage.IsDown(err) || cfg.OnError == Fail: // Storage that is down is no fault of the sample.
-		failed = true
+		return b.fail(s.Position, err)
 	case cfg.OnError == Substitute:
-		tried := 0
-		if bad.By, tried = b.substitute(w, position); bad.By < 0 {
-			failed = true
-			bad.Err = fmt.Errorf("%w; nor can another sample of its class be served in its place, of which %d were tried", err, tried)
-		}
+		return b.substitute(s, err)
+	}
+	if blankErr := shard.Guard(func() error { return b.blank(s.Position) }); blankErr != nil {
+		return b.fail(s.Position, blankErr)
+	}
+	return b.note(s.Position, err, -1)
+}
+
+// name makes an error one of the sample at a position, and gives it to use. It returns false if it does so beside the workers, as it may
+// have to read the sample's key, and finishes the sample then.
+func (b *pendingBatch) name(position int, err error, use func(*SampleError)) (done bool) {
+	index := b.Indices[position]
+	switch set := b.stream.cfg.Dataset; {
+	case b.stream.cfg.OnError == leave:
+		use(&SampleError{Index: index, Err: err})
+	case set.MayHang() && !storage.IsDown(err):
+		go func() {
+			use(newSampleError(set, index, err))
+			b.finish(1)
+		}()
+		return false
 	default:
-		if err := shard.Guard(func() error { return b.blank(position) }); err != nil {
-			failed, bad.Err = true, err
+		use(newSampleError(set, index, err))
+	}
+	return true
+}
+
+// note notes what stands in the place of a bad sample: the sample by, or nothing if that is -1.
+func (b *pendingBatch) note(position int, err error, by int) (done bool) {
+	return b.name(position, err, func(err *SampleError) {
+		bad := BadSample{err, position, by}
+		if b.stream.cfg.OnError != leave {
+			b.stream.report(bad)
 		}
-	}
-	if failed {
-		b.fail(position, bad.SampleError)
-		return
-	}
-	b.badMu.Lock()
-	b.bads = append(b.bads, bad)
-	b.badMu.Unlock()
-	b.stream.report(bad)
+		b.badMu.Lock()
+		defer b.badMu.Unlock()
+		b.bads = append(b.bads, bad)
+	})
 }
 
 // blank makes the sample at a position one of zeros.
@@ -171,38 +169,57 @@ func (b *pendingBatch) blank(position int) error {
 	return nil
 }
 
-// substitute serves another sample of the same class at a position, and returns its index, or -1 if no candidate can be served. It
-// tries at most substitutesMax of the plan's alternatives, and returns how many.
-func (b *pendingBatch) substitute(w *worker, position int) (by, tried int) {
-	s, index, repetition := b.stream, b.Indices[position], b.Repetition(position)
-	label, known := s.cfg.Dataset.Label(index)
-	for candidate := range s.cfg.Plan.Alternatives(index, repetition) {
-		if !known || tried == substitutesMax || s.ctx.Err() != nil {
+// trial returns the search for a substitute of the sample at a position, and begins it if that is new.
+func (b *pendingBatch) trial(position int, err error) *trial {
+	b.badMu.Lock()
+	defer b.badMu.Unlock()
+	if b.trials == nil {
+		b.trials = map[int]*trial{}
+	}
+	t := b.trials[position]
+	if t == nil {
+		t = &trial{err: err}
+		b.trials[position] = t
+	}
+	return t
+}
+
+// substitute has another sample of the same class read for a position, and returns false. If no candidate can be served, it ends the
+// stream. It tries at most substitutesMax of the plan's alternatives.
+func (b *pendingBatch) substitute(s *readahead.Sample, err error) (done bool) {
+	set, index, t, seen := b.stream.cfg.Dataset, b.Indices[s.Position], b.trial(s.Position, err), 0
+	label, known := set.Label(index)
+	for candidate := range b.stream.cfg.Plan.Alternatives(index, b.Repetition(s.Position)) {
+		if !known || seen == substitutesMax {
 			break
 		}
-		if other, ok := s.cfg.Dataset.Label(candidate); !ok || other != label {
+		if other, ok := set.Label(candidate); !ok || other != label {
 			continue
 		}
-		tried++
-		if w.make(&s.cfg, b.views, &b.Piece, position, candidate, reading{view: s.ahead.Paused(), next: -1}) == nil {
-			return candidate, tried
+		if seen++; seen > t.tried {
+			t.tried = seen
+			b.Again(s, candidate)
+			return false
 		}
 	}
-	return -1, tried
+	return b.fail(s.Position,
+		fmt.Errorf("%w; nor can another sample of its class be served in its place, of which %d were tried", t.err, t.tried))
 }
 
 // fail notes a sample that ends the stream. Of several in a batch the first counts.
-func (b *pendingBatch) fail(position int, err *SampleError) {
-	for n := b.first + int64(position); ; {
-		if old := b.stream.lastWanted.Load(); n >= old || b.stream.lastWanted.CompareAndSwap(old, n) {
-			break
+func (b *pendingBatch) fail(position int, err error) (done bool) {
+	return b.name(position, err, func(err *SampleError) {
+		for n := b.first + int64(position); ; {
+			if old := b.stream.lastWanted.Load(); n >= old || b.stream.lastWanted.CompareAndSwap(old, n) {
+				break
+			}
 		}
-	}
-	b.badMu.Lock()
-	defer b.badMu.Unlock()
-	if b.failure == nil || position < b.failure.position {
-		b.failure = &failure{position, err}
-	}
+		b.badMu.Lock()
+		defer b.badMu.Unlock()
+		if b.failure == nil || position < b.failure.position {
+			b.failure = &failure{position, err}
+		}
+	})
 }
 
 // release is called by each holder once, and gives the memory back to the stream after the last one.

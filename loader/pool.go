@@ -32,10 +32,9 @@ const readAheadBytes = 64 << 20
 type Pool struct {
 	level     transform.Level
 	threads   int         // number of workers at work all the time
-	counters  []*counters // the workers', and at last those of samples that remotes have not made
+	counters  []*counters // the workers'
 	scheduler *scheduler
 	running   sync.WaitGroup // the workers
-	recent    recent
 	ahead     *readahead.Pool
 }
 
@@ -57,13 +56,11 @@ func NewPool(cfg PoolConfig) *Pool {
 	} else if cfg.Threads < 0 {
 		who = reserve{scheduler: p.scheduler}
 	}
-	p.recent.lastAt = time.Now()
 	for range workers {
 		w := p.newWorker(new(counters))
 		p.counters = append(p.counters, w.counters)
 		p.running.Go(func() { p.run(w, who) })
 	}
-	p.counters = append(p.counters, new(counters))
 	return p
 }
 
@@ -81,7 +78,7 @@ func (p *Pool) Close() {
 func (p *Pool) run(w *worker, who taker) {
 	var t turn
 	for {
-		if t = p.scheduler.next(who, t, &w.counters.wait); t.work == nil {
+		if t = p.scheduler.next(who, t, w.counters); t.work == nil {
 			return
 		}
 		t.work.work(w, &t)
@@ -94,67 +91,45 @@ type worker struct {
 	pending  Counters        // not yet published
 	counted  transform.Times // the engine's times already in pending or published
 	counters *counters
-	lease    *readahead.Lease // the current sample's, if it was read ahead
+	samples  []readahead.Sample // that it has taken
 }
 
 func (p *Pool) newWorker(c *counters) *worker {
 	return &worker{sampler: newSampler(p.level), counters: c}
 }
 
-// A read of longRead or more is counted at once, since Reading has already reported it while it lasted.
-const longRead = 10 * time.Millisecond
-
-// A reading says how a worker reads a sample.
-type reading struct {
-	queue  *readahead.Queue // queue that may have read it; optional
-	number int64            // number of the sample in the queue
-	view   bool             // the record may be viewed in a mapped file
-	next   int              // the sample that the worker makes afterwards; -1: not known
-}
-
-// make makes a sample at place i of a piece: the plan's, or its substitute.
-func (w *worker) make(cfg *StreamConfig, views transform.Views, p *Piece, i, index int, from reading) error {
-	engine := w.engine
+// make makes a sample of a piece. view says that its record may be viewed in a mapped file; next is the sample that the worker makes
+// afterwards, or -1.
+func (w *worker) make(cfg *StreamConfig, views transform.Views, p *Piece, s readahead.Sample, view bool, next int) error {
+	engine, i, index := w.engine, s.Position, s.Index
 	err := w.guard(cfg.Dataset, index, func() error {
 		p.Slot.name(p.First+i, index, p.Repetition(i))
-		if err := w.read(cfg.Dataset, index, from); err != nil {
+		if err := w.read(cfg.Dataset, s, view); err != nil {
 			return err
 		}
 		source := w.source(cfg.Dataset)
-		if from.view && from.next >= 0 {
-			source.Prefetch = cfg.Dataset.Mapped(from.next)
+		if view && next >= 0 {
+			source.Prefetch = cfg.Dataset.Mapped(next)
 		}
 		source.NonTemporal = len(p.Slot.Labels)*views.OutputBytes() >= nonTemporalFrom
 		return w.fill(cfg, views, p.Slot, p.First+i, source, drawKey{p.Seed, p.Epoch, index, p.Repetition(i)})
 	})
 	if w.engine != engine { // it was replaced after a panic
 		w.counted = transform.Times{}
-		w.counters.reading.Store(0)
 	}
-	w.lease.Release()
-	w.lease = nil
 	return err
 }
 
 // read gets the record of a sample, and counts that.
-func (w *worker) read(set Dataset, index int, from reading) (err error) {
+func (w *worker) read(set Dataset, s readahead.Sample, view bool) (err error) {
 	started := time.Now()
-	w.counters.reading.Store(int64(started.Sub(clockStart)))
-	if from.queue != nil {
-		w.lease, err = from.queue.Take(from.number)
+	if s.Lease != nil {
+		w.record, err = s.Lease.Record()
+	} else {
+		_, err = w.load(set, s.Index, view)
 	}
-	if w.lease != nil {
-		w.record = w.lease.Record
-	} else if err == nil {
-		_, err = w.load(set, index, from.view)
-	}
-	took := time.Since(started)
-	w.pending.Read += took
+	w.pending.Read += time.Since(started)
 	w.pending.Images++
-	if took > longRead {
-		w.publish()
-	}
-	w.counters.reading.Store(0)
 	if err == nil {
 		w.pending.BytesRead += int64(len(w.record.Image) + len(w.record.Aux) + len(w.record.Fields))
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/imgfeed/imgfeed/internal/image/pixelcodec"
 	"github.com/imgfeed/imgfeed/loader/plan"
 	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
 // A storedSet is a memorySet whose samples are fetched from a storage that tests look at.
@@ -24,7 +25,11 @@ type storedSet struct {
 	reading int           // that pay at a time
 	block   chan struct{} // each Fetch waits for it; nil: none does
 	delay   time.Duration // of each Fetch
+	jitter  bool          // it is another one for each sample
 	failed  map[int]bool  // samples whose Fetch fails
+	wrong   bool          // the first Fetch of every third sample gives wrong bytes
+	limit   time.Duration // of the Needs
+	down    error         // of each Fetch
 
 	mu       sync.Mutex
 	ready    map[int]bool
@@ -44,8 +49,10 @@ func (s *storedSet) WillNeed(i int) (shard.Need, error) {
 	if s.ready[i] {
 		return shard.Need{Ready: true}, nil
 	}
-	return shard.Need{Bytes: s.bytes, ReadsMax: s.reading}, nil
+	return shard.Need{Bytes: s.bytes, ReadsMax: s.reading, Timeout: s.limit}, nil
 }
+
+func (s *storedSet) MayHang() bool { return s.limit > 0 }
 
 func (s *storedSet) Fetch(i int, buf []byte) ([]byte, error) {
 	s.mu.Lock()
@@ -56,11 +63,17 @@ func (s *storedSet) Fetch(i int, buf []byte) ([]byte, error) {
 		<-s.block
 	}
 	time.Sleep(s.delay)
+	if s.jitter {
+		time.Sleep(time.Duration(i*7919%13) * 100 * time.Microsecond)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.inFlight--
-	if s.failed[i] {
+	if first := slices.Index(s.fetched, i); s.failed[i] || s.wrong && i%3 == 0 && !slices.Contains(s.fetched[first+1:], i) {
 		return nil, io.ErrUnexpectedEOF
+	}
+	if s.down != nil {
+		return nil, s.down
 	}
 	n := copy(buf, s.blobs[i])
 	clear(buf[n : n+pixelcodec.SlackBytes])
@@ -89,10 +102,18 @@ func (s *storedSet) state() (fetched, inFlight int) {
 // not, failed or at hand.
 func TestPrefetchServesThePlan(t *testing.T) {
 	for name, change := range map[string]func(*storedSet){
-		"all":     func(*storedSet) {},
-		"some":    func(s *storedSet) { s.bytes = 3 << 20 },
-		"large":   func(s *storedSet) { s.bytes = 100 << 20 },
-		"at hand": func(s *storedSet) { s.setReady(true) },
+		"all":       func(*storedSet) {},
+		"some":      func(s *storedSet) { s.bytes = 3 << 20 },
+		"large":     func(s *storedSet) { s.bytes = 100 << 20 },
+		"at hand":   func(s *storedSet) { s.setReady(true) },
+		"any order": func(s *storedSet) { s.jitter, s.reading = true, 32 },
+		"may hang":  func(s *storedSet) { s.setReady(true); s.limit = time.Hour },
+		"half may hang": func(s *storedSet) {
+			for i := 0; i < len(s.blobs); i += 2 {
+				s.ready[i] = true
+			}
+			s.limit = time.Hour
+		},
 		"half": func(s *storedSet) {
 			for i := 0; i < len(s.blobs); i += 2 {
 				s.ready[i] = true
@@ -138,6 +159,90 @@ func TestPrefetchOfABadSample(t *testing.T) {
 	bad, ok := err.(*SampleError)
 	if !ok || bad.Index != 33 || !errors.Is(err, io.ErrUnexpectedEOF) || len(served.batches) != 3 {
 		t.Errorf("%d batches, then %v; want 3 and an error of sample 33", len(served.batches), err)
+	}
+}
+
+// TestWrongBytesAreReadAgain serves a set whose reads fail once, and one whose bad samples are replaced: with what a set in memory gives.
+func TestWrongBytesAreReadAgain(t *testing.T) {
+	for _, threads := range []int{1, 4} {
+		set := newStoredSet(t, 120)
+		set.wrong = true
+		cfg := testStream(t, set, plan.Config{Samples: 120, BatchSize: 10, Shuffle: true}, 3)
+		got, err := serve(t, newTestPool(t, threads), cfg)
+		if err != nil || !got.equals(expect(t, set.memorySet, cfg)) || len(set.fetched) != 160 {
+			t.Errorf("%d reads of 120 samples, %v", len(set.fetched), err)
+		}
+		memory, order := substituteConfig(t)
+		memory.panics = -1
+		served := testStream(t, memory, order, 3)
+		served.OnError = Substitute
+		want, err := serve(t, newTestPool(t, 1), served)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stored := newStoredSet(t, 200)
+		stored.failed, stored.blobs = map[int]bool{}, memory.blobs
+		for i := range memory.bad {
+			stored.failed[i] = true
+		}
+		served = testStream(t, stored, order, 3)
+		served.OnError = Substitute
+		if got, err = serve(t, newTestPool(t, threads), served); err != nil || !got.equals(want) {
+			t.Errorf("other substitutes from a storage than from memory: %v", err)
+		}
+	}
+}
+
+// TestStreamThatHangs serves a stream beside one whose reads hang. That one waits for its storage, which is down after a minute, also for
+// a remote's piece, and is served again once the storage answers.
+func TestStreamThatHangs(t *testing.T) {
+	onTestClock(t, func(t *testing.T) {
+		pool := newTestPool(t, 2)
+		dead, alive := newStoredSet(t, 60), newStoredSet(t, 60)
+		dead.block, dead.limit, dead.memorySet.bad[7] = make(chan struct{}), time.Minute, io.ErrUnexpectedEOF
+		cfg := testStream(t, dead, plan.Config{Samples: 60, BatchSize: 10}, 3)
+		cfg.OnError = Substitute
+		stream, err := pool.NewStream(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		piece, made := Piece{Slot: newSlots(1, 8, cfg.Views[0])[0], Indices: []int{1, 2, 3, 4, 5, 6, 7, 8}}, make([]bool, 8)
+		failed := make(chan error)
+		go func() { failed <- pool.Make(t.Context(), &cfg, &piece, made) }()
+		began := time.Now()
+		other := testStream(t, alive, plan.Config{Samples: 60, BatchSize: 10}, 3)
+		if got, err := serve(t, pool, other); err != nil || !got.equals(expect(t, alive.memorySet, other)) || time.Since(began) > time.Second {
+			t.Errorf("beside a stream whose reads hang: %v after %v", err, time.Since(began))
+		}
+		if w := pool.WaitingFor(cfg.Slots); w != Disk {
+			t.Errorf("a stream whose reads hang waits for %s", w)
+		}
+		_, err = stream.Next(t.Context())
+		if bad, is := errors.AsType[*SampleError](err); !is || bad.Index > 3 || !storage.IsDown(err) || time.Since(began) != dead.limit {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		if err := <-failed; err != nil || slices.Contains(made, true) {
+			t.Errorf("a piece: %v, %v", made, err)
+		}
+		stream.Close()
+		close(dead.block)
+		cfg = testStream(t, dead, plan.Config{Samples: 60, BatchSize: 10}, 3)
+		if got, err := serve(t, pool, cfg); err != nil || len(got.batches) != 6 {
+			t.Errorf("of a storage that answers again: %d batches, %v", len(got.batches), err)
+		}
+	})
+}
+
+// TestPieceOfAStorageThatIsDown makes nothing of a piece but the samples in memory.
+func TestPieceOfAStorageThatIsDown(t *testing.T) {
+	set := newStoredSet(t, 8)
+	set.down = storage.Overdue("a file", 0, 1, time.Minute)
+	set.ready[3], set.ready[6] = true, true
+	cfg := testStream(t, set, plan.Config{Samples: 8, BatchSize: 8}, 1)
+	piece, made := Piece{Slot: newSlots(1, 8, cfg.Views[0])[0], Indices: []int{0, 1, 2, 3, 4, 5, 6, 7}}, make([]bool, 8)
+	err := newTestPool(t, 2).Make(t.Context(), &cfg, &piece, made)
+	if want := []bool{3: true, 6: true, 7: false}; err != nil || !slices.Equal(made, want) {
+		t.Errorf("%v, %v", made, err)
 	}
 }
 

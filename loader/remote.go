@@ -3,7 +3,6 @@ package loader
 import (
 	"cmp"
 	"context"
-	"sync/atomic"
 
 	"github.com/imgfeed/imgfeed/loader/readahead"
 )
@@ -60,7 +59,7 @@ func (p *Pool) ServeRemote(ctx context.Context, r Remote) error {
 	defer context.AfterFunc(ctx, p.scheduler.wake)()
 	run := remoteRun{pool: p, remote: r, ctx: ctx}
 	for t := (turn{}); ; {
-		if t = p.scheduler.next(&run, t, &run.waited); t.work == nil {
+		if t = p.scheduler.next(&run, t, &run.counters); t.work == nil {
 			return cmp.Or(run.err, ctx.Err(), ErrClosed)
 		}
 		run.work(t.work.(*pendingBatch))
@@ -73,18 +72,20 @@ type remoteRun struct {
 	remote Remote
 	ctx    context.Context
 	err    error // the remote's error
-	waited atomic.Int64
-	worker *worker // makes samples that the remote did not; nil before the first
 	piece  Piece
 	made   [PieceSamplesMax]bool
+	counters
 }
 
-func (r *remoteRun) takes(q *streamQueue) bool { return q.behindLocked() && r.remote.Takes(q.offer) }
-func (r *remoteRun) over() bool                { return r.err != nil || r.ctx.Err() != nil }
+func (r *remoteRun) takes(q *streamQueue, w work) bool {
+	return w.ForRemotes() && q.behindLocked() && r.remote.Takes(q.offer)
+}
+func (r *remoteRun) makes(*streamQueue) bool { return false }
+func (r *remoteRun) over() bool              { return r.err != nil || r.ctx.Err() != nil }
 
 // work lets the remote make a piece of a batch.
 func (r *remoteRun) work(b *pendingBatch) {
-	first, end := b.take(min(max(1, r.remote.Samples()), PieceSamplesMax), true)
+	first, end := b.TakeLast(min(max(1, r.remote.Samples()), PieceSamplesMax))
 	if first == end {
 		return
 	}
@@ -94,47 +95,52 @@ func (r *remoteRun) work(b *pendingBatch) {
 	if r.err = r.remote.Make(&r.piece, made); r.err != nil {
 		clear(made)
 	}
-	if b.stream.ctx.Err() == nil && r.complete(b, first, made) {
-		b.finish(end - first)
+	if finished := b.complete(first, made); finished > 0 && b.stream.ctx.Err() == nil {
+		b.finish(finished)
 	}
 }
 
-// complete makes the samples that the remote has not made. It returns false when the stream has ended before.
-func (r *remoteRun) complete(b *pendingBatch, first int, made []bool) bool {
+// complete names the samples that a remote has made, and leaves the others to the workers. It returns the number of the former.
+func (b *pendingBatch) complete(first int, made []bool) (finished int) {
 	for i, done := range made {
 		position := first + i
 		if done {
 			b.Slot.name(position, b.Indices[position], b.Repetition(position))
-			continue
+			finished++
+		} else {
+			b.Again(&readahead.Sample{Position: position}, b.Indices[position])
 		}
-		if b.stream.ctx.Err() != nil {
-			return false
-		}
-		if r.worker == nil {
-			r.worker = r.pool.newWorker(r.pool.counters[len(r.pool.counters)-1])
-		}
-		b.make(r.worker, position, reading{view: true, next: -1})
-		r.worker.publish()
 	}
-	return true
+	return finished
 }
 
 // Make makes a piece for a stream of another machine: it is the other end of a [Remote]. It makes the piece as a stream does that has
-// the set, views, layout and fields of cfg, and sets made[i] for each sample that it could make. The reads of all its samples begin at
-// once, so that a bucket's delay is paid once. It returns an error only if ctx has ended or the pool is closed.
+// the set, views, layout and fields of cfg, and sets made[i] for each sample that it could make. It returns an error only if ctx has ended
+// or the pool is closed.
 func (p *Pool) Make(ctx context.Context, cfg *StreamConfig, piece *Piece, made []bool) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	queue := p.ahead.Open(ctx, readahead.Config{
-		Set: cfg.Dataset, Batches: 1, BatchSize: len(piece.Indices), Batch: func(int, []int) []int { return piece.Indices },
-	})
-	queue.Await(true)
-	return p.do(ctx, len(piece.Indices), func(w *worker, i int) error {
-		queue.Begin(int64(i + 1))
-		made[i] = w.make(cfg, cfg.Views, piece, i, piece.Indices[i], reading{queue: queue, number: int64(i), view: true, next: -1}) == nil
-		w.publish()
+	s := &Stream{pool: p, cfg: *cfg, order: make(chan *pendingBatch, 1), spare: make(chan *pendingBatch, 1)}
+	s.cfg.OnError, s.cfg.Slots, s.cfg.Offer = leave, NewSlotPool(), nil
+	if err := s.open(ctx, 1, func(_ int, buf []int) []int { return append(buf[:0], piece.Indices...) }); err != nil {
+		return err
+	}
+	b := &pendingBatch{Piece: *piece, stream: s, views: cfg.Views, done: make(chan struct{}, 1)}
+	s.publish(b)
+	select {
+	case <-b.done:
+		for i := range made {
+			made[i] = true
+		}
+	case <-s.ctx.Done():
+	}
+	s.cancel()
+	p.scheduler.close(s.queue)
+	for _, bad := range b.bads {
+		made[bad.Position] = false
+	}
+	if made[0] || len(b.bads) > 0 || s.failed.Load() != nil {
 		return nil
-	})
+	}
+	return cmp.Or(ctx.Err(), ErrClosed)
 }
 
 // A reserve takes the turns that no remote takes, in a pool without threads.
@@ -143,4 +149,9 @@ type reserve struct {
 	scheduler *scheduler
 }
 
-func (r reserve) takes(q *streamQueue) bool { return !r.scheduler.hasRemoteLocked(q) }
+func (r reserve) makes(q *streamQueue) bool { return !r.scheduler.hasRemoteLocked(q) }
+
+// takes reports whether no remote takes the queue's work, or all of a batch that remotes have not made is at hand.
+func (r reserve) takes(q *streamQueue, w work) bool {
+	return w.AtHand() && (!w.ForRemotes() || r.makes(q))
+}

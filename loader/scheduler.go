@@ -9,17 +9,19 @@ import (
 )
 
 // A scheduler says which batch a worker works on next. It owns its lock and everything under it: the queues and their entries belong
-// to it alone. Streams and workers know it by five methods:
+// to it alone. Streams and workers know it by six methods:
 //
 //	open     a stream is there                          close   it is over: returns once no worker is in its batches;
-//	publish  a batch of it has samples to work on       next    a worker leaves a batch and has a turn in another one;
+//	publish  a batch of it is there                     landed  a sample of a batch has come to hand;
+//	next     a worker leaves a batch, and has a turn in another one with samples at hand;
 //	shutDown all streams are cancelled, workers end.
 //
 // A batch stays from publish until all of its samples are taken and the last worker has left it.
 type scheduler struct {
 	mu       sync.Mutex
-	work     sync.Cond // there may be work, or the workers are to end
-	left     sync.Cond // a worker has left a batch
+	work     sync.Cond    // there may be work, or the workers are to end
+	left     sync.Cond    // a worker has left a batch
+	idle     atomic.Int32 // takers that wait, or are about to
 	queues   []*streamQueue
 	clock    time.Duration // the account of the queue that was served last
 	remotes  []Remote      // remotes that have joined
@@ -49,9 +51,13 @@ const (
 
 // work is samples that workers take: a batch of a stream, or a job.
 type work interface {
-	// exhausted reports whether all of them are taken.
-	exhausted() bool
-	// work lets a worker take and finish samples until the turn is over.
+	// Exhausted reports whether all of them are taken, AtHand whether a worker that comes now gets one, and ForRemotes whether a remote does.
+	Exhausted() bool
+	AtHand() bool
+	ForRemotes() bool
+	// Want says that a worker has nothing to do: samples that were left to remotes are his too.
+	Want()
+	// work lets a worker take and finish samples at hand until the turn is over.
 	work(w *worker, t *turn)
 	// release is called once, when the last worker has left.
 	release()
@@ -107,12 +113,21 @@ func (s *scheduler) open(cancel func(), offer any, offloadFirst bool) (*streamQu
 // publish gives a batch to the workers.
 func (s *scheduler) publish(q *streamQueue, w work) {
 	s.mu.Lock()
-	if q.oldestLocked() == nil {
-		q.account = max(q.account, s.clock-creditTime)
-	}
 	q.entries = append(q.entries, entry{work: w})
 	s.work.Broadcast()
 	s.mu.Unlock()
+}
+
+// landed wakes a worker, if one waits, for a sample that has come to hand.
+func (s *scheduler) landed() {
+	if s.idle.Load() == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.work.Signal(); len(s.remotes) > 0 { // it may have been one of those
+		s.work.Broadcast()
+	}
 }
 
 // close takes a queue from the workers and waits until no worker is in its batches. Its stream is cancelled already, so that
@@ -131,8 +146,10 @@ func (s *scheduler) close(q *streamQueue) {
 
 // A taker takes turns of the scheduler: a worker, or a remote.
 type taker interface {
-	// takes reports whether it takes turns of a queue. The scheduler is locked.
-	takes(q *streamQueue) bool
+	// takes reports whether it takes a turn in work of a queue. The scheduler is locked.
+	takes(q *streamQueue, w work) bool
+	// makes reports whether it is there for all work of a queue.
+	makes(q *streamQueue) bool
 	// over reports that it takes no more turns.
 	over() bool
 }
@@ -140,26 +157,48 @@ type taker interface {
 // A localWorker takes every turn.
 type localWorker struct{}
 
-func (localWorker) takes(*streamQueue) bool { return true }
-func (localWorker) over() bool              { return false }
+func (localWorker) takes(_ *streamQueue, w work) bool { return w.AtHand() }
+func (localWorker) makes(*streamQueue) bool           { return true }
+func (localWorker) over() bool                        { return false }
 
-// next takes a taker out of the batch of its last turn (none at first) and gives it another turn, for which it waits if need be; the
-// time is added to waited.
-func (s *scheduler) next(who taker, last turn, waited *atomic.Int64) turn {
+// next takes a taker out of the batch of its last turn (none at first) and gives it another turn, for which it waits if need be. It counts
+// the time as one of reading if a stream that it is there for waits for its storage.
+func (s *scheduler) next(who taker, last turn, c *counters) turn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if last.work != nil {
 		s.leaveLocked(last)
 	}
+	s.idle.Add(1) // before it looks, so that landed wakes it if it looks too early
+	defer s.idle.Add(-1)
 	for !s.shutdown && !who.over() {
 		if q, e := s.chooseLocked(who); e != nil {
 			return s.dealLocked(q, e)
 		}
-		started := time.Now()
+		started, waited := time.Now(), &c.wait
+		if s.wantLocked(who) {
+			waited = &c.read
+			c.reading.Store(int64(started.Sub(clockStart)))
+		}
 		s.work.Wait()
+		c.reading.Store(0)
 		waited.Add(int64(time.Since(started)))
 	}
 	return turn{}
+}
+
+// wantLocked says that a taker has nothing to do to the oldest batches of the queues that it is there for, and reports whether there is one.
+func (s *scheduler) wantLocked(who taker) (wanted bool) {
+	for _, q := range s.queues {
+		if !who.makes(q) {
+			continue
+		}
+		if i := slices.IndexFunc(q.entries, func(e entry) bool { return !e.work.Exhausted() }); i >= 0 {
+			q.entries[i].work.Want()
+			wanted = true
+		}
+	}
+	return wanted
 }
 
 // join notes a remote, until it leaves.
@@ -194,39 +233,30 @@ const offloadFirstSlots = 4
 func (q *streamQueue) behindLocked() bool {
 	batches := 0
 	for i := range q.entries {
-		if !q.entries[i].work.exhausted() {
+		if !q.entries[i].work.Exhausted() {
 			batches++
 		}
 	}
 	return q.offer != nil && (batches > 1 || q.offloadFirst)
 }
 
-// chooseLocked returns the queue with the lowest account of those with work for a taker, and the oldest batch of it with samples left;
-// nil if no queue has work.
+// chooseLocked returns the queue with the lowest account of those with work for a taker, and the oldest batch of it with samples that the
+// taker may take; nil if no queue has work.
 func (s *scheduler) chooseLocked(who taker) (chosen *streamQueue, batch *entry) {
 	for _, q := range s.queues {
-		if chosen != nil && chosen.account <= q.account || !who.takes(q) {
+		if chosen != nil && chosen.account <= q.account {
 			continue
 		}
-		if e := q.oldestLocked(); e != nil {
-			chosen, batch = q, e
+		if i := slices.IndexFunc(q.entries, func(e entry) bool { return who.takes(q, e.work) }); i >= 0 {
+			chosen, batch = q, &q.entries[i]
 		}
 	}
 	return chosen, batch
 }
 
-// oldestLocked returns the oldest batch with samples left, or nil.
-func (q *streamQueue) oldestLocked() *entry {
-	for i := range q.entries {
-		if !q.entries[i].work.exhausted() {
-			return &q.entries[i]
-		}
-	}
-	return nil
-}
-
 // dealLocked gives a turn in a batch. It is charged turnTime until it is over.
 func (s *scheduler) dealLocked(q *streamQueue, e *entry) turn {
+	q.account = max(q.account, s.clock-creditTime)
 	s.clock = max(s.clock, q.account)
 	q.account += turnTime
 	e.workers++
@@ -244,7 +274,7 @@ func (s *scheduler) leaveLocked(last turn) {
 		return
 	}
 	s.left.Broadcast()
-	if last.work.exhausted() {
+	if last.work.Exhausted() {
 		q.entries = slices.Delete(q.entries, i, i+1)
 		last.work.release()
 	}

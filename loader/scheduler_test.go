@@ -5,28 +5,45 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
+// countedWork is n samples in memory.
+type countedWork struct{ n, taken, released int }
+
+func (w *countedWork) Exhausted() bool     { return w.taken == w.n }
+func (w *countedWork) AtHand() bool        { return w.taken < w.n }
+func (w *countedWork) ForRemotes() bool    { return w.taken < w.n }
+func (w *countedWork) Want()               {}
+func (w *countedWork) work(*worker, *turn) {}
+func (w *countedWork) release()            { w.released++ }
+
 // pendingOf returns a batch of n samples for a queue, published.
-func pendingOf(s *scheduler, q *streamQueue, n int) *pendingBatch {
-	b := &pendingBatch{stream: &Stream{queue: q, spare: make(chan *pendingBatch, 1)}, Piece: Piece{Indices: make([]int, n)}}
-	b.holders.Store(1) // the scheduler's alone
+func pendingOf(s *scheduler, q *streamQueue, n int) *countedWork {
+	b := &countedWork{n: n}
 	s.publish(q, b)
 	return b
 }
 
 // take takes up to so many samples of a turn's batch, each of which takes so long, and returns how many there were.
 func (t turn) take(samples int, cost time.Duration) int {
-	b := t.work.(*pendingBatch)
-	already, _ := split(b.taken.Load())
-	taken := min(samples, len(b.Indices)-already)
-	b.taken.Add(uint64(taken))
+	b := t.work.(*countedWork)
+	taken := min(samples, b.n-b.taken)
+	b.taken += taken
 	time.Sleep(time.Duration(taken) * cost)
 	return taken
+}
+
+// oldest returns the oldest batch of a queue with samples at hand, or nil.
+func (q *streamQueue) oldest() work {
+	for _, e := range q.entries {
+		if e.work.AtHand() {
+			return e.work
+		}
+	}
+	return nil
 }
 
 // TestSchedulerTakesTurns deals batches of two queues, the oldest first, until their samples are taken. A sample takes an eighth of a turn.
@@ -36,10 +53,10 @@ func TestSchedulerTakesTurns(t *testing.T) {
 		first, _ := s.open(func() {}, nil, false)
 		second, _ := s.open(func() {}, nil, false)
 		a1, a2, b1 := pendingOf(s, first, 12), pendingOf(s, first, 4), pendingOf(s, second, 20)
-		var waited atomic.Int64
+		var c counters
 		var last turn
-		for i, want := range []*pendingBatch{a1, b1, a1, b1, a2, b1} {
-			if last = s.next(localWorker{}, last, &waited); last.work != want || last.over() {
+		for i, want := range []*countedWork{a1, b1, a1, b1, a2, b1} {
+			if last = s.next(localWorker{}, last, &c); last.work != want || last.over() {
 				t.Fatalf("turn %d is another one: %+v", i, last)
 			}
 			if last.take(8, turnTime/8) == 8 && !last.over() {
@@ -49,8 +66,8 @@ func TestSchedulerTakesTurns(t *testing.T) {
 		s.mu.Lock()
 		s.leaveLocked(last)
 		s.mu.Unlock()
-		if first.account != 2*turnTime || second.account != 20*turnTime/8 || waited.Load() != 0 {
-			t.Errorf("accounts of %v and %v; a worker waited for %d ns", first.account, second.account, waited.Load())
+		if first.account != 2*turnTime || second.account != 20*turnTime/8 || c.wait.Load() != 0 {
+			t.Errorf("accounts of %v and %v; a worker waited for %d ns", first.account, second.account, c.wait.Load())
 		}
 	})
 }
@@ -61,17 +78,17 @@ func TestSchedulerKeepsABatchThatIsWorkedOn(t *testing.T) {
 		s := newScheduler()
 		q, _ := s.open(func() {}, nil, false)
 		a1, a2 := pendingOf(s, q, 20), pendingOf(s, q, 4)
-		var waited atomic.Int64
-		first := s.next(localWorker{}, turn{}, &waited)
+		var c counters
+		first := s.next(localWorker{}, turn{}, &c)
 		if first.take(20, turnTime); first.work != a1 || first.over() {
 			t.Fatalf("with a streamQueue alone: %+v", first)
 		}
-		second := s.next(localWorker{}, turn{}, &waited)
-		if second.work != a2 || len(a1.stream.spare) != 0 {
+		second := s.next(localWorker{}, turn{}, &c)
+		if second.work != a2 || a1.released != 0 {
 			t.Fatal("a batch is dropped while a worker is in it")
 		}
-		if got := s.next(localWorker{}, first, &waited); got.work != a2 || len(a1.stream.spare) != 1 {
-			t.Errorf("after the first batch: dropped %d times, and not followed by the second", len(a1.stream.spare))
+		if got := s.next(localWorker{}, first, &c); got.work != a2 || a1.released != 1 {
+			t.Errorf("after the first batch: dropped %d times, and not followed by the second", a1.released)
 		}
 	})
 }
@@ -92,17 +109,17 @@ func TestSchedulerDealsByTime(t *testing.T) {
 		for i := range sizes[1:] {
 			open(i)
 		}
-		var waited atomic.Int64
+		var c counters
 		turns, late := 0, len(sizes)-1
 		for last := (turn{}); turns < 60_000; turns++ {
 			if turns == 30_000 {
 				clear(used)
 				open(late)
 			}
-			last = s.next(localWorker{}, last, &waited)
+			last = s.next(localWorker{}, last, &c)
 			at := slices.Index(queues, last.queue)
 			used[at] += time.Duration(last.take(max(1, int(turnTime/costs[at])), costs[at])) * costs[at]
-			if last.work.exhausted() && (turns%3 > 0 || queues[at].oldestLocked() == nil) { // its client is late at times
+			if last.work.Exhausted() && (turns%3 > 0 || queues[at].oldest() == nil) { // its client is late at times
 				pendingOf(s, queues[at], sizes[at])
 			}
 		}
@@ -124,14 +141,14 @@ func TestSchedulerOnABusyMachine(t *testing.T) {
 			queues[i], _ = s.open(func() {}, nil, false)
 			pendingOf(s, queues[i], 1+i%8)
 		}
-		rng, last, waited := rand.New(rand.NewPCG(1, 2)), turn{}, atomic.Int64{}
+		rng, last, c := rand.New(rand.NewPCG(1, 2)), turn{}, counters{}
 		for range 60_000 {
-			last = s.next(localWorker{}, last, &waited)
+			last = s.next(localWorker{}, last, &c)
 			at, cost := slices.Index(queues, last.queue), 200*time.Microsecond
 			if rng.IntN(4) == 0 {
 				cost *= 1000
 			}
-			if taken[at] += last.take(5, cost); last.work.exhausted() {
+			if taken[at] += last.take(5, cost); last.work.Exhausted() {
 				pendingOf(s, queues[at], 1+at%8)
 			}
 		}
@@ -150,9 +167,9 @@ func TestInterruptedTurnsCostNoMore(t *testing.T) {
 		interrupted, _ := s.open(func() {}, nil, false)
 		pendingOf(s, quiet, 1<<20)
 		pendingOf(s, interrupted, 1<<20)
-		turns, last, waited := 0, turn{}, atomic.Int64{}
+		turns, last, c := 0, turn{}, counters{}
 		for range 1000 {
-			last = s.next(localWorker{}, last, &waited)
+			last = s.next(localWorker{}, last, &c)
 			last.take(8, turnTime/8)
 			if last.queue == interrupted {
 				turns++
@@ -191,20 +208,20 @@ func TestSchedulerBoundsCredit(t *testing.T) {
 		s := newScheduler()
 		busy, _ := s.open(func() {}, nil, false)
 		still, _ := s.open(func() {}, nil, false)
-		var waited atomic.Int64
+		var c counters
 		var last turn
 		for range 1_000 {
-			if busy.oldestLocked() == nil {
+			if busy.oldest() == nil {
 				pendingOf(s, busy, 64)
 			}
-			last = s.next(localWorker{}, last, &waited)
+			last = s.next(localWorker{}, last, &c)
 			last.take(8, turnTime/8)
 		}
 		pendingOf(s, still, 1<<20)
 		pendingOf(s, busy, 1<<20)
 		ahead := 0
 		for ; ; ahead++ {
-			if last = s.next(localWorker{}, last, &waited); last.queue == busy {
+			if last = s.next(localWorker{}, last, &c); last.queue == busy {
 				break
 			}
 			last.take(8, turnTime/8)
@@ -223,8 +240,8 @@ func TestSchedulerCloseWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := pendingOf(s, l, 9)
-	var waited atomic.Int64
-	got := s.next(localWorker{}, turn{}, &waited)
+	var c counters
+	got := s.next(localWorker{}, turn{}, &c)
 	if got.work != b {
 		t.Fatal("another batch")
 	}
@@ -236,13 +253,13 @@ func TestSchedulerCloseWaits(t *testing.T) {
 	case <-time.After(20 * time.Millisecond):
 	}
 	left := make(chan turn)
-	go func() { left <- s.next(localWorker{}, got, &waited) }() // leaves, and waits for work that never comes
+	go func() { left <- s.next(localWorker{}, got, &c) }() // leaves, and waits for work that never comes
 	<-closed
 	s.shutDown()
 	if (<-left).work != nil {
 		t.Error("a closed streamQueue's batch is dealt again")
 	}
-	if waited.Load() <= 0 {
+	if c.wait.Load() <= 0 {
 		t.Error("the time without work is not counted")
 	}
 }
@@ -255,7 +272,7 @@ func TestSchedulerShutDown(t *testing.T) {
 	}
 	pendingOf(s, l, 1)
 	s.shutDown()
-	if s.next(localWorker{}, turn{}, new(atomic.Int64)).work != nil || !cancelled {
+	if s.next(localWorker{}, turn{}, new(counters)).work != nil || !cancelled {
 		t.Error("workers go on, or the stream is not cancelled")
 	}
 	if _, err := s.open(func() {}, nil, false); !errors.Is(err, ErrClosed) {

@@ -86,7 +86,9 @@ func bytesOf[T int32 | int64](numbers []T) []byte {
 // consumer puts back its used ones. It may serve one stream after another. Safe for concurrent use.
 type SlotPool struct {
 	free chan *Slot
-	idle idleMeter // idle time of the streams
+	idle idleMeter // time in which all batches are finished, of the streams
+	// reads measures in the same way the time in which a stream waits for its storage.
+	reads idleMeter
 }
 
 // NewSlotPool returns a pool that holds the given slots, all free.

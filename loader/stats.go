@@ -11,7 +11,7 @@ type Counters struct {
 	Images    int64 // samples read, bad ones among them
 	BytesRead int64 // stored bytes
 	// Time spent by all workers together.
-	Read     time.Duration // reading stored bytes and checking them
+	Read     time.Duration // waiting for stored bytes, and checking them
 	Decode   time.Duration // stored bytes to RGB
 	Resample time.Duration // RGB to finished pixels
 	Wait     time.Duration // nothing to do
@@ -36,7 +36,7 @@ func (c Counters) Seconds() map[string]float64 {
 type counters struct {
 	_                                               [64]byte
 	images, bytesRead, read, decode, resample, wait atomic.Int64
-	reading                                         atomic.Int64 // start of the current read, since clockStart; 0: no read
+	reading                                         atomic.Int64 // since when it waits for reads, since clockStart; 0: it does not
 	_                                               [64]byte
 }
 
@@ -65,7 +65,7 @@ func (p *Pool) Counters() Counters {
 // clockStart is the origin of moments counted in an integer.
 var clockStart = time.Now()
 
-// Reading returns how long the reads that have not ended have taken, of all workers together. Counters count a read once it is over.
+// Reading returns how long all workers together have waited for reads so far. Counters count a wait once it is over.
 func (p *Pool) Reading() (sum time.Duration) {
 	now := time.Since(clockStart)
 	for _, c := range p.counters {
@@ -76,52 +76,31 @@ func (p *Pool) Reading() (sum time.Duration) {
 	return sum
 }
 
-// recent remembers the counters of some seconds ago, for counts of the last seconds.
-type recent struct {
-	mu          sync.Mutex
-	older, last Counters
-	lastAt      time.Time
-}
-
 const (
 	recentSpan  = 5 * time.Second // longer than the epochs of a small set, which begin with empty slots
 	shareAfter  = time.Second     // shortest time over which a share says anything
 	forgotAfter = 3 * time.Second // a longer pause between questions means that no epoch ran
 )
 
-// since returns the counts of the last one or two spans, as far back as questions were asked.
-func (r *recent) since(c Counters, now time.Time) Counters {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if now.Sub(r.lastAt) >= recentSpan {
-		r.older, r.last, r.lastAt = r.last, c, now
-	}
-	return c.Sub(r.older)
-}
-
 // WaitingFor names what keeps batches back.
 type WaitingFor string
 
 const (
-	Disk   WaitingFor = "disk"   // workers spend most of their time reading
-	Store  WaitingFor = "store"  // workers spend most of their time waiting for a bucket or a web server
-	CPU    WaitingFor = "cpu"    // workers spend most of their time decoding and resampling
+	Disk   WaitingFor = "disk"   // most of the time no sample is at hand: they are being read
+	Store  WaitingFor = "store"  // the same, and they come from a bucket or a web server
+	CPU    WaitingFor = "cpu"    // most of the time samples are at hand, to decode and resample
 	Client WaitingFor = "client" // batches are ready and every slot is in use
 	Idle   WaitingFor = "idle"   // nobody wants a batch
 )
 
 // WaitingFor names what keeps a consumer's batches back, or kept them back most of the last seconds, whichever stream they are of.
 func (p *Pool) WaitingFor(slots *SlotPool) WaitingFor {
-	if slots.idle.share(time.Since(clockStart)) > idleShare {
+	now := time.Since(clockStart)
+	client, reads := slots.idle.share(now), slots.reads.share(now)
+	switch {
+	case client > idleShare:
 		return Client
-	}
-	return p.limit()
-}
-
-// limit tells whether the workers are bound by reading or by computing.
-func (p *Pool) limit() WaitingFor {
-	c := p.recent.since(p.Counters(), time.Now())
-	if c.Read+p.Reading() > c.Decode+c.Resample {
+	case reads > (1-client)/2:
 		return Disk
 	}
 	return CPU
@@ -151,7 +130,15 @@ type idleMeter struct {
 // An idleMark is a total at a time.
 type idleMark struct{ total, at time.Duration }
 
-// begin is called when the last batch is finished, end when the next one has its slot.
+// set is called when the last batch is finished, and when the next one has its slot.
+func (r *idleMeter) set(idle bool) {
+	if now := time.Since(clockStart); idle {
+		r.begin(now)
+	} else {
+		r.end(now)
+	}
+}
+
 func (r *idleMeter) begin(now time.Duration) { r.from.Store(int64(now)) }
 
 func (r *idleMeter) end(now time.Duration) {

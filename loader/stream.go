@@ -74,9 +74,10 @@ type Stream struct {
 	head *pendingBatch // batch taken from order, not handed out
 	err  error         // what Next returns from now on
 
-	lastWanted atomic.Int64 // sample of the stream, which ends it; those after it are not made
-	unfinished atomic.Int64 // published batches with unfinished samples
-	slotWait   atomic.Int64 // ns
+	failed     atomic.Pointer[SampleError] // its storage is down
+	lastWanted atomic.Int64                // sample of the stream, which ends it; those after it are not made
+	unfinished atomic.Int64                // published batches with unfinished samples
+	slotWait   atomic.Int64                // ns
 	batches    atomic.Int64
 
 	lastBad atomic.Pointer[Batch] // the last batch that was handed out with bad samples, for those who look on
@@ -94,18 +95,40 @@ func (p *Pool) NewStream(cfg StreamConfig) (*Stream, error) {
 		// A batch outside spare has a slot, or a worker about to leave it.
 		spare: make(chan *pendingBatch, cap(cfg.Slots.free)+p.Threads()),
 	}
-	s.lastWanted.Store(math.MaxInt64)
-	s.ctx, s.cancel = context.WithCancel(context.Background())
-	var err error
-	if s.queue, err = p.scheduler.open(s.cancel, cfg.Offer, p.threads == 0 || cap(cfg.Slots.free) < offloadFirstSlots); err != nil {
-		s.cancel()
+	if err := s.open(context.Background(), cfg.Plan.Batches(), cfg.Plan.Batch); err != nil {
 		return nil, err
 	}
-	s.ahead = p.ahead.Open(s.ctx, readahead.Config{
-		Set: cfg.Dataset, Batches: cfg.Plan.Batches(), BatchSize: cfg.Plan.Config().BatchSize, Batch: cfg.Plan.Batch,
-	})
 	go s.dispatch()
 	return s, nil
+}
+
+// open begins the stream's part in the pool's work, and the reads of its batches.
+func (s *Stream) open(ctx context.Context, batches int, batch func(k int, buf []int) []int) (err error) {
+	s.lastWanted.Store(math.MaxInt64)
+	s.ctx, s.cancel = context.WithCancel(ctx)
+	offloadFirst := s.pool.threads == 0 || cap(s.cfg.Slots.free) < offloadFirstSlots
+	if s.queue, err = s.pool.scheduler.open(s.cancel, s.cfg.Offer, offloadFirst); err != nil {
+		s.cancel()
+		return err
+	}
+	s.ahead = s.pool.ahead.Open(s.ctx, readahead.Config{
+		Set: s.cfg.Dataset, Batches: batches, Batch: batch, Landed: s.pool.scheduler.landed, Waits: s.cfg.Slots.reads.set, Down: s.down,
+	})
+	return nil
+}
+
+// down ends a stream whose storage has not answered for so long, with that error.
+func (s *Stream) down(index int, after time.Duration) {
+	s.failed.Store(newSampleError(s.cfg.Dataset, index, s.cfg.Dataset.Overdue(index, after)))
+	s.cancel()
+}
+
+// closed is the error of a stream that was cancelled.
+func (s *Stream) closed() error {
+	if down := s.failed.Load(); down != nil {
+		return down
+	}
+	return ErrClosed
 }
 
 // Next returns the next batch, waiting until it is finished. After the last batch it returns [io.EOF]. If the context ends first, it
@@ -122,13 +145,13 @@ func (s *Stream) Next(ctx context.Context) (Batch, error) {
 		case b, more := <-s.order:
 			if !more {
 				if s.ctx.Err() != nil {
-					return Batch{}, s.end(ErrClosed)
+					return Batch{}, s.end(s.closed())
 				}
 				return Batch{}, s.end(io.EOF)
 			}
 			s.head = b
 		case <-s.ctx.Done():
-			return Batch{}, ErrClosed
+			return Batch{}, s.closed()
 		case <-ctx.Done():
 			return Batch{}, ctx.Err()
 		}
@@ -136,7 +159,7 @@ func (s *Stream) Next(ctx context.Context) (Batch, error) {
 	select {
 	case <-s.head.done:
 	case <-s.ctx.Done():
-		return Batch{}, ErrClosed
+		return Batch{}, s.closed()
 	case <-ctx.Done():
 		return Batch{}, ctx.Err()
 	}
@@ -203,14 +226,21 @@ func (s *Stream) dispatch() {
 		if slot == nil {
 			return
 		}
-		b := s.newBatch(number, slot)
-		if s.unfinished.Add(1) == 1 {
-			s.cfg.Slots.idle.end(time.Since(clockStart))
-		}
-		s.pool.scheduler.publish(s.queue, b)
-		s.order <- b                                                           // The channel has room for every slot.
-		s.ahead.Probe(b.Indices, b.first+int64(s.cfg.Plan.Config().BatchSize)) // Nobody else writes b.Indices.
+		s.publish(s.newBatch(number, slot))
 	}
+}
+
+// publish gives a batch to workers and remotes.
+func (s *Stream) publish(b *pendingBatch) {
+	b.Batch = s.ahead.Publish(b.number, b.Indices, b.Batch)
+	b.chunk = chunkFor(len(b.Indices), s.pool.Threads())
+	b.unfinished.Store(int64(len(b.Indices)))
+	b.holders.Store(2)
+	if s.unfinished.Add(1) == 1 {
+		s.cfg.Slots.idle.set(false)
+	}
+	s.pool.scheduler.publish(s.queue, b)
+	s.order <- b // The channel has room for every slot.
 }
 
 // takeSlot waits for a free slot; nil means that the stream is cancelled.
@@ -242,11 +272,6 @@ func (s *Stream) newBatch(number int, slot *Slot) *pendingBatch {
 		Offer: s.cfg.Offer, Seed: order.Seed, Epoch: order.Epoch, Slot: slot,
 		Indices: s.cfg.Plan.Batch(number, b.Indices), Repetitions: s.cfg.Plan.Repetitions(number, b.Repetitions),
 	}
-	b.chunk = chunkFor(len(b.Indices), s.pool.Threads())
-	b.bads = nil
-	b.failure = nil
-	b.unfinished.Store(int64(len(b.Indices)))
-	b.taken.Store(0)
-	b.holders.Store(2)
+	b.bads, b.failure, b.trials = nil, nil, nil
 	return b
 }

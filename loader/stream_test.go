@@ -329,9 +329,6 @@ func TestCounters(t *testing.T) {
 		if _, err := s.Next(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if w := pool.WaitingFor(cfg.Slots); w != Disk && w != Client {
-			t.Errorf("a stream whose reads are slow waits for %s", w)
-		}
 		for range 3 {
 			cfg.Slots.Put(newSlots(1, 10, cfg.Views[0])[0])
 			if _, err := s.Next(t.Context()); err != nil {
@@ -345,34 +342,44 @@ func TestCounters(t *testing.T) {
 		if stats := s.Stats(); stats.Batches != 4 {
 			t.Errorf("stats %+v", stats)
 		}
-		if limit := pool.limit(); limit != Disk {
-			t.Errorf("the pool is bound by %s, want disk", limit)
-		}
 	})
 }
 
-// TestLimitWhileReadsAreUnderWay looks at a pool before the first read, which takes long, has ended.
-func TestLimitWhileReadsAreUnderWay(t *testing.T) {
+// TestVerdictWhileReadsAreUnderWay looks at two streams of a pool before the first reads of one of them, which take long, have ended. That
+// one waits for the disk, the other does not, and workers without work count their time as reading.
+func TestVerdictWhileReadsAreUnderWay(t *testing.T) {
 	onTestClock(t, func(t *testing.T) {
-		set := newMemorySet(t, 4)
-		set.delay = time.Second
+		set, fast := newStoredSet(t, 4), newMemorySet(t, 1<<10)
+		set.delay, fast.delay = 10*time.Second, time.Millisecond
 		pool := newTestPool(t, 2)
-		s, err := pool.NewStream(testStream(t, set, plan.Config{Samples: 4, BatchSize: 2}, 1))
+		slowConfig := testStream(t, set, plan.Config{Samples: 4, BatchSize: 2}, 1)
+		s, err := pool.NewStream(slowConfig)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		if time.Sleep(set.delay / 2); pool.Reading() != set.delay {
-			t.Errorf("two reads have taken %v, want %v", pool.Reading(), set.delay)
+		if time.Sleep(time.Second); pool.Reading() != 2*time.Second {
+			t.Errorf("two workers have waited for reads for %v", pool.Reading())
 		}
-		if limit := pool.limit(); limit != Disk {
-			t.Errorf("the pool is bound by %s, want disk", limit)
+		fastConfig := testStream(t, fast, plan.Config{Samples: 1 << 10, BatchSize: 8}, 3)
+		other, err := pool.NewStream(fastConfig)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer other.Close()
+		go drain(t, other, fastConfig)
+		time.Sleep(200 * time.Millisecond)
+		if slow, fast := pool.WaitingFor(slowConfig.Slots), pool.WaitingFor(fastConfig.Slots); slow != Disk || fast != CPU {
+			t.Errorf("the streams wait for %s and %s, want disk and cpu", slow, fast)
 		}
 		if _, err := s.Next(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if c := pool.Counters(); pool.Reading() != 0 || c.Read != 2*set.delay {
-			t.Errorf("after the reads: %v are under way, counters %+v", pool.Reading(), c)
+		if c := pool.Counters(); c.Read < 18*time.Second || c.Read > 20*time.Second {
+			t.Errorf("after the reads: counters %+v", c)
+		}
+		if w := pool.WaitingFor(slowConfig.Slots); w != Client {
+			t.Errorf("a stream whose batches are ready waits for %s", w)
 		}
 	})
 }

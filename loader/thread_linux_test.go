@@ -3,7 +3,6 @@ package loader
 import (
 	"errors"
 	"runtime"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,8 +27,7 @@ func TestTurnCostsProcessorTimeAndReads(t *testing.T) {
 		defer stream.Close()
 		runtime.LockOSThread() // its clock is read
 		defer runtime.UnlockOSThread()
-		var waited atomic.Int64
-		turn := p.scheduler.next(localWorker{}, turn{}, &waited)
+		turn := p.scheduler.next(localWorker{}, turn{}, new(counters))
 		turn.work.work(p.newWorker(new(counters)), &turn)
 		if turn.cost <= 2*set.delay || turn.cost > 3*set.delay || time.Since(turn.began) != 2*(set.delay+time.Hour) {
 			t.Errorf("a turn of %v costs %v", time.Since(turn.began), turn.cost)

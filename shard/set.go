@@ -241,14 +241,21 @@ func (s *Set) Fetch(i int, buf []byte) ([]byte, error) {
 	return bytes, nil
 }
 
-// Check returns sample i, as Read does, from the result of Fetch. The goroutine that decodes the record calls it, so that the bytes come
-// into the caches of one processor alone.
+// Check returns sample i from the result of Fetch, if that has its checksum. The goroutine that decodes the record calls it, so that the
+// bytes come into the caches of one processor alone. It does not read: after an error that is not a store's, another Fetch may give the
+// right bytes, as no cache keeps the wrong ones.
 func (s *Set) Check(i int, bytes []byte, err error) (Record, error) {
 	r, record, openErr := s.reader(i)
 	if openErr != nil {
 		return Record{}, openErr
 	}
-	rec, err := r.record(record, r.Entry(record), bytes, err)
+	e, rec := r.Entry(record), Record{}
+	if err == nil {
+		rec, err = r.check(e, bytes)
+	}
+	if _, remote := errors.AsType[*storage.RemoteError](err); err != nil && !remote {
+		forget(r.file, e.Offset, e.length())
+	}
 	return rec, named(err, record, i)
 }
 

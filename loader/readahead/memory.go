@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"unsafe"
 
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/storage"
@@ -12,6 +13,9 @@ import (
 
 const (
 	pageBytes = 4096 // leases are of whole pages, for direct reads
+	// A queue may hold shareOfFree times as much memory as is free: one alone four fifths of all, two four ninths each. So one that holds
+	// its memory for long, as its reads hang or its client is slow, leaves a part to those that come later.
+	shareOfFree = 4
 	// processorsReading are for the goroutine that asks for the next samples: a decoding thread can delay it by up to 10 ms.
 	processorsReading = 1
 	// processorsBlocked are for goroutines that wait in reads, which hold a processor each until Go takes it back, at a cost. Through a file
@@ -20,79 +24,120 @@ const (
 	processorsBlocked = 16
 )
 
-// A Pool has the memory that its queues read into. Each of them may hold an equal share of it.
+// A Pool has the memory that its queues read into, and limits how many reads of a set are in flight.
 type Pool struct {
 	max        int64
 	processors func(int) // optional
 
 	mu      sync.Mutex
 	changed sync.Cond
-	queues  []*Queue // queues that may have memory
-	arena   []byte   // nil until the first read; kept from then on
-	taken   []*Lease // those that have a part of the arena, in its order
-	told    int      // processors
-	spare   []*Lease // those that are free
+	queues  []*Queue         // queues that read
+	sets    map[Set]*reading // those with a queue, or with a read that has not ended
+	arena   []byte           // nil until the first read; kept from then on
+	free    int64            // bytes of it
+	beside  []byte           // memory beside it, for a sample that does not fit
+	taken   []*Lease         // those that have a part of the arena, in its order
+	spare   []*Lease         // those that are free
+	told    int              // processors
 }
 
+// A reading counts the reads of a set that are in flight, also for queues that are over, and the queues that read it.
+type reading struct{ inFlight, queues, users int }
+
+// shareOf is how many of so many reads each queue may have in flight.
+func (r *reading) shareOf(reads int) int { return max(1, reads/max(1, r.queues)) }
+
 // NewPool returns a pool of so many bytes. It calls processors, unless nil, with the number of processors that reading takes beside
-// the decoding ones: when the first queue reads, and with 0 after the last one.
+// the decoding ones: when the first queue reads, and with 0 once none reads any more.
 func NewPool(bytes int64, processors func(int)) *Pool {
-	p := &Pool{max: bytes &^ (pageBytes - 1), processors: processors}
+	p := &Pool{max: bytes &^ (pageBytes - 1), processors: processors, sets: map[Set]*reading{}}
+	p.free = p.max
 	p.changed.L = &p.mu
 	return p
 }
 
-// Open returns a queue, which is over once ctx ends. Nobody waits for it then.
+// Open returns a queue, which is over once ctx ends. Nobody waits for its reads then.
 func (p *Pool) Open(ctx context.Context, cfg Config) *Queue {
-	q := &Queue{pool: p, cfg: cfg, batch: -1, reads: 1, localShare: 1}
+	q := &Queue{pool: p, cfg: cfg, reads: 1, localShare: 1}
+	p.mu.Lock()
+	if q.set = p.sets[cfg.Set]; q.set == nil {
+		q.set = &reading{}
+		p.sets[cfg.Set] = q.set
+	}
+	q.set.users++
+	p.mu.Unlock()
 	context.AfterFunc(ctx, q.cancel)
 	go q.plan()
 	return q
 }
 
-// takeLocked gives a queue a lease with memory, or nil if its share or the memory is used up. fits is false if that will never change.
-func (p *Pool) takeLocked(q *Queue, need shard.Need) (l *Lease, fits bool) {
+// mayTakeLocked reports whether a queue may hold so many bytes more.
+func (p *Pool) mayTakeLocked(q *Queue, bytes int64) bool {
+	return q.held+bytes <= shareOfFree*(p.free-bytes)
+}
+
+// takeLocked gives a queue a lease with memory, or nil if its reads or the memory are used up. A queue that could not go on gets memory
+// beside the arena if no gap is large enough.
+func (p *Pool) takeLocked(q *Queue, need shard.Need) *Lease {
+	p.joinLocked(q, need.Blocks)
 	bytes := (need.Bytes + pageBytes - 1) &^ (pageBytes - 1)
-	if int64(bytes) > p.max || !p.joinLocked(q, need.Blocks) {
-		return nil, false
-	}
-	if q.held > 0 && q.held+int64(bytes) > p.shareLocked() {
-		return nil, true
+	if q.inFlight >= q.set.shareOf(q.reads) || q.set.inFlight >= q.reads ||
+		!q.urgentLocked() && !p.mayTakeLocked(q, int64(bytes)) {
+		return nil
 	}
 	from, place := 0, 0 // the first gap that is large enough
 	for place < len(p.taken) && p.taken[place].from-from < bytes {
 		from = p.taken[place].to
 		place++
 	}
-	if from+bytes > len(p.arena) {
-		return nil, true
+	fits := from+bytes <= len(p.arena)
+	if !fits && !q.urgentLocked() {
+		return nil
 	}
+	l := p.leaseLocked(q)
+	if fits {
+		l.from, l.to, l.buf = from, from+bytes, p.arena[from:from+bytes:from+bytes]
+		p.taken = slices.Insert(p.taken, place, l)
+		p.free -= int64(bytes)
+	} else {
+		l.buf = p.besideLocked(bytes)
+	}
+	q.held += int64(len(l.buf))
+	return l
+}
+
+// besideLocked returns memory beside the arena that begins at a page: the last one that was given back, if it is large enough.
+func (p *Pool) besideLocked(bytes int) []byte {
+	memory := p.beside
+	if p.beside = nil; cap(memory) < bytes {
+		memory = make([]byte, bytes+pageBytes)
+		memory = memory[-int(uintptr(unsafe.Pointer(&memory[0])))&(pageBytes-1):]
+	}
+	return memory[:bytes]
+}
+
+// leaseLocked returns a lease without memory.
+func (p *Pool) leaseLocked(q *Queue) (l *Lease) {
 	if n := len(p.spare); n > 0 {
 		l, p.spare = p.spare[n-1], p.spare[:n-1]
 	} else {
 		l = &Lease{}
 		l.run = l.read
 	}
-	*l = Lease{queue: q, from: from, to: from + bytes, run: l.run}
-	p.taken = slices.Insert(p.taken, place, l)
-	q.held += int64(bytes)
-	return l, true
+	*l = Lease{queue: q, run: l.run}
+	return l
 }
 
-// shareLocked is how many bytes each queue may hold.
-func (p *Pool) shareLocked() int64 { return p.max / int64(max(1, len(p.queues))) }
-
-// joinLocked makes q one of the queues that have a share, unless the system has no memory.
-func (p *Pool) joinLocked(q *Queue, blocks bool) bool {
+// joinLocked makes q one of the queues that read.
+func (p *Pool) joinLocked(q *Queue, blocks bool) {
 	if slices.Contains(p.queues, q) {
-		return true
+		return
 	}
-	if p.arena == nil {
+	if p.arena == nil && p.max > 0 {
 		var err error
 		if p.arena, err = storage.NewMemory(int(p.max)); err != nil {
-			slog.Warn("samples are not read ahead: there is no memory for that", "bytes", p.max, "error", err)
-			p.max = 0
-			return false
+			slog.Warn("one sample is read ahead at a time: there is no memory for more", "bytes", p.max, "error", err)
+			p.max, p.free = 0, 0
 		}
 	}
 	processors := processorsReading
@@ -101,28 +146,50 @@ func (p *Pool) joinLocked(q *Queue, blocks bool) bool {
 	}
 	p.tell(max(processors, p.told))
 	p.queues = append(p.queues, q)
-	return true
+	q.set.queues++
 }
 
 // giveLocked takes a lease and its memory back.
 func (p *Pool) giveLocked(l *Lease) {
-	i := slices.Index(p.taken, l)
-	p.taken = slices.Delete(p.taken, i, i+1)
+	if l.to > l.from {
+		i := slices.Index(p.taken, l)
+		p.taken = slices.Delete(p.taken, i, i+1)
+		p.free += int64(l.to - l.from)
+	} else if len(l.buf) > 0 {
+		p.beside = l.buf
+	}
 	p.spare = append(p.spare, l)
-	l.queue.held -= int64(l.to - l.from)
-	p.leaveLocked(l.queue)
+	if len(l.buf) > 0 {
+		l.queue.held -= int64(len(l.buf))
+		l.buf, l.bytes = nil, nil
+		p.leaveLocked(l.queue)
+	}
 }
 
-// leaveLocked takes a queue's share from it if nothing is planned or held any more, and wakes the planners that have enough to go on with.
+// endLocked notes that reads of a queue's set have ended, and forgets a set that is read no more.
+func (p *Pool) endLocked(q *Queue, reads int) {
+	if q.set.inFlight -= reads; q.set.users == 0 && q.set.inFlight == 0 {
+		delete(p.sets, q.cfg.Set)
+	}
+}
+
+// leaveLocked notes that a queue reads no more if it rests and holds no memory, and wakes the planners that have enough to go on with.
 func (p *Pool) leaveLocked(q *Queue) {
-	if q.planned && q.held == 0 {
-		p.queues = slices.DeleteFunc(p.queues, func(other *Queue) bool { return other == q })
+	if i := slices.Index(p.queues, q); i >= 0 && q.resting && q.held == 0 {
+		p.queues = slices.Delete(p.queues, i, i+1)
+		q.set.queues--
 	}
 	if len(p.queues) == 0 {
+		p.beside = nil
 		p.tell(0)
 	}
-	for _, other := range p.queues {
-		other.wakeLocked()
+	p.wakeLocked()
+}
+
+// wakeLocked wakes the planners that have enough to go on with.
+func (p *Pool) wakeLocked() {
+	for _, q := range p.queues {
+		q.wakeLocked()
 	}
 }
 

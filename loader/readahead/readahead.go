@@ -1,42 +1,42 @@
 // Package readahead reads records before they are due, in the order of a plan, into memory that it owns, unless the page cache has them.
+// Its goroutines are the only ones that wait for storage: a worker gets samples whose bytes are there.
 //
-// A [Queue] reads for one stream. It knows samples by their numbers, 0, 1, 2 … in the order of the plan. Its planner, a goroutine, goes
-// along the plan. It skips the samples that need no waiting. For each of the others it waits until there is memory, puts a lease into
-// the queue, and starts a goroutine that reads.
+// A [Queue] reads for one stream. Its planner, a goroutine, goes along the plan, ahead of the batches that the stream publishes. It gives each
+// sample that workers are likely to make a lease: of memory, which a goroutine reads into, or without memory if the sample can be
+// read in place. Workers take what is at hand, in any order. Remotes take samples from the end of a batch. The states of a sample:
 //
-// A worker calls Begin for the samples that it comes to, then Take for each of them. Take removes the sample's lease from the queue
-// after waiting for its read, and checks the record. The worker itself reads the samples that have no lease. Release gives the memory of a
-// lease back. A lease is dropped once a remote has made its sample, or the queue is over.
-//
-//	want ──► in the queue ──Take──► the worker's ──Release──► free
-//	              │                                            ▲
-//	              └──drop, then the end of its read────────────┘
+//	                              lease with memory           read                    Take               Take, later
+//	planned ──► not planned yet ──────────┬──────────► in flight ──────► at hand ──────────► a worker's ───────────► made
+//	                ▲    │                └── lease without memory ──────────▲                    │
+//	                │    └── TakeLast, also of what is in flight or at hand ──────► a remote's ───┼───────────────► made
+//	                └──────────────── Again: it could not be made ─────────────────────┴─────────┘
 //
 // What holds:
 //
-//   - Samples get leases in the order of the plan, so reads begin in that order.
-//   - A sample that a worker has begun gets no lease any more. So it is read once, and a worker waits only for reads that have begun.
-//   - A queue holds no more memory than its share, or that of a single larger sample.
-//   - Memory stays reserved until the read into it has ended, even if that takes a hung disk forever. Nobody waits for it.
-//   - After readyMax consecutive samples that need no waiting the planner pauses, once no lease is in the queue. Then no worker locks
-//     anything. Probe notices when that changes.
+//   - A worker waits for nothing: it takes samples at hand alone. One whose storage can hang is at hand in a lease's memory only.
+//   - Samples of a batch get leases in order, so reads begin in the order of the plan.
+//   - Every sample that workers have to make comes to hand, or Down says that its storage does not answer. Landed says that one has come.
+//   - A queue holds at most [shareOfFree] times what is free, and its set has at most as many reads in flight as pay. So what hangs
+//     keeps memory and reads from no other. Memory stays reserved until the read into it has ended, even if that takes a hung disk forever.
+//   - After readyMax consecutive samples in memory, once the queue holds none, the planner pauses. Batches that are published
+//     then are warm: workers take their samples by a counter, without a lock. Publish notices when that changes.
 //
-// Everything is guarded by the mutex of the pool. One condition wakes planners, and workers that wait for a read. An event wakes a
-// planner only if a sixteenth of each limit is free, since to wake it for each sample would cost more than the reads.
+// Everything else is guarded by the mutex of the pool, which a worker takes once for some samples. One condition wakes planners. An event
+// wakes a planner only if a sixteenth of each limit is free, since to wake it for each sample would cost more than the reads.
 package readahead
 
 import (
 	"cmp"
-	"context"
 	"math"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/imgfeed/imgfeed/shard"
 )
 
 const (
-	// After readyMax samples in a row that need no waiting the planner pauses, and checks only every probeEvery-th sample.
+	// After readyMax samples in a row that need no waiting the planner pauses, and Publish checks only every probeEvery-th sample.
 	readyMax   = 256
 	probeEvery = 16
 	// samplesPerRead is how many samples may be read ahead for each read that may be in flight.
@@ -47,160 +47,198 @@ const (
 
 // A Set is where records are read from. See the methods of [shard.Set] with these names.
 type Set interface {
+	MayHang() bool
 	WillNeed(i int) (shard.Need, error)
 	Fetch(i int, buf []byte) ([]byte, error)
 	Check(i int, bytes []byte, err error) (shard.Record, error)
 	Waited(i int)
 }
 
-// A Config says what a queue reads.
+// A Config says what a queue reads, and who hears of it.
 type Config struct {
 	Set       Set
 	Batches   int
 	BatchSize int
-	// Batch returns the samples of a batch, in the memory of buf if they fit. Those of batch k are numbered from k·BatchSize on.
+	// Batch returns the samples of a batch, in the memory of buf if they fit.
 	Batch func(k int, buf []int) []int
+	// Landed is called when a sample of a published batch has come to hand.
+	Landed func()
+	// Waits is called when the stream begins to wait for its storage, and when that ends: the published batches miss samples, and none is
+	// at hand. It must not call the queue.
+	Waits func(waits bool)
+	// Down is called if that lasts so long that the storage is down: it has not read a sample of a published batch.
+	Down func(index int, after time.Duration)
 }
 
-// A Queue reads the samples of one plan ahead. Its methods may be called by many goroutines at a time.
+// A Queue reads the samples of one plan ahead. Its methods may be called by many goroutines at a time, but Publish.
 type Queue struct {
 	pool   *Pool
 	cfg    Config
-	paused atomic.Bool // samples are in memory: nothing is read ahead, and nothing is in the queue
-	probed int         // samples that Probe was given
+	paused atomic.Bool // samples are in memory: nothing is read ahead
+	probed int         // samples that Publish was given
 
 	// Guarded by the pool's mutex.
-	next       int64 // the sample to plan next
-	batch      int   // the batch that indices are of
-	indices    []int
-	ready      int      // samples in a row that need no waiting
-	leases     []*Lease // sorted by number
-	begun      int64    // workers have begun the samples before this one
-	localShare float64  // moving average of the part of a batch that workers take and remotes do not
-	reads      int      // the most reads in flight
+	set        *reading
+	batches    []*Batch // planned or published, in the plan's order, until they are finished
+	unplanned  int      // the first of them that may have samples to plan
+	next       int      // the batch of the plan that follows them
+	spare      []*Batch
+	looked     *Batch // need is of a sample of it
+	sample     Sample // that one
+	need       shard.Need
+	ready      int     // samples in a row that are in memory
+	ahead      int     // leases in the batches
+	localShare float64 // moving average of the part of a batch that workers take and remotes do not
+	reads      int     // the most reads in flight
 	inFlight   int
 	held       int64 // bytes
-	waiting    bool  // the planner waits, and is not paused
+	waiting    bool  // the planner waits for room
+	resting    bool  // the planner has nothing to plan: it is paused or at the end
 	started    bool  // the first reads have begun, or it is known that no sample needs one
 	over       bool  // ctx has ended
-	planned    bool  // the planner has ended
-}
 
-// A Lease is a sample that was read ahead.
-type Lease struct {
-	Record   shard.Record
-	queue    *Queue
-	landed   bool // its read has ended
-	awaited  bool // a worker waits for it
-	number   int64
-	index    int
-	from, to int // its part of the arena, of whole pages
-	bytes    []byte
-	err      error
-	run      func() // read, made once
+	missing  int         // samples of published batches that are on their way
+	atHand   int         // those that can be taken
+	since    time.Time   // the stream waits for its storage
+	patience *time.Timer // runs meanwhile, if the storage does not end its reads itself
+	limit    time.Duration
 }
 
 // plan is the planner's life. It holds the mutex, except to look at a sample and to wait.
 func (q *Queue) plan() {
 	q.pool.mu.Lock()
 	defer q.pool.mu.Unlock()
-	for q.awaitWindowLocked() {
-		index, local, more := q.sampleLocked()
-		if !more {
-			break
+	for !q.over {
+		b, s := q.pickLocked()
+		if q.waiting = false; b != nil && (q.looked != b || q.sample != s) {
+			q.lookLocked(b, s)
+			continue
 		}
-		if local {
-			q.pool.mu.Unlock()
-			need, err := q.cfg.Set.WillNeed(index)
-			q.pool.mu.Lock()
-			if err != nil || need.Ready { // an error is the worker's to find
-				q.ready++
-			} else {
-				q.ready = 0
-				q.wantLocked(index, need)
-			}
+		if b != nil && q.leaseLocked(b, s) {
+			continue
 		}
-		q.next++
+		q.startLocked()
+		if q.waiting = !q.resting; q.resting {
+			q.pool.leaveLocked(q)
+		}
+		q.pool.changed.Wait()
 	}
-	q.planned = true
-	q.startLocked()
-	q.pool.leaveLocked(q)
 }
 
-// sampleLocked returns the next sample, and whether a worker is likely to take it: all but those at the end of a batch, where remotes
-// took as many of the last batches. more is false at the end of the plan.
-func (q *Queue) sampleLocked() (index int, local, more bool) {
-	size := int64(q.cfg.BatchSize)
-	batch, position := int(q.next/size), int(q.next%size)
-	if batch >= q.cfg.Batches {
-		return 0, false, false
+// pickLocked returns the sample to plan next and its batch, or nil if there is none now.
+func (q *Queue) pickLocked() (*Batch, Sample) {
+	if q.ready >= readyMax && q.held == 0 && !q.cfg.Set.MayHang() {
+		q.pauseLocked()
 	}
-	if batch != q.batch {
-		q.batch, q.indices = batch, q.cfg.Batch(batch, q.indices)
+	full := q.ahead >= q.windowLocked()
+	for q.resting = false; ; {
+		for ; q.unplanned < len(q.batches); q.unplanned++ {
+			b := q.batches[q.unplanned]
+			if s, more := b.nextLocked(); more {
+				if full && q.ready < readyMax && !s.again { // Samples in memory take no room.
+					return nil, s
+				}
+				return b, s
+			}
+		}
+		if q.resting = q.paused.Load() || q.next >= q.cfg.Batches; q.resting || full {
+			return nil, Sample{}
+		}
+		b := q.newLocked()
+		b.indices = q.cfg.Batch(q.next, b.indices)
+		q.addLocked(b, q.next)
 	}
-	n := len(q.indices)
-	if position >= n { // a short batch, which in a plan of buckets need not be the last
-		return 0, false, batch+1 < q.cfg.Batches
+}
+
+// pauseLocked begins a pause. Batches that are not published yet become warm.
+func (q *Queue) pauseLocked() {
+	q.ready = 0
+	q.paused.Store(true)
+	for _, b := range q.batches {
+		if !b.published {
+			b.dropLocked(func(*Lease) bool { return true })
+			b.warm, b.planned, b.likely = true, 0, 0
+			b.left.Store(0)
+			b.dry.Store(false)
+		}
 	}
-	return q.indices[position], position < int(float64(n)*q.localShare*9/8)+n/32, true
+}
+
+// newLocked returns a batch to add.
+func (q *Queue) newLocked() *Batch {
+	n := len(q.spare)
+	if n == 0 {
+		return &Batch{queue: q}
+	}
+	b := q.spare[n-1]
+	q.spare = q.spare[:n-1]
+	return b
+}
+
+// addLocked adds a batch with its samples. While the queue is not paused, the samples at the end are left to remotes, if these took as many
+// of the last batches.
+func (q *Queue) addLocked(b *Batch, number int) {
+	n := len(b.indices)
+	b.number, b.warm, b.published, b.planned, b.likely, b.again, b.workers = number, q.paused.Load(), false, 0, 0, b.again[:0], 0
+	b.taken.Store(0)
+	b.dry.Store(false)
+	if b.left.Store(0); !b.warm {
+		b.left.Store(int64(n))
+		b.likely = min(n, int(float64(n)*q.localShare*9/8)+n/32)
+	}
+	q.batches, q.next = append(q.batches, b), number+1
+}
+
+// lookLocked asks what the sample to plan next takes.
+func (q *Queue) lookLocked(b *Batch, s Sample) {
+	q.looked, q.sample = b, s
+	q.pool.mu.Unlock()
+	need, err := q.cfg.Set.WillNeed(s.Index)
+	q.pool.mu.Lock()
+	q.need = need
+	q.need.Ready = need.Ready || err != nil // an error is the worker's to find
+	if need.Timeout > q.limit {
+		if q.limit = need.Timeout; q.waitsLocked() {
+			q.patience.Reset(q.limit)
+		}
+	}
+}
+
+// leaseLocked gives the sample to plan next a lease and begins its read. It returns false if there is no room for that now.
+func (q *Queue) leaseLocked(b *Batch, s Sample) bool {
+	if q.need.Ready {
+		q.ready++
+		q.looked = nil
+		l := q.pool.leaseLocked(q)
+		l.landed = true
+		if b.planLocked(l, s); b.published {
+			q.pool.mu.Unlock()
+			q.cfg.Landed()
+			q.pool.mu.Lock()
+		}
+		return true
+	}
+	q.ready, q.reads = 0, max(1, q.need.ReadsMax)
+	l := q.pool.takeLocked(q, q.need)
+	if l == nil {
+		return false
+	}
+	q.looked = nil
+	b.planLocked(l, s)
+	q.inFlight++
+	q.set.inFlight++
+	go l.run()
+	return true
 }
 
 // windowLocked is how many samples the planner looks ahead at most.
-func (q *Queue) windowLocked() int64 { return int64(max(readyMax, q.reads*samplesPerRead)) }
+func (q *Queue) windowLocked() int { return max(readyMax, q.reads*samplesPerRead) }
 
-// awaitWindowLocked waits until the next sample is to be planned, and returns false once the queue is over.
-func (q *Queue) awaitWindowLocked() bool {
-	if q.next >= readyMax {
-		q.startLocked()
-	}
-	return q.waitLocked(func() bool {
-		if q.ready >= readyMax && len(q.leases) == 0 {
-			q.ready = 0
-			q.paused.Store(true)
-		}
-		q.next = max(q.next, q.begun)
-		return !q.paused.Load() && q.next-q.begun < q.windowLocked()
-	})
-}
-
-// wantLocked waits for memory and starts to read the next sample, unless workers have come to it meanwhile or it is too large.
-func (q *Queue) wantLocked(index int, need shard.Need) {
-	q.reads = max(1, need.ReadsMax)
-	q.waitLocked(func() bool {
-		if q.begun > q.next {
-			return true
-		}
-		if q.inFlight >= q.reads {
-			return false
-		}
-		l, fits := q.pool.takeLocked(q, need)
-		if l == nil {
-			return !fits
-		}
-		l.number, l.index = q.next, index
-		q.leases = append(q.leases, l)
-		q.inFlight++
-		go l.run()
-		return true
-	})
-}
-
-// waitLocked lets the planner wait until done returns true. It returns false once the queue is over.
-func (q *Queue) waitLocked(done func() bool) bool {
-	for !q.over && !done() {
-		q.waiting = !q.paused.Load()
-		q.startLocked()
-		q.pool.changed.Wait()
-	}
-	q.waiting = false
-	return !q.over
-}
-
-// wakeLocked wakes the planner if it waits and has enough to go on with.
+// wakeLocked wakes the planner if it waits for room and has enough to go on with.
 func (q *Queue) wakeLocked() {
-	window := q.windowLocked()
-	if q.waiting && q.next-q.begun <= window-window/slackShare && q.inFlight <= q.reads-max(1, q.reads/slackShare) &&
-		q.held <= q.pool.shareLocked()*(slackShare-1)/slackShare {
+	window, reads := q.windowLocked(), q.set.shareOf(q.reads)
+	if q.waiting && (q.urgentLocked() || q.ahead <= window-window/slackShare && q.inFlight <= reads-max(1, reads/slackShare) &&
+		q.set.inFlight < q.reads && q.pool.mayTakeLocked(q, q.held/slackShare)) {
 		q.waiting = false
 		q.pool.changed.Broadcast()
 	}
@@ -214,53 +252,69 @@ func (q *Queue) startLocked() {
 	}
 }
 
-// read reads a sample. It is a goroutine of its own.
-func (l *Lease) read() {
-	q, p := l.queue, l.queue.pool
-	bytes, err := q.cfg.Set.Fetch(l.index, p.arena[l.from:l.to:l.to])
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	q.inFlight--
-	if _, wanted := q.find(l.number); !wanted {
-		p.giveLocked(l)
-		return
+func (q *Queue) waitsLocked() bool { return q.missing > 0 && q.atHand == 0 && !q.over }
+
+// urgentLocked reports whether nothing comes to hand unless another sample is read.
+func (q *Queue) urgentLocked() bool { return q.held == 0 || q.inFlight == 0 && q.waitsLocked() }
+
+// waitLocked notes that the stream begins to wait for its storage, or that the wait ends.
+func (q *Queue) waitLocked(waits bool) {
+	q.cfg.Waits(waits)
+	q.since = time.Now()
+	switch {
+	case waits && q.patience == nil:
+		q.patience = time.AfterFunc(cmp.Or(q.limit, math.MaxInt64), q.giveUp)
+	case waits && q.limit > 0:
+		q.patience.Reset(q.limit)
+	case !waits:
+		q.patience.Stop()
 	}
-	l.landed, l.bytes, l.err = true, bytes, err
-	if l.awaited || q.inFlight == 0 {
-		p.changed.Broadcast()
+	if q.wakeLocked(); waits {
+		q.cfg.Set.Waited(q.missedLocked())
 	}
-	q.wakeLocked()
 }
 
-// find returns the place in the queue of the first lease from a number on.
-func (q *Queue) find(number int64) (place int, found bool) {
-	return slices.BinarySearchFunc(q.leases, number, func(l *Lease, number int64) int { return cmp.Compare(l.number, number) })
-}
-
-// dropLocked takes the leases of some samples, which nobody will take, out of the queue. Reads that have not ended give theirs back later.
-func (q *Queue) dropLocked(first, end int64) {
-	i, _ := q.find(first)
-	j, _ := q.find(end)
-	for _, l := range q.leases[i:j] {
-		if l.landed {
-			q.pool.giveLocked(l)
+// missedLocked returns the first sample that published batches miss.
+func (q *Queue) missedLocked() (index int) {
+	for _, b := range q.batches {
+		if s, more := b.nextLocked(); b.published && len(b.leases) > 0 {
+			return b.leases[0].Index
+		} else if b.published && more {
+			return s.Index
 		}
 	}
-	q.leases = slices.Delete(q.leases, i, j)
+	return 0
+}
+
+// giveUp ends the wait of a stream whose storage has not answered for so long.
+func (q *Queue) giveUp() {
+	q.pool.mu.Lock()
+	after, down, index := time.Since(q.since), q.waitsLocked() && q.limit > 0, q.missedLocked()
+	q.pool.mu.Unlock()
+	if down = down && after >= q.limit; down {
+		q.cfg.Down(index, after)
+	}
 }
 
 // cancel ends the queue.
 func (q *Queue) cancel() {
 	q.pool.mu.Lock()
 	defer q.pool.mu.Unlock()
-	q.over = true
-	q.dropLocked(0, math.MaxInt64)
+	if q.waitsLocked() {
+		q.waitLocked(false)
+	}
+	q.over, q.resting = true, true
+	for _, b := range q.batches {
+		b.dropLocked(func(*Lease) bool { return true })
+	}
+	q.set.users--
+	q.pool.endLocked(q, 0)
+	q.pool.leaveLocked(q)
 	q.pool.changed.Broadcast()
 }
 
-// Await waits until the first reads have begun, as many as may be in flight, or until it is known that no sample needs one. Workers
-// that come before that would read by themselves, one sample after the other. If ended is true, it also waits until every read that the
-// memory allows has ended.
+// Await waits until the first reads have begun, as many as may be in flight, or until it is known that no sample needs one. Batches that
+// are published before that are not warm. If ended is true, it also waits until no read is in flight.
 func (q *Queue) Await(ended bool) {
 	q.pool.mu.Lock()
 	defer q.pool.mu.Unlock()
@@ -272,94 +326,31 @@ func (q *Queue) Await(ended bool) {
 // Paused reports whether samples are in memory, so that nothing is read ahead.
 func (q *Queue) Paused() bool { return q.paused.Load() }
 
-// Begin notes that a worker comes to the samples before a number.
-func (q *Queue) Begin(number int64) {
-	if q.paused.Load() {
-		return // Probe gives the number when the pause ends.
-	}
-	q.pool.mu.Lock()
-	defer q.pool.mu.Unlock()
-	q.begun = max(q.begun, number)
-	q.wakeLocked()
-}
-
-// Take returns the lease of a sample that was read ahead, which is to be released, or why it could not be read, after waiting for the
-// read. The caller is to read a sample that has no lease.
-func (q *Queue) Take(number int64) (*Lease, error) {
-	if q.paused.Load() {
-		return nil, nil
-	}
-	l, err := q.await(number)
-	if l == nil {
-		return nil, err
-	}
-	if l.Record, err = q.cfg.Set.Check(l.index, l.bytes, l.err); err != nil {
-		l.Release()
-		return nil, err
-	}
-	return l, nil
-}
-
-// await takes a sample's lease out of the queue, after waiting for its read.
-func (q *Queue) await(number int64) (*Lease, error) {
-	q.pool.mu.Lock()
-	defer q.pool.mu.Unlock()
-	place, found := q.find(number)
-	if !found {
-		return nil, nil
-	}
-	l := q.leases[place]
-	if !l.landed {
-		q.cfg.Set.Waited(l.index)
-	}
-	for !l.landed && !q.over {
-		l.awaited = true
-		q.pool.changed.Wait()
-	}
-	if q.over {
-		return nil, context.Canceled
-	}
-	place, _ = q.find(number)
-	q.leases = slices.Delete(q.leases, place, place+1)
-	return l, nil
-}
-
-// Release gives the memory back. A lease that is nil has none.
-func (l *Lease) Release() {
-	if l != nil {
-		p := l.queue.pool
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.giveLocked(l)
-	}
-}
-
-// Finish notes that a batch is finished, and how many of its samples workers took. Remotes took the others: what was read of those is given
-// back. first is the number of the batch's first sample.
-func (q *Queue) Finish(first int64, samples, workers int) {
-	q.pool.mu.Lock()
-	defer q.pool.mu.Unlock()
-	q.localShare += (float64(workers)/float64(samples) - q.localShare) / 4
-	q.dropLocked(first, first+int64(samples))
-}
-
-// Probe looks at some of a batch's samples while the queue is paused, and ends the pause if they are in memory no longer. Workers have
-// begun no sample from next on, and do not before Probe returns. It is for one goroutine at a time.
-func (q *Queue) Probe(indices []int, next int64) {
-	if !q.paused.Load() {
-		return
-	}
+// Publish returns the next batch of the plan, for workers and remotes. While the queue is paused it looks at some of its samples, and
+// ends the pause if they are in memory no longer. The memory of old is used again, if not nil. It is for one goroutine at a time.
+func (q *Queue) Publish(number int, indices []int, old *Batch) *Batch {
 	for _, index := range indices {
-		if q.probed++; q.probed%probeEvery > 0 {
-			continue
-		}
-		if need, err := q.cfg.Set.WillNeed(index); err == nil && !need.Ready {
-			q.pool.mu.Lock()
-			defer q.pool.mu.Unlock()
-			q.begun = max(q.begun, next)
-			q.paused.Store(false)
-			q.pool.changed.Broadcast()
-			return
+		if q.probed++; q.paused.Load() && q.probed%probeEvery == 0 {
+			if need, err := q.cfg.Set.WillNeed(index); err == nil && !need.Ready {
+				q.paused.Store(false)
+			}
 		}
 	}
+	q.pool.mu.Lock()
+	defer q.pool.mu.Unlock()
+	if old != nil {
+		q.spare = append(q.spare, old)
+	}
+	i, planned := slices.BinarySearchFunc(q.batches, number, func(b *Batch, number int) int { return cmp.Compare(b.number, number) })
+	if !planned {
+		b := q.newLocked()
+		b.indices = append(b.indices[:0], indices...)
+		q.addLocked(b, number)
+	}
+	b := q.batches[i]
+	b.countLocked(func() { b.published = true })
+	if !b.warm {
+		q.pool.changed.Broadcast()
+	}
+	return b
 }
