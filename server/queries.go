@@ -2,12 +2,14 @@ package server
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
 
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/loader/plan"
+	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/encoding/registry"
 	"github.com/imgfeed/imgfeed/transform"
 )
@@ -108,6 +110,18 @@ func (s *session) classes(m classesRequest) error {
 	return s.connection.send(classesReply{First: m.First, Count: len(classes), Classes: some})
 }
 
+// do does something with each of n samples of the set: in turn with the streams, or here if reading may hang, since a worker does not wait.
+func (s *session) do(n int, do func(engine *transform.Engine, i int) error) (err error) {
+	if !s.set.dataset.MayHang() {
+		return s.server.pool.Do(s.connection.ctx, n, do)
+	}
+	engine := transform.NewEngine(transform.ActiveLevel())
+	for i := 0; i < n && err == nil; i++ {
+		err = cmp.Or(s.connection.ctx.Err(), shard.Guard(func() error { return do(engine, i) }))
+	}
+	return err
+}
+
 // sampleReply answers [sampleRequest]. Height · Width · 3 bytes follow it: RGB, row after row.
 type sampleReply struct {
 	Index  int   `json:"index"`
@@ -119,7 +133,7 @@ type sampleReply struct {
 func (s *session) sample(index int) error {
 	var image loader.Picture
 	var label int32
-	err := s.server.pool.Do(s.connection.ctx, 1, func(*transform.Engine, int) (err error) {
+	err := s.do(1, func(*transform.Engine, int) (err error) {
 		image, label, err = loader.Whole(s.set.dataset, index)
 		return err
 	})
@@ -199,7 +213,7 @@ func (s *session) records(m recordsRequest) error {
 		}
 	}
 	reply := recordsReply{Epoch: m.Epoch, Records: make([]json.RawMessage, len(m.Indices))}
-	err := s.server.pool.Do(s.connection.ctx, len(m.Indices), func(engine *transform.Engine, i int) error {
+	err := s.do(len(m.Indices), func(engine *transform.Engine, i int) error {
 		record, err := loader.Recorded(s.set.dataset, engine, s.views, s.plan.Seed, int(m.Epoch), m.Indices[i], m.Repetitions[i], m.View)
 		reply.Records[i] = json.RawMessage(record)
 		return err
