@@ -22,7 +22,7 @@ type storeFlags struct {
 
 func (f *storeFlags) register(flags *pflag.FlagSet) {
 	f.client = storage.NewClient()
-	flags.Var(durationFlag(&f.client.Timeout, time.Second), "store-timeout", "longest wait for an answer of remote storage, and for sets to be found there")
+	flags.Var(durationFlag(&f.client.Timeout, time.Second), "store-timeout", "longest wait for an answer of remote storage or of a mounted file system, and for sets to be found there")
 	flags.StringArrayVar(&f.client.Sources, "allow-source", nil, cliutil.AllowSource)
 	flags.Var(cliutil.Int(&f.requests, 0, 1024), "store-requests", "limit of concurrent requests to the storage of a set; as many as it answers well are made (default 512)")
 	flags.StringVar(&f.cache, "cache", "", "folder of your own that keeps data of buckets and web servers, for all your servers on this machine")

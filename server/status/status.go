@@ -208,13 +208,13 @@ func (s *Session) Judge(threads int, set *Set, store *Store, feeders *Feeders) {
 			s.Verdict = "the client is the limit: it reads batches from its socket more slowly than they are made"
 		}
 	case loader.Disk:
-		s.Verdict = "the disk is the limit: threads spent most of their time reading"
+		s.Verdict = "the disk is the limit: most of the time batches waited for reads"
 		s.Advice = "Put the set on a faster disk, or give the machine memory for it." + pixels
 		if store != nil {
 			s.Advice = "All comes from the cache: put that on a faster disk, or give the machine memory for it." + pixels
 		}
 	case loader.Store:
-		s.Verdict = "the store is the limit: threads spent most of their time waiting for the bucket or web server"
+		s.Verdict = "the store is the limit: most of the time batches waited for the bucket or web server"
 		s.Advice = store.advice(pixels)
 	case loader.CPU:
 		s.Verdict = fmt.Sprintf("the CPU is the limit: %s most of the time decoding and resizing",
