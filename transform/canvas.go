@@ -39,6 +39,7 @@ type canvas struct {
 	params Params
 	log    *recorder // nil if the work is not recorded
 	part   int       // index of the view among those of one list
+	tensor bool      // operations have torchvision's bits on tensors, not those on images of Pillow
 
 	targets *Targets // what follows the image; nil if nothing does
 
@@ -89,6 +90,9 @@ func (c *canvas) resize(w, h int, method resizing) error {
 	}
 	if c.targets != nil {
 		c.targets.resize(w, h)
+	}
+	if c.tensor {
+		method.algorithm = resample.Torch
 	}
 	if c.step.resize(w, h, method) {
 		return nil

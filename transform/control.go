@@ -20,7 +20,7 @@ func readOps(d *parameter, raw json.RawMessage, p *parameters, field reflect.Val
 	if p.nesting >= nestingMax {
 		return fmt.Errorf("%s are nested more than %d deep", d.name, nestingMax)
 	}
-	ops, err := parseNested(raw, p.resampler, p.nesting+1)
+	ops, err := parseNested(raw, parameters{resampler: p.resampler, nesting: p.nesting + 1, tensor: p.tensor})
 	if err != nil {
 		return fmt.Errorf("%s: %w", d.name, err)
 	}

@@ -94,6 +94,7 @@ type parameters struct {
 	values    map[string]json.RawMessage
 	resampler Resampler // default of operations that resize
 	nesting   int       // number of operations around this one
+	tensor    bool      // the image is a tensor
 }
 
 // isNull reports whether a value is missing or null, which counts as missing.

@@ -19,7 +19,7 @@ var everyOperation = []string{
 	`{"op":"RandomCrop","size":[5,6],"padding":2,"pad_if_needed":true,"fill":3,"padding_mode":"edge","mask_fill":4}`,
 	`{"op":"Pad","padding":[1,2],"fill":[1,2,3],"padding_mode":"reflect","mask_fill":4}`,
 	`{"op":"RandomResizedCrop","size":5,"scale":[0.2,0.9],"ratio":[0.5,2],"interpolation":"box","resampler":"pillow-13"}`,
-	`{"op":"RandomHorizontalFlip","p":0.5}`, `{"op":"RandomVerticalFlip","p":0.5}`,
+	`{"op":"ToImage","backend":"tensor"}`, `{"op":"RandomHorizontalFlip","p":0.5}`, `{"op":"RandomVerticalFlip","p":0.5}`,
 	`{"op":"RandomRotation","degrees":30,"interpolation":"bilinear","expand":true,"center":[1,2],"fill":9,"mask_fill":4}`,
 	`{"op":"RandomAffine","degrees":30,"translate":[0.1,0.2],"scale":[0.5,2],"shear":[-5,5],"interpolation":"nearest","fill":0,"center":[3,4],"mask_fill":4}`,
 	`{"op":"GaussianBlur","kernel_size":[3,5],"sigma":[0.1,2]}`, `{"op":"PILGaussianBlur","radius":[0.1,2],"p":1}`,
@@ -123,7 +123,7 @@ func applyHostile(t *testing.T, engine *Engine, views Views, src Source) {
 func TestHostileNumbers(t *testing.T) {
 	tried := 0
 	for _, text := range everyOperation {
-		ops, err := parseNested([]byte("["+text+"]"), Pillow13, 0)
+		ops, err := parseNested([]byte("["+text+"]"), parameters{})
 		if err != nil {
 			t.Fatal(err)
 		}

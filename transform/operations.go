@@ -41,6 +41,7 @@ func operations() []listedOp {
 		{RandomCrop{}, ""},
 		{Pad{}, ""},
 		{RandomResizedCrop{}, ""},
+		{ToImage{}, "operations after it work [on a tensor](#on-tensors)"},
 		{RandomHorizontalFlip{}, ""},
 		{RandomVerticalFlip{}, ""},
 		{RandomRotation{}, "with `expand` the results differ in size"},

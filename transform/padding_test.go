@@ -85,7 +85,7 @@ func TestMaxSize(t *testing.T) {
 		{`"max_size":100`, 500, 375, 100, 75},
 		{`"max_size":100`, 7, 9, 77, 100},
 	} {
-		ops, err := parseNested([]byte(`[{"op":"Resize",`+c.op+`}]`), Pillow13, 0)
+		ops, err := parseNested([]byte(`[{"op":"Resize",`+c.op+`}]`), parameters{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -41,7 +41,7 @@ func parseTransform(text string, resampler Resampler, names []string) (Views, er
 			return nil, specError("unknown transform %q%s, want %s, or a JSON list of operations", name, hint, strings.Join(names, ", "))
 		}
 	}
-	ops, err := parseNested([]byte(text), resampler, 0)
+	ops, err := parseNested([]byte(text), parameters{resampler: resampler})
 	if err != nil {
 		return nil, err
 	}
@@ -57,26 +57,31 @@ func unquoted(text string) string {
 	return text
 }
 
-// parseNested reads a JSON list of operations, which is within nesting other ones.
-func parseNested(text []byte, resampler Resampler, nesting int) ([]Op, error) {
+// parseNested reads a JSON list of operations, which is within those of p. It puts a ToImage before the first one whose
+// backend is "tensor".
+func parseNested(text []byte, p parameters) ([]Op, error) {
 	var list []json.RawMessage
 	if err := json.Unmarshal(text, &list); err != nil {
 		return nil, specError("the list is no valid JSON: %v", err)
 	}
-	ops := make([]Op, len(list))
+	ops := make([]Op, 0, len(list))
 	for i, raw := range list {
-		name, op, err := parseOp(raw, resampler, nesting)
+		before := p.tensor
+		name, op, err := p.parseOp(raw)
 		if err != nil {
 			return nil, opError(i, name, err)
 		}
-		ops[i] = op
+		if p.tensor && !before && op != (ToImage{}) {
+			ops = append(ops, ToImage{})
+		}
+		ops = append(ops, op)
 	}
 	return ops, nil
 }
 
 // parseOp reads an operation. It returns the name even if it is unknown.
-func parseOp(raw json.RawMessage, resampler Resampler, nesting int) (name string, op Op, err error) {
-	p := parameters{resampler: resampler, nesting: nesting}
+func (p *parameters) parseOp(raw json.RawMessage) (name string, op Op, err error) {
+	p.values = nil
 	if json.Unmarshal(raw, &p.values) != nil || p.values == nil {
 		return "", nil, errors.New(`want an object, such as {"op": "CenterCrop", "size": 224}`)
 	}
@@ -84,6 +89,9 @@ func parseOp(raw json.RawMessage, resampler Resampler, nesting int) (name string
 		return "", nil, errors.New(`want "op" with the operation's name, as in {"op": "CenterCrop", "size": 224}`)
 	}
 	delete(p.values, "op")
+	if err := p.readBackend(); err != nil {
+		return name, nil, err
+	}
 	known := operations()
 	i := slices.IndexFunc(known, func(o listedOp) bool { return NameOf(o.op) == name })
 	if i < 0 {
@@ -92,6 +100,7 @@ func parseOp(raw json.RawMessage, resampler Resampler, nesting int) (name string
 		return termsafe.Text(fmt.Sprintf("%.60s", name)), nil, err
 	}
 	op, err = p.read(known[i].op)
+	p.tensor = p.tensor || op == (ToImage{})
 	return name, op, err
 }
 

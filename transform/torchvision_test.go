@@ -33,7 +33,13 @@ func drawsAsked(otherwise int) int {
 // time, and decodes its answer. A quick run compares with the checksums of results that were the same, and returns false.
 func judge(t *testing.T, program string, answer any, write func(w io.Writer, resampler Resampler) error, modules ...string) bool {
 	t.Helper()
-	answers := pillowtest.Load(t, "testdata/"+program+".crc", *update)
+	return judgeBy(t, program, program, answer, write, modules...)
+}
+
+// judgeBy is judge with checksums of a name of their own.
+func judgeBy(t *testing.T, program, sums string, answer any, write func(w io.Writer, resampler Resampler) error, modules ...string) bool {
+	t.Helper()
+	answers := pillowtest.Load(t, "testdata/"+sums+".crc", *update)
 	if !answers.Live {
 		if err := write(answers.Writer(nil), Pillow13); err != nil {
 			t.Error(err)

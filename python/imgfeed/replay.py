@@ -1,4 +1,4 @@
-"""Repeats a record on the original with torchvision on Pillow, so that anyone can check the server's work."""
+"""Repeats a record on the original with torchvision, so that anyone can check the server's work."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ Call = dict[str, Any]
 def reference(image: Any, record: Sequence[Call]) -> Any:
     """Return the image that torchvision makes of an original, an RGB image of Pillow, by the functions of a record.
 
-    The pixels are the batch's. It needs torchvision, and for resized images the Pillow release of the loader's ``resampler``.
-    Raises ValueError for a function that it does not know, such as one of a later server.
+    The pixels are the batch's. From ``to_image`` on the image is a tensor, of shape (3, H, W), and the functions are those of
+    ``torchvision.transforms.v2``. It needs torchvision, and for resized images the Pillow release of the loader's
+    ``resampler``. Raises ValueError for a function that it does not know, such as one of a later server.
     """
     for call in record:
         image = _call(image, dict(call))
@@ -33,12 +34,18 @@ def _call(image: Any, arguments: Call) -> Any:
         return _OWN[name](image, **arguments)
     if name not in FUNCTIONS:
         raise ValueError(f"imgfeed: a record names the function {name!r}, which this release does not know")
-    functional = importlib.import_module("torchvision.transforms.functional")
+    tensor = not hasattr(image, "getbands")
+    functional = importlib.import_module(f"torchvision.transforms.{'v2.' if tensor else ''}functional")
     if "interpolation" in arguments:
         arguments["interpolation"] = functional.InterpolationMode(arguments["interpolation"])
-    if name == "posterize" and arguments["bits"] == 0:  # which Pillow refuses from release 12 on
+    if name == "posterize" and arguments["bits"] == 0 and not tensor:  # which Pillow refuses from release 12 on
         return image.point([0] * 256 * 3)
     return getattr(functional, name)(image, **arguments)
+
+
+def _to_image(image: Any) -> Any:
+    """Make a tensor of an image."""
+    return importlib.import_module("torchvision.transforms.v2.functional").pil_to_tensor(image)
 
 
 def _solarize_add(image: Any, add: int, threshold: int) -> Any:
@@ -84,6 +91,7 @@ def _permute_channels(image: Any, permutation: Sequence[int]) -> Any:
 
 _OWN: dict[str, Callable[..., Any]] = {
     "permute_channels": _permute_channels,
+    "to_image": _to_image,
     "solarize_add": _solarize_add,
     "pillow_transform": _pillow_transform,
     "pillow_gaussian_blur": _pillow_gaussian_blur,

@@ -23,6 +23,8 @@ from .policies import is_policy, policy_config
 Known = Mapping[str, Sequence[str]]
 #: These make a tensor of an image, with pixels from 0 to 255, as imgfeed gives them anyway.
 TENSORS = ("ToImage", "PILToTensor", "ToPureTensor")
+#: From here on operations have torchvision's bits on tensors.
+TO_IMAGE = {"op": "ToImage"}
 #: These change a tensor's type and scale, pixel by pixel: torchvision's own objects do them to batches, except ToTensor.
 NUMBERS = ("ToTensor", "ConvertImageDtype", "ToDtype", "Normalize")
 #: These change nothing: imgfeed's images are RGB.
@@ -110,7 +112,7 @@ def is_torchvisions(value: Any) -> bool:
 
 def pipeline(name: str, value: Any) -> Pipeline:
     """Return a transform of torchvision in two parts. name is the argument's."""
-    steps: list[Step] = []
+    steps: list[Any] = []
     numbers: list[Any] = []
     tensor = resizes = before = ""
     for step in _flat(value):
@@ -122,14 +124,16 @@ def pipeline(name: str, value: Any) -> Pipeline:
         if kind in NOTHING:
             continue
         if kind in TENSORS:
-            tensor = tensor or kind
+            tensor = tensor or ("" if kind == "ToPureTensor" else kind)  # which leaves an image of Pillow as it is
         elif kind in NUMBERS:
             numbers.append(_in_place(step) if kind == "Normalize" else step)
             before = kind
         else:
+            if tensor and not any(one is TO_IMAGE for one in steps):
+                steps.append(TO_IMAGE)
             steps.append(Step(name, copy.deepcopy(step) if kind else step, before, bool(numbers)))
             before = kind if not numbers else before
-            if tensor and hasattr(step, "interpolation"):
+            if tensor and hasattr(step, "interpolation") and not (_of_v2(step) and kind in ("Resize", "RandomResizedCrop")):
                 resizes = resizes or f"{kind} after {tensor}"
     return Pipeline(steps, tuple(numbers), resizes)
 
@@ -299,7 +303,7 @@ def _held(name: str, kind: str, steps: Sequence[Any], known: Known) -> list[dict
             raise ValueError(
                 f"imgfeed: {name}'s {kind} holds {type(inner.numbers[0]).__name__}: numbers are made of whole batches"
             )
-        made = [one.operation(known) for one in inner.operations]
+        made = operations(inner.operations, known)
         held += made if len(made) == 1 else [{"op": "RandomApply", "transforms": made, "p": 1}]
     return held
 

@@ -32,6 +32,11 @@ except ImportError:  # torchvision before 0.16
 bicubic = v1.InterpolationMode.BICUBIC
 
 
+def resizes_uint8() -> bool:
+    """Whether torch resizes uint8 tensors in whole numbers."""
+    return v2 is not None and torch.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512")
+
+
 @functools.cache
 def picture(path: Path) -> Any:
     """An image of Pillow, which transforms leave as it is."""
@@ -360,6 +365,14 @@ def test_tensors_that_would_be_resized(load: Load, caplog: pytest.LogCaptureFixt
     assert "Resize after PILToTensor: imgfeed resizes images, with Pillow's bits" in caplog.text
     with pytest.raises(ValueError, match="bit_exact=True was asked for: convert after resizing"):
         load(8, transform=made, bit_exact=True)
+
+
+@pytest.mark.skipif(v2 is None or not resizes_uint8(), reason="needs torchvision 0.16 or later, and AVX2")
+def test_resized_tensors_are_torchvisions_bit_for_bit(load: Load, images: Path) -> None:
+    compare(load, images, v2.Compose([v2.ToImage(), v2.Resize(40), v2.CenterCrop(32)]), bit_exact=True)
+    compare(load, images, v2.Compose([v2.PILToTensor(), v2.Resize((70, 21), bicubic), v2.Resize((33, 34))]), bit_exact=True)
+    resized = v2.Compose([v2.Resize(50), v2.ToPureTensor(), v2.Resize((41, 42)), v2.PILToTensor()])
+    compare(load, images, resized, bit_exact=True)  # ToPureTensor leaves an image of Pillow as it is
 
 
 def test_a_pipeline_goes_with_a_pickled_loader(load: Load) -> None:

@@ -1,4 +1,4 @@
-"""Repeats records with torchvision on Pillow, by imgfeed.reference, for TestRecordsAreTorchvisions.
+"""Repeats records with torchvision, by imgfeed.reference, for TestRecordsAreTorchvisions.
 
 Reads from standard input: one line of JSON (transform; file, or width and height of an image that follows; record; size of the result, [height,
 width]), then the image's pixels, if it has no file, and those of the result, RGB. Prints, as JSON, how many were compared and are identical, how
@@ -59,7 +59,8 @@ def main() -> None:
             )
         shape, record = (*head["size"], 3), head["record"]
         got = np.frombuffer(read(shape[0] * shape[1] * 3), np.uint8).reshape(shape)
-        want = np.asarray(repeater.repeat(image, record))
+        want = repeater.repeat(image, record)
+        want = want.permute(1, 2, 0).numpy() if torch.is_tensor(want) else np.asarray(want)
         same = np.array_equal(got, want)
         totals.update(compared=1, identical=same)
         transforms[head["transform"]] += 1

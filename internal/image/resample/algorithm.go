@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// An Algorithm names the releases of Pillow that a resize matches bit for bit. They differ only in the order of the two
+// An Algorithm names the program that a resize matches bit for bit. Pillow's releases differ only in the order of the two
 // passes, with sums rounded to bytes between them. Weights, rounding and Nearest are the same. The zero value is the
 // newest.
 type Algorithm uint8
@@ -23,6 +23,9 @@ const (
 	Pillow13 Algorithm = iota
 	// Pillow12 is Pillow 9.4 to 12.3: the horizontal pass always comes first.
 	Pillow12
+	// Torch is torch's antialiased resize of uint8 tensors on a processor with AVX2: the horizontal pass comes first, and
+	// weights are rounded to 16 bits. Users have no name for it, because a list of operations says where images are tensors.
+	Torch
 )
 
 var algorithmNames = [...]string{"pillow-13", "pillow-12"}

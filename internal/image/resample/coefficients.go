@@ -51,15 +51,19 @@ func (a *axis) reserve(n, taps int) {
 	a.weight = grown(a.weight, a.pitch*(taps+1))
 }
 
-// compute fills the table with Pillow's weights: precompute_coeffs and normalize_coeffs_8bpc of libImaging/Resample.c.
-// An axis that keeps its size gets weight 1 on each pixel itself, which equals skipping the pass.
-func (a *axis) compute(s axisSpec, level kernel.Level) {
+// compute fills the table with Pillow's weights: precompute_coeffs and normalize_coeffs_8bpc of libImaging/Resample.c. Those
+// of tensors are the same before they are rounded. An axis that keeps its size gets weight 1 on each pixel itself, which
+// equals skipping the pass.
+func (a *axis) compute(s axisSpec, level kernel.Level, tensor bool) {
 	a.signed = s.filter == Bicubic || s.filter == Lanczos
-	switch {
+	switch bits := weightBits; {
 	case s.in == s.out:
 		a.computeIdentity(s)
-	case !a.computeSIMD(s, byLevel[level]):
-		a.computeGeneric(s)
+	default:
+		if tensor {
+			bits = a.tensorBits(s, level)
+		}
+		a.computeWeights(s, level, bits)
 	}
 	a.first, a.end = s.span()
 	last := a.low[a.n-1]
@@ -85,10 +89,41 @@ func (s axisSpec) output(i int) int {
 	return s.from + i
 }
 
+// computeWeights fills the table with weights of a number of fractional bits. If they are fewer than weightBits, zeros follow.
+func (a *axis) computeWeights(s axisSpec, level kernel.Level, bits int) {
+	a.constants.fixed(bits)
+	if !a.computeSIMD(s, byLevel[level]) {
+		a.computeGeneric(s, bits)
+	}
+}
+
+// tensorBits returns the number of fractional bits of torch's weights (compute_index_ranges_int16_weights of ATen's
+// UpSampleKernel.cpp): as many as keep the largest weight of all outputs within 16 bits, up to 22. The outputs' first half
+// stands for the second, which mirrors it.
+func (a *axis) tensorBits(s axisSpec, level kernel.Level) int {
+	const fineBits = 30  // finer than any weight of torch's
+	const part = 1 << 12 // as many outputs at a time need little memory
+	largest := int32(0)
+	s.from, s.reverse = 0, false
+	for half := (s.out + 1) / 2; s.from < half; s.from += s.n {
+		s.n = min(half-s.from, part)
+		a.computeWeights(s, level, fineBits)
+		for t := range a.taps {
+			largest = max(largest, slices.Max(a.weight[t*a.pitch:][:s.n]))
+		}
+	}
+	for bits := range weightBits {
+		if int(0.5+math.Ldexp(float64(largest), bits+1-fineBits)) >= 1<<15 {
+			return bits
+		}
+	}
+	return weightBits
+}
+
 // computeGeneric is the reference. The order of the floating-point operations is Pillow's. float64() around a product
 // prevents the compiler from fusing it with the following addition (arm64, and amd64 with GOAMD64=v3): a fused
 // operation rounds once instead of twice, and one table in 400 would differ.
-func (a *axis) computeGeneric(s axisSpec) {
+func (a *axis) computeGeneric(s axisSpec, bits int) {
 	g := s.geometry()
 	taps := min(int(math.Ceil(g.support))*2+1, s.in)
 	a.reserve(s.n, taps)
@@ -110,19 +145,17 @@ func (a *axis) computeGeneric(s axisSpec) {
 			if sum != 0 {
 				w /= sum
 			}
-			a.weight[t*a.pitch+i] = fixedPoint(w)
+			a.weight[t*a.pitch+i] = fixedPoint(w, bits)
 		}
 		a.low[i], a.count[i] = int32(low), int32(count)
 		a.taps = max(a.taps, count)
 	}
 }
 
-// fixedPoint rounds half away from zero, by truncation of ±0.5 as in C.
-func fixedPoint(w float64) int32 {
-	if w < 0 {
-		return int32(-0.5 + float64(w*weightOne))
-	}
-	return int32(0.5 + float64(w*weightOne))
+// fixedPoint rounds half away from zero, by truncation of ±0.5 as in C, and appends zeros to fewer than weightBits.
+func fixedPoint(w float64, bits int) int32 {
+	half := math.Copysign(0.5, w)
+	return int32(half+float64(w*float64(uint(1)<<bits))) << max(weightBits-bits, 0)
 }
 
 func (f Filter) support() float64 {
@@ -210,7 +243,7 @@ var (
 	halves, minusHalves      = repeat(0.5), repeat(-0.5)
 	threeHalves, fiveHalves  = repeat(1.5), repeat(2.5)
 	ones, twos, fours, fives = repeat(1), repeat(2), repeat(4), repeat(5)
-	eights, weightOnes       = repeat(8), repeat(weightOne)
+	eights                   = repeat(8)
 )
 
 func repeat(x float64) (v [8]float64) {
@@ -226,6 +259,12 @@ type computeConstants struct {
 	edge                    [8]float64 // the length of the input
 	first                   [8]float64 // the positions of the first outputs
 	step                    [8]float64 // increment to the next vector's outputs
+	one, unit               [8]float64 // what a weight of 1 is rounded as, and what the result is multiplied by
+}
+
+// fixed sets how weights become whole numbers, as in fixedPoint.
+func (c *computeConstants) fixed(bits int) {
+	c.one, c.unit = repeat(float64(uint(1)<<bits)), repeat(float64(uint(1)<<max(weightBits-bits, 0)))
 }
 
 func (c *computeConstants) set(s axisSpec, g geometry, vector int) {

@@ -185,9 +185,10 @@ func TestLevelsWeights(t *testing.T) {
 		in, out := randomSides(rng, 4000)
 		from := rng.IntN(out)
 		s := axisSpec{in, out, from, 1 + rng.IntN(min(out-from, 300)), everyFilter[1+rng.IntN(5)], rng.IntN(2) == 0}
-		want.compute(s, kernel.Generic)
+		tensor := rng.IntN(2) == 0
+		want.compute(s, kernel.Generic, tensor)
 		for _, level := range levels {
-			got.compute(s, level)
+			got.compute(s, level, tensor)
 			for i := range want.n {
 				if got.low[i] != want.low[i] || got.count[i] != want.count[i] {
 					t.Fatalf("%+v, %v: entry %d reads %d inputs from %d, want %d from %d", s, level, i,

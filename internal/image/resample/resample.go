@@ -119,7 +119,7 @@ type Resampler struct {
 // New returns a Resampler that runs the kernels of the given level, which must be one of [kernel.Available].
 func New(level kernel.Level) *Resampler { return &Resampler{level: level} }
 
-// Resize resizes a srcW × srcH image to outW × outH with filter f, like the releases of Pillow of a. It writes the part
+// Resize resizes a srcW × srcH image to outW × outH with filter f, like the program of a. It writes the part
 // keep of the result to dst, which has keep's size.
 //
 // src holds interleaved RGB, rows stride bytes apart, of the region have of the source image; have must contain
@@ -130,7 +130,7 @@ func (r *Resampler) Resize(dst Output, src []byte, stride int, have image.Rectan
 	if err := checkSizes(srcW, srcH, outW, outH, keep, f); err != nil {
 		return err
 	}
-	if a > Pillow12 {
+	if a > Torch {
 		return argumentError("unknown resampler %d", uint8(a))
 	}
 	need := SourceRegion(srcW, srcH, outW, outH, keep, f)
@@ -143,8 +143,8 @@ func (r *Resampler) Resize(dst Output, src []byte, stride int, have image.Rectan
 	case f == Nearest:
 		r.resizeNearest(dst, src, stride, have, srcW, srcH, outW, outH, keep)
 	default:
-		r.horizontal.compute(axisSpec{srcW, outW, keep.Min.X, keep.Dx(), f, dst.Flip}, r.level)
-		r.vertical.compute(axisSpec{srcH, outH, keep.Min.Y, keep.Dy(), f, false}, r.level)
+		r.horizontal.compute(axisSpec{srcW, outW, keep.Min.X, keep.Dx(), f, dst.Flip}, r.level, a == Torch)
+		r.vertical.compute(axisSpec{srcH, outH, keep.Min.Y, keep.Dy(), f, false}, r.level, a == Torch)
 		start := (r.vertical.first-have.Min.Y)*stride + (r.horizontal.first-have.Min.X)*3
 		// src now begins at the first pixel with a weight.
 		r.resizeFiltered(dst, src[start:], stride, a.verticalFirst(srcW, srcH, outW, outH))

@@ -74,7 +74,7 @@ func TestResizeShortSide(t *testing.T) {
 // TestPackageExample is the worked example of the package comment.
 func TestPackageExample(t *testing.T) {
 	var a axis
-	a.compute(axisSpec{4, 2, 0, 2, Bilinear, false}, kernel.Generic)
+	a.compute(axisSpec{4, 2, 0, 2, Bilinear, false}, kernel.Generic, false)
 	if w := [3]int32{a.weight[0], a.weight[a.pitch], a.weight[2*a.pitch]}; w != [3]int32{1797559, 1797559, 599186} {
 		t.Errorf("weights %v", w)
 	}
@@ -145,7 +145,7 @@ func TestResizeErrors(t *testing.T) {
 		"short output":      func(a *args) { a.dst.Pix = a.dst.Pix[:74] },
 		"other output size": func(a *args) { a.dst.Width = 4 },
 		"unknown filter":    func(a *args) { a.f = 6 },
-		"unknown resampler": func(a *args) { a.a = Pillow12 + 1 },
+		"unknown resampler": func(a *args) { a.a = Torch + 1 },
 		"unknown layout":    func(a *args) { a.dst.Layout = 2 },
 	} {
 		a := good

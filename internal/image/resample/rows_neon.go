@@ -43,6 +43,7 @@ func weightsNEON(a *axis, filter Filter, taps int) {
 	scale, support, inverse, edge := LoadDoubles(&c.scale), LoadDoubles(&c.support), LoadDoubles(&c.inverse), LoadDoubles(&c.edge)
 	half, one, zero := LoadDoubles(&halves), LoadDoubles(&ones), Doubles{}
 	output, step := LoadDoubles(&c.first), LoadDoubles(&c.step)
+	fixedOne, unit := LoadDoubles(&c.one), LoadDoubles(&c.unit)
 	for i := 0; i < a.n; i += 2 * Count {
 		center := output.Add(half).Mul(scale)
 		output = output.Add(step)
@@ -69,7 +70,7 @@ func weightsNEON(a *axis, filter Filter, taps int) {
 		sum = sum.IfElse(sum.NotEqual(zero), one)
 		for tap := range taps {
 			w := LoadDoubles((*[8]float64)(unsafe.Pointer(&a.columns[2*Count*tap]))).Div(sum)
-			StoreInts(w.Mul(LoadDoubles(&weightOnes)).Add(CopySigns(half, w)), unsafe.Pointer(&a.weight[tap*a.pitch+i]))
+			StoreInts(Trunc(w.Mul(fixedOne).Add(CopySigns(half, w))).Mul(unit), unsafe.Pointer(&a.weight[tap*a.pitch+i]))
 		}
 	}
 	Leave()

@@ -1,0 +1,98 @@
+package transform
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/kernel"
+)
+
+// tensorSpecs are transforms of tensors, with sizes between 16 and 512, odd ones among them.
+var tensorSpecs = []string{
+	`[{"op":"Resize","size":256,"backend":"tensor"},{"op":"CenterCrop","size":224}]`,
+	`[{"op":"Resize","size":[141,97],"backend":"tensor"}]`,
+	`[{"op":"Resize","size":[17,512],"interpolation":"bicubic","backend":"tensor"}]`,
+	`[{"op":"ToImage"},{"op":"Resize","size":33,"max_size":61,"interpolation":"bicubic"},{"op":"CenterCrop","size":[40,31]}]`,
+	`[{"op":"Resize","size":301,"interpolation":"bicubic"},{"op":"ToImage"},{"op":"CenterCrop","size":300},{"op":"Resize","size":[75,111]}]`,
+	`[{"op":"RandomResizedCrop","size":224,"backend":"tensor"},{"op":"RandomHorizontalFlip"}]`,
+	`[{"op":"RandomResizedCrop","size":[37,95],"interpolation":"bicubic","backend":"tensor"},{"op":"RandomVerticalFlip"}]`,
+	`[{"op":"ToImage"},{"op":"Resize","size":40},{"op":"RandomCrop","size":64,"padding":[3,4],"fill":[1,2,3],"pad_if_needed":true},{"op":"Resize","size":[16,29]}]`,
+	`[{"op":"ToImage"},{"op":"Resize","size":48},{"op":"Pad","padding":9,"padding_mode":"reflect"},{"op":"RandomCrop","size":47},{"op":"Resize","size":[130,61]}]`,
+	`[{"op":"Resize","size":150,"backend":"tensor"},{"op":"TenCrop","size":[120,101]}]`,
+}
+
+// TestTensorRecordsAreTorchvisions has torchvision repeat records of tensors. Every level of the kernels must give the same. It
+// takes the images of the folder IMGFEED_TEST_IMAGES, or makes them.
+func TestTensorRecordsAreTorchvisions(t *testing.T) {
+	var result struct {
+		Compared, Identical   int
+		Transforms, Functions map[string]int
+		Differ                []string
+	}
+	if !judgeBy(t, "records", "tensors", &result, func(w io.Writer, _ Resampler) error {
+		if folder := liveOnly("IMGFEED_TEST_IMAGES"); folder != "" {
+			return sendTensorsOf(t, w, folder)
+		}
+		for s, size := range [][2]int{{61, 47}, {33, 150}, {515, 389}} {
+			pix := randomImage(size[0], size[1], uint64(s))
+			src, head := Source{Image: encodePNG(t, pix, size[0], size[1])}, map[string]any{"width": size[0], "height": size[1]}
+			if err := sendTensors(t, w, src, s, head, pix); err != nil {
+				return err
+			}
+		}
+		return nil
+	}) {
+		return
+	}
+	t.Logf("compared %d results with torchvision's, which called %v: %d are identical", result.Compared, result.Functions, result.Identical)
+	if len(result.Differ) > 0 || result.Compared == 0 {
+		t.Errorf("%d of %d differ: %.3000s", len(result.Differ), result.Compared, strings.Join(result.Differ, "\n"))
+	}
+}
+
+// sendTensorsOf sends the transforms of a folder's files.
+func sendTensorsOf(t *testing.T, w io.Writer, folder string) error {
+	files, err := filepath.Glob(filepath.Join(folder, "*.*"))
+	if err != nil {
+		return err
+	}
+	for i, file := range files {
+		data, err := os.ReadFile(file)
+		if err == nil {
+			err = sendTensors(t, w, Source{Image: data}, i, map[string]any{"file": file}, nil)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+	}
+	return nil
+}
+
+// sendTensors sends the transforms of an image, and compares the levels of the kernels.
+func sendTensors(t *testing.T, w io.Writer, src Source, index int, head map[string]any, pix []byte) error {
+	levels := kernel.Available()
+	for _, text := range tensorSpecs {
+		spec := mustParseViews(t, text)[0]
+		for d := range drawsAsked(2) {
+			made := make([][]byte, len(levels))
+			for i, level := range levels {
+				made[i] = make([]byte, spec.OutputBytes())
+				if _, err := NewEngine(level).Apply(spec, Output{Pix: made[i]}, src, NewRNG(1, d, index)); err != nil {
+					made[i] = nil
+				} else if !bytes.Equal(made[i], made[0]) {
+					t.Fatalf("%s: %v and %v differ", text, level, levels[0])
+				}
+			}
+			head["transform"] = text
+			if err := sendRecord(w, NewEngine(levels[0]), spec, src, NewRNG(1, d, index), head, pix); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
