@@ -296,8 +296,9 @@ type changeWork func(e *Engine, to, from *imagefile.RGB, params *changeParams)
 // changeParams are the parameters of a change: the amount of an adjustment, or those of a map.
 type changeParams struct {
 	adjustment pointwise.Adjustment
-	amount     float32
+	amount     float64
 	channels   [3]int
+	tensor     bool
 
 	matrix affine.Matrix
 	filter Interpolation

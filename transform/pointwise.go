@@ -124,8 +124,17 @@ var jitters = [4]func(c *canvas, factor float64) error{(*canvas).brightness, (*c
 
 // Changes of colours, named as in torchvision.transforms.functional.
 
-// adjust changes the image by an adjustment, which takes an amount or ignores it.
-func (c *canvas) adjust(adjustment pointwise.Adjustment, amount float32) error {
+// adjust changes the image by an adjustment, which takes an amount or ignores it. It has the bits of images of Pillow and of
+// tensors.
+func (c *canvas) adjust(adjustment pointwise.Adjustment, amount float64) error {
+	return c.adjustEither(adjustment, adjustment, amount)
+}
+
+// adjustEither changes the image by one of two adjustments: that of images of Pillow, or that of tensors.
+func (c *canvas) adjustEither(adjustment, tensor pointwise.Adjustment, amount float64) error {
+	if c.tensor {
+		adjustment = tensor
+	}
 	w, h := c.size()
 	params := changeParams{adjustment: adjustment, amount: amount}
 	return c.change(change{work: adjustImage, inPlace: true, width: w, height: h, params: params})
@@ -142,12 +151,12 @@ func (c *canvas) invert() error {
 
 func (c *canvas) grayscale() error {
 	c.noteBy("rgb_to_grayscale", "num_output_channels", 3)
-	return c.adjust((*pointwise.Adjuster).Gray, 0)
+	return c.adjustEither((*pointwise.Adjuster).Gray, (*pointwise.Adjuster).TensorGray, 0)
 }
 
 func (c *canvas) autocontrast() error {
 	c.note("autocontrast")
-	return c.adjust((*pointwise.Adjuster).Autocontrast, 0)
+	return c.adjustEither((*pointwise.Adjuster).Autocontrast, (*pointwise.Adjuster).TensorAutocontrast, 0)
 }
 
 func (c *canvas) equalize() error {
@@ -161,13 +170,16 @@ func (c *canvas) posterize(bits int) error {
 	if bits == 8 {
 		return nil
 	}
-	return c.adjust((*pointwise.Adjuster).Posterize, float32(bits))
+	return c.adjust((*pointwise.Adjuster).Posterize, float64(bits))
 }
 
 // solarize inverts bytes of at least threshold.
 func (c *canvas) solarize(threshold float64) error {
 	c.noteBy("solarize", "threshold", threshold)
-	return c.adjust((*pointwise.Adjuster).Solarize, float32(math.Ceil(min(max(threshold, 0), 256))))
+	if c.tensor {
+		threshold = float64(float32(threshold))
+	}
+	return c.adjust((*pointwise.Adjuster).Solarize, math.Ceil(min(max(threshold, 0), 256)))
 }
 
 // solarizeAdd is timm's: it adds to bytes below 128.
@@ -175,47 +187,55 @@ func (c *canvas) solarizeAdd(add int) error {
 	if c.log != nil {
 		c.log.add("solarize_add", "add", add, "threshold", 128)
 	}
-	return c.adjust((*pointwise.Adjuster).SolarizeAdd, float32(min(add, 255)))
+	return c.adjust((*pointwise.Adjuster).SolarizeAdd, float64(min(add, 255)))
 }
 
 // enhance blends the image with a degenerate one by an adjustment; factor 1 leaves it unchanged.
-func (c *canvas) enhance(name string, factor float64, adjustment pointwise.Adjustment) error {
+func (c *canvas) enhance(name string, factor float64, adjustment, tensor pointwise.Adjustment) error {
 	if c.log != nil {
 		c.log.add("adjust_"+name, name+"_factor", factor)
 	}
-	if float32(factor) == 1 {
+	if c.same(factor) {
 		return nil
 	}
-	return c.adjust(adjustment, float32(factor))
+	return c.adjustEither(adjustment, tensor, factor)
+}
+
+// same reports whether a blend by a factor changes nothing. Pillow has the factor in float32, and torch what is left of it to 1.
+func (c *canvas) same(factor float64) bool {
+	return factor == 1 || !c.tensor && float32(factor) == 1
 }
 
 func (c *canvas) brightness(factor float64) error {
-	return c.enhance("brightness", factor, (*pointwise.Adjuster).Brightness)
+	return c.enhance("brightness", factor, (*pointwise.Adjuster).Brightness, (*pointwise.Adjuster).Brightness)
 }
 
 func (c *canvas) contrast(factor float64) error {
-	return c.enhance("contrast", factor, (*pointwise.Adjuster).Contrast)
+	return c.enhance("contrast", factor, (*pointwise.Adjuster).Contrast, (*pointwise.Adjuster).TensorContrast)
 }
 
 func (c *canvas) saturation(factor float64) error {
-	return c.enhance("saturation", factor, (*pointwise.Adjuster).Saturation)
+	return c.enhance("saturation", factor, (*pointwise.Adjuster).Saturation, (*pointwise.Adjuster).TensorSaturation)
 }
 
 // hue turns hues by factor, −0.5 to 0.5, of a whole turn. Pillow's conversion there and back shows even at 0.
 func (c *canvas) hue(factor float64) error {
 	c.noteBy("adjust_hue", "hue_factor", factor)
-	return c.adjust((*pointwise.Adjuster).Hue, float32(int(float64(factor*255))))
+	if c.tensor {
+		return c.adjust((*pointwise.Adjuster).TensorHue, factor)
+	}
+	return c.adjust((*pointwise.Adjuster).Hue, float64(int(float64(factor*255))))
 }
 
 func (c *canvas) sharpness(factor float64) error {
 	c.noteBy("adjust_sharpness", "sharpness_factor", factor)
-	if float32(factor) == 1 {
+	if c.same(factor) {
 		return nil
 	}
 	w, h := c.size()
-	return c.change(change{work: sharpen, width: w, height: h, params: changeParams{amount: float32(factor)}})
+	return c.change(change{work: sharpen, width: w, height: h, params: changeParams{amount: factor, tensor: c.tensor}})
 }
 
 func sharpen(e *Engine, to, from *imagefile.RGB, params *changeParams) {
-	e.adjuster.Sharpness(to.Pix, from.Pix, from.Width, from.Height, params.amount)
+	e.adjuster.Sharpness(to.Pix, from.Pix, from.Width, from.Height, params.amount, params.tensor)
 }

@@ -24,6 +24,15 @@ var tensorSpecs = []string{
 	`[{"op":"ToImage"},{"op":"Resize","size":40},{"op":"RandomCrop","size":64,"padding":[3,4],"fill":[1,2,3],"pad_if_needed":true},{"op":"Resize","size":[16,29]}]`,
 	`[{"op":"ToImage"},{"op":"Resize","size":48},{"op":"Pad","padding":9,"padding_mode":"reflect"},{"op":"RandomCrop","size":47},{"op":"Resize","size":[130,61]}]`,
 	`[{"op":"Resize","size":150,"backend":"tensor"},{"op":"TenCrop","size":[120,101]}]`,
+
+	`[{"op":"RandomResizedCrop","size":224,"backend":"tensor"},{"op":"ColorJitter","brightness":0.4,"contrast":0.4,"saturation":0.4,"hue":0.1}]`,
+	`[{"op":"RandomResizedCrop","size":[64,41],"backend":"tensor"},{"op":"ColorJitter","brightness":0.9,"contrast":0.9,"saturation":0.9,"hue":0.5}]`,
+	`[{"op":"CenterCrop","size":[40,55],"backend":"tensor"},{"op":"ColorJitter","saturation":[0,3],"hue":[0.2,0.3]},{"op":"RandomGrayscale","p":0.5}]`,
+	`[{"op":"ToImage"},{"op":"RandomApply","transforms":[{"op":"Grayscale","num_output_channels":3},{"op":"Resize","size":50}]},{"op":"CenterCrop","size":48}]`,
+	`[{"op":"CenterCrop","size":33,"backend":"tensor"},{"op":"RandomAutocontrast","p":0.7},{"op":"RandomEqualize"},{"op":"RandomInvert"}]`,
+	`[{"op":"Resize","size":[65,30],"backend":"tensor"},{"op":"RandomAdjustSharpness","sharpness_factor":2.3},{"op":"RandomPosterize","bits":3}]`,
+	`[{"op":"Resize","size":[2,30],"backend":"tensor"},{"op":"RandomAdjustSharpness","sharpness_factor":0.1,"p":1},{"op":"RandomSolarize","threshold":99.5}]`,
+	`[{"op":"ColorJitter","hue":0.5},{"op":"ToImage"},{"op":"ColorJitter","hue":0.5},{"op":"RandomHorizontalFlip"},{"op":"CenterCrop","size":60}]`,
 }
 
 // TestTensorRecordsAreTorchvisions has torchvision repeat records of tensors. Every level of the kernels must give the same. It

@@ -375,6 +375,24 @@ def test_resized_tensors_are_torchvisions_bit_for_bit(load: Load, images: Path) 
     compare(load, images, resized, bit_exact=True)  # ToPureTensor leaves an image of Pillow as it is
 
 
+@pytest.mark.skipif(v2 is None or not resizes_uint8(), reason="needs torchvision 0.16 or later, and AVX2")
+def test_colours_of_tensors_are_torchvisions_bit_for_bit(load: Load, images: Path) -> None:
+    for step in (
+        v2.ColorJitter(hue=(0.2, 0.2)),
+        v2.ColorJitter(saturation=(1.5, 1.5)),
+        v2.ColorJitter(contrast=(0.6, 0.6)),
+        v2.ColorJitter(brightness=(1.3, 1.3)),
+        v2.Grayscale(3),
+        v2.RandomGrayscale(1.0),
+        v2.RandomAutocontrast(1.0),
+        v2.RandomEqualize(1.0),
+        v2.RandomAdjustSharpness(1.7, 1.0),
+        v2.RandomSolarize(99.5, 1.0),
+        v2.RandomApply([v2.ColorJitter(hue=(-0.3, -0.3))], 1.0),
+    ):
+        compare(load, images, v2.Compose([v2.ToImage(), v2.CenterCrop((32, 40)), step]), bit_exact=True)
+
+
 def test_a_pipeline_goes_with_a_pickled_loader(load: Load) -> None:
     loader = load(8, transform=v1.Compose([v1.Resize(40), v1.CenterCrop(32), v1.ToTensor()]), framework="torch")
     assert "transform=[Resize(size=40, " in repr(loader)

@@ -16,12 +16,14 @@ func blend(a, b byte, factor float32) byte {
 }
 
 // Brightness is ImageEnhance.Brightness. Its degenerate image is black.
-func (a *Adjuster) Brightness(dst, src []byte, factor float32) { a.blendAll(dst, src, 0, factor) }
+func (a *Adjuster) Brightness(dst, src []byte, factor float64) {
+	a.blendAll(dst, src, 0, float32(factor))
+}
 
 // Contrast is ImageEnhance.Contrast. Its degenerate image has the mean of the image's luma everywhere.
-func (a *Adjuster) Contrast(dst, src []byte, factor float32) {
+func (a *Adjuster) Contrast(dst, src []byte, factor float64) {
 	if len(src) >= 3 {
-		a.blendAll(dst, src, a.meanLuma(src), factor)
+		a.blendAll(dst, src, a.meanLuma(src), float32(factor))
 	}
 }
 
@@ -50,7 +52,8 @@ func (a *Adjuster) blendAll(dst, src []byte, value byte, factor float32) {
 }
 
 // Saturation is ImageEnhance.Color. Its degenerate image is the gray one.
-func (a *Adjuster) Saturation(dst, src []byte, factor float32) {
+func (a *Adjuster) Saturation(dst, src []byte, amount float64) {
+	factor := float32(amount)
 	if dst = dst[:len(src)]; a.fast != nil {
 		dst, src = skip(dst, src, a.fast.saturation(dst, src, a.keep(factor)))
 	}
@@ -66,8 +69,15 @@ func (a *Adjuster) Saturation(dst, src []byte, factor float32) {
 // SMOOTH leaves the pixels of the border as they are; to others it gives the mean of the nine around, the middle
 // counting five times. Pillow sums in float32, but no sum divided by 13 is nearer than 1/26 to a rounding boundary, so
 // integers give the same.
-func (a *Adjuster) Sharpness(dst, src []byte, w, h int, factor float32) {
-	stride, f := 3*w, a.keep(factor)
+//
+// For a tensor the smooth image is the same. torch adds to the image what is left of the factor to 1, times the difference, and
+// rounds once.
+func (a *Adjuster) Sharpness(dst, src []byte, w, h int, factor float64, tensor bool) {
+	by := float32(factor)
+	if tensor {
+		by = float32(1 - factor)
+	}
+	stride, f := 3*w, a.keep(by)
 	fast := a.fast != nil && stride-6 >= a.fast.vector
 	for y := range h {
 		at := y * stride
@@ -78,7 +88,11 @@ func (a *Adjuster) Sharpness(dst, src []byte, w, h int, factor float32) {
 		copy(dst[at:][:3], src[at:])
 		copy(dst[at+stride-3:][:3], src[at+stride-3:])
 		if fast {
-			a.fast.smooth(dst, src, at+3, at+stride-3, stride, f)
+			smooth := a.fast.smooth
+			if tensor {
+				smooth = a.fast.tensorSmooth
+			}
+			smooth(dst, src, at+3, at+stride-3, stride, f)
 			continue
 		}
 		for i := at + 3; i < at+stride-3; i++ {
@@ -86,7 +100,11 @@ func (a *Adjuster) Sharpness(dst, src []byte, w, h int, factor float32) {
 			for _, k := range [3]int{i - stride, i, i + stride} {
 				sum += int(src[k-3]) + int(src[k]) + int(src[k+3])
 			}
-			dst[i] = blend(byte((sum+6)/13), src[i], factor)
+			if smoothed := (sum + 6) / 13; tensor {
+				dst[i] = byte(min(max(fused(float32(smoothed-int(src[i])), by, float32(src[i])), 0), 255))
+			} else {
+				dst[i] = blend(byte(smoothed), src[i], by)
+			}
 		}
 	}
 }

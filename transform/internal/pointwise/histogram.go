@@ -2,7 +2,10 @@ package pointwise
 
 // Autocontrast is ImageOps.autocontrast without a cutoff: it stretches each channel so that its darkest byte becomes 0
 // and its brightest 255.
-func (a *Adjuster) Autocontrast(dst, src []byte, _ float32) {
+func (a *Adjuster) Autocontrast(dst, src []byte, _ float64) { a.stretch(dst, src, spread) }
+
+// stretch replaces the bytes of each channel by those of the table that spread makes for its extremes.
+func (a *Adjuster) stretch(dst, src []byte, spread func(table *[256]byte, low, high int) float64) {
 	low, high := a.extremes(src)
 	fits := a.byLine
 	for c := range a.tables {
@@ -48,7 +51,7 @@ func spread(table *[256]byte, low, high int) float64 {
 }
 
 // Equalize is ImageOps.equalize: each channel's bytes are replaced so that their histogram becomes as flat as possible.
-func (a *Adjuster) Equalize(dst, src []byte, _ float32) {
+func (a *Adjuster) Equalize(dst, src []byte, _ float64) {
 	a.count(src)
 	for c := range a.tables {
 		equal(&a.tables[c], &a.counts[c])

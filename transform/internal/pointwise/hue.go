@@ -4,7 +4,7 @@ import "math"
 
 // Hue adds a shift to every pixel's hue, mod 256, as torchvision's adjust_hue does to an image of Pillow: by Image.convert("HSV") and
 // back, which changes pixels even where the shift is 0.
-func (a *Adjuster) Hue(dst, src []byte, amount float32) {
+func (a *Adjuster) Hue(dst, src []byte, amount float64) {
 	shift := uint8(int(amount))
 	if dst = dst[:len(src)]; a.fast != nil {
 		dst, src = skip(dst, src, a.fast.hue(dst, src, shift))
@@ -49,19 +49,7 @@ func fromHSV(h, s, v byte) (r, g, b byte) {
 	p := rounded(float64(v) * (1 - float64(fs)))
 	q := rounded(float64(v) * (1 - float64(float32(fs*f))))
 	t := rounded(float64(v) * (1 - float64(float64(fs)*(1-float64(f)))))
-	switch int(floor) % 6 { // the last hue is in the first sextant again
-	case 1:
-		return q, v, p
-	case 2:
-		return p, v, t
-	case 3:
-		return p, q, v
-	case 4:
-		return t, p, v
-	case 5:
-		return v, p, q
-	}
-	return v, t, p
+	return bySextant(int(floor)%6, v, p, q, t) // the last hue is in the first sextant again
 }
 
 // rounded is C's round, half away from zero, of a number in a byte's range.

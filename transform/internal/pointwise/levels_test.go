@@ -19,7 +19,7 @@ func TestLevels(t *testing.T) {
 	for w := 1; w <= 140; w++ {
 		h := 1 + rng.IntN(5)
 		src := testImage(rng, w, h)
-		for _, a := range adjustments(rng) {
+		for _, a := range append(adjustments(rng), tensorAdjustments(rng)...) {
 			want := a.run(New(kernel.Generic), src, w, h)
 			for _, level := range levels {
 				memory := bytes.Repeat([]byte{0xA5}, len(src)+2*room)

@@ -25,11 +25,12 @@ type Adjuster struct {
 	spread    [3][1024]byte
 	lines     [3]line
 	factor    float32
+	factors   [2]float32
 	low, high [192]byte
 }
 
 // An Adjustment is a method of [Adjuster] that changes pixels by an amount, or that ignores the amount.
-type Adjustment func(a *Adjuster, dst, src []byte, amount float32)
+type Adjustment func(a *Adjuster, dst, src []byte, amount float64)
 
 // New returns an Adjuster that runs kernels of the given level, which must be one of [kernel.Available].
 func New(level kernel.Level) *Adjuster {
@@ -38,16 +39,16 @@ func New(level kernel.Level) *Adjuster {
 }
 
 // Invert is ImageOps.invert: every byte is replaced by 255 minus it.
-func (a *Adjuster) Invert(dst, src []byte, _ float32) { a.Solarize(dst, src, 0) }
+func (a *Adjuster) Invert(dst, src []byte, _ float64) { a.Solarize(dst, src, 0) }
 
 // Posterize is ImageOps.posterize: every byte keeps its upper bits, 0 to 8 of them.
-func (a *Adjuster) Posterize(dst, src []byte, bits float32) {
+func (a *Adjuster) Posterize(dst, src []byte, bits float64) {
 	a.invert(dst, src, 256, ^byte(0xff>>int(bits)))
 }
 
 // Solarize is ImageOps.solarize: bytes of at least threshold, 0 to 256, are inverted.
-func (a *Adjuster) Solarize(dst, src []byte, threshold float32) {
-	a.invert(dst, src, int(math.Ceil(float64(threshold))), 255)
+func (a *Adjuster) Solarize(dst, src []byte, threshold float64) {
+	a.invert(dst, src, int(math.Ceil(threshold)), 255)
 }
 
 // invert inverts bytes of at least threshold, 0 to 256, and keeps the bits of the mask.
@@ -64,7 +65,7 @@ func (a *Adjuster) invert(dst, src []byte, threshold int, mask byte) {
 }
 
 // SolarizeAdd adds add, 0 to 255, to bytes below 128. Sums are limited to 255.
-func (a *Adjuster) SolarizeAdd(dst, src []byte, add float32) {
+func (a *Adjuster) SolarizeAdd(dst, src []byte, add float64) {
 	for v := range a.tables[0] {
 		if a.tables[0][v] = byte(v); v < 128 {
 			a.tables[0][v] = byte(min(v+int(add), 255))
@@ -85,7 +86,7 @@ func (a *Adjuster) replaceAll(dst, src []byte) {
 }
 
 // Gray is Image.convert("L").convert("RGB"): the channels of every pixel become its luma.
-func (a *Adjuster) Gray(dst, src []byte, _ float32) {
+func (a *Adjuster) Gray(dst, src []byte, _ float64) {
 	if dst = dst[:len(src)]; a.fast != nil {
 		dst, src = skip(dst, src, a.fast.gray(dst, src))
 	}

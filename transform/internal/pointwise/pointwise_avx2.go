@@ -11,9 +11,10 @@ import (
 
 func init() {
 	byLevel[kernel.AVX2] = &kernels{
-		invert: invertAVX2, gray: grayAVX2, sumLuma: sumLumaAVX2, saturation: saturationAVX2, hue: hueAVX2, smooth: smoothAVX2,
+		invert: invertAVX2, gray: grayAVX2, sumLuma: sumLumaAVX2, saturation: saturationAVX2, hue: hueAVX2, smooth: smoothAVX2[ofPillow],
 		extremes: extremesAVX2, fill: FillTable, replace: replaceAVX2, table: tableAVX2, line: lineAVX2, lines: linesAVX2,
-		vector: vectorAVX2,
+		vector: vectorAVX2, tensorGray: tensorAVX2[toGray], tensorSaturation: tensorAVX2[toSaturation], tensorHue: tensorAVX2[toHue],
+		sumTensorGray: sumTensorGrayAVX2, tensorSmooth: smoothAVX2[ofTensor],
 	}
 }
 
@@ -132,7 +133,7 @@ func grayFoursAVX2(v Bytes, half Dwords) Dwords {
 
 // smoothAVX2 does bytes from .. end-1 of an image with rows stride bytes apart, at least a vector. The last vector
 // overlaps the one before.
-func smoothAVX2(dst, src []byte, from, end, stride int, factor *float32) {
+func smoothAVX2[I ofPillow | ofTensor](dst, src []byte, from, end, stride int, factor *float32) {
 	f, six, thirteenth := BroadcastFloat(factor), BroadcastWords(6), BroadcastWords(5042)
 	for at := from; at < end; at += vectorAVX2 {
 		at := min(at, end-vectorAVX2)
@@ -145,8 +146,12 @@ func smoothAVX2(dst, src []byte, from, end, stride int, factor *float32) {
 			odd = odd.Add(OddBytes(left)).Add(OddBytes(v)).Add(OddBytes(right))
 			p = unsafe.Add(p, stride)
 		}
-		even = blendWordsAVX2(MulHigh(even, thirteenth), EvenBytes(middle), f)
-		odd = blendWordsAVX2(MulHigh(odd, thirteenth), OddBytes(middle), f)
+		even, odd = MulHigh(even, thirteenth), MulHigh(odd, thirteenth)
+		if len(*new(I)) == 1 {
+			even, odd = tensorBlendAVX2(even, EvenBytes(middle), f), tensorBlendAVX2(odd, OddBytes(middle), f)
+		} else {
+			even, odd = blendWordsAVX2(even, EvenBytes(middle), f), blendWordsAVX2(odd, OddBytes(middle), f)
+		}
 		Store(ToBytes(PairBytes(even, odd)), unsafe.Pointer(&dst[at]))
 	}
 	Leave()

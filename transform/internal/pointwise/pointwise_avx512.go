@@ -13,9 +13,10 @@ import (
 
 func init() {
 	byLevel[kernel.AVX512] = &kernels{
-		invert: invertAVX512, gray: grayAVX512, sumLuma: sumLumaAVX512, saturation: saturationAVX512, hue: hueAVX512, smooth: smoothAVX512,
+		invert: invertAVX512, gray: grayAVX512, sumLuma: sumLumaAVX512, saturation: saturationAVX512, hue: hueAVX512, smooth: smoothAVX512[ofPillow],
 		extremes: extremesAVX512, fill: FillTable, replace: replaceAVX512, table: tableAVX512, line: lineAVX512, lines: linesAVX512,
-		vector: vectorAVX512,
+		vector: vectorAVX512, tensorGray: tensorAVX512[toGray], tensorSaturation: tensorAVX512[toSaturation], tensorHue: tensorAVX512[toHue],
+		sumTensorGray: sumTensorGrayAVX512, tensorSmooth: smoothAVX512[ofTensor],
 	}
 }
 
@@ -134,7 +135,7 @@ func grayFoursAVX512(v Bytes, half Dwords) Dwords {
 
 // smoothAVX512 does bytes from .. end-1 of an image with rows stride bytes apart, at least a vector. The last vector
 // overlaps the one before.
-func smoothAVX512(dst, src []byte, from, end, stride int, factor *float32) {
+func smoothAVX512[I ofPillow | ofTensor](dst, src []byte, from, end, stride int, factor *float32) {
 	f, six, thirteenth := BroadcastFloat(factor), BroadcastWords(6), BroadcastWords(5042)
 	for at := from; at < end; at += vectorAVX512 {
 		at := min(at, end-vectorAVX512)
@@ -147,8 +148,12 @@ func smoothAVX512(dst, src []byte, from, end, stride int, factor *float32) {
 			odd = odd.Add(OddBytes(left)).Add(OddBytes(v)).Add(OddBytes(right))
 			p = unsafe.Add(p, stride)
 		}
-		even = blendWordsAVX512(MulHigh(even, thirteenth), EvenBytes(middle), f)
-		odd = blendWordsAVX512(MulHigh(odd, thirteenth), OddBytes(middle), f)
+		even, odd = MulHigh(even, thirteenth), MulHigh(odd, thirteenth)
+		if len(*new(I)) == 1 {
+			even, odd = tensorBlendAVX512(even, EvenBytes(middle), f), tensorBlendAVX512(odd, OddBytes(middle), f)
+		} else {
+			even, odd = blendWordsAVX512(even, EvenBytes(middle), f), blendWordsAVX512(odd, OddBytes(middle), f)
+		}
 		Store(ToBytes(PairBytes(even, odd)), unsafe.Pointer(&dst[at]))
 	}
 	Leave()

@@ -13,9 +13,10 @@ import (
 
 func init() {
 	byLevel[kernel.NEON] = &kernels{
-		invert: invertNEON, gray: grayNEON, sumLuma: sumLumaNEON, saturation: saturationNEON, hue: hueNEON, smooth: smoothNEON,
+		invert: invertNEON, gray: grayNEON, sumLuma: sumLumaNEON, saturation: saturationNEON, hue: hueNEON, smooth: smoothNEON[ofPillow],
 		extremes: extremesNEON, fill: FillTable, replace: replaceNEON, table: tableNEON, line: lineNEON, lines: linesNEON,
-		vector: vectorNEON,
+		vector: vectorNEON, tensorGray: tensorNEON[toGray], tensorSaturation: tensorNEON[toSaturation], tensorHue: tensorNEON[toHue],
+		sumTensorGray: sumTensorGrayNEON, tensorSmooth: smoothNEON[ofTensor],
 	}
 }
 
@@ -134,7 +135,7 @@ func grayFoursNEON(v Bytes, half Dwords) Dwords {
 
 // smoothNEON does bytes from .. end-1 of an image with rows stride bytes apart, at least a vector. The last vector
 // overlaps the one before.
-func smoothNEON(dst, src []byte, from, end, stride int, factor *float32) {
+func smoothNEON[I ofPillow | ofTensor](dst, src []byte, from, end, stride int, factor *float32) {
 	f, six, thirteenth := BroadcastFloat(factor), BroadcastWords(6), BroadcastWords(5042)
 	for at := from; at < end; at += vectorNEON {
 		at := min(at, end-vectorNEON)
@@ -147,8 +148,12 @@ func smoothNEON(dst, src []byte, from, end, stride int, factor *float32) {
 			odd = odd.Add(OddBytes(left)).Add(OddBytes(v)).Add(OddBytes(right))
 			p = unsafe.Add(p, stride)
 		}
-		even = blendWordsNEON(MulHigh(even, thirteenth), EvenBytes(middle), f)
-		odd = blendWordsNEON(MulHigh(odd, thirteenth), OddBytes(middle), f)
+		even, odd = MulHigh(even, thirteenth), MulHigh(odd, thirteenth)
+		if len(*new(I)) == 1 {
+			even, odd = tensorBlendNEON(even, EvenBytes(middle), f), tensorBlendNEON(odd, OddBytes(middle), f)
+		} else {
+			even, odd = blendWordsNEON(even, EvenBytes(middle), f), blendWordsNEON(odd, OddBytes(middle), f)
+		}
 		Store(ToBytes(PairBytes(even, odd)), unsafe.Pointer(&dst[at]))
 	}
 	Leave()

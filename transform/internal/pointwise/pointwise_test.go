@@ -30,11 +30,15 @@ func TestEveryColour(t *testing.T) {
 		for i := range 1 << 16 {
 			src[3*i], src[3*i+1], src[3*i+2] = byte(red), byte(i>>8), byte(i)
 		}
-		shift, factor := float32(red*37%256), float32(red*53%256)/100 // 0 to 2.55
+		shift, factor := float64(red*37%256), float64(red*53%256)/100 // 0 to 2.55
 		for name, work := range map[string]func(a *Adjuster, dst []byte){
 			"hue":        func(a *Adjuster, dst []byte) { a.Hue(dst, src, shift) },
 			"saturation": func(a *Adjuster, dst []byte) { a.Saturation(dst, src, factor) },
 			"gray":       func(a *Adjuster, dst []byte) { a.Gray(dst, src, 0) },
+
+			"tensor hue":        func(a *Adjuster, dst []byte) { a.TensorHue(dst, src, shift/255-0.5) },
+			"tensor saturation": func(a *Adjuster, dst []byte) { a.TensorSaturation(dst, src, factor) },
+			"tensor gray":       func(a *Adjuster, dst []byte) { a.TensorGray(dst, src, 0) },
 		} {
 			work(New(kernel.Generic), want)
 			for _, level := range levels[1:] {
