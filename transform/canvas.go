@@ -85,15 +85,15 @@ func (c *canvas) cropFilled(r image.Rectangle, fill Fill) error {
 
 // resize resizes the image to w × h.
 func (c *canvas) resize(w, h int, method resizing) error {
-	if c.log != nil {
+	if c.log != nil && c.tensor && method.plain {
+		c.log.add("resize", "size", [2]int{h, w}, "interpolation", method.filter, "antialias", false)
+	} else if c.log != nil {
 		c.log.add("resize", "size", [2]int{h, w}, "interpolation", method.filter)
 	}
 	if c.targets != nil {
 		c.targets.resize(w, h)
 	}
-	if c.tensor {
-		method.algorithm = resample.Torch
-	}
+	method = method.on(c.tensor)
 	if c.step.resize(w, h, method) {
 		return nil
 	}
@@ -239,6 +239,7 @@ type step struct {
 type resizing struct {
 	filter    Interpolation
 	algorithm Resampler
+	plain     bool // not antialiased, which only tensors are
 }
 
 // wholeImage is the step that changes nothing.
@@ -303,6 +304,7 @@ type changeParams struct {
 	matrix affine.Matrix
 	filter Interpolation
 	fill   Fill
+	masked bool // of a tensor: the fill was given
 }
 
 // change postpones a change. Later operations see the image as changed.

@@ -162,8 +162,10 @@ type RandomResizedCrop struct {
 	Scale [2]float64 `param:"scale,nonzero" default:"[0.08, 1]" range:"0 1e6"`
 	Ratio [2]float64 `param:"ratio,nonzero" default:"[0.75, 1.3333333333333333]" range:"1e-6 1e6"`
 	// Interpolation is the filter, and Resampler names the releases of Pillow that it matches bit for bit.
-	Interpolation Interpolation `param:"interpolation" default:"bilinear"`
+	Interpolation Interpolation `param:"interpolation" is:"resize filter" default:"bilinear"`
 	Resampler     Resampler     `param:"resampler" default:"null"`
+	// Plain resizes tensors without antialiasing.
+	Plain bool `param:"antialias,omitempty" is:"antialias" default:"true"`
 
 	logRatio [2]float64 // the logarithms of Ratio
 }
@@ -180,7 +182,7 @@ func (o RandomResizedCrop) apply(c *canvas) error {
 	if err := c.crop(o.box(w, h, &c.draws)); err != nil {
 		return err
 	}
-	return c.resize(o.Size[1], o.Size[0], resizing{o.Interpolation, o.Resampler})
+	return c.resize(o.Size[1], o.Size[0], resizing{o.Interpolation, o.Resampler, o.Plain})
 }
 
 // box is torchvision's get_params: ten attempts at an area and a ratio, the ratio evenly in its logarithm, and the

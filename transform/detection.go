@@ -263,7 +263,7 @@ func (o ScaleJitter) apply(c *canvas) error {
 	w, h := c.size()
 	scale := float32(c.draws.uniform(o.ScaleRange[0], o.ScaleRange[1]))
 	factor := float32(min(float64(o.TargetSize[1])/float64(h), float64(o.TargetSize[0])/float64(w))) * scale
-	return c.resize(max(int(float32(w)*factor), 1), max(int(float32(h)*factor), 1), resizing{o.Interpolation, o.Resampler})
+	return c.resize(max(int(float32(w)*factor), 1), max(int(float32(h)*factor), 1), resizing{filter: o.Interpolation, algorithm: o.Resampler})
 }
 
 // RandomShortestSize is torchvision.transforms.v2.RandomShortestSize(min_size, max_size, interpolation): the shorter side gets one of some
@@ -296,7 +296,7 @@ func (o RandomShortestSize) apply(c *canvas) error {
 	if o.MaxSize > 0 {
 		factor = min(factor, float64(o.MaxSize)/float64(max(w, h)))
 	}
-	return c.resize(max(int(float64(w)*factor), 1), max(int(float64(h)*factor), 1), resizing{o.Interpolation, o.Resampler})
+	return c.resize(max(int(float64(w)*factor), 1), max(int(float64(h)*factor), 1), resizing{filter: o.Interpolation, algorithm: o.Resampler})
 }
 
 // FixedSizeCrop is the FixedSizeCrop(size, fill) of torchvision's references/detection: cuts at random where the image is larger, and pads
@@ -344,7 +344,7 @@ func (o Letterbox) apply(c *canvas) error {
 	w, h := c.size()
 	factor := min(float64(o.Size[0])/float64(h), float64(o.Size[1])/float64(w))
 	newW, newH := max(roundToInt(float64(w)*factor), 1), max(roundToInt(float64(h)*factor), 1)
-	if err := c.resize(newW, newH, resizing{o.Interpolation, o.Resampler}); err != nil {
+	if err := c.resize(newW, newH, resizing{filter: o.Interpolation, algorithm: o.Resampler}); err != nil {
 		return err
 	}
 	left, top := (o.Size[1]-newW)/2, (o.Size[0]-newH)/2 // round(half − 0.1), as Ultralytics has it

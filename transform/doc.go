@@ -3,7 +3,7 @@
 // necessary part, and writes the finished pixels to their destination.
 //
 // Results are, bit for bit, those of torchvision's transforms on Pillow images (Image.open(f).convert("RGB")): of
-// Pillow 13, or of Pillow 9.4 to 12.3, as each resize says ([Resize].Resampler). Random parameters come from a
+// Pillow 13, or of Pillow 9.4 to 12.1, as each resize says ([Resize].Resampler). Random parameters come from a
 // generator keyed by seed, epoch, sample and repetition ([NewRNG]), so they do not depend on the worker or on the order
 // of arrival. Their distributions are torchvision's. The draws are reported ([Params]) and can be replayed.
 //

@@ -14,11 +14,11 @@ import (
 
 // everyOperation has each operation with all its parameters.
 var everyOperation = []string{
-	`{"op":"Resize","size":9,"max_size":20,"interpolation":"bicubic","resampler":"pillow-12"}`,
+	`{"op":"Resize","size":9,"max_size":20,"interpolation":"bicubic","resampler":"pillow-12","antialias":true}`,
 	`{"op":"CenterCrop","size":[5,6]}`, `{"op":"FiveCrop","size":4}`, `{"op":"TenCrop","size":[3,4],"vertical_flip":true}`,
 	`{"op":"RandomCrop","size":[5,6],"padding":2,"pad_if_needed":true,"fill":3,"padding_mode":"edge","mask_fill":4}`,
 	`{"op":"Pad","padding":[1,2],"fill":[1,2,3],"padding_mode":"reflect","mask_fill":4}`,
-	`{"op":"RandomResizedCrop","size":5,"scale":[0.2,0.9],"ratio":[0.5,2],"interpolation":"box","resampler":"pillow-13"}`,
+	`{"op":"RandomResizedCrop","size":5,"scale":[0.2,0.9],"ratio":[0.5,2],"interpolation":"box","resampler":"pillow-13","antialias":true}`,
 	`{"op":"ToImage","backend":"tensor"}`, `{"op":"RandomHorizontalFlip","p":0.5}`, `{"op":"RandomVerticalFlip","p":0.5}`,
 	`{"op":"RandomRotation","degrees":30,"interpolation":"bilinear","expand":true,"center":[1,2],"fill":9,"mask_fill":4}`,
 	`{"op":"RandomAffine","degrees":30,"translate":[0.1,0.2],"scale":[0.5,2],"shear":[-5,5],"interpolation":"nearest","fill":0,"center":[3,4],"mask_fill":4}`,

@@ -100,6 +100,8 @@ func kinds() []kind {
 		{name: "factor", want: "x or [low, high]", of: number, counts: []int{2}, symmetric: true, ordered: true, write: writeFactor},
 		{name: "three", of: "a whole number", low: 3, high: 3, write: func(any) any { return 3 }},
 		{name: "weights", want: "a list of numbers", read: readValue("a list of numbers"), check: unchecked},
+		{name: "antialias", read: readAntialias, check: unchecked, write: func(value any) any { return !value.(bool) }},
+		{name: "resize filter", parse: parseResizeFilter},
 		{name: "boolean", read: readValue("true or false"), check: unchecked},
 		{name: "text", parse: parseWord},
 		{name: "padding_mode", parse: parsePaddingMode},
@@ -288,6 +290,22 @@ func parsePaddingMode(d *parameter, name string) (any, error) {
 
 func parseFilter(_ *parameter, name string) (any, error) {
 	return resample.ParseFilter(strings.ToLower(name))
+}
+
+// parseResizeFilter takes a resize's interpolation. That of tensors has one more name, which on an image of Pillow is nearest.
+func parseResizeFilter(d *parameter, name string) (any, error) {
+	if strings.ToLower(name) == resample.NearestExact.String() {
+		return resample.NearestExact, nil
+	}
+	return parseFilter(d, name)
+}
+
+// readAntialias sets a field that says the opposite.
+func readAntialias(d *parameter, raw json.RawMessage, _ *parameters, field reflect.Value) error {
+	var antialias bool
+	err := d.decode(raw, &antialias, "true or false")
+	field.SetBool(!antialias)
+	return err
 }
 
 // parseMap takes the interpolation of an operation that maps points.

@@ -83,6 +83,11 @@ func (c *canvas) affineMap(w, h int, matrix affine.Matrix, filter Interpolation,
 }
 
 func mapImage(e *Engine, to, from *imagefile.RGB, params *changeParams) {
+	if params.tensor {
+		t := affine.NewTensor(params.matrix, from.Width, from.Height, params.filter == Bilinear, params.masked)
+		e.mapper.MapTensor(to, from, &t, params.fill)
+		return
+	}
 	e.mapper.Map(to, from, params.matrix, params.filter, params.fill)
 }
 
@@ -100,13 +105,16 @@ type affineParams struct {
 func (c *canvas) affine(p affineParams, filter Interpolation, fill Fill, label int) error {
 	if c.log != nil {
 		c.log.add("affine", "angle", p.angle, "translate", p.translate, "scale", p.scale, "shear", p.shear,
-			"interpolation", filter, "fill", fill, "center", p.center)
+			"interpolation", filter, "fill", c.fillGiven(fill), "center", p.center)
 	}
 	if c.targets != nil {
 		c.noteBy("mask_fill", "label", float64(label))
 		c.targets.affine(p, byte(label))
 	}
 	w, h := c.size()
+	if c.tensor {
+		return c.tensorMap(w, h, p.inverseTensor(fromMiddle(p.center, w, h)), filter, fill)
+	}
 	center := [2]float64{float64(w) * 0.5, float64(h) * 0.5}
 	if p.center != nil {
 		center = *p.center
@@ -137,7 +145,7 @@ func atanDegrees(x float64) float64 {
 // (nil for the image's middle). With expand the result is as large as the turned image needs.
 func (c *canvas) rotate(degrees float64, filter Interpolation, expand bool, center *[2]float64, fill Fill, label int) error {
 	if c.log != nil {
-		c.log.add("rotate", "angle", degrees, "interpolation", filter, "expand", expand, "center", center, "fill", fill)
+		c.log.add("rotate", "angle", degrees, "interpolation", filter, "expand", expand, "center", center, "fill", c.fillGiven(fill))
 	}
 	if c.targets != nil {
 		c.noteBy("mask_fill", "label", float64(label))
@@ -153,6 +161,16 @@ func (c *canvas) rotate(degrees float64, filter Interpolation, expand bool, cent
 		middle = *center
 	} else if degrees == 0 {
 		return nil
+	}
+	// By these angles torchvision transposes a tensor, just as Pillow an image.
+	transposes := center == nil && (degrees == 180 || (expand || w == h) && math.Mod(degrees, 90) == 0)
+	if c.tensor && !transposes {
+		p := affineParams{angle: -degrees, scale: 1}
+		m := p.inverseTensor(fromMiddle(center, w, h))
+		if expand {
+			w, h = expandedTensor(w, h, m)
+		}
+		return c.tensorMap(w, h, m, filter, fill)
 	}
 	m := rotation(degrees, middle)
 	if expand {

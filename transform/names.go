@@ -35,7 +35,7 @@ const (
 	Lanczos  = resample.Lanczos
 )
 
-// The resamplers: for some tall images Pillow 13 swaps the two passes of Pillow 9.4 to 12.3.
+// The resamplers: for some tall images Pillow 13 swaps the two passes of Pillow 9.4 to 12.1.
 const (
 	Pillow13 = resample.Pillow13
 	Pillow12 = resample.Pillow12

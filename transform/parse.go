@@ -71,7 +71,7 @@ func parseNested(text []byte, p parameters) ([]Op, error) {
 		if err != nil {
 			return nil, opError(i, name, err)
 		}
-		if p.tensor && !before && op != (ToImage{}) {
+		if _, made := op.(ToImage); p.tensor && !before && !made {
 			ops = append(ops, ToImage{})
 		}
 		ops = append(ops, op)
@@ -100,7 +100,8 @@ func (p *parameters) parseOp(raw json.RawMessage) (name string, op Op, err error
 		return termsafe.Text(fmt.Sprintf("%.60s", name)), nil, err
 	}
 	op, err = p.read(known[i].op)
-	p.tensor = p.tensor || op == (ToImage{})
+	_, made := op.(ToImage)
+	p.tensor = p.tensor || made
 	return name, op, err
 }
 

@@ -25,12 +25,11 @@ func (o AutoAugment) apply(c *canvas) error {
 	pair := pairs[c.draws.below(len(pairs))]
 	at := [2]float64{c.draws.unit(), c.draws.unit()}
 	positive := [2]bool{c.draws.below(2) == 1, c.draws.below(2) == 1}
-	w, h := c.size()
 	for i, step := range pair {
 		if at[i] >= step.p {
 			continue
 		}
-		magnitude := randSpace.magnitude(step.name, int(step.magnitude), autoAugmentBins, w, h)
+		magnitude := c.magnitude(&randSpace, step.name, int(step.magnitude), autoAugmentBins)
 		if signed(step.name) && !positive[i] {
 			magnitude = -magnitude
 		}
@@ -191,6 +190,15 @@ func (s *space) magnitude(a string, k, bins, w, h int) float64 {
 	return 0
 }
 
+// magnitude returns magnitude k of bins for the image. transforms.v2, which tensors follow, has thresholds from 1 to 0.
+func (c *canvas) magnitude(s *space, a string, k, bins int) float64 {
+	if c.tensor && a == "Solarize" {
+		return 255 * spaced32(1, 0, k, bins)
+	}
+	w, h := c.size()
+	return s.magnitude(a, k, bins, w, h)
+}
+
 // spaced32 is torch.linspace(low, high, bins)[k] in float32: from both ends to the middle. torch uses fused
 // multiply-add, which rounds once: linspace(0, 32, 31)[15] is 15.999999, which torchvision truncates to 15.
 func spaced32(low, high float64, k, bins int) float64 {
@@ -204,8 +212,7 @@ func spaced32(low, high float64, k, bins int) float64 {
 
 // augmentSigned augments the image with magnitude k of bins, and draws its sign where it may be negative.
 func (c *canvas) augmentSigned(s *space, a string, k, bins int, filter Interpolation, fill Fill) error {
-	w, h := c.size()
-	magnitude := s.magnitude(a, k, bins, w, h)
+	magnitude := c.magnitude(s, a, k, bins)
 	if signed(a) && c.draws.below(2) == 1 {
 		magnitude = -magnitude
 	}

@@ -15,8 +15,10 @@ type Resize struct {
 	// Size the longer side becomes MaxSize.
 	MaxSize int `param:"max_size,omitempty" default:"0" range:"0 16384"`
 	// Interpolation is the filter, and Resampler says which releases of Pillow it has the bits of.
-	Interpolation Interpolation `param:"interpolation" default:"bilinear"`
+	Interpolation Interpolation `param:"interpolation" is:"resize filter" default:"bilinear"`
 	Resampler     Resampler     `param:"resampler" default:"null"`
+	// Plain resizes tensors without antialiasing.
+	Plain bool `param:"antialias,omitempty" is:"antialias" default:"true"`
 }
 
 func (o Resize) prepare() (Op, error) {
@@ -63,7 +65,7 @@ func (o Resize) apply(c *canvas) error {
 	if err != nil {
 		return err
 	}
-	return c.resize(w, h, resizing{o.Interpolation, o.Resampler})
+	return c.resize(w, h, resizing{o.Interpolation, o.Resampler, o.Plain})
 }
 
 // longSideMax bounds the result of a Resize by the shorter side, for extremely long images.

@@ -84,6 +84,10 @@ func newSpec(ops []Op, several bool) (*Spec, error) {
 	if s.height == 0 {
 		return nil, specError("the images would differ in size; end with a crop, or give Resize a size [h, w]")
 	}
+	on := onImages
+	if err := visit(s.ops, &on, refuse); err != nil {
+		return nil, err
+	}
 	return s, nil
 }
 

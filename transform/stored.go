@@ -109,7 +109,7 @@ func (e *Engine) DecodeResized(
 		return nil, 0, 0, err
 	}
 	now := wholeImage(w, h)
-	now.resize(width, height, resizing{filter, by})
+	now.resize(width, height, resizing{filter: filter, algorithm: by})
 	to := &e.scratch[0]
 	to.Resize(width, height)
 	err = e.render(Output{Pix: to.Pix, Width: width, Height: height}, e.stored.inMemory(), &now)

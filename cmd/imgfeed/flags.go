@@ -26,7 +26,7 @@ const (
 )
 
 // resamplerUsage describes --resampler.
-const resamplerUsage = "resize like pillow-13 (Pillow 13) or pillow-12 (Pillow 9.4 to 12.3)"
+const resamplerUsage = "resize like pillow-13 (Pillow 13) or pillow-12 (Pillow 9.4 to 12.1)"
 
 // durationFlag is a time from low to durationMax: 30s, 1m30s, or a number of seconds.
 func durationFlag(to *time.Duration, low time.Duration) cliutil.Flag[time.Duration] {

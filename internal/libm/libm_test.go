@@ -2,6 +2,8 @@ package libm
 
 import (
 	"math"
+	"math/big"
+	"math/rand/v2"
 	"testing"
 )
 
@@ -59,5 +61,25 @@ func TestExpLog(t *testing.T) {
 	}
 	if Log(1) != 0 || Exp(0) != 1 {
 		t.Errorf("log(1) = %v, Exp(0) = %v", Log(1), Exp(0))
+	}
+}
+
+// TestFMA32 compares with whole numbers of any size.
+func TestFMA32(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	number := func() float32 {
+		return float32(math.Ldexp(float64(1+rng.IntN(1<<24)), rng.IntN(60)-50)) * float32(1-2*rng.IntN(2))
+	}
+	exact := func(x float32) *big.Float { return new(big.Float).SetPrec(400).SetFloat64(float64(x)) }
+	for range 200_000 {
+		a, b, c := number(), number(), number()
+		if rng.IntN(2) == 0 { // a product that lies half way between two float32, or almost
+			a, b = float32(1+2*rng.IntN(1<<5)), float32(1<<23+rng.IntN(1<<23))
+		}
+		product := exact(a).Mul(exact(a), exact(b))
+		want, _ := product.Add(product, exact(c)).Float32()
+		if got := FMA32(a, b, c); got != want {
+			t.Fatalf("%g·%g + %g = %g, want %g", a, b, c, got, want)
+		}
 	}
 }

@@ -6,7 +6,6 @@ Every field of ``Options`` is an argument of DataLoader, with its group in the d
 from __future__ import annotations
 
 import difflib
-import logging
 from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, field, fields
 from typing import Any
@@ -16,8 +15,6 @@ from .kinds import SIDE, SWITCH, SWITCH_OR_NONE, Kind, at_least, choice, duratio
 from .numbers import INT64_MAX, INT64_MIN
 from .paths import Joined
 from .vision import Known, Pipeline, operations
-
-log = logging.getLogger("imgfeed")
 
 #: Arguments of torch's DataLoader that are refused unless they have torch's default, each with its remedy.
 REFUSED = {
@@ -255,14 +252,6 @@ class Options:
                 raise ValueError(
                     f"imgfeed: transform ends in {last}, which makes numbers of the pixels already: leave out {name}="
                 )
-        if made.resizes_tensors:
-            text = (
-                f"imgfeed: transform has {made.resizes_tensors}: imgfeed resizes images, with Pillow's bits; torchvision's of "
-                "tensors differ by a level here and there"
-            )
-            if self.bit_exact:
-                raise ValueError(f"{text}, and bit_exact=True was asked for: convert after resizing")
-            log.warning(text)
 
     @property
     def finish(self) -> Callable[[Any], Any] | None:

@@ -69,6 +69,7 @@ def check(loader: DataLoader, samples: int = 200, epoch: int = 0, report: Report
             records = loader.records(indices[:count], epoch, view=number)
             for image, index, record in zip(view, indices.tolist(), records, strict=False):
                 want = np.asarray(reference(originals[index], record))
+                want = want if want.shape[-1] == 3 else want.transpose(1, 2, 0)  # of a tensor
                 got = image if image.shape == want.shape else image.transpose(1, 2, 0)
                 if not np.array_equal(got, want):
                     apart = np.abs(got.astype(int) - want)

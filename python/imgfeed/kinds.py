@@ -192,7 +192,7 @@ def _views(name: str, value: Mapping[str, Any]) -> Pipeline:
     given = value["views"]
     if set(value) != {"views"} or not isinstance(given, Sequence) or isinstance(given, (str, bytes)):
         raise TypeError(f'imgfeed: {name} is {value!r:.80}, want {{"views": [transform, …]}}')
-    views, ends, resizes = [], [], ""
+    views, ends = [], []
     for n, view in enumerate(given):
         of, repeated = f"{name}'s view {n}", isinstance(view, Mapping) and "ops" in view
         made = _transform(of, view["ops"] if repeated else view)
@@ -201,14 +201,13 @@ def _views(name: str, value: Mapping[str, Any]) -> Pipeline:
         ops = made if isinstance(made, str) else made.operations
         views.append({**as_json(of, {k: v for k, v in view.items() if k != "ops"}), "ops": ops} if repeated else ops)
         ends.append(() if isinstance(made, str) else made.numbers)
-        resizes = resizes or ("" if isinstance(made, str) else made.resizes_tensors)
     other = next((n for n, numbers in enumerate(ends) if repr(numbers) != repr(ends[0])), None)
     if other is not None:
         raise ValueError(
             f"imgfeed: {name}'s views 0 and {other} end otherwise ({ends[0]} and {ends[other]}), and all come as one type: "
             "let all of them end in the same conversions"
         )
-    return Pipeline([], ends[0] if ends else (), resizes, {"views": views})
+    return Pipeline([], ends[0] if ends else (), {"views": views})
 
 
 def _torch(name: str) -> Any:

@@ -65,7 +65,7 @@ class DataLoader:
         size: Pixels of the result's shorter side; all sizes of the transform change in proportion. A dictionary has the epochs
             in which a size begins, as ``{0: 160, 8: 192}``; a function gets the epoch's number.
         buckets: Heights and widths of images, or ``"sdxl"``: all images of a batch have the one nearest to their aspect ratios.
-        resampler: The Pillow that resizing matches: ``pillow-13`` (Pillow 13) or ``pillow-12`` (Pillow 9.4 to 12.3). None takes
+        resampler: The Pillow that resizing matches: ``pillow-13`` (Pillow 13) or ``pillow-12`` (Pillow 9.4 to 12.1). None takes
             the server's, ``pillow-13`` unless it was started with another.
         bit_exact: Refuse a transform if its results differ from those of the original images. Otherwise the log says so.
         on_error: For an unreadable sample: ``error`` raises; ``blank`` gives a black image with the label -100 and fields that

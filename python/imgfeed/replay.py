@@ -20,8 +20,9 @@ def reference(image: Any, record: Sequence[Call]) -> Any:
     """Return the image that torchvision makes of an original, an RGB image of Pillow, by the functions of a record.
 
     The pixels are the batch's. From ``to_image`` on the image is a tensor, of shape (3, H, W), and the functions are those of
-    ``torchvision.transforms.v2``. It needs torchvision, and for resized images the Pillow release of the loader's
-    ``resampler``. Raises ValueError for a function that it does not know, such as one of a later server.
+    ``torchvision.transforms.v2``; with ``v1`` they are those of ``torchvision.transforms``. It needs torchvision. Images that
+    Pillow resizes need its release of the loader's ``resampler``. Raises ValueError for a function that it does not know, such
+    as one of a later server.
     """
     for call in record:
         image = _call(image, dict(call))
@@ -35,7 +36,8 @@ def _call(image: Any, arguments: Call) -> Any:
     if name not in FUNCTIONS:
         raise ValueError(f"imgfeed: a record names the function {name!r}, which this release does not know")
     tensor = not hasattr(image, "getbands")
-    functional = importlib.import_module(f"torchvision.transforms.{'v2.' if tensor else ''}functional")
+    v2 = tensor and type(image).__module__.startswith("torchvision.tv_tensors")
+    functional = importlib.import_module(f"torchvision.transforms.{'v2.' if v2 else ''}functional")
     if "interpolation" in arguments:
         arguments["interpolation"] = functional.InterpolationMode(arguments["interpolation"])
     if name == "posterize" and arguments["bits"] == 0 and not tensor:  # which Pillow refuses from release 12 on
@@ -43,9 +45,11 @@ def _call(image: Any, arguments: Call) -> Any:
     return getattr(functional, name)(image, **arguments)
 
 
-def _to_image(image: Any) -> Any:
-    """Make a tensor of an image."""
-    return importlib.import_module("torchvision.transforms.v2.functional").pil_to_tensor(image)
+def _to_image(image: Any, v1: bool = False) -> Any:
+    """Make a tensor of an image, of the type that its functions know it by."""
+    name = "functional.pil_to_tensor" if v1 else "v2.functional.to_image"
+    module, _, function = name.rpartition(".")
+    return getattr(importlib.import_module(f"torchvision.transforms.{module}"), function)(image)
 
 
 def _solarize_add(image: Any, add: int, threshold: int) -> Any:
@@ -68,11 +72,15 @@ def _pillow_gaussian_blur(image: Any, radius: float) -> Any:
 
 def _mixture(image: Any, share: float, weights: Sequence[float], chains: Sequence[Sequence[Call]], factor: float) -> Any:
     """Sum up an image and the results of its chains, in float32, and blend the image with the sum: AugMix."""
-    pil, np = importlib.import_module("PIL.Image"), importlib.import_module("numpy")
+    np = importlib.import_module("numpy")
     mixed = np.float32(share) * np.asarray(image, dtype=np.float32)
     for weight, chain in zip(weights, chains, strict=True):
         mixed += np.float32(weight) * np.asarray(reference(image, chain), dtype=np.float32)
-    return pil.blend(image, pil.fromarray(np.clip(mixed, 0, 255).astype(np.uint8)), factor)
+    made = np.clip(mixed, 0, 255).astype(np.uint8)
+    if not hasattr(image, "getbands"):  # a tensor, which only torchvision's own AugMix mixes, and which it replaces
+        return importlib.import_module("torch").from_numpy(made).as_subclass(type(image))
+    pil = importlib.import_module("PIL.Image")
+    return pil.blend(image, pil.fromarray(made), factor)
 
 
 def _blends(image: Any, weights: Sequence[float], chains: Sequence[Sequence[Call]]) -> Any:
@@ -85,6 +93,8 @@ def _blends(image: Any, weights: Sequence[float], chains: Sequence[Sequence[Call
 
 def _permute_channels(image: Any, permutation: Sequence[int]) -> Any:
     """Give an image the channels of these numbers, as torchvision.transforms.v2 does."""
+    if not hasattr(image, "getbands"):  # a tensor
+        return image[list(permutation)].as_subclass(type(image))
     bands = image.split()
     return importlib.import_module("PIL.Image").merge("RGB", [bands[i] for i in permutation])
 

@@ -23,8 +23,6 @@ from .policies import is_policy, policy_config
 Known = Mapping[str, Sequence[str]]
 #: These make a tensor of an image, with pixels from 0 to 255, as imgfeed gives them anyway.
 TENSORS = ("ToImage", "PILToTensor", "ToPureTensor")
-#: From here on operations have torchvision's bits on tensors.
-TO_IMAGE = {"op": "ToImage"}
 #: These change a tensor's type and scale, pixel by pixel: torchvision's own objects do them to batches, except ToTensor.
 NUMBERS = ("ToTensor", "ConvertImageDtype", "ToDtype", "Normalize")
 #: These change nothing: imgfeed's images are RGB.
@@ -54,6 +52,7 @@ class Step:
     step: Any
     before: str  # the kind of the step before it, if there is one
     after_numbers: bool  # a step before it makes numbers of pixels
+    tensor: bool = False  # torchvision does it to a tensor
 
     def __repr__(self) -> str:
         """Return the object's."""
@@ -66,7 +65,7 @@ class Step:
             raise ValueError(_unknown(self.name, self.step, known) + (_AFTER_CROPS if self.before in CROPS else ""))
         if self.after_numbers:
             raise ValueError(f"imgfeed: {self.name} has {kind} after {self.before}: operations on images come first")
-        return _policy(self.name, self.step) if kind == POLICY else _operation(self.name, kind, self.step, known)
+        return _policy(self.name, self.step) if kind == POLICY else _operation(self, kind, known)
 
 
 def known_by(schemas: Iterable[Mapping[str, Any]]) -> Known:
@@ -89,7 +88,6 @@ class Pipeline:
 
     operations: list[Any]  # for the server: Steps, or operations as docs/transforms.md has them
     numbers: tuple[Any, ...]  # for batches: objects of torchvision, in order
-    resizes_tensors: str = ""  # the operation that torchvision would have done to a tensor, not to a Pillow image
     views: dict[str, Any] | None = None  # for the server, instead of operations: several views of each image
 
     def finish(self, images: Any) -> Any:
@@ -110,11 +108,15 @@ def is_torchvisions(value: Any) -> bool:
     return bool(_kind(value)) or (module.startswith("torch.nn") and _steps(value) is not None)
 
 
-def pipeline(name: str, value: Any) -> Pipeline:
-    """Return a transform of torchvision in two parts. name is the argument's."""
+def pipeline(name: str, value: Any, tensor: bool = False, held: bool = False) -> Pipeline:
+    """Return a transform of torchvision in two parts. name is the argument's.
+
+    tensor says that images come as tensors, and held that another operation holds the transform.
+    """
     steps: list[Any] = []
     numbers: list[Any] = []
-    tensor = resizes = before = ""
+    before, said = "", tensor
+    to_image: dict[str, Any] | None = None
     for step in _flat(value):
         kind = _kind(step)
         if kind and _of_v2(step) and importlib.util.find_spec("torchvision.tv_tensors") is None:
@@ -124,18 +126,22 @@ def pipeline(name: str, value: Any) -> Pipeline:
         if kind in NOTHING:
             continue
         if kind in TENSORS:
-            tensor = tensor or ("" if kind == "ToPureTensor" else kind)  # which leaves an image of Pillow as it is
+            tensor = tensor or kind != "ToPureTensor"  # which leaves an image of Pillow as it is
+            if held and tensor and not said:  # what comes after the holder may work on the tensor
+                steps.append(to_image := {"op": "ToImage"})
+                said = True
         elif kind in NUMBERS:
             numbers.append(_in_place(step) if kind == "Normalize" else step)
             before = kind
         else:
-            if tensor and not any(one is TO_IMAGE for one in steps):
-                steps.append(TO_IMAGE)
-            steps.append(Step(name, copy.deepcopy(step) if kind else step, before, bool(numbers)))
+            if tensor and not said:
+                steps.append(to_image := {"op": "ToImage"})
+                said = True
+            if tensor and to_image is not None and not _all_of_v2(step):
+                to_image["v1"] = True
+            steps.append(Step(name, copy.deepcopy(step) if kind else step, before, bool(numbers), tensor))
             before = kind if not numbers else before
-            if tensor and hasattr(step, "interpolation") and not (_of_v2(step) and kind in ("Resize", "RandomResizedCrop")):
-                resizes = resizes or f"{kind} after {tensor}"
-    return Pipeline(steps, tuple(numbers), resizes)
+    return Pipeline(steps, tuple(numbers))
 
 
 def split(value: Any, known: Known) -> tuple[list[Any], list[Any]]:
@@ -242,17 +248,20 @@ def _flat(value: Any) -> Iterator[Any]:
         yield from _flat(step)
 
 
-def _operation(name: str, kind: str, step: Any, known: Known) -> dict[str, Any]:
+def _operation(of: Step, kind: str, known: Known) -> dict[str, Any]:
     """Return an operation as the server takes it. The server itself refuses parameters that it lacks."""
+    name, step, own = of.name, of.step, ("resampler", "antialias", "mask_fill")
     given = {
         parameter: getattr(step, RENAMED.get(parameter, parameter))
         for parameter in known[kind]
-        if parameter not in ("resampler", "mask_fill")
+        if parameter not in own
     }
     if "mask_fill" in known[kind] and "fill" in given:
         given |= _fills(given["fill"])
     if "format" in given:
         given["format"] = str(getattr(given["format"], "name", given["format"])).lower()
+    if of.tensor and getattr(step, "antialias", True) is not True:
+        given["antialias"] = False
     if kind == "RandomCrop" and _of_v2(step) and step.padding is not None:
         # It keeps left, right, top, bottom of left, top, right, bottom, and pads once where the other version pads twice.
         left, right, top, bottom = step.padding
@@ -261,13 +270,13 @@ def _operation(name: str, kind: str, step: Any, known: Known) -> dict[str, Any]:
             raise ValueError(f"imgfeed: {name}'s {kind} pads twice with {step.padding_mode!r}: put a Pad before it")
     if "interpolation" in given:
         if isinstance(given["interpolation"], (tuple, list)):  # timm's "random", its default: one of them for each image
-            each = [{"op": kind, **given, "interpolation": _filter(one)} for one in given["interpolation"]]
+            each = [{"op": kind, **given, "interpolation": _filter(one, of.tensor)} for one in given["interpolation"]]
             return {"op": "RandomChoice", "transforms": each}
-        given["interpolation"] = _filter(given["interpolation"])
+        given["interpolation"] = _filter(given["interpolation"], of.tensor)
     if "policy" in given:
         given["policy"] = str(getattr(given["policy"], "value", given["policy"]))
     if "transforms" in given:
-        given["transforms"] = _held(name, kind, given["transforms"], known)
+        given["transforms"] = _held(of, kind, given["transforms"], known)
     return {"op": kind, **given}
 
 
@@ -291,30 +300,30 @@ def _policy(name: str, step: Any) -> dict[str, Any]:
     return {"op": POLICY, "config": config, "fill": list(first.kwargs["fillcolor"]), "interpolation": interpolation}
 
 
-def _held(name: str, kind: str, steps: Sequence[Any], known: Known) -> list[dict[str, Any]]:
+def _held(of: Step, kind: str, steps: Sequence[Any], known: Known) -> list[dict[str, Any]]:
     """Return what RandomApply, RandomChoice or RandomOrder holds, as one operation for each.
 
     A Compose is one, too, and so is what does nothing: RandomChoice counts it.
     """
     held: list[dict[str, Any]] = []
     for step in steps:
-        inner = pipeline(f"{name}'s {kind}", step)
+        inner = pipeline(f"{of.name}'s {kind}", step, of.tensor, held=True)
         if inner.numbers:
             raise ValueError(
-                f"imgfeed: {name}'s {kind} holds {type(inner.numbers[0]).__name__}: numbers are made of whole batches"
+                f"imgfeed: {of.name}'s {kind} holds {type(inner.numbers[0]).__name__}: numbers are made of whole batches"
             )
         made = operations(inner.operations, known)
         held += made if len(made) == 1 else [{"op": "RandomApply", "transforms": made, "p": 1}]
     return held
 
 
-def _filter(mode: Any) -> str:
+def _filter(mode: Any, tensor: bool = False) -> str:
     """Return a filter by its name: torchvision has an enumeration, its values, and Pillow's numbers."""
     if isinstance(mode, int):
         functional = importlib.import_module("torchvision.transforms.functional")
         mode = functional._interpolation_modes_from_int(mode)
     text = str(getattr(mode, "value", mode))
-    return "nearest" if text == "nearest-exact" else text  # of a Pillow image they are the same
+    return "nearest" if text == "nearest-exact" and not tensor else text  # of a Pillow image they are the same
 
 
 def _unknown(name: str, step: Any, known: Known) -> str:
@@ -331,6 +340,11 @@ def _unknown(name: str, step: Any, known: Known) -> str:
 _AFTER_CROPS = (
     ". Of the crops before it imgfeed makes a list of batches: leave it out, and torch.stack(images, 1) is (B, crops, C, H, W)"
 )
+
+
+def _all_of_v2(step: Any) -> bool:
+    """Return whether a step, and all those that it holds, are of transforms.v2."""
+    return _of_v2(step) and all(_all_of_v2(one) for one in getattr(step, "transforms", ()) if _kind(one) not in TENSORS)
 
 
 def _of_v2(step: Any) -> bool:

@@ -21,7 +21,8 @@ const (
 	// This holds for 300 × 700 to 256 × 597 (103 rows, 44 columns), but not for 375 × 500 to 256 × 341 (159 rows, 119
 	// columns).
 	Pillow13 Algorithm = iota
-	// Pillow12 is Pillow 9.4 to 12.3: the horizontal pass always comes first.
+	// Pillow12 is Pillow 9.4 to 12.1: the horizontal pass always comes first. Pillow 12.2 and 12.3 are the same, except that
+	// the vertical pass comes first for images over 100 times as tall as wide.
 	Pillow12
 	// Torch is torch's antialiased resize of uint8 tensors on a processor with AVX2: the horizontal pass comes first, and
 	// weights are rounded to 16 bits. Users have no name for it, because a list of operations says where images are tensors.
@@ -86,9 +87,9 @@ func SourceRegion(srcW, srcH, outW, outH int, keep image.Rectangle, f Filter) im
 	if srcW == outW && srcH == outH {
 		return keep
 	}
-	if f == Nearest {
-		x0, x1 := nearestSpan(srcW, outW, keep.Min.X, keep.Max.X)
-		y0, y1 := nearestSpan(srcH, outH, keep.Min.Y, keep.Max.Y)
+	if f.nearest() {
+		x0, x1 := nearestSpan(srcW, outW, keep.Min.X, keep.Max.X, f)
+		y0, y1 := nearestSpan(srcH, outH, keep.Min.Y, keep.Max.Y, f)
 		return image.Rect(x0, y0, x1, y1)
 	}
 	x0, x1 := axisSpec{srcW, outW, keep.Min.X, keep.Dx(), f, false}.span()
@@ -111,6 +112,7 @@ func (s axisSpec) span() (first, end int) {
 // geometry is the part of Pillow's precompute_coeffs that does not depend on the output position.
 type geometry struct {
 	in      int
+	plain   bool    // the filter does not grow with the scale
 	scale   float64 // input pixels for each output pixel
 	support float64 // reach of the filter in input pixels
 	inverse float64 // 1 / max(scale, 1): from input pixels to the filter's own unit
@@ -120,6 +122,9 @@ func (s axisSpec) geometry() geometry {
 	// Pillow keeps the box in float32: exact up to 1<<24.
 	scale := float64(float32(s.in)) / float64(s.out)
 	filterScale := math.Max(scale, 1)
+	if s.filter.plain() {
+		return geometry{in: s.in, plain: true, scale: scale, support: s.filter.support(), inverse: 1}
+	}
 	return geometry{in: s.in, scale: scale, support: float64(s.filter.support() * filterScale), inverse: 1 / filterScale}
 }
 
@@ -129,6 +134,11 @@ func (g geometry) center(output int) float64 {
 
 // window returns the inputs of output position o: the first one and their number.
 func (g geometry) window(o int) (low, count int) {
+	if g.plain {
+		before, _ := g.plainCenter(o)
+		low = max(before-int(g.support)+1, 0)
+		return low, min(before+int(g.support)+1, g.in) - low
+	}
 	center := g.center(o)
 	low = max(int(center-g.support+0.5), 0)
 	return low, min(int(center+g.support+0.5), g.in) - low

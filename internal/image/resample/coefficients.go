@@ -55,7 +55,7 @@ func (a *axis) reserve(n, taps int) {
 // of tensors are the same before they are rounded. An axis that keeps its size gets weight 1 on each pixel itself, which
 // equals skipping the pass.
 func (a *axis) compute(s axisSpec, level kernel.Level, tensor bool) {
-	a.signed = s.filter == Bicubic || s.filter == Lanczos
+	a.signed = s.filter == Bicubic || s.filter == Lanczos || s.filter == PlainBicubic
 	switch bits := weightBits; {
 	case s.in == s.out:
 		a.computeIdentity(s)
@@ -133,14 +133,8 @@ func (a *axis) computeGeneric(s axisSpec, bits int) {
 	for i := range s.n {
 		o := s.output(i)
 		low, count := g.window(o)
-		center := g.center(o)
-		sum := 0.0
 		weights := a.columns[:count]
-		for t := range weights {
-			w := s.filter.weight(float64((float64(t+low) - center + 0.5) * g.inverse))
-			weights[t] = w
-			sum += w
-		}
+		sum := s.unscaledWeights(weights, g, o, low)
 		for t, w := range weights {
 			if sum != 0 {
 				w /= sum
@@ -152,6 +146,21 @@ func (a *axis) computeGeneric(s axisSpec, bits int) {
 	}
 }
 
+// unscaledWeights sets the weights of output o's window, which begins at low, and returns their sum.
+func (s axisSpec) unscaledWeights(weights []float64, g geometry, o, low int) (sum float64) {
+	if g.plain {
+		s.plainWeights(weights, g, o)
+		return 1
+	}
+	center := g.center(o)
+	for t := range weights {
+		w := s.filter.weight(float64((float64(t+low) - center + 0.5) * g.inverse))
+		weights[t] = w
+		sum += w
+	}
+	return sum
+}
+
 // fixedPoint rounds half away from zero, by truncation of ±0.5 as in C, and appends zeros to fewer than weightBits.
 func fixedPoint(w float64, bits int) int32 {
 	half := math.Copysign(0.5, w)
@@ -159,7 +168,7 @@ func fixedPoint(w float64, bits int) int32 {
 }
 
 func (f Filter) support() float64 {
-	return [...]float64{Nearest: 0, Box: 0.5, Bilinear: 1, Hamming: 1, Bicubic: 2, Lanczos: 3}[f]
+	return [...]float64{Nearest: 0, Box: 0.5, Bilinear: 1, Hamming: 1, Bicubic: 2, Lanczos: 3, PlainBilinear: 1, PlainBicubic: 2}[f]
 }
 
 // weight evaluates the filter at x, like the functions of the same names in libImaging/Resample.c.
@@ -169,7 +178,7 @@ func (f Filter) weight(x float64) float64 {
 		if x > -0.5 && x <= 0.5 {
 			return 1
 		}
-	case Bilinear:
+	case Bilinear, PlainBilinear:
 		if x = math.Abs(x); x < 1 {
 			return 1 - x
 		}
@@ -177,6 +186,8 @@ func (f Filter) weight(x float64) float64 {
 		return hamming(math.Abs(x))
 	case Bicubic:
 		return bicubic(math.Abs(x))
+	case PlainBicubic:
+		return plainBicubic(math.Abs(x))
 	case Lanczos:
 		if -3 <= x && x < 3 {
 			return float64(sinc(x) * sinc(x/3))
@@ -196,6 +207,22 @@ func bicubic(x float64) float64 {
 		t := float64((x-5)*x) + 8
 		t = float64(t*x) - 4
 		return float64(t * a)
+	}
+	return 0
+}
+
+// plainBicubic is ATen's, in its order.
+func plainBicubic(x float64) float64 {
+	const a = -0.75
+	if x < 1 {
+		t := float64((a+2.0)*x) - (a + 3.0)
+		t = float64(t * x)
+		return float64(t*x) + 1
+	}
+	if x < 2 {
+		t := float64(a*x) - 5*a
+		t = float64(t*x) + 8*a
+		return float64(t*x) - 4*a
 	}
 	return 0
 }
@@ -224,7 +251,7 @@ func sinc(x float64) float64 {
 // computeSIMD is computeGeneric with a kernel. It returns false if there is no kernel for the filter: the trigonometric
 // filters spend their time on sines.
 func (a *axis) computeSIMD(s axisSpec, k *kernels) bool {
-	if k == nil || s.filter == Hamming || s.filter == Lanczos {
+	if k == nil || s.filter == Hamming || s.filter == Lanczos || s.filter.plain() {
 		return false
 	}
 	g := s.geometry()

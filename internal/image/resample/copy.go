@@ -121,7 +121,13 @@ type nearestTables struct {
 
 // nearestPositions appends the source positions of outputs from .. end-1 to to. Pillow's ImagingScaleAffine steps along
 // the row by adding the scale, so rounding errors accumulate from the image's edge, here too.
-func nearestPositions(to []int32, in, out, from, end int) []int32 {
+func nearestPositions(to []int32, in, out, from, end int, f Filter) []int32 {
+	if f != Nearest {
+		for o := from; o < end; o++ {
+			to = append(to, int32(tensorNearest(in, out, o, f)))
+		}
+		return to
+	}
 	scale := float64(float32(in)) / float64(out)
 	at := float64(scale * 0.5)
 	for o := range end {
@@ -134,7 +140,10 @@ func nearestPositions(to []int32, in, out, from, end int) []int32 {
 }
 
 // nearestSpan returns the first source position of outputs from .. end-1 and the one after the last.
-func nearestSpan(in, out, from, end int) (first, behind int) {
+func nearestSpan(in, out, from, end int, f Filter) (first, behind int) {
+	if f != Nearest {
+		return tensorNearest(in, out, from, f), tensorNearest(in, out, end-1, f) + 1
+	}
 	scale := float64(float32(in)) / float64(out)
 	at := float64(scale * 0.5)
 	for o := range end {
@@ -149,10 +158,10 @@ func nearestSpan(in, out, from, end int) (first, behind int) {
 }
 
 func (r *Resampler) resizeNearest(dst Output, src []byte, stride int, have image.Rectangle, srcW, srcH, outW, outH int,
-	keep image.Rectangle) {
+	keep image.Rectangle, f Filter) {
 	t := &r.nearest
-	t.columns = nearestPositions(t.columns[:0], srcW, outW, keep.Min.X, keep.Max.X)
-	t.rows = nearestPositions(t.rows[:0], srcH, outH, keep.Min.Y, keep.Max.Y)
+	t.columns = nearestPositions(t.columns[:0], srcW, outW, keep.Min.X, keep.Max.X, f)
+	t.rows = nearestPositions(t.rows[:0], srcH, outH, keep.Min.Y, keep.Max.Y, f)
 	if dst.Flip {
 		slices.Reverse(t.columns)
 	}

@@ -41,8 +41,17 @@ const (
 	Lanczos                // support 3
 )
 
+// Filters of torch alone, for tensors.
+const (
+	TensorNearest Filter = Lanczos + 1 + iota // the pixel at the output's edge, torch's "nearest"
+	NearestExact                              // the pixel under the output's centre
+	PlainBilinear                             // bilinear without antialiasing: two pixels at every scale
+	PlainBicubic                              // bicubic without antialiasing, a = -0.75
+)
+
 var filterNames = [...]string{
 	Nearest: "nearest", Box: "box", Bilinear: "bilinear", Hamming: "hamming", Bicubic: "bicubic", Lanczos: "lanczos",
+	TensorNearest: "torch's nearest", NearestExact: "nearest-exact", PlainBilinear: "plain bilinear", PlainBicubic: "plain bicubic",
 }
 
 // String returns the filter's name in torchvision's InterpolationMode: "bilinear".
@@ -53,15 +62,21 @@ func (f Filter) String() string {
 	return fmt.Sprintf("resample.Filter(%d)", uint8(f))
 }
 
-// ParseFilter is the inverse of [Filter.String].
+// ParseFilter is the inverse of [Filter.String] for Pillow's filters.
 func ParseFilter(name string) (Filter, error) {
-	for i, n := range filterNames {
+	for i, n := range filterNames[:Lanczos+1] {
 		if n == name {
 			return Filter(i), nil
 		}
 	}
-	return 0, fmt.Errorf("resample: unknown interpolation %q, want one of %v", name, filterNames)
+	return 0, fmt.Errorf("resample: unknown interpolation %q, want one of %v", name, filterNames[:Lanczos+1])
 }
+
+// nearest reports whether an output is one pixel of the source.
+func (f Filter) nearest() bool { return f == Nearest || f == TensorNearest || f == NearestExact }
+
+// plain reports whether the filter does not reach farther at smaller scales.
+func (f Filter) plain() bool { return f == PlainBilinear || f == PlainBicubic }
 
 // A Layout is the order of an output image's bytes.
 type Layout uint8
@@ -140,8 +155,8 @@ func (r *Resampler) Resize(dst Output, src []byte, stride int, have image.Rectan
 	switch {
 	case srcW == outW && srcH == outH:
 		r.copyRegion(dst, src, stride, have, keep)
-	case f == Nearest:
-		r.resizeNearest(dst, src, stride, have, srcW, srcH, outW, outH, keep)
+	case f.nearest():
+		r.resizeNearest(dst, src, stride, have, srcW, srcH, outW, outH, keep, f)
 	default:
 		r.horizontal.compute(axisSpec{srcW, outW, keep.Min.X, keep.Dx(), f, dst.Flip}, r.level, a == Torch)
 		r.vertical.compute(axisSpec{srcH, outH, keep.Min.Y, keep.Dy(), f, false}, r.level, a == Torch)
@@ -162,7 +177,7 @@ func checkSizes(srcW, srcH, outW, outH int, keep image.Rectangle, f Filter) erro
 	if keep.Empty() || !keep.In(image.Rect(0, 0, outW, outH)) {
 		return argumentError("part %v to keep is empty or not within the %dx%d result", keep, outW, outH)
 	}
-	if f > Lanczos {
+	if f > PlainBicubic {
 		return argumentError("unknown filter %d", uint8(f))
 	}
 	return nil

@@ -144,7 +144,7 @@ func TestResizeErrors(t *testing.T) {
 		"short source":      func(a *args) { a.src = src[:299] },
 		"short output":      func(a *args) { a.dst.Pix = a.dst.Pix[:74] },
 		"other output size": func(a *args) { a.dst.Width = 4 },
-		"unknown filter":    func(a *args) { a.f = 6 },
+		"unknown filter":    func(a *args) { a.f = PlainBicubic + 1 },
 		"unknown resampler": func(a *args) { a.a = Torch + 1 },
 		"unknown layout":    func(a *args) { a.dst.Layout = 2 },
 	} {

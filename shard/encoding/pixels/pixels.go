@@ -78,7 +78,7 @@ var options = []encoding.Option{
 	{Name: "resize", Help: "256 (the shorter side), 256x256 (height and width), max:500 (limit of the longer side) " +
 		"or none (default 256; none for small images)"},
 	{Name: "interpolation", Help: "filter of the resize: nearest, box, bilinear, hamming, bicubic or lanczos (default bilinear)"},
-	{Name: "resampler", Help: "resize like pillow-13 (Pillow 13) or pillow-12 (Pillow 9.4 to 12.3) (default pillow-13)"},
+	{Name: "resampler", Help: "resize like pillow-13 (Pillow 13) or pillow-12 (Pillow 9.4 to 12.1) (default pillow-13)"},
 	{Name: "codec", Help: strings.Join(pixelcodec.Names(), ", ") + " (default " + pixelcodec.Bitpack + ")"},
 }
 

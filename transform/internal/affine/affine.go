@@ -37,6 +37,7 @@ type Mapper struct {
 	kernels *kernels
 	group   *group
 	columns []int32
+	tensor  tensorGroup
 	line    []byte // a row of the result, where a kernel would write past the image's end
 }
 

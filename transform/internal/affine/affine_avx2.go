@@ -13,6 +13,7 @@ func init() {
 	byLevel[kernel.AVX2] = &kernels{
 		doubles: 2 * Count, offsets: offsetsAVX2, places: placesAVX2, placesCubic: placesCubicAVX2,
 		bilinear: bilinearAVX2, bicubic: bicubicAVX2,
+		tensorPlaces: tensorPlacesAVX2, tensorSquares: tensorSquaresAVX2, tensorBilinear: tensorBilinearAVX2,
 	}
 }
 

@@ -15,6 +15,7 @@ func init() {
 	byLevel[kernel.AVX512] = &kernels{
 		doubles: 2 * Count, offsets: offsetsAVX512, places: placesAVX512, placesCubic: placesCubicAVX512,
 		bilinear: bilinearAVX512, bicubic: bicubicAVX512,
+		tensorPlaces: tensorPlacesAVX512, tensorSquares: tensorSquaresAVX512, tensorBilinear: tensorBilinearAVX512,
 	}
 }
 

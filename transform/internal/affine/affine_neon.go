@@ -15,6 +15,7 @@ func init() {
 	byLevel[kernel.NEON] = &kernels{
 		doubles: 2 * Count, offsets: offsetsNEON, places: placesNEON, placesCubic: placesCubicNEON,
 		bilinear: bilinearNEON, bicubic: bicubicNEON,
+		tensorPlaces: tensorPlacesNEON, tensorSquares: tensorSquaresNEON, tensorBilinear: tensorBilinearNEON,
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/imgfeed/imgfeed/internal/kernel"
 )
 
-//go:generate go run ../../../internal/lanes/generate affine_avx2.go
+//go:generate go run ../../../internal/lanes/generate affine_avx2.go tensor_avx2.go
 
 // kernels are the functions that have a version for each level: the arithmetic for many pixels at once. The source's
 // bytes, which lie at a different offset for each pixel, are fetched between them, one pixel after the other.
@@ -18,6 +18,8 @@ type kernels struct {
 
 	places, placesCubic func(g *group, n int)
 	bilinear, bicubic   func(g *group, n int)
+
+	tensorPlaces, tensorSquares, tensorBilinear func(g *tensorGroup, n int)
 }
 
 var byLevel kernel.Table[kernels]

@@ -1,5 +1,7 @@
 package pointwise
 
+import "github.com/imgfeed/imgfeed/internal/libm"
+
 // Enhancements are blends of an image with a degenerate one by a factor: 0 gives the degenerate one, 1 the image, more goes beyond.
 
 // blend is Image.blend (libImaging/Blend.c) for one byte: a + factor·(b − a) in float32, each step rounded once, cut off and
@@ -101,7 +103,7 @@ func (a *Adjuster) Sharpness(dst, src []byte, w, h int, factor float64, tensor b
 				sum += int(src[k-3]) + int(src[k]) + int(src[k+3])
 			}
 			if smoothed := (sum + 6) / 13; tensor {
-				dst[i] = byte(min(max(fused(float32(smoothed-int(src[i])), by, float32(src[i])), 0), 255))
+				dst[i] = byte(min(max(libm.FMA32(float32(smoothed-int(src[i])), by, float32(src[i])), 0), 255))
 			} else {
 				dst[i] = blend(byte(smoothed), src[i], by)
 			}

@@ -1,5 +1,7 @@
 package pointwise
 
+import "github.com/imgfeed/imgfeed/internal/libm"
+
 // Adjustments of tensors: those whose bits in torchvision.transforms.v2 are others for uint8 tensors than for images of Pillow.
 // They are torch's float32 arithmetic on a CPU with AVX2, where adding a multiple is fused: it rounds once. Invert, Posterize,
 // Solarize, Brightness and Equalize are the same for both.
@@ -17,17 +19,13 @@ type (
 	ofTensor = [1]struct{}
 )
 
-// fused returns a·b + c, rounded once. The product of two float32 is exact in float64. The sum may round twice, but not to
-// another byte.
-func fused(a, b, c float32) float32 { return float32(float64(float64(a)*float64(b)) + float64(c)) }
-
 // grayWeights are torchvision's weights of red, green and blue.
 var grayWeights = [3][16]float32{constant(0.2989), constant(0.587), constant(0.114)}
 
 // grayOf is torchvision's rgb_to_grayscale, rounded down.
 func grayOf(r, g, b byte) byte {
 	red := float32(float32(r) * grayWeights[0][0])
-	return byte(fused(float32(b), grayWeights[2][0], fused(float32(g), grayWeights[1][0], red)))
+	return byte(libm.FMA32(float32(b), grayWeights[2][0], libm.FMA32(float32(g), grayWeights[1][0], red)))
 }
 
 // TensorGray is rgb_to_grayscale with three channels.
@@ -48,7 +46,7 @@ func (a *Adjuster) keepParts(factor float64) {
 
 // blended is torchvision's _blend of a byte and another value: v·factor + other·(1 − factor).
 func (a *Adjuster) blended(v byte, other float32) byte {
-	return byte(min(max(fused(other, a.factors[1], float32(float32(v)*a.factors[0])), 0), 255))
+	return byte(min(max(libm.FMA32(other, a.factors[1], float32(float32(v)*a.factors[0])), 0), 255))
 }
 
 // TensorSaturation is adjust_saturation: a blend with the gray image.
