@@ -1,4 +1,5 @@
-"""Compares imgfeed's results for a dataset with those of torchvision on Pillow, bit by bit.
+"""Compares imgfeed's results for a dataset with those of torchvision, bit by bit: on images of Pillow, or on tensors where the
+transform makes tensors of them.
 
     python -m imgfeed.check /data/train-shards --transform train --samples 200
 
@@ -34,13 +35,15 @@ _ROUNDED = 1e-3  # of the values of a view that torchvision's own blur may round
 @dataclass
 class Report:
     """The result of a comparison. A difference has the sample's index, the share of differing values, the largest difference,
-    and the record. rounded has those of torchvision's blurs. decoded has, by file, why torchcodec's pixels differ.
+    and the record. rounded has those of torchvision's blurs. decoded has, by file, why torchcodec's pixels differ. tensors says
+    that torchvision's work ended on tensors.
     """
 
     compared: int = 0
     differ: list[tuple[int, float, int, list[dict[str, Any]]]] = field(default_factory=list)
     rounded: list[tuple[int, float, int, list[dict[str, Any]]]] = field(default_factory=list)
     decoded: dict[int, str] | None = None
+    tensors: bool = False
 
 
 def check(loader: DataLoader, samples: int = 200, epoch: int = 0, report: Report | None = None) -> Report:
@@ -69,7 +72,8 @@ def check(loader: DataLoader, samples: int = 200, epoch: int = 0, report: Report
             records = loader.records(indices[:count], epoch, view=number)
             for image, index, record in zip(view, indices.tolist(), records, strict=False):
                 want = np.asarray(reference(originals[index], record))
-                want = want if want.shape[-1] == 3 else want.transpose(1, 2, 0)  # of a tensor
+                if any(call["op"] == "to_image" for call in record):
+                    report.tensors, want = True, want.transpose(1, 2, 0)
                 got = image if image.shape == want.shape else image.transpose(1, 2, 0)
                 if not np.array_equal(got, want):
                     apart = np.abs(got.astype(int) - want)
@@ -149,7 +153,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 check(loader, args.samples, args.epoch, report)
             except KeyboardInterrupt:
                 stopped = True
-            _tell(report, loader, f"torchvision {importlib.metadata.version('torchvision')} on Pillow {pillow}")
+            _tell(report, loader, f"torchvision {importlib.metadata.version('torchvision')} on {_road(report, pillow)}")
     except (ImgfeedError, ValueError) as e:
         sys.exit(str(e).replace("with split=", "with --split"))
     except KeyboardInterrupt:
@@ -166,6 +170,14 @@ def _transform(text: str) -> Any:
     except json.JSONDecodeError as e:
         said = f"{e.msg} (names stand in double quotes)"
         raise ValueError(f"imgfeed: --transform is no JSON at character {e.pos + 1}: {said}") from e
+
+
+def _road(report: Report, pillow: str) -> str:
+    """Say what torchvision worked on."""
+    if not report.tensors:
+        return f"Pillow {pillow}"
+    torch = importlib.import_module("torch")
+    return f"tensors of torch {torch.__version__} ({torch.backends.cpu.get_cpu_capability()})"
 
 
 def _tell(report: Report, loader: DataLoader, other: str) -> None:

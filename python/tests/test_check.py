@@ -36,6 +36,20 @@ def test_records_repeat_batches(load: Load) -> None:
     assert checks.check(load(8, transform=COLOURS, layout="NCHW", resampler=installed_resampler()), 9).differ == []
 
 
+def test_lists_of_tensors_are_compared_on_tensors(load: Load) -> None:
+    pytest.importorskip("torchvision.tv_tensors")  # of torchvision 0.16 or later
+    torch = pytest.importorskip("torch")
+    if torch.backends.cpu.get_cpu_capability() not in ("AVX2", "AVX512"):
+        pytest.skip("torch has these bits with AVX2")
+    policies: list[dict[str, Any]] = [{"op": "TrivialAugmentWide", "interpolation": "bilinear"}, {"op": "AugMix"}]
+    tensors: list[dict[str, Any]] = [{"op": "RandomResizedCrop", "size": 48, "backend": "tensor"}, *policies]
+    report = checks.check(load(8, transform=tensors, bit_exact=True), samples=40)
+    assert report.compared == 40 and report.differ == [] and report.tensors
+    assert checks._road(report, "13.0").startswith(f"tensors of torch {torch.__version__} (AVX")
+    report = checks.check(load(8, transform=[{"op": "ToImage", "v1": True}, {"op": "Resize", "size": [40, 40]}]), samples=9)
+    assert len(report.differ) == 9 and max(most for *_, most, _ in report.differ) == 1  # transforms resizes in float32
+
+
 def test_a_record_is_readable(load: Load) -> None:
     loader = load(8, transform=[{"op": "Resize", "size": 40}, {"op": "CenterCrop", "size": 32}, {"op": "RandomInvert", "p": 1}])
     [record, same] = loader.records(np.array([5, 5]), epoch=0)
