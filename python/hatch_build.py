@@ -1,5 +1,6 @@
 """Puts the program into the wheel under both its names, with its manual pages, and its sources into the sdist.
 
+The wheel's commands are the program itself: no Python starts before it. Those of an editable installation run the checkout's.
 Go builds the program, from the sources in an sdist or a checkout; where none are, as in an image, it lies in ../bin. On other
 systems than Linux, where imgfeed can't run, it is imgshard alone.
 
@@ -13,6 +14,7 @@ import json
 import os
 import platform
 import re
+import shlex
 import subprocess
 import sys
 import sysconfig
@@ -25,8 +27,13 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 NAMES = ("imgfeed", "imgshard")
 SOURCES = ("cmd", "internal", "loader", "server", "shard", "transform")
 STAMP = "github.com/imgfeed/imgfeed/internal/version"
-# A wheel holds no links.
-IMGSHARD = '#!/bin/sh\nexec "${0%/*}/imgfeed" imgshard "$@"\n'
+# A wheel holds no links, and pipx makes links to its commands.
+IMGSHARD = '#!/bin/sh\nexec "$(dirname "$(readlink -f "$0")")/imgfeed" imgshard "$@"\n'
+EDITABLE = """#!/bin/sh
+program={program}
+[ -x "$program" ] || {{ echo "{name}: $program is missing: run make build there" >&2; exit 127; }}
+exec "$program" "$@"
+"""
 
 
 def _sources(folder: Path) -> dict[str, str]:
@@ -36,6 +43,19 @@ def _sources(folder: Path) -> dict[str, str]:
         files += sorted(file for file in (folder / name).rglob("*") if file.is_file())
     inside = {file: file.relative_to(folder) for file in files}
     return {str(f): f"go/{name}" for f, name in inside.items() if not name.match("*_test.go") and "testdata" not in name.parts}
+
+
+def _commit(folder: Path) -> str:
+    """Return the commit of the sources in a folder, as make does, or the one that an sdist has noted; "" if none is known."""
+    if (noted := folder / "commit").is_file():
+        return noted.read_text()
+    if not (folder / ".git").exists():
+        return ""
+    command = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""
 
 
 def _build(folder: Path, program: Path, version: str) -> None:
@@ -48,7 +68,7 @@ def _build(folder: Path, program: Path, version: str) -> None:
         "-trimpath",
         "-buildvcs=false",
         "-ldflags",
-        f"-s -w -X {STAMP}.number={version}",
+        f"-s -w -X {STAMP}.number={version} -X {STAMP}.commit={_commit(folder)}",
         "-o",
         str(program),
         f"./cmd/{program.name}",
@@ -86,7 +106,7 @@ def _manual(folder: Path) -> dict[str, str]:
 
 
 class BinariesHook(BuildHookInterface):  # type: ignore[type-arg]
-    """Adds imgfeed/bin/ to the wheel, and go/ to the sdist."""
+    """Adds the commands to the wheel, and go/ to the sdist."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Set the wheel's tag and its extra files; fails if the program is not there and can't be built."""
@@ -94,13 +114,26 @@ class BinariesHook(BuildHookInterface):  # type: ignore[type-arg]
         sources = root / "go" if (root / "go").is_dir() else root.parent
         self.temporary = tempfile.TemporaryDirectory()
         if self.target_name == "sdist":
-            build_data["force_include"].update(_sources(sources))
-        elif version != "editable":
+            commit = Path(self.temporary.name, "commit")
+            commit.write_text(_commit(sources))
+            build_data["force_include"].update({**_sources(sources), str(commit): "go/commit"})
+        elif version == "editable":
+            for name in NAMES:
+                self._add_command(
+                    name, EDITABLE.format(program=shlex.quote(str(sources / "bin" / name)), name=name), build_data
+                )
+        else:
             self._add_program(sources, build_data)
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
         """Remove what was made for the archive."""
         self.temporary.cleanup()
+
+    def _add_command(self, name: str, text: str, build_data: dict[str, Any]) -> None:
+        script = Path(self.temporary.name, name)
+        script.write_text(text)
+        script.chmod(0o755)
+        build_data["shared_scripts"][str(script)] = name
 
     def _add_program(self, sources: Path, build_data: dict[str, Any]) -> None:
         if sys.platform == "win32":
@@ -113,12 +146,9 @@ class BinariesHook(BuildHookInterface):  # type: ignore[type-arg]
             program = work / name
             _build(sources, program, self.metadata.version)
         _check_version(program, self.metadata.version)
-        build_data["force_include"][str(program)] = f"imgfeed/bin/{name}"
+        build_data["shared_scripts"][str(program)] = name
         if linux:
-            script = work / "imgshard"
-            script.write_text(IMGSHARD)
-            script.chmod(0o755)
-            build_data["force_include"][str(script)] = "imgfeed/bin/imgshard"
+            self._add_command("imgshard", IMGSHARD, build_data)
 
         manual = Path(os.environ.get("IMGFEED_WHEEL_MANUAL", work / "manual"))
         if not manual.is_dir():

@@ -14,7 +14,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import sysconfig
 import tempfile
 import time
 import weakref
@@ -30,13 +29,13 @@ TEMP_PATH_MAX = wire.SOCKET_PATH_MAX - len("/imgfeed-0123456789abcdef/sock")  # 
 
 
 def find_binary(name: str = "imgfeed") -> str:
-    """Return the path of a program: by ``IMGFEED_BIN``, in the wheel, in ``bin/`` of a checkout, or on PATH, in this order.
+    """Return the path of a program: by ``IMGFEED_BIN``, where the wheel installs it, in ``bin/`` of a checkout, or on PATH.
 
     Raises BinaryNotFoundError naming all of them.
     """
-    here = Path(__file__).resolve().parent
-    candidates = [here / "bin" / name, here.parents[1] / "bin" / name]
-    override = os.environ.get("IMGFEED_BIN")
+    package, override = Path(__file__).resolve().parent, os.environ.get("IMGFEED_BIN")
+    # bin/ of an environment lies beside its lib/pythonX/site-packages; with pip's --target, in the folder itself.
+    candidates = [package.parents[up] / "bin" / name for up in (0, 1, 3) if up < len(package.parents)]
     if override:
         program = Path(_program(override))
         candidates = [program if name == "imgfeed" else program.with_name(name)]
@@ -44,11 +43,8 @@ def find_binary(name: str = "imgfeed") -> str:
         if os.path.isfile(path) and os.access(path, os.X_OK):
             return str(path)
     if override:
-        raise errors.BinaryNotFoundError(f"imgfeed: IMGFEED_BIN is {override}, and {candidates[0]} is no program")
-    # The wheel's console script of the same name calls this function: taking it for the program would never end.
-    script = os.path.join(sysconfig.get_path("scripts"), name)
-    on_path = shutil.which(name)
-    if on_path and not (os.path.exists(script) and os.path.samefile(on_path, script)):
+        raise errors.BinaryNotFoundError(f"imgfeed: IMGFEED_BIN is {override}, and {candidates[0]} is not a program")
+    if on_path := shutil.which(name):
         return on_path
     looked = ", ".join(str(c) for c in candidates)
     raise errors.BinaryNotFoundError(
@@ -219,12 +215,3 @@ def _end(process: subprocess.Popen[bytes], owner: int, log: IO[bytes]) -> None:
             process.wait()
     assert process.stdin is not None
     process.stdin.close()  # not before: that and a signal are two signs, and the second ends it at once
-
-
-def main() -> None:
-    """Run the program that this was called as (``imgfeed`` or ``imgshard``): the wheel's console scripts."""
-    try:
-        binary = find_binary(Path(sys.argv[0]).name)
-    except errors.BinaryNotFoundError as e:
-        sys.exit(str(e))
-    os.execv(binary, [binary, *sys.argv[1:]])

@@ -10,7 +10,8 @@ import sysconfig
 import imgfeed
 from imgfeed.launcher import find_binary
 
-assert "site-packages" in imgfeed.__file__ and "site-packages" in find_binary(), f"{imgfeed.__file__} is not the wheel's"
+for path in (imgfeed.__file__, find_binary()):
+    assert path.startswith(sys.prefix), f"{path} is not the wheel's"
 found = []
 for name in ("numpy", "torch", "torchvision", "PIL"):
     try:
