@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -73,7 +74,7 @@ func addressFlag(to *string) cliutil.Flag[string] {
 			_, err = net.LookupPort("tcp", port)
 		}
 		if err != nil {
-			return "", fmt.Errorf("metrics address: %w", err)
+			return "", errors.New("want a port or HOST:PORT, e.g. 9090 or 0.0.0.0:9090")
 		}
 		return net.JoinHostPort(cmp.Or(host, "127.0.0.1"), port), nil
 	}, Show: func(address string) string { return address }}

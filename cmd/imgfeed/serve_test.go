@@ -418,7 +418,9 @@ func TestMistakes(t *testing.T) {
 		{[]string{"bench", data, "--batch-size", "16777216"}, 2, "--batch-size 16777216: 3 such batches take 6.9 TiB, and half of the memory is "},
 		{[]string{"bench", data, "--seed", "x"}, 2, `--seed "x": want a whole number`},
 		{[]string{"bench", data, "--seed", "9223372036854775808"}, 2, `--seed "9223372036854775808": want a whole number from -9223372036854775808 to 9223372036854775807`},
-		{[]string{"serve", data, "--metrics", "99999"}, 2, `--metrics "99999": metrics address: address 99999: invalid port`},
+		{[]string{"serve", data, "--metrics", "99999"}, 2, `--metrics "99999": want a port or HOST:PORT`},
+		{[]string{"serve", data, "--metrics", "foo"}, 2, `--metrics "foo": want a port or HOST:PORT`},
+		{[]string{"serve", data, "--log-level", "loud"}, 2, `--log-level "loud": want debug, info, warn or error`},
 		{[]string{"serve", data, "--memory", "much"}, 2, `--memory "much": want a size, such as`},
 		{[]string{"serve", data, "--memory", "1"}, 2, "want 1 MiB to "},
 		{[]string{"serve", data, "--memory", "1000TiB"}, 2, "the size of this machine's memory"},
@@ -435,7 +437,6 @@ func TestMistakes(t *testing.T) {
 		{[]string{"serve", data, "--owner", strconv.Itoa(dead.Process.Pid)}, 1, "has ended"},
 		{[]string{"serve", data, "--socket", "/proc/none/s"}, 1, "socket"},
 		{[]string{"serve", data, "--socket=~/s"}, 2, "write $HOME, or ./~/s"},
-		{[]string{"serve", data, "--log-level", "loud"}, 2, `--log-level "loud": slog: level string "loud": unknown name`},
 		{[]string{"serve", data, "--socket", socketPath(t), "--metrics", taken.Addr().String()}, 1, "choose another address, or port 0 for any free one"},
 	} {
 		out, err := imgfeed(tt.args...).CombinedOutput()

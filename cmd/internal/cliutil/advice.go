@@ -1,10 +1,12 @@
 package cliutil
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -54,7 +56,7 @@ func adviseFlag(cmd *cobra.Command, err error) error {
 		if secret := storage.CheckSecret(invalid.GetValue()); secret != nil {
 			return fmt.Errorf("--%s %w", invalid.GetFlag().Name, secret)
 		}
-		return fmt.Errorf("--%s %q: %w", invalid.GetFlag().Name, invalid.GetValue(), invalid.Unwrap())
+		return fmt.Errorf("--%s %q: %w", invalid.GetFlag().Name, invalid.GetValue(), choices(invalid.GetFlag(), invalid.Unwrap()))
 	}
 	missing, ok := errors.AsType[*pflag.NotExistError](err)
 	if !ok {
@@ -74,6 +76,20 @@ func adviseFlag(cmd *cobra.Command, err error) error {
 	})
 	if name := suggest.Name(missing.GetSpecifiedName(), names); name != "" {
 		return fmt.Errorf("%w (did you mean --%s?)", err, name)
+	}
+	return err
+}
+
+// choices returns err, the reason why a flag refused a value. If it lacks them, it gets the values that the flag takes.
+func choices(f *pflag.Flag, err error) error {
+	number, is := errors.AsType[*strconv.NumError](err)
+	switch offered := Completions[f.Name]; {
+	case is:
+		want := map[string]string{"ParseBool": "true or false", "ParseFloat": "a number"}[number.Func]
+		return fmt.Errorf("want %s", cmp.Or(want, "a whole number"))
+	case len(offered) > 0 && !strings.Contains(err.Error(), "want "):
+		last := len(offered) - 1
+		return fmt.Errorf("want %s or %s", strings.Join(offered[:last], ", "), offered[last])
 	}
 	return err
 }

@@ -1,12 +1,18 @@
 package cliutil
 
 import (
+	"cmp"
 	"fmt"
+	"os"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/term"
 )
 
 // A Group is flags that stand together in a command's help.
@@ -14,9 +20,6 @@ type Group struct {
 	Title string
 	Flags []string
 }
-
-// helpColumns is the width of grouped flags.
-const helpColumns = 120
 
 // SetGroups divides the flags in a command's help. Flags of no group come last. It does without cobra's templates, which would
 // keep the linker from leaving out unused methods: 10 MB.
@@ -45,5 +48,59 @@ func usages(title string, flags *pflag.FlagSet, wanted func(name string) bool) s
 			set.AddFlag(f)
 		}
 	})
-	return fmt.Sprintf("\n%s:\n%s\n", title, strings.TrimRight(set.FlagUsagesWrapped(helpColumns), "\n"))
+	return fmt.Sprintf("\n%s:\n%s\n", title, strings.TrimRight(set.FlagUsages(), "\n"))
+}
+
+// help prints a command's help as wide as the terminal.
+func help(c *cobra.Command, _ []string) {
+	long := regexp.MustCompile(`([^\n])\n(\S)`).ReplaceAllString(cmp.Or(c.Long, c.Short), "$1 $2") // a line for each paragraph
+	fmt.Fprint(c.OutOrStdout(), Wrap(long+"\n\n"+c.UsageString()))
+}
+
+// columns returns the width of the help: that of the environment or the terminal, also where a pager reads it, or else 80.
+func columns() int {
+	width, _ := strconv.Atoi(os.Getenv("COLUMNS"))
+	for fd := 0; fd <= 2 && width <= 0; fd++ {
+		width, _, _ = term.GetSize(fd)
+	}
+	if width <= 0 {
+		width = 80
+	}
+	return min(max(width, 40), 120)
+}
+
+// hanging is the part of a line that is left of a description: a flag or a command and the gap behind it, or the line's indentation.
+var hanging = regexp.MustCompile(`^ *(?:\S+(?: \S+)*  +)?`)
+
+// Wrap breaks lines that are wider than the terminal. The rest of a description continues below its beginning, and that of an
+// example behind a backslash, so that it can be typed.
+func Wrap(text string) string {
+	var out strings.Builder
+	width, tail := columns(), ""
+	for line := range strings.Lines(text) {
+		switch line {
+		case "Examples:\n":
+			tail = " \\"
+		case "\n":
+			tail = ""
+		}
+		hang := utf8.RuneCountInString(hanging.FindString(line))
+		if hang > width*2/3 {
+			hang = 10
+		}
+		rest := []rune(strings.TrimRight(line, " \n"))
+		for len(rest) > width {
+			end := width - len(tail)
+			for end > hang && rest[end] != ' ' {
+				end--
+			}
+			if end == hang {
+				break // the word is longer than the line
+			}
+			out.WriteString(strings.TrimRight(string(rest[:end]), " ") + tail + "\n")
+			rest = []rune(strings.Repeat(" ", hang) + strings.TrimLeft(string(rest[end:]), " "))
+		}
+		out.WriteString(string(rest) + "\n")
+	}
+	return out.String()
 }

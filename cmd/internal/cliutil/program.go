@@ -121,6 +121,7 @@ var Completions = map[string][]string{
 func Root(root *cobra.Command, manual Manual, commands ...*cobra.Command) *cobra.Command {
 	root.Version = version.Get().String()
 	root.SilenceErrors, root.SilenceUsage = true, true
+	root.SetHelpFunc(help)
 	root.AddCommand(append(commands, newManualCommand(manual))...)
 	var names []string
 	for _, cmd := range root.Commands() {

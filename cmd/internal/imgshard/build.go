@@ -78,7 +78,7 @@ func newBuildCommand() *cobra.Command {
 		Short: "Pack a dataset into a shard set",
 		Long:  buildHelp,
 		Example: "  imgshard build /data/train\n  imgshard build ILSVRC2012_img_train.tar -o /nvme/train-shards --partitions 8\n" +
-			"  imgshard build /data/train --encoding pixels --resize 256 -o /nvme/train-pixels",
+			"  imgshard build /data/train --encoding pixels --resize 256 -o /nvme/pixels",
 		Args: func(c *cobra.Command, args []string) error {
 			if f.help {
 				return nil
@@ -87,7 +87,7 @@ func newBuildCommand() *cobra.Command {
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			if f.help {
-				fmt.Fprint(c.OutOrStdout(), sourcesHelp())
+				fmt.Fprint(c.OutOrStdout(), cliutil.Wrap(sourcesHelp()))
 				return nil
 			}
 			f.sources.Stdin = c.InOrStdin()

@@ -247,6 +247,7 @@ func TestJSON(t *testing.T) {
 
 // TestHelpOfBuild fits two screens, names every flag once, and leaves the forms of SRC to --help-sources.
 func TestHelpOfBuild(t *testing.T) {
+	t.Setenv("COLUMNS", "120")
 	text, _, _ := imgshard(t, "build", "--help")
 	if n := strings.Count(text, "\n"); n > 90 {
 		t.Errorf("%d lines", n)

@@ -20,7 +20,7 @@ func newMergeCommand() *cobra.Command {
 		Use:   "merge OUT",
 		Short: "Join the parts packed by several machines into a set",
 		Long:  mergeHelp,
-		Example: "  imgshard build /data/train -o /nfs/train-shards --part 1/4    # and 2/4 to 4/4 elsewhere\n" +
+		Example: "  imgshard build /data/train -o /nfs/train-shards --part 1/4\n" +
 			"  imgshard merge /nfs/train-shards",
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {

@@ -1,0 +1,85 @@
+package cliutil
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+)
+
+// TestHelpFitsTheTerminal asks for a help with and without groups at several widths: nothing is wider, and no word is lost.
+func TestHelpFitsTheTerminal(t *testing.T) {
+	command := func(name string) *cobra.Command {
+		c := &cobra.Command{
+			Use: name, Short: "Pack a dataset into a shard set, once, for imgfeed to serve, and list the rejected files", RunE: func(*cobra.Command, []string) error { return nil },
+			Long:    "One paragraph, which is broken\nby hand in the source.\n\n" + strings.Repeat("Many words … follow here. ", 12),
+			Example: "  tool " + name + " /data/train --encoding pixels --resize 256 --partitions 8 -o /nvme/train-pixels --jobs 12",
+		}
+		c.Flags().String("encoding", "original", "how images are stored: "+strings.Repeat("in one way or another ", 8)+"as they are")
+		c.Flags().Bool("force", false, "replace a finished set")
+		return c
+	}
+	grouped := command("grouped")
+	SetGroups(grouped, Group{Title: "Output", Flags: []string{"force"}})
+	root := Root(&cobra.Command{Use: "tool", Short: "Do things"}, Manual{}, command("plain"), grouped)
+	for _, width := range []string{"40", "80", "100", "120"} {
+		t.Setenv("COLUMNS", width)
+		for _, args := range [][]string{{"--help"}, {"plain", "--help"}, {"grouped", "--help"}, {"help", "grouped"}} {
+			var out bytes.Buffer
+			root.SetArgs(args)
+			root.SetOut(&out)
+			if err := root.Execute(); err != nil {
+				t.Fatal(err)
+			}
+			want := 0
+			fmt.Sscan(width, &want)
+			for line := range strings.Lines(out.String()) {
+				if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > want {
+					t.Errorf("%v at %s columns: %d: %s", args, width, n, line)
+				}
+			}
+			words := strings.Join(strings.Fields(strings.ReplaceAll(out.String(), " \\\n", " ")), " ")
+			for _, text := range []string{"which is broken by hand in the source.", "--resize 256 --partitions 8 -o /nvme/train-pixels --jobs 12", "another as they are (default"} {
+				if len(args) == 2 && !strings.Contains(words, text) {
+					t.Errorf("%v at %s columns: no %q in %s", args, width, text, out.String())
+				}
+			}
+		}
+	}
+	t.Setenv("COLUMNS", "60")
+	const want = "  -o, --output string   where the set is\n                        written\n"
+	if got := Wrap("  -o, --output string   where the set is written\n"); got != "  -o, --output string   where the set is written\n" {
+		t.Errorf("60 columns: %q", got)
+	}
+	t.Setenv("COLUMNS", "46")
+	if got := Wrap("  -o, --output string   where the set is written\n"); got != want {
+		t.Errorf("46 columns: %q, want %q", got, want)
+	}
+}
+
+// TestChoices refuses values of flags of every type with those that it takes.
+func TestChoices(t *testing.T) {
+	for flag, want := range map[string]string{
+		"--log-level=loud": `--log-level "loud": want debug, info, warn or error`,
+		"--layout=x":       `--layout "x": want a whole number from 0 to 1`, // its own words
+		"--bool=maybe":     `--bool "maybe": want true or false`,
+		"--list=1,z":       `--list "1,z": want a whole number`,
+		"--rate=fast":      `--rate "fast": want a number`,
+	} {
+		c := &cobra.Command{Use: "run", RunE: func(*cobra.Command, []string) error { return nil }}
+		c.Flags().TextVar(new(slog.Level), "log-level", slog.LevelInfo, "")
+		c.Flags().Var(Int(new(int), 0, 1), "layout", "")
+		c.Flags().Bool("bool", false, "")
+		c.Flags().IntSlice("list", nil, "")
+		c.Flags().Float64("rate", 0, "")
+		root := Root(&cobra.Command{Use: "tool"}, Manual{}, c)
+		root.SetArgs([]string{"run", flag})
+		if err := root.Execute(); err == nil || err.Error() != want {
+			t.Errorf("%s: %v, want %s", flag, err, want)
+		}
+	}
+}
