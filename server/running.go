@@ -40,6 +40,9 @@ func Running(timeout time.Duration, since float64) (map[string]status.Status, er
 		answer, askErr := status.Ask(path, timeout, since)
 		switch {
 		case askErr == nil:
+			if _, err := os.Lstat(answer.Path); err == nil { // a loader has removed its own server's
+				path = answer.Path
+			}
 			found[path] = answer
 		case errors.Is(askErr, syscall.ECONNREFUSED):
 			os.Remove(path)
@@ -52,3 +55,6 @@ func Running(timeout time.Duration, since float64) (map[string]status.Status, er
 
 // SetPage says at which URL the status page is. Call it before anything is served.
 func (s *Server) SetPage(url string) { s.page = url }
+
+// SetPath says on which socket clients connect, by which [Running] names this server. Call it before anything is served.
+func (s *Server) SetPath(path string) { s.path = path }

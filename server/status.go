@@ -34,7 +34,7 @@ func (s *Server) Status(since float64) status.Status {
 func (s *Server) sample() status.Status {
 	pool, catalog := s.pool.Counters(), s.catalog.Load()
 	st := status.Status{
-		Server: s.cfg.Name, PID: os.Getpid(), Now: s.moment(time.Now()), Started: seconds(s.started), Page: s.page,
+		Server: s.cfg.Name, PID: os.Getpid(), Now: s.moment(time.Now()), Started: seconds(s.started), Page: s.page, Path: s.path,
 		Threads: s.pool.Threads(), RingBytes: s.memory.inUse(), RingLimitBytes: s.memory.max,
 		ReadBytes: pool.BytesRead, Sets: []status.Set{}, Damaged: []string{}, Sessions: []status.Session{},
 		Processed: pool.Images, Connections: len(s.list()), Store: s.store(), Feeders: s.feederStatus(),

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -27,6 +28,7 @@ func servedSession(t *testing.T) (socket string, serve *exec.Cmd) {
 	t.Helper()
 	socket = socketPath(t)
 	serve = imgfeed("serve", oneSet(t), "--socket", socket, "--threads", "2")
+	serve.Env = append(serve.Env, "XDG_RUNTIME_DIR="+filepath.Dir(socket))
 	start(t, serve)
 	conn, err := net.Dial("unix", socket)
 	if err != nil {
@@ -54,6 +56,11 @@ func servedSession(t *testing.T) (socket string, serve *exec.Cmd) {
 func TestStatus(t *testing.T) {
 	t.Parallel()
 	socket, serve := servedSession(t)
+	all := imgfeed("status") // names each server by the socket that it printed
+	all.Env = append(all.Env, "XDG_RUNTIME_DIR="+filepath.Dir(socket))
+	if out, err := all.CombinedOutput(); err != nil || !strings.HasPrefix(string(out), "unix:"+socket+"\n") {
+		t.Errorf("all: %v, %s", err, out)
+	}
 	for _, place := range []string{socket, "unix:" + socket} {
 		out, err := imgfeed("status", place).CombinedOutput()
 		for _, want := range []string{

@@ -245,6 +245,7 @@ func (f *serveFlags) serve(ctx context.Context, srv *server.Server, out io.Write
 		return err
 	}
 	defer listener.Close()
+	srv.SetPath(absolute(listener.Path()))
 	ctx = srv.WatchIdle(ctx, f.exitIdle)
 	metrics, err := f.metricsFlags.serve(ctx, srv, log)
 	if err != nil {
