@@ -19,6 +19,7 @@ const head = `<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
+%s
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <meta http-equiv="Content-Security-Policy" content="%s">
@@ -29,6 +30,9 @@ const head = `<!doctype html>
 </head>
 <body class="%s">
 `
+
+// Mark is the line near the start of a page that says what made it.
+func Mark(class string) HTML { return Markup(`<meta name="generator" content="imgfeed %s">`, class) }
 
 // A Page is a self-contained HTML page under construction.
 type Page struct {
@@ -47,7 +51,7 @@ type Number string
 func Begin(out io.Writer, title, class, script string) Page {
 	p := Page{bufio.NewWriter(out), script}
 	sum := sha256.Sum256([]byte(script))
-	p.Add(head, "default-src 'none'; connect-src 'self'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-"+
+	p.Add(head, Mark(class), "default-src 'none'; connect-src 'self'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-"+
 		base64.StdEncoding.EncodeToString(sum[:])+"'", title, HTML(css), class)
 	return p
 }

@@ -79,7 +79,7 @@ def test_picture_of_the_page(browser: Any, busy: Feed, kind: str) -> None:
 @pytest.fixture(scope="module")
 def sheet(pictured: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("view") / "sheet.html"
-    imgshard("view", pictured, "-n", "24", "--transform", "train", "--draws", "4", "-o", out)
+    imgshard("view", pictured, "-n", "24", "--transform", "train", "--draws", "8", "-o", out)
     return out
 
 
@@ -90,6 +90,9 @@ def test_picture_of_view(browser: Any, sheet: Path, kind: str) -> None:
     assert page.page.locator("figure").count() == 24
     assert page.page.evaluate("[...document.images].filter((i) => !i.naturalWidth || !i.alt).length") == 0
     assert page.tab_stops() == ["input#search"]
+    beside = "(d) => d.getBoundingClientRect().left > d.previousElementSibling.getBoundingClientRect().right"
+    draws = page.page.evaluate(f"[...document.querySelectorAll('.pictures .pictures')].map({beside})")
+    assert draws == [kind != "phone"] * 24  # every row of them
     page.page.add_style_tag(content=".view section { content-visibility: visible }")  # a picture shows all sections
     page.close("view")
 

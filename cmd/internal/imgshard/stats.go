@@ -73,6 +73,9 @@ It reads the index only. Only samples on this machine count.
 --json prints one object; -o FILE.html writes a self-contained page with plots.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkPage(cmd, output); err != nil {
+				return err
+			}
 			set, err := openSet(cmd, args[0])
 			if err != nil {
 				return err

@@ -1,6 +1,7 @@
 package imgshard
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -49,8 +50,8 @@ chosen by --class, --find and --index.
 A dataset that is not packed is shown by an index of it: imgshard index SRC -o SET.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := f.check(); err != nil {
-				return cliutil.Usage(err)
+			if err := cmp.Or(cliutil.Usage(f.check()), checkPage(cmd, f.output)); err != nil {
+				return err
 			}
 			return f.run(cmd, args[0])
 		},

@@ -65,11 +65,12 @@ func addSample(p page.Page, s viewSample, words string) {
 	if s.Original != nil {
 		addPicture(p, s.Original, "stored image", "stored image")
 	}
+	p.Add(`<div class="pictures">`)
 	for i, draw := range s.Draws {
 		name := "draw " + strconv.Itoa(i)
 		addPicture(p, draw, name, name+": "+s.Done[i])
 	}
-	p.Add("</div>\n"+`<figcaption>%d · %s<br><span class="faint">%d × %d, %s, %s<br>%s</span>`, s.Index, s.Key, s.Width, s.Height, s.Format,
+	p.Add("</div></div>\n"+`<figcaption>%d · %s<br><span class="faint">%d × %d, %s, %s<br>%s</span>`, s.Index, s.Key, s.Width, s.Height, s.Format,
 		bytesize.Format(int64(s.Bytes)), s.Shard)
 	if s.Error != "" {
 		p.Add(`<br><span class="warn">%s</span>`, s.Error)
@@ -100,6 +101,27 @@ func addTransform(p page.Page, text string) {
 func addPicture(p page.Page, picture *thumbnail.Picture, name, title string) {
 	p.Add(`<img src="%s" width="%d" height="%d" alt="%s" title="%s" loading="lazy" decoding="async">`,
 		picture.URL, picture.Width, picture.Height, name, title)
+}
+
+// checkPage refuses to overwrite a file that this command did not write.
+func checkPage(cmd *cobra.Command, path string) error {
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
+		return nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	head := make([]byte, 256)
+	n, err := io.ReadFull(f, head)
+	if mark := string(page.Mark(cmd.Name())); !strings.Contains(string(head[:n]), mark) {
+		err = fmt.Errorf("imgshard %s did not write %s, and leaves it: choose another file with -o", cmd.Name(), path)
+	} else if errors.Is(err, io.ErrUnexpectedEOF) {
+		err = nil
+	}
+	return err
 }
 
 // writeFile writes a file, and prints what it holds then; "-" is standard output.

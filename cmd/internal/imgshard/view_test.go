@@ -95,6 +95,32 @@ func TestViewOfASet(t *testing.T) {
 	}
 }
 
+// TestPagesOverwriteTheirOwnAlone has a page of each command, a note and an empty file where the page goes.
+func TestPagesOverwriteTheirOwnAlone(t *testing.T) {
+	dir := t.TempDir()
+	page := filepath.Join(dir, "page.html")
+	for _, command := range []string{"view", "stats"} {
+		other := map[string]string{"view": "stats", "stats": "view"}[command]
+		for range 2 { // anew, and over its own
+			if _, diag, status := imgshard(t, command, trainSet, "-o", page); status != 0 {
+				t.Fatalf("%s: status %d, %s", command, status, diag)
+			}
+		}
+		want := "imgshard: imgshard " + other + " did not write " + page + ", and leaves it: choose another file with -o\n"
+		for _, text := range []string{"<p>my notes", string(mustRead(t, page))} {
+			if err := os.WriteFile(page, []byte(text), 0o666); err != nil {
+				t.Fatal(err)
+			}
+			if _, diag, status := imgshard(t, other, trainSet, "-o", page); status != 1 || diag != want || string(mustRead(t, page)) != text {
+				t.Errorf("%s: status %d, %s; want %s", other, status, diag, want)
+			}
+		}
+		if err := os.Truncate(page, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestViewMistakes(t *testing.T) {
 	dir := t.TempDir()
 	for _, tt := range []struct {
