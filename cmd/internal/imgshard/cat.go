@@ -3,11 +3,13 @@ package imgshard
 import (
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/encoding/registry"
+	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
 func newCatCommand() *cobra.Command {
@@ -59,10 +61,36 @@ The checksum is checked first, and a damaged record is not written. Other shards
 			return err
 		},
 	}
+	cmd.ValidArgsFunction = completeKeys
 	cmd.Flags().IntVar(&index, "index", 0, "index of the sample, instead of KEY")
 	cmd.Flags().StringVar(&field, "field", "", "write this field's value instead of the image")
 	cmd.Flags().StringVarP(&file, "output", "o", "", "write to this file instead of standard output")
 	return cmd
+}
+
+// keysOffered limits how many keys a shell gets at a time.
+const keysOffered = 100
+
+// completeKeys offers a shell folders as SET, and then the first keys of a set on this machine that begin with text.
+func completeKeys(cmd *cobra.Command, args []string, text string) (keys []string, _ cobra.ShellCompDirective) {
+	if len(args) == 0 {
+		return nil, cobra.ShellCompDirectiveFilterDirs
+	}
+	if storage.IsRemote(args[0]) || len(args) > 1 && cmd.Name() == "cat" {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	quiet = true
+	set, err := openSet(cmd, args[0])
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	defer set.Close()
+	for i := 0; i < set.Len() && len(keys) < keysOffered; i++ {
+		if key, err := set.Key(i); err == nil && strings.HasPrefix(key, text) {
+			keys = append(keys, key)
+		}
+	}
+	return keys, cobra.ShellCompDirectiveNoFileComp
 }
 
 // fieldContent returns the bytes that cat writes for a sample's field.

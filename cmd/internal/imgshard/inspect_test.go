@@ -43,6 +43,25 @@ func TestInspectOfSetsAndSources(t *testing.T) {
 	}
 }
 
+// TestKeysForShells completes the arguments of cat and ls: folders, then keys, and never files.
+func TestKeysForShells(t *testing.T) {
+	defer func() { quiet = false }()
+	set := filepath.Join(t.TempDir(), "set")
+	build(t, imageTree(t), "-o", set)
+	const none, dirs = ":4\n", ":16\n" // cobra's directives: no files, and folders alone
+	for args, want := range map[string]string{
+		"cat|": dirs, "ls|": dirs, "cat|" + set + "|dog/": "dog/1.png\n" + none, "ls|" + set + "|cat/2": "cat/2.jpg\n" + none,
+		"cat|" + set + "|horse": none, "cat|" + set + "|dog/1.png|": none, "ls|" + set + "|dog/1.png|cat/2": "cat/2.jpg\n" + none,
+		"cat|/nonexistent|": none, "cat|s3://bucket/set|": none,
+	} {
+		out, _, status := imgshard(t, append([]string{"__complete"}, strings.Split(args, "|")...)...)
+		lines := slices.Sorted(strings.Lines(out))
+		if got := strings.Join(append(lines[1:], lines[0]), ""); status != 0 || got != want { // the directive comes last
+			t.Errorf("%s: status %d, %q, want %q", args, status, got, want)
+		}
+	}
+}
+
 func TestInspectOfSets(t *testing.T) {
 	r := report(t, trainSet)
 	if len(r.Sets) != 1 || r.Sources == nil || len(r.Sources) != 0 {

@@ -49,6 +49,7 @@ Samples in partitions missing on this machine are left out, with a note on stder
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return l.run(cmd, args[0], args[1:]) },
 	}
+	cmd.ValidArgsFunction = completeKeys
 	cmd.Flags().BoolVar(&l.asJSON, "json", false, "print a JSON object for each sample")
 	cmd.Flags().IntSliceVar(&l.indexes, "index", nil, "list the sample with this index; repeatable")
 	cmd.Flags().BoolVar(&l.fields, "fields", false, "add the values of each sample's fields")
