@@ -94,11 +94,16 @@ def iterate(args: argparse.Namespace, socket: str, server: subprocess.Popen[byte
             sys.exit("imgfeed.demo: the server did not start")
         time.sleep(0.01)
     consumers = []
+    begin, hold = os.pipe()
     for rank in range(WORLD):
         env = {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(WORLD)}
         command = [sys.executable, "-m", "imgfeed.demo", "--join", socket, "--out", str(args.out)]
         command += ["--transform", args.transform, "--batch-size", str(args.batch_size)]
-        consumers.append(subprocess.Popen(command, env=env, stdout=subprocess.PIPE))
+        consumers.append(subprocess.Popen(command, env=env, stdin=begin, stdout=subprocess.PIPE))
+    for said in [consumer.stdout for consumer in consumers if consumer.stdout]:
+        said.readline()  # when it is ready, or has failed
+    os.close(hold)  # all begin at the same time
+    os.close(begin)
     results = []
     for consumer in consumers:
         output, _ = consumer.communicate()
@@ -109,13 +114,15 @@ def iterate(args: argparse.Namespace, socket: str, server: subprocess.Popen[byte
 
 
 def consume(args: argparse.Namespace) -> None:
-    """Iterate one epoch of this process's rank; prints one line of JSON."""
+    """Iterate one epoch of this process's rank, once stdin ends; prints an empty line before that, and then one of JSON."""
     source = f"unix:{args.join}"
     options: dict[str, Any] = {"transform": args.transform, "shuffle": True, "seed": 0, "with_index": True}
     try:
         loader = DataLoader(source, args.batch_size, **options)
     except LookupError:  # several splits
         loader = DataLoader(source, args.batch_size, split="train", **options)
+    print(flush=True)
+    sys.stdin.read()
     images_got = 0
     shown = None
     begun = first = time.time()

@@ -61,6 +61,10 @@ class EpochIterator(Iterator[Columns]):
         self._stop = weakref.finalize(self, source.stop)
         self._stop.atexit = False  # then the session ends, and the epoch with it
 
+    def __repr__(self) -> str:
+        """Return the epoch, and how many batches are left of it."""
+        return f"<imgfeed EpochIterator: epoch {self._at.place.epoch}, {len(self)} batches left>"
+
     @property
     def timeout(self) -> float:
         """Seconds to wait for a batch before TimeoutError; 0 waits for ever."""

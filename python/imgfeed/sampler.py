@@ -84,6 +84,10 @@ class BatchSampler:
         self.batch_size = batch_size
         self.drop_last = drop_last
 
+    def __repr__(self) -> str:
+        """Return the number of batches, their size and the order that they are cut from."""
+        return f"<imgfeed BatchSampler: {len(self)} batches of {self.batch_size}, of {self.sampler!r}>"
+
     def __len__(self) -> int:
         """Return how many batches this rank gets in an epoch."""
         return self.sampler.batches()

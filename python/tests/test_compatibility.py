@@ -82,6 +82,15 @@ def test_samplers_give_the_indices_of_the_batches(load: Load, policy: dict[str, 
         assert (list(loader.batch_sampler) != want) == shuffle
 
 
+def test_what_a_notebook_shows_of_an_iteration(load: Load) -> None:
+    loader = load(8)
+    assert repr(loader.batch_sampler) == f"<imgfeed BatchSampler: {len(loader)} batches of 8, of {loader.sampler!r}>"
+    epoch = iter(loader)
+    for left in (len(loader), len(loader) - 1):
+        assert repr(epoch) == f"<imgfeed EpochIterator: epoch 0, {left} batches left>"
+        next(epoch)
+
+
 def test_asking_for_the_order_leaves_a_running_epoch_alone(load: Load) -> None:
     loader = load(8)
     seen: list[int] = []

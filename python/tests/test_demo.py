@@ -25,6 +25,8 @@ def test_demo_ends_and_leaves_a_contact_sheet(images: Path, tmp_path: Path) -> N
         "together",
         "What a model sees",
     ]
+    first, second, both = (float(rate.replace(",", "")) for rate in re.findall(r"([\d,]+) images/s", done.stdout)[-3:])
+    assert both > min(first, second)  # twice that, as they begin at the same time
     with image.open(tmp_path / "contact-sheet.png") as sheet:
         assert sheet.size == (8 * 224, 4 * 224)
 

@@ -66,9 +66,10 @@ def shell(commands: str, folder: Path, **replaced: str) -> str:
     return done.stdout
 
 
-def run(folder: Path, *args: str) -> list[tuple[str, str, str]]:
-    """Run the script; return what it prints of each epoch: its number, the loss, how many samples were counted."""
+def run(folder: Path, *args: str, resumes: str = "") -> list[tuple[str, str, str]]:
+    """Run the script, which says first where it resumes, if so. Return of each epoch its number, the loss, and the samples."""
     printed = shell(" ".join(["python", "train.py", *args]), folder)
+    assert printed.partition("resume in ")[2].partition("\n")[0] == resumes
     return re.findall(r"epoch (\d+): loss (\S+), \d+ of (\d+) right", printed)
 
 
@@ -83,13 +84,13 @@ def test_replace_your_dataloader(tmp_path: Path) -> None:
     after = run(tmp_path, "data")
     for printed in (before, after):
         assert [(epoch, seen) for epoch, _, seen in printed] == [("0", "20"), ("1", "20")]
-    again = run(tmp_path, "data", "checkpoint.pt")  # which was saved after the last step
+    again = run(tmp_path, "data", "checkpoint.pt", resumes="epoch 2, after 0 samples")  # it was saved after the last step
     assert again == []
     script = (tmp_path / "train.py").read_text()
     saving = next(line for line in script.splitlines() if "torch.save" in line)
     (tmp_path / "train.py").write_text(script.replace(saving, f"{saving}\n        if epoch and len(sys.argv) == 2: sys.exit()"))
     assert [epoch for epoch, _, _ in run(tmp_path, "data")] == ["0"]
-    ((epoch, loss, seen),) = run(tmp_path, "data", "checkpoint.pt")
+    ((epoch, loss, seen),) = run(tmp_path, "data", "checkpoint.pt", resumes="epoch 1, after 16 samples")
     assert (epoch, seen) == ("1", "20") and float(loss) > 0
 
 
