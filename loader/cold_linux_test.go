@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/loader/plan"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/storage"
@@ -195,7 +196,7 @@ func TestDirectlyFromTheDisk(t *testing.T) {
 		}
 		stream.Close()
 	}
-	until(func() bool { return reading.Load() == 0 })
+	testenv.Until(t, func() bool { return reading.Load() == 0 })
 
 	paths := putOutOfMemory(t, dir)
 	info, err := os.Stat(paths[0])

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/loader/plan"
 )
 
@@ -116,7 +117,7 @@ func TestRemotes(t *testing.T) {
 							r.pieces = &pieces
 							return r
 						})
-						until(func() bool { // else workers that stand by may make all before
+						testenv.Until(t, func() bool { // else workers that stand by may make all before
 							near.scheduler.mu.Lock()
 							defer near.scheduler.mu.Unlock()
 							return len(near.scheduler.remotes) == 3
@@ -162,12 +163,12 @@ func TestPrefetchBesideRemotes(t *testing.T) {
 		if err != nil || !got.equals(expect(t, set.memorySet, cfg)) {
 			t.Errorf("other batches than without remotes (%v)", err)
 		}
-		until(func() bool { _, inFlight := set.state(); return inFlight == 0 })
+		testenv.Until(t, func() bool { _, inFlight := set.state(); return inFlight == 0 })
 		fetched, _ := set.state()
 		if used == 0 || made < 500 || fetched-used > 4000/8 {
 			t.Errorf("%d samples were read ahead, %d of them used, and remotes made %d of 4000", fetched, used, made)
 		}
-		until(func() bool { return reading.Load() == 0 })
+		testenv.Until(t, func() bool { return reading.Load() == 0 })
 	})
 }
 
@@ -182,7 +183,7 @@ func TestRemoteHangs(t *testing.T) {
 	served := make(chan error)
 	r := newTestRemote(newTestPool(t, 1), cfg, func() string { asked <- struct{}{}; <-answer; return "refuse" })
 	go func() { served <- near.ServeRemote(ctx, r) }()
-	until(func() bool {
+	testenv.Until(t, func() bool {
 		near.scheduler.mu.Lock()
 		defer near.scheduler.mu.Unlock()
 		return len(near.scheduler.remotes) == 1

@@ -244,13 +244,6 @@ func onTestClock(t *testing.T, run func(t *testing.T)) {
 	})
 }
 
-// until waits for a condition, however busy the machine is: go test ends a test that hangs.
-func until(is func() bool) {
-	for !is() {
-		time.Sleep(time.Millisecond)
-	}
-}
-
 // sourceOf returns a record as the engine takes it.
 func sourceOf(set Dataset, record *shard.Record) transform.Source {
 	return transform.Source{Format: record.Format, Image: record.Image, Aux: record.Aux, Encoding: set.Encoding()}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/imgfeed/imgfeed/internal/image/pixelcodec"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/loader/plan"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/storage"
@@ -138,7 +139,7 @@ func TestPrefetchServesThePlan(t *testing.T) {
 			}
 			set.reads.Store(0)
 		}
-		until(func() bool { return reading.Load() == 0 })
+		testenv.Until(t, func() bool { return reading.Load() == 0 })
 		fetched, _ := set.state()
 		if name == "at hand" && (fetched > 0 || set.asked > 2*(256+600/16)) {
 			t.Errorf("%d samples in memory are read, %d looked at", fetched, set.asked)
@@ -263,15 +264,15 @@ func TestPrefetchFromAStorageThatHangs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	until(func() bool { _, inFlight := set.state(); return inFlight == set.reading })
+	testenv.Until(t, func() bool { _, inFlight := set.state(); return inFlight == set.reading })
 	stream.Close()
 	close(set.block)
-	until(func() bool { // the memory has come back
+	testenv.Until(t, func() bool { // the memory has come back
 		mu.Lock()
 		defer mu.Unlock()
 		return slices.Equal(told, []int{1, 0})
 	})
-	until(func() bool { return runtime.NumGoroutine() <= goroutines })
+	testenv.Until(t, func() bool { return runtime.NumGoroutine() <= goroutines })
 	pool.Close()
 }
 

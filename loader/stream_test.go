@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/imgfeed/imgfeed/internal/image/resample"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/loader/plan"
 )
 
@@ -99,7 +100,7 @@ func TestSlowConsumerHoldsNobodyUp(t *testing.T) {
 	if _, err := serve(t, pool, testStream(t, set, plan.Config{Samples: 100, BatchSize: 10}, 2)); err != nil {
 		t.Error(err)
 	}
-	until(func() bool { // two batches wait for the client
+	testenv.Until(t, func() bool { // two batches wait for the client
 		return pool.WaitingFor(cfg.Slots) == Client && len(slow.order) == 2 && slow.Stats().Batches == 0
 	})
 }

@@ -13,10 +13,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/server/internal/ring"
 	"github.com/imgfeed/imgfeed/server/internal/wire"
 	"github.com/imgfeed/imgfeed/shard"
@@ -70,7 +70,7 @@ func startServer(t testing.TB, dir string, change func(*Config)) *testServer {
 
 // checkIdle waits until all sessions have ended and given their memory back.
 func (ts *testServer) checkIdle() {
-	until(func() bool { return len(ts.list()) == 0 && ts.memory.inUse() == 0 })
+	testenv.Until(ts.t, func() bool { return len(ts.list()) == 0 && ts.memory.inUse() == 0 })
 }
 
 // A client is the plainest one possible.
@@ -280,12 +280,5 @@ func (c *client) epoch(number, consumed int64) [][]int64 {
 		default:
 			c.t.Fatalf("got %#v in an epoch", m)
 		}
-	}
-}
-
-// until waits for a condition, however busy the machine is: go test ends a test that hangs.
-func until(is func() bool) {
-	for !is() {
-		time.Sleep(time.Millisecond)
 	}
 }

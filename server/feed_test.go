@@ -17,6 +17,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/server/feeder"
 	"github.com/imgfeed/imgfeed/server/internal/wire"
@@ -156,7 +157,7 @@ func (ts *testServer) awaitFeeders(can bool) {
 		}
 		return n
 	}
-	until(func() bool { return !can || connected() >= 2 })
+	testenv.Until(ts.t, func() bool { return !can || connected() >= 2 })
 }
 
 // awaitLog returns a log that ends up in the text, and a wait for words in it.
@@ -169,7 +170,7 @@ func awaitLog(t *testing.T) (log *slog.Logger, await func(words string)) {
 		return text.Write(b)
 	})
 	return slog.New(slog.NewTextHandler(write, nil)), func(words string) {
-		until(func() bool {
+		testenv.Until(t, func() bool {
 			mu.Lock()
 			defer mu.Unlock()
 			return strings.Contains(text.String(), words)
@@ -353,7 +354,7 @@ func TestFeederLists(t *testing.T) {
 	}
 	listed := func(want ...string) {
 		slices.Sort(want)
-		until(func() bool { return slices.Equal(connected(), want) })
+		testenv.Until(t, func() bool { return slices.Equal(connected(), want) })
 	}
 	session := ts.dial().hello().open(sessions[0])
 	check := func() {

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/server/internal/ring"
 	"github.com/imgfeed/imgfeed/shard"
@@ -178,7 +179,7 @@ func TestPicturesAreMadeRarely(t *testing.T) {
 		t.Errorf("after that time: %d %+v", code, newer)
 	}
 	c.send(stopRequest{})
-	until(func() bool { return session.stream.Load() == nil })
+	testenv.Until(t, func() bool { return session.stream.Load() == nil })
 	session.mayMake()
 	if kept, _ := ts.batch(1); kept.Batch != 1 {
 		t.Errorf("after the epoch: %+v", kept)

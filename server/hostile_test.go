@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/loader/plan"
 	"github.com/imgfeed/imgfeed/server/internal/wire"
 )
@@ -41,7 +42,7 @@ func noLeaks(ts *testServer, run func()) {
 	run()
 	checkServes(ts)
 	ts.checkIdle()
-	until(func() bool { return runtime.NumGoroutine() <= goroutines && openFiles(ts.t) <= files })
+	testenv.Until(ts.t, func() bool { return runtime.NumGoroutine() <= goroutines && openFiles(ts.t) <= files })
 }
 
 // hostile opens four sessions of the split train, whose epochs run until they are closed. The first reads nothing, the second gives no slot

@@ -17,6 +17,7 @@ import (
 
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 	"github.com/imgfeed/imgfeed/internal/image/jpeg"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/server/internal/ring"
 	"github.com/imgfeed/imgfeed/server/internal/wire"
@@ -278,7 +279,7 @@ func TestStopTellsTheClients(t *testing.T) {
 	busy.start(startRequest{})
 	stuck := ts.dial().hello().open(openRequest{BatchSize: 200, Transport: transportSocket, Transform: json.RawMessage(`[{"op":"Resize","size":[64,64]}]`)})
 	stuck.send(startRequest{})
-	until(func() bool {
+	testenv.Until(t, func() bool {
 		return !slices.ContainsFunc(ts.openSessions(), func(s *session) bool { return s.stream.Load() == nil })
 	})
 	if err := ts.stop(); err != nil {
@@ -310,7 +311,7 @@ func TestAnOrdinaryCloseIsNoLoss(t *testing.T) {
 		for range 20 {
 			c := ts.dial().hello().open(openRequest{BatchSize: 2, Slots: 8})
 			started := c.start(startRequest{})
-			until(func() bool { // the client has not read all that it was sent
+			testenv.Until(t, func() bool { // the client has not read all that it was sent
 				return slices.ContainsFunc(ts.openSessions(), func(s *session) bool {
 					return s.connection.id == c.opened.Session && s.ring.Lent() == 8
 				})

@@ -12,6 +12,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/server/status"
 )
 
@@ -110,7 +111,7 @@ func TestDocumentListsTheMetrics(t *testing.T) {
 		listed = append(listed, string(m[1])+" "+string(m[2]))
 	}
 	ts := startServer(t, oneSet(t, 10, 1), func(c *Config) { c.Feeders = []string{"127.0.0.1:1"} })
-	until(func() bool { return len(ts.feederStatus().Each) == 1 })
+	testenv.Until(t, func() bool { return len(ts.feederStatus().Each) == 1 })
 	c := ts.dial().hello().open(openRequest{BatchSize: 5})
 	c.epoch(0, 0)
 	for _, m := range regexp.MustCompile(`(?m)^# TYPE (imgfeed_\w+ \w+)$`).FindAllStringSubmatch(ts.get("/metrics").Body.String(), -1) {

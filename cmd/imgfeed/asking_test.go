@@ -11,9 +11,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 	"unicode/utf8"
 
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/server/status"
 )
 
@@ -44,12 +44,11 @@ func servedSession(t *testing.T) (socket string, serve *exec.Cmd) {
 			t.Fatal(err)
 		}
 	}
-	for {
-		if st := hello(t, socket); len(st.Sessions) == 1 && st.Sessions[0].Images > 0 && len(st.History) > 0 {
-			return socket, serve
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	testenv.Until(t, func() bool {
+		st := hello(t, socket)
+		return len(st.Sessions) == 1 && st.Sessions[0].Images > 0 && len(st.History) > 0
+	})
+	return socket, serve
 }
 
 // TestStatus asks about a session, as text of 80 columns and as data.

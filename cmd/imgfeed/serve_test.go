@@ -351,9 +351,7 @@ func TestServerDiesWithItsOwner(t *testing.T) {
 	}
 	cmd.Process.Kill()
 	cmd.Wait()
-	for running(pid) {
-		time.Sleep(10 * time.Millisecond)
-	}
+	testenv.Until(t, func() bool { return !running(pid) })
 	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
 		t.Error("the socket remains")
 	}
