@@ -41,6 +41,7 @@ nox.options.error_on_missing_interpreters = False
         nox.param("3.14", NEWEST, id="3.14-newest-torch"),
         nox.param("3.14", NO_TORCH, id="3.14-no-torch"),
         nox.param("3.14t", NEWEST, id="3.14t-newest-torch"),
+        nox.param("3.14t", NO_TORCH, id="3.14t-no-torch"),
         nox.param("3.15", NEWEST, id="3.15-newest-torch"),
         nox.param("3.15", NO_TORCH, id="3.15-no-torch"),
     ],
