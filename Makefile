@@ -159,8 +159,8 @@ test-impostors: build $(READY) ## the tests that use other programs, beside prog
 
 # Left out is TestGolden: it packs and serves at every kernel level, each in a process of its own, which takes minutes there, and starts no
 # goroutines that other tests do not.
-test-race: ## server and loader under the race detector, which needs a C compiler
-	CGO_ENABLED=1 $(GO) test -race -short -skip '^TestGolden$$' ./server/... ./loader/...
+test-race: ## all that has a mutex, or uses it, under the race detector, which needs a C compiler
+	CGO_ENABLED=1 $(GO) test -race -short -skip '^TestGolden$$' ./server/... ./loader/... ./shard ./shard/storage/... ./shard/pack/... ./cmd/...
 
 # All that runs on NEON, bit for bit. Left out are mapped files that are cut short: qemu does not say where one was read past its end;
 # and statistics of draws, which take minutes there and have no kernels.

@@ -13,7 +13,7 @@ import (
 )
 
 // writeIndex writes an index of one image, which it says to be a file of a source.
-func writeIndex(t *testing.T, source, name string, image []byte, object storage.Object) string {
+func writeIndex(t testing.TB, source, name string, image []byte, object storage.Object) string {
 	t.Helper()
 	dir, options := filepath.Join(t.TempDir(), "index"), testOptions(1)
 	options.Source = source

@@ -2,6 +2,8 @@ package testenv
 
 import (
 	"runtime"
+	"runtime/debug"
+	"slices"
 	"testing"
 	"time"
 )
@@ -17,4 +19,10 @@ func Until(t testing.TB, is func() bool) {
 			t.Fatalf("the condition did not come in %v:\n%s", limit, stacks[:runtime.Stack(stacks, true)])
 		}
 	}
+}
+
+// UnderRace reports whether the tests are built with the race detector, which allocates memory of its own.
+func UnderRace() bool {
+	build, ok := debug.ReadBuildInfo()
+	return ok && slices.Contains(build.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }

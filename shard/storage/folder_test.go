@@ -7,14 +7,14 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"runtime/debug"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // testFolder returns a storage with a file of random bytes, whose page cache has so much room.
@@ -84,7 +84,7 @@ func TestFetch(t *testing.T) {
 			t.Errorf("room %d: beyond the end: %v", room, err)
 		}
 		// The race detector makes sync.Pool forget some of what it is given.
-		if n := testing.AllocsPerRun(100, func() { f.WillNeed(5000, 6000); f.Fetch(buf, 5000, 6000) }); n > 0 && !underRace() {
+		if n := testing.AllocsPerRun(100, func() { f.WillNeed(5000, 6000); f.Fetch(buf, 5000, 6000) }); n > 0 && !testenv.UnderRace() {
 			t.Errorf("room %d: a read takes %v allocations", room, n)
 		}
 	}
@@ -114,12 +114,6 @@ func TestFileThatMayHang(t *testing.T) {
 	if text := err.Error(); !IsDown(err) || !strings.Contains(text, "a, bytes 5 to 7: the file system does not answer") || !strings.Contains(text, "--store-timeout") {
 		t.Error(err)
 	}
-}
-
-// underRace reports whether the race detector watches.
-func underRace() bool {
-	info, ok := debug.ReadBuildInfo()
-	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
 // TestFetchWithoutDirectReads reads through the page cache where the file system has no direct reads.

@@ -8,13 +8,13 @@ import (
 	"image"
 	"math/rand/v2"
 	"reflect"
-	"runtime/debug"
 	"slices"
 	"testing"
 	"unsafe"
 
 	"github.com/imgfeed/imgfeed/internal/image/resample"
 	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // testSizes are widths and heights around every boundary: groups, chunks, vectors, pairs and bands.
@@ -282,16 +282,10 @@ func TestLargestDimensions(t *testing.T) {
 	}
 }
 
-// underRace reports whether the tests are built with the race detector.
-func underRace() bool {
-	build, ok := debug.ReadBuildInfo()
-	return ok && slices.Contains(build.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
-}
-
 // TestSteadyStateAllocatesNothing runs every codec until it has seen its largest image.
 func TestSteadyStateAllocatesNothing(t *testing.T) {
 	forEachCodec(t, func(t *testing.T, p Params, level kernel.Level) {
-		if underRace() && (p.Codec == Zstd || p.Codec == LZ4) {
+		if testenv.UnderRace() && (p.Codec == Zstd || p.Codec == LZ4) {
 			t.Skip("the race detector makes the compressors' sync.Pool drop things now and then")
 		}
 		c := mustNew(t, p, level)
