@@ -106,7 +106,7 @@ type Server struct {
 	lastID   atomic.Uint64
 	stopping atomic.Bool
 	page     string // URL of the status page, "" without one
-	path     string // of the socket that clients are told, "" if unknown
+	path     string // of the socket, as serve prints it, "" if unknown
 
 	mu          sync.Mutex
 	connections []*connection // in the order in which they came

@@ -23,7 +23,7 @@ type Status struct {
 	Now     float64 `json:"now"`
 	Started float64 `json:"started"`
 	Page    string  `json:"page,omitempty"` // the URL of the status page
-	Path    string  `json:"path,omitempty"` // of the socket that clients were told
+	Path    string  `json:"path,omitempty"` // of the socket, as serve printed it
 	Verdict string  `json:"verdict"`        // what is the limit now
 	Advice  string  `json:"advice"`         // what to do about it, "" if nothing
 
