@@ -74,7 +74,7 @@ func (c *client) digest(epoch int64, each func(batch int)) [32]byte {
 		case batchMessage:
 			for _, a := range c.opened.Arrays {
 				part := c.ring[int64(*m.Slot)*c.opened.SlotBytes+a.Offset:][:int64(m.Count)*a.Stride]
-				for ; a.Dtype == "text" && len(part) > 0; part = part[a.Stride:] { // what lies behind a text is undefined
+				for ; (a.Dtype == "text" || a.Dtype == "objects") && len(part) > 0; part = part[a.Stride:] { // what lies behind a value is undefined
 					h.Write(part[:4+binary.LittleEndian.Uint32(part)])
 				}
 				h.Write(part)

@@ -1,0 +1,367 @@
+package server
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"hash/crc32"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/image/mask"
+	"github.com/imgfeed/imgfeed/server/internal/ring"
+	"github.com/imgfeed/imgfeed/shard"
+)
+
+// targetFields are objects with a number each, and a mask, beside a number of the image.
+var targetFields = shard.Fields{
+	{Name: "objects", Type: shard.Objects, BytesMax: 1 << 12, Classes: []string{"car", "bus", "van"}, Columns: []shard.Column{{Name: "area", Type: shard.Float32}, {Name: "id", Type: shard.Int64}}},
+	{Name: "mask", Type: shard.Mask, BytesMax: 1 << 12}, {Name: "image_id", Type: shard.Int64},
+}
+
+// targetsOf gives sample i of 8×6 pixels i mod 4 objects: object k has box (k, 1, k + 3, 5), label k, area i and id 10·i + k. Its mask
+// has in row y and column x the label 8·y + x.
+func targetsOf(i int) []byte {
+	var o shard.ObjectValue
+	o.Columns = make([][]byte, 2)
+	for k := range i % 4 {
+		at := float32(k)
+		o.Boxes, o.Labels = append(o.Boxes, at, 1, at+3, 5), append(o.Labels, int64(k))
+		o.Columns[0] = shard.AppendFloats(o.Columns[0], float32(i))
+		o.Columns[1] = shard.AppendInts(o.Columns[1], int64(10*i+k))
+	}
+	labels := make([]byte, 48)
+	for at := range labels {
+		labels[at] = byte(at)
+	}
+	return targetValues(o.Append(nil), mask.Append(nil, 8, 6, labels), i)
+}
+
+func targetValues(objects, mask []byte, i int) []byte {
+	return shard.AppendInts(shard.AppendBytes(shard.AppendBytes(nil, objects), mask), int64(i))
+}
+
+// writeTargets writes a set of samples with targets, and returns its folder.
+func writeTargets(t testing.TB, samples int, values func(int) []byte) string {
+	t.Helper()
+	dir := t.TempDir()
+	writeFieldSet(t, filepath.Join(dir, "train-shards"), "train", samples, 1, targetFields, values)
+	return dir
+}
+
+// field returns the memory of a field in a batch, and the bytes of a sample.
+func (c *client) field(name string, b batchMessage) (part []byte, stride int) {
+	c.t.Helper()
+	i := slices.IndexFunc(c.opened.Arrays, func(a ring.Array) bool { return a.Kind == ring.Field && a.Name == name })
+	if i < 0 {
+		c.t.Fatalf("no field %q among the arrays %+v", name, c.opened.Arrays)
+	}
+	a := c.opened.Arrays[i]
+	return c.ring[int64(*b.Slot)*c.opened.SlotBytes+a.Offset:][:int64(b.Count)*a.Stride], int(a.Stride)
+}
+
+// objectsOf returns the objects of a batch's samples.
+func (c *client) objectsOf(b batchMessage) []shard.ObjectValue {
+	c.t.Helper()
+	part, stride := c.field("objects", b)
+	made := make([]shard.ObjectValue, b.Count)
+	for i := range made {
+		value := part[i*stride:][:stride]
+		if err := targetFields[0].ReadObjects(value[4:4+binary.LittleEndian.Uint32(value)], &made[i]); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	return made
+}
+
+// flippedHalf mirrors images of 8×6 pixels, makes them 16×12, and drops boxes less than 6 pixels wide.
+var flippedHalf = json.RawMessage(`[{"op":"RandomHorizontalFlip","p":1},{"op":"Resize","size":[12,16]},{"op":"SanitizeBoundingBoxes","min_size":6}]`)
+
+// TestTargetsAreServed: objects follow the images with their numbers, and masks too, also after a change to another size.
+func TestTargetsAreServed(t *testing.T) {
+	c := startServer(t, writeTargets(t, 5, targetsOf), nil).dial().hello()
+	c.open(openRequest{Transform: flippedHalf, BatchSize: 5, Fields: []string{"mask", "objects", "image_id"}, Boxes: "cxcywh", BoxesUnit: "fraction", Slots: 1})
+	c.start(startRequest{})
+	m := expect[batchMessage](c)
+	for i, o := range c.objectsOf(m) {
+		if len(o.Labels) != i%4 || len(o.Boxes) != 4*len(o.Labels) {
+			t.Fatalf("sample %d has objects %+v", i, o)
+		}
+		for k, label := range o.Labels {
+			want := []float32{(8 - float32(k) - 1.5) / 8, 0.5, 3. / 8, 4. / 6}
+			area, id := math.Float32frombits(binary.LittleEndian.Uint32(o.Columns[0][4*k:])), binary.LittleEndian.Uint64(o.Columns[1][8*k:])
+			if !slices.Equal(o.Boxes[4*k:4*k+4], want) || label != int64(k) || area != float32(i) || id != uint64(10*i+k) {
+				t.Errorf("sample %d, object %d: %+v, want the box %v", i, k, o, want)
+			}
+		}
+	}
+	labels, stride := c.field("mask", m)
+	if stride != 12*16 || labels[0] != 7 || labels[15] != 0 || labels[stride+2*16+3] != 8+6 {
+		t.Errorf("masks of %d bytes: % d", stride, labels[:32])
+	}
+	ids, _ := c.field("image_id", m)
+	if id := view[int64](ids)[4]; id != 4 {
+		t.Errorf("image_id is %d", id)
+	}
+	expect[endMessage](c)
+	c.send(releaseRequest{Slot: 0})
+
+	c.send(changeRequest{Transform: json.RawMessage(`[{"op":"CenterCrop","size":2}]`), BatchSize: 4})
+	changed := expect[changedReply](c)
+	c.opened.Arrays = changed.Arrays
+	c.start(startRequest{Epoch: 1})
+	m = expect[batchMessage](c)
+	if labels, stride = c.field("mask", m); stride != 4 || !bytes.Equal(labels[:4], []byte{19, 20, 27, 28}) {
+		t.Errorf("after a change masks of %d bytes, % d", stride, labels)
+	}
+	if o := c.objectsOf(m)[3]; !slices.Equal(o.Boxes[4:8], []float32{0.25, 0.5, 0.5, 1}) { // 1 to 4 of pixels 3 and 4
+		t.Errorf("after a change boxes %v", o.Boxes)
+	}
+}
+
+// TestTargetsWithFeeders compares sessions with feeders' pieces, blank and substitute samples with those without.
+func TestTargetsWithFeeders(t *testing.T) {
+	dir := writeTargets(t, 150, targetsOf)
+	damage(t, filepath.Join(dir, "train-shards"), 42)
+	var sessions []openRequest
+	for _, onError := range []string{onErrorBlank, onErrorSubstitute} {
+		sessions = append(sessions, openRequest{
+			Transform: json.RawMessage(`[{"op":"RandomZoomOut","p":0.5},{"op":"RandomIoUCrop"},{"op":"SanitizeBoundingBoxes"},{"op":"Resize","size":[9,7]},{"op":"RandomVerticalFlip"}]`),
+			BatchSize: 16, Shuffle: true, Seed: of[int64](2), OnError: onError, Fields: []string{"objects", "mask", "image_id"}, Boxes: "xywh", Slots: 5,
+		})
+	}
+	alone := startServer(t, dir, nil)
+	address, _ := startFeeder(t, dir, nil)
+	fed := startServer(t, dir, func(c *Config) { c.Feeders, c.Threads = []string{address}, -1 })
+	fed.awaitFeeders(true)
+	for _, m := range sessions {
+		want := alone.dial().hello().open(m).digest(3, nil)
+		if got := fed.dial().hello().open(m).digest(3, nil); got != want {
+			t.Errorf("%s: other batches with a feeder", m.OnError)
+		}
+	}
+	if work := fed.feederStatus(); work.Late == 0 && work.Samples < 200 {
+		t.Errorf("the feeder made %d samples", work.Samples)
+	}
+}
+
+// TestBlankTargets: an image that cannot be read has no objects and a mask that losses ignore, also in a slot that was used.
+func TestBlankTargets(t *testing.T) {
+	dir := writeTargets(t, 4, targetsOf)
+	damage(t, filepath.Join(dir, "train-shards"), 3)
+	c := startServer(t, dir, nil).dial().hello()
+	c.open(openRequest{BatchSize: 2, OnError: onErrorBlank, Fields: []string{"objects", "mask"}, Boxes: "xyxy", Slots: 1})
+	c.start(startRequest{})
+	expect[batchMessage](c)
+	c.send(releaseRequest{Slot: 0})
+	m := expect[batchMessage](c)
+	part, stride := c.field("objects", m)
+	if labels, _ := c.field("mask", m); binary.LittleEndian.Uint32(part) == 0 || binary.LittleEndian.Uint32(part[stride:]) != 0 || labels[0] == 255 || labels[1] != 255 {
+		t.Errorf("objects % x, masks % d", part, labels)
+	}
+}
+
+// forgeObjects writes a set with a mask and bytes, and has it say that these are objects, which no writer checks then.
+func forgeObjects(t *testing.T, objects, masks func(int) []byte) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	set := filepath.Join(dir, "train-shards")
+	writeFieldSet(t, set, "train", 6, 1, shard.Fields{targetFields[1], {Name: "boxes__", Type: shard.Bytes}}, func(i int) []byte {
+		return shard.AppendBytes(shard.AppendBytes(nil, masks(i)), objects(i))
+	})
+	crc := func(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
+	change := func(name string, to func([]byte) []byte) {
+		t.Helper()
+		path := filepath.Join(set, name)
+		data, err := os.ReadFile(path)
+		if err == nil {
+			err = os.WriteFile(path, to(data), 0o666)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var before, after uint32
+	change("rank-0000/00000.imgshard", func(data []byte) []byte {
+		data = bytes.Replace(data, []byte(`"boxes__","type":"bytes"`), []byte(`"boxes","type":"objects"`), 1)
+		end, footer := 16+binary.LittleEndian.Uint32(data[12:]), data[len(data)-96:]
+		before = binary.LittleEndian.Uint32(footer[84:])
+		for _, at := range [][]byte{data[end:], footer[52:]} {
+			binary.LittleEndian.PutUint32(at, crc(data[:end]))
+		}
+		after = crc(footer[:84])
+		binary.LittleEndian.PutUint32(footer[84:], after)
+		return data
+	})
+	change("manifest.json", func(text []byte) []byte {
+		text = regexp.MustCompile(`"boxes__",(\s+)"type": "bytes"`).ReplaceAll(text, []byte(`"boxes",$1"type": "objects"`))
+		text = bytes.Replace(text, fmt.Appendf(nil, "%08x", before), fmt.Appendf(nil, "%08x", after), 1)
+		body := text[:bytes.LastIndex(text, []byte(`"crc32c"`))]
+		return fmt.Appendf(bytes.Clone(body), "\"crc32c\": \"%08x\"\n}\n", crc(body))
+	})
+	return dir
+}
+
+// TestCorruptTargets: values that no writer makes are damage of their record, and nothing else.
+func TestCorruptTargets(t *testing.T) {
+	right := mask.Append(nil, 8, 6, make([]byte, 48))
+	two := func() []byte {
+		return (&shard.ObjectValue{Boxes: make([]float32, 8), Labels: []int64{1, 2}}).Append(nil)
+	}
+	set := func(at int, to byte) []byte { v := two(); v[at] = to; return v }
+	for name, c := range map[string]struct {
+		objects, mask []byte
+		words         string
+	}{
+		"count":       {set(3, 0x80), right, "48 bytes for 2147483650 objects"},
+		"one more":    {set(0, 3), right, "48 bytes for 3 objects"},
+		"length":      {two()[:51], right, `field "boxes"`},
+		"short":       {two()[:3], right, "objects of 3 bytes"},
+		"label":       {set(4+32+7, 0x80), right, "object 0 has label -"},
+		"mask's size": {two(), mask.Append(nil, 6, 8, make([]byte, 48)), "a mask of 6×8 pixels for an image of 8×6"},
+		"no frame":    {two(), append(right[:8:8], "no frame at all"...), `field "mask"`},
+		"cut":         {two(), right[:len(right)-1], `field "mask"`},
+		"larger":      {two(), append(right[:8:8], mask.Append(nil, 8, 7, make([]byte, 56))[8:]...), `field "mask"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			of := func(bad, sound []byte) func(int) []byte {
+				return func(i int) []byte {
+					if i == 3 {
+						return bad
+					}
+					return sound
+				}
+			}
+			ts := startServer(t, forgeObjects(t, of(c.objects, two()), of(c.mask, right)), nil)
+			request := openRequest{BatchSize: 2, Fields: []string{"boxes", "mask"}, Boxes: "xyxy", Transform: flippedHalf}
+			client := ts.dial().hello().open(request)
+			client.start(startRequest{})
+			expect[batchMessage](client)
+			client.refused(kindCorrupt, c.words, "record 3 (sample 3)")
+			request.OnError = onErrorSubstitute
+			client = ts.dial().hello().open(request)
+			client.start(startRequest{})
+			for batch := range 3 {
+				if m := expect[batchMessage](client); len(m.Bad) != batch%2 || len(m.Bad) == 1 && *m.Bad[0].By != 1 && *m.Bad[0].By != 5 {
+					t.Errorf("batch %d: bad %+v", batch, m.Bad)
+				}
+			}
+		})
+	}
+}
+
+// TestStrangeBoxesAreMoved: numbers that a dataset may have, and no transform expects.
+func TestStrangeBoxesAreMoved(t *testing.T) {
+	strange := []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), -0, 3e38, -3e38, 1e-45, 5}
+	dir := writeTargets(t, 64, func(i int) []byte {
+		o := shard.ObjectValue{Columns: make([][]byte, 2)}
+		for k := range 32 {
+			o.Boxes, o.Labels = append(o.Boxes, strange[i%8], strange[k%8], strange[k/8], strange[(i/8+k)%8]), append(o.Labels, 0)
+		}
+		o.Columns[0], o.Columns[1] = make([]byte, 4*32), make([]byte, 8*32)
+		return targetValues(o.Append(nil), mask.Append(nil, 8, 6, make([]byte, 48)), i)
+	})
+	c := startServer(t, dir, nil).dial().hello()
+	for _, text := range []string{
+		`[{"op":"RandomIoUCrop"},{"op":"RandomAffine","degrees":30},{"op":"ClampBoundingBoxes"},{"op":"Resize","size":[8,8]}]`,
+		`[{"op":"RandomZoomOut"},{"op":"Resize","size":[8,8]},{"op":"ConvertBoundingBoxFormat","format":"cxcywh"},{"op":"RandomVerticalFlip"},{"op":"SanitizeBoundingBoxes"}]`,
+	} {
+		c.open(openRequest{Transform: json.RawMessage(text), BatchSize: 64, Fields: []string{"objects", "mask"}, Boxes: "cxcywh", Slots: 1})
+		c.start(startRequest{})
+		for _, o := range c.objectsOf(expect[batchMessage](c)) {
+			if len(o.Boxes) != 4*len(o.Labels) || len(o.Labels) > 32 {
+				t.Errorf("%d numbers of %d objects", len(o.Boxes), len(o.Labels))
+			}
+		}
+		c.close()
+		c = startServer(t, dir, nil).dial().hello()
+	}
+}
+
+// TestTargetsRefused: what cannot be delivered is refused with the remedy, and the connection goes on.
+func TestTargetsRefused(t *testing.T) {
+	dir := writeTargets(t, 4, targetsOf)
+	writeFieldSet(t, filepath.Join(dir, "val-shards"), "val", 4, 1, shard.Fields{targetFields[1], {Name: "second", Type: shard.Mask}}, func(i int) []byte {
+		values, err := targetFields.Split(targetsOf(i), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return shard.AppendBytes(shard.AppendBytes(nil, values[1]), values[1])
+	})
+	c := startServer(t, dir, nil).dial().hello()
+	both := []string{"objects", "mask"}
+	for _, refused := range []struct {
+		m     openRequest
+		words string
+	}{
+		{openRequest{Fields: both}, `field "objects" holds boxes, which follow the image: ask for their format (boxes="xyxy"`},
+		{openRequest{Boxes: "xyxy", Fields: []string{"mask"}}, "boxes are asked for, and the set has none"},
+		{openRequest{Boxes: "yxyx", Fields: both}, `boxes is "yxyx", want one of xyxy, xywh, cxcywh`},
+		{openRequest{Boxes: "xyxy", BoxesUnit: "percent", Fields: both}, `boxes_unit is "percent", want one of pixels, fraction`},
+		{openRequest{Split: "val", Fields: []string{"mask", "second"}}, `fields "mask" and "second": at most one of the type mask can follow the image`},
+		{openRequest{Boxes: "xyxy", Fields: both, Buckets: [][2]int{{64, 64}, {64, 128}}, Transform: json.RawMessage(`[{"op":"RandomResizedCrop","size":9}]`)}, "leave buckets out"},
+		{openRequest{Boxes: "xyxy", Fields: both, Transform: json.RawMessage(`{"views":[[{"op":"CenterCrop","size":5}],[{"op":"CenterCrop","size":5}]]}`)}, "follow one view of an image, and the transform makes 2"},
+		{openRequest{Boxes: "xyxy", Fields: both, Transform: json.RawMessage(`[{"op":"CenterCrop","size":5},{"op":"AugMix"}]`)}, "AugMix"},
+		{openRequest{Fields: []string{"mask"}, Transform: json.RawMessage(`[{"op":"RandomIoUCrop"},{"op":"Resize","size":[5,5]}]`)}, "RandomIoUCrop"},
+	} {
+		t.Run(refused.words, func(t *testing.T) {
+			c.t = t
+			if refused.m.Split == "" {
+				refused.m.Split = "train"
+			}
+			if refused.m.Transform == nil {
+				refused.m.Transform = onePixel
+			}
+			refused.m.BatchSize = 2
+			c.send(refused.m)
+			c.refused(kindBadRequest, refused.words)
+		})
+	}
+}
+
+// TestJoinedTargets: two sets of the same fields are one, and sets of other classes of objects are not joined.
+func TestJoinedTargets(t *testing.T) {
+	var sets []string
+	for n, fields := range []shard.Fields{targetFields, targetFields, {{Name: "objects", Type: shard.Objects, Classes: []string{"bus", "car", "van"}, Columns: targetFields[0].Columns}, targetFields[1], targetFields[2]}} {
+		dir := filepath.Join(t.TempDir(), fmt.Sprint(n))
+		writeFieldSet(t, filepath.Join(dir, "train-shards"), "train", 4, 1, fields, targetsOf)
+		sets = append(sets, filepath.Join(dir, "train-shards"))
+	}
+	open := func(paths ...string) (*shard.Set, error) {
+		var parts []*shard.Set
+		for _, path := range paths {
+			s, err := shard.OpenSet(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			parts = append(parts, s)
+		}
+		return shard.Join(parts, false)
+	}
+	if _, err := open(sets[0], sets[2]); err == nil {
+		t.Error("sets whose objects have other classes are joined")
+	}
+	joined, err := open(sets[0], sets[1])
+	if err != nil || joined.Len() != 8 || !joined.Manifest().Fields.Equal(targetFields) {
+		t.Fatalf("%v", err)
+	}
+	joined.Close()
+}
+
+// TestTargetsAllocateNothing serves objects and masks and counts allocations.
+func TestTargetsAllocateNothing(t *testing.T) {
+	const samples = 600
+	ts := startServer(t, writeTargets(t, samples, targetsOf), nil)
+	mallocs := func(boxes string, fields ...string) float64 {
+		return ts.dial().hello().open(openRequest{BatchSize: 300, Fields: fields, Boxes: boxes}).mallocs(samples) / (2 * samples)
+	}
+	without, with := mallocs(""), mallocs("cxcywh", "objects", "mask", "image_id")
+	if with > without+0.25 {
+		t.Errorf("%.2f allocations a sample with targets, %.2f without", with, without)
+	}
+}
