@@ -60,18 +60,11 @@ func (s *sampler) aim(views transform.Views, layout transform.Layout, images [][
 
 // fill makes a sample from its record in a place of a slot.
 func (s *sampler) fill(cfg *StreamConfig, views transform.Views, slot *Slot, position int,
-	source transform.Source, key drawKey) (err error) {
+	source transform.Source, key drawKey) error {
 	s.aim(views, cfg.Layout, slot.Images, position, key)
 	fields := cfg.Fields
-	if fields.Len() > 0 {
-		s.values, err = fields.schema.Split(s.record.Fields, s.values[:0])
-		if err == nil && fields.HasTargets() {
-			err = s.target.read(fields, slot, position, &s.record, s.values)
-			s.views[0].Targets = &s.target.Targets
-		}
-		if err != nil {
-			return cfg.Dataset.Corrupt(key.index, err)
-		}
+	if err := s.follow(cfg.Dataset, fields, slot, position, key.index); err != nil {
+		return err
 	}
 	if err := s.engine.ApplyViews(source, s.views); err != nil {
 		return err
@@ -90,6 +83,22 @@ func (s *sampler) fill(cfg *StreamConfig, views transform.Views, slot *Slot, pos
 	return nil
 }
 
+// follow splits the record's fields, and has the targets among them follow the image.
+func (s *sampler) follow(set Dataset, fields *Fields, slot *Slot, position, index int) (err error) {
+	if fields.Len() == 0 {
+		return nil
+	}
+	s.values, err = fields.schema.Split(s.record.Fields, s.values[:0])
+	if err == nil && fields.HasTargets() {
+		err = s.target.read(fields, slot, position, &s.record, s.values)
+		s.views[0].Targets = &s.target.Targets
+	}
+	if err != nil {
+		return set.Corrupt(index, err)
+	}
+	return nil
+}
+
 // guard calls do, which makes something of a sample. A panic becomes an error: of the mapped file that the record lies in, or a bug
 // of ours, which must not take other samples along. The engine may then be in any state, so guard replaces it.
 func (s *sampler) guard(set Dataset, index int, do func() error) error {
@@ -104,18 +113,25 @@ func (s *sampler) guard(set Dataset, index int, do func() error) error {
 	return err
 }
 
-// Recorded does to one sample what a stream of a plan with this seed and epoch does to it. It returns the steps as a JSON list, see
-// [transform.Engine.ApplyRecorded]. view is an index into views, and repetition the sample's in the plan, 0 unless samples are
-// repeated. The caller lends an engine.
-func Recorded(set Dataset, engine *transform.Engine, views transform.Views,
+// Recorded does to one sample what a stream of a plan with this seed and epoch, and with these fields, does to it. It returns the steps
+// as a JSON list, see [transform.Engine.ApplyRecorded]. view is an index into views, and repetition the sample's in the plan, 0 unless
+// samples are repeated. The caller lends an engine.
+func Recorded(set Dataset, engine *transform.Engine, views transform.Views, fields *Fields,
 	seed int64, epoch, index, repetition, view int) (string, error) {
-	s := sampler{engine: engine}
+	s, spec := sampler{engine: engine}, views[view]
 	source, err := s.load(set, index, false)
+	if err == nil {
+		dst := transform.Output{Pix: make([]byte, spec.OutputBytes())}
+		s.views = []transform.View{{Spec: spec, Dst: dst, RNG: views.RNG(seed, epoch, index, repetition, view)}}
+		slot := &Slot{}
+		for k := range fields.Len() {
+			slot.Fields = append(slot.Fields, make([]byte, fields.Stride(k)))
+		}
+		err = s.follow(set, fields, slot, 0, index)
+	}
 	done := ""
 	if err == nil {
-		spec := views[view]
-		dst := transform.Output{Pix: make([]byte, spec.OutputBytes())}
-		_, done, err = engine.ApplyRecorded(spec, dst, source, views.RNG(seed, epoch, index, repetition, view))
+		done, err = engine.RecordView(&s.views[0], source)
 	}
 	if err != nil {
 		return "", fmt.Errorf("loader: sample %d: %w", index, err)

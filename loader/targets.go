@@ -118,3 +118,29 @@ func (m *targetMaker) put(f *Fields, s *Slot, position int) {
 	dst := s.Fields[f.objects][position*stride:][:stride]
 	binary.LittleEndian.PutUint32(dst, uint32(len(o.Append(dst[4:4]))))
 }
+
+// Values returns the values of a record's fields as they are stored, but masks after their width and height as the labels themselves:
+// not every client can read Zstandard.
+func Values(fields shard.Fields, record *shard.Record) ([]byte, error) {
+	split, err := fields.Split(record.Fields, nil)
+	if err != nil {
+		return nil, err
+	}
+	var made []byte
+	var masks mask.Decoder
+	for i, value := range split {
+		switch {
+		case fields[i].Numeric():
+			made = append(made, value...)
+			continue
+		case fields[i].Type == shard.Mask:
+			labels, err := masks.Decode(value, int(record.Width), int(record.Height))
+			if err != nil {
+				return nil, fmt.Errorf("field %q: %w", fields[i].Name, err)
+			}
+			value = append(value[:8:8], labels...)
+		}
+		made = shard.AppendBytes(made, value)
+	}
+	return made, nil
+}

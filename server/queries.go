@@ -168,10 +168,11 @@ func (s *session) values(index int) error {
 	if err != nil {
 		return err
 	}
-	if _, err := s.set.Manifest().Fields.Split(record.Fields, nil); err != nil {
+	values, err := loader.Values(s.set.Manifest().Fields, &record)
+	if err != nil {
 		return s.set.Corrupt(index, err)
 	}
-	return s.connection.send(valuesReply{Index: index, Bytes: len(record.Fields)}, record.Fields)
+	return s.connection.send(valuesReply{Index: index, Bytes: len(values)}, values)
 }
 
 // recordsRequest asks what the session's transform does to samples in an epoch. It begins nothing.
@@ -214,7 +215,7 @@ func (s *session) records(m recordsRequest) error {
 	}
 	reply := recordsReply{Epoch: m.Epoch, Records: make([]json.RawMessage, len(m.Indices))}
 	err := s.do(len(m.Indices), func(engine *transform.Engine, i int) error {
-		record, err := loader.Recorded(s.set.dataset, engine, s.views, s.plan.Seed, int(m.Epoch), m.Indices[i], m.Repetitions[i], m.View)
+		record, err := loader.Recorded(s.set.dataset, engine, s.views, s.fields, s.plan.Seed, int(m.Epoch), m.Indices[i], m.Repetitions[i], m.View)
 		reply.Records[i] = json.RawMessage(record)
 		return err
 	})

@@ -64,12 +64,12 @@ func (r *recorder) String() string {
 // docs/transforms.md lists the functions. Unlike Apply it allocates memory.
 func (e *Engine) ApplyRecorded(spec *Spec, dst Output, src Source, draws RNG) (Params, string, error) {
 	view := View{Spec: spec, Dst: dst, RNG: draws}
-	record, err := e.recorded(&view, src)
+	record, err := e.RecordView(&view, src)
 	return view.Params, record, err
 }
 
-// recorded makes a view, and returns the record of the work on the image and what follows it.
-func (e *Engine) recorded(view *View, src Source) (string, error) {
+// RecordView makes a view, and returns the record of the work on the image and on its Targets, as [Engine.ApplyRecorded] does.
+func (e *Engine) RecordView(view *View, src Source) (string, error) {
 	var r recorder
 	e.log = &r
 	defer func() { e.log = nil }()

@@ -147,7 +147,7 @@ func sendTargets(t *testing.T, w io.Writer, draws int, resampler Resampler) erro
 				targets.Format = BoxFormat(d % 3)
 				targets.Mask, targets.MaskTo = mask, make([]byte, spec.height*spec.width)
 				view := View{Spec: spec, Dst: Output{Pix: make([]byte, spec.OutputBytes())}, RNG: NewRNG(1, d, s), Targets: &targets}
-				record, err := engine.recorded(&view, src)
+				record, err := engine.RecordView(&view, src)
 				if _, small := errors.AsType[*SizeError](err); small {
 					continue
 				}

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from . import errors, vision, wire
 from .ring import DECODERS, Array, Arrays, Ring, Shape, split_raw
-from .targets import TargetFields
+from .targets import TargetFields, mask_of, objects_of
 
 T = TypeVar("T")
 
@@ -37,8 +37,10 @@ class FieldInfo:
     """A value that each sample of a set has beside its label."""
 
     name: str
-    type: str  # int64, float32, bytes, text or json
+    type: str  # int64, float32, bytes, text, json, objects or mask
     size: int  # of a vector; 0: one number, or a type without a fixed size
+    classes: tuple[str, ...] = ()  # the names of the labels of objects or of a mask
+    columns: tuple[dict[str, str], ...] = ()  # name and type of each object's numbers
 
     def __str__(self) -> str:
         """Return the type, as ``float32[40]``."""
@@ -46,9 +48,10 @@ class FieldInfo:
 
     def cut(self, values: bytes) -> tuple[Any, bytes]:
         """Return the value that stands first among a record's, and the rest."""
-        if self.type in DECODERS:
+        decoders = {**DECODERS, "objects": lambda value: objects_of(value, self.columns), "mask": mask_of}
+        if self.type in decoders:
             end = 4 + int.from_bytes(values[:4], "little")
-            return DECODERS[self.type](values[4:end]), values[end:]
+            return decoders[self.type](values[4:end]), values[end:]
         dtype = np.dtype(self.type).newbyteorder("<")
         end = max(self.size, 1) * dtype.itemsize
         numbers = np.frombuffer(values[:end], dtype).astype(self.type)
@@ -188,7 +191,7 @@ class Session:
                     stored=s.get("stored", ""),
                     keeps_files=s.get("keeps_files", False),
                     partitions_here=tuple(s["partitions_here"]),
-                    fields=tuple(FieldInfo(f["name"], f["type"], f.get("size", 0)) for f in s.get("fields") or ()),
+                    fields=tuple(_field(f) for f in s.get("fields") or ()),
                     joined=tuple(s.get("joined") or ()),
                 )
                 for s in hello["sets"]
@@ -517,6 +520,11 @@ def _understood(connection: wire.Connection, message: wire.Message) -> Iterator[
         connection.close()
         kind = message.get("type")
         raise errors.ProtocolError(f"imgfeed: a {kind!r} of the server makes no sense: {type(e).__name__}: {e}") from e
+
+
+def _field(of: Mapping[str, Any]) -> FieldInfo:
+    lists = (tuple(of.get(name) or ()) for name in ("classes", "columns"))
+    return FieldInfo(of["name"], of["type"], of.get("size", 0), *lists)
 
 
 @functools.cache

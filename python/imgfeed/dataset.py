@@ -56,8 +56,9 @@ class Samples:
 
     @cached_property
     def classes(self) -> list[str]:
-        """The names of the classes; class i has label i."""
-        return self._service.ask(Session.classes)
+        """The names of the classes; class i has label i. Where images have no labels, those of the objects or masks."""
+        names = self._service.ask(Session.classes)
+        return names or list(next((field.classes for field in self._service.served.fields if field.classes), ()))
 
     @property
     def class_to_idx(self) -> dict[str, int]:
@@ -70,7 +71,11 @@ class Samples:
         return self._service.ask(Session.labels).astype(np.int64)
 
     def get(self, index: int) -> dict[str, Any]:
-        """Return the values of a sample's fields by name: numbers of numpy, arrays of shape (N,), texts, bytes, JSON values."""
+        """Return the values of a sample's fields by name: numbers of numpy, arrays of shape (N,), texts, bytes, JSON values.
+
+        Objects are a dictionary of arrays, with boxes (float32, (n, 4): left, top, right, bottom) and labels. A mask is uint8,
+        (H, W). All are as they are stored.
+        """
         number = INDEX.check("index", index)
         return self._service.ask(lambda session: session.values(number, self._service.served.fields))
 

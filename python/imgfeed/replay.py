@@ -3,30 +3,71 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+#: Functions of torchvision that move boxes and masks too.
+MOVES = ("crop", "center_crop", "pad", "resize", "hflip", "vflip", "rotate", "affine")
 #: Functions of torchvision.transforms.functional that records name.
 FUNCTIONS = (
-    "crop", "pad", "resize", "hflip", "vflip", "rotate", "affine", "rgb_to_grayscale", "invert", "posterize", "solarize",
-    "autocontrast", "equalize", "adjust_brightness", "adjust_contrast", "adjust_saturation", "adjust_hue", "adjust_sharpness",
-    "gaussian_blur",
+    *MOVES, "rgb_to_grayscale", "invert", "posterize", "solarize", "autocontrast", "equalize", "adjust_brightness",
+    "adjust_contrast", "adjust_saturation", "adjust_hue", "adjust_sharpness", "gaussian_blur",
 )  # fmt: skip
+#: Steps on boxes and masks alone.
+OF_TARGETS = ("zero_boxes", "sanitize_bounding_boxes", "clamp_bounding_boxes", "convert_bounding_box_format", "mask_fill")
 
 Call = dict[str, Any]
 
 
-def reference(image: Any, record: Sequence[Call]) -> Any:
+def reference(image: Any, record: Sequence[Call], target: Mapping[str, Any] | None = None) -> Any:
     """Return the image that torchvision makes of an original, an RGB image of Pillow, by the functions of a record.
 
     The pixels are the batch's. From ``to_image`` on the image is a tensor, of shape (3, H, W), and the functions are those of
     ``torchvision.transforms.v2``; with ``v1`` they are those of ``torchvision.transforms``. It needs torchvision. Images that
     Pillow resizes need its release of the loader's ``resampler``. Raises ValueError for a function that it does not know, such
     as one of a later server.
+
+    With target it returns image and target. That is a dictionary of boxes (float32, (n, 4): left, top, right, bottom), a mask
+    (uint8, (H, W)) or both. torchvision.transforms.v2 moves them, and of other arrays with n rows those stay that are left.
+    Boxes come in the format that the transform has reached, as their ``format`` says.
     """
+    size = image.size
     for call in record:
-        image = _call(image, dict(call))
-    return image
+        if call["op"] not in OF_TARGETS:
+            image = _call(image, {name: value for name, value in call.items() if name != "mask_fill"})
+    return image if target is None else (image, _moved(target, size, record))
+
+
+def _moved(target: Mapping[str, Any], size: tuple[int, int], record: Sequence[Call]) -> dict[str, Any]:
+    """Return a target of an image of this width and height after the functions of a record."""
+    torch, tv = importlib.import_module("torch"), importlib.import_module("torchvision.tv_tensors")
+    functional = importlib.import_module("torchvision.transforms.v2.functional")
+    moved = {name: torch.as_tensor(target[name]).clone() for name in ("boxes", "mask") if name in target}
+    if "boxes" in moved:
+        moved["boxes"] = tv.BoundingBoxes(moved["boxes"], format="XYXY", canvas_size=size[::-1])
+    if "mask" in moved:
+        moved["mask"] = tv.Mask(moved["mask"])
+    count = len(target["boxes"]) if "boxes" in target else 0
+    left = torch.arange(count)
+    for call, after in zip(record, [*record[1:], {"op": ""}], strict=True):
+        name, given = call["op"], {k: v for k, v in call.items() if k not in ("op", "interpolation", "fill", "mask_fill")}
+        if name in MOVES:
+            if name in ("pad", "rotate", "affine"):
+                given["fill"] = after["label"] if after["op"] == "mask_fill" else call.get("mask_fill", 0)
+            moved = {of: getattr(functional, name)(value, **given) for of, value in moved.items()}
+        elif "boxes" not in moved:
+            continue
+        elif name == "zero_boxes":
+            moved["boxes"][torch.tensor(given["where"])] = 0
+        elif name == "sanitize_bounding_boxes":
+            boxes, valid = functional.sanitize_bounding_boxes(moved["boxes"], **given)
+            moved["boxes"], left = tv.wrap(boxes, like=moved["boxes"]), left[valid]
+        elif name in OF_TARGETS and name != "mask_fill":
+            if "new_format" in given:
+                given["new_format"] = given["new_format"].upper()
+            moved["boxes"] = getattr(functional, name)(moved["boxes"], **given)
+    rows = {k: v for k, v in target.items() if k not in moved and hasattr(v, "ndim") and v.ndim and len(v) == count}
+    return {**target, **moved, **{k: v[left if torch.is_tensor(v) else left.numpy()] for k, v in rows.items()}}
 
 
 def _call(image: Any, arguments: Call) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +45,27 @@ def target_fields(served: SetInfo, boxes: str | None, target: str | None) -> Tar
     return TargetFields(None if boxes is None else of["objects"], of["mask"], image_id, served.classes > 0)
 
 
+def objects_of(value: bytes, columns: Iterable[Mapping[str, str]]) -> dict[str, Array]:
+    """Return a value of type objects, see docs/format/shard.md: boxes, labels and columns; none of an empty one."""
+    n, at = int.from_bytes(value[:4], "little"), 4
+
+    def numbers(count: int, dtype: str) -> Array:
+        nonlocal at
+        begin, at = at, at + count * np.dtype(dtype).itemsize
+        if at > max(len(value), 4):
+            raise errors.ProtocolError(f"imgfeed: {n} objects came in {len(value)} bytes")
+        return np.frombuffer(value[begin:at], dtype).copy()
+
+    made = {"boxes": numbers(4 * n, "<f4").reshape(n, 4), "labels": numbers(n, "<i8")}
+    return made | {of["name"]: numbers(n, {"int64": "<i8", "float32": "<f4"}[of["type"]]) for of in columns}
+
+
+def mask_of(value: bytes) -> Array:
+    """Return a mask as the server sends it by itself: width and height, and the labels."""
+    width, height = np.frombuffer(value[:8], "<u4").tolist()
+    return np.frombuffer(value, np.uint8, offset=8).reshape(height, width).copy()
+
+
 @dataclass(slots=True)
 class Dictionaries:
     """Each sample's target as a dictionary."""
@@ -64,22 +85,10 @@ class Dictionaries:
 
     def _of(self, i: int) -> dict[str, Any]:
         row = self.objects[i]
-        length, n, at = int(row[:4].view("<u4")[0]), 0, 8
+        length = int(row[:4].view("<u4")[0])
         if length > row.size - 4:
             raise errors.ProtocolError(f"imgfeed: objects of {length} bytes came where {row.size - 4} have room")
-        if length:  # nothing came of a blank sample
-            n = int(row[4:8].view("<u4")[0])
-
-        def numbers(count: int, dtype: str) -> Array:
-            nonlocal at
-            begin, at = at, at + count * np.dtype(dtype).itemsize
-            if at > 4 + max(length, 4):
-                raise errors.ProtocolError(f"imgfeed: {n} objects came in {length} bytes")
-            return np.frombuffer(row[begin:at].tobytes(), dtype).copy()
-
-        made: dict[str, Any] = {"boxes": numbers(4 * n, "<f4").reshape(n, 4), "labels": numbers(n, "<i8")}
-        for column in self.columns:
-            made[column["name"]] = numbers(n, {"int64": "<i8", "float32": "<f4"}[column["type"]])
+        made: dict[str, Any] = objects_of(row[4 : 4 + length].tobytes(), self.columns)
         made["image_id"] = int(self.ids[i])
         made["orig_size"] = np.array([self.sizes[0][i], self.sizes[1][i]], np.int64)
         if self.labels is not None:

@@ -1,4 +1,4 @@
-"""Gives a packed set fields, as docs/format/shard.md has them: any bytes, so that tests can have targets of their own, and wrong ones."""
+"""Gives a packed set fields, of any bytes, as docs/format/shard.md has them: so tests have targets of their own."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def with_fields(
             for field, value in zip(sets, values(s), strict=True):
                 if field["type"] not in {"int64", "float32"}:
                     field["bytes_max"] = max(field.get("bytes_max", 0), len(value))
-                    value = struct.pack("<I", len(value)) + value
+                    made += struct.pack("<I", len(value))
                 made += value
             record, label = s.image + s.aux + made, s.label if manifest["classes"] else -1
             entry = len(data), len(s.image), len(s.aux), crc32c(record), label, s.width, s.height, s.format, bytes(3), len(made)
@@ -87,7 +87,9 @@ def with_fields(
         path = out / listed["path"]
         path.parent.mkdir(parents=True)
         path.write_bytes(data)
-        packed_again.append({**listed, "bytes": len(data), "footer": f"{footer_crc:08x}", "sha256": hashlib.sha256(data).hexdigest()})
+        packed_again.append(
+            {**listed, "bytes": len(data), "footer": f"{footer_crc:08x}", "sha256": hashlib.sha256(data).hexdigest()}
+        )
     write_manifest(out, {**manifest, "fields": sets, "shards": packed_again, "fingerprint": "0" * 64, "content": "0" * 64})
     written = ShardSet(out)  # which say what these are
     write_manifest(out, {**written.manifest, "fingerprint": written.fingerprint(), "content": written.content()})
