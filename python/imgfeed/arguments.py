@@ -38,7 +38,7 @@ class Options:
     dataset: str | Joined = field(metadata=_row("data", kinds.DATASET))
     classes_apart: bool = field(metadata=_row("data", SWITCH))
     split: str | None = field(metadata=_row("data", text("a split's name, or None")))
-    transform: str | Pipeline = field(metadata=_row("data", kinds.TRANSFORM))
+    transform: str | Pipeline | dict[int, str | Pipeline] = field(metadata=_row("data", kinds.TRANSFORM))
     size: Any = field(metadata=_row("data", kinds.SIZE))
     buckets: Any = field(metadata=_row("data", kinds.BUCKET_SIZES))
     resampler: str | None = field(metadata=_row("data", text("'pillow-13', 'pillow-12', or None")))
@@ -122,8 +122,8 @@ class Options:
                     raise ValueError(f"imgfeed: {name} can't be chosen here: start the server with imgfeed serve --{flag}")
         if self.normalize is not None and self.dtype is not None and not self.dtype.is_floating_point:
             raise ValueError(f"imgfeed: dtype is {self.dtype}, want one of floating point for what normalize= gives")
-        if isinstance(self.transform, Pipeline):
-            self._check_pipeline(self.transform)
+        for transform in self.transforms.values():
+            self._check_pipeline(transform)
         if self.max_bad is not None and self.on_error == "error":
             raise ValueError(
                 "imgfeed: max_bad goes with on_error='blank' or 'substitute': with 'error' the first bad sample raises"
@@ -205,17 +205,27 @@ class Options:
         if callable(self.size):
             size: int = SIDE.check("size", self.size(epoch))
         elif isinstance(self.size, dict):
-            size = self.size[max(begin for begin in self.size if begin <= epoch)]
+            size = _begun(self.size, epoch)
         else:
             return None if self.size is None else int(self.size)
         return size
+
+    @property
+    def transforms(self) -> dict[int, str | Pipeline]:
+        """The transforms by the epoch in which each begins."""
+        return self.transform if isinstance(self.transform, dict) else {0: self.transform}
+
+    def transform_at(self, epoch: int) -> str | Pipeline:
+        """Return the transform of an epoch."""
+        made: str | Pipeline = _begun(self.transforms, epoch)
+        return made
 
     def change(self, name: str, value: Any) -> None:
         """Set transform or batch_size, checked: the only arguments that may change, for iterations that begin after it."""
         if name == "transform" and self.decode == "full":
             raise ValueError("imgfeed: with decode='full' map= does all to the images: there is no transform to change")
         checked = ARGUMENTS[name].metadata["kind"].check(name, value)
-        if name == "transform" and repr(getattr(checked, "numbers", ())) != repr(getattr(self.transform, "numbers", ())):
+        if name == "transform" and repr(kinds.numbers_of(checked)) != repr(kinds.numbers_of(self.transform)):
             raise ValueError(
                 "imgfeed: the new transform ends in other conversions to numbers than the old one: make another loader"
             )
@@ -245,7 +255,9 @@ class Options:
         chosen = (self.subset, self.weights, self.order, self.sampler, self.num_samples, self.mixture)
         return self.repeats > 1 or any(value is not None for value in chosen)
 
-    def _check_pipeline(self, made: Pipeline) -> None:
+    def _check_pipeline(self, made: str | Pipeline) -> None:
+        if isinstance(made, str):
+            return
         for name in ("normalize", "dtype"):
             if made.numbers and getattr(self, name) is not None:
                 last = type(made.numbers[-1]).__name__
@@ -256,7 +268,8 @@ class Options:
     @property
     def finish(self) -> Callable[[Any], Any] | None:
         """The work on batches at the transform's end, if any."""
-        return self.transform.finish if isinstance(self.transform, Pipeline) and self.transform.numbers else None
+        first = self.transform_at(0)
+        return first.finish if isinstance(first, Pipeline) and first.numbers else None
 
     @property
     def policy(self) -> str:
@@ -276,6 +289,11 @@ class Options:
         given = {"device": self.device, "normalize": self.normalize, "dtype": self.dtype, "pin_memory": self.pin_memory or None}
         given["transform"] = self.finish
         return [name for name, value in given.items() if value is not None]
+
+
+def _begun(of: Mapping[int, Any], epoch: int) -> Any:
+    """Return the value of the last of the epochs that have begun."""
+    return of[max(begin for begin in of if begin <= epoch)]
 
 
 #: The table, by name.

@@ -160,6 +160,35 @@ def parse_seconds(text: str) -> float:
     return sum(float(part) * unit for part, unit in zip(parts.groups(), (3600, 60, 1, 0.001), strict=True) if part)
 
 
+def _transforms(name: str, value: Any) -> str | Pipeline | dict[int, str | Pipeline]:
+    """Return a transform, or a dictionary of them in the order of the epochs in which they begin."""
+    if not isinstance(value, Mapping) or not value or any(isinstance(key, str) for key in value):
+        return _transform(name, value)
+    made = by_epoch(name, value, _transform)
+    ends = {epoch: repr(numbers_of(one)) for epoch, one in made.items()}
+    if other := next((epoch for epoch, end in ends.items() if end != ends[0]), None):
+        raise ValueError(
+            f"imgfeed: {name}'s epochs 0 and {other} end otherwise ({ends[0]} and {ends[other]}), and all come as one type: "
+            "let all of them end in the same conversions"
+        )
+    return made
+
+
+def numbers_of(transform: str | Pipeline | dict[int, str | Pipeline]) -> tuple[Any, ...]:
+    """Return the conversions in which a transform ends."""
+    if isinstance(transform, dict):
+        return numbers_of(transform[0])
+    return () if isinstance(transform, str) else transform.numbers
+
+
+def by_epoch(name: str, value: Mapping[Any, Any], check: Callable[[str, Any], Any]) -> dict[int, Any]:
+    """Return a dictionary of checked values in the order of the epochs in which each begins."""
+    made = {EPOCH.check(f"{name}'s key", epoch): check(f"{name}[{epoch!r}]", of) for epoch, of in value.items()}
+    if 0 not in made:
+        raise ValueError(f"imgfeed: {name} is {value!r:.80}, want one for epoch 0 too")
+    return dict(sorted(made.items()))
+
+
 def _transform(name: str, value: Any) -> str | Pipeline:
     """Return a preset's name, or the operations of server and client, which the server checks."""
     if isinstance(value, (str, Pipeline)):
@@ -200,7 +229,7 @@ def _views(name: str, value: Mapping[str, Any]) -> Pipeline:
             raise TypeError(f"imgfeed: {of} is {view!r:.80}: views hold no views")
         ops = made if isinstance(made, str) else made.operations
         views.append({**as_json(of, {k: v for k, v in view.items() if k != "ops"}), "ops": ops} if repeated else ops)
-        ends.append(() if isinstance(made, str) else made.numbers)
+        ends.append(numbers_of(made))
     other = next((n for n, numbers in enumerate(ends) if repr(numbers) != repr(ends[0])), None)
     if other is not None:
         raise ValueError(
@@ -337,10 +366,7 @@ def _size(name: str, value: Any) -> Any:
         return value
     if not isinstance(value, Mapping):
         return SIDE.check(name, value)
-    sizes = {EPOCH.check(f"{name}'s key", epoch): SIDE.check(f"{name}[{epoch!r}]", side) for epoch, side in value.items()}
-    if 0 not in sizes:
-        raise ValueError(f"imgfeed: {name} is {value!r:.80}, want one for epoch 0 too")
-    return dict(sorted(sizes.items()))
+    return by_epoch(name, value, SIDE.check)
 
 
 #: Heights and widths by name: those of the paper on SDXL (Podell and others, 2023), appendix I.
@@ -405,7 +431,7 @@ def _is_sampler(value: Any) -> bool:
 
 
 DATASET = Kind("a path (str, bytes or PathLike; `~` is expanded), a URL, or `unix:PATH`; a list or dictionary of them", sources)
-TRANSFORM = Kind("a preset's name, a transform of torchvision, a list of operations, or views", _transform)
+TRANSFORM = Kind("a preset's name, a transform of torchvision, a list of operations, views, or one by epoch", _transforms)
 SIZE = Kind(_SIZE, _size)
 BUCKET_SIZES = Kind(_BUCKETS, _buckets)
 DEVICE = Kind("'cpu', 'cuda', 'cuda:N', N, a torch.device, or None", _device)

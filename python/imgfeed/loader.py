@@ -27,8 +27,8 @@ from .selection import Selection
 from .service import Form, Service
 from .step import Steps, step_of
 
-#: A list of operations, the name of a preset, a transform of torchvision, or {"views": [of these, …]}.
-Transform = str | Sequence[Mapping[str, Any]] | Mapping[str, Any] | Callable[..., Any]
+#: A list of operations, the name of a preset, a transform of torchvision, {"views": [of these, …]}, or {0: one of these, …}.
+Transform = str | Sequence[Mapping[str, Any]] | Mapping[str, Any] | Mapping[int, Any] | Callable[..., Any]
 
 
 def _verdict(stats: dict[str, Any]) -> str:
@@ -61,7 +61,8 @@ class DataLoader:
         split: Which split, if the data have several.
         transform: A preset (``eval``, ``train``, ``train-resize``, ``cifar``, …), a transform of torchvision, a list such as
             ``[{"op": "Resize", "size": 256}, {"op": "CenterCrop", "size": 224}]``, or several of these as views:
-            ``{"views": [spec, spec, {"repeat": 8, "ops": spec}]}``.
+            ``{"views": [spec, spec, {"repeat": 8, "ops": spec}]}``. A dictionary has the epochs in which each begins, as
+            ``{0: spec, 60: "eval"}``.
         size: Pixels of the result's shorter side; all sizes of the transform change in proportion. A dictionary has the epochs
             in which a size begins, as ``{0: 160, 8: 192}``; a function gets the epoch's number.
         buckets: Heights and widths of images, or ``"sdxl"``: all images of a batch have the one nearest to their aspect ratios.
@@ -288,7 +289,8 @@ class DataLoader:
     def __repr__(self) -> str:
         """Return data, split, batch size, transform, rank and world."""
         o = self._options
-        transform = o.transform if isinstance(o.transform, str) else o.transform.views or o.transform.operations
+        given = {epoch: of if isinstance(of, str) else of.views or of.operations for epoch, of in o.transforms.items()}
+        transform = given if len(given) > 1 else given[0]
         return (
             f"imgfeed.DataLoader({str(o.dataset)!r}, batch_size={o.batch_size}, split={self._identity['split']!r}, "
             f"transform={transform!r:.120}, rank={self.rank}, world={self.world})"
@@ -316,7 +318,7 @@ class DataLoader:
         """Return an iteration that has begun at the mark; None if another thread has moved that meanwhile."""
         options = self._options
         place, selected = self._selection.begin(mark.start)
-        self._take(Form(options.transform, options.size_at(place.epoch), options.batch_size))
+        self._take(Form(options.transform_at(place.epoch), options.size_at(place.epoch), options.batch_size))
         source = BatchSource(self._service, place, selected, options, self._bad)
         fetch: Fetch = source
         if self._steps is not None:

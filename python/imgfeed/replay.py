@@ -31,11 +31,11 @@ def reference(image: Any, record: Sequence[Call], target: Mapping[str, Any] | No
     (uint8, (H, W)) or both. torchvision.transforms.v2 moves them, and of other arrays with n rows those stay that are left.
     Boxes come in the format that the transform has reached, as their ``format`` says.
     """
-    size = image.size
+    original = image
     for call in record:
         if call["op"] not in OF_TARGETS:
             image = _call(image, {name: value for name, value in call.items() if name != "mask_fill"})
-    return image if target is None else (image, _moved(target, size, record))
+    return image if target is None else (image, _moved(target, original.size, record))
 
 
 def _moved(target: Mapping[str, Any], size: tuple[int, int], record: Sequence[Call]) -> dict[str, Any]:

@@ -86,7 +86,8 @@ class Service:
         self._options = options
         sizes = options.size.values() if isinstance(options.size, dict) else [options.size_at(0)]
         #: How sessions are opened: with room for the largest images.
-        self._largest = Form(options.transform, max(sizes) if all(sizes) else None, options.batch_size)
+        first, *later = options.transforms.values()
+        self._largest = Form(first, max(sizes) if all(sizes) else None, options.batch_size)
         self._form = self._largest
         self._attach = attach
         #: The present session, which may be lost without notice; or None.
@@ -105,6 +106,9 @@ class Service:
         self.closed = False
         #: How often a session took the place of one that was lost.
         self.reconnects = 0
+        for transform in (first, *later, first) if later else (first,):  # those of later epochs are refused now, too
+            self.session()
+            self.take(self._largest._replace(transform=transform))
         self.session()
 
     @property

@@ -73,7 +73,8 @@ def from_torch(
     source, own = source_of(loader.dataset, label)
     given = _with_transform(own if transform is None else transform, given, loader)
     options = arguments.check({**_DEFAULTS, "dataset": "packed", **given}, {})  # before packing, which takes its time
-    options.operations(options.transform, launcher.operations())
+    for each in options.transforms.values():
+        options.operations(each, launcher.operations())
     packed = pack(source, cache_folder(cache))
     return DataLoader(packed.set, **_in_set(given, loader, packed.places()))
 

@@ -357,3 +357,61 @@ def test_refused_with_the_remedy(load: Any, masked: Path, shards: Path) -> None:
     for options, error, words in wrong:
         with pytest.raises(error, match=words):
             load(**options)
+
+
+def test_another_transform_from_an_epoch_on(load: Any) -> None:
+    """Each epoch is as with its own transform alone, in any order, also where a later one is larger, and after a resume."""
+    larger = [{"op": "Resize", "size": [100, 90]}]
+    options: dict[str, Any] = {"shuffle": True, "subset": np.arange(30), "slots": 3}
+    loader = load(transform={5: larger, 0: DRAWN, 2: "ssd300"}, **options)
+    alone = {0: load(transform=DRAWN, **options), 2: load(transform="ssd300", **options), 5: load(transform=larger, **options)}
+    for epoch in (0, 1, 2, 4, 5, 9, 0):
+        loader.set_epoch(epoch)
+        plain = alone[max(begin for begin in alone if begin <= epoch)]
+        plain.set_epoch(epoch)
+        for (images, *_), (want, *_) in zip(loader, plain, strict=True):
+            assert np.array_equal(images, want)
+        plain.set_epoch(epoch)
+        loader.set_epoch(epoch)
+        assert same(flat(loader), flat(plain)), epoch
+    loader.set_epoch(5)
+    next(iter(loader))
+    again = pickle.loads(pickle.dumps(loader))
+    again.load_state_dict(loader.state_dict())
+    alone[5].set_epoch(5)
+    assert same(flat(again), flat(alone[5])[8:])
+    assert "transform={0: [{" in repr(loader)
+
+
+def test_transforms_by_epoch_are_checked_before_the_first(load: Any) -> None:
+    wrong: list[tuple[Any, type[Exception], str]] = [
+        ({1: FLIP}, ValueError, "want one for epoch 0 too"),
+        ({0: FLIP, -1: FLIP}, ValueError, "transform's key is -1"),
+        ({0: FLIP, 3: 4}, TypeError, r"transform\[3\] holds int"),
+        ({0: FLIP, 3: {0: FLIP}}, TypeError, r"transform\[3\] holds"),
+        ({}, TypeError, "transform holds"),
+        ({0: FLIP, 9: [*FLIP, {"op": "AugMix"}]}, imgfeed.BadRequestError, "AugMix"),
+        ({0: FLIP, 9: "train2"}, imgfeed.BadRequestError, "train2"),
+    ]
+    for transform, error, words in wrong:
+        with pytest.raises(error, match=words):
+            load(transform=transform)
+    loader = load(transform={0: FLIP, 9: DRAWN})
+    loader.set_transform({0: DRAWN, 1: FLIP})
+    assert same(flat(loader), flat(load(transform=DRAWN)))
+    assert same(flat(loader), flat(load(transform=FLIP)))
+
+
+def test_transforms_by_epoch_end_alike(both: Path) -> None:
+    pytest.importorskip("torch")
+    transforms = pytest.importorskip("torchvision.transforms")
+    crop, tensor = transforms.CenterCrop(32), transforms.ToTensor()
+    ends = transforms.Compose([crop, tensor])
+    with pytest.raises(ValueError, match="epochs 0 and 4 end otherwise"):
+        DataLoader(both, 4, transform={0: ends, 4: crop})
+    with DataLoader(both, 4, transform={0: ends, 4: transforms.Compose([transforms.CenterCrop(24), tensor])}) as loader:
+        assert next(iter(loader))[0].is_floating_point()
+        loader.set_epoch(4)
+        assert tuple(next(iter(loader))[0].shape) == (4, 3, 24, 24)
+        with pytest.raises(ValueError, match="other conversions"):
+            loader.set_transform({0: crop})
