@@ -26,6 +26,7 @@ from .sampler import BatchSampler, Sampler
 from .selection import Selection
 from .service import Form, Service
 from .step import Steps, step_of
+from .targets import target_fields
 
 #: A list of operations, the name of a preset, a transform of torchvision, {"views": [of these, …]}, or {0: one of these, …}.
 Transform = str | Sequence[Mapping[str, Any]] | Mapping[str, Any] | Mapping[int, Any] | Callable[..., Any]
@@ -88,7 +89,7 @@ class DataLoader:
         boxes_unit: ``pixels``, or ``fraction`` of the image's width and height. None is ``pixels``.
         target: A field that replaces the labels: a multi-hot vector, a number, a text.
         map: A function that gets each sample after the transform, and returns its image, or its image and label. Its parameters
-            choose among image, label, rng, index, view, fields and params.
+            choose among image, label, target, rng, index, view, fields and params. Boxes and masks stay as they are.
         map_batch: The same for a whole batch: it gets images (n, H, W, C) and labels.
         decode: With ``full``, map gets whole images as they are stored.
         with_index: Add each sample's index in the set's order.
@@ -253,7 +254,7 @@ class DataLoader:
         collate = None if outputs.is_default_collate(options.collate_fn) else options.collate_fn
         self._selection = Selection(self._service, options)
         self._needs = Needs(self._output, collate, self._progress, self._selection.after, self.meter, verdict)
-        self._step = step_of(options)
+        self._step = step_of(options, followed=target_fields(self._service.served, options.boxes, options.target) is not None)
         check_lists(options.choose, self._service.served.fields)
         self._steps: Steps | None = None
         self._form: Form | None = None  # of the last iteration

@@ -38,9 +38,10 @@ from .batchsource import BatchSource
 from .client import Batch
 from .ring import Array, Arrays, Packed
 from .service import Service
+from .targets import Dictionaries
 
 # The parameters that a function may have.
-WANTED = {"map": "image, label, rng, index, view, fields, params", "map_batch": "images, labels, rng, indices, view"}
+WANTED = {"map": "image, label, target, rng, index, view, fields, params", "map_batch": "images, labels, rng, indices, view"}
 TEXT_BYTES_MAX = 4092  # of a label
 _AHEAD = 3  # batches that processes work on, or have finished, before the caller asks for them
 _BUFFERS = _AHEAD + 4  # the caller may hold four batches; further ones are copies
@@ -79,6 +80,7 @@ class Step:
     options: Options
     whole: bool  # whether it takes batches
     torch: bool  # whether the caller gets tensors
+    followed: bool  # whether boxes or masks are the second element of a batch
 
     def __call__(self, of: dict[str, Any], key: tuple[int, int, int]) -> tuple[Array, Array]:
         """Return the images and labels that the function makes, with an axis of samples.
@@ -91,6 +93,8 @@ class Step:
         made = self.function(of[image]) if self.wanted == ("",) else self.function(**{name: of[name] for name in self.wanted})
         labels = of[label]
         if isinstance(made, tuple) and len(made) == 2:
+            if self.followed:
+                raise TypeError("it returned two values: boxes and masks stay as they are, so return the image alone")
             made, labels = made
         return self._images(made), self._labels(labels)
 
@@ -123,16 +127,17 @@ class Step:
         return array if self.whole else array[None]
 
 
-def step_of(options: Options) -> Step | None:
+def step_of(options: Options, *, followed: bool) -> Step | None:
     """Return the step of a loader's arguments. Raises TypeError for a function that wants a value which batches lack."""
     if options.step is None:
         return None
     wanted = wants(*options.step)
     needs = {"fields": (options.fields, "fields="), "params": (options.with_params is True, "with_params=True")}
+    needs["target"] = (followed, "boxes=, of a set with boxes, or one with masks")
     for name, (given, how) in needs.items():
         if name in wanted and not given:
             raise TypeError(f"imgfeed: {options.step[0]}'s function wants {name}: give the loader {how}")
-    return Step(*options.step, wanted, options, options.map is None, outputs.torch_wanted(options.framework))
+    return Step(*options.step, wanted, options, options.map is None, outputs.torch_wanted(options.framework), followed)
 
 
 class Part(NamedTuple):
@@ -271,8 +276,10 @@ class Steps:
         return _Task(self._number, free[0], count, epoch, places, workers, batch, arrays, lease)
 
     def _columns(self, arrays: Arrays) -> list[Array]:
-        """Return what processes look at of a batch: images, fields and params if wanted, labels, indices, repetitions."""
+        """Return what processes look at of a batch: images; target, fields, params if wanted; labels, indices, repetitions."""
         columns = list(arrays.images) if isinstance(arrays.images, list) else [arrays.images]
+        if "target" in self._step.wanted:
+            columns += _arrays_of(arrays.target)
         if "fields" in self._step.wanted:
             columns += [field.array if isinstance(field, Packed) else field for field in arrays.fields]
         if "params" in self._step.wanted:
@@ -347,6 +354,7 @@ class Steps:
         arrays, session = first.arrays, self._service.current
         self._views = len(arrays.images) if isinstance(arrays.images, list) else 1
         self._kinds = [field.kind if isinstance(field, Packed) else "" for field in arrays.fields]
+        self._target = arrays.target.copy() if "target" in self._step.wanted and arrays.target is not None else None
         self._inputs, size = lay_out(self._columns(arrays), self._batch_size)
         self._copies = np.frombuffer(mmap.mmap(-1, _BUFFERS * size), np.uint8).reshape(_BUFFERS, size)
         self._ring = np.empty(0, np.uint8) if session is None or session.ring is None else session.ring.memory
@@ -446,8 +454,11 @@ class Steps:
             state["begun"] = time.monotonic()
             if step.options.decode == "full":
                 given["image"] = self._service.ask(lambda session: session.sample(index))[0]
+            after = self._views + len(_arrays_of(self._target))
+            if "target" in step.wanted:
+                given["target"] = self._target_of([of[i : i + 1] for of in looked[self._views : after]])
             if "fields" in step.wanted:
-                given["fields"] = self._fields(looked[self._views :], span, key)
+                given["fields"] = self._fields(looked[after:], span, key)
             if "params" in step.wanted:
                 given["params"] = looked[view - self._views][i]  # the last ones
             images, made = step(given, key)
@@ -456,12 +467,21 @@ class Steps:
             yield images
         yield kept[0]
 
+    def _target_of(self, arrays: list[Array]) -> Any:
+        """Return a sample's dictionary, or its mask."""
+        return self._target.of(arrays).values()[0] if isinstance(self._target, Dictionaries) else arrays[0][0]
+
     def _fields(self, looked: list[Array], span: slice, key: tuple[int, int, int]) -> dict[str, Any]:
         """Return a sample's fields, with one element of those to choose from."""
         options = self._step.options
         fields, rng = zip(options.fields, self._kinds, looked, strict=False), choice.rng_of(options.order_seed, *key)
         values = {name: Packed(of[span], kind).values()[0] if kind else of[span.start] for name, kind, of in fields}
         return values | {name: choice.one_of(values[name], rng) for name in options.choose}
+
+
+def _arrays_of(target: Any) -> list[Array]:
+    """Return the arrays that boxes and masks are made of."""
+    return target.arrays() if isinstance(target, Dictionaries) else [] if target is None else [target]
 
 
 def _said(array: Array, axes: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -97,12 +97,20 @@ class Dictionaries:
             made["mask"] = self.masks[i]
         return made
 
+    def arrays(self) -> list[Array]:
+        """Return the arrays that all is made of."""
+        return [a for a in (self.objects, *self.sizes, self.ids, self.labels, self.masks) if a is not None]
+
+    def of(self, arrays: Iterable[Array]) -> Dictionaries:
+        """Return the same of other arrays, such as a sample's own."""
+        objects, height, width, ids, *rest = arrays
+        labels = None if self.labels is None else rest[0]
+        masks = None if self.masks is None else rest[-1]
+        return replace(self, objects=objects, sizes=(height, width), ids=ids, labels=labels, masks=masks)
+
     def copy(self) -> Dictionaries:
         """Return the same in memory of its own."""
-        labels, masks = (None if a is None else a.copy() for a in (self.labels, self.masks))
-        height, width = self.sizes
-        sizes = (height.copy(), width.copy())
-        return Dictionaries(self.objects.copy(), self.columns, sizes, self.ids.copy(), labels, masks, self.boxes, self.canvas)
+        return self.of([a.copy() for a in self.arrays()])
 
 
 def as_tensors(torch: Any, made: list[dict[str, Any]], of: Dictionaries) -> list[dict[str, Any]]:

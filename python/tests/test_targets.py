@@ -415,3 +415,39 @@ def test_transforms_by_epoch_end_alike(both: Path) -> None:
         assert tuple(next(iter(loader))[0].shape) == (4, 3, 24, 24)
         with pytest.raises(ValueError, match="other conversions"):
             loader.set_transform({0: crop})
+
+
+def darkened(image: Any, target: Any, index: int) -> Any:
+    """Blacken the inside of boxes, or a mask's label 0; everything that a function gets of a target has its share."""
+    mask = target["mask"] if isinstance(target, dict) else target
+    if isinstance(target, dict):
+        assert target["image_id"] == 1000 + index and len(target["labels"]) == len(target["area"]) == index % 5
+        for x1, y1, x2, y2 in target["boxes"].round().astype(int):
+            image[y1:y2, x1:x2] = 0
+    image[mask == 0] = 1
+    return image
+
+
+@pytest.mark.parametrize("transport", ["shm", "socket"])
+def test_a_function_gets_the_target(load: Any, masked: Path, transport: str) -> None:
+    options: dict[str, Any] = {"transport": transport, "shuffle": True}
+    for of in ({}, {"data": masked, "boxes": None}):
+        plain = load(with_params=True, fields=["mask"], **options, **of)
+        mapped = load(map=darkened, map_workers=2, fields=["mask"], with_params=True, **options, **of)
+        for got, want in zip(mapped, plain, strict=True):
+            for k, index in enumerate(want[-2].tolist()):
+                assert equal(got[1][k], want[1][k]) if isinstance(got[1], list) else np.array_equal(got[1][k], want[1][k])
+                assert np.array_equal(got[0][k], darkened(np.array(want[0][k]), want[1][k], index))
+            assert np.array_equal(got[2], want[2]) and np.array_equal(got[4], want[4])
+    same_ones = [np.array(images) for images, *_ in load(map_batch=lambda images: images // 2, **options)]
+    halves = [images // 2 for images, *_ in load(**options)]
+    assert all(map(np.array_equal, same_ones, halves))
+
+
+def test_functions_leave_targets_alone(load: Any, masked: Path, shards: Path) -> None:
+    for of in ({}, {"data": masked, "boxes": None}):
+        with pytest.raises(imgfeed.MapError, match="return the image alone"):
+            next(iter(load(map=lambda image, target: (image, target), **of)))
+    for of in ({"boxes": None}, {"data": shards, "boxes": None}):
+        with pytest.raises(TypeError, match="wants target: give the loader boxes="):
+            load(map=darkened, **of)
