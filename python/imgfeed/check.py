@@ -5,6 +5,7 @@ transform makes tensors of them.
 
 It repeats the records of an epoch's first samples on the originals, and prints how many samples are identical; the exit code
 is 1 if one is not. Images that torchvision blurs in float32 may differ by one level in less than a thousandth of the values.
+Boxes and masks of a set are compared too, with torchvision.transforms.v2.
 Where torchcodec is installed, it also counts the files that torchcodec decodes to the pixels of Pillow.
 """
 
@@ -22,21 +23,26 @@ from typing import Any
 
 import numpy as np
 
+from .arguments import Options
 from .errors import ImgfeedError
 from .loader import DataLoader
 from .replay import reference
+from .targets import TargetFields, target_fields
 
 _INTERRUPTED = 130  # the exit status of Ctrl-C, as in a shell
 _NAMED = 5  # differing samples in the report
 _ORIENTATION = 0x0112  # EXIF's tag
-_ROUNDED = 1e-3  # of the values of a view that torchvision's own blur may round to the next level
+_ROUNDED = (
+    1e-3  # of the values of a view that torchvision's own blur may round to the next level, and of a mapped mask's labels
+)
+_MAPPED = 1e-4  # pixels by which boxes may differ after a rotation or an affine map: see docs/targets.md
 
 
 @dataclass
 class Report:
     """The result of a comparison. A difference has the sample's index, the share of differing values, the largest difference,
     and the record. rounded has those of torchvision's blurs. decoded has, by file, why torchcodec's pixels differ. tensors says
-    that torchvision's work ended on tensors.
+    that torchvision's work ended on tensors. targets has what differs of boxes and masks, in words.
     """
 
     compared: int = 0
@@ -44,6 +50,7 @@ class Report:
     rounded: list[tuple[int, float, int, list[dict[str, Any]]]] = field(default_factory=list)
     decoded: dict[int, str] | None = None
     tensors: bool = False
+    targets: list[tuple[int, str, list[dict[str, Any]]]] = field(default_factory=list)
 
 
 def check(loader: DataLoader, samples: int = 200, epoch: int = 0, report: Report | None = None) -> Report:
@@ -57,7 +64,8 @@ def check(loader: DataLoader, samples: int = 200, epoch: int = 0, report: Report
     torchcodec = _torchcodec() if keeps_files else None
     report.decoded = {} if torchcodec else None
     loader.set_epoch(epoch)
-    for images, _, indices, *_ in loader:
+    follow = target_fields(loader._service.served, loader._options.boxes, loader._options.target)
+    for images, targets, indices, *_ in loader:
         count = min(len(indices), samples - report.compared)
         originals, decoded = {}, {}
         for index in indices[:count].tolist():
@@ -70,8 +78,14 @@ def check(loader: DataLoader, samples: int = 200, epoch: int = 0, report: Report
                 decoded[index] = why
         for number, view in enumerate(images if isinstance(images, list) else [images]):
             records = loader.records(indices[:count], epoch, view=number)
-            for image, index, record in zip(view, indices.tolist(), records, strict=False):
-                want = np.asarray(reference(originals[index], record))
+            for image, target, index, record in zip(view, targets, indices.tolist(), records, strict=False):
+                if follow is None:
+                    want = np.asarray(reference(originals[index], record))
+                else:
+                    want, moved = reference(originals[index], record, _stored(loader, follow, index))
+                    if why := _moved_apart(loader._options, target, moved, record):
+                        report.targets.append((index, why, record))
+                    want = np.asarray(want)
                 if any(call["op"] == "to_image" for call in record):
                     report.tensors, want = True, want.transpose(1, 2, 0)
                 got = image if image.shape == want.shape else image.transpose(1, 2, 0)
@@ -86,6 +100,36 @@ def check(loader: DataLoader, samples: int = 200, epoch: int = 0, report: Report
         if report.compared >= samples:
             break
     return report
+
+
+def _stored(loader: DataLoader, follow: TargetFields, index: int) -> dict[str, Any]:
+    """Return boxes and mask of a sample as they are stored."""
+    values = loader.dataset.get(index)
+    made = {} if follow.objects is None else dict(values[follow.objects])
+    return made if follow.mask is None else {**made, "mask": values[follow.mask]}
+
+
+def _moved_apart(options: Options, got: Any, want: dict[str, Any], record: list[dict[str, Any]]) -> str:
+    """Say how a delivered target differs from torchvision's; "" if only a rotation or an affine map rounds otherwise."""
+    mapped, said = any(call["op"] in ("rotate", "affine") for call in record), []
+    if "boxes" in want:
+        functional = importlib.import_module("torchvision.transforms.v2.functional")
+        made = functional.convert_bounding_box_format(want["boxes"], new_format=str(options.boxes).upper())
+        boxes, (height, width) = np.asarray(made), made.canvas_size
+        if options.boxes_unit == "fraction":
+            boxes = boxes / np.array([width, height] * 2, np.float32)
+        names = [name for name in want if name not in ("boxes", "mask") and not np.array_equal(got[name], want[name])]
+        if names or got["boxes"].shape != boxes.shape:
+            said.append(
+                f"{len(got['boxes'])} boxes, {len(boxes)} are torchvision's" if not names else f"other {', '.join(names)}"
+            )
+        elif (most := float(np.abs(got["boxes"] - boxes).max(initial=0))) > (_MAPPED if mapped else 0):
+            said.append(f"boxes differ by up to {most:g}")
+    if "mask" in want:
+        mask, labels = (got["mask"] if isinstance(got, dict) else got), np.asarray(want["mask"])
+        if mask.shape != labels.shape or (mask != labels).mean() > (_ROUNDED if mapped else 0):
+            said.append(f"{(mask != labels).mean():.4%} of the mask differ")
+    return ", ".join(said)
 
 
 def _torchcodec() -> Callable[..., Any] | None:
@@ -135,6 +179,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     pillow = importlib.metadata.version("pillow")
     report = Report()
     try:
+        boxes = _boxes(args.data, args.split)
         with DataLoader(
             args.data,
             min(args.samples, 16),
@@ -146,6 +191,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             world=1,
             framework="numpy",
             with_index=True,
+            boxes=boxes,
             resampler=args.resampler or ("pillow-13" if int(pillow.partition(".")[0]) >= 13 else "pillow-12"),
         ) as loader:
             stopped = False
@@ -158,7 +204,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(str(e).replace("with split=", "with --split"))
     except KeyboardInterrupt:
         sys.exit(_INTERRUPTED)
-    sys.exit(_INTERRUPTED if stopped else 1 if report.differ else 0)
+    sys.exit(_INTERRUPTED if stopped else 1 if report.differ or report.targets else 0)
+
+
+def _boxes(data: str, split: str | None) -> str | None:
+    """Return a value for boxes= if the set has objects. Ends the program if torchvision is too old for boxes and masks."""
+    with DataLoader(data, split=split, framework="numpy", rank=0, world=1) as loader:
+        kinds = loader.dataset.fields.values()
+    if "objects" not in kinds and "mask" not in kinds:
+        return None
+    try:
+        importlib.import_module("torchvision.tv_tensors")
+    except ImportError:
+        sys.exit("imgfeed: boxes and masks are compared with torchvision.transforms.v2: install torchvision 0.16 or later")
+    return "xyxy" if "objects" in kinds else None
 
 
 def _transform(text: str) -> Any:
@@ -185,7 +244,9 @@ def _tell(report: Report, loader: DataLoader, other: str) -> None:
         print(f"{loader.dataset.key(index)}: {share:.4%} of the values differ, by up to {most}: {json.dumps(record)}")
     if len(report.differ) > _NAMED:
         print(f"… and {len(report.differ) - _NAMED} more")
-    differ = {index for index, *_ in report.differ}  # several views of one may differ
+    for index, why, record in report.targets[:_NAMED]:
+        print(f"{loader.dataset.key(index)}: {why}: {json.dumps(record)}")
+    differ = {index for index, *_ in (*report.differ, *report.targets)}  # several views of one may differ
     rounded = {index for index, *_ in report.rounded} - differ
     print(f"{report.compared - len(differ | rounded)} of {report.compared} samples are identical to {other}")
     if rounded:

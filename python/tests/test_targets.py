@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import itertools
+import json
 import pickle
 import shutil
 from collections.abc import Callable, Iterator
@@ -17,6 +19,7 @@ from shard_reader import Sample
 
 import imgfeed
 from imgfeed import DataLoader, reference
+from imgfeed import check as checks
 
 CLASSES = ["car", "bus", "van"]
 FIELDS: list[dict[str, Any]] = [
@@ -451,3 +454,43 @@ def test_functions_leave_targets_alone(load: Any, masked: Path, shards: Path) ->
     for of in ({"boxes": None}, {"data": shards, "boxes": None}):
         with pytest.raises(TypeError, match="wants target: give the loader boxes="):
             load(map=darkened, **of)
+
+
+def test_the_check_compares_boxes_and_masks(
+    both: Path, masked: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("torchvision.tv_tensors")
+    run = ["--samples", "20", "--transform"]
+    for data, transform in ((both, json.dumps(RECIPES["maps"])), (both, json.dumps(DRAWN)), (masked, json.dumps(FLIP))):
+        with pytest.raises(SystemExit) as ended:
+            checks.main([str(data), *run, transform])
+        assert ended.value.code == 0 and "20 of 20 samples are identical to torchvision" in capsys.readouterr().out
+
+    def wrong(image: Any, record: Any, target: Any) -> Any:
+        made, moved = reference(image, record, target)
+        moved["mask"][0] += 1
+        if "boxes" in moved:
+            moved["boxes"][:1, 2] += 0.5
+            moved["labels"][2:3] += 1
+        return made, moved
+
+    monkeypatch.setattr(checks, "reference", wrong)
+    with pytest.raises(SystemExit) as ended:
+        checks.main([str(both), *run, json.dumps(FLIP)])
+    said = capsys.readouterr().out
+    assert ended.value.code == 1 and "0 of 20 samples are identical" in said
+    assert "boxes differ by up to 0.5" in said and "of the mask differ" in said and "other labels" in said
+
+
+def test_the_check_of_a_loader(load: Any) -> None:
+    pytest.importorskip("torchvision.tv_tensors")
+    loader = load(transform=DRAWN, boxes="cxcywh", boxes_unit="fraction", resampler=installed_resampler())
+    report = checks.check(loader, samples=30)
+    assert report.compared == 30 and report.differ == report.targets == []
+
+
+def test_the_check_names_the_torchvision_that_it_needs(both: Path) -> None:
+    if importlib.util.find_spec("torchvision") is None or importlib.util.find_spec("torchvision.tv_tensors") is not None:
+        pytest.skip("needs a torchvision before 0.16")
+    with pytest.raises(SystemExit, match=r"install torchvision 0\.16"):
+        checks.main([str(both), "--transform", json.dumps(FLIP)])
