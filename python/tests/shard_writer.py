@@ -100,3 +100,36 @@ def write_manifest(out: Path, manifest: dict[str, Any]) -> None:
     """Write a manifest, and its checksum at the end."""
     text = json.dumps({k: v for k, v in manifest.items() if k != "crc32c"}, indent=1)[:-2].encode() + b",\n "
     (out / "manifest.json").write_bytes(text + b'"crc32c": "%08x"\n}\n' % crc32c(text))
+
+
+#: Fields of every kind of target.
+CLASSES = ["car", "bus", "van"]
+FIELDS: list[dict[str, Any]] = [
+    {"name": "image_id", "type": "int64"},
+    {
+        "name": "objects",
+        "type": "objects",
+        "classes": CLASSES,
+        "columns": [{"name": "area", "type": "float32"}, {"name": "iscrowd", "type": "int64"}],
+    },
+    {"name": "mask", "type": "mask", "classes": ["road", "sky"]},
+]
+
+
+def values_of(sample: Sample) -> dict[str, Any]:
+    """Return a sample's targets: up to four objects, and a mask of blocks and noise."""
+    rng = np.random.default_rng(sample.index)
+    n, size = sample.index % 5, np.array([sample.width, sample.height] * 2, np.float32)
+    corners = rng.uniform(0, 0.6, (n, 2))
+    boxes = np.hstack([corners, corners + rng.uniform(0.01, 0.4, (n, 2))]).astype(np.float32) * size
+    labels = rng.integers(0, 4, (sample.height, sample.width), np.uint8)
+    labels[: sample.height // 2] = sample.index % 200
+    area = np.prod(boxes[:, 2:] - boxes[:, :2], axis=1, dtype=np.float32)
+    return {"boxes": boxes, "labels": rng.integers(0, 3, n), "area": area, "iscrowd": np.arange(n) % 2, "mask": labels}
+
+
+def stored(sample: Sample) -> list[bytes]:
+    """Return a sample's values of FIELDS."""
+    of = values_of(sample)
+    made = objects(*(of[name] for name in ("boxes", "labels", "area", "iscrowd")))
+    return [np.int64(1000 + sample.index).tobytes(), made, mask(of["mask"])]

@@ -13,25 +13,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-import shard_writer
 from conftest import installed_resampler
-from shard_reader import Sample
+from shard_writer import CLASSES, FIELDS, stored, with_fields
 
 import imgfeed
 from imgfeed import DataLoader, reference
 from imgfeed import check as checks
 
-CLASSES = ["car", "bus", "van"]
-FIELDS: list[dict[str, Any]] = [
-    {"name": "image_id", "type": "int64"},
-    {
-        "name": "objects",
-        "type": "objects",
-        "classes": CLASSES,
-        "columns": [{"name": "area", "type": "float32"}, {"name": "iscrowd", "type": "int64"}],
-    },
-    {"name": "mask", "type": "mask", "classes": ["road", "sky"]},
-]
 #: What moves targets and draws nothing, and the same by numpy.
 FLIP = [{"op": "RandomHorizontalFlip", "p": 1}, {"op": "Resize", "size": [48, 64]}]
 DRAWN = [
@@ -70,35 +58,17 @@ RECIPES: dict[str, Any] = {
 }
 
 
-def values_of(sample: Sample) -> dict[str, Any]:
-    """Return a sample's targets: up to four objects, and a mask of blocks and noise."""
-    rng = np.random.default_rng(sample.index)
-    n, size = sample.index % 5, np.array([sample.width, sample.height] * 2, np.float32)
-    corners = rng.uniform(0, 0.6, (n, 2))
-    boxes = np.hstack([corners, corners + rng.uniform(0.01, 0.4, (n, 2))]).astype(np.float32) * size
-    labels = rng.integers(0, 4, (sample.height, sample.width), np.uint8)
-    labels[: sample.height // 2] = sample.index % 200
-    area = np.prod(boxes[:, 2:] - boxes[:, :2], axis=1, dtype=np.float32)
-    return {"boxes": boxes, "labels": rng.integers(0, 3, n), "area": area, "iscrowd": np.arange(n) % 2, "mask": labels}
-
-
-def stored(sample: Sample) -> list[bytes]:
-    of = values_of(sample)
-    objects = shard_writer.objects(*(of[name] for name in ("boxes", "labels", "area", "iscrowd")))
-    return [np.int64(1000 + sample.index).tobytes(), objects, shard_writer.mask(of["mask"])]
-
-
 @pytest.fixture(scope="module")
 def both(shards: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The common images with objects and masks, without class labels."""
-    return shard_writer.with_fields(shards, tmp_path_factory.mktemp("both") / "train-shards", FIELDS, stored, classes=[])
+    return with_fields(shards, tmp_path_factory.mktemp("both") / "train-shards", FIELDS, stored, classes=[])
 
 
 @pytest.fixture(scope="module")
 def masked(shards: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The common images with class labels and masks."""
     out = tmp_path_factory.mktemp("masked") / "train-shards"
-    return shard_writer.with_fields(shards, out, FIELDS[2:], lambda sample: stored(sample)[2:])
+    return with_fields(shards, out, FIELDS[2:], lambda sample: stored(sample)[2:])
 
 
 @pytest.fixture
@@ -217,6 +187,25 @@ def test_image_boxes_and_mask_are_torchvisions(load: Any, recipe: str) -> None:
     assert kept > 20
 
 
+def test_lists_of_torchvisions_objects(load: Any, masked: Path) -> None:
+    """The lists of detectors and of segmentation as their programs write them, and the presets of the same name."""
+    v2, tv = pytest.importorskip("torchvision.transforms.v2"), pytest.importorskip("torchvision.tv_tensors")
+    steps = [v2.RandomPhotometricDistort(p=0.5), v2.RandomZoomOut(fill=0), v2.RandomApply([v2.RandomIoUCrop()], 0.8)]
+    steps += [v2.SanitizeBoundingBoxes(min_size=1), v2.RandomHorizontalFlip(), v2.Resize((640, 640))]
+    detection = v2.Compose([*steps, v2.SanitizeBoundingBoxes(min_size=1)])
+    crop = v2.RandomCrop(480, pad_if_needed=True, fill={tv.Mask: 255, "others": 0})
+    segmentation = v2.Compose([v2.RandomResize(260, 1040), v2.RandomHorizontalFlip(), crop])
+    for transform, preset, of in (
+        (detection, "detection", {"boxes": "cxcywh"}),
+        (segmentation, "segmentation", {"data": masked, "boxes": None}),
+    ):
+        loaders = [load(4, transform=one, subset=np.arange(8), slots=2, **of) for one in (transform, preset)]
+        for (images, targets, _), (want, wanted, _) in zip(*loaders, strict=True):
+            assert np.array_equal(images, want)
+            pairs = zip(targets, wanted, strict=True)
+            assert all(equal(a, b) if isinstance(a, dict) else np.array_equal(a, b) for a, b in pairs)
+
+
 def test_records_asked_for_are_those_of_the_batch(load: Any) -> None:
     loader = load(transform=DRAWN, with_params="records", repeats=2)
     for _, _, indices, records in loader:
@@ -244,7 +233,7 @@ def test_without_boxes_labels_come_as_before(load: Any) -> None:
 
 
 def test_class_labels_stand_beside_boxes(load: Any, shards: Path, tmp_path: Path) -> None:
-    made = shard_writer.with_fields(shards, tmp_path / "train-shards", FIELDS[1:2], lambda sample: stored(sample)[1:2])
+    made = with_fields(shards, tmp_path / "train-shards", FIELDS[1:2], lambda sample: stored(sample)[1:2])
     loader = load(data=made, layout="NCHW")
     for images, targets, indices in loader:
         assert images.shape[1:] == (3, 48, 64)
