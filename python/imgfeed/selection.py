@@ -247,7 +247,7 @@ class Selection:
         unknown = [of for of in classes if of not in numbers]
         if unknown:
             raise ValueError(
-                f"imgfeed: {name} names {_some(unknown)}: the split has no such class; it has {_some(list(numbers))}"
+                f"imgfeed: {name} names {_some(unknown)}: the split has no such class; it has {_some(list(numbers)) or 'none'}"
             )
         return [numbers[of] for of in classes]
 
@@ -255,6 +255,8 @@ class Selection:
         labels = self._service.ask(Session.labels)
         if labels.size and labels.min() < 0:
             here = self._service.served.partitions_here
+            if len(here) == self._service.served.partitions:
+                raise ValueError(f"imgfeed: {name} goes by class labels, which not all images have: give {name} by sample")
             raise errors.MissingError(
                 f"imgfeed: {name} of classes takes every sample's label, and of {self._service.served.partitions} partitions "
                 f"only {len(here)} are here: give {name} by sample, or copy the others"

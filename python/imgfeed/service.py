@@ -16,7 +16,7 @@ from .client import Session, SetInfo
 from .launcher import OwnServer
 from .paths import Joined
 from .ring import Ring
-from .targets import target_fields
+from .targets import second_of
 from .vision import Pipeline
 
 log = logging.getLogger("imgfeed")
@@ -286,12 +286,9 @@ class Service:
             names = ", ".join(s.split for s in session.sets)
             raise errors.MissingError(f"imgfeed: the server has {len(session.sets)} splits ({names}): name one with split=")
         split = next((s for s in session.sets if options.split in (None, s.split)), None)
-        follow = None if split is None else target_fields(split, options.boxes, options.target)
         target, made = options.target, None
-        if follow is not None and follow.objects is None:
-            target = follow.mask
-        elif follow is not None:
-            made = (follow, options.boxes or "")
+        if split is not None:
+            target, made = second_of(split, options.boxes, options.target, options.fields)
         try:
             opened = session.open(request, options.fields, target, made)
         except errors.UnsupportedError:

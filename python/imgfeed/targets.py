@@ -66,6 +66,18 @@ def mask_of(value: bytes) -> Array:
     return np.frombuffer(value, np.uint8, offset=8).reshape(height, width).copy()
 
 
+def second_of(
+    served: SetInfo, boxes: str | None, target: str | None, fields: Sequence[str]
+) -> tuple[str | None, tuple[TargetFields, str] | None]:
+    """Return the field that replaces the labels, and what dictionaries are made of instead, with the format of their boxes."""
+    follow = target_fields(served, boxes, target)
+    if follow is None or follow.objects is None:
+        return (target if follow is None else follow.mask), None
+    if follow.objects in fields:
+        raise ValueError(f"imgfeed: fields names {follow.objects}, which boxes= gives in the dictionaries: leave it out")
+    return None, (follow, boxes or "")
+
+
 @dataclass(slots=True)
 class Dictionaries:
     """Each sample's target as a dictionary."""

@@ -342,13 +342,16 @@ def test_refused_with_the_remedy(load: Any, masked: Path, shards: Path) -> None:
         ({"boxes": None, "fields": ["objects"]}, imgfeed.BadRequestError, "ask for their format"),
         ({"data": masked}, imgfeed.BadRequestError, "needs a field of type objects"),
         ({"data": shards}, imgfeed.BadRequestError, "needs a field of type objects"),
+        ({"fields": ["objects"]}, ValueError, "which boxes= gives in the dictionaries"),
+        ({"subset": ["car"]}, ValueError, "names 'car': the split has no such class; it has none"),
+        ({"weights": "balanced"}, ValueError, "goes by class labels, which not all images have: give weights by sample"),
         ({"transform": views}, imgfeed.BadRequestError, "follow one view"),
         ({"transform": [*FLIP, {"op": "AugMix"}]}, imgfeed.BadRequestError, "AugMix"),
         ({"transform": crop, "buckets": [(40, 40), (40, 80)]}, imgfeed.BadRequestError, "leave buckets out"),
     ]
     for options, error, words in wrong:
         with pytest.raises(error, match=words):
-            load(**options)
+            next(iter(load(**options)))
 
 
 def test_another_transform_from_an_epoch_on(load: Any) -> None:
