@@ -165,13 +165,18 @@ def _transforms(name: str, value: Any) -> str | Pipeline | dict[int, str | Pipel
     if not isinstance(value, Mapping) or not value or any(isinstance(key, str) for key in value):
         return _transform(name, value)
     made = by_epoch(name, value, _transform)
-    ends = {epoch: repr(numbers_of(one)) for epoch, one in made.items()}
-    if other := next((epoch for epoch, end in ends.items() if end != ends[0]), None):
+    _check_ends(f"{name}'s epochs", {epoch: numbers_of(one) for epoch, one in made.items()})
+    return made
+
+
+def _check_ends(of: str, ends: Mapping[int, tuple[Any, ...]]) -> None:
+    """Raise ValueError unless several transforms end in the same conversions."""
+    other = next((n for n, numbers in ends.items() if repr(numbers) != repr(ends[0])), None)
+    if other is not None:
         raise ValueError(
-            f"imgfeed: {name}'s epochs 0 and {other} end otherwise ({ends[0]} and {ends[other]}), and all come as one type: "
+            f"imgfeed: {of} 0 and {other} end otherwise ({ends[0]} and {ends[other]}), and all come as one type: "
             "let all of them end in the same conversions"
         )
-    return made
 
 
 def numbers_of(transform: str | Pipeline | dict[int, str | Pipeline]) -> tuple[Any, ...]:
@@ -230,12 +235,7 @@ def _views(name: str, value: Mapping[str, Any]) -> Pipeline:
         ops = made if isinstance(made, str) else made.operations
         views.append({**as_json(of, {k: v for k, v in view.items() if k != "ops"}), "ops": ops} if repeated else ops)
         ends.append(numbers_of(made))
-    other = next((n for n, numbers in enumerate(ends) if repr(numbers) != repr(ends[0])), None)
-    if other is not None:
-        raise ValueError(
-            f"imgfeed: {name}'s views 0 and {other} end otherwise ({ends[0]} and {ends[other]}), and all come as one type: "
-            "let all of them end in the same conversions"
-        )
+    _check_ends(f"{name}'s views", dict(enumerate(ends)))
     return Pipeline([], ends[0] if ends else (), {"views": views})
 
 

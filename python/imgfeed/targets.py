@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
-import importlib.util
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -127,7 +127,7 @@ class Dictionaries:
 
 def as_tensors(torch: Any, made: list[dict[str, Any]], of: Dictionaries) -> list[dict[str, Any]]:
     """Return dictionaries with torch's tensors; boxes are torchvision's BoundingBoxes where it is installed."""
-    tv = importlib.import_module("torchvision.tv_tensors") if _has_tv_tensors() else None
+    tv = _tv_tensors()
 
     def tensor(name: str, value: Any) -> Any:
         if not isinstance(value, np.ndarray):
@@ -140,7 +140,10 @@ def as_tensors(torch: Any, made: list[dict[str, Any]], of: Dictionaries) -> list
     return [{name: tensor(name, value) for name, value in one.items()} for one in made]
 
 
-def _has_tv_tensors() -> bool:
-    return (
-        importlib.util.find_spec("torchvision") is not None and importlib.util.find_spec("torchvision.tv_tensors") is not None
-    )
+@functools.cache
+def _tv_tensors() -> Any:
+    """Return torchvision's module; None where it is missing, or too old to have it."""
+    try:
+        return importlib.import_module("torchvision.tv_tensors")
+    except ImportError:
+        return None

@@ -144,6 +144,24 @@ def test_torch_gets_tensors(load: Any) -> None:
                 assert equal({name: np.asarray(value) for name, value in target.items()}, want)
 
 
+@pytest.mark.parametrize("transport", ["shm", "socket"])
+def test_on_a_device(load: Any, masked: Path, monkeypatch: pytest.MonkeyPatch, transport: str) -> None:
+    """Dictionaries stay on the host, a mask array goes along; a slot is held until its copy is done."""
+    pytest.importorskip("torch")
+    import simulated_cuda
+
+    simulated_cuda.install(monkeypatch)
+    options: dict[str, Any] = {"transform": DRAWN[3:], "shuffle": True, "transport": transport}
+    for of in ({}, {"data": masked, "boxes": None}):
+        device = load(framework="torch", device="cuda", slots=3, **options, **of)
+        for (images, targets, _), (want, wanted, _) in zip(device, load(**options, **of), strict=True):
+            assert np.array_equal(images.numpy().transpose(0, 2, 3, 1), want)
+            if isinstance(targets, list):
+                assert all(equal({k: np.asarray(v) for k, v in a.items()}, b) for a, b in zip(targets, wanted, strict=True))
+            else:
+                assert np.array_equal(targets.numpy(), wanted)
+
+
 def test_boxes_and_masks_are_tv_tensors(load: Any) -> None:
     tv = pytest.importorskip("torchvision.tv_tensors")
     _, targets, _ = next(iter(load(framework="torch", boxes="cxcywh")))
@@ -323,12 +341,6 @@ def test_a_function_that_collates(load: Any) -> None:
     for batch in loader:
         for image, target, index in batch:
             assert image.shape == (48, 64, 3) and equal(target, flipped(loader, index))
-
-
-def test_copies_in_memory_of_their_own(load: Any) -> None:
-    loader = load(slots=3)
-    held = list(loader)
-    assert same(flat(held), flat(load()))
 
 
 def test_refused_with_the_remedy(load: Any, masked: Path, shards: Path) -> None:
