@@ -86,20 +86,26 @@ def check(loader: DataLoader, samples: int = 200, epoch: int = 0, report: Report
                     if why := _moved_apart(loader._options, target, moved, record):
                         report.targets.append((index, why, record))
                     want = np.asarray(want)
-                if any(call["op"] == "to_image" for call in record):
-                    report.tensors, want = True, want.transpose(1, 2, 0)
-                got = image if image.shape == want.shape else image.transpose(1, 2, 0)
-                if not np.array_equal(got, want):
-                    apart = np.abs(got.astype(int) - want)
-                    share, most = float((apart > 0).mean()), int(apart.max())
-                    rounding = most == 1 and share < _ROUNDED and any(call["op"] == "gaussian_blur" for call in record)
-                    (report.rounded if rounding else report.differ).append((index, share, most, record))
+                _compare(report, index, image, want, record)
         report.compared += count
         if report.decoded is not None:
             report.decoded.update(decoded)
         if report.compared >= samples:
             break
     return report
+
+
+def _compare(report: Report, index: int, image: Any, want: Any, record: list[dict[str, Any]]) -> None:
+    """Add what differs between a delivered image and torchvision's to a report."""
+    if any(call["op"] == "to_image" for call in record):
+        report.tensors, want = True, want.transpose(1, 2, 0)
+    got = image if image.shape == want.shape else image.transpose(1, 2, 0)
+    if np.array_equal(got, want):
+        return
+    apart = np.abs(got.astype(int) - want)
+    share, most = float((apart > 0).mean()), int(apart.max())
+    rounding = most == 1 and share < _ROUNDED and any(call["op"] == "gaussian_blur" for call in record)
+    (report.rounded if rounding else report.differ).append((index, share, most, record))
 
 
 def _stored(loader: DataLoader, follow: TargetFields, index: int) -> dict[str, Any]:

@@ -251,11 +251,7 @@ def _flat(value: Any) -> Iterator[Any]:
 def _operation(of: Step, kind: str, known: Known) -> dict[str, Any]:
     """Return an operation as the server takes it. The server itself refuses parameters that it lacks."""
     name, step, own = of.name, of.step, ("resampler", "antialias", "mask_fill")
-    given = {
-        parameter: getattr(step, RENAMED.get(parameter, parameter))
-        for parameter in known[kind]
-        if parameter not in own
-    }
+    given = {parameter: getattr(step, RENAMED.get(parameter, parameter)) for parameter in known[kind] if parameter not in own}
     if "mask_fill" in known[kind] and "fill" in given:
         given |= _fills(given["fill"])
     if "format" in given:
