@@ -337,8 +337,8 @@ def test_errors_come_in_order(shards: Path) -> None:
 @pytest.mark.parametrize(
     ("function", "says"),
     [
-        (lambda: 3, "too many positional arguments; its parameters may be image, label, rng, index, view"),
-        (lambda x, y: x, "missing a required argument: 'y'; its parameters may be image, label, rng, index, view"),
+        (lambda: 3, "too many positional arguments; its parameters may be image, label, target, rng, index, view"),
+        (lambda x, y: x, "missing a required argument: 'y'; its parameters may be image, label, target, rng, index, view"),
         (lambda x, rng=None: x, "missing a required argument: 'x'"),
         (lambda image, /: image, ".*image"),
     ],
@@ -355,7 +355,7 @@ def test_parameters_with_defaults_and_without_names(shards: Path) -> None:
             assert np.array_equal(made[:, 0], indices)
     with (
         DataLoader(shards, 8, map=lambda picture: picture + None, **options) as loader,
-        pytest.raises(MapError, match=r"called with the image alone: it has no parameter named image, label, rng"),
+        pytest.raises(MapError, match=r"called with the image alone: it has no parameter named image, label, target, rng"),
     ):
         list(loader)
 

@@ -166,7 +166,7 @@ func TestFieldsOfPython(t *testing.T) {
 		}
 	}
 	for flag, want := range map[string]string{
-		"x=tags":              "lists: --field x=tags:TYPE needs a type",
+		"x=tags":              "to say the type of the field, add --field x=tags:TYPE",
 		"x=meta":              "no single column \"meta\": name one (meta.author, meta.stars.list.element)",
 		"x=color":             "no single column \"color\"",
 		"x=score:int64":       `entry "row 1": field "x": 0.25 is no whole number`,

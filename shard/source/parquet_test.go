@@ -79,7 +79,7 @@ func TestParquetOfPyarrow(t *testing.T) {
 				t.Errorf("%s, %s: classes %q, output %s", name, s.Name, s.Classes(), s.Output)
 			}
 		}
-		if splits, err = Open(filepath.Join(dir, name), Options{}); err != nil || len(splits) != 2 || !strings.Contains(strings.Join(splits[0].Notes(), "\n"), "--test takes them") {
+		if splits, err = Open(filepath.Join(dir, name), Options{}); err != nil || len(splits) != 2 || !strings.Contains(strings.Join(splits[0].Notes(), "\n"), "add --test") {
 			t.Errorf("%s, without --test: %v, %v", name, splits, err)
 		}
 		if err := os.Remove(filepath.Join(dir, fmt.Sprintf(train, 1))); err != nil {
@@ -132,7 +132,7 @@ func TestParquetLabels(t *testing.T) {
 	for kind, want := range map[string]string{
 		"fraction": `"row 1": the label "0.5" is no whole number`,
 		"mixed":    `"row 0": the label "dog" is a name, and others are numbers (7)`,
-		"none":     "or take the images without labels by --no-labels",
+		"none":     "to take the images without labels, add --no-labels",
 	} {
 		if err := refusal(filepath.Join(dir, "labels", kind+".parquet"), Options{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", kind, err, want)
