@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -55,6 +56,10 @@ func newBuilder(split, path string, fields shard.Fields, in input, o Options) *b
 // open starts the set at the folder out, and its sinks.
 func (b *builder) open(out string) (err error) {
 	o := b.options
+	if i := slices.IndexFunc(b.fields, shard.Field.Target); i >= 0 && !o.Encoding.HoldsOriginals() {
+		return fmt.Errorf("%s has %s, which lie on the stored images, and %v may resize them: pack it with the encoding original or "+
+			"coefficients, and leave the sizes to the transform", b.path, b.fields[i].Type, o.Encoding)
+	}
 	b.writer, err = shard.NewSetWriter(out, shard.SetOptions{
 		Split: b.split, Encoding: o.Encoding.Stored(), Partitions: o.Partitions, Seed: o.Seed, ShardBytes: o.ShardBytes,
 		Built: b.built, Replace: o.Replace, Fields: b.fields, Source: b.source,
@@ -162,6 +167,7 @@ func (b *builder) report(stage Stage, images int, bytes, total int64) {
 type inFlight struct {
 	key     string
 	reason  string // why the file is left out, or ""
+	dropped bool   // the options leave it out
 	place   spoolPlace
 	index   int    // number in another set
 	bytes   int64  // size of a reject without data, 0 if it was not read
@@ -258,7 +264,10 @@ func (b *builder) load(worker encoding.Worker, im *inFlight) {
 		}
 		return
 	}
-	if im.encoded {
+	if im.dropped {
+		im.err = nil
+	}
+	if im.encoded || im.dropped {
 		return
 	}
 	im.sample = shard.Sample{Key: im.key, Label: im.label, Image: im.data, Fields: im.fields, Outside: im.sample.Outside}
@@ -273,6 +282,10 @@ func (b *builder) load(worker encoding.Worker, im *inFlight) {
 
 // write gives an image to the sinks.
 func (b *builder) write(im *inFlight) error {
+	if im.dropped {
+		b.input.done(im)
+		return nil
+	}
 	for _, s := range b.sinks {
 		if err := s.add(im); err != nil {
 			return err

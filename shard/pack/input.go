@@ -3,6 +3,7 @@ package pack
 import (
 	"cmp"
 	"context"
+	"errors"
 	"io"
 	"slices"
 
@@ -111,7 +112,13 @@ func (f *folderInput) load(im *inFlight) error {
 		return err
 	}
 	im.data = data
-	im.fields, im.err = f.split.AppendFields(im.fields[:0], im.key)
+	if im.fields, err = f.split.AppendFields(im.fields[:0], im.key, im.data); err != nil {
+		if _, reject := errors.AsType[*source.RejectError](err); reject {
+			return err
+		}
+		im.dropped = errors.Is(err, source.ErrDropped)
+		im.err = err
+	}
 	if f.objects != nil && im.err == nil {
 		im.err = f.objects.pin(im)
 	}

@@ -56,6 +56,7 @@ type Options struct {
 	Progress func(Progress)
 
 	splits      []string                     // splits built together
+	targets     string                       // digest of the options of boxes and masks
 	listed      func(classes []string) error // gets the classes before anything is packed, and may end the build; may be nil
 	bucketBytes int64                        // size of a spool file; 0 means bucketBytesDefault, tests set less
 }

@@ -58,6 +58,7 @@ func BuildAll(ctx context.Context, tasks []Task, o Options, done func(Summary)) 
 			return fmt.Errorf("%s and another split of it are both called %s: build them one at a time, each with -o", t.Split.Path, t.Split.Name)
 		}
 		o.splits = append(o.splits, t.Split.Name)
+		o.targets = t.Split.Options.Targets.Digest()
 	}
 	kept := make([]*shard.Manifest, len(tasks))
 	for i, t := range tasks {
@@ -158,6 +159,9 @@ func (o *Options) built() map[string]string {
 	}
 	if digest := o.Select.Digest(); digest != "" {
 		built["select"] = digest
+	}
+	if o.targets != "" {
+		built["targets"] = o.targets
 	}
 	return built
 }

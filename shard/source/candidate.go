@@ -81,7 +81,7 @@ func look(path string, opts Options, t transport.Tree) (*candidate, error) {
 	case t != transport.FileSystem{}:
 		return nil, transport.Refuse(path, "a file in a zip, of which only folders of images are read").Or(transport.Unpack(path)...)
 	}
-	if err := unreadFile(path, ""); err != nil {
+	if err := unreadFile(path, ""); err != nil && !isCOCO(t, path) {
 		return nil, err
 	}
 	if info.Mode().IsRegular() && transport.IsZip(path) {

@@ -52,7 +52,7 @@ func fieldsOf(s *Split) (map[string]map[string]any, error) {
 	})
 	for key, values := range encoded {
 		if err == nil && !s.Streamed() {
-			values, err = s.AppendFields(nil, key)
+			values, err = s.AppendFields(nil, key, nil)
 		}
 		if err != nil {
 			break

@@ -6,8 +6,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/imgfeed/imgfeed/internal/wordnet"
+	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/source/labelrule"
 	"github.com/imgfeed/imgfeed/shard/source/remedy"
+	"github.com/imgfeed/imgfeed/shard/source/targets"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
@@ -69,12 +72,13 @@ func openIlsvrcValidation(c *candidate) ([]*Split, error) {
 //	ILSVRC/Data/CLS-LOC/train/n01440764/n01440764_18.JPEG
 //	ILSVRC/Data/CLS-LOC/val/ILSVRC2012_val_00000001.JPEG
 //	ILSVRC/Data/CLS-LOC/test/ILSVRC2012_test_00000001.JPEG
-//	ILSVRC/Annotations/…, LOC_val_solution.csv, …         not needed
+//	ILSVRC/Annotations/CLS-LOC/train/n01440764/n01440764_18.xml   boxes, which a part of the training images has
+//	LOC_val_solution.csv, …                                       not needed
 var kaggle = Kind{
 	Name: "Kaggle's ImageNet",
 	Forms: []string{"the folder with LOC_val_solution.csv and ILSVRC/, or any on the way to CLS-LOC",
 		"imagenet-object-localization-challenge.zip"},
-	Labels: "those of ILSVRC2012; --test adds the test images, which have the label -1",
+	Labels: "those of ILSVRC2012, for boxes too, which --targets none leaves out; --test adds the test images, which have the label -1",
 }
 
 func openKaggle(c *candidate) ([]*Split, error) {
@@ -87,8 +91,43 @@ func openKaggle(c *candidate) ([]*Split, error) {
 			if err != nil {
 				return nil, err
 			}
-			return openSplitFolders(q)
+			splits, err := openSplitFolders(q)
+			if err == nil && strings.HasSuffix(below, "Data/CLS-LOC") {
+				err = q.addBoxes(splits, filepath.Join(c.path, below, "../../Annotations/CLS-LOC"))
+			}
+			return splits, err
 		}
 	}
 	return nil, nil // CLS-LOC itself is a folder of both splits
+}
+
+// addBoxes adds the boxes that ImageNet's XML has for the splits of CLS-LOC, if it is there. Objects have the labels of the classes.
+func (c *candidate) addBoxes(splits []*Split, root string) error {
+	if !c.opts.Targets.Takes(shard.Objects, true, false) || c.opts.NoLabels {
+		return nil
+	}
+	classes, err := c.classNames()
+	if err != nil {
+		return err
+	}
+	if train, err := listFolder(c.tree, filepath.Join(c.path, "train")); err == nil && len(classes) == 0 {
+		classes = train.folders
+	}
+	if len(classes) == 0 {
+		classes = wordnet.Wnids()
+	}
+	if !slices.ContainsFunc(splits, func(s *Split) bool {
+		info, err := c.tree.Stat(filepath.Join(root, s.Name))
+		return err == nil && info.IsDir()
+	}) {
+		return nil
+	}
+	for _, s := range splits {
+		v, err := targets.XML(&transport.TreeFiles{FS: c.tree, Root: filepath.Join(root, s.Name)}, classes, nil, c.opts.Targets)
+		if err != nil {
+			return err
+		}
+		s.Targets, s.Format = v, s.Format+" with boxes in XML"
+	}
+	return nil
 }

@@ -24,6 +24,7 @@ import (
 
 	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/labelrule"
+	"github.com/imgfeed/imgfeed/shard/source/targets"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
@@ -36,6 +37,7 @@ type (
 	Digest        = dataset.Digest
 	Field         = dataset.Field
 	Kind          = dataset.Kind
+	TargetOptions = dataset.TargetOptions
 	PreviewSample = dataset.PreviewSample
 	FormatError   = transport.FormatError
 	RejectError   = transport.RejectError
@@ -45,7 +47,20 @@ const (
 	ClassesFromMax    = labelrule.ClassesFromMax
 	ClassOrderNumeric = dataset.ClassOrderNumeric
 	ClassOrderString  = dataset.ClassOrderString
+	TakeObjects       = dataset.TakeObjects
+	TakeMasks         = dataset.TakeMasks
+	TakeBoth          = dataset.TakeBoth
+	TakeNone          = dataset.TakeNone
 )
+
+// BoxFormats are the values of TargetOptions.BoxFormat.
+var BoxFormats = dataset.BoxFormats
+
+// ReadLabelMap reads a file of labels for masks, as --map-labels has it.
+func ReadLabelMap(path string) (*dataset.LabelMap, error) { return dataset.ReadLabelMap(path) }
+
+// ErrDropped is the error of a sample that the options leave out for its targets.
+var ErrDropped = dataset.ErrDropped
 
 // ParseField reads NAME=SOURCE[:TYPE], as --field has it.
 func ParseField(text string) (Field, error) { return dataset.ParseField(text) }
@@ -76,6 +91,12 @@ func init() {
 		{&cifar, openCIFAR},
 		{&parquetFiles, openParquetFiles},
 		{&lists, openList},
+		{&cocoObjects, openCOCO},
+		{&vocTree, openVOC},
+		{&cityscapes, openCityscapes},
+		{&pets, openPets},
+		{&yolo, openYOLO},
+		{&imagePairs, openPairs},
 		{&kaggle, openKaggle},
 		{&splitFolders, openSplitFolders},
 		{&webDatasets, openWebDatasets},
@@ -114,6 +135,9 @@ func OpenAll(paths []string, opts Options) ([]*Split, error) {
 	defer c.close()
 	splits, err := c.open()
 	if err != nil {
+		return nil, err
+	}
+	if err := targets.Align(splits); err != nil {
 		return nil, err
 	}
 	return splits, dataset.Bind(c.path, splits, opts)

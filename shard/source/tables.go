@@ -23,7 +23,7 @@ import (
 var parquetFiles = Kind{
 	Name:   "Hugging Face parquet",
 	Forms:  []string{"a folder with train-00000-of-00294.parquet and so on, or with data/ that has them", "one parquet file"},
-	Labels: "the label column, or that of --label; the schema's class names, or those of --classes",
+	Labels: "the label column, or that of --label; the schema's class names, or those of --classes. Objects have a column objects",
 	Takes:  []string{"--classes", "--label", "--no-labels"},
 }
 
@@ -76,7 +76,11 @@ func newParquetSplit(c *candidate, paths []string) (*Split, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.newSplit(bytesize.Counted(len(paths), "parquet file", "parquet files"), l), nil
+	s := c.newSplit(bytesize.Counted(len(paths), "parquet file", "parquet files"), l)
+	if v := l.Targets(); v != nil {
+		s.Targets = v
+	}
+	return s, nil
 }
 
 // lists is a file that names images and their labels, one in each line, as CSV, TSV or JSON lines:
@@ -153,7 +157,11 @@ func (c *candidate) openListFile(p table.Location) ([]*Split, error) {
 	parts, err := table.ReadLists(p, c.opts)
 	var splits []*Split
 	for _, l := range parts {
-		splits = append(splits, c.one(l.Name()).newSplit("a list of images", l))
+		s := c.one(l.Name()).newSplit("a list of images", l)
+		if v := l.Targets(); v != nil {
+			s.Targets = v
+		}
+		splits = append(splits, s)
 	}
 	return splits, err
 }

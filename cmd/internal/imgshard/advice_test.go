@@ -103,6 +103,12 @@ var advice = []advised{
 		"imgshard build labels/x.json -o out", "", "FOLDER images/val", "jq"},
 	{remedy.COCOImages, `put val2017/1.jpg; mkdir annotations; echo '{"info": {}, "images": [{"id": 7, "file_name": "1.jpg"}], "annotations": []}' > annotations/x.json`,
 		"imgshard build annotations/x.json -o out", "", "FOLDER val2017", "jq"},
+	{remedy.COCOFile, `put d/train/1.jpg; mkdir d/annotations; echo '{"images": [{"id": 7, "file_name": "1.jpg"}], "annotations": [], "categories": []}' |
+		tee d/annotations/instances_train2014.json > d/annotations/instances_train2017.json`, "", "", "DIR d/train", ""},
+	{remedy.ClipBoxes, "put d/images/1.jpg; mkdir d/labels; echo 0 .5 .5 2 2 > d/labels/1.txt", "imgshard build d -o out --force", "", "", ""},
+	{remedy.DropEmpty, "put d/images/1.jpg d/images/2.jpg; mkdir d/labels; echo 0 .5 .5 .2 .2 > d/labels/1.txt", "imgshard build d -o out --force", "", "", ""},
+	{remedy.MapLabels, `mkdir -p d/images d/masks; echo iVBORw0KGgoAAAANSUhEUgAAAAIAAAACCAAAAABX3VL4AAAADklEQVR4nGNkZGBiYAAAABcABZMcQDEAAAAASUVORK5CYII= | base64 -d | tee d/images/1.png d/images/2.png > d/masks/1.png
+		echo iVBORw0KGgoAAAANSUhEUgAAAAIAAAACCAIAAAD91JpzAAAAFklEQVR4nGNkZ2RgYGBgYmBgYGBgAAAAkQAMbKXrpAAAAABJRU5ErkJggg== | base64 -d > d/masks/2.png; printf '263 0\n* 255\n' > map`, "imgshard build d -o out --force", "", "FILE map", ""},
 	{remedy.Pack, "put cat/1.jpg dog/2.jpg; zip -q x.zip cat/1.jpg dog/2.jpg", "imgshard index x.zip -o out", "", "", "zip"},
 }
 

@@ -25,8 +25,9 @@ import (
 
 const buildHelp = `Pack a dataset into a shard set, once, for imgfeed to serve.
 
-SRC is a folder, tar or zip of class folders, ImageNet's tars, Kaggle's zip, parquet, a WebDataset, a list of images, or CIFAR. Its
-format is detected from its contents; --help-sources lists all forms, and the labels of each.
+SRC is a folder, tar or zip of class folders, ImageNet's tars, Kaggle's zip, parquet, a WebDataset, a list of images, CIFAR, or
+a dataset with boxes (COCO, PASCAL VOC, YOLO) or masks (ADE20K, Cityscapes, pairs of folders). Its format is detected from
+its contents; --help-sources lists all forms, and the labels of each.
 
 Several SRC are files of one dataset, such as the tars of a WebDataset: imagenet1k-train-{0000..1023}.tar.
 SRC may be - for a tar on standard input: curl … | imgshard build - -o OUT.
@@ -40,9 +41,8 @@ take a seventh more bytes, and imgshard cat and repack restore the original file
 Resize(256) and all crops after it then give the same bits as from the JPEGs, at the speed of memory. imgshard repack
 makes such a set of an existing one. It is the default for small images such as CIFAR's, which keep their size.
 
-Each image is decoded once. Unreadable files are left out and listed in the set's rejects.jsonl.
-The same input and flags give the same bytes, for any --jobs, any order of the files, and in tars or not.
-OUT appears when the set is complete. You can interrupt a build and start it again at any time.
+Unreadable files are left out and listed in the set's rejects.jsonl. OUT appears when the set is complete, and a build may
+be interrupted. The same input and flags give the same bytes, for any --jobs, any order of the files, and in tars or not.
 
 With --part I/N each of N machines packs a part of the set. imgshard merge OUT then makes the same set as a single
 machine would. Each machine lists all of SRC and reads all of its tars, but decodes only its own images.`
@@ -110,6 +110,7 @@ var buildGroups = []cliutil.Group{
 	{Title: "Encoding", Flags: []string{"encoding", "codec", "resize", "interpolation", "resampler"}},
 	{Title: "Labels and fields", Flags: []string{"label", "classes", "class-order", "classes-from", "no-labels",
 		"test", "force-classes", "field"}},
+	{Title: "Boxes and masks", Flags: targetFlags},
 	{Title: "Samples", Flags: []string{"split", "only", "exclude", "path", "images", "image-key", "allow-truncated", "strict"}},
 }
 
@@ -286,16 +287,16 @@ func printSummary(c *cobra.Command, s pack.Summary, took time.Duration) {
 // addSourceFlags adds the flags for facts that the source itself does not show.
 func addSourceFlags(fl *pflag.FlagSet, o *source.Options) {
 	fl.StringVar(&o.Split, "split", "", "split to pack, or name of the only one (default from SRC's name, or train)")
-	fl.StringVar(&o.Classes, "classes", "", "classes to pack, in order: file with one per line, SET, or ilsvrc2012 (default classes.txt)")
-	fl.StringVar(&o.Label, "label", "", "label column of a parquet file or list, json.KEY of a WebDataset, or coarse (CIFAR-100)")
+	fl.StringVar(&o.Classes, "classes", "", "classes, in order: file with one per line, SET or ilsvrc2012 (default classes.txt)")
+	fl.StringVar(&o.Label, "label", "", "column of a parquet file or list, json.KEY of a WebDataset, or coarse (CIFAR-100)")
 	fl.StringVar(&o.ImageKey, "image-key", "", "extension of the image in WebDataset samples, e.g. jpg or image.jpg (default any image)")
 	fl.StringVar(&o.Images, "images", "", "base folder of the paths in a list of images (default the list's own folder)")
 	fl.StringVar(&o.Path, "path", "", "column of the images' paths in a list (default path or file_name)")
 	o.ClassesFrom = 1
 	fl.Var(cliutil.Int(&o.ClassesFrom, 1, source.ClassesFromMax), "classes-from", "level of the class folders below SRC")
 	fl.StringVar(&o.ClassOrder, "class-order", source.ClassOrderNumeric,
-		"order of numbers as class names: numeric, or string (ImageFolder)")
-	const fieldHelp = "further value of each sample, `NAME=SOURCE[:TYPE]`: a column, or json, json.KEY, txt of a WebDataset; repeatable"
+		"order of classes that are numbers: numeric or string")
+	const fieldHelp = "`NAME=SOURCE[:TYPE]`, a value of a column, or of json, json.KEY, txt; repeatable"
 	fl.Func("field", fieldHelp, func(text string) error {
 		field, err := source.ParseField(text)
 		if err == nil {
@@ -304,6 +305,7 @@ func addSourceFlags(fl *pflag.FlagSet, o *source.Options) {
 		return err
 	})
 	addSelectFlags(fl, &o.Select)
+	addTargetFlags(fl, &o.Targets)
 	fl.BoolVar(&o.NoLabels, "no-labels", false, "ignore labels: all samples get -1, and there are no classes")
 	fl.BoolVar(&o.Test, "test", false, "include images without a known label, such as those of a folder test/, with label -1")
 	fl.BoolVar(&o.ForceClasses, "force-classes", false, "use folders as classes, even if they do not look like classes")
@@ -328,5 +330,5 @@ func checkSourceFlags(o source.Options) error {
 	if o.ClassOrder != source.ClassOrderNumeric && o.ClassOrder != source.ClassOrderString {
 		return fmt.Errorf("--class-order %q: want %s or %s", o.ClassOrder, source.ClassOrderNumeric, source.ClassOrderString)
 	}
-	return cmp.Or(cliutil.Local("--classes", o.Classes), cliutil.Readable("--images", o.Images))
+	return cmp.Or(checkTargetFlags(o.Targets), cliutil.Local("--classes", o.Classes), cliutil.Readable("--images", o.Images))
 }

@@ -172,7 +172,14 @@ func (r *inspection) addSources(ctx context.Context, paths []string, splits []*s
 func printFields(w io.Writer, fields shard.Fields) {
 	title := "fields" // for the first one
 	for _, f := range fields {
-		fmt.Fprintf(w, "  %-9s %s\n", title, f)
+		fmt.Fprintf(w, "  %-9s %s", title, f)
+		if len(f.Classes) > 0 {
+			fmt.Fprintf(w, " of %s", bytesize.Counted(len(f.Classes), "class", "classes"))
+		}
+		for i, c := range f.Columns {
+			fmt.Fprintf(w, "%s%s", map[bool]string{true: ", with ", false: " and "}[i == 0], c.Name)
+		}
+		fmt.Fprintln(w)
 		title = ""
 	}
 }

@@ -75,9 +75,8 @@ func parse(text json.RawMessage) (encoding.Encoding, error) {
 }
 
 var options = []encoding.Option{
-	{Name: "resize", Help: "256 (the shorter side), 256x256 (height and width), max:500 (limit of the longer side) " +
-		"or none (default 256; none for small images)"},
-	{Name: "interpolation", Help: "filter of the resize: nearest, box, bilinear, hamming, bicubic or lanczos (default bilinear)"},
+	{Name: "resize", Help: "256 (shorter side), 256x256, max:500 (longer side) or none (default 256)"},
+	{Name: "interpolation", Help: "nearest, box, bilinear, hamming, bicubic or lanczos (default bilinear)"},
 	{Name: "resampler", Help: "resize like pillow-13 (Pillow 13) or pillow-12 (Pillow 9.4 to 12.1) (default pillow-13)"},
 	{Name: "codec", Help: strings.Join(pixelcodec.Names(), ", ") + " (default " + pixelcodec.Bitpack + ")"},
 }

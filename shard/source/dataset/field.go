@@ -92,7 +92,7 @@ type fielded interface {
 // bind asks the split's layout for the fields that the options name.
 func (s *Split) bind() error {
 	if len(s.Options.Fields) == 0 {
-		return nil
+		return s.Fields().Check()
 	}
 	l, ok := s.Layout.(fielded)
 	if !ok {
@@ -106,16 +106,28 @@ func (s *Split) bind() error {
 	return s.Fields().Check()
 }
 
-// Fields returns the fields of the options, with their types.
+// Fields returns the fields of the options, with their types, and those of the targets.
 func (s *Split) Fields() (fields shard.Fields) {
 	for _, f := range s.Options.Fields {
 		fields = append(fields, f.Field)
 	}
+	if s.Targets != nil {
+		fields = append(fields, s.Targets.Fields()...)
+	}
 	return fields
 }
 
-// AppendFields appends the values of the fields for a key from Walk, if the split is not Streamed. Many goroutines may call it.
-func (s *Split) AppendFields(dst []byte, key string) ([]byte, error) {
+// AppendFields appends the values of the fields for a key from Walk, whose file is image, if the split is not Streamed. The error may be
+// that of Targets.Append. Many goroutines may call it.
+func (s *Split) AppendFields(dst []byte, key string, image []byte) (_ []byte, err error) {
+	if dst, err = s.appendNamed(dst, key); s.Targets != nil && err == nil {
+		dst, err = s.Targets.Append(dst, key, image)
+	}
+	return dst, err
+}
+
+// appendNamed appends the values of the fields that the options name.
+func (s *Split) appendNamed(dst []byte, key string) ([]byte, error) {
 	if len(s.Options.Fields) == 0 {
 		return dst, nil
 	}

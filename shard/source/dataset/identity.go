@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -35,8 +36,13 @@ func (d *Digest) Add(s *Split, it *transport.Item) error {
 	d.text = append(append(append(strconv.AppendInt(d.text, size, 10), ' '), version...), 0)
 	if s.Streamed() {
 		d.text = append(d.text, it.Fields...)
-	} else if d.text, err = s.AppendFields(d.text, it.Key); err != nil {
+	} else if d.text, err = s.appendNamed(d.text, it.Key); err != nil {
 		return err
+	}
+	if s.Targets != nil && !s.Streamed() {
+		if d.text, err = s.Targets.Pin(d.text, it.Key, d.Dates); err != nil {
+			return err
+		}
 	}
 	if d.sums == nil {
 		d.sums = make(map[int32]uint64)
@@ -84,6 +90,13 @@ func (s *Split) Identity(ctx context.Context) (string, error) {
 			return "", err
 		}
 		fmt.Fprintf(h, " %q ", file)
+	}
+	if s.Targets != nil {
+		fields, err := json.Marshal(s.Fields())
+		if err != nil {
+			return "", err
+		}
+		h.Write(fields)
 	}
 	if !s.Streamed() {
 		d := Digest{Dates: true}

@@ -52,6 +52,8 @@ type Options struct {
 	NoLabels bool
 	// Select chooses samples by their keys.
 	Select Selection
+	// Targets are the options of boxes and masks.
+	Targets TargetOptions
 }
 
 // Orders of classes if all are numbers.
@@ -77,12 +79,13 @@ type Split struct {
 	// Format describes the layout in words, such as "a folder of class folders".
 	Format string
 
-	// LabelFiles are files beside tars that labels or classes come from.
+	// LabelFiles are files beside tars that labels or classes come from, and the file that lists all objects.
 	LabelFiles []string
 
 	Kind    *Kind
 	Options Options
 	Layout
+	Targets    Targets // nil: the samples have none
 	labels     Labels
 	seen       []bool // by Item.Label: whether an item so far has it
 	unlabelled int    // items so far without a label
@@ -98,6 +101,9 @@ func Bind(path string, splits []*Split, opts Options) error {
 			return err
 		}
 		s.Path, s.first = transport.ShownPath(s.Path), splits[0]
+	}
+	if err := opts.Targets.check(path, splits); err != nil {
+		return err
 	}
 	for _, o := range []struct {
 		given    bool
@@ -118,8 +124,14 @@ func Bind(path string, splits []*Split, opts Options) error {
 	return nil
 }
 
-// Notes returns messages for the user, such as files that were left out and why. They are complete after Walk.
-func (s *Split) Notes() []string { return s.notes }
+// Notes returns messages for the user, such as files that were left out and why. They are complete after Walk, those
+// about targets after the last AppendFields.
+func (s *Split) Notes() []string {
+	if s.Targets == nil {
+		return s.notes
+	}
+	return slices.Concat(s.notes, s.Targets.Notes())
+}
 
 // Note adds a message to Notes.
 func (s *Split) Note(format string, args ...any) {

@@ -89,7 +89,7 @@ type Resolved struct {
 // SplitLabels gives the labels of a split after its walk; of is their Labels.Of.
 func (r *Resolved) SplitLabels(s *dataset.Split, names ClassNames, of []int32) (l dataset.Labels, err error) {
 	n, unlabelled := s.Seen(dataset.Labels{Of: of})
-	if unlabelled > 0 {
+	if unlabelled > 0 && s.Targets == nil {
 		s.Note("%s no label: -1 stands for it", bytesize.Counted(unlabelled, "image has", "images have"))
 	}
 	if r.Numbered {
@@ -198,7 +198,7 @@ func FindClassNames(tree transport.Tree, folders []string, opts dataset.Options)
 			if err != nil {
 				return ClassNames{}, err
 			}
-			return ClassNames{Names: m.Classes, From: opts.Classes}, nil
+			return ClassNames{Names: classesOf(m), From: opts.Classes}, nil
 		}
 		return readClassNames(transport.FileSystem{}, opts.Classes)
 	}
@@ -211,6 +211,16 @@ func FindClassNames(tree transport.Tree, folders []string, opts dataset.Options)
 		}
 	}
 	return ClassNames{}, nil
+}
+
+// classesOf are the classes of a set's labels, or of its targets if its samples have no labels.
+func classesOf(m *shard.Manifest) []string {
+	for _, f := range m.Fields {
+		if len(m.Classes) == 0 && len(f.Classes) > 0 {
+			return f.Classes
+		}
+	}
+	return m.Classes
 }
 
 // readClassNames reads a file of names, one a line, the first for label 0.

@@ -39,6 +39,9 @@ var (
 	Exclude      = Remedy{To: "leave out the samples with the keys in a file", Flags: "--exclude FILE"}
 	OneSplit     = Remedy{To: "take one split alone", Flags: "--split NAME"}
 	FieldType    = Remedy{To: "say the type of the field", Flags: "--field NAME=SOURCE:TYPE"}
+	ClipBoxes    = Remedy{To: "cut boxes off at the image's edges", Flags: "--clip-boxes"}
+	DropEmpty    = Remedy{To: "leave out images without objects", Flags: "--drop-empty"}
+	MapLabels    = Remedy{To: "map labels by lines FROM TO of a file (a colour is R + 256·G + 65536·B, * all others)", Flags: "--map-labels FILE"}
 )
 
 // Other datasets, and commands that make one.
@@ -65,14 +68,15 @@ var (
 	JSONByPath  = Remedy{To: "make a list of its paths and labels", Shell: "jq -c 'to_entries[] | {path: .key, label: .value}' FILE > DIR.jsonl", Source: "DIR.jsonl"}
 	COCOLabels  = Remedy{To: "make a list, if each image has one category", Source: "DIR.jsonl", Flags: "--images FOLDER", Shell: "jq -c '(.annotations | map({key: (.image_id | tostring), value: .category_id}) | from_entries) as $of | .images[] | {path: .file_name, label: $of[.id | tostring]}' FILE > DIR.jsonl"}
 	COCOImages  = Remedy{To: "make a list of its images without labels", Source: "DIR.jsonl", Flags: "--no-labels --images FOLDER", Shell: "jq -c '.images[] | {path: .file_name}' FILE > DIR.jsonl"}
+	COCOFile    = Remedy{To: "take one of the files", Source: "FILE", Flags: "--images DIR"}
 	Pack        = Remedy{To: "pack it instead", Shell: "imgshard build FILE"}
 )
 
 // All is every remedy, for a test that follows each.
 func All() []Remedy {
 	return []Remedy{NoLabels, ForceClasses, ClassesFrom, StringOrder, NameClasses, ILSVRC, ClassesOf, Label, JSONLabel, Path, Images, ImageKey,
-		Unlabelled, Truncated, Exclude, OneSplit, FieldType, Folder, Archive, Untar, UntarAll, Unzip, Un7z, Unrar, JoinZip, Zstd, Bzip2, XZ,
-		FolderList, MXNetList, CaffeList, Header, JSONObjects, JSONPairs, JSONPaths, JSONByPath, COCOLabels, COCOImages, Pack}
+		Unlabelled, Truncated, Exclude, OneSplit, FieldType, ClipBoxes, DropEmpty, MapLabels, Folder, Archive, Untar, UntarAll, Unzip, Un7z, Unrar, JoinZip, Zstd, Bzip2, XZ,
+		FolderList, MXNetList, CaffeList, Header, JSONObjects, JSONPairs, JSONPaths, JSONByPath, COCOLabels, COCOImages, COCOFile, Pack}
 }
 
 // With fills in a value for a word in capitals.

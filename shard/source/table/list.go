@@ -4,6 +4,7 @@ package table
 import (
 	"cmp"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"io/fs"
 	"path"
@@ -50,8 +51,9 @@ type listFile struct {
 	labels     labelrule.Resolved // the labels of the values
 	names      labelrule.ClassNames
 	fields     []dataset.Field
-	row        []byte // the fields of one row
-	encoded    []byte // those of all
+	row        []byte                     // the fields of one row
+	encoded    []byte                     // those of all
+	objects    map[string]json.RawMessage // of lines of JSON, by image; the options may leave them out
 }
 
 // List is a list, or its rows of one split.

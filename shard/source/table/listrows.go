@@ -19,6 +19,7 @@ import (
 	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/labelrule"
 	"github.com/imgfeed/imgfeed/shard/source/remedy"
+	"github.com/imgfeed/imgfeed/shard/source/targets"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
@@ -244,6 +245,18 @@ func (l *listFile) addObject(text []byte, line int) error {
 			return l.errorf(line, "%v", err)
 		}
 	}
+	raw := object[targets.RecordsName]
+	if raw == nil || l.opts.NoLabels || !l.opts.Targets.Takes(shard.Objects, true, false) {
+		return l.add(cells[0], cells[1], cells[2], line)
+	}
+	key, err := l.key(cells[0], line)
+	if err != nil {
+		return err
+	}
+	if l.objects == nil {
+		l.objects = make(map[string]json.RawMessage)
+	}
+	l.objects[key] = raw
 	return l.add(cells[0], cells[1], cells[2], line)
 }
 
@@ -285,7 +298,7 @@ func (l *listFile) add(file, label, split string, line int) error {
 		if r.label, err = l.values.Add(label, at); err != nil {
 			return err
 		}
-	} else if !l.opts.Test && !l.opts.NoLabels {
+	} else if !l.opts.Test && !l.opts.NoLabels && l.objects == nil {
 		no := l.errorf(line, "no label: add one, or remove the line").Or(remedy.Unlabelled)
 		if len(l.rows) == 0 { // JSON lines have no header
 			no.Err = ErrNoColumn

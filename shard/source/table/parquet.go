@@ -18,9 +18,11 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
+	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/labelrule"
 	"github.com/imgfeed/imgfeed/shard/source/remedy"
+	"github.com/imgfeed/imgfeed/shard/source/targets"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
@@ -32,6 +34,8 @@ type Parquet struct {
 	names  labelrule.ClassNames
 	opts   dataset.Options
 	fields []dataset.Field
+	// targets are those of the rows; nil if they have none.
+	targets *targets.Values
 }
 
 // NewParquet reads the schemas of the files of one split.
@@ -58,6 +62,7 @@ func NewParquet(paths []string, opts dataset.Options) (*Parquet, error) {
 		}
 		l.Size += f.Size()
 	}
+	l.newTargets()
 	if len(l.names.Names) == 0 && len(l.first.classes) > 0 {
 		l.names = labelrule.ClassNames{Names: l.first.classes, From: "the schema of " + paths[0]}
 	}
@@ -104,6 +109,15 @@ func (l *Parquet) Walk(w *transport.Walk, s *dataset.Split, fn func(transport.It
 			if r.path != "" {
 				key += "-" + path.Base(r.path)
 			}
+			if l.targets != nil && r.reason == "" {
+				err := l.addTargets(key, r)
+				if errors.Is(err, dataset.ErrDropped) {
+					return nil
+				}
+				if err != nil {
+					return at("%v", err)
+				}
+			}
 			return fn(transport.Item{Key: key, Reason: r.reason, Label: label, Labelled: !l.first.named || label == labelrule.NoLabel,
 				Size: int64(len(r.image)), Data: bytes.NewReader(r.image), Fields: r.fields})
 		})
@@ -121,6 +135,21 @@ func (l *Parquet) Walk(w *transport.Walk, s *dataset.Split, fn func(transport.It
 	return r.SplitLabels(s, l.names, r.Labels)
 }
 
+// addTargets appends a row's targets to its fields.
+func (l *Parquet) addTargets(key string, r *parquetRow) error {
+	if r.objectsErr != nil {
+		return r.objectsErr
+	}
+	values, err := l.targets.AppendSample(r.fields, key, r.image, r.objects)
+	if rejected, is := errors.AsType[*transport.RejectError](err); is {
+		r.reason, err = rejected.Reason, nil
+	} else if _, _, unread := imagefile.Size(r.image); unread != nil {
+		return nil // the packer says so
+	}
+	r.fields = values
+	return err
+}
+
 // parquetRow is one row. The fields are valid until the next one is read.
 type parquetRow struct {
 	image  []byte
@@ -130,6 +159,9 @@ type parquetRow struct {
 	fields []byte
 	// invalid is the error of a field whose value cannot be used.
 	invalid error
+	// objects are those of the row, or the error why they cannot be read.
+	objects    targets.Sample
+	objectsErr error
 }
 
 // file calls fn for every row of a file.
@@ -141,6 +173,12 @@ func (l *Parquet) file(ctx context.Context, name string, fn func(row int, r *par
 	defer f.Close()
 	if err := f.bindFields(name, slices.Clone(l.fields)); err != nil {
 		return err
+	}
+	if l.targets != nil {
+		if !f.hasObjects {
+			return transport.Refuse(name, "has no columns of objects, as %s has: write the files again with one schema", l.paths[0])
+		}
+		f.maker = l.targets.Objects
 	}
 	row := 0
 	wrong := func(msg string, err error) error {
@@ -179,6 +217,9 @@ func (c chosenColumns) ColumnChunks() []parquet.ColumnChunk { return c.chosen }
 // columns are those that are read.
 func (f *parquetFile) columns() []int {
 	columns := []int{f.image, f.label, f.imagePath}
+	if f.hasObjects {
+		columns = append(columns, f.objects.box, f.objects.category, f.objects.area, f.objects.crowd, f.objects.id)
+	}
 	for _, c := range f.fields {
 		columns = append(columns, c.leaf)
 	}
@@ -264,6 +305,9 @@ func (f *parquetFile) row(row parquet.Row, columns int) (*parquetRow, error) {
 		}
 	}
 	r.fields = f.encoded
+	if f.maker != nil {
+		r.objects, r.objectsErr = f.objects.sampleOf(f.maker, byColumn)
+	}
 	return r, nil
 }
 
@@ -295,6 +339,9 @@ type parquetFile struct {
 	classes                 []string
 	fields                  []parquetColumn
 	encoded                 []byte // the fields of the last row
+	objects                 objectColumns
+	hasObjects              bool
+	maker                   *targets.Objects // makes the objects of rows; nil: they are not read
 }
 
 func (f *parquetFile) Close() error { return f.file.Close() }

@@ -75,9 +75,12 @@ func (f *parquetFile) findColumns(name string, opts dataset.Options) error {
 	if opts.NoLabels {
 		return nil
 	}
+	f.objects, f.hasObjects = f.findObjects(opts)
 	label := opts.Label
 	if label == "" {
-		if label, err = pickColumn(columns, labelColumns, features, "ClassLabel"); err != nil {
+		if label, err = pickColumn(columns, labelColumns, features, "ClassLabel"); err != nil && f.hasObjects {
+			return nil // The objects have labels.
+		} else if err != nil {
 			return transport.Refuse(name, "%v", err).Or(remedy.Label, remedy.NoLabels)
 		}
 	}

@@ -1,0 +1,94 @@
+package source
+
+import (
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
+	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
+)
+
+// Objects in parquet files have two layouts, and one result.
+func TestParquetObjects(t *testing.T) {
+	python := testenv.PythonWith(t, "pyarrow")
+	dir := t.TempDir()
+	photo := sourcetest.Write(t, filepath.Join(dir, "a.jpg"), jpegOf(t, 60, 40))
+	if out, err := exec.Command(python, "testdata/objects.py", dir, photo).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	names := sourcetest.Write(t, filepath.Join(dir, "names.txt"), []byte("cat\ndog\n"))
+	const key = "train-00000-of-00001/0000"
+	want := map[string]string{
+		key + "0-a.jpg": `objects {"area":[150,20],"boxes":[[1.5,2,11.5,22],[0,0,5,5]],"iscrowd":[0,0],"labels":[1,0]} | image_id 7`,
+		key + "1":       `objects {"area":[],"boxes":[],"iscrowd":[],"labels":[]} | image_id 3`,
+	}
+	for name, o := range map[string]Options{"lists": {}, "structs": {}, "named": {Classes: names}} {
+		got, splits, err := targetsOf(t, filepath.Join(dir, name), o)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		same(t, got["train"], want)
+		if f := splits[0].Fields()[0]; !slices.Equal(f.Classes, []string{"cat", "dog"}) {
+			t.Errorf("%s: %v", name, f)
+		}
+		if label := mustItems(t, open(t, filepath.Join(dir, name), o))[key+"1"].label; label != -1 {
+			t.Error(label)
+		}
+	}
+	o := Options{Targets: TargetOptions{BoxFormat: "xyxy", DropEmpty: true}}
+	got, _, err := targetsOf(t, filepath.Join(dir, "lists"), o)
+	if err != nil || len(got["train"]) != 1 || !strings.Contains(got["train"][key+"0-a.jpg"], `"boxes":[[1.5,2,10,20]`) {
+		t.Error(got, err)
+	}
+	refused(t, filepath.Join(dir, "named"), Options{}, "--classes FILE")
+	if got, _, err := targetsOf(t, filepath.Join(dir, "lists"), Options{NoLabels: true}); err != nil || got["train"][key+"1"] != "" {
+		t.Error(got, err)
+	}
+}
+
+// Hugging Face's imagefolder has objects in the lines of metadata.jsonl.
+func TestListObjects(t *testing.T) {
+	photo := jpegOf(t, 60, 40)
+	tree := func(lines string) string {
+		return lay(t, map[string][]byte{"a.jpg": photo, "b.jpg": photo, "metadata.jsonl": []byte(lines)})
+	}
+	for _, lines := range []string{
+		`{"file_name": "a.jpg", "objects": {"bbox": [[1, 2, 3, 4], [5, 6, 7, 8.5]], "categories": ["dog", "cat"], "area": [12, 9], "id": [1, 2]}}
+		{"file_name": "b.jpg", "objects": {"bbox": [], "categories": []}}`,
+		`{"file_name": "b.jpg", "objects": []}
+		{"file_name": "a.jpg", "objects": [{"bbox": [1, 2, 3, 4], "category": "dog", "area": 12}, {"bbox": [5, 6, 7, 8.5], "category": "cat", "area": 9}]}`,
+	} {
+		got, splits, err := targetsOf(t, tree(lines), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, got["train"], map[string]string{
+			"a.jpg": `objects {"area":[12,9],"boxes":[[1,2,4,6],[5,6,12,14.5]],"iscrowd":[0,0],"labels":[1,0]}`,
+			"b.jpg": `objects {"area":[],"boxes":[],"iscrowd":[],"labels":[]}`,
+		})
+		if classes := splits[0].Fields()[0].Classes; !slices.Equal(classes, []string{"cat", "dog"}) {
+			t.Error(classes)
+		}
+	}
+	for bad, want := range map[string]string{
+		`{"bbox": [[1, 2, 3]], "category": [0]}`:       "line 1: a box of 3 numbers",
+		`{"bbox": [[1, 2, 3, 4]], "category": []}`:     "4 numbers of boxes for 0 categories",
+		`{"bbox": [[1, 2, 3, 4]], "category": [-1]}`:   "the category -1",
+		`{"bbox": [[1, 2, 3, 4]], "category": [1.5]}`:  "the category 1.5",
+		`{"bbox": [[1, 2, 3, 1e99]], "category": [0]}`: "object 0 has the box",
+		`{"bbox": [["1", 2, 3, 4]], "category": [0]}`:  "line 1: bbox",
+		`3`: "objects are 3",
+		`{"bbox": [[1,2,3,4]], "category": [0], "area": []}`:     "",
+		`{"bbox": [[1,2,3,4]], "category": [0], "area": [1, 2]}`: "2 areas",
+	} {
+		path := tree(`{"file_name": "a.jpg", "objects": ` + bad + `}`)
+		if want != "" {
+			refused(t, path, Options{}, want)
+		} else if _, _, err := targetsOf(t, path, Options{}); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,244 @@
+package source
+
+import (
+	"errors"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/imgfeed/imgfeed/shard/source/labelrule"
+	"github.com/imgfeed/imgfeed/shard/source/targets"
+	"github.com/imgfeed/imgfeed/shard/source/transport"
+)
+
+// imagePairs is a folder of images beside one with a file of targets for each image: masks as PNGs, XML as PASCAL VOC has it, or YOLO's
+// text. Both may be divided into splits:
+//
+//	images/training/….jpg   annotations/training/….png   as ADE20K has them
+//	images/train/….jpg      labels/train/….txt           also masks/, Annotations/ and so on
+//	train/images/….jpg      train/masks/….png
+//	a.jpg   a.xml                                         in one folder
+var imagePairs = Kind{
+	Name: "images beside masks, XML or YOLO's text",
+	Forms: []string{"images/ beside masks/, annotations/ or labels/ with a .png, .xml or .txt for each image, with or without splits " +
+		"(images/train/ or train/images/), as ADE20K", "a folder of images with an .xml beside each"},
+	Labels:       "-1; --classes FILE names those of objects and masks, in their order. XML's names stand in sorted order without it",
+	Takes:        []string{"--classes", "--no-labels"},
+	TestLabelled: true,
+}
+
+var (
+	imageFolders = []string{"images", "image", "imgs", "img", "jpegimages"}
+	pairFolders  = []string{"annotations", "annotation", "masks", "mask", "labels", "label", "xmls", "xml", "segmentationclass", "annos",
+		"segmentations", "segmentation"}
+)
+
+// findFolder returns the folder that is called by one of the names, in any case of letters; "" if there is none.
+func (f *folder) findFolder(names []string) string {
+	for _, name := range names {
+		if i := slices.IndexFunc(f.folders, func(folder string) bool { return strings.EqualFold(folder, name) }); i >= 0 {
+			return f.folders[i]
+		}
+	}
+	return ""
+}
+
+func openPairs(c *candidate) ([]*Split, error) {
+	if c.folder == nil || c.given || c.opts.ForceClasses {
+		return nil, nil
+	}
+	images := c.findFolder(imageFolders)
+	var beside []string // folders with targets
+	for _, name := range c.folders {
+		if images != "" && slices.Contains(pairFolders, strings.ToLower(name)) {
+			beside = append(beside, name)
+		}
+	}
+	if len(c.folders) == 0 && slices.ContainsFunc(c.files, func(name string) bool { return c.hasImageBeside(name, ".xml") }) {
+		beside = append(beside, "") // of the same folder
+	}
+	if len(beside) == 0 {
+		return nil, nil
+	}
+	parts, others, err := folderSplits(c.tree, filepath.Join(c.path, images))
+	if err != nil || len(others) > 0 && c.opts.NoLabels { // whose images are wanted, too
+		return nil, err
+	}
+	var splits []*Split
+	splits, err = c.eachSplit(parts, true, func(c *candidate, _, folder string) (*Split, error) {
+		return c.newPairs(images, folder, beside)
+	})
+	if errors.Is(err, errNoPairs) {
+		return nil, nil
+	}
+	if err == nil && len(splits) > 0 {
+		splits[0].NoteLeftOut(others, "folder of images beside those of the splits is", "folders of images beside those of the splits are")
+	}
+	return splits, err
+}
+
+// hasImageBeside says that a file with an extension has an image of the same name.
+func (f *folder) hasImageBeside(name, extension string) bool {
+	stem, is := strings.CutSuffix(name, extension)
+	return is && slices.ContainsFunc(f.files, func(other string) bool {
+		return other != name && strings.TrimSuffix(other, path.Ext(other)) == stem && transport.NamedImage(other)
+	})
+}
+
+var errNoPairs = errors.New("no files of targets")
+
+// newPairs is one split: the images of a folder, and their targets in the folders beside.
+func (c *candidate) newPairs(images, part string, beside []string) (*Split, error) {
+	root := filepath.Join(c.path, images, part)
+	keys, err := c.listImages(root)
+	if err != nil {
+		return nil, err
+	}
+	v, format := new(targets.Values), "images"
+	for _, folder := range beside {
+		files, err := c.besideFiles(folder, part)
+		if err != nil {
+			return nil, err
+		}
+		names := []string{c.path, filepath.Join(c.path, folder), files.Root}
+		if c.part {
+			names = append(names, filepath.Dir(c.path))
+		}
+		classes, err := c.classNames(names...)
+		if err != nil {
+			return nil, err
+		}
+		ends := []string{".xml", ".png", "_mask.png", ".txt"}
+		if folder == "" {
+			ends = ends[:1]
+		}
+		switch end := endOf(files, keys, ends...); {
+		case end == ".xml" && v.Objects == nil:
+			of, err := targets.XML(files, classes, keys, c.opts.Targets)
+			if err != nil {
+				return nil, err
+			}
+			v, format = withMasksOf(of, v), "images with XML"
+		case end == ".txt" && v.Objects == nil:
+			v, format = withMasksOf(targets.YOLO(files, classes, c.opts.Targets), v), "images with YOLO's text"
+		case strings.HasSuffix(end, ".png") && v.Masks == nil:
+			c.withMasks(v, c.maskClasses(classes), files, end)
+			format = "images with masks"
+		}
+	}
+	if v.Objects == nil && v.Masks == nil {
+		return nil, errNoPairs
+	}
+	return c.newTargets(format, c.tree, root, new(labelrule.Listed), v)
+}
+
+// withMasksOf adds the masks of other targets, if these have any.
+func withMasksOf(v, of *targets.Values) *targets.Values {
+	if of.Masks != nil {
+		v.AddMasks(of.Masks, of.MaskOf)
+	}
+	return v
+}
+
+// besideFiles are the files of a folder beside the images', or of the split's folder in it.
+func (c *candidate) besideFiles(folder, part string) (*transport.TreeFiles, error) {
+	files := c.below(folder)
+	if part == "" {
+		return files, nil
+	}
+	parts, _, err := folderSplits(c.tree, files.Root)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range parts {
+		if transport.FolderSplit(strings.TrimRight(name, "0123456789")) == transport.FolderSplit(strings.TrimRight(part, "0123456789")) {
+			return c.below(path.Join(folder, name)), nil
+		}
+	}
+	return files, nil
+}
+
+// sniffedImagesMax bounds the images whose targets are looked for.
+const sniffedImagesMax = 64
+
+// endOf tells by the first images how their files of targets are called: the image's name with this end. It is "" if they have none.
+func endOf(files *transport.TreeFiles, keys []string, ends ...string) string {
+	for _, end := range ends {
+		for _, key := range keys[:min(len(keys), sniffedImagesMax)] {
+			name := strings.TrimSuffix(key, path.Ext(key)) + end
+			info, err := files.FS.Stat(filepath.Join(files.Root, filepath.FromSlash(name)))
+			if err == nil && info.Mode().IsRegular() {
+				return end
+			}
+		}
+	}
+	return ""
+}
+
+// ade20kNames is ADE20K's list of classes: a header, and lines of a number, three counts and names.
+const ade20kNames = "objectInfo150.txt"
+
+// maskClasses are the names of the labels of masks: ADE20K's, or these.
+func (c *candidate) maskClasses(classes []string) []string {
+	text, err := transport.ReadLines(c.tree, filepath.Join(c.path, ade20kNames), "classes")
+	if err != nil || len(classes) > 0 || c.opts.Targets.Map != nil {
+		return classes
+	}
+	if !c.opts.Targets.ReduceZero {
+		classes = append(classes, "other")
+	}
+	for _, line := range strings.Split(text, "\n")[1:] {
+		cells := strings.Split(strings.TrimRight(line, "\r"), "\t")
+		classes = append(classes, strings.TrimSpace(cells[len(cells)-1]))
+	}
+	return classes
+}
+
+// yolo is a dataset with YOLO's data.yaml, which names the classes and the folders of images. Labels lie in folders that are called labels
+// instead of images:
+//
+//	data.yaml   train/images/….jpg   train/labels/….txt   valid/…     also images/train/ and labels/train/
+var yolo = Kind{
+	Name:         "YOLO's dataset",
+	Forms:        []string{"a folder with data.yaml, whose images/ have labels/ of .txt beside them"},
+	Labels:       "-1; that of an object is its number among the names of data.yaml",
+	Takes:        []string{"--classes", "--no-labels"},
+	TestLabelled: true,
+}
+
+func openYOLO(c *candidate) ([]*Split, error) {
+	if c.folder == nil || c.given {
+		return nil, nil
+	}
+	for _, name := range c.files {
+		if extension := path.Ext(name); extension != ".yaml" && extension != ".yml" {
+			continue
+		}
+		d, err := targets.ReadYOLOData(c.tree, filepath.Join(c.path, name))
+		if err != nil {
+			return nil, err
+		}
+		if d != nil {
+			return c.eachSplit(d.Splits, true, func(c *candidate, _, images string) (*Split, error) { return c.newYOLO(d, images) })
+		}
+	}
+	return nil, nil
+}
+
+// newYOLO is a split of YOLO's.
+func (c *candidate) newYOLO(d *targets.YOLOData, images string) (*Split, error) {
+	labels := images
+	if at := strings.LastIndex(images+"/", "/images/"); at >= 0 {
+		labels = strings.TrimSuffix(images[:at]+"/labels/"+strings.TrimPrefix(images[at:], "/images"), "/")
+	}
+	classes, err := c.classNames()
+	if err != nil {
+		return nil, err
+	}
+	if len(classes) == 0 {
+		classes = d.Names
+	}
+	v := targets.YOLO(&transport.TreeFiles{FS: c.tree, Root: filepath.Clean(labels)}, classes, c.opts.Targets)
+	return c.newTargets("images with YOLO's text", c.tree, images, new(labelrule.Listed), v)
+}

@@ -1,0 +1,337 @@
+package source
+
+import (
+	"fmt"
+	"image"
+	"image/color"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
+)
+
+// xmlOf is the XML of an image of 60 × 40 pixels with objects: name, difficult, four edges.
+func xmlOf(objects ...string) []byte {
+	var b strings.Builder
+	b.WriteString("<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<annotation><folder>x</folder><size><width>60</width><height>40</height><depth>3</depth></size>")
+	for _, one := range objects {
+		var name string
+		var difficult int
+		var box [4]string
+		fmt.Sscan(one, &name, &difficult, &box[0], &box[1], &box[2], &box[3])
+		fmt.Fprintf(&b, "<object><name>%s</name><difficult>%d</difficult><truncated>1</truncated><bndbox><xmin>%s</xmin><ymin>%s</ymin><xmax>%s</xmax><ymax>%s</ymax></bndbox>"+
+			"<part><name>head</name><bndbox><xmin>1</xmin><ymin>1</ymin><xmax>2</xmax><ymax>2</ymax></bndbox></part></object>", name, difficult, box[0], box[1], box[2], box[3])
+	}
+	return []byte(b.String() + "</annotation>")
+}
+
+// pairTree is a tree of images of 3 × 2 pixels and of these files.
+func pairTree(t *testing.T, files map[string][]byte, images ...string) string {
+	t.Helper()
+	tree := maps.Clone(files)
+	for _, name := range images {
+		tree[name] = jpegOf(t, 3, 2)
+	}
+	return lay(t, tree)
+}
+
+// Masks are the indices of palettes, in any of the usual layouts.
+func TestMasks(t *testing.T) {
+	m, want := maskOf(t, 3, 2), map[string]string{"a.jpg": "mask [0 1 2 3 4 5]"}
+	for name, c := range map[string]struct {
+		mask, image string
+		splits      int
+	}{
+		"ADE20K":          {"annotations/training/a.png", "images/training/a.jpg", 1},
+		"masks":           {"masks/train/a.png", "images/train/a.jpg", 1},
+		"labels, capital": {"Labels/train/a.png", "Images/train/a.jpg", 1},
+		"no splits":       {"masks/a.png", "images/a.jpg", 1},
+		"ends in _mask":   {"masks/a_mask.png", "imgs/a.jpg", 1},
+		"split first":     {"train/masks/a.png", "train/images/a.jpg", 2},
+		"with a year":     {"annotations/train2017/a.png", "images/train2017/a.jpg", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			files := map[string][]byte{c.mask: m}
+			images := []string{c.image}
+			if c.splits == 2 {
+				files["val/masks/a.png"], images = m, append(images, "val/images/a.jpg")
+			}
+			got, splits, err := targetsOf(t, pairTree(t, files, images...), Options{})
+			if err != nil || len(splits) != c.splits {
+				t.Fatal(got, err)
+			}
+			same(t, got["train"], want)
+		})
+	}
+}
+
+func TestMaskKinds(t *testing.T) {
+	gray := image.NewGray(image.Rect(0, 0, 3, 2))
+	copy(gray.Pix, []byte{0, 1, 150, 255, 7, 8})
+	bits := image.NewPaletted(image.Rect(0, 0, 3, 2), color.Palette{color.Black, color.White})
+	bits.Pix[1], bits.Pix[3] = 1, 1
+	wide := image.NewGray16(image.Rect(0, 0, 3, 2))
+	wide.SetGray16(1, 0, color.Gray16{Y: 1000})
+	colours := image.NewNRGBA(image.Rect(0, 0, 3, 2))
+	colours.SetNRGBA(1, 0, color.NRGBA{232, 3, 0, 255}) // 1000, as ImageNet-S writes it
+	list := sourcetest.Write(t, filepath.Join(t.TempDir(), "map.txt"), []byte("# from to\n1000 255\n0 7\n"))
+	m, err := ReadLabelMap(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name string
+		mask []byte
+		o    TargetOptions
+		want string
+	}{
+		{"grey", encodePNG(t, gray), TargetOptions{}, "mask [0 1 150 255 7 8]"},
+		{"reduced", encodePNG(t, gray), TargetOptions{ReduceZero: true}, "mask [255 0 149 255 6 7]"},
+		{"one bit", encodePNG(t, bits), TargetOptions{}, "mask [0 1 0 1 0 0]"},
+		{"16 bits", encodePNG(t, wide), TargetOptions{}, "its mask has 16-bit grey"},
+		{"16 bits, mapped", encodePNG(t, wide), TargetOptions{Map: m}, "mask [7 255 7 7 7 7]"},
+		{"colours", encodePNG(t, colours), TargetOptions{}, "its mask has colours"},
+		{"colours, mapped", encodePNG(t, colours), TargetOptions{Map: m}, "mask [7 255 7 7 7 7]"},
+		{"unmapped label", encodePNG(t, gray), TargetOptions{Map: m}, "its mask has the label 1, which the map of labels lacks"},
+		{"another size", maskOf(t, 2, 3), TargetOptions{}, "the mask has 2×3 pixels, and the image 3×2"},
+		{"a JPEG", jpegOf(t, 3, 2), TargetOptions{}, "a mask of the format jpeg"},
+		{"cut", encodePNG(t, gray)[:40], TargetOptions{}, "png:"},
+	} {
+		got, _, err := targetsOf(t, pairTree(t, map[string][]byte{"masks/a.png": c.mask}, "images/a.jpg"), Options{Targets: c.o})
+		if err != nil || !strings.HasPrefix(got["train"]["a.jpg"], c.want) {
+			t.Errorf("%s: %v, %v", c.name, got, err)
+		}
+	}
+	got, _, err := targetsOf(t, pairTree(t, map[string][]byte{"masks/a.png": encodePNG(t, gray)}, "images/a.jpg", "images/b.jpg"), Options{})
+	if err != nil || got["train"]["b.jpg"] != "there is no mask for it" {
+		t.Error(got, err)
+	}
+	for text, want := range map[string]string{"": "maps no labels", "7": "line 1", "7 256": "line 1", "1 2\n1 3": "line 2", "-1 0": "line 1", "a 0": "line 1"} {
+		sourcetest.Write(t, list, []byte(text))
+		if _, err := ReadLabelMap(list); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+func TestXMLBesideImages(t *testing.T) {
+	photo := jpegOf(t, 60, 40)
+	a, b := xmlOf("dog 0 10 11 30 35.5", "cat 1 1 1 60 40"), xmlOf("bird 0 5 5 50 41")
+	for name, root := range map[string]string{
+		"in folders":    lay(t, map[string][]byte{"images/a.jpg": photo, "images/b.jpg": photo, "images/c.jpg": photo, "annotations/a.xml": a, "annotations/b.xml": b}),
+		"beside":        lay(t, map[string][]byte{"a.jpg": photo, "b.jpg": photo, "c.jpg": photo, "a.xml": a, "b.xml": b}),
+		"VOC's folders": lay(t, map[string][]byte{"JPEGImages/a.jpg": photo, "JPEGImages/b.jpg": photo, "JPEGImages/c.jpg": photo, "Annotations/a.xml": a, "Annotations/b.xml": b}),
+	} {
+		got, splits, err := targetsOf(t, root, Options{})
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		same(t, got["train"], map[string]string{
+			"a.jpg": `objects {"boxes":[[10,11,30,35.5],[1,1,60,40]],"difficult":[0,1],"labels":[2,1],"truncated":[1,1]}`,
+			"b.jpg": `objects {"boxes":[[5,5,50,41]],"difficult":[0],"labels":[0],"truncated":[1]}`,
+			"c.jpg": `objects {"boxes":[],"difficult":[],"labels":[],"truncated":[]}`,
+		})
+		notes := strings.Join(splits[0].Notes(), "\n")
+		if !strings.Contains(notes, "1 image has no XML") || !strings.Contains(notes, "1 box reaches out of its image") {
+			t.Error(notes)
+		}
+	}
+	root := lay(t, map[string][]byte{"images/a.jpg": photo, "annotations/a.xml": a})
+	got, _, err := targetsOf(t, root, Options{Targets: TargetOptions{OneBased: true, DropCrowd: true}})
+	if err != nil || got["train"]["a.jpg"] != `objects {"boxes":[[9,10,30,35.5]],"difficult":[0],"labels":[1],"truncated":[1]}` {
+		t.Error(got, err)
+	}
+	refused(t, root, Options{Classes: sourcetest.Write(t, filepath.Join(t.TempDir(), "c.txt"), []byte("cat\n"))}, `the class "dog", which is none of the 1`)
+	for want, bad := range map[string][]byte{"cannot be read as XML": []byte("<annotation><object>"), `the edge "x"`: xmlOf("dog 0 x 1 2 3"), "has the box": xmlOf("dog 0 nan 1 2 3")} {
+		refused(t, lay(t, map[string][]byte{"images/a.jpg": photo, "annotations/a.xml": bad}), Options{}, want)
+	}
+}
+
+// Splits of XML have the classes of all.
+func TestXMLOfSplits(t *testing.T) {
+	photo := jpegOf(t, 60, 40)
+	root := lay(t, map[string][]byte{
+		"train/images/a.jpg": photo, "train/annotations/a.xml": xmlOf("dog 0 1 1 2 2"), "valid/images/a.jpg": photo, "valid/annotations/a.xml": xmlOf("cat 0 1 1 2 2"),
+	})
+	got, splits, err := targetsOf(t, root, Options{})
+	if err != nil || !strings.Contains(got["train"]["a.jpg"], `"labels":[1]`) || !strings.Contains(got["val"]["a.jpg"], `"labels":[0]`) ||
+		!slices.Equal(splits[1].Fields()[0].Classes, []string{"cat", "dog"}) {
+		t.Error(got, err)
+	}
+}
+
+func TestYOLO(t *testing.T) {
+	photo := jpegOf(t, 60, 40)
+	text := []byte("1 0.5 0.5 0.5 0.25\n0 0.1 0.1 0.4 0.1 0.4 0.5\n\n1 1 0.5 0.1 0.1\n")
+	want := map[string]string{
+		"a.jpg": `objects {"boxes":[[15,15,45,25],[6,4,24,20],[57,18,63,22]],"labels":[1,0,1]}`,
+		"b.jpg": `objects {"boxes":[],"labels":[]}`,
+	}
+	yaml := func(text string) []byte { return []byte(text) }
+	for name, files := range map[string]map[string][]byte{
+		"Roboflow": {"data.yaml": yaml("train: ../train/images\nval: ../valid/images\n\nnc: 2\nnames: ['cat', \"dog\"]\n"), "train/images/a.jpg": photo, "train/images/b.jpg": photo,
+			"train/labels/a.txt": text, "valid/images/a.jpg": photo, "valid/labels/a.txt": text},
+		"ultralytics": {"coco8.yaml": yaml("# a comment\npath: ../data  # root\ntrain: images/train\nval: images/val\ntest:\n\nnames:\n  0: cat\n  1: dog\n"), "images/train/a.jpg": photo,
+			"images/train/b.jpg": photo, "labels/train/a.txt": text, "images/val/a.jpg": photo, "labels/val/a.txt": text},
+		"list of names": {"data.yaml": yaml("names:\n- cat\n- dog\ntrain: images/set_1\nval: images/set_2\n"), "images/set_1/a.jpg": photo,
+			"images/set_1/b.jpg": photo, "labels/set_1/a.txt": text, "images/set_2/a.jpg": photo},
+		"classes.txt": {"classes.txt": []byte("cat\ndog\n"), "images/train/a.jpg": photo, "images/train/b.jpg": photo, "labels/train/a.txt": text,
+			"images/val/a.jpg": photo, "labels/val/a.txt": text},
+		"in train/ and val/": {"train/images/a.jpg": photo, "train/images/b.jpg": photo, "train/labels/a.txt": text, "val/images/a.jpg": photo, "val/labels/a.txt": text,
+			"train/classes.txt": []byte("cat\ndog\n"), "val/classes.txt": []byte("cat\ndog\n")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, splits, err := targetsOf(t, lay(t, files), Options{})
+			if err != nil || len(splits) != 2 {
+				t.Fatal(got, err)
+			}
+			same(t, got["train"], want)
+			if classes := splits[0].Fields()[0].Classes; !slices.Equal(classes, []string{"cat", "dog"}) {
+				t.Error(classes)
+			}
+		})
+	}
+	for bad, want := range map[string]string{"2 .5 .5 .1 .1": "the class 2 is none of the 2", "-1 .5 .5 .1 .1": "the class -1", "0 .5 .5 .1": "3 numbers behind the class",
+		"0 .5 .5 .1 .1 .9": "5 numbers behind the class", "0 .5 .5 x .1": `"x" is no number`, "0 .5 .5 inf .1": "the box"} {
+		refused(t, lay(t, map[string][]byte{"classes.txt": []byte("cat\ndog\n"), "images/a.jpg": photo, "labels/a.txt": []byte(bad)}), Options{}, want)
+	}
+	refused(t, lay(t, map[string][]byte{"data.yaml": yaml("names: [a]\ntrain: images/t\nval: images/v\n"), "images/t/a.jpg": photo}), Options{}, "val: images/v is not a folder")
+}
+
+func TestVOC(t *testing.T) {
+	photo := jpegOf(t, 60, 40)
+	root := lay(t, map[string][]byte{
+		"VOCdevkit/VOC2012/JPEGImages/a.jpg": photo, "VOCdevkit/VOC2012/JPEGImages/b.jpg": photo, "VOCdevkit/VOC2012/JPEGImages/c.jpg": photo,
+		"VOCdevkit/VOC2012/Annotations/a.xml": xmlOf("dog 0 1 2 3 4"), "VOCdevkit/VOC2012/Annotations/b.xml": xmlOf("cat 0 1 2 3 4"),
+		"VOCdevkit/VOC2012/SegmentationClass/a.png":               maskOf(t, 60, 40, 255),
+		"VOCdevkit/VOC2012/ImageSets/Main/train.txt":              []byte("a\n"),
+		"VOCdevkit/VOC2012/ImageSets/Main/val.txt":                []byte("b\n"),
+		"VOCdevkit/VOC2012/ImageSets/Main/trainval.txt":           []byte("a\nb\n"),
+		"VOCdevkit/VOC2012/ImageSets/Main/dog_train.txt":          []byte("a 1\n"),
+		"VOCdevkit/VOC2012/ImageSets/Segmentation/train.txt":      []byte("a\n"),
+		"VOCdevkit/VOC2012/SegmentationObject/a.png":              maskOf(t, 60, 40, 1),
+		"VOCdevkit/VOC2012/ImageSets/Segmentation/trainval.txt":   []byte("a\n"),
+		"VOCdevkit/VOC2012/ImageSets/Layout/train.txt":            []byte("a\n"),
+		"VOCdevkit/VOC2012/ImageSets/Action/jumping_trainval.txt": []byte("a\n"),
+	})
+	mask := "mask [" + strings.TrimSuffix(strings.Repeat("255 ", 2400), " ") + "]"
+	dog := `objects {"boxes":[[1,2,3,4]],"difficult":[0],"labels":[1],"truncated":[1]}`
+	cat := strings.Replace(dog, `"labels":[1]`, `"labels":[0]`, 1)
+	for _, c := range []struct {
+		o    Options
+		want map[string]map[string]string
+	}{
+		{Options{}, map[string]map[string]string{"train": {"a.jpg": dog}, "val": {"b.jpg": cat}}},
+		{Options{Split: "trainval"}, map[string]map[string]string{"trainval": {"a.jpg": dog, "b.jpg": cat}}},
+		{Options{Targets: TargetOptions{Take: TakeMasks}}, map[string]map[string]string{"train": {"a.jpg": mask}}},
+		{Options{Targets: TargetOptions{Take: TakeBoth}}, map[string]map[string]string{"train": {"a.jpg": strings.Replace(dog, "[1],\"t", "[0],\"t", 1) + " | " + mask}}},
+		{Options{Targets: TargetOptions{Take: TakeNone}}, map[string]map[string]string{"train": {"a.jpg": ""}, "val": {"b.jpg": ""}}},
+	} {
+		got, _, err := targetsOf(t, filepath.Join(root, "VOCdevkit"), c.o)
+		if err != nil || len(got) != len(c.want) {
+			t.Error(got, err)
+		}
+		for split, want := range c.want {
+			same(t, got[split], want)
+		}
+	}
+	refused(t, root+"/VOCdevkit/VOC2012", Options{Split: "test"}, "")
+}
+
+func TestPets(t *testing.T) {
+	trimap := maskOf(t, 3, 2, 1, 2, 3)
+	root := pairTree(t, map[string][]byte{
+		"annotations/trainval.txt": []byte("Abyssinian_1 1 1 1\nyorkshire_terrier_2 37 2 25\n"), "annotations/test.txt": []byte("Abyssinian_3 1 1 1\n"),
+		"annotations/list.txt": []byte("#Image CLASS-ID SPECIES BREED ID\n"), "annotations/trimaps/Abyssinian_1.png": trimap,
+		"annotations/trimaps/yorkshire_terrier_2.png": trimap, "annotations/trimaps/Abyssinian_3.png": trimap, "annotations/trimaps/._Abyssinian_3.png": trimap,
+		"annotations/xmls/Abyssinian_1.xml": xmlOf("cat 0 1 1 2 2"),
+	}, "images/Abyssinian_1.jpg", "images/yorkshire_terrier_2.jpg", "images/Abyssinian_3.jpg")
+	got, splits, err := targetsOf(t, root, Options{})
+	if err != nil || len(splits) != 2 {
+		t.Fatal(got, err)
+	}
+	same(t, got["train"], map[string]string{"Abyssinian_1.jpg": "mask [1 2 3 1 2 3]", "yorkshire_terrier_2.jpg": "mask [1 2 3 1 2 3]"})
+	if classes := splits[0].Classes(); len(classes) != 37 || classes[0] != "Abyssinian" || classes[36] != "yorkshire_terrier" {
+		t.Error(classes)
+	}
+	if it := mustItems(t, open(t, root, Options{Split: "train"})); it["yorkshire_terrier_2.jpg"].label != 36 {
+		t.Error(it["yorkshire_terrier_2.jpg"].label)
+	}
+}
+
+func TestCityscapes(t *testing.T) {
+	files := map[string][]byte{"gtFine/train/ulm/ulm_0_1_gtFine_labelIds.png": maskOf(t, 3, 2, 7, 8, 33, 0, 24, 34), "gtFine/train/ulm/ulm_0_1_gtFine_color.png": maskOf(t, 3, 2),
+		"gtFine/val/bonn/bonn_0_1_gtFine_labelIds.png": maskOf(t, 3, 2, 26)}
+	root := pairTree(t, files, "leftImg8bit/train/ulm/ulm_0_1_leftImg8bit.png", "leftImg8bit/val/bonn/bonn_0_1_leftImg8bit.png", "leftImg8bit/test/berlin/berlin_0_1_leftImg8bit.png")
+	got, splits, err := targetsOf(t, root, Options{})
+	if err != nil || len(splits) != 2 {
+		t.Fatal(got, err)
+	}
+	same(t, got["train"], map[string]string{"ulm/ulm_0_1_leftImg8bit.png": "mask [0 1 18 255 11 255]"})
+	same(t, got["val"], map[string]string{"bonn/bonn_0_1_leftImg8bit.png": "mask [13 13 13 13 13 13]"})
+	if classes := splits[0].Fields()[0].Classes; len(classes) != 19 || classes[18] != "bicycle" {
+		t.Error(classes)
+	}
+}
+
+// ImageNet's XML stands beside the class labels; a part of the images has none.
+func TestKaggleBoxes(t *testing.T) {
+	files, train, _ := kaggleTree(2)
+	photo := jpegOf(t, 60, 40)
+	for name := range files {
+		if strings.HasSuffix(name, ".JPEG") {
+			files[name] = photo
+		}
+	}
+	files["ILSVRC/Annotations/CLS-LOC/train/n01440764/n01440764_18.xml"] = xmlOf("n01440764 0 1 1 9 9", "n01443537 0 1 1 9 9")
+	files["ILSVRC/Annotations/CLS-LOC/val/ILSVRC2012_val_00000490.xml"] = xmlOf("n01440764 0 1 1 61 9")
+	root := lay(t, files)
+	zipped := sourcetest.Write(t, filepath.Join(t.TempDir(), "imagenet-object-localization-challenge.zip"), zipOf(t, files))
+	for _, path := range []string{root, zipped, filepath.Join(root, "ILSVRC")} {
+		got, splits, err := targetsOf(t, path, Options{ForceClasses: true})
+		if err != nil || len(got["train"]) != len(train) {
+			t.Fatal(got, err)
+		}
+		same(t, got["train"], map[string]string{
+			"n01440764/n01440764_18.JPEG": `objects {"boxes":[[1,1,9,9],[1,1,9,9]],"difficult":[0,0],"labels":[0,1],"truncated":[1,1]}`,
+			"n01443537/n01443537_18.JPEG": `objects {"boxes":[],"difficult":[],"labels":[],"truncated":[]}`,
+		})
+		if !slices.Equal(splits[0].Classes(), splits[0].Fields()[0].Classes) {
+			t.Error(splits[0].Fields())
+		}
+		got, _, err = targetsOf(t, path, Options{ForceClasses: true, Targets: TargetOptions{Take: TakeNone}})
+		if err != nil || got["train"]["n01440764/n01440764_18.JPEG"] != "" {
+			t.Error(got, err)
+		}
+	}
+}
+
+// A dataset with other boxes or masks is another one, for the index of images in place.
+func TestIdentityOfTargets(t *testing.T) {
+	photo := jpegOf(t, 60, 40)
+	for name, files := range map[string]map[string][]byte{
+		"annotations/instances_train2017.json": {"annotations/instances_train2017.json": cocoFile(cocoBoxes), "train2017/a.jpg": photo, "train2017/b.jpg": photo},
+		"masks/a.png":                          {"masks/a.png": maskOf(t, 60, 40), "images/a.jpg": photo},
+		"annotations/a.xml":                    {"annotations/a.xml": xmlOf("dog 0 1 1 2 2"), "images/a.jpg": photo},
+		"labels/a.txt":                         {"labels/a.txt": []byte("0 .5 .5 .1 .1"), "images/a.jpg": photo, "classes.txt": []byte("dog\n")},
+	} {
+		root := lay(t, files)
+		before := identity(t, root)
+		if again := identity(t, root); again != before {
+			t.Errorf("%s: the identity changed by itself", name)
+		}
+		sourcetest.Write(t, filepath.Join(root, filepath.FromSlash(name)), append(slices.Clone(files[name]), '\n'))
+		if again := identity(t, root); again == before {
+			t.Errorf("%s was changed, and the identity is the same", name)
+		}
+	}
+	root := lay(t, map[string][]byte{"classes.txt": []byte("dog\n"), "labels/a.txt": nil, "images/a.jpg": photo})
+	before := identity(t, root)
+	sourcetest.Write(t, filepath.Join(root, "classes.txt"), []byte("cat\n"))
+	if identity(t, root) == before {
+		t.Error("a class has another name, and the identity is the same")
+	}
+}

@@ -1,0 +1,132 @@
+package targets
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/imgfeed/imgfeed/internal/image/imagefile"
+	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/source/transport"
+)
+
+// Values are the targets of a split: objects, masks or both. They implement [dataset.Targets].
+type Values struct {
+	Objects *Objects // nil: none
+	// Read returns the objects of an image of w × h pixels.
+	Read func(key string, w, h int) ([]Object, error)
+	// Declared returns the image's size as the dataset says it, 0 if it does not. Sizes that differ are refused.
+	Declared func(key string) (w, h int)
+	IDs      map[string]int64 // of the images; nil: none
+
+	Masks  *Masks    // nil: none
+	MaskOf *Beside   // the files of the masks
+	Files  []*Beside // all files that targets are read from; the dataset's identity has other files
+	counts counts
+}
+
+// AddMasks adds masks in files beside the images.
+func (v *Values) AddMasks(m *Masks, files *Beside) {
+	v.Masks, v.MaskOf, v.Files = m, files, append(v.Files, files)
+}
+
+func (v *Values) Pin(dst []byte, key string, dates bool) (_ []byte, err error) {
+	for _, files := range v.Files {
+		if dst, err = files.pin(dst, key, dates); err != nil {
+			return dst, err
+		}
+	}
+	return dst, nil
+}
+
+func (v *Values) Fields() (fields shard.Fields) {
+	if v.Objects != nil {
+		fields = append(fields, v.Objects.Field)
+	}
+	if v.IDs != nil {
+		fields = append(fields, shard.Field{Name: imageIDName, Type: shard.Int64})
+	}
+	if v.Masks != nil {
+		fields = append(fields, v.Masks.Field)
+	}
+	return fields
+}
+
+func (v *Values) Notes() (notes []string) {
+	if v.Objects != nil {
+		notes = v.Objects.counts.Notes()
+	}
+	return append(notes, v.counts.Notes()...)
+}
+
+func (v *Values) Append(dst []byte, key string, image []byte) ([]byte, error) {
+	sample := Sample{ID: v.IDs[key]}
+	w, h, err := imagefile.Size(image)
+	if err == nil && v.Objects != nil {
+		sample.Objects, err = v.Read(key, w, h)
+	}
+	if err == nil && v.Masks != nil {
+		if _, sample.Mask, err = v.MaskOf.read(key); errors.Is(err, fs.ErrNotExist) {
+			err = reject("there is no mask for it")
+		}
+	}
+	if err != nil {
+		return dst, err
+	}
+	return v.AppendSample(dst, key, image, sample)
+}
+
+// A Sample is what a dataset says of one image.
+type Sample struct {
+	Objects []Object
+	ID      int64
+	Mask    []byte // a PNG
+}
+
+// AppendSample appends the values for an image. The errors are those of Append.
+func (v *Values) AppendSample(dst []byte, key string, image []byte, sample Sample) ([]byte, error) {
+	w, h, err := imagefile.Size(image)
+	if err == nil {
+		err = v.checkSize(key, image, w, h)
+	}
+	if err == nil && v.Objects != nil {
+		dst, err = v.Objects.append(dst, key, sample.Objects, w, h)
+	}
+	if err != nil {
+		return dst, err
+	}
+	if v.IDs != nil {
+		dst = shard.AppendInts(dst, sample.ID)
+	}
+	if v.Masks != nil {
+		return v.Masks.append(dst, sample.Mask, w, h)
+	}
+	return dst, nil
+}
+
+// reject is the error for one sample that cannot be used.
+func reject(format string, args ...any) error {
+	return &transport.RejectError{Reason: fmt.Sprintf(format, args...)}
+}
+
+// checkSize compares an image's size with the one that the dataset declares. Boxes may have been drawn on the image as its EXIF orientation
+// turns it, which neither Pillow nor imgfeed does.
+func (v *Values) checkSize(key string, image []byte, w, h int) error {
+	turned := imagefile.Orientation(image)
+	if turned > 1 {
+		v.counts.add("image has an EXIF orientation, which is not followed, as Pillow does not; look whether its boxes or mask fit",
+			"images have an EXIF orientation, which is not followed, as Pillow does not; look whether their boxes or masks fit", key, 1)
+	}
+	if v.Declared == nil {
+		return nil
+	}
+	switch width, height := v.Declared(key); {
+	case width == 0 || height == 0 || width == w && height == h:
+		return nil
+	case turned >= 5 && width == h && height == w:
+		return reject("the image has %d×%d pixels, and its boxes were drawn on %d×%d, as its EXIF orientation %d turns it: "+
+			"turn the file (exiftran -ai, jpegtran) or the boxes", w, h, width, height, turned)
+	default:
+		return reject("the image has %d×%d pixels, and its annotation says %d×%d", w, h, width, height)
+	}
+}

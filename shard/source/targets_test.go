@@ -1,0 +1,321 @@
+package source
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"image"
+	"image/color"
+	"image/jpeg"
+	"image/png"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/image/mask"
+	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
+)
+
+// jpegOf is a grey JPEG of a size.
+func jpegOf(t testing.TB, w, h int) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := jpeg.Encode(&b, image.NewGray(image.Rect(0, 0, w, h)), nil); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// maskOf is a PNG with a palette, whose pixels have the labels 0, 1, …, or these.
+func maskOf(t testing.TB, w, h int, labels ...byte) []byte {
+	t.Helper()
+	m := image.NewPaletted(image.Rect(0, 0, w, h), make(color.Palette, 256))
+	for i := range m.Palette {
+		m.Palette[i] = color.RGBA{byte(7 * i), byte(11 * i), byte(i), 255}
+	}
+	for i := range m.Pix {
+		if m.Pix[i] = byte(i); len(labels) > 0 {
+			m.Pix[i] = labels[i%len(labels)]
+		}
+	}
+	return encodePNG(t, m)
+}
+
+func encodePNG(t testing.TB, m image.Image) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := png.Encode(&b, m); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// lay writes files below a new folder.
+func lay(t testing.TB, files map[string][]byte) string {
+	t.Helper()
+	root := filepath.Join(t.TempDir(), "data")
+	for name, data := range files {
+		sourcetest.Write(t, filepath.Join(root, filepath.FromSlash(name)), data)
+	}
+	return root
+}
+
+// targetsOf opens a source, and returns each split's fields of each sample as JSON, by split and key; those that are left out have the
+// reason instead.
+func targetsOf(t testing.TB, path string, opts Options) (map[string]map[string]string, []*Split, error) {
+	t.Helper()
+	splits, err := Open(path, opts)
+	if err != nil {
+		return nil, nil, err
+	}
+	got := make(map[string]map[string]string)
+	for _, s := range splits {
+		of := make(map[string]string)
+		got[s.Name] = of
+		streamed := make(map[string][]byte)
+		err := s.Walk(context.Background(), func(it Item) error {
+			of[it.Key], streamed[it.Key] = it.Reason, bytes.Clone(it.Fields)
+			return nil
+		})
+		if err != nil {
+			return nil, nil, err
+		}
+		for key, reason := range of {
+			if reason != "" {
+				continue
+			}
+			values := streamed[key]
+			if !s.Streamed() {
+				data, err := s.Read(key, nil)
+				if err != nil {
+					return nil, nil, err
+				}
+				if values, err = s.AppendFields(nil, key, data); err != nil {
+					var reject *RejectError
+					if !errors.As(err, &reject) && !errors.Is(err, ErrDropped) {
+						return nil, nil, err
+					}
+					of[key] = err.Error()
+					continue
+				}
+			}
+			of[key] = fieldsAsJSON(t, s.Fields(), values)
+		}
+	}
+	return got, splits, nil
+}
+
+// fieldsAsJSON shows the values of fields; a mask by its labels.
+func fieldsAsJSON(t testing.TB, fields shard.Fields, values []byte) string {
+	t.Helper()
+	for i := range fields {
+		if !fields[i].Numeric() {
+			fields[i].BytesMax = shard.RecordBytesMax
+		}
+	}
+	split, err := fields.Split(values, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var shown []string
+	for i, v := range split {
+		text := string(fields[i].JSON(v))
+		if fields[i].Type == shard.Mask {
+			text = labelsOf(t, v)
+		}
+		shown = append(shown, fields[i].Name+" "+text)
+	}
+	return strings.Join(shown, " | ")
+}
+
+// refused opens a source and wants an error with a text.
+func refused(t *testing.T, path string, opts Options, want string) {
+	t.Helper()
+	if got, _, err := targetsOf(t, path, opts); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, %v; want an error with %q", got, err, want)
+	}
+}
+
+// same compares the targets of a split's samples.
+func same(t *testing.T, got, want map[string]string) {
+	t.Helper()
+	for key, w := range want {
+		if got[key] != w {
+			t.Errorf("%s:\n got %s\nwant %s", key, got[key], w)
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("%d samples, want %d: %v", len(got), len(want), got)
+	}
+}
+
+const cocoCategories = `"categories": [{"id": 90, "name": "toothbrush"}, {"id": 1, "name": "person"}]`
+
+// cocoFile is COCO's JSON of images a.jpg (60 × 40, id 7) and b.jpg (id 3) with these annotations.
+func cocoFile(annotations string) []byte {
+	return []byte(`{"info": {"year": 2017}, "annotations": [` + annotations + `], "images": [{"id": 7, "file_name": "a.jpg", "width": 60,
+		"height": 40}, {"id": 3, "file_name": "b.jpg", "width": 60, "height": 40}], ` + cocoCategories + `}`)
+}
+
+const cocoBoxes = `{"id": 1, "image_id": 7, "category_id": 90, "bbox": [1.5, 2, 10, 20], "area": 150, "iscrowd": 0},
+	{"id": 2, "image_id": 7, "category_id": 1, "bbox": [50, 0, 20, 10], "area": 99.5, "iscrowd": 1, "segmentation": {"counts": [1]}}`
+
+func TestCOCO(t *testing.T) {
+	photo := jpegOf(t, 60, 40)
+	root := lay(t, map[string][]byte{
+		"annotations/instances_train2017.json": cocoFile(cocoBoxes), "annotations/captions_train2017.json": cocoFile(""),
+		"annotations/instances_val2017.json": cocoFile(""),
+		"train2017/a.jpg":                    photo, "train2017/b.jpg": photo, "train2017/other.jpg": photo, "val2017/a.jpg": photo, "val2017/b.jpg": photo,
+	})
+	got, splits, err := targetsOf(t, root, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, got["train"], map[string]string{
+		"a.jpg": `objects {"area":[150,99.5],"boxes":[[1.5,2,11.5,22],[50,0,70,10]],"iscrowd":[0,1],"labels":[1,0]} | image_id 7`,
+		"b.jpg": `objects {"area":[],"boxes":[],"iscrowd":[],"labels":[]} | image_id 3`,
+	})
+	f := splits[0].Fields()[0]
+	if text, _ := json.Marshal(f); !strings.Contains(string(text), `"classes":["person","toothbrush"],"ids":[1,90]`) {
+		t.Errorf("%s", text)
+	}
+	if notes := strings.Join(splits[0].Notes(), "\n"); !strings.Contains(notes, "1 box reaches out of its image") {
+		t.Error(notes)
+	}
+	if got["val"] == nil || splits[0].Output != root+"-train-shards" || len(splits) != 2 {
+		t.Errorf("%v, %d splits, %s", got, len(splits), splits[0].Output)
+	}
+	got, _, err = targetsOf(t, root, Options{Split: "train", Targets: TargetOptions{ClipBoxes: true, DropCrowd: true, DropEmpty: true}})
+	if err != nil || len(got) != 1 {
+		t.Fatal(got, err)
+	}
+	same(t, got["train"], map[string]string{
+		"a.jpg": `objects {"area":[150],"boxes":[[1.5,2,11.5,22]],"iscrowd":[0],"labels":[1]} | image_id 7`, "b.jpg": ErrDropped.Error(),
+	})
+	if got, _, err = targetsOf(t, root, Options{NoLabels: true}); err != nil || got["train"]["a.jpg"] != "" {
+		t.Error(got, err)
+	}
+	if got, _, err = targetsOf(t, filepath.Join(root, "annotations/instances_val2017.json"), Options{}); err != nil || len(got["val"]) != 2 {
+		t.Error(got, err)
+	}
+}
+
+// Exports of other programs have other places for the same JSON.
+func TestCOCOLayouts(t *testing.T) {
+	photo, said := jpegOf(t, 60, 40), cocoFile(cocoBoxes)
+	for name, files := range map[string][]string{
+		"Roboflow":     {"train/_annotations.coco.json", "train/a.jpg", "train/b.jpg", "valid/_annotations.coco.json", "valid/a.jpg", "valid/b.jpg"},
+		"CVAT":         {"annotations/instances_default.json", "images/a.jpg", "images/b.jpg"},
+		"Label Studio": {"result.json", "images/a.jpg", "images/b.jpg"},
+		"one folder":   {"annotations.json", "a.jpg", "b.jpg"},
+		"COCO with images/": {"annotations/instances_val2017.json", "images/val2017/a.jpg", "images/val2017/b.jpg",
+			"annotations/instances_train2017.json", "images/train2017/a.jpg", "images/train2017/b.jpg"},
+		"plain names": {"annotations/train.json", "annotations/val.json", "train/a.jpg", "train/b.jpg", "val/a.jpg", "val/b.jpg"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tree := make(map[string][]byte)
+			for _, file := range files {
+				if tree[file] = photo; strings.HasSuffix(file, ".json") {
+					tree[file] = said
+				}
+			}
+			got, splits, err := targetsOf(t, lay(t, tree), Options{})
+			want := 1
+			if strings.Contains(strings.Join(files, " "), "val") {
+				want = 2
+			}
+			if err != nil || len(got["train"]) != 2 || len(splits) != want {
+				t.Error(got, len(splits), err)
+			}
+		})
+	}
+}
+
+func TestCOCORefuses(t *testing.T) {
+	photo := jpegOf(t, 60, 40)
+	one := func(said string, images ...string) string {
+		files := map[string][]byte{"annotations/instances_train2017.json": []byte(said)}
+		for _, name := range images {
+			files["train2017/"+name] = photo
+		}
+		return lay(t, files)
+	}
+	good := string(cocoFile(cocoBoxes))
+	refused(t, one(good, "a.jpg"), Options{}, "names 2 images, of which 1 is not in")
+	refused(t, one(good), Options{}, "names the image a.jpg, which is not in")
+	refused(t, one(strings.Replace(good, `"category_id": 90`, `"category_id": 4`, 1), "a.jpg", "b.jpg"), Options{}, "has the category 4")
+	refused(t, one(strings.Replace(good, `"id": 3`, `"id": 7`, 1), "a.jpg", "b.jpg"), Options{}, "its id occurs twice")
+	refused(t, one(strings.Replace(good, `"b.jpg"`, `"a.jpg"`, 1), "a.jpg"), Options{}, "are both called")
+	refused(t, one(strings.Replace(good, `"b.jpg"`, `"../b.jpg"`, 1), "a.jpg"), Options{}, "cannot be used")
+	refused(t, one(strings.Replace(good, `[1.5, 2, 10, 20]`, `[1.5, 2, 10]`, 1), "a.jpg", "b.jpg"), Options{}, "a bbox of 3 numbers")
+	refused(t, one(strings.Replace(good, `[1.5, 2, 10, 20]`, `[1.5, 2, 1e300, 20]`, 1), "a.jpg", "b.jpg"), Options{}, "which is too large")
+	refused(t, one(strings.Replace(good, `"id": 90`, `"id": 1`, 1), "a.jpg", "b.jpg"), Options{}, "the category id 1 twice")
+	refused(t, one(good[:len(good)-30], "a.jpg", "b.jpg"), Options{}, "cannot be read as COCO's JSON")
+	refused(t, one(good, "a.jpg", "b.jpg"), Options{Targets: TargetOptions{ReduceZero: true}}, "--reduce-zero is for datasets with masks")
+	got, _, err := targetsOf(t, one(strings.ReplaceAll(good, `"width": 60`, `"width": 61`), "a.jpg", "b.jpg"), Options{})
+	if err != nil || !strings.Contains(got["train"]["a.jpg"], "the image has 60×40 pixels, and its annotation says 61×40") {
+		t.Error(got, err)
+	}
+}
+
+// turnedJPEG is a JPEG with an EXIF orientation.
+func turnedJPEG(t testing.TB, w, h int, orientation byte) []byte {
+	exif := append([]byte("\xff\xe1\x00\x22Exif\x00\x00II*\x00\x08\x00\x00\x00\x01\x00\x12\x01\x03\x00\x01\x00\x00\x00"), orientation, 0, 0, 0, 0, 0, 0, 0)
+	data := jpegOf(t, w, h)
+	return append(append([]byte("\xff\xd8"), exif...), data[2:]...)
+}
+
+// Boxes that were drawn on the image as viewers turn it are refused, and other orientations counted.
+func TestCOCOOrientation(t *testing.T) {
+	root := lay(t, map[string][]byte{"_annotations.coco.json": cocoFile(cocoBoxes), "a.jpg": turnedJPEG(t, 40, 60, 6), "b.jpg": turnedJPEG(t, 60, 40, 3)})
+	got, splits, err := targetsOf(t, root, Options{})
+	if err != nil || !strings.Contains(got["train"]["a.jpg"], "as its EXIF orientation 6 turns it") || !strings.HasPrefix(got["train"]["b.jpg"], "objects") {
+		t.Error(got, err)
+	}
+	if notes := strings.Join(splits[0].Notes(), "\n"); !strings.Contains(notes, "2 images have an EXIF orientation") {
+		t.Error(notes)
+	}
+}
+
+func FuzzCOCO(f *testing.F) {
+	f.Add(cocoFile(cocoBoxes))
+	photo := jpegOf(f, 60, 40)
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, said []byte) {
+		path := filepath.Join(dir, "x.json")
+		for name, data := range map[string][]byte{"x.json": said, "a.jpg": photo, "b.jpg": photo} {
+			if err := os.WriteFile(filepath.Join(dir, name), data, 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+		splits, err := Open(path, Options{})
+		if err != nil || len(splits) != 1 {
+			return
+		}
+		s := splits[0]
+		fields := s.Fields()
+		for _, key := range []string{"a.jpg", "b.jpg"} {
+			if values, err := s.AppendFields(nil, key, photo); err == nil {
+				fieldsAsJSON(t, fields, values)
+			}
+		}
+	})
+}
+
+// labelsOf lists the labels of a stored mask.
+func labelsOf(t testing.TB, value []byte) string {
+	t.Helper()
+	w, h, err := mask.Size(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	labels, err := new(mask.Decoder).Decode(value, w, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprint(labels)
+}

@@ -1,0 +1,246 @@
+package source
+
+import (
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/imgfeed/imgfeed/shard/source/dataset"
+	"github.com/imgfeed/imgfeed/shard/source/labelrule"
+	"github.com/imgfeed/imgfeed/shard/source/remedy"
+	"github.com/imgfeed/imgfeed/shard/source/targets"
+	"github.com/imgfeed/imgfeed/shard/source/transport"
+)
+
+// vocTree is PASCAL VOC, or a dataset laid out as it. Lists name the images of each split:
+//
+//	VOCdevkit/VOC2012/JPEGImages/2007_000027.jpg …   Annotations/2007_000027.xml …        ImageSets/Main/train.txt …
+//	                                                 SegmentationClass/2007_000032.png …  ImageSets/Segmentation/train.txt …
+var vocTree = Kind{
+	Name:         "PASCAL VOC",
+	Forms:        []string{"VOCdevkit/ or VOC2012/ in it; --split trainval takes that list"},
+	Labels:       "-1; that of an object is the place of its name in sorted order, or in --classes FILE; --targets masks takes the masks",
+	Takes:        []string{"--classes", "--no-labels"},
+	TestLabelled: true,
+}
+
+const (
+	vocImages = "JPEGImages"
+	vocMasks  = "SegmentationClass"
+	vocXML    = "Annotations"
+	vocLists  = "ImageSets"
+)
+
+func openVOC(c *candidate) ([]*Split, error) {
+	if c.folder == nil || c.given {
+		return nil, nil
+	}
+	if !slices.Contains(c.folders, vocImages) {
+		return c.openVOCBelow()
+	}
+	objects, masks := slices.Contains(c.folders, vocXML), slices.Contains(c.folders, vocMasks)
+	if !slices.Contains(c.folders, vocLists) || !objects && !masks {
+		return nil, nil
+	}
+	kind := "Main"
+	if !objects || slices.Contains([]string{TakeMasks, TakeBoth}, c.opts.Targets.Take) {
+		kind = "Segmentation"
+	}
+	lists, err := listFolder(c.tree, filepath.Join(c.path, vocLists, kind))
+	if err != nil {
+		return nil, err
+	}
+	parts := make(map[string]string)
+	for _, name := range lists.files {
+		stem := strings.TrimSuffix(name, ".txt")
+		if slices.Contains(splitOrder[:4], stem) && stem != "trainval" || c.opts.Split == stem {
+			parts[stem] = path.Join(vocLists, kind, name)
+		}
+	}
+	if len(parts) == 0 {
+		return nil, transport.Refuse(filepath.Join(c.path, vocLists, kind), "has no train.txt or val.txt").Or(remedy.OneSplit)
+	}
+	return c.eachSplit(parts, true, func(c *candidate, _, list string) (*Split, error) { return c.newVOC(list, objects, masks) })
+}
+
+// openVOCBelow opens the folder of a year in VOCdevkit, or in the folder around it.
+func (c *candidate) openVOCBelow() ([]*Split, error) {
+	var years []string
+	for _, name := range c.folders {
+		if strings.HasPrefix(name, "VOC") {
+			years = append(years, name)
+		}
+	}
+	switch {
+	case len(years) == 0:
+		return nil, nil
+	case len(years) > 1:
+		return nil, transport.Refuse(c.path, "holds several datasets (%s): build one of them, as %s", strings.Join(years, ", "),
+			filepath.Join(c.path, years[len(years)-1]))
+	}
+	q, err := c.child(years[0], "")
+	if err != nil || q.folder == nil {
+		return nil, err
+	}
+	return openVOC(q)
+}
+
+// listedStems reads the first word of each line of a list of images, and calls fn with the key of the image and all words.
+func (c *candidate) listedStems(list, images string, fn func(key string, words []string) error) error {
+	text, err := transport.ReadLines(c.tree, filepath.Join(c.path, list), "images")
+	if err != nil {
+		return err
+	}
+	keys, err := c.listImages(filepath.Join(c.path, images))
+	if err != nil {
+		return err
+	}
+	byStem := make(map[string]string, len(keys))
+	for _, key := range keys {
+		byStem[strings.TrimSuffix(key, path.Ext(key))] = key
+	}
+	for line := range strings.Lines(text) {
+		words := strings.Fields(line)
+		if len(words) == 0 || words[0][0] == '#' {
+			continue
+		}
+		key := byStem[words[0]]
+		if key == "" {
+			key = words[0] + ".jpg" // which the walk will miss
+		}
+		if err := fn(key, words); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// newVOC is the split of a list.
+func (c *candidate) newVOC(list string, objects, masks bool) (*Split, error) {
+	l, keys := &labelrule.Listed{Path: filepath.Join(c.path, list), Labels: make(map[string]int32)}, []string(nil)
+	if err := c.listedStems(list, vocImages, func(key string, _ []string) error {
+		keys = append(keys, key)
+		l.Labels[key] = labelrule.NoLabel
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	classes, err := c.classNames(c.path)
+	if err != nil {
+		return nil, err
+	}
+	v := new(targets.Values)
+	if objects && c.opts.Targets.Take != TakeMasks && c.opts.Targets.Take != TakeNone {
+		if v, err = targets.XML(c.below(vocXML), classes, keys, c.opts.Targets); err != nil {
+			return nil, err
+		}
+	}
+	if masks {
+		c.withMasks(v, classes, c.below(vocMasks), ".png")
+	}
+	return c.newTargets("PASCAL VOC", c.tree, filepath.Join(c.path, vocImages), l, v)
+}
+
+// pets is Oxford-IIIT Pet: trimaps (1 is the pet, 2 the background, 3 between them), and boxes of heads for a part of the images.
+//
+//	images/Abyssinian_1.jpg …   annotations/trimaps/Abyssinian_1.png …   annotations/trainval.txt, annotations/test.txt
+var pets = Kind{
+	Name:         "Oxford-IIIT Pet",
+	Forms:        []string{"the folder with images/ and annotations/trimaps/"},
+	Labels:       "the breed, as torchvision has it; --targets objects takes the boxes of heads instead of the trimaps",
+	Takes:        []string{"--no-labels"},
+	TestLabelled: true,
+}
+
+func openPets(c *candidate) ([]*Split, error) {
+	if c.folder == nil || c.given || !slices.Contains(c.folders, "images") || !slices.Contains(c.folders, "annotations") {
+		return nil, nil
+	}
+	lists, err := listFolder(c.tree, filepath.Join(c.path, "annotations"))
+	if err != nil || !slices.Contains(lists.folders, "trimaps") || !slices.Contains(lists.files, "trainval.txt") {
+		return nil, err
+	}
+	parts := map[string]string{"train": "annotations/trainval.txt"}
+	if slices.Contains(lists.files, "test.txt") {
+		parts["test"] = "annotations/test.txt"
+	}
+	classes := make([]string, 37)
+	read := func(list string) (labels map[string]int32, err error) {
+		labels = make(map[string]int32)
+		return labels, c.listedStems(list, "images", func(key string, words []string) error {
+			n := 0
+			if len(words) > 1 {
+				n, _ = strconv.Atoi(words[1])
+			}
+			if n < 1 || n > len(classes) {
+				return transport.Refuse(filepath.Join(c.path, list), "%.60q: NAME CLASS was expected, with classes from 1 to %d", strings.Join(words, " "),
+					len(classes))
+			}
+			classes[n-1], labels[key] = strings.TrimRight(words[0], "_0123456789"), int32(n-1)
+			return nil
+		})
+	}
+	for _, list := range parts { // the names of all classes
+		if _, err := read(list); err != nil {
+			return nil, err
+		}
+	}
+	for i, name := range classes {
+		if name == "" {
+			classes[i] = strconv.Itoa(i + 1)
+		}
+	}
+	return c.eachSplit(parts, true, func(c *candidate, _, list string) (*Split, error) {
+		labels, err := read(list)
+		if err != nil {
+			return nil, err
+		}
+		v := new(targets.Values)
+		if take := c.opts.Targets.Take; take == TakeObjects || take == TakeBoth {
+			if v, err = targets.XML(c.below("annotations/xmls"), []string{"cat", "dog"}, nil, c.opts.Targets); err != nil {
+				return nil, err
+			}
+		}
+		c.withMasks(v, nil, c.below("annotations/trimaps"), ".png")
+		l := &labelrule.Listed{Path: filepath.Join(c.path, list), Labels: labels, Classes: classes}
+		return c.newTargets("Oxford-IIIT Pet", c.tree, filepath.Join(c.path, "images"), l, v)
+	})
+}
+
+// cityscapes is Cityscapes' fine annotations. The labels are the trainIds 0 to 18 of the 19 classes that are evaluated, and 255:
+//
+//	leftImg8bit/train/aachen/aachen_000000_000019_leftImg8bit.png   gtFine/train/aachen/aachen_000000_000019_gtFine_labelIds.png
+var cityscapes = Kind{
+	Name:   "Cityscapes",
+	Forms:  []string{"the folder with leftImg8bit/ and gtFine/"},
+	Labels: "-1; those of masks are the trainIds and 255, or those of --map-labels FILE; --test adds the test images, whose masks are not published",
+	Takes:  []string{"--no-labels"},
+}
+
+var (
+	cityscapesNames = []string{"road", "sidewalk", "building", "wall", "fence", "pole", "traffic light", "traffic sign", "vegetation",
+		"terrain", "sky", "person", "rider", "car", "truck", "bus", "train", "motorcycle", "bicycle"}
+	cityscapesTrainIDs = dataset.MapOf(255, 7, 8, 11, 12, 13, 17, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 31, 32, 33)
+)
+
+func openCityscapes(c *candidate) ([]*Split, error) {
+	const images, masks = "leftImg8bit", "gtFine"
+	if c.folder == nil || !slices.Contains(c.folders, images) || !slices.Contains(c.folders, masks) {
+		return nil, nil
+	}
+	parts, _, err := folderSplits(c.tree, filepath.Join(c.path, images))
+	if err != nil {
+		return nil, err
+	}
+	classes := []string(nil)
+	if c.opts.Targets.Map == nil && !c.opts.Targets.ReduceZero {
+		c.opts.Targets.Map, classes = cityscapesTrainIDs, cityscapesNames
+	}
+	return c.eachSplit(parts, false, func(c *candidate, _, folder string) (*Split, error) {
+		v := new(targets.Values)
+		c.withMasks(v, classes, c.below(path.Join(masks, folder)), "_gtFine_labelIds.png").MaskOf.Drop = "_" + images
+		return c.newTargets("Cityscapes", c.tree, filepath.Join(c.path, images, folder), new(labelrule.Listed), v)
+	})
+}
