@@ -107,6 +107,11 @@ func (f Fields) Index(name string) int {
 	return slices.IndexFunc(f, func(one Field) bool { return one.Name == name })
 }
 
+// Has reports whether a field has a type.
+func (f Fields) Has(t FieldType) bool {
+	return slices.ContainsFunc(f, func(one Field) bool { return one.Type == t })
+}
+
 // Equal reports whether both are the same fields, whatever the lengths of their values.
 func (f Fields) Equal(o Fields) bool {
 	return slices.EqualFunc(f.bounded(0), o.bounded(0), func(a, b Field) bool {

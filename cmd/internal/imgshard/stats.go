@@ -39,6 +39,9 @@ type setStats struct {
 	ImageBytes int64 `json:"image_bytes"` // sum of all
 	ExtraBytes int64 `json:"extra_bytes"` // row indexes and fields
 
+	Objects *objectStats `json:"objects,omitempty"` // of a set with boxes
+	Pixels  []classShare `json:"pixels,omitempty"`  // of a set with masks, by label
+
 	Rejects rejectStats `json:"rejects"`
 }
 
@@ -69,7 +72,8 @@ func newStatsCommand() *cobra.Command {
 		Long: `Show statistics of the shard set SET: samples per class, the ten rarest and the ten most frequent classes, image sizes and
 aspect ratios, formats and bytes, and the files left out by the build, by reason.
 
-It reads the index only. Only samples on this machine count.
+It reads the index only, and of a set with boxes or masks every record: objects per image and class, sizes of boxes, and each class's
+share of the pixels. Only samples on this machine count.
 --json prints one object; -o FILE.html writes a self-contained page with plots.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -139,6 +143,9 @@ func collectStats(ctx context.Context, set *shard.Set) (*setStats, error) {
 	slices.SortFunc(st.Formats, func(a, b formatCount) int {
 		return cmp.Or(b.Samples-a.Samples, strings.Compare(a.Format, b.Format))
 	})
+	if err := st.countTargets(ctx, set); err != nil {
+		return nil, err
+	}
 	var reasons pack.Reasons
 	err = pack.ReadRejects(set.Dir(), func(r pack.Reject) {
 		st.Rejects.Samples++

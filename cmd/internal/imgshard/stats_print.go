@@ -35,6 +35,14 @@ func (st *setStats) print(out io.Writer) {
 	} else if n > 0 {
 		fmt.Fprintf(out, "rarest classes: %s\nmost frequent classes: %s\n", classList(st.Rarest), classList(st.Commonest))
 	}
+	if st.Objects != nil {
+		fmt.Fprintf(out, "objects: %s, %s without any\nclasses of objects: %s\n", bytesize.Grouped(st.Objects.Count),
+			bytesize.Counted(st.Objects.Empty, "image", "images"), classList(st.Objects.Classes))
+	}
+	for _, c := range st.Pixels {
+		fmt.Fprintf(out, "label %d %s: %.3f %% of the pixels, in %s\n", c.Label, termsafe.Text(c.Class), 100*c.Share,
+			bytesize.Counted(c.Samples, "image", "images"))
+	}
 	fmt.Fprintf(out, "left out by the build: %s\n", bytesize.Grouped(st.Rejects.Samples))
 	printReasons(out, st.Rejects.Reasons)
 }
@@ -68,10 +76,15 @@ type namedDistribution struct {
 
 // Rows are the distributions in the order of the table and the page.
 func (st *setStats) Rows() []namedDistribution {
-	return []namedDistribution{
+	rows := []namedDistribution{
 		{"samples per class", st.PerClass, number}, {"width", st.Width, number}, {"height", st.Height, number},
 		{"width / height", st.Aspect, number}, {"size of an image", st.Bytes, func(n float64) string { return bytesize.Format(int64(n)) }},
 	}
+	if st.Objects != nil {
+		rows = append(rows, namedDistribution{"objects per image", st.Objects.PerImage, number},
+			namedDistribution{"width of a box", st.Objects.Width, number}, namedDistribution{"height of a box", st.Objects.Height, number})
+	}
+	return rows
 }
 
 func classList(classes []classCount) string {

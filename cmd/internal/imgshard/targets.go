@@ -7,7 +7,11 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/imgfeed/imgfeed/internal/image/mask"
+	"github.com/imgfeed/imgfeed/internal/image/thumbnail"
+	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/source"
+	"github.com/imgfeed/imgfeed/transform"
 )
 
 // targetFlags are the flags of boxes and masks, for the groups of the help.
@@ -39,4 +43,61 @@ func checkTargetFlags(o source.TargetOptions) error {
 		return fmt.Errorf("--box-format %q: want %s", o.BoxFormat, strings.Join(source.BoxFormats, ", "))
 	}
 	return nil
+}
+
+// targets are the objects and the mask of a sample, which are drawn over its pictures.
+type targets struct {
+	objects shard.ObjectValue
+	labels  []byte // of the mask's pixels; nil: none
+	decoder mask.Decoder
+	moved   transform.Targets
+}
+
+// read reads the targets of a record.
+func (t *targets) read(fields shard.Fields, record *shard.Record) error {
+	t.objects, t.labels = shard.ObjectValue{}, nil
+	if !fields.Has(shard.Objects) && !fields.Has(shard.Mask) {
+		return nil
+	}
+	values, err := fields.Split(record.Fields, nil)
+	for i := 0; err == nil && i < len(fields); i++ {
+		switch fields[i].Type {
+		case shard.Objects:
+			err = fields[i].ReadObjects(values[i], &t.objects)
+		case shard.Mask:
+			t.labels, err = t.decoder.Decode(values[i], int(record.Width), int(record.Height))
+		}
+	}
+	return err
+}
+
+// draw draws the targets of an image of width × height pixels over its picture of w × h.
+func (t *targets) draw(pix []byte, w, h, width, height int) {
+	if t.labels != nil {
+		thumbnail.DrawMask(pix, w, h, t.labels, width, height)
+	}
+	sx, sy := float32(w)/float32(width), float32(h)/float32(height)
+	for i, label := range t.objects.Labels {
+		b := t.objects.Boxes[4*i:]
+		thumbnail.DrawBox(pix, w, h, [4]float32{b[0] * sx, b[1] * sy, b[2] * sx, b[3] * sy}, label)
+	}
+}
+
+// begin returns the targets for a transform, whose result has so many pixels.
+func (t *targets) begin(pixels int) *transform.Targets {
+	t.moved.Boxes = append(t.moved.Boxes[:0], t.objects.Boxes...)
+	if t.moved.Mask = t.labels; t.labels != nil {
+		t.moved.MaskTo = make([]byte, pixels)
+	}
+	return &t.moved
+}
+
+// drawMoved draws the targets that the transform has moved.
+func (t *targets) drawMoved(pix []byte, w, h int) {
+	if t.labels != nil {
+		thumbnail.DrawMask(pix, w, h, t.moved.MaskTo, w, h)
+	}
+	for i, row := range t.moved.Kept {
+		thumbnail.DrawBox(pix, w, h, [4]float32(t.moved.Boxes[4*i:]), t.objects.Labels[row])
+	}
 }

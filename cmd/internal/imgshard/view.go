@@ -43,7 +43,7 @@ func newViewCommand() *cobra.Command {
 		Use:   "view SET",
 		Short: "Make a contact sheet of samples: a page of HTML",
 		Long: `Make a contact sheet of samples of the shard set SET. It shows the picture, key, label, class, size and location of each.
---transform adds the results of a transform, drawn --draws times.
+--transform adds the results of a transform, drawn --draws times. Boxes and masks are drawn over the pictures.
 
 -o FILE.html writes a self-contained page, searchable by class, key and index. Samples are spread evenly over the set, or
 chosen by --class, --find and --index.
@@ -132,6 +132,10 @@ type viewer struct {
 	engine *transform.Engine
 	spec   *transform.Spec // nil without --transform
 	pix    []byte
+
+	fields  shard.Fields
+	targets targets
+	follow  bool // the transform can move the set's targets
 }
 
 // sheet makes the sheet of a set's chosen samples.
@@ -143,6 +147,10 @@ func (v *viewer) sheet(ctx context.Context, set *shard.Set) (*viewSheet, error) 
 	chosen, err := v.choose(ctx, set)
 	if err != nil {
 		return nil, err
+	}
+	v.fields = set.Manifest().Fields
+	if v.spec != nil {
+		v.follow = transform.Views{v.spec}.CheckTargets(v.fields.Has(shard.Objects), v.fields.Has(shard.Mask)) == nil
 	}
 	sheet := &viewSheet{Title: set.Dir(), All: set.Len()}
 	if v.spec != nil {
@@ -158,6 +166,9 @@ func (v *viewer) sheet(ctx context.Context, set *shard.Set) (*viewSheet, error) 
 		}
 		sample := viewSample{lsLine: line}
 		record, _, err := set.Read(i, nil)
+		if err == nil {
+			err = v.targets.read(v.fields, &record)
+		}
 		if err == nil {
 			err = v.draw(&sample, transform.Source{Format: record.Format, Image: record.Image, Aux: record.Aux, Encoding: encoding})
 		}
@@ -212,6 +223,7 @@ func (v *viewer) draw(sample *viewSample, src transform.Source) error {
 	if err != nil {
 		return err
 	}
+	v.targets.draw(pix, w, h, int(sample.Width), int(sample.Height))
 	if sample.Original, err = thumbnail.New(pix, w, h, side); err != nil || v.spec == nil {
 		return err
 	}
@@ -219,9 +231,16 @@ func (v *viewer) draw(sample *viewSample, src transform.Source) error {
 	h, w = v.spec.OutputSize()
 	for draw := range v.flags.draws {
 		draws := transform.NewRNG(v.flags.seed, v.flags.epoch+draw, sample.Index)
-		_, done, err := v.engine.ApplyRecorded(v.spec, transform.Output{Pix: v.pix}, src, draws)
+		view := transform.View{Spec: v.spec, Dst: transform.Output{Pix: v.pix}, RNG: draws}
+		if v.follow {
+			view.Targets = v.targets.begin(w * h)
+		}
+		done, err := v.engine.RecordView(&view, src)
 		if err != nil {
 			return err
+		}
+		if v.follow {
+			v.targets.drawMoved(v.pix, w, h)
 		}
 		t, err := thumbnail.New(v.pix, w, h, thumbnailSideMax)
 		if err != nil {

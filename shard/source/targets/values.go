@@ -89,7 +89,11 @@ func (v *Values) AppendSample(dst []byte, key string, image []byte, sample Sampl
 	if err == nil {
 		err = v.checkSize(key, image, w, h)
 	}
-	if err == nil && v.Objects != nil {
+	var labels []byte
+	if err == nil && v.Masks != nil {
+		labels, err = v.Masks.append(nil, sample.Mask, w, h)
+	}
+	if err == nil && v.Objects != nil { // last, since it counts
 		dst, err = v.Objects.append(dst, key, sample.Objects, w, h)
 	}
 	if err != nil {
@@ -98,10 +102,7 @@ func (v *Values) AppendSample(dst []byte, key string, image []byte, sample Sampl
 	if v.IDs != nil {
 		dst = shard.AppendInts(dst, sample.ID)
 	}
-	if v.Masks != nil {
-		return v.Masks.append(dst, sample.Mask, w, h)
-	}
-	return dst, nil
+	return append(dst, labels...), nil
 }
 
 // reject is the error for one sample that cannot be used.

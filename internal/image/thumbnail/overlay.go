@@ -1,0 +1,57 @@
+package thumbnail
+
+import "math"
+
+// Colour is the colour of a label: that of PASCAL VOC's colour map for the label behind it, as 0 is black there.
+func Colour(label int64) (c [3]byte) {
+	for n, bit := uint64(label)%255+1, 7; n > 0; n, bit = n>>3, bit-1 {
+		for i := range c {
+			c[i] |= byte(n>>i&1) << bit
+		}
+	}
+	return c
+}
+
+// DrawBox draws the edges of a box on w × h pixels, RGB without gaps. Edges outside lie on the border.
+func DrawBox(pix []byte, w, h int, box [4]float32, label int64) {
+	at := func(x float32, most int) int {
+		if math.IsNaN(float64(x)) {
+			return 0
+		}
+		return int(min(max(x, 0), float32(most-1)))
+	}
+	x1, y1, x2, y2 := at(box[0], w), at(box[1], h), at(box[2], w), at(box[3], h)
+	x1, x2, y1, y2 = min(x1, x2), max(x1, x2), min(y1, y2), max(y1, y2)
+	c := Colour(label)
+	for i, v := range c {
+		c[i] = byte(min(2*int(v), 255)) // as bright as a thin line needs it
+	}
+	set := func(x, y int) { copy(pix[3*(y*w+x):], c[:]) }
+	for x := x1; x <= x2; x++ {
+		set(x, y1)
+		set(x, y2)
+	}
+	for y := y1; y <= y2; y++ {
+		set(x1, y)
+		set(x2, y)
+	}
+}
+
+// DrawMask lays the colours of a mask's labels over w × h pixels, half of each. Labels are those of mw × mh pixels; 255, which is no class,
+// stays as it is.
+func DrawMask(pix []byte, w, h int, labels []byte, mw, mh int) {
+	for y := range h {
+		row := labels[y*mh/h*mw:]
+		for x := range w {
+			label := row[x*mw/w]
+			if label == 255 {
+				continue
+			}
+			c := Colour(int64(label))
+			for i, v := range c {
+				p := &pix[3*(y*w+x)+i]
+				*p = byte((int(*p) + int(v)) / 2)
+			}
+		}
+	}
+}

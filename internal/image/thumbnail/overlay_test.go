@@ -1,0 +1,40 @@
+package thumbnail
+
+import (
+	"math"
+	"slices"
+	"testing"
+)
+
+func TestColour(t *testing.T) { // of VOC's colour map from label 1 on
+	for label, want := range [][3]byte{{128, 0, 0}, {0, 128, 0}, {128, 128, 0}, {0, 0, 128}} {
+		if got := Colour(int64(label)); got != want {
+			t.Errorf("%d: %v, want %v", label, got, want)
+		}
+	}
+}
+
+func TestDrawBox(t *testing.T) {
+	pix := make([]byte, 3*4*3)
+	DrawBox(pix, 4, 3, [4]float32{1, -5, 9, 2}, 0)
+	var drawn []int
+	for i := range 12 {
+		if pix[3*i] == 255 {
+			drawn = append(drawn, i)
+		}
+	}
+	if want := []int{1, 2, 3, 5, 7, 9, 10, 11}; !slices.Equal(drawn, want) {
+		t.Errorf("%v, want %v", drawn, want)
+	}
+	for _, x := range []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), 1e30} {
+		DrawBox(pix, 4, 3, [4]float32{x, x, 1, 1}, -1)
+	}
+}
+
+func TestDrawMask(t *testing.T) {
+	pix := make([]byte, 3*4)
+	DrawMask(pix, 4, 1, []byte{0, 255}, 2, 1)
+	if want := []byte{64, 0, 0, 64, 0, 0, 0, 0, 0, 0, 0, 0}; !slices.Equal(pix, want) {
+		t.Errorf("%v, want %v", pix, want)
+	}
+}
