@@ -92,3 +92,38 @@ func TestListObjects(t *testing.T) {
 		}
 	}
 }
+
+// WebDataset's samples have masks beside images, or boxes in JSON, with class labels or without.
+func TestWebDatasetTargets(t *testing.T) {
+	small, photo := jpegOf(t, 3, 2), jpegOf(t, 60, 40)
+	boxes := []byte(`{"objects": [{"bbox": [1, 2, 3, 4], "category": 1}], "caption": "x"}`)
+	tar := func(files ...sourcetest.File) string {
+		return sourcetest.Write(t, filepath.Join(t.TempDir(), "train-000000.tar"), sourcetest.Tar(t, files...))
+	}
+	file := func(name string, data []byte) sourcetest.File { return sourcetest.File{Name: name, Data: data} }
+	masks := tar(file("a.jpg", small), file("a.mask.png", maskOf(t, 3, 2)), file("b.jpg", small), file("b.mask.png", maskOf(t, 2, 2)), file("c.jpg", small))
+	labelled := tar(file("a.cls", []byte("1")), file("a.jpg", small), file("a.seg.png", maskOf(t, 3, 2)))
+	json := tar(file("a.jpg", photo), file("a.json", boxes), file("b.jpg", photo), file("b.json", []byte(`{"bbox": [], "category": []}`)))
+	for _, c := range []struct {
+		path string
+		o    Options
+		want map[string]string
+	}{
+		{masks, Options{}, map[string]string{"a": "mask [0 1 2 3 4 5]", "b": "the mask has 2×2 pixels, and the image 3×2", "c": "there is no mask for it"}},
+		{filepath.Dir(masks), Options{}, map[string]string{"a": "mask [0 1 2 3 4 5]", "b": "the mask has 2×2 pixels, and the image 3×2", "c": "there is no mask for it"}},
+		{labelled, Options{}, map[string]string{"a": "mask [0 1 2 3 4 5]"}},
+		{json, Options{Targets: TargetOptions{Take: TakeObjects}}, map[string]string{
+			"a": `objects {"area":[12],"boxes":[[1,2,4,6]],"iscrowd":[0],"labels":[1]}`, "b": `objects {"area":[],"boxes":[],"iscrowd":[],"labels":[]}`}},
+		{json, Options{Targets: TargetOptions{Take: TakeObjects, DropEmpty: true}}, map[string]string{
+			"a": `objects {"area":[12],"boxes":[[1,2,4,6]],"iscrowd":[0],"labels":[1]}`}},
+	} {
+		got, _, err := targetsOf(t, c.path, c.o)
+		if err != nil {
+			t.Fatal(c.path, err)
+		}
+		same(t, got["train"], c.want)
+	}
+	if label := mustItems(t, open(t, labelled, Options{}))["a"].label; label != 1 {
+		t.Error(label)
+	}
+}

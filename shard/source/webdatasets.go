@@ -2,6 +2,7 @@ package source
 
 import (
 	"archive/tar"
+	"cmp"
 	"errors"
 	"io"
 	"maps"
@@ -10,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
+	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/source/remedy"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 	"github.com/imgfeed/imgfeed/shard/source/webdataset"
@@ -29,8 +31,8 @@ import (
 var webDatasets = Kind{
 	Name: "WebDataset",
 	Forms: []string{"a tar with x.jpg next to x.cls", "a folder of such tars, whose names may tell splits apart, " +
-		"as imagenet-train-000000.tar"},
-	Labels:       "the number in x.cls, or with --label json.KEY that of a key in x.json; --classes names them",
+		"as imagenet-train-000000.tar", "x.jpg next to x.mask.png, x.seg.png, or x.json with boxes"},
+	Labels:       "the number in x.cls, or with --label json.KEY that of a key in x.json; --classes names them. --targets objects takes boxes in JSON",
 	Takes:        []string{"--classes", "--label", "--no-labels", "--image-key"},
 	TestLabelled: true,
 }
@@ -68,8 +70,14 @@ func sniffWebDataset(c *candidate) (is, empty bool, err error) {
 		case extension == "json" || extension == "txt":
 			beside[key] = true
 		}
-		if images[key] != "" && (labels[key] || c.opts.NoLabels && beside[key]) {
-			return true, false, nil
+		objects := beside[key] && c.opts.Targets.Takes(shard.Objects, c.opts.Targets.Take != "", false)
+		if c.findMask(m.name) && images[webdataset.MaskKey(m.name)] != "" || images[key] != "" && (labels[key] || objects || c.opts.NoLabels && beside[key]) {
+			for j := i + 1; ; j++ { // the mask may follow
+				next, err := c.member(j)
+				if nextKey, _, _ := names.SplitMember(next.name); err != nil || c.findMask(next.name) || nextKey != key {
+					return true, false, nil
+				}
+			}
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(images)) {
@@ -79,6 +87,15 @@ func sniffWebDataset(c *candidate) (is, empty bool, err error) {
 		}
 	}
 	return false, false, nil
+}
+
+// findMask says that a member is the mask of a sample. The options then take masks, unless they say what they take.
+func (c *candidate) findMask(member string) bool {
+	if webdataset.MaskKey(member) == "" || c.opts.NoLabels || c.opts.ImageKey != "" || len(c.opts.Fields) > 0 && c.opts.Targets.Take == "" {
+		return false
+	}
+	c.opts.Targets.Take = cmp.Or(c.opts.Targets.Take, TakeMasks)
+	return c.opts.Targets.Take != TakeNone
 }
 
 func openWebDatasets(c *candidate) ([]*Split, error) {
@@ -112,6 +129,7 @@ func holdsWebDataset(c *candidate, tars []string) (bool, error) {
 			return false, err
 		}
 		is, empty, err := sniffWebDataset(q)
+		c.opts.Targets.Take = q.opts.Targets.Take
 		q.close()
 		if is || err != nil || !empty {
 			return is, err
@@ -138,6 +156,9 @@ func newWebDatasetSplit(c *candidate, tars, others []string) (*Split, error) {
 		return nil, err
 	}
 	s := c.newSplit(bytesize.Counted(len(in.Paths), "tar of WebDataset", "tars of WebDataset"), d)
+	if v := d.Targets(); v != nil {
+		s.Targets = v
+	}
 	s.LabelFiles = d.LabelFiles(c.opts)
 	others = slices.DeleteFunc(slices.Clone(others), func(f string) bool { return d.Reads(filepath.Join(c.path, f)) })
 	s.NoteLeftOut(others, "file beside the tars is", "files beside the tars are")

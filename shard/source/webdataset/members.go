@@ -50,7 +50,24 @@ func (n Names) SplitMember(name string) (key, extension string, whole bool) {
 
 // wanted says that fields are made of the members with an extension.
 func (n Names) wanted(extension string) bool {
+	takes := n.Targets.Take
+	if slices.Contains(maskMembers, extension) && (takes == dataset.TakeMasks || takes == dataset.TakeBoth) ||
+		extension == "json" && (takes == dataset.TakeObjects || takes == dataset.TakeBoth) {
+		return true
+	}
 	return slices.ContainsFunc(n.Fields, func(f dataset.Field) bool { e, _ := fieldMember(&f); return e == extension })
+}
+
+// maskMembers are the extensions of masks beside images, from the first dot on.
+var maskMembers = []string{"mask.png", "seg.png", "segmentation.png"}
+
+// MaskKey is the key of the sample that a member is the mask of; "" for another member.
+func MaskKey(name string) string {
+	key, extension := splitMember(name)
+	if !slices.Contains(maskMembers, extension) {
+		return ""
+	}
+	return key
 }
 
 // IsImage says that members with an extension are images.

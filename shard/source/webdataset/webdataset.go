@@ -14,10 +14,12 @@ import (
 	"strings"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
+	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 	"github.com/imgfeed/imgfeed/internal/wordnet"
 	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/labelrule"
 	"github.com/imgfeed/imgfeed/shard/source/remedy"
+	"github.com/imgfeed/imgfeed/shard/source/targets"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
@@ -36,6 +38,7 @@ type Tars struct {
 	label   string // in the form of Options.Label
 	info    *wdsInfo
 	samples int // expected number, from info
+	targets *targets.Values
 }
 
 // New is the layout of the tars of a split. It looks in nameFolders for the files with the classes and with timm's description.
@@ -48,7 +51,7 @@ func New(in *transport.TarFiles, opts dataset.Options, nameFolders []string, spl
 	if err != nil {
 		return nil, err
 	}
-	d := &Tars{TarFiles: *in, names: names, label: opts.Label}
+	d := &Tars{TarFiles: *in, names: names, label: opts.Label, targets: newTargets(names.Names, opts.Targets)}
 	if d.info, err = findInfo(nameFolders, split); d.info == nil || err != nil {
 		return d, err
 	}
@@ -134,6 +137,9 @@ func (d *Tars) Walk(walk *transport.Walk, s *dataset.Split, fn func(transport.It
 		return dataset.Labels{Numbered: true}, nil
 	}
 	n, _ := s.Seen(dataset.Labels{})
+	if n == 0 && d.targets != nil {
+		return dataset.Labels{Numbered: true}, nil
+	}
 	l, err := d.names.Labels(s, n)
 	if err != nil {
 		return dataset.Labels{}, err
@@ -317,7 +323,7 @@ func (w *walker) flush(t *transport.TarReader, sm *sample) error {
 		w.complete++
 		return nil
 	}
-	unlabelled := w.labelMember == "" || sm.unlabelled
+	unlabelled := w.labelMember == "" || sm.unlabelled || w.targets != nil
 	it, hint := transport.Item{Key: sm.key, Label: sm.label, Labelled: true}, ""
 	if sm == &w.dotted {
 		hint = imageKeyHint
@@ -338,6 +344,13 @@ func (w *walker) flush(t *transport.TarReader, sm *sample) error {
 		var err error
 		if it.Fields, err = w.fieldValues(sm); err != nil {
 			return t.Errorf(sm.image.Name, "%v%s", err, hint)
+		}
+		if _, _, unread := imagefile.Size(sm.content.Bytes()); w.targets != nil && unread == nil { // else the packer says so
+			if dropped, err := w.addTargets(sm, &it); dropped {
+				return nil
+			} else if err != nil {
+				return t.Errorf(sm.image.Name, "%v", err)
+			}
 		}
 	}
 	return w.fn(it)
