@@ -77,7 +77,7 @@ func parse(text json.RawMessage) (encoding.Encoding, error) {
 var options = []encoding.Option{
 	{Name: "resize", Help: "256 (shorter side), 256x256, max:500 (longer side) or none (default 256)"},
 	{Name: "interpolation", Help: "nearest, box, bilinear, hamming, bicubic or lanczos (default bilinear)"},
-	{Name: "resampler", Help: "resize like pillow-13 (Pillow 13) or pillow-12 (Pillow 9.4 to 12.1) (default pillow-13)"},
+	{Name: "resampler", Help: "resize like Pillow 13 (pillow-13) or 9.4 to 12.1 (pillow-12) (default pillow-13)"},
 	{Name: "codec", Help: strings.Join(pixelcodec.Names(), ", ") + " (default " + pixelcodec.Bitpack + ")"},
 }
 
