@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import random
 import re
 import subprocess
 import sys
@@ -143,3 +144,30 @@ def test_self_supervised_views(tmp_path: Path) -> None:
         assert (tmp_path / "pretrained.pt").exists()
     for printed in losses:
         assert len(printed) == 4 and printed[-1] < printed[0] < 2 * math.log(63)
+
+
+@pytest.mark.long
+def test_train_a_detector(tmp_path: Path) -> None:
+    """The loss falls on pictures of one bright square each."""
+    pil, draw = pytest.importorskip("PIL.Image"), random.Random(1)
+    (tmp_path / "photos" / "train2017").mkdir(parents=True)
+    (tmp_path / "photos" / "annotations").mkdir()
+    listed: dict[str, list[dict[str, object]]] = {"images": [], "annotations": [], "categories": [{"id": 7, "name": "square"}]}
+    for number in range(32):
+        x, y, side = draw.randrange(60), draw.randrange(60), draw.randrange(30, 60)
+        image = pil.new("RGB", (120, 120), (draw.randrange(90),) * 3)
+        image.paste((250, 250, draw.randrange(256)), (x, y, x + side, y + side))
+        image.save(tmp_path / "photos" / "train2017" / f"{number}.jpg")
+        listed["images"].append({"id": number, "file_name": f"{number}.jpg", "width": 120, "height": 120})
+        box = {"bbox": [x, y, side, side], "area": side * side, "iscrowd": 0}
+        listed["annotations"].append({"id": number, "image_id": number, "category_id": 7, **box})
+    (tmp_path / "photos" / "annotations" / "instances_train2017.json").write_text(json.dumps(listed))
+    pack, train = blocks("detection.md", "sh")
+    assert "objects of 1 class, with iscrowd and area" in shell(pack, tmp_path)
+    (script,) = blocks("detection.md", "python")
+    for words, others in {'"DEFAULT"': "None", "range(20)": "range(4)", "model = ": "torch.manual_seed(0)\nmodel = "}.items():
+        assert words in script
+        script = script.replace(words, others)
+    (tmp_path / "train.py").write_text(script)
+    losses = [float(loss) for loss in re.findall(r"loss (\S+)", shell(train, tmp_path))]
+    assert len(losses) == 4 and losses[-1] < losses[0] and (tmp_path / "detector.pt").exists()
