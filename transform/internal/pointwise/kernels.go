@@ -15,7 +15,8 @@ type kernels struct {
 	hue        func(dst, src []byte, shift byte) int
 	// Those of tensors take a factor and the rest to 1, or the shift of hues.
 	tensorGray, tensorSaturation, tensorHue func(dst, src []byte, factors *[2]float32) int
-	sumTensorGray                           func(pix []byte) (sum, n int)
+	// sumTensorGray writes the sums of the lanes, of which no level has more. An array of its own would be zeroed by SSE.
+	sumTensorGray func(pix []byte, sums *[16]uint32) (n int)
 
 	smooth       func(dst, src []byte, from, end, stride int, factor *float32)
 	tensorSmooth func(dst, src []byte, from, end, stride int, rest *float32)

@@ -26,6 +26,7 @@ type Adjuster struct {
 	lines     [3]line
 	factor    float32
 	factors   [2]float32
+	sums      [16]uint32 // of lanes
 	low, high [192]byte
 }
 

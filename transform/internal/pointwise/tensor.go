@@ -70,7 +70,10 @@ func (a *Adjuster) TensorContrast(dst, src []byte, factor float64) {
 	a.keepParts(factor)
 	sum, done := 0, 0
 	if a.fast != nil {
-		sum, done = a.fast.sumTensorGray(src)
+		done = a.fast.sumTensorGray(src, &a.sums)
+		for _, one := range a.sums {
+			sum += int(one)
+		}
 	}
 	for at := done; at+3 <= len(src); at += 3 {
 		sum += int(grayOf(src[at], src[at+1], src[at+2]))
@@ -115,8 +118,9 @@ var (
 	floatOnes, floatTwos, floatFours, floatSixes = constant(1), constant(2), constant(4), constant(6)
 )
 
+// shiftHue rounds every product by itself: without the conversions the compiler may fuse one with the sum after it.
 func shiftHue(red, green, blue byte, shift float32) (_, _, _ byte) {
-	r, g, b := float32(red)*hueUnits[0], float32(green)*hueUnits[0], float32(blue)*hueUnits[0]
+	r, g, b := float32(float32(red)*hueUnits[0]), float32(float32(green)*hueUnits[0]), float32(float32(blue)*hueUnits[0])
 	high, low := max(r, g, b), min(r, g, b)
 	if high == low {
 		v := byte(high * hueBytes[0])
@@ -141,7 +145,7 @@ func shiftHue(red, green, blue byte, shift float32) (_, _, _ byte) {
 	} else if hue < 0 {
 		hue++
 	}
-	hue *= 6
+	hue = float32(hue * 6)
 	sextant := int(hue)
 	part := float32(saturation * (hue - float32(sextant)))
 	rest := 1 - saturation

@@ -27,7 +27,7 @@ func grayFloatsAVX512(r, g, b Floats) Dwords {
 	return b.MulAdd(blue, g.MulAdd(green, r.Mul(red))).ConvertToInt32()
 }
 
-func sumTensorGrayAVX512(pix []byte) (sum, n int) {
+func sumTensorGrayAVX512(pix []byte, to *[16]uint32) (n int) {
 	n = max(0, (len(pix)-FoursBytes-FoursRoom)/FoursBytes*FoursBytes)
 	var sums Dwords
 	for at := 0; at < n; at += FoursBytes {
@@ -35,13 +35,9 @@ func sumTensorGrayAVX512(pix []byte) (sum, n int) {
 		r, g, b := FourChannel(v, 0).ConvertToFloat32(), FourChannel(v, 1).ConvertToFloat32(), FourChannel(v, 2).ConvertToFloat32()
 		sums = sums.Add(grayFloatsAVX512(r, g, b))
 	}
-	var each [4 * Count]uint32
-	StoreDwords(sums, unsafe.Pointer(&each))
+	StoreDwords(sums, unsafe.Pointer(to))
 	Leave()
-	for _, one := range each {
-		sum += int(one)
-	}
-	return sum, n
+	return n
 }
 
 // tensorAVX512 does the adjustment A. Like saturationAVX512 it overwrites the beginning of the next group, which is already loaded.
