@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/imgfeed/imgfeed/internal/image/resample"
@@ -376,6 +377,7 @@ func TestVerdictWhileReadsAreUnderWay(t *testing.T) {
 		if _, err := s.Next(t.Context()); err != nil {
 			t.Fatal(err)
 		}
+		synctest.Wait() // the second worker may wake after the first has made both samples
 		if c := pool.Counters(); c.Read < 18*time.Second || c.Read > 20*time.Second {
 			t.Errorf("after the reads: counters %+v", c)
 		}
