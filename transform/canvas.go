@@ -71,13 +71,16 @@ func (c *canvas) cropFilled(r image.Rectangle, fill Fill) error {
 	if c.log != nil && c.targets == nil {
 		c.log.crop(r, w, h, fill)
 	}
-	if c.step.flip || outside && c.step.fill != fill && c.step.keep != c.step.visible { // r counts from the flipped image's left edge
+	if outside && c.step.fill != fill && c.step.keep != c.step.visible { // r counts from the flipped image's left edge
 		if err := c.render(); err != nil {
 			return err
 		}
 	}
 	if c.params.setCrop(r); outside {
 		c.step.fill = fill
+	}
+	if c.step.flip { // r counts from the flipped image's left edge
+		r.Min.X, r.Max.X = w-r.Max.X, w-r.Min.X
 	}
 	c.step.crop(r)
 	return nil
@@ -259,7 +262,7 @@ func (s *step) needs() (inside, need image.Rectangle) {
 
 func (s *step) resizes() bool { return s.width != s.box.Dx() || s.height != s.box.Dy() }
 
-// crop narrows the step to r, in pixels of the image that it makes so far. It is not for a step that flips.
+// crop narrows the step to r, in pixels of the image that it makes so far, before it is flipped.
 func (s *step) crop(r image.Rectangle) {
 	s.keep = r.Add(s.keep.Min)
 	s.visible = s.visible.Intersect(s.keep)

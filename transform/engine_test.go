@@ -292,13 +292,17 @@ func TestApplyErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		`[{"op":"Resize","size":1024},{"op":"CenterCrop","size":16}]`:                                              "Resize cannot take an image of 1×2000: the result would be 1024×2048000",
 		`[{"op":"Resize","size":400},{"op":"Resize","size":[16,16]}]`:                                              "Resize cannot take an image of 400×800000: it would be kept in memory",
-		`[{"op":"Resize","size":400},{"op":"RandomHorizontalFlip","p":1},{"op":"CenterCrop","size":16}]`:           "CenterCrop cannot take an image of 400×800000",
+		`[{"op":"Resize","size":400},{"op":"RandomInvert","p":1},{"op":"CenterCrop","size":16}]`:                   "RandomInvert cannot take an image of 400×800000",
 		`[{"op":"RandomHorizontalFlip","p":1},{"op":"RandomResizedCrop","size":16},{"op":"RandomCrop","size":17}]`: "RandomCrop cannot take an image of 16×16: the crop is 17×17",
 	} {
 		dst := Output{Pix: make([]byte, 17*17*3)}
 		if _, err := engine.Apply(mustParse(text), dst, long, RNG{}); !errors.As(err, &size) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want a SizeError with %q", text, err, want)
 		}
+	}
+	flipped := mustParse(`[{"op":"Resize","size":400},{"op":"RandomHorizontalFlip","p":1},{"op":"CenterCrop","size":16}]`)
+	if _, err := engine.Apply(flipped, Output{Pix: make([]byte, 16*16*3)}, long, RNG{}); err != nil {
+		t.Errorf("a crop of a flipped image needs no more than the crop: %v", err)
 	}
 	eval := mustParse("eval")
 	if _, err := engine.Apply(eval, resample.Output{Pix: make([]byte, 100)}, src, RNG{}); !errors.Is(err, resample.ErrArgument) {
