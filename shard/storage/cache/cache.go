@@ -50,6 +50,7 @@ type Cache struct {
 	objects   map[string]*object // objects in use, by id
 	last      tally              // as this process has seen it
 	measureAt time.Time          // earliest time to measure the folder and make room
+	settleBy  time.Time          // latest time to do so, if promises settle before that
 	failure   error              // reason of the disk for keeping nothing until then
 	unusable  error              // why an object is not kept
 	opened    time.Time
@@ -245,11 +246,19 @@ func (c *Cache) makeRoom(bytes int64) (room bool) {
 	if c.countLocked(promise); room || time.Now().Before(c.measureAt) {
 		return room
 	}
+	// Bytes that are promised and on the disk already are measured twice. So promises settle first, but those of a killed process never do.
+	if c.last.Promised > 0 && c.settleBy.IsZero() {
+		c.settleBy = time.Now().Add(time.Second)
+	}
+	if c.last.Promised > 0 && time.Now().Before(c.settleBy) {
+		return false
+	}
+	c.settleBy = time.Time{}
 	c.clearLocked(bytes, false)
 	switch c.countLocked(promise); {
 	case room:
 		c.failure = nil
-	case c.last.Promised > 0: // Promised bytes may be on the disk already, and count twice.
+	case c.last.Promised > 0:
 		c.measureAt = time.Now().Add(time.Second)
 	default:
 		c.pauseLocked(nil)

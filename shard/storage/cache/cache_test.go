@@ -466,6 +466,32 @@ func TestCacheLimitOfAll(t *testing.T) {
 	}
 }
 
+// TestCacheSettles asks for room that is not there while bytes of a promise are on the disk already: they count once.
+func TestCacheSettles(t *testing.T) {
+	c, err := Open(t.TempDir(), 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	const bytes = 600 << 10
+	if !c.makeRoom(bytes) {
+		t.Fatal("an empty cache has no room")
+	}
+	if err := os.WriteFile(c.path("0123"), make([]byte, bytes), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if c.makeRoom(bytes) {
+		t.Error("there is room for more than the limit")
+	}
+	c.settle(bytes, bytes)
+	if used, _, _ := c.Status(); used != c.Used() {
+		t.Errorf("%d bytes are kept, %d are said to be", c.Used(), used)
+	}
+	if !c.makeRoom(300 << 10) {
+		t.Error("the room that is left is not given")
+	}
+}
+
 // TestCacheSmallRecords reads records shorter than a range of their own may be: each request brings a block of them, and the next epochs none.
 func TestCacheSmallRecords(t *testing.T) {
 	const records, length = 800, 100
