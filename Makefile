@@ -11,6 +11,8 @@ DOCKER ?= docker
 # on fetches. With another release or without the experiment everything works, more slowly.
 export CGO_ENABLED  := 0
 export GOEXPERIMENT ?= simd
+# All that Go compiles here is compiled once, for the programs and for the tests.
+export GOFLAGS      := $(filter-out -trimpath,$(GOFLAGS)) -trimpath
 export GOTOOLCHAIN  ?= $(shell sed -n 's/^toolchain //p' go.mod)
 # What must still build, without the kernels: the release before, and when there is one the release after.
 OTHER_TOOLCHAINS    ?= go1.26.11
@@ -54,7 +56,7 @@ help: ## this list
 build: $(BIN) ## bin/imgfeed, a static binary, and bin/imgshard, a link to it
 
 bin/imgfeed: FORCE
-	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./cmd/imgfeed
+	$(GO) build -ldflags '$(LDFLAGS)' -o $@ ./cmd/imgfeed
 
 bin/imgshard: bin/imgfeed
 	ln -sf imgfeed $@
@@ -99,11 +101,12 @@ nightly: published ## what no single change needs: test-all, then soak, fuzz, te
 	@$(PART_RUN) 1 $(NIGHTLY) -- $(PART_MAKE) MINUTES=$(or $(NIGHTLY_MINUTES),30) T=$(or $(NIGHTLY_T),60s)
 
 # Some compare with Pillow and torchvision: they take the environment's Python. The second run, of all, watches the pointers of the
-# packages that use unsafe: one that leaves its allocation ends the test.
+# packages that use unsafe: one that leaves its allocation ends the test. `check` runs vet, and a test needs no symbols.
+GO_TEST  := $(GO) test -vet=off -ldflags=-w
 test-go: $(READY)
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(GO) run $(GOTESTSUM) --format standard-quiet --hide-summary skipped \
-	  --junitfile $(REPORTS)/go.xml --raw-command -- $(GO) test -json $(GO_ONLY) ./...
-	$(if $(GO_ONLY),,$(GO) test -short -gcflags=-d=checkptr=1 $(WATCHED))
+	  --junitfile $(REPORTS)/go.xml --raw-command -- $(GO_TEST) -json $(GO_ONLY) ./...
+	$(if $(GO_ONLY),,$(GO_TEST) -short -gcflags=-d=checkptr=1 $(WATCHED))
 	cd bench/cold/slowfs && $(GO) test .
 
 torch: $(READY)
@@ -160,14 +163,14 @@ test-impostors: build $(READY) ## the tests that use other programs, beside prog
 # Left out is TestGolden: it packs and serves at every kernel level, each in a process of its own, which takes minutes there, and starts no
 # goroutines that other tests do not.
 test-race: ## all that has a mutex, or uses it, under the race detector, which needs a C compiler
-	CGO_ENABLED=1 $(GO) test -race -short -skip '^TestGolden$$' ./server/... ./loader/... ./shard ./shard/storage/... ./shard/pack/... ./cmd/...
+	CGO_ENABLED=1 $(GO_TEST) -race -short -skip '^TestGolden$$' ./server/... ./loader/... ./shard ./shard/storage/... ./shard/pack/... ./cmd/...
 
 # All that runs on NEON, bit for bit. Left out are mapped files that are cut short: qemu does not say where one was read past its end;
 # and statistics of draws, which take minutes there and have no kernels.
 QEMU ?= $(firstword $(shell command -v qemu-aarch64-static) $(shell command -v qemu-aarch64))
 test-arm64: ## the kernels for arm64 and what uses them, shortened, under qemu-user: about two minutes of CPU time
 	@if test -n "$(QEMU)"; then \
-	  GOARCH=arm64 $(GO) test -short -timeout 20m -exec $(QEMU) -skip '^Test(FileCutShort|MappedEntriesCutShort|PolicyDraws|MixDraws|RandAugmentDraws|TrivialAugmentWideDraws|Probabilities)' ./internal/kernel ./internal/lanes/... $(WATCHED); \
+	  GOARCH=arm64 $(GO_TEST) -short -timeout 20m -exec $(QEMU) -skip '^Test(FileCutShort|MappedEntriesCutShort|PolicyDraws|MixDraws|RandAugmentDraws|TrivialAugmentWideDraws|Probabilities)' ./internal/kernel ./internal/lanes/... $(WATCHED); \
 	else echo "test-arm64: skipped: needs qemu-user: apt install qemu-user-static"; fi
 
 test-photographs: ## every operation, policy and preset of the images in PHOTOGRAPHS=, DRAWS=20 draws each, beside torchvision on TORCH_PYTHON's Pillow; takes hours
