@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 from conftest import imgshard
-
-from programs.test_detection_data import coco  # noqa: F401 - it is a fixture.
+from test_detection_data import coco  # noqa: F401 - it is a fixture.
 
 pytest.importorskip("torch", minversion="2.0")
 pytest.importorskip("transformers")
