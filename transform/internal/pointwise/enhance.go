@@ -25,21 +25,20 @@ func (a *Adjuster) Brightness(dst, src []byte, factor float64) {
 // Contrast is ImageEnhance.Contrast. Its degenerate image has the mean of the image's luma everywhere.
 func (a *Adjuster) Contrast(dst, src []byte, factor float64) {
 	if len(src) >= 3 {
-		a.blendAll(dst, src, a.meanLuma(src), float32(factor))
+		a.blendAll(dst, src, byte(float64(a.sumGray(src, pillow))/float64(len(src)/3)+0.5), float32(factor))
 	}
 }
 
-func (a *Adjuster) meanLuma(pix []byte) byte {
-	sum, n := 0, len(pix)/3
+func (a *Adjuster) sumGray(pix []byte, kind int) (sum int) {
 	if a.fast != nil {
 		var done int
-		sum, done = a.fast.sumLuma(pix)
+		sum, done = a.fast.sumGray[kind](pix)
 		pix = pix[done:]
 	}
 	for ; len(pix) >= 3; pix = pix[3:] {
-		sum += int(luma(pix[0], pix[1], pix[2]))
+		sum += int(grays[kind](pix[0], pix[1], pix[2]))
 	}
-	return byte(float64(sum)/float64(n) + 0.5)
+	return sum
 }
 
 // blendAll blends the image with one that has the same byte everywhere.
@@ -47,21 +46,36 @@ func (a *Adjuster) blendAll(dst, src []byte, value byte, factor float32) {
 	for v := range a.tables[0] {
 		a.tables[0][v] = blend(value, byte(v), factor)
 	}
-	if dst = dst[:len(src)]; a.byLine && a.lines[0].fit(&a.tables[0], float64(factor), 1) {
+	a.replaceLine(dst, src, float64(factor))
+}
+
+// replaceLine replaces all bytes by those of the first table, which are probably on a line of that slope.
+func (a *Adjuster) replaceLine(dst, src []byte, slope float64) {
+	if dst = dst[:len(src)]; a.byLine && a.lines[0].fit(&a.tables[0], slope, 1) {
 		dst, src = skip(dst, src, a.fast.line(dst, src, &a.lines[0]))
 	}
 	a.replaceAll(dst, src)
 }
 
 // Saturation is ImageEnhance.Color. Its degenerate image is the gray one.
-func (a *Adjuster) Saturation(dst, src []byte, amount float64) {
-	factor := float32(amount)
+func (a *Adjuster) Saturation(dst, src []byte, factor float64) {
+	a.saturate(dst, src, factor, pillow)
+}
+
+func (a *Adjuster) saturate(dst, src []byte, factor float64, kind int) {
+	a.keepParts(factor)
 	if dst = dst[:len(src)]; a.fast != nil {
-		dst, src = skip(dst, src, a.fast.saturation(dst, src, a.keep(factor)))
+		dst, src = skip(dst, src, a.fast.saturation[kind](dst, src, &a.factors))
 	}
 	for ; len(src) >= 3; dst, src = skip(dst, src, 3) {
-		l := luma(src[0], src[1], src[2])
-		dst[0], dst[1], dst[2] = blend(l, src[0], factor), blend(l, src[1], factor), blend(l, src[2], factor)
+		l := grays[kind](src[0], src[1], src[2])
+		for c, v := range src[:3] {
+			if kind == tensor {
+				dst[c] = a.blended(v, float32(l))
+			} else {
+				dst[c] = blend(l, v, a.factors[0])
+			}
+		}
 	}
 }
 
@@ -74,12 +88,13 @@ func (a *Adjuster) Saturation(dst, src []byte, amount float64) {
 //
 // For a tensor the smooth image is the same. torch adds to the image what is left of the factor to 1, times the difference, and
 // rounds once.
-func (a *Adjuster) Sharpness(dst, src []byte, w, h int, factor float64, tensor bool) {
-	by := float32(factor)
-	if tensor {
-		by = float32(1 - factor)
+func (a *Adjuster) Sharpness(dst, src []byte, w, h int, factor float64, ofTensor bool) {
+	a.keepParts(factor)
+	kind := pillow
+	if ofTensor {
+		kind = tensor
 	}
-	stride, f := 3*w, a.keep(by)
+	stride, by := 3*w, a.factors[kind]
 	fast := a.fast != nil && stride-6 >= a.fast.vector
 	for y := range h {
 		at := y * stride
@@ -90,11 +105,7 @@ func (a *Adjuster) Sharpness(dst, src []byte, w, h int, factor float64, tensor b
 		copy(dst[at:][:3], src[at:])
 		copy(dst[at+stride-3:][:3], src[at+stride-3:])
 		if fast {
-			smooth := a.fast.smooth
-			if tensor {
-				smooth = a.fast.tensorSmooth
-			}
-			smooth(dst, src, at+3, at+stride-3, stride, f)
+			a.fast.smooth[kind](dst, src, at+3, at+stride-3, stride, &a.factors[kind])
 			continue
 		}
 		for i := at + 3; i < at+stride-3; i++ {
@@ -102,7 +113,7 @@ func (a *Adjuster) Sharpness(dst, src []byte, w, h int, factor float64, tensor b
 			for _, k := range [3]int{i - stride, i, i + stride} {
 				sum += int(src[k-3]) + int(src[k]) + int(src[k+3])
 			}
-			if smoothed := (sum + 6) / 13; tensor {
+			if smoothed := (sum + 6) / 13; kind == tensor {
 				dst[i] = byte(min(max(libm.FMA32(float32(smoothed-int(src[i])), by, float32(src[i])), 0), 255))
 			} else {
 				dst[i] = blend(byte(smoothed), src[i], by)
@@ -111,10 +122,10 @@ func (a *Adjuster) Sharpness(dst, src []byte, w, h int, factor float64, tensor b
 	}
 }
 
-// keep stores a factor and returns its address for a kernel: the address of a local variable would allocate it.
-func (a *Adjuster) keep(factor float32) *float32 {
-	a.factor = factor
-	return &a.factor
+// keepParts stores a factor and what is left of 1, which torch computes before it rounds to float32. A kernel takes addresses: that
+// of a local variable would allocate it.
+func (a *Adjuster) keepParts(factor float64) {
+	a.factors = [2]float32{float32(factor), float32(1 - factor)}
 }
 
 // Weighted sums of images in float32, rounded after each step, as numpy and torch compute them.

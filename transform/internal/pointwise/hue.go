@@ -83,12 +83,12 @@ var (
 		}
 		return t
 	}()
-	// channelBySextant has masks for each channel: the sextants where it is the highest, the middle, and the lowest. Hue 255 is
-	// in sextant 6, which equals the first.
+	// channelBySextant has masks for each channel: the sextants where it is the highest, the middle, and the lowest. Sextant 6
+	// is the first again.
 	channelBySextant = func() (t [3][48]byte) {
-		for c, kinds := range [3]string{"0122100", "1001221", "2210012"} {
-			for sextant, kind := range kinds {
-				t[c][16*int(kind-'0')+sextant] = 255
+		for c, kinds := range [3]string{"012210", "100122", "221001"} {
+			for sextant := range 16 {
+				t[c][16*int(kinds[sextant%6]-'0')+sextant] = 255
 			}
 		}
 		return t

@@ -24,9 +24,8 @@ type Adjuster struct {
 	// Arguments of kernels.
 	spread    [3][1024]byte
 	lines     [3]line
-	factor    float32
 	factors   [2]float32
-	sums      [16]uint32 // of lanes
+	turn      turn
 	low, high [192]byte
 }
 
@@ -86,13 +85,24 @@ func (a *Adjuster) replaceAll(dst, src []byte) {
 	}
 }
 
+// The kinds of images whose adjustments differ.
+const (
+	pillow = iota
+	tensor
+)
+
+// grays returns the gray value of a pixel.
+var grays = [2]func(r, g, b byte) byte{luma, tensorLuma}
+
 // Gray is Image.convert("L").convert("RGB"): the channels of every pixel become its luma.
-func (a *Adjuster) Gray(dst, src []byte, _ float64) {
+func (a *Adjuster) Gray(dst, src []byte, _ float64) { a.gray(dst, src, pillow) }
+
+func (a *Adjuster) gray(dst, src []byte, kind int) {
 	if dst = dst[:len(src)]; a.fast != nil {
-		dst, src = skip(dst, src, a.fast.gray(dst, src))
+		dst, src = skip(dst, src, a.fast.gray[kind](dst, src))
 	}
 	for ; len(src) >= 3; dst, src = skip(dst, src, 3) {
-		l := luma(src[0], src[1], src[2])
+		l := grays[kind](src[0], src[1], src[2])
 		dst[0], dst[1], dst[2] = l, l, l
 	}
 }

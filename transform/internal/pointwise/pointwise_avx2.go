@@ -11,10 +11,12 @@ import (
 
 func init() {
 	byLevel[kernel.AVX2] = &kernels{
-		invert: invertAVX2, gray: grayAVX2, sumLuma: sumLumaAVX2, saturation: saturationAVX2, hue: hueAVX2, smooth: smoothAVX2[ofPillow],
-		extremes: extremesAVX2, fill: FillTable, replace: replaceAVX2, table: tableAVX2, line: lineAVX2, lines: linesAVX2,
-		vector: vectorAVX2, tensorGray: tensorAVX2[toGray], tensorSaturation: tensorAVX2[toSaturation], tensorHue: tensorAVX2[toHue],
-		sumTensorGray: sumTensorGrayAVX2, tensorSmooth: smoothAVX2[ofTensor],
+		vector: vectorAVX2, invert: invertAVX2, hue: hueAVX2, tensorHue: tensorHueAVX2,
+		gray:       [...]func(_, _ []byte) int{grayAVX2[ofPillow], grayAVX2[ofTensor]},
+		sumGray:    [...]func([]byte) (int, int){sumGrayAVX2[ofPillow], sumGrayAVX2[ofTensor]},
+		saturation: [...]func(_, _ []byte, _ *[2]float32) int{saturationAVX2[ofPillow], saturationAVX2[ofTensor]},
+		smooth:     [...]func(_, _ []byte, _, _, _ int, _ *float32){smoothAVX2[ofPillow], smoothAVX2[ofTensor]},
+		extremes:   extremesAVX2, fill: FillTable, replace: replaceAVX2, table: tableAVX2, line: lineAVX2, lines: linesAVX2,
 	}
 }
 
@@ -55,21 +57,25 @@ func lumaWordsAVX2(r, g, b Words, half Dwords) Words {
 // The compiler inlines functions of vectors up to a size that the luma or the blend of a whole vector would exceed. So loops
 // call them for halves: even bytes, and odd bytes.
 
-func grayAVX2(dst, src []byte) int {
+func grayAVX2[I ofPillow | ofTensor](dst, src []byte) int {
 	n, half := len(src)/pixelsAVX2*pixelsAVX2, BroadcastDwords(0x8000)
 	for at := 0; at < n; at += pixelsAVX2 {
 		p := unsafe.Pointer(&src[at])
 		v0, v1, v2 := LoadPixels(p)
 		r, g, b := Channel(v0, v1, v2, 0), Channel(v0, v1, v2, 1), Channel(v0, v1, v2, 2)
-		even := lumaWordsAVX2(EvenBytes(r), EvenBytes(g), EvenBytes(b), half)
-		odd := lumaWordsAVX2(OddBytes(r), OddBytes(g), OddBytes(b), half)
+		var even, odd Words
+		if len(*new(I)) == 1 {
+			even, odd = tensorGrayAVX2(EvenBytes(r), EvenBytes(g), EvenBytes(b)), tensorGrayAVX2(OddBytes(r), OddBytes(g), OddBytes(b))
+		} else {
+			even, odd = lumaWordsAVX2(EvenBytes(r), EvenBytes(g), EvenBytes(b), half), lumaWordsAVX2(OddBytes(r), OddBytes(g), OddBytes(b), half)
+		}
 		StoreGray(ToBytes(PairBytes(even, odd)), unsafe.Pointer(&dst[at]))
 	}
 	Leave()
 	return n
 }
 
-func sumLumaAVX2(pix []byte) (sum, n int) {
+func sumGrayAVX2[I ofPillow | ofTensor](pix []byte) (sum, n int) {
 	half := BroadcastDwords(0x8000)
 	n = len(pix) / pixelsAVX2 * pixelsAVX2
 	for at := 0; at < n; {
@@ -77,8 +83,12 @@ func sumLumaAVX2(pix []byte) (sum, n int) {
 		for end := min(at+64*pixelsAVX2, n); at < end; at += pixelsAVX2 { // sums would overflow after more
 			v0, v1, v2 := LoadPixels(unsafe.Pointer(&pix[at]))
 			r, g, b := Channel(v0, v1, v2, 0), Channel(v0, v1, v2, 1), Channel(v0, v1, v2, 2)
-			even := lumaWordsAVX2(EvenBytes(r), EvenBytes(g), EvenBytes(b), half)
-			odd := lumaWordsAVX2(OddBytes(r), OddBytes(g), OddBytes(b), half)
+			var even, odd Words
+			if len(*new(I)) == 1 {
+				even, odd = tensorGrayAVX2(EvenBytes(r), EvenBytes(g), EvenBytes(b)), tensorGrayAVX2(OddBytes(r), OddBytes(g), OddBytes(b))
+			} else {
+				even, odd = lumaWordsAVX2(EvenBytes(r), EvenBytes(g), EvenBytes(b), half), lumaWordsAVX2(OddBytes(r), OddBytes(g), OddBytes(b), half)
+			}
 			sums = AddBytes(sums, ToBytes(PairBytes(even, odd)))
 		}
 		sum += Total(sums)
@@ -96,10 +106,10 @@ func blendWordsAVX2(a, b Words, factor Floats) Words {
 	return ToByteRange(ShiftNarrow(lo, hi, 0))
 }
 
-// saturationAVX2 works on groups of four pixels, with luma and differences in dwords for the conversion to float.
+// saturationAVX2 works on groups of four pixels, with gray values and differences in dwords for the conversion to float.
 // Storing a group overwrites the beginning of the next, which is already loaded; after the last group these bytes are
 // restored.
-func saturationAVX2(dst, src []byte, factor *float32) int {
+func saturationAVX2[I ofPillow | ofTensor](dst, src []byte, factors *[2]float32) int {
 	n := (len(src) - FoursBytes - FoursRoom) / FoursBytes * FoursBytes
 	if n <= 0 {
 		return 0
@@ -107,17 +117,21 @@ func saturationAVX2(dst, src []byte, factor *float32) int {
 	behind, last := src[n:], dst[n:]
 	// Not by a copy: one of 16 bytes would be SSE.
 	front, back := *(*uint64)(unsafe.Pointer(&behind[0])), *(*uint64)(unsafe.Pointer(&behind[max(FoursRoom, 8)-8]))
-	half, f := BroadcastDwords(0x8000), BroadcastFloat(factor)
+	half, f, rest := BroadcastDwords(0x8000), BroadcastFloat(&factors[0]), BroadcastFloat(&factors[1])
 	v := LoadFours(unsafe.Pointer(&src[0]))
-	gray := grayFoursAVX2(v, half)
+	gray := grayFoursAVX2[I](v, half)
 	for at := 0; at < n; at += FoursBytes {
-		// The next group's luma is computed in this round, because it does not depend on this round's results.
+		// The next group's gray values are computed in this round, because they do not depend on this round's results.
 		next := LoadFours(unsafe.Pointer(&src[at+FoursBytes]))
-		nextGray := grayFoursAVX2(next, half)
-		from := gray.ConvertToFloat32()
-		r := from.Add(FourChannel(v, 0).Sub(gray).ConvertToFloat32().Mul(f)).ConvertToInt32()
-		g := from.Add(FourChannel(v, 1).Sub(gray).ConvertToFloat32().Mul(f)).ConvertToInt32()
-		b := from.Add(FourChannel(v, 2).Sub(gray).ConvertToFloat32().Mul(f)).ConvertToInt32()
+		nextGray := grayFoursAVX2[I](next, half)
+		from, r, g, b := gray.ConvertToFloat32(), FourChannel(v, 0), FourChannel(v, 1), FourChannel(v, 2)
+		if len(*new(I)) == 1 {
+			red, green, blue := r.ConvertToFloat32().Mul(f), g.ConvertToFloat32().Mul(f), b.ConvertToFloat32().Mul(f)
+			r, g, b = from.MulAdd(rest, red).ConvertToInt32(), from.MulAdd(rest, green).ConvertToInt32(), from.MulAdd(rest, blue).ConvertToInt32()
+		} else {
+			red, green, blue := r.Sub(gray).ConvertToFloat32(), g.Sub(gray).ConvertToFloat32(), b.Sub(gray).ConvertToFloat32()
+			r, g, b = from.Add(red.Mul(f)).ConvertToInt32(), from.Add(green.Mul(f)).ConvertToInt32(), from.Add(blue.Mul(f)).ConvertToInt32()
+		}
 		StoreFours(JoinFours(r, g, b), unsafe.Pointer(&dst[at]))
 		v, gray = next, nextGray
 	}
@@ -126,8 +140,11 @@ func saturationAVX2(dst, src []byte, factor *float32) int {
 	return n
 }
 
-// grayFoursAVX2 returns the luma of fours.
-func grayFoursAVX2(v Bytes, half Dwords) Dwords {
+// grayFoursAVX2 returns the gray values of fours.
+func grayFoursAVX2[I ofPillow | ofTensor](v Bytes, half Dwords) Dwords {
+	if len(*new(I)) == 1 {
+		return tensorGrayFoursAVX2(v)
+	}
 	return Dot(FourPairs(v, 0), &redGreenAVX2).Add(Dot(FourPairs(v, 1), &greenBlueAVX2)).Add(half).ShiftAllRight(16)
 }
 

@@ -13,10 +13,12 @@ import (
 
 func init() {
 	byLevel[kernel.AVX512] = &kernels{
-		invert: invertAVX512, gray: grayAVX512, sumLuma: sumLumaAVX512, saturation: saturationAVX512, hue: hueAVX512, smooth: smoothAVX512[ofPillow],
-		extremes: extremesAVX512, fill: FillTable, replace: replaceAVX512, table: tableAVX512, line: lineAVX512, lines: linesAVX512,
-		vector: vectorAVX512, tensorGray: tensorAVX512[toGray], tensorSaturation: tensorAVX512[toSaturation], tensorHue: tensorAVX512[toHue],
-		sumTensorGray: sumTensorGrayAVX512, tensorSmooth: smoothAVX512[ofTensor],
+		vector: vectorAVX512, invert: invertAVX512, hue: hueAVX512, tensorHue: tensorHueAVX512,
+		gray:       [...]func(_, _ []byte) int{grayAVX512[ofPillow], grayAVX512[ofTensor]},
+		sumGray:    [...]func([]byte) (int, int){sumGrayAVX512[ofPillow], sumGrayAVX512[ofTensor]},
+		saturation: [...]func(_, _ []byte, _ *[2]float32) int{saturationAVX512[ofPillow], saturationAVX512[ofTensor]},
+		smooth:     [...]func(_, _ []byte, _, _, _ int, _ *float32){smoothAVX512[ofPillow], smoothAVX512[ofTensor]},
+		extremes:   extremesAVX512, fill: FillTable, replace: replaceAVX512, table: tableAVX512, line: lineAVX512, lines: linesAVX512,
 	}
 }
 
@@ -57,21 +59,25 @@ func lumaWordsAVX512(r, g, b Words, half Dwords) Words {
 // The compiler inlines functions of vectors up to a size that the luma or the blend of a whole vector would exceed. So loops
 // call them for halves: even bytes, and odd bytes.
 
-func grayAVX512(dst, src []byte) int {
+func grayAVX512[I ofPillow | ofTensor](dst, src []byte) int {
 	n, half := len(src)/pixelsAVX512*pixelsAVX512, BroadcastDwords(0x8000)
 	for at := 0; at < n; at += pixelsAVX512 {
 		p := unsafe.Pointer(&src[at])
 		v0, v1, v2 := LoadPixels(p)
 		r, g, b := Channel(v0, v1, v2, 0), Channel(v0, v1, v2, 1), Channel(v0, v1, v2, 2)
-		even := lumaWordsAVX512(EvenBytes(r), EvenBytes(g), EvenBytes(b), half)
-		odd := lumaWordsAVX512(OddBytes(r), OddBytes(g), OddBytes(b), half)
+		var even, odd Words
+		if len(*new(I)) == 1 {
+			even, odd = tensorGrayAVX512(EvenBytes(r), EvenBytes(g), EvenBytes(b)), tensorGrayAVX512(OddBytes(r), OddBytes(g), OddBytes(b))
+		} else {
+			even, odd = lumaWordsAVX512(EvenBytes(r), EvenBytes(g), EvenBytes(b), half), lumaWordsAVX512(OddBytes(r), OddBytes(g), OddBytes(b), half)
+		}
 		StoreGray(ToBytes(PairBytes(even, odd)), unsafe.Pointer(&dst[at]))
 	}
 	Leave()
 	return n
 }
 
-func sumLumaAVX512(pix []byte) (sum, n int) {
+func sumGrayAVX512[I ofPillow | ofTensor](pix []byte) (sum, n int) {
 	half := BroadcastDwords(0x8000)
 	n = len(pix) / pixelsAVX512 * pixelsAVX512
 	for at := 0; at < n; {
@@ -79,8 +85,12 @@ func sumLumaAVX512(pix []byte) (sum, n int) {
 		for end := min(at+64*pixelsAVX512, n); at < end; at += pixelsAVX512 { // sums would overflow after more
 			v0, v1, v2 := LoadPixels(unsafe.Pointer(&pix[at]))
 			r, g, b := Channel(v0, v1, v2, 0), Channel(v0, v1, v2, 1), Channel(v0, v1, v2, 2)
-			even := lumaWordsAVX512(EvenBytes(r), EvenBytes(g), EvenBytes(b), half)
-			odd := lumaWordsAVX512(OddBytes(r), OddBytes(g), OddBytes(b), half)
+			var even, odd Words
+			if len(*new(I)) == 1 {
+				even, odd = tensorGrayAVX512(EvenBytes(r), EvenBytes(g), EvenBytes(b)), tensorGrayAVX512(OddBytes(r), OddBytes(g), OddBytes(b))
+			} else {
+				even, odd = lumaWordsAVX512(EvenBytes(r), EvenBytes(g), EvenBytes(b), half), lumaWordsAVX512(OddBytes(r), OddBytes(g), OddBytes(b), half)
+			}
 			sums = AddBytes(sums, ToBytes(PairBytes(even, odd)))
 		}
 		sum += Total(sums)
@@ -98,10 +108,10 @@ func blendWordsAVX512(a, b Words, factor Floats) Words {
 	return ToByteRange(ShiftNarrow(lo, hi, 0))
 }
 
-// saturationAVX512 works on groups of four pixels, with luma and differences in dwords for the conversion to float.
+// saturationAVX512 works on groups of four pixels, with gray values and differences in dwords for the conversion to float.
 // Storing a group overwrites the beginning of the next, which is already loaded; after the last group these bytes are
 // restored.
-func saturationAVX512(dst, src []byte, factor *float32) int {
+func saturationAVX512[I ofPillow | ofTensor](dst, src []byte, factors *[2]float32) int {
 	n := (len(src) - FoursBytes - FoursRoom) / FoursBytes * FoursBytes
 	if n <= 0 {
 		return 0
@@ -109,17 +119,21 @@ func saturationAVX512(dst, src []byte, factor *float32) int {
 	behind, last := src[n:], dst[n:]
 	// Not by a copy: one of 16 bytes would be SSE.
 	front, back := *(*uint64)(unsafe.Pointer(&behind[0])), *(*uint64)(unsafe.Pointer(&behind[max(FoursRoom, 8)-8]))
-	half, f := BroadcastDwords(0x8000), BroadcastFloat(factor)
+	half, f, rest := BroadcastDwords(0x8000), BroadcastFloat(&factors[0]), BroadcastFloat(&factors[1])
 	v := LoadFours(unsafe.Pointer(&src[0]))
-	gray := grayFoursAVX512(v, half)
+	gray := grayFoursAVX512[I](v, half)
 	for at := 0; at < n; at += FoursBytes {
-		// The next group's luma is computed in this round, because it does not depend on this round's results.
+		// The next group's gray values are computed in this round, because they do not depend on this round's results.
 		next := LoadFours(unsafe.Pointer(&src[at+FoursBytes]))
-		nextGray := grayFoursAVX512(next, half)
-		from := gray.ConvertToFloat32()
-		r := from.Add(FourChannel(v, 0).Sub(gray).ConvertToFloat32().Mul(f)).ConvertToInt32()
-		g := from.Add(FourChannel(v, 1).Sub(gray).ConvertToFloat32().Mul(f)).ConvertToInt32()
-		b := from.Add(FourChannel(v, 2).Sub(gray).ConvertToFloat32().Mul(f)).ConvertToInt32()
+		nextGray := grayFoursAVX512[I](next, half)
+		from, r, g, b := gray.ConvertToFloat32(), FourChannel(v, 0), FourChannel(v, 1), FourChannel(v, 2)
+		if len(*new(I)) == 1 {
+			red, green, blue := r.ConvertToFloat32().Mul(f), g.ConvertToFloat32().Mul(f), b.ConvertToFloat32().Mul(f)
+			r, g, b = from.MulAdd(rest, red).ConvertToInt32(), from.MulAdd(rest, green).ConvertToInt32(), from.MulAdd(rest, blue).ConvertToInt32()
+		} else {
+			red, green, blue := r.Sub(gray).ConvertToFloat32(), g.Sub(gray).ConvertToFloat32(), b.Sub(gray).ConvertToFloat32()
+			r, g, b = from.Add(red.Mul(f)).ConvertToInt32(), from.Add(green.Mul(f)).ConvertToInt32(), from.Add(blue.Mul(f)).ConvertToInt32()
+		}
 		StoreFours(JoinFours(r, g, b), unsafe.Pointer(&dst[at]))
 		v, gray = next, nextGray
 	}
@@ -128,8 +142,11 @@ func saturationAVX512(dst, src []byte, factor *float32) int {
 	return n
 }
 
-// grayFoursAVX512 returns the luma of fours.
-func grayFoursAVX512(v Bytes, half Dwords) Dwords {
+// grayFoursAVX512 returns the gray values of fours.
+func grayFoursAVX512[I ofPillow | ofTensor](v Bytes, half Dwords) Dwords {
+	if len(*new(I)) == 1 {
+		return tensorGrayFoursAVX512(v)
+	}
 	return Dot(FourPairs(v, 0), &redGreenAVX512).Add(Dot(FourPairs(v, 1), &greenBlueAVX512)).Add(half).ShiftAllRight(16)
 }
 

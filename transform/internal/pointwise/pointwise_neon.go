@@ -13,10 +13,12 @@ import (
 
 func init() {
 	byLevel[kernel.NEON] = &kernels{
-		invert: invertNEON, gray: grayNEON, sumLuma: sumLumaNEON, saturation: saturationNEON, hue: hueNEON, smooth: smoothNEON[ofPillow],
-		extremes: extremesNEON, fill: FillTable, replace: replaceNEON, table: tableNEON, line: lineNEON, lines: linesNEON,
-		vector: vectorNEON, tensorGray: tensorNEON[toGray], tensorSaturation: tensorNEON[toSaturation], tensorHue: tensorNEON[toHue],
-		sumTensorGray: sumTensorGrayNEON, tensorSmooth: smoothNEON[ofTensor],
+		vector: vectorNEON, invert: invertNEON, hue: hueNEON, tensorHue: tensorHueNEON,
+		gray:       [...]func(_, _ []byte) int{grayNEON[ofPillow], grayNEON[ofTensor]},
+		sumGray:    [...]func([]byte) (int, int){sumGrayNEON[ofPillow], sumGrayNEON[ofTensor]},
+		saturation: [...]func(_, _ []byte, _ *[2]float32) int{saturationNEON[ofPillow], saturationNEON[ofTensor]},
+		smooth:     [...]func(_, _ []byte, _, _, _ int, _ *float32){smoothNEON[ofPillow], smoothNEON[ofTensor]},
+		extremes:   extremesNEON, fill: FillTable, replace: replaceNEON, table: tableNEON, line: lineNEON, lines: linesNEON,
 	}
 }
 
@@ -57,21 +59,25 @@ func lumaWordsNEON(r, g, b Words, half Dwords) Words {
 // The compiler inlines functions of vectors up to a size that the luma or the blend of a whole vector would exceed. So loops
 // call them for halves: even bytes, and odd bytes.
 
-func grayNEON(dst, src []byte) int {
+func grayNEON[I ofPillow | ofTensor](dst, src []byte) int {
 	n, half := len(src)/pixelsNEON*pixelsNEON, BroadcastDwords(0x8000)
 	for at := 0; at < n; at += pixelsNEON {
 		p := unsafe.Pointer(&src[at])
 		v0, v1, v2 := LoadPixels(p)
 		r, g, b := Channel(v0, v1, v2, 0), Channel(v0, v1, v2, 1), Channel(v0, v1, v2, 2)
-		even := lumaWordsNEON(EvenBytes(r), EvenBytes(g), EvenBytes(b), half)
-		odd := lumaWordsNEON(OddBytes(r), OddBytes(g), OddBytes(b), half)
+		var even, odd Words
+		if len(*new(I)) == 1 {
+			even, odd = tensorGrayNEON(EvenBytes(r), EvenBytes(g), EvenBytes(b)), tensorGrayNEON(OddBytes(r), OddBytes(g), OddBytes(b))
+		} else {
+			even, odd = lumaWordsNEON(EvenBytes(r), EvenBytes(g), EvenBytes(b), half), lumaWordsNEON(OddBytes(r), OddBytes(g), OddBytes(b), half)
+		}
 		StoreGray(ToBytes(PairBytes(even, odd)), unsafe.Pointer(&dst[at]))
 	}
 	Leave()
 	return n
 }
 
-func sumLumaNEON(pix []byte) (sum, n int) {
+func sumGrayNEON[I ofPillow | ofTensor](pix []byte) (sum, n int) {
 	half := BroadcastDwords(0x8000)
 	n = len(pix) / pixelsNEON * pixelsNEON
 	for at := 0; at < n; {
@@ -79,8 +85,12 @@ func sumLumaNEON(pix []byte) (sum, n int) {
 		for end := min(at+64*pixelsNEON, n); at < end; at += pixelsNEON { // sums would overflow after more
 			v0, v1, v2 := LoadPixels(unsafe.Pointer(&pix[at]))
 			r, g, b := Channel(v0, v1, v2, 0), Channel(v0, v1, v2, 1), Channel(v0, v1, v2, 2)
-			even := lumaWordsNEON(EvenBytes(r), EvenBytes(g), EvenBytes(b), half)
-			odd := lumaWordsNEON(OddBytes(r), OddBytes(g), OddBytes(b), half)
+			var even, odd Words
+			if len(*new(I)) == 1 {
+				even, odd = tensorGrayNEON(EvenBytes(r), EvenBytes(g), EvenBytes(b)), tensorGrayNEON(OddBytes(r), OddBytes(g), OddBytes(b))
+			} else {
+				even, odd = lumaWordsNEON(EvenBytes(r), EvenBytes(g), EvenBytes(b), half), lumaWordsNEON(OddBytes(r), OddBytes(g), OddBytes(b), half)
+			}
 			sums = AddBytes(sums, ToBytes(PairBytes(even, odd)))
 		}
 		sum += Total(sums)
@@ -98,10 +108,10 @@ func blendWordsNEON(a, b Words, factor Floats) Words {
 	return ToByteRange(ShiftNarrow(lo, hi, 0))
 }
 
-// saturationNEON works on groups of four pixels, with luma and differences in dwords for the conversion to float.
+// saturationNEON works on groups of four pixels, with gray values and differences in dwords for the conversion to float.
 // Storing a group overwrites the beginning of the next, which is already loaded; after the last group these bytes are
 // restored.
-func saturationNEON(dst, src []byte, factor *float32) int {
+func saturationNEON[I ofPillow | ofTensor](dst, src []byte, factors *[2]float32) int {
 	n := (len(src) - FoursBytes - FoursRoom) / FoursBytes * FoursBytes
 	if n <= 0 {
 		return 0
@@ -109,17 +119,21 @@ func saturationNEON(dst, src []byte, factor *float32) int {
 	behind, last := src[n:], dst[n:]
 	// Not by a copy: one of 16 bytes would be SSE.
 	front, back := *(*uint64)(unsafe.Pointer(&behind[0])), *(*uint64)(unsafe.Pointer(&behind[max(FoursRoom, 8)-8]))
-	half, f := BroadcastDwords(0x8000), BroadcastFloat(factor)
+	half, f, rest := BroadcastDwords(0x8000), BroadcastFloat(&factors[0]), BroadcastFloat(&factors[1])
 	v := LoadFours(unsafe.Pointer(&src[0]))
-	gray := grayFoursNEON(v, half)
+	gray := grayFoursNEON[I](v, half)
 	for at := 0; at < n; at += FoursBytes {
-		// The next group's luma is computed in this round, because it does not depend on this round's results.
+		// The next group's gray values are computed in this round, because they do not depend on this round's results.
 		next := LoadFours(unsafe.Pointer(&src[at+FoursBytes]))
-		nextGray := grayFoursNEON(next, half)
-		from := gray.ConvertToFloat32()
-		r := from.Add(FourChannel(v, 0).Sub(gray).ConvertToFloat32().Mul(f)).ConvertToInt32()
-		g := from.Add(FourChannel(v, 1).Sub(gray).ConvertToFloat32().Mul(f)).ConvertToInt32()
-		b := from.Add(FourChannel(v, 2).Sub(gray).ConvertToFloat32().Mul(f)).ConvertToInt32()
+		nextGray := grayFoursNEON[I](next, half)
+		from, r, g, b := gray.ConvertToFloat32(), FourChannel(v, 0), FourChannel(v, 1), FourChannel(v, 2)
+		if len(*new(I)) == 1 {
+			red, green, blue := r.ConvertToFloat32().Mul(f), g.ConvertToFloat32().Mul(f), b.ConvertToFloat32().Mul(f)
+			r, g, b = from.MulAdd(rest, red).ConvertToInt32(), from.MulAdd(rest, green).ConvertToInt32(), from.MulAdd(rest, blue).ConvertToInt32()
+		} else {
+			red, green, blue := r.Sub(gray).ConvertToFloat32(), g.Sub(gray).ConvertToFloat32(), b.Sub(gray).ConvertToFloat32()
+			r, g, b = from.Add(red.Mul(f)).ConvertToInt32(), from.Add(green.Mul(f)).ConvertToInt32(), from.Add(blue.Mul(f)).ConvertToInt32()
+		}
 		StoreFours(JoinFours(r, g, b), unsafe.Pointer(&dst[at]))
 		v, gray = next, nextGray
 	}
@@ -128,8 +142,11 @@ func saturationNEON(dst, src []byte, factor *float32) int {
 	return n
 }
 
-// grayFoursNEON returns the luma of fours.
-func grayFoursNEON(v Bytes, half Dwords) Dwords {
+// grayFoursNEON returns the gray values of fours.
+func grayFoursNEON[I ofPillow | ofTensor](v Bytes, half Dwords) Dwords {
+	if len(*new(I)) == 1 {
+		return tensorGrayFoursNEON(v)
+	}
 	return Dot(FourPairs(v, 0), &redGreenNEON).Add(Dot(FourPairs(v, 1), &greenBlueNEON)).Add(half).ShiftAllRight(16)
 }
 

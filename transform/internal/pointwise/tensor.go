@@ -1,19 +1,16 @@
 package pointwise
 
-import "github.com/imgfeed/imgfeed/internal/libm"
+import (
+	"math"
+
+	"github.com/imgfeed/imgfeed/internal/libm"
+)
 
 // Adjustments of tensors: those whose bits in torchvision.transforms.v2 are others for uint8 tensors than for images of Pillow.
 // They are torch's float32 arithmetic on a CPU with AVX2, where adding a multiple is fused: it rounds once. Invert, Posterize,
 // Solarize, Brightness and Equalize are the same for both.
 
-// The adjustments that have kernels of the same text, as types: the compiler treats a type's length as a constant.
-type (
-	toGray       = [0]struct{}
-	toSaturation = [1]struct{}
-	toHue        = [2]struct{}
-)
-
-// Of kernels for images of Pillow and for tensors.
+// The kinds of images as types, for kernels with the same text: the compiler treats a type's length as a constant.
 type (
 	ofPillow = [0]struct{}
 	ofTensor = [1]struct{}
@@ -22,27 +19,14 @@ type (
 // grayWeights are torchvision's weights of red, green and blue.
 var grayWeights = [3][16]float32{constant(0.2989), constant(0.587), constant(0.114)}
 
-// grayOf is torchvision's rgb_to_grayscale, rounded down.
-func grayOf(r, g, b byte) byte {
+// tensorLuma is torchvision's rgb_to_grayscale, rounded down.
+func tensorLuma(r, g, b byte) byte {
 	red := float32(float32(r) * grayWeights[0][0])
 	return byte(libm.FMA32(float32(b), grayWeights[2][0], libm.FMA32(float32(g), grayWeights[1][0], red)))
 }
 
 // TensorGray is rgb_to_grayscale with three channels.
-func (a *Adjuster) TensorGray(dst, src []byte, _ float64) {
-	if dst = dst[:len(src)]; a.fast != nil {
-		dst, src = skip(dst, src, a.fast.tensorGray(dst, src, &a.factors))
-	}
-	for ; len(src) >= 3; dst, src = skip(dst, src, 3) {
-		l := grayOf(src[0], src[1], src[2])
-		dst[0], dst[1], dst[2] = l, l, l
-	}
-}
-
-// keepParts stores a factor and what is left of 1, which torch computes before it rounds to float32.
-func (a *Adjuster) keepParts(factor float64) {
-	a.factors = [2]float32{float32(factor), float32(1 - factor)}
-}
+func (a *Adjuster) TensorGray(dst, src []byte, _ float64) { a.gray(dst, src, tensor) }
 
 // blended is torchvision's _blend of a byte and another value: v·factor + other·(1 − factor).
 func (a *Adjuster) blended(v byte, other float32) byte {
@@ -51,14 +35,7 @@ func (a *Adjuster) blended(v byte, other float32) byte {
 
 // TensorSaturation is adjust_saturation: a blend with the gray image.
 func (a *Adjuster) TensorSaturation(dst, src []byte, factor float64) {
-	a.keepParts(factor)
-	if dst = dst[:len(src)]; a.fast != nil {
-		dst, src = skip(dst, src, a.fast.tensorSaturation(dst, src, &a.factors))
-	}
-	for ; len(src) >= 3; dst, src = skip(dst, src, 3) {
-		l := float32(grayOf(src[0], src[1], src[2]))
-		dst[0], dst[1], dst[2] = a.blended(src[0], l), a.blended(src[1], l), a.blended(src[2], l)
-	}
+	a.saturate(dst, src, factor, tensor)
 }
 
 // TensorContrast is adjust_contrast: a blend with the mean of the gray image. torch sums in float32, which is exact up to 2²⁴ in
@@ -68,21 +45,11 @@ func (a *Adjuster) TensorContrast(dst, src []byte, factor float64) {
 		return
 	}
 	a.keepParts(factor)
-	sum, done := 0, 0
-	if a.fast != nil {
-		done = a.fast.sumTensorGray(src, &a.sums)
-		for _, one := range a.sums {
-			sum += int(one)
-		}
-	}
-	for at := done; at+3 <= len(src); at += 3 {
-		sum += int(grayOf(src[at], src[at+1], src[at+2]))
-	}
-	mean := float32(sum) / float32(len(src)/3)
+	mean := float32(a.sumGray(src, tensor)) / float32(len(src)/3)
 	for v := range a.tables[0] {
 		a.tables[0][v] = a.blended(byte(v), mean)
 	}
-	a.replaceAll(dst, src)
+	a.replaceLine(dst, src, factor)
 }
 
 // TensorAutocontrast is autocontrast.
@@ -103,27 +70,71 @@ func spreadTensor(table *[256]byte, low, high int) float64 {
 
 // TensorHue is adjust_hue, with float32 between 0 and 1.
 func (a *Adjuster) TensorHue(dst, src []byte, shift float64) {
-	a.factors[0] = float32(shift)
-	if dst = dst[:len(src)]; a.fast != nil {
-		dst, src = skip(dst, src, a.fast.tensorHue(dst, src, &a.factors))
+	by := float32(shift)
+	a.turn.start(float64(by))
+	dst = dst[:len(src)]
+	for a.fast != nil {
+		n := a.fast.tensorHue(dst, src, &a.turn)
+		if n == 0 {
+			break
+		}
+		last := dst[n-3*a.fast.vector:]
+		for i, near := range a.turn.near[:a.fast.vector] {
+			if pixel := a.turn.before[3*i:]; near != 0 {
+				last[3*i], last[3*i+1], last[3*i+2] = shiftHue(pixel[0], pixel[1], pixel[2], by)
+			}
+		}
+		dst, src = skip(dst, src, n)
 	}
 	for ; len(src) >= 3; dst, src = skip(dst, src, 3) {
-		dst[0], dst[1], dst[2] = shiftHue(src[0], src[1], src[2], a.factors[0])
+		dst[0], dst[1], dst[2] = shiftHue(src[0], src[1], src[2], by)
 	}
 }
 
-// hueUnits are what a byte is multiplied by at first, and the result before it is rounded down.
-var (
-	hueUnits, hueBytes, sixths                   = constant(1. / 255), constant(255.999), constant(1. / 6)
-	floatOnes, floatTwos, floatFours, floatSixes = constant(1), constant(2), constant(4), constant(6)
+// A turn is the argument of tensorHue's kernels. The highest and the lowest channel of a pixel stay the same. The middle one is a
+// share of the span between them: the part of a sextant that the hue has passed. Times the span, that part is a whole number before
+// the shift, which adds its own part. So nothing is divided. Where the result is near to a whole number, torch's rounding of each
+// step decides, and the kernels leave the pixel to shiftHue.
+type turn struct {
+	first, even byte        // whole sextants of the shift plus one; 255 if their number is even, else 0
+	left        [16]float32 // the negative rest of the shift's last sextant, times turnUnits
+	// Of the last vector: bytes other than 0 for the pixels that are near, and its bytes before.
+	near   [64]byte
+	before [192]byte
+}
+
+// nearest is the distance of near pixels, in parts of 65536. The errors of torch's steps add up to 33 of them, and the kernels' to 3.
+const nearest = 40
+
+// turnUnits is the factor from bytes to torch's results before they are rounded down.
+var turnUnits = constant(255.999 / 255)
+
+// start sets the shift, as a share of a whole turn.
+func (t *turn) start(shift float64) {
+	sextants := 6 * shift
+	if shift < 0 {
+		sextants = 6 * (1 + shift)
+	}
+	whole := math.Floor(sextants)
+	t.first, t.even = byte(whole)+1, byte(whole)&1-1
+	for i := range t.left {
+		t.left[i] = float32((sextants - whole - 1) * (255.999 / 255))
+	}
+}
+
+// What torch multiplies a byte by at first, and the result before it rounds that down.
+const (
+	hueUnit float32 = 1. / 255
+	hueByte float32 = 255.999
+	sixth   float32 = 1. / 6
 )
 
 // shiftHue rounds every product by itself: without the conversions the compiler may fuse one with the sum after it.
 func shiftHue(red, green, blue byte, shift float32) (_, _, _ byte) {
-	r, g, b := float32(float32(red)*hueUnits[0]), float32(float32(green)*hueUnits[0]), float32(float32(blue)*hueUnits[0])
+	r, g, b := float32(float32(red)*hueUnit), float32(float32(green)*hueUnit), float32(float32(blue)*hueUnit)
 	high, low := max(r, g, b), min(r, g, b)
 	if high == low {
-		v := byte(high * hueBytes[0])
+		v := byte(high * hueByte)
 		return v, v, v
 	}
 	span := high - low
@@ -137,7 +148,7 @@ func shiftHue(red, green, blue byte, shift float32) (_, _, _ byte) {
 	default:
 		hue = (high-g)/span + 4 - (high-r)/span
 	}
-	if hue = float32(hue*sixths[0]) + 1; hue >= 1 {
+	if hue = float32(hue*sixth) + 1; hue >= 1 {
 		hue--
 	}
 	if hue += shift; hue >= 1 {
@@ -149,8 +160,8 @@ func shiftHue(red, green, blue byte, shift float32) (_, _, _ byte) {
 	sextant := int(hue)
 	part := float32(saturation * (hue - float32(sextant)))
 	rest := 1 - saturation
-	v, p := byte(high*hueBytes[0]), byte(float32(rest*high)*hueBytes[0])
-	q, t := byte(float32((1-part)*high)*hueBytes[0]), byte(float32((part+rest)*high)*hueBytes[0])
+	v, p := byte(high*hueByte), byte(float32(rest*high)*hueByte)
+	q, t := byte(float32((1-part)*high)*hueByte), byte(float32((part+rest)*high)*hueByte)
 	return bySextant(sextant%6, v, p, q, t)
 }
 

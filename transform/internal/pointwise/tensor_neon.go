@@ -19,74 +19,85 @@ func tensorBlendNEON(a, b Words, rest Floats) Words {
 	return ToByteRange(ShiftNarrow(lo, hi, 0))
 }
 
-// Kernels of adjustments of tensors work on groups of four pixels in float32, and have the same text in each.
-
-// grayFloatsNEON returns the gray values of fours, rounded down.
-func grayFloatsNEON(r, g, b Floats) Dwords {
+// tensorGrayNEON is tensorLuma for words.
+func tensorGrayNEON(r, g, b Words) Words {
 	red, green, blue := LoadFloats(unsafe.Pointer(&grayWeights[0])), LoadFloats(unsafe.Pointer(&grayWeights[1])), LoadFloats(unsafe.Pointer(&grayWeights[2]))
+	rLo, rHi := ToDwords(r)
+	gLo, gHi := ToDwords(g)
+	bLo, bHi := ToDwords(b)
+	lo := bLo.ConvertToFloat32().MulAdd(blue, gLo.ConvertToFloat32().MulAdd(green, rLo.ConvertToFloat32().Mul(red)))
+	hi := bHi.ConvertToFloat32().MulAdd(blue, gHi.ConvertToFloat32().MulAdd(green, rHi.ConvertToFloat32().Mul(red)))
+	return ShiftNarrow(lo.ConvertToInt32(), hi.ConvertToInt32(), 0)
+}
+
+// tensorGrayFoursNEON is tensorLuma for fours.
+func tensorGrayFoursNEON(v Bytes) Dwords {
+	red, green, blue := LoadFloats(unsafe.Pointer(&grayWeights[0])), LoadFloats(unsafe.Pointer(&grayWeights[1])), LoadFloats(unsafe.Pointer(&grayWeights[2]))
+	r, g, b := FourChannel(v, 0).ConvertToFloat32(), FourChannel(v, 1).ConvertToFloat32(), FourChannel(v, 2).ConvertToFloat32()
 	return b.MulAdd(blue, g.MulAdd(green, r.Mul(red))).ConvertToInt32()
 }
 
-func sumTensorGrayNEON(pix []byte, to *[16]uint32) (n int) {
-	n = max(0, (len(pix)-FoursBytes-FoursRoom)/FoursBytes*FoursBytes)
-	var sums Dwords
-	for at := 0; at < n; at += FoursBytes {
-		v := LoadFours(unsafe.Pointer(&pix[at]))
-		r, g, b := FourChannel(v, 0).ConvertToFloat32(), FourChannel(v, 1).ConvertToFloat32(), FourChannel(v, 2).ConvertToFloat32()
-		sums = sums.Add(grayFloatsNEON(r, g, b))
+// tensorHueNEON turns hues, and ends after a vector in which some pixels are near: see turn. Odd sextants are those where the middle
+// channel falls from the highest to the lowest. Afterwards the channel is an edge, the lowest or the highest, and its distance.
+func tensorHueNEON(dst, src []byte, t *turn) int {
+	n, one := len(src)/pixelsNEON*pixelsNEON, BroadcastBytes(1)
+	first, even := BroadcastBytes(t.first), BroadcastBytes(t.even)
+	left, unit := LoadFloats(unsafe.Pointer(&t.left)), LoadFloats(unsafe.Pointer(&turnUnits))
+	for at := 0; at < n; {
+		v0, v1, v2 := LoadPixels(unsafe.Pointer(&src[at]))
+		r, g, b := Channel(v0, v1, v2, 0), Channel(v0, v1, v2, 1), Channel(v0, v1, v2, 2)
+		value, low := r.Max(g).Max(b), r.Min(g).Min(b)
+		red, green := r.Equal(value), g.Equal(value)
+		before, after := b.IfElse(red, r.IfElse(green, g)), g.IfElse(red, b.IfElse(green, r))
+		odd := Bytes{}.Sub(before.SubSaturated(after).Min(one))
+		sextant := first.Add(odd).Add(BroadcastBytes(6).IfElse(red, BroadcastBytes(2).IfElse(green, BroadcastBytes(4))))
+		rise, fall, down := after.Sub(low), value.Sub(before), odd.Xor(even)
+		span, passed, edge := value.Sub(low), rise.Xor(rise.Xor(fall).And(odd)), low.Xor(low.Xor(value).And(down))
+		x0, x1 := beyondNEON(EvenBytes(span), EvenBytes(passed), left, unit)
+		x2, x3 := beyondNEON(OddBytes(span), OddBytes(passed), left, unit)
+		e0, e1 := signedNEON(EvenBytes(edge), ToWords(down).ShiftAllLeft(8))
+		e2, e3 := signedNEON(OddBytes(edge), ToWords(down))
+		y0, y1 := turnedNEON(e0, x0, unit), turnedNEON(e1, x1, unit)
+		y2, y3 := turnedNEON(e2, x2, unit), turnedNEON(e3, x3, unit)
+		over := PairBytes(HighBytes(HighWords(FloatBits(x0), FloatBits(x1))), HighBytes(HighWords(FloatBits(x2), FloatBits(x3))))
+		sextant = sextant.Add(Negative(ToBytes(over)))
+		middle := ToBytes(PairBytes(HighWords(y0, y1), HighWords(y2, y3)))
+		near := Negative(ToBytes(PairBytes(nearNEON(y0, y1), nearNEON(y2, y3))))
+		Store(near, unsafe.Pointer(&t.near))
+		if at += pixelsNEON; !IsZero(ToWords(near)) {
+			n = at
+			p, to := unsafe.Pointer(&src[at-pixelsNEON]), unsafe.Pointer(&t.before)
+			Store(Load(p), to)
+			Store(Load(unsafe.Add(p, vectorNEON)), unsafe.Add(to, vectorNEON))
+			Store(Load(unsafe.Add(p, 2*vectorNEON)), unsafe.Add(to, 2*vectorNEON))
+		}
+		r, g = pickNEON(value, middle, low, sextant, 0), pickNEON(value, middle, low, sextant, 1)
+		StoreChannels(r, g, pickNEON(value, middle, low, sextant, 2), unsafe.Pointer(&dst[at-pixelsNEON]))
 	}
-	StoreDwords(sums, unsafe.Pointer(to))
 	Leave()
 	return n
 }
 
-// tensorNEON does the adjustment A. Like saturationNEON it overwrites the beginning of the next group, which is already loaded.
-func tensorNEON[A toGray | toSaturation | toHue](dst, src []byte, factors *[2]float32) int {
-	n := (len(src) - FoursBytes - FoursRoom) / FoursBytes * FoursBytes
-	if n <= 0 {
-		return 0
-	}
-	behind, last := src[n:], dst[n:]
-	front, back := *(*uint64)(unsafe.Pointer(&behind[0])), *(*uint64)(unsafe.Pointer(&behind[max(FoursRoom, 8)-8]))
-	factor, rest := BroadcastFloat(&factors[0]), BroadcastFloat(&factors[1])
-	v := LoadFours(unsafe.Pointer(&src[0]))
-	for at := 0; at < n; at += FoursBytes {
-		next := LoadFours(unsafe.Pointer(&src[at+FoursBytes]))
-		r, g, b := FourChannel(v, 0).ConvertToFloat32(), FourChannel(v, 1).ConvertToFloat32(), FourChannel(v, 2).ConvertToFloat32()
-		if len(*new(A)) == 0 {
-			gray := grayFloatsNEON(r, g, b)
-			StoreFours(JoinFours(gray, gray, gray), unsafe.Pointer(&dst[at]))
-		} else if len(*new(A)) == 1 {
-			gray := grayFloatsNEON(r, g, b).ConvertToFloat32()
-			r, g, b = gray.MulAdd(rest, r.Mul(factor)), gray.MulAdd(rest, g.Mul(factor)), gray.MulAdd(rest, b.Mul(factor))
-			StoreFours(JoinFours(r.ConvertToInt32(), g.ConvertToInt32(), b.ConvertToInt32()), unsafe.Pointer(&dst[at]))
-		} else {
-			one, zero, six := LoadFloats(unsafe.Pointer(&floatOnes)), Floats{}, LoadFloats(unsafe.Pointer(&floatSixes))
-			unit, all := LoadFloats(unsafe.Pointer(&hueUnits)), LoadFloats(unsafe.Pointer(&hueBytes))
-			r, g, b = r.Mul(unit), g.Mul(unit), b.Mul(unit)
-			high, low := r.Max(g).Max(b), r.Min(g).Min(b)
-			span, equal, red, green := high.Sub(low), high.Equal(low), high.Equal(r), high.Equal(g)
-			saturation := span.Div(one.IfElse(equal, high))
-			span = one.IfElse(equal, span)
-			before, after := b.IfElse(red, r.IfElse(green, g)), g.IfElse(red, b.IfElse(green, r))
-			base := zero.IfElse(red, LoadFloats(unsafe.Pointer(&floatTwos)).IfElse(green, LoadFloats(unsafe.Pointer(&floatFours))))
-			hue := high.Sub(before).Div(span).Add(base).Sub(high.Sub(after).Div(span))
-			hue = hue.Mul(LoadFloats(unsafe.Pointer(&sixths))).Add(one)
-			hue = hue.Sub(one.Masked(one.LessEqual(hue))).Add(factor)
-			hue = hue.Sub(one.Masked(one.LessEqual(hue))).Add(one.Masked(hue.Less(zero))).Mul(six)
-			sextant := hue.ConvertToInt32()
-			part, left := saturation.Mul(hue.Sub(sextant.ConvertToFloat32())), one.Sub(saturation)
-			p, q, t := left.Mul(high), one.Sub(part).Mul(high), part.Add(left).Mul(high)
-			is1, is2, is3 := sextant.Equal(BroadcastDwords(1)), sextant.Equal(BroadcastDwords(2)), sextant.Equal(BroadcastDwords(3))
-			is4, is5 := sextant.Equal(BroadcastDwords(4)), sextant.Equal(BroadcastDwords(5))
-			r = q.IfElse(is1, p.IfElse(is2.Or(is3), t.IfElse(is4, high))).Mul(all)
-			g = high.IfElse(is1.Or(is2), q.IfElse(is3, p.IfElse(is4.Or(is5), t))).Mul(all)
-			b = t.IfElse(is2, high.IfElse(is3.Or(is4), q.IfElse(is5, p))).Mul(all)
-			StoreFours(JoinFours(r.ConvertToInt32(), g.ConvertToInt32(), b.ConvertToInt32()), unsafe.Pointer(&dst[at]))
-		}
-		v = next
-	}
-	Leave()
-	*(*uint64)(unsafe.Pointer(&last[0])), *(*uint64)(unsafe.Pointer(&last[max(FoursRoom, 8)-8])) = front, back
-	return n
+// beyondNEON returns how far words pass the end of their sextants: negative numbers where they do not reach it.
+func beyondNEON(span, passed Words, left, unit Floats) (lo, hi Floats) {
+	spanLo, spanHi := Interleave(Words{}, span)
+	passedLo, passedHi := Interleave(Words{}, passed)
+	return ToFloats(spanLo).MulAdd(left, ToFloats(passedLo).Mul(unit)), ToFloats(spanHi).MulAdd(left, ToFloats(passedHi).Mul(unit))
+}
+
+// signedNEON returns the edges, those that are left downwards as negative numbers. Of down the upper bytes count.
+func signedNEON(edge, down Words) (lo, hi Words) {
+	down = down.ShiftAllRight(8)
+	return Interleave(Words{}, edge.Xor(down).Sub(down))
+}
+
+// turnedNEON returns the middle channels, times 65536: as far from the edges as x is from 0.
+func turnedNEON(edge Words, x, unit Floats) Dwords {
+	return ToFloats(edge).MulAdd(unit, x.Abs()).Abs().ConvertToInt32().Max(BroadcastDwords(nearest + 1))
+}
+
+// nearNEON returns bytes as words, negative bytes where the middle channel is near.
+func nearNEON(lo, hi Dwords) Words {
+	low := LowWords(lo, hi)
+	return HighBytes(low.Max(Words{}.Sub(low)).Sub(BroadcastWords(nearest + 1)))
 }
