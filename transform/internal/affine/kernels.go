@@ -130,7 +130,7 @@ func span(first, behind, width int, shows func(x int) bool) (int, int) {
 }
 
 // storePixels stores the lower three bytes of each, and one more behind the last.
-func storePixels(to unsafe.Pointer, pixels []uint64) {
+func storePixels[P uint32 | uint64](to unsafe.Pointer, pixels []P) {
 	for _, pixel := range pixels {
 		*(*uint32)(to) = uint32(pixel)
 		to = unsafe.Add(to, 3)

@@ -29,12 +29,16 @@ func NewTensor(a Matrix, w, h int, bilinear, masked bool) Tensor {
 
 // tensorGroup is what a map of a tensor and its kernels share. Constants are repeated for each element of the largest vector.
 type tensorGroup struct {
-	rows    [6][16]float32
-	half    [2][16]float32 // of the source's sides
-	x, y    [16]float32    // the first pixels' middles, and the row's
-	stride  [16]int32      // bytes of a source row
-	fill    [3][16]float32
-	masked  bool
+	rows   [6][16]float32
+	half   [2][16]float32 // of the source's sides
+	x, y   [16]float32    // the next pixels' middles, and the row's
+	stride [16]int32      // bytes of a source row
+	fill   [3][16]float32
+	midX   float32 // of the result
+	edges  [2]edges
+
+	bilinear, masked bool
+
 	places  *[stretchLen]int32
 	parts   [2][groupLen]float32 // position of x and y between the middles of two pixels
 	corners [4][groupLen]uint32  // the pixels around: R, G, B in the lower bytes
@@ -44,45 +48,77 @@ type tensorGroup struct {
 // MapTensor is [Mapper.Map] for tensors. It maps every pixel that is nowhere near the source's edge by kernels.
 func (m *Mapper) MapTensor(dst, src *imagefile.RGB, t *Tensor, colour [3]byte) {
 	g := &m.tensor
-	g.start(src, t, colour)
-	midX, midY := float32(dst.Width-1)/2, float32(dst.Height-1)/2
-	w, h := float32(src.Width), float32(src.Height)
-	first, behind := 0, dst.Width
+	g.start(dst, src, t, colour)
 	for y := range dst.Height {
-		to, v := m.target(dst, y), float32(y)-midY
-		fill(g.y[:], v)
-		// What maps to a pixel or a whole square of four: both are adjacent, since each step of the arithmetic is monotonic.
-		first, behind = span(first, behind, dst.Width, func(x int) bool {
-			atX, atY := g.position(0, float32(x)-midX), g.position(1, float32(x)-midX)
-			if t.Bilinear {
-				return atX >= 0 && atX < w-1 && atY >= 0 && atY < h-1
-			}
-			atX, atY = roundEven(atX), roundEven(atY)
-			return atX >= 0 && atX < w && atY >= 0 && atY < h
-		})
-		if !t.Bilinear {
-			resample.Paint(to[:3*first], colour)
-			m.nearestTensor(to, src, first, behind, midX)
-			resample.Paint(to[3*behind:], colour)
-		} else {
-			g.edge(to, src, 0, first, midX)
-			m.bilinearTensor(to, src, first, behind, midX)
-			g.edge(to, src, behind, dst.Width, midX)
+		to := m.target(dst, y)
+		fill(g.y[:], float32(y)-float32(dst.Height-1)/2)
+		inner, outer := g.spans(dst.Width)
+		if m.kernels == nil || inner[0] == inner[1] {
+			inner = [2]int{outer[1], outer[1]}
 		}
+		resample.Paint(to[:3*outer[0]], colour)
+		g.edge(to, src, outer[0], inner[0])
+		if inner[0] < inner[1] {
+			m.mapTensor(to, src, inner[0], inner[1])
+		}
+		g.edge(to, src, inner[1], outer[1])
+		resample.Paint(to[3*outer[1]:], colour)
 		settle(dst, y, to)
 	}
 }
 
-func (g *tensorGroup) start(src *imagefile.RGB, t *Tensor, colour [3]byte) {
+// An edges has the positions of a row's first pixel and the next ones along an axis of the source, and bounds of positions.
+type edges struct {
+	origin, down, inverse float64    // position in the middle row, increment per row, and 1 / increment per pixel
+	first, last           [2]float64 // bounds of inner pixels, and of outer ones, in the order of a row's pixels
+}
+
+// start sets what all rows share.
+func (g *tensorGroup) start(dst, src *imagefile.RGB, t *Tensor, colour [3]byte) {
+	g.midX, g.bilinear, g.masked = float32(dst.Width-1)/2, t.Bilinear, t.Masked
+	fill(g.stride[:], int32(3*src.Width))
 	for k := range 3 {
 		fill(g.rows[k][:], t.Rows[0][k])
 		fill(g.rows[3+k][:], t.Rows[1][k])
 		fill(g.fill[k][:], float32(colour[k]))
 	}
-	fill(g.half[0][:], float32(src.Width)/2)
-	fill(g.half[1][:], float32(src.Height)/2)
-	fill(g.stride[:], int32(3*src.Width))
-	g.masked = t.Masked
+	midX, midY := float64(dst.Width-1)/2, float64(dst.Height-1)/2
+	in, out := 0., 1. // from the middle of the source's first pixel inwards, and outwards
+	if !t.Bilinear {
+		in, out = -0.5, 0.5
+	}
+	for i, side := range [2]int{src.Width, src.Height} {
+		half, along, across, term := float64(side)/2, float64(t.Rows[i][0]), float64(t.Rows[i][1]), float64(t.Rows[i][2])
+		fill(g.half[i][:], float32(half))
+		e, end := &g.edges[i], float64(side-1)
+		e.origin, e.down, e.inverse = (term+1-along*midX)*half-0.5, across*half, 1/(along*half)
+		if along == 0 {
+			e.inverse = 1e300 // The products become very large, with the same signs.
+		}
+		// Positions in float32 differ less from these.
+		safe := (math.Abs(along)*midX + math.Abs(across)*midY + math.Abs(term) + 2) * half / (1 << 20)
+		e.first, e.last = [2]float64{in + safe, -out - safe}, [2]float64{end - in - safe, end + out + safe}
+		if along < 0 {
+			e.first, e.last = e.last, e.first
+		}
+	}
+}
+
+// spans returns the pixels of row g.y that show only the source, and those that show it at all. Pixels between both are so near to
+// an edge that numbers in float32 decide.
+func (g *tensorGroup) spans(width int) (inner, outer [2]int) {
+	spans := [2][2]int{{0, width}, {0, width}}
+	for i := range g.edges {
+		e := &g.edges[i]
+		at := e.origin + e.down*float64(g.y[0])
+		for k := range spans {
+			s := &spans[k]
+			end := float64(s[1])
+			s[0] = max(s[0], int(math.Ceil(min(max((e.first[k]-at)*e.inverse, 0), end))))
+			s[1] = max(s[0], int(math.Floor(min(max((e.last[k]-at)*e.inverse, -1), end-1)))+1)
+		}
+	}
+	return spans[0], spans[1]
 }
 
 // position returns the source's column (0) or row (1) at the middle x of a pixel of row g.y: first the grid's value from -1 to 1.
@@ -93,61 +129,44 @@ func (g *tensorGroup) position(i int, x float32) float32 {
 
 func roundEven(x float32) float32 { return float32(math.RoundToEven(float64(x))) }
 
-// nearestTensor copies the pixels from first to behind, which all show the source.
-func (m *Mapper) nearestTensor(to []byte, src *imagefile.RGB, first, behind int, midX float32) {
+// mapTensor makes the pixels from first to behind, which show only the source.
+func (m *Mapper) mapTensor(to []byte, src *imagefile.RGB, first, behind int) {
 	g := &m.tensor
-	for at := first; at < behind && m.kernels != nil; at += stretchLen {
-		n := min(stretchLen, behind-at)
-		g.ramp(at, midX)
-		g.places = &m.group.places
-		m.kernels.tensorPlaces(g, n)
-		m.group.copyPixels(unsafe.Pointer(&to[3*at]), unsafe.Pointer(unsafe.SliceData(src.Pix)), n)
-	}
-	for x := first; x < behind && m.kernels == nil; x++ {
-		column, line := roundEven(g.position(0, float32(x)-midX)), roundEven(g.position(1, float32(x)-midX))
-		copy(to[3*x:][:3], row(src, int(line))[3*int(column):])
-	}
-}
-
-// ramp sets the middles of the first pixels of a vector.
-func (g *tensorGroup) ramp(at int, midX float32) {
 	for i := range g.x {
-		g.x[i] = float32(at+i) - midX
+		g.x[i] = float32(first+i) - g.midX
 	}
-}
-
-// bilinearTensor makes the pixels from first to behind, each of four of the source.
-func (m *Mapper) bilinearTensor(to []byte, src *imagefile.RGB, first, behind int, midX float32) {
-	g := &m.tensor
-	if m.kernels == nil {
-		g.edge(to, src, first, behind, midX)
-		return
+	from, stride, length := unsafe.Pointer(unsafe.SliceData(src.Pix)), 3*src.Width, stretchLen
+	if g.bilinear {
+		length = groupLen
 	}
-	g.places = &m.group.places
-	from, stride := unsafe.Pointer(unsafe.SliceData(src.Pix)), 3*src.Width
-	for at := first; at < behind; at += groupLen {
-		n := min(groupLen, behind-at)
-		g.ramp(at, midX)
+	places := &m.group.places
+	g.places = places
+	for at := first; at < behind; at += length {
+		n, place := min(length, behind-at), unsafe.Pointer(&to[3*at])
+		if !g.bilinear {
+			m.kernels.tensorPlaces(g, n)
+			m.group.copyPixels(place, from, n)
+			continue
+		}
 		m.kernels.tensorSquares(g, n)
-		for i, place := range g.places[:n] {
-			p := unsafe.Add(from, int(place))
-			g.corners[0][i], g.corners[1][i] = *(*uint32)(p), *(*uint32)(unsafe.Add(p, 3))
-			p = unsafe.Add(p, stride)
-			g.corners[2][i], g.corners[3][i] = *(*uint32)(p), *(*uint32)(unsafe.Add(p, 3))
+		for i := range min(n, groupLen) {
+			p := unsafe.Add(from, int(places[i]))
+			above, below := *(*uint64)(p), *(*uint64)(unsafe.Add(p, stride))
+			g.corners[0][i], g.corners[1][i] = uint32(above), uint32(above>>24)
+			g.corners[2][i], g.corners[3][i] = uint32(below), uint32(below>>24)
 		}
 		m.kernels.tensorBilinear(g, n)
-		place := unsafe.Pointer(&to[3*at])
-		for _, pixel := range g.result[:n] {
-			*(*uint32)(place) = pixel // and one byte behind it
-			place = unsafe.Add(place, 3)
-		}
+		storePixels(place, g.result[:n])
 	}
 }
 
-// edge makes the pixels from first to behind, of which some squares may lie outside of the source: those pixels are zero.
-func (g *tensorGroup) edge(to []byte, src *imagefile.RGB, first, behind int, midX float32) {
+// edge makes the pixels from first to behind, of which some may lie outside of the source: those pixels are zero.
+func (g *tensorGroup) edge(to []byte, src *imagefile.RGB, first, behind int) {
 	for x := first; x < behind; x++ {
-		atX, atY := g.position(0, float32(x)-midX), g.position(1, float32(x)-midX)
+		atX, atY := g.position(0, float32(x)-g.midX), g.position(1, float32(x)-g.midX)
+		if !g.bilinear {
+			atX, atY = roundEven(atX), roundEven(atY) // The first pixel's weight is 1.
+		}
 		left, top := float32(math.Floor(float64(atX))), float32(math.Floor(float64(atY)))
 		east, south := atX-left, atY-top
 		west, north := 1-east, 1-south

@@ -19,12 +19,13 @@ func positionAVX2(g *tensorGroup, i int, x, y Floats) Floats {
 func tensorPlacesAVX2(g *tensorGroup, n int) {
 	x, y, step := LoadFloats(unsafe.Pointer(&g.x)), LoadFloats(unsafe.Pointer(&g.y)), LoadFloats(unsafe.Pointer(&floatStepsAVX2))
 	whole, stride, to := LoadFloats(unsafe.Pointer(&wholeFloats)), LoadDwords(unsafe.Pointer(&g.stride)), unsafe.Pointer(g.places)
+	base := stride.Add(BroadcastDwords(3)).Mul(FloatBits(whole)) // of the place that the bits of two zeros lead to
 	for i := 0; i < n; i += 4 * Count {
-		column := positionAVX2(g, 0, x, y).Add(whole).Sub(whole).ConvertToInt32()
-		line := positionAVX2(g, 1, x, y).Add(whole).Sub(whole).ConvertToInt32()
-		StoreDwords(line.Mul(stride).Add(column).Add(column.ShiftAllLeft(1)), to)
+		column, line := FloatBits(positionAVX2(g, 0, x, y).Add(whole)), FloatBits(positionAVX2(g, 1, x, y).Add(whole))
+		StoreDwords(line.Mul(stride).Add(column).Add(column.ShiftAllLeft(1)).Sub(base), to)
 		x, to = x.Add(step), unsafe.Add(to, 16*Count)
 	}
+	StoreFloats(x, unsafe.Pointer(&g.x))
 	Leave()
 }
 
@@ -40,6 +41,7 @@ func tensorSquaresAVX2(g *tensorGroup, n int) {
 		StoreDwords(line.Mul(stride).Add(column).Add(column.ShiftAllLeft(1)), to)
 		x, to = x.Add(step), unsafe.Add(to, 16*Count)
 	}
+	StoreFloats(x, unsafe.Pointer(&g.x))
 	Leave()
 }
 
@@ -63,7 +65,7 @@ func tensorBilinearAVX2(g *tensorGroup, n int) {
 			}
 			whole := LoadFloats(unsafe.Pointer(&wholeFloats))
 			// The bytes from below: R comes down to its place after two more shifts.
-			pixel = pixel.ToBits().ShiftAllRight(8).BitsToInt32().Or(v.Add(whole).Sub(whole).ConvertToInt32().ShiftAllLeft(16))
+			pixel = pixel.ToBits().ShiftAllRight(8).BitsToInt32().Or(FloatBits(v.Add(whole)).ShiftAllLeft(16))
 			a, b = a.ToBits().ShiftAllRight(8).BitsToInt32(), b.ToBits().ShiftAllRight(8).BitsToInt32()
 			c, d = c.ToBits().ShiftAllRight(8).BitsToInt32(), d.ToBits().ShiftAllRight(8).BitsToInt32()
 		}

@@ -21,12 +21,13 @@ func positionAVX512(g *tensorGroup, i int, x, y Floats) Floats {
 func tensorPlacesAVX512(g *tensorGroup, n int) {
 	x, y, step := LoadFloats(unsafe.Pointer(&g.x)), LoadFloats(unsafe.Pointer(&g.y)), LoadFloats(unsafe.Pointer(&floatStepsAVX512))
 	whole, stride, to := LoadFloats(unsafe.Pointer(&wholeFloats)), LoadDwords(unsafe.Pointer(&g.stride)), unsafe.Pointer(g.places)
+	base := stride.Add(BroadcastDwords(3)).Mul(FloatBits(whole)) // of the place that the bits of two zeros lead to
 	for i := 0; i < n; i += 4 * Count {
-		column := positionAVX512(g, 0, x, y).Add(whole).Sub(whole).ConvertToInt32()
-		line := positionAVX512(g, 1, x, y).Add(whole).Sub(whole).ConvertToInt32()
-		StoreDwords(line.Mul(stride).Add(column).Add(column.ShiftAllLeft(1)), to)
+		column, line := FloatBits(positionAVX512(g, 0, x, y).Add(whole)), FloatBits(positionAVX512(g, 1, x, y).Add(whole))
+		StoreDwords(line.Mul(stride).Add(column).Add(column.ShiftAllLeft(1)).Sub(base), to)
 		x, to = x.Add(step), unsafe.Add(to, 16*Count)
 	}
+	StoreFloats(x, unsafe.Pointer(&g.x))
 	Leave()
 }
 
@@ -42,6 +43,7 @@ func tensorSquaresAVX512(g *tensorGroup, n int) {
 		StoreDwords(line.Mul(stride).Add(column).Add(column.ShiftAllLeft(1)), to)
 		x, to = x.Add(step), unsafe.Add(to, 16*Count)
 	}
+	StoreFloats(x, unsafe.Pointer(&g.x))
 	Leave()
 }
 
@@ -65,7 +67,7 @@ func tensorBilinearAVX512(g *tensorGroup, n int) {
 			}
 			whole := LoadFloats(unsafe.Pointer(&wholeFloats))
 			// The bytes from below: R comes down to its place after two more shifts.
-			pixel = pixel.ToBits().ShiftAllRight(8).BitsToInt32().Or(v.Add(whole).Sub(whole).ConvertToInt32().ShiftAllLeft(16))
+			pixel = pixel.ToBits().ShiftAllRight(8).BitsToInt32().Or(FloatBits(v.Add(whole)).ShiftAllLeft(16))
 			a, b = a.ToBits().ShiftAllRight(8).BitsToInt32(), b.ToBits().ShiftAllRight(8).BitsToInt32()
 			c, d = c.ToBits().ShiftAllRight(8).BitsToInt32(), d.ToBits().ShiftAllRight(8).BitsToInt32()
 		}
