@@ -9,16 +9,12 @@ import (
 	"strings"
 )
 
-// An Exception is an operation some of whose bits are not torchvision's.
-type Exception struct {
-	// Op is the operation, and On what it works on.
-	Op string `json:"op"`
-	On string `json:"on"`
-	// Share is the part of the values that differ, and Levels by how much they do at most.
-	Share  float64 `json:"share"`
-	Levels int     `json:"levels"`
-	// Torch are the releases of torch that were compared.
-	Torch string `json:"torch"`
+// An exception is an operation some of whose bits are not torchvision's.
+type exception struct {
+	Op, On string  // the operation, and what it works on
+	Share  float64 // the part of the values that differ
+	Levels int     // by how much they do at most
+	Torch  string  // the releases of torch that were compared
 }
 
 // What operations work on. The last are tensors that torchvision.transforms works on, without v2.
@@ -33,33 +29,26 @@ const (
 //go:embed exceptions.json
 var exceptionsText []byte
 
-var exceptions = func() (all []Exception) {
+var exceptions = func() (all []exception) {
 	if err := json.Unmarshal(exceptionsText, &all); err != nil {
 		panic("transform: exceptions.json: " + err.Error())
 	}
 	return all
 }()
 
-// Exceptions returns those of the transform's operations.
-func (s *Spec) Exceptions() (found []Exception) {
+// Inexact says, in a sentence for the user, which operations have bits that are not always torchvision's; "" if there are none.
+func (s *Spec) Inexact() string {
+	var named []string
 	on := onImages
 	_ = visit(s.ops, &on, func(op Op, on string) error {
 		for _, e := range exceptions {
-			if e.Op == NameOf(op) && e.On == on && !slices.Contains(found, e) {
-				found = append(found, e)
+			text := fmt.Sprintf("%s on %s (%.2g %% of the values, by up to %d)", e.Op, e.On, 100*e.Share, e.Levels)
+			if e.Op == NameOf(op) && e.On == on && !slices.Contains(named, text) {
+				named = append(named, text)
 			}
 		}
 		return nil
 	})
-	return found
-}
-
-// Inexact says, in a sentence for the user, which operations have bits that are not always torchvision's; "" if there are none.
-func (s *Spec) Inexact() string {
-	var named []string
-	for _, e := range s.Exceptions() {
-		named = append(named, fmt.Sprintf("%s on %s (%.2g %% of the values, by up to %d)", e.Op, e.On, 100*e.Share, e.Levels))
-	}
 	if named == nil {
 		return ""
 	}

@@ -127,21 +127,13 @@ var jitters = [4]func(c *canvas, factor float64) error{(*canvas).brightness, (*c
 // adjust changes the image by an adjustment, which takes an amount or ignores it. It has the bits of images of Pillow and of
 // tensors.
 func (c *canvas) adjust(adjustment pointwise.Adjustment, amount float64) error {
-	return c.adjustEither(adjustment, adjustment, amount)
-}
-
-// adjustEither changes the image by one of two adjustments: that of images of Pillow, or that of tensors.
-func (c *canvas) adjustEither(adjustment, tensor pointwise.Adjustment, amount float64) error {
-	if c.tensor {
-		adjustment = tensor
-	}
 	w, h := c.size()
-	params := changeParams{adjustment: adjustment, amount: amount}
+	params := changeParams{adjustment: adjustment, amount: amount, tensor: c.tensor}
 	return c.change(change{work: adjustImage, inPlace: true, width: w, height: h, params: params})
 }
 
 func adjustImage(e *Engine, to, from *imagefile.RGB, params *changeParams) {
-	params.adjustment(e.adjuster, to.Pix, from.Pix, params.amount)
+	params.adjustment(e.adjuster.On(params.tensor), to.Pix, from.Pix, params.amount)
 }
 
 func (c *canvas) invert() error {
@@ -151,12 +143,12 @@ func (c *canvas) invert() error {
 
 func (c *canvas) grayscale() error {
 	c.noteBy("rgb_to_grayscale", "num_output_channels", 3)
-	return c.adjustEither((*pointwise.Adjuster).Gray, (*pointwise.Adjuster).TensorGray, 0)
+	return c.adjust((*pointwise.Adjuster).Gray, 0)
 }
 
 func (c *canvas) autocontrast() error {
 	c.note("autocontrast")
-	return c.adjustEither((*pointwise.Adjuster).Autocontrast, (*pointwise.Adjuster).TensorAutocontrast, 0)
+	return c.adjust((*pointwise.Adjuster).Autocontrast, 0)
 }
 
 func (c *canvas) equalize() error {
@@ -191,14 +183,14 @@ func (c *canvas) solarizeAdd(add int) error {
 }
 
 // enhance blends the image with a degenerate one by an adjustment; factor 1 leaves it unchanged.
-func (c *canvas) enhance(name string, factor float64, adjustment, tensor pointwise.Adjustment) error {
+func (c *canvas) enhance(name string, factor float64, adjustment pointwise.Adjustment) error {
 	if c.log != nil {
 		c.log.add("adjust_"+name, name+"_factor", factor)
 	}
 	if c.same(factor) {
 		return nil
 	}
-	return c.adjustEither(adjustment, tensor, factor)
+	return c.adjust(adjustment, factor)
 }
 
 // same reports whether a blend by a factor changes nothing. Pillow has the factor in float32, and torch what is left of it to 1.
@@ -207,24 +199,24 @@ func (c *canvas) same(factor float64) bool {
 }
 
 func (c *canvas) brightness(factor float64) error {
-	return c.enhance("brightness", factor, (*pointwise.Adjuster).Brightness, (*pointwise.Adjuster).Brightness)
+	return c.enhance("brightness", factor, (*pointwise.Adjuster).Brightness)
 }
 
 func (c *canvas) contrast(factor float64) error {
-	return c.enhance("contrast", factor, (*pointwise.Adjuster).Contrast, (*pointwise.Adjuster).TensorContrast)
+	return c.enhance("contrast", factor, (*pointwise.Adjuster).Contrast)
 }
 
 func (c *canvas) saturation(factor float64) error {
-	return c.enhance("saturation", factor, (*pointwise.Adjuster).Saturation, (*pointwise.Adjuster).TensorSaturation)
+	return c.enhance("saturation", factor, (*pointwise.Adjuster).Saturation)
 }
 
 // hue turns hues by factor, −0.5 to 0.5, of a whole turn. Pillow's conversion there and back shows even at 0.
 func (c *canvas) hue(factor float64) error {
 	c.noteBy("adjust_hue", "hue_factor", factor)
-	if c.tensor {
-		return c.adjust((*pointwise.Adjuster).TensorHue, factor)
+	if !c.tensor {
+		factor = float64(int(float64(factor * 255)))
 	}
-	return c.adjust((*pointwise.Adjuster).Hue, float64(int(float64(factor*255))))
+	return c.adjust((*pointwise.Adjuster).Hue, factor)
 }
 
 func (c *canvas) sharpness(factor float64) error {
@@ -237,5 +229,5 @@ func (c *canvas) sharpness(factor float64) error {
 }
 
 func sharpen(e *Engine, to, from *imagefile.RGB, params *changeParams) {
-	e.adjuster.Sharpness(to.Pix, from.Pix, from.Width, from.Height, params.amount, params.tensor)
+	e.adjuster.On(params.tensor).Sharpness(to.Pix, from.Pix, from.Width, from.Height, params.amount)
 }

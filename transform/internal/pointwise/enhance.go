@@ -17,65 +17,73 @@ func blend(a, b byte, factor float32) byte {
 	return byte(v)
 }
 
-// Brightness is ImageEnhance.Brightness. Its degenerate image is black.
-func (a *Adjuster) Brightness(dst, src []byte, factor float64) {
-	a.blendAll(dst, src, 0, float32(factor))
-}
-
-// Contrast is ImageEnhance.Contrast. Its degenerate image has the mean of the image's luma everywhere.
-func (a *Adjuster) Contrast(dst, src []byte, factor float64) {
-	if len(src) >= 3 {
-		a.blendAll(dst, src, byte(float64(a.sumGray(src, pillow))/float64(len(src)/3)+0.5), float32(factor))
+// blended blends a byte with one of the degenerate image by the factor that keepFactor has kept. torchvision's _blend does it for
+// tensors: v·factor + other·(1 − factor).
+func (a *Adjuster) blended(v byte, other float32) byte {
+	if a.kind == pillow {
+		return blend(byte(other), v, a.factors[0])
 	}
+	return byte(min(max(libm.FMA32(other, a.factors[1], float32(float32(v)*a.factors[0])), 0), 255))
 }
 
-func (a *Adjuster) sumGray(pix []byte, kind int) (sum int) {
+// keepFactor keeps a factor and the rest to 1, which torch computes before it rounds to float32. A kernel takes their address: that
+// of a local variable would allocate it.
+func (a *Adjuster) keepFactor(factor float64) {
+	a.factors = [2]float32{float32(factor), float32(1 - factor)}
+}
+
+// Brightness is ImageEnhance.Brightness, or adjust_brightness. Its degenerate image is black.
+func (a *Adjuster) Brightness(dst, src []byte, factor float64) { a.blendAll(dst, src, 0, factor) }
+
+// Contrast is ImageEnhance.Contrast, or adjust_contrast. Its degenerate image has the mean of the image's gray values everywhere.
+// torch sums in float32, which is exact up to 2²⁴ in any order. Of the last values of an image, those after a multiple of 16 in
+// memory, it does not fuse all additions.
+func (a *Adjuster) Contrast(dst, src []byte, factor float64) {
+	n := len(src) / 3
+	if n == 0 {
+		return
+	}
+	sum := a.sumGray(src)
+	mean := float32(sum) / float32(n)
+	if a.kind == pillow {
+		mean = float32(byte(float64(sum)/float64(n) + 0.5))
+	}
+	a.blendAll(dst, src, mean, factor)
+}
+
+func (a *Adjuster) sumGray(pix []byte) (sum int) {
 	if a.fast != nil {
 		var done int
-		sum, done = a.fast.sumGray[kind](pix)
+		sum, done = a.fast.sumGray[a.kind](pix)
 		pix = pix[done:]
 	}
 	for ; len(pix) >= 3; pix = pix[3:] {
-		sum += int(grays[kind](pix[0], pix[1], pix[2]))
+		sum += int(grays[a.kind](pix[0], pix[1], pix[2]))
 	}
 	return sum
 }
 
-// blendAll blends the image with one that has the same byte everywhere.
-func (a *Adjuster) blendAll(dst, src []byte, value byte, factor float32) {
+// blendAll blends the image with one that has the same value everywhere.
+func (a *Adjuster) blendAll(dst, src []byte, value float32, factor float64) {
+	a.keepFactor(factor)
 	for v := range a.tables[0] {
-		a.tables[0][v] = blend(value, byte(v), factor)
+		a.tables[0][v] = a.blended(byte(v), value)
 	}
-	a.replaceLine(dst, src, float64(factor))
-}
-
-// replaceLine replaces all bytes by those of the first table, which are probably on a line of that slope.
-func (a *Adjuster) replaceLine(dst, src []byte, slope float64) {
-	if dst = dst[:len(src)]; a.byLine && a.lines[0].fit(&a.tables[0], slope, 1) {
+	if dst = dst[:len(src)]; a.byLine && a.lines[0].fit(&a.tables[0], float64(a.factors[0]), 1) {
 		dst, src = skip(dst, src, a.fast.line(dst, src, &a.lines[0]))
 	}
 	a.replaceAll(dst, src)
 }
 
-// Saturation is ImageEnhance.Color. Its degenerate image is the gray one.
+// Saturation is ImageEnhance.Color, or adjust_saturation. Its degenerate image is the gray one.
 func (a *Adjuster) Saturation(dst, src []byte, factor float64) {
-	a.saturate(dst, src, factor, pillow)
-}
-
-func (a *Adjuster) saturate(dst, src []byte, factor float64, kind int) {
-	a.keepParts(factor)
+	a.keepFactor(factor)
 	if dst = dst[:len(src)]; a.fast != nil {
-		dst, src = skip(dst, src, a.fast.saturation[kind](dst, src, &a.factors))
+		dst, src = skip(dst, src, a.fast.saturation[a.kind](dst, src, &a.factors))
 	}
 	for ; len(src) >= 3; dst, src = skip(dst, src, 3) {
-		l := grays[kind](src[0], src[1], src[2])
-		for c, v := range src[:3] {
-			if kind == tensor {
-				dst[c] = a.blended(v, float32(l))
-			} else {
-				dst[c] = blend(l, v, a.factors[0])
-			}
-		}
+		l := float32(grays[a.kind](src[0], src[1], src[2]))
+		dst[0], dst[1], dst[2] = a.blended(src[0], l), a.blended(src[1], l), a.blended(src[2], l)
 	}
 }
 
@@ -88,13 +96,9 @@ func (a *Adjuster) saturate(dst, src []byte, factor float64, kind int) {
 //
 // For a tensor the smooth image is the same. torch adds to the image what is left of the factor to 1, times the difference, and
 // rounds once.
-func (a *Adjuster) Sharpness(dst, src []byte, w, h int, factor float64, ofTensor bool) {
-	a.keepParts(factor)
-	kind := pillow
-	if ofTensor {
-		kind = tensor
-	}
-	stride, by := 3*w, a.factors[kind]
+func (a *Adjuster) Sharpness(dst, src []byte, w, h int, factor float64) {
+	a.keepFactor(factor)
+	stride, by := 3*w, a.factors[a.kind]
 	fast := a.fast != nil && stride-6 >= a.fast.vector
 	for y := range h {
 		at := y * stride
@@ -105,7 +109,7 @@ func (a *Adjuster) Sharpness(dst, src []byte, w, h int, factor float64, ofTensor
 		copy(dst[at:][:3], src[at:])
 		copy(dst[at+stride-3:][:3], src[at+stride-3:])
 		if fast {
-			a.fast.smooth[kind](dst, src, at+3, at+stride-3, stride, &a.factors[kind])
+			a.fast.smooth[a.kind](dst, src, at+3, at+stride-3, stride, &a.factors[a.kind])
 			continue
 		}
 		for i := at + 3; i < at+stride-3; i++ {
@@ -113,19 +117,13 @@ func (a *Adjuster) Sharpness(dst, src []byte, w, h int, factor float64, ofTensor
 			for _, k := range [3]int{i - stride, i, i + stride} {
 				sum += int(src[k-3]) + int(src[k]) + int(src[k+3])
 			}
-			if smoothed := (sum + 6) / 13; kind == tensor {
+			if smoothed := (sum + 6) / 13; a.kind == tensor {
 				dst[i] = byte(min(max(libm.FMA32(float32(smoothed-int(src[i])), by, float32(src[i])), 0), 255))
 			} else {
 				dst[i] = blend(byte(smoothed), src[i], by)
 			}
 		}
 	}
-}
-
-// keepParts stores a factor and what is left of 1, which torch computes before it rounds to float32. A kernel takes addresses: that
-// of a local variable would allocate it.
-func (a *Adjuster) keepParts(factor float64) {
-	a.factors = [2]float32{float32(factor), float32(1 - factor)}
 }
 
 // Weighted sums of images in float32, rounded after each step, as numpy and torch compute them.

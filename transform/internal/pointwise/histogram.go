@@ -2,10 +2,8 @@ package pointwise
 
 // Autocontrast is ImageOps.autocontrast without a cutoff: it stretches each channel so that its darkest byte becomes 0
 // and its brightest 255.
-func (a *Adjuster) Autocontrast(dst, src []byte, _ float64) { a.stretch(dst, src, spread) }
-
-// stretch replaces the bytes of each channel by those of the table that spread makes for its extremes.
-func (a *Adjuster) stretch(dst, src []byte, spread func(table *[256]byte, low, high int) float64) {
+func (a *Adjuster) Autocontrast(dst, src []byte, _ float64) {
+	spread := [...]func(table *[256]byte, low, high int) float64{spread, spreadTensor}[a.kind]
 	low, high := a.extremes(src)
 	fits := a.byLine
 	for c := range a.tables {

@@ -3,8 +3,12 @@ package pointwise
 import "math"
 
 // Hue adds a shift to every pixel's hue, mod 256, as torchvision's adjust_hue does to an image of Pillow: by Image.convert("HSV") and
-// back, which changes pixels even where the shift is 0.
+// back, which changes pixels even where the shift is 0. Of tensors it adds a share of a whole turn.
 func (a *Adjuster) Hue(dst, src []byte, amount float64) {
+	if a.kind == tensor {
+		a.tensorHue(dst, src, amount)
+		return
+	}
 	shift := uint8(int(amount))
 	if dst = dst[:len(src)]; a.fast != nil {
 		dst, src = skip(dst, src, a.fast.hue(dst, src, shift))

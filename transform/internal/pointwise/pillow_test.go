@@ -6,6 +6,7 @@ import (
 	"flag"
 	"math/rand/v2"
 	"os/exec"
+	"strings"
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/kernel"
@@ -26,8 +27,6 @@ type adjustment struct {
 var byName = map[string]Adjustment{
 	"invert": (*Adjuster).Invert, "gray": (*Adjuster).Gray, "autocontrast": (*Adjuster).Autocontrast, "equalize": (*Adjuster).Equalize,
 	"posterize": (*Adjuster).Posterize, "solarize": (*Adjuster).Solarize, "solarize add": (*Adjuster).SolarizeAdd,
-	"tensor gray": (*Adjuster).TensorGray, "tensor autocontrast": (*Adjuster).TensorAutocontrast, "tensor hue": (*Adjuster).TensorHue,
-	"tensor contrast": (*Adjuster).TensorContrast, "tensor saturation": (*Adjuster).TensorSaturation,
 	"brightness": (*Adjuster).Brightness, "contrast": (*Adjuster).Contrast, "saturation": (*Adjuster).Saturation, "hue": (*Adjuster).Hue,
 }
 
@@ -45,11 +44,11 @@ func (a adjustment) inPlace(adjuster *Adjuster, pix, src []byte, w, h int) {
 
 // into adjusts src, which may be dst. other is an equal image in other memory, for sharpness.
 func (a adjustment) into(adjuster *Adjuster, dst, src, other []byte, w, h int) {
-	switch a.op {
-	case "sharpness", "tensor sharpness":
-		adjuster.Sharpness(dst, other, w, h, a.value, a.op != "sharpness")
-	default:
-		byName[a.op](adjuster, dst, src, a.value)
+	op, tensors := strings.CutPrefix(a.op, "tensor ")
+	if adjuster.On(tensors); op == "sharpness" {
+		adjuster.Sharpness(dst, other, w, h, a.value)
+	} else {
+		byName[op](adjuster, dst, src, a.value)
 	}
 }
 

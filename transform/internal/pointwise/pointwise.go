@@ -17,6 +17,7 @@ import (
 // An Adjuster changes images. It keeps its tables from call to call, so that nothing is allocated. It serves one goroutine at a
 // time.
 type Adjuster struct {
+	kind   int      // of the images: one of those below
 	fast   *kernels // nil for the generic code
 	byLine bool     // kernels compute a line faster than they look up its table
 	tables [3][256]byte
@@ -36,6 +37,21 @@ type Adjustment func(a *Adjuster, dst, src []byte, amount float64)
 func New(level kernel.Level) *Adjuster {
 	fast := byLevel[level]
 	return &Adjuster{fast: fast, byLine: fast != nil && level != kernel.AVX512}
+}
+
+// The kinds of images, whose adjustments differ.
+const (
+	pillow = iota
+	tensor
+)
+
+// On says what the next images are, and returns the Adjuster: images of Pillow, as at first, or uint8 tensors. Those are adjusted
+// like by torchvision.transforms.v2.
+func (a *Adjuster) On(tensors bool) *Adjuster {
+	if a.kind = pillow; tensors {
+		a.kind = tensor
+	}
+	return a
 }
 
 // Invert is ImageOps.invert: every byte is replaced by 255 minus it.
@@ -85,24 +101,13 @@ func (a *Adjuster) replaceAll(dst, src []byte) {
 	}
 }
 
-// The kinds of images whose adjustments differ.
-const (
-	pillow = iota
-	tensor
-)
-
-// grays returns the gray value of a pixel.
-var grays = [2]func(r, g, b byte) byte{luma, tensorLuma}
-
-// Gray is Image.convert("L").convert("RGB"): the channels of every pixel become its luma.
-func (a *Adjuster) Gray(dst, src []byte, _ float64) { a.gray(dst, src, pillow) }
-
-func (a *Adjuster) gray(dst, src []byte, kind int) {
+// Gray is Image.convert("L").convert("RGB"): the channels of every pixel become its luma. For tensors it is rgb_to_grayscale.
+func (a *Adjuster) Gray(dst, src []byte, _ float64) {
 	if dst = dst[:len(src)]; a.fast != nil {
-		dst, src = skip(dst, src, a.fast.gray[kind](dst, src))
+		dst, src = skip(dst, src, a.fast.gray[a.kind](dst, src))
 	}
 	for ; len(src) >= 3; dst, src = skip(dst, src, 3) {
-		l := grays[kind](src[0], src[1], src[2])
+		l := grays[a.kind](src[0], src[1], src[2])
 		dst[0], dst[1], dst[2] = l, l, l
 	}
 }
@@ -114,3 +119,6 @@ func skip(dst, src []byte, n int) (to, from []byte) { return dst[n:], src[n:] }
 func luma(r, g, b byte) byte {
 	return byte((uint32(r)*19595 + uint32(g)*38470 + uint32(b)*7471 + 0x8000) >> 16)
 }
+
+// grays are the gray values of pixels by kind.
+var grays = [2]func(r, g, b byte) byte{luma, tensorLuma}

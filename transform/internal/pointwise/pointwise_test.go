@@ -36,9 +36,9 @@ func TestEveryColour(t *testing.T) {
 			"saturation": func(a *Adjuster, dst []byte) { a.Saturation(dst, src, factor) },
 			"gray":       func(a *Adjuster, dst []byte) { a.Gray(dst, src, 0) },
 
-			"tensor hue":        func(a *Adjuster, dst []byte) { a.TensorHue(dst, src, shift/255-0.5) },
-			"tensor saturation": func(a *Adjuster, dst []byte) { a.TensorSaturation(dst, src, factor) },
-			"tensor gray":       func(a *Adjuster, dst []byte) { a.TensorGray(dst, src, 0) },
+			"tensor hue":        func(a *Adjuster, dst []byte) { a.On(true).Hue(dst, src, shift/255-0.5) },
+			"tensor saturation": func(a *Adjuster, dst []byte) { a.On(true).Saturation(dst, src, factor) },
+			"tensor gray":       func(a *Adjuster, dst []byte) { a.On(true).Gray(dst, src, 0) },
 		} {
 			work(New(kernel.Generic), want)
 			for _, level := range levels[1:] {

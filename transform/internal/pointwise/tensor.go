@@ -25,36 +25,6 @@ func tensorLuma(r, g, b byte) byte {
 	return byte(libm.FMA32(float32(b), grayWeights[2][0], libm.FMA32(float32(g), grayWeights[1][0], red)))
 }
 
-// TensorGray is rgb_to_grayscale with three channels.
-func (a *Adjuster) TensorGray(dst, src []byte, _ float64) { a.gray(dst, src, tensor) }
-
-// blended is torchvision's _blend of a byte and another value: v·factor + other·(1 − factor).
-func (a *Adjuster) blended(v byte, other float32) byte {
-	return byte(min(max(libm.FMA32(other, a.factors[1], float32(float32(v)*a.factors[0])), 0), 255))
-}
-
-// TensorSaturation is adjust_saturation: a blend with the gray image.
-func (a *Adjuster) TensorSaturation(dst, src []byte, factor float64) {
-	a.saturate(dst, src, factor, tensor)
-}
-
-// TensorContrast is adjust_contrast: a blend with the mean of the gray image. torch sums in float32, which is exact up to 2²⁴ in
-// any order. Of the last values of an image, those after a multiple of 16 in memory, it does not fuse all additions.
-func (a *Adjuster) TensorContrast(dst, src []byte, factor float64) {
-	if len(src) < 3 {
-		return
-	}
-	a.keepParts(factor)
-	mean := float32(a.sumGray(src, tensor)) / float32(len(src)/3)
-	for v := range a.tables[0] {
-		a.tables[0][v] = a.blended(byte(v), mean)
-	}
-	a.replaceLine(dst, src, factor)
-}
-
-// TensorAutocontrast is autocontrast.
-func (a *Adjuster) TensorAutocontrast(dst, src []byte, _ float64) { a.stretch(dst, src, spreadTensor) }
-
 // spreadTensor makes the table that maps low to 0 and high to 255, and returns its slope.
 func spreadTensor(table *[256]byte, low, high int) float64 {
 	if high <= low {
@@ -68,8 +38,8 @@ func spreadTensor(table *[256]byte, low, high int) float64 {
 	return 1 / float64(step)
 }
 
-// TensorHue is adjust_hue, with float32 between 0 and 1.
-func (a *Adjuster) TensorHue(dst, src []byte, shift float64) {
+// tensorHue is adjust_hue, with float32 between 0 and 1.
+func (a *Adjuster) tensorHue(dst, src []byte, shift float64) {
 	by := float32(shift)
 	a.turn.start(float64(by))
 	dst = dst[:len(src)]
