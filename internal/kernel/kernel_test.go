@@ -46,7 +46,7 @@ func TestToolchain(t *testing.T) {
 		{"go.mod", `(?m)^toolchain (.*)$`},
 		{"Dockerfile", `(?m)^ARG GO_IMAGE=golang:(.*)$`},
 		{"trainer/Dockerfile", `(?m)^ARG GO_IMAGE=golang:(.*)$`},
-		{"README.md", `GOTOOLCHAIN=(\S+)`},
+		{"CONTRIBUTING.md", `GOTOOLCHAIN=(\S+)`},
 		{"compose.yaml", `GO_IMAGE:-golang:(.*)}`},
 	} {
 		text, err := os.ReadFile(filepath.Join("../..", c.file))

@@ -35,8 +35,8 @@ def blocks(page: str, kind: str) -> list[str]:
 def test_readme(tmp_path: Path) -> None:
     pytest.importorskip("timm")
     imgshard("synth", tmp_path / "data", "--classes", "2", "--train", "8", "--val", "0", "--size", "100")
-    (pack,) = [block for block in blocks("../../README.md", "sh") if "imgshard" in block]
-    (serve,) = [block for block in blocks("../../README.md", "sh") if "serve" in block]
+    lines = "".join(blocks("../../README.md", "sh")).splitlines()
+    pack, serve = (line for line in lines if line.startswith(("imgshard", "imgfeed")))
     (script,) = blocks("../../README.md", "python")
     data = str(tmp_path / "data" / "train")
     shell(pack, tmp_path, **{"/data/train": data})
