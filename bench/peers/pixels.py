@@ -126,7 +126,7 @@ def ratio(r: Contender, base: Contender | None, transform: str) -> str:
 def table(rows: list[tuple[Contender, float]]) -> str:
     ffcv = next((r for r, _ in rows if r.name == FFCV), None)
     lines = [
-        "| images per second of one core | KB a sample | eval | × FFCV | train-resize | train | × FFCV |",
+        "| images per second per core | KB a sample | eval | × FFCV | train-resize | train | × FFCV |",
         "|---|--:|--:|--:|--:|--:|--:|",
     ]
     for r, size in rows:

@@ -213,7 +213,7 @@ def measure(rows: list[Contender], rounds: int) -> None:
 
 def table(rows: list[Contender]) -> str:
     lines = [
-        "| images per second of one core's time | eval | × bare decode | train | × bare decode | full decode | × bare decode |",
+        "| images per second per core | eval | × bare decode | train | × bare decode | full decode | × bare decode |",
         "|---|--:|--:|--:|--:|--:|--:|",
     ]
     for row in rows:

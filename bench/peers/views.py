@@ -95,7 +95,7 @@ def main() -> None:
         imgfeed = args.imgfeed or build_go("./cmd/imgfeed", work / "imgfeed")
         data, files = pack(args.images, work, args.imgshard or build_go("./cmd/imgshard", work / "imgshard"))
         pinned = ["taskset", "-c", str(args.core)]
-        print("| samples per second of one core | torchvision on Pillow | imgfeed | × |\n|---|--:|--:|--:|")
+        print("| samples per second per core | torchvision on Pillow | imgfeed | × |\n|---|--:|--:|--:|")
         kernels = ""
         for preset in args.presets:
             figures = []
