@@ -14,6 +14,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -78,7 +79,13 @@ func (e *RemoteError) Error() string {
 	case e.moved || e.Status/100 == 3:
 		text += ": check AWS_REGION and AWS_ENDPOINT_URL"
 	case unknown:
-		text += ": check the name of the host, also in AWS_ENDPOINT_URL, and the network; imgfeed waits as long as --store-timeout says"
+		text += ": check the host's name and the network"
+		if strings.HasPrefix(e.Place, "s3://") {
+			text += "; the host is that of AWS_ENDPOINT_URL, or Amazon's for the bucket and AWS_REGION"
+		}
+		if e.down {
+			text += "; imgfeed waits as long as --store-timeout says"
+		}
 	case e.heard && e.retryable() && (e.down || e.Tries > 1 && !e.wrong):
 		text += ": the store is reached, so check its state and what lies before it; imgfeed repeats requests as long as --store-timeout says"
 	case e.down || e.Tries > 1 && !e.wrong:

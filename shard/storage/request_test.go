@@ -3,6 +3,7 @@ package storage
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -302,6 +303,48 @@ func TestLoops(t *testing.T) {
 	}
 }
 
+// TestUnknownEndpoint asks a bucket and a web server whose host the name server does not know: once, and the error names what to correct.
+func TestUnknownEndpoint(t *testing.T) {
+	names, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		query := make([]byte, 512)
+		for {
+			n, from, err := names.ReadFrom(query)
+			if err != nil {
+				return
+			}
+			query[2], query[3] = 0x81, 0x83 // an answer: no such name (RFC 1035, section 4.1.1)
+			names.WriteTo(query[:n], from)
+		}
+	}()
+	resolver := net.DefaultResolver
+	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
+		return net.Dial("udp", names.LocalAddr().String())
+	}}
+	t.Cleanup(func() { net.DefaultResolver = resolver; names.Close() })
+	within(t, time.Minute)
+	s := newStore(t)
+	s.places(t)
+	t.Setenv("AWS_ENDPOINT_URL", "https://store.invalid")
+	for place, advice := range map[string]string{
+		"s3://bucket/set":           "and the network; the host is that of AWS_ENDPOINT_URL, or Amazon's for the bucket and AWS_REGION",
+		"https://store.invalid/set": "no such host: check the host's name and the network",
+	} {
+		at, err := At(place)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = at.ReadFile("manifest.json", 1000, nil)
+		failed, is := errors.AsType[*RemoteError](err)
+		if !is || failed.Tries != 1 || !strings.HasSuffix(err.Error(), advice) {
+			t.Errorf("%s: %+v, %v", place, failed, err)
+		}
+	}
+}
+
 // TestUnknownHost ends at once for a host that nobody knows, unless it has given something.
 func TestUnknownHost(t *testing.T) {
 	s := &store{files: map[string][]byte{"x": numbered(1000)}}
@@ -318,7 +361,7 @@ func TestUnknownHost(t *testing.T) {
 		}
 		began := time.Now()
 		_, err := at.ReadFile("x", 1000, nil)
-		if time.Since(began) > 0 || err == nil || !strings.Contains(err.Error(), "no such host: check the name of the host") {
+		if time.Since(began) > 0 || err == nil || !strings.Contains(err.Error(), "no such host: check the host's name") {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 		unknown.Store(false)
