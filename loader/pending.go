@@ -203,7 +203,7 @@ func (b *pendingBatch) substitute(s *readahead.Sample, err error) (done bool) {
 		}
 	}
 	return b.fail(s.Position,
-		fmt.Errorf("%w; nor can another sample of its class be served in its place, of which %d were tried", t.err, t.tried))
+		fmt.Errorf("%w; no other sample of its class could replace it (%d were tried)", t.err, t.tried))
 }
 
 // fail notes a sample that ends the stream. Of several in a batch the first counts.

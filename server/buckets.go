@@ -53,7 +53,7 @@ func bucketsOf(set *shard.Set, sorted [][2]int) ([]uint16, error) {
 	of := make([]uint16, set.Len())
 	for i := range of {
 		if !set.Has(i % set.Partitions()) {
-			return nil, badRequest("buckets take the size of every image, and the partition of sample %d is not here", i)
+			return nil, badRequest("buckets need the size of every image, but the partition of sample %d is not here", i)
 		}
 		e, err := set.Entry(i)
 		if err != nil {

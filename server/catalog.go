@@ -41,7 +41,7 @@ func openCatalog(found shard.Found, log *slog.Logger) *catalog {
 	c := &catalog{found: found, sets: map[string]*openSet{}, broken: map[string]error{}}
 	for split := range found.Sets {
 		set, err := found.Open(split, func(opened, shards int) {
-			log.Warn("opening takes long: the index of every shard is read once", "split", split, "shards", opened, "of", shards)
+			log.Warn("opening takes a while: the index of every shard is read once", "split", split, "shards", opened, "of", shards)
 		})
 		var dataset loader.Dataset
 		if err == nil {
@@ -63,7 +63,7 @@ func openCatalog(found shard.Found, log *slog.Logger) *catalog {
 		}
 		train, other := c.sets["train"].Manifest().Classes, c.sets[split].Manifest().Classes
 		if label, differ := shard.LabelsDiffer(other, train); differ {
-			log.Warn("two splits have other classes for the same labels: build them together, or the second with --classes and the set of train",
+			log.Warn("two splits have different classes for the same labels: build them together, or the second with --classes and the set of train",
 				"split", split, "label", label, "class", other[label], "classes", len(other), "train classes", len(train))
 		}
 	}
@@ -160,7 +160,7 @@ func (s *Server) Reload() (changes []string, err error) {
 	before, next := s.catalog.Load(), openCatalog(found, s.log)
 	if changes, err = next.changes(before); err != nil {
 		next.close()
-		return nil, fmt.Errorf("reload: nothing has changed, and what was opened before is served on: %w", err)
+		return nil, fmt.Errorf("reload: nothing has changed, and the data opened before is still served: %w", err)
 	}
 	s.catalog.Store(next)
 	before.close()
@@ -187,7 +187,7 @@ func (next *catalog) changes(before *catalog) (changes []string, err error) {
 		switch more := slices.DeleteFunc(old.Missing(), func(p int) bool { return !set.Has(p) }); {
 		case here.Fingerprint != there.Fingerprint || here.OtherContent(there) ||
 			!here.Encoding.Equal(there.Encoding) || !here.Fields.Equal(there.Fields):
-			errs = append(errs, fmt.Errorf("split %s: %s holds other data, %s, and %s is served: start imgfeed again to serve it", split,
+			errs = append(errs, fmt.Errorf("split %s: %s holds other data, %s, and %s is served: restart imgfeed to serve the new data", split,
 				set.Dir(), shard.Identity(here.Fingerprint, here.Content), shard.Identity(there.Fingerprint, there.Content)))
 		case len(less) > 0:
 			errs = append(errs, fmt.Errorf("split %s: %s lacks partitions %v, which were whole", split, set.Dir(), less))

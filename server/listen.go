@@ -40,7 +40,7 @@ type Listener struct {
 
 // Listen creates the socket at path with these permissions, [SocketMode] for instance; who may write may connect. A missing
 // folder is made, and lets those through who may connect. A socket that a dead server left behind is replaced; one that a live
-// server listens on is an error; a file that is no socket is never removed.
+// server listens on is an error; a file that is not a socket is never removed.
 func Listen(path string, mode fs.FileMode) (_ *Listener, err error) {
 	if err := wire.CheckPath(path); err != nil {
 		return nil, err
@@ -134,7 +134,7 @@ func removeStale(path string) error {
 	case err != nil:
 		return fmt.Errorf("socket %s: %w", path, err)
 	case info.Mode()&fs.ModeSocket == 0:
-		return fmt.Errorf("%s exists and is no socket (%v): remove it, or choose another path with --socket", path, info.Mode())
+		return fmt.Errorf("%s exists and is not a socket (%v): remove it, or choose another path with --socket", path, info.Mode())
 	}
 	conn, err := net.DialTimeout("unix", path, time.Second)
 	switch {

@@ -52,11 +52,11 @@ func TestListenReplacesOnlyDeadSockets(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "precious")
 	os.WriteFile(file, []byte("data"), 0o600)
-	if _, err := Listen(file, SocketMode); err == nil || !strings.Contains(err.Error(), "no socket") {
-		t.Errorf("a file that is no socket: %v", err)
+	if _, err := Listen(file, SocketMode); err == nil || !strings.Contains(err.Error(), "not a socket") {
+		t.Errorf("a file that is not a socket: %v", err)
 	}
 	if content, _ := os.ReadFile(file); string(content) != "data" {
-		t.Error("Listen touched a file that is no socket")
+		t.Error("Listen touched a file that is not a socket")
 	}
 	if _, err := Listen("/tmp/"+strings.Repeat("x", 120), SocketMode); err == nil || !strings.Contains(err.Error(), "limit") {
 		t.Errorf("a path that is too long: %v", err)

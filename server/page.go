@@ -73,7 +73,7 @@ func (s *Server) servePage(w http.ResponseWriter, r *http.Request) {
 func (s *Server) serveStatus(w http.ResponseWriter, r *http.Request) {
 	since, err := strconv.ParseFloat(r.FormValue("since"), 64)
 	if err != nil && r.FormValue("since") != "" {
-		http.Error(w, "since is no number of seconds since 1970", http.StatusBadRequest)
+		http.Error(w, "since is not a number of seconds since 1970", http.StatusBadRequest)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")

@@ -137,7 +137,7 @@ func TestReloadRefuses(t *testing.T) {
 	c := ts.dial().hello()
 	for range 2 {
 		c.send(reloadRequest{})
-		c.refused(kindCorrupt, "nothing has changed, and what was opened before is served on",
+		c.refused(kindCorrupt, "nothing has changed, and the data opened before is still served",
 			"split other: "+filepath.Join(dir, "other")+" holds other data, ", ", and "+old[:12], "split changed: ",
 			"split less: "+filepath.Join(dir, "less")+" lacks partitions [1], which were whole", "none holds no set of it any more",
 			"00000.imgshard is missing")

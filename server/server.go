@@ -157,7 +157,7 @@ func New(cfg Config) (*Server, error) {
 		return nil, errors.Join(absent...)
 	}
 	for _, err := range absent {
-		s.log.Error("clients that name no rank cannot have this split", "err", err)
+		s.log.Error("clients without a rank cannot use this split", "err", err)
 	}
 	s.catalog.Store(c)
 	s.totals, s.cpus = newTotals(), runtime.GOMAXPROCS(0)

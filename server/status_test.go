@@ -62,7 +62,7 @@ func TestStatus(t *testing.T) {
 		t.Errorf("/status.json: %+v, %v", fromPage, err)
 	}
 	if w := ts.get("/status.json?since=noon"); w.Code != 400 {
-		t.Errorf("a moment that is no number: %d", w.Code)
+		t.Errorf("a moment that is not a number: %d", w.Code)
 	}
 }
 

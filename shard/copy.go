@@ -49,7 +49,7 @@ func Copy(ctx context.Context, from, to string, progress func(done, total int64)
 	there, err := target.ReadFile(manifestName, manifestBytesMax, nil)
 	if err == nil && !bytes.Equal(there, manifest) {
 		return report, fmt.Errorf("shard: %s holds another set, or its manifest is damaged: "+
-			"choose another place, or remove its %s to go on there", to, manifestName)
+			"choose another path, or remove its %s to go on there", to, manifestName)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return report, err

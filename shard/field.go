@@ -215,7 +215,7 @@ func (f Fields) checkValues(values []byte) (split [][]byte, err error) {
 		case f[i].Type == Text && !utf8.Valid(v):
 			return nil, fmt.Errorf("field %q: %.40q is not UTF-8", f[i].Name, v)
 		case f[i].Type == JSON && !json.Valid(v):
-			return nil, fmt.Errorf("field %q: %.40q is no JSON", f[i].Name, v)
+			return nil, fmt.Errorf("field %q: %.40q is not JSON", f[i].Name, v)
 		case f[i].Target():
 			if err := f[i].checkTargetValue(v); err != nil {
 				return nil, fmt.Errorf("field %q: %w", f[i].Name, err)

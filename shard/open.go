@@ -83,7 +83,7 @@ func (s *Set) openShards(placed []placedShard, say func(opened, shards int)) err
 			case storage.IsDown(err):
 				return err
 			case isExhausted(err):
-				return fmt.Errorf("%w: this process has used up what it may have (ulimit -n, ulimit -v)", err)
+				return fmt.Errorf("%w: this process has reached its limits (ulimit -n, ulimit -v)", err)
 			}
 			p.shards[info.number], problems[i] = r, err
 			opened.Add(1)

@@ -71,7 +71,7 @@ func NewSetWriter(dir string, options SetOptions) (*SetWriter, error) {
 	case o.Encoding.Name == "":
 		return nil, errors.New("shard: a set needs an encoding")
 	case len(o.Encoding.Params) > 0 && !json.Valid(o.Encoding.Params):
-		return nil, fmt.Errorf("shard: parameters of encoding %s are no JSON: %.100q", o.Encoding.Name, o.Encoding.Params)
+		return nil, fmt.Errorf("shard: parameters of encoding %s are not JSON: %.100q", o.Encoding.Name, o.Encoding.Params)
 	}
 	if err := checkTexts(append([]string{o.Split, o.Encoding.Name}, o.Classes...)); err != nil {
 		return nil, err

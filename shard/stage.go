@@ -52,7 +52,7 @@ func newStage(dir string, replace bool) (*stage, error) {
 	s := &stage{dir: dir, replace: replace, partial: hiddenBeside(dir, "partial")}
 	if s.lock, err = lockFile(hiddenBeside(dir, "lock")); err != nil {
 		if errors.Is(err, unix.EWOULDBLOCK) {
-			err = errors.New("another process is writing it: wait for that, or choose another place")
+			err = errors.New("another process is writing it: wait for that, or choose another path")
 		}
 		return nil, fmt.Errorf("shard: %s: %w", dir, err)
 	}
@@ -105,10 +105,10 @@ func checkPlace(dir string, replace bool) error {
 		return fmt.Errorf("shard: %w", err)
 	}
 	if _, err := ReadManifest(dir); errors.Is(err, ErrNotSet) {
-		return fmt.Errorf("shard: %s holds files and no shard set: choose another place", dir)
+		return fmt.Errorf("shard: %s holds files and no shard set: choose another path", dir)
 	}
 	if !replace {
-		return fmt.Errorf("shard: %s holds a shard set already: replace it (--force), or choose another place", dir)
+		return fmt.Errorf("shard: %s holds a shard set already: replace it (--force), or choose another path", dir)
 	}
 	return nil
 }
@@ -247,7 +247,7 @@ func newBucketStage(place string) (*stage, error) {
 	case err != nil:
 		return nil, err
 	default:
-		return nil, fmt.Errorf("shard: %s holds a shard set, and in a bucket none is replaced: remove it, or choose another place", place)
+		return nil, fmt.Errorf("shard: %s holds a shard set, and in a bucket none is replaced: remove it, or choose another path", place)
 	}
 	s := &stage{dir: place, bucket: bucket}
 	s.partial, err = os.MkdirTemp("", "imgshard-")

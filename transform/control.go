@@ -104,7 +104,7 @@ type RandomChoice struct {
 
 func (o RandomChoice) prepare() (Op, error) {
 	if len(o.Transforms) == 0 {
-		return nil, errors.New("transforms is empty, and one of them is to be chosen; an empty RandomApply does nothing")
+		return nil, errors.New("transforms is empty, so none can be chosen; an empty RandomApply does nothing")
 	}
 	if o.P == nil {
 		return o, nil

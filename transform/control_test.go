@@ -47,7 +47,7 @@ func TestControlErrors(t *testing.T) {
 		`[{"op":"RandomApply"}]`:                                                                      "operation 0 (RandomApply): transforms is missing",
 		`[{"op":"RandomApply","transforms":3}]`:                                                       "transforms is 3, want a list of operations",
 		`[{"op":"RandomApply","transforms":{"op":"RandomInvert"}}]`:                                   `transforms is {"op":"RandomInvert"}, want a list`,
-		`[{"op":"CenterCrop","size":9},{"op":"RandomChoice","transforms":[]}]`:                        "transforms is empty, and one of them is to be chosen",
+		`[{"op":"CenterCrop","size":9},{"op":"RandomChoice","transforms":[]}]`:                        "transforms is empty, so none can be chosen",
 		`[{"op":"RandomApply","transforms":[{"op":"CenterCrop"}]}]`:                                   "operation 0 (RandomApply): transforms: operation 0 (CenterCrop): size is missing",
 		`[{"op":"RandomOrder","transforms":[{"op":"Turn"}]}]`:                                         "transforms: operation 0 (Turn): unknown operation",
 		`[{"op":"RandomOrder","transforms":[{"op":"RandomInvert","p":3}]}]`:                           "transforms: operation 0 (RandomInvert): p is 3",

@@ -104,7 +104,7 @@ func TestFiveCropErrors(t *testing.T) {
 		`[{"op":"FiveCrop","size":0}]`:                            "size is 0, want 1 to",
 		`[{"op":"FiveCrop","size":[1,2,3]}]`:                      "has 3 numbers, want n or [h, w]",
 		`[{"op":"TenCrop","size":4,"vertical_flip":"yes"}]`:       `vertical_flip is "yes", want true or false`,
-		`[{"op":"FiveCrop","size":8},{"op":"FiveCrop","size":4}]`: "operation 1 (FiveCrop): it makes 5 views of an image, and one is wanted",
+		`[{"op":"FiveCrop","size":8},{"op":"FiveCrop","size":4}]`: "operation 1 (FiveCrop): it makes 5 views of an image, but only one is possible here",
 		`[{"op":"RandomApply","transforms":[{"op":"TenCrop","size":8}]},{"op":"CenterCrop","size":4}]`: "operation 0 (TenCrop): it makes 10 views",
 		`{"views": [{"repeat":7,"ops":[{"op":"TenCrop","size":8}]}]}`:                                  "at least 70 views, want at most 64",
 	} {
@@ -113,7 +113,7 @@ func TestFiveCropErrors(t *testing.T) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 	}
-	if _, err := Parse(`[{"op":"FiveCrop","size":8}]`); err == nil || !strings.Contains(err.Error(), "makes 5 views of an image, and one is wanted") {
+	if _, err := Parse(`[{"op":"FiveCrop","size":8}]`); err == nil || !strings.Contains(err.Error(), "makes 5 views of an image, but only one is possible here") {
 		t.Errorf("five crops as one transform: %v", err)
 	}
 	src := Source{Image: encodePNG(t, randomImage(20, 10, 1), 20, 10)}

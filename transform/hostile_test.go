@@ -98,7 +98,7 @@ func checkRefusal(t *testing.T, text, name string, err error) {
 	var spec *SpecError
 	if !errors.As(err, &spec) {
 		t.Errorf("%s: %v, want a SpecError", text, err)
-	} else if said := err.Error(); name != "op" && !strings.Contains(said, name) && !strings.Contains(said, "no valid JSON") {
+	} else if said := err.Error(); name != "op" && !strings.Contains(said, name) && !strings.Contains(said, "not valid JSON") {
 		t.Errorf("%s: the error does not name %s: %v", text, name, err)
 	} else if len(said) > 1500 || strings.Contains(said, "\x00") {
 		t.Errorf("%s: an error of %d bytes: %q", text, len(said), said)
@@ -191,7 +191,7 @@ func TestHostileViews(t *testing.T) {
 		`{"views": [[]]}`:   "no operations",
 		`{"views": [{}]}`:   "ops is missing",
 		"[" + strings.TrimSuffix(strings.Repeat(`{"op":"RandomInvert"},`, 40), ",") + "]": "40 operations, want at most 32",
-		strings.Repeat("[", 100000): "no valid JSON",
+		strings.Repeat("[", 100000): "not valid JSON",
 	} {
 		_, err := ParseViews(text, Pillow13)
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -24,7 +24,7 @@ func Parse(text string) (*Spec, error) {
 	case err != nil:
 		return nil, err
 	case len(views) > 1:
-		return nil, specError("it makes %d views of an image, and one is wanted", len(views))
+		return nil, specError("it makes %d views of an image, but only one is possible here", len(views))
 	}
 	return views[0], nil
 }
@@ -62,7 +62,7 @@ func unquoted(text string) string {
 func parseNested(text []byte, p parameters) ([]Op, error) {
 	var list []json.RawMessage
 	if err := json.Unmarshal(text, &list); err != nil {
-		return nil, specError("the list is no valid JSON: %v", err)
+		return nil, specError("the list is not valid JSON: %v", err)
 	}
 	ops := make([]Op, 0, len(list))
 	for i, raw := range list {

@@ -113,7 +113,7 @@ func TestParseErrors(t *testing.T) {
 		"":                                "unknown transform",
 		"fast":                            "unknown transform",
 		"[]":                              "no operations",
-		"[1":                              "no valid JSON",
+		"[1":                              "not valid JSON",
 		`[1]`:                             "operation 0",
 		`[{"op":"Resize","size":256}]`:    "would differ in size",
 		`[{"op":"RandomHorizontalFlip"}]`: "would differ in size",

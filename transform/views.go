@@ -35,7 +35,7 @@ type severalOp interface{ results() int }
 // severalError is the error of a severalOp where only one result is allowed, or nil.
 func severalError(op Op) error {
 	if several, ok := op.(severalOp); ok {
-		return fmt.Errorf("it makes %d views of an image, and one is wanted", several.results())
+		return fmt.Errorf("it makes %d views of an image, but only one is possible here", several.results())
 	}
 	return nil
 }

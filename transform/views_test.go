@@ -194,7 +194,7 @@ func TestViewPresets(t *testing.T) {
 				t.Errorf("%s: view %d differs from its transform alone (%v)", name, v, err)
 			}
 		}
-		if _, err := Parse(name); err == nil || !strings.Contains(err.Error(), "views of an image, and one is wanted") {
+		if _, err := Parse(name); err == nil || !strings.Contains(err.Error(), "views of an image, but only one is possible here") {
 			t.Errorf("%s as one transform: %v", name, err)
 		}
 	}

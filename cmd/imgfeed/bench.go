@@ -40,8 +40,8 @@ func newBenchCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench SET",
 		Short: "Measure reading, decoding and transforming, without a client",
-		Long: `Make batches of a shard set in a random order, again and again, without a client. Show the images per second, the CPU
-time of the process, and the time that the decoding threads spend in each stage.
+		Long: `Measure the server's work without a client: make batches of a shard set in random order, and show the images per second,
+the CPU time, and the time that the decoding threads spend in each stage.
 
 SET is a shard set, a folder with sets, or a dataset that is not packed, as for imgfeed serve. --transform takes a preset
 (` + strings.Join(transform.Presets(), ", ") + `), a JSON list of operations, or "full", which decodes whole images and

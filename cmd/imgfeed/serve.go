@@ -57,8 +57,8 @@ index DATASET -o SET.
 
 ` + defaultHelp + `
 
---rank and --world are for clients that know neither: torch.distributed, RANK and WORLD_SIZE, and the arguments rank= and
-world= come first. The partitions of this rank must be here.
+--rank and --world are for clients that know neither. The arguments rank= and world=, torch.distributed, and RANK and
+WORLD_SIZE come first. The partitions of this rank must be on this machine.
 
 Clients connect to a Unix socket. Only this user can open it, unless --socket-mode says otherwise. The default path is
 $XDG_RUNTIME_DIR/imgfeed.sock, or /tmp/imgfeed-UID/imgfeed.sock if that variable is not set. The socket of a dead server
@@ -70,8 +70,8 @@ imgfeed reload makes the server reload its data. Repaired data is served from a 
 different data, nothing changes.
 
 Once the server listens, it prints its sets and how to connect. The log goes to stderr. SIGTERM and SIGINT stop the
-server. With --owner, it ignores SIGTERM and SIGHUP and stops when the owner ends, which may need batches after a signal
-to both.`
+server. With --owner, it ignores SIGTERM and SIGHUP and stops when the owner ends: after a signal to both, the owner may still
+need batches.`
 
 func newServeCommand() *cobra.Command {
 	f := serveFlags{socketMode: server.SocketMode}
@@ -116,8 +116,9 @@ func (f *serveFlags) register(flags *pflag.FlagSet) {
 	c := &f.config
 	flags.StringVar(&f.socket, "socket", "", "path of the socket")
 	flags.Var(modeFlag(&f.socketMode), "socket-mode", "permissions of the socket; 0660 lets clients of the same group connect")
-	flags.Var(cliutil.Int(&c.Rank, 0, plan.WorldMax-1), "rank", "rank of clients that know theirs from nowhere else; its partitions must be here")
-	flags.Var(cliutil.Int(&c.World, 1, plan.WorldMax), "world", "number of ranks, for the same clients (default rank 0 of 1)")
+	flags.Var(cliutil.Int(&c.Rank, 0, plan.WorldMax-1), "rank",
+		"rank of clients that do not know theirs; its partitions must be on this machine")
+	flags.Var(cliutil.Int(&c.World, 1, plan.WorldMax), "world", "number of ranks, for the same clients (default 1)")
 	flags.Var((*bytesize.Size)(&c.MemoryBytes), "memory", "limit for batches and prefetching, e.g. 8GiB (default half of the memory)")
 	flags.Var((*bytesize.Size)(&c.PrefetchBytes), "prefetch", "part of --memory for prefetching (default a sixteenth, up to 256MiB)")
 	flags.StringSliceVar(&c.Feeders, "feeders", nil, "addresses of imgfeed feed, e.g. a:7400,b:7400; with --threads 0 they do all work")
@@ -132,7 +133,7 @@ func (f *serveFlags) register(flags *pflag.FlagSet) {
 }
 
 // bitExactHelp is the help of --bit-exact.
-const bitExactHelp = "refuse transforms with different bits for the stored images than for the originals"
+const bitExactHelp = "refuse transforms that give other bits for the stored images than for the originals"
 
 // check finds mistakes in combinations of flags, and in the environment.
 func (f *serveFlags) check(cmd *cobra.Command) error {

@@ -274,7 +274,7 @@ func TestServeEndsWhileItOpens(t *testing.T) {
 			}
 			said := 0
 			for lines := bufio.NewScanner(log); lines.Scan(); {
-				if strings.Contains(lines.Text(), "opening takes long") && strings.Contains(lines.Text(), "split=train shards=0 of=1") {
+				if strings.Contains(lines.Text(), "opening takes a while") && strings.Contains(lines.Text(), "split=train shards=0 of=1") {
 					if said++; said == 2 {
 						tt.end(cmd)
 					}
@@ -428,7 +428,7 @@ func TestMistakes(t *testing.T) {
 		{[]string{"serve", data, "--exit-idle", "-1s"}, 2, "--exit-idle"},
 		{[]string{"status", "--timeout", "0s"}, 2, "--timeout"},
 		{[]string{"serve", ""}, 2, "SET is empty"},
-		{[]string{"serve", "ftp://bucket/x"}, 2, "SET ftp://: an unknown kind of place"},
+		{[]string{"serve", "ftp://bucket/x"}, 2, "SET ftp://: an unknown kind of URL"},
 		{[]string{"serve", data, "--socket", ""}, 2, "--"},
 		{[]string{"reload", "--socket", "/" + strings.Repeat("x", 107)}, 1, "socket path of 108 bytes, the system's limit is 107"},
 		{[]string{"serve", empty}, 1, "the folder is empty"},
@@ -444,7 +444,7 @@ func TestMistakes(t *testing.T) {
 		}
 	}
 	t.Setenv(dataEnv, "ftp://bucket/x")
-	for want, args := range map[string][]string{"$IMGFEED_DATA ftp://: an unknown kind of place": {"serve"}, "the folder is empty": {"serve", empty}} {
+	for want, args := range map[string][]string{"$IMGFEED_DATA ftp://: an unknown kind of URL": {"serve"}, "the folder is empty": {"serve", empty}} {
 		if out, err := imgfeed(args...).CombinedOutput(); err == nil || !strings.Contains(string(out), want) {
 			t.Errorf("imgfeed %s: %v, %s; want %q", strings.Join(args, " "), err, out, want)
 		}

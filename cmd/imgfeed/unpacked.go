@@ -176,7 +176,7 @@ func (x *indexer) makeLocked(ctx context.Context, place, folder string) error {
 	} else if !isDamage(err) {
 		return err
 	} else if !errors.Is(err, fs.ErrNotExist) {
-		x.log.Warn("the index is damaged, and made anew", "index", folder, "err", err)
+		x.log.Warn("the index is damaged: making it again", "index", folder, "err", err)
 	}
 	indexes, name := filepath.Split(folder)
 	entries, err := os.ReadDir(indexes)
@@ -196,7 +196,7 @@ func (x *indexer) makeLocked(ctx context.Context, place, folder string) error {
 		return err
 	}
 	defer os.RemoveAll(partial)
-	x.log.Info("indexing the images, once", "images", place, "index", folder)
+	x.log.Info("indexing the images; this happens once", "images", place, "index", folder)
 	var made madeIndex
 	if made.Notes, err = imgshard.Index(ctx, place, partial, x.progress); err != nil {
 		return err

@@ -40,7 +40,9 @@ def _watch_saves() -> None:
     def save_state(self: Any, *args: Any, **options: Any) -> Any:
         accelerator.save_state = save
         if not any(type(of).__module__ == "imgfeed.loader" for of in self._custom_objects):
-            log.warning("imgfeed: save_state keeps no loader's place: accelerator.register_for_checkpointing(loader) adds it")
+            log.warning(
+                "imgfeed: save_state does not save a loader's position: accelerator.register_for_checkpointing(loader) adds it"
+            )
         return save(self, *args, **options)
 
     accelerator.save_state = save_state

@@ -145,7 +145,7 @@ class Options:
         if self.boxes is None and self.boxes_unit is not None:
             raise ValueError("imgfeed: boxes_unit goes with boxes=, the format of the boxes")
         if self.boxes is not None and self.target is not None:
-            raise ValueError("imgfeed: boxes= makes dictionaries of the targets: take another field by fields=, not target=")
+            raise ValueError("imgfeed: boxes= makes dictionaries of the targets: use fields= for another field, not target=")
         if strange := [name for name in self.choose if name not in self.fields]:
             raise ValueError(f"imgfeed: choose names {', '.join(strange)}: give fields= with it")
         if self.decode == "full":
@@ -161,9 +161,7 @@ class Options:
         if self.map is not None and self.map_batch is not None:
             raise ValueError("imgfeed: map and map_batch: give one of them")
         if self.target is not None:
-            raise ValueError(
-                f"imgfeed: {self.step[0]}'s function has the last word on labels: take the field by fields=, not target="
-            )
+            raise ValueError(f"imgfeed: {self.step[0]}'s function determines the labels: use fields= instead of target=")
 
     def _check_buckets(self) -> None:
         chosen = ("subset", "weights", "order", "sampler", "num_samples", "mixture")
@@ -187,7 +185,7 @@ class Options:
         if self.mixture is None and isinstance(self.num_samples, str):
             raise ValueError(f"imgfeed: num_samples is {self.num_samples!r}, which goes with mix=, or a dictionary as dataset")
         if self.mixture is not None and (given or self.repeats > 1):
-            raise ValueError(f"imgfeed: a mixture of sets says the order: leave out {', '.join(given) or 'repeats'}=")
+            raise ValueError(f"imgfeed: a mixture of sets determines the order: omit {', '.join(given) or 'repeats'}=")
         if self.mixture is not self.mix and self.mix is not None:
             raise ValueError("imgfeed: dataset has weights, and mix has others: give a list as dataset")
         first = given[0] if given else ""
@@ -198,7 +196,7 @@ class Options:
         if first == "sampler":
             clash += [name for name, none in (("repeats", 1), ("num_samples", None)) if getattr(self, name) != none]
         if clash:
-            raise ValueError(f"imgfeed: {first}= says the whole order: leave out {', '.join(name + '=' for name in clash)}")
+            raise ValueError(f"imgfeed: {first}= determines the whole order: omit {', '.join(name + '=' for name in clash)}")
 
     def size_at(self, epoch: int) -> int | None:
         """Return the pixels of a side in an epoch; None: the transform says."""

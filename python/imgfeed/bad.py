@@ -49,7 +49,7 @@ class BadSamples:
             sample = BadSample(place["index"], place.get("key", ""), place.get("by"), place["error"], epoch)
             self.met.setdefault(sample.index, sample)
             name = sample.key or f"sample {sample.index}"
-            told.append(name if sample.by is None else f"{name} (in its place sample {sample.by})")
+            told.append(name if sample.by is None else f"{name} (replaced by sample {sample.by})")
         what = "blank" if any(place.get("by") is None for place in batch.bad) else "substituted"
         more = ["…"] if len(told) > _LOGGED else []
         text = "imgfeed: epoch %d, batch %d: %d %s %s, which can't be read: %s"

@@ -234,7 +234,7 @@ def _transform(text: str) -> Any:
         return json.loads(text)
     except json.JSONDecodeError as e:
         said = f"{e.msg} (names stand in double quotes)"
-        raise ValueError(f"imgfeed: --transform is no JSON at character {e.pos + 1}: {said}") from e
+        raise ValueError(f"imgfeed: --transform is not JSON at character {e.pos + 1}: {said}") from e
 
 
 def _road(report: Report, pillow: str) -> str:

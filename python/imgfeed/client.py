@@ -519,7 +519,7 @@ def _understood(connection: wire.Connection, message: wire.Message) -> Iterator[
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, MemoryError) as e:
         connection.close()
         kind = message.get("type")
-        raise errors.ProtocolError(f"imgfeed: a {kind!r} of the server makes no sense: {type(e).__name__}: {e}") from e
+        raise errors.ProtocolError(f"imgfeed: a {kind!r} from the server is invalid: {type(e).__name__}: {e}") from e
 
 
 def _field(of: Mapping[str, Any]) -> FieldInfo:

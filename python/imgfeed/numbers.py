@@ -16,7 +16,7 @@ _DEPTH_MAX = 64  # of lists and objects within each other; the server takes fewe
 def number(value: Any) -> float:
     """Return a number of Python, numpy or torch as a float; raises TypeError for text and the like, which float() takes."""
     if isinstance(value, (bool, np.bool_, str, bytes, bytearray)) or not hasattr(value, "__float__"):
-        raise TypeError(f"imgfeed: {value!r:.80} is no number")
+        raise TypeError(f"imgfeed: {value!r:.80} is not a number")
     try:
         return float(value)
     except OverflowError:
@@ -102,4 +102,6 @@ def as_json(where: str, value: Any, depth: int = 0) -> Any:
         return {key: as_json(f"{of}: {key}", v, depth + 1) for key, v in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray)):
         return [as_json(where, v, depth + 1) for v in value]
-    raise TypeError(f"imgfeed: {where} holds {value!r:.80}, which is no number, text or list, and can't be sent to the server")
+    raise TypeError(
+        f"imgfeed: {where} holds {value!r:.80}, which is not a number, text or list, and can't be sent to the server"
+    )

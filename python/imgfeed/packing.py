@@ -86,7 +86,7 @@ class Packed:
         try:
             with path.open("rb") as file:
                 if file.read(6) != b"\x93NUMPY":  # an archive of arrays would stay open
-                    raise ValueError("it is no array")
+                    raise ValueError("it is not an array")
             places: npt.NDArray[np.int64] = np.array(np.load(path, mmap_mode="r"))  # its header may say any length
             whole = places.dtype == np.int64 and np.array_equal(np.sort(places), np.arange(self._samples))
             why = "" if whole else f"it does not have each of {self._samples} samples once"

@@ -44,7 +44,9 @@ class ArrayInfo:
 def _numbers(name: Any) -> np.dtype[Any]:
     """Return the type of an array's numbers, of those that the wire knows; numpy makes one of much else, too."""
     if name not in ("uint8", "int32", "int64", "float32"):
-        raise errors.ProtocolError(f"imgfeed: the server's batches have arrays of {name!r:.100}, which is no type of numbers")
+        raise errors.ProtocolError(
+            f"imgfeed: the server's batches have arrays of {name!r:.100}, which is not a type of numbers"
+        )
     return np.dtype(name)
 
 

@@ -188,7 +188,8 @@ def _with_transform(transform: Any, given: dict[str, Any], loader: Any) -> dict[
     workers = {"map_workers": loader.num_workers} if loader.num_workers else {}
     if not done:
         log.warning(
-            "imgfeed: from_torch: %.80r is no step of imgfeed, and comes before a crop: Python does all to each image", left[0]
+            "imgfeed: from_torch: %.80r is not a step of imgfeed, and comes before a crop: Python does all to each image",
+            left[0],
         )
         return {**workers, **given, "decode": "full", "map": by_python(left)}
     compose = importlib.import_module("torchvision.transforms").Compose

@@ -162,7 +162,7 @@ class Connection:
             message = _decode_json(body)
         except (ValueError, RecursionError) as e:
             self.close()
-            raise errors.ProtocolError(f"imgfeed: message that is no JSON: {e}") from e
+            raise errors.ProtocolError(f"imgfeed: message that is not JSON: {e}") from e
         if not isinstance(message, dict) or not isinstance(message.get("type"), str):
             self.close()
             raise errors.ProtocolError(f"imgfeed: message without a type: {body[:80]}")
@@ -218,7 +218,7 @@ class Connection:
         if self._pid != os.getpid():
             raise errors.ServerError(
                 "imgfeed: this connection belongs to the process that opened it, and this is a fork of that process; "
-                "iterate the loader anew (it connects again) or make a loader of its own in each process"
+                "iterate the loader again (it reconnects) or make a loader of its own in each process"
             )
         if self._cause is not None:
             cause, self._cause = self._cause, None

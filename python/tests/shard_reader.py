@@ -68,7 +68,7 @@ def load_manifest(path: Path) -> dict[str, Any]:
     need(re.fullmatch(rb'"crc32c": "[0-9a-f]{8}"\n}\n', data[-23:]) is not None, path, "does not end in its checksum")
     need(data[-12:-4] == b"%08x" % crc32c(data[:-23]), path, "checksum")
     manifest = json.loads(data)
-    need(manifest["format"] == "imgshard", path, "is no manifest of a shard set")
+    need(manifest["format"] == "imgshard", path, "is not a manifest of a shard set")
     need(manifest["version"] in {1, 2, 3}, path, f"is of version {manifest['version']}; this reader knows 1 to 3")
     need(manifest["version"] >= 2 or not manifest.get("fields"), path, "fields in version 1")
     need(1 <= manifest["world"] <= 65536 and 0 <= manifest["seed"] < 1 << 64, path, "world or seed out of range")

@@ -105,7 +105,7 @@ def test_the_command(images: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     with pytest.raises(SystemExit) as ended:
         checks.main([str(tmp_path), "--samples", "0", "--transform", "train"])
     assert ended.value.code == 2 and "--samples is 0, want 1 or more" in capsys.readouterr().err
-    with pytest.raises(SystemExit, match=r"--transform is no JSON at character 3: .*double quotes"):
+    with pytest.raises(SystemExit, match=r"--transform is not JSON at character 3: .*double quotes"):
         checks.main([*run, "[{'op': 'Resize'}]"])
 
 

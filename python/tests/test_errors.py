@@ -43,12 +43,12 @@ def test_an_unknown_split_is_named(load: Load) -> None:
     ("options", "words"),
     [
         ({"batch_sampler": [[1]]}, "batch_sampler= can't be honoured.*sampler="),
-        ({"sampler": [1, 2], "shuffle": True}, "sampler= says the whole order: leave out shuffle="),
+        ({"sampler": [1, 2], "shuffle": True}, "sampler= determines the whole order: omit shuffle="),
         (
             {"sampler": [1, 2], "weights": "balanced", "repeats": 2},
-            "sampler= says the whole order: leave out weights=, repeats=",
+            "sampler= determines the whole order: omit weights=, repeats=",
         ),
-        ({"order": [1, 2], "subset": 0.5, "shuffle": True}, "order= says the whole order: leave out subset=, shuffle="),
+        ({"order": [1, 2], "subset": 0.5, "shuffle": True}, "order= determines the whole order: omit subset=, shuffle="),
         ({"subset": 0.0}, "subset is 0.0, want a fraction above 0 and up to 1"),
         ({"subset": []}, "subset is empty"),
         ({"subset": (1.5, 0)}, "subset is .* want a fraction"),

@@ -249,7 +249,7 @@ def test_an_index_of_a_stranger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     store = Store(tmp_path / "sets")
     monkeypatch.setenv("IMGFEED_URL_QUERY", "signature=hunter2")
     options: dict[str, Any] = {"batch_size": 8, "transform": "eval", "shuffle": False, "rank": 0, "world": 1}
-    with pytest.raises(ServerError, match=r"reaches only its own host and bucket: .*--allow-source"):
+    with pytest.raises(ServerError, match=r"may use only its own host and bucket: .*--allow-source"):
         DataLoader(f"{store.url}/index", **options)
     images.asked.clear()
     with DataLoader(tmp_path / "sets" / "index", **options) as loader:

@@ -139,7 +139,7 @@ func greetingError(err error) error {
 // common returns the sets that the feeder and the server both serve. The error says why there is no such set.
 func (f *feeder) common(hello HelloReply) ([]Set, error) {
 	if name := f.host.Name; hello.Server != name {
-		return nil, fmt.Errorf("the feeder runs %s, and the server %s: only the same version is sure to make the same samples",
+		return nil, fmt.Errorf("the feeder runs %s, and the server %s: only the same version is guaranteed to make the same samples",
 			hello.Server, name)
 	}
 	var common []Set

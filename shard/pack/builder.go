@@ -111,8 +111,8 @@ func (b *builder) build(ctx context.Context, out string) (sum Summary, err error
 		sum.Notes = b.set.emptyClasses(m.Classes)
 	}
 	if keys := b.set.unnamed; len(keys) > 0 {
-		sum.Notes = append(sum.Notes, fmt.Sprintf("%s, and packed by content (%s); torchvision's ImageFolder leaves them out; %v",
-			bytesize.Counted(len(keys), "image is not called as images are", "images are not called as images are"),
+		sum.Notes = append(sum.Notes, fmt.Sprintf("%s: packed by content (%s); torchvision's ImageFolder leaves them out; %v",
+			bytesize.Counted(len(keys), "image has no image's extension", "images have no image's extension"),
 			bytesize.Listed(keys, 5), remedy.Exclude))
 	}
 	for _, s := range m.Shards {

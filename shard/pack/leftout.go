@@ -38,7 +38,7 @@ func (l *rejectList) add(im *inFlight) (err error) {
 		return nil
 	}
 	if l.strict {
-		return fmt.Errorf("%s: %s, and the build is strict", im.key, im.reason)
+		return fmt.Errorf("%s: %s, and --strict was given", im.key, im.reason)
 	}
 	if l.file == nil {
 		if l.file, err = l.writer.CreateFile(shard.RejectsName); err != nil {

@@ -156,7 +156,7 @@ func TestMergeRefusesPartsThatDoNotMatch(t *testing.T) {
 	part(out, Options{Replace: true}, 1, 3)
 	sourcetest.Write(t, filepath.Join(src, "n90000000/more.JPEG"), []byte("x"))
 	part(out, Options{Replace: true}, 2, 3)
-	refused(out, "2-of-3 is of another source than part 1, or was made with other flags: run the part again with --force")
+	refused(out, "2-of-3 is from another source than part 1, or was made with other flags: run the part again with --force")
 	refused(out, "3 classes bde8c9af, files 13 keys, ")
 	part(out, Options{}, 1, 2)
 	refused(out, "remove those that are not meant")
@@ -208,7 +208,7 @@ func TestMergeOfAChangedSource(t *testing.T) {
 			}
 		}
 		err := Merge(t.Context(), out, Options{}, func(Summary) {})
-		if tt.wrong != (err != nil && strings.Contains(err.Error(), "2-of-2 is of another source than part 1")) {
+		if tt.wrong != (err != nil && strings.Contains(err.Error(), "2-of-2 is from another source than part 1")) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -151,7 +151,7 @@ func Repack(ctx context.Context, set *shard.Set, out string, o Options) (Summary
 	case len(missing) > 0:
 		return Summary{}, fmt.Errorf("repacking needs all of %s: %w", set.Dir(), set.Absence(missing[0]))
 	case SameFile(set.Dir(), out):
-		return Summary{}, fmt.Errorf("the output is the set that is read, %s: give another place with -o", set.Dir())
+		return Summary{}, fmt.Errorf("the output is the set that is read, %s: give another path with -o", set.Dir())
 	}
 	return newBuilder(m.Split, set.Dir(), m.Fields, &setInput{set: set, stored: stored}, o).build(ctx, out)
 }

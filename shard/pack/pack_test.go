@@ -222,7 +222,7 @@ func TestImagesOfOtherNames(t *testing.T) {
 	dir := t.TempDir()
 	for _, src := range []string{writeTree(t, filepath.Join(dir, "train"), tree), sourcetest.Write(t, filepath.Join(dir, "x.tar"), sourcetest.TarOfTree(t, tree, "", 1))} {
 		sum := mustBuild(t, src, src+"-set", Options{})
-		if sum.Manifest.Samples != 8 || !strings.Contains(strings.Join(sum.Notes, "\n"), "4 images are not called as images are, and packed by content (") {
+		if sum.Manifest.Samples != 8 || !strings.Contains(strings.Join(sum.Notes, "\n"), "4 images have no image's extension: packed by content (") {
 			t.Errorf("%d samples, notes %q", sum.Manifest.Samples, sum.Notes)
 		}
 	}
@@ -398,7 +398,7 @@ func TestTarThatTheDiskCannotHold(t *testing.T) {
 	if err := os.Truncate(src, 8<<40); err != nil {
 		t.Skipf("no file of 8 TiB with holes can be made here: %v", err)
 	}
-	if _, err := build(src, "", Options{}); err == nil || !strings.Contains(err.Error(), "make room") {
+	if _, err := build(src, "", Options{}); err == nil || !strings.Contains(err.Error(), "free some space") {
 		t.Errorf("error %v", err)
 	}
 	requireNothing(t, dir, "train.tar")

@@ -59,7 +59,7 @@ func partsPlace(out string) (string, error) {
 			return "", err
 		}
 	} else if _, name := storage.Root(out); name == "" {
-		return "", fmt.Errorf("%s: parts lie beside the set, so name a folder in the bucket", out)
+		return "", fmt.Errorf("%s: parts lie beside the set, so name a folder within the bucket", out)
 	}
 	folder, name := path.Split(strings.TrimRight(out, "/"))
 	return folder + "." + name + ".parts", nil

@@ -253,7 +253,7 @@ func TestRepackRefuses(t *testing.T) {
 	if _, err := Repack(t.Context(), small, filepath.Join(t.TempDir(), "out"), o); err == nil || !strings.Contains(err.Error(), "does not keep the original files") {
 		t.Errorf("pixels: %v", err)
 	}
-	if _, err := Repack(t.Context(), openSet(t, dir), dir, o); err == nil || !strings.Contains(err.Error(), "give another place") {
+	if _, err := Repack(t.Context(), openSet(t, dir), dir, o); err == nil || !strings.Contains(err.Error(), "give another path") {
 		t.Errorf("onto itself: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

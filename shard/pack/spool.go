@@ -245,7 +245,7 @@ func (s *spoolInput) checkRoom(folder string) error {
 	free := int64(st.Bavail) * int64(st.Bsize)
 	need := s.split.Bytes() / int64(max(1, s.part.Of))
 	if need += need / 50; free < need && s.objects == nil {
-		return fmt.Errorf("%s has %.1f MB free, and packing %s takes about %.1f MB there: make room, or give another place with -o",
+		return fmt.Errorf("%s has %.1f MB free, and packing %s takes about %.1f MB there: free some space, or give another path with -o",
 			filepath.Dir(folder), float64(free)/1e6, s.split.Path, float64(need)/1e6)
 	}
 	return nil

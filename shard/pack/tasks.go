@@ -20,7 +20,7 @@ var errTaken = errors.New("built with other options")
 func taken(out string) error {
 	remedy := "--force replaces it"
 	if storage.IsRemote(out) {
-		remedy = "in a bucket none is replaced: remove it, or choose another place"
+		remedy = "in a bucket none is replaced: remove it, or choose another path"
 	}
 	return fmt.Errorf("%s is a finished shard set, %w: %s", out, errTaken, remedy)
 }
@@ -119,7 +119,7 @@ func (o *Options) checkPlace(t Task) (*shard.Manifest, error) {
 		return nil, err
 	}
 	if !storage.IsRemote(t.Output) && liesIn(out, t.Split.Path) {
-		return nil, fmt.Errorf("the output %s lies in the source %s: give another place with -o", t.Output, t.Split.Path)
+		return nil, fmt.Errorf("the output %s lies in the source %s: give another path with -o", t.Output, t.Split.Path)
 	}
 	if o.Replace {
 		return nil, nil

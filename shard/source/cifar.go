@@ -220,7 +220,7 @@ func (c *cifarFiles) check() error {
 func (c *cifarFiles) checkRecords(data []byte) error {
 	size, labels := c.format.record(), len(c.format.metas)
 	if len(data) == 0 || len(data)%size != 0 {
-		return fmt.Errorf("%d bytes are no whole number of records of %d", len(data), size)
+		return fmt.Errorf("%d bytes are not a whole number of records of %d", len(data), size)
 	}
 	for i := 0; i < len(data); i += size {
 		for k := range labels {

@@ -155,7 +155,7 @@ func TestDamagedCIFAR(t *testing.T) {
 		want  string
 	}{
 		"a batch is missing":  {binary, "data_batch_3.bin", nil, `"data_batch_3.bin": is missing`},
-		"half a record":       {binary, "test_batch.bin", binary["test_batch.bin"][:3000], "no whole number of records"},
+		"half a record":       {binary, "test_batch.bin", binary["test_batch.bin"][:3000], "not a whole number of records"},
 		"label 10":            {binary, "data_batch_2.bin", append([]byte{10}, binary["data_batch_2.bin"][1:]...), "image 0 has the label 10"},
 		"nine classes":        {binary, "batches.meta.txt", replaced(binary["batches.meta.txt"], "truck\n", ""), "9 classes"},
 		"a class twice":       {binary, "batches.meta.txt", replaced(binary["batches.meta.txt"], "truck", "ship"), `"ship" cannot be used`},

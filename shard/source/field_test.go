@@ -169,7 +169,7 @@ func TestFieldsOfPython(t *testing.T) {
 		"x=tags":              "to say the type of the field, add --field x=tags:TYPE",
 		"x=meta":              "no single column \"meta\": name one (meta.author, meta.stars.list.element)",
 		"x=color":             "no single column \"color\"",
-		"x=score:int64":       `entry "row 1": field "x": 0.25 is no whole number`,
+		"x=score:int64":       `entry "row 1": field "x": 0.25 is not a whole number`,
 		"x=caption:int64":     "has no numbers",
 		"x=box:float32[3]":    "has 4 numbers, and float32[3] is wanted",
 		"x=tags:multihot[19]": "the place 19 is not from 0 to 18",
@@ -212,17 +212,17 @@ func TestFieldsOfWebDataset(t *testing.T) {
 func TestFieldsThatAreNotThere(t *testing.T) {
 	for name, tc := range map[string]struct{ meta, flag, want string }{
 		"no key":             {`{"label": 0}`, "x=json.score:float32", "no key score"},
-		"null":               {`{"label": 0, "score": null}`, "x=json.score:float32", `"null" is no number, and float32 is wanted`},
-		"a text":             {`{"label": 0, "score": "5"}`, "x=json.score:float32", `is no number, and float32 is wanted`},
-		"a fraction":         {`{"label": 0, "score": 1}`, "x=json.score:int64", "0.5 is no whole number"},
+		"null":               {`{"label": 0, "score": null}`, "x=json.score:float32", `"null" is not a number, and float32 is wanted`},
+		"a text":             {`{"label": 0, "score": "5"}`, "x=json.score:float32", `is not a number, and float32 is wanted`},
+		"a fraction":         {`{"label": 0, "score": 1}`, "x=json.score:int64", "0.5 is not a whole number"},
 		"a number":           {`{"label": 0, "score": 1}`, "x=json.score:text", "is 0.5, and text is wanted"},
 		"no list":            {`{"label": 0, "tags": 7}`, "x=json.tags:multihot[9]", "is 7, and multihot[9] is wanted"},
-		"a list of texts":    {`{"label": 0, "tags": ["1,2"]}`, "x=json.tags:int64[2]", `"\"1" is no number`},
+		"a list of texts":    {`{"label": 0, "tags": ["1,2"]}`, "x=json.tags:int64[2]", `"\"1" is not a number`},
 		"too far":            {`{"label": 0, "tags": [9]}`, "x=json.tags:multihot[9]", "the place 9 is not from 0 to 8"},
 		"too large":          {`{"label": 0, "score": 1e300}`, "x=json.score:float32", "too large for float32"},
-		"no exact float":     {`{"label": 0, "score": 16777217}`, "x=json.score:float32", "is no float32, which would round it"},
+		"no exact float":     {`{"label": 0, "score": 16777217}`, "x=json.score:float32", "is not exact in float32"},
 		"no such member":     {`{"label": 0}`, "x=vec:float32", "no .vec beside the image"},
-		"text, no number":    {`{"label": 0}`, "x=txt:int64", `"one" is no number`},
+		"text, no number":    {`{"label": 0}`, "x=txt:int64", `"one" is not a number`},
 		"the type is wanted": {`{"label": 0}`, "x=mask.png", "add --field x=mask.png:TYPE"},
 	} {
 		file := fieldTar(t, tc.meta)
@@ -248,9 +248,9 @@ func TestFieldsOfLists(t *testing.T) {
 		"no such column": {"x.csv", "path,label\na.jpg,1\n", "x=color", `no column "color" among the 2 (path, label)`},
 		"by number":      {"x.csv", "path,label,x\na.jpg,1,7\n", "x=4", `no column "4"`},
 		"no value":       {"x.csv", "path,label,age\na.jpg,1,3\nsub/b.jpg,1,\n", "x=age:int64", `line 3: field "x": has no value`},
-		"no number":      {"x.csv", "path,label,age\na.jpg,1,old\n", "x=age:int64", `line 2: field "x": "old" is no number`},
+		"no number":      {"x.csv", "path,label,age\na.jpg,1,old\n", "x=age:int64", `line 2: field "x": "old" is not a number`},
 		"no key":         {"x.jsonl", `{"path": "a.jpg", "label": 1}`, "x=age", `line 1: field "x": the JSON has no key age`},
-		"two for one":    {"x.csv", "path,label,age\na.jpg,1,3 4\n", "x=age:int64", `"3 4" is no number`},
+		"two for one":    {"x.csv", "path,label,age\na.jpg,1,3 4\n", "x=age:int64", `"3 4" is not a number`},
 	} {
 		splits, err := Open(listOf(t, tc.file, tc.text), Options{Fields: asked(t, tc.flag)})
 		if err == nil {

@@ -54,7 +54,7 @@ func (c *candidate) halfDone() error {
 	}
 	for _, f := range others {
 		if img2datasetFiles.MatchString(f) && c.besideImages(f) {
-			return transport.RefuseEntry(c.path, f, "lies beside folders that img2dataset wrote, which are no classes").Or(remedy.NoLabels)
+			return transport.RefuseEntry(c.path, f, "lies beside folders that img2dataset wrote, which are not classes").Or(remedy.NoLabels)
 		}
 	}
 	return nil

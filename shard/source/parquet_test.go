@@ -95,7 +95,7 @@ func TestParquetOfPyarrow(t *testing.T) {
 	}
 }
 
-// TestParquetLabels reads labels that are no whole numbers in the file.
+// TestParquetLabels reads labels that are not whole numbers in the file.
 func TestParquetLabels(t *testing.T) {
 	python := testenv.PythonWith(t, "pyarrow")
 	dir := t.TempDir()
@@ -130,7 +130,7 @@ func TestParquetLabels(t *testing.T) {
 		}
 	}
 	for kind, want := range map[string]string{
-		"fraction": `"row 1": the label "0.5" is no whole number`,
+		"fraction": `"row 1": the label "0.5" is not a whole number`,
 		"mixed":    `"row 0": the label "dog" is a name, and others are numbers (7)`,
 		"none":     "to take the images without labels, add --no-labels",
 	} {

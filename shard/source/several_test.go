@@ -121,7 +121,7 @@ func TestTimmInfo(t *testing.T) {
 	if got := mustItems(t, splits[0]); !reflect.DeepEqual(got, want) {
 		t.Errorf("by the description's alt_label: %v, want %v", got, want)
 	}
-	requireNotes(splits[0], "there are 4 samples, as _info.json says", "the labels are those of json.alt_label", "1 sample is left out: a json.alt_label that is null or negative is no class")
+	requireNotes(splits[0], "there are 4 samples, as _info.json says", "the labels are those of json.alt_label", "1 sample is left out: a json.alt_label that is null or negative is not a class")
 	if got := mustItems(t, splits[1]); got["e"].label != 1 {
 		t.Errorf("val: %v", got)
 	}

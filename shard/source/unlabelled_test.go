@@ -33,7 +33,7 @@ func TestNoLabels(t *testing.T) {
 		{sourcetest.Write(t, filepath.Join(dir, "flat.zip"), zipOf(t, flat)), "1.jpg 2.jpg deep/down/3.png", ""},
 		{sourcetest.Write(t, filepath.Join(dir, "pairs.tar"), pairs), "000 001", "add --no-labels"},
 		{writeTree(t, filepath.Join(dir, "tars"), hub), "000 001", "add --no-labels"},
-		{writeTree(t, filepath.Join(dir, "files"), written), "00000/000.jpg 00001/001.jpg", "img2dataset wrote, which are no classes; to take the images without labels, add --no-labels"},
+		{writeTree(t, filepath.Join(dir, "files"), written), "00000/000.jpg 00001/001.jpg", "img2dataset wrote, which are not classes; to take the images without labels, add --no-labels"},
 		{writeTree(t, filepath.Join(dir, "classes"), paths("cat/1.jpg", "dog/2.jpg")), "cat/1.jpg dog/2.jpg", ""},
 		{writeTree(t, filepath.Join(dir, "splits"), splits), "1.jpg 2.jpg", "--no-labels"},
 		{filepath.Join(writeTree(t, filepath.Join(dir, "list"), list), "names.csv"), "i/a.jpg i/b.jpg", ""},

@@ -231,9 +231,9 @@ func TestWebDatasetThatCannotBeRead(t *testing.T) {
 		tars [][]byte
 		want []string
 	}{
-		"word":        {with("b.jpg", "B", "b.cls", "dog"), []string{"0.tar", `"b.cls"`, "near byte", `"dog" is no whole number`}},
-		"fraction":    {with("b.cls", "1.5", "b.jpg", "B"), []string{"no whole number"}},
-		"empty label": {with("b.cls", "", "b.jpg", "B"), []string{"no whole number"}},
+		"word":        {with("b.jpg", "B", "b.cls", "dog"), []string{"0.tar", `"b.cls"`, "near byte", `"dog" is not a whole number`}},
+		"fraction":    {with("b.cls", "1.5", "b.jpg", "B"), []string{"not a whole number"}},
+		"empty label": {with("b.cls", "", "b.jpg", "B"), []string{"not a whole number"}},
 		"negative":    {with("b.cls", "-1", "b.jpg", "B"), []string{`"b.cls"`, "-1 is negative"}},
 		"large":       {with("b.cls", "1048576", "b.jpg", "B"), []string{"is not from 0 to 1048575"}},
 		"huge":        {with("b.cls", "99999999999999999999", "b.jpg", "B"), []string{"is not from 0 to 1048575"}},

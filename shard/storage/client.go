@@ -107,7 +107,7 @@ func (c *Client) source(place, index string) (Storage, error) {
 		root, _ := Root(place)
 		own, _ := Root(index)
 		if named = named && IsRemote(place) || root == own; !named {
-			return nil, fmt.Errorf("they are said to lie at %s, and an index that is read over a network reaches only its own host and bucket: if you trust it, name a URL by --allow-source, or copy the index to this machine", place)
+			return nil, fmt.Errorf("they are at %s, but an index read over a network may use only its own host and bucket: if you trust it, add --allow-source URL, or copy the index to this machine", place)
 		}
 	}
 	return c.at(place, named)
@@ -207,7 +207,7 @@ func CheckSecret(text string) error {
 	}
 	u, err := url.Parse(scheme + "://" + rest)
 	if err != nil {
-		return fmt.Errorf("a text that begins with %s:// is no URL", scheme)
+		return fmt.Errorf("a text that begins with %s:// is not a URL", scheme)
 	}
 	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return fmt.Errorf("%s://%s%s: a URL has no user, password, query or fragment here: credentials come from the environment or their usual files, and a query that signs requests from IMGFEED_URL_QUERY", scheme, u.Host, u.Path)
@@ -220,7 +220,7 @@ func parsePlace(place string) (*url.URL, error) {
 	scheme, _, _ := strings.Cut(place, "://")
 	if remotes[scheme] == nil {
 		known := strings.Join(slices.Sorted(maps.Keys(remotes)), "://, ")
-		return nil, fmt.Errorf("%s://: an unknown kind of place, want a folder or one of %s://", scheme, known)
+		return nil, fmt.Errorf("%s://: an unknown kind of URL: want a folder or one of %s://", scheme, known)
 	}
 	if err := CheckSecret(place); err != nil {
 		return nil, err
@@ -230,7 +230,7 @@ func parsePlace(place string) (*url.URL, error) {
 	case err != nil:
 		return nil, err
 	case slices.Contains(strings.Split(u.Path, "/"), ".."):
-		return nil, fmt.Errorf("%s: a place has no .. in it", place)
+		return nil, fmt.Errorf("%s: a URL cannot contain ..", place)
 	case u.Host == "":
 		return nil, fmt.Errorf("%s: the host or bucket is missing", place)
 	}

@@ -68,7 +68,7 @@ func TestPlaces(t *testing.T) {
 		"https://host/x?signature=secret": "no user, password",
 		"s3://":                           "bucket is missing",
 		"hf://models/o/n":                 "want hf://datasets",
-		"https://host/%zzsecret":          "is no URL",
+		"https://host/%zzsecret":          "is not a URL",
 		"hf://datasets/only":              "want hf://datasets",
 	} {
 		_, err := At(place)

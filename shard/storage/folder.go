@@ -210,7 +210,7 @@ func openRegular(path string) (*os.File, error) {
 	var file *os.File
 	info, err := os.Stat(path)
 	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is no file", path)
+		err = fmt.Errorf("%s is not a file", path)
 	} else if err == nil {
 		file, err = os.Open(path)
 	}

@@ -119,7 +119,7 @@ func (e *RemoteError) retryable() bool {
 		e.Status >= 500 && e.Status != http.StatusNotImplemented
 }
 
-var errNoRanges = errors.New("the server sends whole files only: serve the place from one that answers range requests, as nginx does")
+var errNoRanges = errors.New("the server sends whole files only: use one that answers range requests, such as nginx")
 
 // finalErrors are those that come again with each try.
 var finalErrors = []error{errNoRanges, errConfig, errRedirect, http.ErrSchemeMismatch}
@@ -345,7 +345,7 @@ func (r *remote) once(parent context.Context, began time.Time, send try, got *in
 	case context.Cause(ctx) == errStalled:
 		err = fmt.Errorf("%d bytes came in %v", fresh, stall)
 	case err == io.ErrUnexpectedEOF:
-		err = fmt.Errorf("the answer broke off after %d bytes", *got)
+		err = fmt.Errorf("the answer ended after %d bytes", *got)
 	}
 	return request, err
 }

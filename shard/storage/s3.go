@@ -194,7 +194,7 @@ func (b *bucket) fault(err error) error {
 		if failed.moved = true; b.region != region {
 			b.region, b.client = region, nil
 		}
-		failed.Err = fmt.Errorf("%w (the store sends requests on to region %s)", failed.Err, region)
+		failed.Err = fmt.Errorf("%w (the store redirects requests to region %s)", failed.Err, region)
 	case b.anonymous != nil && failed.Status == http.StatusForbidden:
 		failed.Err = fmt.Errorf("%w (there are no credentials, so the request was anonymous)", failed.Err)
 		if text := b.anonymous.Error(); !strings.Contains(text, "no EC2 IMDS role found") {

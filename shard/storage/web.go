@@ -41,7 +41,7 @@ func checkRedirect(r *http.Request, before []*http.Request) error {
 	}
 	switch {
 	case len(before) > 5:
-		return fmt.Errorf("%w: it is the sixth", errRedirect)
+		return fmt.Errorf("%w: it is the sixth in a row in a row in a row in a row in a row", errRedirect)
 	case r.URL.Scheme != first.Scheme && r.URL.Scheme != "https":
 		return fmt.Errorf("%w: it leads from %s to %s", errRedirect, first.Scheme, r.URL.Scheme)
 	}
@@ -122,7 +122,7 @@ func (w *web) get(ctx context.Context, name string, offset, length int64, versio
 	status := answer.StatusCode
 	failed := &RemoteError{Status: status, Request: o.request, Err: fmt.Errorf("status %d %s", status, http.StatusText(status))}
 	if w.withheld && errors.Is(failed, fs.ErrPermission) {
-		failed.Err = fmt.Errorf("%w (IMGFEED_URL_QUERY goes to places that you name, and not to this one, which an index names: --allow-source)", failed.Err)
+		failed.Err = fmt.Errorf("%w (IMGFEED_URL_QUERY is sent only to URLs that you name; this one is named by an index: --allow-source allows it)", failed.Err)
 	}
 	return nil, failed
 }
@@ -150,7 +150,7 @@ func withoutURL(err error) error {
 	case u.Err == io.EOF:
 		return errors.New("the server closed the connection")
 	case strings.Contains(u.Err.Error(), "Location header"):
-		return fmt.Errorf("%w: its address is no URL", errRedirect)
+		return fmt.Errorf("%w: its address is not a URL", errRedirect)
 	}
 	return u.Err
 }
@@ -172,7 +172,7 @@ func newHub(c *Client, u *url.URL) (objects, error) {
 	revision = url.PathEscape(cmp.Or(revision, "main"))
 	endpoint, err := url.Parse(cmp.Or(os.Getenv("HF_ENDPOINT"), "https://huggingface.co"))
 	if err != nil || endpoint.Host == "" {
-		return nil, errors.New("HF_ENDPOINT is no URL")
+		return nil, errors.New("HF_ENDPOINT is not a URL")
 	}
 	h := &hub{
 		web:  web{client: c, base: endpoint.JoinPath("datasets", owner, name, "resolve", revision, folder)},
@@ -247,7 +247,7 @@ func newCloudBucket(c *Client, u *url.URL) (objects, error) {
 	}
 	endpoint, err := url.Parse(host)
 	if err != nil || endpoint.Host == "" {
-		return nil, errors.New("STORAGE_EMULATOR_HOST is no URL")
+		return nil, errors.New("STORAGE_EMULATOR_HOST is not a URL")
 	}
 	b := &cloudBucket{path: strings.Trim(u.Path, "/"), lists: endpoint.JoinPath("storage/v1/b", u.Host, "o")}
 	b.web = web{client: c, base: endpoint.JoinPath(u.Host, b.path), authorize: b.authorizeRequest}

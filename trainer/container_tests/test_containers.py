@@ -404,7 +404,7 @@ def test_stopped_and_started_again(project: Project, stop: Callable[[Project, su
     state = project.container("trainer")["State"]
     assert (state["Status"], state["ExitCode"]) == ("exited", 0)
     said = project.run("logs", "--no-color")[1]
-    place = re.search(r"stopped in epoch (\d+) after (\d+) batches; continue by --resume auto", said)
+    place = re.search(r"stopped in epoch (\d+) after (\d+) batches; continue with --resume auto", said)
     assert place, said
     assert (project.output / "checkpoints" / "last.pt").is_file()
     done = len(project.events("step"))

@@ -148,7 +148,7 @@ class Keeper:
         there = [str(path) for name in NAMES for path in (self.folder / name, self.store.unsent / name) if path.exists()]
         there += [self.store.path(name) for name in NAMES if self.store.has(name)]
         if there and not self.resume:
-            choice = "continue it by --resume auto, take another --output or --checkpoints, or remove them"
+            choice = "continue it with --resume auto, use another --output or --checkpoints, or remove them"
             raise TrainError(f"there are checkpoints of a run ({', '.join(there)}): {choice}")
 
     def find(self) -> tuple[str, State | None, str]:
@@ -162,12 +162,14 @@ class Keeper:
         for place in [*([str(self.folder), str(self.store.unsent)] if auto else []), self.store.url] if path else []:
             at, found = self._newest(place, damaged)
             if found and state and found["progress"]["run"] != state["progress"]["run"]:
-                raise TrainError(f"{at} is of another run than {path}: take another --checkpoints or --output, or remove one")
+                raise TrainError(
+                    f"{at} belongs to another run than {path}: use another --checkpoints or --output, or remove one"
+                )
             if auto and found and (state is None or reached(found) > reached(state)):
                 path, state = at, found
         if state is None:
             if damaged:
-                raise TrainError(f"{'; '.join(damaged.values())}; no other checkpoint is left: remove them to begin anew")
+                raise TrainError(f"{'; '.join(damaged.values())}; no other checkpoint is left: remove them to start again")
             return "", None, (auto and self.store.holder()[4:].partition(",")[0]) or secrets.token_hex(8)
         for bad in damaged if auto else ():  # else the next checkpoint would make it previous.pt
             with self.store.local(path) as here:

@@ -19,7 +19,7 @@ from .flags import Settings
 
 PR_SET_PDEATHSIG = 1  # of prctl(2)
 MEET = 300  # seconds between the starts of the first and the last machine
-#: Words in the errors of torch's backends where another rank is gone or late.
+#: Words in the errors of torch's backends where another rank ended or is late.
 LOST = ("connection closed", "connection reset", "broken pipe", "timed out", "timeout", "gloo", "nccl")
 
 
@@ -90,11 +90,11 @@ def launch(s: Settings, argv: Sequence[str]) -> int:
         if failure.exitcode == s.stopped_status:
             return s.stopped_status
         how = "ended with the error above" if failure.exitcode > 0 else f"was killed by {failure.signal_name()}"
-        memory = ", as by a machine that is out of memory" if failure.exitcode == -signal.SIGKILL else ""
+        memory = ", perhaps because the machine is out of memory" if failure.exitcode == -signal.SIGKILL else ""
         raise TrainError(f"rank {rank} {how}{memory}; the others were stopped. --resume auto continues") from e
     except RuntimeError as e:  # of the rendezvous
         what = f"machine {s.node_rank} of {s.nodes} does not reach {host}:{port}"
-        raise TrainError(f"{what}: does machine 0 run, is the port open? ({str(e)[:200]})") from e
+        raise TrainError(f"{what}: is machine 0 running, and its port open? ({str(e)[:200]})") from e
 
 
 def work(s: Settings, argv: Sequence[str]) -> int:
@@ -123,7 +123,7 @@ def work(s: Settings, argv: Sequence[str]) -> int:
         said = " ".join(str(e).split())
         if rank.world == 1 or not any(sign in said.lower() for sign in LOST):
             raise
-        raise TrainError(f"rank {rank.rank}: another rank is gone or late, whose own error is the cause ({said[:200]})") from e
+        raise TrainError(f"rank {rank.rank}: another rank ended or is late, and its error is the cause ({said[:200]})") from e
     if rank.world > 1:
         torch.distributed.barrier()
         torch.distributed.destroy_process_group()

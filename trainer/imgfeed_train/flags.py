@@ -164,7 +164,7 @@ def as_flags(content: dict[Any, Any], path: str) -> list[str]:
     for key, value in content.items():
         field = str(key).replace("-", "_")
         if field not in known or field == "recipe":
-            raise TrainError(f"{path}: {key} is no flag{near(field, known)}")
+            raise TrainError(f"{path}: {key} is not a flag{near(field, known)}")
         if isinstance(value, bool):
             flags.append(flag(field) if value else "--no-" + flag(field)[2:])
         elif isinstance(value, list | tuple):
@@ -206,10 +206,10 @@ def check(s: Settings) -> None:
         "--workers: the running server has its own threads: `imgfeed serve --threads`": served and s.workers,
         "--cache: the running server has its own: `imgfeed serve --cache`": served and s.cache,
         "--wandb needs the package wandb: pip install wandb, or leave --wandb out": wandb,
-        "--evaluate needs weights to score: --weights": s.evaluate and not s.weights,
+        "--evaluate needs --weights": s.evaluate and not s.weights,
         "--size takes one number, or two": not 1 <= len(s.size) <= 2,
         "--batch-size takes one number, or two": not 1 <= len(s.batch_size) <= 2 or s.batch_size[1:] == ("auto",),
-        "--dry-run begins anew: leave --resume out": s.dry_run and s.resume,
+        "--dry-run starts from the beginning: omit --resume": s.dry_run and s.resume,
         f"--warmup-epochs {s.warmup_epochs:g} is more than --epochs {s.epochs}": s.warmup_epochs > s.epochs,
     }.items():
         if wrong:

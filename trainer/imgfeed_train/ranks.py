@@ -53,7 +53,7 @@ def join() -> Rank:
         except (RuntimeError, ValueError) as e:
             master = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}"
             what = f"rank {rank} does not find the other {world - 1} at {master}"
-            how = "are all started, is the port open? On CPUs, GLOO_SOCKET_IFNAME names the network's interface"
+            how = "have all of them started, and is the port open? On CPUs, GLOO_SOCKET_IFNAME names the network's interface"
             raise TrainError(f"{what}: {how} ({str(e)[:200]})") from e
     return Rank(here, rank, world, local)
 

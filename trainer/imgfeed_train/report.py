@@ -42,7 +42,7 @@ def write(output: str) -> dict[str, str]:
     try:
         rows = events(folder / "log.jsonl")
     except OSError as e:
-        raise TrainError(f"{folder} is no folder of a run (an --output of imgfeed-train): {e.strerror}") from e
+        raise TrainError(f"{folder} is not the folder of a run (an --output of imgfeed-train): {e.strerror}") from e
     try:
         kinds = {kind: [row for row in rows if row["event"] == kind] for kind in ("start", "step", "trained", "epoch", "end")}
         if not (kinds["start"] and kinds["step"]):

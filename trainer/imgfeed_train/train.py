@@ -125,7 +125,7 @@ class Training:
             while self.at.epoch < self.s.epochs:
                 if self._enough() or self.stop.agreed() or not self._epoch():
                     at = self.at
-                    self.rank.say(f"stopped in epoch {at.epoch} after {at.batches} batches; continue by --resume auto")
+                    self.rank.say(f"stopped in epoch {at.epoch} after {at.batches} batches; continue with --resume auto")
                     return False
                 self._evaluate()
         return True

@@ -107,7 +107,7 @@ def test_the_log_book(train: Train, tmp_path: Path, capsys: pytest.CaptureFixtur
     capsys.readouterr()
     main(["report", str(run), str(tmp_path / "other")])
     assert "| batch | 16 a rank, 16 a step | 32 a rank, 32 a step |" in capsys.readouterr().out
-    with pytest.raises(SystemExit, match=r"none is no folder of a run .*: No such file"):
+    with pytest.raises(SystemExit, match=r"none is not the folder of a run .*: No such file"):
         main(["report", str(tmp_path / "none")])
 
 

@@ -78,7 +78,7 @@ def test_a_signal_to_all_saves_and_ends(train: Train, sets: Path, tmp_path: Path
         os.killpg(process.pid, number)  # as a terminal does: torchrun and its ranks
         said = process.stdout.read()
     assert process.returncode == 75, said
-    assert "stopping after this step" in said and "continue by --resume auto" in said and "Traceback" not in said
+    assert "stopping after this step" in said and "continue with --resume auto" in said and "Traceback" not in said
     assert 8 <= weights(tmp_path / "run")["progress"]["steps"] < 300 * 6
 
 
@@ -108,7 +108,7 @@ def test_ranks_end_with_their_launcher(sets: Path, tmp_path: Path) -> None:
             assert process.poll() is None
         process.kill()
         said = process.communicate(timeout=PATIENCE)[0]  # up to the end of the last rank
-    assert "stopping after this step" in said and "continue by --resume auto" in said, said
+    assert "stopping after this step" in said and "continue with --resume auto" in said, said
     assert 8 <= weights(tmp_path / "run")["progress"]["steps"] < 3000 * 6
 
 

@@ -295,5 +295,5 @@ def test_a_signal_saves_the_next_step(
     finally:
         signal.signal(signal.SIGTERM, before)
     assert e.value.code == 75
-    assert "stopped in epoch 1 after 2 batches; continue by --resume auto" in capsys.readouterr().out
+    assert "stopped in epoch 1 after 2 batches; continue with --resume auto" in capsys.readouterr().out
     same(whole, train("run", "--resume", "auto"))

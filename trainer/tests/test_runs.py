@@ -348,7 +348,7 @@ def test_flags_of_a_recipe_stand_before_the_others(tmp_path: Path) -> None:
     s = parse(["--lr", "0.5", f"--recipe={mine}"])
     assert (s.batch_size, s.lr, s.size, s.freeze, s.wandb, s.weights) == ((7,), 0.5, (32, 64), True, False, None)
     for text, said in (
-        ("lrr: 1", r"mine.yaml: lrr is no flag \(did you mean \"lr\"\?\)"),
+        ("lrr: 1", r"mine.yaml: lrr is not a flag \(did you mean \"lr\"\?\)"),
         ("- 1", "holds no flags: want lines such as `batch_size: 256`"),
         ("a: [", "can't be read"),
         ("[" * 2000, "can't be read"),

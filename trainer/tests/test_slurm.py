@@ -273,7 +273,7 @@ def test_preempted_job_ends_with_the_same_bits(slurm: Slurm, sets: Path, tmp_pat
     await_epoch(tmp_path / "part", epoch + 1, slurm, part)
     slurm.run("scancel", f"--signal={signal.SIGTERM.name.removeprefix('SIG')}", part)
     printed = slurm.wait(part)
-    assert printed.count("continue by --resume auto") == 2, printed
+    assert printed.count("continue with --resume auto") == 2, printed
     assert printed.count("resumed ") == 2, printed
     same(tmp_path / "whole", tmp_path / "part")
 
@@ -318,4 +318,4 @@ def test_cancelled_job_stays_so(slurm: Slurm, sets: Path, tmp_path: Path) -> Non
         time.sleep(0.5)
     time.sleep(2)
     assert slurm.state(job) == "CANCELLED"
-    assert "continue by --resume auto" in slurm.printed(job)
+    assert "continue with --resume auto" in slurm.printed(job)

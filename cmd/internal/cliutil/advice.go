@@ -25,8 +25,8 @@ var known = []struct {
 	text string
 }{
 	{shard.ErrNotSet, "imgshard build or imgshard index makes a set of a dataset"},
-	{syscall.ENOSPC, "the disk is full: make room, or give another place"},
-	{syscall.EDQUOT, "the disk quota is used up: make room, or give another place"},
+	{syscall.ENOSPC, "the disk is full: free some space, or give another path"},
+	{syscall.EDQUOT, "the disk quota is used up: free some space, or give another path"},
 	{syscall.EFBIG, "the file system or ulimit -f does not allow files of this size"},
 	{syscall.EROFS, "the file system is read-only: give another place"},
 	{syscall.EACCES, "permission denied for this user: change the permissions, or give another place"},

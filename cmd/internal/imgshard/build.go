@@ -39,13 +39,13 @@ take a seventh more bytes, and imgshard cat and repack restore the original file
 
 --encoding pixels decodes and resizes the images once, exactly like torchvision, and stores them without loss.
 Resize(256) and all crops after it then give the same bits as from the JPEGs, at the speed of memory. imgshard repack
-makes such a set of an existing one. It is the default for small images such as CIFAR's, which keep their size.
+converts an existing set. This encoding is the default for small images such as CIFAR's, which keep their size.
 
 Unreadable files are left out and listed in the set's rejects.jsonl. OUT appears when the set is complete, and a build may
-be interrupted. The same input and flags give the same bytes, for any --jobs, any order of the files, and in tars or not.
+be interrupted. The same input and flags give the same bytes, for any --jobs and any order of the files, from folders or tars.
 
-With --part I/N each of N machines packs a part of the set. imgshard merge OUT then makes the same set as a single
-machine would. Each machine lists all of SRC and reads all of its tars, but decodes only its own images.`
+With --part I/N each of N machines packs a part of the set. imgshard merge OUT then makes the set that a single
+machine would make. Each machine lists all of SRC and reads all of its tars, but decodes only its own images.`
 
 // sourcesHelp lists the kinds of sources, the most general first.
 func sourcesHelp() string {
@@ -143,7 +143,7 @@ func runBuild(c *cobra.Command, src []string, f buildFlags) error {
 	}
 	switch {
 	case f.Part.Of > 0 && f.out == "":
-		return cliutil.Usagef("--part needs -o OUT, a place that all machines can reach")
+		return cliutil.Usagef("--part needs -o OUT, a path that all machines can reach")
 	case f.out != "":
 	case src[0] == source.StandardInput:
 		return cliutil.Usagef("standard input needs an output folder: --output OUT")
@@ -189,7 +189,7 @@ func (f *buildFlags) place(splits int) (string, error) {
 	if f.Part.Of > 0 && !f.Replace {
 		if sets, err := shard.FindSets(f.out); err == nil && len(sets) == splits {
 			if storage.IsRemote(f.out) {
-				return "", fmt.Errorf("%s is complete: remove it first, or choose another place", f.out)
+				return "", fmt.Errorf("%s is complete: remove it first, or choose another path", f.out)
 			}
 			return "", fmt.Errorf("%s is complete: use --force here and for imgshard merge to replace it", f.out)
 		}

@@ -28,7 +28,7 @@ func TestAdvice(t *testing.T) {
 		t.Skip(err)
 	}
 	_, diag, status := imgshard(t, "cat", trainSet, "0", "-o", "/dev/full")
-	if status != 1 || !strings.Contains(diag, "no space left on device") || !strings.Contains(diag, "make room") {
+	if status != 1 || !strings.Contains(diag, "no space left on device") || !strings.Contains(diag, "free some space") {
 		t.Errorf("status %d, %q", status, diag)
 	}
 	if _, diag, _ := imgshard(t, "ls", filepath.Join(t.TempDir(), "nothing")); !strings.HasSuffix(diag, "no such file or directory\n") {

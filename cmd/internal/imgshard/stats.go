@@ -72,8 +72,8 @@ func newStatsCommand() *cobra.Command {
 		Long: `Show statistics of the shard set SET: samples per class, the ten rarest and the ten most frequent classes, image sizes and
 aspect ratios, formats and bytes, and the files left out by the build, by reason.
 
-It reads the index only, and of a set with boxes or masks every record: objects per image and class, sizes of boxes, and each class's
-share of the pixels. Only samples on this machine count.
+It reads only the index. If the set has boxes or masks, it also reads every record, for objects per image and class, box
+sizes, and each class's share of the pixels. Only samples on this machine count.
 --json prints one object; -o FILE.html writes a self-contained page with plots.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -47,7 +47,7 @@ func newViewCommand() *cobra.Command {
 
 -o FILE.html writes a self-contained page, searchable by class, key and index. Samples are spread evenly over the set, or
 chosen by --class, --find and --index.
-A dataset that is not packed is shown by an index of it: imgshard index SRC -o SET.`,
+To view a dataset that is not packed, index it first: imgshard index SRC -o SET.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := cmp.Or(cliutil.Usage(f.check()), checkPage(cmd, f.output)); err != nil {
@@ -65,7 +65,7 @@ A dataset that is not packed is shown by an index of it: imgshard index SRC -o S
 	flags.StringVar(&f.transform, "transform", "", "also show the results of this preset or JSON list of operations")
 	flags.Var(cliutil.Int(&f.draws, 0, viewDrawsMax), "draws", "results per sample (default 8, or 1 if the transform is not random)")
 	flags.Var(cliutil.Seed(&f.seed), "seed", "seed of the random parameters, the same as a loader's")
-	flags.Var(cliutil.Int(&f.epoch, 0, math.MaxInt), "epoch", "epoch of the first result; further ones are of the following epochs")
+	flags.Var(cliutil.Int(&f.epoch, 0, math.MaxInt), "epoch", "epoch of the first result; the others come from the following epochs")
 	return cmd
 }
 

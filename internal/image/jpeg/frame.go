@@ -112,7 +112,7 @@ func (f *frame) derive() error {
 		case f.hMax%c.h == 0 && f.vMax%c.v == 0:
 			c.upsampling = upsampleReplicate
 		default:
-			return &UnsupportedError{Msg: "sampling factors that are no whole fraction of the largest"}
+			return &UnsupportedError{Msg: "sampling factors that are not a whole fraction of the largest"}
 		}
 		f.hFilter = f.hFilter || c.upsampling == upsampleH2V1 || c.upsampling == upsampleH2V2
 		f.vFilter = f.vFilter || c.upsampling == upsampleH1V2 || c.upsampling == upsampleH2V2

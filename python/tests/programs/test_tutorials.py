@@ -114,7 +114,7 @@ def test_from_kaggles_zip(tmp_path: Path) -> None:
         **{f"{train}\n": f"{train} --max-steps 3\n", "--epochs 16": "--epochs 2", "--recipe imagenet-resnet50": small},
     )
     assert "label 0    n01751748 (sea snake)" in printed and "sets/train: split train, 48 samples of 4 classes" in printed
-    assert "nothing was written" in printed and "stopped in epoch 0 after 3 batches; continue by --resume auto" in printed
+    assert "nothing was written" in printed and "stopped in epoch 0 after 3 batches; continue with --resume auto" in printed
     assert "resumed runs/resnet50/checkpoints/last.pt: epoch 0, batch 3" in printed
     assert "| epochs | 2 of 2, 12 steps |" in printed
     log = [json.loads(line) for line in (tmp_path / "runs" / "resnet50" / "log.jsonl").read_text().splitlines()]

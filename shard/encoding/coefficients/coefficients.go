@@ -23,7 +23,7 @@ import (
 var Method = encoding.Method{
 	Name:    name,
 	OnDisk:  name,
-	Summary: "JPEGs unpacked: the files' pixels in half the time, and the files back",
+	Summary: "JPEGs without Huffman codes: the same pixels in half the time, and the original files can be restored",
 	Parse:   func(json.RawMessage) (encoding.Encoding, error) { return Encoding{}, nil },
 	New:     func(map[string]string, bool) (encoding.Encoding, error) { return Encoding{}, nil },
 }

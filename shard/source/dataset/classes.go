@@ -46,7 +46,7 @@ func (s *Split) relabel(own Labels) (Labels, error) {
 	l := Labels{Classes: s.expected, Of: own.Of}
 	if own.Numbered {
 		if s.first.labels.Texts && len(own.Classes) > 0 {
-			return Labels{}, transport.Refuse(s.Path, "its labels are numbers, and those of %s are names: write both alike",
+			return Labels{}, transport.Refuse(s.Path, "its labels are numbers, and those of %s are names: write both the same way",
 				s.first.Path).Or(remedy.NameClasses)
 		}
 		if len(own.Classes) > len(s.expected) {

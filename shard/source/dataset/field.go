@@ -165,7 +165,7 @@ func (f *Field) AppendJSON(dst, raw []byte) ([]byte, error) {
 	wrong := func() error { return f.Errorf("is %.60s, and %s is wanted", raw, f.Want()) }
 	switch {
 	case len(raw) == 0 || !json.Valid(raw):
-		return dst, f.Errorf("%.60q is no JSON", raw)
+		return dst, f.Errorf("%.60q is not JSON", raw)
 	case f.Type == shard.JSON:
 		var b bytes.Buffer
 		json.Compact(&b, raw) // it is valid
@@ -210,7 +210,7 @@ func (w *Numbers) text(text string) error {
 	}
 	x, err := strconv.ParseFloat(text, 64)
 	if err != nil {
-		return w.field.Errorf("%.40q is no number, and %s is wanted", text, w.field.Want())
+		return w.field.Errorf("%.40q is not a number, and %s is wanted", text, w.field.Want())
 	}
 	return w.float(x)
 }
@@ -228,7 +228,7 @@ func (w *Numbers) int(n int64) error {
 	case f.Type == shard.Int64:
 		w.dst = shard.AppendInts(w.dst, n)
 	case int64(float32(n)) != n:
-		return f.Errorf("%d is no float32, which would round it: ask for int64", n)
+		return f.Errorf("%d is not exact in float32: ask for int64", n)
 	default:
 		w.dst = shard.AppendFloats(w.dst, float32(n))
 	}
@@ -258,7 +258,7 @@ func (w *Numbers) float(x float64) error {
 	f := w.field
 	if f.Multihot || f.Type == shard.Int64 {
 		if x != math.Trunc(x) || math.Abs(x) > 1<<53 {
-			return f.Errorf("%v is no whole number, and %s is wanted", x, f.Want())
+			return f.Errorf("%v is not a whole number, and %s is wanted", x, f.Want())
 		}
 		return w.int(int64(x))
 	}
@@ -285,7 +285,7 @@ const JSONPrefix = "json."
 func JSONAt(object []byte, key string) (json.RawMessage, error) {
 	var values map[string]json.RawMessage
 	if json.Unmarshal(object, &values) != nil {
-		return nil, errors.New("the JSON is no object")
+		return nil, errors.New("the JSON is not an object")
 	}
 	if v, ok := values[key]; ok {
 		return v, nil

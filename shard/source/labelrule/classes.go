@@ -213,8 +213,8 @@ func (c *classRule) Labels(s *dataset.Split) (dataset.Labels, error) {
 			"class than they have: sort them anew, or give the folder or tar of all of them, as the program knows their classes",
 			c.valDiffer, c.valImages).Or(remedy.ForceClasses)
 	case c.valDiffer > 0:
-		s.Note("%s of ILSVRC2012 in the folder of another class than is known of them", bytesize.Counted(c.valDiffer,
-			"validation image lies", "validation images lie"))
+		s.Note("%s in the folder of a class that is not theirs", bytesize.Counted(c.valDiffer,
+			"validation image of ILSVRC2012 is", "validation images of ILSVRC2012 are"))
 	}
 	classes := slices.Sorted(maps.Keys(c.counts))
 	if c.index != nil {

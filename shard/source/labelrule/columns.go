@@ -42,7 +42,7 @@ func ParseLabel(text string, at Errorf) (int32, error) {
 	n, whole, _ := WholeNumber(text)
 	switch {
 	case !whole:
-		return 0, at("the label %.40q is no whole number", text).Or(remedy.Label)
+		return 0, at("the label %.40q is not a whole number", text).Or(remedy.Label)
 	case n < NoLabel || n >= numberedClassesMax:
 		return 0, at("the label %.40s is not from 0 to %d", text, numberedClassesMax-1)
 	}

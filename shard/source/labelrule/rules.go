@@ -83,7 +83,7 @@ func (r *unlabelledRule) Labels(s *dataset.Split) (dataset.Labels, error) {
 	if err := r.checkSplits(s); err != nil {
 		return dataset.Labels{}, err
 	}
-	s.NoteLeftOut(r.others, "file is not called as images are, and", "files are not called as images are, and")
+	s.NoteLeftOut(r.others, "file without an image's extension is", "files without an image's extension are")
 	return dataset.Labels{Numbered: true}, nil
 }
 

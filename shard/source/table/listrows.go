@@ -215,7 +215,7 @@ func (l *listFile) readJSON(r io.Reader) error {
 func (l *listFile) addObject(text []byte, line int) error {
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal(text, &object); err != nil {
-		return l.errorf(line, "no JSON object: %v", err)
+		return l.errorf(line, "not a JSON object: %v", err)
 	}
 	if l.opts.Path != "" {
 		object[listPathColumn], _ = dataset.JSONAt(text, l.opts.Path)
@@ -272,7 +272,7 @@ func jsonScalar(raw json.RawMessage) (string, error) {
 	case raw[0] == '-' || raw[0] >= '0' && raw[0] <= '9':
 		return string(raw), nil
 	}
-	return "", fmt.Errorf("is %.40s, no string or number", raw)
+	return "", fmt.Errorf("is %.40s, not a string or number", raw)
 }
 
 // add takes a row with the fields in l.row.

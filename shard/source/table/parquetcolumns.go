@@ -94,7 +94,7 @@ func (f *parquetFile) findColumns(name string, opts dataset.Options) error {
 	index := dataset.ClassIndex(f.classes)
 	for i, c := range f.classes {
 		if reason := transport.NameReason(c); reason != "" || index[c] != int32(i) {
-			return transport.Refuse(name, "the class name %.60q of the schema is none, or occurs twice", c)
+			return transport.Refuse(name, "the class name %.60q of the schema is invalid or occurs twice", c)
 		}
 	}
 	return nil
@@ -144,7 +144,7 @@ func pickColumn(columns, likely []string, features map[string]hubFeature, featur
 			return c, nil
 		}
 	}
-	return "", fmt.Errorf("has none or several columns of the type %s (%s)", feature, strings.Join(columns, ", "))
+	return "", fmt.Errorf("has no column, or several, of the type %s (%s)", feature, strings.Join(columns, ", "))
 }
 
 // parquetColumn is the column of a field.

@@ -29,7 +29,7 @@ var (
 	errThrift = errors.New("its metadata are damaged")
 	// errLZ4 refuses LZ4: parquet-go 0.32 reads pages as zeros if they were packed to more than a third
 	// (https://github.com/parquet-go/parquet-go/issues/608). For a damaged page it allocates ever more memory.
-	errLZ4 = errors.New("it is packed by LZ4, which is not read: write the file again with another compression, such as Zstandard")
+	errLZ4 = errors.New("it is compressed with LZ4, which is not supported: write the file again with another compression, such as Zstandard")
 )
 
 // checkParquetFooter checks the metadata at the end of a file, which 4 bytes with their length and "PAR1" follow.

@@ -223,7 +223,7 @@ func (c *COCO) resolve() error {
 	for i := range c.objects {
 		label, ok := labels[c.objects[i].Label]
 		if !ok || !ids[c.objects[i].image] {
-			return transport.Refuse(c.path, "an annotation of the image %d has the category %d, and one of the two is not in the file: "+
+			return transport.Refuse(c.path, "an annotation of the image %d has the category %d, and one of them is not in the file: "+
 				"correct or remove it", c.objects[i].image, c.objects[i].Label)
 		}
 		c.objects[i].Label = label

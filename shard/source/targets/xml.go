@@ -164,7 +164,7 @@ func (m *Objects) fromXML(f *xmlFile) (objects []Object, err error) {
 		for k, text := range []string{one.Box.XMin, one.Box.YMin, one.Box.XMax, one.Box.YMax} {
 			x, err := strconv.ParseFloat(strings.TrimSpace(text), 32)
 			if err != nil {
-				return nil, fmt.Errorf("object %d has the edge %.40q, which is no number", i, text)
+				return nil, fmt.Errorf("object %d has the edge %.40q, which is not a number", i, text)
 			}
 			if o.Box[k] = float32(x); m.Options.OneBased && k < 2 {
 				o.Box[k]--

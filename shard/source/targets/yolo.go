@@ -50,13 +50,13 @@ func (m *Objects) fromYOLO(text string, w, h float64) (objects []Object, err err
 		numbers := make([]float64, len(words))
 		for i, word := range words {
 			if numbers[i], err = strconv.ParseFloat(word, 64); err != nil {
-				return nil, fmt.Errorf("line %d: %.40q is no number", n, word)
+				return nil, fmt.Errorf("line %d: %.40q is not a number", n, word)
 			}
 		}
 		class, rest := numbers[0], numbers[1:]
 		switch {
 		case class != float64(int32(class)) || class < 0 || len(m.Field.Classes) > 0 && int(class) >= len(m.Field.Classes):
-			return nil, fmt.Errorf("line %d: the class %v is none of the %d from 0 on", n, words[0], len(m.Field.Classes))
+			return nil, fmt.Errorf("line %d: the class %v is not among the %d, counted from 0", n, words[0], len(m.Field.Classes))
 		case len(rest) != 4 && (len(rest) < 6 || len(rest)%2 > 0):
 			return nil, fmt.Errorf("line %d: %d numbers behind the class: 4 of a box or pairs of a polygon were expected", n, len(rest))
 		}

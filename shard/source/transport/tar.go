@@ -216,7 +216,7 @@ func (s *Stdin) Peek() io.Reader { return io.TeeReader(s.r, s) }
 // Write keeps bytes of the front.
 func (s *Stdin) Write(front []byte) (int, error) {
 	if s.head.Len() >= stdinHeadBytesMax {
-		return 0, Refuse(StdinName, "its front does not tell what it is: save it as a file")
+		return 0, Refuse(StdinName, "its beginning does not show its format: save it as a file")
 	}
 	return s.head.Write(front)
 }

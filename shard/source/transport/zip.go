@@ -109,7 +109,7 @@ func checkZipMember(f *zip.File, size uint64) (name string, err error) {
 	case f.Flags&1 != 0:
 		return "", errors.New("it is encrypted: unpack it with its password")
 	case f.Method == zip.Deflate && unpacked > zipRatioMax*(packed+1), f.Method == zip.Store && unpacked != packed:
-		return "", fmt.Errorf("its %d bytes are said to unpack to %d, which cannot be", packed, unpacked)
+		return "", fmt.Errorf("its %d bytes cannot unpack to the declared %d", packed, unpacked)
 	case packed > size:
 		return "", fmt.Errorf("it is said to have %d bytes, more than the zip", packed)
 	}

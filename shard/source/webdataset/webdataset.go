@@ -155,7 +155,7 @@ func (d *Tars) Walk(walk *transport.Walk, s *dataset.Split, fn func(transport.It
 		s.Note("%s left out: %s does not name its class", bytesize.Counted(w.foreign, "sample is", "samples are"), d.names.From)
 	}
 	if w.negative > 0 {
-		s.Note("%s left out: a %s that is null or negative is no class", bytesize.Counted(w.negative, "sample is", "samples are"), d.label)
+		s.Note("%s left out: a %s that is null or negative is not a class", bytesize.Counted(w.negative, "sample is", "samples are"), d.label)
 	}
 	return l, nil
 }
@@ -290,7 +290,7 @@ func (w *walker) readClass(sm *sample, f *transport.Item, class string) error {
 	if wordnet.Words(class) != "" {
 		ways[0] = remedy.ILSVRC
 	}
-	return f.Errorf("the label %.40q is no whole number: if it is the name of a class, the names of all are wanted", class).Or(ways...)
+	return f.Errorf("the label %.40q is not a whole number: if it is the name of a class, the names of all are wanted", class).Or(ways...)
 }
 
 // readImage keeps the image until its sample ends.
