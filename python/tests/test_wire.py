@@ -145,7 +145,7 @@ def hello_then(data: bytes) -> Callable[[Fake], None]:
     [
         (b"\xff\xff\xff\xff", ProtocolError, "4294967295 bytes"),
         (b"\x02\x00\x00\x00[]", ProtocolError, "without a type"),
-        (b"\x02\x00\x00\x00{x", ProtocolError, "no JSON"),
+        (b"\x02\x00\x00\x00{x", ProtocolError, "not JSON"),
         (b"\x10\x00\x00\x00{", imgfeed.ServerError, "closed the connection"),
         (b"", imgfeed.ServerError, "closed the connection"),
         (wire.encode({"type": "stats"}), ProtocolError, "'stats' came in answer to 'open'"),
