@@ -17,7 +17,7 @@ export GOTOOLCHAIN  ?= $(shell sed -n 's/^toolchain //p' go.mod)
 # What must still build, without the kernels: the release before, and when there is one the release after.
 OTHER_TOOLCHAINS    ?= go1.26.11
 
-WATCHED     := ./transform/... ./internal/image/coefficients/... ./internal/image/jpeg/... ./internal/image/pixelcodec/... ./internal/image/resample/... ./shard ./loader
+WATCHED     := ./transform/... ./internal/image/coefficients/... ./internal/image/jpeg/... ./internal/image/pixelcodec/... ./internal/image/resample/... ./internal/crc32c ./shard ./loader
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 ACTIONLINT  := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 GOTESTSUM   := gotest.tools/gotestsum@v1.13.0

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/imgfeed/imgfeed/internal/crc32c"
 )
 
 // shardBytes returns one shard's file, of n samples.
@@ -232,15 +234,15 @@ func TestForgedFiles(t *testing.T) {
 func resign(p []byte, f *footer) {
 	headerEnd := prefixSize + int64(binary.LittleEndian.Uint32(p[12:]))
 	if headerEnd+4 <= int64(len(p)) {
-		f.HeaderCRC = checksum(p[:headerEnd])
+		f.HeaderCRC = crc32c.Checksum(p[:headerEnd])
 		binary.LittleEndian.PutUint32(p[headerEnd:], f.HeaderCRC)
 	}
 	inside := func(from, to int64) bool { return from >= 0 && from <= to && to <= int64(len(p)) }
 	if end := f.EntriesOffset + entrySize*int64(f.Count); inside(f.EntriesOffset, end) {
-		f.EntriesCRC = checksum(p[f.EntriesOffset:end])
+		f.EntriesCRC = crc32c.Checksum(p[f.EntriesOffset:end])
 	}
 	if end := f.KeysOffset + f.KeysLength; inside(f.KeysOffset, end) {
-		f.KeysCRC = checksum(p[f.KeysOffset:end])
+		f.KeysCRC = crc32c.Checksum(p[f.KeysOffset:end])
 	}
 	copy(p[len(p)-footerSize:], f.bytes())
 }

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/crc32c"
 )
 
 // testFields has a field of each type.
@@ -207,7 +209,7 @@ func TestForgedFields(t *testing.T) {
 	e := parseEntry(p[at:])
 	record := p[e.Offset : e.Offset+e.length()]
 	record[len(record)-11] = 8 // of 7 bytes
-	e.Checksum = checksum(record)
+	e.Checksum = crc32c.Checksum(record)
 	if _, err := binary.Encode(p[at:], binary.LittleEndian, &e); err != nil {
 		t.Fatal(err)
 	}

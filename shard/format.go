@@ -30,6 +30,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/imgfeed/imgfeed/internal/crc32c"
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 )
 
@@ -214,7 +215,7 @@ func encode(v any, crcAt int) []byte {
 	if err != nil {
 		panic(err) // v has no fixed size
 	}
-	binary.LittleEndian.PutUint32(p[crcAt:], checksum(p[:crcAt]))
+	binary.LittleEndian.PutUint32(p[crcAt:], crc32c.Checksum(p[:crcAt]))
 	return p
 }
 

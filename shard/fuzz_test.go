@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/crc32c"
 )
 
 // FuzzReader opens and reads any bytes; with sign, their checksums are made right first, so that what lies after the
@@ -77,7 +79,7 @@ func FuzzManifest(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte, sign bool) {
 		if at := bytes.LastIndex(data, []byte(manifestKey)); sign && at >= 0 {
-			data = fmt.Appendf(data[:at:at], manifestTail, checksum(data[:at]))
+			data = fmt.Appendf(data[:at:at], manifestTail, crc32c.Checksum(data[:at]))
 		}
 		m, err := decodeManifest("manifest.json", data)
 		if err != nil {

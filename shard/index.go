@@ -17,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/imgfeed/imgfeed/internal/crc32c"
 	"github.com/imgfeed/imgfeed/internal/termsafe"
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
@@ -46,7 +47,9 @@ type Outside struct {
 }
 
 // OutsideOf returns an index's record of an image, without the image's place.
-func OutsideOf(image []byte) *Outside { return &Outside{Length: len(image), Checksum: checksum(image)} }
+func OutsideOf(image []byte) *Outside {
+	return &Outside{Length: len(image), Checksum: crc32c.Checksum(image)}
+}
 
 const (
 	magicIndex   = "imgindex"
@@ -304,7 +307,7 @@ func (f *indexedFile) openTable(info *ShardInfo) error {
 	if _, err := binary.Decode(t, binary.LittleEndian, &f.indexTrailer); err != nil {
 		return err
 	}
-	if got := checksum(t[:trailerCRCAt]); string(f.Magic[:]) != magicIndex || f.Version != version1 || got != f.CRC {
+	if got := crc32c.Checksum(t[:trailerCRCAt]); string(f.Magic[:]) != magicIndex || f.Version != version1 || got != f.CRC {
 		return bad(size-trailerSize, "ends in %.16q with the CRC-32C %08x: the file is damaged, or no index's", t, got)
 	}
 	switch {
@@ -314,7 +317,7 @@ func (f *indexedFile) openTable(info *ShardInfo) error {
 		return bad(size-trailerSize, "its parts do not fill %d bytes", size)
 	}
 	f.places = end[:length]
-	if got := checksum(f.places); got != f.PlacesCRC {
+	if got := crc32c.Checksum(f.places); got != f.PlacesCRC {
 		return corrupt(f.path, "table", table, &ChecksumError{Length: length, Want: f.PlacesCRC, Got: got})
 	}
 	last := imagePlace{at: f.Records, rest: f.Records}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/internal/crc32c"
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
@@ -41,8 +42,8 @@ func FuzzIndexTable(f *testing.F) {
 			le.PutUint32(end[8:], uint32(version1))
 			le.PutUint32(end[12:], samples)
 			info.Bytes, info.Index.Tail = int64(le.Uint64(end[16:])), int64(le.Uint64(end[40:]))
-			le.PutUint32(end[trailerCRCAt-4:], checksum(data[table:size-trailerSize]))
-			le.PutUint32(end[trailerCRCAt:], checksum(end[:trailerCRCAt]))
+			le.PutUint32(end[trailerCRCAt-4:], crc32c.Checksum(data[table:size-trailerSize]))
+			le.PutUint32(end[trailerCRCAt:], crc32c.Checksum(end[:trailerCRCAt]))
 		}
 		x := &indexedFile{set: &indexedStorage{objects: &objectLines{starts: make([]uint32, 2)}}, File: memoryFile{Reader: bytes.NewReader(data)}}
 		if x.openTable(info) != nil {

@@ -17,6 +17,7 @@ import (
 	"syscall"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
+	"github.com/imgfeed/imgfeed/internal/crc32c"
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
@@ -116,7 +117,7 @@ func (m *Manifest) encode() ([]byte, error) {
 	}
 	body := bytes.TrimSuffix(text, []byte("\n}\n"))
 	body = append(body, ",\n "...)
-	return fmt.Appendf(body, manifestTail, checksum(body)), nil
+	return fmt.Appendf(body, manifestTail, crc32c.Checksum(body)), nil
 }
 
 // encodeJSON encodes v, and a new line, with strings and raw messages as they are.
@@ -146,7 +147,7 @@ func decodeManifest(path string, data []byte) (*Manifest, error) {
 		}
 		return nil, bad(len(data), "no checksum at the end of %d bytes: the file is cut short or was edited", len(data))
 	}
-	got := checksum(data[:at])
+	got := crc32c.Checksum(data[:at])
 	if tail := fmt.Sprintf(manifestTail, got); string(data[at:]) != tail {
 		var want uint32
 		if _, err := fmt.Sscanf(string(data[at:]), manifestTail, &want); err != nil || want == got {

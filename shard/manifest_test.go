@@ -8,12 +8,14 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/crc32c"
 )
 
 // TestHostileManifestTakesLittleMemory reads a manifest of a million shards of which nothing is said.
 func TestHostileManifestTakesLittleMemory(t *testing.T) {
 	body := `{"format":"imgshard","version":1,"shards":[` + strings.Repeat("{},", 1<<20) + "{}],\n "
-	text := []byte(body + fmt.Sprintf(manifestTail, checksum([]byte(body))))
+	text := []byte(body + fmt.Sprintf(manifestTail, crc32c.Checksum([]byte(body))))
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	_, err := decodeManifest("manifest.json", text)
@@ -81,7 +83,7 @@ func TestConventions(t *testing.T) {
 	}
 	at := strings.LastIndex(string(text), manifestKey)
 	more := strings.Replace(string(text[:at]), "{", `{"later": {"x": [1]},`, 1)
-	if _, err := decodeManifest("manifest.json", fmt.Appendf([]byte(more), manifestTail, checksum([]byte(more)))); err != nil {
+	if _, err := decodeManifest("manifest.json", fmt.Appendf([]byte(more), manifestTail, crc32c.Checksum([]byte(more)))); err != nil {
 		t.Errorf("with a field that this version does not know: %v", err)
 	}
 }

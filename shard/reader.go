@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 
+	"github.com/imgfeed/imgfeed/internal/crc32c"
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
@@ -98,7 +99,7 @@ func (r *reader) readFooter() error {
 			fmt.Errorf("ends with %q, a shard with %q: the file is cut short or still being copied", p[footerMagicAt:], magicEnd))
 	}
 	f := parseFooter(p)
-	if got := checksum(p[:footerCRCAt]); got != f.CRC {
+	if got := crc32c.Checksum(p[:footerCRCAt]); got != f.CRC {
 		return corrupt(r.path, "footer", at, &ChecksumError{Length: footerCRCAt, Want: f.CRC, Got: got})
 	}
 	if f.Version < versionOldest || f.Version > versionCurrent {
@@ -129,7 +130,7 @@ func (r *reader) readHeader() error {
 		return corrupt(r.path, "header", 12, fmt.Errorf("%d bytes do not end where the records begin, at byte %d",
 			length, r.footer.RecordsOffset))
 	}
-	got := checksum(p[:end])
+	got := crc32c.Checksum(p[:end])
 	for _, want := range []uint32{binary.LittleEndian.Uint32(p[end:]), r.footer.HeaderCRC} {
 		if got != want {
 			return corrupt(r.path, "header", 0, &ChecksumError{Length: end, Want: want, Got: got})
@@ -180,7 +181,7 @@ func (r *reader) readEntries() error {
 	if err := r.readAt(r.entries, f.EntriesOffset, "entries"); err != nil {
 		return err
 	}
-	if got := checksum(r.entries); got != f.EntriesCRC {
+	if got := crc32c.Checksum(r.entries); got != f.EntriesCRC {
 		return corrupt(r.path, "entries", f.EntriesOffset, &ChecksumError{Length: int64(len(r.entries)), Want: f.EntriesCRC, Got: got})
 	}
 	free := f.RecordsOffset
@@ -243,7 +244,7 @@ func forget(f storage.File, offset, length int64) bool {
 
 // check returns the record in bytes, if they have its checksum. It clears the bytes after them.
 func (r *reader) check(e Entry, bytes []byte) (Record, error) {
-	if got := checksum(bytes); got != e.Checksum {
+	if got := crc32c.Checksum(bytes); got != e.Checksum {
 		return Record{}, r.corrupt("record", e.Offset, &ChecksumError{Length: int64(len(bytes)), Want: e.Checksum, Got: got})
 	}
 	clear(bytes[len(bytes) : len(bytes)+SlackBytes])
@@ -281,12 +282,12 @@ func (r *reader) Keys() (*keyTable, error) {
 	if err := r.readAt(p, f.KeysOffset, "keys"); err != nil {
 		return nil, err
 	}
-	got := checksum(p)
+	got := crc32c.Checksum(p)
 	if got != f.KeysCRC && forget(r.file, f.KeysOffset, f.KeysLength) {
 		if err := r.readAt(p, f.KeysOffset, "keys"); err != nil {
 			return nil, err
 		}
-		got = checksum(p)
+		got = crc32c.Checksum(p)
 	}
 	if got != f.KeysCRC {
 		return nil, r.corrupt("keys", f.KeysOffset, &ChecksumError{Length: f.KeysLength, Want: f.KeysCRC, Got: got})
@@ -367,7 +368,7 @@ func (r *reader) view(j int) (rec Record, err error) {
 	// After the last record lie slack, entries and footer, so that the slices' capacity is within the file.
 	bytes := r.mapped[e.Offset : e.Offset+length : e.Offset+length+SlackBytes]
 	err = guardMemory(bytes, func() error {
-		if got := checksum(bytes); got != e.Checksum {
+		if got := crc32c.Checksum(bytes); got != e.Checksum {
 			return &ChecksumError{Length: length, Want: e.Checksum, Got: got}
 		}
 		return nil

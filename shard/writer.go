@@ -10,6 +10,8 @@ import (
 	"hash"
 	"io"
 	"math"
+
+	"github.com/imgfeed/imgfeed/internal/crc32c"
 )
 
 // writableFile is a file of a set that is written. Close makes it durable, and abort gives it up. Tests put failing ones in its place.
@@ -51,7 +53,7 @@ func newFileWriter(f writableFile, h header) (*fileWriter, error) {
 	p = binary.LittleEndian.AppendUint32(p, uint32(h.Fields.version()))
 	p = binary.LittleEndian.AppendUint32(p, uint32(len(text)))
 	p = append(p, text...)
-	w.footer = footer{HeaderCRC: checksum(p), Version: h.Fields.version()}
+	w.footer = footer{HeaderCRC: crc32c.Checksum(p), Version: h.Fields.version()}
 	p = binary.LittleEndian.AppendUint32(p, w.footer.HeaderCRC)
 	w.write(p)
 	if err := w.align(); err != nil {
@@ -111,7 +113,7 @@ func checkSample(s *Sample) error {
 
 // append adds a sample that checkSample has passed, and returns the CRC of its record.
 func (w *fileWriter) append(s *Sample) (crc uint32, err error) {
-	sum := checksum(s.Image)
+	sum := crc32c.Checksum(s.Image)
 	if out := s.Outside; out != nil {
 		sum = out.Checksum
 		w.leaveOut(out)
@@ -120,7 +122,7 @@ func (w *fileWriter) append(s *Sample) (crc uint32, err error) {
 		Offset: w.at() - int64(s.ImageBytes()-len(s.Image)), ImageLength: uint32(s.ImageBytes()), AuxLength: uint32(len(s.Aux)),
 		Label: s.Label, Width: int32(s.Width), Height: int32(s.Height), Format: s.Format, FieldsLength: uint32(len(s.Fields)),
 	}
-	e.Checksum = crc32Append(crc32Append(sum, s.Aux), s.Fields)
+	e.Checksum = crc32c.Update(crc32c.Update(sum, s.Aux), s.Fields)
 	for _, p := range [][]byte{s.Image, s.Aux, s.Fields} {
 		err = w.write(p)
 	}
@@ -149,9 +151,9 @@ func (w *fileWriter) finish() (ShardInfo, error) {
 	}
 	f.RecordsEnd = w.at()
 	f.EntriesOffset = f.RecordsEnd + SlackBytes
-	f.EntriesCRC = checksum(w.entries)
+	f.EntriesCRC = crc32c.Checksum(w.entries)
 	f.KeysOffset = f.EntriesOffset + int64(len(w.entries))
-	f.KeysCRC = crc32Append(checksum(w.offsets), w.keys)
+	f.KeysCRC = crc32c.Update(crc32c.Checksum(w.offsets), w.keys)
 	f.KeysLength = int64(len(w.offsets) + len(w.keys))
 	f.FileLength = alignUp(f.KeysOffset+f.KeysLength) + footerSize
 	for _, p := range [][]byte{zeros[:], w.entries, w.offsets, w.keys} {
@@ -163,7 +165,7 @@ func (w *fileWriter) finish() (ShardInfo, error) {
 	if w.places != nil {
 		t := indexTrailer{
 			Version: version1, Count: f.Count, Length: w.at(), Records: f.RecordsOffset, Entries: f.RecordsEnd, Tail: tail,
-			PlacesCRC: checksum(w.places),
+			PlacesCRC: crc32c.Checksum(w.places),
 		}
 		copy(t.Magic[:], magicIndex)
 		w.write(append(w.places, encode(t, trailerCRCAt)...))

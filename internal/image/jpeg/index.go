@@ -3,7 +3,8 @@ package jpeg
 import (
 	"encoding/binary"
 	"errors"
-	"hash/crc32"
+
+	"github.com/imgfeed/imgfeed/internal/crc32c"
 )
 
 // The index of a sequential single-scan file:
@@ -23,8 +24,6 @@ const (
 	indexVersion    = 1
 	indexHeaderSize = 10
 )
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // An indexEntry is where decoding can start.
 type indexEntry struct {
@@ -106,9 +105,9 @@ func (d *Decoder) parseIndex() (lastBit int, err error) {
 	switch {
 	case n < indexHeaderSize || d.index[0] != indexVersion || d.index[1] == 0:
 		return 0, d.indexError("unknown version")
-	case binary.LittleEndian.Uint32(d.index[n:]) != crc32.Checksum(d.index[:n], castagnoli):
+	case binary.LittleEndian.Uint32(d.index[n:]) != crc32c.Checksum(d.index[:n]):
 		return 0, d.indexError("wrong checksum")
-	case binary.LittleEndian.Uint32(d.index[2:]) != crc32.Checksum(d.data[:d.pos], castagnoli),
+	case binary.LittleEndian.Uint32(d.index[2:]) != crc32c.Checksum(d.data[:d.pos]),
 		binary.LittleEndian.Uint32(d.index[6:]) != uint32(len(d.data)):
 		return 0, d.indexError("it was made of other data")
 	}
@@ -267,7 +266,7 @@ func (d *Decoder) appendSequentialIndex(dst []byte) ([]byte, error) {
 	if err := d.planScan(&s); err != nil {
 		return nil, err
 	}
-	header := crc32.Checksum(d.data[:d.pos], castagnoli)
+	header := crc32c.Checksum(d.data[:d.pos])
 	if _, err := d.openScan(&s); err != nil {
 		return nil, err
 	}
@@ -290,7 +289,7 @@ func (d *Decoder) appendSequentialIndex(dst []byte) ([]byte, error) {
 		}
 	}
 	dst = d.appendEntry(dst, &s, &previous, &place)
-	return binary.LittleEndian.AppendUint32(dst, crc32.Checksum(dst[start:], castagnoli)), nil
+	return binary.LittleEndian.AppendUint32(dst, crc32c.Checksum(dst[start:])), nil
 }
 
 // appendEntry appends the reader's state as differences from previous, and stores it there. place is the start of the

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
-	"hash/crc32"
 	"image"
 	"image/color"
 	stdjpeg "image/jpeg"
@@ -14,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/internal/crc32c"
 	"github.com/imgfeed/imgfeed/internal/kernel"
 )
 
@@ -70,7 +70,7 @@ func (f *forgery) encode() []byte {
 		e.bit, e.removed = max(e.bit, last.bit), max(e.removed, last.removed)
 		last = e
 	}
-	return binary.LittleEndian.AppendUint32(out, crc32.Checksum(out, castagnoli))
+	return binary.LittleEndian.AppendUint32(out, crc32c.Checksum(out))
 }
 
 // forgeries change one entry, or several of which no two in a row agree with each other. Each is told at random where.
@@ -286,7 +286,7 @@ func FuzzIndex(f *testing.F) {
 		file := &files[int(which)%len(files)]
 		index := append(bytes.Clone(file.index.header), entries...)
 		index[1] = step
-		index = binary.LittleEndian.AppendUint32(index, crc32.Checksum(index, castagnoli))
+		index = binary.LittleEndian.AppendUint32(index, crc32c.Checksum(index))
 		r := randomRegion(rand.New(rand.NewPCG(seed, 2)), file.size.X, file.size.Y)
 		whole := image.Rectangle{Max: file.size}
 		for i, d := range decoders {

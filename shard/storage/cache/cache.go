@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"log/slog"
 	"os"
@@ -24,6 +23,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/imgfeed/imgfeed/internal/crc32c"
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
@@ -74,11 +74,9 @@ const idBytes = 16
 // ErrInUse says that another process uses an object.
 var ErrInUse = errors.New("another process uses it")
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
 // headOf returns the head of a range. It depends on the offset, so that no range passes for another.
 func headOf(offset int64, data []byte) uint64 {
-	return uint64(len(data))<<32 | uint64(crc32.Checksum(data, castagnoli)^uint32(offset))
+	return uint64(len(data))<<32 | uint64(crc32c.Checksum(data)^uint32(offset))
 }
 
 // An Info describes a file of the cache.

@@ -5,13 +5,14 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io/fs"
 	"math"
 	"os"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/imgfeed/imgfeed/internal/crc32c"
 )
 
 // A tally says how full the folder is, for all processes. It begins the lock's file, with its CRC-32C behind it.
@@ -54,7 +55,7 @@ func (c *Cache) readTally() (t tally, whole bool) {
 	var buf [28]byte
 	c.lock.ReadAt(buf[:], 0)
 	binary.Decode(buf[:], binary.LittleEndian, &t) // The size of a tally is fixed.
-	return t, binary.LittleEndian.Uint32(buf[24:]) == ^crc32.Checksum(buf[:24], castagnoli)
+	return t, binary.LittleEndian.Uint32(buf[24:]) == ^crc32c.Checksum(buf[:24])
 }
 
 // countLocked changes the tally. If it is damaged, the folder is measured.
@@ -72,7 +73,7 @@ func (c *Cache) countLocked(change func(t *tally)) {
 	t.Used, t.Promised = max(0, t.Used), max(0, t.Promised)
 	c.last = t
 	buf, _ := binary.Append(nil, binary.LittleEndian, &t)
-	c.lock.WriteAt(binary.LittleEndian.AppendUint32(buf, ^crc32.Checksum(buf, castagnoli)), 0)
+	c.lock.WriteAt(binary.LittleEndian.AppendUint32(buf, ^crc32c.Checksum(buf)), 0)
 }
 
 // settle replaces a promise by what it took.

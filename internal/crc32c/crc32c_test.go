@@ -1,4 +1,4 @@
-package shard
+package crc32c
 
 import (
 	"fmt"
@@ -9,9 +9,9 @@ import (
 	"github.com/imgfeed/imgfeed/internal/kernel"
 )
 
-// TestChecksumLevels compares every level's checksum with hash/crc32's, of all short lengths, of lengths about the ends of
+// TestLevels compares every level's checksum with hash/crc32's, of all short lengths, of lengths about the ends of
 // pages and groups, and at every alignment.
-func TestChecksumLevels(t *testing.T) {
+func TestLevels(t *testing.T) {
 	data := make([]byte, 300_000)
 	rng := rand.NewChaCha8([32]byte{1})
 	rng.Read(data)

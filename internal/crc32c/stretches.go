@@ -1,6 +1,6 @@
 //go:build goexperiment.simd && go1.27 && !go1.28 && (amd64 || arm64)
 
-package shard
+package crc32c
 
 import (
 	"hash/crc32"
