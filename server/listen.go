@@ -1,167 +1,34 @@
 package server
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"io/fs"
-	"net"
-	"os"
-	"path/filepath"
-	"strconv"
-	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/imgfeed/imgfeed/server/internal/wire"
+	"github.com/imgfeed/imgfeed/server/internal/socket"
+	"github.com/imgfeed/imgfeed/server/status"
 )
 
-// DefaultSocket returns the path of the socket that server and clients use when nobody names one:
-// $XDG_RUNTIME_DIR/imgfeed.sock where that is set, else imgfeed-UID/imgfeed.sock in the folder for temporary files.
-func DefaultSocket() string {
-	if dir := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, "imgfeed.sock")
-	}
-	return filepath.Join(os.TempDir(), "imgfeed-"+strconv.Itoa(os.Getuid()), "imgfeed.sock")
-}
-
 // SocketMode are the usual permissions of a socket: its user's alone.
-const SocketMode = 0o600
+const SocketMode = socket.Mode
 
 // A Listener is a Unix socket that removes its file when it is closed, if the file is still its own, and the folder that was made for
 // it, if nothing else is in it.
-type Listener struct {
-	path   string
-	socket *net.UnixListener
-	own    os.FileInfo // identity of the socket's file
-	made   bool        // the folder was made for it
-}
+type Listener = socket.Listener
+
+// DefaultSocket returns the path of the socket that server and clients use when nobody names one:
+// $XDG_RUNTIME_DIR/imgfeed.sock where that is set, else imgfeed-UID/imgfeed.sock in the folder for temporary files.
+func DefaultSocket() string { return socket.Default() }
 
 // Listen creates the socket at path with these permissions, [SocketMode] for instance; who may write may connect. A missing
 // folder is made, and lets those through who may connect. A socket that a dead server left behind is replaced; one that a live
 // server listens on is an error; a file that is not a socket is never removed.
-func Listen(path string, mode fs.FileMode) (_ *Listener, err error) {
-	if err := wire.CheckPath(path); err != nil {
-		return nil, err
-	}
-	mode = mode.Perm()
-	dir := filepath.Dir(path)
-	l := &Listener{path: path}
-	if l.made, err = makeFolder(dir, mode, path == DefaultSocket()); err != nil {
-		return nil, err
-	}
-	if folder, err := os.Open(dir); err == nil { // locked, so that two servers that start at once do not both replace a stale socket
-		defer folder.Close()
-		for range 100 { // after a second without the lock
-			if unix.Flock(int(folder.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
-				break
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
-	}
-	if err := removeStale(path); err != nil {
-		return nil, err
-	}
-	lc := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
-		// The file is made with the socket's own mode, less the umask: it never exists with a wider one than it is to have.
-		var err error
-		return errors.Join(c.Control(func(fd uintptr) { err = unix.Fchmod(int(fd), SocketMode) }), err)
-	}}
-	listener, err := lc.Listen(context.Background(), "unix", path)
-	if err != nil {
-		return nil, fmt.Errorf("socket %s: %w", path, err)
-	}
-	l.socket = listener.(*net.UnixListener)
-	l.socket.SetUnlinkOnClose(false)
-	if l.own, err = os.Lstat(path); err == nil {
-		err = os.Chmod(path, mode)
-	}
-	if err != nil {
-		l.socket.Close()
-		return nil, err
-	}
-	return l, nil
-}
+func Listen(path string, mode fs.FileMode) (*Listener, error) { return socket.Listen(path, mode) }
 
-// Path returns the socket's path.
-func (l *Listener) Path() string { return l.path }
+// ListenFound listens where [Running] finds this process's server.
+func ListenFound() (*Listener, error) { return socket.ListenFound() }
 
-// Close stops listening and removes the socket's file, unless another server has replaced it.
-func (l *Listener) Close() error {
-	if info, err := os.Lstat(l.path); err == nil && os.SameFile(info, l.own) {
-		os.Remove(l.path)
-	}
-	if l.made {
-		os.Remove(filepath.Dir(l.path))
-	}
-	return l.socket.Close()
-}
-
-// makeFolder makes the socket's folder if it is missing, open to this user and to whom mode lets write. The default one in
-// the shared folder for temporary files must also be ours alone: another user may have made it first, to stand between
-// server and clients. It stays when the server ends.
-func makeFolder(dir string, mode fs.FileMode, isDefault bool) (made bool, err error) {
-	_, missing := os.Lstat(dir)
-	made = errors.Is(missing, fs.ErrNotExist)
-	err = os.MkdirAll(dir, 0o700)
-	if through := mode & 0o022 >> 1; err == nil && through != 0 && made {
-		err = os.Chmod(dir, 0o700|through)
-	}
-	if err != nil {
-		return made, fmt.Errorf("socket folder: %w", err)
-	}
-	if !isDefault {
-		return made, nil
-	}
-	info, err := os.Lstat(dir)
-	if err != nil {
-		return false, fmt.Errorf("socket folder: %w", err)
-	}
-	if owner := info.Sys().(*syscall.Stat_t).Uid; !info.IsDir() || owner != uint32(os.Getuid()) || info.Mode().Perm()&0o022 != 0 {
-		return false, fmt.Errorf("socket folder %s is not safe (%v, owner %d): it must be a folder of user %d that no other can write to; choose another path with --socket",
-			dir, info.Mode(), owner, os.Getuid())
-	}
-	return false, nil
-}
-
-// removeStale removes a socket that nobody listens on.
-func removeStale(path string) error {
-	info, err := os.Lstat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil:
-		return fmt.Errorf("socket %s: %w", path, err)
-	case info.Mode()&fs.ModeSocket == 0:
-		return fmt.Errorf("%s exists and is not a socket (%v): remove it, or choose another path with --socket", path, info.Mode())
-	}
-	conn, err := net.DialTimeout("unix", path, time.Second)
-	switch {
-	case err == nil:
-		defer conn.Close()
-		pid := peerPID(conn.(*net.UnixConn))
-		return fmt.Errorf("process %d already listens on %s; stop it, or choose another path with --socket", pid, path)
-	case !errors.Is(err, unix.ECONNREFUSED): // no permission, for instance
-		return fmt.Errorf("socket %s: %w", path, err)
-	}
-	if err := os.Remove(path); err != nil {
-		return fmt.Errorf("removing the socket of a dead server: %w", err)
-	}
-	return nil
-}
-
-// peerPID returns the process at the other end, or 0.
-func peerPID(conn *net.UnixConn) int {
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return 0
-	}
-	pid := 0
-	raw.Control(func(fd uintptr) {
-		if cred, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
-			pid = int(cred.Pid)
-		}
-	})
-	return pid
+// Running asks all servers of the user, and returns the answers of those that answer within a time, by the paths of their
+// sockets. Sockets of processes that have ended are removed.
+func Running(timeout time.Duration, since float64) (map[string]status.Status, error) {
+	return socket.Running(timeout, since)
 }

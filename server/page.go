@@ -29,6 +29,12 @@ var (
 	plotCSS string
 )
 
+// SetPage says at which URL the status page is. Call it before anything is served.
+func (s *Server) SetPage(url string) { s.page = url }
+
+// SetPath says on which socket clients connect, by which [Running] names this server. Call it before anything is served.
+func (s *Server) SetPath(path string) { s.path = path }
+
 // Handler serves the status page at /, as sentences if the request does not accept HTML; the [status.Status] at /status.json;
 // /metrics for Prometheus; and /healthz for supervisors. Its status is 200 while the server accepts sessions, and 503 once it
 // stops. After "ok" comes a line for each damaged set or partition, since a restart would not mend it.
@@ -73,7 +79,7 @@ func (s *Server) servePage(w http.ResponseWriter, r *http.Request) {
 func (s *Server) serveStatus(w http.ResponseWriter, r *http.Request) {
 	since, err := strconv.ParseFloat(r.FormValue("since"), 64)
 	if err != nil && r.FormValue("since") != "" {
-		http.Error(w, "since is not a number of seconds since 1970", http.StatusBadRequest)
+		http.Error(w, "since must be a Unix time in seconds", http.StatusBadRequest)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")

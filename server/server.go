@@ -34,6 +34,7 @@ import (
 	"github.com/imgfeed/imgfeed/internal/memory"
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/server/feeder"
+	"github.com/imgfeed/imgfeed/server/internal/socket"
 	"github.com/imgfeed/imgfeed/server/internal/wire"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/transform"
@@ -177,8 +178,7 @@ func (s *Server) Serve(ctx context.Context, listeners ...*Listener) error {
 	failed := func(err error) { s.log.Warn("accepting a connection failed", "err", err) }
 	for _, l := range listeners {
 		group.Go(func() error {
-			defer l.Close()
-			return wire.Accept(connections, l.socket, failed, func(conn net.Conn) {
+			return wire.Accept(connections, l, failed, func(conn net.Conn) {
 				s.running.Go(func() { s.serveConn(connections, conn.(*net.UnixConn)) })
 			})
 		})
@@ -190,7 +190,7 @@ func (s *Server) Serve(ctx context.Context, listeners ...*Listener) error {
 
 // serveConn runs one connection to its end.
 func (s *Server) serveConn(ctx context.Context, conn *net.UnixConn) {
-	c := &connection{server: s, id: s.lastID.Add(1), ctx: ctx, conn: conn, pid: peerPID(conn)}
+	c := &connection{server: s, id: s.lastID.Add(1), ctx: ctx, conn: conn, pid: socket.PeerPID(conn)}
 	c.log = s.log.With("session", c.id, "client_pid", c.pid)
 	s.mu.Lock()
 	s.connections = append(s.connections, c)

@@ -1,4 +1,4 @@
-package server
+package socket
 
 import (
 	"fmt"
@@ -16,7 +16,7 @@ func TestListenModes(t *testing.T) {
 	for _, c := range []struct {
 		umask          int
 		socket, folder os.FileMode
-	}{{0, SocketMode, 0o700}, {0o077, 0o660, 0o710}} {
+	}{{0, Mode, 0o700}, {0o077, 0o660, 0o710}} {
 		defer syscall.Umask(syscall.Umask(c.umask))
 		path := filepath.Join(t.TempDir(), "new", "s.sock")
 		l, err := Listen(path, c.socket)
@@ -42,35 +42,35 @@ func TestListenReplacesOnlyDeadSockets(t *testing.T) {
 	dead.SetUnlinkOnClose(false)
 	dead.Close()
 
-	l, err := Listen(path, SocketMode)
+	l, err := Listen(path, Mode)
 	if err != nil {
 		t.Fatalf("a dead server's socket was not replaced: %v", err)
 	}
 	defer l.Close()
-	if _, err := Listen(path, SocketMode); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("process %d already listens on", os.Getpid())) {
+	if _, err := Listen(path, Mode); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("process %d already listens on", os.Getpid())) {
 		t.Errorf("a live server's socket: %v, want our pid", err)
 	}
 	file := filepath.Join(t.TempDir(), "precious")
 	os.WriteFile(file, []byte("data"), 0o600)
-	if _, err := Listen(file, SocketMode); err == nil || !strings.Contains(err.Error(), "not a socket") {
+	if _, err := Listen(file, Mode); err == nil || !strings.Contains(err.Error(), "not a socket") {
 		t.Errorf("a file that is not a socket: %v", err)
 	}
 	if content, _ := os.ReadFile(file); string(content) != "data" {
 		t.Error("Listen touched a file that is not a socket")
 	}
-	if _, err := Listen("/tmp/"+strings.Repeat("x", 120), SocketMode); err == nil || !strings.Contains(err.Error(), "limit") {
+	if _, err := Listen("/tmp/"+strings.Repeat("x", 120), Mode); err == nil || !strings.Contains(err.Error(), "limit") {
 		t.Errorf("a path that is too long: %v", err)
 	}
 }
 
 func TestListenCloseLeavesASuccessorAlone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.sock")
-	first, err := Listen(path, SocketMode)
+	first, err := Listen(path, Mode)
 	if err != nil {
 		t.Fatal(err)
 	}
 	os.Remove(path)
-	second, err := Listen(path, SocketMode)
+	second, err := Listen(path, Mode)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestListenRace(t *testing.T) {
 	var wg sync.WaitGroup
 	listeners := make([]*Listener, 8)
 	for i := range listeners {
-		wg.Go(func() { listeners[i], _ = Listen(path, SocketMode) })
+		wg.Go(func() { listeners[i], _ = Listen(path, Mode) })
 	}
 	wg.Wait()
 	won := 0
@@ -104,38 +104,38 @@ func TestListenRace(t *testing.T) {
 	}
 }
 
-func TestDefaultSocketRefusesAForeignFolder(t *testing.T) {
+func TestDefaultRefusesAForeignFolder(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", "")
 	t.Setenv("TMPDIR", t.TempDir())
-	path := DefaultSocket()
+	path := Default()
 	if err := os.Mkdir(filepath.Dir(path), 0o777); err != nil {
 		t.Fatal(err)
 	}
 	os.Chmod(filepath.Dir(path), 0o777)
-	if _, err := Listen(path, SocketMode); err == nil || !strings.Contains(err.Error(), "not safe") {
+	if _, err := Listen(path, Mode); err == nil || !strings.Contains(err.Error(), "not safe") {
 		t.Errorf("a folder that everybody can write to: %v", err)
 	}
 	os.Remove(filepath.Dir(path))
 	os.Symlink(t.TempDir(), filepath.Dir(path))
-	if _, err := Listen(path, SocketMode); err == nil || !strings.Contains(err.Error(), "not safe") {
+	if _, err := Listen(path, Mode); err == nil || !strings.Contains(err.Error(), "not safe") {
 		t.Errorf("a symbolic link: %v", err)
 	}
 	os.Remove(filepath.Dir(path))
-	l, err := Listen(path, SocketMode)
+	l, err := Listen(path, Mode)
 	if err != nil {
 		t.Fatal(err)
 	}
 	l.Close()
 	t.Setenv("XDG_RUNTIME_DIR", "/run/user/7")
-	if got := DefaultSocket(); got != "/run/user/7/imgfeed.sock" {
-		t.Errorf("DefaultSocket() = %s", got)
+	if got := Default(); got != "/run/user/7/imgfeed.sock" {
+		t.Errorf("Default() = %s", got)
 	}
 }
 
 // TestListenLeavesNoFolder listens in a folder that is not there: it goes with the socket.
 func TestListenLeavesNoFolder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a")
-	l, err := Listen(filepath.Join(dir, "s"), SocketMode)
+	l, err := Listen(filepath.Join(dir, "s"), Mode)
 	if err != nil {
 		t.Fatal(err)
 	}
