@@ -215,8 +215,8 @@ func TestStreamThatHangs(t *testing.T) {
 		if got, err := serve(t, pool, other); err != nil || !got.equals(expect(t, alive.memorySet, other)) || time.Since(began) > time.Second {
 			t.Errorf("beside a stream whose reads hang: %v after %v", err, time.Since(began))
 		}
-		if w := pool.WaitingFor(cfg.Slots); w != Disk {
-			t.Errorf("a stream whose reads hang waits for %s", w)
+		if w := cfg.Slots.Waits(); w.ClientNow || !w.ReadsNow {
+			t.Errorf("a stream whose reads hang waits %+v", w)
 		}
 		_, err = stream.Next(t.Context())
 		if bad, is := errors.AsType[*SampleError](err); !is || bad.Index > 3 || !storage.IsDown(err) || time.Since(began) != dead.limit {

@@ -85,10 +85,9 @@ func bytesOf[T int32 | int64](numbers []T) []byte {
 // A SlotPool holds the free slots of one consumer. Streams take from it and put back the slots that they did not hand out; the
 // consumer puts back its used ones. It may serve one stream after another. Safe for concurrent use.
 type SlotPool struct {
-	free chan *Slot
-	idle idleMeter // time in which all batches are finished, of the streams
-	// reads measures in the same way the time in which a stream waits for its storage.
-	reads idleMeter
+	free  chan *Slot
+	idle  stopwatch // all batches of the streams that have a slot are finished
+	reads stopwatch // a stream waits for its storage
 }
 
 // NewSlotPool returns a pool that holds the given slots, all free.

@@ -1,7 +1,6 @@
 package loader
 
 import (
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -76,94 +75,43 @@ func (p *Pool) Reading() (sum time.Duration) {
 	return sum
 }
 
-const (
-	recentSpan  = 5 * time.Second // longer than the epochs of a small set, which begin with empty slots
-	shareAfter  = time.Second     // shortest time over which a share says anything
-	forgotAfter = 3 * time.Second // a longer pause between questions means that no epoch ran
-)
-
-// WaitingFor names what keeps batches back.
-type WaitingFor string
-
-const (
-	Disk   WaitingFor = "disk"   // most of the time no sample is at hand: they are being read
-	Store  WaitingFor = "store"  // the same, and they come from a bucket or a web server
-	CPU    WaitingFor = "cpu"    // most of the time samples are at hand, to decode and resample
-	Client WaitingFor = "client" // batches are ready and every slot is in use
-	Idle   WaitingFor = "idle"   // nobody wants a batch
-)
-
-// WaitingFor names what keeps a consumer's batches back, or kept them back most of the last seconds, whichever stream they are of.
-func (p *Pool) WaitingFor(slots *SlotPool) WaitingFor {
-	now := time.Since(clockStart)
-	client, reads := slots.idle.share(now), slots.reads.share(now)
-	switch {
-	case client > idleShare:
-		return Client
-	case reads > (1-client)/2:
-		return Disk
-	}
-	return CPU
-}
-
-// idleShare is the share of the time above which the stream waits for the client: every slot is finished or lent.
-const idleShare = 0.5
-
 // StreamStats describe a stream at one moment.
 type StreamStats struct {
 	Batches  int           // handed out
 	SlotWait time.Duration // time that the stream stood still for want of a free slot
 }
 
-// An idleMeter measures for which share of the time all batches that have a slot were finished: then a consumer is what its streams
-// wait for, one after the other. At a single moment that may be so by chance, where batches come off a slow disk in bursts. Times are
-// since clockStart.
-type idleMeter struct {
-	from  atomic.Int64 // start of the current idle time, ns; 0: not idle
-	total atomic.Int64 // sum of the finished idle times, ns
-
-	mu          sync.Mutex
-	older, last idleMark
-	askedAt     time.Duration
+// Waits say for how long the streams of one consumer have waited so far, one after the other, and whether they wait now.
+type Waits struct {
+	Client, Reads       time.Duration
+	ClientNow, ReadsNow bool // all batches that have a slot are finished; or no sample is at hand, as they are being read
 }
 
-// An idleMark is a total at a time.
-type idleMark struct{ total, at time.Duration }
-
-// set is called when the last batch is finished, and when the next one has its slot.
-func (r *idleMeter) set(idle bool) {
-	if now := time.Since(clockStart); idle {
-		r.begin(now)
-	} else {
-		r.end(now)
-	}
+// Waits returns for how long the consumer's streams have waited. A single moment says little: batches come off a slow disk in bursts.
+func (s *SlotPool) Waits() (w Waits) {
+	w.Client, w.ClientNow = s.idle.read()
+	w.Reads, w.ReadsNow = s.reads.read()
+	return w
 }
 
-func (r *idleMeter) begin(now time.Duration) { r.from.Store(int64(now)) }
+// A stopwatch sums up the times for which something holds.
+type stopwatch struct{ since, total atomic.Int64 } // ns since clockStart, 0 while it does not hold; ns
 
-func (r *idleMeter) end(now time.Duration) {
-	if from := r.from.Swap(0); from != 0 {
-		r.total.Add(int64(now) - from)
+// set says whether it holds from now on.
+func (w *stopwatch) set(holds bool) {
+	now := int64(time.Since(clockStart))
+	if holds {
+		w.since.CompareAndSwap(0, now)
+	} else if since := w.since.Swap(0); since != 0 {
+		w.total.Add(now - since)
 	}
 }
 
-// share returns the share of the last one or two spans, as far back as questions were asked. At first it is 1 or 0, as things are now.
-func (r *idleMeter) share(now time.Duration) float64 {
-	total, share := time.Duration(r.total.Load()), 0.0
-	if from := r.from.Load(); from != 0 {
-		total, share = total+now-time.Duration(from), 1
+// read returns the time for which it has held so far, and whether it holds now.
+func (w *stopwatch) read() (total time.Duration, holds bool) {
+	total = time.Duration(w.total.Load())
+	if since := time.Duration(w.since.Load()); since != 0 {
+		return total + time.Since(clockStart) - since, true
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	mark := idleMark{total, now}
-	if r.askedAt == 0 || now-r.askedAt > forgotAfter {
-		r.older, r.last = mark, mark
-	} else if now-r.last.at >= recentSpan {
-		r.older, r.last = r.last, mark
-	}
-	r.askedAt = now
-	if elapsed := now - r.older.at; elapsed >= shareAfter {
-		share = float64(total-r.older.total) / float64(elapsed)
-	}
-	return share
+	return total, false
 }

@@ -102,7 +102,7 @@ func TestSlowConsumerHoldsNobodyUp(t *testing.T) {
 		t.Error(err)
 	}
 	testenv.Until(t, func() bool { // two batches wait for the client
-		return pool.WaitingFor(cfg.Slots) == Client && len(slow.order) == 2 && slow.Stats().Batches == 0
+		return cfg.Slots.Waits().ClientNow && len(slow.order) == 2 && slow.Stats().Batches == 0
 	})
 }
 
@@ -347,9 +347,9 @@ func TestCounters(t *testing.T) {
 	})
 }
 
-// TestVerdictWhileReadsAreUnderWay looks at two streams of a pool before the first reads of one of them, which take long, have ended. That
+// TestWaitsWhileReadsAreUnderWay looks at two streams of a pool before the first reads of one of them, which take long, have ended. That
 // one waits for the disk, the other does not, and workers without work count their time as reading.
-func TestVerdictWhileReadsAreUnderWay(t *testing.T) {
+func TestWaitsWhileReadsAreUnderWay(t *testing.T) {
 	onTestClock(t, func(t *testing.T) {
 		set, fast := newStoredSet(t, 4), newMemorySet(t, 1<<10)
 		set.delay, fast.delay = 10*time.Second, time.Millisecond
@@ -371,8 +371,9 @@ func TestVerdictWhileReadsAreUnderWay(t *testing.T) {
 		defer other.Close()
 		go drain(t, other, fastConfig)
 		time.Sleep(200 * time.Millisecond)
-		if slow, fast := pool.WaitingFor(slowConfig.Slots), pool.WaitingFor(fastConfig.Slots); slow != Disk || fast != CPU {
-			t.Errorf("the streams wait for %s and %s, want disk and cpu", slow, fast)
+		slow, quick := slowConfig.Slots.Waits(), fastConfig.Slots.Waits()
+		if slow.ClientNow || !slow.ReadsNow || slow.Reads < time.Second || quick.ClientNow || quick.ReadsNow {
+			t.Errorf("the streams wait %+v and %+v, want only the first one to wait for reads", slow, quick)
 		}
 		if _, err := s.Next(t.Context()); err != nil {
 			t.Fatal(err)
@@ -381,8 +382,8 @@ func TestVerdictWhileReadsAreUnderWay(t *testing.T) {
 		if c := pool.Counters(); c.Read < 18*time.Second || c.Read > 20*time.Second {
 			t.Errorf("after the reads: counters %+v", c)
 		}
-		if w := pool.WaitingFor(slowConfig.Slots); w != Client {
-			t.Errorf("a stream whose batches are ready waits for %s", w)
+		if w := slowConfig.Slots.Waits(); !w.ClientNow || w.ReadsNow {
+			t.Errorf("a stream whose batches are ready waits %+v", w)
 		}
 	})
 }

@@ -30,20 +30,12 @@ func (s *session) change(m changeRequest) error {
 		return s.connection.send(changedReply{})
 	}
 	s.stopEpoch()
-	s.lookMu.Lock()
 	s.output, s.fields, s.plan.BatchSize = next.output, next.fields, m.BatchSize
 	if s.buckets != nil {
 		s.plan.Selection = next.plan.Selection
 	}
-	s.lookMu.Unlock()
 	s.lay()
+	s.publish(nil, false)
 	s.connection.log.Debug("changed", "transform", s.viewsText, "batch_size", m.BatchSize)
 	return s.connection.send(changedReply{Fits: true, Arrays: s.layout.Arrays, Positions: s.positions()})
-}
-
-// form returns what a change or a reload replaces, for those who look on.
-func (s *session) form() (transform string, views, batchSize int, set *openSet) {
-	s.lookMu.Lock()
-	defer s.lookMu.Unlock()
-	return s.viewsText, len(s.views), s.plan.BatchSize, s.set
 }

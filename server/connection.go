@@ -92,14 +92,14 @@ func (c *connection) answerError(request string, err error) error {
 	if errors.Is(err, errHangUp) || errors.Is(err, net.ErrClosed) || is[*net.OpError](err) {
 		return err
 	}
-	c.server.totals.countError(kindOf(err))
+	c.server.totals.AddError(kindOf(err))
 	c.log.Info("request failed", "request", request, "err", err)
 	return c.send(errorMessage{ErrKind: kindOf(err), Message: termsafe.Message(err.Error()), Request: request})
 }
 
 // fatal sends a last error, as far as the client reads it.
 func (c *connection) fatal(request string, err error) error {
-	c.server.totals.countError(kindOf(err))
+	c.server.totals.AddError(kindOf(err))
 	c.log.Warn("ending the connection", "request", request, "err", err)
 	c.conn.SetWriteDeadline(time.Now().Add(goodbyeTimeout))
 	c.send(errorMessage{ErrKind: kindOf(err), Message: termsafe.Message(err.Error()), Fatal: true, Request: request})

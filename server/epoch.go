@@ -91,8 +91,7 @@ func (s *session) start(m startRequest) error {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	s.epoch = &epoch{session: s, stream: st, generation: generation, number: m.Epoch, cancel: cancel, done: make(chan struct{})}
-	s.made.Store(nil)
-	s.stream.Store(st)
+	s.publish(st, true)
 	s.connection.log.Debug("epoch started", "epoch", m.Epoch, "consumed", m.Consumed, "batches", p.Batches(), "generation", generation)
 	go s.epoch.run(ctx)
 	return nil
@@ -123,7 +122,7 @@ func (s *session) newStream(m startRequest) (*loader.Stream, *plan.Plan, error) 
 }
 
 func (s *session) noteBad(bad loader.BadSample) {
-	s.server.bad.note(s.server.moment(time.Now()), s.Split, bad)
+	s.server.bad.Note(s.server.moment(time.Now()), s.Split, bad)
 }
 
 func (s *session) stop(m stopRequest) error {
@@ -162,10 +161,10 @@ func (e *epoch) run(ctx context.Context) {
 	defer e.cancel()
 	s, c := e.session, e.session.connection
 	err := feeder.Guard(c.log, func() error { return e.push(ctx) })
-	e.stream.Close() // puts the slots back that were not sent
-	s.lookMu.Lock()  // nobody begins to look into the stream any more, as the session's set may change
-	s.stream.Store(nil)
-	s.lookMu.Unlock()
+	e.stream.Close()                           // puts the slots back that were not sent
+	if last := s.snapshot.Load(); last.sends { // it ends early
+		s.publish(nil, false)
+	}
 	stopped := ctx.Err() != nil || errors.Is(err, loader.ErrClosed)
 	gone := errors.Is(err, net.ErrClosed) || is[*net.OpError](err)
 	if err == nil || stopped || gone { // serve reads the client's last words, and then meets the same
@@ -174,7 +173,7 @@ func (e *epoch) run(ctx context.Context) {
 	if bad, found := errors.AsType[*loader.SampleError](err); found {
 		s.noteBad(loader.BadSample{SampleError: bad, By: -1})
 	}
-	c.server.totals.countError(kindOf(err))
+	c.server.totals.AddError(kindOf(err))
 	c.log.Warn("epoch failed", "epoch", e.number, "err", err)
 	c.send(errorMessage{ErrKind: kindOf(err), Message: termsafe.Message(err.Error()), Generation: e.generation})
 }
@@ -185,7 +184,7 @@ func (e *epoch) push(ctx context.Context) error {
 		started := time.Now()
 		b, err := e.stream.Next(ctx)
 		if err == io.EOF {
-			e.session.made.Store(e.stream)
+			e.session.publish(e.stream, false)
 			return e.session.connection.send(endMessage{Generation: e.generation, Epoch: e.number})
 		}
 		if err != nil {
@@ -206,7 +205,7 @@ func (e *epoch) sendBatch(b loader.Batch, nextTook time.Duration) error {
 	if s.buckets != nil {
 		m.Shape = s.imageShape(s.buckets[e.stream.Plan().Bucket(b.Number)])
 	}
-	s.count(countsOf(b, size)) // first, since the client may ask once it knows
+	s.count(status.CountsOf(b, size)) // first, since the client may ask once it knows
 	started := time.Now()
 	if s.shared {
 		m.Slot = &slot

@@ -24,6 +24,9 @@ const (
 	kindStopped     = "stopped"     // no fault: the server ends, and another may take its place
 )
 
+// errorKinds are those that are counted.
+var errorKinds = []string{kindBadRequest, kindCorrupt, kindUnsupported, kindMissing, kindInternal}
+
 // A kindError is an error of a kind.
 type kindError struct {
 	error
@@ -61,7 +64,7 @@ func checkPlan(set *shard.Set, p *plan.Plan) error {
 		shard.PartitionNames(missing), advice), kindMissing}
 }
 
-// kindOf tells the client whose fault an error is.
+// kindOf classifies an error for the client.
 func kindOf(err error) string {
 	switch {
 	case is[*wire.RequestError](err), is[*wire.SyntaxError](err), is[*plan.ConfigError](err), is[*transform.SpecError](err),

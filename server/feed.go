@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/imgfeed/imgfeed/server/feeder"
-	"github.com/imgfeed/imgfeed/server/status"
 	"github.com/imgfeed/imgfeed/shard"
 )
 
@@ -82,17 +81,4 @@ func (s *session) offer() any {
 		r.Fields = append(r.Fields, s.fields.Field(k).Name)
 	}
 	return feeder.NewOffer(r, s.layout.SampleBytes)
-}
-
-func (s *Server) feederStatus() *status.Feeders { return s.feeders.Status(s.history.rate) }
-
-// addFeeding completes the status of a feeder.
-func (s *Server) addFeeding(st *status.Status) {
-	counters, rate := s.feeding.Load(), s.history.rate
-	if counters == nil {
-		return
-	}
-	st.Images, st.ImagesPerSecond = counters.Samples.Load(), rate("images")
-	st.Feeding = &status.Feeding{Connections: counters.Connections.Load(), Pieces: counters.Pieces.Load(),
-		Busy: min(1, (rate("read")+rate("decode")+rate("resample"))/float64(st.Threads))}
 }

@@ -131,7 +131,7 @@ func TestFeeders(t *testing.T) {
 					}
 				}
 				// On a busy machine a feeder may be late, and others make its samples.
-				if work := ts.feederStatus(); threads < 0 && work.Late == 0 && (work.Samples > 300) != (feeders[0] != vanished) {
+				if work := ts.feeders.Status(); threads < 0 && work.Late == 0 && (work.Samples > 300) != (feeders[0] != vanished) {
 					t.Errorf("feeders made %d samples", work.Samples)
 				}
 			})
@@ -152,7 +152,7 @@ func TestFeeders(t *testing.T) {
 // awaitFeeders waits for all connections to the first feeder, if it can be reached.
 func (ts *testServer) awaitFeeders(can bool) {
 	connected := func() (n int64) {
-		for _, f := range ts.feederStatus().Each {
+		for _, f := range ts.feeders.Status().Each {
 			n += f.Connections
 		}
 		return n
@@ -345,7 +345,7 @@ func TestFeederLists(t *testing.T) {
 		c.Feeders = []string{"file:" + filepath.Join(folder, "feeders")}
 	})
 	connected := func() (addresses []string) {
-		for _, f := range ts.feederStatus().Each {
+		for _, f := range ts.feeders.Status().Each {
 			if f.Connections > 0 {
 				addresses = append(addresses, f.Address)
 			}

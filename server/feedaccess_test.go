@@ -110,7 +110,7 @@ func TestFeedTLS(t *testing.T) {
 			if ts.dial().hello().open(sessions[0]).digest(0, nil) != want {
 				t.Error("other batches than without feeders")
 			}
-			if work := ts.feederStatus(); work.Late == 0 && (work.Samples > 0) != (c.words == "") {
+			if work := ts.feeders.Status(); work.Late == 0 && (work.Samples > 0) != (c.words == "") {
 				t.Errorf("the feeder made %d samples", work.Samples)
 			}
 		})

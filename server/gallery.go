@@ -32,7 +32,7 @@ const (
 	galleryShare = 0.0025
 )
 
-// A gallery keeps the pictures of a session's last batch for all who look. They are made when somebody does.
+// A gallery keeps the pictures of a session's last batch for status pages. They are made when somebody looks.
 type gallery struct {
 	mu   sync.Mutex // held while pictures are made
 	json []byte     // a batchPreview; nil before somebody looks
@@ -108,24 +108,20 @@ func (g *gallery) look(s *session) (pictures []byte, made float64, err error) {
 
 // make makes pictures of the session's last batch.
 func (g *gallery) make(s *session) (err error) {
-	s.lookMu.Lock()
-	stream, set := s.stream.Load(), s.set
-	held := stream != nil && set.hold() // whatever becomes of the epoch
-	s.lookMu.Unlock()
-	if !held {
+	now := s.snapshot.Load()
+	if !now.sends || !now.set.hold() { // the pictures are made whatever becomes of the epoch
 		return badRequest("no epoch is running")
 	}
-	defer set.drop()
-	from := stream.Previewer()
+	defer now.set.drop()
+	from := now.stream.Previewer()
 	if from == nil {
 		return badRequest("the epoch's first batch is not sent yet")
 	}
-	p := batchPreview{Epoch: stream.Plan().Config().Epoch, Batch: from.Batch(), Count: from.Len(), Time: s.server.moment(time.Now())}
+	p := batchPreview{Epoch: now.stream.Plan().Config().Epoch, Batch: from.Batch(), Count: from.Len(), Time: s.server.moment(time.Now())}
 	started := time.Now()
 	defer func() { g.next = time.Now().Add(time.Duration(float64(time.Since(started)) / galleryShare)) }()
-	_, views, _, _ := s.form()
-	for i := range max(1, min(previewSamples, previewPictures/(1+views), from.Len())) {
-		p.Samples = append(p.Samples, s.describe(set, from.Sample(i, previewSide)))
+	for i := range max(1, min(previewSamples, previewPictures/(1+now.views), from.Len())) {
+		p.Samples = append(p.Samples, now.describe(from.Sample(i, previewSide)))
 	}
 	g.json, err = json.Marshal(p)
 	g.made = p.Time
@@ -133,10 +129,10 @@ func (g *gallery) make(s *session) (err error) {
 }
 
 // describe encodes a sample's pictures.
-func (s *session) describe(set *openSet, shown loader.Preview) previewSample {
+func (s *snapshot) describe(shown loader.Preview) previewSample {
 	d := previewSample{Index: shown.Index, Key: shown.Key, Label: shown.Label, Width: shown.Stored.X, Height: shown.Stored.Y,
 		Views: []previewPicture{}}
-	if classes := set.Manifest().Classes; shown.Label >= 0 && int(shown.Label) < len(classes) {
+	if classes := s.set.Manifest().Classes; shown.Label >= 0 && int(shown.Label) < len(classes) {
 		d.Class = classes[shown.Label]
 		d.Words = wordnet.Words(d.Class)
 	}

@@ -179,7 +179,7 @@ func TestPicturesAreMadeRarely(t *testing.T) {
 		t.Errorf("after that time: %d %+v", code, newer)
 	}
 	c.send(stopRequest{})
-	testenv.Until(t, func() bool { return session.stream.Load() == nil })
+	testenv.Until(t, func() bool { return !session.snapshot.Load().sends })
 	session.mayMake()
 	if kept, _ := ts.batch(1); kept.Batch != 1 {
 		t.Errorf("after the epoch: %+v", kept)

@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 
-	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/loader/plan"
 	"github.com/imgfeed/imgfeed/server/internal/wire"
 	"github.com/imgfeed/imgfeed/server/status"
@@ -122,7 +121,7 @@ type helloReply struct {
 	// Operations are those that transforms may hold, with their parameters.
 	Operations []transform.Schema `json:"operations"`
 	// Waits are the words that waiting_for may be, the most urgent first.
-	Waits []loader.WaitingFor `json:"waits"`
+	Waits []status.WaitingFor `json:"waits"`
 	// Limits are the largest values of members of requests, by name; request_bytes is of a request itself.
 	Limits map[string]int `json:"limits"`
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/imgfeed/imgfeed/server/internal/wire"
+	"github.com/imgfeed/imgfeed/server/status"
 )
 
 // frameText returns the JSON text of a message's frame.
@@ -44,7 +45,7 @@ func FuzzDecodeRequest(f *testing.F) {
 // TestReplyThatFailsEndsTheConnection fails a reply after its header: the client would take another message for numbers.
 func TestReplyThatFailsEndsTheConnection(t *testing.T) {
 	conns := socketPair(t)
-	c := &connection{server: &Server{totals: newTotals()}, greeted: true, conn: conns[0], log: slog.New(slog.DiscardHandler)}
+	c := &connection{server: &Server{totals: status.NewTotals()}, greeted: true, conn: conns[0], log: slog.New(slog.DiscardHandler)}
 	const sent = 65 << 10
 	err := c.sendArray(labelsReply{Count: sent}, func(w *bufio.Writer) error {
 		w.Write(make([]byte, sent))

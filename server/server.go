@@ -36,6 +36,7 @@ import (
 	"github.com/imgfeed/imgfeed/server/feeder"
 	"github.com/imgfeed/imgfeed/server/internal/socket"
 	"github.com/imgfeed/imgfeed/server/internal/wire"
+	"github.com/imgfeed/imgfeed/server/status"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/transform"
 )
@@ -91,14 +92,14 @@ type Server struct {
 	pool   *loader.Pool
 	cpus   int // that Go may use, without those for reading
 	memory budget
-	totals *totals
+	totals *status.Totals
 
 	catalog   atomic.Pointer[catalog]
 	reloading sync.Mutex
 
 	started  time.Time
-	history  history
-	bad      badSamples
+	history  status.History
+	bad      status.BadSamples
 	host     *feeder.Host
 	feeders  *feeder.List
 	warnings warner
@@ -161,7 +162,7 @@ func New(cfg Config) (*Server, error) {
 		s.log.Error("clients without a rank cannot use this split", "err", err)
 	}
 	s.catalog.Store(c)
-	s.totals, s.cpus = newTotals(), runtime.GOMAXPROCS(0)
+	s.totals, s.cpus = status.NewTotals(errorKinds...), runtime.GOMAXPROCS(0)
 	s.pool = loader.NewPool(loader.PoolConfig{Threads: cfg.Threads, ReadAheadBytes: max(1, ahead),
 		Reading: cfg.Reading})
 	s.host.Pool = s.pool

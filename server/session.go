@@ -2,7 +2,6 @@ package server
 
 import (
 	"fmt"
-	"sync"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -32,12 +31,29 @@ type session struct {
 	counts              status.Counts // deliveries since the session was opened
 	batchWait, slotHeld prometheus.Observer
 
-	gallery gallery
-
-	stream atomic.Pointer[loader.Stream] // stream of the running epoch; nil between epochs
-	made   atomic.Pointer[loader.Stream] // stream of the last epoch if all its batches were sent; nil from the next start on
-	lookMu sync.Mutex                    // held to look for the stream and its set, to take the stream away, and to take another set
+	gallery  gallery
+	snapshot atomic.Pointer[snapshot]
 }
+
+// A snapshot is what the status, the metrics and the gallery know of a session. It never changes: the session's goroutine, or the one of
+// its running epoch, publishes another one. Its set may be closed meanwhile: a looker that reads from it holds it first.
+type snapshot struct {
+	set       *openSet
+	fields    *loader.Fields
+	transform string
+	views     int
+	batchSize int
+	stream    *loader.Stream // stream of the running epoch, or of the last one if all its batches were sent
+	sends     bool           // the stream has batches to send
+}
+
+// publish publishes a snapshot of the session as it is now, with the stream of an epoch.
+func (s *session) publish(stream *loader.Stream, sends bool) {
+	s.snapshot.Store(&snapshot{s.set, s.fields, s.viewsText, len(s.views), s.plan.BatchSize, stream, sends})
+}
+
+// count counts what was delivered.
+func (s *session) count(c status.Counts) { s.server.totals.Add(s.Split, &s.counts, c) }
 
 // newSession sets up what an open request asks for, as the connection's session.
 func (s *Server) newSession(c *connection, m openRequest) (*session, error) {
@@ -46,11 +62,12 @@ func (s *Server) newSession(c *connection, m openRequest) (*session, error) {
 		return nil, err
 	}
 	sess := &session{openConfig: cfg, connection: c, server: s,
-		batchWait: s.totals.batchWait.WithLabelValues(cfg.Split), slotHeld: s.totals.slotHeld.WithLabelValues(cfg.Split)}
+		batchWait: s.totals.BatchWait.WithLabelValues(cfg.Split), slotHeld: s.totals.SlotHeld.WithLabelValues(cfg.Split)}
 	if err := sess.take(); err != nil {
 		sess.close()
 		return nil, err
 	}
+	sess.publish(nil, false)
 	c.session.Store(sess)
 	return sess, nil
 }
@@ -115,9 +132,8 @@ func (s *session) successor() *openSet {
 func (s *session) follow(set *openSet) {
 	if set != s.set {
 		s.set.drop()
-		s.lookMu.Lock()
-		defer s.lookMu.Unlock()
 		s.set = set
+		s.publish(nil, false)
 	}
 }
 

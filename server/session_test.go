@@ -21,6 +21,7 @@ import (
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/server/internal/ring"
 	"github.com/imgfeed/imgfeed/server/internal/wire"
+	"github.com/imgfeed/imgfeed/server/status"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/transform"
 )
@@ -93,7 +94,7 @@ func TestLentSlotsStayAsTheyAre(t *testing.T) {
 	}
 	c.send(releaseRequest{Slot: *held.Slot})
 	c.send(statsRequest{})
-	if s := expect[statsReply](c); s.SlotsFree != 3 || s.SlotsLent != 0 || s.WaitingFor != loader.Idle {
+	if s := expect[statsReply](c); s.SlotsFree != 3 || s.SlotsLent != 0 || s.WaitingFor != status.Idle {
 		t.Errorf("at the end: %+v", s)
 	}
 }
@@ -244,7 +245,7 @@ func TestMetricsHealthAndStatus(t *testing.T) {
 		t.Errorf("the status says\n%s", status)
 	}
 	c.send(statsRequest{})
-	if s := expect[statsReply](c); s.WaitingFor != loader.Client || s.SlotsLent != 2 || s.Images != 14 {
+	if s := expect[statsReply](c); s.WaitingFor != status.Client || s.SlotsLent != 2 || s.Images != 14 {
 		t.Errorf("stats %+v", s)
 	}
 	ts.stop()
@@ -280,7 +281,7 @@ func TestStopTellsTheClients(t *testing.T) {
 	stuck := ts.dial().hello().open(openRequest{BatchSize: 200, Transport: transportSocket, Transform: json.RawMessage(`[{"op":"Resize","size":[64,64]}]`)})
 	stuck.send(startRequest{})
 	testenv.Until(t, func() bool {
-		return !slices.ContainsFunc(ts.openSessions(), func(s *session) bool { return s.stream.Load() == nil })
+		return !slices.ContainsFunc(ts.openSessions(), func(s *session) bool { return !s.snapshot.Load().sends })
 	})
 	if err := ts.stop(); err != nil {
 		t.Errorf("Serve: %v", err)
@@ -362,7 +363,7 @@ func TestAllBatchesMade(t *testing.T) {
 	expect[endMessage](c)
 	for i, want := range []string{"epoch 3: all batches are made, training is the limit", "epoch 3: all batches are made, training is the limit", "no epoch is running"} {
 		c.send(statsRequest{})
-		if s := expect[statsReply](c); s.Verdict != want || (s.WaitingFor == loader.Client) != (i < 2) {
+		if s := expect[statsReply](c); s.Verdict != want || (s.WaitingFor == status.Client) != (i < 2) {
 			t.Errorf("with %d batches at the client: %+v, want %q", len(slots)-i, s, want)
 		}
 		if st := ts.Status(0); st.Verdict != want {

@@ -2,6 +2,7 @@ package server
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -9,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/server/status"
 	"github.com/imgfeed/imgfeed/shard/storage"
 	"github.com/imgfeed/imgfeed/shard/storage/cache"
@@ -26,50 +26,72 @@ func (c *connection) status(m statusRequest) error { return c.send(c.server.Stat
 // Status says what the server is doing, with the history after since.
 func (s *Server) Status(since float64) status.Status {
 	st := s.sample()
-	st.Bad, st.History = s.bad.list(), s.history.after(since)
+	st.Bad, st.History = s.bad.List(), s.history.After(since)
 	return st
 }
 
 // sample takes the status, without history and bad samples.
 func (s *Server) sample() status.Status {
-	pool, catalog := s.pool.Counters(), s.catalog.Load()
+	st := s.count(time.Now())
+	s.history.Judge(&st)
+	return st
+}
+
+// watch adds a moment to the history each second until ctx ends.
+func (s *Server) watch(ctx context.Context) {
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-ticker.C:
+			s.addMoment(now)
+		}
+	}
+}
+
+func (s *Server) addMoment(now time.Time) {
+	st := s.count(now)
+	s.history.Add(&st)
+}
+
+// count takes what the server counts at one moment; the history judges it.
+func (s *Server) count(now time.Time) status.Status {
+	pool, catalog, threads := s.pool.Counters(), s.catalog.Load(), s.pool.Threads()
 	st := status.Status{
-		Server: s.cfg.Name, PID: os.Getpid(), Now: s.moment(time.Now()), Started: seconds(s.started), Page: s.page, Path: s.path,
-		Threads: s.pool.Threads(), RingBytes: s.memory.inUse(), RingLimitBytes: s.memory.max,
+		Server: s.cfg.Name, PID: os.Getpid(), Now: s.moment(now), Started: seconds(s.started), Page: s.page, Path: s.path,
+		Threads: threads, Workers: cmp.Or(threads, s.cpus), RingBytes: s.memory.inUse(), RingLimitBytes: s.memory.max,
 		ReadBytes: pool.BytesRead, Sets: []status.Set{}, Damaged: []string{}, Sessions: []status.Session{},
-		Processed: pool.Images, Connections: len(s.list()), Store: s.store(), Feeders: s.feederStatus(),
+		Processed: pool.Images, Reading: s.pool.Reading().Seconds(), Seconds: pool.Seconds(), Connections: len(s.list()),
+		Store: s.store(catalog), Feeders: s.feeders.Status(),
 	}
-	st.Splits, st.Errors = s.totals.load()
-	for _, counts := range st.Splits {
-		st.Add(counts)
-	}
-	st.Seconds = pool.Seconds()
+	s.totals.Fill(&st)
 	st.Seconds["slot_wait"], st.Seconds["write"] = st.SlotWait, st.Write
 	for _, split := range catalog.splits {
 		if _, delivered := st.Splits[split]; !delivered {
 			st.Splits[split] = status.Counts{}
 		}
-		st.Sets = append(st.Sets, status.Set{ServedSet: catalog.sets[split].described, Path: catalog.sets[split].Dir()})
+		st.Sets = append(st.Sets, catalog.sets[split].status())
 	}
 	for _, err := range catalog.problems() {
 		st.Damaged = append(st.Damaged, err.Error())
 	}
 	for _, sess := range s.openSessions() {
-		of := sess.status(st.Store, st.Feeders)
-		st.Sessions = append(st.Sessions, of)
-		st.ImagesPerSecond += of.ImagesPerSecond
+		st.Sessions = append(st.Sessions, sess.status())
 	}
 	slices.SortStableFunc(st.Sessions, func(a, b status.Session) int { return cmp.Or(strings.Compare(a.Split, b.Split), a.Rank-b.Rank) })
-	s.addFeeding(&st)
-	st.Judge()
+	if fed := s.feeding.Load(); fed != nil {
+		st.Images = fed.Samples.Load()
+		st.Feeding = &status.Feeding{Connections: fed.Connections.Load(), Pieces: fed.Pieces.Load()}
+	}
 	return st
 }
 
-// store is the status of the store, nil if no set lies in one.
-func (s *Server) store() *status.Store {
+// store counts what is read from stores. It is nil if no set lies in one.
+func (s *Server) store(c *catalog) *status.Store {
 	sets, bytes := 0, int64(0)
-	catalog := s.catalog.Load()
-	for _, set := range catalog.sets {
+	for _, set := range c.sets {
 		if set.Store() != "" {
 			sets++
 			bytes += set.bytes
@@ -78,16 +100,11 @@ func (s *Server) store() *status.Store {
 	if sets == 0 {
 		return nil
 	}
-	client, rate := s.storage(), s.history.rate
+	client := s.storage()
 	counts := &client.Counts
 	st := status.Store{
 		Requests: counts.Requests.Load(), Retries: counts.Retries.Load(), UnderWay: counts.UnderWay.Load(), UnderWayMax: counts.Allowed.Load(),
 		Bytes: counts.Bytes.Load(), SetBytes: bytes,
-		Rates: status.StoreRates{UnderWay: rate("under way"), Requests: rate("requests"), Retries: rate("retries"),
-			StoreBytes: rate("from store"), CacheBytes: rate("from cache")},
-	}
-	if sets == len(catalog.sets) { // other sets' samples take bytes too
-		st.Rates.MemoryBytes = new(max(0, rate("bytes")-st.Rates.StoreBytes-st.Rates.CacheBytes))
 	}
 	if failed := counts.Failed.Load(); failed != nil {
 		st.Failure, st.FailureStatus = fmt.Sprintf("%s: %v", failed.Place, failed.Err), failed.Status
@@ -113,34 +130,25 @@ func (s *Server) moment(t time.Time) float64 { return seconds(s.started.Add(t.Su
 // seconds is a moment as the status has it, to the millisecond.
 func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1e3 }
 
-// status is the session's, store and feeders those of the server.
-func (s *session) status(store *status.Store, feeders *status.Feeders) status.Session {
-	stream := s.stream.Load()
-	transform, _, batchSize, set := s.form()
+// status counts what the session does.
+func (s *session) status() status.Session {
+	now := s.snapshot.Load()
+	set := now.set.status()
 	st := status.Session{
-		Session: s.connection.id, ClientPID: s.connection.pid, Split: s.Split, Rank: s.plan.Rank, World: s.plan.World, BatchSize: batchSize,
-		Transform: json.RawMessage(transform), Transport: s.Transport, WaitingFor: loader.Idle,
-		Counts: s.counted(), ImagesPerSecond: s.server.history.rate(sessionTotal(s.connection.id)),
-		Slots: s.ring.Slots(), SlotsFree: s.slotPool.Free(), SlotsLent: s.ring.Lent(), RingBytes: s.ring.Size(),
+		Session: s.connection.id, ClientPID: s.connection.pid, Split: s.Split, Rank: s.plan.Rank, World: s.plan.World, BatchSize: now.batchSize,
+		Transform: json.RawMessage(now.transform), Transport: s.Transport, Set: &set, Counts: s.server.totals.Of(&s.counts),
+		Slots: s.ring.Slots(), SlotsFree: s.slotPool.Free(), SlotsLent: s.ring.Lent(), RingBytes: s.ring.Size(), Waits: s.slotPool.Waits(),
 	}
-	if made := s.made.Load(); made != nil { // its epoch goes on while the client has some of the batches
-		if stream = made; st.SlotsLent == 0 {
-			stream = nil
-		}
-	}
-	if stream != nil {
-		p, stats := stream.Plan(), stream.Stats()
+	if now.stream != nil && (now.sends || st.SlotsLent > 0) { // an epoch goes on while the client has some of the batches
+		p, stats := now.stream.Plan(), now.stream.Stats()
 		st.Epoch, st.EpochBatches, st.EpochSent = new(p.Config().Epoch), p.Batches(), stats.Batches
-		if st.ImagesPerSecond > 0 {
-			st.SecondsLeft = new(float64((st.EpochBatches-st.EpochSent)*st.BatchSize) / st.ImagesPerSecond)
-		}
-		st.WaitingFor = s.server.pool.WaitingFor(s.slotPool)
 	}
-	if set.Store() == "" {
-		store = nil
-	}
-	st.Judge(s.server.pool.Threads(), &status.Set{ServedSet: set.described, Path: set.Dir()}, store, feeders)
 	return st
+}
+
+// status describes the set.
+func (s *openSet) status() status.Set {
+	return status.Set{ServedSet: s.described, Path: s.Dir(), InStore: s.Store() != ""}
 }
 
 // statsRequest asks what the session has done and what it waits for.
@@ -155,8 +163,10 @@ type statsReply struct {
 }
 
 func (s *session) stats(statsRequest) error {
-	st, seconds := s.status(s.server.store(), s.server.feederStatus()), s.server.pool.Counters().Seconds()
+	all := s.server.sample()
+	i := slices.IndexFunc(all.Sessions, func(of status.Session) bool { return of.Session == s.connection.id })
+	st, seconds := all.Sessions[i], all.Seconds
 	seconds["thread_wait"], seconds["slot_wait"], seconds["write"] = seconds["wait"], st.SlotWait, st.Write
 	delete(seconds, "wait") // its name here is thread_wait
-	return s.connection.send(statsReply{st, seconds, s.server.pool.Threads(), s.server.page})
+	return s.connection.send(statsReply{st, seconds, all.Threads, all.Page})
 }

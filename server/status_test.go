@@ -1,13 +1,16 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 	"unsafe"
@@ -111,7 +114,7 @@ func TestDocumentListsTheMetrics(t *testing.T) {
 		listed = append(listed, string(m[1])+" "+string(m[2]))
 	}
 	ts := startServer(t, oneSet(t, 10, 1), func(c *Config) { c.Feeders = []string{"127.0.0.1:1"} })
-	testenv.Until(t, func() bool { return len(ts.feederStatus().Each) == 1 })
+	testenv.Until(t, func() bool { return len(ts.feeders.Status().Each) == 1 })
 	c := ts.dial().hello().open(openRequest{BatchSize: 5})
 	c.epoch(0, 0)
 	for _, m := range regexp.MustCompile(`(?m)^# TYPE (imgfeed_\w+ \w+)$`).FindAllStringSubmatch(ts.get("/metrics").Body.String(), -1) {
@@ -151,5 +154,44 @@ func TestClockThatIsSet(t *testing.T) {
 	}
 	if st := ts.Status(0); st.Now < st.Started || st.Now > st.Started+60 {
 		t.Errorf("started at %f, and now it is %f", st.Started, st.Now)
+	}
+}
+
+// TestLookersSeeWholeSnapshots asks for the status and for pictures while a session changes its transform, batch size and set: each answer is of
+// one moment.
+func TestLookersSeeWholeSnapshots(t *testing.T) {
+	dir := oneSet(t, 20, 1)
+	ts := startServer(t, dir, finding(dir))
+	c := ts.dial().hello().open(openRequest{BatchSize: 4, Slots: 2, Transform: json.RawMessage(`[{"op":"CenterCrop","size":4}]`)})
+	ctx, cancel := context.WithCancel(t.Context())
+	var lookers sync.WaitGroup
+	defer lookers.Wait()
+	defer cancel()
+	for range 2 {
+		lookers.Go(func() {
+			for ctx.Err() == nil {
+				for _, s := range ts.Status(0).Sessions {
+					if want := fmt.Sprintf(`"size": [%d, %[1]d]`, s.BatchSize); !strings.Contains(string(s.Transform), want) {
+						t.Errorf("batches of %d and the transform %s", s.BatchSize, s.Transform)
+						return
+					}
+				}
+				ts.openSessions()[0].mayMake()
+				ts.get("/sessions/1/batch.json")
+			}
+		})
+	}
+	for i := range 20 {
+		size := 1 + i%4
+		c.send(changeRequest{Transform: json.RawMessage(fmt.Sprintf(`[{"op":"CenterCrop","size":%d}]`, size)), BatchSize: size})
+		if changed := expect[changedReply](c); !changed.Fits {
+			t.Fatalf("batches of %d do not fit", size)
+		}
+		if i%5 == 0 {
+			ts.reload()
+		}
+		if images := c.drain(int64(i)); images != 20 {
+			t.Fatalf("an epoch of %d images", images)
+		}
 	}
 }

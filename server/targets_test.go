@@ -145,7 +145,7 @@ func TestTargetsWithFeeders(t *testing.T) {
 			t.Errorf("%s: other batches with a feeder", m.OnError)
 		}
 	}
-	if work := fed.feederStatus(); work.Late == 0 && work.Samples < 200 {
+	if work := fed.feeders.Status(); work.Late == 0 && work.Samples < 200 {
 		t.Errorf("the feeder made %d samples", work.Samples)
 	}
 }

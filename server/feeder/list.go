@@ -125,9 +125,8 @@ func (l *List) update(ctx context.Context, listed []string, complete bool) {
 	}
 }
 
-// Status returns the status of the feeders on the list, nil if the server names no feeders. rate returns the growth of a total a second:
-// of "ADDRESS samples", "ADDRESS bytes" and, for the samples made here, "processed".
-func (l *List) Status(rate func(total string) float64) *status.Feeders {
+// Status counts what the feeders on the list have done. It returns nil if the server names no feeders.
+func (l *List) Status() *status.Feeders {
 	if len(l.names) == 0 {
 		return nil
 	}
@@ -139,16 +138,8 @@ func (l *List) Status(rate func(total string) float64) *status.Feeders {
 		f.mu.Lock()
 		of := f.status
 		f.mu.Unlock()
-		of.SamplesPerSecond, of.BytesPerSecond = rate(address+" samples"), rate(address+" bytes")
 		st.Each = append(st.Each, of)
 		st.Add(of.FeederCounts)
-		st.SamplesPerSecond += of.SamplesPerSecond
-		st.BytesPerSecond += of.BytesPerSecond
 	}
-	all := max(1e-9, rate("processed")+st.SamplesPerSecond)
-	for i := range st.Each {
-		st.Each[i].Share = st.Each[i].SamplesPerSecond / all
-	}
-	st.Share = st.SamplesPerSecond / all
 	return st
 }

@@ -72,6 +72,18 @@ func feederMetrics() (list []metric) {
 		each(func(f *Feeder) int64 { return f.Connections })})
 }
 
+// find returns the feeder of an address, or nil.
+func (fs *Feeders) find(address string) *Feeder {
+	if fs != nil {
+		for i := range fs.Each {
+			if fs.Each[i].Address == address {
+				return &fs.Each[i]
+			}
+		}
+	}
+	return nil
+}
+
 // connected returns how many feeders are connected.
 func (fs *Feeders) connected() (n int) {
 	for i := range fs.Each {

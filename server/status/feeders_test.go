@@ -3,8 +3,6 @@ package status
 import (
 	"strings"
 	"testing"
-
-	"github.com/imgfeed/imgfeed/loader"
 )
 
 // TestJudgeFeeders looks at the advice where threads and feeders do not keep up, and at what the terminal shows.
@@ -21,8 +19,8 @@ func TestJudgeFeeders(t *testing.T) {
 		{&Feeders{work, []Feeder{here, away}}, "2 threads and 1 feeder do not keep up", "1 feeder is not connected: the status names why. One feeder makes 1,500 images/s"},
 		{&Feeders{work, []Feeder{here, here}}, "2 threads and 2 feeders do not keep up", "Add feeders: one makes 750 images/s now on average"},
 	} {
-		s := Session{WaitingFor: loader.CPU}
-		if s.Judge(2, &Set{}, nil, tt.feeders); !strings.Contains(s.Verdict, tt.verdict) || !strings.Contains(s.Advice, tt.advice) {
+		s := Session{WaitingFor: CPU, Set: &Set{}}
+		if s.judge(&Status{Threads: 2, Feeders: tt.feeders}); !strings.Contains(s.Verdict, tt.verdict) || !strings.Contains(s.Advice, tt.advice) {
 			t.Errorf("%s. %s\nwant %s. %s", s.Verdict, s.Advice, tt.verdict, tt.advice)
 		}
 	}

@@ -1,0 +1,233 @@
+package status
+
+import (
+	"math"
+	"slices"
+	"sync"
+
+	"github.com/imgfeed/imgfeed/loader"
+)
+
+const (
+	historyMoments = 600 // ten minutes
+	rateSpan       = 5.0 // how many seconds a rate looks back: longer than the epochs of a small set, which begin with empty slots
+	shareAfter     = 1.0 // shortest time over which a share says anything
+	pauseMax       = 3.0 // a longer pause between epochs ends the time over which a session's waits count
+	idleShare      = 0.5 // share of the time with all batches finished above which the client is the limit
+)
+
+// A History keeps the moments of the last minutes, and the statuses of the last seconds, whose differences are rates.
+type History struct {
+	mu      sync.Mutex
+	moments []Moment
+	looks   []*Status // one each second, the newest last; none changes
+}
+
+// Add judges a status and keeps it. Call it each second.
+func (h *History) Add(st *Status) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	last := &Status{Now: st.Started}
+	if n := len(h.looks); n > 0 {
+		last = h.looks[n-1]
+	}
+	elapsed := st.Now - last.Now
+	if elapsed <= 0 {
+		return // two within the clock's resolution
+	}
+	h.looks = appendBounded(h.looks, st, rateSpan+1)
+	h.judgeLocked(st)
+	share := func(stage string) float64 {
+		return max(0, st.spent(stage)-last.spent(stage)) / (elapsed * float64(st.Workers))
+	}
+	m := Moment{
+		Time: st.Now, Images: float64(st.Images-last.Images) / elapsed, Bytes: float64(st.ReadBytes-last.ReadBytes) / elapsed,
+		Read: share("read"), Decode: share("decode"), Resample: share("resample"),
+	}
+	m.Wait = max(0, 1-m.Read-m.Decode-m.Resample) // the counter of waiting grows only when it ends
+	for i := range st.Sessions {
+		if waits := st.Sessions[i].WaitingFor; waits != Client && waits != Idle {
+			m.Waiting++
+		}
+	}
+	h.moments = appendBounded(h.moments, m, historyMoments)
+}
+
+// After returns the moments that came after a time.
+func (h *History) After(since float64) []Moment {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	i := slices.IndexFunc(h.moments, func(m Moment) bool { return m.Time > since })
+	if i < 0 {
+		return []Moment{}
+	}
+	return slices.Clone(h.moments[i:])
+}
+
+// appendBounded appends to a list, and drops its first element where it would have more than most.
+func appendBounded[T any](list []T, value T, most int) []T {
+	if len(list) == most {
+		list = slices.Delete(list, 0, 1)
+	}
+	return append(list, value)
+}
+
+// Judge completes a status: the rates of the last seconds, what each session waits for, verdicts and advice.
+func (h *History) Judge(st *Status) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.judgeLocked(st)
+}
+
+func (h *History) judgeLocked(st *Status) {
+	h.rateStoreLocked(st)
+	h.rateFeedersLocked(st.Feeders)
+	st.ImagesPerSecond = 0
+	for i := range st.Sessions {
+		s := &st.Sessions[i]
+		s.ImagesPerSecond = h.rateLocked(func(look *Status) float64 {
+			if s := look.session(s.Session); s != nil {
+				return float64(s.Images)
+			}
+			return unknown
+		})
+		st.ImagesPerSecond += s.ImagesPerSecond
+		if s.WaitingFor = Idle; s.Epoch != nil {
+			s.WaitingFor = limit(h.waitsLocked(st, s))
+			if s.ImagesPerSecond > 0 {
+				s.SecondsLeft = new(float64((s.EpochBatches-s.EpochSent)*s.BatchSize) / s.ImagesPerSecond)
+			}
+		}
+		s.judge(st)
+	}
+	if f := st.Feeding; f != nil {
+		st.ImagesPerSecond = h.rateLocked(func(look *Status) float64 { return float64(look.Images) })
+		busy := h.rateLocked(func(look *Status) float64 { return look.spent("read") + look.spent("decode") + look.spent("resample") })
+		f.Busy = min(1, busy/float64(st.Threads))
+	}
+	st.judge()
+}
+
+// unknown is the total of a status that does not have it.
+var unknown = math.NaN()
+
+// rateLocked returns by how much a total grew in the last seconds, a second. It counts a total from its beginning, or from where it began anew.
+func (h *History) rateLocked(total func(look *Status) float64) float64 {
+	for _, first := range h.looks {
+		last := h.looks[len(h.looks)-1]
+		if grown := total(last) - total(first); grown > 0 {
+			return grown / (last.Now - first.Now)
+		}
+	}
+	return 0
+}
+
+// waitsLocked returns for which share of the last seconds a session's batches waited for the client, and for reads. At first each is 1 or
+// 0, as things are now.
+func (h *History) waitsLocked(st *Status, s *Session) (client, reads float64) {
+	first, from := s, st.Now
+	for _, look := range slices.Backward(h.looks) {
+		if old := look.session(s.Session); old != nil && old.Epoch != nil {
+			if from-look.Now > pauseMax {
+				break
+			}
+			first, from = old, look.Now
+		}
+	}
+	if elapsed := st.Now - from; elapsed >= shareAfter {
+		of := func(total func(*loader.Waits) float64) float64 {
+			return (total(&s.Waits) - total(&first.Waits)) / elapsed
+		}
+		return of(func(w *loader.Waits) float64 { return w.Client.Seconds() }), of(func(w *loader.Waits) float64 { return w.Reads.Seconds() })
+	}
+	if s.Waits.ClientNow {
+		client = 1
+	}
+	if s.Waits.ReadsNow {
+		reads = 1
+	}
+	return client, reads
+}
+
+// limit names what keeps batches back, given the shares of the time in which they waited for the client and for reads.
+func limit(client, reads float64) WaitingFor {
+	switch {
+	case client > idleShare:
+		return Client
+	case reads > (1-client)/2:
+		return Disk
+	}
+	return CPU
+}
+
+func (h *History) rateStoreLocked(st *Status) {
+	if st.Store == nil {
+		return
+	}
+	rate := func(total func(*Store) int64) float64 {
+		return h.rateLocked(func(look *Status) float64 {
+			if look.Store == nil {
+				return unknown
+			}
+			return float64(total(look.Store))
+		})
+	}
+	r := StoreRates{
+		Requests: rate(func(s *Store) int64 { return s.Requests }), Retries: rate(func(s *Store) int64 { return s.Retries }),
+		StoreBytes: rate(func(s *Store) int64 { return s.Bytes }), CacheBytes: rate(func(s *Store) int64 { return s.HitBytes }),
+	}
+	for i, look := range h.looks {
+		if i > 0 && look.Store != nil {
+			r.UnderWay += float64(look.Store.UnderWay) / float64(len(h.looks)-1)
+		}
+	}
+	if !slices.ContainsFunc(st.Sets, func(set Set) bool { return !set.InStore }) { // other sets' samples take bytes too
+		bytes := h.rateLocked(func(look *Status) float64 { return float64(look.ReadBytes) })
+		r.MemoryBytes = new(max(0, bytes-r.StoreBytes-r.CacheBytes))
+	}
+	st.Store.Rates = r
+}
+
+func (h *History) rateFeedersLocked(fs *Feeders) {
+	if fs == nil {
+		return
+	}
+	fs.SamplesPerSecond, fs.BytesPerSecond = 0, 0
+	for i := range fs.Each {
+		f := &fs.Each[i]
+		rate := func(total func(*FeederCounts) int64) float64 {
+			return h.rateLocked(func(look *Status) float64 {
+				if f := look.Feeders.find(f.Address); f != nil {
+					return float64(total(&f.FeederCounts))
+				}
+				return unknown
+			})
+		}
+		f.SamplesPerSecond = rate(func(c *FeederCounts) int64 { return c.Samples })
+		f.BytesPerSecond = rate(func(c *FeederCounts) int64 { return c.Bytes })
+		fs.SamplesPerSecond += f.SamplesPerSecond
+		fs.BytesPerSecond += f.BytesPerSecond
+	}
+	all := max(1e-9, fs.SamplesPerSecond+h.rateLocked(func(look *Status) float64 { return float64(look.Processed) }))
+	for i := range fs.Each {
+		fs.Each[i].Share = fs.Each[i].SamplesPerSecond / all
+	}
+	fs.Share = fs.SamplesPerSecond / all
+}
+
+// spent returns the time of all threads in a stage so far.
+func (st *Status) spent(stage string) float64 {
+	if stage == "read" {
+		return st.Seconds[stage] + st.Reading
+	}
+	return st.Seconds[stage]
+}
+
+// session returns one of the sessions, or nil.
+func (st *Status) session(number uint64) *Session {
+	i := slices.IndexFunc(st.Sessions, func(s Session) bool { return s.Session == number })
+	if i < 0 {
+		return nil
+	}
+	return &st.Sessions[i]
+}

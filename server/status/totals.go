@@ -1,0 +1,175 @@
+package status
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/imgfeed/imgfeed/internal/termsafe"
+	"github.com/imgfeed/imgfeed/loader"
+)
+
+// Counts are what was delivered to clients. A counter is added by a field here and a line in deliveryCounters: the status, the
+// metrics and the reply to stats follow.
+type Counts struct {
+	Images      int64 `json:"images"`
+	Batches     int64 `json:"batches"`
+	Bytes       int64 `json:"bytes"`       // bytes of arrays
+	Blanks      int64 `json:"blanks"`      // samples replaced by zeros under on_error: blank
+	Substitutes int64 `json:"substitutes"` // samples replaced by another one of their class
+
+	SlotWait float64 `json:"slot_wait"` // time in which no slot was free
+	Write    float64 `json:"write"`     // time of writes to the socket
+}
+
+var deliveryCounters = []struct {
+	metric, help string
+	of           func(*Counts) *int64
+}{
+	{"delivered_images_total", "Images delivered to clients.", func(c *Counts) *int64 { return &c.Images }},
+	{"delivered_batches_total", "Batches delivered to clients.", func(c *Counts) *int64 { return &c.Batches }},
+	{"delivered_bytes_total", "Bytes of arrays delivered to clients.", func(c *Counts) *int64 { return &c.Bytes }},
+	{"blank_images_total", "Images that could not be read and were delivered as zeros.", func(c *Counts) *int64 { return &c.Blanks }},
+	{"substituted_images_total", "Images that could not be read, and in whose place another one of their class was delivered.", func(c *Counts) *int64 { return &c.Substitutes }},
+}
+
+// Add adds what e counts.
+func (c *Counts) Add(e Counts) {
+	for _, counter := range deliveryCounters {
+		*counter.of(c) += *counter.of(&e)
+	}
+	c.SlotWait += e.SlotWait
+	c.Write += e.Write
+}
+
+// CountsOf returns the counts of a batch, which takes so many bytes.
+func CountsOf(b loader.Batch, bytes int64) Counts {
+	c := Counts{Images: int64(b.Count), Batches: 1, Bytes: bytes}
+	for _, bad := range b.Bad {
+		if bad.By < 0 {
+			c.Blanks++
+		} else {
+			c.Substitutes++
+		}
+	}
+	return c
+}
+
+// Totals are what a server has delivered since it started. Their lock also guards the counts of sessions.
+type Totals struct {
+	mu     sync.Mutex
+	splits map[string]*Counts // deliveries to the sessions of each split
+	errors map[string]int64   // sent to clients, by kind
+
+	BatchWait, SlotHeld *prometheus.HistogramVec // histograms by split
+}
+
+// NewTotals returns totals of 0, also of these kinds of errors.
+func NewTotals(errors ...string) *Totals {
+	t := &Totals{
+		splits: map[string]*Counts{}, errors: map[string]int64{},
+		BatchWait: newHistogram("batch_wait_seconds",
+			"How long a session waited for its next batch with a slot free for it: for the disk or the CPU."),
+		SlotHeld: newHistogram("slot_held_seconds", "How long a client kept a batch in shared memory before it gave the slot back."),
+	}
+	for _, kind := range errors {
+		t.errors[kind] = 0
+	}
+	return t
+}
+
+// newHistogram makes one of times, by split: a mean would hide the batch in a hundred that a training step waits for.
+func newHistogram(name, help string) *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "imgfeed_" + name, Help: help, Buckets: prometheus.ExponentialBuckets(0.0005, 4, 9), // up to 33 s
+	}, []string{"split"})
+}
+
+// Add adds what was delivered to a session of a split, to its counts too.
+func (t *Totals) Add(split string, session *Counts, c Counts) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	session.Add(c)
+	if t.splits[split] == nil {
+		t.splits[split] = new(Counts)
+	}
+	t.splits[split].Add(c)
+}
+
+// AddError counts an error of a kind.
+func (t *Totals) AddError(kind string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.errors[kind]++
+}
+
+// Of returns the counts of a session.
+func (t *Totals) Of(session *Counts) Counts {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return *session
+}
+
+// Fill puts the totals into a status.
+func (t *Totals) Fill(st *Status) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	st.Splits, st.Errors = map[string]Counts{}, maps.Clone(t.errors)
+	for split, c := range t.splits {
+		st.Splits[split] = *c
+		st.Add(*c)
+	}
+}
+
+// A BadSample is one that could not be served.
+type BadSample struct {
+	Index int    `json:"index"`
+	Key   string `json:"key"`          // "" if it cannot be read either
+	By    *int   `json:"by,omitempty"` // index of its substitute; absent if there is none
+	Error string `json:"error"`
+}
+
+// NewBadSample describes a bad sample of a batch.
+func NewBadSample(b loader.BadSample) BadSample {
+	bad := BadSample{Index: b.Index, Key: b.Key, Error: termsafe.Message(b.Err.Error())}
+	if b.By >= 0 {
+		bad.By = &b.By
+	}
+	return bad
+}
+
+// A SeenBadSample is the last occurrence of a bad sample.
+type SeenBadSample struct {
+	Time  float64 `json:"time"` // seconds since 1970
+	Split string  `json:"split"`
+	BadSample
+}
+
+// badMax is how many bad samples are remembered.
+const badMax = 100
+
+// BadSamples remember the last samples that could not be served.
+type BadSamples struct {
+	mu   sync.Mutex
+	last []SeenBadSample
+}
+
+// Note remembers a bad sample of a split, met at a moment. It keeps each sample once: one that comes again in a later epoch moves
+// to the end.
+func (b *BadSamples) Note(moment float64, split string, e loader.BadSample) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.last = slices.DeleteFunc(b.last, func(old SeenBadSample) bool { return old.Split == split && old.Index == e.Index })
+	b.last = appendBounded(b.last, SeenBadSample{Time: moment, Split: split, BadSample: NewBadSample(e)}, badMax)
+}
+
+// List returns them, the newest first.
+func (b *BadSamples) List() []SeenBadSample {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	list := append([]SeenBadSample{}, b.last...)
+	slices.Reverse(list)
+	return list
+}
