@@ -53,7 +53,7 @@ func TestFromTheDisk(t *testing.T) {
 	}
 }
 
-func atHand(t *testing.T, set Dataset, samples int) (n int) {
+func atHand(t *testing.T, set dataset, samples int) (n int) {
 	t.Helper()
 	for i := range samples {
 		need, err := set.WillNeed(i)
@@ -88,16 +88,15 @@ func putOutOfMemory(t *testing.T, dir string) []string {
 
 // A directSet is read past a page cache that has no room.
 type directSet struct {
-	Dataset
-	set   *shard.Set
+	*Dataset
 	files map[string]storage.File // by the path of the shard
 }
 
-func newDirectSet(t *testing.T, set *shard.Set, served Dataset) *directSet {
+func newDirectSet(t *testing.T, set *shard.Set, served *Dataset) *directSet {
 	t.Helper()
 	folder := storage.NewFolder(set.Dir())
 	folder.Memory = func() int64 { return 0 }
-	d := &directSet{served, set, map[string]storage.File{}}
+	d := &directSet{served, map[string]storage.File{}}
 	for _, path := range putOutOfMemory(t, set.Dir()) {
 		name, err := filepath.Rel(set.Dir(), path)
 		if err != nil {
@@ -114,9 +113,9 @@ func newDirectSet(t *testing.T, set *shard.Set, served Dataset) *directSet {
 }
 
 func (d *directSet) find(i int) (f storage.File, e shard.Entry, length int64, err error) {
-	at, err := d.set.Locate(i)
+	at, err := d.Set.Locate(i)
 	if err == nil {
-		e, err = d.set.Entry(i)
+		e, err = d.Set.Entry(i)
 	}
 	return d.files[at.Path], e, int64(e.ImageLength) + int64(e.AuxLength) + int64(e.FieldsLength), err
 }
@@ -143,7 +142,7 @@ func (d *directSet) Check(i int, bytes []byte, err error) (shard.Record, error) 
 		return shard.Record{}, findErr
 	}
 	if err != nil || crc32.Checksum(bytes, crc32.MakeTable(crc32.Castagnoli)) != e.Checksum {
-		record, _, err := d.Dataset.Read(i, nil, false)
+		record, _, err := d.Dataset.Record(i, nil, false)
 		return record, err
 	}
 	clear(bytes[length : length+shard.SlackBytes])
@@ -162,7 +161,7 @@ func TestDirectlyFromTheDisk(t *testing.T) {
 	var reading atomic.Int64
 	pool := NewPool(PoolConfig{Threads: 3, Reading: func(processors int) { reading.Store(int64(processors)) }})
 	defer pool.Close()
-	config := func(set Dataset) StreamConfig {
+	config := func(set dataset) StreamConfig {
 		return StreamConfig{Dataset: set, Plan: mustPlan(t, order), Views: transform.Views{spec}, Slots: NewSlotPool(newSlots(3, 7, spec)...)}
 	}
 	warm, err := serve(t, pool, config(served))

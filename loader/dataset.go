@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/imgfeed/imgfeed/loader/readahead"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/encoding"
 	"github.com/imgfeed/imgfeed/shard/encoding/registry"
@@ -12,34 +13,46 @@ import (
 	"github.com/imgfeed/imgfeed/transform"
 )
 
-// A Dataset is where samples come from, by index: a shard set. Its methods are called by many goroutines at a time.
-type Dataset interface {
-	// Encoding decodes the images of records that the set's encoding made, according to their format.
+// A Dataset is a shard set as streams read it.
+type Dataset struct {
+	*shard.Set
+	encoding encoding.Encoding
+	mapped   bool // records may be viewed
+}
+
+// FromShards makes an open shard set a [Dataset]. It reads the encoding's parameters once; one that this program
+// cannot decode is an error. The set stays the caller's to close.
+func FromShards(set *shard.Set) (*Dataset, error) {
+	e, err := encodingOf(set)
+	if err != nil {
+		return nil, err
+	}
+	return &Dataset{Set: set, encoding: e, mapped: e.Mapped() && set.Map() == nil}, nil
+}
+
+// Encoding decodes the images of records that the set's encoding made, according to their format.
+func (d *Dataset) Encoding() transform.Encoding { return d.encoding }
+
+// Record checks the record of sample i against its checksum and returns it with the buffer for the next call, which may be larger.
+// view allows the record to lie in a mapped file instead. While samples are read from a disk, copies cost less than the page
+// faults of a mapping, and do not block their thread.
+func (d *Dataset) Record(i int, buf []byte, view bool) (shard.Record, []byte, error) {
+	if view && d.mapped {
+		record, err := d.Set.View(i)
+		return record, buf, err
+	}
+	return d.Set.Read(i, buf)
+}
+
+// dataset is what streams need of a [Dataset]. Tests have others.
+type dataset interface {
+	readahead.Set
 	Encoding() transform.Encoding
-	// Label returns the label of sample i without reading its record; ok is false if the label is not known.
-	Label(i int) (label int32, ok bool)
-	// Key returns the name of sample i, for messages.
+	Record(i int, buf []byte, view bool) (shard.Record, []byte, error)
+	Label(i int) (int32, error)
 	Key(i int) (string, error)
-	// MayHang reports whether reading may wait for a network or a program. No sample is ready then.
-	MayHang() bool
-	// WillNeed announces that sample i will be read soon, and returns the cost of reading it. A sample in memory is ready.
-	WillNeed(i int) (shard.Need, error)
-	// Fetch reads the bytes of a sample that was not ready into the memory described by its Need. A caller that waits for it calls Waited.
-	// If it has not ended in the Need's time, Overdue is the sample's error.
-	Fetch(i int, buf []byte) ([]byte, error)
-	Waited(i int)
-	Overdue(i int, after time.Duration) error
-	// Check returns the sample that Fetch has read, as Read does, or an error of both.
-	Check(i int, bytes []byte, err error) (shard.Record, error)
-	// Read checks the record of sample i against its checksum and returns it with the buffer for the next call, which may be larger.
-	// view allows the record to lie in a mapped file instead. While samples are read from a disk, copies cost less than the page
-	// faults of a mapping, and do not block their thread.
-	Read(i int, buf []byte, view bool) (shard.Record, []byte, error)
-	// Mapped returns where in memory sample i lies, unchecked: not to be read, only to be fetched into the processor's caches.
-	// It is nil for a sample that lies in no mapped file.
 	Mapped(i int) []byte
-	// Corrupt turns err, met in the middle of sample i's record, into an error that names file, record and offset. A set without
-	// files returns err.
+	Overdue(i int, after time.Duration) error
 	Corrupt(i int, err error) error
 }
 
@@ -60,7 +73,7 @@ func (e *SampleError) Error() string {
 
 func (e *SampleError) Unwrap() error { return e.Err }
 
-func newSampleError(set Dataset, index int, err error) *SampleError {
+func newSampleError(set dataset, index int, err error) *SampleError {
 	key := ""
 	if !storage.IsDown(err) { // Keys come from the storage too.
 		key, _ = set.Key(index)
@@ -99,16 +112,6 @@ const substitutesMax = 16
 // BlankLabel is the label of a blank sample: the ignore_index of torch's cross-entropy loss.
 const BlankLabel = -100
 
-// FromShards makes an open shard set a [Dataset]. It reads the encoding's parameters once; one that this program
-// cannot decode is an error. The set stays the caller's to close.
-func FromShards(set *shard.Set) (Dataset, error) {
-	e, err := encodingOf(set)
-	if err != nil {
-		return nil, err
-	}
-	return &shardSet{Set: set, encoding: e, mapped: e.Mapped() && set.Map() == nil}, nil
-}
-
 func encodingOf(set *shard.Set) (encoding.Encoding, error) {
 	e, err := registry.Open(set.Manifest().Encoding)
 	if err != nil {
@@ -135,33 +138,4 @@ func CheckBitExact(set *shard.Set, views transform.Views, required bool) (note s
 		}
 	}
 	return note, nil
-}
-
-// A shardSet is a shard set as a Dataset.
-type shardSet struct {
-	*shard.Set
-	encoding transform.Encoding
-	mapped   bool // records may be viewed
-}
-
-func (s *shardSet) Encoding() transform.Encoding { return s.encoding }
-
-func (s *shardSet) Read(i int, buf []byte, view bool) (shard.Record, []byte, error) {
-	if view && s.mapped {
-		record, err := s.Set.View(i)
-		return record, buf, err
-	}
-	return s.Set.Read(i, buf)
-}
-
-func (s *shardSet) Label(i int) (int32, bool) {
-	label, err := s.Set.Label(i)
-	return label, err == nil
-}
-
-func (s *shardSet) Mapped(i int) []byte {
-	if !s.mapped {
-		return nil
-	}
-	return s.Set.Mapped(i)
 }

@@ -2,7 +2,6 @@ package loader
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,11 +12,9 @@ import (
 	"sort"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 	"github.com/imgfeed/imgfeed/internal/image/pixelcodec"
-	"github.com/imgfeed/imgfeed/internal/image/resample"
 	"github.com/imgfeed/imgfeed/internal/kernel"
 	"github.com/imgfeed/imgfeed/loader/plan"
 	"github.com/imgfeed/imgfeed/shard"
@@ -84,7 +81,7 @@ func sortedKeys(n int) []string {
 	return keys
 }
 
-func openTestSet(t testing.TB, dir string) (*shard.Set, Dataset) {
+func openTestSet(t testing.TB, dir string) (*shard.Set, *Dataset) {
 	t.Helper()
 	set, err := shard.OpenSet(dir)
 	if err != nil {
@@ -159,57 +156,6 @@ func TestDamagedRecord(t *testing.T) {
 	}
 	if key, _ := set.Key(5); sample.Key != key {
 		t.Errorf("the error names key %q, want %q", sample.Key, key)
-	}
-}
-
-func TestBench(t *testing.T) {
-	for encoding, text := range map[string]string{"jpeg": "original", "pixels": "pixels (bitpack, resize none)"} {
-		dir := writeSet(t, encoding, 12, 2, 40, 30)
-		os.RemoveAll(filepath.Join(dir, "rank-0001")) // a set of which a part is here
-		set, _ := openTestSet(t, dir)
-		for _, name := range []string{"train", "full"} {
-			cfg := BenchConfig{Set: set, Threads: 2, BatchSize: 8, Duration: 50 * time.Millisecond, Layout: resample.NCHW}
-			if name != "full" {
-				cfg.Views = transform.Views{mustSpec(t, name)}
-			}
-			r, err := Bench(t.Context(), cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if r.Images == 0 || r.ImagesPerSecond <= 0 || r.CPUSeconds <= 0 || r.Stages["decode"] <= 0 || r.Stages["read"] <= 0 ||
-				r.BytesRead == 0 || r.Encoding != text || r.Threads != 2 || r.Layout != "NCHW" {
-				t.Errorf("%s %s: %+v", encoding, name, r)
-			}
-			if (name == "full") != (r.Stages["resample"] == 0) {
-				t.Errorf("%s %s: %v s of resampling", encoding, name, r.Stages["resample"])
-			}
-		}
-	}
-}
-
-// TestBenchWithoutTime measures for less than an image takes.
-func TestBenchWithoutTime(t *testing.T) {
-	set, _ := openTestSet(t, writeSet(t, "jpeg", 12, 1, 40, 30))
-	for _, views := range []transform.Views{nil, {mustSpec(t, "train")}} {
-		r, err := Bench(t.Context(), BenchConfig{Set: set, Views: views, BatchSize: 256, Threads: 1, Duration: time.Microsecond, WarmUp: 1})
-		if err != nil || r.Images == 0 || r.ImagesPerSecond <= 0 {
-			t.Errorf("%+v: %v", r, err)
-		}
-	}
-}
-
-func TestBenchErrors(t *testing.T) {
-	dir := writeSet(t, "jpeg", 4, 1, 20, 20)
-	set, _ := openTestSet(t, dir)
-	spec := mustSpec(t, `[{"op":"RandomCrop","size":30}]`) // larger than the images
-	var bad *SampleError
-	if _, err := Bench(t.Context(), BenchConfig{Set: set, Views: transform.Views{spec}, BatchSize: 8, Duration: time.Minute}); !errors.As(err, &bad) || bad.Index < 0 || bad.Index >= 4 {
-		t.Errorf("images that are too small: %v, want a SampleError of one of the set's samples", err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
-	defer cancel()
-	if _, err := Bench(ctx, BenchConfig{Set: set, Views: transform.Views{mustSpec(t, "eval")}, BatchSize: 8, Duration: time.Minute}); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a context that ends: %v", err)
 	}
 }
 

@@ -86,7 +86,7 @@ func newMemorySet(t testing.TB, n int) *memorySet {
 
 func (s *memorySet) Encoding() transform.Encoding { return s.stored }
 
-func (s *memorySet) Read(i int, buf []byte, _ bool) (shard.Record, []byte, error) {
+func (s *memorySet) Record(i int, buf []byte, _ bool) (shard.Record, []byte, error) {
 	if s.gate != nil {
 		<-s.gate
 	}
@@ -110,7 +110,7 @@ func recordOf(i int, image []byte) shard.Record {
 	return shard.Record{Entry: shard.Entry{Format: imagefile.Encoded, Label: int32(i % 10)}, Image: image}
 }
 
-func (s *memorySet) Label(i int) (int32, bool) { return int32(i % 10), true }
+func (s *memorySet) Label(i int) (int32, error) { return int32(i % 10), nil }
 
 func (s *memorySet) Key(int) (string, error) { return "k", nil }
 
@@ -149,7 +149,7 @@ func newSlots(n, batch int, spec *transform.Spec) []*Slot {
 }
 
 // testStream is the configuration of a stream over set, with quiet logs.
-func testStream(t testing.TB, set Dataset, cfg plan.Config, slots int) StreamConfig {
+func testStream(t testing.TB, set dataset, cfg plan.Config, slots int) StreamConfig {
 	t.Helper()
 	spec := mustSpec(t, testSpec)
 	return StreamConfig{
@@ -214,7 +214,7 @@ func expect(t testing.TB, set *memorySet, cfg StreamConfig) (e epoch) {
 			if len(again) > 0 {
 				repetition = again[i]
 			}
-			record, _, err := set.Read(index, nil, false)
+			record, _, err := set.Record(index, nil, false)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -245,6 +245,6 @@ func onTestClock(t *testing.T, run func(t *testing.T)) {
 }
 
 // sourceOf returns a record as the engine takes it.
-func sourceOf(set Dataset, record *shard.Record) transform.Source {
+func sourceOf(set dataset, record *shard.Record) transform.Source {
 	return transform.Source{Format: record.Format, Image: record.Image, Aux: record.Aux, Encoding: set.Encoding()}
 }

@@ -51,7 +51,7 @@ func TestFileCutShort(t *testing.T) {
 	for k, codec := range append(pixelcodec.Names(), pixelcodec.Bitpack) {
 		dir, path := pixelsSet(t, codec)
 		set, served := openTestSet(t, dir)
-		if !served.(*shardSet).mapped {
+		if !served.mapped {
 			t.Skip("files are not mapped here")
 		}
 		e, err := set.Entry(7)
@@ -68,7 +68,7 @@ func TestFileCutShort(t *testing.T) {
 		}
 		pool := newTestPool(t, 2)
 		slots := NewSlotPool(NewSlot(0, 12, transform.Views{spec}))
-		steady := steadySet{served.(*shardSet), k > 0}
+		steady := steadySet{served, k > 0}
 		stream, err := pool.NewStream(StreamConfig{Dataset: steady, Plan: order, Views: transform.Views{spec}, Slots: slots, OnError: Blank})
 		if err != nil {
 			t.Fatal(err)
@@ -82,7 +82,7 @@ func TestFileCutShort(t *testing.T) {
 			t.Error(err)
 		}
 		stream.Close()
-		_, _, err = steady.Read(9, nil, false)
+		_, _, err = steady.Record(9, nil, false)
 		corrupt, ok := errors.AsType[*shard.CorruptError](err)
 		if !ok || corrupt.Index != 9 || corrupt.Path != path || !strings.Contains(err.Error(), []string{"the file ends after", "cut short"}[min(k, 1)]) {
 			t.Errorf("%s: %v", codec, err)
@@ -92,14 +92,14 @@ func TestFileCutShort(t *testing.T) {
 
 // steadySet views its samples, or reads them, whatever a stream thinks better.
 type steadySet struct {
-	*shardSet
+	*Dataset
 	views bool
 }
 
 func (steadySet) WillNeed(int) (shard.Need, error) { return shard.Need{Ready: true}, nil }
 
-func (s steadySet) Read(i int, buf []byte, _ bool) (shard.Record, []byte, error) {
-	return s.shardSet.Read(i, buf, s.views)
+func (s steadySet) Record(i int, buf []byte, _ bool) (shard.Record, []byte, error) {
+	return s.Dataset.Record(i, buf, s.views)
 }
 
 // cuttingSet cuts the file short between the check of a sample and its decoding.
@@ -108,8 +108,8 @@ type cuttingSet struct {
 	path string
 }
 
-func (s *cuttingSet) Read(i int, buf []byte, view bool) (shard.Record, []byte, error) {
-	record, buf, err := s.steadySet.Read(i, buf, view)
+func (s *cuttingSet) Record(i int, buf []byte, view bool) (shard.Record, []byte, error) {
+	record, buf, err := s.steadySet.Record(i, buf, view)
 	return record, buf, errors.Join(err, os.Truncate(s.path, 4096))
 }
 
@@ -118,7 +118,7 @@ func TestFileCutShortUnderDecoder(t *testing.T) {
 	for _, codec := range pixelcodec.Names() {
 		dir, path := pixelsSet(t, codec)
 		set, served := openTestSet(t, dir)
-		if !served.(*shardSet).mapped {
+		if !served.mapped {
 			t.Skip("files are not mapped here")
 		}
 		spec := mustSpec(t, "train")
@@ -127,7 +127,7 @@ func TestFileCutShortUnderDecoder(t *testing.T) {
 			t.Fatal(err)
 		}
 		pool := newTestPool(t, 1)
-		stream, err := pool.NewStream(StreamConfig{Dataset: &cuttingSet{steadySet{served.(*shardSet), true}, path}, Plan: order, Views: transform.Views{spec}, Slots: NewSlotPool(NewSlot(0, 4, transform.Views{spec}))})
+		stream, err := pool.NewStream(StreamConfig{Dataset: &cuttingSet{steadySet{served, true}, path}, Plan: order, Views: transform.Views{spec}, Slots: NewSlotPool(NewSlot(0, 4, transform.Views{spec}))})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -146,7 +146,7 @@ func TestFileCutShortUnderDecoder(t *testing.T) {
 func TestFlippedBitInMapping(t *testing.T) {
 	dir, path := pixelsSet(t, pixelcodec.Bitpack)
 	set, served := openTestSet(t, dir)
-	if _, _, err := served.Read(3, nil, true); err != nil {
+	if _, _, err := served.Record(3, nil, true); err != nil {
 		t.Fatal(err)
 	}
 	e, err := set.Entry(3)
@@ -166,7 +166,7 @@ func TestFlippedBitInMapping(t *testing.T) {
 	if _, err := f.WriteAt(b[:], e.Offset+777); err != nil {
 		t.Fatal(err)
 	}
-	_, _, err = served.Read(3, nil, true)
+	_, _, err = served.Record(3, nil, true)
 	if sum, ok := errors.AsType[*shard.ChecksumError](err); !ok {
 		t.Errorf("%v (%v)", err, sum)
 	}

@@ -188,12 +188,12 @@ func (b *pendingBatch) trial(position int, err error) *trial {
 // stream. It tries at most substitutesMax of the plan's alternatives.
 func (b *pendingBatch) substitute(s *readahead.Sample, err error) (done bool) {
 	set, index, t, seen := b.stream.cfg.Dataset, b.Indices[s.Position], b.trial(s.Position, err), 0
-	label, known := set.Label(index)
+	label, unknown := set.Label(index)
 	for candidate := range b.stream.cfg.Plan.Alternatives(index, b.Repetition(s.Position)) {
-		if !known || seen == substitutesMax {
+		if unknown != nil || seen == substitutesMax {
 			break
 		}
-		if other, ok := set.Label(candidate); !ok || other != label {
+		if other, err := set.Label(candidate); err != nil || other != label {
 			continue
 		}
 		if seen++; seen > t.tried {

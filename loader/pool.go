@@ -112,7 +112,7 @@ func (w *worker) make(cfg *StreamConfig, views transform.Views, p *Piece, s read
 			source.Prefetch = cfg.Dataset.Mapped(next)
 		}
 		source.NonTemporal = len(p.Slot.Labels)*views.OutputBytes() >= nonTemporalFrom
-		return w.fill(cfg, views, p.Slot, p.First+i, source, drawKey{p.Seed, p.Epoch, index, p.Repetition(i)})
+		return w.fill(cfg, views, p.Slot, p.First+i, source, DrawKey{p.Seed, p.Epoch, index, p.Repetition(i)})
 	})
 	if w.engine != engine { // it was replaced after a panic
 		w.counted = transform.Times{}
@@ -121,7 +121,7 @@ func (w *worker) make(cfg *StreamConfig, views transform.Views, p *Piece, s read
 }
 
 // read gets the record of a sample, and counts that.
-func (w *worker) read(set Dataset, s readahead.Sample, view bool) (err error) {
+func (w *worker) read(set dataset, s readahead.Sample, view bool) (err error) {
 	started := time.Now()
 	if s.Lease != nil {
 		w.record, err = s.Lease.Record()

@@ -117,7 +117,7 @@ func (p *Previewer) draw(shown *Preview, position int, src transform.Source, sid
 		height, width := spec.OutputSize()
 		shown.Views = append(shown.Views, Picture{width, height, p.images[v]})
 	}
-	p.aim(views, transform.NHWC, p.images, 0, drawKey{order.Seed, order.Epoch, shown.Index, p.piece.Repetition(position)})
+	p.aim(views, transform.NHWC, p.images, 0, DrawKey{order.Seed, order.Epoch, shown.Index, p.piece.Repetition(position)})
 	if err := p.engine.ApplyViews(src, p.views); err != nil {
 		return err
 	}

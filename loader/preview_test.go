@@ -65,7 +65,7 @@ func TestPreviewOfViews(t *testing.T) {
 	for i := range b.Count {
 		shown := p.Sample(i, side)
 		checkViews(t, cfg, b, i, shown)
-		record, _, _ := set.Read(shown.Index, nil, false)
+		record, _, _ := set.Record(shown.Index, nil, false)
 		whole, w, h, err := transform.NewEngine(transform.ActiveLevel()).DecodeFull(sourceOf(set, &record))
 		if err != nil {
 			t.Fatal(err)

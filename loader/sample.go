@@ -23,18 +23,18 @@ func newSampler(level transform.Level) sampler {
 	return sampler{level: level, engine: transform.NewEngine(level)}
 }
 
-// A drawKey says which random numbers a sample gets.
-type drawKey struct {
-	seed                     int64
-	epoch, index, repetition int
+// A DrawKey says which random numbers a sample gets. Repetition is the sample's in the plan, 0 unless samples are repeated.
+type DrawKey struct {
+	Seed                     int64
+	Epoch, Index, Repetition int
 }
 
 // keepBytesMax bounds the read buffer kept from sample to sample.
 const keepBytesMax = 16 << 20
 
 // load reads the record of a sample, and returns the engine's input.
-func (s *sampler) load(set Dataset, index int, view bool) (source transform.Source, err error) {
-	s.record, s.buf, err = set.Read(index, s.buf, view)
+func (s *sampler) load(set dataset, index int, view bool) (source transform.Source, err error) {
+	s.record, s.buf, err = set.Record(index, s.buf, view)
 	if cap(s.buf) > keepBytesMax { // an unusually large record has made it
 		s.buf = nil
 	}
@@ -42,28 +42,28 @@ func (s *sampler) load(set Dataset, index int, view bool) (source transform.Sour
 }
 
 // source returns the engine's input from the record.
-func (s *sampler) source(set Dataset) transform.Source {
+func (s *sampler) source(set dataset) transform.Source {
 	return transform.Source{Format: s.record.Format, Image: s.record.Image, Aux: s.record.Aux, Encoding: set.Encoding()}
 }
 
 // aim has the views of a transform go to a position of the images' memory.
-func (s *sampler) aim(views transform.Views, layout transform.Layout, images [][]byte, position int, key drawKey) {
+func (s *sampler) aim(views transform.Views, layout transform.Layout, images [][]byte, position int, key DrawKey) {
 	s.views = s.views[:0]
 	for v, spec := range views {
 		size := spec.OutputBytes()
 		s.views = append(s.views, transform.View{
 			Spec: spec, Dst: transform.Output{Pix: images[v][position*size : (position+1)*size : (position+1)*size], Layout: layout},
-			RNG: views.RNG(key.seed, key.epoch, key.index, key.repetition, v),
+			RNG: views.RNG(key.Seed, key.Epoch, key.Index, key.Repetition, v),
 		})
 	}
 }
 
 // fill makes a sample from its record in a place of a slot.
 func (s *sampler) fill(cfg *StreamConfig, views transform.Views, slot *Slot, position int,
-	source transform.Source, key drawKey) error {
+	source transform.Source, key DrawKey) error {
 	s.aim(views, cfg.Layout, slot.Images, position, key)
 	fields := cfg.Fields
-	if err := s.follow(cfg.Dataset, fields, slot, position, key.index); err != nil {
+	if err := s.follow(cfg.Dataset, fields, slot, position, key.Index); err != nil {
 		return err
 	}
 	if err := s.engine.ApplyViews(source, s.views); err != nil {
@@ -84,7 +84,7 @@ func (s *sampler) fill(cfg *StreamConfig, views transform.Views, slot *Slot, pos
 }
 
 // follow splits the record's fields, and has the targets among them follow the image.
-func (s *sampler) follow(set Dataset, fields *Fields, slot *Slot, position, index int) (err error) {
+func (s *sampler) follow(set dataset, fields *Fields, slot *Slot, position, index int) (err error) {
 	if fields.Len() == 0 {
 		return nil
 	}
@@ -99,9 +99,9 @@ func (s *sampler) follow(set Dataset, fields *Fields, slot *Slot, position, inde
 	return nil
 }
 
-// guard calls do, which makes something of a sample. A panic becomes an error: of the mapped file that the record lies in, or a bug
-// of ours, which must not take other samples along. The engine may then be in any state, so guard replaces it.
-func (s *sampler) guard(set Dataset, index int, do func() error) error {
+// guard calls do, which makes something of a sample. A panic becomes an error: of the mapped file that the record lies in, or our
+// own bug, which must not take other samples along. The engine may then be in any state, so guard replaces it.
+func (s *sampler) guard(set dataset, index int, do func() error) error {
 	s.record = shard.Record{}
 	err := shard.Guard(do)
 	if panicked, ok := err.(*shard.PanicError); ok {
@@ -114,34 +114,32 @@ func (s *sampler) guard(set Dataset, index int, do func() error) error {
 }
 
 // Recorded does to one sample what a stream of a plan with this seed and epoch, and with these fields, does to it. It returns the steps
-// as a JSON list, see [transform.Engine.ApplyRecorded]. view is an index into views, and repetition the sample's in the plan, 0 unless
-// samples are repeated. The caller lends an engine.
-func Recorded(set Dataset, engine *transform.Engine, views transform.Views, fields *Fields,
-	seed int64, epoch, index, repetition, view int) (string, error) {
+// as a JSON list, see [transform.Engine.ApplyRecorded]. view is an index into views. The caller lends an engine.
+func Recorded(set *Dataset, engine *transform.Engine, views transform.Views, view int, fields *Fields, key DrawKey) (string, error) {
 	s, spec := sampler{engine: engine}, views[view]
-	source, err := s.load(set, index, false)
+	source, err := s.load(set, key.Index, false)
 	if err == nil {
 		dst := transform.Output{Pix: make([]byte, spec.OutputBytes())}
-		s.views = []transform.View{{Spec: spec, Dst: dst, RNG: views.RNG(seed, epoch, index, repetition, view)}}
+		s.views = []transform.View{{Spec: spec, Dst: dst, RNG: views.RNG(key.Seed, key.Epoch, key.Index, key.Repetition, view)}}
 		slot := &Slot{}
 		for k := range fields.Len() {
 			slot.Fields = append(slot.Fields, make([]byte, fields.Stride(k)))
 		}
-		err = s.follow(set, fields, slot, 0, index)
+		err = s.follow(set, fields, slot, 0, key.Index)
 	}
 	done := ""
 	if err == nil {
 		done, err = engine.RecordView(&s.views[0], source)
 	}
 	if err != nil {
-		return "", fmt.Errorf("loader: sample %d: %w", index, err)
+		return "", fmt.Errorf("loader: sample %d: %w", key.Index, err)
 	}
 	return done, nil
 }
 
 // Whole decodes sample i of a set as it is stored, without a transform: the file's own pixels, or with an encoding that resized them
 // the resized ones. Every call makes an engine of its own.
-func Whole(set Dataset, i int) (image Picture, label int32, err error) {
+func Whole(set *Dataset, i int) (image Picture, label int32, err error) {
 	s := newSampler(transform.ActiveLevel())
 	source, err := s.load(set, i, false)
 	if err != nil {

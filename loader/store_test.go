@@ -74,12 +74,12 @@ func TestDeadStore(t *testing.T) {
 				if _, is := errors.AsType[*net.OpError](err); is {
 					t.Error("the error of a store's connection may be taken for a client's")
 				}
-				_, _, err = served.Read(bad.Index, nil, false)
+				_, _, err = served.Record(bad.Index, nil, false)
 				if again, is := errors.AsType[*storage.RemoteError](err); !is || again.Tries > 1 {
 					t.Errorf("the next request, which is to be tried once: %v", err)
 				}
 				if dead.Store(false); name != "refused" {
-					if _, _, err := served.Read(bad.Index, nil, false); err != nil {
+					if _, _, err := served.Record(bad.Index, nil, false); err != nil {
 						t.Errorf("of a store that answers again: %v", err)
 					}
 				}

@@ -80,7 +80,7 @@ func servedBy(t *testing.T, set *memorySet, cfg plan.Config, threads int) map[in
 	}
 	engine, size := transform.NewEngine(kernel.Generic), sc.Views.OutputBytes()
 	for i, index := range got.indices {
-		record, _, err := set.Read(int(index), nil, false)
+		record, _, err := set.Record(int(index), nil, false)
 		if err != nil {
 			t.Fatal(err)
 		}

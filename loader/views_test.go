@@ -12,7 +12,7 @@ import (
 const twoViews = `{"views": [[{"op":"RandomResizedCrop","size":8},{"op":"RandomHorizontalFlip"}], {"repeat": 2, "ops": [{"op":"RandomResizedCrop","size":[3,5]}]}]}`
 
 // viewStream is a testStream of several views, and its slots.
-func viewStream(t *testing.T, set Dataset, cfg plan.Config, slots int) (StreamConfig, transform.Views) {
+func viewStream(t *testing.T, set dataset, cfg plan.Config, slots int) (StreamConfig, transform.Views) {
 	t.Helper()
 	views, err := transform.ParseViews(twoViews, transform.Pillow13)
 	if err != nil {
@@ -51,7 +51,7 @@ func TestViewsOfABatch(t *testing.T) {
 			}
 			again := cfg.Plan.Repetitions(b, nil)
 			for i, index := range cfg.Plan.Batch(b, nil) {
-				record, _, _ := set.Read(index, nil, false)
+				record, _, _ := set.Record(index, nil, false)
 				for v, spec := range views {
 					want := make([]byte, spec.OutputBytes())
 					params, err := engine.Apply(spec, transform.Output{Pix: want}, sourceOf(set, &record), transform.NewViewRNG(5, 2, index, again[i], v))

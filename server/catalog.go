@@ -27,8 +27,7 @@ type catalog struct {
 
 // An openSet is a set that is closed when nobody needs it any more: neither the catalog nor a session.
 type openSet struct {
-	*shard.Set
-	dataset   loader.Dataset
+	*loader.Dataset
 	described status.ServedSet
 	bytes     int64
 	log       *slog.Logger
@@ -43,7 +42,7 @@ func openCatalog(found shard.Found, log *slog.Logger) *catalog {
 		set, err := found.Open(split, func(opened, shards int) {
 			log.Warn("opening takes a while: the index of every shard is read once", "split", split, "shards", opened, "of", shards)
 		})
-		var dataset loader.Dataset
+		var dataset *loader.Dataset
 		if err == nil {
 			if dataset, err = loader.FromShards(set); err != nil {
 				set.Close()
@@ -53,7 +52,7 @@ func openCatalog(found shard.Found, log *slog.Logger) *catalog {
 			c.broken[split] = fmt.Errorf("split %s: %w", split, err)
 			continue
 		}
-		c.sets[split] = &openSet{Set: set, dataset: dataset, described: describeSet(set), bytes: set.Bytes(), log: log, users: 1}
+		c.sets[split] = &openSet{Dataset: dataset, described: describeSet(set), bytes: set.Bytes(), log: log, users: 1}
 	}
 	debug.FreeOSMemory() // return the memory of opening
 	c.splits = slices.Sorted(maps.Keys(c.sets))

@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/server/feeder"
-	"github.com/imgfeed/imgfeed/shard"
 )
 
 // ListenFeed listens for servers that [Server.Feed] makes samples for.
@@ -53,12 +53,12 @@ func (s *Server) newHost() *feeder.Host {
 			}
 			return sets, remote
 		},
-		Hold: func(split string) (feeder.Set, *shard.Set, func(), error) {
+		Hold: func(split string) (feeder.Set, *loader.Dataset, func(), error) {
 			set, err := s.chooseSet(&split)
 			if err != nil {
 				return feeder.Set{}, nil, nil, err
 			}
-			return feederSet(split, set), set.Set, set.drop, nil
+			return feederSet(split, set), set.Dataset, set.drop, nil
 		},
 	}
 }

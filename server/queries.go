@@ -112,7 +112,7 @@ func (s *session) classes(m classesRequest) error {
 
 // do does something with each of n samples of the set: in turn with the streams, or here if reading may hang, since a worker does not wait.
 func (s *session) do(n int, do func(engine *transform.Engine, i int) error) (err error) {
-	if !s.set.dataset.MayHang() {
+	if !s.set.MayHang() {
 		return s.server.pool.Do(s.connection.ctx, n, do)
 	}
 	engine := transform.NewEngine(transform.ActiveLevel())
@@ -134,7 +134,7 @@ func (s *session) sample(index int) error {
 	var image loader.Picture
 	var label int32
 	err := s.do(1, func(*transform.Engine, int) (err error) {
-		image, label, err = loader.Whole(s.set.dataset, index)
+		image, label, err = loader.Whole(s.set.Dataset, index)
 		return err
 	})
 	if err != nil {
@@ -215,7 +215,8 @@ func (s *session) records(m recordsRequest) error {
 	}
 	reply := recordsReply{Epoch: m.Epoch, Records: make([]json.RawMessage, len(m.Indices))}
 	err := s.do(len(m.Indices), func(engine *transform.Engine, i int) error {
-		record, err := loader.Recorded(s.set.dataset, engine, s.views, s.fields, s.plan.Seed, int(m.Epoch), m.Indices[i], m.Repetitions[i], m.View)
+		key := loader.DrawKey{Seed: s.plan.Seed, Epoch: int(m.Epoch), Index: m.Indices[i], Repetition: m.Repetitions[i]}
+		record, err := loader.Recorded(s.set.Dataset, engine, s.views, m.View, s.fields, key)
 		reply.Records[i] = json.RawMessage(record)
 		return err
 	})

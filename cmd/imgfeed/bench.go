@@ -17,7 +17,6 @@ import (
 	"github.com/imgfeed/imgfeed/internal/image/resample"
 	"github.com/imgfeed/imgfeed/internal/kernel"
 	"github.com/imgfeed/imgfeed/internal/memory"
-	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/loader/plan"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/storage"
@@ -27,7 +26,7 @@ import (
 // benchFlags are the flags of imgfeed bench.
 type benchFlags struct {
 	store     storeFlags
-	config    loader.BenchConfig
+	config    benchConfig
 	transform string
 	split     string
 	json      bool
@@ -36,7 +35,7 @@ type benchFlags struct {
 }
 
 func newBenchCommand() *cobra.Command {
-	f := benchFlags{config: loader.BenchConfig{BatchSize: 256, Duration: 5 * time.Second}}
+	f := benchFlags{config: benchConfig{BatchSize: 256, Duration: 5 * time.Second}}
 	cmd := &cobra.Command{
 		Use:   "bench SET",
 		Short: "Measure reading, decoding and transforming, without a client",
@@ -101,7 +100,7 @@ func (f *benchFlags) run(cmd *cobra.Command, path string) error {
 	}
 	defer c.Set.Close()
 	c.Reading = giveProcessors(0)
-	result, err := loader.Bench(cmd.Context(), c)
+	result, err := measure(cmd.Context(), c)
 	if err != nil {
 		return err
 	}
@@ -122,10 +121,10 @@ func (f *benchFlags) run(cmd *cobra.Command, path string) error {
 // checkBatches refuses batches that need more than half of the memory, instead of an obscure error when it is
 // exhausted.
 func checkBatches(size int, views transform.Views) error {
-	need, limit := int64(loader.BenchSlotsMin)*int64(size)*int64(views.OutputBytes()), memory.OfMachine()/2
+	need, limit := int64(benchSlotsMin)*int64(size)*int64(views.OutputBytes()), memory.OfMachine()/2
 	if need > limit {
 		return cliutil.Usagef("--batch-size %d: %d such batches take %s, and half of the memory is %s",
-			size, loader.BenchSlotsMin, bytesize.Format(need), bytesize.Format(limit))
+			size, benchSlotsMin, bytesize.Format(need), bytesize.Format(limit))
 	}
 	return nil
 }
@@ -165,7 +164,7 @@ func chooseSplit(path, wanted string, names []string) (string, error) {
 	return "", fmt.Errorf("%s holds %d splits, %s: choose one with --split", path, len(names), strings.Join(names, ", "))
 }
 
-func printBench(w io.Writer, dir string, r *loader.BenchResult) {
+func printBench(w io.Writer, dir string, r *benchResult) {
 	threads := bytesize.Counted(r.Threads, "thread", "threads")
 	fmt.Fprintf(w, "%s (%s), %s kernels, %s, batches of %d %s\n", dir, r.Encoding, r.Kernels, threads, r.BatchSize, r.Layout)
 	fmt.Fprintf(w, "transform           %s\n", r.Transform)

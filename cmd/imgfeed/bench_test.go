@@ -14,7 +14,6 @@ import (
 
 	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
 	"github.com/imgfeed/imgfeed/internal/kernel"
-	"github.com/imgfeed/imgfeed/loader"
 )
 
 // benchSet is a committed set of a few images.
@@ -35,7 +34,7 @@ func TestBenchCommand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var r loader.BenchResult
+	var r benchResult
 	if err := json.Unmarshal([]byte(out), &r); err != nil || r.Images == 0 || r.BatchSize != 4 || r.Threads != 1 {
 		t.Errorf("%s: %v", out, err)
 	}
@@ -59,7 +58,7 @@ func TestBenchCommand(t *testing.T) {
 	}
 	begun := time.Now()
 	out, err = runBenchCommand(benchSet, "--seconds", "0.05", "--batch-size", "4", "--warm-up", "0.2", "--json")
-	if r = (loader.BenchResult{}); json.Unmarshal([]byte(out), &r) != nil || time.Since(begun) < 250*time.Millisecond || r.Seconds >= time.Since(begun).Seconds()-0.2 {
+	if r = (benchResult{}); json.Unmarshal([]byte(out), &r) != nil || time.Since(begun) < 250*time.Millisecond || r.Seconds >= time.Since(begun).Seconds()-0.2 {
 		t.Errorf("%s after %v: %v", out, time.Since(begun), err)
 	}
 	out, err = runBenchCommand(benchSet, "--transform", "full", "--seconds", "0.05", "--split", "train", "--layout", "nchw")

@@ -34,7 +34,7 @@ type Host struct {
 	Warn func(log *slog.Logger, kind, message string, args ...any)
 	// Sets returns what is served now, and whether one of the sets lies behind a network. Hold keeps a set open until release is called.
 	Sets func() (sets []Set, remote bool)
-	Hold func(split string) (described Set, set *shard.Set, release func(), err error)
+	Hold func(split string) (described Set, set *loader.Dataset, release func(), err error)
 }
 
 // The messages of both directions.

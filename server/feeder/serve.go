@@ -254,7 +254,7 @@ func (c *connection) open(text []byte) (err error) {
 		return otherData(here, r.Set)
 	}
 	o := &offered{text: string(text), samples: set.Len(), params: r.WithParams, release: release}
-	o.Log = c.log
+	o.Dataset, o.Log = set, c.log
 	if o.Views, err = transform.ParseViews(string(r.Transform), transform.Pillow13); err != nil {
 		return err
 	}
@@ -274,9 +274,6 @@ func (c *connection) open(text []byte) (err error) {
 	}
 	if r.Layout == transform.NCHW.String() {
 		o.Layout = transform.NCHW
-	}
-	if o.Dataset, err = loader.FromShards(set); err != nil {
-		return err
 	}
 	c.letGo()
 	c.offer, c.piece.Slot = o, nil
