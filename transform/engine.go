@@ -141,7 +141,6 @@ func (e *Engine) render(dst Output, from *imagefile.RGB, s *step) error {
 	if inside.Empty() {
 		return e.resampler.CopyPadded(dst, nil, 0, image.Rectangle{}, s.keep, s.fill)
 	}
-	boxW, boxH := s.box.Dx(), s.box.Dy()
 	if from == nil && !s.resizes() && inside == s.keep {
 		if done, err := e.decodeStraight(dst, need.Add(s.box.Min)); done {
 			return err
@@ -156,14 +155,17 @@ func (e *Engine) render(dst Output, from *imagefile.RGB, s *step) error {
 	if !s.resizes() {
 		return e.resampler.CopyPadded(dst, src, stride, need, s.keep, s.fill)
 	}
+	scaling := resample.Scaling{
+		Src: src, Stride: stride, Have: need, SrcW: s.box.Dx(), SrcH: s.box.Dy(), OutW: s.width, OutH: s.height,
+		Keep: inside, Filter: s.method.filter, Algorithm: s.method.algorithm,
+	}
 	if inside == s.keep {
-		return e.resampler.Resize(dst, src, stride, need, boxW, boxH, s.width, s.height, inside, s.method.filter, s.method.algorithm)
+		return e.resampler.Resize(dst, scaling)
 	}
 	w, h := inside.Dx(), inside.Dy()
 	e.padded = imagefile.Grown(e.padded, w*h*3)
 	part := Output{Pix: e.padded, Width: w, Height: h, Layout: NHWC}
-	err = e.resampler.Resize(part, src, stride, need, boxW, boxH, s.width, s.height, inside, s.method.filter, s.method.algorithm)
-	if err != nil {
+	if err = e.resampler.Resize(part, scaling); err != nil {
 		return err
 	}
 	return e.resampler.CopyPadded(dst, e.padded, w*3, inside, s.keep, s.fill)

@@ -25,7 +25,7 @@ func (s benchShape) measure(b *testing.B, f Filter, level kernel.Level, layout L
 	dst := Output{make([]byte, 3*224*224), 224, 224, layout, false}
 	r := New(level)
 	for b.Loop() {
-		if err := r.Resize(dst, src, 3*have.Dx(), have, s.srcW, s.srcH, s.outW, s.outH, s.keep, f, Pillow13); err != nil {
+		if err := r.Resize(dst, Scaling{src, 3 * have.Dx(), have, s.srcW, s.srcH, s.outW, s.outH, s.keep, f, Pillow13}); err != nil {
 			b.Fatal(err)
 		}
 	}

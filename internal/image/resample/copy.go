@@ -157,11 +157,10 @@ func nearestSpan(in, out, from, end int, f Filter) (first, behind int) {
 	return first, behind
 }
 
-func (r *Resampler) resizeNearest(dst Output, src []byte, stride int, have image.Rectangle, srcW, srcH, outW, outH int,
-	keep image.Rectangle, f Filter) {
+func (r *Resampler) resizeNearest(dst Output, s *Scaling) {
 	t := &r.nearest
-	t.columns = nearestPositions(t.columns[:0], srcW, outW, keep.Min.X, keep.Max.X, f)
-	t.rows = nearestPositions(t.rows[:0], srcH, outH, keep.Min.Y, keep.Max.Y, f)
+	t.columns = nearestPositions(t.columns[:0], s.SrcW, s.OutW, s.Keep.Min.X, s.Keep.Max.X, s.Filter)
+	t.rows = nearestPositions(t.rows[:0], s.SrcH, s.OutH, s.Keep.Min.Y, s.Keep.Max.Y, s.Filter)
 	if dst.Flip {
 		slices.Reverse(t.columns)
 	}
@@ -169,9 +168,9 @@ func (r *Resampler) resizeNearest(dst Output, src []byte, stride int, have image
 	line := r.scratch.line
 	for y, row := range t.rows {
 		if y == 0 || row != t.rows[y-1] {
-			source := src[(int(row)-have.Min.Y)*stride:]
+			source := s.Src[(int(row)-s.Have.Min.Y)*s.Stride:]
 			for x, column := range t.columns {
-				from, to := source[3*(int(column)-have.Min.X):][:3:3], line[3*x:][:3:3]
+				from, to := source[3*(int(column)-s.Have.Min.X):][:3:3], line[3*x:][:3:3]
 				to[0], to[1], to[2] = from[0], from[1], from[2]
 			}
 		}

@@ -32,7 +32,7 @@ func compareLevels(t *testing.T, g *guarded, c resizeCase, levels []*Resampler) 
 		for _, r := range levels {
 			pix := g.output(len(want))
 			dst := Output{pix, c.keep.Dx(), c.keep.Dy(), layout, flip}
-			err := r.Resize(dst, src, stride, have, c.srcW, c.srcH, c.outW, c.outH, c.keep, c.filter, c.algorithm)
+			err := r.Resize(dst, Scaling{src, stride, have, c.srcW, c.srcH, c.outW, c.outH, c.keep, c.filter, c.algorithm})
 			if err != nil {
 				t.Fatalf("%v, %v: %v", c, r.level, err)
 			}

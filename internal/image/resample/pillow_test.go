@@ -243,7 +243,7 @@ func (c *resizeCase) fill(rng *rand.Rand) {
 func (c resizeCase) run(t *testing.T, r *Resampler, layout Layout, flip bool) []byte {
 	t.Helper()
 	dst := Output{make([]byte, c.keep.Dx()*c.keep.Dy()*3), c.keep.Dx(), c.keep.Dy(), layout, flip}
-	err := r.Resize(dst, c.src, 3*c.srcW, image.Rect(0, 0, c.srcW, c.srcH), c.srcW, c.srcH, c.outW, c.outH, c.keep, c.filter, c.algorithm)
+	err := r.Resize(dst, Scaling{c.src, 3 * c.srcW, image.Rect(0, 0, c.srcW, c.srcH), c.srcW, c.srcH, c.outW, c.outH, c.keep, c.filter, c.algorithm})
 	if err != nil {
 		t.Fatalf("%v: %v", c, err)
 	}

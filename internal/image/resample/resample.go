@@ -134,35 +134,42 @@ type Resampler struct {
 // New returns a Resampler that runs the kernels of the given level, which must be one of [kernel.Available].
 func New(level kernel.Level) *Resampler { return &Resampler{level: level} }
 
-// Resize resizes a srcW × srcH image to outW × outH with filter f, like the program of a. It writes the part
-// keep of the result to dst, which has keep's size.
-//
-// src holds interleaved RGB, rows stride bytes apart, of the region have of the source image; have must contain
-// SourceRegion(srcW, srcH, outW, outH, keep, f). keep lies within the outW × outH result. If the size does not change,
-// Resize is a copy, as in Pillow. Errors wrap [ErrArgument], and leave dst unchanged.
-func (r *Resampler) Resize(dst Output, src []byte, stride int, have image.Rectangle, srcW, srcH, outW, outH int,
-	keep image.Rectangle, f Filter, a Algorithm) error {
-	if err := checkSizes(srcW, srcH, outW, outH, keep, f); err != nil {
+// A Scaling says what to make of which pixels.
+type Scaling struct {
+	// Src holds interleaved RGB, rows Stride bytes apart, of the region Have of the source image. Have must contain the [SourceRegion].
+	Src    []byte
+	Stride int
+	Have   image.Rectangle
+
+	SrcW, SrcH, OutW, OutH int             // sizes of the source image and of the result
+	Keep                   image.Rectangle // the part of the result to write
+	Filter                 Filter
+	Algorithm              Algorithm // the program to be like
+}
+
+// Resize resizes an image, and writes the part of the result to keep to dst, which has the size of that part. If the size does not
+// change, Resize is a copy, as in Pillow. Errors wrap [ErrArgument], and leave dst unchanged.
+func (r *Resampler) Resize(dst Output, s Scaling) error {
+	if err := checkSizes(s.SrcW, s.SrcH, s.OutW, s.OutH, s.Keep, s.Filter); err != nil {
 		return err
 	}
-	if a > Torch {
-		return argumentError("unknown resampler %d", uint8(a))
+	if s.Algorithm > Torch {
+		return argumentError("unknown resampler %d", uint8(s.Algorithm))
 	}
-	need := SourceRegion(srcW, srcH, outW, outH, keep, f)
-	if err := checkBuffers(dst, src, stride, have, need, keep); err != nil {
+	need := SourceRegion(s.SrcW, s.SrcH, s.OutW, s.OutH, s.Keep, s.Filter)
+	if err := checkBuffers(dst, s.Src, s.Stride, s.Have, need, s.Keep); err != nil {
 		return err
 	}
 	switch {
-	case srcW == outW && srcH == outH:
-		r.copyRegion(dst, src, stride, have, keep)
-	case f.nearest():
-		r.resizeNearest(dst, src, stride, have, srcW, srcH, outW, outH, keep, f)
+	case s.SrcW == s.OutW && s.SrcH == s.OutH:
+		r.copyRegion(dst, s.Src, s.Stride, s.Have, s.Keep)
+	case s.Filter.nearest():
+		r.resizeNearest(dst, &s)
 	default:
-		r.horizontal.compute(axisSpec{srcW, outW, keep.Min.X, keep.Dx(), f, dst.Flip}, r.level, a == Torch)
-		r.vertical.compute(axisSpec{srcH, outH, keep.Min.Y, keep.Dy(), f, false}, r.level, a == Torch)
-		start := (r.vertical.first-have.Min.Y)*stride + (r.horizontal.first-have.Min.X)*3
-		// src now begins at the first pixel with a weight.
-		r.resizeFiltered(dst, src[start:], stride, a.verticalFirst(srcW, srcH, outW, outH))
+		r.horizontal.compute(axisSpec{s.SrcW, s.OutW, s.Keep.Min.X, s.Keep.Dx(), s.Filter, dst.Flip}, r.level, s.Algorithm == Torch)
+		r.vertical.compute(axisSpec{s.SrcH, s.OutH, s.Keep.Min.Y, s.Keep.Dy(), s.Filter, false}, r.level, s.Algorithm == Torch)
+		start := (r.vertical.first-s.Have.Min.Y)*s.Stride + (r.horizontal.first-s.Have.Min.X)*3 // the first pixel with a weight
+		r.resizeFiltered(dst, s.Src[start:], s.Stride, s.Algorithm.verticalFirst(s.SrcW, s.SrcH, s.OutW, s.OutH))
 	}
 	return nil
 }

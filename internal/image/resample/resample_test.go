@@ -117,35 +117,27 @@ func TestResizeErrors(t *testing.T) {
 	dst := Output{Pix: make([]byte, 3*5*5), Width: 5, Height: 5}
 	keep := image.Rect(0, 0, 5, 5)
 	type args struct {
-		dst                    Output
-		src                    []byte
-		stride                 int
-		have                   image.Rectangle
-		srcW, srcH, outW, outH int
-		keep                   image.Rectangle
-		f                      Filter
-		a                      Algorithm
+		dst Output
+		Scaling
 	}
-	good := args{dst, src, 30, all, 10, 10, 5, 5, keep, Bilinear, Pillow13}
-	resize := func(a args) error {
-		return New(kernel.Generic).Resize(a.dst, a.src, a.stride, a.have, a.srcW, a.srcH, a.outW, a.outH, a.keep, a.f, a.a)
-	}
+	good := args{dst, Scaling{src, 30, all, 10, 10, 5, 5, keep, Bilinear, Pillow13}}
+	resize := func(a args) error { return New(kernel.Generic).Resize(a.dst, a.Scaling) }
 	if err := resize(good); err != nil {
 		t.Fatal(err)
 	}
 	for name, spoil := range map[string]func(*args){
-		"no width":          func(a *args) { a.srcW = 0 },
-		"huge source":       func(a *args) { a.srcH = sourceSideMax + 1 },
-		"huge result":       func(a *args) { a.outH = resultSideMax + 1 },
-		"empty keep":        func(a *args) { a.keep = image.Rectangle{} },
-		"keep outside":      func(a *args) { a.keep = image.Rect(1, 0, 6, 5) },
-		"region missing":    func(a *args) { a.have = image.Rect(1, 0, 10, 10) },
-		"short stride":      func(a *args) { a.stride = 29 },
-		"short source":      func(a *args) { a.src = src[:299] },
+		"no width":          func(a *args) { a.SrcW = 0 },
+		"huge source":       func(a *args) { a.SrcH = sourceSideMax + 1 },
+		"huge result":       func(a *args) { a.OutH = resultSideMax + 1 },
+		"empty keep":        func(a *args) { a.Keep = image.Rectangle{} },
+		"keep outside":      func(a *args) { a.Keep = image.Rect(1, 0, 6, 5) },
+		"region missing":    func(a *args) { a.Have = image.Rect(1, 0, 10, 10) },
+		"short stride":      func(a *args) { a.Stride = 29 },
+		"short source":      func(a *args) { a.Src = src[:299] },
 		"short output":      func(a *args) { a.dst.Pix = a.dst.Pix[:74] },
 		"other output size": func(a *args) { a.dst.Width = 4 },
-		"unknown filter":    func(a *args) { a.f = PlainBicubic + 1 },
-		"unknown resampler": func(a *args) { a.a = Torch + 1 },
+		"unknown filter":    func(a *args) { a.Filter = PlainBicubic + 1 },
+		"unknown resampler": func(a *args) { a.Algorithm = Torch + 1 },
 		"unknown layout":    func(a *args) { a.dst.Layout = 2 },
 	} {
 		a := good
@@ -227,7 +219,7 @@ func TestAllocations(t *testing.T) {
 		all := func() {
 			for i, c := range cases {
 				dst := Output{pix, c.keep.Dx(), c.keep.Dy(), Layout(i & 1), i&2 != 0}
-				if err := r.Resize(dst, c.src, 3*c.srcW, image.Rect(0, 0, c.srcW, c.srcH), c.srcW, c.srcH, c.outW, c.outH, c.keep, c.filter, c.algorithm); err != nil {
+				if err := r.Resize(dst, Scaling{c.src, 3 * c.srcW, image.Rect(0, 0, c.srcW, c.srcH), c.srcW, c.srcH, c.outW, c.outH, c.keep, c.filter, c.algorithm}); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -38,9 +38,10 @@ func Fit(w, h, side int) (int, int) {
 func New(pix []byte, w, h, side int) (*Picture, error) {
 	if smallW, smallH := Fit(w, h, side); smallW != w || smallH != h {
 		small := resample.Output{Pix: make([]byte, 3*smallW*smallH), Width: smallW, Height: smallH}
-		all, keep := image.Rect(0, 0, w, h), image.Rect(0, 0, smallW, smallH)
-		err := resample.New(kernel.Active()).Resize(small, pix, 3*w, all, w, h, smallW, smallH, keep,
-			resample.Bilinear, resample.Pillow13)
+		err := resample.New(kernel.Active()).Resize(small, resample.Scaling{
+			Src: pix, Stride: 3 * w, Have: image.Rect(0, 0, w, h), SrcW: w, SrcH: h, OutW: smallW, OutH: smallH,
+			Keep: image.Rect(0, 0, smallW, smallH), Filter: resample.Bilinear, Algorithm: resample.Pillow13,
+		})
 		if err != nil {
 			return nil, err
 		}
