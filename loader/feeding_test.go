@@ -177,7 +177,7 @@ func TestRemoteHangs(t *testing.T) {
 	set := newMemorySet(t, 100)
 	cfg := testStream(t, set, plan.Config{Samples: 100, BatchSize: 10}, 4)
 	cfg.Offer = "this"
-	near := NewPool(PoolConfig{Threads: -1})
+	near := NewPool(PoolConfig{Threads: NoThreads})
 	asked, answer := make(chan struct{}, 100), make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan error)
@@ -208,7 +208,7 @@ func TestRemoteHangs(t *testing.T) {
 // TestRemotesAllocateNothing compares epochs of few and of many samples.
 func TestRemotesAllocateNothing(t *testing.T) {
 	mallocs := func(samples int) float64 {
-		near := NewPool(PoolConfig{Threads: -1})
+		near := NewPool(PoolConfig{Threads: NoThreads})
 		defer near.Close()
 		r := &idleRemote{}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -251,4 +251,13 @@ func (*idleRemote) Make(p *Piece, made []bool) error {
 		made[i] = true
 	}
 	return nil
+}
+
+// TestThreads counts the workers that take every sample: one for each processor unless a number is given, and none with NoThreads.
+func TestThreads(t *testing.T) {
+	for threads, want := range map[int]int{0: runtime.GOMAXPROCS(0), 1: 1, 3: 3, NoThreads: 0} {
+		if got := newTestPool(t, threads).Threads(); got != want {
+			t.Errorf("Threads: %d gives %d, want %d", threads, got, want)
+		}
+	}
 }

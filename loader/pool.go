@@ -13,8 +13,7 @@ import (
 
 // PoolConfig describes a pool. The zero value is ready to use.
 type PoolConfig struct {
-	// Threads is the number of workers; 0 means one for each processor that the process may use. A negative number leaves all samples
-	// to remotes. A worker for each processor then makes those of streams that no remote takes.
+	// Threads is the number of workers: 0 means one for each processor that the process may use, [NoThreads] none.
 	Threads int
 	// ReadAheadBytes is how much all streams together have read before it is wanted, at most; 0 means 64 MiB.
 	ReadAheadBytes int64
@@ -25,13 +24,17 @@ type PoolConfig struct {
 	Level *transform.Level
 }
 
+// NoThreads is the number of threads, or any other below 0, that leaves all samples to remotes. A worker for each processor then makes
+// those of streams that no remote takes.
+const NoThreads = -1
+
 // readAheadBytes is the default limit of the bytes that all streams of a pool together have read ahead.
 const readAheadBytes = 64 << 20
 
 // A Pool is a set of workers that decode for any number of streams, each stream in its turn. Safe for concurrent use.
 type Pool struct {
 	level     transform.Level
-	threads   int         // number of workers at work all the time
+	reserve   bool        // there are no threads: workers make what no remote takes
 	counters  []*counters // the workers'
 	scheduler *scheduler
 	running   sync.WaitGroup // the workers
@@ -44,16 +47,14 @@ var ErrClosed = errors.New("loader: closed")
 // NewPool starts the workers.
 func NewPool(cfg PoolConfig) *Pool {
 	p := &Pool{
-		level: transform.ActiveLevel(), threads: max(0, cfg.Threads), scheduler: newScheduler(),
+		level: transform.ActiveLevel(), reserve: cfg.Threads < 0, scheduler: newScheduler(),
 		ahead: readahead.NewPool(cmp.Or(max(0, cfg.ReadAheadBytes), readAheadBytes), cfg.Reading),
 	}
 	if cfg.Level != nil {
 		p.level = *cfg.Level
 	}
-	workers, who := cmp.Or(p.threads, runtime.GOMAXPROCS(0)), taker(localWorker{})
-	if cfg.Threads == 0 {
-		p.threads = workers
-	} else if cfg.Threads < 0 {
+	workers, who := cmp.Or(max(0, cfg.Threads), runtime.GOMAXPROCS(0)), taker(localWorker{})
+	if p.reserve {
 		who = reserve{scheduler: p.scheduler}
 	}
 	for range workers {
@@ -64,8 +65,13 @@ func NewPool(cfg PoolConfig) *Pool {
 	return p
 }
 
-// Threads returns the number of workers at work all the time.
-func (p *Pool) Threads() int { return p.threads }
+// Threads returns how many workers take every sample: none with [NoThreads].
+func (p *Pool) Threads() int {
+	if p.reserve {
+		return 0
+	}
+	return len(p.counters)
+}
 
 // Close stops the workers once they have finished the samples that they have taken, and waits for them. Open streams fail with
 // [ErrClosed]; they must be closed all the same.

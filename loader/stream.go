@@ -106,7 +106,7 @@ func (p *Pool) NewStream(cfg StreamConfig) (*Stream, error) {
 func (s *Stream) open(ctx context.Context, batches int, batch func(k int, buf []int) []int) (err error) {
 	s.lastWanted.Store(math.MaxInt64)
 	s.ctx, s.cancel = context.WithCancel(ctx)
-	offloadFirst := s.pool.threads == 0 || cap(s.cfg.Slots.free) < offloadFirstSlots
+	offloadFirst := s.pool.reserve || cap(s.cfg.Slots.free) < offloadFirstSlots
 	if s.queue, err = s.pool.scheduler.open(s.cancel, s.cfg.Offer, offloadFirst); err != nil {
 		s.cancel()
 		return err

@@ -14,7 +14,7 @@ import (
 // each of them. The turn costs the two reads of a minute, and the processor time, which the test's clock does not rule.
 func TestTurnCostsProcessorTimeAndReads(t *testing.T) {
 	onTestClock(t, func(t *testing.T) {
-		p := &Pool{scheduler: newScheduler(), threads: 1, ahead: readahead.NewPool(readAheadBytes, nil)} // without workers
+		p := &Pool{scheduler: newScheduler(), counters: make([]*counters, 1), ahead: readahead.NewPool(readAheadBytes, nil)} // without workers
 		set := newMemorySet(t, 2)
 		set.bad[0], set.bad[1] = errors.New("bad"), errors.New("bad")
 		set.delay = time.Minute

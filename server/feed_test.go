@@ -137,7 +137,7 @@ func TestFeeders(t *testing.T) {
 			})
 		}
 	}
-	ts := startServer(t, dir, func(c *Config) { c.Threads, c.Feeders = -1, []string{first, second} })
+	ts := startServer(t, dir, func(c *Config) { c.Threads, c.Feeders = loader.NoThreads, []string{first, second} })
 	ts.awaitFeeders(true)
 	got := ts.dial().hello().open(sessions[0]).digest(3, func(batch int) {
 		if batch == 2 {
@@ -190,7 +190,7 @@ func TestFeederRefused(t *testing.T) {
 	newer, _ := startFeeder(t, dir, func(c *Config) { c.Name = "imgfeed newer" })
 	for address, words := range map[string]string{other: "other data than the server", newer: "the feeder runs imgfeed newer"} {
 		log, await := awaitLog(t)
-		ts := startServer(t, dir, func(c *Config) { c.Threads, c.Feeders, c.Log = -1, []string{address}, log })
+		ts := startServer(t, dir, func(c *Config) { c.Threads, c.Feeders, c.Log = loader.NoThreads, []string{address}, log })
 		await(words)
 		if ts.dial().hello().open(sessions[0]).digest(0, nil) != want {
 			t.Errorf("%s: other batches", words)
@@ -259,7 +259,7 @@ func TestHostileFeeders(t *testing.T) {
 			ts := startServer(t, dir, func(cfg *Config) {
 				cfg.Threads, cfg.Feeders, cfg.Log = 1, []string{l.Addr().String()}, log
 				if bytes.Equal(c.says, hello) {
-					cfg.Threads = -1 // a feeder that connects gets all samples
+					cfg.Threads = loader.NoThreads // a feeder that connects gets all samples
 				}
 			})
 			ts.awaitFeeders(bytes.Equal(c.says, hello))
@@ -325,7 +325,7 @@ func TestHostileServers(t *testing.T) {
 			}
 		})
 	}
-	near := startServer(t, dir, func(c *Config) { c.Threads, c.Feeders = -1, []string{address} })
+	near := startServer(t, dir, func(c *Config) { c.Threads, c.Feeders = loader.NoThreads, []string{address} })
 	checkServes(near)
 }
 
@@ -341,7 +341,7 @@ func TestFeederLists(t *testing.T) {
 	list(first)
 	log, await := awaitLog(t)
 	ts := startServer(t, dir, func(c *Config) {
-		c.Threads, c.Log = -1, log
+		c.Threads, c.Log = loader.NoThreads, log
 		c.Feeders = []string{"file:" + filepath.Join(folder, "feeders")}
 	})
 	connected := func() (addresses []string) {
@@ -381,9 +381,11 @@ func TestFeederLists(t *testing.T) {
 	await("no such file")
 	listed(second)
 	_, port, _ := net.SplitHostPort(first)
-	byName := startServer(t, dir, func(c *Config) { c.Threads, c.Feeders = -1, []string{"dns:localhost:" + port} })
+	byName := startServer(t, dir, func(c *Config) { c.Threads, c.Feeders = loader.NoThreads, []string{"dns:localhost:" + port} })
 	byName.awaitFeeders(true)
 	unknown, await := awaitLog(t)
-	startServer(t, dir, func(c *Config) { c.Threads, c.Feeders, c.Log = -1, []string{"dns:feeders.invalid:7400"}, unknown })
+	startServer(t, dir, func(c *Config) {
+		c.Threads, c.Feeders, c.Log = loader.NoThreads, []string{"dns:feeders.invalid:7400"}, unknown
+	})
 	await("looking up feeders failed")
 }

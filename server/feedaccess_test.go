@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/server/feeder"
 )
 
@@ -101,7 +102,7 @@ func TestFeedTLS(t *testing.T) {
 			address, _ := startFeeder(t, dir, func(cfg *Config) { cfg.FeedTLS = c.feeder })
 			log, await := awaitLog(t)
 			ts := startServer(t, dir, func(cfg *Config) {
-				cfg.Threads, cfg.Feeders, cfg.FeedTLS, cfg.Log = -1, []string{address}, c.server, log
+				cfg.Threads, cfg.Feeders, cfg.FeedTLS, cfg.Log = loader.NoThreads, []string{address}, c.server, log
 			})
 			if c.words != "" {
 				await(c.words)
@@ -183,7 +184,7 @@ func TestHostileTLS(t *testing.T) {
 		})
 	}
 	t.Cleanup(func() {
-		near := startServer(t, dir, func(c *Config) { c.Threads, c.Feeders, c.FeedTLS = -1, []string{address}, folder })
+		near := startServer(t, dir, func(c *Config) { c.Threads, c.Feeders, c.FeedTLS = loader.NoThreads, []string{address}, folder })
 		near.awaitFeeders(true)
 		checkServes(near)
 	})
@@ -208,7 +209,7 @@ func TestSilentCrowd(t *testing.T) {
 		}()
 	}
 	began := time.Now()
-	near := startServer(t, dir, func(c *Config) { c.Threads, c.Feeders, c.FeedTLS = -1, []string{address}, folder })
+	near := startServer(t, dir, func(c *Config) { c.Threads, c.Feeders, c.FeedTLS = loader.NoThreads, []string{address}, folder })
 	near.awaitFeeders(true)
 	if n, took := open.Load(), time.Since(began); n > 1000 || took > feeder.HelloTimeout*4/5 {
 		t.Errorf("after %v the feeder keeps %d connections that say nothing", took, n)

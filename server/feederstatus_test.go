@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/server/status"
 )
 
@@ -15,7 +16,7 @@ func TestFeedersAreSeen(t *testing.T) {
 	away, stop := startFeeder(t, dir, nil)
 	stop()
 	address, _ := startFeeder(t, dir, nil)
-	ts := startServer(t, dir, func(c *Config) { c.Threads, c.Feeders = -1, []string{address, away} })
+	ts := startServer(t, dir, func(c *Config) { c.Threads, c.Feeders = loader.NoThreads, []string{address, away} })
 	ts.awaitFeeders(true)
 	ts.addMoment(time.Now())
 	ts.dial().hello().open(sessions[0]).digest(3, nil)

@@ -50,8 +50,8 @@ type Config struct {
 	Found shard.Found
 	// Find looks for sets again, for [Server.Reload]; nil looks at the folders in Found.
 	Find func() (shard.Found, error)
-	// Threads is the number of decoding workers that all sessions share; 0 means one for each CPU that Go may use. With Feeders,
-	// a negative number means none.
+	// Threads is the number of decoding workers that all sessions share: 0 means one for each CPU that Go may use. With Feeders,
+	// [loader.NoThreads] means none.
 	Threads int
 	// Feeders are addresses of servers whose [Server.Feed] makes samples for this one: host:port; dns:host:port for all addresses
 	// of a name; or file:PATH, a file that lists addresses. The last two are looked up again every few seconds.
@@ -122,14 +122,11 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	if cfg.Threads == 0 {
-		cfg.Threads = runtime.GOMAXPROCS(0)
-	}
 	if cfg.MemoryBytes == 0 {
 		cfg.MemoryBytes = memory.OfMachine() / 2
 	}
 	switch {
-	case cfg.Threads < 1 && len(cfg.Feeders) == 0:
+	case cfg.Threads < 0 && len(cfg.Feeders) == 0:
 		return nil, fmt.Errorf("%d threads: at least 1 is needed", cfg.Threads)
 	case cfg.World < 0 || cfg.Rank < 0 || cfg.Rank >= max(1, cfg.World):
 		return nil, fmt.Errorf("rank %d of world %d: ranks are 0 to world-1", cfg.Rank, cfg.World)

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/image/mask"
+	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/server/internal/ring"
 	"github.com/imgfeed/imgfeed/shard"
 )
@@ -137,7 +138,7 @@ func TestTargetsWithFeeders(t *testing.T) {
 	}
 	alone := startServer(t, dir, nil)
 	address, _ := startFeeder(t, dir, nil)
-	fed := startServer(t, dir, func(c *Config) { c.Feeders, c.Threads = []string{address}, -1 })
+	fed := startServer(t, dir, func(c *Config) { c.Feeders, c.Threads = []string{address}, loader.NoThreads })
 	fed.awaitFeeders(true)
 	for _, m := range sessions {
 		want := alone.dial().hello().open(m).digest(3, nil)

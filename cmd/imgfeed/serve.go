@@ -21,6 +21,7 @@ import (
 	"github.com/imgfeed/imgfeed/internal/kernel"
 	"github.com/imgfeed/imgfeed/internal/memory"
 	"github.com/imgfeed/imgfeed/internal/version"
+	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/loader/plan"
 	"github.com/imgfeed/imgfeed/server"
 	"github.com/imgfeed/imgfeed/server/status"
@@ -159,7 +160,7 @@ func (f *serveFlags) check(cmd *cobra.Command) error {
 		}
 	}
 	if changed("threads") && f.config.Threads == 0 && len(f.config.Feeders) > 0 {
-		f.config.Threads = -1
+		f.config.Threads = loader.NoThreads
 	}
 	return nil
 }
