@@ -53,7 +53,7 @@ func (c *openConfig) arrays() []ring.Array {
 
 // imageShape returns the shape of an image of a height and a width.
 func (c *openConfig) imageShape(size [2]int) []int {
-	if c.images == transform.NCHW {
+	if c.imageLayout == transform.NCHW {
 		return []int{channels, size[0], size[1]}
 	}
 	return []int{size[0], size[1], channels}

@@ -103,15 +103,15 @@ func (c *catalog) absent(rank, world int) (errs []error) {
 	return errs
 }
 
-// close lets go of every set.
+// close releases every set.
 func (c *catalog) close() {
 	for _, set := range c.sets {
-		set.drop()
+		set.release()
 	}
 }
 
-// hold notes another user of a set. It reports false when the last one has let go of it already.
-func (s *openSet) hold() bool {
+// acquire notes another user of a set. It reports false if the last one has released it already.
+func (s *openSet) acquire() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.users == 0 {
@@ -121,8 +121,8 @@ func (s *openSet) hold() bool {
 	return true
 }
 
-// drop lets go of a set, and closes it if nobody else needs it.
-func (s *openSet) drop() {
+// release ends a use of a set, and closes the set after the last one.
+func (s *openSet) release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.users--; s.users > 0 {

@@ -26,7 +26,7 @@ func (s *session) change(m changeRequest) error {
 	if err := next.readOutput(s.server); err != nil {
 		return err
 	}
-	if next.layout.Size > s.slotBytes {
+	if next.slotLayout.Size > s.slotBytes {
 		return s.connection.send(changedReply{})
 	}
 	s.stopEpoch()
@@ -34,8 +34,8 @@ func (s *session) change(m changeRequest) error {
 	if s.buckets != nil {
 		s.plan.Selection = next.plan.Selection
 	}
-	s.lay()
+	s.viewSlots()
 	s.publish(nil, false)
 	s.connection.log.Debug("changed", "transform", s.viewsText, "batch_size", m.BatchSize)
-	return s.connection.send(changedReply{Fits: true, Arrays: s.layout.Arrays, Positions: s.positions()})
+	return s.connection.send(changedReply{Fits: true, Arrays: s.slotLayout.Arrays, Positions: s.positions()})
 }

@@ -108,14 +108,14 @@ func (s *session) newStream(m startRequest) (*loader.Stream, *plan.Plan, error) 
 	set := s.successor()
 	if err := checkPlan(set.Set, p); err != nil {
 		if set != s.set {
-			set.drop()
+			set.release()
 		}
 		return nil, nil, err
 	}
 	s.stopEpoch()
 	s.follow(set)
 	st, err := s.server.pool.NewStream(loader.StreamConfig{
-		Dataset: set.Dataset, Plan: p, Views: s.views, Sized: s.sized, Layout: s.images, OnError: s.onErr, Bad: s.noteBad, Fields: s.fields, Slots: s.slotPool, Log: s.connection.log,
+		Dataset: set.Dataset, Plan: p, Views: s.views, Sized: s.sized, Layout: s.imageLayout, OnError: s.onErr, Bad: s.noteBad, Fields: s.fields, Slots: s.slotPool, Log: s.connection.log,
 		Offer: s.offer(),
 	})
 	return st, p, err
@@ -200,7 +200,7 @@ func (e *epoch) push(ctx context.Context) error {
 // sendBatch delivers one batch, which was waited for so long. Its slot is then the client's, or, on the socket, free again.
 func (e *epoch) sendBatch(b loader.Batch, nextTook time.Duration) error {
 	s := e.session
-	slot, size := b.Slot.ID, int64(b.Count)*s.layout.SampleBytes
+	slot, size := b.Slot.ID, int64(b.Count)*s.slotLayout.SampleBytes
 	m := batchMessage{Generation: e.generation, Batch: b.Number, Count: b.Count, Consumed: int64(b.Consumed), Bad: badPlaces(b)}
 	if s.buckets != nil {
 		m.Shape = s.imageShape(s.buckets[e.stream.Plan().Bucket(b.Number)])
@@ -216,7 +216,7 @@ func (e *epoch) sendBatch(b loader.Batch, nextTook time.Duration) error {
 	} else {
 		defer s.slotPool.Put(b.Slot)
 		m.Bytes = size
-		e.parts = s.layout.AppendParts(e.parts[:0], s.ring.Bytes(slot), b.Count)
+		e.parts = s.slotLayout.AppendParts(e.parts[:0], s.ring.Bytes(slot), b.Count)
 		if err := s.connection.send(m, e.parts...); err != nil {
 			return err
 		}

@@ -58,7 +58,7 @@ func (s *Server) newHost() *feeder.Host {
 			if err != nil {
 				return feeder.Set{}, nil, nil, err
 			}
-			return feederSet(split, set), set.Dataset, set.drop, nil
+			return feederSet(split, set), set.Dataset, set.release, nil
 		},
 	}
 }
@@ -74,11 +74,11 @@ func (s *session) offer() any {
 		return nil
 	}
 	r := feeder.Request{
-		Set: feederSet(s.Split, s.set), Transform: json.RawMessage(s.viewsText), Layout: s.images.String(), WithParams: s.WithParams,
+		Set: feederSet(s.Split, s.set), Transform: json.RawMessage(s.viewsText), Layout: s.imageLayout.String(), WithParams: s.WithParams,
 		Boxes: s.Boxes, BoxesUnit: s.BoxesUnit,
 	}
 	for k := range s.fields.Len() {
 		r.Fields = append(r.Fields, s.fields.Field(k).Name)
 	}
-	return feeder.NewOffer(r, s.layout.SampleBytes)
+	return feeder.NewOffer(r, s.slotLayout.SampleBytes)
 }

@@ -109,10 +109,10 @@ func (g *gallery) look(s *session) (pictures []byte, made float64, err error) {
 // make makes pictures of the session's last batch.
 func (g *gallery) make(s *session) (err error) {
 	now := s.snapshot.Load()
-	if !now.sends || !now.set.hold() { // the pictures are made whatever becomes of the epoch
+	if !now.sends || !now.set.acquire() { // the pictures are made whatever becomes of the epoch
 		return badRequest("no epoch is running")
 	}
-	defer now.set.drop()
+	defer now.set.release()
 	from := now.stream.Previewer()
 	if from == nil {
 		return badRequest("the epoch's first batch is not sent yet")

@@ -31,7 +31,7 @@ func TestAutomaticSlots(t *testing.T) {
 		{"two at least", 2 * batch, 0, batch, 2},
 	} {
 		b := budget{max: c.max, used: c.used}
-		if got := b.take(0, autoSlotsShort, c.slotBytes); got != c.want {
+		if got := b.reserveSlots(0, autoSlotsShort, c.slotBytes); got != c.want {
 			t.Errorf("%s: %d, want %d", c.name, got, c.want)
 		}
 		if got, want := b.inUse(), c.used+int64(c.want)*c.slotBytes; got != want {
@@ -39,7 +39,7 @@ func TestAutomaticSlots(t *testing.T) {
 		}
 	}
 	b := budget{max: 2*batch - 1}
-	if got := b.take(0, autoSlotsShort, batch); got != 0 || b.inUse() != 0 {
+	if got := b.reserveSlots(0, autoSlotsShort, batch); got != 0 || b.inUse() != 0 {
 		t.Errorf("got %d slots where one fits, with %d bytes in use", got, b.inUse())
 	}
 }
@@ -116,11 +116,11 @@ func TestSessionsThatEndMakeRoom(t *testing.T) {
 	}{{0, 5, 100 * time.Millisecond}, {8, 8, 100 * time.Millisecond}, {0, 2, time.Hour}, {8, 0, time.Hour}} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &Server{memory: budget{max: 10 * slotBytes, used: 8 * slotBytes}}
-			time.AfterFunc(c.after, func() { s.memory.give(8 * slotBytes) })
+			time.AfterFunc(c.after, func() { s.memory.release(8 * slotBytes) })
 			began := time.Now()
-			got, err := s.takeSlots(c.slots, slotBytes)
-			waits, took := min(c.after, endPatience), time.Since(began)
-			if got != c.want || (err == nil) != (got > 0) || took < waits || took > waits+takeAgain {
+			got, err := s.reserveRing(c.slots, slotBytes)
+			waits, took := min(c.after, reserveTimeout), time.Since(began)
+			if got != c.want || (err == nil) != (got > 0) || took < waits || took > waits+reserveRetry {
 				t.Errorf("%d slots, of which 8 come after %v: got %d after %v, %v", c.slots, c.after, got, took, err)
 			}
 		})

@@ -19,21 +19,20 @@ const (
 	autoSlotsMax   = 16
 	autoSlotsShort = 2 // slots if memory is short: one to fill, one to lend
 
-	// endPatience is how long a new session waits for memory, since sessions of lost clients may be about to end. Clients of
-	// a server that was stopped, for instance, come back before it sees their ends.
-	endPatience = 2 * time.Second
-	// takeAgain is how often it looks meanwhile.
-	takeAgain = 20 * time.Millisecond
+	// reserveTimeout is how long a new session waits for memory, since sessions of lost clients may be about to end. Clients of
+	// a server that was stopped, for instance, come back before it sees their ends. It looks again every reserveRetry.
+	reserveTimeout = 2 * time.Second
+	reserveRetry   = 20 * time.Millisecond
 )
 
 // prefetchBytes is the part of a server's memory into which records are read before they are due: as much as was asked for, but
-// half of the memory at most. Without a wish it is a sixteenth of the memory, and 0 where that would hold hardly one record. 256
+// half of the memory at most. By default it is a sixteenth of the memory, and 0 where that would barely hold one record. 256
 // MiB fill a link of 10 Gbit/s whose answers take 200 ms.
-func prefetchBytes(wish, memory int64) int64 {
+func prefetchBytes(asked, memory int64) int64 {
 	const least, most = 1 << 20, 256 << 20
 	switch {
-	case wish > 0:
-		return min(wish, memory/2)
+	case asked > 0:
+		return min(asked, memory/2)
 	case memory/16 < least:
 		return 0
 	}
@@ -47,10 +46,10 @@ type budget struct {
 	rings     int // rings that it must suffice for, if the server chooses their sizes; 0 if unknown
 }
 
-// take reserves a ring of slots slots, or, when slots is 0, of as many as are sensible, and no fewer than least. It returns their
-// number, 0 if there is too little memory. Where nobody knows how many rings there will be, each leaves as much as it takes to those
-// that come later.
-func (b *budget) take(slots, least int, slotBytes int64) int {
+// reserveSlots reserves memory for slots, or, when slots is 0, for as many as are sensible, and no fewer than least. It returns their
+// number, 0 if there is too little memory. Where nobody knows how many rings there will be, each leaves as much as it takes to
+// later ones.
+func (b *budget) reserveSlots(slots, least int, slotBytes int64) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	free := b.max - b.used
@@ -69,7 +68,7 @@ func (b *budget) take(slots, least int, slotBytes int64) int {
 	return slots
 }
 
-// reserve takes n bytes for a selection.
+// reserve reserves n bytes for a selection.
 func (b *budget) reserve(n int64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -82,12 +81,12 @@ func (b *budget) reserve(n int64) error {
 	return nil
 }
 
-// give returns n bytes.
-func (b *budget) give(n int64) {
+// release returns n bytes.
+func (b *budget) release(n int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.used -= n; b.used < 0 {
-		panic("server: more memory given back than taken")
+		panic("server: more memory released than reserved")
 	}
 }
 
@@ -97,16 +96,16 @@ func (b *budget) inUse() int64 {
 	return b.used
 }
 
-// takeSlots reserves the memory of a ring, for which it waits a while.
-func (s *Server) takeSlots(slots int, slotBytes int64) (int, error) {
+// reserveRing reserves the memory of a ring. It waits a while for it.
+func (s *Server) reserveRing(slots int, slotBytes int64) (int, error) {
 	b, started := &s.memory, time.Now()
-	for int64(cmp.Or(slots, autoSlotsMin)) <= b.max/slotBytes && time.Since(started) < endPatience {
-		if got := b.take(slots, autoSlotsMin, slotBytes); got > 0 {
+	for int64(cmp.Or(slots, autoSlotsMin)) <= b.max/slotBytes && time.Since(started) < reserveTimeout {
+		if got := b.reserveSlots(slots, autoSlotsMin, slotBytes); got > 0 {
 			return got, nil
 		}
-		time.Sleep(takeAgain)
+		time.Sleep(reserveRetry)
 	}
-	if got := b.take(slots, autoSlotsShort, slotBytes); got > 0 {
+	if got := b.reserveSlots(slots, autoSlotsShort, slotBytes); got > 0 {
 		return got, nil
 	}
 	divide, least := "", cmp.Or(slots, autoSlotsShort)

@@ -107,13 +107,13 @@ func (c *connection) open(m openRequest) error {
 type openConfig struct {
 	openRequest // with the split that was chosen
 	output
-	set    *openSet
-	plan   plan.Config // all but epoch and consumed
-	images transform.Layout
-	shared bool
-	onErr  loader.OnError
-	policy plan.Policy
-	fields *loader.Fields
+	set         *openSet
+	plan        plan.Config // all but epoch and consumed
+	imageLayout transform.Layout
+	shared      bool
+	onErr       loader.OnError
+	policy      plan.Policy
+	fields      *loader.Fields
 }
 
 // An output is what batches hold of images; a change request asks for another one.
@@ -121,13 +121,13 @@ type output struct {
 	views       transform.Views
 	sized       []transform.Views // views of each bucket; views has those of the largest images
 	buckets     [][2]int          // sorted
-	listed      bool              // the transform is a list of views, were it of one
+	listed      bool              // the transform is a list of views, even of one
 	viewsText   string            // the operations
 	notBitExact string            // why the results are not those of the original images, or ""
-	layout      ring.Layout
+	slotLayout  ring.Layout
 }
 
-// checkOpen reads an open request. Without an error the set is held for the session.
+// checkOpen reads an open request, and acquires the set for the session.
 func (s *Server) checkOpen(m openRequest) (c openConfig, err error) {
 	c.openRequest = m
 	if c.set, err = s.chooseSet(&c.Split); err != nil {
@@ -137,24 +137,25 @@ func (s *Server) checkOpen(m openRequest) (c openConfig, err error) {
 		err = c.readOutput(s)
 	}
 	if err != nil {
-		c.set.drop()
+		c.set.release()
 	}
 	return c, err
 }
 
 // readOutput reads the transform, the plan, and which arrays are delivered.
 func (c *openConfig) readOutput(s *Server) error {
-	for _, read := range []func(*Server) error{c.readTransform, c.readPlan, c.readArrays} {
-		if err := read(s); err != nil {
-			return err
-		}
+	if err := c.readTransform(s.cfg.Resampler, s.cfg.BitExact); err != nil {
+		return err
 	}
-	return nil
+	if err := c.readPlan(s.cfg.Rank, s.cfg.World); err != nil {
+		return err
+	}
+	return c.readArrays()
 }
 
 // readTransform reads the transform, and checks whether its results must be those of the original images.
-func (c *openConfig) readTransform(s *Server) (err error) {
-	m, resampler := c.openRequest, s.cfg.Resampler
+func (c *openConfig) readTransform(resampler transform.Resampler, bitExact bool) (err error) {
+	m := c.openRequest
 	if m.Resampler != "" {
 		if resampler, err = resample.ParseAlgorithm(m.Resampler); err != nil {
 			return badRequest("resampler is %q, want one of %s", m.Resampler, strings.Join(resample.Algorithms(), ", "))
@@ -180,7 +181,7 @@ func (c *openConfig) readTransform(s *Server) (err error) {
 	}
 	c.viewsText = c.views.String()
 	c.listed = m.Transform[0] == '{' || len(c.views) > 1
-	c.notBitExact, err = loader.CheckBitExact(c.set.Set, c.views, m.BitExact || s.cfg.BitExact)
+	c.notBitExact, err = loader.CheckBitExact(c.set.Set, c.views, m.BitExact || bitExact)
 	return err
 }
 
@@ -193,7 +194,7 @@ func (c *openConfig) readChoices() error {
 	if err := cmp.Or(err1, err2, err3, err4); err != nil {
 		return err
 	}
-	c.images = []transform.Layout{transform.NHWC, transform.NCHW}[layout]
+	c.imageLayout = []transform.Layout{transform.NHWC, transform.NCHW}[layout]
 	c.Transport, c.shared = cmp.Or(c.Transport, transportShm), transport == 0
 	c.policy = plan.Policy(policy)
 	c.onErr = []loader.OnError{loader.Fail, loader.Blank, loader.Substitute}[onErr]
@@ -212,12 +213,12 @@ func choose(field, value string, words ...string) (int, error) {
 	return i, nil
 }
 
-// readPlan reads rank, world and seed, and checks them by making the plan of epoch 0.
-func (c *openConfig) readPlan(s *Server) error {
+// readPlan reads rank, world and seed, and checks them by making the plan of epoch 0. It has the rank and world of requests without.
+func (c *openConfig) readPlan(rank, world int) error {
 	m := c.openRequest
 	c.plan = plan.Config{
 		Fingerprint: c.set.Manifest().Fingerprint, Samples: c.set.Len(), Partitions: c.set.Partitions(),
-		Rank: s.cfg.Rank, World: max(s.cfg.World, 1), BatchSize: m.BatchSize, Policy: c.policy, Shuffle: m.Shuffle,
+		Rank: rank, World: max(world, 1), BatchSize: m.BatchSize, Policy: c.policy, Shuffle: m.Shuffle,
 	}
 	switch {
 	case m.Shuffle && m.Seed == nil:
@@ -243,7 +244,7 @@ func (c *openConfig) readPlan(s *Server) error {
 }
 
 // readArrays reads which fields are delivered, and lays out a slot.
-func (c *openConfig) readArrays(*Server) (err error) {
+func (c *openConfig) readArrays() (err error) {
 	if c.fields, err = loader.NewFields(c.set.Manifest().Fields, c.Fields); err != nil {
 		return err
 	}
@@ -253,7 +254,7 @@ func (c *openConfig) readArrays(*Server) (err error) {
 	if err := checkFieldRoom(c.fields, c.BatchSize); err != nil {
 		return err
 	}
-	c.layout, err = ring.NewLayout(c.BatchSize, c.arrays()...)
+	c.slotLayout, err = ring.NewLayout(c.BatchSize, c.arrays()...)
 	return err
 }
 
@@ -272,7 +273,7 @@ func (c *openConfig) followImages() error {
 	return nil
 }
 
-// chooseSet returns the set of a split, or of the only one if none is named, and holds it.
+// chooseSet returns the set of a split, or of the only one if none is named, and acquires it.
 func (s *Server) chooseSet(split *string) (*openSet, error) {
 	c := s.catalog.Load()
 	here := slices.Sorted(maps.Keys(c.found.Sets))
@@ -287,7 +288,7 @@ func (s *Server) chooseSet(split *string) (*openSet, error) {
 		return nil, badRequest("%s", text)
 	}
 	if set, ok := c.sets[*split]; ok {
-		if set.hold() {
+		if set.acquire() {
 			return set, nil
 		}
 		return s.chooseSet(split) // a reload has just replaced it

@@ -53,12 +53,12 @@ func (s *session) selectSamples(m selectRequest) error {
 	}
 	made, err := s.readSelection(m)
 	if err != nil {
-		s.server.memory.give(building)
+		s.server.memory.release(building)
 		return err
 	}
 	s.dropSelection()
 	s.plan.Selection, s.selectionBytes = made, lasting
-	s.server.memory.give(building - lasting)
+	s.server.memory.release(building - lasting)
 	s.connection.log.Debug("selected", "list", m.List, "of_rank", m.OfRank, "weights", m.Weights, "repeats", m.Repeats, "positions",
 		made.Positions(s.plan.World))
 	return s.connection.send(selectedReply{Positions: int64(made.Positions(s.plan.World)), Bytes: lasting})
@@ -66,7 +66,7 @@ func (s *session) selectSamples(m selectRequest) error {
 
 // dropSelection forgets the selection. An epoch that runs keeps it.
 func (s *session) dropSelection() {
-	s.server.memory.give(s.selectionBytes)
+	s.server.memory.release(s.selectionBytes)
 	s.plan.Selection, s.selectionBytes = nil, 0
 }
 

@@ -13,6 +13,11 @@ import (
 )
 
 // A session is what an open request has set up: a set, a transform and a ring, from which epoch after epoch is served.
+//
+// It belongs to the goroutine of its connection. While an epoch runs, that goroutine changes nothing but by ending the epoch first, and
+// the epoch's goroutine reads what it needs. Everybody else loads the snapshot. Each slot is free, in slotPool; or in
+// a batch of the stream; or lent to the client by the ring. Until close, the session has a use of its set and the bytes of its ring and its
+// selection.
 type session struct {
 	openConfig
 	connection *connection
@@ -20,8 +25,8 @@ type session struct {
 
 	ring      *ring.Ring
 	slotBytes int64
-	slots     []*loader.Slot   // the arrays in the ring; each slot is free, in a stream, or lent to the client
-	slotPool  *loader.SlotPool // those that are free
+	slots     []*loader.Slot   // the arrays in the ring
+	slotPool  *loader.SlotPool // the free slots
 
 	generation atomic.Uint64 // number of the last epoch
 	epoch      *epoch        // the running epoch
@@ -36,7 +41,7 @@ type session struct {
 }
 
 // A snapshot is what the status, the metrics and the gallery know of a session. It never changes: the session's goroutine, or the one of
-// its running epoch, publishes another one. Its set may be closed meanwhile: a looker that reads from it holds it first.
+// its running epoch, publishes another one. Its set may be closed meanwhile: whoever reads from it acquires it first.
 type snapshot struct {
 	set       *openSet
 	fields    *loader.Fields
@@ -63,7 +68,7 @@ func (s *Server) newSession(c *connection, m openRequest) (*session, error) {
 	}
 	sess := &session{openConfig: cfg, connection: c, server: s,
 		batchWait: s.totals.BatchWait.WithLabelValues(cfg.Split), slotHeld: s.totals.SlotHeld.WithLabelValues(cfg.Split)}
-	if err := sess.take(); err != nil {
+	if err := sess.reserve(); err != nil {
 		sess.close()
 		return nil, err
 	}
@@ -72,8 +77,8 @@ func (s *Server) newSession(c *connection, m openRequest) (*session, error) {
 	return sess, nil
 }
 
-// take takes the memory of a session.
-func (s *session) take() (err error) {
+// reserve reserves the memory of a session, which close releases.
+func (s *session) reserve() (err error) {
 	memory := &s.server.memory
 	if s.buckets != nil {
 		selection, _ := plan.SelectionBytes(s.set.Len(), 0)
@@ -82,31 +87,31 @@ func (s *session) take() (err error) {
 		}
 		s.selectionBytes = selection
 	}
-	s.slotBytes = s.layout.Size
-	n, err := s.server.takeSlots(s.Slots, s.slotBytes)
+	s.slotBytes = s.slotLayout.Size
+	n, err := s.server.reserveRing(s.Slots, s.slotBytes)
 	if err != nil {
 		return err
 	}
 	if s.ring, err = ring.New(n, s.slotBytes, s.shared); err != nil {
-		memory.give(int64(n) * s.slotBytes)
+		memory.release(int64(n) * s.slotBytes)
 		return err
 	}
 	for i := range n {
 		s.slots = append(s.slots, &loader.Slot{ID: i})
 	}
 	s.slotPool = loader.NewSlotPool(s.slots...)
-	s.lay()
+	s.viewSlots()
 	return nil
 }
 
-// lay lays arrays over the slots' memory. No epoch runs.
-func (s *session) lay() {
+// viewSlots lays the arrays of a batch over the slots' memory. No epoch runs.
+func (s *session) viewSlots() {
 	for i, slot := range s.slots {
-		*slot = *viewSlot(i, s.ring.Bytes(i), s.layout)
+		*slot = *viewSlot(i, s.ring.Bytes(i), s.slotLayout)
 	}
 }
 
-// close ends the running epoch and frees what the session has taken.
+// close ends the running epoch and releases what the session has.
 func (s *session) close() {
 	s.stopEpoch()
 	if s.ring != nil {
@@ -114,24 +119,24 @@ func (s *session) close() {
 		if err := s.ring.Close(); err != nil {
 			s.connection.log.Error("freeing a ring failed", "err", err)
 		}
-		s.server.memory.give(size)
+		s.server.memory.release(size)
 	}
 	s.dropSelection()
-	s.set.drop()
+	s.set.release()
 }
 
-// successor returns the set that a reload has put in the place of the session's, held for the session; the session's own if it has not.
+// successor returns the set with which a reload has replaced the session's, acquired for the session, or else the session's own.
 func (s *session) successor() *openSet {
-	if set := s.server.catalog.Load().sets[s.Split]; set != s.set && set.hold() {
+	if set := s.server.catalog.Load().sets[s.Split]; set != s.set && set.acquire() {
 		return set
 	}
 	return s.set
 }
 
-// follow takes the place of the session's set by another one that it holds. No epoch runs.
+// follow replaces the session's set with one that it has acquired. No epoch runs.
 func (s *session) follow(set *openSet) {
 	if set != s.set {
-		s.set.drop()
+		s.set.release()
 		s.set = set
 		s.publish(nil, false)
 	}
@@ -142,7 +147,7 @@ func (s *session) opened() openedReply {
 	m := s.set.Manifest()
 	o := openedReply{
 		Session: s.connection.id, Split: s.Split, Samples: s.set.Len(), Fingerprint: m.Fingerprint, Rank: s.plan.Rank, World: s.plan.World,
-		Slots: s.ring.Slots(), SlotBytes: s.slotBytes, Arrays: s.layout.Arrays, Notes: s.notes(), Positions: s.positions(),
+		Slots: s.ring.Slots(), SlotBytes: s.slotBytes, Arrays: s.slotLayout.Arrays, Notes: s.notes(), Positions: s.positions(),
 	}
 	if s.shared {
 		o.RingBytes = s.ring.Size()
