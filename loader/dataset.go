@@ -81,11 +81,11 @@ func newSampleError(set dataset, index int, err error) *SampleError {
 	return &SampleError{Index: index, Key: key, Err: err}
 }
 
-// A BadSample is a sample of a batch that could not be served, with what fills its place.
+// A BadSample is a sample of a batch that could not be served, with what replaces it.
 type BadSample struct {
 	*SampleError
-	Position int // place in the batch
-	// By is the index of the sample of the same class that replaces it, -1 if the place is blank.
+	Position int // position in the batch
+	// By is the index of the sample of the same class that replaces it, -1 if the position is blank.
 	By int
 }
 
@@ -105,7 +105,7 @@ const (
 	leave
 )
 
-// substitutesMax is how many samples are tried in the place of one that cannot be served: a dead disk must not be tried for each sample
+// substitutesMax is how many samples are tried instead of one that cannot be served: a dead disk must not be tried for each sample
 // of a class.
 const substitutesMax = 16
 

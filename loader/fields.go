@@ -15,7 +15,7 @@ import (
 // bytes.
 type Fields struct {
 	schema  shard.Fields
-	wanted  []int // places in the schema; below 0 in sizeFields, from its end
+	wanted  []int // indices in the schema; below 0 in sizeFields, from its end
 	strides []int
 
 	objects, mask int // which of wanted follow the image, or -1
@@ -25,12 +25,12 @@ type Fields struct {
 // sizeFields are fields of every set: the stored image's pixels. One of the set's own hides the one of its name.
 var sizeFields = shard.Fields{{Name: "height", Type: shard.Int64}, {Name: "width", Type: shard.Int64}}
 
-// field returns the field of a place.
-func (f *Fields) field(place int) *shard.Field {
-	if place < 0 {
-		return &sizeFields[len(sizeFields)+place]
+// field returns the field of an index of wanted.
+func (f *Fields) field(index int) *shard.Field {
+	if index < 0 {
+		return &sizeFields[len(sizeFields)+index]
 	}
-	return &f.schema[place]
+	return &f.schema[index]
 }
 
 // A FieldError says why the requested fields cannot be delivered.
@@ -107,8 +107,8 @@ func (f *Fields) values(record *shard.Record) ([][]byte, error) {
 }
 
 // sizeValue writes the value of one of sizeFields.
-func sizeValue(record *shard.Record, place int, dst []byte) []byte {
-	pixels := [...]int32{record.Height, record.Width}[len(sizeFields)+place]
+func sizeValue(record *shard.Record, index int, dst []byte) []byte {
+	pixels := [...]int32{record.Height, record.Width}[len(sizeFields)+index]
 	binary.LittleEndian.PutUint64(dst, uint64(pixels))
 	return dst
 }

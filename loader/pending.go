@@ -116,7 +116,7 @@ func (b *pendingBatch) bad(s *readahead.Sample, err error) (done bool) {
 		return false
 	case cfg.OnError == leave:
 		return b.note(s.Position, err, -1)
-	case storage.IsDown(err) || cfg.OnError == Fail: // Storage that is down is no fault of the sample.
+	case storage.IsDown(err) || cfg.OnError == Fail: // Storage that is down is not a fault of the sample.
 		return b.fail(s.Position, err)
 	case cfg.OnError == Substitute:
 		return b.substitute(s, err)
@@ -146,7 +146,7 @@ func (b *pendingBatch) name(position int, err error, use func(*SampleError)) (do
 	return true
 }
 
-// note notes what stands in the place of a bad sample: the sample by, or nothing if that is -1.
+// note notes what replaces a bad sample: the sample by, or nothing if that is -1.
 func (b *pendingBatch) note(position int, err error, by int) (done bool) {
 	return b.name(position, err, func(err *SampleError) {
 		bad := BadSample{err, position, by}

@@ -24,14 +24,14 @@ type Preview struct {
 	Original Picture     // the stored image, made smaller to fit
 	Views    []Picture   // what the transform gave, one for each view
 	Fields   [][]byte    // the values of the stream's fields, as [shard.Fields.Split] gives them
-	// Bad is the plan's sample where that could not be served: this one stands in its place, or nothing does (Bad.By is -1: zeros).
+	// Bad is the plan's sample where that could not be served: this one replaces it, or nothing does (Bad.By is -1: zeros).
 	Bad *BadSample
 	// Err is why the served sample can't be shown.
 	Err error
 }
 
-// A Previewer makes samples of a batch once more, for people who look on. Draws are a function of what the plan says, so that these are
-// the pixels that the consumer has, although its slot is not looked at. It has an engine of its own, and does not disturb the
+// A Previewer makes samples of a batch once more, for status pages. The plan determines all draws, so these are
+// the pixels that the consumer has, although nobody looks at its slot. It has an engine of its own, and does not disturb the
 // stream's workers; it can be used after the stream was closed, for as long as its set is open. It serves one goroutine at a time.
 type Previewer struct {
 	stream *Stream

@@ -22,13 +22,13 @@ type Remote interface {
 	Make(p *Piece, made []bool) error
 }
 
-// A Piece is some samples of a batch in a row. Their results have a place in a slot.
+// A Piece is some samples of a batch in a row. Their results go to a slot.
 type Piece struct {
 	Offer       any // the stream's
 	Seed        int64
 	Epoch       int
 	Slot        *Slot
-	First       int   // the place in the slot of the first sample
+	First       int   // position in the slot of the first sample
 	Indices     []int // the samples
 	Repetitions []int // theirs; empty where no sample is repeated
 }

@@ -58,7 +58,7 @@ func (s *sampler) aim(views transform.Views, layout transform.Layout, images [][
 	}
 }
 
-// fill makes a sample from its record in a place of a slot.
+// fill makes a sample from its record at a position of a slot.
 func (s *sampler) fill(cfg *StreamConfig, views transform.Views, slot *Slot, position int,
 	source transform.Source, key DrawKey) error {
 	s.aim(views, cfg.Layout, slot.Images, position, key)

@@ -8,15 +8,19 @@ import (
 	"time"
 )
 
-// A scheduler says which batch a worker works on next. It owns its lock and everything under it: the queues and their entries belong
-// to it alone. Streams and workers know it by six methods:
+// A scheduler says which batch a worker works on next. What holds:
 //
-//	open     a stream is there                          close   it is over: returns once no worker is in its batches;
-//	publish  a batch of it is there                     landed  a sample of a batch has come to hand;
-//	next     a worker leaves a batch, and has a turn in another one with samples at hand;
-//	shutDown all streams are cancelled, workers end.
+//   - The queues and their entries belong to it alone, under its lock.
+//   - A batch stays from publish until all of its samples are taken and the last worker has left it.
+//   - Once close has returned, no worker is in a batch of the stream, and none comes.
+//   - A worker that waits is woken when a sample comes to hand, since it counts as idle before it looks for one.
 //
-// A batch stays from publish until all of its samples are taken and the last worker has left it.
+// Streams and workers know it by six methods:
+//
+//	open      begins a stream                   close   ends it;
+//	publish   adds a batch of it                landed  says that a sample of a batch has come to hand;
+//	next      takes a worker out of a batch and gives it a turn in another one with samples at hand;
+//	shutDown  cancels all streams and ends the workers.
 type scheduler struct {
 	mu       sync.Mutex
 	work     sync.Cond    // there may be work, or the workers are to end
@@ -40,8 +44,8 @@ type streamQueue struct {
 }
 
 const (
-	// turnTime is how long a worker takes samples of a batch before another stream may have its turn. A turn costs a lock: nothing
-	// beside them.
+	// turnTime is how long a worker takes samples of a batch before another stream may have its turn. A turn costs one lock,
+	// negligible next to its samples.
 	turnTime = time.Millisecond
 	// creditTime is how far a stream may fall behind and still catch up. Small batches come and go, and a client that has just
 	// released a few slots must not lose its share for the moment before. A stream that has stood still for an hour gets no more
@@ -178,10 +182,10 @@ func (s *scheduler) next(who taker, last turn, c *counters) turn {
 		started, waited := time.Now(), &c.wait
 		if s.wantLocked(who) {
 			waited = &c.read
-			c.reading.Store(int64(started.Sub(clockStart)))
+			c.readingSince.Store(int64(started.Sub(clockStart)))
 		}
 		s.work.Wait()
-		c.reading.Store(0)
+		c.readingSince.Store(0)
 		waited.Add(int64(time.Since(started)))
 	}
 	return turn{}

@@ -15,7 +15,7 @@ type Slot struct {
 	Images [][]byte
 	// Labels and Indices hold each sample's label (BlankLabel if it could not be decoded) and index in the set.
 	Labels, Indices []int64
-	// Repetitions holds which repetition of its sample each place has in the plan, see plan.Selection; nil if they are not wanted.
+	// Repetitions holds which repetition of its sample each position has in the plan, see plan.Selection; nil if they are not wanted.
 	Repetitions []int64
 	// Params holds, for each view, each sample's transform.Params, ParamsLen numbers a sample; nil if they are not wanted.
 	Params [][]int32
@@ -35,7 +35,7 @@ func NewSlot(id, batchSize int, views transform.Views) *Slot {
 
 const paramsPerSample = transform.ParamsLen
 
-// name says which sample a place is for.
+// name says which sample a position is for.
 func (s *Slot) name(position, index, repetition int) {
 	s.Indices[position] = int64(index)
 	if s.Repetitions != nil {
@@ -55,24 +55,24 @@ func (s *Slot) blank(position int, views transform.Views) {
 	s.Labels[position] = BlankLabel
 }
 
-// AppendPlaces appends the memory of n places of a slot, from first on, as it travels from [Pool.Make] to a [Remote]: labels, then
+// AppendPlaces appends the memory of n positions of a slot, from first on, as it travels from [Pool.Make] to a [Remote]: labels, then
 // params, images and fields. Numbers are sent as they lie in memory, in this machine's byte order. Indices and repetitions are known
 // on both sides.
 func (s *Slot) AppendPlaces(parts [][]byte, first, n int) [][]byte {
 	room := len(s.Labels)
-	places := func(memory []byte) {
+	add := func(memory []byte) {
 		stride := len(memory) / room
 		parts = append(parts, memory[first*stride:(first+n)*stride:(first+n)*stride])
 	}
-	places(bytesOf(s.Labels))
+	add(bytesOf(s.Labels))
 	for _, params := range s.Params {
-		places(bytesOf(params))
+		add(bytesOf(params))
 	}
 	for _, images := range s.Images {
-		places(images)
+		add(images)
 	}
 	for _, field := range s.Fields {
-		places(field)
+		add(field)
 	}
 	return parts
 }

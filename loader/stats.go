@@ -35,7 +35,7 @@ func (c Counters) Seconds() map[string]float64 {
 type counters struct {
 	_                                               [64]byte
 	images, bytesRead, read, decode, resample, wait atomic.Int64
-	reading                                         atomic.Int64 // since when it waits for reads, since clockStart; 0: it does not
+	readingSince                                    atomic.Int64 // when it began to wait for reads, since clockStart; 0: it does not
 	_                                               [64]byte
 }
 
@@ -68,7 +68,7 @@ var clockStart = time.Now()
 func (p *Pool) Reading() (sum time.Duration) {
 	now := time.Since(clockStart)
 	for _, c := range p.counters {
-		if began := time.Duration(c.reading.Load()); began > 0 {
+		if began := time.Duration(c.readingSince.Load()); began > 0 {
 			sum += max(0, now-began)
 		}
 	}

@@ -49,7 +49,7 @@ func (c *StreamConfig) viewsOf(batch int) transform.Views {
 
 // A Batch is a finished batch in its slot. The slot belongs to the consumer until it is put back into its pool.
 type Batch struct {
-	Number   int // place in the plan, from 0
+	Number   int // position in the plan, from 0
 	Slot     *Slot
 	Count    int         // samples in the slot
 	Bad      []BadSample // samples that could not be served, by position
@@ -80,7 +80,7 @@ type Stream struct {
 	slotWait   atomic.Int64                // ns
 	batches    atomic.Int64
 
-	lastBad atomic.Pointer[Batch] // the last batch that was handed out with bad samples, for those who look on
+	lastBad atomic.Pointer[Batch] // the last batch that was handed out with bad samples, for status pages
 }
 
 // NewStream starts to prepare batches. The stream must be closed.

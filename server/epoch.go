@@ -37,14 +37,14 @@ type batchMessage struct {
 	Slot       *int   `json:"slot,omitempty"`
 	Bytes      int64  `json:"bytes,omitempty"`
 	Consumed   int64  `json:"consumed"` // the consumed of a start that goes on after this batch
-	// Bad are the samples that could not be served, by place.
-	Bad   []badPlace `json:"bad,omitempty"`
-	Shape []int      `json:"shape,omitempty"` // shape of one image, in a session with buckets; every image has the room of the largest
+	// Bad are the samples that could not be served, by position.
+	Bad   []badPosition `json:"bad,omitempty"`
+	Shape []int         `json:"shape,omitempty"` // shape of one image, in a session with buckets; every image has the room of the largest
 }
 
-// A badPlace is a place in a batch whose sample could not be served.
-type badPlace struct {
-	Place int `json:"place"`
+// A badPosition is a position in a batch whose sample could not be served.
+type badPosition struct {
+	Position int `json:"place"`
 	status.BadSample
 }
 
@@ -59,7 +59,7 @@ type releaseRequest struct {
 	Slot int `json:"slot"`
 }
 
-// stopRequest ends the running epoch, if any. It has no reply: batches on their way still arrive, and are to be released.
+// stopRequest ends the running epoch, if any. It has no reply: batches on their way still arrive, and the client must release them.
 type stopRequest struct {
 	Generation uint64 `json:"generation,omitempty"` // the epoch that is meant, so that a late one ends no other; 0 is whichever runs
 }
@@ -201,7 +201,7 @@ func (e *epoch) push(ctx context.Context) error {
 func (e *epoch) sendBatch(b loader.Batch, nextTook time.Duration) error {
 	s := e.session
 	slot, size := b.Slot.ID, int64(b.Count)*s.slotLayout.SampleBytes
-	m := batchMessage{Generation: e.generation, Batch: b.Number, Count: b.Count, Consumed: int64(b.Consumed), Bad: badPlaces(b)}
+	m := batchMessage{Generation: e.generation, Batch: b.Number, Count: b.Count, Consumed: int64(b.Consumed), Bad: badPositions(b)}
 	if s.buckets != nil {
 		m.Shape = s.imageShape(s.buckets[e.stream.Plan().Bucket(b.Number)])
 	}
@@ -228,10 +228,10 @@ func (e *epoch) sendBatch(b loader.Batch, nextTook time.Duration) error {
 	return nil
 }
 
-// badPlaces returns the places of the samples that could not be served.
-func badPlaces(b loader.Batch) (places []badPlace) {
+// badPositions returns the positions of the samples that could not be served.
+func badPositions(b loader.Batch) (positions []badPosition) {
 	for _, bad := range b.Bad {
-		places = append(places, badPlace{bad.Position, status.NewBadSample(bad)})
+		positions = append(positions, badPosition{bad.Position, status.NewBadSample(bad)})
 	}
-	return places
+	return positions
 }

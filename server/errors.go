@@ -21,7 +21,7 @@ const (
 	kindUnsupported = "unsupported" // a version, format or feature that this server does not have
 	kindMissing     = "missing"     // a set, partition or sample that is not here
 	kindInternal    = "internal"    // the server's own fault, or the machine's
-	kindStopped     = "stopped"     // no fault: the server ends, and another may take its place
+	kindStopped     = "stopped"     // not a fault: the server ends, and another one may follow
 )
 
 // errorKinds are those that are counted.

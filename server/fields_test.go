@@ -65,7 +65,7 @@ func TestBlankFields(t *testing.T) {
 				t.Errorf("number %d of a blank sample is %v", at, x)
 			}
 		}
-		if len(m.Bad) != 1 || m.Bad[0].Place != 1 || m.Bad[0].By != nil || ids[0] != 0 || ids[1] != 0 || binary.LittleEndian.Uint32(caption) != 0 {
+		if len(m.Bad) != 1 || m.Bad[0].Position != 1 || m.Bad[0].By != nil || ids[0] != 0 || ids[1] != 0 || binary.LittleEndian.Uint32(caption) != 0 {
 			t.Errorf("bad %v, %v, % x", m.Bad, ids, caption[:8])
 		}
 		expect[endMessage](c)

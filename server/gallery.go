@@ -61,7 +61,7 @@ type previewSample struct {
 	Original *previewPicture  `json:"original,omitempty"` // null where it is too large to be decoded for looking at
 	Views    []previewPicture `json:"views"`
 	Fields   []previewField   `json:"fields,omitempty"`
-	// Bad is the sample that could not be served: this one stands in its place, or, without By, zeros do.
+	// Bad is the sample that could not be served: this one replaces it, or, without By, zeros do.
 	Bad   *status.BadSample `json:"bad,omitempty"`
 	Error string            `json:"error,omitempty"` // why there are no pictures
 }
@@ -82,7 +82,7 @@ func (s *Server) serveBatch(w http.ResponseWriter, r *http.Request) {
 	sessions := s.openSessions()
 	i := slices.IndexFunc(sessions, func(sess *session) bool { return strconv.FormatUint(sess.connection.id, 10) == r.PathValue("session") })
 	if i < 0 {
-		http.Error(w, "there is no such session any more", http.StatusNotFound)
+		http.Error(w, "the session has ended", http.StatusNotFound)
 		return
 	}
 	pictures, made, err := sessions[i].gallery.look(sessions[i])

@@ -14,10 +14,9 @@ import (
 
 // A session is what an open request has set up: a set, a transform and a ring, from which epoch after epoch is served.
 //
-// It belongs to the goroutine of its connection. While an epoch runs, that goroutine changes nothing but by ending the epoch first, and
-// the epoch's goroutine reads what it needs. Everybody else loads the snapshot. Each slot is free, in slotPool; or in
-// a batch of the stream; or lent to the client by the ring. Until close, the session has a use of its set and the bytes of its ring and its
-// selection.
+// It belongs to the goroutine of its connection. While an epoch runs, that goroutine changes nothing that the epoch's goroutine reads.
+// Everybody else loads the snapshot. Each slot is free, in slotPool; or in a batch of the stream; or lent to the client by the ring.
+// Until close, the session has a use of its set, and the bytes of its ring and its selection.
 type session struct {
 	openConfig
 	connection *connection

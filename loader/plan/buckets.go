@@ -9,8 +9,8 @@ import (
 //
 // An epoch consists of batches of b samples each. A bucket of n samples has ⌈n/b⌉ batches, and the last may be short; with Full it
 // has ⌊n/b⌋. They are numbered from the first bucket's on. Batch t of a shuffled epoch is batch number perm(t). Here perm is a keyed
-// permutation (see [permutation]) with the number of buckets as its partition. Rank r of w has the batches r, r + w, …. Place j of a
-// bucket's batch i holds the sample at place perm(i·b + j) of the bucket, perm keyed with the bucket's number.
+// permutation (see [permutation]) with the number of buckets as its partition. Rank r of w has the batches r, r + w, …. Position j of a
+// bucket's batch i holds the sample at offset perm(i·b + j) of the bucket, perm keyed with the bucket's number.
 //
 // Positions are numbered as if no batch were short: batch t begins at position t·b.
 type Buckets struct {
@@ -84,8 +84,8 @@ func (p *Plan) shareBuckets(s *bucketed) {
 // numberOf returns the number of this rank's batch b. Batches beyond an epoch's last are padding, and begin anew.
 func (p *Plan) numberOf(s *bucketed, b int) int {
 	number := (p.cfg.Consumed/s.batch + p.cfg.Rank + p.cfg.World*b) % s.all()
-	if p.places != nil {
-		number = p.places.at(number)
+	if p.order != nil {
+		number = p.order.at(number)
 	}
 	return number
 }
@@ -104,10 +104,10 @@ func (p *Plan) appendBucketed(s *bucketed, b int, dst []int) []int {
 	k := s.bucketOf(number)
 	perm := p.perms[k]
 	first := (number - s.batches[k]) * s.batch
-	for place := first; place < first+s.length(number); place++ {
-		at := place
+	for offset := first; offset < first+s.length(number); offset++ {
+		at := offset
 		if perm != nil {
-			at = perm.at(place)
+			at = perm.at(offset)
 		}
 		dst = append(dst, int(s.list[s.starts[k]+at]))
 	}

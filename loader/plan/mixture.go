@@ -12,7 +12,7 @@ import (
 // largest remainders are rounded up, the first of equals first.
 //
 // The samples are in a keyed permutation of all positions (see [permutation]) with the number of sets as its partition. Its first
-// values stand for the first set's samples, the next for the second's, and so on. Sample k of a set's share is the one at place k mod
+// values stand for the first set's samples, the next for the second's, and so on. Sample k of a set's share is the one at position k mod
 // n of the set's own keyed permutation, with the set's number as partition; its repetition is k div n.
 type mixture struct {
 	lengths []int // number of samples in each set
@@ -58,7 +58,7 @@ func newMixture(lengths []int, weights []float64, positions int) (*mixture, erro
 
 // pickMixed returns the sample at position q of an epoch of joined sets, and which repetition of it that is.
 func (p *Plan) pickMixed(m *mixture, q int) (index, repetition int) {
-	k, start := p.places.at(q), 0
+	k, start := p.order.at(q), 0
 	for i, count := range m.counts {
 		n := m.lengths[i]
 		if k < count {

@@ -12,7 +12,7 @@ import (
 // distinct permutations to pass for random; a table of this size costs 4 KB.
 const tableMax = 1024
 
-// feistelRounds is even, so that the halves have changed places back at the end.
+// feistelRounds is even, so that the halves have swapped back at the end.
 const feistelRounds = 8
 
 // A permutation is a keyed bijection of [0, size), evaluated on demand.

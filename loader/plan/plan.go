@@ -5,10 +5,10 @@
 //
 // # The sequence of an epoch
 //
-// A set of N samples in W partitions keeps sample p in partition p mod W at place p div W. The epoch's global sequence has N
-// positions. Position q lies in partition k = q mod W at place j = q div W. It holds:
+// A set of N samples in W partitions keeps sample p in partition p mod W at offset p div W. The epoch's global sequence has N
+// positions. Position q lies in partition k = q mod W at offset j = q div W. It holds:
 //
-//	shuffled    sample k + W·perm(j), perm a keyed permutation of the partition's places (see [permutation]);
+//	shuffled    sample k + W·perm(j), perm a keyed permutation of the partition's offsets (see [permutation]);
 //	unshuffled  sample q.
 //
 // So a world of W ranks reads from its own partition only, and yet any other world can serve the same sequence.
@@ -159,7 +159,7 @@ type Plan struct {
 	local   int                  // this rank's number of samples
 	batches int                  // this rank's number of batches
 	perms   map[int]*permutation // permutations of the partitions that this rank can reach; nil if unshuffled
-	places  *permutation         // permutation of a selection's list; nil if unshuffled
+	order   *permutation         // permutation of a selection's list; nil if unshuffled
 	draws   drawKeys             // keys for a selection with weights
 }
 
@@ -194,7 +194,7 @@ func (p *Plan) key() {
 	case s != nil && s.buckets != nil:
 		p.keyGroups(s.buckets.sizes, s.buckets.all())
 	case s != nil && s.list != nil:
-		p.places = c.permutation(0, len(s.list))
+		p.order = c.permutation(0, len(s.list))
 	default:
 		p.perms = make(map[int]*permutation)
 		for _, k := range p.Partitions() {
@@ -203,9 +203,9 @@ func (p *Plan) key() {
 	}
 }
 
-// keyGroups makes the permutations of groups of samples, joined sets or buckets, and that of the places which all of them fill.
-func (p *Plan) keyGroups(sizes []int, places int) {
-	p.places = p.cfg.permutation(len(sizes), places)
+// keyGroups makes the permutations of groups of samples, joined sets or buckets, and that of the positions which all of them fill.
+func (p *Plan) keyGroups(sizes []int, positions int) {
+	p.order = p.cfg.permutation(len(sizes), positions)
 	p.perms = make(map[int]*permutation)
 	for k, n := range sizes {
 		if n > 0 {
@@ -254,7 +254,7 @@ func (p *Plan) Batch(b int, dst []int) []int {
 	return dst
 }
 
-// Repetitions appends to dst[:0] which repetition of its sample each place of batch b is (see [Selection]), and returns it. It
+// Repetitions appends to dst[:0] which repetition of its sample each position of batch b is (see [Selection]), and returns it. It
 // stays empty in a plan without a selection, and of buckets, where each is 0.
 func (p *Plan) Repetitions(b int, dst []int) []int {
 	dst = dst[:0]
@@ -269,7 +269,7 @@ func (p *Plan) Repetitions(b int, dst []int) []int {
 	return dst
 }
 
-// position returns the place in the epoch's sequence of this rank's sample i.
+// position returns the position in the epoch's sequence of this rank's sample i.
 func (p *Plan) position(i int) int { return p.cfg.Consumed + p.cfg.Rank + p.cfg.World*i }
 
 // ConsumedAfter returns the number of positions of the epoch that all ranks together have used once each of them has had

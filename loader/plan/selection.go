@@ -32,10 +32,10 @@ type SelectionConfig struct {
 // samples to choose from and R repeats. Let b = q div R. Position q then holds:
 //
 //	with weights  the sample drawn for b (see [aliasTable]);
-//	shuffled      the sample at place perm(b) of the list, or, without a list, at position b of the set's own sequence;
+//	shuffled      the sample at position perm(b) of the list, or, without a list, at position b of the set's own sequence;
 //	unshuffled    the same with perm(b) = b.
 //
-// [mixture] says what the positions of joined sets hold, and [Buckets] those of buckets. A list of one rank's own holds at place i
+// [mixture] says what the positions of joined sets hold, and [Buckets] those of buckets. A list of one rank's own holds at position i
 // the sample for position rank + i · world.
 //
 // A repetition is a number that tells the times apart at which a sample comes in an epoch, for its random draws. It is 0 where
@@ -114,9 +114,9 @@ func (s *Selection) checkList() error {
 		return nil
 	}
 	seen := make([]uint64, (s.samples+63)/64)
-	for place, index := range s.list {
+	for position, index := range s.list {
 		if int64(index) >= int64(s.samples) {
-			return configError("place %d of the list holds sample %d: indices are 0 to %d", place, index, s.samples-1)
+			return configError("place %d of the list holds sample %d: indices are 0 to %d", position, index, s.samples-1)
 		}
 		word, bit := index/64, uint64(1)<<(index%64)
 		s.twice = s.twice || seen[word]&bit != 0
@@ -136,7 +136,7 @@ func (s *Selection) Positions(world int) int {
 const (
 	listBytes     = 4  // bytes for an entry of the list
 	weightBytes   = 12 // bytes for a column of the alias table
-	buildingBytes = 20 // further bytes for a weight during the build: itself, its share, and its place in the queues
+	buildingBytes = 20 // further bytes for a weight during the build: itself, its share, and its position in the queues
 )
 
 // SelectionBytes returns the memory that a selection with a list and weights of these lengths takes, and the most that making it
@@ -146,12 +146,12 @@ func SelectionBytes(list, weights int) (lasting, building int64) {
 	return lasting, lasting + int64(weights)*buildingBytes
 }
 
-// candidate returns the sample at a place of the list, or of the set where there is no list.
-func (s *Selection) candidate(place int) int {
+// candidate returns the sample at a position of the list, or of the set where there is no list.
+func (s *Selection) candidate(position int) int {
 	if s.list == nil {
-		return place
+		return position
 	}
-	return int(s.list[place])
+	return int(s.list[position])
 }
 
 // check refuses what a plan asks of the selection that it can't do.
@@ -193,14 +193,14 @@ func (p *Plan) pick(q int) (index, repetition int) {
 	case s.list == nil:
 		return p.sampleAt(b), again
 	}
-	place := b
-	if p.places != nil {
-		place = p.places.at(b)
+	position := b
+	if p.order != nil {
+		position = p.order.at(b)
 	}
 	if s.twice {
-		again += place * s.repeats
+		again += position * s.repeats
 	}
-	return int(s.list[place]), again
+	return int(s.list[position]), again
 }
 
 // selectedPartitions returns the partitions, in rising order, that hold the samples which a plan with a selection can meet.
@@ -226,8 +226,8 @@ func (p *Plan) selectedPartitions() (partitions []int) {
 			add(index)
 		}
 	case p.cfg.Shuffle:
-		for place := 0; place < len(s.list) && missing > 0; place++ {
-			add(int(s.list[place]))
+		for position := 0; position < len(s.list) && missing > 0; position++ {
+			add(int(s.list[position]))
 		}
 	default:
 		for i := 0; i < p.local && missing > 0; i++ {

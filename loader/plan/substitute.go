@@ -12,7 +12,7 @@ import (
 // that the plan chooses from and can draw, in the sample's own partition. That partition is within reach wherever the sample is
 // served, so they are the same on any rank of any world. The caller takes those of the right class.
 //
-// They follow the order of the list, or of the set, from a place drawn for the sample, and wrap around. The place is the high word of
+// They follow the order of the list, or of the set, from a position drawn for the sample, and wrap around. The position is the high word of
 // x · M for M samples to choose from.
 //
 //	x = mix(mix(key + index·γ) + repetition·γ)
@@ -31,10 +31,10 @@ func (p *Plan) Alternatives(index, repetition int) iter.Seq[int] {
 	first := int(high)
 	return func(yield func(int) bool) {
 		for k := range n {
-			candidate, place := 0, (first+k)%n
+			candidate, position := 0, (first+k)%n
 			if c.Selection == nil {
-				candidate = place
-			} else if candidate = c.Selection.candidate(place); !c.Selection.drawn(place) {
+				candidate = position
+			} else if candidate = c.Selection.candidate(position); !c.Selection.drawn(position) {
 				continue
 			}
 			if candidate != index && candidate%c.Partitions == index%c.Partitions && !yield(candidate) {
@@ -52,7 +52,7 @@ func (s *Selection) choices() int {
 	return len(s.list)
 }
 
-// drawn reports whether the sample at a place of the list has a weight above 0, if there are weights.
-func (s *Selection) drawn(place int) bool {
-	return s.alias == nil || s.alias.threshold[place] > 0 || int(s.alias.alias[place]) == place
+// drawn reports whether the sample at a position of the list has a weight above 0, if there are weights.
+func (s *Selection) drawn(position int) bool {
+	return s.alias == nil || s.alias.threshold[position] > 0 || int(s.alias.alias[position]) == position
 }

@@ -34,7 +34,7 @@ type Batch struct {
 // A Sample is one of a batch that was taken.
 type Sample struct {
 	Position, Index int    // Index is that of a substitute after Again
-	Lease           *Lease // nil: its record is to be read in place
+	Lease           *Lease // nil: the worker reads its record in place
 	again, second   bool   // it was taken before; its record is read for the second time
 }
 
@@ -76,7 +76,7 @@ func (b *Batch) Want() {
 	}
 }
 
-// Again gives a sample back that was taken and could not be made: it is read again, or in its place the sample of another index.
+// Again gives a sample back that was taken and could not be made: it is read again, or the sample of another index instead.
 func (b *Batch) Again(s *Sample, index int) {
 	b.planAgain(func() {
 		second := s.Lease != nil && s.Index == index
@@ -176,8 +176,8 @@ func (b *Batch) dropLocked(which func(l *Lease) bool) {
 // chunkShare is the part of the memory that a worker may take at a time.
 const chunkShare = 64
 
-// Take lets a worker take samples at hand, at most limit of them, and gives back the leases of those that it has made. It returns
-// none if there are none, and appends to the memory of made. With a limit of 0 it only gives back.
+// Take gives a worker samples at hand, at most limit of them, and takes back the leases of those that it has made. It returns the samples
+// in the memory of made, none if none is at hand. With a limit of 0 it only takes back.
 func (b *Batch) Take(limit int, made []Sample) []Sample {
 	taken := made[:0]
 	if limit > 0 && b.atHand.Load() > 0 || slices.ContainsFunc(made, func(s Sample) bool { return s.Lease != nil }) {

@@ -16,9 +16,9 @@ const (
 	// A queue may hold shareOfFree times as much memory as is free: one alone four fifths of all, two four ninths each. So one that holds
 	// its memory for long, as its reads hang or its client is slow, leaves a part to those that come later.
 	shareOfFree = 4
-	// processorsReading are for the goroutine that asks for the next samples: a decoding thread can delay it by up to 10 ms.
+	// processorsReading is how many the goroutine needs that asks for the next samples: a decoding thread can delay it by up to 10 ms.
 	processorsReading = 1
-	// processorsBlocked are for goroutines that wait in reads, which hold a processor each until Go takes it back, at a cost. Through a file
+	// processorsBlocked is how many more processors blocked reads need: each holds one until Go takes it back, at a cost. Through a file
 	// system that takes 2 ms for a read, JPEGs come at 0.86 of their rate with three (Intel, family 6 model 167), and at 0.7 with one
 	// (Zen 5). From disks that many cost some percent.
 	processorsBlocked = 16
@@ -31,26 +31,26 @@ type Pool struct {
 
 	mu      sync.Mutex
 	changed sync.Cond
-	queues  []*Queue         // queues that read
-	sets    map[Set]*reading // those with a queue, or with a read that has not ended
-	arena   []byte           // nil until the first read; kept from then on
-	free    int64            // bytes of it
-	beside  []byte           // memory beside it, for a sample that does not fit
-	taken   []*Lease         // those that have a part of the arena, in its order
-	spare   []*Lease         // those that are free
-	told    int              // processors
+	queues  []*Queue          // queues that read
+	sets    map[Set]*setReads // those with a queue, or with a read that has not ended
+	arena   []byte            // nil until the first read; kept from then on
+	free    int64             // bytes of it
+	beside  []byte            // memory beside it, for a sample that does not fit
+	taken   []*Lease          // those that have a part of the arena, in its order
+	spare   []*Lease          // those that are free
+	given   int               // processors that reading takes
 }
 
-// A reading counts the reads of a set that are in flight, also for queues that are over, and the queues that read it.
-type reading struct{ inFlight, queues, users int }
+// setReads counts the reads of a set that are in flight, also for queues that are over, and the queues that read it.
+type setReads struct{ inFlight, queues, users int }
 
 // shareOf is how many of so many reads each queue may have in flight.
-func (r *reading) shareOf(reads int) int { return max(1, reads/max(1, r.queues)) }
+func (r *setReads) shareOf(reads int) int { return max(1, reads/max(1, r.queues)) }
 
 // NewPool returns a pool of so many bytes. It calls processors, unless nil, with the number of processors that reading takes beside
 // the decoding ones: when the first queue reads, and with 0 once none reads any more.
 func NewPool(bytes int64, processors func(int)) *Pool {
-	p := &Pool{max: bytes &^ (pageBytes - 1), processors: processors, sets: map[Set]*reading{}}
+	p := &Pool{max: bytes &^ (pageBytes - 1), processors: processors, sets: map[Set]*setReads{}}
 	p.free = p.max
 	p.changed.L = &p.mu
 	return p
@@ -61,7 +61,7 @@ func (p *Pool) Open(ctx context.Context, cfg Config) *Queue {
 	q := &Queue{pool: p, cfg: cfg, reads: 1, localShare: 1}
 	p.mu.Lock()
 	if q.set = p.sets[cfg.Set]; q.set == nil {
-		q.set = &reading{}
+		q.set = &setReads{}
 		p.sets[cfg.Set] = q.set
 	}
 	q.set.users++
@@ -85,10 +85,10 @@ func (p *Pool) takeLocked(q *Queue, need shard.Need) *Lease {
 		!q.urgentLocked() && !p.mayTakeLocked(q, int64(bytes)) {
 		return nil
 	}
-	from, place := 0, 0 // the first gap that is large enough
-	for place < len(p.taken) && p.taken[place].from-from < bytes {
-		from = p.taken[place].to
-		place++
+	from, at := 0, 0 // the first gap that is large enough
+	for at < len(p.taken) && p.taken[at].from-from < bytes {
+		from = p.taken[at].to
+		at++
 	}
 	fits := from+bytes <= len(p.arena)
 	if !fits && !q.urgentLocked() {
@@ -97,7 +97,7 @@ func (p *Pool) takeLocked(q *Queue, need shard.Need) *Lease {
 	l := p.leaseLocked(q)
 	if fits {
 		l.from, l.to, l.buf = from, from+bytes, p.arena[from:from+bytes:from+bytes]
-		p.taken = slices.Insert(p.taken, place, l)
+		p.taken = slices.Insert(p.taken, at, l)
 		p.free -= int64(bytes)
 	} else {
 		l.buf = p.besideLocked(bytes)
@@ -144,7 +144,7 @@ func (p *Pool) joinLocked(q *Queue, blocks bool) {
 	if blocks {
 		processors = processorsBlocked
 	}
-	p.tell(max(processors, p.told))
+	p.setProcessorsLocked(max(processors, p.given))
 	p.queues = append(p.queues, q)
 	q.set.queues++
 }
@@ -181,7 +181,7 @@ func (p *Pool) leaveLocked(q *Queue) {
 	}
 	if len(p.queues) == 0 {
 		p.beside = nil
-		p.tell(0)
+		p.setProcessorsLocked(0)
 	}
 	p.wakeLocked()
 }
@@ -193,10 +193,10 @@ func (p *Pool) wakeLocked() {
 	}
 }
 
-// tell says how many processors reading takes from now on.
-func (p *Pool) tell(processors int) {
-	if processors != p.told && p.processors != nil {
+// setProcessorsLocked says how many processors reading takes from now on.
+func (p *Pool) setProcessorsLocked(processors int) {
+	if processors != p.given && p.processors != nil {
 		p.processors(processors)
 	}
-	p.told = processors
+	p.given = processors
 }

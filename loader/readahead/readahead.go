@@ -1,5 +1,14 @@
 // Package readahead reads records before they are due, in the order of a plan, into memory that it owns, unless the page cache has them.
-// Its goroutines are the only ones that wait for storage: a worker gets samples whose bytes are there.
+// Its goroutines are the only ones that wait for storage. What holds:
+//
+//   - A worker waits for nothing: it takes samples at hand alone. One whose storage can hang is at hand in a lease's memory only.
+//   - Samples of a batch get leases in order, so reads begin in the order of the plan.
+//   - Every sample that workers have to make comes to hand, or Down says that its storage does not answer. Landed says that one has come.
+//   - A queue holds at most [shareOfFree] times the free memory, and its set has at most as many reads in flight as are worthwhile. So a
+//     storage that hangs keeps memory and reads from no other. Memory stays reserved until the read into it has ended, even if that takes
+//     a hung disk forever.
+//   - After readyMax consecutive samples in memory, once the queue holds none, the planner pauses. Batches that are published
+//     then are warm: workers take their samples by a counter, without a lock. Publish notices when that changes.
 //
 // A [Queue] reads for one stream. Its planner, a goroutine, goes along the plan, ahead of the batches that the stream publishes. It gives each
 // sample that workers are likely to make a lease: of memory, which a goroutine reads into, or without memory if the sample can be
@@ -11,18 +20,8 @@
 //	                │    └── TakeLast, also of what is in flight or at hand ──────► a remote's ───┼───────────────► made
 //	                └──────────────── Again: it could not be made ─────────────────────┴─────────┘
 //
-// What holds:
-//
-//   - A worker waits for nothing: it takes samples at hand alone. One whose storage can hang is at hand in a lease's memory only.
-//   - Samples of a batch get leases in order, so reads begin in the order of the plan.
-//   - Every sample that workers have to make comes to hand, or Down says that its storage does not answer. Landed says that one has come.
-//   - A queue holds at most [shareOfFree] times what is free, and its set has at most as many reads in flight as pay. So what hangs
-//     keeps memory and reads from no other. Memory stays reserved until the read into it has ended, even if that takes a hung disk forever.
-//   - After readyMax consecutive samples in memory, once the queue holds none, the planner pauses. Batches that are published
-//     then are warm: workers take their samples by a counter, without a lock. Publish notices when that changes.
-//
-// Everything else is guarded by the mutex of the pool, which a worker takes once for some samples. One condition wakes planners. An event
-// wakes a planner only if a sixteenth of each limit is free, since to wake it for each sample would cost more than the reads.
+// All state but atomics is guarded by the mutex of the pool, which a worker takes once for some samples. One condition wakes planners. An
+// event wakes a planner only if a sixteenth of each limit is free, since to wake it for each sample would cost more than the reads.
 package readahead
 
 import (
@@ -78,7 +77,7 @@ type Queue struct {
 	probed int         // samples that Publish was given
 
 	// Guarded by the pool's mutex.
-	set        *reading
+	set        *setReads
 	batches    []*Batch // planned or published, in the plan's order, until they are finished
 	unplanned  int      // the first of them that may have samples to plan
 	next       int      // the batch of the plan that follows them

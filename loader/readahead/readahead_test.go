@@ -471,7 +471,7 @@ func TestAwait(t *testing.T) {
 // TestArena takes and gives extents at random, which never overlap, and all of it at the end.
 func TestArena(t *testing.T) {
 	p := NewPool(1<<20, nil)
-	q := &Queue{pool: p, cfg: reversed(nil, 10), set: &reading{}, reads: 1, over: true}
+	q := &Queue{pool: p, cfg: reversed(nil, 10), set: &setReads{}, reads: 1, over: true}
 	var leases []*Lease
 	for k := range 5000 {
 		if k%3 != 0 || len(leases) == 0 {

@@ -15,7 +15,7 @@ import (
 const tlsName = "imgfeed"
 
 // An Access is a folder with ca.crt, tls.crt and tls.key, which say who may connect. They are read once for each connection, so that
-// they may be renewed. "" is no TLS.
+// they may be renewed. "" means without TLS.
 type Access string
 
 // Listen listens for servers that [Serve] makes samples for.
@@ -23,7 +23,7 @@ func (a Access) Listen(address string) (net.Listener, error) {
 	if err := a.check(address); err != nil {
 		return nil, err
 	}
-	if _, err := a.settings(); err != nil {
+	if _, err := a.tlsConfig(); err != nil {
 		return nil, err
 	}
 	return net.Listen("tcp", address)
@@ -45,8 +45,8 @@ func (a Access) check(address string) error {
 		"as 127.0.0.1:7400 by way of ssh -L", address)
 }
 
-// settings returns those of TLS, nil without it. Both ends show a certificate that the other end's ca.crt has signed.
-func (a Access) settings() (*tls.Config, error) {
+// tlsConfig returns the TLS configuration, or nil without TLS. Both ends show a certificate that the other end's ca.crt has signed.
+func (a Access) tlsConfig() (*tls.Config, error) {
 	if a == "" {
 		return nil, nil
 	}
@@ -71,7 +71,7 @@ func (a Access) settings() (*tls.Config, error) {
 
 // secure returns the connection from a server as TLS, if this feeder asks for it. The handshake comes with the first message.
 func (a Access) secure(conn net.Conn) (net.Conn, error) {
-	cfg, err := a.settings()
+	cfg, err := a.tlsConfig()
 	if err != nil || cfg == nil {
 		return conn, err
 	}
@@ -80,7 +80,7 @@ func (a Access) secure(conn net.Conn) (net.Conn, error) {
 
 // dial connects to a feeder.
 func (a Access) dial(ctx context.Context, address string) (net.Conn, error) {
-	cfg, err := a.settings()
+	cfg, err := a.tlsConfig()
 	if err != nil {
 		return nil, err
 	}

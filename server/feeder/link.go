@@ -136,7 +136,7 @@ func greetingError(err error) error {
 		"ca.crt has signed, a feeder's with subjectAltName=DNS:%s", err, tlsName)
 }
 
-// common returns the sets that the feeder and the server both serve. The error says why there is no such set.
+// common returns the sets that the feeder and the server both serve. Without any, the error says why.
 func (f *feeder) common(hello HelloReply) ([]Set, error) {
 	if name := f.host.Name; hello.Server != name {
 		return nil, fmt.Errorf("the feeder runs %s, and the server %s: only the same version is guaranteed to make the same samples",
@@ -151,7 +151,7 @@ func (f *feeder) common(hello HelloReply) ([]Set, error) {
 		case i < 0:
 			differ = append(differ, fmt.Errorf("the feeder does not serve split %s", ours.Split))
 		case hello.Sets[i] != ours:
-			differ = append(differ, otherData(hello.Sets[i], ours))
+			differ = append(differ, dataMismatch(hello.Sets[i], ours))
 		default:
 			common = append(common, ours)
 		}

@@ -31,7 +31,7 @@ type List struct {
 func NewList(host *Host, names []string) (*List, error) {
 	l := &List{host: host, names: names, feeders: map[string]*feeder{}}
 	if len(names) > 0 {
-		if _, err := host.Access.settings(); err != nil {
+		if _, err := host.Access.tlsConfig(); err != nil {
 			return nil, err
 		}
 	}

@@ -106,7 +106,7 @@ type offered struct {
 // run serves the connection until it or ctx ends.
 func (c *connection) run(ctx context.Context) {
 	defer context.AfterFunc(ctx, func() { c.conn.Close() })()
-	defer c.letGo()
+	defer c.release()
 	defer c.conn.Close()
 	var request string
 	err := Guard(c.log, func() (err error) {
@@ -231,7 +231,7 @@ func (o *offered) newSlot(n int) *loader.Slot {
 	return s
 }
 
-// open reads an offer, which takes the place of the last one.
+// open reads an offer, which replaces the last one.
 func (c *connection) open(text []byte) (err error) {
 	_, m, err := Requests.DecodeRequest(text)
 	if err != nil {
@@ -251,7 +251,7 @@ func (c *connection) open(text []byte) (err error) {
 		}
 	}()
 	if here != r.Set {
-		return otherData(here, r.Set)
+		return dataMismatch(here, r.Set)
 	}
 	o := &offered{text: string(text), samples: set.Len(), params: r.WithParams, release: release}
 	o.Dataset, o.Log = set, c.log
@@ -275,20 +275,20 @@ func (c *connection) open(text []byte) (err error) {
 	if r.Layout == transform.NCHW.String() {
 		o.Layout = transform.NCHW
 	}
-	c.letGo()
+	c.release()
 	c.offer, c.piece.Slot = o, nil
 	return nil
 }
 
-// letGo lets go of the set of the last offer.
-func (c *connection) letGo() {
+// release releases the set of the last offer.
+func (c *connection) release() {
 	if c.offer != nil {
 		c.offer.release()
 	}
 }
 
-// otherData returns the error of a split of which the feeder and the server have different sets.
-func otherData(feeder, server Set) error {
+// dataMismatch is the error of a split of which the feeder and the server have different sets.
+func dataMismatch(feeder, server Set) error {
 	return fmt.Errorf("split %s: the feeder serves other data than the server: %s and encoding %s; the server's are %s and %s",
 		feeder.Split, shard.Identity(feeder.Fingerprint, feeder.Content), feeder.Encoding,
 		shard.Identity(server.Fingerprint, server.Content), server.Encoding)

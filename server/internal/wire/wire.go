@@ -66,7 +66,7 @@ func (e *RequestError) Error() string {
 }
 
 // Messages are the messages of one direction. A message is a struct whose fields are those of a JSON object; its kind is
-// the value of the object's "type", which is no field.
+// the value of the object's "type", which is not a field.
 type Messages struct {
 	types map[string]reflect.Type
 	kinds map[reflect.Type]string
