@@ -36,52 +36,12 @@ type FeederCounts struct {
 	Bytes   int64 `json:"bytes"` // bytes received
 }
 
-var feederCounters = []struct {
-	metric, help string
-	of           func(*FeederCounts) *int64
-}{
-	{"feeder_samples_total", "Samples that came from feeders.", func(c *FeederCounts) *int64 { return &c.Samples }},
-	{"feeder_again_samples_total", "Samples that feeders were asked for and the server made.", func(c *FeederCounts) *int64 { return &c.Again }},
-	{"feeder_late_pieces_total", "Pieces that did not come from feeders in time.", func(c *FeederCounts) *int64 { return &c.Late }},
-	{"feeder_bytes_total", "Bytes that came from feeders.", func(c *FeederCounts) *int64 { return &c.Bytes }},
-}
-
-// Add adds e to c, for each piece: feederCounters would put e on the heap.
+// Add adds e to c.
 func (c *FeederCounts) Add(e FeederCounts) {
 	c.Samples += e.Samples
 	c.Again += e.Again
 	c.Late += e.Late
 	c.Bytes += e.Bytes
-}
-
-// feederMetrics are metrics by the feeder's address.
-func feederMetrics() (list []metric) {
-	each := func(of func(*Feeder) int64) func(*Status) values {
-		return func(st *Status) values {
-			v := values{}
-			for i := range st.Feeders.Each {
-				v[st.Feeders.Each[i].Address] = float64(of(&st.Feeders.Each[i]))
-			}
-			return v
-		}
-	}
-	for _, c := range feederCounters {
-		list = append(list, metric{counter, c.metric, c.help, "feeder", each(func(f *Feeder) int64 { return *c.of(&f.FeederCounts) })})
-	}
-	return append(list, metric{gauge, "feeder_connections", "Open connections to feeders; 0 where a feeder is not connected.", "feeder",
-		each(func(f *Feeder) int64 { return f.Connections })})
-}
-
-// find returns the feeder of an address, or nil.
-func (fs *Feeders) find(address string) *Feeder {
-	if fs != nil {
-		for i := range fs.Each {
-			if fs.Each[i].Address == address {
-				return &fs.Each[i]
-			}
-		}
-	}
-	return nil
 }
 
 // connected returns how many feeders are connected.

@@ -43,8 +43,12 @@ func metrics() []metric {
 			"", func(st *Status) values { return one(st.Feeding.Pieces) }},
 		{gauge, "feed_connections", "Connections of servers to imgfeed feed.",
 			"", func(st *Status) values { return one(st.Feeding.Connections) }},
+		{counter, "feeder_samples_total", "Samples that came from feeders.", "feeder", feeders(func(f *Feeder) int64 { return f.Samples })},
+		{counter, "feeder_again_samples_total", "Samples that feeders were asked for and the server made.", "feeder", feeders(func(f *Feeder) int64 { return f.Again })},
+		{counter, "feeder_late_pieces_total", "Pieces that did not come from feeders in time.", "feeder", feeders(func(f *Feeder) int64 { return f.Late })},
+		{counter, "feeder_bytes_total", "Bytes that came from feeders.", "feeder", feeders(func(f *Feeder) int64 { return f.Bytes })},
+		{gauge, "feeder_connections", "Open connections to feeders; 0 where a feeder is not connected.", "feeder", feeders(func(f *Feeder) int64 { return f.Connections })},
 	}
-	list = append(list, feederMetrics()...)
 	for _, c := range deliveryCounters {
 		list = append(list, metric{counter, c.metric, c.help, "split", func(st *Status) values {
 			v := values{}
@@ -114,6 +118,17 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 
 // one is the only value of a metric without a label.
 func one[N int | int64](n N) values { return values{"": float64(n)} }
+
+// feeders are values by the feeder's address.
+func feeders(of func(*Feeder) int64) func(*Status) values {
+	return func(st *Status) values {
+		v := values{}
+		for i := range st.Feeders.Each {
+			v[st.Feeders.Each[i].Address] = float64(of(&st.Feeders.Each[i]))
+		}
+		return v
+	}
+}
 
 func floats(counts map[string]int64) values {
 	v := values{}

@@ -1,11 +1,8 @@
 package status
 
 import (
-	"math"
 	"slices"
 	"sync"
-
-	"github.com/imgfeed/imgfeed/loader"
 )
 
 const (
@@ -85,12 +82,8 @@ func (h *History) judgeLocked(st *Status) {
 	st.ImagesPerSecond = 0
 	for i := range st.Sessions {
 		s := &st.Sessions[i]
-		s.ImagesPerSecond = h.rateLocked(func(look *Status) float64 {
-			if s := look.session(s.Session); s != nil {
-				return float64(s.Images)
-			}
-			return unknown
-		})
+		of := func(look *Status) *Session { return look.session(s.Session) }
+		s.ImagesPerSecond = rateLocked(h, of, func(s *Session) int64 { return s.Images })
 		st.ImagesPerSecond += s.ImagesPerSecond
 		if s.WaitingFor = Idle; s.Epoch != nil {
 			s.WaitingFor = limit(h.waitsLocked(st, s))
@@ -101,26 +94,27 @@ func (h *History) judgeLocked(st *Status) {
 		s.judge(st)
 	}
 	if f := st.Feeding; f != nil {
-		st.ImagesPerSecond = h.rateLocked(func(look *Status) float64 { return float64(look.Images) })
-		busy := h.rateLocked(func(look *Status) float64 { return look.spent("read") + look.spent("decode") + look.spent("resample") })
-		f.Busy = min(1, busy/float64(st.Threads))
+		st.ImagesPerSecond = rateLocked(h, itself, func(st *Status) int64 { return st.Images })
+		f.Busy = min(1, rateLocked(h, itself, (*Status).busy)/float64(st.Threads))
 	}
 	st.judge()
 }
 
-// unknown is the total of a status that does not have it.
-var unknown = math.NaN()
-
-// rateLocked returns by how much a total grew in the last seconds, a second. It counts a total from its beginning, or from where it began anew.
-func (h *History) rateLocked(total func(look *Status) float64) float64 {
+// rateLocked returns by how much a total grew in the last seconds, a second. It counts a total from its beginning, or from where it began
+// anew. find finds what has the total in a status; nil if nothing has.
+func rateLocked[T any, N int64 | float64](h *History, find func(look *Status) *T, total func(*T) N) float64 {
 	for _, first := range h.looks {
 		last := h.looks[len(h.looks)-1]
-		if grown := total(last) - total(first); grown > 0 {
-			return grown / (last.Now - first.Now)
+		from, to := find(first), find(last)
+		if from != nil && to != nil && total(to) > total(from) {
+			return float64(total(to)-total(from)) / (last.Now - first.Now)
 		}
 	}
 	return 0
 }
+
+// itself finds the totals of a status itself.
+func itself(st *Status) *Status { return st }
 
 // waitsLocked returns for which share of the last seconds a session's batches waited for the client, and for reads. At first each is 1 or
 // 0, as things are now.
@@ -135,10 +129,7 @@ func (h *History) waitsLocked(st *Status, s *Session) (client, reads float64) {
 		}
 	}
 	if elapsed := st.Now - from; elapsed >= shareAfter {
-		of := func(total func(*loader.Waits) float64) float64 {
-			return (total(&s.Waits) - total(&first.Waits)) / elapsed
-		}
-		return of(func(w *loader.Waits) float64 { return w.Client.Seconds() }), of(func(w *loader.Waits) float64 { return w.Reads.Seconds() })
+		return (s.Waits.Client - first.Waits.Client).Seconds() / elapsed, (s.Waits.Reads - first.Waits.Reads).Seconds() / elapsed
 	}
 	if s.Waits.ClientNow {
 		client = 1
@@ -165,12 +156,7 @@ func (h *History) rateStoreLocked(st *Status) {
 		return
 	}
 	rate := func(total func(*Store) int64) float64 {
-		return h.rateLocked(func(look *Status) float64 {
-			if look.Store == nil {
-				return unknown
-			}
-			return float64(total(look.Store))
-		})
+		return rateLocked(h, func(look *Status) *Store { return look.Store }, total)
 	}
 	r := StoreRates{
 		Requests: rate(func(s *Store) int64 { return s.Requests }), Retries: rate(func(s *Store) int64 { return s.Retries }),
@@ -182,7 +168,7 @@ func (h *History) rateStoreLocked(st *Status) {
 		}
 	}
 	if !slices.ContainsFunc(st.Sets, func(set Set) bool { return !set.InStore }) { // other sets' samples take bytes too
-		bytes := h.rateLocked(func(look *Status) float64 { return float64(look.ReadBytes) })
+		bytes := rateLocked(h, itself, func(st *Status) int64 { return st.ReadBytes })
 		r.MemoryBytes = new(max(0, bytes-r.StoreBytes-r.CacheBytes))
 	}
 	st.Store.Rates = r
@@ -195,20 +181,13 @@ func (h *History) rateFeedersLocked(fs *Feeders) {
 	fs.SamplesPerSecond, fs.BytesPerSecond = 0, 0
 	for i := range fs.Each {
 		f := &fs.Each[i]
-		rate := func(total func(*FeederCounts) int64) float64 {
-			return h.rateLocked(func(look *Status) float64 {
-				if f := look.Feeders.find(f.Address); f != nil {
-					return float64(total(&f.FeederCounts))
-				}
-				return unknown
-			})
-		}
-		f.SamplesPerSecond = rate(func(c *FeederCounts) int64 { return c.Samples })
-		f.BytesPerSecond = rate(func(c *FeederCounts) int64 { return c.Bytes })
+		of := func(look *Status) *Feeder { return look.feeder(f.Address) }
+		f.SamplesPerSecond = rateLocked(h, of, func(f *Feeder) int64 { return f.Samples })
+		f.BytesPerSecond = rateLocked(h, of, func(f *Feeder) int64 { return f.Bytes })
 		fs.SamplesPerSecond += f.SamplesPerSecond
 		fs.BytesPerSecond += f.BytesPerSecond
 	}
-	all := max(1e-9, fs.SamplesPerSecond+h.rateLocked(func(look *Status) float64 { return float64(look.Processed) }))
+	all := max(1e-9, fs.SamplesPerSecond+rateLocked(h, itself, func(st *Status) int64 { return st.Processed }))
 	for i := range fs.Each {
 		fs.Each[i].Share = fs.Each[i].SamplesPerSecond / all
 	}
@@ -223,11 +202,27 @@ func (st *Status) spent(stage string) float64 {
 	return st.Seconds[stage]
 }
 
-// session returns one of the sessions, or nil.
+// busy returns the time of all threads in which they had work.
+func (st *Status) busy() float64 { return st.spent("read") + st.spent("decode") + st.spent("resample") }
+
+// session returns a session of the status, or nil.
 func (st *Status) session(number uint64) *Session {
-	i := slices.IndexFunc(st.Sessions, func(s Session) bool { return s.Session == number })
-	if i < 0 {
+	return find(st.Sessions, func(s *Session) bool { return s.Session == number })
+}
+
+// feeder returns the feeder of an address, or nil.
+func (st *Status) feeder(address string) *Feeder {
+	if st.Feeders == nil {
 		return nil
 	}
-	return &st.Sessions[i]
+	return find(st.Feeders.Each, func(f *Feeder) bool { return f.Address == address })
+}
+
+func find[T any](list []T, is func(*T) bool) *T {
+	for i := range list {
+		if is(&list[i]) {
+			return &list[i]
+		}
+	}
+	return nil
 }
