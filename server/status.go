@@ -63,11 +63,14 @@ func (s *Server) count(now time.Time) status.Status {
 		Server: s.cfg.Name, PID: os.Getpid(), Now: s.moment(now), Started: seconds(s.started), Page: s.page, Path: s.path,
 		Threads: threads, Workers: cmp.Or(threads, s.cpus), RingBytes: s.memory.inUse(), RingLimitBytes: s.memory.max,
 		ReadBytes: pool.BytesRead, Sets: []status.Set{}, Damaged: []string{}, Sessions: []status.Session{},
-		Processed: pool.Images, Reading: s.pool.Reading().Seconds(), Seconds: pool.Seconds(), Connections: len(s.list()),
+		Processed: pool.Images, Reading: s.pool.Reading().Seconds(), Connections: len(s.list()),
 		Store: s.store(catalog), Feeders: s.feeders.Status(),
 	}
 	s.totals.Fill(&st)
-	st.Seconds["slot_wait"], st.Seconds["write"] = st.SlotWait, st.Write
+	st.Seconds = status.Seconds{
+		Read: pool.Read.Seconds(), Decode: pool.Decode.Seconds(), Resample: pool.Resample.Seconds(), Wait: pool.Wait.Seconds(),
+		SlotWait: st.SlotWait, Write: st.Write,
+	}
 	for _, split := range catalog.splits {
 		if _, delivered := st.Splits[split]; !delivered {
 			st.Splits[split] = status.Counts{}
@@ -165,8 +168,8 @@ type statsReply struct {
 func (s *session) stats(statsRequest) error {
 	all := s.server.sample()
 	i := slices.IndexFunc(all.Sessions, func(of status.Session) bool { return of.Session == s.connection.id })
-	st, seconds := all.Sessions[i], all.Seconds
-	seconds["thread_wait"], seconds["slot_wait"], seconds["write"] = seconds["wait"], st.SlotWait, st.Write
-	delete(seconds, "wait") // its name here is thread_wait
-	return s.connection.send(statsReply{st, seconds, all.Threads, all.Page})
+	st, of := all.Sessions[i], all.Seconds
+	return s.connection.send(statsReply{st, map[string]float64{
+		"read": of.Read, "decode": of.Decode, "resample": of.Resample, "thread_wait": of.Wait, "slot_wait": st.SlotWait, "write": st.Write,
+	}, all.Threads, all.Page})
 }

@@ -12,8 +12,10 @@ import (
 func metrics() []metric {
 	list := []metric{
 		{counter, "errors_total", "Errors sent to clients, by kind.", "kind", func(st *Status) values { return floats(st.Errors) }},
-		{counter, "thread_seconds_total", "Time of all decoding threads by stage; wait is time without work.", "stage", func(st *Status) values { return st.stages("read", "decode", "resample", "wait") }},
-		{counter, "session_seconds_total", "Time of all sessions by stage: slot_wait for the client to release a slot, write to the socket.", "stage", func(st *Status) values { return st.stages("slot_wait", "write") }},
+		{counter, "thread_seconds_total", "Time of all decoding threads by stage; wait is time without work.", "stage", func(st *Status) values {
+			return values{"read": st.Seconds.Read, "decode": st.Seconds.Decode, "resample": st.Seconds.Resample, "wait": st.Seconds.Wait}
+		}},
+		{counter, "session_seconds_total", "Time of all sessions by stage: slot_wait for the client to release a slot, write to the socket.", "stage", func(st *Status) values { return values{"slot_wait": st.Seconds.SlotWait, "write": st.Seconds.Write} }},
 		{counter, "read_bytes_total", "Stored bytes read from shards.", "", func(st *Status) values { return one(st.ReadBytes) }},
 		{counter, "processed_images_total", "Images that went through the decoding threads, delivered or not.", "", func(st *Status) values { return one(st.Processed) }},
 		{gauge, "threads", "Decoding threads.", "", func(st *Status) values { return one(st.Threads) }},
@@ -134,14 +136,6 @@ func floats(counts map[string]int64) values {
 	v := values{}
 	for name, n := range counts {
 		v[name] = float64(n)
-	}
-	return v
-}
-
-func (st *Status) stages(names ...string) values {
-	v := values{}
-	for _, name := range names {
-		v[name] = st.Seconds[name]
 	}
 	return v
 }

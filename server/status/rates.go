@@ -34,12 +34,11 @@ func (h *History) Add(st *Status) {
 	}
 	h.looks = appendBounded(h.looks, st, rateSpan+1)
 	h.judgeLocked(st)
-	share := func(stage string) float64 {
-		return max(0, st.spent(stage)-last.spent(stage)) / (elapsed * float64(st.Workers))
-	}
+	time, was, threads := st.Seconds, last.Seconds, elapsed*float64(st.Workers)
 	m := Moment{
 		Time: st.Now, Images: float64(st.Images-last.Images) / elapsed, Bytes: float64(st.ReadBytes-last.ReadBytes) / elapsed,
-		Read: share("read"), Decode: share("decode"), Resample: share("resample"),
+		Read: max(0, time.Read+st.Reading-was.Read-last.Reading) / threads, Decode: (time.Decode - was.Decode) / threads,
+		Resample: (time.Resample - was.Resample) / threads,
 	}
 	m.Wait = max(0, 1-m.Read-m.Decode-m.Resample) // the counter of waiting grows only when it ends
 	for i := range st.Sessions {
@@ -194,16 +193,10 @@ func (h *History) rateFeedersLocked(fs *Feeders) {
 	fs.Share = fs.SamplesPerSecond / all
 }
 
-// spent returns the time of all threads in a stage so far.
-func (st *Status) spent(stage string) float64 {
-	if stage == "read" {
-		return st.Seconds[stage] + st.Reading
-	}
-	return st.Seconds[stage]
-}
-
 // busy returns the time of all threads in which they had work.
-func (st *Status) busy() float64 { return st.spent("read") + st.spent("decode") + st.spent("resample") }
+func (st *Status) busy() float64 {
+	return st.Seconds.Read + st.Reading + st.Seconds.Decode + st.Seconds.Resample
+}
 
 // session returns a session of the status, or nil.
 func (st *Status) session(number uint64) *Session {
