@@ -53,11 +53,11 @@ func NewPool(cfg PoolConfig) *Pool {
 	if cfg.Level != nil {
 		p.level = *cfg.Level
 	}
-	workers, who := cmp.Or(max(0, cfg.Threads), runtime.GOMAXPROCS(0)), taker(localWorker{})
+	var who localWorker
 	if p.reserve {
-		who = reserve{scheduler: p.scheduler}
+		who.reserve = p.scheduler
 	}
-	for range workers {
+	for range cmp.Or(max(0, cfg.Threads), runtime.GOMAXPROCS(0)) {
 		w := p.newWorker(new(counters))
 		p.counters = append(p.counters, w.counters)
 		p.running.Go(func() { p.run(w, who) })

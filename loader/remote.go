@@ -142,16 +142,3 @@ func (p *Pool) Make(ctx context.Context, cfg *StreamConfig, piece *Piece, made [
 	}
 	return cmp.Or(ctx.Err(), ErrClosed)
 }
-
-// A reserve takes the turns that no remote takes, in a pool without threads.
-type reserve struct {
-	localWorker
-	scheduler *scheduler
-}
-
-func (r reserve) makes(q *streamQueue) bool { return !r.scheduler.hasRemoteLocked(q) }
-
-// takes reports whether no remote takes the queue's work, or all of a batch that remotes have not made is at hand.
-func (r reserve) takes(q *streamQueue, w work) bool {
-	return w.AtHand() && (!w.ForRemotes() || r.makes(q))
-}

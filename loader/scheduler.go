@@ -158,12 +158,17 @@ type taker interface {
 	over() bool
 }
 
-// A localWorker takes every turn.
-type localWorker struct{}
+// A localWorker takes every turn. Where it is the reserve of a pool without threads, it takes work of queues that no remote takes, and
+// what is at hand of batches that have nothing left for remotes.
+type localWorker struct{ reserve *scheduler }
 
-func (localWorker) takes(_ *streamQueue, w work) bool { return w.AtHand() }
-func (localWorker) makes(*streamQueue) bool           { return true }
-func (localWorker) over() bool                        { return false }
+func (l localWorker) makes(q *streamQueue) bool {
+	return l.reserve == nil || !l.reserve.hasRemoteLocked(q)
+}
+func (l localWorker) takes(q *streamQueue, w work) bool {
+	return w.AtHand() && (l.reserve == nil || !w.ForRemotes() || l.makes(q))
+}
+func (localWorker) over() bool { return false }
 
 // next takes a taker out of the batch of its last turn (none at first) and gives it another turn, for which it waits if need be. It counts
 // the time as one of reading if a stream that it is there for waits for its storage.

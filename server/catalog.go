@@ -133,10 +133,7 @@ func (s *openSet) release() {
 	}
 }
 
-// reloadRequest asks the server to look for its sets again.
-type reloadRequest struct{}
-
-func (c *connection) reload(reloadRequest) error {
+func (c *connection) reload(status.Reload) error {
 	changes, err := c.server.Reload()
 	if err != nil {
 		return err

@@ -32,7 +32,7 @@ func (ts *testServer) reload() []string {
 	ts.t.Helper()
 	c := ts.dial().hello()
 	defer c.close()
-	c.send(reloadRequest{})
+	c.send(status.Reload{})
 	return expect[status.Reloaded](c).Changes
 }
 
@@ -136,7 +136,7 @@ func TestReloadRefuses(t *testing.T) {
 	writeSet(t, filepath.Join(dir, "new"), "new", 6, 1) // is not served either
 	c := ts.dial().hello()
 	for range 2 {
-		c.send(reloadRequest{})
+		c.send(status.Reload{})
 		c.refused(kindCorrupt, "nothing has changed, and the data opened before is still served",
 			"split other: "+filepath.Join(dir, "other")+" holds other data, ", ", and "+old[:12], "split changed: ",
 			"split less: "+filepath.Join(dir, "less")+" lacks partitions [1], which were whole", "none holds no set of it any more",

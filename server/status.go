@@ -15,13 +15,7 @@ import (
 	"github.com/imgfeed/imgfeed/shard/storage/cache"
 )
 
-// statusRequest asks what the server is doing. It takes no session.
-type statusRequest struct {
-	// Since leaves out of the history what the asker has already: everything up to this moment.
-	Since float64 `json:"since,omitempty"`
-}
-
-func (c *connection) status(m statusRequest) error { return c.send(c.server.Status(m.Since)) }
+func (c *connection) status(m status.Request) error { return c.send(c.server.Status(m.Since)) }
 
 // Status says what the server is doing, with the history after since.
 func (s *Server) Status(since float64) status.Status {

@@ -42,7 +42,7 @@ func TestStatus(t *testing.T) {
 	expect[batchMessage](c)
 	ts.addMoment(time.Now().Add(time.Second))
 	asker := ts.dial().hello()
-	asker.send(statusRequest{})
+	asker.send(status.Request{})
 	st := expect[status.Status](asker)
 	if st.Images != 9 || st.Batches != 5 || st.Threads != 2 || len(st.Sets) != 1 || st.Sets[0].Samples != 10 || len(st.Damaged) != 0 {
 		t.Errorf("%+v", st)

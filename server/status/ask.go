@@ -7,27 +7,29 @@ import (
 	"github.com/imgfeed/imgfeed/server/internal/wire"
 )
 
-type (
-	look struct {
-		Since float64 `json:"since,omitempty"`
-	}
-	reload struct{}
-)
+// A Request asks a server what it is doing. It takes no session.
+type Request struct {
+	// Since leaves out of the history what the asker has already: everything up to this moment.
+	Since float64 `json:"since,omitempty"`
+}
+
+// Reload asks a server to look for its sets again.
+type Reload struct{}
 
 var (
-	requests = wire.NewMessages(map[string]any{"hello": wire.Hello{}, "status": look{}, "reload": reload{}})
+	requests = wire.NewMessages(map[string]any{"hello": wire.Hello{}, "status": Request{}, "reload": Reload{}})
 	answers  = wire.NewMessages(map[string]any{"hello": wire.Hello{}, "status": Status{}, "reloaded": Reloaded{}, "error": wire.Refusal{}})
 )
 
 // Ask asks the server on a socket what it is doing, with the history after the moment since; the answer must come in
 // time.
 func Ask(socket string, timeout time.Duration, since float64) (Status, error) {
-	return request[Status](socket, timeout, look{since})
+	return request[Status](socket, timeout, Request{since})
 }
 
 // AskReload has the server on a socket reload, and returns what has changed. The answer must come in time.
 func AskReload(socket string, timeout time.Duration) (changes []string, err error) {
-	answer, err := request[Reloaded](socket, timeout, reload{})
+	answer, err := request[Reloaded](socket, timeout, Reload{})
 	return answer.Changes, err
 }
 
