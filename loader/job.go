@@ -3,9 +3,12 @@ package loader
 import (
 	"context"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 
+	"github.com/imgfeed/imgfeed/loader/plan"
+	"github.com/imgfeed/imgfeed/loader/readahead"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/transform"
 )
@@ -85,5 +88,29 @@ func (j *job) fail(err error) {
 	j.failed.Do(func() {
 		j.err = err
 		j.next.Store(int64(j.n))
+	})
+}
+
+// DecodeWhole makes the workers read and decode whole images over and over, a batch of the plan at a time, until ctx ends or one fails.
+// It serves to measure decoding alone.
+func (p *Pool) DecodeWhole(ctx context.Context, set *Dataset, order *plan.Plan) error {
+	return p.do(ctx, math.MaxInt32, func(w *worker, k int) error {
+		for _, index := range order.Batch(k%order.Batches(), nil) {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			err := w.guard(set, index, func() error {
+				if err := w.read(set, readahead.Sample{Index: index}, true); err != nil {
+					return err
+				}
+				_, _, _, err := w.engine.DecodeFull(w.source(set))
+				return err
+			})
+			if err != nil {
+				return newSampleError(set, index, err)
+			}
+			w.publish()
+		}
+		return nil
 	})
 }

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -59,9 +57,6 @@ type measurement struct {
 	dataset *loader.Dataset
 	order   *plan.Plan
 	pool    *loader.Pool
-
-	mu     sync.Mutex
-	images loader.Counters // whole images that were decoded; the pool counts the others
 }
 
 // measure measures the engine alone. A bad sample is an error.
@@ -82,7 +77,7 @@ func measure(ctx context.Context, cfg benchConfig) (r benchResult, err error) {
 		Threads: m.pool.Threads(), BatchSize: cfg.BatchSize, Encoding: registry.Describe(cfg.Set.Manifest().Encoding),
 		Layout: cfg.Layout.String(), Kernels: transform.ActiveLevel().String(), Transform: "full",
 	}
-	work := m.decodeWhole
+	work := func(ctx context.Context) error { return m.pool.DecodeWhole(ctx, m.dataset, m.order) }
 	if cfg.Views != nil {
 		note, err := loader.CheckBitExact(cfg.Set, cfg.Views, cfg.BitExact)
 		if err != nil {
@@ -105,28 +100,16 @@ func measure(ctx context.Context, cfg benchConfig) (r benchResult, err error) {
 	return r, err
 }
 
-// counters counts the work so far.
-func (m *measurement) counters() loader.Counters {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	c := m.pool.Counters()
-	c.Images += m.images.Images
-	c.BytesRead += m.images.BytesRead
-	c.Read += m.images.Read
-	c.Decode += m.images.Decode
-	return c
-}
-
 // during lets the work run until the time is over and an image is done, and counts the work after the warm-up.
 func (m *measurement) during(r *benchResult, failed <-chan error) error {
 	if err := m.wait(m.WarmUp, 0, failed); err != nil {
 		return err
 	}
-	started, cpu, before := time.Now(), cpuSeconds(), m.counters()
+	started, cpu, before := time.Now(), cpuSeconds(), m.pool.Counters()
 	if err := m.wait(m.Duration, 1, failed); err != nil {
 		return err
 	}
-	done := m.counters().Sub(before)
+	done := m.pool.Counters().Sub(before)
 	r.Seconds, r.CPUSeconds = time.Since(started).Seconds(), cpuSeconds()-cpu
 	r.Images, r.BytesRead, r.Stages = done.Images, done.BytesRead, done.Seconds()
 	r.ImagesPerSecond = float64(done.Images) / r.Seconds
@@ -138,7 +121,7 @@ func (m *measurement) during(r *benchResult, failed <-chan error) error {
 
 // wait waits for d to pass and for so many images, or for an error.
 func (m *measurement) wait(d time.Duration, images int64, failed <-chan error) error {
-	for images += m.counters().Images; ; d = 10 * time.Millisecond {
+	for images += m.pool.Counters().Images; ; d = 10 * time.Millisecond {
 		select {
 		case err := <-failed:
 			if err == nil {
@@ -146,7 +129,7 @@ func (m *measurement) wait(d time.Duration, images int64, failed <-chan error) e
 			}
 			return err
 		case <-time.After(d):
-			if m.counters().Images >= images {
+			if m.pool.Counters().Images >= images {
 				return nil
 			}
 		}
@@ -172,51 +155,6 @@ func (m *measurement) serveBatches(ctx context.Context) error {
 		}
 		free.Put(batch.Slot)
 	}
-}
-
-// decodeWhole reads and decodes whole images over and over, a batch of the plan at a time, until ctx ends.
-func (m *measurement) decodeWhole(ctx context.Context) error {
-	return m.pool.Do(ctx, math.MaxInt32, func(engine *transform.Engine, k int) error {
-		var buf []byte
-		for _, index := range m.order.Batch(k%m.order.Batches(), nil) {
-			var err error
-			if buf, err = m.decodeOne(engine, index, buf); err != nil {
-				key, _ := m.dataset.Key(index)
-				return &loader.SampleError{Index: index, Key: key, Err: err}
-			}
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-		}
-		return nil
-	})
-}
-
-// decodeOne reads and decodes one image. A panic becomes an error, since the file that the record lies in may be cut short.
-func (m *measurement) decodeOne(engine *transform.Engine, index int, buf []byte) (_ []byte, err error) {
-	var record shard.Record
-	started := time.Now()
-	read := started
-	err = shard.Guard(func() (err error) {
-		record, buf, err = m.dataset.Record(index, buf, true)
-		if read = time.Now(); err != nil {
-			return err
-		}
-		_, _, _, err = engine.DecodeFull(transform.Source{Format: record.Format, Image: record.Image, Aux: record.Aux, Encoding: m.dataset.Encoding()})
-		return err
-	})
-	if panicked, is := err.(*shard.PanicError); is {
-		if fault := panicked.Fault(record.Image); fault != nil {
-			err = m.dataset.Corrupt(index, fault)
-		}
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.images.Images++
-	m.images.BytesRead += int64(len(record.Image) + len(record.Aux) + len(record.Fields))
-	m.images.Read += read.Sub(started)
-	m.images.Decode += time.Since(read)
-	return buf, err
 }
 
 // cpuSeconds returns the process's user and system time.

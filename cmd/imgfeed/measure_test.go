@@ -106,14 +106,14 @@ func TestMeasureDamaged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := measurement{benchConfig: benchConfig{Set: set, BatchSize: 4}, dataset: dataset, order: order, pool: loader.NewPool(loader.PoolConfig{Threads: 1})}
-	defer m.pool.Close()
+	pool := loader.NewPool(loader.PoolConfig{Threads: 1})
+	defer pool.Close()
 	if err := os.Truncate(filepath.Join(set.Dir(), "rank-0000", "00000.imgshard"), 4096); err != nil {
 		t.Fatal(err)
 	}
 	var bad *loader.SampleError
 	var corrupt *shard.CorruptError
-	if err := m.decodeWhole(t.Context()); !errors.As(err, &bad) || !errors.As(err, &corrupt) || corrupt.Index != bad.Index {
+	if err := pool.DecodeWhole(t.Context(), dataset, order); !errors.As(err, &bad) || !errors.As(err, &corrupt) || corrupt.Index != bad.Index {
 		t.Errorf("%v, want a SampleError of a CorruptError", err)
 	}
 }
