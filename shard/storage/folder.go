@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -19,26 +18,15 @@ import (
 
 // A Folder is a storage on this machine: a local disk, or a file system of a network or a program. Create it with [NewFolder].
 //
-// Its cache is the page cache. A range in there is read from there. If the page cache has room for all open files, it keeps the other
-// ranges too, at the pace of cacheEvery. Otherwise it keeps a fixed choice of ranges, as many as fit, and finds them again in the next
-// epoch. The others are read directly, as they would only push those out. For a set four times as large as the memory, direct reads double
-// the rate of pixels, and take 10 to 20 % of the CPU time off a JPEG.
+// Its cache is the page cache: ranges in there are read from there, and a policy (pageCache) decides which of the others it keeps.
 type Folder struct {
 	// Memory returns how many bytes of files the page cache can hold.
 	Memory func() int64
 
-	client    *Client
-	dir       string
-	bytes     atomic.Int64 // total size of the open files
-	noDirect  atomic.Bool  // the file system has no direct reads
-	cacheable atomic.Int64 // counter of ranges that the page cache may keep
-	waits     atomic.Int64 // reads that somebody waited for, of the last waitedOf
-	quiet     atomic.Bool  // few of the last waitedOf reads were waited for
-	cpuBound  atomic.Bool  // and few of the waitedOf before them
-
-	mu      sync.Mutex
-	share   float64   // part of the files that fits in the page cache
-	shareAt time.Time // time of its computation
+	client   *Client
+	dir      string
+	noDirect atomic.Bool // the file system has no direct reads
+	pages    pageCache
 }
 
 // readsMax keeps disks busy that have 32 requests in work at a time, and network file systems that take 2 ms for each.
@@ -146,7 +134,7 @@ func (f *Folder) adopt(file *os.File) (*localFile, error) {
 		return nil, errors.Join(err, file.Close())
 	}
 	local.size = info.Size()
-	f.bytes.Add(local.size)
+	f.pages.files.Add(local.size)
 	return local, nil
 }
 
@@ -210,7 +198,7 @@ func openRegular(path string) (*os.File, error) {
 	var file *os.File
 	info, err := os.Stat(path)
 	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is not a file", path)
+		err = fmt.Errorf("%s is not a regular file", path)
 	} else if err == nil {
 		file, err = os.Open(path)
 	}
@@ -218,57 +206,4 @@ func openRegular(path string) (*os.File, error) {
 		return nil, fmt.Errorf("shard: %w", err)
 	}
 	return file, nil
-}
-
-// cacheEvery says which of the ranges that fit in the page cache are read into it: one in so many, on local disks and on slow file systems.
-// A JPEG of 110 KB costs 90 to 140 µs more processor time by the page cache than by a direct read. That is a sixth to a quarter of its
-// decoding (Zen 4, EPYC family 25 model 17). Not all take that way while the processors are the limit. One in two makes
-// the first epoch of JPEGs on two threads 3 % slower than one in three. One in four makes the next epoch of pixels on one thread 4 to 9 %
-// slower, as more is read from the disk again (Intel, family 6 model 167).
-var cacheEvery = map[bool]struct{ local, slow int64 }{
-	false: {1, 2},  // reads are waited for
-	true:  {3, 16}, // the processors are the limit
-}
-
-// keepsCached reports whether the range at offset is read through the page cache, which then keeps it.
-func (f *Folder) keepsCached(offset int64, slow bool) bool {
-	f.mu.Lock()
-	if now := time.Now(); now.Sub(f.shareAt) > shareFor {
-		f.share, f.shareAt = cacheShare(f.bytes.Load(), f.Memory()), now
-	}
-	share := f.share
-	f.mu.Unlock()
-	hash := uint32(offset/sector+1) * 0x9E3779B1 // Fibonacci hashing: its upper bits are even over any offsets
-	if float64(hash) >= share*(1<<32) {
-		return false
-	}
-	n := f.cacheable.Add(1)
-	if n%waitedOf == 0 {
-		quiet := f.waits.Swap(0) < waitsMin
-		f.cpuBound.Store(f.quiet.Swap(quiet) && quiet) // a single quiet window is often chance
-	}
-	if slow {
-		return n%cacheEvery[f.cpuBound.Load()].slow == 0
-	}
-	return n%cacheEvery[f.cpuBound.Load() && share == 1].local == 0
-}
-
-// If the disk is the limit, at least waitsMin of waitedOf reads are waited for. Measured: 9 to 21 of JPEGs and pixels from a disk of
-// 60 MB/s, and 0 to 6 where the processors are the limit. With 4, and not 8, pixels from a fast disk are kept sooner, so that the next
-// epoch on one thread is faster, and JPEGs are as fast as before (Intel, family 6 model 167).
-const (
-	waitedOf = 256
-	waitsMin = 4
-)
-
-// shareFor is how long a share holds: what other programs leave of the memory changes slowly.
-const shareFor = 10 * time.Second
-
-// cacheShare returns the share of so many bytes that a page cache of room bytes keeps. It leaves a fifth of the room to others, and half if
-// the files need it all.
-func cacheShare(bytes, room int64) float64 {
-	if float64(bytes) <= 0.8*float64(room) {
-		return 1
-	}
-	return float64(room) / 2 / float64(bytes)
 }

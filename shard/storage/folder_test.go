@@ -63,8 +63,8 @@ func TestFetch(t *testing.T) {
 	const size = 1<<20 + 777
 	for _, room := range []int64{0, size, 1 << 40} {
 		folder, f, data := testFolder(t, size, room)
-		if f.Size() != size || folder.bytes.Load() != size {
-			t.Errorf("the file has %d bytes, and the folder %d", f.Size(), folder.bytes.Load())
+		if f.Size() != size || folder.pages.files.Load() != size {
+			t.Errorf("the file has %d bytes, and the folder %d", f.Size(), folder.pages.files.Load())
 		}
 		buf := testMemory(t, 512<<10)
 		rng := rand.New(rand.NewPCG(1, 2))
@@ -145,32 +145,6 @@ func TestReadsOfAFileThatChanges(t *testing.T) {
 	}
 }
 
-// TestWhatThePageCacheKeeps counts the ranges of a set that it has room for, by what is waited for.
-func TestWhatThePageCacheKeeps(t *testing.T) {
-	for _, c := range []struct {
-		slow    bool
-		waits   [2]int64 // of waitedOf reads, and of the next
-		keepsOf int      // of 1,600
-	}{
-		{false, [2]int64{}, 533}, {false, [2]int64{waitsMin, waitsMin}, 1600}, {false, [2]int64{waitsMin, 0}, 1600},
-		{true, [2]int64{waitsMin - 1, waitsMin - 1}, 100}, {true, [2]int64{waitedOf, waitedOf}, 800},
-	} {
-		folder, _, _ := testFolder(t, 1<<20, 1<<40)
-		kept := 0
-		for k := range int64(1600 + 2*waitedOf) {
-			if k%waitedOf == 0 {
-				folder.waits.Store(c.waits[k/waitedOf%2])
-			}
-			if folder.keepsCached(k*100_000, c.slow) && k >= 2*waitedOf {
-				kept++
-			}
-		}
-		if kept < c.keepsOf-1 || kept > c.keepsOf+1 {
-			t.Errorf("slow %v, %d of %d reads waited for: %d of 1,600 ranges are kept, want %d", c.slow, c.waits, waitedOf, kept, c.keepsOf)
-		}
-	}
-}
-
 // TestWillNeed asks for what was just written, and once it has left the page cache.
 func TestWillNeed(t *testing.T) {
 	_, f, _ := testFolder(t, 1<<20, 0)
@@ -187,32 +161,6 @@ func TestWillNeed(t *testing.T) {
 	}
 	if _, err := f.Fetch(testMemory(t, 1<<20), 1000, 500<<10); err != nil || f.WillNeed(1000, 500<<10) {
 		t.Errorf("a direct read fills the page cache, which has no room: %v", err)
-	}
-}
-
-// TestCacheShare is all of what fits, and half of the room of what does not.
-func TestCacheShare(t *testing.T) {
-	for _, c := range []struct {
-		bytes, room int64
-		share       float64
-	}{{100, 1000, 1}, {800, 1000, 1}, {801, 1000, 500. / 801}, {4000, 1000, 0.125}, {100, 0, 0}} {
-		if share := cacheShare(c.bytes, c.room); share != c.share {
-			t.Errorf("of %d bytes in a room of %d %v is kept, want %v", c.bytes, c.room, share, c.share)
-		}
-	}
-	folder, _, _ := testFolder(t, 1<<20, 1<<20)
-	kept := 0
-	for k := range int64(10_000) {
-		first, again := folder.keepsCached(k*140_000, false), folder.keepsCached(k*140_000, false)
-		if first != again {
-			t.Fatal("the choice is not the same twice")
-		}
-		if first {
-			kept++
-		}
-	}
-	if kept < 4800 || kept > 5200 {
-		t.Errorf("%d of 10,000 ranges are kept, want half", kept)
 	}
 }
 
@@ -234,8 +182,8 @@ func TestReplacedFile(t *testing.T) {
 	if _, err := f.Fetch(buf, 0, 50_000); !errors.Is(err, os.ErrClosed) || !strings.Contains(err.Error(), path) {
 		t.Errorf("a file that was closed: %v", err)
 	}
-	if folder.bytes.Load() != 0 {
-		t.Errorf("the folder has %d bytes open", folder.bytes.Load())
+	if folder.pages.files.Load() != 0 {
+		t.Errorf("the folder has %d bytes open", folder.pages.files.Load())
 	}
 }
 

@@ -47,7 +47,7 @@ func (f *localFile) ReadAt(p []byte, offset int64) (int, error) { return f.buffe
 
 // Close waits for those who use the file, unless they may hang.
 func (f *localFile) Close() error {
-	f.folder.bytes.Add(-f.size)
+	f.folder.pages.files.Add(-f.size)
 	if f.hangs {
 		go f.close()
 		return nil
@@ -111,11 +111,14 @@ func (f *localFile) classify() {
 }
 
 // Waited implements [Waiter].
-func (f *localFile) Waited() { f.folder.waits.Add(1) }
+func (f *localFile) Waited() { f.folder.pages.waits.Add(1) }
 
 // Fetch implements [File]. It reads ranges that the page cache has or keeps through it, and the others directly.
 func (f *localFile) Fetch(buf []byte, offset, length int64) ([]byte, error) {
-	if f.cached(offset, length) || f.folder.noDirect.Load() || f.folder.keepsCached(offset, f.blocks) {
+	if f.cached(offset, length) || f.folder.noDirect.Load() {
+		return f.readBuffered(buf, offset, length)
+	}
+	if pages := &f.folder.pages; pages.keeps(pages.count(offset, f.folder.Memory), f.blocks) {
 		return f.readBuffered(buf, offset, length)
 	}
 	return f.readDirect(buf, offset, length)

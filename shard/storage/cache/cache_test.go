@@ -50,7 +50,7 @@ func (s *store) Fetch(buf []byte, offset, length int64) ([]byte, error) {
 }
 
 // cachedStore returns a file with some content behind a cache of so many bytes.
-func cachedStore(t *testing.T, data []byte, dir string, max int64) (*store, *Cache, storage.File) {
+func cachedStore(t testing.TB, data []byte, dir string, max int64) (*store, *Cache, storage.File) {
 	t.Helper()
 	c, err := Open(dir, max)
 	if err != nil {
