@@ -75,6 +75,38 @@ func TestJoin(t *testing.T) {
 	}
 }
 
+// TestJoinOfJoined gives a joined set and a further one the labels of all.
+func TestJoinOfJoined(t *testing.T) {
+	options, samples := testOptions(2), makeSamples(8)
+	options.Classes = []string{"n01484850", "n01440764", "n02000000"}
+	open := func(o SetOptions) *Set {
+		set, err := OpenSet(writeSet(t, samples, o))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return set
+	}
+	first, err := Join([]*Set{open(options), open(testOptions(1))}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := Join([]*Set{open(testOptions(3)), first}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer set.Close()
+	if set.Len() != 24 || !slices.Equal(set.Parts(), []int{8, 16}) {
+		t.Errorf("%d samples of %v", set.Len(), set.Parts())
+	}
+	classes := [][]string{testClasses, options.Classes, testClasses}
+	for i := range set.Len() {
+		label, err := set.Label(i)
+		if want := classes[i/8][samples[i%8].Label]; err != nil || set.Manifest().Classes[label] != want {
+			t.Errorf("sample %d is of %s, want %s: %v", i, set.Manifest().Classes[label], want, err)
+		}
+	}
+}
+
 // TestJoinRefused names what does not go together.
 func TestJoinRefused(t *testing.T) {
 	dir := writeSet(t, makeSamples(5), testOptions(1))

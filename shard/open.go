@@ -39,11 +39,12 @@ func openWhole(client *storage.Client, dir string, say func(opened, shards int))
 		return nil, err
 	}
 	opening.Steps()
-	s := &Set{dir: files.String(), manifest: m, partitions: make([]partition, m.Partitions), files: files}
+	only := &part{dir: files.String(), manifest: m, partitions: make([]partition, m.Partitions), files: files}
+	s := &Set{dir: only.dir, manifest: m, partitions: only.partitions, parts: []*part{only}}
 	for i := range s.partitions {
 		s.partitions[i].number, s.partitions[i].present = i, here[i]
 	}
-	err = s.openShards(m.placed(here), say)
+	err = only.openShards(m.placed(here), say)
 	served := m.Samples == 0
 	for i := range s.partitions {
 		served = served || len(s.partitions[i].shards) > 0
@@ -60,9 +61,9 @@ func openWhole(client *storage.Client, dir string, say func(opened, shards int))
 
 // openShards opens shards of the partitions present, several at a time. A partition with an unusable shard is no longer present.
 // The error is for causes outside the files: no descriptors or memory remain, or a store does not answer.
-func (s *Set) openShards(placed []placedShard, say func(opened, shards int)) error {
+func (part *part) openShards(placed []placedShard, say func(opened, shards int)) error {
 	for _, info := range placed {
-		p := &s.partitions[info.Partition]
+		p := &part.partitions[info.Partition]
 		p.starts, p.shards = append(p.starts, info.start), append(p.shards, nil)
 	}
 	var opened atomic.Int64
@@ -73,12 +74,12 @@ func (s *Set) openShards(placed []placedShard, say func(opened, shards int)) err
 	group.SetLimit(openParallel)
 	problems := make([]error, len(placed))
 	for i, info := range placed {
-		p := &s.partitions[info.Partition]
+		p := &part.partitions[info.Partition]
 		group.Go(func() error {
 			if ctx.Err() != nil {
 				return nil
 			}
-			r, err := openShard(s.manifest, info, s.files)
+			r, err := openShard(part.manifest, info, part.files)
 			switch {
 			case storage.IsDown(err):
 				return err
@@ -94,10 +95,10 @@ func (s *Set) openShards(placed []placedShard, say func(opened, shards int)) err
 		return err
 	}
 	for i, err := range problems {
-		if p := &s.partitions[placed[i].Partition]; err != nil {
+		if p := &part.partitions[placed[i].Partition]; err != nil {
 			if p.damage == nil {
-				p.damage = &DamagedPartitionError{Dir: s.dir, Partition: p.number, Partitions: len(s.partitions), Shards: len(p.shards),
-					index: s.manifest.Index != nil}
+				p.damage = &DamagedPartitionError{Dir: part.dir, Partition: p.number, Partitions: len(part.partitions), Shards: len(p.shards),
+					index: part.manifest.Index != nil}
 				p.close()
 				p.present, p.shards, p.starts = false, nil, nil
 			}

@@ -319,16 +319,12 @@ func (r *reader) Close() error {
 // Map maps every shard here into memory, so that View can hand out records without copying them. It reads nothing, and comes before all
 // other uses of the set. The error says why a file can't be mapped; Read works all the same.
 func (s *Set) Map() error {
-	return s.each(func(part *Set, _ int) error {
-		for i := range part.partitions {
-			for _, r := range part.partitions[i].shards {
-				if err := r.mapFile(); err != nil {
-					return err
-				}
-			}
+	for r := range s.shards() {
+		if err := r.mapFile(); err != nil {
+			return err
 		}
-		return nil
-	})
+	}
+	return nil
 }
 
 func (r *reader) mapFile() (err error) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"slices"
 	"sort"
 	"strings"
@@ -19,31 +20,39 @@ import (
 // shard; of very many shards only the last used stay open. All methods may be called by many goroutines at once.
 type Set struct {
 	dir        string
-	manifest   *Manifest
-	partitions []partition     // partitions of the whole set
-	files      storage.Storage // shards; nil in joined sets
-	*joined                    // nil: it lies in files
+	manifest   *Manifest   // of the whole set
+	partitions []partition // those of the only part; of joined sets one, which is here
+	parts      []*part     // one after the other; one, unless Join made the set
+	lengths    []int       // samples of each of the sets that Join got; nil: it did not make the set
 }
 
-// partition is a part of the samples, in consecutive shards: those that one rank needs of as many ranks as there are partitions.
+// A part of a set is what one folder holds of it.
+type part struct {
+	dir        string
+	manifest   *Manifest
+	partitions []partition
+	files      storage.Storage // its shards
+	start      int             // index in the set of its first sample
+}
+
+// A partition has some of the samples, in consecutive shards: those that one rank needs of as many ranks as there are partitions.
 type partition struct {
 	number  int
 	present bool // here, and whole
 	damage  *DamagedPartitionError
-	starts  []int // place in the partition of each shard's first sample
+	starts  []int // position in the partition of each shard's first sample
 	shards  []*reader
 	keys    atomic.Pointer[keyTable] // of the last shard that a caller needed
 }
 
 // close closes the open shards.
-func (p *partition) close() error {
-	var errs []error
+func (p *partition) close() (err error) {
 	for _, r := range p.shards {
 		if r != nil {
-			errs = append(errs, r.Close())
+			err = errors.Join(err, r.Close())
 		}
 	}
-	return errors.Join(errs...)
+	return err
 }
 
 // Location says where a sample lies.
@@ -51,38 +60,52 @@ type Location struct {
 	Partition int
 	Shard     int    // number within the partition
 	Path      string // path of the shard, relative to the set
-	Record    int    // place in the shard
+	Record    int    // position in the shard
 }
 
 // Close closes every shard. Running reads fail or finish.
-func (s *Set) Close() error {
-	var errs []error
-	s.each(func(part *Set, _ int) error {
-		for i := range part.partitions {
-			errs = append(errs, part.partitions[i].close())
+func (s *Set) Close() (err error) {
+	for _, part := range s.parts {
+		err = errors.Join(err, part.close())
+	}
+	return err
+}
+
+func (part *part) close() (err error) {
+	for i := range part.partitions {
+		err = errors.Join(err, part.partitions[i].close())
+	}
+	return errors.Join(err, closeShards(part.files))
+}
+
+// shards gives the open shards.
+func (s *Set) shards() iter.Seq[*reader] {
+	return func(yield func(*reader) bool) {
+		for _, part := range s.parts {
+			for i := range part.partitions {
+				for _, r := range part.partitions[i].shards {
+					if !yield(r) {
+						return
+					}
+				}
+			}
 		}
-		errs = append(errs, closeShards(part.files))
-		return nil
-	})
-	return errors.Join(errs...)
+	}
 }
 
 // Dir returns the set's folder; of joined sets the folders with " + " between them.
 func (s *Set) Dir() string { return s.dir }
 
-// Store returns the URL of the place behind a network that images come from, "" if they lie on this machine.
+// Store returns the URL of the storage behind a network that images come from, "" if they lie on this machine.
 func (s *Set) Store() string {
-	if s.joined != nil {
-		return s.parts[0].Store()
+	url := s.parts[0].dir
+	if index := s.parts[0].manifest.Index; index != nil {
+		url = index.Source
 	}
-	place := s.dir
-	if s.manifest.Index != nil {
-		place = s.manifest.Index.Source
-	}
-	if !storage.IsRemote(place) {
+	if !storage.IsRemote(url) {
 		return ""
 	}
-	return place
+	return url
 }
 
 // Manifest returns the set's manifest. It is shared: don't change it.
@@ -93,14 +116,13 @@ func (s *Set) Len() int { return s.manifest.Samples }
 
 // Bytes returns the size of the shards here.
 func (s *Set) Bytes() (bytes int64) {
-	s.each(func(part *Set, _ int) error {
+	for _, part := range s.parts {
 		for _, info := range part.manifest.Shards {
 			if part.partitions[info.Partition].present {
 				bytes += info.Bytes
 			}
 		}
-		return nil
-	})
+	}
 	return bytes
 }
 
@@ -121,26 +143,23 @@ func (s *Set) Missing() []int {
 	return missing
 }
 
-// locate finds sample i: its partition, the number of the shard there, and the place in that shard.
+// locate finds sample i: its partition, the number of the shard there, and the position in that shard.
 func (s *Set) locate(i int) (p *partition, shard, record int, err error) {
 	if i < 0 || i >= s.manifest.Samples {
 		return nil, 0, 0, fmt.Errorf("shard: %s: sample %d of %d: %w", s.dir, i, s.manifest.Samples, ErrNotFound)
 	}
-	if s.joined != nil {
-		part, j := s.part(i)
-		return part.locate(j)
+	part := s.parts[sort.Search(len(s.parts), func(n int) bool { return s.parts[n].start > i })-1]
+	i -= part.start
+	number, position := i%len(part.partitions), i/len(part.partitions)
+	p = &part.partitions[number]
+	if !p.present { // all of joined sets are
+		return nil, 0, 0, s.Absence(number)
 	}
-	partitions := len(s.partitions)
-	p = &s.partitions[i%partitions]
-	if !p.present {
-		return nil, 0, 0, s.Absence(i % partitions)
-	}
-	place := i / partitions
-	shard = sort.SearchInts(p.starts, place+1) - 1
-	return p, shard, place - p.starts[shard], nil
+	shard = sort.SearchInts(p.starts, position+1) - 1
+	return p, shard, position - p.starts[shard], nil
 }
 
-// reader finds sample i: its shard, open, and the place there.
+// reader finds sample i: its shard, open, and the position there.
 func (s *Set) reader(i int) (r *reader, record int, err error) {
 	p, shard, record, err := s.locate(i)
 	if err != nil {
@@ -197,17 +216,16 @@ type Need struct {
 
 // MayHang reports whether reading samples may wait for a network or a program, even if they are in memory. None of those is ready.
 func (s *Set) MayHang() bool {
-	may := false
-	s.each(func(part *Set, _ int) error {
+	for _, part := range s.parts {
 		for i := range part.partitions {
-			if shards := part.partitions[i].shards; len(shards) > 0 {
-				hangs, _ := shards[0].file.Hangs()
-				may = may || hangs
+			if shards := part.partitions[i].shards; len(shards) > 0 { // all of a partition lie in one storage
+				if hangs, _ := shards[0].file.Hangs(); hangs {
+					return true
+				}
 			}
 		}
-		return nil
-	})
-	return may
+	}
+	return false
 }
 
 // WillNeed announces that sample i will be read soon, and returns the cost. Only Ready is set if the record is in memory.
@@ -321,26 +339,20 @@ func (p *partition) shardKeys(shard int) (*keyTable, error) {
 // in each partition. Where partitions are missing, a key that isn't found may lie there: the error then is
 // *MissingPartitionError, otherwise it wraps ErrNotFound.
 func (s *Set) Find(key string) (int, error) {
-	if s.joined != nil {
-		for n, part := range s.parts {
-			if i, err := part.Find(key); !errors.Is(err, ErrNotFound) {
-				return s.starts[n] + i, err
+	for _, part := range s.parts {
+		want := OrderHash(part.manifest.Seed, key)
+		for r := range part.partitions {
+			p := &part.partitions[r]
+			if !p.present {
+				continue
 			}
-		}
-		return 0, fmt.Errorf("shard: %s: key %q: %w", s.dir, key, ErrNotFound)
-	}
-	want := OrderHash(s.manifest.Seed, key)
-	for r := range s.partitions {
-		p := &s.partitions[r]
-		if !p.present {
-			continue
-		}
-		shard, record, ok, err := p.find(s.manifest.Seed, want, key)
-		if err != nil {
-			return 0, err
-		}
-		if ok {
-			return (p.starts[shard]+record)*len(s.partitions) + r, nil
+			shard, record, ok, err := p.find(part.manifest.Seed, want, key)
+			if err != nil {
+				return 0, err
+			}
+			if ok {
+				return part.start + (p.starts[shard]+record)*len(part.partitions) + r, nil
+			}
 		}
 	}
 	if missing := s.Missing(); len(missing) > 0 {
@@ -374,15 +386,9 @@ func (p *partition) find(seed, want uint64, key string) (shard, record int, ok b
 	return shard, record, record >= 0 && keys.At(record) == key, nil
 }
 
-// Joined are sets of one split, one after the other, as a single set that lies in no file: the samples of the second follow those of the
-// first. It has one partition, so that every reader needs all of it.
-type joined struct {
-	parts  []*Set
-	starts []int // index of each part's first sample
-}
-
-// Join makes one set of several of the same split. All their partitions must be here. The joined set owns the parts, and closes them;
-// so does Join before it returns an error. A class keeps its label from the first set that knows it, and classes known only to later
+// Join makes one set of several of the same split: the samples of the second follow those of the first. It has one partition, so that every
+// reader needs all of it. All partitions of the sets must be here. The joined set owns the others, and closes them; so does Join before it
+// returns an error. A class keeps its label from the first set that knows it, and classes known only to later
 // sets follow. If apart is set, each set's classes follow those of the sets before it, even where names are equal. The error says which
 // set does not go with the first.
 func Join(parts []*Set, apart bool) (*Set, error) {
@@ -391,23 +397,29 @@ func Join(parts []*Set, apart bool) (*Set, error) {
 		Format: first.Format, Version: first.Version, Split: first.Split, Encoding: first.Encoding,
 		Partitions: 1, Fields: slices.Clone(first.Fields),
 	}
-	s := &Set{manifest: m, partitions: []partition{{present: true}}, joined: &joined{parts, make([]int, len(parts))}}
+	s := &Set{manifest: m, partitions: []partition{{present: true}}}
 	var dirs []string
 	fingerprint, content := sha256.New(), sha256.New()
 	fmt.Fprintf(fingerprint, "imgfeed join v1\x00%t", apart)
 	whole := true
-	for n, part := range parts {
-		if err := m.takes(part); err != nil {
+	for _, one := range parts {
+		s.parts = append(s.parts, one.parts...)
+	}
+	for _, one := range parts {
+		if err := m.checkJoin(one); err != nil {
 			s.Close()
-			return nil, fmt.Errorf("shard: %s can't be joined with %s: %w", part.dir, parts[0].dir, err)
+			return nil, fmt.Errorf("shard: %s can't be joined with %s: %w", one.dir, parts[0].dir, err)
 		}
-		dirs = append(dirs, part.dir)
-		s.starts[n] = m.Samples
-		m.Samples += part.Len()
-		part.relabel(m.addClasses(part.manifest.Classes, apart))
-		fmt.Fprintf(fingerprint, "\x00%s %q", part.manifest.Fingerprint, part.manifest.Classes)
-		io.WriteString(content, part.manifest.Content)
-		whole = whole && part.manifest.Content != ""
+		dirs = append(dirs, one.dir)
+		one.relabel(m.addClasses(one.manifest.Classes, apart))
+		for _, part := range one.parts {
+			part.start += m.Samples
+		}
+		m.Samples += one.Len()
+		s.lengths = append(s.lengths, one.Len())
+		fmt.Fprintf(fingerprint, "\x00%s %q", one.manifest.Fingerprint, one.manifest.Classes)
+		io.WriteString(content, one.manifest.Content)
+		whole = whole && one.manifest.Content != ""
 	}
 	s.dir = strings.Join(dirs, " + ")
 	m.Fingerprint = hex.EncodeToString(fingerprint.Sum(nil))
@@ -417,16 +429,16 @@ func Join(parts []*Set, apart bool) (*Set, error) {
 	return s, nil
 }
 
-// takes says why a set can't be joined with those before it, and notes the lengths of its fields.
-func (m *Manifest) takes(part *Set) error {
-	p := part.manifest
+// checkJoin says why a set can't be joined with those before it, and notes the lengths of its fields.
+func (m *Manifest) checkJoin(s *Set) error {
+	p := s.manifest
 	switch {
 	case !p.Encoding.Equal(m.Encoding):
 		return fmt.Errorf("its images are stored as %s, the others as %s: imgshard repack makes them alike", p.Encoding, m.Encoding)
 	case !p.Fields.Equal(m.Fields):
 		return fmt.Errorf("its fields are %v, the others' %v", p.Fields, m.Fields)
-	case len(part.Missing()) > 0:
-		return fmt.Errorf("every partition must be here: %w", part.Absence(part.Missing()[0]))
+	case len(s.Missing()) > 0:
+		return fmt.Errorf("every partition must be here: %w", s.Absence(s.Missing()[0]))
 	}
 	for i := range m.Fields {
 		m.Fields[i].BytesMax = max(m.Fields[i].BytesMax, p.Fields[i].BytesMax)
@@ -451,41 +463,20 @@ func (m *Manifest) addClasses(classes []string, apart bool) []int32 {
 	return labels
 }
 
-// relabel has entries of a set bear other labels from now on. It comes before all readers.
+// relabel has the entries of a set bear other labels from now on. It comes before all readers.
 func (s *Set) relabel(labels []int32) {
-	for i := range s.partitions {
-		for _, r := range s.partitions[i].shards {
+	for r := range s.shards() {
+		if r.labels == nil {
 			r.labels = labels
+			continue
 		}
+		again := make([]int32, len(r.labels)) // the set is a joined one itself
+		for of, label := range r.labels {
+			again[of] = labels[label]
+		}
+		r.labels = again
 	}
 }
 
 // Parts returns how many samples each of the sets has that it was joined of; nil for any other set.
-func (s *Set) Parts() (lengths []int) {
-	if s.joined == nil {
-		return nil
-	}
-	for _, part := range s.parts {
-		lengths = append(lengths, part.Len())
-	}
-	return lengths
-}
-
-// part returns the set that sample i is of, and its index there. i is in range.
-func (j *joined) part(i int) (*Set, int) {
-	n := sort.SearchInts(j.starts, i+1) - 1
-	return j.parts[n], i - j.starts[n]
-}
-
-// each calls do for the sets of joined ones, or for the only one, with the index of its first sample, until there is an error.
-func (s *Set) each(do func(part *Set, start int) error) error {
-	if s.joined == nil {
-		return do(s, 0)
-	}
-	for n, part := range s.parts {
-		if err := do(part, s.starts[n]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+func (s *Set) Parts() (lengths []int) { return slices.Clone(s.lengths) }
