@@ -27,6 +27,7 @@ import (
 	"github.com/imgfeed/imgfeed/shard/encoding/pixels"
 	"github.com/imgfeed/imgfeed/shard/pack"
 	"github.com/imgfeed/imgfeed/shard/source"
+	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/transform"
 )
 
@@ -145,7 +146,7 @@ func goldenSums(t *testing.T) (lines []string) {
 }
 
 // goldenSplit makes class folders of images. Their times are fixed, because an index set records them.
-func goldenSplit(t *testing.T, images []string) *source.Split {
+func goldenSplit(t *testing.T, images []string) *dataset.Split {
 	dir := filepath.Join(t.TempDir(), "train")
 	for i, name := range images {
 		path := filepath.Join(dir, []string{"cat", "dog"}[i%2], filepath.Base(name))
@@ -155,10 +156,10 @@ func goldenSplit(t *testing.T, images []string) *source.Split {
 			t.Fatal(err)
 		}
 	}
-	return must(source.Open(dir, source.Options{}))[0]
+	return must(source.Open(dir, dataset.Options{}))[0]
 }
 
-func goldenSet(t *testing.T, split *source.Split, o pack.Options) *shard.Set {
+func goldenSet(t *testing.T, split *dataset.Split, o pack.Options) *shard.Set {
 	dir := filepath.Join(t.TempDir(), "set")
 	must(pack.Build(t.Context(), split, dir, o))
 	set := must(shard.OpenSet(dir))

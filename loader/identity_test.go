@@ -22,6 +22,7 @@ import (
 	"github.com/imgfeed/imgfeed/shard/encoding/registry"
 	"github.com/imgfeed/imgfeed/shard/pack"
 	"github.com/imgfeed/imgfeed/shard/source"
+	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/synth"
 	"github.com/imgfeed/imgfeed/transform"
 )
@@ -50,7 +51,7 @@ func identitySets(t *testing.T, src string, algorithm resample.Algorithm) map[st
 	}
 	sets := make(map[string]*shard.Set)
 	for name, encoder := range encoders {
-		splits, err := source.Open(src, source.Options{})
+		splits, err := source.Open(src, dataset.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,6 +15,7 @@ import (
 	pixelsencoding "github.com/imgfeed/imgfeed/shard/encoding/pixels"
 	"github.com/imgfeed/imgfeed/shard/pack"
 	"github.com/imgfeed/imgfeed/shard/source"
+	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/synth"
 	"github.com/imgfeed/imgfeed/transform"
 )
@@ -26,7 +27,7 @@ func pixelsSet(t *testing.T, codec string) (dir, path string) {
 	if _, err := synth.Write(t.Context(), data, synth.Options{Classes: 1, Train: 12, Val: -1, Size: 300}); err != nil {
 		t.Fatal(err)
 	}
-	splits, err := source.Open(filepath.Join(data, "train"), source.Options{ForceClasses: true})
+	splits, err := source.Open(filepath.Join(data, "train"), dataset.Options{ForceClasses: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ import (
 )
 
 // An indexer makes an unpacked dataset servable: it indexes the dataset once, into the user's cache, and finds the index again
-// there as long as the dataset is the same, by [source.Split.Identity].
+// there as long as the dataset is the same, by [dataset.Split.Identity].
 type indexer struct {
 	client   *storage.Client
 	log      *slog.Logger

@@ -13,8 +13,8 @@ import (
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/encoding"
-	"github.com/imgfeed/imgfeed/shard/source"
 	"github.com/imgfeed/imgfeed/shard/source/remedy"
+	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
 const (
@@ -149,7 +149,7 @@ func (b *builder) closeSinks() (err error) {
 }
 
 // wants reports whether to gather an item.
-func (b *builder) wants(it *source.Item) (bool, error) {
+func (b *builder) wants(it *transport.Item) (bool, error) {
 	if b.part == nil {
 		return true, nil
 	}
@@ -257,7 +257,7 @@ func (b *builder) load(worker encoding.Worker, im *inFlight) {
 		return
 	}
 	if err := b.input.load(im); err != nil {
-		if reject, ok := errors.AsType[*source.RejectError](err); ok {
+		if reject, ok := errors.AsType[*transport.RejectError](err); ok {
 			im.reason = reject.Reason
 		} else {
 			im.err = err

@@ -13,15 +13,17 @@ import (
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/encoding/original"
 	"github.com/imgfeed/imgfeed/shard/source"
+	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
+	"github.com/imgfeed/imgfeed/shard/source/transport"
 	"github.com/imgfeed/imgfeed/shard/synth"
 )
 
 // buildFields is build with fields.
 func buildFields(path, out string, o Options, flags ...string) (sum Summary, err error) {
-	var opts source.Options
+	var opts dataset.Options
 	for _, text := range flags {
-		f, err := source.ParseField(text)
+		f, err := dataset.ParseField(text)
 		if err != nil {
 			return sum, err
 		}
@@ -147,7 +149,7 @@ func TestMissingFieldEndsTheBuild(t *testing.T) {
 	list, _, _ := fieldSource(t, 2)
 	out := filepath.Join(t.TempDir(), "out")
 	_, err := buildFields(list, out, Options{}, "score=json.score:float32", "age=json.age:int64")
-	var format *source.FormatError
+	var format *transport.FormatError
 	if !errors.As(err, &format) || !strings.Contains(err.Error(), "field \"age\": the JSON has no key age") {
 		t.Errorf("%v", err)
 	}

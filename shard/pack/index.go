@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/imgfeed/imgfeed/shard"
-	"github.com/imgfeed/imgfeed/shard/source"
+	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/remedy"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 	"github.com/imgfeed/imgfeed/shard/storage"
@@ -18,7 +18,7 @@ import (
 // An index is a set with its images still in their files or uncompressed tars. objectFiles are these files. Images in tars are listed
 // while the tars are read from front to back, and then read by range, as from the finished index.
 type objectFiles struct {
-	split *source.Split
+	split *dataset.Split
 	files storage.Storage // at the split's root
 
 	tars    []storage.File
@@ -30,13 +30,13 @@ func checkIndexable(path string) error {
 	if utf8.ValidString(path) {
 		return nil
 	}
-	return &source.FormatError{Path: path, Msg: "its path is not UTF-8, and an index names where the images lie: rename it, or pack it (imgshard build)"}
+	return &transport.FormatError{Path: path, Msg: "its path is not UTF-8, and an index names where the images lie: rename it, or pack it (imgshard build)"}
 }
 
 // stat returns what pins the file at a path.
 func (x *objectFiles) stat(path string) (o shard.IndexObject, err error) {
 	if path == "" {
-		return o, &source.FormatError{Path: x.split.Path, Msg: x.split.Format +
+		return o, &transport.FormatError{Path: x.split.Path, Msg: x.split.Format +
 			" cannot be indexed, as its images lie in no file byte for byte",
 			Remedies: []remedy.Remedy{remedy.Pack.With("FILE", cmp.Or(transport.Archive(x.split.Path), x.split.Path))}}
 	}
@@ -70,7 +70,7 @@ func (x *objectFiles) tar(path string, set *shard.SetWriter) (int, error) {
 type tarPlace struct{ Tar, Offset, Size int64 }
 
 // appendPlace appends the place of an item's image.
-func (x *objectFiles) appendPlace(b []byte, it source.Item, set *shard.SetWriter) ([]byte, error) {
+func (x *objectFiles) appendPlace(b []byte, it transport.Item, set *shard.SetWriter) ([]byte, error) {
 	n, err := x.tar(it.Object(), set)
 	if err != nil {
 		return b, err

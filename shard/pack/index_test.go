@@ -18,6 +18,7 @@ import (
 
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/source"
+	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
 	"github.com/imgfeed/imgfeed/shard/storage"
 	"github.com/imgfeed/imgfeed/shard/storage/cache"
@@ -124,7 +125,7 @@ func TestIndexOfTheWeb(t *testing.T) {
 	}
 	packed, index := filepath.Join(dir, "packed"), filepath.Join(dir, "index")
 	mustBuild(t, filepath.Join(dir, "tars"), packed, Options{})
-	splits, err := source.OpenAll(paths, source.Options{})
+	splits, err := source.OpenAll(paths, dataset.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

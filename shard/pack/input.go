@@ -9,7 +9,8 @@ import (
 
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/encoding"
-	"github.com/imgfeed/imgfeed/shard/source"
+	"github.com/imgfeed/imgfeed/shard/source/dataset"
+	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
 // An input lists and reads the images that a build packs.
@@ -28,7 +29,7 @@ type input interface {
 }
 
 // newInput is the input that a split of a source needs. objects are those of an index, or nil.
-func newInput(split *source.Split, objects *objectFiles) input {
+func newInput(split *dataset.Split, objects *objectFiles) input {
 	if split.Streamed() {
 		return &spoolInput{split: split, objects: objects}
 	}
@@ -39,7 +40,7 @@ func newInput(split *source.Split, objects *objectFiles) input {
 type item struct {
 	hash  uint64 // shard.OrderHash of the key
 	key   string
-	index int // place in the input or in a bucket; of a file its source.Item.Label
+	index int // place in the input or in a bucket; of a file its transport.Item.Label
 }
 
 func newItem(seed uint64, key string, index int) item {
@@ -51,7 +52,7 @@ func sortItems(path string, items []item) error {
 	slices.SortFunc(items, func(a, b item) int { return cmp.Or(cmp.Compare(a.hash, b.hash), cmp.Compare(a.key, b.key)) })
 	for i := 1; i < len(items); i++ {
 		if key := items[i].key; key == items[i-1].key {
-			return &source.FormatError{Path: path, Entry: key,
+			return &transport.FormatError{Path: path, Entry: key,
 				Msg: "occurs twice: a key must name one image, so remove or rename one of the two"}
 		}
 	}
@@ -80,13 +81,13 @@ func (l *itemList) next(im *inFlight) error {
 // folderInput is the files of a source, read where they lie.
 type folderInput struct {
 	itemList
-	split   *source.Split
+	split   *dataset.Split
 	objects *objectFiles      // the index's files; nil: the images are packed
 	reasons map[string]string // faults of the few files that cannot be samples, by key
 }
 
 func (f *folderInput) gather(ctx context.Context, b *builder) ([]string, error) {
-	err := f.split.Walk(ctx, func(it source.Item) error {
+	err := f.split.Walk(ctx, func(it transport.Item) error {
 		if own, err := b.wants(&it); err != nil || !own {
 			return err
 		}
@@ -105,7 +106,7 @@ func (f *folderInput) gather(ctx context.Context, b *builder) ([]string, error) 
 
 func (f *folderInput) load(im *inFlight) error {
 	if reason, ok := f.reasons[im.key]; ok {
-		return &source.RejectError{Reason: reason}
+		return &transport.RejectError{Reason: reason}
 	}
 	data, err := f.split.Read(im.key, im.data)
 	if err != nil {
@@ -113,10 +114,10 @@ func (f *folderInput) load(im *inFlight) error {
 	}
 	im.data = data
 	if im.fields, err = f.split.AppendFields(im.fields[:0], im.key, im.data); err != nil {
-		if _, reject := errors.AsType[*source.RejectError](err); reject {
+		if _, reject := errors.AsType[*transport.RejectError](err); reject {
 			return err
 		}
-		im.dropped = errors.Is(err, source.ErrDropped)
+		im.dropped = errors.Is(err, dataset.ErrDropped)
 		im.err = err
 	}
 	if f.objects != nil && im.err == nil {

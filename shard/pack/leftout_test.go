@@ -9,7 +9,8 @@ import (
 	"testing"
 
 	"github.com/imgfeed/imgfeed/shard"
-	"github.com/imgfeed/imgfeed/shard/source"
+	"github.com/imgfeed/imgfeed/shard/source/dataset"
+	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
 func TestReadRejectsNamesTheLine(t *testing.T) {
@@ -81,13 +82,13 @@ func FuzzRejects(f *testing.F) {
 
 // TestSpoolOfLongNames has a parquet file's rows name files at any length: they are left out, and what stands behind them in the bucket is not harmed.
 func TestSpoolOfLongNames(t *testing.T) {
-	s := &spoolInput{split: &source.Split{Path: "x.parquet"}}
+	s := &spoolInput{split: &dataset.Split{Path: "x.parquet"}}
 	if err := s.makeBuckets(t.TempDir(), 1); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.buckets[0].file.Close() })
 	long := strings.Repeat("n", 1<<16+5)
-	for _, it := range []source.Item{{Key: long, Reason: long + "r"}, {Key: "next"}} {
+	for _, it := range []transport.Item{{Key: long, Reason: long + "r"}, {Key: "next"}} {
 		if err := s.add(it, []byte("bytes")); err != nil {
 			t.Fatal(err)
 		}

@@ -14,12 +14,13 @@ import (
 	"time"
 
 	"github.com/imgfeed/imgfeed/shard/source"
+	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
 )
 
 // buildPart builds a part of all splits of a source, or with 0 parts all of it, and returns the summaries by split.
 func buildPart(ctx context.Context, path, out string, o Options, number, of int) (map[string]Summary, error) {
-	splits, err := source.Open(path, source.Options{})
+	splits, err := source.Open(path, dataset.Options{})
 	if err != nil {
 		return nil, err
 	}

@@ -3,7 +3,7 @@
 //
 // # The road of a sample
 //
-//	source.Item ──► item ──────────► inFlight ────────► sinks: the set;
+//	transport.Item ──► item ──────────► inFlight ────────► sinks: the set;
 //	as Walk         its place in     an image's         the list of rejects
 //	gives it        the set's order  content, label
 //
@@ -32,7 +32,8 @@ import (
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/encoding"
 	"github.com/imgfeed/imgfeed/shard/encoding/registry"
-	"github.com/imgfeed/imgfeed/shard/source"
+	"github.com/imgfeed/imgfeed/shard/source/dataset"
+	"github.com/imgfeed/imgfeed/shard/source/transport"
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
@@ -49,7 +50,7 @@ type Options struct {
 	// Encoding says how images are stored; nil means the files' own bytes.
 	Encoding encoding.Encoding
 	// Select chooses samples; the options of the source must have it too.
-	Select source.Selection
+	Select dataset.Selection
 	// Warn gets probable mistakes before anything is packed; may be nil.
 	Warn func(string)
 	// Progress is called often, from one goroutine at a time; may be nil.
@@ -110,10 +111,10 @@ type Summary struct {
 
 // Build writes the set of a split to the folder out, which appears in one step when all is done. When it returns an error, or ctx
 // ends, nothing of it remains.
-func Build(ctx context.Context, split *source.Split, out string, o Options) (Summary, error) {
+func Build(ctx context.Context, split *dataset.Split, out string, o Options) (Summary, error) {
 	root, objects := "", (*objectFiles)(nil)
 	if o.Index {
-		root = source.ShownPath(split.Root())
+		root = transport.ShownPath(split.Root())
 		files, err := storage.At(root)
 		if err = cmp.Or(err, checkIndexable(root)); err != nil {
 			return Summary{}, err

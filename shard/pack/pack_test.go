@@ -18,7 +18,9 @@ import (
 	"github.com/imgfeed/imgfeed/shard/encoding"
 	"github.com/imgfeed/imgfeed/shard/encoding/original"
 	"github.com/imgfeed/imgfeed/shard/source"
+	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
+	"github.com/imgfeed/imgfeed/shard/source/transport"
 	"github.com/imgfeed/imgfeed/shard/synth"
 )
 
@@ -234,13 +236,13 @@ func TestOnlyOtherKeys(t *testing.T) {
 	src := writeTree(t, filepath.Join(dir, "train"), synthetic(t, 2, 2))
 	set := filepath.Join(dir, "set")
 	mustBuild(t, src, set, Options{})
-	var selection source.Selection
+	var selection dataset.Selection
 	list := sourcetest.Write(t, filepath.Join(dir, "names"), []byte("90000000_0.JPEG\n"))
 	const want = "/names names no key that is here: keys are such as n90000000/"
 	if err := selection.Only(list); err != nil {
 		t.Fatal(err)
 	}
-	splits, err := source.Open(src, source.Options{Select: selection})
+	splits, err := source.Open(src, dataset.Options{Select: selection})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,7 +262,7 @@ func TestOnlyOtherKeys(t *testing.T) {
 // TestSplitsOfOneName packs nothing of two splits with one name.
 func TestSplitsOfOneName(t *testing.T) {
 	dir := t.TempDir()
-	splits, err := source.Open(writeTree(t, filepath.Join(dir, "train"), synthetic(t, 2, 2)), source.Options{})
+	splits, err := source.Open(writeTree(t, filepath.Join(dir, "train"), synthetic(t, 2, 2)), dataset.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -289,7 +291,7 @@ func TestKeyTwice(t *testing.T) {
 	}
 	dir := t.TempDir()
 	src := sourcetest.Write(t, filepath.Join(dir, "train.tar"), sourcetest.Tar(t, entries...))
-	var format *source.FormatError
+	var format *transport.FormatError
 	if _, err := build(src, "", Options{}); !errors.As(err, &format) || !strings.Contains(err.Error(), "occurs twice") {
 		t.Errorf("error %v", err)
 	}
@@ -311,7 +313,7 @@ func TestInterruptedBuildLeavesNothing(t *testing.T) {
 			for _, at := range []int{1, 30, 60} {
 				dir := t.TempDir()
 				src := write(dir)
-				splits, err := source.Open(src, source.Options{})
+				splits, err := source.Open(src, dataset.Options{})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -408,7 +410,7 @@ func TestBothSplitsGoOnWhereTheyStopped(t *testing.T) {
 	dir := t.TempDir()
 	writeTree(t, filepath.Join(dir, "train"), synthetic(t, 3, 4))
 	writeTree(t, filepath.Join(dir, "val"), synthetic(t, 2, 4)) // lacks a class of train
-	splits, err := source.Open(dir, source.Options{ForceClasses: true})
+	splits, err := source.Open(dir, dataset.Options{ForceClasses: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -419,7 +421,7 @@ func TestBothSplitsGoOnWhereTheyStopped(t *testing.T) {
 	}
 	requireNothing(t, dir, "train", "train-shards", "val")
 	again := func(o Options) ([]Summary, error) {
-		splits, err := source.Open(dir, source.Options{ForceClasses: true})
+		splits, err := source.Open(dir, dataset.Options{ForceClasses: true})
 		if err != nil {
 			t.Fatal(err)
 		}

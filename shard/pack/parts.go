@@ -10,7 +10,8 @@ import (
 	"strings"
 
 	"github.com/imgfeed/imgfeed/shard"
-	"github.com/imgfeed/imgfeed/shard/source"
+	"github.com/imgfeed/imgfeed/shard/source/dataset"
+	"github.com/imgfeed/imgfeed/shard/source/transport"
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
@@ -96,12 +97,12 @@ func wholeBuilt(part map[string]string) map[string]string {
 type partChoice struct {
 	part   Part
 	seed   uint64
-	split  *source.Split
-	digest source.Digest
+	split  *dataset.Split
+	digest dataset.Digest
 }
 
 // takes reports whether an item is in the part.
-func (l *partChoice) takes(it *source.Item) (bool, error) {
+func (l *partChoice) takes(it *transport.Item) (bool, error) {
 	own, _ := l.part.share(shard.OrderHash(l.seed, it.Key))
 	return own, l.digest.Add(l.split, it)
 }

@@ -15,7 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/imgfeed/imgfeed/shard"
-	"github.com/imgfeed/imgfeed/shard/source"
+	"github.com/imgfeed/imgfeed/shard/source/dataset"
+	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
 const (
@@ -34,7 +35,7 @@ const (
 //
 //	content length u32 | fields length u32 | key length u32 | reason length u32 | label i32 | key | reason | fields | content
 type spoolInput struct {
-	split   *source.Split
+	split   *dataset.Split
 	objects *objectFiles // nil: the content is the image; else its place, a tarPlace
 	seed    uint64
 	part    Part
@@ -49,7 +50,7 @@ type spoolInput struct {
 // spoolPlace is where an item lies in a spool file.
 type spoolPlace struct {
 	reason string // why the item cannot be a sample, or ""
-	label  int32  // source.Item.Label
+	label  int32  // transport.Item.Label
 	bucket *bucket
 	offset int64 // place of the fields, followed by the content
 	fields int64 // bytes
@@ -113,7 +114,7 @@ func (s *spoolInput) gather(ctx context.Context, b *builder) ([]string, error) {
 func (s *spoolInput) walk(ctx context.Context, b *builder) error {
 	var bytes int64
 	var buf []byte
-	return s.split.Walk(ctx, func(it source.Item) (err error) {
+	return s.split.Walk(ctx, func(it transport.Item) (err error) {
 		if own, err := b.wants(&it); err != nil || !own {
 			return err
 		}
@@ -138,7 +139,7 @@ func (s *spoolInput) walk(ctx context.Context, b *builder) error {
 func (s *spoolInput) wrap(err error) error { return fmt.Errorf("spool %s: %w", s.split.Path, err) }
 
 // add appends an item to the bucket of its hash.
-func (s *spoolInput) add(it source.Item, data []byte) error {
+func (s *spoolInput) add(it transport.Item, data []byte) error {
 	_, at := s.part.share(shard.OrderHash(s.seed, it.Key))
 	i, _ := bits.Mul64(at, uint64(len(s.buckets)))
 	k := s.buckets[i]

@@ -10,7 +10,8 @@ import (
 	"strconv"
 
 	"github.com/imgfeed/imgfeed/shard"
-	"github.com/imgfeed/imgfeed/shard/source"
+	"github.com/imgfeed/imgfeed/shard/source/dataset"
+	"github.com/imgfeed/imgfeed/shard/source/transport"
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
@@ -27,13 +28,13 @@ func taken(out string) error {
 
 // A Task is a split and the folder for its set.
 type Task struct {
-	Split  *source.Split
+	Split  *dataset.Split
 	Output string
 }
 
 // Tasks says where the sets of the splits of one source go. A single set goes to out; several go to folders in
 // out named after the splits. If out is empty, they go beside the splits.
-func Tasks(splits []*source.Split, out string) []Task {
+func Tasks(splits []*dataset.Split, out string) []Task {
 	var tasks []Task
 	for _, s := range splits {
 		switch {
@@ -105,7 +106,7 @@ func checkOthers(ctx context.Context, tasks []Task, kept []*shard.Manifest, clas
 		}
 		again := t.Split.Reopen()
 		again.ExpectClasses(classes)
-		if err := again.Walk(ctx, func(source.Item) error { return ctx.Err() }); err != nil {
+		if err := again.Walk(ctx, func(transport.Item) error { return ctx.Err() }); err != nil {
 			return err
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/imgfeed/imgfeed/shard/encoding"
 	"github.com/imgfeed/imgfeed/shard/encoding/original"
 	"github.com/imgfeed/imgfeed/shard/source"
+	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
 	"github.com/imgfeed/imgfeed/shard/synth"
 )
@@ -57,7 +58,7 @@ func TestWebDatasetGivesTheSameBytes(t *testing.T) {
 		if got := sourcetest.ReadTree(t, out("wds")); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: another set from tars", name)
 		}
-		splits, err := source.Open(filepath.Join(dir, "gz"), source.Options{Classes: filepath.Join(dir, "wds/train/classes.txt")})
+		splits, err := source.Open(filepath.Join(dir, "gz"), dataset.Options{Classes: filepath.Join(dir, "wds/train/classes.txt")})
 		if err != nil {
 			t.Fatal(err)
 		}

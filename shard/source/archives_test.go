@@ -7,12 +7,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/labelrule"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
 )
 
 // refusal is the error of opening a source and walking over its splits.
-func refusal(path string, opts Options) error {
+func refusal(path string, opts dataset.Options) error {
 	splits, err := Open(path, opts)
 	for _, s := range splits {
 		if err == nil {
@@ -26,7 +27,7 @@ func refusal(path string, opts Options) error {
 func TestRootOfATar(t *testing.T) {
 	data := sourcetest.Tar(t, sourcetest.File{Name: "/"}, sourcetest.File{Name: "./"}, sourcetest.File{Name: "a/"}, sourcetest.File{Name: "a/1.jpg", Data: []byte("A")},
 		sourcetest.File{Name: "b/2.jpg", Data: []byte("B")})
-	got := mustItems(t, open(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "x.tar"), data), Options{}))
+	got := mustItems(t, open(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "x.tar"), data), dataset.Options{}))
 	if want := map[string]item{"a/1.jpg": {data: "A"}, "b/2.jpg": {label: 1, data: "B"}}; !reflect.DeepEqual(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
@@ -35,7 +36,7 @@ func TestRootOfATar(t *testing.T) {
 // TestBackslashes reads a zip with the names that .NET wrote on Windows.
 func TestBackslashes(t *testing.T) {
 	data := zipOf(t, map[string][]byte{`G\cat\1.jpg`: []byte("A"), `G\dog\2.jpg`: []byte("B"), `G\dog\`: nil})
-	got := mustItems(t, open(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "x.zip"), data), Options{}))
+	got := mustItems(t, open(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "x.zip"), data), dataset.Options{}))
 	if want := map[string]item{"cat/1.jpg": {data: "A"}, "dog/2.jpg": {label: 1, data: "B"}}; !reflect.DeepEqual(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
@@ -62,7 +63,7 @@ func TestDamagedZips(t *testing.T) {
 		"empty.zip":   {zipOf(t, map[string][]byte{"x/": nil}), "x"},
 	} {
 		path := sourcetest.Write(t, filepath.Join(dir, name), tc.data)
-		if err := refusal(path, Options{}); err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), name) {
+		if err := refusal(path, dataset.Options{}); err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: error %v, want one with %q", name, err, tc.want)
 		}
 	}
@@ -76,7 +77,7 @@ func TestUnlabelledTestFolder(t *testing.T) {
 	} {
 		dir := writeTree(t, filepath.Join(t.TempDir(), "G"), files)
 		for _, path := range []string{dir, sourcetest.Write(t, dir+".zip", zipOf(t, files))} {
-			splits, err := Open(path, Options{Test: true})
+			splits, err := Open(path, dataset.Options{Test: true})
 			if err != nil || len(splits) != 3 {
 				t.Fatalf("%s: %v, %v", path, splits, err)
 			}
@@ -90,7 +91,7 @@ func TestUnlabelledTestFolder(t *testing.T) {
 			if len(got) != 2 || splits[2].Name != "test" || len(splits[2].Classes()) != 2 || len(splits[2].Notes()) != 0 {
 				t.Errorf("%s: %s: %v of %q, notes %q", name, splits[2].Name, got, splits[2].Classes(), splits[2].Notes())
 			}
-			if splits, err = Open(path, Options{}); err != nil || len(splits) != 2 {
+			if splits, err = Open(path, dataset.Options{}); err != nil || len(splits) != 2 {
 				t.Errorf("%s without --test: %v, %v", path, splits, err)
 			}
 		}

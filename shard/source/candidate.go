@@ -28,7 +28,7 @@ const sniffedMembersMax = 8
 // A candidate is a file or folder that may hold a dataset: what listing the folder tells, or the first members of the tar.
 type candidate struct {
 	path string
-	opts Options
+	opts dataset.Options
 	naming
 	*folder // nil: it is a file
 	*front  // nil: it is no tar
@@ -67,12 +67,12 @@ type tarMember struct {
 }
 
 // look lists a folder, or opens a file.
-func look(path string, opts Options, t transport.Tree) (*candidate, error) {
+func look(path string, opts dataset.Options, t transport.Tree) (*candidate, error) {
 	c := &candidate{path: path, opts: opts, naming: naming{split: transport.SplitName(path)}}
 	info, err := t.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, &FormatError{Path: path, Msg: "there is no such file or folder", Err: err}
+		return nil, &transport.FormatError{Path: path, Msg: "there is no such file or folder", Err: err}
 	case err != nil:
 		return nil, err
 	case info.IsDir():
@@ -189,7 +189,7 @@ func (c *candidate) child(name, split string) (*candidate, error) {
 }
 
 // open finds the kind of a candidate, and returns its splits.
-func (c *candidate) open() ([]*Split, error) {
+func (c *candidate) open() ([]*dataset.Split, error) {
 	if err := c.unread(); err != nil {
 		return nil, err
 	}
@@ -216,7 +216,7 @@ func (c *candidate) unknown() error {
 	switch {
 	case c.front != nil:
 	case c.folder == nil:
-		no := &FormatError{Path: c.path, Err: transport.ErrNotTar, Msg: "neither a tar nor a tar.gz, a zip or a parquet file. Of a " +
+		no := &transport.FormatError{Path: c.path, Err: transport.ErrNotTar, Msg: "neither a tar nor a tar.gz, a zip or a parquet file. Of a " +
 			"single image give the folder. A list of images is called .csv, .tsv or .jsonl and begins with path,label"}
 		if strings.EqualFold(filepath.Ext(c.path), ".txt") {
 			return no.Or(remedy.CaffeList.Of(c.path, strings.TrimSuffix(c.path, filepath.Ext(c.path))))
@@ -227,7 +227,7 @@ func (c *candidate) unknown() error {
 	case len(c.folders)+len(c.files) == 0:
 		msg = "the folder is empty"
 	}
-	no := &FormatError{Path: c.path, Err: errors.ErrUnsupported}
+	no := &transport.FormatError{Path: c.path, Err: errors.ErrUnsupported}
 	for _, name := range c.zips() {
 		no.Or(remedy.Archive.With("FILE", filepath.Join(c.path, name)))
 	}
@@ -240,13 +240,13 @@ func (c *candidate) unknown() error {
 }
 
 // newSplit makes the only split of a candidate.
-func (c *candidate) newSplit(format string, l dataset.Layout) *Split {
-	return &Split{Name: cmp.Or(c.opts.Split, c.split), Path: c.path, Output: cmp.Or(c.output, transport.Stem(c.path)) + "-shards",
+func (c *candidate) newSplit(format string, l dataset.Layout) *dataset.Split {
+	return &dataset.Split{Name: cmp.Or(c.opts.Split, c.split), Path: c.path, Output: cmp.Or(c.output, transport.Stem(c.path)) + "-shards",
 		Format: format, Layout: l, Options: c.opts}
 }
 
 // images makes the split of a folder or tar in which each file is a sample. things names the samples in messages.
-func (c *candidate) images(things string, rule func(*Split) (labelrule.Rule, error)) ([]*Split, error) {
+func (c *candidate) images(things string, rule func(*dataset.Split) (labelrule.Rule, error)) ([]*dataset.Split, error) {
 	if err := c.noSets(); err != nil {
 		return nil, err
 	}
@@ -277,8 +277,8 @@ func (c *candidate) inTars(names ...string) (*transport.TarFiles, error) {
 }
 
 // newFiles makes the split of a candidate in which each file is a sample.
-func (c *candidate) newFiles(format string, t transport.Transport, rule func(*Split) (labelrule.Rule, error)) []*Split {
-	return []*Split{c.newSplit(format, &labelrule.Files{Transport: t, Rule: rule})}
+func (c *candidate) newFiles(format string, t transport.Transport, rule func(*dataset.Split) (labelrule.Rule, error)) []*dataset.Split {
+	return []*dataset.Split{c.newSplit(format, &labelrule.Files{Transport: t, Rule: rule})}
 }
 
 // one returns the candidate for one of several splits in the same place, and c for "".
@@ -293,7 +293,7 @@ func (c *candidate) one(split string) *candidate {
 
 // bySplit makes one split of the files, or several if their names tell splits apart. open makes one of these from its files. Test images
 // without labels are left out unless Options.Test takes them.
-func (c *candidate) bySplit(names []string, open func(c *candidate, files []string) (*Split, error)) ([]*Split, error) {
+func (c *candidate) bySplit(names []string, open func(c *candidate, files []string) (*dataset.Split, error)) ([]*dataset.Split, error) {
 	groups := make(map[string][]string)
 	for _, name := range names {
 		split := transport.NamedSplit(name)
@@ -317,7 +317,7 @@ func (c *candidate) bySplit(names []string, open func(c *candidate, files []stri
 		return nil, transport.Refuse(c.path, "holds files of several splits (%s), which cannot all be called %q",
 			strings.Join(slices.Sorted(maps.Keys(groups)), ", "), c.opts.Split)
 	}
-	var splits []*Split
+	var splits []*dataset.Split
 	for _, name := range []string{"train", "val", "test", ""} {
 		if groups[name] == nil {
 			continue
@@ -395,14 +395,14 @@ func (c *candidate) first() (tarMember, error) {
 }
 
 // newStdin is the candidate on standard input: a tar.
-func newStdin(opts Options) (*candidate, error) {
+func newStdin(opts dataset.Options) (*candidate, error) {
 	if opts.Stdin == nil {
 		return nil, transport.Refuse(transport.StdinName, "is not read here: save it as a file")
 	}
 	in := transport.NewStdin(opts.Stdin)
 	t, err := transport.NewTarReader(transport.StdinName, in.Peek())
 	if errors.Is(err, transport.ErrNotTar) {
-		err = &FormatError{Path: transport.StdinName, Err: err, Msg: "neither a tar nor a tar.gz, which alone are read from it: " +
+		err = &transport.FormatError{Path: transport.StdinName, Err: err, Msg: "neither a tar nor a tar.gz, which alone are read from it: " +
 			"save anything else as a file, and decompress the tar by zstd -dc, bzip2 -dc or xz -dc first"}
 	}
 	if err != nil {

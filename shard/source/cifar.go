@@ -33,7 +33,7 @@ import (
 // The pixels of an image are three planes, red, green and blue, each from left to right and from top to bottom. Image 29 of the training
 // files, counted from 0 through all five as in torchvision's CIFAR10, is "train/automobile/00029" if it is an automobile; those of
 // test_batch are "test/cat/00000" and so on. CIFAR-100's keys have the fine class whichever labels are taken.
-var cifar = Kind{
+var cifar = dataset.Kind{
 	Name:    "CIFAR",
 	Forms:   []string{"cifar-10-binary.tar.gz or cifar-100-binary.tar.gz", "what these unpack to"},
 	Labels:  "as torchvision has them, of CIFAR-100 the 100 fine ones, or with --label coarse the 20; the test images are val",
@@ -92,7 +92,7 @@ type cifarSplit struct {
 	records [][]byte
 }
 
-func openCIFAR(from *candidate) ([]*Split, error) {
+func openCIFAR(from *candidate) ([]*dataset.Split, error) {
 	if from.part || from.folder != nil && from.given {
 		return nil, nil
 	}
@@ -120,7 +120,7 @@ func openCIFAR(from *candidate) ([]*Split, error) {
 		place = "archive"
 	}
 	of := fmt.Sprintf("images of %s, the binary version's %s", format.name, place)
-	return []*Split{
+	return []*dataset.Split{
 		from.one("train").newSplit("the training "+of, &cifarSplit{cifarFiles: c, prefix: "train", names: format.train}),
 		from.one("val").newSplit("the test "+of, &cifarSplit{cifarFiles: c, prefix: "test", names: format.test}),
 	}, nil
@@ -211,7 +211,7 @@ func (c *cifarFiles) check() error {
 			err = c.checkRecords(data)
 		}
 		if err != nil {
-			return &FormatError{Path: c.path, Entry: name, Msg: "cannot be read as " + c.format.name, Err: err}
+			return &transport.FormatError{Path: c.path, Entry: name, Msg: "cannot be read as " + c.format.name, Err: err}
 		}
 	}
 	return nil
@@ -262,7 +262,7 @@ func (c *cifarSplit) key(place int) string {
 	return fmt.Sprintf("%s/%s/%05d", c.prefix, c.classes[0][c.records[place][len(c.format.metas)-1]], place)
 }
 
-func (c *cifarSplit) Walk(w *transport.Walk, s *Split, fn func(Item) error) (dataset.Labels, error) {
+func (c *cifarSplit) Walk(w *transport.Walk, s *dataset.Split, fn func(transport.Item) error) (dataset.Labels, error) {
 	if err := c.load(w.Ctx); err != nil {
 		return dataset.Labels{}, err
 	}
@@ -272,7 +272,7 @@ func (c *cifarSplit) Walk(w *transport.Walk, s *Split, fn func(Item) error) (dat
 	}
 	for i, record := range c.records {
 		label := int32(record[len(c.format.metas)-1-c.label])
-		if err := errors.Join(w.Ctx.Err(), fn(Item{Key: c.key(i), Label: label, Labelled: true})); err != nil {
+		if err := errors.Join(w.Ctx.Err(), fn(transport.Item{Key: c.key(i), Label: label, Labelled: true})); err != nil {
 			return dataset.Labels{}, err
 		}
 	}

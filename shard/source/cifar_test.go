@@ -15,6 +15,7 @@ import (
 	"golang.org/x/image/bmp"
 
 	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
@@ -72,7 +73,7 @@ func (w cifarWant) items(prefix string, batches []sourcetest.CIFARBatch) map[str
 // require checks that a path holds the two splits.
 func (w cifarWant) require(t *testing.T, path, layout, output string) {
 	t.Helper()
-	splits, err := Open(path, Options{Label: w.label})
+	splits, err := Open(path, dataset.Options{Label: w.label})
 	if err != nil || len(splits) != 2 {
 		t.Fatalf("%s: %d splits, want 2; %v", path, len(splits), err)
 	}
@@ -120,13 +121,13 @@ func TestEveryCIFARGivesTheSame(t *testing.T) {
 }
 
 func TestCIFARReadsIntoTheBuffer(t *testing.T) {
-	splits, err := Open(writeTree(t, t.TempDir(), sourcetest.CIFARBinary(sourcetest.CIFARBatches(2))), Options{})
+	splits, err := Open(writeTree(t, t.TempDir(), sourcetest.CIFARBinary(sourcetest.CIFARBatches(2))), dataset.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := splits[1]
 	var key string
-	if err := s.Walk(t.Context(), func(it Item) error { key = it.Key; return nil }); err != nil {
+	if err := s.Walk(t.Context(), func(it transport.Item) error { key = it.Key; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	buf := make([]byte, 4000)
@@ -172,13 +173,13 @@ func TestDamagedCIFAR(t *testing.T) {
 		}
 		dir := t.TempDir()
 		for _, path := range []string{writeTree(t, filepath.Join(dir, folder), files), cifarArchive(t, filepath.Join(dir, "x.tar.gz"), folder, files, 1)} {
-			splits, err := Open(path, Options{})
+			splits, err := Open(path, dataset.Options{})
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
 				continue
 			}
 			for _, s := range splits {
-				var format *FormatError
+				var format *transport.FormatError
 				if _, err := items(s); !errors.As(err, &format) || format.Path != path || !strings.Contains(err.Error(), tc.want) {
 					t.Errorf("%s: %v, want a FormatError with %q", name, err, tc.want)
 				}
@@ -190,7 +191,7 @@ func TestDamagedCIFAR(t *testing.T) {
 		{writeTree(t, filepath.Join(dir, "cifar-100-binary"), hundred), "superclass", "has the labels fine and coarse"},
 		{writeTree(t, filepath.Join(dir, "cifar-10-batches-bin"), binary), "coarse", "CIFAR-10 has one label"},
 	} {
-		if _, err := Open(tc.path, Options{Label: tc.label}); err == nil || !strings.Contains(err.Error(), tc.want) {
+		if _, err := Open(tc.path, dataset.Options{Label: tc.label}); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: %v, want %q", tc.path, err, tc.want)
 		}
 	}
@@ -212,7 +213,7 @@ func TestCIFARThatIsNotRead(t *testing.T) {
 		sourcetest.Write(t, filepath.Join(dir, "odd/data_batch_1/x.JPEG"), []byte(jpegStart))[:len(dir)+len("/odd")]:                          "classes",
 		sourcetest.Write(t, filepath.Join(dir, "cifar-100-python/apple/x.JPEG"), []byte(jpegStart))[:len(dir)+len("/cifar-100-python")] + "/": "classes",
 	} {
-		splits, err := Open(path, Options{})
+		splits, err := Open(path, dataset.Options{})
 		if want == "classes" {
 			if err != nil || len(splits) != 1 || splits[0].Kind.Decoded || splits[0].Format != "a folder of class folders" {
 				t.Errorf("%s: %v, want class folders", path, err)
@@ -227,16 +228,16 @@ func TestCIFARThatIsNotRead(t *testing.T) {
 		}
 	}
 	good := writeTree(t, filepath.Join(dir, "good"), files)
-	if _, err := Open(good, Options{Split: "x"}); err == nil || !strings.Contains(err.Error(), "two splits") {
+	if _, err := Open(good, dataset.Options{Split: "x"}); err == nil || !strings.Contains(err.Error(), "two splits") {
 		t.Errorf("one name for two splits: %v", err)
 	}
-	splits, err := Open(good, Options{})
+	splits, err := Open(good, dataset.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := splits[0].Walk(ctx, func(Item) error { return nil }); !errors.Is(err, context.Canceled) {
+	if err := splits[0].Walk(ctx, func(transport.Item) error { return nil }); !errors.Is(err, context.Canceled) {
 		t.Errorf("an interrupted walk gives %v", err)
 	}
 }
@@ -276,14 +277,14 @@ func FuzzCIFAR(f *testing.F) {
 		}
 		got.once.Do(func() {}) // the files are read
 		if err := got.check(); err != nil {
-			if _, ok := errors.AsType[*FormatError](err); !ok {
+			if _, ok := errors.AsType[*transport.FormatError](err); !ok {
 				t.Errorf("error of type %T: %v", err, err)
 			}
 			return
 		}
 		for _, split := range []*cifarSplit{{got, "train", c.of.train, nil}, {got, "test", c.of.test, nil}} {
 			var given []int32
-			labels, err := split.Walk(&transport.Walk{Ctx: t.Context()}, &Split{Path: "cifar"}, func(it Item) error {
+			labels, err := split.Walk(&transport.Walk{Ctx: t.Context()}, &dataset.Split{Path: "cifar"}, func(it transport.Item) error {
 				given = append(given, it.Label)
 				image, err := split.Read(it.Key, nil)
 				if len(image) != cifarBMPBytes {

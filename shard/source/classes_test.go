@@ -67,7 +67,7 @@ func TestMistakenClasses(t *testing.T) {
 			if strings.Contains(strings.Join(tc.want, ""), "look like splits") && filepath.Ext(root) != ".tar" {
 				continue // they are splits, see TestSplitsOfAFolder
 			}
-			_, err := items(open(t, root, Options{}))
+			_, err := items(open(t, root, dataset.Options{}))
 			if err != nil && strings.Contains(err.Error(), "look like splits") && strings.Contains(err.Error(), "--classes-from") {
 				t.Errorf("%s, %s: splits would become one set: %v", name, filepath.Base(root), err)
 			}
@@ -79,7 +79,7 @@ func TestMistakenClasses(t *testing.T) {
 					t.Errorf("%s, %s: error %v, want %q", name, filepath.Base(root), err, want)
 				}
 			}
-			if _, err := items(open(t, root, Options{ForceClasses: true})); err != nil {
+			if _, err := items(open(t, root, dataset.Options{ForceClasses: true})); err != nil {
 				t.Errorf("%s, %s: insisted on: %v", name, filepath.Base(root), err)
 			}
 		}
@@ -98,12 +98,12 @@ func TestConfigurations(t *testing.T) {
 			if name == "default" && path == dir { // which holds splits, and is opened
 				want = "default/train/0000.parquet: does not end as parquet files do"
 			}
-			if err := refusal(path, Options{}); err == nil || !strings.Contains(err.Error(), want) {
+			if err := refusal(path, dataset.Options{}); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: %v, want %q", path, err, want)
 			}
 		}
 	}
-	if err := refusal(sourcetest.Write(t, filepath.Join(t.TempDir(), "x.zip"), zipOf(t, paths("train/0000.parquet", "validation/0000.parquet"))), Options{}); err == nil ||
+	if err := refusal(sourcetest.Write(t, filepath.Join(t.TempDir(), "x.zip"), zipOf(t, paths("train/0000.parquet", "validation/0000.parquet"))), dataset.Options{}); err == nil ||
 		!strings.Contains(err.Error(), "parquet in a zip is not read\n  to unpack it") {
 		t.Errorf("a zip: %v", err)
 	}
@@ -125,11 +125,11 @@ func TestFolderWithoutImages(t *testing.T) {
 		dir := t.TempDir()
 		for _, path := range []string{writeTree(t, filepath.Join(dir, "G"), files), sourcetest.Write(t, filepath.Join(dir, "x.tar"), sourcetest.TarOfTree(t, files, "", 3)),
 			sourcetest.Write(t, filepath.Join(dir, "x.zip"), zipOf(t, files))} {
-			err := refusal(path, Options{})
+			err := refusal(path, dataset.Options{})
 			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("%s, %s: %v, want %q", name, filepath.Base(path), err, tc.want)
 			}
-			s := open(t, path, Options{ForceClasses: true})
+			s := open(t, path, dataset.Options{ForceClasses: true})
 			if got := mustItems(t, s); got[tc.file].data != tc.content || len(s.Classes()) != 3 {
 				t.Errorf("%s, %s: insisted on: %v of the classes %q", name, filepath.Base(path), got, s.Classes())
 			}
@@ -142,7 +142,7 @@ func TestImagesAboveTheLevel(t *testing.T) {
 	files := paths("a/airfield/1.jpg", "a/apt/in/2.jpg", "a/apt/out/3.jpg", "b/bar/4.jpg")
 	dir := writeTree(t, t.TempDir(), files)
 	for level, want := range map[int]string{0: "a holds no image itself", 2: "apt holds no image itself", 3: "2 images lie above the folders of level 3"} {
-		if err := refusal(dir, Options{ClassesFrom: level}); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "--classes-from") {
+		if err := refusal(dir, dataset.Options{ClassesFrom: level}); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "--classes-from") {
 			t.Errorf("level %d: %v", level, err)
 		}
 	}
@@ -160,7 +160,7 @@ func TestFilesBeforeImages(t *testing.T) {
 	} {
 		var said []string
 		for range 2 {
-			err := refusal(sourcetest.Write(t, filepath.Join(t.TempDir(), "fl.tar"), sourcetest.Tar(t, files...)), Options{})
+			err := refusal(sourcetest.Write(t, filepath.Join(t.TempDir(), "fl.tar"), sourcetest.Tar(t, files...)), dataset.Options{})
 			said = append(said, "")
 			if err != nil {
 				_, said[len(said)-1], _ = strings.Cut(err.Error(), "fl.tar: ")
@@ -179,10 +179,10 @@ func TestSplitsAboveClasses(t *testing.T) {
 	files := paths("training_set/a/1.jpg", "training_set/b/2.jpg", "test_set/a/3.jpg", "test_set/b/4.jpg")
 	dir := writeTree(t, filepath.Join(t.TempDir(), "G"), files)
 	for _, path := range []string{dir, sourcetest.Write(t, dir+".tar", sourcetest.TarOfTree(t, files, "", 3)), sourcetest.Write(t, dir+".zip", zipOf(t, files))} {
-		if err := refusal(path, Options{ClassesFrom: 2}); err == nil || !strings.Contains(err.Error(), "the folders above the classes look like splits (test_set, training_set)") {
+		if err := refusal(path, dataset.Options{ClassesFrom: 2}); err == nil || !strings.Contains(err.Error(), "the folders above the classes look like splits (test_set, training_set)") {
 			t.Errorf("%s: %v", path, err)
 		}
-		if got := mustItems(t, open(t, path, Options{ClassesFrom: 2, ForceClasses: true})); len(got) != 4 {
+		if got := mustItems(t, open(t, path, dataset.Options{ClassesFrom: 2, ForceClasses: true})); len(got) != 4 {
 			t.Errorf("%s, insisted on: %v", path, got)
 		}
 	}
@@ -201,7 +201,7 @@ func TestRightClassesAreNoMistake(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		for _, root := range []string{writeTree(t, filepath.Join(dir, "G"), tc.files), sourcetest.Write(t, filepath.Join(dir, "x.tar"), sourcetest.TarOfTree(t, tc.files, "", 3))} {
-			s := open(t, root, Options{})
+			s := open(t, root, dataset.Options{})
 			if got := mustItems(t, s); len(got) != len(tc.files) || !slices.Equal(s.Classes(), tc.classes) {
 				t.Errorf("%s: items %v, classes %q", name, got, s.Classes())
 			}
@@ -215,7 +215,7 @@ func TestClassesFrom(t *testing.T) {
 	files["a/README"] = []byte("beside")
 	dir := t.TempDir()
 	for _, root := range []string{writeTree(t, filepath.Join(dir, "G"), files), sourcetest.Write(t, filepath.Join(dir, "x.tar"), sourcetest.TarOfTree(t, files, "", 3))} {
-		s := open(t, root, Options{ClassesFrom: 2})
+		s := open(t, root, dataset.Options{ClassesFrom: 2})
 		got := mustItems(t, s)
 		if len(got) != 4 || !slices.Equal(s.Classes(), []string{"cat", "dog"}) || got["a/dog/2.jpg"].label != 1 || got["b/cat/deep/4.jpg"].label != 0 {
 			t.Errorf("%s: items %v, classes %q", root, got, s.Classes())
@@ -234,7 +234,7 @@ func TestNumberedClasses(t *testing.T) {
 	}
 	dir := t.TempDir()
 	for _, root := range []string{writeTree(t, filepath.Join(dir, "G"), paths(names...)), sourcetest.Write(t, filepath.Join(dir, "x.tar"), sourcetest.TarOfTree(t, paths(names...), "x/", 3))} {
-		s := open(t, root, Options{})
+		s := open(t, root, dataset.Options{})
 		got := mustItems(t, s)
 		for i := range 12 {
 			if key := names[i]; got[key].label != int32(i) {
@@ -244,12 +244,12 @@ func TestNumberedClasses(t *testing.T) {
 		if notes := s.Notes(); len(notes) != 1 || !strings.Contains(notes[0], "2 has the label 2; torchvision's ImageFolder, which sorts them as strings, would give it 4; to take the order of ImageFolder, add --class-order string") {
 			t.Errorf("notes %q", notes)
 		}
-		s = open(t, root, Options{ClassOrder: dataset.ClassOrderString})
+		s = open(t, root, dataset.Options{ClassOrder: dataset.ClassOrderString})
 		if got := mustItems(t, s); got["2/x.jpeg"].label != 4 || got["10/x.jpeg"].label != 2 || len(s.Notes()) != 1 {
 			t.Errorf("as strings: %v, notes %q", got, s.Notes())
 		}
 	}
-	padded := open(t, writeTree(t, filepath.Join(dir, "padded"), paths("00/x", "01/x", "10/x")), Options{})
+	padded := open(t, writeTree(t, filepath.Join(dir, "padded"), paths("00/x", "01/x", "10/x")), dataset.Options{})
 	if mustItems(t, padded); len(padded.Notes()) != 0 {
 		t.Errorf("notes on numbers that sort alike: %q", padded.Notes())
 	}
@@ -264,11 +264,11 @@ func TestImageFolder(t *testing.T) {
 	}
 	trees := []struct {
 		files map[string][]byte
-		opts  Options
+		opts  dataset.Options
 	}{
-		{paths("b/1.jpg", "B/2.jpg", "a/3.png", "a/deep/er/4.jpg", "ä/5.jpg", "Z-1/6.webp", "Z 1/7.jpg"), Options{}},
-		{paths(numbers...), Options{ClassOrder: dataset.ClassOrderString}},
-		{paths("data/cat/1.jpg", "data/dog/2.jpg"), Options{ForceClasses: true}},
+		{paths("b/1.jpg", "B/2.jpg", "a/3.png", "a/deep/er/4.jpg", "ä/5.jpg", "Z-1/6.webp", "Z 1/7.jpg"), dataset.Options{}},
+		{paths(numbers...), dataset.Options{ClassOrder: dataset.ClassOrderString}},
+		{paths("data/cat/1.jpg", "data/dog/2.jpg"), dataset.Options{ForceClasses: true}},
 	}
 	script := "import json, os, sys; from torchvision.datasets import ImageFolder\n" +
 		"print(json.dumps([{os.path.relpath(p, r): [l, f.classes[l]] for p, l in f.samples} for r in sys.argv[1:] for f in [ImageFolder(r)]]))"
@@ -308,7 +308,7 @@ func TestManyNames(t *testing.T) {
 	}
 	slices.Sort(numbers)
 	loose := &folder{files: f.files}
-	if !f.besideImages(f.files[n-1]) || slices.ContainsFunc(f.files, loose.besideImages) || dataset.OrderClasses(&Split{}, numbers)[n-1] != fmt.Sprint(n-1) {
+	if !f.besideImages(f.files[n-1]) || slices.ContainsFunc(f.files, loose.besideImages) || dataset.OrderClasses(&dataset.Split{}, numbers)[n-1] != fmt.Sprint(n-1) {
 		t.Error("the names are told wrongly")
 	}
 }

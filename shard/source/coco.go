@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/remedy"
 	"github.com/imgfeed/imgfeed/shard/source/targets"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
@@ -17,7 +18,7 @@ import (
 //	annotations/instances_train2017.json   train2017/000000000009.jpg …   val2017/…
 //	annotations/instances_default.json     images/…
 //	train/_annotations.coco.json           train/….jpg
-var cocoObjects = Kind{
+var cocoObjects = dataset.Kind{
 	Name: "COCO's JSON",
 	Forms: []string{"a folder with annotations/instances_train2017.json, train2017/ and so on", "images with _annotations.coco.json",
 		"a JSON file, whose images lie around it"},
@@ -32,7 +33,7 @@ func isCOCO(t transport.Tree, path string) bool {
 	return strings.EqualFold(filepath.Ext(path), ".json") && targets.SniffCOCO(t, path)
 }
 
-func openCOCO(c *candidate) ([]*Split, error) {
+func openCOCO(c *candidate) ([]*dataset.Split, error) {
 	switch {
 	case c.front != nil || c.folder != nil && c.given:
 		return nil, nil
@@ -41,17 +42,17 @@ func openCOCO(c *candidate) ([]*Split, error) {
 	case c.folder == nil:
 		c.split = cmp.Or(cocoSplit(filepath.Base(c.path)), c.split)
 		s, err := c.newCOCO(transport.FileSystem{}, filepath.Dir(c.path), c.path)
-		if no, refused := errors.AsType[*FormatError](err); refused {
+		if no, refused := errors.AsType[*transport.FormatError](err); refused {
 			stem := strings.TrimSuffix(c.path, filepath.Ext(c.path))
 			return nil, no.Or(remedy.COCOLabels.Of(c.path, stem), remedy.COCOImages.Of(c.path, stem))
 		}
-		return []*Split{s}, err
+		return []*dataset.Split{s}, err
 	}
 	files, err := c.cocoFiles()
 	if err != nil || len(files) == 0 {
 		return nil, err
 	}
-	return c.eachSplit(files, true, func(c *candidate, _, file string) (*Split, error) {
+	return c.eachSplit(files, true, func(c *candidate, _, file string) (*dataset.Split, error) {
 		return c.newCOCO(c.tree, c.path, filepath.Join(c.path, file))
 	})
 }
@@ -114,7 +115,7 @@ func cocoSplit(name string) string {
 }
 
 // newCOCO is the split of a file of COCO's JSON, whose images lie below root.
-func (c *candidate) newCOCO(t transport.Tree, root, file string) (*Split, error) {
+func (c *candidate) newCOCO(t transport.Tree, root, file string) (*dataset.Split, error) {
 	coco, err := targets.ReadCOCO(t, file)
 	if err != nil {
 		return nil, err

@@ -19,10 +19,11 @@ import (
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
+	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
 // asked are the fields of flags.
-func asked(t testing.TB, flags ...string) (fields []Field) {
+func asked(t testing.TB, flags ...string) (fields []dataset.Field) {
 	t.Helper()
 	for _, text := range flags {
 		f, err := dataset.ParseField(text)
@@ -35,7 +36,7 @@ func asked(t testing.TB, flags ...string) (fields []Field) {
 }
 
 // fieldsOf walks over a split and returns the values of each key's fields as JSON has them, numbers as float64.
-func fieldsOf(s *Split) (map[string]map[string]any, error) {
+func fieldsOf(s *dataset.Split) (map[string]map[string]any, error) {
 	got := make(map[string]map[string]any)
 	schema := s.Fields()
 	for i := range schema {
@@ -44,7 +45,7 @@ func fieldsOf(s *Split) (map[string]map[string]any, error) {
 		}
 	}
 	encoded := make(map[string][]byte)
-	err := s.Walk(context.Background(), func(it Item) error {
+	err := s.Walk(context.Background(), func(it transport.Item) error {
 		if it.Reason == "" {
 			encoded[it.Key] = bytes.Clone(it.Fields)
 		}
@@ -149,7 +150,7 @@ func TestFieldsOfPython(t *testing.T) {
 		"list.csv":       {[]string{"score=score:float32", "caption=caption", "tags=5:multihot[20]", "age=age:int64"}, []string{"score", "caption", "tags", "age"}},
 		"list.jsonl":     {[]string{"score=json.score:float32", "caption=caption:text", "tags=tags:multihot[20]", "meta=meta", "box=box:float32[4]"}, []string{"score", "caption", "tags", "meta", "box"}},
 	} {
-		s := open(t, filepath.Join(dir, name), Options{Fields: asked(t, tc.fields...)})
+		s := open(t, filepath.Join(dir, name), dataset.Options{Fields: asked(t, tc.fields...)})
 		got, err := fieldsOf(s)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -176,7 +177,7 @@ func TestFieldsOfPython(t *testing.T) {
 		"x=words:text":        "has lists, and text is wanted",
 		"x=caption:json":      "is no JSON",
 	} {
-		splits, err := Open(filepath.Join(dir, "one.parquet"), Options{Fields: asked(t, flag)})
+		splits, err := Open(filepath.Join(dir, "one.parquet"), dataset.Options{Fields: asked(t, flag)})
 		if err == nil {
 			_, err = fieldsOf(splits[0])
 		}
@@ -195,7 +196,7 @@ func fieldTar(t testing.TB, meta string) string {
 
 func TestFieldsOfWebDataset(t *testing.T) {
 	file := fieldTar(t, `{"label": 0, "score": -2, "tags": [], "deep": {"er": "y"}}`)
-	s := open(t, file, Options{Label: "json.label", Fields: asked(t, "score=json.score:float32", "tags=json.tags:multihot[3]", "caption=txt", "mask=mask.png:bytes", "er=json.deep.er:text")})
+	s := open(t, file, dataset.Options{Label: "json.label", Fields: asked(t, "score=json.score:float32", "tags=json.tags:multihot[3]", "caption=txt", "mask=mask.png:bytes", "er=json.deep.er:text")})
 	got, err := fieldsOf(s)
 	want := map[string]map[string]any{
 		"a": {"score": 0.5, "tags": []any{1.0, 0.0, 1.0}, "caption": "one", "mask": "PNG", "er": "x"},
@@ -226,7 +227,7 @@ func TestFieldsThatAreNotThere(t *testing.T) {
 		"the type is wanted": {`{"label": 0}`, "x=mask.png", "add --field x=mask.png:TYPE"},
 	} {
 		file := fieldTar(t, tc.meta)
-		splits, err := Open(file, Options{Label: "json.label", Fields: asked(t, tc.flag)})
+		splits, err := Open(file, dataset.Options{Label: "json.label", Fields: asked(t, tc.flag)})
 		if err == nil {
 			_, err = fieldsOf(splits[0])
 		}
@@ -237,7 +238,7 @@ func TestFieldsThatAreNotThere(t *testing.T) {
 	for name, flag := range map[string]string{"x-train-0.tar": "x=txt", "cifar": "x=txt"} {
 		dir := t.TempDir()
 		file := sourcetest.Write(t, filepath.Join(dir, name), sourcetest.TarOfTree(t, tree(), "train/", 1))
-		if _, err := Open(file, Options{Fields: asked(t, flag)}); err == nil || !strings.Contains(err.Error(), "which has no fields") {
+		if _, err := Open(file, dataset.Options{Fields: asked(t, flag)}); err == nil || !strings.Contains(err.Error(), "which has no fields") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -252,7 +253,7 @@ func TestFieldsOfLists(t *testing.T) {
 		"no key":         {"x.jsonl", `{"path": "a.jpg", "label": 1}`, "x=age", `line 1: field "x": the JSON has no key age`},
 		"two for one":    {"x.csv", "path,label,age\na.jpg,1,3 4\n", "x=age:int64", `"3 4" is not a number`},
 	} {
-		splits, err := Open(listOf(t, tc.file, tc.text), Options{Fields: asked(t, tc.flag)})
+		splits, err := Open(listOf(t, tc.file, tc.text), dataset.Options{Fields: asked(t, tc.flag)})
 		if err == nil {
 			_, err = fieldsOf(splits[0])
 		}
@@ -261,7 +262,7 @@ func TestFieldsOfLists(t *testing.T) {
 		}
 	}
 	// A column that is a field is not taken for the labels.
-	s := open(t, listOf(t, "x.csv", "path,age,label\na.jpg,30,1\nc.jpg,40,0\n"), Options{Fields: asked(t, "age=age:int64", "ages=age:int64[1]")})
+	s := open(t, listOf(t, "x.csv", "path,age,label\na.jpg,30,1\nc.jpg,40,0\n"), dataset.Options{Fields: asked(t, "age=age:int64", "ages=age:int64[1]")})
 	got, err := fieldsOf(s)
 	if want := map[string]any{"age": 40.0, "ages": []any{40.0}}; err != nil || !reflect.DeepEqual(got["c.jpg"], want) {
 		t.Errorf("%v, %v", got, err)
@@ -272,7 +273,7 @@ func TestFieldsOfLists(t *testing.T) {
 }
 
 func TestParseField(t *testing.T) {
-	for text, want := range map[string]Field{
+	for text, want := range map[string]dataset.Field{
 		"score=json.score:float32":   {Field: shard.Field{Name: "score", Type: shard.Float32}, Source: "json.score"},
 		"a=a:int64[3]":               {Field: shard.Field{Name: "a", Type: shard.Int64, Size: 3}, Source: "a"},
 		"tags=x:y:multihot[1000]":    {Field: shard.Field{Name: "tags", Type: shard.Float32, Size: 1000}, Source: "x:y", Multihot: true},
@@ -305,7 +306,7 @@ func TestFieldsOfTarWithHostileMembers(t *testing.T) {
 	}
 	w.Close()
 	file := sourcetest.Write(t, filepath.Join(t.TempDir(), "x.tar"), b.Bytes())
-	if _, err := fieldsOf(open(t, file, Options{Fields: asked(t, "x=json")})); err == nil || !strings.Contains(err.Error(), "regular files") {
+	if _, err := fieldsOf(open(t, file, dataset.Options{Fields: asked(t, "x=json")})); err == nil || !strings.Contains(err.Error(), "regular files") {
 		t.Error(err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/labelrule"
 	"github.com/imgfeed/imgfeed/shard/source/remedy"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
@@ -17,14 +18,14 @@ import (
 // classFolders is a folder with a folder for each class, as torchvision's ImageFolder takes it, or a tar of that:
 //
 //	train/n01440764/n01440764_10026.JPEG
-var classFolders = Kind{
+var classFolders = dataset.Kind{
 	Name:   "class folders",
 	Forms:  []string{"a folder of them, as train/n01440764/….JPEG", "a tar or a zip of it"},
 	Labels: "the place of the class in sorted order, or in --classes FILE, which leaves out all others",
 	Takes:  []string{"--classes"},
 }
 
-func openClassFolders(c *candidate) ([]*Split, error) {
+func openClassFolders(c *candidate) ([]*dataset.Split, error) {
 	switch {
 	case c.front != nil:
 		if err := c.enterTarFolder(); err != nil {
@@ -80,14 +81,14 @@ func (c *candidate) enterTarFolder() error {
 // classTars is a folder with a tar for each class, or a tar of them, as ILSVRC2012_img_train.tar is:
 //
 //	train/n01440764.tar    n01440764_10026.JPEG …
-var classTars = Kind{
+var classTars = dataset.Kind{
 	Name:   "class tars",
 	Forms:  []string{"a folder of them, as train/n01440764.tar", "a tar of them, as ILSVRC2012_img_train.tar"},
 	Labels: "the place of the class in sorted order, or in --classes FILE, which leaves out all others",
 	Takes:  []string{"--classes"},
 }
 
-func openClassTars(c *candidate) ([]*Split, error) {
+func openClassTars(c *candidate) ([]*dataset.Split, error) {
 	what, names, others := "a tar of class tars", []string(nil), []string(nil)
 	if c.folder != nil {
 		what = "a folder of class tars"
@@ -119,21 +120,21 @@ func openClassTars(c *candidate) ([]*Split, error) {
 //
 //	images/0001.jpg …
 //	laion/00000/000000000.jpg, 000000000.txt, 000000000.json …
-var unlabelledImages = Kind{
+var unlabelledImages = dataset.Kind{
 	Name:   "images without labels",
 	Forms:  []string{"with --no-labels a folder, a zip or a tar that has images anywhere in it", "a folder of such tars"},
 	Labels: "-1",
 	Takes:  []string{"--no-labels"},
 }
 
-func openUnlabelled(c *candidate) ([]*Split, error) {
+func openUnlabelled(c *candidate) ([]*dataset.Split, error) {
 	if !c.opts.NoLabels && !c.unlabelledTest() || c.folder == nil && c.front == nil {
 		return nil, nil
 	}
 	if c.folder != nil {
 		names, others := c.tars()
 		if len(names) > 0 && len(c.folders)+len(c.sets) == 0 && !slices.ContainsFunc(others, transport.NamedImage) {
-			return c.bySplit(names, func(c *candidate, files []string) (*Split, error) {
+			return c.bySplit(names, func(c *candidate, files []string) (*dataset.Split, error) {
 				t, err := c.inTars(files...)
 				return c.newFiles(fmt.Sprintf("%d tars of images without labels", len(files)), t, labelrule.WithoutLabels)[0], err
 			})
@@ -167,7 +168,7 @@ const (
 //
 //	imagenet/train/… and imagenet/val/…              also valid/ or validation/; test/ where its images have labels
 //	imagenet/ILSVRC2012_img_train.tar and ….val.tar
-var splitFolders = Kind{
+var splitFolders = dataset.Kind{
 	Name: "both splits",
 	Forms: []string{"a folder with train/ and val/ (or Training/, valid/, validation/), each of any kind",
 		"with ILSVRC2012_img_train.tar and ILSVRC2012_img_val.tar"},
@@ -218,7 +219,7 @@ func (c *candidate) findNamedSplits() (map[string]string, error) {
 }
 
 // openInner opens the only folder in that of a split, if it is named for the same split: seg_train/seg_train.
-func (c *candidate) openInner() ([]*Split, error) {
+func (c *candidate) openInner() ([]*dataset.Split, error) {
 	if len(c.folders) != 1 || len(c.files) > 0 || transport.NamedSplit(c.folders[0]) != c.split {
 		return nil, nil
 	}
@@ -231,7 +232,7 @@ func (c *candidate) openInner() ([]*Split, error) {
 }
 
 // openOuter opens the only folder of a folder, if it holds splits, as an archive unpacks to.
-func (c *candidate) openOuter() ([]*Split, error) {
+func (c *candidate) openOuter() ([]*dataset.Split, error) {
 	if len(c.folders) != 1 || slices.ContainsFunc(c.files, func(f string) bool {
 		return transport.ImageExtension(f) || transport.FileKind(f) != ""
 	}) {
@@ -247,7 +248,7 @@ func (c *candidate) openOuter() ([]*Split, error) {
 	return openSplitFolders(q)
 }
 
-func openSplitFolders(c *candidate) ([]*Split, error) {
+func openSplitFolders(c *candidate) ([]*dataset.Split, error) {
 	switch {
 	case c.folder == nil:
 		return nil, nil
@@ -270,7 +271,7 @@ func openSplitFolders(c *candidate) ([]*Split, error) {
 		return nil, transport.Refuse(c.path, "holds two splits, %s and %s, which cannot both be called %q",
 			train, val, c.opts.Split).Or(remedy.Folder.With("DIR", filepath.Join(c.path, train)), remedy.Folder.With("DIR", filepath.Join(c.path, val)))
 	}
-	var splits []*Split
+	var splits []*dataset.Split
 	var taken []string
 	for _, split := range []string{"train", "val", "test"} {
 		name := names[split]
@@ -299,7 +300,7 @@ func openSplitFolders(c *candidate) ([]*Split, error) {
 }
 
 // openPart opens one split of several.
-func (c *candidate) openPart(name, split string) ([]*Split, error) {
+func (c *candidate) openPart(name, split string) ([]*dataset.Split, error) {
 	q, err := c.child(name, split)
 	if err != nil {
 		return nil, err

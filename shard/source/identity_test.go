@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
 )
 
@@ -20,7 +21,7 @@ const pngHead = "\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"
 // identity is that of all splits at a path.
 func identity(t *testing.T, path string) string {
 	t.Helper()
-	splits, err := Open(path, Options{ClassOrder: ClassOrderString})
+	splits, err := Open(path, dataset.Options{ClassOrder: dataset.ClassOrderString})
 	if err != nil {
 		t.Fatal(err)
 	}

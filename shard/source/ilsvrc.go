@@ -8,6 +8,7 @@ import (
 
 	"github.com/imgfeed/imgfeed/internal/wordnet"
 	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/labelrule"
 	"github.com/imgfeed/imgfeed/shard/source/remedy"
 	"github.com/imgfeed/imgfeed/shard/source/targets"
@@ -18,7 +19,7 @@ import (
 // development kit. Which image has which class is a fact that never changes, so the program knows it (labelrule.ByValName):
 //
 //	ILSVRC2012_img_val.tar    ILSVRC2012_val_00000001.JPEG …
-var ilsvrcValidation = Kind{
+var ilsvrcValidation = dataset.Kind{
 	Name:   "ILSVRC2012's validation images",
 	Forms:  []string{"ILSVRC2012_img_val.tar", "the folder of its images"},
 	Labels: "as torchvision has them, without the development kit",
@@ -46,7 +47,7 @@ func (c *candidate) loose() (name string, err error) {
 	return m.name, nil
 }
 
-func openIlsvrcValidation(c *candidate) ([]*Split, error) {
+func openIlsvrcValidation(c *candidate) ([]*dataset.Split, error) {
 	first, err := c.loose()
 	folder, name := path.Split(first)
 	if first == "" || err != nil || folder != "" && !strings.HasPrefix(name, labelrule.ValNamePrefix) {
@@ -74,14 +75,14 @@ func openIlsvrcValidation(c *candidate) ([]*Split, error) {
 //	ILSVRC/Data/CLS-LOC/test/ILSVRC2012_test_00000001.JPEG
 //	ILSVRC/Annotations/CLS-LOC/train/n01440764/n01440764_18.xml   boxes, which a part of the training images has
 //	LOC_val_solution.csv, …                                       not needed
-var kaggle = Kind{
+var kaggle = dataset.Kind{
 	Name: "Kaggle's ImageNet",
 	Forms: []string{"the folder with LOC_val_solution.csv and ILSVRC/, or any on the way to CLS-LOC",
 		"imagenet-object-localization-challenge.zip"},
 	Labels: "those of ILSVRC2012, for boxes too, which --targets none leaves out; --test adds the test images, which have the label -1",
 }
 
-func openKaggle(c *candidate) ([]*Split, error) {
+func openKaggle(c *candidate) ([]*dataset.Split, error) {
 	if c.folder == nil || c.part || c.given {
 		return nil, nil
 	}
@@ -102,7 +103,7 @@ func openKaggle(c *candidate) ([]*Split, error) {
 }
 
 // addBoxes adds the boxes that ImageNet's XML has for the splits of CLS-LOC, if it is there. Objects have the labels of the classes.
-func (c *candidate) addBoxes(splits []*Split, root string) error {
+func (c *candidate) addBoxes(splits []*dataset.Split, root string) error {
 	if !c.opts.Targets.Takes(shard.Objects, true, false) || c.opts.NoLabels {
 		return nil
 	}
@@ -116,7 +117,7 @@ func (c *candidate) addBoxes(splits []*Split, root string) error {
 	if len(classes) == 0 {
 		classes = wordnet.Wnids()
 	}
-	if !slices.ContainsFunc(splits, func(s *Split) bool {
+	if !slices.ContainsFunc(splits, func(s *dataset.Split) bool {
 		info, err := c.tree.Stat(filepath.Join(root, s.Name))
 		return err == nil && info.IsDir()
 	}) {

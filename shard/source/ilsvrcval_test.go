@@ -11,8 +11,10 @@ import (
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/wordnet"
+	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/labelrule"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
+	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
 // valName is the name of the validation image of that number.
@@ -54,7 +56,7 @@ func TestValidationImagesNeedNoLabels(t *testing.T) {
 	sourcetest.Write(t, filepath.Join(dir, "val/.DS_Store"), []byte("junk"))
 	sourcetest.Write(t, filepath.Join(dir, "val/ILSVRC2012_devkit_t12.tar.gz"), []byte("the kit, which is not read"))
 	for _, path := range paths {
-		s := open(t, path, Options{})
+		s := open(t, path, dataset.Options{})
 		if got := mustItems(t, s); !reflect.DeepEqual(got, want) || s.Name != "val" || !strings.HasSuffix(s.Format, "of ILSVRC2012's validation images") {
 			t.Errorf("%s: split %q, %s, items %v, want %v", path, s.Name, s.Format, got, want)
 		}
@@ -62,7 +64,7 @@ func TestValidationImagesNeedNoLabels(t *testing.T) {
 			t.Errorf("%s: %d classes, notes %q", path, len(s.Classes()), s.Notes())
 		}
 	}
-	s := open(t, paths[0], Options{Split: "holdout"})
+	s := open(t, paths[0], dataset.Options{Split: "holdout"})
 	train := append(slices.Clone(wordnet.Wnids()), "n99999999")
 	train[0] = "n00000000" // which none of the five has
 	slices.Sort(train)
@@ -70,7 +72,7 @@ func TestValidationImagesNeedNoLabels(t *testing.T) {
 	if got := mustItems(t, s); s.Name != "holdout" || !reflect.DeepEqual(got, want) || len(s.Classes()) != 1001 {
 		t.Errorf("labelled by train: split %s, items %v, want %v", s.Name, got, want)
 	}
-	s = open(t, paths[0], Options{})
+	s = open(t, paths[0], dataset.Options{})
 	s.ExpectClasses([]string{"n01", "n02"})
 	if _, err := items(s); err == nil || !strings.Contains(err.Error(), "5 of its 5 classes are not among the 2") {
 		t.Errorf("other classes than train: %v", err)
@@ -83,14 +85,14 @@ func TestDatasetAsDownloaded(t *testing.T) {
 	sourcetest.Write(t, filepath.Join(dir, valTarName), sourcetest.TarOfTree(t, files, "", 1))
 	sourcetest.Write(t, filepath.Join(dir, trainTarName), sourcetest.TarOfTars(t, tree(), 1))
 	sourcetest.Write(t, filepath.Join(dir, "ILSVRC2012_devkit_t12/data/meta.mat"), nil)
-	splits, err := Open(dir, Options{})
+	splits, err := Open(dir, dataset.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(splits) != 2 || splits[0].Name != "train" || splits[1].Name != "val" {
 		t.Fatalf("splits %v", splits)
 	}
-	if _, err := Open(dir, Options{Split: "x"}); err == nil {
+	if _, err := Open(dir, dataset.Options{Split: "x"}); err == nil {
 		t.Error("two splits of one name are taken")
 	}
 }
@@ -106,8 +108,8 @@ func TestOtherImagesWithoutFolders(t *testing.T) {
 				if strings.Contains(p, "prefixed") && !strings.HasPrefix(name, labelrule.ValNamePrefix) {
 					continue // where it stands first, val is a class
 				}
-				err := refusal(p, Options{})
-				var format *FormatError
+				err := refusal(p, dataset.Options{})
+				var format *transport.FormatError
 				want := "are called ILSVRC2012_val_00000001.JPEG to"
 				other := want // where a tar begins with the image, the names behind it are not known yet
 				if !strings.HasPrefix(name, labelrule.ValNamePrefix) && (len(others) == 0 || strings.HasSuffix(p, ".tar")) {
@@ -131,10 +133,10 @@ func TestValInWrongClasses(t *testing.T) {
 	}
 	path := writeTree(t, t.TempDir(), folders)
 	const want = "40 of its 40 validation images of ILSVRC2012 lie in the folder of another class"
-	if err := refusal(path, Options{}); err == nil || !strings.Contains(err.Error(), want) {
+	if err := refusal(path, dataset.Options{}); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want %q", err, want)
 	}
-	if got := mustItems(t, open(t, path, Options{ForceClasses: true})); len(got) != 40 {
+	if got := mustItems(t, open(t, path, dataset.Options{ForceClasses: true})); len(got) != 40 {
 		t.Errorf("%d images by --force-classes", len(got))
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"archive/zip"
 	"bytes"
 	"fmt"
-	"github.com/imgfeed/imgfeed/internal/wordnet"
 	"maps"
 	"path/filepath"
 	"reflect"
@@ -12,6 +11,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/internal/wordnet"
+
+	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
 )
 
@@ -65,7 +67,7 @@ func TestKaggle(t *testing.T) {
 	top := writeTree(t, filepath.Join(dir, "kaggle"), files)
 	archive := sourcetest.Write(t, filepath.Join(dir, "imagenet-object-localization-challenge.zip"), zipOf(t, all))
 	for _, path := range []string{top, filepath.Join(top, "ILSVRC"), filepath.Join(top, "ILSVRC/Data"), filepath.Join(top, "ILSVRC/Data/CLS-LOC"), archive} {
-		splits, err := Open(path, Options{Test: true})
+		splits, err := Open(path, dataset.Options{Test: true})
 		if err != nil || len(splits) != 3 || splits[0].Name != "train" || splits[1].Name != "val" || splits[2].Name != "test" {
 			t.Fatalf("%s: %v, %v", path, splits, err)
 		}
@@ -92,10 +94,10 @@ func TestKaggle(t *testing.T) {
 			t.Errorf("the zip's set would stand at %s", splits[0].Output)
 		}
 	}
-	if splits, err := Open(top, Options{}); err != nil || len(splits) != 2 || !strings.Contains(strings.Join(splits[0].Notes(), "\n"), "to take images without a label as -1, add --test") {
+	if splits, err := Open(top, dataset.Options{}); err != nil || len(splits) != 2 || !strings.Contains(strings.Join(splits[0].Notes(), "\n"), "to take images without a label as -1, add --test") {
 		t.Errorf("without --test: %v, %v", splits, err)
 	}
-	alone := open(t, filepath.Join(top, "ILSVRC/Data/CLS-LOC/test"), Options{NoLabels: true})
+	alone := open(t, filepath.Join(top, "ILSVRC/Data/CLS-LOC/test"), dataset.Options{NoLabels: true})
 	if got := mustItems(t, alone); alone.Name != "test" || len(got) != 1 || got["ILSVRC2012_test_00000001.JPEG"].label != -1 {
 		t.Errorf("test/ alone is %q: %v", alone.Name, got)
 	}

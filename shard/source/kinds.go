@@ -23,64 +23,23 @@ import (
 	"strings"
 
 	"github.com/imgfeed/imgfeed/shard/source/dataset"
-	"github.com/imgfeed/imgfeed/shard/source/labelrule"
 	"github.com/imgfeed/imgfeed/shard/source/targets"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
-// The types that callers use.
-type (
-	Split         = dataset.Split
-	Item          = transport.Item
-	Options       = dataset.Options
-	Selection     = dataset.Selection
-	Digest        = dataset.Digest
-	Field         = dataset.Field
-	Kind          = dataset.Kind
-	TargetOptions = dataset.TargetOptions
-	PreviewSample = dataset.PreviewSample
-	FormatError   = transport.FormatError
-	RejectError   = transport.RejectError
-)
-
-const (
-	ClassesFromMax    = labelrule.ClassesFromMax
-	ClassOrderNumeric = dataset.ClassOrderNumeric
-	ClassOrderString  = dataset.ClassOrderString
-	TakeObjects       = dataset.TakeObjects
-	TakeMasks         = dataset.TakeMasks
-	TakeBoth          = dataset.TakeBoth
-	TakeNone          = dataset.TakeNone
-)
-
-// BoxFormats are the values of TargetOptions.BoxFormat.
-var BoxFormats = dataset.BoxFormats
-
-// ReadLabelMap reads a file of labels for masks, as --map-labels has it.
-func ReadLabelMap(path string) (*dataset.LabelMap, error) { return dataset.ReadLabelMap(path) }
-
-// ErrDropped is the error of a sample that the options leave out for its targets.
-var ErrDropped = dataset.ErrDropped
-
-// ParseField reads NAME=SOURCE[:TYPE], as --field has it.
-func ParseField(text string) (Field, error) { return dataset.ParseField(text) }
-
 // InPlace makes the remedies of an error about a dataset commands that index it, for a program that reads it at place and lacks the flags
 // of imgshard.
 func InPlace(err error, place string) error {
-	if no, ok := errors.AsType[*FormatError](err); ok {
+	if no, ok := errors.AsType[*transport.FormatError](err); ok {
 		no.InPlace = place
 	}
 	return err
 }
 
-// ShownPath returns a path as people write it: that of a file behind a network is its URL.
-func ShownPath(p string) string { return transport.ShownPath(p) }
-
 // opener is a kind with the function that opens its splits. The function returns no splits for a candidate of another kind.
 type opener struct {
-	*Kind
-	open func(c *candidate) ([]*Split, error)
+	*dataset.Kind
+	open func(c *candidate) ([]*dataset.Split, error)
 }
 
 var kinds []opener
@@ -109,7 +68,7 @@ func init() {
 
 // Kinds returns all kinds in the order in which they are tried; the first that recognises a candidate opens it. Special kinds come before
 // general ones: class folders are last, since any folder of folders matches.
-func Kinds() (all []*Kind) {
+func Kinds() (all []*dataset.Kind) {
 	for _, k := range kinds {
 		all = append(all, k.Kind)
 	}
@@ -118,7 +77,7 @@ func Kinds() (all []*Kind) {
 
 // Open returns the splits that a path holds: one, or the training and the validation split, and sometimes a test split. Nothing is read yet
 // but what is needed to tell the kind.
-func Open(path string, opts Options) ([]*Split, error) {
+func Open(path string, opts dataset.Options) ([]*dataset.Split, error) {
 	return OpenAll([]string{path}, opts)
 }
 
@@ -127,7 +86,7 @@ const StandardInput = "-"
 
 // OpenAll opens one path as [Open] does, or several files of one dataset: the tars of WebDataset or of classes, or parquet files.
 // StandardInput alone is a tar from Options.Stdin, which can be walked over once.
-func OpenAll(paths []string, opts Options) ([]*Split, error) {
+func OpenAll(paths []string, opts dataset.Options) ([]*dataset.Split, error) {
 	c, err := newCandidate(paths, opts)
 	if err != nil {
 		return nil, err
@@ -144,7 +103,7 @@ func OpenAll(paths []string, opts Options) ([]*Split, error) {
 }
 
 // newCandidate looks at the data at the paths.
-func newCandidate(paths []string, opts Options) (*candidate, error) {
+func newCandidate(paths []string, opts dataset.Options) (*candidate, error) {
 	for _, path := range paths {
 		if path == "" {
 			return nil, transport.Refuse(`""`, "the path is empty, as an unset variable is: name a file or folder (. is this one)")
@@ -164,7 +123,7 @@ func newCandidate(paths []string, opts Options) (*candidate, error) {
 }
 
 // newFiles is the candidate of several files, as if the folder around them held no others.
-func newFiles(paths []string, opts Options) (*candidate, error) {
+func newFiles(paths []string, opts dataset.Options) (*candidate, error) {
 	var files []string
 	for _, path := range paths {
 		abs, err := transport.Absolute(path)
@@ -174,7 +133,7 @@ func newFiles(paths []string, opts Options) (*candidate, error) {
 		info, err := (transport.FileSystem{}).Stat(abs)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return nil, &FormatError{Path: abs, Msg: fmt.Sprintf("there is no such file, of the %d that are given", len(paths)), Err: err}
+			return nil, &transport.FormatError{Path: abs, Msg: fmt.Sprintf("there is no such file, of the %d that are given", len(paths)), Err: err}
 		case err != nil:
 			return nil, err
 		case !info.Mode().IsRegular(), len(files) > 0 && transport.FileKind(abs) != transport.FileKind(files[0]):

@@ -3,7 +3,6 @@ package source
 import (
 	"encoding/json"
 	"fmt"
-	"github.com/imgfeed/imgfeed/internal/wordnet"
 	"maps"
 	"os"
 	"os/exec"
@@ -15,7 +14,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/internal/wordnet"
+
 	"github.com/imgfeed/imgfeed/internal/testenv"
+	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
@@ -41,7 +43,7 @@ func TestListsOfPython(t *testing.T) {
 		for _, row := range rows {
 			want[path.Clean(row[0])] = item{label: int32(slices.Index(sorted, row[1])), data: jpegStart + row[0]}
 		}
-		s := open(t, filepath.Join(dir, name), Options{})
+		s := open(t, filepath.Join(dir, name), dataset.Options{})
 		if got := mustItems(t, s); len(want) != 5 || !reflect.DeepEqual(got, want) || !slices.Equal(s.Classes(), sorted) {
 			t.Errorf("%s: %v of the classes %q, want %v", name, got, s.Classes(), want)
 		}
@@ -59,7 +61,7 @@ func listOf(t testing.TB, name, text string) string {
 }
 
 // shown says labels by key.
-func shown(t *testing.T, s *Split) string {
+func shown(t *testing.T, s *dataset.Split) string {
 	t.Helper()
 	var said []string
 	for key, it := range mustItems(t, s) {
@@ -76,38 +78,38 @@ func TestListColumns(t *testing.T) {
 	names := sourcetest.Write(t, filepath.Join(t.TempDir(), "names"), []byte("dog\ncat\n"))
 	for name, tc := range map[string]struct {
 		file, text string
-		opts       Options
+		opts       dataset.Options
 		want       string
 		classes    string
 	}{
-		"numbers":             {"x.csv", "path,label\na.jpg,1\nsub/b.jpg,0\n", Options{}, "a.jpg=1 sub/b.jpg=0", "0 1"},
-		"leading zeros":       {"x.csv", "path,label\na.jpg,001\nsub/b.jpg,010\n", Options{}, "a.jpg=1 sub/b.jpg=10", "00 01 02 03 04 05 06 07 08 09 10"},
-		"numbers, named":      {"x.csv", "path,label\na.jpg,1\nsub/b.jpg,0\n", Options{Classes: names}, "a.jpg=1 sub/b.jpg=0", "dog cat"},
-		"names":               {"x.csv", "path,label\na.jpg,dog\nsub/b.jpg,cat\n", Options{}, "a.jpg=1 sub/b.jpg=0", "cat dog"},
-		"names, in order":     {"x.csv", "path,label\na.jpg,dog\nsub/b.jpg,cat\nc.jpg,cow\n", Options{Classes: names}, "a.jpg=0 sub/b.jpg=1", "dog cat"},
-		"another order":       {"x.csv", "label,path\n3,a.jpg\n0,c.jpg\n", Options{}, "a.jpg=3 c.jpg=0", "0 1 2 3"},
-		"semicolons":          {"x.csv", "path;label\na.jpg;1\nc.jpg;0\n", Options{}, "a.jpg=1 c.jpg=0", "0 1"},
-		"more columns":        {"x.tsv", "\r\npath\tid\tlabel\r\na.jpg\t7\t1\r\n\r\nc.jpg\t9\t0\r\n", Options{}, "a.jpg=1 c.jpg=0", "0 1"},
-		"which label":         {"x.csv", "path,fine,coarse\na.jpg,1,0\nc.jpg,0,0\n", Options{Label: "coarse"}, "a.jpg=0 c.jpg=0", "0"},
-		"which by number":     {"x.csv", "path,fine,coarse\na.jpg,1,0\nc.jpg,0,0\n", Options{Label: "2"}, "a.jpg=1 c.jpg=0", "0 1"},
-		"fastai's":            {"x.csv", "path,noisy_labels_0,noisy_labels_1,is_valid\na.jpg,n02,n01,False\nsub/b.jpg,n01,n01,True\n", Options{Label: "noisy_labels_0"}, "a.jpg=1 sub/b.jpg=0", "n01 n02"},
-		"Hugging Face's":      {"metadata.csv", "file_name,label\na.jpg,1\nc.jpg,0\n", Options{}, "a.jpg=1 c.jpg=0", "0 1"},
-		"pandas'":             {"x.csv", "path,label\na.jpg,1.0\nsub/b.jpg,\nc.jpg,0.0\n", Options{Test: true}, "a.jpg=1 c.jpg=0 sub/b.jpg=-1", "0 1"},
-		"JSON's fractions":    {"x.jsonl", `{"path": "a.jpg", "label": 1.0}` + "\n" + `{"path": "c.jpg", "label": 0e0}`, Options{}, "a.jpg=1 c.jpg=0", "0 1"},
-		"im2rec's":            {"x.tsv", "id\tlabel\tpath\n0\t1.000000\ta.jpg\n1\t0.000000\tsub/b.jpg\n", Options{}, "a.jpg=1 sub/b.jpg=0", "0 1"},
-		"no labels":           {"x.csv", "path,label\na.jpg,\nsub/b.jpg,\n", Options{Test: true}, "a.jpg=-1 sub/b.jpg=-1", ""},
-		"no column of labels": {"x.csv", "path\na.jpg\nsub/b.jpg\n", Options{Test: true}, "a.jpg=-1 sub/b.jpg=-1", ""},
-		"numbers as names":    {"x.csv", "path,label\na.jpg,1\nsub/b.jpg,cat\n", Options{ForceClasses: true}, "a.jpg=0 sub/b.jpg=1", "1 cat"},
-		"JSON":                {"x.jsonl", `{"file_name": "a.jpg", "label": 1, "more": [1, {}]}` + "\n\n" + `{"label": 0, "file_name": "c.jpg"}`, Options{}, "a.jpg=1 c.jpg=0", "0 1"},
-		"JSON with some":      {"x.jsonl", `{"path": "a.jpg"}` + "\n" + `{"path": "c.jpg", "label": 1}`, Options{Test: true}, "a.jpg=-1 c.jpg=1", "0 1"},
-		"JSON without":        {"x.jsonl", `{"path": "a.jpg", "label": [1]}`, Options{NoLabels: true}, "a.jpg=-1", ""},
-		"JSON by key":         {"x.txt.jsonl", `{"path": "a.jpg", "alt": "x"}`, Options{Label: "json.alt"}, "a.jpg=0", "x"},
-		"another path":        {"x.csv", "id,image_id,label\n7,a.jpg,1\n9,sub/b.jpg,0\n", Options{Path: "image_id"}, "a.jpg=1 sub/b.jpg=0", "0 1"},
-		"path by number":      {"x.csv", "id,image_id,label\n7,a.jpg,1\n9,sub/b.jpg,0\n", Options{Path: "2"}, "a.jpg=1 sub/b.jpg=0", "0 1"},
-		"no extensions":       {"x.csv", "path,label\na,1\nsub/b,0\n", Options{}, "a.jpg=1 sub/b.jpg=0", "0 1"},
-		"a path in JSON":      {"x.jsonl", `{"image": {"id": "a"}, "label": 1}`, Options{Path: "image.id"}, "a.jpg=1", "0 1"},
-		"slashes":             {"x.csv", "path,label\n/a.jpg,1\n/sub/b.jpg,0\n", Options{Images: "DIR"}, "a.jpg=1 sub/b.jpg=0", "0 1"},
-		"absolute":            {"x.csv", "path,label\nDIR/a.jpg,1\nDIR/sub/b.jpg,0\n", Options{}, "a.jpg=1 sub/b.jpg=0", "0 1"},
+		"numbers":             {"x.csv", "path,label\na.jpg,1\nsub/b.jpg,0\n", dataset.Options{}, "a.jpg=1 sub/b.jpg=0", "0 1"},
+		"leading zeros":       {"x.csv", "path,label\na.jpg,001\nsub/b.jpg,010\n", dataset.Options{}, "a.jpg=1 sub/b.jpg=10", "00 01 02 03 04 05 06 07 08 09 10"},
+		"numbers, named":      {"x.csv", "path,label\na.jpg,1\nsub/b.jpg,0\n", dataset.Options{Classes: names}, "a.jpg=1 sub/b.jpg=0", "dog cat"},
+		"names":               {"x.csv", "path,label\na.jpg,dog\nsub/b.jpg,cat\n", dataset.Options{}, "a.jpg=1 sub/b.jpg=0", "cat dog"},
+		"names, in order":     {"x.csv", "path,label\na.jpg,dog\nsub/b.jpg,cat\nc.jpg,cow\n", dataset.Options{Classes: names}, "a.jpg=0 sub/b.jpg=1", "dog cat"},
+		"another order":       {"x.csv", "label,path\n3,a.jpg\n0,c.jpg\n", dataset.Options{}, "a.jpg=3 c.jpg=0", "0 1 2 3"},
+		"semicolons":          {"x.csv", "path;label\na.jpg;1\nc.jpg;0\n", dataset.Options{}, "a.jpg=1 c.jpg=0", "0 1"},
+		"more columns":        {"x.tsv", "\r\npath\tid\tlabel\r\na.jpg\t7\t1\r\n\r\nc.jpg\t9\t0\r\n", dataset.Options{}, "a.jpg=1 c.jpg=0", "0 1"},
+		"which label":         {"x.csv", "path,fine,coarse\na.jpg,1,0\nc.jpg,0,0\n", dataset.Options{Label: "coarse"}, "a.jpg=0 c.jpg=0", "0"},
+		"which by number":     {"x.csv", "path,fine,coarse\na.jpg,1,0\nc.jpg,0,0\n", dataset.Options{Label: "2"}, "a.jpg=1 c.jpg=0", "0 1"},
+		"fastai's":            {"x.csv", "path,noisy_labels_0,noisy_labels_1,is_valid\na.jpg,n02,n01,False\nsub/b.jpg,n01,n01,True\n", dataset.Options{Label: "noisy_labels_0"}, "a.jpg=1 sub/b.jpg=0", "n01 n02"},
+		"Hugging Face's":      {"metadata.csv", "file_name,label\na.jpg,1\nc.jpg,0\n", dataset.Options{}, "a.jpg=1 c.jpg=0", "0 1"},
+		"pandas'":             {"x.csv", "path,label\na.jpg,1.0\nsub/b.jpg,\nc.jpg,0.0\n", dataset.Options{Test: true}, "a.jpg=1 c.jpg=0 sub/b.jpg=-1", "0 1"},
+		"JSON's fractions":    {"x.jsonl", `{"path": "a.jpg", "label": 1.0}` + "\n" + `{"path": "c.jpg", "label": 0e0}`, dataset.Options{}, "a.jpg=1 c.jpg=0", "0 1"},
+		"im2rec's":            {"x.tsv", "id\tlabel\tpath\n0\t1.000000\ta.jpg\n1\t0.000000\tsub/b.jpg\n", dataset.Options{}, "a.jpg=1 sub/b.jpg=0", "0 1"},
+		"no labels":           {"x.csv", "path,label\na.jpg,\nsub/b.jpg,\n", dataset.Options{Test: true}, "a.jpg=-1 sub/b.jpg=-1", ""},
+		"no column of labels": {"x.csv", "path\na.jpg\nsub/b.jpg\n", dataset.Options{Test: true}, "a.jpg=-1 sub/b.jpg=-1", ""},
+		"numbers as names":    {"x.csv", "path,label\na.jpg,1\nsub/b.jpg,cat\n", dataset.Options{ForceClasses: true}, "a.jpg=0 sub/b.jpg=1", "1 cat"},
+		"JSON":                {"x.jsonl", `{"file_name": "a.jpg", "label": 1, "more": [1, {}]}` + "\n\n" + `{"label": 0, "file_name": "c.jpg"}`, dataset.Options{}, "a.jpg=1 c.jpg=0", "0 1"},
+		"JSON with some":      {"x.jsonl", `{"path": "a.jpg"}` + "\n" + `{"path": "c.jpg", "label": 1}`, dataset.Options{Test: true}, "a.jpg=-1 c.jpg=1", "0 1"},
+		"JSON without":        {"x.jsonl", `{"path": "a.jpg", "label": [1]}`, dataset.Options{NoLabels: true}, "a.jpg=-1", ""},
+		"JSON by key":         {"x.txt.jsonl", `{"path": "a.jpg", "alt": "x"}`, dataset.Options{Label: "json.alt"}, "a.jpg=0", "x"},
+		"another path":        {"x.csv", "id,image_id,label\n7,a.jpg,1\n9,sub/b.jpg,0\n", dataset.Options{Path: "image_id"}, "a.jpg=1 sub/b.jpg=0", "0 1"},
+		"path by number":      {"x.csv", "id,image_id,label\n7,a.jpg,1\n9,sub/b.jpg,0\n", dataset.Options{Path: "2"}, "a.jpg=1 sub/b.jpg=0", "0 1"},
+		"no extensions":       {"x.csv", "path,label\na,1\nsub/b,0\n", dataset.Options{}, "a.jpg=1 sub/b.jpg=0", "0 1"},
+		"a path in JSON":      {"x.jsonl", `{"image": {"id": "a"}, "label": 1}`, dataset.Options{Path: "image.id"}, "a.jpg=1", "0 1"},
+		"slashes":             {"x.csv", "path,label\n/a.jpg,1\n/sub/b.jpg,0\n", dataset.Options{Images: "DIR"}, "a.jpg=1 sub/b.jpg=0", "0 1"},
+		"absolute":            {"x.csv", "path,label\nDIR/a.jpg,1\nDIR/sub/b.jpg,0\n", dataset.Options{}, "a.jpg=1 sub/b.jpg=0", "0 1"},
 	} {
 		file := listOf(t, tc.file, "")
 		sourcetest.Write(t, file, []byte(strings.ReplaceAll(tc.text, "DIR", filepath.Dir(file))))
@@ -122,14 +124,14 @@ func TestListColumns(t *testing.T) {
 	}
 	elsewhere := listOf(t, "x.csv", "path,label\na.jpg,1\nc.jpg,0\n")
 	other := sourcetest.Write(t, filepath.Join(t.TempDir(), "list.csv"), []byte("path,label\na.jpg,1\nc.jpg,0\n"))
-	if got := shown(t, open(t, other, Options{Images: filepath.Dir(elsewhere)})); got != "a.jpg=1 c.jpg=0" {
+	if got := shown(t, open(t, other, dataset.Options{Images: filepath.Dir(elsewhere)})); got != "a.jpg=1 c.jpg=0" {
 		t.Errorf("images elsewhere: %s", got)
 	}
 }
 
 func TestListOfSplits(t *testing.T) {
 	file := listOf(t, "all.csv", "path,label,split\na.jpg,cat,train\nsub/b.jpg,dog,train\nc.jpg,dog,Validation\nd.jpg,cat,test\n")
-	splits, err := Open(file, Options{})
+	splits, err := Open(file, dataset.Options{})
 	if err != nil || len(splits) != 3 {
 		t.Fatal(splits, err)
 	}
@@ -139,14 +141,14 @@ func TestListOfSplits(t *testing.T) {
 			t.Errorf("%s of %q, want %s", got, s.Classes(), want)
 		}
 	}
-	if got := shown(t, open(t, file, Options{Split: "val"})); got != "c.jpg=1" {
+	if got := shown(t, open(t, file, dataset.Options{Split: "val"})); got != "c.jpg=1" {
 		t.Errorf("val alone: %s", got)
 	}
 	blank := listOf(t, "blank.csv", "path,label,split\na.jpg,1,\nc.jpg,0,train\n")
-	if got := shown(t, open(t, blank, Options{Split: "train"})); got != "c.jpg=0" {
+	if got := shown(t, open(t, blank, dataset.Options{Split: "train"})); got != "c.jpg=0" {
 		t.Errorf("train of a list with blanks: %s", got)
 	}
-	if _, err := Open(file, Options{Split: "more"}); err == nil || !strings.Contains(err.Error(), `no row is of the split "more"`) {
+	if _, err := Open(file, dataset.Options{Split: "more"}); err == nil || !strings.Contains(err.Error(), `no row is of the split "more"`) {
 		t.Error(err)
 	}
 }
@@ -158,39 +160,39 @@ func TestListsThatAreWrong(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		file, text string
-		opts       Options
+		opts       dataset.Options
 		want       string
 	}{
-		"a file is missing":    {"x.csv", "path,label\na.jpg,1\nnone.jpg,0\nsub/none.jpg,0\n", Options{}, "x.csv: line 3: there is no file DIR/none.jpg (2 lines name no file): complete"},
-		"all are missing":      {"x.csv", "path,label\np/a.jpg,1\np/b.jpg,0\n", Options{}, "(2 lines name no file); to begin the paths in another folder, add --images"},
-		"twice":                {"x.csv", "path,label\na.jpg,1\nc.jpg,0\n./a.jpg,1\n", Options{}, "x.csv: line 4: names the image of line 2 again (a.jpg)"},
-		"a fraction":           {"x.csv", "path,label\na.jpg,1\nc.jpg,0.5\n", Options{}, "line 3: the label \"0.5\" is not a whole number"},
-		"names and numbers":    {"x.csv", "path,label\na.jpg,1\nc.jpg,cat\n", Options{}, `line 3: the label "cat" is a name, and others are numbers (1)`},
-		"negative":             {"x.csv", "path,label\na.jpg,1\nc.jpg,-2\n", Options{}, "line 3: the label -2 is not from 0"},
-		"no label":             {"x.csv", "path,label\na.jpg,1\nc.jpg,\n", Options{}, "line 3: no label"},
-		"no column of labels":  {"x.csv", "path,x\na.jpg,1\n", Options{}, `x.csv: has no column "label" of labels (path, x), which can be named by number too, from 1 on; to take another column for the labels, add --label COLUMN`},
-		"no such column":       {"x.csv", "path,x,y\na.jpg,1,2\n", Options{Label: "z"}, `has no column "z" of labels (path, x, y)`},
-		"no header":            {"x.csv", "a.jpg,1\nc.jpg,0\n", Options{}, `x.csv: has no column "path" (a.jpg, 1): the first line names the columns in UTF-8, as path,label`},
-		"another number":       {"x.csv", "path,label\na.jpg,1\nb,c.jpg,0\n", Options{}, "line 3: wrong number of fields: put a field with the delimiter or a quotation mark in quotes"},
-		"a quote that is open": {"x.csv", "path,label\na.jpg,1\n\"c.jpg,0\n" + strings.Repeat("d.jpg,1\n", 1<<18), Options{}, "a quote that is not closed"},
-		"a long line":          {"x.csv", "path,label\n" + strings.Repeat("x", 2<<20), Options{}, "line 2: a line of more than"},
-		"a stray quote":        {"x.csv", "path,label\na.jpg,1\nc\".jpg,0\n", Options{}, "line 3: bare \" in non-quoted-field: put a field with the delimiter or a quotation mark in quotes"},
-		"climbing":             {"x.csv", "path,label\na.jpg,1\n../c.jpg,0\n", Options{}, `line 3: "../c.jpg" is a name that climbs out`},
-		"elsewhere":            {"x.csv", "path,label\na.jpg,1\n/etc/passwd,0\n", Options{}, `line 3: "/etc/passwd" does not lie in DIR`},
-		"slashes":              {"x.csv", "path,label\n/a.jpg,1\n/sub/b.jpg,0\n", Options{}, `line 2: "/a.jpg" does not lie in DIR; to begin the paths in another folder, add --images DIR`},
-		"blank splits":         {"x.csv", "path,label,split\na.jpg,1,val\nc.jpg,0,\nd.jpg,0,\n", Options{}, "line 3: no split, and other lines have one: write it in 2 lines; to take one split alone, add --split val"},
-		"no such path":         {"x.csv", "path,label\na.jpg,1\n", Options{Path: "id"}, `has no column "id" (path, label)`},
-		"an address":           {"x.csv", "path,label\na.jpg,1\ns3://bucket/c.jpg,0\n", Options{}, "does not lie in DIR; to begin the paths in another folder, add --images"},
-		"a folder":             {"x.csv", "path,label\na.jpg,1\nsub,0\n", Options{}, "line 3: sub is a folder"},
-		"a strange split":      {"x.csv", "path,label,split\na.jpg,1,fold3\n", Options{}, `line 2: the split "fold3" is none`},
-		"empty":                {"x.csv", "", Options{}, "names no images"},
-		"no JSON":              {"x.jsonl", `{"path": "a.jpg", "label": 1}` + "\n{", Options{}, "line 2: not a JSON object"},
-		"a JSON label":         {"x.jsonl", `{"path": "a.jpg", "label": [1]}`, Options{}, `line 1: "label": is [1], not a string or number`},
-		"no path in JSON":      {"x.jsonl", `{"url": "a.jpg", "label": 1}`, Options{}, `line 1: no path: each line names an image`},
-		"no list":              {"x.txt", "a.jpg 3\n", Options{}, "is called .csv, .tsv or .jsonl and begins with path,label\n  to make a list of lines such as a.jpg 3:\n    (echo path,label;"},
-		"a list in no tar":     {"x.tar", "\x00\x01,\x02.jpg\n", Options{}, "neither a tar nor a tar.gz"},
-		"no folder of images":  {"x.csv", "path,label\na.jpg,1\n", Options{Images: "/nowhere/at/all"}, "--images names no folder"},
-		"most of ILSVRC2012":   {"x.jsonl", someWnids.String(), Options{}, "has 950 of ILSVRC2012's 1,000 classes"},
+		"a file is missing":    {"x.csv", "path,label\na.jpg,1\nnone.jpg,0\nsub/none.jpg,0\n", dataset.Options{}, "x.csv: line 3: there is no file DIR/none.jpg (2 lines name no file): complete"},
+		"all are missing":      {"x.csv", "path,label\np/a.jpg,1\np/b.jpg,0\n", dataset.Options{}, "(2 lines name no file); to begin the paths in another folder, add --images"},
+		"twice":                {"x.csv", "path,label\na.jpg,1\nc.jpg,0\n./a.jpg,1\n", dataset.Options{}, "x.csv: line 4: names the image of line 2 again (a.jpg)"},
+		"a fraction":           {"x.csv", "path,label\na.jpg,1\nc.jpg,0.5\n", dataset.Options{}, "line 3: the label \"0.5\" is no whole number"},
+		"names and numbers":    {"x.csv", "path,label\na.jpg,1\nc.jpg,cat\n", dataset.Options{}, `line 3: the label "cat" is a name, and others are numbers (1)`},
+		"negative":             {"x.csv", "path,label\na.jpg,1\nc.jpg,-2\n", dataset.Options{}, "line 3: the label -2 is not from 0"},
+		"no label":             {"x.csv", "path,label\na.jpg,1\nc.jpg,\n", dataset.Options{}, "line 3: no label"},
+		"no column of labels":  {"x.csv", "path,x\na.jpg,1\n", dataset.Options{}, `x.csv: has no column "label" of labels (path, x), which can be named by number too, from 1 on; to take another column for the labels, add --label COLUMN`},
+		"no such column":       {"x.csv", "path,x,y\na.jpg,1,2\n", dataset.Options{Label: "z"}, `has no column "z" of labels (path, x, y)`},
+		"no header":            {"x.csv", "a.jpg,1\nc.jpg,0\n", dataset.Options{}, `x.csv: has no column "path" (a.jpg, 1): the first line names the columns in UTF-8, as path,label`},
+		"another number":       {"x.csv", "path,label\na.jpg,1\nb,c.jpg,0\n", dataset.Options{}, "line 3: wrong number of fields: put a field with the delimiter or a quotation mark in quotes"},
+		"a quote that is open": {"x.csv", "path,label\na.jpg,1\n\"c.jpg,0\n" + strings.Repeat("d.jpg,1\n", 1<<18), dataset.Options{}, "a quote that is not closed"},
+		"a long line":          {"x.csv", "path,label\n" + strings.Repeat("x", 2<<20), dataset.Options{}, "line 2: a line of more than"},
+		"a stray quote":        {"x.csv", "path,label\na.jpg,1\nc\".jpg,0\n", dataset.Options{}, "line 3: bare \" in non-quoted-field: put a field with the delimiter or a quotation mark in quotes"},
+		"climbing":             {"x.csv", "path,label\na.jpg,1\n../c.jpg,0\n", dataset.Options{}, `line 3: "../c.jpg" is a name that climbs out`},
+		"elsewhere":            {"x.csv", "path,label\na.jpg,1\n/etc/passwd,0\n", dataset.Options{}, `line 3: "/etc/passwd" does not lie in DIR`},
+		"slashes":              {"x.csv", "path,label\n/a.jpg,1\n/sub/b.jpg,0\n", dataset.Options{}, `line 2: "/a.jpg" does not lie in DIR; to begin the paths in another folder, add --images DIR`},
+		"blank splits":         {"x.csv", "path,label,split\na.jpg,1,val\nc.jpg,0,\nd.jpg,0,\n", dataset.Options{}, "line 3: no split, and other lines have one: write it in 2 lines; to take one split alone, add --split val"},
+		"no such path":         {"x.csv", "path,label\na.jpg,1\n", dataset.Options{Path: "id"}, `has no column "id" (path, label)`},
+		"an address":           {"x.csv", "path,label\na.jpg,1\ns3://bucket/c.jpg,0\n", dataset.Options{}, "does not lie in DIR; to begin the paths in another folder, add --images"},
+		"a folder":             {"x.csv", "path,label\na.jpg,1\nsub,0\n", dataset.Options{}, "line 3: sub is a folder"},
+		"a strange split":      {"x.csv", "path,label,split\na.jpg,1,fold3\n", dataset.Options{}, `line 2: the split "fold3" is none`},
+		"empty":                {"x.csv", "", dataset.Options{}, "names no images"},
+		"no JSON":              {"x.jsonl", `{"path": "a.jpg", "label": 1}` + "\n{", dataset.Options{}, "line 2: no JSON object"},
+		"a JSON label":         {"x.jsonl", `{"path": "a.jpg", "label": [1]}`, dataset.Options{}, `line 1: "label": is [1], no string or number`},
+		"no path in JSON":      {"x.jsonl", `{"url": "a.jpg", "label": 1}`, dataset.Options{}, `line 1: no path: each line names an image`},
+		"no list":              {"x.txt", "a.jpg 3\n", dataset.Options{}, "is called .csv, .tsv or .jsonl and begins with path,label\n  to make a list of lines such as a.jpg 3:\n    (echo path,label;"},
+		"a list in no tar":     {"x.tar", "\x00\x01,\x02.jpg\n", dataset.Options{}, "neither a tar nor a tar.gz"},
+		"no folder of images":  {"x.csv", "path,label\na.jpg,1\n", dataset.Options{Images: "/nowhere/at/all"}, "--images names no folder"},
+		"most of ILSVRC2012":   {"x.jsonl", someWnids.String(), dataset.Options{}, "has 950 of ILSVRC2012's 1,000 classes"},
 	} {
 		file := listOf(t, tc.file, tc.text)
 		if tc.text == someWnids.String() {
@@ -208,16 +210,16 @@ func TestListsThatAreWrong(t *testing.T) {
 // TestListWithoutExtensions gives fields and images by names without an extension, unless two files have one.
 func TestListWithoutExtensions(t *testing.T) {
 	file := listOf(t, "x.csv", "image_id,label,score\na,1,7\nsub/b,0,9\n")
-	s := open(t, file, Options{Path: "image_id", Fields: asked(t, "score=score:int64")})
+	s := open(t, file, dataset.Options{Path: "image_id", Fields: asked(t, "score=score:int64")})
 	if got, err := fieldsOf(s); err != nil || fmt.Sprint(got["a.jpg"]["score"], got["sub/b.jpg"]["score"]) != "7 9" {
 		t.Errorf("%v, %v", got, err)
 	}
 	sourcetest.Write(t, filepath.Join(filepath.Dir(file), "a"), []byte(jpegStart+"a"))
-	if got := shown(t, open(t, file, Options{Path: "1"})); got != "a=1 sub/b.jpg=0" {
+	if got := shown(t, open(t, file, dataset.Options{Path: "1"})); got != "a=1 sub/b.jpg=0" {
 		t.Errorf("beside a file of that name: %s", got)
 	}
 	sourcetest.Write(t, filepath.Join(filepath.Dir(file), "sub/b.png"), []byte(jpegStart))
-	if err := refusal(file, Options{Path: "1"}); err == nil || !strings.Contains(err.Error(), "line 3: sub/b may be sub/b.jpg or sub/b.png: write the extension") {
+	if err := refusal(file, dataset.Options{Path: "1"}); err == nil || !strings.Contains(err.Error(), "line 3: sub/b may be sub/b.jpg or sub/b.png: write the extension") {
 		t.Error(err)
 	}
 }
@@ -230,7 +232,7 @@ func TestListNeedsFilesThatAreThere(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got := mustItems(t, open(t, file, Options{}))
+	got := mustItems(t, open(t, file, dataset.Options{}))
 	if len(got) != 3 || got["link.jpg"].data != jpegStart+"c.jpg" || got["dangling.jpg"].reason != transport.ReasonDangling {
 		t.Errorf("%v", got)
 	}
@@ -249,7 +251,7 @@ func FuzzList(f *testing.F) {
 			return
 		}
 		sourcetest.Write(t, file, data)
-		splits, err := Open(file, Options{})
+		splits, err := Open(file, dataset.Options{})
 		for _, s := range splits {
 			var got map[string]item
 			if got, err = items(s); err != nil {

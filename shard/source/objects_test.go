@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/testenv"
+	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
 )
 
@@ -25,7 +26,7 @@ func TestParquetObjects(t *testing.T) {
 		key + "0-a.jpg": `objects {"area":[150,20],"boxes":[[1.5,2,11.5,22],[0,0,5,5]],"iscrowd":[0,0],"labels":[1,0]} | image_id 7`,
 		key + "1":       `objects {"area":[],"boxes":[],"iscrowd":[],"labels":[]} | image_id 3`,
 	}
-	for name, o := range map[string]Options{"lists": {}, "structs": {}, "named": {Classes: names}} {
+	for name, o := range map[string]dataset.Options{"lists": {}, "structs": {}, "named": {Classes: names}} {
 		got, splits, err := targetsOf(t, filepath.Join(dir, name), o)
 		if err != nil {
 			t.Fatal(name, err)
@@ -38,13 +39,13 @@ func TestParquetObjects(t *testing.T) {
 			t.Error(label)
 		}
 	}
-	o := Options{Targets: TargetOptions{BoxFormat: "xyxy", DropEmpty: true}}
+	o := dataset.Options{Targets: dataset.TargetOptions{BoxFormat: "xyxy", DropEmpty: true}}
 	got, _, err := targetsOf(t, filepath.Join(dir, "lists"), o)
 	if err != nil || len(got["train"]) != 1 || !strings.Contains(got["train"][key+"0-a.jpg"], `"boxes":[[1.5,2,10,20]`) {
 		t.Error(got, err)
 	}
-	refused(t, filepath.Join(dir, "named"), Options{}, "--classes FILE")
-	if got, _, err := targetsOf(t, filepath.Join(dir, "lists"), Options{NoLabels: true}); err != nil || got["train"][key+"1"] != "" {
+	refused(t, filepath.Join(dir, "named"), dataset.Options{}, "--classes FILE")
+	if got, _, err := targetsOf(t, filepath.Join(dir, "lists"), dataset.Options{NoLabels: true}); err != nil || got["train"][key+"1"] != "" {
 		t.Error(got, err)
 	}
 }
@@ -61,7 +62,7 @@ func TestListObjects(t *testing.T) {
 		`{"file_name": "b.jpg", "objects": []}
 		{"file_name": "a.jpg", "objects": [{"bbox": [1, 2, 3, 4], "category": "dog", "area": 12}, {"bbox": [5, 6, 7, 8.5], "category": "cat", "area": 9}]}`,
 	} {
-		got, splits, err := targetsOf(t, tree(lines), Options{})
+		got, splits, err := targetsOf(t, tree(lines), dataset.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -86,8 +87,8 @@ func TestListObjects(t *testing.T) {
 	} {
 		path := tree(`{"file_name": "a.jpg", "objects": ` + bad + `}`)
 		if want != "" {
-			refused(t, path, Options{}, want)
-		} else if _, _, err := targetsOf(t, path, Options{}); err != nil {
+			refused(t, path, dataset.Options{}, want)
+		} else if _, _, err := targetsOf(t, path, dataset.Options{}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -106,15 +107,15 @@ func TestWebDatasetTargets(t *testing.T) {
 	json := tar(file("a.jpg", photo), file("a.json", boxes), file("b.jpg", photo), file("b.json", []byte(`{"bbox": [], "category": []}`)))
 	for _, c := range []struct {
 		path string
-		o    Options
+		o    dataset.Options
 		want map[string]string
 	}{
-		{masks, Options{}, map[string]string{"a": "mask [0 1 2 3 4 5]", "b": "the mask has 2×2 pixels, and the image 3×2", "c": "there is no mask for it"}},
-		{filepath.Dir(masks), Options{}, map[string]string{"a": "mask [0 1 2 3 4 5]", "b": "the mask has 2×2 pixels, and the image 3×2", "c": "there is no mask for it"}},
-		{labelled, Options{}, map[string]string{"a": "mask [0 1 2 3 4 5]"}},
-		{json, Options{Targets: TargetOptions{Take: TakeObjects}}, map[string]string{
+		{masks, dataset.Options{}, map[string]string{"a": "mask [0 1 2 3 4 5]", "b": "the mask has 2×2 pixels, and the image 3×2", "c": "there is no mask for it"}},
+		{filepath.Dir(masks), dataset.Options{}, map[string]string{"a": "mask [0 1 2 3 4 5]", "b": "the mask has 2×2 pixels, and the image 3×2", "c": "there is no mask for it"}},
+		{labelled, dataset.Options{}, map[string]string{"a": "mask [0 1 2 3 4 5]"}},
+		{json, dataset.Options{Targets: dataset.TargetOptions{Take: dataset.TakeObjects}}, map[string]string{
 			"a": `objects {"area":[12],"boxes":[[1,2,4,6]],"iscrowd":[0],"labels":[1]}`, "b": `objects {"area":[],"boxes":[],"iscrowd":[],"labels":[]}`}},
-		{json, Options{Targets: TargetOptions{Take: TakeObjects, DropEmpty: true}}, map[string]string{
+		{json, dataset.Options{Targets: dataset.TargetOptions{Take: dataset.TakeObjects, DropEmpty: true}}, map[string]string{
 			"a": `objects {"area":[12],"boxes":[[1,2,4,6]],"iscrowd":[0],"labels":[1]}`}},
 	} {
 		got, _, err := targetsOf(t, c.path, c.o)
@@ -123,7 +124,7 @@ func TestWebDatasetTargets(t *testing.T) {
 		}
 		same(t, got["train"], c.want)
 	}
-	if label := mustItems(t, open(t, labelled, Options{}))["a"].label; label != 1 {
+	if label := mustItems(t, open(t, labelled, dataset.Options{}))["a"].label; label != 1 {
 		t.Error(label)
 	}
 }

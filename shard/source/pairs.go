@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/labelrule"
 	"github.com/imgfeed/imgfeed/shard/source/targets"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
@@ -19,7 +20,7 @@ import (
 //	images/train/….jpg      labels/train/….txt           also masks/, Annotations/ and so on
 //	train/images/….jpg      train/masks/….png
 //	a.jpg   a.xml                                         in one folder
-var imagePairs = Kind{
+var imagePairs = dataset.Kind{
 	Name: "images beside masks, XML or YOLO's text",
 	Forms: []string{"images/ beside masks/, annotations/ or labels/ with a .png, .xml or .txt for each image, with or without splits " +
 		"(images/train/ or train/images/), as ADE20K", "a folder of images with an .xml beside each"},
@@ -44,7 +45,7 @@ func (f *folder) findFolder(names []string) string {
 	return ""
 }
 
-func openPairs(c *candidate) ([]*Split, error) {
+func openPairs(c *candidate) ([]*dataset.Split, error) {
 	if c.folder == nil || c.given || c.opts.ForceClasses {
 		return nil, nil
 	}
@@ -65,8 +66,8 @@ func openPairs(c *candidate) ([]*Split, error) {
 	if err != nil || len(others) > 0 && c.opts.NoLabels { // whose images are wanted, too
 		return nil, err
 	}
-	var splits []*Split
-	splits, err = c.eachSplit(parts, true, func(c *candidate, _, folder string) (*Split, error) {
+	var splits []*dataset.Split
+	splits, err = c.eachSplit(parts, true, func(c *candidate, _, folder string) (*dataset.Split, error) {
 		return c.newPairs(images, folder, beside)
 	})
 	if errors.Is(err, errNoPairs) {
@@ -89,7 +90,7 @@ func (f *folder) hasImageBeside(name, extension string) bool {
 var errNoPairs = errors.New("no files of targets")
 
 // newPairs is one split: the images of a folder, and their targets in the folders beside.
-func (c *candidate) newPairs(images, part string, beside []string) (*Split, error) {
+func (c *candidate) newPairs(images, part string, beside []string) (*dataset.Split, error) {
 	root := filepath.Join(c.path, images, part)
 	keys, err := c.listImages(root)
 	if err != nil {
@@ -199,7 +200,7 @@ func (c *candidate) maskClasses(classes []string) []string {
 // instead of images:
 //
 //	data.yaml   train/images/….jpg   train/labels/….txt   valid/…     also images/train/ and labels/train/
-var yolo = Kind{
+var yolo = dataset.Kind{
 	Name:         "YOLO's dataset",
 	Forms:        []string{"a folder with data.yaml, whose images/ have labels/ of .txt beside them"},
 	Labels:       "-1; that of an object is its number among the names of data.yaml",
@@ -207,7 +208,7 @@ var yolo = Kind{
 	TestLabelled: true,
 }
 
-func openYOLO(c *candidate) ([]*Split, error) {
+func openYOLO(c *candidate) ([]*dataset.Split, error) {
 	if c.folder == nil || c.given {
 		return nil, nil
 	}
@@ -220,14 +221,14 @@ func openYOLO(c *candidate) ([]*Split, error) {
 			return nil, err
 		}
 		if d != nil {
-			return c.eachSplit(d.Splits, true, func(c *candidate, _, images string) (*Split, error) { return c.newYOLO(d, images) })
+			return c.eachSplit(d.Splits, true, func(c *candidate, _, images string) (*dataset.Split, error) { return c.newYOLO(d, images) })
 		}
 	}
 	return nil, nil
 }
 
 // newYOLO is a split of YOLO's.
-func (c *candidate) newYOLO(d *targets.YOLOData, images string) (*Split, error) {
+func (c *candidate) newYOLO(d *targets.YOLOData, images string) (*dataset.Split, error) {
 	labels := images
 	if at := strings.LastIndex(images+"/", "/images/"); at >= 0 {
 		labels = strings.TrimSuffix(images[:at]+"/labels/"+strings.TrimPrefix(images[at:], "/images"), "/")

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
 )
 
@@ -59,7 +60,7 @@ func TestMasks(t *testing.T) {
 			if c.splits == 2 {
 				files["val/masks/a.png"], images = m, append(images, "val/images/a.jpg")
 			}
-			got, splits, err := targetsOf(t, pairTree(t, files, images...), Options{})
+			got, splits, err := targetsOf(t, pairTree(t, files, images...), dataset.Options{})
 			if err != nil || len(splits) != c.splits {
 				t.Fatal(got, err)
 			}
@@ -78,40 +79,40 @@ func TestMaskKinds(t *testing.T) {
 	colours := image.NewNRGBA(image.Rect(0, 0, 3, 2))
 	colours.SetNRGBA(1, 0, color.NRGBA{232, 3, 0, 255}) // 1000, as ImageNet-S writes it
 	list := sourcetest.Write(t, filepath.Join(t.TempDir(), "map.txt"), []byte("# from to\n1000 255\n0 7\n"))
-	m, err := ReadLabelMap(list)
+	m, err := dataset.ReadLabelMap(list)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
 		name string
 		mask []byte
-		o    TargetOptions
+		o    dataset.TargetOptions
 		want string
 	}{
-		{"grey", encodePNG(t, gray), TargetOptions{}, "mask [0 1 150 255 7 8]"},
-		{"reduced", encodePNG(t, gray), TargetOptions{ReduceZero: true}, "mask [255 0 149 255 6 7]"},
-		{"one bit", encodePNG(t, bits), TargetOptions{}, "mask [0 1 0 1 0 0]"},
-		{"16 bits", encodePNG(t, wide), TargetOptions{}, "its mask has 16-bit grey"},
-		{"16 bits, mapped", encodePNG(t, wide), TargetOptions{Map: m}, "mask [7 255 7 7 7 7]"},
-		{"colours", encodePNG(t, colours), TargetOptions{}, "its mask has colours"},
-		{"colours, mapped", encodePNG(t, colours), TargetOptions{Map: m}, "mask [7 255 7 7 7 7]"},
-		{"unmapped label", encodePNG(t, gray), TargetOptions{Map: m}, "its mask has the label 1, which the map of labels lacks"},
-		{"another size", maskOf(t, 2, 3), TargetOptions{}, "the mask has 2×3 pixels, and the image 3×2"},
-		{"a JPEG", jpegOf(t, 3, 2), TargetOptions{}, "a mask of the format jpeg"},
-		{"cut", encodePNG(t, gray)[:40], TargetOptions{}, "png:"},
+		{"grey", encodePNG(t, gray), dataset.TargetOptions{}, "mask [0 1 150 255 7 8]"},
+		{"reduced", encodePNG(t, gray), dataset.TargetOptions{ReduceZero: true}, "mask [255 0 149 255 6 7]"},
+		{"one bit", encodePNG(t, bits), dataset.TargetOptions{}, "mask [0 1 0 1 0 0]"},
+		{"16 bits", encodePNG(t, wide), dataset.TargetOptions{}, "its mask has 16-bit grey"},
+		{"16 bits, mapped", encodePNG(t, wide), dataset.TargetOptions{Map: m}, "mask [7 255 7 7 7 7]"},
+		{"colours", encodePNG(t, colours), dataset.TargetOptions{}, "its mask has colours"},
+		{"colours, mapped", encodePNG(t, colours), dataset.TargetOptions{Map: m}, "mask [7 255 7 7 7 7]"},
+		{"unmapped label", encodePNG(t, gray), dataset.TargetOptions{Map: m}, "its mask has the label 1, which the map of labels lacks"},
+		{"another size", maskOf(t, 2, 3), dataset.TargetOptions{}, "the mask has 2×3 pixels, and the image 3×2"},
+		{"a JPEG", jpegOf(t, 3, 2), dataset.TargetOptions{}, "a mask of the format jpeg"},
+		{"cut", encodePNG(t, gray)[:40], dataset.TargetOptions{}, "png:"},
 	} {
-		got, _, err := targetsOf(t, pairTree(t, map[string][]byte{"masks/a.png": c.mask}, "images/a.jpg"), Options{Targets: c.o})
+		got, _, err := targetsOf(t, pairTree(t, map[string][]byte{"masks/a.png": c.mask}, "images/a.jpg"), dataset.Options{Targets: c.o})
 		if err != nil || !strings.HasPrefix(got["train"]["a.jpg"], c.want) {
 			t.Errorf("%s: %v, %v", c.name, got, err)
 		}
 	}
-	got, _, err := targetsOf(t, pairTree(t, map[string][]byte{"masks/a.png": encodePNG(t, gray)}, "images/a.jpg", "images/b.jpg"), Options{})
+	got, _, err := targetsOf(t, pairTree(t, map[string][]byte{"masks/a.png": encodePNG(t, gray)}, "images/a.jpg", "images/b.jpg"), dataset.Options{})
 	if err != nil || got["train"]["b.jpg"] != "there is no mask for it" {
 		t.Error(got, err)
 	}
 	for text, want := range map[string]string{"": "maps no labels", "7": "line 1", "7 256": "line 1", "1 2\n1 3": "line 2", "-1 0": "line 1", "a 0": "line 1"} {
 		sourcetest.Write(t, list, []byte(text))
-		if _, err := ReadLabelMap(list); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := dataset.ReadLabelMap(list); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
@@ -125,7 +126,7 @@ func TestXMLBesideImages(t *testing.T) {
 		"beside":        lay(t, map[string][]byte{"a.jpg": photo, "b.jpg": photo, "c.jpg": photo, "a.xml": a, "b.xml": b}),
 		"VOC's folders": lay(t, map[string][]byte{"JPEGImages/a.jpg": photo, "JPEGImages/b.jpg": photo, "JPEGImages/c.jpg": photo, "Annotations/a.xml": a, "Annotations/b.xml": b}),
 	} {
-		got, splits, err := targetsOf(t, root, Options{})
+		got, splits, err := targetsOf(t, root, dataset.Options{})
 		if err != nil {
 			t.Fatal(name, err)
 		}
@@ -140,13 +141,13 @@ func TestXMLBesideImages(t *testing.T) {
 		}
 	}
 	root := lay(t, map[string][]byte{"images/a.jpg": photo, "annotations/a.xml": a})
-	got, _, err := targetsOf(t, root, Options{Targets: TargetOptions{OneBased: true, DropCrowd: true}})
+	got, _, err := targetsOf(t, root, dataset.Options{Targets: dataset.TargetOptions{OneBased: true, DropCrowd: true}})
 	if err != nil || got["train"]["a.jpg"] != `objects {"boxes":[[9,10,30,35.5]],"difficult":[0],"labels":[1],"truncated":[1]}` {
 		t.Error(got, err)
 	}
-	refused(t, root, Options{Classes: sourcetest.Write(t, filepath.Join(t.TempDir(), "c.txt"), []byte("cat\n"))}, `the class "dog", which is none of the 1`)
+	refused(t, root, dataset.Options{Classes: sourcetest.Write(t, filepath.Join(t.TempDir(), "c.txt"), []byte("cat\n"))}, `the class "dog", which is none of the 1`)
 	for want, bad := range map[string][]byte{"cannot be read as XML": []byte("<annotation><object>"), `the edge "x"`: xmlOf("dog 0 x 1 2 3"), "has the box": xmlOf("dog 0 nan 1 2 3")} {
-		refused(t, lay(t, map[string][]byte{"images/a.jpg": photo, "annotations/a.xml": bad}), Options{}, want)
+		refused(t, lay(t, map[string][]byte{"images/a.jpg": photo, "annotations/a.xml": bad}), dataset.Options{}, want)
 	}
 }
 
@@ -156,7 +157,7 @@ func TestXMLOfSplits(t *testing.T) {
 	root := lay(t, map[string][]byte{
 		"train/images/a.jpg": photo, "train/annotations/a.xml": xmlOf("dog 0 1 1 2 2"), "valid/images/a.jpg": photo, "valid/annotations/a.xml": xmlOf("cat 0 1 1 2 2"),
 	})
-	got, splits, err := targetsOf(t, root, Options{})
+	got, splits, err := targetsOf(t, root, dataset.Options{})
 	if err != nil || !strings.Contains(got["train"]["a.jpg"], `"labels":[1]`) || !strings.Contains(got["val"]["a.jpg"], `"labels":[0]`) ||
 		!slices.Equal(splits[1].Fields()[0].Classes, []string{"cat", "dog"}) {
 		t.Error(got, err)
@@ -184,7 +185,7 @@ func TestYOLO(t *testing.T) {
 			"train/classes.txt": []byte("cat\ndog\n"), "val/classes.txt": []byte("cat\ndog\n")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, splits, err := targetsOf(t, lay(t, files), Options{})
+			got, splits, err := targetsOf(t, lay(t, files), dataset.Options{})
 			if err != nil || len(splits) != 2 {
 				t.Fatal(got, err)
 			}
@@ -194,11 +195,11 @@ func TestYOLO(t *testing.T) {
 			}
 		})
 	}
-	for bad, want := range map[string]string{"2 .5 .5 .1 .1": "the class 2 is not among the 2", "-1 .5 .5 .1 .1": "the class -1", "0 .5 .5 .1": "3 numbers behind the class",
-		"0 .5 .5 .1 .1 .9": "5 numbers behind the class", "0 .5 .5 x .1": `"x" is not a number`, "0 .5 .5 inf .1": "the box"} {
-		refused(t, lay(t, map[string][]byte{"classes.txt": []byte("cat\ndog\n"), "images/a.jpg": photo, "labels/a.txt": []byte(bad)}), Options{}, want)
+	for bad, want := range map[string]string{"2 .5 .5 .1 .1": "the class 2 is none of the 2", "-1 .5 .5 .1 .1": "the class -1", "0 .5 .5 .1": "3 numbers behind the class",
+		"0 .5 .5 .1 .1 .9": "5 numbers behind the class", "0 .5 .5 x .1": `"x" is no number`, "0 .5 .5 inf .1": "the box"} {
+		refused(t, lay(t, map[string][]byte{"classes.txt": []byte("cat\ndog\n"), "images/a.jpg": photo, "labels/a.txt": []byte(bad)}), dataset.Options{}, want)
 	}
-	refused(t, lay(t, map[string][]byte{"data.yaml": yaml("names: [a]\ntrain: images/t\nval: images/v\n"), "images/t/a.jpg": photo}), Options{}, "val: images/v is not a folder")
+	refused(t, lay(t, map[string][]byte{"data.yaml": yaml("names: [a]\ntrain: images/t\nval: images/v\n"), "images/t/a.jpg": photo}), dataset.Options{}, "val: images/v is not a folder")
 }
 
 func TestVOC(t *testing.T) {
@@ -221,14 +222,14 @@ func TestVOC(t *testing.T) {
 	dog := `objects {"boxes":[[1,2,3,4]],"difficult":[0],"labels":[1],"truncated":[1]}`
 	cat := strings.Replace(dog, `"labels":[1]`, `"labels":[0]`, 1)
 	for _, c := range []struct {
-		o    Options
+		o    dataset.Options
 		want map[string]map[string]string
 	}{
-		{Options{}, map[string]map[string]string{"train": {"a.jpg": dog}, "val": {"b.jpg": cat}}},
-		{Options{Split: "trainval"}, map[string]map[string]string{"trainval": {"a.jpg": dog, "b.jpg": cat}}},
-		{Options{Targets: TargetOptions{Take: TakeMasks}}, map[string]map[string]string{"train": {"a.jpg": mask}}},
-		{Options{Targets: TargetOptions{Take: TakeBoth}}, map[string]map[string]string{"train": {"a.jpg": strings.Replace(dog, "[1],\"t", "[0],\"t", 1) + " | " + mask}}},
-		{Options{Targets: TargetOptions{Take: TakeNone}}, map[string]map[string]string{"train": {"a.jpg": ""}, "val": {"b.jpg": ""}}},
+		{dataset.Options{}, map[string]map[string]string{"train": {"a.jpg": dog}, "val": {"b.jpg": cat}}},
+		{dataset.Options{Split: "trainval"}, map[string]map[string]string{"trainval": {"a.jpg": dog, "b.jpg": cat}}},
+		{dataset.Options{Targets: dataset.TargetOptions{Take: dataset.TakeMasks}}, map[string]map[string]string{"train": {"a.jpg": mask}}},
+		{dataset.Options{Targets: dataset.TargetOptions{Take: dataset.TakeBoth}}, map[string]map[string]string{"train": {"a.jpg": strings.Replace(dog, "[1],\"t", "[0],\"t", 1) + " | " + mask}}},
+		{dataset.Options{Targets: dataset.TargetOptions{Take: dataset.TakeNone}}, map[string]map[string]string{"train": {"a.jpg": ""}, "val": {"b.jpg": ""}}},
 	} {
 		got, _, err := targetsOf(t, filepath.Join(root, "VOCdevkit"), c.o)
 		if err != nil || len(got) != len(c.want) {
@@ -238,7 +239,7 @@ func TestVOC(t *testing.T) {
 			same(t, got[split], want)
 		}
 	}
-	refused(t, root+"/VOCdevkit/VOC2012", Options{Split: "test"}, "")
+	refused(t, root+"/VOCdevkit/VOC2012", dataset.Options{Split: "test"}, "")
 }
 
 func TestPets(t *testing.T) {
@@ -249,7 +250,7 @@ func TestPets(t *testing.T) {
 		"annotations/trimaps/yorkshire_terrier_2.png": trimap, "annotations/trimaps/Abyssinian_3.png": trimap, "annotations/trimaps/._Abyssinian_3.png": trimap,
 		"annotations/xmls/Abyssinian_1.xml": xmlOf("cat 0 1 1 2 2"),
 	}, "images/Abyssinian_1.jpg", "images/yorkshire_terrier_2.jpg", "images/Abyssinian_3.jpg")
-	got, splits, err := targetsOf(t, root, Options{})
+	got, splits, err := targetsOf(t, root, dataset.Options{})
 	if err != nil || len(splits) != 2 {
 		t.Fatal(got, err)
 	}
@@ -257,7 +258,7 @@ func TestPets(t *testing.T) {
 	if classes := splits[0].Classes(); len(classes) != 37 || classes[0] != "Abyssinian" || classes[36] != "yorkshire_terrier" {
 		t.Error(classes)
 	}
-	if it := mustItems(t, open(t, root, Options{Split: "train"})); it["yorkshire_terrier_2.jpg"].label != 36 {
+	if it := mustItems(t, open(t, root, dataset.Options{Split: "train"})); it["yorkshire_terrier_2.jpg"].label != 36 {
 		t.Error(it["yorkshire_terrier_2.jpg"].label)
 	}
 }
@@ -266,7 +267,7 @@ func TestCityscapes(t *testing.T) {
 	files := map[string][]byte{"gtFine/train/ulm/ulm_0_1_gtFine_labelIds.png": maskOf(t, 3, 2, 7, 8, 33, 0, 24, 34), "gtFine/train/ulm/ulm_0_1_gtFine_color.png": maskOf(t, 3, 2),
 		"gtFine/val/bonn/bonn_0_1_gtFine_labelIds.png": maskOf(t, 3, 2, 26)}
 	root := pairTree(t, files, "leftImg8bit/train/ulm/ulm_0_1_leftImg8bit.png", "leftImg8bit/val/bonn/bonn_0_1_leftImg8bit.png", "leftImg8bit/test/berlin/berlin_0_1_leftImg8bit.png")
-	got, splits, err := targetsOf(t, root, Options{})
+	got, splits, err := targetsOf(t, root, dataset.Options{})
 	if err != nil || len(splits) != 2 {
 		t.Fatal(got, err)
 	}
@@ -291,7 +292,7 @@ func TestKaggleBoxes(t *testing.T) {
 	root := lay(t, files)
 	zipped := sourcetest.Write(t, filepath.Join(t.TempDir(), "imagenet-object-localization-challenge.zip"), zipOf(t, files))
 	for _, path := range []string{root, zipped, filepath.Join(root, "ILSVRC")} {
-		got, splits, err := targetsOf(t, path, Options{ForceClasses: true})
+		got, splits, err := targetsOf(t, path, dataset.Options{ForceClasses: true})
 		if err != nil || len(got["train"]) != len(train) {
 			t.Fatal(got, err)
 		}
@@ -302,7 +303,7 @@ func TestKaggleBoxes(t *testing.T) {
 		if !slices.Equal(splits[0].Classes(), splits[0].Fields()[0].Classes) {
 			t.Error(splits[0].Fields())
 		}
-		got, _, err = targetsOf(t, path, Options{ForceClasses: true, Targets: TargetOptions{Take: TakeNone}})
+		got, _, err = targetsOf(t, path, dataset.Options{ForceClasses: true, Targets: dataset.TargetOptions{Take: dataset.TakeNone}})
 		if err != nil || got["train"]["n01440764/n01440764_18.JPEG"] != "" {
 			t.Error(got, err)
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/imgfeed/imgfeed/internal/testenv"
+	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
 )
 
@@ -65,7 +66,7 @@ func TestParquetOfPyarrow(t *testing.T) {
 		return m
 	}
 	for _, name := range []string{"snappy", "plain", "zstd2", "dictionary", "binary"} {
-		splits, err := Open(filepath.Join(dir, name), Options{Test: true})
+		splits, err := Open(filepath.Join(dir, name), dataset.Options{Test: true})
 		if err != nil || len(splits) != 3 {
 			t.Fatalf("%s: %v, %v", name, splits, err)
 		}
@@ -79,17 +80,17 @@ func TestParquetOfPyarrow(t *testing.T) {
 				t.Errorf("%s, %s: classes %q, output %s", name, s.Name, s.Classes(), s.Output)
 			}
 		}
-		if splits, err = Open(filepath.Join(dir, name), Options{}); err != nil || len(splits) != 2 || !strings.Contains(strings.Join(splits[0].Notes(), "\n"), "add --test") {
+		if splits, err = Open(filepath.Join(dir, name), dataset.Options{}); err != nil || len(splits) != 2 || !strings.Contains(strings.Join(splits[0].Notes(), "\n"), "add --test") {
 			t.Errorf("%s, without --test: %v, %v", name, splits, err)
 		}
 		if err := os.Remove(filepath.Join(dir, fmt.Sprintf(train, 1))); err != nil {
 			t.Fatal(err)
 		}
-		if _, err = Open(filepath.Join(dir, name), Options{}); err == nil || !strings.Contains(err.Error(), "one of 2 files by its name, and 1 are here") {
+		if _, err = Open(filepath.Join(dir, name), dataset.Options{}); err == nil || !strings.Contains(err.Error(), "one of 2 files by its name, and 1 are here") {
 			t.Errorf("%s, a file less: %v", name, err)
 		}
 	}
-	odd := open(t, filepath.Join(dir, "odd"), Options{})
+	odd := open(t, filepath.Join(dir, "odd"), dataset.Options{})
 	if got, want := mustItems(t, odd), want("odd/train.parquet"); !reflect.DeepEqual(got, want) {
 		t.Errorf("odd rows: %v, want %v", got, want)
 	}
@@ -105,19 +106,19 @@ func TestParquetLabels(t *testing.T) {
 	two := sourcetest.Write(t, filepath.Join(dir, "two"), []byte("dog\nant\n"))
 	for _, tc := range []struct {
 		kind    string
-		opts    Options
+		opts    dataset.Options
 		want    string // the labels of the rows
 		classes string
 	}{
-		{"string", Options{}, "2 1 -1 2 0", "ant cat dog"},
-		{"dictionary", Options{}, "2 1 -1 2 0", "ant cat dog"},
-		{"string", Options{Classes: two}, "0 -1 0 1", "dog ant"},
-		{"string", Options{NoLabels: true}, "-1 -1 -1 -1 -1", ""},
-		{"digits", Options{}, "2 0 -1 2 1", "0 1 2"},
-		{"bool", Options{}, "1 0 -1 1 0", "0 1"},
-		{"float", Options{}, "2 0 -1 2 1", "0 1 2"},
-		{"mixed", Options{ForceClasses: true}, "2 0 -1 2 1", "7 ant dog"},
-		{"none", Options{NoLabels: true}, "-1 -1 -1 -1 -1", ""},
+		{"string", dataset.Options{}, "2 1 -1 2 0", "ant cat dog"},
+		{"dictionary", dataset.Options{}, "2 1 -1 2 0", "ant cat dog"},
+		{"string", dataset.Options{Classes: two}, "0 -1 0 1", "dog ant"},
+		{"string", dataset.Options{NoLabels: true}, "-1 -1 -1 -1 -1", ""},
+		{"digits", dataset.Options{}, "2 0 -1 2 1", "0 1 2"},
+		{"bool", dataset.Options{}, "1 0 -1 1 0", "0 1"},
+		{"float", dataset.Options{}, "2 0 -1 2 1", "0 1 2"},
+		{"mixed", dataset.Options{ForceClasses: true}, "2 0 -1 2 1", "7 ant dog"},
+		{"none", dataset.Options{NoLabels: true}, "-1 -1 -1 -1 -1", ""},
 	} {
 		s := open(t, filepath.Join(dir, "labels", tc.kind+".parquet"), tc.opts)
 		got := mustItems(t, s)
@@ -134,7 +135,7 @@ func TestParquetLabels(t *testing.T) {
 		"mixed":    `"row 0": the label "dog" is a name, and others are numbers (7)`,
 		"none":     "to take the images without labels, add --no-labels",
 	} {
-		if err := refusal(filepath.Join(dir, "labels", kind+".parquet"), Options{}); err == nil || !strings.Contains(err.Error(), want) {
+		if err := refusal(filepath.Join(dir, "labels", kind+".parquet"), dataset.Options{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", kind, err, want)
 		}
 	}
@@ -150,16 +151,16 @@ func TestParquetFilesThatDiffer(t *testing.T) {
 	text := parquetSort(t, func(int) goTextRow { return goTextRow{[]byte(jpegStart), "cat"} })
 	for _, tc := range []struct {
 		files [2][]byte
-		opts  Options
+		opts  dataset.Options
 		want  string // "": no error
 	}{
-		{[2][]byte{first, first}, Options{}, ""},
-		{[2][]byte{first, second}, Options{}, "train-00001-of-00002.parquet: its schema names the classes dog, cat, and that of DIR/train-00000-of-00002.parquet others"},
-		{[2][]byte{first, second}, Options{Classes: names}, "its schema names the classes dog, cat"},
-		{[2][]byte{first, goParquet(t, features(`"cat", "dog", "owl"`))}, Options{}, "its schema names the classes cat, dog, owl"},
-		{[2][]byte{first, none}, Options{}, "its schema names the classes (none)"},
-		{[2][]byte{first, text}, Options{}, "are not both names or both numbers"},
-		{[2][]byte{first, second}, Options{NoLabels: true}, ""},
+		{[2][]byte{first, first}, dataset.Options{}, ""},
+		{[2][]byte{first, second}, dataset.Options{}, "train-00001-of-00002.parquet: its schema names the classes dog, cat, and that of DIR/train-00000-of-00002.parquet others"},
+		{[2][]byte{first, second}, dataset.Options{Classes: names}, "its schema names the classes dog, cat"},
+		{[2][]byte{first, goParquet(t, features(`"cat", "dog", "owl"`))}, dataset.Options{}, "its schema names the classes cat, dog, owl"},
+		{[2][]byte{first, none}, dataset.Options{}, "its schema names the classes (none)"},
+		{[2][]byte{first, text}, dataset.Options{}, "are not both names or both numbers"},
+		{[2][]byte{first, second}, dataset.Options{NoLabels: true}, ""},
 	} {
 		dir := t.TempDir()
 		for i, data := range tc.files {
@@ -172,7 +173,7 @@ func TestParquetFilesThatDiffer(t *testing.T) {
 	dir := t.TempDir() // of two splits, the names tell what the labels mean
 	sourcetest.Write(t, filepath.Join(dir, "train-00000-of-00001.parquet"), first)
 	sourcetest.Write(t, filepath.Join(dir, "validation-00000-of-00001.parquet"), second)
-	splits, err := Open(dir, Options{})
+	splits, err := Open(dir, dataset.Options{})
 	if err != nil || len(splits) != 2 {
 		t.Fatal(splits, err)
 	}
@@ -181,7 +182,7 @@ func TestParquetFilesThatDiffer(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 	// A class of the schema that no row has need not be among the other split's.
-	s := open(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "val.parquet"), goParquet(t, features(`"cat", "dog", "owl"`))), Options{})
+	s := open(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "val.parquet"), goParquet(t, features(`"cat", "dog", "owl"`))), dataset.Options{})
 	s.ExpectClasses([]string{"dog", "cat"})
 	if got := mustItems(t, s); got["val/00000-0.jpg"].label != 1 || got["val/00001-1.jpg"].label != 0 {
 		t.Errorf("%v", got)
@@ -212,7 +213,7 @@ func TestParquetColumnsThatAreNone(t *testing.T) {
 		`the column "image" holds no image files, as bytes or as a struct with bytes in it: if these are paths, write a CSV`: parquetSort(t, func(int) listed { return listed{"a.jpg", 1} }),
 		`has no column "label" with a number or a text for label in each row`:                                                parquetSort(t, func(int) priced { return priced{[]byte(jpegStart), 100} }),
 	} {
-		if err := refusal(sourcetest.Write(t, filepath.Join(t.TempDir(), "x.parquet"), data), Options{}); err == nil || !strings.Contains(err.Error(), want) {
+		if err := refusal(sourcetest.Write(t, filepath.Join(t.TempDir(), "x.parquet"), data), dataset.Options{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
@@ -255,22 +256,22 @@ func TestParquetColumns(t *testing.T) {
 	dir := t.TempDir()
 	one := `{"info": {"features": {"label": {"_type": "ClassLabel", "names": ["cat", "dog"]}, "image": {"_type": "Image"}, "more": [{"_type": "Image"}]}}}`
 	file := sourcetest.Write(t, filepath.Join(dir, "train.parquet"), goParquet(t, one))
-	s := open(t, file, Options{})
+	s := open(t, file, dataset.Options{})
 	got := mustItems(t, s)
 	if it := got["train/00003-3.jpg"]; len(got) != 20 || it.label != 1 || it.data != jpegStart+"xxx" || !slices.Equal(s.Classes(), []string{"cat", "dog"}) {
 		t.Errorf("items %v, classes %q", got, s.Classes())
 	}
-	s = open(t, file, Options{Label: "coarse"})
+	s = open(t, file, dataset.Options{Label: "coarse"})
 	if got := mustItems(t, s); got["train/00005-5.jpg"].label != 2 || len(s.Classes()) != 3 {
 		t.Errorf("by another column: %v, classes %q", got, s.Classes())
 	}
 	names := sourcetest.Write(t, filepath.Join(dir, "names"), []byte("x\ny\n"))
-	if s = open(t, file, Options{Classes: names}); len(mustItems(t, s)) != 20 || !slices.Equal(s.Classes(), []string{"x", "y"}) {
+	if s = open(t, file, dataset.Options{Classes: names}); len(mustItems(t, s)) != 20 || !slices.Equal(s.Classes(), []string{"x", "y"}) {
 		t.Errorf("classes %q", s.Classes())
 	}
 	two := strings.Replace(one, `"more": [`, `"coarse": {"_type": "ClassLabel", "names": ["a"]}, "more": [`, 1)
 	two = strings.Replace(two, `"label":`, `"text": {"_type": "ClassLabel"}, "absent":`, 1)
-	for want, opts := range map[string]Options{"to take another column for the labels, add --label": {}, "has no column \"y\"": {Label: "y"}, "has no column \"image\" with a number": {Label: "image"}} {
+	for want, opts := range map[string]dataset.Options{"to take another column for the labels, add --label": {}, "has no column \"y\"": {Label: "y"}, "has no column \"image\" with a number": {Label: "image"}} {
 		bad := sourcetest.Write(t, filepath.Join(dir, "bad.parquet"), goParquet(t, two))
 		if _, err := Open(bad, opts); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
@@ -284,7 +285,7 @@ func TestParquetColumns(t *testing.T) {
 		"cannot be read as parquet": flipped,
 	} {
 		bad := sourcetest.Write(t, filepath.Join(dir, "bad.parquet"), data)
-		if err := refusal(bad, Options{}); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "bad.parquet") {
+		if err := refusal(bad, dataset.Options{}); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "bad.parquet") {
 			t.Errorf("error %v, want %q", err, want)
 		}
 	}
@@ -350,7 +351,7 @@ func parquetSort[Row any](t testing.TB, row func(i int) Row, options ...parquet.
 // TestParquetSorts reads each of them.
 func TestParquetSorts(t *testing.T) {
 	for i, data := range parquetSorts(t) {
-		got := mustItems(t, open(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "x.parquet"), data), Options{}))
+		got := mustItems(t, open(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "x.parquet"), data), dataset.Options{}))
 		for row := range 6 {
 			key := fmt.Sprintf("x/%05d-p.jpg", row)
 			if it := got[key]; it.label != int32(row%2) || it.data != jpegStart+strings.Repeat("x", row) {
@@ -390,7 +391,7 @@ func FuzzParquet(f *testing.F) {
 		copy(data[int(at2)%len(data):], change2)
 		sourcetest.Write(t, file, data)
 		before := allocated()
-		splits, err := Open(file, Options{})
+		splits, err := Open(file, dataset.Options{})
 		var got map[string]item
 		if err == nil {
 			got, err = items(splits[0])

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
 )
 
@@ -26,14 +27,14 @@ func TestSeveralFiles(t *testing.T) {
 		}
 		return paths
 	}
-	splits, err := OpenAll(train(1, 3), Options{})
+	splits, err := OpenAll(train(1, 3), dataset.Options{})
 	if err != nil || len(splits) != 1 {
 		t.Fatal(splits, err)
 	}
 	if got := mustItems(t, splits[0]); len(got) != 3 || got["k3"].label != 3 || splits[0].Output != filepath.Join(dir, "imagenet1k-train-shards") || splits[0].Name != "train" {
 		t.Errorf("%v to %s", got, splits[0].Output)
 	}
-	splits, err = OpenAll(append(train(0, 3), filepath.Join(dir, "v/imagenet1k-validation-00.tar")), Options{})
+	splits, err = OpenAll(append(train(0, 3), filepath.Join(dir, "v/imagenet1k-validation-00.tar")), dataset.Options{})
 	if err != nil || len(splits) != 2 || splits[0].Name != "train" || splits[1].Name != "val" {
 		t.Fatal(splits, err)
 	}
@@ -55,11 +56,11 @@ func TestSeveralFiles(t *testing.T) {
 			tc.paths[i] = filepath.Join(dir, tc.paths[i])
 		}
 		sourcetest.Write(t, filepath.Join(dir, "other.txt.gz"), nil)
-		if _, err := OpenAll(tc.paths, Options{}); err == nil || !strings.Contains(err.Error(), tc.want) {
+		if _, err := OpenAll(tc.paths, dataset.Options{}); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%q: %v, want %s", tc.paths, err, tc.want)
 		}
 	}
-	if _, err := OpenAll([]string{"x.tar", ""}, Options{}); err == nil {
+	if _, err := OpenAll([]string{"x.tar", ""}, dataset.Options{}); err == nil {
 		t.Error("an empty path among others passes")
 	}
 }
@@ -67,7 +68,7 @@ func TestSeveralFiles(t *testing.T) {
 func TestSeveralLists(t *testing.T) {
 	file := listOf(t, "train.csv", "path,label\na.jpg,dog\nsub/b.jpg,cat\n")
 	val := sourcetest.Write(t, filepath.Join(filepath.Dir(file), "val.csv"), []byte("path,label\nc.jpg,dog\n"))
-	if _, err := OpenAll([]string{val, file}, Options{}); err == nil || !strings.Contains(err.Error(), `"train.csv": one of several lists: build them one at a time`) {
+	if _, err := OpenAll([]string{val, file}, dataset.Options{}); err == nil || !strings.Contains(err.Error(), `"train.csv": one of several lists: build them one at a time`) {
 		t.Error(err)
 	}
 }
@@ -76,7 +77,7 @@ func TestSeveralLists(t *testing.T) {
 func TestNumbersBesideNames(t *testing.T) {
 	files := paths("train/1.jpg", "val/1.jpg")
 	files["train/metadata.csv"], files["val/metadata.csv"] = []byte("path,label\n1.jpg,dog\n"), []byte("path,label\n1.jpg,0\n")
-	splits, err := Open(writeTree(t, t.TempDir(), files), Options{})
+	splits, err := Open(writeTree(t, t.TempDir(), files), dataset.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +105,7 @@ func TestTimmInfo(t *testing.T) {
 	second := tar("x-train-0001.tar", sample("d", 903, 1))
 	tar("x-validation-0000.tar", sample("e", 1, 9))
 	sourcetest.Write(t, filepath.Join(dir, "_info.json"), []byte(timmInfo))
-	requireNotes := func(s *Split, want ...string) {
+	requireNotes := func(s *dataset.Split, want ...string) {
 		t.Helper()
 		notes := strings.Join(s.Notes(), "\n")
 		for _, w := range want {
@@ -113,7 +114,7 @@ func TestTimmInfo(t *testing.T) {
 			}
 		}
 	}
-	splits, err := Open(dir, Options{})
+	splits, err := Open(dir, dataset.Options{})
 	if err != nil || len(splits) != 2 {
 		t.Fatal(splits, err)
 	}
@@ -126,24 +127,24 @@ func TestTimmInfo(t *testing.T) {
 		t.Errorf("val: %v", got)
 	}
 	requireNotes(splits[1], "_info.json says 2 samples, and here are 1")
-	if splits, err = Open(dir, Options{Label: "json.label"}); err != nil || mustItems(t, splits[0])["b"].label != 901 {
+	if splits, err = Open(dir, dataset.Options{Label: "json.label"}); err != nil || mustItems(t, splits[0])["b"].label != 901 {
 		t.Errorf("by another key: %v", err)
 	}
-	if splits, err = OpenAll([]string{second}, Options{}); err != nil || len(mustItems(t, splits[0])) != 1 {
+	if splits, err = OpenAll([]string{second}, dataset.Options{}); err != nil || len(mustItems(t, splits[0])) != 1 {
 		t.Errorf("one tar of two: %v", err)
 	}
 	requireNotes(splits[0], "there are 1 samples")
 	if err := os.Remove(first); err != nil {
 		t.Fatal(err)
 	}
-	if _, err = Open(dir, Options{}); err == nil || !strings.Contains(err.Error(), "names 2 tars, of which 1 are not here (x-train-0000.tar)") {
+	if _, err = Open(dir, dataset.Options{}); err == nil || !strings.Contains(err.Error(), "names 2 tars, of which 1 are not here (x-train-0000.tar)") {
 		t.Errorf("a tar less: %v", err)
 	}
-	if _, err = Open(dir, Options{AllowTruncated: true}); err != nil {
+	if _, err = Open(dir, dataset.Options{AllowTruncated: true}); err != nil {
 		t.Error(err)
 	}
 	tar("y-train-0000.tar", sample("x", 1, 1))
-	splits, err = Open(dir, Options{})
+	splits, err = Open(dir, dataset.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +152,7 @@ func TestTimmInfo(t *testing.T) {
 	requireNotes(splits[0], "says nothing of these tars")
 	for bad, want := range map[string]string{`{"splits": 3}`: "cannot be read as timm's", `{"splits": {"train": {"filenames": ["a"]}}}`: "names 1 tars and the samples of 0"} {
 		sourcetest.Write(t, filepath.Join(dir, "_info.json"), []byte(bad))
-		if _, err := Open(dir, Options{}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Open(dir, dataset.Options{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", bad, err)
 		}
 	}
@@ -164,14 +165,14 @@ func TestChooseASplit(t *testing.T) {
 		sourcetest.Write(t, filepath.Join(tars, "x-"+split+"-0.tar"), webDatasetTar(t, split+"1.jpg", jpegStart, split+"1.cls", "1", split+"2.jpg", jpegStart, split+"2.cls", "1"))
 	}
 	for _, split := range []string{"train", "val"} {
-		if s := open(t, folders, Options{Split: split}); s.Name != split || s.Output != filepath.Join(folders, split+"-shards") || len(mustItems(t, s)) != 2 {
+		if s := open(t, folders, dataset.Options{Split: split}); s.Name != split || s.Output != filepath.Join(folders, split+"-shards") || len(mustItems(t, s)) != 2 {
 			t.Errorf("%s: %s at %s", split, s.Name, s.Output)
 		}
-		if s := open(t, tars, Options{Split: split}); s.Name != split || mustItems(t, s)[split+"1"].label != 1 || len(mustItems(t, s)) != 2 {
+		if s := open(t, tars, dataset.Options{Split: split}); s.Name != split || mustItems(t, s)[split+"1"].label != 1 || len(mustItems(t, s)) != 2 {
 			t.Errorf("%s of tars: %s", split, s.Name)
 		}
 	}
-	if _, err := Open(folders, Options{Split: "other"}); err == nil || !strings.Contains(err.Error(), `cannot both be called "other"`) {
+	if _, err := Open(folders, dataset.Options{Split: "other"}); err == nil || !strings.Contains(err.Error(), `cannot both be called "other"`) {
 		t.Error(err)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
@@ -27,7 +28,7 @@ type item struct {
 }
 
 // open opens a source of one split.
-func open(t *testing.T, path string, opts Options) *Split {
+func open(t *testing.T, path string, opts dataset.Options) *dataset.Split {
 	t.Helper()
 	splits, err := Open(path, opts)
 	if err != nil {
@@ -40,9 +41,9 @@ func open(t *testing.T, path string, opts Options) *Split {
 }
 
 // items walks over a split and reads everything.
-func items(s *Split) (map[string]item, error) {
+func items(s *dataset.Split) (map[string]item, error) {
 	got := make(map[string]item)
-	err := s.Walk(context.Background(), func(it Item) error {
+	err := s.Walk(context.Background(), func(it transport.Item) error {
 		if _, twice := got[it.Key]; twice {
 			return fmt.Errorf("key %q twice", it.Key)
 		}
@@ -76,7 +77,7 @@ func items(s *Split) (map[string]item, error) {
 	return got, nil
 }
 
-func mustItems(t *testing.T, s *Split) map[string]item {
+func mustItems(t *testing.T, s *dataset.Split) map[string]item {
 	t.Helper()
 	got, err := items(s)
 	if err != nil {
@@ -128,11 +129,11 @@ func TestErrorsEndWithWhatToDo(t *testing.T) {
 		empty:                         ", class folders",
 		filepath.Join(dir, "nowhere"): ": there is no such file or folder",
 	} {
-		if _, err := Open(path, Options{}); err == nil || !strings.HasPrefix(err.Error(), path) || !strings.HasSuffix(err.Error(), want) {
+		if _, err := Open(path, dataset.Options{}); err == nil || !strings.HasPrefix(err.Error(), path) || !strings.HasSuffix(err.Error(), want) {
 			t.Errorf("%s: %v, want the end %q", path, err, want)
 		}
 	}
-	if _, err := Open(filepath.Join(dir, "nowhere"), Options{}); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := Open(filepath.Join(dir, "nowhere"), dataset.Options{}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%v is no fs.ErrExist", err)
 	}
 }
@@ -165,7 +166,7 @@ func TestEveryLayoutGivesTheSame(t *testing.T) {
 		{"plain.zip", "a folder of class folders", "plain-shards"},
 		{"inside.zip", "a folder of class folders", "inside-shards"},
 	} {
-		s := open(t, filepath.Join(dir, tc.path), Options{})
+		s := open(t, filepath.Join(dir, tc.path), dataset.Options{})
 		if s.Format != tc.layout || s.Name != "train" || s.Output != filepath.Join(dir, tc.output) {
 			t.Errorf("%s: %q, split %q, output %s", tc.path, s.Format, s.Name, s.Output)
 		}
@@ -199,10 +200,10 @@ func TestJunkIsSkippedAndOthersAreKept(t *testing.T) {
 			want[key] = it
 		}
 	}
-	if _, err := items(open(t, root, Options{})); err == nil || !strings.Contains(err.Error(), "holds no image (n03)") || !strings.Contains(err.Error(), "--force-classes") {
+	if _, err := items(open(t, root, dataset.Options{})); err == nil || !strings.Contains(err.Error(), "holds no image (n03)") || !strings.Contains(err.Error(), "--force-classes") {
 		t.Errorf("an empty class gives %v", err)
 	}
-	s := open(t, root, Options{ForceClasses: true})
+	s := open(t, root, dataset.Options{ForceClasses: true})
 	if got := mustItems(t, s); !reflect.DeepEqual(got, want) {
 		t.Errorf("items %v, want %v", got, want)
 	}
@@ -231,14 +232,14 @@ func TestLinksAndOddFiles(t *testing.T) {
 		"n01/a.JPEG": {data: "A"}, "n02/b.JPEG": {label: 1, data: "B"}, "n01/linked.JPEG": {data: "B"},
 		"n01/dangling.JPEG": {reason: transport.ReasonDangling}, "n01/pipe.JPEG": {reason: transport.ReasonNotRegular}, "n01/caf\xe9.JPEG": {reason: "its name is not UTF-8"},
 	}
-	if got := mustItems(t, open(t, root, Options{})); !reflect.DeepEqual(got, want) {
+	if got := mustItems(t, open(t, root, dataset.Options{})); !reflect.DeepEqual(got, want) {
 		t.Errorf("items %v, want %v", got, want)
 	}
 	if err := os.Symlink(root, filepath.Join(root, "n01/circle")); err != nil {
 		t.Fatal(err)
 	}
-	var format *FormatError
-	if _, err := items(open(t, root, Options{})); !errors.As(err, &format) {
+	var format *transport.FormatError
+	if _, err := items(open(t, root, dataset.Options{})); !errors.As(err, &format) {
 		t.Errorf("a link to the root gives %v", err)
 	}
 	if err := os.Remove(filepath.Join(root, "n01/circle")); err != nil {
@@ -247,7 +248,7 @@ func TestLinksAndOddFiles(t *testing.T) {
 	if err := os.Symlink(filepath.Join(root, "n01"), filepath.Join(root, "n01/self")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := items(open(t, root, Options{})); !errors.As(err, &format) || !strings.Contains(err.Error(), "lies in") {
+	if _, err := items(open(t, root, dataset.Options{})); !errors.As(err, &format) || !strings.Contains(err.Error(), "lies in") {
 		t.Errorf("a link in a circle gives %v", err)
 	}
 }
@@ -282,7 +283,7 @@ func TestSplitsOfAFolder(t *testing.T) {
 		for _, p := range tc.files {
 			sourcetest.Write(t, filepath.Join(root, p), []byte(jpegStart))
 		}
-		splits, err := Open(root, Options{})
+		splits, err := Open(root, dataset.Options{})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -307,14 +308,14 @@ func TestSplitsOfAFolder(t *testing.T) {
 // TestSplitsOfOneName refuses two folders that are named for one split.
 func TestSplitsOfOneName(t *testing.T) {
 	dir := writeTree(t, t.TempDir(), paths("train2014/a/1.jpg", "train2017/a/2.jpg", "val2014/a/3.jpg"))
-	if _, err := Open(dir, Options{}); err == nil || !strings.Contains(err.Error(), "train2014 and train2017 are both named for the split train") {
+	if _, err := Open(dir, dataset.Options{}); err == nil || !strings.Contains(err.Error(), "train2014 and train2017 are both named for the split train") {
 		t.Error(err)
 	}
 }
 
 func TestSplitsAgreeOnLabels(t *testing.T) {
 	root := writeTree(t, t.TempDir(), paths("train/a/1", "train/b/1", "train/c/1", "val/c/2", "val/a/2"))
-	splits, err := Open(root, Options{})
+	splits, err := Open(root, dataset.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -323,7 +324,7 @@ func TestSplitsAgreeOnLabels(t *testing.T) {
 	if _, err := items(splits[1]); err == nil || !strings.Contains(err.Error(), "has 2 of the other split's 3 classes (b missing)") {
 		t.Errorf("a split that lacks a class gives %v", err)
 	}
-	if splits, err = Open(root, Options{ForceClasses: true}); err != nil {
+	if splits, err = Open(root, dataset.Options{ForceClasses: true}); err != nil {
 		t.Fatal(err)
 	}
 	splits[1].ExpectClasses([]string{"a", "b", "c"})
@@ -332,7 +333,7 @@ func TestSplitsAgreeOnLabels(t *testing.T) {
 		t.Errorf("val: %v, classes %q", got, splits[1].Classes())
 	}
 	sourcetest.Write(t, filepath.Join(root, "val/d/2"), []byte(jpegStart))
-	splits, err = Open(root, Options{})
+	splits, err = Open(root, dataset.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -386,7 +387,7 @@ func TestWhatCannotBeReadSaysWhy(t *testing.T) {
 		{write("beside.tar", tar(sourcetest.File{Name: "train/n01/x.JPEG"}, sourcetest.File{Name: "val/n01/x.JPEG"})), "lies beside train/"},
 		{write("several.tar", tar(sourcetest.File{Name: "several/train/n01/x.JPEG"})), "several splits"},
 	} {
-		if err := refusal(tc.path, Options{}); err == nil || !strings.Contains(err.Error(), tc.want) || tc.path != "" && !strings.Contains(err.Error(), filepath.Base(tc.path)) {
+		if err := refusal(tc.path, dataset.Options{}); err == nil || !strings.Contains(err.Error(), tc.want) || tc.path != "" && !strings.Contains(err.Error(), filepath.Base(tc.path)) {
 			t.Errorf("%s: error %v, want one with %q", filepath.Base(tc.path), err, tc.want)
 		}
 	}
@@ -396,7 +397,7 @@ func TestEntriesOfTarsThatAreNoFiles(t *testing.T) {
 	data := sourcetest.Tar(t, sourcetest.File{Name: "n01/"}, sourcetest.File{Name: "n02/"}, sourcetest.File{Name: "n01/a.JPEG", Data: []byte("A")},
 		sourcetest.File{Name: "n01/link.JPEG", Type: '2', Link: "/etc/passwd"}, sourcetest.File{Name: "n01/hard.JPEG", Type: '1', Link: "n01/a.JPEG"},
 		sourcetest.File{Name: "n01/dev.JPEG", Type: '3'}, sourcetest.File{Name: "n01/._a.JPEG", Data: []byte("junk")}, sourcetest.File{Name: "README", Data: []byte("x")})
-	s := open(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "train.tar"), data), Options{ForceClasses: true})
+	s := open(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "train.tar"), data), dataset.Options{ForceClasses: true})
 	want := map[string]item{"n01/a.JPEG": {data: "A"}}
 	for name, reason := range map[string]string{"link": transport.ReasonLink, "hard": transport.ReasonLink, "dev": transport.ReasonNotRegular} {
 		want["n01/"+name+".JPEG"] = item{reason: reason}
@@ -413,7 +414,7 @@ func TestNamesThatAreTooLongTogether(t *testing.T) {
 	class, name := strings.Repeat("c", 200), strings.Repeat("x", 4096-200)
 	inner := sourcetest.Tar(t, sourcetest.File{Name: name, Data: []byte("x")}, sourcetest.File{Name: name[1:], Data: []byte("y")})
 	data := sourcetest.Tar(t, sourcetest.File{Name: class + ".tar", Data: inner})
-	s := open(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "train.tar"), data), Options{ForceClasses: true})
+	s := open(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "train.tar"), data), dataset.Options{ForceClasses: true})
 	want := map[string]item{class + "/" + name: {reason: "its name has more than 4096 bytes"}, class + "/" + name[1:]: {data: "y"}}
 	if got := mustItems(t, s); !reflect.DeepEqual(got, want) {
 		t.Errorf("%d items, which differ from the %d wanted", len(got), len(want))
@@ -433,10 +434,10 @@ func TestTarWithoutItsEnd(t *testing.T) {
 		"train.tar": whole[:len(whole)-end], "train.tgz": sourcetest.Gzip(t, whole[:len(whole)-end]), "classes.tar": sourcetest.Tar(t, cutInside...),
 	} {
 		path := sourcetest.Write(t, filepath.Join(t.TempDir(), name), data)
-		if _, err := items(open(t, path, Options{})); err == nil || !strings.Contains(err.Error(), "has 6 images of 3 classes; to take the part that is here, add --allow-truncated") {
+		if _, err := items(open(t, path, dataset.Options{})); err == nil || !strings.Contains(err.Error(), "has 6 images of 3 classes; to take the part that is here, add --allow-truncated") {
 			t.Errorf("%s: error %v", name, err)
 		}
-		s := open(t, path, Options{AllowTruncated: true})
+		s := open(t, path, dataset.Options{AllowTruncated: true})
 		if got := mustItems(t, s); !reflect.DeepEqual(got, wantTree()) {
 			t.Errorf("%s: items %v", name, got)
 		}
@@ -450,20 +451,20 @@ func TestShardSetsAreNoDatasets(t *testing.T) {
 	root := t.TempDir()
 	writeTree(t, root, map[string][]byte{"train/n01/a.JPEG": nil})
 	writeSet(t, filepath.Join(root, "train-shards"))
-	if s := open(t, root, Options{}); s.Path != filepath.Join(root, "train") {
+	if s := open(t, root, dataset.Options{}); s.Path != filepath.Join(root, "train") {
 		t.Errorf("beside its set the dataset is %s", s.Path)
 	}
 	for path, want := range map[string]string{"train-shards": "already a shard set", "train": "within the dataset"} {
 		if path == "train" {
 			writeSet(t, filepath.Join(root, "train/set"))
 		}
-		if _, err := Open(filepath.Join(root, path), Options{}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Open(filepath.Join(root, path), dataset.Options{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want one with %q", path, err, want)
 		}
 	}
 	only := t.TempDir()
 	writeSet(t, filepath.Join(only, "val-shards"))
-	if _, err := Open(only, Options{}); err == nil || !strings.Contains(err.Error(), "only shard sets") {
+	if _, err := Open(only, dataset.Options{}); err == nil || !strings.Contains(err.Error(), "only shard sets") {
 		t.Errorf("a folder of sets: %v", err)
 	}
 }
@@ -494,9 +495,9 @@ func FuzzTar(f *testing.F) {
 	path := filepath.Join(f.TempDir(), "x.tar")
 	f.Fuzz(func(t *testing.T, data []byte) {
 		sourcetest.Write(t, path, data)
-		splits, err := Open(path, Options{})
+		splits, err := Open(path, dataset.Options{})
 		if err == nil {
-			err = splits[0].Walk(context.Background(), func(it Item) error {
+			err = splits[0].Walk(context.Background(), func(it transport.Item) error {
 				if it.Key == "" || strings.HasPrefix(it.Key, "/") || slices.Contains(strings.Split(it.Key, "/"), "..") {
 					t.Errorf("key %q", it.Key)
 				}
@@ -508,7 +509,7 @@ func FuzzTar(f *testing.F) {
 				return nil
 			})
 		}
-		var format *FormatError
+		var format *transport.FormatError
 		if err != nil && !errors.As(err, &format) {
 			t.Errorf("error of type %T: %v", err, err)
 		}
@@ -522,7 +523,7 @@ func TestWalkStopsWhenTheContextEnds(t *testing.T) {
 	for _, name := range []string{"train", "train.tar"} {
 		ctx, cancel := context.WithCancel(context.Background())
 		n := 0
-		err := open(t, filepath.Join(dir, name), Options{}).Walk(ctx, func(Item) error { n++; cancel(); return nil })
+		err := open(t, filepath.Join(dir, name), dataset.Options{}).Walk(ctx, func(transport.Item) error { n++; cancel(); return nil })
 		if !errors.Is(err, context.Canceled) || n > 3 {
 			t.Errorf("%s: %v after %d items", name, err, n)
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
 )
 
@@ -29,11 +30,11 @@ func TestStandardInput(t *testing.T) {
 		"one large image": sourcetest.Tar(t, sourcetest.File{Name: "a/x.jpg", Data: []byte(jpegStart + strings.Repeat("y", 3<<20))}, sourcetest.File{Name: "b/x.jpg", Data: []byte(jpegStart)}),
 	} {
 		file := sourcetest.Write(t, filepath.Join(dir, "train", strings.ReplaceAll(name, " ", "")), data)
-		want, err := OpenAll([]string{file}, Options{})
+		want, err := OpenAll([]string{file}, dataset.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := OpenAll([]string{StandardInput}, Options{Stdin: &smallReads{data}})
+		got, err := OpenAll([]string{StandardInput}, dataset.Options{Stdin: &smallReads{data}})
 		if err != nil || len(got) != len(want) {
 			t.Errorf("%s: %v, %v", name, got, err)
 			continue
@@ -56,7 +57,7 @@ func TestStandardInput(t *testing.T) {
 		"standard input: does not end in the two blocks": sourcetest.TarOfTree(t, tree(), "", 3)[:6*1024],
 		"ends in the middle of an entry":                 sourcetest.TarOfTars(t, tree(), 3)[:9000],
 	} {
-		splits, err := OpenAll([]string{StandardInput}, Options{Stdin: bytes.NewReader(data)})
+		splits, err := OpenAll([]string{StandardInput}, dataset.Options{Stdin: bytes.NewReader(data)})
 		if err == nil {
 			_, err = items(splits[0])
 		}
@@ -64,12 +65,12 @@ func TestStandardInput(t *testing.T) {
 			t.Errorf("error %v, want %q", err, want)
 		}
 	}
-	if _, err := OpenAll([]string{StandardInput}, Options{}); err == nil {
+	if _, err := OpenAll([]string{StandardInput}, dataset.Options{}); err == nil {
 		t.Error("no standard input at all passes")
 	}
 	t.Chdir(dir)
 	sourcetest.Write(t, filepath.Join(dir, "classes.txt"), []byte("a\nb\nc\nd\ne\n"))
-	splits, err := OpenAll([]string{StandardInput}, Options{Stdin: bytes.NewReader(webDatasetTar(t, wds...))})
+	splits, err := OpenAll([]string{StandardInput}, dataset.Options{Stdin: bytes.NewReader(webDatasetTar(t, wds...))})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
+	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/remedy"
 	"github.com/imgfeed/imgfeed/shard/source/table"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
@@ -20,21 +21,21 @@ import (
 //	data/validation-00000-of-00014.parquet
 //
 // A sample's key is its file's name, its row in it, and the path that the row gives: "train-00000-of-00294/00012-n01440764_10026.JPEG".
-var parquetFiles = Kind{
+var parquetFiles = dataset.Kind{
 	Name:   "Hugging Face parquet",
 	Forms:  []string{"a folder with train-00000-of-00294.parquet and so on, or with data/ that has them", "one parquet file"},
 	Labels: "the label column, or that of --label; the schema's class names, or those of --classes. Objects have a column objects",
 	Takes:  []string{"--classes", "--label", "--no-labels"},
 }
 
-func openParquetFiles(c *candidate) ([]*Split, error) {
+func openParquetFiles(c *candidate) ([]*dataset.Split, error) {
 	if c.folder == nil {
 		if transport.FileKind(c.path) != transport.ParquetExtension {
 			return nil, nil
 		}
 		c.output = strings.TrimSuffix(c.path, filepath.Ext(c.path))
 		s, err := newParquetSplit(c, []string{c.path})
-		return []*Split{s}, err
+		return []*dataset.Split{s}, err
 	}
 	names := c.parquets()
 	if slices.ContainsFunc(names, c.besideImages) {
@@ -54,7 +55,7 @@ func openParquetFiles(c *candidate) ([]*Split, error) {
 	case c.tree != transport.Tree(transport.FileSystem{}):
 		return nil, transport.RefuseEntry(c.path, names[0], "parquet in a zip is not read").Or(transport.Unpack(c.path)...)
 	}
-	return c.bySplit(names, func(c *candidate, files []string) (*Split, error) {
+	return c.bySplit(names, func(c *candidate, files []string) (*dataset.Split, error) {
 		var paths []string
 		for _, f := range files {
 			paths = append(paths, filepath.Join(c.path, f))
@@ -71,7 +72,7 @@ func (f *folder) parquets() []string {
 }
 
 // newParquetSplit makes the split of some files.
-func newParquetSplit(c *candidate, paths []string) (*Split, error) {
+func newParquetSplit(c *candidate, paths []string) (*dataset.Split, error) {
 	l, err := table.NewParquet(paths, c.opts)
 	if err != nil {
 		return nil, err
@@ -90,7 +91,7 @@ func newParquetSplit(c *candidate, paths []string) (*Split, error) {
 //
 // Paths begin at the list's own folder, or at that of --images, and are the samples' keys. Labels that all are whole numbers are labels;
 // others are the names of classes, which stand in sorted order. A column "split" makes a split of each of its values.
-var lists = Kind{
+var lists = dataset.Kind{
 	Name: "list of images",
 	Forms: []string{"a CSV or TSV file that begins with path,label", "JSON lines with the keys path and label",
 		"a folder with metadata.csv or metadata.jsonl, which names images in it and below", "Tiny ImageNet's val/, with val_annotations.txt"},
@@ -100,7 +101,7 @@ var lists = Kind{
 	TestLabelled: true,
 }
 
-func openList(c *candidate) ([]*Split, error) {
+func openList(c *candidate) ([]*dataset.Split, error) {
 	switch {
 	case c.folder != nil && c.given && table.NamedList(c.files[0]):
 		return nil, transport.RefuseEntry(c.path, c.files[0], "one of several lists: build them one at a time, the first "+
@@ -127,7 +128,7 @@ func openList(c *candidate) ([]*Split, error) {
 
 // openListInFolder opens a folder of images with a list of their labels: the validation images of Tiny ImageNet, or Hugging Face's
 // imagefolder (https://huggingface.co/docs/datasets/image_dataset). If its folders are of splits, they tell the splits of the list.
-func openListInFolder(c *candidate) ([]*Split, error) {
+func openListInFolder(c *candidate) ([]*dataset.Split, error) {
 	if slices.Contains(c.files, table.TinyAnnotations) && slices.Equal(c.folders, []string{"images"}) {
 		return c.openListFile(table.Location{Tree: c.tree, File: filepath.Join(c.path, table.TinyAnnotations), Root: filepath.Join(c.path, "images")})
 	}
@@ -153,9 +154,9 @@ func openListInFolder(c *candidate) ([]*Split, error) {
 }
 
 // openListFile makes a split of a list, or one for each value of its column "split". It returns no splits if the file is not a list.
-func (c *candidate) openListFile(p table.Location) ([]*Split, error) {
+func (c *candidate) openListFile(p table.Location) ([]*dataset.Split, error) {
 	parts, err := table.ReadLists(p, c.opts)
-	var splits []*Split
+	var splits []*dataset.Split
 	for _, l := range parts {
 		s := c.one(l.Name()).newSplit("a list of images", l)
 		if v := l.Targets(); v != nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/labelrule"
 	"github.com/imgfeed/imgfeed/shard/source/targets"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
@@ -19,8 +20,8 @@ var splitOrder = []string{"train", "trainval", "val", "test", ""}
 
 // eachSplit opens each of some splits, of which the options may choose one. Test images are left out if their targets are not published,
 // unless the options take them.
-func (c *candidate) eachSplit(parts map[string]string, testLabelled bool, open func(c *candidate, split, part string) (*Split, error)) (
-	splits []*Split, err error) {
+func (c *candidate) eachSplit(parts map[string]string, testLabelled bool, open func(c *candidate, split, part string) (*dataset.Split, error)) (
+	splits []*dataset.Split, err error) {
 	if _, here := parts[c.opts.Split]; here && c.opts.Split != "" {
 		parts = map[string]string{c.opts.Split: parts[c.opts.Split]}
 	} else if c.opts.Split != "" && len(parts) > 1 {
@@ -48,12 +49,12 @@ func (c *candidate) eachSplit(parts map[string]string, testLabelled bool, open f
 }
 
 // newTargets is the split of the images of a list below a folder, with what is taken of its targets.
-func (c *candidate) newTargets(format string, t transport.Tree, images string, l *labelrule.Listed, v *targets.Values) (*Split, error) {
+func (c *candidate) newTargets(format string, t transport.Tree, images string, l *labelrule.Listed, v *targets.Values) (*dataset.Split, error) {
 	s := c.newSplit(format, &labelrule.Files{Transport: &transport.TreeFiles{FS: t, Root: images}, Rule: l.Rule})
 	s.Path = images
 	objects, masks := v.Objects != nil, v.Masks != nil
 	if c.opts.NoLabels {
-		c.opts.Targets.Take = TakeNone
+		c.opts.Targets.Take = dataset.TakeNone
 	}
 	if !c.opts.Targets.Takes(shard.Objects, objects, masks) {
 		v.Objects, v.IDs = nil, nil

@@ -17,7 +17,9 @@ import (
 
 	"github.com/imgfeed/imgfeed/internal/image/mask"
 	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
+	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
 // jpegOf is a grey JPEG of a size.
@@ -66,7 +68,7 @@ func lay(t testing.TB, files map[string][]byte) string {
 
 // targetsOf opens a source, and returns each split's fields of each sample as JSON, by split and key; those that are left out have the
 // reason instead.
-func targetsOf(t testing.TB, path string, opts Options) (map[string]map[string]string, []*Split, error) {
+func targetsOf(t testing.TB, path string, opts dataset.Options) (map[string]map[string]string, []*dataset.Split, error) {
 	t.Helper()
 	splits, err := Open(path, opts)
 	if err != nil {
@@ -77,7 +79,7 @@ func targetsOf(t testing.TB, path string, opts Options) (map[string]map[string]s
 		of := make(map[string]string)
 		got[s.Name] = of
 		streamed := make(map[string][]byte)
-		err := s.Walk(context.Background(), func(it Item) error {
+		err := s.Walk(context.Background(), func(it transport.Item) error {
 			of[it.Key], streamed[it.Key] = it.Reason, bytes.Clone(it.Fields)
 			return nil
 		})
@@ -95,8 +97,8 @@ func targetsOf(t testing.TB, path string, opts Options) (map[string]map[string]s
 					return nil, nil, err
 				}
 				if values, err = s.AppendFields(nil, key, data); err != nil {
-					var reject *RejectError
-					if !errors.As(err, &reject) && !errors.Is(err, ErrDropped) {
+					var reject *transport.RejectError
+					if !errors.As(err, &reject) && !errors.Is(err, dataset.ErrDropped) {
 						return nil, nil, err
 					}
 					of[key] = err.Error()
@@ -133,7 +135,7 @@ func fieldsAsJSON(t testing.TB, fields shard.Fields, values []byte) string {
 }
 
 // refused opens a source and wants an error with a text.
-func refused(t *testing.T, path string, opts Options, want string) {
+func refused(t *testing.T, path string, opts dataset.Options, want string) {
 	t.Helper()
 	if got, _, err := targetsOf(t, path, opts); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, %v; want an error with %q", got, err, want)
@@ -171,7 +173,7 @@ func TestCOCO(t *testing.T) {
 		"annotations/instances_val2017.json": cocoFile(""),
 		"train2017/a.jpg":                    photo, "train2017/b.jpg": photo, "train2017/other.jpg": photo, "val2017/a.jpg": photo, "val2017/b.jpg": photo,
 	})
-	got, splits, err := targetsOf(t, root, Options{})
+	got, splits, err := targetsOf(t, root, dataset.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,17 +191,17 @@ func TestCOCO(t *testing.T) {
 	if got["val"] == nil || splits[0].Output != root+"-train-shards" || len(splits) != 2 {
 		t.Errorf("%v, %d splits, %s", got, len(splits), splits[0].Output)
 	}
-	got, _, err = targetsOf(t, root, Options{Split: "train", Targets: TargetOptions{ClipBoxes: true, DropCrowd: true, DropEmpty: true}})
+	got, _, err = targetsOf(t, root, dataset.Options{Split: "train", Targets: dataset.TargetOptions{ClipBoxes: true, DropCrowd: true, DropEmpty: true}})
 	if err != nil || len(got) != 1 {
 		t.Fatal(got, err)
 	}
 	same(t, got["train"], map[string]string{
-		"a.jpg": `objects {"area":[150],"boxes":[[1.5,2,11.5,22]],"iscrowd":[0],"labels":[1]} | image_id 7`, "b.jpg": ErrDropped.Error(),
+		"a.jpg": `objects {"area":[150],"boxes":[[1.5,2,11.5,22]],"iscrowd":[0],"labels":[1]} | image_id 7`, "b.jpg": dataset.ErrDropped.Error(),
 	})
-	if got, _, err = targetsOf(t, root, Options{NoLabels: true}); err != nil || got["train"]["a.jpg"] != "" {
+	if got, _, err = targetsOf(t, root, dataset.Options{NoLabels: true}); err != nil || got["train"]["a.jpg"] != "" {
 		t.Error(got, err)
 	}
-	if got, _, err = targetsOf(t, filepath.Join(root, "annotations/instances_val2017.json"), Options{}); err != nil || len(got["val"]) != 2 {
+	if got, _, err = targetsOf(t, filepath.Join(root, "annotations/instances_val2017.json"), dataset.Options{}); err != nil || len(got["val"]) != 2 {
 		t.Error(got, err)
 	}
 }
@@ -223,7 +225,7 @@ func TestCOCOLayouts(t *testing.T) {
 					tree[file] = said
 				}
 			}
-			got, splits, err := targetsOf(t, lay(t, tree), Options{})
+			got, splits, err := targetsOf(t, lay(t, tree), dataset.Options{})
 			want := 1
 			if strings.Contains(strings.Join(files, " "), "val") {
 				want = 2
@@ -245,18 +247,18 @@ func TestCOCORefuses(t *testing.T) {
 		return lay(t, files)
 	}
 	good := string(cocoFile(cocoBoxes))
-	refused(t, one(good, "a.jpg"), Options{}, "names 2 images, of which 1 is not in")
-	refused(t, one(good), Options{}, "names the image a.jpg, which is not in")
-	refused(t, one(strings.Replace(good, `"category_id": 90`, `"category_id": 4`, 1), "a.jpg", "b.jpg"), Options{}, "has the category 4")
-	refused(t, one(strings.Replace(good, `"id": 3`, `"id": 7`, 1), "a.jpg", "b.jpg"), Options{}, "its id occurs twice")
-	refused(t, one(strings.Replace(good, `"b.jpg"`, `"a.jpg"`, 1), "a.jpg"), Options{}, "are both called")
-	refused(t, one(strings.Replace(good, `"b.jpg"`, `"../b.jpg"`, 1), "a.jpg"), Options{}, "cannot be used")
-	refused(t, one(strings.Replace(good, `[1.5, 2, 10, 20]`, `[1.5, 2, 10]`, 1), "a.jpg", "b.jpg"), Options{}, "a bbox of 3 numbers")
-	refused(t, one(strings.Replace(good, `[1.5, 2, 10, 20]`, `[1.5, 2, 1e300, 20]`, 1), "a.jpg", "b.jpg"), Options{}, "which is too large")
-	refused(t, one(strings.Replace(good, `"id": 90`, `"id": 1`, 1), "a.jpg", "b.jpg"), Options{}, "the category id 1 twice")
-	refused(t, one(good[:len(good)-30], "a.jpg", "b.jpg"), Options{}, "cannot be read as COCO's JSON")
-	refused(t, one(good, "a.jpg", "b.jpg"), Options{Targets: TargetOptions{ReduceZero: true}}, "--reduce-zero is for datasets with masks")
-	got, _, err := targetsOf(t, one(strings.ReplaceAll(good, `"width": 60`, `"width": 61`), "a.jpg", "b.jpg"), Options{})
+	refused(t, one(good, "a.jpg"), dataset.Options{}, "names 2 images, of which 1 is not in")
+	refused(t, one(good), dataset.Options{}, "names the image a.jpg, which is not in")
+	refused(t, one(strings.Replace(good, `"category_id": 90`, `"category_id": 4`, 1), "a.jpg", "b.jpg"), dataset.Options{}, "has the category 4")
+	refused(t, one(strings.Replace(good, `"id": 3`, `"id": 7`, 1), "a.jpg", "b.jpg"), dataset.Options{}, "its id occurs twice")
+	refused(t, one(strings.Replace(good, `"b.jpg"`, `"a.jpg"`, 1), "a.jpg"), dataset.Options{}, "are both called")
+	refused(t, one(strings.Replace(good, `"b.jpg"`, `"../b.jpg"`, 1), "a.jpg"), dataset.Options{}, "cannot be used")
+	refused(t, one(strings.Replace(good, `[1.5, 2, 10, 20]`, `[1.5, 2, 10]`, 1), "a.jpg", "b.jpg"), dataset.Options{}, "a bbox of 3 numbers")
+	refused(t, one(strings.Replace(good, `[1.5, 2, 10, 20]`, `[1.5, 2, 1e300, 20]`, 1), "a.jpg", "b.jpg"), dataset.Options{}, "which is too large")
+	refused(t, one(strings.Replace(good, `"id": 90`, `"id": 1`, 1), "a.jpg", "b.jpg"), dataset.Options{}, "the category id 1 twice")
+	refused(t, one(good[:len(good)-30], "a.jpg", "b.jpg"), dataset.Options{}, "cannot be read as COCO's JSON")
+	refused(t, one(good, "a.jpg", "b.jpg"), dataset.Options{Targets: dataset.TargetOptions{ReduceZero: true}}, "--reduce-zero is for datasets with masks")
+	got, _, err := targetsOf(t, one(strings.ReplaceAll(good, `"width": 60`, `"width": 61`), "a.jpg", "b.jpg"), dataset.Options{})
 	if err != nil || !strings.Contains(got["train"]["a.jpg"], "the image has 60×40 pixels, and its annotation says 61×40") {
 		t.Error(got, err)
 	}
@@ -272,7 +274,7 @@ func turnedJPEG(t testing.TB, w, h int, orientation byte) []byte {
 // Boxes that were drawn on the image as viewers turn it are refused, and other orientations counted.
 func TestCOCOOrientation(t *testing.T) {
 	root := lay(t, map[string][]byte{"_annotations.coco.json": cocoFile(cocoBoxes), "a.jpg": turnedJPEG(t, 40, 60, 6), "b.jpg": turnedJPEG(t, 60, 40, 3)})
-	got, splits, err := targetsOf(t, root, Options{})
+	got, splits, err := targetsOf(t, root, dataset.Options{})
 	if err != nil || !strings.Contains(got["train"]["a.jpg"], "as its EXIF orientation 6 turns it") || !strings.HasPrefix(got["train"]["b.jpg"], "objects") {
 		t.Error(got, err)
 	}
@@ -292,7 +294,7 @@ func FuzzCOCO(f *testing.F) {
 				t.Fatal(err)
 			}
 		}
-		splits, err := Open(path, Options{})
+		splits, err := Open(path, dataset.Options{})
 		if err != nil || len(splits) != 1 {
 			return
 		}

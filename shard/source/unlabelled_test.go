@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
 )
 
@@ -38,7 +39,7 @@ func TestNoLabels(t *testing.T) {
 		{writeTree(t, filepath.Join(dir, "splits"), splits), "1.jpg 2.jpg", "--no-labels"},
 		{filepath.Join(writeTree(t, filepath.Join(dir, "list"), list), "names.csv"), "i/a.jpg i/b.jpg", ""},
 	} {
-		of, err := Open(tc.path, Options{NoLabels: true})
+		of, err := Open(tc.path, dataset.Options{NoLabels: true})
 		if err != nil {
 			t.Errorf("%s: %v", tc.path, err)
 			continue
@@ -53,7 +54,7 @@ func TestNoLabels(t *testing.T) {
 		if got := strings.Join(slices.Sorted(slices.Values(keys)), " "); got != tc.keys || len(of[0].Classes()) != 0 {
 			t.Errorf("%s: %s of the classes %q, want %s", tc.path, got, of[0].Classes(), tc.keys)
 		}
-		if of, err = Open(tc.path, Options{}); err == nil {
+		if of, err = Open(tc.path, dataset.Options{}); err == nil {
 			_, err = items(of[0])
 		}
 		if tc.error != "" && (err == nil || !strings.Contains(err.Error(), tc.error)) {
@@ -62,16 +63,16 @@ func TestNoLabels(t *testing.T) {
 	}
 	nested := paths("images/train2017/1.jpg", "images/val2017/2.jpg", "images/more/3.jpg", "labels/train2017/1.txt", "labels/val2017/2.txt")
 	for _, path := range []string{writeTree(t, filepath.Join(dir, "G"), nested), sourcetest.Write(t, filepath.Join(dir, "G.tar"), sourcetest.TarOfTree(t, nested, "", 1))} {
-		err := refusal(path, Options{NoLabels: true})
+		err := refusal(path, dataset.Options{NoLabels: true})
 		if err == nil || !strings.Contains(err.Error(), "holds folders of several splits (images/more, images/train2017, images/val2017), and this would join them; to take it as it is, add --force-classes\n") ||
 			strings.HasSuffix(path, "G") != strings.HasSuffix(err.Error(), "imgshard build "+path+"/images --no-labels") {
 			t.Errorf("%s: %v", path, err)
 		}
-		if got := mustItems(t, open(t, path, Options{NoLabels: true, ForceClasses: true})); len(got) != 3 {
+		if got := mustItems(t, open(t, path, dataset.Options{NoLabels: true, ForceClasses: true})); len(got) != 3 {
 			t.Errorf("%s, insisted on: %v", path, got)
 		}
 	}
-	captioned := open(t, filepath.Join(dir, "pairs.tar"), Options{NoLabels: true, Fields: asked(t, "caption=txt")})
+	captioned := open(t, filepath.Join(dir, "pairs.tar"), dataset.Options{NoLabels: true, Fields: asked(t, "caption=txt")})
 	if got, err := fieldsOf(captioned); err != nil || got["001"]["caption"] != "two" {
 		t.Errorf("captions %v, %v", got, err)
 	}

@@ -51,7 +51,7 @@ func unreadFile(path, entry string) error {
 		if !slices.ContainsFunc(strings.Fields(u.patterns), func(p string) bool { is, _ := filepath.Match(p, name); return is }) {
 			continue
 		}
-		no := &FormatError{Path: path, Entry: entry, Msg: strings.TrimSuffix(u.name+", which is not read: "+u.do, ": "), Err: errors.ErrUnsupported}
+		no := &transport.FormatError{Path: path, Entry: entry, Msg: strings.TrimSuffix(u.name+", which is not read: "+u.do, ": "), Err: errors.ErrUnsupported}
 		stem := strings.TrimSuffix(file, filepath.Ext(file))
 		switch {
 		case u.patterns == "*.json":

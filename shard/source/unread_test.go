@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
 )
 
@@ -21,20 +22,20 @@ func TestUnreadFormats(t *testing.T) {
 	} {
 		dir := writeTree(t, t.TempDir(), map[string][]byte{file: []byte("PK\x03\x04"), "dataset_info.json": []byte("{}")})
 		for _, path := range []string{dir, filepath.Join(dir, file)} {
-			if _, err := Open(path, Options{}); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), file) {
+			if _, err := Open(path, dataset.Options{}); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), file) {
 				t.Errorf("%s: %v, want %q", path, err, want)
 			}
 		}
 	}
 	for file, want := range map[string]string{"a.json": "JSON, of which lists have an object in each line", "x.jpg": "Of a single image give the folder", "train.txt": ".csv, .tsv or .jsonl and begins with path,label"} {
-		if _, err := Open(sourcetest.Write(t, filepath.Join(t.TempDir(), file), []byte("apple_pie/0\n")), Options{}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Open(sourcetest.Write(t, filepath.Join(t.TempDir(), file), []byte("apple_pie/0\n")), dataset.Options{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", file, err, want)
 		}
 	}
 	// A folder of images is read, whatever lies beside them.
 	beside := paths("cat/1.jpg", "dog/2.jpg")
 	beside["embeddings.npy"] = []byte("\x93NUMPY")
-	if got := mustItems(t, open(t, writeTree(t, t.TempDir(), beside), Options{})); len(got) != 2 {
+	if got := mustItems(t, open(t, writeTree(t, t.TempDir(), beside), dataset.Options{})); len(got) != 2 {
 		t.Errorf("images beside an array: %v", got)
 	}
 }
@@ -45,7 +46,7 @@ func TestTinyImageNet(t *testing.T) {
 	files["val/val_annotations.txt"] = []byte("val_0.JPEG\tn01629819\t0\t32\t44\t62\nval_1.JPEG\tn01443537\t52\t55\t57\t59\n")
 	files["wnids.txt"] = []byte("n01443537\nn01629819\n")
 	dir := writeTree(t, filepath.Join(t.TempDir(), "tiny-imagenet-200"), files)
-	splits, err := Open(dir, Options{})
+	splits, err := Open(dir, dataset.Options{})
 	if err != nil || len(splits) != 2 {
 		t.Fatal(len(splits), err)
 	}
@@ -61,7 +62,7 @@ func TestTinyImageNet(t *testing.T) {
 func TestTinyImageNetInAZip(t *testing.T) {
 	files := paths("t/train/n01443537/images/1.JPEG", "t/train/n01629819/images/2.JPEG", "t/val/images/val_0.JPEG", "t/val/images/val_1.JPEG")
 	files["t/val/val_annotations.txt"] = []byte("val_0.JPEG\tn01629819\t0\t32\t44\t62\nval_1.JPEG\tn01443537\t52\t55\t57\t59\n")
-	splits, err := Open(sourcetest.Write(t, filepath.Join(t.TempDir(), "t.zip"), zipOf(t, files)), Options{})
+	splits, err := Open(sourcetest.Write(t, filepath.Join(t.TempDir(), "t.zip"), zipOf(t, files)), dataset.Options{})
 	if err != nil || len(splits) != 2 {
 		t.Fatal(splits, err)
 	}
@@ -86,7 +87,7 @@ func TestMetadataAboveFolders(t *testing.T) {
 		files[tc.file] = []byte(tc.text)
 		dir := t.TempDir()
 		for _, path := range []string{writeTree(t, filepath.Join(dir, "G"), files), sourcetest.Write(t, filepath.Join(dir, "x.zip"), zipOf(t, files))} {
-			s := open(t, path, Options{})
+			s := open(t, path, dataset.Options{})
 			if got := s.Name + ": " + shown(t, s); got != tc.want || !strings.Contains(strings.Join(s.Notes(), "\n"), tc.note) {
 				t.Errorf("%s, %s: %s, notes %q", name, filepath.Base(path), got, s.Notes())
 			}
@@ -94,7 +95,7 @@ func TestMetadataAboveFolders(t *testing.T) {
 	}
 	files := paths("train/a/1.jpg", "train/b/2.jpg", "validation/a/3.jpg")
 	files["metadata.csv"] = []byte("file_name,label\ntrain/a/1.jpg,cat\ntrain/b/2.jpg,dog\nvalidation/a/3.jpg,dog\n")
-	splits, err := Open(writeTree(t, t.TempDir(), files), Options{})
+	splits, err := Open(writeTree(t, t.TempDir(), files), dataset.Options{})
 	if err != nil || len(splits) != 2 {
 		t.Fatal(splits, err)
 	}
@@ -110,15 +111,15 @@ func TestImagefolder(t *testing.T) {
 	files := paths("train/1.jpg", "train/2.jpg")
 	files["train/metadata.csv"] = []byte("file_name,label,caption\n1.jpg,cat,one\n2.jpg,dog,two\n")
 	dir := writeTree(t, t.TempDir(), files)
-	s := open(t, filepath.Join(dir, "train"), Options{Fields: asked(t, "caption=caption")})
+	s := open(t, filepath.Join(dir, "train"), dataset.Options{Fields: asked(t, "caption=caption")})
 	if got := mustItems(t, s); len(got) != 2 || got["2.jpg"].label != 1 || s.Output != filepath.Join(dir, "train-shards") {
 		t.Errorf("%v at %s", got, s.Output)
 	}
 	sourcetest.Write(t, filepath.Join(dir, "train/metadata.csv"), []byte("file_name,caption,more\n1.jpg,one,x\n2.jpg,two,y\n"))
-	if _, err := Open(filepath.Join(dir, "train"), Options{}); err == nil || !strings.Contains(err.Error(), `has no column "label" of labels (file_name, caption, more), which can be named by number too, from 1 on; to take another column for the labels, add --label COLUMN`) {
+	if _, err := Open(filepath.Join(dir, "train"), dataset.Options{}); err == nil || !strings.Contains(err.Error(), `has no column "label" of labels (file_name, caption, more), which can be named by number too, from 1 on; to take another column for the labels, add --label COLUMN`) {
 		t.Error(err)
 	}
-	if got := mustItems(t, open(t, filepath.Join(dir, "train"), Options{NoLabels: true, Fields: asked(t, "caption=caption")})); len(got) != 2 || got["1.jpg"].label != -1 {
+	if got := mustItems(t, open(t, filepath.Join(dir, "train"), dataset.Options{NoLabels: true, Fields: asked(t, "caption=caption")})); len(got) != 2 || got["1.jpg"].label != -1 {
 		t.Errorf("without labels: %v", got)
 	}
 }

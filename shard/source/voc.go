@@ -18,7 +18,7 @@ import (
 //
 //	VOCdevkit/VOC2012/JPEGImages/2007_000027.jpg …   Annotations/2007_000027.xml …        ImageSets/Main/train.txt …
 //	                                                 SegmentationClass/2007_000032.png …  ImageSets/Segmentation/train.txt …
-var vocTree = Kind{
+var vocTree = dataset.Kind{
 	Name:         "PASCAL VOC",
 	Forms:        []string{"VOCdevkit/ or VOC2012/ in it; --split trainval takes that list"},
 	Labels:       "-1; that of an object is the place of its name in sorted order, or in --classes FILE; --targets masks takes the masks",
@@ -33,7 +33,7 @@ const (
 	vocLists  = "ImageSets"
 )
 
-func openVOC(c *candidate) ([]*Split, error) {
+func openVOC(c *candidate) ([]*dataset.Split, error) {
 	if c.folder == nil || c.given {
 		return nil, nil
 	}
@@ -45,7 +45,7 @@ func openVOC(c *candidate) ([]*Split, error) {
 		return nil, nil
 	}
 	kind := "Main"
-	if !objects || slices.Contains([]string{TakeMasks, TakeBoth}, c.opts.Targets.Take) {
+	if !objects || slices.Contains([]string{dataset.TakeMasks, dataset.TakeBoth}, c.opts.Targets.Take) {
 		kind = "Segmentation"
 	}
 	lists, err := listFolder(c.tree, filepath.Join(c.path, vocLists, kind))
@@ -62,11 +62,11 @@ func openVOC(c *candidate) ([]*Split, error) {
 	if len(parts) == 0 {
 		return nil, transport.Refuse(filepath.Join(c.path, vocLists, kind), "has no train.txt or val.txt").Or(remedy.OneSplit)
 	}
-	return c.eachSplit(parts, true, func(c *candidate, _, list string) (*Split, error) { return c.newVOC(list, objects, masks) })
+	return c.eachSplit(parts, true, func(c *candidate, _, list string) (*dataset.Split, error) { return c.newVOC(list, objects, masks) })
 }
 
 // openVOCBelow opens the folder of a year in VOCdevkit, or in the folder around it.
-func (c *candidate) openVOCBelow() ([]*Split, error) {
+func (c *candidate) openVOCBelow() ([]*dataset.Split, error) {
 	var years []string
 	for _, name := range c.folders {
 		if strings.HasPrefix(name, "VOC") {
@@ -118,7 +118,7 @@ func (c *candidate) listedStems(list, images string, fn func(key string, words [
 }
 
 // newVOC is the split of a list.
-func (c *candidate) newVOC(list string, objects, masks bool) (*Split, error) {
+func (c *candidate) newVOC(list string, objects, masks bool) (*dataset.Split, error) {
 	l, keys := &labelrule.Listed{Path: filepath.Join(c.path, list), Labels: make(map[string]int32)}, []string(nil)
 	if err := c.listedStems(list, vocImages, func(key string, _ []string) error {
 		keys = append(keys, key)
@@ -132,7 +132,7 @@ func (c *candidate) newVOC(list string, objects, masks bool) (*Split, error) {
 		return nil, err
 	}
 	v := new(targets.Values)
-	if objects && c.opts.Targets.Take != TakeMasks && c.opts.Targets.Take != TakeNone {
+	if objects && c.opts.Targets.Take != dataset.TakeMasks && c.opts.Targets.Take != dataset.TakeNone {
 		if v, err = targets.XML(c.below(vocXML), classes, keys, c.opts.Targets); err != nil {
 			return nil, err
 		}
@@ -146,7 +146,7 @@ func (c *candidate) newVOC(list string, objects, masks bool) (*Split, error) {
 // pets is Oxford-IIIT Pet: trimaps (1 is the pet, 2 the background, 3 between them), and boxes of heads for a part of the images.
 //
 //	images/Abyssinian_1.jpg …   annotations/trimaps/Abyssinian_1.png …   annotations/trainval.txt, annotations/test.txt
-var pets = Kind{
+var pets = dataset.Kind{
 	Name:         "Oxford-IIIT Pet",
 	Forms:        []string{"the folder with images/ and annotations/trimaps/"},
 	Labels:       "the breed, as torchvision has it; --targets objects takes the boxes of heads instead of the trimaps",
@@ -154,7 +154,7 @@ var pets = Kind{
 	TestLabelled: true,
 }
 
-func openPets(c *candidate) ([]*Split, error) {
+func openPets(c *candidate) ([]*dataset.Split, error) {
 	if c.folder == nil || c.given || !slices.Contains(c.folders, "images") || !slices.Contains(c.folders, "annotations") {
 		return nil, nil
 	}
@@ -192,13 +192,13 @@ func openPets(c *candidate) ([]*Split, error) {
 			classes[i] = strconv.Itoa(i + 1)
 		}
 	}
-	return c.eachSplit(parts, true, func(c *candidate, _, list string) (*Split, error) {
+	return c.eachSplit(parts, true, func(c *candidate, _, list string) (*dataset.Split, error) {
 		labels, err := read(list)
 		if err != nil {
 			return nil, err
 		}
 		v := new(targets.Values)
-		if take := c.opts.Targets.Take; take == TakeObjects || take == TakeBoth {
+		if take := c.opts.Targets.Take; take == dataset.TakeObjects || take == dataset.TakeBoth {
 			if v, err = targets.XML(c.below("annotations/xmls"), []string{"cat", "dog"}, nil, c.opts.Targets); err != nil {
 				return nil, err
 			}
@@ -212,7 +212,7 @@ func openPets(c *candidate) ([]*Split, error) {
 // cityscapes is Cityscapes' fine annotations. The labels are the trainIds 0 to 18 of the 19 classes that are evaluated, and 255:
 //
 //	leftImg8bit/train/aachen/aachen_000000_000019_leftImg8bit.png   gtFine/train/aachen/aachen_000000_000019_gtFine_labelIds.png
-var cityscapes = Kind{
+var cityscapes = dataset.Kind{
 	Name:   "Cityscapes",
 	Forms:  []string{"the folder with leftImg8bit/ and gtFine/"},
 	Labels: "-1; those of masks are the trainIds and 255, or those of --map-labels FILE; --test adds the test images, whose masks are not published",
@@ -225,7 +225,7 @@ var (
 	cityscapesTrainIDs = dataset.MapOf(255, 7, 8, 11, 12, 13, 17, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 31, 32, 33)
 )
 
-func openCityscapes(c *candidate) ([]*Split, error) {
+func openCityscapes(c *candidate) ([]*dataset.Split, error) {
 	const images, masks = "leftImg8bit", "gtFine"
 	if c.folder == nil || !slices.Contains(c.folders, images) || !slices.Contains(c.folders, masks) {
 		return nil, nil
@@ -238,7 +238,7 @@ func openCityscapes(c *candidate) ([]*Split, error) {
 	if c.opts.Targets.Map == nil && !c.opts.Targets.ReduceZero {
 		c.opts.Targets.Map, classes = cityscapesTrainIDs, cityscapesNames
 	}
-	return c.eachSplit(parts, false, func(c *candidate, _, folder string) (*Split, error) {
+	return c.eachSplit(parts, false, func(c *candidate, _, folder string) (*dataset.Split, error) {
 		v := new(targets.Values)
 		c.withMasks(v, classes, c.below(path.Join(masks, folder)), "_gtFine_labelIds.png").MaskOf.Drop = "_" + images
 		return c.newTargets("Cityscapes", c.tree, filepath.Join(c.path, images, folder), new(labelrule.Listed), v)

@@ -5,13 +5,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/imgfeed/imgfeed/internal/wordnet"
 	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/internal/wordnet"
+
+	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
@@ -38,7 +40,7 @@ func TestWebDatasetSamples(t *testing.T) {
 	sourcetest.Write(t, filepath.Join(dir, "wds/imagenet-train-000001.tar.gz"), sourcetest.Gzip(t, webDatasetTar(t, "f.jpeg", "F", "f.cls", "3")))
 	sourcetest.Write(t, filepath.Join(dir, "wds/imagenet-train-000002.tar"), webDatasetTar(t))
 	sourcetest.Write(t, filepath.Join(dir, "wds/_info.json"), []byte("{}"))
-	s := open(t, filepath.Join(dir, "wds"), Options{})
+	s := open(t, filepath.Join(dir, "wds"), dataset.Options{})
 	if s.Format != "3 tars of WebDataset" || s.Name != "train" || s.Output != filepath.Join(dir, "wds-shards") || !s.Streamed() {
 		t.Errorf("%q, split %q, output %s", s.Format, s.Name, s.Output)
 	}
@@ -64,28 +66,28 @@ func TestWebDatasetSamples(t *testing.T) {
 // TestWebDatasetDots reads keys and extensions with dots in them, from files and from standard input.
 func TestWebDatasetDots(t *testing.T) {
 	for name, tc := range map[string]struct {
-		opts    Options
+		opts    dataset.Options
 		members []string
 		want    string // the images by their keys, and keys of rejects
 	}{
-		"some":            {Options{}, []string{"g0.jpg", "0", "g0.cls", "0", "img_12.5.jpg", "1", "img_12.5.cls", "1", "img_13.5.jpg", "2", "img_13.5.cls", "1"}, "g0=0 img_12.5=1 img_13.5=1"},
-		"all":             {Options{}, []string{"a.5.jpg", "0", "a.5.cls", "1.0"}, "a.5=1"},
-		"folders":         {Options{}, []string{"some/path/22.0/1.1.cls", "1", "some/path/22.0/1.1.jpg", "3"}, "some/path/22.0/1.1=1"},
-		"one stem":        {Options{}, []string{"v.1.jpg", "0", "v.1.cls", "0", "v.2.jpg", "0", "v.2.cls", "3", "v.jpg", "0", "v.cls", "2"}, "v.1=0 v.2=3 v=2"},
-		"JSON":            {Options{Label: "json.id"}, []string{"v.1.jpg", "0", "v.1.json", `{"id": 2.0}`, "w.jpg", "0", "w.json", `{"id": 1}`, "w.meta.json", "{}"}, "v.1=2 w=1"},
-		"between":         {Options{}, []string{"x.cls", "1", "x.depth.png", "0", "x.jpg", "0"}, "x.depth:no label x=1"},
-		"a lost label":    {Options{}, []string{"x.jpg", "0", "x.cls", "1", "y.5.jpg", "0"}, "x=1 y.5:no label"},
-		"a lost image":    {Options{}, []string{"x.jpg", "0", "x.cls", "1", "y.5.cls", "0"}, "x=1 y.5:no image"},
-		"--image-key":     {Options{ImageKey: "jpg"}, []string{"x.depth.png", "0", "x.cls", "1", "x.jpg", "0"}, "x=1"},
-		"--image-key a.b": {Options{ImageKey: "Image.JPG"}, []string{"0.cls", "1", "0.image.jpg", "0", "0.mask.jpg", "0"}, "0=1"},
-		"--field":         {Options{Fields: asked(t, "mask=mask.png:bytes")}, []string{"x.cls", "1", "x.jpg", "0", "x.mask.png", "0"}, "x=1"},
-		"--no-labels":     {Options{NoLabels: true}, []string{"a.5.jpg", "0", "a.5.txt", "one", "b.jpg", "0"}, "a.5=-1 b=-1"},
-		"jfif":            {Options{}, []string{"x.jfif", "0", "x.cls", "1"}, "x=1"},
+		"some":            {dataset.Options{}, []string{"g0.jpg", "0", "g0.cls", "0", "img_12.5.jpg", "1", "img_12.5.cls", "1", "img_13.5.jpg", "2", "img_13.5.cls", "1"}, "g0=0 img_12.5=1 img_13.5=1"},
+		"all":             {dataset.Options{}, []string{"a.5.jpg", "0", "a.5.cls", "1.0"}, "a.5=1"},
+		"folders":         {dataset.Options{}, []string{"some/path/22.0/1.1.cls", "1", "some/path/22.0/1.1.jpg", "3"}, "some/path/22.0/1.1=1"},
+		"one stem":        {dataset.Options{}, []string{"v.1.jpg", "0", "v.1.cls", "0", "v.2.jpg", "0", "v.2.cls", "3", "v.jpg", "0", "v.cls", "2"}, "v.1=0 v.2=3 v=2"},
+		"JSON":            {dataset.Options{Label: "json.id"}, []string{"v.1.jpg", "0", "v.1.json", `{"id": 2.0}`, "w.jpg", "0", "w.json", `{"id": 1}`, "w.meta.json", "{}"}, "v.1=2 w=1"},
+		"between":         {dataset.Options{}, []string{"x.cls", "1", "x.depth.png", "0", "x.jpg", "0"}, "x.depth:no label x=1"},
+		"a lost label":    {dataset.Options{}, []string{"x.jpg", "0", "x.cls", "1", "y.5.jpg", "0"}, "x=1 y.5:no label"},
+		"a lost image":    {dataset.Options{}, []string{"x.jpg", "0", "x.cls", "1", "y.5.cls", "0"}, "x=1 y.5:no image"},
+		"--image-key":     {dataset.Options{ImageKey: "jpg"}, []string{"x.depth.png", "0", "x.cls", "1", "x.jpg", "0"}, "x=1"},
+		"--image-key a.b": {dataset.Options{ImageKey: "Image.JPG"}, []string{"0.cls", "1", "0.image.jpg", "0", "0.mask.jpg", "0"}, "0=1"},
+		"--field":         {dataset.Options{Fields: asked(t, "mask=mask.png:bytes")}, []string{"x.cls", "1", "x.jpg", "0", "x.mask.png", "0"}, "x=1"},
+		"--no-labels":     {dataset.Options{NoLabels: true}, []string{"a.5.jpg", "0", "a.5.txt", "one", "b.jpg", "0"}, "a.5=-1 b=-1"},
+		"jfif":            {dataset.Options{}, []string{"x.jfif", "0", "x.cls", "1"}, "x=1"},
 	} {
 		data := webDatasetTar(t, tc.members...)
 		opts := tc.opts
 		opts.Stdin = bytes.NewReader(data)
-		for path, opts := range map[string]Options{sourcetest.Write(t, filepath.Join(t.TempDir(), "x.tar"), data): tc.opts, StandardInput: opts} {
+		for path, opts := range map[string]dataset.Options{sourcetest.Write(t, filepath.Join(t.TempDir(), "x.tar"), data): tc.opts, StandardInput: opts} {
 			splits, err := Open(path, opts)
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
@@ -107,11 +109,11 @@ func TestWebDatasetDots(t *testing.T) {
 		}
 	}
 	tar := sourcetest.Write(t, filepath.Join(t.TempDir(), "x.tar"), webDatasetTar(t, "0.image.jpg", "0", "0.cls", "0"))
-	if _, err := Open(tar, Options{}); err == nil || !strings.Contains(err.Error(), `x.tar: entry "0.image.jpg" near byte`) || !strings.Contains(err.Error(), "without a label .cls under its name; to take the labels from a key") {
+	if _, err := Open(tar, dataset.Options{}); err == nil || !strings.Contains(err.Error(), `x.tar: entry "0.image.jpg" near byte`) || !strings.Contains(err.Error(), "without a label .cls under its name; to take the labels from a key") {
 		t.Error(err)
 	}
 	folder := writeTree(t, t.TempDir(), paths("a/1.jpg", "b/2.jpg"))
-	if _, err := Open(folder, Options{ImageKey: "jpg"}); err == nil || !strings.Contains(err.Error(), "--image-key is for WebDataset's tars") {
+	if _, err := Open(folder, dataset.Options{ImageKey: "jpg"}); err == nil || !strings.Contains(err.Error(), "--image-key is for WebDataset's tars") {
 		t.Error(err)
 	}
 }
@@ -138,7 +140,7 @@ func TestWebDatasetSplits(t *testing.T) {
 			}
 			sourcetest.Write(t, filepath.Join(root, p), data)
 		}
-		splits, err := Open(root, Options{})
+		splits, err := Open(root, dataset.Options{})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -158,11 +160,11 @@ func TestWebDatasetSplits(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)
 		}
 	}
-	s := open(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "imagenet1k-validation-00.tar"), sample("a", 0)), Options{})
+	s := open(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "imagenet1k-validation-00.tar"), sample("a", 0)), dataset.Options{})
 	if got := mustItems(t, s); s.Name != "val" || s.Format != "1 tar of WebDataset" || !strings.HasSuffix(s.Output, "validation-00-shards") || len(got) != 1 {
 		t.Errorf("one tar: split %s, %s, output %s, %v", s.Name, s.Format, s.Output, got)
 	}
-	more := open(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "val.tar"), sample("a", 10)), Options{})
+	more := open(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "val.tar"), sample("a", 10)), dataset.Options{})
 	more.ExpectClasses(s.Classes())
 	if _, err := items(more); err == nil || !strings.Contains(err.Error(), "has the label 10, and the other split has only 1 classes") {
 		t.Errorf("a label that train has not gives %v", err)
@@ -174,7 +176,7 @@ func TestWebDatasetClassNames(t *testing.T) {
 	root := filepath.Join(dir, "wds")
 	sourcetest.Write(t, filepath.Join(root, "train/0.tar"), webDatasetTar(t, "a.cls", "2", "a.jpg", "A"))
 	named := sourcetest.Write(t, filepath.Join(dir, "names"), []byte("\ufeffcat\r\ntench, Tinca tinca\nowl\nnewt\n\n"))
-	classes := func(opts Options) ([]string, error) {
+	classes := func(opts dataset.Options) ([]string, error) {
 		splits, err := Open(filepath.Join(root), opts)
 		if err != nil {
 			return nil, err
@@ -184,14 +186,14 @@ func TestWebDatasetClassNames(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		file, content string
-		opts          Options
+		opts          dataset.Options
 		want          []string
 	}{
-		{"", "", Options{}, []string{"0", "1", "2"}},
-		{"", "", Options{Classes: named}, []string{"cat", "tench, Tinca tinca", "owl", "newt"}},
-		{"", "", Options{Classes: "ilsvrc2012"}, wordnet.Wnids()},
-		{"classnames.txt", "a\nb\nc", Options{}, []string{"a", "b", "c"}},
-		{"train/classes.txt", "x\ny\nz\n", Options{}, []string{"x", "y", "z"}},
+		{"", "", dataset.Options{}, []string{"0", "1", "2"}},
+		{"", "", dataset.Options{Classes: named}, []string{"cat", "tench, Tinca tinca", "owl", "newt"}},
+		{"", "", dataset.Options{Classes: "ilsvrc2012"}, wordnet.Wnids()},
+		{"classnames.txt", "a\nb\nc", dataset.Options{}, []string{"a", "b", "c"}},
+		{"train/classes.txt", "x\ny\nz\n", dataset.Options{}, []string{"x", "y", "z"}},
 	} {
 		if tc.file != "" {
 			sourcetest.Write(t, filepath.Join(root, tc.file), []byte(tc.content))
@@ -203,20 +205,20 @@ func TestWebDatasetClassNames(t *testing.T) {
 	for content, want := range map[string]string{"a\nb\n": "names 2 classes, but", "a\n\nb\nc": "line 2 is empty", "a\nb\na\n": "lines 1 and 3", "": "is empty",
 		"a\nb\nc\xff\n": "line 3 cannot be a class"} {
 		file := sourcetest.Write(t, filepath.Join(dir, "bad"), []byte(content))
-		var format *FormatError
-		if _, err := classes(Options{Classes: file}); !errors.As(err, &format) || !strings.Contains(err.Error(), want) || format.Path != file {
+		var format *transport.FormatError
+		if _, err := classes(dataset.Options{Classes: file}); !errors.As(err, &format) || !strings.Contains(err.Error(), want) || format.Path != file {
 			t.Errorf("%q: error %v, want one with %q", content, err, want)
 		}
 	}
 	many := webDatasetTar(t, "a.cls", "999", "a.jpg", "A")
-	s := open(t, sourcetest.Write(t, filepath.Join(dir, "many.tar"), many), Options{})
+	s := open(t, sourcetest.Write(t, filepath.Join(dir, "many.tar"), many), dataset.Options{})
 	if mustItems(t, s); s.Classes()[999] != "999" || !strings.Contains(strings.Join(s.Notes(), "\n"), "--classes ilsvrc2012") {
 		t.Errorf("1,000 numbers: the last class is %q, notes %q", s.Classes()[999], s.Notes())
 	}
-	if _, err := classes(Options{Classes: filepath.Join(dir, "nowhere")}); err == nil || !strings.Contains(err.Error(), "no such file") {
+	if _, err := classes(dataset.Options{Classes: filepath.Join(dir, "nowhere")}); err == nil || !strings.Contains(err.Error(), "no such file") {
 		t.Errorf("a file that is not there: %v", err)
 	}
-	if _, err := Open(writeTree(t, t.TempDir(), paths("ILSVRC2012_val_00000001.JPEG")), Options{Classes: named}); err == nil || !strings.Contains(err.Error(), "--classes is for") {
+	if _, err := Open(writeTree(t, t.TempDir(), paths("ILSVRC2012_val_00000001.JPEG")), dataset.Options{Classes: named}); err == nil || !strings.Contains(err.Error(), "--classes is for") {
 		t.Errorf("--classes for validation images: %v", err)
 	}
 }
@@ -250,8 +252,8 @@ func TestWebDatasetThatCannotBeRead(t *testing.T) {
 		for i, data := range tc.tars {
 			sourcetest.Write(t, filepath.Join(root, fmt.Sprint(i, ".tar")), data)
 		}
-		_, err := items(open(t, root, Options{}))
-		var format *FormatError
+		_, err := items(open(t, root, dataset.Options{}))
+		var format *transport.FormatError
 		if !errors.As(err, &format) {
 			t.Errorf("%s: error %v of type %T", name, err, err)
 			continue
@@ -264,12 +266,12 @@ func TestWebDatasetThatCannotBeRead(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		files []string
-		opts  Options
+		opts  dataset.Options
 		want  string
 	}{
-		"unnamed":  {[]string{"x-train-0.tar", "extra.tar"}, Options{}, "this one is not"},
-		"--split":  {[]string{"x-train-0.tar", "x-val-0.tar"}, Options{Split: "all"}, "cannot all be called"},
-		"misplace": {[]string{"train/x-train-0.tar", "train/x-val-0.tar", "val/x-val-1.tar"}, Options{}, "named for the split val"},
+		"unnamed":  {[]string{"x-train-0.tar", "extra.tar"}, dataset.Options{}, "this one is not"},
+		"--split":  {[]string{"x-train-0.tar", "x-val-0.tar"}, dataset.Options{Split: "all"}, "cannot all be called"},
+		"misplace": {[]string{"train/x-train-0.tar", "train/x-val-0.tar", "val/x-val-1.tar"}, dataset.Options{}, "named for the split val"},
 	} {
 		root := t.TempDir()
 		for _, p := range tc.files {
@@ -287,7 +289,7 @@ func TestWebDatasetOddMembers(t *testing.T) {
 		sourcetest.File{Name: "folder/"}, sourcetest.File{Name: "._c.jpg", Data: []byte("junk")},
 		sourcetest.File{Name: "d\xff.cls", Data: []byte("1")}, sourcetest.File{Name: "d\xff.jpg", Data: []byte("D")})
 	data = data[:len(data)-2*512]
-	s := open(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "train.tar"), data), Options{AllowTruncated: true})
+	s := open(t, sourcetest.Write(t, filepath.Join(t.TempDir(), "train.tar"), data), dataset.Options{AllowTruncated: true})
 	want := map[string]item{"a": {data: "A"}, "b": {label: 1, reason: transport.ReasonLink}, "d\xff": {label: 1, reason: "its name is not UTF-8"}}
 	if got := mustItems(t, s); !reflect.DeepEqual(got, want) {
 		t.Errorf("items %v, want %v", got, want)
@@ -297,7 +299,7 @@ func TestWebDatasetOddMembers(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	n := 0
-	if err := s.Walk(ctx, func(Item) error { n++; cancel(); return nil }); !errors.Is(err, context.Canceled) || n != 1 {
+	if err := s.Walk(ctx, func(transport.Item) error { n++; cancel(); return nil }); !errors.Is(err, context.Canceled) || n != 1 {
 		t.Errorf("%v after %d items", err, n)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/remedy"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 	"github.com/imgfeed/imgfeed/shard/source/webdataset"
@@ -28,7 +29,7 @@ import (
 // The name up to the first dot after the last slash is the sample's key, what is after it the extension, in any case of letters. A sample
 // ends where another key begins. Its __key__ is the key here too; it must be unique in all tars of a split. An extension with a dot in it,
 // as that of img_12.5.jpg, is only its last part, and the rest belongs to the key, unless --image-key or --field asks for it.
-var webDatasets = Kind{
+var webDatasets = dataset.Kind{
 	Name: "WebDataset",
 	Forms: []string{"a tar with x.jpg next to x.cls", "a folder of such tars, whose names may tell splits apart, " +
 		"as imagenet-train-000000.tar", "x.jpg next to x.mask.png, x.seg.png, or x.json with boxes"},
@@ -94,23 +95,23 @@ func (c *candidate) findMask(member string) bool {
 	if webdataset.MaskKey(member) == "" || c.opts.NoLabels || c.opts.ImageKey != "" || len(c.opts.Fields) > 0 && c.opts.Targets.Take == "" {
 		return false
 	}
-	c.opts.Targets.Take = cmp.Or(c.opts.Targets.Take, TakeMasks)
-	return c.opts.Targets.Take != TakeNone
+	c.opts.Targets.Take = cmp.Or(c.opts.Targets.Take, dataset.TakeMasks)
+	return c.opts.Targets.Take != dataset.TakeNone
 }
 
-func openWebDatasets(c *candidate) ([]*Split, error) {
+func openWebDatasets(c *candidate) ([]*dataset.Split, error) {
 	if c.folder == nil {
 		if is, _, err := sniffWebDataset(c); !is || err != nil {
 			return nil, err
 		}
 		s, err := newWebDatasetSplit(c, nil, nil)
-		return []*Split{s}, err
+		return []*dataset.Split{s}, err
 	}
 	tars, others := c.tars()
 	if is, err := holdsWebDataset(c, tars); !is || err != nil {
 		return nil, err
 	}
-	return c.bySplit(tars, func(c *candidate, files []string) (*Split, error) {
+	return c.bySplit(tars, func(c *candidate, files []string) (*dataset.Split, error) {
 		return newWebDatasetSplit(c, files, others)
 	})
 }
@@ -139,7 +140,7 @@ func holdsWebDataset(c *candidate, tars []string) (bool, error) {
 }
 
 // newWebDatasetSplit is the split of some tars in a folder, beside which others lie, or of the candidate itself.
-func newWebDatasetSplit(c *candidate, tars, others []string) (*Split, error) {
+func newWebDatasetSplit(c *candidate, tars, others []string) (*dataset.Split, error) {
 	in, err := c.inTars(tars...)
 	if err != nil {
 		return nil, err

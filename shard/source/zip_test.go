@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/testenv"
+	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
@@ -101,11 +102,11 @@ func TestZipsOfPython(t *testing.T) {
 			}
 		}
 	}
-	s := open(t, filepath.Join(dir, "link.zip"), Options{})
+	s := open(t, filepath.Join(dir, "link.zip"), dataset.Options{})
 	if got := mustItems(t, s); got["cow/link.jpg"].reason != transport.ReasonLink || got["cow/x.jpg"].data != jpegStart {
 		t.Errorf("a link: %v", got)
 	}
-	if _, err := items(open(t, filepath.Join(dir, "bzip2.zip"), Options{})); err == nil || !strings.Contains(err.Error(), "cannot be unpacked here: pack it again by deflate") {
+	if _, err := items(open(t, filepath.Join(dir, "bzip2.zip"), dataset.Options{})); err == nil || !strings.Contains(err.Error(), "cannot be unpacked here: pack it again by deflate") {
 		t.Error(err)
 	}
 	data, err := os.ReadFile(filepath.Join(dir, "packed.zip"))
@@ -113,7 +114,7 @@ func TestZipsOfPython(t *testing.T) {
 		t.Fatal(err)
 	}
 	behind := sourcetest.Write(t, filepath.Join(dir, "behind.zip"), append([]byte("PK\x03\x04 what unpacks itself"), data...))
-	if want, err := goZip(behind); err != nil || len(mustItems(t, open(t, behind, Options{}))) != len(want) {
+	if want, err := goZip(behind); err != nil || len(mustItems(t, open(t, behind, dataset.Options{}))) != len(want) {
 		t.Errorf("behind another file: %v", err)
 	}
 	for want, change := range map[string]func([]byte) []byte{
@@ -132,7 +133,7 @@ func TestZipsOfPython(t *testing.T) {
 			data = change(data)
 		}
 		bad := sourcetest.Write(t, filepath.Join(dir, "bad.zip"), data)
-		err = refusal(bad, Options{})
+		err = refusal(bad, dataset.Options{})
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), bad) {
 			t.Errorf("error %v, want one with %q", err, want)
 		}
@@ -199,9 +200,9 @@ func FuzzZip(f *testing.F) {
 		copy(data[int(at2)%len(data):], change2)
 		sourcetest.Write(t, path, data)
 		before := allocated()
-		err := refusal(path, Options{})
+		err := refusal(path, dataset.Options{})
 		after := allocated()
-		_, reject := errors.AsType[*RejectError](err) // names no path on purpose
+		_, reject := errors.AsType[*transport.RejectError](err) // names no path on purpose
 		if err != nil && !reject && !strings.Contains(err.Error(), path) {
 			t.Errorf("an error without the file's name: %v", err)
 		}

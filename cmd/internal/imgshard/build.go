@@ -20,6 +20,8 @@ import (
 	"github.com/imgfeed/imgfeed/shard/encoding/registry"
 	"github.com/imgfeed/imgfeed/shard/pack"
 	"github.com/imgfeed/imgfeed/shard/source"
+	"github.com/imgfeed/imgfeed/shard/source/dataset"
+	"github.com/imgfeed/imgfeed/shard/source/labelrule"
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
@@ -67,7 +69,7 @@ Use imgshard build instead for many small files, and to store pixels.`
 // buildFlags are the flags of imgshard build.
 type buildFlags struct {
 	packFlags
-	sources source.Options
+	sources dataset.Options
 	help    bool // list the kinds of sources
 }
 
@@ -159,7 +161,7 @@ func runBuild(c *cobra.Command, src []string, f buildFlags) error {
 		for _, s := range splits {
 			fmt.Fprintf(show.w, "%s: %s is %s\n", s.Name, s.Path, s.Format)
 		}
-		small := !f.Index && !slices.ContainsFunc(splits, func(s *source.Split) bool { return !s.Kind.Decoded })
+		small := !f.Index && !slices.ContainsFunc(splits, func(s *dataset.Split) bool { return !s.Kind.Decoded })
 		stored, err := f.chooseEncoding(small)
 		if err != nil {
 			return cliutil.Usage(err)
@@ -285,7 +287,7 @@ func printSummary(c *cobra.Command, s pack.Summary, took time.Duration) {
 }
 
 // addSourceFlags adds the flags for facts that the source itself does not show.
-func addSourceFlags(fl *pflag.FlagSet, o *source.Options) {
+func addSourceFlags(fl *pflag.FlagSet, o *dataset.Options) {
 	fl.StringVar(&o.Split, "split", "", "split to pack, or name of the only one (default from SRC's name, or train)")
 	fl.StringVar(&o.Classes, "classes", "", "classes, in order: file with one per line, SET or ilsvrc2012 (default classes.txt)")
 	fl.StringVar(&o.Label, "label", "", "column of a parquet file or list, json.KEY of a WebDataset, or coarse (CIFAR-100)")
@@ -293,12 +295,12 @@ func addSourceFlags(fl *pflag.FlagSet, o *source.Options) {
 	fl.StringVar(&o.Images, "images", "", "base folder of the paths in a list of images (default the list's own folder)")
 	fl.StringVar(&o.Path, "path", "", "column of the images' paths in a list (default path or file_name)")
 	o.ClassesFrom = 1
-	fl.Var(cliutil.Int(&o.ClassesFrom, 1, source.ClassesFromMax), "classes-from", "level of the class folders below SRC")
-	fl.StringVar(&o.ClassOrder, "class-order", source.ClassOrderNumeric,
+	fl.Var(cliutil.Int(&o.ClassesFrom, 1, labelrule.ClassesFromMax), "classes-from", "level of the class folders below SRC")
+	fl.StringVar(&o.ClassOrder, "class-order", dataset.ClassOrderNumeric,
 		"order of classes that are numbers: numeric or string")
 	const fieldHelp = "`NAME=SOURCE[:TYPE]`, a value of a column, or of json, json.KEY, txt; repeatable"
 	fl.Func("field", fieldHelp, func(text string) error {
-		field, err := source.ParseField(text)
+		field, err := dataset.ParseField(text)
 		if err == nil {
 			o.Fields = append(o.Fields, field)
 		}
@@ -313,22 +315,22 @@ func addSourceFlags(fl *pflag.FlagSet, o *source.Options) {
 }
 
 // addSelectFlags adds the flags that select samples.
-func addSelectFlags(fl *pflag.FlagSet, s *source.Selection) {
+func addSelectFlags(fl *pflag.FlagSet, s *dataset.Selection) {
 	fl.Func("only", "pack only the samples listed in `FILE`: keys, one per line", s.Only)
 	fl.Func("exclude", "leave out the samples listed in `FILE`: keys, one per line", s.Exclude)
 }
 
 // printSelection names selected keys that do not exist.
-func printSelection(w io.Writer, s source.Selection) {
+func printSelection(w io.Writer, s dataset.Selection) {
 	for _, n := range s.Notes() {
 		fmt.Fprintf(w, "note: %s\n", termsafe.Text(n))
 	}
 }
 
 // checkSourceFlags refuses invalid values of these flags.
-func checkSourceFlags(o source.Options) error {
-	if o.ClassOrder != source.ClassOrderNumeric && o.ClassOrder != source.ClassOrderString {
-		return fmt.Errorf("--class-order %q: want %s or %s", o.ClassOrder, source.ClassOrderNumeric, source.ClassOrderString)
+func checkSourceFlags(o dataset.Options) error {
+	if o.ClassOrder != dataset.ClassOrderNumeric && o.ClassOrder != dataset.ClassOrderString {
+		return fmt.Errorf("--class-order %q: want %s or %s", o.ClassOrder, dataset.ClassOrderNumeric, dataset.ClassOrderString)
 	}
 	return cmp.Or(checkTargetFlags(o.Targets), cliutil.Local("--classes", o.Classes), cliutil.Readable("--images", o.Images))
 }

@@ -19,6 +19,8 @@ import (
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/pack"
 	"github.com/imgfeed/imgfeed/shard/source"
+	"github.com/imgfeed/imgfeed/shard/source/dataset"
+	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
 const (
@@ -41,22 +43,22 @@ type inspectedSet struct {
 }
 
 type inspectedSource struct {
-	Split      string                 `json:"split"`
-	Path       string                 `json:"path"`
-	Layout     string                 `json:"layout"`
-	Output     string                 `json:"output"` // build's default output folder
-	Images     int                    `json:"images"` // number found so far; all if Counted
-	Counted    bool                   `json:"counted"`
-	Bytes      int64                  `json:"bytes"`       // size of the tars; 0 for folders
-	ClassNames []string               `json:"class_names"` // null when not Counted
-	First      []source.PreviewSample `json:"first"`
-	Warnings   []string               `json:"warnings"`
-	Refused    string                 `json:"refused,omitempty"` // why build would not pack it
+	Split      string                  `json:"split"`
+	Path       string                  `json:"path"`
+	Layout     string                  `json:"layout"`
+	Output     string                  `json:"output"` // build's default output folder
+	Images     int                     `json:"images"` // number found so far; all if Counted
+	Counted    bool                    `json:"counted"`
+	Bytes      int64                   `json:"bytes"`       // size of the tars; 0 for folders
+	ClassNames []string                `json:"class_names"` // null when not Counted
+	First      []dataset.PreviewSample `json:"first"`
+	Warnings   []string                `json:"warnings"`
+	Refused    string                  `json:"refused,omitempty"` // why build would not pack it
 }
 
 func newInspectCommand() *cobra.Command {
 	var asJSON bool
-	var options source.Options
+	var options dataset.Options
 	cmd := &cobra.Command{
 		Use:     "inspect PATH...",
 		Aliases: []string{"info"},
@@ -98,7 +100,7 @@ The exit status is 1 if there is neither, if a set is damaged, or if build would
 }
 
 // inspect searches for sets, and for a dataset. Several paths are files of one dataset.
-func inspect(ctx context.Context, paths []string, options source.Options) (inspection, error) {
+func inspect(ctx context.Context, paths []string, options dataset.Options) (inspection, error) {
 	report := inspection{Sets: []inspectedSet{}, Sources: []inspectedSource{}}
 	if slices.Contains(paths, source.StandardInput) {
 		return report, cliutil.Usagef("standard input can be read only once: build it, or save it as a file")
@@ -135,7 +137,7 @@ func inspect(ctx context.Context, paths []string, options source.Options) (inspe
 }
 
 // addSources inspects the splits of a dataset. Like build, it expects the classes of the first split in the others.
-func (r *inspection) addSources(ctx context.Context, paths []string, splits []*source.Split) error {
+func (r *inspection) addSources(ctx context.Context, paths []string, splits []*dataset.Split) error {
 	anyRefused := false
 	var classes []string
 	for _, s := range splits {
@@ -200,7 +202,7 @@ func (r inspection) print(w io.Writer) {
 			state, action, packed = "packed", "has written", packed+1
 		}
 		fmt.Fprintf(w, "%s: %s: %s at %s; imgshard build %s %s\n", s.Split, state, s.Layout, termsafe.Text(s.Path), action,
-			termsafe.Text(source.ShownPath(s.Output)))
+			termsafe.Text(transport.ShownPath(s.Output)))
 		s.print(w)
 	}
 	if r.Build != "" && packed < len(r.Sources) {

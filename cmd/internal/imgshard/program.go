@@ -19,6 +19,7 @@ import (
 	"github.com/imgfeed/imgfeed/internal/version"
 	"github.com/imgfeed/imgfeed/shard/pack"
 	"github.com/imgfeed/imgfeed/shard/source"
+	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
@@ -56,8 +57,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 // OpenInPlace opens the dataset at place to be read where it lies, with the labels of torchvision's ImageFolder.
-func OpenInPlace(place string) ([]*source.Split, error) {
-	return source.Open(place, source.Options{ClassOrder: source.ClassOrderString})
+func OpenInPlace(place string) ([]*dataset.Split, error) {
+	return source.Open(place, dataset.Options{ClassOrder: dataset.ClassOrderString})
 }
 
 // Index indexes the dataset at place into the folder out, as imgshard index does, and returns the notes about it. Its progress goes to w, as

@@ -10,7 +10,7 @@ import (
 	"github.com/imgfeed/imgfeed/internal/image/mask"
 	"github.com/imgfeed/imgfeed/internal/image/thumbnail"
 	"github.com/imgfeed/imgfeed/shard"
-	"github.com/imgfeed/imgfeed/shard/source"
+	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/transform"
 )
 
@@ -19,7 +19,7 @@ var targetFlags = []string{"targets", "box-format", "one-based", "clip-boxes", "
 	"map-labels"}
 
 // addTargetFlags adds the flags for what a source does not say of its boxes and masks.
-func addTargetFlags(fl *pflag.FlagSet, o *source.TargetOptions) {
+func addTargetFlags(fl *pflag.FlagSet, o *dataset.TargetOptions) {
 	fl.StringVar(&o.Take, "targets", "", "targets to pack: objects, masks, both or none (default objects, else masks)")
 	fl.StringVar(&o.BoxFormat, "box-format", "", "format of boxes that SRC does not declare: xywh (default), xyxy or cxcywh")
 	fl.BoolVar(&o.OneBased, "one-based", false, "boxes in XML count pixels from 1: subtract 1 from xmin and ymin (torchvision does not)")
@@ -28,19 +28,19 @@ func addTargetFlags(fl *pflag.FlagSet, o *source.TargetOptions) {
 	fl.BoolVar(&o.DropEmpty, "drop-empty", false, "leave out images without objects")
 	fl.BoolVar(&o.ReduceZero, "reduce-zero", false, "masks: 0 becomes 255, and any other label one less, as for ADE20K")
 	fl.Func("map-labels", "masks: the labels of lines FROM TO in `FILE`, e.g. 7 0; * 255 stands for all others", func(path string) (err error) {
-		o.Map, err = source.ReadLabelMap(path)
+		o.Map, err = dataset.ReadLabelMap(path)
 		return err
 	})
 }
 
 // checkTargetFlags refuses values that these flags do not have.
-func checkTargetFlags(o source.TargetOptions) error {
-	takes := []string{"", source.TakeObjects, source.TakeMasks, source.TakeBoth, source.TakeNone}
+func checkTargetFlags(o dataset.TargetOptions) error {
+	takes := []string{"", dataset.TakeObjects, dataset.TakeMasks, dataset.TakeBoth, dataset.TakeNone}
 	switch {
 	case !slices.Contains(takes, o.Take):
 		return fmt.Errorf("--targets %q: want %s", o.Take, strings.Join(takes[1:], ", "))
-	case o.BoxFormat != "" && !slices.Contains(source.BoxFormats, o.BoxFormat):
-		return fmt.Errorf("--box-format %q: want %s", o.BoxFormat, strings.Join(source.BoxFormats, ", "))
+	case o.BoxFormat != "" && !slices.Contains(dataset.BoxFormats, o.BoxFormat):
+		return fmt.Errorf("--box-format %q: want %s", o.BoxFormat, strings.Join(dataset.BoxFormats, ", "))
 	}
 	return nil
 }
