@@ -16,11 +16,6 @@ package source
 
 import (
 	"errors"
-	"fmt"
-	"io/fs"
-	"path/filepath"
-	"slices"
-	"strings"
 
 	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/targets"
@@ -100,57 +95,4 @@ func OpenAll(paths []string, opts dataset.Options) ([]*dataset.Split, error) {
 		return nil, err
 	}
 	return splits, dataset.Bind(c.path, splits, opts)
-}
-
-// newCandidate looks at the data at the paths.
-func newCandidate(paths []string, opts dataset.Options) (*candidate, error) {
-	for _, path := range paths {
-		if path == "" {
-			return nil, transport.Refuse(`""`, "the path is empty, as an unset variable is: name a file or folder (. is this one)")
-		}
-	}
-	switch {
-	case len(paths) > 1:
-		return newFiles(paths, opts)
-	case paths[0] == StandardInput:
-		return newStdin(opts)
-	}
-	path, err := transport.Absolute(paths[0])
-	if err != nil {
-		return nil, err
-	}
-	return look(path, opts, transport.FileSystem{})
-}
-
-// newFiles is the candidate of several files, as if the folder around them held no others.
-func newFiles(paths []string, opts dataset.Options) (*candidate, error) {
-	var files []string
-	for _, path := range paths {
-		abs, err := transport.Absolute(path)
-		if err != nil {
-			return nil, err
-		}
-		info, err := (transport.FileSystem{}).Stat(abs)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			return nil, &transport.FormatError{Path: abs, Msg: fmt.Sprintf("there is no such file, of the %d that are given", len(paths)), Err: err}
-		case err != nil:
-			return nil, err
-		case !info.Mode().IsRegular(), len(files) > 0 && transport.FileKind(abs) != transport.FileKind(files[0]):
-			return nil, transport.Refuse(abs, "several paths must be files of one dataset and of one format, and this is not: "+
-				"build them one at a time, or the folder that holds them")
-		}
-		files = append(files, abs)
-	}
-	slices.Sort(files)
-	prefix := transport.CommonPrefix(files)
-	c := &candidate{path: filepath.Dir(prefix), opts: opts, folder: &folder{tree: transport.FileSystem{}, given: true}}
-	for _, file := range files {
-		c.files = append(c.files, strings.TrimPrefix(strings.TrimPrefix(file, c.path), string(filepath.Separator)))
-	}
-	c.split, c.output = transport.SplitName(prefix), strings.TrimRight(prefix, "-_.0123456789")
-	if strings.HasSuffix(c.output, string(filepath.Separator)) {
-		c.output = c.path
-	}
-	return c, nil
 }

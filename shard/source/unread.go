@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/imgfeed/imgfeed/shard/source/remedy"
-	"github.com/imgfeed/imgfeed/shard/source/table"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
@@ -96,7 +95,7 @@ func jsonLists(file, stem string) (ways []remedy.Remedy) {
 // unread is the error for a folder of files in an unsupported format.
 func (c *candidate) unread() error {
 	if c.folder == nil || len(c.folders) > 0 || slices.ContainsFunc(c.files, func(name string) bool {
-		return transport.NamedImage(name) && filepath.Ext(name) != "" || transport.FileKind(name) != "" || table.NamedList(name)
+		return transport.NamedImage(name) && filepath.Ext(name) != "" || transport.FileKind(name) != "" || namedList(name)
 	}) {
 		return nil
 	}

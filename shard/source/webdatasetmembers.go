@@ -1,4 +1,4 @@
-package webdataset
+package source
 
 import (
 	"archive/tar"
@@ -14,8 +14,8 @@ import (
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
-// LabelMember is the extension of the member that holds a sample's label, by --label.
-func LabelMember(label string) string {
+// labelMember is the extension of the member that holds a sample's label, by --label.
+func labelMember(label string) string {
 	if strings.HasPrefix(label, dataset.JSONPrefix) {
 		return "json"
 	}
@@ -35,11 +35,11 @@ func splitMember(name string) (key, extension string) {
 	return folder + base, strings.ToLower(extension)
 }
 
-// Names finds the members of samples by their names, as the options ask for them.
-type Names dataset.Options
+// wdsNames finds the members of samples by their names, as the options ask for them.
+type wdsNames dataset.Options
 
-// SplitMember returns the key of a member's sample, and its extension. whole says that the key goes up to the first dot.
-func (n Names) SplitMember(name string) (key, extension string, whole bool) {
+// splitMember returns the key of a member's sample, and its extension. whole says that the key goes up to the first dot.
+func (n wdsNames) splitMember(name string) (key, extension string, whole bool) {
 	key, extension = splitMember(name)
 	last := strings.LastIndexByte(extension, '.')
 	if last < 0 || n.ImageKey != "" || n.wanted(extension) {
@@ -49,7 +49,7 @@ func (n Names) SplitMember(name string) (key, extension string, whole bool) {
 }
 
 // wanted says that fields are made of the members with an extension.
-func (n Names) wanted(extension string) bool {
+func (n wdsNames) wanted(extension string) bool {
 	takes := n.Targets.Take
 	if slices.Contains(maskMembers, extension) && (takes == dataset.TakeMasks || takes == dataset.TakeBoth) ||
 		extension == "json" && (takes == dataset.TakeObjects || takes == dataset.TakeBoth) {
@@ -61,8 +61,8 @@ func (n Names) wanted(extension string) bool {
 // maskMembers are the extensions of masks beside images, from the first dot on.
 var maskMembers = []string{"mask.png", "seg.png", "segmentation.png"}
 
-// MaskKey is the key of the sample that a member is the mask of; "" for another member.
-func MaskKey(name string) string {
+// maskKey is the key of the sample that a member is the mask of; "" for another member.
+func maskKey(name string) string {
 	key, extension := splitMember(name)
 	if !slices.Contains(maskMembers, extension) {
 		return ""
@@ -70,8 +70,8 @@ func MaskKey(name string) string {
 	return key
 }
 
-// IsImage says that members with an extension are images.
-func (n Names) IsImage(extension string) bool {
+// isImage says that members with an extension are images.
+func (n wdsNames) isImage(extension string) bool {
 	if n.ImageKey != "" {
 		return strings.EqualFold(extension, n.ImageKey)
 	}
@@ -127,7 +127,7 @@ func appendMember(f *dataset.Field, dst, content []byte) ([]byte, error) {
 }
 
 // BindFields takes fields from the members beside the images.
-func (d *Tars) BindFields(fields []dataset.Field) error {
+func (d *wdsLayout) BindFields(fields []dataset.Field) error {
 	for i := range fields {
 		if err := bindMember(d.Paths[0], &fields[i]); err != nil {
 			return err
@@ -137,7 +137,7 @@ func (d *Tars) BindFields(fields []dataset.Field) error {
 }
 
 // readMember keeps the content of a member with the sample's label or a field, and returns it.
-func (sm *sample) readMember(f *transport.Item, extension string, label bool) ([]byte, error) {
+func (sm *wdsSample) readMember(f *transport.Item, extension string, label bool) ([]byte, error) {
 	limit := int64(memberBytesMax)
 	if label && extension == transport.LabelExtension {
 		limit = labelBytesMax
@@ -155,7 +155,7 @@ func (sm *sample) readMember(f *transport.Item, extension string, label bool) ([
 }
 
 // fieldValues are those of a sample that has been read, valid until the next.
-func (w *walker) fieldValues(sm *sample) (_ []byte, err error) {
+func (w *wdsWalker) fieldValues(sm *wdsSample) (_ []byte, err error) {
 	w.values = w.values[:0]
 	for i := range w.split.Options.Fields {
 		f := &w.split.Options.Fields[i]

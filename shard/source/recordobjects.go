@@ -1,4 +1,4 @@
-package table
+package source
 
 import (
 	"encoding/json"
@@ -88,10 +88,10 @@ func (f *parquetFile) objectClasses() []string {
 }
 
 // Targets are the targets of the rows; nil if they have none.
-func (l *Parquet) Targets() *targets.Values { return l.targets }
+func (l *parquetLayout) Targets() *targets.Values { return l.targets }
 
 // newTargets makes the targets of the first file's columns.
-func (l *Parquet) newTargets() {
+func (l *parquetLayout) newTargets() {
 	if !l.first.hasObjects {
 		return
 	}
@@ -135,7 +135,7 @@ func (c *objectColumns) sampleOf(m *targets.Objects, byColumn map[int][]parquet.
 }
 
 // Targets are the objects in the lines of JSON; nil if they have none, or if the options leave them out.
-func (l *List) Targets() *targets.Values {
+func (l *listLayout) Targets() *targets.Values {
 	if len(l.objects) == 0 {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package table
+package source
 
 import (
 	"cmp"
@@ -155,7 +155,7 @@ type parquetColumn struct {
 }
 
 // BindFields completes the types of the fields by the schema of the first file.
-func (l *Parquet) BindFields(fields []dataset.Field) error {
+func (l *parquetLayout) BindFields(fields []dataset.Field) error {
 	l.fields = fields
 	return l.first.bindFields(l.paths[0], fields)
 }

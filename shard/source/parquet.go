@@ -1,4 +1,4 @@
-package table
+package source
 
 import (
 	"bytes"
@@ -26,8 +26,78 @@ import (
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
-// Parquet is the files of one split.
-type Parquet struct {
+// parquetFiles is a dataset of Hugging Face's hub in parquet (https://parquet.apache.org/docs/file-format/): a row for each sample, a
+// column with the image file's bytes and one with the label. The schema's metadata hold the class names under "huggingface":
+//
+//	data/train-00000-of-00294.parquet       image: struct<bytes: binary, path: string>, label: int64
+//	data/validation-00000-of-00014.parquet
+//
+// A sample's key is its file's name, its row in it, and the path that the row gives: "train-00000-of-00294/00012-n01440764_10026.JPEG".
+var parquetFiles = dataset.Kind{
+	Name:   "Hugging Face parquet",
+	Forms:  []string{"a folder with train-00000-of-00294.parquet and so on, or with data/ that has them", "one parquet file"},
+	Labels: "the label column, or that of --label; the schema's class names, or those of --classes. Objects have a column objects",
+	Takes:  []string{"--classes", "--label", "--no-labels"},
+}
+
+func openParquetFiles(c *candidate) ([]*dataset.Split, error) {
+	if c.folder == nil {
+		if transport.FileKind(c.path) != transport.ParquetExtension {
+			return nil, nil
+		}
+		c.output = strings.TrimSuffix(c.path, filepath.Ext(c.path))
+		s, err := newParquetSplit(c, []string{c.path})
+		return []*dataset.Split{s}, err
+	}
+	names := c.parquets()
+	if slices.ContainsFunc(names, c.besideImages) {
+		return nil, nil
+	}
+	if len(names) == 0 && slices.Contains(c.folders, "data") {
+		q, err := c.child("data", "")
+		if err != nil {
+			return nil, err
+		}
+		q.output = cmp.Or(c.output, c.path)
+		c, names = q, q.parquets()
+	}
+	switch {
+	case len(names) == 0:
+		return nil, nil
+	case c.tree != transport.Tree(transport.FileSystem{}):
+		return nil, transport.RefuseEntry(c.path, names[0], "parquet in a zip is not read").Or(transport.Unpack(c.path)...)
+	}
+	return c.bySplit(names, func(c *candidate, files []string) (*dataset.Split, error) {
+		var paths []string
+		for _, f := range files {
+			paths = append(paths, filepath.Join(c.path, f))
+		}
+		return newParquetSplit(c, paths)
+	})
+}
+
+// parquets are the files of a folder with the extension .parquet.
+func (f *folder) parquets() []string {
+	return slices.DeleteFunc(slices.Clone(f.files), func(name string) bool {
+		return transport.FileKind(name) != transport.ParquetExtension
+	})
+}
+
+// newParquetSplit makes the split of some files.
+func newParquetSplit(c *candidate, paths []string) (*dataset.Split, error) {
+	l, err := newParquetLayout(paths, c.opts)
+	if err != nil {
+		return nil, err
+	}
+	s := c.newSplit(bytesize.Counted(len(paths), "parquet file", "parquet files"), l)
+	if v := l.Targets(); v != nil {
+		s.Targets = v
+	}
+	return s, nil
+}
+
+// parquetLayout is the files of one split.
+type parquetLayout struct {
 	transport.Stream
 	paths  []string
 	first  *parquetFile // the first of them, closed; its schema stays in memory
@@ -38,8 +108,8 @@ type Parquet struct {
 	targets *targets.Values
 }
 
-// NewParquet reads the schemas of the files of one split.
-func NewParquet(paths []string, opts dataset.Options) (*Parquet, error) {
+// newParquetLayout reads the schemas of the files of one split.
+func newParquetLayout(paths []string, opts dataset.Options) (*parquetLayout, error) {
 	names, err := labelrule.FindClassNames(transport.FileSystem{}, []string{filepath.Dir(paths[0])}, opts)
 	if err != nil {
 		return nil, err
@@ -49,7 +119,7 @@ func NewParquet(paths []string, opts dataset.Options) (*Parquet, error) {
 		return nil, transport.Refuse(paths[0], "is one of %d files by its name, and %d are here: get the others",
 			want, len(paths)).Or(remedy.Truncated)
 	}
-	l := &Parquet{paths: paths, names: names, opts: opts}
+	l := &parquetLayout{paths: paths, names: names, opts: opts}
 	for _, file := range paths {
 		f, err := openParquet(file, l.opts)
 		if err != nil {
@@ -73,7 +143,7 @@ func NewParquet(paths []string, opts dataset.Options) (*Parquet, error) {
 func fileStem(file string) string { return strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)) }
 
 // Unlabelled says that the first label is -1, as those of test images are.
-func (l *Parquet) Unlabelled() (is bool) {
+func (l *parquetLayout) Unlabelled() (is bool) {
 	l.file(context.Background(), l.paths[0], func(_ int, r *parquetRow) error {
 		n, whole, _ := labelrule.WholeNumber(r.label)
 		is = r.label == "" || whole && n < 0
@@ -82,7 +152,7 @@ func (l *Parquet) Unlabelled() (is bool) {
 	return is
 }
 
-func (l *Parquet) Walk(w *transport.Walk, s *dataset.Split, fn func(transport.Item) error) (dataset.Labels, error) {
+func (l *parquetLayout) Walk(w *transport.Walk, s *dataset.Split, fn func(transport.Item) error) (dataset.Labels, error) {
 	var texts labelrule.Column // if the labels are texts; until all rows are read, their labels are places in it
 	leftOut, wanted := 0, dataset.ClassIndex(l.names.Names)
 	for _, file := range l.paths {
@@ -136,7 +206,7 @@ func (l *Parquet) Walk(w *transport.Walk, s *dataset.Split, fn func(transport.It
 }
 
 // addTargets appends a row's targets to its fields.
-func (l *Parquet) addTargets(key string, r *parquetRow) error {
+func (l *parquetLayout) addTargets(key string, r *parquetRow) error {
 	if r.objectsErr != nil {
 		return r.objectsErr
 	}
@@ -165,7 +235,7 @@ type parquetRow struct {
 }
 
 // file calls fn for every row of a file.
-func (l *Parquet) file(ctx context.Context, name string, fn func(row int, r *parquetRow) error) (err error) {
+func (l *parquetLayout) file(ctx context.Context, name string, fn func(row int, r *parquetRow) error) (err error) {
 	f, err := openParquet(name, l.opts)
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package source
 import (
 	"archive/tar"
 	"cmp"
+	"encoding/json"
 	"errors"
 	"io"
 	"maps"
@@ -14,8 +15,8 @@ import (
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/remedy"
+	"github.com/imgfeed/imgfeed/shard/source/targets"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
-	"github.com/imgfeed/imgfeed/shard/source/webdataset"
 )
 
 // webDatasets is the tars of WebDataset (https://github.com/webdataset/webdataset), which keeps the files of a sample next to each other in
@@ -41,7 +42,7 @@ var webDatasets = dataset.Kind{
 // sniffWebDataset says whether one of a tar's first samples has an image and a label. empty says that the tar has no files, as the last tar
 // of a writer may.
 func sniffWebDataset(c *candidate) (is, empty bool, err error) {
-	names, member, n := webdataset.Names(c.opts), webdataset.LabelMember(c.opts.Label), 0
+	names, member, n := wdsNames(c.opts), labelMember(c.opts.Label), 0
 	images, labels, beside := make(map[string]string), make(map[string]bool), make(map[string]bool) // keyed by sample
 	for i := 0; n < sniffedMembersMax; i++ {
 		m, err := c.member(i)
@@ -61,10 +62,10 @@ func sniffWebDataset(c *candidate) (is, empty bool, err error) {
 			return false, false, nil
 		}
 		n++
-		key, extension, _ := names.SplitMember(m.name)
+		key, extension, _ := names.splitMember(m.name)
 		switch {
 		case key == "":
-		case names.IsImage(extension):
+		case names.isImage(extension):
 			images[key] = m.name
 		case extension == member:
 			labels[key] = true
@@ -72,10 +73,10 @@ func sniffWebDataset(c *candidate) (is, empty bool, err error) {
 			beside[key] = true
 		}
 		objects := beside[key] && c.opts.Targets.Takes(shard.Objects, c.opts.Targets.Take != "", false)
-		if c.findMask(m.name) && images[webdataset.MaskKey(m.name)] != "" || images[key] != "" && (labels[key] || objects || c.opts.NoLabels && beside[key]) {
+		if c.findMask(m.name) && images[maskKey(m.name)] != "" || images[key] != "" && (labels[key] || objects || c.opts.NoLabels && beside[key]) {
 			for j := i + 1; ; j++ { // the mask may follow
 				next, err := c.member(j)
-				if nextKey, _, _ := names.SplitMember(next.name); err != nil || c.findMask(next.name) || nextKey != key {
+				if nextKey, _, _ := names.splitMember(next.name); err != nil || c.findMask(next.name) || nextKey != key {
 					return true, false, nil
 				}
 			}
@@ -92,7 +93,7 @@ func sniffWebDataset(c *candidate) (is, empty bool, err error) {
 
 // findMask says that a member is the mask of a sample. The options then take masks, unless they say what they take.
 func (c *candidate) findMask(member string) bool {
-	if webdataset.MaskKey(member) == "" || c.opts.NoLabels || c.opts.ImageKey != "" || len(c.opts.Fields) > 0 && c.opts.Targets.Take == "" {
+	if maskKey(member) == "" || c.opts.NoLabels || c.opts.ImageKey != "" || len(c.opts.Fields) > 0 && c.opts.Targets.Take == "" {
 		return false
 	}
 	c.opts.Targets.Take = cmp.Or(c.opts.Targets.Take, dataset.TakeMasks)
@@ -152,7 +153,7 @@ func newWebDatasetSplit(c *candidate, tars, others []string) (*dataset.Split, er
 	if c.folder == nil && c.stdin == nil || c.part {
 		nameFolders = append(nameFolders, filepath.Dir(c.path))
 	}
-	d, err := webdataset.New(in, c.opts, nameFolders, c.split, c.folder != nil && !c.given)
+	d, err := newWDSLayout(in, c.opts, nameFolders, c.split, c.folder != nil && !c.given)
 	if err != nil {
 		return nil, err
 	}
@@ -164,4 +165,62 @@ func newWebDatasetSplit(c *candidate, tars, others []string) (*dataset.Split, er
 	others = slices.DeleteFunc(slices.Clone(others), func(f string) bool { return d.Reads(filepath.Join(c.path, f)) })
 	s.NoteLeftOut(others, "file beside the tars is", "files beside the tars are")
 	return s, nil
+}
+
+// wdsTargets are the targets that the options ask for: the objects in each sample's JSON, and masks.
+func wdsTargets(classes []string, o dataset.TargetOptions) *targets.Values {
+	v := new(targets.Values)
+	if o.Take == dataset.TakeObjects || o.Take == dataset.TakeBoth {
+		v = targets.NewRecords(classes, false, o)
+	}
+	if o.Take == dataset.TakeMasks || o.Take == dataset.TakeBoth {
+		v.Masks = targets.NewMasks(classes, o)
+	}
+	if v.Objects == nil && v.Masks == nil {
+		return nil
+	}
+	return v
+}
+
+// Targets are the targets of the samples; nil if they have none.
+func (d *wdsLayout) Targets() *targets.Values { return d.targets }
+
+// addTargets appends a sample's targets to its fields. dropped says that the options leave it out.
+func (d *wdsLayout) addTargets(sm *wdsSample, it *transport.Item) (dropped bool, err error) {
+	var of targets.Sample
+	if d.targets.Objects != nil {
+		if of.Objects, err = d.objects(sm.members["json"]); err != nil {
+			return false, err
+		}
+	}
+	for _, extension := range maskMembers {
+		if file, ok := sm.members[extension]; ok && of.Mask == nil {
+			of.Mask = file
+		}
+	}
+	if d.targets.Masks != nil && of.Mask == nil {
+		it.Reason = "there is no mask for it"
+		return false, nil
+	}
+	values, err := d.targets.AppendSample(it.Fields, sm.key, sm.content.Bytes(), of)
+	if rejected, is := errors.AsType[*transport.RejectError](err); is {
+		it.Reason, err = rejected.Reason, nil
+	}
+	it.Fields = values
+	return errors.Is(err, dataset.ErrDropped), err
+}
+
+// objects are those under the key objects or annotations of a sample's JSON, or at its top. Without JSON there are none.
+func (d *wdsLayout) objects(content []byte) ([]targets.Object, error) {
+	if content == nil {
+		return nil, nil
+	}
+	raw := json.RawMessage(content)
+	for _, key := range []string{targets.RecordsName, "annotations"} {
+		if inner, err := dataset.JSONAt(content, key); err == nil {
+			raw = inner
+			break
+		}
+	}
+	return d.targets.Objects.FromJSON(raw)
 }

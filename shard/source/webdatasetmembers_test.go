@@ -1,4 +1,4 @@
-package webdataset
+package source
 
 import (
 	"testing"

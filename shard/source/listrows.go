@@ -1,4 +1,4 @@
-package table
+package source
 
 import (
 	"bufio"
@@ -33,12 +33,12 @@ const (
 	listLabelColumn = "label"
 	listSplitColumn = "split" // train, val or test
 	byteOrderMark   = "\ufeff"
-	// TinyAnnotations is the list of Tiny ImageNet's validation images: a name, a wnid and a box between tabs, without a header.
-	TinyAnnotations = "val_annotations.txt"
+	// tinyAnnotations is the list of Tiny ImageNet's validation images: a name, a wnid and a box between tabs, without a header.
+	tinyAnnotations = "val_annotations.txt"
 )
 
-// NamedList says that a file is called as lists are.
-func NamedList(file string) bool {
+// namedList says that a file is called as lists are.
+func namedList(file string) bool {
 	return slices.Contains([]string{".csv", ".tsv", ".jsonl", ".ndjson"}, strings.ToLower(filepath.Ext(file)))
 }
 
@@ -84,7 +84,7 @@ func (l *listFile) readTable(r io.Reader, first []byte) (err error) {
 		}
 	}
 	var c *listColumns
-	if filepath.Base(l.File) == TinyAnnotations {
+	if filepath.Base(l.File) == tinyAnnotations {
 		if c, err = l.findColumns([]string{listPathColumn, listLabelColumn}); err != nil {
 			return err
 		}
@@ -121,11 +121,11 @@ type listColumns struct {
 	fields             []int
 }
 
-// ErrNoColumn says that a list lacks the paths or the labels.
-var ErrNoColumn = fmt.Errorf("no such column: %w", errors.ErrUnsupported)
+// errNoColumn says that a list lacks the paths or the labels.
+var errNoColumn = fmt.Errorf("no such column: %w", errors.ErrUnsupported)
 
 func noColumn(file, format string, args ...any) *transport.FormatError {
-	return &transport.FormatError{Path: file, Msg: fmt.Sprintf(format, args...), Err: ErrNoColumn}
+	return &transport.FormatError{Path: file, Msg: fmt.Sprintf(format, args...), Err: errNoColumn}
 }
 
 // findColumns finds the columns of a table by their names.
@@ -301,7 +301,7 @@ func (l *listFile) add(file, label, split string, line int) error {
 	} else if !l.opts.Test && !l.opts.NoLabels && l.objects == nil {
 		no := l.errorf(line, "no label: add one, or remove the line").Or(remedy.Unlabelled)
 		if len(l.rows) == 0 { // JSON lines have no header
-			no.Err = ErrNoColumn
+			no.Err = errNoColumn
 		}
 		return no
 	}
@@ -319,7 +319,7 @@ func (l *listFile) key(file string, line int) (string, error) {
 	switch {
 	case file == "":
 		no := l.errorf(line, "no %s: each line names an image", cmp.Or(l.opts.Path, listPathColumn)).Or(remedy.Path)
-		no.Err = ErrNoColumn
+		no.Err = errNoColumn
 		return "", no
 	case inside:
 		file = below

@@ -1,10 +1,10 @@
-// Package table reads tables: lists of images and labels as CSV or JSON lines, and parquet files that hold the images.
-package table
+package source
 
 import (
 	"cmp"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -19,6 +19,89 @@ import (
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
+// lists is a file that names images and their labels, one in each line, as CSV, TSV or JSON lines:
+//
+//	path,label                   path	label     {"file_name": "a.jpg", "label": "cat"}     0	3.000000	train/a.jpg
+//	"train/a, b.jpg",tabby cat   b.jpg	0         {"file_name": "b.jpg", "label": "dog"}     1	0.000000	train/b.jpg
+//
+// Paths begin at the list's own folder, or at that of --images, and are the samples' keys. Labels that all are whole numbers are labels;
+// others are the names of classes, which stand in sorted order. A column "split" makes a split of each of its values.
+var lists = dataset.Kind{
+	Name: "list of images",
+	Forms: []string{"a CSV or TSV file that begins with path,label", "JSON lines with the keys path and label",
+		"a folder with metadata.csv or metadata.jsonl, which names images in it and below", "Tiny ImageNet's val/, with val_annotations.txt"},
+	Labels: "the column of labels, or that of --label: whole numbers as they are, " +
+		"names by their place in sorted order or in --classes FILE",
+	Takes:        []string{"--classes", "--label", "--path", "--images", "--no-labels"},
+	TestLabelled: true,
+}
+
+func openList(c *candidate) ([]*dataset.Split, error) {
+	switch {
+	case c.folder != nil && c.given && namedList(c.files[0]):
+		return nil, transport.RefuseEntry(c.path, c.files[0], "one of several lists: build them one at a time, the first "+
+			"alone and the later ones with its labels, or join them in one list with a column split").Or(
+			remedy.Folder.With("DIR", filepath.Join(c.path, c.files[0])))
+	case c.folder != nil:
+		return openListInFolder(c)
+	case c.front != nil:
+		return nil, nil
+	}
+	root := filepath.Dir(c.path)
+	c.output = strings.TrimSuffix(c.path, filepath.Ext(c.path))
+	if c.opts.Images != "" {
+		var err error
+		if root, err = transport.Absolute(c.opts.Images); err != nil {
+			return nil, err
+		}
+		if info, err := (transport.FileSystem{}).Stat(root); err != nil || !info.IsDir() {
+			return nil, transport.Refuse(root, "--images names no folder")
+		}
+	}
+	return c.openListFile(listLocation{Tree: transport.FileSystem{}, File: c.path, Root: root})
+}
+
+// openListInFolder opens a folder of images with a list of their labels: the validation images of Tiny ImageNet, or Hugging Face's
+// imagefolder (https://huggingface.co/docs/datasets/image_dataset). If its folders are of splits, they tell the splits of the list.
+func openListInFolder(c *candidate) ([]*dataset.Split, error) {
+	if slices.Contains(c.files, tinyAnnotations) && slices.Equal(c.folders, []string{"images"}) {
+		return c.openListFile(listLocation{Tree: c.tree, File: filepath.Join(c.path, tinyAnnotations), Root: filepath.Join(c.path, "images")})
+	}
+	for _, name := range []string{"metadata.csv", "metadata.jsonl"} {
+		if c.given || !slices.Contains(c.files, name) {
+			continue
+		}
+		splits, err := c.findSplits()
+		if err != nil {
+			return nil, err
+		}
+		of := make(map[string]string)
+		for split, folder := range splits {
+			of[folder] = split
+		}
+		parts, err := c.openListFile(listLocation{Tree: c.tree, File: filepath.Join(c.path, name), Root: c.path, Whole: true, Folders: of})
+		if errors.Is(err, errNoColumn) && len(c.folders) > 0 && len(c.opts.Fields) == 0 { // the folders are the classes
+			continue
+		}
+		return parts, err
+	}
+	return nil, nil
+}
+
+// openListFile makes a split of a list, or one for each value of its column "split". It returns no splits if the file is not a list.
+func (c *candidate) openListFile(p listLocation) ([]*dataset.Split, error) {
+	parts, err := readLists(p, c.opts)
+	var splits []*dataset.Split
+	for _, l := range parts {
+		s := c.one(l.Name()).newSplit("a list of images", l)
+		if v := l.Targets(); v != nil {
+			s.Targets = v
+		}
+		splits = append(splits, s)
+	}
+	return splits, err
+}
+
 // listRow is a line of a list.
 type listRow struct {
 	key    string
@@ -31,8 +114,8 @@ type listRow struct {
 // listSplits are the splits that a column may tell apart; the first is that of a list without one.
 var listSplits = []string{"", "train", "val", "test"}
 
-// A Location is where a list lies, and what lies around it.
-type Location struct {
+// A listLocation is where a list lies, and what lies around it.
+type listLocation struct {
 	Tree       transport.Tree
 	File, Root string            // Root is where the paths begin
 	Whole      bool              // the list is of all images below Root: those that it does not name are noted
@@ -41,9 +124,9 @@ type Location struct {
 
 // listFile is a file that was read.
 type listFile struct {
-	Location
+	listLocation
 	opts       dataset.Options
-	parts      []*List
+	parts      []*listLayout
 	absolute   [2]string // the first path that does not lie below the root, and how all such begin
 	absoluteAt int       // its line
 	rows       []listRow
@@ -56,20 +139,20 @@ type listFile struct {
 	objects    map[string]json.RawMessage // of lines of JSON, by image; the options may leave them out
 }
 
-// List is a list, or its rows of one split.
-type List struct {
+// listLayout is a list, or its rows of one split.
+type listLayout struct {
 	transport.TreeFiles
 	*listFile
 	rows []listRow // sorted by key
 }
 
-// ReadLists reads a list and returns the splits that the options choose. It returns no splits if the file is not a list.
-func ReadLists(p Location, opts dataset.Options) ([]*List, error) {
+// readLists reads a list and returns the splits that the options choose. It returns no splits if the file is not a list.
+func readLists(p listLocation, opts dataset.Options) ([]*listLayout, error) {
 	file := p.File
-	if !NamedList(file) && filepath.Base(file) != TinyAnnotations {
+	if !namedList(file) && filepath.Base(file) != tinyAnnotations {
 		return nil, nil
 	}
-	l := &listFile{Location: p, opts: opts, fields: slices.Clone(opts.Fields)}
+	l := &listFile{listLocation: p, opts: opts, fields: slices.Clone(opts.Fields)}
 	if err := l.read(); err != nil {
 		return nil, err
 	}
@@ -104,11 +187,11 @@ func ReadLists(p Location, opts dataset.Options) ([]*List, error) {
 					"so remove one of the two", rows[i-1].line, rows[i].key)
 			}
 		}
-		l.parts = append(l.parts, &List{transport.TreeFiles{Root: p.Root, FS: p.Tree}, l, rows})
+		l.parts = append(l.parts, &listLayout{transport.TreeFiles{Root: p.Root, FS: p.Tree}, l, rows})
 	}
 	splits := slices.Clone(l.parts)
 	if named && opts.Split != "" {
-		splits = slices.DeleteFunc(splits, func(p *List) bool { return p.Name() != opts.Split })
+		splits = slices.DeleteFunc(splits, func(p *listLayout) bool { return p.Name() != opts.Split })
 	}
 	if len(splits) == 0 {
 		return nil, transport.Refuse(l.File, "no row is of the split %q by the column %q", opts.Split, listSplitColumn)
@@ -117,7 +200,7 @@ func ReadLists(p Location, opts dataset.Options) ([]*List, error) {
 }
 
 // Name is the value of the column "split", or "" without that column.
-func (l *List) Name() string { return listSplits[l.rows[0].split] }
+func (l *listLayout) Name() string { return listSplits[l.rows[0].split] }
 
 // resolve turns the texts in the rows into labels, once all are read.
 func (l *listFile) resolve() error {
@@ -143,7 +226,7 @@ func (l *listFile) errorf(line int, format string, args ...any) *transport.Forma
 	return transport.Refuse(l.File, "line %d: %s", line, fmt.Sprintf(format, args...))
 }
 
-func (l *List) Walk(w *transport.Walk, s *dataset.Split, fn func(transport.Item) error) (dataset.Labels, error) {
+func (l *listLayout) Walk(w *transport.Walk, s *dataset.Split, fn func(transport.Item) error) (dataset.Labels, error) {
 	unnamed, err := l.walkFiles(w, fn)
 	if err != nil {
 		return dataset.Labels{}, err
@@ -156,12 +239,12 @@ func (l *List) Walk(w *transport.Walk, s *dataset.Split, fn func(transport.Item)
 }
 
 // find returns the place of a key's row, or of the first row behind it.
-func (l *List) find(key string) (int, bool) {
+func (l *listLayout) find(key string) (int, bool) {
 	return slices.BinarySearchFunc(l.rows, key, func(r listRow, key string) int { return strings.Compare(r.key, key) })
 }
 
 // row returns the row of a file: that of its key, or of its key without the extension of an image.
-func (l *List) row(key string) (i int, listed, bare bool) {
+func (l *listLayout) row(key string) (i int, listed, bare bool) {
 	if i, listed = l.find(key); listed || !transport.ImageExtension(key) {
 		return i, listed, false
 	}
@@ -171,7 +254,7 @@ func (l *List) row(key string) (i int, listed, bare bool) {
 
 // walkFiles gives the files of the rows, and returns the images that no split of the list names, if it is of all. It lists the folders
 // that hold them: that is cheaper than a request for each file.
-func (l *List) walkFiles(w *transport.Walk, fn func(transport.Item) error) (unnamed []string, err error) {
+func (l *listLayout) walkFiles(w *transport.Walk, fn func(transport.Item) error) (unnamed []string, err error) {
 	found := make([]string, len(l.rows)) // the file of each row
 	err = l.Files(w, func(f *transport.Item) error {
 		i, listed, bare := l.row(f.Key)
@@ -190,7 +273,7 @@ func (l *List) walkFiles(w *transport.Walk, fn func(transport.Item) error) (unna
 			found[i] = f.Key
 			f.Label, f.Labelled = l.rows[i].label, true
 			return fn(*f)
-		case l.Whole && transport.ImageExtension(f.Key) && !slices.ContainsFunc(l.parts, func(other *List) bool {
+		case l.Whole && transport.ImageExtension(f.Key) && !slices.ContainsFunc(l.parts, func(other *listLayout) bool {
 			_, listed, _ := other.row(f.Key)
 			return listed
 		}):
@@ -222,13 +305,13 @@ func (l *List) walkFiles(w *transport.Walk, fn func(transport.Item) error) (unna
 }
 
 // BindFields completes the types: a cell is text, and the value of a key JSON, unless the option says another.
-func (l *List) BindFields(fields []dataset.Field) error {
+func (l *listLayout) BindFields(fields []dataset.Field) error {
 	copy(fields, l.fields)
 	return nil
 }
 
 // AppendFields appends the values for an image.
-func (l *List) AppendFields(dst []byte, key string) ([]byte, error) {
+func (l *listLayout) AppendFields(dst []byte, key string) ([]byte, error) {
 	i, ok, _ := l.row(key)
 	if !ok {
 		return dst, transport.Refuse(l.File, "no row for %q", key)

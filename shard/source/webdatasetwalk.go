@@ -1,5 +1,4 @@
-// Package webdataset reads tars in WebDataset's layout, in which the files of a sample stand one after the other and share a name.
-package webdataset
+package source
 
 import (
 	"bytes"
@@ -31,8 +30,8 @@ const (
 	extensionsNotedMax = 8
 )
 
-// Tars is the tars of one split.
-type Tars struct {
+// wdsLayout is the tars of one split.
+type wdsLayout struct {
 	transport.TarFiles
 	names   labelrule.ClassNames
 	label   string // in the form of Options.Label
@@ -41,17 +40,17 @@ type Tars struct {
 	targets *targets.Values
 }
 
-// New is the layout of the tars of a split. It looks in nameFolders for the files with the classes and with timm's description.
+// newWDSLayout is the layout of the tars of a split. It looks in nameFolders for the files with the classes and with timm's description.
 // whole says that the tars are all of their folder.
-func New(in *transport.TarFiles, opts dataset.Options, nameFolders []string, split string, whole bool) (*Tars, error) {
-	if opts.Label != "" && LabelMember(opts.Label) == transport.LabelExtension {
+func newWDSLayout(in *transport.TarFiles, opts dataset.Options, nameFolders []string, split string, whole bool) (*wdsLayout, error) {
+	if opts.Label != "" && labelMember(opts.Label) == transport.LabelExtension {
 		return nil, transport.Refuse(in.Paths[0], "--label %s: in WebDataset's tars it is json.KEY, as json.label", opts.Label)
 	}
 	names, err := labelrule.FindClassNames(transport.FileSystem{}, nameFolders, opts)
 	if err != nil {
 		return nil, err
 	}
-	d := &Tars{TarFiles: *in, names: names, label: opts.Label, targets: newTargets(names.Names, opts.Targets)}
+	d := &wdsLayout{TarFiles: *in, names: names, label: opts.Label, targets: wdsTargets(names.Names, opts.Targets)}
 	if d.info, err = findInfo(nameFolders, split); d.info == nil || err != nil {
 		return d, err
 	}
@@ -61,12 +60,12 @@ func New(in *transport.TarFiles, opts dataset.Options, nameFolders []string, spl
 }
 
 // Reads says that a file beside the tars is one that names the classes, or timm's.
-func (d *Tars) Reads(file string) bool {
+func (d *wdsLayout) Reads(file string) bool {
 	return file == d.names.From || d.info != nil && slices.Contains(infoNames, filepath.Base(file))
 }
 
 // LabelFiles are the files beside the tars that name the classes, and timm's.
-func (d *Tars) LabelFiles(opts dataset.Options) (files []string) {
+func (d *wdsLayout) LabelFiles(opts dataset.Options) (files []string) {
 	if d.names.From != "" && opts.Classes == "" {
 		files = append(files, d.names.From)
 	}
@@ -76,8 +75,8 @@ func (d *Tars) LabelFiles(opts dataset.Options) (files []string) {
 	return files
 }
 
-// sample is a sample, as far as it has been read.
-type sample struct {
+// wdsSample is a sample, as far as it has been read.
+type wdsSample struct {
 	key     string
 	image   *transport.Item // nil before it is read
 	content *bytes.Buffer   // the image, which may stand before its label
@@ -88,24 +87,24 @@ type sample struct {
 	members    map[string][]byte // those with the label and the fields, by extension
 }
 
-// newSample is a sample before its first member; content is memory for its image.
-func newSample(content *bytes.Buffer) sample {
+// newWDSSample is a sample before its first member; content is memory for its image.
+func newWDSSample(content *bytes.Buffer) wdsSample {
 	content.Reset()
-	return sample{label: -1, content: content, members: make(map[string][]byte)}
+	return wdsSample{label: -1, content: content, members: make(map[string][]byte)}
 }
 
-// walker is the state of one walk.
-type walker struct {
-	*Tars
+// wdsWalker is the state of one walk.
+type wdsWalker struct {
+	*wdsLayout
 	split       *dataset.Split
 	fn          func(transport.Item) error
 	walk        *transport.Walk
 	labelMember string // the extension of the member with the label; "" with --no-labels
 	labelKey    string // the key in it, if it is JSON
-	find        Names
-	group       string // the members' names up to the first dot
-	whole       sample // the sample of that key
-	dotted      sample // the last one with a key that goes on behind that dot
+	find        wdsNames
+	group       string    // the members' names up to the first dot
+	whole       wdsSample // the sample of that key
+	dotted      wdsSample // the last one with a key that goes on behind that dot
 	keys        map[string]bool
 	others      int              // members that are left out
 	leftOut     map[string]bool  // the extensions of some of them
@@ -117,13 +116,13 @@ type walker struct {
 	values      []byte           // the fields of the last sample
 }
 
-func (d *Tars) Walk(walk *transport.Walk, s *dataset.Split, fn func(transport.Item) error) (dataset.Labels, error) {
-	w := &walker{Tars: d, split: s, fn: fn, walk: walk, find: Names(s.Options),
+func (d *wdsLayout) Walk(walk *transport.Walk, s *dataset.Split, fn func(transport.Item) error) (dataset.Labels, error) {
+	w := &wdsWalker{wdsLayout: d, split: s, fn: fn, walk: walk, find: wdsNames(s.Options),
 		keys: make(map[string]bool), leftOut: make(map[string]bool)}
 	if !s.Options.NoLabels {
-		w.labelMember, w.labelKey = LabelMember(d.label), strings.TrimPrefix(d.label, dataset.JSONPrefix)
+		w.labelMember, w.labelKey = labelMember(d.label), strings.TrimPrefix(d.label, dataset.JSONPrefix)
 	}
-	w.whole, w.dotted = newSample(new(bytes.Buffer)), newSample(new(bytes.Buffer))
+	w.whole, w.dotted = newWDSSample(new(bytes.Buffer)), newWDSSample(new(bytes.Buffer))
 	for _, path := range d.Paths {
 		if err := d.Each(walk, path, w.tar); err != nil {
 			return dataset.Labels{}, err
@@ -161,7 +160,7 @@ func (d *Tars) Walk(walk *transport.Walk, s *dataset.Split, fn func(transport.It
 }
 
 // tar walks over one tar.
-func (w *walker) tar(t *transport.TarReader) error {
+func (w *wdsWalker) tar(t *transport.TarReader) error {
 	w.complete, w.members = 0, 0
 	err := w.walk.Files(t, "", func(f *transport.Item) error {
 		if f.Folder {
@@ -182,7 +181,7 @@ func (w *walker) tar(t *transport.TarReader) error {
 }
 
 // member takes one file of a tar.
-func (w *walker) member(f *transport.Item) error {
+func (w *wdsWalker) member(f *transport.Item) error {
 	w.members++
 	sm, extension, err := w.sampleOf(f)
 	if err != nil {
@@ -199,7 +198,7 @@ func (w *walker) member(f *transport.Item) error {
 			err = w.readLabel(sm, f, content)
 		}
 		return err
-	case w.find.IsImage(extension):
+	case w.find.isImage(extension):
 		return sm.readImage(f)
 	}
 	if w.others++; len(w.leftOut) < extensionsNotedMax {
@@ -209,8 +208,8 @@ func (w *walker) member(f *transport.Item) error {
 }
 
 // sampleOf is the sample of a file, and its extension; nil: it is of none. Samples that the file ends are handed on.
-func (w *walker) sampleOf(f *transport.Item) (sm *sample, extension string, err error) {
-	key, extension, whole := w.find.SplitMember(f.Name)
+func (w *wdsWalker) sampleOf(f *transport.Item) (sm *wdsSample, extension string, err error) {
+	key, extension, whole := w.find.splitMember(f.Name)
 	if key == "" {
 		return nil, extension, nil
 	}
@@ -227,7 +226,7 @@ func (w *walker) sampleOf(f *transport.Item) (sm *sample, extension string, err 
 }
 
 // flushBoth hands on the samples of a group that has ended.
-func (w *walker) flushBoth(t *transport.TarReader) error {
+func (w *wdsWalker) flushBoth(t *transport.TarReader) error {
 	if err := w.flush(t, &w.whole); err != nil {
 		return err
 	}
@@ -235,7 +234,7 @@ func (w *walker) flushBoth(t *transport.TarReader) error {
 }
 
 // readLabel reads the number in the member of a label, or that of a key in a sample's JSON.
-func (w *walker) readLabel(sm *sample, f *transport.Item, content []byte) error {
+func (w *wdsWalker) readLabel(sm *wdsSample, f *transport.Item, content []byte) error {
 	text := string(content)
 	if w.labelKey != "" {
 		value, err := dataset.JSONAt(content, w.labelKey)
@@ -273,7 +272,7 @@ func (w *walker) readLabel(sm *sample, f *transport.Item, content []byte) error 
 }
 
 // readClass gives a label that is the name of a class, as timm's class ids are, its number among the classes.
-func (w *walker) readClass(sm *sample, f *transport.Item, class string) error {
+func (w *wdsWalker) readClass(sm *wdsSample, f *transport.Item, class string) error {
 	if w.classes == nil {
 		w.classes = dataset.ClassIndex(w.names.Names)
 	}
@@ -294,7 +293,7 @@ func (w *walker) readClass(sm *sample, f *transport.Item, class string) error {
 }
 
 // readImage keeps the image until its sample ends.
-func (sm *sample) readImage(f *transport.Item) error {
+func (sm *wdsSample) readImage(f *transport.Item) error {
 	if sm.image != nil {
 		return f.Errorf("a second image for %q, after %s: a sample has one", sm.key,
 			path.Base(sm.image.Name)).Or(remedy.ImageKey)
@@ -308,8 +307,8 @@ func (sm *sample) readImage(f *transport.Item) error {
 }
 
 // flush hands on a sample that has ended. Without image and label it is not a sample, but a file like a README.
-func (w *walker) flush(t *transport.TarReader, sm *sample) error {
-	defer func() { *sm = newSample(sm.content) }()
+func (w *wdsWalker) flush(t *transport.TarReader, sm *wdsSample) error {
+	defer func() { *sm = newWDSSample(sm.content) }()
 	if sm.image == nil && (sm.label < 0 || sm == &w.dotted && w.labelKey != "") {
 		return nil
 	}
