@@ -64,7 +64,8 @@ type Location struct {
 }
 
 // Close closes every shard. Running reads fail or finish.
-func (s *Set) Close() (err error) {
+func (s *Set) Close() error {
+	var err error
 	for _, part := range s.parts {
 		err = errors.Join(err, part.close())
 	}

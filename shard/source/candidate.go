@@ -29,10 +29,28 @@ const sniffedMembersMax = 8
 // A candidate is a file or folder that may hold a dataset: what listing the folder tells, or the first members of the tar.
 type candidate struct {
 	path string
+	form form
 	opts dataset.Options
 	naming
-	*folder // nil: it is a file
-	*front  // nil: it is no tar
+	folder // of a folder, or of some files
+	*front // of a tar; it ends at once for anything else
+}
+
+// A form of candidates.
+type form byte
+
+const (
+	aFile form = 1 << iota // but a tar or a zip
+	aTar
+	aFolder   // or a zip
+	someFiles // that were given, of a folder which may have more
+)
+
+// listed says that the candidate is a folder, or some files of one.
+func (c *candidate) listed() bool { return c.form&(aFolder|someFiles) != 0 }
+
+func newCandidate(path string, form form, opts dataset.Options) *candidate {
+	return &candidate{path: path, form: form, opts: opts, naming: naming{split: transport.SplitName(path)}, front: &front{end: io.EOF}}
 }
 
 // naming gives the names of a candidate's splits.
@@ -48,7 +66,6 @@ type folder struct {
 	folders []string
 	files   []string
 	sets    []string // shard sets
-	given   bool     // the files are those that were given, of a folder that may have more
 }
 
 // front is a tar and its first members.
@@ -67,8 +84,8 @@ type tarMember struct {
 	image bool   // its first bytes are an image's
 }
 
-// newCandidate looks at the data at the paths.
-func newCandidate(paths []string, opts dataset.Options) (*candidate, error) {
+// lookAt looks at the data at the paths.
+func lookAt(paths []string, opts dataset.Options) (*candidate, error) {
 	for _, path := range paths {
 		if path == "" {
 			return nil, transport.Refuse(`""`, "the path is empty, as an unset variable is: name a file or folder (. is this one)")
@@ -109,7 +126,8 @@ func newFiles(paths []string, opts dataset.Options) (*candidate, error) {
 	}
 	slices.Sort(files)
 	prefix := transport.CommonPrefix(files)
-	c := &candidate{path: filepath.Dir(prefix), opts: opts, folder: &folder{tree: transport.FileSystem{}, given: true}}
+	c := newCandidate(filepath.Dir(prefix), someFiles, opts)
+	c.tree = transport.FileSystem{}
 	for _, file := range files {
 		c.files = append(c.files, strings.TrimPrefix(strings.TrimPrefix(file, c.path), string(filepath.Separator)))
 	}
@@ -122,7 +140,7 @@ func newFiles(paths []string, opts dataset.Options) (*candidate, error) {
 
 // look lists a folder, or opens a file.
 func look(path string, opts dataset.Options, t transport.Tree) (*candidate, error) {
-	c := &candidate{path: path, opts: opts, naming: naming{split: transport.SplitName(path)}}
+	c := newCandidate(path, aFile, opts)
 	info, err := t.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -130,6 +148,7 @@ func look(path string, opts dataset.Options, t transport.Tree) (*candidate, erro
 	case err != nil:
 		return nil, err
 	case info.IsDir():
+		c.form = aFolder
 		c.folder, err = listFolder(t, path)
 		return c, err
 	case t != transport.FileSystem{}:
@@ -149,12 +168,12 @@ func look(path string, opts dataset.Options, t transport.Tree) (*candidate, erro
 		return nil, err
 	}
 	r.Peeking = true
-	c.front = &front{tar: r}
+	c.form, c.front = aTar, &front{tar: r}
 	return c, nil
 }
 
 func (c *candidate) close() {
-	if c.front != nil {
+	if c.form == aTar {
 		c.tar.Close()
 	}
 }
@@ -165,7 +184,7 @@ func (c *candidate) openZip() error {
 	if err != nil {
 		return err
 	}
-	c.split, c.output = transport.SplitName(c.path), transport.Stem(c.path)
+	c.form, c.output = aFolder, transport.Stem(c.path)
 	c.folder, err = listFolder(z, c.path)
 	for err == nil && len(c.folders) == 1 && len(c.files)+len(c.sets) == 0 {
 		name := c.folders[0]
@@ -179,11 +198,11 @@ func (c *candidate) openZip() error {
 }
 
 // listFolder lists a folder.
-func listFolder(t transport.Tree, path string) (*folder, error) {
+func listFolder(t transport.Tree, path string) (folder, error) {
+	f := folder{tree: t}
 	if isShardSet(path) {
-		return nil, transport.Refuse(path, "already a shard set: give the dataset that it was built from")
+		return f, transport.Refuse(path, "already a shard set: give the dataset that it was built from")
 	}
-	f := &folder{tree: t}
 	err := transport.ReadFolder(t, path, "", nil, func(it *transport.Item) error {
 		switch {
 		case it.Folder && isShardSet(filepath.Join(path, it.Name)):
@@ -208,9 +227,9 @@ func isShardSet(path string) bool {
 
 // zips are the archives in a folder that must be given themselves.
 func (f *folder) zips() (zips []string) {
-	for i := 0; f != nil && i < len(f.files); i++ {
-		if strings.EqualFold(filepath.Ext(f.files[i]), ".zip") {
-			zips = append(zips, f.files[i])
+	for _, name := range f.files {
+		if strings.EqualFold(filepath.Ext(name), ".zip") {
+			zips = append(zips, name)
 		}
 	}
 	return zips
@@ -248,6 +267,9 @@ func (c *candidate) open() ([]*dataset.Split, error) {
 		return nil, err
 	}
 	for _, k := range kinds {
+		if c.form&k.of == 0 {
+			continue
+		}
 		splits, err := k.open(c)
 		if err != nil {
 			return nil, err
@@ -268,8 +290,8 @@ func (c *candidate) open() ([]*dataset.Split, error) {
 func (c *candidate) unknown() error {
 	msg := "not laid out as any dataset that is read"
 	switch {
-	case c.front != nil:
-	case c.folder == nil:
+	case c.form == aTar:
+	case c.form == aFile:
 		no := &transport.FormatError{Path: c.path, Err: transport.ErrNotTar, Msg: "neither a tar nor a tar.gz, a zip or a parquet file. Of a " +
 			"single image give the folder. A list of images is called .csv, .tsv or .jsonl and begins with path,label"}
 		if strings.EqualFold(filepath.Ext(c.path), ".txt") {
@@ -304,7 +326,7 @@ func (c *candidate) images(things string, rule func(*dataset.Split) (labelrule.R
 	if err := c.noSets(); err != nil {
 		return nil, err
 	}
-	if c.folder != nil {
+	if c.listed() {
 		return c.newFiles("a folder of "+things, &transport.TreeFiles{FS: c.tree, Root: c.path}, rule), nil
 	}
 	t, err := c.inTars()
@@ -313,7 +335,7 @@ func (c *candidate) images(things string, rule func(*dataset.Split) (labelrule.R
 
 // inTars is the transport of the files in the named tars of a folder, or in the candidate itself. The size of standard input is unknown: 0.
 func (c *candidate) inTars(names ...string) (*transport.TarFiles, error) {
-	if c.front != nil && c.stdin != nil {
+	if c.stdin != nil {
 		return &transport.TarFiles{Paths: []string{c.path}, Stdin: c.stdin, Strip: c.strip}, nil
 	}
 	paths := []string{c.path}
@@ -324,7 +346,7 @@ func (c *candidate) inTars(names ...string) (*transport.TarFiles, error) {
 		}
 	}
 	t, err := transport.NewTarFiles(paths)
-	if err == nil && c.front != nil {
+	if err == nil {
 		t.Strip = c.strip
 	}
 	return t, err
@@ -395,7 +417,7 @@ func (c *candidate) bySplit(names []string, open func(c *candidate, files []stri
 
 // noSets refuses shard sets among the classes.
 func (c *candidate) noSets() error {
-	if c.folder == nil || len(c.sets) == 0 {
+	if len(c.sets) == 0 {
 		return nil
 	}
 	return transport.RefuseEntry(c.path, c.sets[0], "a shard set within the dataset: move it out, or it would be taken for a class")
@@ -403,9 +425,6 @@ func (c *candidate) noSets() error {
 
 // member returns the i-th member of a tar and reads no further. The error is io.EOF if the tar has fewer, or the file is not a tar.
 func (c *candidate) member(i int) (tarMember, error) {
-	if c.front == nil {
-		return tarMember{}, io.EOF
-	}
 	f, w := c.front, transport.Walk{Ctx: context.Background()}
 	for len(f.members) <= i {
 		if f.end == nil && len(f.members) == tarMembersMax {
@@ -463,5 +482,7 @@ func newStdin(opts dataset.Options) (*candidate, error) {
 		return nil, err
 	}
 	t.Peeking = true
-	return &candidate{path: transport.StdinName, opts: opts, naming: naming{split: "train"}, front: &front{tar: t, stdin: in}}, nil
+	c := newCandidate(transport.StdinName, aTar, opts)
+	c.front = &front{tar: t, stdin: in}
+	return c, nil
 }

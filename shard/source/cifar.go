@@ -93,7 +93,7 @@ type cifarSplit struct {
 }
 
 func openCIFAR(from *candidate) ([]*dataset.Split, error) {
-	if from.part || from.folder != nil && from.given {
+	if from.part {
 		return nil, nil
 	}
 	format, err := sniffCIFAR(from)
@@ -110,7 +110,7 @@ func openCIFAR(from *candidate) ([]*dataset.Split, error) {
 	case label != "" && (label != "fine" || format == &cifar10):
 		return nil, transport.Refuse(c.path, "--label %s: CIFAR-100 has the labels fine and coarse, CIFAR-10 has one label", label)
 	}
-	if from.folder != nil {
+	if from.form == aFolder {
 		c.from = &transport.TreeFiles{FS: from.tree, Root: c.path}
 	} else if c.from, err = from.inTars(); err != nil {
 		return nil, err
@@ -129,7 +129,7 @@ func openCIFAR(from *candidate) ([]*dataset.Split, error) {
 // sniffCIFAR recognises an unpacked CIFAR by its files, and an archive by the first that is neither a folder nor its readme.html. It
 // returns nil for anything else.
 func sniffCIFAR(c *candidate) (*cifarFormat, error) {
-	if c.folder != nil {
+	if c.form == aFolder {
 		for _, f := range []*cifarFormat{&cifar10, &cifar100} {
 			n := len(slices.DeleteFunc(f.files(), func(name string) bool { return !slices.Contains(c.files, name) }))
 			if n > 1 || n == 1 && f == &cifar10 && len(c.folders) == 0 { // a train.bin alone may be anything

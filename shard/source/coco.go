@@ -35,11 +35,9 @@ func isCOCO(t transport.Tree, path string) bool {
 
 func openCOCO(c *candidate) ([]*dataset.Split, error) {
 	switch {
-	case c.front != nil || c.folder != nil && c.given:
+	case c.form == aFile && !isCOCO(transport.FileSystem{}, c.path):
 		return nil, nil
-	case c.folder == nil && !isCOCO(transport.FileSystem{}, c.path):
-		return nil, nil
-	case c.folder == nil:
+	case c.form == aFile:
 		c.split = cmp.Or(cocoSplit(filepath.Base(c.path)), c.split)
 		s, err := c.newCOCO(transport.FileSystem{}, filepath.Dir(c.path), c.path)
 		if no, refused := errors.AsType[*transport.FormatError](err); refused {
@@ -127,7 +125,7 @@ func (c *candidate) newCOCO(t transport.Tree, root, file string) (*dataset.Split
 	if err != nil {
 		return nil, err
 	}
-	if c.folder == nil {
+	if c.form == aFile {
 		c.output = strings.TrimSuffix(c.path, filepath.Ext(c.path))
 	}
 	s, err := c.newTargets("images with COCO's JSON", t, images, coco.Listed(), coco.Values(c.opts.Targets))

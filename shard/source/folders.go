@@ -27,11 +27,11 @@ var classFolders = dataset.Kind{
 
 func openClassFolders(c *candidate) ([]*dataset.Split, error) {
 	switch {
-	case c.front != nil:
+	case c.form == aTar:
 		if err := c.enterTarFolder(); err != nil {
 			return nil, err
 		}
-	case c.folder == nil || len(c.folders) == 0:
+	case len(c.folders) == 0:
 		return nil, nil
 	default:
 		if err := c.halfDone(); err != nil {
@@ -90,7 +90,7 @@ var classTars = dataset.Kind{
 
 func openClassTars(c *candidate) ([]*dataset.Split, error) {
 	what, names, others := "a tar of class tars", []string(nil), []string(nil)
-	if c.folder != nil {
+	if c.listed() {
 		what = "a folder of class tars"
 		if names, others = c.tars(); len(c.folders) > 0 || len(names) == 0 {
 			return nil, nil
@@ -102,8 +102,6 @@ func openClassTars(c *candidate) ([]*dataset.Split, error) {
 			return nil, transport.RefuseEntry(c.path, names[0], "named for a split and not for a class, as are all tars here: "+
 				"unpack them and sort the images into a folder for each class")
 		}
-	} else if c.front == nil {
-		return nil, nil
 	} else if m, err := c.first(); err != nil || !transport.NamedTar(m.name) {
 		return nil, err
 	}
@@ -111,7 +109,7 @@ func openClassTars(c *candidate) ([]*dataset.Split, error) {
 	if err != nil {
 		return nil, err
 	}
-	splits := c.newFiles(what, &transport.ClassTarFiles{TarFiles: *t, Whole: c.folder == nil}, labelrule.ByTar)
+	splits := c.newFiles(what, &transport.ClassTarFiles{TarFiles: *t, Whole: c.form == aTar}, labelrule.ByTar)
 	splits[0].NoteLeftOut(others, "file beside the class tars is", "files beside the class tars are")
 	return splits, nil
 }
@@ -128,10 +126,10 @@ var unlabelledImages = dataset.Kind{
 }
 
 func openUnlabelled(c *candidate) ([]*dataset.Split, error) {
-	if !c.opts.NoLabels && !c.unlabelledTest() || c.folder == nil && c.front == nil {
+	if !c.opts.NoLabels && !c.unlabelledTest() {
 		return nil, nil
 	}
-	if c.folder != nil {
+	if c.listed() {
 		names, others := c.tars()
 		if len(names) > 0 && len(c.folders)+len(c.sets) == 0 && !slices.ContainsFunc(others, transport.NamedImage) {
 			return c.bySplit(names, func(c *candidate, files []string) (*dataset.Split, error) {
@@ -145,7 +143,7 @@ func openUnlabelled(c *candidate) ([]*dataset.Split, error) {
 
 // unlabelledTest says that a folder holds test images without class folders, and that the options take them.
 func (c *candidate) unlabelledTest() bool {
-	if !c.opts.Test || c.split != "test" || c.folder == nil || len(c.folders) > 1 {
+	if !c.opts.Test || c.split != "test" || !c.listed() || len(c.folders) > 1 {
 		return false
 	}
 	return !slices.ContainsFunc(c.files, func(name string) bool { return transport.FileKind(name) != "" })
@@ -249,10 +247,7 @@ func (c *candidate) openOuter() ([]*dataset.Split, error) {
 }
 
 func openSplitFolders(c *candidate) ([]*dataset.Split, error) {
-	switch {
-	case c.folder == nil:
-		return nil, nil
-	case c.part:
+	if c.part {
 		return c.openInner()
 	}
 	names, err := c.findSplits()

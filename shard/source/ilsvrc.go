@@ -27,8 +27,8 @@ var ilsvrcValidation = dataset.Kind{
 
 // loose returns the first image of a folder without subfolders, or of a tar with at most one; "" for any other layout.
 func (c *candidate) loose() (name string, err error) {
-	if c.folder != nil {
-		if tars, _ := c.tars(); c.given || len(c.folders) > 0 || len(tars) > 0 {
+	if c.form == aFolder {
+		if tars, _ := c.tars(); len(c.folders) > 0 || len(tars) > 0 {
 			return "", nil
 		}
 		i := slices.IndexFunc(c.files, transport.NamedImage)
@@ -36,9 +36,6 @@ func (c *candidate) loose() (name string, err error) {
 			return "", nil
 		}
 		return c.files[i], nil
-	}
-	if c.front == nil {
-		return "", nil
 	}
 	m, err := c.first()
 	if err != nil || transport.NamedTar(m.name) || strings.Count(m.name, "/") > 1 {
@@ -53,11 +50,11 @@ func openIlsvrcValidation(c *candidate) ([]*dataset.Split, error) {
 	if first == "" || err != nil || folder != "" && !strings.HasPrefix(name, labelrule.ValNamePrefix) {
 		return nil, err
 	}
-	if c.folder == nil {
+	if c.form == aTar {
 		c.strip = folder // it was packed with its name
 	}
 	ofVal := func(name string) bool { return strings.HasPrefix(name, labelrule.ValNamePrefix) }
-	if !ofVal(name) && (c.folder == nil || !slices.ContainsFunc(c.files, ofVal)) {
+	if !ofVal(name) && (c.form == aTar || !slices.ContainsFunc(c.files, ofVal)) {
 		return nil, transport.RefuseEntry(c.path, first, "an image without a class folder, whose label is unknown: sort the images into a "+
 			"folder for each class, or list them in a file of CSV that begins with path,label").Or(remedy.NoLabels)
 	}
@@ -83,7 +80,7 @@ var kaggle = dataset.Kind{
 }
 
 func openKaggle(c *candidate) ([]*dataset.Split, error) {
-	if c.folder == nil || c.part || c.given {
+	if c.part {
 		return nil, nil
 	}
 	for _, below := range []string{"ILSVRC/Data/CLS-LOC", "Data/CLS-LOC", "CLS-LOC"} {

@@ -31,9 +31,11 @@ func InPlace(err error, place string) error {
 	return err
 }
 
-// opener is a kind with the function that opens its splits. The function returns no splits for a candidate of another kind.
+// opener is a kind with the forms of its candidates, and the function that opens their splits. The function returns no splits for a
+// candidate of another kind.
 type opener struct {
 	*dataset.Kind
+	of   form
 	open func(c *candidate) ([]*dataset.Split, error)
 }
 
@@ -42,22 +44,22 @@ var kinds []opener
 // init and not an initial value, as kinds open candidates, which are of any kind.
 func init() {
 	kinds = []opener{
-		{&cifar, openCIFAR},
-		{&parquetFiles, openParquetFiles},
-		{&lists, openList},
-		{&cocoObjects, openCOCO},
-		{&vocTree, openVOC},
-		{&cityscapes, openCityscapes},
-		{&pets, openPets},
-		{&yolo, openYOLO},
-		{&imagePairs, openPairs},
-		{&kaggle, openKaggle},
-		{&splitFolders, openSplitFolders},
-		{&webDatasets, openWebDatasets},
-		{&unlabelledImages, openUnlabelled},
-		{&ilsvrcValidation, openIlsvrcValidation},
-		{&classTars, openClassTars},
-		{&classFolders, openClassFolders},
+		{&cifar, aFolder | aTar, openCIFAR},
+		{&parquetFiles, aFolder | someFiles | aFile, openParquetFiles},
+		{&lists, aFolder | someFiles | aFile, openList},
+		{&cocoObjects, aFolder | aFile, openCOCO},
+		{&vocTree, aFolder, openVOC},
+		{&cityscapes, aFolder, openCityscapes},
+		{&pets, aFolder, openPets},
+		{&yolo, aFolder, openYOLO},
+		{&imagePairs, aFolder, openPairs},
+		{&kaggle, aFolder, openKaggle},
+		{&splitFolders, aFolder | someFiles, openSplitFolders},
+		{&webDatasets, aFolder | someFiles | aTar, openWebDatasets},
+		{&unlabelledImages, aFolder | someFiles | aTar, openUnlabelled},
+		{&ilsvrcValidation, aFolder | aTar, openIlsvrcValidation},
+		{&classTars, aFolder | someFiles | aTar, openClassTars},
+		{&classFolders, aFolder | aTar, openClassFolders},
 	}
 }
 
@@ -82,7 +84,7 @@ const StandardInput = "-"
 // OpenAll opens one path as [Open] does, or several files of one dataset: the tars of WebDataset or of classes, or parquet files.
 // StandardInput alone is a tar from Options.Stdin, which can be walked over once.
 func OpenAll(paths []string, opts dataset.Options) ([]*dataset.Split, error) {
-	c, err := newCandidate(paths, opts)
+	c, err := lookAt(paths, opts)
 	if err != nil {
 		return nil, err
 	}

@@ -38,14 +38,12 @@ var lists = dataset.Kind{
 
 func openList(c *candidate) ([]*dataset.Split, error) {
 	switch {
-	case c.folder != nil && c.given && namedList(c.files[0]):
+	case c.form == someFiles && namedList(c.files[0]):
 		return nil, transport.RefuseEntry(c.path, c.files[0], "one of several lists: build them one at a time, the first "+
 			"alone and the later ones with its labels, or join them in one list with a column split").Or(
 			remedy.Folder.With("DIR", filepath.Join(c.path, c.files[0])))
-	case c.folder != nil:
+	case c.listed():
 		return openListInFolder(c)
-	case c.front != nil:
-		return nil, nil
 	}
 	root := filepath.Dir(c.path)
 	c.output = strings.TrimSuffix(c.path, filepath.Ext(c.path))
@@ -68,7 +66,7 @@ func openListInFolder(c *candidate) ([]*dataset.Split, error) {
 		return c.openListFile(listLocation{Tree: c.tree, File: filepath.Join(c.path, tinyAnnotations), Root: filepath.Join(c.path, "images")})
 	}
 	for _, name := range []string{"metadata.csv", "metadata.jsonl"} {
-		if c.given || !slices.Contains(c.files, name) {
+		if c.form == someFiles || !slices.Contains(c.files, name) {
 			continue
 		}
 		splits, err := c.findSplits()

@@ -46,7 +46,7 @@ func (f *folder) findFolder(names []string) string {
 }
 
 func openPairs(c *candidate) ([]*dataset.Split, error) {
-	if c.folder == nil || c.given || c.opts.ForceClasses {
+	if c.opts.ForceClasses {
 		return nil, nil
 	}
 	images := c.findFolder(imageFolders)
@@ -209,9 +209,6 @@ var yolo = dataset.Kind{
 }
 
 func openYOLO(c *candidate) ([]*dataset.Split, error) {
-	if c.folder == nil || c.given {
-		return nil, nil
-	}
 	for _, name := range c.files {
 		if extension := path.Ext(name); extension != ".yaml" && extension != ".yml" {
 			continue

@@ -41,7 +41,7 @@ var parquetFiles = dataset.Kind{
 }
 
 func openParquetFiles(c *candidate) ([]*dataset.Split, error) {
-	if c.folder == nil {
+	if c.form == aFile {
 		if transport.FileKind(c.path) != transport.ParquetExtension {
 			return nil, nil
 		}

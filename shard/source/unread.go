@@ -94,7 +94,7 @@ func jsonLists(file, stem string) (ways []remedy.Remedy) {
 
 // unread is the error for a folder of files in an unsupported format.
 func (c *candidate) unread() error {
-	if c.folder == nil || len(c.folders) > 0 || slices.ContainsFunc(c.files, func(name string) bool {
+	if !c.listed() || len(c.folders) > 0 || slices.ContainsFunc(c.files, func(name string) bool {
 		return transport.NamedImage(name) && filepath.Ext(name) != "" || transport.FileKind(name) != "" || namedList(name)
 	}) {
 		return nil

@@ -34,9 +34,6 @@ const (
 )
 
 func openVOC(c *candidate) ([]*dataset.Split, error) {
-	if c.folder == nil || c.given {
-		return nil, nil
-	}
 	if !slices.Contains(c.folders, vocImages) {
 		return c.openVOCBelow()
 	}
@@ -81,7 +78,7 @@ func (c *candidate) openVOCBelow() ([]*dataset.Split, error) {
 			filepath.Join(c.path, years[len(years)-1]))
 	}
 	q, err := c.child(years[0], "")
-	if err != nil || q.folder == nil {
+	if err != nil || q.form != aFolder {
 		return nil, err
 	}
 	return openVOC(q)
@@ -155,7 +152,7 @@ var pets = dataset.Kind{
 }
 
 func openPets(c *candidate) ([]*dataset.Split, error) {
-	if c.folder == nil || c.given || !slices.Contains(c.folders, "images") || !slices.Contains(c.folders, "annotations") {
+	if !slices.Contains(c.folders, "images") || !slices.Contains(c.folders, "annotations") {
 		return nil, nil
 	}
 	lists, err := listFolder(c.tree, filepath.Join(c.path, "annotations"))
@@ -227,7 +224,7 @@ var (
 
 func openCityscapes(c *candidate) ([]*dataset.Split, error) {
 	const images, masks = "leftImg8bit", "gtFine"
-	if c.folder == nil || !slices.Contains(c.folders, images) || !slices.Contains(c.folders, masks) {
+	if !slices.Contains(c.folders, images) || !slices.Contains(c.folders, masks) {
 		return nil, nil
 	}
 	parts, _, err := folderSplits(c.tree, filepath.Join(c.path, images))

@@ -101,7 +101,7 @@ func (c *candidate) findMask(member string) bool {
 }
 
 func openWebDatasets(c *candidate) ([]*dataset.Split, error) {
-	if c.folder == nil {
+	if c.form == aTar {
 		if is, _, err := sniffWebDataset(c); !is || err != nil {
 			return nil, err
 		}
@@ -147,13 +147,13 @@ func newWebDatasetSplit(c *candidate, tars, others []string) (*dataset.Split, er
 		return nil, err
 	}
 	var nameFolders []string
-	if c.folder != nil {
+	if c.listed() {
 		nameFolders = []string{c.path}
 	}
-	if c.folder == nil && c.stdin == nil || c.part {
+	if c.form == aTar && c.stdin == nil || c.part {
 		nameFolders = append(nameFolders, filepath.Dir(c.path))
 	}
-	d, err := newWDSLayout(in, c.opts, nameFolders, c.split, c.folder != nil && !c.given)
+	d, err := newWDSLayout(in, c.opts, nameFolders, c.split, c.form == aFolder)
 	if err != nil {
 		return nil, err
 	}
