@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -109,8 +110,8 @@ func TestEveryCIFARGivesTheSame(t *testing.T) {
 	sourcetest.Write(t, filepath.Join(bin, "__pycache__/x.pyc"), nil) // a folder among the files makes no classes
 	ten.require(t, bin, folder, bin)
 
-	batches, fine, coarse := sourcetest.CIFAR100Batches(1)
-	files = sourcetest.CIFAR100Binary(batches, fine, coarse)
+	batches, fine, coarse := cifar100Batches(1)
+	files = cifar100Binary(batches, fine, coarse)
 	bin = writeTree(t, filepath.Join(dir, "bin100/cifar-100-binary"), files)
 	packed := cifarArchive(t, filepath.Join(dir, "cifar-100-binary.tar.gz"), "cifar-100-binary", files, 1)
 	for label, classes := range map[string][]string{"": fine, "fine": fine, "coarse": coarse} {
@@ -146,8 +147,8 @@ func TestCIFARReadsIntoTheBuffer(t *testing.T) {
 
 func TestDamagedCIFAR(t *testing.T) {
 	binary := sourcetest.CIFARBinary(sourcetest.CIFARBatches(3))
-	batches, fine, coarse := sourcetest.CIFAR100Batches(2)
-	hundred := sourcetest.CIFAR100Binary(batches, fine, coarse)
+	batches, fine, coarse := cifar100Batches(2)
+	hundred := cifar100Binary(batches, fine, coarse)
 	replaced := func(data []byte, old, new string) []byte { return bytes.Replace(data, []byte(old), []byte(new), 1) }
 	for name, tc := range map[string]struct {
 		files map[string][]byte
@@ -249,9 +250,9 @@ func FuzzCIFAR(f *testing.F) {
 		data map[string][]byte
 	}
 	ten := sourcetest.CIFARBatches(1)
-	hundred, fine, coarse := sourcetest.CIFAR100Batches(1)
+	hundred, fine, coarse := cifar100Batches(1)
 	sorts := []files{
-		{&cifar10, sourcetest.CIFARBinary(ten)}, {&cifar100, sourcetest.CIFAR100Binary(hundred, fine, coarse)},
+		{&cifar10, sourcetest.CIFARBinary(ten)}, {&cifar100, cifar100Binary(hundred, fine, coarse)},
 	}
 	for sort, c := range sorts {
 		for i, name := range c.of.files() {
@@ -302,4 +303,38 @@ func FuzzCIFAR(f *testing.F) {
 			}
 		}
 	})
+}
+
+// cifar100Batches makes a batch for training and one for testing, of 300 and 40 random images, and the names of the classes, fine
+// and coarse.
+func cifar100Batches(seed uint64) (batches []sourcetest.CIFARBatch, fine, coarse []string) {
+	rng := rand.NewChaCha8([32]byte{byte(seed)})
+	for _, n := range []int{300, 40} {
+		b := sourcetest.CIFARBatch{Labels: make([]byte, n), Coarse: make([]byte, n), Planes: make([]byte, n*3072)}
+		rng.Read(b.Planes)
+		for i := range n {
+			b.Labels[i], b.Coarse[i] = byte(rng.Uint64()%100), byte(rng.Uint64()%20)
+		}
+		batches = append(batches, b)
+	}
+	for i := range 100 {
+		fine = append(fine, fmt.Sprintf("fine_%02d", (i*37)%100)) // in no order of letters
+	}
+	for i := range 20 {
+		coarse = append(coarse, fmt.Sprintf("coarse %02d", (i*7)%20))
+	}
+	return batches, fine, coarse
+}
+
+// cifar100Binary returns the files of the binary version.
+func cifar100Binary(batches []sourcetest.CIFARBatch, fine, coarse []string) map[string][]byte {
+	files := map[string][]byte{"fine_label_names.txt": []byte(strings.Join(fine, "\n") + "\n"),
+		"coarse_label_names.txt": []byte(strings.Join(coarse, "\n") + "\n")}
+	for i, name := range []string{"train.bin", "test.bin"} {
+		b := batches[i]
+		for k, label := range b.Labels {
+			files[name] = append(append(files[name], b.Coarse[k], label), b.Planes[k*3072:][:3072]...)
+		}
+	}
+	return files
 }

@@ -121,8 +121,8 @@ func (c *candidate) addBoxes(splits []*dataset.Split, root string) error {
 		return nil
 	}
 	for _, s := range splits {
-		v, err := targets.XML(&transport.TreeFiles{FS: c.tree, Root: filepath.Join(root, s.Name)}, classes, nil, c.opts.Targets)
-		if err != nil {
+		v := new(targets.Values)
+		if err := v.AddXML(&transport.TreeFiles{FS: c.tree, Root: filepath.Join(root, s.Name)}, classes, nil, c.opts.Targets); err != nil {
 			return err
 		}
 		s.Targets, s.Format = v, s.Format+" with boxes in XML"

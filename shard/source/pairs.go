@@ -116,15 +116,15 @@ func (c *candidate) newPairs(images, part string, beside []string) (*dataset.Spl
 		}
 		switch end := endOf(files, keys, ends...); {
 		case end == ".xml" && v.Objects == nil:
-			of, err := targets.XML(files, classes, keys, c.opts.Targets)
-			if err != nil {
+			if err := v.AddXML(files, classes, keys, c.opts.Targets); err != nil {
 				return nil, err
 			}
-			v, format = withMasksOf(of, v), "images with XML"
+			format = "images with XML"
 		case end == ".txt" && v.Objects == nil:
-			v, format = withMasksOf(targets.YOLO(files, classes, c.opts.Targets), v), "images with YOLO's text"
+			v.AddYOLO(files, classes, c.opts.Targets)
+			format = "images with YOLO's text"
 		case strings.HasSuffix(end, ".png") && v.Masks == nil:
-			c.withMasks(v, c.maskClasses(classes), files, end)
+			v.AddMasks(files, c.maskClasses(classes), c.opts.Targets, end)
 			format = "images with masks"
 		}
 	}
@@ -132,14 +132,6 @@ func (c *candidate) newPairs(images, part string, beside []string) (*dataset.Spl
 		return nil, errNoPairs
 	}
 	return c.newTargets(format, c.tree, root, new(labelrule.Listed), v)
-}
-
-// withMasksOf adds the masks of other targets, if these have any.
-func withMasksOf(v, of *targets.Values) *targets.Values {
-	if of.Masks != nil {
-		v.AddMasks(of.Masks, of.MaskOf)
-	}
-	return v
 }
 
 // besideFiles are the files of a folder beside the images', or of the split's folder in it.
@@ -237,6 +229,7 @@ func (c *candidate) newYOLO(d *targets.YOLOData, images string) (*dataset.Split,
 	if len(classes) == 0 {
 		classes = d.Names
 	}
-	v := targets.YOLO(&transport.TreeFiles{FS: c.tree, Root: filepath.Clean(labels)}, classes, c.opts.Targets)
+	v := new(targets.Values)
+	v.AddYOLO(&transport.TreeFiles{FS: c.tree, Root: filepath.Clean(labels)}, classes, c.opts.Targets)
 	return c.newTargets("images with YOLO's text", c.tree, images, new(labelrule.Listed), v)
 }

@@ -111,9 +111,3 @@ func (c *candidate) classNames(folders ...string) ([]string, error) {
 func (c *candidate) below(folder string) *transport.TreeFiles {
 	return &transport.TreeFiles{FS: c.tree, Root: filepath.Join(c.path, filepath.FromSlash(folder))}
 }
-
-// withMasks adds masks to targets: the files below a folder, called as the images but for the ends of their names.
-func (c *candidate) withMasks(v *targets.Values, classes []string, files *transport.TreeFiles, ends ...string) *targets.Values {
-	v.AddMasks(targets.NewMasks(classes, c.opts.Targets), &targets.Beside{TreeFiles: files, Ends: ends})
-	return v
-}

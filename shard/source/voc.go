@@ -130,12 +130,12 @@ func (c *candidate) newVOC(list string, objects, masks bool) (*dataset.Split, er
 	}
 	v := new(targets.Values)
 	if objects && c.opts.Targets.Take != dataset.TakeMasks && c.opts.Targets.Take != dataset.TakeNone {
-		if v, err = targets.XML(c.below(vocXML), classes, keys, c.opts.Targets); err != nil {
+		if err := v.AddXML(c.below(vocXML), classes, keys, c.opts.Targets); err != nil {
 			return nil, err
 		}
 	}
 	if masks {
-		c.withMasks(v, classes, c.below(vocMasks), ".png")
+		v.AddMasks(c.below(vocMasks), classes, c.opts.Targets, ".png")
 	}
 	return c.newTargets("PASCAL VOC", c.tree, filepath.Join(c.path, vocImages), l, v)
 }
@@ -196,11 +196,11 @@ func openPets(c *candidate) ([]*dataset.Split, error) {
 		}
 		v := new(targets.Values)
 		if take := c.opts.Targets.Take; take == dataset.TakeObjects || take == dataset.TakeBoth {
-			if v, err = targets.XML(c.below("annotations/xmls"), []string{"cat", "dog"}, nil, c.opts.Targets); err != nil {
+			if err := v.AddXML(c.below("annotations/xmls"), []string{"cat", "dog"}, nil, c.opts.Targets); err != nil {
 				return nil, err
 			}
 		}
-		c.withMasks(v, nil, c.below("annotations/trimaps"), ".png")
+		v.AddMasks(c.below("annotations/trimaps"), nil, c.opts.Targets, ".png")
 		l := &labelrule.Listed{Path: filepath.Join(c.path, list), Labels: labels, Classes: classes}
 		return c.newTargets("Oxford-IIIT Pet", c.tree, filepath.Join(c.path, "images"), l, v)
 	})
@@ -237,7 +237,8 @@ func openCityscapes(c *candidate) ([]*dataset.Split, error) {
 	}
 	return c.eachSplit(parts, false, func(c *candidate, _, folder string) (*dataset.Split, error) {
 		v := new(targets.Values)
-		c.withMasks(v, classes, c.below(path.Join(masks, folder)), "_gtFine_labelIds.png").MaskOf.Drop = "_" + images
+		v.AddMasks(c.below(path.Join(masks, folder)), classes, c.opts.Targets, "_gtFine_labelIds.png")
+		v.MaskOf.Drop = "_" + images
 		return c.newTargets("Cityscapes", c.tree, filepath.Join(c.path, images, folder), new(labelrule.Listed), v)
 	})
 }

@@ -53,37 +53,3 @@ func CIFARBinary(batches []CIFARBatch) map[string][]byte {
 	}
 	return files
 }
-
-// CIFAR100Batches makes a batch for training and one for testing, of 300 and 40 random images, and the names of the classes, fine
-// and coarse.
-func CIFAR100Batches(seed uint64) (batches []CIFARBatch, fine, coarse []string) {
-	rng := rand.NewChaCha8([32]byte{byte(seed)})
-	for _, n := range []int{300, 40} {
-		b := CIFARBatch{Labels: make([]byte, n), Coarse: make([]byte, n), Planes: make([]byte, n*3072)}
-		rng.Read(b.Planes)
-		for i := range n {
-			b.Labels[i], b.Coarse[i] = byte(rng.Uint64()%100), byte(rng.Uint64()%20)
-		}
-		batches = append(batches, b)
-	}
-	for i := range 100 {
-		fine = append(fine, fmt.Sprintf("fine_%02d", (i*37)%100)) // in no order of letters
-	}
-	for i := range 20 {
-		coarse = append(coarse, fmt.Sprintf("coarse %02d", (i*7)%20))
-	}
-	return batches, fine, coarse
-}
-
-// CIFAR100Binary returns the files of the binary version.
-func CIFAR100Binary(batches []CIFARBatch, fine, coarse []string) map[string][]byte {
-	files := map[string][]byte{"fine_label_names.txt": []byte(strings.Join(fine, "\n") + "\n"),
-		"coarse_label_names.txt": []byte(strings.Join(coarse, "\n") + "\n")}
-	for i, name := range []string{"train.bin", "test.bin"} {
-		b := batches[i]
-		for k, label := range b.Labels {
-			files[name] = append(append(files[name], b.Coarse[k], label), b.Planes[k*3072:][:3072]...)
-		}
-	}
-	return files
-}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
@@ -25,9 +26,30 @@ type Values struct {
 	counts counts
 }
 
-// AddMasks adds masks in files beside the images.
-func (v *Values) AddMasks(m *Masks, files *Beside) {
-	v.Masks, v.MaskOf, v.Files = m, files, append(v.Files, files)
+// AddMasks adds masks in files below a folder, called as the images but for the ends of their names. Labels have the names of classes.
+func (v *Values) AddMasks(files *transport.TreeFiles, classes []string, o dataset.TargetOptions, ends ...string) {
+	v.Masks, v.MaskOf = NewMasks(classes, o), &Beside{TreeFiles: files, Ends: ends}
+	v.Files = append(v.Files, v.MaskOf)
+}
+
+// addObjects adds objects in files below a folder, called as the images but for the end of their names. parse reads one. missing says in
+// the singular and the plural that an image has no file, which is counted then.
+func (v *Values) addObjects(m *Objects, files *Beside, missing [2]string, parse func(data []byte, key string, w, h int) ([]Object, error)) {
+	v.Objects, v.Files = m, append(v.Files, files)
+	v.Read = func(key string, w, h int) (objects []Object, err error) {
+		name, data, err := files.read(key)
+		switch {
+		case err == nil:
+			if objects, err = parse(data, key, w, h); err != nil {
+				err = transport.RefuseEntry(files.Root, name, "%v", err)
+			}
+		case errors.Is(err, fs.ErrNotExist):
+			if err = nil; missing[0] != "" {
+				v.counts.add(missing[0], missing[1], key, 1)
+			}
+		}
+		return objects, err
+	}
 }
 
 func (v *Values) Pin(dst []byte, key string, dates bool) (_ []byte, err error) {

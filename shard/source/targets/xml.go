@@ -45,7 +45,10 @@ type xmlFile struct {
 func parseXML(data []byte) (f xmlFile, err error) {
 	d := xml.NewDecoder(bytes.NewReader(data))
 	d.CharsetReader = func(_ string, in io.Reader) (io.Reader, error) { return in, nil } // names are checked to be UTF-8
-	return f, d.Decode(&f)
+	if err = d.Decode(&f); err != nil {
+		err = fmt.Errorf("cannot be read as XML with boxes: %w", err)
+	}
+	return f, err
 }
 
 // A Beside finds the files that belong to images: below a folder, with an image's key but for the end of its name. Ends are tried in order.
@@ -89,15 +92,14 @@ func (b *Beside) pin(dst []byte, key string, dates bool) ([]byte, error) {
 	return append(dst, 0), nil
 }
 
-// XML are the boxes of XML files below a folder, for images with these keys. Without classes they are the names in the files.
-func XML(files *transport.TreeFiles, classes, keys []string, o dataset.TargetOptions) (*Values, error) {
+// AddXML adds the boxes of XML files below a folder, for images with these keys. Without classes they are the names in the files.
+func (v *Values) AddXML(files *transport.TreeFiles, classes, keys []string, o dataset.TargetOptions) error {
 	m := NewObjects(classes, o, shard.Column{Name: difficultName, Type: shard.Int64}, shard.Column{Name: truncatedName, Type: shard.Int64})
 	beside := &Beside{TreeFiles: files, Ends: []string{".xml"}}
-	v, read := &Values{Objects: m, Files: []*Beside{beside}}, beside.read
 	if len(classes) == 0 {
 		names := make(map[string]bool)
 		for _, key := range keys {
-			name, data, err := read(key)
+			name, data, err := beside.read(key)
 			if errors.Is(err, fs.ErrNotExist) {
 				continue
 			}
@@ -106,7 +108,7 @@ func XML(files *transport.TreeFiles, classes, keys []string, o dataset.TargetOpt
 				f, err = parseXML(data)
 			}
 			if err != nil {
-				return nil, transport.RefuseEntry(files.Root, name, "cannot be read as XML with boxes: %v", err)
+				return transport.RefuseEntry(files.Root, name, "%v", err)
 			}
 			for _, one := range f.Objects {
 				names[strings.TrimSpace(one.Name)] = true
@@ -115,29 +117,18 @@ func XML(files *transport.TreeFiles, classes, keys []string, o dataset.TargetOpt
 		m.Scanned = true
 		m.setClasses(slices.Sorted(maps.Keys(names)))
 	}
-	v.Read = func(key string, w, h int) ([]Object, error) {
-		name, data, err := read(key)
-		if errors.Is(err, fs.ErrNotExist) {
-			v.counts.add("image has no XML, and so no objects", "images have no XML, and so no objects", key, 1)
-			return nil, nil
-		}
-		if err != nil {
-			return nil, err
-		}
+	missing := [2]string{"image has no XML, and so no objects", "images have no XML, and so no objects"}
+	v.addObjects(m, beside, missing, func(data []byte, key string, w, h int) ([]Object, error) {
 		f, err := parseXML(data)
 		if err != nil {
-			return nil, transport.RefuseEntry(files.Root, name, "cannot be read as XML with boxes: %v", err)
+			return nil, err
 		}
 		if width, height := number(f.Size.Width), number(f.Size.Height); width > 0 && height > 0 && (int(width) != w || int(height) != h) {
 			v.counts.add("image has another size than its XML says", "images have other sizes than their XML says", key, 1)
 		}
-		objects, err := m.fromXML(&f)
-		if err != nil {
-			return nil, transport.RefuseEntry(files.Root, name, "%v", err)
-		}
-		return objects, nil
-	}
-	return v, nil
+		return m.fromXML(&f)
+	})
+	return nil
 }
 
 // number is a text's number, or 0.

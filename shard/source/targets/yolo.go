@@ -1,41 +1,28 @@
 package targets
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"go.yaml.in/yaml/v3"
 
 	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
-// YOLO are the boxes of YOLO's text files below a folder, one for each image that has objects. A line is a class and a box, or the corners
+// AddYOLO adds the boxes of YOLO's text files below a folder, one for each image that has objects. A line is a class and a box, or the corners
 // of a polygon, as fractions of the image's size:
 //
 //	0 0.481719 0.634028 0.690625 0.713278      class, centre, width and height
 //	0 0.1 0.1 0.4 0.1 0.4 0.5                  class, and a polygon, of which the box around it is taken
-func YOLO(files *transport.TreeFiles, classes []string, o dataset.TargetOptions) *Values {
+func (v *Values) AddYOLO(files *transport.TreeFiles, classes []string, o dataset.TargetOptions) {
 	m := NewObjects(classes, o)
 	beside := &Beside{TreeFiles: files, Ends: []string{".txt"}}
-	v, read := &Values{Objects: m, Files: []*Beside{beside}}, beside.read
-	v.Read = func(key string, w, h int) ([]Object, error) {
-		name, data, err := read(key)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		objects, err := m.fromYOLO(string(data), float64(w), float64(h))
-		if err != nil {
-			return nil, transport.RefuseEntry(files.Root, name, "%v", err)
-		}
-		return objects, nil
-	}
-	return v
+	v.addObjects(m, beside, [2]string{}, func(data []byte, _ string, w, h int) ([]Object, error) {
+		return m.fromYOLO(string(data), float64(w), float64(h))
+	})
 }
 
 // fromYOLO returns the objects of a file's lines, for an image of w × h pixels.
@@ -123,57 +110,27 @@ func ReadYOLOData(t transport.Tree, file string) (*YOLOData, error) {
 	return d, nil
 }
 
-// parseYAML reads the part of YAML that data.yaml files are written in: top-level scalars, and names as a list or by number.
+// parseYAML reads a data.yaml: the texts at its top, and names as a list or by number.
 //
 //	train: images/train
 //	names: [person, car]        names:              names:
 //	                              0: person         - person
 func parseYAML(text string) (values map[string]string, names []string, err error) {
+	var top map[string]yaml.Node
+	if err := yaml.Unmarshal([]byte(text), &top); err != nil && strings.Contains(text, "names:") {
+		return nil, nil, fmt.Errorf("cannot be read as YAML: %w", err)
+	}
 	values = make(map[string]string)
-	block := "" // the key whose value stands in the lines below it
-	byNumber := make(map[int]string)
-	for line := range strings.Lines(text) {
-		line = strings.TrimRight(line, "\r\n")
-		if at := strings.Index(line, " #"); at >= 0 {
-			line = line[:at]
+	for key, node := range top {
+		values[key] = node.Value
+	}
+	byNumber, list := make(map[int]string), top["names"]
+	for i, node := range list.Content {
+		if list.Kind == yaml.SequenceNode {
+			byNumber[i] = node.Value
+		} else if n, err := strconv.Atoi(node.Value); err == nil && i%2 == 0 {
+			byNumber[n] = list.Content[i+1].Value
 		}
-		item := strings.TrimSpace(line)
-		if item == "" || item[0] == '#' || item == "---" {
-			continue
-		}
-		if dashed, is := strings.CutPrefix(item, "-"); is && block != "" {
-			if block == "names" {
-				byNumber[len(byNumber)] = scalar(dashed)
-			}
-			continue
-		}
-		key, value, ok := strings.Cut(item, ":")
-		switch value = strings.TrimSpace(value); {
-		case !ok:
-			continue
-		case line[0] == ' ' || line[0] == '\t':
-			if n, err := strconv.Atoi(scalar(key)); err == nil && block == "names" {
-				byNumber[n] = scalar(value)
-			}
-			continue
-		case value == "":
-			block = key
-			continue
-		}
-		block = ""
-		if inner, is := strings.CutPrefix(value, "["); is && key == "names" {
-			for name := range strings.SplitSeq(strings.TrimSuffix(inner, "]"), ",") {
-				byNumber[len(byNumber)] = scalar(name)
-			}
-		} else if inner, is := strings.CutPrefix(value, "{"); is && key == "names" {
-			for pair := range strings.SplitSeq(strings.TrimSuffix(inner, "}"), ",") {
-				number, name, _ := strings.Cut(pair, ":")
-				if n, err := strconv.Atoi(scalar(number)); err == nil {
-					byNumber[n] = scalar(name)
-				}
-			}
-		}
-		values[key] = scalar(value)
 	}
 	for i := range len(byNumber) {
 		name, ok := byNumber[i]
@@ -183,13 +140,4 @@ func parseYAML(text string) (values map[string]string, names []string, err error
 		names = append(names, name)
 	}
 	return values, names, nil
-}
-
-// scalar is a plain or quoted text.
-func scalar(text string) string {
-	text = strings.TrimSpace(text)
-	if len(text) >= 2 && (text[0] == '"' || text[0] == '\'') && text[len(text)-1] == text[0] {
-		return text[1 : len(text)-1]
-	}
-	return text
 }

@@ -8,12 +8,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
-	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 	"github.com/imgfeed/imgfeed/shard/source/remedy"
 )
 
@@ -53,8 +51,10 @@ func (f *Item) Pin() (size int64, version string, err error) {
 		return f.Size, f.Reason, nil
 	}
 	at := filepath.Join(f.dir, f.Name)
-	if f.tree == Tree(FileSystem{}) && !isRemote(at) && !NamedImage(f.Name) && !beginsAsImage(at) {
-		return 0, "no image", nil
+	if f.tree == Tree(FileSystem{}) && !isRemote(at) && !NamedImage(f.Name) {
+		if is, err := beginsAsImage(f.tree, at); err == nil && !is {
+			return 0, "no image", nil
+		}
 	}
 	info, err := f.entry.Info()
 	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
@@ -64,18 +64,6 @@ func (f *Item) Pin() (size int64, version string, err error) {
 		return 0, "", err
 	}
 	return info.Size(), versionOf(info), nil
-}
-
-// beginsAsImage says that the first bytes of a file are an image's, or cannot be read.
-func beginsAsImage(at string) bool {
-	f, err := os.Open(at)
-	if err != nil {
-		return true
-	}
-	defer f.Close()
-	head := make([]byte, 12)
-	n, _ := io.ReadFull(f, head)
-	return imagefile.Sniff(head[:n]) != imagefile.Unknown
 }
 
 // Object is the tar that holds Data verbatim from Offset on; "" if no file does, as for a compressed tar.

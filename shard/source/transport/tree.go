@@ -101,17 +101,22 @@ func (t *TreeFiles) Read(key string, buf []byte) ([]byte, error) {
 
 // IsImage says that a file begins as an image.
 func (t *TreeFiles) IsImage(key string) bool {
-	path := filepath.Join(t.Root, filepath.FromSlash(key))
-	info, err := t.FS.Stat(path)
+	is, _ := beginsAsImage(t.FS, filepath.Join(t.Root, filepath.FromSlash(key)))
+	return is
+}
+
+// beginsAsImage says whether the file at a path is a regular one whose first bytes are an image's.
+func beginsAsImage(t Tree, p string) (bool, error) {
+	info, err := t.Stat(p)
 	if err != nil || !info.Mode().IsRegular() {
-		return false
+		return false, err
 	}
-	f, err := t.FS.Open(path)
+	f, err := t.Open(p)
 	if err != nil {
-		return false
+		return false, err
 	}
 	defer f.Close()
-	return LooksLikeImage(f)
+	return LooksLikeImage(f), nil
 }
 
 // LooksLikeImage tells by its first bytes that a file is an image.
