@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/labelrule"
 	"github.com/imgfeed/imgfeed/shard/source/remedy"
+	"github.com/imgfeed/imgfeed/shard/source/targets"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
@@ -154,7 +154,7 @@ func look(path string, opts dataset.Options, t transport.Tree) (*candidate, erro
 	case t != transport.FileSystem{}:
 		return nil, transport.Refuse(path, "a file in a zip, of which only folders of images are read").Or(transport.Unpack(path)...)
 	}
-	if err := unreadFile(path, ""); err != nil && !isCOCO(t, path) {
+	if err := unreadFile(path, ""); err != nil && !targets.IsCOCO(t, path) {
 		return nil, err
 	}
 	if info.Mode().IsRegular() && transport.IsZip(path) {
@@ -315,10 +315,14 @@ func (c *candidate) unknown() error {
 	return no
 }
 
-// newSplit makes the only split of a candidate.
-func (c *candidate) newSplit(format string, l dataset.Layout) *dataset.Split {
-	return &dataset.Split{Name: cmp.Or(c.opts.Split, c.split), Path: c.path, Output: cmp.Or(c.output, transport.Stem(c.path)) + "-shards",
+// newSplit makes the only split of a candidate. v are its targets, or nil.
+func (c *candidate) newSplit(format string, l dataset.Layout, v *targets.Values) *dataset.Split {
+	s := &dataset.Split{Name: cmp.Or(c.opts.Split, c.split), Path: c.path, Output: cmp.Or(c.output, transport.Stem(c.path)) + "-shards",
 		Format: format, Layout: l, Options: c.opts}
+	if v != nil {
+		s.Targets = v
+	}
+	return s
 }
 
 // images makes the split of a folder or tar in which each file is a sample. things names the samples in messages.
@@ -354,7 +358,7 @@ func (c *candidate) inTars(names ...string) (*transport.TarFiles, error) {
 
 // newFiles makes the split of a candidate in which each file is a sample.
 func (c *candidate) newFiles(format string, t transport.Transport, rule func(*dataset.Split) (labelrule.Rule, error)) []*dataset.Split {
-	return []*dataset.Split{c.newSplit(format, &labelrule.Files{Transport: t, Rule: rule})}
+	return []*dataset.Split{c.newSplit(format, &labelrule.Files{Transport: t, Rule: rule}, nil)}
 }
 
 // one returns the candidate for one of several splits in the same place, and c for "".
@@ -387,14 +391,9 @@ func (c *candidate) bySplit(names []string, open func(c *candidate, files []stri
 			"or move it elsewhere")
 	}
 	several := len(groups) > 1
-	if chosen := groups[c.opts.Split]; several && chosen != nil {
-		groups = map[string][]string{c.opts.Split: chosen}
-	} else if c.opts.Split != "" && several {
-		return nil, transport.Refuse(c.path, "holds files of several splits (%s), which cannot all be called %q",
-			strings.Join(slices.Sorted(maps.Keys(groups)), ", "), c.opts.Split)
-	}
+	groups, err := chosen(c, groups)
 	var splits []*dataset.Split
-	for _, name := range []string{"train", "val", "test", ""} {
+	for _, name := range splitOrder {
 		if groups[name] == nil {
 			continue
 		}
@@ -402,8 +401,8 @@ func (c *candidate) bySplit(names []string, open func(c *candidate, files []stri
 		if !several {
 			q.output = c.output
 		}
-		s, err := open(q, groups[name])
-		if err != nil {
+		var s *dataset.Split
+		if s, err = open(q, groups[name]); err != nil {
 			return nil, err
 		}
 		if name == "test" && len(splits) > 0 && !c.opts.Test && s.Unlabelled() {
@@ -412,7 +411,7 @@ func (c *candidate) bySplit(names []string, open func(c *candidate, files []stri
 		}
 		splits = append(splits, s)
 	}
-	return splits, nil
+	return splits, err
 }
 
 // noSets refuses shard sets among the classes.

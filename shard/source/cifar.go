@@ -121,8 +121,8 @@ func openCIFAR(from *candidate) ([]*dataset.Split, error) {
 	}
 	of := fmt.Sprintf("images of %s, the binary version's %s", format.name, place)
 	return []*dataset.Split{
-		from.one("train").newSplit("the training "+of, &cifarSplit{cifarFiles: c, prefix: "train", names: format.train}),
-		from.one("val").newSplit("the test "+of, &cifarSplit{cifarFiles: c, prefix: "test", names: format.test}),
+		from.one("train").newSplit("the training "+of, &cifarSplit{cifarFiles: c, prefix: "train", names: format.train}, nil),
+		from.one("val").newSplit("the test "+of, &cifarSplit{cifarFiles: c, prefix: "test", names: format.test}, nil),
 	}, nil
 }
 

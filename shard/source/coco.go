@@ -28,16 +28,11 @@ var cocoObjects = dataset.Kind{
 	TestLabelled: true,
 }
 
-// isCOCO says that a file is COCO's JSON.
-func isCOCO(t transport.Tree, path string) bool {
-	return strings.EqualFold(filepath.Ext(path), ".json") && targets.SniffCOCO(t, path)
-}
-
 func openCOCO(c *candidate) ([]*dataset.Split, error) {
-	switch {
-	case c.form == aFile && !isCOCO(transport.FileSystem{}, c.path):
-		return nil, nil
-	case c.form == aFile:
+	if c.form == aFile {
+		if !targets.IsCOCO(transport.FileSystem{}, c.path) {
+			return nil, nil
+		}
 		c.split = cmp.Or(cocoSplit(filepath.Base(c.path)), c.split)
 		s, err := c.newCOCO(transport.FileSystem{}, filepath.Dir(c.path), c.path)
 		if no, refused := errors.AsType[*transport.FormatError](err); refused {
@@ -85,7 +80,7 @@ func (c *candidate) cocoFiles() (map[string]string, error) {
 	}
 	files := make(map[string]string)
 	for _, name := range names {
-		if !targets.SniffCOCO(c.tree, filepath.Join(c.path, name)) {
+		if !targets.IsCOCO(c.tree, filepath.Join(c.path, name)) {
 			continue
 		}
 		split := cocoSplit(filepath.Base(name))
@@ -128,11 +123,11 @@ func (c *candidate) newCOCO(t transport.Tree, root, file string) (*dataset.Split
 	if c.form == aFile {
 		c.output = strings.TrimSuffix(c.path, filepath.Ext(c.path))
 	}
-	s, err := c.newTargets("images with COCO's JSON", t, images, coco.Listed(), coco.Values(c.opts.Targets))
+	s := c.newTargets("images with COCO's JSON", t, images, coco.Listed(), coco.Values(c.opts.Targets))
 	if t == transport.Tree(transport.FileSystem{}) {
 		s.LabelFiles = []string{file}
 	}
-	return s, err
+	return s, nil
 }
 
 // cocoImages finds the folder where the file names of a JSON begin.

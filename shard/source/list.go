@@ -91,11 +91,7 @@ func (c *candidate) openListFile(p listLocation) ([]*dataset.Split, error) {
 	parts, err := readLists(p, c.opts)
 	var splits []*dataset.Split
 	for _, l := range parts {
-		s := c.one(l.Name()).newSplit("a list of images", l)
-		if v := l.Targets(); v != nil {
-			s.Targets = v
-		}
-		splits = append(splits, s)
+		splits = append(splits, c.one(l.Name()).newSplit("a list of images", l, l.newTargets()))
 	}
 	return splits, err
 }

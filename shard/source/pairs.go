@@ -131,7 +131,7 @@ func (c *candidate) newPairs(images, part string, beside []string) (*dataset.Spl
 	if v.Objects == nil && v.Masks == nil {
 		return nil, errNoPairs
 	}
-	return c.newTargets(format, c.tree, root, new(labelrule.Listed), v)
+	return c.newTargets(format, c.tree, root, new(labelrule.Listed), v), nil
 }
 
 // besideFiles are the files of a folder beside the images', or of the split's folder in it.
@@ -231,5 +231,5 @@ func (c *candidate) newYOLO(d *targets.YOLOData, images string) (*dataset.Split,
 	}
 	v := new(targets.Values)
 	v.AddYOLO(&transport.TreeFiles{FS: c.tree, Root: filepath.Clean(labels)}, classes, c.opts.Targets)
-	return c.newTargets("images with YOLO's text", c.tree, images, new(labelrule.Listed), v)
+	return c.newTargets("images with YOLO's text", c.tree, images, new(labelrule.Listed), v), nil
 }

@@ -199,6 +199,7 @@ func TestYOLO(t *testing.T) {
 		"0 .5 .5 .1 .1 .9": "5 numbers behind the class", "0 .5 .5 x .1": `"x" is no number`, "0 .5 .5 inf .1": "the box"} {
 		refused(t, lay(t, map[string][]byte{"classes.txt": []byte("cat\ndog\n"), "images/a.jpg": photo, "labels/a.txt": []byte(bad)}), dataset.Options{}, want)
 	}
+	refused(t, lay(t, map[string][]byte{"data.yaml": yaml("names: [a]\n\ttrain: images/t\n")}), dataset.Options{}, "cannot be read as YAML: yaml: line 2")
 	refused(t, lay(t, map[string][]byte{"data.yaml": yaml("names: [a]\ntrain: images/t\nval: images/v\n"), "images/t/a.jpg": photo}), dataset.Options{}, "val: images/v is not a folder")
 }
 

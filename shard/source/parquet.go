@@ -89,11 +89,7 @@ func newParquetSplit(c *candidate, paths []string) (*dataset.Split, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := c.newSplit(bytesize.Counted(len(paths), "parquet file", "parquet files"), l)
-	if v := l.Targets(); v != nil {
-		s.Targets = v
-	}
-	return s, nil
+	return c.newSplit(bytesize.Counted(len(paths), "parquet file", "parquet files"), l, l.targets), nil
 }
 
 // parquetLayout is the files of one split.

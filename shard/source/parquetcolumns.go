@@ -16,31 +16,33 @@ import (
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
-// hubFeature is the schema's description of a column: {"info": {"features": {"label": {"_type": "ClassLabel", "names": […]}}}}.
+// hubFeatures are the schema's descriptions of columns: {"info": {"features": {"label": {"_type": "ClassLabel", "names": […]}}}}.
+type hubFeatures map[string]json.RawMessage
+
 type hubFeature struct {
 	Type  string   `json:"_type"`
 	Names []string `json:"names"`
 }
 
-// hubFeatures reads the descriptions and skips malformed ones.
-func hubFeatures(f *parquet.File) map[string]hubFeature {
+func readHubFeatures(f *parquet.File) hubFeatures {
 	text, _ := f.Lookup("huggingface")
 	var meta struct {
 		Info struct {
-			Features map[string]json.RawMessage `json:"features"`
+			Features hubFeatures `json:"features"`
 		} `json:"info"`
 	}
 	if json.Unmarshal([]byte(text), &meta) != nil {
 		return nil
 	}
-	features := make(map[string]hubFeature)
-	for name, raw := range meta.Info.Features {
-		var one hubFeature
-		if json.Unmarshal(raw, &one) == nil { // a list of features is skipped
-			features[name] = one
-		}
+	return meta.Info.Features
+}
+
+// of is the description of a column; that of a list of columns, or a malformed one, is empty.
+func (h hubFeatures) of(column string) (one hubFeature) {
+	if json.Unmarshal(h[column], &one) != nil {
+		return hubFeature{}
 	}
-	return features
+	return one
 }
 
 // imageColumns and labelColumns are the usual names of columns without metadata, the likeliest first.
@@ -51,7 +53,7 @@ var (
 
 // findColumns finds the columns of the images and of the labels.
 func (f *parquetFile) findColumns(name string, opts dataset.Options) error {
-	features := hubFeatures(f.File)
+	features := readHubFeatures(f.File)
 	var columns []string
 	for _, field := range f.Schema().Fields() {
 		columns = append(columns, field.Name())
@@ -75,7 +77,7 @@ func (f *parquetFile) findColumns(name string, opts dataset.Options) error {
 	if opts.NoLabels {
 		return nil
 	}
-	f.objects, f.hasObjects = f.findObjects(opts)
+	f.objects, f.hasObjects = f.findObjects(opts, features)
 	label := opts.Label
 	if label == "" {
 		if label, err = pickColumn(columns, labelColumns, features, "ClassLabel"); err != nil && f.hasObjects {
@@ -90,7 +92,7 @@ func (f *parquetFile) findColumns(name string, opts dataset.Options) error {
 			label, strings.Join(columns, ", ")).Or(remedy.Label, remedy.NoLabels)
 	}
 	f.label, f.named = found.ColumnIndex, found.Node.Type().Kind() == parquet.ByteArray
-	f.classes = features[label].Names
+	f.classes = features.of(label).Names
 	index := dataset.ClassIndex(f.classes)
 	for i, c := range f.classes {
 		if reason := transport.NameReason(c); reason != "" || index[c] != int32(i) {
@@ -134,8 +136,8 @@ func (f *parquetFile) column(path ...string) (parquet.LeafColumn, bool) {
 }
 
 // pickColumn returns the only column of the feature's type, or the likeliest by name.
-func pickColumn(columns, likely []string, features map[string]hubFeature, feature string) (string, error) {
-	typed := slices.DeleteFunc(slices.Clone(columns), func(c string) bool { return features[c].Type != feature })
+func pickColumn(columns, likely []string, features hubFeatures, feature string) (string, error) {
+	typed := slices.DeleteFunc(slices.Clone(columns), func(c string) bool { return features.of(c).Type != feature })
 	if len(typed) == 1 {
 		return typed[0], nil
 	}

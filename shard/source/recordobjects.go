@@ -22,7 +22,7 @@ type objectColumns struct {
 }
 
 // findObjects finds the columns of objects. ok is false if there are none, or if the options leave them out.
-func (f *parquetFile) findObjects(opts dataset.Options) (c objectColumns, ok bool) {
+func (f *parquetFile) findObjects(opts dataset.Options, features hubFeatures) (c objectColumns, ok bool) {
 	c = objectColumns{-1, -1, -1, -1, -1, nil}
 	if opts.NoLabels || !opts.Targets.Takes(shard.Objects, true, false) {
 		return c, false
@@ -51,19 +51,12 @@ func (f *parquetFile) findObjects(opts dataset.Options) (c objectColumns, ok boo
 			c.crowd = leaf.ColumnIndex
 		}
 	}
-	c.classes = f.objectClasses()
+	c.classes = objectClasses(features[targets.RecordsName])
 	return c, c.box >= 0 && c.category >= 0
 }
 
-// objectClasses are the names of the categories that the schema's description has.
-func (f *parquetFile) objectClasses() []string {
-	text, _ := f.Lookup("huggingface")
-	var meta struct {
-		Info struct {
-			Features map[string]json.RawMessage `json:"features"`
-		} `json:"info"`
-	}
-	json.Unmarshal([]byte(text), &meta)
+// objectClasses are the names of the categories that a column's description has.
+func objectClasses(description json.RawMessage) []string {
 	var find func(raw json.RawMessage) []string
 	find = func(raw json.RawMessage) []string {
 		var one hubFeature
@@ -84,11 +77,8 @@ func (f *parquetFile) objectClasses() []string {
 		}
 		return nil
 	}
-	return find(meta.Info.Features[targets.RecordsName])
+	return find(description)
 }
-
-// Targets are the targets of the rows; nil if they have none.
-func (l *parquetLayout) Targets() *targets.Values { return l.targets }
 
 // newTargets makes the targets of the first file's columns.
 func (l *parquetLayout) newTargets() {
@@ -134,8 +124,8 @@ func (c *objectColumns) sampleOf(m *targets.Objects, byColumn map[int][]parquet.
 	return s, err
 }
 
-// Targets are the objects in the lines of JSON; nil if they have none, or if the options leave them out.
-func (l *listLayout) Targets() *targets.Values {
+// newTargets are the objects in the lines of JSON; nil if they have none, or if the options leave them out.
+func (l *listLayout) newTargets() *targets.Values {
 	if len(l.objects) == 0 {
 		return nil
 	}

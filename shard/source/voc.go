@@ -137,7 +137,7 @@ func (c *candidate) newVOC(list string, objects, masks bool) (*dataset.Split, er
 	if masks {
 		v.AddMasks(c.below(vocMasks), classes, c.opts.Targets, ".png")
 	}
-	return c.newTargets("PASCAL VOC", c.tree, filepath.Join(c.path, vocImages), l, v)
+	return c.newTargets("PASCAL VOC", c.tree, filepath.Join(c.path, vocImages), l, v), nil
 }
 
 // pets is Oxford-IIIT Pet: trimaps (1 is the pet, 2 the background, 3 between them), and boxes of heads for a part of the images.
@@ -202,7 +202,7 @@ func openPets(c *candidate) ([]*dataset.Split, error) {
 		}
 		v.AddMasks(c.below("annotations/trimaps"), nil, c.opts.Targets, ".png")
 		l := &labelrule.Listed{Path: filepath.Join(c.path, list), Labels: labels, Classes: classes}
-		return c.newTargets("Oxford-IIIT Pet", c.tree, filepath.Join(c.path, "images"), l, v)
+		return c.newTargets("Oxford-IIIT Pet", c.tree, filepath.Join(c.path, "images"), l, v), nil
 	})
 }
 
@@ -239,6 +239,6 @@ func openCityscapes(c *candidate) ([]*dataset.Split, error) {
 		v := new(targets.Values)
 		v.AddMasks(c.below(path.Join(masks, folder)), classes, c.opts.Targets, "_gtFine_labelIds.png")
 		v.MaskOf.Drop = "_" + images
-		return c.newTargets("Cityscapes", c.tree, filepath.Join(c.path, images, folder), new(labelrule.Listed), v)
+		return c.newTargets("Cityscapes", c.tree, filepath.Join(c.path, images, folder), new(labelrule.Listed), v), nil
 	})
 }

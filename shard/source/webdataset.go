@@ -157,10 +157,7 @@ func newWebDatasetSplit(c *candidate, tars, others []string) (*dataset.Split, er
 	if err != nil {
 		return nil, err
 	}
-	s := c.newSplit(bytesize.Counted(len(in.Paths), "tar of WebDataset", "tars of WebDataset"), d)
-	if v := d.Targets(); v != nil {
-		s.Targets = v
-	}
+	s := c.newSplit(bytesize.Counted(len(in.Paths), "tar of WebDataset", "tars of WebDataset"), d, d.targets)
 	s.LabelFiles = d.LabelFiles(c.opts)
 	others = slices.DeleteFunc(slices.Clone(others), func(f string) bool { return d.Reads(filepath.Join(c.path, f)) })
 	s.NoteLeftOut(others, "file beside the tars is", "files beside the tars are")
@@ -181,9 +178,6 @@ func wdsTargets(classes []string, o dataset.TargetOptions) *targets.Values {
 	}
 	return v
 }
-
-// Targets are the targets of the samples; nil if they have none.
-func (d *wdsLayout) Targets() *targets.Values { return d.targets }
 
 // addTargets appends a sample's targets to its fields. dropped says that the options leave it out.
 func (d *wdsLayout) addTargets(sm *wdsSample, it *transport.Item) (dropped bool, err error) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -71,8 +72,11 @@ func (f *cocoFlag) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// SniffCOCO says whether a JSON file begins as COCO's do: an object with images, annotations or categories among its first members.
-func SniffCOCO(t transport.Tree, path string) bool {
+// IsCOCO says whether a file is called as JSON is, and begins as COCO's does: an object with images, annotations or categories among its first members.
+func IsCOCO(t transport.Tree, path string) bool {
+	if !strings.EqualFold(filepath.Ext(path), ".json") {
+		return false
+	}
 	f, err := t.Open(path)
 	if err != nil {
 		return false

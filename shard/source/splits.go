@@ -18,14 +18,24 @@ import (
 // splitOrder is the order of splits: classes of the first are those of the others.
 var splitOrder = []string{"train", "trainval", "val", "test", ""}
 
+// chosen are the splits of a source that the options choose: all, or one of several.
+func chosen[T any](c *candidate, splits map[string]T) (map[string]T, error) {
+	one, here := splits[c.opts.Split]
+	switch {
+	case c.opts.Split == "" || len(splits) < 2:
+		return splits, nil
+	case !here:
+		return nil, transport.Refuse(c.path, "has no split %q, but %s", c.opts.Split, strings.Join(slices.Sorted(maps.Keys(splits)), ", "))
+	}
+	return map[string]T{c.opts.Split: one}, nil
+}
+
 // eachSplit opens each of some splits, of which the options may choose one. Test images are left out if their targets are not published,
 // unless the options take them.
 func (c *candidate) eachSplit(parts map[string]string, testLabelled bool, open func(c *candidate, split, part string) (*dataset.Split, error)) (
 	splits []*dataset.Split, err error) {
-	if _, here := parts[c.opts.Split]; here && c.opts.Split != "" {
-		parts = map[string]string{c.opts.Split: parts[c.opts.Split]}
-	} else if c.opts.Split != "" && len(parts) > 1 {
-		return nil, transport.Refuse(c.path, "has no split %q, but %s", c.opts.Split, strings.Join(slices.Sorted(maps.Keys(parts)), ", "))
+	if parts, err = chosen(c, parts); err != nil {
+		return nil, err
 	}
 	several := len(parts) > 1
 	for _, split := range slices.SortedFunc(maps.Keys(parts), func(a, b string) int {
@@ -49,23 +59,24 @@ func (c *candidate) eachSplit(parts map[string]string, testLabelled bool, open f
 }
 
 // newTargets is the split of the images of a list below a folder, with what is taken of its targets.
-func (c *candidate) newTargets(format string, t transport.Tree, images string, l *labelrule.Listed, v *targets.Values) (*dataset.Split, error) {
-	s := c.newSplit(format, &labelrule.Files{Transport: &transport.TreeFiles{FS: t, Root: images}, Rule: l.Rule})
-	s.Path = images
+func (c *candidate) newTargets(format string, t transport.Tree, images string, l *labelrule.Listed, v *targets.Values) *dataset.Split {
 	objects, masks := v.Objects != nil, v.Masks != nil
+	o := c.opts.Targets
 	if c.opts.NoLabels {
-		c.opts.Targets.Take = dataset.TakeNone
+		o.Take = dataset.TakeNone
 	}
-	if !c.opts.Targets.Takes(shard.Objects, objects, masks) {
+	if !o.Takes(shard.Objects, objects, masks) {
 		v.Objects, v.IDs = nil, nil
 	}
-	if !c.opts.Targets.Takes(shard.Mask, objects, masks) {
+	if !o.Takes(shard.Mask, objects, masks) {
 		v.Masks = nil
 	}
-	if v.Objects != nil || v.Masks != nil {
-		s.Targets = v
+	if v.Objects == nil && v.Masks == nil {
+		v = nil
 	}
-	return s, nil
+	s := c.newSplit(format, &labelrule.Files{Transport: &transport.TreeFiles{FS: t, Root: images}, Rule: l.Rule}, v)
+	s.Path = images
+	return s
 }
 
 // folderSplits finds the folders of splits in a folder, by their names with or without a year. Without any, "" is the folder itself.
