@@ -3,6 +3,8 @@ package imgshard
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"os"
@@ -15,6 +17,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
 
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/pack"
@@ -216,6 +219,42 @@ func TestProgressPrintsALineNowAndThen(t *testing.T) {
 	quiet = false
 }
 
+// TestProgressOnATerminal changes one line, as wide as the terminal, and clears it.
+func TestProgressOnATerminal(t *testing.T) {
+	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Skip("needs /dev/ptmx: ", err)
+	}
+	defer terminal.Close()
+	number, err := unix.IoctlGetInt(int(terminal.Fd()), unix.TIOCGPTN)
+	if err = errors.Join(err, unix.IoctlSetPointerInt(int(terminal.Fd()), unix.TIOCSPTLCK, 0)); err != nil {
+		t.Skip(err)
+	}
+	screen, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer screen.Close()
+	if err := unix.IoctlSetWinsize(int(screen.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 30}); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TERM", "xterm")
+	clock := time.Unix(0, 0)
+	p := newProgress(screen)
+	p.now = func() time.Time { return clock }
+	for i := range 3 {
+		p.update(pack.Progress{Split: "train", Stage: pack.StagePack, Images: i + 1, Total: 1500})
+		clock = clock.Add(time.Second)
+	}
+	p.finish()
+	drawn := make([]byte, 1000)
+	n, err := terminal.Read(drawn)
+	want := "\rtrain: packing 2 of 1,500 ima\x1b[K\rtrain: packing 3 of 1,500 ima\x1b[K\r\x1b[K"
+	if err != nil || string(drawn[:n]) != want {
+		t.Errorf("%v, %q, want %q", err, drawn[:n], want)
+	}
+}
+
 // TestJSON reads the reports of build and verify as programs do, and has --quiet print none.
 func TestJSON(t *testing.T) {
 	src, out := filepath.Join(t.TempDir(), "src"), filepath.Join(t.TempDir(), "out")
@@ -278,7 +317,7 @@ func TestTook(t *testing.T) {
 	}
 }
 
-// TestDumbTerminal draws no bar where a terminal cannot go back on its line.
+// TestDumbTerminal changes no line where a terminal cannot go back on it.
 func TestDumbTerminal(t *testing.T) {
 	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	if err != nil {

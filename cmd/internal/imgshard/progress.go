@@ -1,7 +1,6 @@
 package imgshard
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
@@ -18,15 +16,14 @@ import (
 )
 
 const (
-	barEvery  = 100 * time.Millisecond
+	drawEvery = 100 * time.Millisecond
 	lineEvery = 10 * time.Second
 )
 
-// progress shows the progress of a build: a bar on a terminal, otherwise a line from time to time.
+// progress shows the progress of a build: a line that changes on a terminal, otherwise a line from time to time.
 type progress struct {
 	w        io.Writer
 	terminal bool
-	bar      *progressbar.ProgressBar
 	stage    pack.Stage
 	split    string
 	start    time.Time // start of the stage
@@ -79,32 +76,26 @@ func (p *progress) update(r pack.Progress) {
 	if r.Stage != p.stage || r.Split != p.split {
 		p.finish()
 		p.stage, p.split, p.start, p.shown = r.Stage, r.Split, now, now
-		if p.terminal {
-			p.bar = progressbar.NewOptions64(cmp.Or(r.Total, -1), // -1: it only moves
-				progressbar.OptionSetWriter(p.w), progressbar.OptionFullWidth(), progressbar.OptionClearOnFinish(),
-				progressbar.OptionSetPredictTime(false), progressbar.OptionSetElapsedTime(false), progressbar.OptionThrottle(0))
-		}
 	}
 	every := lineEvery
 	if p.terminal {
-		every = barEvery
+		every = drawEvery
 	}
 	if now.Sub(p.shown) < every {
 		return
 	}
 	p.shown = now
 	text := p.describe(r, now.Sub(p.start))
-	if p.bar == nil {
+	if !p.terminal {
 		fmt.Fprintln(p.w, text)
 		return
 	}
-	p.bar.Describe(text)
-	if r.Total > 0 {
-		p.bar.Set64(min(done(r), r.Total))
-	} else {
-		p.bar.Add(1)
-	}
+	width, _, _ := term.GetSize(int(p.w.(*os.File).Fd()))
+	fmt.Fprintf(p.w, "\r%.*s%s", max(width-1, 20), text, clearLine)
 }
+
+// clearLine clears a terminal's line from the cursor on.
+const clearLine = "\x1b[K"
 
 // done is the progress in the units of Total.
 func done(r pack.Progress) int64 {
@@ -137,11 +128,10 @@ func (p *progress) describe(r pack.Progress, took time.Duration) string {
 	return text
 }
 
-// finish clears the bar, so that other lines can follow.
+// finish clears the line, so that others can follow.
 func (p *progress) finish() {
-	if p.bar != nil {
-		p.bar.Clear()
-		p.bar = nil
+	if p.terminal && p.stage != "" {
+		fmt.Fprint(p.w, "\r"+clearLine)
 	}
 	p.stage = ""
 }
