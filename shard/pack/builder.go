@@ -39,7 +39,7 @@ type builder struct {
 	input     input
 	built     map[string]string     // options for the manifest
 	byContent func(key string) bool // see setSink.byContent
-	source    string                // place of an index's images
+	source    string                // URL or folder of an index's images
 	part      *partChoice           // nil: a whole set
 
 	writer  *shard.SetWriter
@@ -168,8 +168,8 @@ type inFlight struct {
 	key     string
 	reason  string // why the file is left out, or ""
 	dropped bool   // the options leave it out
-	place   spoolPlace
-	index   int    // number in another set
+	spooled spooled
+	index   int    // of the sample in another set
 	bytes   int64  // size of a reject without data, 0 if it was not read
 	data    []byte // the file's content
 	label   int32
@@ -204,7 +204,7 @@ func (b *builder) run(ctx context.Context) error {
 				} else if err != nil {
 					return err
 				}
-				order <- im // never waits: there are as many places as images
+				order <- im // never waits: there are as much room as images
 				todo <- im
 			}
 		}

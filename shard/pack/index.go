@@ -66,21 +66,21 @@ func (x *objectFiles) tar(path string, set *shard.SetWriter) (int, error) {
 	return x.numbers[path], err
 }
 
-// A tarPlace is what the spool holds of an image in a tar.
-type tarPlace struct{ Tar, Offset, Size int64 }
+// A tarRange is what the spool holds of an image in a tar.
+type tarRange struct{ Tar, Offset, Size int64 }
 
-// appendPlace appends the place of an item's image.
-func (x *objectFiles) appendPlace(b []byte, it transport.Item, set *shard.SetWriter) ([]byte, error) {
+// appendRange appends where an item's image lies.
+func (x *objectFiles) appendRange(b []byte, it transport.Item, set *shard.SetWriter) ([]byte, error) {
 	n, err := x.tar(it.Object(), set)
 	if err != nil {
 		return b, err
 	}
-	return binary.Append(b, binary.LittleEndian, tarPlace{int64(n), it.Offset, it.Size})
+	return binary.Append(b, binary.LittleEndian, tarRange{int64(n), it.Offset, it.Size})
 }
 
-// read reads the image from the place in im.data.
+// read reads the image from the range in im.data.
 func (x *objectFiles) read(im *inFlight) error {
-	var p tarPlace
+	var p tarRange
 	if _, err := binary.Decode(im.data, binary.LittleEndian, &p); err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ type input interface {
 	// load reads an image's content, label and fields; from many goroutines. An error of the fields or of the file's state goes to
 	// im.err, since it counts only if the image can be decoded.
 	load(im *inFlight) error
-	// done says that an image is over and done with.
+	// done says that an image has been written, or left out.
 	done(im *inFlight)
 	close()
 }
@@ -36,20 +36,20 @@ func newInput(split *dataset.Split, objects *objectFiles) input {
 	return &folderInput{split: split, objects: objects, reasons: make(map[string]string)}
 }
 
-// An item describes a file until its turn comes, in 32 bytes and the key.
-type item struct {
-	hash  uint64 // shard.OrderHash of the key
-	key   string
-	index int // place in the input or in a bucket; of a file its transport.Item.Label
+// An item is a file or sample until its turn comes: its key, and what its input needs to find it.
+type item[T any] struct {
+	hash uint64 // shard.OrderHash of the key
+	key  string
+	at   T
 }
 
-func newItem(seed uint64, key string, index int) item {
-	return item{shard.OrderHash(seed, key), key, index}
+func newItem[T any](seed uint64, key string, at T) item[T] {
+	return item[T]{shard.OrderHash(seed, key), key, at}
 }
 
 // sortItems sorts items into the set's order and finds keys that occur twice.
-func sortItems(path string, items []item) error {
-	slices.SortFunc(items, func(a, b item) int { return cmp.Or(cmp.Compare(a.hash, b.hash), cmp.Compare(a.key, b.key)) })
+func sortItems[T any](path string, items []item[T]) error {
+	slices.SortFunc(items, func(a, b item[T]) int { return cmp.Or(cmp.Compare(a.hash, b.hash), cmp.Compare(a.key, b.key)) })
 	for i := 1; i < len(items); i++ {
 		if key := items[i].key; key == items[i-1].key {
 			return &transport.FormatError{Path: path, Entry: key,
@@ -60,30 +60,31 @@ func sortItems(path string, items []item) error {
 }
 
 // An itemList is the common part of inputs that list their items in memory and need no closing.
-type itemList struct {
-	items []item
-	at    int
+type itemList[T any] struct {
+	items []item[T]
+	taken int
 }
 
-func (l *itemList) count() int     { return len(l.items) }
-func (l *itemList) done(*inFlight) {}
-func (l *itemList) close()         {}
+func (l *itemList[T]) count() int     { return len(l.items) }
+func (l *itemList[T]) done(*inFlight) {}
+func (l *itemList[T]) close()         {}
 
-func (l *itemList) next(im *inFlight) error {
-	if l.at == len(l.items) {
-		return io.EOF
+// take makes im the next item, and returns what finds it.
+func (l *itemList[T]) take(im *inFlight) (at T, err error) {
+	if l.taken == len(l.items) {
+		return at, io.EOF
 	}
-	im.key, im.index = l.items[l.at].key, l.items[l.at].index
-	l.at++
-	return nil
+	im.key, at = l.items[l.taken].key, l.items[l.taken].at
+	l.taken++
+	return at, nil
 }
 
 // folderInput is the files of a source, read where they lie.
 type folderInput struct {
-	itemList
-	split   *dataset.Split
-	objects *objectFiles      // the index's files; nil: the images are packed
-	reasons map[string]string // faults of the few files that cannot be samples, by key
+	itemList[int32] // by transport.Item.Label
+	split           *dataset.Split
+	objects         *objectFiles      // the index's files; nil: the images are packed
+	reasons         map[string]string // faults of the few files that cannot be samples, by key
 }
 
 func (f *folderInput) gather(ctx context.Context, b *builder) ([]string, error) {
@@ -91,7 +92,7 @@ func (f *folderInput) gather(ctx context.Context, b *builder) ([]string, error) 
 		if own, err := b.wants(&it); err != nil || !own {
 			return err
 		}
-		f.items = append(f.items, newItem(b.options.Seed, it.Key, int(it.Label)))
+		f.items = append(f.items, newItem(b.options.Seed, it.Key, it.Label))
 		if it.Reason != "" {
 			f.reasons[it.Key] = it.Reason
 		}
@@ -102,6 +103,14 @@ func (f *folderInput) gather(ctx context.Context, b *builder) ([]string, error) 
 		return nil, err
 	}
 	return f.split.Classes(), sortItems(b.path, f.items)
+}
+
+func (f *folderInput) next(im *inFlight) error {
+	label, err := f.take(im)
+	if err == nil {
+		im.label = f.split.Label(label)
+	}
+	return err
 }
 
 func (f *folderInput) load(im *inFlight) error {
@@ -123,20 +132,19 @@ func (f *folderInput) load(im *inFlight) error {
 	if f.objects != nil && im.err == nil {
 		im.err = f.objects.pin(im)
 	}
-	im.label = f.split.Label(int32(im.index))
 	return nil
 }
 
 // setInput is the samples of a set, in another order or for another encoding.
 type setInput struct {
-	itemList
-	set     *shard.Set
-	stored  encoding.Encoding
-	rejects []Reject // rejects of the set: the items behind its samples
+	itemList[int] // by index in the set
+	set           *shard.Set
+	stored        encoding.Encoding
+	rejects       []Reject // rejects of the set: the items behind its samples
 }
 
 func (s *setInput) gather(ctx context.Context, b *builder) ([]string, error) {
-	s.items = make([]item, 0, min(s.set.Len(), 1<<20))
+	s.items = make([]item[int], 0, min(s.set.Len(), 1<<20))
 	for i := range s.set.Len() {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -164,8 +172,8 @@ func (s *setInput) gather(ctx context.Context, b *builder) ([]string, error) {
 }
 
 func (s *setInput) next(im *inFlight) error {
-	err := s.itemList.next(im)
-	if err == nil {
+	var err error
+	if im.index, err = s.take(im); err == nil {
 		s.reject(im)
 	}
 	return err

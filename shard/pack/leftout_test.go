@@ -100,7 +100,7 @@ func TestSpoolOfLongNames(t *testing.T) {
 		t.Fatalf("%d items, %v", len(s.items), err)
 	}
 	for _, it := range s.items {
-		reason := s.places[it.index].reason
+		reason := it.at.reason
 		if want := map[string]string{long: long + "r", "next": ""}; reason != want[it.key] || it.key == "" {
 			t.Errorf("a key of %d bytes has a reason of %d", len(it.key), len(reason))
 		}

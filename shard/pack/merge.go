@@ -86,11 +86,11 @@ func (in *mergeInput) gather(context.Context, *builder) (_ []string, err error) 
 }
 
 func (in *mergeInput) next(im *inFlight) error {
-	if in.at == in.count() {
+	if in.taken == in.count() {
 		return io.EOF
 	}
-	im.index = in.at
-	in.at++
+	im.index = in.taken
+	in.taken++
 	in.reject(im)
 	return nil
 }

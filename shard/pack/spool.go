@@ -36,23 +36,22 @@ const (
 //	content length u32 | fields length u32 | key length u32 | reason length u32 | label i32 | key | reason | fields | content
 type spoolInput struct {
 	split   *dataset.Split
-	objects *objectFiles // nil: the content is the image; else its place, a tarPlace
+	objects *objectFiles // nil: the content is the image; else where it lies, a tarRange
 	seed    uint64
 	part    Part
 	buckets []*bucket
-	spooled int // items
-	// The next bucket to list, and of the one before it the remaining items, and the places of all.
-	at     int
-	items  []item
-	places []spoolPlace
+	added   int // items
+	// The next bucket to list, and the remaining items of the one before it.
+	at    int
+	items []item[spooled]
 }
 
-// spoolPlace is where an item lies in a spool file.
-type spoolPlace struct {
+// spooled says where an item lies in a spool file.
+type spooled struct {
 	reason string // why the item cannot be a sample, or ""
 	label  int32  // transport.Item.Label
 	bucket *bucket
-	offset int64 // place of the fields, followed by the content
+	offset int64 // of the fields, which the content follows
 	fields int64 // bytes
 	size   int64
 }
@@ -64,7 +63,7 @@ type bucket struct {
 	pending atomic.Int64 // unfinished items; the file closes with the last
 }
 
-func (s *spoolInput) count() int { return s.spooled }
+func (s *spoolInput) count() int { return s.added }
 
 // makeBuckets makes the buckets' files in a folder and unlinks them at once.
 func (s *spoolInput) makeBuckets(folder string, n int64) error {
@@ -122,7 +121,7 @@ func (s *spoolInput) walk(ctx context.Context, b *builder) error {
 		case it.Data == nil || s.objects != nil && it.Reason != "":
 			buf = buf[:0]
 		case s.objects != nil:
-			buf, err = s.objects.appendPlace(buf[:0], it, b.writer)
+			buf, err = s.objects.appendRange(buf[:0], it, b.writer)
 		default:
 			buf = slices.Grow(buf[:0], int(it.Size))[:it.Size]
 			_, err = io.ReadFull(it.Data, buf)
@@ -131,7 +130,7 @@ func (s *spoolInput) walk(ctx context.Context, b *builder) error {
 			return err
 		}
 		bytes += it.Size
-		b.report(StageRead, s.spooled+1, bytes, s.split.Bytes())
+		b.report(StageRead, s.added+1, bytes, s.split.Bytes())
 		return s.add(it, buf)
 	})
 }
@@ -151,7 +150,7 @@ func (s *spoolInput) add(it transport.Item, data []byte) error {
 	k.w.Write(it.Fields)
 	_, err := k.w.Write(data) // the writer keeps its first error
 	k.size += int64(spoolHeaderBytes + len(it.Key) + len(it.Reason) + len(it.Fields) + len(data))
-	s.spooled++
+	s.added++
 	if err != nil {
 		return s.wrap(err)
 	}
@@ -160,7 +159,7 @@ func (s *spoolInput) add(it transport.Item, data []byte) error {
 
 // list makes the items of a bucket the next ones.
 func (s *spoolInput) list(k *bucket) error {
-	s.items, s.places = nil, nil
+	s.items = nil
 	head := make([]byte, 256)
 	for at := int64(0); at < k.size; {
 		n, err := k.file.ReadAt(head, at)
@@ -176,9 +175,9 @@ func (s *spoolInput) list(k *bucket) error {
 				return s.wrap(err)
 			}
 		}
-		s.items = append(s.items, newItem(s.seed, string(head[spoolHeaderBytes:keyEnd]), len(s.places)))
 		reason, label := string(head[keyEnd:reasonEnd]), int32(binary.LittleEndian.Uint32(head[16:]))
-		s.places = append(s.places, spoolPlace{reason, label, k, at + int64(reasonEnd), fields, size})
+		s.items = append(s.items, newItem(s.seed, string(head[spoolHeaderBytes:keyEnd]),
+			spooled{reason, label, k, at + int64(reasonEnd), fields, size}))
 		at += int64(reasonEnd) + fields + size
 	}
 	return sortItems(s.split.Path, s.items)
@@ -200,14 +199,13 @@ func (s *spoolInput) next(im *inFlight) error {
 		k.pending.Store(int64(len(s.items)))
 	}
 	it := s.items[0]
-	place := s.places[it.index]
-	im.key, im.reason, im.place, im.label = it.key, place.reason, place, s.split.Label(place.label)
+	im.key, im.spooled, im.reason, im.label = it.key, it.at, it.at.reason, s.split.Label(it.at.label)
 	s.items = s.items[1:]
 	return nil
 }
 
 func (s *spoolInput) load(im *inFlight) error {
-	at := im.place
+	at := im.spooled
 	im.data = slices.Grow(im.data[:0], int(at.size)+shard.SlackBytes)[:at.size]
 	im.fields = slices.Grow(im.fields[:0], int(at.fields))[:at.fields]
 	if _, err := at.bucket.file.ReadAt(im.fields, at.offset); err != nil {
@@ -223,7 +221,7 @@ func (s *spoolInput) load(im *inFlight) error {
 }
 
 func (s *spoolInput) done(im *inFlight) {
-	if b := im.place.bucket; b.pending.Add(-1) == 0 {
+	if b := im.spooled.bucket; b.pending.Add(-1) == 0 {
 		b.file.Close() // Closing frees the file's room on the disk.
 	}
 }
