@@ -29,6 +29,11 @@ func FuzzReader(f *testing.F) {
 		f.Add(data, true)
 		f.Add(data[:len(data)-footerSize], true)
 	}
+	targets, err := os.ReadFile(filepath.Join(targetSet(f), shardPath(0, 0)))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(targets, true)
 	f.Add([]byte(magicStart), false)
 	f.Fuzz(func(t *testing.T, data []byte, sign bool) {
 		if sign && len(data) >= prefixSize+footerSize {
@@ -53,7 +58,11 @@ func FuzzReader(f *testing.F) {
 			}
 			if err == nil {
 				_, _ = rec.Image[:len(rec.Image)+SlackBytes], rec.Aux[:len(rec.Aux)+SlackBytes]
-				r.header.Fields.bounded(RecordBytesMax).Split(rec.Fields, nil)
+				fields := r.header.Fields.bounded(RecordBytesMax)
+				split, _ := fields.Split(rec.Fields, nil)
+				for i, value := range split {
+					fields[i].JSON(value) // which reads objects
+				}
 			}
 			if keysErr == nil {
 				keys.At(j)
@@ -69,6 +78,7 @@ func FuzzManifest(f *testing.F) {
 	if err != nil || len(paths) == 0 {
 		f.Fatalf("%v: %v", paths, err)
 	}
+	paths = append(paths, filepath.Join(targetSet(f), manifestName))
 	for _, path := range paths {
 		data, err := os.ReadFile(path)
 		if err != nil {

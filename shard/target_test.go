@@ -1,7 +1,10 @@
 package shard
 
 import (
+	"bytes"
 	"encoding/binary"
+	"encoding/json"
+	"errors"
 	"math"
 	"path/filepath"
 	"slices"
@@ -103,6 +106,58 @@ func TestWriterRefusesDamagedTargets(t *testing.T) {
 		}
 		w.Abort()
 	}
+}
+
+// targetSet writes samples with objects and masks as a set of one shard, and returns its folder.
+func targetSet(t testing.TB) string {
+	samples, options := makeSamples(4), testOptions(1)
+	options.Fields = targetFields
+	for i := range samples {
+		samples[i].Fields = targetValues(i, 4, 3)
+	}
+	return writeSet(t, samples, options)
+}
+
+// FuzzTargets reads any bytes as the fields of a sample, with the memory that another sample's were read into. Nothing of those shows.
+func FuzzTargets(f *testing.F) {
+	for n := range 3 {
+		f.Add(targetValues(n, 4, 3))
+	}
+	f.Add(AppendBytes(AppendBytes(AppendInts(nil, 1), nil), nil)) // neither objects nor a mask
+	fields := targetFields.bounded(RecordBytesMax)
+	other, err := fields.Split(targetValues(7, 4, 3), nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, values []byte) {
+		split, err := fields.Split(values, nil)
+		if err != nil {
+			return
+		}
+		var used, fresh ObjectValue
+		var usedMask, freshMask mask.Decoder
+		_, maskErr := usedMask.Decode(other[2], 4, 3)
+		if err := errors.Join(fields[1].ReadObjects(other[1], &used), maskErr); err != nil {
+			t.Fatal(err)
+		}
+		usedErr, freshErr := fields[1].ReadObjects(split[1], &used), fields[1].ReadObjects(split[1], &fresh)
+		if (usedErr == nil) != (freshErr == nil) || freshErr == nil && !bytes.Equal(used.Append(nil), fresh.Append(nil)) {
+			t.Errorf("objects %v (%v), and in new memory %v (%v)", used, usedErr, fresh, freshErr)
+		}
+		labels, usedErr := usedMask.Decode(split[2], 4, 3)
+		want, err := freshMask.Decode(split[2], 4, 3)
+		if (usedErr == nil) != (err == nil) || !bytes.Equal(labels, want) {
+			t.Errorf("labels %v (%v), and in new memory %v (%v)", labels, usedErr, want, err)
+		}
+		if _, err := fields.checkValues(values); err == nil && freshErr != nil {
+			t.Errorf("a writer takes objects that no reader does: %v", freshErr)
+		}
+		for i := range fields {
+			if text := fields[i].JSON(split[i]); !json.Valid(text) {
+				t.Errorf("%s is not JSON", text)
+			}
+		}
+	})
 }
 
 // FuzzObjects reads any bytes as objects. Objects are written as they were read.

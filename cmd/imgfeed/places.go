@@ -1,18 +1,23 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
+	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
 	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
+	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/storage"
+	"github.com/imgfeed/imgfeed/shard/storage/cache"
 )
 
 // dataEnv names the environment variable with the folder of the shard sets, for a command line without SET.
@@ -67,4 +72,44 @@ func absolute(path string) string {
 		return abs
 	}
 	return path
+}
+
+// storeFlags are the flags of reading from buckets and web servers.
+type storeFlags struct {
+	client   *storage.Client
+	cache    string
+	size     int64
+	requests int
+}
+
+func (f *storeFlags) register(flags *pflag.FlagSet) {
+	f.client = storage.NewClient()
+	flags.Var(durationFlag(&f.client.Timeout, time.Second), "store-timeout", "longest wait for an answer of remote storage or of a mounted file system, and for sets to be found there")
+	flags.StringArrayVar(&f.client.Sources, "allow-source", nil, cliutil.AllowSource)
+	flags.Var(cliutil.Int(&f.requests, 0, 1024), "store-requests", "limit of concurrent requests to the storage of a set; as many as it answers well are made (default 512)")
+	flags.StringVar(&f.cache, "cache", "", "folder of your own that keeps data of buckets and web servers, for all your servers on this machine")
+	flags.Var((*bytesize.Size)(&f.size), "cache-size", "limit of --cache, e.g. 400GB (default nine tenths of the free space)")
+}
+
+// open prepares for reading until ctx ends, and opens the cache. closeStore closes it.
+func (f *storeFlags) open(ctx context.Context) (closeStore func(), err error) {
+	f.client.Context = ctx
+	storage.Default.Context, storage.Default.Timeout = ctx, f.client.Timeout // reads datasets that are not packed
+	f.client.SetRequestsMax(f.requests)
+	closeStore = func() {}
+	switch {
+	case f.cache == "" && f.size != 0:
+		return nil, cliutil.Usagef("--cache-size needs --cache")
+	case f.cache == "":
+		return closeStore, nil
+	}
+	if err := cliutil.Output("--cache", f.cache); err != nil {
+		return nil, cliutil.Usage(err)
+	}
+	cache, err := cache.Open(f.cache, f.size)
+	if err != nil {
+		return nil, err
+	}
+	f.client.Cache = cache
+	return func() { cache.Close() }, nil
 }

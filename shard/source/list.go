@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"path/filepath"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/labelrule"
 	"github.com/imgfeed/imgfeed/shard/source/remedy"
+	"github.com/imgfeed/imgfeed/shard/source/targets"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
@@ -312,4 +314,35 @@ func (l *listLayout) AppendFields(dst []byte, key string) ([]byte, error) {
 	}
 	values := l.encoded[l.rows[i].fields:]
 	return append(dst, values[4:][:binary.LittleEndian.Uint32(values)]...), nil
+}
+
+// newTargets are the objects in the lines of JSON; nil if they have none, or if the options leave them out.
+func (l *listLayout) newTargets() *targets.Values {
+	if len(l.objects) == 0 {
+		return nil
+	}
+	names := make(map[string]bool)
+	for _, raw := range l.objects {
+		for _, name := range targets.CategoriesOf(raw) {
+			names[name] = true
+		}
+	}
+	classes := l.names.Names
+	if len(classes) == 0 {
+		classes = slices.Sorted(maps.Keys(names))
+	}
+	v := targets.NewRecords(classes, false, l.opts.Targets)
+	v.Read = func(key string, _, _ int) ([]targets.Object, error) {
+		raw := l.objects[key]
+		if raw == nil {
+			return nil, nil
+		}
+		objects, err := v.Objects.FromJSON(raw)
+		if err != nil {
+			i, _ := l.find(key)
+			return nil, l.errorf(int(l.rows[i].line), "%v", err)
+		}
+		return objects, nil
+	}
+	return v
 }
