@@ -1,15 +1,20 @@
 package source
 
 import (
+	"bytes"
+	"context"
+	"io"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
+	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
 // Objects in parquet files have two layouts, and one result.
@@ -126,5 +131,93 @@ func TestWebDatasetTargets(t *testing.T) {
 	}
 	if label := mustItems(t, open(t, labelled, dataset.Options{}))["a"].label; label != 1 {
 		t.Error(label)
+	}
+}
+
+type goObject struct {
+	Box      []float32 `parquet:"bbox"`
+	Category int64     `parquet:"category"`
+	Area     float64   `parquet:"area"`
+}
+
+// goObjects is a row of parquet with a list of objects.
+type goObjects struct {
+	Image   goImage    `parquet:"image"`
+	Objects []goObject `parquet:"objects"`
+	ID      int64      `parquet:"image_id"`
+}
+
+// FuzzStreamedTargets changes files whose samples bring their targets along: parquet, and tars with boxes in JSON and with masks. What is
+// read are values of the fields, or an error.
+func FuzzStreamedTargets(f *testing.F) {
+	photo := jpegOf(f, 3, 2)
+	rows := parquetSort(f, func(i int) (r goObjects) {
+		r.Image.Bytes, r.ID = photo, int64(i)
+		r.Objects = make([]goObject, i)
+		for k := range r.Objects {
+			r.Objects[k].Box, r.Objects[k].Category = []float32{float32(i), 0, 1, 2}, int64(k)
+		}
+		return r
+	})
+	file := func(name string, data []byte) sourcetest.File { return sourcetest.File{Name: name, Data: data} }
+	tars := sourcetest.Tar(f, file("a.jpg", photo), file("a.json", []byte(`{"objects": [{"bbox": [1, 2, 3, 4], "category": 1}]}`)),
+		file("a.mask.png", maskOf(f, 3, 2)), file("b.jpg", photo), file("b.mask.png", maskOf(f, 3, 2)), file("b.json", []byte(`{"bbox": [], "category": []}`)))
+	bases, names := [][]byte{rows, tars}, []string{"x.parquet", "x.tar"}
+	takes := []string{"", dataset.TakeBoth}
+	for i, base := range bases {
+		for at := 0; at < len(base); at += len(base)/40 + 1 {
+			f.Add(uint8(i), uint32(at), []byte{0xff, 0x01}, uint32(at/2), []byte("0"))
+		}
+	}
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, kind uint8, at uint32, change []byte, at2 uint32, change2 []byte) {
+		k := int(kind) % len(bases)
+		data := bytes.Clone(bases[k])
+		copy(data[int(at)%len(data):], change)
+		copy(data[int(at2)%len(data):], change2)
+		path := sourcetest.Write(t, filepath.Join(dir, names[k]), data)
+		splits, err := Open(path, dataset.Options{Targets: dataset.TargetOptions{Take: takes[k]}})
+		if err == nil {
+			fields := splits[0].Fields()
+			err = splits[0].Walk(context.Background(), func(it transport.Item) error {
+				if it.Reason == "" && imageSize(it.Data) {
+					fieldsAsJSON(t, fields, it.Fields)
+				}
+				return nil
+			})
+		}
+		if err != nil && !strings.Contains(err.Error(), path) {
+			t.Errorf("an error without the file's name: %v", err)
+		}
+	})
+}
+
+// imageSize says that a file's header tells a size; the packer refuses any other.
+func imageSize(file io.Reader) bool {
+	data, err := io.ReadAll(file)
+	_, _, unread := imagefile.Size(data)
+	return err == nil && unread == nil
+}
+
+// TestStreamedTargets reads what FuzzStreamedTargets changes.
+func TestStreamedTargets(t *testing.T) {
+	photo := jpegOf(t, 3, 2)
+	rows := parquetSort(t, func(i int) (r goObjects) {
+		r.Image.Bytes, r.ID = photo, int64(i)
+		if i == 1 {
+			r.Objects = []goObject{{[]float32{1, 0, 1, 2}, 0, 2}}
+		}
+		return r
+	})
+	path := sourcetest.Write(t, filepath.Join(t.TempDir(), "x.parquet"), rows)
+	got, _, err := targetsOf(t, path, dataset.Options{})
+	want := map[string]string{
+		"x/00000": `objects {"area":[],"boxes":[],"iscrowd":[],"labels":[]} | image_id 0`,
+		"x/00001": `objects {"area":[2],"boxes":[[1,0,2,2]],"iscrowd":[0],"labels":[0]} | image_id 1`,
+	}
+	for key, value := range want {
+		if got["train"][key] != value {
+			t.Errorf("%s is %s, want %s: %v", key, got["train"][key], value, err)
+		}
 	}
 }
