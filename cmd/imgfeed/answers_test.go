@@ -59,7 +59,7 @@ func newSpeaker(f *testing.F) *speaker {
 func FuzzAnswers(f *testing.F) {
 	message := func(kind, text string) []byte {
 		if !json.Valid([]byte(text)) {
-			f.Fatalf("%s is no JSON", text)
+			f.Fatalf("%s is not JSON", text)
 		}
 		return frame(kind, text)
 	}

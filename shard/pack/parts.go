@@ -158,7 +158,7 @@ func alreadyMerged(out string) (sums []Summary) {
 // holdPart reports whether sets are of the same source as a part, and have all samples that can be read of it.
 func holdPart(sets map[string]string, part string) bool {
 	found, err := shard.FindAll(part)
-	if len(found.Damaged) > 0 || errors.Is(err, shard.ErrNotSet) { // Without a manifest it is no part. A bucket's is not finished.
+	if len(found.Damaged) > 0 || errors.Is(err, shard.ErrNotSet) { // Without a manifest it is not a part. A bucket's is not finished.
 		return !storage.IsRemote(part)
 	}
 	for split, dir := range found.Sets {

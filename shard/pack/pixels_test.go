@@ -25,7 +25,7 @@ import (
 	"github.com/imgfeed/imgfeed/transform"
 )
 
-// writeSource makes a folder of class folders, with a file among them that is no image and two that are damaged.
+// writeSource makes a folder of class folders, with a file among them that is not an image and two that are damaged.
 func writeSource(t testing.TB) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "data")

@@ -175,7 +175,7 @@ func TestFieldsOfPython(t *testing.T) {
 		"x=box:float32[3]":    "has 4 numbers, and float32[3] is wanted",
 		"x=tags:multihot[19]": "the place 19 is not from 0 to 18",
 		"x=words:text":        "has lists, and text is wanted",
-		"x=caption:json":      "is no JSON",
+		"x=caption:json":      "is not JSON",
 	} {
 		splits, err := Open(filepath.Join(dir, "one.parquet"), dataset.Options{Fields: asked(t, flag)})
 		if err == nil {
@@ -221,7 +221,7 @@ func TestFieldsThatAreNotThere(t *testing.T) {
 		"a list of texts":    {`{"label": 0, "tags": ["1,2"]}`, "x=json.tags:int64[2]", `"\"1" is not a number`},
 		"too far":            {`{"label": 0, "tags": [9]}`, "x=json.tags:multihot[9]", "the place 9 is not from 0 to 8"},
 		"too large":          {`{"label": 0, "score": 1e300}`, "x=json.score:float32", "too large for float32"},
-		"no exact float":     {`{"label": 0, "score": 16777217}`, "x=json.score:float32", "is not exact in float32"},
+		"no exact float":     {`{"label": 0, "score": 16777217}`, "x=json.score:float32", "is not a float32, which would round it"},
 		"no such member":     {`{"label": 0}`, "x=vec:float32", "no .vec beside the image"},
 		"text, no number":    {`{"label": 0}`, "x=txt:int64", `"one" is not a number`},
 		"the type is wanted": {`{"label": 0}`, "x=mask.png", "add --field x=mask.png:TYPE"},

@@ -166,7 +166,7 @@ func TestListsThatAreWrong(t *testing.T) {
 		"a file is missing":    {"x.csv", "path,label\na.jpg,1\nnone.jpg,0\nsub/none.jpg,0\n", dataset.Options{}, "x.csv: line 3: there is no file DIR/none.jpg (2 lines name no file): complete"},
 		"all are missing":      {"x.csv", "path,label\np/a.jpg,1\np/b.jpg,0\n", dataset.Options{}, "(2 lines name no file); to begin the paths in another folder, add --images"},
 		"twice":                {"x.csv", "path,label\na.jpg,1\nc.jpg,0\n./a.jpg,1\n", dataset.Options{}, "x.csv: line 4: names the image of line 2 again (a.jpg)"},
-		"a fraction":           {"x.csv", "path,label\na.jpg,1\nc.jpg,0.5\n", dataset.Options{}, "line 3: the label \"0.5\" is no whole number"},
+		"a fraction":           {"x.csv", "path,label\na.jpg,1\nc.jpg,0.5\n", dataset.Options{}, "line 3: the label \"0.5\" is not a whole number"},
 		"names and numbers":    {"x.csv", "path,label\na.jpg,1\nc.jpg,cat\n", dataset.Options{}, `line 3: the label "cat" is a name, and others are numbers (1)`},
 		"negative":             {"x.csv", "path,label\na.jpg,1\nc.jpg,-2\n", dataset.Options{}, "line 3: the label -2 is not from 0"},
 		"no label":             {"x.csv", "path,label\na.jpg,1\nc.jpg,\n", dataset.Options{}, "line 3: no label"},
@@ -224,7 +224,7 @@ func TestListWithoutExtensions(t *testing.T) {
 	}
 }
 
-// TestListNeedsFilesThatAreThere reads links and what is no regular file.
+// TestListNeedsFilesThatAreThere reads links and anything but a regular file.
 func TestListNeedsFilesThatAreThere(t *testing.T) {
 	file := listOf(t, "x.csv", "path,label\na.jpg,1\nlink.jpg,0\ndangling.jpg,0\n")
 	for name, to := range map[string]string{"link.jpg": "c.jpg", "dangling.jpg": "nowhere"} {

@@ -196,7 +196,7 @@ func TestYOLO(t *testing.T) {
 		})
 	}
 	for bad, want := range map[string]string{"2 .5 .5 .1 .1": "the class 2 is none of the 2", "-1 .5 .5 .1 .1": "the class -1", "0 .5 .5 .1": "3 numbers behind the class",
-		"0 .5 .5 .1 .1 .9": "5 numbers behind the class", "0 .5 .5 x .1": `"x" is no number`, "0 .5 .5 inf .1": "the box"} {
+		"0 .5 .5 .1 .1 .9": "5 numbers behind the class", "0 .5 .5 x .1": `"x" is not a number`, "0 .5 .5 inf .1": "the box"} {
 		refused(t, lay(t, map[string][]byte{"classes.txt": []byte("cat\ndog\n"), "images/a.jpg": photo, "labels/a.txt": []byte(bad)}), dataset.Options{}, want)
 	}
 	refused(t, lay(t, map[string][]byte{"data.yaml": yaml("names: [a]\n\ttrain: images/t\n")}), dataset.Options{}, "cannot be read as YAML: yaml: line 2")

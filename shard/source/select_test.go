@@ -58,7 +58,7 @@ func TestLabelInJSON(t *testing.T) {
 		t.Errorf("items %v", got)
 	}
 	s = open(t, file, dataset.Options{Label: "json.alt_label"})
-	if got := mustItems(t, s); len(got) != 1 || got["a"].label != 1 || !slices.Contains(s.Notes(), "1 sample is left out: a json.alt_label that is null or negative is no class") {
+	if got := mustItems(t, s); len(got) != 1 || got["a"].label != 1 || !slices.Contains(s.Notes(), "1 sample is left out: a json.alt_label that is null or negative is not a class") {
 		t.Errorf("items %v, notes %q", got, s.Notes())
 	}
 	// A key that a sample lacks is an error, as a misspelt one is, unless the sample is not taken or needs no label.
@@ -98,7 +98,7 @@ func TestLabelInJSON(t *testing.T) {
 		}
 	}
 	bad := sourcetest.Tar(t, sourcetest.File{Name: "a.jpg", Data: []byte("A")}, sourcetest.File{Name: "a.json", Data: []byte(`{"label": "cat"}`)})
-	if _, err := items(open(t, sourcetest.Write(t, filepath.Join(dir, "bad.tar"), bad), dataset.Options{Label: "json.label"})); err == nil || !strings.Contains(err.Error(), "no whole number") {
+	if _, err := items(open(t, sourcetest.Write(t, filepath.Join(dir, "bad.tar"), bad), dataset.Options{Label: "json.label"})); err == nil || !strings.Contains(err.Error(), "not a whole number") {
 		t.Errorf("a label that is text: %v", err)
 	}
 	// timm's class ids are labels where the classes are named.

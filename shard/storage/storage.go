@@ -73,7 +73,7 @@ type Writer interface {
 	Write(name, sum string, body io.Reader) error
 	// Has reports whether a file is there that has been written whole, with this length and sum.
 	Has(name string, size int64, sum string) (bool, error)
-	// Remove removes a file; a missing one is no error.
+	// Remove removes a file; a missing one is not an error.
 	Remove(name string) error
 }
 

@@ -57,7 +57,7 @@ func prepareTransport(t *http.Transport) {
 	t.Protocols.SetHTTP1(true)
 }
 
-// A web is a folder of any web server that answers range requests. It is no lister: web servers have no common way to list a folder.
+// A web is a folder of any web server that answers range requests. It lists nothing: web servers have no common way to list a folder.
 type web struct {
 	client    *Client
 	base      *url.URL

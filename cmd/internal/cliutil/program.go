@@ -47,7 +47,7 @@ type checkedWriter struct {
 	err  error
 }
 
-// Write implements io.Writer. The end of the reader is no failure: it has all that it wants.
+// Write implements io.Writer. The end of the reader is not a failure: it has all that it wants.
 func (w *checkedWriter) Write(text []byte) (n int, err error) {
 	w.used = true
 	if n, err = w.Writer.Write(text); w.err == nil && !errors.Is(err, syscall.EPIPE) {

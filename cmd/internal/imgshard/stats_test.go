@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// imageTree writes a folder of class folders: cat with 3 JPEGs (one grey), dog with a PNG of 20 × 10 and a file that is no image.
+// imageTree writes a folder of class folders: cat with 3 JPEGs (one grey), dog with a PNG of 20 × 10 and a file that is not an image.
 func imageTree(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -54,7 +54,7 @@ func imageTree(t *testing.T) string {
 	write("cat/2.jpg", encode(colour(80, 40, 2), false))
 	write("cat/3.jpg", encode(gray, false))
 	write("dog/1.png", encode(colour(20, 10, 3), true))
-	write("dog/2.jpg", []byte("this is no image"))
+	write("dog/2.jpg", []byte("this is not an image"))
 	return dir
 }
 

@@ -24,7 +24,7 @@ const (
 // keyBytesMax bounds keys. Linux allows paths of this length.
 const keyBytesMax = 4096
 
-// Junk says that a file or folder of this name is no part of any dataset: hidden, or left there by an operating system or a NAS.
+// Junk says that a file or folder of this name is not part of any dataset: hidden, or left there by an operating system or a NAS.
 func Junk(name string) bool {
 	if strings.HasPrefix(name, ".") {
 		return true

@@ -45,7 +45,7 @@ type Item struct {
 }
 
 // Pin returns the size of a file, and its date or ETag, without reading it; those of a file that a walk passes along are its size alone.
-// A file of this machine that is not called as images are, nor begins as one, is no sample whatever its size: a log may grow.
+// A file of this machine that is not called as images are, nor begins as one, is not a sample whatever its size: a log may grow.
 func (f *Item) Pin() (size int64, version string, err error) {
 	if f.tree == nil || f.Reason != "" {
 		return f.Size, f.Reason, nil

@@ -74,7 +74,7 @@ func (t *TreeFiles) below(w *Walk, key string, depth int, fn func(*Item) error) 
 	})
 }
 
-// Read returns a file's content. It never opens what is no regular file: reading a pipe would wait for ever.
+// Read returns a file's content. It never opens anything but a regular file: reading a pipe would wait for ever.
 func (t *TreeFiles) Read(key string, buf []byte) ([]byte, error) {
 	path := filepath.Join(t.Root, filepath.FromSlash(key))
 	info, err := t.FS.Stat(path)
@@ -257,7 +257,7 @@ func (k Skipped) add(name string, folder bool) {
 	case folder || first < len(parts)-1:
 		k[path.Join(parts[:first+1]...)] = true
 	case !strings.HasPrefix(base, "._") && path.Ext(base[1:]) != "" && NamedImage(base):
-		k[name] = true // macOS makes a file ._x.jpg beside x.jpg, which is no image
+		k[name] = true // macOS makes a file ._x.jpg beside x.jpg, which is not an image
 	}
 }
 
