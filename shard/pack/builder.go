@@ -24,13 +24,7 @@ const (
 	keptBytesMax = 4 << 20
 )
 
-// A sink takes the images in the set's order.
-type sink interface {
-	add(im *inFlight) error
-	close() error
-}
-
-// A builder takes every item of its input through the workers into its sinks.
+// A builder takes every item of its input through the workers into the set or the list of rejects.
 type builder struct {
 	options   *Options
 	split     string
@@ -38,14 +32,13 @@ type builder struct {
 	fields    shard.Fields // the samples' fields
 	input     input
 	built     map[string]string     // options for the manifest
-	byContent func(key string) bool // see setSink.byContent
+	byContent func(key string) bool // see packed.byContent
 	source    string                // URL or folder of an index's images
 	part      *partChoice           // nil: a whole set
 
 	writer  *shard.SetWriter
-	sinks   []sink
 	rejects *rejectList
-	set     *setSink
+	set     *packed
 }
 
 func newBuilder(split, path string, fields shard.Fields, in input, o Options) *builder {
@@ -53,7 +46,7 @@ func newBuilder(split, path string, fields shard.Fields, in input, o Options) *b
 	return &builder{options: &o, split: split, path: path, fields: fields, input: in, built: o.built()}
 }
 
-// open starts the set at the folder out, and its sinks.
+// open starts the set at the folder out.
 func (b *builder) open(out string) (err error) {
 	o := b.options
 	if i := slices.IndexFunc(b.fields, shard.Field.Target); i >= 0 && !o.Encoding.HoldsOriginals() {
@@ -68,8 +61,7 @@ func (b *builder) open(out string) (err error) {
 		return err
 	}
 	b.rejects = &rejectList{writer: b.writer, strict: o.Strict}
-	b.set = &setSink{writer: b.writer, byContent: b.byContent, summary: Summary{Formats: make(map[shard.Format]int)}}
-	b.sinks = []sink{b.rejects, b.set}
+	b.set = &packed{writer: b.writer, byContent: b.byContent, summary: Summary{Formats: make(map[shard.Format]int)}}
 	return nil
 }
 
@@ -83,7 +75,7 @@ func (b *builder) build(ctx context.Context, out string) (sum Summary, err error
 			err = errors.Join(err, cleanup)
 		}
 	}()
-	defer b.closeSinks()
+	defer b.rejects.close()
 	defer b.input.close()
 	if err := b.gather(ctx); err != nil {
 		return sum, err
@@ -91,13 +83,10 @@ func (b *builder) build(ctx context.Context, out string) (sum Summary, err error
 	if err := b.run(ctx); err != nil {
 		return sum, err
 	}
-	if err := b.closeSinks(); err != nil {
+	if err := b.rejects.close(); err != nil {
 		return sum, err
 	}
-	if err := b.check(); err != nil {
-		return sum, err
-	}
-	if err := ctx.Err(); err != nil {
+	if err := cmp.Or(b.check(), ctx.Err()); err != nil {
 		return sum, err
 	}
 	m, err := b.writer.Commit()
@@ -138,14 +127,6 @@ func (b *builder) gather(ctx context.Context) error {
 		return err
 	}
 	return b.options.listed(classes)
-}
-
-// closeSinks ends the sinks, once or more often.
-func (b *builder) closeSinks() (err error) {
-	for _, s := range b.sinks {
-		err = errors.Join(err, s.close())
-	}
-	return err
 }
 
 // wants reports whether to gather an item.
@@ -280,19 +261,19 @@ func (b *builder) load(worker encoding.Worker, im *inFlight) {
 	}
 }
 
-// write gives an image to the sinks.
+// write writes an image to the set, or to the list of rejects.
 func (b *builder) write(im *inFlight) error {
-	if im.dropped {
-		b.input.done(im)
-		return nil
-	}
-	for _, s := range b.sinks {
-		if err := s.add(im); err != nil {
+	if !im.dropped {
+		add := b.set.add
+		if im.reason != "" {
+			add = b.rejects.add
+		}
+		if err := add(im); err != nil {
 			return err
 		}
+		sum := &b.set.summary
+		b.report(StagePack, b.set.count+b.rejects.count, sum.ImageBytes+sum.AuxBytes, int64(b.input.count()))
 	}
-	sum := &b.set.summary
-	b.report(StagePack, b.set.packed+b.rejects.count, sum.ImageBytes+sum.AuxBytes, int64(b.input.count()))
 	b.input.done(im)
 	return nil
 }
@@ -300,7 +281,7 @@ func (b *builder) write(im *inFlight) error {
 // check reports whether the packed set is worth keeping.
 func (b *builder) check() error {
 	r := b.rejects
-	if b.set.packed > 0 || b.part != nil {
+	if b.set.count > 0 || b.part != nil {
 		return nil
 	}
 	if missed := b.options.Select.Missed(); missed != "" && r.count == 0 {
@@ -314,21 +295,19 @@ func (b *builder) check() error {
 	return errors.New(msg)
 }
 
-// A setSink appends images to the set, and sums them up.
-type setSink struct {
+// packed is the images of the set, and their sums.
+type packed struct {
 	writer   *shard.SetWriter
 	summary  Summary
-	packed   int
+	count    int
 	labelled []bool // classes with a packed sample
 	// byContent says that a key is not that of an image; nil: it is not asked. unnamed are such keys.
 	byContent func(key string) bool
 	unnamed   []string
 }
 
-func (s *setSink) add(im *inFlight) (err error) {
-	if im.reason != "" {
-		return nil
-	}
+// add appends an image to the set.
+func (s *packed) add(im *inFlight) (err error) {
 	if im.object.Path != "" {
 		if im.sample.Outside.Object, err = s.writer.AddObject(im.object); err != nil {
 			return err
@@ -350,14 +329,12 @@ func (s *setSink) add(im *inFlight) (err error) {
 	if s.byContent != nil && s.byContent(im.key) {
 		s.unnamed = append(s.unnamed, im.key)
 	}
-	s.packed++
+	s.count++
 	return nil
 }
 
-func (s *setSink) close() error { return nil }
-
 // emptyClasses names the classes without a packed sample.
-func (s *setSink) emptyClasses(classes []string) []string {
+func (s *packed) emptyClasses(classes []string) []string {
 	var empty []string
 	for label, labelled := range s.labelled {
 		if !labelled {

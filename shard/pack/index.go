@@ -96,7 +96,7 @@ func (x *objectFiles) read(im *inFlight) error {
 // pin notes the file that holds an image alone.
 func (x *objectFiles) pin(im *inFlight) (err error) {
 	im.sample.Outside = shard.OutsideOf(im.data)
-	im.object, err = x.stat(x.split.Place(im.key))
+	im.object, err = x.stat(x.split.FileOf(im.key))
 	if err == nil && im.object.Bytes != int64(len(im.data)) {
 		err = fmt.Errorf("%s changed while it was read", im.object.Path)
 	}

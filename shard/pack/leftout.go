@@ -33,10 +33,8 @@ type rejectList struct {
 	reasons Reasons
 }
 
+// add adds an image to the list.
 func (l *rejectList) add(im *inFlight) (err error) {
-	if im.reason == "" {
-		return nil
-	}
 	if l.strict {
 		return fmt.Errorf("%s: %s, and --strict was given", im.key, im.reason)
 	}
@@ -54,6 +52,7 @@ func (l *rejectList) add(im *inFlight) (err error) {
 	return line.Encode(Reject{Key: key, Bytes: max(im.bytes, int64(len(im.data))), Reason: im.reason})
 }
 
+// close ends the list, once or more often.
 func (l *rejectList) close() error {
 	if l.file == nil {
 		return nil

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"strconv"
 	"strings"
 
@@ -51,21 +50,21 @@ func (s *partSet) merge(ctx context.Context, o Options) (Summary, error) {
 	m := s.manifests[0]
 	stored, err := registry.Open(m.Encoding)
 	if err != nil {
-		return Summary{}, fmt.Errorf("%s: %w", s.places[0], err)
+		return Summary{}, fmt.Errorf("%s: %w", s.dirs[0], err)
 	}
 	o.Partitions, o.Seed, o.Encoding = m.Partitions, m.Seed, stored
 	if text := m.Built[builtShardBytes]; text != "" {
 		if o.ShardBytes, err = strconv.ParseInt(text, 10, 64); err != nil {
-			return Summary{}, fmt.Errorf("%s: %w", s.places[0], err)
+			return Summary{}, fmt.Errorf("%s: %w", s.dirs[0], err)
 		}
 	}
-	found := shard.Found{Joined: map[string][]string{m.Split: s.places}}
+	found := shard.Found{Joined: map[string][]string{m.Split: s.dirs}}
 	parts, err := found.Open(m.Split, nil)
 	if err != nil {
 		return Summary{}, err
 	}
 	defer parts.Close()
-	b := newBuilder(m.Split, s.out, m.Fields, &mergeInput{setInput{set: parts}, s.places}, o)
+	b := newBuilder(m.Split, s.out, m.Fields, &mergeInput{setInput{set: parts}, s.dirs}, o)
 	b.built = wholeBuilt(m.Built)
 	return b.build(ctx, s.out)
 }
@@ -73,14 +72,14 @@ func (s *partSet) merge(ctx context.Context, o Options) (Summary, error) {
 // mergeInput is the samples of all parts of a set, joined, and then the rejects.
 type mergeInput struct {
 	setInput
-	places []string // of the parts, in order
+	dirs []string // of the parts, in order
 }
 
 func (in *mergeInput) count() int { return in.set.Len() + len(in.rejects) }
 
 func (in *mergeInput) gather(context.Context, *builder) (_ []string, err error) {
-	for _, place := range in.places {
-		err = errors.Join(err, ReadRejects(place, func(r Reject) { in.rejects = append(in.rejects, r) }))
+	for _, dir := range in.dirs {
+		err = errors.Join(err, ReadRejects(dir, func(r Reject) { in.rejects = append(in.rejects, r) }))
 	}
 	return in.set.Manifest().Classes, err
 }
@@ -111,23 +110,15 @@ func (in *mergeInput) load(im *inFlight) error {
 
 // partSet is all parts of a set.
 type partSet struct {
-	out       string   // place of the merged set
-	places    []string // places of the parts, in order
+	out       string   // where the merged set goes
+	dirs      []string // folders of the parts, in order
 	manifests []*shard.Manifest
 }
 
 // findParts finds the parts of the set at out, or of the sets of several splits in it, which must be whole and alike.
 func findParts(out string) ([]*partSet, error) {
-	place, err := partsPlace(out)
+	files, names, err := listParts(out)
 	if err != nil {
-		return nil, err
-	}
-	files, err := storage.At(place)
-	if err != nil {
-		return nil, err
-	}
-	names, err := files.Names("")
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	of, splits := 0, []string(nil)
@@ -137,7 +128,7 @@ func findParts(out string) ([]*partSet, error) {
 			continue
 		}
 		if of != 0 && of != p.Of {
-			return nil, fmt.Errorf("%s has parts of %d and parts of %d: remove those that are not meant", place, of, p.Of)
+			return nil, fmt.Errorf("%s has parts of %d and parts of %d: remove those that are not meant", files, of, p.Of)
 		}
 		of = p.Of
 		if splits == nil {
@@ -153,12 +144,12 @@ func findParts(out string) ([]*partSet, error) {
 	for i, split := range splits {
 		s := &partSet{out: out}
 		for number := range of {
-			s.places = append(s.places, storage.Join(place, Part{number + 1, of}.folder()))
+			s.dirs = append(s.dirs, storage.Join(files.String(), Part{number + 1, of}.folder()))
 		}
 		if len(splits) > 1 {
 			s.out = storage.Join(out, split)
-			for k := range s.places {
-				s.places[k] = storage.Join(s.places[k], split)
+			for k := range s.dirs {
+				s.dirs[k] = storage.Join(s.dirs[k], split)
 			}
 		}
 		if err := s.read(out); err != nil {
@@ -186,19 +177,19 @@ func splitsOf(files storage.Storage, part string) ([]string, error) {
 // read reads the manifests, and refuses parts that make no set. out is what all parts had for -o.
 func (s *partSet) read(out string) error {
 	var missing []string
-	for i, place := range s.places {
-		m, err := shard.ReadManifest(place)
+	for i, dir := range s.dirs {
+		m, err := shard.ReadManifest(dir)
 		if err != nil && !errors.Is(err, shard.ErrNotSet) {
 			return err
 		}
-		if err != nil || m.Built[builtPart] != (Part{i + 1, len(s.places)}).String() {
+		if err != nil || m.Built[builtPart] != (Part{i + 1, len(s.dirs)}).String() {
 			missing = append(missing, strconv.Itoa(i+1))
 		}
 		s.manifests = append(s.manifests, m)
 	}
 	if len(missing) > 0 {
 		return fmt.Errorf("%s lacks parts of %d: %s. Run each, as imgshard build SRC -o %s --part %s/%[2]d with the flags of the others, "+
-			"then merge again", s.out, len(s.places), bytesize.Listed(missing, 20), out, missing[0])
+			"then merge again", s.out, len(s.dirs), bytesize.Listed(missing, 20), out, missing[0])
 	}
 	first := partOrigin(s.manifests[0])
 	for i, m := range s.manifests {
@@ -207,8 +198,8 @@ func (s *partSet) read(out string) error {
 			if storage.IsRemote(out) { // A bucket replaces no set.
 				remedy = "remove it, and run the part again"
 			}
-			return fmt.Errorf("%s is from another source than part 1, or was made with other flags: %s\n  part 1: %s\n  part %d: %s",
-				s.places[i], remedy, first, i+1, origin)
+			return fmt.Errorf("%s is of another source than part 1, or was made with other flags: %s\n  part 1: %s\n  part %d: %s",
+				s.dirs[i], remedy, first, i+1, origin)
 		}
 	}
 	return nil

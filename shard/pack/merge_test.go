@@ -25,7 +25,7 @@ func buildPart(ctx context.Context, path, out string, o Options, number, of int)
 		return nil, err
 	}
 	o.Part = Part{number, of}
-	place, err := o.Part.Place(out)
+	place, err := o.Part.Output(out)
 	if err != nil {
 		return nil, err
 	}
@@ -197,7 +197,7 @@ func TestMergeOfAChangedSource(t *testing.T) {
 		out := filepath.Join(dir, "out of "+name)
 		for number := range 2 {
 			o := Options{Part: Part{number + 1, 2}}
-			place, err := o.Part.Place(out)
+			place, err := o.Part.Output(out)
 			if err == nil {
 				_, err = buildFields(list, place, o, "note=note")
 			}
@@ -321,7 +321,7 @@ func TestMergeOfFieldsAndPixels(t *testing.T) {
 	}
 	for i, path := range []string{tar, list, tar} { // parts of other forms of the source are the same too
 		o.Part = Part{i + 1, 3}
-		place, err := o.Part.Place(out)
+		place, err := o.Part.Output(out)
 		if err != nil {
 			t.Fatal(err)
 		}

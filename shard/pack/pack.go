@@ -3,13 +3,13 @@
 //
 // # The road of a sample
 //
-//	transport.Item ──► item ──────────► inFlight ────────► sinks: the set;
-//	as Walk         its place in     an image's         the list of rejects
-//	gives it        the set's order  content, label
+//	transport.Item ──► item ──────────► inFlight ────────► the set, or
+//	as Walk            its position in  an image's         the list of rejects
+//	gives it           the set's order  content, label
 //
 // An [input] lists its items, then hands them out in order. There are three: files in folders and the samples of another set
 // (input.go), files in tars (spool.go), and the parts that several machines have packed (merge.go). Workers read and encode the
-// images in flight, and one goroutine gives the results to the sinks in order again (builder.go). So the result is the same for any
+// images in flight, and one goroutine gives the results to the set in order again (builder.go). So the result is the same for any
 // order of names in the file system, and for any number or speed of workers.
 //
 // A tar is read once, from front to back. Its samples come in the tar's order, so they are first spread over spool files in the

@@ -55,8 +55,8 @@ func (p Part) share(hash uint64) (own bool, at uint64) {
 	return int(number) == p.Number-1, at
 }
 
-// partsPlace returns the folder of the parts of the set at out.
-func partsPlace(out string) (string, error) {
+// partsFolder returns the folder of the parts of the set at out.
+func partsFolder(out string) (string, error) {
 	if !storage.IsRemote(out) {
 		var err error
 		if out, err = filepath.Abs(out); err != nil {
@@ -69,14 +69,29 @@ func partsPlace(out string) (string, error) {
 	return folder + "." + name + ".parts", nil
 }
 
+// listParts returns the folder of the parts of the set at out, and the names in it.
+func listParts(out string) (files storage.Storage, names []string, err error) {
+	folder, err := partsFolder(out)
+	if err != nil {
+		return nil, nil, err
+	}
+	if files, err = storage.At(folder); err != nil {
+		return nil, nil, err
+	}
+	if names, err = files.Names(""); errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return files, names, err
+}
+
 func (p Part) folder() string { return fmt.Sprintf("%d-of-%d", p.Number, p.Of) }
 
-// Place returns what stands in for out as the place of this part's sets.
-func (p Part) Place(out string) (string, error) {
+// Output returns what stands in for out as the folder of this part's sets.
+func (p Part) Output(out string) (string, error) {
 	if p.Of == 0 {
 		return out, nil
 	}
-	parts, err := partsPlace(out)
+	parts, err := partsFolder(out)
 	return storage.Join(parts, p.folder()), err
 }
 
@@ -128,20 +143,12 @@ func alreadyMerged(out string) (sums []Summary) {
 	if err != nil {
 		return nil
 	}
-	place, err := partsPlace(out)
+	files, names, err := listParts(out)
 	if err != nil {
-		return nil
-	}
-	files, err := storage.At(place)
-	if err != nil {
-		return nil
-	}
-	names, err := files.Names("")
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	for _, name := range names {
-		if strings.HasPrefix(name, ".") || !holdPart(sets, storage.Join(place, name)) { // A part that is being built is hidden.
+		if strings.HasPrefix(name, ".") || !holdPart(sets, storage.Join(files.String(), name)) { // A part that is being built is hidden.
 			return nil
 		}
 	}
@@ -203,21 +210,21 @@ func holdRecords(set, part *shard.Set) bool {
 // removeParts removes all parts of the set at out. In a folder they lose their name first, so that a part is whole or gone. A bucket takes a
 // request for each file.
 func removeParts(out string) error {
-	place, err := partsPlace(out)
+	folder, err := partsFolder(out)
 	if err != nil {
 		return err
 	}
-	if !storage.IsRemote(place) {
-		removed := place + removedSuffix
+	if !storage.IsRemote(folder) {
+		removed := folder + removedSuffix
 		if err = os.RemoveAll(removed); err == nil {
-			err = os.Rename(place, removed)
+			err = os.Rename(folder, removed)
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		return os.RemoveAll(removed)
 	}
-	files, err := storage.WriterAt(place)
+	files, err := storage.WriterAt(folder)
 	if err != nil {
 		return err
 	}

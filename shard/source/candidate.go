@@ -361,7 +361,7 @@ func (c *candidate) newFiles(format string, t transport.Transport, rule func(*da
 	return []*dataset.Split{c.newSplit(format, &labelrule.Files{Transport: t, Rule: rule}, nil)}
 }
 
-// one returns the candidate for one of several splits in the same place, and c for "".
+// one returns the candidate for one of several splits at the same path, and c for "".
 func (c *candidate) one(split string) *candidate {
 	if split == "" {
 		return c

@@ -115,11 +115,11 @@ func openCIFAR(from *candidate) ([]*dataset.Split, error) {
 	} else if c.from, err = from.inTars(); err != nil {
 		return nil, err
 	}
-	place := "folder"
+	form := "folder"
 	if c.from.Streamed() {
-		place = "archive"
+		form = "archive"
 	}
-	of := fmt.Sprintf("images of %s, the binary version's %s", format.name, place)
+	of := fmt.Sprintf("images of %s, the binary version's %s", format.name, form)
 	return []*dataset.Split{
 		from.one("train").newSplit("the training "+of, &cifarSplit{cifarFiles: c, prefix: "train", names: format.train}, nil),
 		from.one("val").newSplit("the test "+of, &cifarSplit{cifarFiles: c, prefix: "test", names: format.test}, nil),
@@ -256,10 +256,10 @@ func (c *cifarSplit) Inputs() []string { return nil }
 func (c *cifarSplit) Streamed() bool { return false }
 func (c *cifarSplit) Bytes() int64   { return 0 }
 
-func (c *cifarSplit) Place(string) string { return "" }
+func (c *cifarSplit) FileOf(string) string { return "" }
 
-func (c *cifarSplit) key(place int) string {
-	return fmt.Sprintf("%s/%s/%05d", c.prefix, c.classes[0][c.records[place][len(c.format.metas)-1]], place)
+func (c *cifarSplit) key(i int) string {
+	return fmt.Sprintf("%s/%s/%05d", c.prefix, c.classes[0][c.records[i][len(c.format.metas)-1]], i)
 }
 
 func (c *cifarSplit) Walk(w *transport.Walk, s *dataset.Split, fn func(transport.Item) error) (dataset.Labels, error) {
@@ -282,11 +282,11 @@ func (c *cifarSplit) Walk(w *transport.Walk, s *dataset.Split, fn func(transport
 // Read returns the image of a key as a file in the format BMP, which every reader of images knows, loses nothing and takes no time to make.
 // At least shard.SlackBytes of capacity are left after it.
 func (c *cifarSplit) Read(key string, buf []byte) ([]byte, error) {
-	place, err := strconv.Atoi(path.Base(key))
-	if err != nil || place < 0 || place >= len(c.records) || c.key(place) != key {
+	i, err := strconv.Atoi(path.Base(key))
+	if err != nil || i < 0 || i >= len(c.records) || c.key(i) != key {
 		return nil, fmt.Errorf("source: %s: no image %q", c.path, key)
 	}
-	planes := c.records[place][len(c.format.metas):]
+	planes := c.records[i][len(c.format.metas):]
 	img := image.NewRGBA(image.Rect(0, 0, cifarSide, cifarSide))
 	for i := range cifarPlane {
 		copy(img.Pix[4*i:], []byte{planes[i], planes[cifarPlane+i], planes[2*cifarPlane+i], 0xff})

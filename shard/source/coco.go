@@ -22,7 +22,7 @@ var cocoObjects = dataset.Kind{
 	Name: "COCO's JSON",
 	Forms: []string{"a folder with annotations/instances_train2017.json, train2017/ and so on", "images with _annotations.coco.json",
 		"a JSON file, whose images lie around it"},
-	Labels: "-1; that of an object is the place of its category's id in sorted order",
+	Labels: "-1; that of an object is the position of its category's id in sorted order",
 	Takes:  []string{"--images", "--no-labels"},
 
 	TestLabelled: true,

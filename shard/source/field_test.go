@@ -219,7 +219,7 @@ func TestFieldsThatAreNotThere(t *testing.T) {
 		"a number":           {`{"label": 0, "score": 1}`, "x=json.score:text", "is 0.5, and text is wanted"},
 		"no list":            {`{"label": 0, "tags": 7}`, "x=json.tags:multihot[9]", "is 7, and multihot[9] is wanted"},
 		"a list of texts":    {`{"label": 0, "tags": ["1,2"]}`, "x=json.tags:int64[2]", `"\"1" is not a number`},
-		"too far":            {`{"label": 0, "tags": [9]}`, "x=json.tags:multihot[9]", "the place 9 is not from 0 to 8"},
+		"too far":            {`{"label": 0, "tags": [9]}`, "x=json.tags:multihot[9]", "the position 9 is not from 0 to 8"},
 		"too large":          {`{"label": 0, "score": 1e300}`, "x=json.score:float32", "too large for float32"},
 		"no exact float":     {`{"label": 0, "score": 16777217}`, "x=json.score:float32", "is not a float32, which would round it"},
 		"no such member":     {`{"label": 0}`, "x=vec:float32", "no .vec beside the image"},

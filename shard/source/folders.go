@@ -24,7 +24,7 @@ import (
 var classFolders = dataset.Kind{
 	Name:   "class folders",
 	Forms:  []string{"a folder of them, as train/n01440764/….JPEG", "a tar or a zip of it"},
-	Labels: "the place of the class in sorted order, or in --classes FILE, which leaves out all others",
+	Labels: "the position of the class in sorted order, or in --classes FILE, which leaves out all others",
 	Takes:  []string{"--classes"},
 }
 
@@ -87,7 +87,7 @@ func (c *candidate) enterTarFolder() error {
 var classTars = dataset.Kind{
 	Name:   "class tars",
 	Forms:  []string{"a folder of them, as train/n01440764.tar", "a tar of them, as ILSVRC2012_img_train.tar"},
-	Labels: "the place of the class in sorted order, or in --classes FILE, which leaves out all others",
+	Labels: "the position of the class in sorted order, or in --classes FILE, which leaves out all others",
 	Takes:  []string{"--classes"},
 }
 

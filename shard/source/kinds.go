@@ -22,11 +22,11 @@ import (
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
-// InPlace makes the remedies of an error about a dataset commands that index it, for a program that reads it at place and lacks the flags
+// InPlace makes the remedies of an error about a dataset commands that index it, for a program that reads it at path and lacks the flags
 // of imgshard.
-func InPlace(err error, place string) error {
+func InPlace(err error, path string) error {
 	if no, ok := errors.AsType[*transport.FormatError](err); ok {
-		no.InPlace = place
+		no.InPlace = path
 	}
 	return err
 }

@@ -33,7 +33,7 @@ var lists = dataset.Kind{
 	Forms: []string{"a CSV or TSV file that begins with path,label", "JSON lines with the keys path and label",
 		"a folder with metadata.csv or metadata.jsonl, which names images in it and below", "Tiny ImageNet's val/, with val_annotations.txt"},
 	Labels: "the column of labels, or that of --label: whole numbers as they are, " +
-		"names by their place in sorted order or in --classes FILE",
+		"names by their position in sorted order or in --classes FILE",
 	Takes:        []string{"--classes", "--label", "--path", "--images", "--no-labels"},
 	TestLabelled: true,
 }
@@ -102,7 +102,7 @@ func (c *candidate) openListFile(p listLocation) ([]*dataset.Split, error) {
 type listRow struct {
 	key    string
 	line   int32
-	label  int32 // while the list is read a place in its values; noLabel in both
+	label  int32 // while the list is read a position in its values; noLabel in both
 	split  int8  // index into listSplits
 	fields int64 // the values of the fields, behind their length, begin here in listFile.encoded
 }
@@ -234,7 +234,7 @@ func (l *listLayout) Walk(w *transport.Walk, s *dataset.Split, fn func(transport
 	return l.labels.SplitLabels(s, l.names, nil)
 }
 
-// find returns the place of a key's row, or of the first row behind it.
+// find returns the position of a key's row, or of the first row behind it.
 func (l *listLayout) find(key string) (int, bool) {
 	return slices.BinarySearchFunc(l.rows, key, func(r listRow, key string) int { return strings.Compare(r.key, key) })
 }

@@ -115,7 +115,7 @@ func (l *listFile) readTable(r io.Reader, first []byte) (err error) {
 	}
 }
 
-// listColumns are the places of a table's columns; -1 stands for a column that it lacks.
+// listColumns are the positions of a table's columns; -1 stands for a column that it lacks.
 type listColumns struct {
 	path, label, split int
 	fields             []int

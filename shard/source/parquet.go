@@ -149,7 +149,7 @@ func (l *parquetLayout) Unlabelled() (is bool) {
 }
 
 func (l *parquetLayout) Walk(w *transport.Walk, s *dataset.Split, fn func(transport.Item) error) (dataset.Labels, error) {
-	var texts labelrule.Column // if the labels are texts; until all rows are read, their labels are places in it
+	var texts labelrule.Column // if the labels are texts; until all rows are read, their labels are positions in it
 	leftOut, wanted := 0, dataset.ClassIndex(l.names.Names)
 	for _, file := range l.paths {
 		stem := fileStem(file)

@@ -71,7 +71,7 @@ func (f *parquetFile) checkGroup(i int) error {
 	return nil
 }
 
-// checkParquetChunk checks the place of a column of a row group, and the headers of its pages.
+// checkParquetChunk checks where a column of a row group lies, and the headers of its pages.
 func checkParquetChunk(file io.ReaderAt, size int64, chunk *format.ColumnMetaData) error {
 	at := chunk.DataPageOffset
 	if chunk.DictionaryPageOffset > 0 {

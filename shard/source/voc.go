@@ -21,7 +21,7 @@ import (
 var vocTree = dataset.Kind{
 	Name:         "PASCAL VOC",
 	Forms:        []string{"VOCdevkit/ or VOC2012/ in it; --split trainval takes that list"},
-	Labels:       "-1; that of an object is the place of its name in sorted order, or in --classes FILE; --targets masks takes the masks",
+	Labels:       "-1; that of an object is the position of its name in sorted order, or in --classes FILE; --targets masks takes the masks",
 	Takes:        []string{"--classes", "--no-labels"},
 	TestLabelled: true,
 }

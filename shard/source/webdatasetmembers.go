@@ -268,7 +268,7 @@ func (i *wdsInfo) noteSamples(s *dataset.Split, want, got int) {
 	}
 }
 
-// label is the place of the labels in the form of --label, if it is not .cls.
+// label says where the labels are, in the form of --label, if it is not .cls.
 func (i *wdsInfo) label() string {
 	if i == nil || i.AltLabel == "" {
 		return ""

@@ -196,7 +196,7 @@ func (f *buildFlags) place(splits int) (string, error) {
 			return "", fmt.Errorf("%s is complete: use --force here and for imgshard merge to replace it", f.out)
 		}
 	}
-	return f.Part.Place(f.out)
+	return f.Part.Output(f.out)
 }
 
 // reasonsShown is the number of reasons to print.

@@ -21,7 +21,7 @@ type Field struct {
 	// Source is a column of a table (a parquet file, a list), or a member of WebDataset's samples by its extension: "json", "json.KEY",
 	// "txt".
 	Source string
-	// Multihot says that the source lists the places of the ones in a vector: [2, 5] for 0 0 1 0 0 1.
+	// Multihot says that the source lists the positions of the ones in a vector: [2, 5] for 0 0 1 0 0 1.
 	Multihot bool
 }
 
@@ -222,7 +222,7 @@ func (w *Numbers) int(n int64) error {
 	switch {
 	case f.Multihot:
 		if n < 0 || n >= int64(f.Size) {
-			return f.Errorf("the place %d is not from 0 to %d", n, f.Size-1)
+			return f.Errorf("the position %d is not from 0 to %d", n, f.Size-1)
 		}
 		shard.AppendFloats(w.dst[:w.start+4*int(n)], 1)
 	case f.Type == shard.Int64:

@@ -225,11 +225,11 @@ func (s *Split) Classes() []string { return s.labels.Classes }
 // Label returns the label of an item by its Item.Label; it is known after Walk.
 func (s *Split) Label(of int32) int32 { return s.labels.of(of) }
 
-// Root is the folder or URL that holds the files named by Item.Object and Place.
-func (s *Split) Root() string { return cmp.Or(s.Place(""), s.Path) }
+// Root is the folder or URL that holds the files named by Item.Object and FileOf.
+func (s *Split) Root() string { return cmp.Or(s.FileOf(""), s.Path) }
 
 // InFolders says that the split's folders can be built by themselves, as those in tars and zips cannot.
-func (s *Split) InFolders() bool { return !s.Streamed() && s.Place("") != "" }
+func (s *Split) InFolders() bool { return !s.Streamed() && s.FileOf("") != "" }
 
 // Preview is the result of a short look at a split, without reading all of it.
 type Preview struct {

@@ -33,7 +33,7 @@ const (
 
 // classCount counts the files of one class.
 type classCount struct {
-	label   int32    // the Item.Label of its files: the place of the class among those in the order of their first files
+	label   int32    // the Item.Label of its files: the position of the class among those in the order of their first files
 	images  bool     // an image is in it, by a name or by content
 	others  []string // the first keys that are not called as images are, while images is false
 	files   int

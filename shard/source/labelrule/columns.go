@@ -107,7 +107,7 @@ func (r *Resolved) SplitLabels(s *dataset.Split, names ClassNames, of []int32) (
 // Resolve finds the labels of all values. names come from --classes or a file beside the data; path is the source's.
 func (v *Column) Resolve(path string, names ClassNames, opts dataset.Options) (r Resolved, err error) {
 	r.Labels = make([]int32, len(v.Values))
-	var whole, fractions, texts []int // the places of such values
+	var whole, fractions, texts []int // the positions of such values
 	for i, value := range v.Values {
 		switch _, isWhole, isNumber := WholeNumber(value); {
 		case isWhole:

@@ -126,7 +126,7 @@ const (
 	valNameSuffix = ".JPEG"
 )
 
-// valLabels has the label of each validation image as a uint16, little-endian. Labels are, as anywhere in PyTorch, the places of the wnids
+// valLabels has the label of each validation image as a uint16, little-endian. Labels are, as anywhere in PyTorch, the positions of the wnids
 // in sorted order.
 //
 //go:embed ilsvrc2012-val.labels

@@ -22,7 +22,7 @@ import (
 //	 "annotations": [{"image_id": 9, "category_id": 51, "bbox": [x, y, w, h], "area": 120057.1, "iscrowd": 0}, …],
 //	 "categories": [{"id": 1, "name": "person"}, …]}
 //
-// Labels are the places of the sorted ids of the categories, of which COCO's have gaps.
+// Labels are the positions of the sorted ids of the categories, of which COCO's have gaps.
 type COCO struct {
 	path       string
 	Images     []cocoImage

@@ -64,7 +64,7 @@ func (m *Objects) setClasses(classes []string) {
 	}
 }
 
-// column is the place of a column, or -1.
+// column is the position of a column, or -1.
 func (m *Objects) column(name string) int {
 	return slices.IndexFunc(m.Field.Columns, func(c shard.Column) bool { return c.Name == name })
 }
@@ -235,7 +235,7 @@ func NewRecords(classes []string, ids bool, o dataset.TargetOptions) *Values {
 	return v
 }
 
-// Category is the label of a category: its number, or its place among the names of the classes.
+// Category is the label of a category: its number, or its position among the names of the classes.
 func (m *Objects) Category(of any) (int64, error) {
 	switch x := of.(type) {
 	case int64:

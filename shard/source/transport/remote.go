@@ -88,7 +88,7 @@ func pin(p string, s storage.Storage, name string) (storage.Object, error) {
 	return o, err
 }
 
-// FileSystem is the machine's own tree, and the places behind a network.
+// FileSystem is the machine's own tree, and the storages behind a network.
 type FileSystem struct{}
 
 func (FileSystem) Stat(p string) (fs.FileInfo, error) {

@@ -19,7 +19,7 @@ type Stream struct{ Size int64 }
 func (s *Stream) Streamed() bool { return true }
 func (s *Stream) Bytes() int64   { return s.Size }
 
-func (s *Stream) Place(string) string { return "" }
+func (s *Stream) FileOf(string) string { return "" }
 
 func (s *Stream) Inputs() []string { return nil }
 
@@ -37,8 +37,8 @@ type TarFiles struct {
 	Strip string // "train/": the folder that all members lie in, no part of a key
 }
 
-// Place returns the folder of all tars; the tar of a key is unknown.
-func (t *TarFiles) Place(string) string { return filepath.Dir(CommonPrefix(t.Paths)) }
+// FileOf returns the folder of all tars; the tar of a key is unknown.
+func (t *TarFiles) FileOf(string) string { return filepath.Dir(CommonPrefix(t.Paths)) }
 
 func (t *TarFiles) Inputs() []string { return t.Paths }
 

@@ -1,5 +1,5 @@
 // Package transport reads the files of a dataset where they lie: in folders, in zips, in tars that may be compressed by gzip, on standard
-// input, in buckets and on web servers. Every kind of place gives the same [Item], with a key that does not depend on the place.
+// input, in buckets and on web servers. Each gives the same [Item], with a key that does not depend on where it lies.
 package transport
 
 import (
@@ -89,9 +89,9 @@ type Contents interface {
 	// Read returns a content that is not Streamed, in buf if it is large enough. A file that is too large or not regular gives a
 	// *RejectError. Many goroutines may call it.
 	Read(key string, buf []byte) ([]byte, error)
-	// Place returns the path of the file with a content that is not Streamed, or "" if it has no file of its own, as in a zip. For the key
+	// FileOf returns the path of the file with a content that is not Streamed, or "" if it has no file of its own, as in a zip. For the key
 	// "" it returns the folder of all files, or "".
-	Place(key string) string
+	FileOf(key string) string
 	// Bytes is about how many bytes a walk reads; 0 when it reads only folders.
 	Bytes() int64
 	// Inputs are the files that a walk reads; none when it reads only folders.

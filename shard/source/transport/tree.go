@@ -24,7 +24,7 @@ const folderDepthMax = 32
 // devkitPrefix begins the name of ImageNet's development kit, packed or not, which often lies beside the images and is skipped.
 const devkitPrefix = "ILSVRC2012_devkit"
 
-// A Tree is the file system, or a zip, where members have paths as if the zip were a folder. A zip can be read at any place, so it
+// A Tree is the file system, or a zip, where members have paths as if the zip were a folder. A zip can be read at any offset, so it
 // needs no layouts of its own as tars do.
 type Tree interface {
 	Stat(path string) (fs.FileInfo, error) // links are followed
@@ -38,8 +38,8 @@ type TreeFiles struct {
 	Root string
 }
 
-// Place returns "" in a zip.
-func (t *TreeFiles) Place(key string) string {
+// FileOf returns "" in a zip.
+func (t *TreeFiles) FileOf(key string) string {
 	if t.FS != Tree(FileSystem{}) {
 		return ""
 	}
