@@ -71,7 +71,7 @@ func openPairs(c *candidate) ([]*dataset.Split, error) {
 		return nil, err
 	}
 	var splits []*dataset.Split
-	splits, err = c.eachSplit(parts, true, func(c *candidate, _, folder string) (*dataset.Split, error) {
+	splits, err = c.eachSplit(parts, true, func(c *candidate, folder string) (*dataset.Split, error) {
 		return c.newPairs(images, folder, beside)
 	})
 	if errors.Is(err, errNoPairs) {
@@ -214,7 +214,7 @@ func openYOLO(c *candidate) ([]*dataset.Split, error) {
 			return nil, err
 		}
 		if d != nil {
-			return c.eachSplit(d.Splits, true, func(c *candidate, _, images string) (*dataset.Split, error) { return c.newYOLO(d, images) })
+			return c.eachSplit(d.Splits, true, func(c *candidate, images string) (*dataset.Split, error) { return c.newYOLO(d, images) })
 		}
 	}
 	return nil, nil
@@ -255,7 +255,7 @@ func chosen[T any](c *candidate, splits map[string]T) (map[string]T, error) {
 
 // eachSplit opens each of some splits, of which the options may choose one. Test images are left out if their targets are not published,
 // unless the options take them.
-func (c *candidate) eachSplit(parts map[string]string, testLabelled bool, open func(c *candidate, split, part string) (*dataset.Split, error)) (
+func (c *candidate) eachSplit(parts map[string]string, testLabelled bool, open func(c *candidate, part string) (*dataset.Split, error)) (
 	splits []*dataset.Split, err error) {
 	if parts, err = chosen(c, parts); err != nil {
 		return nil, err
@@ -272,7 +272,7 @@ func (c *candidate) eachSplit(parts map[string]string, testLabelled bool, open f
 			q = *c.one(split)
 		}
 		q.split = cmp.Or(split, c.split)
-		s, err := open(&q, split, parts[split])
+		s, err := open(&q, parts[split])
 		if err != nil {
 			return nil, err
 		}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/source/dataset"
 	"github.com/imgfeed/imgfeed/shard/source/labelrule"
 	"github.com/imgfeed/imgfeed/shard/source/remedy"
@@ -59,7 +60,7 @@ func openVOC(c *candidate) ([]*dataset.Split, error) {
 	if len(parts) == 0 {
 		return nil, transport.Refuse(filepath.Join(c.path, vocLists, kind), "has no train.txt or val.txt").Or(remedy.OneSplit)
 	}
-	return c.eachSplit(parts, true, func(c *candidate, _, list string) (*dataset.Split, error) { return c.newVOC(list, objects, masks) })
+	return c.eachSplit(parts, true, func(c *candidate, list string) (*dataset.Split, error) { return c.newVOC(list, objects, masks) })
 }
 
 // openVOCBelow opens the folder of a year in VOCdevkit, or in the folder around it.
@@ -129,7 +130,7 @@ func (c *candidate) newVOC(list string, objects, masks bool) (*dataset.Split, er
 		return nil, err
 	}
 	v := new(targets.Values)
-	if objects && c.opts.Targets.Take != dataset.TakeMasks && c.opts.Targets.Take != dataset.TakeNone {
+	if c.opts.Targets.Takes(shard.Objects, objects, masks) {
 		if err := v.AddXML(c.below(vocXML), classes, keys, c.opts.Targets); err != nil {
 			return nil, err
 		}
@@ -163,10 +164,10 @@ func openPets(c *candidate) ([]*dataset.Split, error) {
 	if slices.Contains(lists.files, "test.txt") {
 		parts["test"] = "annotations/test.txt"
 	}
-	classes := make([]string, 37)
-	read := func(list string) (labels map[string]int32, err error) {
-		labels = make(map[string]int32)
-		return labels, c.listedStems(list, "images", func(key string, words []string) error {
+	classes, labels := make([]string, 37), make(map[string]map[string]int32) // the labels by list
+	for _, list := range parts {
+		labels[list] = make(map[string]int32)
+		if err := c.listedStems(list, "images", func(key string, words []string) error {
 			n := 0
 			if len(words) > 1 {
 				n, _ = strconv.Atoi(words[1])
@@ -175,12 +176,9 @@ func openPets(c *candidate) ([]*dataset.Split, error) {
 				return transport.Refuse(filepath.Join(c.path, list), "%.60q: NAME CLASS was expected, with classes from 1 to %d", strings.Join(words, " "),
 					len(classes))
 			}
-			classes[n-1], labels[key] = strings.TrimRight(words[0], "_0123456789"), int32(n-1)
+			classes[n-1], labels[list][key] = strings.TrimRight(words[0], "_0123456789"), int32(n-1)
 			return nil
-		})
-	}
-	for _, list := range parts { // the names of all classes
-		if _, err := read(list); err != nil {
+		}); err != nil {
 			return nil, err
 		}
 	}
@@ -189,11 +187,7 @@ func openPets(c *candidate) ([]*dataset.Split, error) {
 			classes[i] = strconv.Itoa(i + 1)
 		}
 	}
-	return c.eachSplit(parts, true, func(c *candidate, _, list string) (*dataset.Split, error) {
-		labels, err := read(list)
-		if err != nil {
-			return nil, err
-		}
+	return c.eachSplit(parts, true, func(c *candidate, list string) (*dataset.Split, error) {
 		v := new(targets.Values)
 		if take := c.opts.Targets.Take; take == dataset.TakeObjects || take == dataset.TakeBoth {
 			if err := v.AddXML(c.below("annotations/xmls"), []string{"cat", "dog"}, nil, c.opts.Targets); err != nil {
@@ -201,7 +195,7 @@ func openPets(c *candidate) ([]*dataset.Split, error) {
 			}
 		}
 		v.AddMasks(c.below("annotations/trimaps"), nil, c.opts.Targets, ".png")
-		l := &labelrule.Listed{Path: filepath.Join(c.path, list), Labels: labels, Classes: classes}
+		l := &labelrule.Listed{Path: filepath.Join(c.path, list), Labels: labels[list], Classes: classes}
 		return c.newTargets("Oxford-IIIT Pet", c.tree, filepath.Join(c.path, "images"), l, v), nil
 	})
 }
@@ -235,7 +229,7 @@ func openCityscapes(c *candidate) ([]*dataset.Split, error) {
 	if c.opts.Targets.Map == nil && !c.opts.Targets.ReduceZero {
 		c.opts.Targets.Map, classes = cityscapesTrainIDs, cityscapesNames
 	}
-	return c.eachSplit(parts, false, func(c *candidate, _, folder string) (*dataset.Split, error) {
+	return c.eachSplit(parts, false, func(c *candidate, folder string) (*dataset.Split, error) {
 		v := new(targets.Values)
 		v.AddMasks(c.below(path.Join(masks, folder)), classes, c.opts.Targets, "_gtFine_labelIds.png")
 		v.MaskOf.Drop = "_" + images
