@@ -235,14 +235,19 @@ func (c *parquetColumn) appendParquet(dst []byte, row []parquet.Value) ([]byte, 
 		}
 	}
 	switch {
-	case c.Numeric():
-		w := c.Begin(dst)
-		for _, v := range row {
-			if err := w.Add(parquetScalar(v)); err != nil {
-				return dst, err
+	case c.Numeric() && (c.Size > 0 || !c.list):
+		texts := make([]string, len(row))
+		for i, v := range row {
+			switch number := parquetScalar(v).(type) {
+			case string:
+				return dst, c.Errorf("the column %q has no numbers, and %s is wanted", c.Source, c.Want())
+			case float32:
+				texts[i] = fmt.Sprint(float64(number)) // which has all of its digits
+			default:
+				texts[i] = fmt.Sprint(number)
 			}
 		}
-		return w.End()
+		return c.AppendText(dst, strings.Join(texts, " "))
 	case c.list && c.Type != shard.JSON:
 		return dst, c.Errorf("the column %q has lists, and %s is wanted", c.Source, c.Want())
 	case c.list:

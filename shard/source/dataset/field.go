@@ -150,13 +150,13 @@ func (f *Field) AppendText(dst []byte, text string) ([]byte, error) {
 	} else if list == "" {
 		return dst, f.Errorf("has no value, and %s is wanted", f.Want())
 	}
-	w := f.Begin(dst)
+	w := f.begin(dst)
 	for number := range strings.FieldsFuncSeq(list, func(r rune) bool { return f.Size > 0 && strings.ContainsRune(" ,;\t\n\r", r) }) {
 		if err := w.text(number); err != nil {
 			return dst, err
 		}
 	}
-	return w.End()
+	return w.end()
 }
 
 // AppendJSON appends a value that JSON has.
@@ -183,17 +183,17 @@ func (f *Field) AppendJSON(dst, raw []byte) ([]byte, error) {
 	return f.AppendText(dst, string(raw))
 }
 
-// Numbers builds a value from its numbers, one by one.
-type Numbers struct {
+// numbers builds a value from its numbers, one by one.
+type numbers struct {
 	field *Field
 	dst   []byte
 	start int // the value begins here in dst
 	count int
 }
 
-// Begin starts a value of numbers after dst.
-func (f *Field) Begin(dst []byte) Numbers {
-	w := Numbers{field: f, dst: dst, start: len(dst)}
+// begin starts a value of numbers after dst.
+func (f *Field) begin(dst []byte) numbers {
+	w := numbers{field: f, dst: dst, start: len(dst)}
 	if f.Multihot {
 		w.dst = append(w.dst, make([]byte, f.Width())...)
 	}
@@ -201,9 +201,12 @@ func (f *Field) Begin(dst []byte) Numbers {
 }
 
 // text takes a number in decimal, or true or false for 1 or 0.
-func (w *Numbers) text(text string) error {
-	if text == "true" || text == "false" {
-		return w.Add(text == "true")
+func (w *numbers) text(text string) error {
+	switch text {
+	case "true":
+		return w.int(1)
+	case "false":
+		return w.int(0)
 	}
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return w.int(n)
@@ -216,7 +219,7 @@ func (w *Numbers) text(text string) error {
 }
 
 // int takes a whole number.
-func (w *Numbers) int(n int64) error {
+func (w *numbers) int(n int64) error {
 	f := w.field
 	w.count++
 	switch {
@@ -235,26 +238,8 @@ func (w *Numbers) int(n int64) error {
 	return nil
 }
 
-// Add takes a value of a column of numbers.
-func (w *Numbers) Add(value any) error {
-	switch x := value.(type) {
-	case bool:
-		if x {
-			return w.int(1)
-		}
-		return w.int(0)
-	case int64:
-		return w.int(x)
-	case float32:
-		return w.float(float64(x))
-	case float64:
-		return w.float(x)
-	}
-	return w.field.Errorf("the column %q has no numbers, and %s is wanted", w.field.Source, w.field.Want())
-}
-
 // float takes a number with a fraction.
-func (w *Numbers) float(x float64) error {
+func (w *numbers) float(x float64) error {
 	f := w.field
 	if f.Multihot || f.Type == shard.Int64 {
 		if x != math.Trunc(x) || math.Abs(x) > 1<<53 {
@@ -270,8 +255,8 @@ func (w *Numbers) float(x float64) error {
 	return nil
 }
 
-// End gives the value, once its numbers are complete.
-func (w *Numbers) End() ([]byte, error) {
+// end gives the value, once its numbers are complete.
+func (w *numbers) end() ([]byte, error) {
 	if want := max(w.field.Size, 1); w.count != want && !w.field.Multihot {
 		return w.dst, w.field.Errorf("has %d numbers, and %s is wanted", w.count, w.field.Want())
 	}
