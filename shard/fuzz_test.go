@@ -71,8 +71,8 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// FuzzManifest decodes any bytes; with sign, the checksum is made right first. What is accepted must be encoded to
-// something that is accepted, too.
+// FuzzManifest decodes any bytes; with sign, the checksum is made right first. A manifest that is accepted must be
+// encoded to one that is accepted, too.
 func FuzzManifest(f *testing.F) {
 	paths, err := filepath.Glob("testdata/v*/*/" + manifestName)
 	if err != nil || len(paths) == 0 {

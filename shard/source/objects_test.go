@@ -147,8 +147,8 @@ type goObjects struct {
 	ID      int64      `parquet:"image_id"`
 }
 
-// FuzzStreamedTargets changes files whose samples bring their targets along: parquet, and tars with boxes in JSON and with masks. What is
-// read are values of the fields, or an error.
+// FuzzStreamedTargets changes files whose samples bring their targets along: parquet, and tars with boxes in JSON and with masks. Each
+// sample has values of the fields, or reading ends in an error.
 func FuzzStreamedTargets(f *testing.F) {
 	photo := jpegOf(f, 3, 2)
 	rows := parquetSort(f, func(i int) (r goObjects) {

@@ -8,9 +8,8 @@ import (
 	"testing"
 )
 
-// FuzzCacheFiles puts any bytes over a part of an object's file and over the tally, before they are opened or while they are: every range
-// is read right all the same, twice, the limit holds, and the file is
-// listed and removed as the cache's own.
+// FuzzCacheFiles puts any bytes over a part of an object's file and over the tally, before they are opened or while they are. Every range
+// is read right all the same, twice. The limit holds, and the file is listed and removed as the cache's own.
 func FuzzCacheFiles(f *testing.F) {
 	const size, most = 20_001, 1 << 20
 	data := numbered(size)
