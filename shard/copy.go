@@ -30,7 +30,7 @@ type CopyReport struct {
 	Bytes       int64
 }
 
-// Copy copies the set at one place to another, a folder or a bucket, and compares each file with its checksum on the way. The
+// Copy copies a set from a folder or a bucket to another, and compares each file with its checksum on the way. The
 // manifest comes last: before it there is no set. Files that an interrupted Copy has written are kept. progress gets the bytes done
 // and their total; it may be nil.
 func Copy(ctx context.Context, from, to string, progress func(done, total int64)) (report CopyReport, err error) {

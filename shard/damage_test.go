@@ -216,7 +216,7 @@ func TestForgedFiles(t *testing.T) {
 		"keys too short":            func(p []byte, f *footer) { f.KeysLength = 0 },
 		"another file's length":     func(p []byte, f *footer) { f.FileLength++ },
 		"header too long":           func(p []byte, f *footer) { le.PutUint32(p[12:], 1<<32-1) },
-		"header that is not JSON":    func(p []byte, f *footer) { p[prefixSize] = '[' },
+		"header that is not JSON":   func(p []byte, f *footer) { p[prefixSize] = '[' },
 	}
 	for name, forge := range forgeries {
 		t.Run(name, func(t *testing.T) {

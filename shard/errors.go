@@ -22,9 +22,9 @@ var (
 type CorruptError struct {
 	Path    string // path of the file
 	Section string // "manifest", "header", "record", "entries", "keys" or "footer"; "file" for the whole
-	Record  int    // place of the record in the file, or -1
+	Record  int    // position of the record in the file, or -1
 	Index   int    // index of the sample in the set, or -1 where it isn't known
-	Offset  int64  // place of the first byte concerned
+	Offset  int64  // offset of the first byte concerned
 	Err     error  // what was wrong; *ChecksumError when a checksum told
 }
 
@@ -76,9 +76,9 @@ func corrupt(path, section string, offset int64, err error) *CorruptError {
 type ReadError struct {
 	Path    string // path of the file
 	Section string // same names as in CorruptError
-	Record  int    // place of the record in the file, or -1
+	Record  int    // position of the record in the file, or -1
 	Index   int    // index of the sample in the set, or -1 where it isn't known
-	Offset  int64  // place of the first byte to read
+	Offset  int64  // offset of the first byte to read
 	Length  int    // number of bytes to read
 	Err     error  // the system's
 }

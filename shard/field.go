@@ -102,7 +102,7 @@ func (f *Fields) UnmarshalJSON(text []byte) error {
 	})
 }
 
-// Index returns the place of the field of that name, or -1.
+// Index returns the position of the field of that name, or -1.
 func (f Fields) Index(name string) int {
 	return slices.IndexFunc(f, func(one Field) bool { return one.Name == name })
 }

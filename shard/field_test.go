@@ -176,7 +176,7 @@ func TestAppendRefusesWrongValues(t *testing.T) {
 	s := makeSamples(1)[0]
 	for want, values := range map[string][]byte{
 		"is not UTF-8":                  AppendBytes(AppendBytes(nil, []byte("\xff")), []byte("1")),
-		"is not JSON":                    AppendBytes(AppendBytes(nil, []byte("a")), []byte("{")),
+		"is not JSON":                   AppendBytes(AppendBytes(nil, []byte("a")), []byte("{")),
 		"begins 0 bytes before the end": AppendBytes(nil, []byte("a")),
 		"bytes after the values":        append(AppendBytes(AppendBytes(nil, nil), []byte("1")), 0),
 	} {

@@ -137,12 +137,12 @@ type Sample struct {
 	Aux           []byte // what helps to decode Image (for JPEG the row index); may be empty
 	Fields        []byte // the values of the set's fields, one after the other, as AppendInts, AppendFloats and AppendBytes write them
 
-	Outside *Outside // image's place, set instead of Image when the set is an index
+	Outside *Outside // where the image lies, set instead of Image when the set is an index
 }
 
 // Entry is what the index knows of one sample, as its 40 bytes lie in the shard file.
 type Entry struct {
-	Offset        int64  // place of the image bytes in the shard file; aux and field bytes follow at once
+	Offset        int64  // offset of the image bytes in the shard file; aux and field bytes follow at once
 	ImageLength   uint32 // bytes
 	AuxLength     uint32 // bytes
 	Checksum      uint32 // CRC-32C of the image, aux and field bytes
@@ -176,7 +176,7 @@ func parseEntry(p []byte) Entry {
 }
 
 // header is the JSON at the start of a shard file. It says how to decode the records and where the file belongs,
-// so that a file that stands in another's place is found out.
+// so that a file that replaces another is found out.
 type header struct {
 	Split      string   `json:"split"`
 	Partition  int      `json:"rank"`
@@ -261,7 +261,7 @@ func (f *footer) check(size int64) error {
 }
 
 // OrderHash is the sort key that shuffles a set when it is packed: samples are in the order of
-// (OrderHash(seed, key), key), and a sample's place there is its index. It is the first 8 bytes, big-endian, of
+// (OrderHash(seed, key), key), and a sample's position there is its index. It is the first 8 bytes, big-endian, of
 // SHA-256("imgshard order v1" 0x00 seed-in-decimal 0x00 key), the same on every machine and whatever the source's layout.
 func OrderHash(seed uint64, key string) uint64 {
 	var scratch [128]byte

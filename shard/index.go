@@ -22,12 +22,12 @@ import (
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
-// Index says that a set is an index: its files lack the images, which lie in objects of another place, such as tars in a bucket.
+// Index says that a set is an index: its files lack the images, which lie in objects elsewhere, such as tars in a bucket.
 //
-// A file of it is a shard without the images, a table of the images' places in the shard, and a trailer. [indexedFile] reads it as if
+// A file of it is a shard without the images, a table of where the images would lie in the shard, and a trailer. [indexedFile] reads it as if
 // it were the shard, so nothing else knows of indexes. docs/format/index.md specifies every byte.
 type Index struct {
-	Source  string `json:"source"`  // place of the objects: a folder's path, or a URL
+	Source  string `json:"source"`  // a folder's path, or a URL, with the objects
 	Objects int    `json:"objects"` // number of lines in ObjectsName
 	SHA256  string `json:"sha256"`  // checksum of ObjectsName
 }
@@ -41,12 +41,12 @@ type ShardIndex struct {
 // Outside says where the image of a sample lies that an index does not hold.
 type Outside struct {
 	Object   int   // its line in ObjectsName, counted from 0
-	Offset   int64 // place in the object
+	Offset   int64 // offset in the object
 	Length   int
 	Checksum uint32 // CRC-32C
 }
 
-// OutsideOf returns an index's record of an image, without the image's place.
+// OutsideOf returns an index's record of an image, without saying where the image lies.
 func OutsideOf(image []byte) *Outside {
 	return &Outside{Length: len(image), Checksum: crc32c.Checksum(image)}
 }
@@ -65,7 +65,7 @@ type imagePlace struct {
 	at, rest int64
 	length   uint32
 	object   uint32
-	offset   int64 // place in the object
+	offset   int64 // offset in the object
 }
 
 func parsePlace(b []byte) imagePlace {
@@ -337,7 +337,7 @@ func (f *indexedFile) openTable(info *ShardInfo) error {
 
 func (f *indexedFile) place(j int) imagePlace { return parsePlace(f.places[placeSize*j:]) }
 
-// piece returns the length of the shard's part at an offset, and its image, if any. For other parts at is the place in the file, or
+// piece returns the length of the shard's part at an offset, and its image, if any. For other parts at is the offset in the file, or
 // -1 for zeros.
 func (f *indexedFile) piece(offset int64) (length int64, image *imagePlace, at int64) {
 	if offset >= f.Entries {
@@ -459,7 +459,7 @@ func (l *objectList) finish(source string) (*Index, error) {
 type objectLines struct {
 	path   string
 	data   []byte
-	starts []uint32 // place of each line
+	starts []uint32 // offset of each line
 }
 
 // readObjects reads the list of an index and checks its SHA-256, sum.

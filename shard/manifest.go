@@ -218,14 +218,14 @@ func (m *Manifest) check() error {
 	return nil
 }
 
-// placedShard is a shard with its place in its partition.
+// placedShard is a shard with its position in its partition.
 type placedShard struct {
 	ShardInfo
 	number int // number within the partition
 	start  int // index of its first sample
 }
 
-// placed returns the shards of the partitions that are here, with their places.
+// placed returns the shards of the partitions that are here, with their positions.
 func (m *Manifest) placed(here []bool) (shards []placedShard) {
 	number, start := 0, 0
 	for i, info := range m.Shards {

@@ -42,7 +42,7 @@ func makeRecord(e Entry, bytes []byte) Record {
 }
 
 // openReader opens the shard that f holds, and closes f if that fails. It checks the shard's footer, header and entries, and every
-// place and length that they name, and reads no record and no key. The error is *CorruptError, *UnsupportedError, or the file system's.
+// offset and length that they name, and reads no record and no key. The error is *CorruptError, *UnsupportedError, or the file system's.
 func openReader(path string, f storage.File) (*reader, error) {
 	r := &reader{path: path, file: f}
 	for _, step := range []func() error{r.readFooter, r.readHeader, r.readEntries} {

@@ -209,7 +209,7 @@ func (s *Set) Read(i int, buf []byte) (Record, []byte, error) {
 type Need struct {
 	Ready    bool // the record is in memory, or on this machine's disk where Read and View get it without waiting
 	Bytes    int  // size of the buffer that Fetch takes
-	ReadsMax int  // reads of the set that pay at a time
+	ReadsMax int  // concurrent reads of the set that are worthwhile
 	Blocks   bool // a read holds a thread for long: the file system is a network's or a program's
 	// Timeout is how long to wait for Fetch, which may not end by itself: then the error is Overdue's. 0 means that it does.
 	Timeout time.Duration

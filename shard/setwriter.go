@@ -31,7 +31,7 @@ type SetOptions struct {
 	ShardSamples int               // limit of a shard; 0 is ShardSamplesMax
 	Built        map[string]string // how, for the manifest: the options of the build
 	Replace      bool              // replace an existing set
-	Source       string            // place of an index's objects; "": no index
+	Source       string            // URL or folder of an index's objects; "": no index
 }
 
 // SetWriter writes a shard set. It is not safe for concurrent use. Everything is written to a hidden folder beside the
@@ -153,7 +153,7 @@ func (w *SetWriter) Append(s Sample) error {
 	return nil
 }
 
-// check refuses a sample that the set cannot take, and remembers the place in the order of one that it can.
+// check refuses a sample that the set cannot take, and remembers the position in the order of one that it can.
 func (w *SetWriter) check(s *Sample) error {
 	if err := checkSample(s); err != nil {
 		return err

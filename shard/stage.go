@@ -25,7 +25,7 @@ const scratchName = "scratch"
 //
 // Whoever holds the lock knows that the other two are the remains of a build that was killed.
 type stage struct {
-	dir     string // the set's final place
+	dir     string // the set's final folder
 	partial string
 	replace bool
 	lock    *os.File // nil when all is over
@@ -52,7 +52,7 @@ func newStage(dir string, replace bool) (*stage, error) {
 	s := &stage{dir: dir, replace: replace, partial: hiddenBeside(dir, "partial")}
 	if s.lock, err = lockFile(hiddenBeside(dir, "lock")); err != nil {
 		if errors.Is(err, unix.EWOULDBLOCK) {
-			err = errors.New("another process is writing it: wait for that, or choose another path")
+			err = errors.New("another process is writing it: wait for it to finish, or choose another folder")
 		}
 		return nil, fmt.Errorf("shard: %s: %w", dir, err)
 	}

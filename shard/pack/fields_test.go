@@ -77,7 +77,7 @@ func TestFieldsGiveTheSameBytes(t *testing.T) {
 	if err != nil || sum.Rejected != 1 || sum.Manifest.Samples != len(scores) {
 		t.Fatalf("%+v, %v", sum, err)
 	}
-	o.Jobs, o.bucketBytes = 5, 4<<10
+	o.Jobs, o.spoolBytes = 5, 4<<10
 	if _, err := buildFields(tar, out("tar"), o, fieldFlags...); err != nil {
 		t.Fatal(err)
 	}

@@ -74,7 +74,7 @@ func TestIndexIsThePackedSet(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			out := t.TempDir()
 			packed, index, again := filepath.Join(out, "packed"), filepath.Join(out, "index"), filepath.Join(out, "again")
-			o := Options{Partitions: 2, Seed: 3, Jobs: 3, bucketBytes: 4 << 10}
+			o := Options{Partitions: 2, Seed: 3, Jobs: 3, spoolBytes: 4 << 10}
 			flags := []string{}
 			if path == wds {
 				flags = []string{"score=json.score", "caption=txt"}

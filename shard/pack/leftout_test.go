@@ -80,23 +80,23 @@ func FuzzRejects(f *testing.F) {
 	})
 }
 
-// TestSpoolOfLongNames has a parquet file's rows name files at any length: they are left out, and what stands behind them in the bucket is not harmed.
+// TestSpoolOfLongNames has a parquet file's rows name files at any length: they are left out, and what stands behind them in the spool file is not harmed.
 func TestSpoolOfLongNames(t *testing.T) {
 	s := &spoolInput{split: &dataset.Split{Path: "x.parquet"}}
-	if err := s.makeBuckets(t.TempDir(), 1); err != nil {
+	if err := s.makeFiles(t.TempDir(), 1); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { s.buckets[0].file.Close() })
+	t.Cleanup(func() { s.spools[0].file.Close() })
 	long := strings.Repeat("n", 1<<16+5)
 	for _, it := range []transport.Item{{Key: long, Reason: long + "r"}, {Key: "next"}} {
 		if err := s.add(it, []byte("bytes")); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := s.buckets[0].w.Flush(); err != nil {
+	if err := s.spools[0].w.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.list(s.buckets[0]); err != nil || len(s.items) != 2 {
+	if err := s.list(s.spools[0]); err != nil || len(s.items) != 2 {
 		t.Fatalf("%d items, %v", len(s.items), err)
 	}
 	for _, it := range s.items {

@@ -56,14 +56,14 @@ type Options struct {
 	// Progress is called often, from one goroutine at a time; may be nil.
 	Progress func(Progress)
 
-	splits      []string                     // splits built together
-	targets     string                       // digest of the options of boxes and masks
-	listed      func(classes []string) error // gets the classes before anything is packed, and may end the build; may be nil
-	bucketBytes int64                        // size of a spool file; 0 means bucketBytesDefault, tests set less
+	splits     []string                     // splits built together
+	targets    string                       // digest of the options of boxes and masks
+	listed     func(classes []string) error // gets the classes before anything is packed, and may end the build; may be nil
+	spoolBytes int64                        // size of a spool file; 0 means spoolFileBytesDefault, tests set less
 }
 
 func (o *Options) fill() {
-	o.bucketBytes = cmp.Or(o.bucketBytes, bucketBytesDefault)
+	o.spoolBytes = cmp.Or(o.spoolBytes, spoolFileBytesDefault)
 	o.Partitions = cmp.Or(o.Partitions, 1)
 	o.ShardBytes = cmp.Or(o.ShardBytes, shard.ShardBytesDefault)
 	o.Jobs = cmp.Or(max(o.Jobs, 0), runtime.GOMAXPROCS(0))

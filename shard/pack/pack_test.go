@@ -98,15 +98,15 @@ func TestSameBytesWhateverTheSource(t *testing.T) {
 		t.Fatalf("%d files in the set", len(want))
 	}
 	for i, tc := range []struct {
-		source      string
-		jobs        int
-		bucketBytes int64
+		source     string
+		jobs       int
+		spoolBytes int64
 	}{
 		{"folders/train", 1, 0}, {"folders/train", 9, 0}, {"tars/train", 2, 0}, {"ILSVRC2012_img_train.tar", 3, 0},
 		{"ILSVRC2012_img_train.tar", 1, 20 << 10}, {"train.tgz", 4, 1 << 10},
 	} {
 		o, out := base, filepath.Join(dir, fmt.Sprint("got", i))
-		o.Jobs, o.bucketBytes = tc.jobs, tc.bucketBytes
+		o.Jobs, o.spoolBytes = tc.jobs, tc.spoolBytes
 		mustBuild(t, filepath.Join(dir, tc.source), out, o)
 		if got := sourcetest.ReadTree(t, out); !reflect.DeepEqual(got, want) {
 			t.Errorf("%+v: another set", tc)

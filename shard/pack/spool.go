@@ -20,17 +20,17 @@ import (
 )
 
 const (
-	// bucketBytesDefault is the size of a bucket. It bounds the keys in memory, and keeps reads out of order close together.
-	bucketBytesDefault = 256 << 20
-	bucketsMax         = 512
-	// bucketsUnsized are for what nobody knows the size of, as standard input.
-	bucketsUnsized = 128
-	// bucketBufferBytes times bucketsMax is the memory that spooling takes.
-	bucketBufferBytes = 128 << 10
-	spoolHeaderBytes  = 20
+	// spoolFileBytesDefault is the size of a spool file. It bounds the keys in memory, and keeps reads out of order close together.
+	spoolFileBytesDefault = 256 << 20
+	spoolFilesMax         = 512
+	// spoolFilesUnsized are for what nobody knows the size of, as standard input.
+	spoolFilesUnsized = 128
+	// spoolBufferBytes times spoolFilesMax is the memory that spooling takes.
+	spoolBufferBytes = 128 << 10
+	spoolHeaderBytes = 20
 )
 
-// spoolInput is the samples of tars. gather spreads them over buckets, each for one range of hashes. A bucket is a file with
+// spoolInput is the samples of tars. gather spreads them over spool files, each for one range of hashes. A spool file has
 // the items in their order of arrival. Each item is:
 //
 //	content length u32 | fields length u32 | key length u32 | reason length u32 | label i32 | key | reason | fields | content
@@ -39,9 +39,9 @@ type spoolInput struct {
 	objects *objectFiles // nil: the content is the image; else where it lies, a tarRange
 	seed    uint64
 	part    Part
-	buckets []*bucket
+	spools  []*spoolFile
 	added   int // items
-	// The next bucket to list, and the remaining items of the one before it.
+	// The next spool file to list, and the remaining items of the one before it.
 	at    int
 	items []item[spooled]
 }
@@ -50,13 +50,13 @@ type spoolInput struct {
 type spooled struct {
 	reason string // why the item cannot be a sample, or ""
 	label  int32  // transport.Item.Label
-	bucket *bucket
+	file   *spoolFile
 	offset int64 // of the fields, which the content follows
 	fields int64 // bytes
 	size   int64
 }
 
-type bucket struct {
+type spoolFile struct {
 	file    *os.File
 	w       *bufio.Writer
 	size    int64
@@ -65,14 +65,14 @@ type bucket struct {
 
 func (s *spoolInput) count() int { return s.added }
 
-// makeBuckets makes the buckets' files in a folder and unlinks them at once.
-func (s *spoolInput) makeBuckets(folder string, n int64) error {
-	for range min(max(1, n), bucketsMax) {
-		file, err := os.CreateTemp(folder, "bucket-")
+// makeFiles makes the spool files in a folder and unlinks them at once.
+func (s *spoolInput) makeFiles(folder string, n int64) error {
+	for range min(max(1, n), spoolFilesMax) {
+		file, err := os.CreateTemp(folder, "spool-")
 		if err != nil {
 			return err
 		}
-		s.buckets = append(s.buckets, &bucket{file: file, w: bufio.NewWriterSize(file, bucketBufferBytes)})
+		s.spools = append(s.spools, &spoolFile{file: file, w: bufio.NewWriterSize(file, spoolBufferBytes)})
 		if err := os.Remove(file.Name()); err != nil {
 			return err
 		}
@@ -80,7 +80,7 @@ func (s *spoolInput) makeBuckets(folder string, n int64) error {
 	return nil
 }
 
-// gather reads the source's tars into buckets.
+// gather reads the source's tars into spool files.
 func (s *spoolInput) gather(ctx context.Context, b *builder) ([]string, error) {
 	folder, err := b.writer.Scratch()
 	if err != nil {
@@ -90,17 +90,17 @@ func (s *spoolInput) gather(ctx context.Context, b *builder) ([]string, error) {
 	if err := s.checkRoom(folder); err != nil {
 		return nil, err
 	}
-	n := s.split.Bytes()/int64(max(1, s.part.Of))/b.options.bucketBytes + 1
+	n := s.split.Bytes()/int64(max(1, s.part.Of))/b.options.spoolBytes + 1
 	if s.split.Bytes() == 0 {
-		n = bucketsUnsized
+		n = spoolFilesUnsized
 	}
-	if err := s.makeBuckets(folder, n); err != nil {
+	if err := s.makeFiles(folder, n); err != nil {
 		return nil, err
 	}
 	if err := s.walk(ctx, b); err != nil {
 		return nil, err
 	}
-	for _, k := range s.buckets {
+	for _, k := range s.spools {
 		if err := k.w.Flush(); err != nil {
 			return nil, s.wrap(err)
 		}
@@ -137,11 +137,11 @@ func (s *spoolInput) walk(ctx context.Context, b *builder) error {
 
 func (s *spoolInput) wrap(err error) error { return fmt.Errorf("spool %s: %w", s.split.Path, err) }
 
-// add appends an item to the bucket of its hash.
+// add appends an item to the spool file of its hash.
 func (s *spoolInput) add(it transport.Item, data []byte) error {
 	_, at := s.part.share(shard.OrderHash(s.seed, it.Key))
-	i, _ := bits.Mul64(at, uint64(len(s.buckets)))
-	k := s.buckets[i]
+	i, _ := bits.Mul64(at, uint64(len(s.spools)))
+	k := s.spools[i]
 	for _, n := range []int{len(data), len(it.Fields), len(it.Key), len(it.Reason), int(it.Label)} {
 		k.w.Write(binary.LittleEndian.AppendUint32(k.w.AvailableBuffer(), uint32(n)))
 	}
@@ -157,8 +157,8 @@ func (s *spoolInput) add(it transport.Item, data []byte) error {
 	return nil
 }
 
-// list makes the items of a bucket the next ones.
-func (s *spoolInput) list(k *bucket) error {
+// list makes the items of a spool file the next ones.
+func (s *spoolInput) list(k *spoolFile) error {
 	s.items = nil
 	head := make([]byte, 256)
 	for at := int64(0); at < k.size; {
@@ -185,10 +185,10 @@ func (s *spoolInput) list(k *bucket) error {
 
 func (s *spoolInput) next(im *inFlight) error {
 	for len(s.items) == 0 {
-		if s.at == len(s.buckets) {
+		if s.at == len(s.spools) {
 			return io.EOF
 		}
-		k := s.buckets[s.at]
+		k := s.spools[s.at]
 		s.at++
 		if err := s.list(k); err != nil {
 			return err
@@ -208,10 +208,10 @@ func (s *spoolInput) load(im *inFlight) error {
 	at := im.spooled
 	im.data = slices.Grow(im.data[:0], int(at.size)+shard.SlackBytes)[:at.size]
 	im.fields = slices.Grow(im.fields[:0], int(at.fields))[:at.fields]
-	if _, err := at.bucket.file.ReadAt(im.fields, at.offset); err != nil {
+	if _, err := at.file.file.ReadAt(im.fields, at.offset); err != nil {
 		return s.wrap(err)
 	}
-	if _, err := at.bucket.file.ReadAt(im.data, at.offset+at.fields); err != nil {
+	if _, err := at.file.file.ReadAt(im.data, at.offset+at.fields); err != nil {
 		return s.wrap(err)
 	}
 	if s.objects != nil {
@@ -221,13 +221,13 @@ func (s *spoolInput) load(im *inFlight) error {
 }
 
 func (s *spoolInput) done(im *inFlight) {
-	if b := im.spooled.bucket; b.pending.Add(-1) == 0 {
+	if b := im.spooled.file; b.pending.Add(-1) == 0 {
 		b.file.Close() // Closing frees the file's room on the disk.
 	}
 }
 
 func (s *spoolInput) close() {
-	for _, k := range s.buckets {
+	for _, k := range s.spools {
 		k.file.Close()
 	}
 	if s.objects != nil {

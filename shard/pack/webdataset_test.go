@@ -62,7 +62,7 @@ func TestWebDatasetGivesTheSameBytes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o.Jobs, o.bucketBytes = 5, 4<<10
+		o.Jobs, o.spoolBytes = 5, 4<<10
 		if err := BuildAll(context.Background(), Tasks(splits, out("gz")), o, func(Summary) {}); err != nil {
 			t.Fatal(err)
 		}

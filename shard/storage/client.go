@@ -25,7 +25,7 @@ type Client struct {
 	Timeout time.Duration
 	// Cache keeps what is read over a network. It may be nil.
 	Cache Cacher
-	// Sources are places that indexes may name as their source, see [Storage.Source].
+	// Sources are the URLs that indexes may name as their source, see [Storage.Source].
 	Sources []string
 	Counts  Counts
 
@@ -81,10 +81,10 @@ var remotes = map[string]func(*Client, *url.URL) (objects, error){
 // At is [Client.At] of the default client.
 func At(place string) (Storage, error) { return Default.At(place) }
 
-// At returns the storage at a place that the user names: a folder's path, or a URL of one of the schemes of remotes. It makes no request.
+// At returns the storage that the user names: a folder's path, or a URL of one of the schemes of remotes. It makes no request.
 func (c *Client) At(place string) (Storage, error) { return c.at(place, true) }
 
-// WriterAt returns the default client's storage at a place, to write to: a folder's path, or the URL of a bucket.
+// WriterAt returns the default client's storage to write to, by a folder's path, or the URL of a bucket.
 func WriterAt(place string) (Writer, error) {
 	s, err := At(place)
 	if err != nil {
@@ -98,7 +98,7 @@ func WriterAt(place string) (Writer, error) {
 	return s.(Writer), nil
 }
 
-// source is [Storage.Source] of the storage at a place.
+// source is [Storage.Source] of a storage.
 func (c *Client) source(place, index string) (Storage, error) {
 	named := slices.ContainsFunc(c.Sources, func(allowed string) bool {
 		return strings.HasPrefix(place+"/", strings.TrimSuffix(allowed, "/")+"/")
@@ -192,7 +192,7 @@ func (o *Opening) End() {
 	}
 }
 
-// IsRemote reports whether a place is a URL. A path may hold :// elsewhere than after a scheme.
+// IsRemote reports whether a place that the user names is a URL. A path may hold :// elsewhere than after a scheme.
 func IsRemote(place string) bool {
 	scheme, _, found := strings.Cut(place, "://")
 	return found && scheme != "" && !strings.ContainsAny(scheme, "/.")
@@ -237,7 +237,7 @@ func parsePlace(place string) (*url.URL, error) {
 	return u, nil
 }
 
-// Join returns the place of a name, with forward slashes, below another place.
+// Join returns the URL or path of a name, with forward slashes, below another one.
 func Join(place, name string) string {
 	if IsRemote(place) {
 		return strings.TrimSuffix(place, "/") + "/" + strings.TrimPrefix(path.Clean("/"+name), "/")
@@ -245,7 +245,7 @@ func Join(place, name string) string {
 	return filepath.Join(place, filepath.FromSlash(name))
 }
 
-// Root divides a URL into the place of a bucket, a server or a repository, and a name there.
+// Root divides a URL into that of a bucket, a server or a repository, and a name there.
 func Root(place string) (root, name string) {
 	scheme, rest, _ := strings.Cut(place, "://")
 	depth := 1

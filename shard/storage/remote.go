@@ -42,18 +42,18 @@ type object struct {
 // checkHeader reads the header of a range, and the beginning of any other answer, which some storages send an error as.
 func (o *object) checkHeader() error {
 	if o.encoding != "" {
-		return o.wrong("the answer is compressed (%s)", o.encoding)
+		return o.mismatch("the answer is compressed (%s)", o.encoding)
 	}
 	if o.partial {
 		if n, _ := fmt.Sscanf(o.header, "bytes %d-%d/%d", &o.first, new(int64), &o.size); n < 3 || o.first < 0 || o.size < 0 {
-			return o.wrong("a range came with the header Content-Range %.80q", o.header)
+			return o.mismatch("a range came with the header Content-Range %.80q", o.header)
 		}
 		return nil
 	}
 	begin := make([]byte, 200)
 	n, _ := io.ReadFull(o.body, begin)
 	if begin = begin[:n]; bytes.HasPrefix(begin, []byte("<")) && bytes.Contains(begin, []byte("<Error>")) {
-		return o.wrong("an error came with status 200: %q", begin)
+		return o.mismatch("an error came with status 200: %q", begin)
 	}
 	o.body = struct {
 		io.Reader
@@ -62,8 +62,8 @@ func (o *object) checkHeader() error {
 	return nil
 }
 
-// wrong returns the error of an answer to another request. It is repeated once.
-func (o *object) wrong(format string, args ...any) error {
+// mismatch returns the error of an answer to another request. It is repeated once.
+func (o *object) mismatch(format string, args ...any) error {
 	return &RemoteError{Request: o.request, Err: fmt.Errorf(format, args...), wrong: true}
 }
 
@@ -132,7 +132,7 @@ func (r *remote) ReadFile(name string, max int64, check func([]byte) error) (dat
 		}
 		if err == nil && check != nil && int64(len(data)) <= max {
 			if bad = check(data); bad != nil {
-				err = o.wrong("%w", bad)
+				err = o.mismatch("%w", bad)
 			}
 		}
 		return o.request, err

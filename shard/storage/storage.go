@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// A Storage holds the files of shard sets. It knows them by their names, relative to its place and with forward slashes.
+// A Storage holds the files of shard sets. It knows them by their names, relative to its root and with forward slashes.
 type Storage interface {
 	// Open opens a file. size is its length in bytes, which saves a request, or -1. identity changes with its content, as the manifest
 	// says; with "" no cache keeps it.
@@ -29,14 +29,14 @@ type Storage interface {
 	// OpenObject opens the file that was pinned. For any other it fails with [ErrReplaced], now or when the file is read. A folder
 	// compares only the length, as a copy has another date: who reads the file has a checksum.
 	OpenObject(name string, o Object) (File, error)
-	// Names returns the names right below a folder, "" for the place itself. Names of folders end in a slash. The error is
+	// Names returns the names right below a folder, "" for its root. Names of folders end in a slash. The error is
 	// errors.ErrUnsupported if the storage can't list.
 	Names(folder string) ([]string, error)
-	// Source returns the storage of the images of an index in this storage. The index names the place, and may come from a stranger. An
+	// Source returns the storage of the images of an index in this storage. The index names its URL or folder, and may come from a stranger. An
 	// index that is read over a network reaches only its own host and bucket, and the query that signs requests goes only to hosts that
 	// the user names. [Client.Sources] count as named.
 	Source(place string) (Storage, error)
-	// String returns the place, for messages.
+	// String returns the URL or folder, for messages.
 	String() string
 }
 
@@ -46,13 +46,13 @@ type Object struct {
 	Version string `json:"version,omitempty"` // ETag, generation or date, or in a folder the time of the last change in nanoseconds
 }
 
-// A File is open for reading, by many goroutines at a time. Once another file has taken its place, it stays the one that was opened, or its
+// A File is open for reading, by many goroutines at a time. Once another file has replaced it, it stays the one that was opened, or its
 // reads over a network fail with [ErrReplaced].
 type File interface {
 	io.ReaderAt
 	io.Closer
 	Size() int64
-	// ReadsMax is how many reads of the storage's files pay at a time: more would only wait for each other.
+	// ReadsMax is how many concurrent reads of the storage's files are worthwhile: more would only wait for each other.
 	ReadsMax() int
 	// Blocks reports whether a read holds a thread for long, as the file systems of networks and programs do.
 	Blocks() bool
@@ -95,7 +95,7 @@ type Listed struct {
 	Object
 }
 
-// An Original is a [File] that knows its place, with the host, and its length and version there; "" if it does not. Nobody else can claim them.
+// An Original is a [File] that knows its URL or path, with the host, and its length and version there; "" if it does not. Nobody else can claim them.
 type Original interface {
 	Origin() string
 }

@@ -62,7 +62,7 @@ type web struct {
 	client    *Client
 	base      *url.URL
 	query     string                    // signature of each request; no error shows it
-	withheld  bool                      // the query is not for this place
+	withheld  bool                      // the query is not for this URL
 	authorize func(*http.Request) error // optional
 }
 
@@ -235,7 +235,7 @@ type cloudBucket struct {
 	tokens oauth2.TokenSource // nil: anonymous
 }
 
-// cloudEndpoint is Google's; tests put another in its place.
+// cloudEndpoint is Google's; tests replace it.
 var cloudEndpoint = "https://storage.googleapis.com"
 
 const cloudScope = "https://www.googleapis.com/auth/devstorage.read_only"

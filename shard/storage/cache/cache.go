@@ -33,11 +33,11 @@ import (
 //	DIR/lock        a tally of the folder; processes lock a byte of it (fcntl) for each object that they use
 //	DIR/<id>.kept   the ranges of an object, in a sparse file
 //
-//	0 … 4095        place and size of the object, JSON with zeros behind it
+//	0 … 4095        URL and size of the object, JSON with zeros behind it
 //	keptAt(offset)  CRC-32C u32 | length u32 | the range that begins at offset in the object
-//	blockAt(offset) the same of a block, for ranges too short for a place of their own
+//	blockAt(offset) the same of a block, for ranges too short for room of their own
 //
-// There is no index. A read goes to the place where its range would be, and the checksum tells whether it is there. So no order of
+// There is no index. A read goes to the offset where its range would be, and the checksum tells whether it is there. So no order of
 // writes matters, processes see each other's ranges at once, and damage of any kind costs a request.
 type Cache struct {
 	Max                 int64        // limit of the bytes on the disk
@@ -57,7 +57,7 @@ type Cache struct {
 }
 
 const (
-	keptName  = 4 << 10     // bytes for an object's place and size
+	keptName  = 4 << 10     // bytes for an object's URL and size
 	diskBlock = 4 << 10     // usual block of a file system
 	keptHead  = 8           // bytes for a range's checksum and length
 	keptStep  = 256         // shortest range that never overwrites its neighbour
@@ -185,7 +185,7 @@ func (c *Cache) list() (list []Info) {
 	return list
 }
 
-// Objects lists the files as list does, with their places.
+// Objects lists the files as list does, with their URLs.
 func (c *Cache) Objects() []Info {
 	list := c.list()
 	for i, o := range list {
@@ -407,7 +407,7 @@ func (f *file) Waited() { f.local.(storage.Waiter).Waited() }
 
 var spareHeads = sync.Pool{New: func() any { return new([keptHead]byte) }}
 
-// head reads the head of the range kept at a place. Without a range it is 0 or random.
+// head reads the head of the range kept at an offset of the file. Without a range it is 0 or random.
 func (f *file) head(at int64) uint64 {
 	head := spareHeads.Get().(*[keptHead]byte)
 	defer spareHeads.Put(head)
@@ -475,7 +475,7 @@ func (f *file) readSmall(p []byte, offset int64) (int, error) {
 	return copy(p, block[offset-from:]), nil
 }
 
-// readKept fills p with the beginning of the range at an offset that is kept at a place, if that is long enough and whole.
+// readKept fills p with the beginning of the range at an offset, which is kept at another one of the file, if that is long enough and whole.
 func (f *file) readKept(p []byte, offset, at int64) bool {
 	head, data := f.head(at), p
 	switch more := int64(head>>32) - int64(len(p)); {
@@ -491,7 +491,7 @@ func (f *file) readKept(p []byte, offset, at int64) bool {
 	return true
 }
 
-// fill reads a range from the remote file, and keeps it at a place. The error is nil if p is full.
+// fill reads a range from the remote file, and keeps it at an offset of the file. The error is nil if p is full.
 func (f *file) fill(p []byte, offset, at int64) (int, error) {
 	n, err := f.File.ReadAt(p, offset)
 	if len(p) == 0 || n < len(p) {
