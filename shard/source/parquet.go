@@ -83,15 +83,6 @@ func (f *folder) parquets() []string {
 	})
 }
 
-// newParquetSplit makes the split of some files.
-func newParquetSplit(c *candidate, paths []string) (*dataset.Split, error) {
-	l, err := newParquetLayout(paths, c.opts)
-	if err != nil {
-		return nil, err
-	}
-	return c.newSplit(bytesize.Counted(len(paths), "parquet file", "parquet files"), l, l.targets), nil
-}
-
 // parquetLayout is the files of one split.
 type parquetLayout struct {
 	transport.Stream
@@ -104,18 +95,18 @@ type parquetLayout struct {
 	targets *targets.Values
 }
 
-// newParquetLayout reads the schemas of the files of one split.
-func newParquetLayout(paths []string, opts dataset.Options) (*parquetLayout, error) {
-	names, err := labelrule.FindClassNames(transport.FileSystem{}, []string{filepath.Dir(paths[0])}, opts)
+// newParquetSplit makes the split of some files, whose schemas it reads.
+func newParquetSplit(c *candidate, paths []string) (*dataset.Split, error) {
+	names, err := labelrule.FindClassNames(transport.FileSystem{}, []string{filepath.Dir(paths[0])}, c.opts)
 	if err != nil {
 		return nil, err
 	}
 	_, total, _ := strings.Cut(fileStem(paths[0]), "-of-") // of train-00000-of-00294.parquet 294
-	if want, err := strconv.Atoi(total); err == nil && want != len(paths) && !opts.AllowTruncated {
+	if want, err := strconv.Atoi(total); err == nil && want != len(paths) && !c.opts.AllowTruncated {
 		return nil, transport.Refuse(paths[0], "is one of %d files by its name, and %d are here: get the others",
 			want, len(paths)).Or(remedy.Truncated)
 	}
-	l := &parquetLayout{paths: paths, names: names, opts: opts}
+	l := &parquetLayout{paths: paths, names: names, opts: c.opts}
 	for _, file := range paths {
 		f, err := openParquet(file, l.opts)
 		if err != nil {
@@ -128,11 +119,17 @@ func newParquetLayout(paths []string, opts dataset.Options) (*parquetLayout, err
 		}
 		l.Size += f.Size()
 	}
-	l.newTargets()
-	if len(l.names.Names) == 0 && len(l.first.classes) > 0 {
+	if l.first.hasObjects {
+		classes := l.first.objects.classes
+		if l.first.label < 0 && len(names.Names) > 0 {
+			classes = names.Names
+		}
+		l.targets = targets.NewRecords(classes, l.first.objects.id >= 0, l.opts.Targets)
+	}
+	if len(names.Names) == 0 && len(l.first.classes) > 0 {
 		l.names = labelrule.ClassNames{Names: l.first.classes, From: "the schema of " + paths[0]}
 	}
-	return l, nil
+	return c.newSplit(bytesize.Counted(len(paths), "parquet file", "parquet files"), l, l.targets), nil
 }
 
 // fileStem is a file's name without folders and extension.

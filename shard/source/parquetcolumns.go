@@ -336,18 +336,6 @@ func objectClasses(description json.RawMessage) []string {
 	return find(description)
 }
 
-// newTargets makes the targets of the first file's columns.
-func (l *parquetLayout) newTargets() {
-	if !l.first.hasObjects {
-		return
-	}
-	classes := l.first.objects.classes
-	if l.first.label < 0 && len(l.names.Names) > 0 {
-		classes = l.names.Names
-	}
-	l.targets = targets.NewRecords(classes, l.first.objects.id >= 0, l.opts.Targets)
-}
-
 // sampleOf reads the objects in a row's columns.
 func (c *objectColumns) sampleOf(m *targets.Objects, byColumn map[int][]parquet.Value) (s targets.Sample, err error) {
 	var categories []any

@@ -14,6 +14,7 @@ import (
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/source/dataset"
+	"github.com/imgfeed/imgfeed/shard/source/labelrule"
 	"github.com/imgfeed/imgfeed/shard/source/remedy"
 	"github.com/imgfeed/imgfeed/shard/source/targets"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
@@ -153,13 +154,30 @@ func newWebDatasetSplit(c *candidate, tars, others []string) (*dataset.Split, er
 	if c.form == aTar && c.stdin == nil || c.part {
 		nameFolders = append(nameFolders, filepath.Dir(c.path))
 	}
-	d, err := newWDSLayout(in, c.opts, nameFolders, c.split, c.form == aFolder)
+	if c.opts.Label != "" && labelMember(c.opts.Label) == transport.LabelExtension {
+		return nil, transport.Refuse(in.Paths[0], "--label %s: in WebDataset's tars it is json.KEY, as json.label", c.opts.Label)
+	}
+	names, err := labelrule.FindClassNames(transport.FileSystem{}, nameFolders, c.opts)
+	if err != nil {
+		return nil, err
+	}
+	d := &wdsLayout{TarFiles: *in, names: names, label: c.opts.Label, targets: wdsTargets(names.Names, c.opts.Targets)}
+	var files []string
+	if names.From != "" && c.opts.Classes == "" {
+		files = append(files, names.From)
+	}
+	if d.info, err = findInfo(nameFolders, c.split); d.info != nil {
+		files, d.label = append(files, d.info.from), cmp.Or(d.label, d.info.label())
+		d.samples, err = d.info.check(in.Paths, c.form == aFolder && !c.opts.AllowTruncated)
+	}
 	if err != nil {
 		return nil, err
 	}
 	s := c.newSplit(bytesize.Counted(len(in.Paths), "tar of WebDataset", "tars of WebDataset"), d, d.targets)
-	s.LabelFiles = d.LabelFiles(c.opts)
-	others = slices.DeleteFunc(slices.Clone(others), func(f string) bool { return d.Reads(filepath.Join(c.path, f)) })
+	s.LabelFiles = files
+	others = slices.DeleteFunc(slices.Clone(others), func(f string) bool {
+		return slices.Contains(append(files, names.From), filepath.Join(c.path, f))
+	})
 	s.NoteLeftOut(others, "file beside the tars is", "files beside the tars are")
 	return s, nil
 }

@@ -270,7 +270,7 @@ func (i *wdsInfo) noteSamples(s *dataset.Split, want, got int) {
 
 // label says where the labels are, in the form of --label, if it is not .cls.
 func (i *wdsInfo) label() string {
-	if i == nil || i.AltLabel == "" {
+	if i.AltLabel == "" {
 		return ""
 	}
 	return dataset.JSONPrefix + strings.TrimPrefix(i.AltLabel, dataset.JSONPrefix)

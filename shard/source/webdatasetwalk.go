@@ -40,41 +40,6 @@ type wdsLayout struct {
 	targets *targets.Values
 }
 
-// newWDSLayout is the layout of the tars of a split. It looks in nameFolders for the files with the classes and with timm's description.
-// whole says that the tars are all of their folder.
-func newWDSLayout(in *transport.TarFiles, opts dataset.Options, nameFolders []string, split string, whole bool) (*wdsLayout, error) {
-	if opts.Label != "" && labelMember(opts.Label) == transport.LabelExtension {
-		return nil, transport.Refuse(in.Paths[0], "--label %s: in WebDataset's tars it is json.KEY, as json.label", opts.Label)
-	}
-	names, err := labelrule.FindClassNames(transport.FileSystem{}, nameFolders, opts)
-	if err != nil {
-		return nil, err
-	}
-	d := &wdsLayout{TarFiles: *in, names: names, label: opts.Label, targets: wdsTargets(names.Names, opts.Targets)}
-	if d.info, err = findInfo(nameFolders, split); d.info == nil || err != nil {
-		return d, err
-	}
-	d.label = cmp.Or(d.label, d.info.label())
-	d.samples, err = d.info.check(in.Paths, whole && !opts.AllowTruncated)
-	return d, err
-}
-
-// Reads says that a file beside the tars is one that names the classes, or timm's.
-func (d *wdsLayout) Reads(file string) bool {
-	return file == d.names.From || d.info != nil && slices.Contains(infoNames, filepath.Base(file))
-}
-
-// LabelFiles are the files beside the tars that name the classes, and timm's.
-func (d *wdsLayout) LabelFiles(opts dataset.Options) (files []string) {
-	if d.names.From != "" && opts.Classes == "" {
-		files = append(files, d.names.From)
-	}
-	if d.info != nil {
-		files = append(files, d.info.from)
-	}
-	return files
-}
-
 // wdsSample is a sample, as far as it has been read.
 type wdsSample struct {
 	key     string

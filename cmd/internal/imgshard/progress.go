@@ -1,6 +1,7 @@
 package imgshard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -90,8 +91,8 @@ func (p *progress) update(r pack.Progress) {
 		fmt.Fprintln(p.w, text)
 		return
 	}
-	width, _, _ := term.GetSize(int(p.w.(*os.File).Fd()))
-	fmt.Fprintf(p.w, "\r%.*s%s", max(width-1, 20), text, clearLine)
+	width, _, _ := term.GetSize(int(p.w.(*os.File).Fd())) // 0 of a terminal that does not say it
+	fmt.Fprintf(p.w, "\r%.*s%s", max(cmp.Or(width, 80)-1, 1), text, clearLine)
 }
 
 // clearLine clears a terminal's line from the cursor on.

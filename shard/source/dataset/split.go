@@ -13,6 +13,7 @@ import (
 
 	"github.com/imgfeed/imgfeed/internal/bytesize"
 	"github.com/imgfeed/imgfeed/internal/wordnet"
+	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/source/remedy"
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
@@ -94,31 +95,46 @@ type Split struct {
 	notes      []string
 }
 
-// Bind completes the splits of a source that the options were given for: their fields, and that the labels of all are those of the first.
+// Bind completes the splits of a source that the options were given for: their fields, and that the labels of all are those of the first. It
+// refuses options that have no meaning for them.
 func Bind(path string, splits []*Split, opts Options) error {
+	taken := make(map[string]bool) // flags that the splits' kinds take, and types of their fields
 	for _, s := range splits {
 		if err := s.bind(); err != nil {
 			return err
 		}
 		s.Path, s.first = transport.ShownPath(s.Path), splits[0]
+		for _, flag := range s.Kind.Takes {
+			taken[flag] = true
+		}
+		for _, f := range s.Fields() {
+			taken[string(f.Type)] = true
+		}
 	}
-	if err := opts.Targets.check(path, splits); err != nil {
-		return err
-	}
+	const boxes, masks = "for datasets with boxes", "for datasets with masks"
+	t := opts.Targets
 	for _, o := range []struct {
-		given    bool
-		flag, of string
+		given           bool
+		flag, needs, of string // needs is a type of fields; "": the flag itself
 	}{
-		{opts.Classes != "", "--classes", "for sources whose labels are numbers, as WebDataset's tars, and for class folders and tars"},
-		{opts.Label != "", "--label", "for sources with several labels, in columns or under keys"},
-		{opts.ImageKey != "", "--image-key", "for WebDataset's tars, whose samples have files of several extensions"},
-		{opts.Images != "", "--images", "for lists of images, whose paths begin there"},
-		{opts.Path != "", "--path", "for lists of images"},
-		{opts.NoLabels, "--no-labels", "for images in folders, tars, parquet files and lists"},
+		{opts.Classes != "", "--classes", "", "for sources whose labels are numbers, as WebDataset's tars, and for class folders and tars"},
+		{opts.Label != "", "--label", "", "for sources with several labels, in columns or under keys"},
+		{opts.ImageKey != "", "--image-key", "", "for WebDataset's tars, whose samples have files of several extensions"},
+		{opts.Images != "", "--images", "", "for lists of images, whose paths begin there"},
+		{opts.Path != "", "--path", "", "for lists of images"},
+		{opts.NoLabels, "--no-labels", "", "for images in folders, tars, parquet files and lists"},
+		{t.Take == TakeObjects || t.Take == TakeBoth, "--targets " + t.Take, string(shard.Objects), boxes},
+		{t.Take == TakeMasks || t.Take == TakeBoth, "--targets " + t.Take, string(shard.Mask), masks},
+		{t.BoxFormat != "", "--box-format", string(shard.Objects), boxes},
+		{t.OneBased, "--one-based", string(shard.Objects), boxes},
+		{t.ClipBoxes, "--clip-boxes", string(shard.Objects), boxes},
+		{t.DropCrowd, "--drop-crowd", string(shard.Objects), boxes},
+		{t.DropEmpty, "--drop-empty", string(shard.Objects), boxes},
+		{t.ReduceZero, "--reduce-zero", string(shard.Mask), masks},
+		{t.Map != nil, "--map-labels", string(shard.Mask), masks},
 	} {
-		taken := slices.ContainsFunc(splits, func(s *Split) bool { return slices.Contains(s.Kind.Takes, o.flag) })
-		if o.given && !taken {
-			return transport.Refuse(path, "is %s, which has labels and class names itself: %s is %s", splits[0].Format, o.flag, o.of)
+		if o.given && !taken[cmp.Or(o.needs, o.flag)] {
+			return transport.Refuse(path, "is %s, and %s is %s", splits[0].Format, o.flag, o.of)
 		}
 	}
 	return nil

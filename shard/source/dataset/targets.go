@@ -35,37 +35,6 @@ func (o TargetOptions) Takes(t shard.FieldType, objects, masks bool) bool {
 	return masks && (o.Take == TakeMasks || o.Take == TakeBoth || o.Take == "" && !objects)
 }
 
-// check refuses options that have no meaning for the targets of the splits.
-func (opts TargetOptions) check(path string, splits []*Split) error {
-	of := make(map[shard.FieldType]bool)
-	for _, s := range splits {
-		for _, f := range s.Fields() {
-			of[f.Type] = true
-		}
-	}
-	for _, one := range []struct {
-		given bool
-		flag  string
-		needs shard.FieldType
-	}{
-		{opts.Take == TakeObjects || opts.Take == TakeBoth, "--targets " + opts.Take, shard.Objects},
-		{opts.Take == TakeMasks || opts.Take == TakeBoth, "--targets " + opts.Take, shard.Mask},
-		{opts.BoxFormat != "", "--box-format", shard.Objects},
-		{opts.OneBased, "--one-based", shard.Objects},
-		{opts.ClipBoxes, "--clip-boxes", shard.Objects},
-		{opts.DropCrowd, "--drop-crowd", shard.Objects},
-		{opts.DropEmpty, "--drop-empty", shard.Objects},
-		{opts.ReduceZero, "--reduce-zero", shard.Mask},
-		{opts.Map != nil, "--map-labels", shard.Mask},
-	} {
-		if one.given && !of[one.needs] {
-			what := map[shard.FieldType]string{shard.Objects: "boxes", shard.Mask: "masks"}[one.needs]
-			return transport.Refuse(path, "is %s, and %s is for datasets with %s", splits[0].Format, one.flag, what)
-		}
-	}
-	return nil
-}
-
 // Values of TargetOptions.Take.
 const (
 	TakeObjects = "objects"
