@@ -342,18 +342,21 @@ func (c *candidate) inTars(names ...string) (*transport.TarFiles, error) {
 	if c.stdin != nil {
 		return &transport.TarFiles{Paths: []string{c.path}, Stdin: c.stdin, Strip: c.strip}, nil
 	}
-	paths := []string{c.path}
-	if len(names) > 0 {
-		paths = nil
-		for _, name := range names {
-			paths = append(paths, filepath.Join(c.path, name))
+	t := &transport.TarFiles{Strip: c.strip}
+	for _, name := range names {
+		t.Paths = append(t.Paths, filepath.Join(c.path, name))
+	}
+	if len(names) == 0 {
+		t.Paths = []string{c.path}
+	}
+	for _, path := range t.Paths {
+		info, err := transport.FileSystem{}.Stat(path)
+		if err != nil {
+			return nil, err
 		}
+		t.Size += info.Size()
 	}
-	t, err := transport.NewTarFiles(paths)
-	if err == nil {
-		t.Strip = c.strip
-	}
-	return t, err
+	return t, nil
 }
 
 // newFiles makes the split of a candidate in which each file is a sample.

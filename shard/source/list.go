@@ -46,6 +46,8 @@ func openList(c *candidate) ([]*dataset.Split, error) {
 			remedy.Folder.With("DIR", filepath.Join(c.path, c.files[0])))
 	case c.listed():
 		return openListInFolder(c)
+	case !namedList(c.path):
+		return nil, nil
 	}
 	root := filepath.Dir(c.path)
 	c.output = strings.TrimSuffix(c.path, filepath.Ext(c.path))
@@ -86,16 +88,6 @@ func openListInFolder(c *candidate) ([]*dataset.Split, error) {
 		return parts, err
 	}
 	return nil, nil
-}
-
-// openListFile makes a split of a list, or one for each value of its column "split". It returns no splits if the file is not a list.
-func (c *candidate) openListFile(p listLocation) ([]*dataset.Split, error) {
-	parts, err := readLists(p, c.opts)
-	var splits []*dataset.Split
-	for _, l := range parts {
-		splits = append(splits, c.one(l.Name()).newSplit("a list of images", l, l.newTargets()))
-	}
-	return splits, err
 }
 
 // listRow is a line of a list.
@@ -142,37 +134,26 @@ type listLayout struct {
 	rows []listRow // sorted by key
 }
 
-// readLists reads a list and returns the splits that the options choose. It returns no splits if the file is not a list.
-func readLists(p listLocation, opts dataset.Options) ([]*listLayout, error) {
-	file := p.File
-	if !namedList(file) && filepath.Base(file) != tinyAnnotations {
-		return nil, nil
-	}
-	l := &listFile{listLocation: p, opts: opts, fields: slices.Clone(opts.Fields)}
-	if err := l.read(); err != nil {
-		return nil, err
-	}
-	if err := l.checkPaths(); err != nil {
-		return nil, err
-	}
-	if len(l.rows) == 0 {
-		return nil, transport.Refuse(file, "names no images")
-	}
-	if err := l.resolve(); err != nil {
-		return nil, err
+// openListFile reads a list, and makes a split of it, or one for each value of its column "split".
+func (c *candidate) openListFile(p listLocation) (splits []*dataset.Split, err error) {
+	l := &listFile{listLocation: p, opts: c.opts, fields: slices.Clone(c.opts.Fields)}
+	for _, step := range []func() error{l.read, l.checkPaths, l.resolve} {
+		if err := step(); err != nil {
+			return nil, err
+		}
 	}
 	parts := make([][]listRow, len(listSplits))
 	for _, r := range l.rows {
 		parts[r.split] = append(parts[r.split], r)
 	}
 	named := len(parts[0]) < len(l.rows)
-	if blank := parts[0]; named && len(blank) > 0 && opts.Split == "" {
+	if blank := parts[0]; named && len(blank) > 0 && c.opts.Split == "" {
 		first := slices.IndexFunc(l.rows, func(r listRow) bool { return r.split != 0 })
 		return nil, l.errorf(int(blank[0].line), "no %s, and other lines have one: write it in %s", listSplitColumn,
 			bytesize.Counted(len(blank), "line", "lines")).Or(remedy.OneSplit.With("NAME", listSplits[l.rows[first].split]))
 	}
 	l.rows = nil
-	for _, rows := range parts {
+	for name, rows := range parts {
 		if len(rows) == 0 {
 			continue
 		}
@@ -183,23 +164,23 @@ func readLists(p listLocation, opts dataset.Options) ([]*listLayout, error) {
 					"so remove one of the two", rows[i-1].line, rows[i].key)
 			}
 		}
-		l.parts = append(l.parts, &listLayout{transport.TreeFiles{Root: p.Root, FS: p.Tree}, l, rows})
-	}
-	splits := slices.Clone(l.parts)
-	if named && opts.Split != "" {
-		splits = slices.DeleteFunc(splits, func(p *listLayout) bool { return p.Name() != opts.Split })
+		part := &listLayout{transport.TreeFiles{Root: p.Root, FS: p.Tree}, l, rows}
+		l.parts = append(l.parts, part)
+		if !named || c.opts.Split == "" || c.opts.Split == listSplits[name] {
+			splits = append(splits, c.one(listSplits[name]).newSplit("a list of images", part, part.newTargets()))
+		}
 	}
 	if len(splits) == 0 {
-		return nil, transport.Refuse(l.File, "no row is of the split %q by the column %q", opts.Split, listSplitColumn)
+		return nil, transport.Refuse(l.File, "no row is of the split %q by the column %q", c.opts.Split, listSplitColumn)
 	}
 	return splits, nil
 }
 
-// Name is the value of the column "split", or "" without that column.
-func (l *listLayout) Name() string { return listSplits[l.rows[0].split] }
-
 // resolve turns the texts in the rows into labels, once all are read.
 func (l *listFile) resolve() error {
+	if len(l.rows) == 0 {
+		return transport.Refuse(l.File, "names no images")
+	}
 	var err error
 	if l.names, err = labelrule.FindClassNames(l.Tree, []string{filepath.Dir(l.File)}, l.opts); err != nil {
 		return err

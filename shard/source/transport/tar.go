@@ -264,19 +264,6 @@ func (t *TarFiles) FileOf(string) string { return filepath.Dir(CommonPrefix(t.Pa
 
 func (t *TarFiles) Inputs() []string { return t.Paths }
 
-// NewTarFiles is the transport of the files in some tars.
-func NewTarFiles(paths []string) (*TarFiles, error) {
-	t := &TarFiles{Paths: paths}
-	for _, p := range paths {
-		info, err := FileSystem{}.Stat(p)
-		if err != nil {
-			return nil, err
-		}
-		t.Size += info.Size()
-	}
-	return t, nil
-}
-
 func (t *TarFiles) Files(w *Walk, fn func(*Item) error) error {
 	for _, path := range t.Paths {
 		if err := t.Each(w, path, func(r *TarReader) error { return w.Files(r, t.Strip, fn) }); err != nil {
