@@ -92,7 +92,7 @@ func TestIndexOfAStranger(t *testing.T) {
 		}
 		index := httptest.NewServer(http.FileServer(http.Dir(writeIndex(t, source, "inside", image, object))))
 		defer index.Close()
-		if err := read(index.URL); err == nil || !strings.Contains(err.Error(), "reaches only its own host") || !strings.Contains(err.Error(), "--allow-source") {
+		if err := read(index.URL); err == nil || !strings.Contains(err.Error(), "may use only its own host") || !strings.Contains(err.Error(), "--allow-source") {
 			t.Errorf("images in %s: %v", source, err)
 		}
 		storage.Default.Sources = []string{source}

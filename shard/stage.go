@@ -52,7 +52,7 @@ func newStage(dir string, replace bool) (*stage, error) {
 	s := &stage{dir: dir, replace: replace, partial: hiddenBeside(dir, "partial")}
 	if s.lock, err = lockFile(hiddenBeside(dir, "lock")); err != nil {
 		if errors.Is(err, unix.EWOULDBLOCK) {
-			err = errors.New("another process is writing it: wait for it to finish, or choose another folder")
+			err = errors.New("another process is writing it: wait for it to finish, or choose another path")
 		}
 		return nil, fmt.Errorf("shard: %s: %w", dir, err)
 	}

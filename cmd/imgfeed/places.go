@@ -84,10 +84,13 @@ type storeFlags struct {
 
 func (f *storeFlags) register(flags *pflag.FlagSet) {
 	f.client = storage.NewClient()
-	flags.Var(durationFlag(&f.client.Timeout, time.Second), "store-timeout", "longest wait for an answer of remote storage or of a mounted file system, and for sets to be found there")
+	flags.Var(durationFlag(&f.client.Timeout, time.Second), "store-timeout",
+		"how long to wait for remote storage or a mounted file system to answer, and to find sets there")
 	flags.StringArrayVar(&f.client.Sources, "allow-source", nil, cliutil.AllowSource)
-	flags.Var(cliutil.Int(&f.requests, 0, 1024), "store-requests", "limit of concurrent requests to the storage of a set; as many as it answers well are made (default 512)")
-	flags.StringVar(&f.cache, "cache", "", "folder of your own that keeps data of buckets and web servers, for all your servers on this machine")
+	flags.Var(cliutil.Int(&f.requests, 0, 1024), "store-requests",
+		"limit of concurrent requests to a set's storage; their number adapts to its answers (default 512)")
+	flags.StringVar(&f.cache, "cache", "",
+		"folder to cache data from buckets and web servers in; your servers on this machine can share it")
 	flags.Var((*bytesize.Size)(&f.size), "cache-size", "limit of --cache, e.g. 400GB (default nine tenths of the free space)")
 }
 

@@ -198,7 +198,7 @@ func (s *partSet) read(out string) error {
 			if storage.IsRemote(out) { // A bucket replaces no set.
 				remedy = "remove it, and run the part again"
 			}
-			return fmt.Errorf("%s is of another source than part 1, or was made with other flags: %s\n  part 1: %s\n  part %d: %s",
+			return fmt.Errorf("%s is from another source than part 1, or was made with other flags: %s\n  part 1: %s\n  part %d: %s",
 				s.dirs[i], remedy, first, i+1, origin)
 		}
 	}

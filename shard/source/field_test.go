@@ -221,7 +221,7 @@ func TestFieldsThatAreNotThere(t *testing.T) {
 		"a list of texts":    {`{"label": 0, "tags": ["1,2"]}`, "x=json.tags:int64[2]", `"\"1" is not a number`},
 		"too far":            {`{"label": 0, "tags": [9]}`, "x=json.tags:multihot[9]", "the position 9 is not from 0 to 8"},
 		"too large":          {`{"label": 0, "score": 1e300}`, "x=json.score:float32", "too large for float32"},
-		"no exact float":     {`{"label": 0, "score": 16777217}`, "x=json.score:float32", "is not a float32, which would round it"},
+		"no exact float":     {`{"label": 0, "score": 16777217}`, "x=json.score:float32", "is not exact in float32"},
 		"no such member":     {`{"label": 0}`, "x=vec:float32", "no .vec beside the image"},
 		"text, no number":    {`{"label": 0}`, "x=txt:int64", `"one" is not a number`},
 		"the type is wanted": {`{"label": 0}`, "x=mask.png", "add --field x=mask.png:TYPE"},

@@ -145,7 +145,7 @@ func TestXMLBesideImages(t *testing.T) {
 	if err != nil || got["train"]["a.jpg"] != `objects {"boxes":[[9,10,30,35.5]],"difficult":[0],"labels":[1],"truncated":[1]}` {
 		t.Error(got, err)
 	}
-	refused(t, root, dataset.Options{Classes: sourcetest.Write(t, filepath.Join(t.TempDir(), "c.txt"), []byte("cat\n"))}, `the class "dog", which is none of the 1`)
+	refused(t, root, dataset.Options{Classes: sourcetest.Write(t, filepath.Join(t.TempDir(), "c.txt"), []byte("cat\n"))}, `the class "dog", which is not among the 1`)
 	for want, bad := range map[string][]byte{"cannot be read as XML": []byte("<annotation><object>"), `the edge "x"`: xmlOf("dog 0 x 1 2 3"), "has the box": xmlOf("dog 0 nan 1 2 3")} {
 		refused(t, lay(t, map[string][]byte{"images/a.jpg": photo, "annotations/a.xml": bad}), dataset.Options{}, want)
 	}
@@ -195,7 +195,7 @@ func TestYOLO(t *testing.T) {
 			}
 		})
 	}
-	for bad, want := range map[string]string{"2 .5 .5 .1 .1": "the class 2 is none of the 2", "-1 .5 .5 .1 .1": "the class -1", "0 .5 .5 .1": "3 numbers behind the class",
+	for bad, want := range map[string]string{"2 .5 .5 .1 .1": "the class 2 is not among the 2", "-1 .5 .5 .1 .1": "the class -1", "0 .5 .5 .1": "3 numbers behind the class",
 		"0 .5 .5 .1 .1 .9": "5 numbers behind the class", "0 .5 .5 x .1": `"x" is not a number`, "0 .5 .5 inf .1": "the box"} {
 		refused(t, lay(t, map[string][]byte{"classes.txt": []byte("cat\ndog\n"), "images/a.jpg": photo, "labels/a.txt": []byte(bad)}), dataset.Options{}, want)
 	}

@@ -231,7 +231,7 @@ func (w *numbers) int(n int64) error {
 	case f.Type == shard.Int64:
 		w.dst = shard.AppendInts(w.dst, n)
 	case int64(float32(n)) != n:
-		return f.Errorf("%d is not a float32, which would round it: ask for int64", n)
+		return f.Errorf("%d is not exact in float32: ask for int64", n)
 	default:
 		w.dst = shard.AppendFloats(w.dst, float32(n))
 	}

@@ -112,7 +112,6 @@ func Bind(path string, splits []*Split, opts Options) error {
 		}
 	}
 	const boxes, masks = "for datasets with boxes", "for datasets with masks"
-	t := opts.Targets
 	for _, o := range []struct {
 		given           bool
 		flag, needs, of string // needs is a type of fields; "": the flag itself
@@ -123,15 +122,15 @@ func Bind(path string, splits []*Split, opts Options) error {
 		{opts.Images != "", "--images", "", "for lists of images, whose paths begin there"},
 		{opts.Path != "", "--path", "", "for lists of images"},
 		{opts.NoLabels, "--no-labels", "", "for images in folders, tars, parquet files and lists"},
-		{t.Take == TakeObjects || t.Take == TakeBoth, "--targets " + t.Take, string(shard.Objects), boxes},
-		{t.Take == TakeMasks || t.Take == TakeBoth, "--targets " + t.Take, string(shard.Mask), masks},
-		{t.BoxFormat != "", "--box-format", string(shard.Objects), boxes},
-		{t.OneBased, "--one-based", string(shard.Objects), boxes},
-		{t.ClipBoxes, "--clip-boxes", string(shard.Objects), boxes},
-		{t.DropCrowd, "--drop-crowd", string(shard.Objects), boxes},
-		{t.DropEmpty, "--drop-empty", string(shard.Objects), boxes},
-		{t.ReduceZero, "--reduce-zero", string(shard.Mask), masks},
-		{t.Map != nil, "--map-labels", string(shard.Mask), masks},
+		{opts.Targets.Take == TakeObjects || opts.Targets.Take == TakeBoth, "--targets " + opts.Targets.Take, string(shard.Objects), boxes},
+		{opts.Targets.Take == TakeMasks || opts.Targets.Take == TakeBoth, "--targets " + opts.Targets.Take, string(shard.Mask), masks},
+		{opts.Targets.BoxFormat != "", "--box-format", string(shard.Objects), boxes},
+		{opts.Targets.OneBased, "--one-based", string(shard.Objects), boxes},
+		{opts.Targets.ClipBoxes, "--clip-boxes", string(shard.Objects), boxes},
+		{opts.Targets.DropCrowd, "--drop-crowd", string(shard.Objects), boxes},
+		{opts.Targets.DropEmpty, "--drop-empty", string(shard.Objects), boxes},
+		{opts.Targets.ReduceZero, "--reduce-zero", string(shard.Mask), masks},
+		{opts.Targets.Map != nil, "--map-labels", string(shard.Mask), masks},
 	} {
 		if o.given && !taken[cmp.Or(o.needs, o.flag)] {
 			return transport.Refuse(path, "is %s, and %s is %s", splits[0].Format, o.flag, o.of)

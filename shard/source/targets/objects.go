@@ -240,7 +240,7 @@ func (m *Objects) Category(of any) (int64, error) {
 	switch x := of.(type) {
 	case int64:
 		if x < 0 || len(m.Field.Classes) > 0 && x >= int64(len(m.Field.Classes)) {
-			return 0, fmt.Errorf("the category %d is none of the %d from 0 on", x, len(m.Field.Classes))
+			return 0, fmt.Errorf("the category %d is not among the %d, counted from 0", x, len(m.Field.Classes))
 		}
 		return x, nil
 	case float64:
@@ -251,7 +251,7 @@ func (m *Objects) Category(of any) (int64, error) {
 		if label, ok := m.index[x]; ok {
 			return label, nil
 		}
-		return 0, fmt.Errorf("the category %.60q is none of the %d; %v", x, len(m.index), remedy.NameClasses)
+		return 0, fmt.Errorf("the category %.60q is not among the %d; %v", x, len(m.index), remedy.NameClasses)
 	}
 	return 0, fmt.Errorf("the category %v is neither a number nor a name", of)
 }

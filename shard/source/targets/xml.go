@@ -146,7 +146,7 @@ func (m *Objects) fromXML(f *xmlFile) (objects []Object, err error) {
 	for i, one := range f.Objects {
 		label, ok := m.index[strings.TrimSpace(one.Name)]
 		if !ok {
-			return nil, fmt.Errorf("object %d has the class %.60q, which is none of the %d", i, one.Name, len(m.index))
+			return nil, fmt.Errorf("object %d has the class %.60q, which is not among the %d", i, one.Name, len(m.index))
 		}
 		if one.Box == nil {
 			return nil, fmt.Errorf("object %d has no bndbox", i)
