@@ -230,7 +230,7 @@ func parsePlace(place string) (*url.URL, error) {
 	case err != nil:
 		return nil, err
 	case slices.Contains(strings.Split(u.Path, "/"), ".."):
-		return nil, fmt.Errorf("%s: a URL cannot contain ..", place)
+		return nil, fmt.Errorf("%s: .. cannot be part of a URL", place)
 	case u.Host == "":
 		return nil, fmt.Errorf("%s: the host or bucket is missing", place)
 	}
