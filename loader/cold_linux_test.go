@@ -53,7 +53,7 @@ func TestFromTheDisk(t *testing.T) {
 	}
 }
 
-func atHand(t *testing.T, set dataset, samples int) (n int) {
+func atHand(t *testing.T, set sampleSet, samples int) (n int) {
 	t.Helper()
 	for i := range samples {
 		need, err := set.WillNeed(i)
@@ -161,7 +161,7 @@ func TestDirectlyFromTheDisk(t *testing.T) {
 	var reading atomic.Int64
 	pool := NewPool(PoolConfig{Threads: 3, Reading: func(processors int) { reading.Store(int64(processors)) }})
 	defer pool.Close()
-	config := func(set dataset) StreamConfig {
+	config := func(set sampleSet) StreamConfig {
 		return StreamConfig{Dataset: set, Plan: mustPlan(t, order), Views: transform.Views{spec}, Slots: NewSlotPool(newSlots(3, 7, spec)...)}
 	}
 	warm, err := serve(t, pool, config(served))

@@ -44,8 +44,8 @@ func (d *Dataset) Record(i int, buf []byte, view bool) (shard.Record, []byte, er
 	return d.Set.Read(i, buf)
 }
 
-// dataset is what streams need of a [Dataset]. Tests have others.
-type dataset interface {
+// sampleSet is what streams need of a [Dataset]. Tests have others.
+type sampleSet interface {
 	readahead.Set
 	Encoding() transform.Encoding
 	Record(i int, buf []byte, view bool) (shard.Record, []byte, error)
@@ -73,7 +73,7 @@ func (e *SampleError) Error() string {
 
 func (e *SampleError) Unwrap() error { return e.Err }
 
-func newSampleError(set dataset, index int, err error) *SampleError {
+func newSampleError(set sampleSet, index int, err error) *SampleError {
 	key := ""
 	if !storage.IsDown(err) { // Keys come from the storage too.
 		key, _ = set.Key(index)

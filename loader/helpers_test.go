@@ -149,7 +149,7 @@ func newSlots(n, batch int, spec *transform.Spec) []*Slot {
 }
 
 // testStream is the configuration of a stream over set, with quiet logs.
-func testStream(t testing.TB, set dataset, cfg plan.Config, slots int) StreamConfig {
+func testStream(t testing.TB, set sampleSet, cfg plan.Config, slots int) StreamConfig {
 	t.Helper()
 	spec := mustSpec(t, testSpec)
 	return StreamConfig{
@@ -245,6 +245,6 @@ func onTestClock(t *testing.T, run func(t *testing.T)) {
 }
 
 // sourceOf returns a record as the engine takes it.
-func sourceOf(set dataset, record *shard.Record) transform.Source {
+func sourceOf(set sampleSet, record *shard.Record) transform.Source {
 	return transform.Source{Format: record.Format, Image: record.Image, Aux: record.Aux, Encoding: set.Encoding()}
 }

@@ -127,7 +127,7 @@ func (w *worker) make(cfg *StreamConfig, views transform.Views, p *Piece, s read
 }
 
 // read gets the record of a sample, and counts that.
-func (w *worker) read(set dataset, s readahead.Sample, view bool) (err error) {
+func (w *worker) read(set sampleSet, s readahead.Sample, view bool) (err error) {
 	started := time.Now()
 	if s.Lease != nil {
 		w.record, err = s.Lease.Record()

@@ -33,7 +33,7 @@ type DrawKey struct {
 const keepBytesMax = 16 << 20
 
 // load reads the record of a sample, and returns the engine's input.
-func (s *sampler) load(set dataset, index int, view bool) (source transform.Source, err error) {
+func (s *sampler) load(set sampleSet, index int, view bool) (source transform.Source, err error) {
 	s.record, s.buf, err = set.Record(index, s.buf, view)
 	if cap(s.buf) > keepBytesMax { // an unusually large record has made it
 		s.buf = nil
@@ -42,7 +42,7 @@ func (s *sampler) load(set dataset, index int, view bool) (source transform.Sour
 }
 
 // source returns the engine's input from the record.
-func (s *sampler) source(set dataset) transform.Source {
+func (s *sampler) source(set sampleSet) transform.Source {
 	return transform.Source{Format: s.record.Format, Image: s.record.Image, Aux: s.record.Aux, Encoding: set.Encoding()}
 }
 
@@ -84,7 +84,7 @@ func (s *sampler) fill(cfg *StreamConfig, views transform.Views, slot *Slot, pos
 }
 
 // follow splits the record's fields, and has the targets among them follow the image.
-func (s *sampler) follow(set dataset, fields *Fields, slot *Slot, position, index int) (err error) {
+func (s *sampler) follow(set sampleSet, fields *Fields, slot *Slot, position, index int) (err error) {
 	if fields.Len() == 0 {
 		return nil
 	}
@@ -101,7 +101,7 @@ func (s *sampler) follow(set dataset, fields *Fields, slot *Slot, position, inde
 
 // guard calls do, which makes something of a sample. A panic becomes an error: of the mapped file that the record lies in, or our
 // own bug, which must not take other samples along. The engine may then be in any state, so guard replaces it.
-func (s *sampler) guard(set dataset, index int, do func() error) error {
+func (s *sampler) guard(set sampleSet, index int, do func() error) error {
 	s.record = shard.Record{}
 	err := shard.Guard(do)
 	if panicked, ok := err.(*shard.PanicError); ok {

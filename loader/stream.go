@@ -19,7 +19,7 @@ import (
 
 // StreamConfig says what a stream serves and where to.
 type StreamConfig struct {
-	Dataset dataset         // a [*Dataset]
+	Dataset sampleSet       // a [*Dataset]
 	Plan    *plan.Plan      // samples and their order; its seed and epoch also key the transform's draws
 	Views   transform.Views // what becomes of each: one result, or several
 	// Sized, if not nil, has the views of each of the plan's buckets. Views are then the largest of them, which a slot must hold.

@@ -12,7 +12,7 @@ import (
 const twoViews = `{"views": [[{"op":"RandomResizedCrop","size":8},{"op":"RandomHorizontalFlip"}], {"repeat": 2, "ops": [{"op":"RandomResizedCrop","size":[3,5]}]}]}`
 
 // viewStream is a testStream of several views, and its slots.
-func viewStream(t *testing.T, set dataset, cfg plan.Config, slots int) (StreamConfig, transform.Views) {
+func viewStream(t *testing.T, set sampleSet, cfg plan.Config, slots int) (StreamConfig, transform.Views) {
 	t.Helper()
 	views, err := transform.ParseViews(twoViews, transform.Pillow13)
 	if err != nil {
