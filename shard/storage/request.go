@@ -246,7 +246,8 @@ func (q *request) try(ctx context.Context, send try) (pause time.Duration, err e
 	if err != nil && !ok {
 		failed = &RemoteError{Err: err, Request: name}
 	}
-	r.gate.leave(began, err == nil, err != nil && (failed.Status == http.StatusTooManyRequests || failed.Status == http.StatusServiceUnavailable))
+	// It leaves last: those that wait fail with it if the store is down, and are not sent first.
+	defer r.gate.leave(began, err == nil, err != nil && (failed.Status == http.StatusTooManyRequests || failed.Status == http.StatusServiceUnavailable))
 	switch {
 	case err == nil:
 		r.outage.gave.Store(true)
