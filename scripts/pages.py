@@ -16,7 +16,7 @@ from mkdocs.structure.files import File, Files
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "python"))
 import imgfeed  # noqa: E402
-from imgfeed.arguments import ARGUMENTS  # noqa: E402
+from imgfeed._arguments.arguments import ARGUMENTS  # noqa: E402
 
 SOURCES = "https://github.com/imgfeed/imgfeed/blob/main/"
 #: Pages of the site that lie elsewhere in the repository.

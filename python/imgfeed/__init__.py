@@ -7,6 +7,8 @@ for images, labels in DataLoader("/data/train-shards", 256, transform="train", s
 
 import warnings
 
+from ._server.launcher import limits_here
+from .dataset import Dataset
 from .errors import (
     BadRequestError,
     BinaryNotFoundError,
@@ -22,9 +24,7 @@ from .errors import (
     TooManyBadError,
     UnsupportedError,
 )
-from .launcher import limits_here
 from .loader import DataLoader
-from .mapstyle import Dataset
 from .replay import reference
 from .torchloader import from_torch
 

@@ -13,9 +13,9 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-from .kinds import at_least
+from ._arguments.kinds import at_least
+from ._arguments.numbers import kind_of
 from .loader import DataLoader
-from .numbers import kind_of
 
 #: The logged values: the share of time that the loop waited for a batch, 0 to 1, and its images a second.
 WAIT, RATE = "imgfeed/data_wait", "imgfeed/images_per_second"

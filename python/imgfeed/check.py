@@ -23,11 +23,11 @@ from typing import Any
 
 import numpy as np
 
-from .arguments import Options
+from ._arguments.arguments import Options
+from ._server.targets import TargetFields, target_fields
 from .errors import ImgfeedError
 from .loader import DataLoader
 from .replay import reference
-from .targets import TargetFields, target_fields
 
 _INTERRUPTED = 130  # the exit status of Ctrl-C, as in a shell
 _NAMED = 5  # differing samples in the report

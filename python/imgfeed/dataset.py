@@ -1,106 +1,85 @@
-"""A loader's data: as much of torch's Dataset as training scripts use."""
+"""A shard set as a map-style dataset, for notebooks, evaluation and other loaders."""
 
 from __future__ import annotations
 
-import importlib
-from functools import cached_property
-from typing import Any, NoReturn
+import os
+from collections.abc import Callable
+from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from .client import Session
-from .kinds import whole
-from .numbers import INT64_MAX, INT64_MIN
-from .service import Service
-
-INDEX = whole(0, INT64_MAX, "a sample's index, 0 or more")
-ANY_INDEX = whole(INT64_MIN, INT64_MAX, "a sample's index; negative ones count from the end")
+from ._arguments.arguments import LEAST
+from ._arguments.paths import source_path
+from ._server.samples import Samples
+from .loader import DataLoader
 
 
-class Samples:
-    """The samples of a split, one by one."""
+class Dataset(Samples):
+    """A shard set as a map-style dataset, as torchvision's ImageFolder is: an image of Pillow and a label for each index.
 
-    def __init__(self, service: Service) -> None:
-        """Describe the split that a service serves, and ask it for the rest when somebody wants to know."""
-        self._service = service
-        self.split = service.served.split
-        #: Digests of samples and order, and of the records ("" if the set has none): SHA-256, in hexadecimal.
-        self.fingerprint = service.served.fingerprint
-        self.content = service.served.content
-        self.encoding = service.served.encoding
-        #: The values that samples have beside their labels: each field's type, as ``float32[40]``, by name.
-        self.fields = {field.name: str(field) for field in service.served.fields}
-        self._samples = service.served.samples
+    In torch's DataLoader each worker reads through an ``imgfeed serve`` of its own with one thread, unless source is
+    ``unix:PATH`` of a running server. ``file(i)`` is a sample's file, ``get(i)`` its fields, ``key(i)`` its name.
+    """
+
+    def __init__(
+        self,
+        source: str | os.PathLike[str],
+        split: str | None = None,
+        *,
+        transform: Callable[[Any], Any] | None = None,
+        target_transform: Callable[[int], Any] | None = None,
+    ) -> None:
+        """Open a set.
+
+        Args:
+            source: The set's path or URL, or ``unix:PATH`` of a server.
+            split: Which one, if there are several.
+            transform: Called with each image (PIL, RGB).
+            target_transform: Called with each label.
+
+        Raises:
+            ImgfeedError: The set can't be read; the message says why.
+        """
+        self.source = source_path("source", source)
+        self.transform = transform
+        self.target_transform = target_transform
+        self._open(split)
+
+    def _open(self, split: str | None) -> None:
+        workers = 0 if self.source.startswith("unix:") else 1
+        loader = DataLoader(
+            self.source,
+            1,
+            split=split,
+            transform=LEAST.operations,
+            framework="numpy",
+            num_workers=workers,
+            rank=0,
+            world=1,
+            metrics="",
+        )
+        super().__init__(loader._service)
+
+    def __getitem__(self, index: int) -> tuple[Any, Any]:
+        """Return the image, whole and as it is stored, and the label, both transformed."""
+        image, label = super().__getitem__(index)
+        return (
+            image if self.transform is None else self.transform(image),
+            label if self.target_transform is None else self.target_transform(label),
+        )
 
     def __repr__(self) -> str:
-        """Return split, number of samples, encoding and fields."""
-        fields = f", fields={list(self.fields)}" if self.fields else ""
-        return f"<imgfeed {type(self).__name__}: split {self.split!r}, {len(self)} samples, {self.encoding['name']}{fields}>"
+        """Return where it comes from, and how large it is."""
+        return f"imgfeed.Dataset({self.source!r}, split={self.split!r}): {len(self)} samples"
 
-    def __len__(self) -> int:
-        """Return the number of samples in the split, of all ranks together."""
-        return self._samples
+    def close(self) -> None:
+        """End the server, if it is the dataset's own. The next sample starts another one."""
+        self._service.close()
 
-    def __getitem__(self, index: int) -> tuple[Any, int]:
-        """Return a sample as it is stored, without the transform: a PIL image (RGB) and its label."""
-        number = ANY_INDEX.check("index", index)
-        if not -len(self) <= number < len(self):
-            raise IndexError(f"imgfeed: there is no sample {number}: the split has {len(self)}")
-        try:
-            pil = importlib.import_module("PIL.Image")
-        except ImportError:
-            raise ImportError("imgfeed: dataset[i] is an image of Pillow, which is not installed") from None
-        pixels, label = self._service.ask(lambda session: session.sample(number % len(self)))
-        return pil.fromarray(pixels), label
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what another process opens the set by."""
+        return {name: getattr(self, name) for name in ("source", "split", "transform", "target_transform")}
 
-    @cached_property
-    def classes(self) -> list[str]:
-        """The names of the classes; class i has label i. Where images have no labels, those of the objects or masks."""
-        names = self._service.ask(Session.classes)
-        return names or list(next((field.classes for field in self._service.served.fields if field.classes), ()))
-
-    @property
-    def class_to_idx(self) -> dict[str, int]:
-        """The label of each class."""
-        return {name: i for i, name in enumerate(self.classes)}
-
-    @cached_property
-    def targets(self) -> npt.NDArray[np.int64]:
-        """The label of every sample, in index order: int64, -1 where a sample's partition is out of reach."""
-        return self._service.ask(Session.labels).astype(np.int64)
-
-    def get(self, index: int) -> dict[str, Any]:
-        """Return the values of a sample's fields by name: numbers of numpy, arrays of shape (N,), texts, bytes, JSON values.
-
-        Objects are a dictionary of arrays, with boxes (float32, (n, 4): left, top, right, bottom) and labels. A mask is uint8,
-        (H, W). All are as they are stored.
-        """
-        number = INDEX.check("index", index)
-        return self._service.ask(lambda session: session.values(number, self._service.served.fields))
-
-    def file(self, index: int) -> bytes:
-        """Return a sample's file, as it was packed. Raises UnsupportedError if the set's encoding keeps no files."""
-        number = INDEX.check("index", index)
-        return self._service.ask(lambda session: session.file(number))
-
-    def key(self, index: int) -> str:
-        """Return the path below the split's root of the sample with this index, as ``with_index=True`` gives it."""
-        number = INDEX.check("index", index)
-        return self._service.ask(lambda session: session.key(number))
-
-
-class LoaderDataset(Samples):
-    """The split that a loader serves. Iterating the loader gives its samples; ``dataset[i]`` is for looking at single ones."""
-
-    def __getitems__(self, indices: list[int]) -> NoReturn:
-        """Refuse to be the data of torch's DataLoader, which alone asks for several samples at once.
-
-        Frameworks make one to skip the batches of a checkpoint, or to put in a sampler of their own.
-        """
-        raise TypeError(
-            "imgfeed: torch's DataLoader was put around the dataset of an imgfeed loader: images would come as they are "
-            "stored, without the transform. Iterate the loader itself. If a framework did so to skip batches after a "
-            "checkpoint, let the loader do it: load_state_dict() of the state that was saved with the checkpoint, and "
-            "in Hugging Face's TrainingArguments ignore_data_skip=True; with Accelerate leave out skip_first_batches()"
-        )
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Open the set again."""
+        split = state.pop("split")
+        self.__dict__.update(state)
+        self._open(split)

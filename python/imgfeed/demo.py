@@ -15,8 +15,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from . import DataLoader, ImgfeedError, wire
-from .launcher import find_binary
+from . import DataLoader, ImgfeedError
+from ._server import wire
+from ._server.launcher import find_binary
 
 WORLD = 2
 SHEET_COLUMNS, SHEET_ROWS = 8, 4

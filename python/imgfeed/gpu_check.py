@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import Any
 
 from . import DataLoader, ImgfeedError, __version__
-from .kinds import IMAGENET_MEAN, IMAGENET_STD, parse_seconds
-from .launcher import find_binary
+from ._arguments.kinds import IMAGENET_MEAN, IMAGENET_STD, parse_seconds
+from ._server.launcher import find_binary
 
 _COPIES = 20  # of a batch; the mean counts
 _COMPARED = 1024  # images at most

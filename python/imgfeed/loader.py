@@ -10,23 +10,25 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, NoReturn
 
-from . import accelerated, arguments, kinds, outputs, ranks, state
-from .bad import BadSample, BadSamples
-from .batchsource import BatchSource
-from .choice import Chosen, check_lists
-from .client import Session
-from .cuda import CudaOutput
-from .dataset import INDEX, LoaderDataset
-from .epoch import EpochIterator, Needs
-from .meter import Meter
-from .outputs import Fetch
-from .paths import check_there
+from ._arguments import arguments, kinds
+from ._arguments.paths import check_there
+from ._epoch import accelerated, outputs, state
+from ._epoch.bad import BadSample, BadSamples
+from ._epoch.batchsource import BatchSource
+from ._epoch.choice import Chosen, check_lists
+from ._epoch.cuda import CudaOutput
+from ._epoch.epoch import EpochIterator, Needs
+from ._epoch.meter import Meter
+from ._epoch.outputs import Fetch
+from ._epoch.sampler import BatchSampler, Sampler
+from ._epoch.selection import Selection
+from ._map.step import Steps, step_of
+from ._server import ranks
+from ._server.client import Session
+from ._server.samples import INDEX, LoaderDataset
+from ._server.service import Form, Service
+from ._server.targets import target_fields
 from .records import Record, ask
-from .sampler import BatchSampler, Sampler
-from .selection import Selection
-from .service import Form, Service
-from .step import Steps, step_of
-from .targets import target_fields
 
 #: A list of operations, the name of a preset, a transform of torchvision, {"views": [of these, …]}, or {0: one of these, …}.
 Transform = str | Sequence[Mapping[str, Any]] | Mapping[str, Any] | Mapping[int, Any] | Callable[..., Any]
@@ -247,7 +249,7 @@ class DataLoader:
         self._service = Service(options, self._output.attach)
         self._progress = state.Progress()
         self._bad = BadSamples(options.max_bad)
-        #: The caller's time and images, see ``imgfeed.meter.Meter``.
+        #: The caller's time and images.
         self.meter = Meter()
         service = self._service  # not the loader, which an iteration may outlive
         verdict = (lambda: _verdict(service.ask(Session.stats))) if options.verbose else None

@@ -11,8 +11,8 @@ from typing import Any
 
 import ray
 
-from .launcher import find_binary
-from .paths import check_secrets
+from ._arguments.paths import check_secrets
+from ._server.launcher import find_binary
 
 START_TIMEOUT = 120.0  # seconds until a feeder must listen
 

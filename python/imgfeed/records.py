@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Any, overload
 
 from . import errors
-from .client import Batch
-from .service import Service
+from ._server.client import Batch
+from ._server.service import Service
 
 #: Calls of torchvision.transforms.functional, one after the other: each has a function's name as "op", and its arguments.
 Record = list[dict[str, Any]]

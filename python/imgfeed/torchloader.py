@@ -13,14 +13,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from . import arguments, launcher, outputs
-from .arguments import ARGUMENTS
+from ._arguments import arguments
+from ._arguments.arguments import ARGUMENTS
+from ._arguments.numbers import kind_of
+from ._arguments.packing import cache_folder, pack
+from ._arguments.torchsets import source_of
+from ._arguments.vision import by_python, ends_in_tensors, is_torchvisions, split
+from ._epoch import outputs
+from ._server import launcher
+from ._server.ranks import rank_batches
 from .loader import DataLoader
-from .numbers import kind_of
-from .packing import cache_folder, pack
-from .ranks import rank_batches
-from .torchsets import source_of
-from .vision import by_python, ends_in_tensors, is_torchvisions, split
 
 log = logging.getLogger("imgfeed")
 

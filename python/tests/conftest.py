@@ -23,8 +23,9 @@ import needs
 import numpy as np
 import pytest
 
-from imgfeed import DataLoader, client, wire
-from imgfeed.launcher import find_binary
+from imgfeed import DataLoader
+from imgfeed._server import client, wire
+from imgfeed._server.launcher import find_binary
 
 CLASSES = 5
 SAMPLES = 21 * CLASSES

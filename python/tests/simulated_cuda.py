@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from imgfeed import cuda
-from imgfeed.cuda import CudaOutput
+from imgfeed._epoch import cuda
+from imgfeed._epoch.cuda import CudaOutput
 
 torch = pytest.importorskip("torch")
 

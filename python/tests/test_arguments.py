@@ -16,7 +16,7 @@ import pytest
 
 import imgfeed
 from imgfeed import DataLoader
-from imgfeed.arguments import ARGUMENTS, REFUSED, Options, check
+from imgfeed._arguments.arguments import ARGUMENTS, REFUSED, Options, check
 
 try:
     import torch

@@ -12,7 +12,7 @@ from conftest import imgshard, installed_resampler
 
 import imgfeed
 from imgfeed import DataLoader, ServerError, StateError
-from imgfeed.kinds import BUCKETS
+from imgfeed._arguments.kinds import BUCKETS
 
 SIZES = [(40, 20), (30, 30), (28, 32), (20, 40)]
 CROP = [{"op": "RandomResizedCrop", "size": 224, "scale": [1, 1]}, {"op": "RandomHorizontalFlip"}]

@@ -16,7 +16,7 @@ import simulated_cuda
 from conftest import RANDOM, SAMPLES, SMALL, copied, goes_on_after_interrupts, imgshard, listed, same
 
 from imgfeed import CorruptError, DataLoader, ImgfeedError, TimeoutError  # noqa: A004
-from imgfeed.cuda import CudaOutput
+from imgfeed._epoch.cuda import CudaOutput
 
 torch = pytest.importorskip("torch")
 Load = Callable[..., DataLoader]

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 from conftest import CLASSES, PATIENCE, RANDOM, SAMPLES, SMALL, copied, indices, same
 
-from imgfeed import DataLoader, MissingError, ranks
+from imgfeed import DataLoader, MissingError
+from imgfeed._server import ranks
 
 Load = Callable[..., DataLoader]
 

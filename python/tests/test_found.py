@@ -13,7 +13,7 @@ import pytest
 from conftest import PATIENCE
 
 from imgfeed import DataLoader
-from imgfeed.launcher import find_binary
+from imgfeed._server.launcher import find_binary
 
 
 @pytest.fixture

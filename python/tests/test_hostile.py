@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from test_wire import example, options
 
-from imgfeed import wire
-from imgfeed.client import FieldInfo, Session
+from imgfeed._server import wire
+from imgfeed._server.client import FieldInfo, Session
 from imgfeed.errors import ImgfeedError, ProtocolError
 
 #: IMGFEED_HOSTILE=1000000,7 asks for a million conversations from the seed 7.

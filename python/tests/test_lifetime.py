@@ -17,7 +17,7 @@ import pytest
 from conftest import PATIENCE, RANDOM, SAMPLES, copied, goes_on_after_interrupts, indices, same, wait_for
 
 from imgfeed import DataLoader
-from imgfeed.ring import _Lease
+from imgfeed._server.ring import _Lease
 
 Load = Callable[..., DataLoader]
 OPTIONS: dict[str, Any] = {"shuffle": True, "transform": RANDOM}

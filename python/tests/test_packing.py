@@ -14,9 +14,9 @@ import pytest
 from conftest import PATIENCE, SAMPLES, script, wait_for
 
 from imgfeed import DataLoader, ImgfeedError
-from imgfeed.launcher import find_binary
-from imgfeed.packing import Packed, cache_folder, pack
-from imgfeed.torchsets import Files
+from imgfeed._arguments.packing import Packed, cache_folder, pack
+from imgfeed._arguments.torchsets import Files
+from imgfeed._server.launcher import find_binary
 
 
 def files(root: Path) -> Files:
@@ -101,7 +101,7 @@ import signal, sys
 from pathlib import Path
 signal.signal(signal.SIGINT, signal.default_int_handler)  # what runs in the background of a shell ignores it
 sys.path.insert(0, sys.argv[3])
-from imgfeed.packing import pack
+from imgfeed._arguments.packing import pack
 from test_packing import files
 print(len(pack(files(Path(sys.argv[1])), Path(sys.argv[2])).places()))
 """

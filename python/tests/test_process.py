@@ -21,8 +21,9 @@ import pytest
 from conftest import PATIENCE, SAMPLES, SMALL, Feeder, alive, halt, indices, script, wait_for
 
 import imgfeed
-from imgfeed import DataLoader, launcher
-from imgfeed.launcher import find_binary
+from imgfeed import DataLoader
+from imgfeed._server import launcher
+from imgfeed._server.launcher import find_binary
 
 Load = Callable[..., DataLoader]
 
@@ -83,7 +84,8 @@ def test_nothing_is_left_behind(shards: Path, tmp_path: Path, monkeypatch: pytes
 
 STARTING = """
 import sys, time
-from imgfeed import DataLoader, launcher
+from imgfeed import DataLoader
+from imgfeed._server import launcher
 launcher.OwnServer._connect = lambda server, path: (print(server.pid, flush=True), time.sleep(60))
 DataLoader(sys.argv[1], 4, framework="numpy", transform="eval", num_workers=1)
 """

@@ -20,7 +20,8 @@ import pytest
 from conftest import PATIENCE, RANDOM, SAMPLES, Feeder, alive, copied, halt, imgshard, indices, same, seen, wait_for
 
 import imgfeed
-from imgfeed import DataLoader, LostError, ServerError, StateError, client, launcher
+from imgfeed import DataLoader, LostError, ServerError, StateError
+from imgfeed._server import client, launcher
 
 OPTIONS: dict[str, Any] = {"framework": "numpy", "with_index": True, "transform": RANDOM, "shuffle": True, "seed": 3}
 

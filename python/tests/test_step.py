@@ -18,7 +18,7 @@ import pytest
 from conftest import RANDOM, SAMPLES, imgshard
 
 from imgfeed import DataLoader, MapError
-from imgfeed.step import wants
+from imgfeed._map.step import wants
 
 Array = npt.NDArray[Any]
 OPTIONS: dict[str, Any] = {"transform": RANDOM, "shuffle": True, "seed": -3, "framework": "numpy", "num_workers": 1}

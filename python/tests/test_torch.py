@@ -12,7 +12,7 @@ import pytest
 from conftest import RANDOM
 
 from imgfeed import DataLoader
-from imgfeed.ranks import rank_batches, rank_samples
+from imgfeed._server.ranks import rank_batches, rank_samples
 
 torch = pytest.importorskip("torch")
 Load = Callable[..., DataLoader]

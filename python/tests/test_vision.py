@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 from conftest import SAMPLES, installed_resampler
 
-from imgfeed import DataLoader, ImgfeedError, vision
+from imgfeed import DataLoader, ImgfeedError
+from imgfeed._arguments import vision
 
 torch = pytest.importorskip("torch")
 v1 = pytest.importorskip("torchvision.transforms")

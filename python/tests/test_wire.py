@@ -16,8 +16,8 @@ import pytest
 from conftest import PATIENCE
 
 import imgfeed
-from imgfeed import client, wire
-from imgfeed.client import Session
+from imgfeed._server import client, wire
+from imgfeed._server.client import Session
 from imgfeed.errors import ProtocolError
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "format" / "wire.md"

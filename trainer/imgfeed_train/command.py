@@ -133,7 +133,8 @@ def work(s: Settings, argv: Sequence[str]) -> int:
 def held_server(data: str) -> contextlib.AbstractContextManager[Any]:
     """Keep a connection to a server (``unix:SOCKET``), so that one with ``--exit-idle`` stays while torch and models load."""
     if data.startswith("unix:"):
-        from imgfeed import ImgfeedError, client  # noqa: PLC0415
+        from imgfeed import ImgfeedError  # noqa: PLC0415
+        from imgfeed._server import client  # noqa: PLC0415
 
         with contextlib.suppress(ImgfeedError, OSError):  # whatever opens the data says so
             return contextlib.closing(client.connect(data.removeprefix("unix:")))

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from imgfeed import DataLoader, client, service
-from imgfeed.kinds import IMAGENET_MEAN, IMAGENET_STD
-from imgfeed.launcher import find_binary
+from imgfeed import DataLoader
+from imgfeed._arguments.kinds import IMAGENET_MEAN, IMAGENET_STD
+from imgfeed._server import client, service
+from imgfeed._server.launcher import find_binary
 
 from .errors import TrainError
 from .flags import Settings

@@ -63,7 +63,7 @@ def test_save_state_without_the_loader_says_so(
     import accelerate
     from accelerate.state import AcceleratorState, GradientState, PartialState
 
-    from imgfeed import accelerated
+    from imgfeed._epoch import accelerated
 
     accelerated._watch_saves.cache_clear()
     before = inspect.unwrap(accelerate.Accelerator.save_state)

@@ -7,11 +7,11 @@ import weakref
 from collections import deque
 from typing import Any
 
-from . import errors
-from .arguments import Options
-from .client import Batch
+from .. import errors
+from .._arguments.arguments import Options
+from .._server.client import Batch
+from .._server.ring import Arrays, Ring
 from .outputs import Columns, Fetch, NextBatch, TorchOutput, each, torch
-from .ring import Arrays, Ring
 
 log = logging.getLogger("imgfeed")
 
@@ -33,7 +33,7 @@ class CudaOutput(TorchOutput):
         weakref.finalize(self, _await, self._copies).atexit = False
 
     def batches(self, fetch: Fetch, slots: int) -> NextBatch:
-        """See ``imgfeed.outputs.Output``."""
+        """See ``Output``."""
         return Prefetch(self, fetch, max(1, slots - _SLOTS_FOR_OTHERS) if slots else _COPIES_WITHOUT_RING)
 
     def put(self, arrays: Arrays, copies_max: int) -> tuple[Columns, Any]:
@@ -64,11 +64,11 @@ class CudaOutput(TorchOutput):
         return tensors
 
     def attach(self, ring: Ring) -> None:
-        """See ``imgfeed.outputs.Output``."""
+        """See ``Output``."""
         page_lock(ring)
 
     def drain(self) -> None:
-        """See ``imgfeed.outputs.Output``."""
+        """See ``Output``."""
         _await(self._copies)
 
 

@@ -9,11 +9,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
-from .arguments import Options
-from .client import Batch
-from .records import Records
-from .ring import Arrays, Ring
-from .targets import Dictionaries, as_tensors
+from .._arguments.arguments import Options
+from .._server.client import Batch
+from .._server.ring import Arrays, Ring
+from .._server.targets import Dictionaries, as_tensors
+from ..records import Records
 
 Columns = tuple[Any, ...]
 #: Gives the batch after so many samples of the epoch, as it came and as the caller gets it; None at the end.

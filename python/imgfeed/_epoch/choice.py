@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .client import Batch, FieldInfo
-from .ring import Packed
+from .._server.client import Batch, FieldInfo
+from .._server.ring import Packed
 
 _MASK = (1 << 64) - 1
 
@@ -32,7 +32,7 @@ class Chosen:
         self._fetch, self._places, self._key, self._with_index = fetch, places, (seed, epoch), with_index
 
     def __call__(self, after: int) -> Batch | None:
-        """Return the batch after so many samples of the epoch, None after the last. See ``imgfeed.batchsource.BatchSource``."""
+        """Return the batch after so many samples of the epoch, None after the last. See ``BatchSource``."""
         batch = self._fetch(after)
         if batch is None:
             return None

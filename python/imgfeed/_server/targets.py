@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from . import errors
+from .. import errors
 
 if TYPE_CHECKING:
     from .client import SetInfo

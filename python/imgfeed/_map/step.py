@@ -32,13 +32,14 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from . import choice, errors, outputs
-from .arguments import Options
-from .batchsource import BatchSource
-from .client import Batch
-from .ring import Array, Arrays, Packed
-from .service import Service
-from .targets import Dictionaries
+from .. import errors
+from .._arguments.arguments import Options
+from .._epoch import choice, outputs
+from .._epoch.batchsource import BatchSource
+from .._server.client import Batch
+from .._server.ring import Array, Arrays, Packed
+from .._server.service import Service
+from .._server.targets import Dictionaries
 
 # The parameters that a function may have.
 WANTED = {"map": "image, label, target, rng, index, view, fields, params", "map_batch": "images, labels, rng, indices, view"}
@@ -204,7 +205,7 @@ class Steps:
         return lambda after: self._next(source, after, with_index=with_index)
 
     def _next(self, source: BatchSource, after: int, *, with_index: bool) -> Batch | None:
-        """Return the batch after so many samples of the epoch, None after the last. See ``imgfeed.batchsource.BatchSource``."""
+        """Return the batch after so many samples of the epoch, None after the last. See ``BatchSource``."""
         with self._lock:
             if self._owner != os.getpid():
                 self.close()  # the processes belong to the parent

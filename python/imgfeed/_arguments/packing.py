@@ -29,8 +29,8 @@ from typing import IO, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from . import errors
-from .launcher import find_binary
+from .. import errors
+from .._server.launcher import find_binary
 
 log = logging.getLogger("imgfeed")
 

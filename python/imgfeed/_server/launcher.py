@@ -20,7 +20,9 @@ import weakref
 from pathlib import Path
 from typing import IO
 
-from . import client, errors, paths, vision, wire
+from .. import errors
+from .._arguments import paths, vision
+from . import client, wire
 
 log = logging.getLogger("imgfeed")
 
@@ -33,7 +35,7 @@ def find_binary(name: str = "imgfeed") -> str:
 
     Raises BinaryNotFoundError naming all of them.
     """
-    package, override = Path(__file__).resolve().parent, os.environ.get("IMGFEED_BIN")
+    package, override = Path(__file__).resolve().parents[1], os.environ.get("IMGFEED_BIN")
     # bin/ of an environment lies beside its lib/pythonX/site-packages; with pip's --target, in the folder itself.
     candidates = [package.parents[up] / "bin" / name for up in (0, 1, 3) if up < len(package.parents)]
     if override:

@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from . import accelerated, errors
-from .arguments import ARGUMENTS
+from .. import errors
+from .._arguments.arguments import ARGUMENTS
+from .._server.client import Batch
+from . import accelerated
 from .batchsource import BatchSource
-from .client import Batch
 from .meter import Meter, tell
 from .outputs import Columns, Fetch, Output, collated
 from .state import Mark, Place, Progress

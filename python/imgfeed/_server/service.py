@@ -10,14 +10,15 @@ import weakref
 from collections.abc import Callable
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
-from . import client, errors, ranks, wire
-from .arguments import Options
+from .. import errors
+from .._arguments.arguments import Options
+from .._arguments.paths import Joined
+from .._arguments.vision import Pipeline
+from . import client, ranks, wire
 from .client import Session, SetInfo
 from .launcher import OwnServer
-from .paths import Joined
 from .ring import Ring
 from .targets import second_of
-from .vision import Pipeline
 
 log = logging.getLogger("imgfeed")
 

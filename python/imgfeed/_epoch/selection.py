@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from . import errors
-from .arguments import Options
-from .client import Selected, Session
-from .kinds import Fraction
-from .numbers import indices
-from .ranks import rank_batches
-from .service import Service
+from .. import errors
+from .._arguments.arguments import Options
+from .._arguments.kinds import Fraction
+from .._arguments.numbers import indices
+from .._server.client import Selected, Session
+from .._server.ranks import rank_batches
+from .._server.service import Service
 from .state import Place, Progress
 
 Array = npt.NDArray[Any]

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from . import errors
+from .. import errors
 from .targets import Dictionaries, TargetFields
 
 Array = npt.NDArray[Any]

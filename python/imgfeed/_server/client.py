@@ -19,7 +19,9 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from . import errors, vision, wire
+from .. import errors
+from .._arguments import vision
+from . import wire
 from .ring import DECODERS, Array, Arrays, Ring, Shape, split_raw
 from .targets import TargetFields, mask_of, objects_of
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 import time
 
-from . import errors, records
-from .arguments import Options
+from .. import errors, records
+from .._arguments.arguments import Options
+from .._server.client import Batch, Selected
+from .._server.service import Service
 from .bad import BadSamples
-from .client import Batch, Selected
-from .service import Service
 from .state import Place
 
 log = logging.getLogger("imgfeed")

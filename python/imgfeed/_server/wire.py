@@ -13,7 +13,7 @@ import time
 from collections import deque
 from typing import Any, NoReturn
 
-from . import errors
+from .. import errors
 
 VERSION = 1
 MESSAGE_BYTES_MAX = 64 << 20

@@ -6,8 +6,8 @@ import logging
 from collections.abc import Sized
 from dataclasses import dataclass
 
-from .client import Batch
-from .errors import TooManyBadError
+from .._server.client import Batch
+from ..errors import TooManyBadError
 
 log = logging.getLogger("imgfeed")
 

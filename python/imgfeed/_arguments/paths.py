@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from . import errors
+from .. import errors
+from .._server.wire import SOCKET_PATH_MAX
 from .numbers import kind_of
-from .wire import SOCKET_PATH_MAX
 
 REMOTE = ("s3://", "https://", "http://", "hf://", "gs://")
 _ADDRESS = re.compile(r"[A-Za-z0-9+.-]+://")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-from .arguments import Options
-from .ranks import rank_batches, rank_samples
-from .ring import Array
+from .._arguments.arguments import Options
+from .._server.ranks import rank_batches, rank_samples
+from .._server.ring import Array
+from .._server.service import Service
 from .selection import Selection
-from .service import Service
 from .state import Progress
 
 _PIECE = 1 << 16  # indices that become Python's at a time

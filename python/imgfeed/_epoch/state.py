@@ -6,9 +6,9 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from . import errors
-from .kinds import EPOCH
-from .numbers import INT64_MAX
+from .. import errors
+from .._arguments.kinds import EPOCH
+from .._arguments.numbers import INT64_MAX
 
 log = logging.getLogger("imgfeed")
 

@@ -8,7 +8,7 @@ import os
 import sys
 from pathlib import Path
 
-from .numbers import INT64_MAX
+from .._arguments.numbers import INT64_MAX
 
 log = logging.getLogger("imgfeed")
 
