@@ -22,7 +22,8 @@ from ._epoch.meter import Meter
 from ._epoch.outputs import Fetch
 from ._epoch.sampler import BatchSampler, Sampler
 from ._epoch.selection import Selection
-from ._map.step import Steps, step_of
+from ._map.processes import Steps
+from ._map.step import step_of
 from ._server import ranks
 from ._server.client import Session
 from ._server.samples import INDEX, LoaderDataset
