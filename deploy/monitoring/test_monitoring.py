@@ -18,7 +18,7 @@ from typing import Any
 import needs
 import pytest
 from imgfeed import DataLoader
-from imgfeed._server.launcher import find_binary
+from imgfeed.programs import find_binary
 
 HERE = Path(__file__).parent
 pytestmark = pytest.mark.skipif(bool(missing := needs.reason("prometheus", "promtool")), reason=missing)

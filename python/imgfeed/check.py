@@ -19,7 +19,7 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -213,7 +213,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sys.exit(_INTERRUPTED if stopped else 1 if report.differ or report.targets else 0)
 
 
-def _boxes(data: str, split: str | None) -> str | None:
+def _boxes(data: str, split: str | None) -> Literal["xyxy"] | None:
     """Return a value for boxes= if the set has objects. Ends the program if torchvision is too old for boxes and masks."""
     with DataLoader(data, split=split, framework="numpy", rank=0, world=1) as loader:
         kinds = loader.dataset.fields.values()

@@ -181,7 +181,7 @@ class DataLoader:
         split: str | None = None,
         transform: Transform = "eval",
         size: int | Mapping[int, int] | Callable[[int], int] | None = None,
-        buckets: str | Sequence[tuple[int, int]] | None = None,
+        buckets: Literal["sdxl"] | Sequence[tuple[int, int]] | None = None,
         resampler: str | None = None,
         bit_exact: bool = False,
         on_error: Literal["error", "blank", "substitute"] = "error",
@@ -190,20 +190,20 @@ class DataLoader:
         even_batches: bool = True,
         fields: Sequence[str] = (),
         choose: Sequence[str] = (),
-        boxes: str | None = None,
-        boxes_unit: str | None = None,
+        boxes: Literal["xyxy", "xywh", "cxcywh"] | None = None,
+        boxes_unit: Literal["pixels", "fraction"] | None = None,
         target: str | None = None,
         map: Callable[..., Any] | None = None,  # noqa: A002
         map_batch: Callable[..., Any] | None = None,
         decode: Literal["crop", "full"] = "crop",
         with_index: bool = False,
-        with_params: bool | str = False,
+        with_params: bool | Literal["records"] = False,
         seed: int = 0,
         subset: Any = None,
         weights: Any = None,
         repeats: int = 1,
         mix: Sequence[float] | Callable[[int], Sequence[float]] | None = None,
-        num_samples: int | str | None = None,
+        num_samples: int | Literal["shortest", "longest"] | None = None,
         order: Sequence[int] | Callable[[int], Sequence[int]] | None = None,
         sampler: Iterable[int] | None = None,
         rank: int | None = None,
@@ -272,8 +272,8 @@ class DataLoader:
         #: The data: length, ``classes``, ``class_to_idx`` and ``targets``.
         self.dataset = LoaderDataset(self._service)
         #: The order, for scripts that call ``loader.sampler.set_epoch``, and its batches.
-        self.sampler = Sampler(self._service, self._progress, options, self._selection)
-        self.batch_sampler = BatchSampler(self.sampler, options.batch_size, options.drop_last)
+        self.sampler = Sampler(self._service, self._progress, self._selection)
+        self.batch_sampler = BatchSampler(self.sampler)
 
     @property
     def bad(self) -> dict[int, BadSample]:
@@ -349,15 +349,17 @@ class DataLoader:
 
         Raises ValueError for a transform that ends in other conversions; iterating, BadRequestError if the server refuses it.
         """
-        self._options.change("transform", transform)
+        self._change("transform", transform)
 
     def set_batch_size(self, batch_size: int) -> None:
         """Change the batch size of later iterations; a running one goes on as it is. Raises ValueError with buckets."""
         if self._options.buckets is not None:
             raise ValueError("imgfeed: batch_size can't be changed with buckets=: make another loader")
-        self._options.change("batch_size", batch_size)
+        self._change("batch_size", batch_size)
         super().__setattr__("batch_size", self._options.batch_size)
-        self.batch_sampler.batch_size = self._options.batch_size
+
+    def _change(self, name: str, value: Any) -> None:
+        self._options = self._selection.options = self._options.changed(name, value)
 
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch of the next iteration, from 0. The epoch of a state that was just loaded keeps its place."""

@@ -16,7 +16,7 @@ from typing import Any
 from conftest import PATIENCE, RANDOM, answers, free_port, wait_for
 
 from imgfeed import DataLoader
-from imgfeed._server.launcher import find_binary
+from imgfeed.programs import find_binary
 
 #: Where pictures go, and what they are made of; invented images, and nowhere, if they are not set.
 PICTURES = os.environ.get("IMGFEED_PICTURES")

@@ -25,7 +25,7 @@ import pytest
 
 from imgfeed import DataLoader
 from imgfeed._server import client, wire
-from imgfeed._server.launcher import find_binary
+from imgfeed.programs import find_binary
 
 CLASSES = 5
 SAMPLES = 21 * CLASSES

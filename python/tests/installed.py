@@ -8,7 +8,7 @@ import sys
 import sysconfig
 
 import imgfeed
-from imgfeed._server.launcher import find_binary
+from imgfeed.programs import find_binary
 
 for path in (imgfeed.__file__, find_binary()):
     assert path.startswith(sys.prefix), f"{path} is not the wheel's"

@@ -358,3 +358,18 @@ def test_the_document_has_every_error_and_attribute(load: Load) -> None:
     loader, text = load(8), " ".join(r[0] + r[1] for r in rows("A loader"))
     public = [n for part in (loader, loader.dataset) for n in dir(part) if not n.startswith("_")]
     assert [n for n in public if f"{n}`" not in text and f"{n}(" not in text and f"{n}." not in text] == []
+
+
+def test_arguments_do_not_change(load: Load) -> None:
+    loader = load(2)
+    options, small = loader._options, checked(batch_size=3)
+    transform = options.transform
+    loader.set_batch_size(5)
+    loader.set_transform("train")
+    assert (options.batch_size, options.transform) == (2, transform)
+    assert (loader._options.batch_size, loader._options.transform) == (5, "train")
+    assert loader.batch_sampler.batch_size == loader.batch_size == 5
+    assert len(loader) == len(loader.batch_sampler) == -(-len(loader.dataset) // 5)
+    assert checked(decode="full", map=print).transform != checked().transform
+    with pytest.raises(AttributeError):
+        small.batch_size = 4  # type: ignore[misc]

@@ -19,7 +19,7 @@ from conftest import imgshard, wait_for
 from moto.server import ThreadedMotoServer
 
 from imgfeed import DataLoader
-from imgfeed._server.launcher import find_binary
+from imgfeed.programs import find_binary
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from reliability import outcome
 
 import imgfeed
 from imgfeed import DataLoader
-from imgfeed._server.launcher import find_binary
+from imgfeed.programs import find_binary
 
 OPTIONS: dict[str, Any] = {
     "framework": "numpy", "with_index": True, "transform": RANDOM, "shuffle": True, "seed": 3, "slots": 2

@@ -21,7 +21,7 @@ import pytest
 from conftest import PATIENCE, RANDOM, answers, free_port, halt, imgshard, wait_for
 
 from imgfeed import DataLoader
-from imgfeed._server.launcher import find_binary
+from imgfeed.programs import find_binary
 
 VIEWS = {"views": [[{"op": "RandomResizedCrop", "size": 32}], {"repeat": 2, "ops": [{"op": "RandomResizedCrop", "size": 24}]}]}
 OPTIONS: dict[str, Any] = {"framework": "numpy", "with_index": True, "with_params": True, "shuffle": True, "seed": 3}

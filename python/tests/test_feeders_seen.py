@@ -12,7 +12,7 @@ from typing import Any
 from conftest import PATIENCE, wait_for
 
 from imgfeed import DataLoader
-from imgfeed._server.launcher import find_binary
+from imgfeed.programs import find_binary
 
 
 def started(*command: str) -> tuple[subprocess.Popen[str], str]:

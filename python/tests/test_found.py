@@ -13,7 +13,7 @@ import pytest
 from conftest import PATIENCE
 
 from imgfeed import DataLoader
-from imgfeed._server.launcher import find_binary
+from imgfeed.programs import find_binary
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ import pytest
 from conftest import imgshard
 
 from imgfeed import DataLoader
-from imgfeed._server.launcher import find_binary
+from imgfeed.programs import find_binary
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()

@@ -16,7 +16,7 @@ from conftest import PATIENCE, SAMPLES, script, wait_for
 from imgfeed import DataLoader, ImgfeedError
 from imgfeed._arguments.packing import Packed, cache_folder, pack
 from imgfeed._arguments.torchsets import Files
-from imgfeed._server.launcher import find_binary
+from imgfeed.programs import find_binary
 
 
 def files(root: Path) -> Files:

@@ -23,7 +23,7 @@ from conftest import PATIENCE, SAMPLES, SMALL, Feeder, alive, halt, indices, scr
 import imgfeed
 from imgfeed import DataLoader
 from imgfeed._server import launcher
-from imgfeed._server.launcher import find_binary
+from imgfeed.programs import find_binary
 
 Load = Callable[..., DataLoader]
 

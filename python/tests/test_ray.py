@@ -14,7 +14,7 @@ import pytest
 from conftest import RANDOM, wait_for
 
 from imgfeed import DataLoader
-from imgfeed._server.launcher import find_binary
+from imgfeed.programs import find_binary
 
 pytestmark = pytest.mark.long
 

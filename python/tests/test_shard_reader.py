@@ -23,7 +23,7 @@ import pytest
 from conftest import imgshard, listed
 from shard_reader import ENTRY, FormatError, Sample, ShardSet, aligned, crc32c, order_of
 
-from imgfeed._server.launcher import find_binary
+from imgfeed.programs import find_binary
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = sorted((ROOT / "shard" / "testdata").glob("v*/*-shards"))

@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 import imgfeed
-from imgfeed._server.launcher import find_binary
+from imgfeed.programs import find_binary
 
 ROOT = Path(__file__).resolve().parents[2]
 pytest.importorskip("hatchling")
@@ -53,7 +53,7 @@ def test_commands_start_the_program_without_python(tmp_path: Path) -> None:
         assert said.startswith(f"{command.name} version {imgfeed.__version__}")
     (package,) = (prefix / "lib").glob("python3*/site-packages")
     env = {"PATH": "", "PYTHONPATH": str(package)}
-    ask = "from imgfeed._server.launcher import find_binary as find; print(find(), find('imgshard'))"
+    ask = "from imgfeed.programs import find_binary as find; print(find(), find('imgshard'))"
     found = subprocess.run(
         [sys.executable, "-c", ask], env=env, cwd=tmp_path, capture_output=True, text=True, check=True
     ).stdout

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import random
 import re
 import socket as sockets
 import threading
@@ -330,3 +331,64 @@ def test_a_message_may_come_in_pieces_and_late() -> None:
             session.next(timeout=0.05)
         go_on.set()
         assert session.next(timeout=PATIENCE) is None
+
+
+def any_json(rng: random.Random, depth: int = 0) -> Any:
+    """Return a random value that JSON holds."""
+    if depth < 3 and rng.random() < 0.4:
+        values = [any_json(rng, depth + 1) for _ in range(rng.randrange(4))]
+        return values if rng.random() < 0.5 else {f"{i}é\n": value for i, value in enumerate(values)}
+    return rng.choice([None, True, rng.randrange(-(2**63), 2**64), rng.random(), "ü\0\u2028" * rng.randrange(2000), ""])
+
+
+def any_conversation(rng: random.Random) -> list[tuple[dict[str, Any], bytes]]:
+    """Return random messages, each with the raw bytes that follow it."""
+    lengths = (0, 1, rng.randrange(70_000))
+    return [({"type": "m", "number": i, "value": any_json(rng)}, rng.randbytes(rng.choice(lengths))) for i in range(20)]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_messages_come_as_they_were_sent(seed: int) -> None:
+    """Whatever the pieces that bytes come in, and however few the other side takes at a time."""
+    rng = random.Random(seed)
+    coming, going = any_conversation(rng), any_conversation(rng)
+    ours, theirs = sockets.socketpair()
+    for sock in (ours, theirs):
+        sock.setsockopt(sockets.SOL_SOCKET, sockets.SO_SNDBUF, 4096)
+    cuts, seen = random.Random(seed + 1), bytearray()
+
+    def write() -> None:
+        left = b"".join(wire.encode(message) + raw for message, raw in coming)
+        while left:
+            piece = cuts.choice([1, 3, 4, 5, 1000, 100_000])
+            theirs.sendall(left[:piece])
+            left = left[piece:]
+
+    def read() -> None:
+        takes = random.Random(seed + 2)
+        while data := theirs.recv(takes.choice([1, 7, 100_000])):
+            seen.extend(data)
+
+    threads = [threading.Thread(target=write), threading.Thread(target=read)]
+    connection = wire.Connection(ours)
+    with theirs:
+        for thread in threads:
+            thread.start()
+        got, wanted = [], b""
+        for message, raw in going:
+            if raw or rng.random() < 0.5:
+                connection.send(message, memoryview(raw))
+            else:  # without raw bytes, as a release goes
+                connection.send_later(wire.encode(message))
+            wanted += wire.encode(message) + raw
+        for _, raw in coming:
+            assert connection.ready(PATIENCE)
+            message, buffer = connection.receive(), bytearray(len(raw))
+            connection.receive_raw(memoryview(buffer), PATIENCE)
+            got.append((message, bytes(buffer)))
+        connection.send({"type": "last"})
+        connection.close()
+        for thread in threads:
+            thread.join(PATIENCE)
+    assert got == coming
+    assert bytes(seen) == wanted + wire.encode({"type": "last"})

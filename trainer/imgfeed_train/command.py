@@ -134,10 +134,10 @@ def held_server(data: str) -> contextlib.AbstractContextManager[Any]:
     """Keep a connection to a server (``unix:SOCKET``), so that one with ``--exit-idle`` stays while torch and models load."""
     if data.startswith("unix:"):
         from imgfeed import ImgfeedError  # noqa: PLC0415
-        from imgfeed._server import client  # noqa: PLC0415
+        from imgfeed.programs import connect  # noqa: PLC0415
 
         with contextlib.suppress(ImgfeedError, OSError):  # whatever opens the data says so
-            return contextlib.closing(client.connect(data.removeprefix("unix:")))
+            return contextlib.closing(connect(data))
     return contextlib.nullcontext()
 
 

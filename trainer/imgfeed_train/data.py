@@ -12,9 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from imgfeed import DataLoader
-from imgfeed._arguments.kinds import IMAGENET_MEAN, IMAGENET_STD
-from imgfeed._server import client, service
-from imgfeed._server.launcher import find_binary
+from imgfeed.programs import connect, find_binary
 
 from .errors import TrainError
 from .flags import Settings
@@ -28,8 +26,8 @@ PATIENCE = 120.0  # seconds that a server may take to start
 class Images:
     """How a model wants its images: mean and deviation, the filter of resizes, the crop's part of the short side."""
 
-    mean: tuple[float, ...] = IMAGENET_MEAN
-    std: tuple[float, ...] = IMAGENET_STD
+    mean: tuple[float, ...] = (0.485, 0.456, 0.406)
+    std: tuple[float, ...] = (0.229, 0.224, 0.225)
     interpolation: str = "bilinear"
     crop: float = 0.875
 
@@ -64,9 +62,8 @@ def sets_in(data: str, pack: str) -> dict[str, Any]:
 def splits(s: Settings) -> Splits:
     """Return the splits to train and to evaluate on. Raises TrainError for a missing one."""
     if s.data.startswith("unix:"):
-        session = service.patiently(lambda: client.connect(s.data.removeprefix("unix:"), service.HELLO_TIMEOUT), PATIENCE)
-        with contextlib.closing(session):
-            samples = {info.split: info.samples for info in session.sets}
+        with contextlib.closing(connect(s.data, PATIENCE)) as server:
+            samples = {info.split: info.samples for info in server.sets}
     elif Path(s.data).is_socket():
         raise TrainError(f"--data {s.data} is a socket: for the server that listens there, give --data unix:{s.data}")
     else:

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 import yaml
-from imgfeed._arguments.paths import source_path
+from imgfeed.programs import source_path
 
 from . import files
 from .errors import TrainError

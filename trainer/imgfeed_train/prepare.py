@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from imgfeed._server.launcher import find_binary
+from imgfeed.programs import find_binary
 
 from .errors import TrainError
 

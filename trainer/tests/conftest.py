@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from imgfeed._server.launcher import find_binary
+from imgfeed.programs import find_binary
 from packaging.version import Version
 
 os.environ["CUDA_VISIBLE_DEVICES"] = ""  # here and in children

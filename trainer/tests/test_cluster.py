@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 from conftest import PLAIN, TINY, command, events, same, weights
-from imgfeed._server.launcher import find_binary
+from imgfeed.programs import find_binary
 from namespaces import Node, two_nodes
 
 pytestmark = pytest.mark.long

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from conftest import PLAIN, TINY, TRAIN, VAL, Train
-from imgfeed._server.launcher import find_binary
+from imgfeed.programs import find_binary
 
 from imgfeed_train import __version__, prepare
 from imgfeed_train import data as sets_of

@@ -18,7 +18,7 @@ import timm
 import torch
 import torchvision
 from conftest import TINY, Train, events, same, weights
-from imgfeed._server.launcher import find_binary
+from imgfeed.programs import find_binary
 from torch import nn
 
 from imgfeed_train import data, flags, optim

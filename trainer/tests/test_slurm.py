@@ -16,7 +16,7 @@ from pathlib import Path
 import needs
 import pytest
 from conftest import PLAIN, TINY, events, same
-from imgfeed._server.launcher import find_binary
+from imgfeed.programs import find_binary
 from namespaces import Node, two_nodes
 
 pytestmark = pytest.mark.long

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any
 
 from . import kinds
@@ -149,13 +149,12 @@ class Options:
         if strange := [name for name in self.choose if name not in self.fields]:
             raise ValueError(f"imgfeed: choose names {', '.join(strange)}: give fields= with it")
         if self.decode == "full":
-            shaped = self.transform not in ("eval", LEAST) or self.size is not None or self.with_params
+            shaped = self.transform != LEAST or self.size is not None or self.with_params
             if self.map is None or shaped or self.on_error == "blank":
                 raise ValueError(
                     "imgfeed: decode='full' gives whole images to map=, which does all that is done to them: give map, and "
                     "leave out transform, size, with_params and on_error='blank'"
                 )
-            object.__setattr__(self, "transform", LEAST)
         if self.step is None:
             return
         if self.map is not None and self.map_batch is not None:
@@ -218,8 +217,8 @@ class Options:
         made: str | Pipeline = _begun(self.transforms, epoch)
         return made
 
-    def change(self, name: str, value: Any) -> None:
-        """Set transform or batch_size, checked: the only arguments that may change, for iterations that begin after it."""
+    def changed(self, name: str, value: Any) -> Options:
+        """Return the arguments with another transform or batch_size, checked: no others may change."""
         if name == "transform" and self.decode == "full":
             raise ValueError("imgfeed: with decode='full' map= does all to the images: there is no transform to change")
         checked = ARGUMENTS[name].metadata["kind"].check(name, value)
@@ -227,7 +226,7 @@ class Options:
             raise ValueError(
                 "imgfeed: the new transform ends in other conversions to numbers than the old one: make another loader"
             )
-        object.__setattr__(self, name, checked)
+        return replace(self, **{name: checked})
 
     @staticmethod
     def operations(transform: str | Pipeline, known: Known) -> Any:
@@ -307,4 +306,7 @@ def check(given: Mapping[str, Any], others: Mapping[str, Any]) -> Options:
             raise TypeError(f"imgfeed: DataLoader has no argument {name!r}{hint}")
         if value is not None and value != "":
             raise ValueError(f"imgfeed: {name}= can't be honoured: {REFUSED[name]}")
-    return Options(**{name: f.metadata["kind"].check(name, given[name]) for name, f in ARGUMENTS.items()})
+    values = {name: f.metadata["kind"].check(name, given[name]) for name, f in ARGUMENTS.items()}
+    if values["decode"] == "full" and values["transform"] == "eval":  # the default: the server decodes next to nothing
+        values["transform"] = LEAST
+    return Options(**values)

@@ -33,7 +33,7 @@ class BatchSource:
         self._with_records = options.with_params == "records"
         self._losses = 0  # since the last batch
         self._lost_at = 0.0  # time of the first of them
-        self._session = service.session_of_rank()
+        self._session = service.session(of_rank=True)
         self.begin(place)
 
     def begin(self, place: Place) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-from .._arguments.arguments import Options
 from .._server.ranks import rank_batches, rank_samples
 from .._server.ring import Array
 from .._server.service import Service
@@ -18,15 +17,15 @@ _PIECE = 1 << 16  # indices that become Python's at a time
 class Sampler:
     """The loader's order, under the names of torch's DistributedSampler, whoever makes it."""
 
-    def __init__(self, service: Service, progress: Progress, options: Options, selection: Selection) -> None:
+    def __init__(self, service: Service, progress: Progress, selection: Selection) -> None:
         """Take the loader's own service, progress and selection."""
         self._selection = selection
         self._service = service
         self._progress = progress
-        self._options = options
         #: As the loader's.
-        self.shuffle, self.seed, self.drop_last = options.shuffle, options.order_seed, options.drop_last
-        self.buckets = options.buckets
+        options = selection.options
+        self.shuffle, self.seed = options.shuffle, options.order_seed
+        self.drop_last, self.buckets = options.drop_last, options.buckets
 
     def __repr__(self) -> str:
         """Return the number of samples, epoch, rank and world."""
@@ -38,9 +37,10 @@ class Sampler:
 
     def __len__(self) -> int:
         """Return how many samples this rank gets in an epoch, without those that drop_last leaves out."""
-        if self._options.buckets is not None:
+        o = self._selection.options
+        if o.buckets is not None:
             return len(self._order())
-        samples, policy, size = self._selection.positions(self.epoch), self._options.policy, self._options.batch_size
+        samples, policy, size = self._selection.positions(self.epoch), o.policy, o.batch_size
         if policy == "drop_last":
             return size * rank_batches(samples, self.rank, self.num_replicas, policy, size)
         return rank_samples(samples, self.rank, self.num_replicas, policy)
@@ -55,8 +55,13 @@ class Sampler:
         """Return how many batches this rank gets in an epoch."""
         return self._selection.batches(self._selection.positions(self.epoch), self.rank, self.num_replicas)
 
+    @property
+    def batch_size(self) -> int:
+        """As the loader's."""
+        return self._selection.options.batch_size
+
     def _order(self) -> Array:
-        self._service.session_of_rank()
+        self._service.session(of_rank=True)
         return self._service.ask(lambda session: session.order(self.epoch, self._selection.of(self.epoch)))
 
     @property
@@ -78,11 +83,14 @@ class Sampler:
 class BatchSampler:
     """The loader's batches of indices, under the names of torch's BatchSampler."""
 
-    def __init__(self, sampler: Sampler, batch_size: int, drop_last: bool) -> None:
+    def __init__(self, sampler: Sampler) -> None:
         """Cut a sampler's order into batches."""
-        self.sampler = sampler
-        self.batch_size = batch_size
-        self.drop_last = drop_last
+        self.sampler, self.drop_last = sampler, sampler.drop_last
+
+    @property
+    def batch_size(self) -> int:
+        """As the loader's."""
+        return self.sampler.batch_size
 
     def __repr__(self) -> str:
         """Return the number of batches, their size and the order that they are cut from."""

@@ -33,7 +33,8 @@ class Selection:
     def __init__(self, service: Service, options: Options) -> None:
         """Take the selection of options. The server checks it here, unless it is made anew for each epoch."""
         self._service = service
-        self._options = options
+        #: The loader's arguments, as they are now: its batch size may change.
+        self.options = options
         self._sampler_epoch = getattr(options.sampler, "epoch", None)  # as this object last saw it
         if not self.anew and options.selects:
             selected = self.of(0)
@@ -42,30 +43,30 @@ class Selection:
     @property
     def anew(self) -> bool:
         """Whether it is made for each epoch."""
-        return self._options.sampler is not None or callable(self._options.order)
+        return self.options.sampler is not None or callable(self.options.order)
 
     @property
     def identity(self) -> str | None:
         """The selection's entry in a state; None if it needs no entry."""
-        if self._options.mixture is not None:
+        if self.options.mixture is not None:
             return "mix"  # a state goes on under other weights
         if self.anew:
-            return "order" if self._options.sampler is None else "sampler"
-        if self._options.buckets is not None:
-            o = self._options
+            return "order" if self.options.sampler is None else "sampler"
+        if self.options.buckets is not None:
+            o = self.options
             return f"batches of {o.batch_size}{', full ones' if o.drop_last else ''}, of the buckets {o.buckets}"
-        return self._lasting.digest if self._options.selects else None
+        return self._lasting.digest if self.options.selects else None
 
     def follow(self, progress: Progress) -> None:
         """Take the epoch of a sampler after a caller's ``set_epoch``, as programs for torch call it."""
-        epoch = getattr(self._options.sampler, "epoch", None)
+        epoch = getattr(self.options.sampler, "epoch", None)
         if isinstance(epoch, int) and epoch != self._sampler_epoch:
             progress.set_epoch(epoch)
             self._sampler_epoch = epoch
 
     def check(self, place: Place) -> Place:
         """Return the place of a state as ``after`` does. Raises StateError for a place beyond the epoch's known end."""
-        if self.anew or self._options.mixture is not None:
+        if self.anew or self.options.mixture is not None:
             return place
         if place.consumed > (end := self.positions(place.epoch)):
             raise errors.StateError(f"imgfeed: state whose consumed is {place.consumed}: epoch {place.epoch} has {end} samples")
@@ -79,7 +80,7 @@ class Selection:
         selected = self.of(place.epoch)
         order = selected.digest if selected is not None and self.anew else None
         rank, world = self._service.rank_and_world
-        if order is not None and self._options.sampler is not None:
+        if order is not None and self.options.sampler is not None:
             order = f"{rank}/{world} {order}"
         if place.consumed and place.order and order:
             _check_order(place.order, order)
@@ -91,13 +92,13 @@ class Selection:
         if place.consumed:
             return self.begin(Place(place.epoch + 1, 0))
         raise ValueError(
-            f"imgfeed: epoch {place.epoch} has no batch: its {end:,} samples don't fill one of {self._options.batch_size:,} on "
+            f"imgfeed: epoch {place.epoch} has no batch: its {end:,} samples don't fill one of {self.options.batch_size:,} on "
             f"each of {world:,} ranks, and drop_last=True leaves out all others: take a smaller batch_size, or drop_last=False"
         )
 
     def positions(self, epoch: int) -> int:
         """Return how many samples an epoch has, over all ranks; of buckets as many as its batches have room for."""
-        o, world = self._options, self._service.rank_and_world[1]
+        o, world = self.options, self._service.rank_and_world[1]
         if o.buckets is not None:
             return self._service.session().positions
         if o.sampler is not None:
@@ -113,7 +114,7 @@ class Selection:
 
     def batches(self, positions: int, rank: int, world: int) -> int:
         """Return how many batches a rank gets of so many samples."""
-        o, size = self._options, self._options.batch_size
+        o, size = self.options, self.options.batch_size
         if o.buckets is not None:  # whole batches are dealt
             return rank_batches(positions // size, rank, world, o.policy, 1)
         return rank_batches(positions, rank, world, o.policy, size)
@@ -123,7 +124,7 @@ class Selection:
 
         Accelerate keeps so many of the gathered batch's first samples, which is right if at most the very last one is repeated.
         """
-        o, world = self._options, self._service.rank_and_world[1]
+        o, world = self.options, self._service.rank_and_world[1]
         if o.drop_last or o.buckets is not None:
             return -1
         rest = (self.positions(place.epoch) - place.consumed) % (o.batch_size * world)
@@ -131,7 +132,7 @@ class Selection:
 
     def after(self, place: Place, batches: int = 0) -> Place:
         """Return the place that many batches after another; from the epoch's end on it is one of a later epoch."""
-        o, world = self._options, self._service.rank_and_world[1]
+        o, world = self.options, self._service.rank_and_world[1]
         stride = o.batch_size * world
 
         def batches_of(positions: int) -> int:
@@ -156,7 +157,7 @@ class Selection:
 
     def of(self, epoch: int) -> Selected | None:
         """Return an epoch's samples; None: each once."""
-        o = self._options
+        o = self.options
         if not o.selects:
             return None
         if o.mixture is not None:
@@ -174,7 +175,7 @@ class Selection:
 
     def _mix(self, epoch: int) -> tuple[float, ...]:
         """Return the weight of each joined set in an epoch."""
-        given, joined = self._options.mixture, self._service.served.joined
+        given, joined = self.options.mixture, self._service.served.joined
         weights = tuple(float(w) for w in (given(epoch) if callable(given) else given))
         good = len(weights) == len(joined) and all(
             0 <= w < math.inf and (n or not w) for w, n in zip(weights, joined, strict=True)
@@ -188,7 +189,7 @@ class Selection:
 
     def _sampled(self, epoch: int) -> list[Any]:
         """Return the indices that the caller's sampler gives for an epoch."""
-        sampler = self._options.sampler
+        sampler = self.options.sampler
         if callable(getattr(sampler, "set_epoch", None)):
             sampler.set_epoch(epoch)
             self._sampler_epoch = getattr(sampler, "epoch", None)
@@ -197,7 +198,7 @@ class Selection:
     @cached_property
     def _lasting(self) -> Selected:
         """The part common to all epochs."""
-        o = self._options
+        o = self.options
         listed = o.order if o.order is not None else self._subset(o.subset)
         weights = None if o.weights is None else self._weights(o.weights, listed)
         return Selected(listed, weights, o.repeats, self._number)
@@ -205,7 +206,7 @@ class Selection:
     @property
     def _number(self) -> int | None:
         """The number of samples that the caller has given."""
-        given = self._options.num_samples
+        given = self.options.num_samples
         return given if isinstance(given, int) else None
 
     def _subset(self, subset: Any) -> Array | None:

@@ -28,6 +28,7 @@ from .targets import TargetFields, mask_of, objects_of
 T = TypeVar("T")
 
 REPLY_TIMEOUT = 60.0  # seconds for anything but a batch
+HELLO_TIMEOUT = 5.0  # seconds, where another server may come: one that has been stopped takes connections, and says nothing
 QUIET = 10.0  # seconds without a word after which a server that owes a batch is asked whether it is there
 HUNG = 20.0  # seconds more without an answer after which it counts as lost
 _LATE = "imgfeed: the server did not answer in time"

@@ -27,21 +27,20 @@ Ranks = tuple[int, int]  # a rank, and the world's size
 
 _WAIT_MAX = 0.5  # seconds between two looks for an absent server
 _STARTS_MAX = 3  # of an own server in a row
-HELLO_TIMEOUT = 5.0  # seconds: one that has been stopped takes connections, and says nothing
 
 
-def patiently(
+def retry(
     attempt: Callable[[], Answer],
     patience: float,
     *,
     deadline: float | None = None,
-    told: bool = False,
-    rest: Callable[[float], object] = time.sleep,
+    quiet: bool = False,
+    sleep: Callable[[float], object] = time.sleep,
 ) -> Answer:
     """Return attempt's result. While it raises LostError (no server is there), try again for patience seconds.
 
-    The log says once that it waits, unless told. deadline is a time of time.monotonic(); rest waits for some seconds. Raises
-    the last LostError if no server comes in time, and TimeoutError at the deadline.
+    The log says once that it waits, unless quiet. deadline is a time of time.monotonic(). Raises the last LostError if no
+    server comes in time, and TimeoutError at the deadline.
     """
     begin, wait = time.monotonic(), 0.01
     while True:
@@ -55,11 +54,11 @@ def patiently(
                 raise
             if deadline is not None and now >= deadline:
                 raise errors.TimeoutError(f"imgfeed: no batch came in time: {e}") from e
-            if not told:
+            if not quiet:
                 log.warning("%s; waiting up to %g s", str(e), patience)
-                told = True
+                quiet = True
         end = begin + patience if deadline is None else min(deadline, begin + patience)
-        rest(max(0.0, min(wait, end - now)))
+        sleep(max(0.0, min(wait, end - now)))
         wait = min(1.5 * wait, _WAIT_MAX)
 
 
@@ -128,8 +127,16 @@ class Service:
             self._opening, self._opening_pid = threading.RLock(), os.getpid()
         return self._opening
 
-    def session(self) -> Session:
-        """Return the session; in a forked child, or after the connection ended, a new one."""
+    def session(self, *, of_rank: bool = False) -> Session:
+        """Return the session; in a forked child, or after the connection ended, a new one.
+
+        of_rank is for an epoch: the session is a new one, too, if this process's rank has changed since the last was opened.
+        Raises ValueError if there are several processes, and nothing says which this is.
+        """
+        if of_rank:
+            ranks.check_told(self._options.rank)
+            if self.current is not None and self._opened_as != self._own_ranks:
+                self._drop()
         if self.current is not None and self.current.usable:
             return self.current
         with self.opening():
@@ -139,17 +146,7 @@ class Service:
             self.reconnects += self.current is not None and not self.current.inherited
             self._drop()
             self.closed = False
-            return self._opened(self._own_ranks, None, told=False)
-
-    def session_of_rank(self) -> Session:
-        """Return the session for an epoch: a new one if this process's rank has changed since the last was opened.
-
-        Raises ValueError if there are several processes, and nothing says which this is.
-        """
-        ranks.check_told(self._options.rank)
-        if self.current is not None and self._opened_as != self._own_ranks:
-            self._drop()
-        return self.session()
+            return self._open(self._own_ranks)
 
     def take(self, form: Form) -> None:
         """Change the form of later epochs. A session ends if its ring has no room for it."""
@@ -178,7 +175,7 @@ class Service:
             if self.server is not None:
                 self.server.kill()  # it may be unable to end
             self._drop()
-            session = self._opened(opened_as, deadline, told=True)
+            session = self._open(opened_as, deadline, quiet=True)
             self.reconnects += 1
             if not lost.connection.broken_off:
                 log.warning("imgfeed: reconnected after %.1f s", time.monotonic() - begin)
@@ -231,56 +228,57 @@ class Service:
         finally:
             del error, explained  # their traceback has this frame: together they would keep a lost ring until it is collected
 
-    def _opened(self, opened_as: Ranks | None, deadline: float | None, *, told: bool) -> Session:
-        """Connect and open. Wait up to reconnect= for somebody else's server; start an own one that ends again, a few times."""
-        if self._options.socket is not None:
-            return patiently(lambda: self._open_once(opened_as), self.patience, deadline=deadline, told=told, rest=self._rest)
-        for left in reversed(range(_STARTS_MAX if self.patience else 1)):
+    def _open(self, opened_as: Ranks | None, deadline: float | None = None, *, quiet: bool = False) -> Session:
+        """Open a session. Wait up to reconnect= for somebody else's server; start an own one that ends again, a few times."""
+
+        def attempt() -> Session:
             try:
-                return self._open_once(opened_as)
+                session = self._connected()
+                self._end = weakref.finalize(self, session.close)  # not __del__: at the interpreter's end modules are half gone
+                self._agree(session, opened_as)
+                self._check_open()
             except errors.LostError as e:
-                if not left:
-                    raise
+                try:
+                    self.reraise(e)
+                finally:
+                    self._drop()
+            except BaseException:
+                self._drop()
+                raise
+            self.current = session
+            return session
+
+        def sleep(seconds: float) -> None:
+            time.sleep(seconds)
+            self._check_open()
+
+        if self._options.socket is not None:
+            return retry(attempt, self.patience, deadline=deadline, quiet=quiet, sleep=sleep)
+        for _ in range(_STARTS_MAX - 1 if self.patience else 0):
+            try:
+                return attempt()
+            except errors.LostError as e:
                 log.warning("%s; starting it again", str(e))
-        raise AssertionError
+        return attempt()
 
-    def _rest(self, seconds: float) -> None:
-        """Wait between two looks for a server, unless the loader is closed. Raises ServerError if it is."""
-        time.sleep(seconds)
-        self._check_open()
-
-    def _open_once(self, opened_as: Ranks | None) -> Session:
+    def _connected(self) -> Session:
+        """Return a connection to the server: to somebody else's, or to one that this starts."""
         o = self._options
         if o.socket is not None:
-            session = client.connect(o.socket, HELLO_TIMEOUT if self.patience else client.REPLY_TIMEOUT)
-        else:
-            threads = o.num_workers or ranks.threads_default()
-            metrics = os.environ.get("IMGFEED_METRICS") if o.metrics is None else o.metrics
-            stores = {name: getattr(o, name) for name in ("cache", "cache_size", "allow_source", "feeders", "tls")}
-            paths = o.dataset.paths if isinstance(o.dataset, Joined) else (o.dataset,)
-            self.server = OwnServer(*paths, threads=threads, metrics=metrics, classes_apart=o.classes_apart, **stores)
-            session = self.server.session
-        self._end = weakref.finalize(self, session.close)  # not __del__: at the interpreter's end modules are half gone
-        try:
-            self._open(session, opened_as)
-            self._check_open()
-        except BaseException as e:
-            explained = self.explained(e) if isinstance(e, errors.LostError) else e
-            self._drop()
-            try:
-                if explained is e:
-                    raise
-                raise explained from e
-            finally:
-                del explained  # as in reraise
-        self.current = session
-        return session
+            return client.connect(o.socket, client.HELLO_TIMEOUT if self.patience else client.REPLY_TIMEOUT)
+        threads = o.num_workers or ranks.threads_default()
+        metrics = os.environ.get("IMGFEED_METRICS") if o.metrics is None else o.metrics
+        stores = {name: getattr(o, name) for name in ("cache", "cache_size", "allow_source", "feeders", "tls")}
+        paths = o.dataset.paths if isinstance(o.dataset, Joined) else (o.dataset,)
+        self.server = OwnServer(*paths, threads=threads, metrics=metrics, classes_apart=o.classes_apart, **stores)
+        return self.server.session
 
     def _check_open(self) -> None:
         if self.closed:
             raise errors.ServerError("imgfeed: the loader was closed while another thread waited for the server")
 
-    def _open(self, session: Session, opened_as: Ranks | None) -> None:
+    def _agree(self, session: Session, opened_as: Ranks | None) -> None:
+        """Open a session on a connection, on the same data as the sessions before it."""
         options = self._options
         request = self._request(session, opened_as)
         if options.split is None and len(session.sets) > 1:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from imgfeed import DataLoader
-from imgfeed._server.launcher import find_binary
+from imgfeed.programs import find_binary
 
 HERE = Path(__file__).resolve().parent
 SMALL = [{"op": "Resize", "size": 40}, {"op": "CenterCrop", "size": 32}]

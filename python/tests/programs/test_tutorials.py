@@ -16,7 +16,7 @@ import needs
 import pytest
 from conftest import imgshard
 
-from imgfeed._server.launcher import find_binary
+from imgfeed.programs import find_binary
 
 pytest.importorskip("torch", minversion="2.0")
 pytest.importorskip("torchvision")

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from imgfeed._server.launcher import find_binary
+from imgfeed.programs import find_binary
 
 from .events import Event, events
 from .trainer import Book, Task
