@@ -64,7 +64,7 @@ def check(loader: DataLoader, samples: int = 200, epoch: int = 0, report: Report
     torchcodec = _torchcodec() if keeps_files else None
     report.decoded = {} if torchcodec else None
     loader.set_epoch(epoch)
-    follow = target_fields(loader._service.served, loader._options.boxes, loader._options.target)
+    follow = target_fields(loader._service.served, loader._options)
     for images, targets, indices, *_ in loader:
         count = min(len(indices), samples - report.compared)
         originals, decoded = {}, {}

@@ -257,7 +257,7 @@ class DataLoader:
         collate = None if outputs.is_default_collate(options.collate_fn) else options.collate_fn
         self._selection = Selection(self._service, options)
         self._needs = Needs(self._output, collate, self._progress, self._selection.after, self.meter, verdict)
-        self._step = step_of(options, followed=target_fields(self._service.served, options.boxes, options.target) is not None)
+        self._step = step_of(options, followed=target_fields(self._service.served, options) is not None)
         check_lists(options.choose, self._service.served.fields)
         self._steps: Steps | None = None
         self._form: Form | None = None  # of the last iteration

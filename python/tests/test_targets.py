@@ -488,6 +488,15 @@ def test_the_check_compares_boxes_and_masks(
     assert "boxes differ by up to 0.5" in said and "of the mask differ" in said and "other labels" in said
 
 
+@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
+@pytest.mark.parametrize("size", [[48, 3], [3, 48], [3, 3]])
+def test_the_canvas_of_an_image_three_pixels_wide(load: Any, layout: str, size: list[int]) -> None:
+    pytest.importorskip("torchvision.tv_tensors")
+    loader = load(framework="torch", layout=layout, transform=[{"op": "Resize", "size": size}])
+    images, targets, _ = next(iter(loader))
+    assert list(targets[0]["boxes"].canvas_size) == size == list(images.shape[2:])
+
+
 def test_the_check_of_a_loader(load: Any) -> None:
     pytest.importorskip("torchvision.tv_tensors")
     loader = load(transform=DRAWN, boxes="cxcywh", boxes_unit="fraction", resampler=installed_resampler())

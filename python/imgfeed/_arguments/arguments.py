@@ -269,6 +269,11 @@ class Options:
         return first.finish if isinstance(first, Pipeline) and first.numbers else None
 
     @property
+    def layout_sent(self) -> str:
+        """The layout of the images as the server makes them: functions get (H, W, C)."""
+        return self.layout if self.step is None else "NHWC"
+
+    @property
     def policy(self) -> str:
         """What happens at the end of an epoch that does not divide evenly, as the wire calls it."""
         return "drop_last" if self.drop_last else "pad" if self.even_batches else "uneven"

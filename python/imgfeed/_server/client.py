@@ -215,13 +215,13 @@ class Session:
         options: wire.Message,
         fields: Sequence[str] = (),
         target: str | None = None,
-        follow: tuple[TargetFields, str] | None = None,
+        follow: TargetFields | None = None,
     ) -> wire.Message:
         """Open the session with the members of the wire's ``open``, and return ``opened``. target replaces the labels.
 
-        follow replaces them by dictionaries: their fields, and the format of their boxes.
+        follow has the fields of dictionaries that replace them.
         """
-        wanted = [*fields, *([] if target is None else [target]), *([] if follow is None else follow[0].names)]
+        wanted = [*fields, *([] if target is None else [target]), *([] if follow is None else follow.names)]
         wanted = list(dict.fromkeys(wanted))
         with self.lock:
             request = {"type": "open", **options, **({"fields": wanted} if wanted else {})}

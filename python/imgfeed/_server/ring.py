@@ -69,12 +69,12 @@ class Shape:
         slot_bytes: int,
         fields: Sequence[str] = (),
         target: str | None = None,
-        follow: tuple[TargetFields, str] | None = None,
+        follow: TargetFields | None = None,
     ) -> None:
         """Take arrays as the reply to ``open`` lists them, and the caller's fields; target replaces the labels.
 
-        follow are the fields that dictionaries are made of instead, and the format of their boxes. Raises ProtocolError if
-        an array that every batch has is missing.
+        follow has the fields that dictionaries are made of instead. Raises ProtocolError if an array that every batch has is
+        missing.
         """
         self.slot_bytes = slot_bytes
         self._caller = fields, target, follow
@@ -84,7 +84,7 @@ class Shape:
         views = [i for i, info in enumerate(self._arrays) if info.kind == "images" and info.name]
         drawn = [i for i, info in enumerate(self._arrays) if info.kind == "params" and info.name]
         named = {info.name: i for i, info in enumerate(self._arrays) if info.kind == "field"}
-        wanted = [*fields, *([] if target is None else [target]), *([] if follow is None else follow[0].names)]
+        wanted = [*fields, *([] if target is None else [target]), *([] if follow is None else follow.names)]
         missing = [*sorted({"images", "labels", "indices"} - places.keys()), *(name for name in wanted if name not in named)]
         if missing:
             raise errors.ProtocolError(f"imgfeed: the server's batches have no {', '.join(missing)}")
@@ -111,20 +111,20 @@ class Shape:
         repetitions = None if self._repetitions is None else views[self._repetitions]
         target: Any = None if self._target is None else self._field(views, self._target)
         if self._follow is not None:
-            target = self._dictionaries(views, *self._follow)
+            target = self._dictionaries(views, self._follow)
         fields = [self._field(views, i) for i in self._fields]
         return Arrays(_of(views, self._images), views[self._labels], views[self._indices], params, target, fields, repetitions)
 
-    def _dictionaries(self, views: list[Array], of: TargetFields, boxes: str) -> Dictionaries:
+    def _dictionaries(self, views: list[Array], of: TargetFields) -> Dictionaries:
         at, labels = self._named, views[self._labels]
         assert of.objects is not None
         masks = None if of.mask is None else views[at[of.mask]]
         ids = views[self._indices if of.image_id is None else at[of.image_id]]
         images = self._arrays[self._images if isinstance(self._images, int) else self._images[0]].shape
-        canvas = (images[0], images[1]) if images[-1] == 3 else (images[1], images[2])
+        canvas = (images[0], images[1]) if of.layout == "NHWC" else (images[1], images[2])
         objects, sizes = at[of.objects], (views[at["height"]], views[at["width"]])
         columns = self._arrays[objects].columns
-        return Dictionaries(views[objects], columns, sizes, ids, labels if of.label else None, masks, boxes, canvas)
+        return Dictionaries(views[objects], columns, sizes, ids, labels if of.label else None, masks, of.boxes, canvas)
 
     def _field(self, views: list[Array], i: int) -> Array | Packed:
         packed = self._arrays[i].packed

@@ -287,7 +287,7 @@ class Service:
         split = next((s for s in session.sets if options.split in (None, s.split)), None)
         target, made = options.target, None
         if split is not None:
-            target, made = second_of(split, options.boxes, options.target, options.fields)
+            target, made = second_of(split, options)
         try:
             opened = session.open(request, options.fields, target, made)
         except errors.UnsupportedError:
@@ -326,7 +326,7 @@ class Service:
             "seed": o.order_seed,
             "shuffle": o.shuffle,
             "policy": o.policy,
-            "layout": "NHWC" if o.step is not None else o.layout,  # functions get (H, W, C)
+            "layout": o.layout_sent,
             "slots": o.slots,
             "with_params": o.with_params and not recorded,
             "on_error": o.on_error,

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from .. import errors
 
 if TYPE_CHECKING:
+    from .._arguments.arguments import Options
     from .client import SetInfo
 
 Array = npt.NDArray[Any]
@@ -27,6 +28,8 @@ class TargetFields:
     mask: str | None
     image_id: str | None
     label: bool  # the set has class labels, too
+    boxes: str  # the format of boxes
+    layout: str  # of the images in memory
 
     @property
     def names(self) -> list[str]:
@@ -36,13 +39,15 @@ class TargetFields:
         return [name for name in (self.objects, self.mask, self.image_id, "height", "width") if name is not None]
 
 
-def target_fields(served: SetInfo, boxes: str | None, target: str | None) -> TargetFields | None:
+def target_fields(served: SetInfo, options: Options) -> TargetFields | None:
     """Return the target fields of a split for boxes= and target=, or None where labels and fields come as they are."""
+    boxes, target = options.boxes, options.target
     of = {kind: next((f.name for f in served.fields if f.type == kind), None) for kind in ("objects", "mask")}
     if boxes is None and (of["mask"] is None or of["objects"] is not None or target is not None):
         return None
     image_id = next((f.name for f in served.fields if f.name == "image_id" and f.type == "int64" and not f.size), None)
-    return TargetFields(None if boxes is None else of["objects"], of["mask"], image_id, served.classes > 0)
+    objects = None if boxes is None else of["objects"]
+    return TargetFields(objects, of["mask"], image_id, served.classes > 0, boxes or "", options.layout_sent)
 
 
 def objects_of(value: bytes, columns: Iterable[Mapping[str, str]]) -> dict[str, Array]:
@@ -66,16 +71,14 @@ def mask_of(value: bytes) -> Array:
     return np.frombuffer(value, np.uint8, offset=8).reshape(height, width).copy()
 
 
-def second_of(
-    served: SetInfo, boxes: str | None, target: str | None, fields: Sequence[str]
-) -> tuple[str | None, tuple[TargetFields, str] | None]:
-    """Return the field that replaces the labels, and what dictionaries are made of instead, with the format of their boxes."""
-    follow = target_fields(served, boxes, target)
+def second_of(served: SetInfo, options: Options) -> tuple[str | None, TargetFields | None]:
+    """Return the field that replaces the labels, and the fields that dictionaries are made of instead."""
+    follow = target_fields(served, options)
     if follow is None or follow.objects is None:
-        return (target if follow is None else follow.mask), None
-    if follow.objects in fields:
+        return (options.target if follow is None else follow.mask), None
+    if follow.objects in options.fields:
         raise ValueError(f"imgfeed: fields names {follow.objects}, which boxes= gives in the dictionaries: leave it out")
-    return None, (follow, boxes or "")
+    return None, follow
 
 
 @dataclass(slots=True)
