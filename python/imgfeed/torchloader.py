@@ -7,7 +7,7 @@ import inspect
 import logging
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,10 @@ import numpy.typing as npt
 from ._arguments import arguments
 from ._arguments.arguments import ARGUMENTS
 from ._arguments.numbers import kind_of
-from ._arguments.packing import cache_folder, pack
-from ._arguments.torchsets import source_of
-from ._arguments.vision import by_python, ends_in_tensors, is_torchvisions, split
+from ._arguments.packing import Source, cache_folder, pack
+from ._arguments.targetsets import with_targets, without_wrapper
+from ._arguments.torchsets import HOW, arrays, files, table
+from ._arguments.vision import boxes_format, by_python, ends_in_tensors, is_torchvisions, split
 from ._epoch import outputs
 from ._server import launcher
 from ._server.ranks import rank_batches
@@ -42,8 +43,9 @@ def from_torch(
 ) -> DataLoader:
     """Return a loader of the same batches as a torch.utils.data.DataLoader, with its images packed once into a cache.
 
-    The dataset is an ImageFolder, ImageNet, CIFAR10 or CIFAR100 of torchvision, a Dataset of Hugging Face, or a Subset of
-    these. docs/python.md lists which arguments of torch's loader are honoured, and which are refused.
+    The dataset is an ImageFolder, ImageNet, CIFAR10, CIFAR100, CocoDetection, VOCDetection, VOCSegmentation, Cityscapes or
+    OxfordIIITPet of torchvision, a Dataset of Hugging Face, or a Subset of these. docs/python.md lists which arguments of
+    torch's loader are honoured, and which are refused.
 
     Args:
         loader: The loader. It is not iterated, and stays as it is.
@@ -72,13 +74,63 @@ def from_torch(
     if changes.get("device") is not None:
         given["pin_memory"] = False  # the loader's own ring is page-locked
     given.update(changes)
-    source, own = source_of(loader.dataset, label)
-    given = _with_transform(own if transform is None else transform, given, loader)
+    source, transform = _source_of(loader.dataset, label, transform)
+    if source.targets == "objects" and given.get("boxes") is None:
+        given["boxes"] = boxes_format(transform)
+    given = _with_transform(transform, given, loader, source.targets)
     options = arguments.check({**_DEFAULTS, "dataset": "packed", **given}, {})  # before packing, which takes its time
     for each in options.transforms.values():
         options.operations(each, launcher.operations())
     packed = pack(source, cache_folder(cache))
     return DataLoader(packed.set, **_in_set(given, loader, packed.places()))
+
+
+def _source_of(dataset: Any, label: str | None, transform: Any) -> tuple[Source, Any]:
+    """Return a dataset's images, and transform, or the dataset's own; label is Hugging Face's column.
+
+    Raises ValueError if it can't be packed.
+    """
+    outer, rows = _without_subsets(dataset)
+    inner = without_wrapper(outer)
+    source = next(filter(None, (of(inner, rows, label) for of in (files, arrays, table, with_targets))), None)
+    if source is None:
+        kind = type(inner)
+        raise ValueError(
+            f"imgfeed: from_torch: the dataset is a {kind.__module__}.{kind.__qualname__}, whose code imgfeed can't run. It "
+            "takes ImageFolder, ImageNet, CIFAR10, CIFAR100, CocoDetection, VOCDetection, VOCSegmentation, Cityscapes and "
+            f"OxfordIIITPet of torchvision, datasets.Dataset of Hugging Face, and Subsets of these. {HOW}"
+        )
+    if getattr(outer, "target_transform", None) is not None:
+        raise ValueError(
+            f"imgfeed: from_torch: the {type(inner).__qualname__} has target_transform, which imgfeed can't run: leave it out "
+            "and change the labels in the loop, or pack a list of path and label in each line"
+        )
+    if transform is not None:
+        return source, transform
+    own = getattr(outer, "transform", None)
+    if source.targets and own is not None:
+        raise ValueError(
+            f"imgfeed: from_torch: the {type(inner).__qualname__} has transform=, which leaves boxes and masks as they "
+            "are, and imgfeed moves them with the image: wrap it with wrap_dataset_for_transforms_v2, and give it transforms="
+        )
+    if own is None and (outer is not inner or not source.targets):
+        own = getattr(outer, "transforms", None)  # of images and targets, whose types v2 knows
+    return source, own
+
+
+def _without_subsets(dataset: Any) -> tuple[Any, Sequence[int] | None]:
+    """Return the dataset in torch's Subsets, and which of its samples they select, in order; None: all."""
+    data = sys.modules.get("torch.utils.data")
+    rows: list[int] | None = None
+    while data is not None and type(dataset) is data.Subset:
+        of = [int(i) for i in dataset.indices]
+        rows = of if rows is None else [of[i] for i in rows]
+        dataset = dataset.dataset
+    if rows is not None and len(set(rows)) < len(rows):
+        raise ValueError(
+            "imgfeed: from_torch: the Subset has an index twice, and a set holds each sample once: leave the second out"
+        )
+    return dataset, rows
 
 
 def _check_changes(changes: dict[str, Any]) -> None:
@@ -164,7 +216,7 @@ def _distributed(sampler: Any) -> dict[str, Any]:
     return {"order": np.arange(len(sampler.dataset))}
 
 
-def _with_transform(transform: Any, given: dict[str, Any], loader: Any) -> dict[str, Any]:
+def _with_transform(transform: Any, given: dict[str, Any], loader: Any, targets: str) -> dict[str, Any]:
     """Return arguments with a transform; steps that the server lacks become map=. Raises ValueError if it leaves PIL images."""
     if transform is None:
         raise ValueError(
@@ -184,6 +236,11 @@ def _with_transform(transform: Any, given: dict[str, Any], loader: Any) -> dict[
         left = []
     if not left:
         return {**given, "transform": transform}
+    if targets:
+        raise ValueError(
+            f"imgfeed: from_torch: the transform has {left[0]!r:.80}, which imgfeed lacks, and {targets} follow imgfeed's own "
+            "operations only: docs/targets.md lists them"
+        )
     for name in ("map", "map_batch"):
         if given.get(name) is not None:
             raise ValueError(f"imgfeed: from_torch: {name} is given, and the transform has a step of its own: {left[0]!r:.80}")

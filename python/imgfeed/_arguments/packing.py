@@ -49,6 +49,7 @@ class Source(Protocol):
     keys: Sequence[str]  # of the samples in the set, in their own order
     labels: Sequence[int]  # as many
     classes: Sequence[str]  # class i has label i
+    targets: str  # objects or masks, "" without
 
     def identify(self, digest: Any) -> None:
         """Update a hash with all that the images depend on; keys, labels and classes are in it already."""

@@ -1,4 +1,4 @@
-"""Datasets of torchvision and Hugging Face to pack: each sample's stored image, its label, and its place.
+"""Datasets of torchvision and Hugging Face to pack: each sample's stored image, its label or targets, and its place.
 
 A dataset with code of its own, beyond the file's image as RGB and the transform, is refused.
 """
@@ -23,29 +23,16 @@ from .packing import Source, folder_name
 _ORIENTATION = 0x0112  # the tag of EXIF
 _ROWS_HASHED = 100  # of a table's images, evenly spread, for its digest
 
-_HOW = (
+HOW = (
     "Pack its images once, as class folders or as a list of path and label in each line, with imgshard build, and give the "
     "set's path to imgfeed.DataLoader, with the operations on images as transform="
 )
 
 
-def source_of(dataset: Any, label: str | None) -> tuple[Source, Any]:
-    """Return a dataset's images and transform; label is Hugging Face's column. Raises ValueError if it can't be packed."""
-    inner, rows = _without_subsets(dataset)
-    for of in (_files, _arrays, _table):
-        found = of(inner, rows, label)
-        if found is not None:
-            return found
-    kind = type(inner)
-    raise ValueError(
-        f"imgfeed: from_torch: the dataset is a {kind.__module__}.{kind.__qualname__}, whose code imgfeed can't run. It takes "
-        "ImageFolder, ImageNet, CIFAR10 and CIFAR100 of torchvision, datasets.Dataset of Hugging Face, and Subsets of these. "
-        f"{_HOW}"
-    )
-
-
 class Files:
     """Images that lie in files below one folder."""
+
+    targets = ""
 
     def __init__(self, root: str, samples: Sequence[tuple[str, int]], classes: Sequence[str], what: str) -> None:
         """Take (path, label) of each sample. The keys are the paths below root."""
@@ -56,7 +43,7 @@ class Files:
         above = os.path.join(root, "")
         outside = next((path for path, _ in samples if not path.startswith(above)), None)
         if outside is not None:
-            raise ValueError(f"imgfeed: from_torch: the {what} at {root} has {outside}, which does not lie below it. {_HOW}")
+            raise ValueError(f"imgfeed: from_torch: the {what} at {root} has {outside}, which does not lie below it. {HOW}")
         self.keys: Sequence[str] = [path[len(above) :] for path, _ in samples]
         self._root = root
 
@@ -79,6 +66,8 @@ class Files:
 class Images:
     """Images in memory or in a table, which are written out one after the other, under their places as keys."""
 
+    targets = ""
+
     def __init__(self, name: str, what: str, labels: Sequence[int], classes: Sequence[str], flags: Sequence[str]) -> None:
         """Take the labels. flags are imgshard's."""
         self.name = folder_name(name)
@@ -96,16 +85,17 @@ class Images:
         """Update a hash with the images' identity."""
         raise NotImplementedError
 
+    def beside(self, i: int) -> tuple[str, bytes]:
+        """Return the content that stands beside an image, and its extension."""
+        return "cls", str(self.labels[i]).encode()
+
     def stage(self, folder: Path) -> list[str]:
         """Write the images and their labels as WebDataset has them."""
         images = folder / "images.tar"
         with tarfile.open(images, "w", format=tarfile.USTAR_FORMAT) as tar:
-            for key, label, data in zip(self.keys, self.labels, self.files(), strict=True):
-                for name, content in (
-                    (f"{key}.jpg", data),
-                    (f"{key}.cls", str(label).encode()),
-                ):  # content tells the format, no name
-                    member = tarfile.TarInfo(name)
+            for i, (key, data) in enumerate(zip(self.keys, self.files(), strict=True)):
+                for extension, content in (("jpg", data), self.beside(i)):  # content tells the format, no name
+                    member = tarfile.TarInfo(f"{key}.{extension}")
                     member.size = len(content)
                     tar.addfile(member, io.BytesIO(content))
         return [str(images), *self._flags, *_classes_flag(folder, self.classes)]
@@ -162,14 +152,14 @@ class Table(Images):
             yield _upright(_bytes_of(row[self._column]))
 
 
-def _files(dataset: Any, rows: Sequence[int] | None, label: str | None) -> tuple[Source, Any] | None:
+def files(dataset: Any, rows: Sequence[int] | None, label: str | None) -> Source | None:
     """Return an ImageFolder, or a subclass without code of its own."""
-    folder = _module("torchvision.datasets.folder")
+    folder = module("torchvision.datasets.folder")
     if folder is None or not isinstance(dataset, folder.DatasetFolder):
         return None
-    _refuse_code(dataset, folder.DatasetFolder, label)
+    refuse_code(dataset, folder.DatasetFolder, label)
     loaders = [folder.pil_loader]
-    if _module("torchvision").get_image_backend() == "PIL":
+    if module("torchvision").get_image_backend() == "PIL":
         loaders.append(folder.default_loader)
     if dataset.loader not in loaders:
         raise ValueError(
@@ -179,25 +169,25 @@ def _files(dataset: Any, rows: Sequence[int] | None, label: str | None) -> tuple
     samples = dataset.samples if rows is None else [dataset.samples[i] for i in rows]
     # ImageNet's root is the folder of both splits, and its classes are lists of synonyms.
     root, classes = getattr(dataset, "split_folder", dataset.root), getattr(dataset, "wnids", dataset.classes)
-    return Files(os.fspath(root), samples, list(classes), type(dataset).__name__), dataset.transform
+    return Files(os.fspath(root), samples, list(classes), type(dataset).__name__)
 
 
-def _arrays(dataset: Any, rows: Sequence[int] | None, label: str | None) -> tuple[Source, Any] | None:
+def arrays(dataset: Any, rows: Sequence[int] | None, label: str | None) -> Source | None:
     """Return a CIFAR10 or CIFAR100."""
-    cifar = _module("torchvision.datasets.cifar")
+    cifar = module("torchvision.datasets.cifar")
     if cifar is None or not isinstance(dataset, cifar.CIFAR10):
         return None
-    _refuse_code(dataset, cifar.CIFAR10, label)
+    refuse_code(dataset, cifar.CIFAR10, label)
     data, labels = dataset.data, list(map(int, dataset.targets))
     if rows is not None:
         data, labels = data[list(rows)], [labels[i] for i in rows]
     split = "train" if dataset.train else "test"
-    return Arrays(data, labels, list(dataset.classes), f"{type(dataset).__name__}-{split}"), dataset.transform
+    return Arrays(data, labels, list(dataset.classes), f"{type(dataset).__name__}-{split}")
 
 
-def _table(dataset: Any, rows: Sequence[int] | None, label: str | None) -> tuple[Source, Any] | None:
+def table(dataset: Any, rows: Sequence[int] | None, label: str | None) -> Source | None:
     """Return a Dataset of Hugging Face. Its transform is a function of whole rows, which can't be looked into."""
-    tables = _module("datasets.arrow_dataset")
+    tables = module("datasets.arrow_dataset")
     if tables is None or type(dataset) is not tables.Dataset:
         return None
     if rows is not None:
@@ -223,40 +213,20 @@ def _table(dataset: Any, rows: Sequence[int] | None, label: str | None) -> tuple
         raise ValueError(f"imgfeed: from_torch: not all values of the column {names[0]!r} are labels, whole numbers from 0")
     kind = kinds.get(names[0])
     classes = list(kind.names) if kind else [str(i) for i in range(max(labels, default=0) + 1)]
-    return Table(dataset, images[0], labels, classes), None
+    return Table(dataset, images[0], labels, classes)
 
 
-def _without_subsets(dataset: Any) -> tuple[Any, Sequence[int] | None]:
-    """Return the dataset in torch's Subsets, and which of its samples they select, in order; None: all."""
-    data = _module("torch.utils.data")
-    rows: list[int] | None = None
-    while data is not None and type(dataset) is data.Subset:
-        of = [int(i) for i in dataset.indices]
-        rows = of if rows is None else [of[i] for i in rows]
-        dataset = dataset.dataset
-    if rows is not None and len(set(rows)) < len(rows):
-        raise ValueError(
-            "imgfeed: from_torch: the Subset has an index twice, and a set holds each sample once: leave the second out"
-        )
-    return dataset, rows
-
-
-def _refuse_code(dataset: Any, base: Any, label: str | None) -> None:
+def refuse_code(dataset: Any, base: Any, label: str | None) -> None:
     """Raise ValueError where a dataset does more to a sample than its base and a transform."""
     kind = type(dataset)
     own = [
         name
-        for name in ("__getitem__", "__getitems__", "__len__")
+        for name in ("__getitem__", "__getitems__", "__len__", "_load_image", "_load_target", "_load_json", "parse_voc_xml")
         if getattr(kind, name, None) is not getattr(base, name, None)
     ]
     if own:
         raise ValueError(
-            f"imgfeed: from_torch: {kind.__qualname__} has code of its own in {own[0]}, which imgfeed can't run. {_HOW}"
-        )
-    if dataset.target_transform is not None:
-        raise ValueError(
-            f"imgfeed: from_torch: the {kind.__qualname__} has target_transform, which imgfeed can't run: leave it out and "
-            "change the labels in the loop, or pack a list of path and label in each line"
+            f"imgfeed: from_torch: {kind.__qualname__} has code of its own in {own[0]}, which imgfeed can't run. {HOW}"
         )
     if label is not None:
         raise ValueError(
@@ -280,7 +250,7 @@ def _bytes_of(image: dict[str, Any]) -> bytes:
     return Path(image["path"]).read_bytes() if data is None else data
 
 
-def _module(name: str) -> Any:
+def module(name: str) -> Any:
     """Return a module if the program has imported it: else no dataset is of it."""
     return sys.modules.get(name)
 
@@ -296,7 +266,9 @@ def _encoded(picture: Any, kind: str) -> bytes:
 
 
 def _classes_flag(folder: Path, classes: Iterable[str]) -> list[str]:
-    """Write the names of the classes where imgshard finds them, and return the flag."""
+    """Write the names of the classes where imgshard finds them, if there are any, and return the flag."""
+    if not classes:
+        return []
     names = folder / "classes"
     names.write_text("".join(f"{name}\n" for name in classes), encoding="utf-8")
     return ["--classes", str(names)]

@@ -188,6 +188,12 @@ def ends_in_tensors(value: Any) -> bool:
     return any(_kind(step) in TENSORS + NUMBERS for step in _flat(value))
 
 
+def boxes_format(transform: Any) -> str:
+    """Return the format of boxes in which a transform of torchvision ends."""
+    steps = [step for step in _flat(transform) if _kind(step) == "ConvertBoundingBoxFormat"]
+    return str(getattr(steps[-1].format, "name", steps[-1].format)).lower() if steps else "xyxy"
+
+
 def _in_place(step: Any) -> Any:
     """Return Normalize as one that changes its batch, which nobody else has: a copy costs more than the computation."""
     step = copy.copy(step)
