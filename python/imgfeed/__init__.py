@@ -34,21 +34,7 @@ if limits_here():
     warnings.warn(limits_here(), RuntimeWarning, stacklevel=2)
 
 __all__ = [
-    "BadRequestError",
-    "BinaryNotFoundError",
-    "CorruptError",
-    "DataLoader",
-    "Dataset",
-    "ImgfeedError",
-    "LostError",
-    "MapError",
-    "MissingError",
-    "ProtocolError",
-    "ServerError",
-    "StateError",
-    "TimeoutError",
-    "TooManyBadError",
-    "UnsupportedError",
-    "from_torch",
-    "reference",
-]
+    "BadRequestError", "BinaryNotFoundError", "CorruptError", "DataLoader", "Dataset", "ImgfeedError", "LostError",
+    "MapError", "MissingError", "ProtocolError", "ServerError", "StateError", "TimeoutError", "TooManyBadError",
+    "UnsupportedError", "from_torch", "reference",
+]  # fmt: skip

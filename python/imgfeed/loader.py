@@ -15,7 +15,7 @@ from ._arguments.paths import check_there
 from ._epoch import accelerated, outputs, state
 from ._epoch.bad import BadSample, BadSamples
 from ._epoch.batchsource import BatchSource
-from ._epoch.choice import Chosen, check_lists
+from ._epoch.choice import check_lists, chosen
 from ._epoch.cuda import CudaOutput
 from ._epoch.epoch import EpochIterator, Needs
 from ._epoch.meter import Meter
@@ -329,7 +329,7 @@ class DataLoader:
             fetch = self._steps.begin(source, with_index=options.with_index or bool(options.choose))
         if options.choose:
             places = [options.fields.index(name) for name in options.choose]
-            fetch = Chosen(fetch, places, options.order_seed, place.epoch, with_index=options.with_index)
+            fetch = chosen(fetch, places, options, place.epoch)
         slots, remainder = source.slots if self._steps is None else 0, self._selection.remainder(place)
         begun = self._progress.begin(mark, place)
         return begun and EpochIterator(self._needs, source, begun, fetch, slots, remainder=remainder)

@@ -49,20 +49,9 @@ class _Feeder:
 
     def __init__(self, source: str, threads: int, tls: str | None, flags: Sequence[str]) -> None:
         host = ray.util.get_node_ip_address() if tls else "127.0.0.1"  # type: ignore[no-untyped-call]
-        command = [
-            find_binary(),
-            "feed",
-            source,
-            "--listen",
-            f"{host}:0",
-            "--threads",
-            str(threads),
-            "--owner",
-            str(os.getpid()),
-        ]
-        self._process = subprocess.Popen(
-            [*command, *(["--tls", tls] if tls else []), *flags], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
-        )
+        command = [find_binary(), "feed", source, "--listen", f"{host}:0", "--threads", str(threads)]
+        command += ["--owner", str(os.getpid()), *(["--tls", tls] if tls else []), *flags]
+        self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
         said = []
         for line in self._process.stdout:

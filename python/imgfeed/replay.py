@@ -93,22 +93,12 @@ def _to_image(image: Any, v1: bool = False) -> Any:
     return getattr(importlib.import_module(f"torchvision.transforms.{module}"), function)(image)
 
 
-def _solarize_add(image: Any, add: int, threshold: int) -> Any:
-    """Do what timm calls so: add to the bytes below threshold."""
-    return image.point([min(255, i + add) if i < threshold else i for i in range(256)] * 3)
-
-
 def _pillow_transform(image: Any, data: Sequence[float], resample: str, fillcolor: int | Sequence[int]) -> Any:
     """Map an image by Pillow's Image.transform, as timm does."""
     pil = importlib.import_module("PIL.Image")
     filters = {"nearest": pil.NEAREST, "bilinear": pil.BILINEAR, "bicubic": pil.BICUBIC}
     fill = (fillcolor,) * 3 if isinstance(fillcolor, int) else tuple(fillcolor)
     return image.transform(image.size, pil.AFFINE, tuple(data), filters[resample], fillcolor=fill)
-
-
-def _pillow_gaussian_blur(image: Any, radius: float) -> Any:
-    """Blur an image by Pillow's ImageFilter.GaussianBlur."""
-    return image.filter(importlib.import_module("PIL.ImageFilter").GaussianBlur(radius))
 
 
 def _mixture(image: Any, share: float, weights: Sequence[float], chains: Sequence[Sequence[Call]], factor: float) -> Any:
@@ -143,9 +133,11 @@ def _permute_channels(image: Any, permutation: Sequence[int]) -> Any:
 _OWN: dict[str, Callable[..., Any]] = {
     "permute_channels": _permute_channels,
     "to_image": _to_image,
-    "solarize_add": _solarize_add,
+    "solarize_add": lambda image, add, threshold: image.point(
+        [min(255, i + add) if i < threshold else i for i in range(256)] * 3  # as timm does
+    ),
     "pillow_transform": _pillow_transform,
-    "pillow_gaussian_blur": _pillow_gaussian_blur,
+    "pillow_gaussian_blur": lambda image, radius: image.filter(importlib.import_module("PIL.ImageFilter").GaussianBlur(radius)),
     "mixture": _mixture,
     "blends": _blends,
 }

@@ -213,7 +213,6 @@ class Options:
         return self.transform if isinstance(self.transform, dict) else {0: self.transform}
 
     def transform_at(self, epoch: int) -> str | Pipeline:
-        """Return the transform of an epoch."""
         made: str | Pipeline = _begun(self.transforms, epoch)
         return made
 

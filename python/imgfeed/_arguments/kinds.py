@@ -132,7 +132,6 @@ _METHODS = choice("fork", "spawn", "forkserver")
 
 
 def _names(name: str, value: Any) -> tuple[str, ...]:
-    """Return names, each once. The server knows which exist."""
     want = f"imgfeed: {name} is {value!r:.80}, want a list of names"
     if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
         raise TypeError(want)

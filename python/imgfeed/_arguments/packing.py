@@ -71,14 +71,12 @@ class Packed:
     """A set in the cache."""
 
     def __init__(self, folder: Path, samples: int) -> None:
-        """Describe the folder of a set of so many samples."""
         self.folder = folder
         self.set = folder / "set"
         self._samples = samples
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is there."""
         return (self.folder / "source.json").is_file()
 
     def places(self) -> npt.NDArray[np.int64]:

@@ -34,7 +34,6 @@ class Joined(NamedTuple):
     weights: tuple[Any, ...] | None = None  # of a mixture
 
     def __str__(self) -> str:
-        """Return the paths."""
         return " + ".join(self.paths)
 
 

@@ -61,7 +61,6 @@ def _steps(step: Any) -> list[Any]:
 
 
 def _content(step: Any) -> tuple[Any, ...]:
-    """Return the content of a policy."""
     return (
         [(one.name, one.prob, one.magnitude, one.magnitude_std, one.magnitude_max, one.kwargs) for one in _steps(step)],
         [len(pair) for pair in getattr(step, "policy", [])],

@@ -46,11 +46,9 @@ class Targets(Images):
             digest.update(self.beside(i)[1])
 
     def files(self) -> Iterator[bytes]:
-        """Yield each as it is."""
         return (Path(path).read_bytes() for path in self._paths)
 
     def beside(self, i: int) -> tuple[str, bytes]:
-        """Return the objects, the mask or the label."""
         if self.targets == "objects":
             return "json", json.dumps(self._beside[i]()).encode()
         return ("mask.png", Path(self._beside[i]).read_bytes()) if self.targets else super().beside(i)

@@ -35,7 +35,6 @@ class Files:
     targets = ""
 
     def __init__(self, root: str, samples: Sequence[tuple[str, int]], classes: Sequence[str], what: str) -> None:
-        """Take (path, label) of each sample. The keys are the paths below root."""
         self.name = folder_name(Path(root).name)
         self.what = f"{what} of {len(samples):,} images at {root}"
         self.classes = classes
@@ -54,7 +53,6 @@ class Files:
         digest.update(np.array([(s.st_size, s.st_mtime_ns) for s in stats], dtype="<i8").tobytes())
 
     def stage(self, folder: Path) -> list[str]:
-        """Write a list of the files, which stay where they are."""
         images = folder / "images.csv"
         with images.open("w", newline="", encoding="utf-8") as file:
             rows = csv.writer(file, lineterminator="\n")
@@ -69,7 +67,6 @@ class Images:
     targets = ""
 
     def __init__(self, name: str, what: str, labels: Sequence[int], classes: Sequence[str], flags: Sequence[str]) -> None:
-        """Take the labels. flags are imgshard's."""
         self.name = folder_name(name)
         self.what = what
         self.labels = labels
@@ -82,7 +79,6 @@ class Images:
         raise NotImplementedError
 
     def identify(self, digest: Any) -> None:
-        """Update a hash with the images' identity."""
         raise NotImplementedError
 
     def beside(self, i: int) -> tuple[str, bytes]:
@@ -105,19 +101,16 @@ class Arrays(Images):
     """Images of a CIFAR of torchvision: one array of uint8 (N, 32, 32, 3)."""
 
     def __init__(self, data: Any, labels: Sequence[int], classes: Sequence[str], what: str) -> None:
-        """Take all images as one array."""
         super().__init__(
             what, f"{what} of {len(labels):,} images", labels, classes, ["--encoding", "pixels", "--resize", "none"]
         )
         self._data = np.ascontiguousarray(data)
 
     def identify(self, digest: Any) -> None:
-        """Update a hash with all pixels."""
         digest.update(str(self._data.shape).encode())
         digest.update(self._data)
 
     def files(self) -> Iterator[bytes]:
-        """Yield each as a bitmap."""
         image = _pillow()
         for pixels in self._data:
             yield _encoded(image.fromarray(pixels), "BMP")
@@ -127,7 +120,6 @@ class Table(Images):
     """Images of a dataset of Hugging Face, with the bytes that they have there."""
 
     def __init__(self, dataset: Any, column: str, labels: Sequence[int], classes: Sequence[str]) -> None:
-        """Take the images of a column."""
         what = f"{dataset.builder_name or 'dataset'}-{dataset.split or 'all'}"
         super().__init__(what, f"Dataset {what} of {len(labels):,} images", labels, classes, [])
         self._dataset = dataset
@@ -153,7 +145,6 @@ class Table(Images):
 
 
 def files(dataset: Any, rows: Sequence[int] | None, label: str | None) -> Source | None:
-    """Return an ImageFolder, or a subclass without code of its own."""
     folder = module("torchvision.datasets.folder")
     if folder is None or not isinstance(dataset, folder.DatasetFolder):
         return None
@@ -173,7 +164,6 @@ def files(dataset: Any, rows: Sequence[int] | None, label: str | None) -> Source
 
 
 def arrays(dataset: Any, rows: Sequence[int] | None, label: str | None) -> Source | None:
-    """Return a CIFAR10 or CIFAR100."""
     cifar = module("torchvision.datasets.cifar")
     if cifar is None or not isinstance(dataset, cifar.CIFAR10):
         return None

@@ -55,7 +55,6 @@ class Step:
     tensor: bool = False  # torchvision does it to a tensor
 
     def __repr__(self) -> str:
-        """Return the object's."""
         return repr(self.step)
 
     def operation(self, known: Known) -> dict[str, Any]:

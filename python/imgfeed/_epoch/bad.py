@@ -29,7 +29,6 @@ class BadSample:
     epoch: int
 
     def __str__(self) -> str:
-        """Say which, and why."""
         named = f"sample {self.index} ({self.key})" if self.key else f"sample {self.index}"
         return f"{named}: {self.error}"
 

@@ -24,7 +24,6 @@ class BatchSource:
     """
 
     def __init__(self, service: Service, place: Place, selected: Selected | None, options: Options, bad: BadSamples) -> None:
-        """Begin at a place in the selection. bad collects unreadable samples."""
         self.timeout = options.timeout  # seconds for each batch
         self._bad = bad
         self._service = service
@@ -37,7 +36,6 @@ class BatchSource:
         self.begin(place)
 
     def begin(self, place: Place) -> None:
-        """Begin at a place of the same epoch."""
         #: Where it began.
         self.place = place
         self._consumed = place.consumed

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from .._arguments.arguments import Options
 from .._server.client import Batch, FieldInfo
-from .._server.ring import Packed
+from .outputs import Fetch
 
 _MASK = (1 << 64) - 1
 
@@ -22,33 +23,24 @@ def check_lists(names: Sequence[str], fields: Sequence[FieldInfo]) -> None:
             )
 
 
-class Chosen:
-    """Gives an epoch's batches with one element of each list in the chosen fields."""
+def chosen(fetch: Fetch, places: list[int], options: Options, epoch: int) -> Fetch:
+    """Return a function that gives fetch's batches with one element of each list in the fields at these places."""
 
-    def __init__(
-        self, fetch: Callable[[int], Batch | None], places: list[int], seed: int, epoch: int, *, with_index: bool
-    ) -> None:
-        """Take batches from fetch. places says which fields hold lists."""
-        self._fetch, self._places, self._key, self._with_index = fetch, places, (seed, epoch), with_index
-
-    def __call__(self, after: int) -> Batch | None:
-        """Return the batch after so many samples of the epoch, None after the last. See ``BatchSource``."""
-        batch = self._fetch(after)
-        if batch is None:
+    def following(after: int) -> Batch | None:
+        if (batch := fetch(after)) is None:
             return None
         arrays = batch.arrays
         assert arrays.indices is not None and arrays.repetitions is not None
-        rngs = [
-            rng_of(*self._key, index, repetition)
-            for index, repetition in zip(arrays.indices.tolist(), arrays.repetitions.tolist(), strict=True)
-        ]
-        for place in self._places:
-            field = arrays.fields[place]
-            assert isinstance(field, Packed)
-            arrays.fields[place] = [one_of(value, rng) for value, rng in zip(field.values(), rngs, strict=True)]
-        if not self._with_index:
+        keys = zip(arrays.indices.tolist(), arrays.repetitions.tolist(), strict=True)
+        rngs = [rng_of(options.order_seed, epoch, index, repetition) for index, repetition in keys]
+        for place in places:
+            values = zip(arrays.fields[place].values(), rngs, strict=True)
+            arrays.fields[place] = [one_of(value, rng) for value, rng in values]
+        if not options.with_index:
             arrays.indices = None
         return batch
+
+    return following
 
 
 def rng_of(seed: int, epoch: int, index: int, repetition: int) -> np.random.Generator:

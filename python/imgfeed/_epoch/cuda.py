@@ -24,7 +24,6 @@ class CudaOutput(TorchOutput):
     """Hands batches to the caller as tensors on a CUDA device; a slot is held until its copy has completed."""
 
     def __init__(self, options: Options) -> None:
-        """Copy to the options' device, of type cuda."""
         super().__init__(options, pin=False)
         self._device = options.device
         self._stream = self._torch.cuda.Stream(self._device)
@@ -33,7 +32,6 @@ class CudaOutput(TorchOutput):
         weakref.finalize(self, _await, self._copies).atexit = False
 
     def batches(self, fetch: Fetch, slots: int) -> NextBatch:
-        """See ``Output``."""
         return Prefetch(self, fetch, max(1, slots - _SLOTS_FOR_OTHERS) if slots else _COPIES_WITHOUT_RING)
 
     def put(self, arrays: Arrays, copies_max: int) -> tuple[Columns, Any]:
@@ -64,11 +62,9 @@ class CudaOutput(TorchOutput):
         return tensors
 
     def attach(self, ring: Ring) -> None:
-        """See ``Output``."""
         page_lock(ring)
 
     def drain(self) -> None:
-        """See ``Output``."""
         _await(self._copies)
 
 
@@ -76,7 +72,6 @@ class Prefetch:
     """Gives an epoch's batches on the device; the next one's copy has begun by then."""
 
     def __init__(self, output: CudaOutput, fetch: Fetch, copies_max: int) -> None:
-        """Take batches from fetch, and run at most copies_max copies at a time."""
         self._output = output
         self._fetch = fetch
         self._copies_max = copies_max

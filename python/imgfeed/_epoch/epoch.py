@@ -162,7 +162,6 @@ class EpochIterator(Iterator[Columns]):
         self._at = _At(mark.reached, self._source.batches, mark.skips)
 
     def _finish(self) -> None:
-        """Come to the epoch's end."""
         self._needs.output.drain()
         at = self._at
         self._needs.progress.move(lambda mark: mark.after(self._number, at.skips, at.place.epoch, None))

@@ -19,7 +19,6 @@ class Account:
     waited: float = 0.0  # of these, in the loader, until it had the batch
 
     def __sub__(self, other: Account) -> Account:
-        """Return the difference from other."""
         return Account(*map(operator.sub, astuple(self), astuple(other)))
 
     @property
@@ -37,7 +36,6 @@ class Meter:
     """Measures a loader's iterations. It is the caller's side: the server's statistics say what the server waits for."""
 
     def __init__(self) -> None:
-        """Begin with nothing."""
         self.total = Account()  # of all epochs
         self._before = Account()  # the total at the running epoch's begin
         self._mark = 0.0  # when the last batch was handed out, or the epoch began
@@ -48,7 +46,6 @@ class Meter:
         return self.total - self._before
 
     def begin(self) -> None:
-        """Note that an epoch begins."""
         self._before = self.total
         self._mark = time.perf_counter()
 

@@ -49,7 +49,6 @@ class NumpyOutput(Output):
     """Hands batches to the caller as numpy arrays, shaped as the layout says."""
 
     def __call__(self, arrays: Arrays) -> Columns:
-        """Return the batch's arrays."""
         return arrays.columns()
 
 
@@ -74,7 +73,6 @@ class TorchOutput(Output):
         return (images, *rest)
 
     def __call__(self, arrays: Arrays) -> Columns:
-        """Return the batch's tensors."""
         images, *rest = self.host(arrays)
         if self._pin:
             images, *rest = (each(self._torch.Tensor.pin_memory, column) for column in (images, *rest))
@@ -133,7 +131,6 @@ def is_default_collate(function: Any) -> bool:
 
 
 def torch() -> Any:
-    """Return the torch module."""
     return importlib.import_module("torch")
 
 

@@ -18,7 +18,6 @@ class Sampler:
     """The loader's order, under the names of torch's DistributedSampler, whoever makes it."""
 
     def __init__(self, service: Service, progress: Progress, selection: Selection) -> None:
-        """Take the loader's own service, progress and selection."""
         self._selection = selection
         self._service = service
         self._progress = progress
@@ -84,7 +83,6 @@ class BatchSampler:
     """The loader's batches of indices, under the names of torch's BatchSampler."""
 
     def __init__(self, sampler: Sampler) -> None:
-        """Cut a sampler's order into batches."""
         self.sampler, self.drop_last = sampler, sampler.drop_last
 
     @property

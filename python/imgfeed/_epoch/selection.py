@@ -174,7 +174,6 @@ class Selection:
         return self._made[1]
 
     def _mix(self, epoch: int) -> tuple[float, ...]:
-        """Return the weight of each joined set in an epoch."""
         given, joined = self.options.mixture, self._service.served.joined
         weights = tuple(float(w) for w in (given(epoch) if callable(given) else given))
         good = len(weights) == len(joined) and all(
@@ -197,7 +196,6 @@ class Selection:
 
     @cached_property
     def _lasting(self) -> Selected:
-        """The part common to all epochs."""
         o = self.options
         listed = o.order if o.order is not None else self._subset(o.subset)
         weights = None if o.weights is None else self._weights(o.weights, listed)
@@ -205,7 +203,6 @@ class Selection:
 
     @property
     def _number(self) -> int | None:
-        """The number of samples that the caller has given."""
         given = self.options.num_samples
         return given if isinstance(given, int) else None
 
@@ -243,7 +240,6 @@ class Selection:
         return of_class[labels]
 
     def _numbers(self, name: str, classes: Iterable[str]) -> list[int]:
-        """Return the labels of classes by name."""
         numbers = {of: number for number, of in enumerate(self._service.ask(Session.classes))}
         unknown = [of for of in classes if of not in numbers]
         if unknown:

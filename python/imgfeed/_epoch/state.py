@@ -54,7 +54,6 @@ class Progress:
     """
 
     def __init__(self) -> None:
-        """Begin with epoch 0."""
         self.mark = Mark()
         self.iteration = 0  # the number of the one that runs; a newer one has ended the others
         self._warned = False

@@ -99,7 +99,6 @@ class Steps:
                 self._queue.popleft()
 
     def _fill(self, source: BatchSource, after: int) -> None:
-        """Have processes work on the batches that follow."""
         queue = self._queue
         if not queue and self._error is not None:
             raise self._error
@@ -120,7 +119,6 @@ class Steps:
             self._give(queue[-1], source.timeout)
 
     def _free(self) -> list[int]:
-        """Return the numbers of the free buffers."""
         return [number for number, lease in enumerate(self._leases) if lease() is None]
 
     def _task(self, batch: Batch, epoch: int) -> _Task:
@@ -203,7 +201,6 @@ class Steps:
         return batch
 
     def _start(self, first: Batch) -> None:
-        """Start processes for batches like the first."""
         self._shared = shared = Shared(self._step, self._service, first, self._batch_size, self._count)
         self._answers = np.zeros(self._count, np.int64)  # the last task that each process has answered
         self._leases: list[Callable[[], _Lease | None]] = [lambda: None] * BUFFERS
@@ -228,7 +225,6 @@ class Steps:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
     def close(self) -> None:
-        """End the processes, and with them the tasks."""
         if self._owner == os.getpid():
             _end(self._processes, self._sockets, self._shared.file)
             self._end.cancel()

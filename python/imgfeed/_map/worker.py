@@ -45,7 +45,6 @@ class Part(NamedTuple):
     dtype: np.dtype[Any]
 
     def of(self, memory: Array, count: int) -> Array:
-        """Return it in a buffer."""
         size = count * math.prod(self.shape) * self.dtype.itemsize
         return memory[self.at : self.at + size].view(self.dtype).reshape(count, *self.shape)
 
@@ -73,7 +72,6 @@ class Shared:
     """The memory that processes share with their owner, made before they are forked: inputs, results and states."""
 
     def __init__(self, step: Step, service: Service, first: Batch, batch_size: int, workers: int) -> None:
-        """Make room for batches like the first."""
         arrays, session = first.arrays, service.current
         self.step, self.service, self.batch_size, self.workers = step, service, batch_size, workers
         self.views = len(arrays.images) if isinstance(arrays.images, list) else 1
@@ -101,7 +99,6 @@ class Shared:
         return [*columns, arrays.labels, arrays.indices, arrays.repetitions]
 
     def map(self, parts: list[Part], size: int) -> None:
-        """Map the buffers for results."""
         self.parts, self.results = parts, _buffers(self.file.fileno(), size)
 
 
@@ -113,7 +110,6 @@ class Worker:
     """One of the processes."""
 
     def __init__(self, shared: Shared, number: int) -> None:
-        """Take the memory, and which of the processes this is."""
         self._shared, self._n, self._state = shared, number, shared.states[number]
 
     def run(self, pipe: socket.socket, owners: list[socket.socket], mask: set[signal.Signals], owner: int) -> None:
@@ -145,7 +141,6 @@ class Worker:
         os._exit(0)
 
     def _do(self, order: Order) -> None:
-        """Do this process's share of a task."""
         shared, state, count = self._shared, self._state, order.samples
         memory, starts = shared.ring, order.offsets
         if starts is None:
@@ -195,7 +190,6 @@ class Worker:
         yield kept[0]
 
     def _target_of(self, arrays: list[Array]) -> Any:
-        """Return a sample's dictionary, or its mask."""
         target = self._shared.target
         return target.of(arrays).values()[0] if isinstance(target, Dictionaries) else arrays[0][0]
 

@@ -126,7 +126,6 @@ class Selected:
         return [np.ascontiguousarray(a, dtype).data.cast("B") for a, dtype in arrays if a is not None]
 
     def message(self) -> wire.Message:
-        """Return the message."""
         counts = {"list": self.indices, "weights": self.weights}
         return {
             "type": "select",
@@ -395,7 +394,6 @@ class Session:
         return self._ask({"type": "stats"}, lambda reply: {name: value for name, value in reply.items() if name != "type"})
 
     def _raw(self, count: int, dtype: npt.DTypeLike) -> Array:
-        """Receive an array of so many numbers."""
         raw: Array = np.empty(operator.index(count), dtype)
         if count:
             self.connection.receive_raw(raw.data.cast("B"), QUIET + HUNG)

@@ -125,7 +125,6 @@ class OwnServer:
 
     @property
     def pid(self) -> int:
-        """The server's process id."""
         return self._process.pid
 
     def explain(self, error: errors.ServerError) -> errors.ServerError:
@@ -145,7 +144,6 @@ class OwnServer:
             self._process.kill()
 
     def close(self) -> None:
-        """End the server and wait until it is gone."""
         self._end()
 
     def _connect(self, path: str) -> client.Session:

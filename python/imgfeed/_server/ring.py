@@ -106,7 +106,6 @@ class Shape:
         return [((count, *shape), info.dtype, info.offset) for shape, info in zip(shapes, self._arrays, strict=True)]
 
     def batch(self, views: list[Array]) -> Arrays:
-        """Return the batch of these arrays, one for each part."""
         params = None if self._params is None else _of(views, self._params)
         repetitions = None if self._repetitions is None else views[self._repetitions]
         target: Any = None if self._target is None else self._field(views, self._target)
@@ -158,7 +157,6 @@ class Packed:
         return [None if self.kind == "json" and not row else decode(row) for row in rows]
 
     def copy(self) -> Packed:
-        """Return the same in memory of its own."""
         return Packed(self.array.copy(), self.kind)
 
 
@@ -178,27 +176,16 @@ class Arrays:
 
     def columns(self) -> tuple[Array | list[Any], ...]:
         """Return the columns present, as the caller gets them: values of any length as lists."""
-        columns: tuple[Array | list[Any], ...] = (
-            self.images,
-            self.labels if self.target is None else _values(self.target),
-            *map(_values, self.fields),
-        )
-        if self.indices is not None:
-            columns += (self.indices,)
-        return columns if self.params is None else (*columns, self.params)
+        labels = self.labels if self.target is None else _values(self.target)
+        more = (column for column in (self.indices, self.params) if column is not None)
+        return (self.images, labels, *map(_values, self.fields), *more)
 
     def copy(self) -> Arrays:
-        """Return the same batch in memory of its own."""
-        indices = None if self.indices is None else self.indices.copy()
-        params = None if self.params is None else _copied(self.params)
-        target = None if self.target is None else self.target.copy()
-        repetitions = None if self.repetitions is None else self.repetitions.copy()
-        fields = [field.copy() for field in self.fields]
-        return Arrays(_copied(self.images), self.labels.copy(), indices, params, target, fields, repetitions)
+        return Arrays(*(_copied(getattr(self, name)) for name in self.__slots__))
 
 
-def _copied(arrays: Array | list[Array]) -> Array | list[Array]:
-    return [array.copy() for array in arrays] if isinstance(arrays, list) else arrays.copy()
+def _copied(of: Any) -> Any:
+    return [one.copy() for one in of] if isinstance(of, list) else None if of is None else of.copy()
 
 
 def _values(column: Array | Packed | Dictionaries | list[Any]) -> Array | list[Any]:

@@ -113,7 +113,6 @@ class Service:
 
     @property
     def served(self) -> SetInfo:
-        """The split that the session serves."""
         assert self._served is not None  # the constructor has connected
         return self._served
 

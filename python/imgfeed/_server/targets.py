@@ -33,7 +33,6 @@ class TargetFields:
 
     @property
     def names(self) -> list[str]:
-        """The names to ask the server for."""
         if self.objects is None:
             return [] if self.mask is None else [self.mask]
         return [name for name in (self.objects, self.mask, self.image_id, "height", "width") if name is not None]
@@ -113,7 +112,6 @@ class Dictionaries:
         return made
 
     def arrays(self) -> list[Array]:
-        """Return the arrays that all is made of."""
         return [a for a in (self.objects, *self.sizes, self.ids, self.labels, self.masks) if a is not None]
 
     def of(self, arrays: Iterable[Array]) -> Dictionaries:
@@ -124,7 +122,6 @@ class Dictionaries:
         return replace(self, objects=objects, sizes=(height, width), ids=ids, labels=labels, masks=masks)
 
     def copy(self) -> Dictionaries:
-        """Return the same in memory of its own."""
         return self.of([a.copy() for a in self.arrays()])
 
 

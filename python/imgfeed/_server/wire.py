@@ -29,7 +29,6 @@ Message = dict[str, Any]
 
 
 def encode(message: Message) -> bytes:
-    """Return the bytes of one message."""
     body = _encode_json(message).encode()
     return _LENGTH.pack(len(body)) + body
 
@@ -229,7 +228,6 @@ class Connection:
             raise type(why)(str(why))  # kept and raised, its traceback would hold this connection, and its ring, for good
 
     def _read(self) -> None:
-        """Take what has come."""
         try:
             data, ancillary, _, _ = self._sock.recvmsg(_READ_BYTES, _ANCILLARY_BYTES, _CLOEXEC)
             if ancillary:
