@@ -37,8 +37,15 @@ class Noting(imgfeed.DataLoader):
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
         epoch = self.sampler.epoch
         for images, labels, index in super().__iter__():
-            self.noted.append((epoch, index.tolist()))
+            self.noted.append((epoch, [int(i) for i in index]))
             yield images, labels
+
+
+class OnTheProcessor(torch.nn.parallel.DistributedDataParallel):
+    """The same on the processor, whatever devices a program names."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs | {"device_ids": None})
 
 
 def without_cuda() -> None:
@@ -52,9 +59,8 @@ def without_cuda() -> None:
 
     torch.cuda.set_device = lambda device: None  # type: ignore[assignment]
     torch.distributed.init_process_group = instead(torch.distributed.init_process_group, backend="gloo")
-    torch.nn.parallel.DistributedDataParallel = instead(  # type: ignore[assignment, misc]
-        torch.nn.parallel.DistributedDataParallel, device_ids=None
-    )
+    torch.nn.parallel.DistributedDataParallel = OnTheProcessor  # type: ignore[misc]
+    torch.nn.SyncBatchNorm.convert_sync_batchnorm = staticmethod(lambda model: model)  # type: ignore[method-assign]
     torch.tensor = instead(torch.tensor, device="cpu")
 
 

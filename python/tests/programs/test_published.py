@@ -5,6 +5,7 @@ None is part of this repository or of a package. `make published` brings them, f
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -13,11 +14,12 @@ from typing import Any
 
 import needs
 import pytest
-from conftest import SAMPLES
+from conftest import SAMPLES, imgshard
+from test_from_torch_targets import voc  # noqa: F401
 
 from programs.conftest import plain, run
+from programs.test_detection_data import coco  # noqa: F401 - it is a fixture, as the next one
 
-pytest.importorskip("timm")
 ROOT = Path(__file__).resolve().parents[3]
 PUBLISHED = Path(os.environ.get("IMGFEED_TEST_PUBLISHED", ROOT / "build/published"))
 EPOCHS = 2
@@ -94,7 +96,50 @@ def test_main_of_pytorchs_examples(data: Path, shards: Path, tmp_path: Path, pro
 
 
 @pytest.mark.parametrize("processes", [1, 2])
+def test_torchvisions_detection(coco: Path, tmp_path: Path, processes: int) -> None:  # noqa: F811
+    """SSDlite learns boxes of imgfeed, and COCO's own evaluation knows its labels."""
+    pytest.importorskip("pycocotools")
+    program = patched("vision/references/detection/train.py", "detection/train.patch", tmp_path)
+    data = tmp_path / "coco"
+    shutil.copytree(coco, data)
+    imgshard("build", data, "--drop-crowd", "--drop-empty", "-o", f"{data}-shards")
+    for file in (data / "annotations").glob("instances_*.json"):  # torchvision's own loader, which evaluates, wants polygons
+        said = json.loads(file.read_text())
+        for one in said["annotations"]:
+            x, y, w, h = one["bbox"]
+            one["segmentation"] = [[x, y, x + w, y, x + w, y + h]]
+        file.write_text(json.dumps(said))
+    model = ("--model", "ssdlite320_mobilenet_v3_large", "--aspect-ratio-group-factor", "-1", "--lr", "0.01")
+    arguments = (program, "--data-path", "{data}", "--output-dir", "{out}", *model, *TRAIN[:2], "--batch-size", "3", *TRAIN[4:])
+    for rank, noted in enumerate(run("published.py", data, tmp_path / "whole", processes, *arguments)):
+        order = plain(Path(f"{data}-shards"), rank, processes, EPOCHS, 3, split="train", shuffle=True, drop_last=True)
+        assert noted["loaders"] == [whole_epochs(order)] and order[0]
+    assert (tmp_path / "whole" / "model_1.pth").is_file()
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_torchvisions_segmentation(voc: Path, tmp_path: Path, processes: int) -> None:  # noqa: F811
+    """LR-ASPP learns masks of imgfeed."""
+    pytest.importorskip("pycocotools")  # the program imports it
+    program = patched("vision/references/segmentation/train.py", "segmentation/train.patch", tmp_path)
+    data = tmp_path / "voc"
+    shutil.copytree(voc, data)
+    lists = data / "VOCdevkit" / "VOC2012" / "ImageSets" / "Segmentation"
+    shutil.copy(lists / "train.txt", lists / "val.txt")
+    imgshard("build", data / "VOCdevkit", "--targets", "masks", "-o", data / "VOCdevkit-shards")
+    model = ("--dataset", "voc", "--model", "lraspp_mobilenet_v3_large", "--lr", "0.01", "--batch-size", "3")
+    arguments = (program, "--data-path", "{data}", "--output-dir", "{out}", *model, *TRAIN[:2], *TRAIN[4:])
+    for rank, noted in enumerate(run("published.py", data, tmp_path / "whole", processes, *arguments)):
+        shards = data / "VOCdevkit-shards"
+        order = plain(shards, rank, processes, EPOCHS, 3, split="train", shuffle=True, drop_last=True)
+        val = plain(shards, rank, processes, EPOCHS, 1, split="val", even_batches=False)
+        assert noted["loaders"] == [whole_epochs(order), whole_epochs(val)] and order[0]
+    assert (tmp_path / "whole" / "model_1.pth").is_file()
+
+
+@pytest.mark.parametrize("processes", [1, 2])
 def test_timms_train(data: Path, shards: Path, tmp_path: Path, processes: int) -> None:
+    pytest.importorskip("timm")
     program = patched("pytorch-image-models/train.py", "timm/train.patch", tmp_path)
     given = ("--aa", "rand-m9-mstd0.5-inc1", "--input-size", "3", "32", "32", "--warmup-epochs", "0")
     arguments = (program, "--data-dir", "{data}", "--output", "{out}", "--model", "test_resnet", "--num-classes", "5", *given)
