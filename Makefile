@@ -115,7 +115,7 @@ ifeq ($(TORCH) $(TORCH_PYTHON),yes $(TORCH_VENV)/bin/python)
 endif
 
 # What programs of torch 2 share with the client's tests: make test runs these under torch 2 alone, if there is one, and make test-all under both.
-SHARED      := test_vision test_targets test_detection_data test_check test_views test_from_torch test_meter test_compatibility test_step_libraries
+SHARED      := test_vision test_targets test_detection_data test_check test_views test_from_torch test_from_torch_targets test_meter test_compatibility test_step_libraries
 # To ask for the versions is enough: an import of torch costs seconds.
 HAS_TORCH_2  = $(TORCH_PYTHON) -c 'from importlib.metadata import version as v; assert v("torch") >= "2" and v("torchvision") and v("$1")' 2>/dev/null
 

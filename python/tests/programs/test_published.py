@@ -15,10 +15,10 @@ from typing import Any
 import needs
 import pytest
 from conftest import SAMPLES, imgshard
+from test_detection_data import coco  # noqa: F401 - it is a fixture, as the next one
 from test_from_torch_targets import voc  # noqa: F401
 
 from programs.conftest import plain, run
-from programs.test_detection_data import coco  # noqa: F401 - it is a fixture, as the next one
 
 ROOT = Path(__file__).resolve().parents[3]
 PUBLISHED = Path(os.environ.get("IMGFEED_TEST_PUBLISHED", ROOT / "build/published"))
