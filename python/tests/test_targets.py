@@ -352,7 +352,7 @@ def test_refused_with_the_remedy(load: Any, masked: Path, shards: Path) -> None:
         ({"boxes": 4}, TypeError, "want 'xyxy'"),
         ({"boxes": None, "boxes_unit": "pixels"}, ValueError, "boxes_unit goes with boxes="),
         ({"boxes_unit": "percent"}, ValueError, "'pixels', 'fraction' or None"),
-        ({"target": "objects"}, ValueError, "take another field by fields="),
+        ({"target": "objects"}, ValueError, "use fields= for another field"),
         ({"boxes": None, "fields": ["objects"]}, imgfeed.BadRequestError, "ask for their format"),
         ({"data": masked}, imgfeed.BadRequestError, "needs a field of type objects"),
         ({"data": shards}, imgfeed.BadRequestError, "needs a field of type objects"),
