@@ -40,7 +40,7 @@ from imgfeed_train.flags import parse
         (["--strategy", "fsdp", "--ema", "0.9"], "--ema keeps a second whole model, which --strategy fsdp avoids"),
         (["--data", "unix:s", "--workers", "3"], "--workers: the running server has its own threads"),
         (["--data", "unix:s", "--cache", "c"], "--cache: the running server has its own"),
-        (["--evaluate"], "--evaluate needs weights to score"),
+        (["--evaluate"], "--evaluate needs --weights"),
         (["--strategy", "dp", "--sync-bn"], "--compile and --sync-bn are not for --strategy dp: use ddp"),
         (["--strategy", "dp", "--compile"], "--compile and --sync-bn are not for --strategy dp: use ddp"),
         (["--bce-threshold", "0.2"], "--bce-threshold is for the targets of --loss bce"),
