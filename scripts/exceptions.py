@@ -4,8 +4,8 @@
 
 It compares each operation's results with torchvision's, by imgfeed.check: on images of Pillow, on tensors, and on tensors by
 torchvision.transforms without v2. With more releases of torch, run it with each: shares and levels become the largest of all.
-The row of two releases of Pillow beside each other stays as it is. Then ``go test ./transform -run Documented -update`` writes
-the table of docs/transforms.md.
+Rows of single releases of Pillow or torch stay as they are: run torch 2.6 to 2.8 with ATEN_CPU_CAPABILITY=avx2. Then
+``go test ./transform -run Documented -update`` writes the table of docs/transforms.md.
 """
 
 import argparse
