@@ -319,7 +319,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="imgfeed-peers-") as folder:
         work = Path(folder)
         args.imgfeed = (args.imgfeed or build_go("./cmd/imgfeed", work / "imgfeed")).resolve()
-        imgshard = (args.imgshard or build_go("./cmd/imgshard", work / "imgshard")).resolve()
+        imgshard = (args.imgshard or build_go("./cmd/imgshard", work / "imgshard")).absolute()  # resolved it would be imgfeed
         data, files = pack(args.images, work, imgshard)
         listing = work / "list.txt"
         listing.write_text("".join(f"{f}\n" for f in files))
