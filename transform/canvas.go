@@ -12,23 +12,24 @@ import (
 )
 
 // A canvas is the image that a transform's operations work on, one after the other, with the draws of its sample. It is
-// lazy. Its image is the result of two kinds of postponed work on stored pixels:
+// lazy. Its image is the result of postponed work on stored pixels:
 //
-//	from → pending → step
+//	from → colours or pending → step
 //
 // from has the pixels: the stored image, still undecoded; the region of it that several views share; or one of the
-// engine's two scratch images. pending is an optional change of all of from, such as an adjustment of colours; only an
-// image in memory has one. step is a single pass over the pixels: a crop, a resize, a crop, a flip.
+// engine's two scratch images. colours change pixels one by one, so that only those are changed that the step shows.
+// pending is an optional change of all of from, such as an affine map; only an image in memory has one. step is a single
+// pass over the pixels: a crop, a resize, a crop, a flip.
 //
 // Crops, resizes and flips are added to the step. An operation that does not fit into the step (a resize of a resized
 // image) ends it. Then render does pending and step, writes the result to the other scratch image, and begins a new
 // step there.
 //
 // Other operations need the image in memory: inMemory renders it, unless it is there and the step is empty. change then
-// leaves its work pending, and redraw does its work at once. Both first do earlier pending work (settle), in place or
-// into the other image.
+// leaves its work pending, and redraw does its work at once. Both first do earlier work (settle), in place or
+// into the other image. So does recolour where the step does more than cut and flip.
 //
-// At the end finish writes to the batch: the pending change directly if the step is empty, otherwise the step's result.
+// At the end finish writes to the batch: colours or the pending change directly if the step is empty, otherwise the step's result.
 // A stored image that only a step works on is therefore decoded, resized and written to the batch without a stop.
 //
 // On a dry canvas (views.go) operations draw and add to the step as usual. The first operation that needs a pixel ends
@@ -46,9 +47,10 @@ type canvas struct {
 	op       Op             // the running operation
 	from     *imagefile.RGB // a region of the stored image or one of the engine's scratch images; nil while it is undecoded
 	step     step
-	pending  change // change of all of from, done before the step
-	rendered int    // number of scratch images used so far, in turn; 0 while from is the stored image
-	dry      bool   // operations run only to find out which pixels they need
+	colours  []colour // changes of from's pixels, one by one, done before the step
+	pending  change   // change of all of from, done before the step; only without colours
+	rendered int      // number of scratch images used so far, in turn; 0 while from is the stored image
+	dry      bool     // operations run only to find out which pixels they need
 }
 
 // size returns the width and height of the image as the operations so far have left it.
@@ -177,12 +179,14 @@ func (c *canvas) render() error {
 	if c.dry {
 		return errNeedsPixels
 	}
-	c.settle()
+	if c.pending.work != nil {
+		c.settle()
+	}
 	to := c.next(w, h)
-	if err := c.engine.render(Output{Pix: to.Pix, Width: w, Height: h, Flip: c.step.flip}, c.from, &c.step); err != nil {
+	if err := c.engine.render(Output{Pix: to.Pix, Width: w, Height: h, Flip: c.step.flip}, c.from, c.colours, &c.step); err != nil {
 		return err
 	}
-	c.from, c.step = to, wholeImage(w, h)
+	c.from, c.colours, c.step = to, c.colours[:0], wholeImage(w, h)
 	return nil
 }
 
@@ -284,6 +288,44 @@ func (s *step) resize(w, h int, method resizing) bool {
 	return true
 }
 
+// A colour is a change of pixels, each by itself. The canvas postpones it until it knows which pixels are shown.
+type colour struct {
+	adjustment pointwise.Adjustment // nil for a blend with a level
+	amount     float64
+	level      float32
+	tensor     bool
+}
+
+// recolour postpones a change of pixels.
+func (c *canvas) recolour(next colour) error {
+	if c.pending.work != nil || c.step.resizes() || c.step.keep != c.step.visible {
+		if _, err := c.inMemory(); err != nil {
+			return err
+		}
+	}
+	c.colours = append(c.colours, next)
+	return nil
+}
+
+// recolourBytes is how much is changed at a time: by all changes, while it is in the processor's cache, and in whole vectors.
+const recolourBytes = 3 << 15
+
+// recolour does changes of the pixels of from, and writes them to to, which may be the same.
+func (e *Engine) recolour(to, from []byte, colours []colour) {
+	for len(from) > 0 {
+		n := min(len(from), recolourBytes)
+		for i, part := 0, from[:n]; i < len(colours); i, part = i+1, to[:n] {
+			next := &colours[i]
+			if e.adjuster.On(next.tensor); next.adjustment == nil {
+				e.adjuster.BlendLevel(to[:n], part, next.level, next.amount)
+			} else {
+				next.adjustment(e.adjuster, to[:n], part, next.amount)
+			}
+		}
+		to, from = to[n:], from[n:]
+	}
+}
+
 // A change is an operation's work on an image in memory. The canvas postpones it until it knows where the result goes:
 // directly to the batch if no operation follows, which saves a copy, otherwise to the engine's memory. The work is a
 // plain function, because a closure would be allocated for each sample.
@@ -301,7 +343,6 @@ type changeWork func(e *Engine, to, from *imagefile.RGB, params *changeParams)
 type changeParams struct {
 	adjustment pointwise.Adjustment
 	amount     float64
-	channels   [3]int
 	tensor     bool
 
 	matrix affine.Matrix
@@ -322,8 +363,12 @@ func (c *canvas) change(next change) error {
 	return nil
 }
 
-// settle does the pending work, in the engine's memory.
+// settle does the postponed work on an image in the engine's memory.
 func (c *canvas) settle() {
+	if len(c.colours) > 0 {
+		c.engine.recolour(c.from.Pix, c.from.Pix, c.colours)
+		c.colours = c.colours[:0]
+	}
 	p := &c.pending
 	if p.work == nil {
 		return
@@ -340,13 +385,22 @@ func (c *canvas) settle() {
 // finish writes the final image to dst, which has its size.
 func (c *canvas) finish(dst Output) error {
 	e, p := c.engine, &c.pending
-	if p.work != nil && dst.Layout == NHWC && c.step == wholeImage(p.width, p.height) && !c.step.flip {
-		e.final = imagefile.RGB{Pix: dst.Pix[:3*p.width*p.height], Width: p.width, Height: p.height}
-		p.work(e, &e.final, c.from, &p.params)
-		e.final, p.work = imagefile.RGB{}, nil
-		return nil
+	w, h := c.size()
+	if inMemory := c.rendered > 0 && c.step == wholeImage(w, h); inMemory && dst.Layout == NHWC {
+		switch {
+		case len(c.colours) > 0:
+			e.recolour(dst.Pix, c.from.Pix, c.colours)
+			return nil
+		case p.work != nil:
+			e.final = imagefile.RGB{Pix: dst.Pix[:3*w*h], Width: w, Height: h}
+			p.work(e, &e.final, c.from, &p.params)
+			e.final, p.work = imagefile.RGB{}, nil
+			return nil
+		}
 	}
-	c.settle()
+	if p.work != nil {
+		c.settle()
+	}
 	dst.Flip = c.step.flip
-	return e.render(dst, c.from, &c.step)
+	return e.render(dst, c.from, c.colours, &c.step)
 }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"image"
 
-	"github.com/imgfeed/imgfeed/internal/image/imagefile"
+	"github.com/imgfeed/imgfeed/transform/internal/pointwise"
 )
 
 // Operations of detection and segmentation. Those that change sizes at random are followed by one that gives all images the same size.
@@ -57,16 +57,8 @@ func (c *canvas) permuteChannels(channels [3]int) error {
 	if c.log != nil {
 		c.log.add("permute_channels", "permutation", channels)
 	}
-	w, h := c.size()
-	return c.change(change{work: permuteChannels, inPlace: true, width: w, height: h, params: changeParams{channels: channels}})
-}
-
-func permuteChannels(_ *Engine, to, from *imagefile.RGB, params *changeParams) {
-	r, g, b := params.channels[0], params.channels[1], params.channels[2]
-	for i := 0; i+3 <= len(from.Pix); i += 3 {
-		p := [3]byte(from.Pix[i:])
-		to.Pix[i], to.Pix[i+1], to.Pix[i+2] = p[r], p[g], p[b]
-	}
+	order := 100*channels[0] + 10*channels[1] + channels[2]
+	return c.recolour(colour{adjustment: (*pointwise.Adjuster).Permute, amount: float64(order)})
 }
 
 // RandomZoomOut is torchvision.transforms.v2.RandomZoomOut(fill, side_range, p): puts the image at random on a larger canvas.

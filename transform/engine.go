@@ -97,7 +97,7 @@ func (e *Engine) applyTo(v *View, from *imagefile.RGB, whole step) error {
 		return fmt.Errorf("%w: destination of %d bytes for %d×%d pixels", resample.ErrArgument, len(dst.Pix), dst.Width, dst.Height)
 	}
 	c := &e.canvas
-	*c = canvas{engine: e, draws: v.RNG, log: e.log, part: v.Spec.part, targets: v.Targets, from: from, step: whole}
+	*c = canvas{engine: e, draws: v.RNG, log: e.log, part: v.Spec.part, targets: v.Targets, from: from, step: whole, colours: c.colours[:0]}
 	if c.params.setCrop(whole.keep); c.targets != nil {
 		c.targets.begin(c.size())
 	}
@@ -135,13 +135,13 @@ func (e *Engine) DecodeFull(src Source) (pix []byte, width, height int, err erro
 // nil.
 func (e *Engine) Repaired() error { return e.stored.files.Repaired() }
 
-// render writes the step's result to dst, which has keep's size.
-func (e *Engine) render(dst Output, from *imagefile.RGB, s *step) error {
+// render writes the result of a step to dst, which has keep's size, after changes of the pixels.
+func (e *Engine) render(dst Output, from *imagefile.RGB, colours []colour, s *step) error {
 	inside, need := s.needs()
 	if inside.Empty() {
 		return e.resampler.CopyPadded(dst, nil, 0, image.Rectangle{}, s.keep, s.fill)
 	}
-	if from == nil && !s.resizes() && inside == s.keep {
+	if from == nil && len(colours) == 0 && !s.resizes() && inside == s.keep {
 		if done, err := e.decodeStraight(dst, need.Add(s.box.Min)); done {
 			return err
 		}
@@ -152,6 +152,16 @@ func (e *Engine) render(dst Output, from *imagefile.RGB, s *step) error {
 	}
 	started := time.Now()
 	defer func() { e.times.Resample += time.Since(started) }()
+	if len(colours) > 0 {
+		if own := from == nil || from == &e.scratch[0] || from == &e.scratch[1]; !own || stride != 3*need.Dx() {
+			e.region.Resize(need.Dx(), need.Dy())
+			for y := range need.Dy() {
+				copy(e.region.Pix[3*need.Dx()*y:][:3*need.Dx()], src[stride*y:])
+			}
+			src, stride = e.region.Pix, 3*need.Dx()
+		}
+		e.recolour(src, src, colours)
+	}
 	if !s.resizes() {
 		return e.resampler.CopyPadded(dst, src, stride, need, s.keep, s.fill)
 	}

@@ -158,6 +158,29 @@ var testSpecs = []string{
 	`[{"op":"CenterCrop","size":21},{"op":"Resize","size":[21,21]},{"op":"Resize","size":21}]`,
 }
 
+// shownSpecs change colours before crops, flips, borders and resizes.
+var shownSpecs = []string{
+	`[{"op":"RandomPhotometricDistort","p":0.8},{"op":"CenterCrop","size":[9,11]},{"op":"RandomInvert"},{"op":"RandomHorizontalFlip","p":1}]`,
+	`[{"op":"RandomHorizontalFlip","p":1},{"op":"ColorJitter","saturation":0.9,"hue":0.3},{"op":"CenterCrop","size":13},{"op":"Resize","size":[15,12]}]`,
+	`[{"op":"RandomPhotometricDistort"},{"op":"RandomZoomOut","fill":[9,90,200]},{"op":"RandomHorizontalFlip"},{"op":"Resize","size":[20,21]},{"op":"RandomInvert","p":1}]`,
+	`[{"op":"RandomCrop","size":[5,3]},{"op":"RandomSolarize","threshold":90,"p":1},{"op":"RandomVerticalFlip"},{"op":"RandomPosterize","bits":3,"p":1}]`,
+	`[{"op":"CenterCrop","size":[3,80]},{"op":"RandomInvert","p":1},{"op":"RandomEqualize"},{"op":"Grayscale","num_output_channels":3}]`,
+}
+
+// TestColoursOfACrop changes colours before a crop: only the crop's pixels are decoded and changed.
+func TestColoursOfACrop(t *testing.T) {
+	params := &testEncoding{Codec: pixelcodec.None}
+	src := Source{Format: imagefile.Encoded, Image: encodePixels(t, params, randomImage(400, 300, 1), 400, 300), Encoding: params}
+	spec := mustParse(`[{"op":"RandomInvert","p":1},{"op":"ColorJitter","saturation":0.5,"hue":0.1},{"op":"RandomHorizontalFlip","p":1},{"op":"CenterCrop","size":8}]`)
+	engine := NewEngine(kernel.Active())
+	if _, err := engine.Apply(spec, Output{Pix: make([]byte, spec.OutputBytes())}, src, RNG{}); err != nil {
+		t.Fatal(err)
+	}
+	if n := cap(engine.scratch[0].Pix) + cap(engine.region.Pix); n > 4096 {
+		t.Errorf("%d bytes were made for a crop of 192", n)
+	}
+}
+
 // TestEngineMatchesNaive compares every way through the engine with the operations done one by one on whole images: of
 // files and stored pixels, in both layouts, at every level.
 func TestEngineMatchesNaive(t *testing.T) {
@@ -173,7 +196,7 @@ func TestEngineMatchesNaive(t *testing.T) {
 		for _, params := range codecs {
 			sources = append(sources, Source{Format: imagefile.Encoded, Image: encodePixels(t, params, pix, w, h), Encoding: params})
 		}
-		for _, text := range slices.Concat(recordedSpecs(), blurSpecs) {
+		for _, text := range slices.Concat(recordedSpecs(), blurSpecs, shownSpecs) {
 			if w < 16 && (!slices.Contains(paddingSpecs, text) || strings.Contains(text, `"size":19`)) {
 				continue // these crops do not fit
 			}

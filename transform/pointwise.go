@@ -127,13 +127,18 @@ var jitters = [4]func(c *canvas, factor float64) error{(*canvas).brightness, (*c
 // adjust changes the image by an adjustment, which takes an amount or ignores it. It has the bits of images of Pillow and of
 // tensors.
 func (c *canvas) adjust(adjustment pointwise.Adjustment, amount float64) error {
+	return c.recolour(colour{adjustment: adjustment, amount: amount, tensor: c.tensor})
+}
+
+// adjustWhole is adjust for adjustments by the levels of the whole image.
+func (c *canvas) adjustWhole(adjustment pointwise.Adjustment) error {
 	w, h := c.size()
-	params := changeParams{adjustment: adjustment, amount: amount, tensor: c.tensor}
+	params := changeParams{adjustment: adjustment, tensor: c.tensor}
 	return c.change(change{work: adjustImage, inPlace: true, width: w, height: h, params: params})
 }
 
 func adjustImage(e *Engine, to, from *imagefile.RGB, params *changeParams) {
-	params.adjustment(e.adjuster.On(params.tensor), to.Pix, from.Pix, params.amount)
+	params.adjustment(e.adjuster.On(params.tensor), to.Pix, from.Pix, 0)
 }
 
 func (c *canvas) invert() error {
@@ -148,12 +153,12 @@ func (c *canvas) grayscale() error {
 
 func (c *canvas) autocontrast() error {
 	c.note("autocontrast")
-	return c.adjust((*pointwise.Adjuster).Autocontrast, 0)
+	return c.adjustWhole((*pointwise.Adjuster).Autocontrast)
 }
 
 func (c *canvas) equalize() error {
 	c.note("equalize")
-	return c.adjust((*pointwise.Adjuster).Equalize, 0)
+	return c.adjustWhole((*pointwise.Adjuster).Equalize)
 }
 
 // posterize keeps the upper bits of every byte, 0 to 8. With 0 the image is black, as in Pillow before 12.
@@ -184,13 +189,16 @@ func (c *canvas) solarizeAdd(add int) error {
 
 // enhance blends the image with a degenerate one by an adjustment; factor 1 leaves it unchanged.
 func (c *canvas) enhance(name string, factor float64, adjustment pointwise.Adjustment) error {
-	if c.log != nil {
-		c.log.add("adjust_"+name, name+"_factor", factor)
-	}
-	if c.same(factor) {
+	if c.noteEnhance(name, factor); c.same(factor) {
 		return nil
 	}
 	return c.adjust(adjustment, factor)
+}
+
+func (c *canvas) noteEnhance(name string, factor float64) {
+	if c.log != nil {
+		c.log.add("adjust_"+name, name+"_factor", factor)
+	}
 }
 
 // same reports whether a blend by a factor changes nothing. Pillow has the factor in float32, and torch what is left of it to 1.
@@ -203,7 +211,15 @@ func (c *canvas) brightness(factor float64) error {
 }
 
 func (c *canvas) contrast(factor float64) error {
-	return c.enhance("contrast", factor, (*pointwise.Adjuster).Contrast)
+	if c.noteEnhance("contrast", factor); c.same(factor) {
+		return nil
+	}
+	img, err := c.inMemory()
+	if err != nil {
+		return err
+	}
+	level := c.engine.adjuster.On(c.tensor).MeanGray(img.Pix)
+	return c.recolour(colour{level: level, amount: factor, tensor: c.tensor})
 }
 
 func (c *canvas) saturation(factor float64) error {

@@ -112,7 +112,7 @@ func (e *Engine) DecodeResized(
 	now.resize(width, height, resizing{filter: filter, algorithm: by})
 	to := &e.scratch[0]
 	to.Resize(width, height)
-	err = e.render(Output{Pix: to.Pix, Width: width, Height: height}, e.stored.inMemory(), &now)
+	err = e.render(Output{Pix: to.Pix, Width: width, Height: height}, e.stored.inMemory(), nil, &now)
 	e.trim()
 	return to.Pix, width, height, err
 }

@@ -239,7 +239,7 @@ var errNeedsPixels = errors.New("transform: an operation needs pixels")
 // firstNeed returns the region of an image of w × h pixels that a view reads. A view that fails does so again when it is made.
 func (e *Engine) firstNeed(v *View, w, h int) image.Rectangle {
 	c := &e.canvas
-	*c = canvas{engine: e, draws: v.RNG, part: v.Spec.part, step: wholeImage(w, h), dry: true}
+	*c = canvas{engine: e, draws: v.RNG, part: v.Spec.part, step: wholeImage(w, h), colours: c.colours[:0], dry: true}
 	for _, c.op = range v.Spec.ops {
 		if err := c.op.apply(c); err != nil {
 			break

@@ -33,22 +33,24 @@ func (a *Adjuster) keepFactor(factor float64) {
 }
 
 // Brightness is ImageEnhance.Brightness, or adjust_brightness. Its degenerate image is black.
-func (a *Adjuster) Brightness(dst, src []byte, factor float64) { a.blendAll(dst, src, 0, factor) }
+func (a *Adjuster) Brightness(dst, src []byte, factor float64) { a.BlendLevel(dst, src, 0, factor) }
 
 // Contrast is ImageEnhance.Contrast, or adjust_contrast. Its degenerate image has the mean of the image's gray values everywhere.
 // torch sums in float32, which is exact up to 2²⁴ in any order. Of the last values of an image, those after a multiple of 16 in
 // memory, it does not fuse all additions.
 func (a *Adjuster) Contrast(dst, src []byte, factor float64) {
-	n := len(src) / 3
-	if n == 0 {
-		return
+	if len(src) >= 3 {
+		a.BlendLevel(dst, src, a.MeanGray(src), factor)
 	}
-	sum := a.sumGray(src)
-	mean := float32(sum) / float32(n)
+}
+
+// MeanGray returns the mean of the image's gray values, which Pillow rounds.
+func (a *Adjuster) MeanGray(pix []byte) float32 {
+	sum, n := a.sumGray(pix), len(pix)/3
 	if a.kind == pillow {
-		mean = float32(byte(float64(sum)/float64(n) + 0.5))
+		return float32(byte(float64(sum)/float64(n) + 0.5))
 	}
-	a.blendAll(dst, src, mean, factor)
+	return float32(sum) / float32(n)
 }
 
 func (a *Adjuster) sumGray(pix []byte) (sum int) {
@@ -63,8 +65,8 @@ func (a *Adjuster) sumGray(pix []byte) (sum int) {
 	return sum
 }
 
-// blendAll blends the image with one that has the same value everywhere.
-func (a *Adjuster) blendAll(dst, src []byte, value float32, factor float64) {
+// BlendLevel blends the image with one that has the same value everywhere.
+func (a *Adjuster) BlendLevel(dst, src []byte, value float32, factor float64) {
 	a.keepFactor(factor)
 	for v := range a.tables[0] {
 		a.tables[0][v] = a.blended(byte(v), value)

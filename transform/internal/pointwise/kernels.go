@@ -11,6 +11,7 @@ type kernels struct {
 	invert    func(dst, src []byte, below, always, mask byte) int // inverts bytes above below, or always, and masks all
 	hue       func(dst, src []byte, shift byte) int
 	tensorHue func(dst, src []byte, t *turn) int
+	permute   func(dst, src []byte, r, g, b int) int
 	// For images of Pillow, and for tensors. factors are a factor and the rest to 1; smooth takes one of them.
 	gray       [2]func(dst, src []byte) int
 	sumGray    [2]func(pix []byte) (sum, n int)

@@ -3,6 +3,7 @@ package pointwise
 import (
 	"bytes"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/kernel"
@@ -19,7 +20,7 @@ func TestLevels(t *testing.T) {
 	for w := 1; w <= 140; w++ {
 		h := 1 + rng.IntN(5)
 		src := testImage(rng, w, h)
-		for _, a := range append(adjustments(rng), tensorAdjustments(rng)...) {
+		for _, a := range slices.Concat(adjustments(rng), tensorAdjustments(rng), []adjustment{{"permute", 120}, {"permute", 210}}) {
 			want := a.run(New(kernel.Generic), src, w, h)
 			for _, level := range levels {
 				memory := bytes.Repeat([]byte{0xA5}, len(src)+2*room)

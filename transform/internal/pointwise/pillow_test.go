@@ -25,7 +25,7 @@ type adjustment struct {
 
 // byName are the functions that change pixels in place.
 var byName = map[string]Adjustment{
-	"invert": (*Adjuster).Invert, "gray": (*Adjuster).Gray, "autocontrast": (*Adjuster).Autocontrast, "equalize": (*Adjuster).Equalize,
+	"invert": (*Adjuster).Invert, "gray": (*Adjuster).Gray, "permute": (*Adjuster).Permute, "autocontrast": (*Adjuster).Autocontrast, "equalize": (*Adjuster).Equalize,
 	"posterize": (*Adjuster).Posterize, "solarize": (*Adjuster).Solarize, "solarize add": (*Adjuster).SolarizeAdd,
 	"brightness": (*Adjuster).Brightness, "contrast": (*Adjuster).Contrast, "saturation": (*Adjuster).Saturation, "hue": (*Adjuster).Hue,
 }

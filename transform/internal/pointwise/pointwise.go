@@ -112,6 +112,18 @@ func (a *Adjuster) Gray(dst, src []byte, _ float64) {
 	}
 }
 
+// Permute gives every pixel the channels of these numbers, three digits: 210 reverses them.
+func (a *Adjuster) Permute(dst, src []byte, channels float64) {
+	r, g, b := int(channels)/100, int(channels)/10%10, int(channels)%10
+	if dst = dst[:len(src)]; a.fast != nil {
+		dst, src = skip(dst, src, a.fast.permute(dst, src, r, g, b))
+	}
+	for ; len(src) >= 3; dst, src = skip(dst, src, 3) {
+		p := [3]byte(src)
+		dst[0], dst[1], dst[2] = p[r], p[g], p[b]
+	}
+}
+
 // skip drops the first n bytes.
 func skip(dst, src []byte, n int) (to, from []byte) { return dst[n:], src[n:] }
 

@@ -11,7 +11,7 @@ import (
 
 func init() {
 	byLevel[kernel.AVX2] = &kernels{
-		vector: vectorAVX2, invert: invertAVX2, hue: hueAVX2, tensorHue: tensorHueAVX2,
+		vector: vectorAVX2, invert: invertAVX2, hue: hueAVX2, tensorHue: tensorHueAVX2, permute: permuteAVX2,
 		gray:       [...]func(_, _ []byte) int{grayAVX2[ofPillow], grayAVX2[ofTensor]},
 		sumGray:    [...]func([]byte) (int, int){sumGrayAVX2[ofPillow], sumGrayAVX2[ofTensor]},
 		saturation: [...]func(_, _ []byte, _ *[2]float32) int{saturationAVX2[ofPillow], saturationAVX2[ofTensor]},
@@ -70,6 +70,16 @@ func grayAVX2[I ofPillow | ofTensor](dst, src []byte) int {
 			even, odd = lumaWordsAVX2(EvenBytes(r), EvenBytes(g), EvenBytes(b), half), lumaWordsAVX2(OddBytes(r), OddBytes(g), OddBytes(b), half)
 		}
 		StoreGray(ToBytes(PairBytes(even, odd)), unsafe.Pointer(&dst[at]))
+	}
+	Leave()
+	return n
+}
+
+func permuteAVX2(dst, src []byte, r, g, b int) int {
+	n := len(src) / pixelsAVX2 * pixelsAVX2
+	for at := 0; at < n; at += pixelsAVX2 {
+		v0, v1, v2 := LoadPixels(unsafe.Pointer(&src[at]))
+		StoreChannels(Channel(v0, v1, v2, r), Channel(v0, v1, v2, g), Channel(v0, v1, v2, b), unsafe.Pointer(&dst[at]))
 	}
 	Leave()
 	return n

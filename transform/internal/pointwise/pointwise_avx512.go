@@ -13,7 +13,7 @@ import (
 
 func init() {
 	byLevel[kernel.AVX512] = &kernels{
-		vector: vectorAVX512, invert: invertAVX512, hue: hueAVX512, tensorHue: tensorHueAVX512,
+		vector: vectorAVX512, invert: invertAVX512, hue: hueAVX512, tensorHue: tensorHueAVX512, permute: permuteAVX512,
 		gray:       [...]func(_, _ []byte) int{grayAVX512[ofPillow], grayAVX512[ofTensor]},
 		sumGray:    [...]func([]byte) (int, int){sumGrayAVX512[ofPillow], sumGrayAVX512[ofTensor]},
 		saturation: [...]func(_, _ []byte, _ *[2]float32) int{saturationAVX512[ofPillow], saturationAVX512[ofTensor]},
@@ -72,6 +72,16 @@ func grayAVX512[I ofPillow | ofTensor](dst, src []byte) int {
 			even, odd = lumaWordsAVX512(EvenBytes(r), EvenBytes(g), EvenBytes(b), half), lumaWordsAVX512(OddBytes(r), OddBytes(g), OddBytes(b), half)
 		}
 		StoreGray(ToBytes(PairBytes(even, odd)), unsafe.Pointer(&dst[at]))
+	}
+	Leave()
+	return n
+}
+
+func permuteAVX512(dst, src []byte, r, g, b int) int {
+	n := len(src) / pixelsAVX512 * pixelsAVX512
+	for at := 0; at < n; at += pixelsAVX512 {
+		v0, v1, v2 := LoadPixels(unsafe.Pointer(&src[at]))
+		StoreChannels(Channel(v0, v1, v2, r), Channel(v0, v1, v2, g), Channel(v0, v1, v2, b), unsafe.Pointer(&dst[at]))
 	}
 	Leave()
 	return n

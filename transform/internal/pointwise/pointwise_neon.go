@@ -13,7 +13,7 @@ import (
 
 func init() {
 	byLevel[kernel.NEON] = &kernels{
-		vector: vectorNEON, invert: invertNEON, hue: hueNEON, tensorHue: tensorHueNEON,
+		vector: vectorNEON, invert: invertNEON, hue: hueNEON, tensorHue: tensorHueNEON, permute: permuteNEON,
 		gray:       [...]func(_, _ []byte) int{grayNEON[ofPillow], grayNEON[ofTensor]},
 		sumGray:    [...]func([]byte) (int, int){sumGrayNEON[ofPillow], sumGrayNEON[ofTensor]},
 		saturation: [...]func(_, _ []byte, _ *[2]float32) int{saturationNEON[ofPillow], saturationNEON[ofTensor]},
@@ -72,6 +72,16 @@ func grayNEON[I ofPillow | ofTensor](dst, src []byte) int {
 			even, odd = lumaWordsNEON(EvenBytes(r), EvenBytes(g), EvenBytes(b), half), lumaWordsNEON(OddBytes(r), OddBytes(g), OddBytes(b), half)
 		}
 		StoreGray(ToBytes(PairBytes(even, odd)), unsafe.Pointer(&dst[at]))
+	}
+	Leave()
+	return n
+}
+
+func permuteNEON(dst, src []byte, r, g, b int) int {
+	n := len(src) / pixelsNEON * pixelsNEON
+	for at := 0; at < n; at += pixelsNEON {
+		v0, v1, v2 := LoadPixels(unsafe.Pointer(&src[at]))
+		StoreChannels(Channel(v0, v1, v2, r), Channel(v0, v1, v2, g), Channel(v0, v1, v2, b), unsafe.Pointer(&dst[at]))
 	}
 	Leave()
 	return n
