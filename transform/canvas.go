@@ -82,7 +82,7 @@ func (c *canvas) cropFilled(r image.Rectangle, fill Fill) error {
 		c.step.fill = fill
 	}
 	if c.step.flip { // r counts from the flipped image's left edge
-		r.Min.X, r.Max.X = w-r.Max.X, w-r.Min.X
+		r = resample.Mirrored(r, w)
 	}
 	c.step.crop(r)
 	return nil
@@ -102,7 +102,7 @@ func (c *canvas) resize(w, h int, method resizing) error {
 	if c.step.resize(w, h, method) {
 		return nil
 	}
-	if !c.step.resizes() && c.step.keep != c.step.visible {
+	if !c.step.resizes() {
 		return c.resizeBordered(w, h, method)
 	}
 	if err := c.render(); err != nil {
@@ -119,22 +119,23 @@ func (c *canvas) resizeBordered(w, h int, method resizing) error {
 	whole := image.Rectangle{Max: s.keep.Size()}
 	inside := s.keep.Intersect(s.visible).Sub(s.keep.Min)
 	if s.flip {
-		inside.Min.X, inside.Max.X = whole.Max.X-inside.Max.X, whole.Max.X-inside.Min.X
+		inside = resample.Mirrored(inside, whole.Max.X)
 	}
 	shown := touched(whole.Size(), image.Pt(w, h), inside, method.filter)
 	if shown.Empty() {
 		shown = image.Rect(0, 0, 1, 1)
 	}
 	need := resample.SourceRegion(whole.Max.X, whole.Max.Y, w, h, shown, method.filter)
-	fill, part := s.fill, need
-	if s.flip {
-		part.Min.X, part.Max.X = whole.Max.X-need.Max.X, whole.Max.X-need.Min.X
+	fill, flip := s.fill, s.flip
+	if flip {
+		need = resample.Mirrored(need, whole.Max.X)
 	}
-	s.crop(part)
+	s.crop(need)
+	s.flip = false
 	if err := c.render(); err != nil {
 		return err
 	}
-	s.box, s.width, s.height, s.method = whole.Sub(need.Min), w, h, method
+	s.box, s.width, s.height, s.method, s.mirrored = whole.Sub(need.Min), w, h, method, flip
 	s.keep, s.visible, s.fill = image.Rect(0, 0, w, h), shown, fill
 	return nil
 }
@@ -234,6 +235,7 @@ func (c *canvas) redraw(w, h int) (from, to *imagefile.RGB, err error) {
 // result, and flip it. Pixels of the window outside the visible box get the colour fill.
 type step struct {
 	box           image.Rectangle // part of the source, in its pixels
+	mirrored      bool            // box is flipped before it is resized
 	width, height int             // box is resized to this
 	method        resizing
 	keep          image.Rectangle // the window, in pixels of the resized box; may lie partly outside
@@ -259,7 +261,11 @@ func wholeImage(w, h int) step {
 func (s *step) needs() (inside, need image.Rectangle) {
 	inside = s.keep.Intersect(s.visible)
 	if s.resizes() && !inside.Empty() {
-		return inside, resample.SourceRegion(s.box.Dx(), s.box.Dy(), s.width, s.height, inside, s.method.filter)
+		need = resample.SourceRegion(s.box.Dx(), s.box.Dy(), s.width, s.height, inside, s.method.filter)
+		if s.mirrored {
+			need = resample.Mirrored(need, s.box.Dx())
+		}
+		return inside, need
 	}
 	return inside, inside
 }
@@ -273,16 +279,16 @@ func (s *step) crop(r image.Rectangle) {
 }
 
 // resize appends a resize of the image that the step makes so far, and reports whether the step can do it. A step that
-// resizes already, flips, or shows borders cannot.
+// resizes already or shows borders cannot.
 func (s *step) resize(w, h int, method resizing) bool {
 	if w == s.keep.Dx() && h == s.keep.Dy() {
 		return true // Pillow returns a copy
 	}
-	if s.resizes() || s.flip || s.keep != s.visible {
+	if s.resizes() || s.keep != s.visible {
 		return false
 	}
 	*s = step{
-		box: s.keep.Add(s.box.Min), width: w, height: h, method: method,
+		box: s.keep.Add(s.box.Min), mirrored: s.flip, width: w, height: h, method: method,
 		keep: image.Rect(0, 0, w, h), visible: image.Rect(0, 0, w, h),
 	}
 	return true

@@ -166,19 +166,33 @@ func (e *Engine) render(dst Output, from *imagefile.RGB, colours []colour, s *st
 		return e.resampler.CopyPadded(dst, src, stride, need, s.keep, s.fill)
 	}
 	scaling := resample.Scaling{
-		Src: src, Stride: stride, Have: need, SrcW: s.box.Dx(), SrcH: s.box.Dy(), OutW: s.width, OutH: s.height,
+		Src: src, Stride: stride, Have: need, SrcW: s.box.Dx(), SrcH: s.box.Dy(), Mirrored: s.mirrored, OutW: s.width, OutH: s.height,
 		Keep: inside, Filter: s.method.filter, Algorithm: s.method.algorithm,
 	}
 	if inside == s.keep {
 		return e.resampler.Resize(dst, scaling)
 	}
 	w, h := inside.Dx(), inside.Dy()
-	e.padded = imagefile.Grown(e.padded, w*h*3)
-	part := Output{Pix: e.padded, Width: w, Height: h, Layout: NHWC}
+	shown := inside.Sub(s.keep.Min)
+	if dst.Flip {
+		shown = resample.Mirrored(shown, dst.Width)
+	}
+	part := dst
+	if dst.Layout == NHWC {
+		part = dst.Part(shown)
+	} else {
+		e.padded = imagefile.Grown(e.padded, w*h*3)
+		part.Pix, part.Width, part.Height, part.Layout = e.padded, w, h, NHWC
+	}
 	if err = e.resampler.Resize(part, scaling); err != nil {
 		return err
 	}
-	return e.resampler.CopyPadded(dst, e.padded, w*3, inside, s.keep, s.fill)
+	if dst.Layout == NHWC {
+		dst.PaintAround(shown, s.fill)
+		return nil
+	}
+	dst.Flip = false // it is done
+	return e.resampler.CopyPadded(dst, e.padded, w*3, shown, image.Rect(0, 0, dst.Width, dst.Height), s.fill)
 }
 
 // decodeStraight decodes region r directly into the output, if the decoder can.

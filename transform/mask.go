@@ -3,6 +3,7 @@ package transform
 import (
 	"image"
 	"math"
+	"slices"
 
 	"github.com/imgfeed/imgfeed/transform/internal/affine"
 )
@@ -102,18 +103,47 @@ func (m *maskSteps) take(from []int32, n int, at func(i int) int, fill int32) []
 // write writes the mask as the steps have left it.
 func (m *maskSteps) write(to []byte) {
 	w := len(m.columns)
+	first, behind := 0, w // the columns between those outside
+	for first < w && m.columns[first] < 0 {
+		first++
+	}
+	for behind > first && m.columns[behind-1] < 0 {
+		behind--
+	}
+	if first < behind && slices.Min(m.columns[first:behind]) < 0 { // a padding shows another one
+		first, behind = w, w
+	}
 	for y, row := range m.rows {
 		line := to[y*w:][:w]
-		var from []byte
-		if row >= 0 {
-			from = m.pix[int(row)*m.stride:][:m.stride]
+		switch {
+		case y > 0 && row == m.rows[y-1]:
+			copy(line, to[(y-1)*w:])
+		case row < 0:
+			m.writeEach(line, m.columns, row)
+		default:
+			m.writeEach(line[:first], m.columns, row)
+			m.writeInside(line[first:behind], m.columns[first:], row)
+			m.writeEach(line[behind:], m.columns[behind:], row)
 		}
-		for x, column := range m.columns {
-			if row >= 0 && column >= 0 {
-				line[x] = from[column]
-			} else {
-				line[x] = byte(-1 - min(row, column))
-			}
+	}
+}
+
+// writeInside writes labels of a row of pix, at its columns.
+func (m *maskSteps) writeInside(to []byte, columns []int32, row int32) {
+	from := m.pix[int(row)*m.stride:][:m.stride]
+	columns = columns[:len(to)]
+	for x, column := range columns {
+		to[x] = from[column]
+	}
+}
+
+// writeEach is writeInside for columns and rows that may be outside.
+func (m *maskSteps) writeEach(to []byte, columns []int32, row int32) {
+	for x, column := range columns[:len(to)] {
+		if row >= 0 && column >= 0 {
+			to[x] = m.pix[int(row)*m.stride+int(column)]
+		} else {
+			to[x] = byte(-1 - min(row, column))
 		}
 	}
 }

@@ -1,9 +1,11 @@
 package transform
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"image"
 	"io"
 	"math"
 	"math/rand/v2"
@@ -13,6 +15,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/internal/image/coefficients"
+	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 	"github.com/imgfeed/imgfeed/internal/kernel"
 )
 
@@ -101,10 +105,56 @@ func TestTargetsAreTorchvisions(t *testing.T) {
 	}
 }
 
-// targetPresets are those of published recipes.
-var targetPresets = []string{"detection", "ssd300", "lsj1024", "segmentation", "segmentation-eval"}
+// photographedTargets are the lists that photographs are compared by: the presets, and what they leave out.
+var photographedTargets = append([]string{"detection", "ssd300", "lsj1024", "segmentation", "segmentation-eval",
+	`[{"op":"RandomResize","min_size":256,"max_size":1024},{"op":"RandomCrop","size":512,"pad_if_needed":true,"fill":[123,117,104],"mask_fill":255},` +
+		`{"op":"RandomHorizontalFlip"},{"op":"RandomPhotometricDistort"}]`,
+	`[{"op":"RandomShortestSize","min_size":[200,300,400],"max_size":500},{"op":"CenterCrop","size":520}]`, `[{"op":"Letterbox","size":[500,640]}]`,
+}, targetSpecs[6:10]...)
 
-// sendTargets sends made images, or photographs of the folder IMGFEED_TEST_IMAGES, with made boxes and masks.
+// asCoefficients decodes JPEGs from their coefficients.
+type asCoefficients struct{}
+
+func (asCoefficients) NewDecoder(level Level) Decoder {
+	return &coefficientDecoder{coefficients.NewDecoder(level)}
+}
+
+type coefficientDecoder struct{ *coefficients.Decoder }
+
+func (d *coefficientDecoder) Open(src Source) (int, int, error) {
+	config, err := d.Reset(src.Image)
+	return config.Width, config.Height, err
+}
+
+func (d *coefficientDecoder) DecodeTo(Output, image.Rectangle) (bool, error) { return false, nil }
+
+// sameElsewhere makes a view of a photograph by other engines, of its file and of its coefficients, and compares the image, boxes and mask with
+// the view's.
+func sameElsewhere(t *testing.T, engines []*Engine, view View, file Source, record []byte, boxes []float32) {
+	t.Helper()
+	want, made := view.Dst.Pix, view.Targets
+	targets := *made
+	targets.Kept, targets.mask, targets.marked = nil, maskSteps{}, nil
+	view.Targets, view.Dst.Pix = &targets, make([]byte, len(want))
+	targets.MaskTo = make([]byte, len(made.MaskTo))
+	for _, engine := range engines {
+		for _, src := range []Source{file, {Format: imagefile.Encoded, Image: record, Encoding: asCoefficients{}}} {
+			if len(src.Image) == 0 {
+				continue
+			}
+			targets.Boxes = slices.Clone(boxes)
+			if err := engine.ApplyViews(src, []View{view}); err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(view.Dst.Pix, want) || !bytes.Equal(targets.MaskTo, made.MaskTo) || !slices.Equal(targets.Boxes, made.Boxes) {
+				t.Errorf("%v of %v: %s differs", engine.stored.level, src.Format, view.Spec)
+			}
+		}
+	}
+}
+
+// sendTargets sends made images, or photographs of the folder IMGFEED_TEST_IMAGES, with made boxes and masks. Photographs have the same
+// pixels at every level, of which the generic one does a quarter of the draws, and in both encodings.
 func sendTargets(t *testing.T, w io.Writer, draws int, resampler Resampler) error {
 	engine := NewEngine(kernel.Active())
 	var targets Targets
@@ -112,12 +162,12 @@ func sendTargets(t *testing.T, w io.Writer, draws int, resampler Resampler) erro
 	sizes, specs := [][2]int{{61, 47}, {33, 50}, {100, 75}}, slices.Concat(targetSpecs, targetMapSpecs)
 	files, _ := filepath.Glob(filepath.Join(liveOnly("IMGFEED_TEST_IMAGES"), "*.*"))
 	if liveOnly("IMGFEED_TEST_IMAGES") != "" {
-		sizes, specs = make([][2]int, len(files)), slices.Concat(targetSpecs, targetPresets)
+		sizes, specs = make([][2]int, len(files)), photographedTargets
 	}
 	for s, size := range sizes {
 		width, height := size[0], size[1]
 		var src Source
-		var pix []byte
+		var pix, record []byte
 		if width > 0 {
 			pix = randomImage(width, height, uint64(s))
 			src = Source{Image: encodePNG(t, pix, width, height)}
@@ -127,6 +177,10 @@ func sendTargets(t *testing.T, w io.Writer, draws int, resampler Resampler) erro
 				return err
 			}
 			src.Image = data
+			if record, _, err = coefficients.NewEncoder(kernel.Active()).Encode(nil, data); err != nil {
+				record = nil // not a JPEG that it takes
+			}
+			record = append(record, make([]byte, 64)...)[:len(record)]
 			var whole []byte
 			if whole, width, height, err = engine.DecodeFull(src); err != nil {
 				return fmt.Errorf("%s: %w", files[s], err)
@@ -147,15 +201,18 @@ func sendTargets(t *testing.T, w io.Writer, draws int, resampler Resampler) erro
 				targets.Format = BoxFormat(d % 3)
 				targets.Mask, targets.MaskTo = mask, make([]byte, spec.height*spec.width)
 				view := View{Spec: spec, Dst: Output{Pix: make([]byte, spec.OutputBytes())}, RNG: NewRNG(1, d, s), Targets: &targets}
-				record, err := engine.RecordView(&view, src)
+				calls, err := engine.RecordView(&view, src)
 				if _, small := errors.AsType[*SizeError](err); small {
 					continue
 				}
 				if err != nil {
 					return fmt.Errorf("%s: %w", text, err)
 				}
+				if liveOnly("IMGFEED_TEST_IMAGES") != "" {
+					sameElsewhere(t, everyEngine[min(d%4, 1):], view, src, record, boxes)
+				}
 				line, err := json.Marshal(map[string]any{"transform": text, "width": width, "height": height, "objects": len(boxes) / 4,
-					"record": json.RawMessage(record), "size": []int{spec.height, spec.width}, "format": targets.Format.String(),
+					"record": json.RawMessage(calls), "size": []int{spec.height, spec.width}, "format": targets.Format.String(),
 					"kept": append([]int32{}, targets.Kept...)})
 				if err != nil {
 					return err
@@ -222,5 +279,17 @@ func TestTargetsAllocateNothing(t *testing.T) {
 		if n := testing.AllocsPerRun(8, apply); n > 0 {
 			t.Errorf("%s: %v allocations a sample", name, n)
 		}
+	}
+}
+
+// TestMaskOfAMirroredBorder puts a mirror image of a border around it, which so has labels to both sides.
+func TestMaskOfAMirroredBorder(t *testing.T) {
+	var m maskSteps
+	m.begin([]byte{1, 2}, 2, 1)
+	m.pad([4]int{1, 0, 1, 1}, Constant, 7)
+	m.pad([4]int{3, 0, 2, 0}, Reflect, 0)
+	got := make([]byte, 18)
+	if m.write(got); !bytes.Equal(got, []byte{7, 2, 1, 7, 1, 2, 7, 2, 1, 7, 7, 7, 7, 7, 7, 7, 7, 7}) {
+		t.Errorf("%v", got)
 	}
 }

@@ -92,8 +92,8 @@ func SourceRegion(srcW, srcH, outW, outH int, keep image.Rectangle, f Filter) im
 		y0, y1 := nearestSpan(srcH, outH, keep.Min.Y, keep.Max.Y, f)
 		return image.Rect(x0, y0, x1, y1)
 	}
-	x0, x1 := axisSpec{srcW, outW, keep.Min.X, keep.Dx(), f, false}.span()
-	y0, y1 := axisSpec{srcH, outH, keep.Min.Y, keep.Dy(), f, false}.span()
+	x0, x1 := axisSpec{srcW, outW, keep.Min.X, keep.Dx(), f, false, false}.span()
+	y0, y1 := axisSpec{srcH, outH, keep.Min.Y, keep.Dy(), f, false, false}.span()
 	return image.Rect(x0, y0, x1, y1)
 }
 

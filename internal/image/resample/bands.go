@@ -153,7 +153,10 @@ func (r *Resampler) fillRing(src []byte, stride, rows, done int, p *bandPlan) in
 // rowPlace returns the memory for output row y. Kernels write 16·vectors bytes: to dst if later rows will overwrite the
 // excess, otherwise to a line, which putPlaced copies.
 func (r *Resampler) rowPlace(dst Output, y int, p *bandPlan) (to unsafe.Pointer, direct bool) {
-	at, size := 3*dst.Width*y, 3*dst.Width*dst.Height
+	at, size := dst.stride()*y, 3*dst.Width*dst.Height
+	if dst.Stride > 0 {
+		size = len(dst.Pix)
+	}
 	if dst.Layout == NHWC && at+16*p.vectors <= size {
 		return unsafe.Pointer(&dst.Pix[at]), true
 	}

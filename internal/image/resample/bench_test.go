@@ -22,10 +22,10 @@ func (s benchShape) measure(b *testing.B, f Filter, level kernel.Level, layout L
 	for i := range src {
 		src[i] = byte(i * 7)
 	}
-	dst := Output{make([]byte, 3*224*224), 224, 224, layout, false}
+	dst := Output{Pix: make([]byte, 3*224*224), Width: 224, Height: 224, Layout: layout, Flip: false}
 	r := New(level)
 	for b.Loop() {
-		if err := r.Resize(dst, Scaling{src, 3 * have.Dx(), have, s.srcW, s.srcH, s.outW, s.outH, s.keep, f, Pillow13}); err != nil {
+		if err := r.Resize(dst, Scaling{src, 3 * have.Dx(), have, s.srcW, s.srcH, false, s.outW, s.outH, s.keep, f, Pillow13}); err != nil {
 			b.Fatal(err)
 		}
 	}

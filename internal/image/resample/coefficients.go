@@ -24,6 +24,7 @@ type axisSpec struct {
 	in, out, from, n int
 	filter           Filter
 	reverse          bool // list the outputs from the last to the first: flips cost nothing
+	mirrored         bool // the input is the mirror image of the one that is resized
 }
 
 // An axis is one direction's table of weights. Output i is made from inputs low[i] .. low[i]+count[i]-1 with the weights
@@ -66,9 +67,25 @@ func (a *axis) compute(s axisSpec, level kernel.Level, tensor bool) {
 		a.computeWeights(s, level, bits)
 	}
 	a.first, a.end = s.span()
+	if s.mirrored {
+		a.mirror(s.in)
+	}
 	last := a.low[a.n-1]
 	for i := a.n; i < a.pitch; i++ {
 		a.low[i], a.count[i] = last, 0
+	}
+}
+
+// mirror makes the weights of an input those of its mirror image.
+func (a *axis) mirror(in int) {
+	a.first, a.end = in-a.end, in-a.first
+	for i := range a.n {
+		count := int(a.count[i])
+		a.low[i] = int32(in - int(a.low[i]) - count)
+		for t := range count / 2 {
+			one, other := &a.weight[t*a.pitch+i], &a.weight[(count-1-t)*a.pitch+i]
+			*one, *other = *other, *one
+		}
 	}
 }
 

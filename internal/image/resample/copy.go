@@ -20,6 +20,16 @@ func (r *Resampler) CopyPadded(dst Output, src []byte, stride int, have, keep im
 		r.copyRegion(dst, src, stride, have, keep)
 		return nil
 	}
+	if shown := inside.Sub(keep.Min); dst.Layout == NHWC {
+		if dst.Flip {
+			shown = Mirrored(shown, keep.Dx())
+		}
+		if !inside.Empty() {
+			r.copyRegion(dst.Part(shown), src, stride, have, inside)
+		}
+		dst.PaintAround(shown, fill)
+		return nil
+	}
 	r.scratch.line = grown(r.scratch.line, 3*keep.Dx())
 	line := r.scratch.line
 	Paint(line, fill)
@@ -37,6 +47,36 @@ func (r *Resampler) CopyPadded(dst Output, src []byte, stride int, have, keep im
 		r.putCopiedRow(dst, y, line)
 	}
 	return nil
+}
+
+// Part returns a part of an NHWC image as an output of its own. What is written to it may spoil pixels after its rows.
+func (dst Output) Part(part image.Rectangle) Output {
+	stride, size := dst.stride(), 3*dst.Width*dst.Height
+	dst.Pix = dst.Pix[part.Min.Y*stride+3*part.Min.X : size : size]
+	dst.Width, dst.Height, dst.Stride = part.Dx(), part.Dy(), stride
+	return dst
+}
+
+// PaintAround gives the pixels of an NHWC image around a part a colour.
+func (dst Output) PaintAround(part image.Rectangle, fill [3]byte) {
+	stride, size := 3*dst.Width, 3*dst.Width*dst.Height
+	if part.Empty() {
+		Paint(dst.Pix[:size], fill)
+		return
+	}
+	first, behind := part.Min.Y*stride+3*part.Min.X, (part.Max.Y-1)*stride+3*part.Max.X
+	Paint(dst.Pix[:first], fill)
+	Paint(dst.Pix[behind:size], fill)
+	between := stride - 3*part.Dx()
+	var painted []byte // the border to the right of a row and to the left of the next
+	for at := first + 3*part.Dx(); between > 0 && at < behind; at += stride {
+		if to := dst.Pix[at:][:between]; painted == nil {
+			painted = to
+			Paint(painted, fill)
+		} else {
+			copy(to, painted)
+		}
+	}
 }
 
 // Paint gives pixels a colour.
@@ -64,7 +104,7 @@ func (r *Resampler) putCopiedRow(dst Output, y int, row []byte) {
 	case !dst.Flip:
 		r.putRow(dst, y, row)
 	case dst.Layout == NHWC:
-		r.mirrorRow(dst.Pix[y*len(row):][:len(row)], row)
+		r.mirrorRow(dst.Pix[y*dst.stride():][:len(row)], row)
 	default:
 		r.scratch.mirrored = grown(r.scratch.mirrored, len(row))
 		r.mirrorRow(r.scratch.mirrored, row)
@@ -163,6 +203,11 @@ func (r *Resampler) resizeNearest(dst Output, s *Scaling) {
 	t.rows = nearestPositions(t.rows[:0], s.SrcH, s.OutH, s.Keep.Min.Y, s.Keep.Max.Y, s.Filter)
 	if dst.Flip {
 		slices.Reverse(t.columns)
+	}
+	for i := range t.columns {
+		if s.Mirrored {
+			t.columns[i] = int32(s.SrcW-1) - t.columns[i]
+		}
 	}
 	r.scratch.line = grown(r.scratch.line, 3*len(t.columns))
 	line := r.scratch.line

@@ -106,7 +106,7 @@ func clip8(sum int32) byte {
 // putRow writes a finished interleaved row, already mirrored if necessary.
 func (dst Output) putRow(y int, row []byte) {
 	if dst.Layout == NHWC {
-		copy(dst.Pix[y*dst.Width*3:][:dst.Width*3], row)
+		copy(dst.Pix[y*dst.stride():][:dst.Width*3], row)
 		return
 	}
 	red, green, blue := dst.planes(y)

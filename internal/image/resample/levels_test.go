@@ -18,23 +18,40 @@ func accelerated(t testing.TB) []kernel.Level {
 	return levels
 }
 
-// compareLevels runs the case at every level, in both layouts, mirrored and not, with the buffers between guard pages. The source
-// has only the region that the result needs; in some cases it has more around it, and gaps between its rows.
+// compareLevels runs the case at every level, in both layouts, mirrored and not, at the end and before, with the buffers between guard pages.
+// The source has only the region that the result needs; in some cases it has more around it, and gaps between its rows. In some cases the
+// result is a part of an image.
 func compareLevels(t *testing.T, g *guarded, c resizeCase, levels []*Resampler) {
 	t.Helper()
 	have := SourceRegion(c.srcW, c.srcH, c.outW, c.outH, c.keep, c.filter)
 	have = have.Inset(-((c.srcW + c.keep.Min.X) % 3)).Intersect(image.Rect(0, 0, c.srcW, c.srcH))
 	stride := 3*have.Dx() + (c.srcH+c.keep.Min.Y)%5*7
-	src := g.source(c, have, stride)
-	for variant := range 4 {
+	for variant := range 8 {
 		layout, flip := Layout(variant&1), variant&2 != 0
 		want := c.run(t, &Resampler{}, layout, flip)
-		for _, r := range levels {
+		source, have := c, have
+		if variant >= 4 {
+			have = Mirrored(have, c.srcW)
+			source.src = make([]byte, len(c.src))
+			for y := range c.srcH {
+				mirror(source.src[3*y*c.srcW:][:3*c.srcW], c.src[3*y*c.srcW:][:3*c.srcW])
+			}
+		}
+		src := g.source(source, have, stride)
+		for i, r := range levels {
 			pix := g.output(len(want))
-			dst := Output{pix, c.keep.Dx(), c.keep.Dy(), layout, flip}
-			err := r.Resize(dst, Scaling{src, stride, have, c.srcW, c.srcH, c.outW, c.outH, c.keep, c.filter, c.algorithm})
+			dst := Output{Pix: pix, Width: c.keep.Dx(), Height: c.keep.Dy(), Layout: layout, Flip: flip}
+			if layout == NHWC && variant >= 4 { // a part of a larger image
+				dst.Width, dst.Height = dst.Width+i, dst.Height+1
+				dst.Pix, pix = g.output(3*dst.Width*dst.Height), make([]byte, len(want))
+				dst = dst.Part(image.Rectangle{Max: c.keep.Size()}.Add(image.Pt(i/2, i%2)))
+			}
+			err := r.Resize(dst, Scaling{src, stride, have, c.srcW, c.srcH, variant >= 4, c.outW, c.outH, c.keep, c.filter, c.algorithm})
 			if err != nil {
 				t.Fatalf("%v, %v: %v", c, r.level, err)
+			}
+			for y := range dst.Height * min(dst.Stride, 1) {
+				copy(pix[3*dst.Width*y:][:3*dst.Width], dst.Pix[dst.Stride*y:])
 			}
 			if i := firstDifference(pix, want); i >= 0 {
 				t.Fatalf("%v, %v, %v, flip %v: byte %d is %d, generic %d", c, r.level, layout, flip, i, pix[i], want[i])
@@ -158,12 +175,12 @@ func TestCopyBetweenGuardPages(t *testing.T) {
 		src := g.source(c, keep, 3*w)
 		for variant := range 4 {
 			layout, flip := Layout(variant&1), variant&2 != 0
-			want := Output{make([]byte, 3*w*h), w, h, layout, flip}
+			want := Output{Pix: make([]byte, 3*w*h), Width: w, Height: h, Layout: layout, Flip: flip}
 			if err := new(Resampler).CopyPadded(want, c.src, 3*w, keep, keep, [3]byte{}); err != nil {
 				t.Fatal(err)
 			}
 			for _, level := range kernel.Available() {
-				got := Output{g.output(3 * w * h), w, h, layout, flip}
+				got := Output{Pix: g.output(3 * w * h), Width: w, Height: h, Layout: layout, Flip: flip}
 				if err := New(level).CopyPadded(got, src, 3*w, keep, keep, [3]byte{}); err != nil {
 					t.Fatal(err)
 				}
@@ -184,7 +201,7 @@ func TestLevelsWeights(t *testing.T) {
 	for range 6000 {
 		in, out := randomSides(rng, 4000)
 		from := rng.IntN(out)
-		s := axisSpec{in, out, from, 1 + rng.IntN(min(out-from, 300)), everyFilter[1+rng.IntN(5)], rng.IntN(2) == 0}
+		s := axisSpec{in, out, from, 1 + rng.IntN(min(out-from, 300)), everyFilter[1+rng.IntN(5)], rng.IntN(2) == 0, rng.IntN(2) == 0}
 		tensor := rng.IntN(2) == 0
 		want.compute(s, kernel.Generic, tensor)
 		for _, level := range levels {

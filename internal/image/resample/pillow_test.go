@@ -146,7 +146,7 @@ func TestPillowWeights(t *testing.T) {
 			want := p.ints("weights %d %d %d %d %v", in, out, from, n, f)
 			for _, level := range kernel.Available() {
 				var a axis
-				a.compute(axisSpec{in, out, from, n, f, false}, level, false)
+				a.compute(axisSpec{in, out, from, n, f, false, false}, level, false)
 				if err := compareTable(&a, want); err != nil {
 					t.Fatalf("%v, %d to %d, outputs %d to %d, %v: %v", f, in, out, from, from+n-1, level, err)
 				}
@@ -242,8 +242,8 @@ func (c *resizeCase) fill(rng *rand.Rand) {
 // run resizes with the whole source given.
 func (c resizeCase) run(t *testing.T, r *Resampler, layout Layout, flip bool) []byte {
 	t.Helper()
-	dst := Output{make([]byte, c.keep.Dx()*c.keep.Dy()*3), c.keep.Dx(), c.keep.Dy(), layout, flip}
-	err := r.Resize(dst, Scaling{c.src, 3 * c.srcW, image.Rect(0, 0, c.srcW, c.srcH), c.srcW, c.srcH, c.outW, c.outH, c.keep, c.filter, c.algorithm})
+	dst := Output{Pix: make([]byte, c.keep.Dx()*c.keep.Dy()*3), Width: c.keep.Dx(), Height: c.keep.Dy(), Layout: layout, Flip: flip}
+	err := r.Resize(dst, Scaling{c.src, 3 * c.srcW, image.Rect(0, 0, c.srcW, c.srcH), c.srcW, c.srcH, false, c.outW, c.outH, c.keep, c.filter, c.algorithm})
 	if err != nil {
 		t.Fatalf("%v: %v", c, err)
 	}

@@ -104,7 +104,13 @@ type Output struct {
 	Width, Height int
 	Layout        Layout
 	Flip          bool // mirror the image left to right
+	// Stride is the number of bytes from row to row of a part of an NHWC image; 0 if there are no gaps. Bytes between rows get
+	// any values.
+	Stride int
 }
+
+// stride returns the number of bytes from row to row of an NHWC output.
+func (dst Output) stride() int { return max(dst.Stride, 3*dst.Width) }
 
 // Limits of the sides of source and result. They keep positions in 32 bits and tables within memory. A JPEG has at most
 // 65,535 pixels per side. A result can be much longer: Resize(256) makes 256 × 1,280,000 of 1 × 5,000, before a crop.
@@ -141,10 +147,13 @@ type Scaling struct {
 	Stride int
 	Have   image.Rectangle
 
-	SrcW, SrcH, OutW, OutH int             // sizes of the source image and of the result
-	Keep                   image.Rectangle // the part of the result to write
-	Filter                 Filter
-	Algorithm              Algorithm // the program to be like
+	SrcW, SrcH int  // size of the source image
+	Mirrored   bool // flip it before it is resized, which may round in another way than after
+
+	OutW, OutH int             // size of the result
+	Keep       image.Rectangle // the part of the result to write
+	Filter     Filter
+	Algorithm  Algorithm // the program to be like
 }
 
 // Resize resizes an image, and writes the part of the result to keep to dst, which has the size of that part. If the size does not
@@ -157,21 +166,31 @@ func (r *Resampler) Resize(dst Output, s Scaling) error {
 		return argumentError("unknown resampler %d", uint8(s.Algorithm))
 	}
 	need := SourceRegion(s.SrcW, s.SrcH, s.OutW, s.OutH, s.Keep, s.Filter)
+	if s.Mirrored {
+		need = Mirrored(need, s.SrcW)
+	}
 	if err := checkBuffers(dst, s.Src, s.Stride, s.Have, need, s.Keep); err != nil {
 		return err
 	}
 	switch {
 	case s.SrcW == s.OutW && s.SrcH == s.OutH:
-		r.copyRegion(dst, s.Src, s.Stride, s.Have, s.Keep)
+		dst.Flip = dst.Flip != s.Mirrored
+		r.copyRegion(dst, s.Src, s.Stride, s.Have, need)
 	case s.Filter.nearest():
 		r.resizeNearest(dst, &s)
 	default:
-		r.horizontal.compute(axisSpec{s.SrcW, s.OutW, s.Keep.Min.X, s.Keep.Dx(), s.Filter, dst.Flip}, r.level, s.Algorithm == Torch)
-		r.vertical.compute(axisSpec{s.SrcH, s.OutH, s.Keep.Min.Y, s.Keep.Dy(), s.Filter, false}, r.level, s.Algorithm == Torch)
+		r.horizontal.compute(axisSpec{s.SrcW, s.OutW, s.Keep.Min.X, s.Keep.Dx(), s.Filter, dst.Flip, s.Mirrored}, r.level, s.Algorithm == Torch)
+		r.vertical.compute(axisSpec{s.SrcH, s.OutH, s.Keep.Min.Y, s.Keep.Dy(), s.Filter, false, false}, r.level, s.Algorithm == Torch)
 		start := (r.vertical.first-s.Have.Min.Y)*s.Stride + (r.horizontal.first-s.Have.Min.X)*3 // the first pixel with a weight
 		r.resizeFiltered(dst, s.Src[start:], s.Stride, s.Algorithm.verticalFirst(s.SrcW, s.SrcH, s.OutW, s.OutH))
 	}
 	return nil
+}
+
+// Mirrored returns a part of an image of w columns as it lies in the mirror image.
+func Mirrored(part image.Rectangle, w int) image.Rectangle {
+	part.Min.X, part.Max.X = w-part.Max.X, w-part.Min.X
+	return part
 }
 
 func checkSizes(srcW, srcH, outW, outH int, keep image.Rectangle, f Filter) error {
@@ -208,10 +227,10 @@ func checkOutput(dst Output, keep image.Rectangle) error {
 	if dst.Width != keep.Dx() || dst.Height != keep.Dy() {
 		return argumentError("output is %dx%d, the part to keep %dx%d", dst.Width, dst.Height, keep.Dx(), keep.Dy())
 	}
-	if size := dst.Width * dst.Height * 3; len(dst.Pix) < size {
+	if size := (dst.Height-1)*dst.stride() + dst.Width*3; len(dst.Pix) < size {
 		return argumentError("output buffer of %d bytes, %dx%d takes %d", len(dst.Pix), dst.Width, dst.Height, size)
 	}
-	if dst.Layout > NCHW {
+	if dst.Layout > NCHW || dst.Layout == NCHW && dst.Stride != 0 {
 		return argumentError("unknown layout %d", uint8(dst.Layout))
 	}
 	return nil

@@ -74,7 +74,7 @@ func TestResizeShortSide(t *testing.T) {
 // TestPackageExample is the worked example of the package comment.
 func TestPackageExample(t *testing.T) {
 	var a axis
-	a.compute(axisSpec{4, 2, 0, 2, Bilinear, false}, kernel.Generic, false)
+	a.compute(axisSpec{4, 2, 0, 2, Bilinear, false, false}, kernel.Generic, false)
 	if w := [3]int32{a.weight[0], a.weight[a.pitch], a.weight[2*a.pitch]}; w != [3]int32{1797559, 1797559, 599186} {
 		t.Errorf("weights %v", w)
 	}
@@ -120,7 +120,7 @@ func TestResizeErrors(t *testing.T) {
 		dst Output
 		Scaling
 	}
-	good := args{dst, Scaling{src, 30, all, 10, 10, 5, 5, keep, Bilinear, Pillow13}}
+	good := args{dst, Scaling{src, 30, all, 10, 10, false, 5, 5, keep, Bilinear, Pillow13}}
 	resize := func(a args) error { return New(kernel.Generic).Resize(a.dst, a.Scaling) }
 	if err := resize(good); err != nil {
 		t.Fatal(err)
@@ -139,6 +139,7 @@ func TestResizeErrors(t *testing.T) {
 		"unknown filter":    func(a *args) { a.Filter = PlainBicubic + 1 },
 		"unknown resampler": func(a *args) { a.Algorithm = Torch + 1 },
 		"unknown layout":    func(a *args) { a.dst.Layout = 2 },
+		"planes with gaps":  func(a *args) { a.dst.Layout, a.dst.Stride = NCHW, 20 },
 	} {
 		a := good
 		spoil(&a)
@@ -160,7 +161,7 @@ func TestCopyPadded(t *testing.T) {
 		keep := image.Rect(x, y, x+1+rng.IntN(45), y+1+rng.IntN(45))
 		for variant := range 4 {
 			fill := [3]byte{byte(x), byte(y), 7}
-			dst := Output{make([]byte, 3*keep.Dx()*keep.Dy()), keep.Dx(), keep.Dy(), Layout(variant & 1), variant&2 != 0}
+			dst := Output{Pix: make([]byte, 3*keep.Dx()*keep.Dy()), Width: keep.Dx(), Height: keep.Dy(), Layout: Layout(variant & 1), Flip: variant&2 != 0}
 			for i := range dst.Pix {
 				dst.Pix[i] = canary
 			}
@@ -218,8 +219,8 @@ func TestAllocations(t *testing.T) {
 		pix := make([]byte, 3*200*200)
 		all := func() {
 			for i, c := range cases {
-				dst := Output{pix, c.keep.Dx(), c.keep.Dy(), Layout(i & 1), i&2 != 0}
-				if err := r.Resize(dst, Scaling{c.src, 3 * c.srcW, image.Rect(0, 0, c.srcW, c.srcH), c.srcW, c.srcH, c.outW, c.outH, c.keep, c.filter, c.algorithm}); err != nil {
+				dst := Output{Pix: pix, Width: c.keep.Dx(), Height: c.keep.Dy(), Layout: Layout(i & 1), Flip: i&2 != 0}
+				if err := r.Resize(dst, Scaling{c.src, 3 * c.srcW, image.Rect(0, 0, c.srcW, c.srcH), c.srcW, c.srcH, false, c.outW, c.outH, c.keep, c.filter, c.algorithm}); err != nil {
 					t.Fatal(err)
 				}
 			}
