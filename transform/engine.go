@@ -141,8 +141,10 @@ func (e *Engine) render(dst Output, from *imagefile.RGB, colours []colour, s *st
 	if inside.Empty() {
 		return e.resampler.CopyPadded(dst, nil, 0, image.Rectangle{}, s.keep, s.fill)
 	}
-	if from == nil && len(colours) == 0 && !s.resizes() && inside == s.keep {
-		if done, err := e.decodeStraight(dst, need.Add(s.box.Min)); done {
+	shown := inside.Sub(s.keep.Min)
+	if from == nil && !s.resizes() {
+		if done, err := e.decodeStraight(dst, shown, need.Add(s.box.Min), colours); done {
+			dst.PaintAround(shown, s.fill)
 			return err
 		}
 	}
@@ -173,7 +175,6 @@ func (e *Engine) render(dst Output, from *imagefile.RGB, colours []colour, s *st
 		return e.resampler.Resize(dst, scaling)
 	}
 	w, h := inside.Dx(), inside.Dy()
-	shown := inside.Sub(s.keep.Min)
 	if dst.Flip {
 		shown = resample.Mirrored(shown, dst.Width)
 	}
@@ -195,11 +196,17 @@ func (e *Engine) render(dst Output, from *imagefile.RGB, colours []colour, s *st
 	return e.resampler.CopyPadded(dst, e.padded, w*3, shown, image.Rect(0, 0, dst.Width, dst.Height), s.fill)
 }
 
-// decodeStraight decodes region r directly into the output, if the decoder can.
-func (e *Engine) decodeStraight(dst Output, r image.Rectangle) (done bool, err error) {
+// decodeStraight decodes region r directly into the part of the output that shows it, if the decoder can.
+func (e *Engine) decodeStraight(dst Output, shown, r image.Rectangle, colours []colour) (done bool, err error) {
 	started := time.Now()
-	if done, err = e.stored.decodeTo(dst, r); !done && dst.Layout == NHWC && !dst.Flip {
-		done, err = true, e.stored.decode(dst.Pix[:dst.Width*dst.Height*3], dst.Width*3, r)
+	if shown.Size() == image.Pt(dst.Width, dst.Height) && len(colours) == 0 {
+		done, err = e.stored.decodeTo(dst, r)
+	}
+	if !done && dst.Layout == NHWC && !dst.Flip {
+		part := dst.Part(shown)
+		done, err = true, e.stored.decode(part.Pix, part.Stride, r)
+		pix := part.Pix[:(part.Height-1)*part.Stride+3*part.Width] // with borders, which are painted later
+		e.recolour(pix, pix, colours)
 	}
 	e.times.Decode += time.Since(started)
 	return done, err
