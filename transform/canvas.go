@@ -314,18 +314,21 @@ func (c *canvas) recolour(next colour) error {
 }
 
 // recolourBytes is how much is changed at a time: by all changes, while it is in the processor's cache, and in whole vectors.
-const recolourBytes = 3 << 15
+const recolourBytes = 3 << 16
 
-// recolour does changes of the pixels of from, and writes them to to, which may be the same.
+// recolour does changes of the pixels of from, the last of them to to, which may be the same.
 func (e *Engine) recolour(to, from []byte, colours []colour) {
 	for len(from) > 0 {
 		n := min(len(from), recolourBytes)
-		for i, part := 0, from[:n]; i < len(colours); i, part = i+1, to[:n] {
-			next := &colours[i]
+		for i := range colours {
+			next, result := &colours[i], from[:n]
+			if i == len(colours)-1 {
+				result = to[:n]
+			}
 			if e.adjuster.On(next.tensor); next.adjustment == nil {
-				e.adjuster.BlendLevel(to[:n], part, next.level, next.amount)
+				e.adjuster.BlendLevel(result, from[:n], next.level, next.amount)
 			} else {
-				next.adjustment(e.adjuster, to[:n], part, next.amount)
+				next.adjustment(e.adjuster, result, from[:n], next.amount)
 			}
 		}
 		to, from = to[n:], from[n:]
