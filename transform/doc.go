@@ -21,9 +21,11 @@
 // like this:
 //
 //   - Geometry by rectangles (crops, padding): canvas.crop, canvas.resize, canvas.flip. Nothing is computed yet.
-//   - Colour, affine maps, vertical flips: canvas.change executes the gathered work, so that the image is in memory. It postpones
-//     the change until it knows whether the result goes to the batch. Adjustments may change pixels in place; maps fill
-//     the pixels outside the source with a colour.
+//   - Colours of single pixels: canvas.recolour. They wait until it is known which pixels are shown, unless a resize or borders
+//     come before.
+//   - Affine maps, vertical flips, adjustments by the levels of the whole image: canvas.change executes the gathered work, so that
+//     the image is in memory. It postpones the change until it knows whether the result goes to the batch. Adjustments may change
+//     pixels in place; maps fill the pixels outside the source with a colour.
 //   - A blur, padding: canvas.redraw does the same, but the result is written at once to the other of the engine's two
 //     scratch images.
 //   - A policy, RandomApply, RandomChoice: an operation that holds operations, read and checked like the list itself. Its apply

@@ -49,7 +49,7 @@ func (r *Resampler) CopyPadded(dst Output, src []byte, stride int, have, keep im
 	return nil
 }
 
-// Part returns a part of an NHWC image as an output of its own. What is written to it may spoil pixels after its rows.
+// Part returns a part of an NHWC image as an output of its own. Writing it may spoil pixels after its rows.
 func (dst Output) Part(part image.Rectangle) Output {
 	stride, size := dst.stride(), 3*dst.Width*dst.Height
 	dst.Pix = dst.Pix[part.Min.Y*stride+3*part.Min.X : size : size]
