@@ -35,8 +35,8 @@ import (
 // test_batch are "test/cat/00000" and so on. CIFAR-100's keys have the fine class whichever labels are taken.
 var cifar = dataset.Kind{
 	Name:    "CIFAR",
-	Forms:   []string{"cifar-10-binary.tar.gz or cifar-100-binary.tar.gz", "what these unpack to"},
-	Labels:  "as torchvision has them, of CIFAR-100 the 100 fine ones, or with --label coarse the 20; the test images are val",
+	Forms:   []string{"cifar-10-binary.tar.gz or cifar-100-binary.tar.gz", "the folder that it unpacks to"},
+	Labels:  "as in torchvision; for CIFAR-100 the 100 fine ones, or with --label coarse the 20 coarse ones. The test images are val",
 	Takes:   []string{"--label"},
 	Decoded: true,
 }

@@ -27,8 +27,8 @@ import (
 var imagePairs = dataset.Kind{
 	Name: "images beside masks, XML or YOLO's text",
 	Forms: []string{"images/ beside masks/, annotations/ or labels/ with a .png, .xml or .txt for each image, with or without splits " +
-		"(images/train/ or train/images/), as ADE20K", "a folder of images with an .xml beside each"},
-	Labels:       "-1; --classes FILE names those of objects and masks, in their order. XML's names stand in sorted order without it",
+		"(images/train/ or train/images/), such as ADE20K", "a folder of images with an .xml beside each"},
+	Labels:       "-1; --classes FILE names those of objects and masks, in their order. Without it, XML's names are sorted",
 	Takes:        []string{"--classes", "--no-labels"},
 	TestLabelled: true,
 }
@@ -198,8 +198,8 @@ func (c *candidate) maskClasses(classes []string) []string {
 //	data.yaml   train/images/….jpg   train/labels/….txt   valid/…     also images/train/ and labels/train/
 var yolo = dataset.Kind{
 	Name:         "YOLO's dataset",
-	Forms:        []string{"a folder with data.yaml, whose images/ have labels/ of .txt beside them"},
-	Labels:       "-1; that of an object is its number among the names of data.yaml",
+	Forms:        []string{"a folder with data.yaml, and labels/ with .txt files beside images/"},
+	Labels:       "-1; an object's is its index among the names in data.yaml",
 	Takes:        []string{"--classes", "--no-labels"},
 	TestLabelled: true,
 }

@@ -160,7 +160,7 @@ class Options:
         if self.map is not None and self.map_batch is not None:
             raise ValueError("imgfeed: map and map_batch: give one of them")
         if self.target is not None:
-            raise ValueError(f"imgfeed: {self.step[0]}'s function determines the labels: use fields= instead of target=")
+            raise ValueError(f"imgfeed: {self.step[0]}'s function determines the labels: use fields=, not target=")
 
     def _check_buckets(self) -> None:
         chosen = ("subset", "weights", "order", "sampler", "num_samples", "mixture")
