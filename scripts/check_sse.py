@@ -10,9 +10,9 @@ The script reads the listing of `objdump -d` and follows the upper halves throug
 bits, and through what it calls. They are dirty after such an instruction, clean after VZEROUPPER and VZEROALL, and where ways
 join, both are possible. Three rules:
 
-    mixes   a function has wide vectors and legacy SSE
-    calls   a function calls, with dirty halves, code that comes to legacy SSE, or code that is called through a value
-    leaves  a function may return with dirty halves to a function without wide vectors
+    mixes   a function has wide vectors and legacy SSE.
+    calls   a function calls, with dirty halves, code that comes to legacy SSE, or code that is called through a value.
+    leaves  a function may return with dirty halves to a function without wide vectors.
 
     scripts/check_sse.py PROGRAM...      programs with their symbols: built without -ldflags -s
 """

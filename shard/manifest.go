@@ -294,12 +294,12 @@ func hasPartitions(files storage.Storage) bool {
 
 // digests accumulates a set's fingerprint, SHA-256 of
 //
-//	"imgshard fingerprint v1" 0x00, u32 world, u32 number of classes, each class as u32 length and bytes,
-//	for each sample by index: u32 length of the key, the key, i32 label; at the end u64 number of samples,
+//	"imgshard fingerprint v1" 0x00, u32 world, u32 number of classes, each class as u32 length and bytes;
+//	for each sample by index: u32 length of the key, the key, i32 label; at the end u64 number of samples;
 //
 // and the digest of its content, SHA-256 of
 //
-//	"imgshard content v1" 0x00, u32 length of the encoding's name, the name, u32 length of its parameters as compact JSON, the parameters,
+//	"imgshard content v1" 0x00, u32 length of the encoding's name, the name, u32 length of its parameters as compact JSON, the parameters;
 //	for each sample by index: u32 CRC-32C of its record.
 type digests struct {
 	fingerprint, content hash.Hash

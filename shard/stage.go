@@ -19,9 +19,9 @@ const scratchName = "scratch"
 
 // stage is the hidden folder of an unfinished set, and the lock that keeps a second build of it away:
 //
-//	/data/.train-shards.partial   the set, until it is whole
-//	/data/.train-shards.lock      held by flock while the build lives
-//	/data/.train-shards.replaced  the old set, between two renames
+//	/data/.train-shards.partial   the set, until it is whole.
+//	/data/.train-shards.lock      held by flock while the build lives.
+//	/data/.train-shards.replaced  the old set, between two renames.
 //
 // Whoever holds the lock knows that the other two are the remains of a build that was killed.
 type stage struct {

@@ -13,18 +13,18 @@ import (
 type TimmAugment struct {
 	// Config is timm's string: rand, augmix, or a policy (v0, v0r, original, originalr, 3a), and settings after it:
 	//
-	//	rand    m9       magnitude, default 10
-	//	        n2       number of operations, default 2
-	//	        p0.5     probability of each operation, default 0.5
+	//	rand    m9       magnitude, default 10.
+	//	        n2       number of operations, default 2.
+	//	        p0.5     probability of each operation, default 0.5.
 	//	        mstd0.5  standard deviation of the magnitude, default 0. Above 100 it is uniform from 0.
-	//	        mmax10   limit of the magnitude, default 10
+	//	        mmax10   limit of the magnitude, default 10.
 	//	        inc1     operations become stronger with the magnitude.
-	//	augmix  m3, w3   magnitude and number of chains, default 3 each
-	//	        d3       depth of the chains, drawn from 1 to 3 by default
-	//	        a1       alpha, default 1
-	//	        b1       blend the image with each chain instead of with their sum
-	//	        mstd0.5  as above
-	//	policy  mstd0.5  as above
+	//	augmix  m3, w3   magnitude and number of chains, default 3 each.
+	//	        d3       depth of the chains, drawn from 1 to 3 by default.
+	//	        a1       alpha, default 1.
+	//	        b1       blend the image with each chain instead of with their sum.
+	//	        mstd0.5  as above.
+	//	policy  mstd0.5  as above.
 	Config string `param:"config"`
 	// Fill is timm's img_mean, the colour outside the image.
 	Fill Fill `param:"fill" default:"128"`

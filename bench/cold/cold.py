@@ -6,20 +6,20 @@
 IMAGES is a folder of JPEG files, in class folders or not. Each is packed --repeat times, as original and as pixels (bitpack, resized to
 256); --sets names a folder to keep the sets in, or to take them from. A row is a set, a number of threads and a case:
 
-  disk       the set is put out of the page cache (posix_fadvise), which has room for it
-  limited    the same in a control group whose memory is limited to a quarter of the set
-  delayed    through a file system that answers a read after 2 ms (slowfs)
-  throttled  in a control group whose reads are limited to --throttle bytes a second
+  disk       the set is put out of the page cache (posix_fadvise), which has room for it.
+  limited    the same in a control group whose memory is limited to a quarter of the set.
+  delayed    through a file system that answers a read after 2 ms (slowfs).
+  throttled  in a control group whose reads are limited to --throttle bytes a second.
 
 Its columns are images per second of a DataLoader that takes every batch and does nothing with it:
 
-  cold       the first epoch of a server, or its first --seconds, after the set was put out of memory
-  next       the epoch after it, where the first came to its end
-  warm       an epoch of the set in memory, straight from the disk's files, whatever the case
+  cold       the first epoch of a server, or its first --seconds, after the set was put out of memory.
+  next       the epoch after it, where the first came to its end.
+  warm       an epoch of the set in memory, straight from the disk's files, whatever the case.
   fio        random reads of the records' mean size, directly, 32 at a time, from the same files in the same case: reads per second; the
-             server has up to 64 under way
-  of lesser  cold over the lesser of warm and fio of the same round
-  verdict    what the server says that it waits for, in the middle of the cold epoch
+             server has up to 64 under way.
+  of lesser  cold over the lesser of warm and fio of the same round.
+  verdict    what the server says that it waits for, in the middle of the cold epoch.
 
 Each row is measured round after round, each of fio, a cold epoch, the next one and a warm one; figures are medians of the rounds. The last
 three cases need root, for control groups (version 1 or 2) and a mount. What cannot be had here is left out, and said. Needs fio, Go, and a Python with numpy.

@@ -2,11 +2,11 @@
 
     python3 bench/operations/run.py IMAGE [--images FOLDER] [--rounds 5] [--seconds 0.2] [--core 0] > table.md
 
-A second table follows, of policies, by the means of their draws, and with a folder of JPEG files a third, of whole transforms from stored files to
-pixels: what policies cost beside `train` alone, and DINO's ten views beside torchvision's, by CPU time. All takes about five minutes.
+A second table has policies, by the means of their draws. With a folder of JPEG files a third table has whole transforms from stored files to
+pixels, in CPU time: what policies cost beside `train` alone, and DINO's ten views beside torchvision's. All takes about five minutes.
 
 Needs Go, torch, torchvision and Pillow; DALI and timm are measured where they are installed. The image is cut to 224 x 224 pixels. The contenders
-take turns, a round each; a turn's figure is its shortest call, so that what else the machine does counts little. Cells are medians of the rounds,
+take turns, a round each; a turn's figure is its shortest call, so that other load on the machine counts little. Cells are medians of the rounds,
 and ratios medians of each round's ratio. imgfeed's time is what the operation adds to a transform (bench/operations/main.go),
 torchvision's that of a call on an image of Pillow, DALI's what it adds to a pipeline of batches (bench/operations/dali.py).
 """

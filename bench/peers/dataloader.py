@@ -2,8 +2,8 @@
 
     python3 dataloader.py SOCKET TRANSFORM --server-pid PID
 
-For each line of standard input, a number of seconds, a DataLoader takes batches of 256 out of shared memory for that long,
-epoch after epoch, and does with each what costs least: it counts the labels. A quarter of the time goes before, to warm up,
+Each line of standard input is a number of seconds. For that long a DataLoader takes batches of 256 out of shared memory,
+epoch after epoch, and counts the labels of each, which costs least. A quarter of the time goes before, to warm up,
 or more if it takes more to use up the batches that had waited. One line of JSON comes out: images, batches, seconds by the
 clock, the CPU seconds of both processes, and the share of its cores that other programs took.
 """

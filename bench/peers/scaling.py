@@ -6,12 +6,12 @@
 IMAGES is a folder of JPEG files, in class folders or not. Each is packed --repeat times, as original and as pixels (bitpack, resized
 to 256), so that the sets are far larger than the caches and their epochs long enough. Then, alternating, round after round:
 
-  one thread     `imgfeed bench --threads 1`: all that serving does, without a client; pinned to one core
-  two threads    the same with `--threads 2`, on both cores
+  one thread     `imgfeed bench --threads 1`: all that serving does, without a client; pinned to one core.
+  two threads    the same with `--threads 2`, on both cores.
   two processes  two of the first at the same time, each pinned to a core of its own: what the machine gives to programs that
-                 share nothing but its memory
+                 share nothing but its memory.
   DataLoader     `imgfeed serve` with one thread and with two, and a process of Python that takes every batch of 256 out of
-                 shared memory (dataloader.py); both processes on both cores
+                 shared memory (dataloader.py); both processes on both cores.
 
 A sample costs more when a process reads it for the first time: the system then maps its pages. Sets of pixels are so fast that two
 threads are through with that sooner than one; there every process works --warm-up seconds before it is measured, more than a pass

@@ -2,8 +2,8 @@
 
     python bench/sources/read.py IMAGES [--imgshard bin/imgshard] [--copies 4] [--rounds 3]
 
-IMAGES is a folder of image files. It takes the packages webdataset, datasets and pyarrow, writes both formats with them into a temporary folder, and then
-in each round reads both and packs both, one after the other, so that what else the machine does meets all alike. What is printed are medians of the
+IMAGES is a folder of image files. It needs the packages webdataset, datasets and pyarrow, and writes both formats with them into a temporary folder.
+Each round reads both and packs both, one after the other, so that other load on the machine affects all alike. It prints medians of the
 rounds, in samples per second, and imgshard's divided by the reader's. A build checks and decodes every image once and writes the set; the readers only hand out bytes.
 """
 

@@ -15,9 +15,9 @@
 // read in place. Workers take what is at hand, in any order. Remotes take samples from the end of a batch. The states of a sample:
 //
 //	                              lease with memory           read                    Take               Take, later
-//	planned ──► not planned yet ──────────┬──────────► in flight ──────► at hand ──────────► a worker's ───────────► made
+//	planned ──► not planned yet ──────────┬──────────► in flight ──────► at hand ──────────► a worker's ───────────► made.
 //	                ▲    │                └── lease without memory ──────────▲                    │
-//	                │    └── TakeLast, also of what is in flight or at hand ──────► a remote's ───┼───────────────► made
+//	                │    └── TakeLast, also of what is in flight or at hand ──────► a remote's ───┼───────────────► made.
 //	                └──────────────── Again: it could not be made ─────────────────────┴─────────┘
 //
 // All state but atomics is guarded by the mutex of the pool, which a worker takes once for some samples. One condition wakes planners. An

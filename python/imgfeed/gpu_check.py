@@ -1,9 +1,9 @@
 """``python -m imgfeed.gpu_check`` checks in two minutes the way to this machine's GPU, and prints a report for an issue.
 
-page-locked ring      the server's memory is page-locked, so that the GPU reads it while the CPU goes on
-equal bits            batches on the GPU are those in host memory, as uint8 and normalised
-overlap               copies take no time of the computation's
-images/s              a small network trained on the loader's batches, and on a batch that is on the GPU already
+page-locked ring      the server's memory is page-locked, so that the GPU reads it while the CPU goes on.
+equal bits            batches on the GPU are those in host memory, as uint8 and normalised.
+overlap               copies take no time of the computation's.
+images/s              a small network trained on the loader's batches, and on a batch that is on the GPU already.
 
 Exit status: 0 if all required checks pass, 1 if one fails, 2 without a CUDA device.
 """

@@ -25,10 +25,10 @@ import (
 // cifar is the binary version of CIFAR-10 and CIFAR-100 (Krizhevsky, "Learning Multiple Layers of Features from Tiny Images", 2009;
 // https://www.cs.toronto.edu/~kriz/cifar.html). Each has 60,000 colour images of 32×32:
 //
-//	cifar-10-batches-bin/  data_batch_1.bin … 5.bin, test_batch.bin  10,000 records: a byte of label, then the pixels
-//	                       batches.meta.txt                        the classes, one a line
-//	cifar-100-binary/      train.bin, test.bin                     records with a byte of the coarse label before that of the fine one
-//	                       fine_label_names.txt, coarse_label_names.txt
+//	cifar-10-batches-bin/  data_batch_1.bin … 5.bin, test_batch.bin  10,000 records: a byte of label, then the pixels.
+//	                       batches.meta.txt                        the classes, one a line.
+//	cifar-100-binary/      train.bin, test.bin                     records with a byte of the coarse label before that of the fine one.
+//	                       fine_label_names.txt, coarse_label_names.txt.
 //
 // The pixels of an image are three planes, red, green and blue, each from left to right and from top to bottom. Image 29 of the training
 // files, counted from 0 through all five as in torchvision's CIFAR10, is "train/automobile/00029" if it is an automobile; those of

@@ -23,9 +23,9 @@ import (
 // webDatasets is the tars of WebDataset (https://github.com/webdataset/webdataset), which keeps the files of a sample next to each other in
 // a tar, under one name with an extension for each:
 //
-//	imagenet-train-000000.tar   n01440764_10026.cls   "0", the label in decimal
-//	                            n01440764_10026.jpg   the image
-//	                            n01440764_10026.json  anything else, which is left out here
+//	imagenet-train-000000.tar   n01440764_10026.cls   "0", the label in decimal.
+//	                            n01440764_10026.jpg   the image.
+//	                            n01440764_10026.json  anything else, which is left out here.
 //	                            n01440764_10027.cls   …
 //
 // The name up to the first dot after the last slash is the sample's key, what is after it the extension, in any case of letters. A sample

@@ -82,12 +82,12 @@ const endOfBlock = 128
 
 // buildPairs fills the table of the AC loop. An entry, from the lowest bit:
 //
-//	 0-5   bits consumed in total; an entry of 0 is a code longer than ten bits, or invalid
-//	 6-11  63 - size of the last symbol's value
-//	12-17  bits before the last symbol's value
-//	24-31  advance of the index by the first of two symbols; endOfBlock if there is only one symbol
-//	32-47  value of the first of two symbols
-//	56-63  advance of the index by all symbols; endOfBlock more if the last one is EOB
+//	 0-5   bits consumed in total; an entry of 0 is a code longer than ten bits, or invalid.
+//	 6-11  63 - size of the last symbol's value.
+//	12-17  bits before the last symbol's value.
+//	24-31  advance of the index by the first of two symbols; endOfBlock if there is only one symbol.
+//	32-47  value of the first of two symbols.
+//	56-63  advance of the index by all symbols; endOfBlock more if the last one is EOB.
 //
 // The last symbol's value may lie outside the ten bits: the loop reads it from the buffer without a branch. For
 // example, with the standard luminance table 01 is run 0, size 2. The window 01 11 1010 00 has this symbol with the

@@ -9,12 +9,12 @@ import (
 
 // The index of a sequential single-scan file:
 //
-//	version      1 byte, indexVersion
-//	column step  1 byte, MCUs between two entries of a row
-//	header       4 bytes, CRC-32C of the file up to the scan's entropy-coded data
-//	file size    4 bytes
-//	entries      for each MCU row: one at MCU 0, step, 2·step, …; then one after the last MCU
-//	checksum     4 bytes, CRC-32C of all the above
+//	version      1 byte, indexVersion.
+//	column step  1 byte, MCUs between two entries of a row.
+//	header       4 bytes, CRC-32C of the file up to the scan's entropy-coded data.
+//	file size    4 bytes.
+//	entries      for each MCU row: one at MCU 0, step, 2·step, …; then one after the last MCU.
+//	checksum     4 bytes, CRC-32C of all the above.
 //
 // An entry holds differences from the previous one, as varints: first the bits of the unstuffed scan. In a row's first
 // entry, the bytes follow that unstuffing removed since the last such entry. Then comes each component's DC predictor,

@@ -13,15 +13,15 @@ import (
 // A file split so that coefficients can replace its entropy-coded data:
 //
 //	header  SOI and the segments before the scan that decoding needs, byte for byte: DQT, SOFn, SOS, and APP0 and APP14
-//	        if they determine the colour model
-//	rest    everything else, deflated (RFC 1951) with restDictionary
+//	        if they determine the colour model.
+//	rest    everything else, deflated (RFC 1951) with restDictionary.
 //
 // Inflated, the rest is
 //
-//	padding   1 byte: 1 or 0, the bits that fill the last byte of each restart segment
+//	padding   1 byte: 1 or 0, the bits that fill the last byte of each restart segment.
 //	gaps      for each segment of the header: the number of bytes of the file between the previous one (the first: SOI) and
-//	          this one, as a varint, and these bytes, such as DHT, DRI, COM and APPn
-//	trailer   the data after the entropy-coded data
+//	          this one, as a varint, and these bytes, such as DHT, DRI, COM and APPn.
+//	trailer   the data after the entropy-coded data.
 //
 // The codes and the restart interval are read from the restored beginning of the file. docs/format/coefficients.md
 // specifies both parts.

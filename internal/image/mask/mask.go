@@ -1,7 +1,7 @@
 // Package mask stores the labels of an image's pixels, one byte a pixel: the mask of semantic segmentation.
 //
-//	u32 width, u32 height    little-endian, as the image's
-//	one Zstandard frame      width × height labels, row by row from the top
+//	u32 width, u32 height    little-endian, as the image's.
+//	one Zstandard frame      width × height labels, row by row from the top.
 //
 // Zstandard of the plain bytes is smaller than PNG, and is read 20 to 60 times as fast. docs/format/shard.md describes the value.
 package mask

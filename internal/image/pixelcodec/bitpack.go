@@ -8,11 +8,11 @@ import (
 
 // bitpackCodec packs groups of 8 by 2 residuals as bit planes.
 //
-// A band is a run of row pairs. A pair is
+// A band is a run of row pairs. A pair is:
 //
-//	half its payload's length, u16 | a header of 6 bytes for each chunk | the chunks' payloads
+//	half its payload's length, u16 | a header of 6 bytes for each chunk | the chunks' payloads.
 //
-// and a chunk's payload holds, for each of its three planes, the bit planes of the top row of its four groups and then
+// A chunk's payload holds, for each of its three planes, the bit planes of the top row of its four groups and then
 // those of the bottom row.
 type bitpackCodec struct {
 	base

@@ -3,18 +3,18 @@
 //
 // A blob is one image:
 //
-//	+-------+--------+------+-------+---------+-----------------+--------+--------+ ... +
-//	| width | height | band | codec | 0     0 | band offsets    | band 0 | band 1 |     |
-//	| u16   | u16    | u8   | u8    | u8   u8 | u32 for each    |        |        |     |
-//	+-------+--------+------+-------+---------+-----------------+--------+--------+ ... +
+//	+-------+--------+------+-------+---------+-----------------+--------+--------+ ...
+//	| width | height | band | codec | 0     0 | band offsets    | band 0 | band 1 | ...
+//	| u16   | u16    | u8   | u8    | u8   u8 | u32 for each    |        |        | ...
+//	+-------+--------+------+-------+---------+-----------------+--------+--------+ ...
 //
 // Four codecs fill the bands. All except the last store the same residuals: the image as planes G, R−G and B−G, each
 // pixel minus the one above it.
 //
-//	bitpack   groups of 8 by 2 residuals as bit planes, as many as the group needs (the default)
-//	zstd      the residuals of a band as one Zstandard frame
-//	lz4       the residuals of a band as one LZ4 block
-//	none      the raw pixels, interleaved; no bands
+//	bitpack   groups of 8 by 2 residuals as bit planes, as many as the group needs (the default).
+//	zstd      the residuals of a band as one Zstandard frame.
+//	lz4       the residuals of a band as one LZ4 block.
+//	none      the raw pixels, interleaved; no bands.
 //
 // A blob has no checksum, because its container has one. For any bytes of a blob, decoding reads and writes only within
 // the given slices. It yields the pixels, wrong pixels, or a [*FormatError].

@@ -40,11 +40,11 @@ type Array struct {
 
 // A Layout says which arrays a slot has and where they lie. For 256 samples of 224×224 with params:
 //
-//	images   uint8 [224 224 3]   0           256 × 150,528 = 38,535,168
-//	labels   int64               38,535,168  256 × 8
-//	indices  int64               38,537,216  256 × 8
-//	params   int32 [5]           38,539,264  256 × 20
-//	Size                         38,547,456  a whole number of pages
+//	images   uint8 [224 224 3]   0           256 × 150,528 = 38,535,168.
+//	labels   int64               38,535,168  256 × 8.
+//	indices  int64               38,537,216  256 × 8.
+//	params   int32 [5]           38,539,264  256 × 20.
+//	Size                         38,547,456  a whole number of pages.
 type Layout struct {
 	BatchSize int
 	Arrays    []Array // arrays in the order of memory and wire
