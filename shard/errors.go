@@ -187,7 +187,8 @@ func (e *DamagedPartitionError) Error() string {
 	}
 	return fmt.Sprintf("shard: %s: partition %d of %d is not whole, %d of its %d shards cannot be used: %s; %s; "+
 		"imgshard verify lists all damage",
-		storage.Join(e.Dir, partitionDir(e.Partition)), e.Partition, e.Partitions, len(e.Problems), e.Shards, strings.Join(list, "; "), remedy)
+		storage.Join(e.Dir, partitionDir(e.Partition)), e.Partition, e.Partitions, len(e.Problems), e.Shards,
+		strings.Join(list, "; "), remedy)
 }
 
 // finding describes the fault of a shard without a remedy.

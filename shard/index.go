@@ -119,7 +119,8 @@ type openObject struct {
 
 // newIndexedStorage returns the storage of the shards of an index. It reads the list of objects.
 func newIndexedStorage(files storage.Storage, m *Manifest) (storage.Storage, error) {
-	s := &indexedStorage{Storage: files, manifest: m, infos: map[string]*ShardInfo{}, files: map[string]*indexedFile{}, open: map[uint32]openObject{}}
+	s := &indexedStorage{Storage: files, manifest: m, infos: map[string]*ShardInfo{}, files: map[string]*indexedFile{},
+		open: map[uint32]openObject{}}
 	var err error
 	if s.source, err = files.Source(m.Index.Source); err != nil {
 		return nil, fmt.Errorf("shard: %s: the images of this index: %w", files, err)
@@ -244,7 +245,8 @@ func (s *indexedStorage) readObject(p *imagePlace, buf []byte, skip int64) error
 
 // again says how to make the index anew.
 func (s *indexedStorage) again() string {
-	return fmt.Sprintf("index it again: imgfeed makes an index in its cache anew if you remove it (rm -r %s), and imgshard index --force any other",
+	return fmt.Sprintf("index it again: imgfeed makes an index in its cache anew if you remove it (rm -r %s), and imgshard index "+
+		"--force any other",
 		termsafe.Shell(s.String()))
 }
 

@@ -455,7 +455,8 @@ func FindIn(client *storage.Client, data string) (Found, error) {
 			"and a web server does not list other folders: name the set's own",
 			data, ErrNotSet)
 	default:
-		return found, fmt.Errorf("shard: %s: %w, nor is any folder in it; it holds %s", data, ErrNotSet, cmp.Or(bytesize.Listed(others, 8), "nothing"))
+		return found, fmt.Errorf("shard: %s: %w, nor is any folder in it; it holds %s", data, ErrNotSet,
+			cmp.Or(bytesize.Listed(others, 8), "nothing"))
 	}
 	return found, nil
 }

@@ -174,7 +174,8 @@ func printBench(w io.Writer, dir string, r *benchResult) {
 	fmt.Fprintf(w, "images per second   %s\n", bytesize.Rounded(r.ImagesPerSecond))
 	fmt.Fprintf(w, "measured            %s in %.2f s, %s read\n",
 		bytesize.Counted(int(r.Images), "image", "images"), r.Seconds, bytesize.Format(int64(r.BytesRead)))
-	fmt.Fprintf(w, "CPU time            %.2f s of the whole process, %s images per CPU second\n", r.CPUSeconds, bytesize.Rounded(r.ImagesPerCPU))
+	fmt.Fprintf(w, "CPU time            %.2f s of the whole process, %s images per CPU second\n", r.CPUSeconds,
+		bytesize.Rounded(r.ImagesPerCPU))
 	fmt.Fprintf(w, "time of the threads, in all and for an image\n")
 	images := float64(max(r.Images, 1))
 	for _, stage := range [][2]string{{"read", "read"}, {"decode", "decode"}, {"resample", "resample"}, {"wait", "wait for work"}} {

@@ -40,7 +40,8 @@ func newFeedCommand() *cobra.Command {
 		Args:  cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.listen == "" {
-				return cliutil.Usagef("imgfeed feed makes samples for imgfeed serve on other machines: give it an address to listen at, e.g. --listen :7400")
+				return cliutil.Usagef("imgfeed feed makes samples for imgfeed serve on other machines: give it an address to " +
+					"listen at, e.g. --listen :7400")
 			}
 			places, err := placesOf(args)
 			if err != nil {
@@ -67,7 +68,8 @@ func (f *feedFlags) feed(ctx context.Context, srv *server.Server, out io.Writer,
 		return err
 	}
 	address := l.Addr().String()
-	printServing(out, srv.Status(math.MaxFloat64), "makes samples of "+places.String(), address, "imgfeed serve --feeders "+address, metrics)
+	printServing(out, srv.Status(math.MaxFloat64), "makes samples of "+places.String(), address, "imgfeed serve --feeders "+address,
+		metrics)
 	return srv.Feed(ctx, l)
 }
 

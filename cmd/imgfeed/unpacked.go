@@ -72,7 +72,8 @@ func (x *indexer) set(ctx context.Context, place string) (string, error) {
 		return "", fmt.Errorf("%s is not packed, and cannot be indexed: %w", place, err)
 	}
 	x.notes = append(x.notes, fmt.Sprintf(
-		"%s is not packed: its images are read where they are, by the index %s; imgshard build --class-order string %s makes a set that is read faster",
+		"%s is not packed: its images are read where they are, by the index %s; imgshard build --class-order string %s makes a "+
+			"set that is read faster",
 		place, folder, termsafe.Shell(place)))
 	for _, note := range index.Notes {
 		x.notes = append(x.notes, place+": "+note)

@@ -36,7 +36,8 @@ type files struct {
 
 // Usage includes cached files, which the kernel can reclaim.
 var (
-	version1 = files{"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", [2]string{"total_active_file", "total_inactive_file"}}
+	version1 = files{"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
+		[2]string{"total_active_file", "total_inactive_file"}}
 	version2 = files{"/sys/fs/cgroup", "memory.max", "memory.current", [2]string{"active_file", "inactive_file"}}
 )
 

@@ -19,8 +19,8 @@ import (
 const remoteReads = 64
 
 // Merge makes the set at out, or the sets of several splits in it, of parts: the bytes are those of a build on one machine. It copies
-// every record once and decodes none, and removes the parts at the end. If it was killed there, it finds the sets complete. The summaries have no repaired images: those of the parts name
-// them. Of the options Jobs, Replace and Progress count. done is called after each set.
+// every record once and decodes none, and removes the parts at the end. If it was killed there, it finds the sets complete. The summaries
+// have no repaired images: those of the parts name them. Of the options Jobs, Replace and Progress count. done is called after each set.
 func Merge(ctx context.Context, out string, o Options, done func(Summary)) error {
 	if sums := alreadyMerged(out); sums != nil {
 		for _, s := range sums {

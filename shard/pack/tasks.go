@@ -56,7 +56,8 @@ func BuildAll(ctx context.Context, tasks []Task, o Options, done func(Summary)) 
 	o.fill()
 	for _, t := range tasks {
 		if slices.Contains(o.splits, t.Split.Name) {
-			return fmt.Errorf("%s and another split of it are both called %s: build them one at a time, each with -o", t.Split.Path, t.Split.Name)
+			return fmt.Errorf("%s and another split of it are both called %s: build them one at a time, each with -o", t.Split.Path,
+				t.Split.Name)
 		}
 		o.splits = append(o.splits, t.Split.Name)
 		o.targets = t.Split.Options.Targets.Digest()

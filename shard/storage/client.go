@@ -54,8 +54,8 @@ func NewClient() *Client {
 }
 
 const (
-	// requestsFirst is how many requests to a storage run at a time at most unless the user says so. With JPEGs of 110 KB they fill 15 Gbit/s
-	// at 30 ms.
+	// requestsFirst is how many requests to a storage run at a time at most unless the user says so. With JPEGs of 110 KB they fill 15
+	// Gbit/s at 30 ms.
 	requestsFirst = 512
 	requestsMax   = 1024
 )
@@ -107,7 +107,8 @@ func (c *Client) source(place, index string) (Storage, error) {
 		root, _ := Root(place)
 		own, _ := Root(index)
 		if named = named && IsRemote(place) || root == own; !named {
-			return nil, fmt.Errorf("they are at %s, but an index read over a network may use only its own host and bucket: if you trust it, add --allow-source URL, or copy the index to this machine", place)
+			return nil, fmt.Errorf("they are at %s, but an index read over a network may use only its own host and bucket: if you "+
+				"trust it, add --allow-source URL, or copy the index to this machine", place)
 		}
 	}
 	return c.at(place, named)
@@ -210,7 +211,8 @@ func CheckSecret(text string) error {
 		return fmt.Errorf("a text that begins with %s:// is not a URL", scheme)
 	}
 	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return fmt.Errorf("%s://%s%s: a URL has no user, password, query or fragment here: credentials come from the environment or their usual files, and a query that signs requests from IMGFEED_URL_QUERY", scheme, u.Host, u.Path)
+		return fmt.Errorf("%s://%s%s: a URL has no user, password, query or fragment here: credentials come from the environment "+
+			"or their usual files, and a query that signs requests from IMGFEED_URL_QUERY", scheme, u.Host, u.Path)
 	}
 	return nil
 }

@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	// limitFirst requests run at a time at first. A store that gives one answer every five seconds still gives the last within stallTimeout.
+	// limitFirst requests run at a time at first. A store that gives one answer every five seconds still gives the last within
+	// stallTimeout.
 	limitFirst = 4
 	// While a round of answers takes less than slowAnswer on average, more requests at a time do no harm. A slower store may have a queue,
 	// and gets more only while that brings more answers.
@@ -21,8 +22,8 @@ const (
 	holdRounds = 8
 )
 
-// A gate lets the requests to one storage pass in the order in which they came. How many may be in flight follows the answers. A round is as
-// many answers as that. The first rounds double it, or quadruple it, and so find in half a second what a fast link takes.
+// A gate lets the requests to one storage pass in the order in which they came. How many may be in flight follows the answers. A round is
+// as many answers as that. The first rounds double it, or quadruple it, and so find in half a second what a fast link takes.
 type gate struct {
 	max   int           // limit of the limit
 	limit atomic.Int64  // requests that may be in flight; written under mu
@@ -118,7 +119,8 @@ func (g *gate) leave(sent time.Time, answered, refused bool) {
 		g.answered++
 		g.answers++
 		g.took += time.Since(sent)
-		if mean, limit := g.took/time.Duration(g.answers), g.limit.Load(); g.answers >= limit && (mean < slowAnswer || g.answers >= slowRounds*limit) {
+		if mean, limit := g.took/time.Duration(g.answers), g.limit.Load(); g.answers >= limit &&
+			(mean < slowAnswer || g.answers >= slowRounds*limit) {
 			g.roundLocked(limit, mean)
 		}
 	}
@@ -152,8 +154,8 @@ func (g *gate) turn() *turn {
 	return &turn{g, g.answered, g.answered, int64(g.inFlight)}
 }
 
-// waits reports whether a request that had no answer for so long waits on, since it is not its turn. The store will come to it, and would do
-// the work once more for another one. So the limit falls to what the store answers in a moment.
+// waits reports whether a request that had no answer for so long waits on, since it is not its turn. The store will come to it, and would
+// do the work once more for another one. So the limit falls to what the store answers in a moment.
 func (t *turn) waits(stall time.Duration) bool {
 	g := t.gate
 	g.mu.Lock()

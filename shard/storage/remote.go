@@ -148,8 +148,8 @@ func (r *remote) ReadFile(name string, max int64, check func([]byte) error) (dat
 	return data, nil
 }
 
-// Open implements [Storage]. It makes a request only where size is not known, and with a cache. That knows an object by its origin, length and
-// version: anybody can claim an identity.
+// Open implements [Storage]. It makes a request only where size is not known, and with a cache. That knows an object by its origin, length
+// and version: anybody can claim an identity.
 func (r *remote) Open(name string, size int64, identity string) (File, error) {
 	f := &remoteFile{remote: r, name: name, size: size}
 	cached := identity != "" && r.client.Cache != nil

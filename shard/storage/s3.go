@@ -151,7 +151,8 @@ func (b *bucket) list(ctx context.Context, folder string, received func(int)) (f
 			files = append(files, Listed{Name: strings.TrimPrefix(aws.ToString(p.Prefix), prefix)})
 		}
 		for _, o := range page.Contents {
-			files = append(files, Listed{strings.TrimPrefix(aws.ToString(o.Key), prefix), Object{aws.ToInt64(o.Size), aws.ToString(o.ETag)}})
+			files = append(files, Listed{strings.TrimPrefix(aws.ToString(o.Key), prefix),
+				Object{aws.ToInt64(o.Size), aws.ToString(o.ETag)}})
 		}
 	}
 	return files, nil
@@ -161,8 +162,9 @@ func (b *bucket) list(ctx context.Context, folder string, received func(int)) (f
 // valid, until they are renewed.
 var (
 	retryableCodes = map[string]bool{"RequestTimeTooSkewed": true, "RequestExpired": true, "RequestTimeout": true}
-	refusedCodes   = map[string]bool{"ExpiredToken": true, "ExpiredTokenException": true, "TokenRefreshRequired": true, "InvalidAccessKeyId": true,
-		"InvalidToken": true, "InvalidClientTokenId": true, "InvalidIdentityToken": true, "UnrecognizedClientException": true}
+	refusedCodes   = map[string]bool{"ExpiredToken": true, "ExpiredTokenException": true, "TokenRefreshRequired": true,
+		"InvalidAccessKeyId": true, "InvalidToken": true, "InvalidClientTokenId": true, "InvalidIdentityToken": true,
+		"UnrecognizedClientException": true}
 )
 
 // fault makes a [RemoteError] of an error of the SDK, without its URL.

@@ -122,7 +122,8 @@ func (w *web) get(ctx context.Context, name string, offset, length int64, versio
 	status := answer.StatusCode
 	failed := &RemoteError{Status: status, Request: o.request, Err: fmt.Errorf("status %d %s", status, http.StatusText(status))}
 	if w.withheld && errors.Is(failed, fs.ErrPermission) {
-		failed.Err = fmt.Errorf("%w (IMGFEED_URL_QUERY is sent only to URLs that you name; this one is named by an index: --allow-source allows it)", failed.Err)
+		failed.Err = fmt.Errorf("%w (IMGFEED_URL_QUERY is sent only to URLs that you name; this one is named by an index: "+
+			"--allow-source allows it)", failed.Err)
 	}
 	return nil, failed
 }

@@ -61,8 +61,8 @@ func OpenInPlace(place string) ([]*dataset.Split, error) {
 	return source.Open(place, dataset.Options{ClassOrder: dataset.ClassOrderString})
 }
 
-// Index indexes the dataset at place into the folder out, as imgshard index does, and returns the notes about it. Its progress goes to w, as
-// a bar if w is a terminal.
+// Index indexes the dataset at place into the folder out, as imgshard index does, and returns the notes about it. Its progress goes to w,
+// as a bar if w is a terminal.
 func Index(ctx context.Context, place, out string, w io.Writer) (notes []string, err error) {
 	note := func(text string) { notes = append(notes, termsafe.Text(text)) }
 	err = withProgress(ctx, w, "the unfinished index is removed", func(ctx context.Context, show *progress) error {

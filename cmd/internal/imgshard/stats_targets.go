@@ -72,7 +72,8 @@ func (st *setStats) countTargets(ctx context.Context, set *shard.Set) error {
 	for _, f := range fields {
 		switch f.Type {
 		case shard.Objects:
-			st.Objects = &objectStats{Empty: perImage[0], PerImage: perImage.distribution(), Width: widths.distribution(), Height: heights.distribution()}
+			st.Objects = &objectStats{Empty: perImage[0], PerImage: perImage.distribution(), Width: widths.distribution(),
+				Height: heights.distribution()}
 			st.Objects.Classes = []classCount{}
 			for label, n := range byLabel {
 				st.Objects.Count += n

@@ -70,7 +70,8 @@ func addSample(p page.Page, s viewSample, words string) {
 		name := "draw " + strconv.Itoa(i)
 		addPicture(p, draw, name, name+": "+s.Done[i])
 	}
-	p.Add("</div></div>\n"+`<figcaption>%d · %s<br><span class="faint">%d × %d, %s, %s<br>%s</span>`, s.Index, s.Key, s.Width, s.Height, s.Format,
+	p.Add("</div></div>\n"+`<figcaption>%d · %s<br><span class="faint">%d × %d, %s, %s<br>%s</span>`, s.Index, s.Key, s.Width,
+		s.Height, s.Format,
 		bytesize.Format(int64(s.Bytes)), s.Shard)
 	if s.Error != "" {
 		p.Add(`<br><span class="warn">%s</span>`, s.Error)

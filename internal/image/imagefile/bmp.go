@@ -135,8 +135,8 @@ func (b *bitmap) readMasks(data []byte, known [][4]uint32) error {
 	return nil
 }
 
-// readPalette returns 256 colours; those that the file lacks are black. Pillow takes a grey palette's indices for the pixels, of 8 bits each
-// or, of two colours, of one: the depth changes then.
+// readPalette returns 256 colours; those that the file lacks are black. Pillow takes a grey palette's indices for the pixels, of 8 bits
+// each or, of two colours, of one: the depth changes then.
 func (b *bitmap) readPalette(data []byte) *[256][3]byte {
 	palette, ramp := &[256][3]byte{}, &[256][3]byte{}
 	grey := true

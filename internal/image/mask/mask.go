@@ -20,7 +20,8 @@ const PixelsMax = 1 << 28
 const headerBytes = 8
 
 var encoder = sync.OnceValue(func() *zstd.Encoder {
-	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedBestCompression), zstd.WithEncoderCRC(false), zstd.WithSingleSegment(true))
+	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedBestCompression), zstd.WithEncoderCRC(false),
+		zstd.WithSingleSegment(true))
 	if err != nil {
 		panic(err) // The options are constants.
 	}

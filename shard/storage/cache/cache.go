@@ -89,8 +89,8 @@ type Info struct {
 	changed time.Time
 }
 
-// Open opens the cache in a folder, which it makes if need be. At most max bytes are kept there, by all processes together: the lowest limit
-// counts. 0 is nine tenths of the free space.
+// Open opens the cache in a folder, which it makes if need be. At most max bytes are kept there, by all processes together: the lowest
+// limit counts. 0 is nine tenths of the free space.
 func Open(dir string, max int64) (*Cache, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("cache: %w", err)

@@ -93,10 +93,12 @@ func checkFolder(dir string) error {
 		return err
 	}
 	info, err := os.Stat(dir)
-	if err != nil || info.IsDir() && isOwn(info) && info.Mode().Perm()&0o022 == 0 && (isOwn(link) || link.Sys().(*syscall.Stat_t).Uid == 0) {
+	if err != nil || info.IsDir() && isOwn(info) && info.Mode().Perm()&0o022 == 0 &&
+		(isOwn(link) || link.Sys().(*syscall.Stat_t).Uid == 0) {
 		return err
 	}
-	return fmt.Errorf("%s is not safe (%v, owner %d): it must be a folder of user %d that no other can write to: chmod go-w it if it is yours, or name another one",
+	return fmt.Errorf("%s is not safe (%v, owner %d): it must be a folder of user %d that no other can write to: chmod go-w it if "+
+		"it is yours, or name another one",
 		dir, info.Mode(), info.Sys().(*syscall.Stat_t).Uid, os.Geteuid())
 }
 
