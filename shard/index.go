@@ -162,7 +162,7 @@ func (s *indexedStorage) Open(name string, _ int64, identity string) (storage.Fi
 	if !cached || !known || own.Origin() == "" {
 		return f, nil
 	}
-	m := s.manifest.Index // of which the list of objects has been checked
+	m := s.manifest.Index // the list of objects has been checked
 	return c.Cached(f, f.path, fmt.Sprintf("%s %s with images of %s %s", own.Origin(), identity, m.Source, m.SHA256)), nil
 }
 

@@ -42,7 +42,7 @@ type partition struct {
 	damage  *DamagedPartitionError
 	starts  []int // position in the partition of each shard's first sample
 	shards  []*reader
-	keys    atomic.Pointer[keyTable] // of the last shard that a caller needed
+	keys    atomic.Pointer[keyTable] // the keys of the last shard that a caller needed
 }
 
 // close closes the open shards.

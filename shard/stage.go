@@ -186,7 +186,7 @@ var setFiles = regexp.MustCompile(`^(manifest\.json|rejects\.jsonl|objects\.json
 // removeReplaced removes the files of a replaced set. Other files and folders in it, such as checkpoints, move to the new set's folder. If
 // it is interrupted, it can be repeated.
 func removeReplaced(old, dir string) error {
-	if info, err := os.Lstat(old); err != nil || !info.IsDir() { // of a link to a set, the link alone was replaced
+	if info, err := os.Lstat(old); err != nil || !info.IsDir() { // if old is a link to a set, only the link was replaced
 		return os.RemoveAll(old)
 	}
 	err := fs.WalkDir(os.DirFS(old), ".", func(name string, d fs.DirEntry, err error) error {

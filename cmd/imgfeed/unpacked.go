@@ -105,7 +105,7 @@ func (x *indexer) alive(what, place string) (stop func()) {
 // A madeIndex describes an index in the cache, in a file beside its sets.
 type madeIndex struct {
 	Sets  int      `json:"sets"`
-	Notes []string `json:"notes"` // for the user, at every start
+	Notes []string `json:"notes"` // shown to the user at every start
 }
 
 const madeIndexName = "made.json"

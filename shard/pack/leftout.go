@@ -44,7 +44,7 @@ func (l *rejectList) add(im *inFlight) (err error) {
 		}
 		l.buf = bufio.NewWriter(l.file)
 	}
-	key := strings.ToValidUTF8(im.key, "\uFFFD") // as it will be read again
+	key := strings.ToValidUTF8(im.key, "\uFFFD") // the key that a reader of the list will get
 	l.reasons.Add(key, im.reason)
 	l.count++
 	line := json.NewEncoder(l.buf)

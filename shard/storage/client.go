@@ -29,7 +29,7 @@ type Client struct {
 	Sources []string
 	Counts  Counts
 
-	requestsMax int // for each storage
+	requestsMax int // the limit for each storage
 	web         *http.Client
 	signed      atomic.Pointer[string] // the only host that gets the query of IMGFEED_URL_QUERY
 
@@ -40,7 +40,7 @@ type Client struct {
 // Counts count a client's requests.
 type Counts struct {
 	Requests, Retries atomic.Int64                // all, and those of them that repeat one that failed
-	UnderWay, Allowed atomic.Int64                // in flight, and how many may be to the storage that has answered last
+	UnderWay, Allowed atomic.Int64                // requests in flight, and the limit of the storage that answered last
 	Bytes             atomic.Int64                // bytes of bodies
 	Failed            atomic.Pointer[RemoteError] // the last one for which a request was repeated
 }

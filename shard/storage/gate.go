@@ -33,18 +33,18 @@ type gate struct {
 	answered int64 // requests
 	tickets  int64
 	inFlight int
-	queue    []*waiter // by ticket
+	queue    []*waiter // sorted by ticket
 	// Of this round:
 	begun   time.Time
 	answers int64
-	took    time.Duration // by all answers together
+	took    time.Duration // total time of all answers
 	full    bool          // the limit was reached
 	// Of the round before:
 	lastLimit int64
 	lastRate  float64 // answers a second
 
 	hold    int       // rounds in which the limit does not fall
-	lowered time.Time // when the store refused requests, or left them without answers
+	lowered time.Time // the last time the store refused requests or did not answer
 	refused bool      // the store asks for fewer requests: more of them come slowly
 }
 

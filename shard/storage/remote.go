@@ -110,7 +110,7 @@ func (r *remote) List(folder string) (files []Listed, err error) {
 		files, err = l.list(ctx, folder, received)
 		return "", err
 	})
-	return slices.DeleteFunc(files, func(f Listed) bool { return f.Name == "" }), err // of an object that stands for the folder
+	return slices.DeleteFunc(files, func(f Listed) bool { return f.Name == "" }), err // an object can stand for the folder itself
 }
 
 // ReadFile implements [Storage].

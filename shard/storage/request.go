@@ -220,7 +220,7 @@ func (r *remote) repeat(name string, offset, length int64, send try) error {
 type request struct {
 	*remote
 	ticket       int64
-	first        time.Time // of the first try
+	first        time.Time // start of the first try
 	tries, moves int
 	wrong        bool // a wrong answer came
 	refused      bool // credentials were refused, and read anew

@@ -45,7 +45,7 @@ func (c *call) prepare() {
 // tell: before Linux 6.5, and for files of other users.
 func countCached(fd uintptr, offset, length int64) error {
 	part, pageSize := [2]uint64{uint64(offset), uint64(length)}, int64(os.Getpagesize())
-	var pages [5]uint64 // in the cache; dirty; being written; evicted; evicted lately
+	var pages [5]uint64 // cached; dirty; being written; evicted; recently evicted
 	_, _, errno := unix.Syscall6(unix.SYS_CACHESTAT, fd, uintptr(unsafe.Pointer(&part)), uintptr(unsafe.Pointer(&pages)), 0, 0, 0)
 	switch {
 	case errno != 0:

@@ -50,7 +50,7 @@ func checkRedirect(r *http.Request, before []*http.Request) error {
 
 func prepareTransport(t *http.Transport) {
 	t.DialContext = (&net.Dialer{Timeout: 10 * time.Second}).DialContext
-	t.ResponseHeaderTimeout = 10 * stallTimeout // of uploads; what reads ends sooner, as the other answers say
+	t.ResponseHeaderTimeout = 10 * stallTimeout // limits uploads; reads end sooner, by the other answers
 	t.MaxIdleConns, t.MaxIdleConnsPerHost, t.MaxConnsPerHost = 0, requestsMax, 0
 	t.DisableCompression = true
 	t.ForceAttemptHTTP2, t.Protocols = false, new(http.Protocols)

@@ -30,7 +30,7 @@ import (
 
 // Options choose the dataset. Zero values mean the defaults in brackets.
 type Options struct {
-	Classes int    // from 1 to ClassesMax [10]
+	Classes int    // 1 to ClassesMax [10]
 	Train   int    // images of each class in train [100]
 	Val     int    // images of each class in val [10]; negative: no val
 	Size    int    // mean of the longer sides, from SizeMin to SizeMax; they vary from a half to one and a half of it [400]

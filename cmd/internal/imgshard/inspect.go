@@ -172,7 +172,7 @@ func (r *inspection) addSources(ctx context.Context, paths []string, splits []*d
 
 // printFields names the fields of a set.
 func printFields(w io.Writer, fields shard.Fields) {
-	title := "fields" // for the first one
+	title := "fields" // the first line's title
 	for _, f := range fields {
 		fmt.Fprintf(w, "  %-9s %s", title, f)
 		if len(f.Classes) > 0 {

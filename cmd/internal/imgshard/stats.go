@@ -39,8 +39,8 @@ type setStats struct {
 	ImageBytes int64 `json:"image_bytes"` // sum of all
 	ExtraBytes int64 `json:"extra_bytes"` // row indexes and fields
 
-	Objects *objectStats `json:"objects,omitempty"` // of a set with boxes
-	Pixels  []classShare `json:"pixels,omitempty"`  // of a set with masks, by label
+	Objects *objectStats `json:"objects,omitempty"` // only if the set has boxes
+	Pixels  []classShare `json:"pixels,omitempty"`  // only if the set has masks; by label
 
 	Rejects rejectStats `json:"rejects"`
 }

@@ -48,7 +48,7 @@ func checkTargetFlags(o dataset.TargetOptions) error {
 // targets are the objects and the mask of a sample, which are drawn over its pictures.
 type targets struct {
 	objects shard.ObjectValue
-	labels  []byte // of the mask's pixels; nil: none
+	labels  []byte // the mask's pixels; nil: none
 	decoder mask.Decoder
 	moved   transform.Targets
 }

@@ -36,10 +36,10 @@ const bmpHeaderMax = 14 + 124
 type bitmap struct {
 	width, height   int
 	topDown         bool
-	bits            int       // of a pixel
-	masks           [3]uint32 // of red, green and blue in a pixel of 16 bits or more
+	bits            int       // bits per pixel
+	masks           [3]uint32 // red, green and blue in a pixel of 16 bits or more
 	colours, entry  int       // entries of the palette, and the bytes of one
-	palette, pixels int       // where they begin
+	palette, pixels int       // offsets in the file
 }
 
 // bmpMasks are the masks that Pillow reads: red, green, blue, and for 32 bits alpha.
@@ -70,7 +70,7 @@ func readBitmap(data []byte) (b bitmap, err error) {
 	size, compression := u32(14), 0
 	b.palette = 14 + size
 	switch {
-	case size == 12: // of OS/2
+	case size == 12: // the header of OS/2
 		b.width, b.height, b.bits, b.entry = u16(18), u16(20), u16(24), 3
 	case !slices.Contains([]int{40, 52, 56, 64, 108, 124}, size):
 		return b, unsupportedBMP("header of %d bytes", size)
@@ -112,7 +112,7 @@ func readBitmap(data []byte) (b bitmap, err error) {
 // readMasks reads masks, which must be among the known ones.
 func (b *bitmap) readMasks(data []byte, known [][4]uint32) error {
 	const at = 14 + 40
-	end := max(b.palette, at+12) // after the shortest header they are a part of their own
+	end := max(b.palette, at+12) // the masks are a part of their own after the shortest header
 	if len(data) < end {
 		return io.ErrUnexpectedEOF
 	}

@@ -98,7 +98,7 @@ func ReadLabels(data []byte, width, height int) (Labels, error) {
 	if err != nil {
 		return l, named(PNG, err)
 	}
-	bits, colour := data[pngHeaderAt+8], data[pngHeaderAt+9] // of IHDR
+	bits, colour := data[pngHeaderAt+8], data[pngHeaderAt+9] // IHDR's bytes 8 and 9
 	switch m := img.(type) {
 	case *image.Paletted:
 		l.Bytes = rows(m.Pix, m.Stride, width, height)
@@ -116,7 +116,7 @@ func ReadLabels(data []byte, width, height int) (Labels, error) {
 		l.wide(img, bits, colour)
 	} else if bits == 1 && colour == 0 {
 		for i := range l.Bytes {
-			l.Bytes[i] &= 1 // of 0 and 255
+			l.Bytes[i] &= 1 // turns 255 into 1
 		}
 	}
 	return l, nil
@@ -131,7 +131,7 @@ func (l *Labels) wide(img image.Image, bits, colour byte) {
 	for i := range l.Wide {
 		r, g, b, _ := img.At(i%l.Width, i/l.Width).RGBA()
 		switch m := img.(type) {
-		case *image.NRGBA: // without the alpha that RGBA multiplies by
+		case *image.NRGBA: // RGBA would multiply by alpha
 			c := m.NRGBAAt(i%l.Width, i/l.Width)
 			l.Wide[i] = int(c.R) | int(c.G)<<8 | int(c.B)<<16
 		case *image.NRGBA64:

@@ -10,7 +10,7 @@ import (
 	"github.com/imgfeed/imgfeed/internal/kernel"
 )
 
-func init() { byLevel[kernel.AVX512].listSymbols = listSymbolsAVX512 } // after idct_avx512.go's
+func init() { byLevel[kernel.AVX512].listSymbols = listSymbolsAVX512 } // runs later than the init of idct_avx512.go
 
 // scanPlaces are the numbers of a block's coefficients in the scan.
 var scanPlaces = func() (t [64]uint8) {

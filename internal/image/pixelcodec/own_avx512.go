@@ -11,7 +11,7 @@ import (
 
 // AVX-512 uses AVX2's kernels, except where its other instructions help.
 func init() {
-	k := byLevel[kernel.AVX2] // from chunks_avx2.go
+	k := byLevel[kernel.AVX2] // chunks_avx2.go sets it
 	k.stream, k.streamCopy, k.fence = streamAVX2, streamCopy, fence
 	wide := *k
 	wide.unpack, wide.interleave, wide.stream = unpackAVX512, interleaveAVX512, streamAVX512

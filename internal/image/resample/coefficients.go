@@ -119,7 +119,7 @@ func (a *axis) computeWeights(s axisSpec, level kernel.Level, bits int) {
 // stands for the second, which mirrors it.
 func (a *axis) tensorBits(s axisSpec, level kernel.Level) int {
 	const fineBits = 30  // finer than any weight of torch's
-	const part = 1 << 12 // as many outputs at a time need little memory
+	const part = 1 << 12 // outputs at a time, to need little memory
 	largest := int32(0)
 	s.from, s.reverse = 0, false
 	for half := (s.out + 1) / 2; s.from < half; s.from += s.n {

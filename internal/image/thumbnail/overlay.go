@@ -24,7 +24,7 @@ func DrawBox(pix []byte, w, h int, box [4]float32, label int64) {
 	x1, x2, y1, y2 = min(x1, x2), max(x1, x2), min(y1, y2), max(y1, y2)
 	c := Colour(label)
 	for i, v := range c {
-		c[i] = byte(min(2*int(v), 255)) // as bright as a thin line needs it
+		c[i] = byte(min(2*int(v), 255)) // a thin line needs bright colours
 	}
 	set := func(x, y int) { copy(pix[3*(y*w+x):], c[:]) }
 	for x := x1; x <= x2; x++ {

@@ -48,7 +48,7 @@ type Cache struct {
 
 	mu        sync.Mutex
 	objects   map[string]*object // objects in use, by id
-	last      tally              // as this process has seen it
+	last      tally              // this process's last view of it
 	measureAt time.Time          // earliest time to measure the folder and make room
 	settleBy  time.Time          // latest time to do so, if promises settle before that
 	failure   error              // reason of the disk for keeping nothing until then
@@ -84,7 +84,7 @@ type Info struct {
 	Place   string `json:"place"` // URL of the remote file; "" if the name is damaged, or the file is not the cache's
 	Bytes   int64  `json:"bytes"` // length of the remote file
 	Kept    int64  `json:"-"`     // bytes of the disk that the cache uses for it
-	Name    string `json:"-"`     // of the file in the folder
+	Name    string `json:"-"`     // the file's name in the folder
 	id      string // "" if it is not the cache's
 	changed time.Time
 }
