@@ -74,7 +74,7 @@ func TestConventions(t *testing.T) {
 	}
 	for _, digits := range []string{m.Fingerprint, m.Shards[0].Footer, m.Shards[0].SHA256} {
 		if !regexp.MustCompile(`^[0-9a-f]+$`).MatchString(digits) {
-			t.Errorf("%q are no lower-case hexadecimal digits", digits)
+			t.Errorf("%q are not lower-case hexadecimal digits", digits)
 		}
 	}
 	text, err := m.encode()

@@ -97,7 +97,7 @@ func TestParseResampler(t *testing.T) {
 		}
 	}
 	if mustParse("eval").String() == parseWith("eval", Pillow12).String() {
-		t.Error("the resampler is no part of the transform's string")
+		t.Error("the resampler is not part of the transform's string")
 	}
 }
 

@@ -59,7 +59,7 @@ def measure(opening: Callable[[], tuple[Iterable[Any], Callable[[Any], list[int]
 
 
 def imgfeed() -> None:
-    import torch  # noqa: F401 - which is no part of opening
+    import torch  # noqa: F401 - which is not part of opening
     from imgfeed import DataLoader
 
     def opening() -> tuple[Any, Any]:

@@ -54,7 +54,7 @@ func runAlone(m *testing.M) int {
 }
 
 // owner starts a server as a training process does, says its process ID and lives until it is killed. The thread that
-// starts it ends as soon as the server listens, as Python's may: that is no reason for the server to end.
+// starts it ends as soon as the server listens, as Python's may: that is not a reason for the server to end.
 func owner() {
 	args := os.Args[1:]
 	for i, arg := range args {
@@ -373,7 +373,7 @@ func TestServerStopsWhenStdinCloses(t *testing.T) {
 	}
 }
 
-// running reports whether a process exists and is no zombie: its new parent may take its time.
+// running reports whether a process exists and is not a zombie: its new parent may take its time.
 func running(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

@@ -24,7 +24,7 @@ NUMBERS = {"int64": "q", "float32": "f"}
 
 
 class FormatError(Exception):
-    """The bytes are no shard set, or damaged."""
+    """The bytes are not a shard set, or are damaged."""
 
 
 def need(holds: bool, path: Path, what: str) -> None:

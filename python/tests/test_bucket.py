@@ -62,7 +62,7 @@ def content(folder: Path) -> dict[str, bytes]:
 
 @pytest.fixture(scope="module")
 def large(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Class folders whose set goes up in parts, as noise follows each image, with a file that is no image."""
+    """Class folders whose set goes up in parts, as noise follows each image, with a file that is not an image."""
     folder = shutil.copytree(images, tmp_path_factory.mktemp("large") / "train")
     for path in folder.rglob("*.*"):
         path.write_bytes(path.read_bytes() + np.random.default_rng(1).bytes(400_000))

@@ -264,7 +264,7 @@ def epoch(prefix: list[str], data: Path, tmp: Path) -> Any:
 
 def test_full_shared_memory(shards: Path, full: Callable[..., list[str]], tmp_path: Path) -> None:
     assert list(map(tuple, epoch(full("/dev/shm"), shards, tmp_path))) == plan(shards)
-    outcome("`/dev/shm` is full", "the same bits: a ring is no file there, but memory of its own (memfd)")
+    outcome("`/dev/shm` is full", "the same bits: a ring is not a file there, but memory of its own (memfd)")
 
 
 def test_full_temporary_files(shards: Path, full: Callable[..., list[str]], tmp_path: Path) -> None:

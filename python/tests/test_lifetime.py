@@ -162,7 +162,7 @@ class Watchdog(TimeoutError):
 def test_an_iterator_goes_on_after_an_interrupt(
     load: Load, raised: type[BaseException], transport: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What a signal's handler raises in next() comes out of it, and the same batch comes next. It is no loss of the server."""
+    """What a signal's handler raises in next() comes out of it, and the same batch comes next. The server is not lost."""
     goes_on_after_interrupts(load(1, subset=range(5), slots=3, transport=transport, **OPTIONS), raised)
     assert not caplog.records
 

@@ -230,7 +230,7 @@ func TestImagesOfOtherNames(t *testing.T) {
 	}
 }
 
-// TestOnlyOtherKeys selects by names that are no keys.
+// TestOnlyOtherKeys selects by names that are not keys.
 func TestOnlyOtherKeys(t *testing.T) {
 	dir := t.TempDir()
 	src := writeTree(t, filepath.Join(dir, "train"), synthetic(t, 2, 2))

@@ -121,7 +121,7 @@ func TestAfterDamage(t *testing.T) {
 	}
 	e := NewEncoder(kernel.Active())
 	damaged := bytes.Clone(whole)
-	for i := len(damaged) / 2; i < len(damaged)-2; i++ { // bits that are no code
+	for i := len(damaged) / 2; i < len(damaged)-2; i++ { // bits that are not a code
 		damaged[i] = 0xfe
 	}
 	if _, _, err := e.Encode(nil, damaged); err == nil {

@@ -44,7 +44,7 @@ func TestLines(t *testing.T) {
 			table[v] = blend(with, byte(v), factor)
 		}
 		if !l.fit(&table, float64(factor), 1) {
-			t.Errorf("the blend with %d by %v is no line", with, factor)
+			t.Errorf("the blend with %d by %v is not a line", with, factor)
 		}
 		check("the blend with %d by %v", with, factor)
 	}
@@ -60,7 +60,7 @@ func TestLines(t *testing.T) {
 		}
 	}
 	if others > 5 { // these five are looked up
-		t.Errorf("%d spreads are no lines, want 5", others)
+		t.Errorf("%d spreads are not lines, want 5", others)
 	}
 	for v := range table {
 		table[v] = byte(v * v >> 8)
