@@ -1,12 +1,12 @@
-"""Compares imgfeed's results for a dataset with those of torchvision, bit by bit: on images of Pillow, or on tensors where the
-transform makes tensors of them.
+"""Compare imgfeed's results for a dataset with torchvision's, bit by bit: on Pillow images, or on tensors if
+the transform makes tensors.
 
     python -m imgfeed.check /data/train-shards --transform train --samples 200
 
-It repeats the records of an epoch's first samples on the originals, and prints how many samples are identical; the exit code
-is 1 if one is not. Images that torchvision blurs in float32 may differ by one level in less than a thousandth of the values.
-Boxes and masks of a set are compared too, with torchvision.transforms.v2.
-Where torchcodec is installed, it also counts the files that torchcodec decodes to the pixels of Pillow.
+It repeats an epoch's first samples with torchvision, and prints how many are identical; the exit status is 1 if one is not.
+Images that torchvision blurs in float32 may differ by one level in less than a thousandth of the values.
+Boxes and masks are compared with torchvision.transforms.v2.
+If torchcodec is installed, it also counts the files that torchcodec decodes to the pixels of Pillow.
 """
 
 from __future__ import annotations
@@ -168,11 +168,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("data", metavar="DATA", help="a shard set, a folder of several, or unix:PATH of a running server")
     forms = 'a preset\'s name, a JSON list of operations, or {"views": […]} (default train)'
     parser.add_argument("--transform", default="train", help=forms)
-    parser.add_argument("--samples", type=int, default=200, help="how many are compared (default 200)")
-    parser.add_argument("--split", help="which split, where there are several")
-    parser.add_argument("--epoch", type=int, default=0, help="whose order and draws (default 0)")
-    parser.add_argument("--seed", type=int, default=0, help="of order and draws (default 0)")
-    parser.add_argument("--resampler", help="pillow-13 or pillow-12; that of the installed Pillow if not given")
+    parser.add_argument("--samples", type=int, default=200, help="number of samples to compare (default 200)")
+    parser.add_argument("--split", help="split to compare, if there are several")
+    parser.add_argument("--epoch", type=int, default=0, help="epoch of the order and draws (default 0)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the order and draws (default 0)")
+    parser.add_argument("--resampler", help="pillow-13 or pillow-12 (default that of the installed Pillow)")
     args = parser.parse_args(arguments)
     if args.samples < 1:
         parser.error(f"--samples is {args.samples}, want 1 or more")

@@ -26,11 +26,9 @@ SHEET_COLUMNS, SHEET_ROWS = 8, 4
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the demo, or, with --rank, one consumer of it."""
     parser = argparse.ArgumentParser(prog="python -m imgfeed.demo", description=__doc__)
-    parser.add_argument("--data", type=Path, help="an ImageNet-like dataset, or a shard set; a synthetic one if not given")
-    parser.add_argument("--out", type=Path, default=Path("demo"), help="folder for what the demo writes")
-    parser.add_argument(
-        "--images", type=int, default=200, help="training images of each of the synthetic dataset's ten classes"
-    )
+    parser.add_argument("--data", type=Path, help="a dataset such as ImageNet, or a shard set (default a synthetic one)")
+    parser.add_argument("--out", type=Path, default=Path("demo"), help="output folder")
+    parser.add_argument("--images", type=int, default=200, help="training images per class of the synthetic dataset")
     parser.add_argument("--transform", default="train")
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--join", help=argparse.SUPPRESS)

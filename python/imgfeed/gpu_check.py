@@ -115,14 +115,14 @@ def _time(text: str) -> float:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the checks and print the report; returns the exit status."""
-    about = "Check that the way to this machine's GPU does what it should; the report is for an issue."
+    about = "Check the copies to this machine's GPU, and print a report for an issue."
     parser = argparse.ArgumentParser(prog="python -m imgfeed.gpu_check", description=about)
     parser.add_argument("--device", default="cuda", help="cuda or cuda:N (default cuda)")
-    parser.add_argument("--data", help="a shard set, or unix:PATH of a server; 1,024 synthetic images if not given")
-    parser.add_argument("--split", help="which split, where there are several")
+    parser.add_argument("--data", help="a shard set, or unix:PATH of a server (default 1,024 synthetic images)")
+    parser.add_argument("--split", help="split to use, if there are several")
     parser.add_argument("--transform", default="train", help="a preset (default train)")
     parser.add_argument("--batch-size", type=int, default=128, help="images in a batch (default 128)")
-    parser.add_argument("--seconds", type=_time, default=15.0, help="of each of the timed parts, as 30s or 30 (default 15)")
+    parser.add_argument("--seconds", type=_time, default=15.0, help="duration of each timed part, as 30s or 30 (default 15)")
     args = parser.parse_args(arguments)
     try:
         gpu = find(args.device)

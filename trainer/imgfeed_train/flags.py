@@ -39,7 +39,7 @@ class Settings:
     """How training images are cropped. square-flip resizes to a square first, 256 x 256 for a crop of 224."""
     augment: str = "none"  # A policy after the crop: ta_wide, or one of timm's strings such as rand-m9-mstd0.5-inc1 or 3a.
     random_erasing: float = 0.0  # Probability of erasing a rectangle of an image.
-    size: tuple[int, ...] = (224,)  # Pixels a side. A second number is for evaluation.
+    size: tuple[int, ...] = (224,)  # Pixels per side. A second number is for evaluation.
     workers: int = 0  # Decoding threads of each rank; 0: this machine's CPUs, shared.
     # Model
     arch: Annotated[str, tyro.conf.arg(aliases=["--model"])] = "resnet18"
@@ -53,12 +53,12 @@ class Settings:
     epochs: int = 90  # Passes over the data.
     batch_size: tuple[int | Literal["auto"], ...] = (64,)
     """Images per rank and batch; auto: as many as fit the GPU. A second number is for evaluation."""
-    accumulate: int = 1  # Batches that make one step.
+    accumulate: int = 1  # Batches per optimizer step.
     optimizer: str = "sgd"  # sgd, or any of timm's: adamw, lamb, lion, rmsprop. All but sgd leave norms and biases undecayed.
     momentum: float = 0.9  # Momentum of sgd, rmsprop and the like; onecycle has its own.
     lr: float = 0.1
-    """The highest learning rate. After --warmup-epochs, cosine and linear go on below it, as timm's do, where they would be
-    without a warm-up: 0.1 after 5 of 20 epochs at 0.085."""
+    """The highest learning rate. After --warmup-epochs, cosine and linear continue where they would be without a warm-up, as in
+    timm: 0.1 continues at 0.085 after 5 of 20 epochs."""
     weight_decay: float = 1e-4  # Weight decay.
     schedule: Literal["onecycle", "cosine", "linear", "step", "constant"] = "cosine"
     """Course of the learning rate over all steps. step multiplies it by --decay-rate after each --decay-epochs."""

@@ -77,7 +77,7 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
         with pytest.raises(SystemExit):
             main([*([argument] if argument else []), "--help"])
     said = " ".join(capsys.readouterr().out.split())
-    assert "--grad-checkpointing" in said and "cosine and linear go on below it" in said
+    assert "--grad-checkpointing" in said and "cosine and linear continue" in said
 
 
 @pytest.mark.long

@@ -298,7 +298,7 @@ func addSourceFlags(fl *pflag.FlagSet, o *dataset.Options) {
 	fl.Var(cliutil.Int(&o.ClassesFrom, 1, labelrule.ClassesFromMax), "classes-from", "level of the class folders below SRC")
 	fl.StringVar(&o.ClassOrder, "class-order", dataset.ClassOrderNumeric,
 		"order of classes that are numbers: numeric or string")
-	const fieldHelp = "`NAME=SOURCE[:TYPE]`, a value of a column, or of json, json.KEY, txt; repeatable"
+	const fieldHelp = "`NAME=SOURCE[:TYPE]`, a value from a column, json, json.KEY or txt; repeatable"
 	fl.Func("field", fieldHelp, func(text string) error {
 		field, err := dataset.ParseField(text)
 		if err == nil {
