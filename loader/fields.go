@@ -18,7 +18,7 @@ type Fields struct {
 	wanted  []int // indices in the schema; below 0 in sizeFields, from its end
 	strides []int
 
-	objects, mask int // which of wanted follow the image, or -1
+	objects, mask int // indices in wanted of the fields that follow the image, or -1
 	boxes         BoxForm
 }
 

@@ -107,7 +107,8 @@ func (b *pendingBatch) finish(samples int) {
 	runtime.Gosched()
 }
 
-// bad deals with a sample that could not be served. It returns false if the sample, or a substitute, comes again, or if it is finished later.
+// bad deals with a sample that could not be served. It returns false if the sample, or a substitute, comes again, or if it is finished
+// later.
 func (b *pendingBatch) bad(s *readahead.Sample, err error) (done bool) {
 	cfg := &b.stream.cfg
 	switch {

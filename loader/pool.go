@@ -97,7 +97,7 @@ type worker struct {
 	pending  Counters        // not yet published
 	counted  transform.Times // the engine's times already in pending or published
 	counters *counters
-	samples  []readahead.Sample // that it has taken
+	samples  []readahead.Sample // samples taken and not finished
 }
 
 func (p *Pool) newWorker(c *counters) *worker {

@@ -55,7 +55,8 @@ const (
 
 // work is samples that workers take: a batch of a stream, or a job.
 type work interface {
-	// Exhausted reports whether all of them are taken, AtHand whether a worker that comes now gets one, and ForRemotes whether a remote does.
+	// Exhausted reports whether all of them are taken, AtHand whether a worker that comes now gets one, and ForRemotes whether a remote
+	// does.
 	Exhausted() bool
 	AtHand() bool
 	ForRemotes() bool
@@ -178,7 +179,7 @@ func (s *scheduler) next(who taker, last turn, c *counters) turn {
 	if last.work != nil {
 		s.leaveLocked(last)
 	}
-	s.idle.Add(1) // before it looks, so that landed wakes it if it looks too early
+	s.idle.Add(1) // counted first, so that landed wakes it if it looks too early
 	defer s.idle.Add(-1)
 	for !s.shutdown && !who.over() {
 		if q, e := s.chooseLocked(who); e != nil {
@@ -196,7 +197,8 @@ func (s *scheduler) next(who taker, last turn, c *counters) turn {
 	return turn{}
 }
 
-// wantLocked says that a taker has nothing to do to the oldest batches of the queues that it is there for, and reports whether there is one.
+// wantLocked says that a taker has nothing to do to the oldest batches of the queues that it is there for, and reports whether there is
+// one.
 func (s *scheduler) wantLocked(who taker) (wanted bool) {
 	for _, q := range s.queues {
 		if !who.makes(q) {

@@ -35,7 +35,7 @@ func (c Counters) Seconds() map[string]float64 {
 type counters struct {
 	_                                               [64]byte
 	images, bytesRead, read, decode, resample, wait atomic.Int64
-	readingSince                                    atomic.Int64 // when it began to wait for reads, since clockStart; 0: it does not
+	readingSince                                    atomic.Int64 // start of its wait for reads, since clockStart; 0: it does not wait
 	_                                               [64]byte
 }
 

@@ -47,15 +47,18 @@ func (f *Fields) Follow(views transform.Views, boxes *BoxForm) error {
 			continue
 		}
 		if *one >= 0 {
-			return &FieldError{fmt.Sprintf("fields %q and %q: at most one of the type %s can follow the image", f.Field(*one).Name, f.Field(k).Name, f.Field(k).Type)}
+			return &FieldError{fmt.Sprintf("fields %q and %q: at most one of the type %s can follow the image", f.Field(*one).Name,
+				f.Field(k).Name, f.Field(k).Type)}
 		}
 		*one = k
 	}
 	if f.objects >= 0 && boxes == nil {
-		return &FieldError{fmt.Sprintf("field %q holds boxes, which follow the image: ask for their format (boxes=\"xyxy\", \"xywh\" or \"cxcywh\")", f.Field(f.objects).Name)}
+		return &FieldError{fmt.Sprintf("field %q holds boxes, which follow the image: ask for their format (boxes=\"xyxy\", "+
+			"\"xywh\" or \"cxcywh\")", f.Field(f.objects).Name)}
 	}
 	if f.objects < 0 && boxes != nil {
-		return &FieldError{"boxes are asked for, and the set has none: it needs a field of type objects (imgshard inspect lists the fields)"}
+		return &FieldError{"boxes are asked for, and the set has none: it needs a field of type objects (imgshard inspect lists " +
+			"the fields)"}
 	}
 	if boxes != nil {
 		f.boxes = *boxes

@@ -68,8 +68,9 @@ func checkFieldRoom(fields *loader.Fields, batchSize int) error {
 	for k := range fields.Len() {
 		f, stride := fields.Field(k), int64(fields.Stride(k))
 		if !f.Numeric() && f.Type != shard.Mask && int64(batchSize) > fieldRoomMax/stride {
-			return badRequest("field %q: its longest value has %d bytes, and a slot has room for that for each of %d samples, at most %s in all: "+
-				"take batches of at most %d, or ask for the values by index, as dataset.get does", f.Name, f.BytesMax, batchSize, bytesize.Format(fieldRoomMax), fieldRoomMax/stride)
+			return badRequest("field %q: its longest value has %d bytes, and a slot has room for that for each of %d samples, at "+
+				"most %s in all: take batches of at most %d, or ask for the values by index, as dataset.get does", f.Name, f.BytesMax,
+				batchSize, bytesize.Format(fieldRoomMax), fieldRoomMax/stride)
 		}
 	}
 	return nil

@@ -62,7 +62,8 @@ func openCatalog(found shard.Found, log *slog.Logger) *catalog {
 		}
 		train, other := c.sets["train"].Manifest().Classes, c.sets[split].Manifest().Classes
 		if label, differ := shard.LabelsDiffer(other, train); differ {
-			log.Warn("two splits have different classes for the same labels: build them together, or the second with --classes and the set of train",
+			log.Warn("two splits have different classes for the same labels: build them together, or the second with --classes "+
+				"and the set of train",
 				"split", split, "label", label, "class", other[label], "classes", len(other), "train classes", len(train))
 		}
 	}
@@ -183,7 +184,8 @@ func (next *catalog) changes(before *catalog) (changes []string, err error) {
 		switch more := slices.DeleteFunc(old.Missing(), func(p int) bool { return !set.Has(p) }); {
 		case here.Fingerprint != there.Fingerprint || here.OtherContent(there) ||
 			!here.Encoding.Equal(there.Encoding) || !here.Fields.Equal(there.Fields):
-			errs = append(errs, fmt.Errorf("split %s: %s holds other data, %s, and %s is served: restart imgfeed to serve the new data", split,
+			errs = append(errs, fmt.Errorf("split %s: %s holds other data, %s, and %s is served: restart imgfeed to serve the new "+
+				"data", split,
 				set.Dir(), shard.Identity(here.Fingerprint, here.Content), shard.Identity(there.Fingerprint, there.Content)))
 		case len(less) > 0:
 			errs = append(errs, fmt.Errorf("split %s: %s lacks partitions %v, which were whole", split, set.Dir(), less))

@@ -51,7 +51,8 @@ func (c *connection) run(ctx context.Context) {
 		inEpoch = s.epoch != nil
 		s.close()
 	}
-	if ctx.Err() != nil || errors.Is(err, io.EOF) || errors.Is(err, errHangUp) || !inEpoch { // a client that leaves batches unread resets the connection
+	if ctx.Err() != nil || errors.Is(err, io.EOF) || errors.Is(err, errHangUp) || !inEpoch {
+		// A client that leaves batches unread resets the connection.
 		c.log.Debug("disconnected")
 		return
 	}

@@ -115,7 +115,8 @@ func (s *session) newStream(m startRequest) (*loader.Stream, *plan.Plan, error) 
 	s.stopEpoch()
 	s.follow(set)
 	st, err := s.server.pool.NewStream(loader.StreamConfig{
-		Dataset: set.Dataset, Plan: p, Views: s.views, Sized: s.sized, Layout: s.imageLayout, OnError: s.onErr, Bad: s.noteBad, Fields: s.fields, Slots: s.slotPool, Log: s.connection.log,
+		Dataset: set.Dataset, Plan: p, Views: s.views, Sized: s.sized, Layout: s.imageLayout, OnError: s.onErr, Bad: s.noteBad,
+		Fields: s.fields, Slots: s.slotPool, Log: s.connection.log,
 		Offer: s.offer(),
 	})
 	return st, p, err

@@ -31,7 +31,7 @@ func (s *Server) Feed(ctx context.Context, l net.Listener) error {
 }
 
 // A warner logs troubles, those of one kind once a minute: a peer may bring it hundreds of times.
-type warner struct{ logged sync.Map } // by kind
+type warner struct{ logged sync.Map } // keyed by kind
 
 // warn logs a trouble of a kind.
 func (w *warner) warn(log *slog.Logger, kind, message string, args ...any) {

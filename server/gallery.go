@@ -80,7 +80,9 @@ type previewField struct {
 // serveBatch shows the last batch that a session was sent.
 func (s *Server) serveBatch(w http.ResponseWriter, r *http.Request) {
 	sessions := s.openSessions()
-	i := slices.IndexFunc(sessions, func(sess *session) bool { return strconv.FormatUint(sess.connection.id, 10) == r.PathValue("session") })
+	i := slices.IndexFunc(sessions, func(sess *session) bool {
+		return strconv.FormatUint(sess.connection.id, 10) == r.PathValue("session")
+	})
 	if i < 0 {
 		http.Error(w, "the session has ended", http.StatusNotFound)
 		return

@@ -105,7 +105,7 @@ func (c *connection) open(m openRequest) error {
 
 // An openConfig is what an open request asks for, checked and with its defaults filled in.
 type openConfig struct {
-	openRequest // with the split that was chosen
+	openRequest // its split is the chosen one
 	output
 	set         *openSet
 	plan        plan.Config // all but epoch and consumed

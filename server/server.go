@@ -90,7 +90,7 @@ type Server struct {
 	cfg    Config
 	log    *slog.Logger
 	pool   *loader.Pool
-	cpus   int // that Go may use, without those for reading
+	cpus   int // processors that Go may use, except those for reading
 	memory budget
 	totals *status.Totals
 
@@ -108,10 +108,10 @@ type Server struct {
 	lastID   atomic.Uint64
 	stopping atomic.Bool
 	page     string // URL of the status page, "" without one
-	path     string // of the socket, as serve prints it, "" if unknown
+	path     string // the socket's path as serve prints it; "" if unknown
 
 	mu          sync.Mutex
-	connections []*connection // in the order in which they came
+	connections []*connection // ordered by arrival
 	running     sync.WaitGroup
 }
 

@@ -161,7 +161,8 @@ func (s *session) notes() []string {
 		notes = append(notes, s.notBitExact)
 	}
 	if partitions := s.set.Partitions(); partitions > 1 && s.plan.World > 1 && s.plan.World != partitions {
-		notes = append(notes, fmt.Sprintf("the set has %d partitions and the world %d ranks: every rank may read from several partitions, so all of them must stay here",
+		notes = append(notes, fmt.Sprintf("the set has %d partitions and the world %d ranks: every rank may read from several "+
+			"partitions, so all of them must stay here",
 			partitions, s.plan.World))
 	}
 	return notes

@@ -100,8 +100,8 @@ func (s *Server) store(c *catalog) *status.Store {
 	client := s.storage()
 	counts := &client.Counts
 	st := status.Store{
-		Requests: counts.Requests.Load(), Retries: counts.Retries.Load(), UnderWay: counts.UnderWay.Load(), UnderWayMax: counts.Allowed.Load(),
-		Bytes: counts.Bytes.Load(), SetBytes: bytes,
+		Requests: counts.Requests.Load(), Retries: counts.Retries.Load(), UnderWay: counts.UnderWay.Load(),
+		UnderWayMax: counts.Allowed.Load(), Bytes: counts.Bytes.Load(), SetBytes: bytes,
 	}
 	if failed := counts.Failed.Load(); failed != nil {
 		st.Failure, st.FailureStatus = fmt.Sprintf("%s: %v", failed.Place, failed.Err), failed.Status
@@ -132,7 +132,8 @@ func (s *session) status() status.Session {
 	now := s.snapshot.Load()
 	set := now.set.status()
 	st := status.Session{
-		Session: s.connection.id, ClientPID: s.connection.pid, Split: s.Split, Rank: s.plan.Rank, World: s.plan.World, BatchSize: now.batchSize,
+		Session: s.connection.id, ClientPID: s.connection.pid, Split: s.Split, Rank: s.plan.Rank, World: s.plan.World,
+		BatchSize: now.batchSize,
 		Transform: json.RawMessage(now.transform), Transport: s.Transport, Set: &set, Counts: s.server.totals.Of(&s.counts),
 		Slots: s.ring.Slots(), SlotsFree: s.slotPool.Free(), SlotsLent: s.ring.Lent(), RingBytes: s.ring.Size(), Waits: s.slotPool.Waits(),
 	}

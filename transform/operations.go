@@ -57,7 +57,8 @@ func operations() []listedOp {
 		{RandomAutocontrast{}, ""},
 		{RandomEqualize{}, ""},
 		{ColorJitter{}, "x stands for 1 − x to 1 + x, of `hue` for −x to x"},
-		{RandomPhotometricDistort{}, "three of the four adjustments, contrast before or after the others, and the channels in another order"},
+		{RandomPhotometricDistort{}, "three of the four adjustments, contrast before or after the others, and the channels in " +
+			"another order"},
 		{RandomZoomOut{}, "`mask_fill` is the label around a mask"},
 		{RandomIoUCrop{}, "needs boxes; after 100 shares without a crop the image stays as it is"},
 		{SanitizeBoundingBoxes{}, "drops labels and numbers with the boxes"},

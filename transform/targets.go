@@ -71,7 +71,8 @@ func heldBy(op Op) []Op {
 
 // Why operations cannot move targets.
 const (
-	fixedPolicy  = "torchvision's policies move the image without its boxes and masks; take RandomPhotometricDistort or ColorJitter for its colours"
+	fixedPolicy = "torchvision's policies move the image without its boxes and masks; take RandomPhotometricDistort or " +
+		"ColorJitter for its colours"
 	fixedExpand  = "with expand the boxes would lie up to 1.5 pixels beside the image; leave expand out"
 	fixedPadding = "boxes take a padding_mode of constant only, as in torchvision"
 )

@@ -30,7 +30,7 @@ type benchConfig struct {
 	WarmUp    time.Duration // length of the work before it; 0 means a quarter of Duration
 	Seed      int64
 	BitExact  bool                 // refuse to measure a transform that gives other results than on the original images
-	Reading   func(processors int) // as in loader.PoolConfig
+	Reading   func(processors int) // see loader.PoolConfig
 }
 
 // A benchResult is what was measured, warm-up excluded.

@@ -26,8 +26,8 @@ type Batch struct {
 	published bool
 	planned   int      // samples, from the first on
 	likely    int      // samples that workers are likely to take, from the first on: these are planned
-	again     []Sample // that were given back: they are planned first
-	leases    []*Lease // of samples that are planned and not taken
+	again     []Sample // samples given back: they are planned first
+	leases    []*Lease // leases of samples that are planned and not taken
 	workers   int      // samples that workers have taken
 }
 
@@ -42,7 +42,7 @@ type Sample struct {
 type Lease struct {
 	Sample
 	queue    *Queue
-	batch    *Batch // that has it; nil once it was taken or dropped
+	batch    *Batch // the batch that has it; nil once it was taken or dropped
 	landed   bool   // it can be taken
 	wrong    bool   // Record has found wrong bytes
 	from, to int    // its part of the arena, of whole pages

@@ -10,8 +10,8 @@
 //   - After readyMax consecutive samples in memory, once the queue holds none, the planner pauses. Batches that are published
 //     then are warm: workers take their samples by a counter, without a lock. Publish notices when that changes.
 //
-// A [Queue] reads for one stream. Its planner, a goroutine, goes along the plan, ahead of the batches that the stream publishes. It gives each
-// sample that workers are likely to make a lease: of memory, which a goroutine reads into, or without memory if the sample can be
+// A [Queue] reads for one stream. Its planner, a goroutine, goes along the plan, ahead of the batches that the stream publishes. It gives
+// each sample that workers are likely to make a lease: of memory, which a goroutine reads into, or without memory if the sample can be
 // read in place. Workers take what is at hand, in any order. Remotes take samples from the end of a batch. The states of a sample:
 //
 //	                              lease with memory           read                    Take               Take, later
@@ -83,7 +83,7 @@ type Queue struct {
 	next       int      // the batch of the plan that follows them
 	spare      []*Batch
 	looked     *Batch // need is of a sample of it
-	sample     Sample // that one
+	sample     Sample // need is this sample's
 	need       shard.Need
 	ready      int     // samples in a row that are in memory
 	ahead      int     // leases in the batches

@@ -78,7 +78,7 @@ type Request struct {
 	Layout     string          `json:"layout"`
 	Fields     []string        `json:"fields,omitempty"`
 	WithParams bool            `json:"with_params,omitempty"`
-	Boxes      string          `json:"boxes,omitempty"` // as in a server's open request
+	Boxes      string          `json:"boxes,omitempty"` // the same as in a server's open request
 	BoxesUnit  string          `json:"boxes_unit,omitempty"`
 }
 

@@ -38,7 +38,7 @@ type feeder struct {
 
 	mu      sync.Mutex
 	keeping int           // connections kept open
-	status  status.Feeder // without rates
+	status  status.Feeder // everything except rates
 }
 
 // count adds to the feeder's counts.

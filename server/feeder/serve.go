@@ -53,8 +53,8 @@ func Serve(ctx context.Context, l net.Listener, host *Host, counters *Counters) 
 	})
 }
 
-// greetings are connections that have not said who they are. If there are many, a new one ends the oldest: a server takes a moment, so it comes
-// through whatever others do.
+// greetings are connections that have not said who they are. If there are many, a new one ends the oldest: a server takes a moment, so it
+// comes through whatever others do.
 type greetings struct {
 	mu    sync.Mutex
 	conns []net.Conn
@@ -84,7 +84,7 @@ type connection struct {
 	log      *slog.Logger
 	in       *bufio.Reader
 	frames   *wire.Reader
-	greeted  func()       // to be called once the peer has said who it is
+	greeted  func()       // called once the peer has said who it is
 	offer    *offered     // the last piece's; nil before the first
 	piece    loader.Piece // piece in work, with its slot
 	parts    [][]byte

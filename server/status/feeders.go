@@ -71,7 +71,8 @@ func (fs *Feeders) advice() string {
 		return fmt.Sprintf("%s not connected: the status names why. One feeder makes %s images/s now on average.",
 			bytesize.Counted(lost, "feeder is", "feeders are"), fs.ofOne(n))
 	}
-	return fmt.Sprintf("Add feeders: one makes %s images/s now on average, and another one like it adds about as many. Or give the server more cores (--threads).", fs.ofOne(n))
+	return fmt.Sprintf("Add feeders: one makes %s images/s now on average, and another one like it adds about as many. Or give "+
+		"the server more cores (--threads).", fs.ofOne(n))
 }
 
 func (fs *Feeders) ofOne(n int) string {

@@ -12,21 +12,28 @@ import (
 func metrics() []metric {
 	list := []metric{
 		{counter, "errors_total", "Errors sent to clients, by kind.", "kind", func(st *Status) values { return floats(st.Errors) }},
-		{counter, "thread_seconds_total", "Time of all decoding threads by stage; wait is time without work.", "stage", func(st *Status) values {
-			return values{"read": st.Seconds.Read, "decode": st.Seconds.Decode, "resample": st.Seconds.Resample, "wait": st.Seconds.Wait}
-		}},
-		{counter, "session_seconds_total", "Time of all sessions by stage: slot_wait for the client to release a slot, write to the socket.", "stage", func(st *Status) values { return values{"slot_wait": st.Seconds.SlotWait, "write": st.Seconds.Write} }},
+		{counter, "thread_seconds_total", "Time of all decoding threads by stage; wait is time without work.", "stage",
+			func(st *Status) values {
+				return values{"read": st.Seconds.Read, "decode": st.Seconds.Decode, "resample": st.Seconds.Resample,
+					"wait": st.Seconds.Wait}
+			}},
+		{counter, "session_seconds_total", "Time of all sessions by stage: slot_wait for the client to release a slot, write to " +
+			"the socket.", "stage", func(st *Status) values { return values{"slot_wait": st.Seconds.SlotWait, "write": st.Seconds.Write} }},
 		{counter, "read_bytes_total", "Stored bytes read from shards.", "", func(st *Status) values { return one(st.ReadBytes) }},
-		{counter, "processed_images_total", "Images that went through the decoding threads, delivered or not.", "", func(st *Status) values { return one(st.Processed) }},
+		{counter, "processed_images_total", "Images that went through the decoding threads, delivered or not.", "",
+			func(st *Status) values { return one(st.Processed) }},
 		{gauge, "threads", "Decoding threads.", "", func(st *Status) values { return one(st.Threads) }},
 		{gauge, "connections", "Open connections.", "", func(st *Status) values { return one(st.Connections) }},
 		{gauge, "sessions", "Open sessions by what they wait for.", "waiting_for", (*Status).sessionsWaiting},
 		{gauge, "slots", "Slots of all rings by state; in_flight are those being filled or waiting to be sent.",
 			"state", (*Status).slotsByState},
 		{gauge, "ring_bytes", "Memory of all rings.", "", func(st *Status) values { return one(st.RingBytes) }},
-		{gauge, "ring_limit_bytes", "Memory that all rings together may take.", "", func(st *Status) values { return one(st.RingLimitBytes) }},
-		{gauge, "build_info", "Always 1; the label is the version of the server.", "version", func(*Status) values { return values{version.Get().String(): 1} }},
-		{gauge, "damaged", "Sets and partitions that are here but damaged, and not served; the status page names them.", "", func(st *Status) values { return one(len(st.Damaged)) }},
+		{gauge, "ring_limit_bytes", "Memory that all rings together may take.", "",
+			func(st *Status) values { return one(st.RingLimitBytes) }},
+		{gauge, "build_info", "Always 1; the label is the version of the server.", "version",
+			func(*Status) values { return values{version.Get().String(): 1} }},
+		{gauge, "damaged", "Sets and partitions that are here but damaged, and not served; the status page names them.", "",
+			func(st *Status) values { return one(len(st.Damaged)) }},
 		{counter, "store_requests_total", "Requests to buckets and web servers.",
 			"", func(st *Status) values { return one(st.Store.Requests) }},
 		{counter, "store_retries_total", "Requests to buckets and web servers that repeat one that failed.",
@@ -46,10 +53,13 @@ func metrics() []metric {
 		{gauge, "feed_connections", "Connections of servers to imgfeed feed.",
 			"", func(st *Status) values { return one(st.Feeding.Connections) }},
 		{counter, "feeder_samples_total", "Samples that came from feeders.", "feeder", feeders(func(f *Feeder) int64 { return f.Samples })},
-		{counter, "feeder_again_samples_total", "Samples that feeders were asked for and the server made.", "feeder", feeders(func(f *Feeder) int64 { return f.Again })},
-		{counter, "feeder_late_pieces_total", "Pieces that did not come from feeders in time.", "feeder", feeders(func(f *Feeder) int64 { return f.Late })},
+		{counter, "feeder_again_samples_total", "Samples that feeders were asked for and the server made.", "feeder",
+			feeders(func(f *Feeder) int64 { return f.Again })},
+		{counter, "feeder_late_pieces_total", "Pieces that did not come from feeders in time.", "feeder",
+			feeders(func(f *Feeder) int64 { return f.Late })},
 		{counter, "feeder_bytes_total", "Bytes that came from feeders.", "feeder", feeders(func(f *Feeder) int64 { return f.Bytes })},
-		{gauge, "feeder_connections", "Open connections to feeders; 0 where a feeder is not connected.", "feeder", feeders(func(f *Feeder) int64 { return f.Connections })},
+		{gauge, "feeder_connections", "Open connections to feeders; 0 where a feeder is not connected.", "feeder",
+			feeders(func(f *Feeder) int64 { return f.Connections })},
 	}
 	for _, c := range deliveryCounters {
 		list = append(list, metric{counter, c.metric, c.help, "split", func(st *Status) values {

@@ -20,7 +20,7 @@ type Status struct {
 	Now     float64 `json:"now"`
 	Started float64 `json:"started"`
 	Page    string  `json:"page,omitempty"` // the URL of the status page
-	Path    string  `json:"path,omitempty"` // of the socket, as serve printed it
+	Path    string  `json:"path,omitempty"` // the socket's path as serve printed it
 	Verdict string  `json:"verdict"`        // what is the limit now
 	Advice  string  `json:"advice"`         // what to do about it, "" if nothing
 
@@ -140,4 +140,5 @@ type Reloaded struct {
 }
 
 // Unchanged is the only change of a reload that finds the same splits and partitions, and yet opens every file anew.
-const Unchanged = "the same splits and partitions are served as before; their files were opened anew, and sessions read those from their next epoch on"
+const Unchanged = "the same splits and partitions are served as before; their files were opened anew, and sessions read those " +
+	"from their next epoch on"

@@ -32,7 +32,8 @@ var deliveryCounters = []struct {
 	{"delivered_batches_total", "Batches delivered to clients.", func(c *Counts) *int64 { return &c.Batches }},
 	{"delivered_bytes_total", "Bytes of arrays delivered to clients.", func(c *Counts) *int64 { return &c.Bytes }},
 	{"blank_images_total", "Images that could not be read and were delivered as zeros.", func(c *Counts) *int64 { return &c.Blanks }},
-	{"substituted_images_total", "Images that could not be read, and in whose place another one of their class was delivered.", func(c *Counts) *int64 { return &c.Substitutes }},
+	{"substituted_images_total", "Images that could not be read, and in whose place another one of their class was delivered.",
+		func(c *Counts) *int64 { return &c.Substitutes }},
 }
 
 // Add adds what e counts.

@@ -32,10 +32,12 @@ func (s *Session) judge(st *Status) {
 	}
 	pixels, coefficients := "", ""
 	if set.Stored == "original" {
-		coefficients = "\nOr store coefficients: the same pixels in about half the time, for a seventh more bytes." + set.repack("coefficients", "")
+		coefficients = "\nOr store coefficients: the same pixels in about half the time, for a seventh more bytes." +
+			set.repack("coefficients", "")
 	}
 	if set.KeepsFiles {
-		pixels = "\nOr store pixels, which are read and decoded in a fraction of the time. Pixels of eval stay the same; those of train change, " +
+		pixels = "\nOr store pixels, which are read and decoded in a fraction of the time. Pixels of eval stay the same; those of " +
+			"train change, " +
 			"as it crops the smaller images." + set.repack("pixels", " --resize 256")
 	}
 	switch s.WaitingFor {

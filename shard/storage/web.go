@@ -41,7 +41,7 @@ func checkRedirect(r *http.Request, before []*http.Request) error {
 	}
 	switch {
 	case len(before) > 5:
-		return fmt.Errorf("%w: it is the sixth in a row in a row in a row in a row in a row in a row", errRedirect)
+		return fmt.Errorf("%w: it is the sixth in a row", errRedirect)
 	case r.URL.Scheme != first.Scheme && r.URL.Scheme != "https":
 		return fmt.Errorf("%w: it leads from %s to %s", errRedirect, first.Scheme, r.URL.Scheme)
 	}

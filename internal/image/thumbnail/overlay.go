@@ -37,8 +37,8 @@ func DrawBox(pix []byte, w, h int, box [4]float32, label int64) {
 	}
 }
 
-// DrawMask lays the colours of a mask's labels over w × h pixels, half of each. Labels are those of mw × mh pixels; 255, which is not a class,
-// stays as it is.
+// DrawMask lays the colours of a mask's labels over w × h pixels, half of each. Labels are those of mw × mh pixels; 255, which is not a
+// class, stays as it is.
 func DrawMask(pix []byte, w, h int, labels []byte, mw, mh int) {
 	for y := range h {
 		row := labels[y*mh/h*mw:]

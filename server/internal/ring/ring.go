@@ -39,7 +39,7 @@ type Ring struct {
 	slotSize int64
 
 	mu   sync.Mutex
-	lent []time.Time // since when each slot is lent; zero if it is not
+	lent []time.Time // start of each slot's loan; zero if it is not lent
 }
 
 // New returns a ring of slots slots of slotSize bytes (a [Layout].Size). A shared one lies in a sealed anonymous file. All its

@@ -52,7 +52,7 @@ func Listen(path string, mode fs.FileMode) (_ *Listener, err error) {
 	}
 	if folder, err := os.Open(dir); err == nil { // locked, so that two servers that start at once do not both replace a stale socket
 		defer folder.Close()
-		for range 100 { // after a second without the lock
+		for range 100 { // gives up after a second without the lock
 			if unix.Flock(int(folder.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
 				break
 			}
@@ -121,7 +121,8 @@ func makeFolder(dir string, mode fs.FileMode, isDefault bool) (made bool, err er
 		return false, fmt.Errorf("socket folder: %w", err)
 	}
 	if owner := info.Sys().(*syscall.Stat_t).Uid; !info.IsDir() || owner != uint32(os.Getuid()) || info.Mode().Perm()&0o022 != 0 {
-		return false, fmt.Errorf("socket folder %s is not safe (%v, owner %d): it must be a folder of user %d that no other can write to; choose another path with --socket",
+		return false, fmt.Errorf("socket folder %s is not safe (%v, owner %d): it must be a folder of user %d that no other can "+
+			"write to; choose another path with --socket",
 			dir, info.Mode(), owner, os.Getuid())
 	}
 	return false, nil
