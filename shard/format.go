@@ -137,7 +137,7 @@ type Sample struct {
 	Aux           []byte // what helps to decode Image (for JPEG the row index); may be empty
 	Fields        []byte // the values of the set's fields, one after the other, as AppendInts, AppendFloats and AppendBytes write them
 
-	Outside *Outside // where the image lies, set instead of Image when the set is an index
+	Outside *Outside // set instead of Image when the set is an index
 }
 
 // Entry is what the index knows of one sample, as its 40 bytes lie in the shard file.

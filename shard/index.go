@@ -24,8 +24,8 @@ import (
 
 // Index says that a set is an index: its files lack the images, which lie in objects elsewhere, such as tars in a bucket.
 //
-// A file of it is a shard without the images, a table of where the images would lie in the shard, and a trailer. [indexedFile] reads it as if
-// it were the shard, so nothing else knows of indexes. docs/format/index.md specifies every byte.
+// A file of it is a shard without the images, a table of where the images would lie in the shard, and a trailer. [indexedFile] reads it as
+// if it were the shard, so nothing else knows of indexes. docs/format/index.md specifies every byte.
 type Index struct {
 	Source  string `json:"source"`  // a folder's path, or a URL, with the objects
 	Objects int    `json:"objects"` // number of lines in ObjectsName

@@ -97,8 +97,9 @@ func (part *part) openShards(placed []placedShard, say func(opened, shards int))
 	for i, err := range problems {
 		if p := &part.partitions[placed[i].Partition]; err != nil {
 			if p.damage == nil {
-				p.damage = &DamagedPartitionError{Dir: part.dir, Partition: p.number, Partitions: len(part.partitions), Shards: len(p.shards),
-					index: part.manifest.Index != nil}
+				p.damage = &DamagedPartitionError{Dir: part.dir, Partition: p.number, Partitions: len(part.partitions),
+					Shards: len(p.shards),
+					index:  part.manifest.Index != nil}
 				p.close()
 				p.present, p.shards, p.starts = false, nil, nil
 			}

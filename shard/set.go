@@ -20,7 +20,7 @@ import (
 // shard; of very many shards only the last used stay open. All methods may be called by many goroutines at once.
 type Set struct {
 	dir        string
-	manifest   *Manifest   // of the whole set
+	manifest   *Manifest   // the whole set's
 	partitions []partition // those of the only part; of joined sets one, which is here
 	parts      []*part     // one after the other; one, unless Join made the set
 	lengths    []int       // samples of each of the sets that Join got; nil: it did not make the set

@@ -150,7 +150,7 @@ type inFlight struct {
 	reason  string // why the file is left out, or ""
 	dropped bool   // the options leave it out
 	spooled spooled
-	index   int    // of the sample in another set
+	index   int    // index of the sample in another set
 	bytes   int64  // size of a reject without data, 0 if it was not read
 	data    []byte // the file's content
 	label   int32

@@ -30,7 +30,8 @@ func checkIndexable(path string) error {
 	if utf8.ValidString(path) {
 		return nil
 	}
-	return &transport.FormatError{Path: path, Msg: "its path is not UTF-8, and an index names where the images lie: rename it, or pack it (imgshard build)"}
+	return &transport.FormatError{Path: path, Msg: "its path is not UTF-8, and an index names where the images lie: rename it, or " +
+		"pack it (imgshard build)"}
 }
 
 // stat returns what pins the file at a path.

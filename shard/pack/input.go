@@ -81,7 +81,7 @@ func (l *itemList[T]) take(im *inFlight) (at T, err error) {
 
 // folderInput is the files of a source, read where they lie.
 type folderInput struct {
-	itemList[int32] // by transport.Item.Label
+	itemList[int32] // keyed by transport.Item.Label
 	split           *dataset.Split
 	objects         *objectFiles      // the index's files; nil: the images are packed
 	reasons         map[string]string // faults of the few files that cannot be samples, by key
@@ -137,7 +137,7 @@ func (f *folderInput) load(im *inFlight) error {
 
 // setInput is the samples of a set, in another order or for another encoding.
 type setInput struct {
-	itemList[int] // by index in the set
+	itemList[int] // keyed by index in the set
 	set           *shard.Set
 	stored        encoding.Encoding
 	rejects       []Reject // rejects of the set: the items behind its samples

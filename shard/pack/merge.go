@@ -72,7 +72,7 @@ func (s *partSet) merge(ctx context.Context, o Options) (Summary, error) {
 // mergeInput is the samples of all parts of a set, joined, and then the rejects.
 type mergeInput struct {
 	setInput
-	dirs []string // of the parts, in order
+	dirs []string // the parts' paths, in order
 }
 
 func (in *mergeInput) count() int { return in.set.Len() + len(in.rejects) }
@@ -110,7 +110,7 @@ func (in *mergeInput) load(im *inFlight) error {
 
 // partSet is all parts of a set.
 type partSet struct {
-	out       string   // where the merged set goes
+	out       string   // output folder of the merged set
 	dirs      []string // folders of the parts, in order
 	manifests []*shard.Manifest
 }

@@ -3,9 +3,9 @@
 //
 // # The road of a sample
 //
-//	transport.Item ──► item ──────────► inFlight ────────► the set, or
+//	transport.Item ──► item ──────────► inFlight ────────► the set, or:
 //	as Walk            its position in  an image's         the list of rejects
-//	gives it           the set's order  content, label
+//	gives it           the set's order  content, label.
 //
 // An [input] lists its items, then hands them out in order. There are three: files in folders and the samples of another set
 // (input.go), files in tars (spool.go), and the parts that several machines have packed (merge.go). Workers read and encode the

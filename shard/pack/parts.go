@@ -177,7 +177,8 @@ func holdPart(sets map[string]string, part string) bool {
 		defer set.Close()
 		keys := set.Len()
 		err := ReadRejects(set.Dir(), func(Reject) { keys++ })
-		if err != nil || setOrigin(a) != setOrigin(set.Manifest()) || !strings.HasPrefix(a.Built[builtListing], fmt.Sprintf(listingKeys, keys)) {
+		if err != nil || setOrigin(a) != setOrigin(set.Manifest()) ||
+			!strings.HasPrefix(a.Built[builtListing], fmt.Sprintf(listingKeys, keys)) {
 			return false
 		}
 		if rest, err := found.Open(split, nil); err == nil { // else nothing can be read of it
@@ -207,8 +208,8 @@ func holdRecords(set, part *shard.Set) bool {
 	return true
 }
 
-// removeParts removes all parts of the set at out. In a folder they lose their name first, so that a part is whole or gone. A bucket takes a
-// request for each file.
+// removeParts removes all parts of the set at out. In a folder they lose their name first, so that a part is whole or gone. A bucket takes
+// a request for each file.
 func removeParts(out string) error {
 	folder, err := partsFolder(out)
 	if err != nil {

@@ -51,7 +51,7 @@ type spooled struct {
 	reason string // why the item cannot be a sample, or ""
 	label  int32  // transport.Item.Label
 	file   *spoolFile
-	offset int64 // of the fields, which the content follows
+	offset int64 // start of the fields, which the content follows
 	fields int64 // bytes
 	size   int64
 }

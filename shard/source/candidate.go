@@ -32,18 +32,18 @@ type candidate struct {
 	form form
 	opts dataset.Options
 	naming
-	folder // of a folder, or of some files
-	*front // of a tar; it ends at once for anything else
+	folder // a folder, or some files
+	*front // a tar's front; it ends at once for anything else
 }
 
 // A form of candidates.
 type form byte
 
 const (
-	aFile form = 1 << iota // but a tar or a zip
+	aFile form = 1 << iota // anything except a tar or a zip
 	aTar
-	aFolder   // or a zip
-	someFiles // that were given, of a folder which may have more
+	aFolder   // may be a zip
+	someFiles // given files of a folder, which may have more
 )
 
 // listed says that the candidate is a folder, or some files of one.
@@ -115,7 +115,8 @@ func newFiles(paths []string, opts dataset.Options) (*candidate, error) {
 		info, err := (transport.FileSystem{}).Stat(abs)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return nil, &transport.FormatError{Path: abs, Msg: fmt.Sprintf("there is no such file, of the %d that are given", len(paths)), Err: err}
+			return nil, &transport.FormatError{Path: abs, Msg: fmt.Sprintf("there is no such file, of the %d that are given",
+				len(paths)), Err: err}
 		case err != nil:
 			return nil, err
 		case !info.Mode().IsRegular(), len(files) > 0 && transport.FileKind(abs) != transport.FileKind(files[0]):
@@ -292,8 +293,9 @@ func (c *candidate) unknown() error {
 	switch {
 	case c.form == aTar:
 	case c.form == aFile:
-		no := &transport.FormatError{Path: c.path, Err: transport.ErrNotTar, Msg: "neither a tar nor a tar.gz, a zip or a parquet file. Of a " +
-			"single image give the folder. A list of images is called .csv, .tsv or .jsonl and begins with path,label"}
+		no := &transport.FormatError{Path: c.path, Err: transport.ErrNotTar,
+			Msg: "neither a tar nor a tar.gz, a zip or a parquet file. Of a " +
+				"single image give the folder. A list of images is called .csv, .tsv or .jsonl and begins with path,label"}
 		if strings.EqualFold(filepath.Ext(c.path), ".txt") {
 			return no.Or(remedy.CaffeList.Of(c.path, strings.TrimSuffix(c.path, filepath.Ext(c.path))))
 		}
@@ -477,8 +479,9 @@ func newStdin(opts dataset.Options) (*candidate, error) {
 	in := transport.NewStdin(opts.Stdin)
 	t, err := transport.NewTarReader(transport.StdinName, in.Peek())
 	if errors.Is(err, transport.ErrNotTar) {
-		err = &transport.FormatError{Path: transport.StdinName, Err: err, Msg: "neither a tar nor a tar.gz, which alone are read from it: " +
-			"save anything else as a file, and decompress the tar by zstd -dc, bzip2 -dc or xz -dc first"}
+		err = &transport.FormatError{Path: transport.StdinName, Err: err,
+			Msg: "neither a tar nor a tar.gz, which alone are read from it: " +
+				"save anything else as a file, and decompress the tar by zstd -dc, bzip2 -dc or xz -dc first"}
 	}
 	if err != nil {
 		return nil, err

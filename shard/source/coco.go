@@ -21,8 +21,8 @@ import (
 var cocoObjects = dataset.Kind{
 	Name: "COCO's JSON",
 	Forms: []string{"a folder with annotations/instances_train2017.json, train2017/ and so on", "images with _annotations.coco.json",
-		"a JSON file, whose images lie around it"},
-	Labels: "-1; that of an object is the position of its category's id in sorted order",
+		"a JSON file with its images beside or below it"},
+	Labels: "-1; an object's is the index of its category's id in sorted order",
 	Takes:  []string{"--images", "--no-labels"},
 
 	TestLabelled: true,
@@ -76,7 +76,7 @@ func (c *candidate) cocoFiles() (map[string]string, error) {
 	if instances := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 		return !strings.HasPrefix(filepath.Base(name), "instances_")
 	}); len(instances) > 0 {
-		names = instances // beside captions_ and person_keypoints_
+		names = instances // captions_ and person_keypoints_ can be there too
 	}
 	files := make(map[string]string)
 	for _, name := range names {
@@ -139,7 +139,7 @@ func (c *candidate) cocoImages(t transport.Tree, root, file, first string) (stri
 	_, name, _ := strings.Cut(stem, "_") // train2017
 	roots := []string{root}
 	if filepath.Base(root) == "annotations" {
-		roots = append(roots, filepath.Dir(root)) // of a file that was given
+		roots = append(roots, filepath.Dir(root)) // the given file's own folder counts too
 	}
 	for _, root := range roots {
 		for _, folder := range []string{name, "images/" + name, cocoSplit(stem), "images/" + cocoSplit(stem), stem, "images", ""} {
@@ -152,5 +152,6 @@ func (c *candidate) cocoImages(t transport.Tree, root, file, first string) (stri
 			}
 		}
 	}
-	return "", transport.Refuse(file, "names the image %s, which is not in %s, in %s/ or in images/ there", first, root, name).Or(remedy.Images)
+	return "", transport.Refuse(file, "names the image %s, which is not in %s, in %s/ or in images/ there",
+		first, root, name).Or(remedy.Images)
 }

@@ -23,8 +23,8 @@ import (
 //	train/n01440764/n01440764_10026.JPEG
 var classFolders = dataset.Kind{
 	Name:   "class folders",
-	Forms:  []string{"a folder of them, as train/n01440764/….JPEG", "a tar or a zip of it"},
-	Labels: "the position of the class in sorted order, or in --classes FILE, which leaves out all others",
+	Forms:  []string{"a folder of them, such as train/n01440764/….JPEG", "a tar or a zip of it"},
+	Labels: "the class's index in sorted order, or in --classes FILE, which leaves out all others",
 	Takes:  []string{"--classes"},
 }
 
@@ -81,13 +81,13 @@ func (c *candidate) enterTarFolder() error {
 	return nil
 }
 
-// classTars is a folder with a tar for each class, or a tar of them, as ILSVRC2012_img_train.tar is:
+// classTars is a folder with a tar for each class, or a tar of them, such as ILSVRC2012_img_train.tar is:
 //
 //	train/n01440764.tar    n01440764_10026.JPEG …
 var classTars = dataset.Kind{
 	Name:   "class tars",
-	Forms:  []string{"a folder of them, as train/n01440764.tar", "a tar of them, as ILSVRC2012_img_train.tar"},
-	Labels: "the position of the class in sorted order, or in --classes FILE, which leaves out all others",
+	Forms:  []string{"a folder of them, such as train/n01440764.tar", "a tar of them, such as ILSVRC2012_img_train.tar"},
+	Labels: "the class's index in sorted order, or in --classes FILE, which leaves out all others",
 	Takes:  []string{"--classes"},
 }
 
@@ -267,7 +267,8 @@ func openSplitFolders(c *candidate) ([]*dataset.Split, error) {
 	}
 	if c.opts.Split != "" && both {
 		return nil, transport.Refuse(c.path, "holds two splits, %s and %s, which cannot both be called %q",
-			train, val, c.opts.Split).Or(remedy.Folder.With("DIR", filepath.Join(c.path, train)), remedy.Folder.With("DIR", filepath.Join(c.path, val)))
+			train, val, c.opts.Split).Or(remedy.Folder.With("DIR", filepath.Join(c.path, train)),
+			remedy.Folder.With("DIR", filepath.Join(c.path, val)))
 	}
 	var splits []*dataset.Split
 	var taken []string
@@ -314,7 +315,7 @@ func (c *candidate) openPart(name, split string) ([]*dataset.Split, error) {
 var ilsvrcValidation = dataset.Kind{
 	Name:   "ILSVRC2012's validation images",
 	Forms:  []string{"ILSVRC2012_img_val.tar", "the folder of its images"},
-	Labels: "as torchvision has them, without the development kit",
+	Labels: "as in torchvision; the development kit is not needed",
 }
 
 // loose returns the first image of a folder without subfolders, or of a tar with at most one; "" for any other layout.

@@ -119,10 +119,13 @@ var unreadFormats = []struct {
 	{"cifar-*-mat*", "CIFAR's version for MATLAB", cifarBinary, remedy.Remedy{}},
 	{"*.tfrecord *.tfrecords *-of-[0-9][0-9][0-9][0-9][0-9]", "TFRecord", writeImages, remedy.Remedy{}},
 	{"*.arrow", "an Arrow file, as save_to_disk of the package datasets writes it",
-		`datasets.load_from_disk("FOLDER").to_parquet("train.parquet") makes a file that is read; of several splits, one of each`, remedy.Remedy{}},
+		`datasets.load_from_disk("FOLDER").to_parquet("train.parquet") makes a file that is read; of several splits, one of each`,
+		remedy.Remedy{}},
 	{"*.mdb", "LMDB", writeImages, remedy.Remedy{}},
-	{"*-ubyte *-ubyte.gz", "idx, the format of MNIST", "imgfeed.from_torch packs torchvision's MNIST, FashionMNIST and the like", remedy.Remedy{}},
-	{"*.np[yz]", "a file of numpy arrays", "save the images as files, or pack a torch dataset of them by imgfeed.from_torch", remedy.Remedy{}},
+	{"*-ubyte *-ubyte.gz", "idx, the format of MNIST", "imgfeed.from_torch packs torchvision's MNIST, FashionMNIST and the like",
+		remedy.Remedy{}},
+	{"*.np[yz]", "a file of numpy arrays", "save the images as files, or pack a torch dataset of them by imgfeed.from_torch",
+		remedy.Remedy{}},
 	{"*.h5 *.hdf5", "HDF5", writeImages, remedy.Remedy{}},
 	{"*.rec", "MXNet's RecordIO", "unpack it by mxnet's recordio, and give the list of images", remedy.Remedy{}},
 	{"*.lst", "MXNet's list", "", remedy.MXNetList},
@@ -143,7 +146,8 @@ func unreadFile(path, entry string) error {
 		if !slices.ContainsFunc(strings.Fields(u.patterns), func(p string) bool { is, _ := filepath.Match(p, name); return is }) {
 			continue
 		}
-		no := &transport.FormatError{Path: path, Entry: entry, Msg: strings.TrimSuffix(u.name+", which is not read: "+u.do, ": "), Err: errors.ErrUnsupported}
+		no := &transport.FormatError{Path: path, Entry: entry, Msg: strings.TrimSuffix(u.name+", which is not read: "+u.do, ": "),
+			Err: errors.ErrUnsupported}
 		stem := strings.TrimSuffix(file, filepath.Ext(file))
 		switch {
 		case u.patterns == "*.json":

@@ -31,9 +31,10 @@ import (
 var lists = dataset.Kind{
 	Name: "list of images",
 	Forms: []string{"a CSV or TSV file that begins with path,label", "JSON lines with the keys path and label",
-		"a folder with metadata.csv or metadata.jsonl, which names images in it and below", "Tiny ImageNet's val/, with val_annotations.txt"},
+		"a folder with metadata.csv or metadata.jsonl, which names images in it and below",
+		"Tiny ImageNet's val/, with val_annotations.txt"},
 	Labels: "the column of labels, or that of --label: whole numbers as they are, " +
-		"names by their position in sorted order or in --classes FILE",
+		"names by their index in sorted order or in --classes FILE",
 	Takes:        []string{"--classes", "--label", "--path", "--images", "--no-labels"},
 	TestLabelled: true,
 }
@@ -67,7 +68,8 @@ func openList(c *candidate) ([]*dataset.Split, error) {
 // imagefolder (https://huggingface.co/docs/datasets/image_dataset). If its folders are of splits, they tell the splits of the list.
 func openListInFolder(c *candidate) ([]*dataset.Split, error) {
 	if slices.Contains(c.files, tinyAnnotations) && slices.Equal(c.folders, []string{"images"}) {
-		return c.openListFile(listLocation{Tree: c.tree, File: filepath.Join(c.path, tinyAnnotations), Root: filepath.Join(c.path, "images")})
+		return c.openListFile(listLocation{Tree: c.tree, File: filepath.Join(c.path, tinyAnnotations),
+			Root: filepath.Join(c.path, "images")})
 	}
 	for _, name := range []string{"metadata.csv", "metadata.jsonl"} {
 		if c.form == someFiles || !slices.Contains(c.files, name) {
@@ -124,7 +126,7 @@ type listFile struct {
 	fields     []dataset.Field
 	row        []byte                     // the fields of one row
 	encoded    []byte                     // those of all
-	objects    map[string]json.RawMessage // of lines of JSON, by image; the options may leave them out
+	objects    map[string]json.RawMessage // the objects of JSON lines, by image; the options may leave them out
 }
 
 // listLayout is a list, or its rows of one split.
@@ -208,7 +210,8 @@ func (l *listLayout) Walk(w *transport.Walk, s *dataset.Split, fn func(transport
 	if err != nil {
 		return dataset.Labels{}, err
 	}
-	s.NoteLeftOut(unnamed, "image that "+filepath.Base(l.File)+" does not name is", "images that "+filepath.Base(l.File)+" does not name are")
+	s.NoteLeftOut(unnamed, "image that "+filepath.Base(l.File)+" does not name is",
+		"images that "+filepath.Base(l.File)+" does not name are")
 	if l.labels.Note != "" {
 		s.Note("%s", l.labels.Note)
 	}

@@ -29,7 +29,7 @@ const (
 	// listHeadBytes is the size of a file's beginning that tells its form.
 	listHeadBytes   = 64 << 10
 	listPathColumn  = "path"
-	hubPathColumn   = "file_name" // in Hugging Face's imagefolder
+	hubPathColumn   = "file_name" // Hugging Face's imagefolder has it
 	listLabelColumn = "label"
 	listSplitColumn = "split" // train, val or test
 	byteOrderMark   = "\ufeff"
@@ -99,7 +99,8 @@ func (l *listFile) readTable(r io.Reader, first []byte) (err error) {
 		case err == io.EOF:
 			return nil
 		case malformed:
-			return l.errorf(bad.Line, "%v: put a field with the delimiter or a quotation mark in quotes, and double each mark in it", bad.Err)
+			return l.errorf(bad.Line, "%v: put a field with the delimiter or a quotation mark in quotes, and double each mark in it",
+				bad.Err)
 		case err != nil:
 			return fmt.Errorf("%s: %w", l.File, err)
 		}

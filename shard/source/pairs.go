@@ -61,13 +61,13 @@ func openPairs(c *candidate) ([]*dataset.Split, error) {
 		}
 	}
 	if len(c.folders) == 0 && slices.ContainsFunc(c.files, func(name string) bool { return c.hasImageBeside(name, ".xml") }) {
-		beside = append(beside, "") // of the same folder
+		beside = append(beside, "") // files in the same folder
 	}
 	if len(beside) == 0 {
 		return nil, nil
 	}
 	parts, others, err := folderSplits(c.tree, filepath.Join(c.path, images))
-	if err != nil || len(others) > 0 && c.opts.NoLabels { // whose images are wanted, too
+	if err != nil || len(others) > 0 && c.opts.NoLabels { // the images of the others are wanted too
 		return nil, err
 	}
 	var splits []*dataset.Split

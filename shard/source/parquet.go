@@ -101,7 +101,7 @@ func newParquetSplit(c *candidate, paths []string) (*dataset.Split, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, total, _ := strings.Cut(fileStem(paths[0]), "-of-") // of train-00000-of-00294.parquet 294
+	_, total, _ := strings.Cut(fileStem(paths[0]), "-of-") // 294 in train-00000-of-00294.parquet
 	if want, err := strconv.Atoi(total); err == nil && want != len(paths) && !c.opts.AllowTruncated {
 		return nil, transport.Refuse(paths[0], "is one of %d files by its name, and %d are here: get the others",
 			want, len(paths)).Or(remedy.Truncated)
@@ -307,7 +307,7 @@ func (f *parquetFile) rows(group int) iter.Seq2[*parquetRow, error] {
 		for range g.NumRows() {
 			var r *parquetRow
 			_, err := rows.ReadRows(values)
-			if err == nil || err == io.EOF { // which comes with the last row
+			if err == nil || err == io.EOF { // io.EOF comes with the last row
 				r, err = f.row(values[0], len(g.chosen))
 			}
 			if !yield(r, err) || err != nil {

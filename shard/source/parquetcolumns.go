@@ -178,7 +178,8 @@ func (f *parquetFile) bindFields(name string, fields []dataset.Field) error {
 		case hasLogical[*format.DecimalType](column):
 			err = c.Errorf("the column %q has decimals: write them as doubles", c.Source)
 		case c.Type == "" && list > 0:
-			return transport.Refuse(name, "%v", c.Errorf("the column %q has lists, which need a type such as float32[40], multihot[N] or json",
+			return transport.Refuse(name, "%v", c.Errorf("the column %q has lists, which need a type such as float32[40], "+
+				"multihot[N] or json",
 				c.Source)).Or(remedy.FieldType.With("NAME", c.Name).With("SOURCE", c.Source))
 		case c.Type == "":
 			c.Type = parquetFieldType(column)
@@ -242,7 +243,7 @@ func (c *parquetColumn) appendParquet(dst []byte, row []parquet.Value) ([]byte, 
 			case string:
 				return dst, c.Errorf("the column %q has no numbers, and %s is wanted", c.Source, c.Want())
 			case float32:
-				texts[i] = fmt.Sprint(float64(number)) // which has all of its digits
+				texts[i] = fmt.Sprint(float64(number)) // prints all of its digits
 			default:
 				texts[i] = fmt.Sprint(number)
 			}

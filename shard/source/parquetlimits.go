@@ -29,7 +29,8 @@ var (
 	errThrift = errors.New("its metadata are damaged")
 	// errLZ4 refuses LZ4: parquet-go 0.32 reads pages as zeros if they were packed to more than a third
 	// (https://github.com/parquet-go/parquet-go/issues/608). For a damaged page it allocates ever more memory.
-	errLZ4 = errors.New("it is compressed with LZ4, which is not supported: write the file again with another compression, such as Zstandard")
+	errLZ4 = errors.New("it is compressed with LZ4, which is not supported: write the file again with another compression, such " +
+		"as Zstandard")
 )
 
 // checkParquetFooter checks the metadata at the end of a file, which 4 bytes with their length and "PAR1" follow.
@@ -87,7 +88,8 @@ func checkParquetChunk(file io.ReaderAt, size int64, chunk *format.ColumnMetaDat
 		}
 		packed := int64(header.CompressedPageSize)
 		values := max(header.DataPageHeader.V.NumValues, header.DictionaryPageHeader.V.NumValues, header.DataPageHeaderV2.V.NumValues)
-		if packed < 0 || packed > end-at-length || int64(max(header.UncompressedPageSize, values)) > parquetPageFree+parquetPageRatio*packed {
+		if packed < 0 || packed > end-at-length ||
+			int64(max(header.UncompressedPageSize, values)) > parquetPageFree+parquetPageRatio*packed {
 			return fmt.Errorf("the page at byte %d says that it has %d bytes, unpacked %d with %d values, which is too many", at, packed,
 				header.UncompressedPageSize, values)
 		}

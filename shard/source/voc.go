@@ -22,7 +22,7 @@ import (
 var vocTree = dataset.Kind{
 	Name:         "PASCAL VOC",
 	Forms:        []string{"VOCdevkit/ or VOC2012/ in it; --split trainval takes that list"},
-	Labels:       "-1; that of an object is the position of its name in sorted order, or in --classes FILE; --targets masks takes the masks",
+	Labels:       "-1; an object's is the index of its name in sorted order, or in --classes FILE; --targets masks takes the masks",
 	Takes:        []string{"--classes", "--no-labels"},
 	TestLabelled: true,
 }
@@ -106,7 +106,7 @@ func (c *candidate) listedStems(list, images string, fn func(key string, words [
 		}
 		key := byStem[words[0]]
 		if key == "" {
-			key = words[0] + ".jpg" // which the walk will miss
+			key = words[0] + ".jpg" // the walk will report it as missing
 		}
 		if err := fn(key, words); err != nil {
 			return err
@@ -147,7 +147,7 @@ func (c *candidate) newVOC(list string, objects, masks bool) (*dataset.Split, er
 var pets = dataset.Kind{
 	Name:         "Oxford-IIIT Pet",
 	Forms:        []string{"the folder with images/ and annotations/trimaps/"},
-	Labels:       "the breed, as torchvision has it; --targets objects takes the boxes of heads instead of the trimaps",
+	Labels:       "the breed, as in torchvision; --targets objects takes the boxes of heads instead of the trimaps",
 	Takes:        []string{"--no-labels"},
 	TestLabelled: true,
 }
@@ -173,7 +173,8 @@ func openPets(c *candidate) ([]*dataset.Split, error) {
 				n, _ = strconv.Atoi(words[1])
 			}
 			if n < 1 || n > len(classes) {
-				return transport.Refuse(filepath.Join(c.path, list), "%.60q: NAME CLASS was expected, with classes from 1 to %d", strings.Join(words, " "),
+				return transport.Refuse(filepath.Join(c.path, list), "%.60q: NAME CLASS was expected, with classes from 1 to %d",
+					strings.Join(words, " "),
 					len(classes))
 			}
 			classes[n-1], labels[list][key] = strings.TrimRight(words[0], "_0123456789"), int32(n-1)
@@ -204,10 +205,11 @@ func openPets(c *candidate) ([]*dataset.Split, error) {
 //
 //	leftImg8bit/train/aachen/aachen_000000_000019_leftImg8bit.png   gtFine/train/aachen/aachen_000000_000019_gtFine_labelIds.png
 var cityscapes = dataset.Kind{
-	Name:   "Cityscapes",
-	Forms:  []string{"the folder with leftImg8bit/ and gtFine/"},
-	Labels: "-1; those of masks are the trainIds and 255, or those of --map-labels FILE; --test adds the test images, whose masks are not published",
-	Takes:  []string{"--no-labels"},
+	Name:  "Cityscapes",
+	Forms: []string{"the folder with leftImg8bit/ and gtFine/"},
+	Labels: "-1; masks have the trainIds and 255, or those of --map-labels FILE; --test adds the test images, whose masks are not " +
+		"published",
+	Takes: []string{"--no-labels"},
 }
 
 var (

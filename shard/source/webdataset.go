@@ -35,7 +35,8 @@ var webDatasets = dataset.Kind{
 	Name: "WebDataset",
 	Forms: []string{"a tar with x.jpg next to x.cls", "a folder of such tars, whose names may tell splits apart, " +
 		"as imagenet-train-000000.tar", "x.jpg next to x.mask.png, x.seg.png, or x.json with boxes"},
-	Labels:       "the number in x.cls, or with --label json.KEY that of a key in x.json; --classes names them. --targets objects takes boxes in JSON",
+	Labels: "the number in x.cls, or with --label json.KEY that of a key in x.json; --classes names them. --targets objects " +
+		"takes boxes in JSON",
 	Takes:        []string{"--classes", "--label", "--no-labels", "--image-key"},
 	TestLabelled: true,
 }
@@ -74,7 +75,8 @@ func sniffWebDataset(c *candidate) (is, empty bool, err error) {
 			beside[key] = true
 		}
 		objects := beside[key] && c.opts.Targets.Takes(shard.Objects, c.opts.Targets.Take != "", false)
-		if c.findMask(m.name) && images[maskKey(m.name)] != "" || images[key] != "" && (labels[key] || objects || c.opts.NoLabels && beside[key]) {
+		if c.findMask(m.name) && images[maskKey(m.name)] != "" || images[key] != "" &&
+			(labels[key] || objects || c.opts.NoLabels && beside[key]) {
 			for j := i + 1; ; j++ { // the mask may follow
 				next, err := c.member(j)
 				if nextKey, _, _ := names.splitMember(next.name); err != nil || c.findMask(next.name) || nextKey != key {
@@ -85,7 +87,8 @@ func sniffWebDataset(c *candidate) (is, empty bool, err error) {
 	}
 	for _, key := range slices.Sorted(maps.Keys(images)) {
 		if len(labels) > 0 || beside[key] && !strings.Contains(key, "/") {
-			return false, false, c.tar.Errorf(images[key], "an image without a label .%s under its name", member).Or(remedy.JSONLabel, remedy.ImageKey,
+			return false, false, c.tar.Errorf(images[key], "an image without a label .%s under its name", member).Or(remedy.JSONLabel,
+				remedy.ImageKey,
 				remedy.NoLabels)
 		}
 	}

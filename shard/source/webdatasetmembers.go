@@ -236,7 +236,7 @@ func (i *wdsInfo) check(tars []string, whole bool) (samples int, err error) {
 	if len(i.Filenames) == 0 {
 		return i.NumSamples, nil
 	}
-	lengths := make(map[string]int, len(i.Filenames)) // by name; in the end those of the missing tars
+	lengths := make(map[string]int, len(i.Filenames)) // keyed by name; in the end only the missing tars are left
 	for k, name := range i.Filenames {
 		lengths[filepath.Base(name)] = i.ShardLengths[k]
 	}

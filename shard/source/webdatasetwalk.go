@@ -34,7 +34,7 @@ const (
 type wdsLayout struct {
 	transport.TarFiles
 	names   labelrule.ClassNames
-	label   string // in the form of Options.Label
+	label   string // the same form as Options.Label
 	info    *wdsInfo
 	samples int // expected number, from info
 	targets *targets.Values
@@ -119,7 +119,8 @@ func (d *wdsLayout) Walk(walk *transport.Walk, s *dataset.Split, fn func(transpo
 		s.Note("%s left out: %s does not name its class", bytesize.Counted(w.foreign, "sample is", "samples are"), d.names.From)
 	}
 	if w.negative > 0 {
-		s.Note("%s left out: a %s that is null or negative is not a class", bytesize.Counted(w.negative, "sample is", "samples are"), d.label)
+		s.Note("%s left out: a %s that is null or negative is not a class", bytesize.Counted(w.negative, "sample is", "samples are"),
+			d.label)
 	}
 	return l, nil
 }

@@ -17,12 +17,12 @@ type pageCache struct {
 	counted  atomic.Int64 // ranges that fit, so far
 	waits    atomic.Int64 // reads that somebody waited for, among the last waitedOf
 	quiet    atomic.Bool  // few of the last waitedOf reads were waited for
-	cpuBound atomic.Bool  // and few of the waitedOf before them
+	cpuBound atomic.Bool  // few of the last waitedOf reads waited, nor of those before them
 	whole    atomic.Bool  // all files fit
 
 	mu      sync.Mutex
 	share   float64   // part of the files that fits
-	shareAt time.Time // when it was computed
+	shareAt time.Time // time of its computation
 }
 
 // count notes that the range at offset is about to be read, in a memory that holds room bytes of files. It returns the range's turn among

@@ -87,7 +87,8 @@ func (e *RemoteError) Error() string {
 			text += "; imgfeed waits as long as --store-timeout says"
 		}
 	case e.heard && e.retryable() && (e.down || e.Tries > 1 && !e.wrong):
-		text += ": the store is reached, so check its state and what lies before it; imgfeed repeats requests as long as --store-timeout says"
+		text += ": the store is reached, so check its state and what lies before it; imgfeed repeats requests as long as " +
+			"--store-timeout says"
 	case e.down || e.Tries > 1 && !e.wrong:
 		text += ": check the network and the storage; imgfeed waits as long as --store-timeout says"
 	}
@@ -247,7 +248,8 @@ func (q *request) try(ctx context.Context, send try) (pause time.Duration, err e
 		failed = &RemoteError{Err: err, Request: name}
 	}
 	// It leaves last: those that wait fail with it if the store is down, and are not sent first.
-	defer r.gate.leave(began, err == nil, err != nil && (failed.Status == http.StatusTooManyRequests || failed.Status == http.StatusServiceUnavailable))
+	defer r.gate.leave(began, err == nil, err != nil && (failed.Status == http.StatusTooManyRequests ||
+		failed.Status == http.StatusServiceUnavailable))
 	switch {
 	case err == nil:
 		r.outage.gave.Store(true)

@@ -32,9 +32,9 @@ type Storage interface {
 	// Names returns the names right below a folder, "" for its root. Names of folders end in a slash. The error is
 	// errors.ErrUnsupported if the storage can't list.
 	Names(folder string) ([]string, error)
-	// Source returns the storage of the images of an index in this storage. The index names its URL or folder, and may come from a stranger. An
-	// index that is read over a network reaches only its own host and bucket, and the query that signs requests goes only to hosts that
-	// the user names. [Client.Sources] count as named.
+	// Source returns the storage of the images of an index in this storage. The index names its URL or folder, and may come from a
+	// stranger. An index that is read over a network reaches only its own host and bucket, and the query that signs requests goes only to
+	// hosts that the user names. [Client.Sources] count as named.
 	Source(place string) (Storage, error)
 	// String returns the URL or folder, for messages.
 	String() string
@@ -95,7 +95,8 @@ type Listed struct {
 	Object
 }
 
-// An Original is a [File] that knows its URL or path, with the host, and its length and version there; "" if it does not. Nobody else can claim them.
+// An Original is a [File] that knows its URL or path, with the host, and its length and version there; "" if it does not. Nobody else can
+// claim them.
 type Original interface {
 	Origin() string
 }

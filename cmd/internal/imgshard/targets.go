@@ -27,10 +27,11 @@ func addTargetFlags(fl *pflag.FlagSet, o *dataset.TargetOptions) {
 	fl.BoolVar(&o.DropCrowd, "drop-crowd", false, "leave out objects with iscrowd (COCO) or difficult (VOC)")
 	fl.BoolVar(&o.DropEmpty, "drop-empty", false, "leave out images without objects")
 	fl.BoolVar(&o.ReduceZero, "reduce-zero", false, "masks: 0 becomes 255, and any other label one less, as for ADE20K")
-	fl.Func("map-labels", "masks: the labels of lines FROM TO in `FILE`, e.g. 7 0; * 255 stands for all others", func(path string) (err error) {
-		o.Map, err = dataset.ReadLabelMap(path)
-		return err
-	})
+	fl.Func("map-labels", "masks: the labels of lines FROM TO in `FILE`, e.g. 7 0; * 255 stands for all others",
+		func(path string) (err error) {
+			o.Map, err = dataset.ReadLabelMap(path)
+			return err
+		})
 }
 
 // checkTargetFlags refuses values that these flags do not have.

@@ -23,7 +23,7 @@ import (
 type Digest struct {
 	Dates bool // dates and ETags are in it, which a copy of the dataset may have changed
 	Items int
-	sums  map[int32]uint64 // of the items' hashes, by Item.Label
+	sums  map[int32]uint64 // sums of the items' hashes, by Item.Label
 	text  []byte
 }
 
@@ -59,7 +59,7 @@ func (d *Digest) Add(s *Split, it *transport.Item) error {
 
 // Sum is the digest, after the walk.
 func (d *Digest) Sum(s *Split) string {
-	sums := make(map[int32]uint64) // by label
+	sums := make(map[int32]uint64) // keyed by label
 	for of, sum := range d.sums {
 		sums[s.Label(of)] += sum
 	}

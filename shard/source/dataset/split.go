@@ -88,15 +88,15 @@ type Split struct {
 	Layout
 	Targets    Targets // nil: the samples have none
 	labels     Labels
-	seen       []bool // by Item.Label: whether an item so far has it
+	seen       []bool // whether an item so far has this Item.Label
 	unlabelled int    // items so far without a label
 	first      *Split // the first split of the same source
 	expected   []string
 	notes      []string
 }
 
-// Bind completes the splits of a source that the options were given for: their fields, and that the labels of all are those of the first. It
-// refuses options that have no meaning for them.
+// Bind completes the splits of a source that the options were given for: their fields, and that the labels of all are those of the first.
+// It refuses options that have no meaning for them.
 func Bind(path string, splits []*Split, opts Options) error {
 	taken := make(map[string]bool) // flags that the splits' kinds take, and types of their fields
 	for _, s := range splits {

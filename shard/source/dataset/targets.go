@@ -15,7 +15,7 @@ import (
 // TargetOptions decide about boxes and masks what the data cannot tell.
 type TargetOptions struct {
 	Take       string    // TakeObjects and so on; "" takes objects if there are any, else masks
-	BoxFormat  string    // of boxes whose format nothing declares: one of BoxFormats; "" is the first
+	BoxFormat  string    // one of BoxFormats, for boxes without a declared format; "" is the first
 	OneBased   bool      // the first pixel of a box in XML has the number 1
 	ClipBoxes  bool      // cut boxes off at the image's edges
 	DropCrowd  bool      // leave out objects that are marked as crowds or as difficult

@@ -71,7 +71,7 @@ func (v *Column) Add(label string, at Errorf) (int32, error) {
 	if v.index == nil {
 		v.index = make(map[string]int32)
 	}
-	label = strings.Clone(label) // without the line around it
+	label = strings.Clone(label) // so that the line can be freed
 	i = int32(len(v.Values))
 	v.index[label] = i
 	v.Values, v.errorf = append(v.Values, label), append(v.errorf, at)

@@ -126,8 +126,8 @@ const (
 	valNameSuffix = ".JPEG"
 )
 
-// valLabels has the label of each validation image as a uint16, little-endian. Labels are, as anywhere in PyTorch, the positions of the wnids
-// in sorted order.
+// valLabels has the label of each validation image as a uint16, little-endian. Labels are, as anywhere in PyTorch, the positions of the
+// wnids in sorted order.
 //
 //go:embed ilsvrc2012-val.labels
 var valLabels []byte
@@ -175,7 +175,7 @@ func (r *valRule) Labels(*dataset.Split) (dataset.Labels, error) {
 // Listed takes the files that a list names, and leaves out the others.
 type Listed struct {
 	Path    string           // the list
-	Labels  map[string]int32 // by key; nil takes all images, without labels
+	Labels  map[string]int32 // keyed by sample; nil takes all images, without labels
 	Classes []string
 }
 
@@ -210,7 +210,8 @@ func (r *listedRule) Labels(s *dataset.Split) (dataset.Labels, error) {
 			}
 		}
 		return dataset.Labels{}, transport.Refuse(r.Path, "names %s, of which %s not in %s (%s is the first): complete the images",
-			bytesize.Counted(len(r.Listed.Labels), "image", "images"), bytesize.Counted(missing, "is", "are"), s.Path, first).Or(remedy.Images)
+			bytesize.Counted(len(r.Listed.Labels), "image", "images"), bytesize.Counted(missing, "is", "are"),
+			s.Path, first).Or(remedy.Images)
 	}
 	return dataset.Labels{Classes: r.Classes, Numbered: len(r.Classes) == 0}, nil
 }

@@ -41,15 +41,18 @@ var (
 	FieldType    = Remedy{To: "say the type of the field", Flags: "--field NAME=SOURCE:TYPE"}
 	ClipBoxes    = Remedy{To: "cut boxes off at the image's edges", Flags: "--clip-boxes"}
 	DropEmpty    = Remedy{To: "leave out images without objects", Flags: "--drop-empty"}
-	MapLabels    = Remedy{To: "map labels by lines FROM TO of a file (a colour is R + 256·G + 65536·B, * all others)", Flags: "--map-labels FILE"}
+	MapLabels    = Remedy{To: "map labels by lines FROM TO of a file (a colour is R + 256·G + 65536·B, * all others)",
+		Flags: "--map-labels FILE"}
 )
 
 // Other datasets, and commands that make one.
 var (
-	Folder     = Remedy{To: "take the folder that is meant", Source: "DIR"}
-	Archive    = Remedy{To: "pack the archive itself", Shell: "imgshard build FILE"}
-	Untar      = Remedy{To: "unpack it, and build the folder", Shell: "mkdir DIR-unpacked && tar xf FILE -C DIR-unpacked", Source: "DIR-unpacked"}
-	UntarAll   = Remedy{To: "unpack it whole, and build the folder", Shell: "mkdir DIR-unpacked && tar xf FILE --ignore-zeros -C DIR-unpacked", Source: "DIR-unpacked"}
+	Folder  = Remedy{To: "take the folder that is meant", Source: "DIR"}
+	Archive = Remedy{To: "pack the archive itself", Shell: "imgshard build FILE"}
+	Untar   = Remedy{To: "unpack it, and build the folder", Shell: "mkdir DIR-unpacked && tar xf FILE -C DIR-unpacked",
+		Source: "DIR-unpacked"}
+	UntarAll = Remedy{To: "unpack it whole, and build the folder",
+		Shell: "mkdir DIR-unpacked && tar xf FILE --ignore-zeros -C DIR-unpacked", Source: "DIR-unpacked"}
 	Unzip      = Remedy{To: "unpack it, and build its folder", Shell: "unzip -q FILE -d DIR-unpacked", Source: "DIR-unpacked"}
 	Un7z       = Remedy{To: "unpack the 7z archive", Shell: "7z x FILE -oDIR-unpacked", Source: "DIR-unpacked"}
 	Unrar      = Remedy{To: "unpack the RAR archive", Shell: "unrar x FILE DIR-unpacked/", Source: "DIR-unpacked"}
@@ -58,25 +61,35 @@ var (
 	Bzip2      = Remedy{To: "decompress bzip2 on the way", Shell: "bzip2 -dc FILE | imgshard build - -o DIR-shards"}
 	XZ         = Remedy{To: "decompress xz on the way", Shell: "xz -dc FILE | imgshard build - -o DIR-shards"}
 	FolderList = Remedy{To: "make a class of each folder that holds images, by a list", Flags: "--images DIR", Source: "DIR.tsv",
-		Shell: `(cd DIR && printf 'path\tlabel\n' && find -L * -mindepth 1 -type f -not -path '*/.*' -iregex '.*\.\(jpe?g\|png\|gif\|webp\|bmp\)' | sed -E 's|(.*)/[^/]*|&\t\1|') > DIR.tsv`}
-	MXNetList   = Remedy{To: "make a list with a header of it", Shell: `(printf 'id\tlabel\tpath\n'; cat FILE) > DIR.tsv`, Source: "DIR.tsv"}
-	CaffeList   = Remedy{To: "make a list of lines such as a.jpg 3", Shell: "(echo path,label; tr ' ' , < FILE) > DIR.csv", Source: "DIR.csv"}
+		Shell: `(cd DIR && printf 'path\tlabel\n' && find -L * -mindepth 1 -type f -not -path '*/.*' ` +
+			`-iregex '.*\.\(jpe?g\|png\|gif\|webp\|bmp\)' | sed -E 's|(.*)/[^/]*|&\t\1|') > DIR.tsv`}
+	MXNetList = Remedy{To: "make a list with a header of it", Shell: `(printf 'id\tlabel\tpath\n'; cat FILE) > DIR.tsv`,
+		Source: "DIR.tsv"}
+	CaffeList = Remedy{To: "make a list of lines such as a.jpg 3", Shell: "(echo path,label; tr ' ' , < FILE) > DIR.csv",
+		Source: "DIR.csv"}
 	Header      = Remedy{To: "put a header above it", Shell: "(echo path,label; cat FILE) > DIR-list.csv", Source: "DIR-list.csv"}
 	JSONObjects = Remedy{To: "make a list of its objects", Shell: "jq -c '.[]' FILE > DIR.jsonl", Source: "DIR.jsonl"}
-	JSONPairs   = Remedy{To: "make a list of its pairs", Shell: "jq -c '.[] | {path: .[0], label: .[1]}' FILE > DIR.jsonl", Source: "DIR.jsonl"}
-	JSONPaths   = Remedy{To: "make a list of its paths", Shell: "jq -c '.[] | {path: .}' FILE > DIR.jsonl", Source: "DIR.jsonl", Flags: "--no-labels"}
-	JSONByPath  = Remedy{To: "make a list of its paths and labels", Shell: "jq -c 'to_entries[] | {path: .key, label: .value}' FILE > DIR.jsonl", Source: "DIR.jsonl"}
-	COCOLabels  = Remedy{To: "make a list, if each image has one category", Source: "DIR.jsonl", Flags: "--images FOLDER", Shell: "jq -c '(.annotations | map({key: (.image_id | tostring), value: .category_id}) | from_entries) as $of | .images[] | {path: .file_name, label: $of[.id | tostring]}' FILE > DIR.jsonl"}
-	COCOImages  = Remedy{To: "make a list of its images without labels", Source: "DIR.jsonl", Flags: "--no-labels --images FOLDER", Shell: "jq -c '.images[] | {path: .file_name}' FILE > DIR.jsonl"}
-	COCOFile    = Remedy{To: "take one of the files", Source: "FILE", Flags: "--images DIR"}
-	Pack        = Remedy{To: "pack it instead", Shell: "imgshard build FILE"}
+	JSONPairs   = Remedy{To: "make a list of its pairs", Shell: "jq -c '.[] | {path: .[0], label: .[1]}' FILE > DIR.jsonl",
+		Source: "DIR.jsonl"}
+	JSONPaths = Remedy{To: "make a list of its paths", Shell: "jq -c '.[] | {path: .}' FILE > DIR.jsonl", Source: "DIR.jsonl",
+		Flags: "--no-labels"}
+	JSONByPath = Remedy{To: "make a list of its paths and labels",
+		Shell: "jq -c 'to_entries[] | {path: .key, label: .value}' FILE > DIR.jsonl", Source: "DIR.jsonl"}
+	COCOLabels = Remedy{To: "make a list, if each image has one category", Source: "DIR.jsonl", Flags: "--images FOLDER",
+		Shell: "jq -c '(.annotations | map({key: (.image_id | tostring), value: .category_id}) | from_entries) as $of | .images[] " +
+			"| {path: .file_name, label: $of[.id | tostring]}' FILE > DIR.jsonl"}
+	COCOImages = Remedy{To: "make a list of its images without labels", Source: "DIR.jsonl", Flags: "--no-labels --images FOLDER",
+		Shell: "jq -c '.images[] | {path: .file_name}' FILE > DIR.jsonl"}
+	COCOFile = Remedy{To: "take one of the files", Source: "FILE", Flags: "--images DIR"}
+	Pack     = Remedy{To: "pack it instead", Shell: "imgshard build FILE"}
 )
 
 // All is every remedy, for a test that follows each.
 func All() []Remedy {
-	return []Remedy{NoLabels, ForceClasses, ClassesFrom, StringOrder, NameClasses, ILSVRC, ClassesOf, Label, JSONLabel, Path, Images, ImageKey,
-		Unlabelled, Truncated, Exclude, OneSplit, FieldType, ClipBoxes, DropEmpty, MapLabels, Folder, Archive, Untar, UntarAll, Unzip, Un7z, Unrar, JoinZip, Zstd, Bzip2, XZ,
-		FolderList, MXNetList, CaffeList, Header, JSONObjects, JSONPairs, JSONPaths, JSONByPath, COCOLabels, COCOImages, COCOFile, Pack}
+	return []Remedy{NoLabels, ForceClasses, ClassesFrom, StringOrder, NameClasses, ILSVRC, ClassesOf, Label, JSONLabel, Path, Images,
+		ImageKey, Unlabelled, Truncated, Exclude, OneSplit, FieldType, ClipBoxes, DropEmpty, MapLabels, Folder, Archive, Untar, UntarAll,
+		Unzip, Un7z, Unrar, JoinZip, Zstd, Bzip2, XZ, FolderList, MXNetList,
+		CaffeList, Header, JSONObjects, JSONPairs, JSONPaths, JSONByPath, COCOLabels, COCOImages, COCOFile, Pack}
 }
 
 // With fills in a value for a word in capitals.

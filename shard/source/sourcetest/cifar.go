@@ -12,7 +12,7 @@ var CIFARClasses = []string{"airplane", "automobile", "bird", "cat", "deer", "do
 // CIFARBatch is what one file of CIFAR-10 holds.
 type CIFARBatch struct {
 	Labels []byte
-	Coarse []byte // of CIFAR-100
+	Coarse []byte // only CIFAR-100 has them
 	Planes []byte // 3072 bytes for each image: red, green, blue
 }
 

@@ -17,8 +17,8 @@ import (
 type File struct {
 	Name string
 	Data []byte
-	Type byte   // of the tar's entry; 0: a regular file
-	Link string // where a link points
+	Type byte   // the tar entry's type; 0: a regular file
+	Link string // a link's target
 }
 
 // Tar returns a tar of the files.

@@ -37,7 +37,7 @@ const numbersMax = 2
 type Object struct {
 	Box     [4]float32 // x1, y1, x2, y2
 	Label   int64
-	Numbers [numbersMax]float64 // of the field's columns
+	Numbers [numbersMax]float64 // values of the field's columns
 }
 
 // Objects makes the values of a field of objects. Many goroutines may use it.
@@ -144,7 +144,7 @@ func finite(box [4]float32) bool {
 // counts counts unusual samples and objects, for notes. The zero value is ready.
 type counts struct {
 	mu sync.Mutex
-	of map[string]*count // by the singular
+	of map[string]*count // keyed by the singular
 }
 
 type count struct {
@@ -228,7 +228,8 @@ const RecordsName = objectsName
 // NewRecords are targets that each record of a dataset holds: objects in one of two layouts, a list for each of their values, or a list of
 // objects. ids says that records have an image_id.
 func NewRecords(classes []string, ids bool, o dataset.TargetOptions) *Values {
-	v := &Values{Objects: NewObjects(classes, o, shard.Column{Name: crowdName, Type: shard.Int64}, shard.Column{Name: areaName, Type: shard.Float32})}
+	v := &Values{Objects: NewObjects(classes, o, shard.Column{Name: crowdName, Type: shard.Int64},
+		shard.Column{Name: areaName, Type: shard.Float32})}
 	if ids {
 		v.IDs = make(map[string]int64)
 	}

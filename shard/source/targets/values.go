@@ -20,7 +20,7 @@ type Values struct {
 	Read func(key string, w, h int) ([]Object, error)
 	// Declared returns the image's size as the dataset says it, 0 if it does not. Sizes that differ are refused.
 	Declared func(key string) (w, h int)
-	IDs      map[string]int64 // of the images; nil: none
+	IDs      map[string]int64 // the images' ids; nil: none
 
 	Masks  *Masks    // nil: none
 	MaskOf *Beside   // the files of the masks

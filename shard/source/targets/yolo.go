@@ -12,8 +12,8 @@ import (
 	"github.com/imgfeed/imgfeed/shard/source/transport"
 )
 
-// AddYOLO adds the boxes of YOLO's text files below a folder, one for each image that has objects. A line is a class and a box, or the corners
-// of a polygon, as fractions of the image's size:
+// AddYOLO adds the boxes of YOLO's text files below a folder, one for each image that has objects. A line is a class and a box, or the
+// corners of a polygon, as fractions of the image's size:
 //
 //	0 0.481719 0.634028 0.690625 0.713278      class, centre, width and height
 //	0 0.1 0.1 0.4 0.1 0.4 0.5                  class, and a polygon, of which the box around it is taken

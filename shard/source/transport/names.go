@@ -102,7 +102,8 @@ func SplitName(p string) string {
 }
 
 // splitNames are the words that name splits, as in Hugging Face's package datasets, and the splits.
-var splitNames = map[string]string{"train": "train", "training": "train", "trainval": "train", "val": "val", "valid": "val", "validation": "val", "dev": "val",
+var splitNames = map[string]string{"train": "train", "training": "train", "trainval": "train", "val": "val", "valid": "val",
+	"validation": "val", "dev": "val",
 	"test": "test", "testing": "test", "eval": "test", "evaluation": "test"}
 
 // FolderSplit is the split that a folder's whole name says, in any case of letters; "": none. ImageNet-21K-P has a prefix before it.

@@ -120,7 +120,7 @@ func (FileSystem) List(p string) ([]fs.DirEntry, error) {
 	if err != nil {
 		return nil, err
 	}
-	names, err := s.(storage.Lister).List(name) // as all storages behind a network are
+	names, err := s.(storage.Lister).List(name) // all remote storages are listers
 	if err == errors.ErrUnsupported {
 		err = &FormatError{Path: p, Err: err, Msg: "a web server does not list its files: name a tar, or download the images"}
 	}

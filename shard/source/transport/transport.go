@@ -21,7 +21,7 @@ const ImageBytesMax = 256 << 20
 // An Item is a file of a dataset, a folder or a row, as a walk meets it. A walk over a split gives only samples, and files that cannot be
 // one.
 type Item struct {
-	Key    string // of a file its path below the split's root, with forward slashes
+	Key    string // a file's path below the split's root, with forward slashes
 	Folder bool
 	// Reason says why a file cannot be a sample although nothing failed (a dangling link, an invalid name); empty for samples.
 	Reason string
@@ -38,7 +38,7 @@ type Item struct {
 	Fields []byte
 
 	dir, Name string // the folder that it lies in, and its name there
-	tree      Tree   // that the folder is of; nil: it lies in no folder
+	tree      Tree   // the folder's tree; nil: it is not in a folder
 	entry     fs.DirEntry
 	Tar       *TarReader // the tar that it lies in under its name; nil: it lies in a folder
 	Kind      byte       // the type of a tar's member: tar.TypeReg and so on

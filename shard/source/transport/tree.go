@@ -94,7 +94,8 @@ func (t *TreeFiles) Read(key string, buf []byte) ([]byte, error) {
 	defer file.Close()
 	data, err := readSized(file, path, info.Size(), buf)
 	if _, zipped := t.FS.(*ZipTree); zipped && err != nil {
-		err = Refuse(path, "%v: the zip is damaged there: get it again, or leave out the images that unzip -t names", err).Or(remedy.Exclude)
+		err = Refuse(path, "%v: the zip is damaged there: get it again, or leave out the images that unzip -t names", err).
+			Or(remedy.Exclude)
 	}
 	return data, err
 }
@@ -183,7 +184,7 @@ func (f *Item) follow(t Tree, kind fs.FileMode) error {
 	switch {
 	case kind.IsDir():
 		f.Folder = true
-	case kind&fs.ModeSymlink != 0: // in a zip
+	case kind&fs.ModeSymlink != 0: // zips can hold links
 		f.Reason = ReasonLink
 	case !kind.IsRegular():
 		f.Reason = ReasonNotRegular

@@ -30,12 +30,12 @@ import (
 // A Cache keeps ranges of remote files in a folder of this user: records and other parts of shards, as they were read. All processes
 // of the user that name the folder share it, and it outlives them.
 //
-//	DIR/lock        a tally of the folder; processes lock a byte of it (fcntl) for each object that they use
-//	DIR/<id>.kept   the ranges of an object, in a sparse file
+//	DIR/lock        a tally of the folder; processes lock a byte of it (fcntl) for each object that they use.
+//	DIR/<id>.kept   the ranges of an object, in a sparse file.
 //
-//	0 … 4095        URL and size of the object, JSON with zeros behind it
-//	keptAt(offset)  CRC-32C u32 | length u32 | the range that begins at offset in the object
-//	blockAt(offset) the same of a block, for ranges too short for room of their own
+//	0 … 4095        URL and size of the object, JSON with zeros behind it.
+//	keptAt(offset)  CRC-32C u32 | length u32 | the range that begins at offset in the object.
+//	blockAt(offset) the same of a block, for ranges too short for room of their own.
 //
 // There is no index. A read goes to the offset where its range would be, and the checksum tells whether it is there. So no order of
 // writes matters, processes see each other's ranges at once, and damage of any kind costs a request.
@@ -475,7 +475,8 @@ func (f *file) readSmall(p []byte, offset int64) (int, error) {
 	return copy(p, block[offset-from:]), nil
 }
 
-// readKept fills p with the beginning of the range at an offset, which is kept at another one of the file, if that is long enough and whole.
+// readKept fills p with the beginning of the range at an offset, which is kept at another one of the file, if that is long enough and
+// whole.
 func (f *file) readKept(p []byte, offset, at int64) bool {
 	head, data := f.head(at), p
 	switch more := int64(head>>32) - int64(len(p)); {
