@@ -263,5 +263,5 @@ def test_fields_and_params(images: Path, tmp_path: Path) -> None:
 def test_what_does_not_go_together(shards: Path) -> None:
     with pytest.raises(ValueError, match="give one of them"):
         DataLoader(shards, 8, map=noisy, map_batch=of_batch)
-    with pytest.raises(ValueError, match="instead of target="):
+    with pytest.raises(ValueError, match="use fields=, not target="):
         DataLoader(shards, 8, map=noisy, target="score")

@@ -173,7 +173,7 @@ func TestFieldsOfPython(t *testing.T) {
 		"x=score:int64":       `entry "row 1": field "x": 0.25 is not a whole number`,
 		"x=caption:int64":     "has no numbers",
 		"x=box:float32[3]":    "has 4 numbers, and float32[3] is wanted",
-		"x=tags:multihot[19]": "the place 19 is not from 0 to 18",
+		"x=tags:multihot[19]": "the position 19 is not from 0 to 18",
 		"x=words:text":        "has lists, and text is wanted",
 		"x=caption:json":      "is not JSON",
 	} {

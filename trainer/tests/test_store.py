@@ -224,7 +224,7 @@ def test_a_store_that_another_run_has(train: Train, tmp_path: Path, capsys: pyte
     assert events(run, "start")[0]["run"] == "0123456789abcdef"
     assert sorted(path.name for path in held.parent.iterdir()) == ["best.pt", "last.pt", "previous.pt"]
     for more in (["--resume", "auto"], ["--resume", str(tmp_path / "run" / "checkpoints" / "best.pt")]):
-        with pytest.raises(SystemExit, match=r"is of another run than .*: take another --checkpoints or --output"):
+        with pytest.raises(SystemExit, match=r"belongs to another run than .*: use another --checkpoints or --output"):
             train("run", *options, *more)
 
 
