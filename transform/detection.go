@@ -20,8 +20,8 @@ type RandomPhotometricDistort struct {
 	P float64 `param:"p" default:"0.5" range:"0 1"`
 }
 
-// apply draws for brightness, contrast, saturation and hue whether, and if so the factor; then whether contrast comes first, and whether the
-// channels get a random order, and if so which.
+// apply draws for brightness, contrast, saturation and hue whether, and if so the factor; then whether contrast comes first, and whether
+// the channels get a random order, and if so which.
 func (o RandomPhotometricDistort) apply(c *canvas) error {
 	var factors [4]float64
 	var wanted [4]bool
@@ -119,7 +119,8 @@ func (o RandomIoUCrop) prepare() (Op, error) {
 		o.SamplerOptions = samplerOptions
 	}
 	if len(o.SamplerOptions) == 0 || o.MinScale > o.MaxScale || o.MinAspectRatio > o.MaxAspectRatio {
-		return nil, fmt.Errorf("want sampler_options, and neither a min_scale above max_scale nor a min_aspect_ratio above max_aspect_ratio")
+		return nil, fmt.Errorf("want sampler_options, and neither a min_scale above max_scale nor a min_aspect_ratio above " +
+			"max_aspect_ratio")
 	}
 	for _, share := range o.SamplerOptions {
 		if !(0 <= share && share <= 1e6) {
@@ -255,7 +256,8 @@ func (o ScaleJitter) apply(c *canvas) error {
 	w, h := c.size()
 	scale := float32(c.draws.uniform(o.ScaleRange[0], o.ScaleRange[1]))
 	factor := float32(min(float64(o.TargetSize[1])/float64(h), float64(o.TargetSize[0])/float64(w))) * scale
-	return c.resize(max(int(float32(w)*factor), 1), max(int(float32(h)*factor), 1), resizing{filter: o.Interpolation, algorithm: o.Resampler})
+	return c.resize(max(int(float32(w)*factor), 1), max(int(float32(h)*factor), 1),
+		resizing{filter: o.Interpolation, algorithm: o.Resampler})
 }
 
 // RandomShortestSize is torchvision.transforms.v2.RandomShortestSize(min_size, max_size, interpolation): the shorter side gets one of some
@@ -288,7 +290,8 @@ func (o RandomShortestSize) apply(c *canvas) error {
 	if o.MaxSize > 0 {
 		factor = min(factor, float64(o.MaxSize)/float64(max(w, h)))
 	}
-	return c.resize(max(int(float64(w)*factor), 1), max(int(float64(h)*factor), 1), resizing{filter: o.Interpolation, algorithm: o.Resampler})
+	return c.resize(max(int(float64(w)*factor), 1), max(int(float64(h)*factor), 1),
+		resizing{filter: o.Interpolation, algorithm: o.Resampler})
 }
 
 // FixedSizeCrop is the FixedSizeCrop(size, fill) of torchvision's references/detection: cuts at random where the image is larger, and pads

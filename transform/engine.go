@@ -114,7 +114,8 @@ func (e *Engine) applyTo(v *View, from *imagefile.RGB, whole step) error {
 
 // trim releases scratch memory that an unusually large image needed.
 func (e *Engine) trim() {
-	for _, memory := range []*[]byte{&e.region.Pix, &e.padded, &e.shared.Pix, &e.unmixed, &e.blended, &e.scratch[0].Pix, &e.scratch[1].Pix} {
+	scratch := []*[]byte{&e.region.Pix, &e.padded, &e.shared.Pix, &e.unmixed, &e.blended, &e.scratch[0].Pix, &e.scratch[1].Pix}
+	for _, memory := range scratch {
 		if cap(*memory) > imagefile.KeepBytesMax {
 			*memory = nil
 		}

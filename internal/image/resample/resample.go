@@ -179,7 +179,8 @@ func (r *Resampler) Resize(dst Output, s Scaling) error {
 	case s.Filter.nearest():
 		r.resizeNearest(dst, &s)
 	default:
-		r.horizontal.compute(axisSpec{s.SrcW, s.OutW, s.Keep.Min.X, s.Keep.Dx(), s.Filter, dst.Flip, s.Mirrored}, r.level, s.Algorithm == Torch)
+		r.horizontal.compute(axisSpec{s.SrcW, s.OutW, s.Keep.Min.X, s.Keep.Dx(), s.Filter, dst.Flip, s.Mirrored}, r.level,
+			s.Algorithm == Torch)
 		r.vertical.compute(axisSpec{s.SrcH, s.OutH, s.Keep.Min.Y, s.Keep.Dy(), s.Filter, false, false}, r.level, s.Algorithm == Torch)
 		start := (r.vertical.first-s.Have.Min.Y)*s.Stride + (r.horizontal.first-s.Have.Min.X)*3 // the first pixel with a weight
 		r.resizeFiltered(dst, s.Src[start:], s.Stride, s.Algorithm.verticalFirst(s.SrcW, s.SrcH, s.OutW, s.OutH))

@@ -14,7 +14,8 @@ import (
 func positionNEON(g *tensorGroup, i int, x, y Floats) Floats {
 	r := unsafe.Pointer(&g.rows[3*i])
 	at := y.MulAdd(LoadFloats(unsafe.Add(r, 64)), x.Mul(LoadFloats(r))).Add(LoadFloats(unsafe.Add(r, 128)))
-	return at.Add(LoadFloats(unsafe.Pointer(&floatOnes))).MulAdd(LoadFloats(unsafe.Pointer(&g.half[i])), LoadFloats(unsafe.Pointer(&minusHalves)))
+	return at.Add(LoadFloats(unsafe.Pointer(&floatOnes))).MulAdd(LoadFloats(unsafe.Pointer(&g.half[i])),
+		LoadFloats(unsafe.Pointer(&minusHalves)))
 }
 
 // tensorPlacesNEON sets the places of n pixels for nearest.

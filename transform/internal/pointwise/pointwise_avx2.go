@@ -67,7 +67,8 @@ func grayAVX2[I ofPillow | ofTensor](dst, src []byte) int {
 		if len(*new(I)) == 1 {
 			even, odd = tensorGrayAVX2(EvenBytes(r), EvenBytes(g), EvenBytes(b)), tensorGrayAVX2(OddBytes(r), OddBytes(g), OddBytes(b))
 		} else {
-			even, odd = lumaWordsAVX2(EvenBytes(r), EvenBytes(g), EvenBytes(b), half), lumaWordsAVX2(OddBytes(r), OddBytes(g), OddBytes(b), half)
+			even, odd = lumaWordsAVX2(EvenBytes(r), EvenBytes(g), EvenBytes(b), half),
+				lumaWordsAVX2(OddBytes(r), OddBytes(g), OddBytes(b), half)
 		}
 		StoreGray(ToBytes(PairBytes(even, odd)), unsafe.Pointer(&dst[at]))
 	}
@@ -97,7 +98,8 @@ func sumGrayAVX2[I ofPillow | ofTensor](pix []byte) (sum, n int) {
 			if len(*new(I)) == 1 {
 				even, odd = tensorGrayAVX2(EvenBytes(r), EvenBytes(g), EvenBytes(b)), tensorGrayAVX2(OddBytes(r), OddBytes(g), OddBytes(b))
 			} else {
-				even, odd = lumaWordsAVX2(EvenBytes(r), EvenBytes(g), EvenBytes(b), half), lumaWordsAVX2(OddBytes(r), OddBytes(g), OddBytes(b), half)
+				even, odd = lumaWordsAVX2(EvenBytes(r), EvenBytes(g), EvenBytes(b), half),
+					lumaWordsAVX2(OddBytes(r), OddBytes(g), OddBytes(b), half)
 			}
 			sums = AddBytes(sums, ToBytes(PairBytes(even, odd)))
 		}
@@ -137,7 +139,8 @@ func saturationAVX2[I ofPillow | ofTensor](dst, src []byte, factors *[2]float32)
 		from, r, g, b := gray.ConvertToFloat32(), FourChannel(v, 0), FourChannel(v, 1), FourChannel(v, 2)
 		if len(*new(I)) == 1 {
 			red, green, blue := r.ConvertToFloat32().Mul(f), g.ConvertToFloat32().Mul(f), b.ConvertToFloat32().Mul(f)
-			r, g, b = from.MulAdd(rest, red).ConvertToInt32(), from.MulAdd(rest, green).ConvertToInt32(), from.MulAdd(rest, blue).ConvertToInt32()
+			r, g = from.MulAdd(rest, red).ConvertToInt32(), from.MulAdd(rest, green).ConvertToInt32()
+			b = from.MulAdd(rest, blue).ConvertToInt32()
 		} else {
 			red, green, blue := r.Sub(gray).ConvertToFloat32(), g.Sub(gray).ConvertToFloat32(), b.Sub(gray).ConvertToFloat32()
 			r, g, b = from.Add(red.Mul(f)).ConvertToInt32(), from.Add(green.Mul(f)).ConvertToInt32(), from.Add(blue.Mul(f)).ConvertToInt32()

@@ -69,7 +69,8 @@ func grayNEON[I ofPillow | ofTensor](dst, src []byte) int {
 		if len(*new(I)) == 1 {
 			even, odd = tensorGrayNEON(EvenBytes(r), EvenBytes(g), EvenBytes(b)), tensorGrayNEON(OddBytes(r), OddBytes(g), OddBytes(b))
 		} else {
-			even, odd = lumaWordsNEON(EvenBytes(r), EvenBytes(g), EvenBytes(b), half), lumaWordsNEON(OddBytes(r), OddBytes(g), OddBytes(b), half)
+			even, odd = lumaWordsNEON(EvenBytes(r), EvenBytes(g), EvenBytes(b), half),
+				lumaWordsNEON(OddBytes(r), OddBytes(g), OddBytes(b), half)
 		}
 		StoreGray(ToBytes(PairBytes(even, odd)), unsafe.Pointer(&dst[at]))
 	}
@@ -99,7 +100,8 @@ func sumGrayNEON[I ofPillow | ofTensor](pix []byte) (sum, n int) {
 			if len(*new(I)) == 1 {
 				even, odd = tensorGrayNEON(EvenBytes(r), EvenBytes(g), EvenBytes(b)), tensorGrayNEON(OddBytes(r), OddBytes(g), OddBytes(b))
 			} else {
-				even, odd = lumaWordsNEON(EvenBytes(r), EvenBytes(g), EvenBytes(b), half), lumaWordsNEON(OddBytes(r), OddBytes(g), OddBytes(b), half)
+				even, odd = lumaWordsNEON(EvenBytes(r), EvenBytes(g), EvenBytes(b), half),
+					lumaWordsNEON(OddBytes(r), OddBytes(g), OddBytes(b), half)
 			}
 			sums = AddBytes(sums, ToBytes(PairBytes(even, odd)))
 		}
@@ -139,7 +141,8 @@ func saturationNEON[I ofPillow | ofTensor](dst, src []byte, factors *[2]float32)
 		from, r, g, b := gray.ConvertToFloat32(), FourChannel(v, 0), FourChannel(v, 1), FourChannel(v, 2)
 		if len(*new(I)) == 1 {
 			red, green, blue := r.ConvertToFloat32().Mul(f), g.ConvertToFloat32().Mul(f), b.ConvertToFloat32().Mul(f)
-			r, g, b = from.MulAdd(rest, red).ConvertToInt32(), from.MulAdd(rest, green).ConvertToInt32(), from.MulAdd(rest, blue).ConvertToInt32()
+			r, g = from.MulAdd(rest, red).ConvertToInt32(), from.MulAdd(rest, green).ConvertToInt32()
+			b = from.MulAdd(rest, blue).ConvertToInt32()
 		} else {
 			red, green, blue := r.Sub(gray).ConvertToFloat32(), g.Sub(gray).ConvertToFloat32(), b.Sub(gray).ConvertToFloat32()
 			r, g, b = from.Add(red.Mul(f)).ConvertToInt32(), from.Add(green.Mul(f)).ConvertToInt32(), from.Add(blue.Mul(f)).ConvertToInt32()

@@ -21,7 +21,8 @@ func tensorBlendAVX512(a, b Words, rest Floats) Words {
 
 // tensorGrayAVX512 is tensorLuma for words.
 func tensorGrayAVX512(r, g, b Words) Words {
-	red, green, blue := LoadFloats(unsafe.Pointer(&grayWeights[0])), LoadFloats(unsafe.Pointer(&grayWeights[1])), LoadFloats(unsafe.Pointer(&grayWeights[2]))
+	red, green, blue := LoadFloats(unsafe.Pointer(&grayWeights[0])), LoadFloats(unsafe.Pointer(&grayWeights[1])),
+		LoadFloats(unsafe.Pointer(&grayWeights[2]))
 	rLo, rHi := ToDwords(r)
 	gLo, gHi := ToDwords(g)
 	bLo, bHi := ToDwords(b)
@@ -32,7 +33,8 @@ func tensorGrayAVX512(r, g, b Words) Words {
 
 // tensorGrayFoursAVX512 is tensorLuma for fours.
 func tensorGrayFoursAVX512(v Bytes) Dwords {
-	red, green, blue := LoadFloats(unsafe.Pointer(&grayWeights[0])), LoadFloats(unsafe.Pointer(&grayWeights[1])), LoadFloats(unsafe.Pointer(&grayWeights[2]))
+	red, green, blue := LoadFloats(unsafe.Pointer(&grayWeights[0])), LoadFloats(unsafe.Pointer(&grayWeights[1])),
+		LoadFloats(unsafe.Pointer(&grayWeights[2]))
 	r, g, b := FourChannel(v, 0).ConvertToFloat32(), FourChannel(v, 1).ConvertToFloat32(), FourChannel(v, 2).ConvertToFloat32()
 	return b.MulAdd(blue, g.MulAdd(green, r.Mul(red))).ConvertToInt32()
 }
