@@ -155,7 +155,8 @@ func (x *indexer) make(ctx context.Context, place, folder string) (made madeInde
 		if made, err = x.open(folder); err == nil || !isDamage(err) {
 			return made, err
 		}
-		if err = x.makeLocked(ctx, place, folder); err != nil && !errors.Is(err, fs.ErrNotExist) || ctx.Err() != nil {
+		err = x.makeLocked(ctx, place, folder)
+		if deleted := errors.Is(err, fs.ErrNotExist) || errors.Is(err, shard.ErrNotSet); err != nil && !deleted || ctx.Err() != nil {
 			return made, cmp.Or(err, ctx.Err())
 		}
 	}
@@ -165,7 +166,8 @@ func (x *indexer) make(ctx context.Context, place, folder string) (made madeInde
 	return made, err
 }
 
-// makeLocked makes an index while no other process does. If somebody deletes what it writes, the error is fs.ErrNotExist, or nil.
+// makeLocked makes an index while no other process does. If somebody deletes what it writes, the error is fs.ErrNotExist or
+// shard.ErrNotSet, or nil.
 func (x *indexer) makeLocked(ctx context.Context, place, folder string) error {
 	lock, err := x.lock(ctx, place, folder)
 	if err != nil {
