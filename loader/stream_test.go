@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"runtime"
 	"slices"
 	"strings"
@@ -308,12 +309,17 @@ func TestSteadyStateDoesNotAllocate(t *testing.T) {
 		}
 	}
 	take(200)
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	take(700)
-	runtime.ReadMemStats(&after)
-	if n := after.Mallocs - before.Mallocs; n > 100 {
-		t.Errorf("%d allocations for 700 batches of 64", n)
+	// The least of three counts: the runtime, and what other tests have left, allocate at times.
+	least := uint64(math.MaxUint64)
+	for range 3 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		take(250)
+		runtime.ReadMemStats(&after)
+		least = min(least, after.Mallocs-before.Mallocs)
+	}
+	if least > 36 {
+		t.Errorf("%d allocations for 250 batches of 64", least)
 	}
 }
 
