@@ -11,8 +11,8 @@ DOCKER ?= docker
 # on fetches. With another release or without the experiment everything works, more slowly.
 export CGO_ENABLED  := 0
 export GOEXPERIMENT ?= simd
-# All that Go compiles here is compiled once, for the programs and for the tests.
-export GOFLAGS      := $(filter-out -trimpath,$(GOFLAGS)) -trimpath
+# All that Go compiles here is compiled once, for the programs and for the tests. LDFLAGS have the commit, where git knows it.
+export GOFLAGS      := $(filter-out -trimpath -buildvcs=false,$(GOFLAGS)) -trimpath -buildvcs=false
 export GOTOOLCHAIN  ?= $(shell sed -n 's/^toolchain //p' go.mod)
 # What must still build, without the kernels: the release before, and when there is one the release after.
 OTHER_TOOLCHAINS    ?= go1.26.11

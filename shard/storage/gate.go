@@ -46,10 +46,12 @@ type gate struct {
 	hold    int       // rounds in which the limit does not fall
 	lowered time.Time // the last time the store refused requests or did not answer
 	refused bool      // the store asks for fewer requests: more of them come slowly
+	down    time.Time // when it was found down; zero since it has answered
 }
 
 type waiter struct {
 	ticket int64
+	came   time.Time
 	pass   chan error
 }
 
@@ -75,7 +77,7 @@ func (g *gate) ticket() int64 {
 
 // enter waits until a request may be sent. The error is the context's, or that of the request that found the store down.
 func (g *gate) enter(ctx context.Context, ticket int64) error {
-	w := &waiter{ticket, make(chan error, 1)}
+	w := &waiter{ticket, time.Now(), make(chan error, 1)}
 	g.mu.Lock()
 	if g.inFlight == 0 && len(g.queue) == 0 {
 		g.beginLocked() // a time without requests is part of no round
@@ -118,6 +120,7 @@ func (g *gate) leave(sent time.Time, answered, refused bool) {
 	if answered {
 		g.answered++
 		g.answers++
+		g.down = time.Time{}
 		g.took += time.Since(sent)
 		if mean, limit := g.took/time.Duration(g.answers), g.limit.Load(); g.answers >= limit &&
 			(mean < slowAnswer || g.answers >= slowRounds*limit) {
@@ -131,14 +134,21 @@ func (g *gate) leave(sent time.Time, answered, refused bool) {
 	g.passLocked()
 }
 
-// fail fails all requests that wait.
-func (g *gate) fail(err error) {
+// fail fails the requests that wait, by the error of one that was sent at a time. One that came later, to a store that was found down before,
+// asks for itself.
+func (g *gate) fail(err error, sent time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for _, w := range g.queue {
+	g.queue = slices.DeleteFunc(g.queue, func(w *waiter) bool {
+		if !g.down.IsZero() && w.came.After(g.down) && w.came.After(sent) {
+			return false
+		}
 		w.pass <- err
+		return true
+	})
+	if g.down.IsZero() {
+		g.down = time.Now()
 	}
-	g.queue = g.queue[:0]
 }
 
 // A turn says when a request that was sent is due: the store has then answered those that were sent before.

@@ -266,7 +266,7 @@ func (q *request) try(ctx context.Context, send try) (pause time.Duration, err e
 	}
 	if pause = q.pause(began, failed); pause <= 0 && failed.down {
 		other := *failed
-		r.gate.fail(&other)
+		r.gate.fail(&other, began)
 	}
 	return pause, failed
 }
