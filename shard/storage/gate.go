@@ -134,8 +134,8 @@ func (g *gate) leave(sent time.Time, answered, refused bool) {
 	g.passLocked()
 }
 
-// fail fails the requests that wait, by the error of one that was sent at a time. One that came later, to a store that was found down before,
-// asks for itself.
+// fail fails the requests that wait, by the error of one that was sent at a time. One that came later, to a store that was found down
+// before, asks for itself.
 func (g *gate) fail(err error, sent time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
