@@ -3,7 +3,7 @@
     python bench/targets/run.py IMAGES [--imgfeed bin/imgfeed] [--core 0] [--seconds 4] [--rounds 5]
 
 IMAGES is a folder of JPEG files. They get made boxes, as many and as large as COCO's, and made masks with as many runs a row as
-ADE20K's, and are packed by imgshard as a COCO folder and as pairs of folders. The python has torch and torchvision.
+ADE20K's. imgshard packs them as a COCO folder and as pairs of folders. The python has torch and torchvision.
 
 Each round runs every case in a process of its own, in turns, on the same core: torchvision's list on files in the page cache, in
 a loop without workers, and imgfeed's DataLoader with one worker, whose server shares the core. Figures are medians of images per
