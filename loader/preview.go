@@ -21,8 +21,8 @@ type Preview struct {
 	Key      string
 	Label    int32
 	Stored   image.Point // the stored image's width and height
-	Original Picture     // the stored image, made smaller to fit
-	Views    []Picture   // what the transform gave, one for each view
+	Original Picture     // the stored image, made smaller to fit, with the targets that the stream delivers
+	Views    []Picture   // what the transform gave, one for each view, with the targets that it moved
 	Fields   [][]byte    // the values of the stream's fields, as [shard.Fields.Split] gives them
 	// Bad is the plan's sample where that could not be served: this one replaces it, or nothing does (Bad.By is -1: zeros).
 	Bad *BadSample
@@ -40,6 +40,7 @@ type Previewer struct {
 	bad    []BadSample // bad samples of the batch
 	sampler
 	images [][]byte // images of each view
+	slot   Slot     // fields of the sample
 }
 
 // Previewer looks at the batch that was handed out last. It returns nil before the first.
@@ -118,8 +119,15 @@ func (p *Previewer) draw(shown *Preview, position int, src transform.Source, sid
 		shown.Views = append(shown.Views, Picture{width, height, p.images[v]})
 	}
 	p.aim(views, transform.NHWC, p.images, 0, DrawKey{order.Seed, order.Epoch, shown.Index, p.piece.Repetition(position)})
+	if err := p.followTargets(shown.Index); err != nil {
+		return err
+	}
 	if err := p.engine.ApplyViews(src, p.views); err != nil {
 		return err
+	}
+	if p.stream.cfg.Fields.HasTargets() {
+		first := shown.Views[0]
+		p.target.after(first.Width, first.Height).Draw(first.Pix, first.Width, first.Height)
 	}
 	pix, w, h, err := p.engine.DecodeResized(src, func(w, h int) (int, int, error) {
 		if shown.Stored = image.Pt(w, h); w*h > originalPixelsMax {
@@ -128,7 +136,23 @@ func (p *Previewer) draw(shown *Preview, position int, src transform.Source, sid
 		w, h = thumbnail.Fit(w, h, side)
 		return w, h, nil
 	}, transform.Bilinear, transform.Pillow13)
-	shown.Original = Picture{w, h, pix}
+	if shown.Original = (Picture{w, h, pix}); pix != nil && cfg.Fields.HasTargets() {
+		p.target.before(shown.Stored).Draw(pix, w, h)
+	}
+	return err
+}
+
+// followTargets has the targets that the stream delivers follow the image, as boxes to draw.
+func (p *Previewer) followTargets(index int) error {
+	fields := p.stream.cfg.Fields
+	if !fields.HasTargets() {
+		return nil
+	}
+	for k := len(p.slot.Fields); k < fields.Len(); k++ {
+		p.slot.Fields = append(p.slot.Fields, make([]byte, fields.Stride(k)))
+	}
+	err := p.follow(p.stream.cfg.Dataset, fields, &p.slot, 0, index)
+	p.target.Format, p.target.Fraction = transform.XYXY, false
 	return err
 }
 

@@ -3,8 +3,10 @@ package loader
 import (
 	"encoding/binary"
 	"fmt"
+	"image"
 
 	"github.com/imgfeed/imgfeed/internal/image/mask"
+	"github.com/imgfeed/imgfeed/internal/image/thumbnail"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/transform"
 )
@@ -95,6 +97,20 @@ func (m *targetMaker) read(f *Fields, s *Slot, position int, record *shard.Recor
 		m.MaskTo = s.Fields[f.mask][position*stride:][:stride]
 	}
 	return nil
+}
+
+// before returns the targets of a stored image of this size.
+func (m *targetMaker) before(size image.Point) *thumbnail.Overlay {
+	return &thumbnail.Overlay{Width: size.X, Height: size.Y, Boxes: m.objects.Boxes, Labels: m.objects.Labels, Mask: m.Mask}
+}
+
+// after returns the targets that the engine has moved into a result of width × height pixels.
+func (m *targetMaker) after(width, height int) *thumbnail.Overlay {
+	o := &thumbnail.Overlay{Width: width, Height: height, Boxes: m.Boxes, Mask: m.MaskTo}
+	for _, row := range m.Kept {
+		o.Labels = append(o.Labels, m.objects.Labels[row])
+	}
+	return o
 }
 
 // put writes the moved objects to a slot. The engine has written the mask.

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/image/mask"
+	"github.com/imgfeed/imgfeed/internal/image/thumbnail"
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/server/internal/ring"
 	"github.com/imgfeed/imgfeed/shard"
@@ -122,6 +123,45 @@ func TestTargetsAreServed(t *testing.T) {
 	}
 	if o := c.objectsOf(m)[3]; !slices.Equal(o.Boxes[4:8], []float32{0.25, 0.5, 0.5, 1}) { // 1 to 4 of pixels 3 and 4
 		t.Errorf("after a change boxes %v", o.Boxes)
+	}
+}
+
+// TestTargetsOnThePage compares the pictures of the last batch with what the client was sent, drawn over its images: also where the boxes
+// decide what is drawn.
+func TestTargetsOnThePage(t *testing.T) {
+	ts := startServer(t, writeTargets(t, 16, targetsOf), nil)
+	var drawn []string
+	for _, form := range [][2]string{{"xyxy", "pixels"}, {"cxcywh", "fraction"}} {
+		c := ts.dial().hello()
+		c.open(openRequest{
+			Transform: json.RawMessage(`[{"op":"RandomIoUCrop"},{"op":"SanitizeBoundingBoxes"},{"op":"RandomHorizontalFlip"},{"op":"Resize","size":[9,7]}]`),
+			BatchSize: 8, Seed: of[int64](4), Fields: []string{"mask", "objects"}, Boxes: form[0], BoxesUnit: form[1], Slots: 1,
+		})
+		m := c.begun(0)
+		shown, code := ts.batch(c.opened.Session)
+		if code != 200 || len(shown.Samples) != 8 {
+			t.Fatalf("%d: %s", code, fmt.Sprint(shown))
+		}
+		objects := c.objectsOf(m)
+		masks, _ := c.field("mask", m)
+		for i, sample := range shown.Samples {
+			drawn = append(drawn, sample.Original.Picture, sample.Views[0].Picture)
+			if form[0] != "xyxy" {
+				continue
+			}
+			want := bytes.Clone(c.array(ring.Images, m)[189*i:][:189])
+			over := thumbnail.Overlay{Width: 7, Height: 9, Boxes: objects[i].Boxes, Labels: objects[i].Labels, Mask: masks[63*i:][:63]}
+			over.Draw(want, 7, 9)
+			if got, _ := pixelsOf(t, sample.Views[0].Picture); !bytes.Equal(got, want) {
+				t.Errorf("sample %d: the page shows %v, want %v", i, got, want)
+			}
+			if got, _ := pixelsOf(t, sample.Original.Picture); i%4 > 0 && !bytes.Equal(got[24:27], []byte{255, 0, 0}) { // the corner of its first box
+				t.Errorf("sample %d: no box on the original: %v", i, got)
+			}
+		}
+	}
+	if half := len(drawn) / 2; !slices.Equal(drawn[:half], drawn[half:]) {
+		t.Error("the format of boxes changes the pictures")
 	}
 }
 

@@ -72,33 +72,25 @@ func (t *targets) read(fields shard.Fields, record *shard.Record) error {
 	return err
 }
 
-// draw draws the targets of an image of width × height pixels over its picture of w × h.
-func (t *targets) draw(pix []byte, w, h, width, height int) {
-	if t.labels != nil {
-		thumbnail.DrawMask(pix, w, h, t.labels, width, height)
-	}
-	sx, sy := float32(w)/float32(width), float32(h)/float32(height)
-	for i, label := range t.objects.Labels {
-		b := t.objects.Boxes[4*i:]
-		thumbnail.DrawBox(pix, w, h, [4]float32{b[0] * sx, b[1] * sy, b[2] * sx, b[3] * sy}, label)
-	}
+// of returns the targets of the stored image, which has width × height pixels.
+func (t *targets) of(width, height int) *thumbnail.Overlay {
+	return &thumbnail.Overlay{Width: width, Height: height, Boxes: t.objects.Boxes, Labels: t.objects.Labels, Mask: t.labels}
 }
 
 // begin returns the targets for a transform, whose result has so many pixels.
 func (t *targets) begin(pixels int) *transform.Targets {
 	t.moved.Boxes = append(t.moved.Boxes[:0], t.objects.Boxes...)
-	if t.moved.Mask = t.labels; t.labels != nil {
+	if t.moved.Mask, t.moved.MaskTo = t.labels, nil; t.labels != nil {
 		t.moved.MaskTo = make([]byte, pixels)
 	}
 	return &t.moved
 }
 
-// drawMoved draws the targets that the transform has moved.
-func (t *targets) drawMoved(pix []byte, w, h int) {
-	if t.labels != nil {
-		thumbnail.DrawMask(pix, w, h, t.moved.MaskTo, w, h)
+// after returns the targets that the transform has moved into a result of width × height pixels.
+func (t *targets) after(width, height int) *thumbnail.Overlay {
+	o := &thumbnail.Overlay{Width: width, Height: height, Boxes: t.moved.Boxes, Mask: t.moved.MaskTo}
+	for _, row := range t.moved.Kept {
+		o.Labels = append(o.Labels, t.objects.Labels[row])
 	}
-	for i, row := range t.moved.Kept {
-		thumbnail.DrawBox(pix, w, h, [4]float32(t.moved.Boxes[4*i:]), t.objects.Labels[row])
-	}
+	return o
 }

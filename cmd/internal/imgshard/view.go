@@ -223,7 +223,7 @@ func (v *viewer) draw(sample *viewSample, src transform.Source) error {
 	if err != nil {
 		return err
 	}
-	v.targets.draw(pix, w, h, int(sample.Width), int(sample.Height))
+	v.targets.of(int(sample.Width), int(sample.Height)).Draw(pix, w, h)
 	if sample.Original, err = thumbnail.New(pix, w, h, side); err != nil || v.spec == nil {
 		return err
 	}
@@ -240,7 +240,7 @@ func (v *viewer) draw(sample *viewSample, src transform.Source) error {
 			return err
 		}
 		if v.follow {
-			v.targets.drawMoved(v.pix, w, h)
+			v.targets.after(w, h).Draw(v.pix, w, h)
 		}
 		t, err := thumbnail.New(v.pix, w, h, thumbnailSideMax)
 		if err != nil {

@@ -2,8 +2,28 @@ package thumbnail
 
 import "math"
 
-// Colour is the colour of a label: that of PASCAL VOC's colour map for the label behind it, as 0 is black there.
-func Colour(label int64) (c [3]byte) {
+// An Overlay is the targets of an image, to be drawn over its picture.
+type Overlay struct {
+	Width, Height int       // of the image, in pixels
+	Boxes         []float32 // left, top, right and bottom edge of each, in pixels of the image
+	Labels        []int64   // the label of each box
+	Mask          []byte    // the label of each pixel; nil: there is no mask
+}
+
+// Draw draws the targets over a picture of w × h pixels, RGB without gaps.
+func (o *Overlay) Draw(pix []byte, w, h int) {
+	if o.Mask != nil {
+		drawMask(pix, w, h, o.Mask, o.Width, o.Height)
+	}
+	sx, sy := float32(w)/float32(o.Width), float32(h)/float32(o.Height)
+	for i, label := range o.Labels {
+		b := o.Boxes[4*i:]
+		drawBox(pix, w, h, [4]float32{b[0] * sx, b[1] * sy, b[2] * sx, b[3] * sy}, label)
+	}
+}
+
+// colourOf returns the colour of a label: that of PASCAL VOC's colour map for the label behind it, as 0 is black there.
+func colourOf(label int64) (c [3]byte) {
 	for n, bit := uint64(label)%255+1, 7; n > 0; n, bit = n>>3, bit-1 {
 		for i := range c {
 			c[i] |= byte(n>>i&1) << bit
@@ -12,8 +32,8 @@ func Colour(label int64) (c [3]byte) {
 	return c
 }
 
-// DrawBox draws the edges of a box on w × h pixels, RGB without gaps. Edges outside lie on the border.
-func DrawBox(pix []byte, w, h int, box [4]float32, label int64) {
+// drawBox draws the edges of a box on w × h pixels. Edges outside lie on the border.
+func drawBox(pix []byte, w, h int, box [4]float32, label int64) {
 	at := func(x float32, most int) int {
 		if math.IsNaN(float64(x)) {
 			return 0
@@ -22,7 +42,7 @@ func DrawBox(pix []byte, w, h int, box [4]float32, label int64) {
 	}
 	x1, y1, x2, y2 := at(box[0], w), at(box[1], h), at(box[2], w), at(box[3], h)
 	x1, x2, y1, y2 = min(x1, x2), max(x1, x2), min(y1, y2), max(y1, y2)
-	c := Colour(label)
+	c := colourOf(label)
 	for i, v := range c {
 		c[i] = byte(min(2*int(v), 255)) // a thin line needs bright colours
 	}
@@ -37,9 +57,9 @@ func DrawBox(pix []byte, w, h int, box [4]float32, label int64) {
 	}
 }
 
-// DrawMask lays the colours of a mask's labels over w × h pixels, half of each. Labels are those of mw × mh pixels; 255, which is not a
+// drawMask lays the colours of a mask's labels over w × h pixels, half of each. Labels are those of mw × mh pixels; 255, which is not a
 // class, stays as it is.
-func DrawMask(pix []byte, w, h int, labels []byte, mw, mh int) {
+func drawMask(pix []byte, w, h int, labels []byte, mw, mh int) {
 	for y := range h {
 		row := labels[y*mh/h*mw:]
 		for x := range w {
@@ -47,7 +67,7 @@ func DrawMask(pix []byte, w, h int, labels []byte, mw, mh int) {
 			if label == 255 {
 				continue
 			}
-			c := Colour(int64(label))
+			c := colourOf(int64(label))
 			for i, v := range c {
 				p := &pix[3*(y*w+x)+i]
 				*p = byte((int(*p) + int(v)) / 2)

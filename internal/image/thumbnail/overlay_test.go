@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-func TestColour(t *testing.T) { // of VOC's colour map from label 1 on
+func TestColourOf(t *testing.T) { // of VOC's colour map from label 1 on
 	for label, want := range [][3]byte{{128, 0, 0}, {0, 128, 0}, {128, 128, 0}, {0, 0, 128}} {
-		if got := Colour(int64(label)); got != want {
+		if got := colourOf(int64(label)); got != want {
 			t.Errorf("%d: %v, want %v", label, got, want)
 		}
 	}
@@ -16,7 +16,7 @@ func TestColour(t *testing.T) { // of VOC's colour map from label 1 on
 
 func TestDrawBox(t *testing.T) {
 	pix := make([]byte, 3*4*3)
-	DrawBox(pix, 4, 3, [4]float32{1, -5, 9, 2}, 0)
+	drawBox(pix, 4, 3, [4]float32{1, -5, 9, 2}, 0)
 	var drawn []int
 	for i := range 12 {
 		if pix[3*i] == 255 {
@@ -27,13 +27,13 @@ func TestDrawBox(t *testing.T) {
 		t.Errorf("%v, want %v", drawn, want)
 	}
 	for _, x := range []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), 1e30} {
-		DrawBox(pix, 4, 3, [4]float32{x, x, 1, 1}, -1)
+		drawBox(pix, 4, 3, [4]float32{x, x, 1, 1}, -1)
 	}
 }
 
 func TestDrawMask(t *testing.T) {
 	pix := make([]byte, 3*4)
-	DrawMask(pix, 4, 1, []byte{0, 255}, 2, 1)
+	drawMask(pix, 4, 1, []byte{0, 255}, 2, 1)
 	if want := []byte{64, 0, 0, 64, 0, 0, 0, 0, 0, 0, 0, 0}; !slices.Equal(pix, want) {
 		t.Errorf("%v, want %v", pix, want)
 	}
