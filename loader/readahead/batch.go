@@ -279,6 +279,7 @@ func (l *Lease) read() {
 	q, p := l.queue, l.queue.pool
 	bytes, err := q.cfg.Set.Fetch(l.Index, l.buf)
 	p.mu.Lock()
+	q.setStalledLocked(false)
 	q.inFlight--
 	p.endLocked(q, 1)
 	b := l.batch

@@ -101,6 +101,10 @@ type Queue struct {
 	since    time.Time   // the stream waits for its storage
 	patience *time.Timer // runs meanwhile, if the storage does not end its reads itself
 	limit    time.Duration
+
+	processors int         // processors that its reads need, unless they are stalled
+	stalled    bool        // the stream has waited for stalledAfter, and nothing has landed since
+	stalls     *time.Timer // runs while the stream waits
 }
 
 // plan is the planner's life. It holds the mutex, except to look at a sample and to wait.
@@ -260,13 +264,15 @@ func (q *Queue) urgentLocked() bool { return q.held == 0 || q.inFlight == 0 && q
 func (q *Queue) waitLocked(waits bool) {
 	q.cfg.Waits(waits)
 	q.since = time.Now()
-	switch {
-	case waits && q.patience == nil:
-		q.patience = time.AfterFunc(cmp.Or(q.limit, math.MaxInt64), q.giveUp)
-	case waits && q.limit > 0:
-		q.patience.Reset(q.limit)
-	case !waits:
+	if q.patience == nil {
+		q.patience, q.stalls = time.AfterFunc(math.MaxInt64, q.giveUp), time.AfterFunc(math.MaxInt64, q.stall)
+	}
+	if waits {
+		q.patience.Reset(cmp.Or(q.limit, math.MaxInt64))
+		q.stalls.Reset(stalledAfter)
+	} else {
 		q.patience.Stop()
+		q.stalls.Stop()
 	}
 	if q.wakeLocked(); waits {
 		q.cfg.Set.Waited(q.missedLocked())
@@ -292,6 +298,15 @@ func (q *Queue) giveUp() {
 	q.pool.mu.Unlock()
 	if down = down && after >= q.limit; down {
 		q.cfg.Down(index, after)
+	}
+}
+
+// stall notes that the storage of a waiting stream has not answered for a while.
+func (q *Queue) stall() {
+	q.pool.mu.Lock()
+	defer q.pool.mu.Unlock()
+	if q.waitsLocked() && time.Since(q.since) >= stalledAfter {
+		q.setStalledLocked(true)
 	}
 }
 

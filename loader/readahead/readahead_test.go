@@ -299,7 +299,7 @@ func TestNoPauseWhereReadsMayHang(t *testing.T) {
 	})
 }
 
-// TestHang ends a queue while its reads hang. Nobody waits for them, and their memory comes back after them.
+// TestHang ends a queue while its reads hang. Nobody waits for them, they take no processors, and their memory comes back after them.
 func TestHang(t *testing.T) {
 	inPool(t, 40, func(t *testing.T, p *Pool, ctx context.Context) {
 		set := newSlowSet(4)
@@ -308,7 +308,15 @@ func TestHang(t *testing.T) {
 		q := p.Open(ctx, reversed(set, 100))
 		q.Await(false)
 		b := publish(q, 0)
+		checkProcessors(t, p, processorsReading)
 		time.Sleep(time.Hour)
+		checkProcessors(t, p, 0)
+		set.hang <- struct{}{} // one read ends
+		synctest.Wait()
+		checkProcessors(t, p, processorsReading)
+		b.Take(0, b.Take(1, nil))
+		time.Sleep(time.Hour)
+		checkProcessors(t, p, 0)
 		if b.AtHand() || len(b.Take(1, nil)) > 0 {
 			t.Error("a worker gets a sample whose read hangs")
 		}
@@ -319,6 +327,15 @@ func TestHang(t *testing.T) {
 		}
 		close(set.hang)
 	})
+}
+
+func checkProcessors(t *testing.T, p *Pool, want int) {
+	t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.given != want {
+		t.Errorf("reading takes %d processors, want %d", p.given, want)
+	}
 }
 
 // TestPatience says that a storage is down once it has not answered for a minute, and not while it does. Then it answers again.
