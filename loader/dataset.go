@@ -49,6 +49,7 @@ type sampleSet interface {
 	readahead.Set
 	Encoding() transform.Encoding
 	Record(i int, buf []byte, view bool) (shard.Record, []byte, error)
+	ReadKept(i int, buf []byte) (record shard.Record, _ []byte, kept bool)
 	Label(i int) (int32, error)
 	Key(i int) (string, error)
 	Mapped(i int) []byte

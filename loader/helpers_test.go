@@ -32,6 +32,10 @@ func (baseSet) Fetch(int, []byte) ([]byte, error) { return nil, errors.ErrUnsupp
 
 func (baseSet) Check(_ int, _ []byte, err error) (shard.Record, error) { return shard.Record{}, err }
 
+func (baseSet) ReadKept(_ int, buf []byte) (shard.Record, []byte, bool) {
+	return shard.Record{}, buf, false
+}
+
 func (baseSet) MayHang() bool { return false }
 
 func (baseSet) Waited(int) {}

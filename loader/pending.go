@@ -112,7 +112,7 @@ func (b *pendingBatch) finish(samples int) {
 func (b *pendingBatch) bad(s *readahead.Sample, err error) (done bool) {
 	cfg := &b.stream.cfg
 	switch {
-	case s.Lease.Wrong():
+	case s.Lease.Wrong(), err == errNotKept:
 		b.Again(s, s.Index)
 		return false
 	case cfg.OnError == leave:

@@ -126,12 +126,21 @@ func (w *worker) make(cfg *StreamConfig, views transform.Views, p *Piece, s read
 	return err
 }
 
+// errNotKept says that a cache has lost a sample since it was planned.
+var errNotKept = errors.New("loader: the sample is kept no longer")
+
 // read gets the record of a sample, and counts that.
 func (w *worker) read(set sampleSet, s readahead.Sample, view bool) (err error) {
 	started := time.Now()
-	if s.Lease != nil {
+	switch {
+	case s.Lease != nil:
 		w.record, err = s.Lease.Record()
-	} else {
+	case s.Kept:
+		kept := false
+		if w.record, w.buf, kept = set.ReadKept(s.Index, w.buf); !kept {
+			err = errNotKept
+		}
+	default:
 		_, err = w.load(set, s.Index, view)
 	}
 	w.pending.Read += time.Since(started)

@@ -29,7 +29,8 @@ type storedSet struct {
 	jitter  bool          // it is another one for each sample
 	failed  map[int]bool  // samples whose Fetch fails
 	wrong   bool          // the first Fetch of every third sample gives wrong bytes
-	limit   time.Duration // of the Needs
+	limit   time.Duration // of the Needs; those that are ready are kept by a cache then
+	lost    bool          // the cache has lost every third sample that it said to keep
 	down    error         // of each Fetch
 
 	mu       sync.Mutex
@@ -47,10 +48,16 @@ func (s *storedSet) WillNeed(i int) (shard.Need, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked++
-	if s.ready[i] {
-		return shard.Need{Ready: true}, nil
+	ready := s.ready[i]
+	return shard.Need{Ready: ready, Kept: ready && s.limit > 0, Bytes: s.bytes, ReadsMax: s.reading, Timeout: s.limit}, nil
+}
+
+func (s *storedSet) ReadKept(i int, buf []byte) (shard.Record, []byte, bool) {
+	if s.lost && i%3 == 0 {
+		return shard.Record{}, buf, false
 	}
-	return shard.Need{Bytes: s.bytes, ReadsMax: s.reading, Timeout: s.limit}, nil
+	record, buf, err := s.Record(i, buf, false)
+	return record, buf, err == nil
 }
 
 func (s *storedSet) MayHang() bool { return s.limit > 0 }
@@ -109,6 +116,10 @@ func TestPrefetchServesThePlan(t *testing.T) {
 		"at hand":   func(s *storedSet) { s.setReady(true) },
 		"any order": func(s *storedSet) { s.jitter, s.reading = true, 32 },
 		"may hang":  func(s *storedSet) { s.setReady(true); s.limit = time.Hour },
+		"kept": func(s *storedSet) {
+			s.setReady(true)
+			s.limit, s.lost = time.Hour, true
+		},
 		"half may hang": func(s *storedSet) {
 			for i := 0; i < len(s.blobs); i += 2 {
 				s.ready[i] = true

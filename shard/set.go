@@ -208,6 +208,7 @@ func (s *Set) Read(i int, buf []byte) (Record, []byte, error) {
 // A Need describes the cost of reading a sample ahead of its use.
 type Need struct {
 	Ready    bool // the record is in memory, or on this machine's disk where Read and View get it without waiting
+	Kept     bool // that is a cache of storage that may hang: only ReadKept gets it without waiting
 	Bytes    int  // size of the buffer that Fetch takes
 	ReadsMax int  // concurrent reads of the set that are worthwhile
 	Blocks   bool // a read holds a thread for long: the file system is a network's or a program's
@@ -215,7 +216,8 @@ type Need struct {
 	Timeout time.Duration
 }
 
-// MayHang reports whether reading samples may wait for a network or a program, even if they are in memory. None of those is ready.
+// MayHang reports whether reading samples may wait for a network or a program, even if they are in memory. Those that a cache keeps on this
+// machine are ready for ReadKept alone.
 func (s *Set) MayHang() bool {
 	for _, part := range s.parts {
 		for i := range part.partitions {
@@ -229,7 +231,7 @@ func (s *Set) MayHang() bool {
 	return false
 }
 
-// WillNeed announces that sample i will be read soon, and returns the cost. Only Ready is set if the record is in memory.
+// WillNeed announces that sample i will be read soon, and returns the cost.
 func (s *Set) WillNeed(i int) (Need, error) {
 	r, record, err := s.reader(i)
 	if err != nil {
@@ -237,12 +239,28 @@ func (s *Set) WillNeed(i int) (Need, error) {
 	}
 	e := r.Entry(record)
 	hangs, limit := r.file.Hangs()
-	if !hangs && r.file.WillNeed(e.Offset, e.length()) {
-		return Need{Ready: true}, nil
-	}
+	ready := r.file.WillNeed(e.Offset, e.length())
 	return Need{
+		Ready: ready, Kept: ready && hangs,
 		Bytes: int(e.length()) + storage.FetchRoom + SlackBytes, ReadsMax: r.file.ReadsMax(), Blocks: r.file.Blocks(), Timeout: limit,
 	}, nil
+}
+
+// ReadKept reads sample i into buf, as Read does, if a cache on this machine keeps the right bytes of it. Otherwise Fetch and Check tell
+// why not.
+func (s *Set) ReadKept(i int, buf []byte) (rec Record, _ []byte, kept bool) {
+	r, record, err := s.reader(i)
+	if err != nil {
+		return Record{}, buf, false
+	}
+	e, file := r.Entry(record), r.file.(storage.Keeper)
+	length := int(e.length())
+	buf = growBuffer(buf, length+SlackBytes)
+	if !file.ReadKept(buf[:length], e.Offset) {
+		return Record{}, buf, false
+	}
+	rec, err = r.check(e, buf[:length])
+	return rec, buf, err == nil
 }
 
 // Fetch reads the bytes of sample i, for Check, if WillNeed said that it is not ready. It chooses the records that the caches of this

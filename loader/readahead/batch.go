@@ -34,7 +34,8 @@ type Batch struct {
 // A Sample is one of a batch that was taken.
 type Sample struct {
 	Position, Index int    // Index is that of a substitute after Again
-	Lease           *Lease // nil: the worker reads its record in place
+	Lease           *Lease // nil: the worker reads its record in place, or from a cache
+	Kept            bool   // without a lease: the worker reads it by ReadKept, and gives it back if that fails
 	again, second   bool   // it was taken before; its record is read for the second time
 }
 

@@ -1,7 +1,8 @@
 // Package readahead reads records before they are due, in the order of a plan, into memory that it owns, unless the page cache has them.
 // Its goroutines are the only ones that wait for storage. What holds:
 //
-//   - A worker waits for nothing: it takes samples at hand alone. One whose storage can hang is at hand in a lease's memory only.
+//   - A worker waits for nothing: it takes samples at hand alone. One whose storage can hang is at hand in a lease's memory, or in a
+//     cache on this machine's disk. If that has lost it meanwhile, the worker gives it back.
 //   - Samples of a batch get leases in order, so reads begin in the order of the plan.
 //   - Every sample that workers have to make comes to hand, or Down says that its storage does not answer. Landed says that one has come.
 //   - A queue holds at most [shareOfFree] times the free memory, and its set has at most as many reads in flight as are worthwhile. So a
@@ -199,7 +200,7 @@ func (q *Queue) lookLocked(b *Batch, s Sample) {
 	need, err := q.cfg.Set.WillNeed(s.Index)
 	q.pool.mu.Lock()
 	q.need = need
-	q.need.Ready = need.Ready || err != nil // an error is the worker's to find
+	q.need.Ready = need.Ready && !(need.Kept && s.again) || err != nil // an error is the worker's to find
 	if need.Timeout > q.limit {
 		if q.limit = need.Timeout; q.waitsLocked() {
 			q.patience.Reset(q.limit)
@@ -213,7 +214,7 @@ func (q *Queue) leaseLocked(b *Batch, s Sample) bool {
 		q.ready++
 		q.looked = nil
 		l := q.pool.leaseLocked(q)
-		l.landed = true
+		l.landed, s.Kept = true, q.need.Kept
 		if b.planLocked(l, s); b.published {
 			q.pool.mu.Unlock()
 			q.cfg.Landed()

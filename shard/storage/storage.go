@@ -108,6 +108,12 @@ type Cacher interface {
 	Cached(f File, place, identity string) File
 }
 
+// A Keeper is a [File] that keeps ranges on this machine. Its WillNeed tells of these alone.
+type Keeper interface {
+	// ReadKept fills p with a range that is kept, or returns false. It waits for no network.
+	ReadKept(p []byte, offset int64) (kept bool)
+}
+
 // A Forgetter is a [File] that may hold wrong bytes, and can read them again from where they came.
 type Forgetter interface {
 	File

@@ -443,6 +443,18 @@ func (f *file) Fetch(buf []byte, offset, length int64) ([]byte, error) {
 	return buf[:length], err
 }
 
+// ReadKept implements [storage.Keeper].
+func (f *file) ReadKept(p []byte, offset int64) bool {
+	f.wanted.Store(true)
+	if len(p) >= keptStep {
+		return f.readKept(p, offset, keptAt(offset))
+	}
+	spare := spareBlocks.Get().(*[diskBlock + keptStep]byte)
+	defer spareBlocks.Put(spare)
+	from, length, at := f.block(offset)
+	return f.readKept(spare[:length], from, at) && copy(p, spare[offset-from:length]) == len(p)
+}
+
 // ReadAt implements io.ReaderAt.
 func (f *file) ReadAt(p []byte, offset int64) (n int, err error) {
 	part := p[:max(0, min(int64(len(p)), f.info.Bytes-offset))]

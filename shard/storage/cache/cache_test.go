@@ -510,6 +510,10 @@ func TestCacheSmallRecords(t *testing.T) {
 		t.Errorf("%d requests for %d records, want %d at most", s.requests, records, most)
 	}
 	f.(*file).Forget(100, 100)
+	got := make([]byte, length)
+	if f.(*file).ReadKept(got, 100) || !f.(*file).ReadKept(got, 5000) || !bytes.Equal(got, data[5000:5100]) {
+		t.Error("it reads what is not kept, or not what is")
+	}
 	for range 2 {
 		if !f.WillNeed(5000, 100) || f.WillNeed(100, 100) {
 			t.Error("it does not know which are on the disk")
