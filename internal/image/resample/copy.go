@@ -79,14 +79,12 @@ func (dst Output) PaintAround(part image.Rectangle, fill [3]byte) {
 	}
 }
 
-// Paint gives pixels a colour.
+// Paint gives pixels a colour, by copies of a block that stays in the processor's first cache. For black that is twice as fast as clear
+// (Intel, family 6 model 167).
 func Paint(pix []byte, fill [3]byte) {
-	if fill == [3]byte{} {
-		clear(pix)
-		return
-	}
+	const block = 3 << 13
 	for n := copy(pix, fill[:]); n < len(pix); {
-		n += copy(pix[n:], pix[:n])
+		n += copy(pix[n:], pix[:min(n, block)])
 	}
 }
 
