@@ -16,6 +16,8 @@ import os
 import platform
 import random
 import sys
+import tarfile
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from itertools import cycle
@@ -246,6 +248,36 @@ def dali(files: Iterator[bytes], name: str) -> Step:
     return step
 
 
+def turboloader(files: Iterator[bytes], name: str) -> Step:
+    """TurboLoader with one worker: float32 batches of BATCH from a tar. Its `eval` is a resize to SIZE × SIZE without a crop."""
+    import turboloader as turbo
+
+    def decode(data: bytes) -> None:
+        turbo.decode_jpeg(data)
+
+    if name == "full":
+        return into_batch(files, decode)
+    folder = tempfile.TemporaryDirectory()
+    path = os.path.join(folder.name, "images.tar")
+    first, images = next(files), []
+    while not images or images[-1] != first:
+        images.append(next(files))
+    with tarfile.open(path, "w") as tar:
+        for number, data in enumerate(images):
+            info = tarfile.TarInfo(f"{number:06}.jpg")
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+    loader = turbo.DataLoader(path, BATCH, 1, image_size=SIZE, output_format="numpy", antialias=True, train_aug=name == "train")
+
+    def batches() -> Iterator[int]:
+        with folder:
+            while True:
+                for batch, _ in loader:
+                    yield len(batch)
+
+    return batches().__next__
+
+
 #: The peers, by the name on the command line: what the table calls them, the distributions whose versions count, and the step.
 PEERS = {
     "pillow": ("torchvision on Pillow", ("torchvision", "pillow"), pillow),
@@ -256,6 +288,7 @@ PEERS = {
     "tensorflow": ("TensorFlow (tf.io, tf.image)", ("tensorflow-cpu",), tensorflow),
     "spdl": ("SPDL", ("spdl-io",), spdl),
     "dali": ("DALI on the CPU", ("nvidia-dali-cuda120",), dali),
+    "turboloader": ("TurboLoader (float32, eval without a crop)", ("turboloader",), turboloader),
 }
 
 

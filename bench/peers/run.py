@@ -11,7 +11,7 @@ after round:
   libjpeg-turbo  bare decode of the whole image to RGB out of memory, by TurboJPEG (turbo.c, compiled here): the system's
                  release, and each of --turbojpeg
   Python's       what training programs use today, out of memory into a batch (loaders.py): torchvision on Pillow and on
-                 tensors of torchvision.io and of torchcodec, simplejpeg, OpenCV, TensorFlow, SPDL, DALI
+                 tensors of torchvision.io and of torchcodec, simplejpeg, OpenCV, TensorFlow, SPDL, DALI, TurboLoader
 
 Each process is pinned to one core. A figure is the median of the rounds, in images per second of CPU time; a ratio is the
 median of each round's ratio to the bare decode that opened the same column of the same round. With --cores A,B imgfeed also
@@ -19,7 +19,7 @@ runs with two threads on both, and what that brings is said below the table.
 
 Needs Go, a C compiler, libturbojpeg0-dev, and a Python with the peers (--python, which may be given several times, for peers
 that cannot be installed beside each other): torchvision, torchcodec, simplejpeg, opencv-python-headless, tensorflow-cpu, spdl
-(which wants the libraries of ffmpeg 4 to 7), nvidia-dali-cuda120. --peers names the ones to run. What is missing is left out,
+(which wants the libraries of ffmpeg 4 to 7), nvidia-dali-cuda120, turboloader. --peers names the ones to run. What is missing is left out,
 and standard error says so.
 
 Another release of libjpeg-turbo is built as its BUILDING.md says, with cmake and nasm (apt install cmake nasm), and named by
@@ -47,7 +47,7 @@ ROOT = HERE.parent.parent
 LEVELS = ("avx512", "avx2", "generic")
 TRANSFORMS = ("eval", "train", "full")
 TURBO = "libjpeg-turbo"  # how the names of its rows begin
-PEERS = ("pillow", "tensors", "torchcodec", "simplejpeg", "opencv", "tensorflow", "spdl", "dali")  # of loaders.py
+PEERS = ("pillow", "tensors", "torchcodec", "simplejpeg", "opencv", "tensorflow", "spdl", "dali", "turboloader")  # of loaders.py
 DECODERS = ("simplejpeg",)  # of these, those that only decode
 
 
