@@ -19,7 +19,7 @@ Needs Go, and for FFCV's rows a Python with ffcv and torchvision (--ffcv-python)
 python3-opencv, python3-torch, python3-torchvision, libopencv-dev, libturbojpeg0-dev, pkg-config and g++. Then, in a virtual
 environment with --system-site-packages:
 
-    pip install --no-deps wheel pytorch_pfn_extras fastargs assertpy terminaltables
+    pip install --no-deps wheel tqdm pytorch_pfn_extras fastargs assertpy terminaltables
     pip install --no-build-isolation --no-deps ffcv
 """
 
