@@ -113,31 +113,50 @@ func (m *maskSteps) write(to []byte) {
 	if first < behind && slices.Min(m.columns[first:behind]) < 0 { // a padding shows another one
 		first, behind = w, w
 	}
+	var lines [4][]byte // of these rows, to be written at once
+	var rows [4][]byte
+	n := 0
 	for y, row := range m.rows {
+		if y > 0 && row == m.rows[y-1] {
+			continue
+		}
 		line := to[y*w:][:w]
-		switch {
-		case y > 0 && row == m.rows[y-1]:
-			copy(line, to[(y-1)*w:])
-		case row < 0:
+		if row < 0 {
 			m.writeEach(line, m.columns, row)
-		default:
-			m.writeEach(line[:first], m.columns, row)
-			m.writeInside(line[first:behind], m.columns[first:], row)
-			m.writeEach(line[behind:], m.columns[behind:], row)
+			continue
+		}
+		m.writeEach(line[:first], m.columns, row)
+		m.writeEach(line[behind:], m.columns[behind:], row)
+		lines[n], rows[n] = line[first:behind], m.pix[int(row)*m.stride:][:m.stride]
+		if n++; n == len(lines) {
+			writeFour(&lines, &rows, m.columns[first:behind])
+			n = 0
+		}
+	}
+	for n--; n >= 0; n-- {
+		for x, column := range m.columns[first:behind] {
+			lines[n][x] = rows[n][column]
+		}
+	}
+	for y := 1; y < len(m.rows); y++ {
+		if m.rows[y] == m.rows[y-1] {
+			copy(to[y*w:][:w], to[(y-1)*w:])
 		}
 	}
 }
 
-// writeInside writes labels of a row of pix, at its columns.
-func (m *maskSteps) writeInside(to []byte, columns []int32, row int32) {
-	from := m.pix[int(row)*m.stride:][:m.stride]
-	columns = columns[:len(to)]
+// writeFour writes the labels of four rows at these columns, which takes half the time of one row after the other.
+func writeFour(to, from *[4][]byte, columns []int32) {
+	a, b, c, d := from[0], from[1], from[2], from[3]
+	b, c, d = b[:len(a)], c[:len(a)], d[:len(a)]
+	n := len(columns)
+	e, f, g, h := to[0][:n], to[1][:n], to[2][:n], to[3][:n]
 	for x, column := range columns {
-		to[x] = from[column]
+		e[x], f[x], g[x], h[x] = a[column], b[column], c[column], d[column]
 	}
 }
 
-// writeEach is writeInside for columns and rows that may be outside.
+// writeEach writes the labels of a row at columns, either of which may be outside.
 func (m *maskSteps) writeEach(to []byte, columns []int32, row int32) {
 	for x, column := range columns[:len(to)] {
 		if row >= 0 && column >= 0 {
