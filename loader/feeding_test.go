@@ -46,8 +46,8 @@ func (r *testRemote) Make(p *Piece, made []bool) error {
 	if err := r.far.Make(context.Background(), &r.cfg, &far, made); err != nil {
 		return err
 	}
-	r.parts[0] = p.Slot.AppendPlaces(r.parts[0][:0], p.First, len(made))
-	r.parts[1] = r.slot.AppendPlaces(r.parts[1][:0], 0, len(made))
+	r.parts[0] = p.Slot.AppendSamples(r.parts[0][:0], p.First, len(made))
+	r.parts[1] = r.slot.AppendSamples(r.parts[1][:0], 0, len(made))
 	for i, part := range r.parts[0] {
 		copy(part, r.parts[1][i])
 		if fate == "tear" {

@@ -37,17 +37,17 @@ func lookedAt(t *testing.T, cfg StreamConfig, number int) (Batch, *Previewer) {
 	}
 }
 
-// checkViews compares what is shown of a place with what the consumer has.
-func checkViews(t *testing.T, cfg StreamConfig, b Batch, place int, shown Preview) {
+// checkViews compares what is shown of a position with what the consumer has.
+func checkViews(t *testing.T, cfg StreamConfig, b Batch, position int, shown Preview) {
 	t.Helper()
-	if shown.Err != nil || int64(shown.Index) != b.Slot.Indices[place] || int64(shown.Label) != b.Slot.Labels[place] || len(shown.Views) != len(cfg.Views) {
-		t.Fatalf("place %d: %+v, the consumer has sample %d", place, shown, b.Slot.Indices[place])
+	if shown.Err != nil || int64(shown.Index) != b.Slot.Indices[position] || int64(shown.Label) != b.Slot.Labels[position] || len(shown.Views) != len(cfg.Views) {
+		t.Fatalf("position %d: %+v, the consumer has sample %d", position, shown, b.Slot.Indices[position])
 	}
 	for v, spec := range cfg.Views {
 		height, width := spec.OutputSize()
 		size := spec.OutputBytes()
-		if view := shown.Views[v]; view.Width != width || view.Height != height || !bytes.Equal(view.Pix, b.Slot.Images[v][place*size:(place+1)*size]) {
-			t.Errorf("place %d: view %d has other pixels than the consumer's", place, v)
+		if view := shown.Views[v]; view.Width != width || view.Height != height || !bytes.Equal(view.Pix, b.Slot.Images[v][position*size:(position+1)*size]) {
+			t.Errorf("position %d: view %d has other pixels than the consumer's", position, v)
 		}
 	}
 }
@@ -92,7 +92,7 @@ func TestPreviewOfASubstitute(t *testing.T) {
 		for i := range b.Count {
 			shown := p.Sample(i, 8)
 			if (shown.Bad != nil) != (i == 3) {
-				t.Errorf("place %d: bad is %v", i, shown.Bad)
+				t.Errorf("position %d: bad is %v", i, shown.Bad)
 			}
 			if i != 3 || onError == Substitute {
 				checkViews(t, sc, b, i, shown)
@@ -101,7 +101,7 @@ func TestPreviewOfASubstitute(t *testing.T) {
 			}
 		}
 		if shown := p.Sample(3, 8); onError == Substitute && (shown.Index == 13 || shown.Bad.Index != 13) {
-			t.Errorf("place 3 shows sample %d in the place of %d", shown.Index, shown.Bad.Index)
+			t.Errorf("position 3 shows sample %d instead of %d", shown.Index, shown.Bad.Index)
 		}
 		set.bad[10] = errors.ErrUnsupported // it was there when it was served
 		if shown := p.Sample(0, 8); !errors.Is(shown.Err, errors.ErrUnsupported) || shown.Views != nil || shown.Original.Pix != nil {

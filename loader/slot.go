@@ -55,10 +55,10 @@ func (s *Slot) blank(position int, views transform.Views) {
 	s.Labels[position] = BlankLabel
 }
 
-// AppendPlaces appends the memory of n positions of a slot, from first on, as it travels from [Pool.Make] to a [Remote]: labels, then
+// AppendSamples appends the memory of n positions of a slot, from first on, as it travels from [Pool.Make] to a [Remote]: labels, then
 // params, images and fields. Numbers are sent as they lie in memory, in this machine's byte order. Indices and repetitions are known
 // on both sides.
-func (s *Slot) AppendPlaces(parts [][]byte, first, n int) [][]byte {
+func (s *Slot) AppendSamples(parts [][]byte, first, n int) [][]byte {
 	room := len(s.Labels)
 	add := func(memory []byte) {
 		stride := len(memory) / room

@@ -23,7 +23,7 @@ func substituteConfig(t *testing.T) (*memorySet, plan.Config) {
 }
 
 // TestSubstitutesAreTheSameEverywhere: on any number of threads and ranks, and after a resume. What stands there is what the sample is
-// in its own place of this epoch.
+// at its own position of this epoch.
 func TestSubstitutesAreTheSameEverywhere(t *testing.T) {
 	set, cfg := substituteConfig(t)
 	var want map[int]int
@@ -89,7 +89,7 @@ func servedBy(t *testing.T, set *memorySet, cfg plan.Config, threads int) map[in
 			t.Fatal(err)
 		}
 		if string(pix) != string(got.images[i*size:(i+1)*size]) || got.labels[i] != int64(record.Label) {
-			t.Fatalf("place %d holds something else than sample %d", i, index)
+			t.Fatalf("position %d holds something else than sample %d", i, index)
 		}
 	}
 	return by

@@ -59,10 +59,10 @@ func TestViewsOfABatch(t *testing.T) {
 						t.Fatal(err)
 					}
 					if !bytes.Equal(got.Slot.Images[v][i*len(want):][:len(want)], want) {
-						t.Fatalf("%d threads, batch %d, place %d: view %d has other pixels", threads, b, i, v)
+						t.Fatalf("%d threads, batch %d, position %d: view %d has other pixels", threads, b, i, v)
 					}
 					if drawn := params.Int32s(); [transform.ParamsLen]int32(got.Slot.Params[v][i*transform.ParamsLen:]) != drawn {
-						t.Fatalf("%d threads, batch %d, place %d: view %d has other params", threads, b, i, v)
+						t.Fatalf("%d threads, batch %d, position %d: view %d has other params", threads, b, i, v)
 					}
 				}
 			}

@@ -104,7 +104,7 @@ func (s *Server) store(c *catalog) *status.Store {
 		UnderWayMax: counts.Allowed.Load(), Bytes: counts.Bytes.Load(), SetBytes: bytes,
 	}
 	if failed := counts.Failed.Load(); failed != nil {
-		st.Failure, st.FailureStatus = fmt.Sprintf("%s: %v", failed.Place, failed.Err), failed.Status
+		st.Failure, st.FailureStatus = fmt.Sprintf("%s: %v", failed.Address, failed.Err), failed.Status
 	}
 	if kept, is := client.Cache.(*cache.Cache); is {
 		used, limit, failure := kept.Status()

@@ -60,14 +60,14 @@ func TestStatus(t *testing.T) {
 	if out, err := all.CombinedOutput(); err != nil || !strings.HasPrefix(string(out), "unix:"+socket+"\n") {
 		t.Errorf("all: %v, %s", err, out)
 	}
-	for _, place := range []string{socket, "unix:" + socket} {
-		out, err := imgfeed("status", place).CombinedOutput()
+	for _, address := range []string{socket, "unix:" + socket} {
+		out, err := imgfeed("status", address).CombinedOutput()
 		for _, want := range []string{
 			"unix:" + socket + "\n", fmt.Sprintf("process %d", serve.Process.Pid), "2 decoding threads", "1 sample, 1 class", "all 2 partitions",
 			"\ntrain  0/1   ", "threads: ", "training is the limit",
 		} {
 			if err != nil || !strings.Contains(string(out), want) {
-				t.Errorf("status %s: no %q, %v\n%s", place, want, err, out)
+				t.Errorf("status %s: no %q, %v\n%s", address, want, err, out)
 			}
 		}
 		for _, line := range strings.Split(string(out), "\n") {

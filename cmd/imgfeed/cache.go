@@ -18,7 +18,7 @@ func newCacheCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "cache", Short: "Manage a folder of imgfeed serve --cache"}
 	do := func(use, short string, each func(*cobra.Command, *cache.Cache, cache.Info) error) {
 		cmd.AddCommand(&cobra.Command{
-			Use: use, Short: short, Long: short + ".\n\nPLACE is the beginning of their URLs (default: all files).",
+			Use: use, Short: short, Long: short + ".\n\nURL is the beginning of the URLs of the files (default: all files).",
 			Args: cobra.RangeArgs(1, 2),
 			RunE: func(cmd *cobra.Command, args []string) error {
 				if _, err := os.Stat(args[0]); err != nil {
@@ -34,7 +34,7 @@ func newCacheCommand() *cobra.Command {
 				defer kept.Close()
 				var errs []error
 				for _, info := range kept.Objects() {
-					if strings.HasPrefix(info.Place, append(args, "")[1]) {
+					if strings.HasPrefix(info.URL, append(args, "")[1]) {
 						errs = append(errs, each(cmd, kept, info))
 					}
 				}
@@ -44,12 +44,12 @@ func newCacheCommand() *cobra.Command {
 		})
 	}
 	named := func(info cache.Info) string {
-		if info.Place == "" {
+		if info.URL == "" {
 			return termsafe.Text(info.Name) + ", a file that is not the cache's, or damaged"
 		}
-		return termsafe.Text(info.Place)
+		return termsafe.Text(info.URL)
 	}
-	do("ls DIR [PLACE]", "List the cached files", func(cmd *cobra.Command, _ *cache.Cache, info cache.Info) error {
+	do("ls DIR [URL]", "List the cached files", func(cmd *cobra.Command, _ *cache.Cache, info cache.Info) error {
 		if info.Kept == 0 && strings.HasSuffix(info.Name, ".kept") {
 			return nil // it was opened, and nothing of it read
 		}
@@ -64,6 +64,6 @@ func newCacheCommand() *cobra.Command {
 		}
 		return err
 	}
-	do("rm DIR [PLACE]", "Remove cached files that no server uses", remove)
+	do("rm DIR [URL]", "Remove cached files that no server uses", remove)
 	return cmd
 }

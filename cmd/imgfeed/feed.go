@@ -43,12 +43,12 @@ func newFeedCommand() *cobra.Command {
 				return cliutil.Usagef("imgfeed feed makes samples for imgfeed serve on other machines: give it an address to " +
 					"listen at, e.g. --listen :7400")
 			}
-			places, err := placesOf(args)
+			sets, err := setPathsOf(args)
 			if err != nil {
 				return err
 			}
 			f.config.Reading = giveProcessors(0)
-			return f.run(cmd, places, f.feed)
+			return f.run(cmd, sets, f.feed)
 		},
 	}
 	f.register(cmd.Flags())
@@ -57,7 +57,7 @@ func newFeedCommand() *cobra.Command {
 }
 
 // feed makes samples for servers.
-func (f *feedFlags) feed(ctx context.Context, srv *server.Server, out io.Writer, places places) error {
+func (f *feedFlags) feed(ctx context.Context, srv *server.Server, out io.Writer, sets setPaths) error {
 	l, err := srv.ListenFeed(f.listen)
 	if err != nil {
 		return fmt.Errorf("--listen: %w", err)
@@ -68,7 +68,7 @@ func (f *feedFlags) feed(ctx context.Context, srv *server.Server, out io.Writer,
 		return err
 	}
 	address := l.Addr().String()
-	printServing(out, srv.Status(math.MaxFloat64), "makes samples of "+places.String(), address, "imgfeed serve --feeders "+address,
+	printServing(out, srv.Status(math.MaxFloat64), "makes samples of "+sets.String(), address, "imgfeed serve --feeders "+address,
 		metrics)
 	return srv.Feed(ctx, l)
 }

@@ -82,7 +82,7 @@ func newServeCommand() *cobra.Command {
 		Long:  serveLong,
 		Args:  cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			places, err := placesOf(args)
+			sets, err := setPathsOf(args)
 			if err = cmp.Or(err, f.check(cmd)); err != nil {
 				return err
 			}
@@ -91,7 +91,7 @@ func newServeCommand() *cobra.Command {
 				threads = 0 // the links to feeders work too
 			}
 			f.config.Reading = giveProcessors(threads)
-			return f.run(cmd, places, f.serve)
+			return f.run(cmd, sets, f.serve)
 		},
 	}
 	f.register(cmd.Flags())
@@ -165,9 +165,9 @@ func (f *serveFlags) check(cmd *cobra.Command) error {
 	return nil
 }
 
-// open indexes datasets that are not packed, finds the sets at places, joins them if there are several, and opens a server
+// open indexes datasets that are not packed, finds the sets, joins them if there are several, and opens a server
 // for them, which closeServer closes. It fails as soon as ctx ends.
-func (f *serverFlags) open(ctx context.Context, places places) (srv *server.Server, closeServer func(), err error) {
+func (f *serverFlags) open(ctx context.Context, sets setPaths) (srv *server.Server, closeServer func(), err error) {
 	progress := os.Stderr
 	if f.progressFD != 0 {
 		progress = os.NewFile(uintptr(f.progressFD), "progress")
@@ -179,9 +179,9 @@ func (f *serverFlags) open(ctx context.Context, places places) (srv *server.Serv
 	}
 	c, client := f.config, f.store.client
 	x := indexer{client: client, log: c.Log, progress: progress}
-	paths := make([]string, len(places.paths))
-	for i, place := range places.paths {
-		if paths[i], err = x.set(ctx, absolute(place)); err != nil {
+	paths := make([]string, len(sets.paths))
+	for i, path := range sets.paths {
+		if paths[i], err = x.set(ctx, absolute(path)); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -214,9 +214,9 @@ func (f *serverFlags) open(ctx context.Context, places places) (srv *server.Serv
 	}, err
 }
 
-// run opens the server for the sets at places, and has serve serve until a signal or the owner's end.
+// run opens the server for the sets, and has serve serve until a signal or the owner's end.
 func (f *serverFlags) run(
-	cmd *cobra.Command, places places, serve func(ctx context.Context, srv *server.Server, out io.Writer, places places) error,
+	cmd *cobra.Command, sets setPaths, serve func(ctx context.Context, srv *server.Server, out io.Writer, sets setPaths) error,
 ) error {
 	f.config.Log = f.log.logger()
 	ctx, stop, err := f.untilEnd(cmd.Context())
@@ -224,7 +224,7 @@ func (f *serverFlags) run(
 	if err != nil {
 		return err
 	}
-	srv, closeServer, err := f.open(ctx, places)
+	srv, closeServer, err := f.open(ctx, sets)
 	if ctx.Err() != nil {
 		f.config.Log.Info("stopped", "because", context.Cause(ctx))
 		return nil
@@ -233,11 +233,11 @@ func (f *serverFlags) run(
 		return err
 	}
 	defer closeServer()
-	return serve(ctx, srv, cmd.OutOrStdout(), places)
+	return serve(ctx, srv, cmd.OutOrStdout(), sets)
 }
 
 // serve serves clients.
-func (f *serveFlags) serve(ctx context.Context, srv *server.Server, out io.Writer, places places) error {
+func (f *serveFlags) serve(ctx context.Context, srv *server.Server, out io.Writer, sets setPaths) error {
 	log := f.config.Log
 	if f.socket == "" {
 		f.socket = server.DefaultSocket()
@@ -261,7 +261,7 @@ func (f *serveFlags) serve(ctx context.Context, srv *server.Server, out io.Write
 	}
 	st := srv.Status(math.MaxFloat64)
 	connect := fmt.Sprintf("DataLoader(\"unix:%s\", split=%q, batch_size=256, transform=\"train\")", listener.Path(), st.Sets[0].Split)
-	does := "serves " + places.String()
+	does := "serves " + sets.String()
 	if c := f.config; c.World > 0 {
 		does += fmt.Sprintf(", by default to rank %d of %d", c.Rank, c.World)
 	}

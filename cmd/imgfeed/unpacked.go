@@ -37,46 +37,46 @@ type indexer struct {
 	notes    []string // about the datasets that are read in place
 }
 
-// set returns the path of a shard set: place itself, or the index of the dataset there. If the place does not exist, it returns place,
-// and opening it gives the error.
-func (x *indexer) set(ctx context.Context, place string) (string, error) {
+// set returns the path of the set to serve for a dataset: that of its index, or of the dataset itself if it is a set. A path that does
+// not exist is returned too, since opening it gives the error.
+func (x *indexer) set(ctx context.Context, dataset string) (string, error) {
 	name, err := cliutil.Interruptible(ctx, func() (string, error) {
-		_, err := shard.FindIn(x.client, place)
+		_, err := shard.FindIn(x.client, dataset)
 		if storage.IsDown(err) {
 			return "", err
 		}
 		if !errors.Is(err, shard.ErrNotSet) && !errors.Is(err, unix.ENOTDIR) {
 			return "", nil
 		}
-		defer x.alive("listing the images", place)()
-		return indexName(ctx, place)
+		defer x.alive("listing the images", dataset)()
+		return indexName(ctx, dataset)
 	})
 	switch {
 	case err == nil && name == "":
-		return place, nil
+		return dataset, nil
 	case storage.IsDown(err):
 		return "", err
 	case err != nil:
-		return "", fmt.Errorf("%s is not packed, and cannot be indexed: %w", place, source.InPlace(err, place))
+		return "", fmt.Errorf("%s is not packed, and cannot be indexed: %w", dataset, source.InPlace(err, dataset))
 	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		return "", fmt.Errorf("%s is not packed, and there is no folder for its index: %w", place, err)
+		return "", fmt.Errorf("%s is not packed, and there is no folder for its index: %w", dataset, err)
 	}
 	folder := filepath.Join(cache, "imgfeed", "indexes", name)
 	if x.progress != io.Writer(os.Stderr) { // a loader doesn't see it
-		defer x.alive("indexing the images", place)()
+		defer x.alive("indexing the images", dataset)()
 	}
-	index, err := x.make(ctx, place, folder)
+	index, err := x.make(ctx, dataset, folder)
 	if err != nil {
-		return "", fmt.Errorf("%s is not packed, and cannot be indexed: %w", place, err)
+		return "", fmt.Errorf("%s is not packed, and cannot be indexed: %w", dataset, err)
 	}
 	x.notes = append(x.notes, fmt.Sprintf(
 		"%s is not packed: its images are read where they are, by the index %s; imgshard build --class-order string %s makes a "+
 			"set that is read faster",
-		place, folder, termsafe.Shell(place)))
+		dataset, folder, termsafe.Shell(dataset)))
 	for _, note := range index.Notes {
-		x.notes = append(x.notes, place+": "+note)
+		x.notes = append(x.notes, dataset+": "+note)
 	}
 	return folder, nil
 }
@@ -84,15 +84,15 @@ func (x *indexer) set(ctx context.Context, place string) (string, error) {
 // aliveEvery is shorter than the time after which a loader gives up a server that says nothing. Tests set less.
 var aliveEvery = 10 * time.Second
 
-// alive logs from time to time what is going on with the images at a place, until the function that it returns is called.
-func (x *indexer) alive(what, place string) (stop func()) {
+// alive logs from time to time what is going on with the images of a dataset, until the function that it returns is called.
+func (x *indexer) alive(what, dataset string) (stop func()) {
 	ticker := time.NewTicker(aliveEvery)
 	done := make(chan struct{})
 	go func() {
 		for {
 			select {
 			case <-ticker.C:
-				x.log.Warn(what, "images", place)
+				x.log.Warn(what, "images", dataset)
 			case <-done:
 				ticker.Stop()
 				return
@@ -150,12 +150,12 @@ const triesMax = 5
 
 // make indexes a dataset, unless its index is there. One process at a time makes it, and it appears at folder whole. It makes an index anew
 // that is damaged, or that was deleted meanwhile.
-func (x *indexer) make(ctx context.Context, place, folder string) (made madeIndex, err error) {
+func (x *indexer) make(ctx context.Context, dataset, folder string) (made madeIndex, err error) {
 	for range triesMax {
 		if made, err = x.open(folder); err == nil || !isDamage(err) {
 			return made, err
 		}
-		err = x.makeLocked(ctx, place, folder)
+		err = x.makeLocked(ctx, dataset, folder)
 		if deleted := errors.Is(err, fs.ErrNotExist) || errors.Is(err, shard.ErrNotSet); err != nil && !deleted || ctx.Err() != nil {
 			return made, cmp.Or(err, ctx.Err())
 		}
@@ -168,8 +168,8 @@ func (x *indexer) make(ctx context.Context, place, folder string) (made madeInde
 
 // makeLocked makes an index while no other process does. If somebody deletes what it writes, the error is fs.ErrNotExist or
 // shard.ErrNotSet, or nil.
-func (x *indexer) makeLocked(ctx context.Context, place, folder string) error {
-	lock, err := x.lock(ctx, place, folder)
+func (x *indexer) makeLocked(ctx context.Context, dataset, folder string) error {
+	lock, err := x.lock(ctx, dataset, folder)
 	if err != nil {
 		return err
 	}
@@ -199,9 +199,9 @@ func (x *indexer) makeLocked(ctx context.Context, place, folder string) error {
 		return err
 	}
 	defer os.RemoveAll(partial)
-	x.log.Info("indexing the images; this happens once", "images", place, "index", folder)
+	x.log.Info("indexing the images; this happens once", "images", dataset, "index", folder)
 	var made madeIndex
-	if made.Notes, err = imgshard.Index(ctx, place, partial, x.progress); err != nil {
+	if made.Notes, err = imgshard.Index(ctx, dataset, partial, x.progress); err != nil {
 		return err
 	}
 	found, err := shard.FindAll(partial)
@@ -227,7 +227,7 @@ func (x *indexer) makeLocked(ctx context.Context, place, folder string) error {
 
 // leftOut says how many files an index leaves out, where it will list them, and by what the remaining samples are compared: another
 // machine may have left out others.
-func leftOut(dir, place string) []string {
+func leftOut(dir, shown string) []string {
 	n := 0
 	m, err := shard.ReadManifest(dir)
 	if err = cmp.Or(err, pack.ReadRejects(dir, func(pack.Reject) { n++ })); err != nil || n == 0 {
@@ -235,14 +235,14 @@ func leftOut(dir, place string) []string {
 	}
 	return []string{fmt.Sprintf("%s not readable as an image, and left out: %s; the samples of %s that remain have the fingerprint %s, "+
 		"which must be the same on all machines of a training",
-		bytesize.Counted(n, "file is", "files are"), filepath.Join(place, shard.RejectsName), m.Split, m.Fingerprint)}
+		bytesize.Counted(n, "file is", "files are"), filepath.Join(shown, shard.RejectsName), m.Split, m.Fingerprint)}
 }
 
 // lockEvery is the time between two looks at a lock.
 const lockEvery = 200 * time.Millisecond
 
 // lock waits until no other process makes an index. A lock whose file is deleted is none.
-func (x *indexer) lock(ctx context.Context, place, folder string) (*os.File, error) {
+func (x *indexer) lock(ctx context.Context, dataset, folder string) (*os.File, error) {
 	for told := false; ; told = true {
 		if err := os.MkdirAll(filepath.Dir(folder), 0o700); err != nil {
 			return nil, err
@@ -259,7 +259,7 @@ func (x *indexer) lock(ctx context.Context, place, folder string) (*os.File, err
 		}
 		lock.Close()
 		if !told && err != nil {
-			x.log.Warn("waiting for another process that indexes the images", "images", place, "lock", lock.Name())
+			x.log.Warn("waiting for another process that indexes the images", "images", dataset, "lock", lock.Name())
 		}
 		select {
 		case <-ctx.Done():
@@ -269,14 +269,14 @@ func (x *indexer) lock(ctx context.Context, place, folder string) (*os.File, err
 	}
 }
 
-// indexName returns a folder's name for the index of the dataset at a place: another one whenever its samples or labels may be others.
-func indexName(ctx context.Context, place string) (string, error) {
-	splits, err := imgshard.OpenInPlace(place)
+// indexName returns a folder's name for the index of a dataset: another one whenever its samples or labels may be others.
+func indexName(ctx context.Context, dataset string) (string, error) {
+	splits, err := imgshard.OpenInPlace(dataset)
 	if err != nil {
 		return "", err
 	}
 	sum := sha256.New()
-	fmt.Fprintf(sum, "imgfeed index 2\x00%s\x00", place)
+	fmt.Fprintf(sum, "imgfeed index 2\x00%s\x00", dataset)
 	for _, s := range splits {
 		if classes := splits[0].Classes(); s != splits[0] && classes != nil {
 			s.ExpectClasses(classes)
@@ -287,6 +287,6 @@ func indexName(ctx context.Context, place string) (string, error) {
 		}
 		io.WriteString(sum, identity)
 	}
-	base := strings.Trim(path.Base(filepath.ToSlash(place)), "./")
+	base := strings.Trim(path.Base(filepath.ToSlash(dataset)), "./")
 	return fmt.Sprintf("%.40s-%x", cmp.Or(base, "data"), sum.Sum(nil)[:8]), nil
 }

@@ -125,9 +125,9 @@ func TestUnpackedTogether(t *testing.T) {
 func TestNotADataset(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	x, _ := testIndexer(t)
-	for _, place := range []string{oneSet(t), filepath.Join(t.TempDir(), "missing")} {
-		if set, err := x.set(t.Context(), place); set != place || err != nil {
-			t.Errorf("%s: %s, %v", place, set, err)
+	for _, path := range []string{oneSet(t), filepath.Join(t.TempDir(), "missing")} {
+		if set, err := x.set(t.Context(), path); set != path || err != nil {
+			t.Errorf("%s: %s, %v", path, set, err)
 		}
 	}
 	dir := classFolders(t, "cat", "dog")

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestMixture counts what an epoch of three joined sets holds, of any world, from any place on.
+// TestMixture counts what an epoch of three joined sets holds, of any world, from any position on.
 func TestMixture(t *testing.T) {
 	lengths, starts := []int{50, 7, 0, 30}, []int{0, 50, 57, 57, 87}
 	for _, positions := range []int{1, 10, 64, 333} {

@@ -25,15 +25,15 @@ func TestPermutationIsUniform(t *testing.T) {
 	const epochs, cells = 4000, 8
 	for _, size := range []int{8, 1000, 1500, 4097} {
 		for _, j := range []int{0, 1, size / 2, size - 1} {
-			var place, step [cells]float64
+			var value, step [cells]float64
 			for epoch := range epochs {
 				p := newPermutation("u", 5, epoch, 0, size)
 				v := p.at(j)
-				place[v*cells/size]++
+				value[v*cells/size]++
 				next := p.at((j + 1) % size)
 				step[(next-v+size)%size*cells/size]++
 			}
-			checkUniform(t, size, j, "place", place[:])
+			checkUniform(t, size, j, "value", value[:])
 			if size > 100 { // for 8 elements a step of 0 cannot be
 				checkUniform(t, size, j, "step", step[:])
 			}

@@ -116,7 +116,7 @@ func (s *Selection) checkList() error {
 	seen := make([]uint64, (s.samples+63)/64)
 	for position, index := range s.list {
 		if int64(index) >= int64(s.samples) {
-			return configError("place %d of the list holds sample %d: indices are 0 to %d", position, index, s.samples-1)
+			return configError("position %d of the list holds sample %d: indices are 0 to %d", position, index, s.samples-1)
 		}
 		word, bit := index/64, uint64(1)<<(index%64)
 		s.twice = s.twice || seen[word]&bit != 0

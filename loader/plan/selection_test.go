@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A pick is what a place of a batch holds.
+// A pick is what a position of a batch holds.
 type pick struct{ index, repetition int }
 
 // picks returns what a rank is served from here to the end of the epoch.
@@ -278,7 +278,7 @@ func TestARanksOwnOrder(t *testing.T) {
 			}
 			for i, got := range whole {
 				if got.repetition != i*world+rank {
-					t.Errorf("rank %d, place %d: repetition %d", rank, i, got.repetition)
+					t.Errorf("rank %d, position %d: repetition %d", rank, i, got.repetition)
 				}
 			}
 			p, _ := New(cfg)
@@ -334,7 +334,7 @@ func TestSelectionErrors(t *testing.T) {
 	for want, cfg := range map[string]SelectionConfig{
 		"no sample is selected":                         {Samples: 5, List: []uint32{}},
 		"a set of 0 samples":                            {},
-		"place 1 of the list holds sample 5":            {Samples: 5, List: []uint32{0, 5}},
+		"position 1 of the list holds sample 5":         {Samples: 5, List: []uint32{0, 5}},
 		"repeats is -1":                                 {Samples: 5, Repeats: -1},
 		"repeats is 65537":                              {Samples: 5, Repeats: 65537},
 		"an epoch of -1 samples":                        {Samples: 5, Positions: -1},

@@ -14,7 +14,7 @@ func alternatives(t *testing.T, cfg Config, index, repetition int) []int {
 	return slices.Collect(p.Alternatives(index, repetition))
 }
 
-// TestAlternativesAreEveryOther of the partition, once, and the same on any rank of any world and from any place of an epoch.
+// TestAlternativesAreEveryOther of the partition, once, and the same on any rank of any world and from any position of an epoch.
 func TestAlternativesAreEveryOther(t *testing.T) {
 	cfg := Config{Fingerprint: "ab", Samples: 30, Partitions: 3, World: 1, BatchSize: 4, Seed: 5, Epoch: 2, Shuffle: true}
 	got := alternatives(t, cfg, 7, 0)
@@ -27,7 +27,7 @@ func TestAlternativesAreEveryOther(t *testing.T) {
 	if again := alternatives(t, other, 7, 0); !slices.Equal(got, again) {
 		t.Errorf("rank 3 of 4 has %v, rank 0 of 1 %v", again, got)
 	}
-	// Other seeds, epochs, samples and repetitions begin elsewhere, at every place in the end.
+	// Other seeds, epochs, samples and repetitions begin elsewhere, at every position in the end.
 	begins := map[int]bool{}
 	for epoch := range 100 {
 		cfg.Epoch = epoch

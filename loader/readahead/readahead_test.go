@@ -435,7 +435,7 @@ func TestRemotesLeave(t *testing.T) {
 	})
 }
 
-// TestAgain gives samples back: one whose bytes were wrong the first time, one that another takes the place of, and one of a remote.
+// TestAgain gives samples back: one whose bytes were wrong the first time, one that another replaces, and one of a remote.
 func TestAgain(t *testing.T) {
 	inPool(t, 40, func(t *testing.T, p *Pool, ctx context.Context) {
 		set := newSlowSet(4)

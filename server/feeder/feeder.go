@@ -82,7 +82,7 @@ type Request struct {
 	BoxesUnit  string          `json:"boxes_unit,omitempty"`
 }
 
-// Made is followed by a byte for each sample of the piece, 1 if it was made, and by the memory of [loader.Slot.AppendPlaces].
+// Made is followed by a byte for each sample of the piece, 1 if it was made, and by the memory of [loader.Slot.AppendSamples].
 type Made struct{}
 
 // MadeFrame is the frame of a Made: the same for every piece.

@@ -252,7 +252,7 @@ func (c *link) exchange(offer *Offer, p *loader.Piece, made []bool) error {
 	if _, err := io.ReadFull(c.in, flags); err != nil {
 		return err
 	}
-	c.parts = p.Slot.AppendPlaces(c.parts[:0], p.First, len(made))
+	c.parts = p.Slot.AppendSamples(c.parts[:0], p.First, len(made))
 	size := 0
 	for _, part := range c.parts {
 		n, err := io.ReadFull(c.in, part)

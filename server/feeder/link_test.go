@@ -69,7 +69,7 @@ func FuzzReplies(f *testing.F) {
 	slot.Params = nil
 	offer := &Offer{sampleBytes: 8 + 27, frame: []byte("feed")}
 	made := []bool{true, true}
-	f.Add(bytes.Join(slot.AppendPlaces([][]byte{MadeFrame, {1, 0}}, 1, 2), nil))
+	f.Add(bytes.Join(slot.AppendSamples([][]byte{MadeFrame, {1, 0}}, 1, 2), nil))
 	f.Fuzz(func(t *testing.T, reply []byte) {
 		clear(slot.Images[0])
 		clear(slot.Labels)

@@ -212,7 +212,7 @@ func (c *connection) feed(ctx context.Context, text []byte) error {
 		}
 	}
 	c.counters.Pieces.Add(1)
-	c.parts = c.piece.Slot.AppendPlaces(append(c.parts[:0], MadeFrame, flags), 0, n)
+	c.parts = c.piece.Slot.AppendSamples(append(c.parts[:0], MadeFrame, flags), 0, n)
 	c.conn.SetWriteDeadline(time.Now().Add(messageTimeout))
 	buffers := net.Buffers(c.parts)
 	_, err := buffers.WriteTo(c.conn)

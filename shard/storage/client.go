@@ -79,48 +79,48 @@ var remotes = map[string]func(*Client, *url.URL) (objects, error){
 }
 
 // At is [Client.At] of the default client.
-func At(place string) (Storage, error) { return Default.At(place) }
+func At(address string) (Storage, error) { return Default.At(address) }
 
 // At returns the storage that the user names: a folder's path, or a URL of one of the schemes of remotes. It makes no request.
-func (c *Client) At(place string) (Storage, error) { return c.at(place, true) }
+func (c *Client) At(address string) (Storage, error) { return c.at(address, true) }
 
 // WriterAt returns the default client's storage to write to, by a folder's path, or the URL of a bucket.
-func WriterAt(place string) (Writer, error) {
-	s, err := At(place)
+func WriterAt(address string) (Writer, error) {
+	s, err := At(address)
 	if err != nil {
 		return nil, err
 	}
 	if r, is := s.(*remote); is {
 		if _, is := r.objects.(uploader); !is {
-			return nil, fmt.Errorf("%s: nothing can be written there: name a folder or a bucket (s3://)", place)
+			return nil, fmt.Errorf("%s: nothing can be written there: name a folder or a bucket (s3://)", address)
 		}
 	}
 	return s.(Writer), nil
 }
 
 // source is [Storage.Source] of a storage.
-func (c *Client) source(place, index string) (Storage, error) {
+func (c *Client) source(address, index string) (Storage, error) {
 	named := slices.ContainsFunc(c.Sources, func(allowed string) bool {
-		return strings.HasPrefix(place+"/", strings.TrimSuffix(allowed, "/")+"/")
+		return strings.HasPrefix(address+"/", strings.TrimSuffix(allowed, "/")+"/")
 	})
 	if IsRemote(index) {
-		root, _ := Root(place)
+		root, _ := Root(address)
 		own, _ := Root(index)
-		if named = named && IsRemote(place) || root == own; !named {
+		if named = named && IsRemote(address) || root == own; !named {
 			return nil, fmt.Errorf("they are at %s, but an index read over a network may use only its own host and bucket: if you "+
-				"trust it, add --allow-source URL, or copy the index to this machine", place)
+				"trust it, add --allow-source URL, or copy the index to this machine", address)
 		}
 	}
-	return c.at(place, named)
+	return c.at(address, named)
 }
 
-func (c *Client) at(place string, named bool) (Storage, error) {
-	if !IsRemote(place) {
-		f := NewFolder(place)
+func (c *Client) at(address string, named bool) (Storage, error) {
+	if !IsRemote(address) {
+		f := NewFolder(address)
 		f.client = c
 		return f, nil
 	}
-	u, err := parsePlace(place)
+	u, err := parseURL(address)
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +131,7 @@ func (c *Client) at(place string, named bool) (Storage, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &remote{client: c, place: place, objects: o, gate: newGate(c), outage: outage{client: c}}, nil
+	return &remote{client: c, address: address, objects: o, gate: newGate(c), outage: outage{client: c}}, nil
 }
 
 // An Opening bounds the time in which sets are found and opened: [Client.Timeout] for all requests together, also of other openings that
@@ -162,8 +162,8 @@ func (c *Client) Opening() *Opening {
 }
 
 // At is [Client.At] for a storage whose requests are part of the opening.
-func (o *Opening) At(place string) (Storage, error) {
-	s, err := o.client.At(place)
+func (o *Opening) At(address string) (Storage, error) {
+	s, err := o.client.At(address)
 	if r, is := s.(*remote); is {
 		r.opening = o
 	}
@@ -193,9 +193,9 @@ func (o *Opening) End() {
 	}
 }
 
-// IsRemote reports whether a place that the user names is a URL. A path may hold :// elsewhere than after a scheme.
-func IsRemote(place string) bool {
-	scheme, _, found := strings.Cut(place, "://")
+// IsRemote reports whether an address that the user names is a URL. A path may hold :// elsewhere than after a scheme.
+func IsRemote(address string) bool {
+	scheme, _, found := strings.Cut(address, "://")
 	return found && scheme != "" && !strings.ContainsAny(scheme, "/.")
 }
 
@@ -217,46 +217,46 @@ func CheckSecret(text string) error {
 	return nil
 }
 
-// parsePlace checks a URL.
-func parsePlace(place string) (*url.URL, error) {
-	scheme, _, _ := strings.Cut(place, "://")
+// parseURL checks a URL.
+func parseURL(address string) (*url.URL, error) {
+	scheme, _, _ := strings.Cut(address, "://")
 	if remotes[scheme] == nil {
 		known := strings.Join(slices.Sorted(maps.Keys(remotes)), "://, ")
 		return nil, fmt.Errorf("%s://: an unknown kind of URL: want a folder or one of %s://", scheme, known)
 	}
-	if err := CheckSecret(place); err != nil {
+	if err := CheckSecret(address); err != nil {
 		return nil, err
 	}
-	u, err := url.Parse(place)
+	u, err := url.Parse(address)
 	switch {
 	case err != nil:
 		return nil, err
 	case slices.Contains(strings.Split(u.Path, "/"), ".."):
-		return nil, fmt.Errorf("%s: .. cannot be part of a URL", place)
+		return nil, fmt.Errorf("%s: .. cannot be part of a URL", address)
 	case u.Host == "":
-		return nil, fmt.Errorf("%s: the host or bucket is missing", place)
+		return nil, fmt.Errorf("%s: the host or bucket is missing", address)
 	}
 	return u, nil
 }
 
 // Join returns the URL or path of a name, with forward slashes, below another one.
-func Join(place, name string) string {
-	if IsRemote(place) {
-		return strings.TrimSuffix(place, "/") + "/" + strings.TrimPrefix(path.Clean("/"+name), "/")
+func Join(address, name string) string {
+	if IsRemote(address) {
+		return strings.TrimSuffix(address, "/") + "/" + strings.TrimPrefix(path.Clean("/"+name), "/")
 	}
-	return filepath.Join(place, filepath.FromSlash(name))
+	return filepath.Join(address, filepath.FromSlash(name))
 }
 
 // Root divides a URL into that of a bucket, a server or a repository, and a name there.
-func Root(place string) (root, name string) {
-	scheme, rest, _ := strings.Cut(place, "://")
+func Root(address string) (root, name string) {
+	scheme, rest, _ := strings.Cut(address, "://")
 	depth := 1
 	if scheme == "hf" {
 		depth = 3
 	}
 	parts := strings.SplitN(rest, "/", depth+1)
 	if len(parts) <= depth {
-		return place, ""
+		return address, ""
 	}
 	return scheme + "://" + strings.Join(parts[:depth], "/"), strings.Trim(parts[depth], "/")
 }

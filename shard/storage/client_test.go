@@ -60,9 +60,9 @@ func TestClientsShareNothing(t *testing.T) {
 	}
 }
 
-// TestPlaces tells folders from URLs, and shows no secret.
-func TestPlaces(t *testing.T) {
-	for place, says := range map[string]string{
+// TestAddresses tells folders from URLs, and shows no secret.
+func TestAddresses(t *testing.T) {
+	for address, says := range map[string]string{
 		"ftp://bucket/x":                  "unknown kind",
 		"https://user:secret@host/x":      "no user, password",
 		"https://host/x?signature=secret": "no user, password",
@@ -71,9 +71,9 @@ func TestPlaces(t *testing.T) {
 		"https://host/%zzsecret":          "is not a URL",
 		"hf://datasets/only":              "want hf://datasets",
 	} {
-		_, err := At(place)
+		_, err := At(address)
 		if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "secret") {
-			t.Errorf("%s: %v, want %q", place, err, says)
+			t.Errorf("%s: %v, want %q", address, err, says)
 		}
 	}
 	for _, path := range []string{"/data/x", "x", "./s3://x", "a/b://c"} {
@@ -95,8 +95,8 @@ func TestSources(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
-		place, index string
-		reached      bool
+		address, index string
+		reached        bool
 	}{
 		{"https://a/images", "https://a/sets/index", true},
 		{"http://a/images", "https://a/sets/index", false},
@@ -116,12 +116,12 @@ func TestSources(t *testing.T) {
 		{"s3://bucket/images", "/index", true},
 		{"https://user:secret@b/images", "/index", false},
 	} {
-		s, err := Default.source(c.place, c.index)
+		s, err := Default.source(c.address, c.index)
 		if (err == nil) != c.reached || err != nil && strings.Contains(err.Error(), "secret") {
-			t.Errorf("%s from %s: %v", c.place, c.index, err)
+			t.Errorf("%s from %s: %v", c.address, c.index, err)
 		}
-		if r, is := s.(*remote); is && strings.HasPrefix(c.place, "https://b/") && (r.objects.(*web).query != "" || !r.objects.(*web).withheld) {
-			t.Errorf("%s gets the query", c.place)
+		if r, is := s.(*remote); is && strings.HasPrefix(c.address, "https://b/") && (r.objects.(*web).query != "" || !r.objects.(*web).withheld) {
+			t.Errorf("%s gets the query", c.address)
 		}
 	}
 	if _, err := At("https://b/sets"); err == nil || strings.Contains(err.Error(), "secret") {
@@ -151,7 +151,7 @@ func TestCacheKnowsOrigins(t *testing.T) {
 	}
 	for range 2 {
 		s := newStore(t)
-		for _, at := range s.places(t) {
+		for _, at := range s.storages(t) {
 			s.files["bucket/set/a"] = numbered(100)
 			open(at)
 			open(at)

@@ -49,7 +49,7 @@ func (f *Folder) Open(name string, _ int64, _ string) (File, error) {
 func (f *Folder) path(name string) string { return filepath.Join(f.dir, filepath.FromSlash(name)) }
 
 // Source implements [Storage].
-func (f *Folder) Source(place string) (Storage, error) { return f.client.source(place, f.dir) }
+func (f *Folder) Source(address string) (Storage, error) { return f.client.source(address, f.dir) }
 
 // String implements fmt.Stringer.
 func (f *Folder) String() string { return f.dir }
@@ -142,8 +142,8 @@ func (f *Folder) adopt(file *os.File) (*localFile, error) {
 func (f *Folder) Timeout() time.Duration { return f.client.Timeout }
 
 // Overdue returns the error of a read that has not ended for so long, as of a store that does not answer.
-func Overdue(place string, offset, length int64, after time.Duration) error {
-	return &RemoteError{Place: place, Offset: offset, Length: length, Tries: 1, After: after, Err: errOverdue, down: true}
+func Overdue(address string, offset, length int64, after time.Duration) error {
+	return &RemoteError{Address: address, Offset: offset, Length: length, Tries: 1, After: after, Err: errOverdue, down: true}
 }
 
 var errOverdue = errors.New("the file system does not answer")

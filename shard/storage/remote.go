@@ -70,7 +70,7 @@ func (o *object) mismatch(format string, args ...any) error {
 // A remote is a storage behind a network. It repeats requests that fail for a reason that may pass: see [remote.repeat].
 type remote struct {
 	client  *Client
-	place   string
+	address string
 	objects objects
 	gate    *gate
 	outage  outage
@@ -78,17 +78,17 @@ type remote struct {
 }
 
 // String implements fmt.Stringer.
-func (r *remote) String() string { return r.place }
+func (r *remote) String() string { return r.address }
 
 // Source implements [Storage].
-func (r *remote) Source(place string) (Storage, error) { return r.client.source(place, r.place) }
+func (r *remote) Source(address string) (Storage, error) { return r.client.source(address, r.address) }
 
 // Cached implements [Cacher].
-func (r *remote) Cached(f File, place, identity string) File {
+func (r *remote) Cached(f File, address, identity string) File {
 	if r.client.Cache == nil {
 		return f
 	}
-	return r.client.Cache.Cached(f, place, identity)
+	return r.client.Cache.Cached(f, address, identity)
 }
 
 // Names implements [Storage].
@@ -143,7 +143,7 @@ func (r *remote) ReadFile(name string, max int64, check func([]byte) error) (dat
 	case err != nil:
 		return nil, err
 	case int64(len(data)) > max:
-		return nil, fmt.Errorf("%s: %w: more than %d bytes", Join(r.place, name), ErrTooLarge, max)
+		return nil, fmt.Errorf("%s: %w: more than %d bytes", Join(r.address, name), ErrTooLarge, max)
 	}
 	return data, nil
 }
@@ -161,7 +161,7 @@ func (r *remote) Open(name string, size int64, identity string) (File, error) {
 	if !cached {
 		return f, nil
 	}
-	return r.Cached(f, Join(r.place, name), f.Origin()+" "+identity), nil
+	return r.Cached(f, Join(r.address, name), f.Origin()+" "+identity), nil
 }
 
 // Stat implements [Storage], by a request for one byte.
@@ -300,7 +300,7 @@ type uploader interface {
 func (r *remote) Write(name, sum string, body io.Reader) error {
 	err := r.objects.(uploader).put(r.client.Context, name, sum, body)
 	if failed, is := errors.AsType[*RemoteError](err); is {
-		failed.Place, failed.Length = Join(r.place, name), -1
+		failed.Address, failed.Length = Join(r.address, name), -1
 	}
 	return err
 }

@@ -157,19 +157,19 @@ func within(t *testing.T, timeout time.Duration) {
 	t.Cleanup(func() { Default = before })
 }
 
-// places returns the store's folder as a web server's and as a bucket's.
-func (s *store) places(t *testing.T) map[string]Storage {
+// storages returns the store's folder as a web server's and as a bucket's.
+func (s *store) storages(t *testing.T) map[string]Storage {
 	for name, value := range map[string]string{"AWS_ENDPOINT_URL": s.URL, "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "r",
 		"AWS_CONFIG_FILE": "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null", "HF_ENDPOINT": s.URL, "HF_TOKEN": "token"} {
 		t.Setenv(name, value)
 	}
 	all := map[string]Storage{}
-	for _, place := range []string{s.URL + "/bucket/set", "s3://bucket/set"} {
-		at, err := At(place)
+	for _, address := range []string{s.URL + "/bucket/set", "s3://bucket/set"} {
+		at, err := At(address)
 		if err != nil {
 			t.Fatal(err)
 		}
-		all[place[:strings.Index(place, ":")]] = at
+		all[address[:strings.Index(address, ":")]] = at
 	}
 	return all
 }
@@ -188,7 +188,7 @@ func TestRemoteReads(t *testing.T) {
 	data := numbered(100_000)
 	s := newStore(t)
 	s.files["bucket/set/rank-0000/a"] = data
-	for kind, at := range s.places(t) {
+	for kind, at := range s.storages(t) {
 		for name, faults := range map[string][]http.HandlerFunc{
 			"none": nil,
 			"busy": {status(503), status(500), status(429)},
@@ -235,7 +235,7 @@ func TestRemoteRefusals(t *testing.T) {
 		r.Header.Del("Range")
 		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(data))
 	}
-	for kind, at := range s.places(t) {
+	for kind, at := range s.storages(t) {
 		for name, c := range map[string]struct {
 			file  string
 			size  int64
@@ -283,7 +283,7 @@ func TestRemoteRefusals(t *testing.T) {
 // TestUploadCancelledAtItsBegin cancels an upload before the bucket has named it.
 func TestUploadCancelledAtItsBegin(t *testing.T) {
 	s := newStore(t)
-	objects := s.places(t)["s3"].(*remote).objects.(uploader)
+	objects := s.storages(t)["s3"].(*remote).objects.(uploader)
 	ctx, cancel := context.WithCancel(t.Context())
 	var aborted string
 	s.fail(func(w http.ResponseWriter, r *http.Request) {
@@ -353,7 +353,7 @@ func TestRemoteNames(t *testing.T) {
 	for _, name := range []string{"manifest.json", "rank-0000/0", "rank-0001/0", "rank-0002/0", "z"} {
 		s.files["bucket/set/"+name] = []byte("x")
 	}
-	all := s.places(t)
+	all := s.storages(t)
 	names, err := all["s3"].Names("")
 	if want := []string{"manifest.json", "rank-0000/", "rank-0001/", "rank-0002/", "z"}; err != nil || !slices.Equal(slices.Sorted(slices.Values(names)), want) {
 		t.Errorf("%q, %v, want %q", names, err, want)

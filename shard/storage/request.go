@@ -37,7 +37,7 @@ const (
 // access was denied. It does not give errors of the connection to the store, as io.EOF: a caller with other connections would take it for
 // an error of one of those.
 type RemoteError struct {
-	Place          string // URL of the object
+	Address        string // URL of the object, or path of the file
 	Offset, Length int64  // the range; Length is -1 for a whole object
 	Status         int    // HTTP status, 0 without an answer
 	Request        string // the request's id in the store's log
@@ -53,7 +53,7 @@ type RemoteError struct {
 }
 
 func (e *RemoteError) Error() string {
-	text := e.Place
+	text := e.Address
 	if e.Length >= 0 {
 		text += fmt.Sprintf(", bytes %d to %d", e.Offset, e.Offset+e.Length-1)
 	}
@@ -80,7 +80,7 @@ func (e *RemoteError) Error() string {
 		text += ": check AWS_REGION and AWS_ENDPOINT_URL"
 	case unknown:
 		text += ": check the host's name and the network"
-		if strings.HasPrefix(e.Place, "s3://") {
+		if strings.HasPrefix(e.Address, "s3://") {
 			text += "; the host is that of AWS_ENDPOINT_URL, or Amazon's for the bucket and AWS_REGION"
 		}
 		if e.down {
@@ -149,11 +149,11 @@ type outage struct {
 }
 
 // end notes that the store answers.
-func (o *outage) end(place string) {
+func (o *outage) end(address string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.warned {
-		slog.Info("the store answers again", "store", place, "after", time.Since(o.since).Round(time.Second/10))
+		slog.Info("the store answers again", "store", address, "after", time.Since(o.since).Round(time.Second/10))
 	}
 	o.answered, o.since, o.warned, o.heard = time.Now(), time.Time{}, false, false
 }
@@ -168,7 +168,7 @@ func (o *outage) hear(now bool) bool {
 
 // begin notes a try without an answer. It returns the time since the last answer, or 0 for less than a moment: single requests fail all the
 // time.
-func (o *outage) begin(place string, began time.Time, err error, moment time.Duration) time.Duration {
+func (o *outage) begin(address string, began time.Time, err error, moment time.Duration) time.Duration {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.since.IsZero() {
@@ -180,7 +180,7 @@ func (o *outage) begin(place string, began time.Time, err error, moment time.Dur
 	}
 	if !o.warned {
 		o.warned = true
-		slog.Warn("the store does not answer", "store", place, "for", silent.Round(time.Second/10), "timeout", o.client.Timeout, "err", err)
+		slog.Warn("the store does not answer", "store", address, "for", silent.Round(time.Second/10), "timeout", o.client.Timeout, "err", err)
 	}
 	return silent
 }
@@ -201,7 +201,7 @@ func (r *remote) repeat(name string, offset, length int64, send try) error {
 	for {
 		pause, err := q.try(ctx, send)
 		if failed, is := errors.AsType[*RemoteError](err); is {
-			failed.Place, failed.Offset, failed.Length = Join(r.place, name), offset, length
+			failed.Address, failed.Offset, failed.Length = Join(r.address, name), offset, length
 			if pause > 0 {
 				r.client.Counts.Retries.Add(1)
 				r.client.Counts.Failed.Store(failed)
@@ -262,7 +262,7 @@ func (q *request) try(ctx context.Context, send try) (pause time.Duration, err e
 	failed.heard = r.outage.hear(failed.Status > 0 || failed.moved || failed.wrong || got > 0)
 	q.last = failed.Err
 	if failed.wrong || failed.Status > 0 && !failed.retryable() && !failed.refused {
-		r.outage.end(r.place)
+		r.outage.end(r.address)
 	}
 	if pause = q.pause(began, failed); pause <= 0 && failed.down {
 		other := *failed
@@ -292,7 +292,7 @@ func (q *request) pause(began time.Time, failed *RemoteError) time.Duration {
 	case (failed.refused || isUnknownHost(failed.Err)) && !r.outage.gave.Load(), !failed.refused && !failed.retryable():
 		return 0
 	}
-	if silent := r.outage.begin(r.place, began, failed.Err, time.Second); silent > 0 {
+	if silent := r.outage.begin(r.address, began, failed.Err, time.Second); silent > 0 {
 		failed.After, failed.down = silent, true
 	}
 	return min(pause, r.client.Timeout-failed.After)
@@ -326,7 +326,7 @@ func (r *remote) once(parent context.Context, began time.Time, send try, got *in
 	stalled.Reset(stall)
 	defer stalled.Stop()
 	quiet := time.AfterFunc(quietAfter, func() {
-		r.outage.begin(r.place, began, fmt.Errorf("no answer for %v", quietAfter), quietAfter)
+		r.outage.begin(r.address, began, fmt.Errorf("no answer for %v", quietAfter), quietAfter)
 	})
 	defer quiet.Stop()
 	r.client.Counts.Requests.Add(1)
@@ -339,12 +339,12 @@ func (r *remote) once(parent context.Context, began time.Time, send try, got *in
 		if fresh += bytes; fresh >= stallBytes {
 			fresh = 0
 			stalled.Reset(stall)
-			r.outage.end(r.place)
+			r.outage.end(r.address)
 		}
 	})
 	switch {
 	case err == nil:
-		r.outage.end(r.place)
+		r.outage.end(r.address)
 	case context.Cause(ctx) == errStalled:
 		err = fmt.Errorf("%d bytes came in %v", fresh, stall)
 	case err == io.ErrUnexpectedEOF:

@@ -259,7 +259,7 @@ func TestRefusedCredentials(t *testing.T) {
 	within(t, time.Second)
 	s := newStore(t)
 	s.files["bucket/set/a"] = numbered(100)
-	at := s.places(t)["s3"]
+	at := s.storages(t)["s3"]
 	for _, code := range []string{"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired", "InvalidAccessKeyId"} {
 		refusals := slices.Repeat([]http.HandlerFunc{refuse(400, code)}, 3)
 		s.fail(refusals...)
@@ -286,7 +286,7 @@ func TestRefusedCredentials(t *testing.T) {
 func TestLoops(t *testing.T) {
 	within(t, time.Minute)
 	s := newStore(t)
-	at := s.places(t)["s3"]
+	at := s.storages(t)["s3"]
 	for name, c := range map[string]struct {
 		status int
 		header string
@@ -327,20 +327,20 @@ func TestUnknownEndpoint(t *testing.T) {
 	t.Cleanup(func() { net.DefaultResolver = resolver; names.Close() })
 	within(t, time.Minute)
 	s := newStore(t)
-	s.places(t)
+	s.storages(t)
 	t.Setenv("AWS_ENDPOINT_URL", "https://store.invalid")
-	for place, advice := range map[string]string{
+	for address, advice := range map[string]string{
 		"s3://bucket/set":           "and the network; the host is that of AWS_ENDPOINT_URL, or Amazon's for the bucket and AWS_REGION",
 		"https://store.invalid/set": "no such host: check the host's name and the network",
 	} {
-		at, err := At(place)
+		at, err := At(address)
 		if err != nil {
 			t.Fatal(err)
 		}
 		_, err = at.ReadFile("manifest.json", 1000, nil)
 		failed, is := errors.AsType[*RemoteError](err)
 		if !is || failed.Tries != 1 || !strings.HasSuffix(err.Error(), advice) {
-			t.Errorf("%s: %+v, %v", place, failed, err)
+			t.Errorf("%s: %+v, %v", address, failed, err)
 		}
 	}
 }
@@ -393,7 +393,7 @@ func TestWrongAnswers(t *testing.T) {
 		}
 	}
 	part := data[10_000:20_000]
-	for kind, at := range s.places(t) {
+	for kind, at := range s.storages(t) {
 		for name, c := range map[string]struct {
 			fault http.HandlerFunc
 			says  string

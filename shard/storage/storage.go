@@ -35,7 +35,7 @@ type Storage interface {
 	// Source returns the storage of the images of an index in this storage. The index names its URL or folder, and may come from a
 	// stranger. An index that is read over a network reaches only its own host and bucket, and the query that signs requests goes only to
 	// hosts that the user names. [Client.Sources] count as named.
-	Source(place string) (Storage, error)
+	Source(address string) (Storage, error)
 	// String returns the URL or folder, for messages.
 	String() string
 }
@@ -105,7 +105,7 @@ type Original interface {
 type Cacher interface {
 	// Cached puts the cache, if any, before a file of this storage. identity tells its content from any other's, by what nobody else can
 	// claim.
-	Cached(f File, place, identity string) File
+	Cached(f File, address, identity string) File
 }
 
 // A Keeper is a [File] that keeps ranges on this machine. Its WillNeed tells of these alone.

@@ -100,7 +100,7 @@ func TestRedirects(t *testing.T) {
 func TestHub(t *testing.T) {
 	s := newStore(t)
 	s.files["datasets/o/n/resolve/v2/sets/manifest.json"] = []byte("here")
-	s.places(t)
+	s.storages(t)
 	at, err := At("hf://datasets/o/n@v2/sets")
 	if err != nil {
 		t.Fatal(err)

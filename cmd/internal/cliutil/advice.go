@@ -118,7 +118,7 @@ func checkArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 			if err := storage.CheckSecret(text); err != nil {
 				return Usagef("%s %w", name, err)
 			}
-			if err := check(name, text); err != nil && name != "SERVER" && name != "PLACE" {
+			if err := check(name, text); err != nil && name != "SERVER" && name != "URL" {
 				return Usage(err)
 			}
 		}
@@ -179,12 +179,12 @@ func Local(name, path string) error {
 	return fmt.Errorf("%s %s is an address, but must be a path of this machine: copy or mount it first", name, path)
 }
 
-// Readable refuses a place that sets cannot be read from: a URL with an unknown scheme or a secret.
-func Readable(name, place string) error {
-	if scheme, _, _ := strings.Cut(place, "://"); scheme == "file" || !storage.IsRemote(place) {
-		return Local(name, place)
+// Readable refuses an address that sets cannot be read from: a URL with an unknown scheme or a secret.
+func Readable(name, address string) error {
+	if scheme, _, _ := strings.Cut(address, "://"); scheme == "file" || !storage.IsRemote(address) {
+		return Local(name, address)
 	}
-	if _, err := storage.At(place); err != nil {
+	if _, err := storage.At(address); err != nil {
 		return fmt.Errorf("%s %w", name, err)
 	}
 	return nil
@@ -208,11 +208,11 @@ func Output(name, path string) error {
 }
 
 // Writable is Output for a set, which may be written to a bucket.
-func Writable(name, place string) error {
-	if scheme, _, _ := strings.Cut(place, "://"); scheme == "file" || !storage.IsRemote(place) {
-		return Output(name, place)
+func Writable(name, address string) error {
+	if scheme, _, _ := strings.Cut(address, "://"); scheme == "file" || !storage.IsRemote(address) {
+		return Output(name, address)
 	}
-	if _, err := storage.WriterAt(place); err != nil {
+	if _, err := storage.WriterAt(address); err != nil {
 		return fmt.Errorf("%s %w", name, err)
 	}
 	return nil

@@ -171,7 +171,7 @@ func runBuild(c *cobra.Command, src []string, f buildFlags) error {
 		}
 		f.Encoding, f.Progress, f.Select = stored, show.update, f.sources.Select
 		f.Warn = func(text string) { fmt.Fprintf(stderr, "warning: %s\n", termsafe.Text(text)) }
-		out, err := f.place(len(splits))
+		out, err := f.output(len(splits))
 		if err != nil {
 			return err
 		}
@@ -186,8 +186,8 @@ func runBuild(c *cobra.Command, src []string, f buildFlags) error {
 	})
 }
 
-// place returns the output folder of the sets of so many splits, or of their parts. It refuses parts of finished sets.
-func (f *buildFlags) place(splits int) (string, error) {
+// output returns the output folder of the sets of so many splits, or of their parts. It refuses parts of finished sets.
+func (f *buildFlags) output(splits int) (string, error) {
 	if f.Part.Of > 0 && !f.Replace {
 		if sets, err := shard.FindSets(f.out); err == nil && len(sets) == splits {
 			if storage.IsRemote(f.out) {

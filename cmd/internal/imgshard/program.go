@@ -56,19 +56,19 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return status
 }
 
-// OpenInPlace opens the dataset at place to be read where it lies, with the labels of torchvision's ImageFolder.
-func OpenInPlace(place string) ([]*dataset.Split, error) {
-	return source.Open(place, dataset.Options{ClassOrder: dataset.ClassOrderString})
+// OpenInPlace opens the dataset at path to be read where it lies, with the labels of torchvision's ImageFolder.
+func OpenInPlace(path string) ([]*dataset.Split, error) {
+	return source.Open(path, dataset.Options{ClassOrder: dataset.ClassOrderString})
 }
 
-// Index indexes the dataset at place into the folder out, as imgshard index does, and returns the notes about it. Its progress goes to w,
+// Index indexes the dataset at path into the folder out, as imgshard index does, and returns the notes about it. Its progress goes to w,
 // as a bar if w is a terminal.
-func Index(ctx context.Context, place, out string, w io.Writer) (notes []string, err error) {
+func Index(ctx context.Context, path, out string, w io.Writer) (notes []string, err error) {
 	note := func(text string) { notes = append(notes, termsafe.Text(text)) }
 	err = withProgress(ctx, w, "the unfinished index is removed", func(ctx context.Context, show *progress) error {
-		splits, err := OpenInPlace(place)
+		splits, err := OpenInPlace(path)
 		if err != nil {
-			return source.InPlace(err, place)
+			return source.InPlace(err, path)
 		}
 		for _, s := range splits {
 			fmt.Fprintf(show.w, "%s: %s is %s\n", s.Name, s.Path, s.Format)
@@ -79,7 +79,7 @@ func Index(ctx context.Context, place, out string, w io.Writer) (notes []string,
 				note(text)
 			}
 		})
-		return source.InPlace(err, place)
+		return source.InPlace(err, path)
 	})
 	return notes, err
 }

@@ -81,7 +81,7 @@ func headOf(offset int64, data []byte) uint64 {
 
 // An Info describes a file of the cache.
 type Info struct {
-	Place   string `json:"place"` // URL of the remote file; "" if the name is damaged, or the file is not the cache's
+	URL     string `json:"place"` // of the remote file; "" if the name is damaged, or the file is not the cache's
 	Bytes   int64  `json:"bytes"` // length of the remote file
 	Kept    int64  `json:"-"`     // bytes of the disk that the cache uses for it
 	Name    string `json:"-"`     // the file's name in the folder
@@ -367,21 +367,21 @@ type file struct {
 }
 
 // Cached implements [storage.Cacher]. If the cache does not work, it returns f.
-func (c *Cache) Cached(f storage.File, place, identity string) storage.File {
+func (c *Cache) Cached(f storage.File, url, identity string) storage.File {
 	sum := sha256.Sum256([]byte(identity))
 	id := hex.EncodeToString(sum[:idBytes])
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	o := c.objects[id]
 	if o == nil {
-		o = &object{cache: c, info: Info{Place: place, Bytes: f.Size()}}
+		o = &object{cache: c, info: Info{URL: url, Bytes: f.Size()}}
 		err := c.lockObject(id, unix.F_RDLCK)
 		if err == nil {
 			err = o.open(c.path(id))
 		}
 		if err != nil {
 			if c.unusable == nil {
-				slog.Warn("the cache can't keep a file", "cache", c.dir, "file", place, "err", err)
+				slog.Warn("the cache can't keep a file", "cache", c.dir, "file", url, "err", err)
 			}
 			c.unusable = err
 			return f

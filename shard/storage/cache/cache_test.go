@@ -250,7 +250,7 @@ func TestCacheMakesRoom(t *testing.T) {
 	g := another(other)
 	keepAll(t, g)
 	list := other.Objects()
-	if len(list) != 2 || list[0].Place != "https://host/a" || list[0].Kept < 64<<10 || list[1].Kept > 2*diskBlock {
+	if len(list) != 2 || list[0].URL != "https://host/a" || list[0].Kept < 64<<10 || list[1].Kept > 2*diskBlock {
 		t.Fatalf("%+v", list)
 	}
 	if err := other.Remove(list[0]); !errors.Is(err, ErrInUse) {
@@ -259,7 +259,7 @@ func TestCacheMakesRoom(t *testing.T) {
 	c.Close()
 	other.measureAt = time.Time{}
 	keepAll(t, g)
-	if list := other.Objects(); len(list) != 1 || list[0].Place != "https://host/b" || list[0].Kept < 64<<10 {
+	if list := other.Objects(); len(list) != 1 || list[0].URL != "https://host/b" || list[0].Kept < 64<<10 {
 		t.Errorf("%+v", list)
 	}
 }
@@ -540,7 +540,7 @@ func TestCacheOtherFiles(t *testing.T) {
 		t.Errorf("the status measures the folder: %d bytes, %d before", used, before)
 	}
 	list := c.Objects()
-	if len(list) != 2 || list[1].Name != "notes.txt" || list[1].Place != "" || c.Used() < before+1<<20 {
+	if len(list) != 2 || list[1].Name != "notes.txt" || list[1].URL != "" || c.Used() < before+1<<20 {
 		t.Fatalf("%+v, %d bytes", list, c.Used())
 	}
 	c.Close()

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestDefaultPlaces checks where a command without SET finds its sets.
-func TestDefaultPlaces(t *testing.T) {
+// TestDefaultPaths checks where a command without SET finds its sets.
+func TestDefaultPaths(t *testing.T) {
 	set, damaged, empty, beside := oneSet(t), oneSet(t), t.TempDir(), oneSet(t)
 	if err := os.WriteFile(filepath.Join(damaged, "train-shards", "manifest.json"), []byte(`{"format": "imgshard"}`), 0o600); err != nil {
 		t.Fatal(err)
@@ -29,17 +29,17 @@ func TestDefaultPlaces(t *testing.T) {
 	} {
 		t.Chdir(tt.folder)
 		t.Setenv(dataEnv, tt.env)
-		if got, err := placesOf(tt.args); err != nil || got.String() != tt.want {
+		if got, err := setPathsOf(tt.args); err != nil || got.String() != tt.want {
 			t.Errorf("%v in %s, $%s is %q: %v, %v; want %s", tt.args, tt.folder, dataEnv, tt.env, got, err, tt.want)
 		}
 	}
 	write(t, filepath.Join(empty, "notes.txt"), nil)
 	t.Chdir(empty)
 	t.Setenv(dataEnv, "")
-	if _, err := os.Stat(usualPlace); err == nil {
+	if _, err := os.Stat(usualFolder); err == nil {
 		t.Skip("this machine has the usual folder")
 	}
-	_, err := placesOf(nil)
+	_, err := setPathsOf(nil)
 	for _, want := range []string{"name the shard set", "as SET, or in $IMGFEED_DATA", empty + " (the working folder): shard: ", "it holds notes.txt", "\n  /data (the usual folder): file does not exist"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v; want %q", err, want)

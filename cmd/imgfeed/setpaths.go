@@ -23,48 +23,48 @@ import (
 // dataEnv names the environment variable with the folder of the shard sets, for a command line without SET.
 const dataEnv = "IMGFEED_DATA"
 
-// usualPlace is the folder of the shard sets if nothing names another.
-const usualPlace = "/data"
+// usualFolder is the folder of the shard sets if nothing names another.
+const usualFolder = "/data"
 
 // defaultHelp says in the help of serve and feed which set they take without SET.
 const defaultHelp = `Without SET, $IMGFEED_DATA names it. If that is not set, the sets in the working folder are taken, or the set
 beside it that imgshard build makes of it, or else the sets in /data.`
 
-// places are the paths and URLs of the sets to serve.
-type places struct {
+// setPaths are the paths and URLs of the sets to serve.
+type setPaths struct {
 	paths []string
 	from  string // says where paths come from; "" is the command line
 }
 
-// String returns the places as messages show them.
-func (p places) String() string { return strings.Join(p.paths, " + ") + p.from }
+// String returns the paths as messages show them.
+func (p setPaths) String() string { return strings.Join(p.paths, " + ") + p.from }
 
-// placesOf returns the places that a command line names, or that of the environment, or else the first default place with a set.
-func placesOf(args []string) (places, error) {
+// setPathsOf returns the paths that a command line names, or that of the environment, or else the first default folder with a set.
+func setPathsOf(args []string) (setPaths, error) {
 	if len(args) > 0 {
-		return places{paths: args}, nil
+		return setPaths{paths: args}, nil
 	}
-	if place := os.Getenv(dataEnv); place != "" {
-		return places{[]string{place}, " ($" + dataEnv + ")"}, cliutil.Usage(cliutil.Readable("$"+dataEnv, place))
+	if path := os.Getenv(dataEnv); path != "" {
+		return setPaths{[]string{path}, " ($" + dataEnv + ")"}, cliutil.Usage(cliutil.Readable("$"+dataEnv, path))
 	}
 	here := absolute(".")
 	text := "name the shard set, or a folder of sets or images: as SET, or in $" + dataEnv + "; without it, the sets are looked for in"
-	for _, place := range []places{
+	for _, candidate := range []setPaths{
 		{[]string{here}, " (the working folder)"},
 		{[]string{here + "-shards"}, " (beside the working folder)"},
-		{[]string{usualPlace}, " (the usual folder)"},
+		{[]string{usualFolder}, " (the usual folder)"},
 	} {
-		_, err := shard.FindAll(place.paths[0])
+		_, err := shard.FindAll(candidate.paths[0])
 		absent := errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR)
 		if !absent && !errors.Is(err, shard.ErrNotSet) && !errors.Is(err, fs.ErrPermission) {
-			return place, nil // if it is damaged, the server says so
+			return candidate, nil // if it is damaged, the server says so
 		}
 		if absent {
 			err = fs.ErrNotExist
 		}
-		text += fmt.Sprintf("\n  %v: %v", place, err)
+		text += fmt.Sprintf("\n  %v: %v", candidate, err)
 	}
-	return places{}, cliutil.Usagef("%s", text)
+	return setPaths{}, cliutil.Usagef("%s", text)
 }
 
 func absolute(path string) string {
