@@ -35,11 +35,9 @@ func TestFromTheDisk(t *testing.T) {
 		order := plan.Config{Samples: set.Len(), Partitions: set.Partitions(), BatchSize: 7, Shuffle: true, Seed: 5}
 		run := func() epoch {
 			t.Helper()
-			got, err := serve(t, newTestPool(t, 2), StreamConfig{Dataset: served, Plan: mustPlan(t, order), Views: transform.Views{spec}, Slots: NewSlotPool(newSlots(3, 7, spec)...)})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return got
+			return testenv.Must(serve(t, newTestPool(t, 2), StreamConfig{
+				Dataset: served, Plan: mustPlan(t, order), Views: transform.Views{spec}, Slots: NewSlotPool(newSlots(3, 7, spec)...),
+			}))(t)
 		}
 		warm := run()
 		paths := putOutOfMemory(t, dir)
@@ -56,10 +54,7 @@ func TestFromTheDisk(t *testing.T) {
 func atHand(t *testing.T, set sampleSet, samples int) (n int) {
 	t.Helper()
 	for i := range samples {
-		need, err := set.WillNeed(i)
-		if err != nil {
-			t.Fatal(err)
-		}
+		need := testenv.Must(set.WillNeed(i))(t)
 		if need.Ready {
 			n++
 		}
@@ -70,15 +65,9 @@ func atHand(t *testing.T, set sampleSet, samples int) (n int) {
 // putOutOfMemory returns the paths of a set's shards, which the page cache holds no longer.
 func putOutOfMemory(t *testing.T, dir string) []string {
 	t.Helper()
-	paths, err := filepath.Glob(filepath.Join(dir, "*", "*.imgshard"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	paths := testenv.Must(filepath.Glob(filepath.Join(dir, "*", "*.imgshard")))(t)
 	for _, path := range paths {
-		f, err := os.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := testenv.Must(os.Open(path))(t)
 		f.Sync() // dirty pages stay
 		unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED)
 		f.Close()
@@ -98,14 +87,8 @@ func newDirectSet(t *testing.T, set *shard.Set, served *Dataset) *directSet {
 	folder.Memory = func() int64 { return 0 }
 	d := &directSet{served, map[string]storage.File{}}
 	for _, path := range putOutOfMemory(t, set.Dir()) {
-		name, err := filepath.Rel(set.Dir(), path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		f, err := folder.Open(name, -1, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		name := testenv.Must(filepath.Rel(set.Dir(), path))(t)
+		f := testenv.Must(folder.Open(name, -1, ""))(t)
 		t.Cleanup(func() { f.Close() })
 		d.files[name] = f
 	}
@@ -164,10 +147,7 @@ func TestDirectlyFromTheDisk(t *testing.T) {
 	config := func(set sampleSet) StreamConfig {
 		return StreamConfig{Dataset: set, Plan: mustPlan(t, order), Views: transform.Views{spec}, Slots: NewSlotPool(newSlots(3, 7, spec)...)}
 	}
-	warm, err := serve(t, pool, config(served))
-	if err != nil {
-		t.Fatal(err)
-	}
+	warm := testenv.Must(serve(t, pool, config(served)))(t)
 	direct := newDirectSet(t, set, served)
 	if n := atHand(t, direct, samples); n > samples/2 {
 		t.Skipf("%d of %d samples stay in memory here", n, samples)
@@ -182,15 +162,9 @@ func TestDirectlyFromTheDisk(t *testing.T) {
 	for batches := range 20 {
 		putOutOfMemory(t, dir)
 		cfg := config(direct)
-		stream, err := pool.NewStream(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		stream := testenv.Must(pool.NewStream(cfg))(t)
 		for range batches {
-			b, err := stream.Next(context.Background())
-			if err != nil {
-				t.Fatal(err)
-			}
+			b := testenv.Must(stream.Next(context.Background()))(t)
 			cfg.Slots.Put(b.Slot)
 		}
 		stream.Close()
@@ -198,14 +172,9 @@ func TestDirectlyFromTheDisk(t *testing.T) {
 	testenv.Until(t, func() bool { return reading.Load() == 0 })
 
 	paths := putOutOfMemory(t, dir)
-	info, err := os.Stat(paths[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Truncate(paths[0], info.Size()/2); err != nil {
-		t.Fatal(err)
-	}
-	_, err = serve(t, pool, config(direct))
+	info := testenv.Must(os.Stat(paths[0]))(t)
+	testenv.NoError(t, os.Truncate(paths[0], info.Size()/2))
+	_, err := serve(t, pool, config(direct))
 	var bad *SampleError
 	if !errors.As(err, &bad) || !strings.Contains(err.Error(), paths[0]) {
 		t.Errorf("of a shard that was cut short: %v", err)

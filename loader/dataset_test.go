@@ -16,6 +16,7 @@ import (
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
 	"github.com/imgfeed/imgfeed/internal/image/pixelcodec"
 	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/loader/plan"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/transform"
@@ -26,19 +27,11 @@ func writeSet(t testing.TB, encoding string, n, world, w, h int) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "set")
 	options := shard.SetOptions{Split: "train", Encoding: shard.Encoding{Name: encoding}, Classes: []string{"a", "b"}, Partitions: world}
-	codec, err := pixelcodec.New(pixelcodec.Params{}, kernel.Active())
-	if err != nil {
-		t.Fatal(err)
-	}
+	codec := testenv.Must(pixelcodec.New(pixelcodec.Params{}, kernel.Active()))(t)
 	if encoding == "pixels" {
-		if options.Encoding.Params, err = json.Marshal(codec.Params()); err != nil {
-			t.Fatal(err)
-		}
+		options.Encoding.Params = testenv.Must(json.Marshal(codec.Params()))(t)
 	}
-	writer, err := shard.NewSetWriter(dir, options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	writer := testenv.Must(shard.NewSetWriter(dir, options))(t)
 	defer writer.Abort()
 	for _, key := range sortedKeys(n) {
 		sample := shard.Sample{Key: key, Label: int32(len(key) % 2), Width: w, Height: h, Format: imagefile.JPEG}
@@ -53,21 +46,14 @@ func writeSet(t testing.TB, encoding string, n, world, w, h int) string {
 				rgb[i] = img.Pix[i/3]
 			}
 			sample.Format = imagefile.Encoded
-			sample.Image, err = codec.Encode(nil, rgb, w*3, w, h)
+			sample.Image = testenv.Must(codec.Encode(nil, rgb, w*3, w, h))(t)
 		} else {
-			err = jpeg.Encode(&b, img, nil)
+			testenv.NoError(t, jpeg.Encode(&b, img, nil))
 			sample.Image = b.Bytes()
 		}
-		if err == nil {
-			err = writer.Append(sample)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, writer.Append(sample))
 	}
-	if _, err := writer.Commit(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(writer.Commit())(t)
 	return dir
 }
 
@@ -83,15 +69,9 @@ func sortedKeys(n int) []string {
 
 func openTestSet(t testing.TB, dir string) (*shard.Set, *Dataset) {
 	t.Helper()
-	set, err := shard.OpenSet(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := testenv.Must(shard.OpenSet(dir))(t)
 	t.Cleanup(func() { set.Close() })
-	served, err := FromShards(set)
-	if err != nil {
-		t.Fatal(err)
-	}
+	served := testenv.Must(FromShards(set))(t)
 	return set, served
 }
 
@@ -102,10 +82,7 @@ func TestFromShards(t *testing.T) {
 		cfg := testStream(t, served, plan.Config{
 			Fingerprint: set.Manifest().Fingerprint, Samples: set.Len(), Partitions: set.Partitions(), BatchSize: 4, Shuffle: true,
 		}, 2)
-		got, err := serve(t, pool, cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := testenv.Must(serve(t, pool, cfg))(t)
 		for i, index := range got.indices {
 			if want, err := set.Label(int(index)); err != nil || got.labels[i] != int64(want) {
 				t.Errorf("%s: sample %d has label %d, want %d, %v", encoding, index, got.labels[i], want, err)
@@ -118,10 +95,7 @@ func TestFromShards(t *testing.T) {
 }
 
 func TestFromShardsUnknownEncoding(t *testing.T) {
-	set, err := shard.OpenSet(writeSet(t, "waves", 2, 1, 8, 8))
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := testenv.Must(shard.OpenSet(writeSet(t, "waves", 2, 1, 8, 8)))(t)
 	defer set.Close()
 	if _, err := FromShards(set); err == nil || !strings.Contains(err.Error(), "waves") {
 		t.Errorf("an unknown encoding: %v", err)
@@ -132,23 +106,13 @@ func TestFromShardsUnknownEncoding(t *testing.T) {
 func TestDamagedRecord(t *testing.T) {
 	dir := writeSet(t, "jpeg", 9, 1, 20, 15)
 	set, served := openTestSet(t, dir)
-	entry, err := set.Entry(5)
-	if err != nil {
-		t.Fatal(err)
-	}
+	entry := testenv.Must(set.Entry(5))(t)
 	file := filepath.Join(dir, "rank-0000", "00000.imgshard")
-	if err := os.Chmod(file, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	f, err := os.OpenFile(file, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.WriteAt([]byte{0xA5, 0x5A}, entry.Offset+40); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, os.Chmod(file, 0o644))
+	f := testenv.Must(os.OpenFile(file, os.O_RDWR, 0))(t)
+	testenv.Must(f.WriteAt([]byte{0xA5, 0x5A}, entry.Offset+40))(t)
 	f.Close()
-	_, err = serve(t, newTestPool(t, 1), testStream(t, served, plan.Config{Samples: 9, BatchSize: 3}, 2))
+	_, err := serve(t, newTestPool(t, 1), testStream(t, served, plan.Config{Samples: 9, BatchSize: 3}, 2))
 	var sample *SampleError
 	var corrupt *shard.CorruptError
 	if !errors.As(err, &sample) || !errors.As(err, &corrupt) || sample.Index != 5 || corrupt.Offset != entry.Offset || corrupt.Path != file {
@@ -169,10 +133,7 @@ func BenchmarkStream(b *testing.B) {
 			cfg.Slots = NewSlotPool(newSlots(3, 64, cfg.Views[0])...)
 			pool := newTestPool(b, 1)
 			for b.Loop() {
-				s, err := pool.NewStream(cfg)
-				if err != nil {
-					b.Fatal(err)
-				}
+				s := testenv.Must(pool.NewStream(cfg))(b)
 				for {
 					batch, err := s.Next(b.Context())
 					if err != nil {

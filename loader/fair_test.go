@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/loader/plan"
 )
 
@@ -18,18 +19,12 @@ func TestStreamsShareByTime(t *testing.T) {
 		sets := make([]*memorySet, len(sizes))
 		for i, size := range sizes {
 			// An epoch that does not end before the test: repetitions of few samples.
-			selection, err := plan.NewSelection(plan.SelectionConfig{Samples: 64, Repeats: 1 << 14, Positions: 1 << 20})
-			if err != nil {
-				t.Fatal(err)
-			}
+			selection := testenv.Must(plan.NewSelection(plan.SelectionConfig{Samples: 64, Repeats: 1 << 14, Positions: 1 << 20}))(t)
 			sets[i] = newMemorySet(t, 64)
 			sets[i].delay = 200 * time.Microsecond
 			slots := min(max(1<<9/size, 3), 16) // as the server does
 			cfg := testStream(t, sets[i], plan.Config{Samples: 64, Partitions: 1, World: 1, BatchSize: size, Selection: selection}, slots)
-			stream, err := p.NewStream(cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
+			stream := testenv.Must(p.NewStream(cfg))(t)
 			defer stream.Close()
 			go func() {
 				for {

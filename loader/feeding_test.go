@@ -95,10 +95,7 @@ func TestRemotes(t *testing.T) {
 			cfg.OnError, cfg.Offer = onError, offer
 			return cfg
 		}
-		want, err := serve(t, newTestPool(t, 1), config(nil))
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := testenv.Must(serve(t, newTestPool(t, 1), config(nil)))(t)
 		for _, threads := range []int{-1, 1} {
 			for _, offer := range []any{"this", "another", nil} {
 				for _, fate := range []string{"", "refuse", "tear", "part", "any"} {
@@ -188,10 +185,7 @@ func TestRemoteHangs(t *testing.T) {
 		defer near.scheduler.mu.Unlock()
 		return len(near.scheduler.remotes) == 1
 	})
-	s, err := near.NewStream(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := testenv.Must(near.NewStream(cfg))(t)
 	<-asked
 	cancel()
 	close(answer)
@@ -216,10 +210,7 @@ func TestRemotesAllocateNothing(t *testing.T) {
 		go func() { served <- near.ServeRemote(ctx, r) }()
 		cfg := testStream(t, newMemorySet(t, samples), plan.Config{Samples: samples, BatchSize: 50}, 4)
 		cfg.Offer = "this"
-		s, err := near.NewStream(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := testenv.Must(near.NewStream(cfg))(t)
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		for range samples / 50 {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/shard"
 )
 
@@ -32,10 +33,7 @@ func TestFieldsArePut(t *testing.T) {
 		t.Fatalf("%+v, %v", f, err)
 	}
 	s := fieldSlot(f, 3)
-	values, err := schema.Split(record, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	values := testenv.Must(schema.Split(record, nil))(t)
 	f.put(s, 1, &shard.Record{Fields: record}, values)
 	age, caption := s.Fields[0][8:16], s.Fields[1][28:56]
 	if int64(binary.LittleEndian.Uint64(age)) != -3 || binary.LittleEndian.Uint32(caption) != 9 || !strings.HasPrefix(string(caption[4:]), "a caption") {
@@ -44,10 +42,7 @@ func TestFieldsArePut(t *testing.T) {
 	if _, err := f.values(&shard.Record{Fields: record[:100]}); err == nil {
 		t.Error("half a record is taken")
 	}
-	floats, err := NewFields(schema, []string{"attributes"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	floats := testenv.Must(NewFields(schema, []string{"attributes"}))(t)
 	s = fieldSlot(floats, 1)
 	floats.blank(s, 0)
 	if x := math.Float32frombits(binary.LittleEndian.Uint32(s.Fields[0][156:])); x == x {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/imgfeed/imgfeed/internal/image/pixelcodec"
 	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/loader/plan"
 	"github.com/imgfeed/imgfeed/shard"
@@ -63,9 +64,7 @@ var goldenImages = []string{
 func TestGolden(t *testing.T) {
 	got := goldenSums(t)
 	if *update {
-		if err := os.WriteFile(goldenFile, []byte(strings.Join(got, "\n")), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, os.WriteFile(goldenFile, []byte(strings.Join(got, "\n")), 0o666))
 	}
 	want := strings.Split(string(must(os.ReadFile(goldenFile))), "\n")
 	for i, line := range got {

@@ -14,6 +14,7 @@ import (
 	"github.com/imgfeed/imgfeed/internal/image/pixelcodec"
 	"github.com/imgfeed/imgfeed/internal/image/resample"
 	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/loader/plan"
 	"github.com/imgfeed/imgfeed/shard"
 	pixelsencoding "github.com/imgfeed/imgfeed/shard/encoding/pixels"
@@ -63,15 +64,9 @@ type memorySet struct {
 
 func newMemorySet(t testing.TB, n int) *memorySet {
 	t.Helper()
-	stored, err := pixelsencoding.New(pixelcodec.Params{}, pixelsencoding.Resize{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	stored := testenv.Must(pixelsencoding.New(pixelcodec.Params{}, pixelsencoding.Resize{}))(t)
 	s := &memorySet{stored: stored, bad: map[int]error{}, panics: -1}
-	codec, err := pixelcodec.New(pixelcodec.Params{}, kernel.Generic)
-	if err != nil {
-		t.Fatal(err)
-	}
+	codec := testenv.Must(pixelcodec.New(pixelcodec.Params{}, kernel.Generic))(t)
 	rng := rand.New(rand.NewPCG(1, 1))
 	for range n {
 		w, h := 8+rng.IntN(8), 8+rng.IntN(8)
@@ -79,10 +74,7 @@ func newMemorySet(t testing.TB, n int) *memorySet {
 		for i := range pix {
 			pix[i] = byte(rng.Uint32())
 		}
-		blob, err := codec.Encode(nil, pix, w*3, w, h)
-		if err != nil {
-			t.Fatal(err)
-		}
+		blob := testenv.Must(codec.Encode(nil, pix, w*3, w, h))(t)
 		s.blobs = append(s.blobs, blob)
 	}
 	return s
@@ -120,19 +112,13 @@ func (s *memorySet) Key(int) (string, error) { return "k", nil }
 
 func mustSpec(t testing.TB, text string) *transform.Spec {
 	t.Helper()
-	spec, err := transform.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	spec := testenv.Must(transform.Parse(text))(t)
 	return spec
 }
 
 func mustPlan(t testing.TB, cfg plan.Config) *plan.Plan {
 	t.Helper()
-	p, err := plan.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := testenv.Must(plan.New(cfg))(t)
 	return p
 }
 
@@ -199,10 +185,7 @@ func drain(t testing.TB, s *Stream, cfg StreamConfig) (e epoch, err error) {
 // serve runs one stream to its end.
 func serve(t testing.TB, p *Pool, cfg StreamConfig) (epoch, error) {
 	t.Helper()
-	s, err := p.NewStream(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := testenv.Must(p.NewStream(cfg))(t)
 	defer s.Close()
 	return drain(t, s, cfg)
 }
@@ -223,11 +206,8 @@ func expect(t testing.TB, set *memorySet, cfg StreamConfig) (e epoch) {
 				t.Fatal(err)
 			}
 			pix := make([]byte, cfg.Views[0].OutputBytes())
-			params, err := engine.Apply(cfg.Views[0], resample.Output{Pix: pix, Layout: cfg.Layout}, sourceOf(set, &record),
-				transform.NewViewRNG(order.Seed, order.Epoch, index, repetition, 0))
-			if err != nil {
-				t.Fatal(err)
-			}
+			params := testenv.Must(engine.Apply(cfg.Views[0], resample.Output{Pix: pix, Layout: cfg.Layout}, sourceOf(set, &record),
+				transform.NewViewRNG(order.Seed, order.Epoch, index, repetition, 0)))(t)
 			e.images = append(e.images, pix...)
 			e.labels = append(e.labels, int64(record.Label))
 			e.indices = append(e.indices, int64(index))

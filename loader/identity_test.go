@@ -14,6 +14,7 @@ import (
 	"github.com/imgfeed/imgfeed/internal/image/pixelcodec"
 	"github.com/imgfeed/imgfeed/internal/image/resample"
 	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/loader/plan"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/encoding"
@@ -38,30 +39,18 @@ var identityTransforms = map[string]string{
 // identitySets packs a folder of images as jpeg and as pixels by every codec, resized by an algorithm.
 func identitySets(t *testing.T, src string, algorithm resample.Algorithm) map[string]*shard.Set {
 	t.Helper()
-	resize, err := pixelsencoding.ParseResize("256", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	resize := testenv.Must(pixelsencoding.ParseResize("256", ""))(t)
 	resize.Resampler = algorithm
 	encoders := map[string]encoding.Encoding{"jpeg": original.Encoding{}}
 	for _, codec := range pixelcodec.Names() {
-		if encoders[codec], err = pixelsencoding.New(pixelcodec.Params{Codec: codec}, resize); err != nil {
-			t.Fatal(err)
-		}
+		encoders[codec] = testenv.Must(pixelsencoding.New(pixelcodec.Params{Codec: codec}, resize))(t)
 	}
 	sets := make(map[string]*shard.Set)
 	for name, encoder := range encoders {
-		splits, err := source.Open(src, dataset.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		splits := testenv.Must(source.Open(src, dataset.Options{}))(t)
 		out := filepath.Join(t.TempDir(), name)
-		if _, err := pack.Build(t.Context(), splits[0], out, pack.Options{Partitions: 2, Encoding: encoder}); err != nil {
-			t.Fatal(err)
-		}
-		if sets[name], err = shard.OpenSet(out); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(pack.Build(t.Context(), splits[0], out, pack.Options{Partitions: 2, Encoding: encoder}))(t)
+		sets[name] = testenv.Must(shard.OpenSet(out))(t)
 		t.Cleanup(func() { sets[name].Close() })
 	}
 	return sets
@@ -79,25 +68,17 @@ func identitySource(t *testing.T) (src string, draws int) {
 		return src, draws
 	}
 	dir := filepath.Join(t.TempDir(), "data")
-	if _, err := synth.Write(t.Context(), dir, synth.Options{Classes: 2, Train: 10, Val: -1, Size: 420}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(synth.Write(t.Context(), dir, synth.Options{Classes: 2, Train: 10, Val: -1, Size: 420}))(t)
 	return filepath.Join(dir, "train"), draws
 }
 
 // epochOf serves one epoch and returns a copy of all that was in its batches.
 func epochOf(t *testing.T, pool *Pool, set *shard.Set, spec *transform.Spec, layout resample.Layout, epoch int) (all []byte) {
 	t.Helper()
-	served, err := FromShards(set)
-	if err != nil {
-		t.Fatal(err)
-	}
-	order, err := plan.New(plan.Config{
+	served := testenv.Must(FromShards(set))(t)
+	order := testenv.Must(plan.New(plan.Config{
 		Fingerprint: set.Manifest().Fingerprint, Samples: set.Len(), Partitions: set.Partitions(), BatchSize: 16, Seed: 7, Epoch: epoch, Shuffle: true, Policy: plan.Uneven,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	slots := NewSlotPool(NewSlot(0, 16, transform.Views{spec}), NewSlot(1, 16, transform.Views{spec}))
 	stream, err := pool.NewStream(StreamConfig{Dataset: served, Plan: order, Views: transform.Views{spec}, Layout: layout, Slots: slots})
 	if err != nil {
@@ -133,10 +114,7 @@ func testServesTheBitsOfJPEG(t *testing.T, src string, draws int, algorithm resa
 	reference := NewPool(PoolConfig{Threads: 2})
 	defer reference.Close()
 	for name, text := range identityTransforms {
-		views, err := transform.ParseViews(text, algorithm)
-		if err != nil {
-			t.Fatal(err)
-		}
+		views := testenv.Must(transform.ParseViews(text, algorithm))(t)
 		spec := views[0]
 		for epoch := range draws {
 			for _, layout := range []resample.Layout{resample.NHWC, resample.NCHW} {
@@ -177,31 +155,14 @@ func TestCheckBitExact(t *testing.T) {
 		{"max:256", "", "eval", false},
 		{"256", "", `[{"op":"RandomHorizontalFlip"},{"op":"Resize","size":256},{"op":"CenterCrop","size":224}]`, false},
 	} {
-		resize, err := pixelsencoding.ParseResize(c.size, c.interpolation)
-		if err != nil {
-			t.Fatal(err)
-		}
-		encoder, err := pixelsencoding.New(pixelcodec.Params{}, resize)
-		if err != nil {
-			t.Fatal(err)
-		}
+		resize := testenv.Must(pixelsencoding.ParseResize(c.size, c.interpolation))(t)
+		encoder := testenv.Must(pixelsencoding.New(pixelcodec.Params{}, resize))(t)
 		dir := filepath.Join(t.TempDir(), "set")
-		w, err := shard.NewSetWriter(dir, shard.SetOptions{Split: "train", Encoding: encoder.Stored()})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := w.Commit(); err != nil {
-			t.Fatal(err)
-		}
-		set, err := shard.OpenSet(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := testenv.Must(shard.NewSetWriter(dir, shard.SetOptions{Split: "train", Encoding: encoder.Stored()}))(t)
+		testenv.Must(w.Commit())(t)
+		set := testenv.Must(shard.OpenSet(dir))(t)
 		defer set.Close()
-		spec, err := transform.Parse(c.transform)
-		if err != nil {
-			t.Fatal(err)
-		}
+		spec := testenv.Must(transform.Parse(c.transform))(t)
 		note, err := CheckBitExact(set, transform.Views{spec}, false)
 		if err != nil || (note == "") != c.exact {
 			t.Errorf("stored with %s %s, %s: %q, %v", c.size, c.interpolation, c.transform, note, err)

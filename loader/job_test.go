@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/loader/plan"
 	"github.com/imgfeed/imgfeed/transform"
 )
@@ -16,10 +17,7 @@ func TestDo(t *testing.T) {
 	onTestClock(t, func(t *testing.T) {
 		p := newTestPool(t, 3)
 		set := newMemorySet(t, 32)
-		stream, err := p.NewStream(testStream(t, set, plan.Config{Samples: 32, Partitions: 1, World: 1, BatchSize: 4}, 3))
-		if err != nil {
-			t.Fatal(err)
-		}
+		stream := testenv.Must(p.NewStream(testStream(t, set, plan.Config{Samples: 32, Partitions: 1, World: 1, BatchSize: 4}, 3)))(t)
 		defer stream.Close()
 		var done [100]atomic.Int32
 		if err := p.Do(t.Context(), len(done), func(engine *transform.Engine, i int) error {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/image/pixelcodec"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/loader/plan"
 	"github.com/imgfeed/imgfeed/shard"
 	pixelsencoding "github.com/imgfeed/imgfeed/shard/encoding/pixels"
@@ -24,25 +25,12 @@ import (
 func pixelsSet(t *testing.T, codec string) (dir, path string) {
 	t.Helper()
 	data := filepath.Join(t.TempDir(), "data")
-	if _, err := synth.Write(t.Context(), data, synth.Options{Classes: 1, Train: 12, Val: -1, Size: 300}); err != nil {
-		t.Fatal(err)
-	}
-	splits, err := source.Open(filepath.Join(data, "train"), dataset.Options{ForceClasses: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	resize, err := pixelsencoding.ParseResize("256", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	encoder, err := pixelsencoding.New(pixelcodec.Params{Codec: codec}, resize)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(synth.Write(t.Context(), data, synth.Options{Classes: 1, Train: 12, Val: -1, Size: 300}))(t)
+	splits := testenv.Must(source.Open(filepath.Join(data, "train"), dataset.Options{ForceClasses: true}))(t)
+	resize := testenv.Must(pixelsencoding.ParseResize("256", ""))(t)
+	encoder := testenv.Must(pixelsencoding.New(pixelcodec.Params{Codec: codec}, resize))(t)
 	dir = filepath.Join(t.TempDir(), "set")
-	if _, err := pack.Build(t.Context(), splits[0], dir, pack.Options{Encoding: encoder}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(pack.Build(t.Context(), splits[0], dir, pack.Options{Encoding: encoder}))(t)
 	return dir, filepath.Join(dir, "rank-0000", "00000.imgshard")
 }
 
@@ -55,25 +43,15 @@ func TestFileCutShort(t *testing.T) {
 		if !served.mapped {
 			t.Skip("files are not mapped here")
 		}
-		e, err := set.Entry(7)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Truncate(path, e.Offset+5000); err != nil {
-			t.Fatal(err)
-		}
+		e := testenv.Must(set.Entry(7))(t)
+		testenv.NoError(t, os.Truncate(path, e.Offset+5000))
 		spec := mustSpec(t, "eval")
-		order, err := plan.New(plan.Config{Samples: set.Len(), BatchSize: 12})
-		if err != nil {
-			t.Fatal(err)
-		}
+		order := testenv.Must(plan.New(plan.Config{Samples: set.Len(), BatchSize: 12}))(t)
 		pool := newTestPool(t, 2)
 		slots := NewSlotPool(NewSlot(0, 12, transform.Views{spec}))
 		steady := steadySet{served, k > 0}
-		stream, err := pool.NewStream(StreamConfig{Dataset: steady, Plan: order, Views: transform.Views{spec}, Slots: slots, OnError: Blank})
-		if err != nil {
-			t.Fatal(err)
-		}
+		cfg := StreamConfig{Dataset: steady, Plan: order, Views: transform.Views{spec}, Slots: slots, OnError: Blank}
+		stream := testenv.Must(pool.NewStream(cfg))(t)
 		batch, err := stream.Next(context.Background())
 		if err != nil || len(batch.Bad) != 5 {
 			t.Errorf("%s: %d blank samples, %v; want those from 7 on", codec, len(batch.Bad), err)
@@ -123,16 +101,13 @@ func TestFileCutShortUnderDecoder(t *testing.T) {
 			t.Skip("files are not mapped here")
 		}
 		spec := mustSpec(t, "train")
-		order, err := plan.New(plan.Config{Samples: set.Len(), BatchSize: 4})
-		if err != nil {
-			t.Fatal(err)
-		}
+		order := testenv.Must(plan.New(plan.Config{Samples: set.Len(), BatchSize: 4}))(t)
 		pool := newTestPool(t, 1)
-		stream, err := pool.NewStream(StreamConfig{Dataset: &cuttingSet{steadySet{served, true}, path}, Plan: order, Views: transform.Views{spec}, Slots: NewSlotPool(NewSlot(0, 4, transform.Views{spec}))})
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = stream.Next(context.Background())
+		stream := testenv.Must(pool.NewStream(StreamConfig{
+			Dataset: &cuttingSet{steadySet{served, true}, path}, Plan: order, Views: transform.Views{spec},
+			Slots: NewSlotPool(NewSlot(0, 4, transform.Views{spec})),
+		}))(t)
+		_, err := stream.Next(context.Background())
 		if bad, ok := errors.AsType[*SampleError](err); !ok || !strings.Contains(bad.Error(), "cut short") {
 			t.Errorf("%s: %v", codec, err)
 		}
@@ -150,24 +125,14 @@ func TestFlippedBitInMapping(t *testing.T) {
 	if _, _, err := served.Record(3, nil, true); err != nil {
 		t.Fatal(err)
 	}
-	e, err := set.Entry(3)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := testenv.Must(set.Entry(3))(t)
+	f := testenv.Must(os.OpenFile(path, os.O_RDWR, 0))(t)
 	defer f.Close()
 	var b [1]byte
-	if _, err := f.ReadAt(b[:], e.Offset+777); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(f.ReadAt(b[:], e.Offset+777))(t)
 	b[0] ^= 4
-	if _, err := f.WriteAt(b[:], e.Offset+777); err != nil {
-		t.Fatal(err)
-	}
-	_, _, err = served.Record(3, nil, true)
+	testenv.Must(f.WriteAt(b[:], e.Offset+777))(t)
+	_, _, err := served.Record(3, nil, true)
 	if sum, ok := errors.AsType[*shard.ChecksumError](err); !ok {
 		t.Errorf("%v (%v)", err, sum)
 	}

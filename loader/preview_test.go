@@ -6,6 +6,7 @@ import (
 	"image"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/loader/plan"
 	"github.com/imgfeed/imgfeed/transform"
 )
@@ -13,19 +14,13 @@ import (
 // lookedAt takes batches of a new stream up to one, closes it, and returns the batch and who looks at it.
 func lookedAt(t *testing.T, cfg StreamConfig, number int) (Batch, *Previewer) {
 	t.Helper()
-	s, err := newTestPool(t, 2).NewStream(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := testenv.Must(newTestPool(t, 2).NewStream(cfg))(t)
 	defer s.Close()
 	if s.Previewer() != nil {
 		t.Error("there is something to look at before the first batch")
 	}
 	for {
-		b, err := s.Next(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := testenv.Must(s.Next(t.Context()))(t)
 		if b.Number == number {
 			p := s.Previewer()
 			if p.Batch() != number || p.Len() != b.Count {
@@ -56,10 +51,7 @@ func checkViews(t *testing.T, cfg StreamConfig, b Batch, position int, shown Pre
 func TestPreviewOfViews(t *testing.T) {
 	const side = 9
 	set := newMemorySet(t, 30)
-	selection, err := plan.NewSelection(plan.SelectionConfig{Samples: 30, Repeats: 2, Positions: 60})
-	if err != nil {
-		t.Fatal(err)
-	}
+	selection := testenv.Must(plan.NewSelection(plan.SelectionConfig{Samples: 30, Repeats: 2, Positions: 60}))(t)
 	cfg, _ := viewStream(t, set, plan.Config{Samples: 30, BatchSize: 7, Seed: 5, Epoch: 2, Shuffle: true, Selection: selection}, 3)
 	b, p := lookedAt(t, cfg, 4)
 	for i := range b.Count {

@@ -139,10 +139,7 @@ func TestPrefetchServesThePlan(t *testing.T) {
 		taken := 2 * 600 // samples that were read ahead
 		for epoch := range 2 {
 			cfg := testStream(t, set, plan.Config{Samples: 600, BatchSize: 7, Shuffle: true, Epoch: epoch}, 4)
-			got, err := serve(t, pool, cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := testenv.Must(serve(t, pool, cfg))(t)
 			taken -= int(set.reads.Swap(0))
 			want := expect(t, set.memorySet, cfg)
 			if !bytes.Equal(got.images, want.images) || !slices.Equal(got.labels, want.labels) || !slices.Equal(got.indices, want.indices) {
@@ -188,10 +185,7 @@ func TestWrongBytesAreReadAgain(t *testing.T) {
 		memory.panics = -1
 		served := testStream(t, memory, order, 3)
 		served.OnError = Substitute
-		want, err := serve(t, newTestPool(t, 1), served)
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := testenv.Must(serve(t, newTestPool(t, 1), served))(t)
 		stored := newStoredSet(t, 200)
 		stored.failed, stored.blobs = map[int]bool{}, memory.blobs
 		for i := range memory.bad {
@@ -214,10 +208,7 @@ func TestStreamThatHangs(t *testing.T) {
 		dead.block, dead.limit, dead.memorySet.bad[7] = make(chan struct{}), time.Minute, io.ErrUnexpectedEOF
 		cfg := testStream(t, dead, plan.Config{Samples: 60, BatchSize: 10}, 3)
 		cfg.OnError = Substitute
-		stream, err := pool.NewStream(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		stream := testenv.Must(pool.NewStream(cfg))(t)
 		piece, made := Piece{Slot: newSlots(1, 8, cfg.Views[0])[0], Indices: []int{1, 2, 3, 4, 5, 6, 7, 8}}, make([]bool, 8)
 		failed := make(chan error)
 		go func() { failed <- pool.Make(t.Context(), &cfg, &piece, made) }()
@@ -229,7 +220,7 @@ func TestStreamThatHangs(t *testing.T) {
 		if w := cfg.Slots.Waits(); w.ClientNow || !w.ReadsNow {
 			t.Errorf("a stream whose reads hang waits %+v", w)
 		}
-		_, err = stream.Next(t.Context())
+		_, err := stream.Next(t.Context())
 		if bad, is := errors.AsType[*SampleError](err); !is || bad.Index > 3 || !storage.IsDown(err) || time.Since(began) != dead.limit {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
@@ -271,10 +262,7 @@ func TestPrefetchFromAStorageThatHangs(t *testing.T) {
 	set := newStoredSet(t, 500)
 	set.block = make(chan struct{})
 	goroutines := runtime.NumGoroutine()
-	stream, err := pool.NewStream(testStream(t, set, plan.Config{Samples: 500, BatchSize: 10}, 3))
-	if err != nil {
-		t.Fatal(err)
-	}
+	stream := testenv.Must(pool.NewStream(testStream(t, set, plan.Config{Samples: 500, BatchSize: 10}, 3)))(t)
 	testenv.Until(t, func() bool { _, inFlight := set.state(); return inFlight == set.reading })
 	stream.Close()
 	close(set.block)
@@ -294,16 +282,10 @@ func TestPrefetchAllocatesNothing(t *testing.T) {
 	allocated := func(samples int) uint64 {
 		set := newStoredSet(t, 100)
 		set.bytes = 100 << 10
-		selection, err := plan.NewSelection(plan.SelectionConfig{Samples: 100, Repeats: samples / 100, Positions: samples})
-		if err != nil {
-			t.Fatal(err)
-		}
+		selection := testenv.Must(plan.NewSelection(plan.SelectionConfig{Samples: 100, Repeats: samples / 100, Positions: samples}))(t)
 		cfg := testStream(t, set, plan.Config{Samples: 100, BatchSize: 50, Selection: selection}, 3)
 		set.fetched = make([]int, 0, samples)
-		stream, err := pool.NewStream(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		stream := testenv.Must(pool.NewStream(cfg))(t)
 		defer stream.Close()
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)

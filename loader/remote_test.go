@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/loader/plan"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/storage"
@@ -22,10 +23,8 @@ import (
 func noiseSet(t *testing.T, n int) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "set")
-	writer, err := shard.NewSetWriter(dir, shard.SetOptions{Split: "train", Encoding: shard.Encoding{Name: "jpeg"}, Partitions: 1, ShardSamples: 100})
-	if err != nil {
-		t.Fatal(err)
-	}
+	options := shard.SetOptions{Split: "train", Encoding: shard.Encoding{Name: "jpeg"}, Partitions: 1, ShardSamples: 100}
+	writer := testenv.Must(shard.NewSetWriter(dir, options))(t)
 	defer writer.Abort()
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, key := range sortedKeys(n) {
@@ -34,16 +33,11 @@ func noiseSet(t *testing.T, n int) string {
 			img.Pix[i] = byte(rng.Uint32())
 		}
 		var b bytes.Buffer
-		if err = jpeg.Encode(&b, img, nil); err == nil {
-			err = writer.Append(shard.Sample{Key: key, Width: img.Rect.Dx(), Height: 256, Format: imagefile.JPEG, Image: b.Bytes()})
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, jpeg.Encode(&b, img, nil))
+		sample := shard.Sample{Key: key, Width: img.Rect.Dx(), Height: 256, Format: imagefile.JPEG, Image: b.Bytes()}
+		testenv.NoError(t, writer.Append(sample))
 	}
-	if _, err := writer.Commit(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(writer.Commit())(t)
 	return dir
 }
 
@@ -60,10 +54,7 @@ func TestCacheHits(t *testing.T) {
 	for _, share := range []float64{0.1, 0.5, 0.9} {
 		t.Run(fmt.Sprint(share), func(t *testing.T) {
 			local, served := openTestSet(t, dir)
-			cache, err := cache.Open(t.TempDir(), int64(share*float64(local.Bytes())))
-			if err != nil {
-				t.Fatal(err)
-			}
+			cache := testenv.Must(cache.Open(t.TempDir(), int64(share*float64(local.Bytes()))))(t)
 			defer cache.Close()
 			storage.Default.Cache = cache
 			set, data := openTestSet(t, server.URL+"/"+filepath.Base(dir))

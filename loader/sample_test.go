@@ -4,20 +4,15 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/shard"
 )
 
 // TestWhole reads every image of a golden set as it is stored. That the pixels are Pillow's the tests in Python compare.
 func TestWhole(t *testing.T) {
-	set, err := shard.OpenSet("../shard/testdata/v1/train-shards")
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := testenv.Must(shard.OpenSet("../shard/testdata/v1/train-shards"))(t)
 	defer set.Close()
-	samples, err := FromShards(set)
-	if err != nil {
-		t.Fatal(err)
-	}
+	samples := testenv.Must(FromShards(set))(t)
 	for i := range set.Len() {
 		record, _, err := set.Read(i, nil)
 		if err != nil {

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // countedWork is n samples in memory.
@@ -235,10 +237,7 @@ func TestSchedulerBoundsCredit(t *testing.T) {
 // TestSchedulerCloseWaits closes a queue with a worker in one of its batches.
 func TestSchedulerCloseWaits(t *testing.T) {
 	s := newScheduler()
-	l, err := s.open(func() {}, nil, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := testenv.Must(s.open(func() {}, nil, false))(t)
 	b := pendingOf(s, l, 9)
 	var c counters
 	got := s.next(localWorker{}, turn{}, &c)
@@ -266,10 +265,7 @@ func TestSchedulerCloseWaits(t *testing.T) {
 
 func TestSchedulerShutDown(t *testing.T) {
 	s, cancelled := newScheduler(), false
-	l, err := s.open(func() { cancelled = true }, nil, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := testenv.Must(s.open(func() { cancelled = true }, nil, false))(t)
 	pendingOf(s, l, 1)
 	s.shutDown()
 	if s.next(localWorker{}, turn{}, new(counters)).work != nil || !cancelled {

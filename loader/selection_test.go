@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/loader/plan"
 	"github.com/imgfeed/imgfeed/transform"
 )
@@ -22,16 +23,10 @@ func TestSelectionsServeTheSameBytes(t *testing.T) {
 		"repeats": {Repeats: 3, Positions: 2 * n}, "weights": {Weights: weights, Positions: 100}, "order": {List: []uint32{5, 4, 5, 3, 5, 2, 1}},
 	} {
 		cfg.Samples = n
-		selection, err := plan.NewSelection(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		selection := testenv.Must(plan.NewSelection(cfg))(t)
 		for _, threads := range []int{1, 4} {
 			stream := testStream(t, set, plan.Config{Samples: n, BatchSize: 7, Seed: 2, Epoch: 1, Shuffle: name != "order", Selection: selection}, 3)
-			got, err := serve(t, newTestPool(t, threads), stream)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := testenv.Must(serve(t, newTestPool(t, threads), stream))(t)
 			want := expect(t, set, stream)
 			if !bytes.Equal(got.images, want.images) || !slices.Equal(got.indices, want.indices) || !slices.Equal(got.params, want.params) {
 				t.Errorf("%s with %d threads: other images, indices or params than sample by sample", name, threads)
@@ -46,14 +41,8 @@ func TestSelectionsServeTheSameBytes(t *testing.T) {
 // TestRepetitionsHaveDrawsOfTheirOwn serves one sample a hundred times.
 func TestRepetitionsHaveDrawsOfTheirOwn(t *testing.T) {
 	set := newMemorySet(t, 1)
-	selection, err := plan.NewSelection(plan.SelectionConfig{Samples: 1, Repeats: 100, Positions: 100})
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := serve(t, newTestPool(t, 2), testStream(t, set, plan.Config{Samples: 1, BatchSize: 10, Selection: selection}, 2))
-	if err != nil {
-		t.Fatal(err)
-	}
+	selection := testenv.Must(plan.NewSelection(plan.SelectionConfig{Samples: 1, Repeats: 100, Positions: 100}))(t)
+	got := testenv.Must(serve(t, newTestPool(t, 2), testStream(t, set, plan.Config{Samples: 1, BatchSize: 10, Selection: selection}, 2)))(t)
 	boxes := map[[transform.ParamsLen]int32]int{}
 	for i := range 100 {
 		boxes[[transform.ParamsLen]int32(got.params[i*transform.ParamsLen:])]++

@@ -44,10 +44,7 @@ func TestStream(t *testing.T) {
 					Fingerprint: "f", Samples: 203, Seed: 3, Epoch: 2, BatchSize: 16, Shuffle: true, World: 2, Rank: 1,
 				}, slots)
 				cfg.Layout = layout
-				got, err := serve(t, pool, cfg)
-				if err != nil {
-					t.Fatal(err)
-				}
+				got := testenv.Must(serve(t, pool, cfg))(t)
 				compareEpochs(t, got, expect(t, set, cfg))
 				for i, b := range got.batches {
 					if b.Number != i || b.Consumed != cfg.Plan.ConsumedAfter(i) || b.Bad != nil {
@@ -94,10 +91,7 @@ func TestSlowConsumerHoldsNobodyUp(t *testing.T) {
 	set := newMemorySet(t, 100)
 	pool := newTestPool(t, 1)
 	cfg := testStream(t, set, plan.Config{Samples: 100, BatchSize: 10}, 2)
-	slow, err := pool.NewStream(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	slow := testenv.Must(pool.NewStream(cfg))(t)
 	defer slow.Close()
 	if _, err := serve(t, pool, testStream(t, set, plan.Config{Samples: 100, BatchSize: 10}, 2)); err != nil {
 		t.Error(err)
@@ -112,10 +106,7 @@ func TestBadSampleFails(t *testing.T) {
 	set.bad[33], set.bad[38] = io.ErrUnexpectedEOF, io.ErrClosedPipe
 	pool := newTestPool(t, 4)
 	cfg := testStream(t, set, plan.Config{Samples: 60, BatchSize: 10}, 4)
-	s, err := pool.NewStream(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := testenv.Must(pool.NewStream(cfg))(t)
 	e, err := drain(t, s, cfg)
 	for range 2 { // it stays so
 		var bad *SampleError
@@ -140,10 +131,7 @@ func TestBadSampleIsBlank(t *testing.T) {
 	pool := newTestPool(t, 4)
 	cfg := testStream(t, set, plan.Config{Samples: 60, BatchSize: 10}, 2)
 	cfg.OnError = Blank
-	got, err := serve(t, pool, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := testenv.Must(serve(t, pool, cfg))(t)
 	size, blank := cfg.Views.OutputBytes(), 0
 	for i, index := range got.indices {
 		isBad := index == 33 || index == 7 || index == 50
@@ -193,16 +181,10 @@ func TestCancel(t *testing.T) {
 	pool := newTestPool(t, 3)
 	for taken := range 6 {
 		cfg := testStream(t, set, plan.Config{Samples: 500, BatchSize: 20}, 4)
-		s, err := pool.NewStream(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := testenv.Must(pool.NewStream(cfg))(t)
 		var lent []*Slot
 		for range min(taken, 3) {
-			b, err := s.Next(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			b := testenv.Must(s.Next(t.Context()))(t)
 			lent = append(lent, b.Slot)
 		}
 		time.Sleep(time.Duration(taken) * time.Millisecond)
@@ -234,10 +216,7 @@ func TestNextKeepsItsBatch(t *testing.T) {
 	set := newMemorySet(t, 20)
 	set.gate = make(chan struct{}, 20)
 	pool := newTestPool(t, 2)
-	s, err := pool.NewStream(testStream(t, set, plan.Config{Samples: 20, BatchSize: 10}, 2))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := testenv.Must(pool.NewStream(testStream(t, set, plan.Config{Samples: 20, BatchSize: 10}, 2)))(t)
 	defer s.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
@@ -263,10 +242,7 @@ func TestPoolClose(t *testing.T) {
 		set.delay = time.Millisecond
 		pool := NewPool(PoolConfig{Threads: 2})
 		cfg := testStream(t, set, plan.Config{Samples: 100, BatchSize: 10}, 3)
-		s, err := pool.NewStream(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := testenv.Must(pool.NewStream(cfg))(t)
 		pool.Close()
 		if _, err := s.Next(t.Context()); !errors.Is(err, ErrClosed) {
 			t.Errorf("Next: %v, want ErrClosed", err)
@@ -294,10 +270,7 @@ func TestSteadyStateDoesNotAllocate(t *testing.T) {
 	set.blobs = slices.Repeat(set.blobs, 1000)
 	pool := newTestPool(t, 2)
 	cfg := testStream(t, set, plan.Config{Samples: 64000, BatchSize: 64, Shuffle: true}, 3)
-	s, err := pool.NewStream(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := testenv.Must(pool.NewStream(cfg))(t)
 	defer s.Close()
 	take := func(n int) {
 		for range n {
@@ -329,19 +302,12 @@ func TestCounters(t *testing.T) {
 		set.delay = 5 * time.Millisecond
 		pool := newTestPool(t, 2)
 		cfg := testStream(t, set, plan.Config{Samples: 40, BatchSize: 10}, 2)
-		s, err := pool.NewStream(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := testenv.Must(pool.NewStream(cfg))(t)
 		defer s.Close()
-		if _, err := s.Next(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(s.Next(t.Context()))(t)
 		for range 3 {
 			cfg.Slots.Put(newSlots(1, 10, cfg.Views[0])[0])
-			if _, err := s.Next(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(s.Next(t.Context()))(t)
 		}
 		c := pool.Counters()
 		if c.Images != 40 || c.Read != 40*set.delay || c.BytesRead == 0 {
@@ -361,19 +327,13 @@ func TestWaitsWhileReadsAreUnderWay(t *testing.T) {
 		set.delay, fast.delay = 10*time.Second, time.Millisecond
 		pool := newTestPool(t, 2)
 		slowConfig := testStream(t, set, plan.Config{Samples: 4, BatchSize: 2}, 1)
-		s, err := pool.NewStream(slowConfig)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := testenv.Must(pool.NewStream(slowConfig))(t)
 		defer s.Close()
 		if time.Sleep(time.Second); pool.Reading() != 2*time.Second {
 			t.Errorf("two workers have waited for reads for %v", pool.Reading())
 		}
 		fastConfig := testStream(t, fast, plan.Config{Samples: 1 << 10, BatchSize: 8}, 3)
-		other, err := pool.NewStream(fastConfig)
-		if err != nil {
-			t.Fatal(err)
-		}
+		other := testenv.Must(pool.NewStream(fastConfig))(t)
 		defer other.Close()
 		go drain(t, other, fastConfig)
 		time.Sleep(200 * time.Millisecond)
@@ -381,9 +341,7 @@ func TestWaitsWhileReadsAreUnderWay(t *testing.T) {
 		if slow.ClientNow || !slow.ReadsNow || slow.Reads < time.Second || quick.ClientNow || quick.ReadsNow {
 			t.Errorf("the streams wait %+v and %+v, want only the first one to wait for reads", slow, quick)
 		}
-		if _, err := s.Next(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(s.Next(t.Context()))(t)
 		synctest.Wait() // the second worker may wake after the first has made both samples
 		if c := pool.Counters(); c.Read < 18*time.Second || c.Read > 20*time.Second {
 			t.Errorf("after the reads: counters %+v", c)
@@ -402,17 +360,11 @@ func TestBatchesAreHandedOutWhenTheyEnd(t *testing.T) {
 	set := newMemorySet(t, 400)
 	set.spin = 20 * time.Microsecond
 	cfg := testStream(t, set, plan.Config{Samples: 400, BatchSize: batch}, slots)
-	s, err := newTestPool(t, 1).NewStream(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := testenv.Must(newTestPool(t, 1).NewStream(cfg))(t)
 	defer s.Close()
 	late := 0
 	for number := range cfg.Plan.Batches() {
-		b, err := s.Next(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := testenv.Must(s.Next(t.Context()))(t)
 		if int(set.reads.Load()) > (number+2)*batch {
 			late++
 		}

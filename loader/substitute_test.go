@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/loader/plan"
 	"github.com/imgfeed/imgfeed/transform"
 )
@@ -63,10 +64,7 @@ func servedBy(t *testing.T, set *memorySet, cfg plan.Config, threads int) map[in
 	t.Helper()
 	sc := testStream(t, set, cfg, 3)
 	sc.OnError = Substitute
-	got, err := serve(t, newTestPool(t, threads), sc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := testenv.Must(serve(t, newTestPool(t, threads), sc))(t)
 	by, planned, at := map[int]int{}, []int{}, 0
 	for n, b := range got.batches {
 		planned = sc.Plan.Batch(n, planned)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/loader/plan"
 	"github.com/imgfeed/imgfeed/loader/readahead"
 )
@@ -20,10 +21,7 @@ func TestTurnCostsProcessorTimeAndReads(t *testing.T) {
 		set.delay = time.Minute
 		cfg := testStream(t, set, plan.Config{Samples: 2, BatchSize: 2}, 1)
 		cfg.OnError, cfg.Bad = Blank, func(BadSample) { time.Sleep(time.Hour) }
-		stream, err := p.NewStream(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		stream := testenv.Must(p.NewStream(cfg))(t)
 		defer stream.Close()
 		runtime.LockOSThread() // its clock is read
 		defer runtime.UnlockOSThread()

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/loader/plan"
 	"github.com/imgfeed/imgfeed/transform"
 )
@@ -14,10 +15,7 @@ const twoViews = `{"views": [[{"op":"RandomResizedCrop","size":8},{"op":"RandomH
 // viewStream is a testStream of several views, and its slots.
 func viewStream(t *testing.T, set sampleSet, cfg plan.Config, slots int) (StreamConfig, transform.Views) {
 	t.Helper()
-	views, err := transform.ParseViews(twoViews, transform.Pillow13)
-	if err != nil {
-		t.Fatal(err)
-	}
+	views := testenv.Must(transform.ParseViews(twoViews, transform.Pillow13))(t)
 	stream := testStream(t, set, cfg, 1)
 	stream.Views = views
 	made := make([]*Slot, slots)
@@ -33,31 +31,20 @@ func viewStream(t *testing.T, set sampleSet, cfg plan.Config, slots int) (Stream
 func TestViewsOfABatch(t *testing.T) {
 	const n, batch = 30, 7
 	set := newMemorySet(t, n)
-	selection, err := plan.NewSelection(plan.SelectionConfig{Samples: n, Repeats: 2, Positions: 2 * n})
-	if err != nil {
-		t.Fatal(err)
-	}
+	selection := testenv.Must(plan.NewSelection(plan.SelectionConfig{Samples: n, Repeats: 2, Positions: 2 * n}))(t)
 	engine := transform.NewEngine(kernel.Generic)
 	for _, threads := range []int{1, 4} {
 		cfg, views := viewStream(t, set, plan.Config{Samples: n, BatchSize: batch, Seed: 5, Epoch: 2, Shuffle: true, Selection: selection}, 3)
-		stream, err := newTestPool(t, threads).NewStream(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		stream := testenv.Must(newTestPool(t, threads).NewStream(cfg))(t)
 		for b := range cfg.Plan.Batches() {
-			got, err := stream.Next(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := testenv.Must(stream.Next(t.Context()))(t)
 			again := cfg.Plan.Repetitions(b, nil)
 			for i, index := range cfg.Plan.Batch(b, nil) {
 				record, _, _ := set.Record(index, nil, false)
 				for v, spec := range views {
 					want := make([]byte, spec.OutputBytes())
-					params, err := engine.Apply(spec, transform.Output{Pix: want}, sourceOf(set, &record), transform.NewViewRNG(5, 2, index, again[i], v))
-					if err != nil {
-						t.Fatal(err)
-					}
+					rng := transform.NewViewRNG(5, 2, index, again[i], v)
+					params := testenv.Must(engine.Apply(spec, transform.Output{Pix: want}, sourceOf(set, &record), rng))(t)
 					if !bytes.Equal(got.Slot.Images[v][i*len(want):][:len(want)], want) {
 						t.Fatalf("%d threads, batch %d, position %d: view %d has other pixels", threads, b, i, v)
 					}
@@ -78,10 +65,7 @@ func TestBlankViews(t *testing.T) {
 	set.bad[1] = bytes.ErrTooLarge
 	cfg, views := viewStream(t, set, plan.Config{Samples: 3, BatchSize: 3}, 1)
 	cfg.OnError = Blank
-	stream, err := newTestPool(t, 1).NewStream(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	stream := testenv.Must(newTestPool(t, 1).NewStream(cfg))(t)
 	defer stream.Close()
 	b, err := stream.Next(t.Context())
 	if err != nil || len(b.Bad) != 1 || b.Slot.Labels[1] != BlankLabel {

@@ -14,6 +14,7 @@ import (
 	"unicode"
 
 	"github.com/imgfeed/imgfeed/cmd/internal/cliutil"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/server/status"
 )
 
@@ -25,15 +26,9 @@ type speaker struct {
 
 func newSpeaker(f *testing.F) *speaker {
 	f.Helper()
-	dir, err := os.MkdirTemp("", "imgfeed-") // a socket's path is short
-	if err != nil {
-		f.Fatal(err)
-	}
+	dir := testenv.Must(os.MkdirTemp("", "imgfeed-"))(f) // a socket's path is short
 	s := &speaker{socket: filepath.Join(dir, "s")}
-	l, err := net.Listen("unix", s.socket)
-	if err != nil {
-		f.Fatal(err)
-	}
+	l := testenv.Must(net.Listen("unix", s.socket))(f)
 	f.Cleanup(func() {
 		l.Close()
 		os.RemoveAll(dir)
@@ -63,17 +58,14 @@ func FuzzAnswers(f *testing.F) {
 		}
 		return frame(kind, text)
 	}
-	status, err := json.Marshal(status.Status{Damaged: []string{"a"}, Sessions: []status.Session{{Split: "train"}}, History: make([]status.Moment, 1)})
-	if err != nil {
-		f.Fatal(err)
-	}
+	st := status.Status{Damaged: []string{"a"}, Sessions: []status.Session{{Split: "train"}}, History: make([]status.Moment, 1)}
 	members := `{"server":"imgfeed","pid":1,"sets":[{"split":"train","samples":3,"classes":1,"partitions":2,"here":[1],"encoding":{"name":"pixels"}}]}`
 	hello := message("hello", members)
 	f.Add(hello)
 	f.Add(slices.Concat(hello, message("status", members)))
 	f.Add(slices.Concat(hello, message("status", strings.ReplaceAll(members, "imgfeed", `img\u001b[2Jfeed`))))
 	f.Add(slices.Concat(hello, message("reloaded", `{"changes":["a\u001b[2Jb","\u009bc"]}`)))
-	f.Add(slices.Concat(hello, message("status", string(status))))
+	f.Add(slices.Concat(hello, message("status", string(testenv.Must(json.Marshal(st))(f)))))
 	f.Add(slices.Concat(hello, message("error", `{"kind":"bad_request","message":"\u001b"}`)))
 	f.Add([]byte("\xff\xff\xff\xff{"))
 	s := newSpeaker(f)

@@ -30,19 +30,14 @@ func servedSession(t *testing.T) (socket string, serve *exec.Cmd) {
 	serve = imgfeed("serve", oneSet(t), "--socket", socket, "--threads", "2")
 	serve.Env = append(serve.Env, "XDG_RUNTIME_DIR="+filepath.Dir(socket))
 	start(t, serve)
-	conn, err := net.Dial("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := testenv.Must(net.Dial("unix", socket))(t)
 	t.Cleanup(func() { conn.Close() })
 	for _, m := range [][]byte{
 		frame("hello", `{"version":1}`),
 		frame("open", `{"transform":"eval","batch_size":1,"slots":2,"on_error":"blank"}`),
 		frame("start", `{"epoch":4}`),
 	} {
-		if _, err := conn.Write(m); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(conn.Write(m))(t)
 	}
 	testenv.Until(t, func() bool {
 		st := hello(t, socket)
@@ -93,9 +88,7 @@ func TestStatusWatch(t *testing.T) {
 	watch := imgfeed("status", "--watch", socket)
 	read, write := io.Pipe()
 	watch.Stdout = write
-	if err := watch.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, watch.Start())
 	ended := make(chan struct{})
 	go func() { defer close(ended); watch.Wait(); write.Close() }()
 	t.Cleanup(func() { watch.Process.Kill(); io.Copy(io.Discard, read); <-ended })

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/shard/storage"
 	"github.com/imgfeed/imgfeed/shard/storage/cache"
 )
@@ -28,31 +29,16 @@ func TestCacheCommand(t *testing.T) {
 		cmd.SetArgs(append([]string{"cache"}, args...))
 		cmd.SetOut(&out)
 		cmd.SetErr(&out)
-		if err := cmd.Execute(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, cmd.Execute())
 		return out.String()
 	}
-	kept, err := cache.Open(dir, 1<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kept := testenv.Must(cache.Open(dir, 1<<20))(t)
 	client := storage.NewClient()
 	client.Cache = kept
-	at, err := client.At(server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := at.Open("red\x1b[31m", 9000, "claimed")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.ReadAt(make([]byte, 9000), 0); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "notes\x1b.txt"), make([]byte, 9000), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	at := testenv.Must(client.At(server.URL))(t)
+	f := testenv.Must(at.Open("red\x1b[31m", 9000, "claimed"))(t)
+	testenv.Must(f.ReadAt(make([]byte, 9000), 0))(t)
+	testenv.NoError(t, os.WriteFile(filepath.Join(dir, "notes\x1b.txt"), make([]byte, 9000), 0o600))
 	listed := run("ls", dir)
 	for _, want := range []string{`red\x1b[31m"` + "\n", `"notes\x1b.txt", a file that is not the cache's`} {
 		if !strings.Contains(listed, want) || strings.Contains(listed, "\x1b") {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/loader"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/synth"
@@ -18,30 +19,20 @@ import (
 func measuredSet(t *testing.T, encoding string) *shard.Set {
 	t.Helper()
 	src, dir := filepath.Join(t.TempDir(), "src"), filepath.Join(t.TempDir(), "set")
-	if _, err := synth.Write(t.Context(), src, synth.Options{Classes: 2, Train: 6, Val: -1, Size: 40}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(synth.Write(t.Context(), src, synth.Options{Classes: 2, Train: 6, Val: -1, Size: 40}))(t)
 	build := imgfeed("imgshard", "build", filepath.Join(src, "train"), "-o", dir, "--encoding", encoding, "--partitions", "2")
 	if text, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
-	if err := os.RemoveAll(filepath.Join(dir, "rank-0001")); err != nil {
-		t.Fatal(err)
-	}
-	set, err := shard.OpenSet(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, os.RemoveAll(filepath.Join(dir, "rank-0001")))
+	set := testenv.Must(shard.OpenSet(dir))(t)
 	t.Cleanup(func() { set.Close() })
 	return set
 }
 
 func viewsOf(t *testing.T, text string) transform.Views {
 	t.Helper()
-	views, err := transform.ParseViews(text, transform.Pillow13)
-	if err != nil {
-		t.Fatal(err)
-	}
+	views := testenv.Must(transform.ParseViews(text, transform.Pillow13))(t)
 	return views
 }
 
@@ -53,10 +44,7 @@ func TestMeasure(t *testing.T) {
 			if name != "full" {
 				cfg.Views = viewsOf(t, name)
 			}
-			r, err := measure(t.Context(), cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := testenv.Must(measure(t.Context(), cfg))(t)
 			if r.Images == 0 || r.ImagesPerSecond <= 0 || r.CPUSeconds <= 0 || r.Stages["decode"] <= 0 || r.Stages["read"] <= 0 ||
 				r.BytesRead == 0 || r.Encoding != text || r.Threads != 2 || r.Layout != "NCHW" {
 				t.Errorf("%s %s: %+v", encoding, name, r)
@@ -98,19 +86,11 @@ func TestMeasureErrors(t *testing.T) {
 // TestMeasureDamaged decodes whole images of a file that is cut short meanwhile: the error names the sample.
 func TestMeasureDamaged(t *testing.T) {
 	set := measuredSet(t, "pixels")
-	order, err := endlessPlan(set, 4, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dataset, err := loader.FromShards(set)
-	if err != nil {
-		t.Fatal(err)
-	}
+	order := testenv.Must(endlessPlan(set, 4, 0))(t)
+	dataset := testenv.Must(loader.FromShards(set))(t)
 	pool := loader.NewPool(loader.PoolConfig{Threads: 1})
 	defer pool.Close()
-	if err := os.Truncate(filepath.Join(set.Dir(), "rank-0000", "00000.imgshard"), 4096); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, os.Truncate(filepath.Join(set.Dir(), "rank-0000", "00000.imgshard"), 4096))
 	var bad *loader.SampleError
 	var corrupt *shard.CorruptError
 	if err := pool.DecodeWhole(t.Context(), dataset, order); !errors.As(err, &bad) || !errors.As(err, &corrupt) || corrupt.Index != bad.Index {

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/shard/synth"
 )
 
@@ -21,9 +22,7 @@ func TestLostOutput(t *testing.T) {
 	defer full.Close()
 	dir, path := t.TempDir(), socketPath(t)
 	src, set, out := filepath.Join(dir, "src"), filepath.Join(dir, "set"), filepath.Join(dir, "out")
-	if _, err := synth.Write(t.Context(), src, synth.Options{Classes: 2, Train: 2, Size: 20}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(synth.Write(t.Context(), src, synth.Options{Classes: 2, Train: 2, Size: 20}))(t)
 	if text, err := imgfeed("imgshard", "build", filepath.Join(src, "train"), "-o", set).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}

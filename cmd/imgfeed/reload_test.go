@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/server/status"
 )
 
@@ -24,30 +25,20 @@ func TestReload(t *testing.T) {
 		t.Errorf("%v, %s", err, out)
 	}
 	set := filepath.Join(dir, "train-shards")
-	if err := os.Rename(set, filepath.Join(dir, ".away")); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, os.Rename(set, filepath.Join(dir, ".away")))
 	second := oneSet(t)
-	if err := os.Rename(filepath.Join(second, "train-shards"), filepath.Join(dir, "val-shards")); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, os.Rename(filepath.Join(second, "train-shards"), filepath.Join(dir, "val-shards")))
 	// What is in val-shards is a set of split train, the same as before.
 	if out, err := imgfeed("reload", "--socket", path).CombinedOutput(); err != nil {
 		t.Errorf("%v, %s", err, out)
 	}
-	if err := os.RemoveAll(filepath.Join(dir, "val-shards")); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, os.RemoveAll(filepath.Join(dir, "val-shards")))
 	out, err := imgfeed("reload", "--socket", path).CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "nothing has changed: ") {
 		t.Errorf("without any set: %v, %s", err, out)
 	}
-	if err := os.Rename(filepath.Join(dir, ".away"), set); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(filepath.Join(set, "rank-0000", "00000.imgshard")); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, os.Rename(filepath.Join(dir, ".away"), set))
+	testenv.NoError(t, os.Remove(filepath.Join(set, "rank-0000", "00000.imgshard")))
 	out, err = imgfeed("reload", "--socket", path).CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "00000.imgshard is missing") || !strings.Contains(string(out), "still served") {
 		t.Errorf("with a damaged set: %v, %s", err, out)

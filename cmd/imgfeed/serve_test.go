@@ -123,28 +123,18 @@ func start(t *testing.T, serve *exec.Cmd) {
 func oneSet(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	w, err := shard.NewSetWriter(filepath.Join(dir, "train-shards"), shard.SetOptions{
+	w := testenv.Must(shard.NewSetWriter(filepath.Join(dir, "train-shards"), shard.SetOptions{
 		Split: "train", Encoding: shard.Encoding{Name: "jpeg"}, Classes: []string{"a"}, Partitions: 2,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	defer w.Abort()
-	if err := w.Append(shard.Sample{Key: "a/1", Width: 1, Height: 1, Format: imagefile.PNG, Image: []byte("\x89PNG\r\n\x1a\n")}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.Commit(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, w.Append(shard.Sample{Key: "a/1", Width: 1, Height: 1, Format: imagefile.PNG, Image: []byte("\x89PNG\r\n\x1a\n")}))
+	testenv.Must(w.Commit())(t)
 	return dir
 }
 
 func socketPath(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "imgfeed-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := testenv.Must(os.MkdirTemp("", "imgfeed-"))(t)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	return filepath.Join(dir, "s")
 }
@@ -152,10 +142,7 @@ func socketPath(t *testing.T) string {
 // hello asks the server at path what it is.
 func hello(t *testing.T, path string) status.Status {
 	t.Helper()
-	hello, err := status.Ask(path, time.Minute, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	hello := testenv.Must(status.Ask(path, time.Minute, 0))(t)
 	return hello
 }
 
@@ -244,9 +231,7 @@ func TestServeEndsWhileItOpens(t *testing.T) {
 	data := oneSet(t)
 	testenv.Hold(t, filepath.Join(data, "train-shards/rank-0000/00000.imgshard"))
 	owner := exec.Command("sleep", "60")
-	if err := owner.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, owner.Start())
 	t.Cleanup(func() { owner.Process.Kill() })
 	byOwner := func(*exec.Cmd) {
 		owner.Process.Kill()
@@ -265,13 +250,8 @@ func TestServeEndsWhileItOpens(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			cmd := imgfeed(tt.args...)
-			log, err := cmd.StderrPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			log := testenv.Must(cmd.StderrPipe())(t)
+			testenv.NoError(t, cmd.Start())
 			said := 0
 			for lines := bufio.NewScanner(log); lines.Scan(); {
 				if strings.Contains(lines.Text(), "opening takes a while") && strings.Contains(lines.Text(), "split=train shards=0 of=1") {
@@ -291,13 +271,8 @@ func TestServeMetrics(t *testing.T) {
 	t.Parallel()
 	cmd := imgfeed("serve", oneSet(t), "--socket", socketPath(t), "--metrics", "127.0.0.1:0", "--threads", "3")
 	cmd.Env = append(cmd.Environ(), "GOMAXPROCS=")
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := testenv.Must(cmd.StdoutPipe())(t)
+	testenv.NoError(t, cmd.Start())
 	defer cmd.Wait()
 	defer cmd.Process.Signal(syscall.SIGTERM)
 	var url string
@@ -307,10 +282,7 @@ func TestServeMetrics(t *testing.T) {
 	for page, wants := range map[string][]string{
 		"metrics": {"imgfeed_delivered_images_total", "go_sched_gomaxprocs_threads 3\n"}, "healthz": {"ok"}, "": {"no sessions"},
 	} {
-		resp, err := http.Get(url + page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := testenv.Must(http.Get(url + page))(t)
 		body, _ := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		for _, want := range wants {
@@ -327,21 +299,10 @@ func TestServerDiesWithItsOwner(t *testing.T) {
 	path := socketPath(t)
 	cmd := exec.Command(os.Args[0], "serve", oneSet(t), "--socket", path, "--owner", "PID")
 	cmd.Env = append(os.Environ(), roleEnv+"=owner")
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
-	pid, err := strconv.Atoi(strings.TrimSpace(line))
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := testenv.Must(cmd.StdoutPipe())(t)
+	testenv.NoError(t, cmd.Start())
+	line := testenv.Must(bufio.NewReader(out).ReadString('\n'))(t)
+	pid := testenv.Must(strconv.Atoi(strings.TrimSpace(line)))(t)
 	if h := hello(t, path); h.PID != pid {
 		t.Errorf("the server's process is %d, its owner started %d", h.PID, pid)
 	}
@@ -362,10 +323,7 @@ func TestServerStopsWhenStdinCloses(t *testing.T) {
 	t.Parallel()
 	path := socketPath(t)
 	cmd := imgfeed("serve", oneSet(t), "--socket", path, "--owner", strconv.Itoa(os.Getpid()))
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	stdin := testenv.Must(cmd.StdinPipe())(t)
 	start(t, cmd)
 	stdin.Close()
 	if err := cmd.Wait(); err != nil {
@@ -385,13 +343,8 @@ func running(pid int) bool {
 
 func TestMistakes(t *testing.T) {
 	dead := imgfeed("version")
-	if err := dead.Run(); err != nil {
-		t.Fatal(err)
-	}
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, dead.Run())
+	taken := testenv.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer taken.Close()
 	data, empty := oneSet(t), t.TempDir()
 	for _, tt := range []struct {

@@ -5,17 +5,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // TestDefaultPaths checks where a command without SET finds its sets.
 func TestDefaultPaths(t *testing.T) {
 	set, damaged, empty, beside := oneSet(t), oneSet(t), t.TempDir(), oneSet(t)
-	if err := os.WriteFile(filepath.Join(damaged, "train-shards", "manifest.json"), []byte(`{"format": "imgshard"}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(filepath.Join(beside, "train"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, os.WriteFile(filepath.Join(damaged, "train-shards", "manifest.json"), []byte(`{"format": "imgshard"}`), 0o600))
+	testenv.NoError(t, os.Mkdir(filepath.Join(beside, "train"), 0o700))
 	for _, tt := range []struct {
 		args              []string
 		env, folder, want string

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
@@ -24,9 +25,7 @@ import (
 func classFolders(t *testing.T, classes ...string) string {
 	t.Helper()
 	var file bytes.Buffer
-	if err := png.Encode(&file, image.NewRGBA(image.Rect(0, 0, 8, 8))); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, png.Encode(&file, image.NewRGBA(image.Rect(0, 0, 8, 8))))
 	dir := t.TempDir()
 	for _, class := range classes {
 		for _, name := range []string{"a.png", "b.png"} {
@@ -38,9 +37,7 @@ func classFolders(t *testing.T, classes ...string) string {
 
 func write(t *testing.T, path string, data []byte) {
 	t.Helper()
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, data, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, data, 0o600)))
 }
 
 func testIndexer(t *testing.T) (x *indexer, progress *bytes.Buffer) {
@@ -72,10 +69,7 @@ func TestUnpackedDataset(t *testing.T) {
 				again = 1
 			}
 			progress.Reset()
-			set, err := x.set(t.Context(), dir)
-			if err != nil {
-				t.Fatal(err)
-			}
+			set := testenv.Must(x.set(t.Context(), dir))(t)
 			if indexed := progress.Len() > 0; indexed != (again == 0) || seen[set] != (again == 1) {
 				t.Errorf("time %d: %s, and printed %q", again, set, progress)
 			}
@@ -98,10 +92,7 @@ func TestUnpackedDataset(t *testing.T) {
 func TestUnpackedTogether(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	dir := classFolders(t, "cat", "dog")
-	name, err := indexName(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	name := testenv.Must(indexName(t.Context(), dir))(t)
 	write(t, filepath.Join(os.Getenv("XDG_CACHE_HOME"), "imgfeed/indexes", name+".partial/half"), nil)
 	var printed [4]int
 	var all sync.WaitGroup
@@ -157,14 +148,8 @@ func TestUnpackedNotes(t *testing.T) {
 	}
 	for range 2 {
 		x, _ := testIndexer(t)
-		set, err := x.set(t.Context(), dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		m, err := shard.ReadManifest(set)
-		if err != nil {
-			t.Fatal(err)
-		}
+		set := testenv.Must(x.set(t.Context(), dir))(t)
+		m := testenv.Must(shard.ReadManifest(set))(t)
 		notes := strings.Join(x.notes, "\n")
 		for _, want := range []string{dir + ": 1 file or folder is skipped, as hidden or a system's (.thumbs)", dir + ": 1 class has no sample (fox)",
 			dir + ": 2 files are not readable as an image, and left out: " + filepath.Join(set, shard.RejectsName), m.Fingerprint} {
@@ -180,15 +165,10 @@ func TestDamagedUnpackedIndex(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	dir := t.TempDir()
 	for _, split := range []string{"train", "val"} {
-		if err := os.Rename(classFolders(t, "cat", "dog"), filepath.Join(dir, split)); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, os.Rename(classFolders(t, "cat", "dog"), filepath.Join(dir, split)))
 	}
 	x, _ := testIndexer(t)
-	set, err := x.set(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := testenv.Must(x.set(t.Context(), dir))(t)
 	for what, damage := range map[string]func() error{
 		"cut":          func() error { return os.Truncate(filepath.Join(set, "train/rank-0000/00000.imgshard"), 100) },
 		"emptied":      func() error { return errors.Join(os.RemoveAll(set), os.Mkdir(set, 0o700)) },
@@ -198,9 +178,7 @@ func TestDamagedUnpackedIndex(t *testing.T) {
 		"no objects":   func() error { return os.Remove(filepath.Join(set, "train/objects.jsonl")) },
 		"no notes":     func() error { return os.Truncate(filepath.Join(set, madeIndexName), 0) },
 	} {
-		if err := damage(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, damage())
 		if again, err := x.set(t.Context(), dir); err != nil || again != set {
 			t.Errorf("%s: %s, %v", what, again, err)
 		}
@@ -297,7 +275,5 @@ func TestUnpackedAlive(t *testing.T) {
 	line := make(chan string)
 	x.log = slog.New(slog.NewTextHandler(awaited{line}, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	x.progress = progressAfter{line, "indexing the images"}
-	if _, err := x.set(t.Context(), classFolders(t, "cat", "dog")); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(x.set(t.Context(), classFolders(t, "cat", "dog")))(t)
 }

@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // TestBuckets counts what an epoch of buckets holds: each batch one bucket's samples, each sample once, and the same batches in any
@@ -58,10 +60,7 @@ func TestBuckets(t *testing.T) {
 // bucketBatches returns the batches of a plan, once it is what it says of itself.
 func bucketBatches(t *testing.T, cfg Config, of []uint16) (batches [][]int) {
 	t.Helper()
-	p, err := New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := testenv.Must(New(cfg))(t)
 	samples := 0
 	for b := range p.Batches() {
 		batch := p.Batch(b, nil)

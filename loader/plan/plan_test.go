@@ -7,15 +7,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // all returns rank's samples, batch after batch.
 func all(t *testing.T, cfg Config) []int {
 	t.Helper()
-	p, err := New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := testenv.Must(New(cfg))(t)
 	var out, batch []int
 	for b := range p.Batches() {
 		batch = p.Batch(b, batch)
@@ -115,10 +114,7 @@ func TestElastic(t *testing.T) {
 		for consumed := 0; consumed < cfg.Samples; {
 			cfg.Consumed, cfg.World, cfg.BatchSize = consumed, 1+rng.IntN(7), 1+rng.IntN(40)
 			for cfg.Rank = range cfg.World {
-				p, err := New(cfg)
-				if err != nil {
-					t.Fatal(err)
-				}
+				p := testenv.Must(New(cfg))(t)
 				if p.Batches() > 0 {
 					for _, s := range p.Batch(0, nil) {
 						seen[s]++
@@ -186,10 +182,7 @@ func TestGolden(t *testing.T) {
 			96341, 359805, 150245, 1010973, 504109, 1023437, 42445, 126245, 1216733, 791685, 237061, 1076757}},
 	} {
 		c.cfg.Shuffle, c.cfg.BatchSize = true, 12
-		p, err := New(c.cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := testenv.Must(New(c.cfg))(t)
 		if got := p.Batch(0, nil); !slices.Equal(got, c.want) {
 			t.Errorf("%+v: %#v, want %v", c.cfg, got, c.want)
 		}

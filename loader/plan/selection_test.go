@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // A pick is what a position of a batch holds.
@@ -15,10 +17,7 @@ type pick struct{ index, repetition int }
 // picks returns what a rank is served from here to the end of the epoch.
 func picks(t *testing.T, cfg Config) []pick {
 	t.Helper()
-	p, err := New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := testenv.Must(New(cfg))(t)
 	var out []pick
 	for b := range p.Batches() {
 		again := append(p.Repetitions(b, nil), make([]int, p.BatchLen(b))...) // zeros without a selection
@@ -193,10 +192,7 @@ func TestWhatIsSelected(t *testing.T) {
 
 func mustSelect(t *testing.T, cfg SelectionConfig) *Selection {
 	t.Helper()
-	s, err := NewSelection(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := testenv.Must(NewSelection(cfg))(t)
 	return s
 }
 
@@ -219,10 +215,7 @@ func TestWeightedDrawsAreInProportion(t *testing.T) {
 		"powers":  {1, 2, 4, 8, 16, 32, 64, 128},
 		"lengthy": append(slices.Repeat([]float64{1}, 1000), 1000),
 	} {
-		table, err := newAliasTable(weights)
-		if err != nil {
-			t.Fatal(err)
-		}
+		table := testenv.Must(newAliasTable(weights))(t)
 		counts := make([]float64, len(weights))
 		keys := newDrawKeys("x", 1, 2)
 		for b := range draws {
@@ -298,10 +291,7 @@ func TestSelectedPartitions(t *testing.T) {
 		cfg.Partitions, cfg.Consumed = 5, cfg.positions()/5
 		for _, cfg.World = range []int{1, 2, 5} {
 			for cfg.Rank = range cfg.World {
-				p, err := New(cfg)
-				if err != nil {
-					t.Fatal(err)
-				}
+				p := testenv.Must(New(cfg))(t)
 				parts := p.Partitions()
 				for _, index := range all(t, cfg) {
 					if !slices.Contains(parts, index%cfg.Partitions) {
@@ -313,10 +303,7 @@ func TestSelectedPartitions(t *testing.T) {
 	})
 	only := func(list []uint32, weights []float64, shuffle bool) []int {
 		s := mustSelect(t, SelectionConfig{Samples: 20, List: list, Weights: weights})
-		p, err := New(Config{Samples: 20, Partitions: 4, World: 2, Rank: 1, BatchSize: 1, Shuffle: shuffle, Selection: s})
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := testenv.Must(New(Config{Samples: 20, Partitions: 4, World: 2, Rank: 1, BatchSize: 1, Shuffle: shuffle, Selection: s}))(t)
 		return p.Partitions()
 	}
 	if got := only([]uint32{0, 5, 4, 9, 8, 13}, nil, false); !slices.Equal(got, []int{1}) {
@@ -368,10 +355,7 @@ func TestSelectionErrors(t *testing.T) {
 func TestSelectedBatchesDoNotAllocate(t *testing.T) {
 	n := 5000
 	for name, s := range selections(t, n) {
-		p, err := New(Config{Samples: n, BatchSize: 256, Shuffle: true, Selection: s})
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := testenv.Must(New(Config{Samples: n, BatchSize: 256, Shuffle: true, Selection: s}))(t)
 		dst, again := make([]int, 256), make([]int, 256)
 		if n := testing.AllocsPerRun(10, func() { dst, again = p.Batch(3, dst), p.Repetitions(3, again) }); n != 0 {
 			t.Errorf("%s: a batch allocates %v times", name, n)

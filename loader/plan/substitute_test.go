@@ -3,14 +3,13 @@ package plan
 import (
 	"slices"
 	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 func alternatives(t *testing.T, cfg Config, index, repetition int) []int {
 	t.Helper()
-	p, err := New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := testenv.Must(New(cfg))(t)
 	return slices.Collect(p.Alternatives(index, repetition))
 }
 

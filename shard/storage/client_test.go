@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // A memoryCache keeps the bytes of files, by their identity.
@@ -38,14 +40,8 @@ func TestClientsShareNothing(t *testing.T) {
 	a.SetRequestsMax(3)
 	for range 2 {
 		for _, c := range []*Client{a, b} {
-			at, err := c.At(s.URL + "/set")
-			if err != nil {
-				t.Fatal(err)
-			}
-			f, err := at.Open("a", 100, "identity")
-			if err != nil {
-				t.Fatal(err)
-			}
+			at := testenv.Must(c.At(s.URL + "/set"))(t)
+			f := testenv.Must(at.Open("a", 100, "identity"))(t)
 			if _, err := f.ReadAt(make([]byte, 100), 0); err != nil {
 				t.Error(err)
 			}
@@ -91,9 +87,7 @@ func TestSources(t *testing.T) {
 	t.Setenv("IMGFEED_URL_QUERY", "signature=secret")
 	within(t, time.Minute)
 	Default.Sources = []string{"https://cdn/open/", "s3://other"}
-	if _, err := At("https://a/sets"); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(At("https://a/sets"))(t)
 	for _, c := range []struct {
 		address, index string
 		reached        bool
@@ -145,9 +139,7 @@ func TestCacheKnowsOrigins(t *testing.T) {
 	Default.Cache = &seen
 	open := func(at Storage) {
 		t.Helper()
-		if _, err := at.Open("a", 100, "claimed"); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(at.Open("a", 100, "claimed"))(t)
 	}
 	for range 2 {
 		s := newStore(t)

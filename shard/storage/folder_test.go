@@ -23,18 +23,11 @@ func testFolder(t *testing.T, size int, room int64) (*Folder, File, []byte) {
 	data := make([]byte, size)
 	rand.NewChaCha8([32]byte{1}).Read(data)
 	dir := t.TempDir()
-	if err := os.Mkdir(filepath.Join(dir, "rank-0000"), 0o777); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "rank-0000", "a"), data, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, os.Mkdir(filepath.Join(dir, "rank-0000"), 0o777))
+	testenv.NoError(t, os.WriteFile(filepath.Join(dir, "rank-0000", "a"), data, 0o666))
 	folder := NewFolder(dir)
 	folder.Memory = func() int64 { return room }
-	f, err := folder.Open("rank-0000/a", -1, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := testenv.Must(folder.Open("rank-0000/a", -1, ""))(t)
 	t.Cleanup(func() { f.Close() })
 	return folder, f, data
 }
@@ -43,17 +36,12 @@ func testFolder(t *testing.T, size int, room int64) (*Folder, File, []byte) {
 func evict(t *testing.T, f *localFile) {
 	t.Helper()
 	f.buffered.Sync() // dirty pages stay
-	if err := unix.Fadvise(int(f.buffered.Fd()), 0, 0, unix.FADV_DONTNEED); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, unix.Fadvise(int(f.buffered.Fd()), 0, 0, unix.FADV_DONTNEED))
 }
 
 func testMemory(t *testing.T, bytes int) []byte {
 	t.Helper()
-	memory, err := NewMemory(bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	memory := testenv.Must(NewMemory(bytes))(t)
 	t.Cleanup(func() { Unmap(memory) })
 	return memory
 }
@@ -130,9 +118,7 @@ func TestReadsOfAFileThatChanges(t *testing.T) {
 	folder, f, _ := testFolder(t, 1<<20, 0)
 	buf := testMemory(t, 256<<10)
 	path := filepath.Join(folder.dir, "rank-0000", "a")
-	if err := os.Truncate(path, 600_000); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, os.Truncate(path, 600_000))
 	for range 3 {
 		if got, err := f.Fetch(buf, 100_001, 100_000); err != nil || len(got) != 100_000 {
 			t.Errorf("%d bytes of what is left: %v", len(got), err)
@@ -168,9 +154,7 @@ func TestWillNeed(t *testing.T) {
 func TestReplacedFile(t *testing.T) {
 	folder, f, data := testFolder(t, 100_000, 0)
 	path := filepath.Join(folder.dir, "rank-0000", "a")
-	if err := errors.Join(os.Rename(path, path+".old"), os.WriteFile(path, make([]byte, 100_000), 0o666)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, errors.Join(os.Rename(path, path+".old"), os.WriteFile(path, make([]byte, 100_000), 0o666)))
 	buf := testMemory(t, 128<<10)
 	if got, err := f.Fetch(buf, 0, 50_000); err != nil || !bytes.Equal(got, data[:50_000]) {
 		t.Errorf("fetched: %v", err)

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // A counter counts at what time how many requests were in flight, and notes their order.
@@ -35,10 +37,7 @@ func (c *counter) end() {
 // readFrom makes requests for bytes 0, 1 … of a storage, so many readers at a time as a queue of readahead has, and returns the time that
 // passed.
 func readFrom(t *testing.T, at Storage, requests int) time.Duration {
-	f, err := at.Open("x", 1<<20, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := testenv.Must(at.Open("x", 1<<20, ""))(t)
 	began := time.Now()
 	free, running := sync.NewCond(new(sync.Mutex)), 0
 	var all sync.WaitGroup
@@ -150,14 +149,8 @@ func TestHungStorageIsAlone(t *testing.T) {
 		s.ServeHTTP(w, r)
 	}, func(t *testing.T, at Storage) {
 		var hung sync.WaitGroup
-		train, err := At("http://store/train")
-		if err != nil {
-			t.Fatal(err)
-		}
-		f, err := train.Open("x", 1000, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		train := testenv.Must(At("http://store/train"))(t)
+		f := testenv.Must(train.Open("x", 1000, ""))(t)
 		for range 2000 {
 			hung.Go(func() {
 				if _, err := f.ReadAt(make([]byte, 1), 0); !IsDown(err) {
@@ -166,10 +159,7 @@ func TestHungStorageIsAlone(t *testing.T) {
 			})
 		}
 		time.Sleep(time.Second)
-		val, err := At("http://store/val")
-		if err != nil {
-			t.Fatal(err)
-		}
+		val := testenv.Must(At("http://store/val"))(t)
 		if took := readFrom(t, val, 1000); took > time.Second {
 			t.Errorf("the other folder took %v", took)
 		}

@@ -19,6 +19,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // A store is a web server of files that answers the next requests as faults say, and counts all of them. It speaks as much of S3 as reading takes.
@@ -165,10 +167,7 @@ func (s *store) storages(t *testing.T) map[string]Storage {
 	}
 	all := map[string]Storage{}
 	for _, address := range []string{s.URL + "/bucket/set", "s3://bucket/set"} {
-		at, err := At(address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		at := testenv.Must(At(address))(t)
 		all[address[:strings.Index(address, ":")]] = at
 	}
 	return all
@@ -203,10 +202,7 @@ func TestRemoteReads(t *testing.T) {
 				continue
 			}
 			t.Run(kind+" "+name, func(t *testing.T) {
-				f, err := at.Open("rank-0000/a", int64(len(data)), "")
-				if err != nil {
-					t.Fatal(err)
-				}
+				f := testenv.Must(at.Open("rank-0000/a", int64(len(data)), ""))(t)
 				defer f.Close()
 				s.fail(faults...)
 				got := make([]byte, 10_000)
@@ -250,20 +246,15 @@ func TestRemoteRefusals(t *testing.T) {
 			"other content": {"a", 50_000, cut(numbered(50_000)[1:], 10_000, 20_000), ErrReplaced, nil},
 		} {
 			t.Run(kind+" "+name, func(t *testing.T) {
-				f, err := at.Open(c.file, c.size, "")
-				if err != nil {
-					t.Fatal(err)
-				}
+				f := testenv.Must(at.Open(c.file, c.size, ""))(t)
 				s.fail()
 				if name == "other content" {
-					if _, err := f.ReadAt(make([]byte, 10), 0); err != nil {
-						t.Fatal(err)
-					}
+					testenv.Must(f.ReadAt(make([]byte, 10), 0))(t)
 				}
 				if c.fault != nil {
 					s.fail(c.fault)
 				}
-				_, err = f.ReadAt(make([]byte, 10_000), 10_000)
+				_, err := f.ReadAt(make([]byte, 10_000), 10_000)
 				if !errors.Is(err, c.is) {
 					t.Fatalf("%v, want %v", err, c.is)
 				}
@@ -311,11 +302,8 @@ func TestRemoteTimeout(t *testing.T) {
 			const timeout = time.Minute
 			within(t, timeout)
 			Default.web.Transport.(*http.Transport).DialContext = func(context.Context, string, string) (net.Conn, error) { return nil, fault }
-			at, err := At("http://store/set")
-			if err != nil {
-				t.Fatal(err)
-			}
-			_, err = at.ReadFile("manifest.json", 100, nil)
+			at := testenv.Must(At("http://store/set"))(t)
+			_, err := at.ReadFile("manifest.json", 100, nil)
 			failed, ok := errors.AsType[*RemoteError](err)
 			if !ok || failed.Tries < 2 || failed.After != timeout || !errors.Is(failed.Err, fault) || !strings.Contains(err.Error(), "--store-timeout") {
 				t.Fatal(err)
@@ -337,11 +325,8 @@ func TestRemoteUntrusted(t *testing.T) {
 	untrusted := httptest.NewTLSServer(newStore(t))
 	untrusted.Config.ErrorLog = log.New(io.Discard, "", 0)
 	defer untrusted.Close()
-	at, err := At(untrusted.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = at.ReadFile("manifest.json", 100, nil)
+	at := testenv.Must(At(untrusted.URL))(t)
+	_, err := at.ReadFile("manifest.json", 100, nil)
 	if failed, ok := errors.AsType[*RemoteError](err); !ok || failed.Tries > 1 || !strings.Contains(err.Error(), "certificate") {
 		t.Error(err)
 	}

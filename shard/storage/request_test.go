@@ -15,6 +15,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // logged has the test's log in a buffer.
@@ -48,10 +50,7 @@ func onTestClock(t *testing.T, timeout time.Duration, answer http.HandlerFunc, r
 		Default.web.Transport.(*http.Transport).DialContext = l.dial
 		server := &http.Server{Handler: answer}
 		go server.Serve(l)
-		at, err := At("http://store")
-		if err != nil {
-			t.Fatal(err)
-		}
+		at := testenv.Must(At("http://store"))(t)
 		run(t, at)
 		server.Close()
 	})
@@ -103,10 +102,7 @@ func TestOutage(t *testing.T) {
 			<-r.Context().Done() // to its end: the request is given up with the others
 		}
 	}, func(t *testing.T, at Storage) {
-		f, err := at.Open("x", int64(len(data)), "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := testenv.Must(at.Open("x", int64(len(data)), ""))(t)
 		hangs.Store(true)
 		began := time.Now()
 		var all sync.WaitGroup
@@ -119,7 +115,7 @@ func TestOutage(t *testing.T) {
 			})
 		}
 		all.Wait()
-		_, err = f.ReadAt(make([]byte, 10), 100_000)
+		_, err := f.ReadAt(make([]byte, 10), 100_000)
 		if !IsDown(err) || !strings.Contains(err.Error(), "502 Bad Gateway, and") || time.Since(began) != timeout {
 			t.Error(err)
 		}
@@ -157,9 +153,7 @@ func TestOneBadObject(t *testing.T) {
 				}
 				return
 			case <-time.After(20 * time.Millisecond):
-				if _, err := at.ReadFile("x", 1000, nil); err != nil {
-					t.Fatal(err)
-				}
+				testenv.Must(at.ReadFile("x", 1000, nil))(t)
 			}
 		}
 	})
@@ -228,16 +222,14 @@ func TestOpening(t *testing.T) {
 		} {
 			began, opening := time.Now(), Default.Opening()
 			same := Default.Opening()
-			at, err := opening.At("http://store")
-			if err != nil {
-				t.Fatal(err)
-			}
+			at := testenv.Must(opening.At("http://store"))(t)
 			if same.End(); c.steps {
 				opening.Steps()
 			}
 			if !c.opening {
 				opening.End()
 			}
+			var err error
 			for _, file := range []string{"late", "late", "trickle"} {
 				if _, err = at.ReadFile(file, 1<<20, nil); err != nil {
 					break
@@ -269,9 +261,7 @@ func TestRefusedCredentials(t *testing.T) {
 		}
 	}
 	s.fail()
-	if _, err := at.ReadFile("a", 1000, nil); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(at.ReadFile("a", 1000, nil))(t)
 	s.fail(slices.Repeat([]http.HandlerFunc{refuse(400, "ExpiredToken")}, 3)...)
 	if _, err := at.ReadFile("a", 1000, nil); err != nil || len(s.asked()) != 4 {
 		t.Errorf("%d requests, %v", len(s.asked()), err)
@@ -305,10 +295,7 @@ func TestLoops(t *testing.T) {
 
 // TestUnknownEndpoint asks a bucket and a web server whose host the name server does not know: once, and the error names what to correct.
 func TestUnknownEndpoint(t *testing.T) {
-	names, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	names := testenv.Must(net.ListenPacket("udp", "127.0.0.1:0"))(t)
 	go func() {
 		query := make([]byte, 512)
 		for {
@@ -333,11 +320,8 @@ func TestUnknownEndpoint(t *testing.T) {
 		"s3://bucket/set":           "and the network; the host is that of AWS_ENDPOINT_URL, or Amazon's for the bucket and AWS_REGION",
 		"https://store.invalid/set": "no such host: check the host's name and the network",
 	} {
-		at, err := At(address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = at.ReadFile("manifest.json", 1000, nil)
+		at := testenv.Must(At(address))(t)
+		_, err := at.ReadFile("manifest.json", 1000, nil)
 		failed, is := errors.AsType[*RemoteError](err)
 		if !is || failed.Tries != 1 || !strings.HasSuffix(err.Error(), advice) {
 			t.Errorf("%s: %+v, %v", address, failed, err)
@@ -365,9 +349,7 @@ func TestUnknownHost(t *testing.T) {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 		unknown.Store(false)
-		if _, err := at.ReadFile("x", 1000, nil); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(at.ReadFile("x", 1000, nil))(t)
 		transport.CloseIdleConnections()
 		unknown.Store(true)
 		time.AfterFunc(20*time.Second, func() { unknown.Store(false) })
@@ -406,13 +388,10 @@ func TestWrongAnswers(t *testing.T) {
 				"InternalError"},
 		} {
 			for _, times := range []int{1, 2} {
-				f, err := at.Open("a", int64(len(data)), "")
-				if err != nil {
-					t.Fatal(err)
-				}
+				f := testenv.Must(at.Open("a", int64(len(data)), ""))(t)
 				s.fail([]http.HandlerFunc{c.fault, c.fault}[:times]...)
 				got := make([]byte, len(part))
-				_, err = f.ReadAt(got, 10_000)
+				_, err := f.ReadAt(got, 10_000)
 				if times == 1 && (err != nil || !bytes.Equal(got, part)) || times == 2 && (err == nil || !strings.Contains(err.Error(), c.says)) || len(s.asked()) != 2 {
 					t.Errorf("%s, %s %d times: %v, %d requests", kind, name, times, err, len(s.asked()))
 				}

@@ -17,6 +17,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // TestSignedRequests sends a query that signs requests with each, and shows it to nobody.
@@ -28,11 +30,8 @@ func TestSignedRequests(t *testing.T) {
 		asked = append(asked, r.URL.RequestURI())
 		w.WriteHeader(http.StatusForbidden)
 	}))
-	at, err := At(server.URL + "/set")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = at.ReadFile("a", 10, nil)
+	at := testenv.Must(At(server.URL + "/set"))(t)
+	_, err := at.ReadFile("a", 10, nil)
 	if want := []string{"/set/a?policy=all&signature=secret"}; !slices.Equal(asked, want) || !errors.Is(err, fs.ErrPermission) {
 		t.Errorf("requests %q, %v", asked, err)
 	}
@@ -70,10 +69,7 @@ func TestRedirects(t *testing.T) {
 		w.WriteHeader(http.StatusFound)
 	}))
 	defer first.Close()
-	at, err := At(first.URL + "/set")
-	if err != nil {
-		t.Fatal(err)
-	}
+	at := testenv.Must(At(first.URL + "/set"))(t)
 	at.(*remote).objects.(*web).authorize = func(r *http.Request) error {
 		r.Header.Set("Authorization", "Bearer secret")
 		return nil
@@ -101,10 +97,7 @@ func TestHub(t *testing.T) {
 	s := newStore(t)
 	s.files["datasets/o/n/resolve/v2/sets/manifest.json"] = []byte("here")
 	s.storages(t)
-	at, err := At("hf://datasets/o/n@v2/sets")
-	if err != nil {
-		t.Fatal(err)
-	}
+	at := testenv.Must(At("hf://datasets/o/n@v2/sets"))(t)
 	s.fail(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer token" {
 			t.Error("no token")
@@ -129,25 +122,14 @@ func TestHub(t *testing.T) {
 func TestCloudStorage(t *testing.T) {
 	s := newStore(t)
 	s.files["bucket/sets/manifest.json"] = []byte("here")
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	account, err := json.Marshal(map[string]string{
+	key := testenv.Must(rsa.GenerateKey(rand.Reader, 2048))(t)
+	der := testenv.Must(x509.MarshalPKCS8PrivateKey(key))(t)
+	account := testenv.Must(json.Marshal(map[string]string{
 		"type": "service_account", "client_email": "me@x", "token_uri": s.URL + "/token",
 		"private_key": string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	file := filepath.Join(t.TempDir(), "account.json")
-	if err := os.WriteFile(file, account, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, os.WriteFile(file, account, 0o600))
 	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", file)
 	for _, token := range []string{"Bearer t", ""} {
 		t.Setenv("STORAGE_EMULATOR_HOST", "")
@@ -155,10 +137,7 @@ func TestCloudStorage(t *testing.T) {
 			t.Setenv("STORAGE_EMULATOR_HOST", s.Listener.Addr().String())
 		}
 		cloudEndpoint = s.URL
-		at, err := At("gs://bucket/sets")
-		if err != nil {
-			t.Fatal(err)
-		}
+		at := testenv.Must(At("gs://bucket/sets"))(t)
 		var answers []http.HandlerFunc
 		if token != "" {
 			answers = append(answers, func(w http.ResponseWriter, r *http.Request) {

@@ -9,6 +9,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // TestHelpFitsTheTerminal asks for a help with and without groups at several widths: nothing is wider, and no word is lost.
@@ -32,9 +34,7 @@ func TestHelpFitsTheTerminal(t *testing.T) {
 			var out bytes.Buffer
 			root.SetArgs(args)
 			root.SetOut(&out)
-			if err := root.Execute(); err != nil {
-				t.Fatal(err)
-			}
+			testenv.NoError(t, root.Execute())
 			want := 0
 			fmt.Sscan(width, &want)
 			for line := range strings.Lines(out.String()) {

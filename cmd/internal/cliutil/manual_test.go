@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // program returns a command with a subcommand, and a hidden one that writes its manual.
@@ -33,9 +35,7 @@ func TestManual(t *testing.T) {
 		dir := t.TempDir()
 		root := program()
 		root.SetArgs([]string{"manual", dir})
-		if err := root.Execute(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, root.Execute())
 		files := map[string]string{}
 		err := filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
 			if err != nil || entry.IsDir() {

@@ -115,18 +115,10 @@ var advice = []advised{
 // TestEveryRemedy follows each remedy that an error or a note can name, as it is printed. For a program that reads the same data in place,
 // it follows the command that indexes them.
 func TestEveryRemedy(t *testing.T) {
-	bin, err := filepath.Abs(os.Args[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	bin := testenv.Must(filepath.Abs(os.Args[0]))(t)
 	path := t.TempDir() // in which this test is imgshard
-	if err := os.Symlink(bin, filepath.Join(path, "imgshard")); err != nil {
-		t.Fatal(err)
-	}
-	image, err := filepath.Abs(images + "/n01440764/n01440764_10.JPEG")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, os.Symlink(bin, filepath.Join(path, "imgshard")))
+	image := testenv.Must(filepath.Abs(images + "/n01440764/n01440764_10.JPEG"))(t)
 	var indexing sync.Mutex
 	followed := make(map[string]bool)
 	for _, tc := range advice {

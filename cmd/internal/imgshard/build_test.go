@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/pack"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
@@ -144,14 +145,9 @@ func TestSelect(t *testing.T) {
 func TestClassesOfValAreCheckedFirst(t *testing.T) {
 	src := filepath.Join(t.TempDir(), "src")
 	writeDataset(t, src, synth.Options{Classes: 3, Train: 2, Val: 1, Size: 64})
-	if err := os.Mkdir(filepath.Join(src, "val", "other"), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, os.Mkdir(filepath.Join(src, "val", "other"), 0o777))
 	classes, _ := os.ReadDir(filepath.Join(src, "val"))
-	image, err := os.ReadDir(filepath.Join(src, "val", classes[0].Name()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	image := testenv.Must(os.ReadDir(filepath.Join(src, "val", classes[0].Name())))(t)
 	if err := os.Rename(filepath.Join(src, "val", classes[0].Name(), image[0].Name()), filepath.Join(src, "val", "other", image[0].Name())); err != nil {
 		t.Fatal(err)
 	}
@@ -165,13 +161,8 @@ func TestClassesOfValAreCheckedFirst(t *testing.T) {
 func TestClassesOfTrain(t *testing.T) {
 	src := filepath.Join(t.TempDir(), "src")
 	writeDataset(t, src, synth.Options{Classes: 4, Train: 1, Val: 1, Size: 64})
-	classes, err := os.ReadDir(filepath.Join(src, "val"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.RemoveAll(filepath.Join(src, "val", classes[0].Name())); err != nil {
-		t.Fatal(err)
-	}
+	classes := testenv.Must(os.ReadDir(filepath.Join(src, "val")))(t)
+	testenv.NoError(t, os.RemoveAll(filepath.Join(src, "val", classes[0].Name())))
 	train, val := filepath.Join(src, "train"), filepath.Join(src, "val")
 	const warning = "has other classes than "
 	if _, diag, status := imgshard(t, "build", train); status != 0 || strings.Contains(diag, warning) {
@@ -234,9 +225,7 @@ func TestProgressOnATerminal(t *testing.T) {
 	if err != nil {
 		t.Skip(err)
 	}
-	if err := unix.IoctlSetWinsize(int(screen.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 30}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, unix.IoctlSetWinsize(int(screen.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 30}))
 	t.Setenv("TERM", "xterm")
 	clock := time.Unix(0, 0)
 	p := newProgress(screen)
@@ -270,9 +259,7 @@ func TestJSON(t *testing.T) {
 		t.Errorf("status %d, %v, %+v", status, err, verified)
 	}
 	shards, _ := filepath.Glob(filepath.Join(out, "*", "*.imgshard"))
-	if err := os.Truncate(shards[0], 5000); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, os.Truncate(shards[0], 5000))
 	text, _, status = imgshard(t, "verify", out, "--json")
 	if err := json.Unmarshal([]byte(text), &verified); err != nil || status != 1 || len(verified.Problems) == 0 || !strings.Contains(verified.Problems[0], shards[0]) {
 		t.Errorf("status %d, %v, %+v", status, err, verified)
@@ -334,9 +321,7 @@ func TestDumbTerminal(t *testing.T) {
 func TestBuildPrintsWhatItMade(t *testing.T) {
 	dir := t.TempDir()
 	writeDataset(t, filepath.Join(dir, "demo"), synth.Options{Classes: 2, Train: 4, Val: 1, Size: 20})
-	if err := os.WriteFile(filepath.Join(dir, "demo/train/n90000000/x.txt"), []byte("text"), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, os.WriteFile(filepath.Join(dir, "demo/train/n90000000/x.txt"), []byte("text"), 0o666))
 	run := func(flags ...string) (out, diag string, status int) {
 		return imgshard(t, append([]string{"build", filepath.Join(dir, "demo")}, flags...)...)
 	}
@@ -364,17 +349,13 @@ func TestBuildPrintsWhatItMade(t *testing.T) {
 func TestSmallImagesArePackedAsPixels(t *testing.T) {
 	dir := t.TempDir()
 	src := filepath.Join(dir, "cifar-10-batches-bin")
-	if err := os.Mkdir(src, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, os.Mkdir(src, 0o777))
 	files := map[string][]byte{"batches.meta.txt": []byte("a\nb\nc\nd\ne\nf\ng\nh\ni\nj\n")}
 	for _, name := range []string{"data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5", "test_batch"} {
 		files[name+".bin"] = bytes.Repeat([]byte{3}, 2*3073) // two grey images of the class d
 	}
 	for name, data := range files {
-		if err := os.WriteFile(filepath.Join(src, name), data, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, os.WriteFile(filepath.Join(src, name), data, 0o666))
 	}
 	set := filepath.Join(t.TempDir(), "set")
 	if _, diag, status := imgshard(t, "build", src, "-o", set); status != 0 || !strings.Contains(diag, "small images") {
@@ -394,12 +375,8 @@ func TestBuildTakesAnEmptyFolder(t *testing.T) {
 	dir := t.TempDir()
 	writeDataset(t, filepath.Join(dir, "demo"), synth.Options{Classes: 2, Train: 2, Val: -1, Size: 20})
 	out := filepath.Join(dir, "out")
-	if err := os.Mkdir(out, 0o777); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(filepath.Join(dir, "demo/train"), filepath.Join(dir, "demo/classes")); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, os.Mkdir(out, 0o777))
+	testenv.NoError(t, os.Rename(filepath.Join(dir, "demo/train"), filepath.Join(dir, "demo/classes")))
 	src := filepath.Join(dir, "demo")
 	if _, diag, status := imgshard(t, "build", src, "-o", out); status != 1 || !strings.Contains(diag, "--classes-from 2; to take it as it is, add --force-classes\n  to take the folder that is meant:\n    imgshard build "+src+"/classes\n") {
 		t.Errorf("status %d, %s", status, diag)

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // TestCopyOverADamagedSet brings the files that are damaged or missing, and no others.
@@ -14,10 +16,7 @@ func TestCopyOverADamagedSet(t *testing.T) {
 		t.Fatal(diag)
 	}
 	name := filepath.Join("rank-0001", "00000.imgshard")
-	want, err := os.ReadFile(filepath.Join(good, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := testenv.Must(os.ReadFile(filepath.Join(good, name)))(t)
 	flipped := append([]byte(nil), want...)
 	flipped[len(want)/2] ^= 1
 	for what, damage := range map[string]func(path string) error{
@@ -27,21 +26,15 @@ func TestCopyOverADamagedSet(t *testing.T) {
 		"a folder":  func(path string) error { return os.RemoveAll(filepath.Dir(path)) },
 	} {
 		bad := filepath.Join(t.TempDir(), "bad")
-		if err := os.CopyFS(bad, os.DirFS(good)); err != nil {
-			t.Fatal(err)
-		}
-		if err := damage(filepath.Join(bad, name)); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, os.CopyFS(bad, os.DirFS(good)))
+		testenv.NoError(t, damage(filepath.Join(bad, name)))
 		if out, diag, status := imgshard(t, "copy", good, bad); status != 0 || !strings.Contains(out, "1 file copied, 1 kept") {
 			t.Errorf("%s: %q, %q, status %d", what, out, diag, status)
 		}
 		if got, err := os.ReadFile(filepath.Join(bad, name)); err != nil || string(got) != string(want) {
 			t.Errorf("%s: the shard is another one, %v", what, err)
 		}
-		if err := os.WriteFile(filepath.Join(bad, "manifest.json"), []byte("{"), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, os.WriteFile(filepath.Join(bad, "manifest.json"), []byte("{"), 0o666))
 		if _, diag, status := imgshard(t, "copy", good, bad); status != 1 || !strings.Contains(diag, "its manifest is damaged") {
 			t.Errorf("over a damaged manifest: %q, status %d", diag, status)
 		}

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // TestEncodingFlags gives command lines, and wants the encoding or the beginning of the error.
@@ -35,9 +37,7 @@ func TestEncodingFlags(t *testing.T) {
 		fl := pflag.NewFlagSet("build", pflag.ContinueOnError)
 		var f packFlags
 		f.registerEncoding(fl, c.repack)
-		if err := fl.Parse(strings.Fields(c.args)); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, fl.Parse(strings.Fields(c.args)))
 		got := ""
 		e, err := f.chooseEncoding(c.small)
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/shard"
 )
 
@@ -15,21 +16,14 @@ import (
 func TestFields(t *testing.T) {
 	parent := t.TempDir()
 	src, set := filepath.Join(parent, "train"), filepath.Join(parent, "set")
-	if err := os.CopyFS(src, os.DirFS(images)); err != nil {
-		t.Fatal(err)
-	}
-	files, err := filepath.Glob(filepath.Join(src, "*/*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, os.CopyFS(src, os.DirFS(images)))
+	files := testenv.Must(filepath.Glob(filepath.Join(src, "*/*")))(t)
 	list := ""
 	for _, file := range files {
 		folder, name := filepath.Base(filepath.Dir(file)), filepath.Base(file)
 		list += fmt.Sprintf(`{"path": "%s/%s", "label": %[1]q, "score": 0.5, "box": [1, -2], "gap": "<\t>", "caption": "a caption", "raw": "\u0000\u007f"}`+"\n", folder, name)
 	}
-	if err := os.WriteFile(filepath.Join(src, "train.jsonl"), []byte(list), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, os.WriteFile(filepath.Join(src, "train.jsonl"), []byte(list), 0o666))
 	flags := []string{"--field", "score=json.score:float32", "--field", "caption=caption:text", "--field", "box=json.box:int64[2]", "--field", "gap=json.gap", "--field", "raw=raw:bytes"}
 	if _, diag, status := imgshard(t, append([]string{"build", filepath.Join(src, "train.jsonl"), "-o", set}, flags...)...); status != 0 {
 		t.Fatal(diag)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
 	"github.com/imgfeed/imgfeed/shard/synth"
 )
@@ -88,9 +89,7 @@ func TestInspectOfNeither(t *testing.T) {
 		}
 	}
 	damaged := copySet(t)
-	if err := os.WriteFile(filepath.Join(damaged, "manifest.json"), []byte(`{"format": "imgshard", "crc32c": "00000000"}`), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, os.WriteFile(filepath.Join(damaged, "manifest.json"), []byte(`{"format": "imgshard", "crc32c": "00000000"}`), 0o644))
 	if _, diag, status := imgshard(t, "inspect", damaged); status != 1 || !strings.Contains(diag, "manifest") {
 		t.Errorf("damaged: status %d, %q", status, diag)
 	}

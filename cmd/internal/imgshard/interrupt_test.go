@@ -48,13 +48,8 @@ func TestOneSignalEndsOpening(t *testing.T) {
 			t.Parallel()
 			cmd := exec.Command(os.Args[0], words...)
 			cmd.Env = append(os.Environ(), roleEnv+"=1")
-			diag, err := cmd.StderrPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			diag := testenv.Must(cmd.StderrPipe())(t)
+			testenv.NoError(t, cmd.Start())
 			said := ""
 			for lines := bufio.NewScanner(diag); lines.Scan(); {
 				if said += lines.Text() + "\n"; strings.HasSuffix(lines.Text(), "set: 0 of 1 shard opened") {

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/image/imagefile"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
@@ -63,12 +64,9 @@ func writeLarge(t *testing.T, dir string, n int, index bool) {
 	for i := range classes {
 		classes[i] = fmt.Sprintf("n%08d", i)
 	}
-	w, err := shard.NewSetWriter(dir, shard.SetOptions{
+	w := testenv.Must(shard.NewSetWriter(dir, shard.SetOptions{
 		Split: "train", Encoding: shard.Encoding{Name: "jpeg"}, Classes: classes, Partitions: 2, ShardSamples: 5000, Source: "/data",
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	defer w.Abort()
 	numbers := map[uint64]int{} // by the hash of their key
 	for i := range n {
@@ -80,15 +78,9 @@ func writeLarge(t *testing.T, dir string, n int, index bool) {
 		if index {
 			s.Outside, s.Image = shard.OutsideOf(s.Image), nil
 			o := shard.IndexObject{Path: s.Key, Object: storage.Object{Bytes: 5, Version: "1732573041123456789"}}
-			if s.Outside.Object, err = w.AddObject(o); err != nil {
-				t.Fatal(err)
-			}
+			s.Outside.Object = testenv.Must(w.AddObject(o))(t)
 		}
-		if err := w.Append(s); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, w.Append(s))
 	}
-	if _, err := w.Commit(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(w.Commit())(t)
 }

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
 	"github.com/imgfeed/imgfeed/shard/synth"
@@ -37,18 +38,14 @@ func imgshard(t *testing.T, args ...string) (stdout, stderr string, status int) 
 // writeDataset writes a small dataset of class folders.
 func writeDataset(t *testing.T, dir string, o synth.Options) {
 	t.Helper()
-	if _, err := synth.Write(t.Context(), dir, o); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(synth.Write(t.Context(), dir, o))(t)
 }
 
 // copySet returns a copy of trainSet to damage.
 func copySet(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "train-shards")
-	if err := os.CopyFS(dir, os.DirFS(trainSet)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, os.CopyFS(dir, os.DirFS(trainSet)))
 	return dir
 }
 
@@ -63,20 +60,12 @@ func TestLs(t *testing.T) {
 	if status != 0 || len(objects) != 5 {
 		t.Fatalf("status %d\n%s", status, asJSON)
 	}
-	set, err := shard.OpenSet(trainSet)
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := testenv.Must(shard.OpenSet(trainSet))(t)
 	defer set.Close()
 	for i := range lines {
 		var line lsLine
-		if err := json.Unmarshal([]byte(objects[i]), &line); err != nil {
-			t.Fatal(err)
-		}
-		info, err := os.Stat(filepath.Join(images, line.Key))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, json.Unmarshal([]byte(objects[i]), &line))
+		info := testenv.Must(os.Stat(filepath.Join(images, line.Key)))(t)
 		if line.Index != i || line.Partition != i%2 || int64(line.Bytes) != info.Size() || !strings.HasPrefix(line.Key, line.Class+"/") {
 			t.Errorf("line %d: %+v", i, line)
 		}
@@ -96,9 +85,7 @@ func TestLs(t *testing.T) {
 		}
 	}
 	var fields map[string]any
-	if err := json.Unmarshal([]byte(objects[0]), &fields); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, json.Unmarshal([]byte(objects[0]), &fields))
 	for _, name := range []string{"index", "key", "label", "class", "width", "height", "bytes", "checksum", "shard", "partition"} {
 		if _, ok := fields[name]; !ok {
 			t.Errorf("no %q in %s", name, objects[0])
@@ -108,9 +95,7 @@ func TestLs(t *testing.T) {
 
 func TestLsOfAPart(t *testing.T) {
 	dir := copySet(t)
-	if err := os.RemoveAll(filepath.Join(dir, "rank-0001")); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, os.RemoveAll(filepath.Join(dir, "rank-0001")))
 	text, diag, status := imgshard(t, "ls", dir)
 	if status != 0 || strings.Count(text, "\n") != 3 || !strings.Contains(diag, "1 of 2 partitions") {
 		t.Errorf("status %d, %q\n%s", status, diag, text)
@@ -132,10 +117,7 @@ func TestLsNamed(t *testing.T) {
 
 func TestCat(t *testing.T) {
 	key := "n01443537/n01443537_2.JPEG" // a PNG, whatever its name
-	want, err := os.ReadFile(filepath.Join(images, key))
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := testenv.Must(os.ReadFile(filepath.Join(images, key)))(t)
 	got, _, status := imgshard(t, "cat", trainSet, key)
 	if status != 0 || got != string(want) {
 		t.Fatalf("status %d, %d bytes, want %d", status, len(got), len(want))
@@ -171,9 +153,7 @@ func TestNumbersAsKeys(t *testing.T) {
 	var files []sourcetest.File
 	for i := range 8 {
 		content := bytes.NewBuffer(nil)
-		if err := png.Encode(content, image.NewGray(image.Rect(0, 0, i+1, 1))); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, png.Encode(content, image.NewGray(image.Rect(0, 0, i+1, 1))))
 		key := []string{fmt.Sprintf("%09d", i), fmt.Sprint(i)}[i%2]
 		files = append(files, sourcetest.File{Name: key + ".png", Data: content.Bytes()}, sourcetest.File{Name: key + ".cls", Data: []byte("0")})
 	}
@@ -226,14 +206,9 @@ func TestVerify(t *testing.T) {
 	}
 	dir := copySet(t)
 	path := filepath.Join(dir, "rank-0001/00000.imgshard")
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := testenv.Must(os.ReadFile(path))(t)
 	data[150] ^= 1 // in the first record
-	if err := os.WriteFile(path, data, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, os.WriteFile(path, data, 0o666))
 	_, diag, status := imgshard(t, "verify", dir)
 	if status != 1 || !strings.Contains(diag, path+": record 0 (sample 1) at byte") || !strings.Contains(diag, "problems found: 1") {
 		t.Errorf("status %d, %q", status, diag)
@@ -241,9 +216,7 @@ func TestVerify(t *testing.T) {
 	if out, diag, status := imgshard(t, "cat", dir, "1"); status != 1 || out != "" || !strings.Contains(diag, "CRC-32C") {
 		t.Errorf("cat of the bad record: status %d, %q, %q", status, out, diag)
 	}
-	if err := os.Truncate(path, 500); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, os.Truncate(path, 500))
 	if _, diag, status := imgshard(t, "verify", dir); status != 1 || !strings.Contains(diag, path+": ") {
 		t.Errorf("a file cut short: status %d, %q", status, diag)
 	}
@@ -256,17 +229,13 @@ func TestVerify(t *testing.T) {
 func TestVerifyNamesAll(t *testing.T) {
 	parent := t.TempDir()
 	for from, to := range map[string]string{trainSet: "train", filepath.Join(goldenSets, "val-shards"): "val", copySet(t): "lost"} {
-		if err := os.CopyFS(filepath.Join(parent, to), os.DirFS(from)); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, os.CopyFS(filepath.Join(parent, to), os.DirFS(from)))
 	}
 	if text, _, status := imgshard(t, "verify", filepath.Join(parent, "val")); status != 0 {
 		t.Fatalf("status %d, %q", status, text)
 	}
 	for _, path := range []string{"train/rank-0001/00000.imgshard", "lost/manifest.json"} {
-		if err := os.Remove(filepath.Join(parent, path)); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, os.Remove(filepath.Join(parent, path)))
 	}
 	text, diag, status := imgshard(t, "verify", parent)
 	if status != 1 || !strings.Contains(text, filepath.Join(parent, "val")+": every checksum is right") || strings.Contains(text, "train: every checksum") {
@@ -277,9 +246,7 @@ func TestVerifyNamesAll(t *testing.T) {
 			t.Errorf("%q does not name %s", diag, want)
 		}
 	}
-	if err := os.RemoveAll(filepath.Join(parent, "train/rank-0001")); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, os.RemoveAll(filepath.Join(parent, "train/rank-0001")))
 	if text, diag, status := imgshard(t, "verify", filepath.Join(parent, "train")); status != 0 || !strings.Contains(text, "not verified: rank-0001") {
 		t.Errorf("without a partition: status %d, %q, %q", status, text, diag)
 	}

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // imageTree writes a folder of class folders: cat with 3 JPEGs (one grey), dog with a PNG of 20 × 10 and a file that is not an image.
@@ -21,12 +23,8 @@ func imageTree(t *testing.T) string {
 	dir := t.TempDir()
 	write := func(name string, content []byte) {
 		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, content, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, os.MkdirAll(filepath.Dir(path), 0o777))
+		testenv.NoError(t, os.WriteFile(path, content, 0o666))
 	}
 	encode := func(img image.Image, asPNG bool) []byte {
 		var b bytes.Buffer
@@ -130,9 +128,7 @@ func TestBuildCountsWhatWasRepaired(t *testing.T) {
 // TestStatsOfAPart counts what is on this machine.
 func TestStatsOfAPart(t *testing.T) {
 	set := copySet(t)
-	if err := os.RemoveAll(filepath.Join(set, "rank-0001")); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, os.RemoveAll(filepath.Join(set, "rank-0001")))
 	text, diag, status := imgshard(t, "stats", set)
 	if status != 0 || !strings.Contains(text, "statistics of the 3 samples on this machine") {
 		t.Errorf("%s%s", text, diag)
@@ -172,9 +168,6 @@ func TestDistribution(t *testing.T) {
 
 func mustRead(t *testing.T, path string) []byte {
 	t.Helper()
-	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := testenv.Must(os.ReadFile(path))(t)
 	return content
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/shard"
 )
 
@@ -20,18 +21,12 @@ func TestTargets(t *testing.T) {
 	write := func(name string, data []byte) {
 		t.Helper()
 		file := filepath.Join(src, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o777); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, data, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, os.MkdirAll(filepath.Dir(file), 0o777))
+		testenv.NoError(t, os.WriteFile(file, data, 0o666))
 	}
 	encoded := func(m image.Image) []byte {
 		var b bytes.Buffer
-		if err := png.Encode(&b, m); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, png.Encode(&b, m))
 		return b.Bytes()
 	}
 	size := image.Rect(0, 0, 40, 20)

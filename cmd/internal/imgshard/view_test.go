@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // picturesOf decodes the pictures in a page.
@@ -17,10 +19,7 @@ func picturesOf(t *testing.T, page string) []image.Image {
 	t.Helper()
 	var list []image.Image
 	for _, m := range regexp.MustCompile(`src="data:image/(?:jpeg|png);base64,([^"]+)"`).FindAllStringSubmatch(page, -1) {
-		data, err := base64.StdEncoding.DecodeString(m[1])
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := testenv.Must(base64.StdEncoding.DecodeString(m[1]))(t)
 		img, _, err := image.Decode(bytes.NewReader(data))
 		if err != nil {
 			t.Fatal(err)
@@ -108,16 +107,12 @@ func TestPagesOverwriteTheirOwnAlone(t *testing.T) {
 		}
 		want := "imgshard: imgshard " + other + " did not write " + page + ", and leaves it: choose another file with -o\n"
 		for _, text := range []string{"<p>my notes", string(mustRead(t, page))} {
-			if err := os.WriteFile(page, []byte(text), 0o666); err != nil {
-				t.Fatal(err)
-			}
+			testenv.NoError(t, os.WriteFile(page, []byte(text), 0o666))
 			if _, diag, status := imgshard(t, other, trainSet, "-o", page); status != 1 || diag != want || string(mustRead(t, page)) != text {
 				t.Errorf("%s: status %d, %s; want %s", other, status, diag, want)
 			}
 		}
-		if err := os.Truncate(page, 0); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, os.Truncate(page, 0))
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
@@ -52,10 +53,7 @@ func (s *store) Fetch(buf []byte, offset, length int64) ([]byte, error) {
 // cachedStore returns a file with some content behind a cache of so many bytes.
 func cachedStore(t testing.TB, data []byte, dir string, max int64) (*store, *Cache, storage.File) {
 	t.Helper()
-	c, err := Open(dir, max)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := testenv.Must(Open(dir, max))(t)
 	t.Cleanup(func() { c.Close() })
 	s := &store{data: data}
 	return s, c, c.Cached(s, "https://host/a", "a")
@@ -73,10 +71,7 @@ func numbered(n int) []byte {
 // memory returns memory to fetch into.
 func memory(t *testing.T, length int) []byte {
 	t.Helper()
-	m, err := storage.NewMemory(length + storage.FetchRoom)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := testenv.Must(storage.NewMemory(length + storage.FetchRoom))(t)
 	t.Cleanup(func() { storage.Unmap(m) })
 	return m
 }
@@ -157,9 +152,7 @@ func TestCacheDamage(t *testing.T) {
 				if when == "before" {
 					c.Close()
 				}
-				if err := harm(path); err != nil {
-					t.Fatal(err)
-				}
+				testenv.NoError(t, harm(path))
 				if when == "before" {
 					_, _, f = cachedStore(t, data, dir, 1<<20)
 				}
@@ -239,13 +232,8 @@ func TestCacheMakesRoom(t *testing.T) {
 	_, c, f := cachedStore(t, numbered(64<<10), dir, oneFile)
 	keepAll(t, f)
 	hourAgo := time.Now().Add(-time.Hour)
-	if err := os.Chtimes(c.path(c.Objects()[0].id), hourAgo, hourAgo); err != nil {
-		t.Fatal(err)
-	}
-	other, err := Open(dir, oneFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, os.Chtimes(c.path(c.Objects()[0].id), hourAgo, hourAgo))
+	other := testenv.Must(Open(dir, oneFile))(t)
 	defer other.Close()
 	g := another(other)
 	keepAll(t, g)
@@ -288,9 +276,7 @@ func TestCacheDropsWhatIsNotRead(t *testing.T) {
 // TestCacheOfABadDisk goes on without the cache, and says why.
 func TestCacheOfABadDisk(t *testing.T) {
 	_, c, f := cachedStore(t, numbered(64<<10), t.TempDir(), 1<<20)
-	if err := f.(*file).local.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, f.(*file).local.Close())
 	for range 2 {
 		keepAll(t, f)
 	}
@@ -334,16 +320,12 @@ func logged(t *testing.T) *bytes.Buffer {
 func TestCacheFolderIsOwn(t *testing.T) {
 	const precious = "precious"
 	open := filepath.Join(t.TempDir(), "open")
-	if err := errors.Join(os.Mkdir(open, 0o700), os.Chmod(open, 0o720)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, errors.Join(os.Mkdir(open, 0o700), os.Chmod(open, 0o720)))
 	if _, err := Open(open, 1<<20); err == nil || !strings.Contains(err.Error(), "chmod go-w") {
 		t.Errorf("a folder of a group: %v", err)
 	}
 	if os.Geteuid() == 0 {
-		if err := errors.Join(os.Chmod(open, 0o700), os.Chown(open, 65534, -1)); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, errors.Join(os.Chmod(open, 0o700), os.Chown(open, 65534, -1)))
 		if _, err := Look(open); err == nil || !strings.Contains(err.Error(), "owner 65534") {
 			t.Errorf("a folder of another user: %v", err)
 		}
@@ -358,18 +340,13 @@ func TestCacheFolderIsOwn(t *testing.T) {
 			text, dir, victim := logged(t), t.TempDir(), filepath.Join(t.TempDir(), "victim")
 			path := filepath.Join(dir, "lock")
 			if object {
-				c, err := Open(dir, 1<<20)
-				if err != nil {
-					t.Fatal(err)
-				}
+				c := testenv.Must(Open(dir, 1<<20))(t)
 				another(c)
 				path = c.path(onlyID(c))
 				os.Remove(path)
 				c.Close()
 			}
-			if err := errors.Join(os.WriteFile(victim, []byte(precious), 0o600), plant(victim, path)); err != nil {
-				t.Fatal(err)
-			}
+			testenv.NoError(t, errors.Join(os.WriteFile(victim, []byte(precious), 0o600), plant(victim, path)))
 			c, err := Open(dir, 1<<20)
 			if !object {
 				if err == nil || !strings.Contains(err.Error(), path+" is not a regular file") {
@@ -417,10 +394,7 @@ func TestCacheLimitOfAll(t *testing.T) {
 		}
 	}
 	for k := range 16 {
-		c, err := Open(dir, limit)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := testenv.Must(Open(dir, limit))(t)
 		caches = append(caches, c)
 		all.Go(func() { fill(c, k) })
 	}
@@ -428,10 +402,7 @@ func TestCacheLimitOfAll(t *testing.T) {
 	if used := caches[0].Used(); used > limit || used < limit*3/4 {
 		t.Errorf("%d bytes are kept, of at most %d", used, limit)
 	}
-	lower, err := Open(dir, limit/4)
-	if err != nil {
-		t.Fatal(err)
-	}
+	lower := testenv.Must(Open(dir, limit/4))(t)
 	defer lower.Close()
 	if used := lower.Used(); used > limit/4+17*keptName {
 		t.Errorf("%d bytes are kept, of at most %d", used, limit/4)
@@ -449,17 +420,12 @@ func TestCacheLimitOfAll(t *testing.T) {
 	}
 	lower.countLocked(func(t *tally) { t.Used, t.Promised = t.Used+1<<20, 1<<20 })
 	lower.Close()
-	next, err := Open(dir, limit)
-	if err != nil {
-		t.Fatal(err)
-	}
+	next := testenv.Must(Open(dir, limit))(t)
 	defer next.Close()
 	if used, shown, _ := next.Status(); used != next.Used() || shown != limit || next.last.Promised != 0 {
 		t.Errorf("after the last one: %d bytes of %d, are said to be %d of %d", next.Used(), limit, used, shown)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "lock"), []byte("damaged, and longer than a tally is"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, os.WriteFile(filepath.Join(dir, "lock"), []byte("damaged, and longer than a tally is"), 0o600))
 	fill(next, 99)
 	if used := next.Used(); used > limit {
 		t.Errorf("%d bytes are kept with a damaged tally", used)
@@ -468,18 +434,13 @@ func TestCacheLimitOfAll(t *testing.T) {
 
 // TestCacheSettles asks for room that is not there while bytes of a promise are on the disk already: they count once.
 func TestCacheSettles(t *testing.T) {
-	c, err := Open(t.TempDir(), 1<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := testenv.Must(Open(t.TempDir(), 1<<20))(t)
 	defer c.Close()
 	const bytes = 600 << 10
 	if !c.makeRoom(bytes) {
 		t.Fatal("an empty cache has no room")
 	}
-	if err := os.WriteFile(c.path("0123"), make([]byte, bytes), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, os.WriteFile(c.path("0123"), make([]byte, bytes), 0o600))
 	if c.makeRoom(bytes) {
 		t.Error("there is room for more than the limit")
 	}
@@ -533,9 +494,7 @@ func TestCacheOtherFiles(t *testing.T) {
 	_, c, f := cachedStore(t, numbered(64<<10), dir, 1<<20)
 	keepAll(t, f)
 	before := c.Used()
-	if err := os.WriteFile(filepath.Join(dir, "notes.txt"), numbered(1<<20), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, os.WriteFile(filepath.Join(dir, "notes.txt"), numbered(1<<20), 0o600))
 	if used, _, _ := c.Status(); used < before || used >= before+1<<20 {
 		t.Errorf("the status measures the folder: %d bytes, %d before", used, before)
 	}
@@ -544,10 +503,7 @@ func TestCacheOtherFiles(t *testing.T) {
 		t.Fatalf("%+v, %d bytes", list, c.Used())
 	}
 	c.Close()
-	look, err := Look(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	look := testenv.Must(Look(dir))(t)
 	defer look.Close()
 	if err := look.Remove(list[1]); err != nil || look.Used() != before {
 		t.Errorf("%v, %d bytes", err, look.Used())

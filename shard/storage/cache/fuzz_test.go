@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // FuzzCacheFiles puts any bytes over a part of an object's file and over the tally, before they are opened or while they are. Every range
@@ -35,9 +37,7 @@ func FuzzCacheFiles(f *testing.F) {
 		harmed := append(bytes.Clone(kept), make([]byte, max(0, int(at)+len(over)-len(kept)))...)
 		copy(harmed[at:], over)
 		harm := func(lock []byte) {
-			if err := errors.Join(os.WriteFile(path, harmed, 0o600), os.WriteFile(filepath.Join(dir, "lock"), lock, 0o600)); err != nil {
-				t.Fatal(err)
-			}
+			testenv.NoError(t, errors.Join(os.WriteFile(path, harmed, 0o600), os.WriteFile(filepath.Join(dir, "lock"), lock, 0o600)))
 		}
 		harm(lock)
 		store, c, cached := cachedStore(t, data, dir, most)
