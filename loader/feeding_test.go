@@ -1,13 +1,11 @@
 package loader
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -79,11 +77,6 @@ func serveRemotes(t testing.TB, p *Pool, n int, remote func() *testRemote) {
 	t.Cleanup(func() { cancel(); running.Wait() })
 }
 
-func (e epoch) equals(other epoch) bool {
-	return bytes.Equal(e.images, other.images) && slices.Equal(e.labels, other.labels) && slices.Equal(e.indices, other.indices) &&
-		slices.Equal(e.params, other.params) && slices.Equal(e.repetitions, other.repetitions)
-}
-
 // TestRemotes compares epochs with remotes that make everything, some samples, nothing, or break, with those without.
 func TestRemotes(t *testing.T) {
 	set := newMemorySet(t, 300)
@@ -120,8 +113,9 @@ func TestRemotes(t *testing.T) {
 							return len(near.scheduler.remotes) == 3
 						})
 						got, err := serve(t, near, config(offer))
-						if err != nil || !got.equals(want) || len(got.batches) != len(want.batches) {
-							t.Errorf("other batches than without remotes (%v)", err)
+						compareEpochs(t, fmt.Sprint(err), got, want)
+						if err != nil || len(got.batches) != len(want.batches) {
+							t.Errorf("%d batches, and %d without remotes: %v", len(got.batches), len(want.batches), err)
 						}
 						for i := range got.batches {
 							if len(got.batches[i].Bad) != len(want.batches[i].Bad) {
@@ -154,12 +148,10 @@ func TestPrefetchBesideRemotes(t *testing.T) {
 			return newTestRemote(newTestPool(t, 1), far, func() string { time.Sleep(5 * time.Millisecond); return "" })
 		})
 		cfg.Offer = "this"
-		got, err := serve(t, near, cfg)
+		got := testenv.Must(serve(t, near, cfg))(t)
 		made := int(farSet.reads.Load())
 		used := 4000 - made - int(set.reads.Load())
-		if err != nil || !got.equals(expect(t, set.memorySet, cfg)) {
-			t.Errorf("other batches than without remotes (%v)", err)
-		}
+		compareEpochs(t, "beside remotes", got, expect(t, set.memorySet, cfg))
 		testenv.Until(t, func() bool { _, inFlight := set.state(); return inFlight == 0 })
 		fetched, _ := set.state()
 		if used == 0 || made < 500 || fetched-used > 4000/8 {

@@ -1,10 +1,12 @@
 package loader
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -155,6 +157,23 @@ type epoch struct {
 	params          []int32
 	repetitions     []int64
 	batches         []Batch // their slots must not be looked at
+}
+
+// compareEpochs checks that an epoch is as wanted.
+func compareEpochs(t testing.TB, what string, got, want epoch) {
+	t.Helper()
+	switch {
+	case !slices.Equal(got.indices, want.indices):
+		t.Errorf("%s: indices %v, want %v", what, got.indices, want.indices)
+	case !slices.Equal(got.labels, want.labels):
+		t.Errorf("%s: labels %v, want %v", what, got.labels, want.labels)
+	case !slices.Equal(got.repetitions, want.repetitions):
+		t.Errorf("%s: repetitions %v, want %v", what, got.repetitions, want.repetitions)
+	case !slices.Equal(got.params, want.params):
+		t.Errorf("%s: the parameters differ", what)
+	case !bytes.Equal(got.images, want.images):
+		t.Errorf("%s: the pixels differ", what)
+	}
 }
 
 // drain takes every batch of a stream and gives the slots back, overwritten, as a ring would be.

@@ -1,9 +1,9 @@
 package loader
 
 import (
-	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"runtime"
 	"slices"
@@ -141,10 +141,7 @@ func TestPrefetchServesThePlan(t *testing.T) {
 			cfg := testStream(t, set, plan.Config{Samples: 600, BatchSize: 7, Shuffle: true, Epoch: epoch}, 4)
 			got := testenv.Must(serve(t, pool, cfg))(t)
 			taken -= int(set.reads.Swap(0))
-			want := expect(t, set.memorySet, cfg)
-			if !bytes.Equal(got.images, want.images) || !slices.Equal(got.labels, want.labels) || !slices.Equal(got.indices, want.indices) {
-				t.Errorf("%s, epoch %d: other samples are served", name, epoch)
-			}
+			compareEpochs(t, fmt.Sprintf("%s, epoch %d", name, epoch), got, expect(t, set.memorySet, cfg))
 			set.reads.Store(0)
 		}
 		testenv.Until(t, func() bool { return reading.Load() == 0 })
@@ -177,9 +174,10 @@ func TestWrongBytesAreReadAgain(t *testing.T) {
 		set := newStoredSet(t, 120)
 		set.wrong = true
 		cfg := testStream(t, set, plan.Config{Samples: 120, BatchSize: 10, Shuffle: true}, 3)
-		got, err := serve(t, newTestPool(t, threads), cfg)
-		if err != nil || !got.equals(expect(t, set.memorySet, cfg)) || len(set.fetched) != 160 {
-			t.Errorf("%d reads of 120 samples, %v", len(set.fetched), err)
+		got := testenv.Must(serve(t, newTestPool(t, threads), cfg))(t)
+		compareEpochs(t, "read again", got, expect(t, set.memorySet, cfg))
+		if len(set.fetched) != 160 {
+			t.Errorf("%d reads of 120 samples", len(set.fetched))
 		}
 		memory, order := substituteConfig(t)
 		memory.panics = -1
@@ -193,9 +191,7 @@ func TestWrongBytesAreReadAgain(t *testing.T) {
 		}
 		served = testStream(t, stored, order, 3)
 		served.OnError = Substitute
-		if got, err = serve(t, newTestPool(t, threads), served); err != nil || !got.equals(want) {
-			t.Errorf("other substitutes from a storage than from memory: %v", err)
-		}
+		compareEpochs(t, "substitutes from a storage", testenv.Must(serve(t, newTestPool(t, threads), served))(t), want)
 	}
 }
 
@@ -214,9 +210,11 @@ func TestStreamThatHangs(t *testing.T) {
 		go func() { failed <- pool.Make(t.Context(), &cfg, &piece, made) }()
 		began := time.Now()
 		other := testStream(t, alive, plan.Config{Samples: 60, BatchSize: 10}, 3)
-		if got, err := serve(t, pool, other); err != nil || !got.equals(expect(t, alive.memorySet, other)) || time.Since(began) > time.Second {
-			t.Errorf("beside a stream whose reads hang: %v after %v", err, time.Since(began))
+		got := testenv.Must(serve(t, pool, other))(t)
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("beside a stream whose reads hang an epoch takes %v", took)
 		}
+		compareEpochs(t, "beside a stream whose reads hang", got, expect(t, alive.memorySet, other))
 		if w := cfg.Slots.Waits(); w.ClientNow || !w.ReadsNow {
 			t.Errorf("a stream whose reads hang waits %+v", w)
 		}

@@ -63,12 +63,8 @@ func TestCacheHits(t *testing.T) {
 			for epoch := range 3 {
 				order := plan.Config{Fingerprint: set.Manifest().Fingerprint, Samples: set.Len(), Seed: 5, Epoch: epoch, BatchSize: 32, Shuffle: true}
 				used := cache.Used()
-				want, wantErr := serve(t, pool, testStream(t, served, order, 3))
-				got, err := serve(t, pool, testStream(t, data, order, 3))
-				if err != nil || wantErr != nil {
-					t.Fatal(err, wantErr)
-				}
-				compareEpochs(t, got, want)
+				want := testenv.Must(serve(t, pool, testStream(t, served, order, 3)))(t)
+				compareEpochs(t, "through the cache", testenv.Must(serve(t, pool, testStream(t, data, order, 3)))(t), want)
 				hit, miss := cache.HitBytes.Load()-hits, cache.MissBytes.Load()-misses
 				hits, misses = hits+hit, misses+miss
 				rate, kept := float64(hit)/float64(hit+miss), float64(used)/float64(local.Bytes())

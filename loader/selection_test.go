@@ -1,8 +1,7 @@
 package loader
 
 import (
-	"bytes"
-	"slices"
+	"fmt"
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/testenv"
@@ -27,13 +26,7 @@ func TestSelectionsServeTheSameBytes(t *testing.T) {
 		for _, threads := range []int{1, 4} {
 			stream := testStream(t, set, plan.Config{Samples: n, BatchSize: 7, Seed: 2, Epoch: 1, Shuffle: name != "order", Selection: selection}, 3)
 			got := testenv.Must(serve(t, newTestPool(t, threads), stream))(t)
-			want := expect(t, set, stream)
-			if !bytes.Equal(got.images, want.images) || !slices.Equal(got.indices, want.indices) || !slices.Equal(got.params, want.params) {
-				t.Errorf("%s with %d threads: other images, indices or params than sample by sample", name, threads)
-			}
-			if !slices.Equal(got.repetitions, want.repetitions) {
-				t.Errorf("%s with %d threads: repetitions %d, want %d", name, threads, got.repetitions, want.repetitions)
-			}
+			compareEpochs(t, fmt.Sprintf("%s with %d threads", name, threads), got, expect(t, set, stream))
 		}
 	}
 }

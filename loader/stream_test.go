@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"runtime"
@@ -19,20 +20,6 @@ import (
 	"github.com/imgfeed/imgfeed/loader/plan"
 )
 
-func compareEpochs(t *testing.T, got, want epoch) {
-	t.Helper()
-	switch {
-	case !slices.Equal(got.indices, want.indices):
-		t.Fatalf("indices %v, want %v", got.indices, want.indices)
-	case !slices.Equal(got.labels, want.labels):
-		t.Fatalf("labels %v, want %v", got.labels, want.labels)
-	case !slices.Equal(got.params, want.params):
-		t.Fatal("parameters differ")
-	case !bytes.Equal(got.images, want.images):
-		t.Fatal("pixels differ")
-	}
-}
-
 // TestStream serves whole epochs and the rest of some on any number of threads and slots: always the same, sample for sample.
 func TestStream(t *testing.T) {
 	set := newMemorySet(t, 203)
@@ -45,7 +32,7 @@ func TestStream(t *testing.T) {
 				}, slots)
 				cfg.Layout = layout
 				got := testenv.Must(serve(t, pool, cfg))(t)
-				compareEpochs(t, got, expect(t, set, cfg))
+				compareEpochs(t, "", got, expect(t, set, cfg))
 				for i, b := range got.batches {
 					if b.Number != i || b.Consumed != cfg.Plan.ConsumedAfter(i) || b.Bad != nil {
 						t.Fatalf("batch %d is %+v", i, b)
@@ -74,10 +61,7 @@ func TestManyStreams(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			want := expect(t, set, cfg)
-			if !slices.Equal(got.indices, want.indices) || !bytes.Equal(got.images, want.images) {
-				t.Errorf("rank %d differs", rank)
-			}
+			compareEpochs(t, fmt.Sprint("rank ", rank), got, expect(t, set, cfg))
 		})
 	}
 	running.Wait()

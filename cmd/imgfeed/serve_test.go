@@ -168,11 +168,9 @@ func TestServePrintsAndStops(t *testing.T) {
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("%v, %s", err, &log)
 	}
-	for _, want := range []string{"serves " + data + ", by default to rank 1 of 2\n", "train", "1 sample", "all 2 partitions", "on unix:" + path, `DataLoader("unix:` + path, "metrics on http://127.0.0.1:"} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("no %q in\n%s", want, &out)
-		}
-	}
+	testenv.Contains(t, out.String(),
+		"serves "+data+", by default to rank 1 of 2\n", "train", "1 sample", "all 2 partitions", "on unix:"+path,
+		`DataLoader("unix:`+path, "metrics on http://127.0.0.1:")
 	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
 		t.Error("the socket remains")
 	}

@@ -85,13 +85,9 @@ func TestParts(t *testing.T) {
 		return diag
 	}
 	part("2/2")
-	if _, diag, status := imgshard(t, "merge", out); status != 1 || !strings.Contains(diag, "lacks parts of 2: 1. Run each, as imgshard build SRC -o "+out+" --part 1/2") {
-		t.Errorf("status %d, %s", status, diag)
-	}
+	says(t, 1, "lacks parts of 2: 1. Run each, as imgshard build SRC -o "+out+" --part 1/2", "merge", out)
 	part("1/2")
-	if text, diag, status := imgshard(t, "merge", out); status != 0 || !strings.Contains(text, "train: 9 images of 3 classes") || !strings.Contains(text, "val: 3 images") {
-		t.Errorf("status %d, %s%s", status, text, diag)
-	}
+	testenv.Contains(t, succeed(t, "merge", out), "train: 9 images of 3 classes", "val: 3 images")
 	if diag := part("1/2"); !strings.Contains(diag, "is complete: use --force here") {
 		t.Error(diag)
 	}
@@ -105,9 +101,7 @@ func TestSelect(t *testing.T) {
 	build := func(name string, args ...string) map[string]string {
 		t.Helper()
 		out := filepath.Join(dir, name)
-		if _, diag, status := imgshard(t, append(args, "-o", out)...); status != 0 {
-			t.Fatalf("%s: status %d, %s", name, status, diag)
-		}
+		succeed(t, append(args, "-o", out)...)
 		if m, err := shard.ReadManifest(out); err != nil || len(m.Classes) != 3 {
 			t.Fatal(m, err)
 		}
@@ -136,9 +130,7 @@ func TestSelect(t *testing.T) {
 		}
 	}
 	// A build that was made of other samples is not taken for this one.
-	if _, diag, status := imgshard(t, "build", train, "-o", filepath.Join(dir, "rest")); status != 1 || !strings.Contains(diag, "finished shard set") {
-		t.Errorf("status %d, %s", status, diag)
-	}
+	says(t, 1, "finished shard set", "build", train, "-o", filepath.Join(dir, "rest"))
 }
 
 // TestClassesOfValAreCheckedFirst lays out a val whose classes are not train's: nothing is packed.
@@ -168,9 +160,7 @@ func TestClassesOfTrain(t *testing.T) {
 	if _, diag, status := imgshard(t, "build", train); status != 0 || strings.Contains(diag, warning) {
 		t.Fatalf("status %d, %s", status, diag)
 	}
-	if _, diag, status := imgshard(t, "build", val); status != 0 || !strings.Contains(diag, "warning: "+val+" "+warning+train+"-shards beside it, from label 0 on") {
-		t.Errorf("status %d, %s", status, diag)
-	}
+	says(t, 0, "warning: "+val+" "+warning+train+"-shards beside it, from label 0 on", "build", val)
 	if _, diag, status := imgshard(t, "build", val, "--force", "--classes", train+"-shards"); status != 0 || strings.Contains(diag, "warning") {
 		t.Errorf("status %d, %s", status, diag)
 	}
@@ -183,9 +173,7 @@ func TestClassesOfTrain(t *testing.T) {
 // TestHomeIsNoFolder names a path as a shell leaves it after an equals sign.
 func TestHomeIsNoFolder(t *testing.T) {
 	for _, args := range [][]string{{"ls", "~/nowhere"}, {"build", "~/nowhere"}, {"view", trainSet, "--output=~/nowhere/sheet.html"}} {
-		if _, diag, status := imgshard(t, args...); status != 1 || !strings.Contains(diag, "write $HOME") {
-			t.Errorf("%q: status %d, %q", args, status, diag)
-		}
+		says(t, 1, "write $HOME", args...)
 	}
 }
 
@@ -283,9 +271,7 @@ func TestHelpOfBuild(t *testing.T) {
 			t.Errorf("--%s stands there %d times", f.Name, n)
 		}
 	})
-	if text, _, status := imgshard(t, "build", "--help-sources"); status != 0 || !strings.Contains(text, "\n  WebDataset\n") {
-		t.Errorf("status %d: %s", status, text)
-	}
+	testenv.Contains(t, succeed(t, "build", "--help-sources"), "\n  WebDataset\n")
 }
 
 // TestTook counts from a command's start to its first summary, and from there to the next.
@@ -322,28 +308,17 @@ func TestBuildPrintsWhatItMade(t *testing.T) {
 	dir := t.TempDir()
 	writeDataset(t, filepath.Join(dir, "demo"), synth.Options{Classes: 2, Train: 4, Val: 1, Size: 20})
 	testenv.NoError(t, os.WriteFile(filepath.Join(dir, "demo/train/n90000000/x.txt"), []byte("text"), 0o666))
-	run := func(flags ...string) (out, diag string, status int) {
-		return imgshard(t, append([]string{"build", filepath.Join(dir, "demo")}, flags...)...)
+	demo := filepath.Join(dir, "demo")
+	out, diag, _ := imgshard(t, "build", demo, "--partitions", "2", "--shard-size", "1MiB")
+	testenv.Contains(t, out,
+		"train: 8 images of 2 classes in 2 shards", "2 partitions of 4 to 4 images", "1 unreadable file", "n90000000/x.txt: not an image",
+		"val: 2 images of 2 classes", filepath.Join(dir, "demo/val-shards"))
+	testenv.Contains(t, diag, "is a folder of class folders")
+	out = succeed(t, "build", demo, "--partitions", "2", "--shard-size", "1MiB")
+	if strings.Count(out, "is complete, with the same options: nothing to do (--force") != 2 {
+		t.Errorf("a second time: %s", out)
 	}
-	out, diag, status := run("--partitions", "2", "--shard-size", "1MiB")
-	if status != 0 {
-		t.Fatal(diag)
-	}
-	for _, want := range []string{"train: 8 images of 2 classes in 2 shards", "2 partitions of 4 to 4 images", "1 unreadable file", "n90000000/x.txt: not an image",
-		"val: 2 images of 2 classes", filepath.Join(dir, "demo/val-shards")} {
-		if !strings.Contains(out, want) {
-			t.Errorf("no %q in:\n%s", want, out)
-		}
-	}
-	if !strings.Contains(diag, "is a folder of class folders") {
-		t.Errorf("stderr: %s", diag)
-	}
-	if out, diag, status := run("--partitions", "2", "--shard-size", "1MiB"); status != 0 || strings.Count(out, "is complete, with the same options: nothing to do (--force") != 2 {
-		t.Errorf("a second time: status %d, %s%s", status, out, diag)
-	}
-	if _, diag, status := run("--partitions", "1"); status != 1 || !strings.Contains(diag, "built with other options: --force replaces it") {
-		t.Errorf("with other options: status %d, %s", status, diag)
-	}
+	says(t, 1, "built with other options: --force replaces it", "build", demo, "--partitions", "1")
 }
 
 func TestSmallImagesArePackedAsPixels(t *testing.T) {
@@ -358,16 +333,12 @@ func TestSmallImagesArePackedAsPixels(t *testing.T) {
 		testenv.NoError(t, os.WriteFile(filepath.Join(src, name), data, 0o666))
 	}
 	set := filepath.Join(t.TempDir(), "set")
-	if _, diag, status := imgshard(t, "build", src, "-o", set); status != 0 || !strings.Contains(diag, "small images") {
-		t.Fatal(status, diag)
-	}
+	says(t, 0, "small images", "build", src, "-o", set)
 	m, err := shard.ReadManifest(filepath.Join(set, "val"))
 	if err != nil || m.Encoding.Name != "pixels" || !strings.Contains(string(m.Encoding.Params), `"none"`) {
 		t.Errorf("%+v, %v", m, err)
 	}
-	if _, diag, status := imgshard(t, "build", src, "--encoding", "jpeg"); status != 2 {
-		t.Errorf("status %d, %s", status, diag)
-	}
+	says(t, 2, "", "build", src, "--encoding", "jpeg")
 }
 
 // TestBuildTakesAnEmptyFolder packs to where an empty folder is, and insists on classes by flags.
@@ -378,12 +349,10 @@ func TestBuildTakesAnEmptyFolder(t *testing.T) {
 	testenv.NoError(t, os.Mkdir(out, 0o777))
 	testenv.NoError(t, os.Rename(filepath.Join(dir, "demo/train"), filepath.Join(dir, "demo/classes")))
 	src := filepath.Join(dir, "demo")
-	if _, diag, status := imgshard(t, "build", src, "-o", out); status != 1 || !strings.Contains(diag, "--classes-from 2; to take it as it is, add --force-classes\n  to take the folder that is meant:\n    imgshard build "+src+"/classes\n") {
-		t.Errorf("status %d, %s", status, diag)
-	}
-	if _, diag, status := imgshard(t, "build", src, "-o", out, "--classes-from", "2"); status != 0 {
-		t.Error(diag)
-	}
+	says(t, 1, "--classes-from 2; to take it as it is, add --force-classes\n"+
+		"  to take the folder that is meant:\n    imgshard build "+src+"/classes\n",
+		"build", src, "-o", out)
+	succeed(t, "build", src, "-o", out, "--classes-from", "2")
 	if m, err := shard.ReadManifest(out); err != nil || len(m.Classes) != 2 || m.Samples != 4 {
 		t.Errorf("%+v, %v", m, err)
 	}
@@ -405,17 +374,11 @@ func TestBuildOfStandardInput(t *testing.T) {
 		write.Close()
 	}()
 	for _, args := range [][]string{{"build", "-"}, {"inspect", "-"}} {
-		if _, diag, status := imgshard(t, args...); status != 2 || !strings.Contains(diag, "standard input") {
-			t.Errorf("%q: status %d, %s", args, status, diag)
-		}
+		says(t, 2, "standard input", args...)
 	}
 	set := filepath.Join(dir, "set")
-	if _, diag, status := imgshard(t, "build", "-", "-o", set); status != 0 || !strings.Contains(diag, "train: standard input is a tar of class folders") {
-		t.Errorf("status %d, %s", status, diag)
-	}
-	if _, diag, status := imgshard(t, "build", filepath.Join(dir, "demo/train"), "-o", set+"2"); status != 0 {
-		t.Error(diag)
-	}
+	says(t, 0, "train: standard input is a tar of class folders", "build", "-", "-o", set)
+	succeed(t, "build", filepath.Join(dir, "demo/train"), "-o", set+"2")
 	if !reflect.DeepEqual(sourcetest.ReadTree(t, set), sourcetest.ReadTree(t, set+"2")) {
 		t.Error("another set than that of the folder")
 	}

@@ -3,7 +3,6 @@ package imgshard
 import (
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/testenv"
@@ -12,9 +11,7 @@ import (
 // TestCopyOverADamagedSet brings the files that are damaged or missing, and no others.
 func TestCopyOverADamagedSet(t *testing.T) {
 	good := filepath.Join(t.TempDir(), "good")
-	if _, diag, status := imgshard(t, "build", images, "-o", good, "--partitions", "2"); status != 0 {
-		t.Fatal(diag)
-	}
+	succeed(t, "build", images, "-o", good, "--partitions", "2")
 	name := filepath.Join("rank-0001", "00000.imgshard")
 	want := testenv.Must(os.ReadFile(filepath.Join(good, name)))(t)
 	flipped := append([]byte(nil), want...)
@@ -28,15 +25,11 @@ func TestCopyOverADamagedSet(t *testing.T) {
 		bad := filepath.Join(t.TempDir(), "bad")
 		testenv.NoError(t, os.CopyFS(bad, os.DirFS(good)))
 		testenv.NoError(t, damage(filepath.Join(bad, name)))
-		if out, diag, status := imgshard(t, "copy", good, bad); status != 0 || !strings.Contains(out, "1 file copied, 1 kept") {
-			t.Errorf("%s: %q, %q, status %d", what, out, diag, status)
-		}
+		testenv.Contains(t, succeed(t, "copy", good, bad), "1 file copied, 1 kept")
 		if got, err := os.ReadFile(filepath.Join(bad, name)); err != nil || string(got) != string(want) {
 			t.Errorf("%s: the shard is another one, %v", what, err)
 		}
 		testenv.NoError(t, os.WriteFile(filepath.Join(bad, "manifest.json"), []byte("{"), 0o666))
-		if _, diag, status := imgshard(t, "copy", good, bad); status != 1 || !strings.Contains(diag, "its manifest is damaged") {
-			t.Errorf("over a damaged manifest: %q, status %d", diag, status)
-		}
+		says(t, 1, "its manifest is damaged", "copy", good, bad)
 	}
 }

@@ -25,44 +25,32 @@ func TestFields(t *testing.T) {
 	}
 	testenv.NoError(t, os.WriteFile(filepath.Join(src, "train.jsonl"), []byte(list), 0o666))
 	flags := []string{"--field", "score=json.score:float32", "--field", "caption=caption:text", "--field", "box=json.box:int64[2]", "--field", "gap=json.gap", "--field", "raw=raw:bytes"}
-	if _, diag, status := imgshard(t, append([]string{"build", filepath.Join(src, "train.jsonl"), "-o", set}, flags...)...); status != 0 {
-		t.Fatal(diag)
-	}
-	if out, diag, status := imgshard(t, "inspect", set); status != 0 || !strings.Contains(out, "  fields    score float32\n            caption text\n") {
-		t.Error(out, diag)
-	}
+	succeed(t, append([]string{"build", filepath.Join(src, "train.jsonl"), "-o", set}, flags...)...)
+	testenv.Contains(t, succeed(t, "inspect", set), "  fields    score float32\n            caption text\n")
 	if m, err := shard.ReadManifest(set); err != nil || m.Samples != 5 || len(m.Fields) != 5 {
 		t.Fatalf("%+v, %v", m, err)
 	}
 	const want = `{"score":0.5,"caption":"a caption","box":[1,-2],"gap":"<\t>","raw":"AH8="}`
-	text, diag, status := imgshard(t, "ls", set, "--fields")
-	if status != 0 || strings.Count(text, "\t"+want+"\n") != 5 {
-		t.Errorf("%s %s", text, diag)
+	if text := succeed(t, "ls", set, "--fields"); strings.Count(text, "\t"+want+"\n") != 5 {
+		t.Error(text)
 	}
-	text, _, _ = imgshard(t, "ls", set, "--fields", "--json")
-	for line := range strings.Lines(text) {
+	for line := range strings.Lines(succeed(t, "ls", set, "--fields", "--json")) {
 		var one struct{ Fields json.RawMessage }
 		if err := json.Unmarshal([]byte(line), &one); err != nil || string(one.Fields) != want {
 			t.Errorf("%s: %v", line, err)
 		}
 	}
 	for field, want := range map[string]string{"score": "0.5\n", "caption": "a caption", "box": "[1,-2]\n", "gap": `"<\t>"`, "raw": "\x00\x7f"} {
-		if got, diag, status := imgshard(t, "cat", set, "3", "--field", field); status != 0 || got != want {
-			t.Errorf("%s: %q, want %q; %s", field, got, want, diag)
+		if got := succeed(t, "cat", set, "3", "--field", field); got != want {
+			t.Errorf("%s: %q, want %q", field, got, want)
 		}
 	}
-	if _, diag, status := imgshard(t, "cat", set, "3", "--field", "colour"); status != 1 || !strings.Contains(diag, `no field "colour": the set has [score float32 caption text box int64[2]`) {
-		t.Error(diag)
-	}
+	says(t, 1, `no field "colour": the set has [score float32 caption text box int64[2]`, "cat", set, "3", "--field", "colour")
 	if text, _, _ := imgshard(t, "ls", trainSet, "--fields"); strings.Count(text, "\t{}\n") != 5 {
 		t.Error(text)
 	}
-	if out, diag, status := imgshard(t, "verify", set, "--images"); status != 0 {
-		t.Errorf("%s %s", out, diag)
-	}
+	succeed(t, "verify", set, "--images")
 	for _, flag := range []string{"caption", "caption=txt:words", "=txt"} {
-		if _, diag, status := imgshard(t, "build", filepath.Join(src, "train.jsonl"), "-o", set, "--field", flag); status != 2 {
-			t.Errorf("%s: status %d, %s", flag, status, diag)
-		}
+		says(t, 2, "", "build", filepath.Join(src, "train.jsonl"), "-o", set, "--field", flag)
 	}
 }

@@ -37,18 +37,14 @@ func TestInspectOfSetsAndSources(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	text, _, _ := imgshard(t, "inspect", src)
-	for _, want := range []string{"train: set of ", "train: packed: a folder", "val: unpacked: a folder", "pack it: "} {
-		if !strings.Contains(text, want) {
-			t.Errorf("%q is not in:\n%s", want, text)
-		}
-	}
+	testenv.Contains(t, text, "train: set of ", "train: packed: a folder", "val: unpacked: a folder", "pack it: ")
 }
 
 // TestKeysForShells completes the arguments of cat and ls: folders, then keys, and never files.
 func TestKeysForShells(t *testing.T) {
 	defer func() { quiet = false }()
 	set := filepath.Join(t.TempDir(), "set")
-	build(t, imageTree(t), "-o", set)
+	succeed(t, "build", imageTree(t), "-o", set)
 	const none, dirs = ":4\n", ":16\n" // cobra's directives: no files, and folders alone
 	for args, want := range map[string]string{
 		"cat|": dirs, "ls|": dirs, "cat|" + set + "|dog/": "dog/1.png\n" + none, "ls|" + set + "|cat/2": "cat/2.jpg\n" + none,
@@ -75,9 +71,9 @@ func TestInspectOfSets(t *testing.T) {
 	if !slices.Equal(s.ClassNames, report(t, filepath.Dir(trainSet)).Sets[0].ClassNames) || len(s.ClassNames) != s.Classes {
 		t.Errorf("the set, and the folder that holds it: %+v", s)
 	}
-	text, _, status := imgshard(t, "inspect", trainSet)
-	if status != 0 || !strings.HasPrefix(text, "train: set of 5 images in ") || !strings.Contains(text, "2 partitions, at "+trainSet) {
-		t.Errorf("status %d: %s", status, text)
+	text := succeed(t, "inspect", trainSet)
+	if !strings.HasPrefix(text, "train: set of 5 images in ") || !strings.Contains(text, "2 partitions, at "+trainSet) {
+		t.Error(text)
 	}
 }
 
@@ -90,9 +86,7 @@ func TestInspectOfNeither(t *testing.T) {
 	}
 	damaged := copySet(t)
 	testenv.NoError(t, os.WriteFile(filepath.Join(damaged, "manifest.json"), []byte(`{"format": "imgshard", "crc32c": "00000000"}`), 0o644))
-	if _, diag, status := imgshard(t, "inspect", damaged); status != 1 || !strings.Contains(diag, "manifest") {
-		t.Errorf("damaged: status %d, %q", status, diag)
-	}
+	says(t, 1, "manifest", "inspect", damaged)
 }
 
 // TestInspectSaysLabels looks into a folder, which is counted, and a tar, which is not, and into what build refuses.
@@ -120,10 +114,8 @@ func TestInspectSaysLabels(t *testing.T) {
 	if s = report(t, filepath.Join(dir, "wnids")).Sources[0]; s.First[0].Words != "tench, Tinca tinca" || s.First[1].Words != "crane" {
 		t.Errorf("words of wnids: %+v", s.First)
 	}
-	text, _, status := imgshard(t, "inspect", filepath.Join(dir, "wnids"))
-	if status != 0 || !strings.Contains(text, "label 0    n01440764 (tench, Tinca tinca)  n01440764/a.jpg\n") {
-		t.Errorf("status %d: %s", status, text)
-	}
+	text := succeed(t, "inspect", filepath.Join(dir, "wnids"))
+	testenv.Contains(t, text, "label 0    n01440764 (tench, Tinca tinca)  n01440764/a.jpg\n")
 	tar := sourcetest.Write(t, filepath.Join(dir, "x.tar"), sourcetest.Tar(t, sourcetest.File{Name: "a.cls", Data: []byte("7")},
 		sourcetest.File{Name: "a.jpg", Data: files["2/b.jpg"]}, sourcetest.File{Name: "b.cls", Data: []byte("1")}, sourcetest.File{Name: "b.jpg", Data: files["2/b.jpg"]}))
 	s = report(t, tar).Sources[0]
@@ -132,12 +124,10 @@ func TestInspectSaysLabels(t *testing.T) {
 	}
 	sourcetest.Write(t, filepath.Join(dir, "G/data/cat/1.jpg"), nil)
 	sourcetest.Write(t, filepath.Join(dir, "G/data/dog/2.jpg"), nil)
-	text, _, status = imgshard(t, "inspect", filepath.Join(dir, "G"))
+	text, _, status := imgshard(t, "inspect", filepath.Join(dir, "G"))
 	if status != 1 || !strings.Contains(text, "refused   ") || !strings.Contains(text, "--classes-from 2") || strings.Contains(text, "pack it") {
 		t.Errorf("status %d: %s", status, text)
 	}
-	text, _, status = imgshard(t, "info", filepath.Join(dir, "G"), "--classes-from", "2")
-	if status != 0 || !strings.Contains(text, "holds     2 images of 2 classes") || !strings.Contains(text, "label 1    dog  data/dog/2.jpg") {
-		t.Errorf("status %d: %s", status, text)
-	}
+	text = succeed(t, "info", filepath.Join(dir, "G"), "--classes-from", "2")
+	testenv.Contains(t, text, "holds     2 images of 2 classes", "label 1    dog  data/dog/2.jpg")
 }

@@ -39,9 +39,7 @@ func TestInterruptedIsAStatusOfItsOwn(t *testing.T) {
 // TestOneSignalEndsOpening interrupts commands whose set takes long to open, of which a line tells each second.
 func TestOneSignalEndsOpening(t *testing.T) {
 	set := filepath.Join(t.TempDir(), "set")
-	if _, diag, status := imgshard(t, "build", images, "-o", set); status != 0 {
-		t.Fatal(diag)
-	}
+	succeed(t, "build", images, "-o", set)
 	testenv.Hold(t, filepath.Join(set, "rank-0000/00000.imgshard"))
 	for _, words := range [][]string{{"ls", set}, {"view", set, "-o", "-"}, {"repack", set, "-o", set + "2"}} {
 		t.Run(words[0], func(t *testing.T) {

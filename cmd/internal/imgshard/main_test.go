@@ -35,10 +35,36 @@ func imgshard(t *testing.T, args ...string) (stdout, stderr string, status int) 
 	return out.String(), diag.String(), status
 }
 
+// succeed runs a command line that must succeed, and returns what it prints to stdout.
+func succeed(t *testing.T, args ...string) string {
+	t.Helper()
+	out, diag, status := imgshard(t, args...)
+	if status != 0 {
+		t.Fatalf("%q: status %d, %s", args, status, diag)
+	}
+	return out
+}
+
+// says checks that a command line ends with a status, and with a text on stderr.
+func says(t *testing.T, status int, want string, args ...string) {
+	t.Helper()
+	if _, diag, got := imgshard(t, args...); got != status || !strings.Contains(diag, want) {
+		t.Errorf("%q: status %d, %s; want status %d and %q", args, got, diag, status, want)
+	}
+}
+
 // writeDataset writes a small dataset of class folders.
 func writeDataset(t *testing.T, dir string, o synth.Options) {
 	t.Helper()
 	testenv.Must(synth.Write(t.Context(), dir, o))(t)
+}
+
+// pngOf returns an image as a PNG.
+func pngOf(t *testing.T, img image.Image) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	testenv.NoError(t, png.Encode(&b, img))
+	return b.Bytes()
 }
 
 // copySet returns a copy of trainSet to damage.
@@ -55,10 +81,9 @@ func TestLs(t *testing.T) {
 	if status != 0 || diag != "" || len(lines) != 5 {
 		t.Fatalf("status %d, %q\n%s", status, diag, text)
 	}
-	asJSON, _, status := imgshard(t, "ls", "--json", trainSet)
-	objects := strings.Split(strings.TrimSuffix(asJSON, "\n"), "\n")
-	if status != 0 || len(objects) != 5 {
-		t.Fatalf("status %d\n%s", status, asJSON)
+	objects := strings.Split(strings.TrimSuffix(succeed(t, "ls", "--json", trainSet), "\n"), "\n")
+	if len(objects) != 5 {
+		t.Fatal(objects)
 	}
 	set := testenv.Must(shard.OpenSet(trainSet))(t)
 	defer set.Close()
@@ -107,36 +132,27 @@ func TestLsNamed(t *testing.T) {
 	all, _, _ := imgshard(t, "ls", trainSet)
 	lines := strings.SplitAfter(all, "\n")
 	last := strings.Split(lines[3], "\t")
-	if text, diag, status := imgshard(t, "ls", trainSet, last[1], "1"); status != 0 || text != lines[3]+lines[1] {
-		t.Errorf("status %d, %q\n%s", status, diag, text)
+	if text := succeed(t, "ls", trainSet, last[1], "1"); text != lines[3]+lines[1] {
+		t.Error(text)
 	}
-	if _, diag, status := imgshard(t, "ls", trainSet, "1", "nonsense"); status != 1 || !strings.Contains(diag, `"nonsense"`) {
-		t.Errorf("status %d, %q", status, diag)
-	}
+	says(t, 1, `"nonsense"`, "ls", trainSet, "1", "nonsense")
 }
 
 func TestCat(t *testing.T) {
 	key := "n01443537/n01443537_2.JPEG" // a PNG, whatever its name
 	want := testenv.Must(os.ReadFile(filepath.Join(images, key)))(t)
-	got, _, status := imgshard(t, "cat", trainSet, key)
-	if status != 0 || got != string(want) {
-		t.Fatalf("status %d, %d bytes, want %d", status, len(got), len(want))
+	if got := succeed(t, "cat", trainSet, key); got != string(want) {
+		t.Fatalf("%d bytes, want %d", len(got), len(want))
 	}
 	var byIndex []string
 	for _, index := range []string{"0", "1", "2", "3", "4"} {
-		got, _, status := imgshard(t, "cat", trainSet, index)
-		if status != 0 {
-			t.Fatalf("index %s: status %d", index, status)
-		}
-		byIndex = append(byIndex, got)
+		byIndex = append(byIndex, succeed(t, "cat", trainSet, index))
 	}
 	if !slices.Contains(byIndex, string(want)) {
 		t.Error("no index gives the bytes of", key)
 	}
 	file := filepath.Join(t.TempDir(), "image")
-	if _, _, status := imgshard(t, "cat", "-o", file, trainSet, key); status != 0 {
-		t.Fatalf("status %d", status)
-	}
+	succeed(t, "cat", "-o", file, trainSet, key)
 	if got, err := os.ReadFile(file); err != nil || !bytes.Equal(got, want) {
 		t.Errorf("-o wrote %d bytes, %v", len(got), err)
 	}
@@ -152,15 +168,12 @@ func TestNumbersAsKeys(t *testing.T) {
 	dir := t.TempDir()
 	var files []sourcetest.File
 	for i := range 8 {
-		content := bytes.NewBuffer(nil)
-		testenv.NoError(t, png.Encode(content, image.NewGray(image.Rect(0, 0, i+1, 1))))
+		data := pngOf(t, image.NewGray(image.Rect(0, 0, i+1, 1)))
 		key := []string{fmt.Sprintf("%09d", i), fmt.Sprint(i)}[i%2]
-		files = append(files, sourcetest.File{Name: key + ".png", Data: content.Bytes()}, sourcetest.File{Name: key + ".cls", Data: []byte("0")})
+		files = append(files, sourcetest.File{Name: key + ".png", Data: data}, sourcetest.File{Name: key + ".cls", Data: []byte("0")})
 	}
 	set := filepath.Join(dir, "set")
-	if _, diag, status := imgshard(t, "build", sourcetest.Write(t, filepath.Join(dir, "x.tar"), sourcetest.Tar(t, files...)), "-o", set); status != 0 {
-		t.Fatal(diag)
-	}
+	succeed(t, "build", sourcetest.Write(t, filepath.Join(dir, "x.tar"), sourcetest.Tar(t, files...)), "-o", set)
 	indexes := make(map[string]string) // by key
 	lines, _, _ := imgshard(t, "ls", set)
 	for line := range strings.Lines(lines) {
@@ -194,13 +207,9 @@ func TestVerify(t *testing.T) {
 	if text, diag, status := imgshard(t, "verify", trainSet); status != 0 || diag != "" || !strings.Contains(text, "5 samples in 3 shards") {
 		t.Fatalf("status %d, %q, %q", status, diag, text)
 	}
-	if text, _, status := imgshard(t, "verify", "--images", images); status != 1 {
-		t.Errorf("a folder without a set: status %d, %q", status, text)
-	}
+	says(t, 1, "", "verify", "--images", images)
 	built := filepath.Join(t.TempDir(), "built")
-	if _, diag, status := imgshard(t, "build", images, "-o", built); status != 0 {
-		t.Fatal(diag)
-	}
+	succeed(t, "build", images, "-o", built)
 	if text, diag, status := imgshard(t, "verify", "--images", built); status != 0 || diag != "" || !strings.Contains(text, "every image decodes") {
 		t.Errorf("--images: status %d, %q, %q", status, diag, text)
 	}
@@ -217,12 +226,8 @@ func TestVerify(t *testing.T) {
 		t.Errorf("cat of the bad record: status %d, %q, %q", status, out, diag)
 	}
 	testenv.NoError(t, os.Truncate(path, 500))
-	if _, diag, status := imgshard(t, "verify", dir); status != 1 || !strings.Contains(diag, path+": ") {
-		t.Errorf("a file cut short: status %d, %q", status, diag)
-	}
-	if _, diag, status := imgshard(t, "ls", dir); status != 1 || !strings.Contains(diag, path+": ") {
-		t.Errorf("ls of it: status %d, %q", status, diag)
-	}
+	says(t, 1, path+": ", "verify", dir)
+	says(t, 1, path+": ", "ls", dir)
 }
 
 // TestVerifyNamesAll verifies a folder with a good set, one copied in part, and one without its manifest.
@@ -231,9 +236,7 @@ func TestVerifyNamesAll(t *testing.T) {
 	for from, to := range map[string]string{trainSet: "train", filepath.Join(goldenSets, "val-shards"): "val", copySet(t): "lost"} {
 		testenv.NoError(t, os.CopyFS(filepath.Join(parent, to), os.DirFS(from)))
 	}
-	if text, _, status := imgshard(t, "verify", filepath.Join(parent, "val")); status != 0 {
-		t.Fatalf("status %d, %q", status, text)
-	}
+	succeed(t, "verify", filepath.Join(parent, "val"))
 	for _, path := range []string{"train/rank-0001/00000.imgshard", "lost/manifest.json"} {
 		testenv.NoError(t, os.Remove(filepath.Join(parent, path)))
 	}
@@ -242,17 +245,11 @@ func TestVerifyNamesAll(t *testing.T) {
 		t.Errorf("status %d, %q", status, text)
 	}
 	for _, want := range []string{"train/rank-0001/00000.imgshard", "lost/manifest.json", "train: problems found: 1"} {
-		if !strings.Contains(diag, filepath.Join(parent, want)) {
-			t.Errorf("%q does not name %s", diag, want)
-		}
+		testenv.Contains(t, diag, filepath.Join(parent, want))
 	}
 	testenv.NoError(t, os.RemoveAll(filepath.Join(parent, "train/rank-0001")))
-	if text, diag, status := imgshard(t, "verify", filepath.Join(parent, "train")); status != 0 || !strings.Contains(text, "not verified: rank-0001") {
-		t.Errorf("without a partition: status %d, %q, %q", status, text, diag)
-	}
-	if _, diag, status := imgshard(t, "verify", "--complete", filepath.Join(parent, "train")); status != 1 || !strings.Contains(diag, "incomplete: 1 partition is missing: copy rank-0001") {
-		t.Errorf("without a partition, which must be there: status %d, %q", status, diag)
-	}
+	testenv.Contains(t, succeed(t, "verify", filepath.Join(parent, "train")), "not verified: rank-0001")
+	says(t, 1, "incomplete: 1 partition is missing: copy rank-0001", "verify", "--complete", filepath.Join(parent, "train"))
 }
 
 func TestUsage(t *testing.T) {
@@ -276,7 +273,5 @@ func TestUsage(t *testing.T) {
 			t.Errorf("%q: status %d, %q, %q", args, status, out, diag)
 		}
 	}
-	if _, diag, status := imgshard(t, "ls", t.TempDir()); status != 1 || !strings.Contains(diag, "not a shard set") {
-		t.Errorf("an empty folder: status %d, %q", status, diag)
-	}
+	says(t, 1, "not a shard set", "ls", t.TempDir())
 }

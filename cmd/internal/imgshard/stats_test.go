@@ -6,7 +6,6 @@ import (
 	"image"
 	"image/color"
 	"image/jpeg"
-	"image/png"
 	"math"
 	"os"
 	"path/filepath"
@@ -15,28 +14,17 @@ import (
 	"testing"
 
 	"github.com/imgfeed/imgfeed/internal/testenv"
+	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
 )
 
 // imageTree writes a folder of class folders: cat with 3 JPEGs (one grey), dog with a PNG of 20 × 10 and a file that is not an image.
 func imageTree(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	write := func(name string, content []byte) {
-		path := filepath.Join(dir, name)
-		testenv.NoError(t, os.MkdirAll(filepath.Dir(path), 0o777))
-		testenv.NoError(t, os.WriteFile(path, content, 0o666))
-	}
-	encode := func(img image.Image, asPNG bool) []byte {
+	write := func(name string, content []byte) { sourcetest.Write(t, filepath.Join(dir, name), content) }
+	jpegOf := func(img image.Image) []byte {
 		var b bytes.Buffer
-		var err error
-		if asPNG {
-			err = png.Encode(&b, img)
-		} else {
-			err = jpeg.Encode(&b, img, nil)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, jpeg.Encode(&b, img, nil))
 		return b.Bytes()
 	}
 	colour := func(w, h int, c uint8) image.Image {
@@ -48,29 +36,19 @@ func imageTree(t *testing.T) string {
 	}
 	gray := image.NewGray(image.Rect(0, 0, 10, 40))
 	gray.SetGray(3, 3, color.Gray{200})
-	write("cat/1.jpg", encode(colour(40, 40, 1), false))
-	write("cat/2.jpg", encode(colour(80, 40, 2), false))
-	write("cat/3.jpg", encode(gray, false))
-	write("dog/1.png", encode(colour(20, 10, 3), true))
+	write("cat/1.jpg", jpegOf(colour(40, 40, 1)))
+	write("cat/2.jpg", jpegOf(colour(80, 40, 2)))
+	write("cat/3.jpg", jpegOf(gray))
+	write("dog/1.png", pngOf(t, colour(20, 10, 3)))
 	write("dog/2.jpg", []byte("this is not an image"))
 	return dir
 }
 
-func build(t *testing.T, args ...string) {
-	t.Helper()
-	if _, diag, status := imgshard(t, append([]string{"build"}, args...)...); status != 0 {
-		t.Fatal(diag)
-	}
-}
-
 func TestStats(t *testing.T) {
 	set := filepath.Join(t.TempDir(), "train-shards")
-	build(t, imageTree(t), "-o", set, "--partitions", "2")
-	out, diag, status := imgshard(t, "stats", set, "--json")
+	succeed(t, "build", imageTree(t), "-o", set, "--partitions", "2")
 	var st setStats
-	if err := json.Unmarshal([]byte(out), &st); status != 0 || err != nil {
-		t.Fatal(err, diag)
-	}
+	testenv.NoError(t, json.Unmarshal([]byte(succeed(t, "stats", set, "--json")), &st))
 	if st.Samples != 4 || st.Here != 4 || st.Classes != 2 || st.Unlabelled != 0 || st.Empty != 0 || st.Partitions != 2 {
 		t.Errorf("%+v", st)
 	}
@@ -87,16 +65,10 @@ func TestStats(t *testing.T) {
 		t.Errorf("rejects %+v", r)
 	}
 
-	text, _, status := imgshard(t, "stats", set)
-	for _, want := range []string{"split train, 4 samples of 2 classes in 2 partitions", "width / height", "classes, rarest first: dog 1, cat 3", "left out by the build: 1", "dog/2.jpg: not an image"} {
-		if status != 0 || !strings.Contains(text, want) {
-			t.Errorf("no %q in\n%s", want, text)
-		}
-	}
+	testenv.Contains(t, succeed(t, "stats", set), "split train, 4 samples of 2 classes in 2 partitions", "width / height",
+		"classes, rarest first: dog 1, cat 3", "left out by the build: 1", "dog/2.jpg: not an image")
 	page := filepath.Join(t.TempDir(), "stats.html")
-	if _, diag, status := imgshard(t, "stats", set, "-o", page); status != 0 {
-		t.Fatal(diag)
-	}
+	succeed(t, "stats", set, "-o", page)
 	html, err := os.ReadFile(page)
 	if err != nil || !strings.Contains(string(html), "<td>dog<td class=\"number\">1<td class=\"number\">1") || strings.Contains(strings.Replace(string(html), "http-equiv", "", 1), "http") {
 		t.Errorf("%v\n%s", err, html)
@@ -110,18 +82,15 @@ func TestStats(t *testing.T) {
 func TestBuildCountsWhatWasRepaired(t *testing.T) {
 	tree, set := imageTree(t), filepath.Join(t.TempDir(), "train-shards")
 	for _, name := range []string{"cat/1.jpg", "cat/2.jpg"} {
-		data := mustRead(t, filepath.Join(tree, name))
+		data := testenv.Must(os.ReadFile(filepath.Join(tree, name)))(t)
 		if err := os.WriteFile(filepath.Join(tree, name), data[:len(data)-2], 0o666); err != nil { // the EOI marker
 			t.Fatal(err)
 		}
 	}
 	for _, encoding := range []string{"original", "coefficients", "pixels"} {
-		out, diag, status := imgshard(t, "build", tree, "-o", set, "--force", "--encoding", encoding)
-		for _, want := range []string{"repaired  damaged images", "2: jpeg: invalid format at byte 1539: no EOI marker after the scan; the first is cat/", "dog/2.jpg: not an image (it begins 74 68 69 73"} {
-			if status != 0 || !strings.Contains(out, want) {
-				t.Errorf("%s: no %q in\n%s%s", encoding, want, out, diag)
-			}
-		}
+		out := succeed(t, "build", tree, "-o", set, "--force", "--encoding", encoding)
+		testenv.Contains(t, out, "repaired  damaged images", "dog/2.jpg: not an image (it begins 74 68 69 73",
+			"2: jpeg: invalid format at byte 1539: no EOI marker after the scan; the first is cat/")
 	}
 }
 
@@ -129,10 +98,7 @@ func TestBuildCountsWhatWasRepaired(t *testing.T) {
 func TestStatsOfAPart(t *testing.T) {
 	set := copySet(t)
 	testenv.NoError(t, os.RemoveAll(filepath.Join(set, "rank-0001")))
-	text, diag, status := imgshard(t, "stats", set)
-	if status != 0 || !strings.Contains(text, "statistics of the 3 samples on this machine") {
-		t.Errorf("%s%s", text, diag)
-	}
+	testenv.Contains(t, succeed(t, "stats", set), "statistics of the 3 samples on this machine")
 }
 
 func TestDistribution(t *testing.T) {
@@ -164,10 +130,4 @@ func TestDistribution(t *testing.T) {
 	if line := sparkline([]int{0, 1, 4, 8, 0, 0}); line != " ▁▄█" {
 		t.Errorf("%q", line)
 	}
-}
-
-func mustRead(t *testing.T, path string) []byte {
-	t.Helper()
-	content := testenv.Must(os.ReadFile(path))(t)
-	return content
 }

@@ -37,7 +37,7 @@ func TestPagesEscape(t *testing.T) {
 		t.Fatal(err)
 	}
 	set := filepath.Join(t.TempDir(), "a<b>")
-	build(t, tree, "-o", set)
+	succeed(t, "build", tree, "-o", set)
 	const name = "&lt;script&gt;&amp;&#34;&#39;"
 	for _, tt := range []struct {
 		command string
@@ -46,27 +46,23 @@ func TestPagesEscape(t *testing.T) {
 		{"view", []string{"a&lt;b&gt;</title>", ": " + name + "</h2>", `data-search="` + name + " " + name + `/&#34;&gt;&lt;b&gt;.png `}},
 		{"stats", []string{"a&lt;b&gt;</title>", "<td>" + name + "<td"}},
 	} {
-		page, diag, status := imgshard(t, tt.command, set, "-o", "-")
-		if status != 0 || strings.Contains(page, `<script>&`) || strings.Contains(page, "<b>") {
-			t.Errorf("%s: status %d, %s\n%s", tt.command, status, diag, page)
+		page := succeed(t, tt.command, set, "-o", "-")
+		if strings.Contains(page, `<script>&`) || strings.Contains(page, "<b>") {
+			t.Errorf("%s:\n%s", tt.command, page)
 		}
-		for _, want := range tt.want {
-			if !strings.Contains(page, want) {
-				t.Errorf("%s: no %q in the page", tt.command, want)
-			}
-		}
+		testenv.Contains(t, page, tt.want...)
 	}
 }
 
 func TestViewOfASet(t *testing.T) {
 	dir := t.TempDir()
 	set, page := filepath.Join(dir, "train-shards"), filepath.Join(dir, "sheet.html")
-	build(t, imageTree(t), "-o", set)
-	out, diag, status := imgshard(t, "view", set, "-o", page, "--transform", `[{"op":"RandomCrop","size":[8,9]}]`, "--draws", "3")
-	if status != 0 || out != "4 samples of 4 on "+page+"\n" {
-		t.Fatalf("%s%s", out, diag)
+	succeed(t, "build", imageTree(t), "-o", set)
+	out := succeed(t, "view", set, "-o", page, "--transform", `[{"op":"RandomCrop","size":[8,9]}]`, "--draws", "3")
+	if out != "4 samples of 4 on "+page+"\n" {
+		t.Fatal(out)
 	}
-	html := string(mustRead(t, page))
+	html := string(testenv.Must(os.ReadFile(page))(t))
 	pictures := picturesOf(t, html)
 	if len(pictures) != 4*(1+3) {
 		t.Fatalf("%d pictures", len(pictures))
@@ -74,11 +70,9 @@ func TestViewOfASet(t *testing.T) {
 	if size := pictures[1].Bounds().Size(); size != image.Pt(9, 8) {
 		t.Errorf("a draw of %v", size)
 	}
-	for _, want := range []string{"<h2>0: cat</h2>", "<h2>1: dog</h2>", "cat/1.jpg", "80 × 40, jpeg", "rank-0000/00000.imgshard", `data-search="dog dog/1.png`, `title="draw 2: [{&#34;op&#34;: &#34;crop&#34;`} {
-		if !strings.Contains(html, want) {
-			t.Errorf("no %q in the page", want)
-		}
-	}
+	testenv.Contains(t, html,
+		"<h2>0: cat</h2>", "<h2>1: dog</h2>", "cat/1.jpg", "80 × 40, jpeg", "rank-0000/00000.imgshard", `data-search="dog dog/1.png`,
+		`title="draw 2: [{&#34;op&#34;: &#34;crop&#34;`)
 	before, after, found := strings.Cut(html, `http-equiv="Content-Security-Policy" content="default-src &#39;none&#39;; `)
 	if !found || strings.Contains(before+after, "http") {
 		t.Error("the page asks elsewhere, or may")
@@ -87,9 +81,9 @@ func TestViewOfASet(t *testing.T) {
 		args []string
 		want int
 	}{{[]string{"--class", "dog"}, 1}, {[]string{"--find", "2.jpg"}, 1}, {[]string{"--index", "0,3"}, 2}, {[]string{"-n", "2"}, 2}} {
-		page, diag, status := imgshard(t, append([]string{"view", set, "-o", "-"}, tt.args...)...)
-		if status != 0 || strings.Count(page, "<figure") != tt.want {
-			t.Errorf("%v: %d figures, want %d; %s", tt.args, strings.Count(page, "<figure"), tt.want, diag)
+		page := succeed(t, append([]string{"view", set, "-o", "-"}, tt.args...)...)
+		if n := strings.Count(page, "<figure"); n != tt.want {
+			t.Errorf("%v: %d figures, want %d", tt.args, n, tt.want)
 		}
 	}
 }
@@ -101,14 +95,12 @@ func TestPagesOverwriteTheirOwnAlone(t *testing.T) {
 	for _, command := range []string{"view", "stats"} {
 		other := map[string]string{"view": "stats", "stats": "view"}[command]
 		for range 2 { // anew, and over its own
-			if _, diag, status := imgshard(t, command, trainSet, "-o", page); status != 0 {
-				t.Fatalf("%s: status %d, %s", command, status, diag)
-			}
+			succeed(t, command, trainSet, "-o", page)
 		}
 		want := "imgshard: imgshard " + other + " did not write " + page + ", and leaves it: choose another file with -o\n"
-		for _, text := range []string{"<p>my notes", string(mustRead(t, page))} {
+		for _, text := range []string{"<p>my notes", string(testenv.Must(os.ReadFile(page))(t))} {
 			testenv.NoError(t, os.WriteFile(page, []byte(text), 0o666))
-			if _, diag, status := imgshard(t, other, trainSet, "-o", page); status != 1 || diag != want || string(mustRead(t, page)) != text {
+			if _, diag, status := imgshard(t, other, trainSet, "-o", page); status != 1 || diag != want || string(testenv.Must(os.ReadFile(page))(t)) != text {
 				t.Errorf("%s: status %d, %s; want %s", other, status, diag, want)
 			}
 		}
