@@ -88,8 +88,11 @@ func (f *benchFlags) run(cmd *cobra.Command, path string) error {
 			return cliutil.Usagef("--transform: %w", err)
 		}
 	}
-	if err := checkBatches(c.BatchSize, c.Views); err != nil {
-		return err
+	// Without a limit the batches would end in an obscure error, once the memory is exhausted.
+	need, limit := int64(benchSlotsMin)*int64(c.BatchSize)*int64(c.Views.OutputBytes()), memory.OfMachine()/2
+	if need > limit {
+		return cliutil.Usagef("--batch-size %d: %d such batches take %s, and half of the memory is %s",
+			c.BatchSize, benchSlotsMin, bytesize.Format(need), bytesize.Format(limit))
 	}
 	x := indexer{client: f.store.client, log: slog.Default(), progress: cmd.ErrOrStderr()}
 	if path, err = x.set(cmd.Context(), absolute(path)); err != nil {
@@ -114,17 +117,6 @@ func (f *benchFlags) run(cmd *cobra.Command, path string) error {
 	}
 	if f.gpuRate > 0 {
 		fmt.Fprintf(cmd.OutOrStdout(), "feeds %.1f GPUs that take %v images/s each\n", result.ImagesPerSecond/f.gpuRate, f.gpuRate)
-	}
-	return nil
-}
-
-// checkBatches refuses batches that need more than half of the memory, instead of an obscure error when it is
-// exhausted.
-func checkBatches(size int, views transform.Views) error {
-	need, limit := int64(benchSlotsMin)*int64(size)*int64(views.OutputBytes()), memory.OfMachine()/2
-	if need > limit {
-		return cliutil.Usagef("--batch-size %d: %d such batches take %s, and half of the memory is %s",
-			size, benchSlotsMin, bytesize.Format(need), bytesize.Format(limit))
 	}
 	return nil
 }

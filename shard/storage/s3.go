@@ -104,11 +104,19 @@ func (b *bucket) origin(name string) string {
 	return endpoint + " s3://" + path.Join(b.name, b.key(name))
 }
 
-func (b *bucket) get(ctx context.Context, name string, offset, length int64, version string) (*object, error) {
+// askBucket makes a request to the bucket. Its error is a [RemoteError], or says that the credentials can't be read.
+func askBucket[I, O any](
+	ctx context.Context, b *bucket, request func(*s3.Client, context.Context, *I, ...func(*s3.Options)) (*O, error), input *I,
+) (*O, error) {
 	client, err := b.open(ctx)
 	if err != nil {
 		return nil, err
 	}
+	answer, err := request(client, ctx, input)
+	return answer, b.fault(err)
+}
+
+func (b *bucket) get(ctx context.Context, name string, offset, length int64, version string) (*object, error) {
 	input := &s3.GetObjectInput{Bucket: &b.name, Key: aws.String(b.key(name))}
 	if length >= 0 {
 		input.Range = aws.String(fmt.Sprintf("bytes=%d-%d", offset, offset+length-1))
@@ -116,9 +124,9 @@ func (b *bucket) get(ctx context.Context, name string, offset, length int64, ver
 	if version != "" {
 		input.IfMatch = &version
 	}
-	answer, err := client.GetObject(ctx, input)
+	answer, err := askBucket(ctx, b, (*s3.Client).GetObject, input)
 	if err != nil {
-		return nil, b.fault(err)
+		return nil, err
 	}
 	o := &object{
 		body: answer.Body, size: *cmp.Or(answer.ContentLength, aws.Int64(-1)), header: aws.ToString(answer.ContentRange),
@@ -256,22 +264,14 @@ func (u uploads) CreateMultipartUpload(
 }
 
 func (b *bucket) sum(ctx context.Context, name string) (int64, string, error) {
-	client, err := b.open(ctx)
+	answer, err := askBucket(ctx, b, (*s3.Client).HeadObject, &s3.HeadObjectInput{Bucket: &b.name, Key: aws.String(b.key(name))})
 	if err != nil {
 		return 0, "", err
-	}
-	answer, err := client.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &b.name, Key: aws.String(b.key(name))})
-	if err != nil {
-		return 0, "", b.fault(err)
 	}
 	return aws.ToInt64(answer.ContentLength), answer.Metadata[sumKey], nil
 }
 
 func (b *bucket) remove(ctx context.Context, name string) error {
-	client, err := b.open(ctx)
-	if err != nil {
-		return err
-	}
-	_, err = client.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &b.name, Key: aws.String(b.key(name))})
-	return b.fault(err)
+	_, err := askBucket(ctx, b, (*s3.Client).DeleteObject, &s3.DeleteObjectInput{Bucket: &b.name, Key: aws.String(b.key(name))})
+	return err
 }

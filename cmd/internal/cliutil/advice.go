@@ -180,11 +180,19 @@ func Local(name, path string) error {
 }
 
 // Readable refuses an address that sets cannot be read from: a URL with an unknown scheme or a secret.
-func Readable(name, address string) error {
+func Readable(name, address string) error { return checkAddress(name, address, Local, storage.At) }
+
+// Writable is Output for a set, which may be written to a bucket.
+func Writable(name, address string) error {
+	return checkAddress(name, address, Output, storage.WriterAt)
+}
+
+// checkAddress checks a path by local, and a URL by opening its storage.
+func checkAddress[S any](name, address string, local func(name, path string) error, open func(string) (S, error)) error {
 	if scheme, _, _ := strings.Cut(address, "://"); scheme == "file" || !storage.IsRemote(address) {
-		return Local(name, address)
+		return local(name, address)
 	}
-	if _, err := storage.At(address); err != nil {
+	if _, err := open(address); err != nil {
 		return fmt.Errorf("%s %w", name, err)
 	}
 	return nil
@@ -205,15 +213,4 @@ func Output(name, path string) error {
 		return fmt.Errorf("%s %s would be a folder named ~: %s, or ./%[2]s", name, path, remedy)
 	}
 	return Local(name, path)
-}
-
-// Writable is Output for a set, which may be written to a bucket.
-func Writable(name, address string) error {
-	if scheme, _, _ := strings.Cut(address, "://"); scheme == "file" || !storage.IsRemote(address) {
-		return Output(name, address)
-	}
-	if _, err := storage.WriterAt(address); err != nil {
-		return fmt.Errorf("%s %w", name, err)
-	}
-	return nil
 }

@@ -175,10 +175,7 @@ func runBuild(c *cobra.Command, src []string, f buildFlags) error {
 		if err != nil {
 			return err
 		}
-		err = pack.BuildAll(ctx, pack.Tasks(splits, out), f.Options, func(s pack.Summary) {
-			show.finish()
-			printSummary(c, s, show.took())
-		})
+		err = pack.BuildAll(ctx, pack.Tasks(splits, out), f.Options, func(s pack.Summary) { printSummary(c, s, show) })
 		if err == nil {
 			printSelection(stderr, f.sources.Select)
 		}
@@ -237,9 +234,10 @@ func wantsJSON(c *cobra.Command) bool {
 	return given
 }
 
-// printSummary prints the result of a build, in words or as JSON.
-func printSummary(c *cobra.Command, s pack.Summary, took time.Duration) {
-	w, m := outcome(c), s.Manifest
+// printSummary ends the progress of a set that was built, and prints the result, in words or as JSON.
+func printSummary(c *cobra.Command, s pack.Summary, show *progress) {
+	show.finish()
+	w, m, took := outcome(c), s.Manifest, show.took()
 	if wantsJSON(c) {
 		cliutil.PrintJSON(c.OutOrStdout(), builtSet{factsOf(m, s.Output), s.Kept, s.OutputBytes, s.Rejected, took.Seconds()})
 		return

@@ -26,10 +26,7 @@ func newMergeCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			merge := func(ctx context.Context, show *progress) error {
 				o.Progress = show.update
-				return pack.Merge(ctx, args[0], o, func(s pack.Summary) {
-					show.finish()
-					printSummary(c, s, show.took())
-				})
+				return pack.Merge(ctx, args[0], o, func(s pack.Summary) { printSummary(c, s, show) })
 			}
 			return withProgress(c.Context(), c.ErrOrStderr(), "the parts stay, and the unfinished set is removed", merge)
 		},

@@ -63,7 +63,7 @@ func runRepack(c *cobra.Command, path string, f packFlags) error {
 		show.finish()
 		if err == nil {
 			printSelection(c.ErrOrStderr(), f.Select)
-			printSummary(c, summary, show.took())
+			printSummary(c, summary, show)
 		}
 		return err
 	})
