@@ -48,10 +48,10 @@ func writeSet(t testing.TB, encoding string, n, world, w, h int) string {
 			sample.Format = imagefile.Encoded
 			sample.Image = testenv.Must(codec.Encode(nil, rgb, w*3, w, h))(t)
 		} else {
-			testenv.NoError(t, jpeg.Encode(&b, img, nil))
+			testenv.OK(t, jpeg.Encode(&b, img, nil))
 			sample.Image = b.Bytes()
 		}
-		testenv.NoError(t, writer.Append(sample))
+		testenv.OK(t, writer.Append(sample))
 	}
 	testenv.Must(writer.Commit())(t)
 	return dir
@@ -108,7 +108,7 @@ func TestDamagedRecord(t *testing.T) {
 	set, served := openTestSet(t, dir)
 	entry := testenv.Must(set.Entry(5))(t)
 	file := filepath.Join(dir, "rank-0000", "00000.imgshard")
-	testenv.NoError(t, os.Chmod(file, 0o644))
+	testenv.OK(t, os.Chmod(file, 0o644))
 	f := testenv.Must(os.OpenFile(file, os.O_RDWR, 0))(t)
 	testenv.Must(f.WriteAt([]byte{0xA5, 0x5A}, entry.Offset+40))(t)
 	f.Close()

@@ -33,9 +33,9 @@ func noiseSet(t *testing.T, n int) string {
 			img.Pix[i] = byte(rng.Uint32())
 		}
 		var b bytes.Buffer
-		testenv.NoError(t, jpeg.Encode(&b, img, nil))
+		testenv.OK(t, jpeg.Encode(&b, img, nil))
 		sample := shard.Sample{Key: key, Width: img.Rect.Dx(), Height: 256, Format: imagefile.JPEG, Image: b.Bytes()}
-		testenv.NoError(t, writer.Append(sample))
+		testenv.OK(t, writer.Append(sample))
 	}
 	testenv.Must(writer.Commit())(t)
 	return dir

@@ -88,7 +88,7 @@ func TestStatusWatch(t *testing.T) {
 	watch := imgfeed("status", "--watch", socket)
 	read, write := io.Pipe()
 	watch.Stdout = write
-	testenv.NoError(t, watch.Start())
+	testenv.OK(t, watch.Start())
 	ended := make(chan struct{})
 	go func() { defer close(ended); watch.Wait(); write.Close() }()
 	t.Cleanup(func() { watch.Process.Kill(); io.Copy(io.Discard, read); <-ended })

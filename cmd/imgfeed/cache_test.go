@@ -29,7 +29,7 @@ func TestCacheCommand(t *testing.T) {
 		cmd.SetArgs(append([]string{"cache"}, args...))
 		cmd.SetOut(&out)
 		cmd.SetErr(&out)
-		testenv.NoError(t, cmd.Execute())
+		testenv.OK(t, cmd.Execute())
 		return out.String()
 	}
 	kept := testenv.Must(cache.Open(dir, 1<<20))(t)
@@ -38,7 +38,7 @@ func TestCacheCommand(t *testing.T) {
 	at := testenv.Must(client.At(server.URL))(t)
 	f := testenv.Must(at.Open("red\x1b[31m", 9000, "claimed"))(t)
 	testenv.Must(f.ReadAt(make([]byte, 9000), 0))(t)
-	testenv.NoError(t, os.WriteFile(filepath.Join(dir, "notes\x1b.txt"), make([]byte, 9000), 0o600))
+	testenv.OK(t, os.WriteFile(filepath.Join(dir, "notes\x1b.txt"), make([]byte, 9000), 0o600))
 	listed := run("ls", dir)
 	for _, want := range []string{`red\x1b[31m"` + "\n", `"notes\x1b.txt", a file that is not the cache's`} {
 		if !strings.Contains(listed, want) || strings.Contains(listed, "\x1b") {

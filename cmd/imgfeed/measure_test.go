@@ -24,7 +24,7 @@ func measuredSet(t *testing.T, encoding string) *shard.Set {
 	if text, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
-	testenv.NoError(t, os.RemoveAll(filepath.Join(dir, "rank-0001")))
+	testenv.OK(t, os.RemoveAll(filepath.Join(dir, "rank-0001")))
 	set := testenv.Must(shard.OpenSet(dir))(t)
 	t.Cleanup(func() { set.Close() })
 	return set
@@ -90,7 +90,7 @@ func TestMeasureDamaged(t *testing.T) {
 	dataset := testenv.Must(loader.FromShards(set))(t)
 	pool := loader.NewPool(loader.PoolConfig{Threads: 1})
 	defer pool.Close()
-	testenv.NoError(t, os.Truncate(filepath.Join(set.Dir(), "rank-0000", "00000.imgshard"), 4096))
+	testenv.OK(t, os.Truncate(filepath.Join(set.Dir(), "rank-0000", "00000.imgshard"), 4096))
 	var bad *loader.SampleError
 	var corrupt *shard.CorruptError
 	if err := pool.DecodeWhole(t.Context(), dataset, order); !errors.As(err, &bad) || !errors.As(err, &corrupt) || corrupt.Index != bad.Index {

@@ -25,20 +25,20 @@ func TestReload(t *testing.T) {
 		t.Errorf("%v, %s", err, out)
 	}
 	set := filepath.Join(dir, "train-shards")
-	testenv.NoError(t, os.Rename(set, filepath.Join(dir, ".away")))
+	testenv.OK(t, os.Rename(set, filepath.Join(dir, ".away")))
 	second := oneSet(t)
-	testenv.NoError(t, os.Rename(filepath.Join(second, "train-shards"), filepath.Join(dir, "val-shards")))
+	testenv.OK(t, os.Rename(filepath.Join(second, "train-shards"), filepath.Join(dir, "val-shards")))
 	// What is in val-shards is a set of split train, the same as before.
 	if out, err := imgfeed("reload", "--socket", path).CombinedOutput(); err != nil {
 		t.Errorf("%v, %s", err, out)
 	}
-	testenv.NoError(t, os.RemoveAll(filepath.Join(dir, "val-shards")))
+	testenv.OK(t, os.RemoveAll(filepath.Join(dir, "val-shards")))
 	out, err := imgfeed("reload", "--socket", path).CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "nothing has changed: ") {
 		t.Errorf("without any set: %v, %s", err, out)
 	}
-	testenv.NoError(t, os.Rename(filepath.Join(dir, ".away"), set))
-	testenv.NoError(t, os.Remove(filepath.Join(set, "rank-0000", "00000.imgshard")))
+	testenv.OK(t, os.Rename(filepath.Join(dir, ".away"), set))
+	testenv.OK(t, os.Remove(filepath.Join(set, "rank-0000", "00000.imgshard")))
 	out, err = imgfeed("reload", "--socket", path).CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "00000.imgshard is missing") || !strings.Contains(string(out), "still served") {
 		t.Errorf("with a damaged set: %v, %s", err, out)

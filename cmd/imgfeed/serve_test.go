@@ -127,7 +127,7 @@ func oneSet(t *testing.T) string {
 		Split: "train", Encoding: shard.Encoding{Name: "jpeg"}, Classes: []string{"a"}, Partitions: 2,
 	}))(t)
 	defer w.Abort()
-	testenv.NoError(t, w.Append(shard.Sample{Key: "a/1", Width: 1, Height: 1, Format: imagefile.PNG, Image: []byte("\x89PNG\r\n\x1a\n")}))
+	testenv.OK(t, w.Append(shard.Sample{Key: "a/1", Width: 1, Height: 1, Format: imagefile.PNG, Image: []byte("\x89PNG\r\n\x1a\n")}))
 	testenv.Must(w.Commit())(t)
 	return dir
 }
@@ -229,7 +229,7 @@ func TestServeEndsWhileItOpens(t *testing.T) {
 	data := oneSet(t)
 	testenv.Hold(t, filepath.Join(data, "train-shards/rank-0000/00000.imgshard"))
 	owner := exec.Command("sleep", "60")
-	testenv.NoError(t, owner.Start())
+	testenv.OK(t, owner.Start())
 	t.Cleanup(func() { owner.Process.Kill() })
 	byOwner := func(*exec.Cmd) {
 		owner.Process.Kill()
@@ -249,7 +249,7 @@ func TestServeEndsWhileItOpens(t *testing.T) {
 			t.Parallel()
 			cmd := imgfeed(tt.args...)
 			log := testenv.Must(cmd.StderrPipe())(t)
-			testenv.NoError(t, cmd.Start())
+			testenv.OK(t, cmd.Start())
 			said := 0
 			for lines := bufio.NewScanner(log); lines.Scan(); {
 				if strings.Contains(lines.Text(), "opening takes a while") && strings.Contains(lines.Text(), "split=train shards=0 of=1") {
@@ -270,7 +270,7 @@ func TestServeMetrics(t *testing.T) {
 	cmd := imgfeed("serve", oneSet(t), "--socket", socketPath(t), "--metrics", "127.0.0.1:0", "--threads", "3")
 	cmd.Env = append(cmd.Environ(), "GOMAXPROCS=")
 	out := testenv.Must(cmd.StdoutPipe())(t)
-	testenv.NoError(t, cmd.Start())
+	testenv.OK(t, cmd.Start())
 	defer cmd.Wait()
 	defer cmd.Process.Signal(syscall.SIGTERM)
 	var url string
@@ -298,7 +298,7 @@ func TestServerDiesWithItsOwner(t *testing.T) {
 	cmd := exec.Command(os.Args[0], "serve", oneSet(t), "--socket", path, "--owner", "PID")
 	cmd.Env = append(os.Environ(), roleEnv+"=owner")
 	out := testenv.Must(cmd.StdoutPipe())(t)
-	testenv.NoError(t, cmd.Start())
+	testenv.OK(t, cmd.Start())
 	line := testenv.Must(bufio.NewReader(out).ReadString('\n'))(t)
 	pid := testenv.Must(strconv.Atoi(strings.TrimSpace(line)))(t)
 	if h := hello(t, path); h.PID != pid {
@@ -341,7 +341,7 @@ func running(pid int) bool {
 
 func TestMistakes(t *testing.T) {
 	dead := imgfeed("version")
-	testenv.NoError(t, dead.Run())
+	testenv.OK(t, dead.Run())
 	taken := testenv.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer taken.Close()
 	data, empty := oneSet(t), t.TempDir()

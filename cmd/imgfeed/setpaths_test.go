@@ -12,8 +12,8 @@ import (
 // TestDefaultPaths checks where a command without SET finds its sets.
 func TestDefaultPaths(t *testing.T) {
 	set, damaged, empty, beside := oneSet(t), oneSet(t), t.TempDir(), oneSet(t)
-	testenv.NoError(t, os.WriteFile(filepath.Join(damaged, "train-shards", "manifest.json"), []byte(`{"format": "imgshard"}`), 0o600))
-	testenv.NoError(t, os.Mkdir(filepath.Join(beside, "train"), 0o700))
+	testenv.OK(t, os.WriteFile(filepath.Join(damaged, "train-shards", "manifest.json"), []byte(`{"format": "imgshard"}`), 0o600))
+	testenv.OK(t, os.Mkdir(filepath.Join(beside, "train"), 0o700))
 	for _, tt := range []struct {
 		args              []string
 		env, folder, want string

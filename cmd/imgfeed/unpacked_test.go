@@ -25,7 +25,7 @@ import (
 func classFolders(t *testing.T, classes ...string) string {
 	t.Helper()
 	var file bytes.Buffer
-	testenv.NoError(t, png.Encode(&file, image.NewRGBA(image.Rect(0, 0, 8, 8))))
+	testenv.OK(t, png.Encode(&file, image.NewRGBA(image.Rect(0, 0, 8, 8))))
 	dir := t.TempDir()
 	for _, class := range classes {
 		for _, name := range []string{"a.png", "b.png"} {
@@ -37,7 +37,7 @@ func classFolders(t *testing.T, classes ...string) string {
 
 func write(t *testing.T, path string, data []byte) {
 	t.Helper()
-	testenv.NoError(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, data, 0o600)))
+	testenv.OK(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, data, 0o600)))
 }
 
 func testIndexer(t *testing.T) (x *indexer, progress *bytes.Buffer) {
@@ -165,7 +165,7 @@ func TestDamagedUnpackedIndex(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	dir := t.TempDir()
 	for _, split := range []string{"train", "val"} {
-		testenv.NoError(t, os.Rename(classFolders(t, "cat", "dog"), filepath.Join(dir, split)))
+		testenv.OK(t, os.Rename(classFolders(t, "cat", "dog"), filepath.Join(dir, split)))
 	}
 	x, _ := testIndexer(t)
 	set := testenv.Must(x.set(t.Context(), dir))(t)
@@ -178,7 +178,7 @@ func TestDamagedUnpackedIndex(t *testing.T) {
 		"no objects":   func() error { return os.Remove(filepath.Join(set, "train/objects.jsonl")) },
 		"no notes":     func() error { return os.Truncate(filepath.Join(set, madeIndexName), 0) },
 	} {
-		testenv.NoError(t, damage())
+		testenv.OK(t, damage())
 		if again, err := x.set(t.Context(), dir); err != nil || again != set {
 			t.Errorf("%s: %s, %v", what, again, err)
 		}

@@ -5,29 +5,40 @@ import (
 	"testing"
 )
 
-// Must returns the value of a call that must succeed: Must(os.ReadFile(path))(t). Otherwise the test ends with the call's error.
-func Must[T any](value T, err error) func(t testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		NoError(t, err)
-		return value
-	}
-}
-
-// NoError ends the test if err is not nil.
-func NoError(t testing.TB, err error) {
-	t.Helper()
+// OK ends the test on an error.
+func OK(t testing.TB, err error) {
 	if err != nil {
+		t.Helper()
 		t.Fatal(err)
 	}
 }
 
-// Contains checks that a text has each of some parts.
-func Contains(t testing.TB, text string, parts ...string) {
-	t.Helper()
-	for _, part := range parts {
-		if !strings.Contains(text, part) {
-			t.Errorf("no %q in\n%s", part, text)
+// Must returns a call's result to a test, which it ends if the call fails: blob := testenv.Must(os.ReadFile(path))(t).
+func Must[V any](v V, err error) func(testing.TB) V {
+	return func(t testing.TB) V {
+		if err != nil {
+			t.Helper()
+			t.Fatal(err)
 		}
+		return v
+	}
+}
+
+// Must2 is [Must] for calls with two results.
+func Must2[V, W any](v V, w W, err error) func(testing.TB) (V, W) {
+	return func(t testing.TB) (V, W) {
+		if err != nil {
+			t.Helper()
+			t.Fatal(err)
+		}
+		return v, w
+	}
+}
+
+// Says reports an error of something that does not contain want. For "" there must be no error.
+func Says(t testing.TB, of any, err error, want string) {
+	if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+		t.Helper()
+		t.Errorf("%.80v: %.1000v, want %q", of, err, want)
 	}
 }

@@ -23,8 +23,8 @@ func testFolder(t *testing.T, size int, room int64) (*Folder, File, []byte) {
 	data := make([]byte, size)
 	rand.NewChaCha8([32]byte{1}).Read(data)
 	dir := t.TempDir()
-	testenv.NoError(t, os.Mkdir(filepath.Join(dir, "rank-0000"), 0o777))
-	testenv.NoError(t, os.WriteFile(filepath.Join(dir, "rank-0000", "a"), data, 0o666))
+	testenv.OK(t, os.Mkdir(filepath.Join(dir, "rank-0000"), 0o777))
+	testenv.OK(t, os.WriteFile(filepath.Join(dir, "rank-0000", "a"), data, 0o666))
 	folder := NewFolder(dir)
 	folder.Memory = func() int64 { return room }
 	f := testenv.Must(folder.Open("rank-0000/a", -1, ""))(t)
@@ -36,7 +36,7 @@ func testFolder(t *testing.T, size int, room int64) (*Folder, File, []byte) {
 func evict(t *testing.T, f *localFile) {
 	t.Helper()
 	f.buffered.Sync() // dirty pages stay
-	testenv.NoError(t, unix.Fadvise(int(f.buffered.Fd()), 0, 0, unix.FADV_DONTNEED))
+	testenv.OK(t, unix.Fadvise(int(f.buffered.Fd()), 0, 0, unix.FADV_DONTNEED))
 }
 
 func testMemory(t *testing.T, bytes int) []byte {
@@ -118,7 +118,7 @@ func TestReadsOfAFileThatChanges(t *testing.T) {
 	folder, f, _ := testFolder(t, 1<<20, 0)
 	buf := testMemory(t, 256<<10)
 	path := filepath.Join(folder.dir, "rank-0000", "a")
-	testenv.NoError(t, os.Truncate(path, 600_000))
+	testenv.OK(t, os.Truncate(path, 600_000))
 	for range 3 {
 		if got, err := f.Fetch(buf, 100_001, 100_000); err != nil || len(got) != 100_000 {
 			t.Errorf("%d bytes of what is left: %v", len(got), err)
@@ -154,7 +154,7 @@ func TestWillNeed(t *testing.T) {
 func TestReplacedFile(t *testing.T) {
 	folder, f, data := testFolder(t, 100_000, 0)
 	path := filepath.Join(folder.dir, "rank-0000", "a")
-	testenv.NoError(t, errors.Join(os.Rename(path, path+".old"), os.WriteFile(path, make([]byte, 100_000), 0o666)))
+	testenv.OK(t, errors.Join(os.Rename(path, path+".old"), os.WriteFile(path, make([]byte, 100_000), 0o666)))
 	buf := testMemory(t, 128<<10)
 	if got, err := f.Fetch(buf, 0, 50_000); err != nil || !bytes.Equal(got, data[:50_000]) {
 		t.Errorf("fetched: %v", err)

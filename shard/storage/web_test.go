@@ -129,7 +129,7 @@ func TestCloudStorage(t *testing.T) {
 		"private_key": string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})),
 	}))(t)
 	file := filepath.Join(t.TempDir(), "account.json")
-	testenv.NoError(t, os.WriteFile(file, account, 0o600))
+	testenv.OK(t, os.WriteFile(file, account, 0o600))
 	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", file)
 	for _, token := range []string{"Bearer t", ""} {
 		t.Setenv("STORAGE_EMULATOR_HOST", "")

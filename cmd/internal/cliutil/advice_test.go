@@ -14,7 +14,7 @@ func TestFlag(t *testing.T) {
 	cmd := &cobra.Command{Use: "serve [SET]"}
 	cmd.Flags().Int("threads", 0, "")
 	cmd.Flags().Int("secret", 0, "")
-	testenv.NoError(t, cmd.Flags().MarkHidden("secret"))
+	testenv.OK(t, cmd.Flags().MarkHidden("secret"))
 	for given, want := range map[string]string{
 		"--thread=3": "unknown flag: --thread (did you mean --threads?)",
 		"--secre=3":  "unknown flag: --secre",
@@ -30,7 +30,7 @@ func TestFlag(t *testing.T) {
 // TestArgs refuses what counts as not given, and addresses where paths are meant, by name.
 func TestArgs(t *testing.T) {
 	t.Chdir(t.TempDir())
-	testenv.NoError(t, os.MkdirAll("s3:/there", 0o700))
+	testenv.OK(t, os.MkdirAll("s3:/there", 0o700))
 	for _, c := range []struct {
 		use  string
 		args []string

@@ -34,7 +34,7 @@ func TestHelpFitsTheTerminal(t *testing.T) {
 			var out bytes.Buffer
 			root.SetArgs(args)
 			root.SetOut(&out)
-			testenv.NoError(t, root.Execute())
+			testenv.OK(t, root.Execute())
 			want := 0
 			fmt.Sscan(width, &want)
 			for line := range strings.Lines(out.String()) {

@@ -35,7 +35,7 @@ func TestManual(t *testing.T) {
 		dir := t.TempDir()
 		root := program()
 		root.SetArgs([]string{"manual", dir})
-		testenv.NoError(t, root.Execute())
+		testenv.OK(t, root.Execute())
 		files := map[string]string{}
 		err := filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
 			if err != nil || entry.IsDir() {

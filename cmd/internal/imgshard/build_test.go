@@ -137,7 +137,7 @@ func TestSelect(t *testing.T) {
 func TestClassesOfValAreCheckedFirst(t *testing.T) {
 	src := filepath.Join(t.TempDir(), "src")
 	writeDataset(t, src, synth.Options{Classes: 3, Train: 2, Val: 1, Size: 64})
-	testenv.NoError(t, os.Mkdir(filepath.Join(src, "val", "other"), 0o777))
+	testenv.OK(t, os.Mkdir(filepath.Join(src, "val", "other"), 0o777))
 	classes, _ := os.ReadDir(filepath.Join(src, "val"))
 	image := testenv.Must(os.ReadDir(filepath.Join(src, "val", classes[0].Name())))(t)
 	if err := os.Rename(filepath.Join(src, "val", classes[0].Name(), image[0].Name()), filepath.Join(src, "val", "other", image[0].Name())); err != nil {
@@ -154,7 +154,7 @@ func TestClassesOfTrain(t *testing.T) {
 	src := filepath.Join(t.TempDir(), "src")
 	writeDataset(t, src, synth.Options{Classes: 4, Train: 1, Val: 1, Size: 64})
 	classes := testenv.Must(os.ReadDir(filepath.Join(src, "val")))(t)
-	testenv.NoError(t, os.RemoveAll(filepath.Join(src, "val", classes[0].Name())))
+	testenv.OK(t, os.RemoveAll(filepath.Join(src, "val", classes[0].Name())))
 	train, val := filepath.Join(src, "train"), filepath.Join(src, "val")
 	const warning = "has other classes than "
 	if _, diag, status := imgshard(t, "build", train); status != 0 || strings.Contains(diag, warning) {
@@ -213,7 +213,7 @@ func TestProgressOnATerminal(t *testing.T) {
 	if err != nil {
 		t.Skip(err)
 	}
-	testenv.NoError(t, unix.IoctlSetWinsize(int(screen.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 30}))
+	testenv.OK(t, unix.IoctlSetWinsize(int(screen.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 30}))
 	t.Setenv("TERM", "xterm")
 	clock := time.Unix(0, 0)
 	p := newProgress(screen)
@@ -247,7 +247,7 @@ func TestJSON(t *testing.T) {
 		t.Errorf("status %d, %v, %+v", status, err, verified)
 	}
 	shards, _ := filepath.Glob(filepath.Join(out, "*", "*.imgshard"))
-	testenv.NoError(t, os.Truncate(shards[0], 5000))
+	testenv.OK(t, os.Truncate(shards[0], 5000))
 	text, _, status = imgshard(t, "verify", out, "--json")
 	if err := json.Unmarshal([]byte(text), &verified); err != nil || status != 1 || len(verified.Problems) == 0 || !strings.Contains(verified.Problems[0], shards[0]) {
 		t.Errorf("status %d, %v, %+v", status, err, verified)
@@ -307,7 +307,7 @@ func TestDumbTerminal(t *testing.T) {
 func TestBuildPrintsWhatItMade(t *testing.T) {
 	dir := t.TempDir()
 	writeDataset(t, filepath.Join(dir, "demo"), synth.Options{Classes: 2, Train: 4, Val: 1, Size: 20})
-	testenv.NoError(t, os.WriteFile(filepath.Join(dir, "demo/train/n90000000/x.txt"), []byte("text"), 0o666))
+	testenv.OK(t, os.WriteFile(filepath.Join(dir, "demo/train/n90000000/x.txt"), []byte("text"), 0o666))
 	demo := filepath.Join(dir, "demo")
 	out, diag, _ := imgshard(t, "build", demo, "--partitions", "2", "--shard-size", "1MiB")
 	testenv.Contains(t, out,
@@ -324,13 +324,13 @@ func TestBuildPrintsWhatItMade(t *testing.T) {
 func TestSmallImagesArePackedAsPixels(t *testing.T) {
 	dir := t.TempDir()
 	src := filepath.Join(dir, "cifar-10-batches-bin")
-	testenv.NoError(t, os.Mkdir(src, 0o777))
+	testenv.OK(t, os.Mkdir(src, 0o777))
 	files := map[string][]byte{"batches.meta.txt": []byte("a\nb\nc\nd\ne\nf\ng\nh\ni\nj\n")}
 	for _, name := range []string{"data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5", "test_batch"} {
 		files[name+".bin"] = bytes.Repeat([]byte{3}, 2*3073) // two grey images of the class d
 	}
 	for name, data := range files {
-		testenv.NoError(t, os.WriteFile(filepath.Join(src, name), data, 0o666))
+		testenv.OK(t, os.WriteFile(filepath.Join(src, name), data, 0o666))
 	}
 	set := filepath.Join(t.TempDir(), "set")
 	says(t, 0, "small images", "build", src, "-o", set)
@@ -346,8 +346,8 @@ func TestBuildTakesAnEmptyFolder(t *testing.T) {
 	dir := t.TempDir()
 	writeDataset(t, filepath.Join(dir, "demo"), synth.Options{Classes: 2, Train: 2, Val: -1, Size: 20})
 	out := filepath.Join(dir, "out")
-	testenv.NoError(t, os.Mkdir(out, 0o777))
-	testenv.NoError(t, os.Rename(filepath.Join(dir, "demo/train"), filepath.Join(dir, "demo/classes")))
+	testenv.OK(t, os.Mkdir(out, 0o777))
+	testenv.OK(t, os.Rename(filepath.Join(dir, "demo/train"), filepath.Join(dir, "demo/classes")))
 	src := filepath.Join(dir, "demo")
 	says(t, 1, "--classes-from 2; to take it as it is, add --force-classes\n"+
 		"  to take the folder that is meant:\n    imgshard build "+src+"/classes\n",

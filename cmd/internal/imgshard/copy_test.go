@@ -23,13 +23,13 @@ func TestCopyOverADamagedSet(t *testing.T) {
 		"a folder":  func(path string) error { return os.RemoveAll(filepath.Dir(path)) },
 	} {
 		bad := filepath.Join(t.TempDir(), "bad")
-		testenv.NoError(t, os.CopyFS(bad, os.DirFS(good)))
-		testenv.NoError(t, damage(filepath.Join(bad, name)))
+		testenv.OK(t, os.CopyFS(bad, os.DirFS(good)))
+		testenv.OK(t, damage(filepath.Join(bad, name)))
 		testenv.Contains(t, succeed(t, "copy", good, bad), "1 file copied, 1 kept")
 		if got, err := os.ReadFile(filepath.Join(bad, name)); err != nil || string(got) != string(want) {
 			t.Errorf("%s: the shard is another one, %v", what, err)
 		}
-		testenv.NoError(t, os.WriteFile(filepath.Join(bad, "manifest.json"), []byte("{"), 0o666))
+		testenv.OK(t, os.WriteFile(filepath.Join(bad, "manifest.json"), []byte("{"), 0o666))
 		says(t, 1, "its manifest is damaged", "copy", good, bad)
 	}
 }

@@ -37,7 +37,7 @@ func TestEncodingFlags(t *testing.T) {
 		fl := pflag.NewFlagSet("build", pflag.ContinueOnError)
 		var f packFlags
 		f.registerEncoding(fl, c.repack)
-		testenv.NoError(t, fl.Parse(strings.Fields(c.args)))
+		testenv.OK(t, fl.Parse(strings.Fields(c.args)))
 		got := ""
 		e, err := f.chooseEncoding(c.small)
 		if err != nil {

@@ -16,14 +16,14 @@ import (
 func TestFields(t *testing.T) {
 	parent := t.TempDir()
 	src, set := filepath.Join(parent, "train"), filepath.Join(parent, "set")
-	testenv.NoError(t, os.CopyFS(src, os.DirFS(images)))
+	testenv.OK(t, os.CopyFS(src, os.DirFS(images)))
 	files := testenv.Must(filepath.Glob(filepath.Join(src, "*/*")))(t)
 	list := ""
 	for _, file := range files {
 		folder, name := filepath.Base(filepath.Dir(file)), filepath.Base(file)
 		list += fmt.Sprintf(`{"path": "%s/%s", "label": %[1]q, "score": 0.5, "box": [1, -2], "gap": "<\t>", "caption": "a caption", "raw": "\u0000\u007f"}`+"\n", folder, name)
 	}
-	testenv.NoError(t, os.WriteFile(filepath.Join(src, "train.jsonl"), []byte(list), 0o666))
+	testenv.OK(t, os.WriteFile(filepath.Join(src, "train.jsonl"), []byte(list), 0o666))
 	flags := []string{"--field", "score=json.score:float32", "--field", "caption=caption:text", "--field", "box=json.box:int64[2]", "--field", "gap=json.gap", "--field", "raw=raw:bytes"}
 	succeed(t, append([]string{"build", filepath.Join(src, "train.jsonl"), "-o", set}, flags...)...)
 	testenv.Contains(t, succeed(t, "inspect", set), "  fields    score float32\n            caption text\n")

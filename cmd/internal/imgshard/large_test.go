@@ -80,7 +80,7 @@ func writeLarge(t *testing.T, dir string, n int, index bool) {
 			o := shard.IndexObject{Path: s.Key, Object: storage.Object{Bytes: 5, Version: "1732573041123456789"}}
 			s.Outside.Object = testenv.Must(w.AddObject(o))(t)
 		}
-		testenv.NoError(t, w.Append(s))
+		testenv.OK(t, w.Append(s))
 	}
 	testenv.Must(w.Commit())(t)
 }

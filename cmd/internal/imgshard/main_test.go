@@ -63,7 +63,7 @@ func writeDataset(t *testing.T, dir string, o synth.Options) {
 func pngOf(t *testing.T, img image.Image) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	testenv.NoError(t, png.Encode(&b, img))
+	testenv.OK(t, png.Encode(&b, img))
 	return b.Bytes()
 }
 
@@ -71,7 +71,7 @@ func pngOf(t *testing.T, img image.Image) []byte {
 func copySet(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "train-shards")
-	testenv.NoError(t, os.CopyFS(dir, os.DirFS(trainSet)))
+	testenv.OK(t, os.CopyFS(dir, os.DirFS(trainSet)))
 	return dir
 }
 
@@ -89,7 +89,7 @@ func TestLs(t *testing.T) {
 	defer set.Close()
 	for i := range lines {
 		var line lsLine
-		testenv.NoError(t, json.Unmarshal([]byte(objects[i]), &line))
+		testenv.OK(t, json.Unmarshal([]byte(objects[i]), &line))
 		info := testenv.Must(os.Stat(filepath.Join(images, line.Key)))(t)
 		if line.Index != i || line.Partition != i%2 || int64(line.Bytes) != info.Size() || !strings.HasPrefix(line.Key, line.Class+"/") {
 			t.Errorf("line %d: %+v", i, line)
@@ -110,7 +110,7 @@ func TestLs(t *testing.T) {
 		}
 	}
 	var fields map[string]any
-	testenv.NoError(t, json.Unmarshal([]byte(objects[0]), &fields))
+	testenv.OK(t, json.Unmarshal([]byte(objects[0]), &fields))
 	for _, name := range []string{"index", "key", "label", "class", "width", "height", "bytes", "checksum", "shard", "partition"} {
 		if _, ok := fields[name]; !ok {
 			t.Errorf("no %q in %s", name, objects[0])
@@ -120,7 +120,7 @@ func TestLs(t *testing.T) {
 
 func TestLsOfAPart(t *testing.T) {
 	dir := copySet(t)
-	testenv.NoError(t, os.RemoveAll(filepath.Join(dir, "rank-0001")))
+	testenv.OK(t, os.RemoveAll(filepath.Join(dir, "rank-0001")))
 	text, diag, status := imgshard(t, "ls", dir)
 	if status != 0 || strings.Count(text, "\n") != 3 || !strings.Contains(diag, "1 of 2 partitions") {
 		t.Errorf("status %d, %q\n%s", status, diag, text)
@@ -217,7 +217,7 @@ func TestVerify(t *testing.T) {
 	path := filepath.Join(dir, "rank-0001/00000.imgshard")
 	data := testenv.Must(os.ReadFile(path))(t)
 	data[150] ^= 1 // in the first record
-	testenv.NoError(t, os.WriteFile(path, data, 0o666))
+	testenv.OK(t, os.WriteFile(path, data, 0o666))
 	_, diag, status := imgshard(t, "verify", dir)
 	if status != 1 || !strings.Contains(diag, path+": record 0 (sample 1) at byte") || !strings.Contains(diag, "problems found: 1") {
 		t.Errorf("status %d, %q", status, diag)
@@ -225,7 +225,7 @@ func TestVerify(t *testing.T) {
 	if out, diag, status := imgshard(t, "cat", dir, "1"); status != 1 || out != "" || !strings.Contains(diag, "CRC-32C") {
 		t.Errorf("cat of the bad record: status %d, %q, %q", status, out, diag)
 	}
-	testenv.NoError(t, os.Truncate(path, 500))
+	testenv.OK(t, os.Truncate(path, 500))
 	says(t, 1, path+": ", "verify", dir)
 	says(t, 1, path+": ", "ls", dir)
 }
@@ -234,11 +234,11 @@ func TestVerify(t *testing.T) {
 func TestVerifyNamesAll(t *testing.T) {
 	parent := t.TempDir()
 	for from, to := range map[string]string{trainSet: "train", filepath.Join(goldenSets, "val-shards"): "val", copySet(t): "lost"} {
-		testenv.NoError(t, os.CopyFS(filepath.Join(parent, to), os.DirFS(from)))
+		testenv.OK(t, os.CopyFS(filepath.Join(parent, to), os.DirFS(from)))
 	}
 	succeed(t, "verify", filepath.Join(parent, "val"))
 	for _, path := range []string{"train/rank-0001/00000.imgshard", "lost/manifest.json"} {
-		testenv.NoError(t, os.Remove(filepath.Join(parent, path)))
+		testenv.OK(t, os.Remove(filepath.Join(parent, path)))
 	}
 	text, diag, status := imgshard(t, "verify", parent)
 	if status != 1 || !strings.Contains(text, filepath.Join(parent, "val")+": every checksum is right") || strings.Contains(text, "train: every checksum") {
@@ -247,7 +247,7 @@ func TestVerifyNamesAll(t *testing.T) {
 	for _, want := range []string{"train/rank-0001/00000.imgshard", "lost/manifest.json", "train: problems found: 1"} {
 		testenv.Contains(t, diag, filepath.Join(parent, want))
 	}
-	testenv.NoError(t, os.RemoveAll(filepath.Join(parent, "train/rank-0001")))
+	testenv.OK(t, os.RemoveAll(filepath.Join(parent, "train/rank-0001")))
 	testenv.Contains(t, succeed(t, "verify", filepath.Join(parent, "train")), "not verified: rank-0001")
 	says(t, 1, "incomplete: 1 partition is missing: copy rank-0001", "verify", "--complete", filepath.Join(parent, "train"))
 }

@@ -24,7 +24,7 @@ func imageTree(t *testing.T) string {
 	write := func(name string, content []byte) { sourcetest.Write(t, filepath.Join(dir, name), content) }
 	jpegOf := func(img image.Image) []byte {
 		var b bytes.Buffer
-		testenv.NoError(t, jpeg.Encode(&b, img, nil))
+		testenv.OK(t, jpeg.Encode(&b, img, nil))
 		return b.Bytes()
 	}
 	colour := func(w, h int, c uint8) image.Image {
@@ -48,7 +48,7 @@ func TestStats(t *testing.T) {
 	set := filepath.Join(t.TempDir(), "train-shards")
 	succeed(t, "build", imageTree(t), "-o", set, "--partitions", "2")
 	var st setStats
-	testenv.NoError(t, json.Unmarshal([]byte(succeed(t, "stats", set, "--json")), &st))
+	testenv.OK(t, json.Unmarshal([]byte(succeed(t, "stats", set, "--json")), &st))
 	if st.Samples != 4 || st.Here != 4 || st.Classes != 2 || st.Unlabelled != 0 || st.Empty != 0 || st.Partitions != 2 {
 		t.Errorf("%+v", st)
 	}
@@ -97,7 +97,7 @@ func TestBuildCountsWhatWasRepaired(t *testing.T) {
 // TestStatsOfAPart counts what is on this machine.
 func TestStatsOfAPart(t *testing.T) {
 	set := copySet(t)
-	testenv.NoError(t, os.RemoveAll(filepath.Join(set, "rank-0001")))
+	testenv.OK(t, os.RemoveAll(filepath.Join(set, "rank-0001")))
 	testenv.Contains(t, succeed(t, "stats", set), "statistics of the 3 samples on this machine")
 }
 

@@ -99,12 +99,12 @@ func TestPagesOverwriteTheirOwnAlone(t *testing.T) {
 		}
 		want := "imgshard: imgshard " + other + " did not write " + page + ", and leaves it: choose another file with -o\n"
 		for _, text := range []string{"<p>my notes", string(testenv.Must(os.ReadFile(page))(t))} {
-			testenv.NoError(t, os.WriteFile(page, []byte(text), 0o666))
+			testenv.OK(t, os.WriteFile(page, []byte(text), 0o666))
 			if _, diag, status := imgshard(t, other, trainSet, "-o", page); status != 1 || diag != want || string(testenv.Must(os.ReadFile(page))(t)) != text {
 				t.Errorf("%s: status %d, %s; want %s", other, status, diag, want)
 			}
 		}
-		testenv.NoError(t, os.Truncate(page, 0))
+		testenv.OK(t, os.Truncate(page, 0))
 	}
 }
 

@@ -152,7 +152,7 @@ func TestCacheDamage(t *testing.T) {
 				if when == "before" {
 					c.Close()
 				}
-				testenv.NoError(t, harm(path))
+				testenv.OK(t, harm(path))
 				if when == "before" {
 					_, _, f = cachedStore(t, data, dir, 1<<20)
 				}
@@ -232,7 +232,7 @@ func TestCacheMakesRoom(t *testing.T) {
 	_, c, f := cachedStore(t, numbered(64<<10), dir, oneFile)
 	keepAll(t, f)
 	hourAgo := time.Now().Add(-time.Hour)
-	testenv.NoError(t, os.Chtimes(c.path(c.Objects()[0].id), hourAgo, hourAgo))
+	testenv.OK(t, os.Chtimes(c.path(c.Objects()[0].id), hourAgo, hourAgo))
 	other := testenv.Must(Open(dir, oneFile))(t)
 	defer other.Close()
 	g := another(other)
@@ -276,7 +276,7 @@ func TestCacheDropsWhatIsNotRead(t *testing.T) {
 // TestCacheOfABadDisk goes on without the cache, and says why.
 func TestCacheOfABadDisk(t *testing.T) {
 	_, c, f := cachedStore(t, numbered(64<<10), t.TempDir(), 1<<20)
-	testenv.NoError(t, f.(*file).local.Close())
+	testenv.OK(t, f.(*file).local.Close())
 	for range 2 {
 		keepAll(t, f)
 	}
@@ -320,12 +320,12 @@ func logged(t *testing.T) *bytes.Buffer {
 func TestCacheFolderIsOwn(t *testing.T) {
 	const precious = "precious"
 	open := filepath.Join(t.TempDir(), "open")
-	testenv.NoError(t, errors.Join(os.Mkdir(open, 0o700), os.Chmod(open, 0o720)))
+	testenv.OK(t, errors.Join(os.Mkdir(open, 0o700), os.Chmod(open, 0o720)))
 	if _, err := Open(open, 1<<20); err == nil || !strings.Contains(err.Error(), "chmod go-w") {
 		t.Errorf("a folder of a group: %v", err)
 	}
 	if os.Geteuid() == 0 {
-		testenv.NoError(t, errors.Join(os.Chmod(open, 0o700), os.Chown(open, 65534, -1)))
+		testenv.OK(t, errors.Join(os.Chmod(open, 0o700), os.Chown(open, 65534, -1)))
 		if _, err := Look(open); err == nil || !strings.Contains(err.Error(), "owner 65534") {
 			t.Errorf("a folder of another user: %v", err)
 		}
@@ -346,7 +346,7 @@ func TestCacheFolderIsOwn(t *testing.T) {
 				os.Remove(path)
 				c.Close()
 			}
-			testenv.NoError(t, errors.Join(os.WriteFile(victim, []byte(precious), 0o600), plant(victim, path)))
+			testenv.OK(t, errors.Join(os.WriteFile(victim, []byte(precious), 0o600), plant(victim, path)))
 			c, err := Open(dir, 1<<20)
 			if !object {
 				if err == nil || !strings.Contains(err.Error(), path+" is not a regular file") {
@@ -425,7 +425,7 @@ func TestCacheLimitOfAll(t *testing.T) {
 	if used, shown, _ := next.Status(); used != next.Used() || shown != limit || next.last.Promised != 0 {
 		t.Errorf("after the last one: %d bytes of %d, are said to be %d of %d", next.Used(), limit, used, shown)
 	}
-	testenv.NoError(t, os.WriteFile(filepath.Join(dir, "lock"), []byte("damaged, and longer than a tally is"), 0o600))
+	testenv.OK(t, os.WriteFile(filepath.Join(dir, "lock"), []byte("damaged, and longer than a tally is"), 0o600))
 	fill(next, 99)
 	if used := next.Used(); used > limit {
 		t.Errorf("%d bytes are kept with a damaged tally", used)
@@ -440,7 +440,7 @@ func TestCacheSettles(t *testing.T) {
 	if !c.makeRoom(bytes) {
 		t.Fatal("an empty cache has no room")
 	}
-	testenv.NoError(t, os.WriteFile(c.path("0123"), make([]byte, bytes), 0o600))
+	testenv.OK(t, os.WriteFile(c.path("0123"), make([]byte, bytes), 0o600))
 	if c.makeRoom(bytes) {
 		t.Error("there is room for more than the limit")
 	}
@@ -494,7 +494,7 @@ func TestCacheOtherFiles(t *testing.T) {
 	_, c, f := cachedStore(t, numbered(64<<10), dir, 1<<20)
 	keepAll(t, f)
 	before := c.Used()
-	testenv.NoError(t, os.WriteFile(filepath.Join(dir, "notes.txt"), numbered(1<<20), 0o600))
+	testenv.OK(t, os.WriteFile(filepath.Join(dir, "notes.txt"), numbered(1<<20), 0o600))
 	if used, _, _ := c.Status(); used < before || used >= before+1<<20 {
 		t.Errorf("the status measures the folder: %d bytes, %d before", used, before)
 	}

@@ -37,7 +37,7 @@ func FuzzCacheFiles(f *testing.F) {
 		harmed := append(bytes.Clone(kept), make([]byte, max(0, int(at)+len(over)-len(kept)))...)
 		copy(harmed[at:], over)
 		harm := func(lock []byte) {
-			testenv.NoError(t, errors.Join(os.WriteFile(path, harmed, 0o600), os.WriteFile(filepath.Join(dir, "lock"), lock, 0o600)))
+			testenv.OK(t, errors.Join(os.WriteFile(path, harmed, 0o600), os.WriteFile(filepath.Join(dir, "lock"), lock, 0o600)))
 		}
 		harm(lock)
 		store, c, cached := cachedStore(t, data, dir, most)
