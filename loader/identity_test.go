@@ -1,10 +1,7 @@
 package loader
 
 import (
-	"bytes"
-	"context"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -72,32 +69,17 @@ func identitySource(t *testing.T) (src string, draws int) {
 	return filepath.Join(dir, "train"), draws
 }
 
-// epochOf serves one epoch and returns a copy of all that was in its batches.
-func epochOf(t *testing.T, pool *Pool, set *shard.Set, spec *transform.Spec, layout resample.Layout, epoch int) (all []byte) {
+// epochOf serves one epoch.
+func epochOf(t *testing.T, pool *Pool, set *shard.Set, spec *transform.Spec, layout resample.Layout, number int) epoch {
 	t.Helper()
-	served := testenv.Must(FromShards(set))(t)
-	order := testenv.Must(plan.New(plan.Config{
-		Fingerprint: set.Manifest().Fingerprint, Samples: set.Len(), Partitions: set.Partitions(), BatchSize: 16, Seed: 7, Epoch: epoch, Shuffle: true, Policy: plan.Uneven,
+	order := mustPlan(t, plan.Config{
+		Fingerprint: set.Manifest().Fingerprint, Samples: set.Len(), Partitions: set.Partitions(), BatchSize: 16, Seed: 7, Epoch: number,
+		Shuffle: true, Policy: plan.Uneven,
+	})
+	return testenv.Must(serve(t, pool, StreamConfig{
+		Dataset: testenv.Must(FromShards(set))(t), Plan: order, Views: transform.Views{spec}, Layout: layout,
+		Slots: NewSlotPool(newSlots(2, 16, spec)...),
 	}))(t)
-	slots := NewSlotPool(NewSlot(0, 16, transform.Views{spec}), NewSlot(1, 16, transform.Views{spec}))
-	stream, err := pool.NewStream(StreamConfig{Dataset: served, Plan: order, Views: transform.Views{spec}, Layout: layout, Slots: slots})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stream.Close()
-	for {
-		batch, err := stream.Next(context.Background())
-		if err == io.EOF {
-			return all
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, n := batch.Slot, batch.Count
-		all = append(all, s.Images[0][:n*spec.OutputBytes()]...)
-		all = fmt.Append(all, s.Labels[:n], s.Indices[:n], s.Params[0][:n*paramsPerSample])
-		slots.Put(s)
-	}
 }
 
 // TestPixelsServeTheBitsOfJPEG serves the same epochs from the originals and from pixels of every codec, at every level
@@ -125,9 +107,8 @@ func testServesTheBitsOfJPEG(t *testing.T, src string, draws int, algorithm resa
 						if _, err := CheckBitExact(sets[codec], transform.Views{spec}, true); err != nil {
 							t.Errorf("%s: %v", name, err)
 						}
-						if !bytes.Equal(epochOf(t, pool, sets[codec], spec, layout, epoch), want) {
-							t.Errorf("%s, epoch %d, %v, %v: batches from %s are not those from jpeg", name, epoch, layout, level, codec)
-						}
+						what := fmt.Sprintf("%s, epoch %d, %v, %v, %s", name, epoch, layout, level, codec)
+						compareEpochs(t, what, epochOf(t, pool, sets[codec], spec, layout, epoch), want)
 					}
 					pool.Close()
 				}

@@ -19,14 +19,19 @@ import (
 // benchSet is a committed set of a few images.
 const benchSet = "../../shard/testdata/v1/train-shards"
 
-func runBenchCommand(args ...string) (string, error) {
+// runCommand runs a command of the program, and returns what it prints.
+func runCommand(args ...string) (string, error) {
 	cmd := newRootCommand()
 	var out bytes.Buffer
 	cmd.SetOut(&out)
 	cmd.SetErr(&out)
-	cmd.SetArgs(append([]string{"bench"}, args...))
+	cmd.SetArgs(args)
 	err := cmd.Execute()
 	return out.String(), err
+}
+
+func runBenchCommand(args ...string) (string, error) {
+	return runCommand(append([]string{"bench"}, args...)...)
 }
 
 func TestBenchCommand(t *testing.T) {

@@ -24,13 +24,7 @@ func TestCacheCommand(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cache")
 	run := func(args ...string) string {
 		t.Helper()
-		var out bytes.Buffer
-		cmd := newRootCommand()
-		cmd.SetArgs(append([]string{"cache"}, args...))
-		cmd.SetOut(&out)
-		cmd.SetErr(&out)
-		testenv.OK(t, cmd.Execute())
-		return out.String()
+		return testenv.Must(runCommand(append([]string{"cache"}, args...)...))(t)
 	}
 	kept := testenv.Must(cache.Open(dir, 1<<20))(t)
 	client := storage.NewClient()

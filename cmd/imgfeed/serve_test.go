@@ -87,6 +87,14 @@ func imgfeed(args ...string) *exec.Cmd {
 	return cmd
 }
 
+// fails checks that a run of the program fails, and what it says.
+func fails(t *testing.T, want string, args ...string) {
+	t.Helper()
+	if out, err := imgfeed(args...).CombinedOutput(); err == nil || !strings.Contains(string(out), want) {
+		t.Errorf("imgfeed %s: %v, %s; want %q", strings.Join(args, " "), err, out, want)
+	}
+}
+
 // begin starts a server, and waits until clients can connect.
 func begin(serve *exec.Cmd) error {
 	ready, write, err := os.Pipe()
@@ -160,10 +168,7 @@ func TestServePrintsAndStops(t *testing.T) {
 	if h := hello(t, path); h.PID != cmd.Process.Pid || h.Sets[0].Split != "train" {
 		t.Errorf("status: %+v", h)
 	}
-	second := imgfeed("serve", data, "--socket", path)
-	if text, err := second.CombinedOutput(); err == nil || !strings.Contains(string(text), fmt.Sprintf("process %d already listens", cmd.Process.Pid)) {
-		t.Errorf("a second server on the socket: %v, %s", err, text)
-	}
+	fails(t, fmt.Sprintf("process %d already listens", cmd.Process.Pid), "serve", data, "--socket", path)
 	cmd.Process.Signal(syscall.SIGTERM)
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("%v, %s", err, &log)
@@ -180,9 +185,7 @@ func TestServePrintsAndStops(t *testing.T) {
 func TestServeEndsWithoutClients(t *testing.T) {
 	t.Parallel()
 	path := socketPath(t)
-	if out, err := imgfeed("status", "--socket", path).CombinedOutput(); err == nil || !strings.Contains(string(out), "no server answers on "+path) {
-		t.Errorf("without a server: %v, %s", err, out)
-	}
+	fails(t, "no server answers on "+path, "status", "--socket", path)
 	serve := imgfeed("serve", oneSet(t), "--socket", path, "--exit-idle", "1s")
 	var log bytes.Buffer
 	serve.Stderr = &log
@@ -396,9 +399,7 @@ func TestMistakes(t *testing.T) {
 	}
 	t.Setenv(dataEnv, "ftp://bucket/x")
 	for want, args := range map[string][]string{"$IMGFEED_DATA ftp://: an unknown kind of URL": {"serve"}, "the folder is empty": {"serve", empty}} {
-		if out, err := imgfeed(args...).CombinedOutput(); err == nil || !strings.Contains(string(out), want) {
-			t.Errorf("imgfeed %s: %v, %s; want %q", strings.Join(args, " "), err, out, want)
-		}
+		fails(t, want, args...)
 	}
 }
 

@@ -64,10 +64,6 @@ func TestArgs(t *testing.T) {
 			t.Errorf("%s, %q: %q, want %q", c.use, c.args, got, c.want)
 		}
 	}
-	if err := Writable("OUT", "s3://bucket/x"); err != nil {
-		t.Error(err)
-	}
-	if err := Writable("OUT", "https://host/x"); err == nil || !strings.Contains(err.Error(), "OUT https://host/x: nothing can be written there") {
-		t.Errorf("written to an address: %v", err)
-	}
+	testenv.OK(t, Writable("OUT", "s3://bucket/x"))
+	testenv.Says(t, "a web server", Writable("OUT", "https://host/x"), "OUT https://host/x: nothing can be written there")
 }
