@@ -1,19 +1,28 @@
 package loader
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"image"
+	"image/jpeg"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/imgfeed/imgfeed/internal/image/imagefile"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/loader/plan"
+	"github.com/imgfeed/imgfeed/shard"
 	"github.com/imgfeed/imgfeed/shard/storage"
+	"github.com/imgfeed/imgfeed/shard/storage/cache"
 	"github.com/imgfeed/imgfeed/transform"
 )
 
@@ -85,5 +94,70 @@ func TestDeadStore(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// noiseSet writes a set of n images of noise, of some 60 KB each.
+func noiseSet(t *testing.T, n int) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "set")
+	options := shard.SetOptions{Split: "train", Encoding: shard.Encoding{Name: "jpeg"}, Partitions: 1, ShardSamples: 100}
+	writer := testenv.Must(shard.NewSetWriter(dir, options))(t)
+	defer writer.Abort()
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, key := range sortedKeys(n) {
+		img := image.NewGray(image.Rect(0, 0, 256+rng.IntN(64), 256))
+		for i := range img.Pix {
+			img.Pix[i] = byte(rng.Uint32())
+		}
+		var b bytes.Buffer
+		testenv.OK(t, jpeg.Encode(&b, img, nil))
+		sample := shard.Sample{Key: key, Width: img.Rect.Dx(), Height: 256, Format: imagefile.JPEG, Image: b.Bytes()}
+		testenv.OK(t, writer.Append(sample))
+	}
+	testenv.Must(writer.Commit())(t)
+	return dir
+}
+
+// TestCacheHits reads three epochs through caches of parts of a set: the same batches as from a folder. What is kept is found again, and
+// in the end that is the cache's share of the set.
+func TestCacheHits(t *testing.T) {
+	const samples = 400
+	dir := noiseSet(t, samples)
+	server := httptest.NewServer(http.FileServer(http.Dir(filepath.Dir(dir))))
+	defer server.Close()
+	before := storage.Default
+	defer func() { storage.Default = before }()
+	storage.Default = storage.NewClient()
+	for _, share := range []float64{0.1, 0.5, 0.9} {
+		t.Run(fmt.Sprint(share), func(t *testing.T) {
+			local, served := openTestSet(t, dir)
+			cache := testenv.Must(cache.Open(t.TempDir(), int64(share*float64(local.Bytes()))))(t)
+			defer cache.Close()
+			storage.Default.Cache = cache
+			set, data := openTestSet(t, server.URL+"/"+filepath.Base(dir))
+			pool := newTestPool(t, 2)
+			hits, misses := int64(0), int64(0)
+			for epoch := range 3 {
+				order := plan.Config{Fingerprint: set.Manifest().Fingerprint, Samples: set.Len(), Seed: 5, Epoch: epoch, BatchSize: 32, Shuffle: true}
+				used := cache.Used()
+				want := testenv.Must(serve(t, pool, testStream(t, served, order, 3)))(t)
+				compareEpochs(t, "through the cache", testenv.Must(serve(t, pool, testStream(t, data, order, 3)))(t), want)
+				hit, miss := cache.HitBytes.Load()-hits, cache.MissBytes.Load()-misses
+				hits, misses = hits+hit, misses+miss
+				rate, kept := float64(hit)/float64(hit+miss), float64(used)/float64(local.Bytes())
+				t.Logf("epoch %d: %.3f from the cache, %.3f of the set kept", epoch, rate, kept)
+				// A record of 41 KB takes parts of two blocks of the disk in addition, and the indexes are kept too.
+				if rate < 0.9*kept-2./samples || rate > share+0.02 {
+					t.Errorf("epoch %d: %.3f of the bytes came from a cache that had %.3f of the set", epoch, rate, kept)
+				}
+			}
+			if kept := float64(cache.Used()) / float64(local.Bytes()); kept < 0.9*share-2./samples {
+				t.Errorf("a cache of %.1f of the set keeps %.3f", share, kept)
+			}
+			if cache.Used() > cache.Max*101/100 { // the file system's own blocks count too
+				t.Errorf("%d bytes are kept, of at most %d", cache.Used(), cache.Max)
+			}
+		})
 	}
 }

@@ -1,12 +1,15 @@
 package cliutil
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
 
 	"github.com/imgfeed/imgfeed/internal/kernel"
+	"github.com/imgfeed/imgfeed/internal/testenv"
 )
 
 // TestKernelsOfTheEnvironment refuses a wrong level in every command, since it would silently mean the slowest.
@@ -19,5 +22,60 @@ func TestKernelsOfTheEnvironment(t *testing.T) {
 		if err := root.Execute(); ran != (want == "") || err != nil && !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q: %v, ran %v", value, err, ran)
 		}
+	}
+}
+
+// program returns a command with a subcommand, and a hidden one that writes its manual.
+func program() *cobra.Command {
+	root := &cobra.Command{Use: "tool", Short: "Do things", SilenceUsage: true, SilenceErrors: true}
+	sub := &cobra.Command{Use: "pack SRC", Short: "Pack a source", Run: func(*cobra.Command, []string) {}}
+	sub.Flags().Int("world", 1, "deal the samples to `N` partitions")
+	root.AddCommand(sub, newManualCommand(Manual{Environment: "TOOL_HOME: the folder.", Files: "/etc/tool: settings."}))
+	return root
+}
+
+// TestManual writes everything twice: a page for each command that help shows, completions for three shells, the same bytes again.
+func TestManual(t *testing.T) {
+	want := map[string]string{
+		"man/man1/tool.1":       ".SH ENVIRONMENT\nTOOL_HOME: the folder.\n.SH FILES\n/etc/tool: settings.\n",
+		"man/man1/tool-pack.1":  ".SH EXIT STATUS\n0 for success",
+		"completions/tool.bash": "__start_tool",
+		"completions/_tool":     "#compdef tool",
+		"completions/tool.fish": "complete -c tool",
+	}
+	t.Setenv("SOURCE_DATE_EPOCH", "1700000000")
+	var before map[string]string
+	for range 2 {
+		dir := t.TempDir()
+		root := program()
+		root.SetArgs([]string{"manual", dir})
+		testenv.OK(t, root.Execute())
+		files := map[string]string{}
+		err := filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
+			if err != nil || entry.IsDir() {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			name, _ := filepath.Rel(dir, path)
+			files[name] = string(text)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, part := range want {
+			if !strings.Contains(files[name], part) {
+				t.Errorf("%s: %q, want %q in it", name, files[name], part)
+			}
+		}
+		for name, text := range files {
+			if strings.Contains(name, "manual") || strings.Contains(name, "completion-") {
+				t.Errorf("%s: a page for a command that help does not show", name)
+			}
+			if before != nil && before[name] != text {
+				t.Errorf("%s has other bytes the second time", name)
+			}
+		}
+		before = files
 	}
 }

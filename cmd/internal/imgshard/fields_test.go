@@ -1,8 +1,10 @@
 package imgshard
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"image"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/imgfeed/imgfeed/internal/testenv"
 	"github.com/imgfeed/imgfeed/shard"
+	"github.com/imgfeed/imgfeed/shard/source/sourcetest"
 )
 
 // TestFields packs the images with values from a list, and looks at these.
@@ -52,5 +55,56 @@ func TestFields(t *testing.T) {
 	succeed(t, "verify", set, "--images")
 	for _, flag := range []string{"caption", "caption=txt:words", "=txt"} {
 		says(t, 2, "", "build", filepath.Join(src, "train.jsonl"), "-o", set, "--field", flag)
+	}
+}
+
+// TestTargets packs boxes and masks of one folder, and looks at the set with each command.
+func TestTargets(t *testing.T) {
+	dir := t.TempDir()
+	src, set := filepath.Join(dir, "data"), filepath.Join(dir, "set")
+	write := func(name string, data []byte) { sourcetest.Write(t, filepath.Join(src, name), data) }
+	size := image.Rect(0, 0, 40, 20)
+	mask := image.NewGray(size)
+	for i := range mask.Pix[:200] {
+		mask.Pix[i] = 1
+	}
+	for _, name := range []string{"a", "b", "none"} {
+		write("images/"+name+".png", pngOf(t, image.NewRGBA(size)))
+		write("masks/"+name+".png", pngOf(t, mask))
+	}
+	write("masks/none.png", pngOf(t, image.NewGray(image.Rect(0, 0, 20, 40))))
+	write("images/empty.png", pngOf(t, image.NewRGBA(size)))
+	write("masks/empty.png", pngOf(t, mask))
+	for _, name := range []string{"a", "b", "none"} {
+		write("labels/"+name+".txt", []byte("1 .5 .5 .5 .5\n0 .9 .5 .4 .5\n"))
+	}
+	write("classes.txt", []byte("cat\ndog\n"))
+	testenv.Contains(t, succeed(t, "build", src, "-o", set, "--targets", "both", "--drop-empty"),
+		"objects objects of 2 classes", "1 image has no objects, and is left out: empty.png",
+		"the mask has 20×40 pixels, and the image 40×20", "2 boxes reach out of their images: a.png")
+	if m, err := shard.ReadManifest(set); err != nil || m.Samples != 2 {
+		t.Fatal(m, err)
+	}
+	if out, _, _ := imgshard(t, "ls", set, "--fields", "--json"); strings.Count(out, `"labels":[1,0]`) != 2 || !strings.Contains(out, `"mask":{"height":20,"width":40}`) {
+		t.Error(out)
+	}
+	out := succeed(t, "stats", set, "--json")
+	var st setStats
+	if err := json.Unmarshal([]byte(out), &st); err != nil || st.Objects == nil || st.Objects.Count != 4 || st.Objects.PerImage.Median != 2 ||
+		len(st.Objects.Classes) != 2 || st.Objects.Width.Max != 20 || len(st.Pixels) != 2 || st.Pixels[1].Share != 0.25 || st.Pixels[1].Class != "dog" {
+		t.Errorf("%v %s", err, out)
+	}
+	testenv.Contains(t, succeed(t, "stats", set), "label 1 dog: 25.000 % of the pixels, in 2 images", "width of a box")
+	plain, sheet := filepath.Join(dir, "plain"), filepath.Join(dir, "sheet.html")
+	succeed(t, "view", set, "-o", sheet, "--transform", "detection", "--draws", "2")
+	succeed(t, "build", src, "-o", plain, "--targets", "none")
+	page, err := os.ReadFile(sheet)
+	if err != nil || bytes.Count(page, []byte("<img ")) != 6 || bytes.Contains(page, []byte(`<span class="warn">`)) {
+		t.Errorf("%d pictures, %v", bytes.Count(page, []byte("<img ")), err)
+	}
+	says(t, 1, "leave the sizes to the transform", "build", src, "-o", plain, "--force", "--encoding", "pixels")
+	says(t, 1, "built with other options", "build", src, "-o", set, "--targets", "both")
+	for _, flags := range [][]string{{"--targets", "all"}, {"--box-format", "yxyx"}} {
+		says(t, 2, "", append([]string{"build", src, "-o", set}, flags...)...)
 	}
 }

@@ -4,7 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -15,6 +18,7 @@ import (
 	"github.com/imgfeed/imgfeed/shard/encoding"
 	"github.com/imgfeed/imgfeed/shard/encoding/registry"
 	"github.com/imgfeed/imgfeed/shard/pack"
+	"github.com/imgfeed/imgfeed/shard/storage"
 )
 
 const repackHelp = `Make a new set from one that keeps the original files, with another encoding, other partitions, or another order.
@@ -142,4 +146,47 @@ func (f *packFlags) check() error {
 		return fmt.Errorf("--shard-size %v: a shard has at least 1MiB", (*bytesize.Size)(&f.ShardBytes))
 	}
 	return cliutil.Writable("--output", f.out)
+}
+
+const copyHelp = `Copy a set, or all sets of a folder, from folders, buckets (s3://bucket/prefix) or web servers to folders or buckets.
+
+Checksums are checked on the way. Files that B already has are kept if their checksums are right, so copying an intact
+set over a damaged one repairs it. The manifest is written last: B never holds a partial set. After an interruption, the
+same command continues with the unfinished file.`
+
+func newCopyCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "copy A B",
+		Short:   "Copy a set to another folder or a bucket",
+		Long:    copyHelp,
+		Example: "  imgshard copy /data/imagenet s3://bucket/imagenet\n  imgshard copy s3://bucket/imagenet/val /nvme/val",
+		Args:    cobra.ExactArgs(2),
+		RunE: func(c *cobra.Command, args []string) error {
+			const resume = "the same command continues from here"
+			return withProgress(c.Context(), c.ErrOrStderr(), resume, func(ctx context.Context, show *progress) error {
+				sets, err := shard.FindSets(args[0])
+				if err != nil {
+					return err
+				}
+				for _, split := range slices.Sorted(maps.Keys(sets)) {
+					from, to := sets[split], args[1]
+					if from != args[0] {
+						to = storage.Join(to, split)
+					}
+					began := time.Now()
+					copied, err := shard.Copy(ctx, from, to, func(done, total int64) {
+						show.update(pack.Progress{Split: split, Stage: "copying", Bytes: done, Total: total})
+					})
+					show.finish()
+					if err != nil {
+						return err
+					}
+					fmt.Fprintf(outcome(c), "%s: %s copied, %s kept; %s in %.1f s, at %s\n",
+						split, bytesize.Counted(copied.Files, "file", "files"), bytesize.Grouped(copied.Kept),
+						bytesize.Format(copied.Bytes), time.Since(began).Seconds(), to)
+				}
+				return nil
+			})
+		},
+	}
 }
