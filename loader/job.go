@@ -13,7 +13,9 @@ import (
 	"github.com/imgfeed/imgfeed/transform"
 )
 
-// A job is work beside the streams, such as samples that somebody looks at. It has its turns as a stream has.
+// A job is work beside the streams, such as samples that somebody looks at. It has its turns as a stream has. Workers take numbers from
+// next, each once. The first failure writes err and then moves next to the end, so that no worker takes another number; err is read when
+// no worker is in the job any more.
 type job struct {
 	n    int
 	do   func(w *worker, i int) error

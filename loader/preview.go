@@ -100,15 +100,15 @@ func (p *Previewer) make(shown *Preview, position, side int) error {
 		if shown.Fields, err = cfg.Fields.values(&p.record); err != nil {
 			return cfg.Dataset.Corrupt(shown.Index, err)
 		}
-		return p.draw(shown, position, source, side)
+		return p.render(shown, position, source, side)
 	})
 }
 
 // originalPixelsMax bounds the stored images decoded for people: three bytes a pixel, for a moment.
 const originalPixelsMax = 1 << 25
 
-// draw makes a sample's pictures.
-func (p *Previewer) draw(shown *Preview, position int, src transform.Source, side int) error {
+// render makes a sample's pictures.
+func (p *Previewer) render(shown *Preview, position int, src transform.Source, side int) error {
 	cfg := &p.stream.cfg
 	views, order := cfg.viewsOf(p.batch), cfg.Plan.Config()
 	for v, spec := range views {

@@ -51,9 +51,9 @@ func (p *Piece) part(first, end int) Piece {
 	return part
 }
 
-// ServeRemote gives a remote turns as a worker has, until it fails, ctx ends or the pool is closed, and returns why. A remote takes
+// ServeRemote gives turns to a remote as to a worker, until it fails, ctx ends or the pool is closed, and returns why. A remote takes
 // samples that local workers have not reached: see [PoolConfig]. The pool makes what the remote could not, so batches are the same with
-// any number of remotes, also where they fail.
+// any number of remotes, even if they fail.
 func (p *Pool) ServeRemote(ctx context.Context, r Remote) error {
 	defer p.scheduler.join(r)()
 	defer context.AfterFunc(ctx, p.scheduler.wake)()

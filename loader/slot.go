@@ -84,6 +84,9 @@ func bytesOf[T int32 | int64](numbers []T) []byte {
 
 // A SlotPool holds the free slots of one consumer. Streams take from it and put back the slots that they did not hand out; the
 // consumer puts back its used ones. It may serve one stream after another. Safe for concurrent use.
+//
+// At any time a slot is free, or it belongs to one stream or to the consumer, who alone writes to it. So free has room for all, and Put
+// never waits.
 type SlotPool struct {
 	free  chan *Slot
 	idle  stopwatch // all batches of the streams that have a slot are finished

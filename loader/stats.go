@@ -94,7 +94,7 @@ func (s *SlotPool) Waits() (w Waits) {
 	return w
 }
 
-// A stopwatch sums up the times for which something holds.
+// A stopwatch sums up the times for which something holds. Any goroutine may set it; where two do at once, one of them counts.
 type stopwatch struct{ since, total atomic.Int64 } // ns since clockStart, 0 while it does not hold; ns
 
 // set says whether it holds from now on.

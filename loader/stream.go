@@ -74,8 +74,9 @@ type Stream struct {
 	head *pendingBatch // batch taken from order, not handed out
 	err  error         // what Next returns from now on
 
+	// Workers, readahead, dispatch and status pages share these. lastWanted only falls, to the first sample that ends the stream.
 	failed     atomic.Pointer[SampleError] // its storage is down
-	lastWanted atomic.Int64                // sample of the stream, which ends it; those after it are not made
+	lastWanted atomic.Int64                // number of the last sample to make
 	unfinished atomic.Int64                // published batches with unfinished samples
 	slotWait   atomic.Int64                // ns
 	batches    atomic.Int64

@@ -284,7 +284,7 @@ func (m *measurement) during(r *benchResult, failed <-chan error) error {
 	return nil
 }
 
-// wait waits for d to pass and for so many images, or for an error.
+// wait waits until d has passed and so many images are done, or until the work has failed.
 func (m *measurement) wait(d time.Duration, images int64, failed <-chan error) error {
 	for images += m.pool.Counters().Images; ; d = 10 * time.Millisecond {
 		select {

@@ -29,7 +29,7 @@ const (
 // resamplerUsage describes --resampler.
 const resamplerUsage = "resize like pillow-13 (Pillow 13) or pillow-12 (Pillow 9.4 to 12.1)"
 
-// durationFlag is a time from low to durationMax: 30s, 1m30s, or a number of seconds.
+// durationFlag takes a time from low to durationMax: 30s, 1m30s, or a number of seconds.
 func durationFlag(to *time.Duration, low time.Duration) cliutil.Flag[time.Duration] {
 	return cliutil.Flag[time.Duration]{To: to, Kind: "duration", Parse: func(text string) (time.Duration, error) {
 		d, err := time.ParseDuration(text)
@@ -48,7 +48,7 @@ func durationFlag(to *time.Duration, low time.Duration) cliutil.Flag[time.Durati
 	}}
 }
 
-// layoutFlag is NHWC or NCHW.
+// layoutFlag takes NHWC or NCHW.
 func layoutFlag(to *transform.Layout) cliutil.Flag[transform.Layout] {
 	return cliutil.Flag[transform.Layout]{To: to, Kind: "layout", Parse: func(text string) (transform.Layout, error) {
 		for _, layout := range []transform.Layout{transform.NHWC, transform.NCHW} {
@@ -60,7 +60,7 @@ func layoutFlag(to *transform.Layout) cliutil.Flag[transform.Layout] {
 	}, Show: transform.Layout.String}
 }
 
-// addressFlag is the address of the metrics; "" disables them. A port without a host means this machine only.
+// addressFlag takes the address of the metrics; "" disables them. A port without a host means this machine only.
 func addressFlag(to *string) cliutil.Flag[string] {
 	return cliutil.Flag[string]{To: to, Kind: "address", Parse: func(text string) (string, error) {
 		if text == "" {
@@ -80,7 +80,7 @@ func addressFlag(to *string) cliutil.Flag[string] {
 	}, Show: func(address string) string { return address }}
 }
 
-// modeFlag is a socket's permissions in octal, such as 0660. Its user must be able to read and write.
+// modeFlag takes a socket's permissions in octal, such as 0660. Its user must be able to read and write.
 func modeFlag(to *fs.FileMode) cliutil.Flag[fs.FileMode] {
 	return cliutil.Flag[fs.FileMode]{To: to, Kind: "mode", Parse: func(text string) (fs.FileMode, error) {
 		n, err := strconv.ParseUint(text, 8, 32)

@@ -33,8 +33,8 @@ type Client struct {
 	web         *http.Client
 	signed      atomic.Pointer[string] // the only host that gets the query of IMGFEED_URL_QUERY
 
-	mu      sync.Mutex
-	opening *Opening // the one that has not ended
+	mu      sync.Mutex // guards opening and its users
+	opening *Opening   // the one that has not ended
 }
 
 // Counts count a client's requests.
@@ -72,7 +72,7 @@ var Default = NewClient()
 // remotes are the kinds of storage behind a network, by the scheme of their URLs.
 var remotes = map[string]func(*Client, *url.URL) (objects, error){
 	"s3":    newBucket,
-	"gs":    newCloudBucket,
+	"gs":    newGCSBucket,
 	"https": newWeb,
 	"http":  newWeb,
 	"hf":    newHub,
@@ -135,7 +135,7 @@ func (c *Client) at(address string, named bool) (Storage, error) {
 }
 
 // An Opening bounds the time in which sets are found and opened: [Client.Timeout] for all requests together, also of other openings that
-// begin before it ends.
+// begin before it ends. All of these are one Opening, which the client holds as long as it has users; its last End makes it over, for good.
 type Opening struct {
 	client *Client
 	ctx    context.Context
@@ -247,7 +247,7 @@ func Join(address, name string) string {
 	return filepath.Join(address, filepath.FromSlash(name))
 }
 
-// Root divides a URL into that of a bucket, a server or a repository, and a name there.
+// Root splits a URL into the address of a bucket, a server or a repository, and a name there.
 func Root(address string) (root, name string) {
 	scheme, rest, _ := strings.Cut(address, "://")
 	depth := 1

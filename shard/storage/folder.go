@@ -25,7 +25,7 @@ type Folder struct {
 
 	client   *Client
 	dir      string
-	noDirect atomic.Bool // the file system has no direct reads
+	noDirect atomic.Bool // the file system has no direct reads; never false again
 	pages    pageCache
 }
 

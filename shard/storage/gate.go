@@ -24,6 +24,13 @@ const (
 
 // A gate lets the requests to one storage pass in the order in which they came. How many may be in flight follows the answers. A round is
 // as many answers as that. The first rounds double it, or quadruple it, and so find in half a second what a fast link takes.
+//
+// What holds, under mu:
+//
+//   - The queue is sorted by ticket. It is empty, or at least limit requests are in flight.
+//   - Whoever takes a waiter from the queue sends it one value: nil, and it counts in inFlight until it leaves, or an error. So a waiter
+//     whose context ends, and that finds itself no longer in the queue, can receive that value.
+//   - inFlight exceeds limit only after limit has fallen. Then none passes until enough have left.
 type gate struct {
 	max   int           // limit of the limit
 	limit atomic.Int64  // requests that may be in flight; written under mu

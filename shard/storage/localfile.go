@@ -13,7 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A localFile is a file of a Folder.
+// A localFile is a file of a Folder. Many goroutines read it without a lock: direct is written once, by openDirect, blocks and hangs before
+// the file is handed out, and the atomic flags only ever become true.
 type localFile struct {
 	folder   *Folder
 	size     int64
@@ -100,7 +101,8 @@ func (f *localFile) Blocks() bool { return f.blocks }
 // Hangs implements [File].
 func (f *localFile) Hangs() (may bool, limit time.Duration) { return f.hangs, f.folder.Timeout() }
 
-// classify finds out what the file system is like: whether it can read what is in memory, and nothing else.
+// classify sets blocks and hangs. It tries a read that must not wait, which the file systems of networks and programs refuse, and a few
+// local ones.
 func (f *localFile) classify() {
 	c := spareCalls.Get().(*call)
 	defer spareCalls.Put(c)
@@ -169,7 +171,8 @@ func (f *localFile) Map() ([]byte, error) {
 	return unix.Mmap(int(f.buffered.Fd()), 0, int(f.size), unix.PROT_READ, unix.MAP_SHARED)
 }
 
-// A call is a system call about a part of a file. It keeps its functions, so that nothing is allocated for one.
+// A call is a system call about a part of a file. It keeps its functions, so that nothing is allocated for one. It belongs to one goroutine
+// from Get to Put, which sets offset and length before each call.
 type call struct {
 	offset, length                                     int64
 	byte                                               [1]byte
@@ -208,7 +211,8 @@ func Unmap(bytes []byte) error {
 // the next epoch; the others are read directly, as they would only push those out. For a set four times as large as the memory, direct
 // reads double the rate of pixels, and take 10 to 20 % of the CPU time off a JPEG.
 //
-// What the policy knows comes from count and waits; keeps only asks.
+// What the policy knows comes from count and waits; keeps only asks. Many goroutines read at a time, and only the share has a lock. Counts
+// need not be exact: a read that falls into the next window changes which ranges are kept, never what is read.
 type pageCache struct {
 	files    atomic.Int64 // bytes of the open files
 	counted  atomic.Int64 // ranges that fit, so far
@@ -217,9 +221,9 @@ type pageCache struct {
 	cpuBound atomic.Bool  // few of the last waitedOf reads waited, nor of those before them
 	whole    atomic.Bool  // all files fit
 
-	mu      sync.Mutex
-	share   float64   // part of the files that fits
-	shareAt time.Time // time of its computation
+	mu      sync.Mutex // guards the share and its time
+	share   float64    // part of the files that fits
+	shareAt time.Time  // time of its computation
 }
 
 // count notes that the range at offset is about to be read, in a memory that holds room bytes of files. It returns the range's turn among

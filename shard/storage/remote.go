@@ -179,14 +179,15 @@ func (r *remote) OpenObject(name string, o Object) (File, error) {
 }
 
 // A remoteFile is an object of a remote storage. It stays the object of its first answer: by its version, or by its size in a storage
-// without versions.
+// without versions. Many goroutines read it. Once an answer has given version and size, they stay: any
+// other answer is an error. Of two first answers at a time, the last one counts.
 type remoteFile struct {
 	*remote
 	name string
-	size int64
 
 	mu      sync.Mutex
-	version string
+	size    int64  // -1: not known yet
+	version string // "": not known yet, or the storage has none
 }
 
 func (f *remoteFile) Size() int64 {
@@ -338,10 +339,11 @@ const (
 	chunksAhead = 8
 )
 
-// NewReader returns a reader of a file from its front to its end. It closes the file.
+// NewReader returns a reader of a whole file. Its Close closes the file.
 func NewReader(f File) io.ReadCloser { return &aheadReader{file: f} }
 
-// An aheadReader reads a file from its front, and requests the next chunks meanwhile.
+// An aheadReader reads a file from its front, and requests the next chunks meanwhile. One goroutine reads; each request has its own, and a
+// channel with room for its chunk, so that it ends even if nobody reads on.
 type aheadReader struct {
 	file   File
 	asked  int64 // end of the requested part

@@ -137,10 +137,11 @@ func IsDown(err error) bool {
 	return is && failed.down
 }
 
-// An outage is a time without answers from a store.
+// An outage is a time without answers from a store, whose requests all share it. The first failed try sets since (begin). Any success
+// resets it, with warned and heard (end). gave changes once, to true.
 type outage struct {
 	client   *Client
-	mu       sync.Mutex
+	mu       sync.Mutex  // guards all below but gave
 	answered time.Time   // last
 	since    time.Time   // begin of the first try without an answer; zero while the store answers
 	warned   bool        // the log has a warning

@@ -32,8 +32,8 @@ import (
 type bucket struct {
 	name, prefix string
 
-	mu        sync.Mutex
-	client    *s3.Client // made with the first request
+	mu        sync.Mutex // held while credentials are read, so that they are read once for all waiting requests
+	client    *s3.Client // nil: the next request makes it, with credentials read anew
 	region    string     // region that the bucket has named
 	anonymous error      // why there are no credentials
 }

@@ -225,24 +225,24 @@ func (h *hub) list(ctx context.Context, folder string, _ func(int)) (files []Lis
 	return files, nil
 }
 
-// A cloudBucket is a prefix of a bucket of Google Cloud Storage, read by its XML interface, which is plain HTTP. Credentials come from the
+// A gcsBucket is a prefix of a bucket of Google Cloud Storage, read by its XML interface, which is plain HTTP. Credentials come from the
 // sources that Google's programs use. Without credentials requests are anonymous.
-type cloudBucket struct {
+type gcsBucket struct {
 	web
 	lists *url.URL // the bucket in the JSON interface
 	path  string
 
-	once   sync.Once
-	tokens oauth2.TokenSource // nil: anonymous
+	once   sync.Once          // looks for credentials, with the first request
+	tokens oauth2.TokenSource // nil: anonymous; written by once alone
 }
 
-// cloudEndpoint is Google's; tests replace it.
-var cloudEndpoint = "https://storage.googleapis.com"
+// gcsEndpoint is Google's; tests replace it.
+var gcsEndpoint = "https://storage.googleapis.com"
 
-const cloudScope = "https://www.googleapis.com/auth/devstorage.read_only"
+const gcsScope = "https://www.googleapis.com/auth/devstorage.read_only"
 
-func newCloudBucket(c *Client, u *url.URL) (objects, error) {
-	host := cmp.Or(os.Getenv("STORAGE_EMULATOR_HOST"), cloudEndpoint) // Google's libraries read it too
+func newGCSBucket(c *Client, u *url.URL) (objects, error) {
+	host := cmp.Or(os.Getenv("STORAGE_EMULATOR_HOST"), gcsEndpoint) // Google's libraries read it too
 	if !strings.Contains(host, "://") {
 		host = "http://" + host
 	}
@@ -250,18 +250,18 @@ func newCloudBucket(c *Client, u *url.URL) (objects, error) {
 	if err != nil || endpoint.Host == "" {
 		return nil, errors.New("STORAGE_EMULATOR_HOST is not a URL")
 	}
-	b := &cloudBucket{path: strings.Trim(u.Path, "/"), lists: endpoint.JoinPath("storage/v1/b", u.Host, "o")}
+	b := &gcsBucket{path: strings.Trim(u.Path, "/"), lists: endpoint.JoinPath("storage/v1/b", u.Host, "o")}
 	b.web = web{client: c, base: endpoint.JoinPath(u.Host, b.path), authorize: b.authorizeRequest}
 	return b, nil
 }
 
 // authorizeRequest adds a token, which is renewed before it expires.
-func (b *cloudBucket) authorizeRequest(r *http.Request) error {
+func (b *gcsBucket) authorizeRequest(r *http.Request) error {
 	b.once.Do(func() {
 		if os.Getenv("STORAGE_EMULATOR_HOST") != "" {
 			return
 		}
-		if found, err := google.FindDefaultCredentials(b.client.Context, cloudScope); err == nil {
+		if found, err := google.FindDefaultCredentials(b.client.Context, gcsScope); err == nil {
 			b.tokens = found.TokenSource
 		}
 	})
@@ -282,7 +282,7 @@ func (b *cloudBucket) authorizeRequest(r *http.Request) error {
 }
 
 // list implements lister.
-func (b *cloudBucket) list(ctx context.Context, folder string, received func(int)) (files []Listed, err error) {
+func (b *gcsBucket) list(ctx context.Context, folder string, received func(int)) (files []Listed, err error) {
 	prefix := path.Join(b.path, folder)
 	if prefix != "" {
 		prefix += "/"

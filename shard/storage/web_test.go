@@ -136,7 +136,7 @@ func TestCloudStorage(t *testing.T) {
 		if token == "" {
 			t.Setenv("STORAGE_EMULATOR_HOST", s.Listener.Addr().String())
 		}
-		cloudEndpoint = s.URL
+		gcsEndpoint = s.URL
 		at := testenv.Must(At("gs://bucket/sets"))(t)
 		var answers []http.HandlerFunc
 		if token != "" {

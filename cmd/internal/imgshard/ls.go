@@ -216,7 +216,7 @@ The checksum is checked first, and a damaged record is not written. Other shards
 // keysOffered limits how many keys a shell gets at a time.
 const keysOffered = 100
 
-// completeKeys offers a shell folders as SET, and then the first keys of a set on this machine that begin with text.
+// completeKeys completes a command line: folders for SET, then the first keys of a set on this machine that begin with text.
 func completeKeys(cmd *cobra.Command, args []string, text string) (keys []string, _ cobra.ShellCompDirective) {
 	if len(args) == 0 {
 		return nil, cobra.ShellCompDirectiveFilterDirs

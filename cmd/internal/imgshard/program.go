@@ -163,7 +163,7 @@ func withProgress(ctx context.Context, stderr io.Writer, consequence string, wor
 	return err
 }
 
-// update receives a report of the builder. It is called for every image, and usually does nothing.
+// update shows a report of the builder. One comes for every image, so most show nothing.
 func (p *progress) update(r pack.Progress) {
 	now := p.now()
 	if r.Stage != p.stage || r.Split != p.split {

@@ -48,7 +48,7 @@ func (st *setStats) print(out io.Writer) {
 	printReasons(out, st.Rejects.Reasons)
 }
 
-// summary describes the set, a fact a line.
+// summary describes the set, one fact in each line.
 func (st *setStats) summary() []string {
 	list := []string{
 		fmt.Sprintf("split %s, %s of %s in %s, stored as %s", st.Split, bytesize.Counted(st.Samples, "sample", "samples"),

@@ -179,7 +179,7 @@ func (v *viewer) sheet(ctx context.Context, set *shard.Set) (*viewSheet, error) 
 			err = v.targets.read(v.fields, &record)
 		}
 		if err == nil {
-			err = v.draw(&sample, transform.Source{Format: record.Format, Image: record.Image, Aux: record.Aux, Encoding: encoding})
+			err = v.render(&sample, transform.Source{Format: record.Format, Image: record.Image, Aux: record.Aux, Encoding: encoding})
 		}
 		if err != nil {
 			sample.Error = err.Error()
@@ -216,8 +216,8 @@ func (v *viewer) choose(ctx context.Context, set *shard.Set) ([]int, error) {
 	return chosen, nil
 }
 
-// draw makes the pictures of a sample: the stored image, and the transform's results.
-func (v *viewer) draw(sample *viewSample, src transform.Source) error {
+// render makes the pictures of a sample: the stored image, and the transform's results.
+func (v *viewer) render(sample *viewSample, src transform.Source) error {
 	side := thumbnailSide
 	if v.spec != nil { // the same size as the results beside it
 		height, width := v.spec.OutputSize()
@@ -239,8 +239,8 @@ func (v *viewer) draw(sample *viewSample, src transform.Source) error {
 	v.pix = append(v.pix[:0], make([]byte, v.spec.OutputBytes())...)
 	h, w = v.spec.OutputSize()
 	for draw := range v.flags.draws {
-		draws := transform.NewRNG(v.flags.seed, v.flags.epoch+draw, sample.Index)
-		view := transform.View{Spec: v.spec, Dst: transform.Output{Pix: v.pix}, RNG: draws}
+		rng := transform.NewRNG(v.flags.seed, v.flags.epoch+draw, sample.Index)
+		view := transform.View{Spec: v.spec, Dst: transform.Output{Pix: v.pix}, RNG: rng}
 		if v.follow {
 			view.Targets = v.targets.begin(w * h)
 		}
