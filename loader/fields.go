@@ -11,8 +11,7 @@ import (
 )
 
 // Fields says which fields of a set a stream delivers. For each field, a slot holds the values of its samples one after the other,
-// [Fields.Stride] bytes each. Numbers are stored as they are, little-endian; a value of another type is its length, u32, and its
-// bytes.
+// [Fields.Stride] bytes each. Numbers are stored as they are, little-endian; a value of another type is its length, u32, and its bytes.
 type Fields struct {
 	schema  shard.Fields
 	wanted  []int // indices in the schema; below 0 in sizeFields, from its end
@@ -49,8 +48,7 @@ func unknownField(name string, here shard.Fields) *FieldError {
 	return &FieldError{fmt.Sprintf("no field %q here; there are %s", name, strings.Join(names, ", "))}
 }
 
-// NewFields chooses fields of a set's schema by name, in this order. It returns a [*FieldError] for an unknown name or a repeated
-// one.
+// NewFields chooses fields of a set's schema by name, in this order. It returns a [*FieldError] for an unknown name or a repeated one.
 func NewFields(schema shard.Fields, names []string) (*Fields, error) {
 	f := &Fields{schema: schema, objects: -1, mask: -1}
 	for _, name := range names {

@@ -47,9 +47,8 @@ const (
 	// turnTime is how long a worker takes samples of a batch before another stream may have its turn. A turn costs one lock,
 	// negligible next to its samples.
 	turnTime = time.Millisecond
-	// creditTime is how far a stream may fall behind and still catch up. Small batches come and go, and a client that has just
-	// released a few slots must not lose its share for the moment before. A stream that has stood still for an hour gets no more
-	// credit than this.
+	// creditTime is how far a stream may fall behind and still catch up. Small batches come and go, and a client that has just released a
+	// few slots must not lose its share for the moment before. A stream that has stood still for an hour gets no more credit than this.
 	creditTime = 50 * time.Millisecond
 )
 

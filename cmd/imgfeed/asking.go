@@ -111,8 +111,7 @@ func printStatus(out io.Writer, socket string, timeout time.Duration, asJSON boo
 	return err
 }
 
-// watchStatus shows the status every second. On a terminal it clears the screen first. It shows errors too, because a
-// server may come back.
+// watchStatus shows the status every second. On a terminal it clears the screen first. It shows errors too, because a server may come back.
 func watchStatus(out io.Writer, show func(io.Writer) error) error {
 	start := ""
 	if term.IsTerminal(int(os.Stdout.Fd())) {

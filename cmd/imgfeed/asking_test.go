@@ -122,7 +122,7 @@ func TestReload(t *testing.T) {
 	testenv.OK(t, os.Rename(set, filepath.Join(dir, ".away")))
 	second := oneSet(t)
 	testenv.OK(t, os.Rename(filepath.Join(second, "train-shards"), filepath.Join(dir, "val-shards")))
-	// What is in val-shards is a set of split train, the same as before.
+	// The set in val-shards is one of split train, the same as before.
 	if out, err := imgfeed("reload", "--socket", path).CombinedOutput(); err != nil {
 		t.Errorf("%v, %s", err, out)
 	}

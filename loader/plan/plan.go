@@ -236,8 +236,7 @@ func (p *Plan) BatchLen(b int) int {
 	return min(p.cfg.BatchSize, p.local-b*p.cfg.BatchSize)
 }
 
-// Batch appends to dst[:0] the samples' indices of batch b, 0 ≤ b < [Plan.Batches], and returns it.
-// It allocates only if dst is too small.
+// Batch appends to dst[:0] the samples' indices of batch b, 0 ≤ b < [Plan.Batches], and returns it. It allocates only if dst is too small.
 func (p *Plan) Batch(b int, dst []int) []int {
 	if b < 0 || b >= p.batches {
 		panic(fmt.Sprintf("plan: batch %d of %d", b, p.batches))
@@ -278,8 +277,7 @@ func (p *Plan) ConsumedAfter(b int) int {
 	return min(p.cfg.Consumed+p.cfg.World*p.cfg.BatchSize*(b+1), p.cfg.positions())
 }
 
-// Partitions returns the partitions, in rising order, that hold the samples of this plan. A server that lacks one of
-// them cannot serve it.
+// Partitions returns the partitions, in rising order, that hold the samples of this plan. A server that lacks one of them cannot serve it.
 func (p *Plan) Partitions() []int {
 	if p.cfg.Selection != nil {
 		return p.selectedPartitions()

@@ -19,8 +19,7 @@ type SelectionConfig struct {
 	// Weights holds a number for each sample to choose from: finite, 0 or more, and one of them more. A position then holds
 	// one of these samples, drawn with a probability in proportion, with replacement. nil means that each comes once.
 	Weights []float64
-	// Repeats is R, the number of positions in a row that hold the same sample; 0 means 1. Positions in a row go to ranks
-	// in a row.
+	// Repeats is R, the number of positions in a row that hold the same sample; 0 means 1. Positions in a row go to ranks in a row.
 	Repeats int
 	// Positions is the length of the epoch's sequence; 0 means as many as there are samples to choose from.
 	Positions int
@@ -45,9 +44,8 @@ type SelectionConfig struct {
 // [mixture] says what the positions of joined sets hold, and [Buckets] those of buckets. A list of one rank's own holds at position i
 // the sample for position rank + i · world.
 //
-// A repetition is a number that tells the times apart at which a sample comes in an epoch, for its random draws. It is 0 where
-// each comes once, q mod R with repeats, and the position (of the list, where it is shuffled) wherever a sample may
-// come any number of times.
+// A repetition is a number that tells the times apart at which a sample comes in an epoch, for its random draws. It is 0 where each comes
+// once, q mod R with repeats, and the position (of the list, where it is shuffled) wherever a sample may come any number of times.
 //
 // It is immutable, safe for concurrent use, and may be shared by plans. It takes 4 bytes for each sample of the list, and 12
 // for each weight.
@@ -146,8 +144,7 @@ const (
 	buildingBytes = 20 // further bytes for a weight during the build: itself, its share, and its position in the queues
 )
 
-// SelectionBytes returns the memory that a selection with a list and weights of these lengths takes, and the most that making it
-// takes.
+// SelectionBytes returns the memory that a selection with a list and weights of these lengths takes, and the most that making it takes.
 func SelectionBytes(list, weights int) (lasting, building int64) {
 	lasting = int64(list)*listBytes + int64(weights)*weightBytes
 	return lasting, lasting + int64(weights)*buildingBytes

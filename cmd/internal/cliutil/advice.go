@@ -126,8 +126,7 @@ func checkArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// argumentName returns the name of a command's i-th argument in its usage. The last name stands for all further
-// arguments.
+// argumentName returns the name of a command's i-th argument in its usage. The last name stands for all further arguments.
 func argumentName(cmd *cobra.Command, i int) string {
 	var names []string
 	for _, word := range strings.Fields(cmd.Use)[1:] {
@@ -205,8 +204,7 @@ const AllowSource = "further URL prefix for the images of a remote index (defaul
 const StoreEnvironment = "AWS_*, GOOGLE_APPLICATION_CREDENTIALS, HF_TOKEN: credentials for buckets and for Hugging Face, " +
 	"with their usual meaning. IMGFEED_URL_QUERY: a query that signs requests to one web server."
 
-// Output refuses an output path that begins with ~ or is a URL: either would become a folder of that name. name is the
-// flag or argument.
+// Output refuses an output path that begins with ~ or is a URL: either would become a folder of that name. name is the flag or argument.
 func Output(name, path string) error {
 	if path == "~" || strings.HasPrefix(path, "~/") {
 		const remedy = "shells expand ~ only at the beginning of a word: write $HOME"

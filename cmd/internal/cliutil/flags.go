@@ -16,8 +16,7 @@ import (
 	"golang.org/x/term"
 )
 
-// A Flag is a pflag.Value that validates its values. Errors appear while the command line is parsed, with the flag's
-// name.
+// A Flag is a pflag.Value that validates its values. Errors appear while the command line is parsed, with the flag's name.
 type Flag[T any] struct {
 	To    *T
 	Kind  string // the name of the values in the help
@@ -56,9 +55,8 @@ func Int(n *int, low, high int) pflag.Value {
 
 // Seed returns the value of a flag that sets the seed n.
 //
-// A seed for drawing is a signed 64-bit number, as in DataLoader and torch's generators. A seed for packing is not
-// negative, because a manifest stores it unsigned, and at most the largest signed number, so that it is valid for
-// drawing, too.
+// A seed for drawing is a signed 64-bit number, as in DataLoader and torch's generators. A seed for packing is not negative, because a
+// manifest stores it unsigned, and at most the largest signed number, so that it is valid for drawing, too.
 func Seed[T int64 | uint64](n *T) pflag.Value {
 	low, zero := int64(math.MinInt64), T(0)
 	if zero-1 > zero { // T has no sign

@@ -90,8 +90,7 @@ func Report(stderr io.Writer, cmd *cobra.Command, err error) int {
 	return 2
 }
 
-// Interruptible returns the result of work, or ctx's error as soon as ctx ends. Unfinished work then ends with the
-// process.
+// Interruptible returns the result of work, or ctx's error as soon as ctx ends. Unfinished work then ends with the process.
 func Interruptible[T any](ctx context.Context, work func() (T, error)) (result T, err error) {
 	if ctx.Err() != nil {
 		return result, ctx.Err()

@@ -149,7 +149,7 @@ func TestClassesOfValAreCheckedFirst(t *testing.T) {
 	}
 }
 
-// TestClassesOfTrain builds val by itself: other classes than those of train beside it are told, and --classes takes train's.
+// TestClassesOfTrain builds val by itself: a warning names other classes than those of train beside it, and --classes takes train's.
 func TestClassesOfTrain(t *testing.T) {
 	src := filepath.Join(t.TempDir(), "src")
 	writeDataset(t, src, synth.Options{Classes: 4, Train: 1, Val: 1, Size: 64})

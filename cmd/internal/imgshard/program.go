@@ -41,8 +41,7 @@ func Main(args []string) {
 	os.Exit(run(ctx, args, os.Stdout, os.Stderr))
 }
 
-// interruptedStatus is the exit status of a command ended by a signal, as in shells. Status 1 has another meaning:
-// verify has found damage.
+// interruptedStatus is the exit status of a command ended by a signal, as in shells. Status 1 has another meaning: verify has found damage.
 const interruptedStatus = 130
 
 // run executes a command line and returns the exit status.

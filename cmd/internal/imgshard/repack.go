@@ -76,8 +76,7 @@ func runRepack(c *cobra.Command, path string, f packFlags) error {
 // shardBytesMin prevents that a wrong unit makes a million files.
 const shardBytesMin = 1 << 20
 
-// jobsMax exceeds the useful number of workers for the slowest source. A larger number is a typing error that would
-// exhaust the memory.
+// jobsMax exceeds the useful number of workers for the slowest source. A larger number is a typing error that would exhaust the memory.
 const jobsMax = 4096
 
 // addJobsFlag adds the flag --jobs.

@@ -65,8 +65,7 @@ func factsOf(m *shard.Manifest, path string) setFacts {
 	}
 }
 
-// eachEntry calls do for every sample on this machine, in the order of their index, with the sample's entry in the
-// shard's index.
+// eachEntry calls do for every sample on this machine, in the order of their index, with the sample's entry in the shard's index.
 func eachEntry(ctx context.Context, set *shard.Set, do func(i int, e *shard.Entry) error) error {
 	for i := range set.Len() {
 		if i%4096 == 0 && ctx.Err() != nil {
