@@ -119,8 +119,8 @@ func noiseSet(t *testing.T, n int) string {
 	return dir
 }
 
-// TestCacheHits reads three epochs through caches of parts of a set: the same batches as from a folder. Records that are kept are found again, and
-// in the end that is the cache's share of the set.
+// TestCacheHits reads three epochs through caches of parts of a set: the same batches as from a folder. Records that are kept are found
+// again, and in the end that is the cache's share of the set.
 func TestCacheHits(t *testing.T) {
 	const samples = 400
 	dir := noiseSet(t, samples)

@@ -78,10 +78,9 @@ func absolute(path string) string {
 
 // storeFlags are the flags of reading from buckets and web servers.
 type storeFlags struct {
-	client   *storage.Client
-	cache    string
-	size     int64
-	requests int
+	client *storage.Client
+	cache  string
+	size   int64
 }
 
 func (f *storeFlags) register(flags *pflag.FlagSet) {
@@ -89,7 +88,7 @@ func (f *storeFlags) register(flags *pflag.FlagSet) {
 	flags.Var(durationFlag(&f.client.Timeout, time.Second), "store-timeout",
 		"how long to wait for remote storage or a mounted file system to answer, and to find sets there")
 	flags.StringArrayVar(&f.client.Sources, "allow-source", nil, cliutil.AllowSource)
-	flags.Var(cliutil.Int(&f.requests, 0, 1024), "store-requests",
+	flags.Var(cliutil.Int(&f.client.RequestsMax, 0, 1024), "store-requests",
 		"limit of concurrent requests to a set's storage; their number adapts to its answers (default 512)")
 	flags.StringVar(&f.cache, "cache", "",
 		"folder to cache data from buckets and web servers in; your servers on this machine can share it")
@@ -100,7 +99,6 @@ func (f *storeFlags) register(flags *pflag.FlagSet) {
 func (f *storeFlags) open(ctx context.Context) (closeStore func(), err error) {
 	f.client.Context = ctx
 	storage.Default.Context, storage.Default.Timeout = ctx, f.client.Timeout // reads datasets that are not packed
-	f.client.SetRequestsMax(f.requests)
 	closeStore = func() {}
 	switch {
 	case f.cache == "" && f.size != 0:

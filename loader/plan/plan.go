@@ -32,6 +32,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 )
@@ -103,12 +104,7 @@ func configError(format string, args ...any) error {
 
 // check fills in the defaults and refuses what makes no sense.
 func (c *Config) check() error {
-	if c.Partitions == 0 {
-		c.Partitions = 1
-	}
-	if c.World == 0 {
-		c.World = 1
-	}
+	c.Partitions, c.World = cmp.Or(c.Partitions, 1), cmp.Or(c.World, 1)
 	for _, f := range []struct {
 		name       string
 		value      int

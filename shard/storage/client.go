@@ -1,7 +1,6 @@
 package storage
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,9 +28,11 @@ type Client struct {
 	Sources []string
 	Counts  Counts
 
-	requestsMax int // the limit for each storage
-	web         *http.Client
-	signed      atomic.Pointer[string] // the only host that gets the query of IMGFEED_URL_QUERY
+	// RequestsMax limits how many requests to a storage run at a time, in storages that are opened from now on. 0 means requestsFirst.
+	RequestsMax int
+
+	web    *http.Client
+	signed atomic.Pointer[string] // the only host that gets the query of IMGFEED_URL_QUERY
 
 	mu      sync.Mutex // guards opening and its users
 	opening *Opening   // the one that has not ended
@@ -47,10 +48,7 @@ type Counts struct {
 
 // NewClient returns a client without a cache. Its fields may be set before it is used.
 func NewClient() *Client {
-	return &Client{
-		Context: context.Background(), Timeout: 5 * time.Minute,
-		requestsMax: requestsFirst, web: newWebClient(),
-	}
+	return &Client{Context: context.Background(), Timeout: 5 * time.Minute, web: newWebClient()}
 }
 
 const (
@@ -59,12 +57,6 @@ const (
 	requestsFirst = 512
 	requestsMax   = 1024
 )
-
-// SetRequestsMax limits how many requests to a storage run at a time, in storages that are opened from now on. 0 is the default.
-func (c *Client) SetRequestsMax(n int) { c.requestsMax = cmp.Or(n, requestsFirst) }
-
-// RequestsMax returns how many requests to a storage may run at a time.
-func (c *Client) RequestsMax() int { return c.requestsMax }
 
 // Default is the client of [At], [WriterAt] and [NewFolder].
 var Default = NewClient()

@@ -37,7 +37,7 @@ func TestClientsShareNothing(t *testing.T) {
 	s.files["set/a"] = numbered(100)
 	a, b := NewClient(), NewClient()
 	a.Cache = memoryCache{}
-	a.SetRequestsMax(3)
+	a.RequestsMax = 3
 	for range 2 {
 		for _, c := range []*Client{a, b} {
 			at := testenv.Must(c.At(s.URL + "/set"))(t)
@@ -51,7 +51,7 @@ func TestClientsShareNothing(t *testing.T) {
 	if a, b := a.Counts.Requests.Load(), b.Counts.Requests.Load(); a != 3 || b != 2 {
 		t.Errorf("%d and %d requests, want 3, as the version takes one each time, and 2", a, b)
 	}
-	if a.RequestsMax() != 3 || b.RequestsMax() == 3 || a.web == b.web {
+	if newGate(a).max != 3 || newGate(b).max != requestsFirst || a.web == b.web {
 		t.Error("they share a limit or connections")
 	}
 }

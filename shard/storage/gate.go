@@ -64,7 +64,7 @@ type waiter struct {
 
 // newGate returns a gate of a client's storage.
 func newGate(c *Client) *gate {
-	g := &gate{max: c.requestsMax, shown: &c.Counts.Allowed, begun: time.Now()}
+	g := &gate{max: cmp.Or(c.RequestsMax, requestsFirst), shown: &c.Counts.Allowed, begun: time.Now()}
 	g.setLocked(limitFirst)
 	return g
 }

@@ -144,10 +144,7 @@ func (b *bucket) list(ctx context.Context, folder string, received func(int)) (f
 	if err != nil {
 		return nil, err
 	}
-	prefix := b.key(folder)
-	if prefix != "" {
-		prefix += "/"
-	}
+	prefix := strings.TrimPrefix(b.key(folder)+"/", "/") // "" for the whole bucket
 	pages := s3.NewListObjectsV2Paginator(client, &s3.ListObjectsV2Input{Bucket: &b.name, Prefix: &prefix, Delimiter: aws.String("/")})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)

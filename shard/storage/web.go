@@ -283,10 +283,7 @@ func (b *gcsBucket) authorizeRequest(r *http.Request) error {
 
 // list implements lister.
 func (b *gcsBucket) list(ctx context.Context, folder string, received func(int)) (files []Listed, err error) {
-	prefix := path.Join(b.path, folder)
-	if prefix != "" {
-		prefix += "/"
-	}
+	prefix := strings.TrimPrefix(path.Join(b.path, folder)+"/", "/") // "" for the whole bucket
 	for page := ""; ; {
 		list := *b.lists
 		fields := []string{"items(name,size,generation),prefixes,nextPageToken"}
