@@ -62,20 +62,12 @@ func TestDeadStore(t *testing.T) {
 				spec := mustSpec(t, `[{"op":"RandomResizedCrop","size":24}]`)
 				pool := NewPool(PoolConfig{Threads: 2, ReadAheadBytes: 256 << 10})
 				defer pool.Close()
-				slots := NewSlotPool(newSlots(2, batch, spec)...)
 				storage.Default.Timeout = time.Second / 2 // until now requests had all the time that a busy machine takes
 				dead.Store(true)
-				stream, err := pool.NewStream(StreamConfig{
+				_, err := serve(t, pool, StreamConfig{
 					Dataset: served, Plan: mustPlan(t, plan.Config{Samples: samples, BatchSize: batch, Shuffle: true}), Views: transform.Views{spec},
-					Slots: slots, OnError: onError,
+					Slots: NewSlotPool(newSlots(2, batch, spec)...), OnError: onError,
 				})
-				for err == nil {
-					var b Batch
-					if b, err = stream.Next(t.Context()); err == nil {
-						slots.Put(b.Slot)
-					}
-				}
-				stream.Close()
 				bad, is := errors.AsType[*SampleError](err)
 				if !is || !storage.IsDown(err) || !strings.Contains(err.Error(), "--store-timeout") || errors.Is(err, io.EOF) {
 					t.Fatal(err)
@@ -88,9 +80,8 @@ func TestDeadStore(t *testing.T) {
 					t.Errorf("the next request, which is to be tried once: %v", err)
 				}
 				if dead.Store(false); name != "refused" {
-					if _, _, err := served.Record(bad.Index, nil, false); err != nil {
-						t.Errorf("of a store that answers again: %v", err)
-					}
+					_, _, err := served.Record(bad.Index, nil, false)
+					testenv.Says(t, "a store that answers again", err, "")
 				}
 			})
 		}

@@ -1,6 +1,7 @@
 package imgshard
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"os"
@@ -139,12 +140,8 @@ func TestEveryRemedy(t *testing.T) {
 			if out, err := sh(`put() { for f; do mkdir -p "$(dirname "$f")"; cp "$PHOTO" "$f"; done; }; ` + tc.data); err != nil {
 				t.Fatalf("%v: %s", err, out)
 			}
-			if tc.command == "" {
-				tc.command = "imgshard build d -o out"
-			}
-			if tc.follow == "" {
-				tc.follow = tc.command
-			}
+			tc.command = cmp.Or(tc.command, "imgshard build d -o out")
+			tc.follow = cmp.Or(tc.follow, tc.command)
 			word, value, _ := strings.Cut(tc.fill, " ")
 			said, err := sh(tc.command)
 			if (err == nil) != strings.HasSuffix(tc.command, "--force") {
