@@ -106,6 +106,7 @@ func (c *Client) source(address, index string) (Storage, error) {
 	return c.at(address, named)
 }
 
+// at opens a storage. named says that the user has named its address: only such requests are signed.
 func (c *Client) at(address string, named bool) (Storage, error) {
 	if !IsRemote(address) {
 		f := NewFolder(address)
@@ -168,6 +169,7 @@ func (o *Opening) Steps() {
 	o.answered()
 }
 
+// answered begins the time anew after an answer, if [Opening.Steps] has said so. Requests that are part of no opening have a nil one.
 func (o *Opening) answered() {
 	if o != nil && o.steps.Load() && !o.over.Load() {
 		o.timer.Reset(o.client.Timeout)

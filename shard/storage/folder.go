@@ -124,6 +124,7 @@ func (f *Folder) Adopt(file *os.File) (File, error) {
 	return local, nil
 }
 
+// adopt is Adopt without the call that finds out what the file system is like.
 func (f *Folder) adopt(file *os.File) (*localFile, error) {
 	info, err := file.Stat()
 	local := &localFile{folder: f, buffered: file}

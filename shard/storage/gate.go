@@ -69,6 +69,7 @@ func newGate(c *Client) *gate {
 	return g
 }
 
+// setLocked sets the limit, within max, and shows it in the client's counts.
 func (g *gate) setLocked(limit int64) {
 	g.limit.Store(min(limit, int64(g.max)))
 	g.shown.Store(g.limit.Load())
@@ -165,6 +166,7 @@ type turn struct {
 	before     int64 // requests in flight when it was sent
 }
 
+// turn returns the turn of a request that is sent now.
 func (g *gate) turn() *turn {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -194,6 +196,7 @@ func (g *gate) lowerLocked(limit int64) {
 	g.beginLocked()
 }
 
+// beginLocked begins a round.
 func (g *gate) beginLocked() { g.begun, g.answers, g.took, g.full = time.Now(), 0, 0, false }
 
 // roundLocked sets the limit after a round.

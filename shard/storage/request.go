@@ -52,6 +52,7 @@ type RemoteError struct {
 	heard   bool // something came from it meanwhile
 }
 
+// Error names the object and the range, the fault, the request, how long it was tried, and what to check.
 func (e *RemoteError) Error() string {
 	text := e.Address
 	if e.Length >= 0 {

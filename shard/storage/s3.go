@@ -47,6 +47,7 @@ const credentialsTimeout = 10 * time.Second
 
 var errConfig = errors.New("the credentials can't be read")
 
+// open returns the client. It makes one if there is none: as the user's AWS configuration says, and anonymous if that has no credentials.
 func (b *bucket) open(ctx context.Context) (*s3.Client, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -94,6 +95,7 @@ func checkBucketRedirect(r *http.Request, before []*http.Request) error {
 
 func (b *bucket) key(name string) string { return path.Join(b.prefix, name) }
 
+// origin implements objects. The endpoint belongs to it: another storage may have a bucket of the same name.
 func (b *bucket) origin(name string) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -116,6 +118,7 @@ func askBucket[I, O any](
 	return answer, b.fault(err)
 }
 
+// get implements objects.
 func (b *bucket) get(ctx context.Context, name string, offset, length int64, version string) (*object, error) {
 	input := &s3.GetObjectInput{Bucket: &b.name, Key: aws.String(b.key(name))}
 	if length >= 0 {
@@ -260,6 +263,7 @@ func (u uploads) CreateMultipartUpload(
 	return u.Client.CreateMultipartUpload(begin, input, options...)
 }
 
+// sum implements uploader. An object that another program has put there has no sum.
 func (b *bucket) sum(ctx context.Context, name string) (int64, string, error) {
 	answer, err := askBucket(ctx, b, (*s3.Client).HeadObject, &s3.HeadObjectInput{Bucket: &b.name, Key: aws.String(b.key(name))})
 	if err != nil {

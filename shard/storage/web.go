@@ -48,6 +48,7 @@ func checkRedirect(r *http.Request, before []*http.Request) error {
 	return nil
 }
 
+// prepareTransport allows a connection for each request, by HTTP/1. Compression is off: a range is one of the stored bytes.
 func prepareTransport(t *http.Transport) {
 	t.DialContext = (&net.Dialer{Timeout: 10 * time.Second}).DialContext
 	t.ResponseHeaderTimeout = 10 * stallTimeout // limits uploads; reads end sooner, by the other answers
@@ -80,6 +81,7 @@ func (w *web) sign() error {
 		*w.client.signed.Load(), w.base.Host)
 }
 
+// get implements objects. An answer with any other status than 200 and 206 is a [RemoteError].
 func (w *web) get(ctx context.Context, name string, offset, length int64, version string) (*object, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, w.origin(name), nil)
 	if err != nil {
