@@ -71,14 +71,25 @@ func (x *indexer) set(ctx context.Context, dataset string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%s is not packed, and cannot be indexed: %w", dataset, err)
 	}
-	x.notes = append(x.notes, fmt.Sprintf(
-		"%s is not packed: its images are read where they are, by the index %s; imgshard build --class-order string %s makes a "+
-			"set that is read faster",
-		dataset, folder, termsafe.Shell(dataset)))
+	note := fmt.Sprintf("%s is not packed: its images are read where they are, by the index %s; imgshard build --class-order string %s makes a "+
+		"set that is read faster", dataset, folder, termsafe.Shell(dataset))
+	if packed := strings.TrimRight(dataset, "/") + "-shards"; isSet(packed) {
+		note = fmt.Sprintf("the images of %s are read where they are, by the index %s; the set %s is read faster", dataset, folder, packed)
+	}
+	x.notes = append(x.notes, note)
 	for _, note := range index.Notes {
 		x.notes = append(x.notes, dataset+": "+note)
 	}
 	return folder, nil
+}
+
+// isSet reports whether there is a set in a folder.
+func isSet(folder string) bool {
+	_, err := os.Stat(folder)
+	if err == nil {
+		_, err = shard.FindAll(folder)
+	}
+	return err == nil
 }
 
 // aliveEvery is shorter than the time after which a loader gives up a server that says nothing. Tests set less.
