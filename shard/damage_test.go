@@ -78,7 +78,7 @@ func readAll(data []byte) error {
 	return err
 }
 
-// sections returns the places of a shard's parts, and whether a change in there must be noticed by reading (only the
+// sections returns the byte ranges of a shard's parts, and whether a change in there must be noticed by reading (only the
 // whole file's SHA-256 covers what pads them).
 func sections(t *testing.T, data []byte) map[string][2]int64 {
 	t.Helper()
@@ -102,14 +102,14 @@ func TestEveryFlippedBitIsFound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	places := sections(t, data)
+	ranges := sections(t, data)
 	for j := range r.Len() {
 		e := r.Entry(j)
-		places[fmt.Sprintf("record %d", j)] = [2]int64{e.Offset, e.Offset + int64(e.ImageLength) + int64(e.AuxLength)}
+		ranges[fmt.Sprintf("record %d", j)] = [2]int64{e.Offset, e.Offset + int64(e.ImageLength) + int64(e.AuxLength)}
 	}
 	flips := 0
-	for name, place := range places {
-		for at := place[0]; at < place[1]; at++ {
+	for name, span := range ranges {
+		for at := span[0]; at < span[1]; at++ {
 			bit := byte(1) << (at % 8)
 			data[at] ^= bit
 			err := readAll(data)
@@ -119,7 +119,7 @@ func TestEveryFlippedBitIsFound(t *testing.T) {
 				t.Fatalf("%s, byte %d, bit %#x: %v", name, at, bit, err)
 			}
 			if section, _, _ := strings.Cut(name, " "); section == "record" &&
-				(name != fmt.Sprintf("record %d", c.Record) || c.Section != section || c.Offset != place[0]) {
+				(name != fmt.Sprintf("record %d", c.Record) || c.Section != section || c.Offset != span[0]) {
 				t.Fatalf("%s, byte %d: %v", name, at, err)
 			}
 			flips++
@@ -230,7 +230,7 @@ func TestForgedFiles(t *testing.T) {
 	}
 }
 
-// resign makes the checksums of a forged file right, where its places allow.
+// resign makes the checksums of a forged file right, where its offsets allow.
 func resign(p []byte, f *footer) {
 	headerEnd := prefixSize + int64(binary.LittleEndian.Uint32(p[12:]))
 	if headerEnd+4 <= int64(len(p)) {

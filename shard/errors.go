@@ -39,11 +39,11 @@ func (e *CorruptError) Error() string {
 
 // Finding is the error without the remedy.
 func (e *CorruptError) Finding() string {
-	return fmt.Sprintf("%s: %v", place(e.Path, e.Section, e.Record, e.Index, e.Offset), e.Err)
+	return fmt.Sprintf("%s: %v", location(e.Path, e.Section, e.Record, e.Index, e.Offset), e.Err)
 }
 
-// place says where in a file something is: "a.imgshard: record 3 (sample 7) at byte 4096".
-func place(path, section string, record, index int, offset int64) string {
+// location says where in a file something is: "a.imgshard: record 3 (sample 7) at byte 4096".
+func location(path, section string, record, index int, offset int64) string {
 	if record >= 0 {
 		section += fmt.Sprintf(" %d", record)
 	}
@@ -109,7 +109,7 @@ func isAdvised(err error) bool {
 
 // Finding is the error without the remedy.
 func (e *ReadError) Finding() string {
-	return fmt.Sprintf("%s: %d bytes cannot be read: %v", place(e.Path, e.Section, e.Record, e.Index, e.Offset), e.Length, e.Err)
+	return fmt.Sprintf("%s: %d bytes cannot be read: %v", location(e.Path, e.Section, e.Record, e.Index, e.Offset), e.Length, e.Err)
 }
 
 // Unwrap returns the system's error.

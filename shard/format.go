@@ -235,7 +235,7 @@ func parseFooter(p []byte) (f footer) {
 	return f
 }
 
-// check returns the fault of the footer of a file of size bytes, or nil. After it, every place
+// check returns the fault of the footer of a file of size bytes, or nil. After it, every section
 // lies in the file, in order, and no length is negative.
 func (f *footer) check(size int64) error {
 	switch {

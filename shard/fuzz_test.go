@@ -109,7 +109,7 @@ func FuzzManifest(f *testing.F) {
 // reading gives the samples or a *CorruptError.
 func TestMutatedFiles(t *testing.T) {
 	good := shardBytes(t, 6)
-	places := sections(t, good)
+	ranges := sections(t, good)
 	names := []string{"header", "entries", "keys", "footer"}
 	strange := []uint64{0, 1, 7, 8, 1<<31 - 1, 1 << 31, 1<<32 - 1, 1<<63 - 1, 1 << 63, 1<<64 - 1, uint64(len(good)), uint64(len(good)) - footerSize}
 	rng := rand.New(rand.NewPCG(11, 13))
@@ -118,8 +118,8 @@ func TestMutatedFiles(t *testing.T) {
 	for round := range rounds {
 		p := bytes.Clone(good)
 		for range 1 + rng.IntN(3) {
-			place := places[names[rng.IntN(len(names))]]
-			at := place[0] + rng.Int64N(place[1]-place[0])
+			span := ranges[names[rng.IntN(len(names))]]
+			at := span[0] + rng.Int64N(span[1]-span[0])
 			value := strange[rng.IntN(len(strange))]
 			switch rng.IntN(3) {
 			case 0:

@@ -53,48 +53,48 @@ func OutsideOf(image []byte) *Outside {
 
 const (
 	magicIndex   = "imgindex"
-	placeSize    = 32
+	locationSize = 32
 	trailerSize  = 64
 	trailerCRCAt = 60
 	indexedAlign = 4096 // alignment of records: a cache's blocks hold one record each
 )
 
-// imagePlace says where an image goes, as it lies in the table: it is bytes [at, at+length) of the shard. What follows it there begins at
+// imageLocation says where an image goes, as it lies in the table: it is bytes [at, at+length) of the shard. What follows it there begins at
 // byte rest of the file.
-type imagePlace struct {
+type imageLocation struct {
 	at, rest int64
 	length   uint32
 	object   uint32
 	offset   int64 // offset in the object
 }
 
-func parsePlace(b []byte) imagePlace {
+func parseLocation(b []byte) imageLocation {
 	le := binary.LittleEndian
-	return imagePlace{int64(le.Uint64(b)), int64(le.Uint64(b[8:])), le.Uint32(b[16:]), le.Uint32(b[20:]), int64(le.Uint64(b[24:]))}
+	return imageLocation{int64(le.Uint64(b)), int64(le.Uint64(b[8:])), le.Uint32(b[16:]), le.Uint32(b[20:]), int64(le.Uint64(b[24:]))}
 }
 
-func (p *imagePlace) end() int64 { return p.at + int64(p.length) }
+func (p *imageLocation) end() int64 { return p.at + int64(p.length) }
 
 // indexTrailer ends a file of an index, as it lies there.
 type indexTrailer struct {
-	Magic     [8]byte
-	Version   Version
-	Count     uint32
-	Length    int64 // length of the shard
-	Records   int64 // start of the records in the shard, and of the rest of the first one in the file
-	Entries   int64 // start of the bytes after the records in the shard; they are at Tail in the file
-	Tail      int64
-	_         int64
-	PlacesCRC uint32
-	CRC       uint32 // checksum of the bytes before it
+	Magic    [8]byte
+	Version  Version
+	Count    uint32
+	Length   int64 // length of the shard
+	Records  int64 // start of the records in the shard, and of the rest of the first one in the file
+	Entries  int64 // start of the bytes after the records in the shard; they are at Tail in the file
+	Tail     int64
+	_        int64
+	TableCRC uint32
+	CRC      uint32 // checksum of the bytes before it
 }
 
 func alignIndexed(n int64) int64 { return (n + indexedAlign - 1) &^ (indexedAlign - 1) }
 
 // leaveOut notes where an image lies, for which the shard has room.
 func (w *fileWriter) leaveOut(o *Outside) {
-	p := imagePlace{at: alignIndexed(w.at()), rest: w.offset, length: uint32(o.Length), object: uint32(o.Object), offset: o.Offset}
-	w.places, _ = binary.Append(w.places, binary.LittleEndian, &p) // The size of a place is fixed.
+	p := imageLocation{at: alignIndexed(w.at()), rest: w.offset, length: uint32(o.Length), object: uint32(o.Object), offset: o.Offset}
+	w.table, _ = binary.Append(w.table, binary.LittleEndian, &p) // The size of an entry is fixed.
 	w.cut = p.end() - w.offset
 }
 
@@ -167,7 +167,7 @@ func (s *indexedStorage) Open(name string, _ int64, identity string) (storage.Fi
 }
 
 // object returns the file of the object that an image lies in, and a function to call after its use.
-func (s *indexedStorage) object(p *imagePlace) (f openObject, done func(), err error) {
+func (s *indexedStorage) object(p *imageLocation) (f openObject, done func(), err error) {
 	done = func() {}
 	s.mu.RLock()
 	f, open := s.open[p.object]
@@ -213,7 +213,7 @@ func (s *indexedStorage) Close() error {
 }
 
 // readObject reads a part of an image.
-func (s *indexedStorage) readObject(p *imagePlace, buf []byte, skip int64) error {
+func (s *indexedStorage) readObject(p *imageLocation, buf []byte, skip int64) error {
 	f, done, err := s.object(p)
 	n := 0
 	if err == nil {
@@ -257,7 +257,7 @@ func (s *indexedStorage) damage(name string, offset int64, err error) error {
 	f := s.files[name]
 	s.mu.RUnlock()
 	for j := range int(f.Count) {
-		p := f.place(j)
+		p := f.location(j)
 		if p.at != offset {
 			continue
 		}
@@ -287,7 +287,7 @@ type indexedFile struct {
 	path         string
 
 	indexTrailer
-	places []byte // the table
+	table []byte // the images' locations
 }
 
 // openTable reads the end of the file, and checks it.
@@ -296,7 +296,7 @@ func (f *indexedFile) openTable(info *ShardInfo) error {
 	bad := func(offset int64, format string, args ...any) error {
 		return corrupt(f.path, "table", offset, fmt.Errorf(format, args...))
 	}
-	size, length := f.File.Size(), placeSize*int64(info.Samples)
+	size, length := f.File.Size(), locationSize*int64(info.Samples)
 	table := size - trailerSize - length
 	if size != x.Bytes || x.Tail < 0 || table < x.Tail {
 		return bad(0, "%d bytes for %d images, the manifest says %d", size, info.Samples, x.Bytes)
@@ -318,16 +318,16 @@ func (f *indexedFile) openTable(info *ShardInfo) error {
 	case f.Length-f.Entries != table-f.Tail || f.Records < 0 || f.Records > f.Tail || f.Entries > f.Length:
 		return bad(size-trailerSize, "its parts do not fill %d bytes", size)
 	}
-	f.places = end[:length]
-	if got := crc32c.Checksum(f.places); got != f.PlacesCRC {
-		return corrupt(f.path, "table", table, &ChecksumError{Length: length, Want: f.PlacesCRC, Got: got})
+	f.table = end[:length]
+	if got := crc32c.Checksum(f.table); got != f.TableCRC {
+		return corrupt(f.path, "table", table, &ChecksumError{Length: length, Want: f.TableCRC, Got: got})
 	}
-	last := imagePlace{at: f.Records, rest: f.Records}
+	last := imageLocation{at: f.Records, rest: f.Records}
 	for j := range int(f.Count) {
-		p := f.place(j)
+		p := f.location(j)
 		if p.at < last.end() || p.rest < last.rest || p.rest-last.rest > p.at-last.end() ||
 			int(p.object) >= len(f.set.objects.starts) || p.offset < 0 {
-			return bad(table+placeSize*int64(j), "image %d is said to lie where it can't", j)
+			return bad(table+locationSize*int64(j), "image %d is said to lie where it can't", j)
 		}
 		last = p
 	}
@@ -337,21 +337,21 @@ func (f *indexedFile) openTable(info *ShardInfo) error {
 	return nil
 }
 
-func (f *indexedFile) place(j int) imagePlace { return parsePlace(f.places[placeSize*j:]) }
+func (f *indexedFile) location(j int) imageLocation { return parseLocation(f.table[locationSize*j:]) }
 
 // piece returns the length of the shard's part at an offset, and its image, if any. For other parts at is the offset in the file, or
 // -1 for zeros.
-func (f *indexedFile) piece(offset int64) (length int64, image *imagePlace, at int64) {
+func (f *indexedFile) piece(offset int64) (length int64, image *imageLocation, at int64) {
 	if offset >= f.Entries {
 		return f.Length - offset, nil, f.Tail + offset - f.Entries
 	}
-	next := sort.Search(int(f.Count), func(j int) bool { return f.place(j).at > offset })
-	before, after := imagePlace{}, imagePlace{at: f.Entries, rest: f.Tail}
+	next := sort.Search(int(f.Count), func(j int) bool { return f.location(j).at > offset })
+	before, after := imageLocation{}, imageLocation{at: f.Entries, rest: f.Tail}
 	if next > 0 {
-		before = f.place(next - 1)
+		before = f.location(next - 1)
 	}
 	if next < int(f.Count) {
-		after = f.place(next)
+		after = f.location(next)
 	}
 	if offset < before.end() {
 		return before.end() - offset, &before, 0

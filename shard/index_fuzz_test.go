@@ -26,15 +26,15 @@ func FuzzIndexTable(f *testing.F) {
 	for _, sign := range []bool{false, true} {
 		f.Add(data, uint32(1), sign)
 		f.Add(data[:len(data)-1], uint32(1), sign)
-		f.Add(data[len(data)-placeSize-trailerSize:], uint32(1), sign)
+		f.Add(data[len(data)-locationSize-trailerSize:], uint32(1), sign)
 		far := bytes.Clone(data) // The image would end behind the largest number.
-		binary.LittleEndian.PutUint64(far[len(far)-placeSize-trailerSize:], 1<<63-1)
+		binary.LittleEndian.PutUint64(far[len(far)-locationSize-trailerSize:], 1<<63-1)
 		f.Add(far, uint32(1), sign)
 	}
 	f.Fuzz(func(t *testing.T, data []byte, samples uint32, sign bool) {
 		size, samples := int64(len(data)), samples%1000
 		info := &ShardInfo{Samples: int(samples), Index: &ShardIndex{Bytes: size}}
-		if table := size - trailerSize - placeSize*int64(samples); sign && table >= 0 {
+		if table := size - trailerSize - locationSize*int64(samples); sign && table >= 0 {
 			data = bytes.Clone(data)
 			end := data[size-trailerSize:]
 			le := binary.LittleEndian

@@ -52,8 +52,8 @@ func TestIndexOfAStranger(t *testing.T) {
 	storage.Default = storage.NewClient()
 	web := httptest.NewServer(http.FileServer(http.Dir(dir)))
 	defer web.Close()
-	read := func(place string) error {
-		set, err := OpenSet(place)
+	read := func(url string) error {
+		set, err := OpenSet(url)
 		if err != nil {
 			return err
 		}

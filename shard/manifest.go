@@ -218,22 +218,22 @@ func (m *Manifest) check() error {
 	return nil
 }
 
-// placedShard is a shard with its position in its partition.
-type placedShard struct {
+// numberedShard is a shard with its position in its partition.
+type numberedShard struct {
 	ShardInfo
 	number int // number within the partition
 	start  int // index of its first sample
 }
 
-// placed returns the shards of the partitions that are here, with their positions.
-func (m *Manifest) placed(here []bool) (shards []placedShard) {
+// numbered returns the shards of the partitions that are here, with their positions.
+func (m *Manifest) numbered(here []bool) (shards []numberedShard) {
 	number, start := 0, 0
 	for i, info := range m.Shards {
 		if i > 0 && m.Shards[i-1].Partition != info.Partition {
 			number, start = 0, 0
 		}
 		if here[info.Partition] {
-			shards = append(shards, placedShard{info, number, start})
+			shards = append(shards, numberedShard{info, number, start})
 		}
 		number, start = number+1, start+info.Samples
 	}
@@ -461,12 +461,12 @@ func FindIn(client *storage.Client, data string) (Found, error) {
 	return found, nil
 }
 
-// FindJoined finds the sets that several places mean, each as FindIn does, to be joined split by split. A split that one place has and
+// FindJoined finds the sets that several paths mean, each as FindIn does, to be joined split by split. A split that one path has and
 // another lacks is left out; where no split is left, that is an error.
-func FindJoined(client *storage.Client, places []string) (Found, error) {
+func FindJoined(client *storage.Client, paths []string) (Found, error) {
 	found := Found{Sets: map[string]string{}, Joined: map[string][]string{}, Client: client}
-	for _, place := range places {
-		one, err := FindIn(client, place)
+	for _, path := range paths {
+		one, err := FindIn(client, path)
 		if err != nil {
 			return found, err
 		}
@@ -476,13 +476,13 @@ func FindJoined(client *storage.Client, places []string) (Found, error) {
 		}
 	}
 	for split, dirs := range found.Joined {
-		if len(dirs) == len(places) {
+		if len(dirs) == len(paths) {
 			found.Sets[split] = dirs[0]
 		}
 	}
 	if len(found.Sets)+len(found.Damaged) == 0 {
 		return found, fmt.Errorf("shard: %s: %w of one split in each, only of %s",
-			strings.Join(places, ", "), ErrNotSet, strings.Join(slices.Sorted(maps.Keys(found.Joined)), ", "))
+			strings.Join(paths, ", "), ErrNotSet, strings.Join(slices.Sorted(maps.Keys(found.Joined)), ", "))
 	}
 	return found, nil
 }

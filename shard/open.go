@@ -44,7 +44,7 @@ func openWhole(client *storage.Client, dir string, say func(opened, shards int))
 	for i := range s.partitions {
 		s.partitions[i].number, s.partitions[i].present = i, here[i]
 	}
-	err = only.openShards(m.placed(here), say)
+	err = only.openShards(m.numbered(here), say)
 	served := m.Samples == 0
 	for i := range s.partitions {
 		served = served || len(s.partitions[i].shards) > 0
@@ -61,19 +61,19 @@ func openWhole(client *storage.Client, dir string, say func(opened, shards int))
 
 // openShards opens shards of the partitions present, several at a time. A partition with an unusable shard is no longer present.
 // The error is for causes outside the files: no descriptors or memory remain, or a store does not answer.
-func (part *part) openShards(placed []placedShard, say func(opened, shards int)) error {
-	for _, info := range placed {
+func (part *part) openShards(shards []numberedShard, say func(opened, shards int)) error {
+	for _, info := range shards {
 		p := &part.partitions[info.Partition]
 		p.starts, p.shards = append(p.starts, info.start), append(p.shards, nil)
 	}
 	var opened atomic.Int64
 	if say != nil {
-		defer eachSecond(func() { say(int(opened.Load()), len(placed)) })()
+		defer eachSecond(func() { say(int(opened.Load()), len(shards)) })()
 	}
 	group, ctx := errgroup.WithContext(context.Background())
 	group.SetLimit(openParallel)
-	problems := make([]error, len(placed))
-	for i, info := range placed {
+	problems := make([]error, len(shards))
+	for i, info := range shards {
 		p := &part.partitions[info.Partition]
 		group.Go(func() error {
 			if ctx.Err() != nil {
@@ -95,7 +95,7 @@ func (part *part) openShards(placed []placedShard, say func(opened, shards int))
 		return err
 	}
 	for i, err := range problems {
-		if p := &part.partitions[placed[i].Partition]; err != nil {
+		if p := &part.partitions[shards[i].Partition]; err != nil {
 			if p.damage == nil {
 				p.damage = &DamagedPartitionError{Dir: part.dir, Partition: p.number, Partitions: len(part.partitions),
 					Shards: len(p.shards),
@@ -154,7 +154,7 @@ func findPartitions(files storage.Storage, m *Manifest) ([]bool, error) {
 
 // openShard opens one shard of a set and checks that it is the one that the manifest means. If a store or its cache gave wrong bytes, the
 // cache forgets all that it keeps of the shard, and it is opened once more.
-func openShard(m *Manifest, info placedShard, files storage.Storage) (*reader, error) {
+func openShard(m *Manifest, info numberedShard, files storage.Storage) (*reader, error) {
 	r, file, err := openShardOnce(m, info, files)
 	if _, failed := errors.AsType[*storage.RemoteError](err); err == nil || failed {
 		return r, err
@@ -166,7 +166,7 @@ func openShard(m *Manifest, info placedShard, files storage.Storage) (*reader, e
 }
 
 // openShardOnce also returns the file, if there is one. It is closed after an error.
-func openShardOnce(m *Manifest, info placedShard, files storage.Storage) (r *reader, file storage.File, err error) {
+func openShardOnce(m *Manifest, info numberedShard, files storage.Storage) (r *reader, file storage.File, err error) {
 	path := storage.Join(files.String(), info.Path)
 	file, err = files.Open(info.Path, info.Bytes, info.SHA256)
 	if err == nil {

@@ -151,9 +151,9 @@ func TestRemoteSetWithDamagedCache(t *testing.T) {
 	}
 }
 
-// sameAs compares all samples and keys of the set at a place with those of another.
-func sameAs(want *Set, place string) error {
-	set, err := OpenSet(place)
+// sameAs compares all samples and keys of the set at a URL with those of another.
+func sameAs(want *Set, url string) error {
+	set, err := OpenSet(url)
 	if err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ type SetOptions struct {
 }
 
 // SetWriter writes a shard set. It is not safe for concurrent use. Everything is written to a hidden folder beside the
-// set's place and gets its name at the end of Commit; until then nothing there looks whole.
+// set's folder and gets its name at the end of Commit; until then nothing there looks whole.
 type SetWriter struct {
 	options   SetOptions
 	stage     *stage

@@ -124,7 +124,7 @@ func TestInterruptedBuildIsCleared(t *testing.T) {
 	}
 }
 
-func TestPlaceThatIsTaken(t *testing.T) {
+func TestPathThatIsTaken(t *testing.T) {
 	dir := writeSet(t, makeSamples(3), testOptions(1))
 	if _, err := NewSetWriter(dir, testOptions(1)); err == nil || !strings.Contains(err.Error(), "--force") {
 		t.Errorf("over a set: %v", err)
@@ -469,7 +469,7 @@ func TestCreateFileGoesWithTheSet(t *testing.T) {
 	}
 }
 
-// TestEmptyFolderIsTaken commits a set to a place where an empty folder is, and to one that something was put into meanwhile.
+// TestEmptyFolderIsTaken commits a set over an empty folder, and over one that has got a file meanwhile.
 func TestEmptyFolderIsTaken(t *testing.T) {
 	for _, meanwhile := range []bool{false, true} {
 		dir := filepath.Join(t.TempDir(), "set")

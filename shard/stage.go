@@ -43,7 +43,7 @@ func newStage(dir string, replace bool) (*stage, error) {
 	if err != nil {
 		return nil, fmt.Errorf("shard: %w", err)
 	}
-	if err := checkPlace(dir, replace); err != nil {
+	if err := checkOutput(dir, replace); err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(filepath.Dir(dir), 0o777); err != nil {
@@ -82,8 +82,8 @@ func (s *stage) prepare() error {
 	if err != nil {
 		return fmt.Errorf("shard: %s: clear what an interrupted build left: %w", s.dir, err)
 	}
-	// Another build may have ended between the look at the place and the lock.
-	if err := checkPlace(s.dir, s.replace); err != nil {
+	// Another build may have ended between the look at the path and the lock.
+	if err := checkOutput(s.dir, s.replace); err != nil {
 		return err
 	}
 	if err := unix.Rmdir(s.dir); errors.Is(err, unix.EBUSY) {
@@ -95,8 +95,8 @@ func (s *stage) prepare() error {
 	return nil
 }
 
-// checkPlace refuses a place already in use: by a set, unless it may be replaced, or by anything except an empty folder.
-func checkPlace(dir string, replace bool) error {
+// checkOutput refuses a path already in use: by a set, unless it may be replaced, or by anything except an empty folder.
+func checkOutput(dir string, replace bool) error {
 	names, err := os.ReadDir(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), err == nil && len(names) == 0:
@@ -163,7 +163,7 @@ func (s *stage) publish() error {
 	old := hiddenBeside(s.dir, "replaced")
 	err = os.Rename(s.partial, s.dir)
 	if err != nil && s.replace && errors.Is(err, fs.ErrExist) {
-		if err = checkPlace(s.dir, true); err == nil {
+		if err = checkOutput(s.dir, true); err == nil {
 			err = os.Rename(s.dir, old)
 		}
 		if err == nil {
@@ -235,10 +235,10 @@ func syncDir(path string) error {
 	return errors.Join(err, f.Close())
 }
 
-// newBucketStage begins a set in a bucket. Its files are written to their final places, and the manifest last, so the set is whole or
+// newBucketStage begins a set in a bucket. Its files are written to their final paths, and the manifest last, so the set is whole or
 // absent. The partial folder, on this machine, is for temporary files.
-func newBucketStage(place string) (*stage, error) {
-	bucket, err := storage.WriterAt(place)
+func newBucketStage(url string) (*stage, error) {
+	bucket, err := storage.WriterAt(url)
 	if err != nil {
 		return nil, err
 	}
@@ -247,9 +247,9 @@ func newBucketStage(place string) (*stage, error) {
 	case err != nil:
 		return nil, err
 	default:
-		return nil, fmt.Errorf("shard: %s holds a shard set, and in a bucket none is replaced: remove it, or choose another path", place)
+		return nil, fmt.Errorf("shard: %s holds a shard set, and in a bucket none is replaced: remove it, or choose another path", url)
 	}
-	s := &stage{dir: place, bucket: bucket}
+	s := &stage{dir: url, bucket: bucket}
 	s.partial, err = os.MkdirTemp("", "imgshard-")
 	return s, err
 }

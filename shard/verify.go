@@ -65,13 +65,13 @@ func Verify(ctx context.Context, dir string, options VerifyOptions) (VerifyRepor
 			v.report.Missing = append(v.report.Missing, r)
 		}
 	}
-	placed := m.placed(here)
-	for _, info := range placed {
+	shards := m.numbered(here)
+	for _, info := range shards {
 		v.report.BytesTotal += info.Bytes
 	}
 	group, reading := errgroup.WithContext(ctx)
 	group.SetLimit(cmp.Or(max(options.Jobs, 0), runtime.GOMAXPROCS(0)))
-	for _, info := range placed {
+	for _, info := range shards {
 		group.Go(func() error { return v.shard(reading, info) })
 	}
 	if err := group.Wait(); err != nil {
@@ -109,7 +109,7 @@ func (v *verifier) progress(samples, shards int, bytes int64) {
 }
 
 // shard verifies one shard. It returns an error only when ctx is over.
-func (v *verifier) shard(ctx context.Context, info placedShard) error {
+func (v *verifier) shard(ctx context.Context, info numberedShard) error {
 	r, err := openShard(v.manifest, info, v.files)
 	if storage.IsDown(err) {
 		return err
@@ -153,7 +153,7 @@ func (v *verifier) shard(ctx context.Context, info placedShard) error {
 type shardWalk struct {
 	*verifier
 	reader   *reader
-	info     placedShard
+	info     numberedShard
 	sha      hash.Hash
 	check    func(*Record) error // optional
 	buf      []byte

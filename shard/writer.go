@@ -14,7 +14,7 @@ import (
 	"github.com/imgfeed/imgfeed/internal/crc32c"
 )
 
-// writableFile is a file of a set that is written. Close makes it durable, and abort gives it up. Tests put failing ones in its place.
+// writableFile is a file of a set that is written. Close makes it durable, and abort gives it up. Tests substitute failing ones.
 type writableFile interface {
 	io.WriteCloser
 	abort()
@@ -27,7 +27,7 @@ type fileWriter struct {
 	sha     hash.Hash
 	offset  int64
 	cut     int64  // bytes before offset that the shard has and an index's file lacks
-	places  []byte // the images' places; nil: no index
+	table   []byte // the images' locations; nil: no index
 	footer  footer
 	entries []byte
 	offsets []byte // offsets of the keys, u32 each
@@ -146,7 +146,7 @@ func (w *fileWriter) full(s *Sample, bytesMax int64, samplesMax int) bool {
 // finish writes the index and the footer and returns the manifest's entry; the file is not yet synced.
 func (w *fileWriter) finish() (ShardInfo, error) {
 	f, tail := &w.footer, w.offset
-	if w.places != nil {
+	if w.table != nil {
 		w.cut = alignIndexed(w.at()) - tail
 	}
 	f.RecordsEnd = w.at()
@@ -162,13 +162,13 @@ func (w *fileWriter) finish() (ShardInfo, error) {
 	w.align()
 	w.write(f.bytes())
 	info := ShardInfo{Samples: int(f.Count), Bytes: w.at(), Footer: fmt.Sprintf("%08x", f.CRC)}
-	if w.places != nil {
+	if w.table != nil {
 		t := indexTrailer{
 			Version: version1, Count: f.Count, Length: w.at(), Records: f.RecordsOffset, Entries: f.RecordsEnd, Tail: tail,
-			PlacesCRC: crc32c.Checksum(w.places),
+			TableCRC: crc32c.Checksum(w.table),
 		}
 		copy(t.Magic[:], magicIndex)
-		w.write(append(w.places, encode(t, trailerCRCAt)...))
+		w.write(append(w.table, encode(t, trailerCRCAt)...))
 		info.Index = &ShardIndex{Bytes: w.offset, Tail: tail}
 	}
 	info.SHA256 = hex.EncodeToString(w.sha.Sum(nil))

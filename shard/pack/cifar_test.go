@@ -53,20 +53,20 @@ func requireServed(t *testing.T, dir, prefix string, batches []sourcetest.CIFARB
 		if err != nil {
 			t.Fatal(err)
 		}
-		place, err := strconv.Atoi(key[strings.LastIndexByte(key, '/')+1:])
-		if err != nil || place >= len(labels) {
+		n, err := strconv.Atoi(key[strings.LastIndexByte(key, '/')+1:])
+		if err != nil || n >= len(labels) {
 			t.Fatalf("%s: key %q: %v", dir, key, err)
 		}
 		r, _, err := set.Read(i, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := fmt.Sprintf("%s/%s/%05d", prefix, sourcetest.CIFARClasses[labels[place]], place); key != want || r.Label != int32(labels[place]) {
-			t.Errorf("%s: key %q, label %d, want %q, label %d", dir, key, r.Label, want, labels[place])
+		if want := fmt.Sprintf("%s/%s/%05d", prefix, sourcetest.CIFARClasses[labels[n]], n); key != want || r.Label != int32(labels[n]) {
+			t.Errorf("%s: key %q, label %d, want %q, label %d", dir, key, r.Label, want, labels[n])
 		}
 		src := transform.Source{Format: r.Format, Image: r.Image, Encoding: e}
 		rgb := apply(t, engine, spec, src)
-		for k, v := range planes[place*3072:][:3072] {
+		for k, v := range planes[n*3072:][:3072] {
 			if rgb[k%1024*3+k/1024] != v {
 				t.Fatalf("%s: %s: pixel %d of plane %d is %d, want %d", dir, key, k%1024, k/1024, rgb[k%1024*3+k/1024], v)
 			}

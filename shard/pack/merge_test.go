@@ -25,12 +25,12 @@ func buildPart(ctx context.Context, path, out string, o Options, number, of int)
 		return nil, err
 	}
 	o.Part = Part{number, of}
-	place, err := o.Part.Output(out)
+	folder, err := o.Part.Output(out)
 	if err != nil {
 		return nil, err
 	}
 	sums := make(map[string]Summary)
-	return sums, BuildAll(ctx, Tasks(splits, place), o, func(s Summary) { sums[s.Split] = s })
+	return sums, BuildAll(ctx, Tasks(splits, folder), o, func(s Summary) { sums[s.Split] = s })
 }
 
 // mergeParts builds a set by n parts in a random order, one of which is broken off at first, and merges them.
@@ -162,7 +162,7 @@ func TestMergeRefusesPartsThatDoNotMatch(t *testing.T) {
 	part(out, Options{}, 1, 2)
 	refused(out, "remove those that are not meant")
 
-	// A part's copy in the place of another.
+	// A part's copy instead of another.
 	out = filepath.Join(dir, "copied")
 	for number := range 3 {
 		part(out, Options{}, number+1, 3)
@@ -197,9 +197,9 @@ func TestMergeOfAChangedSource(t *testing.T) {
 		out := filepath.Join(dir, "out of "+name)
 		for number := range 2 {
 			o := Options{Part: Part{number + 1, 2}}
-			place, err := o.Part.Output(out)
+			folder, err := o.Part.Output(out)
 			if err == nil {
-				_, err = buildFields(list, place, o, "note=note")
+				_, err = buildFields(list, folder, o, "note=note")
 			}
 			if err == nil && number == 0 {
 				err = tt.change()
@@ -321,11 +321,11 @@ func TestMergeOfFieldsAndPixels(t *testing.T) {
 	}
 	for i, path := range []string{tar, list, tar} { // parts of other forms of the source are the same too
 		o.Part = Part{i + 1, 3}
-		place, err := o.Part.Output(out)
+		folder, err := o.Part.Output(out)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := buildFields(path, place, o, fieldFlags...); err != nil {
+		if _, err := buildFields(path, folder, o, fieldFlags...); err != nil {
 			t.Fatal(err)
 		}
 	}

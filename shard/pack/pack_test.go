@@ -352,7 +352,7 @@ func TestFileThatVanishesEndsTheBuild(t *testing.T) {
 	requireNothing(t, dir, "train")
 }
 
-func TestPlacesThatAreTaken(t *testing.T) {
+func TestPathsThatAreTaken(t *testing.T) {
 	files := synthetic(t, 2, 3)
 	dir := t.TempDir()
 	src := writeTree(t, filepath.Join(dir, "train"), files)

@@ -50,7 +50,7 @@ func Tasks(splits []*dataset.Split, out string) []Task {
 }
 
 // BuildAll builds the splits of one source, one after the other, so that their labels agree: the classes of the first are those of
-// the others. It finds places already in use before it reads anything. It keeps sets that an earlier run finished with the same
+// the others. It finds paths already in use before it reads anything. It keeps sets that an earlier run finished with the same
 // options, and builds the others; done is called after each.
 func BuildAll(ctx context.Context, tasks []Task, o Options, done func(Summary)) error {
 	o.fill()
@@ -65,7 +65,7 @@ func BuildAll(ctx context.Context, tasks []Task, o Options, done func(Summary)) 
 	kept := make([]*shard.Manifest, len(tasks))
 	for i, t := range tasks {
 		var err error
-		if kept[i], err = o.checkPlace(t); err != nil {
+		if kept[i], err = o.checkOutput(t); err != nil {
 			return err
 		}
 	}
@@ -114,8 +114,8 @@ func checkOthers(ctx context.Context, tasks []Task, kept []*shard.Manifest, clas
 	return nil
 }
 
-// checkPlace refuses an output inside its own source, and returns the manifest of a set already there and kept.
-func (o *Options) checkPlace(t Task) (*shard.Manifest, error) {
+// checkOutput refuses an output inside its own source, and returns the manifest of a set already there and kept.
+func (o *Options) checkOutput(t Task) (*shard.Manifest, error) {
 	out, err := filepath.Abs(t.Output)
 	if err != nil {
 		return nil, err

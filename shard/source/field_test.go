@@ -127,8 +127,8 @@ func picked(row map[string]any, names ...string) map[string]any {
 			for i := range hot {
 				hot[i] = 0.0
 			}
-			for _, place := range row[name].([]any) {
-				hot[int(place.(float64))] = 1.0
+			for _, one := range row[name].([]any) {
+				hot[int(one.(float64))] = 1.0
 			}
 			out[name] = hot
 		}

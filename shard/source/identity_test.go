@@ -183,8 +183,8 @@ func TestIdentityInABucket(t *testing.T) {
 	}))
 	defer server.Close()
 	t.Setenv("HF_ENDPOINT", server.URL)
-	const place = "hf://datasets/o/identity/l.csv"
-	before := identity(t, place)
+	const url = "hf://datasets/o/identity/l.csv"
+	before := identity(t, url)
 	for _, c := range []struct {
 		name, text string
 		is         bool
@@ -195,7 +195,7 @@ func TestIdentityInABucket(t *testing.T) {
 		{"a/x.png", strings.Replace(pngHead, "I", "J", 1), true},
 	} {
 		files[c.name] = c.text
-		now := identity(t, place)
+		now := identity(t, url)
 		if (now != before) != c.is {
 			t.Errorf("%s is %q: another dataset is %v, want %v", c.name, c.text, now != before, c.is)
 		}

@@ -199,7 +199,7 @@ type goTextRow struct {
 	Label string `parquet:"label"`
 }
 
-// TestParquetColumnsThatAreNone has paths in place of images, and decimals for labels.
+// TestParquetColumnsThatAreNone has paths instead of images, and decimals for labels.
 func TestParquetColumnsThatAreNone(t *testing.T) {
 	type listed struct {
 		Image string `parquet:"image"`

@@ -206,7 +206,7 @@ func TestCOCO(t *testing.T) {
 	}
 }
 
-// Exports of other programs have other places for the same JSON.
+// Exports of other programs keep the same JSON elsewhere.
 func TestCOCOLayouts(t *testing.T) {
 	photo, said := jpegOf(t, 60, 40), cocoFile(cocoBoxes)
 	for name, files := range map[string][]string{

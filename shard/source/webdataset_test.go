@@ -269,9 +269,9 @@ func TestWebDatasetThatCannotBeRead(t *testing.T) {
 		opts  dataset.Options
 		want  string
 	}{
-		"unnamed":  {[]string{"x-train-0.tar", "extra.tar"}, dataset.Options{}, "this one is not"},
-		"--split":  {[]string{"x-train-0.tar", "x-val-0.tar"}, dataset.Options{Split: "all"}, `has no split "all", but train, val`},
-		"misplace": {[]string{"train/x-train-0.tar", "train/x-val-0.tar", "val/x-val-1.tar"}, dataset.Options{}, "named for the split val"},
+		"unnamed": {[]string{"x-train-0.tar", "extra.tar"}, dataset.Options{}, "this one is not"},
+		"--split": {[]string{"x-train-0.tar", "x-val-0.tar"}, dataset.Options{Split: "all"}, `has no split "all", but train, val`},
+		"astray":  {[]string{"train/x-train-0.tar", "train/x-val-0.tar", "val/x-val-1.tar"}, dataset.Options{}, "named for the split val"},
 	} {
 		root := t.TempDir()
 		for _, p := range tc.files {
