@@ -150,13 +150,11 @@ type MissingPartitionError struct {
 
 func (e *MissingPartitionError) Error() string {
 	return fmt.Sprintf("shard: %s: partition %d of %d is not here: copy %s beside the manifest, "+
-		"or serve only the ranks whose partitions are here",
-		e.Dir, e.Partition, e.Partitions, partitionDir(e.Partition))
+		"or serve only the ranks whose partitions are here", e.Dir, e.Partition, e.Partitions, partitionDir(e.Partition))
 }
 
-// A DamagedPartitionError says that a partition's folder is here and is not whole: shards are missing, cut short, damaged
-// or another build's, as when copying it was interrupted. Unwrap gives what is wrong with each of those shards, mostly a
-// *CorruptError.
+// A DamagedPartitionError says that a partition's folder is here and is not whole: shards are missing, cut short, damaged or another
+// build's, as when copying it was interrupted. Unwrap gives what is wrong with each of those shards, mostly a *CorruptError.
 type DamagedPartitionError struct {
 	Dir        string // folder of the set
 	Partition  int

@@ -13,8 +13,7 @@ import (
 	"github.com/imgfeed/imgfeed/internal/crc32c"
 )
 
-// FuzzReader opens and reads any bytes; with sign, their checksums are made right first, so that what lies after the
-// checksums is reached.
+// FuzzReader opens and reads any bytes; with sign, their checksums are made right first, so that what lies after the checksums is reached.
 func FuzzReader(f *testing.F) {
 	paths, err := filepath.Glob("testdata/v*/*/*/*.imgshard")
 	if err != nil || len(paths) == 0 {

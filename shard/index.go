@@ -246,8 +246,7 @@ func (s *indexedStorage) readObject(p *imageLocation, buf []byte, skip int64) er
 // again says how to make the index anew.
 func (s *indexedStorage) again() string {
 	return fmt.Sprintf("index it again: imgfeed makes an index in its cache anew if you remove it (rm -r %s), and imgshard index "+
-		"--force any other",
-		termsafe.Shell(s.String()))
+		"--force any other", termsafe.Shell(s.String()))
 }
 
 // damage adds to the fault of a record the path of its image, or that it is of an index, with the remedy.

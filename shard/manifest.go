@@ -248,8 +248,7 @@ func (m *Manifest) Class(label int32) string {
 	return m.Classes[label]
 }
 
-// ReadManifest reads the manifest of the set in dir without opening its shards. The error wraps ErrNotSet if dir
-// holds no set.
+// ReadManifest reads the manifest of the set in dir without opening its shards. The error wraps ErrNotSet if dir holds no set.
 func ReadManifest(dir string) (*Manifest, error) {
 	files, err := storage.At(dir)
 	if err != nil {
@@ -452,8 +451,7 @@ func FindIn(client *storage.Client, data string) (Found, error) {
 	case len(found.Sets)+len(found.Damaged) > 0:
 	case !listed:
 		return found, fmt.Errorf("shard: %s: %w, nor is train, val or test below it, "+
-			"and a web server does not list other folders: name the set's own",
-			data, ErrNotSet)
+			"and a web server does not list other folders: name the set's own", data, ErrNotSet)
 	default:
 		return found, fmt.Errorf("shard: %s: %w, nor is any folder in it; it holds %s", data, ErrNotSet,
 			cmp.Or(bytesize.Listed(others, 8), "nothing"))

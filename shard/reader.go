@@ -66,8 +66,7 @@ func (r *reader) readAt(p []byte, offset int64, section string) error {
 // unread is the error of a read that gave n bytes, which were too few.
 func (r *reader) unread(n, length int, offset int64, section string, err error) error {
 	if err == nil || err == io.EOF || err == io.ErrUnexpectedEOF {
-		return r.corrupt(section, offset, fmt.Errorf("%d bytes, and the file ends after %d of them: %w",
-			length, n, io.ErrUnexpectedEOF))
+		return r.corrupt(section, offset, fmt.Errorf("%d bytes, and the file ends after %d of them: %w", length, n, io.ErrUnexpectedEOF))
 	}
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		err = p.Err // ReadError names the path.

@@ -169,8 +169,7 @@ func (s *Set) reader(i int) (r *reader, record int, err error) {
 	return p.shards[shard], record, nil
 }
 
-// Locate says where sample i lies. The error wraps ErrNotFound or is *MissingPartitionError, as for all methods that
-// take an index.
+// Locate says where sample i lies. The error wraps ErrNotFound or is *MissingPartitionError, as for all methods that take an index.
 func (s *Set) Locate(i int) (Location, error) {
 	p, shard, record, err := s.locate(i)
 	if err != nil {
@@ -354,9 +353,8 @@ func (p *partition) shardKeys(shard int) (*keyTable, error) {
 	return keys, nil
 }
 
-// Find returns the index of the sample with a key. Samples are in the order of OrderHash, so it is a binary search
-// in each partition. Where partitions are missing, a key that isn't found may lie there: the error then is
-// *MissingPartitionError, otherwise it wraps ErrNotFound.
+// Find returns the index of the sample with a key. Samples are in the order of OrderHash, so it is a binary search in each partition. Where
+// partitions are missing, a key that isn't found may lie there: the error then is *MissingPartitionError, otherwise it wraps ErrNotFound.
 func (s *Set) Find(key string) (int, error) {
 	for _, part := range s.parts {
 		want := OrderHash(part.manifest.Seed, key)
@@ -407,9 +405,8 @@ func (p *partition) find(seed, want uint64, key string) (shard, record int, ok b
 
 // Join makes one set of several of the same split: the samples of the second follow those of the first. It has one partition, so that every
 // reader needs all of it. All partitions of the sets must be here. The joined set owns the others, and closes them; so does Join before it
-// returns an error. A class keeps its label from the first set that knows it, and classes known only to later
-// sets follow. If apart is set, each set's classes follow those of the sets before it, even where names are equal. The error says which
-// set does not go with the first.
+// returns an error. A class keeps its label from the first set that knows it, and classes known only to later sets follow. If apart is set,
+// each set's classes follow those of the sets before it, even where names are equal. The error says which set does not go with the first.
 func Join(parts []*Set, apart bool) (*Set, error) {
 	first := parts[0].manifest
 	m := &Manifest{

@@ -54,9 +54,8 @@ type SetWriter struct {
 	create func(name string) (writableFile, error)
 }
 
-// NewSetWriter begins a set in dir. It fails at once if something else is there, or if another
-// process is writing the same set; what an interrupted build of it left is removed.
-// Call Abort when done (after Commit it does nothing).
+// NewSetWriter begins a set in dir. It fails at once if something else is there, or if another process is writing the same set; what an
+// interrupted build of it left is removed. Call Abort when done (after Commit it does nothing).
 func NewSetWriter(dir string, options SetOptions) (*SetWriter, error) {
 	o := options
 	o.Partitions = cmp.Or(o.Partitions, 1)

@@ -175,8 +175,7 @@ func (w *shardWalk) readAt(p []byte, offset int64, section string) error {
 	return w.reader.readAt(p, offset, section)
 }
 
-// walk hashes the whole file and checks each record on the way. It tells damaged records as problems; its error ends
-// the walk.
+// walk hashes the whole file and checks each record on the way. It tells damaged records as problems; its error ends the walk.
 func (w *shardWalk) walk(ctx context.Context) error {
 	r, pos := w.reader, int64(0)
 	for j := range r.Len() {

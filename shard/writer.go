@@ -136,8 +136,7 @@ func (w *fileWriter) append(s *Sample) (crc uint32, err error) {
 	return e.Checksum, err
 }
 
-// full reports whether the file has no room for s, given the bytes and samples that a shard should have.
-// The first sample always has room.
+// full reports whether the file has no room for s, given the bytes and samples that a shard should have. The first sample always has room.
 func (w *fileWriter) full(s *Sample, bytesMax int64, samplesMax int) bool {
 	return w.footer.Count > 0 && (w.at()+s.length() > bytesMax || int(w.footer.Count) >= samplesMax ||
 		len(w.keys)+len(s.Key) > keyBlobBytesMax)

@@ -143,8 +143,7 @@ func (b *builder) report(stage Stage, images int, bytes, total int64) {
 	}
 }
 
-// inFlight is an item in flight: from the input, through a worker, to the writer. Items are reused, so their
-// number bounds the memory.
+// inFlight is an item in flight: from the input, through a worker, to the writer. Items are reused, so their number bounds the memory.
 type inFlight struct {
 	key     string
 	reason  string // why the file is left out, or ""

@@ -432,8 +432,7 @@ func (c *candidate) member(i int) (tarMember, error) {
 	f, w := c.front, transport.Walk{Ctx: context.Background()}
 	for len(f.members) <= i {
 		if f.end == nil && len(f.members) == tarMembersMax {
-			f.end = transport.Refuse(c.path, "the first %d members do not show its format", tarMembersMax).Or(
-				transport.Unpack(c.path)...)
+			f.end = transport.Refuse(c.path, "the first %d members do not show its format", tarMembersMax).Or(transport.Unpack(c.path)...)
 		}
 		if f.end != nil {
 			return tarMember{}, f.end

@@ -179,8 +179,7 @@ func (f *parquetFile) bindFields(name string, fields []dataset.Field) error {
 			err = c.Errorf("the column %q has decimals: write them as doubles", c.Source)
 		case c.Type == "" && list > 0:
 			return transport.Refuse(name, "%v", c.Errorf("the column %q has lists, which need a type such as float32[40], "+
-				"multihot[N] or json",
-				c.Source)).Or(remedy.FieldType.With("NAME", c.Name).With("SOURCE", c.Source))
+				"multihot[N] or json", c.Source)).Or(remedy.FieldType.With("NAME", c.Name).With("SOURCE", c.Source))
 		case c.Type == "":
 			c.Type = parquetFieldType(column)
 		}

@@ -174,8 +174,7 @@ func openPets(c *candidate) ([]*dataset.Split, error) {
 			}
 			if n < 1 || n > len(classes) {
 				return transport.Refuse(filepath.Join(c.path, list), "%.60q: NAME CLASS was expected, with classes from 1 to %d",
-					strings.Join(words, " "),
-					len(classes))
+					strings.Join(words, " "), len(classes))
 			}
 			classes[n-1], labels[list][key] = strings.TrimRight(words[0], "_0123456789"), int32(n-1)
 			return nil

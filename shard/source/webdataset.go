@@ -88,8 +88,7 @@ func sniffWebDataset(c *candidate) (is, empty bool, err error) {
 	for _, key := range slices.Sorted(maps.Keys(images)) {
 		if len(labels) > 0 || beside[key] && !strings.Contains(key, "/") {
 			return false, false, c.tar.Errorf(images[key], "an image without a label .%s under its name", member).Or(remedy.JSONLabel,
-				remedy.ImageKey,
-				remedy.NoLabels)
+				remedy.ImageKey, remedy.NoLabels)
 		}
 	}
 	return false, false, nil

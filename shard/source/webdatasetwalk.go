@@ -261,8 +261,7 @@ func (w *wdsWalker) readClass(sm *wdsSample, f *transport.Item, class string) er
 // readImage keeps the image until its sample ends.
 func (sm *wdsSample) readImage(f *transport.Item) error {
 	if sm.image != nil {
-		return f.Errorf("a second image for %q, after %s: a sample has one", sm.key,
-			path.Base(sm.image.Name)).Or(remedy.ImageKey)
+		return f.Errorf("a second image for %q, after %s: a sample has one", sm.key, path.Base(sm.image.Name)).Or(remedy.ImageKey)
 	}
 	sm.image = f
 	if f.Reason != "" {

@@ -40,8 +40,7 @@ func ParseResize(size, interpolation string) (Resize, error) {
 	fmt.Sscanf(size, "%dx%d", &s.Height, &s.Width) // A single number is the height.
 	if s.String() != size || max(s.Height, s.Width, s.LongMax) > pixelcodec.MaxDimension {
 		return Resize{}, fmt.Errorf("resize %q: want 256 (the shorter side), 256x256 (height and width), "+
-			"max:500 (the longer side at most) or none, each from 1 to %d",
-			size, pixelcodec.MaxDimension)
+			"max:500 (the longer side at most) or none, each from 1 to %d", size, pixelcodec.MaxDimension)
 	}
 	return s, nil
 }
@@ -100,8 +99,7 @@ func (s Resize) NotBitExact(spec *transform.Spec) string {
 		}
 		return fmt.Sprintf("the images were stored with %s by the resampler %s, and the transform asks for %s: "+
 			"it works on the stored images, whose results are those of the originals by %s; "+
-			"ask for that, or repack the originals by %s",
-			s.describe(), s.Resampler, first.Resampler, s.Resampler, first.Resampler)
+			"ask for that, or repack the originals by %s", s.describe(), s.Resampler, first.Resampler, s.Resampler, first.Resampler)
 	}
 	begins := transform.NameOf(spec.Ops()[0])
 	if resizes && first.MaxSize > 0 {

@@ -7,8 +7,7 @@ import (
 	"github.com/imgfeed/imgfeed/shard"
 )
 
-// TestMethods checks what everybody counts on: names and flags of one encoding alone, and manifests that read back as what the flags
-// said.
+// TestMethods checks what everybody counts on: names and flags of one encoding alone, and manifests that read back as what the flags said.
 func TestMethods(t *testing.T) {
 	names, disk, flags := map[string]bool{}, map[string]bool{}, map[string]bool{"encoding": true}
 	for _, m := range methods {

@@ -170,7 +170,6 @@ func OrderClasses(s *Split, classes []string) []string {
 		return classes
 	}
 	s.Note("the classes are numbers and stand in numeric order: %s has the label %d; torchvision's ImageFolder, "+
-		"which sorts them as strings, would give it %d; %v",
-		ordered[at], at, slices.Index(classes, ordered[at]), remedy.StringOrder)
+		"which sorts them as strings, would give it %d; %v", ordered[at], at, slices.Index(classes, ordered[at]), remedy.StringOrder)
 	return ordered
 }

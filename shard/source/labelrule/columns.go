@@ -266,8 +266,7 @@ func (c ClassNames) Labels(s *dataset.Split, n int) (dataset.Labels, error) {
 		}
 	case len(names) < n:
 		return dataset.Labels{}, transport.Refuse(c.From, "names %d classes, but %s has the label %d: "+
-			"it must have a line for each label from 0 on",
-			len(names), s.Path, n-1)
+			"it must have a line for each label from 0 on", len(names), s.Path, n-1)
 	default:
 		s.Note("the classes are named by %s", c.From)
 	}
