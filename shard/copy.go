@@ -73,7 +73,6 @@ func Copy(ctx context.Context, from, to string, progress func(done, total int64)
 	return c.report, target.Write(manifestName, fmt.Sprintf("%x", sha256.Sum256(manifest)), bytes.NewReader(manifest))
 }
 
-// copiedFile is a file of a set.
 type copiedFile struct {
 	name string
 	size int64

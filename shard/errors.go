@@ -64,7 +64,6 @@ func named(err error, record, index int) error {
 	return err
 }
 
-// Unwrap returns the fault.
 func (e *CorruptError) Unwrap() error { return e.Err }
 
 // corrupt makes a *CorruptError for a part of a file outside the records.
@@ -112,7 +111,6 @@ func (e *ReadError) Finding() string {
 	return fmt.Sprintf("%s: %d bytes cannot be read: %v", location(e.Path, e.Section, e.Record, e.Index, e.Offset), e.Length, e.Err)
 }
 
-// Unwrap returns the system's error.
 func (e *ReadError) Unwrap() error { return e.Err }
 
 // ChecksumError says that bytes do not have the CRC-32C that was stored with them.
@@ -202,7 +200,6 @@ func finding(err error) string {
 	return strings.TrimPrefix(err.Error(), "shard: ")
 }
 
-// Unwrap returns the fault of each bad shard.
 func (e *DamagedPartitionError) Unwrap() []error { return e.Problems }
 
 // Err returns the damage of the partitions here, or nil if they are whole.

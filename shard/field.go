@@ -236,7 +236,6 @@ func (f Fields) version() Version {
 	return version2
 }
 
-// checkVersion returns a fault of the fields for a file's version.
 func (f Fields) checkVersion(v Version) error {
 	if v < f.version() {
 		return fmt.Errorf("%d fields (%s), which format version %d does not have", len(f), f[len(f)-1], v)

@@ -153,7 +153,6 @@ type Entry struct {
 	FieldsLength  uint32 // bytes
 }
 
-// length returns the bytes of the record.
 func (e *Entry) length() int64 {
 	return int64(e.ImageLength) + int64(e.AuxLength) + int64(e.FieldsLength)
 }

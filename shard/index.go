@@ -200,7 +200,6 @@ func (s *indexedStorage) object(p *imageLocation) (f openObject, done func(), er
 	return f, done, nil
 }
 
-// Close closes the open objects.
 func (s *indexedStorage) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -212,7 +211,6 @@ func (s *indexedStorage) Close() error {
 	return errors.Join(errs...)
 }
 
-// readObject reads a part of an image.
 func (s *indexedStorage) readObject(p *imageLocation, buf []byte, skip int64) error {
 	f, done, err := s.object(p)
 	n := 0
@@ -362,10 +360,8 @@ func (f *indexedFile) piece(offset int64) (length int64, image *imageLocation, a
 	return after.at - offset, nil, -1
 }
 
-// Size implements [storage.File].
 func (f *indexedFile) Size() int64 { return f.Length }
 
-// ReadAt implements io.ReaderAt.
 func (f *indexedFile) ReadAt(p []byte, offset int64) (n int, err error) {
 	for n < len(p) && offset+int64(n) < f.Length {
 		at := offset + int64(n)
@@ -404,7 +400,6 @@ func (f *indexedFile) Hangs() (may bool, limit time.Duration) {
 // WillNeed implements [storage.File]: reading an image may wait for a disk or a network.
 func (f *indexedFile) WillNeed(int64, int64) bool { return false }
 
-// Fetch implements [storage.File].
 func (f *indexedFile) Fetch(buf []byte, offset, length int64) ([]byte, error) {
 	return storage.ReadRange(f, buf, offset, length)
 }
@@ -484,7 +479,6 @@ func readObjects(files storage.Storage, sum string) (*objectLines, error) {
 	return l, err
 }
 
-// at returns an object by its number.
 func (l *objectLines) at(number uint32) (o IndexObject, err error) {
 	line, _, _ := bytes.Cut(l.data[l.starts[number]:], []byte("\n"))
 	if err = json.Unmarshal(line, &o); err != nil {

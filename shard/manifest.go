@@ -282,7 +282,6 @@ func readManifestFile(files storage.Storage) (m *Manifest, data []byte, err erro
 	return m, data, err
 }
 
-// hasPartitions reports whether there is a partition's folder.
 func hasPartitions(files storage.Storage) bool {
 	names, err := files.Names("")
 	return err == nil && slices.ContainsFunc(names, func(name string) bool {
@@ -331,7 +330,6 @@ func (d *digests) add(key string, label int32, crc uint32) {
 	d.samples++
 }
 
-// sums ends the accumulation.
 func (d *digests) sums() (fingerprint, content string) {
 	d.fingerprint.Write(binary.LittleEndian.AppendUint64(nil, d.samples))
 	return hex.EncodeToString(d.fingerprint.Sum(nil)), hex.EncodeToString(d.content.Sum(nil))

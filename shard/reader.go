@@ -82,7 +82,6 @@ func (r *reader) corrupt(section string, offset int64, err error) *CorruptError 
 	return corrupt(r.path, section, offset, err)
 }
 
-// readFooter reads and checks the footer.
 func (r *reader) readFooter() error {
 	size := r.file.Size()
 	if size < prefixSize+4+SlackBytes+footerSize {
@@ -173,7 +172,6 @@ func (r *reader) checkEntry(e *Entry, free int64) error {
 	return nil
 }
 
-// readEntries reads the entries and checks each.
 func (r *reader) readEntries() error {
 	f := &r.footer
 	r.entries = make([]byte, entrySize*int(f.Count))
@@ -266,10 +264,8 @@ type keyTable struct {
 	blob    []byte
 }
 
-// Len returns the number of keys.
 func (k *keyTable) Len() int { return len(k.offsets)/4 - 1 }
 
-// At returns key j.
 func (k *keyTable) At(j int) string {
 	return string(k.blob[binary.LittleEndian.Uint32(k.offsets[4*j:]):binary.LittleEndian.Uint32(k.offsets[4*j+4:])])
 }
@@ -356,7 +352,6 @@ func (s *Set) View(i int) (Record, error) {
 	return rec, named(err, record, i)
 }
 
-// view is View for sample j of the shard.
 func (r *reader) view(j int) (rec Record, err error) {
 	e := r.Entry(j)
 	length := e.length()

@@ -45,7 +45,6 @@ type partition struct {
 	keys    atomic.Pointer[keyTable] // the keys of the last shard that a caller needed
 }
 
-// close closes the open shards.
 func (p *partition) close() (err error) {
 	for _, r := range p.shards {
 		if r != nil {
@@ -79,7 +78,6 @@ func (part *part) close() (err error) {
 	return errors.Join(err, closeShards(part.files))
 }
 
-// shards gives the open shards.
 func (s *Set) shards() iter.Seq[*reader] {
 	return func(yield func(*reader) bool) {
 		for _, part := range s.parts {

@@ -279,7 +279,6 @@ func (s *stage) create(name string) (writableFile, error) {
 	return f, nil
 }
 
-// A localFile is a file in the partial folder.
 type localFile struct{ *os.File }
 
 func (f localFile) Close() error { return errors.Join(f.Sync(), f.File.Close()) }

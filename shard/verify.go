@@ -36,7 +36,6 @@ type VerifyReport struct {
 	Missing  []int // absent partitions, not verified
 }
 
-// verifier is one running verification.
 type verifier struct {
 	dir      string
 	files    storage.Storage
@@ -96,7 +95,6 @@ func (v *verifier) problem(err error) {
 	}
 }
 
-// progress adds the bytes read.
 func (v *verifier) progress(samples, shards int, bytes int64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -217,7 +215,6 @@ func (w *shardWalk) walk(ctx context.Context) error {
 	return nil
 }
 
-// hash adds the bytes from pos to end to the SHA-256.
 func (w *shardWalk) hash(pos, end int64) error {
 	const piece = 1 << 20
 	for pos < end {

@@ -78,7 +78,6 @@ func (w *fileWriter) at() int64 { return w.offset + w.cut }
 // align pads the shard with zeros to a multiple of 8.
 func (w *fileWriter) align() error { return w.write(zeros[:alignUp(w.at())-w.at()]) }
 
-// length returns the bytes of the sample's record.
 func (s *Sample) length() int64 {
 	return int64(s.ImageBytes()) + int64(len(s.Aux)) + int64(len(s.Fields))
 }

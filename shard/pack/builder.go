@@ -113,7 +113,6 @@ func (b *builder) build(ctx context.Context, out string) (sum Summary, err error
 	return sum, nil
 }
 
-// gather lists the items and learns the classes.
 func (b *builder) gather(ctx context.Context) error {
 	classes, err := b.input.gather(ctx, b)
 	if err != nil {
@@ -260,7 +259,6 @@ func (b *builder) load(worker encoding.Worker, im *inFlight) {
 	}
 }
 
-// write writes an image to the set, or to the list of rejects.
 func (b *builder) write(im *inFlight) error {
 	if !im.dropped {
 		add := b.set.add
@@ -305,7 +303,6 @@ type packed struct {
 	unnamed   []string
 }
 
-// add appends an image to the set.
 func (s *packed) add(im *inFlight) (err error) {
 	if im.object.Path != "" {
 		if im.sample.Outside.Object, err = s.writer.AddObject(im.object); err != nil {

@@ -79,7 +79,6 @@ func (x *objectFiles) appendRange(b []byte, it transport.Item, set *shard.SetWri
 	return binary.Append(b, binary.LittleEndian, tarRange{int64(n), it.Offset, it.Size})
 }
 
-// read reads the image from the range in im.data.
 func (x *objectFiles) read(im *inFlight) error {
 	var p tarRange
 	if _, err := binary.Decode(im.data, binary.LittleEndian, &p); err != nil {

@@ -33,7 +33,6 @@ type rejectList struct {
 	reasons Reasons
 }
 
-// add adds an image to the list.
 func (l *rejectList) add(im *inFlight) (err error) {
 	if l.strict {
 		return fmt.Errorf("%s: %s, and --strict was given", im.key, im.reason)

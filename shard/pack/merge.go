@@ -45,7 +45,6 @@ func Merge(ctx context.Context, out string, o Options, done func(Summary)) error
 	return removeParts(out)
 }
 
-// merge writes the set.
 func (s *partSet) merge(ctx context.Context, o Options) (Summary, error) {
 	m := s.manifests[0]
 	stored, err := registry.Open(m.Encoding)

@@ -36,7 +36,6 @@ type candidate struct {
 	*front // a tar's front; it ends at once for anything else
 }
 
-// A form of candidates.
 type form byte
 
 const (
@@ -77,14 +76,12 @@ type front struct {
 	end     error // io.EOF after the last member, or the fault
 }
 
-// tarMember is a member of a tar's front.
 type tarMember struct {
 	name  string // cleaned
 	kind  byte   // tar.TypeReg and so on
 	image bool   // its first bytes are an image's
 }
 
-// lookAt looks at the data at the paths.
 func lookAt(paths []string, opts dataset.Options) (*candidate, error) {
 	for _, path := range paths {
 		if path == "" {
@@ -198,7 +195,6 @@ func (c *candidate) openZip() error {
 	return err
 }
 
-// listFolder lists a folder.
 func listFolder(t transport.Tree, path string) (folder, error) {
 	f := folder{tree: t}
 	if isShardSet(path) {

@@ -48,7 +48,6 @@ const (
 	cifarBMPBytes   = 54 + cifarImageBytes
 )
 
-// cifarFormat is one of the two.
 type cifarFormat struct {
 	name, folder string
 	train, test  []string // the files of images

@@ -298,7 +298,6 @@ func openSplitFolders(c *candidate) ([]*dataset.Split, error) {
 	return splits, nil
 }
 
-// openPart opens one split of several.
 func (c *candidate) openPart(name, split string) ([]*dataset.Split, error) {
 	q, err := c.child(name, split)
 	if err != nil {

@@ -92,7 +92,6 @@ func openListInFolder(c *candidate) ([]*dataset.Split, error) {
 	return nil, nil
 }
 
-// listRow is a line of a list.
 type listRow struct {
 	key    string
 	line   int32
@@ -112,7 +111,6 @@ type listLocation struct {
 	Folders    map[string]string // the splits that folders in Root hold, by their names
 }
 
-// listFile is a file that was read.
 type listFile struct {
 	listLocation
 	opts       dataset.Options
@@ -200,7 +198,6 @@ func (l *listFile) resolve() error {
 	return nil
 }
 
-// errorf is about a line.
 func (l *listFile) errorf(line int, format string, args ...any) *transport.FormatError {
 	return transport.Refuse(l.File, "line %d: %s", line, fmt.Sprintf(format, args...))
 }

@@ -37,12 +37,10 @@ const (
 	tinyAnnotations = "val_annotations.txt"
 )
 
-// namedList says that a file is called as lists are.
 func namedList(file string) bool {
 	return slices.Contains([]string{".csv", ".tsv", ".jsonl", ".ndjson"}, strings.ToLower(filepath.Ext(file)))
 }
 
-// read reads the list.
 func (l *listFile) read() error {
 	f, err := l.Tree.Open(l.File)
 	if err != nil {
@@ -129,7 +127,6 @@ func noColumn(file, format string, args ...any) *transport.FormatError {
 	return &transport.FormatError{Path: file, Msg: fmt.Sprintf(format, args...), Err: errNoColumn}
 }
 
-// findColumns finds the columns of a table by their names.
 func (l *listFile) findColumns(names []string) (*listColumns, error) {
 	names = slices.Clone(names)
 	for i := range names {
@@ -176,7 +173,6 @@ func findColumn(names []string, asked string) int {
 	return i
 }
 
-// addCells takes a row of a table.
 func (l *listFile) addCells(cells []string, c *listColumns, line int) (err error) {
 	for i, column := range c.fields {
 		if l.row, err = l.fields[i].AppendText(l.row, cells[column]); err != nil {
@@ -212,7 +208,6 @@ func (l *listFile) readJSON(r io.Reader) error {
 	return lines.Err()
 }
 
-// addObject takes a line of JSON.
 func (l *listFile) addObject(text []byte, line int) error {
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal(text, &object); err != nil {

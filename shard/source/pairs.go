@@ -220,7 +220,6 @@ func openYOLO(c *candidate) ([]*dataset.Split, error) {
 	return nil, nil
 }
 
-// newYOLO is a split of YOLO's.
 func (c *candidate) newYOLO(d *targets.YOLOData, images string) (*dataset.Split, error) {
 	labels := images
 	if at := strings.LastIndex(images+"/", "/images/"); at >= 0 {
@@ -323,7 +322,6 @@ func folderSplits(t transport.Tree, path string) (parts map[string]string, other
 	return parts, others, nil
 }
 
-// listImages lists the images below a folder by their keys.
 func (c *candidate) listImages(root string) (keys []string, err error) {
 	t := transport.TreeFiles{FS: c.tree, Root: root}
 	err = t.Files(&transport.Walk{Ctx: context.Background()}, func(f *transport.Item) error {

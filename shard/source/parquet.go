@@ -227,7 +227,6 @@ type parquetRow struct {
 	objectsErr error
 }
 
-// file calls fn for every row of a file.
 func (l *parquetLayout) file(ctx context.Context, name string, fn func(row int, r *parquetRow) error) (err error) {
 	f, err := openParquet(name, l.opts)
 	if err != nil {
@@ -277,7 +276,6 @@ type chosenColumns struct {
 
 func (c chosenColumns) ColumnChunks() []parquet.ColumnChunk { return c.chosen }
 
-// columns are those that are read.
 func (f *parquetFile) columns() []int {
 	columns := []int{f.image, f.label, f.imagePath}
 	if f.hasObjects {
@@ -290,7 +288,6 @@ func (f *parquetFile) columns() []int {
 	return slices.DeleteFunc(slices.Compact(columns), func(column int) bool { return column < 0 })
 }
 
-// rows gives the rows of a row group.
 func (f *parquetFile) rows(group int) iter.Seq2[*parquetRow, error] {
 	return func(yield func(*parquetRow, error) bool) {
 		if err := f.checkGroup(group); err != nil {
@@ -393,7 +390,6 @@ func parquetScalar(v parquet.Value) any {
 	return string(v.ByteArray())
 }
 
-// parquetFile is one open file.
 type parquetFile struct {
 	*parquet.File
 	file                    *os.File

@@ -151,7 +151,6 @@ func pickColumn(columns, likely []string, features hubFeatures, feature string) 
 	return "", fmt.Errorf("has no column, or several, of the type %s (%s)", feature, strings.Join(columns, ", "))
 }
 
-// parquetColumn is the column of a field.
 type parquetColumn struct {
 	*dataset.Field
 	leaf int
@@ -227,7 +226,6 @@ func parquetFieldType(column parquet.LeafColumn) shard.FieldType {
 	return shard.Bytes
 }
 
-// appendParquet appends the value that a row has.
 func (c *parquetColumn) appendParquet(dst []byte, row []parquet.Value) ([]byte, error) {
 	for _, v := range row {
 		if v.IsNull() {

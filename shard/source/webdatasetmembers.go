@@ -110,7 +110,6 @@ func bindMember(path string, f *dataset.Field) error {
 	return nil
 }
 
-// appendMember appends the value that a member's content has.
 func appendMember(f *dataset.Field, dst, content []byte) ([]byte, error) {
 	extension, key := fieldMember(f)
 	switch {
@@ -185,7 +184,6 @@ func (w *wdsWalker) fieldValues(sm *wdsSample) (_ []byte, err error) {
 //	"validation": {…, "alt_label": "alt_label"}}}
 var infoNames = []string{"_info.json", "info.json"}
 
-// wdsInfo describes one split.
 type wdsInfo struct {
 	from         string
 	Filenames    []string `json:"filenames"`

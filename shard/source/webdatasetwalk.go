@@ -125,7 +125,6 @@ func (d *wdsLayout) Walk(walk *transport.Walk, s *dataset.Split, fn func(transpo
 	return l, nil
 }
 
-// tar walks over one tar.
 func (w *wdsWalker) tar(t *transport.TarReader) error {
 	w.complete, w.members = 0, 0
 	err := w.walk.Files(t, "", func(f *transport.Item) error {
@@ -146,7 +145,6 @@ func (w *wdsWalker) tar(t *transport.TarReader) error {
 	return err
 }
 
-// member takes one file of a tar.
 func (w *wdsWalker) member(f *transport.Item) error {
 	w.members++
 	sm, extension, err := w.sampleOf(f)

@@ -33,7 +33,6 @@ func ClassIndex(classes []string) map[string]int32 {
 	return index
 }
 
-// of is the label of an Item.Label.
 func (l Labels) of(n int32) int32 {
 	if n < 0 || len(l.Of) == 0 {
 		return n
@@ -82,7 +81,6 @@ func (s *Split) relabel(own Labels) (Labels, error) {
 	return l, nil
 }
 
-// see notes the label of an item.
 func (s *Split) see(label int32) {
 	if label < 0 {
 		s.unlabelled++

@@ -44,7 +44,6 @@ func ParseField(text string) (Field, error) {
 	return f, (shard.Fields{{Name: name, Type: shard.Int64}}).Check()
 }
 
-// setType reads a type.
 func (f *Field) setType(text string) error {
 	base, size, vector := strings.Cut(strings.TrimSuffix(text, "]"), "[")
 	f.Type = shard.FieldType(base)
@@ -65,7 +64,6 @@ func (f *Field) setType(text string) error {
 	return nil
 }
 
-// Errorf is about the field.
 func (f *Field) Errorf(format string, args ...any) error {
 	return fmt.Errorf("field %q: %s", f.Name, fmt.Sprintf(format, args...))
 }
@@ -218,7 +216,6 @@ func (w *numbers) text(text string) error {
 	return w.float(x)
 }
 
-// int takes a whole number.
 func (w *numbers) int(n int64) error {
 	f := w.field
 	w.count++
@@ -238,7 +235,6 @@ func (w *numbers) int(n int64) error {
 	return nil
 }
 
-// float takes a number with a fraction.
 func (w *numbers) float(x float64) error {
 	f := w.field
 	if f.Multihot || f.Type == shard.Int64 {

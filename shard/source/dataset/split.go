@@ -265,7 +265,6 @@ type PreviewSample struct {
 	Words string `json:"words,omitempty"` // WordNet's words for a wnid of ILSVRC2012
 }
 
-// errEnough ends a walk.
 var errEnough = errors.New("enough")
 
 // Preview walks over a split until limit has passed, or, where its images are read one after the other out of tars, until there are samples

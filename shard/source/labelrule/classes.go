@@ -229,7 +229,6 @@ func (c *classRule) Labels(s *dataset.Split) (dataset.Labels, error) {
 	return c.labelsOf(classes), nil
 }
 
-// labelsOf are the labels by class folders.
 func (c *classRule) labelsOf(classes []string) dataset.Labels {
 	l, index := dataset.Labels{Classes: classes, Folders: true, Of: make([]int32, len(c.counts))}, dataset.ClassIndex(classes)
 	for name, n := range c.counts {

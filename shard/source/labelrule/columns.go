@@ -136,7 +136,6 @@ func (v *Column) Resolve(path string, names ClassNames, opts dataset.Options) (r
 	return v.resolveNames(r, path, names)
 }
 
-// resolveNames gives each class name its label.
 func (v *Column) resolveNames(r Resolved, path string, names ClassNames) (Resolved, error) {
 	for i, value := range v.Values {
 		if reason := transport.NameReason(value); reason != "" {

@@ -56,7 +56,6 @@ func (l *Files) Walk(w *transport.Walk, s *dataset.Split, fn func(transport.Item
 	return rule.Labels(s)
 }
 
-// unlabelledRule takes all images.
 type unlabelledRule struct {
 	others  []string
 	folders map[string]bool // those of images
@@ -144,7 +143,6 @@ func ValLabel(name string) (int32, error) {
 	return int32(binary.LittleEndian.Uint16(valLabels[2*(n-1):])), nil
 }
 
-// valRule labels the validation images of ILSVRC2012 by their numbers.
 type valRule struct{ s *dataset.Split }
 
 // AllFiles says that each file is a sample whose content is an image, whatever its name.

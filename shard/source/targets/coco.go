@@ -104,7 +104,6 @@ func IsCOCO(t transport.Tree, path string) bool {
 	return false
 }
 
-// ReadCOCO reads a file.
 func ReadCOCO(t transport.Tree, path string) (*COCO, error) {
 	f, err := t.Open(path)
 	if err != nil {
@@ -151,7 +150,6 @@ func (c *COCO) read(d *json.Decoder) error {
 	return err
 }
 
-// eachElement calls fn for each element of a list.
 func eachElement[T any](d *json.Decoder, fn func(T) error) error {
 	if begin, err := d.Token(); err != nil || begin != json.Delim('[') {
 		return fmt.Errorf("a list was expected, and %v stands there: %w", begin, errors.Join(err, errors.ErrUnsupported))

@@ -69,7 +69,6 @@ func (m *Objects) column(name string) int {
 	return slices.IndexFunc(m.Field.Columns, func(c shard.Column) bool { return c.Name == name })
 }
 
-// append appends the value of an image's objects.
 func (m *Objects) append(dst []byte, key string, objects []Object, w, h int) ([]byte, error) {
 	if len(objects) > shard.ObjectsMax {
 		return dst, fmt.Errorf("%s has %d objects, and %d are the most", key, len(objects), shard.ObjectsMax)
@@ -169,7 +168,6 @@ func (c *counts) add(singular, plural, key string, n int, ways ...remedy.Remedy)
 	one.example = min(one.example, key)
 }
 
-// Notes lists the counts, with an example each.
 func (c *counts) Notes() (notes []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

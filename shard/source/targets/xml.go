@@ -62,7 +62,6 @@ func (b *Beside) name(key, end string) string {
 	return strings.TrimSuffix(strings.TrimSuffix(key, path.Ext(key)), b.Drop) + end
 }
 
-// read returns the file of an image.
 func (b *Beside) read(key string) (name string, data []byte, err error) {
 	for _, end := range b.Ends {
 		name = b.name(key, end)
